@@ -1,0 +1,148 @@
+"""Lanes: the only file that knows SIMD.
+
+A *lane vector* is LANE_BYTES of neighbouring channels: 16 float32 or 8 float64, one cache line.  The kernels are plain
+loops over a lane vector, of a length that is known when they are compiled, which GCC and Clang turn into whole-vector
+instructions of whatever instruction set the file is compiled for.  The length is the same for every instruction set, so
+that they all add in the same order.  What such loops cannot express, transposes and streaming stores, is written with
+vector types below, beside a plain version for compilers that lack them.
+"""
+
+ctypedef fused real:
+    float
+    double
+
+cdef extern from *:
+    """
+    #include <stddef.h>
+    #include <stdint.h>
+    #include <stdlib.h>
+    #include <string.h>
+
+    #define LANE_BYTES 64
+
+    #if defined(__AVX512F__)
+    #define VECTOR_BYTES 64
+    #elif defined(__AVX__)
+    #define VECTOR_BYTES 32
+    #else
+    #define VECTOR_BYTES 16
+    #endif
+
+    #if defined(__has_builtin)
+    #if __has_builtin(__builtin_shufflevector)
+    #define HAVE_SHUFFLES
+    #endif
+    #endif
+
+    #ifdef HAVE_SHUFFLES
+    /* Rounds of a perfect shuffle: after log2(n) of them the n vectors are transposed. */
+    #define LOW_2 0, 2
+    #define HIGH_2 1, 3
+    #define LOW_4 0, 4, 1, 5
+    #define HIGH_4 2, 6, 3, 7
+    #define LOW_8 0, 8, 1, 9, 2, 10, 3, 11
+    #define HIGH_8 4, 12, 5, 13, 6, 14, 7, 15
+    #define LOW_16 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+    #define HIGH_16 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+
+    #define TRANSPOSE(scalar, n, low, high)                                                                            \\
+        typedef scalar scalar##_vector __attribute__((vector_size(VECTOR_BYTES)));                                     \\
+        typedef scalar scalar##_vector_anywhere                                                                        \\
+            __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(scalar)), may_alias));                            \\
+        static inline void transpose_##scalar(const scalar *from, ptrdiff_t from_stride, scalar *to,                   \\
+                                              ptrdiff_t to_stride) {                                                   \\
+            scalar##_vector a[n], b[n];                                                                                \\
+            for (int i = 0; i < n; i++)                                                                                \\
+                a[i] = *(const scalar##_vector_anywhere *)(from + i * from_stride);                                    \\
+            for (int round = 1; round < n; round *= 2) {                                                               \\
+                for (int i = 0; i < n / 2; i++) {                                                                      \\
+                    b[2 * i] = __builtin_shufflevector(a[i], a[i + n / 2], low);                                       \\
+                    b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + n / 2], high);                                  \\
+                }                                                                                                      \\
+                for (int i = 0; i < n; i++)                                                                            \\
+                    a[i] = b[i];                                                                                       \\
+            }                                                                                                          \\
+            for (int i = 0; i < n; i++)                                                                                \\
+                *(scalar##_vector_anywhere *)(to + i * to_stride) = a[i];                                              \\
+        }
+    #if VECTOR_BYTES == 64
+    TRANSPOSE(float, 16, LOW_16, HIGH_16)
+    TRANSPOSE(double, 8, LOW_8, HIGH_8)
+    #elif VECTOR_BYTES == 32
+    TRANSPOSE(float, 8, LOW_8, HIGH_8)
+    TRANSPOSE(double, 4, LOW_4, HIGH_4)
+    #else
+    TRANSPOSE(float, 4, LOW_4, HIGH_4)
+    TRANSPOSE(double, 2, LOW_2, HIGH_2)
+    #endif
+    #else
+    #define TRANSPOSE(scalar, n)                                                                                       \\
+        static inline void transpose_##scalar(const scalar *from, ptrdiff_t from_stride, scalar *to,                   \\
+                                              ptrdiff_t to_stride) {                                                   \\
+            for (int i = 0; i < n; i++)                                                                                \\
+                for (int j = 0; j < n; j++)                                                                            \\
+                    to[i * to_stride + j] = from[j * from_stride + i];                                                 \\
+        }
+    TRANSPOSE(float, VECTOR_BYTES / 4)
+    TRANSPOSE(double, VECTOR_BYTES / 8)
+    #endif
+
+    /* Copies past the caches: for results too large to be found there again.  `stream_end` before anyone reads them. */
+    #if defined(__SSE2__)
+    #include <immintrin.h>
+    #if VECTOR_BYTES == 64
+    #define STREAM(to, from) _mm512_stream_si512((__m512i *)(to), _mm512_loadu_si512(from))
+    #elif VECTOR_BYTES == 32
+    #define STREAM(to, from) _mm256_stream_si256((__m256i *)(to), _mm256_loadu_si256((const __m256i *)(from)))
+    #else
+    #define STREAM(to, from) _mm_stream_si128((__m128i *)(to), _mm_loadu_si128((const __m128i *)(from)))
+    #endif
+    static inline void stream(void *to, const void *from, size_t bytes) {
+        char *t = (char *)to;
+        const char *f = (const char *)from;
+        size_t head = (size_t)(-(uintptr_t)t & (LANE_BYTES - 1));
+        if (head > bytes)
+            head = bytes;
+        memcpy(t, f, head);
+        size_t i = head;
+        for (; i + LANE_BYTES <= bytes; i += LANE_BYTES)
+            for (int j = 0; j < LANE_BYTES; j += VECTOR_BYTES)
+                STREAM(t + i + j, f + i + j);
+        memcpy(t + i, f + i, bytes - i);
+    }
+    static inline void stream_end(void) { _mm_sfence(); }
+    #else
+    static inline void stream(void *to, const void *from, size_t bytes) { memcpy(to, from, bytes); }
+    static inline void stream_end(void) {}
+    #endif
+
+    /* Memory on a lane boundary, without aligned_alloc, which not every C library has. */
+    static inline void *lanes_alloc(size_t bytes) {
+        void *block = malloc(bytes + LANE_BYTES + sizeof(void *));
+        if (!block)
+            return NULL;
+        void **aligned = (void **)(((uintptr_t)block + sizeof(void *) + LANE_BYTES - 1) & ~(uintptr_t)(LANE_BYTES - 1));
+        aligned[-1] = block;
+        return aligned;
+    }
+    static inline void lanes_free(void *aligned) {
+        if (aligned)
+            free(((void **)aligned)[-1]);
+    }
+    """
+    enum: LANE_BYTES
+    enum: VECTOR_BYTES
+    void transpose_float(const float *source, Py_ssize_t source_stride, float *target, Py_ssize_t target_stride) noexcept nogil
+    void transpose_double(const double *source, Py_ssize_t source_stride, double *target, Py_ssize_t target_stride) noexcept nogil
+    void stream(void *target, const void *source, size_t size) noexcept nogil
+    void stream_end() noexcept nogil
+    void *lanes_alloc(size_t size) noexcept nogil
+    void lanes_free(void *block) noexcept nogil
+
+
+cdef inline void transpose(const real *source, Py_ssize_t source_stride, real *target, Py_ssize_t target_stride) noexcept nogil:
+    """Transpose a square of VECTOR_BYTES / sizeof(real) elements a side."""
+    if real is float:
+        transpose_float(source, source_stride, target, target_stride)
+    else:
+        transpose_double(source, source_stride, target, target_stride)

@@ -1,0 +1,202 @@
+"""Schedule: who does what, decided before any thread starts and testable as plain arrays.
+
+A task owns what it writes, so that no two tasks meet and the result does not depend on how many there are:
+
+    reading tasks (forward, gradient of the boxes)  some boxes of one image x some channel blocks
+    writing tasks (gradient of the input)           a rectangle of one image x some channel blocks, and every box in turn
+
+A channel block is one lane vector of channels.  Position-sensitive operators read another channel in each bin: their
+tasks are for a single bin.
+"""
+from libc.math cimport ceil
+from libc.stdint cimport int32_t, int64_t
+
+import numpy as np
+
+from lanes cimport LANE_BYTES
+from tasks cimport COLUMNS, ROWS, WINDOW
+from tiles cimport TILE_BYTES
+
+cdef enum:
+    # Tasks are made this many times smaller than an even share, so that a dynamic schedule ends evenly
+    TASKS_PER_THREAD = 4
+    # Lane vectors' worth of work that is not worth waking a second thread for: about a tenth of a millisecond.  A team
+    # costs microseconds on an idle machine, and milliseconds where the scheduler has no core for it.
+    SERIAL_COST = 100000
+    TILE_PIXELS = TILE_BYTES // LANE_BYTES
+    # Boxes are sorted by their top row to this precision
+    BUCKETS = 1024
+
+
+cdef double box_cost(const int32_t[:, ::1] windows, Py_ssize_t k, Py_ssize_t bins) noexcept nogil:
+    """Vector operations per channel block, roughly: the pixels once or twice, the bins a few times."""
+    return (1.5 * <double>(windows[k, 1] - windows[k, 0]) * (windows[k, 3] - windows[k, 2]) + 4.0 * bins)
+
+
+def by_image_and_row(const int32_t[:] images, const int32_t[:, ::1] windows, Py_ssize_t image_count, Py_ssize_t height):
+    """(order, starts): boxes sorted by image, then by top row; image n has order[starts[n]:starts[n + 1]].
+
+    Neighbours in this order read neighbouring rows, which are then still in cache.
+    """
+    cdef Py_ssize_t count = windows.shape[0], k, i, at
+    starts_array = np.zeros(image_count + 1, np.intp)
+    order_array = np.empty(count, np.int32)
+    if count == 0:
+        return order_array, starts_array
+    by_row_array = np.empty(count, np.int32)
+    next_array = np.zeros(BUCKETS + 1, np.intp)
+    cdef Py_ssize_t[::1] starts = starts_array, next_of_bucket = next_array
+    cdef int32_t[::1] order = order_array, by_row = by_row_array
+    cdef Py_ssize_t rows_per_bucket = (height + BUCKETS - 1) // BUCKETS
+    with nogil:
+        for k in range(count):
+            next_of_bucket[windows[k, 0] // rows_per_bucket + 1] += 1
+            starts[images[k] + 1] += 1
+        for i in range(BUCKETS):
+            next_of_bucket[i + 1] += next_of_bucket[i]
+        for i in range(image_count):
+            starts[i + 1] += starts[i]
+        for k in range(count):
+            i = windows[k, 0] // rows_per_bucket
+            by_row[next_of_bucket[i]] = <int32_t>k
+            next_of_bucket[i] += 1
+        for k in range(count):        # starts serve as cursors, and are moved back afterwards
+            i = images[by_row[k]]
+            order[starts[i]] = by_row[k]
+            starts[i] += 1
+        for i in range(image_count, 0, -1):
+            starts[i] = starts[i - 1]
+        starts[0] = 0
+    return order_array, starts_array
+
+
+cdef Py_ssize_t block_count(Py_ssize_t channels, Py_ssize_t itemsize) noexcept:
+    cdef Py_ssize_t lanes = LANE_BYTES // itemsize
+    return (channels + lanes - 1) // lanes
+
+
+def reading(const int32_t[::1] order, const Py_ssize_t[::1] starts, const int32_t[:, ::1] windows, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bins, bint one_bin, bint in_place, int threads):
+    """(tasks (T, COLUMNS), threads) of the forward passes and of the gradient of the boxes.
+
+    channels: of the output; one_bin: tasks are for single bins; in_place: the channels of a pixel lie together, so that
+    nothing is packed and a task may as well go through all blocks of a box.
+    """
+    cdef Py_ssize_t blocks = block_count(channels, itemsize)
+    cdef Py_ssize_t images = starts.shape[0] - 1, n, i, k, s, b, z, position, pieces, block_pieces, groups
+    cdef int64_t y0, y1, x0, x1, tallest, mode
+    cdef double cost, all_cost = 0, area, share, seen
+    groups = bins if one_bin else 1
+    for i in range(order.shape[0]):
+        all_cost += box_cost(windows, order[i], bins)
+    if all_cost * blocks < SERIAL_COST:
+        threads = 1
+    share = all_cost * blocks / (TASKS_PER_THREAD * threads)
+    tasks = []
+    for n in range(images):
+        if starts[n] == starts[n + 1]:
+            continue
+        y0 = x0 = 1 << 40
+        y1 = x1 = tallest = 0
+        area = cost = 0
+        for i in range(starts[n], starts[n + 1]):
+            k = order[i]
+            cost += box_cost(windows, k, bins)
+            if windows[k, 0] == windows[k, 1] or windows[k, 2] == windows[k, 3]:
+                continue
+            y0, y1 = min(y0, windows[k, 0]), max(y1, windows[k, 1])
+            x0, x1 = min(x0, windows[k, 2]), max(x1, windows[k, 3])
+            tallest = max(tallest, windows[k, 1] - windows[k, 0])
+            area += <double>(windows[k, 1] - windows[k, 0]) * (windows[k, 3] - windows[k, 2])
+        if y1 <= y0:
+            y0 = y1 = x0 = x1 = 0
+        # share rows between boxes where that packs less than every box's own window would
+        mode = WINDOW
+        if not in_place and tallest * (x1 - x0) <= TILE_PIXELS and <double>(y1 - y0) * (x1 - x0) < area / groups:
+            mode = ROWS
+        pieces, block_pieces = 1, blocks
+        if in_place and not one_bin:
+            block_pieces = 1
+        if threads > 1:
+            pieces = <Py_ssize_t>min(ceil(cost * blocks / (block_pieces * groups) / share), <double>(starts[n + 1] - starts[n]))
+            pieces = max(pieces, 1)
+            if in_place:
+                block_pieces = <Py_ssize_t>min(ceil(cost * blocks / (pieces * groups) / share), <double>blocks)
+                block_pieces = max(block_pieces, 1)
+        seen = 0
+        position = starts[n]
+        for s in range(pieces):
+            i = position
+            while i < starts[n + 1] and (s == pieces - 1 or seen < cost * (s + 1) / pieces):
+                seen += box_cost(windows, order[i], bins)
+                i += 1
+            if i == position:
+                continue
+            for b in range(block_pieces):
+                for z in range(groups):
+                    tasks.append((n, position, i, b * blocks // block_pieces, (b + 1) * blocks // block_pieces, z if one_bin else -1,
+                                  mode, y0, y1, x0, x1))
+            position = i
+    return np.array(tasks, np.int64).reshape(-1, COLUMNS), min(threads, max(len(tasks), 1))
+
+
+def writing(const int32_t[::1] order, const Py_ssize_t[::1] starts, const int32_t[:, ::1] windows, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bins, bint one_bin, bint in_place, int threads, Py_ssize_t height, Py_ssize_t width, bint add):
+    """(tasks (T, COLUMNS), threads) of the gradient of the input: rectangles that cover every image.
+
+    Without `add` images that have no box have tasks too, which write zeros.
+    """
+    cdef Py_ssize_t images = starts.shape[0] - 1, n, i, k, b, z, y, y0, y1, x0, least, bands, most_rows, groups, columns, block_pieces
+    cdef double cost, all_cost = 0, seen
+    cdef Py_ssize_t blocks = block_count(channels, itemsize)
+    groups = bins if one_bin else 1
+    all_cost = <double>images * height * width * groups
+    for i in range(order.shape[0]):
+        all_cost += box_cost(windows, order[i], bins)
+    if all_cost * blocks < SERIAL_COST:
+        threads = 1
+    columns = max(min(width, TILE_PIXELS), 1)
+    most_rows = max(min(height, TILE_PIXELS // columns), 1)
+    block_pieces = blocks
+    if in_place and not one_bin:
+        block_pieces = 1
+    # rows are split further only where images and blocks do not make tasks enough
+    least = 1 if threads == 1 else -(-TASKS_PER_THREAD * threads // max(images * block_pieces * groups, 1))
+    rows_array = np.zeros(height + 1)
+    cdef double[::1] rows = rows_array
+    tasks = []
+    for n in range(images):
+        if starts[n] == starts[n + 1]:
+            if not add:
+                tasks.extend((n, 0, 0, 0, blocks, z if one_bin else -1, 0, 0, height, 0, width) for z in range(groups))
+            continue
+        bands = max(least, -(-height // most_rows))
+        if bands > 1:
+            # bands of equal work: the rows that boxes cover, and the writing of each row
+            rows[:] = 0
+            for i in range(starts[n], starts[n + 1]):
+                k = order[i]
+                rows[windows[k, 0]] += windows[k, 3] - windows[k, 2]
+                rows[windows[k, 1]] -= windows[k, 3] - windows[k, 2]
+            all_cost = cost = 0
+            for y in range(height):
+                cost += rows[y]
+                rows[y] = 1.5 * cost + width
+                all_cost += rows[y]
+        y0 = y = 0
+        seen = 0
+        while y0 < height:
+            if bands == 1:
+                y = height
+            else:
+                while y < height and y - y0 < most_rows:
+                    seen += rows[y]
+                    y += 1
+                    if seen >= all_cost / bands:
+                        break
+                seen = 0
+            for x0 in range(0, width, columns):
+                for b in range(block_pieces):
+                    for z in range(groups):
+                        tasks.append((n, starts[n], starts[n + 1], b * blocks // block_pieces, (b + 1) * blocks // block_pieces,
+                                      z if one_bin else -1, 0, y0, y, x0, min(x0 + columns, width)))
+            y0 = y
+    return np.array(tasks, np.int64).reshape(-1, COLUMNS), min(threads, max(len(tasks), 1))

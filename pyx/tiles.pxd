@@ -1,0 +1,223 @@
+"""Tiles: pack and unpack between arrays of any strides and [y][x][lane], where lanes are the channels of a block.
+
+The lanes past the last channel of a partial block are zero, and are never written back.
+"""
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy, memmove, memset
+
+from lanes cimport LANE_BYTES, VECTOR_BYTES, real, stream, transpose
+from tasks cimport BIN, IMAGE, MODE, WINDOW, X0, X1
+
+cdef enum:
+    # Scratch of one thread, in bytes; their sum bounds what a call allocates for each thread, whatever the map's size.
+    TILE_BYTES = 4 << 20       # pixels of the map, all channels of a block; about a level 2 cache
+    STRIP_BYTES = 24 << 10     # one contracted axis; within a level 1 cache together with the bins
+    BINS_BYTES = 32 << 10      # bins of one box: larger outputs are computed in parts
+    MOST_BINS = BINS_BYTES // LANE_BYTES
+    MOST_BIN_ROWS = 64
+    MOST_COLUMNS = 4096        # columns of the map that are contracted together
+    # Results larger than this are not found in cache by whoever reads them next, and bypass it.
+    STREAM_BYTES = 8 << 20
+
+
+cdef struct Strides:           # of an array seen as (N, C, H, W), in elements
+    Py_ssize_t image
+    Py_ssize_t channel
+    Py_ssize_t y
+    Py_ssize_t x
+
+
+cdef inline Strides strides_of(const real[:, :, :, :] array) noexcept nogil:
+    cdef Strides strides
+    strides.image = array.strides[0] // <Py_ssize_t>sizeof(real)
+    strides.channel = array.strides[1] // <Py_ssize_t>sizeof(real)
+    strides.y = array.strides[2] // <Py_ssize_t>sizeof(real)
+    strides.x = array.strides[3] // <Py_ssize_t>sizeof(real)
+    return strides
+
+
+cdef inline void pack(const real *source, Strides from_, int lanes, Py_ssize_t rows, Py_ssize_t columns, real *tile) noexcept nogil:
+    """Rows x columns pixels of `lanes` channels into tile[y][x][lane]."""
+    cdef int L = LANE_BYTES // sizeof(real), V = VECTOR_BYTES // sizeof(real), l
+    cdef Py_ssize_t y, x, i
+    cdef const real *row
+    cdef real *to
+    if from_.x == 1 and from_.y == columns:      # rows lie end to end: one long row
+        columns = columns * rows
+        rows = 1
+    for y in range(rows):
+        row = source + y * from_.y
+        to = tile + y * columns * L
+        if lanes == L and from_.x == 1 and columns >= V:
+            for i in range((columns + V - 1) // V):
+                x = min(i * V, columns - V)      # the last square overlaps the one before
+                for l in range(L // V):
+                    transpose(row + l * V * from_.channel + x, from_.channel, to + x * L + l * V, L)
+        elif lanes == L and from_.channel == 1:
+            for x in range(columns):
+                memcpy(to + x * L, row + x * from_.x, LANE_BYTES)
+        else:
+            for x in range(columns):
+                for l in range(lanes):
+                    to[x * L + l] = row[l * from_.channel + x * from_.x]
+                for l in range(lanes, L):
+                    to[x * L + l] = 0
+
+
+cdef inline void unpack(const real *tile, Py_ssize_t rows, Py_ssize_t columns, real *target, Strides to, int lanes, real *buffer, bint past_cache) noexcept nogil:
+    """tile[y][x][lane] into rows x columns pixels of `lanes` channels.
+
+    buffer: room for the block, or NULL; with it a block that is contiguous in the target is written as one run.
+    """
+    cdef int L = LANE_BYTES // sizeof(real), V = VECTOR_BYTES // sizeof(real), l
+    cdef Py_ssize_t y, x, i
+    cdef const real *row
+    cdef real *at
+    cdef Strides strides = to
+    if to.x == 1 and to.y == columns:
+        columns = columns * rows
+        rows = 1
+    if lanes == L and buffer != NULL and rows == 1 and to.x == 1 and to.channel == columns and columns >= V:
+        at = buffer
+        strides.channel = columns
+    else:
+        at = target
+        buffer = NULL
+    for y in range(rows):
+        row = tile + y * columns * L
+        if lanes == L and strides.x == 1 and columns >= V:
+            for i in range((columns + V - 1) // V):
+                x = min(i * V, columns - V)
+                for l in range(L // V):
+                    transpose(row + x * L + l * V, L, at + y * strides.y + l * V * strides.channel + x, strides.channel)
+        elif lanes == L and strides.channel == 1:
+            for x in range(columns):
+                memcpy(at + y * strides.y + x * strides.x, row + x * L, LANE_BYTES)
+        else:
+            for x in range(columns):
+                for l in range(lanes):
+                    at[y * strides.y + x * strides.x + l * strides.channel] = row[x * L + l]
+    if buffer != NULL:
+        if past_cache:
+            stream(target, buffer, L * columns * sizeof(real))
+        else:
+            memcpy(target, buffer, L * columns * sizeof(real))
+
+
+cdef inline void clear(real *target, Strides to, int lanes, Py_ssize_t rows, Py_ssize_t columns) noexcept nogil:
+    """Zeros in rows x columns pixels of `lanes` channels."""
+    cdef Py_ssize_t y, x
+    cdef int l
+    if to.x == 1:
+        for l in range(lanes):
+            for y in range(rows):
+                memset(target + l * to.channel + y * to.y, 0, columns * sizeof(real))
+    elif to.channel == 1:
+        for y in range(rows):
+            for x in range(columns):
+                memset(target + y * to.y + x * to.x, 0, lanes * sizeof(real))
+    else:
+        for y in range(rows):
+            for x in range(columns):
+                for l in range(lanes):
+                    target[l * to.channel + y * to.y + x * to.x] = 0
+
+
+cdef struct Reader:            # one channel block of one image, seen through a tile
+    Py_ssize_t first           # offset of its first channel
+    Strides strides            # channel: between its lanes
+    int lanes
+    int mode
+    bint in_place              # the lanes of a pixel lie together: no tile
+    Py_ssize_t capacity        # pixels of the tile
+    Py_ssize_t x0              # ROWS: the columns and rows that the tile holds
+    Py_ssize_t x1
+    Py_ssize_t y0
+    Py_ssize_t y1
+
+
+cdef inline Reader block_reader(Strides strides, Py_ssize_t channels, Py_ssize_t group, Py_ssize_t tile_bytes, const int64_t *task, Py_ssize_t block, int L) noexcept nogil:
+    """The reader of a block of L output channels; `group` input channels, of which a task reads one, make one of them."""
+    cdef Reader reader
+    reader.first = task[IMAGE] * strides.image + (block * L * group + max(task[BIN], 0)) * strides.channel
+    reader.strides = strides
+    reader.strides.channel = strides.channel * group
+    reader.lanes = <int>min(<Py_ssize_t>L, channels - block * L)
+    reader.in_place = reader.lanes == L and reader.strides.channel == 1
+    reader.mode = <int>task[MODE]
+    reader.capacity = tile_bytes // LANE_BYTES
+    reader.x0 = task[X0]
+    reader.x1 = task[X1]
+    reader.y0 = reader.y1 = 0
+    return reader
+
+
+cdef inline Py_ssize_t tile_bytes(Py_ssize_t rows, Py_ssize_t columns) noexcept nogil:
+    """No more than the map needs."""
+    return <Py_ssize_t>min(<double>TILE_BYTES, <double>rows * <double>columns * LANE_BYTES)
+
+
+# A window too large for the scratch is looked at in cells, of as many columns and rows:
+
+cdef inline Py_ssize_t cell_columns(Py_ssize_t columns) noexcept nogil:
+    return max(min(columns, MOST_COLUMNS), 1)
+
+
+cdef inline Py_ssize_t cell_rows(const Reader *reader, Py_ssize_t rows, Py_ssize_t columns) noexcept nogil:
+    if reader.mode == WINDOW and not reader.in_place:
+        rows = min(rows, reader.capacity // columns)
+    return max(rows, 1)
+
+
+cdef struct BinRange:          # the bins of a task, and how many of them, rows x columns, are computed together
+    int p0
+    int p1
+    int q0
+    int q1
+    int p_step
+    int q_step
+
+
+cdef inline BinRange bins_of_task(const int64_t *task, int ph, int pw) noexcept nogil:
+    cdef BinRange part
+    if task[BIN] >= 0:
+        part.p0, part.q0 = <int>(task[BIN] // pw), <int>(task[BIN] % pw)
+        part.p1, part.q1 = part.p0 + 1, part.q0 + 1
+    else:
+        part.p0, part.q0, part.p1, part.q1 = 0, 0, ph, pw
+    part.q_step = min(part.q1 - part.q0, <int>MOST_BINS)
+    part.p_step = min(min(part.p1 - part.p0, <int>MOST_BIN_ROWS), <int>MOST_BINS // part.q_step)
+    return part
+
+
+cdef struct View:              # where the lanes of a pixel are: start + y * stride_y + x * stride_x, in elements
+    Py_ssize_t y
+    Py_ssize_t x
+
+
+cdef inline const real *view(Reader *reader, const real *plane, real *tile, Py_ssize_t y0, Py_ssize_t y1, Py_ssize_t x0, Py_ssize_t x1, View *strides) noexcept nogil:
+    """The pixels [y0, y1) x [x0, x1) of the block whose first channel is `plane`, in place where its lanes lie together."""
+    cdef int L = LANE_BYTES // sizeof(real)
+    cdef Py_ssize_t width, keep
+    if reader.in_place:
+        strides.y = reader.strides.y
+        strides.x = reader.strides.x
+        return plane + y0 * reader.strides.y + x0 * reader.strides.x
+    strides.x = L
+    if reader.mode == WINDOW:
+        pack(plane + y0 * reader.strides.y + x0 * reader.strides.x, reader.strides, reader.lanes, y1 - y0, x1 - x0, tile)
+        strides.y = (x1 - x0) * L
+        return tile
+    width = reader.x1 - reader.x0
+    strides.y = width * L
+    if y0 < reader.y0 or y1 > reader.y0 + reader.capacity // width:      # move the tile so that it begins at y0
+        keep = max(reader.y1 - y0, 0) if y0 >= reader.y0 else 0
+        if keep > 0:
+            memmove(tile, tile + (y0 - reader.y0) * strides.y, keep * strides.y * sizeof(real))
+        reader.y0 = y0
+        reader.y1 = y0 + keep
+    if y1 > reader.y1:
+        pack(plane + reader.y1 * reader.strides.y + reader.x0 * reader.strides.x, reader.strides, reader.lanes,
+             y1 - reader.y1, width, tile + (reader.y1 - reader.y0) * strides.y)
+        reader.y1 = y1
+    return tile + (y0 - reader.y0) * strides.y + (x0 - reader.x0) * L

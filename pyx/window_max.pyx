@@ -1,0 +1,306 @@
+"""The largest pixel of a bin: the kernels of roi_pool.
+
+    out[k, c, p, q] = max over y in rows of p, x in columns of q of input[image of k, c, y, x]
+    argmax[k, c, p, q] = y * W + x of the first such pixel in row order, -1 for none
+
+A rectangle's maximum is the maximum of its columns' maxima, so a box is reduced first along y, into a *strip* [x][lane],
+then along x into *bins* [p][q][lane], as weighted_sum.pyx does it.  A NaN is larger than nothing and so never wins; what
+must be beaten is the lowest finite number, which is also what a bin of NaN alone gives.  An empty bin gives 0.
+
+The gradient goes to the argmax.  It has no arithmetic to share between lanes, and works on the planes directly.
+"""
+from cython.parallel cimport prange, threadid
+from libc.float cimport DBL_MAX, FLT_MAX
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memset
+
+from lanes cimport LANE_BYTES, lanes_alloc, lanes_free, real, stream_end
+from tasks cimport BLOCK_FIRST, BLOCK_STOP, FIRST, IMAGE, STOP, X0, X1, Y0, Y1
+from tiles cimport (BINS_BYTES, MOST_COLUMNS, STREAM_BYTES, BinRange, Reader, Strides, View, bins_of_task, block_reader, cell_columns, cell_rows,
+                    clear, strides_of, tile_bytes, unpack, view)
+
+
+cdef struct Problem:
+    Strides map                # of the input or its gradient
+    Strides bins               # of the output or its gradient
+    Strides argmax
+    Py_ssize_t channels
+    Py_ssize_t rows
+    Py_ssize_t columns
+    int ph
+    int pw
+    const int32_t *order
+    const int32_t *spans       # [k][PH + PW][2] pixels
+    bint past_cache
+    Py_ssize_t tile_bytes      # scratch of a thread: tile, strip and its indices, bins and theirs, a buffer
+    Py_ssize_t strip_bytes
+
+
+cdef Py_ssize_t scratch_bytes(const Problem *problem) noexcept nogil:
+    return problem.tile_bytes + 2 * problem.strip_bytes + 3 * BINS_BYTES
+
+
+cdef inline real lowest(real *_) noexcept nogil:
+    return -FLT_MAX if real is float else -DBL_MAX
+
+
+cdef inline void keep_larger(real *best, int32_t *at, const real *values, const int32_t *indices, int32_t index, bint argmax) noexcept nogil:
+    """best, at = the larger of each lane, the smaller index where equal; indices NULL: all lanes have `index`."""
+    cdef int L = LANE_BYTES // sizeof(real), l
+    cdef bint wins
+    if not argmax:
+        for l in range(L):
+            best[l] = values[l] if values[l] > best[l] else best[l]
+    elif indices == NULL:      # in ascending order, so that equals never replace
+        for l in range(L):
+            at[l] = index if values[l] > best[l] else at[l]
+            best[l] = values[l] if values[l] > best[l] else best[l]
+    else:
+        for l in range(L):
+            wins = values[l] > best[l] or (values[l] == best[l] and indices[l] < at[l])
+            at[l] = indices[l] if wins else at[l]
+            best[l] = values[l] if wins else best[l]
+
+
+cdef inline void reduce_cell(const real *pixels, View strides, Py_ssize_t y0, Py_ssize_t y1, Py_ssize_t x0, Py_ssize_t x1, const int32_t *spans_y, const int32_t *spans_x, int p0, int p1, int q0, int q1, Py_ssize_t width, real *strip, int32_t *strip_at, real *bins, int32_t *bins_at, bint argmax) noexcept nogil:
+    """bins = the larger of bins and of what the pixels of [y0, y1) x [x0, x1) hold; pixels points at (y0, x0)."""
+    cdef int L = LANE_BYTES // sizeof(real), l, p, q
+    cdef Py_ssize_t x, y, first, stop
+    cdef real[16] best
+    cdef int32_t[16] at
+    cdef real *bin_best
+    cdef int32_t *bin_at
+    for p in range(p0, p1):
+        first = max(spans_y[2 * p], y0)
+        stop = min(spans_y[2 * p + 1], y1)
+        if first >= stop:
+            continue
+        for x in range(x1 - x0):
+            for l in range(L):
+                best[l] = lowest(best)
+            for l in range(L):
+                at[l] = -1
+            for y in range(first, stop):
+                keep_larger(best, at, pixels + (y - y0) * strides.y + x * strides.x, <int32_t*>NULL, <int32_t>(y * width + x0 + x) if argmax else 0, argmax)
+            for l in range(L):
+                strip[x * L + l] = best[l]
+            if argmax:
+                for l in range(L):
+                    strip_at[x * L + l] = at[l]
+        for q in range(q0, q1):
+            first = max(spans_x[2 * q], x0)
+            stop = min(spans_x[2 * q + 1], x1)
+            bin_best = bins + ((p - p0) * (q1 - q0) + q - q0) * L
+            bin_at = bins_at + ((p - p0) * (q1 - q0) + q - q0) * L
+            for l in range(L):
+                best[l] = bin_best[l]
+            if argmax:
+                for l in range(L):
+                    at[l] = bin_at[l]
+            for x in range(first, stop):
+                keep_larger(best, at, strip + (x - x0) * L, strip_at + (x - x0) * L, 0, argmax)
+            for l in range(L):
+                bin_best[l] = best[l]
+            if argmax:
+                for l in range(L):
+                    bin_at[l] = at[l]
+
+
+cdef void forward_part(const Problem *problem, Reader *reader, const real *plane, real *out, int32_t *argmax, const int32_t *spans_y, int p0, int p1, int q0, int q1, char *memory) noexcept nogil:
+    """Bins [p0, p1) x [q0, q1) of one box, one channel block."""
+    cdef int L = LANE_BYTES // sizeof(real), l, p, q
+    cdef const int32_t *spans_x = spans_y + 2 * problem.ph
+    cdef real *tile = <real*>memory
+    cdef real *strip = <real*>(memory + problem.tile_bytes)
+    cdef int32_t *strip_at = <int32_t*>(memory + problem.tile_bytes + problem.strip_bytes)
+    cdef real *bins = <real*>(memory + problem.tile_bytes + 2 * problem.strip_bytes)
+    cdef int32_t *bins_at = <int32_t*>(<char*>bins + BINS_BYTES)
+    cdef Py_ssize_t y0 = problem.rows, y1 = 0, x0 = problem.columns, x1 = 0, x, y, rows, columns, i, n
+    cdef View strides
+    cdef const real *pixels
+    cdef Strides to = problem.argmax
+    cdef bint empty
+    for p in range(p0, p1):
+        if spans_y[2 * p] < spans_y[2 * p + 1]:
+            y0, y1 = min(y0, spans_y[2 * p]), max(y1, spans_y[2 * p + 1])
+    for q in range(q0, q1):
+        if spans_x[2 * q] < spans_x[2 * q + 1]:
+            x0, x1 = min(x0, spans_x[2 * q]), max(x1, spans_x[2 * q + 1])
+    for p in range(p0, p1):
+        for q in range(q0, q1):
+            empty = spans_y[2 * p] >= spans_y[2 * p + 1] or spans_x[2 * q] >= spans_x[2 * q + 1]
+            i = ((p - p0) * (q1 - q0) + q - q0) * L
+            for l in range(L):
+                bins[i + l] = <real>0 if empty else lowest(bins)
+            for l in range(L):
+                bins_at[i + l] = -1
+    if y0 < y1 and x0 < x1:
+        columns = cell_columns(x1 - x0)
+        rows = cell_rows(reader, y1 - y0, columns)
+        y = y0
+        while y < y1:
+            x = x0
+            while x < x1:
+                pixels = view(reader, plane, tile, y, min(y + rows, y1), x, min(x + columns, x1), &strides)
+                if argmax == NULL:
+                    reduce_cell(pixels, strides, y, min(y + rows, y1), x, min(x + columns, x1), spans_y, spans_x, p0, p1, q0, q1, problem.columns,
+                                strip, strip_at, bins, bins_at, False)
+                else:
+                    reduce_cell(pixels, strides, y, min(y + rows, y1), x, min(x + columns, x1), spans_y, spans_x, p0, p1, q0, q1, problem.columns,
+                                strip, strip_at, bins, bins_at, True)
+                x += columns
+            y += rows
+    unpack(bins, p1 - p0, q1 - q0, out + p0 * problem.bins.y + q0 * problem.bins.x, problem.bins, reader.lanes, <real*>(<char*>bins + 2 * BINS_BYTES), problem.past_cache)
+    if argmax != NULL:
+        argmax += p0 * to.y + q0 * to.x
+        if real is float:      # as many bytes a lane: the bits travel as floats
+            unpack(<float*>bins_at, p1 - p0, q1 - q0, <float*>argmax, to, reader.lanes, <float*>(<char*>bins + 2 * BINS_BYTES), problem.past_cache)
+        else:
+            for p in range(p1 - p0):
+                for l in range(reader.lanes):
+                    for q in range(q1 - q0):
+                        argmax[p * to.y + q * to.x + l * to.channel] = bins_at[(p * (q1 - q0) + q) * L + l]
+
+
+cdef void forward_task(const Problem *problem, const real *input, real *out, int32_t *argmax, const int64_t *task, char *memory) noexcept nogil:
+    cdef int L = LANE_BYTES // sizeof(real), p, q
+    cdef Py_ssize_t i, k, block
+    cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
+    # a task that keeps rows has one block, and so one reader that remembers them
+    cdef Reader reader = block_reader(problem.map, problem.channels, 1, problem.tile_bytes, task, task[BLOCK_FIRST], L)
+    for i in range(task[FIRST], task[STOP]):
+        k = problem.order[i]
+        for block in range(task[BLOCK_FIRST], task[BLOCK_STOP]):
+            if task[BLOCK_STOP] > task[BLOCK_FIRST] + 1:
+                reader = block_reader(problem.map, problem.channels, 1, problem.tile_bytes, task, block, L)
+            p = part.p0
+            while p < part.p1:
+                q = part.q0
+                while q < part.q1:
+                    forward_part(problem, &reader, input + reader.first, out + k * problem.bins.image + block * L * problem.bins.channel,
+                                 <int32_t*>NULL if argmax == NULL else argmax + k * problem.argmax.image + block * L * problem.argmax.channel,
+                                 problem.spans + 2 * k * (problem.ph + problem.pw), p, min(p + part.p_step, part.p1), q, min(q + part.q_step, part.q1), memory)
+                    q += part.q_step
+                p += part.p_step
+    stream_end()
+
+
+cdef Problem problem_of(Strides map_strides, Strides bins_strides, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t channels, int ph, int pw, const int32_t[::1] order):
+    cdef Problem problem
+    problem.map = map_strides
+    problem.argmax = problem.bins = bins_strides
+    problem.rows, problem.columns = rows, columns
+    problem.channels = channels
+    problem.ph, problem.pw = ph, pw
+    problem.order = &order[0]
+    problem.spans = NULL
+    problem.past_cache = False
+    problem.tile_bytes = tile_bytes(rows, columns)
+    problem.strip_bytes = min(columns, MOST_COLUMNS) * LANE_BYTES
+    return problem
+
+
+cdef Strides int_strides(const int32_t[:, :, :, :] array) noexcept nogil:
+    cdef Strides strides
+    strides.image, strides.channel = array.strides[0] // 4, array.strides[1] // 4
+    strides.y, strides.x = array.strides[2] // 4, array.strides[3] // 4
+    return strides
+
+
+def forward(const real[:, :, :, :] input, const int32_t[:, :, ::1] spans, const int32_t[::1] order, const int64_t[:, ::1] tasks, real[:, :, :, :] out,
+            int32_t[:, :, :, :] argmax, int threads):
+    """out (K, C, PH, PW) = the largest pixels of input (N, C, H, W), and argmax (K, C, PH, PW), or None, where they are."""
+    cdef Problem problem = problem_of(strides_of(input), strides_of(out), input.shape[2], input.shape[3], out.shape[1], <int>out.shape[2], <int>out.shape[3], order)
+    problem.spans = &spans[0, 0, 0]
+    problem.past_cache = out.shape[0] * out.shape[1] * out.shape[2] * out.shape[3] * <Py_ssize_t>sizeof(real) > STREAM_BYTES
+    cdef int32_t *at = NULL
+    if argmax is not None:
+        problem.argmax = int_strides(argmax)
+        at = &argmax[0, 0, 0, 0]
+    cdef Py_ssize_t i, size = scratch_bytes(&problem)
+    cdef const real *from_ = &input[0, 0, 0, 0]
+    cdef real *to = &out[0, 0, 0, 0]
+    cdef char *memory = <char*>lanes_alloc(threads * size)
+    if memory == NULL:
+        raise MemoryError(f"no {threads * size} bytes of scratch for {threads} threads")
+    if threads == 1:
+        with nogil:
+            for i in range(tasks.shape[0]):
+                forward_task(&problem, from_, to, at, &tasks[i, 0], memory)
+    else:
+        for i in prange(tasks.shape[0], nogil=True, num_threads=threads, schedule="dynamic", chunksize=1):
+            forward_task(&problem, from_, to, at, &tasks[i, 0], memory + threadid() * size)
+    lanes_free(memory)
+
+
+cdef void backward_channels(const Problem *problem, const real *grad, const int32_t *argmax, real *plane, Py_ssize_t channels, const int64_t *task) noexcept nogil:
+    """plane[argmax] += grad, of a box and as many channels, where argmax is in the task's rectangle."""
+    cdef Py_ssize_t c, y, x, row, column
+    cdef int32_t at
+    cdef bint whole = task[Y0] == 0 and task[Y1] == problem.rows and task[X0] == 0 and task[X1] == problem.columns
+    cdef bint flat = whole and problem.map.y == problem.columns * problem.map.x
+    for y in range(problem.ph):
+        for x in range(problem.pw):
+            for c in range(channels):
+                at = argmax[c * problem.argmax.channel + y * problem.argmax.y + x * problem.argmax.x]
+                if at < 0 or at >= problem.rows * problem.columns:
+                    continue
+                if flat:
+                    plane[at * problem.map.x + c * problem.map.channel] += grad[c * problem.bins.channel + y * problem.bins.y + x * problem.bins.x]
+                    continue
+                row = at // problem.columns
+                column = at % problem.columns
+                if row >= task[Y0] and row < task[Y1] and column >= task[X0] and column < task[X1]:
+                    plane[row * problem.map.y + column * problem.map.x + c * problem.map.channel] += grad[c * problem.bins.channel + y * problem.bins.y + x * problem.bins.x]
+
+
+cdef void backward_task(const Problem *problem, const real *grad_output, const int32_t *argmax, real *grad_input, const int64_t *task, int L) noexcept nogil:
+    cdef Py_ssize_t first = task[BLOCK_FIRST] * L, stop = min(task[BLOCK_STOP] * L, problem.channels), c, i, k, step
+    cdef real *plane = grad_input + task[IMAGE] * problem.map.image
+    clear(plane + first * problem.map.channel + task[Y0] * problem.map.y + task[X0] * problem.map.x, problem.map, <int>(stop - first),
+          task[Y1] - task[Y0], task[X1] - task[X0])
+    # a plane at a time where channels lie apart, so that it stays in cache
+    step = stop - first if problem.map.channel == 1 else 1
+    c = first
+    while c < stop:
+        for i in range(task[FIRST], task[STOP]):
+            k = problem.order[i]
+            backward_channels(problem, grad_output + k * problem.bins.image + c * problem.bins.channel, argmax + k * problem.argmax.image + c * problem.argmax.channel,
+                              plane + c * problem.map.channel, step, task)
+        c += step
+
+
+def backward(const real[:, :, :, :] grad_output, const int32_t[:, :, :, :] argmax, const int32_t[::1] order, const int64_t[:, ::1] tasks,
+             real[:, :, :, :] grad_input, int threads):
+    """grad_input (N, C, H, W) = grad_output (K, C, PH, PW) at argmax; indices outside of the plane are passed over."""
+    cdef Problem problem = problem_of(strides_of(grad_input), strides_of(grad_output), grad_input.shape[2], grad_input.shape[3], grad_output.shape[1],
+                                      <int>grad_output.shape[2], <int>grad_output.shape[3], order)
+    problem.argmax = int_strides(argmax)
+    cdef Py_ssize_t i
+    cdef int L = LANE_BYTES // sizeof(real)
+    cdef const real *grad = &grad_output[0, 0, 0, 0]
+    cdef const int32_t *at = &argmax[0, 0, 0, 0]
+    cdef real *to = &grad_input[0, 0, 0, 0]
+    if threads == 1:
+        with nogil:
+            for i in range(tasks.shape[0]):
+                backward_task(&problem, grad, at, to, &tasks[i, 0], L)
+    else:
+        for i in prange(tasks.shape[0], nogil=True, num_threads=threads, schedule="dynamic", chunksize=1):
+            backward_task(&problem, grad, at, to, &tasks[i, 0], L)
+
+
+def first_outside(const int32_t[:, :, :, :] argmax, Py_ssize_t pixels):
+    """The first box with an index that is neither -1 nor in [0, pixels), or -1."""
+    cdef Py_ssize_t k, c, p, q, found = -1
+    cdef bint bad = False
+    with nogil:
+        for k in range(argmax.shape[0]):
+            for c in range(argmax.shape[1]):
+                for p in range(argmax.shape[2]):
+                    for q in range(argmax.shape[3]):
+                        bad |= argmax[k, c, p, q] < -1 or argmax[k, c, p, q] >= pixels
+            if bad:
+                found = k
+                break
+    return found

@@ -1,0 +1,39 @@
+"""Region-of-interest operators of object detection on NumPy arrays, on every core of a CPU."""
+
+from ._config import __version__, show_config
+from ._threads import get_num_threads, set_num_threads
+from .operators import (
+    prroi_pool,
+    prroi_pool_backward,
+    prroi_pool_backward_boxes,
+    ps_roi_align,
+    ps_roi_align_backward,
+    ps_roi_align_backward_boxes,
+    ps_roi_pool,
+    ps_roi_pool_backward,
+    roi_align,
+    roi_align_backward,
+    roi_align_backward_boxes,
+    roi_pool,
+    roi_pool_backward,
+)
+
+__all__ = [
+    "__version__",
+    "get_num_threads",
+    "prroi_pool",
+    "prroi_pool_backward",
+    "prroi_pool_backward_boxes",
+    "ps_roi_align",
+    "ps_roi_align_backward",
+    "ps_roi_align_backward_boxes",
+    "ps_roi_pool",
+    "ps_roi_pool_backward",
+    "roi_align",
+    "roi_align_backward",
+    "roi_align_backward_boxes",
+    "roi_pool",
+    "roi_pool_backward",
+    "set_num_threads",
+    "show_config",
+]

@@ -1,0 +1,39 @@
+"""Chooses the instruction set of the kernels, once, at import.
+
+``ROICY_ISA`` overrides the choice: ``baseline``, ``avx2`` or ``avx512``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+from types import ModuleType
+
+from ._kernels import machine
+
+KNOWN = ("baseline", "avx2", "avx512")
+
+
+def _choose() -> str:
+    built = [name for name in machine.supported() if importlib.util.find_spec(f"roicy._kernels.{name}") is not None]
+    wanted = os.environ.get("ROICY_ISA")
+    if not wanted:
+        return built[0]
+    if wanted not in KNOWN:
+        raise ImportError(f"ROICY_ISA={wanted!r}: unknown instruction set, expected one of {', '.join(KNOWN)}")
+    if wanted not in machine.supported():
+        raise ImportError(f"ROICY_ISA={wanted!r}: this processor or operating system does not support it, only {', '.join(machine.supported())}")
+    if wanted not in built:
+        raise ImportError(f"ROICY_ISA={wanted!r}: this build of roicy lacks it and has only {', '.join(built)}")
+    return wanted
+
+
+def load(isa: str, name: str) -> ModuleType:
+    """The kernels of one file of pyx/ for an instruction set."""
+    return importlib.import_module(f"roicy._kernels.{isa}.{name}")
+
+
+ISA: str = _choose()
+weighted_sum = load(ISA, "weighted_sum")
+window_max = load(ISA, "window_max")

@@ -1,0 +1,57 @@
+"""Passages that the docstrings of several operators share, filled in where they say ``{name}``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_PASSAGES = {
+    "input": """input : ndarray, (N, C, H, W) or (N, H, W, C), float32 or float64
+        Feature maps, of any strides, read-only or not.""",
+    "grad_output": """grad_output : ndarray, (K, C', PH, PW) or (K, PH, PW, C'), float32 or float64
+        Gradient of the output.""",
+    "input_shape": """input_shape : tuple of 4 ints
+        Shape of the input, in the order of `layout`.""",
+    "boxes": """boxes : ndarray (K, 5), list of N ndarrays (L_i, 4), or ndarray (K, 4) with `boxes_num`
+        Rows [batch_index, x1, y1, x2, y2], or [x1, y1, x2, y2] where the image is known otherwise, in units of
+        pixels of the input divided by `spatial_scale`.  Converted to the dtype of the data.  Boxes may lie off the
+        map, have no area or be inverted.""",
+    "output_size": """output_size : int or (int, int)
+        Bins of a box, (PH, PW), each at least 1.""",
+    "spatial_scale": """spatial_scale : float, optional
+        Multiplies the coordinates of the boxes, in the dtype of the data: the size of the map divided by the size of
+        the image that the boxes are given on.""",
+    "sampling_ratio": """sampling_ratio : int, optional
+        Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.""",
+    "aligned": """aligned : bool, optional
+        If True, coordinates are moved by half a pixel, so that pixel i covers [i, i + 1), and boxes keep their size.
+        If False, pixel i lies at i, and boxes are at least 1 pixel wide and high.""",
+    "boxes_num": """boxes_num : (N,) ints, optional
+        Number of boxes of each image, for boxes of shape (K, 4), which are then sorted by image.""",
+    "layout": """layout : {{"NCHW", "NHWC"}}, optional
+        Order of the dimensions of the input and of the output alike.""",
+    "out": """out : ndarray, optional
+        Written to, and returned.  It has the shape and dtype of the result, may have any strides, and shares no memory
+        with what is read.""",
+    "num_threads": """num_threads : int, optional
+        At most as many threads are used; by default :func:`roicy.get_num_threads`.  The result does not depend on it.""",
+    "output": """ndarray, (K, C, PH, PW) or (K, PH, PW, C), dtype of `input`""",
+    "output_position_sensitive": """ndarray, (K, C', PH, PW) or (K, PH, PW, C'), dtype of `input`
+        Where C' = C / (PH * PW).""",
+    "grad_input": """ndarray of shape `input_shape`, dtype of `grad_output`
+        Gradient of the input.""",
+    "grad_boxes": """ndarray or list of ndarrays, dtype of `grad_output`
+        Gradient of the boxes in the format that they came in; of batch indices it is 0.""",
+    "raises": """TypeError, ValueError
+        If an argument is of a wrong type, dtype or shape, a coordinate is not finite, or a batch index is not that of
+        an image.  The message names the argument, what it was, and the first such box.  Nothing has been written then.""",
+}
+
+
+def documented(function: Function) -> Function:
+    """Fill in the shared passages of a docstring."""
+    if function.__doc__ is not None:  # python -OO
+        function.__doc__ = function.__doc__.format(**{name: text.replace("{{", "{").replace("}}", "}") for name, text in _PASSAGES.items()})
+    return function

@@ -1,0 +1,932 @@
+"""The operators: each public function names its row of the table, checks its arguments and calls the kernels.
+
+=============  ====================================  ============  ==============================
+operator       bins and weights along an axis        reduction     input channel of (c, p, q)
+=============  ====================================  ============  ==============================
+roi_align      sampled: mean of bilinear samples     weighted sum  c
+ps_roi_align   sampled                               weighted sum  (c * PH + p) * PW + q
+prroi_pool     integrated: exact bilinear integral   weighted sum  c
+ps_roi_pool    whole pixels, equal weights           weighted sum  (c * PH + p) * PW + q
+roi_pool       whole pixels                          maximum       c
+=============  ====================================  ============  ==============================
+
+The first column is a rule of ``pyx/geometry.pyx``, the second a file of kernels, the third the flag `position_sensitive`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, TypeVar, overload
+
+import numpy as np
+
+from . import _arguments, _threads
+from ._dispatch import weighted_sum, window_max
+from ._docs import documented
+from ._kernels import geometry, schedule
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Float = TypeVar("Float", bound=np.floating[Any])
+    Size = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int]
+    Boxes = NDArray[Any] | Sequence[NDArray[Any]]
+    Counts = NDArray[np.integer[Any]] | Sequence[int] | None
+    Layout = Literal["NCHW", "NHWC"]
+
+
+class _Maps:
+    """What the calls have in common: feature maps, boxes on them, and their bins, all seen as (N, C, H, W)."""
+
+    def __init__(self, dtype, shape, boxes, boxes_num, bins, scale, position_sensitive, layout, num_threads):
+        self.dtype = dtype
+        self.type = _arguments.FLOATS[dtype.char]
+        self.axes = _arguments.layout_axes(layout)
+        self.n, self.c, self.h, self.w = shape
+        self.bins = bins
+        self.scale = scale
+        self.position_sensitive = position_sensitive
+        self.channels = _arguments.channels(self.c, bins, position_sensitive)
+        self.threads = _threads.resolve(num_threads)
+        self.boxes = _arguments.Boxes(boxes, boxes_num, self.n, dtype, scale)
+        self.k = len(self.boxes.images)
+
+    def seen(self, array):
+        """Return the view (N, C, H, W) or (K, C, PH, PW) of an array of the call's layout."""
+        return array if self.axes is None else array.transpose(self.axes)
+
+    def shape_of(self, first, channels, height, width):
+        return (first, channels, height, width) if self.axes is None else (first, height, width, channels)
+
+    @property
+    def output_shape(self):
+        return self.shape_of(self.k, self.channels, *self.bins)
+
+    @property
+    def empty(self):
+        """Nothing to read or to write: the result is zeros."""
+        return not (self.k and self.channels and self.h and self.w)
+
+    def tables(self, rule, slopes=False, most=2**31):
+        """Yield (boxes, tables, order, starts) for as many boxes at a time as scratch memory allows."""
+        first = 0
+        while first < self.k:
+            stop, *tables = geometry.tables[self.type](
+                self.boxes.coordinates, first, first + most, rule, self.bins, (self.h, self.w), self.scale, slopes, _threads.starting(self.threads)
+            )
+            chunk = slice(first, stop)
+            yield chunk, tables, *schedule.by_image_and_row(self.boxes.images[chunk], tables[0], self.n, self.h)
+            first = stop
+
+    def in_place(self, array):
+        """Whether the channels of a pixel of this (N, C, H, W) view lie together."""
+        return array.strides[1] == array.itemsize and not self.position_sensitive
+
+    def reading(self, order, starts, windows, input):
+        tasks, threads = schedule.reading(
+            order, starts, windows, self.channels, self.dtype.itemsize, self.bins[0] * self.bins[1], self.position_sensitive, self.in_place(input), self.threads
+        )
+        return tasks, _threads.starting(threads)
+
+    def writing(self, order, starts, windows, grad_input, add):
+        tasks, threads = schedule.writing(
+            order, starts, windows, self.channels, self.dtype.itemsize, self.bins[0] * self.bins[1], self.position_sensitive, self.in_place(grad_input),
+            self.threads, self.h, self.w, add,
+        )  # fmt: skip
+        return tasks, _threads.starting(threads)
+
+
+def _forward_maps(input, boxes, output_size, spatial_scale, boxes_num, layout, num_threads, position_sensitive=False):
+    """Check what every forward pass is given: (the maps, the input seen as (N, C, H, W))."""
+    axes = _arguments.layout_axes(layout)
+    input = _arguments.array("input", input, 4, _arguments.dimensions(layout))
+    seen = input if axes is None else input.transpose(axes)
+    bins = _arguments.output_size(output_size)
+    scale = _arguments.spatial_scale(spatial_scale)
+    shape = _arguments.extents("input", seen.shape)
+    return _Maps(input.dtype, shape, boxes, boxes_num, bins, scale, position_sensitive, layout, num_threads), seen
+
+
+def _backward_maps(grad_output, boxes, input_shape, spatial_scale, boxes_num, layout, num_threads, position_sensitive=False):
+    """Check what every backward pass is given: (the maps, grad_output seen as (K, C, PH, PW))."""
+    axes = _arguments.layout_axes(layout)
+    shape = _arguments.input_shape(input_shape, layout)
+    grad = _arguments.array("grad_output", grad_output, 4, "(K, C, PH, PW)" if axes is None else "(K, PH, PW, C)")
+    seen = grad if axes is None else grad.transpose(axes)
+    if 0 in seen.shape[2:]:
+        raise ValueError(f"grad_output: shape {grad.shape}, expected at least one bin")
+    scale = _arguments.spatial_scale(spatial_scale)
+    maps = _Maps(grad.dtype, shape, boxes, boxes_num, seen.shape[2:], scale, position_sensitive, layout, num_threads)
+    if grad.shape != maps.output_shape:
+        raise ValueError(f"grad_output: shape {grad.shape}, expected {maps.output_shape}, for {maps.k} boxes and input of shape {tuple(input_shape)}")
+    return maps, seen
+
+
+def _sum_forward(maps, input, rule, out):
+    """Forward pass of the operators that are weighted sums."""
+    out = _arguments.result(out, maps.output_shape, maps.dtype, (input, maps.boxes.coordinates))
+    if maps.empty:
+        out[...] = 0
+        return out
+    seen = maps.seen(out)
+    for chunk, (windows, spans, index, weight, _), order, starts in maps.tables(rule):
+        tasks, threads = maps.reading(order, starts, windows, input)
+        weighted_sum.forward[maps.type](input, windows, spans, index, weight, order, tasks, seen[chunk], maps.position_sensitive, threads)
+    return out
+
+
+def _sum_backward(maps, grad, rule, out):
+    """Gradient of the input of the operators that are weighted sums."""
+    out = _arguments.result(out, maps.shape_of(maps.n, maps.c, maps.h, maps.w), maps.dtype, (grad, maps.boxes.coordinates))
+    if maps.empty:
+        out[...] = 0
+        return out
+    seen = maps.seen(out)
+    for chunk, (windows, spans, index, weight, _), order, starts in maps.tables(rule):
+        add = chunk.start > 0
+        tasks, threads = maps.writing(order, starts, windows, seen, add)
+        weighted_sum.backward[maps.type](grad[chunk], windows, spans, index, weight, order, tasks, seen, add, maps.position_sensitive, threads)
+    return out
+
+
+PARTS_BYTES = 16 << 20  # of the gradients of the boxes, kept for each channel block until they are added up
+
+
+def _sum_backward_boxes(maps, grad, input, rule):
+    """Gradient of the boxes of the operators that are weighted sums, in the format that the boxes came in."""
+    result = np.zeros((maps.k, 4), maps.dtype)
+    if not maps.empty:
+        lanes = 64 // maps.dtype.itemsize
+        blocks = -(-maps.channels // lanes) * (maps.bins[0] * maps.bins[1] if maps.position_sensitive else 1)
+        for chunk, (windows, spans, index, weight, slopes), order, starts in maps.tables(rule, True, max(PARTS_BYTES // (32 * blocks), 1)):
+            parts = np.zeros((blocks, len(windows), 4))
+            tasks, threads = maps.reading(order, starts, windows, input)
+            weighted_sum.backward_boxes[maps.type](grad[chunk], input, windows, spans, index, weight, slopes, order, tasks, parts, maps.position_sensitive, threads)
+            result[chunk] = parts.sum(axis=0)
+    return maps.boxes.restore(result)
+
+
+def _boxes_maps(grad_output, input, boxes, spatial_scale, boxes_num, layout, num_threads, position_sensitive=False):
+    """Check what every gradient of the boxes is given: (the maps, grad_output, input)."""
+    axes = _arguments.layout_axes(layout)
+    input = _arguments.array("input", input, 4, _arguments.dimensions(layout))
+    maps, grad = _backward_maps(grad_output, boxes, input.shape, spatial_scale, boxes_num, layout, num_threads, position_sensitive)
+    if input.dtype != maps.dtype:
+        raise TypeError(f"input: dtype {input.dtype.name}, expected {maps.dtype.name} as grad_output has")
+    return maps, grad, input if axes is None else input.transpose(axes)
+
+
+@documented
+def roi_align(
+    input: NDArray[Float],
+    boxes: Boxes,
+    output_size: Size,
+    spatial_scale: SupportsFloat = 1.0,
+    sampling_ratio: SupportsIndex = -1,
+    aligned: bool = False,
+    *,
+    boxes_num: Counts = None,
+    layout: Layout = "NCHW",
+    out: NDArray[Float] | None = None,
+    num_threads: SupportsIndex | None = None,
+) -> NDArray[Float]:
+    """Mean of bilinear samples in each bin of each box: RoIAlign.
+
+    ``out[k, c, p, q]`` is the mean of ``input[n, c]`` over a grid of ``gy * gx`` samples at ::
+
+        y = lo_y + p * bh + (i + 0.5) * bh / gy,    i = 0 .. gy - 1
+        x = lo_x + q * bw + (j + 0.5) * bw / gx,    j = 0 .. gx - 1
+
+    with ``lo = (x1, y1) * spatial_scale - (0.5 if aligned else 0)``, the size of the box, ``(bh, bw) = size / (PH, PW)``,
+    and ``g = sampling_ratio``, or ``ceil(size / (PH, PW))``.  A sample farther than one pixel off the map counts as 0,
+    others are moved to the map.
+
+    Parameters
+    ----------
+    {input}
+    {boxes}
+    {output_size}
+    {spatial_scale}
+    {sampling_ratio}
+    {aligned}
+    {boxes_num}
+    {layout}
+    {out}
+    {num_threads}
+
+    Returns
+    -------
+    {output}
+
+    Raises
+    ------
+    {raises}
+
+    Notes
+    -----
+    He, Gkioxari, Dollár, Girshick, "Mask R-CNN", 2017; computed as by torchvision, and by Paddle and MXNet with
+    their parameters.  Where torchvision reads cell (0, 0) with weight 0 for a sample off the map, nothing is read.
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> input = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    >>> boxes = np.array([[0, 0, 0, 2, 2]], np.float32)
+    >>> roicy.roi_align(input, boxes, 2, sampling_ratio=1)[0, 0]
+    array([[2.5, 3.5],
+           [6.5, 7.5]], dtype=float32)
+    """
+    maps, seen = _forward_maps(input, boxes, output_size, spatial_scale, boxes_num, layout, num_threads)
+    return _sum_forward(maps, seen, _align_rule(sampling_ratio, aligned), out)
+
+
+def _align_rule(sampling_ratio, aligned):
+    aligned = _arguments.flag("aligned", aligned)
+    return geometry.sampled(_arguments.sampling_ratio(sampling_ratio), aligned, not aligned)
+
+
+@documented
+def roi_align_backward(
+    grad_output: NDArray[Float],
+    boxes: Boxes,
+    input_shape: tuple[int, ...],
+    spatial_scale: SupportsFloat = 1.0,
+    sampling_ratio: SupportsIndex = -1,
+    aligned: bool = False,
+    *,
+    boxes_num: Counts = None,
+    layout: Layout = "NCHW",
+    out: NDArray[Float] | None = None,
+    num_threads: SupportsIndex | None = None,
+) -> NDArray[Float]:
+    """Gradient of :func:`roi_align` by its input.
+
+    Each pixel gets the gradient of every bin that reads it, times its weight there.
+
+    Parameters
+    ----------
+    {grad_output}
+    {boxes}
+    {input_shape}
+    {spatial_scale}
+    {sampling_ratio}
+    {aligned}
+    {boxes_num}
+    {layout}
+    {out}
+    {num_threads}
+
+    Returns
+    -------
+    {grad_input}
+
+    Raises
+    ------
+    {raises}
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> boxes = np.array([[0, 0, 0, 2, 2]], np.float32)
+    >>> roicy.roi_align_backward(np.ones((1, 1, 1, 1), np.float32), boxes, (1, 1, 3, 3), sampling_ratio=1)[0, 0]
+    array([[0., 0., 0.],
+           [0., 1., 0.],
+           [0., 0., 0.]], dtype=float32)
+    """
+    maps, grad = _backward_maps(grad_output, boxes, input_shape, spatial_scale, boxes_num, layout, num_threads)
+    return _sum_backward(maps, grad, _align_rule(sampling_ratio, aligned), out)
+
+
+@documented
+def roi_align_backward_boxes(
+    grad_output: NDArray[Float],
+    input: NDArray[Float],
+    boxes: Boxes,
+    spatial_scale: SupportsFloat = 1.0,
+    sampling_ratio: SupportsIndex = -1,
+    aligned: bool = False,
+    *,
+    boxes_num: Counts = None,
+    layout: Layout = "NCHW",
+    num_threads: SupportsIndex | None = None,
+) -> Any:
+    """Gradient of :func:`roi_align` by the coordinates of its boxes.
+
+    Each sample contributes the slope of the bilinear surface where it lies, times how far it moves with each edge of the
+    box.  The number of samples, and whether they lie on the map, is taken as constant.
+
+    Parameters
+    ----------
+    {grad_output}
+    {input}
+    {boxes}
+    {spatial_scale}
+    {sampling_ratio}
+    {aligned}
+    {boxes_num}
+    {layout}
+    {num_threads}
+
+    Returns
+    -------
+    {grad_boxes}
+
+    Raises
+    ------
+    {raises}
+
+    Examples
+    --------
+    On a map that rises by 1 a column, the mean over a box rises by half of what either of its edges moves:
+
+    >>> import numpy as np, roicy
+    >>> input = np.tile(np.arange(8.0), (1, 1, 8, 1))
+    >>> boxes = np.array([[0, 1.2, 1.2, 5.2, 5.2]])
+    >>> roicy.roi_align_backward_boxes(np.ones((1, 1, 1, 1)), input, boxes, sampling_ratio=4)[:, [1, 3]].round(6)
+    array([[0.5, 0.5]])
+    """
+    maps, grad, seen = _boxes_maps(grad_output, input, boxes, spatial_scale, boxes_num, layout, num_threads)
+    return _sum_backward_boxes(maps, grad, seen, _align_rule(sampling_ratio, aligned))
+
+
+@documented
+def ps_roi_align(
+    input: NDArray[Float],
+    boxes: Boxes,
+    output_size: Size,
+    spatial_scale: SupportsFloat = 1.0,
+    sampling_ratio: SupportsIndex = -1,
+    *,
+    boxes_num: Counts = None,
+    layout: Layout = "NCHW",
+    out: NDArray[Float] | None = None,
+    num_threads: SupportsIndex | None = None,
+) -> NDArray[Float]:
+    """Position-sensitive RoIAlign: each bin reads channels of its own.
+
+    ``out[k, c, p, q]`` is what :func:`roi_align` with ``aligned=True`` computes from input channel ``(c * PH + p) * PW + q``.
+
+    Parameters
+    ----------
+    {input}
+        C is a multiple of PH * PW.
+    {boxes}
+    {output_size}
+    {spatial_scale}
+    {sampling_ratio}
+    {boxes_num}
+    {layout}
+    {out}
+    {num_threads}
+
+    Returns
+    -------
+    {output_position_sensitive}
+
+    Raises
+    ------
+    {raises}
+
+    Notes
+    -----
+    Li, Peng, Yu, Zhang, Deng, Sun, "Light-Head R-CNN", 2017; computed as by torchvision, and by MXNet's contrib.ROIAlign with
+    position_sensitive=True and aligned=True.  A box of no size gives 0 here, where torchvision gives NaN.
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> input = np.arange(4, dtype=np.float32).reshape(1, 4, 1, 1) * np.ones((1, 1, 6, 6), np.float32)
+    >>> boxes = np.array([[0, 1, 1, 5, 5]], np.float32)
+    >>> roicy.ps_roi_align(input, boxes, 2)[0, 0]
+    array([[0., 1.],
+           [2., 3.]], dtype=float32)
+    """
+    maps, seen = _forward_maps(input, boxes, output_size, spatial_scale, boxes_num, layout, num_threads, position_sensitive=True)
+    return _sum_forward(maps, seen, _ps_align_rule(sampling_ratio), out)
+
+
+def _ps_align_rule(sampling_ratio):
+    return geometry.sampled(_arguments.sampling_ratio(sampling_ratio), True, False)
+
+
+@documented
+def ps_roi_align_backward(
+    grad_output: NDArray[Float],
+    boxes: Boxes,
+    input_shape: tuple[int, ...],
+    spatial_scale: SupportsFloat = 1.0,
+    sampling_ratio: SupportsIndex = -1,
+    *,
+    boxes_num: Counts = None,
+    layout: Layout = "NCHW",
+    out: NDArray[Float] | None = None,
+    num_threads: SupportsIndex | None = None,
+) -> NDArray[Float]:
+    """Gradient of :func:`ps_roi_align` by its input.
+
+    Parameters
+    ----------
+    {grad_output}
+    {boxes}
+    {input_shape}
+    {spatial_scale}
+    {sampling_ratio}
+    {boxes_num}
+    {layout}
+    {out}
+    {num_threads}
+
+    Returns
+    -------
+    {grad_input}
+
+    Raises
+    ------
+    {raises}
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> boxes = np.array([[0, 1, 1, 5, 5]], np.float32)
+    >>> grad = roicy.ps_roi_align_backward(np.ones((1, 1, 2, 2), np.float32), boxes, (1, 4, 6, 6))
+    >>> grad.sum(axis=(2, 3))
+    array([[1., 1., 1., 1.]], dtype=float32)
+    """
+    maps, grad = _backward_maps(grad_output, boxes, input_shape, spatial_scale, boxes_num, layout, num_threads, position_sensitive=True)
+    return _sum_backward(maps, grad, _ps_align_rule(sampling_ratio), out)
+
+
+@documented
+def ps_roi_align_backward_boxes(
+    grad_output: NDArray[Float],
+    input: NDArray[Float],
+    boxes: Boxes,
+    spatial_scale: SupportsFloat = 1.0,
+    sampling_ratio: SupportsIndex = -1,
+    *,
+    boxes_num: Counts = None,
+    layout: Layout = "NCHW",
+    num_threads: SupportsIndex | None = None,
+) -> Any:
+    """Gradient of :func:`ps_roi_align` by the coordinates of its boxes.
+
+    Parameters
+    ----------
+    {grad_output}
+    {input}
+    {boxes}
+    {spatial_scale}
+    {sampling_ratio}
+    {boxes_num}
+    {layout}
+    {num_threads}
+
+    Returns
+    -------
+    {grad_boxes}
+
+    Raises
+    ------
+    {raises}
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> input = np.tile(np.arange(8.0), (1, 4, 8, 1))
+    >>> boxes = np.array([[0, 1.2, 1.2, 5.2, 5.2]])
+    >>> roicy.ps_roi_align_backward_boxes(np.ones((1, 1, 2, 2)), input, boxes, sampling_ratio=2)[:, [1, 3]].round(6)
+    array([[2., 2.]])
+    """
+    maps, grad, seen = _boxes_maps(grad_output, input, boxes, spatial_scale, boxes_num, layout, num_threads, position_sensitive=True)
+    return _sum_backward_boxes(maps, grad, seen, _ps_align_rule(sampling_ratio))
+
+
+@documented
+def prroi_pool(
+    input: NDArray[Float],
+    boxes: Boxes,
+    output_size: Size,
+    spatial_scale: SupportsFloat = 1.0,
+    *,
+    boxes_num: Counts = None,
+    layout: Layout = "NCHW",
+    out: NDArray[Float] | None = None,
+    num_threads: SupportsIndex | None = None,
+) -> NDArray[Float]:
+    """Exact mean of the bilinear surface over each bin of each box: PrRoIPool.
+
+    ``out[k, c, p, q]`` is the integral over the bin, divided by the bin's area, of ::
+
+        f(y, x) = sum over i, j of input[n, c, i, j] * max(0, 1 - abs(y - i)) * max(0, 1 - abs(x - j))
+
+    Coordinates are not rounded.  The surface falls to 0 within one pixel off the map.
+
+    Parameters
+    ----------
+    {input}
+    {boxes}
+    {output_size}
+    {spatial_scale}
+    {boxes_num}
+    {layout}
+    {out}
+    {num_threads}
+
+    Returns
+    -------
+    {output}
+        A box without area, or inverted, gives 0.
+
+    Raises
+    ------
+    {raises}
+
+    Notes
+    -----
+    Jiang, Luo, Mao, Xiao, Jiang, "Acquisition of Localization Confidence for Accurate Object Detection", 2018; computed as by
+    Paddle 1.6 to 1.8.
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> input = np.arange(1, 17, dtype=np.float32).reshape(1, 1, 4, 4)
+    >>> boxes = np.array([[0, 0.5, 0.5, 2.5, 2.5]], np.float32)
+    >>> roicy.prroi_pool(input, boxes, 2)[0, 0]
+    array([[ 6.,  7.],
+           [10., 11.]], dtype=float32)
+    """
+    maps, seen = _forward_maps(input, boxes, output_size, spatial_scale, boxes_num, layout, num_threads)
+    return _sum_forward(maps, seen, geometry.INTEGRATED_RULE, out)
+
+
+@documented
+def prroi_pool_backward(
+    grad_output: NDArray[Float],
+    boxes: Boxes,
+    input_shape: tuple[int, ...],
+    spatial_scale: SupportsFloat = 1.0,
+    *,
+    boxes_num: Counts = None,
+    layout: Layout = "NCHW",
+    out: NDArray[Float] | None = None,
+    num_threads: SupportsIndex | None = None,
+) -> NDArray[Float]:
+    """Gradient of :func:`prroi_pool` by its input.
+
+    Parameters
+    ----------
+    {grad_output}
+    {boxes}
+    {input_shape}
+    {spatial_scale}
+    {boxes_num}
+    {layout}
+    {out}
+    {num_threads}
+
+    Returns
+    -------
+    {grad_input}
+
+    Raises
+    ------
+    {raises}
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> boxes = np.array([[0, 0, 0, 2, 2]], np.float32)
+    >>> roicy.prroi_pool_backward(np.full((1, 1, 1, 1), 16, np.float32), boxes, (1, 1, 3, 3))[0, 0]
+    array([[1., 2., 1.],
+           [2., 4., 2.],
+           [1., 2., 1.]], dtype=float32)
+    """
+    maps, grad = _backward_maps(grad_output, boxes, input_shape, spatial_scale, boxes_num, layout, num_threads)
+    return _sum_backward(maps, grad, geometry.INTEGRATED_RULE, out)
+
+
+@documented
+def prroi_pool_backward_boxes(
+    grad_output: NDArray[Float],
+    input: NDArray[Float],
+    boxes: Boxes,
+    spatial_scale: SupportsFloat = 1.0,
+    *,
+    boxes_num: Counts = None,
+    layout: Layout = "NCHW",
+    num_threads: SupportsIndex | None = None,
+) -> Any:
+    """Gradient of :func:`prroi_pool` by the coordinates of its boxes.
+
+    The pooled value is a smooth function of them, which is what the operator is for.
+
+    Parameters
+    ----------
+    {grad_output}
+    {input}
+    {boxes}
+    {spatial_scale}
+    {boxes_num}
+    {layout}
+    {num_threads}
+
+    Returns
+    -------
+    {grad_boxes}
+        Of boxes without area it is 0 (Paddle: NaN).
+
+    Raises
+    ------
+    {raises}
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> input = np.tile(np.arange(8.0), (1, 1, 8, 1))
+    >>> boxes = np.array([[0, 1.2, 1.2, 5.2, 5.2]])
+    >>> roicy.prroi_pool_backward_boxes(np.ones((1, 1, 1, 1)), input, boxes)[:, [1, 3]].round(6)
+    array([[0.5, 0.5]])
+    """
+    maps, grad, seen = _boxes_maps(grad_output, input, boxes, spatial_scale, boxes_num, layout, num_threads)
+    return _sum_backward_boxes(maps, grad, seen, geometry.INTEGRATED_RULE)
+
+
+@documented
+def ps_roi_pool(
+    input: NDArray[Float],
+    boxes: Boxes,
+    output_size: Size,
+    spatial_scale: SupportsFloat = 1.0,
+    *,
+    boxes_num: Counts = None,
+    layout: Layout = "NCHW",
+    out: NDArray[Float] | None = None,
+    num_threads: SupportsIndex | None = None,
+) -> NDArray[Float]:
+    """Position-sensitive RoIPool: the mean of whole pixels, where each bin reads channels of its own.
+
+    ``out[k, c, p, q]`` is the mean of the pixels of input channel ``(c * PH + p) * PW + q`` in rows
+    ``floor(p * bh) + lo_y .. ceil((p + 1) * bh) + lo_y - 1`` and columns likewise, on the map, with
+    ``lo = round((x1, y1) * spatial_scale)``, ``hi`` likewise, and ``(bh, bw) = max(hi - lo, 1) / (PH, PW)``.
+    A bin off the map gives 0.
+
+    Parameters
+    ----------
+    {input}
+        C is a multiple of PH * PW.
+    {boxes}
+    {output_size}
+    {spatial_scale}
+    {boxes_num}
+    {layout}
+    {out}
+    {num_threads}
+
+    Returns
+    -------
+    {output_position_sensitive}
+
+    Raises
+    ------
+    {raises}
+
+    Notes
+    -----
+    Dai, Li, He, Sun, "R-FCN", 2016; rounding as by torchvision.
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> input = np.arange(4, dtype=np.float32).reshape(1, 4, 1, 1) * np.ones((1, 1, 6, 6), np.float32)
+    >>> boxes = np.array([[0, 1, 1, 5, 5]], np.float32)
+    >>> roicy.ps_roi_pool(input, boxes, 2)[0, 0]
+    array([[0., 1.],
+           [2., 3.]], dtype=float32)
+    """
+    maps, seen = _forward_maps(input, boxes, output_size, spatial_scale, boxes_num, layout, num_threads, position_sensitive=True)
+    return _sum_forward(maps, seen, geometry.UNIFORM_RULE, out)
+
+
+@documented
+def ps_roi_pool_backward(
+    grad_output: NDArray[Float],
+    boxes: Boxes,
+    input_shape: tuple[int, ...],
+    spatial_scale: SupportsFloat = 1.0,
+    *,
+    boxes_num: Counts = None,
+    layout: Layout = "NCHW",
+    out: NDArray[Float] | None = None,
+    num_threads: SupportsIndex | None = None,
+) -> NDArray[Float]:
+    """Gradient of :func:`ps_roi_pool` by its input.
+
+    Parameters
+    ----------
+    {grad_output}
+    {boxes}
+    {input_shape}
+    {spatial_scale}
+    {boxes_num}
+    {layout}
+    {out}
+    {num_threads}
+
+    Returns
+    -------
+    {grad_input}
+
+    Raises
+    ------
+    {raises}
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> boxes = np.array([[0, 1, 1, 3, 3]], np.float32)
+    >>> roicy.ps_roi_pool_backward(np.ones((1, 1, 1, 1), np.float32), boxes, (1, 1, 4, 4))[0, 0]
+    array([[0.  , 0.  , 0.  , 0.  ],
+           [0.  , 0.25, 0.25, 0.  ],
+           [0.  , 0.25, 0.25, 0.  ],
+           [0.  , 0.  , 0.  , 0.  ]], dtype=float32)
+    """
+    maps, grad = _backward_maps(grad_output, boxes, input_shape, spatial_scale, boxes_num, layout, num_threads, position_sensitive=True)
+    return _sum_backward(maps, grad, geometry.UNIFORM_RULE, out)
+
+
+@overload
+def roi_pool(
+    input: NDArray[Float],
+    boxes: Boxes,
+    output_size: Size,
+    spatial_scale: SupportsFloat = ...,
+    *,
+    return_argmax: Literal[False] = ...,
+    boxes_num: Counts = ...,
+    layout: Layout = ...,
+    out: NDArray[Float] | None = ...,
+    num_threads: SupportsIndex | None = ...,
+) -> NDArray[Float]: ...
+
+
+@overload
+def roi_pool(
+    input: NDArray[Float],
+    boxes: Boxes,
+    output_size: Size,
+    spatial_scale: SupportsFloat = ...,
+    *,
+    return_argmax: Literal[True],
+    boxes_num: Counts = ...,
+    layout: Layout = ...,
+    out: NDArray[Float] | None = ...,
+    num_threads: SupportsIndex | None = ...,
+) -> tuple[NDArray[Float], NDArray[np.int32]]: ...
+
+
+@documented
+def roi_pool(
+    input: NDArray[Float],
+    boxes: Boxes,
+    output_size: Size,
+    spatial_scale: SupportsFloat = 1.0,
+    *,
+    return_argmax: bool = False,
+    boxes_num: Counts = None,
+    layout: Layout = "NCHW",
+    out: NDArray[Float] | None = None,
+    num_threads: SupportsIndex | None = None,
+) -> NDArray[Float] | tuple[NDArray[Float], NDArray[np.int32]]:
+    """Largest pixel in each bin of each box: RoIPool.
+
+    ``out[k, c, p, q]`` is the largest of ``input[n, c, y, x]`` in rows
+    ``floor(p * bh) + lo_y .. ceil((p + 1) * bh) + lo_y - 1`` and columns likewise, on the map, with
+    ``lo = round((x1, y1) * spatial_scale)``, ``hi`` likewise, and ``(bh, bw) = max(hi - lo + 1, 1) / (PH, PW)``.
+    Halves are rounded away from 0.  A bin off the map gives 0.
+
+    Parameters
+    ----------
+    {input}
+    {boxes}
+    {output_size}
+    {spatial_scale}
+    return_argmax : bool, optional
+        Also return where the largest pixels are, which the gradient needs.
+    {boxes_num}
+    {layout}
+    {out}
+    {num_threads}
+
+    Returns
+    -------
+    {output}
+        NaN is never the largest; a bin of NaN or -inf alone gives the lowest finite number.
+    argmax : ndarray of the same shape, int32
+        Only with `return_argmax`: y * W + x of the first largest pixel in row order, -1 where there is none.
+
+    Raises
+    ------
+    {raises}
+
+    Notes
+    -----
+    Girshick, "Fast R-CNN", 2015; computed as by torchvision, and by Paddle and MXNet in float32.
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> input = np.arange(48, dtype=np.float32).reshape(1, 1, 8, 6)
+    >>> boxes = np.array([[0, 0, 0, 4, 4]], np.float32)
+    >>> roicy.roi_pool(input, boxes, 2, 1.0)[0, 0]
+    array([[14., 16.],
+           [26., 28.]], dtype=float32)
+    >>> pooled, argmax = roicy.roi_pool(input, boxes, 2, 0.7, return_argmax=True)
+    >>> pooled[0, 0]
+    array([[ 7.,  9.],
+           [19., 21.]], dtype=float32)
+    """
+    maps, seen = _forward_maps(input, boxes, output_size, spatial_scale, boxes_num, layout, num_threads)
+    return_argmax = _arguments.flag("return_argmax", return_argmax)
+    _check_argmax_fits(maps, "input") if return_argmax else None
+    out = _arguments.result(out, maps.output_shape, maps.dtype, (input, maps.boxes.coordinates))
+    argmax = np.empty(out.shape, np.int32) if return_argmax else None
+    if maps.empty:
+        out[...] = 0
+        if argmax is not None:
+            argmax[...] = -1
+    else:
+        seen_out, seen_argmax = maps.seen(out), None if argmax is None else maps.seen(argmax)
+        for chunk, (windows, spans, *_), order, starts in maps.tables(geometry.QUANTISED_RULE):
+            tasks, threads = maps.reading(order, starts, windows, seen)
+            window_max.forward[maps.type](seen, spans, order, tasks, seen_out[chunk], None if seen_argmax is None else seen_argmax[chunk], threads)
+    return out if argmax is None else (out, argmax)
+
+
+def _check_argmax_fits(maps, name):
+    if maps.h * maps.w >= 2**31:
+        raise ValueError(f"{name}: a map of {maps.h} x {maps.w} pixels, expected less than 2**31, which int32 argmax can count")
+
+
+@documented
+def roi_pool_backward(
+    grad_output: NDArray[Float],
+    argmax: NDArray[np.int32],
+    boxes: Boxes,
+    input_shape: tuple[int, ...],
+    *,
+    boxes_num: Counts = None,
+    layout: Layout = "NCHW",
+    out: NDArray[Float] | None = None,
+    num_threads: SupportsIndex | None = None,
+) -> NDArray[Float]:
+    """Gradient of :func:`roi_pool` by its input: that of each bin goes to its largest pixel.
+
+    Parameters
+    ----------
+    {grad_output}
+    argmax : ndarray of the same shape, int32
+        As :func:`roi_pool` returns it.
+    {boxes}
+        Only their images matter.
+    {input_shape}
+    {boxes_num}
+    {layout}
+    {out}
+    {num_threads}
+
+    Returns
+    -------
+    {grad_input}
+
+    Raises
+    ------
+    {raises}
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> input = np.arange(9, dtype=np.float32).reshape(1, 1, 3, 3)
+    >>> boxes = np.array([[0, 0, 0, 1, 1]], np.float32)
+    >>> pooled, argmax = roicy.roi_pool(input, boxes, 1, return_argmax=True)
+    >>> roicy.roi_pool_backward(np.ones_like(pooled), argmax, boxes, input.shape)[0, 0]
+    array([[0., 0., 0.],
+           [0., 1., 0.],
+           [0., 0., 0.]], dtype=float32)
+    """
+    maps, grad = _backward_maps(grad_output, boxes, input_shape, 1.0, boxes_num, layout, num_threads)
+    _check_argmax_fits(maps, "input_shape")
+    argmax = _arguments.indices("argmax", argmax, grad_output.shape)
+    out = _arguments.result(out, maps.shape_of(maps.n, maps.c, maps.h, maps.w), maps.dtype, (grad_output, argmax, maps.boxes.coordinates))
+    at = maps.seen(argmax)
+    bad = window_max.first_outside(at, maps.h * maps.w)
+    if bad >= 0:
+        raise ValueError(f"argmax[{bad}]: an index that is neither -1 nor less than the {maps.h * maps.w} pixels of the map")
+    if maps.empty:
+        out[...] = 0
+        return out
+    seen = maps.seen(out)
+    everywhere = np.tile(np.array([0, maps.h, 0, maps.w], np.int32), (maps.k, 1))
+    order, starts = schedule.by_image_and_row(maps.boxes.images, everywhere, maps.n, maps.h)
+    tasks, threads = maps.writing(order, starts, everywhere, seen, False)
+    window_max.backward[maps.type](grad, at, order, tasks, seen, threads)
+    return out

@@ -1,0 +1,111 @@
+"""Builds the kernels: every file of pyx/ that is hot once for each instruction set, the others once.
+
+ROICY_BUILD_ISA      comma-separated instruction sets to build, for instance "baseline"; all that the machine's kind has
+ROICY_BUILD_DEBUG=1  bounds checks and assertions on, no optimisation: for finding faults
+ROICY_BUILD_FLAGS    further flags for compiler and linker, for instance "-fsanitize=address"
+"""
+import os
+import platform
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError, LinkError
+
+HOT = ["weighted_sum", "window_max"]
+ONCE = ["boxes", "geometry", "machine", "schedule"]
+X86 = {
+    "baseline": [],
+    "avx2": ["-march=x86-64-v3"],
+    "avx512": ["-march=x86-64-v4", "-mprefer-vector-width=512"],
+}
+DEBUG = os.environ.get("ROICY_BUILD_DEBUG", "0") != "0"
+FLAGS = shlex.split(os.environ.get("ROICY_BUILD_FLAGS", ""))
+DIRECTIVES = {
+    "language_level": 3,
+    "boundscheck": DEBUG,
+    "wraparound": False,
+    "initializedcheck": False,
+    "cdivision": True,
+    "embedsignature": False,
+    "freethreading_compatible": True,
+}
+
+
+def instruction_sets():
+    known = X86 if platform.machine().lower() in ("x86_64", "amd64") and os.name != "nt" else {"baseline": []}
+    wanted = os.environ.get("ROICY_BUILD_ISA", ",".join(known)).split(",")
+    unknown = set(wanted) - set(known)
+    if unknown or "baseline" not in wanted:
+        sys.exit(f"ROICY_BUILD_ISA={','.join(wanted)}: expected 'baseline' and any others of {', '.join(known)}")
+    return {name: known[name] for name in wanted}
+
+
+def extensions():
+    """Each instruction set has its own generated C files: module names are compiled into them."""
+    made = []
+    for package, names, flags in [("roicy._kernels", ONCE, [])] + [
+        (f"roicy._kernels.{isa}", HOT, flags) for isa, flags in instruction_sets().items()
+    ]:
+        made += cythonize(
+            [Extension(f"{package}.{name}", [f"pyx/{name}.pyx"], extra_compile_args=list(flags)) for name in names],
+            include_path=["pyx"],
+            build_dir=f"build/{package}",
+            compiler_directives=DIRECTIVES,
+        )
+    return made
+
+
+class BuildExt(build_ext):
+    """Adds the flags that depend on the compiler: optimisation, and OpenMP where it works."""
+
+    def finalize_options(self):
+        super().finalize_options()
+        self.parallel = self.parallel or os.cpu_count()
+
+    def build_extensions(self):
+        if self.compiler.compiler_type == "msvc":
+            optimise = ["/O2", "/fp:precise"]
+            openmp = (["/openmp"], [])
+        else:
+            # No -ffast-math: results must not depend on what the compiler finds convenient.
+            optimise = ["-O0", "-g"] if DEBUG else ["-O3", "-g0", "-fno-math-errno", "-fno-trapping-math"]
+            openmp = self.openmp_flags()
+        for extension in self.extensions:
+            extension.extra_compile_args += optimise + openmp[0] + FLAGS
+            extension.extra_link_args += openmp[1] + FLAGS
+            if extension.name.endswith(".geometry") and self.compiler.compiler_type != "msvc":
+                # sample positions must round as the systems that we match round them
+                extension.extra_compile_args.append("-ffp-contract=off")
+        super().build_extensions()
+
+    def copy_extensions_to_source(self):
+        """In place, as an editable install has it, the folders of the instruction sets do not exist yet."""
+        for extension in self.extensions:
+            Path(*extension.name.split(".")[:-1]).mkdir(exist_ok=True)
+        super().copy_extensions_to_source()
+
+    def openmp_flags(self):
+        """(compile, link) flags that build and link an OpenMP program, or none."""
+        candidates = [(["-fopenmp"], ["-fopenmp"])]
+        if sys.platform == "darwin":
+            candidates = [(["-Xpreprocessor", "-fopenmp"], ["-lomp"])]
+        for compile_flags, link_flags in candidates:
+            with tempfile.TemporaryDirectory() as folder:
+                source = Path(folder, "probe.c")
+                source.write_text("#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n")
+                try:
+                    objects = self.compiler.compile([str(source)], output_dir=folder, extra_postargs=compile_flags)
+                    self.compiler.link_executable(objects, str(Path(folder, "probe")), extra_postargs=link_flags)
+                except (CompileError, LinkError):
+                    continue
+            return compile_flags, link_flags
+        print("roicy: this compiler has no OpenMP; building kernels that run on one thread", file=sys.stderr)
+        return [], []
+
+
+setup(ext_modules=extensions(), cmdclass={"build_ext": BuildExt})
