@@ -1,0 +1,69 @@
+"""Every test that computes runs on every instruction set that this machine has."""
+
+import numpy as np
+import pytest
+
+import roicy
+from roicy import _dispatch, operators
+from roicy._kernels import machine
+
+SUMS = ("roi_align", "ps_roi_align", "prroi_pool", "ps_roi_pool")
+WITH_BOX_GRADIENTS = ("roi_align", "ps_roi_align", "prroi_pool")
+
+
+@pytest.fixture(params=_dispatch.KNOWN)
+def isa(request, monkeypatch):
+    """Run the test with the kernels of each instruction set."""
+    if request.param not in machine.supported():
+        pytest.skip(f"this processor has no {request.param}")
+    try:
+        kernels = [_dispatch.load(request.param, name) for name in ("weighted_sum", "window_max")]
+    except ModuleNotFoundError:
+        pytest.skip(f"this build has no {request.param}")
+    monkeypatch.setattr(operators, "weighted_sum", kernels[0])
+    monkeypatch.setattr(operators, "window_max", kernels[1])
+    return request.param
+
+
+@pytest.fixture(params=[np.float32, np.float64], ids=["float32", "float64"])
+def dtype(request):
+    """Run the test in both types."""
+    return request.param
+
+
+@pytest.fixture(params=["NCHW", "NHWC"])
+def layout(request):
+    """Run the test in both layouts."""
+    return request.param
+
+
+@pytest.fixture
+def rng():
+    """Give the same random numbers to each test."""
+    return np.random.default_rng(20240229)
+
+
+def to_layout(array, layout):
+    """Return a contiguous array of that layout from one in NCHW."""
+    return np.ascontiguousarray(array if layout == "NCHW" else array.transpose(0, 2, 3, 1))
+
+
+def from_layout(array, layout):
+    """Return the view in NCHW of an array of that layout."""
+    return array if layout == "NCHW" else array.transpose(0, 3, 1, 2)
+
+
+def random_boxes(rng, images, count, extent, dtype):
+    """Boxes of all sizes, on the map and partly off it, some inverted, in steps of 1/16 pixel."""
+    height, width = extent
+    low = rng.uniform(-0.2, 1.0, (count, 2)) * (width, height)
+    size = np.exp(rng.uniform(np.log(0.3), np.log(1.2 * max(height, width)), (count, 2)))
+    size[:: max(count // 3, 1)] *= -0.5
+    boxes = np.concatenate([rng.integers(0, images, (count, 1)), low, low + size], axis=1)
+    boxes[:, 1:] = np.round(boxes[:, 1:] * 16) / 16
+    return boxes.astype(dtype)
+
+
+def operator(name, suffix=""):
+    """Return a public function."""
+    return getattr(roicy, name + suffix)

@@ -1,0 +1,167 @@
+"""The operators by their definitions: plain loops, as slow as they are clear.
+
+Nothing of roicy is used.  Each operator says which pixels a bin reads and with which weights; `forward` and `backward`
+follow from that.  Positions are computed in the type of the data, as the systems do that these operators come from, since
+it decides how many samples a bin has and which of them lie on the map.  Sums are float64.
+"""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+
+def _scaled(box, scale, dtype):
+    """x1, y1, x2, y2 of a row [n, x1, y1, x2, y2] in pixels of the map."""
+    return [dtype(value) * dtype(scale) for value in box[1:5]]
+
+
+def _away_from_zero(value):
+    return math.floor(float(value) + 0.5) if value >= 0 else math.ceil(float(value) - 0.5)
+
+
+# One axis: the pixels and weights of each of `bins` bins between low and high on a map of `extent` pixels.
+
+
+def sampled(low, high, bins, extent, sampling_ratio, dtype, at_least_one):
+    """The mean of bilinear samples."""
+    size = high - low
+    if at_least_one:
+        size = max(size, dtype(1))
+    bin_size = size / dtype(bins)
+    grid = sampling_ratio if sampling_ratio > 0 else math.ceil(bin_size)
+    for p in range(bins):
+        pixels = {}
+        start = low + dtype(p) * bin_size
+        for s in range(grid):
+            v = start + dtype(s + 0.5) * bin_size / dtype(grid)
+            if v < -1 or v > extent:
+                continue
+            v = max(float(v), 0.0)
+            i = min(int(v), extent - 1)
+            fraction = v - i if i < extent - 1 else 0.0
+            pixels[i] = pixels.get(i, 0.0) + (1 - fraction) / grid
+            if i < extent - 1:
+                pixels[i + 1] = pixels.get(i + 1, 0.0) + fraction / grid
+        yield pixels
+
+
+def integrated(low, high, bins, extent, dtype):
+    """The mean of the bilinear surface, by the antiderivative of the hat function, in exact fractions."""
+    bin_size = max(high - low, dtype(0)) / dtype(bins)
+
+    def area_left_of(u):
+        u = Fraction(min(max(u, -1), 1))
+        return (1 + u) ** 2 / 2 if u <= 0 else 1 - (1 - u) ** 2 / 2
+
+    for p in range(bins):
+        start = low + dtype(p) * bin_size
+        a, b = Fraction(float(start)), Fraction(float(start + bin_size))
+        pixels = {}
+        if bin_size > 0:
+            for i in range(max(math.floor(a), 0), min(math.ceil(b) + 1, extent)):
+                integral = area_left_of(b - i) - area_left_of(a - i)
+                if integral > 0:
+                    pixels[i] = float(integral / Fraction(float(bin_size)))
+        yield pixels
+
+
+def quantised(low, high, bins, extent, dtype, inclusive):
+    """Whole pixels, of equal weights."""
+    start, end = _away_from_zero(low), _away_from_zero(high)
+    bin_size = dtype(max(end - start + inclusive, 1)) / dtype(bins)
+    for p in range(bins):
+        first = min(max(math.floor(dtype(p) * bin_size) + start, 0), extent)
+        stop = min(max(math.ceil(dtype(p + 1) * bin_size) + start, 0), extent)
+        yield {i: 1 / (stop - first) for i in range(first, stop)}
+
+
+def axes(operator, box, bins, extents, dtype, *, spatial_scale=1.0, sampling_ratio=-1, aligned=False):
+    """The two axes, y and x, of one box: a list of {pixel: weight} for the bins of each."""
+    x1, y1, x2, y2 = _scaled(box, spatial_scale, dtype)
+    found = []
+    for low, high, count, extent in ((y1, y2, bins[0], extents[0]), (x1, x2, bins[1], extents[1])):
+        if operator == "roi_align":
+            offset = dtype(0.5 if aligned else 0)
+            axis = sampled(low - offset, high - offset, count, extent, sampling_ratio, dtype, not aligned)
+        elif operator == "ps_roi_align":
+            axis = sampled(low - dtype(0.5), high - dtype(0.5), count, extent, sampling_ratio, dtype, False)
+        elif operator == "prroi_pool":
+            axis = integrated(low, high, count, extent, dtype)
+        elif operator == "ps_roi_pool":
+            axis = quantised(low, high, count, extent, dtype, 0)
+        elif operator == "roi_pool":
+            axis = quantised(low, high, count, extent, dtype, 1)
+        found.append(list(axis))
+    return found
+
+
+def source_channels(operator, channels, bins, p, q):
+    """The input channels that output channels 0..channels-1 of bin (p, q) read."""
+    if operator.startswith("ps_"):
+        return (np.arange(channels) * bins[0] + p) * bins[1] + q
+    return np.arange(channels)
+
+
+def _bins(operator, boxes, bins, shape, dtype, parameters):
+    """Yield (k, image, p, q, channels, pixels in y, pixels in x) of every bin of every box."""
+    _, c, h, w = shape
+    channels = c // (bins[0] * bins[1]) if operator.startswith("ps_") else c
+    for k, box in enumerate(boxes):
+        ys, xs = axes(operator, box, bins, (h, w), dtype, **parameters)
+        for p in range(bins[0]):
+            for q in range(bins[1]):
+                yield k, int(box[0]), p, q, source_channels(operator, channels, bins, p, q), ys[p], xs[q]
+
+
+def _output(operator, boxes, bins, c):
+    return (len(boxes), c // (bins[0] * bins[1]) if operator.startswith("ps_") else c, *bins)
+
+
+def forward(operator, input, boxes, bins, dtype=None, **parameters):
+    """A weighted sum for each bin, float64."""
+    dtype = dtype or input.dtype.type
+    out = np.zeros(_output(operator, boxes, bins, input.shape[1]))
+    for k, n, p, q, channels, ys, xs in _bins(operator, boxes, bins, input.shape, dtype, parameters):
+        for y, wy in ys.items():
+            for x, wx in xs.items():
+                out[k, :, p, q] += wy * wx * input[n, channels, y, x].astype(np.float64)
+    return out
+
+
+def backward(operator, grad_output, boxes, shape, dtype=None, **parameters):
+    """The gradient of the input, float64."""
+    dtype = dtype or grad_output.dtype.type
+    grad = np.zeros(shape)
+    for k, n, p, q, channels, ys, xs in _bins(operator, boxes, grad_output.shape[2:], shape, dtype, parameters):
+        for y, wy in ys.items():
+            for x, wx in xs.items():
+                grad[n, channels, y, x] += wy * wx * grad_output[k, :, p, q].astype(np.float64)
+    return grad
+
+
+def roi_pool(input, boxes, bins, **parameters):
+    """(largest pixels, where they are)."""
+    lowest = np.finfo(input.dtype).min
+    out = np.zeros(_output("roi_pool", boxes, bins, input.shape[1]), input.dtype)
+    argmax = np.full(out.shape, -1, np.int32)
+    for k, n, p, q, channels, ys, xs in _bins("roi_pool", boxes, bins, input.shape, input.dtype.type, parameters):
+        if not (ys and xs):
+            continue
+        for c in channels:
+            best, at = lowest, -1
+            for y in sorted(ys):
+                for x in sorted(xs):
+                    if input[n, c, y, x] > best:
+                        best, at = input[n, c, y, x], y * input.shape[3] + x
+            out[k, c, p, q], argmax[k, c, p, q] = best, at
+    return out, argmax
+
+
+def roi_pool_backward(grad_output, argmax, boxes, shape):
+    """Each gradient to where its pixel was, float64."""
+    grad = np.zeros(shape)
+    for k, c, p, q in np.ndindex(*grad_output.shape):
+        if argmax[k, c, p, q] >= 0:
+            grad[int(boxes[k, 0]), c, argmax[k, c, p, q] // shape[3], argmax[k, c, p, q] % shape[3]] += float(grad_output[k, c, p, q])
+    return grad
