@@ -282,29 +282,29 @@ cdef inline void integrated_put(const Axis *axis, Entries *entries, real *_, Py_
     put(entries, _, pixel, mean, from_low * axis.scale / bin_size, from_high * axis.scale / bin_size)
 
 
-cdef inline void quantised_bin(const Axis *axis, const Interval *box, int p, real *_, Py_ssize_t *first, Py_ssize_t *stop) noexcept nogil:
+cdef inline void quantised_bin(const Axis *axis, const Interval *box, int p, Py_ssize_t extent, real *_, Py_ssize_t *first, Py_ssize_t *stop) noexcept nogil:
+    """The pixels of bin p from first to stop - 1, of those below extent."""
     cdef real bin_size = <real>box.size / <real>axis.bins
-    cdef double extent = <double>axis.extent
-    first[0] = <Py_ssize_t>min(max(floor(<real>p * bin_size) + box.low, 0), extent)
-    stop[0] = <Py_ssize_t>min(max(ceil(<real>(p + 1) * bin_size) + box.low, 0), extent)
+    first[0] = <Py_ssize_t>min(max(floor(<real>p * bin_size) + box.low, 0), <double>extent)
+    stop[0] = <Py_ssize_t>min(max(ceil(<real>(p + 1) * bin_size) + box.low, 0), <double>extent)
 
 
 cdef void quantised_axis(const Axis *axis, const Interval *box, int32_t *spans, real *_) noexcept nogil:
     cdef Py_ssize_t first = 0, stop = 0
     cdef int p
     for p in range(axis.bins):
-        quantised_bin(axis, box, p, _, &first, &stop)
+        quantised_bin(axis, box, p, axis.extent, _, &first, &stop)
         spans[2 * p] = <int32_t>first
         spans[2 * p + 1] = <int32_t>stop
 
 
 cdef void uniform_axis(const Axis *axis, const Interval *box, int32_t *spans, Py_ssize_t base, Entries *entries, real *_) noexcept nogil:
-    """Equal weights of the pixels of a bin."""
+    """Equal weights of the pixels of a bin, never the last row or column of the map: torchvision leaves them out."""
     cdef Py_ssize_t first = 0, stop = 0, pixel
     cdef int p
     for p in range(axis.bins):
         spans[2 * p] = <int32_t>(base + entries.count)
-        quantised_bin(axis, box, p, _, &first, &stop)
+        quantised_bin(axis, box, p, axis.extent - 1, _, &first, &stop)
         for pixel in range(first, stop):
             put(entries, _, pixel, 1.0 / <double>(stop - first), 0, 0)
         spans[2 * p + 1] = <int32_t>(base + entries.count)

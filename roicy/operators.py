@@ -668,7 +668,7 @@ def ps_roi_pool(
     ``out[k, c, p, q]`` is the mean of the pixels of input channel ``(c * PH + p) * PW + q`` in rows
     ``floor(p * bh) + lo_y .. ceil((p + 1) * bh) + lo_y - 1`` and columns likewise, on the map, with
     ``lo = round((x1, y1) * spatial_scale)``, ``hi`` likewise, and ``(bh, bw) = max(hi - lo, 1) / (PH, PW)``.
-    A bin off the map gives 0.
+    The last row and column of the map are not read.  A bin off the map gives 0.
 
     Parameters
     ----------
@@ -692,7 +692,8 @@ def ps_roi_pool(
 
     Notes
     -----
-    Dai, Li, He, Sun, "R-FCN", 2016; rounding as by torchvision.
+    Dai, Li, He, Sun, "R-FCN", 2016; computed as by torchvision, which leaves out the last row and column.  (Its gradient
+    gives them a share all the same; here the gradient is that of the forward pass.)
 
     Examples
     --------

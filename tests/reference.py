@@ -89,7 +89,7 @@ def axes(operator, box, bins, extents, dtype, *, spatial_scale=1.0, sampling_rat
         elif operator == "prroi_pool":
             axis = integrated(low, high, count, extent, dtype)
         elif operator == "ps_roi_pool":
-            axis = quantised(low, high, count, extent, dtype, 0)
+            axis = quantised(low, high, count, extent - 1, dtype, 0)  # torchvision never reads the last row or column
         elif operator == "roi_pool":
             axis = quantised(low, high, count, extent, dtype, 1)
         found.append(list(axis))
