@@ -8,7 +8,7 @@ A task owns what it writes, so that no two tasks meet and the result does not de
 A channel block is one lane vector of channels.  Position-sensitive operators read another channel in each bin: their
 tasks are for a single bin.
 """
-from libc.math cimport ceil
+from libc.math cimport INFINITY, ceil
 from libc.stdint cimport int32_t, int64_t
 
 import numpy as np
@@ -82,25 +82,25 @@ def reading(const int32_t[::1] order, const Py_ssize_t[::1] starts, const int32_
     nothing is packed and a task may as well go through all blocks of a box.
     """
     cdef Py_ssize_t blocks = block_count(channels, itemsize)
-    cdef Py_ssize_t images = starts.shape[0] - 1, n, i, k, s, b, z, position, pieces, block_pieces, groups
+    cdef Py_ssize_t images = starts.shape[0] - 1, n, i, k, b, z, position, block_pieces, groups
     cdef int64_t y0, y1, x0, x1, tallest, mode
-    cdef double cost, all_cost = 0, area, share, seen
+    cdef double largest, all_cost = 0, area, share, seen
     groups = bins if one_bin else 1
     for i in range(order.shape[0]):
         all_cost += box_cost(windows, order[i], bins)
     if all_cost * blocks < SERIAL_COST:
         threads = 1
-    share = all_cost * blocks / (TASKS_PER_THREAD * threads)
-    tasks = []
+    share = all_cost * blocks / (TASKS_PER_THREAD * threads) if threads > 1 else INFINITY
+    tasks, costs = [], []
     for n in range(images):
         if starts[n] == starts[n + 1]:
             continue
         y0 = x0 = 1 << 40
         y1 = x1 = tallest = 0
-        area = cost = 0
+        area = largest = 0
         for i in range(starts[n], starts[n + 1]):
             k = order[i]
-            cost += box_cost(windows, k, bins)
+            largest = max(largest, box_cost(windows, k, bins))
             if windows[k, 0] == windows[k, 1] or windows[k, 2] == windows[k, 3]:
                 continue
             y0, y1 = min(y0, windows[k, 0]), max(y1, windows[k, 1])
@@ -113,30 +113,26 @@ def reading(const int32_t[::1] order, const Py_ssize_t[::1] starts, const int32_
         mode = WINDOW
         if not in_place and tallest * (x1 - x0) <= TILE_PIXELS and <double>(y1 - y0) * (x1 - x0) < area / groups:
             mode = ROWS
-        pieces, block_pieces = 1, blocks
+        block_pieces = blocks
         if in_place and not one_bin:
-            block_pieces = 1
-        if threads > 1:
-            pieces = <Py_ssize_t>min(ceil(cost * blocks / (block_pieces * groups) / share), <double>(starts[n + 1] - starts[n]))
-            pieces = max(pieces, 1)
-            if in_place:
-                block_pieces = <Py_ssize_t>min(ceil(cost * blocks / (pieces * groups) / share), <double>blocks)
-                block_pieces = max(block_pieces, 1)
-        seen = 0
+            block_pieces = min(max(<Py_ssize_t>ceil(largest * blocks / share), 1), blocks)
         position = starts[n]
-        for s in range(pieces):
+        while position < starts[n + 1]:
             i = position
-            while i < starts[n + 1] and (s == pieces - 1 or seen < cost * (s + 1) / pieces):
+            seen = 0
+            while i < starts[n + 1] and (i == position or (seen + box_cost(windows, order[i], bins)) * blocks / (block_pieces * groups) <= share):
                 seen += box_cost(windows, order[i], bins)
                 i += 1
-            if i == position:
-                continue
             for b in range(block_pieces):
                 for z in range(groups):
                     tasks.append((n, position, i, b * blocks // block_pieces, (b + 1) * blocks // block_pieces, z if one_bin else -1,
                                   mode, y0, y1, x0, x1))
+            costs.extend([seen] * (block_pieces * groups))
             position = i
-    return np.array(tasks, np.int64).reshape(-1, COLUMNS), min(threads, max(len(tasks), 1))
+    array = np.array(tasks, np.int64).reshape(-1, COLUMNS)
+    if threads > 1:           # the largest first, so that the last to end are small
+        array = array[np.argsort(np.negative(costs), kind="stable")]
+    return array, min(threads, max(len(tasks), 1))
 
 
 def writing(const int32_t[::1] order, const Py_ssize_t[::1] starts, const int32_t[:, ::1] windows, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bins, bint one_bin, bint in_place, int threads, Py_ssize_t height, Py_ssize_t width, bint add):

@@ -1,0 +1,180 @@
+"""The same bits for every number of threads, run, stride and buffer; and no state between calls."""
+
+import threading
+
+import numpy as np
+import pytest
+from conftest import SUMS, WITH_BOX_GRADIENTS, operator, random_boxes, to_layout
+
+import roicy
+from roicy import operators
+
+THREADS = (2, 3, 7, 16)
+# Enough work for a team: many blocks; fewer blocks than threads; many images; a map that takes several tiles.
+SHAPES = {
+    "blocks": ((2, 100, 30, 40), 60, (5, 3)),
+    "few": ((1, 3, 120, 160), 400, (9, 8)),
+    "images": ((24, 16, 14, 14), 300, (7, 7)),
+    "tiles": ((1, 20, 330, 420), 120, (4, 4)),
+}
+
+
+def make(rng, name, shape, dtype):
+    (n, c, h, w), count, bins = SHAPES[shape]
+    if name.startswith("ps_"):
+        c = max(c // 16, 1) * bins[0] * bins[1]
+    return rng.standard_normal((n, c, h, w)).astype(dtype), random_boxes(rng, n, count, (2 * h, 2 * w), dtype), bins
+
+
+def assert_same_bits(a, b):
+    assert a.dtype == b.dtype
+    np.testing.assert_array_equal(a.view(np.uint8), b.view(np.uint8))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", SUMS)
+def test_threads(name, shape, dtype, layout, isa, rng):
+    x, boxes, bins = make(rng, name, shape, dtype)
+    x = to_layout(x, layout)
+    options = {"layout": layout}
+    out = operator(name)(x, boxes, bins, 0.5, num_threads=1, **options)
+    g = rng.standard_normal(out.shape).astype(dtype)
+    grad_input = operator(name, "_backward")(g, boxes, x.shape, 0.5, num_threads=1, **options)
+    for threads in THREADS:
+        for _ in range(2):
+            assert_same_bits(operator(name)(x, boxes, bins, 0.5, num_threads=threads, **options), out)
+            assert_same_bits(operator(name, "_backward")(g, boxes, x.shape, 0.5, num_threads=threads, **options), grad_input)
+    if name in WITH_BOX_GRADIENTS:
+        grad_boxes = operator(name, "_backward_boxes")(g, x, boxes, 0.5, num_threads=1, **options)
+        for threads in THREADS:
+            assert_same_bits(operator(name, "_backward_boxes")(g, x, boxes, 0.5, num_threads=threads, **options), grad_boxes)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_threads_of_roi_pool(shape, dtype, layout, isa, rng):
+    x, boxes, bins = make(rng, "roi_pool", shape, dtype)
+    x = to_layout(x, layout)
+    out, argmax = roicy.roi_pool(x, boxes, bins, 0.5, return_argmax=True, layout=layout, num_threads=1)
+    g = rng.standard_normal(out.shape).astype(dtype)
+    grad_input = roicy.roi_pool_backward(g, argmax, boxes, x.shape, layout=layout, num_threads=1)
+    for threads in THREADS:
+        again = roicy.roi_pool(x, boxes, bins, 0.5, return_argmax=True, layout=layout, num_threads=threads)
+        assert_same_bits(again[0], out)
+        assert_same_bits(again[1], argmax)
+        assert_same_bits(roicy.roi_pool_backward(g, argmax, boxes, x.shape, layout=layout, num_threads=threads), grad_input)
+
+
+@pytest.mark.parametrize("name", [*SUMS, "roi_pool"])
+def test_strides(name, dtype, isa, rng):
+    """Views are read where they lie, and written too."""
+    x, boxes, bins = make(rng, name, "blocks", dtype)
+    function = operator(name)
+    expected = function(x, boxes, bins, 0.5)
+    n, c, h, w = x.shape
+    spaced = np.zeros((2 * n, c + 3, 3 * h, 2 * w), dtype)[::2, 2:-1, ::3, ::-2]
+    spaced[...] = x
+    channels_last = np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    broadcast = np.broadcast_to(x[:1], x.shape)
+    locked = x.copy()
+    locked.flags.writeable = False
+    for view in (spaced, channels_last, np.asfortranarray(x), locked):
+        assert_same_bits(function(view, boxes, bins, 0.5), expected)
+        out = np.full((*expected.shape[:2], expected.shape[2] + 1, 2 * expected.shape[3]), np.nan, dtype)[:, :, 1:, ::2]
+        assert function(view, boxes, bins, 0.5, out=out) is out
+        assert_same_bits(np.ascontiguousarray(out), expected)
+    assert_same_bits(function(broadcast, boxes, bins, 0.5), function(np.ascontiguousarray(broadcast), boxes, bins, 0.5))
+    spread = np.zeros((2 * len(boxes), 11), dtype)[1::2, ::-2][:, :5]
+    spread[...] = boxes
+    spread.flags.writeable = False
+    assert_same_bits(function(x, spread, bins, 0.5), expected)
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_strides_of_gradients(name, dtype, isa, rng):
+    x, boxes, bins = make(rng, name, "blocks", dtype)
+    g = rng.standard_normal(operator(name)(x, boxes, bins, 0.5).shape).astype(dtype)
+    backward = operator(name, "_backward")
+    expected = backward(g, boxes, x.shape, 0.5)
+    spaced = np.zeros((len(g), 2 * g.shape[1], g.shape[2] + 1, g.shape[3] + 1), dtype)[:, ::-2, 1:, :-1]
+    spaced[...] = g
+    for view in (spaced, np.asfortranarray(g), np.ascontiguousarray(g.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)):
+        assert_same_bits(backward(view, boxes, x.shape, 0.5), expected)
+        out = np.full((x.shape[0], x.shape[1], x.shape[2] + 1, 2 * x.shape[3]), np.nan, dtype)[:, :, 1:, ::2]
+        assert backward(view, boxes, x.shape, 0.5, out=out) is out
+        assert_same_bits(np.ascontiguousarray(out), expected)
+    last = np.full((x.shape[0], x.shape[2], x.shape[3], x.shape[1]), np.nan, dtype)
+    backward(g, boxes, x.shape, 0.5, out=last.transpose(0, 3, 1, 2))
+    assert_same_bits(np.ascontiguousarray(last.transpose(0, 3, 1, 2)), expected)
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_boxes_in_parts(name, dtype, monkeypatch, isa, rng):
+    """Tables of many boxes are made and used part by part; the bits do not show it."""
+    x, boxes, bins = make(rng, name, "images", dtype)
+    out = operator(name)(x, boxes, bins, 0.5)
+    g = rng.standard_normal(out.shape).astype(dtype)
+    backward = operator(name, "_backward")
+    grad_input = backward(g, boxes, x.shape, 0.5)
+    if name in WITH_BOX_GRADIENTS:
+        grad_boxes = operator(name, "_backward_boxes")(g, x, boxes, 0.5)
+    original = operators._Maps.tables
+    monkeypatch.setattr(operators._Maps, "tables", lambda self, rule, slopes=False, most=37: original(self, rule, slopes, 37))
+    assert_same_bits(operator(name)(x, boxes, bins, 0.5), out)
+    if name in WITH_BOX_GRADIENTS:
+        assert_same_bits(operator(name, "_backward_boxes")(g, x, boxes, 0.5), grad_boxes)
+    # a pixel then sums its boxes in another order: equal but for the rounding of a sum of up to 300 boxes' bins
+    magnitude = backward(np.abs(g), boxes, x.shape, 0.5).max()
+    np.testing.assert_allclose(backward(g, boxes, x.shape, 0.5), grad_input, rtol=0, atol=20 * np.finfo(dtype).eps * magnitude)
+
+
+def test_many_python_threads(rng):
+    x, boxes, bins = make(rng, "roi_align", "blocks", np.float32)
+    expected = roicy.roi_align(x, boxes, bins, 0.5)
+    results = [None] * 8
+
+    def work(i):
+        for _ in range(10):
+            results[i] = roicy.roi_align(x, boxes, bins, 0.5, num_threads=1 + i % 3)
+
+    workers = [threading.Thread(target=work, args=(i,)) for i in range(len(results))]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    for result in results:
+        assert_same_bits(result, expected)
+
+
+def test_the_gil_is_released(rng):
+    """A second thread counts on while a call runs."""
+    x = rng.standard_normal((1, 64, 200, 200)).astype(np.float32)
+    boxes = random_boxes(rng, 1, 3000, (200, 200), np.float32)
+    running, counted = threading.Event(), [0]
+    done = threading.Event()
+
+    def count():
+        running.wait()
+        while not done.is_set():
+            counted[0] += 1
+
+    counter = threading.Thread(target=count)
+    counter.start()
+    before = counted[0]
+    running.set()
+    roicy.roi_align(x, boxes, 14, num_threads=1)
+    progress = counted[0] - before
+    done.set()
+    counter.join()
+    assert progress > 100  # with the GIL held: the few of one switch interval at either end
+
+
+def test_unsorted_images(rng, dtype, isa):
+    """Boxes in any order give their own rows."""
+    x = rng.standard_normal((5, 20, 12, 12)).astype(dtype)
+    boxes = random_boxes(rng, 5, 40, (12, 12), dtype)
+    boxes[:, 0] = rng.permutation(np.arange(40) % 5)
+    together = roicy.prroi_pool(x, boxes, 3)
+    for k in range(len(boxes)):
+        alone = boxes[k : k + 1].copy()
+        alone[0, 0] = 0
+        assert_same_bits(roicy.prroi_pool(x[int(boxes[k, 0])][None], alone, 3), together[k : k + 1])

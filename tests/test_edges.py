@@ -1,0 +1,226 @@
+"""What is defined where the systems crash, read out of bounds or leak NaN."""
+
+import numpy as np
+import pytest
+import reference
+from conftest import SUMS, WITH_BOX_GRADIENTS, operator
+
+import roicy
+
+ALL = (*SUMS, "roi_pool")
+
+
+def backward(name, grad, x, boxes, **parameters):
+    if name == "roi_pool":
+        bins = grad.shape[2:]
+        argmax = roicy.roi_pool(x, boxes, bins, return_argmax=True, **parameters)[1]
+        return roicy.roi_pool_backward(grad, argmax, boxes, x.shape)
+    return operator(name, "_backward")(grad, boxes, x.shape, **parameters)
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("shape", [(2, 4, 5, 6), (0, 4, 5, 6), (2, 0, 5, 6), (2, 4, 0, 6), (2, 4, 5, 0)])
+def test_nothing_to_do(name, shape, dtype, layout, isa):
+    x = np.ones(shape, dtype)
+    for count in (0, 3) if shape[0] else (0,):
+        boxes = np.tile(np.array([[0, 1, 1, 3, 3]], dtype), (count, 1))
+        if count and 0 not in shape:
+            continue
+        given = x if layout == "NCHW" else x.transpose(0, 2, 3, 1)
+        out = operator(name)(given, boxes, 2, layout=layout)
+        channels = shape[1] // 4 if name.startswith("ps_") else shape[1]
+        assert out.shape == ((count, channels, 2, 2) if layout == "NCHW" else (count, 2, 2, channels))
+        assert out.dtype == dtype
+        assert not out.any()
+        if layout == "NCHW":
+            grad = backward(name, out, x, boxes)
+            assert grad.shape == shape
+            assert not grad.any()
+        if name in WITH_BOX_GRADIENTS:
+            grad = operator(name, "_backward_boxes")(out, given, boxes, layout=layout)
+            np.testing.assert_array_equal(grad, np.zeros((count, 5), dtype))
+    if name == "roi_pool":
+        assert (roicy.roi_pool(x, np.zeros((0, 5), dtype), 2, return_argmax=True)[1] == -1).all()
+
+
+def test_empty_list_of_images(dtype):
+    assert roicy.roi_align(np.ones((0, 3, 4, 4), dtype), [], 2).shape == (0, 3, 2, 2)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_boxes_off_the_map(name, dtype, isa):
+    x = np.ones((1, 4, 6, 6), dtype)
+    far = [[0, 100, 100, 120, 120], [0, -120, 1, -100, 3], [0, 1, 50, 3, 60], [0, 1e9, 1e9, 2e9, 2e9], [0, -2e9, -2e9, -1e9, -1e9]]
+    boxes = np.array(far, dtype)
+    out = operator(name)(x, boxes, 2)
+    assert not out.any()
+    assert not backward(name, np.ones_like(out), x, boxes).any()
+    if name == "roi_pool":
+        assert (roicy.roi_pool(x, boxes, 2, return_argmax=True)[1] == -1).all()
+    if name in WITH_BOX_GRADIENTS:
+        assert not operator(name, "_backward_boxes")(np.ones_like(out), x, boxes).any()
+
+
+@pytest.mark.parametrize("size", [1e9, 1e12, 1e18, 1e30])
+@pytest.mark.parametrize("name", ALL)
+def test_huge_boxes(name, size, dtype, isa):
+    """Work is bounded by the map, not by the box: this would not end otherwise."""
+    x = np.ones((1, 4, 40, 30), dtype)
+    boxes = np.array([[0, -size, -size, size, size], [0, 3, -size, 9, size], [0, 0, 0, size, size]], dtype)
+    out = operator(name)(x, boxes, 2)
+    assert np.isfinite(out).all()
+    # samples of weight 1/n each that are as dense as pixels; means over a box that the map is a vanishing part of
+    assert (np.abs(out) <= 1 + 1e-5).all()
+    grad = backward(name, np.ones_like(out), x, boxes)
+    assert np.isfinite(grad).all()
+
+
+def test_many_samples_a_pixel(dtype, isa, rng):
+    """Samples of one pixel are taken together where there are many; a sum over each of them is the same but for rounding."""
+    x = rng.standard_normal((1, 3, 7, 9)).astype(dtype)
+    boxes = np.array([[0, -3, 1, 5, 4], [0, 0.5, 0.5, 12, 9], [0, 6, 5, 2, 1]], dtype)
+    for aligned in (False, True):
+        out = roicy.roi_align(x, boxes, 2, sampling_ratio=500, aligned=aligned)
+        expected = reference.forward("roi_align", x, boxes, (2, 2), sampling_ratio=500, aligned=aligned)
+        # a grid of 500 is summed as about 20 terms an axis by one, as 500 by the other; in float32 each sample is off by
+        # eps * 9 pixels, on average
+        np.testing.assert_allclose(out, expected, rtol=0, atol=9 * 8 * np.finfo(dtype).eps * np.abs(x).max())
+    assert np.isfinite(roicy.roi_align(x, boxes, 2, sampling_ratio=2**31 - 1)).all()
+
+
+@pytest.mark.parametrize("name", ["roi_align", "ps_roi_align"])
+def test_aligned_boxes_of_no_size(name, dtype, isa):
+    x = np.ones((1, 4, 6, 6), dtype)
+    boxes = np.array([[0, 1, 1, 1, 1], [0, 4, 4, 2, 2], [0, 1, 1, 1, 4], [0, 1, 4, 4, 2]], dtype)
+    aligned = {"aligned": True} if name == "roi_align" else {}
+    out = operator(name)(x, boxes, 2, **aligned)
+    np.testing.assert_array_equal(out, 0)
+    np.testing.assert_array_equal(backward(name, np.ones_like(out), x, boxes, **aligned), 0)
+    np.testing.assert_array_equal(operator(name, "_backward_boxes")(np.ones_like(out), x, boxes, **aligned), 0)
+
+
+def test_inverted_boxes_run_backwards_with_fixed_samples(dtype, isa, rng):
+    x = rng.standard_normal((1, 4, 6, 6)).astype(dtype)
+    boxes, flipped = np.array([[0, 1, 1, 4, 5]], dtype), np.array([[0, 4, 5, 1, 1]], dtype)
+    for name, parameters in (("roi_align", {"aligned": True, "sampling_ratio": 2}), ("ps_roi_align", {"sampling_ratio": 2})):
+        function = operator(name)
+        expected = reference.forward(name, x, flipped, (2, 2), **parameters)
+        np.testing.assert_allclose(function(x, flipped, 2, **parameters), expected, rtol=0, atol=16 * np.finfo(dtype).eps * np.abs(x).max())
+    turned = roicy.roi_align(x, boxes, 2, aligned=True, sampling_ratio=2)[:, :, ::-1, ::-1]
+    np.testing.assert_allclose(roicy.roi_align(x, flipped, 2, aligned=True, sampling_ratio=2), turned, rtol=0, atol=16 * np.finfo(dtype).eps * np.abs(x).max())
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("name", SUMS)
+def test_nan_and_inf_reach_the_bins_that_read_them(name, bad, dtype, layout, isa):
+    """Every bin is finite unless its own pixels are bad: not by weight 0, not by a gap between samples, not by cell (0, 0)."""
+    parameters = {"sampling_ratio": 1} if "align" in name else {}
+    boxes = np.array([[0, 0, 0, 30, 30], [0, 9, 9, 14, 14], [0, -40, -40, -20, -20]], dtype)
+    for y, x in ((0, 0), (3, 4), (10, 11), (17, 3)):
+        pixels = np.ones((1, 36, 20, 20), dtype)
+        pixels[:, :, y, x] = bad
+        given = pixels if layout == "NCHW" else np.ascontiguousarray(pixels.transpose(0, 2, 3, 1))
+        out = operator(name)(given, boxes, 3, layout=layout, **parameters)
+        out = out if layout == "NCHW" else out.transpose(0, 3, 1, 2)
+        marked = np.zeros_like(pixels)
+        marked[:, :, y, x] = 1
+        read = np.zeros(out.shape, bool)
+        for k, box in enumerate(boxes):
+            ys, xs = reference.axes(name, box, (3, 3), (20, 20), dtype, **parameters)
+            for p in range(3):
+                for q in range(3):
+                    read[k, :, p, q] = y in ys[p] and x in xs[q]
+        np.testing.assert_array_equal(np.isfinite(out), ~read)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("name", WITH_BOX_GRADIENTS)
+def test_nan_reaches_the_gradients_of_the_boxes_that_read_it(name, bad, dtype, isa):
+    parameters = {"sampling_ratio": 1} if "align" in name else {}
+    boxes = np.array([[0, 0, 0, 30, 30], [0, 9, 9, 14, 14], [0, -40, -40, -20, -20]], dtype)
+    for y, x in ((0, 0), (3, 4), (10, 11), (17, 3)):
+        pixels = np.ones((1, 36, 20, 20), dtype)
+        pixels[:, :, y, x] = bad
+        grad = operator(name, "_backward_boxes")(np.ones_like(operator(name)(pixels, boxes, 3, **parameters)), pixels, boxes, **parameters)
+        for k, box in enumerate(boxes):
+            ys, xs = reference.axes(name, box, (3, 3), (20, 20), dtype, **parameters)
+            if not (any(y in pixels_ for pixels_ in ys) and any(x in pixels_ for pixels_ in xs)):
+                assert np.isfinite(grad[k]).all()
+
+
+class TestRoiPool:
+    def test_nan_never_wins(self, dtype, layout, isa):
+        x = np.full((1, 20, 4, 4), np.nan, dtype)
+        x[:, :, 1, 2] = -5
+        boxes = np.array([[0, 0, 0, 3, 3]], dtype)
+        given = x if layout == "NCHW" else np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+        out, argmax = roicy.roi_pool(given, boxes, 2, return_argmax=True, layout=layout)
+        if layout == "NHWC":
+            out, argmax = out.transpose(0, 3, 1, 2), argmax.transpose(0, 3, 1, 2)
+        lowest = np.finfo(dtype).min
+        np.testing.assert_array_equal(out, np.tile(np.array([[lowest, -5], [lowest, lowest]], dtype), (1, 20, 1, 1)))
+        np.testing.assert_array_equal(argmax, np.tile([[-1, 6], [-1, -1]], (1, 20, 1, 1)))
+        grad = roicy.roi_pool_backward(np.ones((1, 20, 2, 2), dtype), np.ascontiguousarray(argmax), boxes, x.shape)
+        assert grad.sum() == 20
+
+    def test_only_minus_infinity(self, dtype, isa):
+        x = np.full((1, 1, 3, 3), -np.inf, dtype)
+        out, argmax = roicy.roi_pool(x, np.array([[0, 0, 0, 2, 2]], dtype), 1, return_argmax=True)
+        assert out.item() == np.finfo(dtype).min
+        assert argmax.item() == -1
+
+    def test_first_of_equals_wins_across_scratch_borders(self, dtype, isa):
+        """A window wider and higher than what is looked at together."""
+        x = np.zeros((1, 1, 20, 9000), dtype)
+        boxes = np.array([[0, 0, 0, 8999, 19]], dtype)
+        for y, x_ in ((0, 0), (3, 8500), (7, 10)):
+            x[...] = 0
+            x[0, 0, y, x_] = x[0, 0, y + 1, 5] = x[0, 0, 19, 8999] = 7
+            out, argmax = roicy.roi_pool(x, boxes, 1, return_argmax=True)
+            assert (out.item(), argmax.item()) == (7, y * 9000 + x_)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_windows_beyond_the_scratch_budget(name, dtype, layout, isa, rng):
+    """A map whose rows do not fit a tile, boxes over all of it: cut into cells, and the same but for rounding."""
+    shape = (1, 4, 40, 20000)
+    pixels = rng.integers(-4, 5, shape).astype(dtype)
+    boxes = np.array([[0, 0, 0, 19999, 39], [0, 5000, 3, 12000, 30], [0, 100, 5, 130, 20]], dtype)
+    parameters = {"sampling_ratio": 40} if "align" in name else {}
+    given = pixels if layout == "NCHW" else np.ascontiguousarray(pixels.transpose(0, 2, 3, 1))
+    out = operator(name)(given, boxes, 2, layout=layout, **parameters)
+    out = out if layout == "NCHW" else out.transpose(0, 3, 1, 2)
+    for k, box in enumerate(boxes):
+        ys, xs = reference.axes(name, box, (2, 2), shape[2:], dtype, **parameters)
+        for p in range(2):
+            for q in range(2):
+                channels = reference.source_channels(name, out.shape[1], (2, 2), p, q)
+                window = pixels[0, channels][:, sorted(ys[p])][:, :, sorted(xs[q])].astype(np.float64)
+                wy, wx = (np.array([axis[i] for i in sorted(axis)]) for axis in (ys[p], xs[q]))
+                if name == "roi_pool":
+                    np.testing.assert_array_equal(out[k, :, p, q], window.max(axis=(1, 2)))
+                else:
+                    # weights are rounded, and at most 10000 + 20 terms are summed, of random signs: a random walk of roundings
+                    np.testing.assert_allclose(out[k, :, p, q], np.einsum("y,cyx,x->c", wy, window, wx), rtol=0, atol=200 * np.finfo(dtype).eps)
+    grad = np.ones(out.shape, dtype)
+    if name != "roi_pool":
+        total = backward(name, grad, pixels, boxes, **parameters).sum(dtype=np.float64)
+        expected = sum(operator(name)(np.ones((1, 4, 40, 20000), dtype), boxes, 2, **parameters).ravel().astype(np.float64))
+        np.testing.assert_allclose(total, expected, rtol=2000 * np.finfo(dtype).eps)
+
+
+def test_more_bins_than_are_computed_together(dtype, layout, isa, rng):
+    x = rng.standard_normal((1, 3, 30, 40)).astype(dtype)
+    boxes = np.array([[0, 2, 3, 37, 26]], dtype)
+    given = x if layout == "NCHW" else np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    for size in ((70, 9), (3, 600), (64, 64)):
+        out = roicy.roi_align(given, boxes, size, sampling_ratio=1, layout=layout)
+        out = out if layout == "NCHW" else out.transpose(0, 3, 1, 2)
+        expected = reference.forward("roi_align", x, boxes, size, sampling_ratio=1)
+        np.testing.assert_allclose(out, expected, rtol=0, atol=8 * np.finfo(dtype).eps * np.abs(x).max())
+        grad = rng.standard_normal(out.shape).astype(dtype)
+        back = roicy.roi_align_backward(grad if layout == "NCHW" else grad.transpose(0, 2, 3, 1), boxes, given.shape, sampling_ratio=1, layout=layout)
+        back = back if layout == "NCHW" else back.transpose(0, 3, 1, 2)
+        magnitude = reference.backward("roi_align", np.abs(grad), boxes, x.shape, sampling_ratio=1).max()
+        expected = reference.backward("roi_align", grad, boxes, x.shape, sampling_ratio=1)
+        np.testing.assert_allclose(back, expected, rtol=0, atol=100 * np.finfo(dtype).eps * magnitude)

@@ -1,0 +1,58 @@
+"""The annotations, as mypy --strict sees them in a user's program."""
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = '''
+import numpy as np
+from numpy.typing import NDArray
+
+import roicy
+
+
+def pooled(x: NDArray[np.float32], boxes: NDArray[np.float32]) -> NDArray[np.float32]:
+    return roicy.roi_align(x, boxes, (7, 7), 0.25, sampling_ratio=2, aligned=True, num_threads=2)
+
+
+def with_argmax(x: NDArray[np.float64], boxes: list[NDArray[np.float64]]) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    largest: NDArray[np.float64] = roicy.roi_pool(x, boxes, 7)
+    return roicy.roi_pool(x, boxes, 7, out=largest, return_argmax=True)
+
+
+def gradient(g: NDArray[np.float32], boxes: NDArray[np.float32]) -> NDArray[np.float32]:
+    return roicy.prroi_pool_backward(g, boxes, (1, 2, 3, 4), layout="NHWC", boxes_num=[1])
+
+
+roicy.set_num_threads(roicy.get_num_threads())
+roicy.show_config()
+version: str = roicy.__version__
+'''
+WRONG = {
+    'roicy.roi_align(np.ones((1, 1, 2, 2)), np.ones((1, 5)), "7")': "arg-type",
+    'roicy.roi_align(np.ones((1, 1, 2, 2)), np.ones((1, 5)), 7, layout="CHW")': "arg-type",
+    "roicy.roi_align(np.ones((1, 1, 2, 2)), np.ones((1, 5)), 7, 1.0, 2, True, None)": "call-arg",
+    "y: int = roicy.prroi_pool(np.ones((1, 1, 2, 2)), np.ones((1, 5)), 7)": "assignment",
+}
+
+
+def check(tmp_path, program):
+    path = tmp_path / "program.py"
+    path.write_text(program)
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), str(path)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+
+
+def test_a_program_that_is_right(tmp_path):
+    pytest.importorskip("mypy")
+    done = check(tmp_path, PROGRAM)
+    assert done.returncode == 0, done.stdout
+
+
+def test_programs_that_are_wrong(tmp_path):
+    pytest.importorskip("mypy")
+    done = check(tmp_path, "import numpy as np\nimport roicy\n" + "\n".join(WRONG))
+    found = done.stdout.splitlines()
+    for i, code in enumerate(WRONG.values()):
+        assert any(line.startswith(f"program.py:{i + 3}:") and code in line for line in found), done.stdout
