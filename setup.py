@@ -1,9 +1,11 @@
-"""Builds the kernels: every file of pyx/ that is hot once for each instruction set, the others once.
+"""
+Builds the kernels: every file of pyx/ that is hot once for each instruction set, the others once.
 
 ROICY_BUILD_ISA      comma-separated instruction sets to build, for instance "baseline"; all that the machine's kind has
 ROICY_BUILD_DEBUG=1  bounds checks and assertions on, no optimisation: for finding faults
 ROICY_BUILD_FLAGS    further flags for compiler and linker, for instance "-fsanitize=address"
 """
+
 import os
 import platform
 import shlex
@@ -48,9 +50,7 @@ def instruction_sets():
 def extensions():
     """Each instruction set has its own generated C files: module names are compiled into them."""
     made = []
-    for package, names, flags in [("roicy._kernels", ONCE, [])] + [
-        (f"roicy._kernels.{isa}", HOT, flags) for isa, flags in instruction_sets().items()
-    ]:
+    for package, names, flags in [("roicy._kernels", ONCE, [])] + [(f"roicy._kernels.{isa}", HOT, flags) for isa, flags in instruction_sets().items()]:
         made += cythonize(
             [Extension(f"{package}.{name}", [f"pyx/{name}.pyx"], extra_compile_args=list(flags)) for name in names],
             include_path=["pyx"],

@@ -115,7 +115,8 @@ cdef struct Entries:       # where the tables of one axis of one box are written
     void *slope_high
 
 
-cdef inline void put(Entries *entries, real *_, Py_ssize_t pixel, double weight, double slope_low, double slope_high) noexcept nogil:
+cdef inline void put(
+        Entries *entries, real *_, Py_ssize_t pixel, double weight, double slope_low, double slope_high) noexcept nogil:
     cdef Py_ssize_t i = entries.count
     entries.index[i] = <int32_t>pixel
     (<real*>entries.weight)[i] = <real>weight
@@ -132,7 +133,8 @@ cdef inline real sample(real start, real bin_size, int64_t grid, int64_t s) noex
     return start + (<real>s + <real>0.5) * bin_size / <real>grid
 
 
-cdef inline int64_t first_sample(real start, real bin_size, int64_t grid, int64_t low, int64_t high, double bound, bint above) noexcept nogil:
+cdef inline int64_t first_sample(
+        real start, real bin_size, int64_t grid, int64_t low, int64_t high, double bound, bint above) noexcept nogil:
     """The first of samples low..high-1 that is at bound or more (above: beyond bound), else high."""
     cdef int64_t middle
     cdef double v
@@ -146,7 +148,9 @@ cdef inline int64_t first_sample(real start, real bin_size, int64_t grid, int64_
     return low
 
 
-cdef void sampled_axis(const Rule *rule, const Axis *axis, const Interval *box, int32_t *spans, Py_ssize_t base, Entries *entries, real *_) noexcept nogil:
+cdef void sampled_axis(
+        const Rule *rule, const Axis *axis, const Interval *box, int32_t *spans, Py_ssize_t base, Entries *entries,
+        real *_) noexcept nogil:
     """Weights of the mean of `grid` bilinear samples a bin.
 
     A sample beyond [-1, extent] weighs nothing, but counts; one in [-1, 0] lies on pixel 0, one from extent - 1 on lies
@@ -239,14 +243,16 @@ cdef inline double hat(double u) noexcept nogil:
     return max(0.0, 1 - u if u > 0 else 1 + u)
 
 
-cdef void integrated_axis(const Axis *axis, const Interval *box, int32_t *spans, Py_ssize_t base, Entries *entries, real *_) noexcept nogil:
+cdef void integrated_axis(
+        const Axis *axis, const Interval *box, int32_t *spans, Py_ssize_t base, Entries *entries,
+        real *_) noexcept nogil:
     """Weights of the mean of the bilinear surface over a bin: pixel i has the integral of max(0, 1 - |v - i|) over the
     bin, divided by the bin's length.  On a stretch between two pixels the hat is a line, so its integral is a mean of two
     values, and nothing cancels in narrow bins."""
     cdef real low = <real>box.low
     cdef real bin_size = <real>box.size / <real>axis.bins
     cdef real start
-    cdef double a, b, left, right, near, far, to_low, to_high
+    cdef double a, b, left, right, near, far
     cdef Py_ssize_t pixel
     cdef int p
     for p in range(axis.bins):
@@ -273,7 +279,9 @@ cdef void integrated_axis(const Axis *axis, const Interval *box, int32_t *spans,
         spans[2 * p + 1] = <int32_t>(base + entries.count)
 
 
-cdef inline void integrated_put(const Axis *axis, Entries *entries, real *_, Py_ssize_t pixel, double integral, double a, double b, double bin_size, int p) noexcept nogil:
+cdef inline void integrated_put(
+        const Axis *axis, Entries *entries, real *_, Py_ssize_t pixel, double integral, double a, double b,
+        double bin_size, int p) noexcept nogil:
     """Both ends of the bin move with both edges of the box, and so does the length that divides the integral."""
     cdef double mean = integral / bin_size
     cdef double at_a = hat(a - pixel), at_b = hat(b - pixel)
@@ -282,7 +290,9 @@ cdef inline void integrated_put(const Axis *axis, Entries *entries, real *_, Py_
     put(entries, _, pixel, mean, from_low * axis.scale / bin_size, from_high * axis.scale / bin_size)
 
 
-cdef inline void quantised_bin(const Axis *axis, const Interval *box, int p, Py_ssize_t extent, real *_, Py_ssize_t *first, Py_ssize_t *stop) noexcept nogil:
+cdef inline void quantised_bin(
+        const Axis *axis, const Interval *box, int p, Py_ssize_t extent, real *_, Py_ssize_t *first,
+        Py_ssize_t *stop) noexcept nogil:
     """The pixels of bin p from first to stop - 1, of those below extent."""
     cdef real bin_size = <real>box.size / <real>axis.bins
     first[0] = <Py_ssize_t>min(max(floor(<real>p * bin_size) + box.low, 0), <double>extent)
@@ -298,7 +308,9 @@ cdef void quantised_axis(const Axis *axis, const Interval *box, int32_t *spans, 
         spans[2 * p + 1] = <int32_t>stop
 
 
-cdef void uniform_axis(const Axis *axis, const Interval *box, int32_t *spans, Py_ssize_t base, Entries *entries, real *_) noexcept nogil:
+cdef void uniform_axis(
+        const Axis *axis, const Interval *box, int32_t *spans, Py_ssize_t base, Entries *entries,
+        real *_) noexcept nogil:
     """Equal weights of the pixels of a bin, never the last row or column of the map: torchvision leaves them out."""
     cdef Py_ssize_t first = 0, stop = 0, pixel
     cdef int p
@@ -327,7 +339,9 @@ cdef inline void window(const int32_t *spans, int bins, const int32_t *index, in
         empty = False
 
 
-cdef void box_tables(const Rule *rule, const Axis *axes, const real *corners, Py_ssize_t stride, const Py_ssize_t *starts, int32_t *windows, int32_t *spans, int32_t *index, real *weight, real *slopes, Py_ssize_t total) noexcept nogil:
+cdef void box_tables(
+        const Rule *rule, const Axis *axes, const real *corners, Py_ssize_t stride, const Py_ssize_t *starts,
+        int32_t *windows, int32_t *spans, int32_t *index, real *weight, real *slopes, Py_ssize_t total) noexcept nogil:
     """Both axes, y before x, of one box."""
     cdef Interval box
     cdef Entries entries
@@ -360,7 +374,9 @@ UNIFORM_RULE = (UNIFORM, 0, False, False, False)
 QUANTISED_RULE = (QUANTISED, 0, False, False, True)
 
 
-def tables(const real[:, :] coordinates, Py_ssize_t first, Py_ssize_t last, tuple rule, tuple bins, tuple extents, double scale, bint slopes, int threads):
+def tables(
+        const real[:, :] coordinates, Py_ssize_t first, Py_ssize_t last, tuple rule, tuple bins, tuple extents,
+        double scale, bint slopes, int threads):
     """Tables of boxes first..last-1, as far as TABLE_BYTES allow: (stop, windows, spans, index, weight, slopes or None).
 
     coordinates: (K, 4) x1, y1, x2, y2; rule: one of the above; bins: (PH, PW); extents: (H, W).

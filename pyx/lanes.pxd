@@ -140,7 +140,8 @@ cdef extern from *:
     void lanes_free(void *block) noexcept nogil
 
 
-cdef inline void transpose(const real *source, Py_ssize_t source_stride, real *target, Py_ssize_t target_stride) noexcept nogil:
+cdef inline void transpose(
+        const real *source, Py_ssize_t source_stride, real *target, Py_ssize_t target_stride) noexcept nogil:
     """Transpose a square of VECTOR_BYTES / sizeof(real) elements a side."""
     if real is float:
         transpose_float(source, source_stride, target, target_stride)

@@ -38,7 +38,7 @@ def by_image_and_row(const int32_t[:] images, const int32_t[:, ::1] windows, Py_
 
     Neighbours in this order read neighbouring rows, which are then still in cache.
     """
-    cdef Py_ssize_t count = windows.shape[0], k, i, at
+    cdef Py_ssize_t count = windows.shape[0], k, i
     starts_array = np.zeros(image_count + 1, np.intp)
     order_array = np.empty(count, np.int32)
     if count == 0:
@@ -75,7 +75,9 @@ cdef Py_ssize_t block_count(Py_ssize_t channels, Py_ssize_t itemsize) noexcept:
     return (channels + lanes - 1) // lanes
 
 
-def reading(const int32_t[::1] order, const Py_ssize_t[::1] starts, const int32_t[:, ::1] windows, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bins, bint one_bin, bint in_place, int threads):
+def reading(
+        const int32_t[::1] order, const Py_ssize_t[::1] starts, const int32_t[:, ::1] windows, Py_ssize_t channels,
+        Py_ssize_t itemsize, Py_ssize_t bins, bint one_bin, bint in_place, int threads):
     """(tasks (T, COLUMNS), threads) of the forward passes and of the gradient of the boxes.
 
     channels: of the output; one_bin: tasks are for single bins; in_place: the channels of a pixel lie together, so that
@@ -135,12 +137,15 @@ def reading(const int32_t[::1] order, const Py_ssize_t[::1] starts, const int32_
     return array, min(threads, max(len(tasks), 1))
 
 
-def writing(const int32_t[::1] order, const Py_ssize_t[::1] starts, const int32_t[:, ::1] windows, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bins, bint one_bin, bint in_place, int threads, Py_ssize_t height, Py_ssize_t width, bint add):
+def writing(
+        const int32_t[::1] order, const Py_ssize_t[::1] starts, const int32_t[:, ::1] windows, Py_ssize_t channels,
+        Py_ssize_t itemsize, Py_ssize_t bins, bint one_bin, bint in_place, int threads, Py_ssize_t height,
+        Py_ssize_t width, bint add):
     """(tasks (T, COLUMNS), threads) of the gradient of the input: rectangles that cover every image.
 
     Without `add` images that have no box have tasks too, which write zeros.
     """
-    cdef Py_ssize_t images = starts.shape[0] - 1, n, i, k, b, z, y, y0, y1, x0, least, bands, most_rows, groups, columns, block_pieces
+    cdef Py_ssize_t images = starts.shape[0] - 1, n, i, k, b, z, y, y0, x0, least, bands, most_rows, groups, columns, block_pieces
     cdef double cost, all_cost = 0, seen
     cdef Py_ssize_t blocks = block_count(channels, itemsize)
     groups = bins if one_bin else 1

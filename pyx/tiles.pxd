@@ -36,7 +36,8 @@ cdef inline Strides strides_of(const real[:, :, :, :] array) noexcept nogil:
     return strides
 
 
-cdef inline void pack(const real *source, Strides from_, int lanes, Py_ssize_t rows, Py_ssize_t columns, real *tile) noexcept nogil:
+cdef inline void pack(
+        const real *source, Strides from_, int lanes, Py_ssize_t rows, Py_ssize_t columns, real *tile) noexcept nogil:
     """Rows x columns pixels of `lanes` channels into tile[y][x][lane]."""
     cdef int L = LANE_BYTES // sizeof(real), V = VECTOR_BYTES // sizeof(real), l
     cdef Py_ssize_t y, x, i
@@ -64,7 +65,9 @@ cdef inline void pack(const real *source, Strides from_, int lanes, Py_ssize_t r
                     to[x * L + l] = 0
 
 
-cdef inline void unpack(const real *tile, Py_ssize_t rows, Py_ssize_t columns, real *target, Strides to, int lanes, real *buffer, bint past_cache) noexcept nogil:
+cdef inline void unpack(
+        const real *tile, Py_ssize_t rows, Py_ssize_t columns, real *target, Strides to, int lanes, real *buffer,
+        bint past_cache) noexcept nogil:
     """tile[y][x][lane] into rows x columns pixels of `lanes` channels.
 
     buffer: room for the block, or NULL; with it a block that is contiguous in the target is written as one run.
@@ -136,7 +139,9 @@ cdef struct Reader:            # one channel block of one image, seen through a 
     Py_ssize_t y1
 
 
-cdef inline Reader block_reader(Strides strides, Py_ssize_t channels, Py_ssize_t group, Py_ssize_t tile_bytes, const int64_t *task, Py_ssize_t block, int L) noexcept nogil:
+cdef inline Reader block_reader(
+        Strides strides, Py_ssize_t channels, Py_ssize_t group, Py_ssize_t tile_bytes, const int64_t *task,
+        Py_ssize_t block, int L) noexcept nogil:
     """The reader of a block of L output channels; `group` input channels, of which a task reads one, make one of them."""
     cdef Reader reader
     reader.first = task[IMAGE] * strides.image + (block * L * group + max(task[BIN], 0)) * strides.channel
@@ -195,7 +200,9 @@ cdef struct View:              # where the lanes of a pixel are: start + y * str
     Py_ssize_t x
 
 
-cdef inline const real *view(Reader *reader, const real *plane, real *tile, Py_ssize_t y0, Py_ssize_t y1, Py_ssize_t x0, Py_ssize_t x1, View *strides) noexcept nogil:
+cdef inline const real *view(
+        Reader *reader, const real *plane, real *tile, Py_ssize_t y0, Py_ssize_t y1, Py_ssize_t x0, Py_ssize_t x1,
+        View *strides) noexcept nogil:
     """The pixels [y0, y1) x [x0, x1) of the block whose first channel is `plane`, in place where its lanes lie together."""
     cdef int L = LANE_BYTES // sizeof(real)
     cdef Py_ssize_t width, keep

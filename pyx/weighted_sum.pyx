@@ -79,7 +79,9 @@ cdef struct Box:               # one box, or the part of its bins that is comput
     Py_ssize_t x1
 
 
-cdef inline void clip(const int32_t *span, const int32_t *index, Py_ssize_t low, Py_ssize_t high, Py_ssize_t *first, Py_ssize_t *stop) noexcept nogil:
+cdef inline void clip(
+        const int32_t *span, const int32_t *index, Py_ssize_t low, Py_ssize_t high, Py_ssize_t *first,
+        Py_ssize_t *stop) noexcept nogil:
     """The entries of a bin that are pixels of [low, high)."""
     first[0] = span[0]
     stop[0] = span[1]
@@ -89,7 +91,9 @@ cdef inline void clip(const int32_t *span, const int32_t *index, Py_ssize_t low,
         stop[0] -= 1
 
 
-cdef inline void bounds(const int32_t *spans, int first, int stop, const int32_t *index, Py_ssize_t *low, Py_ssize_t *high) noexcept nogil:
+cdef inline void bounds(
+        const int32_t *spans, int first, int stop, const int32_t *index, Py_ssize_t *low,
+        Py_ssize_t *high) noexcept nogil:
     """The pixels from low to high - 1 that bins first..stop-1 read."""
     cdef int i
     low[0] = high[0] = 0
@@ -111,7 +115,9 @@ cdef inline Box part_of_box(const Problem *problem, Py_ssize_t k, int p0, int p1
 
 # One primitive contracts either axis: count lane vectors, each the weighted sum of `taps` others.
 
-cdef inline void weigh(real *to, Py_ssize_t to_step, const real *source, Py_ssize_t step, Py_ssize_t count, int taps, const int32_t *index, const real *weight, Py_ssize_t stride, bint add) noexcept nogil:
+cdef inline void weigh(
+        real *to, Py_ssize_t to_step, const real *source, Py_ssize_t step, Py_ssize_t count, int taps,
+        const int32_t *index, const real *weight, Py_ssize_t stride, bint add) noexcept nogil:
     """to[i] (+)= sum of weight[j] * source[i * step + index[j] * stride], up to four taps, which the compiler knows."""
     cdef int L = LANE_BYTES // sizeof(real), l
     cdef Py_ssize_t i
@@ -146,7 +152,9 @@ cdef inline void weigh(real *to, Py_ssize_t to_step, const real *source, Py_ssiz
             to[i * to_step + l] = sums[l]
 
 
-cdef inline void weigh_more(real *to, Py_ssize_t to_step, const real *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t taps, const int32_t *index, const real *weight, Py_ssize_t stride) noexcept nogil:
+cdef inline void weigh_more(
+        real *to, Py_ssize_t to_step, const real *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t taps,
+        const int32_t *index, const real *weight, Py_ssize_t stride) noexcept nogil:
     """to[i] += the sum of any number of taps."""
     while taps > 4:
         weigh(to, to_step, source, step, count, 4, index, weight, stride, True)
@@ -163,7 +171,9 @@ cdef inline void weigh_more(real *to, Py_ssize_t to_step, const real *source, Py
         weigh(to, to_step, source, step, count, 1, index, weight, stride, True)
 
 
-cdef void contract_axis(real *to, Py_ssize_t to_step, const real *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t taps, const int32_t *index, const real *weight, Py_ssize_t stride, bint add) noexcept nogil:
+cdef void contract_axis(
+        real *to, Py_ssize_t to_step, const real *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t taps,
+        const int32_t *index, const real *weight, Py_ssize_t stride, bint add) noexcept nogil:
     """to[i] = (add: +=) sum over j of weight[j] * source[i * step + index[j] * stride], lane vectors all."""
     cdef Py_ssize_t i
     if add:
@@ -183,7 +193,9 @@ cdef void contract_axis(real *to, Py_ssize_t to_step, const real *source, Py_ssi
             memset(to + i * to_step, 0, LANE_BYTES)
 
 
-cdef inline void accumulate(real *to, Py_ssize_t to_step, const real *source, Py_ssize_t step, Py_ssize_t count, real weight) noexcept nogil:
+cdef inline void accumulate(
+        real *to, Py_ssize_t to_step, const real *source, Py_ssize_t step, Py_ssize_t count,
+        real weight) noexcept nogil:
     """to[i] += weight * source[i], lane vectors all."""
     cdef int L = LANE_BYTES // sizeof(real), l
     cdef Py_ssize_t i
@@ -199,7 +211,9 @@ cdef inline void accumulate(real *to, Py_ssize_t to_step, const real *source, Py
 
 # Reading: the forward pass and the gradient of the boxes.
 
-cdef void contract(const real *pixels, View strides, Py_ssize_t y0, Py_ssize_t y1, Py_ssize_t x0, Py_ssize_t x1, const Box *box, const int32_t *index, const real *weight, real *strip, real *bins, bint add) noexcept nogil:
+cdef void contract(
+        const real *pixels, View strides, Py_ssize_t y0, Py_ssize_t y1, Py_ssize_t x0, Py_ssize_t x1, const Box *box,
+        const int32_t *index, const real *weight, real *strip, real *bins, bint add) noexcept nogil:
     """bins (+)= what the pixels of [y0, y1) x [x0, x1) contribute; pixels points at (y0, x0)."""
     cdef int L = LANE_BYTES // sizeof(real)
     cdef Py_ssize_t columns = x1 - x0, first = 0, stop = 0
@@ -218,7 +232,9 @@ cdef void contract(const real *pixels, View strides, Py_ssize_t y0, Py_ssize_t y
         p += most
 
 
-cdef void forward_part(const Problem *problem, Reader *reader, const real *plane, real *out, const Box *box, const Scratch *scratch) noexcept nogil:
+cdef void forward_part(
+        const Problem *problem, Reader *reader, const real *plane, real *out, const Box *box,
+        const Scratch *scratch) noexcept nogil:
     """Some bins of one box, one channel block."""
     cdef Py_ssize_t y, x, y1, x1
     cdef View strides
@@ -245,7 +261,8 @@ cdef void forward_part(const Problem *problem, Reader *reader, const real *plane
            <real*>scratch.more, problem.past_cache)
 
 
-cdef void forward_task(const Problem *problem, const real *input, real *out, const int64_t *task, char *memory) noexcept nogil:
+cdef void forward_task(
+        const Problem *problem, const real *input, real *out, const int64_t *task, char *memory) noexcept nogil:
     cdef Py_ssize_t i, k, block
     cdef int p, q, L = LANE_BYTES // sizeof(real)
     cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
@@ -269,7 +286,9 @@ cdef void forward_task(const Problem *problem, const real *input, real *out, con
     stream_end()
 
 
-cdef void slopes_part(const Problem *problem, Reader *reader, const real *plane, const real *grad_output, const Box *box, const Scratch *scratch, real *sums) noexcept nogil:
+cdef void slopes_part(
+        const Problem *problem, Reader *reader, const real *plane, const real *grad_output, const Box *box,
+        const Scratch *scratch, real *sums) noexcept nogil:
     """sums [y1, y2, x1, x2][lane] += the gradients by the edges of one box, of some bins and one channel block.
 
     By the x edges: the strip, contracted with the slopes of Wx instead of Wx.  By the y edges: with u = Wx^T grad_output
@@ -347,7 +366,9 @@ cdef void slopes_part(const Problem *problem, Reader *reader, const real *plane,
         y += cell_height
 
 
-cdef void slopes_task(const Problem *problem, const real *input, const real *grad_output, double *parts, const int64_t *task, char *memory) noexcept nogil:
+cdef void slopes_task(
+        const Problem *problem, const real *input, const real *grad_output, double *parts, const int64_t *task,
+        char *memory) noexcept nogil:
     """parts[block * group + bin][box] = gradients by x1, y1, x2, y2, of the task's boxes."""
     cdef Py_ssize_t i, k, block
     cdef int p, q, l, edge, L = LANE_BYTES // sizeof(real)
@@ -383,7 +404,10 @@ cdef void slopes_task(const Problem *problem, const real *input, const real *gra
 
 # Writing: the gradient of the input.
 
-cdef void spread(const real *grad, const Box *box, Py_ssize_t y0, Py_ssize_t y1, Py_ssize_t x0, Py_ssize_t x1, const int32_t *index, const real *weight, real *strip, real *target, Py_ssize_t stride_y, Py_ssize_t stride_x) noexcept nogil:
+cdef void spread(
+        const real *grad, const Box *box, Py_ssize_t y0, Py_ssize_t y1, Py_ssize_t x0, Py_ssize_t x1,
+        const int32_t *index, const real *weight, real *strip, real *target, Py_ssize_t stride_y,
+        Py_ssize_t stride_x) noexcept nogil:
     """Pixels of [y0, y1) x [x0, x1) += Wy^T grad Wx of the bins of a box; target points at (y0, x0)."""
     cdef int L = LANE_BYTES // sizeof(real), p, q, rows = box.p1 - box.p0, qs = box.q1 - box.q0
     cdef Py_ssize_t x, columns, j, first = 0, stop = 0
@@ -403,7 +427,9 @@ cdef void spread(const real *grad, const Box *box, Py_ssize_t y0, Py_ssize_t y1,
         x += most
 
 
-cdef void backward_task(const Problem *problem, const real *grad_output, real *grad_input, const int64_t *task, char *memory) noexcept nogil:
+cdef void backward_task(
+        const Problem *problem, const real *grad_output, real *grad_input, const int64_t *task,
+        char *memory) noexcept nogil:
     cdef int L = LANE_BYTES // sizeof(real), p, q
     cdef Py_ssize_t i, k, block, y0 = task[Y0], y1 = task[Y1], x0 = task[X0], x1 = task[X1], stride_y, stride_x
     cdef Py_ssize_t top, bottom, left, right

@@ -12,7 +12,6 @@ The gradient goes to the argmax.  It has no arithmetic to share between lanes, a
 from cython.parallel cimport prange, threadid
 from libc.float cimport DBL_MAX, FLT_MAX
 from libc.stdint cimport int32_t, int64_t
-from libc.string cimport memset
 
 from lanes cimport LANE_BYTES, lanes_alloc, lanes_free, real, stream_end
 from tasks cimport BLOCK_FIRST, BLOCK_STOP, FIRST, IMAGE, STOP, X0, X1, Y0, Y1
@@ -44,7 +43,8 @@ cdef inline real lowest(real *_) noexcept nogil:
     return -FLT_MAX if real is float else -DBL_MAX
 
 
-cdef inline void keep_larger(real *best, int32_t *at, const real *values, const int32_t *indices, int32_t index, bint argmax) noexcept nogil:
+cdef inline void keep_larger(
+        real *best, int32_t *at, const real *values, const int32_t *indices, int32_t index, bint argmax) noexcept nogil:
     """best, at = the larger of each lane, the smaller index where equal; indices NULL: all lanes have `index`."""
     cdef int L = LANE_BYTES // sizeof(real), l
     cdef bint wins
@@ -62,7 +62,10 @@ cdef inline void keep_larger(real *best, int32_t *at, const real *values, const 
             best[l] = values[l] if wins else best[l]
 
 
-cdef inline void reduce_cell(const real *pixels, View strides, Py_ssize_t y0, Py_ssize_t y1, Py_ssize_t x0, Py_ssize_t x1, const int32_t *spans_y, const int32_t *spans_x, int p0, int p1, int q0, int q1, Py_ssize_t width, real *strip, int32_t *strip_at, real *bins, int32_t *bins_at, bint argmax) noexcept nogil:
+cdef inline void reduce_cell(
+        const real *pixels, View strides, Py_ssize_t y0, Py_ssize_t y1, Py_ssize_t x0, Py_ssize_t x1,
+        const int32_t *spans_y, const int32_t *spans_x, int p0, int p1, int q0, int q1, Py_ssize_t width, real *strip,
+        int32_t *strip_at, real *bins, int32_t *bins_at, bint argmax) noexcept nogil:
     """bins = the larger of bins and of what the pixels of [y0, y1) x [x0, x1) hold; pixels points at (y0, x0)."""
     cdef int L = LANE_BYTES // sizeof(real), l, p, q
     cdef Py_ssize_t x, y, first, stop
@@ -106,7 +109,9 @@ cdef inline void reduce_cell(const real *pixels, View strides, Py_ssize_t y0, Py
                     bin_at[l] = at[l]
 
 
-cdef void forward_part(const Problem *problem, Reader *reader, const real *plane, real *out, int32_t *argmax, const int32_t *spans_y, int p0, int p1, int q0, int q1, char *memory) noexcept nogil:
+cdef void forward_part(
+        const Problem *problem, Reader *reader, const real *plane, real *out, int32_t *argmax, const int32_t *spans_y,
+        int p0, int p1, int q0, int q1, char *memory) noexcept nogil:
     """Bins [p0, p1) x [q0, q1) of one box, one channel block."""
     cdef int L = LANE_BYTES // sizeof(real), l, p, q
     cdef const int32_t *spans_x = spans_y + 2 * problem.ph
@@ -115,7 +120,7 @@ cdef void forward_part(const Problem *problem, Reader *reader, const real *plane
     cdef int32_t *strip_at = <int32_t*>(memory + problem.tile_bytes + problem.strip_bytes)
     cdef real *bins = <real*>(memory + problem.tile_bytes + 2 * problem.strip_bytes)
     cdef int32_t *bins_at = <int32_t*>(<char*>bins + BINS_BYTES)
-    cdef Py_ssize_t y0 = problem.rows, y1 = 0, x0 = problem.columns, x1 = 0, x, y, rows, columns, i, n
+    cdef Py_ssize_t y0 = problem.rows, y1 = 0, x0 = problem.columns, x1 = 0, x, y, rows, columns, i
     cdef View strides
     cdef const real *pixels
     cdef Strides to = problem.argmax
@@ -162,7 +167,9 @@ cdef void forward_part(const Problem *problem, Reader *reader, const real *plane
                         argmax[p * to.y + q * to.x + l * to.channel] = bins_at[(p * (q1 - q0) + q) * L + l]
 
 
-cdef void forward_task(const Problem *problem, const real *input, real *out, int32_t *argmax, const int64_t *task, char *memory) noexcept nogil:
+cdef void forward_task(
+        const Problem *problem, const real *input, real *out, int32_t *argmax, const int64_t *task,
+        char *memory) noexcept nogil:
     cdef int L = LANE_BYTES // sizeof(real), p, q
     cdef Py_ssize_t i, k, block
     cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
@@ -185,7 +192,9 @@ cdef void forward_task(const Problem *problem, const real *input, real *out, int
     stream_end()
 
 
-cdef Problem problem_of(Strides map_strides, Strides bins_strides, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t channels, int ph, int pw, const int32_t[::1] order):
+cdef Problem problem_of(
+        Strides map_strides, Strides bins_strides, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t channels, int ph,
+        int pw, const int32_t[::1] order):
     cdef Problem problem
     problem.map = map_strides
     problem.argmax = problem.bins = bins_strides
@@ -233,7 +242,9 @@ def forward(const real[:, :, :, :] input, const int32_t[:, :, ::1] spans, const 
     lanes_free(memory)
 
 
-cdef void backward_channels(const Problem *problem, const real *grad, const int32_t *argmax, real *plane, Py_ssize_t channels, const int64_t *task) noexcept nogil:
+cdef void backward_channels(
+        const Problem *problem, const real *grad, const int32_t *argmax, real *plane, Py_ssize_t channels,
+        const int64_t *task) noexcept nogil:
     """plane[argmax] += grad, of a box and as many channels, where argmax is in the task's rectangle."""
     cdef Py_ssize_t c, y, x, row, column
     cdef int32_t at
@@ -254,7 +265,9 @@ cdef void backward_channels(const Problem *problem, const real *grad, const int3
                     plane[row * problem.map.y + column * problem.map.x + c * problem.map.channel] += grad[c * problem.bins.channel + y * problem.bins.y + x * problem.bins.x]
 
 
-cdef void backward_task(const Problem *problem, const real *grad_output, const int32_t *argmax, real *grad_input, const int64_t *task, int L) noexcept nogil:
+cdef void backward_task(
+        const Problem *problem, const real *grad_output, const int32_t *argmax, real *grad_input, const int64_t *task,
+        int L) noexcept nogil:
     cdef Py_ssize_t first = task[BLOCK_FIRST] * L, stop = min(task[BLOCK_STOP] * L, problem.channels), c, i, k, step
     cdef real *plane = grad_input + task[IMAGE] * problem.map.image
     clear(plane + first * problem.map.channel + task[Y0] * problem.map.y + task[X0] * problem.map.x, problem.map, <int>(stop - first),

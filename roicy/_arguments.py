@@ -1,4 +1,5 @@
-"""The only validation: every public function passes its arguments through here before anything is computed.
+"""
+The only validation: every public function passes its arguments through here before anything is computed.
 
 Each error names the argument, what it was and what it should be, and the first offending row of the boxes.
 """

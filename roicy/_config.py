@@ -13,7 +13,8 @@ __version__ = "0.1.0"
 
 
 def show_config() -> None:
-    """Print what a report of a fault or of a speed should say: versions, instruction sets, threads.
+    """
+    Print what a report of a fault or of a speed should say: versions, instruction sets, threads.
 
     Examples
     --------

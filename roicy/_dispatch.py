@@ -1,4 +1,5 @@
-"""Chooses the instruction set of the kernels, once, at import.
+"""
+Chooses the instruction set of the kernels, once, at import.
 
 ``ROICY_ISA`` overrides the choice: ``baseline``, ``avx2`` or ``avx512``.
 """

@@ -64,7 +64,8 @@ def _look_up() -> int:
 
 
 def get_num_threads() -> int:
-    """Return the number of threads of calls that name none.
+    """
+    Return the number of threads of calls that name none.
 
     It is what :func:`set_num_threads` set, else ``OMP_NUM_THREADS``, else the processors that the process may run on or the
     CPU quota of its container, whichever is less.  Calls with little work use one thread in any case, and so does a build
@@ -90,7 +91,8 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(num_threads: SupportsIndex | None) -> None:
-    """Set the number of threads of calls that name none, in all threads of this process.
+    """
+    Set the number of threads of calls that name none, in all threads of this process.
 
     Parameters
     ----------

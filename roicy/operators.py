@@ -1,4 +1,5 @@
-"""The operators: each public function names its row of the table, checks its arguments and calls the kernels.
+"""
+The operators: each public function names its row of the table, checks its arguments and calls the kernels.
 
 =============  ====================================  ============  ==============================
 operator       bins and weights along an axis        reduction     input channel of (c, p, q)
@@ -161,7 +162,9 @@ def _sum_backward_boxes(maps, grad, input, rule):
         for chunk, (windows, spans, index, weight, slopes), order, starts in maps.tables(rule, True, max(PARTS_BYTES // (32 * blocks), 1)):
             parts = np.zeros((blocks, len(windows), 4))
             tasks, threads = maps.reading(order, starts, windows, input)
-            weighted_sum.backward_boxes[maps.type](grad[chunk], input, windows, spans, index, weight, slopes, order, tasks, parts, maps.position_sensitive, threads)
+            weighted_sum.backward_boxes[maps.type](
+                grad[chunk], input, windows, spans, index, weight, slopes, order, tasks, parts, maps.position_sensitive, threads
+            )
             result[chunk] = parts.sum(axis=0)
     return maps.boxes.restore(result)
 
@@ -190,7 +193,8 @@ def roi_align(
     out: NDArray[Float] | None = None,
     num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:
-    """Mean of bilinear samples in each bin of each box: RoIAlign.
+    """
+    Mean of bilinear samples in each bin of each box: RoIAlign.
 
     ``out[k, c, p, q]`` is the mean of ``input[n, c]`` over a grid of ``gy * gx`` samples at ::
 
@@ -259,7 +263,8 @@ def roi_align_backward(
     out: NDArray[Float] | None = None,
     num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:
-    """Gradient of :func:`roi_align` by its input.
+    """
+    Gradient of :func:`roi_align` by its input.
 
     Each pixel gets the gradient of every bin that reads it, times its weight there.
 
@@ -310,7 +315,8 @@ def roi_align_backward_boxes(
     layout: Layout = "NCHW",
     num_threads: SupportsIndex | None = None,
 ) -> Any:
-    """Gradient of :func:`roi_align` by the coordinates of its boxes.
+    """
+    Gradient of :func:`roi_align` by the coordinates of its boxes.
 
     Each sample contributes the slope of the bilinear surface where it lies, times how far it moves with each edge of the
     box.  The number of samples, and whether they lie on the map, is taken as constant.
@@ -362,7 +368,8 @@ def ps_roi_align(
     out: NDArray[Float] | None = None,
     num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:
-    """Position-sensitive RoIAlign: each bin reads channels of its own.
+    """
+    Position-sensitive RoIAlign: each bin reads channels of its own.
 
     ``out[k, c, p, q]`` is what :func:`roi_align` with ``aligned=True`` computes from input channel ``(c * PH + p) * PW + q``.
 
@@ -422,7 +429,8 @@ def ps_roi_align_backward(
     out: NDArray[Float] | None = None,
     num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:
-    """Gradient of :func:`ps_roi_align` by its input.
+    """
+    Gradient of :func:`ps_roi_align` by its input.
 
     Parameters
     ----------
@@ -468,7 +476,8 @@ def ps_roi_align_backward_boxes(
     layout: Layout = "NCHW",
     num_threads: SupportsIndex | None = None,
 ) -> Any:
-    """Gradient of :func:`ps_roi_align` by the coordinates of its boxes.
+    """
+    Gradient of :func:`ps_roi_align` by the coordinates of its boxes.
 
     Parameters
     ----------
@@ -513,7 +522,8 @@ def prroi_pool(
     out: NDArray[Float] | None = None,
     num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:
-    """Exact mean of the bilinear surface over each bin of each box: PrRoIPool.
+    """
+    Exact mean of the bilinear surface over each bin of each box: PrRoIPool.
 
     ``out[k, c, p, q]`` is the integral over the bin, divided by the bin's area, of ::
 
@@ -571,7 +581,8 @@ def prroi_pool_backward(
     out: NDArray[Float] | None = None,
     num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:
-    """Gradient of :func:`prroi_pool` by its input.
+    """
+    Gradient of :func:`prroi_pool` by its input.
 
     Parameters
     ----------
@@ -616,7 +627,8 @@ def prroi_pool_backward_boxes(
     layout: Layout = "NCHW",
     num_threads: SupportsIndex | None = None,
 ) -> Any:
-    """Gradient of :func:`prroi_pool` by the coordinates of its boxes.
+    """
+    Gradient of :func:`prroi_pool` by the coordinates of its boxes.
 
     The pooled value is a smooth function of them, which is what the operator is for.
 
@@ -663,7 +675,8 @@ def ps_roi_pool(
     out: NDArray[Float] | None = None,
     num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:
-    """Position-sensitive RoIPool: the mean of whole pixels, where each bin reads channels of its own.
+    """
+    Position-sensitive RoIPool: the mean of whole pixels, where each bin reads channels of its own.
 
     ``out[k, c, p, q]`` is the mean of the pixels of input channel ``(c * PH + p) * PW + q`` in rows
     ``floor(p * bh) + lo_y .. ceil((p + 1) * bh) + lo_y - 1`` and columns likewise, on the map, with
@@ -720,7 +733,8 @@ def ps_roi_pool_backward(
     out: NDArray[Float] | None = None,
     num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:
-    """Gradient of :func:`ps_roi_pool` by its input.
+    """
+    Gradient of :func:`ps_roi_pool` by its input.
 
     Parameters
     ----------
@@ -798,7 +812,8 @@ def roi_pool(
     out: NDArray[Float] | None = None,
     num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float] | tuple[NDArray[Float], NDArray[np.int32]]:
-    """Largest pixel in each bin of each box: RoIPool.
+    """
+    Largest pixel in each bin of each box: RoIPool.
 
     ``out[k, c, p, q]`` is the largest of ``input[n, c, y, x]`` in rows
     ``floor(p * bh) + lo_y .. ceil((p + 1) * bh) + lo_y - 1`` and columns likewise, on the map, with
@@ -880,7 +895,8 @@ def roi_pool_backward(
     out: NDArray[Float] | None = None,
     num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:
-    """Gradient of :func:`roi_pool` by its input: that of each bin goes to its largest pixel.
+    """
+    Gradient of :func:`roi_pool` by its input: that of each bin goes to its largest pixel.
 
     Parameters
     ----------

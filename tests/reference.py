@@ -1,4 +1,5 @@
-"""The operators by their definitions: plain loops, as slow as they are clear.
+"""
+The operators by their definitions: plain loops, as slow as they are clear.
 
 Nothing of roicy is used.  Each operator says which pixels a bin reads and with which weights; `forward` and `backward`
 follow from that.  Positions are computed in the type of the data, as the systems do that these operators come from, since

@@ -40,8 +40,10 @@ def make(rng, name, shape, parameters, dtype):
 
 
 def assert_sum_close(actual, expected, magnitude, terms, dtype):
-    """A sum of `terms` products, of weights that are rounded themselves, is off by less than that many units in the last
-    place of the sum of absolute values; one more unit each for the weights of both axes and the two multiplications."""
+    """
+    A sum of `terms` products, of weights that are rounded themselves, is off by less than that many units in the last
+    place of the sum of absolute values; one more unit each for the weights of both axes and the two multiplications.
+    """
     bound = (terms + 4) * np.finfo(dtype).eps * magnitude
     assert actual.dtype == dtype
     assert np.all(np.abs(actual - expected) <= bound + np.finfo(dtype).tiny)

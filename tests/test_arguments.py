@@ -100,7 +100,11 @@ def test_out(name):
     function = operator(name)
     x = np.arange(4 * 8 * 6 * 6, dtype=np.float32).reshape(4, 8, 6, 6)
     right = function(x, BOXES, 2)
-    for made in (np.full(right.shape, np.nan, np.float32), np.full((*right.shape[::-1],), np.nan, np.float32).T, np.full((4, *right.shape[1:]), np.nan, np.float32)[::-2]):
+    for made in (
+        np.full(right.shape, np.nan, np.float32),
+        np.full((*right.shape[::-1],), np.nan, np.float32).T,
+        np.full((4, *right.shape[1:]), np.nan, np.float32)[::-2],
+    ):
         assert function(x, BOXES, 2, out=made) is made
         np.testing.assert_array_equal(made, right)
     with pytest.raises(TypeError, match="out: dtype float64, expected float32"):

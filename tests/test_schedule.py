@@ -81,7 +81,7 @@ def test_writing_is_bounded_by_the_tile():
 
 
 def test_adding_leaves_other_images_alone(rng):
-    images, windows, order, starts = plan(rng, 3, 20)
+    _, windows, order, _ = plan(rng, 3, 20)
     starts = np.array([0, 0, 20, 20])
     tasks, _ = schedule.writing(order, starts, windows, 32, 4, 49, False, False, 2, 50, 76, True)
     assert set(tasks[:, IMAGE]) == {1}

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-PROGRAM = '''
+PROGRAM = """
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,7 +28,7 @@ def gradient(g: NDArray[np.float32], boxes: NDArray[np.float32]) -> NDArray[np.f
 roicy.set_num_threads(roicy.get_num_threads())
 roicy.show_config()
 version: str = roicy.__version__
-'''
+"""
 WRONG = {
     'roicy.roi_align(np.ones((1, 1, 2, 2)), np.ones((1, 5)), "7")': "arg-type",
     'roicy.roi_align(np.ones((1, 1, 2, 2)), np.ones((1, 5)), 7, layout="CHW")': "arg-type",

@@ -1,0 +1,271 @@
+"""
+The demo: every operator on a photograph, beside its definition.
+
+The definitions stand here once more, as dense NumPy: a box is pooled by a matrix for its rows and one for its columns, and
+each rule is the few lines that make such a matrix.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.cbook
+import matplotlib.image
+import numpy as np
+
+import roicy
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+from matplotlib.patches import Rectangle
+
+BINS = 7
+# x1, y1, x2, y2 on the photograph, in pixels
+BOXES = {"face": (178, 118, 332, 322), "badge": (196, 18, 306, 106), "medals": (318, 474, 462, 540), "whole": (0, 0, 511, 599)}
+STRIDE = 8  # of the picture that is pooled: coarse enough to see its pixels
+INK, ACCENT, BAND = "#1b1f24", "#e4572e", "#2e86ab"
+
+
+def hat(u):
+    """The bilinear kernel."""
+    return np.maximum(0, 1 - np.abs(u))
+
+
+def area_left_of(u):
+    """Its integral."""
+    u = np.clip(u, -1, 1)
+    return np.where(u <= 0, (1 + u) ** 2 / 2, 1 - (1 - u) ** 2 / 2)
+
+
+def sample_positions(low, high, bins, ratio):
+    """Where roi_align samples, (bins, samples)."""
+    size = (high - low) / bins
+    count = ratio if ratio > 0 else int(np.ceil(size))
+    return low + size * (np.arange(bins)[:, None] + (np.arange(count) + 0.5) / count)
+
+
+def sampled(low, high, bins, extent, ratio=-1):
+    """Rows: bins; columns: pixels; entries: the weight of the pixel in the mean of the bin's samples."""
+    v = sample_positions(low, high, bins, ratio)
+    inside = (v >= -1) & (v <= extent)
+    weights = hat(np.clip(v, 0, extent - 1)[..., None] - np.arange(extent)) * inside[..., None]
+    return weights.mean(axis=1)
+
+
+def integrated(low, high, bins, extent):
+    """Entries: the integral of the pixel's hat over the bin, by the bin's length."""
+    ends = low + (high - low) / bins * np.arange(bins + 1)
+    left_of = area_left_of(ends[:, None] - np.arange(extent))
+    return np.diff(left_of, axis=0) / ((high - low) / bins)
+
+
+def whole_pixels(low, high, bins, extent, inclusive):
+    """Entries: whether the pixel is in the bin, from floor to ceil."""
+    low, high = np.floor(low + 0.5), np.floor(high + 0.5)  # coordinates of the demo are positive
+    size = np.float32(max(high - low + inclusive, 1)) / np.float32(bins)  # the type of the data decides where a bin ends
+    pixel, p = np.arange(extent), np.arange(bins, dtype=np.float32)[:, None]
+    return (pixel >= np.floor(p * size) + low) & (pixel < np.ceil((p + 1) * size) + low)
+
+
+def by_definition(name, x, box, scale):
+    """Pool one box (PH = PW = BINS) of one image (C, H, W), as the table of the operators says."""
+    x = x.astype(np.float64)
+    x1, y1, x2, y2 = np.array(box, np.float64) * scale
+    rows_and_columns = []
+    for low, high, extent in ((y1, y2, x.shape[1]), (x1, x2, x.shape[2])):
+        if name.endswith("align"):
+            rows_and_columns.append(sampled(low - 0.5, high - 0.5, BINS, extent))
+        elif name == "prroi_pool":
+            rows_and_columns.append(integrated(low, high, BINS, extent))
+        elif name == "ps_roi_pool":
+            within = whole_pixels(low, high, BINS, extent - 1, 0).astype(float)
+            rows_and_columns.append(np.pad(within / np.maximum(within.sum(axis=1, keepdims=True), 1), ((0, 0), (0, 1))))
+        else:
+            rows_and_columns.append(whole_pixels(low, high, BINS, extent, 1))
+    wy, wx = rows_and_columns
+    if name == "roi_pool":
+        return np.array([[[channel[np.ix_(rows, columns)].max(initial=-np.inf) for columns in wx] for rows in wy] for channel in x])
+    if name.startswith("ps_"):
+        maps = x.reshape(-1, BINS, BINS, *x.shape[1:])
+        return np.einsum("py,cpqyx,qx->cpq", wy, maps, wx)
+    return np.einsum("py,cyx,qx->cpq", wy, x, wx)
+
+
+def photograph():
+    """Return a photograph that comes with matplotlib: Grace Hopper, (3, 600, 512), from 0 to 1."""
+    with matplotlib.cbook.get_sample_data("grace_hopper.jpg") as file:
+        picture = matplotlib.image.imread(file, format="jpg")
+    return np.ascontiguousarray(picture[:600, :512].transpose(2, 0, 1), np.float32) / 255
+
+
+def shrink(picture, stride):
+    """Mean of squares of stride x stride pixels."""
+    c, h, w = picture.shape
+    return picture.reshape(c, h // stride, stride, w // stride, stride).mean(axis=(2, 4))
+
+
+def features(picture):
+    """Feature maps at stride 4 of the kind that networks learn first: colours, their contrasts, and edges by direction."""
+    small = shrink(picture, 4)
+    dy, dx = np.gradient(small.mean(axis=0))
+    directions = np.arange(8) * np.pi / 8
+    edges = np.maximum(np.cos(directions)[:, None, None] * dx + np.sin(directions)[:, None, None] * dy, 0)
+    contrasts = np.stack([small[0] - small[1], small[1] - small[2], small[2] - small[0], np.hypot(dy, dx), small.mean(axis=0)])
+    return np.concatenate([small, contrasts, edges]).astype(np.float32)
+
+
+def position_sensitive(maps):
+    """Maps of their own for each bin: here the same, but weaker the farther the bin is from the middle of the box."""
+    p, q = np.mgrid[:BINS, :BINS] - BINS // 2
+    strength = (1 - 0.08 * np.hypot(p, q)).astype(np.float32)
+    return np.ascontiguousarray((maps[:, None, None] * strength[:, :, None, None]).reshape(-1, *maps.shape[1:]))
+
+
+Operator = tuple[str, Callable[..., Any], dict[str, Any], str]
+OPERATORS: list[Operator] = [
+    ("roi_pool", roicy.roi_pool, {}, "largest whole pixel of a bin"),
+    ("roi_align", roicy.roi_align, {"aligned": True}, "mean of bilinear samples"),
+    ("prroi_pool", roicy.prroi_pool, {}, "exact mean of the bilinear surface"),
+    ("ps_roi_align", roicy.ps_roi_align, {}, "samples, a map for each bin"),
+    ("ps_roi_pool", roicy.ps_roi_pool, {}, "whole pixels, a map for each bin"),
+]
+
+
+def best_of(call):
+    """Milliseconds, least of several."""
+    times = []
+    while len(times) < 5 or (sum(times) < 0.05 and len(times) < 200):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return 1e3 * min(times)
+
+
+def gradient(name, function, x, boxes, scale, parameters):
+    """A call that computes the gradient of the input."""
+    pooled = function(x, boxes, BINS, scale, **parameters)
+    ones = np.ones_like(pooled)
+    if name == "roi_pool":
+        argmax = roicy.roi_pool(x, boxes, BINS, scale, return_argmax=True)[1]
+        return lambda: roicy.roi_pool_backward(ones, argmax, boxes, x.shape)
+    backward = getattr(roicy, name + "_backward")
+    return lambda: backward(ones, boxes, x.shape, scale, **parameters)
+
+
+def run(output):
+    """Pool, check, print the table and draw the picture."""
+    picture = photograph()
+    boxes = np.array([(0, *box) for box in BOXES.values()], np.float32)
+    maps = features(picture)
+    sources = [("photograph", picture, 1.0), ("feature maps", maps, 0.25)]
+    print(f"A photograph of {picture.shape[2]} x {picture.shape[1]} pixels, {len(BOXES)} boxes, {BINS} x {BINS} bins\n")
+    print(f"{'operator':<14}{'input':<18}{'output':<16}{'forward':>10}{'gradient':>11}   {'off the definition by':<22}")
+    for title, plain, scale in sources:
+        print(f"- {title}")
+        for name, function, parameters, _ in OPERATORS:
+            x = (position_sensitive(plain) if name.startswith("ps_") else plain)[None]
+            pooled = function(x, boxes, BINS, scale, **parameters)
+            expected = np.stack([by_definition(name, x[0], box, scale) for box in BOXES.values()])
+            difference = np.abs(pooled - expected).max()
+            forward = best_of(lambda x=x, function=function, parameters=parameters, scale=scale: function(x, boxes, BINS, scale, **parameters))
+            backward = best_of(gradient(name, function, x, boxes, scale, parameters))
+            shapes = f"{'x'.join(map(str, x.shape)):<18}{'x'.join(map(str, pooled.shape)):<16}"
+            print(f"{name:<14}{shapes}{forward:7.3f} ms{backward:8.3f} ms   {difference:.1e}")
+            if not difference < 1e-5:
+                raise SystemExit(f"{name} is off its definition")
+    draw(picture, output)
+    print(f"\nWrote {output}")
+
+
+def draw(picture, output):
+    """Draw, per operator, the bins or sample points of a box on the pixels that it reads, and what was pooled."""
+    small = shrink(picture, STRIDE)
+    box = BOXES["face"]
+    scale = 1 / STRIDE
+    x1, y1, x2, y2 = np.array(box) * scale
+    row = np.array([(0, *box)], np.float32)
+    plt.rcParams.update({"font.family": "DejaVu Sans", "text.color": INK, "axes.edgecolor": INK})
+    figure = plt.figure(figsize=(16, 8.6), facecolor="white")
+    grid = figure.add_gridspec(2, 6, width_ratios=[1.75, 1, 1, 1, 1, 1], left=0.015, right=0.985, bottom=0.025, top=0.805, wspace=0.06, hspace=0.05)
+    figure.text(0.015, 0.95, "One box, five ways to pool it", fontsize=23, weight="bold", va="center")
+    figure.text(
+        0.015, 0.9, f"A box on the photograph, its {BINS} x {BINS} bins on a map of 1/{STRIDE} of the size (above), and what each operator makes of it",
+        fontsize=13, va="center", color="#57606a",
+    )  # fmt: skip
+
+    whole = figure.add_subplot(grid[:, 0], anchor="N")
+    whole.imshow(picture.transpose(1, 2, 0))
+    for name, (left, top, right, bottom) in BOXES.items():
+        if name == "whole":
+            continue
+        colour = ACCENT if name == "face" else "white"
+        whole.add_patch(Rectangle((left, top), right - left, bottom - top, fill=False, edgecolor=colour, linewidth=3 if name == "face" else 1.6))
+        at = (right + 8, top + 4, "top") if right < 400 else (left, top - 6, "bottom")
+        whole.text(*at[:2], name, color=colour, fontsize=13, weight="bold", va=at[2])
+
+    whole.text(
+        0, -0.04,
+        "Dots: bilinear samples, as many as a bin has pixels.\n"
+        "Shaded: all of the surface between pixels counts.\n"
+        "Rectangles: whole pixels; neighbours overlap.\n\n"
+        "Position-sensitive operators read another map in\n"
+        "each bin; here they fade from the middle out.",
+        transform=whole.transAxes, va="top", fontsize=10.6, linespacing=1.5, color="#57606a",
+    )  # fmt: skip
+
+    margin = 2.2
+    for i, (name, function, parameters, caption) in enumerate(OPERATORS, start=1):
+        above = figure.add_subplot(grid[0, i])
+        # where pixel i lies: at i for the operators that say so, in [i, i + 1) for the aligned ones
+        shift = 0.5 if name.endswith("align") else 0.0
+        above.imshow(small.transpose(1, 2, 0), alpha=0.9, interpolation="bilinear" if name == "prroi_pool" else "nearest")
+        above.set_xlim(x1 - margin - 0.5, x2 + margin - 0.5)
+        above.set_ylim(y2 + margin - 0.5, y1 - margin - 0.5)
+        if name.endswith("align"):
+            edges_y, edges_x = (np.linspace(low - shift, high - shift, BINS + 1) for low, high in ((y1, y2), (x1, x2)))
+            lines(above, edges_y, edges_x)
+            ys, xs = (sample_positions(low - shift, high - shift, BINS, -1).ravel() for low, high in ((y1, y2), (x1, x2)))
+            points_y, points_x = (points.ravel() for points in np.meshgrid(ys, xs, indexing="ij"))
+            above.scatter(points_x, points_y, s=7, color=ACCENT, linewidths=0, zorder=3)
+        elif name == "prroi_pool":
+            lines(above, np.linspace(y1, y2, BINS + 1), np.linspace(x1, x2, BINS + 1), fill=True)
+        else:
+            inclusive = name == "roi_pool"
+            rows, columns = (whole_pixels(low, high, BINS, 1000, inclusive) for low, high in ((y1, y2), (x1, x2)))
+            for p in range(BINS):
+                for q in range(BINS):
+                    (ry,), (rx,) = np.nonzero(rows[p]), np.nonzero(columns[q])
+                    inset = 0.16 if (p + q) % 2 else 0.04  # neighbours may share pixels
+                    above.add_patch(
+                        Rectangle(
+                            (rx[0] - 0.5 + inset, ry[0] - 0.5 + inset), len(rx) - 2 * inset, len(ry) - 2 * inset,
+                            fill=False, edgecolor=ACCENT if (p + q) % 2 else BAND, linewidth=1.3,
+                        )
+                    )  # fmt: skip
+        above.set_title(f"{name}\n", fontsize=14.5, weight="bold", pad=1)
+        above.text(0.5, 1.025, caption, transform=above.transAxes, ha="center", fontsize=9.2, color="#57606a")
+
+        x = position_sensitive(small) if name.startswith("ps_") else small
+        pooled = function(np.ascontiguousarray(x[None], np.float32), row, BINS, scale, **parameters)[0]
+        below = figure.add_subplot(grid[1, i])
+        below.imshow(np.clip(pooled.transpose(1, 2, 0), 0, 1), aspect=(y2 - y1) / (x2 - x1), interpolation="nearest")
+        for axes in (above, below):
+            axes.set_xticks([])
+            axes.set_yticks([])
+    whole.set_xticks([])
+    whole.set_yticks([])
+    figure.savefig(output, dpi=110)
+    plt.close(figure)
+
+
+def lines(axes, edges_y, edges_x, fill=False):
+    """The borders of the bins, shaded in turn where all of a bin counts."""
+    axes.hlines(edges_y, edges_x[0], edges_x[-1], color=ACCENT if fill else BAND, linewidth=1.3)
+    axes.vlines(edges_x, edges_y[0], edges_y[-1], color=ACCENT if fill else BAND, linewidth=1.3)
+    if fill:
+        for p in range(BINS):
+            for q in range(p % 2, BINS, 2):
+                axes.add_patch(Rectangle((edges_x[q], edges_y[p]), edges_x[1] - edges_x[0], edges_y[1] - edges_y[0], color="white", alpha=0.3, linewidth=0))
