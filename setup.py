@@ -73,7 +73,7 @@ class BuildExt(build_ext):
             openmp = (["/openmp"], [])
         else:
             # No -ffast-math: results must not depend on what the compiler finds convenient.
-            optimise = ["-O0", "-g"] if DEBUG else ["-O3", "-g0", "-fno-math-errno", "-fno-trapping-math"]
+            optimise = ["-O0", "-g"] if DEBUG else ["-O3", "-g0", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd"]
             openmp = self.openmp_flags()
         for extension in self.extensions:
             extension.extra_compile_args += optimise + openmp[0] + FLAGS

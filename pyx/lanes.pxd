@@ -7,6 +7,8 @@ that they all add in the same order.  What such loops cannot express, transposes
 vector types below, beside a plain version for compilers that lack them.
 """
 
+from libc.stdint cimport int32_t
+
 ctypedef fused real:
     float
     double
@@ -45,7 +47,12 @@ cdef extern from *:
     #define LOW_16 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
     #define HIGH_16 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
 
-    #define TRANSPOSE(scalar, n, low, high)                                                                            \\
+    #define SHUFFLE_ROUND(from, to, n)                                                                                 \\
+        for (int i = 0; i < n / 2; i++) {                                                                              \\
+            to[2 * i] = __builtin_shufflevector(from[i], from[i + n / 2], LOW_##n);                                        \\
+            to[2 * i + 1] = __builtin_shufflevector(from[i], from[i + n / 2], HIGH_##n);                                   \\
+        }
+    #define TRANSPOSE(scalar, n)                                                                                       \\
         typedef scalar scalar##_vector __attribute__((vector_size(VECTOR_BYTES)));                                     \\
         typedef scalar scalar##_vector_anywhere                                                                        \\
             __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(scalar)), may_alias));                            \\
@@ -54,26 +61,28 @@ cdef extern from *:
             scalar##_vector a[n], b[n];                                                                                \\
             for (int i = 0; i < n; i++)                                                                                \\
                 a[i] = *(const scalar##_vector_anywhere *)(from + i * from_stride);                                    \\
-            for (int round = 1; round < n; round *= 2) {                                                               \\
-                for (int i = 0; i < n / 2; i++) {                                                                      \\
-                    b[2 * i] = __builtin_shufflevector(a[i], a[i + n / 2], low);                                       \\
-                    b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + n / 2], high);                                  \\
-                }                                                                                                      \\
-                for (int i = 0; i < n; i++)                                                                            \\
-                    a[i] = b[i];                                                                                       \\
+            SHUFFLE_ROUND(a, b, n)                                                                                     \\
+            if (n >= 4) {                                                                                              \\
+                SHUFFLE_ROUND(b, a, n)                                                                                 \\
+            }                                                                                                          \\
+            if (n >= 8) {                                                                                              \\
+                SHUFFLE_ROUND(a, b, n)                                                                                 \\
+            }                                                                                                          \\
+            if (n >= 16) {                                                                                             \\
+                SHUFFLE_ROUND(b, a, n)                                                                                 \\
             }                                                                                                          \\
             for (int i = 0; i < n; i++)                                                                                \\
-                *(scalar##_vector_anywhere *)(to + i * to_stride) = a[i];                                              \\
+                *(scalar##_vector_anywhere *)(to + i * to_stride) = n == 4 || n == 16 ? a[i] : b[i];                   \\
         }
     #if VECTOR_BYTES == 64
-    TRANSPOSE(float, 16, LOW_16, HIGH_16)
-    TRANSPOSE(double, 8, LOW_8, HIGH_8)
+    TRANSPOSE(float, 16)
+    TRANSPOSE(double, 8)
     #elif VECTOR_BYTES == 32
-    TRANSPOSE(float, 8, LOW_8, HIGH_8)
-    TRANSPOSE(double, 4, LOW_4, HIGH_4)
+    TRANSPOSE(float, 8)
+    TRANSPOSE(double, 4)
     #else
-    TRANSPOSE(float, 4, LOW_4, HIGH_4)
-    TRANSPOSE(double, 2, LOW_2, HIGH_2)
+    TRANSPOSE(float, 4)
+    TRANSPOSE(double, 2)
     #endif
     #else
     #define TRANSPOSE(scalar, n)                                                                                       \\
@@ -86,6 +95,29 @@ cdef extern from *:
     TRANSPOSE(float, VECTOR_BYTES / 4)
     TRANSPOSE(double, VECTOR_BYTES / 8)
     #endif
+
+    /* Where a loop over lanes has a condition GCC unrolls it before it would vectorise it, unless told not to. */
+    #define KEEP_LARGER(scalar)                                                                                        \\
+        static inline void keep_larger_##scalar(scalar *best, const scalar *values) {                                  \\
+            _Pragma("omp simd") for (int l = 0; l < LANE_BYTES / (int)sizeof(scalar); l++)                             \\
+                best[l] = values[l] > best[l] ? values[l] : best[l];                                                   \\
+        }                                                                                                              \\
+        static inline void keep_larger_at_##scalar(scalar *best, int32_t *at, const scalar *values, int32_t index) {   \\
+            _Pragma("omp simd") for (int l = 0; l < LANE_BYTES / (int)sizeof(scalar); l++) {                           \\
+                at[l] = values[l] > best[l] ? index : at[l];                                                           \\
+                best[l] = values[l] > best[l] ? values[l] : best[l];                                                   \\
+            }                                                                                                          \\
+        }                                                                                                              \\
+        static inline void keep_first_larger_##scalar(scalar *best, int32_t *at, const scalar *values,                 \\
+                                                      const int32_t *indices) {                                        \\
+            _Pragma("omp simd") for (int l = 0; l < LANE_BYTES / (int)sizeof(scalar); l++) {                           \\
+                int wins = (values[l] > best[l]) | ((values[l] == best[l]) & (indices[l] < at[l]));                    \\
+                at[l] = wins ? indices[l] : at[l];                                                                     \\
+                best[l] = wins ? values[l] : best[l];                                                                  \\
+            }                                                                                                          \\
+        }
+    KEEP_LARGER(float)
+    KEEP_LARGER(double)
 
     /* Copies past the caches: for results too large to be found there again.  `stream_end` before anyone reads them. */
     #if defined(__SSE2__)
@@ -134,6 +166,12 @@ cdef extern from *:
     enum: VECTOR_BYTES
     void transpose_float(const float *source, Py_ssize_t source_stride, float *target, Py_ssize_t target_stride) noexcept nogil
     void transpose_double(const double *source, Py_ssize_t source_stride, double *target, Py_ssize_t target_stride) noexcept nogil
+    void keep_larger_float(float *best, const float *values) noexcept nogil
+    void keep_larger_double(double *best, const double *values) noexcept nogil
+    void keep_larger_at_float(float *best, int32_t *at, const float *values, int32_t index) noexcept nogil
+    void keep_larger_at_double(double *best, int32_t *at, const double *values, int32_t index) noexcept nogil
+    void keep_first_larger_float(float *best, int32_t *at, const float *values, const int32_t *indices) noexcept nogil
+    void keep_first_larger_double(double *best, int32_t *at, const double *values, const int32_t *indices) noexcept nogil
     void stream(void *target, const void *source, size_t size) noexcept nogil
     void stream_end() noexcept nogil
     void *lanes_alloc(size_t size) noexcept nogil
@@ -147,3 +185,27 @@ cdef inline void transpose(
         transpose_float(source, source_stride, target, target_stride)
     else:
         transpose_double(source, source_stride, target, target_stride)
+
+
+cdef inline void keep_larger(real *best, const real *values) noexcept nogil:
+    """best = the larger of each lane; a NaN is not larger than anything."""
+    if real is float:
+        keep_larger_float(best, values)
+    else:
+        keep_larger_double(best, values)
+
+
+cdef inline void keep_larger_at(real *best, int32_t *at, const real *values, int32_t index) noexcept nogil:
+    """Likewise, and at = index where a value replaces the best."""
+    if real is float:
+        keep_larger_at_float(best, at, values, index)
+    else:
+        keep_larger_at_double(best, at, values, index)
+
+
+cdef inline void keep_first_larger(real *best, int32_t *at, const real *values, const int32_t *indices) noexcept nogil:
+    """Likewise, with an index a lane; of equals the smaller index stays."""
+    if real is float:
+        keep_first_larger_float(best, at, values, indices)
+    else:
+        keep_first_larger_double(best, at, values, indices)

@@ -111,9 +111,10 @@ def reading(
             area += <double>(windows[k, 1] - windows[k, 0]) * (windows[k, 3] - windows[k, 2])
         if y1 <= y0:
             y0 = y1 = x0 = x1 = 0
-        # share rows between boxes where that packs less than every box's own window would
+        # share rows between boxes where that packs less than every box's own window would; a pixel of a window costs about
+        # two of whole rows, which are read in long runs
         mode = WINDOW
-        if not in_place and tallest * (x1 - x0) <= TILE_PIXELS and <double>(y1 - y0) * (x1 - x0) < area / groups:
+        if not in_place and tallest * (x1 - x0) <= TILE_PIXELS and <double>(y1 - y0) * (x1 - x0) < 2 * area / groups:
             mode = ROWS
         block_pieces = blocks
         if in_place and not one_bin:

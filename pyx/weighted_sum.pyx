@@ -108,8 +108,12 @@ cdef inline Box part_of_box(const Problem *problem, Py_ssize_t k, int p0, int p1
     box.spans_y = problem.spans + 2 * k * (problem.ph + problem.pw)
     box.spans_x = box.spans_y + 2 * problem.ph
     box.p0, box.p1, box.q0, box.q1 = p0, p1, q0, q1
-    bounds(box.spans_y, p0, p1, problem.index, &box.y0, &box.y1)
-    bounds(box.spans_x, q0, q1, problem.index, &box.x0, &box.x1)
+    cdef const int32_t *window = problem.windows + 4 * k
+    if p0 == 0 and p1 == problem.ph and q0 == 0 and q1 == problem.pw:
+        box.y0, box.y1, box.x0, box.x1 = window[0], window[1], window[2], window[3]
+    else:
+        bounds(box.spans_y, p0, p1, problem.index, &box.y0, &box.y1)
+        bounds(box.spans_x, q0, q1, problem.index, &box.x0, &box.x1)
     return box
 
 

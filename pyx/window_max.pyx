@@ -13,7 +13,7 @@ from cython.parallel cimport prange, threadid
 from libc.float cimport DBL_MAX, FLT_MAX
 from libc.stdint cimport int32_t, int64_t
 
-from lanes cimport LANE_BYTES, lanes_alloc, lanes_free, real, stream_end
+from lanes cimport LANE_BYTES, keep_first_larger, keep_larger, keep_larger_at, lanes_alloc, lanes_free, real, stream_end
 from tasks cimport BLOCK_FIRST, BLOCK_STOP, FIRST, IMAGE, STOP, X0, X1, Y0, Y1
 from tiles cimport (BINS_BYTES, MOST_COLUMNS, STREAM_BYTES, BinRange, Reader, Strides, View, bins_of_task, block_reader, cell_columns, cell_rows,
                     clear, strides_of, tile_bytes, unpack, view)
@@ -43,25 +43,6 @@ cdef inline real lowest(real *_) noexcept nogil:
     return -FLT_MAX if real is float else -DBL_MAX
 
 
-cdef inline void keep_larger(
-        real *best, int32_t *at, const real *values, const int32_t *indices, int32_t index, bint argmax) noexcept nogil:
-    """best, at = the larger of each lane, the smaller index where equal; indices NULL: all lanes have `index`."""
-    cdef int L = LANE_BYTES // sizeof(real), l
-    cdef bint wins
-    if not argmax:
-        for l in range(L):
-            best[l] = values[l] if values[l] > best[l] else best[l]
-    elif indices == NULL:      # in ascending order, so that equals never replace
-        for l in range(L):
-            at[l] = index if values[l] > best[l] else at[l]
-            best[l] = values[l] if values[l] > best[l] else best[l]
-    else:
-        for l in range(L):
-            wins = values[l] > best[l] or (values[l] == best[l] and indices[l] < at[l])
-            at[l] = indices[l] if wins else at[l]
-            best[l] = values[l] if wins else best[l]
-
-
 cdef inline void reduce_cell(
         const real *pixels, View strides, Py_ssize_t y0, Py_ssize_t y1, Py_ssize_t x0, Py_ssize_t x1,
         const int32_t *spans_y, const int32_t *spans_x, int p0, int p1, int q0, int q1, Py_ssize_t width, real *strip,
@@ -73,6 +54,7 @@ cdef inline void reduce_cell(
     cdef int32_t[16] at
     cdef real *bin_best
     cdef int32_t *bin_at
+    cdef const real *pixel
     for p in range(p0, p1):
         first = max(spans_y[2 * p], y0)
         stop = min(spans_y[2 * p + 1], y1)
@@ -84,7 +66,11 @@ cdef inline void reduce_cell(
             for l in range(L):
                 at[l] = -1
             for y in range(first, stop):
-                keep_larger(best, at, pixels + (y - y0) * strides.y + x * strides.x, <int32_t*>NULL, <int32_t>(y * width + x0 + x) if argmax else 0, argmax)
+                pixel = pixels + (y - y0) * strides.y + x * strides.x
+                if argmax:
+                    keep_larger_at(best, at, pixel, <int32_t>(y * width + x0 + x))
+                else:
+                    keep_larger(best, pixel)
             for l in range(L):
                 strip[x * L + l] = best[l]
             if argmax:
@@ -101,7 +87,10 @@ cdef inline void reduce_cell(
                 for l in range(L):
                     at[l] = bin_at[l]
             for x in range(first, stop):
-                keep_larger(best, at, strip + (x - x0) * L, strip_at + (x - x0) * L, 0, argmax)
+                if argmax:
+                    keep_first_larger(best, at, strip + (x - x0) * L, strip_at + (x - x0) * L)
+                else:
+                    keep_larger(best, strip + (x - x0) * L)
             for l in range(L):
                 bin_best[l] = best[l]
             if argmax:
