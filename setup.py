@@ -74,13 +74,12 @@ class BuildExt(build_ext):
         else:
             # No -ffast-math: results must not depend on what the compiler finds convenient.
             optimise = ["-O0", "-g"] if DEBUG else ["-O3", "-g0", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd"]
+            # sample positions must round as the systems that we match round them, and sums the same way wherever they stand
+            optimise.append("-ffp-contract=off")
             openmp = self.openmp_flags()
         for extension in self.extensions:
             extension.extra_compile_args += optimise + openmp[0] + FLAGS
             extension.extra_link_args += openmp[1] + FLAGS
-            if extension.name.endswith(".geometry") and self.compiler.compiler_type != "msvc":
-                # sample positions must round as the systems that we match round them
-                extension.extra_compile_args.append("-ffp-contract=off")
         super().build_extensions()
 
     def copy_extensions_to_source(self):

@@ -15,16 +15,19 @@ Positions are computed in the type of the data, in the order written here, and t
 into fused multiply-adds: the number of samples of a bin, and which of them lie on the map, then agree bit for bit with
 torchvision's.  Weights are summed in double.
 
-The tables of boxes first..stop-1:
+The tables of n boxes, in the order in which the kernels will go through them, so that tables are read in one sweep:
 
     windows (n, 4)          rows y0..y1-1 and columns x0..x1-1 that the box reads
     spans   (n, PH + PW, 2) the entries of each bin: PH bins in y, then PW bins in x; QUANTISED: its first and last + 1 pixel
     index   (entries,)      pixel
     weight  (entries,)      its weight
     slopes  (2, entries)    derivative of the weight by the box's low and by its high edge, when asked for
+
+`by_pixel` turns them round, from the pixels of each bin to the bins of each pixel, which is what gradients want to know.
 """
 from cython.parallel cimport prange
-from libc.math cimport ceil, floor, round
+from libc.float cimport DBL_EPSILON, FLT_EPSILON
+from libc.math cimport ceil, fabs, floor, round
 from libc.stdint cimport int32_t, int64_t
 
 import numpy as np
@@ -37,7 +40,7 @@ cdef enum:
     UNIFORM = 2
     QUANTISED = 3
     # The tables of one call take at most about this many bytes, or hold one box; callers come back for the other boxes.
-    TABLE_BYTES = 16 << 20
+    TABLE_BYTES = 8 << 20
     # Fewer bins than this are not worth waking threads for: about 50 microseconds of work.
     PARALLEL_BINS = 4096
 
@@ -91,7 +94,7 @@ cdef inline Interval interval(const Rule *rule, double scale, real low, real hig
     return box
 
 
-cdef inline Py_ssize_t room(const Rule *rule, const Axis *axis, const Interval *box) noexcept nogil:
+cdef inline Py_ssize_t room(const Rule *rule, const Axis *axis, const Interval *box, real *_) noexcept nogil:
     """An upper bound of the entries of one axis of one box: each bin reads at most three pixels more than its length
     on the map, and at most two a sample."""
     if rule.kind == QUANTISED:
@@ -99,9 +102,11 @@ cdef inline Py_ssize_t room(const Rule *rule, const Axis *axis, const Interval *
     cdef double extent = <double>axis.extent
     cdef double low = min(box.low, box.low + box.size)
     cdef double high = max(box.low, box.low + box.size)
-    low = min(max(floor(low) - 2, 0), extent)
-    high = min(max(ceil(high) + 2, 0), extent)
-    cdef double entries = (high - low) + 4.0 * axis.bins
+    # what the ends of a bin may be off by where coordinates are so large that rounding them moves pixels
+    cdef double coarse = 8 * max(fabs(low), fabs(high)) * (FLT_EPSILON if real is float else DBL_EPSILON)
+    low = min(max(floor(low - coarse) - 2, 0), extent)
+    high = min(max(ceil(high + coarse) + 2, 0), extent)
+    cdef double entries = (high - low) + (4.0 + coarse) * axis.bins
     if rule.kind == SAMPLED and rule.sampling_ratio > 0:
         entries = min(entries, 2.0 * axis.bins * rule.sampling_ratio)
     return <Py_ssize_t>min(entries, extent * axis.bins)
@@ -375,9 +380,9 @@ QUANTISED_RULE = (QUANTISED, 0, False, False, True)
 
 
 def tables(
-        const real[:, :] coordinates, Py_ssize_t first, Py_ssize_t last, tuple rule, tuple bins, tuple extents,
+        const real[:, :] coordinates, const int32_t[::1] order, Py_ssize_t first, Py_ssize_t last, tuple rule, tuple bins, tuple extents,
         double scale, bint slopes, int threads):
-    """Tables of boxes first..last-1, as far as TABLE_BYTES allow: (stop, windows, spans, index, weight, slopes or None).
+    """Tables of boxes order[first..last-1], as far as TABLE_BYTES allow: (stop, windows, spans, index, weight, slopes or None).
 
     coordinates: (K, 4) x1, y1, x2, y2; rule: one of the above; bins: (PH, PW); extents: (H, W).
     """
@@ -392,16 +397,16 @@ def tables(
     cdef int all_bins = axes[0].bins + axes[1].bins
     cdef Py_ssize_t entry_bytes = sizeof(int32_t) + (3 if slopes else 1) * sizeof(real)
     cdef Py_ssize_t box_bytes = 4 * sizeof(int32_t) + 2 * sizeof(Py_ssize_t) + 2 * all_bins * sizeof(int32_t)
-    cdef Py_ssize_t count = min(min(coordinates.shape[0], last) - first, max(TABLE_BYTES // box_bytes, 1)), k, total = 0
+    cdef Py_ssize_t count = min(min(order.shape[0], last) - first, max(TABLE_BYTES // box_bytes, 1)), k, total = 0
     starts_array = np.empty((count, 2), np.intp)
     cdef Py_ssize_t[:, ::1] starts = starts_array
     cdef Interval[2] box
     with nogil:
         for k in range(count):
             for a in range(2):
-                box[a] = interval(&r, scale, coordinates[first + k, 1 - a], coordinates[first + k, 3 - a])
+                box[a] = interval(&r, scale, coordinates[order[first + k], 1 - a], coordinates[order[first + k], 3 - a])
                 starts[k, a] = total
-                total += room(&r, &axes[a], &box[a])
+                total += room(&r, &axes[a], &box[a], <real*>NULL)
             if k > 0 and total * entry_bytes + k * box_bytes > TABLE_BYTES:
                 total = starts[k, 0]
                 count = k
@@ -426,8 +431,91 @@ def tables(
     if threads == 1 or count * all_bins < PARALLEL_BINS:
         with nogil:
             for k in range(count):
-                box_tables(&r, axes, &coordinates[first + k, 0], stride, &starts[k, 0], &windows[k, 0], &spans[k, 0, 0], index_start, weight_start, slopes_start, total)
+                box_tables(&r, axes, &coordinates[order[first + k], 0], stride, &starts[k, 0], &windows[k, 0], &spans[k, 0, 0], index_start, weight_start, slopes_start, total)
     else:
         for k in prange(count, nogil=True, num_threads=threads, schedule="dynamic", chunksize=16):
-            box_tables(&r, axes, &coordinates[first + k, 0], stride, &starts[k, 0], &windows[k, 0], &spans[k, 0, 0], index_start, weight_start, slopes_start, total)
+            box_tables(&r, axes, &coordinates[order[first + k], 0], stride, &starts[k, 0], &windows[k, 0], &spans[k, 0, 0], index_start, weight_start, slopes_start, total)
     return first + count, windows_array, spans_array, index_array, weight_array, slopes_array
+
+
+cdef Py_ssize_t turn_axis(
+        const int32_t *spans, int bins, const int32_t *index, const real *weight, int32_t *pixels,
+        int32_t *pixel_spans, int32_t *bin_index, real *bin_weight) noexcept nogil:
+    """One axis of one box: the pixels that its bins read, in ascending order, and the bins that read each; how many pixels.
+
+    Bins follow each other on the map with an overlap of a pixel or two, forwards or (inverted boxes) backwards: walked
+    in that order, an entry belongs to one of the last few pixels.
+    """
+    cdef Py_ssize_t count = 0, base = spans[0], at = -1, i, j
+    cdef int p, turn, walked
+    cdef bint ascending = True
+    cdef int32_t seen = -1, position
+    for p in range(bins):
+        if spans[2 * p] < spans[2 * p + 1]:
+            if seen >= 0 and index[spans[2 * p]] != seen:
+                ascending = index[spans[2 * p]] > seen
+                break
+            seen = index[spans[2 * p]]
+    for turn in range(2):         # first count the bins of each pixel, then list them
+        for walked in range(bins):
+            p = walked if ascending else bins - 1 - walked
+            for j in range(spans[2 * p], spans[2 * p + 1]):
+                while at + 1 < count and pixels[at + 1] <= index[j]:
+                    at += 1
+                while at >= 0 and pixels[at] > index[j]:
+                    at -= 1
+                if turn == 1:
+                    position = pixel_spans[2 * at + 1]
+                    bin_index[position - base] = p
+                    bin_weight[position - base] = weight[j]
+                    pixel_spans[2 * at + 1] += 1
+                elif at >= 0 and pixels[at] == index[j]:
+                    pixel_spans[2 * at + 1] += 1
+                else:
+                    at += 1
+                    for i in range(count, at, -1):
+                        pixels[i] = pixels[i - 1]
+                        pixel_spans[2 * i + 1] = pixel_spans[2 * i - 1]
+                    pixels[at] = index[j]
+                    pixel_spans[2 * at + 1] = 1
+                    count += 1
+        if turn == 0:
+            position = <int32_t>base
+            for i in range(count):
+                pixel_spans[2 * i] = position
+                position += pixel_spans[2 * i + 1]
+                pixel_spans[2 * i + 1] = pixel_spans[2 * i]
+    return count
+
+
+def by_pixel(
+        const int32_t[:, :, ::1] spans, const int32_t[::1] index, const real[::1] weight, tuple bins, int threads):
+    """(counts, pixels, spans, bin, weight): what `tables` made, turned round.
+
+    counts (n, 2)         pixels that are read, in y and in x
+    pixels (entries,)     those of y from spans[k, 0, 0] of the argument on, those of x from spans[k, PH, 0] on, ascending
+    spans  (entries, 2)   the entries of each pixel
+    bin    (entries,)     bin, ascending (of inverted boxes descending)
+    weight (entries,)     the weight of the pixel in that bin
+    """
+    cdef Py_ssize_t k, entries = index.shape[0], y, x
+    cdef int ph = bins[0], pw = bins[1]
+    counts_array = np.empty((spans.shape[0], 2), np.int32)
+    pixels_array = np.empty(entries, np.int32)
+    pixel_spans_array = np.empty((entries, 2), np.int32)
+    bin_array = np.empty(entries, np.int32)
+    bin_weight_array = np.empty(entries, np.float32 if real is float else np.float64)
+    cdef int32_t[:, ::1] counts = counts_array, pixel_spans = pixel_spans_array
+    cdef int32_t[::1] pixels = pixels_array, bin_index = bin_array
+    cdef real[::1] bin_weight = bin_weight_array
+    if entries == 0:
+        counts_array[...] = 0
+    else:
+        if spans.shape[0] * (ph + pw) < PARALLEL_BINS:
+            threads = 1
+        for k in prange(spans.shape[0], nogil=True, num_threads=threads, schedule="dynamic", chunksize=16):
+            y = min(<Py_ssize_t>spans[k, 0, 0], entries - 1)
+            x = min(<Py_ssize_t>spans[k, ph, 0], entries - 1)
+            counts[k, 0] = <int32_t>turn_axis(&spans[k, 0, 0], ph, &index[0], &weight[0], &pixels[y], &pixel_spans[y, 0], &bin_index[y], &bin_weight[y])
+            counts[k, 1] = <int32_t>turn_axis(&spans[k, ph, 0], pw, &index[0], &weight[0], &pixels[x], &pixel_spans[x, 0], &bin_index[x], &bin_weight[x])
+    return counts_array, pixels_array, pixel_spans_array, bin_array, bin_weight_array

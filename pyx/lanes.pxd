@@ -96,7 +96,27 @@ cdef extern from *:
     TRANSPOSE(double, VECTOR_BYTES / 8)
     #endif
 
-    /* Where a loop over lanes has a condition GCC unrolls it before it would vectorise it, unless told not to. */
+    /* GCC unrolls some loops over lanes before it would vectorise them, unless told not to.  Which products are fused into
+       sums is written out, and no other contraction allowed (setup.py): sums have the same bits wherever they stand. */
+    #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+    #define FUSED_float(a, b, c) __builtin_fmaf(a, b, c)
+    #define FUSED_double(a, b, c) __builtin_fma(a, b, c)
+    #else
+    #define FUSED_float(a, b, c) ((a) * (b) + (c))
+    #define FUSED_double(a, b, c) ((a) * (b) + (c))
+    #endif
+    #define ADD_PRODUCTS(scalar)                                                                                       \\
+        static inline void add_product_##scalar(scalar *sums, scalar weight, const scalar *values) {                   \\
+            _Pragma("omp simd") for (int l = 0; l < LANE_BYTES / (int)sizeof(scalar); l++)                             \\
+                sums[l] = FUSED_##scalar(weight, values[l], sums[l]);                                                  \\
+        }                                                                                                              \\
+        static inline void add_products_##scalar(scalar *sums, const scalar *a, const scalar *b) {                     \\
+            _Pragma("omp simd") for (int l = 0; l < LANE_BYTES / (int)sizeof(scalar); l++)                             \\
+                sums[l] = FUSED_##scalar(a[l], b[l], sums[l]);                                                         \\
+        }
+    ADD_PRODUCTS(float)
+    ADD_PRODUCTS(double)
+
     #define KEEP_LARGER(scalar)                                                                                        \\
         static inline void keep_larger_##scalar(scalar *best, const scalar *values) {                                  \\
             _Pragma("omp simd") for (int l = 0; l < LANE_BYTES / (int)sizeof(scalar); l++)                             \\
@@ -148,6 +168,13 @@ cdef extern from *:
     static inline void stream_end(void) {}
     #endif
 
+    /* Asks for a cache line that is read soon, where no hardware would foresee it. */
+    #if defined(__GNUC__)
+    static inline void fetch(const void *line) { __builtin_prefetch(line, 0, 2); }
+    #else
+    static inline void fetch(const void *line) { (void)line; }
+    #endif
+
     /* Memory on a lane boundary, without aligned_alloc, which not every C library has. */
     static inline void *lanes_alloc(size_t bytes) {
         void *block = malloc(bytes + LANE_BYTES + sizeof(void *));
@@ -166,6 +193,10 @@ cdef extern from *:
     enum: VECTOR_BYTES
     void transpose_float(const float *source, Py_ssize_t source_stride, float *target, Py_ssize_t target_stride) noexcept nogil
     void transpose_double(const double *source, Py_ssize_t source_stride, double *target, Py_ssize_t target_stride) noexcept nogil
+    void add_product_float(float *sums, float weight, const float *values) noexcept nogil
+    void add_product_double(double *sums, double weight, const double *values) noexcept nogil
+    void add_products_float(float *sums, const float *a, const float *b) noexcept nogil
+    void add_products_double(double *sums, const double *a, const double *b) noexcept nogil
     void keep_larger_float(float *best, const float *values) noexcept nogil
     void keep_larger_double(double *best, const double *values) noexcept nogil
     void keep_larger_at_float(float *best, int32_t *at, const float *values, int32_t index) noexcept nogil
@@ -174,6 +205,7 @@ cdef extern from *:
     void keep_first_larger_double(double *best, int32_t *at, const double *values, const int32_t *indices) noexcept nogil
     void stream(void *target, const void *source, size_t size) noexcept nogil
     void stream_end() noexcept nogil
+    void fetch(const void *line) noexcept nogil
     void *lanes_alloc(size_t size) noexcept nogil
     void lanes_free(void *block) noexcept nogil
 
@@ -185,6 +217,22 @@ cdef inline void transpose(
         transpose_float(source, source_stride, target, target_stride)
     else:
         transpose_double(source, source_stride, target, target_stride)
+
+
+cdef inline void add_product(real *sums, real weight, const real *values) noexcept nogil:
+    """sums += weight * values, rounded once where the instruction set can."""
+    if real is float:
+        add_product_float(sums, weight, values)
+    else:
+        add_product_double(sums, weight, values)
+
+
+cdef inline void add_products(real *sums, const real *a, const real *b) noexcept nogil:
+    """sums += a * b, likewise."""
+    if real is float:
+        add_products_float(sums, a, b)
+    else:
+        add_products_double(sums, a, b)
 
 
 cdef inline void keep_larger(real *best, const real *values) noexcept nogil:

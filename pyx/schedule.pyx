@@ -13,7 +13,7 @@ from libc.stdint cimport int32_t, int64_t
 
 import numpy as np
 
-from lanes cimport LANE_BYTES
+from lanes cimport LANE_BYTES, real
 from tasks cimport COLUMNS, ROWS, WINDOW
 from tiles cimport TILE_BYTES
 
@@ -24,8 +24,10 @@ cdef enum:
     # costs microseconds on an idle machine, and milliseconds where the scheduler has no core for it.
     SERIAL_COST = 100000
     TILE_PIXELS = TILE_BYTES // LANE_BYTES
-    # Boxes are sorted by their top row to this precision
+    # Boxes are sorted by place to this precision: rows, or bands of rows times columns
     BUCKETS = 1024
+    BANDS = 32
+    BAND_ROWS = 32             # a few megabytes of map between a box and its lower neighbour in the next band
 
 
 cdef double box_cost(const int32_t[:, ::1] windows, Py_ssize_t k, Py_ssize_t bins) noexcept nogil:
@@ -33,36 +35,49 @@ cdef double box_cost(const int32_t[:, ::1] windows, Py_ssize_t k, Py_ssize_t bin
     return (1.5 * <double>(windows[k, 1] - windows[k, 0]) * (windows[k, 3] - windows[k, 2]) + 4.0 * bins)
 
 
-def by_image_and_row(const int32_t[:] images, const int32_t[:, ::1] windows, Py_ssize_t image_count, Py_ssize_t height):
-    """(order, starts): boxes sorted by image, then by top row; image n has order[starts[n]:starts[n + 1]].
+cdef inline Py_ssize_t bucket(real edge, real scale, Py_ssize_t extent, Py_ssize_t size) noexcept nogil:
+    cdef double pixel = <double>edge * scale
+    return <Py_ssize_t>min(max(pixel, 0), <double>max(extent - 1, 0)) // size
 
-    Neighbours in this order read neighbouring rows, which are then still in cache.
+
+def by_image_and_place(
+        const int32_t[:] images, const real[:, :] coordinates, double scale, Py_ssize_t image_count, Py_ssize_t height,
+        Py_ssize_t width, bint in_bands):
+    """(order, starts): boxes sorted by image, then by place; image n has order[starts[n]:starts[n + 1]].
+
+    Neighbours in this order read pixels that are still in cache.  By place means by top row, in which order rows are packed
+    once for all boxes; or in_bands of rows, from left to right in each, for when nothing is packed.
     """
-    cdef Py_ssize_t count = windows.shape[0], k, i
+    cdef Py_ssize_t count = coordinates.shape[0], k, i
     starts_array = np.zeros(image_count + 1, np.intp)
     order_array = np.empty(count, np.int32)
     if count == 0:
         return order_array, starts_array
-    by_row_array = np.empty(count, np.int32)
+    bucket_array = np.empty((2, count), np.int32)
     next_array = np.zeros(BUCKETS + 1, np.intp)
     cdef Py_ssize_t[::1] starts = starts_array, next_of_bucket = next_array
-    cdef int32_t[::1] order = order_array, by_row = by_row_array
-    cdef Py_ssize_t rows_per_bucket = (height + BUCKETS - 1) // BUCKETS
+    cdef int32_t[::1] order = order_array, buckets = bucket_array[0], by_place = bucket_array[1]
+    cdef Py_ssize_t steps = BUCKETS // BANDS if in_bands else 1, rows, columns
+    rows = (height + BUCKETS // steps - 1) // (BUCKETS // steps)
+    if in_bands:
+        rows = max(rows, <Py_ssize_t>BAND_ROWS)
+    rows = max(rows, 1)
+    columns = width // steps + 1
     with nogil:
         for k in range(count):
-            next_of_bucket[windows[k, 0] // rows_per_bucket + 1] += 1
+            buckets[k] = <int32_t>(bucket(coordinates[k, 1], <real>scale, height, rows) * steps + bucket(coordinates[k, 0], <real>scale, width, columns))
+            next_of_bucket[buckets[k] + 1] += 1
             starts[images[k] + 1] += 1
         for i in range(BUCKETS):
             next_of_bucket[i + 1] += next_of_bucket[i]
         for i in range(image_count):
             starts[i + 1] += starts[i]
         for k in range(count):
-            i = windows[k, 0] // rows_per_bucket
-            by_row[next_of_bucket[i]] = <int32_t>k
-            next_of_bucket[i] += 1
+            by_place[next_of_bucket[buckets[k]]] = <int32_t>k
+            next_of_bucket[buckets[k]] += 1
         for k in range(count):        # starts serve as cursors, and are moved back afterwards
-            i = images[by_row[k]]
-            order[starts[i]] = by_row[k]
+            i = images[by_place[k]]
+            order[starts[i]] = by_place[k]
             starts[i] += 1
         for i in range(image_count, 0, -1):
             starts[i] = starts[i - 1]
@@ -70,26 +85,30 @@ def by_image_and_row(const int32_t[:] images, const int32_t[:, ::1] windows, Py_
     return order_array, starts_array
 
 
+cdef inline Py_ssize_t ceiling(Py_ssize_t a, Py_ssize_t b) noexcept nogil:
+    """a / b, rounded up; C's division, which is in use here, rounds -a / b towards 0."""
+    return (a + b - 1) // b
+
+
 cdef Py_ssize_t block_count(Py_ssize_t channels, Py_ssize_t itemsize) noexcept:
-    cdef Py_ssize_t lanes = LANE_BYTES // itemsize
-    return (channels + lanes - 1) // lanes
+    return ceiling(channels, LANE_BYTES // itemsize)
 
 
 def reading(
-        const int32_t[::1] order, const Py_ssize_t[::1] starts, const int32_t[:, ::1] windows, Py_ssize_t channels,
+        const Py_ssize_t[::1] starts, const int32_t[:, ::1] windows, Py_ssize_t channels,
         Py_ssize_t itemsize, Py_ssize_t bins, bint one_bin, bint in_place, int threads):
     """(tasks (T, COLUMNS), threads) of the forward passes and of the gradient of the boxes.
 
-    channels: of the output; one_bin: tasks are for single bins; in_place: the channels of a pixel lie together, so that
-    nothing is packed and a task may as well go through all blocks of a box.
+    windows: of the boxes in their order; channels: of the output; one_bin: tasks are for single bins; in_place: the channels
+    of a pixel lie together, so that nothing is packed and a task may as well go through all blocks of a box.
     """
     cdef Py_ssize_t blocks = block_count(channels, itemsize)
-    cdef Py_ssize_t images = starts.shape[0] - 1, n, i, k, b, z, position, block_pieces, groups
+    cdef Py_ssize_t images = starts.shape[0] - 1, n, i, b, z, position, block_pieces, groups
     cdef int64_t y0, y1, x0, x1, tallest, mode
     cdef double largest, all_cost = 0, area, share, seen
     groups = bins if one_bin else 1
-    for i in range(order.shape[0]):
-        all_cost += box_cost(windows, order[i], bins)
+    for i in range(windows.shape[0]):
+        all_cost += box_cost(windows, i, bins)
     if all_cost * blocks < SERIAL_COST:
         threads = 1
     share = all_cost * blocks / (TASKS_PER_THREAD * threads) if threads > 1 else INFINITY
@@ -101,14 +120,13 @@ def reading(
         y1 = x1 = tallest = 0
         area = largest = 0
         for i in range(starts[n], starts[n + 1]):
-            k = order[i]
-            largest = max(largest, box_cost(windows, k, bins))
-            if windows[k, 0] == windows[k, 1] or windows[k, 2] == windows[k, 3]:
+            largest = max(largest, box_cost(windows, i, bins))
+            if windows[i, 0] == windows[i, 1] or windows[i, 2] == windows[i, 3]:
                 continue
-            y0, y1 = min(y0, windows[k, 0]), max(y1, windows[k, 1])
-            x0, x1 = min(x0, windows[k, 2]), max(x1, windows[k, 3])
-            tallest = max(tallest, windows[k, 1] - windows[k, 0])
-            area += <double>(windows[k, 1] - windows[k, 0]) * (windows[k, 3] - windows[k, 2])
+            y0, y1 = min(y0, windows[i, 0]), max(y1, windows[i, 1])
+            x0, x1 = min(x0, windows[i, 2]), max(x1, windows[i, 3])
+            tallest = max(tallest, windows[i, 1] - windows[i, 0])
+            area += <double>(windows[i, 1] - windows[i, 0]) * (windows[i, 3] - windows[i, 2])
         if y1 <= y0:
             y0 = y1 = x0 = x1 = 0
         # share rows between boxes where that packs less than every box's own window would; a pixel of a window costs about
@@ -123,8 +141,8 @@ def reading(
         while position < starts[n + 1]:
             i = position
             seen = 0
-            while i < starts[n + 1] and (i == position or (seen + box_cost(windows, order[i], bins)) * blocks / (block_pieces * groups) <= share):
-                seen += box_cost(windows, order[i], bins)
+            while i < starts[n + 1] and (i == position or (seen + box_cost(windows, i, bins)) * blocks / (block_pieces * groups) <= share):
+                seen += box_cost(windows, i, bins)
                 i += 1
             for b in range(block_pieces):
                 for z in range(groups):
@@ -139,20 +157,20 @@ def reading(
 
 
 def writing(
-        const int32_t[::1] order, const Py_ssize_t[::1] starts, const int32_t[:, ::1] windows, Py_ssize_t channels,
+        const Py_ssize_t[::1] starts, const int32_t[:, ::1] windows, Py_ssize_t channels,
         Py_ssize_t itemsize, Py_ssize_t bins, bint one_bin, bint in_place, int threads, Py_ssize_t height,
         Py_ssize_t width, bint add):
     """(tasks (T, COLUMNS), threads) of the gradient of the input: rectangles that cover every image.
 
     Without `add` images that have no box have tasks too, which write zeros.
     """
-    cdef Py_ssize_t images = starts.shape[0] - 1, n, i, k, b, z, y, y0, x0, least, bands, most_rows, groups, columns, block_pieces
+    cdef Py_ssize_t images = starts.shape[0] - 1, n, i, b, z, y, y0, x0, least, bands, most_rows, groups, columns, block_pieces
     cdef double cost, all_cost = 0, seen
     cdef Py_ssize_t blocks = block_count(channels, itemsize)
     groups = bins if one_bin else 1
     all_cost = <double>images * height * width * groups
-    for i in range(order.shape[0]):
-        all_cost += box_cost(windows, order[i], bins)
+    for i in range(windows.shape[0]):
+        all_cost += box_cost(windows, i, bins)
     if all_cost * blocks < SERIAL_COST:
         threads = 1
     columns = max(min(width, TILE_PIXELS), 1)
@@ -161,7 +179,7 @@ def writing(
     if in_place and not one_bin:
         block_pieces = 1
     # rows are split further only where images and blocks do not make tasks enough
-    least = 1 if threads == 1 else -(-TASKS_PER_THREAD * threads // max(images * block_pieces * groups, 1))
+    least = 1 if threads == 1 else ceiling(TASKS_PER_THREAD * threads, max(images * block_pieces * groups, 1))
     rows_array = np.zeros(height + 1)
     cdef double[::1] rows = rows_array
     tasks = []
@@ -170,14 +188,13 @@ def writing(
             if not add:
                 tasks.extend((n, 0, 0, 0, blocks, z if one_bin else -1, 0, 0, height, 0, width) for z in range(groups))
             continue
-        bands = max(least, -(-height // most_rows))
+        bands = max(least, ceiling(height, most_rows))
         if bands > 1:
             # bands of equal work: the rows that boxes cover, and the writing of each row
             rows[:] = 0
             for i in range(starts[n], starts[n + 1]):
-                k = order[i]
-                rows[windows[k, 0]] += windows[k, 3] - windows[k, 2]
-                rows[windows[k, 1]] -= windows[k, 3] - windows[k, 2]
+                rows[windows[i, 0]] += windows[i, 3] - windows[i, 2]
+                rows[windows[i, 1]] -= windows[i, 3] - windows[i, 2]
             all_cost = cost = 0
             for y in range(height):
                 cost += rows[y]

@@ -5,16 +5,18 @@ The lanes past the last channel of a partial block are zero, and are never writt
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memmove, memset
 
-from lanes cimport LANE_BYTES, VECTOR_BYTES, real, stream, transpose
+from lanes cimport LANE_BYTES, VECTOR_BYTES, fetch, real, stream, transpose
 from tasks cimport BIN, IMAGE, MODE, WINDOW, X0, X1
 
 cdef enum:
     # Scratch of one thread, in bytes; their sum bounds what a call allocates for each thread, whatever the map's size.
     TILE_BYTES = 4 << 20       # pixels of the map, all channels of a block; about a level 2 cache
     STRIP_BYTES = 24 << 10     # one contracted axis; within a level 1 cache together with the bins
-    BINS_BYTES = 32 << 10      # bins of one box: larger outputs are computed in parts
+    WIDE_BYTES = 64 << 10      # the same of several channel blocks that lie together in the map
+    BINS_BYTES = 64 << 10      # bins of one box: larger outputs are computed in parts
     MOST_BINS = BINS_BYTES // LANE_BYTES
     MOST_BIN_ROWS = 64
+    BLOCKS_TOGETHER = 8        # half a kilobyte of a pixel
     MOST_COLUMNS = 4096        # columns of the map that are contracted together
     # Results larger than this are not found in cache by whoever reads them next, and bypass it.
     STREAM_BYTES = 8 << 20
@@ -107,23 +109,98 @@ cdef inline void unpack(
             memcpy(target, buffer, L * columns * sizeof(real))
 
 
-cdef inline void clear(real *target, Strides to, int lanes, Py_ssize_t rows, Py_ssize_t columns) noexcept nogil:
-    """Zeros in rows x columns pixels of `lanes` channels."""
-    cdef Py_ssize_t y, x
-    cdef int l
+cdef inline void put_pixels(
+        const real *pixels, Py_ssize_t count, Py_ssize_t width, real *target, Py_ssize_t step, bint past_cache) noexcept nogil:
+    """count pixels of `width` channels each, end to end, to as many that lie `step` apart in the target."""
+    cdef Py_ssize_t i
+    if step == width:
+        width = width * count
+        count = 1
+    for i in range(count):
+        if past_cache:
+            stream(target + i * step, pixels + i * width, width * sizeof(real))
+        else:
+            memcpy(target + i * step, pixels + i * width, width * sizeof(real))
+
+
+cdef inline void clear(
+        real *target, Strides to, Py_ssize_t channels, Py_ssize_t rows, Py_ssize_t columns) noexcept nogil:
+    """Zeros in rows x columns pixels of as many channels."""
+    cdef Py_ssize_t y, x, c
     if to.x == 1:
-        for l in range(lanes):
+        for c in range(channels):
             for y in range(rows):
-                memset(target + l * to.channel + y * to.y, 0, columns * sizeof(real))
+                memset(target + c * to.channel + y * to.y, 0, columns * sizeof(real))
+    elif to.channel == 1 and to.x == channels:
+        for y in range(rows):
+            memset(target + y * to.y, 0, columns * channels * sizeof(real))
     elif to.channel == 1:
         for y in range(rows):
             for x in range(columns):
-                memset(target + y * to.y + x * to.x, 0, lanes * sizeof(real))
+                memset(target + y * to.y + x * to.x, 0, channels * sizeof(real))
     else:
         for y in range(rows):
             for x in range(columns):
-                for l in range(lanes):
-                    target[l * to.channel + y * to.y + x * to.x] = 0
+                for c in range(channels):
+                    target[c * to.channel + y * to.y + x * to.x] = 0
+
+
+cdef struct Ahead:             # what will be packed next, fetched a few cache lines at a time while something else is computed
+    const char *run
+    Py_ssize_t run_bytes
+    Py_ssize_t at              # in the run
+    Py_ssize_t step            # from run to run
+    Py_ssize_t row_step        # from the last run of a row to the first of the next
+    int row_runs
+    int row_at
+    Py_ssize_t runs            # left
+    Py_ssize_t bytes_at_once
+
+
+cdef inline Ahead ahead_of(
+        const real *source, Strides strides, int lanes, Py_ssize_t rows, Py_ssize_t columns,
+        Py_ssize_t turns) noexcept nogil:
+    """Rows x columns pixels of `lanes` channels, to be fetched in as many turns."""
+    cdef Ahead ahead
+    cdef Py_ssize_t run = columns, runs = lanes, step = strides.channel
+    if strides.channel == 1:
+        run, runs, step = lanes, columns, strides.x
+    elif strides.x != 1:
+        rows = 0
+    if strides.y == run * (runs if step == run else 1):      # rows lie end to end
+        run *= rows
+        rows = min(rows, 1)
+    if step == run:
+        run *= runs
+        runs = 1
+    ahead.run = <const char*>source
+    ahead.run_bytes = run * sizeof(real)
+    ahead.at = 0
+    ahead.step = step * sizeof(real)
+    ahead.row_step = (strides.y - (runs - 1) * step) * <Py_ssize_t>sizeof(real)
+    ahead.row_runs = <int>runs
+    ahead.row_at = 0
+    ahead.runs = runs * rows
+    ahead.bytes_at_once = ahead.runs * (ahead.run_bytes + LANE_BYTES) // max(turns, 1) + LANE_BYTES
+    return ahead
+
+
+cdef inline void fetch_some(Ahead *ahead) noexcept nogil:
+    """All at once they would only queue up before the loads of the computation."""
+    cdef Py_ssize_t left = ahead.bytes_at_once
+    while ahead.runs > 0 and left > 0:
+        fetch(ahead.run + ahead.at)
+        ahead.at += LANE_BYTES
+        left -= LANE_BYTES
+        if ahead.at >= ahead.run_bytes:
+            ahead.at = 0
+            ahead.runs -= 1
+            ahead.row_at += 1
+            if ahead.row_at == ahead.row_runs:
+                ahead.row_at = 0
+                ahead.run += ahead.row_step
+            else:
+                ahead.run += ahead.step
 
 
 cdef struct Reader:            # one channel block of one image, seen through a tile
@@ -205,7 +282,7 @@ cdef inline const real *view(
         View *strides) noexcept nogil:
     """The pixels [y0, y1) x [x0, x1) of the block whose first channel is `plane`, in place where its lanes lie together."""
     cdef int L = LANE_BYTES // sizeof(real)
-    cdef Py_ssize_t width, keep
+    cdef Py_ssize_t width, keep, top
     if reader.in_place:
         strides.y = reader.strides.y
         strides.x = reader.strides.x
@@ -217,12 +294,14 @@ cdef inline const real *view(
         return tile
     width = reader.x1 - reader.x0
     strides.y = width * L
-    if y0 < reader.y0 or y1 > reader.y0 + reader.capacity // width:      # move the tile so that it begins at y0
-        keep = max(reader.y1 - y0, 0) if y0 >= reader.y0 else 0
+    if y0 < reader.y0 or y1 > reader.y0 + reader.capacity // width:      # move the tile
+        # the order of boxes is only nearly that of their top rows: as far as there is room the tile begins above this one
+        top = max(y0 - (reader.capacity // width - (y1 - y0)) // 4, 0)
+        keep = max(reader.y1 - top, 0) if top >= reader.y0 else 0
         if keep > 0:
-            memmove(tile, tile + (y0 - reader.y0) * strides.y, keep * strides.y * sizeof(real))
-        reader.y0 = y0
-        reader.y1 = y0 + keep
+            memmove(tile, tile + (top - reader.y0) * strides.y, keep * strides.y * sizeof(real))
+        reader.y0 = top
+        reader.y1 = top + keep
     if y1 > reader.y1:
         pack(plane + reader.y1 * reader.strides.y + reader.x0 * reader.strides.x, reader.strides, reader.lanes,
              y1 - reader.y1, width, tile + (reader.y1 - reader.y0) * strides.y)

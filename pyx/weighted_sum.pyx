@@ -15,10 +15,11 @@ from cython.parallel cimport prange, threadid
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
-from lanes cimport LANE_BYTES, lanes_alloc, lanes_free, real, stream_end
+from lanes cimport LANE_BYTES, add_product, add_products, lanes_alloc, lanes_free, real, stream_end
 from tasks cimport BIN, BLOCK_FIRST, BLOCK_STOP, FIRST, STOP, X0, X1, Y0, Y1
-from tiles cimport (BINS_BYTES, MOST_COLUMNS, STREAM_BYTES, STRIP_BYTES, BinRange, Reader, Strides, View, bins_of_task, clear,
-                    block_reader, cell_columns, cell_rows, pack, strides_of, tile_bytes, unpack, view)
+from tiles cimport (BINS_BYTES, BLOCKS_TOGETHER, MOST_BINS, MOST_COLUMNS, STREAM_BYTES, STRIP_BYTES, WIDE_BYTES, Ahead, BinRange,
+                    Reader, Strides, View, ahead_of, bins_of_task, clear,
+                    block_reader, cell_columns, cell_rows, fetch_some, pack, put_pixels, strides_of, tile_bytes, unpack, view)
 
 
 cdef struct Problem:
@@ -31,12 +32,17 @@ cdef struct Problem:
     Py_ssize_t columns
     int ph
     int pw
-    const int32_t *order
-    const int32_t *windows     # [k][4]
-    const int32_t *spans       # [k][PH + PW][2]
+    const int32_t *order       # boxes
+    const int32_t *windows     # [i][4], i: place in the order
+    const int32_t *spans       # [i][PH + PW][2]
     const int32_t *index
     const void *weight
     const void *slopes         # [2][entries], gradient of the boxes only
+    const int32_t *counts      # [i][2], and the rest of what geometry.by_pixel makes: gradient of the input only
+    const int32_t *pixels
+    const int32_t *pixel_spans
+    const int32_t *bins_of_pixel
+    const void *bin_weight
     Py_ssize_t entries
     bint past_cache
     bint add
@@ -103,12 +109,12 @@ cdef inline void bounds(
             high[0] = max(high[0], index[spans[2 * i + 1] - 1] + 1)
 
 
-cdef inline Box part_of_box(const Problem *problem, Py_ssize_t k, int p0, int p1, int q0, int q1) noexcept nogil:
+cdef inline Box part_of_box(const Problem *problem, Py_ssize_t i, int p0, int p1, int q0, int q1) noexcept nogil:
     cdef Box box
-    box.spans_y = problem.spans + 2 * k * (problem.ph + problem.pw)
+    box.spans_y = problem.spans + 2 * i * (problem.ph + problem.pw)
     box.spans_x = box.spans_y + 2 * problem.ph
     box.p0, box.p1, box.q0, box.q1 = p0, p1, q0, q1
-    cdef const int32_t *window = problem.windows + 4 * k
+    cdef const int32_t *window = problem.windows + 4 * i
     if p0 == 0 and p1 == problem.ph and q0 == 0 and q1 == problem.pw:
         box.y0, box.y1, box.x0, box.x1 = window[0], window[1], window[2], window[3]
     else:
@@ -138,20 +144,16 @@ cdef inline void weigh(
         if add:
             for l in range(L):
                 sums[l] = to[i * to_step + l]
-            for l in range(L):
-                sums[l] += wa * a[i * step + l]
+            add_product(sums, wa, a + i * step)
         else:
             for l in range(L):
                 sums[l] = wa * a[i * step + l]
         if taps > 1:
-            for l in range(L):
-                sums[l] += wb * b[i * step + l]
+            add_product(sums, wb, b + i * step)
         if taps > 2:
-            for l in range(L):
-                sums[l] += wc * c[i * step + l]
+            add_product(sums, wc, c + i * step)
         if taps > 3:
-            for l in range(L):
-                sums[l] += wd * d[i * step + l]
+            add_product(sums, wd, d + i * step)
         for l in range(L):
             to[i * to_step + l] = sums[l]
 
@@ -207,8 +209,7 @@ cdef inline void accumulate(
     for i in range(count):
         for l in range(L):
             sums[l] = to[i * to_step + l]
-        for l in range(L):
-            sums[l] += weight * source[i * step + l]
+        add_product(sums, weight, source + i * step)
         for l in range(L):
             to[i * to_step + l] = sums[l]
 
@@ -265,26 +266,84 @@ cdef void forward_part(
            <real*>scratch.more, problem.past_cache)
 
 
+cdef inline Py_ssize_t blocks_together(const Problem *problem, const Reader *reader, const Box *box, Py_ssize_t blocks) noexcept nogil:
+    """How many of the next blocks forward_together takes at once; 0: none, they are packed."""
+    if not reader.in_place or box.y0 >= box.y1 or box.x0 >= box.x1:
+        return 0
+    cdef Py_ssize_t most = WIDE_BYTES // ((box.x1 - box.x0) * LANE_BYTES)
+    cdef Py_ssize_t bins = (box.q1 - box.q0) if problem.bins.channel == 1 else (box.q1 - box.q0) * (box.p1 - box.p0)
+    most = min(most, <Py_ssize_t>BINS_BYTES // (bins * LANE_BYTES))
+    if most < 1:
+        return 0
+    cdef Py_ssize_t turns = (blocks + most - 1) // most
+    return (blocks + turns - 1) // max(turns, 1)
+
+
+cdef void forward_together(
+        const Problem *problem, const real *plane, real *out, const Box *box, Py_ssize_t blocks,
+        const Scratch *scratch) noexcept nogil:
+    """Some bins of one box and as many channel blocks, whose lanes lie together in the map: nothing is packed."""
+    cdef int L = LANE_BYTES // sizeof(real), p, q, qs = box.q1 - box.q0
+    cdef Py_ssize_t width = blocks * L, columns = box.x1 - box.x0, first, stop, x, b
+    cdef const int32_t *index = problem.index
+    cdef const real *weight = <const real*>problem.weight
+    cdef real *strip = <real*>scratch.strip
+    cdef real *bins = <real*>scratch.bins
+    cdef bint through = problem.bins.channel == 1
+    cdef Py_ssize_t step = L if through else (box.p1 - box.p0) * qs * L     # between the blocks of a bin
+    cdef Py_ssize_t bin_step = width if through else L
+    plane += box.x0 * problem.map.x
+    out += box.p0 * problem.bins.y + box.q0 * problem.bins.x
+    for p in range(box.p0, box.p1):
+        first, stop = box.spans_y[2 * p], box.spans_y[2 * p + 1]
+        if problem.map.x == width:
+            contract_axis(strip, L, plane, L, columns * blocks, stop - first, index + first, weight + first, problem.map.y, False)
+        else:
+            for x in range(columns):
+                contract_axis(strip + x * width, L, plane + x * problem.map.x, L, blocks, stop - first, index + first, weight + first, problem.map.y, False)
+        for q in range(box.q0, box.q1):
+            first, stop = box.spans_x[2 * q], box.spans_x[2 * q + 1]
+            contract_axis(bins + (q - box.q0) * bin_step, step, strip - box.x0 * width, L, blocks, stop - first, index + first, weight + first, width, False)
+        if through:
+            put_pixels(bins, qs, width, out, problem.bins.x, problem.past_cache)
+            out += problem.bins.y
+        else:
+            bins += qs * L
+    if not through:
+        bins = <real*>scratch.bins
+        for b in range(blocks):
+            unpack(bins + b * step, box.p1 - box.p0, qs, out + b * L * problem.bins.channel, problem.bins, L, <real*>scratch.more, problem.past_cache)
+
+
 cdef void forward_task(
         const Problem *problem, const real *input, real *out, const int64_t *task, char *memory) noexcept nogil:
-    cdef Py_ssize_t i, k, block
+    cdef Py_ssize_t i, k, block, blocks
     cdef int p, q, L = LANE_BYTES // sizeof(real)
     cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
     # a task that keeps rows has one block, and so one reader that remembers them
     cdef Reader reader = block_reader(problem.map, problem.channels, problem.group, problem.tile_bytes, task, task[BLOCK_FIRST], L)
     cdef Box box
     cdef Scratch scratch = scratch_at(problem, memory)
+    cdef real *to
     for i in range(task[FIRST], task[STOP]):
         k = problem.order[i]
         p = part.p0
         while p < part.p1:
             q = part.q0
             while q < part.q1:
-                box = part_of_box(problem, k, p, min(p + part.p_step, part.p1), q, min(q + part.q_step, part.q1))
-                for block in range(task[BLOCK_FIRST], task[BLOCK_STOP]):
+                box = part_of_box(problem, i, p, min(p + part.p_step, part.p1), q, min(q + part.q_step, part.q1))
+                block = task[BLOCK_FIRST]
+                while block < task[BLOCK_STOP]:
                     if task[BLOCK_STOP] > task[BLOCK_FIRST] + 1:
                         reader = block_reader(problem.map, problem.channels, problem.group, problem.tile_bytes, task, block, L)
-                    forward_part(problem, &reader, input + reader.first, out + k * problem.bins.image + block * L * problem.bins.channel, &box, &scratch)
+                    to = out + k * problem.bins.image + block * L * problem.bins.channel
+                    blocks = blocks_together(problem, &reader, &box, min(task[BLOCK_STOP], problem.channels // L) - block)
+                    if blocks > 0:
+                        forward_together(problem, input + reader.first, to, &box, blocks, &scratch)
+                        block += blocks
+                    else:
+                        forward_part(problem, &reader, input + reader.first, to, &box, &scratch)
+                        block += 1
                 q += part.q_step
             p += part.p_step
     stream_end()
@@ -344,15 +403,11 @@ cdef void slopes_part(
                         other[l] = 0
                     for j in range(first, stop):
                         row = strip + (index[j] - x) * L
-                        for l in range(L):
-                            dot[l] += low[j] * row[l]
-                        for l in range(L):
-                            other[l] += high[j] * row[l]
+                        add_product(dot, low[j], row)
+                        add_product(other, high[j], row)
                         accumulate(u + (index[j] - x) * L, L, g, L, 1, weight[j])
-                    for l in range(L):
-                        sums[2 * L + l] += g[l] * dot[l]
-                    for l in range(L):
-                        sums[3 * L + l] += g[l] * other[l]
+                    add_products(sums + 2 * L, g, dot)
+                    add_products(sums + 3 * L, g, other)
                 clip(box.spans_y + 2 * p, index, y, y1, &first, &stop)
                 for j in range(first, stop):
                     row = pixels + (index[j] - y) * strides.y
@@ -360,12 +415,9 @@ cdef void slopes_part(
                         dot[l] = 0
                     for i in range(columns):
                         if scratch.touched[i]:      # a column that no bin reads may hold a NaN
-                            for l in range(L):
-                                dot[l] += row[i * strides.x + l] * u[i * L + l]
-                    for l in range(L):
-                        sums[l] += low[j] * dot[l]
-                    for l in range(L):
-                        sums[L + l] += high[j] * dot[l]
+                            add_products(dot, row + i * strides.x, u + i * L)
+                    add_product(sums, low[j], dot)
+                    add_product(sums + L, high[j], dot)
             x += cell_width
         y += cell_height
 
@@ -373,7 +425,7 @@ cdef void slopes_part(
 cdef void slopes_task(
         const Problem *problem, const real *input, const real *grad_output, double *parts, const int64_t *task,
         char *memory) noexcept nogil:
-    """parts[block * group + bin][box] = gradients by x1, y1, x2, y2, of the task's boxes."""
+    """parts[block * group + bin][place in the order] = gradients by x1, y1, x2, y2, of the task's boxes."""
     cdef Py_ssize_t i, k, block
     cdef int p, q, l, edge, L = LANE_BYTES // sizeof(real)
     cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
@@ -394,7 +446,7 @@ cdef void slopes_task(
             while p < part.p1:
                 q = part.q0
                 while q < part.q1:
-                    box = part_of_box(problem, k, p, min(p + part.p_step, part.p1), q, min(q + part.q_step, part.q1))
+                    box = part_of_box(problem, i, p, min(p + part.p_step, part.p1), q, min(q + part.q_step, part.q1))
                     slopes_part(problem, &reader, input + reader.first, grad_output + k * problem.bins.image + block * L * problem.bins.channel,
                                 &box, &scratch, sums)
                     q += part.q_step
@@ -403,82 +455,179 @@ cdef void slopes_task(
                 total = 0
                 for l in range(L):
                     total += sums[edge * L + l]
-                parts[((block * problem.group + max(task[BIN], 0)) * problem.boxes + k) * 4 + corner[edge]] = total
+                parts[((block * problem.group + max(task[BIN], 0)) * problem.boxes + i) * 4 + corner[edge]] = total
 
 
-# Writing: the gradient of the input.
+# Writing: the gradient of the input, which sums over the bins that read a pixel as the forward pass does over its pixels.
+
+cdef struct Turned:            # one axis of a box, from geometry.by_pixel
+    const int32_t *pixels
+    const int32_t *spans
+    Py_ssize_t first           # the pixels of the task's rectangle and of the bins that are looked at: pixels[first:stop]
+    Py_ssize_t stop
+
+
+cdef inline Turned turned(const Problem *problem, const int32_t *bins, Py_ssize_t count, Py_ssize_t low, Py_ssize_t high) noexcept nogil:
+    cdef Turned axis
+    axis.pixels = problem.pixels + bins[0]
+    axis.spans = problem.pixel_spans + 2 * <Py_ssize_t>bins[0]
+    axis.first, axis.stop = 0, count
+    while axis.first < axis.stop and axis.pixels[axis.first] < low:
+        axis.first += 1
+    while axis.first < axis.stop and axis.pixels[axis.stop - 1] >= high:
+        axis.stop -= 1
+    return axis
+
+
+cdef inline void bins_between(
+        const int32_t *span, const int32_t *bins, int low, int high, Py_ssize_t *first, Py_ssize_t *stop) noexcept nogil:
+    """The entries of a pixel that are bins of [low, high), in ascending or descending order."""
+    first[0] = span[0]
+    stop[0] = span[1]
+    while first[0] < stop[0] and not low <= bins[first[0]] < high:
+        first[0] += 1
+    while first[0] < stop[0] and not low <= bins[stop[0] - 1] < high:
+        stop[0] -= 1
+
 
 cdef void spread(
-        const real *grad, const Box *box, Py_ssize_t y0, Py_ssize_t y1, Py_ssize_t x0, Py_ssize_t x1,
-        const int32_t *index, const real *weight, real *strip, real *target, Py_ssize_t stride_y,
-        Py_ssize_t stride_x) noexcept nogil:
-    """Pixels of [y0, y1) x [x0, x1) += Wy^T grad Wx of the bins of a box; target points at (y0, x0)."""
-    cdef int L = LANE_BYTES // sizeof(real), p, q, rows = box.p1 - box.p0, qs = box.q1 - box.q0
-    cdef Py_ssize_t x, columns, j, first = 0, stop = 0
-    cdef Py_ssize_t most = max(STRIP_BYTES // (rows * LANE_BYTES), 1)
-    x = x0
-    while x < x1:
-        columns = min(most, x1 - x)
-        memset(strip, 0, rows * columns * LANE_BYTES)
-        for q in range(box.q0, box.q1):
-            clip(box.spans_x + 2 * q, index, x, x + columns, &first, &stop)
-            for j in range(first, stop):
-                accumulate(strip + (index[j] - x) * L, columns * L, grad + (q - box.q0) * L, qs * L, rows, weight[j])
-        for p in range(box.p0, box.p1):
-            clip(box.spans_y + 2 * p, index, y0, y1, &first, &stop)
-            for j in range(first, stop):
-                accumulate(target + (index[j] - y0) * stride_y + (x - x0) * stride_x, stride_x, strip + (p - box.p0) * columns * L, L, columns, weight[j])
-        x += most
+        const Problem *problem, const real *grad, View steps, Py_ssize_t block_step, Py_ssize_t blocks, const Box *box,
+        const Turned *rows, const Turned *columns, real *strip, real *target, Strides map, Ahead *ahead) noexcept nogil:
+    """Pixels of some rows and columns += Wy^T grad Wx of the bins of a box, of as many channel blocks.
+
+    grad: bin (p, q) of block b lies at p * steps.y + q * steps.x + b * block_step; target: pixel (0, 0).
+    """
+    cdef int L = LANE_BYTES // sizeof(real), p, ps = box.p1 - box.p0
+    cdef Py_ssize_t width = blocks * L, c, x, y, i, first = 0, stop = 0, count
+    cdef const int32_t *bins = problem.bins_of_pixel
+    cdef const real *weight = <const real*>problem.bin_weight
+    cdef Py_ssize_t most = max((STRIP_BYTES if blocks == 1 else WIDE_BYTES) // (ps * blocks * LANE_BYTES), 1)
+    c = columns.first
+    while c < columns.stop:
+        count = min(most, columns.stop - c)
+        for x in range(count):
+            fetch_some(ahead)
+            bins_between(columns.spans + 2 * (c + x), bins, box.q0, box.q1, &first, &stop)
+            if blocks == 1:
+                contract_axis(strip + x * L, count * L, grad - box.q0 * steps.x, steps.y, ps, stop - first, bins + first, weight + first, steps.x, False)
+            else:
+                for p in range(ps):
+                    contract_axis(strip + (p * count + x) * width, L, grad + p * steps.y - box.q0 * steps.x, block_step, blocks, stop - first,
+                                  bins + first, weight + first, steps.x, False)
+        for y in range(rows.first, rows.stop):
+            fetch_some(ahead)
+            bins_between(rows.spans + 2 * y, bins, box.p0, box.p1, &first, &stop)
+            if first == stop:
+                continue
+            x = 0
+            while x < count:      # a run of pixels that are neighbours, or at least one
+                i = x + 1
+                while i < count and columns.pixels[c + i] == columns.pixels[c + i - 1] + 1 and (blocks == 1 or map.x == width):
+                    i += 1
+                contract_axis(target + rows.pixels[y] * map.y + columns.pixels[c + x] * map.x, map.x if blocks == 1 else L,
+                              strip + x * width - box.p0 * count * width, L, (i - x) * blocks, stop - first, bins + first, weight + first, count * width, True)
+                x = i
+        c += count
+
+
+cdef void spread_bin(
+        const Problem *problem, const real *grad, const Box *box, Py_ssize_t y0, Py_ssize_t y1, Py_ssize_t x0,
+        Py_ssize_t x1, real *strip, real *target, Strides map) noexcept nogil:
+    """Pixels of [y0, y1) x [x0, x1) += Wy^T grad Wx of a single bin, of one channel block; target: pixel (0, 0)."""
+    cdef int L = LANE_BYTES // sizeof(real)
+    cdef Py_ssize_t first = 0, stop = 0, low = 0, high = 0, x, y, i
+    cdef const int32_t *index = problem.index
+    cdef const real *weight = <const real*>problem.weight
+    cdef int32_t origin = 0
+    clip(box.spans_x + 2 * box.q0, index, x0, x1, &first, &stop)
+    clip(box.spans_y + 2 * box.p0, index, y0, y1, &low, &high)
+    while first < stop:           # as many pixels at a time as the strip has room for
+        for x in range(first, min(stop, first + MOST_COLUMNS)):
+            contract_axis(strip + (x - first) * L, L, grad, L, 1, 1, &origin, weight + x, L, False)
+        for y in range(low, high):
+            x = first
+            while x < min(stop, first + MOST_COLUMNS):      # a run of pixels that are neighbours
+                i = x + 1
+                while i < min(stop, first + MOST_COLUMNS) and index[i] == index[i - 1] + 1:
+                    i += 1
+                accumulate(target + index[y] * map.y + index[x] * map.x, map.x, strip + (x - first) * L, L, i - x, weight[y])
+                x = i
+        first += MOST_COLUMNS
 
 
 cdef void backward_task(
         const Problem *problem, const real *grad_output, real *grad_input, const int64_t *task,
         char *memory) noexcept nogil:
     cdef int L = LANE_BYTES // sizeof(real), p, q
-    cdef Py_ssize_t i, k, block, y0 = task[Y0], y1 = task[Y1], x0 = task[X0], x1 = task[X1], stride_y, stride_x
-    cdef Py_ssize_t top, bottom, left, right
+    cdef Py_ssize_t i, k, block, blocks, y0 = task[Y0], y1 = task[Y1], x0 = task[X0], x1 = task[X1], block_step = 0, most
     cdef const int32_t *window
     cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
     cdef Reader reader
     cdef Box box
+    cdef Turned rows, columns
+    cdef Strides map
+    cdef View steps
+    cdef Ahead ahead
+    cdef const real *grad
     cdef real *target
     cdef bint packed = False   # the tile holds the sums of the block that has one
     cdef Scratch scratch = scratch_at(problem, memory)
     # blocks whose lanes lie together in the gradient are summed there, others in the tile: at most one of a task with boxes
-    if not problem.add:
-        for block in range(task[BLOCK_FIRST], task[BLOCK_STOP]):
-            reader = block_reader(problem.map, problem.channels, problem.group, problem.tile_bytes, task, block, L)
-            if reader.in_place or task[FIRST] == task[STOP]:
-                clear(grad_input + reader.first + y0 * problem.map.y + x0 * problem.map.x, reader.strides, reader.lanes, y1 - y0, x1 - x0)
+    reader = block_reader(problem.map, problem.channels, problem.group, problem.tile_bytes, task, task[BLOCK_FIRST], L)
+    if not problem.add and (reader.in_place or task[FIRST] == task[STOP]):
+        most = min(task[BLOCK_STOP] * L, problem.channels) - task[BLOCK_FIRST] * L
+        clear(grad_input + reader.first + y0 * problem.map.y + x0 * problem.map.x, reader.strides, most, y1 - y0, x1 - x0)
     for i in range(task[FIRST], task[STOP]):
         k = problem.order[i]
-        window = problem.windows + 4 * k
+        window = problem.windows + 4 * i
         if window[1] <= y0 or window[0] >= y1 or window[3] <= x0 or window[2] >= x1:
             continue
         p = part.p0
         while p < part.p1:
             q = part.q0
             while q < part.q1:
-                box = part_of_box(problem, k, p, min(p + part.p_step, part.p1), q, min(q + part.q_step, part.q1))
-                top, bottom, left, right = max(box.y0, y0), min(box.y1, y1), max(box.x0, x0), min(box.x1, x1)
-                for block in range(task[BLOCK_FIRST], task[BLOCK_STOP] if top < bottom and left < right else task[BLOCK_FIRST]):
+                box = part_of_box(problem, i, p, min(p + part.p_step, part.p1), q, min(q + part.q_step, part.q1))
+                if task[BIN] < 0:
+                    rows = turned(problem, box.spans_y, problem.counts[2 * i], max(box.y0, y0), min(box.y1, y1))
+                    columns = turned(problem, box.spans_x, problem.counts[2 * i + 1], max(box.x0, x0), min(box.x1, x1))
+                block = task[BLOCK_FIRST] if box.y0 < y1 and box.y1 > y0 and box.x0 < x1 and box.x1 > x0 else task[BLOCK_STOP]
+                while block < task[BLOCK_STOP]:
                     reader = block_reader(problem.map, problem.channels, problem.group, problem.tile_bytes, task, block, L)
+                    blocks = 1
+                    map = problem.map
                     if reader.in_place:
-                        target = grad_input + reader.first + y0 * problem.map.y + x0 * problem.map.x
-                        stride_y, stride_x = problem.map.y, problem.map.x
+                        target = grad_input + reader.first
+                        most = MOST_BINS // ((box.p1 - box.p0) * (box.q1 - box.q0))
+                        blocks = max(min(min(task[BLOCK_STOP], problem.channels // L) - block, min(most, <Py_ssize_t>BLOCKS_TOGETHER)), 1)
                     else:
-                        target = <real*>scratch.tile
-                        stride_y, stride_x = (x1 - x0) * L, L
+                        map.y, map.x = (x1 - x0) * L, L
+                        target = <real*>scratch.tile - y0 * map.y - x0 * map.x
                         if not packed:
                             packed = True
                             if problem.add:
-                                pack(grad_input + reader.first + y0 * problem.map.y + x0 * problem.map.x, reader.strides, reader.lanes, y1 - y0, x1 - x0, target)
+                                pack(grad_input + reader.first + y0 * problem.map.y + x0 * problem.map.x, reader.strides, reader.lanes, y1 - y0, x1 - x0, <real*>scratch.tile)
                             else:
-                                memset(target, 0, (y1 - y0) * (x1 - x0) * LANE_BYTES)
-                    pack(grad_output + k * problem.bins.image + block * L * problem.bins.channel + box.p0 * problem.bins.y + box.q0 * problem.bins.x,
-                         problem.bins, reader.lanes, box.p1 - box.p0, box.q1 - box.q0, <real*>scratch.bins)
-                    spread(<real*>scratch.bins, &box, top, bottom, left, right, problem.index, <const real*>problem.weight, <real*>scratch.strip,
-                           target + (top - y0) * stride_y + (left - x0) * stride_x, stride_y, stride_x)
+                                memset(scratch.tile, 0, (y1 - y0) * (x1 - x0) * LANE_BYTES)
+                    grad = grad_output + k * problem.bins.image + block * L * problem.bins.channel + box.p0 * problem.bins.y + box.q0 * problem.bins.x
+                    if problem.bins.channel == 1 and reader.lanes == L:
+                        steps.y, steps.x = problem.bins.y, problem.bins.x
+                        block_step = L
+                    else:
+                        steps.y, steps.x = (box.q1 - box.q0) * L, L
+                        block_step = (box.p1 - box.p0) * steps.y
+                        for most in range(blocks):
+                            pack(grad + most * L * problem.bins.channel, problem.bins, reader.lanes, box.p1 - box.p0, box.q1 - box.q0, <real*>scratch.bins + most * block_step)
+                        grad = <real*>scratch.bins
+                    if task[BIN] >= 0:
+                        spread_bin(problem, grad, &box, y0, y1, x0, x1, <real*>scratch.strip, target, map)
+                    else:
+                        if i + 1 < task[STOP]:
+                            ahead = ahead_of(grad_output + problem.order[i + 1] * problem.bins.image + block * L * problem.bins.channel, problem.bins,
+                                             <int>blocks * reader.lanes, problem.ph, problem.pw, rows.stop - rows.first + columns.stop - columns.first)
+                        else:
+                            ahead.runs = 0
+                        spread(problem, grad, steps, block_step, blocks, &box, &rows, &columns, <real*>scratch.strip, target, map, &ahead)
+                    block += blocks
                 q += part.q_step
             p += part.p_step
     if task[FIRST] == task[STOP]:
@@ -513,7 +662,7 @@ cdef Problem problem_of(Strides map_strides, Strides bins_strides, Py_ssize_t ro
     problem.entries = index.shape[0]
     problem.past_cache = problem.add = False
     problem.tile_bytes = tile_bytes(rows, columns)
-    problem.strip_bytes = max(STRIP_BYTES, max(min(columns, MOST_COLUMNS), 64) * LANE_BYTES)
+    problem.strip_bytes = max(WIDE_BYTES, max(min(columns, MOST_COLUMNS), 64) * LANE_BYTES)
     return problem
 
 
@@ -546,10 +695,21 @@ def forward(const real[:, :, :, :] input, const int32_t[:, ::1] windows, const i
 
 
 def backward(const real[:, :, :, :] grad_output, const int32_t[:, ::1] windows, const int32_t[:, :, ::1] spans, const int32_t[::1] index,
-             const real[::1] weight, const int32_t[::1] order, const int64_t[:, ::1] tasks, real[:, :, :, :] grad_input, bint add, bint one_bin, int threads):
-    """grad_input (N, C, H, W) = (add: +=) the gradient of the input for grad_output (K, C', PH, PW)."""
+             const real[::1] weight, tuple turned, const int32_t[::1] order, const int64_t[:, ::1] tasks, real[:, :, :, :] grad_input, bint add, bint one_bin,
+             int threads):
+    """grad_input (N, C, H, W) = (add: +=) the gradient of the input for grad_output (K, C', PH, PW); turned: by_pixel's, unless one_bin."""
     cdef Problem problem = problem_of(strides_of(grad_input), strides_of(grad_output), grad_input.shape[2], grad_input.shape[3], grad_output.shape[1], one_bin,
                                       <int>grad_output.shape[2], <int>grad_output.shape[3], windows, spans, index, order)
+    cdef const int32_t[:, ::1] counts, pixel_spans
+    cdef const int32_t[::1] pixels, bins_of_pixel
+    cdef const real[::1] bin_weight
+    if not one_bin:
+        counts, pixels, pixel_spans, bins_of_pixel, bin_weight = turned
+        problem.counts = &counts[0, 0]
+        problem.pixels = &pixels[0]
+        problem.pixel_spans = &pixel_spans[0, 0]
+        problem.bins_of_pixel = &bins_of_pixel[0]
+        problem.bin_weight = &bin_weight[0]
     problem.weight = &weight[0]
     problem.add = add
     cdef Py_ssize_t i, size = scratch_bytes(&problem)
@@ -569,7 +729,7 @@ def backward(const real[:, :, :, :] grad_output, const int32_t[:, ::1] windows, 
 def backward_boxes(const real[:, :, :, :] grad_output, const real[:, :, :, :] input, const int32_t[:, ::1] windows, const int32_t[:, :, ::1] spans,
                    const int32_t[::1] index, const real[::1] weight, const real[:, ::1] slopes, const int32_t[::1] order, const int64_t[:, ::1] tasks,
                    double[:, :, ::1] parts, bint one_bin, int threads):
-    """parts (blocks * bins of a task, K, 4): the gradients by x1, y1, x2, y2 that each channel block gives, to be added up."""
+    """parts (blocks * bins of a task, boxes in order, 4): the gradients by x1, y1, x2, y2 that each channel block gives, to be added up."""
     cdef Problem problem = problem_of(strides_of(input), strides_of(grad_output), input.shape[2], input.shape[3], grad_output.shape[1], one_bin,
                                       <int>grad_output.shape[2], <int>grad_output.shape[3], windows, spans, index, order)
     problem.weight = &weight[0]

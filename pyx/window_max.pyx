@@ -28,8 +28,8 @@ cdef struct Problem:
     Py_ssize_t columns
     int ph
     int pw
-    const int32_t *order
-    const int32_t *spans       # [k][PH + PW][2] pixels
+    const int32_t *order       # boxes
+    const int32_t *spans       # [i][PH + PW][2] pixels, i: place in the order
     bint past_cache
     Py_ssize_t tile_bytes      # scratch of a thread: tile, strip and its indices, bins and theirs, a buffer
     Py_ssize_t strip_bytes
@@ -175,7 +175,7 @@ cdef void forward_task(
                 while q < part.q1:
                     forward_part(problem, &reader, input + reader.first, out + k * problem.bins.image + block * L * problem.bins.channel,
                                  <int32_t*>NULL if argmax == NULL else argmax + k * problem.argmax.image + block * L * problem.argmax.channel,
-                                 problem.spans + 2 * k * (problem.ph + problem.pw), p, min(p + part.p_step, part.p1), q, min(q + part.q_step, part.q1), memory)
+                                 problem.spans + 2 * i * (problem.ph + problem.pw), p, min(p + part.p_step, part.p1), q, min(q + part.q_step, part.q1), memory)
                     q += part.q_step
                 p += part.p_step
     stream_end()
@@ -259,7 +259,7 @@ cdef void backward_task(
         int L) noexcept nogil:
     cdef Py_ssize_t first = task[BLOCK_FIRST] * L, stop = min(task[BLOCK_STOP] * L, problem.channels), c, i, k, step
     cdef real *plane = grad_input + task[IMAGE] * problem.map.image
-    clear(plane + first * problem.map.channel + task[Y0] * problem.map.y + task[X0] * problem.map.x, problem.map, <int>(stop - first),
+    clear(plane + first * problem.map.channel + task[Y0] * problem.map.y + task[X0] * problem.map.x, problem.map, stop - first,
           task[Y1] - task[Y0], task[X1] - task[X0])
     # a plane at a time where channels lie apart, so that it stays in cache
     step = stop - first if problem.map.channel == 1 else 1

@@ -247,11 +247,11 @@ def indices(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
     return _addressable(name, value)
 
 
-def result(out: Any, shape: tuple[int, ...], dtype: np.dtype, read: tuple[np.ndarray, ...], name: str = "out") -> np.ndarray:
+def result(out: Any, shape: tuple[int, ...], dtype: np.dtype, read: tuple[np.ndarray, ...], name: str = "out", zeros: bool = False) -> np.ndarray:
     """Return the array to write to: `out`, if it can take the result, or a new one."""
     if out is None:
         try:
-            return np.empty(shape, dtype)
+            return np.zeros(shape, dtype) if zeros else np.empty(shape, dtype)
         except (ValueError, MemoryError):
             size = math.prod(shape) * dtype.itemsize
             raise MemoryError(f"the result of shape {shape} and dtype {dtype.name} takes {size} bytes, more than there are") from None

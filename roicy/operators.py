@@ -68,30 +68,34 @@ class _Maps:
         """Nothing to read or to write: the result is zeros."""
         return not (self.k and self.channels and self.h and self.w)
 
-    def tables(self, rule, slopes=False, most=2**31):
-        """Yield (boxes, tables, order, starts) for as many boxes at a time as scratch memory allows."""
+    def order(self, in_bands):
+        """Return (order, starts) of the boxes by image and place."""
+        return schedule.by_image_and_place[self.type](self.boxes.images, self.boxes.coordinates, self.scale, self.n, self.h, self.w, in_bands)
+
+    def tables(self, rule, in_bands, slopes=False, most=2**31):
+        """Yield (order, starts, tables) for as many boxes at a time as scratch memory allows."""
+        order, starts = self.order(in_bands)
         first = 0
         while first < self.k:
             stop, *tables = geometry.tables[self.type](
-                self.boxes.coordinates, first, first + most, rule, self.bins, (self.h, self.w), self.scale, slopes, _threads.starting(self.threads)
+                self.boxes.coordinates, order, first, first + most, rule, self.bins, (self.h, self.w), self.scale, slopes, _threads.starting(self.threads)
             )
-            chunk = slice(first, stop)
-            yield chunk, tables, *schedule.by_image_and_row(self.boxes.images[chunk], tables[0], self.n, self.h)
+            yield order[first:stop], starts.clip(first, stop) - first, tables
             first = stop
 
     def in_place(self, array):
         """Whether the channels of a pixel of this (N, C, H, W) view lie together."""
         return array.strides[1] == array.itemsize and not self.position_sensitive
 
-    def reading(self, order, starts, windows, input):
+    def reading(self, starts, windows, input):
         tasks, threads = schedule.reading(
-            order, starts, windows, self.channels, self.dtype.itemsize, self.bins[0] * self.bins[1], self.position_sensitive, self.in_place(input), self.threads
+            starts, windows, self.channels, self.dtype.itemsize, self.bins[0] * self.bins[1], self.position_sensitive, self.in_place(input), self.threads
         )
         return tasks, _threads.starting(threads)
 
-    def writing(self, order, starts, windows, grad_input, add):
+    def writing(self, starts, windows, grad_input, add):
         tasks, threads = schedule.writing(
-            order, starts, windows, self.channels, self.dtype.itemsize, self.bins[0] * self.bins[1], self.position_sensitive, self.in_place(grad_input),
+            starts, windows, self.channels, self.dtype.itemsize, self.bins[0] * self.bins[1], self.position_sensitive, self.in_place(grad_input),
             self.threads, self.h, self.w, add,
         )  # fmt: skip
         return tasks, _threads.starting(threads)
@@ -130,23 +134,25 @@ def _sum_forward(maps, input, rule, out):
         out[...] = 0
         return out
     seen = maps.seen(out)
-    for chunk, (windows, spans, index, weight, _), order, starts in maps.tables(rule):
-        tasks, threads = maps.reading(order, starts, windows, input)
-        weighted_sum.forward[maps.type](input, windows, spans, index, weight, order, tasks, seen[chunk], maps.position_sensitive, threads)
+    for order, starts, (windows, spans, index, weight, _) in maps.tables(rule, maps.in_place(input)):
+        tasks, threads = maps.reading(starts, windows, input)
+        weighted_sum.forward[maps.type](input, windows, spans, index, weight, order, tasks, seen, maps.position_sensitive, threads)
     return out
 
 
 def _sum_backward(maps, grad, rule, out):
     """Gradient of the input of the operators that are weighted sums."""
-    out = _arguments.result(out, maps.shape_of(maps.n, maps.c, maps.h, maps.w), maps.dtype, (grad, maps.boxes.coordinates))
+    add = out is None and maps.axes is not None and not maps.position_sensitive
+    out = _arguments.result(out, maps.shape_of(maps.n, maps.c, maps.h, maps.w), maps.dtype, (grad, maps.boxes.coordinates), zeros=add)
     if maps.empty:
         out[...] = 0
         return out
     seen = maps.seen(out)
-    for chunk, (windows, spans, index, weight, _), order, starts in maps.tables(rule):
-        add = chunk.start > 0
-        tasks, threads = maps.writing(order, starts, windows, seen, add)
-        weighted_sum.backward[maps.type](grad[chunk], windows, spans, index, weight, order, tasks, seen, add, maps.position_sensitive, threads)
+    for order, starts, (windows, spans, index, weight, _) in maps.tables(rule, True):
+        tasks, threads = maps.writing(starts, windows, seen, add)
+        turned = () if maps.position_sensitive else geometry.by_pixel[maps.type](spans, index, weight, maps.bins, threads)
+        weighted_sum.backward[maps.type](grad, windows, spans, index, weight, turned, order, tasks, seen, add, maps.position_sensitive, threads)
+        add = True
     return out
 
 
@@ -159,13 +165,11 @@ def _sum_backward_boxes(maps, grad, input, rule):
     if not maps.empty:
         lanes = 64 // maps.dtype.itemsize
         blocks = -(-maps.channels // lanes) * (maps.bins[0] * maps.bins[1] if maps.position_sensitive else 1)
-        for chunk, (windows, spans, index, weight, slopes), order, starts in maps.tables(rule, True, max(PARTS_BYTES // (32 * blocks), 1)):
+        for order, starts, (windows, spans, index, weight, slopes) in maps.tables(rule, maps.in_place(input), True, max(PARTS_BYTES // (32 * blocks), 1)):
             parts = np.zeros((blocks, len(windows), 4))
-            tasks, threads = maps.reading(order, starts, windows, input)
-            weighted_sum.backward_boxes[maps.type](
-                grad[chunk], input, windows, spans, index, weight, slopes, order, tasks, parts, maps.position_sensitive, threads
-            )
-            result[chunk] = parts.sum(axis=0)
+            tasks, threads = maps.reading(starts, windows, input)
+            weighted_sum.backward_boxes[maps.type](grad, input, windows, spans, index, weight, slopes, order, tasks, parts, maps.position_sensitive, threads)
+            result[order] = parts.sum(axis=0)
     return maps.boxes.restore(result)
 
 
@@ -872,9 +876,9 @@ def roi_pool(
             argmax[...] = -1
     else:
         seen_out, seen_argmax = maps.seen(out), None if argmax is None else maps.seen(argmax)
-        for chunk, (windows, spans, *_), order, starts in maps.tables(geometry.QUANTISED_RULE):
-            tasks, threads = maps.reading(order, starts, windows, seen)
-            window_max.forward[maps.type](seen, spans, order, tasks, seen_out[chunk], None if seen_argmax is None else seen_argmax[chunk], threads)
+        for order, starts, (windows, spans, *_) in maps.tables(geometry.QUANTISED_RULE, maps.in_place(seen)):
+            tasks, threads = maps.reading(starts, windows, seen)
+            window_max.forward[maps.type](seen, spans, order, tasks, seen_out, seen_argmax, threads)
     return out if argmax is None else (out, argmax)
 
 
@@ -943,7 +947,7 @@ def roi_pool_backward(
         return out
     seen = maps.seen(out)
     everywhere = np.tile(np.array([0, maps.h, 0, maps.w], np.int32), (maps.k, 1))
-    order, starts = schedule.by_image_and_row(maps.boxes.images, everywhere, maps.n, maps.h)
-    tasks, threads = maps.writing(order, starts, everywhere, seen, False)
+    order, starts = maps.order(True)
+    tasks, threads = maps.writing(starts, everywhere, seen, False)
     window_max.backward[maps.type](grad, at, order, tasks, seen, threads)
     return out

@@ -118,7 +118,7 @@ def test_boxes_in_parts(name, dtype, monkeypatch, isa, rng):
     if name in WITH_BOX_GRADIENTS:
         grad_boxes = operator(name, "_backward_boxes")(g, x, boxes, 0.5)
     original = operators._Maps.tables
-    monkeypatch.setattr(operators._Maps, "tables", lambda self, rule, slopes=False, most=37: original(self, rule, slopes, 37))
+    monkeypatch.setattr(operators._Maps, "tables", lambda self, rule, in_bands, slopes=False, most=37: original(self, rule, in_bands, slopes, 37))
     assert_same_bits(operator(name)(x, boxes, bins, 0.5), out)
     if name in WITH_BOX_GRADIENTS:
         assert_same_bits(operator(name, "_backward_boxes")(g, x, boxes, 0.5), grad_boxes)

@@ -16,7 +16,8 @@ RULES = {
 
 def tables(boxes, rule, bins, extents, dtype, slopes=False, last=2**31, threads=1, first=0, scale=0.75):
     kind = {np.float32: "float", np.float64: "double"}[dtype]
-    return geometry.tables[kind](np.ascontiguousarray(boxes[:, 1:], dtype), first, last, rule, bins, extents, scale, slopes, threads)
+    order = np.arange(len(boxes), dtype=np.int32)
+    return geometry.tables[kind](np.ascontiguousarray(boxes[:, 1:], dtype), order, first, last, rule, bins, extents, scale, slopes, threads)
 
 
 def as_dictionaries(spans, index, weight):
@@ -75,7 +76,7 @@ def test_tables_are_bounded(dtype):
     for rule, _ in RULES.values():
         stop, windows, spans, index, weight, slopes = tables(boxes, rule, (7, 7), (2000, 3000), dtype, slopes=True)
         assert 0 < stop < len(boxes)
-        assert sum(array.nbytes for array in (windows, spans, index, weight, slopes)) <= 16 * 2**20
+        assert sum(array.nbytes for array in (windows, spans, index, weight, slopes)) <= 8 * 2**20
     assert tables(boxes, geometry.QUANTISED_RULE, (7, 7), (2000, 3000), dtype)[0] == len(boxes)
     assert tables(boxes, geometry.UNIFORM_RULE, (7, 7), (3000000, 3000000), dtype)[0] == 1
 
@@ -110,3 +111,41 @@ def test_dense_samples_are_summed_by_pixel(box, ratio, rng):
         on_border = sum(abs(v - round(v)) < 1e-9 for v in low + (q + (np.arange(ratio) + 0.5) / ratio) / bins * (high - low))
         np.testing.assert_allclose(made[0], expected[0], rtol=0, atol=1e-12)
         np.testing.assert_allclose(made[1:], expected[1:], rtol=0, atol=1e-12 + on_border / ratio)
+
+
+@pytest.mark.parametrize("rule", [*(rule for rule, _ in RULES.values()), geometry.sampled(3, True, False)], ids=[*RULES, "fixed samples"])
+@pytest.mark.parametrize("boxes", ["ordinary", "inverted", "tiny", "coarse", "far"])
+def test_by_pixel_is_the_same_table(rule, boxes, dtype, rng):
+    """Every entry once, pixels ascending; also where float coordinates are so coarse that bins do not ascend."""
+    low = rng.uniform(-8, 40, (100, 2))
+    size = {"ordinary": (1, 30), "inverted": (-30, -1), "tiny": (0, 0.5), "coarse": (100, 400), "far": (500, 900)}[boxes]
+    extents, bins = (29, 37), (3, 40)
+    if boxes == "coarse":
+        low, extents = low + 2**26, (2**30, 2**30)
+    corners = np.concatenate([np.zeros((100, 1)), low, low + rng.uniform(*size, (100, 2))], axis=1)
+    _, _, spans, index, weight, _ = tables(corners, rule, bins, extents, dtype, scale=1.0)
+    kind = {np.float32: "float", np.float64: "double"}[dtype]
+    counts, pixels, pixel_spans, bin_of, bin_weight = geometry.by_pixel[kind](spans, index, weight, bins, 1)
+    some = 0
+    for k in range(len(corners)):
+        for axis, (first, stop) in enumerate(((0, bins[0]), (bins[0], sum(bins)))):
+            expected = sorted((index[j], p, weight[j]) for p, span in enumerate(spans[k, first:stop]) for j in range(*span))
+            base = spans[k, first, 0]
+            mine = slice(base, base + counts[k, axis])
+            assert (np.diff(pixels[mine]) > 0).all()
+            found = [(pixel, bin_of[j], bin_weight[j]) for pixel, span in zip(pixels[mine], pixel_spans[mine], strict=True) for j in range(*span)]
+            assert sorted(found) == expected
+            some += len(found)
+    assert some > 0 or boxes == "far" or (boxes == "inverted" and rule in (geometry.INTEGRATED_RULE, geometry.sampled(-1, True, False)))
+
+
+@pytest.mark.parametrize("rule", [*(rule for rule, _ in RULES.values()), geometry.sampled(3, True, False)], ids=[*RULES, "fixed samples"])
+@pytest.mark.parametrize("magnitude", range(18, 31, 2))
+def test_tables_have_room_where_coordinates_are_coarse(rule, magnitude, dtype, rng):
+    """Rounding then moves the ends of bins by many pixels, but never one axis's entries into the next one's."""
+    low = rng.uniform(-(2**magnitude), 2**magnitude, (300, 2))
+    corners = np.concatenate([np.zeros((300, 1)), low, low + rng.uniform(-300, 300, (300, 2)) * 2 ** rng.uniform(0, 4, (300, 1))], axis=1)
+    _, _, spans, index, _, _ = tables(corners, rule, (3, 50), (2**30, 2**30), dtype, scale=1.0)
+    ends = spans.ravel()  # of as many boxes as the tables of one call hold
+    assert (np.diff(ends) >= 0).all()
+    assert ends[-1] <= len(index)

@@ -12,23 +12,36 @@ BINS = (7, 7)
 LOADS = [(images, boxes, channels) for channels in (1, 3, 256, 2048) for images, boxes in ((1, 1000), (64, 1000), (64, 64), (1, 1))]
 
 
-def plan(rng, images, count, extents=(50, 76), dtype=np.float32):
-    boxes = random_boxes(rng, images, count, extents, dtype)
+def plan(rng, images, count, extents=(50, 76), in_bands=False):
+    """Boxes in the order of the schedule: (image of each, windows, starts)."""
+    boxes = random_boxes(rng, images, count, extents, np.float32)
     if count == images:
         boxes[:, 0] = np.arange(images)
-    windows = geometry.tables["float"](boxes[:, 1:], 0, 2**31, geometry.sampled(2, False, True), BINS, extents, 1.0, False, 1)[1]
-    order, starts = schedule.by_image_and_row(boxes[:, 0].astype(np.int32), windows, images, extents[0])
-    return boxes[:, 0].astype(int), windows, order, starts
+    order, starts = schedule.by_image_and_place["float"](boxes[:, 0].astype(np.int32), boxes[:, 1:], 1.0, images, *extents, in_bands)
+    assert sorted(order) == list(range(count))
+    windows = geometry.tables["float"](boxes[:, 1:], order, 0, 2**31, geometry.sampled(2, False, True), BINS, extents, 1.0, False, 1)[1]
+    return boxes[order, 0].astype(int), windows, starts
 
 
-def test_order(rng):
-    images, windows, order, starts = plan(rng, 5, 300)
-    assert sorted(order) == list(range(300))
+@pytest.mark.parametrize("in_bands", [False, True])
+def test_order(in_bands, rng):
+    boxes = random_boxes(rng, 5, 300, (400, 300), np.float64)
+    images = boxes[:, 0].astype(np.int32)
+    order, starts = schedule.by_image_and_place["double"](images, boxes[:, 1:], 0.5, 5, 400, 300, in_bands)
     assert starts.tolist() == [0, *np.cumsum(np.bincount(images, minlength=5))]
-    for n in range(5):
-        mine = order[starts[n] : starts[n + 1]]
-        assert (images[mine] == n).all()
-        assert (np.diff(windows[mine, 0]) >= 0).all()
+    rows = np.clip(boxes[:, 2] * 0.5, 0, 399).astype(int)
+    columns = np.clip(boxes[:, 1] * 0.5, 0, 299).astype(int)
+    keys = (columns // (300 // 32 + 1), rows // 32, images) if in_bands else (rows, images)
+    assert order.tolist() == np.lexsort(keys).tolist()
+
+
+def test_far_boxes_have_a_place():
+    far = np.array([[-1e30, 1e30, 0, 0], [1e30, -1e30, 0, 0], [3, 3, 0, 0], [0, 1e9, 0, 0]])
+    for in_bands in (False, True):
+        for extents in ((1, 1), (0, 0), (1000, 7), (2**30, 2**30)):
+            order, starts = schedule.by_image_and_place["double"](np.zeros(4, np.int32), far, 1.0, 1, *extents, in_bands)
+            assert sorted(order) == [0, 1, 2, 3]
+            assert starts.tolist() == [0, 4]
 
 
 @pytest.mark.parametrize("one_bin", [False, True])
@@ -38,13 +51,13 @@ def test_order(rng):
 def test_reading_covers_everything_once(images, count, channels, threads, in_place, one_bin, rng):
     if one_bin:
         in_place, channels = False, min(channels, 100)
-    of_box, windows, order, starts = plan(rng, images, count)
-    tasks, used = schedule.reading(order, starts, windows, channels, 4, 49, one_bin, in_place, threads)
+    of_box, windows, starts = plan(rng, images, count)
+    tasks, used = schedule.reading(starts, windows, channels, 4, 49, one_bin, in_place, threads)
     assert 1 <= used <= threads
     blocks = -(-channels // 16)
     done = np.zeros((count, blocks, 49 if one_bin else 1), int)
     for task in tasks:
-        mine = order[task[FIRST] : task[STOP]]
+        mine = slice(task[FIRST], task[STOP])
         assert (of_box[mine] == task[IMAGE]).all()
         done[mine, task[BLOCK_FIRST] : task[BLOCK_STOP], max(task[BIN], 0)] += 1
         assert (task[BIN] >= 0) == one_bin
@@ -60,8 +73,8 @@ def test_reading_covers_everything_once(images, count, channels, threads, in_pla
 @pytest.mark.parametrize("threads", [1, 2, 128])
 @pytest.mark.parametrize(("images", "count", "channels"), [load for load in LOADS if load[2] != 2048])
 def test_writing_covers_every_pixel_once(images, count, channels, threads, in_place, one_bin, rng):
-    _, windows, order, starts = plan(rng, images, count)
-    tasks, used = schedule.writing(order, starts, windows, channels, 4, 49, one_bin, in_place, threads, 50, 76, False)
+    _, windows, starts = plan(rng, images, count)
+    tasks, used = schedule.writing(starts, windows, channels, 4, 49, one_bin, in_place, threads, 50, 76, False)
     assert 1 <= used <= threads
     blocks = -(-channels // 16)
     pixels = np.zeros((images, blocks, 49 if one_bin else 1, 50, 76), np.int8)
@@ -71,19 +84,21 @@ def test_writing_covers_every_pixel_once(images, count, channels, threads, in_pl
     assert (pixels == 1).all()
 
 
-def test_writing_is_bounded_by_the_tile():
-    windows = np.array([[0, 3000, 0, 100000]], np.int32)
-    order, starts = schedule.by_image_and_row(np.zeros(1, np.int32), windows, 1, 3000)
-    tasks, _ = schedule.writing(order, starts, windows, 1, 4, 49, False, False, 2, 3000, 100000, False)
+@pytest.mark.parametrize("extents", [(3000, 100000), (300, 304), (216, 304), (215, 304), (256, 256), (257, 256), (1, 65537), (65537, 1)])
+@pytest.mark.parametrize("threads", [1, 2, 64])
+def test_writing_is_bounded_by_the_tile(extents, threads):
+    height, width = extents
+    windows = np.array([[0, height, 0, width]], np.int32)
+    tasks, _ = schedule.writing(np.array([0, 1]), windows, 1, 4, 49, False, False, threads, height, width, False)
     areas = (tasks[:, Y1] - tasks[:, Y0]) * (tasks[:, X1] - tasks[:, X0])
     assert areas.max() * 64 <= 4 * 2**20
-    assert areas.sum() == 3000 * 100000
+    assert areas.sum() == height * width
 
 
 def test_adding_leaves_other_images_alone(rng):
-    _, windows, order, _ = plan(rng, 3, 20)
+    _, windows, _ = plan(rng, 3, 20)
     starts = np.array([0, 0, 20, 20])
-    tasks, _ = schedule.writing(order, starts, windows, 32, 4, 49, False, False, 2, 50, 76, True)
+    tasks, _ = schedule.writing(starts, windows, 32, 4, 49, False, False, 2, 50, 76, True)
     assert set(tasks[:, IMAGE]) == {1}
 
 
@@ -105,12 +120,12 @@ def most_loaded(costs, threads):
 @pytest.mark.parametrize("images", [1, 64])
 def test_reading_is_even(images, channels, in_place, threads, rng):
     """1000 boxes of any size are divisible among so many threads, down to one channel block of the largest."""
-    _, windows, order, starts = plan(rng, images, 1000)
-    tasks, used = schedule.reading(order, starts, windows, channels, 4, 49, False, in_place, threads)
+    _, windows, starts = plan(rng, images, 1000)
+    tasks, used = schedule.reading(starts, windows, channels, 4, 49, False, in_place, threads)
     if used == 1:
         assert box_cost(windows).sum() * -(-channels // 16) < 100000
         return
-    costs = [box_cost(windows[order[task[FIRST] : task[STOP]]]).sum() * (task[BLOCK_STOP] - task[BLOCK_FIRST]) for task in tasks]
+    costs = [box_cost(windows[task[FIRST] : task[STOP]]).sum() * (task[BLOCK_STOP] - task[BLOCK_FIRST]) for task in tasks]
     one_box = box_cost(windows).max() * threads / sum(costs)
     assert most_loaded(costs, threads) <= max(1.3, one_box)
 
@@ -120,18 +135,18 @@ def test_reading_is_even(images, channels, in_place, threads, rng):
 @pytest.mark.parametrize("images", [1, 64])
 def test_writing_is_even(images, channels, threads, rng):
     """Rows of a map are what can be divided: 50 of them, and every box, among up to 16 threads."""
-    _, windows, order, starts = plan(rng, images, 1000)
-    tasks, used = schedule.writing(order, starts, windows, channels, 4, 49, False, False, threads, 50, 76, False)
+    _, windows, starts = plan(rng, images, 1000)
+    tasks, used = schedule.writing(starts, windows, channels, 4, 49, False, False, threads, 50, 76, False)
     assert used > 1
     costs = []
     for task in tasks:
-        mine = windows[order[task[FIRST] : task[STOP]]]
+        mine = windows[task[FIRST] : task[STOP]]
         rows = np.clip(np.minimum(mine[:, 1], task[Y1]) - np.maximum(mine[:, 0], task[Y0]), 0, None)
         costs.append((1.5 * rows * (mine[:, 3] - mine[:, 2])).sum() + (task[Y1] - task[Y0]) * 76)
     assert most_loaded(costs, threads) <= 1.3
 
 
 def test_little_work_is_done_by_one_thread(rng):
-    _, windows, order, starts = plan(rng, 1, 8, (32, 32))
-    assert schedule.reading(order, starts, windows, 64, 4, 49, False, False, 16)[1] == 1
-    assert schedule.writing(order, starts, windows, 64, 4, 49, False, False, 16, 32, 32, False)[1] == 1
+    _, windows, starts = plan(rng, 1, 8, (32, 32))
+    assert schedule.reading(starts, windows, 64, 4, 49, False, False, 16)[1] == 1
+    assert schedule.writing(starts, windows, 64, 4, 49, False, False, 16, 32, 32, False)[1] == 1
