@@ -159,10 +159,10 @@ def reading(
 def writing(
         const Py_ssize_t[::1] starts, const int32_t[:, ::1] windows, Py_ssize_t channels,
         Py_ssize_t itemsize, Py_ssize_t bins, bint one_bin, bint in_place, int threads, Py_ssize_t height,
-        Py_ssize_t width, bint add):
+        Py_ssize_t width, bint add, bint blocks_first):
     """(tasks (T, COLUMNS), threads) of the gradient of the input: rectangles that cover every image.
 
-    Without `add` images that have no box have tasks too, which write zeros.
+    blocks_first: a task goes through all bins of its blocks, whatever its rectangle, and so has all that it can.  Without `add` images that have no box have tasks too, which write zeros.
     """
     cdef Py_ssize_t images = starts.shape[0] - 1, n, i, b, z, y, y0, x0, least, bands, most_rows, groups, columns, block_pieces
     cdef double cost, all_cost = 0, seen
@@ -176,10 +176,12 @@ def writing(
     columns = max(min(width, TILE_PIXELS), 1)
     most_rows = max(min(height, TILE_PIXELS // columns), 1)
     block_pieces = blocks
-    if in_place and not one_bin:
+    if blocks_first:
+        block_pieces = min(blocks, <Py_ssize_t>threads)
+    elif in_place and not one_bin:
         block_pieces = 1
     # rows are split further only where images and blocks do not make tasks enough
-    least = 1 if threads == 1 else ceiling(TASKS_PER_THREAD * threads, max(images * block_pieces * groups, 1))
+    least = 1 if threads == 1 else ceiling((1 if blocks_first else TASKS_PER_THREAD) * threads, max(images * block_pieces * groups, 1))
     rows_array = np.zeros(height + 1)
     cdef double[::1] rows = rows_array
     tasks = []

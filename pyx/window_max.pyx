@@ -11,13 +11,12 @@ The gradient goes to the argmax.  It has no arithmetic to share between lanes, a
 """
 from cython.parallel cimport prange, threadid
 from libc.float cimport DBL_MAX, FLT_MAX
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from lanes cimport LANE_BYTES, keep_first_larger, keep_larger, keep_larger_at, lanes_alloc, lanes_free, real, stream_end
 from tasks cimport BLOCK_FIRST, BLOCK_STOP, FIRST, IMAGE, STOP, X0, X1, Y0, Y1
 from tiles cimport (BINS_BYTES, MOST_COLUMNS, STREAM_BYTES, BinRange, Reader, Strides, View, bins_of_task, block_reader, cell_columns, cell_rows,
                     clear, strides_of, tile_bytes, unpack, view)
-
 
 cdef struct Problem:
     Strides map                # of the input or its gradient
@@ -231,65 +230,100 @@ def forward(const real[:, :, :, :] input, const int32_t[:, :, ::1] spans, const 
     lanes_free(memory)
 
 
-cdef void backward_channels(
+cdef inline bint give(
+        const Problem *problem, real grad, int32_t at, real *plane, const int64_t *task, bint whole) noexcept nogil:
+    """plane[at] += grad, if that is in the task's rectangle; whether `at` is an index that argmax cannot hold."""
+    cdef Py_ssize_t row, column
+    if <uint64_t><int64_t>at >= <uint64_t>(problem.rows * problem.columns):
+        return at != -1
+    if whole:
+        plane[at * problem.map.x] += grad
+        return False
+    row = at // problem.columns
+    column = at % problem.columns
+    if row >= task[Y0] and row < task[Y1] and column >= task[X0] and column < task[X1]:
+        plane[row * problem.map.y + column * problem.map.x] += grad
+    return False
+
+
+cdef inline bint give_run(const real *grad, const int32_t *argmax, Py_ssize_t count, real *plane, Py_ssize_t pixels) noexcept nogil:
+    """The same for bins and pixels that lie end to end."""
+    cdef Py_ssize_t i
+    cdef int32_t most = <int32_t>(pixels - 1)      # of int32 by the checks of its callers
+    cdef bint bad = False
+    for i in range(count):
+        if <uint32_t>argmax[i] <= <uint32_t>most:
+            plane[argmax[i]] += grad[i]
+        else:
+            bad |= argmax[i] != -1
+    return bad
+
+
+cdef bint backward_channels(
         const Problem *problem, const real *grad, const int32_t *argmax, real *plane, Py_ssize_t channels,
-        const int64_t *task) noexcept nogil:
-    """plane[argmax] += grad, of a box and as many channels, where argmax is in the task's rectangle."""
-    cdef Py_ssize_t c, y, x, row, column
-    cdef int32_t at
-    cdef bint whole = task[Y0] == 0 and task[Y1] == problem.rows and task[X0] == 0 and task[X1] == problem.columns
-    cdef bint flat = whole and problem.map.y == problem.columns * problem.map.x
-    for y in range(problem.ph):
-        for x in range(problem.pw):
-            for c in range(channels):
-                at = argmax[c * problem.argmax.channel + y * problem.argmax.y + x * problem.argmax.x]
-                if at < 0 or at >= problem.rows * problem.columns:
-                    continue
-                if flat:
-                    plane[at * problem.map.x + c * problem.map.channel] += grad[c * problem.bins.channel + y * problem.bins.y + x * problem.bins.x]
-                    continue
-                row = at // problem.columns
-                column = at % problem.columns
-                if row >= task[Y0] and row < task[Y1] and column >= task[X0] and column < task[X1]:
-                    plane[row * problem.map.y + column * problem.map.x + c * problem.map.channel] += grad[c * problem.bins.channel + y * problem.bins.y + x * problem.bins.x]
+        const int64_t *task, bint whole) noexcept nogil:
+    """A box and as many channels; whether an index was none."""
+    cdef Py_ssize_t c, y, x, rows = problem.ph, columns = problem.pw
+    cdef bint bad = False
+    if problem.map.channel == 1:
+        for y in range(rows):
+            for x in range(columns):
+                for c in range(channels):
+                    bad |= give(problem, grad[c * problem.bins.channel + y * problem.bins.y + x * problem.bins.x],
+                                argmax[c * problem.argmax.channel + y * problem.argmax.y + x * problem.argmax.x], plane + c, task, whole)
+        return bad
+    if problem.bins.y == columns * problem.bins.x and problem.argmax.y == columns * problem.argmax.x:
+        columns = columns * rows
+        rows = 1
+    for c in range(channels):
+        if whole and rows == 1 and problem.bins.x == 1 and problem.argmax.x == 1 and problem.map.x == 1:      # as it nearly always is
+            bad |= give_run(grad + c * problem.bins.channel, argmax + c * problem.argmax.channel, columns, plane + c * problem.map.channel,
+                            problem.rows * problem.columns)
+            continue
+        for y in range(rows):
+            for x in range(columns):
+                bad |= give(problem, grad[c * problem.bins.channel + y * problem.bins.y + x * problem.bins.x],
+                            argmax[c * problem.argmax.channel + y * problem.argmax.y + x * problem.argmax.x], plane + c * problem.map.channel, task, whole)
+    return bad
 
 
-cdef void backward_task(
+cdef bint backward_task(
         const Problem *problem, const real *grad_output, const int32_t *argmax, real *grad_input, const int64_t *task,
         int L) noexcept nogil:
-    cdef Py_ssize_t first = task[BLOCK_FIRST] * L, stop = min(task[BLOCK_STOP] * L, problem.channels), c, i, k, step
+    cdef Py_ssize_t first = task[BLOCK_FIRST] * L, stop = min(task[BLOCK_STOP] * L, problem.channels), i, k
     cdef real *plane = grad_input + task[IMAGE] * problem.map.image
+    cdef bint bad = False
+    cdef bint whole = (task[Y0] == 0 and task[Y1] == problem.rows and task[X0] == 0 and task[X1] == problem.columns and
+                       problem.map.y == problem.columns * problem.map.x)
     clear(plane + first * problem.map.channel + task[Y0] * problem.map.y + task[X0] * problem.map.x, problem.map, stop - first,
           task[Y1] - task[Y0], task[X1] - task[X0])
-    # a plane at a time where channels lie apart, so that it stays in cache
-    step = stop - first if problem.map.channel == 1 else 1
-    c = first
-    while c < stop:
-        for i in range(task[FIRST], task[STOP]):
-            k = problem.order[i]
-            backward_channels(problem, grad_output + k * problem.bins.image + c * problem.bins.channel, argmax + k * problem.argmax.image + c * problem.argmax.channel,
-                              plane + c * problem.map.channel, step, task)
-        c += step
+    for i in range(task[FIRST], task[STOP]):
+        k = problem.order[i]
+        bad |= backward_channels(problem, grad_output + k * problem.bins.image + first * problem.bins.channel,
+                                 argmax + k * problem.argmax.image + first * problem.argmax.channel, plane + first * problem.map.channel,
+                                 stop - first, task, whole)
+    return bad
 
 
 def backward(const real[:, :, :, :] grad_output, const int32_t[:, :, :, :] argmax, const int32_t[::1] order, const int64_t[:, ::1] tasks,
              real[:, :, :, :] grad_input, int threads):
-    """grad_input (N, C, H, W) = grad_output (K, C, PH, PW) at argmax; indices outside of the plane are passed over."""
+    """grad_input (N, C, H, W) = grad_output (K, C, PH, PW) at argmax; whether there were indices outside of the plane, which are passed over."""
     cdef Problem problem = problem_of(strides_of(grad_input), strides_of(grad_output), grad_input.shape[2], grad_input.shape[3], grad_output.shape[1],
                                       <int>grad_output.shape[2], <int>grad_output.shape[3], order)
     problem.argmax = int_strides(argmax)
     cdef Py_ssize_t i
-    cdef int L = LANE_BYTES // sizeof(real)
+    cdef int L = LANE_BYTES // sizeof(real), bad = 0
     cdef const real *grad = &grad_output[0, 0, 0, 0]
     cdef const int32_t *at = &argmax[0, 0, 0, 0]
     cdef real *to = &grad_input[0, 0, 0, 0]
     if threads == 1:
         with nogil:
             for i in range(tasks.shape[0]):
-                backward_task(&problem, grad, at, to, &tasks[i, 0], L)
+                bad |= backward_task(&problem, grad, at, to, &tasks[i, 0], L)
     else:
         for i in prange(tasks.shape[0], nogil=True, num_threads=threads, schedule="dynamic", chunksize=1):
-            backward_task(&problem, grad, at, to, &tasks[i, 0], L)
+            bad += backward_task(&problem, grad, at, to, &tasks[i, 0], L)
+    return bad != 0
 
 
 def first_outside(const int32_t[:, :, :, :] argmax, Py_ssize_t pixels):

@@ -68,13 +68,9 @@ class _Maps:
         """Nothing to read or to write: the result is zeros."""
         return not (self.k and self.channels and self.h and self.w)
 
-    def order(self, in_bands):
-        """Return (order, starts) of the boxes by image and place."""
-        return schedule.by_image_and_place[self.type](self.boxes.images, self.boxes.coordinates, self.scale, self.n, self.h, self.w, in_bands)
-
     def tables(self, rule, in_bands, slopes=False, most=2**31):
         """Yield (order, starts, tables) for as many boxes at a time as scratch memory allows."""
-        order, starts = self.order(in_bands)
+        order, starts = schedule.by_image_and_place[self.type](self.boxes.images, self.boxes.coordinates, self.scale, self.n, self.h, self.w, in_bands)
         first = 0
         while first < self.k:
             stop, *tables = geometry.tables[self.type](
@@ -93,10 +89,10 @@ class _Maps:
         )
         return tasks, _threads.starting(threads)
 
-    def writing(self, starts, windows, grad_input, add):
+    def writing(self, starts, windows, grad_input, add, blocks_first=False):
         tasks, threads = schedule.writing(
             starts, windows, self.channels, self.dtype.itemsize, self.bins[0] * self.bins[1], self.position_sensitive, self.in_place(grad_input),
-            self.threads, self.h, self.w, add,
+            self.threads, self.h, self.w, add, blocks_first,
         )  # fmt: skip
         return tasks, _threads.starting(threads)
 
@@ -937,17 +933,26 @@ def roi_pool_backward(
     maps, grad = _backward_maps(grad_output, boxes, input_shape, 1.0, boxes_num, layout, num_threads)
     _check_argmax_fits(maps, "input_shape")
     argmax = _arguments.indices("argmax", argmax, grad_output.shape)
+    given = out is not None
     out = _arguments.result(out, maps.shape_of(maps.n, maps.c, maps.h, maps.w), maps.dtype, (grad_output, argmax, maps.boxes.coordinates))
     at = maps.seen(argmax)
-    bad = window_max.first_outside(at, maps.h * maps.w)
-    if bad >= 0:
-        raise ValueError(f"argmax[{bad}]: an index that is neither -1 nor less than the {maps.h * maps.w} pixels of the map")
+    if given or maps.empty:
+        _check_argmax(at, maps)  # nothing may be written if it is wrong; a new array is shown to nobody, and the kernel checks as it goes
     if maps.empty:
         out[...] = 0
         return out
     seen = maps.seen(out)
     everywhere = np.tile(np.array([0, maps.h, 0, maps.w], np.int32), (maps.k, 1))
-    order, starts = maps.order(True)
-    tasks, threads = maps.writing(starts, everywhere, seen, False)
-    window_max.backward[maps.type](grad, at, order, tasks, seen, threads)
+    # in the order of grad_output, which with argmax is most of what there is to read
+    order = np.argsort(maps.boxes.images, kind="stable").astype(np.int32)
+    starts = np.searchsorted(maps.boxes.images[order], np.arange(maps.n + 1))
+    tasks, threads = maps.writing(starts, everywhere, seen, False, True)
+    if window_max.backward[maps.type](grad, at, order, tasks, seen, threads):
+        _check_argmax(at, maps)
     return out
+
+
+def _check_argmax(argmax, maps):
+    bad = window_max.first_outside(argmax, maps.h * maps.w)
+    if bad >= 0:
+        raise ValueError(f"argmax[{bad}]: an index that is neither -1 nor less than the {maps.h * maps.w} pixels of the map")

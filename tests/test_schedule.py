@@ -74,7 +74,7 @@ def test_reading_covers_everything_once(images, count, channels, threads, in_pla
 @pytest.mark.parametrize(("images", "count", "channels"), [load for load in LOADS if load[2] != 2048])
 def test_writing_covers_every_pixel_once(images, count, channels, threads, in_place, one_bin, rng):
     _, windows, starts = plan(rng, images, count)
-    tasks, used = schedule.writing(starts, windows, channels, 4, 49, one_bin, in_place, threads, 50, 76, False)
+    tasks, used = schedule.writing(starts, windows, channels, 4, 49, one_bin, in_place, threads, 50, 76, False, False)
     assert 1 <= used <= threads
     blocks = -(-channels // 16)
     pixels = np.zeros((images, blocks, 49 if one_bin else 1, 50, 76), np.int8)
@@ -89,7 +89,7 @@ def test_writing_covers_every_pixel_once(images, count, channels, threads, in_pl
 def test_writing_is_bounded_by_the_tile(extents, threads):
     height, width = extents
     windows = np.array([[0, height, 0, width]], np.int32)
-    tasks, _ = schedule.writing(np.array([0, 1]), windows, 1, 4, 49, False, False, threads, height, width, False)
+    tasks, _ = schedule.writing(np.array([0, 1]), windows, 1, 4, 49, False, False, threads, height, width, False, False)
     areas = (tasks[:, Y1] - tasks[:, Y0]) * (tasks[:, X1] - tasks[:, X0])
     assert areas.max() * 64 <= 4 * 2**20
     assert areas.sum() == height * width
@@ -98,7 +98,7 @@ def test_writing_is_bounded_by_the_tile(extents, threads):
 def test_adding_leaves_other_images_alone(rng):
     _, windows, _ = plan(rng, 3, 20)
     starts = np.array([0, 0, 20, 20])
-    tasks, _ = schedule.writing(starts, windows, 32, 4, 49, False, False, 2, 50, 76, True)
+    tasks, _ = schedule.writing(starts, windows, 32, 4, 49, False, False, 2, 50, 76, True, False)
     assert set(tasks[:, IMAGE]) == {1}
 
 
@@ -136,7 +136,7 @@ def test_reading_is_even(images, channels, in_place, threads, rng):
 def test_writing_is_even(images, channels, threads, rng):
     """Rows of a map are what can be divided: 50 of them, and every box, among up to 16 threads."""
     _, windows, starts = plan(rng, images, 1000)
-    tasks, used = schedule.writing(starts, windows, channels, 4, 49, False, False, threads, 50, 76, False)
+    tasks, used = schedule.writing(starts, windows, channels, 4, 49, False, False, threads, 50, 76, False, False)
     assert used > 1
     costs = []
     for task in tasks:
@@ -149,4 +149,4 @@ def test_writing_is_even(images, channels, threads, rng):
 def test_little_work_is_done_by_one_thread(rng):
     _, windows, starts = plan(rng, 1, 8, (32, 32))
     assert schedule.reading(starts, windows, 64, 4, 49, False, False, 16)[1] == 1
-    assert schedule.writing(starts, windows, 64, 4, 49, False, False, 16, 32, 32, False)[1] == 1
+    assert schedule.writing(starts, windows, 64, 4, 49, False, False, 16, 32, 32, False, False)[1] == 1
