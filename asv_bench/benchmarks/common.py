@@ -1,0 +1,26 @@
+"""What the benchmarks share: the workloads, and roicy with a given instruction set."""
+
+import importlib
+import importlib.util
+import os
+from pathlib import Path
+
+# Of this checkout, whatever version of roicy is being timed
+_path = Path(__file__).resolve().parents[2] / "roicy" / "_workloads.py"
+_spec = importlib.util.spec_from_file_location("workloads", _path)
+workloads = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(workloads)
+
+BEST = "best"  # instruction set of the machine
+
+
+def load(isa=BEST):
+    """Import roicy: each set of parameters has a process of its own, and nothing here imports it before."""
+    if isa != BEST:
+        os.environ["ROICY_ISA"] = isa
+    try:
+        return importlib.import_module("roicy")
+    except ImportError as error:
+        if "does not support" in str(error) or "lacks it" in str(error):
+            raise NotImplementedError(str(error)) from None  # ASV's word for: leave it out
+        raise

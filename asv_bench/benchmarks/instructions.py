@@ -1,0 +1,60 @@
+"""Instructions executed a call, which do not depend on what else the machine is doing.
+
+Counted by valgrind's callgrind, on the AVX2 kernels (it knows no AVX-512) and one thread.  Two processes differ only in how many calls
+they make, so that the difference is the calls alone.  Work is that of the operators' timings, with fewer channels and boxes.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+from .common import workloads
+
+CALLS = 2
+SMALL = {
+    "align_fpn_p2": {"shape": (1, 32, 200, 304), "count": 100},
+    "align_c4": {"shape": (1, 32, 50, 76), "count": 50},
+    "align_tiny": {},
+    "align_camera": {"shape": (1, 3, 540, 960), "count": 4},
+    "pool_vgg": {"shape": (1, 32, 50, 76), "count": 100},
+    "ps_align_rfcn": {"shape": (1, 147, 50, 76), "count": 50},
+    "prroi_iounet": {"shape": (1, 32, 100, 152), "count": 100},
+}
+
+
+def run(workload, direction, layout, calls):
+    """In a process of its own, under callgrind."""
+    import roicy
+
+    work = workloads.WORKLOADS[workload]._replace(**SMALL[workload])
+    call = workloads.call(roicy, work, work.arrays(), direction, layout, direction == "forward", 1)
+    for _ in range(calls):
+        call()
+
+
+def count(workload, direction, layout, calls):
+    environment = dict(os.environ, ROICY_ISA="avx2", PYTHONHASHSEED="0", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
+    program = f"from benchmarks.instructions import run; run({workload!r}, {direction!r}, {layout!r}, {calls})"
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", sys.executable, "-c", program]
+    ended = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True)
+    found = re.search(r"Collected : (\d+)", ended.stderr)
+    if ended.returncode or not found:
+        raise RuntimeError(ended.stderr[-2000:])
+    return int(found[1])
+
+
+class Instructions:
+    params = [list(SMALL), ["forward", "backward"], ["NCHW", "NHWC"]]
+    param_names = ["workload", "direction", "layout"]
+    unit = "instructions"
+    timeout = 300
+
+    def setup(self, workload, direction, layout):
+        if shutil.which("valgrind") is None:
+            raise NotImplementedError("valgrind is not installed")
+
+    def track_instructions(self, *parameters):
+        return (count(*parameters, 1 + CALLS) - count(*parameters, 1)) / CALLS

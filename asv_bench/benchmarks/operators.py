@@ -1,0 +1,120 @@
+"""Time and memory of the operators.
+
+Times are the least of many, of the best instruction set, with the result written to one array call after call, unless the name
+says otherwise.
+"""
+
+from .common import BEST, load, workloads
+
+ALL = list(workloads.WORKLOADS)
+WITH_BOX_GRADIENTS = [name for name in ALL if not name.startswith("pool")]
+LARGE = [name for name in ALL if not name.endswith("tiny")]
+
+
+class Call:
+    """A call of one operator; subclasses say what their parameters are."""
+
+    direction = "forward"
+    reuse = True
+    timeout = 120
+    repeat = (5, 50, 2.0)
+    warmup_time = 0.2
+
+    def prepare(self, workload, dtype="float32", layout="NCHW", threads=1, isa=BEST):
+        roicy = load(isa)
+        work = workloads.WORKLOADS[workload]
+        if not hasattr(roicy, work.operator):
+            raise NotImplementedError
+        self.call = workloads.call(roicy, work, work.arrays(dtype), self.direction, layout, self.reuse, threads)
+
+    def setup(self, *parameters):
+        self.prepare(*parameters)
+
+
+class Forward(Call):
+    params = [ALL, ["NCHW", "NHWC"], [1, 2]]
+    param_names = ["workload", "layout", "threads"]
+
+    def setup(self, workload, layout, threads):
+        self.prepare(workload, layout=layout, threads=threads)
+
+    def time_forward(self, *_):
+        self.call()
+
+
+class ForwardFresh(Call):
+    """The result in a new array, whose pages the system has to find."""
+
+    params = [LARGE]
+    param_names = ["workload"]
+    reuse = False
+
+    def time_forward_fresh(self, *_):
+        self.call()
+
+
+class ForwardFloat64(Call):
+    params = [ALL]
+    param_names = ["workload"]
+
+    def setup(self, workload):
+        self.prepare(workload, dtype="float64")
+
+    def time_forward_float64(self, *_):
+        self.call()
+
+
+class ForwardInstructionSets(Call):
+    params = [["align_fpn_p2", "align_c4", "pool_vgg", "prroi_iounet"], ["baseline", "avx2", "avx512"]]
+    param_names = ["workload", "isa"]
+
+    def setup(self, workload, isa):
+        self.prepare(workload, isa=isa)
+
+    def time_forward_isa(self, *_):
+        self.call()
+
+
+class Backward(Forward):
+    direction = "backward"
+    reuse = False
+
+    time_forward = None
+
+    def time_backward(self, *_):
+        self.call()
+
+
+class BackwardBoxes(Call):
+    params = [WITH_BOX_GRADIENTS, [1, 2]]
+    param_names = ["workload", "threads"]
+    direction = "backward_boxes"
+    reuse = False
+
+    def setup(self, workload, threads):
+        self.prepare(workload, threads=threads)
+
+    def time_backward_boxes(self, *_):
+        self.call()
+
+
+class Memory(Call):
+    """Peak of the process: arrays, and scratch of two threads."""
+
+    params = [["align_fpn_p2", "align_c4", "align_camera", "pool_vgg"], ["forward", "backward"]]
+    param_names = ["workload", "direction"]
+    reuse = False
+
+    def setup(self, workload, direction):
+        self.direction = direction
+        self.prepare(workload, threads=2)
+
+    def peakmem_call(self, *_):
+        self.call()
+
+
+class Import:
+    """NumPy is imported first: what roicy adds."""
+
+    def timeraw_import(self):
+        return "import roicy", "import numpy"
