@@ -1,9 +1,17 @@
-"""``python -m roicy demo`` runs the operators on a photograph; ``python -m roicy info`` says what this installation is."""
+"""
+The command line.
+
+``python -m roicy demo`` runs the operators on a photograph, ``bench`` times them beside other libraries, and ``info`` says what
+this installation is.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
+
+from . import show_config
+from ._workloads import WORKLOADS
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -13,20 +21,32 @@ def main(arguments: list[str] | None = None) -> int:
     demo = commands.add_parser("demo", help="run every operator on a photograph, print a table, write a picture")
     demo.add_argument("--output", default="roicy-demo.png", help="the picture to write (default: %(default)s)")
     commands.add_parser("info", help="print versions, instruction set and threads")
+    bench = commands.add_parser("bench", help="time the operators on this machine, beside the other libraries that are installed")
+    bench.add_argument("--workloads", nargs="+", metavar="NAME", choices=list(WORKLOADS), default=list(WORKLOADS), help="of " + ", ".join(WORKLOADS))
+    bench.add_argument("--passes", nargs="+", choices=["forward", "backward", "backward_boxes"], default=["forward"], help="(default: forward)")
+    bench.add_argument("--threads", nargs="+", type=int, default=[1], help="numbers of threads, in turn (default: 1)")
+    bench.add_argument("--dtype", choices=["float32", "float64"], default="float32")
+    bench.add_argument("--rounds", type=int, default=5, help="how often each library has its turn (default: %(default)s)")
+    bench.add_argument("--plot", metavar="FILE", help="draw the times, with matplotlib")
+    bench.add_argument("--json", metavar="FILE", help="write the measurements")
     options = parser.parse_args(arguments)
     if options.command == "info":
-        from . import show_config
-
         show_config()
         return 0
     try:
-        from ._demo import run
+        if options.command == "demo":
+            from ._demo import run as run_demo
+
+            run_demo(options.output)
+        else:
+            from ._bench import run as run_bench
+
+            run_bench(options.workloads, options.passes, options.dtype, options.threads, options.rounds, options.plot, options.json)
     except ModuleNotFoundError as error:
-        if error.name != "matplotlib":
+        if error.name not in ("matplotlib", "tqdm"):
             raise
-        print("The demo draws with matplotlib, which is not installed: pip install 'roicy[demo]'", file=sys.stderr)
+        print(f"{error.name} is not installed, which this command needs: pip install 'roicy[{options.command}]'", file=sys.stderr)
         return 1
-    run(options.output)
     return 0
 
 

@@ -41,7 +41,8 @@ def _plain(name: str, value: Any) -> np.ndarray:
 
 
 def _addressable(name: str, value: np.ndarray) -> np.ndarray:
-    if not value.flags.aligned or any(stride % value.itemsize for stride in value.strides):
+    flags = value.flags
+    if not flags.aligned or not (flags.c_contiguous or all(stride % value.itemsize == 0 for stride in value.strides)):
         raise ValueError(f"{name}: its elements do not lie at multiples of their size in memory; pass a copy")
     return value
 

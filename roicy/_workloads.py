@@ -1,4 +1,5 @@
-"""Work that detectors ask for, in realistic sizes: what `python -m roicy bench` and the ASV suite time.
+"""
+Work that detectors ask for, in realistic sizes: what `python -m roicy bench` and the ASV suite time.
 
 NumPy alone, so that the suite can read this file whatever version of roicy it times.
 """
@@ -69,7 +70,8 @@ WORKLOADS = {
 
 
 def call(roicy: Any, workload: Workload, arrays: dict[str, np.ndarray], direction: str, layout: str, reuse: bool, num_threads: int) -> Any:
-    """Return a function of no arguments that calls an operator of the module `roicy` and returns what that returns.
+    """
+    Return a function of no arguments that calls an operator of the module `roicy` and returns what that returns.
 
     direction: "forward", "backward" or "backward_boxes"; reuse: write to one array, call after call.
     """

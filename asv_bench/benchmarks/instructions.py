@@ -1,4 +1,5 @@
-"""Instructions executed a call, which do not depend on what else the machine is doing.
+"""
+Instructions executed a call, which do not depend on what else the machine is doing.
 
 Counted by valgrind's callgrind, on the AVX2 kernels (it knows no AVX-512) and one thread.  Two processes differ only in how many calls
 they make, so that the difference is the calls alone.  Work is that of the operators' timings, with fewer channels and boxes.

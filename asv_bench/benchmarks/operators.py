@@ -1,4 +1,5 @@
-"""Time and memory of the operators.
+"""
+Time and memory of the operators.
 
 Times are the least of many, of the best instruction set, with the result written to one array call after call, unless the name
 says otherwise.

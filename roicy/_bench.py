@@ -1,0 +1,318 @@
+"""
+The benchmark: roicy beside what else is installed, on the same arrays, in turns.
+
+A library's numbers count for as much as its agreement, so each call's result is compared with roicy's, and the largest
+difference stands beside its time.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+import roicy
+
+from . import _dispatch
+from ._workloads import WORKLOADS, Workload, call
+
+ROUNDS = 5
+SECONDS = 0.25  # of each call in each round
+
+
+class Unsupported(Exception):
+    """The library has no such operator, or not this pass of it."""
+
+
+def bins(workload):
+    return workload.output_size, workload.spatial_scale
+
+
+class TorchVision:
+    """On one thread whatever is asked for: its CPU kernels have no more."""
+
+    package = "torchvision"
+
+    def __init__(self, threads):
+        import torch
+        import torchvision
+
+        torch.set_num_threads(threads)
+        self.torch, self.ops = torch, torchvision.ops
+        self.version = torchvision.__version__
+
+    def prepare(self, workload, arrays, direction):
+        operator = getattr(self.ops, workload.operator, None)
+        if operator is None or direction == "backward_boxes":
+            raise Unsupported
+        input, boxes, grad = (self.torch.from_numpy(array) for array in arrays.values())
+
+        def forward():
+            return operator(input, boxes, *bins(workload), **workload.parameters)
+
+        if direction == "forward":
+            return lambda: forward().numpy()
+        input.requires_grad_()
+        output = forward()
+        return lambda: self.torch.autograd.grad(output, input, grad, retain_graph=True)[0].numpy()
+
+
+class OnnxRuntime:
+    package = "onnxruntime"
+
+    def __init__(self, threads):
+        import onnx  # the model is made with it
+        import onnxruntime
+
+        self.onnx, self.runtime, self.threads = onnx, onnxruntime, threads
+        self.version = onnxruntime.__version__
+
+    def prepare(self, workload, arrays, direction):
+        if workload.operator != "roi_align" or direction != "forward":
+            raise Unsupported  # MaxRoiPool rounds otherwise
+        helper, kinds = self.onnx.helper, self.onnx.TensorProto
+        boxes = arrays["boxes"]
+        feeds = {"input": arrays["input"], "boxes": np.ascontiguousarray(boxes[:, 1:]), "images": boxes[:, 0].astype(np.int64)}
+        node = helper.make_node(
+            "RoiAlign",
+            list(feeds),
+            ["output"],
+            output_height=workload.output_size[0],
+            output_width=workload.output_size[1],
+            spatial_scale=workload.spatial_scale,
+            sampling_ratio=max(workload.parameters["sampling_ratio"], 0),
+            coordinate_transformation_mode="half_pixel" if workload.parameters.get("aligned") else "output_half_pixel",
+        )
+        kind = {"float32": kinds.FLOAT, "float64": kinds.DOUBLE}[str(boxes.dtype)]
+        inputs = [helper.make_tensor_value_info(name, kinds.INT64 if name == "images" else kind, array.shape) for name, array in feeds.items()]
+        graph = helper.make_graph([node], "one", inputs, [helper.make_tensor_value_info("output", kind, None)])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=10)
+        options = self.runtime.SessionOptions()
+        options.intra_op_num_threads = self.threads
+        session = self.runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        return lambda: session.run(None, feeds)[0]
+
+
+class OpenVino:
+    """Its channels-last kernel, which it uses inside networks: the map laid out when the model is loaded, the result left as it is."""
+
+    package = "openvino"
+
+    def __init__(self, threads):
+        import openvino
+
+        self.openvino = openvino
+        self.core = openvino.Core()
+        self.options = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1}
+        self.version = openvino.__version__.split("-")[0]
+
+    def prepare(self, workload, arrays, direction):
+        from openvino import opset15 as ops
+
+        if direction != "forward" or workload.operator not in ("roi_align", "roi_pool") or arrays["input"].dtype != np.float32:
+            raise Unsupported
+        boxes = arrays["boxes"]
+        # a convolution by one, which on a constant is carried out once: what follows takes over its layout
+        one = np.ones((workload.shape[1], 1, 1, 1, 1), np.float32)
+        input = ops.group_convolution(ops.constant(arrays["input"]), ops.constant(one), [1, 1], [0, 0], [0, 0], [1, 1])
+        (height, width), scale = bins(workload)
+        if workload.operator == "roi_align":
+            feeds = [np.ascontiguousarray(boxes[:, 1:]), boxes[:, 0].astype(np.int32)]
+            rows = [ops.parameter(list(feed.shape), feed.dtype) for feed in feeds]
+            mode = "half_pixel_for_nn" if workload.parameters.get("aligned") else "asymmetric"
+            node = ops.roi_align(input, *rows, height, width, max(workload.parameters["sampling_ratio"], 0), scale, "avg", mode)
+            node = ops.transpose(node, ops.constant(np.array([0, 2, 3, 1])))
+        else:
+            feeds = [boxes]
+            rows = [ops.parameter(list(boxes.shape), np.float32)]
+            node = ops.roi_pooling(input, *rows, [height, width], scale, "max")
+        compiled = self.core.compile_model(self.openvino.Model([node], rows, "one"), "CPU", self.options)
+        request = compiled.create_infer_request()
+        tensors = [self.openvino.Tensor(feed, shared_memory=True) for feed in feeds]
+        out = np.empty(tuple(compiled.outputs[0].shape), np.float32)
+        tensors.append(self.openvino.Tensor(out, shared_memory=True))
+        for port, tensor in zip([*compiled.inputs, compiled.outputs[0]], tensors, strict=True):
+            request.set_tensor(port, tensor)
+        result = out.transpose(0, 3, 1, 2) if workload.operator == "roi_align" else out
+
+        def infer(_shared=feeds):  # the tensors do not keep them alive
+            request.start_async()
+            request.wait()
+            return result
+
+        return infer
+
+
+class Paddle:
+    package = "paddle"
+
+    def __init__(self, threads):
+        import paddle
+
+        paddle.set_device("cpu")
+        self.paddle = paddle
+        self.version = paddle.__version__
+
+    def prepare(self, workload, arrays, direction):
+        if workload.operator not in ("roi_align", "roi_pool") or direction != "forward":
+            raise Unsupported
+        operator = getattr(self.paddle.vision.ops, workload.operator)
+        counts = np.bincount(arrays["boxes"][:, 0].astype(int), minlength=workload.shape[0]).astype(np.int32)
+        input, boxes, counts = (self.paddle.to_tensor(array) for array in (arrays["input"], arrays["boxes"][:, 1:].copy(), counts))
+        parameters = {"aligned": False} | workload.parameters if workload.operator == "roi_align" else {}
+        return lambda: operator(input, boxes, counts, *bins(workload), **parameters).numpy()
+
+
+PEERS = (TorchVision, OnnxRuntime, OpenVino, Paddle)
+
+
+def installed(threads: int) -> Iterator[Any]:
+    """Those of the libraries that can be imported."""
+    for peer in PEERS:
+        if importlib.util.find_spec(peer.package) is None:
+            continue
+        try:
+            yield peer(threads)
+        except ImportError as error:
+            print(f"{peer.package}: left out, {error}", file=sys.stderr)
+
+
+def own(workload: Workload, arrays: dict[str, np.ndarray], direction: str, threads: int) -> dict[str, Callable[[], Any]]:
+    """Return the ways to call roicy that differ in speed."""
+    calls = {"roicy": call(roicy, workload, arrays, direction, "NCHW", False, threads)}
+    if direction != "backward_boxes":
+        calls["roicy out="] = call(roicy, workload, arrays, direction, "NCHW", True, threads)
+        last = call(roicy, workload, arrays, direction, "NHWC", True, threads)
+        calls["roicy NHWC out="] = lambda: last().transpose(0, 3, 1, 2)
+    return calls
+
+
+def best_of(function: Callable[[], Any], seconds: float) -> float:
+    """Return the least time of as many calls as fit, at least one, after one that is not timed."""
+    best, end = float("inf"), time.perf_counter() + seconds
+    function()
+    while True:
+        start = time.perf_counter()
+        function()
+        now = time.perf_counter()
+        best = min(best, now - start)
+        if now >= end:
+            return best
+
+
+def copy_rate() -> float:
+    """Return bytes a second, read and written, of copying memory on one thread."""
+    source = np.ones(16 << 20)
+    target = np.zeros_like(source)
+    return 2 * source.nbytes / best_of(lambda: np.copyto(target, source), 0.5)
+
+
+def measure(name: str, direction: str, dtype: str, threads: int, peers: list[Any], rounds: int, progress: Any) -> dict[str, Any]:
+    """Return seconds and differences of every library on one workload; the libraries take turns."""
+    workload = WORKLOADS[name]
+    arrays = workload.arrays(dtype)
+    calls = own(workload, arrays, direction, threads)
+    for peer in peers:
+        try:
+            calls[f"{peer.package} {peer.version}"] = peer.prepare(workload, arrays, direction)
+        except Unsupported:
+            continue
+    expected = calls["roicy"]()
+    scale = max(float(np.abs(expected).max()), np.finfo(dtype).tiny)
+    differences = {key: float(np.abs(function() - expected).max()) / scale for key, function in calls.items()}
+    seconds = dict.fromkeys(calls, float("inf"))
+    for _ in range(rounds):
+        for key, function in calls.items():
+            progress.set_postfix_str(f"{name} {direction} {key}")
+            seconds[key] = min(seconds[key], best_of(function, SECONDS))
+        progress.update()
+    moved = expected.nbytes + (arrays["grad_output"] if direction == "backward" else arrays["input"]).nbytes
+    return {"workload": name, "direction": direction, "dtype": dtype, "threads": threads, "seconds": seconds, "differences": differences, "bytes": moved}
+
+
+def processor() -> str:
+    """Return the processor's name, as the system gives it."""
+    try:
+        with open("/proc/cpuinfo") as lines:
+            return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def table(results: list[dict[str, Any]], rate: float) -> str:
+    """Return the results as text: a row for each call, times beside that of roicy."""
+    lines = [f"{'workload':<19} {'pass':<14} {'threads':>7}  {'call':<22} {'ms':>9} {'of roicy':>9} {'of a copy':>9}  difference"]
+    for result in results:
+        reference = result["seconds"]["roicy"]
+        for key, seconds in result["seconds"].items():
+            lines.append(
+                f"{result['workload']:<19} {result['direction']:<14} {result['threads']:>7}  {key:<22} {seconds * 1e3:>9.3f} "
+                f"{seconds / reference:>8.2f}x {seconds / (result['bytes'] / rate):>8.1f}x  {result['differences'][key]:.1e}"
+            )
+    lines.append("")
+    lines.append("of a copy: the time over that of copying as many bytes as are read and written at the least, on one thread")
+    lines.append("difference: the largest, over the largest value of the result")
+    return "\n".join(lines)
+
+
+def plot(results: list[dict[str, Any]], path: str, title: str) -> None:
+    """Draw the times of every workload, on a logarithmic axis."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    names = list(dict.fromkeys(key for result in results for key in result["seconds"]))
+    figure, axes = plt.subplots(figsize=(10, 1.2 + 0.42 * len(results)))
+    axes.set_xscale("log")
+    shades = dict(zip(names, ["#e4572e", "#f2a65a", "#f6d09b", "#2e86ab", "#5aa9a2", "#6c757d", "#8d6a9f"], strict=False))
+    markers = dict(zip(names, "oDsv^Pp", strict=False))
+    for name in names:
+        points = [(result["seconds"][name] * 1e3, row) for row, result in enumerate(results) if name in result["seconds"]]
+        axes.plot(*zip(*points, strict=True), markers.get(name, "x"), color=shades.get(name, "#1b1f24"), label=name, markersize=8, alpha=0.95)
+    labels = [f"{result['workload']}, {result['direction']}, {result['threads']} thread{'s' * (result['threads'] > 1)}" for result in results]
+    axes.set_yticks(range(len(results)), labels)
+    axes.invert_yaxis()
+    axes.grid(axis="both", color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.set_xlabel("milliseconds a call, least of many: left is faster")
+    axes.set_title(title, fontsize=10, loc="left")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
+    figure.savefig(path, dpi=140, bbox_inches="tight")
+    plt.close(figure)
+
+
+def run(workloads: list[str], directions: list[str], dtype: str, threads: list[int], rounds: int, plot_path: str | None, json_path: str | None) -> None:
+    """Measure, print the table, and write what was asked for."""
+    title = (
+        f"roicy {roicy.__version__} ({_dispatch.ISA}) on {processor()}, {os.cpu_count()} processors, Python {platform.python_version()}, NumPy {np.__version__}"
+    )
+    rate = copy_rate()
+    work = [
+        (count, name, direction)
+        for count in threads
+        for direction in directions
+        for name in workloads
+        if direction != "backward_boxes" or not WORKLOADS[name].operator == "roi_pool"
+    ]
+    results = []
+    with tqdm(total=len(work) * rounds, disable=None, leave=False) as progress:
+        peers: list[Any] = []
+        for at, (count, name, direction) in enumerate(work):
+            if at == 0 or count != work[at - 1][0]:
+                peers = list(installed(count))
+            results.append(measure(name, direction, dtype, count, peers, rounds, progress))
+    print(f"{title}; one thread copies {rate / 1e9:.0f} GB/s, read and written; {dtype}\n\n{table(results, rate)}")
+    if json_path:
+        with open(json_path, "w") as file:
+            json.dump({"title": title, "copy_rate": rate, "results": results}, file, indent=1)
+    if plot_path:
+        plot(results, plot_path, title)
