@@ -42,6 +42,54 @@ cdef inline real lowest(real *_) noexcept nogil:
     return -FLT_MAX if real is float else -DBL_MAX
 
 
+cdef inline void largest(
+        real *to, const real *source, Py_ssize_t step, Py_ssize_t count, int taps, Py_ssize_t stride,
+        bint more) noexcept nogil:
+    """to[i] = the largest of source[i * step + j * stride] (more: and of to[i]), up to four taps, which the compiler knows."""
+    cdef int L = LANE_BYTES // sizeof(real), l
+    cdef Py_ssize_t i
+    cdef real[16] best
+    for i in range(count):
+        for l in range(L):
+            best[l] = to[i * L + l] if more else lowest(best)
+        keep_larger(best, source + i * step)
+        if taps > 1:
+            keep_larger(best, source + i * step + stride)
+        if taps > 2:
+            keep_larger(best, source + i * step + 2 * stride)
+        if taps > 3:
+            keep_larger(best, source + i * step + 3 * stride)
+        for l in range(L):
+            to[i * L + l] = best[l]
+
+
+cdef void reduce_axis(
+        real *to, const real *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t taps, Py_ssize_t stride,
+        bint more) noexcept nogil:
+    """The same of any number of taps, at least one."""
+    if not more:
+        if taps == 1:
+            largest(to, source, step, count, 1, stride, False)
+        elif taps == 2:
+            largest(to, source, step, count, 2, stride, False)
+        elif taps == 3:
+            largest(to, source, step, count, 3, stride, False)
+        else:
+            largest(to, source, step, count, 4, stride, False)
+        source += 4 * stride
+        taps -= 4
+    while taps >= 4:
+        largest(to, source, step, count, 4, stride, True)
+        source += 4 * stride
+        taps -= 4
+    if taps == 3:
+        largest(to, source, step, count, 3, stride, True)
+    elif taps == 2:
+        largest(to, source, step, count, 2, stride, True)
+    elif taps == 1:
+        largest(to, source, step, count, 1, stride, True)
+
+
 cdef inline void reduce_cell(
         const real *pixels, View strides, Py_ssize_t y0, Py_ssize_t y1, Py_ssize_t x0, Py_ssize_t x1,
         const int32_t *spans_y, const int32_t *spans_x, int p0, int p1, int q0, int q1, Py_ssize_t width, real *strip,
@@ -53,11 +101,18 @@ cdef inline void reduce_cell(
     cdef int32_t[16] at
     cdef real *bin_best
     cdef int32_t *bin_at
-    cdef const real *pixel
     for p in range(p0, p1):
         first = max(spans_y[2 * p], y0)
         stop = min(spans_y[2 * p + 1], y1)
         if first >= stop:
+            continue
+        if not argmax:
+            reduce_axis(strip, pixels + (first - y0) * strides.y, strides.x, x1 - x0, stop - first, strides.y, False)
+            for q in range(q0, q1):
+                first = max(spans_x[2 * q], x0)
+                stop = min(spans_x[2 * q + 1], x1)
+                if first < stop:
+                    reduce_axis(bins + ((p - p0) * (q1 - q0) + q - q0) * L, strip + (first - x0) * L, 0, 1, stop - first, L, True)
             continue
         for x in range(x1 - x0):
             for l in range(L):
@@ -65,16 +120,11 @@ cdef inline void reduce_cell(
             for l in range(L):
                 at[l] = -1
             for y in range(first, stop):
-                pixel = pixels + (y - y0) * strides.y + x * strides.x
-                if argmax:
-                    keep_larger_at(best, at, pixel, <int32_t>(y * width + x0 + x))
-                else:
-                    keep_larger(best, pixel)
+                keep_larger_at(best, at, pixels + (y - y0) * strides.y + x * strides.x, <int32_t>(y * width + x0 + x))
             for l in range(L):
                 strip[x * L + l] = best[l]
-            if argmax:
-                for l in range(L):
-                    strip_at[x * L + l] = at[l]
+            for l in range(L):
+                strip_at[x * L + l] = at[l]
         for q in range(q0, q1):
             first = max(spans_x[2 * q], x0)
             stop = min(spans_x[2 * q + 1], x1)
@@ -82,19 +132,14 @@ cdef inline void reduce_cell(
             bin_at = bins_at + ((p - p0) * (q1 - q0) + q - q0) * L
             for l in range(L):
                 best[l] = bin_best[l]
-            if argmax:
-                for l in range(L):
-                    at[l] = bin_at[l]
+            for l in range(L):
+                at[l] = bin_at[l]
             for x in range(first, stop):
-                if argmax:
-                    keep_first_larger(best, at, strip + (x - x0) * L, strip_at + (x - x0) * L)
-                else:
-                    keep_larger(best, strip + (x - x0) * L)
+                keep_first_larger(best, at, strip + (x - x0) * L, strip_at + (x - x0) * L)
             for l in range(L):
                 bin_best[l] = best[l]
-            if argmax:
-                for l in range(L):
-                    bin_at[l] = at[l]
+            for l in range(L):
+                bin_at[l] = at[l]
 
 
 cdef void forward_part(
@@ -125,8 +170,9 @@ cdef void forward_part(
             i = ((p - p0) * (q1 - q0) + q - q0) * L
             for l in range(L):
                 bins[i + l] = <real>0 if empty else lowest(bins)
-            for l in range(L):
-                bins_at[i + l] = -1
+            if argmax != NULL:
+                for l in range(L):
+                    bins_at[i + l] = -1
     if y0 < y1 and x0 < x1:
         columns = cell_columns(x1 - x0)
         rows = cell_rows(reader, y1 - y0, columns)
