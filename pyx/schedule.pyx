@@ -162,7 +162,8 @@ def writing(
         Py_ssize_t width, bint add, bint blocks_first):
     """(tasks (T, COLUMNS), threads) of the gradient of the input: rectangles that cover every image.
 
-    blocks_first: a task goes through all bins of its blocks, whatever its rectangle, and so has all that it can.  Without `add` images that have no box have tasks too, which write zeros.
+    blocks_first: a task goes through all bins of its blocks, whatever its rectangle, and so has all that it can.
+    Without `add` images that have no box have tasks too, which write zeros.
     """
     cdef Py_ssize_t images = starts.shape[0] - 1, n, i, b, z, y, y0, x0, least, bands, most_rows, groups, columns, block_pieces
     cdef double cost, all_cost = 0, seen

@@ -239,6 +239,16 @@ cdef inline Py_ssize_t tile_bytes(Py_ssize_t rows, Py_ssize_t columns) noexcept 
     return <Py_ssize_t>min(<double>TILE_BYTES, <double>rows * <double>columns * LANE_BYTES)
 
 
+cdef inline Py_ssize_t blocks_together(Py_ssize_t blocks, Py_ssize_t columns, Py_ssize_t bins) noexcept nogil:
+    """How many of so many channel blocks that lie together are computed at once, with strips of `columns` and results of `bins`
+    lane vectors a block: even shares that fit the scratch, or 0 where not one block does."""
+    cdef Py_ssize_t most = min(WIDE_BYTES // (columns * LANE_BYTES), BINS_BYTES // (bins * LANE_BYTES)), turns
+    if most < 1 or blocks < 1:
+        return 0
+    turns = (blocks + most - 1) // most
+    return (blocks + turns - 1) // turns
+
+
 # A window too large for the scratch is looked at in cells, of as many columns and rows:
 
 cdef inline Py_ssize_t cell_columns(Py_ssize_t columns) noexcept nogil:

@@ -18,8 +18,8 @@ from libc.string cimport memset
 from lanes cimport LANE_BYTES, add_product, add_products, lanes_alloc, lanes_free, real, stream_end
 from tasks cimport BIN, BLOCK_FIRST, BLOCK_STOP, FIRST, STOP, X0, X1, Y0, Y1
 from tiles cimport (BINS_BYTES, BLOCKS_TOGETHER, MOST_BINS, MOST_COLUMNS, STREAM_BYTES, STRIP_BYTES, WIDE_BYTES, Ahead, BinRange,
-                    Reader, Strides, View, ahead_of, bins_of_task, clear,
-                    block_reader, cell_columns, cell_rows, fetch_some, pack, put_pixels, strides_of, tile_bytes, unpack, view)
+                    Reader, Strides, View, ahead_of, bins_of_task, block_reader, blocks_together,
+                    cell_columns, cell_rows, clear, fetch_some, pack, put_pixels, strides_of, tile_bytes, unpack, view)
 
 
 cdef struct Problem:
@@ -266,19 +266,6 @@ cdef void forward_part(
            <real*>scratch.more, problem.past_cache)
 
 
-cdef inline Py_ssize_t blocks_together(const Problem *problem, const Reader *reader, const Box *box, Py_ssize_t blocks) noexcept nogil:
-    """How many of the next blocks forward_together takes at once; 0: none, they are packed."""
-    if not reader.in_place or box.y0 >= box.y1 or box.x0 >= box.x1:
-        return 0
-    cdef Py_ssize_t most = WIDE_BYTES // ((box.x1 - box.x0) * LANE_BYTES)
-    cdef Py_ssize_t bins = (box.q1 - box.q0) if problem.bins.channel == 1 else (box.q1 - box.q0) * (box.p1 - box.p0)
-    most = min(most, <Py_ssize_t>BINS_BYTES // (bins * LANE_BYTES))
-    if most < 1:
-        return 0
-    cdef Py_ssize_t turns = (blocks + most - 1) // most
-    return (blocks + turns - 1) // max(turns, 1)
-
-
 cdef void forward_together(
         const Problem *problem, const real *plane, real *out, const Box *box, Py_ssize_t blocks,
         const Scratch *scratch) noexcept nogil:
@@ -337,7 +324,11 @@ cdef void forward_task(
                     if task[BLOCK_STOP] > task[BLOCK_FIRST] + 1:
                         reader = block_reader(problem.map, problem.channels, problem.group, problem.tile_bytes, task, block, L)
                     to = out + k * problem.bins.image + block * L * problem.bins.channel
-                    blocks = blocks_together(problem, &reader, &box, min(task[BLOCK_STOP], problem.channels // L) - block)
+                    blocks = 0
+                    if reader.in_place and box.y0 < box.y1 and box.x0 < box.x1:
+                        # a result whose channels lie apart is kept whole until it is unpacked
+                        blocks = blocks_together(min(task[BLOCK_STOP], problem.channels // L) - block, box.x1 - box.x0,
+                                                 (box.q1 - box.q0) * (1 if problem.bins.channel == 1 else box.p1 - box.p0))
                     if blocks > 0:
                         forward_together(problem, input + reader.first, to, &box, blocks, &scratch)
                         block += blocks

@@ -12,11 +12,13 @@ The gradient goes to the argmax.  It has no arithmetic to share between lanes, a
 from cython.parallel cimport prange, threadid
 from libc.float cimport DBL_MAX, FLT_MAX
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.string cimport memset
 
 from lanes cimport LANE_BYTES, keep_first_larger, keep_larger, keep_larger_at, lanes_alloc, lanes_free, real, stream_end
 from tasks cimport BLOCK_FIRST, BLOCK_STOP, FIRST, IMAGE, STOP, X0, X1, Y0, Y1
-from tiles cimport (BINS_BYTES, MOST_COLUMNS, STREAM_BYTES, BinRange, Reader, Strides, View, bins_of_task, block_reader, cell_columns, cell_rows,
-                    clear, strides_of, tile_bytes, unpack, view)
+from tiles cimport (BINS_BYTES, MOST_COLUMNS, STREAM_BYTES, WIDE_BYTES, BinRange, Reader, Strides, View, bins_of_task, block_reader, blocks_together,
+                    cell_columns, cell_rows, clear, put_pixels, strides_of, tile_bytes, unpack, view)
+
 
 cdef struct Problem:
     Strides map                # of the input or its gradient
@@ -142,6 +144,16 @@ cdef inline void reduce_cell(
                 bin_at[l] = at[l]
 
 
+cdef inline void ends(const int32_t *spans, int first, int stop, Py_ssize_t *low, Py_ssize_t *high) noexcept nogil:
+    """The pixels from low to high - 1 that bins first..stop-1 of one axis read."""
+    cdef int i
+    low[0] = high[0] = 0
+    for i in range(first, stop):
+        if spans[2 * i] < spans[2 * i + 1]:
+            low[0] = min(low[0], spans[2 * i]) if high[0] > 0 else spans[2 * i]
+            high[0] = max(high[0], spans[2 * i + 1])
+
+
 cdef void forward_part(
         const Problem *problem, Reader *reader, const real *plane, real *out, int32_t *argmax, const int32_t *spans_y,
         int p0, int p1, int q0, int q1, char *memory) noexcept nogil:
@@ -153,17 +165,13 @@ cdef void forward_part(
     cdef int32_t *strip_at = <int32_t*>(memory + problem.tile_bytes + problem.strip_bytes)
     cdef real *bins = <real*>(memory + problem.tile_bytes + 2 * problem.strip_bytes)
     cdef int32_t *bins_at = <int32_t*>(<char*>bins + BINS_BYTES)
-    cdef Py_ssize_t y0 = problem.rows, y1 = 0, x0 = problem.columns, x1 = 0, x, y, rows, columns, i
+    cdef Py_ssize_t y0 = 0, y1 = 0, x0 = 0, x1 = 0, x, y, rows, columns, i
     cdef View strides
     cdef const real *pixels
     cdef Strides to = problem.argmax
     cdef bint empty
-    for p in range(p0, p1):
-        if spans_y[2 * p] < spans_y[2 * p + 1]:
-            y0, y1 = min(y0, spans_y[2 * p]), max(y1, spans_y[2 * p + 1])
-    for q in range(q0, q1):
-        if spans_x[2 * q] < spans_x[2 * q + 1]:
-            x0, x1 = min(x0, spans_x[2 * q]), max(x1, spans_x[2 * q + 1])
+    ends(spans_y, p0, p1, &y0, &y1)
+    ends(spans_x, q0, q1, &x0, &x1)
     for p in range(p0, p1):
         for q in range(q0, q1):
             empty = spans_y[2 * p] >= spans_y[2 * p + 1] or spans_x[2 * q] >= spans_x[2 * q + 1]
@@ -201,28 +209,69 @@ cdef void forward_part(
                         argmax[p * to.y + q * to.x + l * to.channel] = bins_at[(p * (q1 - q0) + q) * L + l]
 
 
+cdef void forward_together(
+        const Problem *problem, const real *plane, real *out, const int32_t *spans_y, int p0, int p1, int q0, int q1,
+        Py_ssize_t x0, Py_ssize_t x1, Py_ssize_t blocks, char *memory) noexcept nogil:
+    """Some bins of one box and as many channel blocks, whose lanes lie together in the map and in the result: nothing is packed."""
+    cdef int L = LANE_BYTES // sizeof(real), p, q
+    cdef const int32_t *spans_x = spans_y + 2 * problem.ph
+    cdef real *strip = <real*>(memory + problem.tile_bytes)
+    cdef real *bins = <real*>(memory + problem.tile_bytes + 2 * problem.strip_bytes)
+    cdef Py_ssize_t width = blocks * L, y, x, rows, columns
+    for p in range(p0, p1):
+        y = spans_y[2 * p]
+        rows = spans_y[2 * p + 1] - y
+        if rows > 0 and problem.map.x == width:
+            reduce_axis(strip, plane + y * problem.map.y + x0 * problem.map.x, L, (x1 - x0) * blocks, rows, problem.map.y, False)
+        elif rows > 0:
+            for x in range(x0, x1):
+                reduce_axis(strip + (x - x0) * width, plane + y * problem.map.y + x * problem.map.x, L, blocks, rows, problem.map.y, False)
+        for q in range(q0, q1):
+            x = spans_x[2 * q]
+            columns = spans_x[2 * q + 1] - x
+            if rows > 0 and columns > 0:
+                reduce_axis(bins + (q - q0) * width, strip + (x - x0) * width, L, blocks, columns, width, False)
+            else:
+                memset(bins + (q - q0) * width, 0, width * sizeof(real))
+        put_pixels(bins, q1 - q0, width, out + p * problem.bins.y + q0 * problem.bins.x, problem.bins.x, problem.past_cache)
+
+
 cdef void forward_task(
         const Problem *problem, const real *input, real *out, int32_t *argmax, const int64_t *task,
         char *memory) noexcept nogil:
-    cdef int L = LANE_BYTES // sizeof(real), p, q
-    cdef Py_ssize_t i, k, block
+    cdef int L = LANE_BYTES // sizeof(real), p, q, p1, q1
+    cdef Py_ssize_t i, k, block, blocks, x0 = 0, x1 = 0
+    cdef const int32_t *spans
+    cdef real *to
     cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
     # a task that keeps rows has one block, and so one reader that remembers them
     cdef Reader reader = block_reader(problem.map, problem.channels, 1, problem.tile_bytes, task, task[BLOCK_FIRST], L)
     for i in range(task[FIRST], task[STOP]):
         k = problem.order[i]
-        for block in range(task[BLOCK_FIRST], task[BLOCK_STOP]):
-            if task[BLOCK_STOP] > task[BLOCK_FIRST] + 1:
-                reader = block_reader(problem.map, problem.channels, 1, problem.tile_bytes, task, block, L)
-            p = part.p0
-            while p < part.p1:
-                q = part.q0
-                while q < part.q1:
-                    forward_part(problem, &reader, input + reader.first, out + k * problem.bins.image + block * L * problem.bins.channel,
-                                 <int32_t*>NULL if argmax == NULL else argmax + k * problem.argmax.image + block * L * problem.argmax.channel,
-                                 problem.spans + 2 * i * (problem.ph + problem.pw), p, min(p + part.p_step, part.p1), q, min(q + part.q_step, part.q1), memory)
-                    q += part.q_step
-                p += part.p_step
+        spans = problem.spans + 2 * i * (problem.ph + problem.pw)
+        p = part.p0
+        while p < part.p1:
+            q = part.q0
+            while q < part.q1:
+                p1, q1 = min(p + part.p_step, part.p1), min(q + part.q_step, part.q1)
+                ends(spans + 2 * problem.ph, q, q1, &x0, &x1)
+                block = task[BLOCK_FIRST]
+                while block < task[BLOCK_STOP]:
+                    if task[BLOCK_STOP] > task[BLOCK_FIRST] + 1:
+                        reader = block_reader(problem.map, problem.channels, 1, problem.tile_bytes, task, block, L)
+                    to = out + k * problem.bins.image + block * L * problem.bins.channel
+                    blocks = 0
+                    if reader.in_place and problem.bins.channel == 1 and argmax == NULL and x0 < x1:
+                        blocks = blocks_together(min(task[BLOCK_STOP], problem.channels // L) - block, x1 - x0, q1 - q)
+                    if blocks > 0:
+                        forward_together(problem, input + reader.first, to, spans, p, p1, q, q1, x0, x1, blocks, memory)
+                    else:
+                        forward_part(problem, &reader, input + reader.first, to,
+                                     <int32_t*>NULL if argmax == NULL else argmax + k * problem.argmax.image + block * L * problem.argmax.channel,
+                                     spans, p, p1, q, q1, memory)
+                    block += max(blocks, 1)
+                q += part.q_step
+            p += part.p_step
     stream_end()
 
 
@@ -239,7 +288,7 @@ cdef Problem problem_of(
     problem.spans = NULL
     problem.past_cache = False
     problem.tile_bytes = tile_bytes(rows, columns)
-    problem.strip_bytes = min(columns, MOST_COLUMNS) * LANE_BYTES
+    problem.strip_bytes = max(WIDE_BYTES, min(columns, MOST_COLUMNS) * LANE_BYTES)
     return problem
 
 
