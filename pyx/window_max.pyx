@@ -421,16 +421,39 @@ def backward(const real[:, :, :, :] grad_output, const int32_t[:, :, :, :] argma
     return bad != 0
 
 
-def first_outside(const int32_t[:, :, :, :] argmax, Py_ssize_t pixels):
-    """The first box with an index that is neither -1 nor in [0, pixels), or -1."""
-    cdef Py_ssize_t k, c, p, q, found = -1
+cdef inline bint any_outside(const int32_t *argmax, Py_ssize_t count, int32_t pixels) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef int32_t bad = 0
+    for i in range(count):        # without a branch, so that it becomes whole vectors
+        bad |= (argmax[i] < -1) | (argmax[i] >= pixels)
+    return bad != 0
+
+
+cdef inline bint any_strided(const int32_t *argmax, Py_ssize_t count, Py_ssize_t step, int32_t pixels) noexcept nogil:
+    cdef Py_ssize_t i
     cdef bint bad = False
+    for i in range(count):
+        bad |= argmax[i * step] < -1 or argmax[i * step] >= pixels
+    return bad
+
+
+def first_outside(const int32_t[:, :, :, :] argmax, Py_ssize_t pixels):
+    """The first box with an index that is neither -1 nor in [0, pixels), or -1; argmax: of any layout, boxes first."""
+    cdef Py_ssize_t k, c, p, found = -1
+    cdef bint bad = False
+    cdef bint flat
+    flat = (argmax.strides[3] == sizeof(int32_t) and argmax.strides[2] == argmax.shape[3] * argmax.strides[3] and
+            argmax.strides[1] == argmax.shape[2] * argmax.strides[2])
+    if 0 in (argmax.shape[0], argmax.shape[1], argmax.shape[2], argmax.shape[3]):
+        return -1
     with nogil:
         for k in range(argmax.shape[0]):
-            for c in range(argmax.shape[1]):
-                for p in range(argmax.shape[2]):
-                    for q in range(argmax.shape[3]):
-                        bad |= argmax[k, c, p, q] < -1 or argmax[k, c, p, q] >= pixels
+            if flat:
+                bad = any_outside(&argmax[k, 0, 0, 0], argmax.shape[1] * argmax.shape[2] * argmax.shape[3], <int32_t>pixels)
+            else:
+                for c in range(argmax.shape[1]):
+                    for p in range(argmax.shape[2]):
+                        bad |= any_strided(&argmax[k, c, p, 0], argmax.shape[3], argmax.strides[3] // <Py_ssize_t>sizeof(int32_t), <int32_t>pixels)
             if bad:
                 found = k
                 break

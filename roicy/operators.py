@@ -940,7 +940,7 @@ def roi_pool_backward(
     out = _arguments.result(out, maps.shape_of(maps.n, maps.c, maps.h, maps.w), maps.dtype, (grad_output, argmax, maps.boxes.coordinates))
     at = maps.seen(argmax)
     if given or maps.empty:
-        _check_argmax(at, maps)  # nothing may be written if it is wrong; a new array is shown to nobody, and the kernel checks as it goes
+        _check_argmax(argmax, maps)  # nothing may be written if it is wrong; a new array is shown to nobody, and the kernel checks as it goes
     if maps.empty:
         out[...] = 0
         return out
@@ -951,7 +951,7 @@ def roi_pool_backward(
     starts = np.searchsorted(maps.boxes.images[order], np.arange(maps.n + 1))
     tasks, threads = maps.writing(starts, everywhere, seen, False, True)
     if window_max.backward[maps.type](grad, at, order, tasks, seen, threads):
-        _check_argmax(at, maps)
+        _check_argmax(argmax, maps)
     return out
 
 
