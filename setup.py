@@ -76,6 +76,8 @@ class BuildExt(build_ext):
             optimise = ["-O0", "-g"] if DEBUG else ["-O3", "-g0", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd"]
             # sample positions must round as the systems that we match round them, and sums the same way wherever they stand
             optimise.append("-ffp-contract=off")
+            # GCC makes copies of the inner loops for some of their callers, and others wait a third longer for theirs
+            optimise.append("-fno-ipa-cp-clone")
             openmp = self.openmp_flags()
         for extension in self.extensions:
             extension.extra_compile_args += optimise + openmp[0] + FLAGS

@@ -1,0 +1,48 @@
+"""What the benchmarks time is what they say: every workload, pass and layout gives the same result."""
+
+import numpy as np
+import pytest
+
+import roicy
+from roicy._workloads import WORKLOADS, call
+
+DIRECTIONS = ["forward", "backward", "backward_boxes"]
+
+
+def small(workload):
+    n, c, h, w = workload.shape
+    c = c if c <= 3 else 49 if workload.operator.startswith("ps_") else 20
+    return workload._replace(shape=(n, c, min(h, 50), min(w, 76)), count=5)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_layouts_agree(name, direction):
+    workload = small(WORKLOADS[name])
+    if direction == "backward_boxes" and workload.operator == "roi_pool":
+        with pytest.raises(AttributeError):
+            call(roicy, workload, workload.arrays(), direction, "NCHW", False, 1)()
+        return
+    arrays = workload.arrays()
+    first = call(roicy, workload, arrays, direction, "NCHW", False, 1)()
+    last = call(roicy, workload, arrays, direction, "NHWC", False, 1)()
+    assert np.abs(first).max() > 0
+    np.testing.assert_array_equal(last.transpose(0, 3, 1, 2) if last.ndim == 4 else last, first)
+    if direction != "backward_boxes":
+        reusing = call(roicy, workload, arrays, direction, "NCHW", True, 1)
+        assert reusing() is reusing()
+        np.testing.assert_array_equal(reusing(), first)
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_boxes_lie_on_the_image(name):
+    workload = WORKLOADS[name]._replace(shape=(*WORKLOADS[name].shape[:1], 1, *WORKLOADS[name].shape[2:]), operator="roi_align")
+    boxes = workload.arrays()["boxes"]
+    height, width = (extent / workload.spatial_scale for extent in workload.shape[2:])
+    assert boxes.shape == (workload.count, 5)
+    assert (boxes[:, 1:] >= 0).all()
+    assert (boxes[:, 3] < width).all()
+    assert (boxes[:, 4] < height).all()
+    sides = boxes[:, 3:] - boxes[:, 1:3]
+    assert sides.min() >= workload.sides[0] * 0.999 or sides.min() >= min(height, width) - 1.001
+    assert sides.max() <= workload.sides[1] * 1.001
