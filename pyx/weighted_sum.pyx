@@ -550,7 +550,7 @@ cdef void backward_task(
         const Problem *problem, const real *grad_output, real *grad_input, const int64_t *task,
         char *memory) noexcept nogil:
     cdef int L = LANE_BYTES // sizeof(real), p, q
-    cdef Py_ssize_t i, k, block, blocks, y0 = task[Y0], y1 = task[Y1], x0 = task[X0], x1 = task[X1], block_step = 0, most
+    cdef Py_ssize_t i, k, block, blocks, y0 = task[Y0], y1 = task[Y1], x0 = task[X0], x1 = task[X1], block_step = 0, b
     cdef const int32_t *window
     cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
     cdef Reader reader
@@ -563,11 +563,12 @@ cdef void backward_task(
     cdef real *target
     cdef bint packed = False   # the tile holds the sums of the block that has one
     cdef Scratch scratch = scratch_at(problem, memory)
-    # blocks whose lanes lie together in the gradient are summed there, others in the tile: at most one of a task with boxes
+    # blocks whose lanes lie together in the gradient are summed there, others in the tile: at most one of a task with boxes,
+    # which is the last
     reader = block_reader(problem.map, problem.channels, problem.group, problem.tile_bytes, task, task[BLOCK_FIRST], L)
     if not problem.add and (reader.in_place or task[FIRST] == task[STOP]):
-        most = min(task[BLOCK_STOP] * L, problem.channels) - task[BLOCK_FIRST] * L
-        clear(grad_input + reader.first + y0 * problem.map.y + x0 * problem.map.x, reader.strides, most, y1 - y0, x1 - x0)
+        clear(grad_input + reader.first + y0 * problem.map.y + x0 * problem.map.x, reader.strides,
+              min(task[BLOCK_STOP] * L, problem.channels) - task[BLOCK_FIRST] * L, y1 - y0, x1 - x0)
     for i in range(task[FIRST], task[STOP]):
         k = problem.order[i]
         window = problem.windows + 4 * i
@@ -588,8 +589,9 @@ cdef void backward_task(
                     map = problem.map
                     if reader.in_place:
                         target = grad_input + reader.first
-                        most = MOST_BINS // ((box.p1 - box.p0) * (box.q1 - box.q0))
-                        blocks = max(min(min(task[BLOCK_STOP], problem.channels // L) - block, min(most, <Py_ssize_t>BLOCKS_TOGETHER)), 1)
+                        if task[BIN] < 0:     # as many blocks at once as have room for their gradients
+                            blocks = min(<Py_ssize_t>BLOCKS_TOGETHER, max(MOST_BINS // ((box.p1 - box.p0) * (box.q1 - box.q0)), 1))
+                            blocks = max(min(blocks, min(task[BLOCK_STOP], problem.channels // L) - block), 1)
                     else:
                         map.y, map.x = (x1 - x0) * L, L
                         target = <real*>scratch.tile - y0 * map.y - x0 * map.x
@@ -606,8 +608,9 @@ cdef void backward_task(
                     else:
                         steps.y, steps.x = (box.q1 - box.q0) * L, L
                         block_step = (box.p1 - box.p0) * steps.y
-                        for most in range(blocks):
-                            pack(grad + most * L * problem.bins.channel, problem.bins, reader.lanes, box.p1 - box.p0, box.q1 - box.q0, <real*>scratch.bins + most * block_step)
+                        for b in range(blocks):
+                            pack(grad + b * L * problem.bins.channel, problem.bins, reader.lanes, box.p1 - box.p0, box.q1 - box.q0,
+                                 <real*>scratch.bins + b * block_step)
                         grad = <real*>scratch.bins
                     if task[BIN] >= 0:
                         spread_bin(problem, grad, &box, y0, y1, x0, x1, <real*>scratch.strip, target, map)
