@@ -84,8 +84,14 @@ class BuildExt(build_ext):
             extension.extra_link_args += openmp[1] + FLAGS
         super().build_extensions()
 
+    def run(self):
+        """Leave the extensions in the source tree too: Python started there imports that tree, and not what was installed."""
+        super().run()
+        if not self.inplace:
+            self.copy_extensions_to_source()
+
     def copy_extensions_to_source(self):
-        """In place, as an editable install has it, the folders of the instruction sets do not exist yet."""
+        """The folders of the instruction sets do not exist there yet."""
         for extension in self.extensions:
             Path(*extension.name.split(".")[:-1]).mkdir(exist_ok=True)
         super().copy_extensions_to_source()
