@@ -199,21 +199,6 @@ cdef void contract_axis(
             memset(to + i * to_step, 0, LANE_BYTES)
 
 
-cdef inline void accumulate(
-        real *to, Py_ssize_t to_step, const real *source, Py_ssize_t step, Py_ssize_t count,
-        real weight) noexcept nogil:
-    """to[i] += weight * source[i], lane vectors all."""
-    cdef int L = LANE_BYTES // sizeof(real), l
-    cdef Py_ssize_t i
-    cdef real[16] sums
-    for i in range(count):
-        for l in range(L):
-            sums[l] = to[i * to_step + l]
-        add_product(sums, weight, source + i * step)
-        for l in range(L):
-            to[i * to_step + l] = sums[l]
-
-
 # Reading: the forward pass and the gradient of the boxes.
 
 cdef void contract(
@@ -396,7 +381,7 @@ cdef void slopes_part(
                         row = strip + (index[j] - x) * L
                         add_product(dot, low[j], row)
                         add_product(other, high[j], row)
-                        accumulate(u + (index[j] - x) * L, L, g, L, 1, weight[j])
+                        add_product(u + (index[j] - x) * L, weight[j], g)
                     add_products(sums + 2 * L, g, dot)
                     add_products(sums + 3 * L, g, other)
                 clip(box.spans_y + 2 * p, index, y, y1, &first, &stop)
@@ -481,6 +466,14 @@ cdef inline void bins_between(
         stop[0] -= 1
 
 
+cdef inline Py_ssize_t neighbours(const int32_t *pixels, Py_ssize_t first, Py_ssize_t stop) noexcept nogil:
+    """The end of the run of neighbouring pixels that begins with pixels[first]."""
+    first += 1
+    while first < stop and pixels[first] == pixels[first - 1] + 1:
+        first += 1
+    return first
+
+
 cdef void spread(
         const Problem *problem, const real *grad, View steps, Py_ssize_t block_step, Py_ssize_t blocks, const Box *box,
         const Turned *rows, const Turned *columns, real *strip, real *target, Strides map, Ahead *ahead) noexcept nogil:
@@ -511,10 +504,8 @@ cdef void spread(
             if first == stop:
                 continue
             x = 0
-            while x < count:      # a run of pixels that are neighbours, or at least one
-                i = x + 1
-                while i < count and columns.pixels[c + i] == columns.pixels[c + i - 1] + 1 and (blocks == 1 or map.x == width):
-                    i += 1
+            while x < count:      # as many pixels at once as lie a step apart
+                i = neighbours(columns.pixels, c + x, c + count) - c if blocks == 1 or map.x == width else x + 1
                 contract_axis(target + rows.pixels[y] * map.y + columns.pixels[c + x] * map.x, map.x if blocks == 1 else L,
                               strip + x * width - box.p0 * count * width, L, (i - x) * blocks, stop - first, bins + first, weight + first, count * width, True)
                 x = i
@@ -526,24 +517,23 @@ cdef void spread_bin(
         Py_ssize_t x1, real *strip, real *target, Strides map) noexcept nogil:
     """Pixels of [y0, y1) x [x0, x1) += Wy^T grad Wx of a single bin, of one channel block; target: pixel (0, 0)."""
     cdef int L = LANE_BYTES // sizeof(real)
-    cdef Py_ssize_t first = 0, stop = 0, low = 0, high = 0, x, y, i
+    cdef Py_ssize_t first = 0, stop = 0, low = 0, high = 0, end, x, y, i
     cdef const int32_t *index = problem.index
     cdef const real *weight = <const real*>problem.weight
     cdef int32_t origin = 0
     clip(box.spans_x + 2 * box.q0, index, x0, x1, &first, &stop)
     clip(box.spans_y + 2 * box.p0, index, y0, y1, &low, &high)
-    while first < stop:           # as many pixels at a time as the strip has room for
-        for x in range(first, min(stop, first + MOST_COLUMNS)):
+    while first < stop:
+        end = min(stop, first + MOST_COLUMNS)      # as the strip has room for
+        for x in range(first, end):
             contract_axis(strip + (x - first) * L, L, grad, L, 1, 1, &origin, weight + x, L, False)
         for y in range(low, high):
             x = first
-            while x < min(stop, first + MOST_COLUMNS):      # a run of pixels that are neighbours
-                i = x + 1
-                while i < min(stop, first + MOST_COLUMNS) and index[i] == index[i - 1] + 1:
-                    i += 1
-                accumulate(target + index[y] * map.y + index[x] * map.x, map.x, strip + (x - first) * L, L, i - x, weight[y])
+            while x < end:
+                i = neighbours(index, x, end)
+                contract_axis(target + index[y] * map.y + index[x] * map.x, map.x, strip + (x - first) * L, L, i - x, 1, &origin, weight + y, L, True)
                 x = i
-        first += MOST_COLUMNS
+        first = end
 
 
 cdef void backward_task(

@@ -141,6 +141,7 @@ def _sum_forward(maps, input, rule, out):
 
 def _sum_backward(maps, grad, rule, out):
     """Gradient of the input of the operators that are weighted sums."""
+    # of a new array whose channels lie together the system's zeros are added to; others are written a tile at a time
     add = out is None and maps.axes is not None and not maps.position_sensitive
     out = _arguments.result(out, maps.shape_of(maps.n, maps.c, maps.h, maps.w), maps.dtype, (grad, maps.boxes.coordinates), zeros=add)
     if maps.empty:
