@@ -77,7 +77,8 @@ class BuildExt(build_ext):
             # sample positions must round as the systems that we match round them, and sums the same way wherever they stand
             optimise.append("-ffp-contract=off")
             # GCC makes copies of the inner loops for some of their callers, and others wait a third longer for theirs
-            optimise.append("-fno-ipa-cp-clone")
+            if self.builds("int main(void) { return 0; }", ["-fno-ipa-cp-clone"]):
+                optimise.append("-fno-ipa-cp-clone")
             openmp = self.openmp_flags()
         for extension in self.extensions:
             extension.extra_compile_args += optimise + openmp[0] + FLAGS
@@ -102,17 +103,22 @@ class BuildExt(build_ext):
         if sys.platform == "darwin":
             candidates = [(["-Xpreprocessor", "-fopenmp"], ["-lomp"])]
         for compile_flags, link_flags in candidates:
-            with tempfile.TemporaryDirectory() as folder:
-                source = Path(folder, "probe.c")
-                source.write_text("#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n")
-                try:
-                    objects = self.compiler.compile([str(source)], output_dir=folder, extra_postargs=compile_flags)
-                    self.compiler.link_executable(objects, str(Path(folder, "probe")), extra_postargs=link_flags)
-                except (CompileError, LinkError):
-                    continue
-            return compile_flags, link_flags
+            if self.builds("#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }", compile_flags, link_flags):
+                return compile_flags, link_flags
         print("roicy: this compiler has no OpenMP; building kernels that run on one thread", file=sys.stderr)
         return [], []
+
+    def builds(self, program, compile_flags, link_flags=()):
+        """Whether the compiler takes a program with these flags."""
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder, "probe.c")
+            source.write_text(program + "\n")
+            try:
+                objects = self.compiler.compile([str(source)], output_dir=folder, extra_postargs=compile_flags)
+                self.compiler.link_executable(objects, str(Path(folder, "probe")), extra_postargs=list(link_flags))
+            except (CompileError, LinkError):
+                return False
+        return True
 
 
 setup(ext_modules=extensions(), cmdclass={"build_ext": BuildExt})

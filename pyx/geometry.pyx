@@ -166,7 +166,7 @@ cdef void sampled_axis(
     cdef real low = <real>box.low
     cdef real bin_size = <real>box.size / <real>axis.bins
     cdef real start
-    cdef double wanted = rule.sampling_ratio if rule.sampling_ratio > 0 else min(ceil(bin_size), GRID_MAX)
+    cdef double wanted = rule.sampling_ratio if rule.sampling_ratio > 0 else max(min(ceil(bin_size), GRID_MAX), 0)
     cdef int64_t grid = <int64_t>wanted, s, stop, end
     cdef double v, u, count, fraction, slope, r, r_slope
     cdef Py_ssize_t pixel, at
@@ -253,11 +253,12 @@ cdef void integrated_axis(
         real *_) noexcept nogil:
     """Weights of the mean of the bilinear surface over a bin: pixel i has the integral of max(0, 1 - |v - i|) over the
     bin, divided by the bin's length.  On a stretch between two pixels the hat is a line, so its integral is a mean of two
-    values, and nothing cancels in narrow bins."""
+    values, and nothing cancels in narrow bins; it is divided by the bin's length before it is weighted, since products of
+    lengths that small are not exact."""
     cdef real low = <real>box.low
     cdef real bin_size = <real>box.size / <real>axis.bins
     cdef real start
-    cdef double a, b, left, right, near, far
+    cdef double a, b, left, right, share, near, far
     cdef Py_ssize_t pixel
     cdef int p
     for p in range(axis.bins):
@@ -274,8 +275,9 @@ cdef void integrated_axis(
         while pixel < axis.extent and pixel < b:
             left = max(a, <double>pixel)
             right = min(b, <double>pixel + 1)
-            near = 0.5 * (right - left) * ((pixel + 1 - left) + (pixel + 1 - right)) + far
-            far = 0.5 * (right - left) * ((left - pixel) + (right - pixel))
+            share = 0.5 * ((right - left) / bin_size)
+            near = share * ((pixel + 1 - left) + (pixel + 1 - right)) + far
+            far = share * ((left - pixel) + (right - pixel))
             if pixel >= 0:
                 integrated_put(axis, entries, _, pixel, near, a, b, bin_size, p)
             pixel += 1
@@ -285,10 +287,9 @@ cdef void integrated_axis(
 
 
 cdef inline void integrated_put(
-        const Axis *axis, Entries *entries, real *_, Py_ssize_t pixel, double integral, double a, double b,
+        const Axis *axis, Entries *entries, real *_, Py_ssize_t pixel, double mean, double a, double b,
         double bin_size, int p) noexcept nogil:
     """Both ends of the bin move with both edges of the box, and so does the length that divides the integral."""
-    cdef double mean = integral / bin_size
     cdef double at_a = hat(a - pixel), at_b = hat(b - pixel)
     cdef double from_low = (mean - at_a * (axis.bins - p) + at_b * (axis.bins - p - 1)) / axis.bins
     cdef double from_high = (-mean - at_a * p + at_b * (p + 1)) / axis.bins

@@ -1,5 +1,8 @@
 """What this build and this processor can do."""
 
+from libc.limits cimport INT_MAX
+
+
 cdef extern from *:
     """
     #if (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
@@ -19,9 +22,29 @@ cdef extern from *:
 
     #ifdef _OPENMP
     #include <omp.h>
-    static long openmp_version(void) { return _OPENMP; }
+    static const long openmp_version = _OPENMP;
     #else
-    static long openmp_version(void) { return 0; }
+    static const long openmp_version = 0;
+    static int omp_get_max_threads(void) { return 1; }
+    #endif
+
+    /* The OpenMP runtime of GCC keeps the idle threads of its team for the next parallel region, and waits for them for ever
+       in a child of fork, where they do not exist.  So the thread that forks dismisses its team first; parent and child start
+       new ones when they need them.  (Teams of other threads do not matter: those threads are not in the child.)  The runtimes
+       of other compilers look after that themselves.  Where a team cannot be dismissed, the child works on one thread. */
+    static int team_lost = 0;
+    #if defined(_OPENMP) && defined(__GNUC__) && !defined(__clang__) && !defined(_WIN32)
+    #include <pthread.h>
+    static __thread int dismissed = 0;
+    static void before_fork(void) {
+    #if __GNUC__ >= 9
+        dismissed = omp_pause_resource_all(omp_pause_soft) == 0;
+    #endif
+    }
+    static void in_child(void) { team_lost = !dismissed; }
+    static int watch_forks(void) { return pthread_atfork(before_fork, NULL, in_child); }
+    #else
+    static int watch_forks(void) { return 0; }
     #endif
 
     #if defined(__clang__)
@@ -34,7 +57,10 @@ cdef extern from *:
     """
     bint supports_avx2() noexcept
     bint supports_avx512() noexcept
-    long openmp_version() noexcept
+    const long openmp_version
+    const int team_lost
+    int watch_forks() noexcept
+    int omp_get_max_threads() noexcept nogil
     const char *COMPILER
 
 
@@ -45,7 +71,21 @@ def supported():
 
 def openmp():
     """The version of OpenMP that this was compiled with, as its _OPENMP, or 0."""
-    return openmp_version()
+    return openmp_version
+
+
+cdef int at_start = omp_get_max_threads()
+if watch_forks():
+    raise MemoryError("no room for the handlers of fork")
+
+
+def most_threads():
+    """The most threads that a call may use now: those that were set as a limit of the OpenMP runtime since it was loaded, by
+    threadpoolctl for one, or 1 if there is no team to be had."""
+    if not openmp_version or team_lost:
+        return 1
+    cdef int now = omp_get_max_threads()
+    return now if now < at_start else INT_MAX
 
 
 def compiler():

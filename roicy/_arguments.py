@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from . import _limits
 from ._kernels import boxes as _boxes
 
 FLOATS = {"f": "float", "d": "double"}  # dtype characters, and what the kernels call them
 MOST_PIXELS = 2**30  # a side of the map: pixel indices are int32
 MOST_BINS = 2**24  # a side of the output
+LARGE = 2**28  # bytes of a result; below, nobody asks how much memory there is
 
 
 def array(name: str, value: Any, ndim: int, shape: str) -> np.ndarray:
@@ -158,7 +160,8 @@ class Boxes:
             parts = [self._rows(f"boxes[{n}]", part, (4,)) for n, part in enumerate(boxes)]
             counts = [len(part) for part in parts]
             bounds = np.cumsum(counts)[:-1]
-            rows = np.concatenate([part.astype(dtype, copy=False) for part in parts]) if parts else np.empty((0, 4), dtype)
+            with np.errstate(all="ignore"):  # what overflows is found right below
+                rows = np.concatenate([part.astype(dtype, copy=False) for part in parts]) if parts else np.empty((0, 4), dtype)
             self.images = np.repeat(np.arange(image_count, dtype=np.int32), counts)
             self.restore: Callable[[np.ndarray], Any] = lambda grad: np.split(grad, bounds) if parts else []
             name = "boxes, all images together"
@@ -182,7 +185,7 @@ class Boxes:
             self.restore = lambda grad: np.concatenate([np.zeros((len(grad), 1), grad.dtype), grad], axis=1)
             coordinates = rows[:, 1:]
         if coordinates.dtype != dtype:
-            with np.errstate(over="ignore"):  # what overflows is found right below
+            with np.errstate(all="ignore"):  # what overflows is found right below
                 coordinates = coordinates.astype(dtype)
         self.coordinates = coordinates
         bad, column_number = _boxes.bad_coordinate[FLOATS[dtype.char]](coordinates, scale)
@@ -248,14 +251,21 @@ def indices(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
     return _addressable(name, value)
 
 
+def new(shape: tuple[int, ...], dtype: np.dtype, zeros: bool = False) -> np.ndarray:
+    """Return a new array, if the machine has the memory: systems promise more than they have, and end the process that uses it."""
+    size = math.prod(shape) * dtype.itemsize
+    try:
+        if size > LARGE and size > _limits.memory():
+            raise MemoryError
+        return np.zeros(shape, dtype) if zeros else np.empty(shape, dtype)
+    except (ValueError, MemoryError):
+        raise MemoryError(f"the result of shape {shape} and dtype {dtype.name} takes {size} bytes, more than there are") from None
+
+
 def result(out: Any, shape: tuple[int, ...], dtype: np.dtype, read: tuple[np.ndarray, ...], name: str = "out", zeros: bool = False) -> np.ndarray:
     """Return the array to write to: `out`, if it can take the result, or a new one."""
     if out is None:
-        try:
-            return np.zeros(shape, dtype) if zeros else np.empty(shape, dtype)
-        except (ValueError, MemoryError):
-            size = math.prod(shape) * dtype.itemsize
-            raise MemoryError(f"the result of shape {shape} and dtype {dtype.name} takes {size} bytes, more than there are") from None
+        return new(shape, dtype, zeros)
     out = _plain(name, out)
     if out.dtype != dtype:
         raise TypeError(f"{name}: dtype {_spell(out.dtype)}, expected {dtype.name}")

@@ -74,7 +74,7 @@ class _Maps:
         first = 0
         while first < self.k:
             stop, *tables = geometry.tables[self.type](
-                self.boxes.coordinates, order, first, first + most, rule, self.bins, (self.h, self.w), self.scale, slopes, _threads.starting(self.threads)
+                self.boxes.coordinates, order, first, first + most, rule, self.bins, (self.h, self.w), self.scale, slopes, self.threads
             )
             if stop - first == self.k:  # nearly always; the other way costs microseconds
                 yield order, starts, tables
@@ -87,17 +87,15 @@ class _Maps:
         return array.strides[1] == array.itemsize and not self.position_sensitive
 
     def reading(self, starts, windows, input):
-        tasks, threads = schedule.reading(
+        return schedule.reading(
             starts, windows, self.channels, self.dtype.itemsize, self.bins[0] * self.bins[1], self.position_sensitive, self.in_place(input), self.threads
         )
-        return tasks, _threads.starting(threads)
 
     def writing(self, starts, windows, grad_input, add, blocks_first=False):
-        tasks, threads = schedule.writing(
+        return schedule.writing(
             starts, windows, self.channels, self.dtype.itemsize, self.bins[0] * self.bins[1], self.position_sensitive, self.in_place(grad_input),
             self.threads, self.h, self.w, add, blocks_first,
         )  # fmt: skip
-        return tasks, _threads.starting(threads)
 
 
 def _forward_maps(input, boxes, output_size, spatial_scale, boxes_num, layout, num_threads, position_sensitive=False):
@@ -869,7 +867,7 @@ def roi_pool(
     return_argmax = _arguments.flag("return_argmax", return_argmax)
     _check_argmax_fits(maps, "input") if return_argmax else None
     out = _arguments.result(out, maps.output_shape, maps.dtype, (input, maps.boxes.coordinates))
-    argmax = np.empty(out.shape, np.int32) if return_argmax else None
+    argmax = _arguments.new(out.shape, np.dtype(np.int32)) if return_argmax else None
     if maps.empty:
         out[...] = 0
         if argmax is not None:

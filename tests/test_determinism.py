@@ -1,6 +1,9 @@
 """The same bits for every number of threads, run, stride and buffer; and no state between calls."""
 
+import sys
 import threading
+import time
+import types
 
 import numpy as np
 import pytest
@@ -89,6 +92,22 @@ def test_strides(name, dtype, isa, rng):
     assert_same_bits(function(x, spread, bins, 0.5), expected)
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", SUMS)
+def test_layouts(name, shape, dtype, isa, rng):
+    x, boxes, bins = make(rng, name, shape, dtype)
+    last = to_layout(x, "NHWC")
+    out = operator(name)(x, boxes, bins, 0.5)
+    assert_same_bits(to_layout(out, "NHWC"), operator(name)(last, boxes, bins, 0.5, layout="NHWC"))
+    g = rng.standard_normal(out.shape).astype(dtype)
+    g_last = to_layout(g, "NHWC")
+    grad = operator(name, "_backward")(g, boxes, x.shape, 0.5)
+    assert_same_bits(to_layout(grad, "NHWC"), operator(name, "_backward")(g_last, boxes, last.shape, 0.5, layout="NHWC"))
+    if name in WITH_BOX_GRADIENTS:
+        grad = operator(name, "_backward_boxes")(g, x, boxes, 0.5)
+        assert_same_bits(grad, operator(name, "_backward_boxes")(g_last, last, boxes, 0.5, layout="NHWC"))
+
+
 @pytest.mark.parametrize("name", SUMS)
 def test_strides_of_gradients(name, dtype, isa, rng):
     x, boxes, bins = make(rng, name, "blocks", dtype)
@@ -145,27 +164,53 @@ def test_many_python_threads(rng):
         assert_same_bits(result, expected)
 
 
-def test_the_gil_is_released(rng):
-    """A second thread counts on while a call runs."""
+@pytest.mark.parametrize("name", ["roi_align", "roi_align_backward", "roi_align_backward_boxes", "roi_pool", "roi_pool_backward"])
+def test_the_gil_is_released(name, monkeypatch, rng):
+    """A second thread goes on while a kernel runs, and not only when the interpreter takes the GIL away from it, which it never does here."""
     x = rng.standard_normal((1, 64, 200, 200)).astype(np.float32)
-    boxes = random_boxes(rng, 1, 3000, (200, 200), np.float32)
-    running, counted = threading.Event(), [0]
+    boxes = random_boxes(rng, 1, 1000, (200, 200), np.float32)
+    out, argmax = roicy.roi_pool(x, boxes, 14, return_argmax=True)
+    arguments = {
+        "roi_align": (x, boxes, 14),
+        "roi_align_backward": (out, boxes, x.shape),
+        "roi_align_backward_boxes": (out, x, boxes),
+        "roi_pool": (x, boxes, 14),
+        "roi_pool_backward": (out, argmax, boxes, x.shape),
+    }[name]
+    kernels = operators.window_max if "pool" in name else operators.weighted_sum
+    kernel = "forward" if name in ("roi_align", "roi_pool") else name.split("_", 2)[2]
+    steps, during = [0], []
+
+    class Watched:
+        def __getitem__(self, kind):
+            def call(*arguments):
+                before = steps[0]
+                result = original[kind](*arguments)
+                during.append(steps[0] - before)
+                return result
+
+            return call
+
+    original = getattr(kernels, kernel)
+    monkeypatch.setattr(operators, "window_max" if "pool" in name else "weighted_sum", types.SimpleNamespace(**{kernel: Watched()}))
     done = threading.Event()
 
-    def count():
-        running.wait()
+    def step():
         while not done.is_set():
-            counted[0] += 1
+            steps[0] += 1
+            time.sleep(0)  # gives the GIL back
 
-    counter = threading.Thread(target=count)
-    counter.start()
-    before = counted[0]
-    running.set()
-    roicy.roi_align(x, boxes, 14, num_threads=1)
-    progress = counted[0] - before
-    done.set()
-    counter.join()
-    assert progress > 100  # with the GIL held: the few of one switch interval at either end
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)
+    other = threading.Thread(target=step)
+    other.start()
+    try:
+        getattr(roicy, name)(*arguments, num_threads=1)
+    finally:
+        done.set()
+        other.join()
+        sys.setswitchinterval(interval)
+    assert sum(during) > 0
 
 
 def test_unsorted_images(rng, dtype, isa):

@@ -10,7 +10,7 @@ from conftest import random_boxes
 from test_dispatch import python
 
 import roicy
-from roicy import _threads
+from roicy import _limits, _threads
 from roicy._kernels import machine
 
 
@@ -49,71 +49,16 @@ def test_affinity():
     assert python(code).stdout.split() == ["1"]
 
 
-def quota(tmp_path, membership, files):
-    (tmp_path / "membership").write_text(membership)
-    for name, text in files.items():
-        path = tmp_path / "root" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return _threads.cgroup_cpus(tmp_path / "root", tmp_path / "membership")
-
-
-def test_quota_of_cgroup_2(tmp_path):
-    assert quota(tmp_path, "0::/a/b\n", {"cpu.max": "max 100000\n", "a/cpu.max": "150000 100000\n", "a/b/cpu.max": "400000 100000\n"}) == 1.5
-
-
-def test_quota_at_the_root_of_a_container(tmp_path):
-    assert quota(tmp_path, "0::/host/path\n", {"cpu.max": "200000 100000\n"}) == 2
-
-
-def test_quota_of_cgroup_1(tmp_path):
-    membership = "5:memory:/x\n4:cpu,cpuacct:/x\n"
-    files = {"cpu,cpuacct/x/cpu.cfs_quota_us": "50000\n", "cpu,cpuacct/x/cpu.cfs_period_us": "100000\n", "cpu,cpuacct/cpu.cfs_quota_us": "-1\n"}
-    assert quota(tmp_path, membership, files) == 0.5
-
-
-@pytest.mark.parametrize("files", [{}, {"cpu.max": "max 100000\n"}, {"cpu.max": "nonsense\n"}])
-def test_no_quota(tmp_path, files):
-    assert quota(tmp_path, "0::/\n", files) == math.inf
-
-
-def test_no_cgroups(tmp_path):
-    assert _threads.cgroup_cpus(tmp_path, tmp_path / "absent") == math.inf
-
-
 def test_the_default_honours_the_quota(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)), raising=False)
     for cpus, expected in ((math.inf, 16), (2.5, 3), (0.2, 1), (64, 16)):
-        monkeypatch.setattr(_threads, "cgroup_cpus", lambda cpus=cpus: cpus)
+        monkeypatch.setattr(_limits, "cgroup_cpus", lambda cpus=cpus: cpus)
         assert _threads._look_up() == expected
 
 
-FORK = """
-import os, numpy as np, roicy
-x = np.random.default_rng(0).standard_normal((2, 64, 100, 100)).astype(np.float32)
-boxes = np.array([[k % 2, k % 50, k % 40, k % 50 + 30, k % 40 + 40] for k in range(500)], np.float32)
-here = roicy.roi_align(x, boxes, 7, num_threads=3) if {used} else None
-child = os.fork()
-if child == 0:
-    there = roicy.roi_align(x, boxes, 7, num_threads=3)
-    os._exit(0 if here is None or (there == here).all() else 1)
-_, status = os.waitpid(child, 0)
-again = roicy.roi_align(x, boxes, 7, num_threads=3)
-print(os.waitstatus_to_exitcode(status), here is None or bool((again == here).all()))
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-@pytest.mark.parametrize("used", [True, False])
-def test_fork(used):
-    """A child does not wait for the threads that its parent had, and computes the same."""
-    done = python(FORK.format(used=used))
-    assert done.stdout.split() == ["0", "True"], done.stderr
-
-
 def test_one_thread_without_openmp(monkeypatch, rng):
-    monkeypatch.setattr(machine, "openmp", lambda: 0)
+    monkeypatch.setattr(machine, "most_threads", lambda: 1)
     assert _threads.resolve(8) == 1
     x = rng.standard_normal((1, 64, 60, 60)).astype(np.float32)
     boxes = random_boxes(rng, 1, 300, (60, 60), np.float32)

@@ -1,0 +1,71 @@
+"""What the machine and the container leave to this process: processors and memory."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path("/sys/fs/cgroup")
+MEMBERSHIP = Path("/proc/self/cgroup")
+
+
+def _groups(controller: str, root: Path, membership: Path) -> Iterator[tuple[Path, bool]]:
+    """Yield the folders of the process's control group and of those above it, and whether they are of cgroups 2."""
+    try:
+        lines = membership.read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, separator, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if not separator or (controllers and controller not in controllers.split(",")):
+            continue
+        base = root if not controllers else next((root / name for name in (controllers, controller) if (root / name).is_dir()), root)
+        # inside a container the path may be that of the host, and the group be mounted at the root
+        parts = Path(path).parts
+        for i in range(len(parts)):
+            yield base.joinpath(*parts[1 : i + 1]), not controllers
+
+
+def _numbers(file: Path) -> list[int] | None:
+    try:
+        return [int(word) for word in file.read_text().split()]
+    except (OSError, ValueError):  # no such limit; "max"
+        return None
+
+
+def cgroup_cpus(root: Path = ROOT, membership: Path = MEMBERSHIP) -> float:
+    """CPUs that the container may use, by its quota; infinity where there is none."""
+    cpus = math.inf
+    for group, unified in _groups("cpu", root, membership):
+        if unified:
+            quota = _numbers(group / "cpu.max")
+        else:
+            parts = _numbers(group / "cpu.cfs_quota_us"), _numbers(group / "cpu.cfs_period_us")
+            quota = parts[0] + parts[1] if parts[0] and parts[1] else None
+        if quota and len(quota) == 2 and min(quota) > 0:
+            cpus = min(cpus, quota[0] / quota[1])
+    return cpus
+
+
+def cgroup_memory(root: Path = ROOT, membership: Path = MEMBERSHIP) -> float:
+    """Bytes that the container may use; infinity where there is no limit."""
+    limits = (_numbers(group / ("memory.max" if unified else "memory.limit_in_bytes")) for group, unified in _groups("memory", root, membership))
+    return min((limit[0] for limit in limits if limit), default=math.inf)
+
+
+def cpus() -> int:
+    """Processors that the process may run on, or the CPU quota of its container, whichever is less."""
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, math.ceil(min(cgroup_cpus(), available)))
+
+
+def memory() -> float:
+    """Bytes of memory of the machine, or of its container, whichever is less; infinity where nobody says."""
+    try:
+        physical: float = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # Windows
+        physical = math.inf
+    return min(physical if physical > 0 else math.inf, cgroup_memory())

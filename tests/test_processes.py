@@ -1,0 +1,305 @@
+"""Forks, process pools, other thread pools and signals: what surrounds the calls in a server."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from roicy._kernels import machine
+
+PREAMBLE = """
+import os, sys, threading, time
+import numpy as np
+import roicy
+
+x = np.random.default_rng(0).standard_normal((2, 64, 100, 100)).astype(np.float32)
+boxes = np.array([[k % 2, k % 50, k % 40, k % 50 + 30, k % 40 + 40] for k in range(500)], np.float32)
+
+def align(threads=3):
+    return roicy.roi_align(x, boxes, 7, num_threads=threads)
+
+def same(a, b):
+    return a.tobytes() == b.tobytes()
+
+def tasks():
+    return len(os.listdir("/proc/self/task"))
+
+expected = align(1)
+"""
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+teams = pytest.mark.skipif(not machine.openmp(), reason="this build works on one thread")
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+
+
+def run(code, tmp_path, timeout=120, **environment):
+    """Run a program in a process of its own, which must end by itself; returns the words that it prints."""
+    script = tmp_path / "program.py"
+    script.write_text(PREAMBLE + textwrap.dedent(code))
+    keep = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
+    done = subprocess.run([sys.executable, script], env={**keep, **environment}, capture_output=True, text=True, check=False, timeout=timeout)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+@forks
+@linux
+@teams
+@pytest.mark.parametrize("used", [True, False], ids=["pool used", "pool not used"])
+def test_fork(used, tmp_path):
+    """The child of a process with a team of threads starts one of its own, and so do parent and grandchild."""
+    code = f"""
+        used = {used}
+        if used:
+            assert same(align(), expected) and tasks() >= 3
+
+        def child(depth):
+            if os.fork() == 0:
+                alone = tasks()
+                right = same(align(), expected)
+                print(alone, tasks(), right, flush=True)
+                if depth:
+                    child(depth - 1)
+                os._exit(0)
+            assert os.wait()[1] == 0
+
+        child(1)
+        assert same(align(), expected)
+        print(tasks())
+    """
+    assert run(code, tmp_path) == ["1", "3", "True"] * 2 + ["3"]
+
+
+@forks
+def test_fork_beside_busy_threads(tmp_path):
+    """Forks of a thread that has a team, and of one that has none, while others compute."""
+    code = """
+        align()
+        stop = threading.Event()
+
+        def busy():
+            while not stop.is_set():
+                assert same(align(2), expected)
+
+        def fork(count):
+            for _ in range(count):
+                if os.fork() == 0:
+                    os._exit(0 if same(align(), expected) else 1)
+                assert os.wait()[1] == 0
+                print("right", flush=True)
+
+        workers = [threading.Thread(target=busy) for _ in range(2)]
+        for worker in workers:
+            worker.start()
+        fork(5)
+        other = threading.Thread(target=fork, args=(5,))
+        other.start()
+        other.join()
+        stop.set()
+        for worker in workers:
+            worker.join()
+    """
+    assert run(code, tmp_path) == ["right"] * 10
+
+
+@forks
+def test_prefork_server(tmp_path):
+    """Workers forked by a master that has warmed up, each answering requests from several threads."""
+    code = """
+        from concurrent.futures import ThreadPoolExecutor
+        align()
+        workers = []
+        for _ in range(3):
+            read, write = os.pipe()
+            if os.fork() == 0:
+                with ThreadPoolExecutor(4) as pool:
+                    answers = list(pool.map(lambda _: same(align(2), expected), range(12)))
+                os.write(write, bytes(answers))
+                os._exit(0)
+            workers.append(read)
+        for read in workers:
+            print(sum(os.read(read, 100)))
+    """
+    assert run(code, tmp_path) == ["12"] * 3
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_multiprocessing(method, tmp_path):
+    code = f"""
+        import multiprocessing, warnings
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python's, of a fork beside threads
+
+        if __name__ == "__main__":
+            align()
+            context = multiprocessing.get_context({method!r})
+            with context.Pool(2) as pool:
+                print(*[same(out, expected) for out in pool.map(align, [1, 2, 3, 4])])
+    """
+    if method not in __import__("multiprocessing").get_all_start_methods():
+        pytest.skip(f"this system has no {method}")
+    assert run(code, tmp_path) == ["True"] * 4
+
+
+@forks
+def test_a_child_asks_again_for_its_processors(tmp_path):
+    """What a parent found of its processors does not hold in a worker that is pinned to one."""
+    if not hasattr(os, "sched_setaffinity"):
+        pytest.skip("processor affinity is Linux's")
+    code = """
+        before = roicy.get_num_threads()
+        if os.fork() == 0:
+            os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+            print(roicy.get_num_threads(), flush=True)
+            os._exit(0)
+        os.wait()
+        print(roicy.get_num_threads() == before)
+    """
+    assert run(code, tmp_path) == ["1", "True"]
+
+
+@forks
+def test_settings_survive_a_fork(tmp_path):
+    code = """
+        roicy.set_num_threads(5)
+        if os.fork() == 0:
+            print(roicy.get_num_threads(), flush=True)
+            roicy.set_num_threads(6)
+            print(roicy.get_num_threads(), flush=True)
+            os._exit(0)
+        os.wait()
+        print(roicy.get_num_threads())
+    """
+    assert run(code, tmp_path) == ["5", "6", "5"]
+
+
+def test_no_idle_spinning(tmp_path):
+    """The threads of a team sleep after a call, rather than burn the CPU quota of a container."""
+    code = """
+        def after_calls():
+            spent = []
+            for _ in range(20):
+                align(2)
+                start = time.process_time()
+                time.sleep(0.02)
+                spent.append(time.process_time() - start)
+            return sorted(spent)[10]
+        print(after_calls())
+        print(os.environ.get("GOMP_SPINCOUNT"))
+    """
+    spent, variable = run(code, tmp_path)
+    assert float(spent) < 1e-3  # 2 to 6 ms when the runtime is left to itself
+    assert variable == "None"
+
+
+def test_how_threads_wait_can_be_chosen(tmp_path):
+    assert run("print(os.environ['OMP_WAIT_POLICY'], os.environ.get('GOMP_SPINCOUNT'))", tmp_path, OMP_WAIT_POLICY="active") == ["active", "None"]
+
+
+@linux
+@teams
+def test_threadpoolctl(tmp_path):
+    """It finds the OpenMP runtime, and its limits are kept."""
+    pytest.importorskip("threadpoolctl")
+    code = """
+        import threadpoolctl
+        from roicy import _threads
+        print(any(pool["user_api"] == "openmp" for pool in threadpoolctl.threadpool_info()))
+        before = tasks()
+        with threadpoolctl.threadpool_limits(1):
+            assert same(align(), expected) and same(align(None), expected)
+            print(tasks() - before)
+        assert same(align(), expected)
+        print(tasks() - before)
+    """
+    assert run(code, tmp_path, OMP_NUM_THREADS="3") == ["True", "0", "2"]
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing"])
+def test_joblib(backend, tmp_path):
+    pytest.importorskip("joblib")
+    code = f"""
+        import joblib
+        if __name__ == "__main__":
+            align()
+            outs = joblib.Parallel(n_jobs=2, backend={backend!r})(joblib.delayed(align)(threads) for threads in (1, 2, 3, 4))
+            print(*[same(out, expected) for out in outs])
+    """
+    assert run(code, tmp_path) == ["True"] * 4
+
+
+@pytest.mark.parametrize("scheduler", ["threads", "processes"])
+def test_dask(scheduler, tmp_path):
+    pytest.importorskip("dask.array")
+    code = f"""
+        import dask
+        import dask.array as da
+        if __name__ == "__main__":
+            align()
+            parts = da.from_array(boxes, chunks=(130, 5))
+            pooled = parts.map_blocks(lambda part: roicy.roi_align(x, part, 7), dtype=np.float32, new_axis=(2, 3), chunks=(parts.chunks[0], 64, 7, 7))
+            print(same(pooled.compute(scheduler={scheduler!r}), expected))
+    """
+    assert run(code, tmp_path) == ["True"]
+
+
+def test_beside_other_thread_pools(tmp_path):
+    """NumPy's BLAS, and torch where it is installed, each before, after and during calls."""
+    code = """
+        from concurrent.futures import ThreadPoolExecutor
+        others = [lambda: np.ones((300, 300)) @ np.ones((300, 300))]
+        try:
+            import torch
+            others.append(lambda: torch.nn.functional.conv2d(torch.ones(1, 8, 64, 64), torch.ones(8, 8, 3, 3)))
+        except ImportError:
+            pass
+        for other in others:
+            other()
+            assert same(align(), expected)
+            other()
+        with ThreadPoolExecutor(4) as pool:
+            jobs = [pool.submit(other) for other in others * 8] + [pool.submit(align, 2) for _ in range(8)]
+            print(sum(same(job.result(), expected) for job in jobs[-8:]))
+        if hasattr(os, "fork"):
+            if os.fork() == 0:
+                os._exit(0 if same(align(), expected) else 1)
+            print(os.wait()[1])
+    """
+    assert run(code, tmp_path)[0] == "8"
+
+
+@pytest.mark.skipif(not hasattr(__import__("signal"), "setitimer"), reason="no interval timers")
+def test_signals(tmp_path):
+    """Signals that arrive during a call are handled after it, and what it computed is whole."""
+    code = """
+        import signal
+        caught = []
+        signal.signal(signal.SIGALRM, lambda *_: caught.append(1))
+        signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+        right = all(same(align(threads), expected) for threads in (1, 2, 3) * 20)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        print(right, len(caught) > 10)
+
+        def interrupt(*_):
+            raise KeyboardInterrupt
+        signal.signal(signal.SIGALRM, interrupt)
+        interrupted = 0
+        for _ in range(20):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.001)
+                while True:
+                    align()
+            except KeyboardInterrupt:
+                interrupted += 1
+        print(interrupted, same(align(), expected))
+    """
+    assert run(code, tmp_path) == ["True", "True", "20", "True"]
+
+
+@linux
+def test_limits_of_the_runtime(tmp_path):
+    """A runtime that gives fewer threads than asked for, or none, changes no result."""
+    code = "print(*[same(align(threads), expected) for threads in (1, 2, 5, 64)])"
+    for environment in ({"OMP_THREAD_LIMIT": "2"}, {"OMP_DYNAMIC": "true"}, {"OMP_NUM_THREADS": "1"}, {"OMP_PROC_BIND": "true"}, {"OMP_STACKSIZE": "64k"}):
+        assert run(code, tmp_path, **environment) == ["True"] * 4
