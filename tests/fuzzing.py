@@ -1,0 +1,422 @@
+"""
+One call of an operator, made from a string of bytes: its arguments, valid or hostile, and what must hold afterwards.
+
+    python tests/fuzzing.py --calls 1000000 --processes 4       random bytes
+    python tests/fuzzing.py --coverage FOLDER                   bytes that reach new code, by libFuzzer; extra: pip install atheris
+    python tests/fuzzing.py --replay FILE ...                   what such a string does
+    python tests/fuzzing.py --keep FOLDER                       the smallest part of FOLDER that reaches the same code, into the corpus
+
+Whatever the bytes, a call returns the defined value or raises an error that names an argument before it has written
+anything.  That it does not read or write where it must not is for the sanitizers to see (CONTRIBUTING.md); writes beside `out`
+are seen here too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import multiprocessing
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import roicy
+from roicy import _dispatch, operators
+from roicy._kernels import machine
+
+CORPUS = Path(__file__).parent / "data" / "fuzz_corpus.txt"
+MOST_ELEMENTS = 20000  # of an image, so that calls are quick
+LENGTH = 160  # bytes of a random call
+SLOWEST = 20  # seconds that a call may take
+
+FUNCTIONS = [name for name in roicy.__all__ if "roi" in name]
+# what an error may begin with: the argument that it is about, or what could not be made
+NAMED = ("input", "boxes", "boxes_num", "output_size", "spatial_scale", "sampling_ratio", "aligned", "layout", "out", "num_threads", "grad_output",
+         "input_shape", "argmax", "return_argmax", "the result of shape")  # fmt: skip
+COORDINATES = (0.0, -0.0, 0.5, 1.0, -1.0, 3.25, 7.0, 11.5, 19.99, 40.0, -7.5, 2.75, 9.0, 16.0, 31.125, 25.0,
+               1e-30, 5e-324, 1e-45, 1e6, -1e6, 2.0**31, -(2.0**31), 1e9, 2.0**24 + 1, 1e18,
+               1e38, -1e38, 3.4e38, 1e300, float("nan"), float("inf"), -float("inf"))  # fmt: skip
+FINITE = 26  # of those, at the front
+SCALES = (1.0, 0.5, 0.25, 1 / 16, 0.7, 3.0, 1e-3, 0.0, -1.0, 1e-45, 1e-300, 1e38, 1e300, float("nan"), float("inf"), "1", None, np.float32(0.5), 2, True)
+SIZES = (1, 2, 3, 7, 14, 64, 65, 300, 0, -1, 2**24, 2**24 + 1, 2**31, 2**63, -(2**63), 10**30, 2.0, "2", None, True)
+RATIOS = (-1, 0, 1, 2, 3, 7, 2**31 - 1, -(2**31), 2**31, 10**30, 1.5, None, True)
+SHAPES = ((2**31, 1, 1, 1), (1, 2**62, 2**20, 2**20), (1, 1, 2**31, 1), "abcd", (1.0, 1, 1, 1), (-1, 1, 1, 1), (1, 2**40, 1, 1))
+IMAGES = (0, -1, 3, 0.5, 2**31, -(2**31), 2**32, 1e30, float("nan"), float("inf"))
+
+
+POOLS = {char: np.random.default_rng(0).integers(-64, 65, 2**19).astype(char) / np.array(8, char) for char in "fd"}
+
+
+class Bytes:
+    """Decisions read off a string of bytes; when it has ended, each is the first and most ordinary choice."""
+
+    def __init__(self, data: bytes):
+        self.data = data
+        self.at = 0
+        self.hostile = False
+        self.hostile = self.below(3) == 2
+
+    def below(self, n: int) -> int:
+        """Return a number of 0 .. n - 1, n <= 256."""
+        if self.at >= len(self.data):
+            return 0
+        self.at += 1
+        return self.data[self.at - 1] % n
+
+    def rarely(self, of: int = 16) -> bool:
+        """Now and then, in a hostile call."""
+        return self.hostile and self.below(256) % of == of - 1
+
+    def of(self, choices):
+        return choices[self.below(len(choices))]
+
+    def ordinary(self, choices, count):
+        """One of the first `count` choices, rarely one of the others."""
+        return choices[count + self.below(len(choices) - count)] if self.rarely() else choices[self.below(count)]
+
+
+def values(data, shape, dtype):
+    """An array of small numbers, or with some that are not."""
+    size, first = math.prod(shape), data.below(256)
+    array = POOLS[dtype.char][first : first + size].reshape(shape).copy()
+    if size and data.rarely(12):
+        array.reshape(-1)[data.below(256) % size] = data.of((np.nan, np.inf, -np.inf, 1e38, -1e38, 1e-45))
+    return array
+
+
+def disguised(data, array):
+    """The same numbers in memory of another kind, or in an array that no operator takes."""
+    kind = data.below(16)
+    if kind < 5 or not array.size:
+        return array
+    if kind == 5:
+        return np.asfortranarray(array)
+    if kind == 6:
+        spaced = np.zeros([2 * extent for extent in array.shape], array.dtype)[(slice(None, None, 2),) * array.ndim]
+        spaced[...] = array
+        return spaced
+    if kind == 7:
+        return np.flip(np.flip(array).copy())
+    if kind == 8:
+        array = array.copy()
+        array.flags.writeable = False
+        return array
+    if kind == 9:
+        return np.broadcast_to(array[:1], array.shape)
+    if kind == 10:
+        return np.moveaxis(np.ascontiguousarray(np.moveaxis(array, 1, -1)), -1, 1)
+    if kind == 11:
+        return np.broadcast_to(array[tuple(slice(0, 1) for _ in array.shape)], array.shape)
+    if not data.rarely(4):
+        return array
+    if kind == 12:
+        return np.frombuffer(b"x" + array.tobytes(), np.uint8)[1:].view(array.dtype).reshape(array.shape)
+    if kind == 13:
+        record = np.zeros(array.shape, [("value", array.dtype), ("odd", "u1")])
+        record["value"] = array
+        return record["value"]
+    if kind == 14:
+        return array.view(np.recarray) if data.below(2) else np.ma.masked_array(array)
+    with np.errstate(all="ignore"):
+        return data.of(
+            (
+                lambda: array.astype(">f4"),
+                lambda: array.astype(np.float16),
+                lambda: np.nan_to_num(array).astype(np.int32),
+                lambda: array.astype(object),
+                lambda: array.astype(complex),
+                lambda: array.tolist(),
+                lambda: array[0],
+                lambda: array[None],
+                lambda: None,
+                lambda: array.astype(np.longdouble),
+                lambda: array.astype(str),
+            )
+        )()
+
+
+def boxes_of(data, images, dtype):
+    """(how many, boxes, boxes_num), in any format."""
+    count = data.below(6) if images or data.rarely(2) else 0
+    rows = np.array([[data.ordinary(COORDINATES, FINITE) for _ in range(4)] for _ in range(count)], np.float64).reshape(count, 4)
+    with np.errstate(over="ignore", invalid="ignore"):
+        rows = rows.astype(data.of((dtype, dtype, np.float64, np.float32)))
+        if data.rarely(10):
+            rows = np.nan_to_num(rows, nan=0, posinf=0, neginf=0).clip(-1000, 1000).astype(data.of((np.int64, np.int32, np.uint8)))
+    kind = data.below(4)
+    if kind == 3:
+        bounds = sorted(data.below(count + 1) for _ in range(max(images - 1, 0)))
+        parts = [disguised(data, part) for part in np.split(rows, bounds)]
+        return count, parts[: images - data.rarely()] if images else [], [count] if data.rarely(4) else None
+    if kind == 2:
+        counts = np.bincount([data.below(max(images, 1)) for _ in range(count)], minlength=images)[:images].astype(
+            data.ordinary((np.int64, np.int32, np.float64), 2)
+        )
+        if counts.size and data.rarely(8):
+            counts[data.below(len(counts))] += data.of((1, -1, 100, -100, 2**30))
+        return count, disguised(data, rows), data.of((counts, counts.tolist(), counts))
+    whole = np.concatenate(
+        [np.array([[data.ordinary((data.below(max(images, 1)), *IMAGES), 1)] for _ in range(count)], np.float64).reshape(count, 1), rows], axis=1
+    )
+    return count, disguised(data, whole.astype(rows.dtype) if rows.dtype.kind == "f" else whole), None
+
+
+class Buffer:
+    """An `out` in memory of our own, to see what is written beside it."""
+
+    def __init__(self, data, shape, dtype):
+        size = math.prod(shape)
+        self.memory = np.full(2 * size + 64, 123.0, dtype)
+        step = data.below(2) + 1
+        flat = self.memory[32 : 32 + step * size : step]
+        order = data.of(((0, 1, 2, 3), (0, 2, 3, 1), (3, 2, 1, 0), (1, 0, 3, 2)))
+        self.array = flat.reshape([shape[i] for i in order]).transpose(np.argsort(order))
+        if data.rarely(8) and size:
+            locked = self.array.view()
+            locked.flags.writeable = False
+            self.array = data.of(
+                (locked, self.array[:-1], self.array.astype(np.float16), self.array[:, :, :, ::-1], np.broadcast_to(self.array[:1], shape), [1])
+            )
+
+    def check(self, written):
+        """Only the elements of the array may have changed, and none at all if it was not written."""
+        if written:
+            self.array[...] = 123
+        assert (self.memory == 123).all(), "memory was written that is not of `out`, or before an error"
+
+
+def one_call(bytes_: bytes) -> str:
+    """Make the call; returns how it ended."""
+    data = Bytes(bytes_)
+    name = data.of(FUNCTIONS)
+    dtype = np.dtype(data.of((np.float32, np.float32, np.float64)))
+    layout = "NCHW" if data.below(2) else "NHWC"
+    n, h, w = data.of((1, 2, 3, 1, 2, 3, 2, 0)), 1 + data.below(40), 1 + data.below(40)
+    if data.rarely():
+        h, w = data.of(((0, 5), (5, 0), (1, 4000), (4000, 1), (300, 304), (1, 1)))
+    size = data.ordinary(SIZES, 5)
+    if not data.below(3):
+        size = data.of((tuple, list, lambda both: np.array(both, object)))((size, data.ordinary(SIZES, 5)))
+    bins = tuple(size) if isinstance(size, (tuple, list, np.ndarray)) else (size, size)
+    if all(type(extent) is int and 0 < extent <= 2**24 for extent in bins) and 5000 < bins[0] * bins[1] < 2**40:
+        size, bins = 3, (3, 3)  # slow, or as large as the memory of some machines; one that is larger than that of any is refused
+    if not all(type(extent) is int and 0 < extent <= 300 for extent in bins) or bins[0] * bins[1] > 5000:
+        bins = (2, 2)  # the output has other bins, or there is none
+    c = data.below(20)
+    if name.startswith("ps_") and bins[0] * bins[1] <= 300 and not data.rarely():
+        c = (1 + c % 3) * bins[0] * bins[1]
+    if c * h * w > MOST_ELEMENTS:
+        h, w = min(h, 20), min(w, 20)
+    if c * h * w > MOST_ELEMENTS:
+        c = bins[0] * bins[1]
+    shape = (n, c, h, w) if layout == "NCHW" else (n, h, w, c)
+    x = values(data, shape, dtype)
+    k, boxes, boxes_num = boxes_of(data, n, dtype)
+    arguments = {"layout": layout if not data.rarely(100) else data.of(("nchw", None, 3)), "boxes": boxes}
+    if boxes_num is not None:
+        arguments["boxes_num"] = boxes_num
+    if data.below(2):
+        arguments["num_threads"] = data.ordinary((1, 2, 3, 1000, 0, -1, 10**9, 1.0), 3)
+    if name != "roi_pool_backward":
+        arguments["spatial_scale"] = data.ordinary(SCALES, 7)
+    if "align" in name:
+        arguments["sampling_ratio"] = data.ordinary(RATIOS, 6)
+    if name.startswith("roi_align"):
+        arguments["aligned"] = data.of((False, True)) if not data.rarely(100) else data.of((1, None))
+
+    backward = name.endswith(("_backward", "_backward_boxes"))
+    channels = c // (bins[0] * bins[1]) if name.startswith("ps_") else c
+    pooled_shape = (k, channels, *bins) if layout == "NCHW" else (k, *bins, channels)
+    out_shape = shape if name.endswith("_backward") else pooled_shape
+    if backward:
+        arguments["grad_output"] = disguised(data, values(data, pooled_shape, dtype))
+    if not name.endswith("_backward"):
+        arguments["input"] = disguised(data, x)
+    else:
+        arguments["input_shape"] = shape if not data.rarely(16) else data.of((shape[:3], *SHAPES, np.array(shape)))
+    if not backward:
+        arguments["output_size"] = size
+    if name == "roi_pool":
+        arguments["return_argmax"] = data.of((False, True)) if not data.rarely(100) else 1
+    if name == "roi_pool_backward":
+        argmax = np.random.default_rng(data.below(256)).integers(-1, max(h * w, 1), pooled_shape, dtype=np.int32)
+        if argmax.size and data.rarely(4):
+            argmax.reshape(-1)[data.below(256) % argmax.size] = data.of((h * w, -2, 2**31 - 1, -(2**31)))
+        arguments["argmax"] = argmax if not data.rarely(32) else data.of((argmax.astype(np.int64), argmax[..., :0], argmax.T, None))
+    buffer = None
+    if not name.endswith("_boxes") and data.below(3) == 1:
+        buffer = Buffer(data, out_shape, dtype)
+        arguments["out"] = buffer.array
+        if data.rarely(12) and x.size:
+            buffer, arguments["out"] = None, x  # shares memory with what is read, or has another shape
+
+    read = {key: value.tobytes() for key, value in arguments.items() if isinstance(value, np.ndarray) and key != "out" and value.dtype.kind == "f"}
+    ends = [outcome(isa, name, arguments) for isa in ISAS]
+    ended = type(ends[0]).__name__
+    if isinstance(ends[0], Exception):
+        assert str(ends[0]).startswith(NAMED), f"an error that names no argument: {ends[0]!r}"
+        assert all(repr(end) == repr(ends[0]) for end in ends)
+    else:
+        ended = "value"
+        check_value(name, arguments, ends, dtype, out_shape, boxes)
+    if buffer is not None:
+        buffer.check(ended == "value")
+    for key, before in read.items():
+        if arguments[key] is not arguments.get("out"):
+            assert arguments[key].tobytes() == before, f"{key} was written to"
+    return f"{name}: {ended}"
+
+
+def outcome(isa, name, arguments):
+    """Return what a call with the kernels of an instruction set returns or raises."""
+    operators.weighted_sum, operators.window_max = isa
+    try:
+        with np.errstate(all="raise"):
+            result = getattr(roicy, name)(**arguments)
+    except (TypeError, ValueError, MemoryError) as error:
+        return error
+    finally:
+        operators.weighted_sum, operators.window_max = ISAS[0]
+    return result.copy() if result is arguments.get("out") else result
+
+
+def largest(array):
+    return float(np.abs(array).max(initial=0))
+
+
+def check_value(name, arguments, results, dtype, shape, boxes):
+    """What holds of every result, and between those of several instruction sets."""
+    if name.endswith("_boxes"):
+        given = boxes if isinstance(boxes, list) else [boxes]
+        for result in results:
+            parts = result if isinstance(result, list) else [result]
+            assert [(part.shape, part.dtype) for part in parts] == [(part.shape, dtype) for part in given]
+        return
+    source = arguments["grad_output"] if "grad_output" in arguments else arguments["input"]
+    if name == "roi_pool":
+        height, width = source.shape[2:] if arguments["layout"] == "NCHW" else source.shape[1:3]
+        pairs = [result if isinstance(result, tuple) else (result, None) for result in results]
+        for pooled, argmax in pairs:
+            assert pooled.dtype == dtype
+            assert pooled.tobytes() == pairs[0][0].tobytes()
+            assert not np.isnan(pooled).any()
+            if argmax is not None:
+                assert argmax.dtype == np.int32
+                assert argmax.shape == pooled.shape
+                assert argmax.tobytes() == pairs[0][1].tobytes()
+                assert argmax.size == 0 or -1 <= argmax.min() <= argmax.max() < max(height * width, 1)
+        return
+    with np.errstate(all="ignore"):
+        # the weights of a bin are not negative and sum to 1 at most
+        bound = largest(source) if "input" in arguments else float(np.abs(source).sum(dtype=np.float64))
+        for result in results:
+            assert result.dtype == dtype
+            assert result.shape == (shape if "output_size" not in arguments else results[0].shape)
+            if bound < 1e30:
+                assert largest(result) <= bound * (1 + 1e-4), (largest(result), bound)
+                # instruction sets differ in the rounding of sums, of hundreds of terms at most
+                assert largest(result - results[0]) <= 1e3 * np.finfo(dtype).eps * bound
+            else:
+                assert (np.isnan(result) == np.isnan(results[0])).all() or bound < np.inf
+
+
+def _built(isa):
+    try:
+        _dispatch.load(isa, "weighted_sum")
+    except ModuleNotFoundError:
+        return False
+    return True
+
+
+ISAS = [tuple(_dispatch.load(isa, name) for name in ("weighted_sum", "window_max")) for isa in machine.supported() if _built(isa)]
+
+
+def _too_slow(*_):
+    raise AssertionError(f"a call took more than {SLOWEST} seconds")
+
+
+def watched(bytes_: bytes) -> str:
+    """Make a call, and say which bytes made one that failed."""
+    if hasattr(signal, "alarm"):
+        signal.alarm(SLOWEST)
+    try:
+        return one_call(bytes_)
+    except BaseException:
+        print(f"failed: {bytes_.hex()}", file=sys.stderr)
+        raise
+
+
+def random_calls(seed: int, count: int) -> dict[str, int]:
+    """Make calls of random bytes, each on every instruction set; returns how many ended how."""
+    if hasattr(signal, "SIGALRM"):
+        signal.signal(signal.SIGALRM, _too_slow)
+    generator = random.Random(seed)
+    ends: dict[str, int] = {}
+    for _ in range(count):
+        end = watched(generator.randbytes(LENGTH))
+        ends[end] = ends.get(end, 0) + len(ISAS)
+    if hasattr(signal, "alarm"):
+        signal.alarm(0)
+    return ends
+
+
+def corpus() -> list[bytes]:
+    """Return the strings that were kept since each reaches code that no other did."""
+    return [bytes.fromhex(line) for line in CORPUS.read_text().split()]
+
+
+def _run_random(calls: int, processes: int, seed: int) -> None:
+    chunk = 20000
+    jobs = [(seed + i, min(chunk, calls - i * chunk)) for i in range(-(-calls // chunk))]
+    ends: dict[str, int] = {}
+    start = time.monotonic()
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        for done, part in enumerate(pool.imap_unordered(_random_calls, jobs), 1):
+            for end, count in part.items():
+                ends[end] = ends.get(end, 0) + count
+            print(f"\r{sum(ends.values())} calls, {time.monotonic() - start:.0f} s", end="" if done < len(jobs) else "\n", file=sys.stderr)
+    for end, count in sorted(ends.items()):
+        print(f"{count:10} {end}")
+
+
+def _random_calls(job):
+    return random_calls(*job)
+
+
+def _run_coverage(folder: Path, arguments: list[str]) -> None:
+    import atheris
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for i, data in enumerate(corpus() if CORPUS.exists() else []):
+        (folder / f"kept-{i}").write_bytes(data)
+    again = f"{sys.executable} {sys.argv[0]} --coverage {folder}"  # libFuzzer starts itself by a shell to merge
+    atheris.Setup([again, f"-max_len={LENGTH}", f"-timeout={SLOWEST}", str(folder), *arguments], watched)
+    atheris.Fuzz()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[1])
+    parser.add_argument("--calls", type=int, help="random calls to make")
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
+    parser.add_argument("--seed", type=int, default=0, help="of the random bytes; each 20000 calls take the next one")
+    parser.add_argument("--coverage", type=Path, metavar="FOLDER", help="fuzz by coverage, from the corpus and FOLDER, to which what is found is added")
+    parser.add_argument("--replay", nargs="+", metavar="HEX", help="make the calls of these bytes")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="make the files of FOLDER the corpus")
+    options, rest = parser.parse_known_args()
+    for string in options.replay or ():
+        print(one_call(bytes.fromhex(string)))
+    if options.keep:
+        CORPUS.write_text("".join(sorted(file.read_bytes().hex() + "\n" for file in options.keep.iterdir() if file.stat().st_size)))
+    if options.calls:
+        _run_random(options.calls, options.processes, options.seed)
+    if options.coverage:
+        _run_coverage(options.coverage, rest)
+
+
+if __name__ == "__main__":
+    main()

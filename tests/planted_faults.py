@@ -1,0 +1,56 @@
+"""
+Faults, to see that what looks for such faults finds them: each gives a kernel what no operator would.
+
+    python tests/planted_faults.py bounds | index | alignment | race
+
+Under the sanitizer that is meant for it the program ends with a report; without one it does what the fault does.
+"""
+
+import sys
+
+import numpy as np
+
+from roicy import operators
+from roicy._dispatch import weighted_sum
+from roicy._kernels import boxes as box_checks
+from roicy._kernels import geometry, schedule
+
+
+def prepared(boxes, threads):
+    """(arguments of weighted_sum.forward, the output that they write to)."""
+    x = np.ones((1, 64, 40, 40), np.float32)
+    maps, seen = operators._forward_maps(x, boxes, 7, 1.0, None, "NCHW", threads)
+    out = np.zeros(maps.output_shape, np.float32)
+    (order, starts, (windows, spans, index, weight, _)), *_ = maps.tables(geometry.INTEGRATED_RULE, False)
+    tasks, threads = maps.reading(starts, windows, seen)
+    return [seen, windows, spans, index, weight, order, tasks, out, False, threads]
+
+
+def bounds():
+    """A box that the output has no room for."""
+    arguments = prepared(np.array([[0, 1, 1, 9, 9]], np.float32), 1)
+    arguments[5] = arguments[5] + 1
+    weighted_sum.forward["float"](*arguments)
+
+
+def index():
+    """A box of an image that does not exist."""
+    schedule.by_image_and_place["float"](np.array([5], np.int32), np.ones((1, 4), np.float32), 1.0, 1, 40, 40, False)
+
+
+def alignment():
+    """Numbers that do not lie at multiples of their size."""
+    shifted = np.zeros(4 * 4 + 1, np.uint8)[1:].view(np.float32).reshape(1, 4)
+    box_checks.bad_coordinate["float"](shifted, 1.0)
+
+
+def race():
+    """Tasks of several threads that write the same part of the output."""
+    arguments = prepared(np.tile(np.array([[0, 1, 1, 30, 30]], np.float32), (200, 1)), 2)
+    arguments[6] = np.concatenate([arguments[6], arguments[6]])
+    weighted_sum.forward["float"](*arguments)
+
+
+if __name__ == "__main__":
+    {"bounds": bounds, "index": index, "alignment": alignment, "race": race}[sys.argv[1]]()
+    print("nothing was found")
