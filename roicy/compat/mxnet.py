@@ -1,0 +1,145 @@
+"""
+MXNet's ``ROIPooling`` and ``contrib.ROIAlign``.
+
+As MXNet does, these round `spatial_scale` to float32, for float64 data too, and give 0 for boxes whose batch index is that of no image
+(`ROIAlign`: whose batch index is negative), which the functions of roicy refuse.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import _arguments, operators
+from . import float32_scale
+
+__all__ = ["ROIAlign", "ROIPooling", "contrib"]
+
+
+def ROIPooling(data: np.ndarray, rois: np.ndarray, pooled_size: Any, spatial_scale: float, **_: Any) -> np.ndarray:
+    """
+    Largest pixel in each bin of each box; see :func:`roicy.roi_pool`.
+
+    Parameters
+    ----------
+    data : ndarray (N, C, H, W), float32 or float64
+        Feature maps.
+    rois : ndarray (K, 5)
+        Rows [batch_index, x1, y1, x2, y2].
+    pooled_size : (int, int)
+        Bins of a box, (height, width).
+    spatial_scale : float
+        Multiplies the coordinates.
+    **_
+        `name` and the like are ignored.
+
+    Returns
+    -------
+    ndarray (K, C, PH, PW)
+        0 for boxes of no image.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`roicy.roi_pool`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from roicy.compat.mxnet import ROIPooling
+    >>> x = np.arange(48, dtype=np.float32).reshape(1, 1, 8, 6)
+    >>> y = np.array([[0, 0, 0, 4, 4]], np.float32)
+    >>> ROIPooling(x, y, (2, 2), 1.0)
+    array([[[[14., 16.],
+             [26., 28.]]]], dtype=float32)
+    >>> ROIPooling(x, y, (2, 2), 0.7)
+    array([[[[ 7.,  9.],
+             [19., 21.]]]], dtype=float32)
+    """
+    return _of_images(
+        rois, lambda image: (image >= 0) & (image < len(data)), lambda rows: operators.roi_pool(data, rows, pooled_size, float32_scale(spatial_scale))
+    )
+
+
+def ROIAlign(
+    data: np.ndarray,
+    rois: np.ndarray,
+    pooled_size: Any,
+    spatial_scale: float,
+    sample_ratio: int = -1,
+    position_sensitive: bool = False,
+    aligned: bool = False,
+    **_: Any,
+) -> np.ndarray:
+    """
+    Mean of bilinear samples in each bin of each box; see :func:`roicy.roi_align` and :func:`roicy.ps_roi_align`.
+
+    Parameters
+    ----------
+    data : ndarray (N, C, H, W), float32 or float64
+        Feature maps.
+    rois : ndarray (K, 5)
+        Rows [batch_index, x1, y1, x2, y2].
+    pooled_size : (int, int)
+        Bins of a box, (height, width).
+    spatial_scale : float
+        Multiplies the coordinates.
+    sample_ratio : int, optional
+        Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.
+    position_sensitive : bool, optional
+        Whether each bin reads channels of its own.
+    aligned : bool, optional
+        Whether pixel i covers [i, i + 1).
+    **_
+        `name` and the like are ignored.
+
+    Returns
+    -------
+    ndarray (K, C, PH, PW), or (K, C / (PH * PW), PH, PW) if `position_sensitive`
+        0 for boxes whose batch index is negative.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`roicy.roi_align`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from roicy.compat import mxnet
+    >>> x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    >>> mxnet.contrib.ROIAlign(x, np.array([[0, 0, 0, 2, 2]], np.float32), (2, 2), 1.0, 1)[0, 0]
+    array([[2.5, 3.5],
+           [6.5, 7.5]], dtype=float32)
+    """
+    scale = float32_scale(spatial_scale)
+
+    position_sensitive = _arguments.flag("position_sensitive", position_sensitive)
+
+    def align(rows: np.ndarray) -> np.ndarray:
+        if not position_sensitive:
+            return operators.roi_align(data, rows, pooled_size, scale, sample_ratio, aligned)
+        # ps_roi_align is aligned always: this is its channels with the bins of roi_align
+        maps, seen = operators._forward_maps(data, rows, pooled_size, scale, None, "NCHW", None, position_sensitive=True)
+        return operators._sum_forward(maps, seen, operators._align_rule(sample_ratio, aligned), None)
+
+    return _of_images(rois, lambda image: ~(image < 0), align)
+
+
+def _of_images(rois: np.ndarray, valid: Callable[[np.ndarray], np.ndarray], pool: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Pool, and give 0 for the boxes that are of no image."""
+    if not (isinstance(rois, np.ndarray) and rois.ndim == 2 and rois.shape[1] == 5 and rois.dtype.kind in "fiu"):
+        return pool(rois)  # which says what is wrong
+    kept = valid(rois[:, 0])
+    if kept.all():
+        return pool(rois)
+    some = pool(rois[kept])
+    out = np.zeros((len(rois), *some.shape[1:]), some.dtype)
+    out[kept] = some
+    return out
+
+
+contrib = types.SimpleNamespace(ROIAlign=ROIAlign)

@@ -1,0 +1,291 @@
+"""
+PaddlePaddle's operators, in both of the forms that it has had.
+
+The functions here are called as ``paddle.fluid.layers`` (up to 2.4)::
+
+    roi_pool(input, rois, pooled_height=1, pooled_width=1, spatial_scale=1.0, rois_num=None, name=None)
+
+or, with the names of their arguments, as ``paddle.vision.ops`` (2.0 and later), whose functions are in :mod:`.vision.ops` too::
+
+    roi_pool(x, boxes=..., boxes_num=..., output_size=..., spatial_scale=1.0, name=None)
+
+Which image a box is of is said by counts for each image: `rois_num`, `boxes_num`, or `batch_roi_nums`; by `rois_lod`, offsets
+[0, count, ...] as in 1.8; by boxes from :func:`create_lod_tensor`, which carry their counts; or not at all if there is one image.
+
+As Paddle does, and unlike the functions of roicy, these round `spatial_scale` to float32, for float64 data too.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from ... import operators
+from .. import float32_scale
+from .vision import ops as _ops
+
+__all__ = ["LoDTensor", "create_lod_tensor", "prroi_pool", "roi_align", "roi_pool"]
+
+
+class LoDTensor(np.ndarray):
+    """An array whose rows belong to images: `lengths` says how many to each."""
+
+    lengths: tuple[int, ...] | None = None
+
+    def recursive_sequence_lengths(self) -> list[list[int]]:
+        """Return the lengths as Paddle does, one list for each level, of which there is one."""
+        return [] if self.lengths is None else [list(self.lengths)]
+
+
+def create_lod_tensor(data: Any, recursive_seq_lens: list[list[int]], place: Any = None) -> LoDTensor:
+    """
+    Return rows with the number of them that belong to each image, as ``fluid.create_lod_tensor`` does.
+
+    Parameters
+    ----------
+    data : array_like, (K, ...)
+        The rows.
+    recursive_seq_lens : list of one list of ints
+        How many rows each image has.
+    place : object, optional
+        Ignored.
+
+    Returns
+    -------
+    LoDTensor
+        The rows, and their counts.
+
+    Raises
+    ------
+    ValueError
+        If there is another number of levels than one, or the counts do not sum to the number of rows.
+    """
+    if len(recursive_seq_lens) != 1:
+        raise ValueError(f"recursive_seq_lens: {len(recursive_seq_lens)} levels, expected 1, the counts of each image's rows")
+    tensor = np.array(data).view(LoDTensor)
+    lengths = tuple(recursive_seq_lens[0])
+    if sum(lengths) != len(tensor):
+        raise ValueError(f"recursive_seq_lens: counts that sum to {sum(lengths)}, expected the {len(tensor)} rows of data")
+    tensor.lengths = lengths
+    return tensor
+
+
+def _counts(input: Any, rois: Any, counts: Any, name: str, lod: Any = None) -> Any:
+    """Return the number of boxes of each image."""
+    lengths = rois.lengths if isinstance(rois, LoDTensor) else None
+    if counts is not None and lod is not None:
+        raise ValueError(f"{name}: expected None, since rois_lod says which image a box is of")
+    if lod is not None:
+        offsets = np.asarray(lod)
+        if offsets.ndim != 1 or offsets.dtype.kind not in "iu" or len(offsets) < 1 or offsets[0] != 0:
+            raise ValueError(f"rois_lod: {lod!r}, expected offsets [0, count of the first image, ...]")
+        counts = np.diff(offsets.astype(np.int64))
+    elif counts is None:
+        counts = lengths
+    if counts is None and isinstance(input, np.ndarray) and input.ndim == 4 and len(input) == 1:
+        counts = [len(rois)]
+    if counts is None:
+        raise ValueError(f"{name}: None, expected the number of boxes of each image")
+    return counts
+
+
+Function = Callable[..., np.ndarray]
+
+
+def _also(newer: Function) -> Callable[[Function], Function]:
+    """Take calls in the newer form too: they name an argument that the older form does not have, or have counts where that has a height."""
+    names = {"x", "boxes", "boxes_num", "output_size", "aligned"}
+
+    def decorate(older: Function) -> Function:
+        @wraps(older)
+        def call(*args: Any, **kwargs: Any) -> np.ndarray:
+            is_newer = not names.isdisjoint(kwargs) or (len(args) > 2 and isinstance(args[2], (np.ndarray, list, tuple)))
+            return newer(*args, **kwargs) if is_newer else older(*args, **kwargs)
+
+        call.__signature__ = inspect.signature(older)  # type: ignore[attr-defined]
+        return call
+
+    return decorate
+
+
+@_also(_ops.roi_pool)
+def roi_pool(
+    input: np.ndarray,
+    rois: np.ndarray,
+    pooled_height: int = 1,
+    pooled_width: int = 1,
+    spatial_scale: float = 1.0,
+    rois_num: Any = None,
+    name: str | None = None,
+    *,
+    rois_lod: Any = None,
+) -> np.ndarray:
+    """
+    Largest pixel in each bin of each box, as ``paddle.fluid.layers.roi_pool``; see :func:`roicy.roi_pool`.
+
+    Parameters
+    ----------
+    input : ndarray (N, C, H, W), float32 or float64
+        Feature maps.
+    rois : ndarray (K, 4)
+        Rows [x1, y1, x2, y2], sorted by image.
+    pooled_height, pooled_width : int, optional
+        Bins of a box.
+    spatial_scale : float, optional
+        Multiplies the coordinates; rounded to float32.
+    rois_num : (N,) ints, optional
+        Number of boxes of each image.
+    name : str, optional
+        Ignored.
+    rois_lod : (N + 1,) ints, optional
+        Offsets of the boxes of each image, as in 1.8.
+
+    Returns
+    -------
+    ndarray (K, C, pooled_height, pooled_width)
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`roicy.roi_pool`; and if nothing says which image the boxes are of and there are several.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from roicy.compat import paddle
+    >>> input = np.arange(1, 17, dtype=np.float32).reshape(1, 1, 4, 4)
+    >>> rois = paddle.create_lod_tensor(np.array([[1., 1., 2., 2.], [1.5, 1.5, 3., 3.]], np.float32), [[2]])
+    >>> paddle.roi_pool(input, rois, 1, 1, 1.0)
+    array([[[[11.]]], [[[16.]]]], dtype=float32)
+    """
+    counts = _counts(input, rois, rois_num, "rois_num", rois_lod)
+    return operators.roi_pool(input, rois, (pooled_height, pooled_width), float32_scale(spatial_scale), boxes_num=counts)
+
+
+@_also(_ops.roi_align)
+def roi_align(
+    input: np.ndarray,
+    rois: np.ndarray,
+    pooled_height: int = 1,
+    pooled_width: int = 1,
+    spatial_scale: float = 1.0,
+    sampling_ratio: int = -1,
+    rois_num: Any = None,
+    name: str | None = None,
+    *,
+    rois_lod: Any = None,
+) -> np.ndarray:
+    """
+    Mean of bilinear samples in each bin of each box, as ``paddle.fluid.layers.roi_align``; see :func:`roicy.roi_align`.
+
+    Parameters
+    ----------
+    input : ndarray (N, C, H, W), float32 or float64
+        Feature maps.
+    rois : ndarray (K, 4)
+        Rows [x1, y1, x2, y2], sorted by image.
+    pooled_height, pooled_width : int, optional
+        Bins of a box.
+    spatial_scale : float, optional
+        Multiplies the coordinates; rounded to float32.
+    sampling_ratio : int, optional
+        Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.
+    rois_num : (N,) ints, optional
+        Number of boxes of each image.
+    name : str, optional
+        Ignored.
+    rois_lod : (N + 1,) ints, optional
+        Offsets of the boxes of each image, as in 1.8.
+
+    Returns
+    -------
+    ndarray (K, C, pooled_height, pooled_width)
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`roicy.roi_align`; and if nothing says which image the boxes are of and there are several.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from roicy.compat import paddle
+    >>> x, rois = np.ones((2, 256, 32, 32), np.float32), np.array([[0, 0, 40, 40]] * 4, np.float32)
+    >>> paddle.roi_align(input=x, rois=rois, pooled_height=7, pooled_width=7, spatial_scale=0.5, sampling_ratio=-1, rois_num=np.array([3, 1])).shape
+    (4, 256, 7, 7)
+    """
+    counts = _counts(input, rois, rois_num, "rois_num", rois_lod)
+    return operators.roi_align(input, rois, (pooled_height, pooled_width), float32_scale(spatial_scale), sampling_ratio, boxes_num=counts)
+
+
+def prroi_pool(input: np.ndarray, rois: np.ndarray, *args: Any, **kwargs: Any) -> np.ndarray:
+    """
+    Exact mean of the bilinear surface over each bin of each box; see :func:`roicy.prroi_pool`.
+
+    Called as in Paddle 1.8, or with `output_channels` as in its documentation, which was an argument for two months of 2019::
+
+        prroi_pool(input, rois, spatial_scale=1.0, pooled_height=1, pooled_width=1, batch_roi_nums=None, name=None)
+        prroi_pool(input, rois, output_channels, spatial_scale, pooled_height, pooled_width, name=None)
+
+    A fourth number after `rois` tells the second from the first.
+
+    Parameters
+    ----------
+    input : ndarray (N, C, H, W), float32 or float64
+        Feature maps.
+    rois : ndarray (K, 4)
+        Rows [x1, y1, x2, y2], sorted by image.
+    output_channels : int
+        C, which is checked.
+    spatial_scale : float, optional
+        Multiplies the coordinates; rounded to float32.
+    pooled_height, pooled_width : int, optional
+        Bins of a box.
+    batch_roi_nums : (N,) ints, optional
+        Number of boxes of each image.
+    name : str, optional
+        Ignored.
+    rois_lod : (N + 1,) ints, optional
+        Only by name: offsets of the boxes of each image.
+
+    Returns
+    -------
+    ndarray (K, C, pooled_height, pooled_width)
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`roicy.prroi_pool`; and if `output_channels` is not C, or nothing says which image the boxes are of and there
+        are several.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from roicy.compat import paddle
+    >>> x, rois = np.ones((4, 490, 28, 28), np.float32), np.array([[0, 0, 14, 14]] * 4, np.float32)
+    >>> paddle.prroi_pool(x, rois, 1.0, 7, 7, batch_roi_nums=np.array([1, 1, 1, 1])).shape
+    (4, 490, 7, 7)
+    """
+    documented = "output_channels" in kwargs or (len(args) > 3 and isinstance(args[3], (int, np.integer)))
+    given = (_DOCUMENTED if documented else _OF_1_8).bind(*args, **kwargs)
+    given.apply_defaults()
+    values = given.arguments
+    if documented and isinstance(input, np.ndarray) and input.ndim == 4 and values["output_channels"] != input.shape[1]:
+        raise ValueError(f"output_channels: {values['output_channels']!r}, expected the input's {input.shape[1]} channels")
+    counts = _counts(input, rois, values.get("batch_roi_nums"), "batch_roi_nums", values["rois_lod"])
+    return operators.prroi_pool(input, rois, (values["pooled_height"], values["pooled_width"]), float32_scale(values["spatial_scale"]), boxes_num=counts)
+
+
+def _of_1_8(spatial_scale=1.0, pooled_height=1, pooled_width=1, batch_roi_nums=None, name=None, *, rois_lod=None):  # type: ignore[no-untyped-def]
+    pass
+
+
+def _documented(output_channels, spatial_scale=1.0, pooled_height=1, pooled_width=1, name=None, *, batch_roi_nums=None, rois_lod=None):  # type: ignore[no-untyped-def]
+    pass
+
+
+_OF_1_8, _DOCUMENTED = inspect.signature(_of_1_8), inspect.signature(_documented)

@@ -1,0 +1,206 @@
+"""roicy.torch: the numbers of roicy on tensors, gradients, what compilers of PyTorch make of them, and torchvision's models."""
+
+import numpy as np
+import pytest
+from conftest import SUMS, WITH_BOX_GRADIENTS, random_boxes
+
+import roicy
+
+torch = pytest.importorskip("torch")
+rt = pytest.importorskip("roicy.torch")
+
+NAMES = [*SUMS, "roi_pool"]
+PARAMETERS = {"roi_align": (0.5, 2, True), "ps_roi_align": (0.5, 2)}
+
+
+def problem(rng, name, dtype, channels=8):
+    x = torch.from_numpy(rng.standard_normal((2, channels, 15, 17))).to(dtype)
+    boxes = torch.from_numpy(random_boxes(rng, 2, 7, (30, 34), np.float64)).to(dtype)
+    return x, boxes, (2, 2), PARAMETERS.get(name, (0.5,))
+
+
+def layouts(x):
+    yield x
+    yield x.to(memory_format=torch.channels_last)
+    yield torch.stack([x, x], dim=-1)[..., 1]
+    yield x.flip(3).flip(3).transpose(2, 3).contiguous().transpose(2, 3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", NAMES)
+def test_forward(name, dtype, rng):
+    """The bits of roicy on the same memory, for tensors of any strides and either format of boxes."""
+    x, boxes, size, parameters = problem(rng, name, dtype)
+    expected = getattr(roicy, name)(x.numpy(), boxes.numpy(), size, *parameters)
+    order = torch.argsort(boxes[:, 0], stable=True)
+    for view in layouts(x):
+        out = getattr(rt, name)(view, boxes, size, *parameters)
+        assert out.dtype == dtype
+        np.testing.assert_array_equal(out, expected)
+        np.testing.assert_array_equal(getattr(rt, name)(view, [boxes[boxes[:, 0] == n, 1:] for n in range(2)], size, *parameters), expected[order])
+    np.testing.assert_array_equal(getattr(rt, name)(x, boxes, 2, *parameters), expected)
+
+
+def test_memory_is_shared(rng, monkeypatch):
+    """No copy of the map is made, in any format."""
+    from roicy import operators
+
+    seen = []
+    original = operators.roi_align
+    monkeypatch.setattr(operators, "roi_align", lambda input, *rest: seen.append(input) or original(input, *rest))
+    x, boxes, size, _ = problem(rng, "roi_align", torch.float32)
+    # the operator was registered with the original: go by torchvision's way, which looks it up at each call
+    for view in layouts(x):
+        rt._torchvision_kernels()["roi_align"](view, boxes, 0.5, *size, 2, True)
+        assert seen[-1].__array_interface__["data"][0] == view.data_ptr()
+        assert rt._array(view).__array_interface__["data"][0] == view.data_ptr()
+
+
+def coordinates(rng):
+    """Boxes for each image that keep away from the kinks of the surface."""
+    low = rng.integers(0, 10, (4, 2)) + rng.uniform(0.1, 0.4, (4, 2))
+    boxes = np.concatenate([low, low + rng.integers(5, 15, (4, 2)) + rng.uniform(0.1, 0.4, (4, 2))], axis=1)
+    return [torch.from_numpy(part).requires_grad_() for part in (boxes[:3], boxes[3:])]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gradients(name, rng):
+    x, _, size, parameters = problem(rng, name, torch.float64)
+    parts = coordinates(rng)
+    x.requires_grad_()
+    if name in WITH_BOX_GRADIENTS:
+        assert torch.autograd.gradcheck(lambda x, *parts: getattr(rt, name)(x, list(parts), size, *parameters), (x, *parts))
+    else:
+        parts = [part.detach() for part in parts]
+        assert torch.autograd.gradcheck(lambda x: getattr(rt, name)(x, parts, size, *parameters), (x,))
+
+
+def test_only_what_is_asked_for_is_differentiated(rng):
+    x, boxes, size, parameters = problem(rng, "roi_align", torch.float32)
+    rt.roi_align(x.requires_grad_(), boxes, size, *parameters).sum().backward()
+    assert x.grad is not None
+    assert boxes.grad is None
+    x = x.detach()
+    rt.roi_align(x, boxes.double().requires_grad_(), size, *parameters).sum().backward()  # boxes of another type
+    pooled = rt.roi_pool(x.requires_grad_(), boxes.requires_grad_(), size)
+    pooled.sum().backward()
+    assert boxes.grad is None
+    with torch.no_grad():
+        assert not rt.roi_align(x, boxes, size).requires_grad
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_opcheck(name, rng):
+    """PyTorch's own check of an operator: its schema, its autograd registration, its fake tensors, its tracing."""
+    x, boxes, size, parameters = problem(rng, name, torch.float32)
+    torch.library.opcheck(getattr(torch.ops.roicy, name).default, (x.requires_grad_(), boxes, list(size), *parameters))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_compile(name, rng):
+    """One graph, for any number of boxes, and the gradient through it."""
+    x, boxes, size, parameters = problem(rng, name, torch.float32)
+
+    def loss(x, boxes):
+        return (getattr(rt, name)(x * 2, boxes, size, *parameters) ** 2).sum()
+
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager", dynamic=True)
+    for count in (7, 3, 5):
+        x = x.detach().requires_grad_()
+        expected = torch.autograd.grad(loss(x, boxes[:count]), x)[0]
+        np.testing.assert_array_equal(torch.autograd.grad(compiled(x, boxes[:count]), x)[0], expected)
+
+
+MODULES = {"roi_align": (0.5, 2), "ps_roi_align": (0.5, 2), "prroi_pool": (0.5,), "ps_roi_pool": (0.5,), "roi_pool": (0.5,)}
+CLASSES = {"roi_align": "RoIAlign", "ps_roi_align": "PSRoIAlign", "prroi_pool": "PrRoIPool", "ps_roi_pool": "PSRoIPool", "roi_pool": "RoIPool"}
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning", "ignore:.*torch.jit:FutureWarning")
+@pytest.mark.parametrize("name", NAMES)
+def test_modules(name, rng):
+    x, boxes, size, _ = problem(rng, name, torch.float32)
+    module = getattr(rt, CLASSES[name])(size, *MODULES[name])
+    expected = getattr(rt, name)(x, boxes, size, *MODULES[name])
+    np.testing.assert_array_equal(module(x, boxes), expected)
+    assert repr(module).startswith(f"{CLASSES[name]}(output_size=(2, 2), spatial_scale=0.5")
+    scripted = torch.jit.script(module)
+    np.testing.assert_array_equal(scripted(x, boxes), expected)
+    parts = [boxes[boxes[:, 0] == n, 1:] for n in range(2)]
+    np.testing.assert_array_equal(scripted(x, parts), module(x, parts))
+    np.testing.assert_array_equal(torch.fx.symbolic_trace(module)(x, boxes), expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_errors(name, rng):
+    x, boxes, size, parameters = problem(rng, name, torch.float32)
+    function = getattr(rt, name)
+    for wrong in (boxes[:, 1:], boxes[0], [boxes, boxes], [boxes[:, 1:3]] * 2, []):
+        with pytest.raises(AssertionError, match="boxes: "):
+            function(x, wrong, size, *parameters)
+    bad = boxes.clone()
+    bad[2, 0] = 5
+    with pytest.raises(ValueError, match=r"boxes\[2\]: batch index 5 is outside the input's 2 images"):
+        function(x, bad, size, *parameters)
+    with pytest.raises(TypeError, match="input: dtype int64"):
+        function(x.long(), boxes, size, *parameters)
+    with pytest.raises(NotImplementedError, match="SparseCPU"):
+        function(x.to_sparse(), boxes, size, *parameters)
+
+
+class TestTorchvision:
+    """Its operators and models, on roicy's kernels."""
+
+    @pytest.fixture
+    def vision(self):
+        return pytest.importorskip("torchvision")
+
+    @pytest.mark.parametrize("name", [name for name in NAMES if name != "prroi_pool"])
+    def test_operators(self, vision, name, rng):
+        x, boxes, size, parameters = problem(rng, name, torch.float64)
+        boxes[:, 3:] = torch.maximum(boxes[:, 3:], boxes[:, 1:3] + 1)  # its ps_roi_align gives NaN for boxes of no size
+        x.requires_grad_()
+        function = getattr(vision.ops, name)
+
+        def both():
+            out = function(x, boxes, size, *parameters)
+            return out.detach(), torch.autograd.grad((out**2).sum(), x)[0]
+
+        original = both()
+        with rt.patch_torchvision():
+            patched = both()
+            out = getattr(rt, name)(x, boxes, size, *parameters)
+            np.testing.assert_array_equal(patched[0], out.detach())
+        restored = both()
+        for mine, theirs, again in zip(patched, original, restored, strict=True):
+            np.testing.assert_array_equal(again, theirs)
+            if name == "ps_roi_pool" and mine.shape == x.shape:
+                continue  # its gradient gives the last row and column a share, which the forward pass never reads
+            np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-12 * float(theirs.abs().max()))
+
+    def test_restored_after_an_error(self, vision, rng):
+        x, boxes, size, _ = problem(rng, "roi_align", torch.float32)
+        bad = boxes.clone()
+        bad[0, 1] = np.nan
+        with pytest.raises(ValueError, match="x1 is nan"), rt.patch_torchvision():
+            vision.ops.roi_align(x, bad, size)
+        out = vision.ops.roi_align(x, boxes, size)
+        np.testing.assert_allclose(out, rt.roi_align(x, boxes, size), rtol=0, atol=1e-6 * float(x.abs().max()))
+
+    @pytest.mark.parametrize("model", ["fasterrcnn_mobilenet_v3_large_320_fpn", "maskrcnn_resnet50_fpn"])
+    def test_models(self, vision, model):
+        """Random weights give boxes and masks all the same."""
+        torch.manual_seed(0)
+        network = getattr(vision.models.detection, model)(weights=None, weights_backbone=None, num_classes=5, box_score_thresh=0.0, min_size=200, max_size=320)
+        network.eval()
+        images = [torch.rand(3, 200, 260), torch.rand(3, 180, 320)]
+        with torch.no_grad():
+            theirs = network(images)
+            with rt.patch_torchvision():
+                mine = network(images)
+        for a, b in zip(mine, theirs, strict=True):
+            assert len(b["boxes"]) > 0
+            assert a.keys() == b.keys()
+            for key in a:
+                assert a[key].shape == b[key].shape
+                # pooled features differ by float32 roundings, which the network passes on
+                np.testing.assert_allclose(a[key], b[key], rtol=1e-3, atol=2e-3, err_msg=key)
