@@ -1,6 +1,7 @@
 """Forks, process pools, other thread pools and signals: what surrounds the calls in a server."""
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -35,13 +36,25 @@ forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 
 
 def run(code, tmp_path, timeout=120, **environment):
-    """Run a program in a process of its own, which must end by itself; returns the words that it prints."""
+    """Run a program in a process of its own, which must end by itself; returns the words that it prints.
+
+    One that does not end says, with its children, where each of its threads stands."""
     script = tmp_path / "program.py"
     script.write_text(PREAMBLE + textwrap.dedent(code))
     keep = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
-    done = subprocess.run([sys.executable, script], env={**keep, **environment}, capture_output=True, text=True, check=False, timeout=timeout)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+    command = [sys.executable, "-X", "faulthandler", script]
+    with subprocess.Popen(command, env={**keep, **environment}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        try:
+            out, errors = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            if hasattr(os, "killpg"):
+                os.killpg(process.pid, signal.SIGABRT)
+            else:
+                process.kill()
+            out, errors = process.communicate()
+            pytest.fail(f"no end within {timeout} s\nprinted: {out}\n{errors}")
+    assert process.returncode == 0, errors
+    return out.split()
 
 
 @forks
@@ -269,7 +282,7 @@ def test_beside_other_thread_pools(tmp_path):
     assert run(code, tmp_path)[0] == "8"
 
 
-@pytest.mark.skipif(not hasattr(__import__("signal"), "setitimer"), reason="no interval timers")
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no interval timers")
 def test_signals(tmp_path):
     """Signals that arrive during a call are handled after it, and what it computed is whole."""
     code = """
