@@ -76,9 +76,11 @@ class BuildExt(build_ext):
             optimise = ["-O0", "-g"] if DEBUG else ["-O3", "-g0", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd"]
             # sample positions must round as the systems that we match round them, and sums the same way wherever they stand
             optimise.append("-ffp-contract=off")
-            # GCC makes copies of the inner loops for some of their callers, and others wait a third longer for theirs
-            if self.builds("int main(void) { return 0; }", ["-fno-ipa-cp-clone"]):
-                optimise.append("-fno-ipa-cp-clone")
+            # GCC stops inlining when a file has grown by two fifths, and makes copies of inner loops for some of their callers:
+            # either way some loops lose the constants that they live on, and take half as long again
+            for flag in ("--param=inline-unit-growth=400", "-fno-ipa-cp-clone"):
+                if self.builds("int main(void) { return 0; }", [flag]):
+                    optimise.append(flag)
             openmp = self.openmp_flags()
         for extension in self.extensions:
             extension.extra_compile_args += optimise + openmp[0] + FLAGS

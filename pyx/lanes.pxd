@@ -7,7 +7,7 @@ that they all add in the same order.  What such loops cannot express, transposes
 vector types below, beside a plain version for compilers that lack them.
 """
 
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint8_t, uint16_t
 
 ctypedef fused real:
     float
@@ -139,6 +139,35 @@ cdef extern from *:
     KEEP_LARGER(float)
     KEEP_LARGER(double)
 
+    /* Maps of small types, as float: exact, NaN and denormal numbers too.  Half precision is taken apart by its bits, with no
+       arithmetic on denormal floats, which a process may have switched off; compilers turn all three into whole vectors. */
+    static inline float float_of_bits(uint32_t bits) {
+        float value;
+        memcpy(&value, &bits, sizeof value);
+        return value;
+    }
+    static inline float float_of_half(uint16_t half) {
+        const uint32_t bias = (127 - 15) << 23, least = (127 - 14) << 23;
+        uint32_t magnitude = (uint32_t)(half & 0x7fff) << 13;
+        uint32_t normal = magnitude + (magnitude < (31u << 23) ? bias : 2 * bias);
+        float denormal = float_of_bits(magnitude + least) - float_of_bits(least);
+        uint32_t bits;
+        memcpy(&bits, &denormal, sizeof bits);
+        return float_of_bits((magnitude < (1u << 23) ? bits : normal) | (uint32_t)(half & 0x8000) << 16);
+    }
+    static inline void widen_halves(const uint16_t *from, ptrdiff_t count, float *to) {
+        for (ptrdiff_t i = 0; i < count; i++)
+            to[i] = float_of_half(from[i]);
+    }
+    static inline void widen_bfloats(const uint16_t *from, ptrdiff_t count, float *to) {
+        for (ptrdiff_t i = 0; i < count; i++)
+            to[i] = float_of_bits((uint32_t)from[i] << 16);
+    }
+    static inline void widen_bytes(const uint8_t *from, ptrdiff_t count, float *to) {
+        for (ptrdiff_t i = 0; i < count; i++)
+            to[i] = from[i];
+    }
+
     /* Copies past the caches: for results too large to be found there again.  `stream_end` before anyone reads them. */
     #if defined(__SSE2__)
     #include <immintrin.h>
@@ -203,6 +232,9 @@ cdef extern from *:
     void keep_larger_at_double(double *best, int32_t *at, const double *values, int32_t index) noexcept nogil
     void keep_first_larger_float(float *best, int32_t *at, const float *values, const int32_t *indices) noexcept nogil
     void keep_first_larger_double(double *best, int32_t *at, const double *values, const int32_t *indices) noexcept nogil
+    void widen_halves(const uint16_t *source, Py_ssize_t count, float *to) noexcept nogil
+    void widen_bfloats(const uint16_t *source, Py_ssize_t count, float *to) noexcept nogil
+    void widen_bytes(const uint8_t *source, Py_ssize_t count, float *to) noexcept nogil
     void stream(void *target, const void *source, size_t size) noexcept nogil
     void stream_end() noexcept nogil
     void fetch(const void *line) noexcept nogil
@@ -257,3 +289,28 @@ cdef inline void keep_first_larger(real *best, int32_t *at, const real *values, 
         keep_first_larger_float(best, at, values, indices)
     else:
         keep_first_larger_double(best, at, values, indices)
+
+
+cdef enum:                     # what the elements of a map are, by NumPy's characters: the type of the computation, or
+    HALF = 101                 # e
+    BFLOAT = 69                # E
+    BYTE = 66                  # B
+
+
+cdef inline Py_ssize_t element_bytes(int kind, real *_) noexcept nogil:
+    if kind == BYTE:
+        return 1
+    if kind == HALF or kind == BFLOAT:
+        return 2
+    return sizeof(real)
+
+
+cdef inline void widen(const char *source, int kind, Py_ssize_t count, real *to) noexcept nogil:
+    """count elements of one of the small types, as the type of the computation, which is then float."""
+    if real is float:
+        if kind == HALF:
+            widen_halves(<const uint16_t*>source, count, to)
+        elif kind == BFLOAT:
+            widen_bfloats(<const uint16_t*>source, count, to)
+        else:
+            widen_bytes(<const uint8_t*>source, count, to)

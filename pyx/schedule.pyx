@@ -94,131 +94,140 @@ cdef Py_ssize_t block_count(Py_ssize_t channels, Py_ssize_t itemsize) noexcept:
     return ceiling(channels, LANE_BYTES // itemsize)
 
 
-def reading(
-        const Py_ssize_t[::1] starts, const int32_t[:, ::1] windows, Py_ssize_t channels,
-        Py_ssize_t itemsize, Py_ssize_t bins, bint one_bin, bint in_place, int threads):
+def reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bins, bint one_bin, int threads):
     """(tasks (T, COLUMNS), threads) of the forward passes and of the gradient of the boxes.
 
-    windows: of the boxes in their order; channels: of the output; one_bin: tasks are for single bins; in_place: the channels
-    of a pixel lie together, so that nothing is packed and a task may as well go through all blocks of a box.
+    levels: (starts, windows, in_place) of each; windows: of its boxes in their order; in_place: the channels of a pixel lie
+    together, so that nothing is packed and a task may as well go through all blocks of a box; channels: of the output;
+    one_bin: tasks are for single bins.
     """
     cdef Py_ssize_t blocks = block_count(channels, itemsize)
-    cdef Py_ssize_t images = starts.shape[0] - 1, n, i, b, z, position, block_pieces, groups
+    cdef Py_ssize_t images, n, i, b, z, position, block_pieces, groups
     cdef int64_t y0, y1, x0, x1, tallest, mode
     cdef double largest, all_cost = 0, area, share, seen
+    cdef const Py_ssize_t[::1] starts
+    cdef const int32_t[:, ::1] windows
+    cdef bint in_place
     groups = bins if one_bin else 1
-    for i in range(windows.shape[0]):
-        all_cost += box_cost(windows, i, bins)
+    for _, windows, _ in levels:
+        for i in range(windows.shape[0]):
+            all_cost += box_cost(windows, i, bins)
     if all_cost * blocks < SERIAL_COST:
         threads = 1
     share = all_cost * blocks / (TASKS_PER_THREAD * threads) if threads > 1 else INFINITY
     tasks, costs = [], []
-    for n in range(images):
-        if starts[n] == starts[n + 1]:
-            continue
-        y0 = x0 = 1 << 40
-        y1 = x1 = tallest = 0
-        area = largest = 0
-        for i in range(starts[n], starts[n + 1]):
-            largest = max(largest, box_cost(windows, i, bins))
-            if windows[i, 0] == windows[i, 1] or windows[i, 2] == windows[i, 3]:
+    for level, (starts, windows, in_place) in enumerate(levels):
+        images = starts.shape[0] - 1
+        for n in range(images):
+            if starts[n] == starts[n + 1]:
                 continue
-            y0, y1 = min(y0, windows[i, 0]), max(y1, windows[i, 1])
-            x0, x1 = min(x0, windows[i, 2]), max(x1, windows[i, 3])
-            tallest = max(tallest, windows[i, 1] - windows[i, 0])
-            area += <double>(windows[i, 1] - windows[i, 0]) * (windows[i, 3] - windows[i, 2])
-        if y1 <= y0:
-            y0 = y1 = x0 = x1 = 0
-        # share rows between boxes where that packs less than every box's own window would; a pixel of a window costs about
-        # two of whole rows, which are read in long runs
-        mode = WINDOW
-        if not in_place and tallest * (x1 - x0) <= TILE_PIXELS and <double>(y1 - y0) * (x1 - x0) < 2 * area / groups:
-            mode = ROWS
-        block_pieces = blocks
-        if in_place and not one_bin:
-            block_pieces = min(max(<Py_ssize_t>ceil(largest * blocks / share), 1), blocks)
-        position = starts[n]
-        while position < starts[n + 1]:
-            i = position
-            seen = 0
-            while i < starts[n + 1] and (i == position or (seen + box_cost(windows, i, bins)) * blocks / (block_pieces * groups) <= share):
-                seen += box_cost(windows, i, bins)
-                i += 1
-            for b in range(block_pieces):
-                for z in range(groups):
-                    tasks.append((n, position, i, b * blocks // block_pieces, (b + 1) * blocks // block_pieces, z if one_bin else -1,
-                                  mode, y0, y1, x0, x1))
-            costs.extend([seen] * (block_pieces * groups))
-            position = i
+            y0 = x0 = 1 << 40
+            y1 = x1 = tallest = 0
+            area = largest = 0
+            for i in range(starts[n], starts[n + 1]):
+                largest = max(largest, box_cost(windows, i, bins))
+                if windows[i, 0] == windows[i, 1] or windows[i, 2] == windows[i, 3]:
+                    continue
+                y0, y1 = min(y0, windows[i, 0]), max(y1, windows[i, 1])
+                x0, x1 = min(x0, windows[i, 2]), max(x1, windows[i, 3])
+                tallest = max(tallest, windows[i, 1] - windows[i, 0])
+                area += <double>(windows[i, 1] - windows[i, 0]) * (windows[i, 3] - windows[i, 2])
+            if y1 <= y0:
+                y0 = y1 = x0 = x1 = 0
+            # share rows between boxes where that packs less than every box's own window would; a pixel of a window costs about
+            # two of whole rows, which are read in long runs
+            mode = WINDOW
+            if not in_place and tallest * (x1 - x0) <= TILE_PIXELS and <double>(y1 - y0) * (x1 - x0) < 2 * area / groups:
+                mode = ROWS
+            block_pieces = blocks
+            if in_place and not one_bin:
+                block_pieces = min(max(<Py_ssize_t>ceil(largest * blocks / share), 1), blocks)
+            position = starts[n]
+            while position < starts[n + 1]:
+                i = position
+                seen = 0
+                while i < starts[n + 1] and (i == position or (seen + box_cost(windows, i, bins)) * blocks / (block_pieces * groups) <= share):
+                    seen += box_cost(windows, i, bins)
+                    i += 1
+                for b in range(block_pieces):
+                    for z in range(groups):
+                        tasks.append((n, position, i, b * blocks // block_pieces, (b + 1) * blocks // block_pieces, z if one_bin else -1,
+                                      mode, y0, y1, x0, x1, level))
+                costs.extend([seen] * (block_pieces * groups))
+                position = i
     array = np.array(tasks, np.int64).reshape(-1, COLUMNS)
     if threads > 1:           # the largest first, so that the last to end are small
         array = array[np.argsort(np.negative(costs), kind="stable")]
     return array, min(threads, max(len(tasks), 1))
 
 
-def writing(
-        const Py_ssize_t[::1] starts, const int32_t[:, ::1] windows, Py_ssize_t channels,
-        Py_ssize_t itemsize, Py_ssize_t bins, bint one_bin, bint in_place, int threads, Py_ssize_t height,
-        Py_ssize_t width, bint add, bint blocks_first):
-    """(tasks (T, COLUMNS), threads) of the gradient of the input: rectangles that cover every image.
+def writing(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bins, bint one_bin, int threads, bint add, bint blocks_first):
+    """(tasks (T, COLUMNS), threads) of the gradient of the input: rectangles that cover every image of every level.
 
+    levels: (starts, windows, in_place, height, width) of each.
     blocks_first: a task goes through all bins of its blocks, whatever its rectangle, and so has all that it can.
     Without `add` images that have no box have tasks too, which write zeros.
     """
-    cdef Py_ssize_t images = starts.shape[0] - 1, n, i, b, z, y, y0, x0, least, bands, most_rows, groups, columns, block_pieces
+    cdef Py_ssize_t images, n, i, b, z, y, y0, x0, least, bands, most_rows, groups, columns, block_pieces, height, width
     cdef double cost, all_cost = 0, seen
     cdef Py_ssize_t blocks = block_count(channels, itemsize)
+    cdef const Py_ssize_t[::1] starts
+    cdef const int32_t[:, ::1] windows
+    cdef double[::1] rows
+    cdef bint in_place
     groups = bins if one_bin else 1
-    all_cost = <double>images * height * width * groups
-    for i in range(windows.shape[0]):
-        all_cost += box_cost(windows, i, bins)
+    for starts, windows, _, height, width in levels:
+        all_cost += <double>(starts.shape[0] - 1) * height * width * groups
+        for i in range(windows.shape[0]):
+            all_cost += box_cost(windows, i, bins)
     if all_cost * blocks < SERIAL_COST:
         threads = 1
-    columns = max(min(width, TILE_PIXELS), 1)
-    most_rows = max(min(height, TILE_PIXELS // columns), 1)
-    block_pieces = blocks
-    if blocks_first:
-        block_pieces = min(blocks, <Py_ssize_t>threads)
-    elif in_place and not one_bin:
-        block_pieces = 1
-    # rows are split further only where images and blocks do not make tasks enough
-    least = 1 if threads == 1 else ceiling((1 if blocks_first else TASKS_PER_THREAD) * threads, max(images * block_pieces * groups, 1))
-    rows_array = np.zeros(height + 1)
-    cdef double[::1] rows = rows_array
     tasks = []
-    for n in range(images):
-        if starts[n] == starts[n + 1]:
-            if not add:
-                tasks.extend((n, 0, 0, 0, blocks, z if one_bin else -1, 0, 0, height, 0, width) for z in range(groups))
-            continue
-        bands = max(least, ceiling(height, most_rows))
-        if bands > 1:
-            # bands of equal work: the rows that boxes cover, and the writing of each row
-            rows[:] = 0
-            for i in range(starts[n], starts[n + 1]):
-                rows[windows[i, 0]] += windows[i, 3] - windows[i, 2]
-                rows[windows[i, 1]] -= windows[i, 3] - windows[i, 2]
-            all_cost = cost = 0
-            for y in range(height):
-                cost += rows[y]
-                rows[y] = 1.5 * cost + width
-                all_cost += rows[y]
-        y0 = y = 0
-        seen = 0
-        while y0 < height:
-            if bands == 1:
-                y = height
-            else:
-                while y < height and y - y0 < most_rows:
-                    seen += rows[y]
-                    y += 1
-                    if seen >= all_cost / bands:
-                        break
-                seen = 0
-            for x0 in range(0, width, columns):
-                for b in range(block_pieces):
-                    for z in range(groups):
-                        tasks.append((n, starts[n], starts[n + 1], b * blocks // block_pieces, (b + 1) * blocks // block_pieces,
-                                      z if one_bin else -1, 0, y0, y, x0, min(x0 + columns, width)))
-            y0 = y
+    for level, (starts, windows, in_place, height, width) in enumerate(levels):
+        images = starts.shape[0] - 1
+        columns = max(min(width, TILE_PIXELS), 1)
+        most_rows = max(min(height, TILE_PIXELS // columns), 1)
+        block_pieces = blocks
+        if blocks_first:
+            block_pieces = min(blocks, <Py_ssize_t>threads)
+        elif in_place and not one_bin:
+            block_pieces = 1
+        # rows are split further only where images and blocks do not make tasks enough
+        least = 1 if threads == 1 else ceiling((1 if blocks_first else TASKS_PER_THREAD) * threads, max(images * block_pieces * groups, 1))
+        rows = np.zeros(height + 1)
+        for n in range(images):
+            if starts[n] == starts[n + 1]:
+                if not add:
+                    tasks.extend((n, 0, 0, 0, blocks, z if one_bin else -1, 0, 0, height, 0, width, level) for z in range(groups))
+                continue
+            bands = max(least, ceiling(height, most_rows))
+            if bands > 1:
+                # bands of equal work: the rows that boxes cover, and the writing of each row
+                rows[:] = 0
+                for i in range(starts[n], starts[n + 1]):
+                    rows[windows[i, 0]] += windows[i, 3] - windows[i, 2]
+                    rows[windows[i, 1]] -= windows[i, 3] - windows[i, 2]
+                all_cost = cost = 0
+                for y in range(height):
+                    cost += rows[y]
+                    rows[y] = 1.5 * cost + width
+                    all_cost += rows[y]
+            y0 = y = 0
+            seen = 0
+            while y0 < height:
+                if bands == 1:
+                    y = height
+                else:
+                    while y < height and y - y0 < most_rows:
+                        seen += rows[y]
+                        y += 1
+                        if seen >= all_cost / bands:
+                            break
+                    seen = 0
+                for x0 in range(0, width, columns):
+                    for b in range(block_pieces):
+                        for z in range(groups):
+                            tasks.append((n, starts[n], starts[n + 1], b * blocks // block_pieces, (b + 1) * blocks // block_pieces,
+                                          z if one_bin else -1, 0, y0, y, x0, min(x0 + columns, width), level))
+                y0 = y
     return np.array(tasks, np.int64).reshape(-1, COLUMNS), min(threads, max(len(tasks), 1))

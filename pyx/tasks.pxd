@@ -12,7 +12,8 @@ cdef enum:
     Y1 = 8
     X0 = 9
     X1 = 10
-    COLUMNS = 11
+    LEVEL = 11                 # of several maps of different sizes
+    COLUMNS = 12
 
 cdef enum:
     WINDOW = 0                 # the window of each box is packed for itself

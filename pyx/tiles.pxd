@@ -2,10 +2,10 @@
 
 The lanes past the last channel of a partial block are zero, and are never written back.
 """
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
 from libc.string cimport memcpy, memmove, memset
 
-from lanes cimport LANE_BYTES, VECTOR_BYTES, fetch, real, stream, transpose
+from lanes cimport LANE_BYTES, VECTOR_BYTES, element_bytes, fetch, real, stream, transpose, widen
 from tasks cimport BIN, IMAGE, MODE, WINDOW, X0, X1
 
 cdef enum:
@@ -20,6 +20,7 @@ cdef enum:
     MOST_COLUMNS = 4096        # columns of the map that are contracted together
     # Results larger than this are not found in cache by whoever reads them next, and bypass it.
     STREAM_BYTES = 8 << 20
+    WIDENED = 64               # pixels of a channel that are widened at once
 
 
 cdef struct Strides:           # of an array seen as (N, C, H, W), in elements
@@ -29,12 +30,20 @@ cdef struct Strides:           # of an array seen as (N, C, H, W), in elements
     Py_ssize_t x
 
 
-cdef inline Strides strides_of(const real[:, :, :, :] array) noexcept nogil:
+ctypedef fused element:        # whatever an array may consist of
+    float
+    double
+    int32_t
+    uint16_t
+    uint8_t
+
+
+cdef inline Strides strides_of(const element[:, :, :, :] array) noexcept nogil:
     cdef Strides strides
-    strides.image = array.strides[0] // <Py_ssize_t>sizeof(real)
-    strides.channel = array.strides[1] // <Py_ssize_t>sizeof(real)
-    strides.y = array.strides[2] // <Py_ssize_t>sizeof(real)
-    strides.x = array.strides[3] // <Py_ssize_t>sizeof(real)
+    strides.image = array.strides[0] // <Py_ssize_t>sizeof(element)
+    strides.channel = array.strides[1] // <Py_ssize_t>sizeof(element)
+    strides.y = array.strides[2] // <Py_ssize_t>sizeof(element)
+    strides.x = array.strides[3] // <Py_ssize_t>sizeof(element)
     return strides
 
 
@@ -65,6 +74,39 @@ cdef inline void pack(
                     to[x * L + l] = row[l * from_.channel + x * from_.x]
                 for l in range(lanes, L):
                     to[x * L + l] = 0
+
+
+cdef inline void pack_small(
+        const char *source, int kind, Strides from_, int lanes, Py_ssize_t rows, Py_ssize_t columns, real *tile) noexcept nogil:
+    """The same from a map of a small type."""
+    cdef int L = LANE_BYTES // sizeof(real), l
+    cdef Py_ssize_t size = element_bytes(kind, tile), y, x, count
+    cdef real[16 * WIDENED] run
+    cdef Strides strides
+    cdef const char *row
+    if from_.x == 1 and from_.y == columns:
+        columns = columns * rows
+        rows = 1
+    strides.channel, strides.y, strides.x = WIDENED, 0, 1
+    for y in range(rows):
+        row = source + y * from_.y * size
+        if from_.x == 1:
+            x = 0
+            while x < columns:
+                count = min(columns - x, <Py_ssize_t>WIDENED)
+                for l in range(lanes):
+                    widen(row + (l * from_.channel + x) * size, kind, count, run + l * WIDENED)
+                pack(run, strides, lanes, 1, count, tile + (y * columns + x) * L)
+                x += count
+        else:
+            for x in range(columns):
+                if from_.channel == 1 and lanes == L:
+                    widen(row + x * from_.x * size, kind, L, run)
+                else:
+                    for l in range(lanes):
+                        widen(row + (l * from_.channel + x * from_.x) * size, kind, 1, run + l)
+                    memset(run + lanes, 0, (L - lanes) * sizeof(real))
+                memcpy(tile + (y * columns + x) * L, run, LANE_BYTES)
 
 
 cdef inline void unpack(
@@ -203,8 +245,41 @@ cdef inline void fetch_some(Ahead *ahead) noexcept nogil:
                 ahead.run += ahead.step
 
 
+cdef struct Map:               # feature maps, or their gradient, seen as (N, C, H, W)
+    char *data
+    int kind
+    Strides strides
+    Py_ssize_t channels        # of the output
+    Py_ssize_t group           # input channels per output channel: PH * PW where they are position-sensitive, else 1
+    Py_ssize_t rows
+    Py_ssize_t columns
+    Py_ssize_t tile_bytes
+
+
+cdef inline Map map_of(object array, int kind, Py_ssize_t channels, Py_ssize_t group, real *_) except *:
+    """Of an array (N, C, H, W); those of two bytes come as uint16."""
+    cdef Map map
+    cdef const real[:, :, :, :] reals
+    cdef const uint16_t[:, :, :, :] pairs
+    cdef const uint8_t[:, :, :, :] single
+    if element_bytes(kind, _) == 1:
+        single = array
+        map.data, map.strides, map.rows, map.columns = <char*>&single[0, 0, 0, 0], strides_of(single), single.shape[2], single.shape[3]
+    elif element_bytes(kind, _) == 2:
+        pairs = array
+        map.data, map.strides, map.rows, map.columns = <char*>&pairs[0, 0, 0, 0], strides_of(pairs), pairs.shape[2], pairs.shape[3]
+    else:
+        reals = array
+        map.data, map.strides, map.rows, map.columns = <char*>&reals[0, 0, 0, 0], strides_of(reals), reals.shape[2], reals.shape[3]
+    map.kind = kind
+    map.channels, map.group = channels, group
+    map.tile_bytes = <Py_ssize_t>min(<double>TILE_BYTES, <double>map.rows * <double>map.columns * LANE_BYTES)      # no more than it needs
+    return map
+
+
 cdef struct Reader:            # one channel block of one image, seen through a tile
-    Py_ssize_t first           # offset of its first channel
+    char *plane                # its first channel
+    int kind
     Strides strides            # channel: between its lanes
     int lanes
     int mode
@@ -216,27 +291,32 @@ cdef struct Reader:            # one channel block of one image, seen through a 
     Py_ssize_t y1
 
 
-cdef inline Reader block_reader(
-        Strides strides, Py_ssize_t channels, Py_ssize_t group, Py_ssize_t tile_bytes, const int64_t *task,
-        Py_ssize_t block, int L) noexcept nogil:
-    """The reader of a block of L output channels; `group` input channels, of which a task reads one, make one of them."""
+cdef inline Reader block_reader(const Map *map, const int64_t *task, Py_ssize_t block, real *_) noexcept nogil:
+    """The reader of a block of output channels; map.group input channels, of which a task reads one, make one of them."""
     cdef Reader reader
-    reader.first = task[IMAGE] * strides.image + (block * L * group + max(task[BIN], 0)) * strides.channel
-    reader.strides = strides
-    reader.strides.channel = strides.channel * group
-    reader.lanes = <int>min(<Py_ssize_t>L, channels - block * L)
-    reader.in_place = reader.lanes == L and reader.strides.channel == 1
+    cdef Py_ssize_t L = LANE_BYTES // sizeof(real), size = element_bytes(map.kind, _)
+    reader.plane = map.data + (task[IMAGE] * map.strides.image + (block * L * map.group + max(task[BIN], 0)) * map.strides.channel) * size
+    reader.kind = map.kind
+    reader.strides = map.strides
+    reader.strides.channel = map.strides.channel * map.group
+    reader.lanes = <int>min(L, map.channels - block * L)
+    reader.in_place = reader.lanes == L and reader.strides.channel == 1 and size == sizeof(real)
     reader.mode = <int>task[MODE]
-    reader.capacity = tile_bytes // LANE_BYTES
+    reader.capacity = map.tile_bytes // LANE_BYTES
     reader.x0 = task[X0]
     reader.x1 = task[X1]
     reader.y0 = reader.y1 = 0
     return reader
 
 
-cdef inline Py_ssize_t tile_bytes(Py_ssize_t rows, Py_ssize_t columns) noexcept nogil:
-    """No more than the map needs."""
-    return <Py_ssize_t>min(<double>TILE_BYTES, <double>rows * <double>columns * LANE_BYTES)
+cdef inline void read_pixels(
+        const Reader *reader, Py_ssize_t y, Py_ssize_t x, Py_ssize_t rows, Py_ssize_t columns, real *tile) noexcept nogil:
+    """Rows x columns pixels from (y, x) on into the tile."""
+    cdef Py_ssize_t at = y * reader.strides.y + x * reader.strides.x
+    if element_bytes(reader.kind, tile) == sizeof(real):
+        pack(<const real*>reader.plane + at, reader.strides, reader.lanes, rows, columns, tile)
+    else:
+        pack_small(reader.plane + at * element_bytes(reader.kind, tile), reader.kind, reader.strides, reader.lanes, rows, columns, tile)
 
 
 cdef inline Py_ssize_t blocks_together(Py_ssize_t blocks, Py_ssize_t columns, Py_ssize_t bins) noexcept nogil:
@@ -288,18 +368,18 @@ cdef struct View:              # where the lanes of a pixel are: start + y * str
 
 
 cdef inline const real *view(
-        Reader *reader, const real *plane, real *tile, Py_ssize_t y0, Py_ssize_t y1, Py_ssize_t x0, Py_ssize_t x1,
+        Reader *reader, real *tile, Py_ssize_t y0, Py_ssize_t y1, Py_ssize_t x0, Py_ssize_t x1,
         View *strides) noexcept nogil:
-    """The pixels [y0, y1) x [x0, x1) of the block whose first channel is `plane`, in place where its lanes lie together."""
+    """The pixels [y0, y1) x [x0, x1) of the block, in place where its lanes lie together."""
     cdef int L = LANE_BYTES // sizeof(real)
     cdef Py_ssize_t width, keep, top
     if reader.in_place:
         strides.y = reader.strides.y
         strides.x = reader.strides.x
-        return plane + y0 * reader.strides.y + x0 * reader.strides.x
+        return <const real*>reader.plane + y0 * reader.strides.y + x0 * reader.strides.x
     strides.x = L
     if reader.mode == WINDOW:
-        pack(plane + y0 * reader.strides.y + x0 * reader.strides.x, reader.strides, reader.lanes, y1 - y0, x1 - x0, tile)
+        read_pixels(reader, y0, x0, y1 - y0, x1 - x0, tile)
         strides.y = (x1 - x0) * L
         return tile
     width = reader.x1 - reader.x0
@@ -313,7 +393,6 @@ cdef inline const real *view(
         reader.y0 = top
         reader.y1 = top + keep
     if y1 > reader.y1:
-        pack(plane + reader.y1 * reader.strides.y + reader.x0 * reader.strides.x, reader.strides, reader.lanes,
-             y1 - reader.y1, width, tile + (reader.y1 - reader.y0) * strides.y)
+        read_pixels(reader, reader.y1, reader.x0, y1 - reader.y1, width, tile + (reader.y1 - reader.y0) * strides.y)
         reader.y1 = y1
     return tile + (y0 - reader.y0) * strides.y + (x0 - reader.x0) * L

@@ -13,26 +13,22 @@ Shape letters: p, q bins; y, x pixels; l lanes; k boxes; b channel blocks; z = p
 """
 from cython.parallel cimport prange, threadid
 from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from lanes cimport LANE_BYTES, add_product, add_products, lanes_alloc, lanes_free, real, stream_end
-from tasks cimport BIN, BLOCK_FIRST, BLOCK_STOP, FIRST, STOP, X0, X1, Y0, Y1
-from tiles cimport (BINS_BYTES, BLOCKS_TOGETHER, MOST_BINS, MOST_COLUMNS, STREAM_BYTES, STRIP_BYTES, WIDE_BYTES, Ahead, BinRange,
+from tasks cimport BIN, BLOCK_FIRST, BLOCK_STOP, FIRST, LEVEL, STOP, X0, X1, Y0, Y1
+from tiles cimport (BINS_BYTES, BLOCKS_TOGETHER, MOST_BINS, MOST_COLUMNS, STREAM_BYTES, STRIP_BYTES, WIDE_BYTES, Ahead, BinRange, Map,
                     Reader, Strides, View, ahead_of, bins_of_task, block_reader, blocks_together,
-                    cell_columns, cell_rows, clear, fetch_some, pack, put_pixels, strides_of, tile_bytes, unpack, view)
+                    cell_columns, cell_rows, clear, fetch_some, map_of, pack, put_pixels, read_pixels, strides_of, unpack, view)
 
 
-cdef struct Problem:
-    Strides map                # of the input or its gradient
+cdef struct Problem:           # the boxes of one level, most often all that there are
+    Map map                    # the input or its gradient
     Strides bins               # of the output or its gradient
-    Py_ssize_t boxes
-    Py_ssize_t channels        # of the output
-    Py_ssize_t group           # input channels per output channel: PH * PW where they are position-sensitive, else 1
-    Py_ssize_t rows
-    Py_ssize_t columns
     int ph
     int pw
-    const int32_t *order       # boxes
+    const int32_t *order       # boxes: their rows in the output
     const int32_t *windows     # [i][4], i: place in the order
     const int32_t *spans       # [i][PH + PW][2]
     const int32_t *index
@@ -44,10 +40,11 @@ cdef struct Problem:
     const int32_t *bins_of_pixel
     const void *bin_weight
     Py_ssize_t entries
+    Py_ssize_t parts           # boxes whose gradients are kept, of all levels
+    Py_ssize_t parts_before    # of the levels before
     bint past_cache
     bint add
-    Py_ssize_t tile_bytes      # scratch of a thread: tile, strip, bins, and as much again
-    Py_ssize_t strip_bytes
+    Py_ssize_t strip_bytes     # scratch of a thread: tile, strip, bins, and as much again of both
 
 
 cdef struct Scratch:
@@ -59,16 +56,16 @@ cdef struct Scratch:
 
 
 cdef Py_ssize_t scratch_bytes(const Problem *problem) noexcept nogil:
-    return problem.tile_bytes + 2 * problem.strip_bytes + 2 * BINS_BYTES + MOST_COLUMNS
+    return problem.map.tile_bytes + 2 * problem.strip_bytes + 2 * BINS_BYTES + MOST_COLUMNS
 
 
 cdef Scratch scratch_at(const Problem *problem, char *memory) noexcept nogil:
     cdef Scratch scratch
     scratch.tile = memory
-    scratch.strip = memory + problem.tile_bytes
-    scratch.bins = memory + problem.tile_bytes + 2 * problem.strip_bytes
-    scratch.more = memory + problem.tile_bytes + 2 * problem.strip_bytes + BINS_BYTES
-    scratch.touched = memory + problem.tile_bytes + 2 * problem.strip_bytes + 2 * BINS_BYTES
+    scratch.strip = memory + problem.map.tile_bytes
+    scratch.bins = memory + problem.map.tile_bytes + 2 * problem.strip_bytes
+    scratch.more = memory + problem.map.tile_bytes + 2 * problem.strip_bytes + BINS_BYTES
+    scratch.touched = memory + problem.map.tile_bytes + 2 * problem.strip_bytes + 2 * BINS_BYTES
     return scratch
 
 
@@ -223,7 +220,7 @@ cdef void contract(
 
 
 cdef void forward_part(
-        const Problem *problem, Reader *reader, const real *plane, real *out, const Box *box,
+        const Problem *problem, Reader *reader, real *out, const Box *box,
         const Scratch *scratch) noexcept nogil:
     """Some bins of one box, one channel block."""
     cdef Py_ssize_t y, x, y1, x1
@@ -240,7 +237,7 @@ cdef void forward_part(
             x = box.x0
             while x < box.x1:
                 x1 = min(x + columns, box.x1)
-                pixels = view(reader, plane, <real*>scratch.tile, y, y1, x, x1, &strides)
+                pixels = view(reader, <real*>scratch.tile, y, y1, x, x1, &strides)
                 contract(pixels, strides, y, y1, x, x1, box, problem.index, <const real*>problem.weight, <real*>scratch.strip, bins, add)
                 add = True
                 x += columns
@@ -264,15 +261,15 @@ cdef void forward_together(
     cdef bint through = problem.bins.channel == 1
     cdef Py_ssize_t step = L if through else (box.p1 - box.p0) * qs * L     # between the blocks of a bin
     cdef Py_ssize_t bin_step = width if through else L
-    plane += box.x0 * problem.map.x
+    plane += box.x0 * problem.map.strides.x
     out += box.p0 * problem.bins.y + box.q0 * problem.bins.x
     for p in range(box.p0, box.p1):
         first, stop = box.spans_y[2 * p], box.spans_y[2 * p + 1]
-        if problem.map.x == width:
-            contract_axis(strip, L, plane, L, columns * blocks, stop - first, index + first, weight + first, problem.map.y, False)
+        if problem.map.strides.x == width:
+            contract_axis(strip, L, plane, L, columns * blocks, stop - first, index + first, weight + first, problem.map.strides.y, False)
         else:
             for x in range(columns):
-                contract_axis(strip + x * width, L, plane + x * problem.map.x, L, blocks, stop - first, index + first, weight + first, problem.map.y, False)
+                contract_axis(strip + x * width, L, plane + x * problem.map.strides.x, L, blocks, stop - first, index + first, weight + first, problem.map.strides.y, False)
         for q in range(box.q0, box.q1):
             first, stop = box.spans_x[2 * q], box.spans_x[2 * q + 1]
             contract_axis(bins + (q - box.q0) * bin_step, step, strip - box.x0 * width, L, blocks, stop - first, index + first, weight + first, width, False)
@@ -287,13 +284,12 @@ cdef void forward_together(
             unpack(bins + b * step, box.p1 - box.p0, qs, out + b * L * problem.bins.channel, problem.bins, L, <real*>scratch.more, problem.past_cache)
 
 
-cdef void forward_task(
-        const Problem *problem, const real *input, real *out, const int64_t *task, char *memory) noexcept nogil:
+cdef void forward_task(const Problem *problem, real *out, const int64_t *task, char *memory) noexcept nogil:
     cdef Py_ssize_t i, k, block, blocks
     cdef int p, q, L = LANE_BYTES // sizeof(real)
     cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
     # a task that keeps rows has one block, and so one reader that remembers them
-    cdef Reader reader = block_reader(problem.map, problem.channels, problem.group, problem.tile_bytes, task, task[BLOCK_FIRST], L)
+    cdef Reader reader = block_reader(&problem.map, task, task[BLOCK_FIRST], <real*>NULL)
     cdef Box box
     cdef Scratch scratch = scratch_at(problem, memory)
     cdef real *to
@@ -307,18 +303,18 @@ cdef void forward_task(
                 block = task[BLOCK_FIRST]
                 while block < task[BLOCK_STOP]:
                     if task[BLOCK_STOP] > task[BLOCK_FIRST] + 1:
-                        reader = block_reader(problem.map, problem.channels, problem.group, problem.tile_bytes, task, block, L)
+                        reader = block_reader(&problem.map, task, block, <real*>NULL)
                     to = out + k * problem.bins.image + block * L * problem.bins.channel
                     blocks = 0
                     if reader.in_place and box.y0 < box.y1 and box.x0 < box.x1:
                         # a result whose channels lie apart is kept whole until it is unpacked
-                        blocks = blocks_together(min(task[BLOCK_STOP], problem.channels // L) - block, box.x1 - box.x0,
+                        blocks = blocks_together(min(task[BLOCK_STOP], problem.map.channels // L) - block, box.x1 - box.x0,
                                                  (box.q1 - box.q0) * (1 if problem.bins.channel == 1 else box.p1 - box.p0))
                     if blocks > 0:
-                        forward_together(problem, input + reader.first, to, &box, blocks, &scratch)
+                        forward_together(problem, <const real*>reader.plane, to, &box, blocks, &scratch)
                         block += blocks
                     else:
-                        forward_part(problem, &reader, input + reader.first, to, &box, &scratch)
+                        forward_part(problem, &reader, to, &box, &scratch)
                         block += 1
                 q += part.q_step
             p += part.p_step
@@ -326,7 +322,7 @@ cdef void forward_task(
 
 
 cdef void slopes_part(
-        const Problem *problem, Reader *reader, const real *plane, const real *grad_output, const Box *box,
+        const Problem *problem, Reader *reader, const real *grad_output, const Box *box,
         const Scratch *scratch, real *sums) noexcept nogil:
     """sums [y1, y2, x1, x2][lane] += the gradients by the edges of one box, of some bins and one channel block.
 
@@ -359,7 +355,7 @@ cdef void slopes_part(
         while x < box.x1:
             x1 = min(x + cell_width, box.x1)
             columns = x1 - x
-            pixels = view(reader, plane, <real*>scratch.tile, y, y1, x, x1, &strides)
+            pixels = view(reader, <real*>scratch.tile, y, y1, x, x1, &strides)
             memset(scratch.touched, 0, columns)
             for q in range(box.q0, box.q1):
                 clip(box.spans_x + 2 * q, index, x, x1, &first, &stop)
@@ -399,13 +395,12 @@ cdef void slopes_part(
 
 
 cdef void slopes_task(
-        const Problem *problem, const real *input, const real *grad_output, double *parts, const int64_t *task,
-        char *memory) noexcept nogil:
+        const Problem *problem, const real *grad_output, double *parts, const int64_t *task, char *memory) noexcept nogil:
     """parts[block * group + bin][place in the order] = gradients by x1, y1, x2, y2, of the task's boxes."""
     cdef Py_ssize_t i, k, block
     cdef int p, q, l, edge, L = LANE_BYTES // sizeof(real)
     cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
-    cdef Reader reader = block_reader(problem.map, problem.channels, problem.group, problem.tile_bytes, task, task[BLOCK_FIRST], L)
+    cdef Reader reader = block_reader(&problem.map, task, task[BLOCK_FIRST], <real*>NULL)
     cdef Box box
     cdef real[64] sums
     cdef double total
@@ -416,14 +411,14 @@ cdef void slopes_task(
         k = problem.order[i]
         for block in range(task[BLOCK_FIRST], task[BLOCK_STOP]):
             if task[BLOCK_STOP] > task[BLOCK_FIRST] + 1:
-                reader = block_reader(problem.map, problem.channels, problem.group, problem.tile_bytes, task, block, L)
+                reader = block_reader(&problem.map, task, block, <real*>NULL)
             memset(sums, 0, sizeof(sums))
             p = part.p0
             while p < part.p1:
                 q = part.q0
                 while q < part.q1:
                     box = part_of_box(problem, i, p, min(p + part.p_step, part.p1), q, min(q + part.q_step, part.q1))
-                    slopes_part(problem, &reader, input + reader.first, grad_output + k * problem.bins.image + block * L * problem.bins.channel,
+                    slopes_part(problem, &reader, grad_output + k * problem.bins.image + block * L * problem.bins.channel,
                                 &box, &scratch, sums)
                     q += part.q_step
                 p += part.p_step
@@ -431,7 +426,7 @@ cdef void slopes_task(
                 total = 0
                 for l in range(L):
                     total += sums[edge * L + l]
-                parts[((block * problem.group + max(task[BIN], 0)) * problem.boxes + i) * 4 + corner[edge]] = total
+                parts[((block * problem.map.group + max(task[BIN], 0)) * problem.parts + problem.parts_before + i) * 4 + corner[edge]] = total
 
 
 # Writing: the gradient of the input, which sums over the bins that read a pixel as the forward pass does over its pixels.
@@ -536,9 +531,7 @@ cdef void spread_bin(
         first = end
 
 
-cdef void backward_task(
-        const Problem *problem, const real *grad_output, real *grad_input, const int64_t *task,
-        char *memory) noexcept nogil:
+cdef void backward_task(const Problem *problem, const real *grad_output, const int64_t *task, char *memory) noexcept nogil:
     cdef int L = LANE_BYTES // sizeof(real), p, q
     cdef Py_ssize_t i, k, block, blocks, y0 = task[Y0], y1 = task[Y1], x0 = task[X0], x1 = task[X1], block_step = 0, b
     cdef const int32_t *window
@@ -555,10 +548,10 @@ cdef void backward_task(
     cdef Scratch scratch = scratch_at(problem, memory)
     # blocks whose lanes lie together in the gradient are summed there, others in the tile: at most one of a task with boxes,
     # which is the last
-    reader = block_reader(problem.map, problem.channels, problem.group, problem.tile_bytes, task, task[BLOCK_FIRST], L)
+    reader = block_reader(&problem.map, task, task[BLOCK_FIRST], <real*>NULL)
     if not problem.add and (reader.in_place or task[FIRST] == task[STOP]):
-        clear(grad_input + reader.first + y0 * problem.map.y + x0 * problem.map.x, reader.strides,
-              min(task[BLOCK_STOP] * L, problem.channels) - task[BLOCK_FIRST] * L, y1 - y0, x1 - x0)
+        clear(<real*>reader.plane + y0 * problem.map.strides.y + x0 * problem.map.strides.x, reader.strides,
+              min(task[BLOCK_STOP] * L, problem.map.channels) - task[BLOCK_FIRST] * L, y1 - y0, x1 - x0)
     for i in range(task[FIRST], task[STOP]):
         k = problem.order[i]
         window = problem.windows + 4 * i
@@ -574,21 +567,21 @@ cdef void backward_task(
                     columns = turned(problem, box.spans_x, problem.counts[2 * i + 1], max(box.x0, x0), min(box.x1, x1))
                 block = task[BLOCK_FIRST] if box.y0 < y1 and box.y1 > y0 and box.x0 < x1 and box.x1 > x0 else task[BLOCK_STOP]
                 while block < task[BLOCK_STOP]:
-                    reader = block_reader(problem.map, problem.channels, problem.group, problem.tile_bytes, task, block, L)
+                    reader = block_reader(&problem.map, task, block, <real*>NULL)
                     blocks = 1
-                    map = problem.map
+                    map = problem.map.strides
                     if reader.in_place:
-                        target = grad_input + reader.first
+                        target = <real*>reader.plane
                         if task[BIN] < 0:     # as many blocks at once as have room for their gradients
                             blocks = min(<Py_ssize_t>BLOCKS_TOGETHER, max(MOST_BINS // ((box.p1 - box.p0) * (box.q1 - box.q0)), 1))
-                            blocks = max(min(blocks, min(task[BLOCK_STOP], problem.channels // L) - block), 1)
+                            blocks = max(min(blocks, min(task[BLOCK_STOP], problem.map.channels // L) - block), 1)
                     else:
                         map.y, map.x = (x1 - x0) * L, L
                         target = <real*>scratch.tile - y0 * map.y - x0 * map.x
                         if not packed:
                             packed = True
                             if problem.add:
-                                pack(grad_input + reader.first + y0 * problem.map.y + x0 * problem.map.x, reader.strides, reader.lanes, y1 - y0, x1 - x0, <real*>scratch.tile)
+                                read_pixels(&reader, y0, x0, y1 - y0, x1 - x0, <real*>scratch.tile)
                             else:
                                 memset(scratch.tile, 0, (y1 - y0) * (x1 - x0) * LANE_BYTES)
                     grad = grad_output + k * problem.bins.image + block * L * problem.bins.channel + box.p0 * problem.bins.y + box.q0 * problem.bins.x
@@ -617,116 +610,133 @@ cdef void backward_task(
     if task[FIRST] == task[STOP]:
         return
     for block in range(task[BLOCK_FIRST], task[BLOCK_STOP]):
-        reader = block_reader(problem.map, problem.channels, problem.group, problem.tile_bytes, task, block, L)
+        reader = block_reader(&problem.map, task, block, <real*>NULL)
         if reader.in_place:
             continue
-        target = grad_input + reader.first + y0 * problem.map.y + x0 * problem.map.x
+        target = <real*>reader.plane + y0 * problem.map.strides.y + x0 * problem.map.strides.x
         if packed:
             unpack(<real*>scratch.tile, y1 - y0, x1 - x0, target, reader.strides, reader.lanes, <real*>NULL, False)
         elif not problem.add:
             clear(target, reader.strides, reader.lanes, y1 - y0, x1 - x0)
 
 
-# The doors.  Arrays are (N, C, H, W) and (K, C, PH, PW) views of any strides; tables as geometry.tables makes them.
+# The doors.  Arrays are (N, C, H, W) and (K, C, PH, PW) views of any strides.  Maps of different sizes that share the output are
+# levels, tuples (map, dtype character, order, windows, spans, index, weight), tables as geometry.tables makes them, and what
+# else a door needs.  A level has boxes.
 
-cdef Problem problem_of(Strides map_strides, Strides bins_strides, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t channels, bint one_bin, int ph, int pw,
-                        const int32_t[:, ::1] windows, const int32_t[:, :, ::1] spans, const int32_t[::1] index, const int32_t[::1] order):
-    cdef Problem problem
-    problem.map = map_strides
-    problem.bins = bins_strides
-    problem.rows, problem.columns = rows, columns
-    problem.channels = channels
-    problem.group = ph * pw if one_bin else 1
-    problem.ph, problem.pw = ph, pw
-    problem.boxes = windows.shape[0]
-    problem.order = &order[0]
-    problem.windows = &windows[0, 0]
-    problem.spans = &spans[0, 0, 0]
-    problem.index = &index[0]
-    problem.entries = index.shape[0]
-    problem.past_cache = problem.add = False
-    problem.tile_bytes = tile_bytes(rows, columns)
-    problem.strip_bytes = max(WIDE_BYTES, max(min(columns, MOST_COLUMNS), 64) * LANE_BYTES)
-    return problem
+cdef class Work:
+    """The problem of each level, and scratch for each thread."""
+    cdef Problem *problems
+    cdef char *memory
+    cdef Py_ssize_t scratch_bytes
+
+    def __dealloc__(self):
+        free(self.problems)
+        lanes_free(self.memory)
 
 
-cdef char *allocate(const Problem *problem, int threads) except NULL:
-    cdef char *memory = <char*>lanes_alloc(threads * scratch_bytes(problem))
-    if memory == NULL:
-        raise MemoryError(f"no {threads * scratch_bytes(problem)} bytes of scratch for {threads} threads")
-    return memory
+cdef Work work_on(list levels, Strides bins, Py_ssize_t channels, bint one_bin, int ph, int pw, int threads, real *_):
+    cdef Work work = Work()
+    cdef Problem *problem
+    cdef const int32_t[:, ::1] windows
+    cdef const int32_t[:, :, ::1] spans
+    cdef const int32_t[::1] index, order
+    cdef const real[::1] weight
+    cdef Py_UCS4 kind
+    cdef tuple level
+    cdef Py_ssize_t i
+    work.problems = <Problem*>calloc(len(levels), sizeof(Problem))
+    if work.problems == NULL:
+        raise MemoryError(f"no room for {len(levels)} levels")
+    for i in range(len(levels)):
+        problem = &work.problems[i]
+        level = levels[i]
+        order, windows, spans, index, weight = level[2:7]
+        kind = level[1]
+        problem.map = map_of(level[0], <int>kind, channels, ph * pw if one_bin else 1, _)
+        problem.bins = bins
+        problem.ph, problem.pw = ph, pw
+        problem.order = &order[0]
+        problem.windows = &windows[0, 0]
+        problem.spans = &spans[0, 0, 0]
+        problem.index = &index[0]
+        problem.weight = &weight[0]
+        problem.entries = index.shape[0]
+        problem.strip_bytes = max(WIDE_BYTES, max(min(problem.map.columns, MOST_COLUMNS), 64) * LANE_BYTES)
+        work.scratch_bytes = max(work.scratch_bytes, scratch_bytes(problem))
+    work.memory = <char*>lanes_alloc(threads * work.scratch_bytes)
+    if work.memory == NULL:
+        raise MemoryError(f"no {threads * work.scratch_bytes} bytes of scratch for {threads} threads")
+    return work
 
 
-def forward(const real[:, :, :, :] input, const int32_t[:, ::1] windows, const int32_t[:, :, ::1] spans, const int32_t[::1] index, const real[::1] weight,
-            const int32_t[::1] order, const int64_t[:, ::1] tasks, real[:, :, :, :] out, bint one_bin, int threads):
-    """out (K, C', PH, PW) = weighted sums of input (N, C, H, W)."""
-    cdef Problem problem = problem_of(strides_of(input), strides_of(out), input.shape[2], input.shape[3], out.shape[1], one_bin,
-                                      <int>out.shape[2], <int>out.shape[3], windows, spans, index, order)
-    problem.weight = &weight[0]
-    problem.past_cache = out.shape[0] * out.shape[1] * out.shape[2] * out.shape[3] * <Py_ssize_t>sizeof(real) > STREAM_BYTES
-    cdef Py_ssize_t i, size = scratch_bytes(&problem)
-    cdef const real *from_ = &input[0, 0, 0, 0]
+def forward(list levels, const int64_t[:, ::1] tasks, real[:, :, :, :] out, bint one_bin, int threads):
+    """out (K, C', PH, PW) = weighted sums of the inputs."""
+    cdef Work work = work_on(levels, strides_of(out), out.shape[1], one_bin, <int>out.shape[2], <int>out.shape[3], threads, <real*>NULL)
+    cdef Py_ssize_t i, size = work.scratch_bytes
+    cdef Problem *problems = work.problems
+    cdef char *memory = work.memory
     cdef real *to = &out[0, 0, 0, 0]
-    cdef char *memory = allocate(&problem, threads)
+    for i in range(len(levels)):
+        problems[i].past_cache = out.shape[0] * out.shape[1] * out.shape[2] * out.shape[3] * <Py_ssize_t>sizeof(real) > STREAM_BYTES
     if threads == 1:
         with nogil:
             for i in range(tasks.shape[0]):
-                forward_task(&problem, from_, to, &tasks[i, 0], memory)
+                forward_task(&problems[tasks[i, LEVEL]], to, &tasks[i, 0], memory)
     else:
         for i in prange(tasks.shape[0], nogil=True, num_threads=threads, schedule="dynamic", chunksize=1):
-            forward_task(&problem, from_, to, &tasks[i, 0], memory + threadid() * size)
-    lanes_free(memory)
+            forward_task(&problems[tasks[i, LEVEL]], to, &tasks[i, 0], memory + threadid() * size)
 
 
-def backward(const real[:, :, :, :] grad_output, const int32_t[:, ::1] windows, const int32_t[:, :, ::1] spans, const int32_t[::1] index,
-             const real[::1] weight, tuple turned, const int32_t[::1] order, const int64_t[:, ::1] tasks, real[:, :, :, :] grad_input, bint add, bint one_bin,
-             int threads):
-    """grad_input (N, C, H, W) = (add: +=) the gradient of the input for grad_output (K, C', PH, PW); turned: by_pixel's, unless one_bin."""
-    cdef Problem problem = problem_of(strides_of(grad_input), strides_of(grad_output), grad_input.shape[2], grad_input.shape[3], grad_output.shape[1], one_bin,
-                                      <int>grad_output.shape[2], <int>grad_output.shape[3], windows, spans, index, order)
+def backward(const real[:, :, :, :] grad_output, list levels, const int64_t[:, ::1] tasks, bint add, bint one_bin, int threads):
+    """Maps of levels = (add: +=) the gradients of the inputs for grad_output (K, C', PH, PW); levels: and by_pixel's tables, unless one_bin."""
+    cdef Work work = work_on(levels, strides_of(grad_output), grad_output.shape[1], one_bin, <int>grad_output.shape[2], <int>grad_output.shape[3],
+                             threads, <real*>NULL)
+    cdef Py_ssize_t i, size = work.scratch_bytes
+    cdef Problem *problems = work.problems
+    cdef char *memory = work.memory
+    cdef const real *grad = &grad_output[0, 0, 0, 0]
     cdef const int32_t[:, ::1] counts, pixel_spans
     cdef const int32_t[::1] pixels, bins_of_pixel
     cdef const real[::1] bin_weight
-    if not one_bin:
-        counts, pixels, pixel_spans, bins_of_pixel, bin_weight = turned
-        problem.counts = &counts[0, 0]
-        problem.pixels = &pixels[0]
-        problem.pixel_spans = &pixel_spans[0, 0]
-        problem.bins_of_pixel = &bins_of_pixel[0]
-        problem.bin_weight = &bin_weight[0]
-    problem.weight = &weight[0]
-    problem.add = add
-    cdef Py_ssize_t i, size = scratch_bytes(&problem)
-    cdef const real *from_ = &grad_output[0, 0, 0, 0]
-    cdef real *to = &grad_input[0, 0, 0, 0]
-    cdef char *memory = allocate(&problem, threads)
+    for i in range(len(levels)):
+        problems[i].add = add
+        if not one_bin:
+            counts, pixels, pixel_spans, bins_of_pixel, bin_weight = levels[i][7]
+            problems[i].counts = &counts[0, 0]
+            problems[i].pixels = &pixels[0]
+            problems[i].pixel_spans = &pixel_spans[0, 0]
+            problems[i].bins_of_pixel = &bins_of_pixel[0]
+            problems[i].bin_weight = &bin_weight[0]
     if threads == 1:
         with nogil:
             for i in range(tasks.shape[0]):
-                backward_task(&problem, from_, to, &tasks[i, 0], memory)
+                backward_task(&problems[tasks[i, LEVEL]], grad, &tasks[i, 0], memory)
     else:
         for i in prange(tasks.shape[0], nogil=True, num_threads=threads, schedule="dynamic", chunksize=1):
-            backward_task(&problem, from_, to, &tasks[i, 0], memory + threadid() * size)
-    lanes_free(memory)
+            backward_task(&problems[tasks[i, LEVEL]], grad, &tasks[i, 0], memory + threadid() * size)
 
 
-def backward_boxes(const real[:, :, :, :] grad_output, const real[:, :, :, :] input, const int32_t[:, ::1] windows, const int32_t[:, :, ::1] spans,
-                   const int32_t[::1] index, const real[::1] weight, const real[:, ::1] slopes, const int32_t[::1] order, const int64_t[:, ::1] tasks,
-                   double[:, :, ::1] parts, bint one_bin, int threads):
-    """parts (blocks * bins of a task, boxes in order, 4): the gradients by x1, y1, x2, y2 that each channel block gives, to be added up."""
-    cdef Problem problem = problem_of(strides_of(input), strides_of(grad_output), input.shape[2], input.shape[3], grad_output.shape[1], one_bin,
-                                      <int>grad_output.shape[2], <int>grad_output.shape[3], windows, spans, index, order)
-    problem.weight = &weight[0]
-    problem.slopes = &slopes[0, 0]
-    cdef Py_ssize_t i, size = scratch_bytes(&problem)
-    cdef const real *from_ = &input[0, 0, 0, 0]
+def backward_boxes(const real[:, :, :, :] grad_output, list levels, const int64_t[:, ::1] tasks, double[:, :, ::1] parts, bint one_bin, int threads):
+    """parts (blocks * bins of a task, boxes in the order of the levels, 4): the gradients by x1, y1, x2, y2 that each channel block
+    gives, to be added up; levels: and the slopes of the weights."""
+    cdef Work work = work_on(levels, strides_of(grad_output), grad_output.shape[1], one_bin, <int>grad_output.shape[2], <int>grad_output.shape[3],
+                             threads, <real*>NULL)
+    cdef Py_ssize_t i, size = work.scratch_bytes, before = 0
+    cdef Problem *problems = work.problems
+    cdef char *memory = work.memory
     cdef const real *grad = &grad_output[0, 0, 0, 0]
-    cdef char *memory = allocate(&problem, threads)
+    cdef const real[:, ::1] slopes
+    for i in range(len(levels)):
+        slopes = levels[i][7]
+        problems[i].slopes = &slopes[0, 0]
+        problems[i].parts = parts.shape[1]
+        problems[i].parts_before = before
+        before += len(levels[i][2])
     if threads == 1:
         with nogil:
             for i in range(tasks.shape[0]):
-                slopes_task(&problem, from_, grad, &parts[0, 0, 0], &tasks[i, 0], memory)
+                slopes_task(&problems[tasks[i, LEVEL]], grad, &parts[0, 0, 0], &tasks[i, 0], memory)
     else:
         for i in prange(tasks.shape[0], nogil=True, num_threads=threads, schedule="dynamic", chunksize=1):
-            slopes_task(&problem, from_, grad, &parts[0, 0, 0], &tasks[i, 0], memory + threadid() * size)
-    lanes_free(memory)
+            slopes_task(&problems[tasks[i, LEVEL]], grad, &parts[0, 0, 0], &tasks[i, 0], memory + threadid() * size)

@@ -16,28 +16,24 @@ from libc.string cimport memset
 
 from lanes cimport LANE_BYTES, keep_first_larger, keep_larger, keep_larger_at, lanes_alloc, lanes_free, real, stream_end
 from tasks cimport BLOCK_FIRST, BLOCK_STOP, FIRST, IMAGE, STOP, X0, X1, Y0, Y1
-from tiles cimport (BINS_BYTES, MOST_COLUMNS, STREAM_BYTES, WIDE_BYTES, BinRange, Reader, Strides, View, bins_of_task, block_reader, blocks_together,
-                    cell_columns, cell_rows, clear, put_pixels, strides_of, tile_bytes, unpack, view)
+from tiles cimport (BINS_BYTES, MOST_COLUMNS, STREAM_BYTES, WIDE_BYTES, BinRange, Map, Reader, Strides, View, bins_of_task, block_reader, blocks_together,
+                    cell_columns, cell_rows, clear, map_of, put_pixels, strides_of, unpack, view)
 
 
 cdef struct Problem:
-    Strides map                # of the input or its gradient
+    Map map                    # the input or its gradient
     Strides bins               # of the output or its gradient
     Strides argmax
-    Py_ssize_t channels
-    Py_ssize_t rows
-    Py_ssize_t columns
     int ph
     int pw
     const int32_t *order       # boxes
     const int32_t *spans       # [i][PH + PW][2] pixels, i: place in the order
     bint past_cache
-    Py_ssize_t tile_bytes      # scratch of a thread: tile, strip and its indices, bins and theirs, a buffer
-    Py_ssize_t strip_bytes
+    Py_ssize_t strip_bytes     # scratch of a thread: tile, strip and its indices, bins and theirs, a buffer
 
 
 cdef Py_ssize_t scratch_bytes(const Problem *problem) noexcept nogil:
-    return problem.tile_bytes + 2 * problem.strip_bytes + 3 * BINS_BYTES
+    return problem.map.tile_bytes + 2 * problem.strip_bytes + 3 * BINS_BYTES
 
 
 cdef inline real lowest(real *_) noexcept nogil:
@@ -155,15 +151,15 @@ cdef inline void ends(const int32_t *spans, int first, int stop, Py_ssize_t *low
 
 
 cdef void forward_part(
-        const Problem *problem, Reader *reader, const real *plane, real *out, int32_t *argmax, const int32_t *spans_y,
+        const Problem *problem, Reader *reader, real *out, int32_t *argmax, const int32_t *spans_y,
         int p0, int p1, int q0, int q1, char *memory) noexcept nogil:
     """Bins [p0, p1) x [q0, q1) of one box, one channel block."""
     cdef int L = LANE_BYTES // sizeof(real), l, p, q
     cdef const int32_t *spans_x = spans_y + 2 * problem.ph
     cdef real *tile = <real*>memory
-    cdef real *strip = <real*>(memory + problem.tile_bytes)
-    cdef int32_t *strip_at = <int32_t*>(memory + problem.tile_bytes + problem.strip_bytes)
-    cdef real *bins = <real*>(memory + problem.tile_bytes + 2 * problem.strip_bytes)
+    cdef real *strip = <real*>(memory + problem.map.tile_bytes)
+    cdef int32_t *strip_at = <int32_t*>(memory + problem.map.tile_bytes + problem.strip_bytes)
+    cdef real *bins = <real*>(memory + problem.map.tile_bytes + 2 * problem.strip_bytes)
     cdef int32_t *bins_at = <int32_t*>(<char*>bins + BINS_BYTES)
     cdef Py_ssize_t y0 = 0, y1 = 0, x0 = 0, x1 = 0, x, y, rows, columns, i
     cdef View strides
@@ -188,12 +184,12 @@ cdef void forward_part(
         while y < y1:
             x = x0
             while x < x1:
-                pixels = view(reader, plane, tile, y, min(y + rows, y1), x, min(x + columns, x1), &strides)
+                pixels = view(reader, tile, y, min(y + rows, y1), x, min(x + columns, x1), &strides)
                 if argmax == NULL:
-                    reduce_cell(pixels, strides, y, min(y + rows, y1), x, min(x + columns, x1), spans_y, spans_x, p0, p1, q0, q1, problem.columns,
+                    reduce_cell(pixels, strides, y, min(y + rows, y1), x, min(x + columns, x1), spans_y, spans_x, p0, p1, q0, q1, problem.map.columns,
                                 strip, strip_at, bins, bins_at, False)
                 else:
-                    reduce_cell(pixels, strides, y, min(y + rows, y1), x, min(x + columns, x1), spans_y, spans_x, p0, p1, q0, q1, problem.columns,
+                    reduce_cell(pixels, strides, y, min(y + rows, y1), x, min(x + columns, x1), spans_y, spans_x, p0, p1, q0, q1, problem.map.columns,
                                 strip, strip_at, bins, bins_at, True)
                 x += columns
             y += rows
@@ -215,17 +211,17 @@ cdef void forward_together(
     """Some bins of one box and as many channel blocks, whose lanes lie together in the map and in the result: nothing is packed."""
     cdef int L = LANE_BYTES // sizeof(real), p, q
     cdef const int32_t *spans_x = spans_y + 2 * problem.ph
-    cdef real *strip = <real*>(memory + problem.tile_bytes)
-    cdef real *bins = <real*>(memory + problem.tile_bytes + 2 * problem.strip_bytes)
+    cdef real *strip = <real*>(memory + problem.map.tile_bytes)
+    cdef real *bins = <real*>(memory + problem.map.tile_bytes + 2 * problem.strip_bytes)
     cdef Py_ssize_t width = blocks * L, y, x, rows, columns
     for p in range(p0, p1):
         y = spans_y[2 * p]
         rows = spans_y[2 * p + 1] - y
-        if rows > 0 and problem.map.x == width:
-            reduce_axis(strip, plane + y * problem.map.y + x0 * problem.map.x, L, (x1 - x0) * blocks, rows, problem.map.y, False)
+        if rows > 0 and problem.map.strides.x == width:
+            reduce_axis(strip, plane + y * problem.map.strides.y + x0 * problem.map.strides.x, L, (x1 - x0) * blocks, rows, problem.map.strides.y, False)
         elif rows > 0:
             for x in range(x0, x1):
-                reduce_axis(strip + (x - x0) * width, plane + y * problem.map.y + x * problem.map.x, L, blocks, rows, problem.map.y, False)
+                reduce_axis(strip + (x - x0) * width, plane + y * problem.map.strides.y + x * problem.map.strides.x, L, blocks, rows, problem.map.strides.y, False)
         for q in range(q0, q1):
             x = spans_x[2 * q]
             columns = spans_x[2 * q + 1] - x
@@ -237,15 +233,14 @@ cdef void forward_together(
 
 
 cdef void forward_task(
-        const Problem *problem, const real *input, real *out, int32_t *argmax, const int64_t *task,
-        char *memory) noexcept nogil:
+        const Problem *problem, real *out, int32_t *argmax, const int64_t *task, char *memory) noexcept nogil:
     cdef int L = LANE_BYTES // sizeof(real), p, q, p1, q1
     cdef Py_ssize_t i, k, block, blocks, x0 = 0, x1 = 0
     cdef const int32_t *spans
     cdef real *to
     cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
     # a task that keeps rows has one block, and so one reader that remembers them
-    cdef Reader reader = block_reader(problem.map, problem.channels, 1, problem.tile_bytes, task, task[BLOCK_FIRST], L)
+    cdef Reader reader = block_reader(&problem.map, task, task[BLOCK_FIRST], <real*>NULL)
     for i in range(task[FIRST], task[STOP]):
         k = problem.order[i]
         spans = problem.spans + 2 * i * (problem.ph + problem.pw)
@@ -258,15 +253,15 @@ cdef void forward_task(
                 block = task[BLOCK_FIRST]
                 while block < task[BLOCK_STOP]:
                     if task[BLOCK_STOP] > task[BLOCK_FIRST] + 1:
-                        reader = block_reader(problem.map, problem.channels, 1, problem.tile_bytes, task, block, L)
+                        reader = block_reader(&problem.map, task, block, <real*>NULL)
                     to = out + k * problem.bins.image + block * L * problem.bins.channel
                     blocks = 0
                     if reader.in_place and problem.bins.channel == 1 and argmax == NULL and x0 < x1:
-                        blocks = blocks_together(min(task[BLOCK_STOP], problem.channels // L) - block, x1 - x0, q1 - q)
+                        blocks = blocks_together(min(task[BLOCK_STOP], problem.map.channels // L) - block, x1 - x0, q1 - q)
                     if blocks > 0:
-                        forward_together(problem, input + reader.first, to, spans, p, p1, q, q1, x0, x1, blocks, memory)
+                        forward_together(problem, <const real*>reader.plane, to, spans, p, p1, q, q1, x0, x1, blocks, memory)
                     else:
-                        forward_part(problem, &reader, input + reader.first, to,
+                        forward_part(problem, &reader, to,
                                      <int32_t*>NULL if argmax == NULL else argmax + k * problem.argmax.image + block * L * problem.argmax.channel,
                                      spans, p, p1, q, q1, memory)
                     block += max(blocks, 1)
@@ -275,42 +270,29 @@ cdef void forward_task(
     stream_end()
 
 
-cdef Problem problem_of(
-        Strides map_strides, Strides bins_strides, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t channels, int ph,
-        int pw, const int32_t[::1] order):
+cdef Problem problem_of(Map map, Strides bins, int ph, int pw, const int32_t[::1] order):
     cdef Problem problem
-    problem.map = map_strides
-    problem.argmax = problem.bins = bins_strides
-    problem.rows, problem.columns = rows, columns
-    problem.channels = channels
+    problem.map = map
+    problem.argmax = problem.bins = bins
     problem.ph, problem.pw = ph, pw
     problem.order = &order[0]
     problem.spans = NULL
     problem.past_cache = False
-    problem.tile_bytes = tile_bytes(rows, columns)
-    problem.strip_bytes = max(WIDE_BYTES, min(columns, MOST_COLUMNS) * LANE_BYTES)
+    problem.strip_bytes = max(WIDE_BYTES, min(map.columns, MOST_COLUMNS) * LANE_BYTES)
     return problem
 
 
-cdef Strides int_strides(const int32_t[:, :, :, :] array) noexcept nogil:
-    cdef Strides strides
-    strides.image, strides.channel = array.strides[0] // 4, array.strides[1] // 4
-    strides.y, strides.x = array.strides[2] // 4, array.strides[3] // 4
-    return strides
-
-
-def forward(const real[:, :, :, :] input, const int32_t[:, :, ::1] spans, const int32_t[::1] order, const int64_t[:, ::1] tasks, real[:, :, :, :] out,
+def forward(input, Py_UCS4 kind, const int32_t[:, :, ::1] spans, const int32_t[::1] order, const int64_t[:, ::1] tasks, real[:, :, :, :] out,
             int32_t[:, :, :, :] argmax, int threads):
     """out (K, C, PH, PW) = the largest pixels of input (N, C, H, W), and argmax (K, C, PH, PW), or None, where they are."""
-    cdef Problem problem = problem_of(strides_of(input), strides_of(out), input.shape[2], input.shape[3], out.shape[1], <int>out.shape[2], <int>out.shape[3], order)
+    cdef Problem problem = problem_of(map_of(input, <int>kind, out.shape[1], 1, <real*>NULL), strides_of(out), <int>out.shape[2], <int>out.shape[3], order)
     problem.spans = &spans[0, 0, 0]
     problem.past_cache = out.shape[0] * out.shape[1] * out.shape[2] * out.shape[3] * <Py_ssize_t>sizeof(real) > STREAM_BYTES
     cdef int32_t *at = NULL
     if argmax is not None:
-        problem.argmax = int_strides(argmax)
+        problem.argmax = strides_of(argmax)
         at = &argmax[0, 0, 0, 0]
     cdef Py_ssize_t i, size = scratch_bytes(&problem)
-    cdef const real *from_ = &input[0, 0, 0, 0]
     cdef real *to = &out[0, 0, 0, 0]
     cdef char *memory = <char*>lanes_alloc(threads * size)
     if memory == NULL:
@@ -318,10 +300,10 @@ def forward(const real[:, :, :, :] input, const int32_t[:, :, ::1] spans, const 
     if threads == 1:
         with nogil:
             for i in range(tasks.shape[0]):
-                forward_task(&problem, from_, to, at, &tasks[i, 0], memory)
+                forward_task(&problem, to, at, &tasks[i, 0], memory)
     else:
         for i in prange(tasks.shape[0], nogil=True, num_threads=threads, schedule="dynamic", chunksize=1):
-            forward_task(&problem, from_, to, at, &tasks[i, 0], memory + threadid() * size)
+            forward_task(&problem, to, at, &tasks[i, 0], memory + threadid() * size)
     lanes_free(memory)
 
 
@@ -329,15 +311,15 @@ cdef inline bint give(
         const Problem *problem, real grad, int32_t at, real *plane, const int64_t *task, bint whole) noexcept nogil:
     """plane[at] += grad, if that is in the task's rectangle; whether `at` is an index that argmax cannot hold."""
     cdef Py_ssize_t row, column
-    if <uint64_t><int64_t>at >= <uint64_t>(problem.rows * problem.columns):
+    if <uint64_t><int64_t>at >= <uint64_t>(problem.map.rows * problem.map.columns):
         return at != -1
     if whole:
-        plane[at * problem.map.x] += grad
+        plane[at * problem.map.strides.x] += grad
         return False
-    row = at // problem.columns
-    column = at % problem.columns
+    row = at // problem.map.columns
+    column = at % problem.map.columns
     if row >= task[Y0] and row < task[Y1] and column >= task[X0] and column < task[X1]:
-        plane[row * problem.map.y + column * problem.map.x] += grad
+        plane[row * problem.map.strides.y + column * problem.map.strides.x] += grad
     return False
 
 
@@ -360,7 +342,7 @@ cdef bint backward_channels(
     """A box and as many channels; whether an index was none."""
     cdef Py_ssize_t c, y, x, rows = problem.ph, columns = problem.pw
     cdef bint bad = False
-    if problem.map.channel == 1:
+    if problem.map.strides.channel == 1:
         for y in range(rows):
             for x in range(columns):
                 for c in range(channels):
@@ -371,53 +353,50 @@ cdef bint backward_channels(
         columns = columns * rows
         rows = 1
     for c in range(channels):
-        if whole and rows == 1 and problem.bins.x == 1 and problem.argmax.x == 1 and problem.map.x == 1:      # as it nearly always is
-            bad |= give_run(grad + c * problem.bins.channel, argmax + c * problem.argmax.channel, columns, plane + c * problem.map.channel,
-                            problem.rows * problem.columns)
+        if whole and rows == 1 and problem.bins.x == 1 and problem.argmax.x == 1 and problem.map.strides.x == 1:      # as it nearly always is
+            bad |= give_run(grad + c * problem.bins.channel, argmax + c * problem.argmax.channel, columns, plane + c * problem.map.strides.channel,
+                            problem.map.rows * problem.map.columns)
             continue
         for y in range(rows):
             for x in range(columns):
                 bad |= give(problem, grad[c * problem.bins.channel + y * problem.bins.y + x * problem.bins.x],
-                            argmax[c * problem.argmax.channel + y * problem.argmax.y + x * problem.argmax.x], plane + c * problem.map.channel, task, whole)
+                            argmax[c * problem.argmax.channel + y * problem.argmax.y + x * problem.argmax.x], plane + c * problem.map.strides.channel, task, whole)
     return bad
 
 
-cdef bint backward_task(
-        const Problem *problem, const real *grad_output, const int32_t *argmax, real *grad_input, const int64_t *task,
-        int L) noexcept nogil:
-    cdef Py_ssize_t first = task[BLOCK_FIRST] * L, stop = min(task[BLOCK_STOP] * L, problem.channels), i, k
-    cdef real *plane = grad_input + task[IMAGE] * problem.map.image
+cdef bint backward_task(const Problem *problem, const real *grad_output, const int32_t *argmax, const int64_t *task, int L) noexcept nogil:
+    cdef Py_ssize_t first = task[BLOCK_FIRST] * L, stop = min(task[BLOCK_STOP] * L, problem.map.channels), i, k
+    cdef real *plane = <real*>problem.map.data + task[IMAGE] * problem.map.strides.image
     cdef bint bad = False
-    cdef bint whole = (task[Y0] == 0 and task[Y1] == problem.rows and task[X0] == 0 and task[X1] == problem.columns and
-                       problem.map.y == problem.columns * problem.map.x)
-    clear(plane + first * problem.map.channel + task[Y0] * problem.map.y + task[X0] * problem.map.x, problem.map, stop - first,
+    cdef bint whole = (task[Y0] == 0 and task[Y1] == problem.map.rows and task[X0] == 0 and task[X1] == problem.map.columns and
+                       problem.map.strides.y == problem.map.columns * problem.map.strides.x)
+    clear(plane + first * problem.map.strides.channel + task[Y0] * problem.map.strides.y + task[X0] * problem.map.strides.x, problem.map.strides, stop - first,
           task[Y1] - task[Y0], task[X1] - task[X0])
     for i in range(task[FIRST], task[STOP]):
         k = problem.order[i]
         bad |= backward_channels(problem, grad_output + k * problem.bins.image + first * problem.bins.channel,
-                                 argmax + k * problem.argmax.image + first * problem.argmax.channel, plane + first * problem.map.channel,
+                                 argmax + k * problem.argmax.image + first * problem.argmax.channel, plane + first * problem.map.strides.channel,
                                  stop - first, task, whole)
     return bad
 
 
 def backward(const real[:, :, :, :] grad_output, const int32_t[:, :, :, :] argmax, const int32_t[::1] order, const int64_t[:, ::1] tasks,
-             real[:, :, :, :] grad_input, int threads):
+             grad_input, Py_UCS4 kind, int threads):
     """grad_input (N, C, H, W) = grad_output (K, C, PH, PW) at argmax; whether there were indices outside of the plane, which are passed over."""
-    cdef Problem problem = problem_of(strides_of(grad_input), strides_of(grad_output), grad_input.shape[2], grad_input.shape[3], grad_output.shape[1],
+    cdef Problem problem = problem_of(map_of(grad_input, <int>kind, grad_output.shape[1], 1, <real*>NULL), strides_of(grad_output),
                                       <int>grad_output.shape[2], <int>grad_output.shape[3], order)
-    problem.argmax = int_strides(argmax)
+    problem.argmax = strides_of(argmax)
     cdef Py_ssize_t i
     cdef int L = LANE_BYTES // sizeof(real), bad = 0
     cdef const real *grad = &grad_output[0, 0, 0, 0]
     cdef const int32_t *at = &argmax[0, 0, 0, 0]
-    cdef real *to = &grad_input[0, 0, 0, 0]
     if threads == 1:
         with nogil:
             for i in range(tasks.shape[0]):
-                bad |= backward_task(&problem, grad, at, to, &tasks[i, 0], L)
+                bad |= backward_task(&problem, grad, at, &tasks[i, 0], L)
     else:
         for i in prange(tasks.shape[0], nogil=True, num_threads=threads, schedule="dynamic", chunksize=1):
-            bad += backward_task(&problem, grad, at, to, &tasks[i, 0], L)
+            bad += backward_task(&problem, grad, at, &tasks[i, 0], L)
     return bad != 0
 
 

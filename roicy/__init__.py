@@ -2,6 +2,7 @@
 
 from ._config import __version__, show_config
 from ._threads import get_num_threads, set_num_threads
+from .multiscale import multiscale_roi_align, multiscale_roi_align_backward, multiscale_roi_align_backward_boxes
 from .operators import (
     prroi_pool,
     prroi_pool_backward,
@@ -21,6 +22,9 @@ from .operators import (
 __all__ = [
     "__version__",
     "get_num_threads",
+    "multiscale_roi_align",
+    "multiscale_roi_align_backward",
+    "multiscale_roi_align_backward_boxes",
     "prroi_pool",
     "prroi_pool_backward",
     "prroi_pool_backward_boxes",

@@ -17,8 +17,10 @@ from . import _limits
 from ._kernels import boxes as _boxes
 
 FLOATS = {"f": "float", "d": "double"}  # dtype characters, and what the kernels call them
+SMALL = "eEB"  # float16, bfloat16 (of ml_dtypes, which need not be there) and uint8: types of maps that are computed with as float32
 MOST_PIXELS = 2**30  # a side of the map: pixel indices are int32
 MOST_BINS = 2**24  # a side of the output
+FLOAT32 = np.dtype(np.float32)
 LARGE = 2**28  # bytes of a result; below, nobody asks how much memory there is
 
 
@@ -30,6 +32,39 @@ def array(name: str, value: Any, ndim: int, shape: str) -> np.ndarray:
     if value.ndim != ndim:
         raise ValueError(f"{name}: shape {value.shape}, expected {shape}")
     return _addressable(name, value)
+
+
+def maps(name: str, value: Any, shape: str) -> np.ndarray:
+    """Return an array of 4 dimensions of any type that feature maps may have, as it is."""
+    value = _plain(name, value)
+    if not is_small(value.dtype):
+        if value.dtype.char not in FLOATS or not value.dtype.isnative:
+            raise TypeError(f"{name}: dtype {_spell(value.dtype)}, expected float32, float64, float16, bfloat16 or uint8")
+    if value.ndim != 4:
+        raise ValueError(f"{name}: shape {value.shape}, expected {shape}")
+    return _addressable(name, value)
+
+
+def is_small(dtype: np.dtype) -> bool:
+    """Whether maps of that type are computed with as float32."""
+    return dtype.char in SMALL and dtype.isnative and (dtype.char != "E" or dtype.name == "bfloat16")
+
+
+def computed(dtype: np.dtype) -> np.dtype:
+    """Return the type in which maps of `dtype` are computed with."""
+    return FLOAT32 if is_small(dtype) else dtype
+
+
+def pooled(dtype: np.dtype) -> tuple[np.dtype, ...]:
+    """Return the types that what is pooled from maps of `dtype` may have, the default first."""
+    if not is_small(dtype):
+        return (dtype,)
+    return (FLOAT32, dtype) if dtype.kind == "u" else (dtype, FLOAT32)
+
+
+def bits(array: np.ndarray) -> np.ndarray:
+    """Return what the kernels read as an array of a map's type: they know those of two bytes as uint16."""
+    return array.view(np.uint16) if array.itemsize == 2 else array
 
 
 def _plain(name: str, value: Any) -> np.ndarray:
@@ -116,13 +151,13 @@ def flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def input_shape(value: Any, layout: str) -> tuple[int, int, int, int]:
+def input_shape(name: str, value: Any, layout: str) -> tuple[int, int, int, int]:
     """Return the shape of the input, as (N, C, H, W)."""
     if not isinstance(value, (tuple, list)) or len(value) != 4:
-        raise ValueError(f"input_shape: {value!r}, expected {dimensions(layout)}")
-    n, *rest = (integer("input_shape", extent, 0, 2**62) for extent in value)
+        raise ValueError(f"{name}: {value!r}, expected {dimensions(layout)}")
+    n, *rest = (integer(name, extent, 0, 2**62) for extent in value)
     c, h, w = rest if layout == "NCHW" else (rest[2], rest[0], rest[1])
-    return extents("input_shape", (n, c, h, w))
+    return extents(name, (n, c, h, w))
 
 
 def extents(name: str, shape: tuple[int, ...]) -> tuple[int, int, int, int]:
@@ -148,6 +183,12 @@ class Boxes:
     """Boxes of any format, as coordinates (K, 4) of the data's type and images (K,)."""
 
     __slots__ = ("coordinates", "images", "restore")
+
+    def some(self, rows: np.ndarray) -> Boxes:
+        """Return some of the boxes."""
+        part = Boxes.__new__(Boxes)
+        part.coordinates, part.images = self.coordinates[rows], self.images[rows]
+        return part
 
     def __init__(self, boxes: Any, boxes_num: Any, image_count: int, dtype: np.dtype, scale: float):
         name = "boxes"
@@ -203,8 +244,10 @@ class Boxes:
             raise ValueError(f"{name}: {len(value)} boxes, expected less than 2**31")
         if value.dtype.kind in "iu" and value.dtype.isnative:
             return value.astype(np.float64)
+        if is_small(value.dtype):  # of two bytes: integers are above
+            return value.astype(np.float32)
         if value.dtype.char not in FLOATS or not value.dtype.isnative:
-            raise TypeError(f"{name}: dtype {_spell(value.dtype)}, expected float32, float64 or integers")
+            raise TypeError(f"{name}: dtype {_spell(value.dtype)}, expected float32, float64, float16, bfloat16 or integers")
         return _addressable(name, value)
 
     @staticmethod
@@ -262,13 +305,13 @@ def new(shape: tuple[int, ...], dtype: np.dtype, zeros: bool = False) -> np.ndar
         raise MemoryError(f"the result of shape {shape} and dtype {dtype.name} takes {size} bytes, more than there are") from None
 
 
-def result(out: Any, shape: tuple[int, ...], dtype: np.dtype, read: tuple[np.ndarray, ...], name: str = "out", zeros: bool = False) -> np.ndarray:
-    """Return the array to write to: `out`, if it can take the result, or a new one."""
+def result(out: Any, shape: tuple[int, ...], dtypes: tuple[np.dtype, ...], read: tuple[np.ndarray, ...], name: str = "out", zeros: bool = False) -> np.ndarray:
+    """Return the array to write to: `out`, if it can take the result, or a new one, of the first of the types that it may have."""
     if out is None:
-        return new(shape, dtype, zeros)
+        return new(shape, dtypes[0], zeros)
     out = _plain(name, out)
-    if out.dtype != dtype:
-        raise TypeError(f"{name}: dtype {_spell(out.dtype)}, expected {dtype.name}")
+    if out.dtype not in dtypes:
+        raise TypeError(f"{name}: dtype {_spell(out.dtype)}, expected {' or '.join(dtype.name for dtype in dtypes)}")
     if out.shape != shape:
         raise ValueError(f"{name}: shape {out.shape}, expected {shape}")
     if not out.flags.writeable:
@@ -283,6 +326,14 @@ def result(out: Any, shape: tuple[int, ...], dtype: np.dtype, read: tuple[np.nda
         if np.may_share_memory(out, other) and _overlap(out, other):
             raise ValueError(f"{name}: overlaps memory that the call reads")
     return out
+
+
+def narrow(values: np.ndarray, out: np.ndarray) -> None:
+    """Write float32 values to an array of a small type, each as the nearest of those that it has."""
+    if out.dtype.kind == "u":
+        values = np.clip(np.rint(values, out=values), 0, 255, out=values)
+    with np.errstate(all="ignore"):  # beyond its largest number is infinity
+        np.copyto(out, values, casting="unsafe")
 
 
 def _overlap(a: np.ndarray, b: np.ndarray) -> bool:

@@ -8,8 +8,22 @@ from typing import Any, TypeVar
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _PASSAGES = {
-    "input": """input : ndarray, (N, C, H, W) or (N, H, W, C), float32 or float64
-        Feature maps, of any strides, read-only or not.""",
+    "input": """input : ndarray, (N, C, H, W) or (N, H, W, C), float32, float64, float16, bfloat16 (of ml_dtypes) or uint8
+        Feature maps, of any strides, read-only or not.  Of the last three types each pixel is converted where it is read, and
+        everything is computed in float32.""",
+    "input_gradient": """input : ndarray, (N, C, H, W) or (N, H, W, C), dtype of `grad_output`, or one that is computed with as float32
+        Feature maps.""",
+    "features": """features : sequence of ndarrays, (N, C, H_l, W_l) or (N, H_l, W_l, C)
+        Feature maps of each level, from fine to coarse, of the same N, C and dtype: float32, float64, float16, bfloat16 (of
+        ml_dtypes) or uint8.""",
+    "scales": """spatial_scale : sequence of floats, optional
+        What coordinates are multiplied by, for each level; each half of the one before, about.  By default it follows from
+        `image_size`.""",
+    "image_size": """image_size : (int, int), optional
+        Height and width of the image that the boxes are given on, in their units.  Without `spatial_scale` that of a level
+        is the power of two that is closest to its height divided by that of the image.""",
+    "canonical": """canonical_scale, canonical_level : float, int, optional
+        A box as large as a square of side `canonical_scale` is pooled from the level whose scale is 2**-canonical_level.""",
     "grad_output": """grad_output : ndarray, (K, C', PH, PW) or (K, PH, PW, C'), float32 or float64
         Gradient of the output.""",
     "input_shape": """input_shape : tuple of 4 ints
@@ -34,12 +48,14 @@ _PASSAGES = {
         Order of the dimensions of the input and of the output alike.""",
     "out": """out : ndarray, optional
         Written to, and returned.  It has the shape and dtype of the result, may have any strides, and shares no memory
-        with what is read.""",
+        with what is read.  Where an input of another type is computed with as float32, it may have either type.""",
     "num_threads": """num_threads : int, optional
         At most as many threads are used; by default :func:`roicy.get_num_threads`.  The result does not depend on it.""",
-    "output": """ndarray, (K, C, PH, PW) or (K, PH, PW, C), dtype of `input`""",
-    "output_position_sensitive": """ndarray, (K, C', PH, PW) or (K, PH, PW, C'), dtype of `input`
+    "output": """ndarray, (K, C, PH, PW) or (K, PH, PW, C), dtype of `input`, but float32 of uint8""",
+    "output_position_sensitive": """ndarray, (K, C', PH, PW) or (K, PH, PW, C'), dtype of `input`, but float32 of uint8
         Where C' = C / (PH * PW).""",
+    "output_multiscale": """ndarray, (K, C, PH, PW) or (K, PH, PW, C), dtype of `features`, but float32 of uint8
+        In the order of the boxes.""",
     "grad_input": """ndarray of shape `input_shape`, dtype of `grad_output`
         Gradient of the input.""",
     "grad_boxes": """ndarray or list of ndarrays, dtype of `grad_output`

@@ -16,6 +16,7 @@ The first column is a rule of ``pyx/geometry.pyx``, the second a file of kernels
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, TypeVar, overload
 
@@ -37,9 +38,9 @@ if TYPE_CHECKING:
 
 
 class _Maps:
-    """What the calls have in common: feature maps, boxes on them, and their bins, all seen as (N, C, H, W)."""
+    """What the calls have in common: feature maps of one size, boxes on them, and their bins, all seen as (N, C, H, W)."""
 
-    def __init__(self, dtype, shape, boxes, boxes_num, bins, scale, position_sensitive, layout, num_threads):
+    def __init__(self, dtype, shape, boxes, bins, scale, position_sensitive, layout, threads, rows=None):
         self.dtype = dtype
         self.type = _arguments.FLOATS[dtype.char]
         self.axes = _arguments.layout_axes(layout)
@@ -48,9 +49,10 @@ class _Maps:
         self.scale = scale
         self.position_sensitive = position_sensitive
         self.channels = _arguments.channels(self.c, bins, position_sensitive)
-        self.threads = _threads.resolve(num_threads)
-        self.boxes = _arguments.Boxes(boxes, boxes_num, self.n, dtype, scale)
-        self.k = len(self.boxes.images)
+        self.threads = threads
+        self.boxes = boxes
+        self.k = len(boxes.images)
+        self.rows = rows  # of the boxes in the output, if they are not all that there are
 
     def seen(self, array):
         """Return the view (N, C, H, W) or (K, C, PH, PW) of an array of the call's layout."""
@@ -60,8 +62,11 @@ class _Maps:
         return (first, channels, height, width) if self.axes is None else (first, height, width, channels)
 
     @property
-    def output_shape(self):
-        return self.shape_of(self.k, self.channels, *self.bins)
+    def input_shape(self):
+        return self.shape_of(self.n, self.c, self.h, self.w)
+
+    def output_shape(self, k):
+        return self.shape_of(k, self.channels, *self.bins)
 
     @property
     def empty(self):
@@ -76,114 +81,168 @@ class _Maps:
             stop, *tables = geometry.tables[self.type](
                 self.boxes.coordinates, order, first, first + most, rule, self.bins, (self.h, self.w), self.scale, slopes, self.threads
             )
+            rows = order if self.rows is None else self.rows[order]
             if stop - first == self.k:  # nearly always; the other way costs microseconds
-                yield order, starts, tables
+                yield rows, starts, tables
             else:
-                yield order[first:stop], starts.clip(first, stop) - first, tables
+                yield rows[first:stop], starts.clip(first, stop) - first, tables
             first = stop
 
     def in_place(self, array):
-        """Whether the channels of a pixel of this (N, C, H, W) view lie together."""
-        return array.strides[1] == array.itemsize and not self.position_sensitive
+        """Whether the channels of a pixel of this (N, C, H, W) view lie together, in the type of the computation."""
+        return array.strides[1] == array.itemsize and not self.position_sensitive and array.dtype == self.dtype
 
-    def reading(self, starts, windows, input):
-        return schedule.reading(
-            starts, windows, self.channels, self.dtype.itemsize, self.bins[0] * self.bins[1], self.position_sensitive, self.in_place(input), self.threads
-        )
 
-    def writing(self, starts, windows, grad_input, add, blocks_first=False):
-        return schedule.writing(
-            starts, windows, self.channels, self.dtype.itemsize, self.bins[0] * self.bins[1], self.position_sensitive, self.in_place(grad_input),
-            self.threads, self.h, self.w, add, blocks_first,
-        )  # fmt: skip
+class _Step:
+    """As many boxes of each level as scratch memory has room for, and what the kernels want to know about them."""
+
+    def __init__(self, maps, arrays, parts):
+        used = [(level, array, *part) for level, array, part in zip(maps, arrays, parts, strict=True) if part is not None]
+        self.maps = maps[0]
+        self.orders = [order for _, _, order, _, _ in used]
+        self.starts = [(level, array, starts, tables[0]) for level, array, _, starts, tables in used]
+        self.levels = [
+            (_arguments.bits(array), array.dtype.char, order, windows, spans, index, weight) for _, array, order, _, (windows, spans, index, weight, _) in used
+        ]
+        self.slopes = [tables[4] for *_, tables in used]
+
+    def reading(self):
+        maps = self.maps
+        levels = [(starts, windows, level.in_place(array)) for level, array, starts, windows in self.starts]
+        return schedule.reading(levels, maps.channels, maps.dtype.itemsize, maps.bins[0] * maps.bins[1], maps.position_sensitive, maps.threads)
+
+    def writing(self, add):
+        maps = self.maps
+        levels = [(starts, windows, level.in_place(array), level.h, level.w) for level, array, starts, windows in self.starts]
+        return schedule.writing(levels, maps.channels, maps.dtype.itemsize, maps.bins[0] * maps.bins[1], maps.position_sensitive, maps.threads, add, False)
+
+
+def _steps(maps, arrays, rule, in_bands=None, slopes=False, most=2**31):
+    """Yield the steps of a call for all boxes of the levels that have any."""
+    maps, arrays = zip(*((level, array) for level, array in zip(maps, arrays, strict=True) if not level.empty), strict=True)
+    tables = [level.tables(rule, level.in_place(array) if in_bands is None else in_bands, slopes, most) for level, array in zip(maps, arrays, strict=True)]
+    for parts in itertools.zip_longest(*tables):
+        yield _Step(maps, arrays, parts)
 
 
 def _forward_maps(input, boxes, output_size, spatial_scale, boxes_num, layout, num_threads, position_sensitive=False):
     """Check what every forward pass is given: (the maps, the input seen as (N, C, H, W))."""
     axes = _arguments.layout_axes(layout)
-    input = _arguments.array("input", input, 4, _arguments.dimensions(layout))
+    input = _arguments.maps("input", input, _arguments.dimensions(layout))
     seen = input if axes is None else input.transpose(axes)
     bins = _arguments.output_size(output_size)
     scale = _arguments.spatial_scale(spatial_scale)
     shape = _arguments.extents("input", seen.shape)
-    return _Maps(input.dtype, shape, boxes, boxes_num, bins, scale, position_sensitive, layout, num_threads), seen
+    dtype = _arguments.computed(input.dtype)
+    threads = _threads.resolve(num_threads)
+    return _Maps(dtype, shape, _arguments.Boxes(boxes, boxes_num, shape[0], dtype, scale), bins, scale, position_sensitive, layout, threads), seen
 
 
-def _backward_maps(grad_output, boxes, input_shape, spatial_scale, boxes_num, layout, num_threads, position_sensitive=False):
-    """Check what every backward pass is given: (the maps, grad_output seen as (K, C, PH, PW))."""
+def _gradient(grad_output, layout):
+    """Check the gradient of an output: (it, seen as (K, C, PH, PW))."""
     axes = _arguments.layout_axes(layout)
-    shape = _arguments.input_shape(input_shape, layout)
     grad = _arguments.array("grad_output", grad_output, 4, "(K, C, PH, PW)" if axes is None else "(K, PH, PW, C)")
     seen = grad if axes is None else grad.transpose(axes)
     if 0 in seen.shape[2:]:
         raise ValueError(f"grad_output: shape {grad.shape}, expected at least one bin")
+    return grad, seen
+
+
+def _backward_maps(grad_output, boxes, input_shape, spatial_scale, boxes_num, layout, num_threads, position_sensitive=False):
+    """Check what every backward pass is given: (the maps, grad_output seen as (K, C, PH, PW))."""
+    shape = _arguments.input_shape("input_shape", input_shape, layout)
+    grad, seen = _gradient(grad_output, layout)
     scale = _arguments.spatial_scale(spatial_scale)
-    maps = _Maps(grad.dtype, shape, boxes, boxes_num, seen.shape[2:], scale, position_sensitive, layout, num_threads)
-    if grad.shape != maps.output_shape:
-        raise ValueError(f"grad_output: shape {grad.shape}, expected {maps.output_shape}, for {maps.k} boxes and input of shape {tuple(input_shape)}")
+    of_images = _arguments.Boxes(boxes, boxes_num, shape[0], grad.dtype, scale)
+    maps = _Maps(grad.dtype, shape, of_images, seen.shape[2:], scale, position_sensitive, layout, _threads.resolve(num_threads))
+    if grad.shape != maps.output_shape(maps.k):
+        raise ValueError(f"grad_output: shape {grad.shape}, expected {maps.output_shape(maps.k)}, for {maps.k} boxes and input of shape {tuple(input_shape)}")
     return maps, seen
 
 
-def _sum_forward(maps, input, rule, out):
+def _sum_forward(levels, inputs, rule, out):
     """Forward pass of the operators that are weighted sums."""
-    out = _arguments.result(out, maps.output_shape, maps.dtype, (input, maps.boxes.coordinates))
-    if maps.empty:
-        out[...] = 0
-        return out
-    seen = maps.seen(out)
-    for order, starts, (windows, spans, index, weight, _) in maps.tables(rule, maps.in_place(input)):
-        tasks, threads = maps.reading(starts, windows, input)
-        weighted_sum.forward[maps.type](input, windows, spans, index, weight, order, tasks, seen, maps.position_sensitive, threads)
+    maps = levels[0]
+    shape = maps.output_shape(sum(level.k for level in levels))
+    out = _arguments.result(out, shape, _arguments.pooled(inputs[0].dtype), (*inputs, *(level.boxes.coordinates for level in levels)))
+    target = out if out.dtype == maps.dtype else _arguments.new(shape, maps.dtype)
+    seen = maps.seen(target)
+    for level in levels:
+        if level.empty:
+            seen[... if level.rows is None else level.rows] = 0
+    if not all(level.empty for level in levels):
+        for step in _steps(levels, inputs, rule):
+            tasks, threads = step.reading()
+            weighted_sum.forward[maps.type](step.levels, tasks, seen, maps.position_sensitive, threads)
+    if target is not out:
+        _arguments.narrow(target, out)
     return out
 
 
-def _sum_backward(maps, grad, rule, out):
-    """Gradient of the input of the operators that are weighted sums."""
-    # of a new array whose channels lie together the system's zeros are added to; others are written a tile at a time
-    add = out is None and maps.axes is not None and not maps.position_sensitive
-    out = _arguments.result(out, maps.shape_of(maps.n, maps.c, maps.h, maps.w), maps.dtype, (grad, maps.boxes.coordinates), zeros=add)
-    if maps.empty:
-        out[...] = 0
-        return out
-    seen = maps.seen(out)
-    for order, starts, (windows, spans, index, weight, _) in maps.tables(rule, True):
-        tasks, threads = maps.writing(starts, windows, seen, add)
-        turned = () if maps.position_sensitive else geometry.by_pixel[maps.type](spans, index, weight, maps.bins, threads)
-        weighted_sum.backward[maps.type](grad, windows, spans, index, weight, turned, order, tasks, seen, add, maps.position_sensitive, threads)
-        add = True
-    return out
+def _sum_backward(levels, grad, rule, outs):
+    """Gradients of the inputs of the operators that are weighted sums."""
+    maps = levels[0]
+    # to new arrays whose channels lie together, the system's zeros, is added; others are written a tile at a time
+    add = outs is None and maps.axes is not None and not maps.position_sensitive
+    read = (grad, *(level.boxes.coordinates for level in levels))
+    results = []
+    for level, (name, out) in zip(levels, outs or [("out", None)] * len(levels), strict=True):
+        results.append(_arguments.result(out, level.input_shape, (maps.dtype,), (*read, *results), name, zeros=add))
+    for level, out in zip(levels, results, strict=True):
+        if level.empty:
+            out[...] = 0
+    if not all(level.empty for level in levels):
+        for step in _steps(levels, [maps.seen(out) for out in results], rule, in_bands=True):
+            tasks, threads = step.writing(add)
+            if not maps.position_sensitive:
+                step.levels = [(*level, geometry.by_pixel[maps.type](*level[4:7], maps.bins, threads)) for level in step.levels]
+            weighted_sum.backward[maps.type](grad, step.levels, tasks, add, maps.position_sensitive, threads)
+            add = True
+    return results
+
+
+def _one_backward(maps, grad, rule, out):
+    """Return the gradient of the only input."""
+    return _sum_backward([maps], grad, rule, None if out is None else [("out", out)])[0]
 
 
 PARTS_BYTES = 16 << 20  # of the gradients of the boxes, kept for each channel block until they are added up
 
 
-def _sum_backward_boxes(maps, grad, input, rule):
-    """Gradient of the boxes of the operators that are weighted sums, in the format that the boxes came in."""
-    result = np.zeros((maps.k, 4), maps.dtype)
-    if not maps.empty:
+def _sum_backward_boxes(levels, grad, inputs, rule):
+    """Gradients of the boxes of the operators that are weighted sums, a row for each row of the output."""
+    maps = levels[0]
+    result = np.zeros((sum(level.k for level in levels), 4), maps.dtype)
+    if not all(level.empty for level in levels):
         lanes = 64 // maps.dtype.itemsize
         blocks = -(-maps.channels // lanes) * (maps.bins[0] * maps.bins[1] if maps.position_sensitive else 1)
-        for order, starts, (windows, spans, index, weight, slopes) in maps.tables(rule, maps.in_place(input), True, max(PARTS_BYTES // (32 * blocks), 1)):
-            parts = np.zeros((blocks, len(windows), 4))
-            tasks, threads = maps.reading(starts, windows, input)
-            weighted_sum.backward_boxes[maps.type](grad, input, windows, spans, index, weight, slopes, order, tasks, parts, maps.position_sensitive, threads)
+        for step in _steps(levels, inputs, rule, slopes=True, most=max(PARTS_BYTES // (32 * blocks * len(levels)), 1)):
+            order = step.orders[0] if len(step.orders) == 1 else np.concatenate(step.orders)
+            parts = np.zeros((blocks, len(order), 4))
+            tasks, threads = step.reading()
+            with_slopes = [(*level, slopes) for level, slopes in zip(step.levels, step.slopes, strict=True)]
+            weighted_sum.backward_boxes[maps.type](grad, with_slopes, tasks, parts, maps.position_sensitive, threads)
             result[order] = parts.sum(axis=0)
-    return maps.boxes.restore(result)
+    return result
 
 
 def _boxes_maps(grad_output, input, boxes, spatial_scale, boxes_num, layout, num_threads, position_sensitive=False):
     """Check what every gradient of the boxes is given: (the maps, grad_output, input)."""
     axes = _arguments.layout_axes(layout)
-    input = _arguments.array("input", input, 4, _arguments.dimensions(layout))
+    input = _arguments.maps("input", input, _arguments.dimensions(layout))
     maps, grad = _backward_maps(grad_output, boxes, input.shape, spatial_scale, boxes_num, layout, num_threads, position_sensitive)
-    if input.dtype != maps.dtype:
-        raise TypeError(f"input: dtype {input.dtype.name}, expected {maps.dtype.name} as grad_output has")
+    _check_same_type("input", input, maps)
     return maps, grad, input if axes is None else input.transpose(axes)
+
+
+def _check_same_type(name, input, maps):
+    if _arguments.computed(input.dtype) != maps.dtype:
+        raise TypeError(f"{name}: dtype {input.dtype.name}, expected {maps.dtype.name} as grad_output has")
 
 
 @documented
 def roi_align(
-    input: NDArray[Float],
+    input: NDArray[Float] | NDArray[np.uint8],
     boxes: Boxes,
     output_size: Size,
     spatial_scale: SupportsFloat = 1.0,
@@ -243,7 +302,7 @@ def roi_align(
            [6.5, 7.5]], dtype=float32)
     """
     maps, seen = _forward_maps(input, boxes, output_size, spatial_scale, boxes_num, layout, num_threads)
-    return _sum_forward(maps, seen, _align_rule(sampling_ratio, aligned), out)
+    return _sum_forward([maps], [seen], _align_rule(sampling_ratio, aligned), out)
 
 
 def _align_rule(sampling_ratio, aligned):
@@ -301,13 +360,13 @@ def roi_align_backward(
            [0., 0., 0.]], dtype=float32)
     """
     maps, grad = _backward_maps(grad_output, boxes, input_shape, spatial_scale, boxes_num, layout, num_threads)
-    return _sum_backward(maps, grad, _align_rule(sampling_ratio, aligned), out)
+    return _one_backward(maps, grad, _align_rule(sampling_ratio, aligned), out)
 
 
 @documented
 def roi_align_backward_boxes(
     grad_output: NDArray[Float],
-    input: NDArray[Float],
+    input: NDArray[Any],
     boxes: Boxes,
     spatial_scale: SupportsFloat = 1.0,
     sampling_ratio: SupportsIndex = -1,
@@ -326,7 +385,7 @@ def roi_align_backward_boxes(
     Parameters
     ----------
     {grad_output}
-    {input}
+    {input_gradient}
     {boxes}
     {spatial_scale}
     {sampling_ratio}
@@ -354,12 +413,12 @@ def roi_align_backward_boxes(
     array([[0.5, 0.5]])
     """
     maps, grad, seen = _boxes_maps(grad_output, input, boxes, spatial_scale, boxes_num, layout, num_threads)
-    return _sum_backward_boxes(maps, grad, seen, _align_rule(sampling_ratio, aligned))
+    return maps.boxes.restore(_sum_backward_boxes([maps], grad, [seen], _align_rule(sampling_ratio, aligned)))
 
 
 @documented
 def ps_roi_align(
-    input: NDArray[Float],
+    input: NDArray[Float] | NDArray[np.uint8],
     boxes: Boxes,
     output_size: Size,
     spatial_scale: SupportsFloat = 1.0,
@@ -411,7 +470,7 @@ def ps_roi_align(
            [2., 3.]], dtype=float32)
     """
     maps, seen = _forward_maps(input, boxes, output_size, spatial_scale, boxes_num, layout, num_threads, position_sensitive=True)
-    return _sum_forward(maps, seen, _ps_align_rule(sampling_ratio), out)
+    return _sum_forward([maps], [seen], _ps_align_rule(sampling_ratio), out)
 
 
 def _ps_align_rule(sampling_ratio):
@@ -463,13 +522,13 @@ def ps_roi_align_backward(
     array([[1., 1., 1., 1.]], dtype=float32)
     """
     maps, grad = _backward_maps(grad_output, boxes, input_shape, spatial_scale, boxes_num, layout, num_threads, position_sensitive=True)
-    return _sum_backward(maps, grad, _ps_align_rule(sampling_ratio), out)
+    return _one_backward(maps, grad, _ps_align_rule(sampling_ratio), out)
 
 
 @documented
 def ps_roi_align_backward_boxes(
     grad_output: NDArray[Float],
-    input: NDArray[Float],
+    input: NDArray[Any],
     boxes: Boxes,
     spatial_scale: SupportsFloat = 1.0,
     sampling_ratio: SupportsIndex = -1,
@@ -484,7 +543,7 @@ def ps_roi_align_backward_boxes(
     Parameters
     ----------
     {grad_output}
-    {input}
+    {input_gradient}
     {boxes}
     {spatial_scale}
     {sampling_ratio}
@@ -509,12 +568,12 @@ def ps_roi_align_backward_boxes(
     array([[2., 2.]])
     """
     maps, grad, seen = _boxes_maps(grad_output, input, boxes, spatial_scale, boxes_num, layout, num_threads, position_sensitive=True)
-    return _sum_backward_boxes(maps, grad, seen, _ps_align_rule(sampling_ratio))
+    return maps.boxes.restore(_sum_backward_boxes([maps], grad, [seen], _ps_align_rule(sampling_ratio)))
 
 
 @documented
 def prroi_pool(
-    input: NDArray[Float],
+    input: NDArray[Float] | NDArray[np.uint8],
     boxes: Boxes,
     output_size: Size,
     spatial_scale: SupportsFloat = 1.0,
@@ -568,7 +627,7 @@ def prroi_pool(
            [10., 11.]], dtype=float32)
     """
     maps, seen = _forward_maps(input, boxes, output_size, spatial_scale, boxes_num, layout, num_threads)
-    return _sum_forward(maps, seen, geometry.INTEGRATED_RULE, out)
+    return _sum_forward([maps], [seen], geometry.INTEGRATED_RULE, out)
 
 
 @documented
@@ -615,13 +674,13 @@ def prroi_pool_backward(
            [1., 2., 1.]], dtype=float32)
     """
     maps, grad = _backward_maps(grad_output, boxes, input_shape, spatial_scale, boxes_num, layout, num_threads)
-    return _sum_backward(maps, grad, geometry.INTEGRATED_RULE, out)
+    return _one_backward(maps, grad, geometry.INTEGRATED_RULE, out)
 
 
 @documented
 def prroi_pool_backward_boxes(
     grad_output: NDArray[Float],
-    input: NDArray[Float],
+    input: NDArray[Any],
     boxes: Boxes,
     spatial_scale: SupportsFloat = 1.0,
     *,
@@ -637,7 +696,7 @@ def prroi_pool_backward_boxes(
     Parameters
     ----------
     {grad_output}
-    {input}
+    {input_gradient}
     {boxes}
     {spatial_scale}
     {boxes_num}
@@ -662,12 +721,12 @@ def prroi_pool_backward_boxes(
     array([[0.5, 0.5]])
     """
     maps, grad, seen = _boxes_maps(grad_output, input, boxes, spatial_scale, boxes_num, layout, num_threads)
-    return _sum_backward_boxes(maps, grad, seen, geometry.INTEGRATED_RULE)
+    return maps.boxes.restore(_sum_backward_boxes([maps], grad, [seen], geometry.INTEGRATED_RULE))
 
 
 @documented
 def ps_roi_pool(
-    input: NDArray[Float],
+    input: NDArray[Float] | NDArray[np.uint8],
     boxes: Boxes,
     output_size: Size,
     spatial_scale: SupportsFloat = 1.0,
@@ -720,7 +779,7 @@ def ps_roi_pool(
            [2., 3.]], dtype=float32)
     """
     maps, seen = _forward_maps(input, boxes, output_size, spatial_scale, boxes_num, layout, num_threads, position_sensitive=True)
-    return _sum_forward(maps, seen, geometry.UNIFORM_RULE, out)
+    return _sum_forward([maps], [seen], geometry.UNIFORM_RULE, out)
 
 
 @documented
@@ -768,12 +827,12 @@ def ps_roi_pool_backward(
            [0.  , 0.  , 0.  , 0.  ]], dtype=float32)
     """
     maps, grad = _backward_maps(grad_output, boxes, input_shape, spatial_scale, boxes_num, layout, num_threads, position_sensitive=True)
-    return _sum_backward(maps, grad, geometry.UNIFORM_RULE, out)
+    return _one_backward(maps, grad, geometry.UNIFORM_RULE, out)
 
 
 @overload
 def roi_pool(
-    input: NDArray[Float],
+    input: NDArray[Float] | NDArray[np.uint8],
     boxes: Boxes,
     output_size: Size,
     spatial_scale: SupportsFloat = ...,
@@ -788,7 +847,7 @@ def roi_pool(
 
 @overload
 def roi_pool(
-    input: NDArray[Float],
+    input: NDArray[Float] | NDArray[np.uint8],
     boxes: Boxes,
     output_size: Size,
     spatial_scale: SupportsFloat = ...,
@@ -803,7 +862,7 @@ def roi_pool(
 
 @documented
 def roi_pool(
-    input: NDArray[Float],
+    input: NDArray[Float] | NDArray[np.uint8],
     boxes: Boxes,
     output_size: Size,
     spatial_scale: SupportsFloat = 1.0,
@@ -866,17 +925,21 @@ def roi_pool(
     maps, seen = _forward_maps(input, boxes, output_size, spatial_scale, boxes_num, layout, num_threads)
     return_argmax = _arguments.flag("return_argmax", return_argmax)
     _check_argmax_fits(maps, "input") if return_argmax else None
-    out = _arguments.result(out, maps.output_shape, maps.dtype, (input, maps.boxes.coordinates))
+    out = _arguments.result(out, maps.output_shape(maps.k), _arguments.pooled(seen.dtype), (input, maps.boxes.coordinates))
     argmax = _arguments.new(out.shape, np.dtype(np.int32)) if return_argmax else None
     if maps.empty:
         out[...] = 0
         if argmax is not None:
             argmax[...] = -1
-    else:
-        seen_out, seen_argmax = maps.seen(out), None if argmax is None else maps.seen(argmax)
-        for order, starts, (windows, spans, *_) in maps.tables(geometry.QUANTISED_RULE, maps.in_place(seen)):
-            tasks, threads = maps.reading(starts, windows, seen)
-            window_max.forward[maps.type](seen, spans, order, tasks, seen_out, seen_argmax, threads)
+        return out if argmax is None else (out, argmax)
+    target = out if out.dtype == maps.dtype else _arguments.new(out.shape, maps.dtype)
+    seen_out, seen_argmax = maps.seen(target), None if argmax is None else maps.seen(argmax)
+    for step in _steps([maps], [seen], geometry.QUANTISED_RULE):
+        tasks, threads = step.reading()
+        ((pixels, kind, order, _, spans, _, _),) = step.levels
+        window_max.forward[maps.type](pixels, kind, spans, order, tasks, seen_out, seen_argmax, threads)
+    if target is not out:
+        _arguments.narrow(target, out)
     return out if argmax is None else (out, argmax)
 
 
@@ -936,7 +999,7 @@ def roi_pool_backward(
     _check_argmax_fits(maps, "input_shape")
     argmax = _arguments.indices("argmax", argmax, grad_output.shape)
     given = out is not None
-    out = _arguments.result(out, maps.shape_of(maps.n, maps.c, maps.h, maps.w), maps.dtype, (grad_output, argmax, maps.boxes.coordinates))
+    out = _arguments.result(out, maps.input_shape, (maps.dtype,), (grad_output, argmax, maps.boxes.coordinates))
     at = maps.seen(argmax)
     if given or maps.empty:
         _check_argmax(argmax, maps)  # nothing may be written if it is wrong; a new array is shown to nobody, and the kernel checks as it goes
@@ -948,8 +1011,9 @@ def roi_pool_backward(
     # in the order of grad_output, which with argmax is most of what there is to read
     order = np.argsort(maps.boxes.images, kind="stable").astype(np.int32)
     starts = np.searchsorted(maps.boxes.images[order], np.arange(maps.n + 1))
-    tasks, threads = maps.writing(starts, everywhere, seen, False, True)
-    if window_max.backward[maps.type](grad, at, order, tasks, seen, threads):
+    levels = [(starts, everywhere, maps.in_place(seen), maps.h, maps.w)]
+    tasks, threads = schedule.writing(levels, maps.channels, maps.dtype.itemsize, maps.bins[0] * maps.bins[1], False, maps.threads, False, True)
+    if window_max.backward[maps.type](grad, at, order, tasks, seen, seen.dtype.char, threads):
         _check_argmax(argmax, maps)
     return out
 

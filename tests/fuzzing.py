@@ -25,6 +25,11 @@ from pathlib import Path
 
 import numpy as np
 
+try:
+    import ml_dtypes
+except ImportError:
+    ml_dtypes = None
+
 import roicy
 from roicy import _dispatch, operators
 from roicy._kernels import machine
@@ -34,21 +39,24 @@ MOST_ELEMENTS = 20000  # of an image, so that calls are quick
 LENGTH = 160  # bytes of a random call
 SLOWEST = 20  # seconds that a call may take
 
-FUNCTIONS = [name for name in roicy.__all__ if "roi" in name]
+FUNCTIONS = [name for name in roicy.__all__ if "roi" in name and not name.startswith("multiscale")]
 # what an error may begin with: the argument that it is about, or what could not be made
 NAMED = ("input", "boxes", "boxes_num", "output_size", "spatial_scale", "sampling_ratio", "aligned", "layout", "out", "num_threads", "grad_output",
-         "input_shape", "argmax", "return_argmax", "the result of shape")  # fmt: skip
+         "input_shape", "argmax", "return_argmax", "the result of shape",
+         "features", "input_shapes", "image_size", "canonical_scale", "canonical_level")  # fmt: skip
 COORDINATES = (0.0, -0.0, 0.5, 1.0, -1.0, 3.25, 7.0, 11.5, 19.99, 40.0, -7.5, 2.75, 9.0, 16.0, 31.125, 25.0,
                1e-30, 5e-324, 1e-45, 1e6, -1e6, 2.0**31, -(2.0**31), 1e9, 2.0**24 + 1, 1e18,
                1e38, -1e38, 3.4e38, 1e300, float("nan"), float("inf"), -float("inf"))  # fmt: skip
 FINITE = 26  # of those, at the front
 SCALES = (1.0, 0.5, 0.25, 1 / 16, 0.7, 3.0, 1e-3, 0.0, -1.0, 1e-45, 1e-300, 1e38, 1e300, float("nan"), float("inf"), "1", None, np.float32(0.5), 2, True)
 SIZES = (1, 2, 3, 7, 14, 64, 65, 300, 0, -1, 2**24, 2**24 + 1, 2**31, 2**63, -(2**63), 10**30, 2.0, "2", None, True)
+SMALL = (np.dtype(np.float16), np.dtype(np.uint8), *([np.dtype(ml_dtypes.bfloat16)] if ml_dtypes else []))
 RATIOS = (-1, 0, 1, 2, 3, 7, 2**31 - 1, -(2**31), 2**31, 10**30, 1.5, None, True)
 SHAPES = ((2**31, 1, 1, 1), (1, 2**62, 2**20, 2**20), (1, 1, 2**31, 1), "abcd", (1.0, 1, 1, 1), (-1, 1, 1, 1), (1, 2**40, 1, 1))
 IMAGES = (0, -1, 3, 0.5, 2**31, -(2**31), 2**32, 1e30, float("nan"), float("inf"))
 
 
+EPS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 POOLS = {char: np.random.default_rng(0).integers(-64, 65, 2**19).astype(char) / np.array(8, char) for char in "fd"}
 
 
@@ -255,6 +263,14 @@ def one_call(bytes_: bytes) -> str:
         if data.rarely(12) and x.size:
             buffer, arguments["out"] = None, x  # shares memory with what is read, or has another shape
 
+    # drawn last, so that strings that were kept before there was this to draw say what they said
+    if type(arguments.get("input")) is np.ndarray and arguments["input"].dtype == np.float32 and data.below(4) == 3:
+        with np.errstate(all="ignore"):
+            arguments["input"] = arguments["input"].astype(data.of(SMALL))
+    if name.startswith("roi_align") and data.below(3) == 2:
+        name = as_multiscale(data, name, arguments)
+        buffer = buffer if "out" in arguments else None
+
     read = {key: value.tobytes() for key, value in arguments.items() if isinstance(value, np.ndarray) and key != "out" and value.dtype.kind == "f"}
     ends = [outcome(isa, name, arguments) for isa in ISAS]
     ended = type(ends[0]).__name__
@@ -272,6 +288,38 @@ def one_call(bytes_: bytes) -> str:
     return f"{name}: {ended}"
 
 
+def as_multiscale(data, name, arguments):
+    """Turn the arguments into those of multiscale_roi_align: the maps at some scales, or what has some of their shape."""
+    levels = 1 + data.below(3)
+    scale = arguments.pop("spatial_scale")
+    if data.below(2):
+        arguments["spatial_scale"] = [scale / 2**i if type(scale) is float else scale for i in range(levels)]
+    else:
+        arguments["image_size"] = data.ordinary(((40, 40), (80, 60), (1000, 1), (1, 1), (0, 5), 7, None, (2**70, 2)), 4)
+    arguments["canonical_scale"] = data.ordinary((224, 20, 5.5, 1, 0, np.inf, "1", 1e-300), 4)
+    arguments["canonical_level"] = data.ordinary((4, 0, 2, 1, -1000, 1001, 1.5, None), 4)
+    rows = 2 if arguments["layout"] == "NCHW" else 1
+    if "input" in arguments:
+        x = arguments.pop("input")
+        features = [x]
+        for i in range(1, levels):
+            step = tuple(slice(None, None, 2**i) if axis in (rows, rows + 1) else slice(None) for axis in range(4))
+            features.append(x[step] if type(x) is np.ndarray and x.ndim == 4 else x)
+        arguments["features"] = features if not data.rarely(30) else data.of((x, [], features + [x[:, :1]] if type(x) is np.ndarray else None))
+    else:
+        shape = arguments.pop("input_shape")
+        shapes = [shape]
+        for i in range(1, levels):
+            whole = isinstance(shape, tuple) and all(type(extent) is int for extent in shape)
+            shapes.append(tuple(-(-extent // 2**i) if axis in (rows, rows + 1) else extent for axis, extent in enumerate(shape)) if whole else shape)
+        arguments["input_shapes"] = shapes if not data.rarely(30) else data.of((shape, [], None))
+        if "out" in arguments and levels > 1:
+            del arguments["out"]
+        elif "out" in arguments:
+            arguments["out"] = [arguments["out"]]
+    return "multiscale_" + name
+
+
 def outcome(isa, name, arguments):
     """Return what a call with the kernels of an instruction set returns or raises."""
     operators.weighted_sum, operators.window_max = isa
@@ -282,11 +330,14 @@ def outcome(isa, name, arguments):
         return error
     finally:
         operators.weighted_sum, operators.window_max = ISAS[0]
-    return result.copy() if result is arguments.get("out") else result
+    out = arguments.get("out")
+    if isinstance(out, list) and isinstance(result, list):
+        return [array.copy() for array in result]
+    return result.copy() if result is out else result
 
 
 def largest(array):
-    return float(np.abs(array).max(initial=0))
+    return float(np.abs(array.astype(np.float64)).max(initial=0))
 
 
 def check_value(name, arguments, results, dtype, shape, boxes):
@@ -297,7 +348,11 @@ def check_value(name, arguments, results, dtype, shape, boxes):
             parts = result if isinstance(result, list) else [result]
             assert [(part.shape, part.dtype) for part in parts] == [(part.shape, dtype) for part in given]
         return
-    source = arguments["grad_output"] if "grad_output" in arguments else arguments["input"]
+    forward = "grad_output" not in arguments
+    sources = arguments.get("features") or [arguments["input"] if forward else arguments["grad_output"]]
+    source = sources[0]
+    if forward and arguments.get("out") is None and source.dtype not in (dtype, np.uint8):
+        dtype = source.dtype
     if name == "roi_pool":
         height, width = source.shape[2:] if arguments["layout"] == "NCHW" else source.shape[1:3]
         pairs = [result if isinstance(result, tuple) else (result, None) for result in results]
@@ -313,16 +368,21 @@ def check_value(name, arguments, results, dtype, shape, boxes):
         return
     with np.errstate(all="ignore"):
         # the weights of a bin are not negative and sum to 1 at most
-        bound = largest(source) if "input" in arguments else float(np.abs(source).sum(dtype=np.float64))
-        for result in results:
-            assert result.dtype == dtype
-            assert result.shape == (shape if "output_size" not in arguments else results[0].shape)
-            if bound < 1e30:
-                assert largest(result) <= bound * (1 + 1e-4), (largest(result), bound)
-                # instruction sets differ in the rounding of sums, of hundreds of terms at most
-                assert largest(result - results[0]) <= 1e3 * np.finfo(dtype).eps * bound
-            else:
-                assert (np.isnan(result) == np.isnan(results[0])).all() or bound < np.inf
+        bound = max(map(largest, sources)) if forward else float(np.abs(source).sum(dtype=np.float64))
+        eps = EPS[dtype.name]
+        if not isinstance(results[0], list):
+            results = [[result] for result in results]
+        shapes = arguments["input_shapes"] if "input_shapes" in arguments else [results[0][0].shape if forward else shape]
+        for levels in results:
+            assert [level.shape for level in levels] == [tuple(level) for level in shapes]
+            for result, first in zip(levels, results[0], strict=True):
+                assert result.dtype == dtype
+                if bound < (1e30 if dtype.itemsize > 2 else 6e4):
+                    assert largest(result) <= bound * (1 + max(1e-4, eps)), (largest(result), bound)
+                    # instruction sets differ in the rounding of sums, of hundreds of terms at most, before that to a small type
+                    assert largest(result.astype(np.float64) - first) <= (1e3 * min(eps, EPS["float32"]) + eps) * bound
+                else:
+                    assert (np.isnan(result) == np.isnan(first)).all() or bound < np.inf
 
 
 def _built(isa):

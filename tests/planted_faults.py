@@ -17,20 +17,18 @@ from roicy._kernels import geometry, schedule
 
 
 def prepared(boxes, threads):
-    """(arguments of weighted_sum.forward, the output that they write to)."""
+    """(a step of prroi_pool, its tasks, the output that they write to, how many threads)."""
     x = np.ones((1, 64, 40, 40), np.float32)
     maps, seen = operators._forward_maps(x, boxes, 7, 1.0, None, "NCHW", threads)
-    out = np.zeros(maps.output_shape, np.float32)
-    (order, starts, (windows, spans, index, weight, _)), *_ = maps.tables(geometry.INTEGRATED_RULE, False)
-    tasks, threads = maps.reading(starts, windows, seen)
-    return [seen, windows, spans, index, weight, order, tasks, out, False, threads]
+    (step,) = operators._steps([maps], [seen], geometry.INTEGRATED_RULE)
+    return step, *step.reading(), np.zeros(maps.output_shape(maps.k), np.float32)
 
 
 def bounds():
     """A box that the output has no room for."""
-    arguments = prepared(np.array([[0, 1, 1, 9, 9]], np.float32), 1)
-    arguments[5] = arguments[5] + 1
-    weighted_sum.forward["float"](*arguments)
+    step, tasks, threads, out = prepared(np.array([[0, 1, 1, 9, 9]], np.float32), 1)
+    step.orders[0] += 1
+    weighted_sum.forward["float"](step.levels, tasks, out, False, threads)
 
 
 def index():
@@ -46,9 +44,8 @@ def alignment():
 
 def race():
     """Tasks of several threads that write the same part of the output."""
-    arguments = prepared(np.tile(np.array([[0, 1, 1, 30, 30]], np.float32), (200, 1)), 2)
-    arguments[6] = np.concatenate([arguments[6], arguments[6]])
-    weighted_sum.forward["float"](*arguments)
+    step, tasks, threads, out = prepared(np.tile(np.array([[0, 1, 1, 30, 30]], np.float32), (200, 1)), 2)
+    weighted_sum.forward["float"](step.levels, np.concatenate([tasks, tasks]), out, False, threads)
 
 
 if __name__ == "__main__":

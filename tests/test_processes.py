@@ -36,9 +36,11 @@ forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 
 
 def run(code, tmp_path, timeout=120, **environment):
-    """Run a program in a process of its own, which must end by itself; returns the words that it prints.
+    """
+    Run a program in a process of its own, which must end by itself; returns the words that it prints.
 
-    One that does not end says, with its children, where each of its threads stands."""
+    One that does not end says, with its children, where each of its threads stands.
+    """
     script = tmp_path / "program.py"
     script.write_text(PREAMBLE + textwrap.dedent(code))
     keep = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}

@@ -6,7 +6,7 @@ from conftest import random_boxes
 
 from roicy._kernels import geometry, schedule
 
-IMAGE, FIRST, STOP, BLOCK_FIRST, BLOCK_STOP, BIN, MODE, Y0, Y1, X0, X1 = range(11)
+IMAGE, FIRST, STOP, BLOCK_FIRST, BLOCK_STOP, BIN, MODE, Y0, Y1, X0, X1, LEVEL = range(12)
 BINS = (7, 7)
 # images, boxes, channels
 LOADS = [(images, boxes, channels) for channels in (1, 3, 256, 2048) for images, boxes in ((1, 1000), (64, 1000), (64, 64), (1, 1))]
@@ -52,7 +52,7 @@ def test_reading_covers_everything_once(images, count, channels, threads, in_pla
     if one_bin:
         in_place, channels = False, min(channels, 100)
     of_box, windows, starts = plan(rng, images, count)
-    tasks, used = schedule.reading(starts, windows, channels, 4, 49, one_bin, in_place, threads)
+    tasks, used = schedule.reading([(starts, windows, in_place)], channels, 4, 49, one_bin, threads)
     assert 1 <= used <= threads
     blocks = -(-channels // 16)
     done = np.zeros((count, blocks, 49 if one_bin else 1), int)
@@ -74,7 +74,7 @@ def test_reading_covers_everything_once(images, count, channels, threads, in_pla
 @pytest.mark.parametrize(("images", "count", "channels"), [load for load in LOADS if load[2] != 2048])
 def test_writing_covers_every_pixel_once(images, count, channels, threads, in_place, one_bin, rng):
     _, windows, starts = plan(rng, images, count)
-    tasks, used = schedule.writing(starts, windows, channels, 4, 49, one_bin, in_place, threads, 50, 76, False, False)
+    tasks, used = schedule.writing([(starts, windows, in_place, 50, 76)], channels, 4, 49, one_bin, threads, False, False)
     assert 1 <= used <= threads
     blocks = -(-channels // 16)
     pixels = np.zeros((images, blocks, 49 if one_bin else 1, 50, 76), np.int8)
@@ -89,7 +89,7 @@ def test_writing_covers_every_pixel_once(images, count, channels, threads, in_pl
 def test_writing_is_bounded_by_the_tile(extents, threads):
     height, width = extents
     windows = np.array([[0, height, 0, width]], np.int32)
-    tasks, _ = schedule.writing(np.array([0, 1]), windows, 1, 4, 49, False, False, threads, height, width, False, False)
+    tasks, _ = schedule.writing([(np.array([0, 1]), windows, False, height, width)], 1, 4, 49, False, threads, False, False)
     areas = (tasks[:, Y1] - tasks[:, Y0]) * (tasks[:, X1] - tasks[:, X0])
     assert areas.max() * 64 <= 4 * 2**20
     assert areas.sum() == height * width
@@ -98,7 +98,7 @@ def test_writing_is_bounded_by_the_tile(extents, threads):
 def test_adding_leaves_other_images_alone(rng):
     _, windows, _ = plan(rng, 3, 20)
     starts = np.array([0, 0, 20, 20])
-    tasks, _ = schedule.writing(starts, windows, 32, 4, 49, False, False, 2, 50, 76, True, False)
+    tasks, _ = schedule.writing([(starts, windows, False, 50, 76)], 32, 4, 49, False, 2, True, False)
     assert set(tasks[:, IMAGE]) == {1}
 
 
@@ -121,7 +121,7 @@ def most_loaded(costs, threads):
 def test_reading_is_even(images, channels, in_place, threads, rng):
     """1000 boxes of any size are divisible among so many threads, down to one channel block of the largest."""
     _, windows, starts = plan(rng, images, 1000)
-    tasks, used = schedule.reading(starts, windows, channels, 4, 49, False, in_place, threads)
+    tasks, used = schedule.reading([(starts, windows, in_place)], channels, 4, 49, False, threads)
     if used == 1:
         assert box_cost(windows).sum() * -(-channels // 16) < 100000
         return
@@ -136,7 +136,7 @@ def test_reading_is_even(images, channels, in_place, threads, rng):
 def test_writing_is_even(images, channels, threads, rng):
     """Rows of a map are what can be divided: 50 of them, and every box, among up to 16 threads."""
     _, windows, starts = plan(rng, images, 1000)
-    tasks, used = schedule.writing(starts, windows, channels, 4, 49, False, False, threads, 50, 76, False, False)
+    tasks, used = schedule.writing([(starts, windows, False, 50, 76)], channels, 4, 49, False, threads, False, False)
     assert used > 1
     costs = []
     for task in tasks:
@@ -148,5 +148,42 @@ def test_writing_is_even(images, channels, threads, rng):
 
 def test_little_work_is_done_by_one_thread(rng):
     _, windows, starts = plan(rng, 1, 8, (32, 32))
-    assert schedule.reading(starts, windows, 64, 4, 49, False, False, 16)[1] == 1
-    assert schedule.writing(starts, windows, 64, 4, 49, False, False, 16, 32, 32, False, False)[1] == 1
+    assert schedule.reading([(starts, windows, False)], 64, 4, 49, False, 16)[1] == 1
+    assert schedule.writing([(starts, windows, False, 32, 32)], 64, 4, 49, False, 16, False, False)[1] == 1
+
+
+def pyramid(rng, extents=((200, 304), (100, 152), (50, 76), (25, 38)), counts=(700, 0, 200, 100)):
+    """What the schedule gets to know of levels of which one has no boxes (and is left out)."""
+    return [(extent, *plan(rng, 2, count, extent)) for extent, count in zip(extents, counts, strict=True) if count]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 16])
+def test_levels_share_the_work(threads, rng):
+    """All levels are covered, by tasks that are even over all of them together."""
+    levels = pyramid(rng)
+    tasks, used = schedule.reading([(starts, windows, False) for _, _, windows, starts in levels], 256, 4, 49, False, threads)
+    assert used == threads
+    costs = []
+    done = [np.zeros((len(windows), 16), int) for _, _, windows, _ in levels]
+    for task in tasks:
+        _, of_box, windows, _ = levels[task[LEVEL]]
+        mine = slice(task[FIRST], task[STOP])
+        assert (of_box[mine] == task[IMAGE]).all()
+        done[task[LEVEL]][mine, task[BLOCK_FIRST] : task[BLOCK_STOP]] += 1
+        costs.append(box_cost(windows[mine]).sum() * (task[BLOCK_STOP] - task[BLOCK_FIRST]))
+    assert all((level == 1).all() for level in done)
+    assert most_loaded(costs, threads) <= 1.3
+
+    tasks, used = schedule.writing([(starts, windows, False, *extent) for extent, _, windows, starts in levels], 256, 4, 49, False, threads, False, False)
+    assert used == threads
+    pixels = [np.zeros((2, 16, *extent), int) for extent, *_ in levels]
+    for task in tasks:
+        pixels[task[LEVEL]][task[IMAGE], task[BLOCK_FIRST] : task[BLOCK_STOP], task[Y0] : task[Y1], task[X0] : task[X1]] += 1
+    assert all((level == 1).all() for level in pixels)
+
+
+def test_levels_that_are_little_work_each(rng):
+    """Whether threads are worth waking is asked once, of all levels."""
+    levels = [(starts, windows, False) for _, _, windows, starts in pyramid(rng, ((32, 32),) * 4, (4, 4, 4, 4))]
+    assert schedule.reading(levels[:1], 256, 4, 49, False, 8)[1] == 1
+    assert schedule.reading(levels * 8, 256, 4, 49, False, 8)[1] == 8

@@ -1,0 +1,309 @@
+"""
+Pooling from the levels of a feature pyramid: each box from the level that suits its size, all levels in one parallel region.
+
+Which level that is, is decided here; the rest is `roi_align`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, TypeVar
+
+import numpy as np
+
+from . import _arguments, _threads
+from ._docs import documented
+from .operators import _align_rule, _check_same_type, _gradient, _Maps, _sum_backward, _sum_backward_boxes, _sum_forward
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Float = TypeVar("Float", bound=np.floating[Any])
+    Size = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int]
+    Boxes = NDArray[Any] | Sequence[NDArray[Any]]
+    Counts = NDArray[np.integer[Any]] | Sequence[int] | None
+    Layout = Literal["NCHW", "NHWC"]
+    Scales = Sequence[SupportsFloat] | NDArray[np.floating[Any]] | None
+    ImageSize = tuple[SupportsIndex, SupportsIndex] | None
+
+ROUNDING = 1e-6  # boxes this close below a level's size, as a power of two, belong to it: areas are rounded
+
+
+def _exponent(scale: float) -> int:
+    return round(-math.log2(scale))
+
+
+def _scales(value: Any, image_size: Any, heights: list[int], name: str) -> list[float]:
+    """Return the scale of each level."""
+    if value is not None:
+        if image_size is not None:
+            raise ValueError("image_size: expected None, since spatial_scale is given")
+        if not isinstance(value, (list, tuple, np.ndarray)) or len(value) != len(heights):
+            raise ValueError(f"spatial_scale: {value!r}, expected a scale for each of the {len(heights)} levels")
+        scales = [_arguments.spatial_scale(scale) for scale in value]
+    else:
+        if not isinstance(image_size, (list, tuple)) or len(image_size) != 2:
+            raise ValueError(f"image_size: {image_size!r}, expected (height, width), or else spatial_scale")
+        height, _ = (_arguments.integer("image_size", side, 1, 2**62) for side in image_size)
+        if 0 in heights:
+            raise ValueError(f"{name}[{heights.index(0)}]: a map without rows, of which no scale follows; expected spatial_scale")
+        scales = [2.0 ** round(math.log2(rows / height)) for rows in heights]
+    exponents = [_exponent(scale) for scale in scales]
+    if exponents != list(range(exponents[0], exponents[0] + len(exponents))):
+        follows = "" if value is not None else ", as follows from image_size"
+        raise ValueError(f"spatial_scale: {scales}{follows}; expected about half of the scale before for each level")
+    return scales
+
+
+def _levels_of(coordinates: np.ndarray, scales: list[float], canonical_scale: Any, canonical_level: Any) -> np.ndarray:
+    """Return the level of each box, from 0, by the rule of feature pyramid networks: floor(level + log2(sqrt(area) / scale))."""
+    try:
+        size = _arguments.spatial_scale(canonical_scale)
+    except (TypeError, ValueError):
+        raise ValueError(f"canonical_scale: {canonical_scale!r}, expected a finite number above 0") from None
+    level = _arguments.integer("canonical_level", canonical_level, -1000, 1000)
+    kind = coordinates.dtype.type
+    with np.errstate(all="ignore"):
+        area = (coordinates[:, 2] - coordinates[:, 0]) * (coordinates[:, 3] - coordinates[:, 1])
+        inverted = (coordinates[:, 2] < coordinates[:, 0]) | (coordinates[:, 3] < coordinates[:, 1])
+        area[inverted] = 0
+        wanted = np.floor(kind(level) + np.log2(np.sqrt(area) / kind(size)) + kind(ROUNDING))
+        wanted[np.isnan(wanted)] = -np.inf  # sizes beyond all numbers, of boxes and of the canonical box
+    return np.clip(wanted - _exponent(scales[0]), 0, len(scales) - 1).astype(np.intp)
+
+
+def _pyramid(dtype, shapes, name, boxes, bins, spatial_scale, image_size, canonical_scale, canonical_level, boxes_num, layout, num_threads):
+    """Distribute the boxes to the levels: (the maps of each, the boxes in the format that they came in)."""
+    for i, (n, c, _, _) in enumerate(shapes):
+        if (n, c) != shapes[0][:2]:
+            raise ValueError(f"{name}[{i}]: {n} images of {c} channels, expected {shapes[0][0]} of {shapes[0][1]}, as {name}[0] has")
+    scales = _scales(spatial_scale, image_size, [h for _, _, h, _ in shapes], name)
+    threads = _threads.resolve(num_threads)
+    everywhere = _arguments.Boxes(boxes, boxes_num, shapes[0][0], dtype, max(scales))
+    level_of = _levels_of(everywhere.coordinates, scales, canonical_scale, canonical_level)
+    levels = []
+    for i, (shape, scale) in enumerate(zip(shapes, scales, strict=True)):
+        rows = np.flatnonzero(level_of == i).astype(np.int32)
+        levels.append(_Maps(dtype, shape, everywhere.some(rows), bins, scale, False, layout, threads, rows))
+    return levels, everywhere
+
+
+def _seen(features, layout):
+    """Check the maps of each level: (as they are, seen as (N, C, H, W), their shapes)."""
+    axes = _arguments.layout_axes(layout)
+    if not isinstance(features, (list, tuple)) or not features:
+        raise TypeError(f"features: {type(features).__module__}.{type(features).__qualname__}, expected a list of arrays, one for each level")
+    maps = [_arguments.maps(f"features[{i}]", level, _arguments.dimensions(layout)) for i, level in enumerate(features)]
+    for i, level in enumerate(maps):
+        if level.dtype != maps[0].dtype:
+            raise TypeError(f"features[{i}]: dtype {level.dtype.name}, expected {maps[0].dtype.name}, as features[0] has")
+    seen = [level if axes is None else level.transpose(axes) for level in maps]
+    return maps, seen, [_arguments.extents(f"features[{i}]", level.shape) for i, level in enumerate(seen)]
+
+
+def _check_gradient(grad, levels):
+    expected = levels[0].output_shape(sum(level.k for level in levels))
+    if grad.shape != expected:
+        raise ValueError(f"grad_output: shape {grad.shape}, expected {expected}, for {expected[0]} boxes and maps of {levels[0].c} channels")
+
+
+@documented
+def multiscale_roi_align(
+    features: Sequence[NDArray[Float]],
+    boxes: Boxes,
+    output_size: Size,
+    spatial_scale: Scales = None,
+    sampling_ratio: SupportsIndex = -1,
+    aligned: bool = False,
+    *,
+    image_size: ImageSize = None,
+    canonical_scale: SupportsFloat = 224,
+    canonical_level: SupportsIndex = 4,
+    boxes_num: Counts = None,
+    layout: Layout = "NCHW",
+    out: NDArray[Float] | None = None,
+    num_threads: SupportsIndex | None = None,
+) -> NDArray[Float]:
+    """
+    RoIAlign of each box from the level of a feature pyramid that suits its size.
+
+    The level of a box is ::
+
+        floor(canonical_level + log2(sqrt(width * height) / canonical_scale) + 1e-6)
+
+    counted in powers of two, the level of scale 2**-4 being 4, and moved to the finest or coarsest that there is.
+
+    Parameters
+    ----------
+    {features}
+    {boxes}
+    {output_size}
+    {scales}
+    {sampling_ratio}
+    {aligned}
+    {image_size}
+    {canonical}
+    {boxes_num}
+    {layout}
+    {out}
+    {num_threads}
+
+    Returns
+    -------
+    {output_multiscale}
+
+    Raises
+    ------
+    {raises}
+
+    Notes
+    -----
+    Lin et al., "Feature Pyramid Networks for Object Detection", 2017; computed as by torchvision's MultiScaleRoIAlign.  Boxes
+    without area, and inverted ones, are pooled from the finest level (torchvision gives 0 for the inverted).
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> fine, coarse = np.full((1, 1, 64, 64), 1, np.float32), np.full((1, 1, 32, 32), 2, np.float32)
+    >>> boxes = [np.array([[0, 0, 200, 200], [10, 10, 60, 60]], np.float32)]
+    >>> roicy.multiscale_roi_align([fine, coarse], boxes, 1, image_size=(256, 256), sampling_ratio=2).ravel()
+    array([2., 1.], dtype=float32)
+    """
+    maps, seen, shapes = _seen(features, layout)
+    bins = _arguments.output_size(output_size)
+    rule = _align_rule(sampling_ratio, aligned)
+    levels, _ = _pyramid(
+        _arguments.computed(maps[0].dtype), shapes, "features", boxes, bins, spatial_scale, image_size, canonical_scale, canonical_level, boxes_num,
+        layout, num_threads,
+    )  # fmt: skip
+    return _sum_forward(levels, seen, rule, out)
+
+
+@documented
+def multiscale_roi_align_backward(
+    grad_output: NDArray[Float],
+    boxes: Boxes,
+    input_shapes: Sequence[tuple[int, ...]],
+    spatial_scale: Scales = None,
+    sampling_ratio: SupportsIndex = -1,
+    aligned: bool = False,
+    *,
+    image_size: ImageSize = None,
+    canonical_scale: SupportsFloat = 224,
+    canonical_level: SupportsIndex = 4,
+    boxes_num: Counts = None,
+    layout: Layout = "NCHW",
+    out: Sequence[NDArray[Float]] | None = None,
+    num_threads: SupportsIndex | None = None,
+) -> list[NDArray[Float]]:
+    """
+    Gradients of :func:`multiscale_roi_align` by the maps of each level.
+
+    Parameters
+    ----------
+    {grad_output}
+    {boxes}
+    input_shapes : sequence of tuples of 4 ints
+        Shape of the maps of each level, in the order of `layout`.
+    {scales}
+    {sampling_ratio}
+    {aligned}
+    {image_size}
+    {canonical}
+    {boxes_num}
+    {layout}
+    out : sequence of ndarrays, optional
+        Written to, and returned, in a list: one for each level, of the shape and dtype of the result.
+    {num_threads}
+
+    Returns
+    -------
+    list of ndarrays of the shapes `input_shapes`, dtype of `grad_output`
+        Gradients of the maps; zeros of a level that no box is pooled from.
+
+    Raises
+    ------
+    {raises}
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> boxes = np.array([[0, 4, 4, 60, 60]], np.float32)
+    >>> shapes = [(1, 1, 64, 64), (1, 1, 32, 32)]
+    >>> fine, coarse = roicy.multiscale_roi_align_backward(np.ones((1, 1, 2, 2)), boxes, shapes, image_size=(256, 256))
+    >>> float(fine.sum().round(6)), float(coarse.sum())
+    (4.0, 0.0)
+    """
+    grad, seen = _gradient(grad_output, layout)
+    if not isinstance(input_shapes, (list, tuple)) or not input_shapes:
+        raise ValueError(f"input_shapes: {input_shapes!r}, expected a shape for each level")
+    shapes = [_arguments.input_shape(f"input_shapes[{i}]", shape, layout) for i, shape in enumerate(input_shapes)]
+    if out is not None and (not isinstance(out, (list, tuple)) or len(out) != len(shapes)):
+        raise ValueError(f"out: expected a list of {len(shapes)} arrays, one for each level")
+    rule = _align_rule(sampling_ratio, aligned)
+    levels, _ = _pyramid(
+        grad.dtype, shapes, "input_shapes", boxes, seen.shape[2:], spatial_scale, image_size, canonical_scale, canonical_level, boxes_num, layout, num_threads
+    )
+    _check_gradient(grad, levels)
+    return _sum_backward(levels, seen, rule, None if out is None else [(f"out[{i}]", level) for i, level in enumerate(out)])
+
+
+@documented
+def multiscale_roi_align_backward_boxes(
+    grad_output: NDArray[Float],
+    features: Sequence[NDArray[Any]],
+    boxes: Boxes,
+    spatial_scale: Scales = None,
+    sampling_ratio: SupportsIndex = -1,
+    aligned: bool = False,
+    *,
+    image_size: ImageSize = None,
+    canonical_scale: SupportsFloat = 224,
+    canonical_level: SupportsIndex = 4,
+    boxes_num: Counts = None,
+    layout: Layout = "NCHW",
+    num_threads: SupportsIndex | None = None,
+) -> Any:
+    """
+    Gradient of :func:`multiscale_roi_align` by the coordinates of its boxes, each at the level that it is pooled from.
+
+    Parameters
+    ----------
+    {grad_output}
+    {features}
+    {boxes}
+    {scales}
+    {sampling_ratio}
+    {aligned}
+    {image_size}
+    {canonical}
+    {boxes_num}
+    {layout}
+    {num_threads}
+
+    Returns
+    -------
+    {grad_boxes}
+
+    Raises
+    ------
+    {raises}
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> ramp = [np.tile(np.arange(side, dtype=float), (1, 1, side, 1)) for side in (64, 32)]
+    >>> boxes = np.array([[0, 41.0, 41.0, 81.0, 81.0]])
+    >>> roicy.multiscale_roi_align_backward_boxes(np.ones((1, 1, 1, 1)), ramp, boxes, [1 / 4, 1 / 8])[:, [1, 3]]
+    array([[0.125, 0.125]])
+    """
+    maps, seen, shapes = _seen(features, layout)
+    grad, seen_grad = _gradient(grad_output, layout)
+    rule = _align_rule(sampling_ratio, aligned)
+    levels, everywhere = _pyramid(
+        grad.dtype, shapes, "features", boxes, seen_grad.shape[2:], spatial_scale, image_size, canonical_scale, canonical_level, boxes_num, layout, num_threads
+    )
+    _check_gradient(grad, levels)
+    _check_same_type("features[0]", maps[0], levels[0])
+    return everywhere.restore(_sum_backward_boxes(levels, seen_grad, seen, rule))

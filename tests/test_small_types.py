@@ -1,0 +1,174 @@
+"""Maps of float16, bfloat16 and uint8: what their values would give as float32, to the bit, without a converted copy of them."""
+
+import contextlib
+import ctypes
+import platform
+import struct
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+from conftest import SUMS, WITH_BOX_GRADIENTS, operator, random_boxes, to_layout
+
+import roicy
+
+try:
+    import ml_dtypes
+
+    BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+except ImportError:
+    BFLOAT16 = None
+OPERATORS = [*SUMS, "roi_pool"]
+# N, C of the output, H, W: blocks and a part of one, runs of pixels longer and shorter than those that are converted together
+SHAPES = {"blocks": (2, 37, 26, 31), "camera": (1, 3, 20, 150), "row": (2, 16, 1, 3), "whole blocks": (1, 32, 9, 70)}
+
+
+@pytest.fixture(params=["float16", "bfloat16", "uint8"])
+def small(request):
+    if request.param == "bfloat16" and BFLOAT16 is None:
+        pytest.skip("ml_dtypes is not installed")
+    return BFLOAT16 if request.param == "bfloat16" else np.dtype(request.param)
+
+
+def make(rng, name, shape, small, layout="NCHW"):
+    n, c, h, w = SHAPES[shape]
+    if name.startswith("ps_"):
+        c = max(c // 4, 1) * 4
+    x = to_layout(np.clip(rng.standard_normal((n, c, h, w)) * 40 + 100, 0, 255).astype(small), layout)
+    return x, random_boxes(rng, n, 40, (h, w), np.float32)
+
+
+def assert_same_bits(a, b):
+    assert a.dtype == b.dtype
+    assert a.shape == b.shape
+    assert a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", OPERATORS)
+def test_forward(name, shape, small, layout, isa, rng):
+    x, boxes = make(rng, name, shape, small, layout)
+    wide = x.astype(np.float32)
+    expected = operator(name)(wide, boxes, 2, layout=layout)
+    for threads in (1, 3):
+        out = np.full(expected.shape, np.nan, np.float32)
+        assert operator(name)(x, boxes, 2, layout=layout, out=out, num_threads=threads) is out
+        assert_same_bits(out, expected)
+    result = operator(name)(x, boxes, 2, layout=layout)
+    assert_same_bits(result, expected if small == np.uint8 else expected.astype(small))
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_any_strides(name, small, isa, rng):
+    x, boxes = make(rng, name, "blocks", small)
+    x = np.ascontiguousarray(x[:, :36])
+    expected = operator(name)(x.astype(np.float32), boxes, 2)
+    x.flags.writeable = False
+    spaced = np.zeros((2, 72, 27, 93), small)[:, ::2, 1:, ::3]
+    spaced[...] = x
+    for view in (x, np.asfortranarray(x), x[::-1, :, ::-1].copy()[::-1, :, ::-1], spaced, np.flip(np.flip(x, 3).copy(), 3)):
+        assert_same_bits(operator(name)(view, boxes, 2, out=np.empty(expected.shape, np.float32)), expected)
+    one = np.broadcast_to(x[:1, :, :1], (2, *x.shape[1:]))
+    assert_same_bits(operator(name)(one, boxes, 2, out=np.empty(expected.shape, np.float32)), operator(name)(one.astype(np.float32), boxes, 2))
+
+
+@pytest.mark.parametrize("name", WITH_BOX_GRADIENTS)
+def test_gradient_of_boxes(name, small, layout, isa, rng):
+    x, boxes = make(rng, name, "blocks", small, layout)
+    g = rng.standard_normal(operator(name)(x, boxes, 2, layout=layout).shape).astype(np.float32)
+    backward = operator(name, "_backward_boxes")
+    assert_same_bits(backward(g, x, boxes, layout=layout), backward(g, x.astype(np.float32), boxes, layout=layout))
+    with pytest.raises(TypeError, match=f"input: dtype {small.name}, expected float64 as grad_output has"):
+        backward(g.astype(np.float64), x, boxes, layout=layout)
+
+
+@contextlib.contextmanager
+def flushed_denormals():
+    """Have the processor, in this thread, take denormal float32 for 0, as some frameworks do."""
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        pytest.skip("known of Linux on x86-64 only")
+    library = ctypes.CDLL("libm.so.6")
+    before = ctypes.create_string_buffer(32)
+    library.fegetenv(before)
+    changed = ctypes.create_string_buffer(before.raw, 32)
+    control = struct.unpack_from("I", changed, 28)[0]
+    struct.pack_into("I", changed, 28, control | 0x8040)  # flush to zero, denormals are zeros
+    library.fesetenv(changed)
+    try:
+        assert np.float32(1e-40) * np.float32(1) == 0
+        yield
+    finally:
+        library.fesetenv(before)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("denormals", ["as they are", "flushed"])
+def test_every_value(small, layout, denormals, isa):
+    """Each of the 2**16, or 2**8, is read as what it is: NaN, infinities and denormal numbers too, also where they are taken for 0."""
+    bits = np.arange(2 ** (8 * small.itemsize), dtype=f"u{small.itemsize}")
+    rows, columns = 16, len(bits) // 16
+    x = np.zeros((1, 16, rows + 1, columns + 1), small)  # ps_roi_pool does not read the last of either
+    x[0, :, :-1, :-1] = bits.view(small).reshape(rows, columns)
+    x = to_layout(x, layout)
+    expected = bits.view(small).astype(np.float32)
+    y, column = np.divmod(np.arange(len(bits)), columns)
+    boxes = np.stack([np.zeros_like(y), column, y, column + 1, y + 1], 1).astype(np.float32)
+    out = np.empty((len(bits), 16, 1, 1) if layout == "NCHW" else (len(bits), 1, 1, 16), np.float32)
+    if denormals == "flushed" and small == BFLOAT16:
+        pytest.skip("its denormal numbers are those of float32")
+    with flushed_denormals() if denormals == "flushed" else contextlib.nullcontext():
+        roicy.ps_roi_pool(x, boxes, 1, layout=layout, out=out, num_threads=1)
+    for channel in out.reshape(len(bits), 16).T:
+        np.testing.assert_array_equal(channel.view(np.uint32)[~np.isnan(expected)], expected.view(np.uint32)[~np.isnan(expected)])
+        assert np.isnan(channel[np.isnan(expected)]).all()
+
+
+def test_results_of_the_input_s_type(small, rng):
+    """They are float32 rounded once, to the nearest; uint8 is within 0 and 255."""
+    x, boxes = make(rng, "prroi_pool", "blocks", small)
+    expected = roicy.prroi_pool(x.astype(np.float32), boxes, 3)
+    out = np.zeros(expected.shape, small)
+    assert roicy.prroi_pool(x, boxes, 3, out=out) is out
+    if small == np.uint8:
+        np.testing.assert_array_equal(out, np.rint(expected))
+        full = np.full_like(x, 255)
+        assert roicy.prroi_pool(full, boxes, 3, out=out).max() == 255
+    else:
+        assert_same_bits(out, expected.astype(small))
+    with pytest.raises(TypeError, match=f"out: dtype float64, expected {'float32 or uint8' if small == np.uint8 else f'{small.name} or float32'}"):
+        roicy.prroi_pool(x, boxes, 3, out=np.zeros(expected.shape))
+
+
+def test_results_beyond_float16_are_infinite():
+    x = np.full((1, 1, 4, 4), 65504, np.float16)
+    with np.errstate(all="raise"):
+        assert roicy.roi_align(x, np.array([[0, 0, 0, 2, 2]], np.float32), 1, sampling_ratio=1) == 65504
+        assert roicy.roi_pool(np.full_like(x, -np.inf), np.array([[0, 0, 0, 2, 2]], np.float32), 1) == -np.inf  # the lowest float32
+
+
+def test_boxes_of_small_types(rng):
+    x = rng.standard_normal((2, 3, 40, 40)).astype(np.float32)
+    boxes = random_boxes(rng, 2, 20, (40, 40), np.float16)
+    expected = roicy.roi_align(x, boxes.astype(np.float32), 3)
+    assert_same_bits(roicy.roi_align(x, boxes, 3), expected)
+    assert_same_bits(roicy.roi_align(x, [boxes[boxes[:, 0] == n, 1:] for n in range(2)], 3), expected[np.argsort(boxes[:, 0], kind="stable")])
+
+
+def test_gradients_are_float32_or_float64(rng):
+    with pytest.raises(TypeError, match="grad_output: dtype float16, expected float32 or float64"):
+        roicy.roi_align_backward(np.ones((1, 1, 2, 2), np.float16), np.array([[0, 0, 0, 2, 2]]), (1, 1, 4, 4))
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("name", ["roi_align", "prroi_pool", "roi_pool"])
+def test_no_copy_of_the_map(name, layout, small):
+    """What NumPy allocates during a call is far less than the map as float32; the kernels' scratch is bounded (docs/guarantees.md)."""
+    x = np.zeros((1, 64, 512, 512) if layout == "NCHW" else (1, 512, 512, 64), small)
+    boxes = np.array([[0, 10, 10, 400, 400]] * 10, np.float32)
+    operator(name)(x, boxes, 7, layout=layout)
+    tracemalloc.start()
+    operator(name)(x, boxes, 7, layout=layout)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 20 < x.size * 4 // 50
