@@ -18,7 +18,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError, LinkError
 
-HOT = ["weighted_sum", "window_max"]
+HOT = ["sample_max", "weighted_sum", "window_max"]
 ONCE = ["boxes", "geometry", "machine", "schedule"]
 X86 = {
     "baseline": [],

@@ -23,12 +23,14 @@ The tables of n boxes, in the order in which the kernels will go through them, s
     weight  (entries,)      its weight
     slopes  (2, entries)    derivative of the weight by the box's low and by its high edge, when asked for
 
+`points` lists the samples of the first rule one by one, for what is not a mean of them.
+
 `by_pixel` turns them round, from the pixels of each bin to the bins of each pixel, which is what gradients want to know.
 """
 from cython.parallel cimport prange
 from libc.float cimport DBL_EPSILON, FLT_EPSILON
 from libc.math cimport ceil, fabs, floor, round
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 
 import numpy as np
 
@@ -153,6 +155,25 @@ cdef inline int64_t first_sample(
     return low
 
 
+cdef inline int64_t grid_of(const Rule *rule, real bin_size) noexcept nogil:
+    """Samples of a bin along an axis, 0 of an inverted one."""
+    cdef double wanted = rule.sampling_ratio if rule.sampling_ratio > 0 else max(min(ceil(bin_size), GRID_MAX), 0)
+    return <int64_t>wanted
+
+
+cdef inline void samples_on_map(
+        real start, real bin_size, int64_t grid, Py_ssize_t extent, int64_t *first, int64_t *stop) noexcept nogil:
+    """The samples of a bin from first to stop - 1 that lie in [-1, extent]."""
+    first[0] = 0
+    stop[0] = grid
+    if grid <= 0:
+        return
+    if sample(start, bin_size, grid, 0) < -1:
+        first[0] = first_sample(start, bin_size, grid, 0, grid, -1, False)
+    if first[0] < stop[0] and sample(start, bin_size, grid, stop[0] - 1) > extent:
+        stop[0] = first_sample(start, bin_size, grid, first[0], grid, extent, True)
+
+
 cdef void sampled_axis(
         const Rule *rule, const Axis *axis, const Interval *box, int32_t *spans, Py_ssize_t base, Entries *entries,
         real *_) noexcept nogil:
@@ -166,8 +187,7 @@ cdef void sampled_axis(
     cdef real low = <real>box.low
     cdef real bin_size = <real>box.size / <real>axis.bins
     cdef real start
-    cdef double wanted = rule.sampling_ratio if rule.sampling_ratio > 0 else max(min(ceil(bin_size), GRID_MAX), 0)
-    cdef int64_t grid = <int64_t>wanted, s, stop, end
+    cdef int64_t grid = grid_of(rule, bin_size), s = 0, stop = 0, end
     cdef double v, u, count, fraction, slope, r, r_slope
     cdef Py_ssize_t pixel, at
     cdef double here, here_low, here_high, right, right_low, right_high
@@ -176,15 +196,8 @@ cdef void sampled_axis(
     for p in range(axis.bins):
         spans[2 * p] = <int32_t>(base + entries.count)
         spans[2 * p + 1] = spans[2 * p]
-        if grid <= 0:
-            continue
         start = low + <real>p * bin_size
-        s = 0
-        stop = grid
-        if sample(start, bin_size, grid, 0) < -1:
-            s = first_sample(start, bin_size, grid, 0, grid, -1, False)
-        if s < stop and sample(start, bin_size, grid, stop - 1) > axis.extent:
-            stop = first_sample(start, bin_size, grid, s, grid, axis.extent, True)
+        samples_on_map(start, bin_size, grid, axis.extent, &s, &stop)
         if s >= stop:
             continue
         dense = stop - s > 64 and stop - s > 2 * (
@@ -520,3 +533,93 @@ def by_pixel(
             counts[k, 0] = <int32_t>turn_axis(&spans[k, 0, 0], ph, &index[0], &weight[0], &pixels[y], &pixel_spans[y, 0], &bin_index[y], &bin_weight[y])
             counts[k, 1] = <int32_t>turn_axis(&spans[k, ph, 0], pw, &index[0], &weight[0], &pixels[x], &pixel_spans[x, 0], &bin_index[x], &bin_weight[x])
     return counts_array, pixels_array, pixel_spans_array, bin_array, bin_weight_array
+
+
+cdef Py_ssize_t points_axis(
+        const Rule *rule, const Axis *axis, const Interval *box, int32_t *spans, uint8_t *outside, Py_ssize_t base, int32_t *pixels,
+        real *fractions, int32_t *ends) noexcept nogil:
+    """The samples of one axis of one box that lie on the map, and how many; without spans they are only counted."""
+    cdef real low = <real>box.low
+    cdef real bin_size = <real>box.size / <real>axis.bins
+    cdef real start
+    cdef int64_t grid = grid_of(rule, bin_size), s = 0, stop = 0
+    cdef Py_ssize_t count = 0, pixel, last = axis.extent - 1
+    cdef double v
+    cdef int p
+    if spans != NULL:
+        ends[0] = ends[1] = 0
+    for p in range(axis.bins):
+        start = low + <real>p * bin_size
+        samples_on_map(start, bin_size, grid, axis.extent, &s, &stop)
+        if spans == NULL:
+            count += stop - s
+            continue
+        spans[2 * p] = <int32_t>(base + count)
+        outside[p] = stop - s < grid
+        while s < stop:
+            v = min(max(<double>sample(start, bin_size, grid, s), 0.0), <double>last)
+            pixel = <Py_ssize_t>v
+            pixels[count] = <int32_t>pixel
+            fractions[count] = <real>(v - <double>pixel)
+            ends[0] = min(ends[0], <int32_t>pixel) if ends[1] > 0 else <int32_t>pixel
+            ends[1] = max(ends[1], <int32_t>min(pixel + 2, axis.extent))
+            count += 1
+            s += 1
+        spans[2 * p + 1] = <int32_t>(base + count)
+    return count
+
+
+def points(
+        const real[:, :] coordinates, const int32_t[::1] order, Py_ssize_t first, tuple rule, tuple bins, tuple extents, double scale):
+    """The samples themselves, as `tables` makes the weights of their means, of boxes order[first:stop]: (stop, windows, spans, outside,
+    pixels, fractions).
+
+    spans     (n, PH + PW, 2) the samples of each bin that lie on the map
+    outside   (n, PH + PW)    whether the bin has others
+    pixels    (entries,)      the pixel at or before a sample
+    fractions (entries,)      how far the sample is from it
+    """
+    cdef Rule r
+    r.kind, r.sampling_ratio, r.aligned, r.at_least_one, r.inclusive = rule
+    cdef Axis[2] axes
+    cdef int a
+    for a in range(2):
+        axes[a].bins = bins[a]
+        axes[a].extent = extents[a]
+        axes[a].scale = scale
+    cdef int all_bins = axes[0].bins + axes[1].bins
+    cdef Py_ssize_t box_bytes = 4 * sizeof(int32_t) + 2 * sizeof(Py_ssize_t) + all_bins * (2 * sizeof(int32_t) + 1)
+    cdef Py_ssize_t count = min(order.shape[0] - first, max(TABLE_BYTES // box_bytes, 1)), k, total = 0
+    starts_array = np.empty((count, 2), np.intp)
+    cdef Py_ssize_t[:, ::1] starts = starts_array
+    cdef Interval[2] box
+    with nogil:
+        for k in range(count):
+            for a in range(2):
+                box[a] = interval(&r, scale, coordinates[order[first + k], 1 - a], coordinates[order[first + k], 3 - a])
+                starts[k, a] = total
+                total += points_axis(&r, &axes[a], &box[a], NULL, NULL, 0, NULL, <real*>NULL, NULL)
+            if k > 0 and total * <Py_ssize_t>(sizeof(int32_t) + sizeof(real)) + k * box_bytes > TABLE_BYTES:
+                total = starts[k, 0]
+                count = k
+                break
+    if total > INT32_MAX:
+        raise MemoryError(f"the samples of a box are {total}, more than can be counted")
+    windows_array = np.empty((count, 4), np.int32)
+    spans_array = np.empty((count, all_bins, 2), np.int32)
+    outside_array = np.empty((count, all_bins), np.uint8)
+    # an element more, so that what comes after the last sample has an address
+    pixels_array = np.empty(total + 1, np.int32)
+    fractions_array = np.empty(total + 1, np.float32 if real is float else np.float64)
+    cdef int32_t[:, ::1] windows = windows_array
+    cdef int32_t[:, :, ::1] spans = spans_array
+    cdef uint8_t[:, ::1] outside = outside_array
+    cdef int32_t[::1] pixels = pixels_array
+    cdef real[::1] fractions = fractions_array
+    with nogil:
+        for k in range(count):
+            for a in range(2):
+                box[a] = interval(&r, scale, coordinates[order[first + k], 1 - a], coordinates[order[first + k], 3 - a])
+                points_axis(&r, &axes[a], &box[a], &spans[k, a * axes[0].bins, 0], &outside[k, a * axes[0].bins], starts[k, a],
+                            &pixels[starts[k, a]], &fractions[starts[k, a]], &windows[k, 2 * a])
+    return first + count, windows_array, spans_array, outside_array, pixels_array, fractions_array

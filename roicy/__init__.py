@@ -15,6 +15,7 @@ from .operators import (
     roi_align,
     roi_align_backward,
     roi_align_backward_boxes,
+    roi_align_max,
     roi_pool,
     roi_pool_backward,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "roi_align",
     "roi_align_backward",
     "roi_align_backward_boxes",
+    "roi_align_max",
     "roi_pool",
     "roi_pool_backward",
     "set_num_threads",

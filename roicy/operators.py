@@ -9,9 +9,10 @@ ps_roi_align   sampled                               weighted sum  (c * PH + p) 
 prroi_pool     integrated: exact bilinear integral   weighted sum  c
 ps_roi_pool    whole pixels, equal weights           weighted sum  (c * PH + p) * PW + q
 roi_pool       whole pixels                          maximum       c
+roi_align_max  sampled                               maximum       c
 =============  ====================================  ============  ==============================
 
-The first column is a rule of ``pyx/geometry.pyx``, the second a file of kernels, the third the flag `position_sensitive`.
+The second column is a rule of ``pyx/geometry.pyx``, the third a file of kernels, the last the flag `position_sensitive`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, Ty
 import numpy as np
 
 from . import _arguments, _threads
-from ._dispatch import weighted_sum, window_max
+from ._dispatch import sample_max, weighted_sum, window_max
 from ._docs import documented
 from ._kernels import geometry, schedule
 
@@ -73,20 +74,24 @@ class _Maps:
         """Nothing to read or to write: the result is zeros."""
         return not (self.k and self.channels and self.h and self.w)
 
-    def tables(self, rule, in_bands, slopes=False, most=2**31):
-        """Yield (order, starts, tables) for as many boxes at a time as scratch memory allows."""
+    def parts(self, in_bands, make):
+        """Yield (order, starts, tables) for as many boxes at a time as `make` has room for: (where it stopped, the tables)."""
         order, starts = schedule.by_image_and_place[self.type](self.boxes.images, self.boxes.coordinates, self.scale, self.n, self.h, self.w, in_bands)
         first = 0
         while first < self.k:
-            stop, *tables = geometry.tables[self.type](
-                self.boxes.coordinates, order, first, first + most, rule, self.bins, (self.h, self.w), self.scale, slopes, self.threads
-            )
+            stop, *tables = make(order, first)
             rows = order if self.rows is None else self.rows[order]
             if stop - first == self.k:  # nearly always; the other way costs microseconds
                 yield rows, starts, tables
             else:
                 yield rows[first:stop], starts.clip(first, stop) - first, tables
             first = stop
+
+    def tables(self, rule, in_bands, slopes=False, most=2**31):
+        """Yield (order, starts, tables of weights) for some boxes at a time, at most `most`."""
+        make = geometry.tables[self.type]
+        coordinates, bins, extents, scale, threads = self.boxes.coordinates, self.bins, (self.h, self.w), self.scale, self.threads
+        return self.parts(in_bands, lambda order, first: make(coordinates, order, first, first + most, rule, bins, extents, scale, slopes, threads))
 
     def in_place(self, array):
         """Whether the channels of a pixel of this (N, C, H, W) view lie together, in the type of the computation."""
@@ -303,6 +308,98 @@ def roi_align(
     """
     maps, seen = _forward_maps(input, boxes, output_size, spatial_scale, boxes_num, layout, num_threads)
     return _sum_forward([maps], [seen], _align_rule(sampling_ratio, aligned), out)
+
+
+@documented
+def roi_align_max(
+    input: NDArray[Float] | NDArray[np.uint8],
+    boxes: Boxes,
+    output_size: Size,
+    spatial_scale: SupportsFloat = 1.0,
+    sampling_ratio: SupportsIndex = -1,
+    aligned: bool = False,
+    *,
+    products: bool = False,
+    boxes_num: Counts = None,
+    layout: Layout = "NCHW",
+    out: NDArray[Float] | None = None,
+    num_threads: SupportsIndex | None = None,
+) -> NDArray[Float]:
+    """
+    Largest bilinear sample in each bin of each box: RoIAlign with mode "max" of ONNX.
+
+    The samples are those of :func:`roi_align`.  There are two definitions of the largest: of the samples, which OpenVINO
+    computes ::
+
+        max over samples of  w1 * v1 + w2 * v2 + w3 * v3 + w4 * v4
+
+    or, with `products`, of what they are sums of, which ONNX's reference implementation computes ::
+
+        max over samples of  max(w1 * v1, w2 * v2, w3 * v3, w4 * v4)
+
+    where v are the four pixels around a sample and w their bilinear weights.
+
+    Parameters
+    ----------
+    {input}
+    {boxes}
+    {output_size}
+    {spatial_scale}
+    sampling_ratio : int, optional
+        Samples per bin and axis, at most 1024; if 0 or negative, as many as the bin has pixels, rounded up.
+    {aligned}
+    products : bool, optional
+        Whether the largest product is meant, rather than the largest sample.
+    {boxes_num}
+    {layout}
+    {out}
+    {num_threads}
+
+    Returns
+    -------
+    {output}
+        A sample farther than one pixel off the map counts as 0, and a bin without samples gives 0.  NaN is never the largest; a bin
+        of NaN alone gives the lowest finite number.
+
+    Raises
+    ------
+    {raises}
+
+    Notes
+    -----
+    ONNX, operator RoiAlign, opset 10, 16 and 22.  It has no gradient there, nor here.
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> input = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    >>> boxes = np.array([[0, 0, 0, 2, 2]], np.float32)
+    >>> roicy.roi_align_max(input, boxes, 1, sampling_ratio=2)[0, 0]
+    array([[7.5]], dtype=float32)
+    >>> roicy.roi_align_max(input, boxes, 1, sampling_ratio=2, products=True)[0, 0]
+    array([[2.5]], dtype=float32)
+    """
+    maps, seen = _forward_maps(input, boxes, output_size, spatial_scale, boxes_num, layout, num_threads)
+    rule = _align_rule(_arguments.integer("sampling_ratio", sampling_ratio, -(2**31), MOST_SAMPLES), aligned)
+    products = _arguments.flag("products", products)
+    out = _arguments.result(out, maps.output_shape(maps.k), _arguments.pooled(seen.dtype), (input, maps.boxes.coordinates))
+    if maps.empty:
+        out[...] = 0
+        return out
+    target = out if out.dtype == maps.dtype else _arguments.new(out.shape, maps.dtype)
+    make, coordinates, extents = geometry.points[maps.type], maps.boxes.coordinates, (maps.h, maps.w)
+    for order, starts, (windows, *points) in maps.parts(
+        maps.in_place(seen), lambda order, first: make(coordinates, order, first, rule, maps.bins, extents, maps.scale)
+    ):
+        levels = [(starts, windows, maps.in_place(seen))]
+        tasks, threads = schedule.reading(levels, maps.channels, maps.dtype.itemsize, maps.bins[0] * maps.bins[1], False, maps.threads)
+        sample_max.forward[maps.type](_arguments.bits(seen), seen.dtype.char, *points, order, tasks, maps.seen(target), products, threads)
+    if target is not out:
+        _arguments.narrow(target, out)
+    return out
+
+
+MOST_SAMPLES = 1024  # of a bin and axis, where they cannot be taken together: a bin costs their square
 
 
 def _align_rule(sampling_ratio, aligned):

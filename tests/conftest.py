@@ -17,11 +17,10 @@ def isa(request, monkeypatch):
     if request.param not in machine.supported():
         pytest.skip(f"this processor has no {request.param}")
     try:
-        kernels = [_dispatch.load(request.param, name) for name in ("weighted_sum", "window_max")]
+        for name in _dispatch.KERNELS:
+            monkeypatch.setattr(operators, name, _dispatch.load(request.param, name))
     except ModuleNotFoundError:
         pytest.skip(f"this build has no {request.param}")
-    monkeypatch.setattr(operators, "weighted_sum", kernels[0])
-    monkeypatch.setattr(operators, "window_max", kernels[1])
     return request.param
 
 

@@ -24,26 +24,35 @@ def _away_from_zero(value):
 # One axis: the pixels and weights of each of `bins` bins between low and high on a map of `extent` pixels.
 
 
-def sampled(low, high, bins, extent, sampling_ratio, dtype, at_least_one):
-    """The mean of bilinear samples."""
+def samples(low, high, bins, extent, sampling_ratio, dtype, at_least_one):
+    """The samples of each bin, as (pixel, how far they are from it on the way to the next), None for those off the map."""
     size = high - low
     if at_least_one:
         size = max(size, dtype(1))
     bin_size = size / dtype(bins)
     grid = sampling_ratio if sampling_ratio > 0 else math.ceil(bin_size)
     for p in range(bins):
-        pixels = {}
+        points = []
         start = low + dtype(p) * bin_size
         for s in range(grid):
             v = start + dtype(s + 0.5) * bin_size / dtype(grid)
             if v < -1 or v > extent:
+                points.append(None)
                 continue
             v = max(float(v), 0.0)
             i = min(int(v), extent - 1)
-            fraction = v - i if i < extent - 1 else 0.0
-            pixels[i] = pixels.get(i, 0.0) + (1 - fraction) / grid
+            points.append((i, v - i if i < extent - 1 else 0.0))
+        yield points
+
+
+def sampled(low, high, bins, extent, sampling_ratio, dtype, at_least_one):
+    """The mean of bilinear samples."""
+    for points in samples(low, high, bins, extent, sampling_ratio, dtype, at_least_one):
+        pixels = {}
+        for i, fraction in filter(None, points):
+            pixels[i] = pixels.get(i, 0.0) + (1 - fraction) / len(points)
             if i < extent - 1:
-                pixels[i + 1] = pixels.get(i + 1, 0.0) + fraction / grid
+                pixels[i + 1] = pixels.get(i + 1, 0.0) + fraction / len(points)
         yield pixels
 
 
@@ -166,3 +175,29 @@ def roi_pool_backward(grad_output, argmax, boxes, shape):
         if argmax[k, c, p, q] >= 0:
             grad[int(boxes[k, 0]), c, argmax[k, c, p, q] // shape[3], argmax[k, c, p, q] % shape[3]] += float(grad_output[k, c, p, q])
     return grad
+
+
+def roi_align_max(input, boxes, bins, products, *, spatial_scale=1.0, sampling_ratio=-1, aligned=False):
+    """The largest samples, or the largest products of weight and pixel, float64."""
+    dtype = input.dtype.type
+    _, c, h, w = input.shape
+    out = np.zeros((len(boxes), c, *bins))
+    for k, box in enumerate(boxes):
+        x1, y1, x2, y2 = (value - dtype(0.5 if aligned else 0) for value in _scaled(box, spatial_scale, dtype))
+        ys = list(samples(y1, y2, bins[0], h, sampling_ratio, dtype, not aligned))
+        xs = list(samples(x1, x2, bins[1], w, sampling_ratio, dtype, not aligned))
+        for channel, p, q in np.ndindex(c, *bins):
+            plane = input[int(box[0]), channel].astype(np.float64)
+            found = []
+            for y in ys[p]:
+                for x in xs[q]:
+                    if y is None or x is None:
+                        found.append(0.0)
+                        continue
+                    rows, columns = (y[0], min(y[0] + 1, h - 1)), (x[0], min(x[0] + 1, w - 1))
+                    parts = [
+                        wy * wx * plane[i, j] for i, wy in zip(rows, (1 - y[1], y[1]), strict=True) for j, wx in zip(columns, (1 - x[1], x[1]), strict=True)
+                    ]
+                    found.append(max(parts) if products else sum(parts))
+            out[k, channel, p, q] = max(found, default=0.0)
+    return out

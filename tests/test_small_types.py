@@ -19,7 +19,7 @@ try:
     BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 except ImportError:
     BFLOAT16 = None
-OPERATORS = [*SUMS, "roi_pool"]
+OPERATORS = [*SUMS, "roi_pool", "roi_align_max"]
 # N, C of the output, H, W: blocks and a part of one, runs of pixels longer and shorter than those that are converted together
 SHAPES = {"blocks": (2, 37, 26, 31), "camera": (1, 3, 20, 150), "row": (2, 16, 1, 3), "whole blocks": (1, 32, 9, 70)}
 

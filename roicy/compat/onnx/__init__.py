@@ -1,0 +1,147 @@
+"""
+ONNX's operators ``RoiAlign`` (opset 10, 16, 22) and ``MaxRoiPool`` (opset 1, 22), with their inputs and attributes, on NumPy arrays.
+
+They need no ``onnx``.  With it, :mod:`roicy.compat.onnx.reference` runs them in its reference evaluator.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex
+
+import numpy as np
+
+from ... import _arguments, operators
+from .. import float32_scale
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["MaxRoiPool", "RoiAlign"]
+
+
+def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    if not isinstance(value, str) or value.lower() not in choices:
+        raise ValueError(f"{name}: {value!r}, expected {' or '.join(map(repr, choices))}")
+    return value.lower()
+
+
+def RoiAlign(  # noqa: N802  ONNX's name
+    X: NDArray[Any],  # noqa: N803
+    rois: NDArray[Any],
+    batch_indices: NDArray[np.integer[Any]],
+    *,
+    coordinate_transformation_mode: str = "half_pixel",
+    mode: str = "avg",
+    output_height: SupportsIndex = 1,
+    output_width: SupportsIndex = 1,
+    sampling_ratio: SupportsIndex = 0,
+    spatial_scale: SupportsFloat = 1.0,
+    largest: Literal["products", "samples"] = "products",
+) -> NDArray[Any]:
+    """
+    Mean or largest of bilinear samples in each bin of each box.
+
+    Parameters
+    ----------
+    X : ndarray (N, C, H, W), float32, float64, float16 or bfloat16 (of ml_dtypes)
+        Feature maps.
+    rois : ndarray (K, 4)
+        Rows [x1, y1, x2, y2].
+    batch_indices : ndarray (K,) of integers
+        Image of each box.
+    coordinate_transformation_mode : {"half_pixel", "output_half_pixel"}, optional
+        "half_pixel": pixel i covers [i, i + 1), roicy's `aligned`.  "output_half_pixel": pixel i lies at i, and boxes are at
+        least 1 pixel wide and high, as always in opset 10.
+    mode : {"avg", "max"}, optional
+        What is taken of the samples.
+    output_height, output_width : int, optional
+        Bins of a box.
+    sampling_ratio : int, optional
+        Samples per bin and axis; if 0, as many as the bin has pixels, rounded up.
+    spatial_scale : float, optional
+        Multiplies the coordinates of the boxes; kept in float32, as an attribute of ONNX is.
+    largest : {"products", "samples"}, optional
+        Not of ONNX: what "max" is the largest of.  "products": of each pixel times its bilinear weight, as the reference
+        implementation and ONNX Runtime compute it.  "samples": of their sums, as OpenVINO does.
+
+    Returns
+    -------
+    ndarray (K, C, output_height, output_width), dtype of `X`
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`roicy.roi_align`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from roicy.compat import onnx
+    >>> X = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    >>> rois, images = np.array([[0, 0, 2, 2]], np.float32), np.array([0])
+    >>> onnx.RoiAlign(X, rois, images, output_height=2, output_width=2, sampling_ratio=1)[0, 0]
+    array([[0., 1.],
+           [4., 5.]], dtype=float32)
+    >>> onnx.RoiAlign(X, rois, images, mode="max", sampling_ratio=2, coordinate_transformation_mode="output_half_pixel").ravel()
+    array([2.5], dtype=float32)
+    """
+    aligned = _one_of("coordinate_transformation_mode", coordinate_transformation_mode, ("half_pixel", "output_half_pixel")) == "half_pixel"
+    boxes = _with_images(rois, batch_indices)
+    size = (_arguments.integer("output_height", output_height, 1, 2**24), _arguments.integer("output_width", output_width, 1, 2**24))
+    scale = float32_scale(spatial_scale)
+    if _one_of("mode", mode, ("avg", "max")) == "avg":
+        return operators.roi_align(X, boxes, size, scale, sampling_ratio, aligned)
+    products = _one_of("largest", largest, ("products", "samples")) == "products"
+    return operators.roi_align_max(X, boxes, size, scale, sampling_ratio, aligned, products=products)
+
+
+def _with_images(rois: Any, batch_indices: Any) -> np.ndarray:
+    """Return boxes with the image before them, in a type that holds it."""
+    if not isinstance(rois, np.ndarray) or rois.ndim != 2 or rois.shape[1] != 4:
+        raise ValueError(f"rois: {getattr(rois, 'shape', type(rois).__name__)}, expected an array (K, 4)")
+    images = np.asarray(batch_indices)
+    if images.shape != rois.shape[:1] or (images.dtype.kind not in "iu" and images.size):
+        raise ValueError(f"batch_indices: shape {images.shape} of {images.dtype.name}, expected ({len(rois)},) integers, the image of each box")
+    return np.concatenate([images[:, None].astype(np.float64), rois.astype(np.float64)], axis=1)
+
+
+def MaxRoiPool(  # noqa: N802
+    X: NDArray[Any],  # noqa: N803
+    rois: NDArray[Any],
+    *,
+    pooled_shape: tuple[SupportsIndex, SupportsIndex],
+    spatial_scale: SupportsFloat = 1.0,
+) -> NDArray[Any]:
+    """
+    Largest pixel in each bin of each box.
+
+    Parameters
+    ----------
+    X : ndarray (N, C, H, W), float32, float64, float16 or bfloat16 (of ml_dtypes)
+        Feature maps.
+    rois : ndarray (K, 5)
+        Rows [batch_index, x1, y1, x2, y2].
+    pooled_shape : (int, int)
+        Bins of a box, (height, width).
+    spatial_scale : float, optional
+        Multiplies the coordinates of the boxes; kept in float32.
+
+    Returns
+    -------
+    ndarray (K, C, height, width), dtype of `X`
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`roicy.roi_pool`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from roicy.compat import onnx
+    >>> X = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    >>> onnx.MaxRoiPool(X, np.array([[0, 0, 0, 2, 2]], np.float32), pooled_shape=(2, 2))[0, 0]
+    array([[ 5.,  6.],
+           [ 9., 10.]], dtype=float32)
+    """
+    return operators.roi_pool(X, rois, pooled_shape, float32_scale(spatial_scale))

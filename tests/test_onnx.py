@@ -1,0 +1,135 @@
+"""ONNX's operators: the node tests that it ships, its reference implementation and ONNX Runtime."""
+
+import doctest
+
+import numpy as np
+import pytest
+from conftest import random_boxes
+
+from roicy.compat import onnx as compat
+
+onnx = pytest.importorskip("onnx")
+helper = pytest.importorskip("onnx.helper")
+from onnx.backend.test.case.node import collect_testcases  # noqa: E402
+from onnx.reference import ReferenceEvaluator  # noqa: E402
+
+from roicy.compat.onnx import reference  # noqa: E402
+
+with np.errstate(all="ignore"):  # in the making of other operators' cases
+    NODE_TESTS = [case for op in ("RoiAlign", "MaxRoiPool") for case in collect_testcases(op)]
+
+
+def test_documentation():
+    for module in (compat, reference):
+        assert doctest.testmod(module).failed == 0
+
+
+def test_onnx_ships_node_tests():
+    assert {case.name for case in NODE_TESTS} >= {"test_roialign_aligned_false", "test_roialign_aligned_true", "test_roialign_mode_max"}
+
+
+@pytest.mark.parametrize("case", NODE_TESTS, ids=lambda case: case.name)
+def test_node(case):
+    for inputs, outputs in case.data_sets:
+        names = [value.name for value in case.model.graph.input]
+        got = ReferenceEvaluator(case.model, new_ops=reference.OPERATORS).run(None, dict(zip(names, inputs, strict=True)))
+        assert case.rtol <= 1e-3
+        np.testing.assert_allclose(got[0], outputs[0], rtol=case.rtol, atol=case.atol)  # ONNX's: of numbers with four decimals
+        assert got[0].dtype == outputs[0].dtype
+
+
+def model(op, opset, *inputs, **attributes):
+    """Return a model of one node."""
+    names = ["X", "rois", "images"][: len(inputs)]
+    values = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape) for name, x in zip(names, inputs, strict=True)]
+    output = helper.make_tensor_value_info("Y", helper.np_dtype_to_tensor_dtype(inputs[0].dtype), None)
+    graph = helper.make_graph([helper.make_node(op, names, ["Y"], **attributes)], "pooled", values, [output])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), dict(zip(names, inputs, strict=True))
+
+
+def roicy_of(of_model):
+    return ReferenceEvaluator(of_model[0], new_ops=reference.OPERATORS).run(None, of_model[1])[0]
+
+
+@pytest.fixture
+def inputs(rng):
+    x = rng.standard_normal((2, 3, 20, 25)).astype(np.float32)
+    boxes = random_boxes(rng, 2, 30, (40, 50), np.float32)
+    return x, boxes[:, 1:], boxes[:, 0].astype(np.int64)
+
+
+@pytest.mark.parametrize("coordinates", ["half_pixel", "output_half_pixel", None])
+@pytest.mark.parametrize("mode", ["avg", "max"])
+@pytest.mark.parametrize("sampling_ratio", [0, 1, 3])
+def test_roi_align_of_other_implementations(sampling_ratio, mode, coordinates, inputs, isa):
+    """None: opset 10, which knows no coordinates.  (ONNX Runtime reads negative positions of inverted boxes as we do.)"""
+    attributes = {"sampling_ratio": sampling_ratio, "mode": mode, "output_height": 3, "output_width": 4, "spatial_scale": 0.5}
+    if coordinates:
+        attributes["coordinate_transformation_mode"] = coordinates
+    made = model("RoiAlign", 16 if coordinates else 10, *inputs, **attributes)
+    got = roicy_of(made)
+    # positions of up to 50 pixels in float32, and sums of up to 20 * 25 products
+    tolerance = {"rtol": 0, "atol": 50 * np.finfo(np.float32).eps * 4}
+    if coordinates:  # onnx's has no opset 10
+        np.testing.assert_allclose(got, ReferenceEvaluator(made[0]).run(None, made[1])[0], **tolerance)
+    runtime = pytest.importorskip("onnxruntime")
+    np.testing.assert_allclose(got, run(runtime, made), **tolerance)
+
+
+def run(runtime, made):
+    options = runtime.SessionOptions()
+    options.log_severity_level = 3  # it says of mode "max" that it will change one day
+    return runtime.InferenceSession(made[0].SerializeToString(), options, providers=["CPUExecutionProvider"]).run(None, made[1])[0]
+
+
+def test_max_roi_pool_of_onnx_runtime(inputs, isa):
+    runtime = pytest.importorskip("onnxruntime")
+    x, rois, images = inputs
+    rois = rois[(rois[:, 2] > rois[:, 0]) & (rois[:, 3] > rois[:, 1])]
+    boxes = np.concatenate([images[: len(rois), None], rois], axis=1).astype(np.float32)
+    made = model("MaxRoiPool", 1, x, boxes, pooled_shape=[3, 4], spatial_scale=0.3)
+    np.testing.assert_array_equal(roicy_of(made), run(runtime, made))
+
+
+@pytest.mark.parametrize("kind", ["float64", "float16", "bfloat16"])
+def test_types(kind, inputs):
+    x, rois, images = inputs
+    dtype = np.dtype(kind) if kind != "bfloat16" else np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
+    x, rois = x.astype(dtype), rois.astype(dtype)
+    for op, made in (
+        ("RoiAlign", model("RoiAlign", 22, x, rois, images, output_height=2, output_width=2)),
+        ("MaxRoiPool", model("MaxRoiPool", 22, x, np.concatenate([images[:, None].astype(dtype), rois], axis=1), pooled_shape=[2, 2])),
+    ):
+        got = roicy_of(made)
+        assert got.dtype == dtype, op
+        wide = [made[1][name].astype(np.float64 if kind == "float64" else np.float32) for name in ("X", "rois")]
+        expected = compat.RoiAlign(*wide, images, output_height=2, output_width=2) if op == "RoiAlign" else compat.MaxRoiPool(*wide, pooled_shape=(2, 2))
+        np.testing.assert_array_equal(got, expected.astype(dtype))
+
+
+def test_two_definitions_of_the_largest(inputs):
+    """Of a map without variation both samples and products tell which is which."""
+    x = np.ones((1, 1, 8, 8), np.float32)
+    rois, images = np.array([[1, 1, 5, 5]], np.float32), np.array([0])
+    arguments = {"mode": "max", "sampling_ratio": 2, "output_height": 1, "output_width": 1}
+    assert compat.RoiAlign(x, rois, images, **arguments, largest="samples") == 1
+    # samples at 1.5 and 3.5: four pixels, a quarter each
+    assert compat.RoiAlign(x, rois, images, **arguments) == 0.25
+
+
+def test_errors(inputs):
+    x, rois, images = inputs
+    for changed, error, message in (
+        ({"mode": "sum"}, ValueError, "mode: 'sum', expected 'avg' or 'max'"),
+        ({"coordinate_transformation_mode": "asymmetric"}, ValueError, "coordinate_transformation_mode: 'asymmetric', expected 'half_pixel' or"),
+        ({"mode": "max", "largest": "both"}, ValueError, "largest: 'both'"),
+        ({"rois": rois[:, :3]}, ValueError, r"rois: \(30, 3\), expected an array \(K, 4\)"),
+        ({"batch_indices": images[:3]}, ValueError, r"batch_indices: shape \(3,\) of int64, expected \(30,\) integers"),
+        ({"batch_indices": images * 0.5}, ValueError, "batch_indices: shape .* of float64"),
+        ({"batch_indices": images + 2**40}, ValueError, r"boxes\[0\]: batch index 10995116277\d\d is outside the input's 2 images"),
+        ({"output_height": 0}, ValueError, "output_height: 0"),
+        ({"spatial_scale": 0}, ValueError, "spatial_scale: 0"),
+        ({"X": x[0]}, ValueError, "input: shape"),
+    ):
+        with pytest.raises(error, match=message):
+            compat.RoiAlign(**{"X": x, "rois": rois, "batch_indices": images, **changed})
