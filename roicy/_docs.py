@@ -17,13 +17,14 @@ _PASSAGES = {
         Feature maps of each level, from fine to coarse, of the same N, C and dtype: float32, float64, float16, bfloat16 (of
         ml_dtypes) or uint8.""",
     "scales": """spatial_scale : sequence of floats, optional
-        What coordinates are multiplied by, for each level; each half of the one before, about.  By default it follows from
+        What coordinates are multiplied by, for each level, each less than the one before.  By default it follows from
         `image_size`.""",
     "image_size": """image_size : (int, int), optional
         Height and width of the image that the boxes are given on, in their units.  Without `spatial_scale` that of a level
         is the power of two that is closest to its height divided by that of the image.""",
     "canonical": """canonical_scale, canonical_level : float, int, optional
-        A box as large as a square of side `canonical_scale` is pooled from the level whose scale is 2**-canonical_level.""",
+        A box as large as a square of side `canonical_scale` is pooled from level `canonical_level`, the map of scale
+        2**-canonical_level.""",
     "grad_output": """grad_output : ndarray, (K, C', PH, PW) or (K, PH, PW, C'), float32 or float64
         Gradient of the output.""",
     "input_shape": """input_shape : tuple of 4 ints

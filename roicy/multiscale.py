@@ -49,10 +49,9 @@ def _scales(value: Any, image_size: Any, heights: list[int], name: str) -> list[
         if 0 in heights:
             raise ValueError(f"{name}[{heights.index(0)}]: a map without rows, of which no scale follows; expected spatial_scale")
         scales = [2.0 ** round(math.log2(rows / height)) for rows in heights]
-    exponents = [_exponent(scale) for scale in scales]
-    if exponents != list(range(exponents[0], exponents[0] + len(exponents))):
+    if any(coarser >= finer for finer, coarser in zip(scales, scales[1:], strict=False)):
         follows = "" if value is not None else ", as follows from image_size"
-        raise ValueError(f"spatial_scale: {scales}{follows}; expected about half of the scale before for each level")
+        raise ValueError(f"spatial_scale: {scales}{follows}; expected levels from fine to coarse, each scale less than the one before")
     return scales
 
 
@@ -132,7 +131,8 @@ def multiscale_roi_align(
 
         floor(canonical_level + log2(sqrt(width * height) / canonical_scale) + 1e-6)
 
-    counted in powers of two, the level of scale 2**-4 being 4, and moved to the finest or coarsest that there is.
+    The finest map has the level that is -log2 of its scale, rounded, each other the level after that of the map before (as in
+    torchvision also where there are scales between); levels below and above are moved to the finest and coarsest map.
 
     Parameters
     ----------
@@ -160,7 +160,8 @@ def multiscale_roi_align(
     Notes
     -----
     Lin et al., "Feature Pyramid Networks for Object Detection", 2017; computed as by torchvision's MultiScaleRoIAlign.  Boxes
-    without area, and inverted ones, are pooled from the finest level (torchvision gives 0 for the inverted).
+    without area, and inverted ones, are pooled from the finest level (torchvision gives 0 for the inverted,
+    and where scales are left out for large ones).
 
     Examples
     --------

@@ -12,9 +12,10 @@ Wrong values are errors of roicy, wrong shapes of boxes AssertionErrors, as ther
 # torch.jit.script reads annotations: they are not postponed here, and are spelled as it knows them
 
 import contextlib
+import math
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, List, Union  # noqa: UP035
+from typing import Any, Dict, List, Optional, Tuple, Union  # noqa: UP035
 
 import numpy as np
 import torch
@@ -22,14 +23,16 @@ from torch import Tensor, nn
 from torch.jit.annotations import BroadcastingList2
 from torch.nn.modules.utils import _pair
 
-from . import operators
+from . import multiscale, operators
 
 __all__ = [
+    "MultiScaleRoIAlign",
     "PSRoIAlign",
     "PSRoIPool",
     "PrRoIPool",
     "RoIAlign",
     "RoIPool",
+    "multiscale_roi_align",
     "patch_torchvision",
     "prroi_pool",
     "ps_roi_align",
@@ -39,8 +42,33 @@ __all__ = [
 ]
 
 
+HALVES = (torch.float16, torch.bfloat16)  # of which maps are read as they are; everything else of these types is small
+
+
 def _array(tensor: Tensor) -> np.ndarray:
-    return tensor.detach().numpy()
+    """Return an array of the same memory."""
+    tensor = tensor.detach()
+    if tensor.dtype is torch.bfloat16:
+        import ml_dtypes
+
+        return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    return tensor.numpy()
+
+
+def _tensor(array: np.ndarray) -> Tensor:
+    """Return a tensor of the same memory."""
+    if array.dtype.char == "E":
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def _pooled_type(maps: Tensor) -> torch.dtype:
+    return torch.float32 if maps.dtype is torch.uint8 else maps.dtype
+
+
+def _gradient(tensor: Tensor) -> np.ndarray:
+    """Return a gradient as an array of a type that gradients are computed in."""
+    return _array(tensor.float() if tensor.dtype in HALVES else tensor)
 
 
 def _register(name: str, schema: str, position_sensitive: bool = False, gradient_of_boxes: bool = True) -> None:
@@ -55,12 +83,12 @@ def _register(name: str, schema: str, position_sensitive: bool = False, gradient
         f"roicy::{name}", mutates_args=(), device_types="cpu", schema=f"(Tensor input, Tensor boxes, SymInt[] output_size, {schema}) -> Tensor"
     )
     def pool(input: Tensor, boxes: Tensor, output_size: list[int], *parameters: Any) -> Tensor:
-        return torch.from_numpy(forward(_array(input), _array(boxes), tuple(output_size), *parameters))
+        return _tensor(forward(_array(input), _array(boxes), tuple(output_size), *parameters))
 
     @pool.register_fake
     def _(input: Tensor, boxes: Tensor, output_size: list[int], *parameters: Any) -> Tensor:
         channels = input.shape[1] // (output_size[0] * output_size[1]) if position_sensitive else input.shape[1]
-        return input.new_empty((boxes.shape[0], channels, output_size[0], output_size[1]))
+        return input.new_empty((boxes.shape[0], channels, output_size[0], output_size[1]), dtype=_pooled_type(input))
 
     @torch.library.custom_op(
         f"roicy::{name}_backward",
@@ -69,7 +97,7 @@ def _register(name: str, schema: str, position_sensitive: bool = False, gradient
         schema=f"(Tensor grad_output, Tensor boxes, SymInt[] input_shape, {schema}) -> Tensor",
     )
     def pool_backward(grad_output: Tensor, boxes: Tensor, input_shape: list[int], *parameters: Any) -> Tensor:
-        return torch.from_numpy(backward(_array(grad_output), _array(boxes), tuple(input_shape), *parameters))
+        return torch.from_numpy(backward(_gradient(grad_output), _array(boxes), tuple(input_shape), *parameters)).to(grad_output.dtype)
 
     @pool_backward.register_fake
     def _(grad_output: Tensor, boxes: Tensor, input_shape: list[int], *parameters: Any) -> Tensor:
@@ -85,7 +113,7 @@ def _register(name: str, schema: str, position_sensitive: bool = False, gradient
             schema=f"(Tensor grad_output, Tensor input, Tensor boxes, {schema}) -> Tensor",
         )
         def pool_backward_boxes(grad_output: Tensor, input: Tensor, boxes: Tensor, *parameters: Any) -> Tensor:
-            return torch.from_numpy(backward_boxes(_array(grad_output), _array(input), _array(boxes), *parameters)).to(boxes.dtype)
+            return torch.from_numpy(backward_boxes(_gradient(grad_output), _array(input), _array(boxes), *parameters)).to(boxes.dtype)
 
         @pool_backward_boxes.register_fake
         def _(grad_output: Tensor, input: Tensor, boxes: Tensor, *parameters: Any) -> Tensor:
@@ -119,20 +147,20 @@ _register("ps_roi_pool", "float spatial_scale", position_sensitive=True, gradien
 )
 def _roi_pool(input: Tensor, boxes: Tensor, output_size: list[int], spatial_scale: float) -> tuple[Tensor, Tensor]:
     pooled, argmax = operators.roi_pool(_array(input), _array(boxes), tuple(output_size), spatial_scale, return_argmax=True)
-    return torch.from_numpy(pooled), torch.from_numpy(argmax)
+    return _tensor(pooled), torch.from_numpy(argmax)
 
 
 @_roi_pool.register_fake
 def _(input: Tensor, boxes: Tensor, output_size: list[int], spatial_scale: float) -> tuple[Tensor, Tensor]:
     shape = (boxes.shape[0], input.shape[1], output_size[0], output_size[1])
-    return input.new_empty(shape), input.new_empty(shape, dtype=torch.int32)
+    return input.new_empty(shape, dtype=_pooled_type(input)), input.new_empty(shape, dtype=torch.int32)
 
 
 @torch.library.custom_op(
     "roicy::roi_pool_backward", mutates_args=(), device_types="cpu", schema="(Tensor grad_output, Tensor argmax, Tensor boxes, SymInt[] input_shape) -> Tensor"
 )
 def _roi_pool_backward(grad_output: Tensor, argmax: Tensor, boxes: Tensor, input_shape: list[int]) -> Tensor:
-    return torch.from_numpy(operators.roi_pool_backward(_array(grad_output), _array(argmax), _array(boxes), tuple(input_shape)))
+    return torch.from_numpy(operators.roi_pool_backward(_gradient(grad_output), _array(argmax), _array(boxes), tuple(input_shape))).to(grad_output.dtype)
 
 
 @_roi_pool_backward.register_fake
@@ -152,6 +180,89 @@ def _differentiate_pool(ctx: Any, grad_output: Tensor, _: Any) -> tuple[Any, ...
 
 
 _roi_pool.register_autograd(_differentiate_pool, setup_context=_remember_argmax)
+
+
+_PYRAMID = "float[] scales, int sampling_ratio, bool aligned, float canonical_scale, int canonical_level"
+
+
+@torch.library.custom_op(
+    "roicy::multiscale_roi_align",
+    mutates_args=(),
+    device_types="cpu",
+    schema=f"(Tensor[] features, Tensor boxes, SymInt[] output_size, {_PYRAMID}) -> Tensor",
+)
+def _multiscale_roi_align(features: list[Tensor], boxes: Tensor, output_size: list[int], *parameters: Any) -> Tensor:
+    arrays = [_array(level) for level in features]
+    return _tensor(multiscale.multiscale_roi_align(arrays, _array(boxes), tuple(output_size), **_pyramid(*parameters)))
+
+
+def _pyramid(scales: list[float], sampling_ratio: int, aligned: bool, canonical_scale: float, canonical_level: int) -> dict[str, Any]:
+    return {
+        "spatial_scale": scales,
+        "sampling_ratio": sampling_ratio,
+        "aligned": aligned,
+        "canonical_scale": canonical_scale,
+        "canonical_level": canonical_level,
+    }
+
+
+@_multiscale_roi_align.register_fake
+def _(features: list[Tensor], boxes: Tensor, output_size: list[int], *parameters: Any) -> Tensor:
+    return features[0].new_empty((boxes.shape[0], features[0].shape[1], output_size[0], output_size[1]), dtype=_pooled_type(features[0]))
+
+
+@torch.library.custom_op(
+    "roicy::multiscale_roi_align_backward",
+    mutates_args=(),
+    device_types="cpu",
+    schema=f"(Tensor grad_output, Tensor boxes, SymInt[] input_shapes, {_PYRAMID}) -> Tensor[]",
+)
+def _multiscale_backward(grad_output: Tensor, boxes: Tensor, input_shapes: list[int], *parameters: Any) -> list[Tensor]:
+    shapes = [tuple(input_shapes[i : i + 4]) for i in range(0, len(input_shapes), 4)]  # operators know no lists of lists
+    grads = multiscale.multiscale_roi_align_backward(_gradient(grad_output), _array(boxes), shapes, **_pyramid(*parameters))
+    return [torch.from_numpy(grad).to(grad_output.dtype) for grad in grads]
+
+
+@_multiscale_backward.register_fake
+def _(grad_output: Tensor, boxes: Tensor, input_shapes: list[int], *parameters: Any) -> list[Tensor]:
+    return [grad_output.new_empty(input_shapes[i : i + 4]) for i in range(0, len(input_shapes), 4)]
+
+
+@torch.library.custom_op(
+    "roicy::multiscale_roi_align_backward_boxes",
+    mutates_args=(),
+    device_types="cpu",
+    schema=f"(Tensor grad_output, Tensor[] features, Tensor boxes, {_PYRAMID}) -> Tensor",
+)
+def _multiscale_backward_boxes(grad_output: Tensor, features: list[Tensor], boxes: Tensor, *parameters: Any) -> Tensor:
+    arrays = [_array(level) for level in features]
+    grad = multiscale.multiscale_roi_align_backward_boxes(_gradient(grad_output), arrays, _array(boxes), **_pyramid(*parameters))
+    return torch.from_numpy(grad).to(boxes.dtype)
+
+
+@_multiscale_backward_boxes.register_fake
+def _(grad_output: Tensor, features: list[Tensor], boxes: Tensor, *parameters: Any) -> Tensor:
+    return torch.empty_like(boxes, memory_format=torch.contiguous_format)
+
+
+def _remember_pyramid(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    features, boxes, _, *ctx.parameters = inputs
+    ctx.input_shapes = [extent for level in features for extent in level.shape]
+    ctx.levels = len(features)
+    ctx.save_for_backward(boxes, *(features if ctx.needs_input_grad[1] else ()))
+
+
+def _differentiate_pyramid(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
+    boxes, *features = ctx.saved_tensors
+    grads, grad_boxes = [None] * ctx.levels, None
+    if any(ctx.needs_input_grad[0]):
+        grads = _multiscale_backward(grad_output, boxes, ctx.input_shapes, *ctx.parameters)
+    if features:
+        grad_boxes = _multiscale_backward_boxes(grad_output, features, boxes, *ctx.parameters)
+    return (grads, grad_boxes, None, *[None] * len(ctx.parameters))
+
+
+_multiscale_roi_align.register_autograd(_differentiate_pyramid, setup_context=_remember_pyramid)
 
 
 def _rows(boxes: Union[Tensor, List[Tensor]]) -> Tensor:  # noqa: UP006, UP007
@@ -181,8 +292,9 @@ def roi_align(
 
     Parameters
     ----------
-    input : Tensor[N, C, H, W], float32 or float64
-        Feature maps on the CPU, contiguous, channels_last or of any other strides.
+    input : Tensor[N, C, H, W], float32, float64, float16, bfloat16 or uint8
+        Feature maps on the CPU, contiguous, channels_last or of any other strides.  Of the last three types everything is
+        computed in float32; the result is of the input's type, but float32 of uint8.
     boxes : Tensor[K, 5] or list of N Tensor[L, 4]
         Rows [batch_index, x1, y1, x2, y2], or [x1, y1, x2, y2] for each image.
     output_size : int or (int, int)
@@ -287,6 +399,30 @@ def ps_roi_pool(
     return torch.ops.roicy.ps_roi_pool(input, _rows(boxes), _pair(output_size), spatial_scale)
 
 
+@torch.fx.wrap
+def multiscale_roi_align(
+    features: List[Tensor],  # noqa: UP006
+    boxes: Union[Tensor, List[Tensor]],  # noqa: UP006, UP007
+    output_size: BroadcastingList2[int],
+    spatial_scale: List[float],  # noqa: UP006
+    sampling_ratio: int = -1,
+    aligned: bool = False,
+    canonical_scale: float = 224.0,
+    canonical_level: int = 4,
+) -> Tensor:
+    """
+    :func:`roi_align` of each box from the level of a feature pyramid that suits its size; see :func:`roicy.multiscale_roi_align`.
+
+    Returns
+    -------
+    Tensor[K, C, height, width]
+        In the order of the boxes; gradients flow to the maps of all levels, and to the boxes.
+    """
+    return torch.ops.roicy.multiscale_roi_align(
+        features, _rows(boxes), _pair(output_size), spatial_scale, sampling_ratio, aligned, canonical_scale, canonical_level
+    )
+
+
 class _Pool(nn.Module):
     """What the modules have in common: an operator with the size of its output and the scale of its boxes."""
 
@@ -350,6 +486,87 @@ class PSRoIAlign(_Pool):
         return ps_roi_align(input, boxes, self.output_size, self.spatial_scale, self.sampling_ratio)
 
 
+class MultiScaleRoIAlign(nn.Module):
+    """
+    :func:`multiscale_roi_align` as a module, with the parameters of torchvision's.
+
+    Parameters
+    ----------
+    featmap_names : list of str
+        Names of the maps that are used, from fine to coarse.
+    output_size : int or (int, int)
+        Bins of a box, (height, width).
+    sampling_ratio : int
+        Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.
+    canonical_scale : float, optional
+        Boxes as large as a square of this side are pooled from the level `canonical_level`, that of scale 2**-canonical_level.
+    canonical_level : int, optional
+        See there.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from roicy.torch import MultiScaleRoIAlign
+    >>> pooler = MultiScaleRoIAlign(["feat1", "feat3"], 3, 2)
+    >>> maps = {name: torch.rand(1, 5, side, side) for name, side in (("feat1", 64), ("feat2", 32), ("feat3", 16))}
+    >>> boxes = torch.rand(6, 4) * 256
+    >>> boxes[:, 2:] += boxes[:, :2]
+    >>> pooler(maps, [boxes], [(512, 512)]).shape
+    torch.Size([6, 5, 3, 3])
+    """
+
+    scales: Optional[List[float]]  # noqa: UP006, UP045
+
+    def __init__(
+        self,
+        featmap_names: List[str],  # noqa: UP006
+        output_size: Union[int, Tuple[int, int], List[int]],  # noqa: UP006, UP007
+        sampling_ratio: int,
+        *,
+        canonical_scale: float = 224,
+        canonical_level: int = 4,
+    ):
+        super().__init__()
+        self.featmap_names = featmap_names
+        self.output_size = _pair(output_size)
+        self.sampling_ratio = sampling_ratio
+        self.canonical_scale = canonical_scale
+        self.canonical_level = canonical_level
+        self.scales = None  # as those of torchvision's, they are those of the first call
+
+    def forward(self, x: Dict[str, Tensor], boxes: List[Tensor], image_shapes: List[Tuple[int, int]]) -> Tensor:  # noqa: UP006
+        """
+        Pool.
+
+        Parameters
+        ----------
+        x : dict of Tensor[N, C, H_l, W_l]
+            Maps by their names; those of other names are not used.
+        boxes : list of N Tensor[L_i, 4]
+            Rows [x1, y1, x2, y2] in pixels of the images.
+        image_shapes : list of N (int, int)
+            Height and width of each image, before they were made into a batch; the scales of the maps follow from the largest.
+
+        Returns
+        -------
+        Tensor[K, C, height, width]
+        """
+        maps: List[Tensor] = []  # noqa: UP006  (TorchScript has no comprehensions with a condition)
+        for name, level in x.items():
+            if name in self.featmap_names:
+                maps.append(level)
+        scales = self.scales
+        if scales is None:
+            height = max([shape[0] for shape in image_shapes])
+            scales = [2.0 ** round(math.log(level.shape[2] / height) / math.log(2.0)) for level in maps]
+            self.scales = scales
+        return multiscale_roi_align(maps, boxes, self.output_size, scales, self.sampling_ratio, False, float(self.canonical_scale), self.canonical_level)
+
+    def __repr__(self) -> str:
+        """Return the parameters, as torchvision's does."""
+        return f"{self.__class__.__name__}(featmap_names={self.featmap_names}, output_size={self.output_size}, sampling_ratio={self.sampling_ratio})"
+
+
 def _torchvision_kernels() -> dict[str, Callable[..., Any]]:
     """What torchvision's dispatcher calls on the CPU, computed by roicy."""
 
@@ -359,31 +576,31 @@ def _torchvision_kernels() -> dict[str, Callable[..., Any]]:
         return torch.arange(input.shape[1], dtype=torch.int32).reshape(rest).expand(k, *rest).contiguous()
 
     def align(input, rois, scale, height, width, ratio, aligned):
-        return torch.from_numpy(operators.roi_align(_array(input), _array(rois), (height, width), scale, ratio, aligned))
+        return _tensor(operators.roi_align(_array(input), _array(rois), (height, width), scale, ratio, aligned))
 
     def align_backward(grad, rois, scale, height, width, n, c, h, w, ratio, aligned):
-        return torch.from_numpy(operators.roi_align_backward(_array(grad), _array(rois), (n, c, h, w), scale, ratio, aligned))
+        return torch.from_numpy(operators.roi_align_backward(_gradient(grad), _array(rois), (n, c, h, w), scale, ratio, aligned)).to(grad.dtype)
 
     def ps_align(input, rois, scale, height, width, ratio):
         pooled = operators.ps_roi_align(_array(input), _array(rois), (height, width), scale, ratio)
-        return torch.from_numpy(pooled), channel_mapping(input, pooled)
+        return _tensor(pooled), channel_mapping(input, pooled)
 
     def ps_align_backward(grad, rois, mapping, scale, height, width, ratio, n, c, h, w):
-        return torch.from_numpy(operators.ps_roi_align_backward(_array(grad), _array(rois), (n, c, h, w), scale, ratio))
+        return torch.from_numpy(operators.ps_roi_align_backward(_gradient(grad), _array(rois), (n, c, h, w), scale, ratio)).to(grad.dtype)
 
     def pool(input, rois, scale, height, width):
         pooled, argmax = operators.roi_pool(_array(input), _array(rois), (height, width), scale, return_argmax=True)
-        return torch.from_numpy(pooled), torch.from_numpy(argmax)
+        return _tensor(pooled), torch.from_numpy(argmax)
 
     def pool_backward(grad, rois, argmax, scale, height, width, n, c, h, w):
-        return torch.from_numpy(operators.roi_pool_backward(_array(grad), _array(argmax), _array(rois), (n, c, h, w)))
+        return torch.from_numpy(operators.roi_pool_backward(_gradient(grad), _array(argmax), _array(rois), (n, c, h, w))).to(grad.dtype)
 
     def ps_pool(input, rois, scale, height, width):
         pooled = operators.ps_roi_pool(_array(input), _array(rois), (height, width), scale)
-        return torch.from_numpy(pooled), channel_mapping(input, pooled)
+        return _tensor(pooled), channel_mapping(input, pooled)
 
     def ps_pool_backward(grad, rois, mapping, scale, height, width, n, c, h, w):
-        return torch.from_numpy(operators.ps_roi_pool_backward(_array(grad), _array(rois), (n, c, h, w), scale))
+        return torch.from_numpy(operators.ps_roi_pool_backward(_gradient(grad), _array(rois), (n, c, h, w), scale)).to(grad.dtype)
 
     return {
         "roi_align": align,

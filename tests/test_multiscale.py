@@ -108,6 +108,13 @@ def test_scales_follow_from_the_size_of_the_image():
     assert by_size.all()
 
 
+def test_scales_left_out(rng):
+    """The next map that there is serves for the level in between, and for those above."""
+    maps = [np.full((1, 1, 80, 80), i, np.float32) for i in range(2)]
+    boxes = np.array([[0, 20, 20, 20 + side, 20 + side] for side in (100, 223, 224, 440, 448)], np.float32)
+    assert roicy.multiscale_roi_align(maps, boxes, 1, [1 / 8, 1 / 32], 1).ravel().tolist() == [0, 0, 1, 1, 1]
+
+
 def test_formats_of_boxes(rng):
     maps, boxes = make(rng, np.float32, "NCHW")
     boxes = boxes[np.argsort(boxes[:, 0], kind="stable")]
@@ -186,13 +193,13 @@ ERRORS = [
     ({"spatial_scale": [0.25]}, ValueError, r"spatial_scale: \[0.25\], expected a scale for each of the 2 levels"),
     ({"spatial_scale": 0.25}, ValueError, "spatial_scale: 0.25, expected a scale for each"),
     ({"spatial_scale": [0.25, 0.0]}, ValueError, "spatial_scale: 0.0, expected a finite number above 0"),
-    ({"spatial_scale": [0.25, 0.25]}, ValueError, r"spatial_scale: \[0.25, 0.25\]; expected about half of the scale before"),
-    ({"spatial_scale": [0.125, 0.25]}, ValueError, "expected about half"),
+    ({"spatial_scale": [0.25, 0.25]}, ValueError, r"spatial_scale: \[0.25, 0.25\]; expected levels from fine to coarse"),
+    ({"spatial_scale": [0.125, 0.25]}, ValueError, "expected levels from fine to coarse"),
     ({"image_size": (64, 64)}, ValueError, "image_size: expected None, since spatial_scale is given"),
     ({"spatial_scale": None}, ValueError, r"image_size: None, expected \(height, width\), or else spatial_scale"),
     ({"spatial_scale": None, "image_size": (0, 64)}, ValueError, "image_size: 0"),
     ({"spatial_scale": None, "image_size": 64}, ValueError, "image_size: 64"),
-    ({"spatial_scale": None, "image_size": (64, 64), "features": [MAPS[0], MAPS[0]]}, ValueError, "as follows from image_size; expected about half"),
+    ({"spatial_scale": None, "image_size": (64, 64), "features": [MAPS[0], MAPS[0]]}, ValueError, "as follows from image_size; expected levels"),
     ({"spatial_scale": None, "image_size": (64, 64), "features": [MAPS[0], MAPS[0][:, :, :0]]}, ValueError, r"features\[1\]: a map without rows"),
     ({"canonical_scale": 0}, ValueError, "canonical_scale: 0, expected a finite number above 0"),
     ({"canonical_scale": None}, ValueError, "canonical_scale: None"),

@@ -147,6 +147,103 @@ def test_errors(name, rng):
         function(x.to_sparse(), boxes, size, *parameters)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.uint8])
+@pytest.mark.parametrize("name", NAMES)
+def test_small_types(name, dtype, rng):
+    """Computed in float32 from the memory as it is, in the forward pass and in both gradients; boxes may be of the type too."""
+    pytest.importorskip("ml_dtypes")
+    x, boxes, size, parameters = problem(rng, name, torch.float32)
+    x = (x * 10 + 100).to(dtype)
+    wide = x.float()
+    function = getattr(rt, name)
+    if dtype == torch.uint8:
+        np.testing.assert_array_equal(function(x, boxes, size, *parameters), function(wide, boxes, size, *parameters))
+        torch.library.opcheck(getattr(torch.ops.roicy, name).default, (x, boxes, list(size), *parameters))
+        return
+    boxes = boxes.to(dtype)
+    differentiable = name in WITH_BOX_GRADIENTS
+    results = []
+    for input, type_ in ((x, dtype), (wide, torch.float32)):
+        rois = boxes.detach().to(type_).clone().requires_grad_(differentiable)
+        input = input.detach().requires_grad_()
+        out = function(input, rois, size, *parameters)
+        assert out.dtype == type_
+        out.backward(torch.ones_like(out))
+        results.append([out.detach(), input.grad, *([rois.grad] if differentiable else [])])
+    for narrow, expected in zip(*results, strict=True):
+        assert narrow.dtype == dtype
+        assert torch.equal(narrow, expected.to(dtype))
+    for view in layouts(x):
+        assert rt._array(view).__array_interface__["data"][0] == view.data_ptr()
+        assert torch.equal(function(view, boxes, size, *parameters), results[0][0])
+    torch.library.opcheck(getattr(torch.ops.roicy, name).default, (x.requires_grad_(), boxes, list(size), *parameters))
+
+
+def pyramid(rng, dtype):
+    maps = [torch.from_numpy(rng.standard_normal((2, 3, 64 // 2**i, 80 // 2**i))).to(dtype) for i in range(3)]
+    low = rng.uniform(0, 60, (9, 2))
+    boxes = np.concatenate([rng.integers(0, 2, (9, 1)), low, low + np.exp(rng.uniform(2, 5.3, (9, 2)))], axis=1)
+    return maps, torch.from_numpy(boxes).to(dtype), [1 / 4, 1 / 8, 1 / 16]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_multiscale(dtype, rng):
+    maps, boxes, scales = pyramid(rng, dtype)
+    expected = roicy.multiscale_roi_align([level.numpy() for level in maps], boxes.numpy(), 2, scales, 2, True)
+    np.testing.assert_array_equal(rt.multiscale_roi_align(maps, boxes, 2, scales, 2, True), expected)
+    assert not np.array_equal(rt.multiscale_roi_align(maps, boxes, 2, scales, 2, True, 60.0, 3), expected)
+
+
+def test_multiscale_gradients(rng):
+    maps, boxes, scales = pyramid(rng, torch.float64)
+    for level in maps:
+        level.requires_grad_()
+    parts = [boxes[boxes[:, 0] == n, 1:].requires_grad_() for n in range(2)]
+    assert torch.autograd.gradcheck(lambda *maps: rt.multiscale_roi_align(list(maps[:3]), list(maps[3:]), 2, scales, 2, True), (*maps, *parts))
+    only = [maps[0].detach(), maps[1], maps[2].detach()]
+    maps[1].grad = None
+    rt.multiscale_roi_align(only, boxes, 2, scales).sum().backward()
+    assert maps[1].grad is not None
+    assert only[0].grad is None
+
+
+def test_multiscale_is_a_good_operator(rng):
+    maps, boxes, scales = pyramid(rng, torch.float32)
+    torch.library.opcheck(torch.ops.roicy.multiscale_roi_align.default, ([level.requires_grad_() for level in maps], boxes, [2, 2], scales, 2, True, 224.0, 4))
+
+    def loss(maps, boxes):
+        return (rt.multiscale_roi_align([level * 2 for level in maps], boxes, 2, scales, 2) ** 2).sum()
+
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager", dynamic=True)
+    for count in (9, 4):
+        expected = torch.autograd.grad(loss(maps, boxes[:count]), maps)
+        for mine, theirs in zip(torch.autograd.grad(compiled(maps, boxes[:count]), maps), expected, strict=True):
+            assert torch.equal(mine, theirs)
+
+
+def named(maps):
+    return {str(i): level for i, level in enumerate(maps)} | {"pool": maps[-1][..., ::2, ::2]}
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning", "ignore:.*torch.jit:FutureWarning")
+def test_multiscale_module(rng):
+    maps, boxes, scales = pyramid(rng, torch.float32)
+    parts = [boxes[boxes[:, 0] == n, 1:] for n in range(2)]
+    module = rt.MultiScaleRoIAlign(["0", "1", "2"], 2, 2)
+    shapes = [(250, 320), (256, 300)]
+    expected = rt.multiscale_roi_align(maps, parts, 2, scales, 2)
+    assert torch.equal(module(named(maps), parts, shapes), expected)
+    assert repr(module) == "MultiScaleRoIAlign(featmap_names=['0', '1', '2'], output_size=(2, 2), sampling_ratio=2)"
+    from roicy.compat.torchvision import MultiScaleRoIAlign
+
+    of_arrays = MultiScaleRoIAlign(["0", "1", "2"], 2, 2)({name: level.numpy() for name, level in named(maps).items()}, [p.numpy() for p in parts], shapes)
+    np.testing.assert_array_equal(of_arrays, expected)
+    with pytest.raises(ValueError, match="image_shapes: none"):
+        MultiScaleRoIAlign(["0"], 2, 2)({"0": maps[0].numpy()}, [], [])
+    scripted = torch.jit.script(rt.MultiScaleRoIAlign(["0", "1", "2"], 2, 2))
+    assert torch.equal(scripted(named(maps), parts, shapes), expected)
+
+
 class TestTorchvision:
     """Its operators and models, on roicy's kernels."""
 
@@ -176,6 +273,28 @@ class TestTorchvision:
             if name == "ps_roi_pool" and mine.shape == x.shape:
                 continue  # its gradient gives the last row and column a share, which the forward pass never reads
             np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-12 * float(theirs.abs().max()))
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    @pytest.mark.parametrize("names", [["0", "1", "2"], ["0", "2"], ["1"]])
+    def test_multiscale(self, vision, names, dtype, rng):
+        """Its levels at their borders too: sides of 56, 112, 224 pixels and almost so."""
+        maps, boxes, _ = pyramid(rng, dtype)
+        sides = torch.tensor([55.9999, 56, 56.0001, 111.9999, 112, 112.0001, 223.9999, 224, 224.0001], dtype=dtype)
+        square = torch.stack([sides * 0, sides * 0, sides, sides], dim=1)
+        parts = [torch.cat([boxes[boxes[:, 0] == n, 1:], square + n]) for n in range(2)]
+        if len(names) == 2:  # of boxes beyond the level that is left out it makes zeros
+            parts = [part[(part[:, 2] - part[:, 0]) * (part[:, 3] - part[:, 1]) < 99**2] for part in parts]
+        shapes = [(250, 320), (256, 300)]
+        for extra in ({}, {"canonical_scale": 100, "canonical_level": 3}):
+            results = []
+            for library in (rt, vision.ops):
+                levels = [level.clone().requires_grad_() for level in maps]
+                out = library.MultiScaleRoIAlign(names, 3, 2, **extra)(named(levels), parts, shapes)
+                (out**2).sum().backward()
+                results.append([out.detach(), *(level.grad if level.grad is not None else torch.zeros(1) for level in levels)])
+            for mine, theirs in zip(*results, strict=True):
+                # positions of up to 80 pixels, and sums of up to 27 boxes' bins
+                np.testing.assert_allclose(mine, theirs, rtol=0, atol=200 * torch.finfo(dtype).eps * float(theirs.abs().max()))
 
     def test_restored_after_an_error(self, vision, rng):
         x, boxes, size, _ = problem(rng, "roi_align", torch.float32)

@@ -25,8 +25,8 @@ def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     return value.lower()
 
 
-def RoiAlign(  # noqa: N802  ONNX's name
-    X: NDArray[Any],  # noqa: N803
+def RoiAlign(
+    X: NDArray[Any],
     rois: NDArray[Any],
     batch_indices: NDArray[np.integer[Any]],
     *,
@@ -105,8 +105,8 @@ def _with_images(rois: Any, batch_indices: Any) -> np.ndarray:
     return np.concatenate([images[:, None].astype(np.float64), rois.astype(np.float64)], axis=1)
 
 
-def MaxRoiPool(  # noqa: N802
-    X: NDArray[Any],  # noqa: N803
+def MaxRoiPool(
+    X: NDArray[Any],
     rois: NDArray[Any],
     *,
     pooled_shape: tuple[SupportsIndex, SupportsIndex],

@@ -36,7 +36,7 @@ class RoiAlign(OpRun):
 
     def _run(
         self,
-        X: np.ndarray,  # noqa: N803
+        X: np.ndarray,
         rois: np.ndarray,
         batch_indices: np.ndarray,
         **attributes: Any,
@@ -51,7 +51,7 @@ class MaxRoiPool(OpRun):
 
     op_domain = ""
 
-    def _run(self, X: np.ndarray, rois: np.ndarray, pooled_shape: list[int], spatial_scale: float = 1.0) -> tuple[np.ndarray]:  # noqa: N803
+    def _run(self, X: np.ndarray, rois: np.ndarray, pooled_shape: list[int], spatial_scale: float = 1.0) -> tuple[np.ndarray]:
         return (_max_roi_pool(X, rois, pooled_shape=tuple(pooled_shape), spatial_scale=spatial_scale),)
 
 
