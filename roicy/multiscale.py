@@ -6,6 +6,7 @@ Which level that is, is decided here; the rest is `roi_align`.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, TypeVar
@@ -49,7 +50,7 @@ def _scales(value: Any, image_size: Any, heights: list[int], name: str) -> list[
         if 0 in heights:
             raise ValueError(f"{name}[{heights.index(0)}]: a map without rows, of which no scale follows; expected spatial_scale")
         scales = [2.0 ** round(math.log2(rows / height)) for rows in heights]
-    if any(coarser >= finer for finer, coarser in zip(scales, scales[1:], strict=False)):
+    if any(coarser >= finer for finer, coarser in itertools.pairwise(scales)):
         follows = "" if value is not None else ", as follows from image_size"
         raise ValueError(f"spatial_scale: {scales}{follows}; expected levels from fine to coarse, each scale less than the one before")
     return scales

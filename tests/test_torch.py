@@ -1,5 +1,8 @@
 """roicy.torch: the numbers of roicy on tensors, gradients, what compilers of PyTorch make of them, and torchvision's models."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from conftest import SUMS, WITH_BOX_GRADIENTS, random_boxes
@@ -323,3 +326,20 @@ class TestTorchvision:
                 assert a[key].shape == b[key].shape
                 # pooled features differ by float32 roundings, which the network passes on
                 np.testing.assert_allclose(a[key], b[key], rtol=1e-3, atol=2e-3, err_msg=key)
+
+    def test_readme(self, vision, monkeypatch, rng):
+        """The example runs as it is printed, but for the weights, which would be fetched from the network."""
+        text = (Path(__file__).parents[1] / "README.md").read_text()
+        (example,) = re.findall(r"```python\n(import roicy\.torch\n.*?)```", text, re.DOTALL)
+        network = vision.models.detection.maskrcnn_resnet50_fpn
+        monkeypatch.setattr(vision.models.detection, "maskrcnn_resnet50_fpn", lambda: network(weights_backbone=None, min_size=100, max_size=160))
+        names = {
+            "features": torch.rand(2, 8, 20, 30),
+            "boxes": torch.tensor([[0, 10, 10, 200, 100.0]]),
+            "torchvision": vision,
+            "images": [torch.rand(3, 99, 120)],
+        }
+        with torch.no_grad():
+            exec(example, names)
+        assert names["pooled"].shape == (1, 8, 7, 7)
+        assert names["detections"][0].keys() >= {"boxes", "masks"}
