@@ -179,6 +179,22 @@ def channels(c: int, bins: tuple[int, int], position_sensitive: bool) -> int:
     return c // (bins[0] * bins[1])
 
 
+def box_counts(value: Any, box_count: int, image_count: int) -> list[int]:
+    """Return the number of boxes of each image."""
+    numbers = np.asarray(value)
+    if numbers.dtype.kind not in "iu" and numbers.size:
+        raise TypeError(f"boxes_num: dtype {numbers.dtype.name}, expected integers")
+    if numbers.shape != (image_count,):
+        raise ValueError(f"boxes_num: shape {numbers.shape}, expected ({image_count},), a count for each image of the input")
+    result = [int(number) for number in numbers]
+    for n, count in enumerate(result):
+        if count < 0:
+            raise ValueError(f"boxes_num[{n}]: {count}, expected a count of 0 or more")
+    if sum(result) != box_count:
+        raise ValueError(f"boxes_num: counts that sum to {sum(result)}, expected the {box_count} rows of boxes")
+    return result
+
+
 class Boxes:
     """Boxes of any format, as coordinates (K, 4) of the data's type and images (K,)."""
 
@@ -209,7 +225,7 @@ class Boxes:
             coordinates = rows
         elif boxes_num is not None:
             rows = self._rows("boxes", boxes, (4,))
-            self.images = self._counts(boxes_num, len(rows), image_count)
+            self.images = np.repeat(np.arange(image_count, dtype=np.int32), box_counts(boxes_num, len(rows), image_count))
             self.restore = lambda grad: grad
             coordinates = rows
         else:
@@ -249,21 +265,6 @@ class Boxes:
         if value.dtype.char not in FLOATS or not value.dtype.isnative:
             raise TypeError(f"{name}: dtype {_spell(value.dtype)}, expected float32, float64, float16, bfloat16 or integers")
         return _addressable(name, value)
-
-    @staticmethod
-    def _counts(value: Any, box_count: int, image_count: int) -> np.ndarray:
-        counts = np.asarray(value)
-        if counts.dtype.kind not in "iu" and counts.size:
-            raise TypeError(f"boxes_num: dtype {counts.dtype.name}, expected integers")
-        if counts.shape != (image_count,):
-            raise ValueError(f"boxes_num: shape {counts.shape}, expected ({image_count},), a count for each image of the input")
-        counts = [int(count) for count in counts]
-        for n, count in enumerate(counts):
-            if count < 0:
-                raise ValueError(f"boxes_num[{n}]: {count}, expected a count of 0 or more")
-        if sum(counts) != box_count:
-            raise ValueError(f"boxes_num: counts that sum to {sum(counts)}, expected the {box_count} rows of boxes")
-        return np.repeat(np.arange(image_count, dtype=np.int32), counts)
 
     @staticmethod
     def _raise(name: str, rows: np.ndarray, k: int, column: int, dtype: np.dtype, scale: float) -> None:

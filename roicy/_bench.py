@@ -65,6 +65,50 @@ class TorchVision:
         return lambda: self.torch.autograd.grad(output, input, grad, retain_graph=True)[0].numpy()
 
 
+class TorchVisionCuda(TorchVision):
+    """On the GPU, waited for."""
+
+    def __init__(self, threads):
+        super().__init__(threads)
+        if not self.torch.cuda.is_available():
+            raise ImportError("PyTorch sees no GPU")
+        self.version += " GPU"
+
+    def prepare(self, workload, arrays, direction):
+        operator = getattr(self.ops, workload.operator, None)
+        if operator is None or direction == "backward_boxes":
+            raise Unsupported
+        input, boxes, grad = (self.torch.from_numpy(array).cuda() for array in arrays.values())
+        wait = self.torch.cuda.synchronize
+
+        def forward():
+            return operator(input, boxes, *bins(workload), **workload.parameters)
+
+        if direction == "forward":
+            return lambda: (forward(), wait())[0]
+        input.requires_grad_()
+        output = forward()
+        return lambda: (self.torch.autograd.grad(output, input, grad, retain_graph=True)[0], wait())[0]
+
+
+class CuPy:
+    """roicy itself, on the GPU, waited for."""
+
+    package = "cupy"
+
+    def __init__(self, threads):
+        import cupy
+
+        if not cupy.cuda.is_available():
+            raise ImportError("CuPy sees no GPU")
+        self.cupy = cupy
+        self.version = f"{cupy.__version__}, roicy on the GPU"
+
+    def prepare(self, workload, arrays, direction):
+        function = call(roicy, workload, arrays, direction, "NCHW", direction != "backward_boxes", 1, self.cupy.asarray)
+        return lambda: (function(), self.cupy.cuda.get_current_stream().synchronize())[0]
+
+
 class OnnxRuntime:
     package = "onnxruntime"
 
@@ -171,7 +215,7 @@ class Paddle:
         return lambda: operator(input, boxes, counts, *bins(workload), **parameters).numpy()
 
 
-PEERS = (TorchVision, OnnxRuntime, OpenVino, Paddle)
+PEERS = (TorchVision, OnnxRuntime, OpenVino, Paddle, CuPy, TorchVisionCuda)
 
 
 def installed(threads: int) -> Iterator[Any]:
@@ -193,6 +237,13 @@ def own(workload: Workload, arrays: dict[str, np.ndarray], direction: str, threa
         last = call(roicy, workload, arrays, direction, "NHWC", True, threads)
         calls["roicy NHWC out="] = lambda: last().transpose(0, 3, 1, 2)
     return calls
+
+
+def on_host(result: Any) -> np.ndarray:
+    """Return a result of any library as a NumPy array."""
+    if hasattr(result, "cpu"):  # PyTorch's
+        result = result.detach().cpu().numpy()
+    return result.get() if hasattr(result, "get") else result  # CuPy's
 
 
 def best_of(function: Callable[[], Any], seconds: float) -> float:
@@ -227,7 +278,7 @@ def measure(name: str, direction: str, dtype: str, threads: int, peers: list[Any
             continue
     expected = calls["roicy"]()
     scale = max(float(np.abs(expected).max()), np.finfo(dtype).tiny)
-    differences = {key: float(np.abs(function() - expected).max()) / scale for key, function in calls.items()}
+    differences = {key: float(np.abs(on_host(function()) - expected).max()) / scale for key, function in calls.items()}
     seconds = dict.fromkeys(calls, float("inf"))
     for _ in range(rounds):
         for key, function in calls.items():

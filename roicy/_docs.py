@@ -1,8 +1,12 @@
-"""Passages that the docstrings of several operators share, filled in where they say ``{name}``."""
+"""
+What makes a function one of the public operators: the shared passages of its docstring, and the way to the GPU.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import sys
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -51,7 +55,8 @@ _PASSAGES = {
         Written to, and returned.  It has the shape and dtype of the result, may have any strides, and shares no memory
         with what is read.  Where an input of another type is computed with as float32, it may have either type.""",
     "num_threads": """num_threads : int, optional
-        At most as many threads are used; by default :func:`roicy.get_num_threads`.  The result does not depend on it.""",
+        At most as many threads are used; by default :func:`roicy.get_num_threads`.  The result does not depend on it.  Of no
+        meaning for arrays of CuPy.""",
     "output": """ndarray, (K, C, PH, PW) or (K, PH, PW, C), dtype of `input`, but float32 of uint8""",
     "output_position_sensitive": """ndarray, (K, C', PH, PW) or (K, PH, PW, C'), dtype of `input`, but float32 of uint8
         Where C' = C / (PH * PW).""",
@@ -67,8 +72,28 @@ _PASSAGES = {
 }
 
 
-def documented(function: Function) -> Function:
+def _fill_in(function: Function) -> None:
     """Fill in the shared passages of a docstring."""
     if function.__doc__ is not None:  # python -OO
         function.__doc__ = function.__doc__.format(**{name: text.replace("{{", "{").replace("}}", "}") for name, text in _PASSAGES.items()})
-    return function
+
+
+def _on_device(arguments: Iterable[Any], array: type) -> bool:
+    return any(isinstance(value, array) or (isinstance(value, (list, tuple)) and _on_device(value, array)) for value in arguments)
+
+
+def operator(function: Function) -> Function:
+    """Document a function, and hand it to its namesake in roicy.cuda where it is given arrays of CuPy."""
+    _fill_in(function)
+
+    @functools.wraps(function)
+    def on_any_device(*args: Any, **kwargs: Any) -> Any:
+        cupy = sys.modules.get("cupy")  # who has such arrays has imported it
+        if cupy is not None and _on_device((*args, *kwargs.values()), cupy.ndarray):
+            from . import cuda
+
+            kwargs.pop("num_threads", None)
+            return getattr(cuda, function.__name__)(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return on_any_device  # type: ignore[return-value]

@@ -69,17 +69,20 @@ WORKLOADS = {
 }
 
 
-def call(roicy: Any, workload: Workload, arrays: dict[str, np.ndarray], direction: str, layout: str, reuse: bool, num_threads: int) -> Any:
+def call(
+    roicy: Any, workload: Workload, arrays: dict[str, np.ndarray], direction: str, layout: str, reuse: bool, num_threads: int, put: Any = np.asarray
+) -> Any:
     """
     Return a function of no arguments that calls an operator of the module `roicy` and returns what that returns.
 
-    direction: "forward", "backward" or "backward_boxes"; reuse: write to one array, call after call.
+    direction: "forward", "backward" or "backward_boxes"; reuse: write to one array, call after call; put: brings an array to where the
+    call shall work.
     """
 
     def laid_out(array):
-        return np.ascontiguousarray(array.transpose(0, 2, 3, 1)) if layout == "NHWC" else array
+        return put(np.ascontiguousarray(array.transpose(0, 2, 3, 1)) if layout == "NHWC" else array)
 
-    input, grad, boxes = laid_out(arrays["input"]), laid_out(arrays["grad_output"]), arrays["boxes"]
+    input, grad, boxes = laid_out(arrays["input"]), laid_out(arrays["grad_output"]), put(arrays["boxes"])
     options = {"layout": layout, "num_threads": num_threads}
     sampling = workload.parameters
     name, scale = workload.operator, workload.spatial_scale

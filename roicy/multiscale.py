@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, Ty
 import numpy as np
 
 from . import _arguments, _threads
-from ._docs import documented
+from ._docs import operator
 from .operators import _align_rule, _check_same_type, _gradient, _Maps, _sum_backward, _sum_backward_boxes, _sum_forward
 
 if TYPE_CHECKING:
@@ -56,8 +56,12 @@ def _scales(value: Any, image_size: Any, heights: list[int], name: str) -> list[
     return scales
 
 
-def _levels_of(coordinates: np.ndarray, scales: list[float], canonical_scale: Any, canonical_level: Any) -> np.ndarray:
-    """Return the level of each box, from 0, by the rule of feature pyramid networks: floor(level + log2(sqrt(area) / scale))."""
+def _levels_of(coordinates: Any, scales: list[float], canonical_scale: Any, canonical_level: Any, xp: Any = np) -> Any:
+    """
+    Return the level of each box, from 0, by the rule of feature pyramid networks: floor(level + log2(sqrt(area) / scale)).
+
+    xp: whose array `coordinates` is, NumPy or CuPy.
+    """
     try:
         size = _arguments.spatial_scale(canonical_scale)
     except (TypeError, ValueError):
@@ -65,12 +69,11 @@ def _levels_of(coordinates: np.ndarray, scales: list[float], canonical_scale: An
     level = _arguments.integer("canonical_level", canonical_level, -1000, 1000)
     kind = coordinates.dtype.type
     with np.errstate(all="ignore"):
-        area = (coordinates[:, 2] - coordinates[:, 0]) * (coordinates[:, 3] - coordinates[:, 1])
-        inverted = (coordinates[:, 2] < coordinates[:, 0]) | (coordinates[:, 3] < coordinates[:, 1])
-        area[inverted] = 0
-        wanted = np.floor(kind(level) + np.log2(np.sqrt(area) / kind(size)) + kind(ROUNDING))
-        wanted[np.isnan(wanted)] = -np.inf  # sizes beyond all numbers, of boxes and of the canonical box
-    return np.clip(wanted - _exponent(scales[0]), 0, len(scales) - 1).astype(np.intp)
+        width, height = coordinates[:, 2] - coordinates[:, 0], coordinates[:, 3] - coordinates[:, 1]
+        area = xp.where((width < 0) | (height < 0), kind(0), width * height)
+        wanted = xp.floor(kind(level) + xp.log2(xp.sqrt(area) / kind(size)) + kind(ROUNDING))
+        wanted = xp.where(xp.isnan(wanted), kind(-np.inf), wanted)  # sizes beyond all numbers, of boxes and of the canonical box
+    return xp.clip(wanted - kind(_exponent(scales[0])), 0, len(scales) - 1).astype(np.int32)
 
 
 def _pyramid(dtype, shapes, name, boxes, bins, spatial_scale, image_size, canonical_scale, canonical_level, boxes_num, layout, num_threads):
@@ -108,7 +111,7 @@ def _check_gradient(grad, levels):
         raise ValueError(f"grad_output: shape {grad.shape}, expected {expected}, for {expected[0]} boxes and maps of {levels[0].c} channels")
 
 
-@documented
+@operator
 def multiscale_roi_align(
     features: Sequence[NDArray[Float]],
     boxes: Boxes,
@@ -182,7 +185,7 @@ def multiscale_roi_align(
     return _sum_forward(levels, seen, rule, out)
 
 
-@documented
+@operator
 def multiscale_roi_align_backward(
     grad_output: NDArray[Float],
     boxes: Boxes,
@@ -251,7 +254,7 @@ def multiscale_roi_align_backward(
     return _sum_backward(levels, seen, rule, None if out is None else [(f"out[{i}]", level) for i, level in enumerate(out)])
 
 
-@documented
+@operator
 def multiscale_roi_align_backward_boxes(
     grad_output: NDArray[Float],
     features: Sequence[NDArray[Any]],

@@ -25,7 +25,7 @@ import numpy as np
 
 from . import _arguments, _threads
 from ._dispatch import sample_max, weighted_sum, window_max
-from ._docs import documented
+from ._docs import operator
 from ._kernels import geometry, schedule
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def _check_same_type(name, input, maps):
         raise TypeError(f"{name}: dtype {input.dtype.name}, expected {maps.dtype.name} as grad_output has")
 
 
-@documented
+@operator
 def roi_align(
     input: NDArray[Float] | NDArray[np.uint8],
     boxes: Boxes,
@@ -310,7 +310,7 @@ def roi_align(
     return _sum_forward([maps], [seen], _align_rule(sampling_ratio, aligned), out)
 
 
-@documented
+@operator
 def roi_align_max(
     input: NDArray[Float] | NDArray[np.uint8],
     boxes: Boxes,
@@ -407,7 +407,7 @@ def _align_rule(sampling_ratio, aligned):
     return geometry.sampled(_arguments.sampling_ratio(sampling_ratio), aligned, not aligned)
 
 
-@documented
+@operator
 def roi_align_backward(
     grad_output: NDArray[Float],
     boxes: Boxes,
@@ -460,7 +460,7 @@ def roi_align_backward(
     return _one_backward(maps, grad, _align_rule(sampling_ratio, aligned), out)
 
 
-@documented
+@operator
 def roi_align_backward_boxes(
     grad_output: NDArray[Float],
     input: NDArray[Any],
@@ -513,7 +513,7 @@ def roi_align_backward_boxes(
     return maps.boxes.restore(_sum_backward_boxes([maps], grad, [seen], _align_rule(sampling_ratio, aligned)))
 
 
-@documented
+@operator
 def ps_roi_align(
     input: NDArray[Float] | NDArray[np.uint8],
     boxes: Boxes,
@@ -574,7 +574,7 @@ def _ps_align_rule(sampling_ratio):
     return geometry.sampled(_arguments.sampling_ratio(sampling_ratio), True, False)
 
 
-@documented
+@operator
 def ps_roi_align_backward(
     grad_output: NDArray[Float],
     boxes: Boxes,
@@ -622,7 +622,7 @@ def ps_roi_align_backward(
     return _one_backward(maps, grad, _ps_align_rule(sampling_ratio), out)
 
 
-@documented
+@operator
 def ps_roi_align_backward_boxes(
     grad_output: NDArray[Float],
     input: NDArray[Any],
@@ -668,7 +668,7 @@ def ps_roi_align_backward_boxes(
     return maps.boxes.restore(_sum_backward_boxes([maps], grad, [seen], _ps_align_rule(sampling_ratio)))
 
 
-@documented
+@operator
 def prroi_pool(
     input: NDArray[Float] | NDArray[np.uint8],
     boxes: Boxes,
@@ -727,7 +727,7 @@ def prroi_pool(
     return _sum_forward([maps], [seen], geometry.INTEGRATED_RULE, out)
 
 
-@documented
+@operator
 def prroi_pool_backward(
     grad_output: NDArray[Float],
     boxes: Boxes,
@@ -774,7 +774,7 @@ def prroi_pool_backward(
     return _one_backward(maps, grad, geometry.INTEGRATED_RULE, out)
 
 
-@documented
+@operator
 def prroi_pool_backward_boxes(
     grad_output: NDArray[Float],
     input: NDArray[Any],
@@ -821,7 +821,7 @@ def prroi_pool_backward_boxes(
     return maps.boxes.restore(_sum_backward_boxes([maps], grad, [seen], geometry.INTEGRATED_RULE))
 
 
-@documented
+@operator
 def ps_roi_pool(
     input: NDArray[Float] | NDArray[np.uint8],
     boxes: Boxes,
@@ -879,7 +879,7 @@ def ps_roi_pool(
     return _sum_forward([maps], [seen], geometry.UNIFORM_RULE, out)
 
 
-@documented
+@operator
 def ps_roi_pool_backward(
     grad_output: NDArray[Float],
     boxes: Boxes,
@@ -957,7 +957,7 @@ def roi_pool(
 ) -> tuple[NDArray[Float], NDArray[np.int32]]: ...
 
 
-@documented
+@operator
 def roi_pool(
     input: NDArray[Float] | NDArray[np.uint8],
     boxes: Boxes,
@@ -1045,7 +1045,7 @@ def _check_argmax_fits(maps, name):
         raise ValueError(f"{name}: a map of {maps.h} x {maps.w} pixels, expected less than 2**31, which int32 argmax can count")
 
 
-@documented
+@operator
 def roi_pool_backward(
     grad_output: NDArray[Float],
     argmax: NDArray[np.int32],

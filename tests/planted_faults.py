@@ -1,7 +1,7 @@
 """
 Faults, to see that what looks for such faults finds them: each gives a kernel what no operator would.
 
-    python tests/planted_faults.py bounds | index | alignment | race
+    python tests/planted_faults.py bounds | index | alignment | race | device
 
 Under the sanitizer that is meant for it the program ends with a report; without one it does what the fault does.
 """
@@ -48,6 +48,21 @@ def race():
     weighted_sum.forward["float"](step.levels, np.concatenate([tasks, tasks]), out, False, threads)
 
 
+def device():
+    """A kernel of the GPU, run on the CPU, that writes more boxes than the output has room for."""
+    from cuda_emulation import standin
+
+    sys.modules["cupy"] = standin
+    from roicy import cuda
+    from roicy.cuda import _launch
+
+    boxes = standin.asarray(np.tile(np.array([[0, 1, 1, 9, 9]], np.float32), (50, 1)))
+    maps, seen = cuda._forward_maps(standin.asarray(np.ones((1, 16, 20, 20), np.float32)), boxes, 7, 1.0, None, "NCHW")
+    out = standin.zeros((1, 16, 7, 7), np.float32)
+    ((_, shape, room, images, counts, index, weight, _),) = maps.parts(geometry.INTEGRATED_RULE)
+    _launch.launch("forward", maps.dtype, 1, seen, _launch.strides(seen), out, _launch.strides(out), shape, room, images, counts, index, weight)
+
+
 if __name__ == "__main__":
-    {"bounds": bounds, "index": index, "alignment": alignment, "race": race}[sys.argv[1]]()
+    {"bounds": bounds, "index": index, "alignment": alignment, "race": race, "device": device}[sys.argv[1]]()
     print("nothing was found")

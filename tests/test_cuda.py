@@ -1,0 +1,321 @@
+"""
+The operators on CuPy arrays beside those on the CPU.
+
+Where there is no GPU the same kernels run on the CPU, on a stand-in for CuPy (cuda_emulation/): each test runs on whichever there is, or both.
+"""
+
+import inspect
+import shutil
+import sys
+
+import numpy as np
+import pytest
+from conftest import SUMS, WITH_BOX_GRADIENTS, operator, random_boxes, to_layout
+from cuda_emulation import standin
+from test_recorded import CASES, OTHERWISE, load
+
+import roicy
+from roicy import _workloads, cuda
+from roicy.cuda import _launch
+
+
+def real():
+    try:
+        import cupy
+    except ImportError:
+        return None
+    return cupy if cupy.cuda.is_available() else None
+
+
+@pytest.fixture(params=["forward", "reverse", "mixed", "GPU"])
+def cupy(request, monkeypatch):
+    """CuPy, or the stand-in, with threads in some order."""
+    module = real() if request.param == "GPU" else standin
+    if module is None:
+        pytest.skip("no GPU")
+    if module is standin and shutil.which("g++") is None:
+        pytest.skip("no g++")
+    if module is standin:
+        monkeypatch.setattr(standin, "order", request.param)
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    _launch._module.cache_clear()
+    yield module
+    _launch._module.cache_clear()
+
+
+@pytest.fixture
+def emulated(monkeypatch):
+    if shutil.which("g++") is None:
+        pytest.skip("no g++")
+    monkeypatch.setattr(standin, "order", "forward")
+    monkeypatch.setitem(sys.modules, "cupy", standin)
+    _launch._module.cache_clear()
+    yield standin
+    _launch._module.cache_clear()
+
+
+def assert_close(actual, expected, terms=400):
+    """Sums in another order: off by less than that many roundings of the largest value."""
+    actual = actual.get()
+    assert actual.dtype == expected.dtype
+    assert actual.shape == expected.shape
+    if expected.size:
+        assert np.abs(actual - expected).max() <= terms * np.finfo(expected.dtype).eps * max(np.abs(expected).max(), 1e-30)
+
+
+PARAMETERS = {
+    "roi_align": [{"sampling_ratio": 2, "spatial_scale": 0.5}, {"aligned": True, "spatial_scale": 0.25}],
+    "ps_roi_align": [{"sampling_ratio": 2, "spatial_scale": 0.5}, {"spatial_scale": 0.25}],
+    "prroi_pool": [{"spatial_scale": 0.5}],
+    "ps_roi_pool": [{"spatial_scale": 0.5}],
+}
+SUM_CASES = [(name, i) for name in SUMS for i in range(len(PARAMETERS[name]))]
+SHAPES = {"blocks": (30, 2, 21, 17, 19, (3, 4)), "row": (6, 3, 1, 1, 23, (2, 2)), "pixel": (5, 2, 9, 1, 1, (2, 3))}
+
+
+def make(rng, name, shape, scale, dtype):
+    count, n, c, h, w, bins = SHAPES[shape]
+    if name.startswith("ps_"):
+        c = max(c // 9, 1) * bins[0] * bins[1]
+    x = rng.standard_normal((n, c, h, w)).astype(dtype)
+    return x, random_boxes(rng, n, count, (h / scale, w / scale), dtype), bins
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("case", SUM_CASES, ids=lambda case: f"{case[0]}-{case[1]}")
+def test_sums(case, shape, dtype, layout, cupy, rng):
+    """Forward, gradient of the input and of the boxes, as on the CPU."""
+    name, parameters = case[0], PARAMETERS[case[0]][case[1]]
+    x, boxes, bins = make(rng, name, shape, parameters["spatial_scale"], dtype)
+    x = to_layout(x, layout)
+    options = {**parameters, "layout": layout}
+    on_device = cupy.asarray(x), cupy.asarray(boxes)
+    out = operator(name)(*on_device, bins, **options)
+    expected = operator(name)(x, boxes, bins, **options)
+    assert isinstance(out, cupy.ndarray)
+    assert_close(out, expected)
+    g = rng.standard_normal(expected.shape).astype(dtype)
+    backward = operator(name, "_backward")
+    assert_close(backward(cupy.asarray(g), on_device[1], x.shape, **options), backward(g, boxes, x.shape, **options))
+    if name in WITH_BOX_GRADIENTS:
+        backward_boxes = operator(name, "_backward_boxes")
+        expected = backward_boxes(g, x, boxes, **options)
+        # box gradients are sums that cancel: of all channels, bins and pixels
+        assert_close(backward_boxes(cupy.asarray(g), *on_device, **options), expected, 4000)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_recorded(case, emulated):
+    name, size, keywords, arrays = load(case)
+    otherwise = OTHERWISE.get(case, set())
+    x, boxes, grad_out = (emulated.asarray(arrays[key]) for key in ("x", "boxes", "grad_out"))
+    if name == "roi_pool":
+        out, argmax = roicy.roi_pool(x, boxes, size, return_argmax=True, **keywords)
+        grad = roicy.roi_pool_backward(grad_out, argmax, boxes, x.shape)
+    else:
+        out = operator(name)(x, boxes, size, **keywords)
+        grad = operator(name, "_backward")(grad_out, boxes, x.shape, **keywords)
+    for key, result in (("out", out), ("grad_x", grad)):
+        if key not in otherwise:
+            expected = arrays[key]
+            assert np.abs(result.get() - expected).max(initial=0) <= (1e-5 if x.dtype == np.float32 else 1e-12) * np.abs(expected).max(initial=0)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_roi_pool(shape, dtype, layout, cupy, rng):
+    x, boxes, bins = make(rng, "roi_pool", shape, 0.5, dtype)
+    x[0, :, -1] = np.nan
+    x = to_layout(x, layout)
+    expected, expected_at = roicy.roi_pool(x, boxes, bins, 0.5, layout=layout, return_argmax=True)
+    out, argmax = roicy.roi_pool(cupy.asarray(x), cupy.asarray(boxes), bins, 0.5, layout=layout, return_argmax=True)
+    np.testing.assert_array_equal(out.get(), expected)
+    np.testing.assert_array_equal(argmax.get(), expected_at)
+    np.testing.assert_array_equal(roicy.roi_pool(cupy.asarray(x), cupy.asarray(boxes), bins, 0.5, layout=layout).get(), expected)
+    g = rng.standard_normal(expected.shape).astype(dtype)
+    grad = roicy.roi_pool_backward(cupy.asarray(g), argmax, cupy.asarray(boxes), x.shape, layout=layout)
+    assert_close(grad, roicy.roi_pool_backward(g, expected_at, boxes, x.shape, layout=layout))
+
+
+@pytest.mark.parametrize("products", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_roi_align_max(shape, products, dtype, layout, cupy, rng):
+    x, boxes, bins = make(rng, "roi_align_max", shape, 0.5, dtype)
+    x = to_layout(x, layout)
+    for parameters in ({"sampling_ratio": 3}, {"aligned": True}):
+        options = {"spatial_scale": 0.5, "layout": layout, "products": products, **parameters}
+        assert_close(roicy.roi_align_max(cupy.asarray(x), cupy.asarray(boxes), bins, **options), roicy.roi_align_max(x, boxes, bins, **options), 10)
+
+
+def test_multiscale(dtype, layout, cupy, rng):
+    scales = [1 / 4, 1 / 8, 1 / 16]
+    maps = [to_layout(rng.standard_normal((2, 5, 64 // 2**i, 80 // 2**i)).astype(dtype), layout) for i in range(3)]
+    low = rng.uniform(0, 150, (20, 2))
+    boxes = np.concatenate([rng.integers(0, 2, (20, 1)), low, low + np.exp(rng.uniform(3, 5.8, (20, 2)))], axis=1).astype(dtype)
+    on_device = [cupy.asarray(level) for level in maps]
+    options = {"sampling_ratio": 2, "aligned": True, "layout": layout}
+    expected = roicy.multiscale_roi_align(maps, boxes, 3, scales, **options)
+    assert_close(roicy.multiscale_roi_align(on_device, cupy.asarray(boxes), 3, scales, **options), expected)
+    g = rng.standard_normal(expected.shape).astype(dtype)
+    shapes = [level.shape for level in maps]
+    grads = roicy.multiscale_roi_align_backward(cupy.asarray(g), cupy.asarray(boxes), shapes, scales, **options)
+    for mine, theirs in zip(grads, roicy.multiscale_roi_align_backward(g, boxes, shapes, scales, **options), strict=True):
+        assert_close(mine, theirs)
+    grad_boxes = roicy.multiscale_roi_align_backward_boxes(cupy.asarray(g), on_device, cupy.asarray(boxes), scales, **options)
+    assert_close(grad_boxes, roicy.multiscale_roi_align_backward_boxes(g, maps, boxes, scales, **options), 4000)
+
+
+def test_formats_of_boxes(cupy, rng):
+    x, boxes, bins = make(rng, "roi_align", "blocks", 1, np.float32)
+    boxes = boxes[np.argsort(boxes[:, 0], kind="stable")]
+    counts = np.bincount(boxes[:, 0].astype(int), minlength=2)
+    parts = np.split(boxes[:, 1:], np.cumsum(counts)[:-1])
+    expected = roicy.roi_align(x, boxes, bins)
+    g = np.ones_like(expected)
+    for given, options in (
+        (cupy.asarray(boxes.astype(np.float64)), {}),
+        ([cupy.asarray(part) for part in parts], {}),
+        (cupy.asarray(boxes[:, 1:]), {"boxes_num": counts.tolist()}),
+    ):
+        assert_close(roicy.roi_align(cupy.asarray(x), given, bins, **options), expected)
+        grad = roicy.roi_align_backward_boxes(cupy.asarray(g), cupy.asarray(x), given, **options)
+        columns = roicy.roi_align_backward_boxes(g, x, boxes)
+        if isinstance(given, list):
+            assert [part.shape for part in grad] == [part.shape for part in parts]
+        else:
+            assert_close(grad, columns if given.shape[1] == 5 else columns[:, 1:], 4000)
+
+
+def test_any_strides_and_out(cupy, rng):
+    x, boxes, bins = make(rng, "roi_align", "blocks", 1, np.float32)
+    expected = roicy.roi_align(x, boxes, bins)
+    turned = cupy.asarray(np.ascontiguousarray(x.transpose(0, 2, 3, 1))).transpose((0, 3, 1, 2))
+    assert_close(roicy.roi_align(turned, cupy.asarray(boxes), bins, num_threads=3), expected)
+    out = cupy.asarray(np.full(expected.shape[::-1], np.nan, np.float32)).transpose((3, 2, 1, 0))
+    assert roicy.roi_align(turned, cupy.asarray(boxes), bins, out=out) is out
+    assert_close(out, expected)
+
+
+@pytest.mark.parametrize("name", ["roi_align", "prroi_pool", "roi_pool"])
+def test_boxes_in_parts(name, monkeypatch, dtype, cupy, rng):
+    """As many boxes at a time as there is memory for tables."""
+    x, boxes, bins = make(rng, name, "blocks", 1, dtype)
+    for limit in ("TABLE_BYTES", "ROWS_BYTES", "PARTS_BYTES"):
+        monkeypatch.setattr(cuda, limit, 3000)
+    assert_close(operator(name)(cupy.asarray(x), cupy.asarray(boxes), bins), operator(name)(x, boxes, bins))
+    if name != "roi_pool":
+        g = rng.standard_normal(operator(name)(x, boxes, bins).shape).astype(dtype)
+        backward, backward_boxes = operator(name, "_backward"), operator(name, "_backward_boxes")
+        assert_close(backward(cupy.asarray(g), cupy.asarray(boxes), x.shape), backward(g, boxes, x.shape))
+        assert_close(backward_boxes(cupy.asarray(g), cupy.asarray(x), cupy.asarray(boxes)), backward_boxes(g, x, boxes), 4000)
+
+
+@pytest.mark.parametrize("bad", [(0, 5), (0, -1), (0, 0.5), (0, np.nan), (0, 1e30), (1, np.nan), (2, np.inf), (3, -np.inf), (4, 3e38)])
+def test_values_that_are_errors_on_the_cpu(bad, cupy, rng):
+    """Such a box reads and gives nothing, and the others are as they were."""
+    x, boxes, bins = make(rng, "roi_align", "blocks", 1, np.float32)
+    x, bins = x[:, :12], (2, 2)
+    g = rng.standard_normal((len(boxes), 12, 2, 2)).astype(np.float32)
+    wrong = boxes.copy()
+    wrong[7, bad[0]] = bad[1]
+    if bad[0] == 4:
+        wrong[7, 2] = -3e38  # both are numbers, and the height is not
+    others = np.arange(len(boxes)) != 7
+    for name in (*SUMS, "roi_pool", "roi_align_max"):
+        mine = (g, x)
+        if name.startswith("ps_"):
+            mine = (g[:, :3], x)
+        expected = operator(name)(x, boxes[others], bins)
+        out = operator(name)(cupy.asarray(x), cupy.asarray(wrong), bins).get()
+        if bad[0] == 4 and name in ("ps_roi_pool", "roi_pool"):
+            continue  # they count pixels, and far away is far enough
+        assert not out[7].any(), name
+        np.testing.assert_allclose(out[others], expected, rtol=0, atol=1e-4)
+        if name in SUMS:
+            grad = operator(name, "_backward")(cupy.asarray(mine[0]), cupy.asarray(wrong), x.shape).get()
+            np.testing.assert_allclose(grad, operator(name, "_backward")(mine[0][others], boxes[others], x.shape), rtol=0, atol=1e-4)
+        if name in WITH_BOX_GRADIENTS:
+            grad = operator(name, "_backward_boxes")(cupy.asarray(mine[0]), cupy.asarray(x), cupy.asarray(wrong)).get()
+            assert not grad[7].any()
+
+
+def test_argmax_that_points_nowhere(cupy):
+    boxes, g = cupy.asarray(np.array([[0, 0, 0, 2, 2], [9, 0, 0, 2, 2]], np.float32)), cupy.asarray(np.ones((2, 1, 2, 2), np.float32))
+    argmax = cupy.asarray(np.array([16, -2, 2**31 - 1, 3] * 2, np.int32).reshape(2, 1, 2, 2))
+    grad = roicy.roi_pool_backward(g, argmax, boxes, (1, 1, 4, 4)).get()
+    assert grad.sum() == 1
+    assert grad[0, 0, 0, 3] == 1
+
+
+def test_nothing_to_do(cupy):
+    boxes = cupy.asarray(np.zeros((0, 5), np.float32))
+    x = cupy.asarray(np.ones((2, 4, 5, 5), np.float32))
+    assert roicy.roi_align(x, boxes, 2).shape == (0, 4, 2, 2)
+    assert not roicy.roi_align_backward(cupy.asarray(np.ones((0, 4, 2, 2), np.float32)), boxes, x.shape).get().any()
+    some = cupy.asarray(np.array([[0, 1, 1, 3, 3]], np.float32))
+    assert not roicy.roi_align(x[:, :, :0], some, 2).get().any()
+    assert roicy.roi_align_backward_boxes(cupy.asarray(np.ones((1, 4, 2, 2), np.float32)), x[:, :, :, :0], some).get().tolist() == [[0] * 5]
+
+
+X, BOXES = np.ones((2, 4, 6, 6), np.float32), np.array([[0, 1, 1, 3, 3]], np.float32)
+ERRORS = [
+    (lambda c: roicy.roi_align(c.asarray(X), BOXES, 2), TypeError, "boxes: numpy.ndarray, expected a cupy.ndarray, as the other arrays are"),
+    (lambda c: roicy.roi_align(X, c.asarray(BOXES), 2), TypeError, "input: numpy.ndarray, expected a cupy.ndarray"),
+    (lambda c: roicy.roi_align(c.asarray(X.astype(np.float16)), c.asarray(BOXES), 2), TypeError, "input: dtype float16, expected float32 or float64"),
+    (lambda c: roicy.roi_align(c.asarray(X[0]), c.asarray(BOXES), 2), ValueError, r"input: shape \(4, 6, 6\), expected \(N, C, H, W\)"),
+    (lambda c: roicy.roi_align(c.asarray(X), c.asarray(BOXES[:, 1:]), 2), ValueError, r"boxes: shape \(1, 4\), expected \(K, 5\).*boxes_num"),
+    (lambda c: roicy.roi_align(c.asarray(X), [c.asarray(BOXES[:, 1:])], 2), ValueError, "boxes: a list of 1 arrays, expected one for each of"),
+    (lambda c: roicy.roi_align(c.asarray(X), c.asarray(BOXES[:, 1:]), 2, boxes_num=[1, 1]), ValueError, "boxes_num: counts that sum to 2"),
+    (lambda c: roicy.roi_align(c.asarray(X), c.asarray(BOXES), 0), ValueError, "output_size: 0"),
+    (lambda c: roicy.roi_align(c.asarray(X), c.asarray(BOXES), 2, -1), ValueError, "spatial_scale: -1"),
+    (lambda c: roicy.roi_align(c.asarray(X), c.asarray(BOXES), 2, sampling_ratio=0.5), TypeError, "sampling_ratio: 0.5"),
+    (lambda c: roicy.roi_align(c.asarray(X), c.asarray(BOXES), 2, layout="CHWN"), ValueError, "layout: 'CHWN'"),
+    (lambda c: roicy.roi_align(c.asarray(X), c.asarray(BOXES), 2, out=np.ones((1, 4, 2, 2), np.float32)), TypeError, "out: numpy.ndarray, expected a cupy"),
+    (lambda c: roicy.roi_align(c.asarray(X), c.asarray(BOXES), 2, out=c.asarray(X)), ValueError, r"out: shape \(2, 4, 6, 6\), expected \(1, 4, 2, 2\)"),
+    (lambda c: roicy.ps_roi_align(c.asarray(X), c.asarray(BOXES), 3), ValueError, "input: 4 channels, expected a multiple of the 3 x 3 bins"),
+    (lambda c: roicy.roi_align_backward(c.asarray(X), c.asarray(BOXES), (1, 4, 6, 6)), ValueError, r"grad_output: shape .* expected \(1, 4, 6, 6\)"),
+    (lambda c: roicy.roi_pool_backward(c.asarray(X), np.ones(X.shape, np.int32), c.asarray(BOXES), (1, 4, 6, 6)), ValueError, "grad_output: shape"),
+    (lambda c: roicy.multiscale_roi_align([c.asarray(X), c.asarray(X)], c.asarray(BOXES), 2, [1, 1]), ValueError, "spatial_scale: .* fine to coarse"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "message"), ERRORS, ids=[message[:40] for *_, message in ERRORS])
+def test_errors(call, error, message, emulated):
+    before = len(standin.launches)
+    with pytest.raises(error, match=message):
+        call(emulated)
+    assert len(standin.launches) == before
+
+
+def test_stand_in_has_names_of_cupy():
+    module = pytest.importorskip("cupy")
+    for name in ("ndarray", "RawModule", "asarray", "empty", "zeros", "ascontiguousarray", "concatenate", "where", "clip", "may_share_memory",
+                 "floor", "isnan", "log2", "sqrt"):  # fmt: skip
+        assert callable(getattr(module, name))
+    for name in ("device", "astype", "transpose", "fill", "get", "strides"):
+        assert hasattr(module.ndarray, name)
+
+
+def test_workloads(cupy):
+    """What the benchmarks time."""
+    work = _workloads.WORKLOADS["align_tiny"]
+    arrays = work.arrays()
+    for direction in ("forward", "backward", "backward_boxes"):
+        expected = _workloads.call(roicy, work, arrays, direction, "NHWC", False, 1)()
+        assert_close(_workloads.call(roicy, work, arrays, direction, "NHWC", direction == "forward", 1, cupy.asarray)(), expected, 4000)
+
+
+def test_same_signatures():
+    """roicy.cuda has every operator, with its parameters, minus num_threads."""
+    names = [name for name in roicy.__all__ if "roi" in name]
+    assert sorted(names) == sorted(cuda.__all__)
+    for name in names:
+        theirs = [(p.name, p.kind, p.default) for p in inspect.signature(getattr(roicy, name)).parameters.values() if p.name != "num_threads"]
+        assert [(p.name, p.kind, p.default) for p in inspect.signature(getattr(cuda, name)).parameters.values()] == theirs, name
+
+
+def test_cupy_is_not_imported(monkeypatch):
+    """And asked for by name when it is missing."""
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    _launch._module.cache_clear()
+    with pytest.raises(ImportError, match="roicy.cuda needs CuPy: pip install 'roicy\\[cuda13\\]' or 'roicy\\[cuda12\\]'"):
+        cuda.roi_align(X, BOXES, 2)
