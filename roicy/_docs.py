@@ -1,6 +1,4 @@
-"""
-What makes a function one of the public operators: the shared passages of its docstring, and the way to the GPU.
-"""
+"""What makes a function one of the public operators: the shared passages of its docstring, and the way to the GPU."""
 
 from __future__ import annotations
 

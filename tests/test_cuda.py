@@ -5,8 +5,10 @@ Where there is no GPU the same kernels run on the CPU, on a stand-in for CuPy (c
 """
 
 import inspect
+import re
 import shutil
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -302,6 +304,15 @@ def test_workloads(cupy):
     for direction in ("forward", "backward", "backward_boxes"):
         expected = _workloads.call(roicy, work, arrays, direction, "NHWC", False, 1)()
         assert_close(_workloads.call(roicy, work, arrays, direction, "NHWC", direction == "forward", 1, cupy.asarray)(), expected, 4000)
+
+
+def test_readme(cupy, rng):
+    """The example runs as it is printed."""
+    (example,) = re.findall(r"```python\n(import cupy\n.*?)```", (Path(__file__).parents[1] / "README.md").read_text(), re.DOTALL)
+    names = {"roicy": roicy, "features": rng.standard_normal((2, 16, 25, 38)).astype(np.float32), "boxes": np.array([[0, 10, 10, 300, 200]], np.float32)}
+    exec(example, names)
+    assert names["pooled"].shape == (1, 16, 7, 7)
+    assert isinstance(names["pooled"], cupy.ndarray)
 
 
 def test_same_signatures():

@@ -1,6 +1,4 @@
-"""
-Times on a GPU, waited for within the timing; left out where CuPy sees none.
-"""
+"""Times on a GPU, waited for within the timing; left out where CuPy sees none."""
 
 from .common import load, workloads
 

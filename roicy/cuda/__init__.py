@@ -12,7 +12,6 @@ float32 and float64 only.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
