@@ -88,6 +88,7 @@ def test_fork(used, tmp_path):
 
 
 @forks
+@pytest.mark.skipif("libasan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer leaves the locks of its allocator as other threads held them")
 def test_fork_beside_busy_threads(tmp_path):
     """Forks of a thread that has a team, and of one that has none, while others compute."""
     code = """
