@@ -393,6 +393,18 @@ UNIFORM_RULE = (UNIFORM, 0, False, False, False)
 QUANTISED_RULE = (QUANTISED, 0, False, False, True)
 
 
+cdef Rule rule_of(tuple rule):
+    cdef Rule r
+    r.kind, r.sampling_ratio, r.aligned, r.at_least_one, r.inclusive = rule
+    return r
+
+
+cdef inline Axis axis_of(int bins, Py_ssize_t extent, double scale) noexcept:
+    cdef Axis axis
+    axis.bins, axis.extent, axis.scale = bins, extent, scale
+    return axis
+
+
 def tables(
         const real[:, :] coordinates, const int32_t[::1] order, Py_ssize_t first, Py_ssize_t last, tuple rule, tuple bins, tuple extents,
         double scale, bint slopes, int threads):
@@ -400,14 +412,11 @@ def tables(
 
     coordinates: (K, 4) x1, y1, x2, y2; rule: one of the above; bins: (PH, PW); extents: (H, W).
     """
-    cdef Rule r
-    r.kind, r.sampling_ratio, r.aligned, r.at_least_one, r.inclusive = rule
+    cdef Rule r = rule_of(rule)
     cdef Axis[2] axes
     cdef int a
     for a in range(2):
-        axes[a].bins = bins[a]
-        axes[a].extent = extents[a]
-        axes[a].scale = scale
+        axes[a] = axis_of(bins[a], extents[a], scale)
     cdef int all_bins = axes[0].bins + axes[1].bins
     cdef Py_ssize_t entry_bytes = sizeof(int32_t) + (3 if slopes else 1) * sizeof(real)
     cdef Py_ssize_t box_bytes = 4 * sizeof(int32_t) + 2 * sizeof(Py_ssize_t) + 2 * all_bins * sizeof(int32_t)
@@ -579,14 +588,11 @@ def points(
     pixels    (entries,)      the pixel at or before a sample
     fractions (entries,)      how far the sample is from it
     """
-    cdef Rule r
-    r.kind, r.sampling_ratio, r.aligned, r.at_least_one, r.inclusive = rule
+    cdef Rule r = rule_of(rule)
     cdef Axis[2] axes
     cdef int a
     for a in range(2):
-        axes[a].bins = bins[a]
-        axes[a].extent = extents[a]
-        axes[a].scale = scale
+        axes[a] = axis_of(bins[a], extents[a], scale)
     cdef int all_bins = axes[0].bins + axes[1].bins
     cdef Py_ssize_t box_bytes = 4 * sizeof(int32_t) + 2 * sizeof(Py_ssize_t) + all_bins * (2 * sizeof(int32_t) + 1)
     cdef Py_ssize_t count = min(order.shape[0] - first, max(TABLE_BYTES // box_bytes, 1)), k, total = 0

@@ -15,7 +15,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from lanes cimport LANE_BYTES, add_product, keep_larger, lanes_alloc, lanes_free, real, stream_end
 from tasks cimport BLOCK_FIRST, BLOCK_STOP, FIRST, STOP
-from tiles cimport (BINS_BYTES, STREAM_BYTES, BinRange, Map, Reader, Strides, View, bins_of_task, block_reader, cell_columns, cell_rows, map_of,
+from tiles cimport (BINS_BYTES, STREAM_BYTES, BinRange, Map, Reader, Strides, View, bins_of_task, block_reader, cell_columns, cell_rows, clip, map_of,
                     strides_of, unpack, view)
 
 
@@ -59,16 +59,6 @@ cdef inline void largest(
                 add_product(sums, weights[i], corners[i])
             if products or i == 3:
                 keep_larger(best, sums)
-
-
-cdef inline void between(const int32_t *span, const int32_t *pixels, Py_ssize_t low, Py_ssize_t high, Py_ssize_t *first, Py_ssize_t *stop) noexcept nogil:
-    """The samples of a bin whose pixels are in [low, high)."""
-    first[0] = span[0]
-    stop[0] = span[1]
-    while first[0] < stop[0] and pixels[first[0]] < low:
-        first[0] += 1
-    while first[0] < stop[0] and pixels[stop[0] - 1] >= high:
-        stop[0] -= 1
 
 
 cdef inline void ends(const int32_t *spans, int first, int stop, const int32_t *pixels, Py_ssize_t *low, Py_ssize_t *high) noexcept nogil:
@@ -115,9 +105,9 @@ cdef void forward_part(
         while x < x1:
             pixels = view(reader, tile, y, min(min(y + rows, y1) + 1, problem.map.rows), x, min(min(x + columns, x1) + 1, problem.map.columns), &strides)
             for p in range(p0, p1):
-                between(spans_y + 2 * p, problem.pixels, y, min(y + rows, y1), &first, &stop)
+                clip(spans_y + 2 * p, problem.pixels, y, min(y + rows, y1), &first, &stop)
                 for q in range(q0, q1):
-                    between(spans_x + 2 * q, problem.pixels, x, min(x + columns, x1), &first_x, &stop_x)
+                    clip(spans_x + 2 * q, problem.pixels, x, min(x + columns, x1), &first_x, &stop_x)
                     for s in range(first, stop):
                         row = pixels + (problem.pixels[s] - y) * strides.y
                         largest(bins + ((p - p0) * (q1 - q0) + q - q0) * L, row, row + (strides.y if problem.pixels[s] + 1 < problem.map.rows else 0),

@@ -362,6 +362,18 @@ cdef inline BinRange bins_of_task(const int64_t *task, int ph, int pw) noexcept 
     return part
 
 
+cdef inline void clip(
+        const int32_t *span, const int32_t *index, Py_ssize_t low, Py_ssize_t high, Py_ssize_t *first,
+        Py_ssize_t *stop) noexcept nogil:
+    """The entries of a bin that are of pixels in [low, high); they ascend."""
+    first[0] = span[0]
+    stop[0] = span[1]
+    while first[0] < stop[0] and index[first[0]] < low:
+        first[0] += 1
+    while first[0] < stop[0] and index[stop[0] - 1] >= high:
+        stop[0] -= 1
+
+
 cdef struct View:              # where the lanes of a pixel are: start + y * stride_y + x * stride_x, in elements
     Py_ssize_t y
     Py_ssize_t x

@@ -20,7 +20,7 @@ from lanes cimport LANE_BYTES, add_product, add_products, lanes_alloc, lanes_fre
 from tasks cimport BIN, BLOCK_FIRST, BLOCK_STOP, FIRST, LEVEL, STOP, X0, X1, Y0, Y1
 from tiles cimport (BINS_BYTES, BLOCKS_TOGETHER, MOST_BINS, MOST_COLUMNS, STREAM_BYTES, STRIP_BYTES, WIDE_BYTES, Ahead, BinRange, Map,
                     Reader, Strides, View, ahead_of, bins_of_task, block_reader, blocks_together,
-                    cell_columns, cell_rows, clear, fetch_some, map_of, pack, put_pixels, read_pixels, strides_of, unpack, view)
+                    cell_columns, cell_rows, clear, clip, fetch_some, map_of, pack, put_pixels, read_pixels, strides_of, unpack, view)
 
 
 cdef struct Problem:           # the boxes of one level, most often all that there are
@@ -80,18 +80,6 @@ cdef struct Box:               # one box, or the part of its bins that is comput
     Py_ssize_t y1
     Py_ssize_t x0
     Py_ssize_t x1
-
-
-cdef inline void clip(
-        const int32_t *span, const int32_t *index, Py_ssize_t low, Py_ssize_t high, Py_ssize_t *first,
-        Py_ssize_t *stop) noexcept nogil:
-    """The entries of a bin that are pixels of [low, high)."""
-    first[0] = span[0]
-    stop[0] = span[1]
-    while first[0] < stop[0] and index[first[0]] < low:
-        first[0] += 1
-    while first[0] < stop[0] and index[stop[0] - 1] >= high:
-        stop[0] -= 1
 
 
 cdef inline void bounds(

@@ -35,8 +35,12 @@ def _exponent(scale: float) -> int:
     return round(-math.log2(scale))
 
 
-def _scales(value: Any, image_size: Any, heights: list[int], name: str) -> list[float]:
-    """Return the scale of each level."""
+def _scales(value: Any, image_size: Any, shapes: list[tuple[int, int, int, int]], name: str) -> list[float]:
+    """Return the scale of each level, whose shapes must go together."""
+    for i, (n, c, _, _) in enumerate(shapes):
+        if (n, c) != shapes[0][:2]:
+            raise ValueError(f"{name}[{i}]: {n} images of {c} channels, expected {shapes[0][0]} of {shapes[0][1]}, as {name}[0] has")
+    heights = [h for _, _, h, _ in shapes]
     if value is not None:
         if image_size is not None:
             raise ValueError("image_size: expected None, since spatial_scale is given")
@@ -78,10 +82,7 @@ def _levels_of(coordinates: Any, scales: list[float], canonical_scale: Any, cano
 
 def _pyramid(dtype, shapes, name, boxes, bins, spatial_scale, image_size, canonical_scale, canonical_level, boxes_num, layout, num_threads):
     """Distribute the boxes to the levels: (the maps of each, the boxes in the format that they came in)."""
-    for i, (n, c, _, _) in enumerate(shapes):
-        if (n, c) != shapes[0][:2]:
-            raise ValueError(f"{name}[{i}]: {n} images of {c} channels, expected {shapes[0][0]} of {shapes[0][1]}, as {name}[0] has")
-    scales = _scales(spatial_scale, image_size, [h for _, _, h, _ in shapes], name)
+    scales = _scales(spatial_scale, image_size, shapes, name)
     threads = _threads.resolve(num_threads)
     everywhere = _arguments.Boxes(boxes, boxes_num, shapes[0][0], dtype, max(scales))
     level_of = _levels_of(everywhere.coordinates, scales, canonical_scale, canonical_level)
@@ -92,12 +93,12 @@ def _pyramid(dtype, shapes, name, boxes, bins, spatial_scale, image_size, canoni
     return levels, everywhere
 
 
-def _seen(features, layout):
-    """Check the maps of each level: (as they are, seen as (N, C, H, W), their shapes)."""
+def _seen(features, layout, one=_arguments.maps):
+    """Check the maps of each level, by `one`: (as they are, seen as (N, C, H, W), their shapes)."""
     axes = _arguments.layout_axes(layout)
     if not isinstance(features, (list, tuple)) or not features:
         raise TypeError(f"features: {type(features).__module__}.{type(features).__qualname__}, expected a list of arrays, one for each level")
-    maps = [_arguments.maps(f"features[{i}]", level, _arguments.dimensions(layout)) for i, level in enumerate(features)]
+    maps = [one(f"features[{i}]", level, _arguments.dimensions(layout)) for i, level in enumerate(features)]
     for i, level in enumerate(maps):
         if level.dtype != maps[0].dtype:
             raise TypeError(f"features[{i}]: dtype {level.dtype.name}, expected {maps[0].dtype.name}, as features[0] has")
@@ -105,8 +106,19 @@ def _seen(features, layout):
     return maps, seen, [_arguments.extents(f"features[{i}]", level.shape) for i, level in enumerate(seen)]
 
 
-def _check_gradient(grad, levels):
-    expected = levels[0].output_shape(sum(level.k for level in levels))
+def _input_shapes(input_shapes, out, layout):
+    """Check what the gradients of all levels shall be: (their shapes as (N, C, H, W), the arrays to write to by their names, or None)."""
+    if not isinstance(input_shapes, (list, tuple)) or not input_shapes:
+        raise ValueError(f"input_shapes: {input_shapes!r}, expected a shape for each level")
+    shapes = [_arguments.input_shape(f"input_shapes[{i}]", shape, layout) for i, shape in enumerate(input_shapes)]
+    if out is None:
+        return shapes, None
+    if not isinstance(out, (list, tuple)) or len(out) != len(shapes):
+        raise ValueError(f"out: expected a list of {len(shapes)} arrays, one for each level")
+    return shapes, [(f"out[{i}]", level) for i, level in enumerate(out)]
+
+
+def _check_gradient(grad, expected, levels):
     if grad.shape != expected:
         raise ValueError(f"grad_output: shape {grad.shape}, expected {expected}, for {expected[0]} boxes and maps of {levels[0].c} channels")
 
@@ -241,17 +253,13 @@ def multiscale_roi_align_backward(
     (4.0, 0.0)
     """
     grad, seen = _gradient(grad_output, layout)
-    if not isinstance(input_shapes, (list, tuple)) or not input_shapes:
-        raise ValueError(f"input_shapes: {input_shapes!r}, expected a shape for each level")
-    shapes = [_arguments.input_shape(f"input_shapes[{i}]", shape, layout) for i, shape in enumerate(input_shapes)]
-    if out is not None and (not isinstance(out, (list, tuple)) or len(out) != len(shapes)):
-        raise ValueError(f"out: expected a list of {len(shapes)} arrays, one for each level")
+    shapes, outs = _input_shapes(input_shapes, out, layout)
     rule = _align_rule(sampling_ratio, aligned)
     levels, _ = _pyramid(
         grad.dtype, shapes, "input_shapes", boxes, seen.shape[2:], spatial_scale, image_size, canonical_scale, canonical_level, boxes_num, layout, num_threads
     )
-    _check_gradient(grad, levels)
-    return _sum_backward(levels, seen, rule, None if out is None else [(f"out[{i}]", level) for i, level in enumerate(out)])
+    _check_gradient(grad, levels[0].output_shape(sum(level.k for level in levels)), levels)
+    return _sum_backward(levels, seen, rule, outs)
 
 
 @operator
@@ -309,6 +317,6 @@ def multiscale_roi_align_backward_boxes(
     levels, everywhere = _pyramid(
         grad.dtype, shapes, "features", boxes, seen_grad.shape[2:], spatial_scale, image_size, canonical_scale, canonical_level, boxes_num, layout, num_threads
     )
-    _check_gradient(grad, levels)
+    _check_gradient(grad, levels[0].output_shape(sum(level.k for level in levels)), levels)
     _check_same_type("features[0]", maps[0], levels[0])
     return everywhere.restore(_sum_backward_boxes(levels, seen_grad, seen, rule))

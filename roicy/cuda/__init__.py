@@ -423,38 +423,18 @@ def roi_pool_backward(grad_output, argmax, boxes, input_shape, *, boxes_num=None
 
 
 def _pyramid(array, shapes, name, boxes, bins, spatial_scale, image_size, canonical_scale, canonical_level, boxes_num, layout):
-    for i, (n, c, _, _) in enumerate(shapes):
-        if (n, c) != shapes[0][:2]:
-            raise ValueError(f"{name}[{i}]: {n} images of {c} channels, expected {shapes[0][0]} of {shapes[0][1]}, as {name}[0] has")
-    scales = multiscale._scales(spatial_scale, image_size, [h for _, _, h, _ in shapes], name)
+    scales = multiscale._scales(spatial_scale, image_size, shapes, name)
     with array.device:
         everywhere = _Boxes(boxes, boxes_num, shapes[0][0], array.dtype, array.device)
         level_of = multiscale._levels_of(everywhere.rows[:, -4:], scales, canonical_scale, canonical_level, cupy()).astype(np.int32)
     return [_Maps(array, shape, everywhere, bins, scale, False, layout, level_of, i) for i, (shape, scale) in enumerate(zip(shapes, scales, strict=True))]
 
 
-def _features(features, layout):
-    axes = _arguments.layout_axes(layout)
-    if not isinstance(features, (list, tuple)) or not features:
-        raise TypeError(f"features: {type(features).__module__}.{type(features).__qualname__}, expected a list of arrays, one for each level")
-    maps = [_array(f"features[{i}]", level, _arguments.dimensions(layout)) for i, level in enumerate(features)]
-    for i, level in enumerate(maps):
-        if level.dtype != maps[0].dtype:
-            raise TypeError(f"features[{i}]: dtype {level.dtype.name}, expected {maps[0].dtype.name}, as features[0] has")
-    seen = [level if axes is None else level.transpose(axes) for level in maps]
-    return maps, seen, [_arguments.extents(f"features[{i}]", level.shape) for i, level in enumerate(seen)]
-
-
-def _check_gradient(grad, levels):
-    if grad.shape != levels[0].output_shape:
-        raise ValueError(f"grad_output: shape {grad.shape}, expected {levels[0].output_shape}, for {levels[0].k} boxes and maps of {levels[0].c} channels")
-
-
 def multiscale_roi_align(
     features, boxes, output_size, spatial_scale=None, sampling_ratio=-1, aligned=False, *, image_size=None, canonical_scale=224, canonical_level=4,
     boxes_num=None, layout="NCHW", out=None,
 ):  # fmt: skip
-    maps, seen, shapes = _features(features, layout)
+    maps, seen, shapes = multiscale._seen(features, layout, _array)
     bins = _arguments.output_size(output_size)
     rule = operators._align_rule(sampling_ratio, aligned)
     levels = _pyramid(maps[0], shapes, "features", boxes, bins, spatial_scale, image_size, canonical_scale, canonical_level, boxes_num, layout)
@@ -466,28 +446,24 @@ def multiscale_roi_align_backward(
     boxes_num=None, layout="NCHW", out=None,
 ):  # fmt: skip
     grad, seen = _gradient(grad_output, layout)
-    if not isinstance(input_shapes, (list, tuple)) or not input_shapes:
-        raise ValueError(f"input_shapes: {input_shapes!r}, expected a shape for each level")
-    shapes = [_arguments.input_shape(f"input_shapes[{i}]", shape, layout) for i, shape in enumerate(input_shapes)]
-    if out is not None and (not isinstance(out, (list, tuple)) or len(out) != len(shapes)):
-        raise ValueError(f"out: expected a list of {len(shapes)} arrays, one for each level")
+    shapes, outs = multiscale._input_shapes(input_shapes, out, layout)
     rule = operators._align_rule(sampling_ratio, aligned)
     bins = tuple(seen.shape[2:])
     levels = _pyramid(grad, shapes, "input_shapes", boxes, bins, spatial_scale, image_size, canonical_scale, canonical_level, boxes_num, layout)
-    _check_gradient(grad, levels)
-    return _sum_backward(levels, seen, rule, None if out is None else [(f"out[{i}]", level) for i, level in enumerate(out)])
+    multiscale._check_gradient(grad, levels[0].output_shape, levels)
+    return _sum_backward(levels, seen, rule, outs)
 
 
 def multiscale_roi_align_backward_boxes(
     grad_output, features, boxes, spatial_scale=None, sampling_ratio=-1, aligned=False, *, image_size=None, canonical_scale=224, canonical_level=4,
     boxes_num=None, layout="NCHW",
 ):  # fmt: skip
-    maps, seen, shapes = _features(features, layout)
+    maps, seen, shapes = multiscale._seen(features, layout, _array)
     grad, seen_grad = _gradient(grad_output, layout)
     rule = operators._align_rule(sampling_ratio, aligned)
     bins = tuple(seen_grad.shape[2:])
     levels = _pyramid(grad, shapes, "features", boxes, bins, spatial_scale, image_size, canonical_scale, canonical_level, boxes_num, layout)
-    _check_gradient(grad, levels)
+    multiscale._check_gradient(grad, levels[0].output_shape, levels)
     if maps[0].dtype != grad.dtype:
         raise TypeError(f"features[0]: dtype {maps[0].dtype.name}, expected {grad.dtype.name} as grad_output has")
     return _sum_backward_boxes(levels, seen_grad, seen, rule)
