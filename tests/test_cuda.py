@@ -288,6 +288,28 @@ def test_errors(call, error, message, emulated):
     assert len(standin.launches) == before
 
 
+@pytest.mark.large
+def test_more_elements_than_int32_counts(emulated):
+    """2.2e9 of them, of which the boxes read and write the last."""
+    shape = (1, 3, 27000, 27100)
+    x = np.zeros(shape, np.float32)  # of which the system makes only the pages that are written
+    x[0, :, -40:, -40:] = np.arange(3 * 1600, dtype=np.float32).reshape(3, 40, 40)
+    boxes = np.array([[0, 27070.5, 26970.25, 27095, 26990]], np.float32)
+    on_device, rows = emulated.ndarray(x), emulated.asarray(boxes)
+    for name, bins in (("roi_align", 3), ("prroi_pool", 3), ("roi_pool", 3), ("roi_align_max", 3)):
+        expected = operator(name)(x, boxes, bins)
+        assert expected.any()
+        assert_close(operator(name)(on_device, rows, bins), expected)
+    g = np.ones((1, 3, 3, 3), np.float32)
+    assert_close(roicy.roi_align_backward_boxes(emulated.asarray(g), on_device, rows), roicy.roi_align_backward_boxes(g, x, boxes), 4000)
+    grad = roicy.roi_align_backward(emulated.asarray(g), rows, shape)
+    tail = (slice(None), slice(None), slice(-60, None), slice(-60, None))
+    expected = roicy.roi_align_backward(g, boxes, shape)
+    np.testing.assert_allclose(grad.host[tail], expected[tail], rtol=0, atol=1e-6)
+    assert abs(float(grad.host[0, 2, -60:].sum(dtype=np.float64)) - 9) < 1e-4
+    assert not grad.host[0, 2, 0].any()
+
+
 def test_stand_in_has_names_of_cupy():
     module = pytest.importorskip("cupy")
     for name in ("ndarray", "RawModule", "asarray", "empty", "zeros", "ascontiguousarray", "concatenate", "where", "clip", "may_share_memory",
