@@ -101,33 +101,50 @@ class _Maps:
 class _Step:
     """As many boxes of each level as scratch memory has room for, and what the kernels want to know about them."""
 
-    def __init__(self, maps, arrays, parts):
-        used = [(level, array, *part) for level, array, part in zip(maps, arrays, parts, strict=True) if part is not None]
-        self.maps = maps[0]
-        self.orders = [order for _, _, order, _, _ in used]
-        self.starts = [(level, array, starts, tables[0]) for level, array, _, starts, tables in used]
+    def __init__(self, used):
+        # of each level: (maps, array, order, starts, tables)
+        self.used = used
+        self.maps = used[0][0]
         self.levels = [
-            (_arguments.bits(array), array.dtype.char, order, windows, spans, index, weight) for _, array, order, _, (windows, spans, index, weight, _) in used
+            (_arguments.bits(array), array.dtype.char, order, windows, spans, index, weight)
+            for _, array, order, _, (windows, spans, index, weight, _) in used
         ]
-        self.slopes = [tables[4] for *_, tables in used]
+
+    @property
+    def orders(self):
+        return [order for _, _, order, _, _ in self.used]
+
+    @property
+    def slopes(self):
+        return [tables[4] for *_, tables in self.used]
 
     def reading(self):
         maps = self.maps
-        levels = [(starts, windows, level.in_place(array)) for level, array, starts, windows in self.starts]
+        levels = [(starts, tables[0], level.in_place(array)) for level, array, _, starts, tables in self.used]
         return schedule.reading(levels, maps.channels, maps.dtype.itemsize, maps.bins[0] * maps.bins[1], maps.position_sensitive, maps.threads)
 
     def writing(self, add):
         maps = self.maps
-        levels = [(starts, windows, level.in_place(array), level.h, level.w) for level, array, starts, windows in self.starts]
-        return schedule.writing(levels, maps.channels, maps.dtype.itemsize, maps.bins[0] * maps.bins[1], maps.position_sensitive, maps.threads, add, False)
+        levels = [(starts, tables[0], level.in_place(array), level.h, level.w) for level, array, _, starts, tables in self.used]
+        return schedule.writing(
+            levels, maps.channels, maps.dtype.itemsize, maps.bins[0] * maps.bins[1], maps.position_sensitive, maps.threads, add, False
+        )
 
 
 def _steps(maps, arrays, rule, in_bands=None, slopes=False, most=2**31):
-    """Yield the steps of a call for all boxes of the levels that have any."""
-    maps, arrays = zip(*((level, array) for level, array in zip(maps, arrays, strict=True) if not level.empty), strict=True)
-    tables = [level.tables(rule, level.in_place(array) if in_bands is None else in_bands, slopes, most) for level, array in zip(maps, arrays, strict=True)]
-    for parts in itertools.zip_longest(*tables):
-        yield _Step(maps, arrays, parts)
+    """Yield the steps of a call for all boxes of the levels that have any; at least one has."""
+
+    def tables(level, array):
+        for part in level.tables(rule, level.in_place(array) if in_bands is None else in_bands, slopes, most):
+            yield (level, array, *part)
+
+    if len(maps) == 1:  # the other way costs microseconds
+        for part in tables(maps[0], arrays[0]):
+            yield _Step([part])
+        return
+    levels = [tables(level, array) for level, array in zip(maps, arrays, strict=True) if not level.empty]
+    for parts in itertools.zip_longest(*levels):
+        yield _Step([part for part in parts if part is not None])
 
 
 def _forward_maps(input, boxes, output_size, spatial_scale, boxes_num, layout, num_threads, position_sensitive=False):
