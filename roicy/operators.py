@@ -106,8 +106,7 @@ class _Step:
         self.used = used
         self.maps = used[0][0]
         self.levels = [
-            (_arguments.bits(array), array.dtype.char, order, windows, spans, index, weight)
-            for _, array, order, _, (windows, spans, index, weight, _) in used
+            (_arguments.bits(array), array.dtype.char, order, windows, spans, index, weight) for _, array, order, _, (windows, spans, index, weight, _) in used
         ]
 
     @property
@@ -126,9 +125,7 @@ class _Step:
     def writing(self, add):
         maps = self.maps
         levels = [(starts, tables[0], level.in_place(array), level.h, level.w) for level, array, _, starts, tables in self.used]
-        return schedule.writing(
-            levels, maps.channels, maps.dtype.itemsize, maps.bins[0] * maps.bins[1], maps.position_sensitive, maps.threads, add, False
-        )
+        return schedule.writing(levels, maps.channels, maps.dtype.itemsize, maps.bins[0] * maps.bins[1], maps.position_sensitive, maps.threads, add, False)
 
 
 def _steps(maps, arrays, rule, in_bands=None, slopes=False, most=2**31):

@@ -256,6 +256,9 @@ def test_nothing_to_do(cupy):
     some = cupy.asarray(np.array([[0, 1, 1, 3, 3]], np.float32))
     assert not roicy.roi_align(x[:, :, :0], some, 2).get().any()
     assert roicy.roi_align_backward_boxes(cupy.asarray(np.ones((1, 4, 2, 2), np.float32)), x[:, :, :, :0], some).get().tolist() == [[0] * 5]
+    g = cupy.asarray(np.ones((0, 4, 2, 2), np.float32))
+    assert roicy.roi_align_backward_boxes(g, x[:0], []) == []
+    assert [part.shape for part in roicy.roi_align_backward_boxes(g, x, [boxes[:, 1:], boxes[:, 1:]])] == [(0, 4), (0, 4)]
 
 
 X, BOXES = np.ones((2, 4, 6, 6), np.float32), np.array([[0, 1, 1, 3, 3]], np.float32)

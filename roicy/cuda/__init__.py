@@ -11,6 +11,7 @@ float32 and float64 only.
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 
 from .. import _arguments, multiscale, operators
 from .._kernels import geometry
-from ._launch import NULL, ROOM, RULE, SHAPE, cupy, launch, strides
+from ._launch import CHANNELS_OF_PART, NULL, OWNERS, ROOM, RULE, SHAPE, cupy, launch, strides
 
 __all__ = [
     "multiscale_roi_align",
@@ -44,6 +45,7 @@ TABLE_BYTES = 128 << 20  # of the tables of the boxes that are computed at once
 ROWS_BYTES = 128 << 20  # of the lists of which boxes read which row
 PARTS_BYTES = 128 << 20  # of the gradients of the boxes before they are added up
 INT32 = np.dtype(np.int32)
+SAMPLED = geometry.sampled(1, False, False)[0]
 
 
 def _array(name: str, value: Any, expected: str) -> Any:
@@ -62,15 +64,14 @@ class _Boxes:
 
     def __init__(self, boxes: Any, boxes_num: Any, images: int, dtype: np.dtype, device: Any):
         self.images = None
-        self.split: list[int] | None = None
+        self.counts: list[int] | None = None  # of the parts of a list
         if isinstance(boxes, (list, tuple)):
             if boxes_num is not None:
                 raise ValueError("boxes_num: expected None, since boxes is a list with the boxes of each image")
             if len(boxes) != images:
                 raise ValueError(f"boxes: a list of {len(boxes)} arrays, expected one for each of the input's {images} images")
             parts = [self._rows(f"boxes[{n}]", part, 4, dtype) for n, part in enumerate(boxes)]
-            counts = [part.shape[0] for part in parts]
-            self.split = [sum(counts[: n + 1]) for n in range(len(counts) - 1)]
+            counts = self.counts = [part.shape[0] for part in parts]
             self.rows = cupy().concatenate(parts) if parts else cupy().empty((0, 4), dtype)
         elif boxes_num is not None:
             self.rows = self._rows("boxes", boxes, 4, dtype)
@@ -104,9 +105,10 @@ class _Boxes:
 
     def restore(self, grad: Any) -> Any:
         """Return gradients of the rows in the format that the boxes came in."""
-        if self.split is None:
+        if self.counts is None:
             return grad
-        return [grad[first:stop] for first, stop in zip([0, *self.split], [*self.split, grad.shape[0]], strict=True)] if self.split or self.count else [grad]
+        ends = list(itertools.accumulate(self.counts))
+        return [grad[end - count : end] for end, count in zip(ends, self.counts, strict=True)]
 
     def part(self, first: int, stop: int) -> tuple[Any, Any]:
         return self.rows[first:stop], NULL if self.images is None else self.images[first:stop]
@@ -148,7 +150,7 @@ class _Maps:
 
     def parts(self, rule, slopes=False, most=2**31):
         """Yield the tables of as many boxes at a time as there is room for: (first box, shape, room, images, counts, index, weight, slopes)."""
-        ratio = rule[1] if rule[0] == geometry.sampled(1, False, False)[0] and rule[1] > 0 else 2**30
+        ratio = rule[1] if rule[0] == SAMPLED and rule[1] > 0 else 2**30
         ph, pw = self.bins
         quantised = rule == geometry.QUANTISED_RULE
         room_y, room_x = (1, 1) if quantised else (min(self.h, 2 * ratio), min(self.w, 2 * ratio))
@@ -279,7 +281,7 @@ def _sum_backward(levels, grad, rule, outs):
 def _sum_backward_boxes(levels, grad, inputs, rule):
     maps = levels[0]
     bins = maps.bins[0] * maps.bins[1]
-    each = -(-maps.channels // 32) * bins  # as CHANNELS_OF_PART
+    each = -(-maps.channels // CHANNELS_OF_PART) * bins
     with maps.device:
         result = cupy().zeros((maps.k, maps.boxes.columns), maps.dtype)
         for level, input in zip(levels, inputs, strict=True):
@@ -416,7 +418,7 @@ def roi_pool_backward(grad_output, argmax, boxes, input_shape, *, boxes_num=None
         seen, at = maps.seen(out), maps.seen(argmax)
         rows, given = maps.boxes.part(0, maps.k)
         launch(
-            "largest_pixel_backward", maps.dtype, maps.n * maps.c * 32, grad, strides(grad), at, strides(at), rows, np.int32(maps.boxes.columns), given,
+            "largest_pixel_backward", maps.dtype, maps.n * maps.c * OWNERS, grad, strides(grad), at, strides(at), rows, np.int32(maps.boxes.columns), given,
             seen, strides(seen), maps.shape(maps.k),
         )  # fmt: skip
     return out

@@ -17,8 +17,10 @@ import numpy as np
 FOLDER = Path(__file__).parent / "kernels"
 # one source: CuPy's cache on disk does not see what is included
 SOURCES = ("common.cu", "geometry.cu", "weighted_sum.cu", "window_max.cu")
+CHANNELS_OF_PART = 32  # whose gradients of the boxes one thread adds up
+OWNERS = 32  # threads that share a plane in the gradient of roi_pool: each takes every 32nd pixel
 # positions must round as on the CPU: no contraction into fused multiply-adds but where fma() asks for it
-OPTIONS = ("--std=c++17", "--fmad=false")
+OPTIONS = ("--std=c++17", "--fmad=false", f"-DCHANNELS_OF_PART={CHANNELS_OF_PART}", f"-DOWNERS={OWNERS}")
 # without a template parameter; the others are for float and double
 PLAIN = ("boxes_of_rows",)
 TEMPLATES = (

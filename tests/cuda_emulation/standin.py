@@ -103,6 +103,7 @@ class RawModule:
         launchers = "\n".join(f"LAUNCHER({i}, {name})" for i, name in enumerate(name_expressions))
         text = f"{Path(__file__).with_name('shim.h').read_text()}\n{code}\n{launchers}\n"
         flags = ["-std=c++20", "-shared", "-fPIC", "-ffp-contract=off", "-Wall", "-Wno-unknown-pragmas", "-Werror", *FLAGS]
+        flags += [option for option in options if option.startswith("-D")]
         BUILT.mkdir(exist_ok=True)
         library = BUILT / f"{hashlib.sha256((text + repr(flags)).encode()).hexdigest()[:20]}.so"
         if not library.exists():

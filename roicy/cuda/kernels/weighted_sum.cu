@@ -116,8 +116,6 @@ __global__ void backward(const T *grad_output, Strides bins, T *grad_input, Stri
     }
 }
 
-#define CHANNELS_OF_PART 32
-
 // parts (boxes, blocks of channels, bins, 4): gradients by x1, y1, x2, y2
 template <typename T>
 __global__ void backward_boxes(const T *grad_output, Strides bins, const T *input, Strides map, Shape shape, Room room, const int *images, const int *counts,

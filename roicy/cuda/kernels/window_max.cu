@@ -28,8 +28,7 @@ __global__ void largest_pixel(const T *input, Strides map, T *out, int *argmax, 
     }
 }
 
-#define OWNERS 32  // of a plane: each takes every 32nd pixel, and adds up what falls there in the order of boxes and bins
-
+// OWNERS threads share a plane: each adds up what falls on its pixels, in the order of boxes and bins
 template <typename T>
 __global__ void largest_pixel_backward(const T *grad_output, Strides bins, const int *argmax, Strides at, const T *rows, int columns, const int *given,
                                        T *grad_input, Strides map, Shape shape) {
