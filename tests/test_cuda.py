@@ -340,6 +340,21 @@ def test_readme(cupy, rng):
     assert isinstance(names["pooled"], cupy.ndarray)
 
 
+def test_arrays_of_two_devices(emulated):
+    class Other:
+        def __repr__(self):
+            return "another device"
+
+    boxes = emulated.asarray(BOXES)
+    boxes.device = Other()
+    with pytest.raises(ValueError, match="boxes: on another device, expected .*, where the other arrays are"):
+        roicy.roi_align(emulated.asarray(X), boxes, 2)
+    out = emulated.zeros((1, 4, 2, 2), np.float32)
+    out.device = Other()
+    with pytest.raises(ValueError, match="out: on another device"):
+        roicy.prroi_pool(emulated.asarray(X), emulated.asarray(BOXES), 2, out=out)
+
+
 def test_same_signatures():
     """roicy.cuda has every operator, with its parameters, minus num_threads."""
     names = [name for name in roicy.__all__ if "roi" in name]

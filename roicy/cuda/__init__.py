@@ -59,6 +59,12 @@ def _array(name: str, value: Any, expected: str) -> Any:
     return value
 
 
+def _on(device: Any, name: str, value: Any) -> None:
+    """Kernels run where the first array lies, and reach no other device."""
+    if value.device != device:
+        raise ValueError(f"{name}: on {value.device}, expected {device}, where the other arrays are")
+
+
 class _Boxes:
     """Boxes of any format as rows of 4 or 5 columns on the device, in the type of the data, and the images of those of 4."""
 
@@ -70,21 +76,21 @@ class _Boxes:
                 raise ValueError("boxes_num: expected None, since boxes is a list with the boxes of each image")
             if len(boxes) != images:
                 raise ValueError(f"boxes: a list of {len(boxes)} arrays, expected one for each of the input's {images} images")
-            parts = [self._rows(f"boxes[{n}]", part, 4, dtype) for n, part in enumerate(boxes)]
+            parts = [self._rows(f"boxes[{n}]", part, 4, dtype, device) for n, part in enumerate(boxes)]
             counts = self.counts = [part.shape[0] for part in parts]
             self.rows = cupy().concatenate(parts) if parts else cupy().empty((0, 4), dtype)
         elif boxes_num is not None:
-            self.rows = self._rows("boxes", boxes, 4, dtype)
+            self.rows = self._rows("boxes", boxes, 4, dtype, device)
             counts = self._counts(boxes_num, self.rows.shape[0], images)
         else:
-            self.rows = self._rows("boxes", boxes, 5, dtype)
+            self.rows = self._rows("boxes", boxes, 5, dtype, device)
             counts = None
         if counts is not None:
             self.images = cupy().asarray(np.repeat(np.arange(images, dtype=np.int32), counts))
         self.count, self.columns = self.rows.shape
 
     @staticmethod
-    def _rows(name: str, value: Any, columns: int, dtype: np.dtype) -> Any:
+    def _rows(name: str, value: Any, columns: int, dtype: np.dtype, device: Any) -> Any:
         if not isinstance(value, cupy().ndarray):
             raise TypeError(f"{name}: {type(value).__module__}.{type(value).__qualname__}, expected a cupy.ndarray, as the other arrays are")
         if value.ndim != 2 or value.shape[1] != columns:
@@ -95,6 +101,7 @@ class _Boxes:
             raise TypeError(f"{name}: dtype {value.dtype.name}, expected float32, float64 or integers")
         if value.shape[0] >= 2**31:
             raise ValueError(f"{name}: {value.shape[0]} boxes, expected less than 2**31")
+        _on(device, name, value)
         return cupy().ascontiguousarray(value.astype(dtype, copy=False))
 
     @staticmethod
@@ -213,6 +220,7 @@ def _boxes_maps(grad_output, input, boxes, spatial_scale, boxes_num, layout, pos
     maps, grad = _backward_maps(grad_output, boxes, input.shape, spatial_scale, boxes_num, layout, position_sensitive)
     if input.dtype != maps.dtype:
         raise TypeError(f"input: dtype {input.dtype.name}, expected {maps.dtype.name} as grad_output has")
+    _on(maps.device, "input", input)
     return maps, grad, input if axes is None else input.transpose(axes)
 
 
@@ -226,6 +234,7 @@ def _result(out, shape, dtype, read, name="out"):
         raise TypeError(f"{name}: dtype {out.dtype.name}, expected {dtype.name}")
     if out.shape != shape:
         raise ValueError(f"{name}: shape {out.shape}, expected {shape}")
+    _on(read[0].device, name, out)
     reach = 0
     for stride, extent in sorted((abs(stride), extent) for stride, extent in zip(out.strides, out.shape, strict=True) if extent > 1):
         if stride <= reach and out.size:
@@ -410,6 +419,7 @@ def roi_pool_backward(grad_output, argmax, boxes, input_shape, *, boxes_num=None
     operators._check_argmax_fits(maps, "input_shape")
     if not isinstance(argmax, cupy().ndarray) or argmax.dtype != INT32 or argmax.shape != grad_output.shape:
         raise TypeError(f"argmax: expected a cupy.ndarray of int32 and shape {grad_output.shape}")
+    _on(maps.device, "argmax", argmax)
     with maps.device:
         out = _result(out, maps.input_shape, maps.dtype, (grad, argmax, maps.boxes.rows))
         if maps.empty:
@@ -440,6 +450,8 @@ def multiscale_roi_align(
     bins = _arguments.output_size(output_size)
     rule = operators._align_rule(sampling_ratio, aligned)
     levels = _pyramid(maps[0], shapes, "features", boxes, bins, spatial_scale, image_size, canonical_scale, canonical_level, boxes_num, layout)
+    for i, level in enumerate(maps):
+        _on(maps[0].device, f"features[{i}]", level)
     return _sum_forward(levels, seen, rule, out)
 
 
@@ -466,6 +478,8 @@ def multiscale_roi_align_backward_boxes(
     bins = tuple(seen_grad.shape[2:])
     levels = _pyramid(grad, shapes, "features", boxes, bins, spatial_scale, image_size, canonical_scale, canonical_level, boxes_num, layout)
     multiscale._check_gradient(grad, levels[0].output_shape, levels)
+    for i, level in enumerate(maps):
+        _on(grad.device, f"features[{i}]", level)
     if maps[0].dtype != grad.dtype:
         raise TypeError(f"features[0]: dtype {maps[0].dtype.name}, expected {grad.dtype.name} as grad_output has")
     return _sum_backward_boxes(levels, seen_grad, seen, rule)
