@@ -419,6 +419,9 @@ def watched(bytes_: bytes) -> str:
     except BaseException:
         print(f"failed: {bytes_.hex()}", file=sys.stderr)
         raise
+    finally:
+        if hasattr(signal, "alarm"):
+            signal.alarm(0)
 
 
 def random_calls(seed: int, count: int) -> dict[str, int]:
@@ -430,8 +433,6 @@ def random_calls(seed: int, count: int) -> dict[str, int]:
     for _ in range(count):
         end = watched(generator.randbytes(LENGTH))
         ends[end] = ends.get(end, 0) + len(ISAS)
-    if hasattr(signal, "alarm"):
-        signal.alarm(0)
     return ends
 
 
