@@ -15,7 +15,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from lanes cimport LANE_BYTES, add_product, keep_larger, lanes_alloc, lanes_free, real, stream_end
 from tasks cimport BLOCK_FIRST, BLOCK_STOP, FIRST, STOP
-from tiles cimport (BINS_BYTES, STREAM_BYTES, BinRange, Map, Reader, Strides, View, bins_of_task, block_reader, cell_columns, cell_rows, clip, map_of,
+from tiles cimport (BINS_BYTES, STREAM_BYTES, BinRange, Map, Reader, Strides, View, bins_of_task, block_reader, bounds, cell_columns, cell_rows, clip, map_of,
                     strides_of, unpack, view)
 
 
@@ -61,16 +61,6 @@ cdef inline void largest(
                 keep_larger(best, sums)
 
 
-cdef inline void ends(const int32_t *spans, int first, int stop, const int32_t *pixels, Py_ssize_t *low, Py_ssize_t *high) noexcept nogil:
-    """The pixels from low to high - 1 that the samples of bins first..stop-1 have at their lower side."""
-    cdef int i
-    low[0] = high[0] = 0
-    for i in range(first, stop):
-        if spans[2 * i] < spans[2 * i + 1]:
-            low[0] = min(low[0], pixels[spans[2 * i]]) if high[0] > 0 else pixels[spans[2 * i]]
-            high[0] = max(high[0], pixels[spans[2 * i + 1] - 1] + 1)
-
-
 cdef void forward_part(
         const Problem *problem, Reader *reader, real *out, Py_ssize_t i, int p0, int p1, int q0, int q1, bint products, char *memory) noexcept nogil:
     """Bins [p0, p1) x [q0, q1) of one box, one channel block."""
@@ -87,8 +77,9 @@ cdef void forward_part(
     cdef const real *pixels
     cdef const real *row
     cdef bint zero
-    ends(spans_y, p0, p1, problem.pixels, &y0, &y1)
-    ends(spans_x, q0, q1, problem.pixels, &x0, &x1)
+    # of the pixels at the lower sides of samples: one more is read, where the map has it
+    bounds(spans_y, p0, p1, problem.pixels, &y0, &y1)
+    bounds(spans_x, q0, q1, problem.pixels, &x0, &x1)
     for p in range(p0, p1):
         for q in range(q0, q1):
             # a bin without a sample on the map is 0, and so is every sample off it

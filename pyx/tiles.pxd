@@ -374,6 +374,18 @@ cdef inline void clip(
         stop[0] -= 1
 
 
+cdef inline void bounds(
+        const int32_t *spans, int first, int stop, const int32_t *index, Py_ssize_t *low,
+        Py_ssize_t *high) noexcept nogil:
+    """The pixels from low to high - 1 that bins first..stop-1 read."""
+    cdef int i
+    low[0] = high[0] = 0
+    for i in range(first, stop):
+        if spans[2 * i] < spans[2 * i + 1]:
+            low[0] = min(low[0], index[spans[2 * i]]) if high[0] > 0 else index[spans[2 * i]]
+            high[0] = max(high[0], index[spans[2 * i + 1] - 1] + 1)
+
+
 cdef struct View:              # where the lanes of a pixel are: start + y * stride_y + x * stride_x, in elements
     Py_ssize_t y
     Py_ssize_t x

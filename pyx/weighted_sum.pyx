@@ -19,7 +19,7 @@ from libc.string cimport memset
 from lanes cimport LANE_BYTES, add_product, add_products, lanes_alloc, lanes_free, real, stream_end
 from tasks cimport BIN, BLOCK_FIRST, BLOCK_STOP, FIRST, LEVEL, STOP, X0, X1, Y0, Y1
 from tiles cimport (BINS_BYTES, BLOCKS_TOGETHER, MOST_BINS, MOST_COLUMNS, STREAM_BYTES, STRIP_BYTES, WIDE_BYTES, Ahead, BinRange, Map,
-                    Reader, Strides, View, ahead_of, bins_of_task, block_reader, blocks_together,
+                    Reader, Strides, View, ahead_of, bins_of_task, block_reader, blocks_together, bounds,
                     cell_columns, cell_rows, clear, clip, fetch_some, map_of, pack, put_pixels, read_pixels, strides_of, unpack, view)
 
 
@@ -80,18 +80,6 @@ cdef struct Box:               # one box, or the part of its bins that is comput
     Py_ssize_t y1
     Py_ssize_t x0
     Py_ssize_t x1
-
-
-cdef inline void bounds(
-        const int32_t *spans, int first, int stop, const int32_t *index, Py_ssize_t *low,
-        Py_ssize_t *high) noexcept nogil:
-    """The pixels from low to high - 1 that bins first..stop-1 read."""
-    cdef int i
-    low[0] = high[0] = 0
-    for i in range(first, stop):
-        if spans[2 * i] < spans[2 * i + 1]:
-            low[0] = min(low[0], index[spans[2 * i]]) if high[0] > 0 else index[spans[2 * i]]
-            high[0] = max(high[0], index[spans[2 * i + 1] - 1] + 1)
 
 
 cdef inline Box part_of_box(const Problem *problem, Py_ssize_t i, int p0, int p1, int q0, int q1) noexcept nogil:

@@ -24,12 +24,12 @@ FLOAT32 = np.dtype(np.float32)
 LARGE = 2**28  # bytes of a result; below, nobody asks how much memory there is
 
 
-def array(name: str, value: Any, ndim: int, shape: str) -> np.ndarray:
-    """Return a float32 or float64 array of `ndim` dimensions, as it is: of any strides, read-only or not."""
+def array(name: str, value: Any, shape: str) -> np.ndarray:
+    """Return a float32 or float64 array of 4 dimensions, as it is: of any strides, read-only or not."""
     value = _plain(name, value)
     if value.dtype.char not in FLOATS or not value.dtype.isnative:
         raise TypeError(f"{name}: dtype {_spell(value.dtype)}, expected float32 or float64")
-    if value.ndim != ndim:
+    if value.ndim != 4:
         raise ValueError(f"{name}: shape {value.shape}, expected {shape}")
     return _addressable(name, value)
 
@@ -318,15 +318,20 @@ def result(out: Any, shape: tuple[int, ...], dtypes: tuple[np.dtype, ...], read:
     if not out.flags.writeable:
         raise ValueError(f"{name}: read-only, expected an array that can be written to")
     _addressable(name, out)
+    distinct(name, out)
+    for other in read:
+        if np.may_share_memory(out, other) and _overlap(out, other):
+            raise ValueError(f"{name}: overlaps memory that the call reads")
+    return out
+
+
+def distinct(name: str, out: Any) -> None:
+    """Check that no two elements of an array, of NumPy or CuPy, share memory."""
     reach = 0
     for stride, extent in sorted((abs(stride), extent) for stride, extent in zip(out.strides, out.shape, strict=True) if extent > 1):
         if stride <= reach and out.size:
             raise ValueError(f"{name}: strides {out.strides} make its elements share memory")
         reach += stride * (extent - 1)
-    for other in read:
-        if np.may_share_memory(out, other) and _overlap(out, other):
-            raise ValueError(f"{name}: overlaps memory that the call reads")
-    return out
 
 
 def narrow(values: np.ndarray, out: np.ndarray) -> None:

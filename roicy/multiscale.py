@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 
 import numpy as np
 
@@ -20,11 +20,8 @@ from .operators import _align_rule, _check_same_type, _gradient, _Maps, _sum_bac
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Float = TypeVar("Float", bound=np.floating[Any])
-    Size = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int]
-    Boxes = NDArray[Any] | Sequence[NDArray[Any]]
-    Counts = NDArray[np.integer[Any]] | Sequence[int] | None
-    Layout = Literal["NCHW", "NHWC"]
+    from .operators import Boxes, Counts, Float, Layout, Size
+
     Scales = Sequence[SupportsFloat] | NDArray[np.floating[Any]] | None
     ImageSize = tuple[SupportsIndex, SupportsIndex] | None
 

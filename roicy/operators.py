@@ -38,7 +38,22 @@ if TYPE_CHECKING:
     Layout = Literal["NCHW", "NHWC"]
 
 
-class _Maps:
+class _Seen:
+    """Arrays of the layout of a call, whose `axes` make (N, C, H, W) of it, and shapes the other way round."""
+
+    def seen(self, array):
+        """Return the view (N, C, H, W) or (K, C, PH, PW) of an array of the call's layout."""
+        return array if self.axes is None else array.transpose(self.axes)
+
+    def shape_of(self, first, channels, height, width):
+        return (first, channels, height, width) if self.axes is None else (first, height, width, channels)
+
+    @property
+    def input_shape(self):
+        return self.shape_of(self.n, self.c, self.h, self.w)
+
+
+class _Maps(_Seen):
     """What the calls have in common: feature maps of one size, boxes on them, and their bins, all seen as (N, C, H, W)."""
 
     def __init__(self, dtype, shape, boxes, bins, scale, position_sensitive, layout, threads, rows=None):
@@ -54,17 +69,6 @@ class _Maps:
         self.boxes = boxes
         self.k = len(boxes.images)
         self.rows = rows  # of the boxes in the output, if they are not all that there are
-
-    def seen(self, array):
-        """Return the view (N, C, H, W) or (K, C, PH, PW) of an array of the call's layout."""
-        return array if self.axes is None else array.transpose(self.axes)
-
-    def shape_of(self, first, channels, height, width):
-        return (first, channels, height, width) if self.axes is None else (first, height, width, channels)
-
-    @property
-    def input_shape(self):
-        return self.shape_of(self.n, self.c, self.h, self.w)
 
     def output_shape(self, k):
         return self.shape_of(k, self.channels, *self.bins)
@@ -157,10 +161,10 @@ def _forward_maps(input, boxes, output_size, spatial_scale, boxes_num, layout, n
     return _Maps(dtype, shape, _arguments.Boxes(boxes, boxes_num, shape[0], dtype, scale), bins, scale, position_sensitive, layout, threads), seen
 
 
-def _gradient(grad_output, layout):
-    """Check the gradient of an output: (it, seen as (K, C, PH, PW))."""
+def _gradient(grad_output, layout, one=_arguments.array):
+    """Check the gradient of an output, by `one`: (it, seen as (K, C, PH, PW))."""
     axes = _arguments.layout_axes(layout)
-    grad = _arguments.array("grad_output", grad_output, 4, "(K, C, PH, PW)" if axes is None else "(K, PH, PW, C)")
+    grad = one("grad_output", grad_output, "(K, C, PH, PW)" if axes is None else "(K, PH, PW, C)")
     seen = grad if axes is None else grad.transpose(axes)
     if 0 in seen.shape[2:]:
         raise ValueError(f"grad_output: shape {grad.shape}, expected at least one bin")

@@ -121,7 +121,7 @@ class _Boxes:
         return self.rows[first:stop], NULL if self.images is None else self.images[first:stop]
 
 
-class _Maps:
+class _Maps(operators._Seen):
     """What the calls have in common, seen as (N, C, H, W): the GPU's counterpart of operators._Maps."""
 
     def __init__(self, array, shape, boxes, bins, scale, position_sensitive, layout, levels=None, level=0):
@@ -133,16 +133,6 @@ class _Maps:
         self.boxes = boxes
         self.k = boxes.count
         self.levels, self.level = levels, level  # of the boxes, and which of them is this one
-
-    def seen(self, array):
-        return array if self.axes is None else array.transpose(self.axes)
-
-    def shape_of(self, first, channels, height, width):
-        return (first, channels, height, width) if self.axes is None else (first, height, width, channels)
-
-    @property
-    def input_shape(self):
-        return self.shape_of(self.n, self.c, self.h, self.w)
 
     @property
     def output_shape(self):
@@ -182,29 +172,19 @@ class _Maps:
 
 
 def _forward_maps(input, boxes, output_size, spatial_scale, boxes_num, layout, position_sensitive=False):
-    _arguments.layout_axes(layout)
+    axes = _arguments.layout_axes(layout)
     input = _array("input", input, _arguments.dimensions(layout))
     bins = _arguments.output_size(output_size)
     scale = _arguments.spatial_scale(spatial_scale)
-    axes = _arguments.layout_axes(layout)
     seen = input if axes is None else input.transpose(axes)
     shape = _arguments.extents("input", seen.shape)
     with input.device:
         return _Maps(input, shape, _Boxes(boxes, boxes_num, shape[0], input.dtype, input.device), bins, scale, position_sensitive, layout), seen
 
 
-def _gradient(grad_output, layout):
-    axes = _arguments.layout_axes(layout)
-    grad = _array("grad_output", grad_output, "(K, C, PH, PW)" if axes is None else "(K, PH, PW, C)")
-    seen = grad if axes is None else grad.transpose(axes)
-    if 0 in seen.shape[2:]:
-        raise ValueError(f"grad_output: shape {grad.shape}, expected at least one bin")
-    return grad, seen
-
-
 def _backward_maps(grad_output, boxes, input_shape, spatial_scale, boxes_num, layout, position_sensitive=False):
     shape = _arguments.input_shape("input_shape", input_shape, layout)
-    grad, seen = _gradient(grad_output, layout)
+    grad, seen = operators._gradient(grad_output, layout, _array)
     scale = _arguments.spatial_scale(spatial_scale)
     with grad.device:
         of_images = _Boxes(boxes, boxes_num, shape[0], grad.dtype, grad.device)
@@ -235,11 +215,7 @@ def _result(out, shape, dtype, read, name="out"):
     if out.shape != shape:
         raise ValueError(f"{name}: shape {out.shape}, expected {shape}")
     _on(read[0].device, name, out)
-    reach = 0
-    for stride, extent in sorted((abs(stride), extent) for stride, extent in zip(out.strides, out.shape, strict=True) if extent > 1):
-        if stride <= reach and out.size:
-            raise ValueError(f"{name}: strides {out.strides} make its elements share memory")
-        reach += stride * (extent - 1)
+    _arguments.distinct(name, out)
     if any(cupy().may_share_memory(out, other) for other in read):
         raise ValueError(f"{name}: overlaps memory that the call reads")
     return out
@@ -438,7 +414,7 @@ def _pyramid(array, shapes, name, boxes, bins, spatial_scale, image_size, canoni
     scales = multiscale._scales(spatial_scale, image_size, shapes, name)
     with array.device:
         everywhere = _Boxes(boxes, boxes_num, shapes[0][0], array.dtype, array.device)
-        level_of = multiscale._levels_of(everywhere.rows[:, -4:], scales, canonical_scale, canonical_level, cupy()).astype(np.int32)
+        level_of = multiscale._levels_of(everywhere.rows[:, -4:], scales, canonical_scale, canonical_level, cupy())
     return [_Maps(array, shape, everywhere, bins, scale, False, layout, level_of, i) for i, (shape, scale) in enumerate(zip(shapes, scales, strict=True))]
 
 
@@ -459,7 +435,7 @@ def multiscale_roi_align_backward(
     grad_output, boxes, input_shapes, spatial_scale=None, sampling_ratio=-1, aligned=False, *, image_size=None, canonical_scale=224, canonical_level=4,
     boxes_num=None, layout="NCHW", out=None,
 ):  # fmt: skip
-    grad, seen = _gradient(grad_output, layout)
+    grad, seen = operators._gradient(grad_output, layout, _array)
     shapes, outs = multiscale._input_shapes(input_shapes, out, layout)
     rule = operators._align_rule(sampling_ratio, aligned)
     bins = tuple(seen.shape[2:])
@@ -473,7 +449,7 @@ def multiscale_roi_align_backward_boxes(
     boxes_num=None, layout="NCHW",
 ):  # fmt: skip
     maps, seen, shapes = multiscale._seen(features, layout, _array)
-    grad, seen_grad = _gradient(grad_output, layout)
+    grad, seen_grad = operators._gradient(grad_output, layout, _array)
     rule = operators._align_rule(sampling_ratio, aligned)
     bins = tuple(seen_grad.shape[2:])
     levels = _pyramid(grad, shapes, "features", boxes, bins, spatial_scale, image_size, canonical_scale, canonical_level, boxes_num, layout)
