@@ -319,6 +319,23 @@ cdef inline void read_pixels(
         pack_small(reader.plane + at * element_bytes(reader.kind, tile), reader.kind, reader.strides, reader.lanes, rows, columns, tile)
 
 
+cdef inline void read_runs(
+        const Reader *reader, Py_ssize_t at, Py_ssize_t rows, Py_ssize_t count, Py_ssize_t step, real *tile) noexcept nogil:
+    """As many elements a row, `step` apart from element `at` of the plane on, into the tile end to end."""
+    cdef Py_ssize_t size = element_bytes(reader.kind, tile), x
+    for _ in range(rows):
+        if size == sizeof(real):
+            for x in range(count):
+                tile[x] = (<const real*>reader.plane)[at + x * step]
+        elif step == 1:
+            widen(reader.plane + at * size, reader.kind, count, tile)
+        else:
+            for x in range(count):
+                widen(reader.plane + (at + x * step) * size, reader.kind, 1, tile + x)
+        tile += count
+        at += reader.strides.y
+
+
 cdef inline Py_ssize_t blocks_together(Py_ssize_t blocks, Py_ssize_t columns, Py_ssize_t bins) noexcept nogil:
     """How many of so many channel blocks that lie together are computed at once, with strips of `columns` and results of `bins`
     lane vectors a block: even shares that fit the scratch, or 0 where not one block does."""

@@ -14,13 +14,13 @@ Shape letters: p, q bins; y, x pixels; l lanes; k boxes; b channel blocks; z = p
 from cython.parallel cimport prange, threadid
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
-from lanes cimport LANE_BYTES, add_product, add_products, lanes_alloc, lanes_free, real, stream_end
+from lanes cimport LANE_BYTES, add_product, add_products, element_bytes, lanes_alloc, lanes_free, real, stream_end
 from tasks cimport BIN, BLOCK_FIRST, BLOCK_STOP, FIRST, LEVEL, STOP, X0, X1, Y0, Y1
 from tiles cimport (BINS_BYTES, BLOCKS_TOGETHER, MOST_BINS, MOST_COLUMNS, STREAM_BYTES, STRIP_BYTES, WIDE_BYTES, Ahead, BinRange, Map,
                     Reader, Strides, View, ahead_of, bins_of_task, block_reader, blocks_together, bounds,
-                    cell_columns, cell_rows, clear, clip, fetch_some, map_of, pack, put_pixels, read_pixels, strides_of, unpack, view)
+                    cell_columns, cell_rows, clear, clip, fetch_some, map_of, pack, put_pixels, read_pixels, read_runs, strides_of, unpack, view)
 
 
 cdef struct Problem:           # the boxes of one level, most often all that there are
@@ -260,6 +260,125 @@ cdef void forward_together(
             unpack(bins + b * step, box.p1 - box.p0, qs, out + b * L * problem.bins.channel, problem.bins, L, <real*>scratch.more, problem.past_cache)
 
 
+# Where channels are few, lanes are the bin rows of a channel instead: the strip is made along x, row by row, and turned.
+
+cdef inline bint channels_are_few(const Problem *problem, const int64_t *task, real *_) noexcept nogil:
+    """Whether lanes of bin rows are filled at least twice as well as lanes of channels, of which there is then one block."""
+    cdef Py_ssize_t L = LANE_BYTES // sizeof(real)
+    return task[BIN] < 0 and 2 * problem.map.channels * ((problem.ph + L - 1) // L) <= problem.ph
+
+
+cdef void contract_run(
+        real *to, const real *source, Py_ssize_t count, Py_ssize_t taps, const int32_t *index, const real *weight,
+        Py_ssize_t stride) noexcept nogil:
+    """to[i] = sum over j of weight[j] * source[i + index[j] * stride], each with the bits that contract_axis gives it."""
+    cdef int L = LANE_BYTES // sizeof(real), l
+    cdef Py_ssize_t j
+    cdef real[16] sums, values
+    if count >= L:
+        contract_axis(to, L, source, L, count // L, taps, index, weight, stride, False)
+        if count % L > 0:        # the last vector overlaps the one before
+            contract_axis(to + count - L, L, source + count - L, L, 1, taps, index, weight, stride, False)
+        return
+    memset(sums, 0, LANE_BYTES)
+    memset(values, 0, LANE_BYTES)
+    for j in range(taps):
+        memcpy(values, source + index[j] * stride, count * sizeof(real))
+        if j > 0:
+            add_product(sums, weight[j], values)
+        else:
+            for l in range(L):
+                sums[l] = weight[0] * values[l]
+    memcpy(to, sums, count * sizeof(real))
+
+
+cdef inline void mix(const real *planes, Py_ssize_t count, Py_ssize_t channels, real *to, Py_ssize_t step) noexcept nogil:
+    """Channels, each of count pixels and end to end, to pixels that lie `step` apart."""
+    cdef Py_ssize_t x, c
+    if channels == 3 and step == 3:      # for this one compilers have shuffles
+        for x in range(count):
+            to[3 * x], to[3 * x + 1], to[3 * x + 2] = planes[x], planes[count + x], planes[2 * count + x]
+        return
+    for x in range(count):
+        for c in range(channels):
+            to[x * step + c] = planes[c * count + x]
+
+
+cdef bint forward_few(
+        const Problem *problem, const int64_t *task, real *out, Py_ssize_t i, const Scratch *scratch) noexcept nogil:
+    """One box, all channels; False where its window is too large for the scratch."""
+    cdef int L = LANE_BYTES // sizeof(real), p = 0, q0, q, qs, rows, row
+    cdef Box box = part_of_box(problem, i, 0, problem.ph, 0, problem.pw)
+    cdef Py_ssize_t columns = box.x1 - box.x0, y0 = 0, y1 = 0, first, stop, c, j, channels = problem.map.channels, together, run, width, row_step
+    cdef Py_ssize_t most = min(problem.strip_bytes // (max(columns, 1) * LANE_BYTES), MOST_BINS // min(problem.pw, MOST_BINS))
+    cdef const int32_t *index = problem.index
+    cdef const real *weight = <const real*>problem.weight
+    cdef Strides strides = problem.map.strides, turned, planes, to
+    cdef Reader reader = block_reader(&problem.map, task, 0, <real*>NULL)
+    # runs of elements that lie together: all channels of a row's pixels, or one; where they do not, or are of a small type, in the tile
+    cdef bint mixed = strides.channel == 1 and strides.x == channels and channels <= most
+    cdef bint in_place = element_bytes(problem.map.kind, out) == sizeof(real) and (mixed or strides.x == 1)
+    cdef Py_ssize_t column = channels * L if mixed else L      # of the strip
+    cdef const real *source
+    cdef real *strip = <real*>scratch.strip
+    cdef real *lines = strip + problem.strip_bytes // <Py_ssize_t>sizeof(real)
+    cdef real *bins = <real*>scratch.bins
+    cdef real *at
+    if most < 1:
+        return False
+    if mixed:
+        most = channels
+    elif not in_place:
+        most = 1
+    turned.image, turned.y, turned.x = 0, 0, 1
+    planes = to = turned
+    to.channel, to.x = problem.bins.y, problem.bins.x
+    while p < problem.ph:
+        rows = min(L, problem.ph - p)
+        bounds(box.spans_y, p, p + rows, index, &y0, &y1)
+        c = 0
+        while c < channels:
+            together = min(most, channels - c)
+            width = columns * together
+            run = width if mixed else columns
+            row_step = strides.y
+            source = <const real*>reader.plane + c * strides.channel + box.x0 * strides.x
+            if not in_place:
+                if (y1 - y0) * run > problem.map.tile_bytes // <Py_ssize_t>sizeof(real):
+                    return False
+                read_runs(&reader, c * strides.channel + y0 * strides.y + box.x0 * strides.x, y1 - y0, run, 1 if mixed else strides.x, <real*>scratch.tile)
+                row_step = run
+                source = <const real*>scratch.tile - y0 * run
+            for row in range(rows):
+                first, stop = box.spans_y[2 * (p + row)], box.spans_y[2 * (p + row) + 1]
+                for j in range(1 if mixed else together):
+                    contract_run(lines + row * width + j * run, source + j * strides.channel, run, stop - first, index + first, weight + first, row_step)
+            memset(lines + rows * width, 0, (L - rows) * width * sizeof(real))
+            turned.channel = width
+            pack(lines, turned, L, 1, width, strip)
+            q0 = 0
+            while q0 < problem.pw:
+                qs = min(problem.pw - q0, <int>MOST_BINS)
+                for q in range(qs):
+                    first, stop = box.spans_x[2 * (q0 + q)], box.spans_x[2 * (q0 + q) + 1]
+                    contract_axis(bins + q * L, qs * L, strip - box.x0 * column, L if mixed else columns * L, together, stop - first, index + first,
+                                  weight + first, column, False)
+                at = out + c * problem.bins.channel + p * problem.bins.y + q0 * problem.bins.x
+                if problem.bins.channel == 1 and together > 1:
+                    planes.channel = together * qs
+                    for j in range(together):
+                        unpack(bins + j * qs * L, 1, qs, <real*>scratch.more + j * qs, planes, L, <real*>NULL, False)
+                    for row in range(rows):
+                        mix(<const real*>scratch.more + row * planes.channel, qs, together, at + row * problem.bins.y, problem.bins.x)
+                else:
+                    for j in range(together):
+                        unpack(bins + j * qs * L, 1, qs, at + j * problem.bins.channel, to, rows, <real*>scratch.more, problem.past_cache)
+                q0 += qs
+            c += together
+        p += rows
+    return True
+
+
 cdef void forward_task(const Problem *problem, real *out, const int64_t *task, char *memory) noexcept nogil:
     cdef Py_ssize_t i, k, block, blocks
     cdef int p, q, L = LANE_BYTES // sizeof(real)
@@ -269,8 +388,11 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, c
     cdef Box box
     cdef Scratch scratch = scratch_at(problem, memory)
     cdef real *to
+    cdef bint few = channels_are_few(problem, task, out)
     for i in range(task[FIRST], task[STOP]):
         k = problem.order[i]
+        if few and forward_few(problem, task, out + k * problem.bins.image, i, &scratch):
+            continue
         p = part.p0
         while p < part.p1:
             q = part.q0

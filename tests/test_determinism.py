@@ -92,6 +92,37 @@ def test_strides(name, dtype, isa, rng):
     assert_same_bits(function(x, spread, bins, 0.5), expected)
 
 
+# Bin rows: less than a lane vector of either type, more than one, several; and more columns than are computed together.
+@pytest.mark.parametrize("bins", [(7, 5), (20, 3), (37, 70), (16, 1100)], ids=str)
+@pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
+def test_few_channels(name, bins, dtype, isa, rng):
+    """Computed along other lanes: the same bits as beside so many channels that lanes are channels."""
+    n, c, h, w = 2, 3, 40, 90
+    many = rng.standard_normal((n, 18, h, w)).astype(dtype)
+    boxes = np.concatenate([random_boxes(rng, n, 20, (h, w), dtype), np.array([[1, 3, 5, 4, 30], [0, -9, -9, -3, 50]], dtype)])
+    function = operator(name)
+    expected = np.ascontiguousarray(function(many, boxes, bins)[:, :c])
+    x = np.ascontiguousarray(many[:, :c])
+    mixed = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    spaced = np.zeros((n, c, 3 * h, 2 * w), dtype)[:, :, ::3, ::-2]
+    spaced[...] = x
+    for view in (x, many[:, :c], mixed.transpose(0, 3, 1, 2), spaced, x[:, :, ::-1].copy()[:, :, ::-1]):
+        assert_same_bits(function(view, boxes, bins), expected)
+        out = np.full((len(boxes), c, bins[0] + 1, 2 * bins[1]), np.nan, dtype)[:, :, 1:, ::2]
+        function(view, boxes, bins, out=out)
+        assert_same_bits(np.ascontiguousarray(out), expected)
+        out = np.full((len(boxes), *bins, c), np.nan, dtype)
+        function(view, boxes, bins, out=out.transpose(0, 3, 1, 2))
+        assert_same_bits(np.ascontiguousarray(out.transpose(0, 3, 1, 2)), expected)
+        out = np.full((len(boxes), *bins, c + 2), np.nan, dtype)
+        function(view, boxes, bins, out=out.transpose(0, 3, 1, 2)[:, :c])
+        assert np.isnan(out[..., c:]).all()
+        assert_same_bits(np.ascontiguousarray(out.transpose(0, 3, 1, 2)[:, :c]), expected)
+    one = x[:, :1]
+    assert_same_bits(function(np.ascontiguousarray(one), boxes, bins), np.ascontiguousarray(expected[:, :1]))
+    assert_same_bits(function(spaced[:, :1], boxes, bins, num_threads=3), np.ascontiguousarray(expected[:, :1]))
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", SUMS)
 def test_layouts(name, shape, dtype, isa, rng):

@@ -209,11 +209,26 @@ def test_windows_beyond_the_scratch_budget(name, dtype, layout, isa, rng):
         np.testing.assert_allclose(total, expected, rtol=2000 * np.finfo(dtype).eps)
 
 
-def test_more_bins_than_are_computed_together(dtype, layout, isa, rng):
-    x = rng.standard_normal((1, 3, 30, 40)).astype(dtype)
+def test_few_channels_beyond_the_scratch_budget(dtype, isa, rng):
+    """Windows of more columns than a strip has room for, and, where pixels do not lie together, more pixels than a tile."""
+    for shape in ((1, 2, 20, 9000), (1, 2, 1100, 1200)):
+        pixels = rng.integers(-4, 5, shape).astype(dtype)
+        boxes = np.array([[0, 0, 0, shape[3], shape[2]], [0, 5, 3, 40, 19]], dtype)
+        wide = np.ascontiguousarray(np.repeat(pixels, 9, axis=1))  # lanes are channels
+        expected = roicy.roi_align(wide, boxes, (9, 2), sampling_ratio=2)[:, ::9]
+        spaced = np.zeros((*shape[:3], 2 * shape[3]), dtype)[..., ::2]
+        spaced[...] = pixels
+        for view in (pixels, spaced, np.ascontiguousarray(pixels.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)):
+            # cut into other cells: at most 4 + 4 terms of at most 4
+            np.testing.assert_allclose(roicy.roi_align(view, boxes, (9, 2), sampling_ratio=2), expected, rtol=0, atol=16 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("channels", [3, 18])
+def test_more_bins_than_are_computed_together(channels, dtype, layout, isa, rng):
+    x = rng.standard_normal((1, channels, 30, 40)).astype(dtype)
     boxes = np.array([[0, 2, 3, 37, 26]], dtype)
     given = x if layout == "NCHW" else np.ascontiguousarray(x.transpose(0, 2, 3, 1))
-    for size in ((70, 9), (3, 600), (64, 64)):
+    for size in ((70, 9), (3, 600), (64, 64), (6, 1030)):
         out = roicy.roi_align(given, boxes, size, sampling_ratio=1, layout=layout)
         out = out if layout == "NCHW" else out.transpose(0, 3, 1, 2)
         expected = reference.forward("roi_align", x, boxes, size, sampling_ratio=1)

@@ -59,6 +59,18 @@ def test_forward(name, shape, small, layout, isa, rng):
     assert_same_bits(result, expected if small == np.uint8 else expected.astype(small))
 
 
+@pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
+def test_crops_of_a_camera(name, small, layout, isa, rng):
+    """So few channels that lanes are bin rows; also as a view of the other layout."""
+    x, boxes = make(rng, name, "camera", small, layout)
+    expected = operator(name)(x.astype(np.float32), boxes, (33, 20), layout=layout)
+    other = np.ascontiguousarray(x.transpose(0, 3, 1, 2) if layout == "NHWC" else x.transpose(0, 2, 3, 1))
+    view = other.transpose(0, 2, 3, 1) if layout == "NHWC" else other.transpose(0, 3, 1, 2)
+    for given in (x, view, np.repeat(x, 2, axis=3)[..., ::2] if layout == "NCHW" else np.repeat(x, 2, axis=2)[:, :, ::2]):
+        out = np.full(expected.shape, np.nan, np.float32)
+        assert_same_bits(operator(name)(given, boxes, (33, 20), layout=layout, out=out), expected)
+
+
 @pytest.mark.parametrize("name", OPERATORS)
 def test_any_strides(name, small, isa, rng):
     x, boxes = make(rng, name, "blocks", small)
