@@ -26,6 +26,7 @@ cdef enum:
     TILE_PIXELS = TILE_BYTES // LANE_BYTES
     # Boxes are sorted by place to this precision: rows, or bands of rows times columns
     BUCKETS = 1024
+    FEW = 32                   # boxes
     BANDS = 32
     BAND_ROWS = 32             # a few megabytes of map between a box and its lower neighbour in the next band
 
@@ -53,16 +54,35 @@ def by_image_and_place(
     order_array = np.empty(count, np.int32)
     if count == 0:
         return order_array, starts_array
-    bucket_array = np.empty((2, count), np.int32)
-    next_array = np.zeros(BUCKETS + 1, np.intp)
-    cdef Py_ssize_t[::1] starts = starts_array, next_of_bucket = next_array
-    cdef int32_t[::1] order = order_array, buckets = bucket_array[0], by_place = bucket_array[1]
-    cdef Py_ssize_t steps = BUCKETS // BANDS if in_bands else 1, rows, columns
+    cdef Py_ssize_t[::1] starts = starts_array
+    cdef int32_t[::1] order = order_array
+    cdef Py_ssize_t rows, columns, steps = BUCKETS // BANDS if in_bands else 1
     rows = (height + BUCKETS // steps - 1) // (BUCKETS // steps)
     if in_bands:
         rows = max(rows, <Py_ssize_t>BAND_ROWS)
     rows = max(rows, 1)
     columns = width // steps + 1
+    cdef int64_t[FEW] keys
+    cdef int64_t key
+    if count <= FEW:           # by insertion; counting goes through all buckets
+        for k in range(count):
+            key = (<int64_t>images[k] * BUCKETS + bucket(coordinates[k, 1], <real>scale, height, rows) * steps +
+                   bucket(coordinates[k, 0], <real>scale, width, columns))
+            starts[images[k] + 1] += 1
+            i = k
+            while i > 0 and keys[i - 1] > key:
+                keys[i] = keys[i - 1]
+                order[i] = order[i - 1]
+                i -= 1
+            keys[i] = key
+            order[i] = <int32_t>k
+        for i in range(image_count):
+            starts[i + 1] += starts[i]
+        return order_array, starts_array
+    bucket_array = np.empty((2, count), np.int32)
+    next_array = np.zeros(BUCKETS + 1, np.intp)
+    cdef Py_ssize_t[::1] next_of_bucket = next_array
+    cdef int32_t[::1] buckets = bucket_array[0], by_place = bucket_array[1]
     with nogil:
         for k in range(count):
             buckets[k] = <int32_t>(bucket(coordinates[k, 1], <real>scale, height, rows) * steps + bucket(coordinates[k, 0], <real>scale, width, columns))
@@ -92,6 +112,19 @@ cdef inline Py_ssize_t ceiling(Py_ssize_t a, Py_ssize_t b) noexcept nogil:
 
 cdef Py_ssize_t block_count(Py_ssize_t channels, Py_ssize_t itemsize) noexcept:
     return ceiling(channels, LANE_BYTES // itemsize)
+
+
+cdef rows_of(list tasks):
+    """The array of tasks; np.array would look at each number twice, and ask each for its type."""
+    array = np.empty((len(tasks), COLUMNS), np.int64)
+    cdef int64_t[:, ::1] numbers = array
+    cdef Py_ssize_t i, j
+    cdef tuple task
+    for i in range(len(tasks)):
+        task = tasks[i]
+        for j in range(COLUMNS):
+            numbers[i, j] = task[j]
+    return array
 
 
 def reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bins, bint one_bin, int threads):
@@ -155,7 +188,7 @@ def reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bi
                                       mode, y0, y1, x0, x1, level))
                 costs.extend([seen] * (block_pieces * groups))
                 position = i
-    array = np.array(tasks, np.int64).reshape(-1, COLUMNS)
+    array = rows_of(tasks)
     if threads > 1:           # the largest first, so that the last to end are small
         array = array[np.argsort(np.negative(costs), kind="stable")]
     return array, min(threads, max(len(tasks), 1))
@@ -230,4 +263,4 @@ def writing(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bi
                             tasks.append((n, starts[n], starts[n + 1], b * blocks // block_pieces, (b + 1) * blocks // block_pieces,
                                           z if one_bin else -1, 0, y0, y, x0, min(x0 + columns, width), level))
                 y0 = y
-    return np.array(tasks, np.int64).reshape(-1, COLUMNS), min(threads, max(len(tasks), 1))
+    return rows_of(tasks), min(threads, max(len(tasks), 1))
