@@ -5,6 +5,7 @@ from libc.limits cimport INT_MAX
 
 cdef extern from *:
     """
+    #include <stdint.h>
     #if (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
     /* libgcc and compiler-rt ask the processor and, for the wide registers, the operating system */
     static int supports_avx2(void) {
@@ -47,6 +48,22 @@ cdef extern from *:
     static int watch_forks(void) { return 0; }
     #endif
 
+    /* Whether the system was told that it may take those pages, as long as nobody writes to them again. */
+    #if defined(__linux__)
+    #include <sys/mman.h>
+    #include <unistd.h>
+    #endif
+    static int free_pages(void *start, size_t bytes) {
+    #if defined(__linux__) && defined(MADV_FREE)
+        uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = ((uintptr_t)start + page - 1) & ~(page - 1);
+        uintptr_t stop = ((uintptr_t)start + bytes) & ~(page - 1);
+        return first < stop && madvise((void *)first, stop - first, MADV_FREE) == 0;
+    #else
+        (void)start, (void)bytes;
+        return 0;
+    #endif
+    }
+
     #if defined(__clang__)
     #define COMPILER "Clang " __clang_version__
     #elif defined(__GNUC__)
@@ -60,6 +77,7 @@ cdef extern from *:
     const long openmp_version
     const int team_lost
     int watch_forks() noexcept
+    int free_pages(void *start, size_t bytes) noexcept nogil
     int omp_get_max_threads() noexcept nogil
     const char *COMPILER
 
@@ -86,6 +104,14 @@ def most_threads():
         return 1
     cdef int now = omp_get_max_threads()
     return now if now < at_start else INT_MAX
+
+
+def free_lazily(unsigned char[::1] block):
+    """Mark the pages of a block as free for the system to take, and their values as lost; False where no system would."""
+    cdef bint done
+    with nogil:
+        done = free_pages(&block[0], block.shape[0])
+    return done
 
 
 def compiler():

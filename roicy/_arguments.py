@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _limits
+from . import _limits, _memory
 from ._kernels import boxes as _boxes
 
 FLOATS = {"f": "float", "d": "double"}  # dtype characters, and what the kernels call them
@@ -301,7 +301,7 @@ def new(shape: tuple[int, ...], dtype: np.dtype, zeros: bool = False) -> np.ndar
     try:
         if size > LARGE and size > _limits.memory():
             raise MemoryError
-        return np.zeros(shape, dtype) if zeros else np.empty(shape, dtype)
+        return _memory.new(shape, dtype, size, zeros)
     except (ValueError, MemoryError):
         raise MemoryError(f"the result of shape {shape} and dtype {dtype.name} takes {size} bytes, more than there are") from None
 

@@ -1,0 +1,94 @@
+"""
+Memory of large results, kept for the next ones.
+
+The system hands out large blocks page by page, as they are first written to, and takes them back when a result is gone.  On
+a virtual machine that costs as much as the operator.  So blocks of results that are gone are kept, marked as free: the
+system may take their pages whenever it lacks memory (Linux, MADV_FREE).  Elsewhere nothing is kept.
+
+``ROICY_KEEP_BYTES`` is the most that is kept in all, by default 256 MB; 0 switches this off.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+
+import numpy as np
+
+from ._kernels import machine
+
+LEAST = 1 << 25  # bytes of a block: glibc keeps smaller ones itself
+
+
+def _most() -> int:
+    wanted = os.environ.get("ROICY_KEEP_BYTES", "").strip()
+    if wanted and not wanted.isdecimal():
+        raise ImportError(f"ROICY_KEEP_BYTES={wanted!r}: expected a number of bytes")
+    return int(wanted) if wanted else 1 << 28
+
+
+most = _most()
+# Arrays of bytes, the oldest first.  Results may end in any thread, at any point of a program, the middle of `_take` too: nobody
+# waits for the lock, who does not get it does without a kept block.
+_kept: list[np.ndarray] = []
+_lock = threading.Lock()
+
+
+def _after_fork() -> None:
+    """In a child, where the lock may be held for ever, and blocks would be copies of the parent's pages."""
+    global _lock
+    _lock = threading.Lock()
+    _kept.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _keep(block: np.ndarray, free: Callable[[np.ndarray], bool] = machine.free_lazily) -> None:
+    if _lock is None or not _lock.acquire(blocking=False):  # None: the interpreter ends
+        return
+    try:
+        if block.nbytes <= most and free(block):
+            _kept.append(block)
+            while sum(kept.nbytes for kept in _kept) > most:
+                del _kept[0]
+    finally:
+        _lock.release()
+
+
+class _Loan:
+    """A block while it is the memory of a result, which names it as its base and ends after all of its views."""
+
+    __slots__ = ("__array_interface__", "block")
+
+    def __init__(self, block: np.ndarray, shape: tuple[int, ...], dtype: np.dtype):
+        self.block = block
+        self.__array_interface__ = block.__array_interface__ | {"shape": shape, "typestr": dtype.str}
+
+    def __del__(self, keep: Callable[[np.ndarray], None] = _keep) -> None:
+        keep(self.block)
+
+
+def _take(size: int) -> np.ndarray | None:
+    """Return the smallest kept block of at least that size, but no more than twice of it."""
+    if not _kept or not _lock.acquire(blocking=False):
+        return None
+    try:
+        fitting = [(block.nbytes, i) for i, block in enumerate(_kept) if size <= block.nbytes <= 2 * size]
+        return _kept.pop(min(fitting)[1]) if fitting else None
+    finally:
+        _lock.release()
+
+
+def new(shape: tuple[int, ...], dtype: np.dtype, size: int, zeros: bool) -> np.ndarray:
+    """Return a new array of `size` bytes."""
+    if not LEAST <= size <= most:
+        return np.zeros(shape, dtype) if zeros else np.empty(shape, dtype)
+    block = _take(size)
+    if block is None:
+        block = np.zeros(size, np.uint8) if zeros else np.empty(size, np.uint8)
+    elif zeros:
+        block[:size] = 0
+    return np.asarray(_Loan(block, shape, dtype))

@@ -1,0 +1,183 @@
+"""Memory of large results that are gone, kept for the next ones."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import roicy
+from roicy import _memory
+from roicy._kernels import machine
+
+KEEPS = machine.free_lazily(np.zeros(1 << 16, np.uint8))
+pytestmark = pytest.mark.skipif(not KEEPS, reason="this system keeps nothing")
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    """Blocks of a few kilobytes, and none from the tests before."""
+    monkeypatch.setattr(_memory, "LEAST", 1 << 14)
+    monkeypatch.setattr(_memory, "most", 1 << 20)
+    monkeypatch.setattr(_memory, "_kept", [])
+
+
+def result(boxes=100, channels=8, value=1.0, **options):
+    """About boxes * channels * 196 bytes."""
+    x = np.full((1, channels, 9, 9), value, np.float32)
+    out = roicy.roi_align(x, np.array([[0, 1, 1, 7, 7]] * boxes, np.float32), 7, **options)
+    assert (out == value).all()
+    return out
+
+
+def address(array):
+    return array.__array_interface__["data"][0]
+
+
+def test_the_next_result_has_the_memory_of_one_that_is_gone():
+    first = result()
+    assert (first.flags.c_contiguous, first.flags.writeable, first.flags.aligned) == (True, True, True)
+    where = address(first)
+    view = first[3:, ::2].transpose(0, 2, 3, 1)
+    del first
+    other = result(value=2.0)
+    assert address(other) != where
+    assert (view == 1.0).all()
+    del view
+    assert address(result(boxes=60, value=3.0)) == where
+    assert address(result(value=4.0)) == where
+
+
+def test_a_block_of_twice_the_size_is_not_taken():
+    where = address(result())
+    assert address(result(boxes=49)) != where
+
+
+def test_small_results_own_their_memory():
+    assert result(boxes=4).flags.owndata
+    assert not _memory._kept
+
+
+def test_no_more_is_kept_than_was_asked_for(monkeypatch):
+    monkeypatch.setattr(_memory, "most", 300_000)
+    alive = [result(boxes=boxes) for boxes in (60, 80, 100)]
+    sizes = [out.nbytes for out in alive]
+    assert sum(sizes[1:]) <= 300_000 < sum(sizes)
+    while alive:
+        del alive[0]
+    assert [block.nbytes for block in _memory._kept] == sizes[1:]
+    result(boxes=300)  # itself larger than all that may be kept
+    assert [block.nbytes for block in _memory._kept] == sizes[1:]
+
+
+def test_gradients_that_begin_as_zeros(rng):
+    """They are added to, in memory that is not zero any more."""
+    boxes = np.array([[0, 1, 1, 7, 7], [0, 3, 2, 30, 30]], np.float32)
+    grad = rng.standard_normal((2, 3, 3, 32)).astype(np.float32)
+    first = roicy.roi_align_backward(grad, boxes, (1, 40, 40, 32), layout="NHWC")
+    expected, where = first.copy(), address(first)
+    first[...] = np.nan
+    del first
+    second = roicy.roi_align_backward(grad, boxes, (1, 40, 40, 32), layout="NHWC")
+    assert address(second) == where
+    np.testing.assert_array_equal(second, expected)
+
+
+def test_nobody_waits():
+    """A result may end in the middle of whatever the lock protects."""
+    first = result()
+    where = address(first)
+    with _memory._lock:
+        del first
+        assert not _memory._kept
+        second = result(value=2.0)
+    del second
+    with _memory._lock:
+        assert len(_memory._kept) == 1
+        assert address(result(value=3.0)) not in (where, address(_memory._kept[0]))
+
+
+def test_threads():
+    wrong = []
+
+    def work(seed):
+        sizes = np.random.default_rng(seed).integers(20, 200, 150)
+        held = []
+        for i, boxes in enumerate(sizes):
+            held.append((result(int(boxes), value=seed + i, num_threads=1), seed + i))
+            if len(held) > 3:
+                out, value = held.pop(0)
+                if not (out == value).all():
+                    wrong.append(value)
+
+    threads = [threading.Thread(target=work, args=(1000 * t,)) for t in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert sum(block.nbytes for block in _memory._kept) <= _memory.most
+
+
+@pytest.mark.skipif(not pathlib.Path("/proc/self/smaps").exists(), reason="the system does not say which pages are free")
+def test_the_system_may_take_what_is_kept():
+    block = np.ones(1 << 24, np.uint8)
+    start, stop = address(block), address(block) + block.nbytes
+
+    def free():
+        total, inside = 0, False
+        for line in pathlib.Path("/proc/self/smaps").read_text().splitlines():
+            name, _, rest = line.partition(" ")
+            if not name.endswith(":"):
+                low, high = (int(end, 16) for end in name.split("-"))
+                inside = low < stop and high > start
+            elif inside and name == "LazyFree:":
+                total += int(rest.split()[0]) * 1024
+        return total
+
+    if free() == 0:
+        assert machine.free_lazily(block)
+        if free() == 0:
+            pytest.skip("this system does not count them")
+    assert free() > 0.9 * block.nbytes
+
+
+def python(code, **environment):
+    code = "import numpy as np, roicy\nfrom roicy import _memory\n" + code
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env=os.environ | environment, check=False)
+
+
+LARGE = "out = roicy.roi_align(np.ones((1, 256, 9, 9), np.float32), np.array([[0, 1, 1, 7, 7]] * 800, np.float32), 7)\n"
+
+
+def test_the_limit_is_set_by_the_environment():
+    show = LARGE + "del out; print([block.nbytes for block in _memory._kept])"
+    assert python(show).stdout.split() == ["[40140800]"]
+    assert python(show, ROICY_KEEP_BYTES="40140800").stdout.split() == ["[40140800]"]
+    assert python(show, ROICY_KEEP_BYTES="40140799").stdout.split() == ["[]"]
+    assert python(LARGE + "print(out.flags.owndata)", ROICY_KEEP_BYTES="0").stdout.split() == ["True"]
+    assert "ImportError: ROICY_KEEP_BYTES='1 GB': expected a number of bytes" in python("", ROICY_KEEP_BYTES="1 GB").stderr
+
+
+def test_results_that_outlive_the_interpreter():
+    done = python(LARGE + "import builtins, sys; builtins.kept = out; sys.modules['numpy'].kept = out; cycle = [out]; cycle.append(cycle)")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_children_of_fork_begin_with_nothing():
+    code = """
+del out
+_memory._lock.acquire()
+child = os.fork()
+if child == 0:
+    print(len(_memory._kept), _memory._lock.locked(), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+_memory._lock.release()
+print(len(_memory._kept))
+"""
+    assert python("import os\n" + LARGE + code).stdout.split() == ["0", "False", "1"]
