@@ -188,7 +188,8 @@ cdef void sampled_axis(
     cdef real bin_size = <real>box.size / <real>axis.bins
     cdef real start
     cdef int64_t grid = grid_of(rule, bin_size), s = 0, stop = 0, end
-    cdef double v, u, count, fraction, slope, r, r_slope
+    cdef double v, u, count, fraction, slope, r, r_slope = 0
+    cdef bint slopes = entries.slope_low != NULL
     cdef Py_ssize_t pixel, at
     cdef double here, here_low, here_high, right, right_low, right_high
     cdef int p
@@ -226,13 +227,14 @@ cdef void sampled_axis(
                 u = v if end == s + 1 else 0.5 * (v + sample(start, bin_size, grid, end - 1))
                 fraction = count * (u - <double>pixel)
                 slope = count
-            # where in the box the samples lie, 0 at its low edge and 1 at its high one: how each edge moves them
-            r = (<double>(s + end) / 2) / <double>grid
-            r = (p + (1 - r if bin_size < 0 else r)) / axis.bins
-            if box.clamped:
-                r = 0
-            r_slope = slope * r * axis.scale
-            slope = slope * (1 - r) * axis.scale if not box.clamped else slope * axis.scale
+            if slopes:
+                # where in the box the samples lie, 0 at its low edge and 1 at its high one: how each edge moves them
+                r = (<double>(s + end) / 2) / <double>grid
+                r = (p + (1 - r if bin_size < 0 else r)) / axis.bins
+                if box.clamped:
+                    r = 0
+                r_slope = slope * r * axis.scale
+                slope = slope * (1 - r) * axis.scale if not box.clamped else slope * axis.scale
             if pixel != at:
                 if at >= 0:
                     put(entries, _, at, here / <double>grid, here_low / <double>grid, here_high / <double>grid)
@@ -245,11 +247,12 @@ cdef void sampled_axis(
                 right = right_low = right_high = 0
                 at = pixel
             here += count - fraction
-            here_low -= slope
-            here_high -= r_slope
             right += fraction
-            right_low += slope
-            right_high += r_slope
+            if slopes:
+                here_low -= slope
+                here_high -= r_slope
+                right_low += slope
+                right_high += r_slope
             s = end
         put(entries, _, at, here / <double>grid, here_low / <double>grid, here_high / <double>grid)
         if at < last:
