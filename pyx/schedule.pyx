@@ -26,7 +26,7 @@ cdef enum:
     TILE_PIXELS = TILE_BYTES // LANE_BYTES
     # Boxes are sorted by place to this precision: rows, or bands of rows times columns
     BUCKETS = 1024
-    FEW = 32                   # boxes
+    FEW = 32                   # boxes that are sorted by insertion
     BANDS = 32
     BAND_ROWS = 32             # a few megabytes of map between a box and its lower neighbour in the next band
 
@@ -39,6 +39,13 @@ cdef double box_cost(const int32_t[:, ::1] windows, Py_ssize_t k, Py_ssize_t bin
 cdef inline Py_ssize_t bucket(real edge, real scale, Py_ssize_t extent, Py_ssize_t size) noexcept nogil:
     cdef double pixel = <double>edge * scale
     return <Py_ssize_t>min(max(pixel, 0), <double>max(extent - 1, 0)) // size
+
+
+cdef inline Py_ssize_t place(
+        const real[:, :] coordinates, Py_ssize_t k, double scale, Py_ssize_t height, Py_ssize_t width, Py_ssize_t rows,
+        Py_ssize_t columns, Py_ssize_t steps) noexcept nogil:
+    """The bucket of a box, of BUCKETS: so many rows high and columns wide, `steps` beside each other."""
+    return bucket(coordinates[k, 1], <real>scale, height, rows) * steps + bucket(coordinates[k, 0], <real>scale, width, columns)
 
 
 def by_image_and_place(
@@ -66,8 +73,7 @@ def by_image_and_place(
     cdef int64_t key
     if count <= FEW:           # by insertion; counting goes through all buckets
         for k in range(count):
-            key = (<int64_t>images[k] * BUCKETS + bucket(coordinates[k, 1], <real>scale, height, rows) * steps +
-                   bucket(coordinates[k, 0], <real>scale, width, columns))
+            key = <int64_t>images[k] * BUCKETS + place(coordinates, k, scale, height, width, rows, columns, steps)
             starts[images[k] + 1] += 1
             i = k
             while i > 0 and keys[i - 1] > key:
@@ -85,7 +91,7 @@ def by_image_and_place(
     cdef int32_t[::1] buckets = bucket_array[0], by_place = bucket_array[1]
     with nogil:
         for k in range(count):
-            buckets[k] = <int32_t>(bucket(coordinates[k, 1], <real>scale, height, rows) * steps + bucket(coordinates[k, 0], <real>scale, width, columns))
+            buckets[k] = <int32_t>place(coordinates, k, scale, height, width, rows, columns, steps)
             next_of_bucket[buckets[k] + 1] += 1
             starts[images[k] + 1] += 1
         for i in range(BUCKETS):
