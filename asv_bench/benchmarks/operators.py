@@ -44,7 +44,7 @@ class Forward(Call):
 
 
 class ForwardFresh(Call):
-    """The result in a new array, whose pages the system has to find."""
+    """The result in a new array, in the memory that the one before has left."""
 
     params = [LARGE]
     param_names = ["workload"]
