@@ -295,7 +295,7 @@ cdef void contract_run(
 cdef inline void mix(const real *planes, Py_ssize_t count, Py_ssize_t channels, real *to, Py_ssize_t step) noexcept nogil:
     """Channels, each of count pixels and end to end, to pixels that lie `step` apart."""
     cdef Py_ssize_t x, c
-    if channels == 3 and step == 3:      # for this one compilers have shuffles
+    if channels == 3 and step == 3:      # for this one compilers have shuffles: an eighth of `align_camera`
         for x in range(count):
             to[3 * x], to[3 * x + 1], to[3 * x + 2] = planes[x], planes[count + x], planes[2 * count + x]
         return
@@ -305,7 +305,7 @@ cdef inline void mix(const real *planes, Py_ssize_t count, Py_ssize_t channels, 
 
 
 cdef bint forward_few(
-        const Problem *problem, const int64_t *task, real *out, Py_ssize_t i, const Scratch *scratch) noexcept nogil:
+        const Problem *problem, const Reader *reader, real *out, Py_ssize_t i, const Scratch *scratch) noexcept nogil:
     """One box, all channels; False where its window is too large for the scratch."""
     cdef int L = LANE_BYTES // sizeof(real), p = 0, q0, q, qs, rows, row
     cdef Box box = part_of_box(problem, i, 0, problem.ph, 0, problem.pw)
@@ -314,7 +314,6 @@ cdef bint forward_few(
     cdef const int32_t *index = problem.index
     cdef const real *weight = <const real*>problem.weight
     cdef Strides strides = problem.map.strides, turned, planes, to
-    cdef Reader reader = block_reader(&problem.map, task, 0, <real*>NULL)
     # runs of elements that lie together: all channels of a row's pixels, or one; where they do not, or are of a small type, in the tile
     cdef bint mixed = strides.channel == 1 and strides.x == channels and channels <= most
     cdef bint in_place = element_bytes(problem.map.kind, out) == sizeof(real) and (mixed or strides.x == 1)
@@ -346,7 +345,7 @@ cdef bint forward_few(
             if not in_place:
                 if (y1 - y0) * run > problem.map.tile_bytes // <Py_ssize_t>sizeof(real):
                     return False
-                read_runs(&reader, c * strides.channel + y0 * strides.y + box.x0 * strides.x, y1 - y0, run, 1 if mixed else strides.x, <real*>scratch.tile)
+                read_runs(reader, c * strides.channel + y0 * strides.y + box.x0 * strides.x, y1 - y0, run, 1 if mixed else strides.x, <real*>scratch.tile)
                 row_step = run
                 source = <const real*>scratch.tile - y0 * run
             for row in range(rows):
@@ -391,7 +390,7 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, c
     cdef bint few = channels_are_few(problem, task, out)
     for i in range(task[FIRST], task[STOP]):
         k = problem.order[i]
-        if few and forward_few(problem, task, out + k * problem.bins.image, i, &scratch):
+        if few and forward_few(problem, &reader, out + k * problem.bins.image, i, &scratch):
             continue
         p = part.p0
         while p < part.p1:
