@@ -56,11 +56,14 @@ cdef extern from *:
         typedef scalar scalar##_vector __attribute__((vector_size(VECTOR_BYTES)));                                     \\
         typedef scalar scalar##_vector_anywhere                                                                        \\
             __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(scalar)), may_alias));                            \\
-        static inline void transpose_##scalar(const scalar *from, ptrdiff_t from_stride, scalar *to,                   \\
-                                              ptrdiff_t to_stride) {                                                   \\
+        static inline __attribute__((always_inline)) void transpose_part_##scalar(                                     \\
+            const scalar *from, ptrdiff_t from_stride, int rows, scalar *to, ptrdiff_t to_stride, int columns) {       \\
             scalar##_vector a[n], b[n];                                                                                \\
             for (int i = 0; i < n; i++)                                                                                \\
-                a[i] = *(const scalar##_vector_anywhere *)(from + i * from_stride);                                    \\
+                if (i < rows)                                                                                          \\
+                    a[i] = *(const scalar##_vector_anywhere *)(from + i * from_stride);                                \\
+                else                                                                                                   \\
+                    a[i] = (scalar##_vector){0};                                                                       \\
             SHUFFLE_ROUND(a, b, n)                                                                                     \\
             if (n >= 4) {                                                                                              \\
                 SHUFFLE_ROUND(b, a, n)                                                                                 \\
@@ -71,7 +74,7 @@ cdef extern from *:
             if (n >= 16) {                                                                                             \\
                 SHUFFLE_ROUND(b, a, n)                                                                                 \\
             }                                                                                                          \\
-            for (int i = 0; i < n; i++)                                                                                \\
+            for (int i = 0; i < n && i < columns; i++)                                                                 \\
                 *(scalar##_vector_anywhere *)(to + i * to_stride) = n == 4 || n == 16 ? a[i] : b[i];                   \\
         }
     #if VECTOR_BYTES == 64
@@ -86,11 +89,11 @@ cdef extern from *:
     #endif
     #else
     #define TRANSPOSE(scalar, n)                                                                                       \\
-        static inline void transpose_##scalar(const scalar *from, ptrdiff_t from_stride, scalar *to,                   \\
-                                              ptrdiff_t to_stride) {                                                   \\
-            for (int i = 0; i < n; i++)                                                                                \\
+        static inline void transpose_part_##scalar(const scalar *from, ptrdiff_t from_stride, int rows, scalar *to,    \\
+                                                   ptrdiff_t to_stride, int columns) {                                 \\
+            for (int i = 0; i < columns; i++)                                                                          \\
                 for (int j = 0; j < n; j++)                                                                            \\
-                    to[i * to_stride + j] = from[j * from_stride + i];                                                 \\
+                    to[i * to_stride + j] = j < rows ? from[j * from_stride + i] : 0;                                  \\
         }
     TRANSPOSE(float, VECTOR_BYTES / 4)
     TRANSPOSE(double, VECTOR_BYTES / 8)
@@ -220,8 +223,8 @@ cdef extern from *:
     """
     enum: LANE_BYTES
     enum: VECTOR_BYTES
-    void transpose_float(const float *source, Py_ssize_t source_stride, float *target, Py_ssize_t target_stride) noexcept nogil
-    void transpose_double(const double *source, Py_ssize_t source_stride, double *target, Py_ssize_t target_stride) noexcept nogil
+    void transpose_part_float(const float *source, Py_ssize_t source_stride, int rows, float *target, Py_ssize_t target_stride, int columns) noexcept nogil
+    void transpose_part_double(const double *source, Py_ssize_t source_stride, int rows, double *target, Py_ssize_t target_stride, int columns) noexcept nogil
     void add_product_float(float *sums, float weight, const float *values) noexcept nogil
     void add_product_double(double *sums, double weight, const double *values) noexcept nogil
     void add_products_float(float *sums, const float *a, const float *b) noexcept nogil
@@ -242,13 +245,20 @@ cdef extern from *:
     void lanes_free(void *block) noexcept nogil
 
 
+cdef inline void transpose_part(
+        const real *source, Py_ssize_t source_stride, int rows, real *target, Py_ssize_t target_stride, int columns) noexcept nogil:
+    """Transpose a square of VECTOR_BYTES / sizeof(real) elements a side, of which the first rows are there, others zero, and the first columns wanted."""
+    if real is float:
+        transpose_part_float(source, source_stride, rows, target, target_stride, columns)
+    else:
+        transpose_part_double(source, source_stride, rows, target, target_stride, columns)
+
+
 cdef inline void transpose(
         const real *source, Py_ssize_t source_stride, real *target, Py_ssize_t target_stride) noexcept nogil:
-    """Transpose a square of VECTOR_BYTES / sizeof(real) elements a side."""
-    if real is float:
-        transpose_float(source, source_stride, target, target_stride)
-    else:
-        transpose_double(source, source_stride, target, target_stride)
+    """Transpose such a square, all of it."""
+    cdef int V = VECTOR_BYTES // sizeof(real)
+    transpose_part(source, source_stride, V, target, target_stride, V)
 
 
 cdef inline void add_product(real *sums, real weight, const real *values) noexcept nogil:

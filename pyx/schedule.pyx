@@ -6,20 +6,25 @@ A task owns what it writes, so that no two tasks meet and the result does not de
     writing tasks (gradient of the input)           a rectangle of one image x some channel blocks, and every box in turn
 
 A channel block is one lane vector of channels.  Position-sensitive operators read another channel in each bin: their
-tasks are for a single bin.
+tasks are for some bins, of gradients of the input for a single one.
 """
 from libc.math cimport INFINITY, ceil
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t
 
 import numpy as np
 
 from lanes cimport LANE_BYTES, real
 from tasks cimport COLUMNS, ROWS, WINDOW
-from tiles cimport TILE_BYTES
+from tiles cimport RANGE_BYTES, TILE_BYTES
 
 cdef enum:
     # Tasks are made this many times smaller than an even share, so that a dynamic schedule ends evenly
     TASKS_PER_THREAD = 4
+    # Bins of a task of a position-sensitive operator, which fill a cache line of the result
+    BINS_TOGETHER = 16
+    # What packing a pixel of the window of a box costs, and of a single bin, in pixels of whole rows
+    WINDOW_COST = 2
+    NARROW_COST = 10
     # Lane vectors' worth of work that is not worth waking a second thread for: about a tenth of a millisecond.  A team
     # costs microseconds on an idle machine, and milliseconds where the scheduler has no core for it.
     SERIAL_COST = 100000
@@ -133,29 +138,33 @@ cdef rows_of(list tasks):
     return array
 
 
-def reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bins, bint one_bin, int threads):
+def reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bins, bint by_bin, int threads):
     """(tasks (T, COLUMNS), threads) of the forward passes and of the gradient of the boxes.
 
-    levels: (starts, windows, in_place) of each; windows: of its boxes in their order; in_place: the channels of a pixel lie
-    together, so that nothing is packed and a task may as well go through all blocks of a box; channels: of the output;
-    one_bin: tasks are for single bins.
+    levels: (starts, windows, in_place, in_rows) of each; windows: of its boxes in their order; in_place: the channels of a pixel
+    lie together, so that nothing is packed and a task may as well go through all blocks of a box; in_rows: the pixels of a row
+    do; channels: of the output;
+    by_bin: tasks are for some bins, each with channels of its own.
     """
     cdef Py_ssize_t blocks = block_count(channels, itemsize)
-    cdef Py_ssize_t images, n, i, b, z, position, block_pieces, groups
+    cdef Py_ssize_t images, n, i, b, z, first, stop, position, block_pieces, groups = 1, most = INT32_MAX
     cdef int64_t y0, y1, x0, x1, tallest, mode
     cdef double largest, all_cost = 0, area, share, seen
     cdef const Py_ssize_t[::1] starts
     cdef const int32_t[:, ::1] windows
-    cdef bint in_place
-    groups = bins if one_bin else 1
-    for _, windows, _ in levels:
+    cdef bint in_place, in_rows
+    for _, windows, _, _ in levels:
         for i in range(windows.shape[0]):
             all_cost += box_cost(windows, i, bins)
     if all_cost * blocks < SERIAL_COST:
         threads = 1
-    share = all_cost * blocks / (TASKS_PER_THREAD * threads) if threads > 1 else INFINITY
+    # and a little more, lest rounding divides the boxes where the ranges of bins are such shares
+    share = 1.001 * all_cost * blocks / (TASKS_PER_THREAD * threads) if threads > 1 else INFINITY
+    if by_bin:
+        groups = max(ceiling(bins, BINS_TOGETHER), min(bins, ceiling(TASKS_PER_THREAD * threads, blocks)))
+        most = max(RANGE_BYTES // (LANE_BYTES * ceiling(bins, groups)), 1)
     tasks, costs = [], []
-    for level, (starts, windows, in_place) in enumerate(levels):
+    for level, (starts, windows, in_place, in_rows) in enumerate(levels):
         images = starts.shape[0] - 1
         for n in range(images):
             if starts[n] == starts[n + 1]:
@@ -173,26 +182,31 @@ def reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bi
                 area += <double>(windows[i, 1] - windows[i, 0]) * (windows[i, 3] - windows[i, 2])
             if y1 <= y0:
                 y0 = y1 = x0 = x1 = 0
-            # share rows between boxes where that packs less than every box's own window would; a pixel of a window costs about
-            # two of whole rows, which are read in long runs
+            # share rows between boxes where that packs less than every box's own window would; a pixel of a window costs as much as
+            # some of whole rows, which are read in long runs
             mode = WINDOW
-            if not in_place and tallest * (x1 - x0) <= TILE_PIXELS and <double>(y1 - y0) * (x1 - x0) < 2 * area / groups:
+            if by_bin:
+                area = area / bins * (NARROW_COST if in_rows else 1)
+            else:
+                area *= WINDOW_COST
+            if not in_place and tallest * (x1 - x0) <= TILE_PIXELS and <double>(y1 - y0) * (x1 - x0) < area:
                 mode = ROWS
             block_pieces = blocks
-            if in_place and not one_bin:
+            if in_place and not by_bin:
                 block_pieces = min(max(<Py_ssize_t>ceil(largest * blocks / share), 1), blocks)
             position = starts[n]
             while position < starts[n + 1]:
                 i = position
                 seen = 0
-                while i < starts[n + 1] and (i == position or (seen + box_cost(windows, i, bins)) * blocks / (block_pieces * groups) <= share):
+                while i < min(starts[n + 1], position + most) and (i == position or (seen + box_cost(windows, i, bins)) * blocks / (block_pieces * groups) <= share):
                     seen += box_cost(windows, i, bins)
                     i += 1
                 for b in range(block_pieces):
                     for z in range(groups):
-                        tasks.append((n, position, i, b * blocks // block_pieces, (b + 1) * blocks // block_pieces, z if one_bin else -1,
+                        first, stop = z * bins // groups, (z + 1) * bins // groups
+                        tasks.append((n, position, i, b * blocks // block_pieces, (b + 1) * blocks // block_pieces, first if by_bin else -1, stop,
                                       mode, y0, y1, x0, x1, level))
-                costs.extend([seen] * (block_pieces * groups))
+                        costs.append(seen * (stop - first))
                 position = i
     array = rows_of(tasks)
     if threads > 1:           # the largest first, so that the last to end are small
@@ -200,7 +214,7 @@ def reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bi
     return array, min(threads, max(len(tasks), 1))
 
 
-def writing(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bins, bint one_bin, int threads, bint add, bint blocks_first):
+def writing(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bins, bint by_bin, int threads, bint add, bint blocks_first):
     """(tasks (T, COLUMNS), threads) of the gradient of the input: rectangles that cover every image of every level.
 
     levels: (starts, windows, in_place, height, width) of each.
@@ -214,7 +228,7 @@ def writing(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bi
     cdef const int32_t[:, ::1] windows
     cdef double[::1] rows
     cdef bint in_place
-    groups = bins if one_bin else 1
+    groups = bins if by_bin else 1
     for starts, windows, _, height, width in levels:
         all_cost += <double>(starts.shape[0] - 1) * height * width * groups
         for i in range(windows.shape[0]):
@@ -229,7 +243,7 @@ def writing(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bi
         block_pieces = blocks
         if blocks_first:
             block_pieces = min(blocks, <Py_ssize_t>threads)
-        elif in_place and not one_bin:
+        elif in_place and not by_bin:
             block_pieces = 1
         # rows are split further only where images and blocks do not make tasks enough
         least = 1 if threads == 1 else ceiling((1 if blocks_first else TASKS_PER_THREAD) * threads, max(images * block_pieces * groups, 1))
@@ -237,7 +251,7 @@ def writing(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bi
         for n in range(images):
             if starts[n] == starts[n + 1]:
                 if not add:
-                    tasks.extend((n, 0, 0, 0, blocks, z if one_bin else -1, 0, 0, height, 0, width, level) for z in range(groups))
+                    tasks.extend((n, 0, 0, 0, blocks, z if by_bin else -1, z + 1, 0, 0, height, 0, width, level) for z in range(groups))
                 continue
             bands = max(least, ceiling(height, most_rows))
             if bands > 1:
@@ -267,6 +281,6 @@ def writing(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bi
                     for b in range(block_pieces):
                         for z in range(groups):
                             tasks.append((n, starts[n], starts[n + 1], b * blocks // block_pieces, (b + 1) * blocks // block_pieces,
-                                          z if one_bin else -1, 0, y0, y, x0, min(x0 + columns, width), level))
+                                          z if by_bin else -1, z + 1, 0, y0, y, x0, min(x0 + columns, width), level))
                 y0 = y
     return rows_of(tasks), min(threads, max(len(tasks), 1))

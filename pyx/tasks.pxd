@@ -6,14 +6,15 @@ cdef enum:
     STOP = 2
     BLOCK_FIRST = 3            # channel blocks
     BLOCK_STOP = 4
-    BIN = 5                    # p * PW + q, or -1 for all bins
-    MODE = 6                   # reading: WINDOW or ROWS
-    Y0 = 7                     # writing: the rectangle of the task; reading: the rows and columns that its boxes read
-    Y1 = 8
-    X0 = 9
-    X1 = 10
-    LEVEL = 11                 # of several maps of different sizes
-    COLUMNS = 12
+    BIN = 5                    # the first, p * PW + q, and one past the last; or -1 for all
+    BIN_STOP = 6
+    MODE = 7                   # reading: WINDOW or ROWS
+    Y0 = 8                     # writing: the rectangle of the task; reading: the rows and columns that its boxes read
+    Y1 = 9
+    X0 = 10
+    X1 = 11
+    LEVEL = 12                 # of several maps of different sizes
+    COLUMNS = 13
 
 cdef enum:
     WINDOW = 0                 # the window of each box is packed for itself

@@ -5,7 +5,7 @@ The lanes past the last channel of a partial block are zero, and are never writt
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
 from libc.string cimport memcpy, memmove, memset
 
-from lanes cimport LANE_BYTES, VECTOR_BYTES, element_bytes, fetch, real, stream, transpose, widen
+from lanes cimport LANE_BYTES, VECTOR_BYTES, element_bytes, fetch, real, stream, transpose, transpose_part, widen
 from tasks cimport BIN, IMAGE, MODE, WINDOW, X0, X1
 
 cdef enum:
@@ -15,8 +15,9 @@ cdef enum:
     WIDE_BYTES = 64 << 10      # the same of several channel blocks that lie together in the map
     BINS_BYTES = 64 << 10      # bins of one box: larger outputs are computed in parts
     MOST_BINS = BINS_BYTES // LANE_BYTES
+    RANGE_BYTES = 1 << 20      # bins of several boxes of a position-sensitive operator
     MOST_BIN_ROWS = 64
-    BLOCKS_TOGETHER = 8        # half a kilobyte of a pixel
+    BLOCKS_TOGETHER = 16       # a kilobyte of a pixel
     MOST_COLUMNS = 4096        # columns of the map that are contracted together
     # Results larger than this are not found in cache by whoever reads them next, and bypass it.
     STREAM_BYTES = 8 << 20
@@ -60,11 +61,14 @@ cdef inline void pack(
     for y in range(rows):
         row = source + y * from_.y
         to = tile + y * columns * L
-        if lanes == L and from_.x == 1 and columns >= V:
+        if from_.x == 1 and columns >= V:
             for i in range((columns + V - 1) // V):
                 x = min(i * V, columns - V)      # the last square overlaps the one before
                 for l in range(L // V):
-                    transpose(row + l * V * from_.channel + x, from_.channel, to + x * L + l * V, L)
+                    if lanes == L:
+                        transpose(row + l * V * from_.channel + x, from_.channel, to + x * L + l * V, L)
+                    else:
+                        transpose_part(row + l * V * from_.channel + x, from_.channel, lanes - l * V, to + x * L + l * V, L, V)
         elif lanes == L and from_.channel == 1:
             for x in range(columns):
                 memcpy(to + x * L, row + x * from_.x, LANE_BYTES)
@@ -124,7 +128,7 @@ cdef inline void unpack(
     if to.x == 1 and to.y == columns:
         columns = columns * rows
         rows = 1
-    if lanes == L and buffer != NULL and rows == 1 and to.x == 1 and to.channel == columns and columns >= V:
+    if buffer != NULL and rows == 1 and to.x == 1 and to.channel == columns and columns >= V:
         at = buffer
         strides.channel = columns
     else:
@@ -132,11 +136,14 @@ cdef inline void unpack(
         buffer = NULL
     for y in range(rows):
         row = tile + y * columns * L
-        if lanes == L and strides.x == 1 and columns >= V:
+        if strides.x == 1 and columns >= V:
             for i in range((columns + V - 1) // V):
                 x = min(i * V, columns - V)
                 for l in range(L // V):
-                    transpose(row + x * L + l * V, L, at + y * strides.y + l * V * strides.channel + x, strides.channel)
+                    if lanes == L:
+                        transpose(row + x * L + l * V, L, at + y * strides.y + l * V * strides.channel + x, strides.channel)
+                    else:
+                        transpose_part(row + x * L + l * V, L, V, at + y * strides.y + l * V * strides.channel + x, strides.channel, lanes - l * V)
         elif lanes == L and strides.channel == 1:
             for x in range(columns):
                 memcpy(at + y * strides.y + x * strides.x, row + x * L, LANE_BYTES)
@@ -146,9 +153,9 @@ cdef inline void unpack(
                     at[y * strides.y + x * strides.x + l * strides.channel] = row[x * L + l]
     if buffer != NULL:
         if past_cache:
-            stream(target, buffer, L * columns * sizeof(real))
+            stream(target, buffer, lanes * columns * sizeof(real))
         else:
-            memcpy(target, buffer, L * columns * sizeof(real))
+            memcpy(target, buffer, lanes * columns * sizeof(real))
 
 
 cdef inline void put_pixels(
@@ -284,7 +291,8 @@ cdef struct Reader:            # one channel block of one image, seen through a 
     int lanes
     int mode
     bint in_place              # the lanes of a pixel lie together: no tile
-    Py_ssize_t capacity        # pixels of the tile
+    Py_ssize_t capacity        # pixels of the tile, and rows of them
+    Py_ssize_t capacity_rows
     Py_ssize_t x0              # ROWS: the columns and rows that the tile holds
     Py_ssize_t x1
     Py_ssize_t y0
@@ -305,6 +313,7 @@ cdef inline Reader block_reader(const Map *map, const int64_t *task, Py_ssize_t 
     reader.capacity = map.tile_bytes // LANE_BYTES
     reader.x0 = task[X0]
     reader.x1 = task[X1]
+    reader.capacity_rows = reader.capacity // max(reader.x1 - reader.x0, 1)
     reader.y0 = reader.y1 = 0
     return reader
 
@@ -425,9 +434,9 @@ cdef inline const real *view(
         return tile
     width = reader.x1 - reader.x0
     strides.y = width * L
-    if y0 < reader.y0 or y1 > reader.y0 + reader.capacity // width:      # move the tile
+    if y0 < reader.y0 or y1 > reader.y0 + reader.capacity_rows:      # move the tile
         # the order of boxes is only nearly that of their top rows: as far as there is room the tile begins above this one
-        top = max(y0 - (reader.capacity // width - (y1 - y0)) // 4, 0)
+        top = max(y0 - (reader.capacity_rows - (y1 - y0)) // 4, 0)
         keep = max(reader.y1 - top, 0) if top >= reader.y0 else 0
         if keep > 0:
             memmove(tile, tile + (top - reader.y0) * strides.y, keep * strides.y * sizeof(real))

@@ -17,8 +17,8 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from lanes cimport LANE_BYTES, add_product, add_products, element_bytes, lanes_alloc, lanes_free, real, stream_end
-from tasks cimport BIN, BLOCK_FIRST, BLOCK_STOP, FIRST, LEVEL, STOP, X0, X1, Y0, Y1
-from tiles cimport (BINS_BYTES, BLOCKS_TOGETHER, MOST_BINS, MOST_COLUMNS, STREAM_BYTES, STRIP_BYTES, WIDE_BYTES, Ahead, BinRange, Map,
+from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, FIRST, LEVEL, STOP, X0, X1, Y0, Y1
+from tiles cimport (BINS_BYTES, BLOCKS_TOGETHER, MOST_BINS, MOST_COLUMNS, RANGE_BYTES, STREAM_BYTES, STRIP_BYTES, WIDE_BYTES, Ahead, BinRange, Map,
                     Reader, Strides, View, ahead_of, bins_of_task, block_reader, blocks_together, bounds,
                     cell_columns, cell_rows, clear, clip, fetch_some, map_of, pack, put_pixels, read_pixels, read_runs, strides_of, unpack, view)
 
@@ -44,19 +44,20 @@ cdef struct Problem:           # the boxes of one level, most often all that the
     Py_ssize_t parts_before    # of the levels before
     bint past_cache
     bint add
-    Py_ssize_t strip_bytes     # scratch of a thread: tile, strip, bins, and as much again of both
+    Py_ssize_t strip_bytes     # scratch of a thread: tile, strip and as much again, bins, and more
+    Py_ssize_t bins_bytes
 
 
 cdef struct Scratch:
     void *tile
     void *strip
     void *bins
-    void *more                 # a buffer as large as bins
+    void *more                 # a buffer of BINS_BYTES
     char *touched              # a flag for each of MOST_COLUMNS
 
 
 cdef Py_ssize_t scratch_bytes(const Problem *problem) noexcept nogil:
-    return problem.map.tile_bytes + 2 * problem.strip_bytes + 2 * BINS_BYTES + MOST_COLUMNS
+    return problem.map.tile_bytes + 2 * problem.strip_bytes + problem.bins_bytes + BINS_BYTES + MOST_COLUMNS
 
 
 cdef Scratch scratch_at(const Problem *problem, char *memory) noexcept nogil:
@@ -64,8 +65,8 @@ cdef Scratch scratch_at(const Problem *problem, char *memory) noexcept nogil:
     scratch.tile = memory
     scratch.strip = memory + problem.map.tile_bytes
     scratch.bins = memory + problem.map.tile_bytes + 2 * problem.strip_bytes
-    scratch.more = memory + problem.map.tile_bytes + 2 * problem.strip_bytes + BINS_BYTES
-    scratch.touched = memory + problem.map.tile_bytes + 2 * problem.strip_bytes + 2 * BINS_BYTES
+    scratch.more = memory + problem.map.tile_bytes + 2 * problem.strip_bytes + problem.bins_bytes
+    scratch.touched = memory + problem.map.tile_bytes + 2 * problem.strip_bytes + problem.bins_bytes + BINS_BYTES
     return scratch
 
 
@@ -195,33 +196,95 @@ cdef void contract(
         p += most
 
 
-cdef void forward_part(
-        const Problem *problem, Reader *reader, real *out, const Box *box,
-        const Scratch *scratch) noexcept nogil:
+cdef void sum_part(const Problem *problem, Reader *reader, const Box *box, const Scratch *scratch, real *bins) noexcept nogil:
     """Some bins of one box, one channel block."""
     cdef Py_ssize_t y, x, y1, x1
     cdef View strides
     cdef const real *pixels
     cdef bint add = False
-    cdef real *bins = <real*>scratch.bins
     cdef Py_ssize_t columns = cell_columns(box.x1 - box.x0)
     cdef Py_ssize_t rows = cell_rows(reader, box.y1 - box.y0, columns)
-    if box.y0 < box.y1 and box.x0 < box.x1:
-        y = box.y0
-        while y < box.y1:
-            y1 = min(y + rows, box.y1)
-            x = box.x0
-            while x < box.x1:
-                x1 = min(x + columns, box.x1)
-                pixels = view(reader, <real*>scratch.tile, y, y1, x, x1, &strides)
-                contract(pixels, strides, y, y1, x, x1, box, problem.index, <const real*>problem.weight, <real*>scratch.strip, bins, add)
-                add = True
-                x += columns
-            y += rows
-    else:
+    if box.y0 >= box.y1 or box.x0 >= box.x1:
         memset(bins, 0, (box.p1 - box.p0) * (box.q1 - box.q0) * LANE_BYTES)
-    unpack(bins, box.p1 - box.p0, box.q1 - box.q0, out + box.p0 * problem.bins.y + box.q0 * problem.bins.x, problem.bins, reader.lanes,
-           <real*>scratch.more, problem.past_cache)
+        return
+    y = box.y0
+    while y < box.y1:
+        y1 = min(y + rows, box.y1)
+        x = box.x0
+        while x < box.x1:
+            x1 = min(x + columns, box.x1)
+            pixels = view(reader, <real*>scratch.tile, y, y1, x, x1, &strides)
+            contract(pixels, strides, y, y1, x, x1, box, problem.index, <const real*>problem.weight, <real*>scratch.strip, bins, add)
+            add = True
+            x += columns
+        y += rows
+
+
+cdef void forward_part(
+        const Problem *problem, Reader *reader, real *out, const Box *box,
+        const Scratch *scratch) noexcept nogil:
+    """The same, written to the output."""
+    sum_part(problem, reader, box, scratch, <real*>scratch.bins)
+    unpack(<const real*>scratch.bins, box.p1 - box.p0, box.q1 - box.q0, out + box.p0 * problem.bins.y + box.q0 * problem.bins.x, problem.bins,
+           reader.lanes, <real*>scratch.more, problem.past_cache)
+
+
+cdef inline void sum_bin(const Problem *problem, Reader *reader, Py_ssize_t i, int p, int q, const Scratch *scratch, real *bin) noexcept nogil:
+    """A single bin, as sum_part does; nearly all are so small that they need none of its loops."""
+    cdef int L = LANE_BYTES // sizeof(real)
+    cdef const int32_t *spans = problem.spans + 2 * i * (problem.ph + problem.pw)
+    cdef Py_ssize_t y = spans[2 * p], y_stop = spans[2 * p + 1], x = spans[2 * (problem.ph + q)], x_stop = spans[2 * (problem.ph + q) + 1]
+    cdef const int32_t *index = problem.index
+    cdef const real *weight = <const real*>problem.weight
+    cdef const real *pixels
+    cdef real *strip = <real*>scratch.strip
+    cdef Py_ssize_t y0, y1, x0, columns
+    cdef View strides
+    cdef Box box
+    if y == y_stop or x == x_stop:
+        memset(bin, 0, LANE_BYTES)
+        return
+    y0, y1, x0, columns = index[y], index[y_stop - 1] + 1, index[x], index[x_stop - 1] + 1 - index[x]
+    if columns > cell_columns(columns) or y1 - y0 > cell_rows(reader, y1 - y0, columns):
+        box = part_of_box(problem, i, p, p + 1, q, q + 1)
+        sum_part(problem, reader, &box, scratch, bin)
+        return
+    pixels = view(reader, <real*>scratch.tile, y0, y1, x0, x0 + columns, &strides)
+    contract_axis(strip, L, pixels - y0 * strides.y, strides.x, columns, y_stop - y, index + y, weight + y, strides.y, False)
+    contract_axis(bin, L, strip - x0 * L, L, 1, x_stop - x, index + x, weight + x, L, False)
+
+
+cdef void forward_bins(const Problem *problem, real *out, const int64_t *task, const Scratch *scratch) noexcept nogil:
+    """Some bins of a position-sensitive operator, one channel block.
+
+    Each reads channels of its own, so they are computed bin by bin.  In the output bins lie together, and the same channel of
+    all boxes far apart, so they are written box by box.
+    """
+    cdef int64_t[COLUMNS] one
+    cdef int L = LANE_BYTES // sizeof(real), p, q, count = <int>(task[BIN_STOP] - task[BIN]), run
+    cdef Py_ssize_t i
+    cdef int64_t z
+    cdef Reader reader
+    cdef real *bins = <real*>scratch.bins
+    cdef real *to
+    memcpy(one, task, sizeof(one))
+    for z in range(task[BIN], task[BIN_STOP]):
+        one[BIN], one[BIN_STOP] = z, z + 1
+        reader = block_reader(&problem.map, one, task[BLOCK_FIRST], <real*>NULL)
+        p, q = <int>(z // problem.pw), <int>(z % problem.pw)
+        for i in range(task[FIRST], task[STOP]):
+            sum_bin(problem, &reader, i, p, q, scratch, bins + ((i - task[FIRST]) * count + z - task[BIN]) * L)
+    for i in range(task[FIRST], task[STOP]):
+        to = out + problem.order[i] * problem.bins.image + task[BLOCK_FIRST] * L * problem.bins.channel
+        z = task[BIN]
+        while z < task[BIN_STOP]:      # as many at once as lie a step apart
+            p, q = <int>(z // problem.pw), <int>(z % problem.pw)
+            run = <int>(task[BIN_STOP] - z)
+            if problem.bins.y != problem.pw * problem.bins.x:
+                run = min(run, problem.pw - q)
+            unpack(bins, 1, run, to + p * problem.bins.y + q * problem.bins.x, problem.bins, reader.lanes, <real*>NULL, False)
+            bins += run * L
+            z += run
 
 
 cdef void forward_together(
@@ -388,6 +451,9 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, c
     cdef Scratch scratch = scratch_at(problem, memory)
     cdef real *to
     cdef bint few = channels_are_few(problem, task, out)
+    if task[BIN] >= 0:
+        forward_bins(problem, out, task, &scratch)
+        return
     for i in range(task[FIRST], task[STOP]):
         k = problem.order[i]
         if few and forward_few(problem, &reader, out + k * problem.bins.image, i, &scratch):
@@ -491,9 +557,9 @@ cdef void slopes_part(
         y += cell_height
 
 
-cdef void slopes_task(
+cdef void slopes_of_bins(
         const Problem *problem, const real *grad_output, double *parts, const int64_t *task, char *memory) noexcept nogil:
-    """parts[block * group + bin][place in the order] = gradients by x1, y1, x2, y2, of the task's boxes."""
+    """parts[block * group + bin][place in the order] = gradients by x1, y1, x2, y2, of the task's boxes; of one bin or all."""
     cdef Py_ssize_t i, k, block
     cdef int p, q, l, edge, L = LANE_BYTES // sizeof(real)
     cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
@@ -524,6 +590,17 @@ cdef void slopes_task(
                 for l in range(L):
                     total += sums[edge * L + l]
                 parts[((block * problem.map.group + max(task[BIN], 0)) * problem.parts + problem.parts_before + i) * 4 + corner[edge]] = total
+
+
+cdef void slopes_task(const Problem *problem, const real *grad_output, double *parts, const int64_t *task, char *memory) noexcept nogil:
+    """The same, bin by bin where each reads channels of its own."""
+    cdef int64_t[COLUMNS] one
+    cdef int64_t z
+    memcpy(one, task, sizeof(one))
+    for z in range(task[BIN], task[BIN_STOP] if task[BIN] >= 0 else 0):
+        if task[BIN] >= 0:
+            one[BIN], one[BIN_STOP] = z, z + 1
+        slopes_of_bins(problem, grad_output, parts, one, memory)
 
 
 # Writing: the gradient of the input, which sums over the bins that read a pixel as the forward pass does over its pixels.
@@ -669,8 +746,10 @@ cdef void backward_task(const Problem *problem, const real *grad_output, const i
                     map = problem.map.strides
                     if reader.in_place:
                         target = <real*>reader.plane
-                        if task[BIN] < 0:     # as many blocks at once as have room for their gradients
-                            blocks = min(<Py_ssize_t>BLOCKS_TOGETHER, max(MOST_BINS // ((box.p1 - box.p0) * (box.q1 - box.q0)), 1))
+                        if task[BIN] < 0:     # as many blocks at once as have room for their gradients, where those are packed
+                            blocks = BLOCKS_TOGETHER
+                            if problem.bins.channel != 1:
+                                blocks = min(blocks, max(MOST_BINS // ((box.p1 - box.p0) * (box.q1 - box.q0)), 1))
                             blocks = max(min(blocks, min(task[BLOCK_STOP], problem.map.channels // L) - block), 1)
                     else:
                         map.y, map.x = (x1 - x0) * L, L
@@ -732,7 +811,7 @@ cdef class Work:
         lanes_free(self.memory)
 
 
-cdef Work work_on(list levels, Strides bins, Py_ssize_t channels, bint one_bin, int ph, int pw, int threads, real *_):
+cdef Work work_on(list levels, Strides bins, Py_ssize_t channels, bint by_bin, int ph, int pw, int threads, real *_):
     cdef Work work = Work()
     cdef Problem *problem
     cdef const int32_t[:, ::1] windows
@@ -750,7 +829,7 @@ cdef Work work_on(list levels, Strides bins, Py_ssize_t channels, bint one_bin, 
         level = levels[i]
         order, windows, spans, index, weight = level[2:7]
         kind = level[1]
-        problem.map = map_of(level[0], <int>kind, channels, ph * pw if one_bin else 1, _)
+        problem.map = map_of(level[0], <int>kind, channels, ph * pw if by_bin else 1, _)
         problem.bins = bins
         problem.ph, problem.pw = ph, pw
         problem.order = &order[0]
@@ -760,6 +839,9 @@ cdef Work work_on(list levels, Strides bins, Py_ssize_t channels, bint one_bin, 
         problem.weight = &weight[0]
         problem.entries = index.shape[0]
         problem.strip_bytes = max(WIDE_BYTES, max(min(problem.map.columns, MOST_COLUMNS), 64) * LANE_BYTES)
+        problem.bins_bytes = BINS_BYTES
+        if by_bin:
+            problem.bins_bytes = max(problem.bins_bytes, min(<Py_ssize_t>RANGE_BYTES, <Py_ssize_t>order.shape[0] * ph * pw * LANE_BYTES))
         work.scratch_bytes = max(work.scratch_bytes, scratch_bytes(problem))
     work.memory = <char*>lanes_alloc(threads * work.scratch_bytes)
     if work.memory == NULL:
@@ -767,9 +849,9 @@ cdef Work work_on(list levels, Strides bins, Py_ssize_t channels, bint one_bin, 
     return work
 
 
-def forward(list levels, const int64_t[:, ::1] tasks, real[:, :, :, :] out, bint one_bin, int threads):
+def forward(list levels, const int64_t[:, ::1] tasks, real[:, :, :, :] out, bint by_bin, int threads):
     """out (K, C', PH, PW) = weighted sums of the inputs."""
-    cdef Work work = work_on(levels, strides_of(out), out.shape[1], one_bin, <int>out.shape[2], <int>out.shape[3], threads, <real*>NULL)
+    cdef Work work = work_on(levels, strides_of(out), out.shape[1], by_bin, <int>out.shape[2], <int>out.shape[3], threads, <real*>NULL)
     cdef Py_ssize_t i, size = work.scratch_bytes
     cdef Problem *problems = work.problems
     cdef char *memory = work.memory
@@ -785,9 +867,9 @@ def forward(list levels, const int64_t[:, ::1] tasks, real[:, :, :, :] out, bint
             forward_task(&problems[tasks[i, LEVEL]], to, &tasks[i, 0], memory + threadid() * size)
 
 
-def backward(const real[:, :, :, :] grad_output, list levels, const int64_t[:, ::1] tasks, bint add, bint one_bin, int threads):
-    """Maps of levels = (add: +=) the gradients of the inputs for grad_output (K, C', PH, PW); levels: and by_pixel's tables, unless one_bin."""
-    cdef Work work = work_on(levels, strides_of(grad_output), grad_output.shape[1], one_bin, <int>grad_output.shape[2], <int>grad_output.shape[3],
+def backward(const real[:, :, :, :] grad_output, list levels, const int64_t[:, ::1] tasks, bint add, bint by_bin, int threads):
+    """Maps of levels = (add: +=) the gradients of the inputs for grad_output (K, C', PH, PW); levels: and by_pixel's tables, unless by_bin."""
+    cdef Work work = work_on(levels, strides_of(grad_output), grad_output.shape[1], by_bin, <int>grad_output.shape[2], <int>grad_output.shape[3],
                              threads, <real*>NULL)
     cdef Py_ssize_t i, size = work.scratch_bytes
     cdef Problem *problems = work.problems
@@ -798,7 +880,7 @@ def backward(const real[:, :, :, :] grad_output, list levels, const int64_t[:, :
     cdef const real[::1] bin_weight
     for i in range(len(levels)):
         problems[i].add = add
-        if not one_bin:
+        if not by_bin:
             counts, pixels, pixel_spans, bins_of_pixel, bin_weight = levels[i][7]
             problems[i].counts = &counts[0, 0]
             problems[i].pixels = &pixels[0]
@@ -814,10 +896,10 @@ def backward(const real[:, :, :, :] grad_output, list levels, const int64_t[:, :
             backward_task(&problems[tasks[i, LEVEL]], grad, &tasks[i, 0], memory + threadid() * size)
 
 
-def backward_boxes(const real[:, :, :, :] grad_output, list levels, const int64_t[:, ::1] tasks, double[:, :, ::1] parts, bint one_bin, int threads):
+def backward_boxes(const real[:, :, :, :] grad_output, list levels, const int64_t[:, ::1] tasks, double[:, :, ::1] parts, bint by_bin, int threads):
     """parts (blocks * bins of a task, boxes in the order of the levels, 4): the gradients by x1, y1, x2, y2 that each channel block
     gives, to be added up; levels: and the slopes of the weights."""
-    cdef Work work = work_on(levels, strides_of(grad_output), grad_output.shape[1], one_bin, <int>grad_output.shape[2], <int>grad_output.shape[3],
+    cdef Work work = work_on(levels, strides_of(grad_output), grad_output.shape[1], by_bin, <int>grad_output.shape[2], <int>grad_output.shape[3],
                              threads, <real*>NULL)
     cdef Py_ssize_t i, size = work.scratch_bytes, before = 0
     cdef Problem *problems = work.problems

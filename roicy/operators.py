@@ -101,6 +101,10 @@ class _Maps(_Seen):
         """Whether the channels of a pixel of this (N, C, H, W) view lie together, in the type of the computation."""
         return array.strides[1] == array.itemsize and not self.position_sensitive and array.dtype == self.dtype
 
+    def in_rows(self, array):
+        """Whether the pixels of a row of this (N, C, H, W) view lie together."""
+        return array.strides[3] == array.itemsize
+
 
 class _Step:
     """As many boxes of each level as scratch memory has room for, and what the kernels want to know about them."""
@@ -123,7 +127,7 @@ class _Step:
 
     def reading(self):
         maps = self.maps
-        levels = [(starts, tables[0], level.in_place(array)) for level, array, _, starts, tables in self.used]
+        levels = [(starts, tables[0], level.in_place(array), level.in_rows(array)) for level, array, _, starts, tables in self.used]
         return schedule.reading(levels, maps.channels, maps.dtype.itemsize, maps.bins[0] * maps.bins[1], maps.position_sensitive, maps.threads)
 
     def writing(self, add):
@@ -409,7 +413,7 @@ def roi_align_max(
     for order, starts, (windows, *points) in maps.parts(
         maps.in_place(seen), lambda order, first: make(coordinates, order, first, rule, maps.bins, extents, maps.scale)
     ):
-        levels = [(starts, windows, maps.in_place(seen))]
+        levels = [(starts, windows, maps.in_place(seen), maps.in_rows(seen))]
         tasks, threads = schedule.reading(levels, maps.channels, maps.dtype.itemsize, maps.bins[0] * maps.bins[1], False, maps.threads)
         sample_max.forward[maps.type](_arguments.bits(seen), seen.dtype.char, *points, order, tasks, maps.seen(target), products, threads)
     if target is not out:

@@ -123,6 +123,22 @@ def test_few_channels(name, bins, dtype, isa, rng):
     assert_same_bits(function(spaced[:, :1], boxes, bins, num_threads=3), np.ascontiguousarray(expected[:, :1]))
 
 
+@pytest.mark.parametrize("extents", [(20, 30), (9, 7)], ids=str)
+@pytest.mark.parametrize("channels", [1, 10, 16, 21])
+def test_position_sensitive(channels, extents, dtype, layout, isa, rng):
+    """The bits of roi_align of the channels that a bin reads; of more boxes than are computed together, and of few."""
+    bins = (3, 4)
+    x = rng.standard_normal((2, channels * 12, *extents)).astype(dtype)
+    boxes = random_boxes(rng, 2, 2000, extents, dtype)
+    every = roicy.roi_align(x, boxes, bins, sampling_ratio=2, aligned=True).reshape(len(boxes), channels, 12, 12)
+    expected = np.ascontiguousarray(every[:, :, np.arange(12), np.arange(12)].reshape(len(boxes), channels, *bins))
+    x = to_layout(x, layout)
+    for some in (slice(None), slice(3, 9)):
+        for threads in (1, 3):
+            out = roicy.ps_roi_align(x, boxes[some], bins, sampling_ratio=2, layout=layout, num_threads=threads)
+            assert_same_bits(out, to_layout(expected[some], layout))
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", SUMS)
 def test_layouts(name, shape, dtype, isa, rng):

@@ -6,7 +6,7 @@ from conftest import random_boxes
 
 from roicy._kernels import geometry, schedule
 
-IMAGE, FIRST, STOP, BLOCK_FIRST, BLOCK_STOP, BIN, MODE, Y0, Y1, X0, X1, LEVEL = range(12)
+IMAGE, FIRST, STOP, BLOCK_FIRST, BLOCK_STOP, BIN, BIN_STOP, MODE, Y0, Y1, X0, X1, LEVEL = range(13)
 BINS = (7, 7)
 # images, boxes, channels
 LOADS = [(images, boxes, channels) for channels in (1, 3, 256, 2048) for images, boxes in ((1, 1000), (64, 1000), (64, 64), (1, 1))]
@@ -44,23 +44,25 @@ def test_far_boxes_have_a_place():
             assert starts.tolist() == [0, 4]
 
 
-@pytest.mark.parametrize("one_bin", [False, True])
+@pytest.mark.parametrize("by_bin", [False, True])
 @pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize("threads", [1, 2, 5, 128])
 @pytest.mark.parametrize(("images", "count", "channels"), LOADS)
-def test_reading_covers_everything_once(images, count, channels, threads, in_place, one_bin, rng):
-    if one_bin:
+def test_reading_covers_everything_once(images, count, channels, threads, in_place, by_bin, rng):
+    if by_bin:
         in_place, channels = False, min(channels, 100)
     of_box, windows, starts = plan(rng, images, count)
-    tasks, used = schedule.reading([(starts, windows, in_place)], channels, 4, 49, one_bin, threads)
+    tasks, used = schedule.reading([(starts, windows, in_place, not in_place)], channels, 4, 49, by_bin, threads)
     assert 1 <= used <= threads
     blocks = -(-channels // 16)
-    done = np.zeros((count, blocks, 49 if one_bin else 1), int)
+    done = np.zeros((count, blocks, 49 if by_bin else 1), int)
     for task in tasks:
         mine = slice(task[FIRST], task[STOP])
         assert (of_box[mine] == task[IMAGE]).all()
-        done[mine, task[BLOCK_FIRST] : task[BLOCK_STOP], max(task[BIN], 0)] += 1
-        assert (task[BIN] >= 0) == one_bin
+        done[mine, task[BLOCK_FIRST] : task[BLOCK_STOP], slice(task[BIN], task[BIN_STOP]) if by_bin else 0] += 1
+        assert (task[BIN] >= 0) == by_bin
+        # what a task computes of several boxes has room in a megabyte
+        assert not by_bin or (task[STOP] - task[FIRST]) * (task[BIN_STOP] - task[BIN]) * 64 <= 2**20
         if task[MODE] == 1:
             read = windows[mine][(windows[mine, 0] < windows[mine, 1]) & (windows[mine, 2] < windows[mine, 3])]
             assert task[BLOCK_STOP] == task[BLOCK_FIRST] + 1
@@ -68,17 +70,18 @@ def test_reading_covers_everything_once(images, count, channels, threads, in_pla
     assert (done == 1).all()
 
 
-@pytest.mark.parametrize("one_bin", [False, True])
+@pytest.mark.parametrize("by_bin", [False, True])
 @pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize("threads", [1, 2, 128])
 @pytest.mark.parametrize(("images", "count", "channels"), [load for load in LOADS if load[2] != 2048])
-def test_writing_covers_every_pixel_once(images, count, channels, threads, in_place, one_bin, rng):
+def test_writing_covers_every_pixel_once(images, count, channels, threads, in_place, by_bin, rng):
     _, windows, starts = plan(rng, images, count)
-    tasks, used = schedule.writing([(starts, windows, in_place, 50, 76)], channels, 4, 49, one_bin, threads, False, False)
+    tasks, used = schedule.writing([(starts, windows, in_place, 50, 76)], channels, 4, 49, by_bin, threads, False, False)
     assert 1 <= used <= threads
     blocks = -(-channels // 16)
-    pixels = np.zeros((images, blocks, 49 if one_bin else 1, 50, 76), np.int8)
+    pixels = np.zeros((images, blocks, 49 if by_bin else 1, 50, 76), np.int8)
     for task in tasks:
+        assert task[BIN] == -1 or task[BIN_STOP] == task[BIN] + 1
         pixels[task[IMAGE], task[BLOCK_FIRST] : task[BLOCK_STOP], max(task[BIN], 0), task[Y0] : task[Y1], task[X0] : task[X1]] += 1
         assert task[FIRST] == task[STOP] or (task[FIRST], task[STOP]) == (starts[task[IMAGE]], starts[task[IMAGE] + 1])
     assert (pixels == 1).all()
@@ -115,17 +118,20 @@ def most_loaded(costs, threads):
 
 
 @pytest.mark.parametrize("threads", [2, 3, 8, 16, 32, 64, 128])
-@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize(("in_place", "by_bin"), [(False, False), (True, False), (False, True)])
 @pytest.mark.parametrize("channels", [1, 3, 256, 2048])
 @pytest.mark.parametrize("images", [1, 64])
-def test_reading_is_even(images, channels, in_place, threads, rng):
+def test_reading_is_even(images, channels, in_place, by_bin, threads, rng):
     """1000 boxes of any size are divisible among so many threads, down to one channel block of the largest."""
     _, windows, starts = plan(rng, images, 1000)
-    tasks, used = schedule.reading([(starts, windows, in_place)], channels, 4, 49, False, threads)
+    tasks, used = schedule.reading([(starts, windows, in_place, not in_place)], channels, 4, 49, by_bin, threads)
     if used == 1:
         assert box_cost(windows).sum() * -(-channels // 16) < 100000
         return
-    costs = [box_cost(windows[task[FIRST] : task[STOP]]).sum() * (task[BLOCK_STOP] - task[BLOCK_FIRST]) for task in tasks]
+    costs = [
+        box_cost(windows[task[FIRST] : task[STOP]]).sum() * (task[BLOCK_STOP] - task[BLOCK_FIRST]) * (task[BIN_STOP] - task[BIN] if by_bin else 1)
+        for task in tasks
+    ]
     one_box = box_cost(windows).max() * threads / sum(costs)
     assert most_loaded(costs, threads) <= max(1.3, one_box)
 
@@ -148,7 +154,7 @@ def test_writing_is_even(images, channels, threads, rng):
 
 def test_little_work_is_done_by_one_thread(rng):
     _, windows, starts = plan(rng, 1, 8, (32, 32))
-    assert schedule.reading([(starts, windows, False)], 64, 4, 49, False, 16)[1] == 1
+    assert schedule.reading([(starts, windows, False, True)], 64, 4, 49, False, 16)[1] == 1
     assert schedule.writing([(starts, windows, False, 32, 32)], 64, 4, 49, False, 16, False, False)[1] == 1
 
 
@@ -161,7 +167,7 @@ def pyramid(rng, extents=((200, 304), (100, 152), (50, 76), (25, 38)), counts=(7
 def test_levels_share_the_work(threads, rng):
     """All levels are covered, by tasks that are even over all of them together."""
     levels = pyramid(rng)
-    tasks, used = schedule.reading([(starts, windows, False) for _, _, windows, starts in levels], 256, 4, 49, False, threads)
+    tasks, used = schedule.reading([(starts, windows, False, True) for _, _, windows, starts in levels], 256, 4, 49, False, threads)
     assert used == threads
     costs = []
     done = [np.zeros((len(windows), 16), int) for _, _, windows, _ in levels]
@@ -184,6 +190,6 @@ def test_levels_share_the_work(threads, rng):
 
 def test_levels_that_are_little_work_each(rng):
     """Whether threads are worth waking is asked once, of all levels."""
-    levels = [(starts, windows, False) for _, _, windows, starts in pyramid(rng, ((32, 32),) * 4, (4, 4, 4, 4))]
+    levels = [(starts, windows, False, True) for _, _, windows, starts in pyramid(rng, ((32, 32),) * 4, (4, 4, 4, 4))]
     assert schedule.reading(levels[:1], 256, 4, 49, False, 8)[1] == 1
     assert schedule.reading(levels * 8, 256, 4, 49, False, 8)[1] == 8
