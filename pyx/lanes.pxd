@@ -37,67 +37,129 @@ cdef extern from *:
     #endif
 
     #ifdef HAVE_SHUFFLES
-    /* Rounds of a perfect shuffle: after log2(n) of them the n vectors are transposed. */
-    #define LOW_2 0, 2
-    #define HIGH_2 1, 3
-    #define LOW_4 0, 4, 1, 5
-    #define HIGH_4 2, 6, 3, 7
-    #define LOW_8 0, 8, 1, 9, 2, 10, 3, 11
-    #define HIGH_8 4, 12, 5, 13, 6, 14, 7, 15
-    #define LOW_16 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
-    #define HIGH_16 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
-
-    #define SHUFFLE_ROUND(from, to, n)                                                                                 \\
-        for (int i = 0; i < n / 2; i++) {                                                                              \\
-            to[2 * i] = __builtin_shufflevector(from[i], from[i + n / 2], LOW_##n);                                        \\
-            to[2 * i + 1] = __builtin_shufflevector(from[i], from[i + n / 2], HIGH_##n);                                   \\
+    /* A square of vectors is transposed in rounds of one instruction a vector: elements within each 128 bits, as SSE did, and then
+       those.  Rounds of one shuffle of whole vectors need no such care, but twice as many instructions of AVX2. */
+    #define MIX(a, b, by, to, low, high)                                                                               \\
+        to[low] = __builtin_shufflevector(a, b, LOW_##by);                                                             \\
+        to[high] = __builtin_shufflevector(a, b, HIGH_##by);
+    #if VECTOR_BYTES == 64
+    #define LOW_FLOATS 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29
+    #define HIGH_FLOATS 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31
+    #define LOW_PAIRS 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29
+    #define HIGH_PAIRS 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31
+    #define LOW_DOUBLES 0, 8, 2, 10, 4, 12, 6, 14
+    #define HIGH_DOUBLES 1, 9, 3, 11, 5, 13, 7, 15
+    #define LOW_float 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27
+    #define HIGH_float 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31
+    #define LOW_double 0, 1, 4, 5, 8, 9, 12, 13
+    #define HIGH_double 2, 3, 6, 7, 10, 11, 14, 15
+    #define ACROSS(a, t, w, by)                                                                                        \\
+        for (int j = 0; j < w; j++) {                                                                                  \\
+            MIX(a[j], a[w + j], by, t, 0, 1)                                                                           \\
+            MIX(a[2 * w + j], a[3 * w + j], by, t, 2, 3)                                                               \\
+            MIX(t[0], t[2], by, a, j, 2 * w + j)                                                                       \\
+            MIX(t[1], t[3], by, a, w + j, 3 * w + j)                                                                   \\
         }
-    #define TRANSPOSE(scalar, n)                                                                                       \\
+    #elif VECTOR_BYTES == 32
+    #define LOW_FLOATS 0, 8, 1, 9, 4, 12, 5, 13
+    #define HIGH_FLOATS 2, 10, 3, 11, 6, 14, 7, 15
+    #define LOW_PAIRS 0, 1, 8, 9, 4, 5, 12, 13
+    #define HIGH_PAIRS 2, 3, 10, 11, 6, 7, 14, 15
+    #define LOW_DOUBLES 0, 4, 2, 6
+    #define HIGH_DOUBLES 1, 5, 3, 7
+    #define LOW_float 0, 1, 2, 3, 8, 9, 10, 11
+    #define HIGH_float 4, 5, 6, 7, 12, 13, 14, 15
+    #define LOW_double 0, 1, 4, 5
+    #define HIGH_double 2, 3, 6, 7
+    #define ACROSS(a, t, w, by)                                                                                        \\
+        for (int j = 0; j < w; j++) {                                                                                  \\
+            MIX(a[j], a[w + j], by, t, 0, 1)                                                                           \\
+            a[j] = t[0];                                                                                               \\
+            a[w + j] = t[1];                                                                                           \\
+        }
+    #else
+    #define LOW_FLOATS 0, 4, 1, 5
+    #define HIGH_FLOATS 2, 6, 3, 7
+    #define LOW_PAIRS 0, 1, 4, 5
+    #define HIGH_PAIRS 2, 3, 6, 7
+    #define LOW_DOUBLES 0, 2
+    #define HIGH_DOUBLES 1, 3
+    #define ACROSS(a, t, w, by)
+    #endif
+    #define WITHIN_float(a, i, t)                                                                                      \\
+        MIX(a[i], a[i + 1], FLOATS, t, 0, 1)                                                                           \\
+        MIX(a[i + 2], a[i + 3], FLOATS, t, 2, 3)                                                                       \\
+        MIX(t[0], t[2], PAIRS, a, i, i + 1)                                                                            \\
+        MIX(t[1], t[3], PAIRS, a, i + 2, i + 3)
+    #define WITHIN_double(a, i, t)                                                                                     \\
+        MIX(a[i], a[i + 1], DOUBLES, t, 0, 1)                                                                          \\
+        a[i] = t[0];                                                                                                   \\
+        a[i + 1] = t[1];
+    #define SQUARE(scalar)                                                                                             \\
         typedef scalar scalar##_vector __attribute__((vector_size(VECTOR_BYTES)));                                     \\
         typedef scalar scalar##_vector_anywhere                                                                        \\
             __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(scalar)), may_alias));                            \\
-        static inline __attribute__((always_inline)) void transpose_part_##scalar(                                     \\
+        static inline __attribute__((always_inline)) void square_##scalar(                                             \\
             const scalar *from, ptrdiff_t from_stride, int rows, scalar *to, ptrdiff_t to_stride, int columns) {       \\
-            scalar##_vector a[n], b[n];                                                                                \\
+            enum { n = VECTOR_BYTES / sizeof(scalar), w = 16 / sizeof(scalar) };                                       \\
+            scalar##_vector a[n], t[4];                                                                                \\
             for (int i = 0; i < n; i++)                                                                                \\
                 if (i < rows)                                                                                          \\
                     a[i] = *(const scalar##_vector_anywhere *)(from + i * from_stride);                                \\
                 else                                                                                                   \\
                     a[i] = (scalar##_vector){0};                                                                       \\
-            SHUFFLE_ROUND(a, b, n)                                                                                     \\
-            if (n >= 4) {                                                                                              \\
-                SHUFFLE_ROUND(b, a, n)                                                                                 \\
+            for (int i = 0; i < n; i += w) {                                                                           \\
+                WITHIN_##scalar(a, i, t)                                                                               \\
             }                                                                                                          \\
-            if (n >= 8) {                                                                                              \\
-                SHUFFLE_ROUND(a, b, n)                                                                                 \\
-            }                                                                                                          \\
-            if (n >= 16) {                                                                                             \\
-                SHUFFLE_ROUND(b, a, n)                                                                                 \\
-            }                                                                                                          \\
+            ACROSS(a, t, w, scalar)                                                                                    \\
             for (int i = 0; i < n && i < columns; i++)                                                                 \\
-                *(scalar##_vector_anywhere *)(to + i * to_stride) = n == 4 || n == 16 ? a[i] : b[i];                   \\
+                *(scalar##_vector_anywhere *)(to + i * to_stride) = a[i];                                              \\
         }
-    #if VECTOR_BYTES == 64
-    TRANSPOSE(float, 16)
-    TRANSPOSE(double, 8)
-    #elif VECTOR_BYTES == 32
-    TRANSPOSE(float, 8)
-    TRANSPOSE(double, 4)
     #else
-    TRANSPOSE(float, 4)
-    TRANSPOSE(double, 2)
-    #endif
-    #else
-    #define TRANSPOSE(scalar, n)                                                                                       \\
-        static inline void transpose_part_##scalar(const scalar *from, ptrdiff_t from_stride, int rows, scalar *to,    \\
-                                                   ptrdiff_t to_stride, int columns) {                                 \\
-            for (int i = 0; i < columns; i++)                                                                          \\
+    #define SQUARE(scalar)                                                                                             \\
+        static inline void square_##scalar(const scalar *from, ptrdiff_t from_stride, int rows, scalar *to,            \\
+                                           ptrdiff_t to_stride, int columns) {                                         \\
+            const int n = VECTOR_BYTES / (int)sizeof(scalar);                                                          \\
+            for (int i = 0; i < n && i < columns; i++)                                                                 \\
                 for (int j = 0; j < n; j++)                                                                            \\
                     to[i * to_stride + j] = j < rows ? from[j * from_stride + i] : 0;                                  \\
         }
-    TRANSPOSE(float, VECTOR_BYTES / 4)
-    TRANSPOSE(double, VECTOR_BYTES / 8)
     #endif
+    SQUARE(float)
+    SQUARE(double)
+
+    /* Pixels that lie together, of `lanes` channels, to lane vectors, whose other lanes become zero, and back.  Functions of their
+       own, whatever compilers think of inlining them: inlined or not makes a tenth of a forward pass. */
+    #if defined(__GNUC__)
+    #define APART __attribute__((noinline, unused))
+    #else
+    #define APART
+    #endif
+    #define TURN(scalar)                                                                                               \\
+        static APART void to_lanes_##scalar(const scalar *from, ptrdiff_t channel, int lanes, ptrdiff_t pixels, scalar *to) {\\
+            const int n = VECTOR_BYTES / (int)sizeof(scalar), all = LANE_BYTES / (int)sizeof(scalar);                  \\
+            for (ptrdiff_t i = 0; i < pixels; i += n) {                                                                \\
+                ptrdiff_t x = i < pixels - n ? i : pixels - n; /* the last square overlaps the one before */           \\
+                for (int l = 0; l < all; l += n)                                                                       \\
+                    if (lanes == all)                                                                                  \\
+                        square_##scalar(from + l * channel + x, channel, n, to + x * all + l, all, n);                 \\
+                    else                                                                                               \\
+                        square_##scalar(from + (l < lanes ? l : 0) * channel + x, channel, lanes - l, to + x * all + l, all, n);\\
+            }                                                                                                          \\
+        }                                                                                                              \\
+        static APART void from_lanes_##scalar(const scalar *from, ptrdiff_t pixels, int lanes, scalar *to, ptrdiff_t channel) {\\
+            const int n = VECTOR_BYTES / (int)sizeof(scalar), all = LANE_BYTES / (int)sizeof(scalar);                  \\
+            for (ptrdiff_t i = 0; i < pixels; i += n) {                                                                \\
+                ptrdiff_t x = i < pixels - n ? i : pixels - n;                                                         \\
+                for (int l = 0; l < all; l += n)                                                                       \\
+                    if (lanes == all)                                                                                  \\
+                        square_##scalar(from + x * all + l, all, n, to + l * channel + x, channel, n);                 \\
+                    else                                                                                               \\
+                        square_##scalar(from + x * all + l, all, n, to + (l < lanes ? l : 0) * channel + x, channel, lanes - l);\\
+            }                                                                                                          \\
+        }
+    TURN(float)
+    TURN(double)
 
     /* GCC unrolls some loops over lanes before it would vectorise them, unless told not to.  Which products are fused into
        sums is written out, and no other contraction allowed (setup.py): sums have the same bits wherever they stand. */
@@ -223,8 +285,10 @@ cdef extern from *:
     """
     enum: LANE_BYTES
     enum: VECTOR_BYTES
-    void transpose_part_float(const float *source, Py_ssize_t source_stride, int rows, float *target, Py_ssize_t target_stride, int columns) noexcept nogil
-    void transpose_part_double(const double *source, Py_ssize_t source_stride, int rows, double *target, Py_ssize_t target_stride, int columns) noexcept nogil
+    void to_lanes_float(const float *source, Py_ssize_t channel, int lanes, Py_ssize_t pixels, float *target) noexcept nogil
+    void to_lanes_double(const double *source, Py_ssize_t channel, int lanes, Py_ssize_t pixels, double *target) noexcept nogil
+    void from_lanes_float(const float *source, Py_ssize_t pixels, int lanes, float *target, Py_ssize_t channel) noexcept nogil
+    void from_lanes_double(const double *source, Py_ssize_t pixels, int lanes, double *target, Py_ssize_t channel) noexcept nogil
     void add_product_float(float *sums, float weight, const float *values) noexcept nogil
     void add_product_double(double *sums, double weight, const double *values) noexcept nogil
     void add_products_float(float *sums, const float *a, const float *b) noexcept nogil
@@ -245,20 +309,22 @@ cdef extern from *:
     void lanes_free(void *block) noexcept nogil
 
 
-cdef inline void transpose_part(
-        const real *source, Py_ssize_t source_stride, int rows, real *target, Py_ssize_t target_stride, int columns) noexcept nogil:
-    """Transpose a square of VECTOR_BYTES / sizeof(real) elements a side, of which the first rows are there, others zero, and the first columns wanted."""
+# Of at least VECTOR_BYTES / sizeof(real) pixels:
+
+cdef inline void to_lanes(const real *source, Py_ssize_t channel, int lanes, Py_ssize_t pixels, real *target) noexcept nogil:
+    """Lane vectors of pixels that lie together, of `lanes` channels that lie `channel` apart; other lanes are zero."""
     if real is float:
-        transpose_part_float(source, source_stride, rows, target, target_stride, columns)
+        to_lanes_float(source, channel, lanes, pixels, target)
     else:
-        transpose_part_double(source, source_stride, rows, target, target_stride, columns)
+        to_lanes_double(source, channel, lanes, pixels, target)
 
 
-cdef inline void transpose(
-        const real *source, Py_ssize_t source_stride, real *target, Py_ssize_t target_stride) noexcept nogil:
-    """Transpose such a square, all of it."""
-    cdef int V = VECTOR_BYTES // sizeof(real)
-    transpose_part(source, source_stride, V, target, target_stride, V)
+cdef inline void from_lanes(const real *source, Py_ssize_t pixels, int lanes, real *target, Py_ssize_t channel) noexcept nogil:
+    """And back."""
+    if real is float:
+        from_lanes_float(source, pixels, lanes, target, channel)
+    else:
+        from_lanes_double(source, pixels, lanes, target, channel)
 
 
 cdef inline void add_product(real *sums, real weight, const real *values) noexcept nogil:

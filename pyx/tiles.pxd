@@ -5,7 +5,7 @@ The lanes past the last channel of a partial block are zero, and are never writt
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
 from libc.string cimport memcpy, memmove, memset
 
-from lanes cimport LANE_BYTES, VECTOR_BYTES, element_bytes, fetch, real, stream, transpose, transpose_part, widen
+from lanes cimport LANE_BYTES, VECTOR_BYTES, element_bytes, fetch, from_lanes, real, stream, to_lanes, widen
 from tasks cimport BIN, IMAGE, MODE, WINDOW, X0, X1
 
 cdef enum:
@@ -52,7 +52,7 @@ cdef inline void pack(
         const real *source, Strides from_, int lanes, Py_ssize_t rows, Py_ssize_t columns, real *tile) noexcept nogil:
     """Rows x columns pixels of `lanes` channels into tile[y][x][lane]."""
     cdef int L = LANE_BYTES // sizeof(real), V = VECTOR_BYTES // sizeof(real), l
-    cdef Py_ssize_t y, x, i
+    cdef Py_ssize_t y, x
     cdef const real *row
     cdef real *to
     if from_.x == 1 and from_.y == columns:      # rows lie end to end: one long row
@@ -62,13 +62,7 @@ cdef inline void pack(
         row = source + y * from_.y
         to = tile + y * columns * L
         if from_.x == 1 and columns >= V:
-            for i in range((columns + V - 1) // V):
-                x = min(i * V, columns - V)      # the last square overlaps the one before
-                for l in range(L // V):
-                    if lanes == L:
-                        transpose(row + l * V * from_.channel + x, from_.channel, to + x * L + l * V, L)
-                    else:
-                        transpose_part(row + l * V * from_.channel + x, from_.channel, lanes - l * V, to + x * L + l * V, L, V)
+            to_lanes(row, from_.channel, lanes, columns, to)
         elif lanes == L and from_.channel == 1:
             for x in range(columns):
                 memcpy(to + x * L, row + x * from_.x, LANE_BYTES)
@@ -121,7 +115,7 @@ cdef inline void unpack(
     buffer: room for the block, or NULL; with it a block that is contiguous in the target is written as one run.
     """
     cdef int L = LANE_BYTES // sizeof(real), V = VECTOR_BYTES // sizeof(real), l
-    cdef Py_ssize_t y, x, i
+    cdef Py_ssize_t y, x
     cdef const real *row
     cdef real *at
     cdef Strides strides = to
@@ -137,13 +131,7 @@ cdef inline void unpack(
     for y in range(rows):
         row = tile + y * columns * L
         if strides.x == 1 and columns >= V:
-            for i in range((columns + V - 1) // V):
-                x = min(i * V, columns - V)
-                for l in range(L // V):
-                    if lanes == L:
-                        transpose(row + x * L + l * V, L, at + y * strides.y + l * V * strides.channel + x, strides.channel)
-                    else:
-                        transpose_part(row + x * L + l * V, L, V, at + y * strides.y + l * V * strides.channel + x, strides.channel, lanes - l * V)
+            from_lanes(row, columns, lanes, at + y * strides.y, strides.channel)
         elif lanes == L and strides.channel == 1:
             for x in range(columns):
                 memcpy(at + y * strides.y + x * strides.x, row + x * L, LANE_BYTES)
