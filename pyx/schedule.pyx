@@ -25,6 +25,8 @@ cdef enum:
     # What packing a pixel of the window of a box costs, and of a single bin, in pixels of whole rows
     WINDOW_COST = 2
     NARROW_COST = 10
+    # Planes of the map that a task of the gradient of roi_pool writes to, here and there: half of a level 2 cache
+    PLANES_BYTES = 1 << 20
     # Lane vectors' worth of work that is not worth waking a second thread for: about a tenth of a millisecond.  A team
     # costs microseconds on an idle machine, and milliseconds where the scheduler has no core for it.
     SERIAL_COST = 100000
@@ -242,7 +244,8 @@ def writing(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bi
         most_rows = max(min(height, TILE_PIXELS // columns), 1)
         block_pieces = blocks
         if blocks_first:
-            block_pieces = min(blocks, <Py_ssize_t>threads)
+            # no more planes than stay in cache, since each box writes to all; the channels of a pixel are written to together
+            block_pieces = min(blocks, max(<Py_ssize_t>threads, 1 if in_place else ceiling(blocks * height * width * LANE_BYTES, PLANES_BYTES)))
         elif in_place and not by_bin:
             block_pieces = 1
         # rows are split further only where images and blocks do not make tasks enough

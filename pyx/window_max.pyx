@@ -16,8 +16,11 @@ from libc.string cimport memset
 
 from lanes cimport LANE_BYTES, keep_first_larger, keep_larger, keep_larger_at, lanes_alloc, lanes_free, real, stream_end
 from tasks cimport BLOCK_FIRST, BLOCK_STOP, FIRST, IMAGE, STOP, X0, X1, Y0, Y1
-from tiles cimport (BINS_BYTES, MOST_COLUMNS, STREAM_BYTES, WIDE_BYTES, BinRange, Map, Reader, Strides, View, bins_of_task, block_reader, blocks_together,
-                    cell_columns, cell_rows, clear, map_of, put_pixels, strides_of, unpack, view)
+from tiles cimport (BINS_BYTES, MOST_COLUMNS, STREAM_BYTES, WIDE_BYTES, Ahead, BinRange, Map, Reader, Strides, View, ahead_of, bins_of_task, block_reader,
+                    blocks_together, cell_columns, cell_rows, clear, fetch_some, map_of, put_pixels, strides_of, unpack, view)
+
+cdef enum:
+    TURNS = 4                  # channels whose gradients are given in turns
 
 
 cdef struct Problem:
@@ -323,24 +326,29 @@ cdef inline bint give(
     return False
 
 
-cdef inline bint give_run(const real *grad, const int32_t *argmax, Py_ssize_t count, real *plane, Py_ssize_t pixels) noexcept nogil:
-    """The same for bins and pixels that lie end to end."""
+cdef inline bint give_runs(
+        const Problem *problem, const real *grad, const int32_t *argmax, real *plane, Py_ssize_t bins, int channels) noexcept nogil:
+    """The same for bins and pixels that lie end to end, of some channels in turns: bins that share a pixel wait for each other."""
     cdef Py_ssize_t i
-    cdef int32_t most = <int32_t>(pixels - 1)      # of int32 by the checks of its callers
+    cdef int c
+    cdef uint32_t last = <uint32_t>(problem.map.rows * problem.map.columns - 1)      # of int32 by the checks of its callers
+    cdef int32_t at
     cdef bint bad = False
-    for i in range(count):
-        if <uint32_t>argmax[i] <= <uint32_t>most:
-            plane[argmax[i]] += grad[i]
-        else:
-            bad |= argmax[i] != -1
+    for i in range(bins):
+        for c in range(channels):
+            at = argmax[c * problem.argmax.channel + i]
+            if <uint32_t>at <= last:
+                plane[c * problem.map.strides.channel + at] += grad[c * problem.bins.channel + i]
+            else:
+                bad |= at != -1
     return bad
 
 
 cdef bint backward_channels(
         const Problem *problem, const real *grad, const int32_t *argmax, real *plane, Py_ssize_t channels,
-        const int64_t *task, bint whole) noexcept nogil:
+        const int64_t *task, bint whole, Ahead *grad_ahead, Ahead *argmax_ahead) noexcept nogil:
     """A box and as many channels; whether an index was none."""
-    cdef Py_ssize_t c, y, x, rows = problem.ph, columns = problem.pw
+    cdef Py_ssize_t c = 0, y, x, rows = problem.ph, columns = problem.pw
     cdef bint bad = False
     if problem.map.strides.channel == 1:
         for y in range(rows):
@@ -352,11 +360,18 @@ cdef bint backward_channels(
     if problem.bins.y == columns * problem.bins.x and problem.argmax.y == columns * problem.argmax.x:
         columns = columns * rows
         rows = 1
+    if whole and rows == 1 and problem.bins.x == 1 and problem.argmax.x == 1 and problem.map.strides.x == 1:      # as it nearly always is
+        while c < channels:
+            fetch_some(grad_ahead)
+            fetch_some(argmax_ahead)
+            if c + TURNS <= channels:
+                bad |= give_runs(problem, grad + c * problem.bins.channel, argmax + c * problem.argmax.channel, plane + c * problem.map.strides.channel, columns, TURNS)
+            else:
+                bad |= give_runs(problem, grad + c * problem.bins.channel, argmax + c * problem.argmax.channel, plane + c * problem.map.strides.channel, columns,
+                                 <int>(channels - c))
+            c += TURNS
+        return bad
     for c in range(channels):
-        if whole and rows == 1 and problem.bins.x == 1 and problem.argmax.x == 1 and problem.map.strides.x == 1:      # as it nearly always is
-            bad |= give_run(grad + c * problem.bins.channel, argmax + c * problem.argmax.channel, columns, plane + c * problem.map.strides.channel,
-                            problem.map.rows * problem.map.columns)
-            continue
         for y in range(rows):
             for x in range(columns):
                 bad |= give(problem, grad[c * problem.bins.channel + y * problem.bins.y + x * problem.bins.x],
@@ -365,7 +380,8 @@ cdef bint backward_channels(
 
 
 cdef bint backward_task(const Problem *problem, const real *grad_output, const int32_t *argmax, const int64_t *task, int L) noexcept nogil:
-    cdef Py_ssize_t first = task[BLOCK_FIRST] * L, stop = min(task[BLOCK_STOP] * L, problem.map.channels), i, k
+    cdef Py_ssize_t first = task[BLOCK_FIRST] * L, stop = min(task[BLOCK_STOP] * L, problem.map.channels), i, k, later
+    cdef Ahead grad_ahead, argmax_ahead
     cdef real *plane = <real*>problem.map.data + task[IMAGE] * problem.map.strides.image
     cdef bint bad = False
     cdef bint whole = (task[Y0] == 0 and task[Y1] == problem.map.rows and task[X0] == 0 and task[X1] == problem.map.columns and
@@ -374,9 +390,15 @@ cdef bint backward_task(const Problem *problem, const real *grad_output, const i
           task[Y1] - task[Y0], task[X1] - task[X0])
     for i in range(task[FIRST], task[STOP]):
         k = problem.order[i]
+        # the gradients of the next box lie where no hardware would look for them
+        later = problem.order[min(i + 1, task[STOP] - 1)]
+        grad_ahead = ahead_of(grad_output + later * problem.bins.image + first * problem.bins.channel, problem.bins, <int>(stop - first),
+                              problem.ph, problem.pw, (stop - first + TURNS - 1) // TURNS)
+        argmax_ahead = ahead_of(<const float*>argmax + later * problem.argmax.image + first * problem.argmax.channel, problem.argmax, <int>(stop - first),
+                                problem.ph, problem.pw, (stop - first + TURNS - 1) // TURNS)
         bad |= backward_channels(problem, grad_output + k * problem.bins.image + first * problem.bins.channel,
                                  argmax + k * problem.argmax.image + first * problem.argmax.channel, plane + first * problem.map.strides.channel,
-                                 stop - first, task, whole)
+                                 stop - first, task, whole, &grad_ahead, &argmax_ahead)
     return bad
 
 
