@@ -596,10 +596,12 @@ cdef void slopes_task(const Problem *problem, const real *grad_output, double *p
     """The same, bin by bin where each reads channels of its own."""
     cdef int64_t[COLUMNS] one
     cdef int64_t z
+    if task[BIN] < 0:
+        slopes_of_bins(problem, grad_output, parts, task, memory)
+        return
     memcpy(one, task, sizeof(one))
-    for z in range(task[BIN], task[BIN_STOP] if task[BIN] >= 0 else 0):
-        if task[BIN] >= 0:
-            one[BIN], one[BIN_STOP] = z, z + 1
+    for z in range(task[BIN], task[BIN_STOP]):
+        one[BIN], one[BIN_STOP] = z, z + 1
         slopes_of_bins(problem, grad_output, parts, one, memory)
 
 
