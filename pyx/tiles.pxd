@@ -279,8 +279,8 @@ cdef struct Reader:            # one channel block of one image, seen through a 
     int lanes
     int mode
     bint in_place              # the lanes of a pixel lie together: no tile
-    Py_ssize_t capacity        # pixels of the tile, and rows of them
-    Py_ssize_t capacity_rows
+    Py_ssize_t capacity        # pixels of the tile
+    Py_ssize_t capacity_rows   # rows of x1 - x0 pixels: a division that boxes and bins are spared
     Py_ssize_t x0              # ROWS: the columns and rows that the tile holds
     Py_ssize_t x1
     Py_ssize_t y0

@@ -325,10 +325,10 @@ cdef void forward_together(
 
 # Where channels are few, lanes are the bin rows of a channel instead: the strip is made along x, row by row, and turned.
 
-cdef inline bint channels_are_few(const Problem *problem, const int64_t *task, real *_) noexcept nogil:
+cdef inline bint channels_are_few(const Problem *problem, real *_) noexcept nogil:
     """Whether lanes of bin rows are filled at least twice as well as lanes of channels, of which there is then one block."""
     cdef Py_ssize_t L = LANE_BYTES // sizeof(real)
-    return task[BIN] < 0 and 2 * problem.map.channels * ((problem.ph + L - 1) // L) <= problem.ph
+    return 2 * problem.map.channels * ((problem.ph + L - 1) // L) <= problem.ph
 
 
 cdef void contract_run(
@@ -450,7 +450,7 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, c
     cdef Box box
     cdef Scratch scratch = scratch_at(problem, memory)
     cdef real *to
-    cdef bint few = channels_are_few(problem, task, out)
+    cdef bint few = channels_are_few(problem, out)
     if task[BIN] >= 0:
         forward_bins(problem, out, task, &scratch)
         return

@@ -364,7 +364,7 @@ cdef bint backward_channels(
         while c < channels:
             fetch_some(grad_ahead)
             fetch_some(argmax_ahead)
-            if c + TURNS <= channels:
+            if c + TURNS <= channels:      # a number that the compiler knows
                 bad |= give_runs(problem, grad + c * problem.bins.channel, argmax + c * problem.argmax.channel, plane + c * problem.map.strides.channel, columns, TURNS)
             else:
                 bad |= give_runs(problem, grad + c * problem.bins.channel, argmax + c * problem.argmax.channel, plane + c * problem.map.strides.channel, columns,
