@@ -57,8 +57,11 @@ def device():
     from roicy.cuda import _launch
 
     boxes = standin.asarray(np.tile(np.array([[0, 1, 1, 9, 9]], np.float32), (50, 1)))
-    maps, seen = cuda._forward_maps(standin.asarray(np.ones((1, 16, 20, 20), np.float32)), boxes, 7, 1.0, None, "NCHW")
-    out = standin.zeros((1, 16, 7, 7), np.float32)
+    # With as many channels as a block has threads, the first number that has no room lies right behind the output, and not
+    # hundreds of bytes on, where the sanitizer may know of another array
+    channels = _launch.THREADS
+    maps, seen = cuda._forward_maps(standin.asarray(np.ones((1, channels, 20, 20), np.float32)), boxes, 7, 1.0, None, "NCHW")
+    out = standin.zeros((1, channels, 7, 7), np.float32)
     ((_, shape, room, images, counts, index, weight, _),) = maps.parts(geometry.INTEGRATED_RULE)
     _launch.launch("forward", maps.dtype, 1, seen, _launch.strides(seen), out, _launch.strides(out), shape, room, images, counts, index, weight)
 
