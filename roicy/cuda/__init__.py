@@ -19,7 +19,7 @@ import numpy as np
 
 from .. import _arguments, multiscale, operators
 from .._kernels import geometry
-from ._launch import CHANNELS_OF_PART, NULL, OWNERS, ROOM, RULE, SHAPE, cupy, launch, strides
+from ._launch import CHANNELS_OF_PART, CHANNELS_TOGETHER, NULL, OWNERS, ROOM, RULE, SHAPE, cupy, launch, strides
 
 __all__ = [
     "multiscale_roi_align",
@@ -249,15 +249,17 @@ def _sum_backward(levels, grad, rule, outs):
                 continue
             seen = level.seen(result)
             lists = level.n * level.h
+            blocks = level.c if level.position_sensitive else -(-level.c // CHANNELS_TOGETHER)
             add = False
             for first, shape, room, images, counts, index, weight, _ in level.parts(rule, most=max(ROWS_BYTES // (4 * lists), 1)):
                 boxes = int(shape["boxes"])
-                row_counts, rows_of = cupy().empty(lists, np.int32), cupy().empty(lists * boxes, np.int32)
-                launch("boxes_of_rows", None, lists, shape, room, images, counts, index, row_counts, rows_of)
+                windows, row_counts, rows_of = (cupy().empty(size, np.int32) for size in (boxes * 4, lists, lists * boxes))
+                launch("windows_of_boxes", None, boxes * 2, shape, room, counts, index, windows)
+                launch("boxes_of_rows", None, lists, shape, images, windows, row_counts, rows_of)
                 some = grad[first:]
                 launch(
-                    "backward", maps.dtype, level.n * level.c * level.h * level.w, some, strides(some), seen, strides(seen), shape, room, counts, index, weight,
-                    row_counts, rows_of, np.int32(add),
+                    "backward", maps.dtype, lists * level.w * blocks, some, strides(some), seen, strides(seen), shape, room, counts, index, weight,
+                    windows, row_counts, rows_of, np.int32(add),
                 )  # fmt: skip
                 add = True
     return results

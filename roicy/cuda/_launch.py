@@ -17,12 +17,15 @@ import numpy as np
 FOLDER = Path(__file__).parent / "kernels"
 # one source: CuPy's cache on disk does not see what is included
 SOURCES = ("common.cu", "geometry.cu", "weighted_sum.cu", "window_max.cu")
+CHANNELS_TOGETHER = 8  # for which a thread of the gradient of the input finds boxes and weights once
 CHANNELS_OF_PART = 32  # whose gradients of the boxes one thread adds up
 OWNERS = 32  # threads that share a plane in the gradient of roi_pool: each takes every 32nd pixel
 # positions must round as on the CPU: no contraction into fused multiply-adds but where fma() asks for it
-OPTIONS = ("--std=c++17", "--fmad=false", f"-DCHANNELS_OF_PART={CHANNELS_OF_PART}", f"-DOWNERS={OWNERS}")
+OPTIONS = (
+    "--std=c++17", "--fmad=false", f"-DCHANNELS_TOGETHER={CHANNELS_TOGETHER}", f"-DCHANNELS_OF_PART={CHANNELS_OF_PART}", f"-DOWNERS={OWNERS}",
+)  # fmt: skip
 # without a template parameter; the others are for float and double
-PLAIN = ("boxes_of_rows",)
+PLAIN = ("windows_of_boxes", "boxes_of_rows")
 TEMPLATES = (
     "tables", "forward", "backward", "backward_boxes", "add_parts", "largest_pixel", "largest_pixel_backward", "largest_sample",
 )  # fmt: skip

@@ -38,6 +38,18 @@ __device__ inline long long slot_of(const Room &room, const Shape &shape, long l
     return k * room.box + (bin < shape.ph ? (long long)bin * room.y : (long long)shape.ph * room.y + (long long)(bin - shape.ph) * room.x);
 }
 
+// t % by, and t /= by: by one division, of 32 bits where they suffice
+__device__ inline long long split(long long &t, long long by) {
+    if ((t | by) <= 0xffffffffLL) {
+        unsigned small = (unsigned)t;
+        t = small / (unsigned)by;
+        return small % (unsigned)by;
+    }
+    long long rest = t % by;
+    t /= by;
+    return rest;
+}
+
 // Output element number t: which box, channel and bin, in an order in which neighbouring threads touch neighbouring memory
 struct Element {
     long long k;
@@ -47,14 +59,11 @@ struct Element {
 __device__ inline Element element_of(long long t, const Shape &shape) {
     Element e;
     if (shape.channels_last) {
-        e.c = (int)(t % shape.channels), t /= shape.channels;
-        e.q = (int)(t % shape.pw), t /= shape.pw;
-        e.p = (int)(t % shape.ph), e.k = t / shape.ph;
+        e.c = split(t, shape.channels), e.q = split(t, shape.pw), e.p = split(t, shape.ph);
     } else {
-        e.q = (int)(t % shape.pw), t /= shape.pw;
-        e.p = (int)(t % shape.ph), t /= shape.ph;
-        e.c = (int)(t % shape.channels), e.k = t / shape.channels;
+        e.q = split(t, shape.pw), e.p = split(t, shape.ph), e.c = split(t, shape.channels);
     }
+    e.k = t;
     return e;
 }
 

@@ -25,22 +25,30 @@ __global__ void forward(const T *input, Strides map, T *out, Strides bins, Shape
     }
 }
 
-// rows_of: for each image and row, which boxes read it, in order; row_counts: how many.  One thread for each.
-__global__ void boxes_of_rows(Shape shape, Room room, const int *images, const int *counts, const int *index, int *row_counts, int *rows_of) {
+// windows (boxes, 4): rows y0 to y1 - 1 and columns x0 to x1 - 1 that the bins of a box read, as far as they read any
+__global__ void windows_of_boxes(Shape shape, Room room, const int *counts, const int *index, int *windows) {
+    for (long long t = thread_number(); t < 2LL * shape.boxes; t += thread_count()) {
+        long long k = t / 2;
+        int first = t % 2 ? shape.ph : 0, stop = t % 2 ? shape.ph + shape.pw : shape.ph, low = 0, high = 0;
+        for (int bin = first; bin < stop; bin++) {
+            int count = counts[k * (shape.ph + shape.pw) + bin];
+            if (!count)
+                continue;
+            long long slot = slot_of(room, shape, k, bin);
+            low = high == 0 || index[slot] < low ? index[slot] : low;
+            high = index[slot + count - 1] >= high ? index[slot + count - 1] + 1 : high;
+        }
+        windows[2 * t] = low, windows[2 * t + 1] = high;
+    }
+}
+
+// rows_of: for each image and row, the boxes whose windows hold it, in order; row_counts: how many.  One thread for each.
+__global__ void boxes_of_rows(Shape shape, const int *images, const int *windows, int *row_counts, int *rows_of) {
     for (long long t = thread_number(); t < (long long)shape.images * shape.rows; t += thread_count()) {
         int image = (int)(t / shape.rows), row = (int)(t % shape.rows), found = 0;
-        for (int k = 0; k < shape.boxes; k++) {
-            if (images[k] != image)
-                continue;
-            for (int p = 0; p < shape.ph; p++) {
-                int count = counts[(long long)k * (shape.ph + shape.pw) + p];
-                long long slot = slot_of(room, shape, k, p);
-                if (count && index[slot] <= row && row <= index[slot + count - 1]) {
-                    rows_of[t * shape.boxes + found++] = k;
-                    break;
-                }
-            }
-        }
+        for (int k = 0; k < shape.boxes; k++)
+            if (images[k] == image && windows[4LL * k] <= row && row < windows[4LL * k + 1])
+                rows_of[t * shape.boxes + found++] = k;
         row_counts[t] = found;
     }
 }
@@ -60,12 +68,10 @@ __device__ inline long long entry_of(const int *index, long long slot, int count
     return index[slot + low] == pixel ? slot + low : -1;
 }
 
-#define CHANNELS_TOGETHER 8  // for which a thread finds boxes and weights once
-
-// A thread owns a pixel of some channels, or of one channel where each bin has channels of its own
+// A thread owns a pixel of CHANNELS_TOGETHER channels, or of one channel where each bin has channels of its own
 template <typename T>
 __global__ void backward(const T *grad_output, Strides bins, T *grad_input, Strides map, Shape shape, Room room, const int *counts, const int *index,
-                         const T *weight, const int *row_counts, const int *rows_of, int add) {
+                         const T *weight, const int *windows, const int *row_counts, const int *rows_of, int add) {
     int group = shape.position_sensitive ? shape.ph * shape.pw : 1, together = shape.position_sensitive ? 1 : CHANNELS_TOGETHER;
     long long blocks = ((long long)shape.channels * group + together - 1) / together;
     for (long long t = thread_number(); t < shape.images * blocks * shape.rows * shape.columns; t += thread_count()) {
@@ -73,13 +79,9 @@ __global__ void backward(const T *grad_output, Strides bins, T *grad_input, Stri
         int x, y;
         long long block;
         if (shape.channels_last) {
-            block = u % blocks, u /= blocks;
-            x = (int)(u % shape.columns), u /= shape.columns;
-            y = (int)(u % shape.rows), u /= shape.rows;
+            block = split(u, blocks), x = split(u, shape.columns), y = split(u, shape.rows);
         } else {
-            x = (int)(u % shape.columns), u /= shape.columns;
-            y = (int)(u % shape.rows), u /= shape.rows;
-            block = u % blocks, u /= blocks;
+            x = split(u, shape.columns), y = split(u, shape.rows), block = split(u, blocks);
         }
         long long row = u * shape.rows + y;
         long long first = block * together, all = (long long)shape.channels * group;
@@ -90,6 +92,8 @@ __global__ void backward(const T *grad_output, Strides bins, T *grad_input, Stri
             sums[c] = 0;
         for (int i = 0; i < row_counts[row]; i++) {
             long long k = rows_of[row * shape.boxes + i];
+            if (x < windows[4 * k + 2] || x >= windows[4 * k + 3])  // most boxes of a row
+                continue;
             const int *count = counts + k * (shape.ph + shape.pw);
             for (int p = 0; p < shape.ph; p++) {
                 if (shape.position_sensitive && p != own / shape.pw)
@@ -123,8 +127,8 @@ __global__ void backward_boxes(const T *grad_output, Strides bins, const T *inpu
     int blocks = (shape.channels + CHANNELS_OF_PART - 1) / CHANNELS_OF_PART;
     for (long long t = thread_number(); t < (long long)shape.boxes * blocks * shape.ph * shape.pw; t += thread_count()) {
         long long u = t;
-        int q = (int)(u % shape.pw), p = (int)((u /= shape.pw) % shape.ph), block = (int)((u /= shape.ph) % blocks);
-        long long k = u / blocks, y = slot_of(room, shape, k, p), x = slot_of(room, shape, k, shape.ph + q);
+        int q = split(u, shape.pw), p = split(u, shape.ph), block = split(u, blocks);
+        long long k = u, y = slot_of(room, shape, k, p), x = slot_of(room, shape, k, shape.ph + q);
         int image = images[k];
         const int *count = counts + k * (shape.ph + shape.pw);
         int rows = image < 0 ? 0 : count[p], columns = count[shape.ph + q];
