@@ -409,9 +409,9 @@ cdef inline Axis axis_of(int bins, Py_ssize_t extent, double scale) noexcept:
 
 
 def tables(
-        const real[:, :] coordinates, const int32_t[::1] order, Py_ssize_t first, Py_ssize_t last, tuple rule, tuple bins, tuple extents,
+        const real[:, :] coordinates, const int32_t[::1] order, Py_ssize_t first, Py_ssize_t most, tuple rule, tuple bins, tuple extents,
         double scale, bint slopes, int threads):
-    """Tables of boxes order[first..last-1], as far as TABLE_BYTES allow: (stop, windows, spans, index, weight, slopes or None).
+    """Tables of boxes order[first:], at most so many and as far as TABLE_BYTES allow: (stop, windows, spans, index, weight, slopes or None).
 
     coordinates: (K, 4) x1, y1, x2, y2; rule: one of the above; bins: (PH, PW); extents: (H, W).
     """
@@ -423,7 +423,7 @@ def tables(
     cdef int all_bins = axes[0].bins + axes[1].bins
     cdef Py_ssize_t entry_bytes = sizeof(int32_t) + (3 if slopes else 1) * sizeof(real)
     cdef Py_ssize_t box_bytes = 4 * sizeof(int32_t) + 2 * sizeof(Py_ssize_t) + 2 * all_bins * sizeof(int32_t)
-    cdef Py_ssize_t count = min(min(order.shape[0], last) - first, max(TABLE_BYTES // box_bytes, 1)), k, total = 0
+    cdef Py_ssize_t count = min(min(order.shape[0] - first, most), max(TABLE_BYTES // box_bytes, 1)), k, total = 0
     starts_array = np.empty((count, 2), np.intp)
     cdef Py_ssize_t[:, ::1] starts = starts_array
     cdef Interval[2] box

@@ -15,8 +15,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from lanes cimport LANE_BYTES, add_product, keep_larger, lanes_alloc, lanes_free, real, stream_end
 from tasks cimport BLOCK_FIRST, BLOCK_STOP, FIRST, STOP
-from tiles cimport (BINS_BYTES, STREAM_BYTES, BinRange, Map, Reader, Strides, View, bins_of_task, block_reader, bounds, cell_columns, cell_rows, clip, map_of,
-                    strides_of, unpack, view)
+from tiles cimport (BINS_BYTES, BinRange, Map, Reader, Strides, View, bins_of_task, block_reader, bounds, cell_columns, cell_rows, clip, map_of, map_of_task,
+                    strides_of, unpack, view, way_to_write)
 
 
 cdef struct Problem:
@@ -29,7 +29,7 @@ cdef struct Problem:
     const uint8_t *outside     # [i][PH + PW]: whether there are others
     const int32_t *pixels      # of a sample: the lower of the two that it lies between
     const void *fractions      # and how far it is from that
-    bint past_cache
+    int way                    # to write the result
 
 
 cdef Py_ssize_t scratch_bytes(const Problem *problem) noexcept nogil:
@@ -105,19 +105,20 @@ cdef void forward_part(
                                 strides.x, problem.map.columns, x, problem.pixels, fractions, first_x, stop_x, fractions[s], products)
             x += columns
         y += rows
-    unpack(bins, p1 - p0, q1 - q0, out + p0 * problem.bins.y + q0 * problem.bins.x, problem.bins, reader.lanes, <real*>(<char*>bins + BINS_BYTES), problem.past_cache)
+    unpack(bins, p1 - p0, q1 - q0, out + p0 * problem.bins.y + q0 * problem.bins.x, problem.bins, reader.lanes, <real*>(<char*>bins + BINS_BYTES), problem.way)
 
 
 cdef void forward_task(const Problem *problem, real *out, const int64_t *task, bint products, char *memory) noexcept nogil:
     cdef int L = LANE_BYTES // sizeof(real), p, q
     cdef Py_ssize_t i, block
     cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
+    cdef Map map = map_of_task(&problem.map, task, <real*>memory)
     # a task that keeps rows has one block, and so one reader that remembers them
-    cdef Reader reader = block_reader(&problem.map, task, task[BLOCK_FIRST], <real*>NULL)
+    cdef Reader reader = block_reader(&map, task, task[BLOCK_FIRST], <real*>NULL)
     for i in range(task[FIRST], task[STOP]):
         for block in range(task[BLOCK_FIRST], task[BLOCK_STOP]):
             if task[BLOCK_STOP] > task[BLOCK_FIRST] + 1:
-                reader = block_reader(&problem.map, task, block, <real*>NULL)
+                reader = block_reader(&map, task, block, <real*>NULL)
             p = part.p0
             while p < part.p1:
                 q = part.q0
@@ -141,7 +142,7 @@ def forward(input, Py_UCS4 kind, const int32_t[:, :, ::1] spans, const uint8_t[:
     problem.outside = &outside[0, 0]
     problem.pixels = &pixels[0]
     problem.fractions = &fractions[0]
-    problem.past_cache = out.shape[0] * out.shape[1] * out.shape[2] * out.shape[3] * <Py_ssize_t>sizeof(real) > STREAM_BYTES
+    problem.way = way_to_write(out)
     cdef Py_ssize_t i, size = scratch_bytes(&problem)
     cdef real *to = &out[0, 0, 0, 0]
     cdef char *memory = <char*>lanes_alloc(threads * size)

@@ -14,7 +14,7 @@ from libc.stdint cimport INT32_MAX, int32_t, int64_t
 import numpy as np
 
 from lanes cimport LANE_BYTES, real
-from tasks cimport COLUMNS, ROWS, WINDOW
+from tasks cimport COLUMNS, GATHERED, PARTS_OF_ROWS, ROWS, WINDOW
 from tiles cimport RANGE_BYTES, TILE_BYTES
 
 cdef enum:
@@ -25,6 +25,11 @@ cdef enum:
     # What packing a pixel of the window of a box costs, and of a single bin, in pixels of whole rows
     WINDOW_COST = 2
     NARROW_COST = 10
+    # Pixels that are gathered: a level 2 cache, or half of one; and channel blocks of each, at least
+    NEAR_PIXELS_BYTES = 2 << 20
+    WIDE_BLOCKS = 8
+    # Pixels of a row that is worth packing in parts, while the windows of its boxes leave pixels out: up to COVERING times its area
+    WIDE = 128
     # Planes of the map that a task of the gradient of roi_pool writes to, here and there: half of a level 2 cache
     PLANES_BYTES = 1 << 20
     # Lane vectors' worth of work that is not worth waking a second thread for: about a tenth of a millisecond.  A team
@@ -36,6 +41,9 @@ cdef enum:
     FEW = 32                   # boxes that are sorted by insertion
     BANDS = 32
     BAND_ROWS = 32             # a few megabytes of map between a box and its lower neighbour in the next band
+
+
+cdef double COVERING = 1.5
 
 
 cdef double box_cost(const int32_t[:, ::1] windows, Py_ssize_t k, Py_ssize_t bins) noexcept nogil:
@@ -149,9 +157,9 @@ def reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bi
     by_bin: tasks are for some bins, each with channels of its own.
     """
     cdef Py_ssize_t blocks = block_count(channels, itemsize)
-    cdef Py_ssize_t images, n, i, b, z, first, stop, position, block_pieces, groups = 1, most = INT32_MAX
+    cdef Py_ssize_t images, n, i, b, z, first, stop, position, block_pieces, near_pieces, groups = 1, most = INT32_MAX
     cdef int64_t y0, y1, x0, x1, tallest, mode
-    cdef double largest, all_cost = 0, area, share, seen
+    cdef double largest, all_cost = 0, image_cost, area, hull, cost, share, seen
     cdef const Py_ssize_t[::1] starts
     cdef const int32_t[:, ::1] windows
     cdef bint in_place, in_rows
@@ -173,9 +181,11 @@ def reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bi
                 continue
             y0 = x0 = 1 << 40
             y1 = x1 = tallest = 0
-            area = largest = 0
+            area = largest = image_cost = 0
             for i in range(starts[n], starts[n + 1]):
-                largest = max(largest, box_cost(windows, i, bins))
+                cost = box_cost(windows, i, bins)
+                largest = max(largest, cost)
+                image_cost += cost
                 if windows[i, 0] == windows[i, 1] or windows[i, 2] == windows[i, 3]:
                     continue
                 y0, y1 = min(y0, windows[i, 0]), max(y1, windows[i, 1])
@@ -187,15 +197,22 @@ def reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bi
             # share rows between boxes where that packs less than every box's own window would; a pixel of a window costs as much as
             # some of whole rows, which are read in long runs
             mode = WINDOW
+            cost = area * WINDOW_COST
             if by_bin:
-                area = area / bins * (NARROW_COST if in_rows else 1)
-            else:
-                area *= WINDOW_COST
-            if not in_place and tallest * (x1 - x0) <= TILE_PIXELS and <double>(y1 - y0) * (x1 - x0) < area:
-                mode = ROWS
+                cost = area / bins * (NARROW_COST if in_rows else 1)
+            hull = <double>(y1 - y0) * (x1 - x0)
+            if not in_place and tallest * (x1 - x0) <= TILE_PIXELS and hull < cost:
+                mode = PARTS_OF_ROWS if not by_bin and area < COVERING * hull and x1 - x0 >= WIDE else ROWS
             block_pieces = blocks
             if in_place and not by_bin:
                 block_pieces = min(max(<Py_ssize_t>ceil(largest * blocks / share), 1), blocks)
+                # gather as much of the map as stays in cache, where the boxes of a task go through it more than twice; not for too little of each
+                # pixel, which would be read and written in short runs, and not of maps that are hardly larger than a cache
+                near_pieces = max(block_pieces, <Py_ssize_t>ceil(hull * blocks * LANE_BYTES / NEAR_PIXELS_BYTES))
+                if (channels * itemsize % LANE_BYTES == 0 and hull * WIDE_BLOCKS * LANE_BYTES <= NEAR_PIXELS_BYTES < hull * blocks * LANE_BYTES / 2
+                        and area * min(share * near_pieces / (blocks * image_cost), 1) > 2 * hull):
+                    block_pieces = near_pieces
+                    mode = GATHERED
             position = starts[n]
             while position < starts[n + 1]:
                 i = position

@@ -8,7 +8,7 @@ cdef enum:
     BLOCK_STOP = 4
     BIN = 5                    # the first, p * PW + q, and one past the last; or -1 for all
     BIN_STOP = 6
-    MODE = 7                   # reading: WINDOW or ROWS
+    MODE = 7                   # reading: one of the below
     Y0 = 8                     # writing: the rectangle of the task; reading: the rows and columns that its boxes read
     Y1 = 9
     X0 = 10
@@ -19,3 +19,5 @@ cdef enum:
 cdef enum:
     WINDOW = 0                 # the window of each box is packed for itself
     ROWS = 1                   # rows are packed once and kept for the boxes that follow
+    PARTS_OF_ROWS = 2          # the same, but not the pixels far from all boxes
+    GATHERED = 3               # the lanes of a pixel lie together, and what the boxes read is copied once for all of them

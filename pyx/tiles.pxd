@@ -6,7 +6,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
 from libc.string cimport memcpy, memmove, memset
 
 from lanes cimport LANE_BYTES, VECTOR_BYTES, element_bytes, fetch, from_lanes, real, stream, to_lanes, widen
-from tasks cimport BIN, IMAGE, MODE, WINDOW, X0, X1
+from tasks cimport BIN, BLOCK_FIRST, BLOCK_STOP, FIRST, GATHERED, IMAGE, MODE, PARTS_OF_ROWS, STOP, WINDOW, X0, X1, Y0, Y1
 
 cdef enum:
     # Scratch of one thread, in bytes; their sum bounds what a call allocates for each thread, whatever the map's size.
@@ -18,10 +18,19 @@ cdef enum:
     RANGE_BYTES = 1 << 20      # bins of several boxes of a position-sensitive operator
     MOST_BIN_ROWS = 64
     BLOCKS_TOGETHER = 16       # a kilobyte of a pixel
+    NEEDED_BYTES = 64 << 10    # a flag for each part of the rows of a map
     MOST_COLUMNS = 4096        # columns of the map that are contracted together
-    # Results larger than this are not found in cache by whoever reads them next, and bypass it.
+    # Results up to this stay in a level 2 cache while they are written
+    NEAR_BYTES = 256 << 10
+    # Results larger than this are not found in cache by whoever reads them next
     STREAM_BYTES = 8 << 20
     WIDENED = 64               # pixels of a channel that are widened at once
+
+
+cdef enum:                     # ways to write a result
+    AT_ONCE = 0                # element by element
+    IN_RUNS = 1                # runs are gathered in a level 1 cache first
+    PAST_CACHE = 2             # the same, and then bypass all caches
 
 
 cdef struct Strides:           # of an array seen as (N, C, H, W), in elements
@@ -46,6 +55,11 @@ cdef inline Strides strides_of(const element[:, :, :, :] array) noexcept nogil:
     strides.y = array.strides[2] // <Py_ssize_t>sizeof(element)
     strides.x = array.strides[3] // <Py_ssize_t>sizeof(element)
     return strides
+
+
+cdef inline int way_to_write(const real[:, :, :, :] result) noexcept nogil:
+    cdef double size = <double>result.shape[0] * result.shape[1] * result.shape[2] * result.shape[3] * sizeof(real)
+    return PAST_CACHE if size > STREAM_BYTES else IN_RUNS if size > NEAR_BYTES else AT_ONCE
 
 
 cdef inline void pack(
@@ -108,11 +122,10 @@ cdef inline void pack_small(
 
 
 cdef inline void unpack(
-        const real *tile, Py_ssize_t rows, Py_ssize_t columns, real *target, Strides to, int lanes, real *buffer,
-        bint past_cache) noexcept nogil:
+        const real *tile, Py_ssize_t rows, Py_ssize_t columns, real *target, Strides to, int lanes, real *buffer, int way) noexcept nogil:
     """tile[y][x][lane] into rows x columns pixels of `lanes` channels.
 
-    buffer: room for the block, or NULL; with it a block that is contiguous in the target is written as one run.
+    buffer: room for the block, needed unless it is written AT_ONCE, for a block that is contiguous in the target.
     """
     cdef int L = LANE_BYTES // sizeof(real), V = VECTOR_BYTES // sizeof(real), l
     cdef Py_ssize_t y, x
@@ -122,7 +135,7 @@ cdef inline void unpack(
     if to.x == 1 and to.y == columns:
         columns = columns * rows
         rows = 1
-    if buffer != NULL and rows == 1 and to.x == 1 and to.channel == columns and columns >= V:
+    if way != AT_ONCE and rows == 1 and to.x == 1 and to.channel == columns and columns >= V:
         at = buffer
         strides.channel = columns
     else:
@@ -140,21 +153,40 @@ cdef inline void unpack(
                 for l in range(lanes):
                     at[y * strides.y + x * strides.x + l * strides.channel] = row[x * L + l]
     if buffer != NULL:
-        if past_cache:
+        if way == PAST_CACHE:
             stream(target, buffer, lanes * columns * sizeof(real))
         else:
             memcpy(target, buffer, lanes * columns * sizeof(real))
 
 
+cdef inline void fetch_ends(const void *run, Py_ssize_t size) noexcept nogil:
+    """The lines that a run of bytes fills a part of, and which therefore have to be read before they are written."""
+    if <size_t>run % LANE_BYTES != 0:
+        fetch(run)
+    if <size_t>(<const char*>run + size) % LANE_BYTES != 0:
+        fetch(<const char*>run + size)
+
+
+cdef inline Py_ssize_t to_boundary(const real *run, Py_ssize_t count, Py_ssize_t stride) noexcept nogil:
+    """After how many elements of a run of `count` lane vectors loads of whole vectors cross no cache lines, which takes twice as long.
+
+    Lane vectors beside each other may as well be computed a part of one further on, with the first and the last by themselves, if
+    runs `stride` elements further on lie like this one; 0 where that is not worth while.
+    """
+    cdef int V = VECTOR_BYTES // sizeof(real)
+    cdef Py_ssize_t past = <Py_ssize_t>(<size_t>run // sizeof(real) % V)
+    return V - past if past > 0 and count >= 4 and stride % V == 0 else 0
+
+
 cdef inline void put_pixels(
-        const real *pixels, Py_ssize_t count, Py_ssize_t width, real *target, Py_ssize_t step, bint past_cache) noexcept nogil:
+        const real *pixels, Py_ssize_t count, Py_ssize_t width, real *target, Py_ssize_t step, int way) noexcept nogil:
     """count pixels of `width` channels each, end to end, to as many that lie `step` apart in the target."""
     cdef Py_ssize_t i
     if step == width:
         width = width * count
         count = 1
     for i in range(count):
-        if past_cache:
+        if way == PAST_CACHE:
             stream(target + i * step, pixels + i * width, width * sizeof(real))
         else:
             memcpy(target + i * step, pixels + i * width, width * sizeof(real))
@@ -268,8 +300,34 @@ cdef inline Map map_of(object array, int kind, Py_ssize_t channels, Py_ssize_t g
         map.data, map.strides, map.rows, map.columns = <char*>&reals[0, 0, 0, 0], strides_of(reals), reals.shape[2], reals.shape[3]
     map.kind = kind
     map.channels, map.group = channels, group
-    map.tile_bytes = <Py_ssize_t>min(<double>TILE_BYTES, <double>map.rows * <double>map.columns * LANE_BYTES)      # no more than it needs
+    # no more than is needed, of a channel block or of as many as are gathered
+    cdef double pixel = max(<double>LANE_BYTES, channels * <double>sizeof(real)) if map.strides.channel == 1 else LANE_BYTES
+    map.tile_bytes = <Py_ssize_t>min(<double>TILE_BYTES, <double>map.rows * <double>map.columns * pixel)
     return map
+
+
+cdef extern from *:
+    """
+    /* APART for the same reason as mark_parts below. */
+    static APART void gather_runs(const char *from, ptrdiff_t row, ptrdiff_t column, ptrdiff_t rows, ptrdiff_t columns, size_t run, char *to) {
+        for (ptrdiff_t y = 0; y < rows; y++)
+            for (ptrdiff_t x = 0; x < columns; x++, to += run)
+                memcpy(to, from + y * row + x * column, run);
+    }
+    """
+    void gather_runs(const char *start, Py_ssize_t row, Py_ssize_t column, Py_ssize_t rows, Py_ssize_t columns, size_t run, char *to) noexcept nogil
+
+
+cdef inline Map map_of_task(const Map *map, const int64_t *task, real *tile) noexcept nogil:
+    """The map, or what the boxes of the task read of it, GATHERED in the tile."""
+    cdef Map near = map[0]
+    cdef Py_ssize_t size = sizeof(real), L = LANE_BYTES // sizeof(real), first = task[BLOCK_FIRST] * L, width = task[BLOCK_STOP] * L - first
+    if task[MODE] == GATHERED:
+        gather_runs(map.data + (task[IMAGE] * map.strides.image + first + task[Y0] * map.strides.y + task[X0] * map.strides.x) * size,
+                    map.strides.y * size, map.strides.x * size, task[Y1] - task[Y0], task[X1] - task[X0], width * size, <char*>tile)
+        near.strides.image, near.strides.x, near.strides.y = 0, width, (task[X1] - task[X0]) * width
+        near.data = <char*>(tile - first - task[Y0] * near.strides.y - task[X0] * near.strides.x)
+    return near
 
 
 cdef struct Reader:            # one channel block of one image, seen through a tile
@@ -285,6 +343,10 @@ cdef struct Reader:            # one channel block of one image, seen through a 
     Py_ssize_t x1
     Py_ssize_t y0
     Py_ssize_t y1
+    const char *needed         # PARTS_OF_ROWS: flags of the parts that some box reads, or NULL
+    Py_ssize_t parts           # of a row
+    Py_ssize_t before          # pixels of the first part that come before x0
+    Py_ssize_t needed_from     # row
 
 
 cdef inline Reader block_reader(const Map *map, const int64_t *task, Py_ssize_t block, real *_) noexcept nogil:
@@ -303,7 +365,45 @@ cdef inline Reader block_reader(const Map *map, const int64_t *task, Py_ssize_t 
     reader.x1 = task[X1]
     reader.capacity_rows = reader.capacity // max(reader.x1 - reader.x0, 1)
     reader.y0 = reader.y1 = 0
+    reader.needed = NULL
     return reader
+
+
+cdef extern from *:
+    """
+    #define PART_PIXELS 16 /* a cache line of float32 or two of float64 */
+    #define PART_ROWS 2
+    /* Marks the parts of rows that boxes read, by their windows.  A function of its own: inlined, it makes GCC forget how to keep the sums of the
+       function around it in registers, which then takes three times as long. */
+    static APART void mark_parts(const int32_t *windows, ptrdiff_t count, ptrdiff_t y0, ptrdiff_t x0, ptrdiff_t parts, char *marks) {
+        for (const int32_t *w = windows; w < windows + 4 * count; w += 4) {
+            if (w[0] >= w[1] || w[2] >= w[3])
+                continue;
+            ptrdiff_t first = (w[2] - x0) / PART_PIXELS, last = (w[3] - 1 - x0) / PART_PIXELS;
+            for (ptrdiff_t row = (w[0] - y0) / PART_ROWS; row <= (w[1] - 1 - y0) / PART_ROWS; row++)
+                memset(marks + row * parts + first, 1, last - first + 1);
+        }
+    }
+    """
+    enum: PART_PIXELS
+    enum: PART_ROWS
+    void mark_parts(const int32_t *windows, Py_ssize_t count, Py_ssize_t y0, Py_ssize_t x0, Py_ssize_t parts, char *marks) noexcept nogil
+
+
+cdef inline void find_needed(Reader *reader, const int64_t *task, const int32_t *windows, char *flags, real *_) noexcept nogil:
+    """Find out which parts of rows the boxes of a task read; where there is no room for that, rows are packed whole."""
+    cdef Py_ssize_t parts, rows, before = 0, pixel = element_bytes(reader.kind, _)
+    if task[MODE] != PARTS_OF_ROWS:
+        return
+    if reader.strides.x == 1:      # parts begin on cache lines, where those of all rows do
+        before = <Py_ssize_t>(<size_t>(reader.plane + task[X0] * pixel) // pixel % PART_PIXELS)
+    parts = (before + task[X1] - task[X0] + PART_PIXELS - 1) // PART_PIXELS
+    rows = (task[Y1] - task[Y0] + PART_ROWS - 1) // PART_ROWS
+    if rows * parts > NEEDED_BYTES:
+        return
+    memset(flags, 0, rows * parts)
+    mark_parts(windows + 4 * task[FIRST], task[STOP] - task[FIRST], task[Y0], task[X0] - before, parts, flags)
+    reader.needed, reader.parts, reader.before, reader.needed_from = flags, parts, before, task[Y0]
 
 
 cdef inline void read_pixels(
@@ -314,6 +414,27 @@ cdef inline void read_pixels(
         pack(<const real*>reader.plane + at, reader.strides, reader.lanes, rows, columns, tile)
     else:
         pack_small(reader.plane + at * element_bytes(reader.kind, tile), reader.kind, reader.strides, reader.lanes, rows, columns, tile)
+
+
+cdef inline void read_needed(const Reader *reader, Py_ssize_t y0, Py_ssize_t y1, real *tile) noexcept nogil:
+    """What boxes read of rows y0..y1-1, to where it belongs in the tile, which begins with row y0."""
+    cdef int L = LANE_BYTES // sizeof(real), V = VECTOR_BYTES // sizeof(real)
+    cdef Py_ssize_t width = reader.x1 - reader.x0, y, part, x, stop
+    cdef const char *flags
+    for y in range(max(y0, reader.needed_from), y1):
+        flags = reader.needed + (y - reader.needed_from) // PART_ROWS * reader.parts
+        part = 0
+        while part < reader.parts:
+            if not flags[part]:
+                part += 1
+                continue
+            x = max(part * PART_PIXELS - reader.before, 0)
+            while part < reader.parts and flags[part]:
+                part += 1
+            # at least as many as are transposed at once
+            stop = min(max(part * PART_PIXELS - reader.before, x + V), width)
+            x = max(min(x, stop - V), 0)
+            read_pixels(reader, y, reader.x0 + x, 1, stop - x, tile + ((y - y0) * width + x) * L)
 
 
 cdef inline void read_runs(
@@ -431,6 +552,9 @@ cdef inline const real *view(
         reader.y0 = top
         reader.y1 = top + keep
     if y1 > reader.y1:
-        read_pixels(reader, reader.y1, reader.x0, y1 - reader.y1, width, tile + (reader.y1 - reader.y0) * strides.y)
+        if reader.needed != NULL:
+            read_needed(reader, reader.y1, y1, tile + (reader.y1 - reader.y0) * strides.y)
+        else:
+            read_pixels(reader, reader.y1, reader.x0, y1 - reader.y1, width, tile + (reader.y1 - reader.y0) * strides.y)
         reader.y1 = y1
     return tile + (y0 - reader.y0) * strides.y + (x0 - reader.x0) * L

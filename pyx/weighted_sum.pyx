@@ -18,9 +18,10 @@ from libc.string cimport memcpy, memset
 
 from lanes cimport LANE_BYTES, add_product, add_products, element_bytes, lanes_alloc, lanes_free, real, stream_end
 from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, FIRST, LEVEL, STOP, X0, X1, Y0, Y1
-from tiles cimport (BINS_BYTES, BLOCKS_TOGETHER, MOST_BINS, MOST_COLUMNS, RANGE_BYTES, STREAM_BYTES, STRIP_BYTES, WIDE_BYTES, Ahead, BinRange, Map,
-                    Reader, Strides, View, ahead_of, bins_of_task, block_reader, blocks_together, bounds,
-                    cell_columns, cell_rows, clear, clip, fetch_some, map_of, pack, put_pixels, read_pixels, read_runs, strides_of, unpack, view)
+from tiles cimport (AT_ONCE, BINS_BYTES, BLOCKS_TOGETHER, MOST_BINS, MOST_COLUMNS, NEEDED_BYTES, PAST_CACHE, RANGE_BYTES, STRIP_BYTES, WIDE_BYTES,
+                    Ahead, BinRange, Map, Reader, Strides, View, ahead_of, bins_of_task, block_reader, blocks_together, bounds, cell_columns,
+                    cell_rows, clear, clip, fetch_ends, fetch_some, find_needed, map_of, map_of_task, pack, put_pixels, read_pixels, read_runs, strides_of,
+                    to_boundary, unpack, view, way_to_write)
 
 
 cdef struct Problem:           # the boxes of one level, most often all that there are
@@ -42,7 +43,7 @@ cdef struct Problem:           # the boxes of one level, most often all that the
     Py_ssize_t entries
     Py_ssize_t parts           # boxes whose gradients are kept, of all levels
     Py_ssize_t parts_before    # of the levels before
-    bint past_cache
+    int way                    # to write the result
     bint add
     Py_ssize_t strip_bytes     # scratch of a thread: tile, strip and as much again, bins, and more
     Py_ssize_t bins_bytes
@@ -54,10 +55,11 @@ cdef struct Scratch:
     void *bins
     void *more                 # a buffer of BINS_BYTES
     char *touched              # a flag for each of MOST_COLUMNS
+    char *needed               # NEEDED_BYTES of flags
 
 
 cdef Py_ssize_t scratch_bytes(const Problem *problem) noexcept nogil:
-    return problem.map.tile_bytes + 2 * problem.strip_bytes + problem.bins_bytes + BINS_BYTES + MOST_COLUMNS
+    return problem.map.tile_bytes + 2 * problem.strip_bytes + problem.bins_bytes + BINS_BYTES + MOST_COLUMNS + NEEDED_BYTES
 
 
 cdef Scratch scratch_at(const Problem *problem, char *memory) noexcept nogil:
@@ -67,6 +69,7 @@ cdef Scratch scratch_at(const Problem *problem, char *memory) noexcept nogil:
     scratch.bins = memory + problem.map.tile_bytes + 2 * problem.strip_bytes
     scratch.more = memory + problem.map.tile_bytes + 2 * problem.strip_bytes + problem.bins_bytes
     scratch.touched = memory + problem.map.tile_bytes + 2 * problem.strip_bytes + problem.bins_bytes + BINS_BYTES
+    scratch.needed = scratch.touched + MOST_COLUMNS
     return scratch
 
 
@@ -226,7 +229,7 @@ cdef void forward_part(
     """The same, written to the output."""
     sum_part(problem, reader, box, scratch, <real*>scratch.bins)
     unpack(<const real*>scratch.bins, box.p1 - box.p0, box.q1 - box.q0, out + box.p0 * problem.bins.y + box.q0 * problem.bins.x, problem.bins,
-           reader.lanes, <real*>scratch.more, problem.past_cache)
+           reader.lanes, <real*>scratch.more, problem.way)
 
 
 cdef inline void sum_bin(const Problem *problem, Reader *reader, Py_ssize_t i, int p, int q, const Scratch *scratch, real *bin) noexcept nogil:
@@ -282,17 +285,17 @@ cdef void forward_bins(const Problem *problem, real *out, const int64_t *task, c
             run = <int>(task[BIN_STOP] - z)
             if problem.bins.y != problem.pw * problem.bins.x:
                 run = min(run, problem.pw - q)
-            unpack(bins, 1, run, to + p * problem.bins.y + q * problem.bins.x, problem.bins, reader.lanes, <real*>NULL, False)
+            unpack(bins, 1, run, to + p * problem.bins.y + q * problem.bins.x, problem.bins, reader.lanes, <real*>NULL, AT_ONCE)
             bins += run * L
             z += run
 
 
 cdef void forward_together(
-        const Problem *problem, const real *plane, real *out, const Box *box, Py_ssize_t blocks,
+        const Problem *problem, const real *plane, Strides strides, real *out, const Box *box, Py_ssize_t blocks,
         const Scratch *scratch) noexcept nogil:
-    """Some bins of one box and as many channel blocks, whose lanes lie together in the map: nothing is packed."""
+    """Some bins of one box and as many channel blocks, whose lanes lie together: nothing is transposed; plane: pixel (0, 0)."""
     cdef int L = LANE_BYTES // sizeof(real), p, q, qs = box.q1 - box.q0
-    cdef Py_ssize_t width = blocks * L, columns = box.x1 - box.x0, first, stop, x, b
+    cdef Py_ssize_t width = blocks * L, columns = box.x1 - box.x0, first, stop, x, b, count, head
     cdef const int32_t *index = problem.index
     cdef const real *weight = <const real*>problem.weight
     cdef real *strip = <real*>scratch.strip
@@ -300,27 +303,36 @@ cdef void forward_together(
     cdef bint through = problem.bins.channel == 1
     cdef Py_ssize_t step = L if through else (box.p1 - box.p0) * qs * L     # between the blocks of a bin
     cdef Py_ssize_t bin_step = width if through else L
-    plane += box.x0 * problem.map.strides.x
+    plane += box.x0 * strides.x
     out += box.p0 * problem.bins.y + box.q0 * problem.bins.x
     for p in range(box.p0, box.p1):
         first, stop = box.spans_y[2 * p], box.spans_y[2 * p + 1]
-        if problem.map.strides.x == width:
-            contract_axis(strip, L, plane, L, columns * blocks, stop - first, index + first, weight + first, problem.map.strides.y, False)
+        if through and problem.way == PAST_CACHE and problem.bins.x != width:
+            for q in range(qs):
+                fetch_ends(out + q * problem.bins.x, width * sizeof(real))
+        if strides.x == width:
+            count = columns * blocks
+            head = to_boundary(plane, count, strides.y)
+            if head > 0:
+                contract_axis(strip, L, plane, L, 1, stop - first, index + first, weight + first, strides.y, False)
+                contract_axis(strip + (count - 1) * L, L, plane + (count - 1) * L, L, 1, stop - first, index + first, weight + first, strides.y, False)
+                count -= 1
+            contract_axis(strip + head, L, plane + head, L, count, stop - first, index + first, weight + first, strides.y, False)
         else:
             for x in range(columns):
-                contract_axis(strip + x * width, L, plane + x * problem.map.strides.x, L, blocks, stop - first, index + first, weight + first, problem.map.strides.y, False)
+                contract_axis(strip + x * width, L, plane + x * strides.x, L, blocks, stop - first, index + first, weight + first, strides.y, False)
         for q in range(box.q0, box.q1):
             first, stop = box.spans_x[2 * q], box.spans_x[2 * q + 1]
             contract_axis(bins + (q - box.q0) * bin_step, step, strip - box.x0 * width, L, blocks, stop - first, index + first, weight + first, width, False)
         if through:
-            put_pixels(bins, qs, width, out, problem.bins.x, problem.past_cache)
+            put_pixels(bins, qs, width, out, problem.bins.x, problem.way)
             out += problem.bins.y
         else:
             bins += qs * L
     if not through:
         bins = <real*>scratch.bins
         for b in range(blocks):
-            unpack(bins + b * step, box.p1 - box.p0, qs, out + b * L * problem.bins.channel, problem.bins, L, <real*>scratch.more, problem.past_cache)
+            unpack(bins + b * step, box.p1 - box.p0, qs, out + b * L * problem.bins.channel, problem.bins, L, <real*>scratch.more, problem.way)
 
 
 # Where channels are few, lanes are the bin rows of a channel instead: the strip is made along x, row by row, and turned.
@@ -429,12 +441,12 @@ cdef bint forward_few(
                 if problem.bins.channel == 1 and together > 1:
                     planes.channel = together * qs
                     for j in range(together):
-                        unpack(bins + j * qs * L, 1, qs, <real*>scratch.more + j * qs, planes, L, <real*>NULL, False)
+                        unpack(bins + j * qs * L, 1, qs, <real*>scratch.more + j * qs, planes, L, <real*>NULL, AT_ONCE)
                     for row in range(rows):
                         mix(<const real*>scratch.more + row * planes.channel, qs, together, at + row * problem.bins.y, problem.bins.x)
                 else:
                     for j in range(together):
-                        unpack(bins + j * qs * L, 1, qs, at + j * problem.bins.channel, to, rows, <real*>scratch.more, problem.past_cache)
+                        unpack(bins + j * qs * L, 1, qs, at + j * problem.bins.channel, to, rows, <real*>scratch.more, problem.way)
                 q0 += qs
             c += together
         p += rows
@@ -445,19 +457,26 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, c
     cdef Py_ssize_t i, k, block, blocks
     cdef int p, q, L = LANE_BYTES // sizeof(real)
     cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
-    # a task that keeps rows has one block, and so one reader that remembers them
-    cdef Reader reader = block_reader(&problem.map, task, task[BLOCK_FIRST], <real*>NULL)
-    cdef Box box
     cdef Scratch scratch = scratch_at(problem, memory)
+    cdef Map map = map_of_task(&problem.map, task, <real*>scratch.tile)
+    # a task that keeps rows has one block, and so one reader that remembers them
+    cdef Reader reader = block_reader(&map, task, task[BLOCK_FIRST], <real*>NULL)
+    cdef Box box
     cdef real *to
     cdef bint few = channels_are_few(problem, out)
     if task[BIN] >= 0:
         forward_bins(problem, out, task, &scratch)
         return
+    find_needed(&reader, task, problem.windows, scratch.needed, <real*>NULL)
     for i in range(task[FIRST], task[STOP]):
         k = problem.order[i]
-        if few and forward_few(problem, &reader, out + k * problem.bins.image, i, &scratch):
-            continue
+        if problem.way == PAST_CACHE and not reader.in_place and i + 1 < task[STOP]:
+            fetch_ends(out + problem.order[i + 1] * problem.bins.image + task[BLOCK_FIRST] * L * problem.bins.channel,
+                       reader.lanes * problem.bins.channel * sizeof(real))
+        if few:
+            reader.y0 = reader.y1 = 0      # the tile may be used for something else than rows
+            if forward_few(problem, &reader, out + k * problem.bins.image, i, &scratch):
+                continue
         p = part.p0
         while p < part.p1:
             q = part.q0
@@ -466,7 +485,7 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, c
                 block = task[BLOCK_FIRST]
                 while block < task[BLOCK_STOP]:
                     if task[BLOCK_STOP] > task[BLOCK_FIRST] + 1:
-                        reader = block_reader(&problem.map, task, block, <real*>NULL)
+                        reader = block_reader(&map, task, block, <real*>NULL)
                     to = out + k * problem.bins.image + block * L * problem.bins.channel
                     blocks = 0
                     if reader.in_place and box.y0 < box.y1 and box.x0 < box.x1:
@@ -474,7 +493,7 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, c
                         blocks = blocks_together(min(task[BLOCK_STOP], problem.map.channels // L) - block, box.x1 - box.x0,
                                                  (box.q1 - box.q0) * (1 if problem.bins.channel == 1 else box.p1 - box.p0))
                     if blocks > 0:
-                        forward_together(problem, <const real*>reader.plane, to, &box, blocks, &scratch)
+                        forward_together(problem, <const real*>reader.plane, reader.strides, to, &box, blocks, &scratch)
                         block += blocks
                     else:
                         forward_part(problem, &reader, to, &box, &scratch)
@@ -563,18 +582,20 @@ cdef void slopes_of_bins(
     cdef Py_ssize_t i, k, block
     cdef int p, q, l, edge, L = LANE_BYTES // sizeof(real)
     cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
-    cdef Reader reader = block_reader(&problem.map, task, task[BLOCK_FIRST], <real*>NULL)
+    cdef Scratch scratch = scratch_at(problem, memory)
+    cdef Map map = map_of_task(&problem.map, task, <real*>scratch.tile)
+    cdef Reader reader = block_reader(&map, task, task[BLOCK_FIRST], <real*>NULL)
     cdef Box box
     cdef real[64] sums
     cdef double total
-    cdef Scratch scratch = scratch_at(problem, memory)
     cdef int[4] corner
     corner[0], corner[1], corner[2], corner[3] = 1, 3, 0, 2
+    find_needed(&reader, task, problem.windows, scratch.needed, <real*>NULL)
     for i in range(task[FIRST], task[STOP]):
         k = problem.order[i]
         for block in range(task[BLOCK_FIRST], task[BLOCK_STOP]):
             if task[BLOCK_STOP] > task[BLOCK_FIRST] + 1:
-                reader = block_reader(&problem.map, task, block, <real*>NULL)
+                reader = block_reader(&map, task, block, <real*>NULL)
             memset(sums, 0, sizeof(sums))
             p = part.p0
             while p < part.p1:
@@ -793,7 +814,7 @@ cdef void backward_task(const Problem *problem, const real *grad_output, const i
             continue
         target = <real*>reader.plane + y0 * problem.map.strides.y + x0 * problem.map.strides.x
         if packed:
-            unpack(<real*>scratch.tile, y1 - y0, x1 - x0, target, reader.strides, reader.lanes, <real*>NULL, False)
+            unpack(<real*>scratch.tile, y1 - y0, x1 - x0, target, reader.strides, reader.lanes, <real*>NULL, AT_ONCE)
         elif not problem.add:
             clear(target, reader.strides, reader.lanes, y1 - y0, x1 - x0)
 
@@ -859,7 +880,7 @@ def forward(list levels, const int64_t[:, ::1] tasks, real[:, :, :, :] out, bint
     cdef char *memory = work.memory
     cdef real *to = &out[0, 0, 0, 0]
     for i in range(len(levels)):
-        problems[i].past_cache = out.shape[0] * out.shape[1] * out.shape[2] * out.shape[3] * <Py_ssize_t>sizeof(real) > STREAM_BYTES
+        problems[i].way = way_to_write(out)
     if threads == 1:
         with nogil:
             for i in range(tasks.shape[0]):

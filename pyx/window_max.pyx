@@ -16,8 +16,9 @@ from libc.string cimport memset
 
 from lanes cimport LANE_BYTES, keep_first_larger, keep_larger, keep_larger_at, lanes_alloc, lanes_free, real, stream_end
 from tasks cimport BLOCK_FIRST, BLOCK_STOP, FIRST, IMAGE, STOP, X0, X1, Y0, Y1
-from tiles cimport (BINS_BYTES, MOST_COLUMNS, STREAM_BYTES, WIDE_BYTES, Ahead, BinRange, Map, Reader, Strides, View, ahead_of, bins_of_task, block_reader,
-                    blocks_together, cell_columns, cell_rows, clear, fetch_some, map_of, put_pixels, strides_of, unpack, view)
+from tiles cimport (AT_ONCE, BINS_BYTES, MOST_COLUMNS, PAST_CACHE, WIDE_BYTES, Ahead, BinRange, Map, Reader, Strides, View, ahead_of, bins_of_task,
+                    block_reader, blocks_together, cell_columns, cell_rows, clear, fetch_ends, fetch_some, map_of, map_of_task, put_pixels, strides_of,
+                    to_boundary, unpack, view, way_to_write)
 
 cdef enum:
     TURNS = 4                  # channels whose gradients are given in turns
@@ -31,7 +32,7 @@ cdef struct Problem:
     int pw
     const int32_t *order       # boxes
     const int32_t *spans       # [i][PH + PW][2] pixels, i: place in the order
-    bint past_cache
+    int way                    # to write the result
     Py_ssize_t strip_bytes     # scratch of a thread: tile, strip and its indices, bins and theirs, a buffer
 
 
@@ -196,11 +197,11 @@ cdef void forward_part(
                                 strip, strip_at, bins, bins_at, True)
                 x += columns
             y += rows
-    unpack(bins, p1 - p0, q1 - q0, out + p0 * problem.bins.y + q0 * problem.bins.x, problem.bins, reader.lanes, <real*>(<char*>bins + 2 * BINS_BYTES), problem.past_cache)
+    unpack(bins, p1 - p0, q1 - q0, out + p0 * problem.bins.y + q0 * problem.bins.x, problem.bins, reader.lanes, <real*>(<char*>bins + 2 * BINS_BYTES), problem.way)
     if argmax != NULL:
         argmax += p0 * to.y + q0 * to.x
         if real is float:      # as many bytes a lane: the bits travel as floats
-            unpack(<float*>bins_at, p1 - p0, q1 - q0, <float*>argmax, to, reader.lanes, <float*>(<char*>bins + 2 * BINS_BYTES), problem.past_cache)
+            unpack(<float*>bins_at, p1 - p0, q1 - q0, <float*>argmax, to, reader.lanes, <float*>(<char*>bins + 2 * BINS_BYTES), problem.way)
         else:
             for p in range(p1 - p0):
                 for l in range(reader.lanes):
@@ -209,22 +210,33 @@ cdef void forward_part(
 
 
 cdef void forward_together(
-        const Problem *problem, const real *plane, real *out, const int32_t *spans_y, int p0, int p1, int q0, int q1,
+        const Problem *problem, const real *plane, Strides strides, real *out, const int32_t *spans_y, int p0, int p1, int q0, int q1,
         Py_ssize_t x0, Py_ssize_t x1, Py_ssize_t blocks, char *memory) noexcept nogil:
     """Some bins of one box and as many channel blocks, whose lanes lie together in the map and in the result: nothing is packed."""
     cdef int L = LANE_BYTES // sizeof(real), p, q
     cdef const int32_t *spans_x = spans_y + 2 * problem.ph
     cdef real *strip = <real*>(memory + problem.map.tile_bytes)
     cdef real *bins = <real*>(memory + problem.map.tile_bytes + 2 * problem.strip_bytes)
-    cdef Py_ssize_t width = blocks * L, y, x, rows, columns
+    cdef Py_ssize_t width = blocks * L, y, x, rows, columns, count, head
+    cdef const real *line
     for p in range(p0, p1):
         y = spans_y[2 * p]
         rows = spans_y[2 * p + 1] - y
-        if rows > 0 and problem.map.strides.x == width:
-            reduce_axis(strip, plane + y * problem.map.strides.y + x0 * problem.map.strides.x, L, (x1 - x0) * blocks, rows, problem.map.strides.y, False)
+        if problem.way == PAST_CACHE and problem.bins.x != width:
+            for q in range(q0, q1):
+                fetch_ends(out + p * problem.bins.y + q * problem.bins.x, width * sizeof(real))
+        if rows > 0 and strides.x == width:
+            count = (x1 - x0) * blocks
+            line = plane + y * strides.y + x0 * strides.x
+            head = to_boundary(line, count, strides.y)
+            if head > 0:
+                reduce_axis(strip, line, L, 1, rows, strides.y, False)
+                reduce_axis(strip + (count - 1) * L, line + (count - 1) * L, L, 1, rows, strides.y, False)
+                count -= 1
+            reduce_axis(strip + head, line + head, L, count, rows, strides.y, False)
         elif rows > 0:
             for x in range(x0, x1):
-                reduce_axis(strip + (x - x0) * width, plane + y * problem.map.strides.y + x * problem.map.strides.x, L, blocks, rows, problem.map.strides.y, False)
+                reduce_axis(strip + (x - x0) * width, plane + y * strides.y + x * strides.x, L, blocks, rows, strides.y, False)
         for q in range(q0, q1):
             x = spans_x[2 * q]
             columns = spans_x[2 * q + 1] - x
@@ -232,7 +244,7 @@ cdef void forward_together(
                 reduce_axis(bins + (q - q0) * width, strip + (x - x0) * width, L, blocks, columns, width, False)
             else:
                 memset(bins + (q - q0) * width, 0, width * sizeof(real))
-        put_pixels(bins, q1 - q0, width, out + p * problem.bins.y + q0 * problem.bins.x, problem.bins.x, problem.past_cache)
+        put_pixels(bins, q1 - q0, width, out + p * problem.bins.y + q0 * problem.bins.x, problem.bins.x, problem.way)
 
 
 cdef void forward_task(
@@ -242,11 +254,18 @@ cdef void forward_task(
     cdef const int32_t *spans
     cdef real *to
     cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
+    cdef Map map = map_of_task(&problem.map, task, <real*>memory)
     # a task that keeps rows has one block, and so one reader that remembers them
-    cdef Reader reader = block_reader(&problem.map, task, task[BLOCK_FIRST], <real*>NULL)
+    cdef Reader reader = block_reader(&map, task, task[BLOCK_FIRST], <real*>NULL)
     for i in range(task[FIRST], task[STOP]):
-        k = problem.order[i]
         spans = problem.spans + 2 * i * (problem.ph + problem.pw)
+        if problem.way == PAST_CACHE and not reader.in_place and i + 1 < task[STOP]:
+            k = problem.order[i + 1]
+            fetch_ends(out + k * problem.bins.image + task[BLOCK_FIRST] * L * problem.bins.channel, reader.lanes * problem.bins.channel * sizeof(real))
+            if argmax != NULL:
+                fetch_ends(argmax + k * problem.argmax.image + task[BLOCK_FIRST] * L * problem.argmax.channel,
+                           reader.lanes * problem.argmax.channel * sizeof(int32_t))
+        k = problem.order[i]
         p = part.p0
         while p < part.p1:
             q = part.q0
@@ -256,13 +275,13 @@ cdef void forward_task(
                 block = task[BLOCK_FIRST]
                 while block < task[BLOCK_STOP]:
                     if task[BLOCK_STOP] > task[BLOCK_FIRST] + 1:
-                        reader = block_reader(&problem.map, task, block, <real*>NULL)
+                        reader = block_reader(&map, task, block, <real*>NULL)
                     to = out + k * problem.bins.image + block * L * problem.bins.channel
                     blocks = 0
                     if reader.in_place and problem.bins.channel == 1 and argmax == NULL and x0 < x1:
                         blocks = blocks_together(min(task[BLOCK_STOP], problem.map.channels // L) - block, x1 - x0, q1 - q)
                     if blocks > 0:
-                        forward_together(problem, <const real*>reader.plane, to, spans, p, p1, q, q1, x0, x1, blocks, memory)
+                        forward_together(problem, <const real*>reader.plane, reader.strides, to, spans, p, p1, q, q1, x0, x1, blocks, memory)
                     else:
                         forward_part(problem, &reader, to,
                                      <int32_t*>NULL if argmax == NULL else argmax + k * problem.argmax.image + block * L * problem.argmax.channel,
@@ -280,7 +299,7 @@ cdef Problem problem_of(Map map, Strides bins, int ph, int pw, const int32_t[::1
     problem.ph, problem.pw = ph, pw
     problem.order = &order[0]
     problem.spans = NULL
-    problem.past_cache = False
+    problem.way = AT_ONCE
     problem.strip_bytes = max(WIDE_BYTES, min(map.columns, MOST_COLUMNS) * LANE_BYTES)
     return problem
 
@@ -290,7 +309,7 @@ def forward(input, Py_UCS4 kind, const int32_t[:, :, ::1] spans, const int32_t[:
     """out (K, C, PH, PW) = the largest pixels of input (N, C, H, W), and argmax (K, C, PH, PW), or None, where they are."""
     cdef Problem problem = problem_of(map_of(input, <int>kind, out.shape[1], 1, <real*>NULL), strides_of(out), <int>out.shape[2], <int>out.shape[3], order)
     problem.spans = &spans[0, 0, 0]
-    problem.past_cache = out.shape[0] * out.shape[1] * out.shape[2] * out.shape[3] * <Py_ssize_t>sizeof(real) > STREAM_BYTES
+    problem.way = way_to_write(out)
     cdef int32_t *at = NULL
     if argmax is not None:
         problem.argmax = strides_of(argmax)

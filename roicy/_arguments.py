@@ -37,9 +37,9 @@ def array(name: str, value: Any, shape: str) -> np.ndarray:
 def maps(name: str, value: Any, shape: str) -> np.ndarray:
     """Return an array of 4 dimensions of any type that feature maps may have, as it is."""
     value = _plain(name, value)
-    if not is_small(value.dtype):
-        if value.dtype.char not in FLOATS or not value.dtype.isnative:
-            raise TypeError(f"{name}: dtype {_spell(value.dtype)}, expected float32, float64, float16, bfloat16 or uint8")
+    dtype = value.dtype
+    if not ((dtype.char in FLOATS and dtype.isnative) or is_small(dtype)):
+        raise TypeError(f"{name}: dtype {_spell(dtype)}, expected float32, float64, float16, bfloat16 or uint8")
     if value.ndim != 4:
         raise ValueError(f"{name}: shape {value.shape}, expected {shape}")
     return _addressable(name, value)
@@ -52,12 +52,12 @@ def is_small(dtype: np.dtype) -> bool:
 
 def computed(dtype: np.dtype) -> np.dtype:
     """Return the type in which maps of `dtype` are computed with."""
-    return FLOAT32 if is_small(dtype) else dtype
+    return dtype if dtype.char in FLOATS else FLOAT32
 
 
 def pooled(dtype: np.dtype) -> tuple[np.dtype, ...]:
     """Return the types that what is pooled from maps of `dtype` may have, the default first."""
-    if not is_small(dtype):
+    if dtype.char in FLOATS:
         return (dtype,)
     return (FLOAT32, dtype) if dtype.kind == "u" else (dtype, FLOAT32)
 
@@ -258,13 +258,14 @@ class Boxes:
             raise ValueError(f"{name}: shape {value.shape}, expected {expected}{hint}")
         if len(value) >= 2**31:
             raise ValueError(f"{name}: {len(value)} boxes, expected less than 2**31")
-        if value.dtype.kind in "iu" and value.dtype.isnative:
+        dtype = value.dtype
+        if dtype.char in FLOATS and dtype.isnative:
+            return _addressable(name, value)
+        if dtype.kind in "iu" and dtype.isnative:
             return value.astype(np.float64)
-        if is_small(value.dtype):  # of two bytes: integers are above
+        if is_small(dtype):  # of two bytes: integers are above
             return value.astype(np.float32)
-        if value.dtype.char not in FLOATS or not value.dtype.isnative:
-            raise TypeError(f"{name}: dtype {_spell(value.dtype)}, expected float32, float64, float16, bfloat16 or integers")
-        return _addressable(name, value)
+        raise TypeError(f"{name}: dtype {_spell(dtype)}, expected float32, float64, float16, bfloat16 or integers")
 
     @staticmethod
     def _raise(name: str, rows: np.ndarray, k: int, column: int, dtype: np.dtype, scale: float) -> None:

@@ -1,5 +1,8 @@
 """
-Memory of large results, kept for the next ones.
+Memory of large results: on the boundaries of cache lines, and kept for the next ones.
+
+NumPy's large arrays begin 16 bytes past a line, where each run that the kernels write ends in two lines of which it fills a part, and
+which have to be read first: up to an eighth of a forward pass.
 
 The system hands out large blocks page by page, as they are first written to, and takes them back when a result is gone.  On
 a virtual machine that costs as much as the operator.  So blocks of results that are gone are kept, marked as free: the
@@ -18,7 +21,9 @@ import numpy as np
 
 from ._kernels import machine
 
-LEAST = 1 << 25  # bytes of a block: glibc keeps smaller ones itself
+LEAST = 1 << 25  # bytes of a block that is kept: glibc keeps smaller ones itself
+LINE = 64  # bytes
+ON_LINES = 1 << 20  # bytes of a result that begins on a line; with smaller ones it costs more than it gains
 
 
 def _most() -> int:
@@ -82,13 +87,21 @@ def _take(size: int) -> np.ndarray | None:
         _lock.release()
 
 
+def _on_lines(size: int, zeros: bool) -> np.ndarray:
+    block = (np.zeros if zeros else np.empty)(size + LINE, np.uint8)
+    start = -block.__array_interface__["data"][0] % LINE
+    return block[start : start + size]
+
+
 def new(shape: tuple[int, ...], dtype: np.dtype, size: int, zeros: bool) -> np.ndarray:
     """Return a new array of `size` bytes."""
     if not LEAST <= size <= most:
+        if size >= ON_LINES:
+            return _on_lines(size, zeros).view(dtype).reshape(shape)
         return np.zeros(shape, dtype) if zeros else np.empty(shape, dtype)
     block = _take(size)
     if block is None:
-        block = np.zeros(size, np.uint8) if zeros else np.empty(size, np.uint8)
+        block = _on_lines(size, zeros)
     elif zeros:
         block[:size] = 0
     return np.asarray(_Loan(block, shape, dtype))

@@ -69,21 +69,19 @@ class _Maps(_Seen):
         self.boxes = boxes
         self.k = len(boxes.images)
         self.rows = rows  # of the boxes in the output, if they are not all that there are
+        # nothing to read or to write: the result is zeros
+        self.empty = not (self.k and self.channels and self.h and self.w)
 
     def output_shape(self, k):
         return self.shape_of(k, self.channels, *self.bins)
 
-    @property
-    def empty(self):
-        """Nothing to read or to write: the result is zeros."""
-        return not (self.k and self.channels and self.h and self.w)
-
-    def parts(self, in_bands, make):
+    def parts(self, in_bands, make, *arguments):
         """Yield (order, starts, tables) for as many boxes at a time as `make` has room for: (where it stopped, the tables)."""
-        order, starts = schedule.by_image_and_place[self.type](self.boxes.images, self.boxes.coordinates, self.scale, self.n, self.h, self.w, in_bands)
+        coordinates = self.boxes.coordinates
+        order, starts = schedule.by_image_and_place[self.type](self.boxes.images, coordinates, self.scale, self.n, self.h, self.w, in_bands)
         first = 0
         while first < self.k:
-            stop, *tables = make(order, first)
+            stop, *tables = make[self.type](coordinates, order, first, *arguments)
             rows = order if self.rows is None else self.rows[order]
             if stop - first == self.k:  # nearly always; the other way costs microseconds
                 yield rows, starts, tables
@@ -91,11 +89,11 @@ class _Maps(_Seen):
                 yield rows[first:stop], starts.clip(first, stop) - first, tables
             first = stop
 
-    def tables(self, rule, in_bands, slopes=False, most=2**31):
-        """Yield (order, starts, tables of weights) for some boxes at a time, at most `most`."""
-        make = geometry.tables[self.type]
-        coordinates, bins, extents, scale, threads = self.boxes.coordinates, self.bins, (self.h, self.w), self.scale, self.threads
-        return self.parts(in_bands, lambda order, first: make(coordinates, order, first, first + most, rule, bins, extents, scale, slopes, threads))
+    def tables(self, array, rule, in_bands, slopes, most):
+        """Return the parts that tables of weights make, at most `most` boxes at a time, for kernels that go through an array."""
+        if in_bands is None:
+            in_bands = self.in_place(array)
+        return self.parts(in_bands, geometry.tables, most, rule, self.bins, (self.h, self.w), self.scale, slopes, self.threads)
 
     def in_place(self, array):
         """Whether the channels of a pixel of this (N, C, H, W) view lie together, in the type of the computation."""
@@ -110,12 +108,11 @@ class _Step:
     """As many boxes of each level as scratch memory has room for, and what the kernels want to know about them."""
 
     def __init__(self, used):
-        # of each level: (maps, array, order, starts, tables)
-        self.used = used
+        self.used = used  # (maps, array, order, starts, tables) of each level
         self.maps = used[0][0]
-        self.levels = [
-            (_arguments.bits(array), array.dtype.char, order, windows, spans, index, weight) for _, array, order, _, (windows, spans, index, weight, _) in used
-        ]
+        self.levels = []
+        for _, array, order, _, (windows, spans, index, weight, _) in used:
+            self.levels.append((_arguments.bits(array), array.dtype.char, order, windows, spans, index, weight))
 
     @property
     def orders(self):
@@ -126,30 +123,27 @@ class _Step:
         return [tables[4] for *_, tables in self.used]
 
     def reading(self):
-        maps = self.maps
-        levels = [(starts, tables[0], level.in_place(array), level.in_rows(array)) for level, array, _, starts, tables in self.used]
+        maps, levels = self.maps, []
+        for level, array, _, starts, tables in self.used:
+            levels.append((starts, tables[0], level.in_place(array), level.in_rows(array)))
         return schedule.reading(levels, maps.channels, maps.dtype.itemsize, maps.bins[0] * maps.bins[1], maps.position_sensitive, maps.threads)
 
     def writing(self, add):
-        maps = self.maps
-        levels = [(starts, tables[0], level.in_place(array), level.h, level.w) for level, array, _, starts, tables in self.used]
+        maps, levels = self.maps, []
+        for level, array, _, starts, tables in self.used:
+            levels.append((starts, tables[0], level.in_place(array), level.h, level.w))
         return schedule.writing(levels, maps.channels, maps.dtype.itemsize, maps.bins[0] * maps.bins[1], maps.position_sensitive, maps.threads, add, False)
 
 
 def _steps(maps, arrays, rule, in_bands=None, slopes=False, most=2**31):
     """Yield the steps of a call for all boxes of the levels that have any; at least one has."""
-
-    def tables(level, array):
-        for part in level.tables(rule, level.in_place(array) if in_bands is None else in_bands, slopes, most):
-            yield (level, array, *part)
-
     if len(maps) == 1:  # the other way costs microseconds
-        for part in tables(maps[0], arrays[0]):
-            yield _Step([part])
+        for part in maps[0].tables(arrays[0], rule, in_bands, slopes, most):
+            yield _Step([(maps[0], arrays[0], *part)])
         return
-    levels = [tables(level, array) for level, array in zip(maps, arrays, strict=True) if not level.empty]
-    for parts in itertools.zip_longest(*levels):
-        yield _Step([part for part in parts if part is not None])
+    used = [(level, array) for level, array in zip(maps, arrays, strict=True) if not level.empty]
+    for parts in itertools.zip_longest(*(level.tables(array, rule, in_bands, slopes, most) for level, array in used)):
+        yield _Step([(*one, *part) for one, part in zip(used, parts, strict=True) if part is not None])
 
 
 def _forward_maps(input, boxes, output_size, spatial_scale, boxes_num, layout, num_threads, position_sensitive=False):
@@ -190,14 +184,14 @@ def _backward_maps(grad_output, boxes, input_shape, spatial_scale, boxes_num, la
 def _sum_forward(levels, inputs, rule, out):
     """Forward pass of the operators that are weighted sums."""
     maps = levels[0]
-    shape = maps.output_shape(sum(level.k for level in levels))
-    out = _arguments.result(out, shape, _arguments.pooled(inputs[0].dtype), (*inputs, *(level.boxes.coordinates for level in levels)))
+    shape = maps.output_shape(sum([level.k for level in levels]))
+    out = _arguments.result(out, shape, _arguments.pooled(inputs[0].dtype), (*inputs, *[level.boxes.coordinates for level in levels]))
     target = out if out.dtype == maps.dtype else _arguments.new(shape, maps.dtype)
     seen = maps.seen(target)
-    for level in levels:
-        if level.empty:
-            seen[... if level.rows is None else level.rows] = 0
-    if not all(level.empty for level in levels):
+    empty = [level for level in levels if level.empty]
+    for level in empty:
+        seen[... if level.rows is None else level.rows] = 0
+    if len(empty) < len(levels):
         for step in _steps(levels, inputs, rule):
             tasks, threads = step.reading()
             weighted_sum.forward[maps.type](step.levels, tasks, seen, maps.position_sensitive, threads)
@@ -409,10 +403,7 @@ def roi_align_max(
         out[...] = 0
         return out
     target = out if out.dtype == maps.dtype else _arguments.new(out.shape, maps.dtype)
-    make, coordinates, extents = geometry.points[maps.type], maps.boxes.coordinates, (maps.h, maps.w)
-    for order, starts, (windows, *points) in maps.parts(
-        maps.in_place(seen), lambda order, first: make(coordinates, order, first, rule, maps.bins, extents, maps.scale)
-    ):
+    for order, starts, (windows, *points) in maps.parts(maps.in_place(seen), geometry.points, rule, maps.bins, (maps.h, maps.w), maps.scale):
         levels = [(starts, windows, maps.in_place(seen), maps.in_rows(seen))]
         tasks, threads = schedule.reading(levels, maps.channels, maps.dtype.itemsize, maps.bins[0] * maps.bins[1], False, maps.threads)
         sample_max.forward[maps.type](_arguments.bits(seen), seen.dtype.char, *points, order, tasks, maps.seen(target), products, threads)

@@ -11,6 +11,7 @@ from conftest import SUMS, WITH_BOX_GRADIENTS, operator, random_boxes, to_layout
 
 import roicy
 from roicy import operators
+from roicy._kernels import schedule
 
 THREADS = (2, 3, 7, 16)
 # Enough work for a team: many blocks; fewer blocks than threads; many images; a map that takes several tiles.
@@ -123,6 +124,89 @@ def test_few_channels(name, bins, dtype, isa, rng):
     assert_same_bits(function(spaced[:, :1], boxes, bins, num_threads=3), np.ascontiguousarray(expected[:, :1]))
 
 
+def test_few_channels_of_wide_maps(isa, rng):
+    """Boxes wider than the scratch are computed along channels, in turns with others that are not, all from the same row."""
+    x = rng.integers(0, 255, (1, 1, 10, 6000)).astype(np.uint8)
+    boxes = np.zeros((16, 5), np.float32)
+    boxes[:, 1:] = rng.uniform((0, 0, 5200, 7), (20, 0.9, 5900, 8), (16, 4))
+    boxes[1::2, 3] = 200
+    out = roicy.roi_align(x, boxes, (8, 3), num_threads=1)
+    for k in range(len(boxes)):
+        assert_same_bits(roicy.roi_align(x, boxes[k : k + 1], (8, 3)), out[k : k + 1])
+
+
+def modes_of(monkeypatch):
+    """Return a list that the modes of the tasks of the next calls are added to."""
+    modes = []
+
+    def reading(*arguments):
+        tasks, threads = schedule.reading(*arguments)
+        modes.extend(tasks[:, 7])
+        return tasks, threads
+
+    monkeypatch.setattr(operators, "schedule", types.SimpleNamespace(reading=reading, by_image_and_place=schedule.by_image_and_place))
+    return modes
+
+
+@pytest.mark.parametrize("aligned", [False, True])
+def test_many_channels_last(aligned, dtype, isa, rng, monkeypatch):
+    """Pixels that many boxes read are copied next to each other, some channels at a time: the same bits as of channels first."""
+    lanes = 64 // np.dtype(dtype).itemsize
+    (n, c, h, w), bins, modes = (2, 37 * lanes, 50, 62), (5, 7), modes_of(monkeypatch)
+    low = rng.uniform(-5, (w - 15, h - 15), (60, 2))
+    boxes = np.column_stack([rng.integers(0, n, 60), low, low + rng.uniform(15, 30, (60, 2))]).astype(dtype)
+    memory = np.empty((n + 1) * h * w * c, dtype)
+    first = -(memory.ctypes.data // memory.itemsize) % lanes + (0 if aligned else 3)
+    x = memory[first : first + n * h * w * c].reshape(n, h, w, c)
+    x[...] = rng.standard_normal(x.shape)
+    planes = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
+    g = rng.standard_normal((len(boxes), c, *bins)).astype(dtype)
+    g_last = np.ascontiguousarray(g.transpose(0, 2, 3, 1))
+    for name in ("roi_align", "prroi_pool", "roi_pool", "roi_align_max"):
+        expected = operator(name)(planes, boxes, bins)
+        for threads in (1, 3):
+            modes.clear()
+            out = operator(name)(x, boxes, bins, layout="NHWC", num_threads=threads)
+            assert set(modes) == {3}
+            assert_same_bits(np.ascontiguousarray(out.transpose(0, 3, 1, 2)), expected)
+    expected, argmax = roicy.roi_pool(planes, boxes, bins, return_argmax=True)
+    out, at = roicy.roi_pool(x, boxes, bins, return_argmax=True, layout="NHWC")
+    assert_same_bits(np.ascontiguousarray(at.transpose(0, 3, 1, 2)), argmax)
+    expected = roicy.roi_align_backward_boxes(g, planes, boxes)
+    modes.clear()
+    assert_same_bits(roicy.roi_align_backward_boxes(g_last, x, boxes, layout="NHWC"), expected)
+    assert set(modes) == {3}
+
+
+@pytest.mark.parametrize("before", [0, 5])
+@pytest.mark.parametrize(
+    ("shape", "count", "bins", "sides"),
+    [((2, 20, 60, 300), 80, (7, 5), ((10, 10), (30, 30))), ((1, 2, 600, 4000), 160, (2, 2), ((600, 10), (1500, 13)))],
+    ids=["small", "large"],
+)
+@pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
+def test_boxes_that_leave_pixels_out(name, shape, count, bins, sides, before, dtype, isa, rng, monkeypatch):
+    """Pixels far from all boxes are not even packed; each box gets what it gets alone.  The flags of the larger map have no room."""
+    modes = modes_of(monkeypatch)
+    n, c, h, w = shape
+    memory = rng.standard_normal(before + n * c * h * w).astype(dtype)
+    x = memory[before:].reshape(shape)
+    size = rng.uniform(*sides, (count, 2))
+    low = rng.uniform((-10, -10), (w - 10, h - 10), (count, 2))
+    boxes = np.column_stack([np.sort(rng.integers(0, n, count)), low, low + size]).astype(dtype)
+    boxes[5, 1:] += 5000  # off the map
+    boxes[6, [2, 4]] = boxes[6, [4, 2]]
+    out = operator(name)(x, boxes, bins, 1.0, num_threads=2)
+    assert set(modes) == {2}
+    for k in range(count):
+        assert_same_bits(operator(name)(x, boxes[k : k + 1], bins, 1.0), out[k : k + 1])
+    if name == "roi_align" and dtype == np.float32:
+        halves = x.astype(np.float16)
+        out = operator(name)(halves, boxes, bins, 1.0)
+        for k in range(count):
+            assert_same_bits(operator(name)(halves, boxes[k : k + 1], bins, 1.0), out[k : k + 1])
+
+
 @pytest.mark.parametrize("extents", [(20, 30), (9, 7)], ids=str)
 @pytest.mark.parametrize("channels", [1, 10, 16, 21])
 def test_position_sensitive(channels, extents, dtype, layout, isa, rng):
@@ -184,7 +268,7 @@ def test_boxes_in_parts(name, dtype, monkeypatch, isa, rng):
     if name in WITH_BOX_GRADIENTS:
         grad_boxes = operator(name, "_backward_boxes")(g, x, boxes, 0.5)
     original = operators._Maps.tables
-    monkeypatch.setattr(operators._Maps, "tables", lambda self, rule, in_bands, slopes=False, most=37: original(self, rule, in_bands, slopes, 37))
+    monkeypatch.setattr(operators._Maps, "tables", lambda self, array, rule, in_bands, slopes, most: original(self, array, rule, in_bands, slopes, 37))
     assert_same_bits(operator(name)(x, boxes, bins, 0.5), out)
     if name in WITH_BOX_GRADIENTS:
         assert_same_bits(operator(name, "_backward_boxes")(g, x, boxes, 0.5), grad_boxes)

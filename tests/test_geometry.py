@@ -14,10 +14,10 @@ RULES = {
 }
 
 
-def tables(boxes, rule, bins, extents, dtype, slopes=False, last=2**31, threads=1, first=0, scale=0.75):
+def tables(boxes, rule, bins, extents, dtype, slopes=False, most=2**31, threads=1, first=0, scale=0.75):
     kind = {np.float32: "float", np.float64: "double"}[dtype]
     order = np.arange(len(boxes), dtype=np.int32)
-    return geometry.tables[kind](np.ascontiguousarray(boxes[:, 1:], dtype), order, first, last, rule, bins, extents, scale, slopes, threads)
+    return geometry.tables[kind](np.ascontiguousarray(boxes[:, 1:], dtype), order, first, most, rule, bins, extents, scale, slopes, threads)
 
 
 def as_dictionaries(spans, index, weight):
@@ -49,7 +49,7 @@ def test_parts_are_the_whole(name, dtype, rng):
     _, windows, spans, index, weight, slopes = tables(boxes, rule, (3, 4), (29, 37), dtype, slopes=True)
     first = 0
     while first < len(boxes):
-        stop, part_windows, part_spans, part_index, part_weight, part_slopes = tables(boxes, rule, (3, 4), (29, 37), dtype, True, first + 7, first=first)
+        stop, part_windows, part_spans, part_index, part_weight, part_slopes = tables(boxes, rule, (3, 4), (29, 37), dtype, True, 7, first=first)
         assert stop == min(first + 7, len(boxes))
         np.testing.assert_array_equal(part_windows, windows[first:stop])
         for part, whole in zip(part_spans.reshape(-1, 2), spans[first:stop].reshape(-1, 2), strict=True):

@@ -81,7 +81,9 @@ def test_boxes_in_parts(rng, monkeypatch):
     boxes = random_boxes(rng, 3, 100, (30, 40), np.float32)
     expected = roicy.roi_align_max(x, boxes, 4)
     original = operators._Maps.parts
-    monkeypatch.setattr(operators._Maps, "parts", lambda self, in_bands, make: original(self, in_bands, lambda order, first: make(order[: first + 7], first)))
+    make = geometry.points["float"]
+    by_seven = {"float": lambda coordinates, order, first, *rest: make(coordinates, order[: first + 7], first, *rest)}
+    monkeypatch.setattr(operators._Maps, "parts", lambda self, in_bands, _, *arguments: original(self, in_bands, by_seven, *arguments))
     np.testing.assert_array_equal(roicy.roi_align_max(x, boxes, 4), expected)
 
 

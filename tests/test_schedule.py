@@ -63,9 +63,11 @@ def test_reading_covers_everything_once(images, count, channels, threads, in_pla
         assert (task[BIN] >= 0) == by_bin
         # what a task computes of several boxes has room in a megabyte
         assert not by_bin or (task[STOP] - task[FIRST]) * (task[BIN_STOP] - task[BIN]) * 64 <= 2**20
-        if task[MODE] == 1:
+        if task[MODE] > 0:
             read = windows[mine][(windows[mine, 0] < windows[mine, 1]) & (windows[mine, 2] < windows[mine, 3])]
-            assert task[BLOCK_STOP] == task[BLOCK_FIRST] + 1
+            assert in_place == (task[MODE] == 3)
+            assert in_place or task[BLOCK_STOP] == task[BLOCK_FIRST] + 1
+            assert not in_place or (task[BLOCK_STOP] - task[BLOCK_FIRST]) * (task[Y1] - task[Y0]) * (task[X1] - task[X0]) * 64 <= 4 << 20
             assert not len(read) or (task[X0] <= read[:, 2].min() and read[:, 3].max() <= task[X1])
     assert (done == 1).all()
 
