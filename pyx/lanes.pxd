@@ -132,8 +132,10 @@ cdef extern from *:
        own, whatever compilers think of inlining them: inlined or not makes a tenth of a forward pass. */
     #if defined(__GNUC__)
     #define APART __attribute__((noinline, unused))
+    #define ALWAYS inline __attribute__((always_inline))
     #else
     #define APART
+    #define ALWAYS inline
     #endif
     #define TURN(scalar)                                                                                               \\
         static APART void to_lanes_##scalar(const scalar *from, ptrdiff_t channel, int lanes, ptrdiff_t pixels, scalar *to) {\\
@@ -181,6 +183,91 @@ cdef extern from *:
         }
     ADD_PRODUCTS(float)
     ADD_PRODUCTS(double)
+
+    /* One primitive contracts either axis of a box: to[i] (add: +=) sum over j of weight[j] * from[i * step + index[j] * stride], lane
+       vectors all.  The forward pass goes through it for all bins of an axis, or for one bin along both axes, in functions of their own:
+       there each turn of a loop consists of its loads, products and stores and of two or three additions of offsets, where GCC keeps a
+       pointer a tap, and spills some, if the loops are inlined in larger functions.  Gradients make many short runs, for which a call costs more. */
+    #define WEIGH(scalar)                                                                                              \\
+        static ALWAYS void weigh_##scalar(scalar *to, ptrdiff_t to_step, const scalar *from, ptrdiff_t step,           \\
+                                          ptrdiff_t count, int taps, const int32_t *index, const scalar *weight,       \\
+                                          ptrdiff_t stride, int add) { /* of 1 to 4 taps, which the compiler knows */  \\
+            enum { n = LANE_BYTES / sizeof(scalar) };                                                                  \\
+            const scalar *a = from + index[0] * stride, *b = from + index[taps > 1 ? 1 : 0] * stride;                  \\
+            const scalar *c = from + index[taps > 2 ? 2 : 0] * stride, *d = from + index[taps > 3 ? 3 : 0] * stride;   \\
+            scalar wa = weight[0], wb = weight[taps > 1 ? 1 : 0], wc = weight[taps > 2 ? 2 : 0], wd = weight[taps > 3 ? 3 : 0];\\
+            for (ptrdiff_t at = 0; count > 0; count--, at += step, to += to_step) {                                    \\
+                scalar sums[n];                                                                                        \\
+                if (add) {                                                                                             \\
+                    for (int l = 0; l < n; l++)                                                                        \\
+                        sums[l] = to[l];                                                                               \\
+                    add_product_##scalar(sums, wa, a + at);                                                            \\
+                } else {                                                                                               \\
+                    _Pragma("omp simd") for (int l = 0; l < n; l++)                                                    \\
+                        sums[l] = wa * a[at + l];                                                                      \\
+                }                                                                                                      \\
+                if (taps > 1)                                                                                          \\
+                    add_product_##scalar(sums, wb, b + at);                                                            \\
+                if (taps > 2)                                                                                          \\
+                    add_product_##scalar(sums, wc, c + at);                                                            \\
+                if (taps > 3)                                                                                          \\
+                    add_product_##scalar(sums, wd, d + at);                                                            \\
+                for (int l = 0; l < n; l++)                                                                            \\
+                    to[l] = sums[l];                                                                                   \\
+            }                                                                                                          \\
+        }                                                                                                              \\
+        static ALWAYS void contract_axis_##scalar(scalar *to, ptrdiff_t to_step, const scalar *from, ptrdiff_t step,   \\
+                                                  ptrdiff_t count, ptrdiff_t taps, const int32_t *index,               \\
+                                                  const scalar *weight, ptrdiff_t stride, int add) {                   \\
+            if (!add) {                                                                                                \\
+                if (taps == 2) {                                                                                       \\
+                    weigh_##scalar(to, to_step, from, step, count, 2, index, weight, stride, 0);                       \\
+                    return;                                                                                            \\
+                }                                                                                                      \\
+                if (taps == 3) {                                                                                       \\
+                    weigh_##scalar(to, to_step, from, step, count, 3, index, weight, stride, 0);                       \\
+                    return;                                                                                            \\
+                }                                                                                                      \\
+                if (taps == 1) {                                                                                       \\
+                    weigh_##scalar(to, to_step, from, step, count, 1, index, weight, stride, 0);                       \\
+                    return;                                                                                            \\
+                }                                                                                                      \\
+                if (taps == 0) {                                                                                       \\
+                    for (ptrdiff_t i = 0; i < count; i++)                                                              \\
+                        memset(to + i * to_step, 0, LANE_BYTES);                                                       \\
+                    return;                                                                                            \\
+                }                                                                                                      \\
+                weigh_##scalar(to, to_step, from, step, count, 4, index, weight, stride, 0);                           \\
+                index += 4, weight += 4, taps -= 4;                                                                    \\
+            }                                                                                                          \\
+            for (; taps >= 4; index += 4, weight += 4, taps -= 4)                                                      \\
+                weigh_##scalar(to, to_step, from, step, count, 4, index, weight, stride, 1);                           \\
+            if (taps == 1)                                                                                             \\
+                weigh_##scalar(to, to_step, from, step, count, 1, index, weight, stride, 1);                           \\
+            else if (taps == 2)                                                                                        \\
+                weigh_##scalar(to, to_step, from, step, count, 2, index, weight, stride, 1);                           \\
+            else if (taps == 3)                                                                                        \\
+                weigh_##scalar(to, to_step, from, step, count, 3, index, weight, stride, 1);                           \\
+        }                                                                                                              \\
+        static APART void contract_bins_##scalar(scalar *to, ptrdiff_t bin, ptrdiff_t to_step, const scalar *from,     \\
+                                                 ptrdiff_t step, ptrdiff_t count, int bins, const int32_t *spans,      \\
+                                                 const int32_t *index, const scalar *weight, ptrdiff_t stride) {       \\
+            for (; bins > 0; bins--, spans += 2, to += bin)                                                            \\
+                contract_axis_##scalar(to, to_step, from, step, count, spans[1] - spans[0], index + spans[0],          \\
+                                       weight + spans[0], stride, 0);                                                  \\
+        }                                                                                                              \\
+        static APART void contract_bin_##scalar(scalar *to, scalar *strip, const scalar *from, ptrdiff_t row,          \\
+                                                ptrdiff_t column, ptrdiff_t x0, ptrdiff_t columns,                     \\
+                                                const int32_t *span_y, const int32_t *span_x, const int32_t *index,    \\
+                                                const scalar *weight) {                                                \\
+            enum { n = LANE_BYTES / sizeof(scalar) };                                                                  \\
+            contract_axis_##scalar(strip, n, from + x0 * column, column, columns, span_y[1] - span_y[0],               \\
+                                   index + span_y[0], weight + span_y[0], row, 0);                                     \\
+            contract_axis_##scalar(to, n, strip - x0 * n, n, 1, span_x[1] - span_x[0], index + span_x[0],              \\
+                                   weight + span_x[0], n, 0);                                                          \\
+        }
+    WEIGH(float)
+    WEIGH(double)
 
     #define KEEP_LARGER(scalar)                                                                                        \\
         static inline void keep_larger_##scalar(scalar *best, const scalar *values) {                                  \\
@@ -293,6 +380,18 @@ cdef extern from *:
     void add_product_double(double *sums, double weight, const double *values) noexcept nogil
     void add_products_float(float *sums, const float *a, const float *b) noexcept nogil
     void add_products_double(double *sums, const double *a, const double *b) noexcept nogil
+    void contract_axis_float(float *to, Py_ssize_t to_step, const float *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t taps,
+                             const int32_t *index, const float *weight, Py_ssize_t stride, bint add) noexcept nogil
+    void contract_axis_double(double *to, Py_ssize_t to_step, const double *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t taps,
+                              const int32_t *index, const double *weight, Py_ssize_t stride, bint add) noexcept nogil
+    void contract_bins_float(float *to, Py_ssize_t bin, Py_ssize_t to_step, const float *source, Py_ssize_t step, Py_ssize_t count, int bins,
+                             const int32_t *spans, const int32_t *index, const float *weight, Py_ssize_t stride) noexcept nogil
+    void contract_bins_double(double *to, Py_ssize_t bin, Py_ssize_t to_step, const double *source, Py_ssize_t step, Py_ssize_t count, int bins,
+                              const int32_t *spans, const int32_t *index, const double *weight, Py_ssize_t stride) noexcept nogil
+    void contract_bin_float(float *to, float *strip, const float *source, Py_ssize_t row, Py_ssize_t column, Py_ssize_t x0, Py_ssize_t columns,
+                            const int32_t *span_y, const int32_t *span_x, const int32_t *index, const float *weight) noexcept nogil
+    void contract_bin_double(double *to, double *strip, const double *source, Py_ssize_t row, Py_ssize_t column, Py_ssize_t x0, Py_ssize_t columns,
+                             const int32_t *span_y, const int32_t *span_x, const int32_t *index, const double *weight) noexcept nogil
     void keep_larger_float(float *best, const float *values) noexcept nogil
     void keep_larger_double(double *best, const double *values) noexcept nogil
     void keep_larger_at_float(float *best, int32_t *at, const float *values, int32_t index) noexcept nogil
@@ -341,6 +440,36 @@ cdef inline void add_products(real *sums, const real *a, const real *b) noexcept
         add_products_float(sums, a, b)
     else:
         add_products_double(sums, a, b)
+
+
+cdef inline void contract_axis(
+        real *to, Py_ssize_t to_step, const real *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t taps,
+        const int32_t *index, const real *weight, Py_ssize_t stride, bint add) noexcept nogil:
+    """to[i] = (add: +=) sum over j of weight[j] * source[i * step + index[j] * stride], lane vectors all, i up to count."""
+    if real is float:
+        contract_axis_float(to, to_step, source, step, count, taps, index, weight, stride, add)
+    else:
+        contract_axis_double(to, to_step, source, step, count, taps, index, weight, stride, add)
+
+
+cdef inline void contract_bins(
+        real *to, Py_ssize_t bin, Py_ssize_t to_step, const real *source, Py_ssize_t step, Py_ssize_t count, int bins,
+        const int32_t *spans, const int32_t *index, const real *weight, Py_ssize_t stride) noexcept nogil:
+    """The same for neighbouring bins, whose results lie `bin` apart and whose taps are entries spans[b][0] to spans[b][1] - 1."""
+    if real is float:
+        contract_bins_float(to, bin, to_step, source, step, count, bins, spans, index, weight, stride)
+    else:
+        contract_bins_double(to, bin, to_step, source, step, count, bins, spans, index, weight, stride)
+
+
+cdef inline void contract_bin(
+        real *to, real *strip, const real *source, Py_ssize_t row, Py_ssize_t column, Py_ssize_t x0, Py_ssize_t columns,
+        const int32_t *span_y, const int32_t *span_x, const int32_t *index, const real *weight) noexcept nogil:
+    """One bin along both axes; its pixels lie at source + y * row + x * column, x from x0 to x0 + columns - 1."""
+    if real is float:
+        contract_bin_float(to, strip, source, row, column, x0, columns, span_y, span_x, index, weight)
+    else:
+        contract_bin_double(to, strip, source, row, column, x0, columns, span_y, span_x, index, weight)
 
 
 cdef inline void keep_larger(real *best, const real *values) noexcept nogil:

@@ -526,23 +526,16 @@ cdef struct View:              # where the lanes of a pixel are: start + y * str
     Py_ssize_t x
 
 
-cdef inline const real *view(
+cdef inline const real *view_anew(
         Reader *reader, real *tile, Py_ssize_t y0, Py_ssize_t y1, Py_ssize_t x0, Py_ssize_t x1,
         View *strides) noexcept nogil:
-    """The pixels [y0, y1) x [x0, x1) of the block, in place where its lanes lie together."""
+    """What the tile does not hold yet."""
     cdef int L = LANE_BYTES // sizeof(real)
-    cdef Py_ssize_t width, keep, top
-    if reader.in_place:
-        strides.y = reader.strides.y
-        strides.x = reader.strides.x
-        return <const real*>reader.plane + y0 * reader.strides.y + x0 * reader.strides.x
-    strides.x = L
+    cdef Py_ssize_t width = reader.x1 - reader.x0, keep, top
     if reader.mode == WINDOW:
         read_pixels(reader, y0, x0, y1 - y0, x1 - x0, tile)
         strides.y = (x1 - x0) * L
         return tile
-    width = reader.x1 - reader.x0
-    strides.y = width * L
     if y0 < reader.y0 or y1 > reader.y0 + reader.capacity_rows:      # move the tile
         # the order of boxes is only nearly that of their top rows: as far as there is room the tile begins above this one
         top = max(y0 - (reader.capacity_rows - (y1 - y0)) // 4, 0)
@@ -557,4 +550,20 @@ cdef inline const real *view(
         else:
             read_pixels(reader, reader.y1, reader.x0, y1 - reader.y1, width, tile + (reader.y1 - reader.y0) * strides.y)
         reader.y1 = y1
+    return tile + (y0 - reader.y0) * strides.y + (x0 - reader.x0) * L
+
+
+cdef inline const real *view(
+        Reader *reader, real *tile, Py_ssize_t y0, Py_ssize_t y1, Py_ssize_t x0, Py_ssize_t x1,
+        View *strides) noexcept nogil:
+    """The pixels [y0, y1) x [x0, x1) of the block, in place where its lanes lie together."""
+    cdef int L = LANE_BYTES // sizeof(real)
+    if reader.in_place:
+        strides.y = reader.strides.y
+        strides.x = reader.strides.x
+        return <const real*>reader.plane + y0 * reader.strides.y + x0 * reader.strides.x
+    strides.x = L
+    strides.y = (reader.x1 - reader.x0) * L
+    if reader.mode == WINDOW or y0 < reader.y0 or y1 > reader.y1:
+        return view_anew(reader, tile, y0, y1, x0, x1, strides)
     return tile + (y0 - reader.y0) * strides.y + (x0 - reader.x0) * L

@@ -16,7 +16,7 @@ from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from lanes cimport LANE_BYTES, add_product, add_products, element_bytes, lanes_alloc, lanes_free, real, stream_end
+from lanes cimport LANE_BYTES, add_product, add_products, contract_axis, contract_bin, contract_bins, element_bytes, lanes_alloc, lanes_free, real, stream_end
 from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, FIRST, LEVEL, STOP, X0, X1, Y0, Y1
 from tiles cimport (AT_ONCE, BINS_BYTES, BLOCKS_TOGETHER, MOST_BINS, MOST_COLUMNS, NEEDED_BYTES, PAST_CACHE, RANGE_BYTES, STRIP_BYTES, WIDE_BYTES,
                     Ahead, BinRange, Map, Reader, Strides, View, ahead_of, bins_of_task, block_reader, blocks_together, bounds, cell_columns,
@@ -53,7 +53,7 @@ cdef struct Scratch:
     void *tile
     void *strip
     void *bins
-    void *more                 # a buffer of BINS_BYTES
+    void *more                 # BINS_BYTES, for what is made while the strip is still needed
     char *touched              # a flag for each of MOST_COLUMNS
     char *needed               # NEEDED_BYTES of flags
 
@@ -100,83 +100,7 @@ cdef inline Box part_of_box(const Problem *problem, Py_ssize_t i, int p0, int p1
     return box
 
 
-# One primitive contracts either axis: count lane vectors, each the weighted sum of `taps` others.
-
-cdef inline void weigh(
-        real *to, Py_ssize_t to_step, const real *source, Py_ssize_t step, Py_ssize_t count, int taps,
-        const int32_t *index, const real *weight, Py_ssize_t stride, bint add) noexcept nogil:
-    """to[i] (+)= sum of weight[j] * source[i * step + index[j] * stride], up to four taps, which the compiler knows."""
-    cdef int L = LANE_BYTES // sizeof(real), l
-    cdef Py_ssize_t i
-    cdef real[16] sums
-    cdef const real *a = source + index[0] * stride
-    cdef const real *b = source + index[1] * stride if taps > 1 else a
-    cdef const real *c = source + index[2] * stride if taps > 2 else a
-    cdef const real *d = source + index[3] * stride if taps > 3 else a
-    cdef real wa = weight[0]
-    cdef real wb = weight[1] if taps > 1 else 0
-    cdef real wc = weight[2] if taps > 2 else 0
-    cdef real wd = weight[3] if taps > 3 else 0
-    for i in range(count):
-        if add:
-            for l in range(L):
-                sums[l] = to[i * to_step + l]
-            add_product(sums, wa, a + i * step)
-        else:
-            for l in range(L):
-                sums[l] = wa * a[i * step + l]
-        if taps > 1:
-            add_product(sums, wb, b + i * step)
-        if taps > 2:
-            add_product(sums, wc, c + i * step)
-        if taps > 3:
-            add_product(sums, wd, d + i * step)
-        for l in range(L):
-            to[i * to_step + l] = sums[l]
-
-
-cdef inline void weigh_more(
-        real *to, Py_ssize_t to_step, const real *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t taps,
-        const int32_t *index, const real *weight, Py_ssize_t stride) noexcept nogil:
-    """to[i] += the sum of any number of taps."""
-    while taps > 4:
-        weigh(to, to_step, source, step, count, 4, index, weight, stride, True)
-        index += 4
-        weight += 4
-        taps -= 4
-    if taps == 4:
-        weigh(to, to_step, source, step, count, 4, index, weight, stride, True)
-    elif taps == 3:
-        weigh(to, to_step, source, step, count, 3, index, weight, stride, True)
-    elif taps == 2:
-        weigh(to, to_step, source, step, count, 2, index, weight, stride, True)
-    elif taps == 1:
-        weigh(to, to_step, source, step, count, 1, index, weight, stride, True)
-
-
-cdef void contract_axis(
-        real *to, Py_ssize_t to_step, const real *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t taps,
-        const int32_t *index, const real *weight, Py_ssize_t stride, bint add) noexcept nogil:
-    """to[i] = (add: +=) sum over j of weight[j] * source[i * step + index[j] * stride], lane vectors all."""
-    cdef Py_ssize_t i
-    if add:
-        weigh_more(to, to_step, source, step, count, taps, index, weight, stride)
-    elif taps == 2:
-        weigh(to, to_step, source, step, count, 2, index, weight, stride, False)
-    elif taps == 3:
-        weigh(to, to_step, source, step, count, 3, index, weight, stride, False)
-    elif taps >= 4:
-        weigh(to, to_step, source, step, count, 4, index, weight, stride, False)
-        if taps > 4:
-            weigh_more(to, to_step, source, step, count, taps - 4, index + 4, weight + 4, stride)
-    elif taps == 1:
-        weigh(to, to_step, source, step, count, 1, index, weight, stride, False)
-    else:
-        for i in range(count):
-            memset(to + i * to_step, 0, LANE_BYTES)
-
-
-# Reading: the forward pass and the gradient of the boxes.
+# Reading: the forward pass and the gradient of the boxes.  contract_bins (lanes.pxd) contracts either axis.
 
 cdef void contract(
         const real *pixels, View strides, Py_ssize_t y0, Py_ssize_t y1, Py_ssize_t x0, Py_ssize_t x1, const Box *box,
@@ -190,6 +114,11 @@ cdef void contract(
     p = box.p0
     while p < box.p1:
         rows = min(most, box.p1 - p)
+        if y0 == box.y0 and y1 == box.y1 and x0 == box.x0 and x1 == box.x1:
+            contract_bins(strip, columns * L, L, pixels - y0 * strides.y, strides.x, columns, rows, box.spans_y + 2 * p, index, weight, strides.y)
+            contract_bins(bins + (p - box.p0) * qs * L, L, qs * L, strip - x0 * L, columns * L, rows, qs, box.spans_x + 2 * box.q0, index, weight, L)
+            p += most
+            continue
         for i in range(rows):
             clip(box.spans_y + 2 * (p + i), index, y0, y1, &first, &stop)
             contract_axis(strip + i * columns * L, L, pixels - y0 * strides.y, strides.x, columns, stop - first, index + first, weight + first, strides.y, False)
@@ -229,18 +158,15 @@ cdef void forward_part(
     """The same, written to the output."""
     sum_part(problem, reader, box, scratch, <real*>scratch.bins)
     unpack(<const real*>scratch.bins, box.p1 - box.p0, box.q1 - box.q0, out + box.p0 * problem.bins.y + box.q0 * problem.bins.x, problem.bins,
-           reader.lanes, <real*>scratch.more, problem.way)
+           reader.lanes, <real*>scratch.strip, problem.way)
 
 
 cdef inline void sum_bin(const Problem *problem, Reader *reader, Py_ssize_t i, int p, int q, const Scratch *scratch, real *bin) noexcept nogil:
     """A single bin, as sum_part does; nearly all are so small that they need none of its loops."""
-    cdef int L = LANE_BYTES // sizeof(real)
     cdef const int32_t *spans = problem.spans + 2 * i * (problem.ph + problem.pw)
     cdef Py_ssize_t y = spans[2 * p], y_stop = spans[2 * p + 1], x = spans[2 * (problem.ph + q)], x_stop = spans[2 * (problem.ph + q) + 1]
     cdef const int32_t *index = problem.index
-    cdef const real *weight = <const real*>problem.weight
     cdef const real *pixels
-    cdef real *strip = <real*>scratch.strip
     cdef Py_ssize_t y0, y1, x0, columns
     cdef View strides
     cdef Box box
@@ -253,8 +179,8 @@ cdef inline void sum_bin(const Problem *problem, Reader *reader, Py_ssize_t i, i
         sum_part(problem, reader, &box, scratch, bin)
         return
     pixels = view(reader, <real*>scratch.tile, y0, y1, x0, x0 + columns, &strides)
-    contract_axis(strip, L, pixels - y0 * strides.y, strides.x, columns, y_stop - y, index + y, weight + y, strides.y, False)
-    contract_axis(bin, L, strip - x0 * L, L, 1, x_stop - x, index + x, weight + x, L, False)
+    contract_bin(bin, <real*>scratch.strip, pixels - y0 * strides.y - x0 * strides.x, strides.y, strides.x, x0, columns, spans + 2 * p,
+                 spans + 2 * (problem.ph + q), index, <const real*>problem.weight)
 
 
 cdef void forward_bins(const Problem *problem, real *out, const int64_t *task, const Scratch *scratch) noexcept nogil:
@@ -321,9 +247,7 @@ cdef void forward_together(
         else:
             for x in range(columns):
                 contract_axis(strip + x * width, L, plane + x * strides.x, L, blocks, stop - first, index + first, weight + first, strides.y, False)
-        for q in range(box.q0, box.q1):
-            first, stop = box.spans_x[2 * q], box.spans_x[2 * q + 1]
-            contract_axis(bins + (q - box.q0) * bin_step, step, strip - box.x0 * width, L, blocks, stop - first, index + first, weight + first, width, False)
+        contract_bins(bins, bin_step, step, strip - box.x0 * width, L, blocks, qs, box.spans_x + 2 * box.q0, index, weight, width)
         if through:
             put_pixels(bins, qs, width, out, problem.bins.x, problem.way)
             out += problem.bins.y
@@ -332,7 +256,7 @@ cdef void forward_together(
     if not through:
         bins = <real*>scratch.bins
         for b in range(blocks):
-            unpack(bins + b * step, box.p1 - box.p0, qs, out + b * L * problem.bins.channel, problem.bins, L, <real*>scratch.more, problem.way)
+            unpack(bins + b * step, box.p1 - box.p0, qs, out + b * L * problem.bins.channel, problem.bins, L, strip, problem.way)
 
 
 # Where channels are few, lanes are the bin rows of a channel instead: the strip is made along x, row by row, and turned.
@@ -453,6 +377,27 @@ cdef bint forward_few(
     return True
 
 
+cdef bint forward_packed(const Problem *problem, Reader *reader, real *out, Py_ssize_t i, const Scratch *scratch) noexcept nogil:
+    """All bins of one box, one channel block, as forward_part does; False where that needs any of its loops."""
+    cdef int L = LANE_BYTES // sizeof(real), ph = problem.ph, pw = problem.pw
+    cdef const int32_t *window = problem.windows + 4 * i
+    cdef const int32_t *spans = problem.spans + 2 * i * (ph + pw)
+    cdef const int32_t *index = problem.index
+    cdef const real *weight = <const real*>problem.weight
+    cdef const real *pixels
+    cdef real *strip = <real*>scratch.strip
+    cdef real *bins = <real*>scratch.bins
+    cdef Py_ssize_t y0 = window[0], y1 = window[1], x0 = window[2], columns = window[3] - x0
+    cdef View strides
+    if y0 >= y1 or columns <= 0 or ph * columns > STRIP_BYTES // LANE_BYTES or y1 - y0 > cell_rows(reader, y1 - y0, columns):
+        return False
+    pixels = view(reader, <real*>scratch.tile, y0, y1, x0, x0 + columns, &strides) - y0 * strides.y
+    contract_bins(strip, columns * L, L, pixels, strides.x, columns, ph, spans, index, weight, strides.y)
+    contract_bins(bins, L, pw * L, strip - x0 * L, columns * L, ph, pw, spans + 2 * ph, index, weight, L)
+    unpack(bins, ph, pw, out, problem.bins, reader.lanes, strip, problem.way)      # the strip is done with, and still in cache
+    return True
+
+
 cdef void forward_task(const Problem *problem, real *out, const int64_t *task, char *memory) noexcept nogil:
     cdef Py_ssize_t i, k, block, blocks
     cdef int p, q, L = LANE_BYTES // sizeof(real)
@@ -464,6 +409,8 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, c
     cdef Box box
     cdef real *to
     cdef bint few = channels_are_few(problem, out)
+    cdef bint packed = not few and not reader.in_place and task[BLOCK_STOP] == task[BLOCK_FIRST] + 1
+    packed = packed and problem.ph <= part.p_step and problem.pw <= part.q_step
     if task[BIN] >= 0:
         forward_bins(problem, out, task, &scratch)
         return
@@ -477,6 +424,8 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, c
             reader.y0 = reader.y1 = 0      # the tile may be used for something else than rows
             if forward_few(problem, &reader, out + k * problem.bins.image, i, &scratch):
                 continue
+        if packed and forward_packed(problem, &reader, out + k * problem.bins.image + task[BLOCK_FIRST] * L * problem.bins.channel, i, &scratch):
+            continue
         p = part.p0
         while p < part.p1:
             q = part.q0

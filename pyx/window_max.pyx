@@ -16,7 +16,7 @@ from libc.string cimport memset
 
 from lanes cimport LANE_BYTES, keep_first_larger, keep_larger, keep_larger_at, lanes_alloc, lanes_free, real, stream_end
 from tasks cimport BLOCK_FIRST, BLOCK_STOP, FIRST, IMAGE, STOP, X0, X1, Y0, Y1
-from tiles cimport (AT_ONCE, BINS_BYTES, MOST_COLUMNS, PAST_CACHE, WIDE_BYTES, Ahead, BinRange, Map, Reader, Strides, View, ahead_of, bins_of_task,
+from tiles cimport (AT_ONCE, BINS_BYTES, MOST_COLUMNS, PAST_CACHE, STRIP_BYTES, WIDE_BYTES, Ahead, BinRange, Map, Reader, Strides, View, ahead_of, bins_of_task,
                     block_reader, blocks_together, cell_columns, cell_rows, clear, fetch_ends, fetch_some, map_of, map_of_task, put_pixels, strides_of,
                     to_boundary, unpack, view, way_to_write)
 
@@ -33,11 +33,11 @@ cdef struct Problem:
     const int32_t *order       # boxes
     const int32_t *spans       # [i][PH + PW][2] pixels, i: place in the order
     int way                    # to write the result
-    Py_ssize_t strip_bytes     # scratch of a thread: tile, strip and its indices, bins and theirs, a buffer
+    Py_ssize_t strip_bytes     # scratch of a thread: tile, strip and its indices, bins and theirs
 
 
 cdef Py_ssize_t scratch_bytes(const Problem *problem) noexcept nogil:
-    return problem.map.tile_bytes + 2 * problem.strip_bytes + 3 * BINS_BYTES
+    return problem.map.tile_bytes + 2 * problem.strip_bytes + 2 * BINS_BYTES
 
 
 cdef inline real lowest(real *_) noexcept nogil:
@@ -45,7 +45,7 @@ cdef inline real lowest(real *_) noexcept nogil:
 
 
 cdef inline void largest(
-        real *to, const real *source, Py_ssize_t step, Py_ssize_t count, int taps, Py_ssize_t stride,
+        real *to, Py_ssize_t to_step, const real *source, Py_ssize_t step, Py_ssize_t count, int taps, Py_ssize_t stride,
         bint more) noexcept nogil:
     """to[i] = the largest of source[i * step + j * stride] (more: and of to[i]), up to four taps, which the compiler knows."""
     cdef int L = LANE_BYTES // sizeof(real), l
@@ -53,7 +53,7 @@ cdef inline void largest(
     cdef real[16] best
     for i in range(count):
         for l in range(L):
-            best[l] = to[i * L + l] if more else lowest(best)
+            best[l] = to[i * to_step + l] if more else lowest(best)
         keep_larger(best, source + i * step)
         if taps > 1:
             keep_larger(best, source + i * step + stride)
@@ -62,34 +62,34 @@ cdef inline void largest(
         if taps > 3:
             keep_larger(best, source + i * step + 3 * stride)
         for l in range(L):
-            to[i * L + l] = best[l]
+            to[i * to_step + l] = best[l]
 
 
 cdef void reduce_axis(
-        real *to, const real *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t taps, Py_ssize_t stride,
+        real *to, Py_ssize_t to_step, const real *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t taps, Py_ssize_t stride,
         bint more) noexcept nogil:
     """The same of any number of taps, at least one."""
     if not more:
         if taps == 1:
-            largest(to, source, step, count, 1, stride, False)
+            largest(to, to_step, source, step, count, 1, stride, False)
         elif taps == 2:
-            largest(to, source, step, count, 2, stride, False)
+            largest(to, to_step, source, step, count, 2, stride, False)
         elif taps == 3:
-            largest(to, source, step, count, 3, stride, False)
+            largest(to, to_step, source, step, count, 3, stride, False)
         else:
-            largest(to, source, step, count, 4, stride, False)
+            largest(to, to_step, source, step, count, 4, stride, False)
         source += 4 * stride
         taps -= 4
     while taps >= 4:
-        largest(to, source, step, count, 4, stride, True)
+        largest(to, to_step, source, step, count, 4, stride, True)
         source += 4 * stride
         taps -= 4
     if taps == 3:
-        largest(to, source, step, count, 3, stride, True)
+        largest(to, to_step, source, step, count, 3, stride, True)
     elif taps == 2:
-        largest(to, source, step, count, 2, stride, True)
+        largest(to, to_step, source, step, count, 2, stride, True)
     elif taps == 1:
-        largest(to, source, step, count, 1, stride, True)
+        largest(to, to_step, source, step, count, 1, stride, True)
 
 
 cdef inline void reduce_cell(
@@ -109,12 +109,12 @@ cdef inline void reduce_cell(
         if first >= stop:
             continue
         if not argmax:
-            reduce_axis(strip, pixels + (first - y0) * strides.y, strides.x, x1 - x0, stop - first, strides.y, False)
+            reduce_axis(strip, L, pixels + (first - y0) * strides.y, strides.x, x1 - x0, stop - first, strides.y, False)
             for q in range(q0, q1):
                 first = max(spans_x[2 * q], x0)
                 stop = min(spans_x[2 * q + 1], x1)
                 if first < stop:
-                    reduce_axis(bins + ((p - p0) * (q1 - q0) + q - q0) * L, strip + (first - x0) * L, 0, 1, stop - first, L, True)
+                    reduce_axis(bins + ((p - p0) * (q1 - q0) + q - q0) * L, L, strip + (first - x0) * L, 0, 1, stop - first, L, True)
             continue
         for x in range(x1 - x0):
             for l in range(L):
@@ -142,6 +142,32 @@ cdef inline void reduce_cell(
                 bin_best[l] = best[l]
             for l in range(L):
                 bin_at[l] = at[l]
+
+
+cdef inline void reduce_whole(
+        const real *pixels, View strides, Py_ssize_t y0, Py_ssize_t x0, Py_ssize_t x1, const int32_t *spans_y, const int32_t *spans_x,
+        int p0, int p1, int q0, int q1, real *strip, real *bins) noexcept nogil:
+    """bins = what the whole window, at least one pixel, holds: several bin rows together, so that a bin column is one loop."""
+    cdef int L = LANE_BYTES // sizeof(real), p = p0, q, i, rows, qs = q1 - q0
+    cdef Py_ssize_t columns = x1 - x0, first, taps
+    cdef int most = <int>max(STRIP_BYTES // (columns * LANE_BYTES), 1)
+    while p < p1:
+        rows = min(most, p1 - p)
+        for i in range(rows):
+            first, taps = spans_y[2 * (p + i)], spans_y[2 * (p + i) + 1] - spans_y[2 * (p + i)]
+            if taps > 0:
+                reduce_axis(strip + i * columns * L, L, pixels + (first - y0) * strides.y, strides.x, columns, taps, strides.y, False)
+            else:                  # the bins without pixels are 0
+                memset(strip + i * columns * L, 0, columns * LANE_BYTES)
+        for q in range(q0, q1):
+            first, taps = spans_x[2 * q], spans_x[2 * q + 1] - spans_x[2 * q]
+            if taps > 0:
+                reduce_axis(bins + (q - q0) * L, qs * L, strip + (first - x0) * L, columns * L, rows, taps, L, False)
+            else:
+                for i in range(rows):
+                    memset(bins + (i * qs + q - q0) * L, 0, LANE_BYTES)
+        bins += rows * qs * L
+        p += rows
 
 
 cdef inline void ends(const int32_t *spans, int first, int stop, Py_ssize_t *low, Py_ssize_t *high) noexcept nogil:
@@ -172,36 +198,41 @@ cdef void forward_part(
     cdef bint empty
     ends(spans_y, p0, p1, &y0, &y1)
     ends(spans_x, q0, q1, &x0, &x1)
-    for p in range(p0, p1):
-        for q in range(q0, q1):
-            empty = spans_y[2 * p] >= spans_y[2 * p + 1] or spans_x[2 * q] >= spans_x[2 * q + 1]
-            i = ((p - p0) * (q1 - q0) + q - q0) * L
-            for l in range(L):
-                bins[i + l] = <real>0 if empty else lowest(bins)
-            if argmax != NULL:
+    columns = cell_columns(x1 - x0)
+    rows = cell_rows(reader, y1 - y0, columns)
+    if argmax == NULL and 0 < y1 - y0 <= rows and 0 < x1 - x0 <= columns:
+        pixels = view(reader, tile, y0, y1, x0, x1, &strides)
+        reduce_whole(pixels, strides, y0, x0, x1, spans_y, spans_x, p0, p1, q0, q1, strip, bins)
+    else:
+        for p in range(p0, p1):
+            for q in range(q0, q1):
+                empty = spans_y[2 * p] >= spans_y[2 * p + 1] or spans_x[2 * q] >= spans_x[2 * q + 1]
+                i = ((p - p0) * (q1 - q0) + q - q0) * L
                 for l in range(L):
-                    bins_at[i + l] = -1
-    if y0 < y1 and x0 < x1:
-        columns = cell_columns(x1 - x0)
-        rows = cell_rows(reader, y1 - y0, columns)
-        y = y0
-        while y < y1:
-            x = x0
-            while x < x1:
-                pixels = view(reader, tile, y, min(y + rows, y1), x, min(x + columns, x1), &strides)
-                if argmax == NULL:
-                    reduce_cell(pixels, strides, y, min(y + rows, y1), x, min(x + columns, x1), spans_y, spans_x, p0, p1, q0, q1, problem.map.columns,
-                                strip, strip_at, bins, bins_at, False)
-                else:
-                    reduce_cell(pixels, strides, y, min(y + rows, y1), x, min(x + columns, x1), spans_y, spans_x, p0, p1, q0, q1, problem.map.columns,
-                                strip, strip_at, bins, bins_at, True)
-                x += columns
-            y += rows
-    unpack(bins, p1 - p0, q1 - q0, out + p0 * problem.bins.y + q0 * problem.bins.x, problem.bins, reader.lanes, <real*>(<char*>bins + 2 * BINS_BYTES), problem.way)
+                    bins[i + l] = <real>0 if empty else lowest(bins)
+                if argmax != NULL:
+                    for l in range(L):
+                        bins_at[i + l] = -1
+        if y0 < y1 and x0 < x1:
+            y = y0
+            while y < y1:
+                x = x0
+                while x < x1:
+                    pixels = view(reader, tile, y, min(y + rows, y1), x, min(x + columns, x1), &strides)
+                    if argmax == NULL:
+                        reduce_cell(pixels, strides, y, min(y + rows, y1), x, min(x + columns, x1), spans_y, spans_x, p0, p1, q0, q1, problem.map.columns,
+                                    strip, strip_at, bins, bins_at, False)
+                    else:
+                        reduce_cell(pixels, strides, y, min(y + rows, y1), x, min(x + columns, x1), spans_y, spans_x, p0, p1, q0, q1, problem.map.columns,
+                                    strip, strip_at, bins, bins_at, True)
+                    x += columns
+                y += rows
+    # the strip is done with, and still in cache
+    unpack(bins, p1 - p0, q1 - q0, out + p0 * problem.bins.y + q0 * problem.bins.x, problem.bins, reader.lanes, strip, problem.way)
     if argmax != NULL:
         argmax += p0 * to.y + q0 * to.x
         if real is float:      # as many bytes a lane: the bits travel as floats
-            unpack(<float*>bins_at, p1 - p0, q1 - q0, <float*>argmax, to, reader.lanes, <float*>(<char*>bins + 2 * BINS_BYTES), problem.way)
+            unpack(<float*>bins_at, p1 - p0, q1 - q0, <float*>argmax, to, reader.lanes, <float*>strip, problem.way)
         else:
             for p in range(p1 - p0):
                 for l in range(reader.lanes):
@@ -230,18 +261,18 @@ cdef void forward_together(
             line = plane + y * strides.y + x0 * strides.x
             head = to_boundary(line, count, strides.y)
             if head > 0:
-                reduce_axis(strip, line, L, 1, rows, strides.y, False)
-                reduce_axis(strip + (count - 1) * L, line + (count - 1) * L, L, 1, rows, strides.y, False)
+                reduce_axis(strip, L, line, L, 1, rows, strides.y, False)
+                reduce_axis(strip + (count - 1) * L, L, line + (count - 1) * L, L, 1, rows, strides.y, False)
                 count -= 1
-            reduce_axis(strip + head, line + head, L, count, rows, strides.y, False)
+            reduce_axis(strip + head, L, line + head, L, count, rows, strides.y, False)
         elif rows > 0:
             for x in range(x0, x1):
-                reduce_axis(strip + (x - x0) * width, plane + y * strides.y + x * strides.x, L, blocks, rows, strides.y, False)
+                reduce_axis(strip + (x - x0) * width, L, plane + y * strides.y + x * strides.x, L, blocks, rows, strides.y, False)
         for q in range(q0, q1):
             x = spans_x[2 * q]
             columns = spans_x[2 * q + 1] - x
             if rows > 0 and columns > 0:
-                reduce_axis(bins + (q - q0) * width, strip + (x - x0) * width, L, blocks, columns, width, False)
+                reduce_axis(bins + (q - q0) * width, L, strip + (x - x0) * width, L, blocks, columns, width, False)
             else:
                 memset(bins + (q - q0) * width, 0, width * sizeof(real))
         put_pixels(bins, q1 - q0, width, out + p * problem.bins.y + q0 * problem.bins.x, problem.bins.x, problem.way)
