@@ -111,20 +111,22 @@ cdef void contract(
     cdef int p, q, i, rows, qs = box.q1 - box.q0
     # as many bin rows at once as leave the strip in cache
     cdef int most = <int>max(STRIP_BYTES // (columns * LANE_BYTES), 1)
+    cdef bint whole = y0 == box.y0 and y1 == box.y1 and x0 == box.x0 and x1 == box.x1
     p = box.p0
     while p < box.p1:
         rows = min(most, box.p1 - p)
-        if y0 == box.y0 and y1 == box.y1 and x0 == box.x0 and x1 == box.x1:
+        if whole:
             contract_bins(strip, columns * L, L, pixels - y0 * strides.y, strides.x, columns, rows, box.spans_y + 2 * p, index, weight, strides.y)
             contract_bins(bins + (p - box.p0) * qs * L, L, qs * L, strip - x0 * L, columns * L, rows, qs, box.spans_x + 2 * box.q0, index, weight, L)
-            p += most
-            continue
-        for i in range(rows):
-            clip(box.spans_y + 2 * (p + i), index, y0, y1, &first, &stop)
-            contract_axis(strip + i * columns * L, L, pixels - y0 * strides.y, strides.x, columns, stop - first, index + first, weight + first, strides.y, False)
-        for q in range(box.q0, box.q1):
-            clip(box.spans_x + 2 * q, index, x0, x1, &first, &stop)
-            contract_axis(bins + ((p - box.p0) * qs + q - box.q0) * L, qs * L, strip - x0 * L, columns * L, rows, stop - first, index + first, weight + first, L, add)
+        else:
+            for i in range(rows):
+                clip(box.spans_y + 2 * (p + i), index, y0, y1, &first, &stop)
+                contract_axis(strip + i * columns * L, L, pixels - y0 * strides.y, strides.x, columns, stop - first, index + first, weight + first,
+                              strides.y, False)
+            for q in range(box.q0, box.q1):
+                clip(box.spans_x + 2 * q, index, x0, x1, &first, &stop)
+                contract_axis(bins + ((p - box.p0) * qs + q - box.q0) * L, qs * L, strip - x0 * L, columns * L, rows, stop - first, index + first,
+                              weight + first, L, add)
         p += most
 
 
@@ -378,7 +380,7 @@ cdef bint forward_few(
 
 
 cdef bint forward_packed(const Problem *problem, Reader *reader, real *out, Py_ssize_t i, const Scratch *scratch) noexcept nogil:
-    """All bins of one box, one channel block, as forward_part does; False where that needs any of its loops."""
+    """All bins of one box, one channel block, to the same bits as forward_part; False where it takes more than one window and one strip."""
     cdef int L = LANE_BYTES // sizeof(real), ph = problem.ph, pw = problem.pw
     cdef const int32_t *window = problem.windows + 4 * i
     cdef const int32_t *spans = problem.spans + 2 * i * (ph + pw)
@@ -409,6 +411,7 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, c
     cdef Box box
     cdef real *to
     cdef bint few = channels_are_few(problem, out)
+    # nearly all boxes of maps that are packed: spared the loops below, 7 % of all instructions
     cdef bint packed = not few and not reader.in_place and task[BLOCK_STOP] == task[BLOCK_FIRST] + 1
     packed = packed and problem.ph <= part.p_step and problem.pw <= part.q_step
     if task[BIN] >= 0:
