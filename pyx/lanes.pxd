@@ -30,6 +30,15 @@ cdef extern from *:
     #define VECTOR_BYTES 16
     #endif
 
+    /* Functions that are never inlined, and those that always are, whatever compilers think of it: it decides how fast loops are. */
+    #if defined(__GNUC__)
+    #define APART __attribute__((noinline, unused))
+    #define ALWAYS inline __attribute__((always_inline))
+    #else
+    #define APART
+    #define ALWAYS inline
+    #endif
+
     #if defined(__has_builtin)
     #if __has_builtin(__builtin_shufflevector)
     #define HAVE_SHUFFLES
@@ -99,7 +108,7 @@ cdef extern from *:
         typedef scalar scalar##_vector __attribute__((vector_size(VECTOR_BYTES)));                                     \\
         typedef scalar scalar##_vector_anywhere                                                                        \\
             __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(scalar)), may_alias));                            \\
-        static inline __attribute__((always_inline)) void square_##scalar(                                             \\
+        static ALWAYS void square_##scalar(                                                                            \\
             const scalar *from, ptrdiff_t from_stride, int rows, scalar *to, ptrdiff_t to_stride, int columns) {       \\
             enum { n = VECTOR_BYTES / sizeof(scalar), w = 16 / sizeof(scalar) };                                       \\
             scalar##_vector a[n], t[4];                                                                                \\
@@ -130,13 +139,6 @@ cdef extern from *:
 
     /* Pixels that lie together, of `lanes` channels, to lane vectors, whose other lanes become zero, and back.  Functions of their
        own, whatever compilers think of inlining them: inlined or not makes a tenth of a forward pass. */
-    #if defined(__GNUC__)
-    #define APART __attribute__((noinline, unused))
-    #define ALWAYS inline __attribute__((always_inline))
-    #else
-    #define APART
-    #define ALWAYS inline
-    #endif
     #define TURN(scalar)                                                                                               \\
         static APART void to_lanes_##scalar(const scalar *from, ptrdiff_t channel, int lanes, ptrdiff_t pixels, scalar *to) {\\
             const int n = VECTOR_BYTES / (int)sizeof(scalar), all = LANE_BYTES / (int)sizeof(scalar);                  \\
@@ -261,7 +263,7 @@ cdef extern from *:
                                                 const int32_t *span_y, const int32_t *span_x, const int32_t *index,    \\
                                                 const scalar *weight) {                                                \\
             enum { n = LANE_BYTES / sizeof(scalar) };                                                                  \\
-            contract_axis_##scalar(strip, n, from + x0 * column, column, columns, span_y[1] - span_y[0],               \\
+            contract_axis_##scalar(strip, n, from, column, columns, span_y[1] - span_y[0],                             \\
                                    index + span_y[0], weight + span_y[0], row, 0);                                     \\
             contract_axis_##scalar(to, n, strip - x0 * n, n, 1, span_x[1] - span_x[0], index + span_x[0],              \\
                                    weight + span_x[0], n, 0);                                                          \\
@@ -465,7 +467,7 @@ cdef inline void contract_bins(
 cdef inline void contract_bin(
         real *to, real *strip, const real *source, Py_ssize_t row, Py_ssize_t column, Py_ssize_t x0, Py_ssize_t columns,
         const int32_t *span_y, const int32_t *span_x, const int32_t *index, const real *weight) noexcept nogil:
-    """One bin along both axes; its pixels lie at source + y * row + x * column, x from x0 to x0 + columns - 1."""
+    """One bin along both axes; its pixels lie at source + y * row + (x - x0) * column, x from x0 to x0 + columns - 1."""
     if real is float:
         contract_bin_float(to, strip, source, row, column, x0, columns, span_y, span_x, index, weight)
     else:

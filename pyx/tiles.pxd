@@ -192,6 +192,15 @@ cdef inline void put_pixels(
             memcpy(target + i * step, pixels + i * width, width * sizeof(real))
 
 
+cdef inline void fetch_pixel_ends(
+        const real *target, Py_ssize_t count, Py_ssize_t width, Py_ssize_t step, int way) noexcept nogil:
+    """What put_pixels will have to read, where it does not write the pixels as one run."""
+    cdef Py_ssize_t i
+    if way == PAST_CACHE and step != width:
+        for i in range(count):
+            fetch_ends(target + i * step, width * sizeof(real))
+
+
 cdef inline void clear(
         real *target, Strides to, Py_ssize_t channels, Py_ssize_t rows, Py_ssize_t columns) noexcept nogil:
     """Zeros in rows x columns pixels of as many channels."""
@@ -529,7 +538,7 @@ cdef struct View:              # where the lanes of a pixel are: start + y * str
 cdef inline const real *view_anew(
         Reader *reader, real *tile, Py_ssize_t y0, Py_ssize_t y1, Py_ssize_t x0, Py_ssize_t x1,
         View *strides) noexcept nogil:
-    """What the tile does not hold yet."""
+    """What `view` shows, where the tile does not hold it yet; `strides` is set for what it does hold."""
     cdef int L = LANE_BYTES // sizeof(real)
     cdef Py_ssize_t width = reader.x1 - reader.x0, keep, top
     if reader.mode == WINDOW:

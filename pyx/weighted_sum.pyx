@@ -20,8 +20,8 @@ from lanes cimport LANE_BYTES, add_product, add_products, contract_axis, contrac
 from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, FIRST, LEVEL, STOP, X0, X1, Y0, Y1
 from tiles cimport (AT_ONCE, BINS_BYTES, BLOCKS_TOGETHER, MOST_BINS, MOST_COLUMNS, NEEDED_BYTES, PAST_CACHE, RANGE_BYTES, STRIP_BYTES, WIDE_BYTES,
                     Ahead, BinRange, Map, Reader, Strides, View, ahead_of, bins_of_task, block_reader, blocks_together, bounds, cell_columns,
-                    cell_rows, clear, clip, fetch_ends, fetch_some, find_needed, map_of, map_of_task, pack, put_pixels, read_pixels, read_runs, strides_of,
-                    to_boundary, unpack, view, way_to_write)
+                    cell_rows, clear, clip, fetch_ends, fetch_pixel_ends, fetch_some, find_needed, map_of, map_of_task, pack, put_pixels, read_pixels, read_runs,
+                    strides_of, to_boundary, unpack, view, way_to_write)
 
 
 cdef struct Problem:           # the boxes of one level, most often all that there are
@@ -181,7 +181,7 @@ cdef inline void sum_bin(const Problem *problem, Reader *reader, Py_ssize_t i, i
         sum_part(problem, reader, &box, scratch, bin)
         return
     pixels = view(reader, <real*>scratch.tile, y0, y1, x0, x0 + columns, &strides)
-    contract_bin(bin, <real*>scratch.strip, pixels - y0 * strides.y - x0 * strides.x, strides.y, strides.x, x0, columns, spans + 2 * p,
+    contract_bin(bin, <real*>scratch.strip, pixels - y0 * strides.y, strides.y, strides.x, x0, columns, spans + 2 * p,
                  spans + 2 * (problem.ph + q), index, <const real*>problem.weight)
 
 
@@ -222,7 +222,7 @@ cdef void forward_together(
         const Problem *problem, const real *plane, Strides strides, real *out, const Box *box, Py_ssize_t blocks,
         const Scratch *scratch) noexcept nogil:
     """Some bins of one box and as many channel blocks, whose lanes lie together: nothing is transposed; plane: pixel (0, 0)."""
-    cdef int L = LANE_BYTES // sizeof(real), p, q, qs = box.q1 - box.q0
+    cdef int L = LANE_BYTES // sizeof(real), p, qs = box.q1 - box.q0
     cdef Py_ssize_t width = blocks * L, columns = box.x1 - box.x0, first, stop, x, b, count, head
     cdef const int32_t *index = problem.index
     cdef const real *weight = <const real*>problem.weight
@@ -235,9 +235,8 @@ cdef void forward_together(
     out += box.p0 * problem.bins.y + box.q0 * problem.bins.x
     for p in range(box.p0, box.p1):
         first, stop = box.spans_y[2 * p], box.spans_y[2 * p + 1]
-        if through and problem.way == PAST_CACHE and problem.bins.x != width:
-            for q in range(qs):
-                fetch_ends(out + q * problem.bins.x, width * sizeof(real))
+        if through:
+            fetch_pixel_ends(out, qs, width, problem.bins.x, problem.way)
         if strides.x == width:
             count = columns * blocks
             head = to_boundary(plane, count, strides.y)

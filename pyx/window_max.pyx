@@ -17,8 +17,8 @@ from libc.string cimport memset
 from lanes cimport LANE_BYTES, keep_first_larger, keep_larger, keep_larger_at, lanes_alloc, lanes_free, real, stream_end
 from tasks cimport BLOCK_FIRST, BLOCK_STOP, FIRST, IMAGE, STOP, X0, X1, Y0, Y1
 from tiles cimport (AT_ONCE, BINS_BYTES, MOST_COLUMNS, PAST_CACHE, STRIP_BYTES, WIDE_BYTES, Ahead, BinRange, Map, Reader, Strides, View, ahead_of, bins_of_task,
-                    block_reader, blocks_together, cell_columns, cell_rows, clear, fetch_ends, fetch_some, map_of, map_of_task, put_pixels, strides_of,
-                    to_boundary, unpack, view, way_to_write)
+                    block_reader, blocks_together, cell_columns, cell_rows, clear, fetch_ends, fetch_pixel_ends, fetch_some, map_of, map_of_task, put_pixels,
+                    strides_of, to_boundary, unpack, view, way_to_write)
 
 cdef enum:
     TURNS = 4                  # channels whose gradients are given in turns
@@ -219,12 +219,8 @@ cdef void forward_part(
                 x = x0
                 while x < x1:
                     pixels = view(reader, tile, y, min(y + rows, y1), x, min(x + columns, x1), &strides)
-                    if argmax == NULL:
-                        reduce_cell(pixels, strides, y, min(y + rows, y1), x, min(x + columns, x1), spans_y, spans_x, p0, p1, q0, q1, problem.map.columns,
-                                    strip, strip_at, bins, bins_at, False)
-                    else:
-                        reduce_cell(pixels, strides, y, min(y + rows, y1), x, min(x + columns, x1), spans_y, spans_x, p0, p1, q0, q1, problem.map.columns,
-                                    strip, strip_at, bins, bins_at, True)
+                    reduce_cell(pixels, strides, y, min(y + rows, y1), x, min(x + columns, x1), spans_y, spans_x, p0, p1, q0, q1, problem.map.columns,
+                                strip, strip_at, bins, bins_at, argmax != NULL)
                     x += columns
                 y += rows
     # the strip is done with, and still in cache
@@ -253,9 +249,7 @@ cdef void forward_together(
     for p in range(p0, p1):
         y = spans_y[2 * p]
         rows = spans_y[2 * p + 1] - y
-        if problem.way == PAST_CACHE and problem.bins.x != width:
-            for q in range(q0, q1):
-                fetch_ends(out + p * problem.bins.y + q * problem.bins.x, width * sizeof(real))
+        fetch_pixel_ends(out + p * problem.bins.y + q0 * problem.bins.x, q1 - q0, width, problem.bins.x, problem.way)
         if rows > 0 and strides.x == width:
             count = (x1 - x0) * blocks
             line = plane + y * strides.y + x0 * strides.x
