@@ -7,7 +7,7 @@ that they all add in the same order.  What such loops cannot express, transposes
 vector types below, beside a plain version for compilers that lack them.
 """
 
-from libc.stdint cimport int32_t, uint8_t, uint16_t
+from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t
 
 ctypedef fused real:
     float
@@ -293,6 +293,21 @@ cdef extern from *:
     KEEP_LARGER(float)
     KEEP_LARGER(double)
 
+    /* plane[at[i]] += values[i] where at[i] <= last; whether another one is not -1.  Inlined, it would lack registers. */
+    #define ADD_AT(scalar)                                                                                             \\
+        static APART int add_at_##scalar(scalar *plane, const int32_t *at, const scalar *values, ptrdiff_t count,      \\
+                                         uint32_t last) {                                                              \\
+            int bad = 0;                                                                                               \\
+            for (ptrdiff_t i = 0; i < count; i++)                                                                      \\
+                if ((uint32_t)at[i] <= last)                                                                           \\
+                    plane[at[i]] += values[i];                                                                         \\
+                else                                                                                                   \\
+                    bad |= at[i] != -1;                                                                                \\
+            return bad;                                                                                                \\
+        }
+    ADD_AT(float)
+    ADD_AT(double)
+
     /* Maps of small types, as float: exact, NaN and denormal numbers too.  Half precision is taken apart by its bits, with no
        arithmetic on denormal floats, which a process may have switched off; compilers turn all three into whole vectors. */
     static inline float float_of_bits(uint32_t bits) {
@@ -400,6 +415,8 @@ cdef extern from *:
     void keep_larger_at_double(double *best, int32_t *at, const double *values, int32_t index) noexcept nogil
     void keep_first_larger_float(float *best, int32_t *at, const float *values, const int32_t *indices) noexcept nogil
     void keep_first_larger_double(double *best, int32_t *at, const double *values, const int32_t *indices) noexcept nogil
+    bint add_at_float(float *plane, const int32_t *at, const float *values, Py_ssize_t count, uint32_t last) noexcept nogil
+    bint add_at_double(double *plane, const int32_t *at, const double *values, Py_ssize_t count, uint32_t last) noexcept nogil
     void widen_halves(const uint16_t *source, Py_ssize_t count, float *to) noexcept nogil
     void widen_bfloats(const uint16_t *source, Py_ssize_t count, float *to) noexcept nogil
     void widen_bytes(const uint8_t *source, Py_ssize_t count, float *to) noexcept nogil
@@ -496,6 +513,14 @@ cdef inline void keep_first_larger(real *best, int32_t *at, const real *values, 
         keep_first_larger_float(best, at, values, indices)
     else:
         keep_first_larger_double(best, at, values, indices)
+
+
+cdef inline bint add_at(real *plane, const int32_t *at, const real *values, Py_ssize_t count, uint32_t last) noexcept nogil:
+    """plane[at[i]] += values[i] where at[i] is in [0, last]; whether another index is not -1."""
+    if real is float:
+        return add_at_float(plane, at, values, count, last)
+    else:
+        return add_at_double(plane, at, values, count, last)
 
 
 cdef enum:                     # what the elements of a map are, by NumPy's characters: the type of the computation, or

@@ -31,7 +31,7 @@ cdef enum:
     # Pixels of a row that is worth packing in parts, while the windows of its boxes leave pixels out: up to COVERING times its area
     WIDE = 128
     # Planes of the map that a task of the gradient of roi_pool writes to, here and there: half of a level 2 cache
-    PLANES_BYTES = 1 << 20
+    PLANES_BYTES = 1 << 19
     # Lane vectors' worth of work that is not worth waking a second thread for: about a tenth of a millisecond.  A team
     # costs microseconds on an idle machine, and milliseconds where the scheduler has no core for it.
     SERIAL_COST = 100000

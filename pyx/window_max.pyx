@@ -14,15 +14,11 @@ from libc.float cimport DBL_MAX, FLT_MAX
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from lanes cimport LANE_BYTES, keep_first_larger, keep_larger, keep_larger_at, lanes_alloc, lanes_free, real, stream_end
+from lanes cimport LANE_BYTES, add_at, keep_first_larger, keep_larger, keep_larger_at, lanes_alloc, lanes_free, real, stream_end
 from tasks cimport BLOCK_FIRST, BLOCK_STOP, FIRST, IMAGE, STOP, X0, X1, Y0, Y1
 from tiles cimport (AT_ONCE, BINS_BYTES, MOST_COLUMNS, PAST_CACHE, STRIP_BYTES, WIDE_BYTES, Ahead, BinRange, Map, Reader, Strides, View, ahead_of, bins_of_task,
                     block_reader, blocks_together, cell_columns, cell_rows, clear, fetch_ends, fetch_pixel_ends, fetch_some, map_of, map_of_task, put_pixels,
                     strides_of, to_boundary, unpack, view, way_to_write)
-
-cdef enum:
-    TURNS = 4                  # channels whose gradients are given in turns
-
 
 cdef struct Problem:
     Map map                    # the input or its gradient
@@ -370,29 +366,12 @@ cdef inline bint give(
     return False
 
 
-cdef inline bint give_runs(
-        const Problem *problem, const real *grad, const int32_t *argmax, real *plane, Py_ssize_t bins, int channels) noexcept nogil:
-    """The same for bins and pixels that lie end to end, of some channels in turns: bins that share a pixel wait for each other."""
-    cdef Py_ssize_t i
-    cdef int c
-    cdef uint32_t last = <uint32_t>(problem.map.rows * problem.map.columns - 1)      # of int32 by the checks of its callers
-    cdef int32_t at
-    cdef bint bad = False
-    for i in range(bins):
-        for c in range(channels):
-            at = argmax[c * problem.argmax.channel + i]
-            if <uint32_t>at <= last:
-                plane[c * problem.map.strides.channel + at] += grad[c * problem.bins.channel + i]
-            else:
-                bad |= at != -1
-    return bad
-
-
 cdef bint backward_channels(
         const Problem *problem, const real *grad, const int32_t *argmax, real *plane, Py_ssize_t channels,
         const int64_t *task, bint whole, Ahead *grad_ahead, Ahead *argmax_ahead) noexcept nogil:
     """A box and as many channels; whether an index was none."""
-    cdef Py_ssize_t c = 0, y, x, rows = problem.ph, columns = problem.pw
+    cdef Py_ssize_t c, y, x, rows = problem.ph, columns = problem.pw
+    cdef uint32_t last = <uint32_t>(problem.map.rows * problem.map.columns - 1)      # of int32 by the checks of its callers
     cdef bint bad = False
     if problem.map.strides.channel == 1:
         for y in range(rows):
@@ -405,15 +384,10 @@ cdef bint backward_channels(
         columns = columns * rows
         rows = 1
     if whole and rows == 1 and problem.bins.x == 1 and problem.argmax.x == 1 and problem.map.strides.x == 1:      # as it nearly always is
-        while c < channels:
+        for c in range(channels):
             fetch_some(grad_ahead)
             fetch_some(argmax_ahead)
-            if c + TURNS <= channels:      # a number that the compiler knows
-                bad |= give_runs(problem, grad + c * problem.bins.channel, argmax + c * problem.argmax.channel, plane + c * problem.map.strides.channel, columns, TURNS)
-            else:
-                bad |= give_runs(problem, grad + c * problem.bins.channel, argmax + c * problem.argmax.channel, plane + c * problem.map.strides.channel, columns,
-                                 <int>(channels - c))
-            c += TURNS
+            bad |= add_at(plane + c * problem.map.strides.channel, argmax + c * problem.argmax.channel, grad + c * problem.bins.channel, columns, last)
         return bad
     for c in range(channels):
         for y in range(rows):
@@ -437,9 +411,9 @@ cdef bint backward_task(const Problem *problem, const real *grad_output, const i
         # the gradients of the next box lie where no hardware would look for them
         later = problem.order[min(i + 1, task[STOP] - 1)]
         grad_ahead = ahead_of(grad_output + later * problem.bins.image + first * problem.bins.channel, problem.bins, <int>(stop - first),
-                              problem.ph, problem.pw, (stop - first + TURNS - 1) // TURNS)
+                              problem.ph, problem.pw, stop - first)
         argmax_ahead = ahead_of(<const float*>argmax + later * problem.argmax.image + first * problem.argmax.channel, problem.argmax, <int>(stop - first),
-                                problem.ph, problem.pw, (stop - first + TURNS - 1) // TURNS)
+                                problem.ph, problem.pw, stop - first)
         bad |= backward_channels(problem, grad_output + k * problem.bins.image + first * problem.bins.channel,
                                  argmax + k * problem.argmax.image + first * problem.argmax.channel, plane + first * problem.map.strides.channel,
                                  stop - first, task, whole, &grad_ahead, &argmax_ahead)
