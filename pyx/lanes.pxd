@@ -333,11 +333,13 @@ cdef extern from *:
         static APART int add_at_##scalar(scalar *plane, const int32_t *at, const scalar *values, ptrdiff_t count,      \\
                                          uint32_t last) {                                                              \\
             int bad = 0;                                                                                               \\
-            for (ptrdiff_t i = 0; i < count; i++)                                                                      \\
-                if ((uint32_t)at[i] <= last)                                                                           \\
-                    plane[at[i]] += values[i];                                                                         \\
+            for (ptrdiff_t i = 0; i < count; i++) {                                                                    \\
+                int32_t k = at[i]; /* read once: what is used is what was looked at */                                 \\
+                if ((uint32_t)k <= last)                                                                               \\
+                    plane[k] += values[i];                                                                             \\
                 else                                                                                                   \\
-                    bad |= at[i] != -1;                                                                                \\
+                    bad |= k != -1;                                                                                    \\
+            }                                                                                                          \\
             return bad;                                                                                                \\
         }
     ADD_AT(float)
