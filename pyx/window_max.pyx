@@ -20,6 +20,7 @@ from tiles cimport (AT_ONCE, BINS_BYTES, MOST_COLUMNS, PAST_CACHE, STRIP_BYTES, 
                     block_reader, blocks_together, cell_columns, cell_rows, clear, fetch_ends, fetch_pixel_ends, fetch_some, map_of, map_of_task, put_pixels,
                     strides_of, to_boundary, unpack, view, way_to_write)
 
+
 cdef struct Problem:
     Map map                    # the input or its gradient
     Strides bins               # of the output or its gradient
