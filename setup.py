@@ -53,7 +53,7 @@ def extensions():
     for package, names, flags in [("roicy._kernels", ONCE, [])] + [(f"roicy._kernels.{isa}", HOT, flags) for isa, flags in instruction_sets().items()]:
         made += cythonize(
             [Extension(f"{package}.{name}", [f"pyx/{name}.pyx"], extra_compile_args=list(flags)) for name in names],
-            include_path=["pyx"],
+            include_path=["pyx", "."],
             build_dir=f"build/{package}",
             compiler_directives=DIRECTIVES,
         )

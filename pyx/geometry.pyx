@@ -8,6 +8,7 @@ and their weights.  `tables` makes them, by one of the rules
     INTEGRATED  the exact mean of the bilinear surface (prroi_pool)
     UNIFORM     the mean of whole pixels, from floor to ceil (ps_roi_pool)
     QUANTISED   those pixels without weights (roi_pool)
+    SAMPLES     bilinear samples one by one, for what is not a mean of them (roi_align_max)
 
 A pixel that a bin does not read is not in its table, so that a NaN there cannot reach the bin.
 
@@ -15,22 +16,18 @@ Positions are computed in the type of the data, in the order written here, and t
 into fused multiply-adds: the number of samples of a bin, and which of them lie on the map, then agree bit for bit with
 torchvision's.  Weights are summed in double.
 
-The tables of n boxes, in the order in which the kernels will go through them, so that tables are read in one sweep:
+Boxes are sorted by place first, and tables made in that order, in which the kernels go through them: so they are read in one sweep.
+What is made, and how it lies in memory, is said in roicy/_kernels/geometry.pxd.
 
-    windows (n, 4)          rows y0..y1-1 and columns x0..x1-1 that the box reads
-    spans   (n, PH + PW, 2) the entries of each bin: PH bins in y, then PW bins in x; QUANTISED: its first and last + 1 pixel
-    index   (entries,)      pixel
-    weight  (entries,)      its weight
-    slopes  (2, entries)    derivative of the weight by the box's low and by its high edge, when asked for
-
-`points` lists the samples of the first rule one by one, for what is not a mean of them.
-
-`by_pixel` turns them round, from the pixels of each bin to the bins of each pixel, which is what gradients want to know.
+`by_pixel` turns tables round, from the pixels of each bin to the bins of each pixel, which is what gradients want to know.
 """
 from cython.parallel cimport prange
 from libc.float cimport DBL_EPSILON, FLT_EPSILON
 from libc.math cimport ceil, fabs, floor, round
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
+from libc.stdlib cimport free, malloc
+
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -41,10 +38,16 @@ cdef enum:
     INTEGRATED = 1
     UNIFORM = 2
     QUANTISED = 3
+    SAMPLES = 4
     # The tables of one call take at most about this many bytes, or hold one box; callers come back for the other boxes.
     TABLE_BYTES = 8 << 20
     # Fewer bins than this are not worth waking threads for: about 50 microseconds of work.
     PARALLEL_BINS = 4096
+    # Boxes are sorted by place to this precision: rows, or bands of rows times columns
+    BUCKETS = 1024
+    FEW = 32               # boxes that are sorted by insertion
+    BANDS = 32
+    BAND_ROWS = 32         # a few megabytes of map between a box and its lower neighbour in the next band
 
 # Adaptive grids of boxes past 2**62 pixels a bin would not fit the sample counter: they stop there.
 cdef double GRID_MAX = 4.0e18
@@ -55,9 +58,9 @@ cdef double FAR = 1.0e15
 
 cdef struct Rule:
     int kind
-    int sampling_ratio     # SAMPLED: samples per bin and axis; 0 or less: ceil(size of a bin)
-    bint aligned           # SAMPLED: coordinates are moved by half a pixel
-    bint at_least_one      # SAMPLED: boxes are at least one pixel wide and high
+    int sampling_ratio     # SAMPLED, SAMPLES: samples per bin and axis; 0 or less: ceil(size of a bin)
+    bint aligned           # the same: coordinates are moved by half a pixel
+    bint at_least_one      # the same: boxes are at least one pixel wide and high
     bint inclusive         # UNIFORM, QUANTISED: the pixel of the second corner belongs to the box
 
 
@@ -78,17 +81,17 @@ cdef inline Interval interval(const Rule *rule, double scale, real low, real hig
     cdef real s = <real>scale
     cdef real start, end, size
     box.clamped = False
-    if rule.kind >= UNIFORM:
+    if rule.kind == UNIFORM or rule.kind == QUANTISED:
         start = <real>min(max(round(low * s), -FAR), FAR)
         end = <real>min(max(round(high * s), -FAR), FAR)
         box.low = start
         box.size = max(<double>end - <double>start + rule.inclusive, 1.0)
         return box
-    cdef real offset = <real>0.5 if rule.kind == SAMPLED and rule.aligned else <real>0
+    cdef real offset = <real>0.5 if rule.aligned else <real>0
     start = low * s - offset
     end = high * s - offset
     size = end - start
-    if rule.kind == SAMPLED and rule.at_least_one and size < 1:
+    if rule.at_least_one and size < 1:
         size = 1
         box.clamped = True
     box.low = start
@@ -101,6 +104,8 @@ cdef inline Py_ssize_t room(const Rule *rule, const Axis *axis, const Interval *
     on the map, and at most two a sample."""
     if rule.kind == QUANTISED:
         return 0
+    if rule.kind == SAMPLES:
+        return samples_axis(rule, axis, box, NULL, NULL, 0, NULL, _, NULL)
     cdef double extent = <double>axis.extent
     cdef double low = min(box.low, box.low + box.size)
     cdef double high = max(box.low, box.low + box.size)
@@ -260,6 +265,41 @@ cdef void sampled_axis(
         spans[2 * p + 1] = <int32_t>(base + entries.count)
 
 
+cdef Py_ssize_t samples_axis(
+        const Rule *rule, const Axis *axis, const Interval *box, int32_t *spans, uint8_t *outside, Py_ssize_t base, int32_t *pixels,
+        real *fractions, int32_t *ends) noexcept nogil:
+    """The samples of one axis of one box that lie on the map: the pixel at or before each, and how far it is from that; how many.  Without
+    spans they are only counted."""
+    cdef real low = <real>box.low
+    cdef real bin_size = <real>box.size / <real>axis.bins
+    cdef real start
+    cdef int64_t grid = grid_of(rule, bin_size), s = 0, stop = 0
+    cdef Py_ssize_t count = 0, pixel, last = axis.extent - 1
+    cdef double v
+    cdef int p
+    if spans != NULL:
+        ends[0] = ends[1] = 0
+    for p in range(axis.bins):
+        start = low + <real>p * bin_size
+        samples_on_map(start, bin_size, grid, axis.extent, &s, &stop)
+        if spans == NULL:
+            count += stop - s
+            continue
+        spans[2 * p] = <int32_t>(base + count)
+        outside[p] = stop - s < grid
+        while s < stop:
+            v = min(max(<double>sample(start, bin_size, grid, s), 0.0), <double>last)
+            pixel = <Py_ssize_t>v
+            pixels[count] = <int32_t>pixel
+            fractions[count] = <real>(v - <double>pixel)
+            ends[0] = min(ends[0], <int32_t>pixel) if ends[1] > 0 else <int32_t>pixel
+            ends[1] = max(ends[1], <int32_t>min(pixel + 2, axis.extent))
+            count += 1
+            s += 1
+        spans[2 * p + 1] = <int32_t>(base + count)
+    return count
+
+
 cdef inline double hat(double u) noexcept nogil:
     return max(0.0, 1 - u if u > 0 else 1 + u)
 
@@ -363,7 +403,7 @@ cdef inline void window(const int32_t *spans, int bins, const int32_t *index, in
 
 cdef void box_tables(
         const Rule *rule, const Axis *axes, const real *corners, Py_ssize_t stride, const Py_ssize_t *starts,
-        int32_t *windows, int32_t *spans, int32_t *index, real *weight, real *slopes, Py_ssize_t total) noexcept nogil:
+        int32_t *windows, int32_t *spans, int32_t *index, real *weight, real *slopes, Py_ssize_t total, uint8_t *outside) noexcept nogil:
     """Both axes, y before x, of one box."""
     cdef Interval box
     cdef Entries entries
@@ -375,7 +415,10 @@ cdef void box_tables(
         entries.weight = weight + starts[a]
         entries.slope_low = NULL if slopes == NULL else slopes + starts[a]
         entries.slope_high = NULL if slopes == NULL else slopes + total + starts[a]
-        if rule.kind == SAMPLED:
+        if rule.kind == SAMPLES:
+            samples_axis(rule, &axes[a], &box, spans, outside, starts[a], entries.index, weight + starts[a], windows + 2 * a)
+            outside += axes[a].bins
+        elif rule.kind == SAMPLED:
             sampled_axis(rule, &axes[a], &box, spans, starts[a], &entries, <real*>NULL)
         elif rule.kind == INTEGRATED:
             integrated_axis(&axes[a], &box, spans, starts[a], &entries, <real*>NULL)
@@ -383,12 +426,17 @@ cdef void box_tables(
             uniform_axis(&axes[a], &box, spans, starts[a], &entries, <real*>NULL)
         else:
             quantised_axis(&axes[a], &box, spans, <real*>NULL)
-        window(spans, axes[a].bins, index, windows + 2 * a)
+        if rule.kind != SAMPLES:
+            window(spans, axes[a].bins, NULL if rule.kind == QUANTISED else index, windows + 2 * a)
         spans += 2 * axes[a].bins
 
 
 def sampled(int sampling_ratio, bint aligned, bint at_least_one):
     return SAMPLED, sampling_ratio, aligned, at_least_one, False
+
+
+def one_by_one(tuple sampled):
+    return SAMPLES, *sampled[1:]
 
 
 INTEGRATED_RULE = (INTEGRATED, 0, False, False, False)
@@ -408,60 +456,280 @@ cdef inline Axis axis_of(int bins, Py_ssize_t extent, double scale) noexcept:
     return axis
 
 
-def tables(
-        const real[:, :] coordinates, const int32_t[::1] order, Py_ssize_t first, Py_ssize_t most, tuple rule, tuple bins, tuple extents,
-        double scale, bint slopes, int threads):
-    """Tables of boxes order[first:], at most so many and as far as TABLE_BYTES allow: (stop, windows, spans, index, weight, slopes or None).
+cdef void *room_for(Py_ssize_t count, Py_ssize_t size) except NULL:
+    """Memory for so many elements, which its owner frees."""
+    cdef void *memory = malloc(max(count, 1) * size)
+    if memory == NULL:
+        raise MemoryError(f"no {count * size} bytes for the tables of boxes")
+    return memory
 
-    coordinates: (K, 4) x1, y1, x2, y2; rule: one of the above; bins: (PH, PW); extents: (H, W).
+
+cdef copied(const void *elements, Py_ssize_t count, dtype, tuple shape):
+    """An array of its own, for whoever looks at tables from Python."""
+    return np.frombuffer((<const char*>elements)[:count * <Py_ssize_t>dtype().itemsize], dtype).reshape(shape)
+
+
+cdef class Order:
+    """Boxes sorted by image, then by place."""
+
+    def __dealloc__(self):
+        if self.rows != self.boxes:
+            free(self.rows)
+        free(self.boxes)
+        free(self.starts)
+
+
+cdef class Tables:
+    """Boxes first..stop-1 of an order, and their tables."""
+
+    def __dealloc__(self):
+        free(self.starts)
+        free(self.windows)
+        free(self.spans)
+        free(self.index)
+        free(self.weight)
+        free(self.slopes)
+        free(self.outside)
+        free(self.counts)
+        free(self.pixels)
+        free(self.pixel_spans)
+        free(self.bins_of_pixel)
+        free(self.bin_weight)
+
+    def __len__(self):
+        return self.stop - self.first
+
+    def rows(self):
+        """The row of each box in the output."""
+        return copied(self.order.rows + self.first, len(self), np.int32, (len(self),))
+
+    def arrays(self):
+        """Copies of what there is, by their names."""
+        cdef Py_ssize_t count = len(self), all_bins = self.ph + self.pw
+        real_type = np.float32 if self.itemsize == 4 else np.float64
+        arrays = SimpleNamespace(
+            order=copied(self.order.boxes + self.first, count, np.int32, (count,)),
+            starts=copied(self.starts, self.order.images + 1, np.intp, (-1,)),
+            windows=copied(self.windows, 4 * count, np.int32, (count, 4)),
+        )
+        if self.spans != NULL:
+            arrays.spans = copied(self.spans, 2 * all_bins * count, np.int32, (count, all_bins, 2))
+            arrays.index = copied(self.index, self.entries, np.int32, (-1,))
+            arrays.weight = copied(self.weight, self.entries, real_type, (-1,))
+        if self.slopes != NULL:
+            arrays.slopes = copied(self.slopes, 2 * self.entries, real_type, (2, -1))
+        if self.outside != NULL:
+            arrays.outside = copied(self.outside, all_bins * count, np.uint8, (count, all_bins))
+        if self.counts != NULL:
+            arrays.counts = copied(self.counts, 2 * count, np.int32, (count, 2))
+            arrays.pixels = copied(self.pixels, self.entries, np.int32, (-1,))
+            arrays.pixel_spans = copied(self.pixel_spans, 2 * self.entries, np.int32, (-1, 2))
+            arrays.bins_of_pixel = copied(self.bins_of_pixel, self.entries, np.int32, (-1,))
+            arrays.bin_weight = copied(self.bin_weight, self.entries, real_type, (-1,))
+        return arrays
+
+
+cdef inline Py_ssize_t bucket(real edge, real scale, Py_ssize_t extent, Py_ssize_t size) noexcept nogil:
+    cdef double pixel = <double>edge * scale
+    return <Py_ssize_t>min(max(pixel, 0), <double>max(extent - 1, 0)) // size
+
+
+cdef inline Py_ssize_t place(
+        const real[:, :] coordinates, Py_ssize_t k, const Axis *axes, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t steps) noexcept nogil:
+    """The bucket of a box, of BUCKETS: so many rows high and columns wide, `steps` beside each other."""
+    return (bucket(coordinates[k, 1], <real>axes[0].scale, axes[0].extent, rows) * steps
+            + bucket(coordinates[k, 0], <real>axes[1].scale, axes[1].extent, columns))
+
+
+cdef Order order_for(const int32_t[:] images, Py_ssize_t image_count):
+    """Room for an order of these boxes, with 0 in all starts."""
+    cdef Order order = Order()
+    cdef Py_ssize_t n
+    order.count, order.images = images.shape[0], image_count
+    order.starts = <Py_ssize_t*>room_for(image_count + 1, sizeof(Py_ssize_t))
+    order.rows = order.boxes = <int32_t*>room_for(order.count, sizeof(int32_t))
+    for n in range(image_count + 1):
+        order.starts[n] = 0
+    return order
+
+
+cdef void order_by_image(Order order, const int32_t[:] images, const int32_t *boxes) noexcept nogil:
+    """Sort boxes, that are in this order or else in their own, by image; what starts[n + 1] counts are the boxes of image n."""
+    cdef Py_ssize_t n, i, k
+    cdef Py_ssize_t *starts = order.starts
+    for n in range(order.images):
+        starts[n + 1] += starts[n]
+    for i in range(order.count):      # starts serve as cursors, and are moved back afterwards
+        k = i if boxes == NULL else boxes[i]
+        order.boxes[starts[images[k]]] = <int32_t>k
+        starts[images[k]] += 1
+    for n in range(order.images, 0, -1):
+        starts[n] = starts[n - 1]
+    starts[0] = 0
+
+
+cdef Order by_image_and_place(const int32_t[:] images, const real[:, :] coordinates, Py_ssize_t image_count, const Axis *axes, bint in_bands):
+    """Boxes sorted by image, then by place.
+
+    Neighbours in this order read pixels that are still in cache.  By place means by top row, in which order rows are packed
+    once for all boxes; or in_bands of rows, from left to right in each, for when nothing is packed.
+    """
+    cdef Order order = order_for(images, image_count)
+    cdef Py_ssize_t k, i, count = order.count
+    cdef Py_ssize_t rows, columns, steps = BUCKETS // BANDS if in_bands else 1
+    rows = (axes[0].extent + BUCKETS // steps - 1) // (BUCKETS // steps)
+    if in_bands:
+        rows = max(rows, <Py_ssize_t>BAND_ROWS)
+    rows = max(rows, 1)
+    columns = axes[1].extent // steps + 1
+    cdef int64_t[FEW] keys
+    cdef int64_t key
+    if count <= FEW:           # by insertion; counting goes through all buckets
+        for k in range(count):
+            key = <int64_t>images[k] * BUCKETS + place(coordinates, k, axes, rows, columns, steps)
+            order.starts[images[k] + 1] += 1
+            i = k
+            while i > 0 and keys[i - 1] > key:
+                keys[i] = keys[i - 1]
+                order.boxes[i] = order.boxes[i - 1]
+                i -= 1
+            keys[i] = key
+            order.boxes[i] = <int32_t>k
+        for i in range(image_count):
+            order.starts[i + 1] += order.starts[i]
+        return order
+    bucket_array = np.empty((2, count), np.int32)
+    next_array = np.zeros(BUCKETS + 1, np.intp)
+    cdef Py_ssize_t[::1] next_of_bucket = next_array
+    cdef int32_t[::1] buckets = bucket_array[0], by_place = bucket_array[1]
+    with nogil:
+        for k in range(count):
+            buckets[k] = <int32_t>place(coordinates, k, axes, rows, columns, steps)
+            next_of_bucket[buckets[k] + 1] += 1
+            order.starts[images[k] + 1] += 1
+        for i in range(BUCKETS):
+            next_of_bucket[i + 1] += next_of_bucket[i]
+        for k in range(count):
+            by_place[next_of_bucket[buckets[k]]] = <int32_t>k
+            next_of_bucket[buckets[k]] += 1
+        order_by_image(order, images, &by_place[0])
+    return order
+
+
+cdef Tables tables_for(Order order, Py_ssize_t first, Py_ssize_t count, int ph, int pw, Py_ssize_t itemsize):
+    """Room for the windows and spans of boxes first..first+count-1 of an order."""
+    cdef Tables made = Tables()
+    cdef Py_ssize_t n
+    made.order, made.first, made.stop = order, first, first + count
+    made.ph, made.pw, made.itemsize = ph, pw, itemsize
+    made.starts = <Py_ssize_t*>room_for(order.images + 1, sizeof(Py_ssize_t))
+    for n in range(order.images + 1):
+        made.starts[n] = min(max(order.starts[n], first), first + count) - first
+    made.windows = <int32_t*>room_for(4 * count, sizeof(int32_t))
+    made.spans = <int32_t*>room_for(2 * (ph + pw) * count, sizeof(int32_t))
+    return made
+
+
+cdef Order order_of(
+        Tables before, const int32_t[:] images, const real[:, :] coordinates, const int32_t[:] rows, Py_ssize_t image_count, const Axis *axes,
+        bint in_bands):
+    """The order of tables made before, or a new one."""
+    cdef Order order
+    cdef Py_ssize_t i
+    if before is not None:
+        return before.order
+    order = by_image_and_place(images, coordinates, image_count, axes, in_bands)
+    if rows is not None:
+        order.rows = <int32_t*>room_for(order.count, sizeof(int32_t))
+        for i in range(order.count):
+            order.rows[i] = rows[order.boxes[i]]
+    return order
+
+
+def tables(
+        const int32_t[:] images, const real[:, :] coordinates, const int32_t[:] rows, Py_ssize_t image_count, tuple rule, tuple bins, tuple extents,
+        double scale, bint in_bands, Tables before, bint slopes, Py_ssize_t most, int threads):
+    """Tables of boxes, at most so many and as far as TABLE_BYTES allow: the first of the order, or those that follow on tables `before`.
+
+    images: (K,); coordinates: (K, 4) x1, y1, x2, y2; rows: of the boxes in the output, or None if they are all that there are;
+    rule: one of the above; bins: (PH, PW); extents: (H, W); in_bands: see by_image_and_place.
     """
     cdef Rule r = rule_of(rule)
     cdef Axis[2] axes
     cdef int a
     for a in range(2):
         axes[a] = axis_of(bins[a], extents[a], scale)
+    cdef Order sorted_boxes = order_of(before, images, coordinates, rows, image_count, axes, in_bands)
+    cdef Py_ssize_t first = 0 if before is None else before.stop
     cdef int all_bins = axes[0].bins + axes[1].bins
     cdef Py_ssize_t entry_bytes = sizeof(int32_t) + (3 if slopes else 1) * sizeof(real)
     cdef Py_ssize_t box_bytes = 4 * sizeof(int32_t) + 2 * sizeof(Py_ssize_t) + 2 * all_bins * sizeof(int32_t)
-    cdef Py_ssize_t count = min(min(order.shape[0] - first, most), max(TABLE_BYTES // box_bytes, 1)), k, total = 0
-    starts_array = np.empty((count, 2), np.intp)
-    cdef Py_ssize_t[:, ::1] starts = starts_array
+    cdef Py_ssize_t count = min(min(sorted_boxes.count - first, most), max(TABLE_BYTES // box_bytes, 1)), k, total = 0
+    cdef const int32_t *order = sorted_boxes.boxes + first
+    cdef Py_ssize_t *starts = <Py_ssize_t*>room_for(2 * count, sizeof(Py_ssize_t))
     cdef Interval[2] box
-    with nogil:
-        for k in range(count):
-            for a in range(2):
-                box[a] = interval(&r, scale, coordinates[order[first + k], 1 - a], coordinates[order[first + k], 3 - a])
-                starts[k, a] = total
-                total += room(&r, &axes[a], &box[a], <real*>NULL)
-            if k > 0 and total * entry_bytes + k * box_bytes > TABLE_BYTES:
-                total = starts[k, 0]
-                count = k
-                break
-    windows_array = np.empty((count, 4), np.int32)
-    spans_array = np.empty((count, all_bins, 2), np.int32)
-    index_array = np.empty(total, np.int32)
-    dtype = np.float32 if real is float else np.float64
-    weight_array = np.empty(total, dtype)
-    slopes_array = np.empty((2, total), dtype) if slopes else None
-    if count == 0:
-        return first, windows_array, spans_array, index_array, weight_array, slopes_array
-    cdef int32_t[:, ::1] windows = windows_array
-    cdef int32_t[:, :, ::1] spans = spans_array
-    cdef int32_t[::1] index = index_array
-    cdef real[::1] weight = weight_array
-    cdef real[:, ::1] slope = slopes_array if slopes else None
-    cdef int32_t *index_start = &index[0] if total else NULL
-    cdef real *weight_start = &weight[0] if total else NULL
-    cdef real *slopes_start = &slope[0, 0] if slopes and total else NULL
-    cdef Py_ssize_t stride = coordinates.strides[1] // <Py_ssize_t>sizeof(real)
+    cdef Tables made
+    try:
+        with nogil:
+            for k in range(count):
+                for a in range(2):
+                    box[a] = interval(&r, scale, coordinates[order[k], 1 - a], coordinates[order[k], 3 - a])
+                    starts[2 * k + a] = total
+                    total += room(&r, &axes[a], &box[a], <real*>NULL)
+                if k > 0 and total * entry_bytes + k * box_bytes > TABLE_BYTES:
+                    total = starts[2 * k]
+                    count = k
+                    break
+        if total > INT32_MAX:
+            raise MemoryError(f"the tables of a box have {total} entries, more than can be counted")
+        made = tables_for(sorted_boxes, first, count, axes[0].bins, axes[1].bins, sizeof(real))
+        made.entries = total
+        made.index = <int32_t*>room_for(total, sizeof(int32_t))
+        made.weight = room_for(total, sizeof(real))
+        if slopes:
+            made.slopes = room_for(2 * total, sizeof(real))
+        if r.kind == SAMPLES:
+            made.outside = <uint8_t*>room_for(all_bins * count, 1)
+        fill(made, &r, axes, coordinates, starts, threads)
+    finally:
+        free(starts)
+    return made
+
+
+cdef void fill(Tables made, const Rule *rule, const Axis *axes, const real[:, :] coordinates, const Py_ssize_t *starts, int threads):
+    """Make the tables of each box, those of its axes at `starts`."""
+    cdef Py_ssize_t k, count = made.stop - made.first, total = made.entries, stride = coordinates.strides[1] // <Py_ssize_t>sizeof(real)
+    cdef const int32_t *order = made.order.boxes + made.first
+    cdef int32_t *windows = made.windows
+    cdef int32_t *spans = made.spans
+    cdef int32_t *index = made.index
+    cdef real *weight = <real*>made.weight
+    cdef real *slopes = <real*>made.slopes
+    cdef uint8_t *outside = made.outside
+    cdef int all_bins = made.ph + made.pw
     if threads == 1 or count * all_bins < PARALLEL_BINS:
         with nogil:
             for k in range(count):
-                box_tables(&r, axes, &coordinates[order[first + k], 0], stride, &starts[k, 0], &windows[k, 0], &spans[k, 0, 0], index_start, weight_start, slopes_start, total)
+                box_tables(rule, axes, &coordinates[order[k], 0], stride, starts + 2 * k, windows + 4 * k, spans + 2 * all_bins * k, index, weight,
+                           slopes, total, outside + all_bins * k)
     else:
         for k in prange(count, nogil=True, num_threads=threads, schedule="dynamic", chunksize=16):
-            box_tables(&r, axes, &coordinates[order[first + k], 0], stride, &starts[k, 0], &windows[k, 0], &spans[k, 0, 0], index_start, weight_start, slopes_start, total)
-    return first + count, windows_array, spans_array, index_array, weight_array, slopes_array
+            box_tables(rule, axes, &coordinates[order[k], 0], stride, starts + 2 * k, windows + 4 * k, spans + 2 * all_bins * k, index, weight,
+                       slopes, total, outside + all_bins * k)
+
+
+def everywhere(const int32_t[:] images, Py_ssize_t image_count, tuple extents):
+    """Boxes in their own order, sorted by image, with windows that are the whole map, and no further tables."""
+    cdef Order order = order_for(images, image_count)
+    cdef Py_ssize_t k
+    cdef Tables made
+    for k in range(order.count):
+        order.starts[images[k] + 1] += 1
+    order_by_image(order, images, NULL)
+    made = tables_for(order, 0, order.count, 0, 0, 0)
+    for k in range(order.count):
+        made.windows[4 * k], made.windows[4 * k + 1], made.windows[4 * k + 2], made.windows[4 * k + 3] = 0, extents[0], 0, extents[1]
+    return made
 
 
 cdef Py_ssize_t turn_axis(
@@ -514,121 +782,36 @@ cdef Py_ssize_t turn_axis(
     return count
 
 
-def by_pixel(
-        const int32_t[:, :, ::1] spans, const int32_t[::1] index, const real[::1] weight, tuple bins, int threads):
-    """(counts, pixels, spans, bin, weight): what `tables` made, turned round.
+cdef void turn_all(Tables tables, int threads, real *_):
+    cdef Py_ssize_t k, y, x, count = tables.stop - tables.first
+    cdef int ph = tables.ph, pw = tables.pw
+    cdef const int32_t *spans = tables.spans
+    cdef const int32_t *index = tables.index
+    cdef const real *weight = <const real*>tables.weight
+    cdef int32_t *counts = tables.counts
+    cdef int32_t *pixels = tables.pixels
+    cdef int32_t *pixel_spans = tables.pixel_spans
+    cdef int32_t *bin_index = tables.bins_of_pixel
+    cdef real *bin_weight = <real*>tables.bin_weight
+    if count * (ph + pw) < PARALLEL_BINS:
+        threads = 1
+    for k in prange(count, nogil=True, num_threads=threads, schedule="dynamic", chunksize=16):
+        y = 2 * k * (ph + pw)
+        x = y + 2 * ph
+        counts[2 * k] = <int32_t>turn_axis(spans + y, ph, index, weight, pixels + spans[y], pixel_spans + 2 * spans[y], bin_index + spans[y],
+                                           bin_weight + spans[y])
+        counts[2 * k + 1] = <int32_t>turn_axis(spans + x, pw, index, weight, pixels + spans[x], pixel_spans + 2 * spans[x], bin_index + spans[x],
+                                               bin_weight + spans[x])
 
-    counts (n, 2)         pixels that are read, in y and in x
-    pixels (entries,)     those of y from spans[k, 0, 0] of the argument on, those of x from spans[k, PH, 0] on, ascending
-    spans  (entries, 2)   the entries of each pixel
-    bin    (entries,)     bin, ascending (of inverted boxes descending)
-    weight (entries,)     the weight of the pixel in that bin
-    """
-    cdef Py_ssize_t k, entries = index.shape[0], y, x
-    cdef int ph = bins[0], pw = bins[1]
-    counts_array = np.empty((spans.shape[0], 2), np.int32)
-    pixels_array = np.empty(entries, np.int32)
-    pixel_spans_array = np.empty((entries, 2), np.int32)
-    bin_array = np.empty(entries, np.int32)
-    bin_weight_array = np.empty(entries, np.float32 if real is float else np.float64)
-    cdef int32_t[:, ::1] counts = counts_array, pixel_spans = pixel_spans_array
-    cdef int32_t[::1] pixels = pixels_array, bin_index = bin_array
-    cdef real[::1] bin_weight = bin_weight_array
-    if entries == 0:
-        counts_array[...] = 0
+
+def by_pixel(Tables tables, int threads):
+    """Add what `tables` made, turned round."""
+    tables.counts = <int32_t*>room_for(2 * len(tables), sizeof(int32_t))
+    tables.pixels = <int32_t*>room_for(tables.entries, sizeof(int32_t))
+    tables.pixel_spans = <int32_t*>room_for(2 * tables.entries, sizeof(int32_t))
+    tables.bins_of_pixel = <int32_t*>room_for(tables.entries, sizeof(int32_t))
+    tables.bin_weight = room_for(tables.entries, tables.itemsize)
+    if tables.itemsize == sizeof(float):
+        turn_all(tables, threads, <float*>NULL)
     else:
-        if spans.shape[0] * (ph + pw) < PARALLEL_BINS:
-            threads = 1
-        for k in prange(spans.shape[0], nogil=True, num_threads=threads, schedule="dynamic", chunksize=16):
-            y = min(<Py_ssize_t>spans[k, 0, 0], entries - 1)
-            x = min(<Py_ssize_t>spans[k, ph, 0], entries - 1)
-            counts[k, 0] = <int32_t>turn_axis(&spans[k, 0, 0], ph, &index[0], &weight[0], &pixels[y], &pixel_spans[y, 0], &bin_index[y], &bin_weight[y])
-            counts[k, 1] = <int32_t>turn_axis(&spans[k, ph, 0], pw, &index[0], &weight[0], &pixels[x], &pixel_spans[x, 0], &bin_index[x], &bin_weight[x])
-    return counts_array, pixels_array, pixel_spans_array, bin_array, bin_weight_array
-
-
-cdef Py_ssize_t points_axis(
-        const Rule *rule, const Axis *axis, const Interval *box, int32_t *spans, uint8_t *outside, Py_ssize_t base, int32_t *pixels,
-        real *fractions, int32_t *ends) noexcept nogil:
-    """The samples of one axis of one box that lie on the map, and how many; without spans they are only counted."""
-    cdef real low = <real>box.low
-    cdef real bin_size = <real>box.size / <real>axis.bins
-    cdef real start
-    cdef int64_t grid = grid_of(rule, bin_size), s = 0, stop = 0
-    cdef Py_ssize_t count = 0, pixel, last = axis.extent - 1
-    cdef double v
-    cdef int p
-    if spans != NULL:
-        ends[0] = ends[1] = 0
-    for p in range(axis.bins):
-        start = low + <real>p * bin_size
-        samples_on_map(start, bin_size, grid, axis.extent, &s, &stop)
-        if spans == NULL:
-            count += stop - s
-            continue
-        spans[2 * p] = <int32_t>(base + count)
-        outside[p] = stop - s < grid
-        while s < stop:
-            v = min(max(<double>sample(start, bin_size, grid, s), 0.0), <double>last)
-            pixel = <Py_ssize_t>v
-            pixels[count] = <int32_t>pixel
-            fractions[count] = <real>(v - <double>pixel)
-            ends[0] = min(ends[0], <int32_t>pixel) if ends[1] > 0 else <int32_t>pixel
-            ends[1] = max(ends[1], <int32_t>min(pixel + 2, axis.extent))
-            count += 1
-            s += 1
-        spans[2 * p + 1] = <int32_t>(base + count)
-    return count
-
-
-def points(
-        const real[:, :] coordinates, const int32_t[::1] order, Py_ssize_t first, tuple rule, tuple bins, tuple extents, double scale):
-    """The samples themselves, as `tables` makes the weights of their means, of boxes order[first:stop]: (stop, windows, spans, outside,
-    pixels, fractions).
-
-    spans     (n, PH + PW, 2) the samples of each bin that lie on the map
-    outside   (n, PH + PW)    whether the bin has others
-    pixels    (entries,)      the pixel at or before a sample
-    fractions (entries,)      how far the sample is from it
-    """
-    cdef Rule r = rule_of(rule)
-    cdef Axis[2] axes
-    cdef int a
-    for a in range(2):
-        axes[a] = axis_of(bins[a], extents[a], scale)
-    cdef int all_bins = axes[0].bins + axes[1].bins
-    cdef Py_ssize_t box_bytes = 4 * sizeof(int32_t) + 2 * sizeof(Py_ssize_t) + all_bins * (2 * sizeof(int32_t) + 1)
-    cdef Py_ssize_t count = min(order.shape[0] - first, max(TABLE_BYTES // box_bytes, 1)), k, total = 0
-    starts_array = np.empty((count, 2), np.intp)
-    cdef Py_ssize_t[:, ::1] starts = starts_array
-    cdef Interval[2] box
-    with nogil:
-        for k in range(count):
-            for a in range(2):
-                box[a] = interval(&r, scale, coordinates[order[first + k], 1 - a], coordinates[order[first + k], 3 - a])
-                starts[k, a] = total
-                total += points_axis(&r, &axes[a], &box[a], NULL, NULL, 0, NULL, <real*>NULL, NULL)
-            if k > 0 and total * <Py_ssize_t>(sizeof(int32_t) + sizeof(real)) + k * box_bytes > TABLE_BYTES:
-                total = starts[k, 0]
-                count = k
-                break
-    if total > INT32_MAX:
-        raise MemoryError(f"the samples of a box are {total}, more than can be counted")
-    windows_array = np.empty((count, 4), np.int32)
-    spans_array = np.empty((count, all_bins, 2), np.int32)
-    outside_array = np.empty((count, all_bins), np.uint8)
-    # an element more, so that what comes after the last sample has an address
-    pixels_array = np.empty(total + 1, np.int32)
-    fractions_array = np.empty(total + 1, np.float32 if real is float else np.float64)
-    cdef int32_t[:, ::1] windows = windows_array
-    cdef int32_t[:, :, ::1] spans = spans_array
-    cdef uint8_t[:, ::1] outside = outside_array
-    cdef int32_t[::1] pixels = pixels_array
-    cdef real[::1] fractions = fractions_array
-    with nogil:
-        for k in range(count):
-            for a in range(2):
-                box[a] = interval(&r, scale, coordinates[order[first + k], 1 - a], coordinates[order[first + k], 3 - a])
-                points_axis(&r, &axes[a], &box[a], &spans[k, a * axes[0].bins, 0], &outside[k, a * axes[0].bins], starts[k, a],
-                            &pixels[starts[k, a]], &fractions[starts[k, a]], &windows[k, 2 * a])
-    return first + count, windows_array, spans_array, outside_array, pixels_array, fractions_array
+        turn_all(tables, threads, <double*>NULL)

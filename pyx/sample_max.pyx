@@ -14,6 +14,7 @@ from libc.float cimport DBL_MAX, FLT_MAX
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from lanes cimport LANE_BYTES, add_product, keep_larger, lanes_alloc, lanes_free, real, stream_end
+from roicy._kernels.geometry cimport Tables
 from tasks cimport BLOCK_FIRST, BLOCK_STOP, FIRST, STOP
 from tiles cimport (BINS_BYTES, BinRange, Map, Reader, Strides, View, bins_of_task, block_reader, bounds, cell_columns, cell_rows, clip, map_of, map_of_task,
                     strides_of, unpack, view, way_to_write)
@@ -130,18 +131,14 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, b
     stream_end()
 
 
-def forward(input, Py_UCS4 kind, const int32_t[:, :, ::1] spans, const uint8_t[:, ::1] outside, const int32_t[::1] pixels, const real[::1] fractions,
-            const int32_t[::1] order, const int64_t[:, ::1] tasks, real[:, :, :, :] out, bint products, int threads):
-    """out (K, C, PH, PW) = the largest samples of input (N, C, H, W), or the largest products of weight and pixel."""
+def forward(input, Py_UCS4 kind, Tables tables, const int64_t[:, ::1] tasks, real[:, :, :, :] out, bint products, int threads):
+    """out (K, C, PH, PW) = the largest samples of input (N, C, H, W), or the largest products of weight and pixel; tables: of samples one by one."""
     cdef Problem problem
     problem.map = map_of(input, <int>kind, out.shape[1], 1, <real*>NULL)
     problem.bins = strides_of(out)
     problem.ph, problem.pw = <int>out.shape[2], <int>out.shape[3]
-    problem.order = &order[0]
-    problem.spans = &spans[0, 0, 0]
-    problem.outside = &outside[0, 0]
-    problem.pixels = &pixels[0]
-    problem.fractions = &fractions[0]
+    problem.order = tables.order.rows + tables.first
+    problem.spans, problem.outside, problem.pixels, problem.fractions = tables.spans, tables.outside, tables.index, tables.weight
     problem.way = way_to_write(out)
     cdef Py_ssize_t i, size = scratch_bytes(&problem)
     cdef real *to = &out[0, 0, 0, 0]

@@ -10,11 +10,15 @@ tasks are for some bins, of gradients of the input for a single one.
 """
 from libc.math cimport INFINITY, ceil
 from libc.stdint cimport INT32_MAX, int32_t, int64_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy
 
 import numpy as np
 
-from lanes cimport LANE_BYTES, real
-from tasks cimport COLUMNS, GATHERED, PARTS_OF_ROWS, ROWS, WINDOW
+from lanes cimport LANE_BYTES
+from roicy._kernels.geometry cimport Tables
+from tasks cimport (BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, FIRST, GATHERED, IMAGE, LEVEL, MODE, PARTS_OF_ROWS, ROWS, STOP, WINDOW, X0, X1,
+                    Y0, Y1)
 from tiles cimport RANGE_BYTES, TILE_BYTES
 
 cdef enum:
@@ -36,94 +40,22 @@ cdef enum:
     # costs microseconds on an idle machine, and milliseconds where the scheduler has no core for it.
     SERIAL_COST = 100000
     TILE_PIXELS = TILE_BYTES // LANE_BYTES
-    # Boxes are sorted by place to this precision: rows, or bands of rows times columns
-    BUCKETS = 1024
-    FEW = 32                   # boxes that are sorted by insertion
-    BANDS = 32
-    BAND_ROWS = 32             # a few megabytes of map between a box and its lower neighbour in the next band
 
 
 cdef double COVERING = 1.5
 
 
-cdef double box_cost(const int32_t[:, ::1] windows, Py_ssize_t k, Py_ssize_t bins) noexcept nogil:
+cdef inline double box_cost(const int32_t *window, Py_ssize_t bins) noexcept nogil:
     """Vector operations per channel block, roughly: the pixels once or twice, the bins a few times."""
-    return (1.5 * <double>(windows[k, 1] - windows[k, 0]) * (windows[k, 3] - windows[k, 2]) + 4.0 * bins)
+    return 1.5 * <double>(window[1] - window[0]) * (window[3] - window[2]) + 4.0 * bins
 
 
-cdef inline Py_ssize_t bucket(real edge, real scale, Py_ssize_t extent, Py_ssize_t size) noexcept nogil:
-    cdef double pixel = <double>edge * scale
-    return <Py_ssize_t>min(max(pixel, 0), <double>max(extent - 1, 0)) // size
-
-
-cdef inline Py_ssize_t place(
-        const real[:, :] coordinates, Py_ssize_t k, double scale, Py_ssize_t height, Py_ssize_t width, Py_ssize_t rows,
-        Py_ssize_t columns, Py_ssize_t steps) noexcept nogil:
-    """The bucket of a box, of BUCKETS: so many rows high and columns wide, `steps` beside each other."""
-    return bucket(coordinates[k, 1], <real>scale, height, rows) * steps + bucket(coordinates[k, 0], <real>scale, width, columns)
-
-
-def by_image_and_place(
-        const int32_t[:] images, const real[:, :] coordinates, double scale, Py_ssize_t image_count, Py_ssize_t height,
-        Py_ssize_t width, bint in_bands):
-    """(order, starts): boxes sorted by image, then by place; image n has order[starts[n]:starts[n + 1]].
-
-    Neighbours in this order read pixels that are still in cache.  By place means by top row, in which order rows are packed
-    once for all boxes; or in_bands of rows, from left to right in each, for when nothing is packed.
-    """
-    cdef Py_ssize_t count = coordinates.shape[0], k, i
-    starts_array = np.zeros(image_count + 1, np.intp)
-    order_array = np.empty(count, np.int32)
-    if count == 0:
-        return order_array, starts_array
-    cdef Py_ssize_t[::1] starts = starts_array
-    cdef int32_t[::1] order = order_array
-    cdef Py_ssize_t rows, columns, steps = BUCKETS // BANDS if in_bands else 1
-    rows = (height + BUCKETS // steps - 1) // (BUCKETS // steps)
-    if in_bands:
-        rows = max(rows, <Py_ssize_t>BAND_ROWS)
-    rows = max(rows, 1)
-    columns = width // steps + 1
-    cdef int64_t[FEW] keys
-    cdef int64_t key
-    if count <= FEW:           # by insertion; counting goes through all buckets
-        for k in range(count):
-            key = <int64_t>images[k] * BUCKETS + place(coordinates, k, scale, height, width, rows, columns, steps)
-            starts[images[k] + 1] += 1
-            i = k
-            while i > 0 and keys[i - 1] > key:
-                keys[i] = keys[i - 1]
-                order[i] = order[i - 1]
-                i -= 1
-            keys[i] = key
-            order[i] = <int32_t>k
-        for i in range(image_count):
-            starts[i + 1] += starts[i]
-        return order_array, starts_array
-    bucket_array = np.empty((2, count), np.int32)
-    next_array = np.zeros(BUCKETS + 1, np.intp)
-    cdef Py_ssize_t[::1] next_of_bucket = next_array
-    cdef int32_t[::1] buckets = bucket_array[0], by_place = bucket_array[1]
-    with nogil:
-        for k in range(count):
-            buckets[k] = <int32_t>place(coordinates, k, scale, height, width, rows, columns, steps)
-            next_of_bucket[buckets[k] + 1] += 1
-            starts[images[k] + 1] += 1
-        for i in range(BUCKETS):
-            next_of_bucket[i + 1] += next_of_bucket[i]
-        for i in range(image_count):
-            starts[i + 1] += starts[i]
-        for k in range(count):
-            by_place[next_of_bucket[buckets[k]]] = <int32_t>k
-            next_of_bucket[buckets[k]] += 1
-        for k in range(count):        # starts serve as cursors, and are moved back afterwards
-            i = images[by_place[k]]
-            order[starts[i]] = by_place[k]
-            starts[i] += 1
-        for i in range(image_count, 0, -1):
-            starts[i] = starts[i - 1]
-        starts[0] = 0
-    return order_array, starts_array
+cdef double boxes_cost(Tables tables, Py_ssize_t bins):
+    cdef Py_ssize_t i
+    cdef double cost = 0
+    for i in range(len(tables)):
+        cost += box_cost(tables.windows + 4 * i, bins)
+    return cost
 
 
 cdef inline Py_ssize_t ceiling(Py_ssize_t a, Py_ssize_t b) noexcept nogil:
@@ -135,37 +67,74 @@ cdef Py_ssize_t block_count(Py_ssize_t channels, Py_ssize_t itemsize) noexcept:
     return ceiling(channels, LANE_BYTES // itemsize)
 
 
-cdef rows_of(list tasks):
-    """The array of tasks; np.array would look at each number twice, and ask each for its type."""
-    array = np.empty((len(tasks), COLUMNS), np.int64)
-    cdef int64_t[:, ::1] numbers = array
-    cdef Py_ssize_t i, j
-    cdef tuple task
-    for i in range(len(tasks)):
-        task = tasks[i]
-        for j in range(COLUMNS):
-            numbers[i, j] = task[j]
-    return array
+cdef class Tasks:
+    """A list of tasks that grows."""
+    cdef int64_t *numbers          # [count][COLUMNS]
+    cdef double *costs             # [count]
+    cdef Py_ssize_t count
+    cdef Py_ssize_t room
+
+    def __dealloc__(self):
+        free(self.numbers)
+        free(self.costs)
+
+    cdef int add(
+            self, int64_t image, int64_t first, int64_t stop, int64_t block_first, int64_t block_stop, int64_t bin, int64_t bin_stop, int64_t mode,
+            int64_t y0, int64_t y1, int64_t x0, int64_t x1, int64_t level, double cost) except -1:
+        cdef int64_t *task
+        cdef void *numbers
+        cdef void *costs
+        if self.count == self.room:
+            numbers = realloc(self.numbers, (2 * self.room + 8) * COLUMNS * sizeof(int64_t))
+            self.numbers = self.numbers if numbers == NULL else <int64_t*>numbers
+            costs = realloc(self.costs, (2 * self.room + 8) * sizeof(double))
+            self.costs = self.costs if costs == NULL else <double*>costs
+            if numbers == NULL or costs == NULL:
+                raise MemoryError(f"no room for {self.count + 1} tasks")
+            self.room = 2 * self.room + 8
+        task = self.numbers + self.count * COLUMNS
+        task[IMAGE], task[FIRST], task[STOP], task[BLOCK_FIRST], task[BLOCK_STOP] = image, first, stop, block_first, block_stop
+        task[BIN], task[BIN_STOP], task[MODE], task[LEVEL] = bin, bin_stop, mode, level
+        task[Y0], task[Y1], task[X0], task[X1] = y0, y1, x0, x1
+        self.costs[self.count] = cost
+        self.count += 1
+        return 0
+
+    cdef array(self):
+        """All of them, (T, COLUMNS)."""
+        made = np.empty((self.count, COLUMNS), np.int64)
+        cdef int64_t[:, ::1] numbers = made
+        if self.count > 0:
+            memcpy(&numbers[0, 0], self.numbers, self.count * COLUMNS * sizeof(int64_t))
+        return made
+
+    cdef largest_first(self):
+        """The same, so that the last to end are small."""
+        if self.count == 0:
+            return self.array()
+        return self.array()[np.argsort(np.negative(<double[:self.count]>self.costs), kind="stable")]
 
 
 def reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bins, bint by_bin, int threads):
     """(tasks (T, COLUMNS), threads) of the forward passes and of the gradient of the boxes.
 
-    levels: (starts, windows, in_place, in_rows) of each; windows: of its boxes in their order; in_place: the channels of a pixel
-    lie together, so that nothing is packed and a task may as well go through all blocks of a box; in_rows: the pixels of a row
-    do; channels: of the output;
+    levels: (tables, in_place, in_rows) of each; in_place: the channels of a pixel lie together, so that nothing is packed and a task
+    may as well go through all blocks of a box; in_rows: the pixels of a row do; channels: of the output;
     by_bin: tasks are for some bins, each with channels of its own.
     """
     cdef Py_ssize_t blocks = block_count(channels, itemsize)
-    cdef Py_ssize_t images, n, i, b, z, first, stop, position, block_pieces, near_pieces, groups = 1, most = INT32_MAX
+    cdef Py_ssize_t n, i, b, z, first, stop, position, block_pieces, near_pieces, groups = 1, most = INT32_MAX
     cdef int64_t y0, y1, x0, x1, tallest, mode
     cdef double largest, all_cost = 0, image_cost, area, hull, cost, share, seen
-    cdef const Py_ssize_t[::1] starts
-    cdef const int32_t[:, ::1] windows
+    cdef Py_ssize_t level
+    cdef const Py_ssize_t *starts
+    cdef const int32_t *windows
+    cdef const int32_t *w
+    cdef Tables tables
+    cdef Tasks tasks = Tasks()
     cdef bint in_place, in_rows
-    for _, windows, _, _ in levels:
-        for i in range(windows.shape[0]):
-            all_cost += box_cost(windows, i, bins)
+    for tables, _, _ in levels:
+        all_cost += boxes_cost(tables, bins)
     if all_cost * blocks < SERIAL_COST:
         threads = 1
     # and a little more, lest rounding divides the boxes where the ranges of bins are such shares
@@ -173,25 +142,25 @@ def reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bi
     if by_bin:
         groups = max(ceiling(bins, BINS_TOGETHER), min(bins, ceiling(TASKS_PER_THREAD * threads, blocks)))
         most = max(RANGE_BYTES // (LANE_BYTES * ceiling(bins, groups)), 1)
-    tasks, costs = [], []
-    for level, (starts, windows, in_place, in_rows) in enumerate(levels):
-        images = starts.shape[0] - 1
-        for n in range(images):
+    for level, (tables, in_place, in_rows) in enumerate(levels):
+        starts, windows = tables.starts, tables.windows
+        for n in range(tables.order.images):
             if starts[n] == starts[n + 1]:
                 continue
             y0 = x0 = 1 << 40
             y1 = x1 = tallest = 0
             area = largest = image_cost = 0
             for i in range(starts[n], starts[n + 1]):
-                cost = box_cost(windows, i, bins)
+                w = windows + 4 * i
+                cost = box_cost(w, bins)
                 largest = max(largest, cost)
                 image_cost += cost
-                if windows[i, 0] == windows[i, 1] or windows[i, 2] == windows[i, 3]:
+                if w[0] == w[1] or w[2] == w[3]:
                     continue
-                y0, y1 = min(y0, windows[i, 0]), max(y1, windows[i, 1])
-                x0, x1 = min(x0, windows[i, 2]), max(x1, windows[i, 3])
-                tallest = max(tallest, windows[i, 1] - windows[i, 0])
-                area += <double>(windows[i, 1] - windows[i, 0]) * (windows[i, 3] - windows[i, 2])
+                y0, y1 = min(y0, w[0]), max(y1, w[1])
+                x0, x1 = min(x0, w[2]), max(x1, w[3])
+                tallest = max(tallest, w[1] - w[0])
+                area += <double>(w[1] - w[0]) * (w[3] - w[2])
             if y1 <= y0:
                 y0 = y1 = x0 = x1 = 0
             # share rows between boxes where that packs less than every box's own window would; a pixel of a window costs as much as
@@ -217,46 +186,41 @@ def reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bi
             while position < starts[n + 1]:
                 i = position
                 seen = 0
-                while i < min(starts[n + 1], position + most) and (i == position or (seen + box_cost(windows, i, bins)) * blocks / (block_pieces * groups) <= share):
-                    seen += box_cost(windows, i, bins)
+                while i < min(starts[n + 1], position + most) and (i == position or (seen + box_cost(windows + 4 * i, bins)) * blocks / (block_pieces * groups) <= share):
+                    seen += box_cost(windows + 4 * i, bins)
                     i += 1
                 for b in range(block_pieces):
                     for z in range(groups):
                         first, stop = z * bins // groups, (z + 1) * bins // groups
-                        tasks.append((n, position, i, b * blocks // block_pieces, (b + 1) * blocks // block_pieces, first if by_bin else -1, stop,
-                                      mode, y0, y1, x0, x1, level))
-                        costs.append(seen * (stop - first))
+                        tasks.add(n, position, i, b * blocks // block_pieces, (b + 1) * blocks // block_pieces, first if by_bin else -1, stop,
+                                  mode, y0, y1, x0, x1, level, seen * (stop - first))
                 position = i
-    array = rows_of(tasks)
-    if threads > 1:           # the largest first, so that the last to end are small
-        array = array[np.argsort(np.negative(costs), kind="stable")]
-    return array, min(threads, max(len(tasks), 1))
+    return tasks.largest_first() if threads > 1 else tasks.array(), min(threads, max(<int>tasks.count, 1))
 
 
 def writing(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bins, bint by_bin, int threads, bint add, bint blocks_first):
     """(tasks (T, COLUMNS), threads) of the gradient of the input: rectangles that cover every image of every level.
 
-    levels: (starts, windows, in_place, height, width) of each.
+    levels: (tables, in_place, height, width) of each.
     blocks_first: a task goes through all bins of its blocks, whatever its rectangle, and so has all that it can.
     Without `add` images that have no box have tasks too, which write zeros.
     """
-    cdef Py_ssize_t images, n, i, b, z, y, y0, x0, least, bands, most_rows, groups, columns, block_pieces, height, width
+    cdef Py_ssize_t level, images, n, i, b, z, y, y0, x0, least, bands, most_rows, groups, columns, block_pieces, height, width
     cdef double cost, all_cost = 0, seen
     cdef Py_ssize_t blocks = block_count(channels, itemsize)
-    cdef const Py_ssize_t[::1] starts
-    cdef const int32_t[:, ::1] windows
+    cdef const Py_ssize_t *starts
+    cdef const int32_t *w
     cdef double[::1] rows
+    cdef Tables tables
+    cdef Tasks tasks = Tasks()
     cdef bint in_place
     groups = bins if by_bin else 1
-    for starts, windows, _, height, width in levels:
-        all_cost += <double>(starts.shape[0] - 1) * height * width * groups
-        for i in range(windows.shape[0]):
-            all_cost += box_cost(windows, i, bins)
+    for tables, _, height, width in levels:
+        all_cost += <double>tables.order.images * height * width * groups + boxes_cost(tables, bins)
     if all_cost * blocks < SERIAL_COST:
         threads = 1
-    tasks = []
-    for level, (starts, windows, in_place, height, width) in enumerate(levels):
-        images = starts.shape[0] - 1
+    for level, (tables, in_place, height, width) in enumerate(levels):
+        images, starts = tables.order.images, tables.starts
         columns = max(min(width, TILE_PIXELS), 1)
         most_rows = max(min(height, TILE_PIXELS // columns), 1)
         block_pieces = blocks
@@ -271,15 +235,17 @@ def writing(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bi
         for n in range(images):
             if starts[n] == starts[n + 1]:
                 if not add:
-                    tasks.extend((n, 0, 0, 0, blocks, z if by_bin else -1, z + 1, 0, 0, height, 0, width, level) for z in range(groups))
+                    for z in range(groups):
+                        tasks.add(n, 0, 0, 0, blocks, z if by_bin else -1, z + 1, 0, 0, height, 0, width, level, 0)
                 continue
             bands = max(least, ceiling(height, most_rows))
             if bands > 1:
                 # bands of equal work: the rows that boxes cover, and the writing of each row
                 rows[:] = 0
                 for i in range(starts[n], starts[n + 1]):
-                    rows[windows[i, 0]] += windows[i, 3] - windows[i, 2]
-                    rows[windows[i, 1]] -= windows[i, 3] - windows[i, 2]
+                    w = tables.windows + 4 * i
+                    rows[w[0]] += w[3] - w[2]
+                    rows[w[1]] -= w[3] - w[2]
                 all_cost = cost = 0
                 for y in range(height):
                     cost += rows[y]
@@ -300,7 +266,7 @@ def writing(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bi
                 for x0 in range(0, width, columns):
                     for b in range(block_pieces):
                         for z in range(groups):
-                            tasks.append((n, starts[n], starts[n + 1], b * blocks // block_pieces, (b + 1) * blocks // block_pieces,
-                                          z if by_bin else -1, z + 1, 0, y0, y, x0, min(x0 + columns, width), level))
+                            tasks.add(n, starts[n], starts[n + 1], b * blocks // block_pieces, (b + 1) * blocks // block_pieces,
+                                      z if by_bin else -1, z + 1, 0, y0, y, x0, min(x0 + columns, width), level, 0)
                 y0 = y
-    return rows_of(tasks), min(threads, max(len(tasks), 1))
+    return tasks.array(), min(threads, max(<int>tasks.count, 1))

@@ -17,6 +17,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from lanes cimport LANE_BYTES, add_product, add_products, contract_axis, contract_bin, contract_bins, element_bytes, lanes_alloc, lanes_free, real, stream_end
+from roicy._kernels.geometry cimport Tables
 from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, FIRST, LEVEL, STOP, X0, X1, Y0, Y1
 from tiles cimport (AT_ONCE, BINS_BYTES, BLOCKS_TOGETHER, MOST_BINS, MOST_COLUMNS, NEEDED_BYTES, PAST_CACHE, RANGE_BYTES, STRIP_BYTES, WIDE_BYTES,
                     Ahead, BinRange, Map, Reader, Strides, View, ahead_of, bins_of_task, block_reader, blocks_together, bounds, cell_columns,
@@ -35,7 +36,7 @@ cdef struct Problem:           # the boxes of one level, most often all that the
     const int32_t *index
     const void *weight
     const void *slopes         # [2][entries], gradient of the boxes only
-    const int32_t *counts      # [i][2], and the rest of what geometry.by_pixel makes: gradient of the input only
+    const int32_t *counts      # this and the rest of what geometry.by_pixel makes: gradient of the input only
     const int32_t *pixels
     const int32_t *pixel_spans
     const int32_t *bins_of_pixel
@@ -771,8 +772,7 @@ cdef void backward_task(const Problem *problem, const real *grad_output, const i
 
 
 # The doors.  Arrays are (N, C, H, W) and (K, C, PH, PW) views of any strides.  Maps of different sizes that share the output are
-# levels, tuples (map, dtype character, order, windows, spans, index, weight), tables as geometry.tables makes them, and what
-# else a door needs.  A level has boxes.
+# levels, tuples (map, dtype character, tables).  A level has boxes.
 
 cdef class Work:
     """The problem of each level, and scratch for each thread."""
@@ -788,10 +788,7 @@ cdef class Work:
 cdef Work work_on(list levels, Strides bins, Py_ssize_t channels, bint by_bin, int ph, int pw, int threads, real *_):
     cdef Work work = Work()
     cdef Problem *problem
-    cdef const int32_t[:, ::1] windows
-    cdef const int32_t[:, :, ::1] spans
-    cdef const int32_t[::1] index, order
-    cdef const real[::1] weight
+    cdef Tables tables
     cdef Py_UCS4 kind
     cdef tuple level
     cdef Py_ssize_t i
@@ -801,21 +798,19 @@ cdef Work work_on(list levels, Strides bins, Py_ssize_t channels, bint by_bin, i
     for i in range(len(levels)):
         problem = &work.problems[i]
         level = levels[i]
-        order, windows, spans, index, weight = level[2:7]
-        kind = level[1]
+        kind, tables = level[1], level[2]
         problem.map = map_of(level[0], <int>kind, channels, ph * pw if by_bin else 1, _)
         problem.bins = bins
         problem.ph, problem.pw = ph, pw
-        problem.order = &order[0]
-        problem.windows = &windows[0, 0]
-        problem.spans = &spans[0, 0, 0]
-        problem.index = &index[0]
-        problem.weight = &weight[0]
-        problem.entries = index.shape[0]
+        problem.order = tables.order.rows + tables.first
+        problem.windows, problem.spans, problem.index, problem.weight, problem.slopes = tables.windows, tables.spans, tables.index, tables.weight, tables.slopes
+        problem.counts, problem.pixels, problem.pixel_spans = tables.counts, tables.pixels, tables.pixel_spans
+        problem.bins_of_pixel, problem.bin_weight = tables.bins_of_pixel, tables.bin_weight
+        problem.entries = tables.entries
         problem.strip_bytes = max(WIDE_BYTES, max(min(problem.map.columns, MOST_COLUMNS), 64) * LANE_BYTES)
         problem.bins_bytes = BINS_BYTES
         if by_bin:
-            problem.bins_bytes = max(problem.bins_bytes, min(<Py_ssize_t>RANGE_BYTES, <Py_ssize_t>order.shape[0] * ph * pw * LANE_BYTES))
+            problem.bins_bytes = max(problem.bins_bytes, min(<Py_ssize_t>RANGE_BYTES, <Py_ssize_t>len(tables) * ph * pw * LANE_BYTES))
         work.scratch_bytes = max(work.scratch_bytes, scratch_bytes(problem))
     work.memory = <char*>lanes_alloc(threads * work.scratch_bytes)
     if work.memory == NULL:
@@ -842,25 +837,15 @@ def forward(list levels, const int64_t[:, ::1] tasks, real[:, :, :, :] out, bint
 
 
 def backward(const real[:, :, :, :] grad_output, list levels, const int64_t[:, ::1] tasks, bint add, bint by_bin, int threads):
-    """Maps of levels = (add: +=) the gradients of the inputs for grad_output (K, C', PH, PW); levels: and by_pixel's tables, unless by_bin."""
+    """Maps of levels = (add: +=) the gradients of the inputs for grad_output (K, C', PH, PW); tables: by_pixel too, unless by_bin."""
     cdef Work work = work_on(levels, strides_of(grad_output), grad_output.shape[1], by_bin, <int>grad_output.shape[2], <int>grad_output.shape[3],
                              threads, <real*>NULL)
     cdef Py_ssize_t i, size = work.scratch_bytes
     cdef Problem *problems = work.problems
     cdef char *memory = work.memory
     cdef const real *grad = &grad_output[0, 0, 0, 0]
-    cdef const int32_t[:, ::1] counts, pixel_spans
-    cdef const int32_t[::1] pixels, bins_of_pixel
-    cdef const real[::1] bin_weight
     for i in range(len(levels)):
         problems[i].add = add
-        if not by_bin:
-            counts, pixels, pixel_spans, bins_of_pixel, bin_weight = levels[i][7]
-            problems[i].counts = &counts[0, 0]
-            problems[i].pixels = &pixels[0]
-            problems[i].pixel_spans = &pixel_spans[0, 0]
-            problems[i].bins_of_pixel = &bins_of_pixel[0]
-            problems[i].bin_weight = &bin_weight[0]
     if threads == 1:
         with nogil:
             for i in range(tasks.shape[0]):
@@ -872,17 +857,14 @@ def backward(const real[:, :, :, :] grad_output, list levels, const int64_t[:, :
 
 def backward_boxes(const real[:, :, :, :] grad_output, list levels, const int64_t[:, ::1] tasks, double[:, :, ::1] parts, bint by_bin, int threads):
     """parts (blocks * bins of a task, boxes in the order of the levels, 4): the gradients by x1, y1, x2, y2 that each channel block
-    gives, to be added up; levels: and the slopes of the weights."""
+    gives, to be added up; tables: with slopes."""
     cdef Work work = work_on(levels, strides_of(grad_output), grad_output.shape[1], by_bin, <int>grad_output.shape[2], <int>grad_output.shape[3],
                              threads, <real*>NULL)
     cdef Py_ssize_t i, size = work.scratch_bytes, before = 0
     cdef Problem *problems = work.problems
     cdef char *memory = work.memory
     cdef const real *grad = &grad_output[0, 0, 0, 0]
-    cdef const real[:, ::1] slopes
     for i in range(len(levels)):
-        slopes = levels[i][7]
-        problems[i].slopes = &slopes[0, 0]
         problems[i].parts = parts.shape[1]
         problems[i].parts_before = before
         before += len(levels[i][2])

@@ -15,6 +15,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from lanes cimport LANE_BYTES, add_at, keep_first_larger, keep_larger, keep_larger_at, lanes_alloc, lanes_free, real, stream_end
+from roicy._kernels.geometry cimport Tables
 from tasks cimport BLOCK_FIRST, BLOCK_STOP, FIRST, IMAGE, STOP, X0, X1, Y0, Y1
 from tiles cimport (AT_ONCE, BINS_BYTES, MOST_COLUMNS, PAST_CACHE, STRIP_BYTES, WIDE_BYTES, Ahead, BinRange, Map, Reader, Strides, View, ahead_of, bins_of_task,
                     block_reader, blocks_together, cell_columns, cell_rows, clear, fetch_ends, fetch_pixel_ends, fetch_some, map_of, map_of_task, put_pixels,
@@ -314,23 +315,21 @@ cdef void forward_task(
     stream_end()
 
 
-cdef Problem problem_of(Map map, Strides bins, int ph, int pw, const int32_t[::1] order):
+cdef Problem problem_of(Map map, Strides bins, int ph, int pw, Tables tables):
     cdef Problem problem
     problem.map = map
     problem.argmax = problem.bins = bins
     problem.ph, problem.pw = ph, pw
-    problem.order = &order[0]
-    problem.spans = NULL
+    problem.order = tables.order.rows + tables.first
+    problem.spans = tables.spans
     problem.way = AT_ONCE
     problem.strip_bytes = max(WIDE_BYTES, min(map.columns, MOST_COLUMNS) * LANE_BYTES)
     return problem
 
 
-def forward(input, Py_UCS4 kind, const int32_t[:, :, ::1] spans, const int32_t[::1] order, const int64_t[:, ::1] tasks, real[:, :, :, :] out,
-            int32_t[:, :, :, :] argmax, int threads):
+def forward(input, Py_UCS4 kind, Tables tables, const int64_t[:, ::1] tasks, real[:, :, :, :] out, int32_t[:, :, :, :] argmax, int threads):
     """out (K, C, PH, PW) = the largest pixels of input (N, C, H, W), and argmax (K, C, PH, PW), or None, where they are."""
-    cdef Problem problem = problem_of(map_of(input, <int>kind, out.shape[1], 1, <real*>NULL), strides_of(out), <int>out.shape[2], <int>out.shape[3], order)
-    problem.spans = &spans[0, 0, 0]
+    cdef Problem problem = problem_of(map_of(input, <int>kind, out.shape[1], 1, <real*>NULL), strides_of(out), <int>out.shape[2], <int>out.shape[3], tables)
     problem.way = way_to_write(out)
     cdef int32_t *at = NULL
     if argmax is not None:
@@ -421,11 +420,11 @@ cdef bint backward_task(const Problem *problem, const real *grad_output, const i
     return bad
 
 
-def backward(const real[:, :, :, :] grad_output, const int32_t[:, :, :, :] argmax, const int32_t[::1] order, const int64_t[:, ::1] tasks,
-             grad_input, Py_UCS4 kind, int threads):
+def backward(const real[:, :, :, :] grad_output, const int32_t[:, :, :, :] argmax, grad_input, Py_UCS4 kind, Tables tables, const int64_t[:, ::1] tasks,
+             int threads):
     """grad_input (N, C, H, W) = grad_output (K, C, PH, PW) at argmax; whether there were indices outside of the plane, which are passed over."""
     cdef Problem problem = problem_of(map_of(grad_input, <int>kind, grad_output.shape[1], 1, <real*>NULL), strides_of(grad_output),
-                                      <int>grad_output.shape[2], <int>grad_output.shape[3], order)
+                                      <int>grad_output.shape[2], <int>grad_output.shape[3], tables)
     problem.argmax = strides_of(argmax)
     cdef Py_ssize_t i
     cdef int L = LANE_BYTES // sizeof(real), bad = 0

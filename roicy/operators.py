@@ -75,25 +75,16 @@ class _Maps(_Seen):
     def output_shape(self, k):
         return self.shape_of(k, self.channels, *self.bins)
 
-    def parts(self, in_bands, make, *arguments):
-        """Yield (order, starts, tables) for as many boxes at a time as `make` has room for: (where it stopped, the tables)."""
-        coordinates = self.boxes.coordinates
-        order, starts = schedule.by_image_and_place[self.type](self.boxes.images, coordinates, self.scale, self.n, self.h, self.w, in_bands)
-        first = 0
-        while first < self.k:
-            stop, *tables = make[self.type](coordinates, order, first, *arguments)
-            rows = order if self.rows is None else self.rows[order]
-            if stop - first == self.k:  # nearly always; the other way costs microseconds
-                yield rows, starts, tables
-            else:
-                yield rows[first:stop], starts.clip(first, stop) - first, tables
-            first = stop
-
     def tables(self, array, rule, in_bands, slopes, most):
-        """Return the parts that tables of weights make, at most `most` boxes at a time, for kernels that go through an array."""
+        """Yield tables of weights, of at most `most` boxes at a time, for kernels that go through an array."""
         if in_bands is None:
             in_bands = self.in_place(array)
-        return self.parts(in_bands, geometry.tables, most, rule, self.bins, (self.h, self.w), self.scale, slopes, self.threads)
+        boxes, tables = self.boxes, None
+        while tables is None or tables.stop < self.k:
+            tables = geometry.tables[self.type](
+                boxes.images, boxes.coordinates, self.rows, self.n, rule, self.bins, (self.h, self.w), self.scale, in_bands, tables, slopes, most, self.threads
+            )
+            yield tables
 
     def in_place(self, array):
         """Whether the channels of a pixel of this (N, C, H, W) view lie together, in the type of the computation."""
@@ -108,42 +99,30 @@ class _Step:
     """As many boxes of each level as scratch memory has room for, and what the kernels want to know about them."""
 
     def __init__(self, used):
-        self.used = used  # (maps, array, order, starts, tables) of each level
+        self.used = used  # (maps, array, tables) of each level
         self.maps = used[0][0]
-        self.levels = []
-        for _, array, order, _, (windows, spans, index, weight, _) in used:
-            self.levels.append((_arguments.bits(array), array.dtype.char, order, windows, spans, index, weight))
-
-    @property
-    def orders(self):
-        return [order for _, _, order, _, _ in self.used]
-
-    @property
-    def slopes(self):
-        return [tables[4] for *_, tables in self.used]
+        self.levels = [(_arguments.bits(array), array.dtype.char, tables) for _, array, tables in used]
 
     def reading(self):
-        maps, levels = self.maps, []
-        for level, array, _, starts, tables in self.used:
-            levels.append((starts, tables[0], level.in_place(array), level.in_rows(array)))
+        maps = self.maps
+        levels = [(tables, level.in_place(array), level.in_rows(array)) for level, array, tables in self.used]
         return schedule.reading(levels, maps.channels, maps.dtype.itemsize, maps.bins[0] * maps.bins[1], maps.position_sensitive, maps.threads)
 
     def writing(self, add):
-        maps, levels = self.maps, []
-        for level, array, _, starts, tables in self.used:
-            levels.append((starts, tables[0], level.in_place(array), level.h, level.w))
+        maps = self.maps
+        levels = [(tables, level.in_place(array), level.h, level.w) for level, array, tables in self.used]
         return schedule.writing(levels, maps.channels, maps.dtype.itemsize, maps.bins[0] * maps.bins[1], maps.position_sensitive, maps.threads, add, False)
 
 
 def _steps(maps, arrays, rule, in_bands=None, slopes=False, most=2**31):
     """Yield the steps of a call for all boxes of the levels that have any; at least one has."""
     if len(maps) == 1:  # the other way costs microseconds
-        for part in maps[0].tables(arrays[0], rule, in_bands, slopes, most):
-            yield _Step([(maps[0], arrays[0], *part)])
+        for tables in maps[0].tables(arrays[0], rule, in_bands, slopes, most):
+            yield _Step([(maps[0], arrays[0], tables)])
         return
     used = [(level, array) for level, array in zip(maps, arrays, strict=True) if not level.empty]
     for parts in itertools.zip_longest(*(level.tables(array, rule, in_bands, slopes, most) for level, array in used)):
-        yield _Step([(*one, *part) for one, part in zip(used, parts, strict=True) if part is not None])
+        yield _Step([(*one, tables) for one, tables in zip(used, parts, strict=True) if tables is not None])
 
 
 def _forward_maps(input, boxes, output_size, spatial_scale, boxes_num, layout, num_threads, position_sensitive=False):
@@ -216,7 +195,8 @@ def _sum_backward(levels, grad, rule, outs):
         for step in _steps(levels, [maps.seen(out) for out in results], rule, in_bands=True):
             tasks, threads = step.writing(add)
             if not maps.position_sensitive:
-                step.levels = [(*level, geometry.by_pixel[maps.type](*level[4:7], maps.bins, threads)) for level in step.levels]
+                for _, _, tables in step.levels:
+                    geometry.by_pixel(tables, threads)
             weighted_sum.backward[maps.type](grad, step.levels, tasks, add, maps.position_sensitive, threads)
             add = True
     return results
@@ -238,12 +218,11 @@ def _sum_backward_boxes(levels, grad, inputs, rule):
         lanes = 64 // maps.dtype.itemsize
         blocks = -(-maps.channels // lanes) * (maps.bins[0] * maps.bins[1] if maps.position_sensitive else 1)
         for step in _steps(levels, inputs, rule, slopes=True, most=max(PARTS_BYTES // (32 * blocks * len(levels)), 1)):
-            order = step.orders[0] if len(step.orders) == 1 else np.concatenate(step.orders)
-            parts = np.zeros((blocks, len(order), 4))
+            rows = np.concatenate([tables.rows() for _, _, tables in step.levels])
+            parts = np.zeros((blocks, len(rows), 4))
             tasks, threads = step.reading()
-            with_slopes = [(*level, slopes) for level, slopes in zip(step.levels, step.slopes, strict=True)]
-            weighted_sum.backward_boxes[maps.type](grad, with_slopes, tasks, parts, maps.position_sensitive, threads)
-            result[order] = parts.sum(axis=0)
+            weighted_sum.backward_boxes[maps.type](grad, step.levels, tasks, parts, maps.position_sensitive, threads)
+            result[rows] = parts.sum(axis=0)
     return result
 
 
@@ -403,10 +382,9 @@ def roi_align_max(
         out[...] = 0
         return out
     target = out if out.dtype == maps.dtype else _arguments.new(out.shape, maps.dtype)
-    for order, starts, (windows, *points) in maps.parts(maps.in_place(seen), geometry.points, rule, maps.bins, (maps.h, maps.w), maps.scale):
-        levels = [(starts, windows, maps.in_place(seen), maps.in_rows(seen))]
-        tasks, threads = schedule.reading(levels, maps.channels, maps.dtype.itemsize, maps.bins[0] * maps.bins[1], False, maps.threads)
-        sample_max.forward[maps.type](_arguments.bits(seen), seen.dtype.char, *points, order, tasks, maps.seen(target), products, threads)
+    for step in _steps([maps], [seen], geometry.one_by_one(rule)):
+        tasks, threads = step.reading()
+        sample_max.forward[maps.type](*step.levels[0], tasks, maps.seen(target), products, threads)
     if target is not out:
         _arguments.narrow(target, out)
     return out
@@ -1046,8 +1024,7 @@ def roi_pool(
     seen_out, seen_argmax = maps.seen(target), None if argmax is None else maps.seen(argmax)
     for step in _steps([maps], [seen], geometry.QUANTISED_RULE):
         tasks, threads = step.reading()
-        ((pixels, kind, order, _, spans, _, _),) = step.levels
-        window_max.forward[maps.type](pixels, kind, spans, order, tasks, seen_out, seen_argmax, threads)
+        window_max.forward[maps.type](*step.levels[0], tasks, seen_out, seen_argmax, threads)
     if target is not out:
         _arguments.narrow(target, out)
     return out if argmax is None else (out, argmax)
@@ -1117,13 +1094,11 @@ def roi_pool_backward(
         out[...] = 0
         return out
     seen = maps.seen(out)
-    everywhere = np.tile(np.array([0, maps.h, 0, maps.w], np.int32), (maps.k, 1))
     # in the order of grad_output, which with argmax is most of what there is to read
-    order = np.argsort(maps.boxes.images, kind="stable").astype(np.int32)
-    starts = np.searchsorted(maps.boxes.images[order], np.arange(maps.n + 1))
-    levels = [(starts, everywhere, maps.in_place(seen), maps.h, maps.w)]
+    tables = geometry.everywhere(maps.boxes.images, maps.n, (maps.h, maps.w))
+    levels = [(tables, maps.in_place(seen), maps.h, maps.w)]
     tasks, threads = schedule.writing(levels, maps.channels, maps.dtype.itemsize, maps.bins[0] * maps.bins[1], False, maps.threads, False, True)
-    if window_max.backward[maps.type](grad, at, order, tasks, seen, seen.dtype.char, threads):
+    if window_max.backward[maps.type](grad, at, seen, seen.dtype.char, tables, tasks, threads):
         _check_argmax(argmax, maps)
     return out
 

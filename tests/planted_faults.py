@@ -13,7 +13,7 @@ import numpy as np
 from roicy import operators
 from roicy._dispatch import weighted_sum
 from roicy._kernels import boxes as box_checks
-from roicy._kernels import geometry, schedule
+from roicy._kernels import geometry
 
 
 def prepared(boxes, threads):
@@ -26,14 +26,13 @@ def prepared(boxes, threads):
 
 def bounds():
     """A box that the output has no room for."""
-    step, tasks, threads, out = prepared(np.array([[0, 1, 1, 9, 9]], np.float32), 1)
-    step.orders[0] += 1
-    weighted_sum.forward["float"](step.levels, tasks, out, False, threads)
+    step, tasks, threads, out = prepared(np.tile(np.array([[0, 1, 1, 9, 9]], np.float32), (2, 1)), 1)
+    weighted_sum.forward["float"](step.levels, tasks, out[:1].copy(), False, threads)
 
 
 def index():
-    """A box of an image that does not exist."""
-    schedule.by_image_and_place["float"](np.array([5], np.int32), np.ones((1, 4), np.float32), 1.0, 1, 40, 40, False)
+    """Boxes that there is no room for the images of."""
+    box_checks.bad_image["float"](np.zeros(3, np.float32), 1, np.zeros(1, np.int32))
 
 
 def alignment():

@@ -144,7 +144,7 @@ def modes_of(monkeypatch):
         modes.extend(tasks[:, 7])
         return tasks, threads
 
-    monkeypatch.setattr(operators, "schedule", types.SimpleNamespace(reading=reading, by_image_and_place=schedule.by_image_and_place))
+    monkeypatch.setattr(operators, "schedule", types.SimpleNamespace(reading=reading))
     return modes
 
 

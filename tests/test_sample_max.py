@@ -80,23 +80,25 @@ def test_boxes_in_parts(rng, monkeypatch):
     x = rng.standard_normal((3, 5, 30, 40)).astype(np.float32)
     boxes = random_boxes(rng, 3, 100, (30, 40), np.float32)
     expected = roicy.roi_align_max(x, boxes, 4)
-    original = operators._Maps.parts
-    make = geometry.points["float"]
-    by_seven = {"float": lambda coordinates, order, first, *rest: make(coordinates, order[: first + 7], first, *rest)}
-    monkeypatch.setattr(operators._Maps, "parts", lambda self, in_bands, _, *arguments: original(self, in_bands, by_seven, *arguments))
+    original = operators._Maps.tables
+    monkeypatch.setattr(operators._Maps, "tables", lambda self, array, rule, in_bands, slopes, most: original(self, array, rule, in_bands, slopes, 7))
     np.testing.assert_array_equal(roicy.roi_align_max(x, boxes, 4), expected)
 
 
 def test_tables_are_bounded(rng):
     """Boxes are taken a few at a time, and one that has more samples than can be counted is an error."""
     boxes = np.tile(np.array([[0, 0, 0, 900, 900]], np.float32), (5000, 1))
-    rule = geometry.sampled(1024, True, False)
-    stop, *_ = geometry.points["float"](boxes[:, 1:], np.arange(5000, dtype=np.int32), 0, rule, (7, 7), (900, 900), 1.0)
-    assert 1 <= stop < 100
+    rule = geometry.one_by_one(geometry.sampled(1024, True, False))
+
+    def make(boxes, bins):
+        images = boxes[:, 0].astype(np.int32)
+        return geometry.tables["float"](images, boxes[:, 1:], None, 1, rule, bins, (900, 900), 1.0, False, None, False, 2**31, 1)
+
+    assert 1 <= len(make(boxes, (7, 7))) < 100
     with pytest.raises(ValueError, match="sampling_ratio: 1025, expected an integer from -2147483648 to 1024"):
         roicy.roi_align_max(np.ones((1, 1, 4, 4), np.float32), boxes[:1], 1, sampling_ratio=1025)
-    with pytest.raises(MemoryError, match="the samples of a box are 4294967296"):
-        geometry.points["float"](boxes[:1, 1:], np.zeros(1, np.int32), 0, rule, (2**21, 2**21), (900, 900), 1.0)
+    with pytest.raises(MemoryError, match="the tables of a box have 4294967296 entries, more than can be counted"):
+        make(boxes[:1], (2**21, 2**21))
 
 
 def test_arguments():

@@ -12,36 +12,15 @@ BINS = (7, 7)
 LOADS = [(images, boxes, channels) for channels in (1, 3, 256, 2048) for images, boxes in ((1, 1000), (64, 1000), (64, 64), (1, 1))]
 
 
-def plan(rng, images, count, extents=(50, 76), in_bands=False):
-    """Boxes in the order of the schedule: (image of each, windows, starts)."""
+def plan(rng, images, count, extents=(50, 76)):
+    """Boxes in order: (image of each, their tables, windows)."""
     boxes = random_boxes(rng, images, count, extents, np.float32)
     if count == images:
         boxes[:, 0] = np.arange(images)
-    order, starts = schedule.by_image_and_place["float"](boxes[:, 0].astype(np.int32), boxes[:, 1:], 1.0, images, *extents, in_bands)
-    assert sorted(order) == list(range(count))
-    windows = geometry.tables["float"](boxes[:, 1:], order, 0, 2**31, geometry.sampled(2, False, True), BINS, extents, 1.0, False, 1)[1]
-    return boxes[order, 0].astype(int), windows, starts
-
-
-@pytest.mark.parametrize("in_bands", [False, True])
-def test_order(in_bands, rng):
-    boxes = random_boxes(rng, 5, 300, (400, 300), np.float64)
-    images = boxes[:, 0].astype(np.int32)
-    order, starts = schedule.by_image_and_place["double"](images, boxes[:, 1:], 0.5, 5, 400, 300, in_bands)
-    assert starts.tolist() == [0, *np.cumsum(np.bincount(images, minlength=5))]
-    rows = np.clip(boxes[:, 2] * 0.5, 0, 399).astype(int)
-    columns = np.clip(boxes[:, 1] * 0.5, 0, 299).astype(int)
-    keys = (columns // (300 // 32 + 1), rows // 32, images) if in_bands else (rows, images)
-    assert order.tolist() == np.lexsort(keys).tolist()
-
-
-def test_far_boxes_have_a_place():
-    far = np.array([[-1e30, 1e30, 0, 0], [1e30, -1e30, 0, 0], [3, 3, 0, 0], [0, 1e9, 0, 0]])
-    for in_bands in (False, True):
-        for extents in ((1, 1), (0, 0), (1000, 7), (2**30, 2**30)):
-            order, starts = schedule.by_image_and_place["double"](np.zeros(4, np.int32), far, 1.0, 1, *extents, in_bands)
-            assert sorted(order) == [0, 1, 2, 3]
-            assert starts.tolist() == [0, 4]
+    rule = geometry.sampled(2, False, True)
+    tables = geometry.tables["float"](boxes[:, 0].astype(np.int32), boxes[:, 1:], None, images, rule, BINS, extents, 1.0, False, None, False, 2**31, 1)
+    arrays = tables.arrays()
+    return boxes[arrays.order, 0].astype(int), tables, arrays.windows
 
 
 @pytest.mark.parametrize("by_bin", [False, True])
@@ -51,8 +30,8 @@ def test_far_boxes_have_a_place():
 def test_reading_covers_everything_once(images, count, channels, threads, in_place, by_bin, rng):
     if by_bin:
         in_place, channels = False, min(channels, 100)
-    of_box, windows, starts = plan(rng, images, count)
-    tasks, used = schedule.reading([(starts, windows, in_place, not in_place)], channels, 4, 49, by_bin, threads)
+    of_box, tables, windows = plan(rng, images, count)
+    tasks, used = schedule.reading([(tables, in_place, not in_place)], channels, 4, 49, by_bin, threads)
     assert 1 <= used <= threads
     blocks = -(-channels // 16)
     done = np.zeros((count, blocks, 49 if by_bin else 1), int)
@@ -77,8 +56,9 @@ def test_reading_covers_everything_once(images, count, channels, threads, in_pla
 @pytest.mark.parametrize("threads", [1, 2, 128])
 @pytest.mark.parametrize(("images", "count", "channels"), [load for load in LOADS if load[2] != 2048])
 def test_writing_covers_every_pixel_once(images, count, channels, threads, in_place, by_bin, rng):
-    _, windows, starts = plan(rng, images, count)
-    tasks, used = schedule.writing([(starts, windows, in_place, 50, 76)], channels, 4, 49, by_bin, threads, False, False)
+    _, tables, _ = plan(rng, images, count)
+    starts = tables.arrays().starts
+    tasks, used = schedule.writing([(tables, in_place, 50, 76)], channels, 4, 49, by_bin, threads, False, False)
     assert 1 <= used <= threads
     blocks = -(-channels // 16)
     pixels = np.zeros((images, blocks, 49 if by_bin else 1, 50, 76), np.int8)
@@ -93,17 +73,16 @@ def test_writing_covers_every_pixel_once(images, count, channels, threads, in_pl
 @pytest.mark.parametrize("threads", [1, 2, 64])
 def test_writing_is_bounded_by_the_tile(extents, threads):
     height, width = extents
-    windows = np.array([[0, height, 0, width]], np.int32)
-    tasks, _ = schedule.writing([(np.array([0, 1]), windows, False, height, width)], 1, 4, 49, False, threads, False, False)
+    tables = geometry.everywhere(np.zeros(1, np.int32), 1, extents)
+    tasks, _ = schedule.writing([(tables, False, height, width)], 1, 4, 49, False, threads, False, False)
     areas = (tasks[:, Y1] - tasks[:, Y0]) * (tasks[:, X1] - tasks[:, X0])
     assert areas.max() * 64 <= 4 * 2**20
     assert areas.sum() == height * width
 
 
 def test_adding_leaves_other_images_alone(rng):
-    _, windows, _ = plan(rng, 3, 20)
-    starts = np.array([0, 0, 20, 20])
-    tasks, _ = schedule.writing([(starts, windows, False, 50, 76)], 32, 4, 49, False, 2, True, False)
+    tables = geometry.everywhere(np.ones(20, np.int32), 3, (50, 76))
+    tasks, _ = schedule.writing([(tables, False, 50, 76)], 32, 4, 49, False, 2, True, False)
     assert set(tasks[:, IMAGE]) == {1}
 
 
@@ -125,8 +104,8 @@ def most_loaded(costs, threads):
 @pytest.mark.parametrize("images", [1, 64])
 def test_reading_is_even(images, channels, in_place, by_bin, threads, rng):
     """1000 boxes of any size are divisible among so many threads, down to one channel block of the largest."""
-    _, windows, starts = plan(rng, images, 1000)
-    tasks, used = schedule.reading([(starts, windows, in_place, not in_place)], channels, 4, 49, by_bin, threads)
+    _, tables, windows = plan(rng, images, 1000)
+    tasks, used = schedule.reading([(tables, in_place, not in_place)], channels, 4, 49, by_bin, threads)
     if used == 1:
         assert box_cost(windows).sum() * -(-channels // 16) < 100000
         return
@@ -143,8 +122,8 @@ def test_reading_is_even(images, channels, in_place, by_bin, threads, rng):
 @pytest.mark.parametrize("images", [1, 64])
 def test_writing_is_even(images, channels, threads, rng):
     """Rows of a map are what can be divided: 50 of them, and every box, among up to 16 threads."""
-    _, windows, starts = plan(rng, images, 1000)
-    tasks, used = schedule.writing([(starts, windows, False, 50, 76)], channels, 4, 49, False, threads, False, False)
+    _, tables, windows = plan(rng, images, 1000)
+    tasks, used = schedule.writing([(tables, False, 50, 76)], channels, 4, 49, False, threads, False, False)
     assert used > 1
     costs = []
     for task in tasks:
@@ -155,9 +134,9 @@ def test_writing_is_even(images, channels, threads, rng):
 
 
 def test_little_work_is_done_by_one_thread(rng):
-    _, windows, starts = plan(rng, 1, 8, (32, 32))
-    assert schedule.reading([(starts, windows, False, True)], 64, 4, 49, False, 16)[1] == 1
-    assert schedule.writing([(starts, windows, False, 32, 32)], 64, 4, 49, False, 16, False, False)[1] == 1
+    _, tables, _ = plan(rng, 1, 8, (32, 32))
+    assert schedule.reading([(tables, False, True)], 64, 4, 49, False, 16)[1] == 1
+    assert schedule.writing([(tables, False, 32, 32)], 64, 4, 49, False, 16, False, False)[1] == 1
 
 
 def pyramid(rng, extents=((200, 304), (100, 152), (50, 76), (25, 38)), counts=(700, 0, 200, 100)):
@@ -169,12 +148,12 @@ def pyramid(rng, extents=((200, 304), (100, 152), (50, 76), (25, 38)), counts=(7
 def test_levels_share_the_work(threads, rng):
     """All levels are covered, by tasks that are even over all of them together."""
     levels = pyramid(rng)
-    tasks, used = schedule.reading([(starts, windows, False, True) for _, _, windows, starts in levels], 256, 4, 49, False, threads)
+    tasks, used = schedule.reading([(tables, False, True) for _, _, tables, _ in levels], 256, 4, 49, False, threads)
     assert used == threads
     costs = []
-    done = [np.zeros((len(windows), 16), int) for _, _, windows, _ in levels]
+    done = [np.zeros((len(windows), 16), int) for _, _, _, windows in levels]
     for task in tasks:
-        _, of_box, windows, _ = levels[task[LEVEL]]
+        _, of_box, _, windows = levels[task[LEVEL]]
         mine = slice(task[FIRST], task[STOP])
         assert (of_box[mine] == task[IMAGE]).all()
         done[task[LEVEL]][mine, task[BLOCK_FIRST] : task[BLOCK_STOP]] += 1
@@ -182,7 +161,7 @@ def test_levels_share_the_work(threads, rng):
     assert all((level == 1).all() for level in done)
     assert most_loaded(costs, threads) <= 1.3
 
-    tasks, used = schedule.writing([(starts, windows, False, *extent) for extent, _, windows, starts in levels], 256, 4, 49, False, threads, False, False)
+    tasks, used = schedule.writing([(tables, False, *extent) for extent, _, tables, _ in levels], 256, 4, 49, False, threads, False, False)
     assert used == threads
     pixels = [np.zeros((2, 16, *extent), int) for extent, *_ in levels]
     for task in tasks:
@@ -192,6 +171,6 @@ def test_levels_share_the_work(threads, rng):
 
 def test_levels_that_are_little_work_each(rng):
     """Whether threads are worth waking is asked once, of all levels."""
-    levels = [(starts, windows, False, True) for _, _, windows, starts in pyramid(rng, ((32, 32),) * 4, (4, 4, 4, 4))]
+    levels = [(tables, False, True) for _, _, tables, _ in pyramid(rng, ((32, 32),) * 4, (4, 4, 4, 4))]
     assert schedule.reading(levels[:1], 256, 4, 49, False, 8)[1] == 1
     assert schedule.reading(levels * 8, 256, 4, 49, False, 8)[1] == 8
