@@ -384,7 +384,7 @@ cdef void uniform_axis(
         spans[2 * p + 1] = <int32_t>(base + entries.count)
 
 
-cdef inline void window(const int32_t *spans, int bins, const int32_t *index, int32_t *ends) noexcept nogil:
+cdef inline void window_of(const int32_t *spans, int bins, const int32_t *index, int32_t *ends) noexcept nogil:
     """First and last + 1 of the pixels in the spans of one axis; without an index, spans are pixels themselves."""
     cdef int p
     cdef int32_t first, last
@@ -427,7 +427,7 @@ cdef void box_tables(
         else:
             quantised_axis(&axes[a], &box, spans, <real*>NULL)
         if rule.kind != SAMPLES:
-            window(spans, axes[a].bins, NULL if rule.kind == QUANTISED else index, windows + 2 * a)
+            window_of(spans, axes[a].bins, NULL if rule.kind == QUANTISED else index, windows + 2 * a)
         spans += 2 * axes[a].bins
 
 
@@ -616,11 +616,12 @@ cdef Order by_image_and_place(const int32_t[:] images, const real[:, :] coordina
     return order
 
 
-cdef Tables tables_for(Order order, Py_ssize_t first, Py_ssize_t count, int ph, int pw, Py_ssize_t itemsize):
+cdef Tables tables_for(Order order, Py_ssize_t first, Py_ssize_t count, tuple extents, int ph, int pw, Py_ssize_t itemsize):
     """Room for the windows and spans of boxes first..first+count-1 of an order."""
     cdef Tables made = Tables()
     cdef Py_ssize_t n
     made.order, made.first, made.stop = order, first, first + count
+    made.height, made.width = extents
     made.ph, made.pw, made.itemsize = ph, pw, itemsize
     made.starts = <Py_ssize_t*>room_for(order.images + 1, sizeof(Py_ssize_t))
     for n in range(order.images + 1):
@@ -682,7 +683,7 @@ def tables(
                     break
         if total > INT32_MAX:
             raise MemoryError(f"the tables of a box have {total} entries, more than can be counted")
-        made = tables_for(sorted_boxes, first, count, axes[0].bins, axes[1].bins, sizeof(real))
+        made = tables_for(sorted_boxes, first, count, extents, axes[0].bins, axes[1].bins, sizeof(real))
         made.entries = total
         made.index = <int32_t*>room_for(total, sizeof(int32_t))
         made.weight = room_for(total, sizeof(real))
@@ -722,13 +723,15 @@ def everywhere(const int32_t[:] images, Py_ssize_t image_count, tuple extents):
     """Boxes in their own order, sorted by image, with windows that are the whole map, and no further tables."""
     cdef Order order = order_for(images, image_count)
     cdef Py_ssize_t k
+    cdef int32_t *window
     cdef Tables made
     for k in range(order.count):
         order.starts[images[k] + 1] += 1
     order_by_image(order, images, NULL)
-    made = tables_for(order, 0, order.count, 0, 0, 0)
+    made = tables_for(order, 0, order.count, extents, 0, 0, 0)
     for k in range(order.count):
-        made.windows[4 * k], made.windows[4 * k + 1], made.windows[4 * k + 2], made.windows[4 * k + 3] = 0, extents[0], 0, extents[1]
+        window = made.windows + 4 * k
+        window[0], window[1], window[2], window[3] = 0, <int32_t>made.height, 0, <int32_t>made.width
     return made
 
 

@@ -145,17 +145,17 @@ cdef extern from *:
     #endif
 
     /* Pixels that lie together, of `lanes` channels, to lane vectors, whose other lanes become zero, and back.  Functions of their
-       own, whatever compilers think of inlining them: inlined or not makes a tenth of a forward pass.  Of large planes the lines ahead
+       own, whatever compilers think of inlining them: inlined or not makes a tenth of a forward pass.  Of large planes lines `ahead`
        are fetched, which hardware does not do soon enough for 16 of them: 5 to 8 % of a forward pass. */
     #define LARGE_PLANE 2048 /* elements */
-    #define AHEAD_BYTES 512
     #define TURN(scalar)                                                                                               \\
-        static APART void to_lanes_##scalar(const scalar *from, ptrdiff_t channel, int lanes, ptrdiff_t pixels, scalar *to) {\\
+        static APART void to_lanes_##scalar(const scalar *from, ptrdiff_t channel, int lanes, ptrdiff_t pixels, ptrdiff_t ahead,\\
+                                            scalar *to) {                                                              \\
             const int n = VECTOR_BYTES / (int)sizeof(scalar), all = LANE_BYTES / (int)sizeof(scalar);                  \\
             for (ptrdiff_t i = 0; i < pixels; i += n) {                                                                \\
                 if (channel > LARGE_PLANE && i % all == 0)                                                             \\
                     for (int l = 0; l < lanes; l++)                                                                    \\
-                        fetch(from + l * channel + i + AHEAD_BYTES / (int)sizeof(scalar));                             \\
+                        fetch(from + l * channel + i + ahead);                                                         \\
                 ptrdiff_t x = i < pixels - n ? i : pixels - n; /* the last square overlaps the one before */           \\
                 for (int l = 0; l < all; l += n)                                                                       \\
                     if (lanes == all)                                                                                  \\
@@ -177,6 +177,34 @@ cdef extern from *:
         }
     TURN(float)
     TURN(double)
+
+    /* The first of them for fewer pixels than a vector has room for.  Where there are masks to load as many, all 16 loads, which most often
+       miss every cache, are under way at once. */
+    #if VECTOR_BYTES == 64 && defined(HAVE_SHUFFLES)
+    #include <immintrin.h>
+    #define SOME_float(from, count) (float_vector) _mm512_maskz_loadu_ps((__mmask16)((1u << (count)) - 1), from)
+    #define SOME_double(from, count) (double_vector) _mm512_maskz_loadu_pd((__mmask8)((1u << (count)) - 1), from)
+    #define TAKE(scalar, to, from, count) *(scalar##_vector_anywhere *)(to) = SOME_##scalar(from, count)
+    #else
+    #define TAKE(scalar, to, from, count) memcpy(to, from, (count) * sizeof(scalar))
+    #endif
+    #define TURN_FEW(scalar)                                                                                           \\
+        static APART void few_to_lanes_##scalar(const scalar *from, ptrdiff_t channel, int lanes, ptrdiff_t pixels, ptrdiff_t ahead,\\
+                                                scalar *to) {                                                          \\
+            enum { n = VECTOR_BYTES / sizeof(scalar), all = LANE_BYTES / sizeof(scalar) };                             \\
+            scalar runs[all * n];                                                                                      \\
+            if (channel > LARGE_PLANE)                                                                                 \\
+                for (int l = 0; l < lanes; l++) {                                                                      \\
+                    fetch(from + l * channel + ahead);                                                                 \\
+                    fetch(from + l * channel + ahead + pixels - 1);                                                    \\
+                }                                                                                                      \\
+            for (int l = 0; l < lanes; l++)                                                                            \\
+                TAKE(scalar, runs + l * n, from + l * channel, pixels);                                                \\
+            for (int l = 0; l < all; l += n)                                                                           \\
+                square_##scalar(runs + (l < lanes ? l : 0) * n, n, lanes - l, to + l, all, (int)pixels);               \\
+        }
+    TURN_FEW(float)
+    TURN_FEW(double)
 
     /* The same of planes that lie a multiple of 4 KB apart, as those of 32 x 32 or 64 x 64 pixels do: the same line of each falls into
        the same set of a level 1 cache, which has room for 8 or 12.  Here squares follow each other along four lines of pixels first,
@@ -420,10 +448,12 @@ cdef extern from *:
     enum: LANE_BYTES
     enum: VECTOR_BYTES
     enum: COLLIDING_BYTES
-    void to_lanes_float(const float *source, Py_ssize_t channel, int lanes, Py_ssize_t pixels, float *target) noexcept nogil
-    void to_lanes_double(const double *source, Py_ssize_t channel, int lanes, Py_ssize_t pixels, double *target) noexcept nogil
+    void to_lanes_float(const float *source, Py_ssize_t channel, int lanes, Py_ssize_t pixels, Py_ssize_t ahead, float *target) noexcept nogil
+    void to_lanes_double(const double *source, Py_ssize_t channel, int lanes, Py_ssize_t pixels, Py_ssize_t ahead, double *target) noexcept nogil
     void from_lanes_float(const float *source, Py_ssize_t pixels, int lanes, float *target, Py_ssize_t channel) noexcept nogil
     void from_lanes_double(const double *source, Py_ssize_t pixels, int lanes, double *target, Py_ssize_t channel) noexcept nogil
+    void few_to_lanes_float(const float *source, Py_ssize_t channel, int lanes, Py_ssize_t pixels, Py_ssize_t ahead, float *target) noexcept nogil
+    void few_to_lanes_double(const double *source, Py_ssize_t channel, int lanes, Py_ssize_t pixels, Py_ssize_t ahead, double *target) noexcept nogil
     void turn_along_float(const float *source, float *target, Py_ssize_t channel, int lanes, Py_ssize_t pixels, bint back) noexcept nogil
     void turn_along_double(const double *source, double *target, Py_ssize_t channel, int lanes, Py_ssize_t pixels, bint back) noexcept nogil
     void add_product_float(float *sums, float weight, const float *values) noexcept nogil
@@ -473,20 +503,26 @@ cdef inline void turn_along(const real *source, real *target, Py_ssize_t channel
         turn_along_double(source, target, channel, lanes, pixels, back)
 
 
-# Of at least VECTOR_BYTES / sizeof(real) pixels:
+cdef inline void to_lanes(const real *source, Py_ssize_t channel, int lanes, Py_ssize_t pixels, Py_ssize_t ahead, real *target) noexcept nogil:
+    """Lane vectors of pixels that lie together, of `lanes` channels that lie `channel` apart; other lanes are zero.
 
-cdef inline void to_lanes(const real *source, Py_ssize_t channel, int lanes, Py_ssize_t pixels, real *target) noexcept nogil:
-    """Lane vectors of pixels that lie together, of `lanes` channels that lie `channel` apart; other lanes are zero."""
-    if planes_collide(channel, target):
+    ahead: elements from a pixel to one that is needed soon.
+    """
+    if pixels < VECTOR_BYTES // <Py_ssize_t>sizeof(real):
+        if real is float:
+            few_to_lanes_float(source, channel, lanes, pixels, ahead, target)
+        else:
+            few_to_lanes_double(source, channel, lanes, pixels, ahead, target)
+    elif planes_collide(channel, target):
         turn_along(source, target, channel, lanes, pixels, False)
     elif real is float:
-        to_lanes_float(source, channel, lanes, pixels, target)
+        to_lanes_float(source, channel, lanes, pixels, ahead, target)
     else:
-        to_lanes_double(source, channel, lanes, pixels, target)
+        to_lanes_double(source, channel, lanes, pixels, ahead, target)
 
 
 cdef inline void from_lanes(const real *source, Py_ssize_t pixels, int lanes, real *target, Py_ssize_t channel) noexcept nogil:
-    """And back."""
+    """And back, of at least VECTOR_BYTES / sizeof(real) pixels."""
     if planes_collide(channel, target):
         turn_along(source, target, channel, lanes, pixels, True)
     elif real is float:

@@ -131,10 +131,13 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, b
     stream_end()
 
 
-def forward(input, Py_UCS4 kind, Tables tables, const int64_t[:, ::1] tasks, real[:, :, :, :] out, bint products, int threads):
-    """out (K, C, PH, PW) = the largest samples of input (N, C, H, W), or the largest products of weight and pixel; tables: of samples one by one."""
+def forward(tuple level, const int64_t[:, ::1] tasks, real[:, :, :, :] out, bint products, int threads):
+    """out (K, C, PH, PW) = the largest samples of the map of a level, (map, dtype character, in_place, in_rows, tables of samples one by one), or the largest
+    products of weight and pixel."""
     cdef Problem problem
-    problem.map = map_of(input, <int>kind, out.shape[1], 1, <real*>NULL)
+    cdef Tables tables = level[4]
+    cdef Py_UCS4 kind = level[1]
+    problem.map = map_of(level[0], <int>kind, out.shape[1], 1, <real*>NULL)
     problem.bins = strides_of(out)
     problem.ph, problem.pw = <int>out.shape[2], <int>out.shape[3]
     problem.order = tables.order.rows + tables.first

@@ -118,8 +118,8 @@ cdef class Tasks:
 def reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bins, bint by_bin, int threads):
     """(tasks (T, COLUMNS), threads) of the forward passes and of the gradient of the boxes.
 
-    levels: (tables, in_place, in_rows) of each; in_place: the channels of a pixel lie together, so that nothing is packed and a task
-    may as well go through all blocks of a box; in_rows: the pixels of a row do; channels: of the output;
+    levels: (_, _, in_place, in_rows, tables) of each; in_place: the channels of a pixel lie together, so that nothing is packed and a
+    task may as well go through all blocks of a box; in_rows: the pixels of a row do; channels: of the output;
     by_bin: tasks are for some bins, each with channels of its own.
     """
     cdef Py_ssize_t blocks = block_count(channels, itemsize)
@@ -133,7 +133,7 @@ def reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bi
     cdef Tables tables
     cdef Tasks tasks = Tasks()
     cdef bint in_place, in_rows
-    for tables, _, _ in levels:
+    for _, _, _, _, tables in levels:
         all_cost += boxes_cost(tables, bins)
     if all_cost * blocks < SERIAL_COST:
         threads = 1
@@ -142,7 +142,7 @@ def reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bi
     if by_bin:
         groups = max(ceiling(bins, BINS_TOGETHER), min(bins, ceiling(TASKS_PER_THREAD * threads, blocks)))
         most = max(RANGE_BYTES // (LANE_BYTES * ceiling(bins, groups)), 1)
-    for level, (tables, in_place, in_rows) in enumerate(levels):
+    for level, (_, _, in_place, in_rows, tables) in enumerate(levels):
         starts, windows = tables.starts, tables.windows
         for n in range(tables.order.images):
             if starts[n] == starts[n + 1]:
@@ -201,7 +201,7 @@ def reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bi
 def writing(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bins, bint by_bin, int threads, bint add, bint blocks_first):
     """(tasks (T, COLUMNS), threads) of the gradient of the input: rectangles that cover every image of every level.
 
-    levels: (tables, in_place, height, width) of each.
+    levels: (_, _, in_place, _, tables) of each.
     blocks_first: a task goes through all bins of its blocks, whatever its rectangle, and so has all that it can.
     Without `add` images that have no box have tasks too, which write zeros.
     """
@@ -215,12 +215,12 @@ def writing(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bi
     cdef Tasks tasks = Tasks()
     cdef bint in_place
     groups = bins if by_bin else 1
-    for tables, _, height, width in levels:
-        all_cost += <double>tables.order.images * height * width * groups + boxes_cost(tables, bins)
+    for _, _, _, _, tables in levels:
+        all_cost += <double>tables.order.images * tables.height * tables.width * groups + boxes_cost(tables, bins)
     if all_cost * blocks < SERIAL_COST:
         threads = 1
-    for level, (tables, in_place, height, width) in enumerate(levels):
-        images, starts = tables.order.images, tables.starts
+    for level, (_, _, in_place, _, tables) in enumerate(levels):
+        images, starts, height, width = tables.order.images, tables.starts, tables.height, tables.width
         columns = max(min(width, TILE_PIXELS), 1)
         most_rows = max(min(height, TILE_PIXELS // columns), 1)
         block_pieces = blocks

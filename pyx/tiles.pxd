@@ -25,6 +25,9 @@ cdef enum:
     # Results larger than this are not found in cache by whoever reads them next
     STREAM_BYTES = 8 << 20
     WIDENED = 64               # pixels of a channel that are widened at once
+    FEW = 4                    # pixels of a row; fewer are packed element by element
+    LONG = 64                  # more are fetched so far ahead:
+    AHEAD_BYTES = 512
 
 
 cdef enum:                     # ways to write a result
@@ -65,7 +68,7 @@ cdef inline int way_to_write(const real[:, :, :, :] result) noexcept nogil:
 cdef inline void pack(
         const real *source, Strides from_, int lanes, Py_ssize_t rows, Py_ssize_t columns, real *tile) noexcept nogil:
     """Rows x columns pixels of `lanes` channels into tile[y][x][lane]."""
-    cdef int L = LANE_BYTES // sizeof(real), V = VECTOR_BYTES // sizeof(real), l
+    cdef int L = LANE_BYTES // sizeof(real), l
     cdef Py_ssize_t y, x
     cdef const real *row
     cdef real *to
@@ -75,8 +78,9 @@ cdef inline void pack(
     for y in range(rows):
         row = source + y * from_.y
         to = tile + y * columns * L
-        if from_.x == 1 and columns >= V:
-            to_lanes(row, from_.channel, lanes, columns, to)
+        if from_.x == 1 and columns >= FEW:
+            # what follows in a long run, or else the next row
+            to_lanes(row, from_.channel, lanes, columns, AHEAD_BYTES // <Py_ssize_t>sizeof(real) if columns > LONG else from_.y, to)
         elif lanes == L and from_.channel == 1:
             for x in range(columns):
                 memcpy(to + x * L, row + x * from_.x, LANE_BYTES)

@@ -772,7 +772,7 @@ cdef void backward_task(const Problem *problem, const real *grad_output, const i
 
 
 # The doors.  Arrays are (N, C, H, W) and (K, C, PH, PW) views of any strides.  Maps of different sizes that share the output are
-# levels, tuples (map, dtype character, tables).  A level has boxes.
+# levels, tuples (map, dtype character, in_place, in_rows, tables).  A level has boxes.
 
 cdef class Work:
     """The problem of each level, and scratch for each thread."""
@@ -798,7 +798,7 @@ cdef Work work_on(list levels, Strides bins, Py_ssize_t channels, bint by_bin, i
     for i in range(len(levels)):
         problem = &work.problems[i]
         level = levels[i]
-        kind, tables = level[1], level[2]
+        kind, tables = level[1], level[4]
         problem.map = map_of(level[0], <int>kind, channels, ph * pw if by_bin else 1, _)
         problem.bins = bins
         problem.ph, problem.pw = ph, pw
@@ -867,7 +867,7 @@ def backward_boxes(const real[:, :, :, :] grad_output, list levels, const int64_
     for i in range(len(levels)):
         problems[i].parts = parts.shape[1]
         problems[i].parts_before = before
-        before += len(levels[i][2])
+        before += len(levels[i][4])
     if threads == 1:
         with nogil:
             for i in range(tasks.shape[0]):

@@ -315,21 +315,24 @@ cdef void forward_task(
     stream_end()
 
 
-cdef Problem problem_of(Map map, Strides bins, int ph, int pw, Tables tables):
+cdef Problem problem_of(tuple level, Py_ssize_t channels, Strides bins, int ph, int pw, real *_) except *:
+    """Of a level, (map, dtype character, in_place, in_rows, tables)."""
     cdef Problem problem
-    problem.map = map
+    cdef Tables tables = level[4]
+    cdef Py_UCS4 kind = level[1]
+    problem.map = map_of(level[0], <int>kind, channels, 1, _)
     problem.argmax = problem.bins = bins
     problem.ph, problem.pw = ph, pw
     problem.order = tables.order.rows + tables.first
     problem.spans = tables.spans
     problem.way = AT_ONCE
-    problem.strip_bytes = max(WIDE_BYTES, min(map.columns, MOST_COLUMNS) * LANE_BYTES)
+    problem.strip_bytes = max(WIDE_BYTES, min(problem.map.columns, MOST_COLUMNS) * LANE_BYTES)
     return problem
 
 
-def forward(input, Py_UCS4 kind, Tables tables, const int64_t[:, ::1] tasks, real[:, :, :, :] out, int32_t[:, :, :, :] argmax, int threads):
-    """out (K, C, PH, PW) = the largest pixels of input (N, C, H, W), and argmax (K, C, PH, PW), or None, where they are."""
-    cdef Problem problem = problem_of(map_of(input, <int>kind, out.shape[1], 1, <real*>NULL), strides_of(out), <int>out.shape[2], <int>out.shape[3], tables)
+def forward(tuple level, const int64_t[:, ::1] tasks, real[:, :, :, :] out, int32_t[:, :, :, :] argmax, int threads):
+    """out (K, C, PH, PW) = the largest pixels of the map of a level, and argmax (K, C, PH, PW), or None, where they are."""
+    cdef Problem problem = problem_of(level, out.shape[1], strides_of(out), <int>out.shape[2], <int>out.shape[3], <real*>NULL)
     problem.way = way_to_write(out)
     cdef int32_t *at = NULL
     if argmax is not None:
@@ -420,11 +423,10 @@ cdef bint backward_task(const Problem *problem, const real *grad_output, const i
     return bad
 
 
-def backward(const real[:, :, :, :] grad_output, const int32_t[:, :, :, :] argmax, grad_input, Py_UCS4 kind, Tables tables, const int64_t[:, ::1] tasks,
-             int threads):
-    """grad_input (N, C, H, W) = grad_output (K, C, PH, PW) at argmax; whether there were indices outside of the plane, which are passed over."""
-    cdef Problem problem = problem_of(map_of(grad_input, <int>kind, grad_output.shape[1], 1, <real*>NULL), strides_of(grad_output),
-                                      <int>grad_output.shape[2], <int>grad_output.shape[3], tables)
+def backward(const real[:, :, :, :] grad_output, const int32_t[:, :, :, :] argmax, tuple level, const int64_t[:, ::1] tasks, int threads):
+    """The map of a level = grad_output (K, C, PH, PW) at argmax; whether there were indices outside of the plane, which are passed over."""
+    cdef Problem problem = problem_of(level, grad_output.shape[1], strides_of(grad_output), <int>grad_output.shape[2], <int>grad_output.shape[3],
+                                      <real*>NULL)
     problem.argmax = strides_of(argmax)
     cdef Py_ssize_t i
     cdef int L = LANE_BYTES // sizeof(real), bad = 0

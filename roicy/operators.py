@@ -75,54 +75,42 @@ class _Maps(_Seen):
     def output_shape(self, k):
         return self.shape_of(k, self.channels, *self.bins)
 
-    def tables(self, array, rule, in_bands, slopes, most):
-        """Yield tables of weights, of at most `most` boxes at a time, for kernels that go through an array."""
+    def level(self, array, *tables):
+        """
+        Return what the kernels and the schedule want to know of maps: (array, dtype character, in_place, in_rows), and tables.
+
+        in_place: whether the channels of a pixel lie together, in the type of the computation; in_rows: whether the pixels of a row do.
+        """
+        in_place = array.strides[1] == array.itemsize and not self.position_sensitive and array.dtype == self.dtype
+        return _arguments.bits(array), array.dtype.char, in_place, array.strides[3] == array.itemsize, *tables
+
+    def parts(self, array, rule, in_bands, slopes, most):
+        """Yield levels of as many boxes at a time as tables have room for, and `most` at most."""
+        level, boxes, tables = self.level(array), self.boxes, None
         if in_bands is None:
-            in_bands = self.in_place(array)
-        boxes, tables = self.boxes, None
+            in_bands = level[2]  # nothing is packed then
         while tables is None or tables.stop < self.k:
             tables = geometry.tables[self.type](
                 boxes.images, boxes.coordinates, self.rows, self.n, rule, self.bins, (self.h, self.w), self.scale, in_bands, tables, slopes, most, self.threads
             )
-            yield tables
+            yield *level, tables
 
-    def in_place(self, array):
-        """Whether the channels of a pixel of this (N, C, H, W) view lie together, in the type of the computation."""
-        return array.strides[1] == array.itemsize and not self.position_sensitive and array.dtype == self.dtype
+    def reading(self, levels):
+        """Return (tasks, threads) of what goes through the maps of levels."""
+        return schedule.reading(levels, self.channels, self.dtype.itemsize, self.bins[0] * self.bins[1], self.position_sensitive, self.threads)
 
-    def in_rows(self, array):
-        """Whether the pixels of a row of this (N, C, H, W) view lie together."""
-        return array.strides[3] == array.itemsize
-
-
-class _Step:
-    """As many boxes of each level as scratch memory has room for, and what the kernels want to know about them."""
-
-    def __init__(self, used):
-        self.used = used  # (maps, array, tables) of each level
-        self.maps = used[0][0]
-        self.levels = [(_arguments.bits(array), array.dtype.char, tables) for _, array, tables in used]
-
-    def reading(self):
-        maps = self.maps
-        levels = [(tables, level.in_place(array), level.in_rows(array)) for level, array, tables in self.used]
-        return schedule.reading(levels, maps.channels, maps.dtype.itemsize, maps.bins[0] * maps.bins[1], maps.position_sensitive, maps.threads)
-
-    def writing(self, add):
-        maps = self.maps
-        levels = [(tables, level.in_place(array), level.h, level.w) for level, array, tables in self.used]
-        return schedule.writing(levels, maps.channels, maps.dtype.itemsize, maps.bins[0] * maps.bins[1], maps.position_sensitive, maps.threads, add, False)
+    def writing(self, levels, add, blocks_first=False):
+        """Return (tasks, threads) of what writes to them."""
+        return schedule.writing(
+            levels, self.channels, self.dtype.itemsize, self.bins[0] * self.bins[1], self.position_sensitive, self.threads, add, blocks_first
+        )
 
 
 def _steps(maps, arrays, rule, in_bands=None, slopes=False, most=2**31):
-    """Yield the steps of a call for all boxes of the levels that have any; at least one has."""
-    if len(maps) == 1:  # the other way costs microseconds
-        for tables in maps[0].tables(arrays[0], rule, in_bands, slopes, most):
-            yield _Step([(maps[0], arrays[0], tables)])
-        return
-    used = [(level, array) for level, array in zip(maps, arrays, strict=True) if not level.empty]
-    for parts in itertools.zip_longest(*(level.tables(array, rule, in_bands, slopes, most) for level, array in used)):
-        yield _Step([(*one, tables) for one, tables in zip(used, parts, strict=True) if tables is not None])
+    """Yield lists of levels, until all boxes of those that have any were in one; at least one has."""
+    parts = [level.parts(array, rule, in_bands, slopes, most) for level, array in zip(maps, arrays, strict=True) if not level.empty]
+    for levels in itertools.zip_longest(*parts):
+        yield [level for level in levels if level is not None]
 
 
 def _forward_maps(input, boxes, output_size, spatial_scale, boxes_num, layout, num_threads, position_sensitive=False):
@@ -172,8 +160,8 @@ def _sum_forward(levels, inputs, rule, out):
         seen[... if level.rows is None else level.rows] = 0
     if len(empty) < len(levels):
         for step in _steps(levels, inputs, rule):
-            tasks, threads = step.reading()
-            weighted_sum.forward[maps.type](step.levels, tasks, seen, maps.position_sensitive, threads)
+            tasks, threads = maps.reading(step)
+            weighted_sum.forward[maps.type](step, tasks, seen, maps.position_sensitive, threads)
     if target is not out:
         _arguments.narrow(target, out)
     return out
@@ -193,11 +181,11 @@ def _sum_backward(levels, grad, rule, outs):
             out[...] = 0
     if not all(level.empty for level in levels):
         for step in _steps(levels, [maps.seen(out) for out in results], rule, in_bands=True):
-            tasks, threads = step.writing(add)
+            tasks, threads = maps.writing(step, add)
             if not maps.position_sensitive:
-                for _, _, tables in step.levels:
+                for *_, tables in step:
                     geometry.by_pixel(tables, threads)
-            weighted_sum.backward[maps.type](grad, step.levels, tasks, add, maps.position_sensitive, threads)
+            weighted_sum.backward[maps.type](grad, step, tasks, add, maps.position_sensitive, threads)
             add = True
     return results
 
@@ -218,10 +206,10 @@ def _sum_backward_boxes(levels, grad, inputs, rule):
         lanes = 64 // maps.dtype.itemsize
         blocks = -(-maps.channels // lanes) * (maps.bins[0] * maps.bins[1] if maps.position_sensitive else 1)
         for step in _steps(levels, inputs, rule, slopes=True, most=max(PARTS_BYTES // (32 * blocks * len(levels)), 1)):
-            rows = np.concatenate([tables.rows() for _, _, tables in step.levels])
+            rows = np.concatenate([tables.rows() for *_, tables in step])
             parts = np.zeros((blocks, len(rows), 4))
-            tasks, threads = step.reading()
-            weighted_sum.backward_boxes[maps.type](grad, step.levels, tasks, parts, maps.position_sensitive, threads)
+            tasks, threads = maps.reading(step)
+            weighted_sum.backward_boxes[maps.type](grad, step, tasks, parts, maps.position_sensitive, threads)
             result[rows] = parts.sum(axis=0)
     return result
 
@@ -383,8 +371,8 @@ def roi_align_max(
         return out
     target = out if out.dtype == maps.dtype else _arguments.new(out.shape, maps.dtype)
     for step in _steps([maps], [seen], geometry.one_by_one(rule)):
-        tasks, threads = step.reading()
-        sample_max.forward[maps.type](*step.levels[0], tasks, maps.seen(target), products, threads)
+        tasks, threads = maps.reading(step)
+        sample_max.forward[maps.type](step[0], tasks, maps.seen(target), products, threads)
     if target is not out:
         _arguments.narrow(target, out)
     return out
@@ -1023,8 +1011,8 @@ def roi_pool(
     target = out if out.dtype == maps.dtype else _arguments.new(out.shape, maps.dtype)
     seen_out, seen_argmax = maps.seen(target), None if argmax is None else maps.seen(argmax)
     for step in _steps([maps], [seen], geometry.QUANTISED_RULE):
-        tasks, threads = step.reading()
-        window_max.forward[maps.type](*step.levels[0], tasks, seen_out, seen_argmax, threads)
+        tasks, threads = maps.reading(step)
+        window_max.forward[maps.type](step[0], tasks, seen_out, seen_argmax, threads)
     if target is not out:
         _arguments.narrow(target, out)
     return out if argmax is None else (out, argmax)
@@ -1095,10 +1083,9 @@ def roi_pool_backward(
         return out
     seen = maps.seen(out)
     # in the order of grad_output, which with argmax is most of what there is to read
-    tables = geometry.everywhere(maps.boxes.images, maps.n, (maps.h, maps.w))
-    levels = [(tables, maps.in_place(seen), maps.h, maps.w)]
-    tasks, threads = schedule.writing(levels, maps.channels, maps.dtype.itemsize, maps.bins[0] * maps.bins[1], False, maps.threads, False, True)
-    if window_max.backward[maps.type](grad, at, seen, seen.dtype.char, tables, tasks, threads):
+    level = maps.level(seen, geometry.everywhere(maps.boxes.images, maps.n, (maps.h, maps.w)))
+    tasks, threads = maps.writing([level], False, blocks_first=True)
+    if window_max.backward[maps.type](grad, at, level, tasks, threads):
         _check_argmax(argmax, maps)
     return out
 

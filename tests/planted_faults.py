@@ -17,17 +17,17 @@ from roicy._kernels import geometry
 
 
 def prepared(boxes, threads):
-    """(a step of prroi_pool, its tasks, the output that they write to, how many threads)."""
+    """(levels of prroi_pool, their tasks, how many threads, the output that they write to)."""
     x = np.ones((1, 64, 40, 40), np.float32)
     maps, seen = operators._forward_maps(x, boxes, 7, 1.0, None, "NCHW", threads)
-    (step,) = operators._steps([maps], [seen], geometry.INTEGRATED_RULE)
-    return step, *step.reading(), np.zeros(maps.output_shape(maps.k), np.float32)
+    (levels,) = operators._steps([maps], [seen], geometry.INTEGRATED_RULE)
+    return levels, *maps.reading(levels), np.zeros(maps.output_shape(maps.k), np.float32)
 
 
 def bounds():
     """A box that the output has no room for."""
-    step, tasks, threads, out = prepared(np.tile(np.array([[0, 1, 1, 9, 9]], np.float32), (2, 1)), 1)
-    weighted_sum.forward["float"](step.levels, tasks, out[:1].copy(), False, threads)
+    levels, tasks, threads, out = prepared(np.tile(np.array([[0, 1, 1, 9, 9]], np.float32), (2, 1)), 1)
+    weighted_sum.forward["float"](levels, tasks, out[:1].copy(), False, threads)
 
 
 def index():
@@ -43,8 +43,8 @@ def alignment():
 
 def race():
     """Tasks of several threads that write the same part of the output."""
-    step, tasks, threads, out = prepared(np.tile(np.array([[0, 1, 1, 30, 30]], np.float32), (200, 1)), 2)
-    weighted_sum.forward["float"](step.levels, np.concatenate([tasks, tasks]), out, False, threads)
+    levels, tasks, threads, out = prepared(np.tile(np.array([[0, 1, 1, 30, 30]], np.float32), (200, 1)), 2)
+    weighted_sum.forward["float"](levels, np.concatenate([tasks, tasks]), out, False, threads)
 
 
 def device():

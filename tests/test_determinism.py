@@ -267,8 +267,8 @@ def test_boxes_in_parts(name, dtype, monkeypatch, isa, rng):
     grad_input = backward(g, boxes, x.shape, 0.5)
     if name in WITH_BOX_GRADIENTS:
         grad_boxes = operator(name, "_backward_boxes")(g, x, boxes, 0.5)
-    original = operators._Maps.tables
-    monkeypatch.setattr(operators._Maps, "tables", lambda self, array, rule, in_bands, slopes, most: original(self, array, rule, in_bands, slopes, 37))
+    original = operators._Maps.parts
+    monkeypatch.setattr(operators._Maps, "parts", lambda self, array, rule, in_bands, slopes, most: original(self, array, rule, in_bands, slopes, 37))
     assert_same_bits(operator(name)(x, boxes, bins, 0.5), out)
     if name in WITH_BOX_GRADIENTS:
         assert_same_bits(operator(name, "_backward_boxes")(g, x, boxes, 0.5), grad_boxes)

@@ -63,8 +63,8 @@ def test_boxes_in_parts(dtype, layout, monkeypatch, rng):
     shapes = [level.shape for level in maps]
     grads = roicy.multiscale_roi_align_backward(g, boxes, shapes, SCALES, layout=layout)
     grad_boxes = roicy.multiscale_roi_align_backward_boxes(g, maps, boxes, SCALES, layout=layout)
-    original = operators._Maps.tables
-    monkeypatch.setattr(operators._Maps, "tables", lambda self, array, rule, in_bands, slopes, most: original(self, array, rule, in_bands, slopes, 31))
+    original = operators._Maps.parts
+    monkeypatch.setattr(operators._Maps, "parts", lambda self, array, rule, in_bands, slopes, most: original(self, array, rule, in_bands, slopes, 31))
     assert_same_bits(roicy.multiscale_roi_align(maps, boxes, 3, SCALES, layout=layout), out)
     assert_same_bits(roicy.multiscale_roi_align_backward_boxes(g, maps, boxes, SCALES, layout=layout), grad_boxes)
     magnitudes = roicy.multiscale_roi_align_backward(np.abs(g), boxes, shapes, SCALES, layout=layout)

@@ -80,8 +80,8 @@ def test_boxes_in_parts(rng, monkeypatch):
     x = rng.standard_normal((3, 5, 30, 40)).astype(np.float32)
     boxes = random_boxes(rng, 3, 100, (30, 40), np.float32)
     expected = roicy.roi_align_max(x, boxes, 4)
-    original = operators._Maps.tables
-    monkeypatch.setattr(operators._Maps, "tables", lambda self, array, rule, in_bands, slopes, most: original(self, array, rule, in_bands, slopes, 7))
+    original = operators._Maps.parts
+    monkeypatch.setattr(operators._Maps, "parts", lambda self, array, rule, in_bands, slopes, _: original(self, array, rule, in_bands, slopes, 7))
     np.testing.assert_array_equal(roicy.roi_align_max(x, boxes, 4), expected)
 
 

@@ -23,6 +23,11 @@ def plan(rng, images, count, extents=(50, 76)):
     return boxes[arrays.order, 0].astype(int), tables, arrays.windows
 
 
+def level(tables, in_place=False):
+    """What the schedule gets to know of maps and boxes."""
+    return None, "f", in_place, not in_place, tables
+
+
 @pytest.mark.parametrize("by_bin", [False, True])
 @pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize("threads", [1, 2, 5, 128])
@@ -31,7 +36,7 @@ def test_reading_covers_everything_once(images, count, channels, threads, in_pla
     if by_bin:
         in_place, channels = False, min(channels, 100)
     of_box, tables, windows = plan(rng, images, count)
-    tasks, used = schedule.reading([(tables, in_place, not in_place)], channels, 4, 49, by_bin, threads)
+    tasks, used = schedule.reading([level(tables, in_place)], channels, 4, 49, by_bin, threads)
     assert 1 <= used <= threads
     blocks = -(-channels // 16)
     done = np.zeros((count, blocks, 49 if by_bin else 1), int)
@@ -58,7 +63,7 @@ def test_reading_covers_everything_once(images, count, channels, threads, in_pla
 def test_writing_covers_every_pixel_once(images, count, channels, threads, in_place, by_bin, rng):
     _, tables, _ = plan(rng, images, count)
     starts = tables.arrays().starts
-    tasks, used = schedule.writing([(tables, in_place, 50, 76)], channels, 4, 49, by_bin, threads, False, False)
+    tasks, used = schedule.writing([level(tables, in_place)], channels, 4, 49, by_bin, threads, False, False)
     assert 1 <= used <= threads
     blocks = -(-channels // 16)
     pixels = np.zeros((images, blocks, 49 if by_bin else 1, 50, 76), np.int8)
@@ -74,7 +79,7 @@ def test_writing_covers_every_pixel_once(images, count, channels, threads, in_pl
 def test_writing_is_bounded_by_the_tile(extents, threads):
     height, width = extents
     tables = geometry.everywhere(np.zeros(1, np.int32), 1, extents)
-    tasks, _ = schedule.writing([(tables, False, height, width)], 1, 4, 49, False, threads, False, False)
+    tasks, _ = schedule.writing([level(tables)], 1, 4, 49, False, threads, False, False)
     areas = (tasks[:, Y1] - tasks[:, Y0]) * (tasks[:, X1] - tasks[:, X0])
     assert areas.max() * 64 <= 4 * 2**20
     assert areas.sum() == height * width
@@ -82,7 +87,7 @@ def test_writing_is_bounded_by_the_tile(extents, threads):
 
 def test_adding_leaves_other_images_alone(rng):
     tables = geometry.everywhere(np.ones(20, np.int32), 3, (50, 76))
-    tasks, _ = schedule.writing([(tables, False, 50, 76)], 32, 4, 49, False, 2, True, False)
+    tasks, _ = schedule.writing([level(tables)], 32, 4, 49, False, 2, True, False)
     assert set(tasks[:, IMAGE]) == {1}
 
 
@@ -105,7 +110,7 @@ def most_loaded(costs, threads):
 def test_reading_is_even(images, channels, in_place, by_bin, threads, rng):
     """1000 boxes of any size are divisible among so many threads, down to one channel block of the largest."""
     _, tables, windows = plan(rng, images, 1000)
-    tasks, used = schedule.reading([(tables, in_place, not in_place)], channels, 4, 49, by_bin, threads)
+    tasks, used = schedule.reading([level(tables, in_place)], channels, 4, 49, by_bin, threads)
     if used == 1:
         assert box_cost(windows).sum() * -(-channels // 16) < 100000
         return
@@ -123,7 +128,7 @@ def test_reading_is_even(images, channels, in_place, by_bin, threads, rng):
 def test_writing_is_even(images, channels, threads, rng):
     """Rows of a map are what can be divided: 50 of them, and every box, among up to 16 threads."""
     _, tables, windows = plan(rng, images, 1000)
-    tasks, used = schedule.writing([(tables, False, 50, 76)], channels, 4, 49, False, threads, False, False)
+    tasks, used = schedule.writing([level(tables)], channels, 4, 49, False, threads, False, False)
     assert used > 1
     costs = []
     for task in tasks:
@@ -135,8 +140,8 @@ def test_writing_is_even(images, channels, threads, rng):
 
 def test_little_work_is_done_by_one_thread(rng):
     _, tables, _ = plan(rng, 1, 8, (32, 32))
-    assert schedule.reading([(tables, False, True)], 64, 4, 49, False, 16)[1] == 1
-    assert schedule.writing([(tables, False, 32, 32)], 64, 4, 49, False, 16, False, False)[1] == 1
+    assert schedule.reading([level(tables)], 64, 4, 49, False, 16)[1] == 1
+    assert schedule.writing([level(tables)], 64, 4, 49, False, 16, False, False)[1] == 1
 
 
 def pyramid(rng, extents=((200, 304), (100, 152), (50, 76), (25, 38)), counts=(700, 0, 200, 100)):
@@ -148,7 +153,7 @@ def pyramid(rng, extents=((200, 304), (100, 152), (50, 76), (25, 38)), counts=(7
 def test_levels_share_the_work(threads, rng):
     """All levels are covered, by tasks that are even over all of them together."""
     levels = pyramid(rng)
-    tasks, used = schedule.reading([(tables, False, True) for _, _, tables, _ in levels], 256, 4, 49, False, threads)
+    tasks, used = schedule.reading([level(tables) for _, _, tables, _ in levels], 256, 4, 49, False, threads)
     assert used == threads
     costs = []
     done = [np.zeros((len(windows), 16), int) for _, _, _, windows in levels]
@@ -161,7 +166,7 @@ def test_levels_share_the_work(threads, rng):
     assert all((level == 1).all() for level in done)
     assert most_loaded(costs, threads) <= 1.3
 
-    tasks, used = schedule.writing([(tables, False, *extent) for extent, _, tables, _ in levels], 256, 4, 49, False, threads, False, False)
+    tasks, used = schedule.writing([level(tables) for _, _, tables, _ in levels], 256, 4, 49, False, threads, False, False)
     assert used == threads
     pixels = [np.zeros((2, 16, *extent), int) for extent, *_ in levels]
     for task in tasks:
@@ -171,6 +176,6 @@ def test_levels_share_the_work(threads, rng):
 
 def test_levels_that_are_little_work_each(rng):
     """Whether threads are worth waking is asked once, of all levels."""
-    levels = [(tables, False, True) for _, _, tables, _ in pyramid(rng, ((32, 32),) * 4, (4, 4, 4, 4))]
+    levels = [level(tables) for _, _, tables, _ in pyramid(rng, ((32, 32),) * 4, (4, 4, 4, 4))]
     assert schedule.reading(levels[:1], 256, 4, 49, False, 8)[1] == 1
     assert schedule.reading(levels * 8, 256, 4, 49, False, 8)[1] == 8

@@ -14,6 +14,8 @@ cdef class Tables:
     cdef Order order
     cdef readonly Py_ssize_t first
     cdef readonly Py_ssize_t stop
+    cdef Py_ssize_t height         # of the map
+    cdef Py_ssize_t width
     cdef int ph
     cdef int pw
     cdef Py_ssize_t itemsize
