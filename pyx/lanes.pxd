@@ -192,7 +192,7 @@ cdef extern from *:
         static APART void few_to_lanes_##scalar(const scalar *from, ptrdiff_t channel, int lanes, ptrdiff_t pixels, ptrdiff_t ahead,\\
                                                 scalar *to) {                                                          \\
             enum { n = VECTOR_BYTES / sizeof(scalar), all = LANE_BYTES / sizeof(scalar) };                             \\
-            scalar runs[all * n];                                                                                      \\
+            scalar runs[all * n] = {0};                                                                                \\
             if (channel > LARGE_PLANE)                                                                                 \\
                 for (int l = 0; l < lanes; l++) {                                                                      \\
                     fetch(from + l * channel + ahead);                                                                 \\
@@ -248,6 +248,58 @@ cdef extern from *:
         }
     ADD_PRODUCTS(float)
     ADD_PRODUCTS(double)
+
+    /* Copies past the caches, for results too large to be found there again, a few lines at a time while something else is computed: stores that
+       follow each other wait for memory, 10 to 15 % of a forward pass.  Compilers cannot move them, and `stream_end` comes before anyone reads them. */
+    struct pending {
+        char *to;
+        const char *from;
+        size_t left, at_once;
+    };
+    #if defined(__SSE2__)
+    #include <immintrin.h>
+    #if VECTOR_BYTES == 64
+    #define STREAM(to, from) _mm512_stream_si512((__m512i *)(to), _mm512_loadu_si512(from))
+    #elif VECTOR_BYTES == 32
+    #define STREAM(to, from) _mm256_stream_si256((__m256i *)(to), _mm256_loadu_si256((const __m256i *)(from)))
+    #else
+    #define STREAM(to, from) _mm_stream_si128((__m128i *)(to), _mm_loadu_si128((const __m128i *)(from)))
+    #endif
+    static inline void stream_end(void) { _mm_sfence(); }
+    #else
+    #define STREAM(to, from) memcpy(to, from, VECTOR_BYTES)
+    static inline void stream_end(void) {}
+    #endif
+    static inline void stream_some(struct pending *run) {
+        size_t now = run->left < run->at_once ? run->left : run->at_once, i = 0;
+        for (; i + LANE_BYTES <= now; i += LANE_BYTES)
+            for (int j = 0; j < LANE_BYTES; j += VECTOR_BYTES)
+                STREAM(run->to + i + j, run->from + i + j);
+        memcpy(run->to + i, run->from + i, now - i);
+        run->to += now;
+        run->from += now;
+        run->left -= now;
+    }
+    static inline void stream_rest(struct pending *run) {
+        run->at_once = run->left;
+        stream_some(run);
+    }
+    /* What is pending is as good as written, and `from` is not to be changed; turns: in how many it is done. */
+    static inline void stream_later(struct pending *run, void *to, const void *from, size_t bytes, int turns) {
+        size_t head = (size_t)(-(uintptr_t)to & (LANE_BYTES - 1));
+        if (head > bytes)
+            head = bytes;
+        memcpy(to, from, head);
+        run->to = (char *)to + head;
+        run->from = (const char *)from + head;
+        run->left = bytes - head;
+        run->at_once = (run->left / turns + LANE_BYTES) / LANE_BYTES * LANE_BYTES;
+    }
+    static inline void stream(void *to, const void *from, size_t bytes) {
+        struct pending run;
+        stream_later(&run, to, from, bytes, 1);
+        stream_rest(&run);
+    }
 
     /* One primitive contracts either axis of a box: to[i] (add: +=) sum over j of weight[j] * from[i * step + index[j] * stride], lane
        vectors all.  The forward pass goes through it for all bins of an axis, or for one bin along both axes, in functions of their own:
@@ -316,10 +368,14 @@ cdef extern from *:
         }                                                                                                              \\
         static APART void contract_bins_##scalar(scalar *to, ptrdiff_t bin, ptrdiff_t to_step, const scalar *from,     \\
                                                  ptrdiff_t step, ptrdiff_t count, int bins, const int32_t *spans,      \\
-                                                 const int32_t *index, const scalar *weight, ptrdiff_t stride) {       \\
-            for (; bins > 0; bins--, spans += 2, to += bin)                                                            \\
+                                                 const int32_t *index, const scalar *weight, ptrdiff_t stride,         \\
+                                                 struct pending *run) {                                                \\
+            for (; bins > 0; bins--, spans += 2, to += bin) {                                                          \\
+                if (run->left > 0)                                                                                     \\
+                    stream_some(run);                                                                                  \\
                 contract_axis_##scalar(to, to_step, from, step, count, spans[1] - spans[0], index + spans[0],          \\
                                        weight + spans[0], stride, 0);                                                  \\
+            }                                                                                                          \\
         }                                                                                                              \\
         static APART void contract_bin_##scalar(scalar *to, scalar *strip, const scalar *from, ptrdiff_t row,          \\
                                                 ptrdiff_t column, ptrdiff_t x0, ptrdiff_t columns,                     \\
@@ -402,35 +458,6 @@ cdef extern from *:
             to[i] = from[i];
     }
 
-    /* Copies past the caches: for results too large to be found there again.  `stream_end` before anyone reads them. */
-    #if defined(__SSE2__)
-    #include <immintrin.h>
-    #if VECTOR_BYTES == 64
-    #define STREAM(to, from) _mm512_stream_si512((__m512i *)(to), _mm512_loadu_si512(from))
-    #elif VECTOR_BYTES == 32
-    #define STREAM(to, from) _mm256_stream_si256((__m256i *)(to), _mm256_loadu_si256((const __m256i *)(from)))
-    #else
-    #define STREAM(to, from) _mm_stream_si128((__m128i *)(to), _mm_loadu_si128((const __m128i *)(from)))
-    #endif
-    static inline void stream(void *to, const void *from, size_t bytes) {
-        char *t = (char *)to;
-        const char *f = (const char *)from;
-        size_t head = (size_t)(-(uintptr_t)t & (LANE_BYTES - 1));
-        if (head > bytes)
-            head = bytes;
-        memcpy(t, f, head);
-        size_t i = head;
-        for (; i + LANE_BYTES <= bytes; i += LANE_BYTES)
-            for (int j = 0; j < LANE_BYTES; j += VECTOR_BYTES)
-                STREAM(t + i + j, f + i + j);
-        memcpy(t + i, f + i, bytes - i);
-    }
-    static inline void stream_end(void) { _mm_sfence(); }
-    #else
-    static inline void stream(void *to, const void *from, size_t bytes) { memcpy(to, from, bytes); }
-    static inline void stream_end(void) {}
-    #endif
-
     /* Memory on a lane boundary, without aligned_alloc, which not every C library has. */
     static inline void *lanes_alloc(size_t bytes) {
         void *block = malloc(bytes + LANE_BYTES + sizeof(void *));
@@ -448,6 +475,8 @@ cdef extern from *:
     enum: LANE_BYTES
     enum: VECTOR_BYTES
     enum: COLLIDING_BYTES
+    ctypedef struct Pending "struct pending":
+        size_t left
     void to_lanes_float(const float *source, Py_ssize_t channel, int lanes, Py_ssize_t pixels, Py_ssize_t ahead, float *target) noexcept nogil
     void to_lanes_double(const double *source, Py_ssize_t channel, int lanes, Py_ssize_t pixels, Py_ssize_t ahead, double *target) noexcept nogil
     void from_lanes_float(const float *source, Py_ssize_t pixels, int lanes, float *target, Py_ssize_t channel) noexcept nogil
@@ -465,9 +494,9 @@ cdef extern from *:
     void contract_axis_double(double *to, Py_ssize_t to_step, const double *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t taps,
                               const int32_t *index, const double *weight, Py_ssize_t stride, bint add) noexcept nogil
     void contract_bins_float(float *to, Py_ssize_t bin, Py_ssize_t to_step, const float *source, Py_ssize_t step, Py_ssize_t count, int bins,
-                             const int32_t *spans, const int32_t *index, const float *weight, Py_ssize_t stride) noexcept nogil
+                             const int32_t *spans, const int32_t *index, const float *weight, Py_ssize_t stride, Pending *run) noexcept nogil
     void contract_bins_double(double *to, Py_ssize_t bin, Py_ssize_t to_step, const double *source, Py_ssize_t step, Py_ssize_t count, int bins,
-                              const int32_t *spans, const int32_t *index, const double *weight, Py_ssize_t stride) noexcept nogil
+                              const int32_t *spans, const int32_t *index, const double *weight, Py_ssize_t stride, Pending *run) noexcept nogil
     void contract_bin_float(float *to, float *strip, const float *source, Py_ssize_t row, Py_ssize_t column, Py_ssize_t x0, Py_ssize_t columns,
                             const int32_t *span_y, const int32_t *span_x, const int32_t *index, const float *weight) noexcept nogil
     void contract_bin_double(double *to, double *strip, const double *source, Py_ssize_t row, Py_ssize_t column, Py_ssize_t x0, Py_ssize_t columns,
@@ -484,6 +513,9 @@ cdef extern from *:
     void widen_bfloats(const uint16_t *source, Py_ssize_t count, float *to) noexcept nogil
     void widen_bytes(const uint8_t *source, Py_ssize_t count, float *to) noexcept nogil
     void stream(void *target, const void *source, size_t size) noexcept nogil
+    void stream_later(Pending *run, void *target, const void *source, size_t size, int turns) noexcept nogil
+    void stream_some(Pending *run) noexcept nogil
+    void stream_rest(Pending *run) noexcept nogil
     void stream_end() noexcept nogil
     void fetch(const void *line) noexcept nogil
     void *lanes_alloc(size_t size) noexcept nogil
@@ -559,12 +591,13 @@ cdef inline void contract_axis(
 
 cdef inline void contract_bins(
         real *to, Py_ssize_t bin, Py_ssize_t to_step, const real *source, Py_ssize_t step, Py_ssize_t count, int bins,
-        const int32_t *spans, const int32_t *index, const real *weight, Py_ssize_t stride) noexcept nogil:
-    """The same for neighbouring bins, whose results lie `bin` apart and whose taps are entries spans[b][0] to spans[b][1] - 1."""
+        const int32_t *spans, const int32_t *index, const real *weight, Py_ssize_t stride, Pending *run) noexcept nogil:
+    """The same for neighbouring bins, whose results lie `bin` apart and whose taps are entries spans[b][0] to spans[b][1] - 1; before each
+    some of what is pending is streamed."""
     if real is float:
-        contract_bins_float(to, bin, to_step, source, step, count, bins, spans, index, weight, stride)
+        contract_bins_float(to, bin, to_step, source, step, count, bins, spans, index, weight, stride, run)
     else:
-        contract_bins_double(to, bin, to_step, source, step, count, bins, spans, index, weight, stride)
+        contract_bins_double(to, bin, to_step, source, step, count, bins, spans, index, weight, stride, run)
 
 
 cdef inline void contract_bin(

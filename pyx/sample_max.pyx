@@ -13,7 +13,7 @@ from cython.parallel cimport prange, threadid
 from libc.float cimport DBL_MAX, FLT_MAX
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from lanes cimport LANE_BYTES, add_product, keep_larger, lanes_alloc, lanes_free, real, stream_end
+from lanes cimport LANE_BYTES, Pending, add_product, keep_larger, lanes_alloc, lanes_free, real, stream_end, stream_rest
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BLOCK_FIRST, BLOCK_STOP, FIRST, STOP
 from tiles cimport (BINS_BYTES, BinRange, Map, Reader, Strides, View, bins_of_task, block_reader, bounds, cell_columns, cell_rows, clip, map_of, map_of_task,
@@ -65,6 +65,8 @@ cdef inline void largest(
 cdef void forward_part(
         const Problem *problem, Reader *reader, real *out, Py_ssize_t i, int p0, int p1, int q0, int q1, bint products, char *memory) noexcept nogil:
     """Bins [p0, p1) x [q0, q1) of one box, one channel block."""
+    cdef Pending run
+    run.left = 0
     cdef int L = LANE_BYTES // sizeof(real), l, p, q
     cdef const int32_t *spans_y = problem.spans + 2 * i * (problem.ph + problem.pw)
     cdef const int32_t *spans_x = spans_y + 2 * problem.ph
@@ -106,7 +108,9 @@ cdef void forward_part(
                                 strides.x, problem.map.columns, x, problem.pixels, fractions, first_x, stop_x, fractions[s], products)
             x += columns
         y += rows
-    unpack(bins, p1 - p0, q1 - q0, out + p0 * problem.bins.y + q0 * problem.bins.x, problem.bins, reader.lanes, <real*>(<char*>bins + BINS_BYTES), problem.way)
+    unpack(bins, p1 - p0, q1 - q0, out + p0 * problem.bins.y + q0 * problem.bins.x, problem.bins, reader.lanes,
+           <real*>(<char*>bins + BINS_BYTES), problem.way, &run)
+    stream_rest(&run)
 
 
 cdef void forward_task(const Problem *problem, real *out, const int64_t *task, bint products, char *memory) noexcept nogil:

@@ -5,7 +5,7 @@ The lanes past the last channel of a partial block are zero, and are never writt
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
 from libc.string cimport memcpy, memmove, memset
 
-from lanes cimport LANE_BYTES, VECTOR_BYTES, element_bytes, fetch, from_lanes, real, stream, to_lanes, widen
+from lanes cimport LANE_BYTES, VECTOR_BYTES, Pending, element_bytes, fetch, from_lanes, real, stream, stream_later, stream_rest, to_lanes, widen
 from tasks cimport BIN, BLOCK_FIRST, BLOCK_STOP, FIRST, GATHERED, IMAGE, MODE, PARTS_OF_ROWS, STOP, WINDOW, X0, X1, Y0, Y1
 
 cdef enum:
@@ -126,22 +126,25 @@ cdef inline void pack_small(
 
 
 cdef inline void unpack(
-        const real *tile, Py_ssize_t rows, Py_ssize_t columns, real *target, Strides to, int lanes, real *buffer, int way) noexcept nogil:
+        const real *tile, Py_ssize_t rows, Py_ssize_t columns, real *target, Strides to, int lanes, real *buffer, int way, Pending *run) noexcept nogil:
     """tile[y][x][lane] into rows x columns pixels of `lanes` channels.
 
-    buffer: room for the block, needed unless it is written AT_ONCE, for a block that is contiguous in the target.
+    buffer: room for the block, needed unless it is written AT_ONCE, for a block that is contiguous in the target; run: what then is pending,
+    if it goes PAST_CACHE, for which the buffer is to be left alone.
     """
     cdef int L = LANE_BYTES // sizeof(real), V = VECTOR_BYTES // sizeof(real), l
     cdef Py_ssize_t y, x
     cdef const real *row
     cdef real *at
     cdef Strides strides = to
+    cdef int turns = <int>(rows + columns)      # as the next block most likely takes, too
     if to.x == 1 and to.y == columns:
         columns = columns * rows
         rows = 1
     if way != AT_ONCE and rows == 1 and to.x == 1 and to.channel == columns and columns >= V:
         at = buffer
         strides.channel = columns
+        stream_rest(run)
     else:
         at = target
         buffer = NULL
@@ -158,7 +161,7 @@ cdef inline void unpack(
                     at[y * strides.y + x * strides.x + l * strides.channel] = row[x * L + l]
     if buffer != NULL:
         if way == PAST_CACHE:
-            stream(target, buffer, lanes * columns * sizeof(real))
+            stream_later(run, target, buffer, lanes * columns * sizeof(real), turns)
         else:
             memcpy(target, buffer, lanes * columns * sizeof(real))
 

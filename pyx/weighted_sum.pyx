@@ -16,7 +16,8 @@ from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from lanes cimport LANE_BYTES, add_product, add_products, contract_axis, contract_bin, contract_bins, element_bytes, lanes_alloc, lanes_free, real, stream_end
+from lanes cimport (LANE_BYTES, Pending, add_product, add_products, contract_axis, contract_bin, contract_bins, element_bytes, lanes_alloc, lanes_free, real,
+                    stream_end, stream_rest)
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, FIRST, LEVEL, STOP, X0, X1, Y0, Y1
 from tiles cimport (AT_ONCE, BINS_BYTES, BLOCKS_TOGETHER, MOST_BINS, MOST_COLUMNS, NEEDED_BYTES, PAST_CACHE, RANGE_BYTES, STRIP_BYTES, WIDE_BYTES,
@@ -57,14 +58,17 @@ cdef struct Scratch:
     void *more                 # BINS_BYTES, for what is made while the strip is still needed
     char *touched              # a flag for each of MOST_COLUMNS
     char *needed               # NEEDED_BYTES of flags
+    Pending *run               # what is yet to be written, from `more`
 
 
 cdef Py_ssize_t scratch_bytes(const Problem *problem) noexcept nogil:
     return problem.map.tile_bytes + 2 * problem.strip_bytes + problem.bins_bytes + BINS_BYTES + MOST_COLUMNS + NEEDED_BYTES
 
 
-cdef Scratch scratch_at(const Problem *problem, char *memory) noexcept nogil:
+cdef Scratch scratch_at(const Problem *problem, char *memory, Pending *run) noexcept nogil:
     cdef Scratch scratch
+    scratch.run = run
+    run.left = 0
     scratch.tile = memory
     scratch.strip = memory + problem.map.tile_bytes
     scratch.bins = memory + problem.map.tile_bytes + 2 * problem.strip_bytes
@@ -105,7 +109,7 @@ cdef inline Box part_of_box(const Problem *problem, Py_ssize_t i, int p0, int p1
 
 cdef void contract(
         const real *pixels, View strides, Py_ssize_t y0, Py_ssize_t y1, Py_ssize_t x0, Py_ssize_t x1, const Box *box,
-        const int32_t *index, const real *weight, real *strip, real *bins, bint add) noexcept nogil:
+        const int32_t *index, const real *weight, real *strip, real *bins, bint add, Pending *run) noexcept nogil:
     """bins (+)= what the pixels of [y0, y1) x [x0, x1) contribute; pixels points at (y0, x0)."""
     cdef int L = LANE_BYTES // sizeof(real)
     cdef Py_ssize_t columns = x1 - x0, first = 0, stop = 0
@@ -117,8 +121,9 @@ cdef void contract(
     while p < box.p1:
         rows = min(most, box.p1 - p)
         if whole:
-            contract_bins(strip, columns * L, L, pixels - y0 * strides.y, strides.x, columns, rows, box.spans_y + 2 * p, index, weight, strides.y)
-            contract_bins(bins + (p - box.p0) * qs * L, L, qs * L, strip - x0 * L, columns * L, rows, qs, box.spans_x + 2 * box.q0, index, weight, L)
+            contract_bins(strip, columns * L, L, pixels - y0 * strides.y, strides.x, columns, rows, box.spans_y + 2 * p, index, weight, strides.y, run)
+            contract_bins(bins + (p - box.p0) * qs * L, L, qs * L, strip - x0 * L, columns * L, rows, qs, box.spans_x + 2 * box.q0, index, weight, L,
+                          run)
         else:
             for i in range(rows):
                 clip(box.spans_y + 2 * (p + i), index, y0, y1, &first, &stop)
@@ -149,10 +154,15 @@ cdef void sum_part(const Problem *problem, Reader *reader, const Box *box, const
         while x < box.x1:
             x1 = min(x + columns, box.x1)
             pixels = view(reader, <real*>scratch.tile, y, y1, x, x1, &strides)
-            contract(pixels, strides, y, y1, x, x1, box, problem.index, <const real*>problem.weight, <real*>scratch.strip, bins, add)
+            contract(pixels, strides, y, y1, x, x1, box, problem.index, <const real*>problem.weight, <real*>scratch.strip, bins, add, scratch.run)
             add = True
             x += columns
         y += rows
+
+
+cdef inline real *run_buffer(const Problem *problem, const Scratch *scratch, real *_) noexcept nogil:
+    """Where a block of bins is transposed to: the strip, which is done with and still in cache, unless the next box is computed before all is written."""
+    return <real*>(scratch.more if problem.way == PAST_CACHE else scratch.strip)
 
 
 cdef void forward_part(
@@ -161,7 +171,7 @@ cdef void forward_part(
     """The same, written to the output."""
     sum_part(problem, reader, box, scratch, <real*>scratch.bins)
     unpack(<const real*>scratch.bins, box.p1 - box.p0, box.q1 - box.q0, out + box.p0 * problem.bins.y + box.q0 * problem.bins.x, problem.bins,
-           reader.lanes, <real*>scratch.strip, problem.way)
+           reader.lanes, run_buffer(problem, scratch, out), problem.way, scratch.run)
 
 
 cdef inline void sum_bin(const Problem *problem, Reader *reader, Py_ssize_t i, int p, int q, const Scratch *scratch, real *bin) noexcept nogil:
@@ -214,7 +224,7 @@ cdef void forward_bins(const Problem *problem, real *out, const int64_t *task, c
             run = <int>(task[BIN_STOP] - z)
             if problem.bins.y != problem.pw * problem.bins.x:
                 run = min(run, problem.pw - q)
-            unpack(bins, 1, run, to + p * problem.bins.y + q * problem.bins.x, problem.bins, reader.lanes, <real*>NULL, AT_ONCE)
+            unpack(bins, 1, run, to + p * problem.bins.y + q * problem.bins.x, problem.bins, reader.lanes, <real*>NULL, AT_ONCE, scratch.run)
             bins += run * L
             z += run
 
@@ -249,7 +259,7 @@ cdef void forward_together(
         else:
             for x in range(columns):
                 contract_axis(strip + x * width, L, plane + x * strides.x, L, blocks, stop - first, index + first, weight + first, strides.y, False)
-        contract_bins(bins, bin_step, step, strip - box.x0 * width, L, blocks, qs, box.spans_x + 2 * box.q0, index, weight, width)
+        contract_bins(bins, bin_step, step, strip - box.x0 * width, L, blocks, qs, box.spans_x + 2 * box.q0, index, weight, width, scratch.run)
         if through:
             put_pixels(bins, qs, width, out, problem.bins.x, problem.way)
             out += problem.bins.y
@@ -258,7 +268,8 @@ cdef void forward_together(
     if not through:
         bins = <real*>scratch.bins
         for b in range(blocks):
-            unpack(bins + b * step, box.p1 - box.p0, qs, out + b * L * problem.bins.channel, problem.bins, L, strip, problem.way)
+            unpack(bins + b * step, box.p1 - box.p0, qs, out + b * L * problem.bins.channel, problem.bins, L, run_buffer(problem, scratch, out),
+                   problem.way, scratch.run)
 
 
 # Where channels are few, lanes are the bin rows of a channel instead: the strip is made along x, row by row, and turned.
@@ -367,12 +378,12 @@ cdef bint forward_few(
                 if problem.bins.channel == 1 and together > 1:
                     planes.channel = together * qs
                     for j in range(together):
-                        unpack(bins + j * qs * L, 1, qs, <real*>scratch.more + j * qs, planes, L, <real*>NULL, AT_ONCE)
+                        unpack(bins + j * qs * L, 1, qs, <real*>scratch.more + j * qs, planes, L, <real*>NULL, AT_ONCE, scratch.run)
                     for row in range(rows):
                         mix(<const real*>scratch.more + row * planes.channel, qs, together, at + row * problem.bins.y, problem.bins.x)
                 else:
                     for j in range(together):
-                        unpack(bins + j * qs * L, 1, qs, at + j * problem.bins.channel, to, rows, <real*>scratch.more, problem.way)
+                        unpack(bins + j * qs * L, 1, qs, at + j * problem.bins.channel, to, rows, <real*>scratch.more, problem.way, scratch.run)
                 q0 += qs
             c += together
         p += rows
@@ -394,9 +405,9 @@ cdef bint forward_packed(const Problem *problem, Reader *reader, real *out, Py_s
     if y0 >= y1 or columns <= 0 or ph * columns > STRIP_BYTES // LANE_BYTES or y1 - y0 > cell_rows(reader, y1 - y0, columns):
         return False
     pixels = view(reader, <real*>scratch.tile, y0, y1, x0, x0 + columns, &strides) - y0 * strides.y
-    contract_bins(strip, columns * L, L, pixels, strides.x, columns, ph, spans, index, weight, strides.y)
-    contract_bins(bins, L, pw * L, strip - x0 * L, columns * L, ph, pw, spans + 2 * ph, index, weight, L)
-    unpack(bins, ph, pw, out, problem.bins, reader.lanes, strip, problem.way)      # the strip is done with, and still in cache
+    contract_bins(strip, columns * L, L, pixels, strides.x, columns, ph, spans, index, weight, strides.y, scratch.run)
+    contract_bins(bins, L, pw * L, strip - x0 * L, columns * L, ph, pw, spans + 2 * ph, index, weight, L, scratch.run)
+    unpack(bins, ph, pw, out, problem.bins, reader.lanes, run_buffer(problem, scratch, out), problem.way, scratch.run)
     return True
 
 
@@ -404,7 +415,8 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, c
     cdef Py_ssize_t i, k, block, blocks
     cdef int p, q, L = LANE_BYTES // sizeof(real)
     cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
-    cdef Scratch scratch = scratch_at(problem, memory)
+    cdef Pending run
+    cdef Scratch scratch = scratch_at(problem, memory, &run)
     cdef Map map = map_of_task(&problem.map, task, <real*>scratch.tile)
     # a task that keeps rows has one block, and so one reader that remembers them
     cdef Reader reader = block_reader(&map, task, task[BLOCK_FIRST], <real*>NULL)
@@ -425,6 +437,7 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, c
                        reader.lanes * problem.bins.channel * sizeof(real))
         if few:
             reader.y0 = reader.y1 = 0      # the tile may be used for something else than rows
+            stream_rest(&run)              # and what it is pending from, too
             if forward_few(problem, &reader, out + k * problem.bins.image, i, &scratch):
                 continue
         if packed and forward_packed(problem, &reader, out + k * problem.bins.image + task[BLOCK_FIRST] * L * problem.bins.channel, i, &scratch):
@@ -452,6 +465,7 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, c
                         block += 1
                 q += part.q_step
             p += part.p_step
+    stream_rest(&run)
     stream_end()
 
 
@@ -534,7 +548,8 @@ cdef void slopes_of_bins(
     cdef Py_ssize_t i, k, block
     cdef int p, q, l, edge, L = LANE_BYTES // sizeof(real)
     cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
-    cdef Scratch scratch = scratch_at(problem, memory)
+    cdef Pending run
+    cdef Scratch scratch = scratch_at(problem, memory, &run)
     cdef Map map = map_of_task(&problem.map, task, <real*>scratch.tile)
     cdef Reader reader = block_reader(&map, task, task[BLOCK_FIRST], <real*>NULL)
     cdef Box box
@@ -694,7 +709,8 @@ cdef void backward_task(const Problem *problem, const real *grad_output, const i
     cdef const real *grad
     cdef real *target
     cdef bint packed = False   # the tile holds the sums of the block that has one
-    cdef Scratch scratch = scratch_at(problem, memory)
+    cdef Pending run
+    cdef Scratch scratch = scratch_at(problem, memory, &run)
     # blocks whose lanes lie together in the gradient are summed there, others in the tile: at most one of a task with boxes,
     # which is the last
     reader = block_reader(&problem.map, task, task[BLOCK_FIRST], <real*>NULL)
@@ -766,7 +782,7 @@ cdef void backward_task(const Problem *problem, const real *grad_output, const i
             continue
         target = <real*>reader.plane + y0 * problem.map.strides.y + x0 * problem.map.strides.x
         if packed:
-            unpack(<real*>scratch.tile, y1 - y0, x1 - x0, target, reader.strides, reader.lanes, <real*>NULL, AT_ONCE)
+            unpack(<real*>scratch.tile, y1 - y0, x1 - x0, target, reader.strides, reader.lanes, <real*>NULL, AT_ONCE, scratch.run)
         elif not problem.add:
             clear(target, reader.strides, reader.lanes, y1 - y0, x1 - x0)
 

@@ -14,7 +14,8 @@ from libc.float cimport DBL_MAX, FLT_MAX
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from lanes cimport LANE_BYTES, add_at, keep_first_larger, keep_larger, keep_larger_at, lanes_alloc, lanes_free, real, stream_end
+from lanes cimport (LANE_BYTES, Pending, add_at, keep_first_larger, keep_larger, keep_larger_at, lanes_alloc, lanes_free, real, stream_end, stream_rest,
+                    stream_some)
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BLOCK_FIRST, BLOCK_STOP, FIRST, IMAGE, STOP, X0, X1, Y0, Y1
 from tiles cimport (AT_ONCE, BINS_BYTES, MOST_COLUMNS, PAST_CACHE, STRIP_BYTES, WIDE_BYTES, Ahead, BinRange, Map, Reader, Strides, View, ahead_of, bins_of_task,
@@ -144,7 +145,7 @@ cdef inline void reduce_cell(
 
 cdef inline void reduce_whole(
         const real *pixels, View strides, Py_ssize_t y0, Py_ssize_t x0, Py_ssize_t x1, const int32_t *spans_y, const int32_t *spans_x,
-        int p0, int p1, int q0, int q1, real *strip, real *bins) noexcept nogil:
+        int p0, int p1, int q0, int q1, real *strip, real *bins, Pending *run) noexcept nogil:
     """bins = what the whole window, at least one pixel, holds: several bin rows together, so that a bin column is one loop."""
     cdef int L = LANE_BYTES // sizeof(real), p = p0, q, i, rows, qs = q1 - q0
     cdef Py_ssize_t columns = x1 - x0, first, taps
@@ -152,12 +153,14 @@ cdef inline void reduce_whole(
     while p < p1:
         rows = min(most, p1 - p)
         for i in range(rows):
+            stream_some(run)
             first, taps = spans_y[2 * (p + i)], spans_y[2 * (p + i) + 1] - spans_y[2 * (p + i)]
             if taps > 0:
                 reduce_axis(strip + i * columns * L, L, pixels + (first - y0) * strides.y, strides.x, columns, taps, strides.y, False)
             else:                  # the bins without pixels are 0
                 memset(strip + i * columns * L, 0, columns * LANE_BYTES)
         for q in range(q0, q1):
+            stream_some(run)
             first, taps = spans_x[2 * q], spans_x[2 * q + 1] - spans_x[2 * q]
             if taps > 0:
                 reduce_axis(bins + (q - q0) * L, qs * L, strip + (first - x0) * L, columns * L, rows, taps, L, False)
@@ -180,7 +183,7 @@ cdef inline void ends(const int32_t *spans, int first, int stop, Py_ssize_t *low
 
 cdef void forward_part(
         const Problem *problem, Reader *reader, real *out, int32_t *argmax, const int32_t *spans_y,
-        int p0, int p1, int q0, int q1, char *memory) noexcept nogil:
+        int p0, int p1, int q0, int q1, char *memory, Pending *run) noexcept nogil:
     """Bins [p0, p1) x [q0, q1) of one box, one channel block."""
     cdef int L = LANE_BYTES // sizeof(real), l, p, q
     cdef const int32_t *spans_x = spans_y + 2 * problem.ph
@@ -200,7 +203,7 @@ cdef void forward_part(
     rows = cell_rows(reader, y1 - y0, columns)
     if argmax == NULL and 0 < y1 - y0 <= rows and 0 < x1 - x0 <= columns:
         pixels = view(reader, tile, y0, y1, x0, x1, &strides)
-        reduce_whole(pixels, strides, y0, x0, x1, spans_y, spans_x, p0, p1, q0, q1, strip, bins)
+        reduce_whole(pixels, strides, y0, x0, x1, spans_y, spans_x, p0, p1, q0, q1, strip, bins, run)
     else:
         for p in range(p0, p1):
             for q in range(q0, q1):
@@ -221,17 +224,19 @@ cdef void forward_part(
                                 strip, strip_at, bins, bins_at, argmax != NULL)
                     x += columns
                 y += rows
-    # the strip is done with, and still in cache
-    unpack(bins, p1 - p0, q1 - q0, out + p0 * problem.bins.y + q0 * problem.bins.x, problem.bins, reader.lanes, strip, problem.way)
+    # to the strip, which is done with and still in cache, unless the next box is computed before all is written
+    unpack(bins, p1 - p0, q1 - q0, out + p0 * problem.bins.y + q0 * problem.bins.x, problem.bins, reader.lanes,
+           <real*>bins_at if argmax == NULL and problem.way == PAST_CACHE else strip, problem.way, run)
     if argmax != NULL:
         argmax += p0 * to.y + q0 * to.x
         if real is float:      # as many bytes a lane: the bits travel as floats
-            unpack(<float*>bins_at, p1 - p0, q1 - q0, <float*>argmax, to, reader.lanes, <float*>strip, problem.way)
+            unpack(<float*>bins_at, p1 - p0, q1 - q0, <float*>argmax, to, reader.lanes, <float*>strip, problem.way, run)
         else:
             for p in range(p1 - p0):
                 for l in range(reader.lanes):
                     for q in range(q1 - q0):
                         argmax[p * to.y + q * to.x + l * to.channel] = bins_at[(p * (q1 - q0) + q) * L + l]
+        stream_rest(run)       # from the strip
 
 
 cdef void forward_together(
@@ -277,6 +282,8 @@ cdef void forward_task(
     cdef const int32_t *spans
     cdef real *to
     cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
+    cdef Pending run
+    run.left = 0
     cdef Map map = map_of_task(&problem.map, task, <real*>memory)
     # a task that keeps rows has one block, and so one reader that remembers them
     cdef Reader reader = block_reader(&map, task, task[BLOCK_FIRST], <real*>NULL)
@@ -308,10 +315,11 @@ cdef void forward_task(
                     else:
                         forward_part(problem, &reader, to,
                                      <int32_t*>NULL if argmax == NULL else argmax + k * problem.argmax.image + block * L * problem.argmax.channel,
-                                     spans, p, p1, q, q1, memory)
+                                     spans, p, p1, q, q1, memory, &run)
                     block += max(blocks, 1)
                 q += part.q_step
             p += part.p_step
+    stream_rest(&run)
     stream_end()
 
 
