@@ -250,7 +250,7 @@ cdef extern from *:
     ADD_PRODUCTS(double)
 
     /* Copies past the caches, for results too large to be found there again, a few lines at a time while something else is computed: stores that
-       follow each other wait for memory, 10 to 15 % of a forward pass.  Compilers cannot move them, and `stream_end` comes before anyone reads them. */
+       follow each other wait for memory, a tenth or more of a forward pass.  `stream_end` before anyone reads them. */
     struct pending {
         char *to;
         const char *from;
@@ -271,6 +271,8 @@ cdef extern from *:
     static inline void stream_end(void) {}
     #endif
     static inline void stream_some(struct pending *run) {
+        if (run->left == 0)
+            return;
         size_t now = run->left < run->at_once ? run->left : run->at_once, i = 0;
         for (; i + LANE_BYTES <= now; i += LANE_BYTES)
             for (int j = 0; j < LANE_BYTES; j += VECTOR_BYTES)
@@ -371,8 +373,7 @@ cdef extern from *:
                                                  const int32_t *index, const scalar *weight, ptrdiff_t stride,         \\
                                                  struct pending *run) {                                                \\
             for (; bins > 0; bins--, spans += 2, to += bin) {                                                          \\
-                if (run->left > 0)                                                                                     \\
-                    stream_some(run);                                                                                  \\
+                stream_some(run);                                                                                      \\
                 contract_axis_##scalar(to, to_step, from, step, count, spans[1] - spans[0], index + spans[0],          \\
                                        weight + spans[0], stride, 0);                                                  \\
             }                                                                                                          \\
