@@ -269,27 +269,18 @@ def test_planes_a_multiple_of_4_kilobytes_apart(channels, dtype, isa, rng):
                 np.testing.assert_array_equal(roicy.roi_align_backward(spaced(grad), boxes, x.shape, out=spaced(np.zeros_like(x))), back)
 
 
-class Fences:
-    """Arrays with a page beside them that nobody may touch: who does ends the process."""
-
-    def __init__(self):
-        self.libc = ctypes.CDLL(None, use_errno=True)
-        self.pages = []
-
-    def put(self, array, at_end):
-        """Return a copy of an array that begins right behind such a page, or ends right before it."""
-        page = mmap.PAGESIZE
-        size = -(-array.nbytes // page) * page
-        memory = mmap.mmap(-1, size + 2 * page)
-        self.pages.append(memory)
-        whole = np.frombuffer(memory, np.uint8)
-        address = whole.ctypes.data
-        for fence in (address, address + page + size):
-            assert self.libc.mprotect(ctypes.c_void_p(fence), ctypes.c_size_t(page), 0) == 0
-        first = page + (size - array.nbytes if at_end else 0)
-        copy = whole[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
-        copy[...] = array
-        return copy
+def fenced(array, at_end):
+    """Return a copy of an array that begins right behind a page that nobody may touch, or ends right before one: who does ends the process."""
+    page = mmap.PAGESIZE
+    size = -(-array.nbytes // page) * page
+    whole = np.frombuffer(mmap.mmap(-1, size + 2 * page), np.uint8)
+    protect = ctypes.CDLL(None, use_errno=True).mprotect
+    for fence in (whole.ctypes.data, whole.ctypes.data + page + size):
+        assert protect(ctypes.c_void_p(fence), ctypes.c_size_t(page), 0) == 0
+    first = page + (size - array.nbytes if at_end else 0)
+    copy = whole[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pages are protected by a call of POSIX")
@@ -297,24 +288,23 @@ class Fences:
 @pytest.mark.parametrize("name", [*ALL, "roi_align_max"])
 def test_nothing_beyond_arrays_is_touched(name, at_end, dtype, layout, isa, rng):
     """Maps and windows of any width beside a vector's, whole channel blocks and others."""
-    fences = Fences()
     for width in (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 23, 33):
         for channels in (3, 16, 20):
             x = rng.standard_normal((1, channels * (6 if name.startswith("ps_") else 1), 3, width)).astype(dtype)
             boxes = np.array([[0, -1, -1, width, 3], [0, width / 2, 1, width - 1, 2], [0, 0, 0, 2, 2]], dtype)
             if layout == "NHWC":
                 x = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
-            x, boxes = fences.put(x, at_end), fences.put(boxes, at_end)
+            x, boxes = fenced(x, at_end), fenced(boxes, at_end)
             expected = operator(name)(x.copy(), boxes, (2, 3), layout=layout)
-            out = fences.put(np.full_like(expected, np.nan), at_end)
+            out = fenced(np.full_like(expected, np.nan), at_end)
             np.testing.assert_array_equal(operator(name)(x, boxes, (2, 3), layout=layout, out=out), expected)
             if name == "roi_align_max":
                 continue
-            arguments = [fences.put(rng.standard_normal(out.shape).astype(dtype), at_end)]
+            arguments = [fenced(rng.standard_normal(out.shape).astype(dtype), at_end)]
             if name == "roi_pool":
-                arguments.append(fences.put(roicy.roi_pool(x, boxes, (2, 3), layout=layout, return_argmax=True)[1], at_end))
+                arguments.append(fenced(roicy.roi_pool(x, boxes, (2, 3), layout=layout, return_argmax=True)[1], at_end))
             grad = operator(name, "_backward")(*(given.copy() for given in arguments), boxes, x.shape, layout=layout)
-            out = fences.put(np.full_like(x, np.nan), at_end)
+            out = fenced(np.full_like(x, np.nan), at_end)
             np.testing.assert_array_equal(operator(name, "_backward")(*arguments, boxes, x.shape, layout=layout, out=out), grad)
             if name in WITH_BOX_GRADIENTS:
                 operator(name, "_backward_boxes")(arguments[0], x, boxes, layout=layout)

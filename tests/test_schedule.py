@@ -20,6 +20,7 @@ def plan(rng, images, count, extents=(50, 76)):
     rule = geometry.sampled(2, False, True)
     tables = geometry.tables["float"](boxes[:, 0].astype(np.int32), boxes[:, 1:], None, images, rule, BINS, extents, 1.0, False, None, False, 2**31, 1)
     arrays = tables.arrays()
+    assert sorted(arrays.order) == list(range(count))
     return boxes[arrays.order, 0].astype(int), tables, arrays.windows
 
 
