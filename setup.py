@@ -19,7 +19,7 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError, LinkError
 
 HOT = ["sample_max", "weighted_sum", "window_max"]
-ONCE = ["boxes", "geometry", "machine", "schedule"]
+ONCE = ["front", "geometry", "machine", "schedule"]
 X86 = {
     "baseline": [],
     "avx2": ["-march=x86-64-v3"],

@@ -534,18 +534,22 @@ cdef inline Py_ssize_t bucket(real edge, real scale, Py_ssize_t extent, Py_ssize
     return <Py_ssize_t>min(max(pixel, 0), <double>max(extent - 1, 0)) // size
 
 
+cdef inline real corner(const Boxes *boxes, Py_ssize_t k, int i, real *_) noexcept nogil:
+    return (<const real*>boxes.corners)[k * boxes.row + i * boxes.column]
+
+
 cdef inline Py_ssize_t place(
-        const real[:, :] coordinates, Py_ssize_t k, const Axis *axes, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t steps) noexcept nogil:
+        const Boxes *boxes, Py_ssize_t k, const Axis *axes, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t steps, real *_) noexcept nogil:
     """The bucket of a box, of BUCKETS: so many rows high and columns wide, `steps` beside each other."""
-    return (bucket(coordinates[k, 1], <real>axes[0].scale, axes[0].extent, rows) * steps
-            + bucket(coordinates[k, 0], <real>axes[1].scale, axes[1].extent, columns))
+    return (bucket(corner(boxes, k, 1, _), <real>axes[0].scale, axes[0].extent, rows) * steps
+            + bucket(corner(boxes, k, 0, _), <real>axes[1].scale, axes[1].extent, columns))
 
 
-cdef Order order_for(const int32_t[:] images, Py_ssize_t image_count):
-    """Room for an order of these boxes, with 0 in all starts."""
+cdef Order order_for(Py_ssize_t count, Py_ssize_t image_count):
+    """Room for an order of so many boxes, with 0 in all starts."""
     cdef Order order = Order()
     cdef Py_ssize_t n
-    order.count, order.images = images.shape[0], image_count
+    order.count, order.images = count, image_count
     order.starts = <Py_ssize_t*>room_for(image_count + 1, sizeof(Py_ssize_t))
     order.rows = order.boxes = <int32_t*>room_for(order.count, sizeof(int32_t))
     for n in range(image_count + 1):
@@ -553,7 +557,7 @@ cdef Order order_for(const int32_t[:] images, Py_ssize_t image_count):
     return order
 
 
-cdef void order_by_image(Order order, const int32_t[:] images, const int32_t *boxes) noexcept nogil:
+cdef void order_by_image(Order order, const int32_t *images, const int32_t *boxes) noexcept nogil:
     """Sort boxes, that are in this order or else in their own, by image; what starts[n + 1] counts are the boxes of image n."""
     cdef Py_ssize_t n, i, k
     cdef Py_ssize_t *starts = order.starts
@@ -568,14 +572,15 @@ cdef void order_by_image(Order order, const int32_t[:] images, const int32_t *bo
     starts[0] = 0
 
 
-cdef Order by_image_and_place(const int32_t[:] images, const real[:, :] coordinates, Py_ssize_t image_count, const Axis *axes, bint in_bands):
+cdef Order by_image_and_place(const Boxes *boxes, Py_ssize_t image_count, const Axis *axes, bint in_bands, real *_):
     """Boxes sorted by image, then by place.
 
     Neighbours in this order read pixels that are still in cache.  By place means by top row, in which order rows are packed
     once for all boxes; or in_bands of rows, from left to right in each, for when nothing is packed.
     """
-    cdef Order order = order_for(images, image_count)
-    cdef Py_ssize_t k, i, count = order.count
+    cdef Order order = order_for(boxes.count, image_count)
+    cdef const int32_t *images = boxes.images
+    cdef Py_ssize_t k, i, count = boxes.count
     cdef Py_ssize_t rows, columns, steps = BUCKETS // BANDS if in_bands else 1
     rows = (axes[0].extent + BUCKETS // steps - 1) // (BUCKETS // steps)
     if in_bands:
@@ -586,7 +591,7 @@ cdef Order by_image_and_place(const int32_t[:] images, const real[:, :] coordina
     cdef int64_t key
     if count <= FEW:           # by insertion; counting goes through all buckets
         for k in range(count):
-            key = <int64_t>images[k] * BUCKETS + place(coordinates, k, axes, rows, columns, steps)
+            key = <int64_t>images[k] * BUCKETS + place(boxes, k, axes, rows, columns, steps, _)
             order.starts[images[k] + 1] += 1
             i = k
             while i > 0 and keys[i - 1] > key:
@@ -604,7 +609,7 @@ cdef Order by_image_and_place(const int32_t[:] images, const real[:, :] coordina
     cdef int32_t[::1] buckets = bucket_array[0], by_place = bucket_array[1]
     with nogil:
         for k in range(count):
-            buckets[k] = <int32_t>place(coordinates, k, axes, rows, columns, steps)
+            buckets[k] = <int32_t>place(boxes, k, axes, rows, columns, steps, _)
             next_of_bucket[buckets[k] + 1] += 1
             order.starts[images[k] + 1] += 1
         for i in range(BUCKETS):
@@ -632,14 +637,13 @@ cdef Tables tables_for(Order order, Py_ssize_t first, Py_ssize_t count, tuple ex
 
 
 cdef Order order_of(
-        Tables before, const int32_t[:] images, const real[:, :] coordinates, const int32_t[:] rows, Py_ssize_t image_count, const Axis *axes,
-        bint in_bands):
+        Tables before, const Boxes *boxes, const int32_t[:] rows, Py_ssize_t image_count, const Axis *axes, bint in_bands, real *_):
     """The order of tables made before, or a new one."""
     cdef Order order
     cdef Py_ssize_t i
     if before is not None:
         return before.order
-    order = by_image_and_place(images, coordinates, image_count, axes, in_bands)
+    order = by_image_and_place(boxes, image_count, axes, in_bands, _)
     if rows is not None:
         order.rows = <int32_t*>room_for(order.count, sizeof(int32_t))
         for i in range(order.count):
@@ -648,19 +652,29 @@ cdef Order order_of(
 
 
 def tables(
-        const int32_t[:] images, const real[:, :] coordinates, const int32_t[:] rows, Py_ssize_t image_count, tuple rule, tuple bins, tuple extents,
+        const int32_t[::1] images, const real[:, :] coordinates, const int32_t[:] rows, Py_ssize_t image_count, tuple rule, tuple bins, tuple extents,
         double scale, bint in_bands, Tables before, bint slopes, Py_ssize_t most, int threads):
     """Tables of boxes, at most so many and as far as TABLE_BYTES allow: the first of the order, or those that follow on tables `before`.
 
     images: (K,); coordinates: (K, 4) x1, y1, x2, y2; rows: of the boxes in the output, or None if they are all that there are;
     rule: one of the above; bins: (PH, PW); extents: (H, W); in_bands: see by_image_and_place.
     """
+    cdef Boxes boxes
+    boxes.count, boxes.images, boxes.corners = images.shape[0], &images[0], &coordinates[0, 0]
+    boxes.row, boxes.column = coordinates.strides[0] // <Py_ssize_t>sizeof(real), coordinates.strides[1] // <Py_ssize_t>sizeof(real)
+    return tables_of(&boxes, rows, image_count, rule, bins, extents, scale, in_bands, before, slopes, most, threads, <real*>NULL)
+
+
+cdef Tables tables_of(
+        const Boxes *boxes, const int32_t[:] rows, Py_ssize_t image_count, tuple rule, tuple bins, tuple extents, double scale, bint in_bands, Tables before,
+        bint slopes, Py_ssize_t most, int threads, real *_):
+    """The same of at least one box."""
     cdef Rule r = rule_of(rule)
     cdef Axis[2] axes
     cdef int a
     for a in range(2):
         axes[a] = axis_of(bins[a], extents[a], scale)
-    cdef Order sorted_boxes = order_of(before, images, coordinates, rows, image_count, axes, in_bands)
+    cdef Order sorted_boxes = order_of(before, boxes, rows, image_count, axes, in_bands, _)
     cdef Py_ssize_t first = 0 if before is None else before.stop
     cdef int all_bins = axes[0].bins + axes[1].bins
     cdef Py_ssize_t entry_bytes = sizeof(int32_t) + (3 if slopes else 1) * sizeof(real)
@@ -674,7 +688,7 @@ def tables(
         with nogil:
             for k in range(count):
                 for a in range(2):
-                    box[a] = interval(&r, scale, coordinates[order[k], 1 - a], coordinates[order[k], 3 - a])
+                    box[a] = interval(&r, scale, corner(boxes, order[k], 1 - a, _), corner(boxes, order[k], 3 - a, _))
                     starts[2 * k + a] = total
                     total += room(&r, &axes[a], &box[a], <real*>NULL)
                 if k > 0 and total * entry_bytes + k * box_bytes > TABLE_BYTES:
@@ -691,15 +705,16 @@ def tables(
             made.slopes = room_for(2 * total, sizeof(real))
         if r.kind == SAMPLES:
             made.outside = <uint8_t*>room_for(all_bins * count, 1)
-        fill(made, &r, axes, coordinates, starts, threads)
+        fill(made, &r, axes, boxes, starts, threads, _)
     finally:
         free(starts)
     return made
 
 
-cdef void fill(Tables made, const Rule *rule, const Axis *axes, const real[:, :] coordinates, const Py_ssize_t *starts, int threads):
+cdef void fill(Tables made, const Rule *rule, const Axis *axes, const Boxes *boxes, const Py_ssize_t *starts, int threads, real *_):
     """Make the tables of each box, those of its axes at `starts`."""
-    cdef Py_ssize_t k, count = made.stop - made.first, total = made.entries, stride = coordinates.strides[1] // <Py_ssize_t>sizeof(real)
+    cdef Py_ssize_t k, count = made.stop - made.first, total = made.entries, step = boxes.row, stride = boxes.column
+    cdef const real *corners = <const real*>boxes.corners
     cdef const int32_t *order = made.order.boxes + made.first
     cdef int32_t *windows = made.windows
     cdef int32_t *spans = made.spans
@@ -711,23 +726,23 @@ cdef void fill(Tables made, const Rule *rule, const Axis *axes, const real[:, :]
     if threads == 1 or count * all_bins < PARALLEL_BINS:
         with nogil:
             for k in range(count):
-                box_tables(rule, axes, &coordinates[order[k], 0], stride, starts + 2 * k, windows + 4 * k, spans + 2 * all_bins * k, index, weight,
-                           slopes, total, outside + all_bins * k)
+                box_tables(rule, axes, corners + order[k] * step, stride, starts + 2 * k, windows + 4 * k, spans + 2 * all_bins * k, index, weight,
+                           slopes, total, NULL if outside == NULL else outside + all_bins * k)
     else:
         for k in prange(count, nogil=True, num_threads=threads, schedule="dynamic", chunksize=16):
-            box_tables(rule, axes, &coordinates[order[k], 0], stride, starts + 2 * k, windows + 4 * k, spans + 2 * all_bins * k, index, weight,
-                       slopes, total, outside + all_bins * k)
+            box_tables(rule, axes, corners + order[k] * step, stride, starts + 2 * k, windows + 4 * k, spans + 2 * all_bins * k, index, weight,
+                       slopes, total, NULL if outside == NULL else outside + all_bins * k)
 
 
-def everywhere(const int32_t[:] images, Py_ssize_t image_count, tuple extents):
+def everywhere(const int32_t[::1] images, Py_ssize_t image_count, tuple extents):
     """Boxes in their own order, sorted by image, with windows that are the whole map, and no further tables."""
-    cdef Order order = order_for(images, image_count)
+    cdef Order order = order_for(images.shape[0], image_count)
     cdef Py_ssize_t k
     cdef int32_t *window
     cdef Tables made
     for k in range(order.count):
         order.starts[images[k] + 1] += 1
-    order_by_image(order, images, NULL)
+    order_by_image(order, &images[0], NULL)
     made = tables_for(order, 0, order.count, extents, 0, 0, 0)
     for k in range(order.count):
         window = made.windows + 4 * k

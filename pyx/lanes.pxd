@@ -19,6 +19,9 @@ cdef extern from *:
     #include <stdint.h>
     #include <stdlib.h>
     #include <string.h>
+    #if defined(__SSE2__)
+    #include <immintrin.h>
+    #endif
 
     #define LANE_BYTES 64
 
@@ -181,7 +184,6 @@ cdef extern from *:
     /* The first of them for fewer pixels than a vector has room for.  Where there are masks to load as many, all 16 loads, which most often
        miss every cache, are under way at once. */
     #if VECTOR_BYTES == 64 && defined(HAVE_SHUFFLES)
-    #include <immintrin.h>
     #define SOME_float(from, count) (float_vector) _mm512_maskz_loadu_ps((__mmask16)((1u << (count)) - 1), from)
     #define SOME_double(from, count) (double_vector) _mm512_maskz_loadu_pd((__mmask8)((1u << (count)) - 1), from)
     #define TAKE(scalar, to, from, count) *(scalar##_vector_anywhere *)(to) = SOME_##scalar(from, count)
@@ -257,7 +259,6 @@ cdef extern from *:
         size_t left, at_once;
     };
     #if defined(__SSE2__)
-    #include <immintrin.h>
     #if VECTOR_BYTES == 64
     #define STREAM(to, from) _mm512_stream_si512((__m512i *)(to), _mm512_loadu_si512(from))
     #elif VECTOR_BYTES == 32

@@ -115,7 +115,7 @@ cdef class Tasks:
         return self.array()[np.argsort(np.negative(<double[:self.count]>self.costs), kind="stable")]
 
 
-def reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bins, bint by_bin, int threads):
+cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bins, bint by_bin, int threads):
     """(tasks (T, COLUMNS), threads) of the forward passes and of the gradient of the boxes.
 
     levels: (_, _, in_place, in_rows, tables) of each; in_place: the channels of a pixel lie together, so that nothing is packed and a

@@ -58,17 +58,16 @@ cdef struct Scratch:
     void *more                 # BINS_BYTES, for what is made while the strip is still needed
     char *touched              # a flag for each of MOST_COLUMNS
     char *needed               # NEEDED_BYTES of flags
-    Pending *run               # what is yet to be written, from `more`
+    Pending run                # what is yet to be written, from `more`
 
 
 cdef Py_ssize_t scratch_bytes(const Problem *problem) noexcept nogil:
     return problem.map.tile_bytes + 2 * problem.strip_bytes + problem.bins_bytes + BINS_BYTES + MOST_COLUMNS + NEEDED_BYTES
 
 
-cdef Scratch scratch_at(const Problem *problem, char *memory, Pending *run) noexcept nogil:
+cdef Scratch scratch_at(const Problem *problem, char *memory) noexcept nogil:
     cdef Scratch scratch
-    scratch.run = run
-    run.left = 0
+    scratch.run.left = 0
     scratch.tile = memory
     scratch.strip = memory + problem.map.tile_bytes
     scratch.bins = memory + problem.map.tile_bytes + 2 * problem.strip_bytes
@@ -136,7 +135,7 @@ cdef void contract(
         p += most
 
 
-cdef void sum_part(const Problem *problem, Reader *reader, const Box *box, const Scratch *scratch, real *bins) noexcept nogil:
+cdef void sum_part(const Problem *problem, Reader *reader, const Box *box, Scratch *scratch, real *bins) noexcept nogil:
     """Some bins of one box, one channel block."""
     cdef Py_ssize_t y, x, y1, x1
     cdef View strides
@@ -154,27 +153,27 @@ cdef void sum_part(const Problem *problem, Reader *reader, const Box *box, const
         while x < box.x1:
             x1 = min(x + columns, box.x1)
             pixels = view(reader, <real*>scratch.tile, y, y1, x, x1, &strides)
-            contract(pixels, strides, y, y1, x, x1, box, problem.index, <const real*>problem.weight, <real*>scratch.strip, bins, add, scratch.run)
+            contract(pixels, strides, y, y1, x, x1, box, problem.index, <const real*>problem.weight, <real*>scratch.strip, bins, add, &scratch.run)
             add = True
             x += columns
         y += rows
 
 
-cdef inline real *run_buffer(const Problem *problem, const Scratch *scratch, real *_) noexcept nogil:
+cdef inline real *run_buffer(const Problem *problem, Scratch *scratch, real *_) noexcept nogil:
     """Where a block of bins is transposed to: the strip, which is done with and still in cache, unless the next box is computed before all is written."""
     return <real*>(scratch.more if problem.way == PAST_CACHE else scratch.strip)
 
 
 cdef void forward_part(
         const Problem *problem, Reader *reader, real *out, const Box *box,
-        const Scratch *scratch) noexcept nogil:
+        Scratch *scratch) noexcept nogil:
     """The same, written to the output."""
     sum_part(problem, reader, box, scratch, <real*>scratch.bins)
     unpack(<const real*>scratch.bins, box.p1 - box.p0, box.q1 - box.q0, out + box.p0 * problem.bins.y + box.q0 * problem.bins.x, problem.bins,
-           reader.lanes, run_buffer(problem, scratch, out), problem.way, scratch.run)
+           reader.lanes, run_buffer(problem, scratch, out), problem.way, &scratch.run)
 
 
-cdef inline void sum_bin(const Problem *problem, Reader *reader, Py_ssize_t i, int p, int q, const Scratch *scratch, real *bin) noexcept nogil:
+cdef inline void sum_bin(const Problem *problem, Reader *reader, Py_ssize_t i, int p, int q, Scratch *scratch, real *bin) noexcept nogil:
     """A single bin, as sum_part does; nearly all are so small that they need none of its loops."""
     cdef const int32_t *spans = problem.spans + 2 * i * (problem.ph + problem.pw)
     cdef Py_ssize_t y = spans[2 * p], y_stop = spans[2 * p + 1], x = spans[2 * (problem.ph + q)], x_stop = spans[2 * (problem.ph + q) + 1]
@@ -196,7 +195,7 @@ cdef inline void sum_bin(const Problem *problem, Reader *reader, Py_ssize_t i, i
                  spans + 2 * (problem.ph + q), index, <const real*>problem.weight)
 
 
-cdef void forward_bins(const Problem *problem, real *out, const int64_t *task, const Scratch *scratch) noexcept nogil:
+cdef void forward_bins(const Problem *problem, real *out, const int64_t *task, Scratch *scratch) noexcept nogil:
     """Some bins of a position-sensitive operator, one channel block.
 
     Each reads channels of its own, so they are computed bin by bin.  In the output bins lie together, and the same channel of
@@ -224,14 +223,14 @@ cdef void forward_bins(const Problem *problem, real *out, const int64_t *task, c
             run = <int>(task[BIN_STOP] - z)
             if problem.bins.y != problem.pw * problem.bins.x:
                 run = min(run, problem.pw - q)
-            unpack(bins, 1, run, to + p * problem.bins.y + q * problem.bins.x, problem.bins, reader.lanes, <real*>NULL, AT_ONCE, scratch.run)
+            unpack(bins, 1, run, to + p * problem.bins.y + q * problem.bins.x, problem.bins, reader.lanes, <real*>NULL, AT_ONCE, &scratch.run)
             bins += run * L
             z += run
 
 
 cdef void forward_together(
         const Problem *problem, const real *plane, Strides strides, real *out, const Box *box, Py_ssize_t blocks,
-        const Scratch *scratch) noexcept nogil:
+        Scratch *scratch) noexcept nogil:
     """Some bins of one box and as many channel blocks, whose lanes lie together: nothing is transposed; plane: pixel (0, 0)."""
     cdef int L = LANE_BYTES // sizeof(real), p, qs = box.q1 - box.q0
     cdef Py_ssize_t width = blocks * L, columns = box.x1 - box.x0, first, stop, x, b, count, head
@@ -259,7 +258,7 @@ cdef void forward_together(
         else:
             for x in range(columns):
                 contract_axis(strip + x * width, L, plane + x * strides.x, L, blocks, stop - first, index + first, weight + first, strides.y, False)
-        contract_bins(bins, bin_step, step, strip - box.x0 * width, L, blocks, qs, box.spans_x + 2 * box.q0, index, weight, width, scratch.run)
+        contract_bins(bins, bin_step, step, strip - box.x0 * width, L, blocks, qs, box.spans_x + 2 * box.q0, index, weight, width, &scratch.run)
         if through:
             put_pixels(bins, qs, width, out, problem.bins.x, problem.way)
             out += problem.bins.y
@@ -269,7 +268,7 @@ cdef void forward_together(
         bins = <real*>scratch.bins
         for b in range(blocks):
             unpack(bins + b * step, box.p1 - box.p0, qs, out + b * L * problem.bins.channel, problem.bins, L, run_buffer(problem, scratch, out),
-                   problem.way, scratch.run)
+                   problem.way, &scratch.run)
 
 
 # Where channels are few, lanes are the bin rows of a channel instead: the strip is made along x, row by row, and turned.
@@ -317,7 +316,7 @@ cdef inline void mix(const real *planes, Py_ssize_t count, Py_ssize_t channels, 
 
 
 cdef bint forward_few(
-        const Problem *problem, const Reader *reader, real *out, Py_ssize_t i, const Scratch *scratch) noexcept nogil:
+        const Problem *problem, const Reader *reader, real *out, Py_ssize_t i, Scratch *scratch) noexcept nogil:
     """One box, all channels; False where its window is too large for the scratch."""
     cdef int L = LANE_BYTES // sizeof(real), p = 0, q0, q, qs, rows, row
     cdef Box box = part_of_box(problem, i, 0, problem.ph, 0, problem.pw)
@@ -378,19 +377,19 @@ cdef bint forward_few(
                 if problem.bins.channel == 1 and together > 1:
                     planes.channel = together * qs
                     for j in range(together):
-                        unpack(bins + j * qs * L, 1, qs, <real*>scratch.more + j * qs, planes, L, <real*>NULL, AT_ONCE, scratch.run)
+                        unpack(bins + j * qs * L, 1, qs, <real*>scratch.more + j * qs, planes, L, <real*>NULL, AT_ONCE, &scratch.run)
                     for row in range(rows):
                         mix(<const real*>scratch.more + row * planes.channel, qs, together, at + row * problem.bins.y, problem.bins.x)
                 else:
                     for j in range(together):
-                        unpack(bins + j * qs * L, 1, qs, at + j * problem.bins.channel, to, rows, <real*>scratch.more, problem.way, scratch.run)
+                        unpack(bins + j * qs * L, 1, qs, at + j * problem.bins.channel, to, rows, <real*>scratch.more, problem.way, &scratch.run)
                 q0 += qs
             c += together
         p += rows
     return True
 
 
-cdef bint forward_packed(const Problem *problem, Reader *reader, real *out, Py_ssize_t i, const Scratch *scratch) noexcept nogil:
+cdef bint forward_packed(const Problem *problem, Reader *reader, real *out, Py_ssize_t i, Scratch *scratch) noexcept nogil:
     """All bins of one box, one channel block, to the same bits as forward_part; False where it takes more than one window and one strip."""
     cdef int L = LANE_BYTES // sizeof(real), ph = problem.ph, pw = problem.pw
     cdef const int32_t *window = problem.windows + 4 * i
@@ -405,9 +404,9 @@ cdef bint forward_packed(const Problem *problem, Reader *reader, real *out, Py_s
     if y0 >= y1 or columns <= 0 or ph * columns > STRIP_BYTES // LANE_BYTES or y1 - y0 > cell_rows(reader, y1 - y0, columns):
         return False
     pixels = view(reader, <real*>scratch.tile, y0, y1, x0, x0 + columns, &strides) - y0 * strides.y
-    contract_bins(strip, columns * L, L, pixels, strides.x, columns, ph, spans, index, weight, strides.y, scratch.run)
-    contract_bins(bins, L, pw * L, strip - x0 * L, columns * L, ph, pw, spans + 2 * ph, index, weight, L, scratch.run)
-    unpack(bins, ph, pw, out, problem.bins, reader.lanes, run_buffer(problem, scratch, out), problem.way, scratch.run)
+    contract_bins(strip, columns * L, L, pixels, strides.x, columns, ph, spans, index, weight, strides.y, &scratch.run)
+    contract_bins(bins, L, pw * L, strip - x0 * L, columns * L, ph, pw, spans + 2 * ph, index, weight, L, &scratch.run)
+    unpack(bins, ph, pw, out, problem.bins, reader.lanes, run_buffer(problem, scratch, out), problem.way, &scratch.run)
     return True
 
 
@@ -415,8 +414,7 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, c
     cdef Py_ssize_t i, k, block, blocks
     cdef int p, q, L = LANE_BYTES // sizeof(real)
     cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
-    cdef Pending run
-    cdef Scratch scratch = scratch_at(problem, memory, &run)
+    cdef Scratch scratch = scratch_at(problem, memory)
     cdef Map map = map_of_task(&problem.map, task, <real*>scratch.tile)
     # a task that keeps rows has one block, and so one reader that remembers them
     cdef Reader reader = block_reader(&map, task, task[BLOCK_FIRST], <real*>NULL)
@@ -437,7 +435,7 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, c
                        reader.lanes * problem.bins.channel * sizeof(real))
         if few:
             reader.y0 = reader.y1 = 0      # the tile may be used for something else than rows
-            stream_rest(&run)              # and what it is pending from, too
+            stream_rest(&scratch.run)              # and what it is pending from, too
             if forward_few(problem, &reader, out + k * problem.bins.image, i, &scratch):
                 continue
         if packed and forward_packed(problem, &reader, out + k * problem.bins.image + task[BLOCK_FIRST] * L * problem.bins.channel, i, &scratch):
@@ -465,13 +463,13 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, c
                         block += 1
                 q += part.q_step
             p += part.p_step
-    stream_rest(&run)
+    stream_rest(&scratch.run)
     stream_end()
 
 
 cdef void slopes_part(
         const Problem *problem, Reader *reader, const real *grad_output, const Box *box,
-        const Scratch *scratch, real *sums) noexcept nogil:
+        Scratch *scratch, real *sums) noexcept nogil:
     """sums [y1, y2, x1, x2][lane] += the gradients by the edges of one box, of some bins and one channel block.
 
     By the x edges: the strip, contracted with the slopes of Wx instead of Wx.  By the y edges: with u = Wx^T grad_output
@@ -548,8 +546,7 @@ cdef void slopes_of_bins(
     cdef Py_ssize_t i, k, block
     cdef int p, q, l, edge, L = LANE_BYTES // sizeof(real)
     cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
-    cdef Pending run
-    cdef Scratch scratch = scratch_at(problem, memory, &run)
+    cdef Scratch scratch = scratch_at(problem, memory)
     cdef Map map = map_of_task(&problem.map, task, <real*>scratch.tile)
     cdef Reader reader = block_reader(&map, task, task[BLOCK_FIRST], <real*>NULL)
     cdef Box box
@@ -709,8 +706,7 @@ cdef void backward_task(const Problem *problem, const real *grad_output, const i
     cdef const real *grad
     cdef real *target
     cdef bint packed = False   # the tile holds the sums of the block that has one
-    cdef Pending run
-    cdef Scratch scratch = scratch_at(problem, memory, &run)
+    cdef Scratch scratch = scratch_at(problem, memory)
     # blocks whose lanes lie together in the gradient are summed there, others in the tile: at most one of a task with boxes,
     # which is the last
     reader = block_reader(&problem.map, task, task[BLOCK_FIRST], <real*>NULL)
@@ -782,7 +778,7 @@ cdef void backward_task(const Problem *problem, const real *grad_output, const i
             continue
         target = <real*>reader.plane + y0 * problem.map.strides.y + x0 * problem.map.strides.x
         if packed:
-            unpack(<real*>scratch.tile, y1 - y0, x1 - x0, target, reader.strides, reader.lanes, <real*>NULL, AT_ONCE, scratch.run)
+            unpack(<real*>scratch.tile, y1 - y0, x1 - x0, target, reader.strides, reader.lanes, <real*>NULL, AT_ONCE, &scratch.run)
         elif not problem.add:
             clear(target, reader.strides, reader.lanes, y1 - y0, x1 - x0)
 

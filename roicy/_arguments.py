@@ -1,5 +1,6 @@
 """
-The only validation: every public function passes its arguments through here before anything is computed.
+The only validation: every public function passes its arguments through here before anything is computed, but small forward passes
+whose arguments are plainly right (``plan`` in pyx/front.pyx).
 
 Each error names the argument, what it was and what it should be, and the first offending row of the boxes.
 """
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from . import _limits, _memory
-from ._kernels import boxes as _boxes
+from ._kernels import front
 
 FLOATS = {"f": "float", "d": "double"}  # dtype characters, and what the kernels call them
 SMALL = "eEB"  # float16, bfloat16 (of ml_dtypes, which need not be there) and uint8: types of maps that are computed with as float32
@@ -232,7 +233,7 @@ class Boxes:
             rows = self._rows("boxes", boxes, (5,))
             self.images = np.empty(len(rows), np.int32)
             column = rows[:, 0] if rows.dtype.char in FLOATS else rows[:, 0].astype(np.float64)
-            bad = _boxes.bad_image[FLOATS[column.dtype.char]](column, image_count, self.images)
+            bad = front.bad_image[FLOATS[column.dtype.char]](column, image_count, self.images)
             if bad >= 0:
                 raise ValueError(
                     f"boxes[{bad}]: batch index {_spell_number(rows[bad, 0])} is outside the input's {image_count} images"
@@ -245,7 +246,7 @@ class Boxes:
             with np.errstate(all="ignore"):  # what overflows is found right below
                 coordinates = coordinates.astype(dtype)
         self.coordinates = coordinates
-        bad, column_number = _boxes.bad_coordinate[FLOATS[dtype.char]](coordinates, scale)
+        bad, column_number = front.bad_coordinate[FLOATS[dtype.char]](coordinates, scale)
         if bad >= 0:
             self._raise(name, rows, bad, column_number, dtype, scale)
 

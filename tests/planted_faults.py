@@ -12,8 +12,7 @@ import numpy as np
 
 from roicy import operators
 from roicy._dispatch import weighted_sum
-from roicy._kernels import boxes as box_checks
-from roicy._kernels import geometry
+from roicy._kernels import front, geometry
 
 
 def prepared(boxes, threads):
@@ -31,14 +30,16 @@ def bounds():
 
 
 def index():
-    """Boxes that there is no room for the images of."""
-    box_checks.bad_image["float"](np.zeros(3, np.float32), 1, np.zeros(1, np.int32))
+    """The first of no boxes."""
+    geometry.tables["float"](
+        np.empty(0, np.int32), np.empty((0, 4), np.float32), None, 1, geometry.INTEGRATED_RULE, (7, 7), (40, 40), 1.0, False, None, False, 1, 1
+    )
 
 
 def alignment():
     """Numbers that do not lie at multiples of their size."""
     shifted = np.zeros(4 * 4 + 1, np.uint8)[1:].view(np.float32).reshape(1, 4)
-    box_checks.bad_coordinate["float"](shifted, 1.0)
+    front.bad_coordinate["float"](shifted, 1.0)
 
 
 def race():

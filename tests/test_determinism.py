@@ -185,7 +185,7 @@ def test_many_channels_last(aligned, dtype, isa, rng, monkeypatch):
     ids=["small", "large"],
 )
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
-def test_boxes_that_leave_pixels_out(name, shape, count, bins, sides, before, dtype, isa, rng, monkeypatch):
+def test_boxes_that_leave_pixels_out(name, shape, count, bins, sides, before, dtype, isa, rng, python_front, monkeypatch):
     """Pixels far from all boxes are not even packed; each box gets what it gets alone.  The flags of the larger map have no room."""
     modes = modes_of(monkeypatch)
     n, c, h, w = shape
@@ -258,7 +258,7 @@ def test_strides_of_gradients(name, dtype, isa, rng):
 
 
 @pytest.mark.parametrize("name", SUMS)
-def test_boxes_in_parts(name, dtype, monkeypatch, isa, rng):
+def test_boxes_in_parts(name, dtype, monkeypatch, python_front, isa, rng):
     """Tables of many boxes are made and used part by part; the bits do not show it."""
     x, boxes, bins = make(rng, name, "images", dtype)
     out = operator(name)(x, boxes, bins, 0.5)

@@ -1,6 +1,16 @@
 """What pyx/geometry.pyx makes of boxes, for the schedule and the kernels; here, where Cython looks for what a module hands to others."""
 from libc.stdint cimport int32_t, uint8_t
 
+from lanes cimport real
+
+
+cdef struct Boxes:                 # as they come, of the type of the computation
+    Py_ssize_t count
+    const int32_t *images
+    const void *corners            # x1, y1, x2, y2
+    Py_ssize_t row                 # elements from box to box
+    Py_ssize_t column              # and from corner to corner
+
 
 cdef class Order:
     cdef Py_ssize_t count
@@ -33,3 +43,8 @@ cdef class Tables:
     cdef int32_t *pixel_spans      # [entries][2]: the entries of each pixel
     cdef int32_t *bins_of_pixel    # [entries]: bin, ascending (of inverted boxes descending)
     cdef void *bin_weight          # [entries]: the weight of the pixel in that bin
+
+
+cdef Tables tables_of(
+    const Boxes *boxes, const int32_t[:] rows, Py_ssize_t image_count, tuple rule, tuple bins, tuple extents, double scale, bint in_bands, Tables before,
+    bint slopes, Py_ssize_t most, int threads, real *_)

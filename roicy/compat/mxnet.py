@@ -123,8 +123,8 @@ def ROIAlign(
         if not position_sensitive:
             return operators.roi_align(data, rows, pooled_size, scale, sample_ratio, aligned)
         # ps_roi_align is aligned always: this is its channels with the bins of roi_align
-        maps, seen = operators._forward_maps(data, rows, pooled_size, scale, None, "NCHW", None, position_sensitive=True)
-        return operators._sum_forward([maps], [seen], operators._align_rule(sample_ratio, aligned), None)
+        rule = operators._align_rule(sample_ratio, aligned)
+        return operators._sums(data, rows, pooled_size, scale, rule, None, "NCHW", None, None, position_sensitive=True)
 
     return _of_images(rois, lambda image: ~(image < 0), align)
 

@@ -366,7 +366,7 @@ def roi_pool(input, boxes, output_size, spatial_scale=1.0, *, return_argmax=Fals
     maps, seen = _forward_maps(input, boxes, output_size, spatial_scale, boxes_num, layout)
     return_argmax = _arguments.flag("return_argmax", return_argmax)
     if return_argmax:
-        operators._check_argmax_fits(maps, "input")
+        operators._check_argmax_fits(maps.h, maps.w, "input")
     with maps.device:
         out = _result(out, maps.output_shape, maps.dtype, (seen, maps.boxes.rows))
         argmax = cupy().empty(out.shape, np.int32) if return_argmax else None
@@ -394,7 +394,7 @@ def roi_pool(input, boxes, output_size, spatial_scale=1.0, *, return_argmax=Fals
 
 def roi_pool_backward(grad_output, argmax, boxes, input_shape, *, boxes_num=None, layout="NCHW", out=None):
     maps, grad = _backward_maps(grad_output, boxes, input_shape, 1.0, boxes_num, layout)
-    operators._check_argmax_fits(maps, "input_shape")
+    operators._check_argmax_fits(maps.h, maps.w, "input_shape")
     if not isinstance(argmax, cupy().ndarray) or argmax.dtype != INT32 or argmax.shape != grad_output.shape:
         raise TypeError(f"argmax: expected a cupy.ndarray of int32 and shape {grad_output.shape}")
     _on(maps.device, "argmax", argmax)

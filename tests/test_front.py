@@ -1,0 +1,190 @@
+"""The short way of small calls: it gives what the Python front end gives, takes what it should, and leaves the rest alone."""
+
+import sys
+
+import numpy as np
+import pytest
+from conftest import SUMS, operator, random_boxes, to_layout
+
+import roicy
+from roicy._kernels import front, geometry
+
+RULE = geometry.sampled(2, True, False)
+
+
+def make(rng, dtype=np.float32, layout="NCHW", channels=37, count=11):
+    x = rng.standard_normal((3, channels, 20, 30)).astype(dtype)
+    return to_layout(x, layout), random_boxes(rng, 3, count, (40, 60), dtype)
+
+
+def strided(array, backwards):
+    """Return an equal array whose elements lie apart, and the last axis backwards if asked to."""
+    wide = np.repeat(np.repeat(array, 2, axis=-1), 3, axis=0)
+    return (wide[..., ::-1].copy()[..., ::-1] if backwards else wide)[::3, ..., ::2]
+
+
+@pytest.mark.parametrize("form", ["contiguous", "strided", "backwards", "out"])
+@pytest.mark.parametrize("name", [*SUMS, "roi_pool", "argmax"])
+def test_same_bits_as_the_python_front(name, form, dtype, layout, isa, rng, monkeypatch):
+    bins = (3, 2)
+    x, boxes = make(rng, dtype, layout, 36 if name.startswith("ps_") else 37)
+    if form in ("strided", "backwards"):
+        x, boxes = strided(x, form == "backwards"), strided(boxes, form == "backwards")
+    x.flags.writeable = boxes.flags.writeable = False
+    function, options = (roicy.roi_pool, {"return_argmax": True}) if name == "argmax" else (operator(name), {})
+
+    def results(threads):
+        out = np.full_like(expected[0], 7) if form == "out" else None
+        made = function(x, boxes, bins, 0.5, layout=layout, num_threads=threads, out=out, **options)
+        made = made if isinstance(made, tuple) else (made,)
+        assert out is None or made[0] is out
+        return made
+
+    plans, plan = [], front.plan
+    monkeypatch.setattr(front, "plan", lambda *arguments: plans.append(plan(*arguments)) or plans[-1])
+    made = function(x, boxes, bins, 0.5, layout=layout, **options)
+    expected = made if isinstance(made, tuple) else (made,)
+    short = [results(threads) for threads in (1, 2)]
+    assert len(plans) == 3
+    assert None not in plans
+    monkeypatch.setattr(front, "plan", lambda *_: None)
+    for some in (*short, results(1)):
+        for one, other in zip(some, expected, strict=True):
+            assert (one.dtype, one.shape, one.flags.c_contiguous) == (other.dtype, other.shape, True)
+            assert one.tobytes() == other.tobytes()
+
+
+def test_threads(rng):
+    """A few boxes that are much work: the result is small, but several threads share it."""
+    x = rng.standard_normal((1, 512, 200, 200)).astype(np.float32)
+    boxes = np.tile(np.array([[0, 1.5, 2.5, 190, 180]], np.float32), (8, 1))
+    plan = front.plan(x, boxes, 7, 1.0, "NCHW", None, RULE, False, 2)
+    assert plan[-1] == 2
+    np.testing.assert_array_equal(roicy.roi_align(x, boxes, 7, num_threads=2), roicy.roi_align(x, boxes, 7, num_threads=1))
+
+
+def plan_of(**changed):
+    x, boxes = make(np.random.default_rng(0))
+    given = {"input": x, "boxes": boxes, "output_size": (3, 2), "spatial_scale": 0.5, "layout": "NCHW", "out": None, "rule": RULE}
+    given |= {"position_sensitive": False, "threads": 1} | {name: value(x, boxes) if callable(value) else value for name, value in changed.items()}
+    arrays = [given[name] for name in ("input", "boxes", "out") if given[name] is not None]
+    before = [sys.getrefcount(array) for array in arrays]
+    plan = front.plan(*given.values())
+    found = plan is not None
+    del plan
+    assert [sys.getrefcount(array) for array in arrays] == before  # all buffers are given back
+    return found
+
+
+def with_number(x, boxes, row, column, value):
+    boxes[row, column] = value
+    return boxes
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{}, {"output_size": 1}, {"layout": "NHWC"}, {"out": lambda x, _: np.empty((11, 37, 3, 2), np.float32)}, {"spatial_scale": 1e-30},
+     {"input": lambda x, _: x[:, 1:, 3:], "out": lambda x, _: np.empty((11, 36, 3, 2), np.float32)}],
+)  # fmt: skip
+def test_what_is_plain(changed):
+    assert plan_of(**changed)
+
+
+class Named(np.ndarray):
+    pass
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"input": None},
+        {"input": lambda x, _: x.tolist()},
+        {"input": lambda x, _: x.view(Named)},
+        {"input": lambda x, _: x.astype(">f4")},
+        {"input": lambda x, _: x.astype(np.float16)},
+        {"input": lambda x, _: x.astype(np.longdouble)},
+        {"input": lambda x, _: x.astype(np.uint8)},
+        {"input": lambda x, _: np.zeros(x.shape, "datetime64[s]")},
+        {"input": lambda x, _: x.astype(object)},
+        {"input": lambda x, _: x.astype(np.float64)},
+        {"input": lambda x, _: x.astype([("x", np.float32)])},
+        {"input": lambda x, _: x[0]},
+        {"input": lambda x, _: x[:0]},
+        {"input": lambda x, _: x[:, :0]},
+        {"input": lambda x, _: x[..., :0]},
+        {"input": lambda x, _: np.lib.stride_tricks.as_strided(x.reshape(-1).view(np.uint8)[2:-2].view(np.float32), (1, 1, 4, 4))},
+        {"input": lambda x, _: np.lib.stride_tricks.as_strided(x, (1, 1, 4, 4), (0, 0, 6, 4))},
+        {"input": lambda x, _: np.broadcast_to(x[:1, :1, :1, :1], (1, 1, 2**20 + 1, 1))},
+        {"boxes": None},
+        {"boxes": lambda _, boxes: [boxes[:, 1:]]},
+        {"boxes": lambda _, boxes: boxes[:, 1:]},
+        {"boxes": lambda _, boxes: boxes[:0]},
+        {"boxes": lambda _, boxes: boxes[0]},
+        {"boxes": lambda _, boxes: boxes.astype(np.float64)},
+        {"boxes": lambda _, boxes: boxes.astype(np.int64)},
+        {"boxes": lambda _, boxes: np.tile(boxes, (24, 1))},
+        {"boxes": lambda x, boxes: with_number(x, boxes, 3, 0, -1)},
+        {"boxes": lambda x, boxes: with_number(x, boxes, 3, 0, 3)},
+        {"boxes": lambda x, boxes: with_number(x, boxes, 3, 0, 0.5)},
+        {"boxes": lambda x, boxes: with_number(x, boxes, 3, 0, np.nan)},
+        {"boxes": lambda x, boxes: with_number(x, boxes, 10, 4, np.nan)},
+        {"boxes": lambda x, boxes: with_number(x, boxes, 10, 1, -np.inf)},
+        {"spatial_scale": 1},
+        {"spatial_scale": 0.0},
+        {"spatial_scale": -1.0},
+        {"spatial_scale": float("nan")},
+        {"spatial_scale": float("inf")},
+        {"spatial_scale": 1e38},
+        {"spatial_scale": np.float64(1)},
+        {"spatial_scale": "1"},
+        {"output_size": 0},
+        {"output_size": -1},
+        {"output_size": 10**30},
+        {"output_size": 1000},
+        {"output_size": True},
+        {"output_size": 2.0},
+        {"output_size": None},
+        {"output_size": [3, 2]},
+        {"output_size": (3, 2, 1)},
+        {"output_size": (3, 0)},
+        {"output_size": (3, np.int64(2))},
+        {"layout": "nchw"},
+        {"layout": None},
+        {"layout": np.zeros(2)},
+        {"position_sensitive": True},
+        {"out": lambda x, _: np.empty((11, 37, 2, 3), np.float32)},
+        {"out": lambda x, _: np.empty((11, 37, 3, 2), np.float64)},
+        {"out": lambda x, _: np.empty((11, 37, 6), np.float32)},
+        {"out": lambda x, _: np.empty((11, 37, 3, 4), np.float32)[..., ::2]},
+        {"out": lambda x, _: np.empty((11, 37, 2, 3), np.float32).transpose(0, 1, 3, 2)},
+        {"out": lambda x, _: np.empty((11, 37, 3, 2), np.float32).tolist()},
+        {"out": lambda x, _: np.broadcast_to(np.float32(0), (11, 37, 3, 2))},
+        {"out": lambda x, _: x.reshape(-1)[: 11 * 37 * 6].reshape(11, 37, 3, 2)},
+        {"input": lambda x, _: x[::-1], "out": lambda x, _: x.reshape(-1)[-11 * 37 * 6 :].reshape(11, 37, 3, 2)},
+    ],
+)
+def test_what_is_left_to_the_python_front(changed):
+    assert not plan_of(**changed)
+
+
+def test_tables_that_take_more_than_their_share():
+    """Such boxes are taken a few at a time, by the Python front end."""
+    x = np.broadcast_to(np.float32(1), (1, 1, 2**20, 2**20))
+    boxes = np.tile(np.array([[0, 0, 0, 2**20, 2**20]], np.float32), (4, 1))
+    assert front.plan(x, boxes[:1], 2, 1.0, "NCHW", None, geometry.UNIFORM_RULE, False, 1) is not None
+    assert front.plan(x, boxes, 2, 1.0, "NCHW", None, geometry.UNIFORM_RULE, False, 1) is None
+
+
+def test_argmax_that_int32_cannot_count():
+    x = np.broadcast_to(np.float32(1), (1, 1, 2**16, 2**16))
+    with pytest.raises(ValueError, match=r"input: a map of 65536 x 65536 pixels, expected less than 2\*\*31"):
+        roicy.roi_pool(x, np.array([[0, 1, 1, 3, 3]], np.float32), 2, return_argmax=True)
+
+
+def test_out_that_boxes_lie_in():
+    x, boxes = np.ones((1, 1, 9, 9), np.float32), np.tile(np.array([[0, 1, 1, 5, 5]], np.float32), (5, 1))
+    out = boxes.reshape(-1)[-5:].reshape(5, 1, 1, 1)
+    assert front.plan(x, boxes, 1, 1.0, "NCHW", out, RULE, False, 1) is None
+    assert front.plan(x, boxes[:-1], 1, 1.0, "NCHW", out[:-1].copy(), RULE, False, 1) is not None
+    with pytest.raises(ValueError, match="out: overlaps memory that the call reads"):
+        roicy.roi_align(x, boxes, 1, out=out)
