@@ -3,8 +3,9 @@
     out[k, c, p, q] = sum_y sum_x Wy[k, p, y] * input[image of k, channel of (c, p, q), y, x] * Wx[k, q, x]
 
 The weights come from geometry.pyx and the tasks from schedule.pyx; this file neither knows what they mean nor which
-operator calls.  A box is contracted first along y, into a *strip* [p][x][lane], then along x into *bins* [p][q][lane], and
-its gradients go the same way back.  Every loop over lanes is one lane vector (lanes.pxd).
+operator calls.  A box is contracted first along y, into a *strip* [p][x][lane], then along x into *bins* [p][q][lane], or the
+other way round if that is much less work (`across`); its gradients go back along x first.  Every loop over lanes is one lane vector
+(lanes.pxd).
 
 Each output bin, and each pixel of a gradient, is summed by one task in an order that only the boxes decide: the result
 has the same bits for every number of threads.
@@ -17,13 +18,17 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from lanes cimport (LANE_BYTES, Pending, add_product, add_products, contract_axis, contract_bin, contract_bins, element_bytes, lanes_alloc, lanes_free, real,
-                    stream_end, stream_rest)
+                    stream_end, stream_rest, stream_some)
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, FIRST, LEVEL, STOP, X0, X1, Y0, Y1
-from tiles cimport (AT_ONCE, BINS_BYTES, BLOCKS_TOGETHER, MOST_BINS, MOST_COLUMNS, NEEDED_BYTES, PAST_CACHE, RANGE_BYTES, STRIP_BYTES, WIDE_BYTES,
+from tiles cimport (AT_ONCE, BINS_BYTES, BLOCKS_TOGETHER, MOST_BINS, MOST_COLUMNS, NEEDED_BYTES, PAST_CACHE, RANGE_BYTES, STRIP_BYTES, TILE_BYTES, WIDE_BYTES,
                     Ahead, BinRange, Map, Reader, Strides, View, ahead_of, bins_of_task, block_reader, blocks_together, bounds, cell_columns,
                     cell_rows, clear, clip, fetch_ends, fetch_pixel_ends, fetch_some, find_needed, map_of, map_of_task, pack, put_pixels, read_pixels, read_runs,
                     strides_of, to_boundary, unpack, view, way_to_write)
+
+
+cdef enum:
+    ACROSS_GAIN = 100          # lane vectors of a block that are read less where it pays to contract a box along x first
 
 
 cdef struct Problem:           # the boxes of one level, most often all that there are
@@ -46,6 +51,8 @@ cdef struct Problem:           # the boxes of one level, most often all that the
     Py_ssize_t parts           # boxes whose gradients are kept, of all levels
     Py_ssize_t parts_before    # of the levels before
     int way                    # to write the result
+    bint few                   # channels: lanes are bin rows
+    bint by_bin
     bint add
     Py_ssize_t strip_bytes     # scratch of a thread: tile, strip and as much again, bins, and more
     Py_ssize_t bins_bytes
@@ -104,34 +111,75 @@ cdef inline Box part_of_box(const Problem *problem, Py_ssize_t i, int p0, int p1
     return box
 
 
+cdef inline bint across(const Problem *problem, const Box *box) noexcept nogil:
+    """Whether a box, or part of it, is better contracted along x first, as boxes are that are wider than they are high.
+
+    It decides in which order sums are taken, and so depends on nothing but boxes and numbers of bins and channels.
+    """
+    cdef Py_ssize_t rows = box.y1 - box.y0, columns = box.x1 - box.x0
+    cdef Py_ssize_t taps_y = box.spans_y[2 * box.p1 - 1] - box.spans_y[2 * box.p0], taps_x = box.spans_x[2 * box.q1 - 1] - box.spans_x[2 * box.q0]
+    if problem.few or problem.by_bin or rows > STRIP_BYTES // LANE_BYTES or columns > MOST_COLUMNS or rows * columns > TILE_BYTES // LANE_BYTES:
+        return False      # such windows may be looked at in cells
+    return rows * taps_x + (box.q1 - box.q0) * taps_y + ACROSS_GAIN < columns * taps_y + (box.p1 - box.p0) * taps_x
+
+
 # Reading: the forward pass and the gradient of the boxes.  contract_bins (lanes.pxd) contracts either axis.
 
-cdef void contract(
+cdef void contract_whole(
+        const real *pixels, Py_ssize_t first_stride, Py_ssize_t second_stride, const int32_t *first, int first_bins, Py_ssize_t first_step,
+        const int32_t *second, int second_bins, Py_ssize_t second_step, Py_ssize_t low, Py_ssize_t count, const int32_t *index, const real *weight,
+        real *strip, real *bins, Pending *run) noexcept nogil:
+    """bins = what all pixels of a box contribute, along one axis first and then along the second.
+
+    pixels: the first of the window along the second axis, 0 along the first; first, second: the spans of the bins, whose results lie
+    `step` apart; low, count: pixels of the window along the second axis.
+    """
+    cdef int L = LANE_BYTES // sizeof(real), rows
+    # as many bins at once as leave the strip in cache
+    cdef int most = <int>max(STRIP_BYTES // (count * LANE_BYTES), 1)
+    while first_bins > 0:
+        rows = min(most, first_bins)
+        contract_bins(strip, count * L, L, pixels, second_stride, count, rows, first, index, weight, first_stride, run)
+        contract_bins(bins, second_step, first_step, strip - low * L, count * L, rows, second_bins, second, index, weight, L, run)
+        first += 2 * rows
+        bins += rows * first_step
+        first_bins -= rows
+
+
+cdef inline void contract_box(
+        const Problem *problem, const real *pixels, View strides, const Box *box, bint x_first, real *strip, real *bins, Pending *run) noexcept nogil:
+    """bins = what all pixels of a box contribute; pixels points at the first of its window."""
+    cdef int L = LANE_BYTES // sizeof(real), ps = box.p1 - box.p0, qs = box.q1 - box.q0
+    cdef const int32_t *spans_y = box.spans_y + 2 * box.p0
+    cdef const int32_t *spans_x = box.spans_x + 2 * box.q0
+    cdef const real *weight = <const real*>problem.weight
+    if x_first:
+        contract_whole(pixels - box.x0 * strides.x, strides.x, strides.y, spans_x, qs, L, spans_y, ps, qs * L, box.y0, box.y1 - box.y0, problem.index, weight,
+                       strip, bins, run)
+    else:
+        contract_whole(pixels - box.y0 * strides.y, strides.y, strides.x, spans_y, ps, qs * L, spans_x, qs, L, box.x0, box.x1 - box.x0, problem.index, weight,
+                       strip, bins, run)
+
+
+cdef void contract_cell(
         const real *pixels, View strides, Py_ssize_t y0, Py_ssize_t y1, Py_ssize_t x0, Py_ssize_t x1, const Box *box,
-        const int32_t *index, const real *weight, real *strip, real *bins, bint add, Pending *run) noexcept nogil:
+        const int32_t *index, const real *weight, real *strip, real *bins, bint add) noexcept nogil:
     """bins (+)= what the pixels of [y0, y1) x [x0, x1) contribute; pixels points at (y0, x0)."""
     cdef int L = LANE_BYTES // sizeof(real)
     cdef Py_ssize_t columns = x1 - x0, first = 0, stop = 0
     cdef int p, q, i, rows, qs = box.q1 - box.q0
-    # as many bin rows at once as leave the strip in cache
     cdef int most = <int>max(STRIP_BYTES // (columns * LANE_BYTES), 1)
-    cdef bint whole = y0 == box.y0 and y1 == box.y1 and x0 == box.x0 and x1 == box.x1
     p = box.p0
     while p < box.p1:
         rows = min(most, box.p1 - p)
-        if whole:
-            contract_bins(strip, columns * L, L, pixels - y0 * strides.y, strides.x, columns, rows, box.spans_y + 2 * p, index, weight, strides.y, run)
-            contract_bins(bins + (p - box.p0) * qs * L, L, qs * L, strip - x0 * L, columns * L, rows, qs, box.spans_x + 2 * box.q0, index, weight, L,
-                          run)
-        else:
-            for i in range(rows):
-                clip(box.spans_y + 2 * (p + i), index, y0, y1, &first, &stop)
-                contract_axis(strip + i * columns * L, L, pixels - y0 * strides.y, strides.x, columns, stop - first, index + first, weight + first,
-                              strides.y, False)
-            for q in range(box.q0, box.q1):
-                clip(box.spans_x + 2 * q, index, x0, x1, &first, &stop)
-                contract_axis(bins + ((p - box.p0) * qs + q - box.q0) * L, qs * L, strip - x0 * L, columns * L, rows, stop - first, index + first,
-                              weight + first, L, add)
+        for i in range(rows):
+            clip(box.spans_y + 2 * (p + i), index, y0, y1, &first, &stop)
+            contract_axis(strip + i * columns * L, L, pixels - y0 * strides.y, strides.x, columns, stop - first, index + first, weight + first,
+                          strides.y, False)
+        for q in range(box.q0, box.q1):
+            clip(box.spans_x + 2 * q, index, x0, x1, &first, &stop)
+            contract_axis(bins + ((p - box.p0) * qs + q - box.q0) * L, qs * L, strip - x0 * L, columns * L, rows, stop - first, index + first,
+                          weight + first, L, add)
         p += most
 
 
@@ -146,6 +194,10 @@ cdef void sum_part(const Problem *problem, Reader *reader, const Box *box, Scrat
     if box.y0 >= box.y1 or box.x0 >= box.x1:
         memset(bins, 0, (box.p1 - box.p0) * (box.q1 - box.q0) * LANE_BYTES)
         return
+    if rows == box.y1 - box.y0 and columns == box.x1 - box.x0:
+        pixels = view(reader, <real*>scratch.tile, box.y0, box.y1, box.x0, box.x1, &strides)
+        contract_box(problem, pixels, strides, box, across(problem, box), <real*>scratch.strip, bins, &scratch.run)
+        return
     y = box.y0
     while y < box.y1:
         y1 = min(y + rows, box.y1)
@@ -153,7 +205,7 @@ cdef void sum_part(const Problem *problem, Reader *reader, const Box *box, Scrat
         while x < box.x1:
             x1 = min(x + columns, box.x1)
             pixels = view(reader, <real*>scratch.tile, y, y1, x, x1, &strides)
-            contract(pixels, strides, y, y1, x, x1, box, problem.index, <const real*>problem.weight, <real*>scratch.strip, bins, add, &scratch.run)
+            contract_cell(pixels, strides, y, y1, x, x1, box, problem.index, <const real*>problem.weight, <real*>scratch.strip, bins, add)
             add = True
             x += columns
         y += rows
@@ -228,12 +280,22 @@ cdef void forward_bins(const Problem *problem, real *out, const int64_t *task, S
             z += run
 
 
+cdef void unpack_together(const Problem *problem, real *out, const Box *box, Py_ssize_t blocks, Scratch *scratch) noexcept nogil:
+    """Write the bins [b][p][q][lane] of as many channel blocks."""
+    cdef int L = LANE_BYTES // sizeof(real), ps = box.p1 - box.p0, qs = box.q1 - box.q0
+    cdef Py_ssize_t b
+    out += box.p0 * problem.bins.y + box.q0 * problem.bins.x
+    for b in range(blocks):
+        unpack(<real*>scratch.bins + b * ps * qs * L, ps, qs, out + b * L * problem.bins.channel, problem.bins, L, run_buffer(problem, scratch, out),
+               problem.way, &scratch.run)
+
+
 cdef void forward_together(
         const Problem *problem, const real *plane, Strides strides, real *out, const Box *box, Py_ssize_t blocks,
         Scratch *scratch) noexcept nogil:
     """Some bins of one box and as many channel blocks, whose lanes lie together: nothing is transposed; plane: pixel (0, 0)."""
     cdef int L = LANE_BYTES // sizeof(real), p, qs = box.q1 - box.q0
-    cdef Py_ssize_t width = blocks * L, columns = box.x1 - box.x0, first, stop, x, b, count, head
+    cdef Py_ssize_t width = blocks * L, columns = box.x1 - box.x0, first, stop, x, count, head
     cdef const int32_t *index = problem.index
     cdef const real *weight = <const real*>problem.weight
     cdef real *strip = <real*>scratch.strip
@@ -241,12 +303,12 @@ cdef void forward_together(
     cdef bint through = problem.bins.channel == 1
     cdef Py_ssize_t step = L if through else (box.p1 - box.p0) * qs * L     # between the blocks of a bin
     cdef Py_ssize_t bin_step = width if through else L
+    cdef real *row = out + box.p0 * problem.bins.y + box.q0 * problem.bins.x
     plane += box.x0 * strides.x
-    out += box.p0 * problem.bins.y + box.q0 * problem.bins.x
     for p in range(box.p0, box.p1):
         first, stop = box.spans_y[2 * p], box.spans_y[2 * p + 1]
         if through:
-            fetch_pixel_ends(out, qs, width, problem.bins.x, problem.way)
+            fetch_pixel_ends(row, qs, width, problem.bins.x, problem.way)
         if strides.x == width:
             count = columns * blocks
             head = to_boundary(plane, count, strides.y)
@@ -260,15 +322,49 @@ cdef void forward_together(
                 contract_axis(strip + x * width, L, plane + x * strides.x, L, blocks, stop - first, index + first, weight + first, strides.y, False)
         contract_bins(bins, bin_step, step, strip - box.x0 * width, L, blocks, qs, box.spans_x + 2 * box.q0, index, weight, width, &scratch.run)
         if through:
-            put_pixels(bins, qs, width, out, problem.bins.x, problem.way)
-            out += problem.bins.y
+            put_pixels(bins, qs, width, row, problem.bins.x, problem.way)
+            row += problem.bins.y
         else:
             bins += qs * L
     if not through:
-        bins = <real*>scratch.bins
-        for b in range(blocks):
-            unpack(bins + b * step, box.p1 - box.p0, qs, out + b * L * problem.bins.channel, problem.bins, L, run_buffer(problem, scratch, out),
-                   problem.way, &scratch.run)
+        unpack_together(problem, out, box, blocks, scratch)
+
+
+cdef void forward_across(
+        const Problem *problem, const real *plane, Strides strides, real *out, const Box *box, Py_ssize_t blocks,
+        Scratch *scratch) noexcept nogil:
+    """The same of a box that is contracted along x first: a strip [y][q][lane], so that some bins of a row, as many as it has room for, are one run."""
+    cdef int L = LANE_BYTES // sizeof(real), p, i, count, q = box.q0
+    cdef Py_ssize_t width = blocks * L, first, stop, y, most = max(WIDE_BYTES // ((box.y1 - box.y0) * blocks * LANE_BYTES), 1)
+    cdef const int32_t *index = problem.index
+    cdef const real *weight = <const real*>problem.weight
+    cdef real *strip = <real*>scratch.strip
+    cdef real *bins = <real*>scratch.bins
+    cdef bint through = problem.bins.channel == 1
+    cdef int qs = box.q1 - box.q0
+    cdef Py_ssize_t step = (box.p1 - box.p0) * qs * L
+    while q < box.q1:
+        count = <int>min(most, box.q1 - q)
+        for y in range(box.y0, box.y1):
+            for i in range(count):
+                first, stop = box.spans_x[2 * (q + i)], box.spans_x[2 * (q + i) + 1]
+                contract_axis(strip + ((y - box.y0) * count + i) * width, L, plane + y * strides.y, L, blocks, stop - first, index + first, weight + first,
+                              strides.x, False)
+        for p in range(box.p0, box.p1):
+            first, stop = box.spans_y[2 * p], box.spans_y[2 * p + 1]
+            stream_some(&scratch.run)
+            if through:
+                fetch_pixel_ends(out + p * problem.bins.y + q * problem.bins.x, count, width, problem.bins.x, problem.way)
+                contract_axis(bins, L, strip - box.y0 * count * width, L, count * blocks, stop - first, index + first, weight + first, count * width,
+                              False)
+                put_pixels(bins, count, width, out + p * problem.bins.y + q * problem.bins.x, problem.bins.x, problem.way)
+            else:
+                for i in range(count):
+                    contract_axis(bins + ((p - box.p0) * qs + q - box.q0 + i) * L, step, strip + (i - box.y0 * count) * width, L, blocks, stop - first,
+                                  index + first, weight + first, count * width, False)
+        q += count
+    if not through:
+        unpack_together(problem, out, box, blocks, scratch)
 
 
 # Where channels are few, lanes are the bin rows of a channel instead: the strip is made along x, row by row, and turned.
@@ -390,23 +486,16 @@ cdef bint forward_few(
 
 
 cdef bint forward_packed(const Problem *problem, Reader *reader, real *out, Py_ssize_t i, Scratch *scratch) noexcept nogil:
-    """All bins of one box, one channel block, to the same bits as forward_part; False where it takes more than one window and one strip."""
-    cdef int L = LANE_BYTES // sizeof(real), ph = problem.ph, pw = problem.pw
-    cdef const int32_t *window = problem.windows + 4 * i
-    cdef const int32_t *spans = problem.spans + 2 * i * (ph + pw)
-    cdef const int32_t *index = problem.index
-    cdef const real *weight = <const real*>problem.weight
+    """All bins of one box, one channel block, to the same bits as forward_part; False where it takes more than one window."""
+    cdef Box box = part_of_box(problem, i, 0, problem.ph, 0, problem.pw)
+    cdef Py_ssize_t columns = box.x1 - box.x0
     cdef const real *pixels
-    cdef real *strip = <real*>scratch.strip
-    cdef real *bins = <real*>scratch.bins
-    cdef Py_ssize_t y0 = window[0], y1 = window[1], x0 = window[2], columns = window[3] - x0
     cdef View strides
-    if y0 >= y1 or columns <= 0 or ph * columns > STRIP_BYTES // LANE_BYTES or y1 - y0 > cell_rows(reader, y1 - y0, columns):
+    if box.y0 >= box.y1 or columns <= 0 or columns > MOST_COLUMNS or box.y1 - box.y0 > cell_rows(reader, box.y1 - box.y0, columns):
         return False
-    pixels = view(reader, <real*>scratch.tile, y0, y1, x0, x0 + columns, &strides) - y0 * strides.y
-    contract_bins(strip, columns * L, L, pixels, strides.x, columns, ph, spans, index, weight, strides.y, &scratch.run)
-    contract_bins(bins, L, pw * L, strip - x0 * L, columns * L, ph, pw, spans + 2 * ph, index, weight, L, &scratch.run)
-    unpack(bins, ph, pw, out, problem.bins, reader.lanes, run_buffer(problem, scratch, out), problem.way, &scratch.run)
+    pixels = view(reader, <real*>scratch.tile, box.y0, box.y1, box.x0, box.x1, &strides)
+    contract_box(problem, pixels, strides, &box, across(problem, &box), <real*>scratch.strip, <real*>scratch.bins, &scratch.run)
+    unpack(<real*>scratch.bins, problem.ph, problem.pw, out, problem.bins, reader.lanes, run_buffer(problem, scratch, out), problem.way, &scratch.run)
     return True
 
 
@@ -420,7 +509,7 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, c
     cdef Reader reader = block_reader(&map, task, task[BLOCK_FIRST], <real*>NULL)
     cdef Box box
     cdef real *to
-    cdef bint few = channels_are_few(problem, out)
+    cdef bint few = problem.few, x_first
     # nearly all boxes of maps that are packed: spared the loops below, 7 % of all instructions
     cdef bint packed = not few and not reader.in_place and task[BLOCK_STOP] == task[BLOCK_FIRST] + 1
     packed = packed and problem.ph <= part.p_step and problem.pw <= part.q_step
@@ -445,6 +534,7 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, c
             q = part.q0
             while q < part.q1:
                 box = part_of_box(problem, i, p, min(p + part.p_step, part.p1), q, min(q + part.q_step, part.q1))
+                x_first = across(problem, &box)
                 block = task[BLOCK_FIRST]
                 while block < task[BLOCK_STOP]:
                     if task[BLOCK_STOP] > task[BLOCK_FIRST] + 1:
@@ -453,14 +543,17 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, c
                     blocks = 0
                     if reader.in_place and box.y0 < box.y1 and box.x0 < box.x1:
                         # a result whose channels lie apart is kept whole until it is unpacked
-                        blocks = blocks_together(min(task[BLOCK_STOP], problem.map.channels // L) - block, box.x1 - box.x0,
-                                                 (box.q1 - box.q0) * (1 if problem.bins.channel == 1 else box.p1 - box.p0))
-                    if blocks > 0:
+                        blocks = blocks_together(
+                            min(task[BLOCK_STOP], problem.map.channels // L) - block,
+                            box.y1 - box.y0 if x_first else box.x1 - box.x0,
+                            (box.q1 - box.q0) * (1 if problem.bins.channel == 1 else box.p1 - box.p0))
+                    if blocks > 0 and x_first:
+                        forward_across(problem, <const real*>reader.plane, reader.strides, to, &box, blocks, &scratch)
+                    elif blocks > 0:
                         forward_together(problem, <const real*>reader.plane, reader.strides, to, &box, blocks, &scratch)
-                        block += blocks
                     else:
                         forward_part(problem, &reader, to, &box, &scratch)
-                        block += 1
+                    block += max(blocks, 1)
                 q += part.q_step
             p += part.p_step
     stream_rest(&scratch.run)
@@ -823,6 +916,7 @@ cdef Work work_on(list levels, Strides bins, Py_ssize_t channels, bint by_bin, i
         problem.bins_bytes = BINS_BYTES
         if by_bin:
             problem.bins_bytes = max(problem.bins_bytes, min(<Py_ssize_t>RANGE_BYTES, <Py_ssize_t>len(tables) * ph * pw * LANE_BYTES))
+        problem.by_bin, problem.few = by_bin, not by_bin and channels_are_few(problem, _)
         work.scratch_bytes = max(work.scratch_bytes, scratch_bytes(problem))
     work.memory = <char*>lanes_alloc(threads * work.scratch_bytes)
     if work.memory == NULL:

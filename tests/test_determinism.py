@@ -7,7 +7,7 @@ import types
 
 import numpy as np
 import pytest
-from conftest import SUMS, WITH_BOX_GRADIENTS, operator, random_boxes, to_layout
+from conftest import SUMS, WITH_BOX_GRADIENTS, from_layout, operator, random_boxes, to_layout
 
 import roicy
 from roicy import operators
@@ -93,17 +93,24 @@ def test_strides(name, dtype, isa, rng):
     assert_same_bits(function(x, spread, bins, 0.5), expected)
 
 
+def assert_equal_but_for_order(one, other, size, extents, bins):
+    """Results of boxes of `random_boxes` along one axis first and along the other: twice the bound of docs/guarantees.md; size: of absolute values."""
+    pixels = sum(1.2 * max(extents) / count + 3 for count in bins)
+    assert (np.abs(one - other) <= 2 * (pixels + 4) * np.finfo(one.dtype).eps / 2 * size).all()
+
+
 # Bin rows: less than a lane vector of either type, more than one, several; and more columns than are computed together.
 @pytest.mark.parametrize("bins", [(7, 5), (20, 3), (37, 70), (16, 1100)], ids=str)
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
 def test_few_channels(name, bins, dtype, isa, rng):
-    """Computed along other lanes: the same bits as beside so many channels that lanes are channels."""
+    """Computed along other lanes, and always along y first: close to what it is beside so many channels that lanes are channels."""
     n, c, h, w = 2, 3, 40, 90
     many = rng.standard_normal((n, 18, h, w)).astype(dtype)
     boxes = np.concatenate([random_boxes(rng, n, 20, (h, w), dtype), np.array([[1, 3, 5, 4, 30], [0, -9, -9, -3, 50]], dtype)])
     function = operator(name)
-    expected = np.ascontiguousarray(function(many, boxes, bins)[:, :c])
     x = np.ascontiguousarray(many[:, :c])
+    expected = function(x, boxes, bins)
+    assert_equal_but_for_order(expected, function(many, boxes, bins)[:, :c], function(np.abs(x), boxes, bins), (h, w), bins)
     mixed = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
     spaced = np.zeros((n, c, 3 * h, 2 * w), dtype)[:, :, ::3, ::-2]
     spaced[...] = x
@@ -207,15 +214,33 @@ def test_boxes_that_leave_pixels_out(name, shape, count, bins, sides, before, dt
             assert_same_bits(operator(name)(halves, boxes[k : k + 1], bins, 1.0), out[k : k + 1])
 
 
+# Bins: few, several, and more than are computed together
+@pytest.mark.parametrize("bins", [(7, 7), (14, 9), (40, 33)], ids=str)
+@pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
+def test_wide_boxes(name, bins, dtype, layout, isa, rng):
+    """Contracted along x first: the bits of the transposed box on the transposed map, which is contracted along y first."""
+    c = 3 * (64 // np.dtype(dtype).itemsize) + 5
+    x = rng.standard_normal((2, c, 30, 260)).astype(dtype)
+    low = rng.uniform((-20, -5), (60, 25), (30, 2))
+    boxes = np.column_stack([rng.integers(0, 2, 30), low, low + rng.uniform((120, 1), (250, 12), (30, 2))]).astype(dtype)
+    function = operator(name)
+    expected = function(x.transpose(0, 1, 3, 2).copy(), boxes[:, [0, 2, 1, 4, 3]], bins[::-1]).transpose(0, 1, 3, 2)
+    seen = from_layout(to_layout(x, layout), layout)  # NHWC: the result has its channels apart all the same
+    assert_same_bits(function(seen, boxes, bins, num_threads=2), np.ascontiguousarray(expected))
+    assert_same_bits(function(to_layout(x, layout), boxes, bins, layout=layout, num_threads=1), to_layout(expected, layout))
+
+
 @pytest.mark.parametrize("extents", [(20, 30), (9, 7)], ids=str)
 @pytest.mark.parametrize("channels", [1, 10, 16, 21])
 def test_position_sensitive(channels, extents, dtype, layout, isa, rng):
-    """The bits of roi_align of the channels that a bin reads; of more boxes than are computed together, and of few."""
+    """What roi_align gives of the channels that a bin reads, along y first; the same bits of more boxes than are computed together, and of few."""
     bins = (3, 4)
     x = rng.standard_normal((2, channels * 12, *extents)).astype(dtype)
     boxes = random_boxes(rng, 2, 2000, extents, dtype)
     every = roicy.roi_align(x, boxes, bins, sampling_ratio=2, aligned=True).reshape(len(boxes), channels, 12, 12)
-    expected = np.ascontiguousarray(every[:, :, np.arange(12), np.arange(12)].reshape(len(boxes), channels, *bins))
+    every = every[:, :, np.arange(12), np.arange(12)].reshape(len(boxes), channels, *bins)
+    expected = roicy.ps_roi_align(x, boxes, bins, sampling_ratio=2)
+    assert_equal_but_for_order(expected, every, roicy.ps_roi_align(np.abs(x), boxes, bins, sampling_ratio=2), extents, bins)
     x = to_layout(x, layout)
     for some in (slice(None), slice(3, 9)):
         for threads in (1, 3):
