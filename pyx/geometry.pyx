@@ -46,6 +46,7 @@ cdef enum:
     # Boxes are sorted by place to this precision: rows, or bands of rows times columns
     BUCKETS = 1024
     FEW = 32               # boxes that are sorted by insertion
+    FEW_SAMPLES = 16       # of a bin, whose places in a bin are computed once for all bins of an axis
     BANDS = 32
     BAND_ROWS = 32         # a few megabytes of map between a box and its lower neighbour in the next band
 
@@ -138,11 +139,16 @@ cdef inline void put(
     entries.count = i + 1
 
 
-cdef inline real sample(real start, real bin_size, int64_t grid, int64_t s) noexcept nogil:
-    """Position of sample s of the grid samples of a bin, in ascending order also where bins run backwards."""
+cdef inline real within_bin(real bin_size, int64_t grid, int64_t s) noexcept nogil:
+    """How far sample s of the grid samples of a bin is from its start, in ascending order also where bins run backwards."""
     if bin_size < 0:
         s = grid - 1 - s
-    return start + (<real>s + <real>0.5) * bin_size / <real>grid
+    return (<real>s + <real>0.5) * bin_size / <real>grid
+
+
+cdef inline real sample(real start, real bin_size, int64_t grid, int64_t s) noexcept nogil:
+    """Position of that sample."""
+    return start + within_bin(bin_size, grid, s)
 
 
 cdef inline int64_t first_sample(
@@ -198,12 +204,18 @@ cdef void sampled_axis(
     cdef Py_ssize_t pixel, at
     cdef double here, here_low, here_high, right, right_low, right_high
     cdef int p
-    cdef bint dense
+    cdef bint dense, few = 0 < grid <= FEW_SAMPLES
+    cdef real[FEW_SAMPLES] within
+    if few:
+        for s in range(grid):
+            within[s] = within_bin(bin_size, grid, s)
     for p in range(axis.bins):
         spans[2 * p] = <int32_t>(base + entries.count)
         spans[2 * p + 1] = spans[2 * p]
         start = low + <real>p * bin_size
-        samples_on_map(start, bin_size, grid, axis.extent, &s, &stop)
+        s, stop = 0, grid
+        if not few or start + within[0] < -1 or start + within[grid - 1] > axis.extent:
+            samples_on_map(start, bin_size, grid, axis.extent, &s, &stop)
         if s >= stop:
             continue
         dense = stop - s > 64 and stop - s > 2 * (
@@ -211,7 +223,7 @@ cdef void sampled_axis(
         at = -1
         here = here_low = here_high = right = right_low = right_high = 0
         while s < stop:
-            v = sample(start, bin_size, grid, s)
+            v = start + within[s] if few else sample(start, bin_size, grid, s)
             end = s + 1
             if dense:
                 if v <= 0:
