@@ -117,6 +117,7 @@ cdef inline bint across(const Problem *problem, const Box *box) noexcept nogil:
     It decides in which order sums are taken, and so depends on nothing but boxes and numbers of bins and channels.
     """
     cdef Py_ssize_t rows = box.y1 - box.y0, columns = box.x1 - box.x0
+    # the entries of the bins of an axis follow each other
     cdef Py_ssize_t taps_y = box.spans_y[2 * box.p1 - 1] - box.spans_y[2 * box.p0], taps_x = box.spans_x[2 * box.q1 - 1] - box.spans_x[2 * box.q0]
     if problem.few or problem.by_bin or rows > STRIP_BYTES // LANE_BYTES or columns > MOST_COLUMNS or rows * columns > TILE_BYTES // LANE_BYTES:
         return False      # such windows may be looked at in cells
@@ -147,13 +148,13 @@ cdef void contract_whole(
 
 
 cdef inline void contract_box(
-        const Problem *problem, const real *pixels, View strides, const Box *box, bint x_first, real *strip, real *bins, Pending *run) noexcept nogil:
+        const Problem *problem, const real *pixels, View strides, const Box *box, real *strip, real *bins, Pending *run) noexcept nogil:
     """bins = what all pixels of a box contribute; pixels points at the first of its window."""
     cdef int L = LANE_BYTES // sizeof(real), ps = box.p1 - box.p0, qs = box.q1 - box.q0
     cdef const int32_t *spans_y = box.spans_y + 2 * box.p0
     cdef const int32_t *spans_x = box.spans_x + 2 * box.q0
     cdef const real *weight = <const real*>problem.weight
-    if x_first:
+    if across(problem, box):
         contract_whole(pixels - box.x0 * strides.x, strides.x, strides.y, spans_x, qs, L, spans_y, ps, qs * L, box.y0, box.y1 - box.y0, problem.index, weight,
                        strip, bins, run)
     else:
@@ -196,7 +197,7 @@ cdef void sum_part(const Problem *problem, Reader *reader, const Box *box, Scrat
         return
     if rows == box.y1 - box.y0 and columns == box.x1 - box.x0:
         pixels = view(reader, <real*>scratch.tile, box.y0, box.y1, box.x0, box.x1, &strides)
-        contract_box(problem, pixels, strides, box, across(problem, box), <real*>scratch.strip, bins, &scratch.run)
+        contract_box(problem, pixels, strides, box, <real*>scratch.strip, bins, &scratch.run)
         return
     y = box.y0
     while y < box.y1:
@@ -334,15 +335,14 @@ cdef void forward_across(
         const Problem *problem, const real *plane, Strides strides, real *out, const Box *box, Py_ssize_t blocks,
         Scratch *scratch) noexcept nogil:
     """The same of a box that is contracted along x first: a strip [y][q][lane], so that some bins of a row, as many as it has room for, are one run."""
-    cdef int L = LANE_BYTES // sizeof(real), p, i, count, q = box.q0
-    cdef Py_ssize_t width = blocks * L, first, stop, y, most = max(WIDE_BYTES // ((box.y1 - box.y0) * blocks * LANE_BYTES), 1)
+    cdef int L = LANE_BYTES // sizeof(real), p, i, count, qs = box.q1 - box.q0, q = box.q0
+    cdef Py_ssize_t width = blocks * L, step = (box.p1 - box.p0) * qs * L, first, stop, y
+    cdef Py_ssize_t most = max(WIDE_BYTES // ((box.y1 - box.y0) * blocks * LANE_BYTES), 1)
     cdef const int32_t *index = problem.index
     cdef const real *weight = <const real*>problem.weight
     cdef real *strip = <real*>scratch.strip
     cdef real *bins = <real*>scratch.bins
     cdef bint through = problem.bins.channel == 1
-    cdef int qs = box.q1 - box.q0
-    cdef Py_ssize_t step = (box.p1 - box.p0) * qs * L
     while q < box.q1:
         count = <int>min(most, box.q1 - q)
         for y in range(box.y0, box.y1):
@@ -494,7 +494,7 @@ cdef bint forward_packed(const Problem *problem, Reader *reader, real *out, Py_s
     if box.y0 >= box.y1 or columns <= 0 or columns > MOST_COLUMNS or box.y1 - box.y0 > cell_rows(reader, box.y1 - box.y0, columns):
         return False
     pixels = view(reader, <real*>scratch.tile, box.y0, box.y1, box.x0, box.x1, &strides)
-    contract_box(problem, pixels, strides, &box, across(problem, &box), <real*>scratch.strip, <real*>scratch.bins, &scratch.run)
+    contract_box(problem, pixels, strides, &box, <real*>scratch.strip, <real*>scratch.bins, &scratch.run)
     unpack(<real*>scratch.bins, problem.ph, problem.pw, out, problem.bins, reader.lanes, run_buffer(problem, scratch, out), problem.way, &scratch.run)
     return True
 
