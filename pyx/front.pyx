@@ -3,7 +3,7 @@
 Errors are worded in roicy/_arguments.py: `plan` gives up on whatever is wrong, or has to be converted, or is so much work that a few
 microseconds before it do not count, and leaves it to the Python front end.
 """
-from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyBuffer_IsContiguous, PyBuffer_Release, PyObject_GetBuffer
 from libc.math cimport INFINITY, fabs, trunc
 from libc.stdint cimport int32_t
 
@@ -112,15 +112,21 @@ cdef inline bint apart(const Py_buffer *array, const char *first, Py_ssize_t siz
     return high <= first or first + size <= low
 
 
-cdef inline bint in_rows(const Py_buffer *array) noexcept:
-    """Whether the elements of an array follow each other, the last index fastest."""
-    cdef Py_ssize_t step = array.itemsize
-    cdef int i
-    for i in range(array.ndim - 1, -1, -1):
-        if array.strides[i] != step:
-            return False
-        step *= array.shape[i]
-    return True
+cdef Tables tables_if_right(
+        const Py_buffer *rows, Py_ssize_t image_count, tuple rule, tuple bins, tuple extents, double scale, bint in_bands, int threads, real *_):
+    """The tables of boxes (K, 5), FEW_BOXES of them at most; None where a value is wrong, or they take more than their share of memory."""
+    cdef int32_t[FEW_BOXES] images
+    cdef Boxes boxes
+    cdef Tables tables
+    boxes.count, boxes.images = rows.shape[0], images
+    boxes.row, boxes.column = rows.strides[0] // rows.itemsize, rows.strides[1] // rows.itemsize
+    boxes.corners = <real*>rows.buf + boxes.column
+    if images_of(<const real*>rows.buf, boxes.count, boxes.row, image_count, images) >= 0:
+        return None
+    if unusable(<const real*>boxes.corners, boxes.count, boxes.row, boxes.column, scale)[0] >= 0:
+        return None
+    tables = tables_of[real](&boxes, None, image_count, rule, bins, extents, scale, in_bands, None, False, FEW_BOXES, threads, NULL)
+    return tables if tables.stop == boxes.count else None
 
 
 cdef inline int side(object value) except? -1:
@@ -140,8 +146,6 @@ def plan(input, boxes, output_size, spatial_scale, layout, out, tuple rule, bint
     cdef bint last
     cdef double scale
     cdef Py_ssize_t n, c, h, w, size, channels
-    cdef int32_t[FEW_BOXES] images
-    cdef Boxes plain_boxes
     cdef Tables tables
     cdef bint in_place
     cdef tuple shape
@@ -177,16 +181,6 @@ def plan(input, boxes, output_size, spatial_scale, layout, out, tuple rule, bint
             channels = c // (<Py_ssize_t>ph * pw)
         if <double>rows.shape[0] * channels * ph * pw * map.itemsize >= SMALL_BYTES:
             return None
-        plain_boxes.count, plain_boxes.images = rows.shape[0], images
-        plain_boxes.row, plain_boxes.column = rows.strides[0] // rows.itemsize, rows.strides[1] // rows.itemsize
-        plain_boxes.corners = <char*>rows.buf + rows.strides[1]
-        if kind == c'f':
-            if (images_of(<float*>rows.buf, rows.shape[0], plain_boxes.row, n, images) >= 0
-                    or unusable(<float*>plain_boxes.corners, rows.shape[0], plain_boxes.row, plain_boxes.column, scale)[0] >= 0):
-                return None
-        elif (images_of(<double*>rows.buf, rows.shape[0], plain_boxes.row, n, images) >= 0
-                or unusable(<double*>plain_boxes.corners, rows.shape[0], plain_boxes.row, plain_boxes.column, scale)[0] >= 0):
-            return None
         if last:
             shape = rows.shape[0], ph, pw, channels
         else:
@@ -197,7 +191,7 @@ def plan(input, boxes, output_size, spatial_scale, layout, out, tuple rule, bint
             return None
         else:
             held = 3
-            if not plain(&target, 4, kind) or target.readonly or not in_rows(&target):
+            if not plain(&target, 4, kind) or target.readonly or not PyBuffer_IsContiguous(&target, c'C'):
                 return None
             for i in range(4):
                 if target.shape[i] != <Py_ssize_t>shape[i]:
@@ -207,10 +201,10 @@ def plan(input, boxes, output_size, spatial_scale, layout, out, tuple rule, bint
         size = map.itemsize
         in_place = map.strides[3 if last else 1] == size and not position_sensitive
         if kind == c'f':
-            tables = tables_of[float](&plain_boxes, None, n, rule, (ph, pw), (h, w), scale, in_place, None, False, FEW_BOXES, threads, NULL)
+            tables = tables_if_right[float](&rows, n, rule, (ph, pw), (h, w), scale, in_place, threads, NULL)
         else:
-            tables = tables_of[double](&plain_boxes, None, n, rule, (ph, pw), (h, w), scale, in_place, None, False, FEW_BOXES, threads, NULL)
-        if tables.stop < rows.shape[0]:
+            tables = tables_if_right[double](&rows, n, rule, (ph, pw), (h, w), scale, in_place, threads, NULL)
+        if tables is None:
             return None
         levels = [(input.transpose(CHANNELS_LAST) if last else input, "f" if kind == c'f' else "d", in_place, map.strides[2 if last else 3] == size, tables)]
         tasks, threads = reading(levels, channels, size, ph * pw, position_sensitive, threads)
