@@ -62,8 +62,8 @@ def device():
     channels = _launch.THREADS
     maps, seen = cuda._forward_maps(standin.asarray(np.ones((1, channels, 20, 20), np.float32)), boxes, 7, 1.0, None, "NCHW")
     out = standin.zeros((1, channels, 7, 7), np.float32)
-    ((_, shape, room, images, counts, index, weight, _),) = maps.parts(geometry.INTEGRATED_RULE)
-    _launch.launch("forward", maps.dtype, 1, seen, _launch.strides(seen), out, _launch.strides(out), shape, room, images, counts, index, weight)
+    ((_, shape, room, images, counts, taps, _),) = maps.parts(geometry.INTEGRATED_RULE)
+    _launch.launch("forward_planes", maps.dtype, 1, seen, _launch.strides(seen), out, _launch.strides(out), shape, room, images, counts, taps)
 
 
 if __name__ == "__main__":

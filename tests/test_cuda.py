@@ -29,6 +29,12 @@ def real():
     return cupy if cupy.cuda.is_available() else None
 
 
+def forget():
+    """Whatever was made with another CuPy."""
+    _launch._module.cache_clear()
+    _launch._kernel.cache_clear()
+
+
 @pytest.fixture(params=["forward", "reverse", "mixed", "GPU"])
 def cupy(request, monkeypatch):
     """CuPy, or the stand-in, with threads in some order."""
@@ -40,9 +46,9 @@ def cupy(request, monkeypatch):
     if module is standin:
         monkeypatch.setattr(standin, "order", request.param)
     monkeypatch.setitem(sys.modules, "cupy", module)
-    _launch._module.cache_clear()
+    forget()
     yield module
-    _launch._module.cache_clear()
+    forget()
 
 
 @pytest.fixture
@@ -51,9 +57,9 @@ def emulated(monkeypatch):
         pytest.skip("no g++")
     monkeypatch.setattr(standin, "order", "forward")
     monkeypatch.setitem(sys.modules, "cupy", standin)
-    _launch._module.cache_clear()
+    forget()
     yield standin
-    _launch._module.cache_clear()
+    forget()
 
 
 def assert_close(actual, expected, terms=400):
@@ -72,7 +78,17 @@ PARAMETERS = {
     "ps_roi_pool": [{"spatial_scale": 0.5}],
 }
 SUM_CASES = [(name, i) for name in SUMS for i in range(len(PARAMETERS[name]))]
-SHAPES = {"blocks": (30, 2, 21, 17, 19, (3, 4)), "row": (6, 3, 1, 1, 23, (2, 2)), "pixel": (5, 2, 9, 1, 1, (2, 3))}
+# boxes, images, channels, rows, columns, bins: "tiles" has more bins and wider windows than a warp takes at once, and more channels; "bins" more
+# of them than lanes; "boxes" so many that planes are added up in segments; "parts" planes of several parts, and bins of many rows
+SHAPES = {
+    "blocks": (30, 2, 21, 17, 19, (3, 4)),
+    "row": (6, 3, 1, 1, 23, (2, 2)),
+    "pixel": (5, 2, 9, 1, 1, (2, 3)),
+    "tiles": (6, 1, 150, 40, 90, (10, 11)),
+    "bins": (3, 1, 5, 40, 30, (37, 2)),
+    "boxes": (200, 2, 9, 9, 11, (3, 3)),
+    "parts": (6, 1, 3, 90, 100, (2, 2)),
+}
 
 
 def make(rng, name, shape, scale, dtype):
@@ -138,6 +154,49 @@ def test_roi_pool(shape, dtype, layout, cupy, rng):
     assert_close(grad, roicy.roi_pool_backward(g, expected_at, boxes, x.shape, layout=layout))
 
 
+@pytest.mark.parametrize("name", [*SUMS, "roi_pool"])
+def test_gradients_that_are_no_numbers(name, dtype, layout, cupy, rng):
+    """They reach the pixels that they reach on the CPU, and no others."""
+    x, boxes, bins = make(rng, name, "blocks", 1, dtype)
+    boxes[:, 3:] = boxes[:, 1:3] + (boxes[:, 3:] - boxes[:, 1:3]) / 3
+    options = {"layout": layout}
+    if name == "roi_pool":
+        out, argmax = roicy.roi_pool(to_layout(x, layout), boxes, bins, return_argmax=True, **options)
+    else:
+        out, argmax = operator(name)(to_layout(x, layout), boxes, bins, **options), None
+    g = rng.standard_normal(out.shape).astype(dtype)
+    g[3].flat[5], g[5].flat[1], g[7].flat[8] = np.nan, np.inf, -np.inf
+    shape = to_layout(x, layout).shape
+
+    def grad(put):
+        given = (put(g), put(boxes), shape) if argmax is None else (put(g), put(argmax), put(boxes), shape)
+        return operator(name, "_backward")(*given, **options)
+
+    expected, actual = grad(np.asarray), grad(cupy.asarray).get()
+    some = np.isfinite(expected)
+    assert 0 < (~some).sum() < some.size / 2
+    np.testing.assert_array_equal(actual[~some], expected[~some])
+    assert np.abs(actual[some] - expected[some]).max() <= 400 * np.finfo(dtype).eps * np.abs(expected[some]).max()
+
+
+def test_meetings_of_lanes_are_needed(emulated, monkeypatch, rng):
+    """Without them some order of lanes gives other results: the emulation would see that one is missing."""
+    x, boxes, bins = make(rng, "roi_align", "blocks", 1, np.float32)
+    whole = _launch.source()
+    monkeypatch.setattr(_launch, "source", lambda: whole.replace("__syncwarp();", ";"))
+    expected = roicy.roi_align(x, boxes, bins)
+    grad = roicy.roi_align_backward(expected, boxes, x.shape)
+    wrong = set()
+    for standin.order in ("forward", "reverse", "mixed"):
+        out = roicy.roi_align(emulated.asarray(x), emulated.asarray(boxes), bins).get()
+        back = roicy.roi_align_backward(emulated.asarray(expected), emulated.asarray(boxes), x.shape).get()
+        if not np.allclose(out, expected, atol=1e-3):
+            wrong.add("forward")
+        if not np.allclose(back, grad, atol=1e-3):
+            wrong.add("backward")
+    assert wrong == {"forward", "backward"}
+
+
 @pytest.mark.parametrize("products", [False, True])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_roi_align_max(shape, products, dtype, layout, cupy, rng):
@@ -201,7 +260,7 @@ def test_any_strides_and_out(cupy, rng):
 def test_boxes_in_parts(name, monkeypatch, dtype, cupy, rng):
     """As many boxes at a time as there is memory for tables."""
     x, boxes, bins = make(rng, name, "blocks", 1, dtype)
-    for limit in ("TABLE_BYTES", "ROWS_BYTES", "PARTS_BYTES"):
+    for limit in ("TABLE_BYTES", "SEGMENTS_BYTES", "PARTS_BYTES"):
         monkeypatch.setattr(cuda, limit, 3000)
     assert_close(operator(name)(cupy.asarray(x), cupy.asarray(boxes), bins), operator(name)(x, boxes, bins))
     if name != "roi_pool":
@@ -293,24 +352,30 @@ def test_errors(call, error, message, emulated):
 
 @pytest.mark.large
 def test_more_elements_than_int32_counts(emulated):
-    """2.2e9 of them, of which the boxes read and write the last."""
-    shape = (1, 3, 27000, 27100)
-    x = np.zeros(shape, np.float32)  # of which the system makes only the pages that are written
-    x[0, :, -40:, -40:] = np.arange(3 * 1600, dtype=np.float32).reshape(3, 40, 40)
-    boxes = np.array([[0, 27070.5, 26970.25, 27095, 26990]], np.float32)
-    on_device, rows = emulated.ndarray(x), emulated.asarray(boxes)
-    for name, bins in (("roi_align", 3), ("prroi_pool", 3), ("roi_pool", 3), ("roi_align_max", 3)):
-        expected = operator(name)(x, boxes, bins)
-        assert expected.any()
-        assert_close(operator(name)(on_device, rows, bins), expected)
-    g = np.ones((1, 3, 3, 3), np.float32)
-    assert_close(roicy.roi_align_backward_boxes(emulated.asarray(g), on_device, rows), roicy.roi_align_backward_boxes(g, x, boxes), 4000)
-    grad = roicy.roi_align_backward(emulated.asarray(g), rows, shape)
+    """2.2e9 of them, of which the boxes read and write the last; in many planes, and in one."""
+    for shape in ((1, 64, 5860, 5870), (1, 1, 46900, 46910)):
+        x = np.zeros(shape, np.float32)  # of which the system makes only the pages that are written
+        x[0, :, -40:, -40:] = np.arange(shape[1] * 1600, dtype=np.float32).reshape(-1, 40, 40)
+        right, bottom = shape[3], shape[2]
+        boxes = np.array([[0, right - 29.5, bottom - 29.75, right - 5, bottom - 10]], np.float32)
+        on_device, rows = emulated.ndarray(x), emulated.asarray(boxes)
+        for name, bins in (("roi_align", 3), ("prroi_pool", 3), ("roi_pool", 3), ("roi_align_max", 3)):
+            if name == "roi_pool" and shape[1] == 1:
+                continue  # of more pixels than argmax counts
+            expected = operator(name)(x, boxes, bins)
+            assert expected.any()
+            assert_close(operator(name)(on_device, rows, bins), expected)
+        g = np.ones((1, shape[1], 3, 3), np.float32)
+        assert_close(roicy.roi_align_backward_boxes(emulated.asarray(g), on_device, rows), roicy.roi_align_backward_boxes(g, x, boxes), 4000)
+    shape = (1, 64, 5860, 5870)
+    boxes[0, 1:] -= (right - shape[3], bottom - shape[2]) * 2
+    g = np.ones((1, shape[1], 3, 3), np.float32)
+    grad = roicy.roi_align_backward(emulated.asarray(g), emulated.asarray(boxes), shape)
     tail = (slice(None), slice(None), slice(-60, None), slice(-60, None))
     expected = roicy.roi_align_backward(g, boxes, shape)
     np.testing.assert_allclose(grad.host[tail], expected[tail], rtol=0, atol=1e-6)
-    assert abs(float(grad.host[0, 2, -60:].sum(dtype=np.float64)) - 9) < 1e-4
-    assert not grad.host[0, 2, 0].any()
+    assert abs(float(grad.host[0, -1, -60:].sum(dtype=np.float64)) - 9) < 1e-4
+    assert not grad.host[0, -1, 0].any()
 
 
 def test_stand_in_has_names_of_cupy():
@@ -318,6 +383,7 @@ def test_stand_in_has_names_of_cupy():
     for name in ("ndarray", "RawModule", "asarray", "empty", "zeros", "ascontiguousarray", "concatenate", "where", "clip", "may_share_memory",
                  "floor", "isnan", "log2", "sqrt"):  # fmt: skip
         assert callable(getattr(module, name))
+    assert callable(module.cuda.runtime.getDevice)
     for name in ("device", "astype", "transpose", "fill", "get", "strides"):
         assert hasattr(module.ndarray, name)
 
@@ -367,6 +433,6 @@ def test_same_signatures():
 def test_cupy_is_not_imported(monkeypatch):
     """And asked for by name when it is missing."""
     monkeypatch.setitem(sys.modules, "cupy", None)
-    _launch._module.cache_clear()
+    forget()
     with pytest.raises(ImportError, match="roicy.cuda needs CuPy: pip install 'roicy\\[cuda13\\]' or 'roicy\\[cuda12\\]'"):
         cuda.roi_align(X, BOXES, 2)

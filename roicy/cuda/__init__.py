@@ -19,7 +19,7 @@ import numpy as np
 
 from .. import _arguments, multiscale, operators
 from .._kernels import geometry
-from ._launch import CHANNELS_OF_PART, CHANNELS_TOGETHER, NULL, OWNERS, ROOM, RULE, SHAPE, cupy, launch, strides
+from ._launch import CHANNELS_OF_PART, LANES, NULL, PART_BYTES, ROOM, RULE, SHAPE, cupy, launch, strides
 
 __all__ = [
     "multiscale_roi_align",
@@ -42,9 +42,10 @@ __all__ = [
 ]
 
 TABLE_BYTES = 128 << 20  # of the tables of the boxes that are computed at once
-ROWS_BYTES = 128 << 20  # of the lists of which boxes read which row
+SEGMENTS_BYTES = 128 << 20  # of gradients of planes before they are added up
 PARTS_BYTES = 128 << 20  # of the gradients of the boxes before they are added up
 INT32 = np.dtype(np.int32)
+WARPS = 4096  # of which a GPU has room for some thousand: the least that gradients of planes are divided into, if boxes suffice
 SAMPLED = geometry.sampled(1, False, False)[0]
 
 
@@ -146,29 +147,28 @@ class _Maps(operators._Seen):
         return np.array((self.n, self.channels, self.h, self.w, boxes, *self.bins, self.position_sensitive, self.axes is not None), SHAPE)
 
     def parts(self, rule, slopes=False, most=2**31):
-        """Yield the tables of as many boxes at a time as there is room for: (first box, shape, room, images, counts, index, weight, slopes)."""
+        """Yield the tables of as many boxes at a time as there is room for: (first box, shape, room, images, counts, taps, slopes)."""
         ratio = rule[1] if rule[0] == SAMPLED and rule[1] > 0 else 2**30
         ph, pw = self.bins
-        quantised = rule == geometry.QUANTISED_RULE
-        room_y, room_x = (1, 1) if quantised else (min(self.h, 2 * ratio), min(self.w, 2 * ratio))
+        room_y, room_x = (1, 1) if rule == geometry.QUANTISED_RULE else (min(self.h, 2 * ratio), min(self.w, 2 * ratio))
         each = ph * room_y + pw * room_x
         room = np.array((room_y, room_x, each), ROOM)
-        per_entry = 4 + self.dtype.itemsize * (3 if slopes else 1)
+        per_entry = self.dtype.itemsize * (4 if slopes else 2)
         count = max(min(self.k, TABLE_BYTES // (each * per_entry), most), 1)
         make = cupy().empty
         for first in range(0, self.k, count):
             boxes = min(count, self.k - first)
             shape = self.shape(boxes)
             images, counts = make(boxes, np.int32), make((boxes, ph + pw), np.int32)
-            index, weight = make(boxes * each, np.int32), make(1 if quantised else boxes * each, self.dtype)
+            taps = make(boxes * each * 2 * self.dtype.itemsize, np.uint8)
             slope = make((2, boxes * each), self.dtype) if slopes else None
             rows, given = self.boxes.part(first, first + boxes)
             launch(
                 "tables", self.dtype, boxes * (ph + pw), rows, np.int32(self.boxes.columns), given,
                 NULL if self.levels is None else self.levels[first : first + boxes], np.int32(self.level), np.array(rule, RULE), shape, room,
-                self.dtype.type(self.scale), images, counts, index, weight, *((NULL, NULL) if slope is None else (slope[0], slope[1])),
+                self.dtype.type(self.scale), images, counts, taps, *((NULL, NULL) if slope is None else (slope[0], slope[1])),
             )  # fmt: skip
-            yield first, shape, room, images, counts, index, weight, slope
+            yield first, shape, room, images, counts, taps, slope
 
 
 def _forward_maps(input, boxes, output_size, spatial_scale, boxes_num, layout, position_sensitive=False):
@@ -221,6 +221,17 @@ def _result(out, shape, dtype, read, name="out"):
     return out
 
 
+def _forward_kernel(maps, step):
+    """Return the kernel for maps with these strides, and how many threads share its work."""
+    ph, pw = maps.bins
+    small = (maps.h - 1) * abs(int(step["y"])) + (maps.w - 1) * abs(int(step["x"])) < 2**31
+    if maps.axes is None and not maps.position_sensitive and small:
+        return "forward_planes", LANES * maps.k * -(-maps.channels // 64) * 4 * -(-ph // 8) * -(-pw // 8)
+    if maps.axes is not None and not maps.position_sensitive:
+        return "forward_pixels", LANES * maps.k * ph * -(-maps.channels // 128)
+    return "forward_bins", maps.k * maps.channels * ph * pw
+
+
 def _sum_forward(levels, inputs, rule, out):
     maps = levels[0]
     with maps.device:
@@ -231,10 +242,36 @@ def _sum_forward(levels, inputs, rule, out):
         for level, input in zip(levels, inputs, strict=True):
             if level.empty:
                 continue
-            for first, shape, room, images, counts, index, weight, _ in level.parts(rule):
-                some = seen[first:]
-                launch("forward", maps.dtype, math.prod(some.shape), input, strides(input), some, strides(some), shape, room, images, counts, index, weight)
+            step = strides(input)
+            kernel, threads = _forward_kernel(level, step)
+            for first, shape, room, images, counts, taps, _ in level.parts(rule):
+                some = seen[first:] if first else seen
+                launch(kernel, maps.dtype, threads, input, step, some, strides(some), shape, room, images, counts, taps)
     return out
+
+
+class _Segments:
+    """Arrays of gradients like `out`, to each of which the boxes of one segment give: where planes are too few for a GPU to be busy with."""
+
+    def __init__(self, maps, out, channels):
+        self.maps, self.out, self.channels = maps, out, channels
+        planes = maps.n * channels
+        parts = -(-maps.h * maps.w * maps.dtype.itemsize // PART_BYTES)  # of a plane
+        most = min(-(-WARPS // (planes * parts)), SEGMENTS_BYTES // (out.size * maps.dtype.itemsize), maps.k // 64, 16)
+        self.count = max(most, 1)
+        self.threads = LANES * planes * parts * self.count
+        if self.count > 1:
+            self.all = cupy().empty((self.count, *out.shape), maps.dtype)
+        self.first = maps.seen(self.all[0] if self.count > 1 else out)
+
+    @property
+    def arguments(self):
+        return self.first, strides(self.first), np.int64(self.out.size), np.int32(self.count)
+
+    def add_up(self):
+        if self.count > 1:
+            to = self.maps.seen(self.out)
+            launch("add_segments", self.maps.dtype, self.out.size, *self.arguments, to, strides(to), self.maps.shape(self.maps.k), np.int32(self.channels))
 
 
 def _sum_backward(levels, grad, rule, outs):
@@ -247,21 +284,25 @@ def _sum_backward(levels, grad, rule, outs):
             if level.empty:
                 result.fill(0)
                 continue
+            segments = _Segments(level, result, level.c) if level.position_sensitive else None
             seen = level.seen(result)
-            lists = level.n * level.h
-            blocks = level.c if level.position_sensitive else -(-level.c // CHANNELS_TOGETHER)
+            kernel = "backward_planes" if level.axes is None else "backward_pixels"
+            tall = 32 // maps.dtype.itemsize  # tiles of 8 x 8 or 4 x 8 pixels
+            tiles = level.n * -(-level.h // tall) * -(-level.w // 8) * -(-level.c // LANES)
             add = False
-            for first, shape, room, images, counts, index, weight, _ in level.parts(rule, most=max(ROWS_BYTES // (4 * lists), 1)):
-                boxes = int(shape["boxes"])
-                windows, row_counts, rows_of = (cupy().empty(size, np.int32) for size in (boxes * 4, lists, lists * boxes))
-                launch("windows_of_boxes", None, boxes * 2, shape, room, counts, index, windows)
-                launch("boxes_of_rows", None, lists, shape, images, windows, row_counts, rows_of)
-                some = grad[first:]
-                launch(
-                    "backward", maps.dtype, lists * level.w * blocks, some, strides(some), seen, strides(seen), shape, room, counts, index, weight,
-                    windows, row_counts, rows_of, np.int32(add),
-                )  # fmt: skip
+            for first, shape, room, images, counts, taps, _ in level.parts(rule):
+                some = grad[first:] if first else grad
+                common = shape, room, images, counts, taps
+                if segments is not None:
+                    launch("backward_bins", maps.dtype, segments.threads, some, strides(some), *segments.arguments, *common, np.int32(add))
+                else:
+                    boxes = int(shape["boxes"])
+                    windows = cupy().empty(boxes * 4, np.int32)
+                    launch("windows_of_boxes", maps.dtype, boxes * 2, shape, room, counts, taps, windows)
+                    launch(kernel, maps.dtype, LANES * tiles, some, strides(some), seen, strides(seen), *common, windows, np.int32(add))
                 add = True
+            if segments is not None:
+                segments.add_up()
     return results
 
 
@@ -274,14 +315,14 @@ def _sum_backward_boxes(levels, grad, inputs, rule):
         for level, input in zip(levels, inputs, strict=True):
             if level.empty:
                 continue
-            for first, shape, room, images, counts, index, weight, slope in level.parts(rule, True, max(PARTS_BYTES // (32 * each), 1)):
+            for first, shape, room, images, counts, taps, slope in level.parts(rule, True, max(PARTS_BYTES // (32 * each), 1)):
                 boxes = int(shape["boxes"])
                 parts, some = cupy().empty(boxes * each * 4, np.float64), grad[first:]
                 launch(
-                    "backward_boxes", maps.dtype, boxes * each, some, strides(some), input, strides(input), shape, room, images, counts, index, weight,
+                    "backward_boxes", maps.dtype, boxes * each, some, strides(some), input, strides(input), shape, room, images, counts, taps,
                     slope[0], slope[1], parts,
                 )  # fmt: skip
-                launch("add_parts", maps.dtype, boxes * maps.boxes.columns, parts, shape, images, result[first:], np.int32(maps.boxes.columns))
+                launch("add_parts", maps.dtype, boxes * LANES, parts, shape, images, result[first:], np.int32(maps.boxes.columns))
     return maps.boxes.restore(result)
 
 
@@ -382,10 +423,10 @@ def roi_pool(input, boxes, output_size, spatial_scale=1.0, *, return_argmax=Fals
                 else cupy().empty(out.shape, maps.dtype)
             )
             some, at = maps.seen(pooled), None if argmax is None else maps.seen(argmax)
-            for first, shape, room, images, counts, index, *_ in maps.parts(geometry.QUANTISED_RULE):
+            for first, shape, room, images, counts, taps, _ in maps.parts(geometry.QUANTISED_RULE):
                 launch(
                     "largest_pixel", maps.dtype, math.prod(some[first:].shape), seen, strides(seen), some[first:], NULL if at is None else at[first:],
-                    strides(some), shape, room, images, counts, index,
+                    strides(some), shape, room, images, counts, taps,
                 )  # fmt: skip
             if pooled is not out:
                 out[...] = pooled
@@ -403,12 +444,13 @@ def roi_pool_backward(grad_output, argmax, boxes, input_shape, *, boxes_num=None
         if maps.empty:
             out.fill(0)
             return out
-        seen, at = maps.seen(out), maps.seen(argmax)
+        at, segments = maps.seen(argmax), _Segments(maps, out, maps.c)
         rows, given = maps.boxes.part(0, maps.k)
         launch(
-            "largest_pixel_backward", maps.dtype, maps.n * maps.c * OWNERS, grad, strides(grad), at, strides(at), rows, np.int32(maps.boxes.columns), given,
-            seen, strides(seen), maps.shape(maps.k),
+            "largest_pixel_backward", maps.dtype, segments.threads, grad, strides(grad), at, strides(at), rows, np.int32(maps.boxes.columns), given,
+            *segments.arguments, maps.shape(maps.k),
         )  # fmt: skip
+        segments.add_up()
     return out
 
 

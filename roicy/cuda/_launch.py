@@ -17,19 +17,21 @@ import numpy as np
 FOLDER = Path(__file__).parent / "kernels"
 # one source: CuPy's cache on disk does not see what is included
 SOURCES = ("common.cu", "geometry.cu", "weighted_sum.cu", "window_max.cu")
-CHANNELS_TOGETHER = 8  # for which a thread of the gradient of the input finds boxes and weights once
 CHANNELS_OF_PART = 32  # whose gradients of the boxes one thread adds up
-OWNERS = 32  # threads that share a plane in the gradient of roi_pool: each takes every 32nd pixel
+PART_BYTES = 16384  # of a plane that a warp owns in shared memory
+LANES = 32  # threads of a warp
+THREADS = 128  # of a block
+THREADS_OF_PLANES = 64  # where warps own parts of planes
 # positions must round as on the CPU: no contraction into fused multiply-adds but where fma() asks for it
 OPTIONS = (
-    "--std=c++17", "--fmad=false", f"-DCHANNELS_TOGETHER={CHANNELS_TOGETHER}", f"-DCHANNELS_OF_PART={CHANNELS_OF_PART}", f"-DOWNERS={OWNERS}",
+    "--std=c++17", "--fmad=false", f"-DCHANNELS_OF_PART={CHANNELS_OF_PART}", f"-DPART_BYTES={PART_BYTES}", f"-DTHREADS={THREADS}",
+    f"-DTHREADS_OF_PLANES={THREADS_OF_PLANES}",
 )  # fmt: skip
-# without a template parameter; the others are for float and double
-PLAIN = ("windows_of_boxes", "boxes_of_rows")
-TEMPLATES = (
-    "tables", "forward", "backward", "backward_boxes", "add_parts", "largest_pixel", "largest_pixel_backward", "largest_sample",
+OF_PLANES = ("backward_bins", "largest_pixel_backward")  # in blocks of THREADS_OF_PLANES
+NAMES = (
+    "tables", "windows_of_boxes", "forward_planes", "forward_pixels", "forward_bins", "backward_planes", "backward_pixels", "backward_boxes", "add_parts",
+    "largest_pixel", "largest_sample", "add_segments", *OF_PLANES,
 )  # fmt: skip
-THREADS = 128  # of a block
 MOST_BLOCKS = 2**20  # threads of a grid go on with the next element until there is none
 
 STRIDES = np.dtype([(name, np.int64) for name in ("first", "channel", "y", "x")])
@@ -46,7 +48,7 @@ def source() -> str:
 
 def instantiations() -> list[str]:
     """Return the names of all kernels, as NVRTC wants them."""
-    return [*PLAIN, *(f"{name}<{kind}>" for name in TEMPLATES for kind in ("float", "double"))]
+    return [f"{name}<{kind}>" for name in NAMES for kind in ("float", "double")]
 
 
 def cupy() -> ModuleType:
@@ -64,14 +66,21 @@ def _module() -> Any:
     return cupy().RawModule(code=source(), options=OPTIONS, name_expressions=instantiations())
 
 
+@functools.cache
+def _kernel(name: str, device: int) -> Any:
+    """Return a kernel for the current device, whose number is `device`: CuPy looks for it anew each time it is asked."""
+    return _module().get_function(name)
+
+
 def strides(array: Any) -> np.ndarray:
     """Return the strides of an array seen as (N, C, H, W), in elements."""
     return np.array(tuple(step // array.dtype.itemsize for step in array.strides), STRIDES)
 
 
-def launch(name: str, dtype: np.dtype | None, elements: int, *arguments: Any) -> None:
-    """Run a kernel on the current stream, with at least as many threads as there are elements, or as many as a grid may have."""
-    kernel = _module().get_function(f"{name}<{'float' if dtype == np.float32 else 'double'}>" if dtype is not None else name)
-    blocks = min(-(-elements // THREADS), MOST_BLOCKS)
+def launch(name: str, dtype: np.dtype, threads: int, *arguments: Any) -> None:
+    """Run a kernel on the current stream, with at least as many threads as are asked for, or as many as a grid may have."""
+    kernel = _kernel(f"{name}<{'float' if dtype == np.float32 else 'double'}>", cupy().cuda.runtime.getDevice())
+    of_block = THREADS_OF_PLANES if name in OF_PLANES else THREADS
+    blocks = min(-(-threads // of_block), MOST_BLOCKS)
     if blocks:
-        kernel((blocks,), (THREADS,), arguments)
+        kernel((blocks,), (of_block,), arguments)

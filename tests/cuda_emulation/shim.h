@@ -1,5 +1,14 @@
-// What CUDA C++ has beyond C++, for kernels whose threads do not talk to each other: g++ compiles them with this in front.
+// What CUDA C++ has beyond C++, for kernels whose threads talk to none but those of their warp: g++ compiles them with this in front.
+// Warps run one after another.  The lanes of a warp are fibers: each runs until it meets the others, and while it runs the others stand still, so
+// that what one lane leaves for another without meeting it is missing in one order of lanes or the other.
+#include <setjmp.h>
+#include <ucontext.h>
+
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -13,11 +22,128 @@ using std::round;
 
 #define __global__
 #define __device__
+#define __shared__ static
+#define __launch_bounds__(...)
 
 struct Index {
     unsigned x, y, z;
 };
 static Index threadIdx, blockIdx, blockDim, gridDim;
+
+namespace fibers {
+constexpr int LANES = 32, STACK = 1 << 18;
+enum Meeting { NONE, SYNC, BALLOT, SHUFFLE, MATCH };
+struct Lane {
+    ucontext_t context;  // to begin with; from then on a jump does, which asks nothing of the system
+    jmp_buf place;
+    bool begun;
+    std::unique_ptr<char[]> stack;
+    Meeting meeting;
+    unsigned long long brought[2];  // of this meeting and the one before, which others may still read
+    unsigned meetings;
+    bool done;
+};
+static Lane lanes[LANES];
+static jmp_buf scheduler;
+static int current;
+static void (*work)(void *);
+static void *of_work;
+
+[[noreturn]] inline void fail(const char *what) {
+    std::fprintf(stderr, "%s\n", what);
+    std::abort();
+}
+
+// Wait until every lane of the warp is at the same meeting; what each brought can be read until the next but one
+inline unsigned meet(unsigned mask, Meeting meeting, unsigned long long value) {
+    if (mask != 0xffffffffu)
+        fail("a meeting of some lanes only");
+    Lane &own = lanes[current];
+    unsigned turn = own.meetings++ % 2;
+    own.brought[turn] = value;
+    own.meeting = meeting;
+    if (!_setjmp(own.place))
+        _longjmp(scheduler, 1);
+    return turn;
+}
+
+inline void begin() {
+    for (;;) {  // a warp's work after another's
+        work(of_work);
+        lanes[current].done = true;
+        if (!_setjmp(lanes[current].place))
+            _longjmp(scheduler, 1);
+    }
+}
+
+// Run a lane until it meets others or is done
+inline void go_on(Lane &lane) {
+    if (_setjmp(scheduler))
+        return;
+    if (lane.begun)
+        _longjmp(lane.place, 1);
+    lane.begun = true;
+    setcontext(&lane.context);
+}
+
+// All lanes of a warp, whose first thread is `first` of its block; step: 1, -1 or another odd number, the order of lanes
+inline void run_warp(unsigned first, long long step, void (*function)(void *), void *argument) {
+    work = function;
+    of_work = argument;
+    for (Lane &lane : lanes) {
+        if (!lane.stack) {
+            lane.stack.reset(new char[STACK]);
+            getcontext(&lane.context);
+            lane.context.uc_stack.ss_sp = lane.stack.get();
+            lane.context.uc_stack.ss_size = STACK;
+            lane.context.uc_link = nullptr;
+            makecontext(&lane.context, begin, 0);
+        }
+        lane.meeting = NONE;
+        lane.meetings = 0;
+        lane.done = false;
+    }
+    do {
+        for (int i = 0; i < LANES; i++) {
+            current = (int)((step == 1 ? i : step == -1 ? LANES - 1 - i : 13 * i + 5) % LANES);
+            threadIdx = {first + current, 0, 0};
+            go_on(lanes[current]);
+        }
+        for (Lane &lane : lanes)
+            if (lane.done != lanes[0].done || (!lane.done && lane.meeting != lanes[0].meeting))
+                fail("lanes of a warp that wait for different things");
+    } while (!lanes[0].done);
+}
+
+template <typename T> unsigned long long bits(T value) {
+    unsigned long long all = 0;
+    std::memcpy(&all, &value, sizeof(T));
+    return all;
+}
+}  // namespace fibers
+
+inline void __syncwarp() { fibers::meet(0xffffffffu, fibers::SYNC, 0); }
+inline unsigned __ballot_sync(unsigned mask, int predicate) {
+    unsigned turn = fibers::meet(mask, fibers::BALLOT, predicate != 0), all = 0;
+    for (int i = 0; i < fibers::LANES; i++)
+        all |= (unsigned)fibers::lanes[i].brought[turn] << i;
+    return all;
+}
+template <typename T> T __shfl_xor_sync(unsigned mask, T value, int other) {
+    unsigned turn = fibers::meet(mask, fibers::SHUFFLE, fibers::bits(value));
+    std::memcpy(&value, &fibers::lanes[fibers::current ^ other].brought[turn], sizeof(T));
+    return value;
+}
+template <typename T> unsigned __match_any_sync(unsigned mask, T value) {
+    unsigned turn = fibers::meet(mask, fibers::MATCH, fibers::bits(value)), same = 0;
+    for (int i = 0; i < fibers::LANES; i++)
+        same |= (unsigned)(fibers::lanes[i].brought[turn] == fibers::bits(value)) << i;
+    return same;
+}
+template <typename T> T __ldg(const T *from) { return *from; }
+inline int __ffs(int bits) { return __builtin_ffs(bits); }
+inline int __clz(int bits) { return bits ? __builtin_clz((unsigned)bits) : 32; }
+inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 
 // Types of the arguments of a kernel, to be compared with what it is called with
 template <typename T> std::string code() {
@@ -35,21 +161,29 @@ template <typename> struct Kernel;
 template <typename... A> struct Kernel<void (*)(A...)> {
     static std::string types() { return ((code<A>() + " ") + ...); }
 
-    // Thread after thread: forwards, backwards, or in an order that a multiplier makes (coprime to their number)
+    struct Call {
+        void (*kernel)(A...);
+        void **arguments;
+    };
+
+    // Warp after warp: forwards, backwards, or in an order that a multiplier makes (coprime to their number)
     static void run(void (*kernel)(A...), long long blocks, long long threads, long long step, void **arguments) {
         blockDim = {(unsigned)threads, 1, 1};
         gridDim = {(unsigned)blocks, 1, 1};
-        long long all = blocks * threads;
+        Call whole = {kernel, arguments};
+        long long of_block = threads / fibers::LANES, all = blocks * of_block;
+        if (threads % fibers::LANES)
+            fibers::fail("a block that is not whole warps");
         for (long long i = 0; i < all; i++) {
             long long t = step == 1 ? i : step == -1 ? all - 1 - i : (long long)((__int128)i * step % all);
-            threadIdx.x = (unsigned)(t % threads);
-            blockIdx.x = (unsigned)(t / threads);
-            call(kernel, arguments, std::index_sequence_for<A...>());
+            blockIdx.x = (unsigned)(t / of_block);
+            fibers::run_warp((unsigned)(t % of_block * fibers::LANES), step, &Kernel::call, &whole);
         }
     }
 
-    template <std::size_t... I> static void call(void (*kernel)(A...), void **arguments, std::index_sequence<I...>) {
-        kernel(*(std::remove_const_t<A> *)arguments[I]...);
+    static void call(void *of_call) { call(*(Call *)of_call, std::index_sequence_for<A...>()); }
+    template <std::size_t... I> static void call(const Call &of_call, std::index_sequence<I...>) {
+        of_call.kernel(*(std::remove_const_t<A> *)of_call.arguments[I]...);
     }
 };
 

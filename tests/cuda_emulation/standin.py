@@ -1,8 +1,8 @@
 """
-A stand-in for the few names of CuPy that roicy.cuda uses, over the memory of NumPy arrays; kernels run on the CPU, thread after thread.
+A stand-in for the few names of CuPy that roicy.cuda uses, over the memory of NumPy arrays; kernels run on the CPU, warp after warp.
 
 It is stricter than CuPy: types of arguments are compared with those of the kernel, new arrays are full of NaN, nothing converts to NumPy unasked,
-and threads run in the order that `order` says, which no result may depend on.
+and warps and their lanes run in the order that `order` says, which no result may depend on.
 """
 
 import contextlib
@@ -65,7 +65,8 @@ def asarray(value):
 
 
 def empty(shape, dtype):
-    return ndarray(np.full(shape, np.nan if np.dtype(dtype).kind == "f" else -(2**30), dtype))
+    poison = {"f": np.nan, "i": -(2**30), "u": 255}  # bytes of 255 are NaN in structures too
+    return ndarray(np.full(shape, poison[np.dtype(dtype).kind], dtype))
 
 
 def zeros(shape, dtype):
@@ -92,6 +93,13 @@ def may_share_memory(a, b):
     return np.may_share_memory(a.host, b.host)
 
 
+class cuda:
+    class runtime:
+        @staticmethod
+        def getDevice():
+            return 0
+
+
 floor, isnan, log2, sqrt = np.floor, np.isnan, np.log2, np.sqrt
 
 
@@ -103,6 +111,7 @@ class RawModule:
         launchers = "\n".join(f"LAUNCHER({i}, {name})" for i, name in enumerate(name_expressions))
         text = f"{Path(__file__).with_name('shim.h').read_text()}\n{code}\n{launchers}\n"
         flags = ["-std=c++20", "-shared", "-fPIC", "-ffp-contract=off", "-Wall", "-Wno-unknown-pragmas", "-Werror", *FLAGS]
+        flags += ["-U_FORTIFY_SOURCE"]  # which takes a jump from stack to stack for a mistake
         flags += [option for option in options if option.startswith("-D")]
         BUILT.mkdir(exist_ok=True)
         library = BUILT / f"{hashlib.sha256((text + repr(flags)).encode()).hexdigest()[:20]}.so"
@@ -133,7 +142,9 @@ class Function:
         for i, (argument, expected) in enumerate(zip(arguments, self.types, strict=True)):
             where = f"{self.name}, argument {i}: {expected}"
             if isinstance(argument, ndarray):
-                assert expected == f"*{argument.dtype.kind}{argument.dtype.itemsize}", (where, argument.dtype)
+                # CuPy has no arrays of structures: those are bytes
+                structures = expected.startswith("*V") and argument.dtype == np.uint8 and argument.size % int(expected[2:]) == 0
+                assert structures or expected == f"*{argument.dtype.kind}{argument.dtype.itemsize}", (where, argument.dtype)
                 held.append(ctypes.c_void_p(argument.host.__array_interface__["data"][0]))
             elif expected.startswith("*"):
                 assert isinstance(argument, np.uint64), where
@@ -148,6 +159,6 @@ class Function:
                 assert expected == f"{argument.dtype.kind}{argument.dtype.itemsize}", (where, argument.dtype)
                 held.append(np.array(argument))
         addresses = [value.ctypes.data if isinstance(value, np.ndarray) else ctypes.addressof(value) for value in held]
-        threads = grid[0] * block[0]
-        step = {"forward": 1, "reverse": -1}.get(order) or next(s for s in range(threads // 3 + 2, 2 * threads + 3) if math.gcd(s, threads) == 1)
+        warps = grid[0] * block[0] // 32
+        step = {"forward": 1, "reverse": -1}.get(order) or next(s for s in range(warps // 3 + 2, 2 * warps + 3) if math.gcd(s, warps) == 1)
         self.run(ctypes.c_longlong(grid[0]), ctypes.c_longlong(block[0]), ctypes.c_longlong(step), (ctypes.c_void_p * len(addresses))(*addresses))

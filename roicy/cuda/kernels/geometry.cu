@@ -34,13 +34,12 @@ template <typename T> struct Bins {  // one axis of one box
 };
 
 template <typename T> struct Entries {
-    int *index;
-    T *weight, *slope_low, *slope_high;
+    Tap<T> *taps;
+    T *slope_low, *slope_high;
     int count;
 
     __device__ void put(int pixel, double value, double low, double high) {
-        index[count] = pixel;
-        weight[count] = (T)value;
+        taps[count] = {pixel, (T)value};
         if (slope_low) {
             slope_low[count] = (T)low;
             slope_high[count] = (T)high;
@@ -188,7 +187,7 @@ template <typename T> __device__ inline int image_of(const T *rows, int columns,
 
 template <typename T>
 __global__ void tables(const T *rows, int columns, const int *given, const int *levels, int level, Rule rule, Shape shape, Room room, T scale, int *images,
-                       int *counts, int *index, T *weight, T *slope_low, T *slope_high) {
+                       int *counts, Tap<T> *taps, T *slope_low, T *slope_high) {
     int bins = shape.ph + shape.pw;
     for (long long t = thread_number(); t < (long long)shape.boxes * bins; t += thread_count()) {
         long long k = t / bins;
@@ -206,7 +205,7 @@ __global__ void tables(const T *rows, int columns, const int *given, const int *
         axis.size = (T)box.size / (T)axis.count;
         axis.scale = scale;
         axis.clamped = box.clamped;
-        Entries<T> entries = {index + slot, weight + slot, slope_low ? slope_low + slot : (T *)0, slope_high ? slope_high + slot : (T *)0, 0};
+        Entries<T> entries = {taps + slot, slope_low ? slope_low + slot : (T *)0, slope_high ? slope_high + slot : (T *)0, 0};
         int first = 0, stop = 0;
         // a corner may be a number and its place on the map not
         if (image >= 0 && axis.low - axis.low == 0 && axis.size - axis.size == 0) {
@@ -220,7 +219,7 @@ __global__ void tables(const T *rows, int columns, const int *given, const int *
                     for (int pixel = first; pixel < stop; pixel++)
                         entries.put(pixel, 1.0 / (double)(stop - first), 0, 0);
                 } else if (first < stop) {  // first pixel and how many
-                    entries.index[0] = first;
+                    entries.taps[0].pixel = first;
                     entries.count = stop - first;
                 }
             }

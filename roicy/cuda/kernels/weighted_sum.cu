@@ -1,32 +1,237 @@
-// Weighted sums of the pixels of a bin, as pyx/weighted_sum.pyx: each thread owns what it writes, so that nothing is atomic and the bits
-// are the same from run to run.
+// Weighted sums of the pixels of a bin, as pyx/weighted_sum.pyx.
 
+// Weighted sums of pixels of COUNT rows, in two planes; all loads are on their way at once
+template <int COUNT, typename T> __device__ inline void add_rows(const Tap<T> *rows, const T *upper, const T *lower, T &a, T &b) {
+    T above[COUNT], below[COUNT];
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        above[i] = __ldg(upper + rows[i].pixel);
+        below[i] = __ldg(lower + rows[i].pixel);
+    }
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        a = fma(rows[i].weight, above[i], a);
+        b = fma(rows[i].weight, below[i], b);
+    }
+}
+
+// Planes of pixels (NCHW).  A warp takes 8 x 8 bins of a box, of 16 channels, 4 at a time.  Along y half a warp's lanes are columns of pixels, which
+// are read as they lie in memory, and their sums go to strips; along x a lane is a column of bins of a channel.
 template <typename T>
-__global__ void forward(const T *input, Strides map, T *out, Strides bins, Shape shape, Room room, const int *images, const int *counts, const int *index,
-                        const T *weight) {
+__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 5 : 4)
+    forward_planes(const T *input, Strides map, T *out, Strides bins, Shape shape, Room room, const int *images, const int *counts, const Tap<T> *taps) {
+    constexpr int SIDE = 8, CHANNELS = 4, KEPT = 6, WIDTH = 128 / sizeof(T);
+    struct Shared {
+        T strips[SIDE][CHANNELS][WIDTH + 8];  // the last 8 columns are 0, for taps that are not there
+        T stage[CHANNELS * SIDE * SIDE];
+        alignas(16) Tap<T> rows[SIDE][SIDE];  // where rows begin, in place of their numbers
+        int many[SIDE];
+    };
+    __shared__ Shared shared[THREADS / LANES];
+    Shared &own = shared[warp_of_block()];
+    int lane = lane_number(), half = lane / 16, of_bins = lane / SIDE;  // channels of a lane: half and half + 2, then of_bins
+    int pitch = (int)map.y, next = (int)map.x;  // planes have less than 2**31 elements: the front end sees to it
+    int down = (shape.ph + SIDE - 1) / SIDE, across = (shape.pw + SIDE - 1) / SIDE, all = shape.ph * shape.pw;
+    bool together = down * across == 1 && bins.x == 1 && bins.y == shape.pw && bins.channel == all;  // results of 4 channels are one piece of memory
+    for (int p = 0; p < SIDE; p++)
+        own.strips[p][of_bins][WIDTH + lane % SIDE] = 0;
+    int groups = (shape.channels + 4 * CHANNELS - 1) / (4 * CHANNELS);
+    // 64 channels of all boxes, then the next: their planes stay in the level 2 cache
+    for (long long t = warp_number(); t < (groups + 3LL) / 4 * shape.boxes * down * across * 4; t += warp_count()) {
+        long long u = t;
+        int group = split(u, 4), first_q = split(u, across) * SIDE, first_p = split(u, down) * SIDE;
+        long long k = split(u, shape.boxes);
+        group += 4 * (int)u;
+        int image = images[k];
+        if (group >= groups || image == OTHER_LEVEL)
+            continue;
+        const int *count = counts + k * (shape.ph + shape.pw);
+        int q = first_q + lane % SIDE, columns = q < shape.pw && image >= 0 ? count[shape.ph + q] : 0;
+        int wide = shape.pw - first_q < SIDE ? shape.pw - first_q : SIDE, tall = shape.ph - first_p < SIDE ? shape.ph - first_p : SIDE;
+        const Tap<T> *along = taps + slot_of(room, shape, k, shape.ph + (q < shape.pw ? q : 0)), *of_rows = taps + slot_of(room, shape, k, first_p);
+        Tap<T> kept[KEPT];
+#pragma unroll
+        for (int j = 0; j < KEPT; j++)
+            kept[j] = j < columns ? along[j] : Tap<T>{-1, 0};
+        int low = columns ? kept[0].pixel : shape.columns, high = columns ? along[columns - 1].pixel + 1 : 0;
+        for (int step = 1; step < SIDE; step *= 2) {
+            int other_low = __shfl_xor_sync(ALL, low, step), other_high = __shfl_xor_sync(ALL, high, step);
+            low = other_low < low ? other_low : low;
+            high = other_high > high ? other_high : high;
+        }
+        bool more = __ballot_sync(ALL, columns > KEPT);
+        for (int p = lane / SIDE; p < SIDE; p += LANES / SIDE) {
+            int i = lane % SIDE, many = p < tall && image >= 0 ? count[first_p + p] : 0;
+            if (i == 0)
+                own.many[p] = many;
+            if (i < many) {
+                Tap<T> tap = of_rows[(long long)p * room.y + i];
+                own.rows[p][i] = {tap.pixel * pitch, tap.weight};
+            }
+        }
+        __syncwarp();
+#pragma unroll 1
+        for (int c = group * 4 * CHANNELS; c < shape.channels && c < (group + 1) * 4 * CHANNELS; c += CHANNELS) {
+            int mine = shape.channels - c < CHANNELS ? shape.channels - c : CHANNELS;
+            // what a channel that is not there reads, from another, is not written
+            const T *plane = input + image * map.first + (c + (half < mine ? half : 0)) * map.channel;
+            long long second = half + 2 < mine ? 2 * map.channel : 0;
+            T sums[SIDE];
+#pragma unroll
+            for (int p = 0; p < SIDE; p++)
+                sums[p] = 0;
+#pragma unroll 1
+            for (int from = low; from < high; from += WIDTH) {
+                int stop = high - from < WIDTH ? high : from + WIDTH;
+#pragma unroll 1
+                for (int x = lane % 16; from + x - lane % 16 < stop; x += 16) {
+                    const T *upper = known_as_it_is(plane + (long long)(from + x < stop ? from + x : stop - 1) * next), *lower = known_as_it_is(upper + second);
+                    T *to = &own.strips[0][half][x];
+#pragma unroll 1
+                    for (int p = 0; p < tall; p++, to += CHANNELS * (WIDTH + 8)) {
+                        int many = own.many[p];
+                        T a = 0, b = 0;
+#pragma unroll 1
+                        for (int i = 0; i < many && i < SIDE; i += 4) {
+                            const Tap<T> *rows = &own.rows[p][i];
+                            if (many - i >= 4)
+                                add_rows<4>(rows, upper, lower, a, b);
+                            else if (many - i == 3)
+                                add_rows<3>(rows, upper, lower, a, b);
+                            else if (many - i == 2)
+                                add_rows<2>(rows, upper, lower, a, b);
+                            else
+                                add_rows<1>(rows, upper, lower, a, b);
+                        }
+#pragma unroll 1
+                        for (int i = SIDE; i < many; i++) {
+                            Tap<T> row = of_rows[(long long)p * room.y + i];
+                            a = fma(row.weight, __ldg(upper + row.pixel * pitch), a);
+                            b = fma(row.weight, __ldg(lower + row.pixel * pitch), b);
+                        }
+                        to[0] = a;
+                        to[2 * (WIDTH + 8)] = b;
+                    }
+                }
+                __syncwarp();
+#pragma unroll
+                for (int j = 0; j < KEPT; j++) {
+                    const T *at = &own.strips[0][of_bins][kept[j].pixel >= from && kept[j].pixel < stop ? kept[j].pixel - from : WIDTH];
+#pragma unroll
+                    for (int p = 0; p < SIDE; p++)
+                        if (p < tall)
+                            sums[p] = fma(kept[j].weight, at[p * CHANNELS * (WIDTH + 8)], sums[p]);
+                }
+                if (more)
+#pragma unroll 1
+                    for (int j = KEPT; j < columns; j++) {
+                        Tap<T> tap = along[j];
+                        const T *at = &own.strips[0][of_bins][tap.pixel >= from && tap.pixel < stop ? tap.pixel - from : WIDTH];
+#pragma unroll
+                        for (int p = 0; p < SIDE; p++)
+                            if (p < tall)
+                                sums[p] = fma(tap.weight, at[p * CHANNELS * (WIDTH + 8)], sums[p]);
+                    }
+                __syncwarp();
+            }
+            T *to = out + k * bins.first + c * bins.channel;
+            if (together) {
+#pragma unroll
+                for (int p = 0; p < SIDE; p++)
+                    if (p < tall && lane % SIDE < wide)
+                        own.stage[of_bins * all + p * wide + lane % SIDE] = sums[p];
+                __syncwarp();
+#pragma unroll 1
+                for (int i = lane; i < mine * all; i += LANES)
+                    to[i] = own.stage[i];
+                __syncwarp();
+            } else {
+#pragma unroll
+                for (int p = 0; p < SIDE; p++)
+                    if (p < tall && lane % SIDE < wide && of_bins < mine)
+                        to[of_bins * bins.channel + (first_p + p) * bins.y + q * bins.x] = sums[p];
+            }
+        }
+        __syncwarp();
+    }
+}
+
+// Pixels of channels (NHWC).  A warp takes a row of bins and 128 channels, each lane 4 of them.
+template <typename T>
+__global__ void __launch_bounds__(THREADS) forward_pixels(const T *input, Strides map, T *out, Strides bins, Shape shape, Room room, const int *images,
+                                                          const int *counts, const Tap<T> *taps) {
+    constexpr int EACH = 4;
+    int blocks = (shape.channels + EACH * LANES - 1) / (EACH * LANES);
+    for (long long t = warp_number(); t < (long long)shape.boxes * shape.ph * blocks; t += warp_count()) {
+        long long u = t;
+        int c = split(u, blocks) * EACH * LANES + lane_number(), p = split(u, shape.ph);
+        long long k = u;
+        int image = images[k];
+        if (image == OTHER_LEVEL)
+            continue;
+        const int *count = counts + k * (shape.ph + shape.pw);
+        int rows = image < 0 ? 0 : count[p];
+        const Tap<T> *down = taps + slot_of(room, shape, k, p);
+        const T *pixels = input + image * map.first + c * map.channel;
+        T *to = out + k * bins.first + c * bins.channel + p * bins.y;
+        long long next = LANES * map.channel;
+        for (int q = 0; q < shape.pw; q++) {
+            int columns = count[shape.ph + q];
+            const Tap<T> *along = taps + slot_of(room, shape, k, shape.ph + q);
+            T total[EACH] = {0, 0, 0, 0};
+            for (int i = 0; i < rows; i++) {
+                Tap<T> y = down[i];
+                T sum[EACH] = {0, 0, 0, 0};
+                for (int j = 0; j < columns; j++) {
+                    Tap<T> x = along[j];
+                    const T *at = pixels + y.pixel * map.y + x.pixel * map.x;
+#pragma unroll
+                    for (int e = 0; e < EACH; e++)
+                        if (c + e * LANES < shape.channels)
+                            sum[e] = fma(x.weight, at[e * next], sum[e]);
+                }
+#pragma unroll
+                for (int e = 0; e < EACH; e++)
+                    total[e] = fma(y.weight, sum[e], total[e]);
+            }
+#pragma unroll
+            for (int e = 0; e < EACH; e++)
+                if (c + e * LANES < shape.channels)
+                    to[q * bins.x + e * LANES * bins.channel] = columns ? total[e] : (T)0;
+        }
+    }
+}
+
+// A thread takes a bin of a channel: where bins have channels of their own, and for planes beyond 2**31 elements.
+template <typename T>
+__global__ void forward_bins(const T *input, Strides map, T *out, Strides bins, Shape shape, Room room, const int *images, const int *counts,
+                                     const Tap<T> *taps) {
     for (long long t = thread_number(); t < outputs(shape); t += thread_count()) {
         Element e = element_of(t, shape);
         int image = images[e.k];
         if (image == OTHER_LEVEL)
             continue;
-        long long y = slot_of(room, shape, e.k, e.p), x = slot_of(room, shape, e.k, shape.ph + e.q);
+        const Tap<T> *down = taps + slot_of(room, shape, e.k, e.p), *along = taps + slot_of(room, shape, e.k, shape.ph + e.q);
         const int *count = counts + e.k * (shape.ph + shape.pw);
         int rows = image < 0 ? 0 : count[e.p], columns = count[shape.ph + e.q];
         const T *plane = input + image * map.first + input_channel(shape, e.c, e.p, e.q) * map.channel;
         T total = 0;
         for (int i = 0; i < rows; i++) {
-            const T *row = plane + index[y + i] * map.y;
+            Tap<T> y = down[i];
+            const T *row = plane + y.pixel * map.y;
             T sum = 0;
-            for (int j = 0; j < columns; j++)
-                sum = fma(weight[x + j], row[index[x + j] * map.x], sum);
-            total = fma(weight[y + i], sum, total);
+            for (int j = 0; j < columns; j++) {
+                Tap<T> x = along[j];
+                sum = fma(x.weight, row[x.pixel * map.x], sum);
+            }
+            total = fma(y.weight, sum, total);
         }
         out[e.k * bins.first + e.c * bins.channel + e.p * bins.y + e.q * bins.x] = columns ? total : (T)0;
     }
 }
 
 // windows (boxes, 4): rows y0 to y1 - 1 and columns x0 to x1 - 1 that the bins of a box read, as far as they read any
-__global__ void windows_of_boxes(Shape shape, Room room, const int *counts, const int *index, int *windows) {
+template <typename T> __global__ void windows_of_boxes(Shape shape, Room room, const int *counts, const Tap<T> *taps, int *windows) {
     for (long long t = thread_number(); t < 2LL * shape.boxes; t += thread_count()) {
         long long k = t / 2;
         int first = t % 2 ? shape.ph : 0, stop = t % 2 ? shape.ph + shape.pw : shape.ph, low = 0, high = 0;
@@ -34,96 +239,237 @@ __global__ void windows_of_boxes(Shape shape, Room room, const int *counts, cons
             int count = counts[k * (shape.ph + shape.pw) + bin];
             if (!count)
                 continue;
-            long long slot = slot_of(room, shape, k, bin);
-            low = high == 0 || index[slot] < low ? index[slot] : low;
-            high = index[slot + count - 1] >= high ? index[slot + count - 1] + 1 : high;
+            const Tap<T> *bins = taps + slot_of(room, shape, k, bin);
+            low = high == 0 || bins[0].pixel < low ? bins[0].pixel : low;
+            high = bins[count - 1].pixel >= high ? bins[count - 1].pixel + 1 : high;
         }
         windows[2 * t] = low, windows[2 * t + 1] = high;
     }
 }
 
-// rows_of: for each image and row, the boxes whose windows hold it, in order; row_counts: how many.  One thread for each.
-__global__ void boxes_of_rows(Shape shape, const int *images, const int *windows, int *row_counts, int *rows_of) {
-    for (long long t = thread_number(); t < (long long)shape.images * shape.rows; t += thread_count()) {
-        int image = (int)(t / shape.rows), row = (int)(t % shape.rows), found = 0;
-        for (int k = 0; k < shape.boxes; k++)
-            if (images[k] == image && windows[4LL * k] <= row && row < windows[4LL * k + 1])
-                rows_of[t * shape.boxes + found++] = k;
-        row_counts[t] = found;
-    }
-}
-
-// The entry of a bin that is this pixel, or -1: they ascend
-__device__ inline long long entry_of(const int *index, long long slot, int count, int pixel) {
-    if (!count || index[slot] > pixel || index[slot + count - 1] < pixel)
-        return -1;
-    int low = 0, high = count;
-    while (low < high) {
-        int middle = (low + high) / 2;
-        if (index[slot + middle] < pixel)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return index[slot + low] == pixel ? slot + low : -1;
-}
-
-// A thread owns a pixel of CHANNELS_TOGETHER channels, or of one channel where each bin has channels of its own
+// The bins first to last, of those that begin at `bin`, that reach into pixels low to high - 1; none: last < first
 template <typename T>
-__global__ void backward(const T *grad_output, Strides bins, T *grad_input, Strides map, Shape shape, Room room, const int *counts, const int *index,
-                         const T *weight, const int *windows, const int *row_counts, const int *rows_of, int add) {
-    int group = shape.position_sensitive ? shape.ph * shape.pw : 1, together = shape.position_sensitive ? 1 : CHANNELS_TOGETHER;
-    long long blocks = ((long long)shape.channels * group + together - 1) / together;
-    for (long long t = thread_number(); t < shape.images * blocks * shape.rows * shape.columns; t += thread_count()) {
-        long long u = t;
-        int x, y;
-        long long block;
-        if (shape.channels_last) {
-            block = split(u, blocks), x = split(u, shape.columns), y = split(u, shape.rows);
-        } else {
-            x = split(u, shape.columns), y = split(u, shape.rows), block = split(u, blocks);
+__device__ inline void bins_of(const Shape &shape, const Room &room, const int *count, const Tap<T> *taps, long long k, int bin, int bins, int low, int high,
+                               int &first, int &last) {
+    first = bins, last = -1;
+#pragma unroll 1
+    for (int from = 0; from < bins; from += LANES) {
+        int b = from + lane_number(), own = b < bins ? count[bin + b] : 0;
+        const Tap<T> *of_bin = taps + slot_of(room, shape, k, bin + (own ? b : 0));
+        unsigned some = __ballot_sync(ALL, own && of_bin[0].pixel < high && of_bin[own - 1].pixel >= low);
+        if (some) {
+            first = first < bins ? first : from + __ffs((int)some) - 1;
+            last = from + LANES - 1 - __clz((int)some);
         }
-        long long row = u * shape.rows + y;
-        long long first = block * together, all = (long long)shape.channels * group;
-        int mine = (int)(all - first < together ? all - first : together), own = (int)(first % group);
-        long long channel = first / group;  // of the output
-        T sums[CHANNELS_TOGETHER];
-        for (int c = 0; c < CHANNELS_TOGETHER; c++)
-            sums[c] = 0;
-        for (int i = 0; i < row_counts[row]; i++) {
-            long long k = rows_of[row * shape.boxes + i];
-            if (x < windows[4 * k + 2] || x >= windows[4 * k + 3])  // most boxes of a row
-                continue;
-            const int *count = counts + k * (shape.ph + shape.pw);
-            for (int p = 0; p < shape.ph; p++) {
-                if (shape.position_sensitive && p != own / shape.pw)
-                    continue;
-                long long at_y = entry_of(index, slot_of(room, shape, k, p), count[p], y);
-                if (at_y < 0)
-                    continue;
-                for (int q = 0; q < shape.pw; q++) {
-                    if (shape.position_sensitive && q != own % shape.pw)
-                        continue;
-                    long long at_x = entry_of(index, slot_of(room, shape, k, shape.ph + q), count[shape.ph + q], x);
-                    if (at_x < 0)
-                        continue;
-                    const T *grad = grad_output + k * bins.first + channel * bins.channel + p * bins.y + q * bins.x;
-                    T w = weight[at_y] * weight[at_x];
-                    for (int c = 0; c < mine; c++)
-                        sums[c] = fma(w, grad[c * bins.channel], sums[c]);
-                }
+    }
+}
+
+// A warp owns a tile of pixels, each lane those of one channel, which it holds in registers; it goes through the boxes whose windows meet the
+// tile.  The weights of 8 x 8 of a box's bins on the tile are spread out as matrices, and masks say which are there: what is not must not
+// multiply gradients that are no numbers.
+template <typename T, bool CHANNELS_LAST>
+__device__ inline void backward_tiles(const T *grad_output, const Strides &bins, T *grad_input, const Strides &map, const Shape &shape, const Room &room,
+                                      const int *images, const int *counts, const Tap<T> *taps, const int *windows, int add) {
+    constexpr int WIDE = 8, TALL = 32 / sizeof(T), BINS = 8;
+    struct Shared {
+        alignas(16) T y[BINS][TALL];
+        alignas(16) T x[BINS][WIDE];
+        int has_y[BINS], has_x[BINS];
+        long long task;
+        int image, c, channels, y0, x0;  // these and `task` are here since registers are short
+        // Gradients (bins, channels), then pixels of a row (columns, channels), for the way between memory and lanes: 8 neighbours of 4 channels
+        // at a time in planes.  By the pitch these do not meet in a bank.
+        T turned[8][LANES + 4];
+    };
+    __shared__ Shared shared[THREADS / LANES];
+    Shared &own = shared[warp_of_block()];
+    int lane = lane_number(), tiles_x = (shape.columns + WIDE - 1) / WIDE, tiles_y = (shape.rows + TALL - 1) / TALL;
+    int blocks = (shape.channels + LANES - 1) / LANES;
+    // which of 8 neighbours, and which channel, a lane brings to memory or from it, and which next
+    constexpr int near_step = CHANNELS_LAST ? 1 : 0, e_step = CHANNELS_LAST ? 0 : 4;
+    int near = CHANNELS_LAST ? 0 : lane % 8, e = CHANNELS_LAST ? lane : lane / 8;
+    long long bins_step = near_step * bins.x + e_step * bins.channel, map_step = near_step * map.x + e_step * map.channel;
+    for (long long t = warp_number(); t < (long long)shape.images * blocks * tiles_y * tiles_x; t = own.task + warp_count()) {
+        __syncwarp();  // all have their t, of the task before
+        long long u = own.task = t;
+        own.c = split(u, blocks) * LANES, own.x0 = split(u, tiles_x) * WIDE, own.y0 = split(u, tiles_y) * TALL, own.image = (int)u;
+        own.channels = shape.channels - own.c < LANES ? shape.channels - own.c : LANES;
+        __syncwarp();
+        T sums[TALL][WIDE];
+#pragma unroll
+        for (int y = 0; y < TALL; y++)
+#pragma unroll
+            for (int x = 0; x < WIDE; x++)
+                sums[y][x] = 0;
+        for (int from = 0; from < shape.boxes; from += LANES) {
+            int box = from + lane;
+            const int *window = windows + 4LL * box;
+            unsigned boxes = __ballot_sync(ALL, box < shape.boxes && images[box] == own.image && window[0] < own.y0 + TALL && window[1] > own.y0 && window[2] < own.x0 + WIDE &&
+                                                    window[3] > own.x0);
+            while (boxes) {
+                int k = from + next_of(boxes);
+                const int *count = counts + (long long)k * (shape.ph + shape.pw);
+                int first_p, last_p, first_q, last_q;
+                bins_of(shape, room, count, taps, k, 0, shape.ph, own.y0, own.y0 + TALL, first_p, last_p);
+                bins_of(shape, room, count, taps, k, shape.ph, shape.pw, own.x0, own.x0 + WIDE, first_q, last_q);
+                for (int q0 = first_q; q0 <= last_q; q0 += BINS)
+                    for (int p0 = first_p; p0 <= last_p; p0 += BINS) {
+                        int stop_p = last_p - p0 < BINS ? last_p + 1 : p0 + BINS, stop_q = last_q - q0 < BINS ? last_q + 1 : q0 + BINS;
+                        if (lane < 2 * BINS) {
+                            bool along_x = lane >= BINS;
+                            int b = lane % BINS, bin = (along_x ? q0 : p0) + b, low = along_x ? own.x0 : own.y0, side = along_x ? WIDE : TALL, has = 0;
+                            if (bin < (along_x ? stop_q : stop_p)) {
+                                bin += along_x ? shape.ph : 0;
+                                const Tap<T> *of_bin = taps + slot_of(room, shape, k, bin);
+                                int i = 0, stop = count[bin];
+                                for (int end = stop; i < end;) {  // the first on the tile: they ascend
+                                    int middle = (i + end) / 2;
+                                    if (of_bin[middle].pixel < low)
+                                        i = middle + 1;
+                                    else
+                                        end = middle;
+                                }
+#pragma unroll 1
+                                for (; i < stop && of_bin[i].pixel < low + side; i++) {
+                                    int at = of_bin[i].pixel - low;
+                                    (along_x ? own.x[b] : own.y[b])[at] = of_bin[i].weight;
+                                    has |= 1 << at;
+                                }
+                            }
+                            (along_x ? own.has_x : own.has_y)[b] = has;
+                        }
+                        __syncwarp();
+#pragma unroll 1
+                        for (int p = p0; p < stop_p; p++) {
+                            int has_y = own.has_y[p - p0];
+                            if (!has_y)
+                                continue;
+                            const T *of_lane = grad_output + k * bins.first + p * bins.y + (q0 + near) * bins.x + (own.c + e) * bins.channel;
+                            T grads[8];
+#pragma unroll
+                            for (int i = 0; i < 8; i++)  // all on their way at once
+                                if (near + i * near_step < stop_q - q0 && e + i * e_step < own.channels)
+                                    grads[i] = of_lane[i * bins_step];
+#pragma unroll
+                            for (int i = 0; i < 8; i++)
+                                own.turned[near + i * near_step][e + i * e_step] = grads[i];
+                            __syncwarp();
+                            T of_columns[WIDE];
+#pragma unroll
+                            for (int x = 0; x < WIDE; x++)
+                                of_columns[x] = 0;
+#pragma unroll 1
+                            for (int b = 0; b < stop_q - q0; b++) {
+                                int has_x = own.has_x[b];
+                                T grad = own.turned[b][lane];
+#pragma unroll
+                                for (int x = 0; x < WIDE; x++)
+                                    if (has_x >> x & 1)
+                                        of_columns[x] = fma(own.x[b][x], grad, of_columns[x]);
+                            }
+                            __syncwarp();
+#pragma unroll
+                            for (int y = 0; y < TALL; y++)
+                                if (has_y >> y & 1) {
+                                    T weight = own.y[p - p0][y];
+#pragma unroll
+                                    for (int x = 0; x < WIDE; x++)
+                                        sums[y][x] = fma(weight, of_columns[x], sums[y][x]);
+                                }
+                        }
+                        __syncwarp();
+                    }
             }
         }
-        T *to = grad_input + u * map.first + first * map.channel + y * map.y + x * map.x;
-        for (int c = 0; c < mine; c++)
-            to[c * map.channel] = add ? to[c * map.channel] + sums[c] : sums[c];
+        T *to = grad_input + own.image * map.first + (own.c + e) * map.channel + own.y0 * map.y + (own.x0 + near) * map.x;
+#pragma unroll
+        for (int y = 0; y < TALL; y++)
+            if (own.y0 + y < shape.rows) {
+#pragma unroll
+                for (int x = 0; x < WIDE; x++)
+                    own.turned[x][lane] = sums[y][x];
+                __syncwarp();
+#pragma unroll 1
+                for (int i = 0; i < 8; i++)
+                    if (own.x0 + near + i * near_step < shape.columns && e + i * e_step < own.channels) {
+                        T sum = own.turned[near + i * near_step][e + i * e_step];
+                        to[i * map_step] = add ? to[i * map_step] + sum : sum;
+                    }
+                __syncwarp();
+                to += map.y;
+            }
+    }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 4 : 3)
+    backward_planes(const T *grad_output, Strides bins, T *grad_input, Strides map, Shape shape, Room room, const int *images, const int *counts,
+                    const Tap<T> *taps, const int *windows, int add) {
+    backward_tiles<T, false>(grad_output, bins, grad_input, map, shape, room, images, counts, taps, windows, add);
+}
+
+template <typename T>
+__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 4 : 3)
+    backward_pixels(const T *grad_output, Strides bins, T *grad_input, Strides map, Shape shape, Room room, const int *images, const int *counts,
+                    const Tap<T> *taps, const int *windows, int add) {
+    backward_tiles<T, true>(grad_output, bins, grad_input, map, shape, room, images, counts, taps, windows, add);
+}
+
+// Each bin has a channel of its own.  A warp owns a part of a plane, in shared memory, and goes through the boxes of a segment; lanes are taps,
+// 4 rows of 8 at a time.  What the next box needs is on its way while one is added.
+template <typename T>
+__global__ void __launch_bounds__(THREADS_OF_PLANES)
+    backward_bins(const T *grad_output, Strides bins, T *to, Strides map, long long of_segment, int segments, Shape shape, Room room, const int *images,
+                          const int *counts, const Tap<T> *taps, int add) {
+    constexpr int SIDE = 8;
+    struct Reads {
+        T grad;
+        int rows, columns;
+        Tap<T> y, x;
+    };
+    __shared__ T parts[THREADS_OF_PLANES / LANES][PartOfPlane<T>::MOST];
+    T *part = parts[warp_of_block()];
+    int lane = lane_number(), all = shape.ph * shape.pw;
+    long long channels = (long long)shape.channels * all;
+    for (long long t = warp_number(); t < shape.images * channels * PartOfPlane<T>::of_plane(shape) * segments; t += warp_count()) {
+        PartOfPlane<T> at(t, shape, channels, segments);
+        int own = (int)(at.channel % all), p = own / shape.pw, q = own % shape.pw, row = lane / SIDE, column = lane % SIDE;
+        const T *grads = grad_output + at.channel / all * bins.channel + p * bins.y + q * bins.x;
+        at.clear(part);
+        for (int from = at.first_box; from < at.stop_box; from += LANES) {
+            unsigned boxes = __ballot_sync(ALL, from + lane < at.stop_box && images[from + lane] == at.image);
+            Reads next = {};
+            long long next_k = -1;
+            for (bool begun = false; !begun || next_k >= 0; begun = true) {
+                Reads now = next;
+                long long k = next_k;
+                next_k = boxes ? from + next_of(boxes) : -1;
+                if (next_k >= 0) {  // taps that a bin has not are read, but within its room, and not used
+                    const int *count = counts + next_k * (shape.ph + shape.pw);
+                    const Tap<T> *y = taps + slot_of(room, shape, next_k, p), *x = taps + slot_of(room, shape, next_k, shape.ph + q);
+                    next = {grads[next_k * bins.first], count[p], count[shape.ph + q], y[row < room.y ? row : 0], x[column < room.x ? column : 0]};
+                }
+                if (k < 0)
+                    continue;
+                for (int i = row; i < now.rows; i += LANES / SIDE)
+                    for (int j = column; j < now.columns; j += SIDE) {
+                        Tap<T> y = i == row ? now.y : taps[slot_of(room, shape, k, p) + i];
+                        Tap<T> x = j == column ? now.x : taps[slot_of(room, shape, k, shape.ph + q) + j];
+                        long long pixel = (long long)y.pixel * shape.columns + x.pixel - at.first;
+                        if (pixel >= 0 && pixel < at.pixels)
+                            part[pixel] = fma(y.weight * x.weight, now.grad, part[pixel]);
+                    }
+                __syncwarp();
+            }
+        }
+        at.write(part, to + at.segment * of_segment, map, shape.columns, add);
     }
 }
 
 // parts (boxes, blocks of channels, bins, 4): gradients by x1, y1, x2, y2
 template <typename T>
 __global__ void backward_boxes(const T *grad_output, Strides bins, const T *input, Strides map, Shape shape, Room room, const int *images, const int *counts,
-                               const int *index, const T *weight, const T *slope_low, const T *slope_high, double *parts) {
+                               const Tap<T> *taps, const T *slope_low, const T *slope_high, double *parts) {
     int blocks = (shape.channels + CHANNELS_OF_PART - 1) / CHANNELS_OF_PART;
     for (long long t = thread_number(); t < (long long)shape.boxes * blocks * shape.ph * shape.pw; t += thread_count()) {
         long long u = t;
@@ -137,17 +483,19 @@ __global__ void backward_boxes(const T *grad_output, Strides bins, const T *inpu
             const T *plane = input + image * map.first + input_channel(shape, c, p, q) * map.channel;
             T sums[4] = {0, 0, 0, 0};
             for (int i = 0; i < rows; i++) {
-                const T *row = plane + index[y + i] * map.y;
+                Tap<T> of_row = taps[y + i];
+                const T *row = plane + of_row.pixel * map.y;
                 T value = 0, low = 0, high = 0;
                 for (int j = 0; j < columns; j++) {
-                    T pixel = row[index[x + j] * map.x];
-                    value = fma(weight[x + j], pixel, value);
+                    Tap<T> of_column = taps[x + j];
+                    T pixel = row[of_column.pixel * map.x];
+                    value = fma(of_column.weight, pixel, value);
                     low = fma(slope_low[x + j], pixel, low);
                     high = fma(slope_high[x + j], pixel, high);
                 }
-                sums[0] = fma(weight[y + i], low, sums[0]);
+                sums[0] = fma(of_row.weight, low, sums[0]);
                 sums[1] = fma(slope_low[y + i], value, sums[1]);
-                sums[2] = fma(weight[y + i], high, sums[2]);
+                sums[2] = fma(of_row.weight, high, sums[2]);
                 sums[3] = fma(slope_high[y + i], value, sums[3]);
             }
             if (rows && columns) {
@@ -161,17 +509,22 @@ __global__ void backward_boxes(const T *grad_output, Strides bins, const T *inpu
     }
 }
 
-// grad_boxes (boxes, columns), of which the last four are corners = the sums of parts
+// grad_boxes (boxes, columns), of which the last four are corners = the sums of parts; a warp for each box
 template <typename T> __global__ void add_parts(const double *parts, Shape shape, const int *images, T *grad_boxes, int columns) {
     long long each = (long long)((shape.channels + CHANNELS_OF_PART - 1) / CHANNELS_OF_PART) * shape.ph * shape.pw;
-    for (long long t = thread_number(); t < (long long)shape.boxes * columns; t += thread_count()) {
-        long long k = t / columns;
-        int edge = (int)(t % columns) - (columns - 4);
-        double sum = 0;
+    int lane = lane_number();
+    for (long long k = warp_number(); k < shape.boxes; k += warp_count()) {
         if (images[k] == OTHER_LEVEL)
             continue;
-        for (long long i = 0; edge >= 0 && i < each; i++)
-            sum += parts[(k * each + i) * 4 + edge];
-        grad_boxes[t] = (T)sum;
+        double sum = 0;  // lanes of one edge are 4 apart
+        for (long long i = lane; i < 4 * each; i += LANES)
+            sum += parts[k * each * 4 + i];
+        for (int step = 4; step < LANES; step *= 2)
+            sum += __shfl_xor_sync(ALL, sum, step);
+        if (lane < columns)
+            grad_boxes[k * columns + lane] = 0;
+        __syncwarp();
+        if (lane < 4)
+            grad_boxes[k * columns + columns - 4 + lane] = (T)sum;
     }
 }

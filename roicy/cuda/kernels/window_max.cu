@@ -2,7 +2,7 @@
 
 template <typename T>
 __global__ void largest_pixel(const T *input, Strides map, T *out, int *argmax, Strides bins, Shape shape, Room room, const int *images, const int *counts,
-                              const int *index) {
+                              const Tap<T> *taps) {
     for (long long t = thread_number(); t < outputs(shape); t += thread_count()) {
         Element e = element_of(t, shape);
         int image = images[e.k];
@@ -10,7 +10,7 @@ __global__ void largest_pixel(const T *input, Strides map, T *out, int *argmax, 
         int rows = image < 0 ? 0 : count[e.p], columns = count[shape.ph + e.q], at = -1;
         T best = rows && columns ? Limits<T>::lowest : (T)0;
         if (rows && columns) {
-            int y = index[slot_of(room, shape, e.k, e.p)], x = index[slot_of(room, shape, e.k, shape.ph + e.q)];
+            int y = taps[slot_of(room, shape, e.k, e.p)].pixel, x = taps[slot_of(room, shape, e.k, shape.ph + e.q)].pixel;
             const T *plane = input + image * map.first + e.c * map.channel;
             for (int i = y; i < y + rows; i++)
                 for (int j = x; j < x + columns; j++) {
@@ -28,26 +28,71 @@ __global__ void largest_pixel(const T *input, Strides map, T *out, int *argmax, 
     }
 }
 
-// OWNERS threads share a plane: each adds up what falls on its pixels, in the order of boxes and bins
+// A warp owns a part of a plane, in shared memory, and goes through the boxes of a segment; lanes are bins.  Those whose largest pixel is the
+// same add in their order.  What the next bins need is on its way while these are added.
 template <typename T>
-__global__ void largest_pixel_backward(const T *grad_output, Strides bins, const int *argmax, Strides at, const T *rows, int columns, const int *given,
-                                       T *grad_input, Strides map, Shape shape) {
-    long long pixels = (long long)shape.rows * shape.columns;
-    for (long long t = thread_number(); t < (long long)shape.images * shape.channels * OWNERS; t += thread_count()) {
-        int owner = (int)(t % OWNERS), c = (int)(t / OWNERS % shape.channels), n = (int)(t / OWNERS / shape.channels);
-        T *plane = grad_input + n * map.first + c * map.channel;
-        for (long long i = owner; i < pixels; i += OWNERS)
-            plane[i / shape.columns * map.y + i % shape.columns * map.x] = 0;
-        for (long long k = 0; k < shape.boxes; k++) {
-            if (image_of(rows, columns, given, (const int *)0, 0, k, shape.images) != n)
-                continue;
-            for (int p = 0; p < shape.ph; p++)
-                for (int q = 0; q < shape.pw; q++) {
-                    int i = argmax[k * at.first + c * at.channel + p * at.y + q * at.x];
-                    if (i >= 0 && i < pixels && i % OWNERS == owner)
-                        plane[i / shape.columns * map.y + i % shape.columns * map.x] += grad_output[k * bins.first + c * bins.channel + p * bins.y + q * bins.x];
+__global__ void __launch_bounds__(THREADS_OF_PLANES)
+    largest_pixel_backward(const T *grad_output, Strides bins, const int *argmax, Strides at, const T *rows, int columns, const int *given, T *to, Strides map,
+                           long long of_segment, int segments, Shape shape) {
+    constexpr int EACH = 2;  // bins of a lane at a time
+    struct Reads {
+        int pixel[EACH];
+        T grad[EACH];
+    };
+    __shared__ T parts[THREADS_OF_PLANES / LANES][PartOfPlane<T>::MOST];
+    T *part = parts[warp_of_block()];
+    int lane = lane_number(), all = shape.ph * shape.pw;
+    bool even = at.y == shape.pw * at.x && bins.y == shape.pw * bins.x;  // from each bin to the next
+    for (long long t = warp_number(); t < (long long)shape.images * shape.channels * PartOfPlane<T>::of_plane(shape) * segments; t += warp_count()) {
+        PartOfPlane<T> plane(t, shape, shape.channels, segments);
+        const int *pixels = argmax + plane.channel * at.channel;
+        const T *grads = grad_output + plane.channel * bins.channel;
+        plane.clear(part);
+        for (int from = plane.first_box; from < plane.stop_box; from += LANES) {
+            unsigned boxes = __ballot_sync(ALL, from + lane < plane.stop_box && image_of(rows, columns, given, (const int *)0, 0, from + lane, shape.images) == plane.image);
+            Reads next = {};
+            long long k = boxes ? from + next_of(boxes) : -1;
+            int first = 0;
+            for (bool begun = false; k >= 0 || begun;) {
+                Reads now = next;
+                bool some = begun;
+                begun = k >= 0;
+                if (begun) {
+#pragma unroll
+                    for (int e = 0; e < EACH; e++) {
+                        int bin = first + e * LANES + lane;
+                        next.pixel[e] = -1;
+                        if (bin < all) {
+                            int p = even ? 0 : bin / shape.pw, q = even ? bin : bin % shape.pw;
+                            next.pixel[e] = pixels[k * at.first + p * at.y + q * at.x];
+                            next.grad[e] = grads[k * bins.first + p * bins.y + q * bins.x];
+                        }
+                    }
+                    first += EACH * LANES;
+                    if (first >= all) {
+                        first = 0;
+                        k = boxes ? from + next_of(boxes) : -1;
+                    }
                 }
+                if (!some)
+                    continue;
+#pragma unroll
+                for (int e = 0; e < EACH; e++) {
+                    long long pixel = now.pixel[e] - plane.first;
+                    bool mine = now.pixel[e] >= 0 && pixel >= 0 && pixel < plane.pixels;
+                    if (!__ballot_sync(ALL, mine))
+                        continue;
+                    unsigned same = __match_any_sync(ALL, mine ? (int)pixel : -1 - lane);
+                    int before = __popc(same & ((1u << lane) - 1));
+                    for (int turn = 0; __ballot_sync(ALL, mine && before >= turn); turn++) {
+                        if (mine && before == turn)
+                            part[pixel] += now.grad[e];
+                        __syncwarp();
+                    }
+                }
+            }
         }
+        plane.write(part, to + plane.segment * of_segment, map, shape.columns, 0);
     }
 }
 
