@@ -156,6 +156,35 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 5 : 4)
     }
 }
 
+// The sum of a bin in EACH channels that are `next` apart, of which a lane has the first `mine`
+template <int EACH, typename T>
+__device__ inline void sum_of_bin(const T *pixels, const Strides &map, long long next, int mine, const Tap<T> *down, int rows, const Tap<T> *along, int columns,
+                                  T *total) {
+#pragma unroll
+    for (int e = 0; e < EACH; e++)
+        total[e] = 0;
+    for (int i = 0; i < rows; i++) {
+        Tap<T> y = down[i];
+        const T *row = known_as_it_is(pixels + y.pixel * map.y);
+        T sum[EACH];
+#pragma unroll
+        for (int e = 0; e < EACH; e++)
+            sum[e] = 0;
+#pragma unroll 2
+        for (int j = 0; j < columns; j++) {
+            Tap<T> x = along[j];
+            const T *at = known_as_it_is(row + x.pixel * map.x);
+#pragma unroll
+            for (int e = 0; e < EACH; e++)
+                if (e < mine)
+                    sum[e] = fma(x.weight, __ldg(at + e * next), sum[e]);
+        }
+#pragma unroll
+        for (int e = 0; e < EACH; e++)
+            total[e] = fma(y.weight, sum[e], total[e]);
+    }
+}
+
 // Pixels of channels (NHWC).  A warp takes a row of bins and 128 channels, each lane 4 of them.
 template <typename T>
 __global__ void __launch_bounds__(THREADS) forward_pixels(const T *input, Strides map, T *out, Strides bins, Shape shape, Room room, const int *images,
@@ -164,7 +193,7 @@ __global__ void __launch_bounds__(THREADS) forward_pixels(const T *input, Stride
     int blocks = (shape.channels + EACH * LANES - 1) / (EACH * LANES);
     for (long long t = warp_number(); t < (long long)shape.boxes * shape.ph * blocks; t += warp_count()) {
         long long u = t;
-        int c = split(u, blocks) * EACH * LANES + lane_number(), p = split(u, shape.ph);
+        int c = split(u, blocks) * EACH * LANES + lane_number(), p = split(u, shape.ph), mine = (shape.channels - c + LANES - 1) / LANES;
         long long k = u;
         int image = images[k];
         if (image == OTHER_LEVEL)
@@ -174,30 +203,18 @@ __global__ void __launch_bounds__(THREADS) forward_pixels(const T *input, Stride
         const Tap<T> *down = taps + slot_of(room, shape, k, p);
         const T *pixels = input + image * map.first + c * map.channel;
         T *to = out + k * bins.first + c * bins.channel + p * bins.y;
-        long long next = LANES * map.channel;
-        for (int q = 0; q < shape.pw; q++) {
+        for (int q = 0; q < shape.pw; q++, to += bins.x) {
             int columns = count[shape.ph + q];
             const Tap<T> *along = taps + slot_of(room, shape, k, shape.ph + q);
-            T total[EACH] = {0, 0, 0, 0};
-            for (int i = 0; i < rows; i++) {
-                Tap<T> y = down[i];
-                T sum[EACH] = {0, 0, 0, 0};
-                for (int j = 0; j < columns; j++) {
-                    Tap<T> x = along[j];
-                    const T *at = pixels + y.pixel * map.y + x.pixel * map.x;
-#pragma unroll
-                    for (int e = 0; e < EACH; e++)
-                        if (c + e * LANES < shape.channels)
-                            sum[e] = fma(x.weight, at[e * next], sum[e]);
-                }
-#pragma unroll
-                for (int e = 0; e < EACH; e++)
-                    total[e] = fma(y.weight, sum[e], total[e]);
-            }
+            T total[EACH];
+            if (map.channel == 1)  // as nearly always, and then the way to the next channel is part of the instruction
+                sum_of_bin<EACH>(pixels, map, LANES, mine, down, columns ? rows : 0, along, columns, total);
+            else
+                sum_of_bin<EACH>(pixels, map, LANES * map.channel, mine, down, columns ? rows : 0, along, columns, total);
 #pragma unroll
             for (int e = 0; e < EACH; e++)
-                if (c + e * LANES < shape.channels)
-                    to[q * bins.x + e * LANES * bins.channel] = columns ? total[e] : (T)0;
+                if (e < mine)
+                    to[e * LANES * bins.channel] = total[e];
         }
     }
 }
@@ -344,12 +361,12 @@ __device__ inline void backward_tiles(const T *grad_output, const Strides &bins,
                             int has_y = own.has_y[p - p0];
                             if (!has_y)
                                 continue;
-                            const T *of_lane = grad_output + k * bins.first + p * bins.y + (q0 + near) * bins.x + (own.c + e) * bins.channel;
+                            const T *of_lane = known_as_it_is(grad_output + k * bins.first + p * bins.y + (q0 + near) * bins.x + (own.c + e) * bins.channel);
+                            int neighbours = stop_q - q0 - near, channels = own.channels - e;
                             T grads[8];
 #pragma unroll
-                            for (int i = 0; i < 8; i++)  // all on their way at once
-                                if (near + i * near_step < stop_q - q0 && e + i * e_step < own.channels)
-                                    grads[i] = of_lane[i * bins_step];
+                            for (int i = 0; i < 8; i++, of_lane += bins_step)  // all on their way at once
+                                grads[i] = i * near_step < neighbours && i * e_step < channels ? __ldg(of_lane) : (T)0;
 #pragma unroll
                             for (int i = 0; i < 8; i++)
                                 own.turned[near + i * near_step][e + i * e_step] = grads[i];
@@ -361,11 +378,14 @@ __device__ inline void backward_tiles(const T *grad_output, const Strides &bins,
 #pragma unroll 1
                             for (int b = 0; b < stop_q - q0; b++) {
                                 int has_x = own.has_x[b];
-                                T grad = own.turned[b][lane];
+                                T grad = own.turned[b][lane], weights[WIDE];
+#pragma unroll
+                                for (int x = 0; x < WIDE; x++)  // also what is not there: as vectors
+                                    weights[x] = own.x[b][x];
 #pragma unroll
                                 for (int x = 0; x < WIDE; x++)
                                     if (has_x >> x & 1)
-                                        of_columns[x] = fma(own.x[b][x], grad, of_columns[x]);
+                                        of_columns[x] = fma(weights[x], grad, of_columns[x]);
                             }
                             __syncwarp();
 #pragma unroll

@@ -42,7 +42,14 @@ __global__ void __launch_bounds__(THREADS_OF_PLANES)
     __shared__ T parts[THREADS_OF_PLANES / LANES][PartOfPlane<T>::MOST];
     T *part = parts[warp_of_block()];
     int lane = lane_number(), all = shape.ph * shape.pw;
-    bool even = at.y == shape.pw * at.x && bins.y == shape.pw * bins.x;  // from each bin to the next
+    long long place[EACH], of_grad[EACH];  // of a lane's bins in argmax and in the gradient
+    auto places = [&](int from) {
+        for (int e = 0; e < EACH; e++) {
+            int bin = from + e * LANES + lane, p = bin / shape.pw, q = bin % shape.pw;
+            place[e] = p * at.y + q * at.x, of_grad[e] = p * bins.y + q * bins.x;
+        }
+    };
+    places(0);
     for (long long t = warp_number(); t < (long long)shape.images * shape.channels * PartOfPlane<T>::of_plane(shape) * segments; t += warp_count()) {
         PartOfPlane<T> plane(t, shape, shape.channels, segments);
         const int *pixels = argmax + plane.channel * at.channel;
@@ -58,15 +65,12 @@ __global__ void __launch_bounds__(THREADS_OF_PLANES)
                 bool some = begun;
                 begun = k >= 0;
                 if (begun) {
+                    if (all > EACH * LANES)
+                        places(first);
 #pragma unroll
                     for (int e = 0; e < EACH; e++) {
-                        int bin = first + e * LANES + lane;
-                        next.pixel[e] = -1;
-                        if (bin < all) {
-                            int p = even ? 0 : bin / shape.pw, q = even ? bin : bin % shape.pw;
-                            next.pixel[e] = pixels[k * at.first + p * at.y + q * at.x];
-                            next.grad[e] = grads[k * bins.first + p * bins.y + q * bins.x];
-                        }
+                        next.pixel[e] = first + e * LANES + lane < all ? __ldg(known_as_it_is(pixels + k * at.first) + place[e]) : -1;
+                        next.grad[e] = first + e * LANES + lane < all ? __ldg(known_as_it_is(grads + k * bins.first) + of_grad[e]) : (T)0;
                     }
                     first += EACH * LANES;
                     if (first >= all) {
