@@ -369,6 +369,92 @@ cdef extern from *:
             else if (taps == 3)                                                                                        \\
                 weigh_##scalar(to, to_step, from, step, count, 3, index, weight, stride, 1);                           \\
         }                                                                                                              \\
+        static ALWAYS void dot_##scalar(scalar *dots, const scalar *from, ptrdiff_t step, ptrdiff_t count, int taps,   \\
+                                        const int32_t *index, ptrdiff_t stride, const scalar *by) { /* of 1 to 4 taps */\\
+            enum { n = LANE_BYTES / sizeof(scalar) };                                                                  \\
+            const scalar *a = from + index[0] * stride, *b = from + index[taps > 1 ? 1 : 0] * stride;                  \\
+            const scalar *c = from + index[taps > 2 ? 2 : 0] * stride, *d = from + index[taps > 3 ? 3 : 0] * stride;   \\
+            scalar sums[4][n];                                                                                         \\
+            for (int i = 0; i < taps; i++)                                                                             \\
+                for (int l = 0; l < n; l++)                                                                            \\
+                    sums[i][l] = dots[i * n + l];                                                                      \\
+            for (ptrdiff_t at = 0; count > 0; count--, at += step, by += n) {                                          \\
+                add_products_##scalar(sums[0], a + at, by);                                                            \\
+                if (taps > 1)                                                                                          \\
+                    add_products_##scalar(sums[1], b + at, by);                                                        \\
+                if (taps > 2)                                                                                          \\
+                    add_products_##scalar(sums[2], c + at, by);                                                        \\
+                if (taps > 3)                                                                                          \\
+                    add_products_##scalar(sums[3], d + at, by);                                                        \\
+            }                                                                                                          \\
+            for (int i = 0; i < taps; i++)                                                                             \\
+                for (int l = 0; l < n; l++)                                                                            \\
+                    dots[i * n + l] = sums[i][l];                                                                      \\
+        }                                                                                                              \\
+        static APART void dot_rows_##scalar(scalar *dots, const scalar *from, ptrdiff_t step, ptrdiff_t count, int taps,\\
+                                            const int32_t *index, ptrdiff_t stride, const scalar *by) {                \\
+            if (taps == 4)                                                                                             \\
+                dot_##scalar(dots, from, step, count, 4, index, stride, by);                                           \\
+            else if (taps == 3)                                                                                        \\
+                dot_##scalar(dots, from, step, count, 3, index, stride, by);                                           \\
+            else if (taps == 2)                                                                                        \\
+                dot_##scalar(dots, from, step, count, 2, index, stride, by);                                           \\
+            else                                                                                                       \\
+                dot_##scalar(dots, from, step, count, 1, index, stride, by);                                           \\
+        }                                                                                                              \\
+        static ALWAYS void slope_##scalar(scalar *sums, const scalar *strip, scalar *restrict turned, ptrdiff_t pitch, \\
+                                          ptrdiff_t rows, int taps, const int32_t *index, const scalar *low,           \\
+                                          const scalar *high, const scalar *weight, const scalar *by, ptrdiff_t by_step) {\\
+            enum { n = LANE_BYTES / sizeof(scalar) };                                                                  \\
+            ptrdiff_t a = index[0] * n, b = index[taps > 1 ? 1 : 0] * n, c = index[taps > 2 ? 2 : 0] * n, d = index[taps > 3 ? 3 : 0] * n;\\
+            scalar all_low[n], all_high[n];                                                                            \\
+            for (int l = 0; l < n; l++)                                                                                \\
+                all_low[l] = sums[l];                                                                                  \\
+            for (int l = 0; l < n; l++)                                                                                \\
+                all_high[l] = sums[n + l];                                                                             \\
+            for (; rows > 0; rows--, strip += pitch, turned += pitch, by += by_step) {                                 \\
+                scalar of_low[n], of_high[n];                                                                          \\
+                _Pragma("omp simd") for (int l = 0; l < n; l++)                                                        \\
+                    of_low[l] = low[0] * strip[a + l];                                                                 \\
+                _Pragma("omp simd") for (int l = 0; l < n; l++)                                                        \\
+                    of_high[l] = high[0] * strip[a + l];                                                               \\
+                add_product_##scalar(turned + a, weight[0], by);                                                       \\
+                if (taps > 1) {                                                                                        \\
+                    add_product_##scalar(of_low, low[1], strip + b);                                                   \\
+                    add_product_##scalar(of_high, high[1], strip + b);                                                 \\
+                    add_product_##scalar(turned + b, weight[1], by);                                                   \\
+                }                                                                                                      \\
+                if (taps > 2) {                                                                                        \\
+                    add_product_##scalar(of_low, low[2], strip + c);                                                   \\
+                    add_product_##scalar(of_high, high[2], strip + c);                                                 \\
+                    add_product_##scalar(turned + c, weight[2], by);                                                   \\
+                }                                                                                                      \\
+                if (taps > 3) {                                                                                        \\
+                    add_product_##scalar(of_low, low[3], strip + d);                                                   \\
+                    add_product_##scalar(of_high, high[3], strip + d);                                                 \\
+                    add_product_##scalar(turned + d, weight[3], by);                                                   \\
+                }                                                                                                      \\
+                add_products_##scalar(all_low, by, of_low);                                                            \\
+                add_products_##scalar(all_high, by, of_high);                                                          \\
+            }                                                                                                          \\
+            for (int l = 0; l < n; l++)                                                                                \\
+                sums[l] = all_low[l];                                                                                  \\
+            for (int l = 0; l < n; l++)                                                                                \\
+                sums[n + l] = all_high[l];                                                                             \\
+        }                                                                                                              \\
+        static APART void slope_rows_##scalar(scalar *sums, const scalar *strip, scalar *turned, ptrdiff_t pitch,      \\
+                                              ptrdiff_t rows, ptrdiff_t taps, const int32_t *index, const scalar *low, \\
+                                              const scalar *high, const scalar *weight, const scalar *by,              \\
+                                              ptrdiff_t by_step) {                                                     \\
+            for (; taps >= 4; taps -= 4, index += 4, low += 4, high += 4, weight += 4)                                 \\
+                slope_##scalar(sums, strip, turned, pitch, rows, 4, index, low, high, weight, by, by_step);            \\
+            if (taps == 3)                                                                                             \\
+                slope_##scalar(sums, strip, turned, pitch, rows, 3, index, low, high, weight, by, by_step);            \\
+            else if (taps == 2)                                                                                        \\
+                slope_##scalar(sums, strip, turned, pitch, rows, 2, index, low, high, weight, by, by_step);            \\
+            else if (taps == 1)                                                                                        \\
+                slope_##scalar(sums, strip, turned, pitch, rows, 1, index, low, high, weight, by, by_step);            \\
+        }                                                                                                              \\
         static APART void contract_bins_##scalar(scalar *to, ptrdiff_t bin, ptrdiff_t to_step, const scalar *from,     \\
                                                  ptrdiff_t step, ptrdiff_t count, int bins, const int32_t *spans,      \\
                                                  const int32_t *index, const scalar *weight, ptrdiff_t stride,         \\
@@ -487,6 +573,14 @@ cdef extern from *:
     void few_to_lanes_double(const double *source, Py_ssize_t channel, int lanes, Py_ssize_t pixels, Py_ssize_t ahead, double *target) noexcept nogil
     void turn_along_float(const float *source, float *target, Py_ssize_t channel, int lanes, Py_ssize_t pixels, bint back) noexcept nogil
     void turn_along_double(const double *source, double *target, Py_ssize_t channel, int lanes, Py_ssize_t pixels, bint back) noexcept nogil
+    void dot_rows_float(float *dots, const float *source, Py_ssize_t step, Py_ssize_t count, int taps, const int32_t *index, Py_ssize_t stride,
+                        const float *by) noexcept nogil
+    void dot_rows_double(double *dots, const double *source, Py_ssize_t step, Py_ssize_t count, int taps, const int32_t *index, Py_ssize_t stride,
+                         const double *by) noexcept nogil
+    void slope_rows_float(float *sums, const float *strip, float *turned, Py_ssize_t pitch, Py_ssize_t rows, Py_ssize_t taps, const int32_t *index,
+                          const float *low, const float *high, const float *weight, const float *by, Py_ssize_t by_step) noexcept nogil
+    void slope_rows_double(double *sums, const double *strip, double *turned, Py_ssize_t pitch, Py_ssize_t rows, Py_ssize_t taps, const int32_t *index,
+                           const double *low, const double *high, const double *weight, const double *by, Py_ssize_t by_step) noexcept nogil
     void add_product_float(float *sums, float weight, const float *values) noexcept nogil
     void add_product_double(double *sums, double weight, const double *values) noexcept nogil
     void add_products_float(float *sums, const float *a, const float *b) noexcept nogil
@@ -579,6 +673,25 @@ cdef inline void add_products(real *sums, const real *a, const real *b) noexcept
         add_products_float(sums, a, b)
     else:
         add_products_double(sums, a, b)
+
+
+cdef inline void dot_rows(
+        real *dots, const real *source, Py_ssize_t step, Py_ssize_t count, int taps, const int32_t *index, Py_ssize_t stride, const real *by) noexcept nogil:
+    """dots[j] += sum over i of source[i * step + index[j] * stride] * by[i], lane vectors all, i up to count, j up to `taps`, which are 1 to 4."""
+    if real is float:
+        dot_rows_float(dots, source, step, count, taps, index, stride, by)
+    else:
+        dot_rows_double(dots, source, step, count, taps, index, stride, by)
+
+
+cdef inline void slope_rows(
+        real *sums, const real *strip, real *turned, Py_ssize_t pitch, Py_ssize_t rows, Py_ssize_t taps, const int32_t *index, const real *low,
+        const real *high, const real *weight, const real *by, Py_ssize_t by_step) noexcept nogil:
+    """For each row of strip and by: sums[0], sums[1] += by * (strip contracted with low, with high), and turned[index] += weight * by."""
+    if real is float:
+        slope_rows_float(sums, strip, turned, pitch, rows, taps, index, low, high, weight, by, by_step)
+    else:
+        slope_rows_double(sums, strip, turned, pitch, rows, taps, index, low, high, weight, by, by_step)
 
 
 cdef inline void contract_axis(

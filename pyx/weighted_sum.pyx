@@ -15,10 +15,10 @@ Shape letters: p, q bins; y, x pixels; l lanes; k boxes; b channel blocks; z = p
 from cython.parallel cimport prange, threadid
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy, memset
+from libc.string cimport memchr, memcpy, memset
 
-from lanes cimport (LANE_BYTES, Pending, add_product, add_products, contract_axis, contract_bin, contract_bins, element_bytes, lanes_alloc, lanes_free, real,
-                    stream_end, stream_rest, stream_some)
+from lanes cimport (LANE_BYTES, Pending, add_product, contract_axis, contract_bin, contract_bins, dot_rows, element_bytes, lanes_alloc, lanes_free, real,
+                    slope_rows, stream_end, stream_rest, stream_some)
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, FIRST, LEVEL, STOP, X0, X1, Y0, Y1
 from tiles cimport (AT_ONCE, BINS_BYTES, BLOCKS_TOGETHER, MOST_BINS, MOST_COLUMNS, NEEDED_BYTES, PAST_CACHE, RANGE_BYTES, STRIP_BYTES, TILE_BYTES, WIDE_BYTES,
@@ -74,7 +74,7 @@ cdef Py_ssize_t scratch_bytes(const Problem *problem) noexcept nogil:
 
 cdef Scratch scratch_at(const Problem *problem, char *memory) noexcept nogil:
     cdef Scratch scratch
-    scratch.run.left = 0
+    memset(&scratch.run, 0, sizeof(scratch.run))
     scratch.tile = memory
     scratch.strip = memory + problem.map.tile_bytes
     scratch.bins = memory + problem.map.tile_bytes + 2 * problem.strip_bytes
@@ -565,15 +565,13 @@ cdef void slopes_part(
         Scratch *scratch, real *sums) noexcept nogil:
     """sums [y1, y2, x1, x2][lane] += the gradients by the edges of one box, of some bins and one channel block.
 
-    By the x edges: the strip, contracted with the slopes of Wx instead of Wx.  By the y edges: with u = Wx^T grad_output
+    By the x edges: the strips, contracted with the slopes of Wx instead of Wx.  By the y edges: with u = Wx^T grad_output
     a row of the map contributes (slope of Wy) * (row . u), which costs one pass for both edges.
     """
-    cdef int L = LANE_BYTES // sizeof(real), l, p, q, qs = box.q1 - box.q0
-    cdef Py_ssize_t y, x, y1, x1, i, j, first = 0, stop = 0, columns
+    cdef int L = LANE_BYTES // sizeof(real), l, p, q, z, qs = box.q1 - box.q0, taps, rows, most
+    cdef Py_ssize_t y, x, y1, x1, i, j, first = 0, stop = 0, columns, count
     cdef View strides
     cdef const real *pixels
-    cdef const real *row
-    cdef const real *g
     cdef const real *weight = <const real*>problem.weight
     cdef const real *low = <const real*>problem.slopes
     cdef const real *high = low + problem.entries
@@ -583,52 +581,68 @@ cdef void slopes_part(
     cdef real *strip = <real*>scratch.strip
     cdef real *u = strip + problem.strip_bytes // <Py_ssize_t>sizeof(real)
     cdef real *grad = <real*>scratch.bins
-    cdef real[16] dot, other
+    cdef real[64] dots
+    cdef const char *end
+    cdef bint apart
     if box.y0 >= box.y1 or box.x0 >= box.x1:
         return
     pack(grad_output + box.p0 * problem.bins.y + box.q0 * problem.bins.x, problem.bins, reader.lanes, box.p1 - box.p0, qs, grad)
     y = box.y0
     while y < box.y1:
         y1 = min(y + cell_height, box.y1)
+        apart = y1 - y < box.y1 - box.y0 or box.p1 - box.p0 == 1      # rows of bins, whose rows of pixels may be cut
         x = box.x0
         while x < box.x1:
             x1 = min(x + cell_width, box.x1)
             columns = x1 - x
+            most = <int>max(STRIP_BYTES // (2 * columns * LANE_BYTES), 1)
             pixels = view(reader, <real*>scratch.tile, y, y1, x, x1, &strides)
             memset(scratch.touched, 0, columns)
             for q in range(box.q0, box.q1):
                 clip(box.spans_x + 2 * q, index, x, x1, &first, &stop)
                 for j in range(first, stop):
                     scratch.touched[index[j] - x] = 1
-            for p in range(box.p0, box.p1):
-                clip(box.spans_y + 2 * p, index, y, y1, &first, &stop)
-                if first == stop:
+            p = box.p0
+            while p < box.p1:
+                # as many rows of bins as leave both strips in cache; none that reads nothing, whose gradient may be no number
+                rows = 0
+                while rows < most and p + rows < box.p1:
+                    clip(box.spans_y + 2 * (p + rows), index, y, y1, &first, &stop)
+                    if first == stop:
+                        break
+                    if apart:
+                        contract_axis(strip + rows * columns * L, L, pixels - y * strides.y, strides.x, columns, stop - first, index + first, weight + first,
+                                      strides.y, False)
+                    rows += 1
+                if not apart:
+                    contract_bins(strip, columns * L, L, pixels - y * strides.y, strides.x, columns, rows, box.spans_y + 2 * p, index, weight, strides.y,
+                                  &scratch.run)
+                if rows == 0:
+                    p += 1
                     continue
-                contract_axis(strip, L, pixels - y * strides.y, strides.x, columns, stop - first, index + first, weight + first, strides.y, False)
-                memset(u, 0, columns * LANE_BYTES)
+                memset(u, 0, rows * columns * LANE_BYTES)
                 for q in range(box.q0, box.q1):
-                    g = grad + ((p - box.p0) * qs + q - box.q0) * L
                     clip(box.spans_x + 2 * q, index, x, x1, &first, &stop)
-                    for l in range(L):
-                        dot[l] = 0
-                        other[l] = 0
-                    for j in range(first, stop):
-                        row = strip + (index[j] - x) * L
-                        add_product(dot, low[j], row)
-                        add_product(other, high[j], row)
-                        add_product(u + (index[j] - x) * L, weight[j], g)
-                    add_products(sums + 2 * L, g, dot)
-                    add_products(sums + 3 * L, g, other)
-                clip(box.spans_y + 2 * p, index, y, y1, &first, &stop)
-                for j in range(first, stop):
-                    row = pixels + (index[j] - y) * strides.y
-                    for l in range(L):
-                        dot[l] = 0
-                    for i in range(columns):
-                        if scratch.touched[i]:      # a column that no bin reads may hold a NaN
-                            add_products(dot, row + i * strides.x, u + i * L)
-                    add_product(sums, low[j], dot)
-                    add_product(sums + L, high[j], dot)
+                    slope_rows(sums + 2 * L, strip - x * L, u - x * L, columns * L, rows, stop - first, index + first, low + first, high + first,
+                               weight + first, grad + ((p - box.p0) * qs + q - box.q0) * L, qs * L)
+                for z in range(rows):
+                    clip(box.spans_y + 2 * (p + z), index, y, y1, &first, &stop)
+                    for j in range(first, stop, 4):
+                        taps = <int>min(stop - j, 4)
+                        memset(dots, 0, taps * LANE_BYTES)
+                        i = 0
+                        while i < columns:
+                            if not scratch.touched[i]:      # a column that no bin reads may hold a NaN
+                                i += 1
+                                continue
+                            end = <const char*>memchr(scratch.touched + i, 0, columns - i)
+                            count = columns - i if end == NULL else end - scratch.touched - i
+                            dot_rows(dots, pixels - y * strides.y + i * strides.x, strides.x, count, taps, index + j, strides.y, u + (z * columns + i) * L)
+                            i += count
+                        for l in range(taps):
+                            add_product(sums, low[j + l], dots + l * L)
+                            add_product(sums + L, high[j + l], dots + l * L)
+                p += rows
             x += cell_width
         y += cell_height
 
