@@ -19,7 +19,7 @@ import numpy as np
 
 from .. import _arguments, multiscale, operators
 from .._kernels import geometry
-from ._launch import CHANNELS_OF_PART, LANES, NULL, PART_BYTES, ROOM, RULE, SHAPE, cupy, launch, strides
+from ._launch import CHANNELS_OF_THREAD, CHANNELS_OF_WARP, LANES, NULL, PART_BYTES, ROOM, RULE, SHAPE, cupy, launch, strides
 
 __all__ = [
     "multiscale_roi_align",
@@ -309,7 +309,9 @@ def _sum_backward(levels, grad, rule, outs):
 def _sum_backward_boxes(levels, grad, inputs, rule):
     maps = levels[0]
     bins = maps.bins[0] * maps.bins[1]
-    each = -(-maps.channels // CHANNELS_OF_PART) * bins
+    # a thread takes a bin of some channels, or a warp of more
+    channels, sharing = (CHANNELS_OF_THREAD, 1) if maps.axes is None else (CHANNELS_OF_WARP, LANES)
+    each = -(-maps.channels // channels) * bins
     with maps.device:
         result = cupy().zeros((maps.k, maps.boxes.columns), maps.dtype)
         for level, input in zip(levels, inputs, strict=True):
@@ -319,7 +321,7 @@ def _sum_backward_boxes(levels, grad, inputs, rule):
                 boxes = int(shape["boxes"])
                 parts, some = cupy().empty(boxes * each * 4, np.float64), grad[first:]
                 launch(
-                    "backward_boxes", maps.dtype, boxes * each, some, strides(some), input, strides(input), shape, room, images, counts, taps,
+                    "backward_boxes", maps.dtype, boxes * each * sharing, some, strides(some), input, strides(input), shape, room, images, counts, taps,
                     slope[0], slope[1], parts,
                 )  # fmt: skip
                 launch("add_parts", maps.dtype, boxes * LANES, parts, shape, images, result[first:], np.int32(maps.boxes.columns))

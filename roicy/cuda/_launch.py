@@ -17,15 +17,16 @@ import numpy as np
 FOLDER = Path(__file__).parent / "kernels"
 # one source: CuPy's cache on disk does not see what is included
 SOURCES = ("common.cu", "geometry.cu", "weighted_sum.cu", "window_max.cu")
-CHANNELS_OF_PART = 32  # whose gradients of the boxes one thread adds up
+CHANNELS_OF_THREAD = 32  # whose gradients of the boxes one thread adds up
+CHANNELS_OF_WARP = 128  # and, channels last, one warp
 PART_BYTES = 16384  # of a plane that a warp owns in shared memory
 LANES = 32  # threads of a warp
 THREADS = 128  # of a block
 THREADS_OF_PLANES = 64  # where warps own parts of planes
 # positions must round as on the CPU: no contraction into fused multiply-adds but where fma() asks for it
 OPTIONS = (
-    "--std=c++17", "--fmad=false", f"-DCHANNELS_OF_PART={CHANNELS_OF_PART}", f"-DPART_BYTES={PART_BYTES}", f"-DTHREADS={THREADS}",
-    f"-DTHREADS_OF_PLANES={THREADS_OF_PLANES}",
+    "--std=c++17", "--fmad=false", f"-DCHANNELS_OF_THREAD={CHANNELS_OF_THREAD}", f"-DCHANNELS_OF_WARP={CHANNELS_OF_WARP}", f"-DPART_BYTES={PART_BYTES}",
+    f"-DTHREADS={THREADS}", f"-DTHREADS_OF_PLANES={THREADS_OF_PLANES}",
 )  # fmt: skip
 OF_PLANES = ("backward_bins", "largest_pixel_backward")  # in blocks of THREADS_OF_PLANES
 NAMES = (

@@ -235,11 +235,12 @@ __global__ void forward_bins(const T *input, Strides map, T *out, Strides bins, 
         T total = 0;
         for (int i = 0; i < rows; i++) {
             Tap<T> y = down[i];
-            const T *row = plane + y.pixel * map.y;
+            const T *row = known_as_it_is(plane + y.pixel * map.y);
             T sum = 0;
+#pragma unroll 4
             for (int j = 0; j < columns; j++) {
                 Tap<T> x = along[j];
-                sum = fma(x.weight, row[x.pixel * map.x], sum);
+                sum = fma(x.weight, __ldg(row + x.pixel * map.x), sum);
             }
             total = fma(y.weight, sum, total);
         }
@@ -486,52 +487,104 @@ __global__ void __launch_bounds__(THREADS_OF_PLANES)
     }
 }
 
-// parts (boxes, blocks of channels, bins, 4): gradients by x1, y1, x2, y2
+// A bin of one axis: its taps, and the slopes of their weights by the edges
+template <typename T> struct Slopes {
+    const Tap<T> *taps;
+    const T *low, *high;
+    int count;
+};
+
+// sums: of EACH channels that are `next` apart, of which there are the first `mine`, by x1, y1, x2, y2
+template <int EACH, typename T>
+__device__ inline void slopes_of_bin(const T *pixels, const Strides &map, long long next, int mine, const Slopes<T> &y, const Slopes<T> &x, T (&sums)[EACH][4]) {
+#pragma unroll
+    for (int e = 0; e < EACH; e++)
+        sums[e][0] = sums[e][1] = sums[e][2] = sums[e][3] = 0;
+    for (int i = 0; i < y.count; i++) {
+        Tap<T> of_row = y.taps[i];
+        T row_low = y.low[i], row_high = y.high[i], value[EACH], low[EACH], high[EACH];
+        const T *row = known_as_it_is(pixels + of_row.pixel * map.y);
+#pragma unroll
+        for (int e = 0; e < EACH; e++)
+            value[e] = low[e] = high[e] = 0;
+        for (int j = 0; j < x.count; j++) {
+            Tap<T> of_column = x.taps[j];
+            T column_low = x.low[j], column_high = x.high[j];
+            const T *at = known_as_it_is(row + of_column.pixel * map.x);
+#pragma unroll
+            for (int e = 0; e < EACH; e++)
+                if (e < mine) {
+                    T pixel = __ldg(at + e * next);
+                    value[e] = fma(of_column.weight, pixel, value[e]);
+                    low[e] = fma(column_low, pixel, low[e]);
+                    high[e] = fma(column_high, pixel, high[e]);
+                }
+        }
+#pragma unroll
+        for (int e = 0; e < EACH; e++) {
+            sums[e][0] = fma(of_row.weight, low[e], sums[e][0]);
+            sums[e][1] = fma(row_low, value[e], sums[e][1]);
+            sums[e][2] = fma(of_row.weight, high[e], sums[e][2]);
+            sums[e][3] = fma(row_high, value[e], sums[e][3]);
+        }
+    }
+}
+
+// Channels whose gradients of the boxes are added up in one place: by a thread, or channels last by a warp
+__device__ inline int channels_of_part(const Shape &shape) { return shape.channels_last ? CHANNELS_OF_WARP : CHANNELS_OF_THREAD; }
+
+// parts (boxes, blocks of channels, bins, 4): gradients by x1, y1, x2, y2.  A thread takes a bin, 4 channels at a time; channels last a warp does,
+// and its lanes have channels.
 template <typename T>
-__global__ void backward_boxes(const T *grad_output, Strides bins, const T *input, Strides map, Shape shape, Room room, const int *images, const int *counts,
-                               const Tap<T> *taps, const T *slope_low, const T *slope_high, double *parts) {
-    int blocks = (shape.channels + CHANNELS_OF_PART - 1) / CHANNELS_OF_PART;
-    for (long long t = thread_number(); t < (long long)shape.boxes * blocks * shape.ph * shape.pw; t += thread_count()) {
+__global__ void __launch_bounds__(THREADS)
+    backward_boxes(const T *grad_output, Strides bins, const T *input, Strides map, Shape shape, Room room, const int *images, const int *counts,
+                   const Tap<T> *taps, const T *slope_low, const T *slope_high, double *parts) {
+    constexpr int EACH = 4;
+    int all = channels_of_part(shape), blocks = (shape.channels + all - 1) / all, sharing = shape.channels_last ? LANES : 1;
+    int lane = shape.channels_last ? lane_number() : 0, stride = shape.channels_last ? LANES : 1;  // between the channels of a thread
+    long long step = (shape.position_sensitive ? (long long)shape.ph * shape.pw : 1) * map.channel;
+    for (long long t = thread_number() / sharing; t < (long long)shape.boxes * blocks * shape.ph * shape.pw; t += thread_count() / sharing) {
         long long u = t;
-        int q = split(u, shape.pw), p = split(u, shape.ph), block = split(u, blocks);
+        int q = split(u, shape.pw), p = split(u, shape.ph), first = split(u, blocks) * all;
         long long k = u, y = slot_of(room, shape, k, p), x = slot_of(room, shape, k, shape.ph + q);
         int image = images[k];
         const int *count = counts + k * (shape.ph + shape.pw);
-        int rows = image < 0 ? 0 : count[p], columns = count[shape.ph + q];
+        Slopes<T> of_rows = {taps + y, slope_low + y, slope_high + y, image < 0 ? 0 : count[p]};
+        Slopes<T> of_columns = {taps + x, slope_low + x, slope_high + x, count[shape.ph + q]};
+        const T *pixels = input + image * map.first + input_channel(shape, first + lane, p, q) * map.channel;
+        const T *grads = grad_output + k * bins.first + (first + lane) * bins.channel + p * bins.y + q * bins.x;
         double total[4] = {0, 0, 0, 0};
-        for (int c = block * CHANNELS_OF_PART; c < shape.channels && c < (block + 1) * CHANNELS_OF_PART; c++) {
-            const T *plane = input + image * map.first + input_channel(shape, c, p, q) * map.channel;
-            T sums[4] = {0, 0, 0, 0};
-            for (int i = 0; i < rows; i++) {
-                Tap<T> of_row = taps[y + i];
-                const T *row = plane + of_row.pixel * map.y;
-                T value = 0, low = 0, high = 0;
-                for (int j = 0; j < columns; j++) {
-                    Tap<T> of_column = taps[x + j];
-                    T pixel = row[of_column.pixel * map.x];
-                    value = fma(of_column.weight, pixel, value);
-                    low = fma(slope_low[x + j], pixel, low);
-                    high = fma(slope_high[x + j], pixel, high);
+        int last = first + all < shape.channels ? first + all : shape.channels;
+        for (int c = first + lane; c < last && of_rows.count && of_columns.count; c += EACH * stride) {
+            T sums[EACH][4];
+            int mine = (last - c + stride - 1) / stride;
+            slopes_of_bin<EACH>(pixels, map, stride * step, mine, of_rows, of_columns, sums);
+#pragma unroll
+            for (int e = 0; e < EACH; e++)
+                if (e < mine) {
+                    T grad = grads[e * stride * bins.channel];
+#pragma unroll
+                    for (int edge = 0; edge < 4; edge++)
+                        total[edge] += (double)(grad * sums[e][edge]);
                 }
-                sums[0] = fma(of_row.weight, low, sums[0]);
-                sums[1] = fma(slope_low[y + i], value, sums[1]);
-                sums[2] = fma(of_row.weight, high, sums[2]);
-                sums[3] = fma(slope_high[y + i], value, sums[3]);
-            }
-            if (rows && columns) {
-                T grad = grad_output[k * bins.first + c * bins.channel + p * bins.y + q * bins.x];
-                for (int edge = 0; edge < 4; edge++)
-                    total[edge] += (double)(grad * sums[edge]);
-            }
+            pixels += EACH * stride * step;
+            grads += EACH * stride * bins.channel;
         }
-        for (int edge = 0; edge < 4; edge++)
-            parts[t * 4 + edge] = total[edge];
+        if (shape.channels_last)
+#pragma unroll
+            for (int edge = 0; edge < 4; edge++)
+                for (int other = 1; other < LANES; other *= 2)
+                    total[edge] += __shfl_xor_sync(ALL, total[edge], other);
+        if (lane == 0)
+#pragma unroll
+            for (int edge = 0; edge < 4; edge++)
+                parts[t * 4 + edge] = total[edge];
     }
 }
 
 // grad_boxes (boxes, columns), of which the last four are corners = the sums of parts; a warp for each box
 template <typename T> __global__ void add_parts(const double *parts, Shape shape, const int *images, T *grad_boxes, int columns) {
-    long long each = (long long)((shape.channels + CHANNELS_OF_PART - 1) / CHANNELS_OF_PART) * shape.ph * shape.pw;
+    long long each = (long long)((shape.channels + channels_of_part(shape) - 1) / channels_of_part(shape)) * shape.ph * shape.pw;
     int lane = lane_number();
     for (long long k = warp_number(); k < shape.boxes; k += warp_count()) {
         if (images[k] == OTHER_LEVEL)

@@ -12,14 +12,18 @@ __global__ void largest_pixel(const T *input, Strides map, T *out, int *argmax, 
         if (rows && columns) {
             int y = taps[slot_of(room, shape, e.k, e.p)].pixel, x = taps[slot_of(room, shape, e.k, shape.ph + e.q)].pixel;
             const T *plane = input + image * map.first + e.c * map.channel;
-            for (int i = y; i < y + rows; i++)
-                for (int j = x; j < x + columns; j++) {
-                    T value = plane[i * map.y + j * map.x];
+            for (int i = y; i < y + rows; i++) {
+                const T *pixel = known_as_it_is(plane + i * map.y + x * map.x);
+                unsigned number = (unsigned)i * shape.columns + x;  // of int, where argmax is asked for
+#pragma unroll 4
+                for (int j = 0; j < columns; j++, pixel += map.x) {
+                    T value = __ldg(pixel);
                     if (value > best) {
                         best = value;
-                        at = (int)((long long)i * shape.columns + j);
+                        at = (int)(number + j);
                     }
                 }
+            }
         }
         long long to = e.k * bins.first + e.c * bins.channel + e.p * bins.y + e.q * bins.x;
         out[to] = best;
