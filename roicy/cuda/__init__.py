@@ -19,7 +19,7 @@ import numpy as np
 
 from .. import _arguments, multiscale, operators
 from .._kernels import geometry
-from ._launch import CHANNELS_OF_THREAD, CHANNELS_OF_WARP, LANES, NULL, PART_BYTES, ROOM, RULE, SHAPE, cupy, launch, strides
+from ._launch import CHANNELS_OF_THREAD, CHANNELS_OF_WARP, LANES, NULL, PART_BYTES, cupy, launch, strides, structure
 
 __all__ = [
     "multiscale_roi_align",
@@ -45,7 +45,7 @@ TABLE_BYTES = 128 << 20  # of the tables of the boxes that are computed at once
 SEGMENTS_BYTES = 128 << 20  # of gradients of planes before they are added up
 PARTS_BYTES = 128 << 20  # of the gradients of the boxes before they are added up
 INT32 = np.dtype(np.int32)
-WARPS = 4096  # of which a GPU has room for some thousand: the least that gradients of planes are divided into, if boxes suffice
+WARPS = 4096  # at least, that share the gradients of planes, if there are boxes enough: a GPU has room for some thousand
 SAMPLED = geometry.sampled(1, False, False)[0]
 
 
@@ -144,7 +144,7 @@ class _Maps(operators._Seen):
         return not (self.k and self.channels and self.h and self.w and self.n)
 
     def shape(self, boxes):
-        return np.array((self.n, self.channels, self.h, self.w, boxes, *self.bins, self.position_sensitive, self.axes is not None), SHAPE)
+        return structure("Shape", self.n, self.channels, self.h, self.w, boxes, *self.bins, self.position_sensitive, self.axes is not None)
 
     def parts(self, rule, slopes=False, most=2**31):
         """Yield the tables of as many boxes at a time as there is room for: (first box, shape, room, images, counts, taps, slopes)."""
@@ -152,7 +152,7 @@ class _Maps(operators._Seen):
         ph, pw = self.bins
         room_y, room_x = (1, 1) if rule == geometry.QUANTISED_RULE else (min(self.h, 2 * ratio), min(self.w, 2 * ratio))
         each = ph * room_y + pw * room_x
-        room = np.array((room_y, room_x, each), ROOM)
+        room = structure("Room", room_y, room_x, each)
         per_entry = self.dtype.itemsize * (4 if slopes else 2)
         count = max(min(self.k, TABLE_BYTES // (each * per_entry), most), 1)
         make = cupy().empty
@@ -165,7 +165,7 @@ class _Maps(operators._Seen):
             rows, given = self.boxes.part(first, first + boxes)
             launch(
                 "tables", self.dtype, boxes * (ph + pw), rows, np.int32(self.boxes.columns), given,
-                NULL if self.levels is None else self.levels[first : first + boxes], np.int32(self.level), np.array(rule, RULE), shape, room,
+                NULL if self.levels is None else self.levels[first : first + boxes], np.int32(self.level), structure("Rule", *rule), shape, room,
                 self.dtype.type(self.scale), images, counts, taps, *((NULL, NULL) if slope is None else (slope[0], slope[1])),
             )  # fmt: skip
             yield first, shape, room, images, counts, taps, slope
@@ -222,7 +222,7 @@ def _result(out, shape, dtype, read, name="out"):
 
 
 def _forward_kernel(maps, step):
-    """Return the kernel for maps with these strides, and how many threads share its work."""
+    """Return the kernel for maps with these strides, and the threads that its text divides the work among; with more or less it does the same."""
     ph, pw = maps.bins
     small = (maps.h - 1) * abs(int(step["y"])) + (maps.w - 1) * abs(int(step["x"])) < 2**31
     if maps.axes is None and not maps.position_sensitive and small:
@@ -359,7 +359,7 @@ def roi_align_max(input, boxes, output_size, spatial_scale=1.0, sampling_ratio=-
         some = maps.seen(out)
         rows, given = maps.boxes.part(0, maps.k)
         launch(
-            "largest_sample", maps.dtype, math.prod(some.shape), seen, strides(seen), some, strides(some), maps.shape(maps.k), np.array(rule, RULE),
+            "largest_sample", maps.dtype, math.prod(some.shape), seen, strides(seen), some, strides(some), maps.shape(maps.k), structure("Rule", *rule),
             rows, np.int32(maps.boxes.columns), given, maps.dtype.type(maps.scale), np.int32(products),
         )  # fmt: skip
     return out

@@ -35,10 +35,13 @@ NAMES = (
 )  # fmt: skip
 MOST_BLOCKS = 2**20  # threads of a grid go on with the next element until there is none
 
-STRIDES = np.dtype([(name, np.int64) for name in ("first", "channel", "y", "x")])
-SHAPE = np.dtype([(name, np.int32) for name in ("images", "channels", "rows", "columns", "boxes", "ph", "pw", "position_sensitive", "channels_last")])
-RULE = np.dtype([(name, np.int32) for name in ("kind", "sampling_ratio", "aligned", "at_least_one", "inclusive")])
-ROOM = np.dtype([("y", np.int32), ("x", np.int32), ("box", np.int64)])
+# as in the kernels' text
+STRUCTURES = {
+    "Strides": [(name, np.int64) for name in ("first", "channel", "y", "x")],
+    "Shape": [(name, np.int32) for name in ("images", "channels", "rows", "columns", "boxes", "ph", "pw", "position_sensitive", "channels_last")],
+    "Rule": [(name, np.int32) for name in ("kind", "sampling_ratio", "aligned", "at_least_one", "inclusive")],
+    "Room": [("y", np.int32), ("x", np.int32), ("box", np.int64)],
+}
 NULL = np.uint64(0)
 
 
@@ -73,9 +76,19 @@ def _kernel(name: str, device: int) -> Any:
     return _module().get_function(name)
 
 
+@functools.lru_cache(1024)
+def structure(name: str, *values: int) -> np.ndarray:
+    """Return a structure as kernels take it; calls repeat those of others, and to make one costs as much as the rest of an argument."""
+    made = np.array(values, STRUCTURES[name])
+    made.flags.writeable = False
+    return made
+
+
 def strides(array: Any) -> np.ndarray:
     """Return the strides of an array seen as (N, C, H, W), in elements."""
-    return np.array(tuple(step // array.dtype.itemsize for step in array.strides), STRIDES)
+    size = array.dtype.itemsize
+    first, channel, y, x = array.strides
+    return structure("Strides", first // size, channel // size, y // size, x // size)
 
 
 def launch(name: str, dtype: np.dtype, threads: int, *arguments: Any) -> None:
