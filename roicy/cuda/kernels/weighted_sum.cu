@@ -91,23 +91,28 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 5 : 4)
                     for (int p = 0; p < tall; p++, to += CHANNELS * (WIDTH + 8)) {
                         int many = own.many[p];
                         T a = 0, b = 0;
+                        const Tap<T> *rows = own.rows[p];
+                        if (many == 3)
+                            add_rows<3>(rows, upper, lower, a, b);
+                        else if (many == 4)
+                            add_rows<4>(rows, upper, lower, a, b);
+                        else if (many == 2)
+                            add_rows<2>(rows, upper, lower, a, b);
+                        else if (many == 1)
+                            add_rows<1>(rows, upper, lower, a, b);
+                        else if (many) {
+                            int i = 4;
+                            add_rows<4>(rows, upper, lower, a, b);
+                            for (; i + 1 < many && i < SIDE; i += 2)
+                                add_rows<2>(rows + i, upper, lower, a, b);
+                            if (i < many && i < SIDE)
+                                add_rows<1>(rows + i++, upper, lower, a, b);
 #pragma unroll 1
-                        for (int i = 0; i < many && i < SIDE; i += 4) {
-                            const Tap<T> *rows = &own.rows[p][i];
-                            if (many - i >= 4)
-                                add_rows<4>(rows, upper, lower, a, b);
-                            else if (many - i == 3)
-                                add_rows<3>(rows, upper, lower, a, b);
-                            else if (many - i == 2)
-                                add_rows<2>(rows, upper, lower, a, b);
-                            else
-                                add_rows<1>(rows, upper, lower, a, b);
-                        }
-#pragma unroll 1
-                        for (int i = SIDE; i < many; i++) {
-                            Tap<T> row = of_rows[(long long)p * room.y + i];
-                            a = fma(row.weight, __ldg(upper + row.pixel * pitch), a);
-                            b = fma(row.weight, __ldg(lower + row.pixel * pitch), b);
+                            for (; i < many; i++) {
+                                Tap<T> row = of_rows[(long long)p * room.y + i];
+                                a = fma(row.weight, __ldg(upper + row.pixel * pitch), a);
+                                b = fma(row.weight, __ldg(lower + row.pixel * pitch), b);
+                            }
                         }
                         to[0] = a;
                         to[2 * (WIDTH + 8)] = b;
