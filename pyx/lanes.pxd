@@ -583,8 +583,6 @@ cdef extern from *:
                            const double *low, const double *high, const double *weight, const double *by, Py_ssize_t by_step) noexcept nogil
     void add_product_float(float *sums, float weight, const float *values) noexcept nogil
     void add_product_double(double *sums, double weight, const double *values) noexcept nogil
-    void add_products_float(float *sums, const float *a, const float *b) noexcept nogil
-    void add_products_double(double *sums, const double *a, const double *b) noexcept nogil
     void contract_axis_float(float *to, Py_ssize_t to_step, const float *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t taps,
                              const int32_t *index, const float *weight, Py_ssize_t stride, bint add) noexcept nogil
     void contract_axis_double(double *to, Py_ssize_t to_step, const double *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t taps,
@@ -665,14 +663,6 @@ cdef inline void add_product(real *sums, real weight, const real *values) noexce
         add_product_float(sums, weight, values)
     else:
         add_product_double(sums, weight, values)
-
-
-cdef inline void add_products(real *sums, const real *a, const real *b) noexcept nogil:
-    """sums += a * b, likewise."""
-    if real is float:
-        add_products_float(sums, a, b)
-    else:
-        add_products_double(sums, a, b)
 
 
 cdef inline void dot_rows(

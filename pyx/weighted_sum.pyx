@@ -590,7 +590,7 @@ cdef void slopes_part(
     y = box.y0
     while y < box.y1:
         y1 = min(y + cell_height, box.y1)
-        apart = y1 - y < box.y1 - box.y0 or box.p1 - box.p0 == 1      # rows of bins, whose rows of pixels may be cut
+        apart = y1 - y < box.y1 - box.y0 or box.p1 - box.p0 == 1      # rows of bins: some may be cut, or there is one
         x = box.x0
         while x < box.x1:
             x1 = min(x + cell_width, box.x1)
@@ -614,12 +614,12 @@ cdef void slopes_part(
                         contract_axis(strip + rows * columns * L, L, pixels - y * strides.y, strides.x, columns, stop - first, index + first, weight + first,
                                       strides.y, False)
                     rows += 1
-                if not apart:
-                    contract_bins(strip, columns * L, L, pixels - y * strides.y, strides.x, columns, rows, box.spans_y + 2 * p, index, weight, strides.y,
-                                  &scratch.run)
                 if rows == 0:
                     p += 1
                     continue
+                if not apart:
+                    contract_bins(strip, columns * L, L, pixels - y * strides.y, strides.x, columns, rows, box.spans_y + 2 * p, index, weight, strides.y,
+                                  &scratch.run)
                 memset(u, 0, rows * columns * LANE_BYTES)
                 for q in range(box.q0, box.q1):
                     clip(box.spans_x + 2 * q, index, x, x1, &first, &stop)

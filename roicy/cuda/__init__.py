@@ -253,9 +253,9 @@ def _sum_forward(levels, inputs, rule, out):
 class _Segments:
     """Arrays of gradients like `out`, to each of which the boxes of one segment give: where planes are too few for a GPU to be busy with."""
 
-    def __init__(self, maps, out, channels):
-        self.maps, self.out, self.channels = maps, out, channels
-        planes = maps.n * channels
+    def __init__(self, maps, out):
+        self.maps, self.out = maps, out
+        planes = maps.n * maps.c
         parts = -(-maps.h * maps.w * maps.dtype.itemsize // PART_BYTES)  # of a plane
         most = min(-(-WARPS // (planes * parts)), SEGMENTS_BYTES // (out.size * maps.dtype.itemsize), maps.k // 64, 16)
         self.count = max(most, 1)
@@ -270,8 +270,9 @@ class _Segments:
 
     def add_up(self):
         if self.count > 1:
-            to = self.maps.seen(self.out)
-            launch("add_segments", self.maps.dtype, self.out.size, *self.arguments, to, strides(to), self.maps.shape(self.maps.k), np.int32(self.channels))
+            maps, to = self.maps, self.maps.seen(self.out)
+            shape = structure("Shape", maps.n, maps.c, maps.h, maps.w, maps.n, maps.h, maps.w, False, maps.axes is not None)
+            launch("add_segments", maps.dtype, self.out.size, *self.arguments, to, strides(to), shape)
 
 
 def _sum_backward(levels, grad, rule, outs):
@@ -284,7 +285,7 @@ def _sum_backward(levels, grad, rule, outs):
             if level.empty:
                 result.fill(0)
                 continue
-            segments = _Segments(level, result, level.c) if level.position_sensitive else None
+            segments = _Segments(level, result) if level.position_sensitive else None
             seen = level.seen(result)
             kernel = "backward_planes" if level.axes is None else "backward_pixels"
             tall = 32 // maps.dtype.itemsize  # tiles of 8 x 8 or 4 x 8 pixels
@@ -446,7 +447,7 @@ def roi_pool_backward(grad_output, argmax, boxes, input_shape, *, boxes_num=None
         if maps.empty:
             out.fill(0)
             return out
-        at, segments = maps.seen(argmax), _Segments(maps, out, maps.c)
+        at, segments = maps.seen(argmax), _Segments(maps, out)
         rows, given = maps.boxes.part(0, maps.k)
         launch(
             "largest_pixel_backward", maps.dtype, segments.threads, grad, strides(grad), at, strides(at), rows, np.int32(maps.boxes.columns), given,

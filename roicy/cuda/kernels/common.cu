@@ -134,18 +134,15 @@ template <typename T> struct PartOfPlane {
     }
 };
 
-// to = the sum of as many arrays of its shape (images, channels, rows, columns) and order of axes as there are segments
-template <typename T> __global__ void add_segments(const T *from, Strides segment, long long of_segment, int segments, T *to, Strides map, Shape shape, int channels) {
-    for (long long t = thread_number(); t < (long long)shape.images * channels * shape.rows * shape.columns; t += thread_count()) {
-        long long u = t, c, y, x;
-        if (shape.channels_last)
-            c = split(u, channels), x = split(u, shape.columns), y = split(u, shape.rows);
-        else
-            x = split(u, shape.columns), y = split(u, shape.rows), c = split(u, channels);
-        const T *pixel = from + u * segment.first + c * segment.channel + y * segment.y + x * segment.x;
+// to = the sum of as many arrays like it as there are segments; a pixel is an element of `shape` as of an output of as many boxes as images
+template <typename T>
+__global__ void add_segments(const T *from, Strides segment, long long of_segment, int segments, T *to, Strides map, Shape shape) {
+    for (long long t = thread_number(); t < outputs(shape); t += thread_count()) {
+        Element e = element_of(t, shape);
+        const T *pixel = from + e.k * segment.first + e.c * segment.channel + e.p * segment.y + e.q * segment.x;
         T sum = 0;
         for (int s = 0; s < segments; s++)
             sum += pixel[s * of_segment];
-        to[u * map.first + c * map.channel + y * map.y + x * map.x] = sum;
+        to[e.k * map.first + e.c * map.channel + e.p * map.y + e.q * map.x] = sum;
     }
 }

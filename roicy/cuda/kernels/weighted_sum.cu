@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 5 : 4)
 // The sum of a bin in EACH channels that are `next` apart, of which a lane has the first `mine`
 template <int EACH, typename T>
 __device__ inline void sum_of_bin(const T *pixels, const Strides &map, long long next, int mine, const Tap<T> *down, int rows, const Tap<T> *along, int columns,
-                                  T *total) {
+                                  T (&total)[EACH]) {
 #pragma unroll
     for (int e = 0; e < EACH; e++)
         total[e] = 0;
@@ -213,9 +213,9 @@ __global__ void __launch_bounds__(THREADS) forward_pixels(const T *input, Stride
             const Tap<T> *along = taps + slot_of(room, shape, k, shape.ph + q);
             T total[EACH];
             if (map.channel == 1)  // as nearly always, and then the way to the next channel is part of the instruction
-                sum_of_bin<EACH>(pixels, map, LANES, mine, down, columns ? rows : 0, along, columns, total);
+                sum_of_bin(pixels, map, LANES, mine, down, columns ? rows : 0, along, columns, total);
             else
-                sum_of_bin<EACH>(pixels, map, LANES * map.channel, mine, down, columns ? rows : 0, along, columns, total);
+                sum_of_bin(pixels, map, LANES * map.channel, mine, down, columns ? rows : 0, along, columns, total);
 #pragma unroll
             for (int e = 0; e < EACH; e++)
                 if (e < mine)
@@ -227,7 +227,7 @@ __global__ void __launch_bounds__(THREADS) forward_pixels(const T *input, Stride
 // A thread takes a bin of a channel: where bins have channels of their own, and for planes beyond 2**31 elements.
 template <typename T>
 __global__ void forward_bins(const T *input, Strides map, T *out, Strides bins, Shape shape, Room room, const int *images, const int *counts,
-                                     const Tap<T> *taps) {
+                             const Tap<T> *taps) {
     for (long long t = thread_number(); t < outputs(shape); t += thread_count()) {
         Element e = element_of(t, shape);
         int image = images[e.k];
@@ -237,19 +237,9 @@ __global__ void forward_bins(const T *input, Strides map, T *out, Strides bins, 
         const int *count = counts + e.k * (shape.ph + shape.pw);
         int rows = image < 0 ? 0 : count[e.p], columns = count[shape.ph + e.q];
         const T *plane = input + image * map.first + input_channel(shape, e.c, e.p, e.q) * map.channel;
-        T total = 0;
-        for (int i = 0; i < rows; i++) {
-            Tap<T> y = down[i];
-            const T *row = known_as_it_is(plane + y.pixel * map.y);
-            T sum = 0;
-#pragma unroll 4
-            for (int j = 0; j < columns; j++) {
-                Tap<T> x = along[j];
-                sum = fma(x.weight, __ldg(row + x.pixel * map.x), sum);
-            }
-            total = fma(y.weight, sum, total);
-        }
-        out[e.k * bins.first + e.c * bins.channel + e.p * bins.y + e.q * bins.x] = columns ? total : (T)0;
+        T total[1];
+        sum_of_bin(plane, map, 0, 1, down, columns ? rows : 0, along, columns, total);
+        out[e.k * bins.first + e.c * bins.channel + e.p * bins.y + e.q * bins.x] = total[0];
     }
 }
 
@@ -446,7 +436,7 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 4 : 3)
 template <typename T>
 __global__ void __launch_bounds__(THREADS_OF_PLANES)
     backward_bins(const T *grad_output, Strides bins, T *to, Strides map, long long of_segment, int segments, Shape shape, Room room, const int *images,
-                          const int *counts, const Tap<T> *taps, int add) {
+                  const int *counts, const Tap<T> *taps, int add) {
     constexpr int SIDE = 8;
     struct Reads {
         T grad;
@@ -466,7 +456,7 @@ __global__ void __launch_bounds__(THREADS_OF_PLANES)
             unsigned boxes = __ballot_sync(ALL, from + lane < at.stop_box && images[from + lane] == at.image);
             Reads next = {};
             long long next_k = -1;
-            for (bool begun = false; !begun || next_k >= 0; begun = true) {
+            do {
                 Reads now = next;
                 long long k = next_k;
                 next_k = boxes ? from + next_of(boxes) : -1;
@@ -486,7 +476,7 @@ __global__ void __launch_bounds__(THREADS_OF_PLANES)
                             part[pixel] = fma(y.weight * x.weight, now.grad, part[pixel]);
                     }
                 __syncwarp();
-            }
+            } while (next_k >= 0);
         }
         at.write(part, to + at.segment * of_segment, map, shape.columns, add);
     }
@@ -587,7 +577,7 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// grad_boxes (boxes, columns), of which the last four are corners = the sums of parts; a warp for each box
+// grad_boxes (boxes, columns), zeros, of which the last four are corners = the sums of parts; a warp for each box
 template <typename T> __global__ void add_parts(const double *parts, Shape shape, const int *images, T *grad_boxes, int columns) {
     long long each = (long long)((shape.channels + channels_of_part(shape) - 1) / channels_of_part(shape)) * shape.ph * shape.pw;
     int lane = lane_number();
@@ -599,9 +589,6 @@ template <typename T> __global__ void add_parts(const double *parts, Shape shape
             sum += parts[k * each * 4 + i];
         for (int step = 4; step < LANES; step *= 2)
             sum += __shfl_xor_sync(ALL, sum, step);
-        if (lane < columns)
-            grad_boxes[k * columns + lane] = 0;
-        __syncwarp();
         if (lane < 4)
             grad_boxes[k * columns + columns - 4 + lane] = (T)sum;
     }
