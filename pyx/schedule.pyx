@@ -19,16 +19,16 @@ from lanes cimport LANE_BYTES
 from roicy._kernels.geometry cimport Tables
 from tasks cimport (BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, FIRST, GATHERED, IMAGE, LEVEL, MODE, PARTS_OF_ROWS, ROWS, STOP, WINDOW, X0, X1,
                     Y0, Y1)
-from tiles cimport RANGE_BYTES, TILE_BYTES
+from tiles cimport BINS_TOGETHER, RANGE_BYTES, TILE_BYTES
 
 cdef enum:
     # Tasks are made this many times smaller than an even share, so that a dynamic schedule ends evenly
     TASKS_PER_THREAD = 4
-    # Bins of a task of a position-sensitive operator, which fill a cache line of the result
-    BINS_TOGETHER = 16
     # What packing a pixel of the window of a box costs, and of a single bin, in pixels of whole rows
     WINDOW_COST = 2
     NARROW_COST = 10
+    # Channels last, bins for which a pixel is worth gathering at once: that costs as much as packing it for so many one by one
+    GATHERED_BINS = 4
     # Pixels that are gathered: a level 2 cache, or half of one; and channel blocks of each, at least
     NEAR_PIXELS_BYTES = 2 << 20
     WIDE_BLOCKS = 8
@@ -123,7 +123,7 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
     by_bin: tasks are for some bins, each with channels of its own.
     """
     cdef Py_ssize_t blocks = block_count(channels, itemsize)
-    cdef Py_ssize_t n, i, b, z, first, stop, position, block_pieces, near_pieces, groups = 1, most = INT32_MAX
+    cdef Py_ssize_t n, i, b, z, first, stop, position, block_pieces, near_pieces, groups, together, all_groups = 1, most = INT32_MAX
     cdef int64_t y0, y1, x0, x1, tallest, mode
     cdef double largest, all_cost = 0, image_cost, area, hull, cost, share, seen
     cdef Py_ssize_t level
@@ -140,8 +140,7 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
     # and a little more, lest rounding divides the boxes where the ranges of bins are such shares
     share = 1.001 * all_cost * blocks / (TASKS_PER_THREAD * threads) if threads > 1 else INFINITY
     if by_bin:
-        groups = max(ceiling(bins, BINS_TOGETHER), min(bins, ceiling(TASKS_PER_THREAD * threads, blocks)))
-        most = max(RANGE_BYTES // (LANE_BYTES * ceiling(bins, groups)), 1)
+        all_groups = max(ceiling(bins, BINS_TOGETHER), min(bins, ceiling(TASKS_PER_THREAD * threads, blocks)))
     for level, (_, _, in_place, in_rows, tables) in enumerate(levels):
         starts, windows = tables.starts, tables.windows
         for n in range(tables.order.images):
@@ -172,7 +171,16 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
             hull = <double>(y1 - y0) * (x1 - x0)
             if not in_place and tallest * (x1 - x0) <= TILE_PIXELS and hull < cost:
                 mode = PARTS_OF_ROWS if not by_bin and area < COVERING * hull and x1 - x0 >= WIDE else ROWS
-            block_pieces = blocks
+            block_pieces, groups = blocks, all_groups
+            if by_bin and not in_rows and 0 < hull <= TILE_PIXELS:
+                # as many bins as have room for their tiles
+                near_pieces = max(groups, ceiling(bins, TILE_PIXELS // <Py_ssize_t>hull))
+                together = ceiling(bins, near_pieces)
+                if together >= GATHERED_BINS and hull * GATHERED_BINS < cost * together:
+                    groups = near_pieces
+                    mode = GATHERED
+            if by_bin:
+                most = max(RANGE_BYTES // (LANE_BYTES * ceiling(bins, groups)), 1)
             if in_place and not by_bin:
                 block_pieces = min(max(<Py_ssize_t>ceil(largest * blocks / share), 1), blocks)
                 # gather as much of the map as stays in cache, where the boxes of a task go through it more than twice; not for too little of each

@@ -20,4 +20,4 @@ cdef enum:
     WINDOW = 0                 # the window of each box is packed for itself
     ROWS = 1                   # rows are packed once and kept for the boxes that follow
     PARTS_OF_ROWS = 2          # the same, but not the pixels far from all boxes
-    GATHERED = 3               # the lanes of a pixel lie together, and what the boxes read is copied once for all of them
+    GATHERED = 3               # the channels of a pixel lie together, and what the boxes read, all channel blocks or bins of it, is copied once for them all

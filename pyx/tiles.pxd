@@ -6,7 +6,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
 from libc.string cimport memcpy, memmove, memset
 
 from lanes cimport LANE_BYTES, VECTOR_BYTES, Pending, element_bytes, fetch, from_lanes, real, stream, stream_later, stream_rest, to_lanes, widen
-from tasks cimport BIN, BLOCK_FIRST, BLOCK_STOP, FIRST, GATHERED, IMAGE, MODE, PARTS_OF_ROWS, STOP, WINDOW, X0, X1, Y0, Y1
+from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, FIRST, GATHERED, IMAGE, MODE, PARTS_OF_ROWS, STOP, WINDOW, X0, X1, Y0, Y1
 
 cdef enum:
     # Scratch of one thread, in bytes; their sum bounds what a call allocates for each thread, whatever the map's size.
@@ -18,6 +18,7 @@ cdef enum:
     RANGE_BYTES = 1 << 20      # bins of several boxes of a position-sensitive operator
     MOST_BIN_ROWS = 64
     BLOCKS_TOGETHER = 16       # a kilobyte of a pixel
+    BINS_TOGETHER = 16         # of a task of a position-sensitive operator: a cache line of the result, and of a pixel channels last
     NEEDED_BYTES = 64 << 10    # a flag for each part of the rows of a map
     MOST_COLUMNS = 4096        # columns of the map that are contracted together
     # Results up to this stay in a level 2 cache while they are written
@@ -381,6 +382,8 @@ cdef inline Reader block_reader(const Map *map, const int64_t *task, Py_ssize_t 
     reader.x1 = task[X1]
     reader.capacity_rows = reader.capacity // max(reader.x1 - reader.x0, 1)
     reader.y0 = reader.y1 = 0
+    if reader.mode == GATHERED:
+        reader.y0, reader.y1 = task[Y0], task[Y1]
     reader.needed = NULL
     return reader
 
@@ -430,6 +433,34 @@ cdef inline void read_pixels(
         pack(<const real*>reader.plane + at, reader.strides, reader.lanes, rows, columns, tile)
     else:
         pack_small(reader.plane + at * element_bytes(reader.kind, tile), reader.kind, reader.strides, reader.lanes, rows, columns, tile)
+
+
+# Channels last, what neighbouring bins of a position-sensitive operator read of a pixel lies together: it is turned as a row of pixels
+# would be, into a tile for each bin.
+
+cdef inline Py_ssize_t bin_tile_bytes(const int64_t *task) noexcept nogil:
+    """From the tile of one bin to that of the next; 0 where none is GATHERED, and all bins have the same."""
+    return (task[Y1] - task[Y0]) * (task[X1] - task[X0]) * LANE_BYTES if task[MODE] == GATHERED else 0
+
+
+cdef inline void gather_bins(const Map *map, const int64_t *task, real *tile) noexcept nogil:
+    """The rectangle of the task into tile[bin][y][x][lane]."""
+    cdef int L = LANE_BYTES // sizeof(real)
+    cdef Py_ssize_t y, x, z, bins = task[BIN_STOP] - task[BIN], size = element_bytes(map.kind, tile)
+    cdef Py_ssize_t step = bin_tile_bytes(task) // <Py_ssize_t>sizeof(real)
+    cdef Reader reader = block_reader(map, task, task[BLOCK_FIRST], tile)
+    cdef char *plane = reader.plane
+    cdef real[16 * BINS_TOGETHER] pixel
+    reader.strides.x = map.strides.channel
+    for y in range(task[Y0], task[Y1]):
+        for x in range(task[X0], task[X1]):
+            reader.plane = plane + (y * map.strides.y + x * map.strides.x) * size
+            for z in range(reader.lanes):      # a few pixels ahead: 0.92 of the time of all
+                fetch(reader.plane + (4 * map.strides.x + z * reader.strides.channel) * size)
+            read_pixels(&reader, 0, 0, 1, bins, pixel)
+            for z in range(bins):
+                memcpy(tile + z * step, pixel + z * L, LANE_BYTES)
+            tile += L
 
 
 cdef inline void read_needed(const Reader *reader, Py_ssize_t y0, Py_ssize_t y1, real *tile) noexcept nogil:

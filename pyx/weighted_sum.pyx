@@ -20,10 +20,10 @@ from libc.string cimport memchr, memcpy, memset
 from lanes cimport (LANE_BYTES, Pending, add_product, contract_axis, contract_bin, contract_bins, dot_rows, element_bytes, lanes_alloc, lanes_free, real,
                     slope_rows, stream_end, stream_rest, stream_some)
 from roicy._kernels.geometry cimport Tables
-from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, FIRST, LEVEL, STOP, X0, X1, Y0, Y1
+from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, FIRST, GATHERED, LEVEL, MODE, STOP, X0, X1, Y0, Y1
 from tiles cimport (AT_ONCE, BINS_BYTES, BLOCKS_TOGETHER, MOST_BINS, MOST_COLUMNS, NEEDED_BYTES, PAST_CACHE, RANGE_BYTES, STRIP_BYTES, TILE_BYTES, WIDE_BYTES,
-                    Ahead, BinRange, Map, Reader, Strides, View, ahead_of, bins_of_task, block_reader, blocks_together, bounds, cell_columns,
-                    cell_rows, clear, clip, fetch_ends, fetch_pixel_ends, fetch_some, find_needed, map_of, map_of_task, pack, put_pixels, read_pixels, read_runs,
+                    Ahead, BinRange, Map, Reader, Strides, View, ahead_of, bin_tile_bytes, bins_of_task, block_reader, blocks_together, bounds, cell_columns,
+                    cell_rows, clear, clip, fetch_ends, fetch_pixel_ends, fetch_some, find_needed, gather_bins, map_of, map_of_task, pack, put_pixels, read_pixels, read_runs,
                     strides_of, to_boundary, unpack, view, way_to_write)
 
 
@@ -259,15 +259,19 @@ cdef void forward_bins(const Problem *problem, real *out, const int64_t *task, S
     cdef Py_ssize_t i
     cdef int64_t z
     cdef Reader reader
+    cdef Scratch near = scratch[0]
     cdef real *bins = <real*>scratch.bins
     cdef real *to
     memcpy(one, task, sizeof(one))
+    if task[MODE] == GATHERED:
+        gather_bins(&problem.map, task, <real*>scratch.tile)
     for z in range(task[BIN], task[BIN_STOP]):
         one[BIN], one[BIN_STOP] = z, z + 1
         reader = block_reader(&problem.map, one, task[BLOCK_FIRST], <real*>NULL)
+        near.tile = <char*>scratch.tile + (z - task[BIN]) * bin_tile_bytes(task)
         p, q = <int>(z // problem.pw), <int>(z % problem.pw)
         for i in range(task[FIRST], task[STOP]):
-            sum_bin(problem, &reader, i, p, q, scratch, bins + ((i - task[FIRST]) * count + z - task[BIN]) * L)
+            sum_bin(problem, &reader, i, p, q, &near, bins + ((i - task[FIRST]) * count + z - task[BIN]) * L)
     for i in range(task[FIRST], task[STOP]):
         to = out + problem.order[i] * problem.bins.image + task[BLOCK_FIRST] * L * problem.bins.channel
         z = task[BIN]
@@ -504,18 +508,20 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, c
     cdef int p, q, L = LANE_BYTES // sizeof(real)
     cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
     cdef Scratch scratch = scratch_at(problem, memory)
-    cdef Map map = map_of_task(&problem.map, task, <real*>scratch.tile)
-    # a task that keeps rows has one block, and so one reader that remembers them
-    cdef Reader reader = block_reader(&map, task, task[BLOCK_FIRST], <real*>NULL)
+    cdef Map map
+    cdef Reader reader
     cdef Box box
     cdef real *to
-    cdef bint few = problem.few, x_first
-    # nearly all boxes of maps that are packed: spared the loops below, 7 % of all instructions
-    cdef bint packed = not few and not reader.in_place and task[BLOCK_STOP] == task[BLOCK_FIRST] + 1
-    packed = packed and problem.ph <= part.p_step and problem.pw <= part.q_step
+    cdef bint few = problem.few, x_first, packed
     if task[BIN] >= 0:
         forward_bins(problem, out, task, &scratch)
         return
+    map = map_of_task(&problem.map, task, <real*>scratch.tile)
+    # a task that keeps rows has one block, and so one reader that remembers them
+    reader = block_reader(&map, task, task[BLOCK_FIRST], <real*>NULL)
+    # nearly all boxes of maps that are packed: spared the loops below, 7 % of all instructions
+    packed = not few and not reader.in_place and task[BLOCK_STOP] == task[BLOCK_FIRST] + 1
+    packed = packed and problem.ph <= part.p_step and problem.pw <= part.q_step
     find_needed(&reader, task, problem.windows, scratch.needed, <real*>NULL)
     for i in range(task[FIRST], task[STOP]):
         k = problem.order[i]
@@ -648,14 +654,12 @@ cdef void slopes_part(
 
 
 cdef void slopes_of_bins(
-        const Problem *problem, const real *grad_output, double *parts, const int64_t *task, char *memory) noexcept nogil:
+        const Problem *problem, const Map *map, const real *grad_output, double *parts, const int64_t *task, Scratch *scratch) noexcept nogil:
     """parts[block * group + bin][place in the order] = gradients by x1, y1, x2, y2, of the task's boxes; of one bin or all."""
     cdef Py_ssize_t i, k, block
     cdef int p, q, l, edge, L = LANE_BYTES // sizeof(real)
     cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
-    cdef Scratch scratch = scratch_at(problem, memory)
-    cdef Map map = map_of_task(&problem.map, task, <real*>scratch.tile)
-    cdef Reader reader = block_reader(&map, task, task[BLOCK_FIRST], <real*>NULL)
+    cdef Reader reader = block_reader(map, task, task[BLOCK_FIRST], <real*>NULL)
     cdef Box box
     cdef real[64] sums
     cdef double total
@@ -666,7 +670,7 @@ cdef void slopes_of_bins(
         k = problem.order[i]
         for block in range(task[BLOCK_FIRST], task[BLOCK_STOP]):
             if task[BLOCK_STOP] > task[BLOCK_FIRST] + 1:
-                reader = block_reader(&map, task, block, <real*>NULL)
+                reader = block_reader(map, task, block, <real*>NULL)
             memset(sums, 0, sizeof(sums))
             p = part.p0
             while p < part.p1:
@@ -674,7 +678,7 @@ cdef void slopes_of_bins(
                 while q < part.q1:
                     box = part_of_box(problem, i, p, min(p + part.p_step, part.p1), q, min(q + part.q_step, part.q1))
                     slopes_part(problem, &reader, grad_output + k * problem.bins.image + block * L * problem.bins.channel,
-                                &box, &scratch, sums)
+                                &box, scratch, sums)
                     q += part.q_step
                 p += part.p_step
             for edge in range(4):
@@ -688,13 +692,20 @@ cdef void slopes_task(const Problem *problem, const real *grad_output, double *p
     """The same, bin by bin where each reads channels of its own."""
     cdef int64_t[COLUMNS] one
     cdef int64_t z
+    cdef Scratch scratch = scratch_at(problem, memory)
+    cdef char *tile = <char*>scratch.tile
+    cdef Map map
     if task[BIN] < 0:
-        slopes_of_bins(problem, grad_output, parts, task, memory)
+        map = map_of_task(&problem.map, task, <real*>tile)
+        slopes_of_bins(problem, &map, grad_output, parts, task, &scratch)
         return
     memcpy(one, task, sizeof(one))
+    if task[MODE] == GATHERED:
+        gather_bins(&problem.map, task, <real*>tile)
     for z in range(task[BIN], task[BIN_STOP]):
         one[BIN], one[BIN_STOP] = z, z + 1
-        slopes_of_bins(problem, grad_output, parts, one, memory)
+        scratch.tile = tile + (z - task[BIN]) * bin_tile_bytes(task)
+        slopes_of_bins(problem, &problem.map, grad_output, parts, one, &scratch)
 
 
 # Writing: the gradient of the input, which sums over the bins that read a pixel as the forward pass does over its pixels.
@@ -904,12 +915,13 @@ cdef class Work:
         lanes_free(self.memory)
 
 
-cdef Work work_on(list levels, Strides bins, Py_ssize_t channels, bint by_bin, int ph, int pw, int threads, real *_):
+cdef Work work_on(list levels, const int64_t[:, ::1] tasks, Strides bins, Py_ssize_t channels, bint by_bin, int ph, int pw, int threads, real *_):
     cdef Work work = Work()
     cdef Problem *problem
     cdef Tables tables
     cdef Py_UCS4 kind
     cdef tuple level
+    cdef const int64_t *task
     cdef Py_ssize_t i
     work.problems = <Problem*>calloc(len(levels), sizeof(Problem))
     if work.problems == NULL:
@@ -931,7 +943,13 @@ cdef Work work_on(list levels, Strides bins, Py_ssize_t channels, bint by_bin, i
         if by_bin:
             problem.bins_bytes = max(problem.bins_bytes, min(<Py_ssize_t>RANGE_BYTES, <Py_ssize_t>len(tables) * ph * pw * LANE_BYTES))
         problem.by_bin, problem.few = by_bin, not by_bin and channels_are_few(problem, _)
-        work.scratch_bytes = max(work.scratch_bytes, scratch_bytes(problem))
+    if by_bin:
+        for i in range(tasks.shape[0]):
+            task = &tasks[i, 0]
+            problem = &work.problems[task[LEVEL]]
+            problem.map.tile_bytes = max(problem.map.tile_bytes, (task[BIN_STOP] - task[BIN]) * bin_tile_bytes(task))
+    for i in range(len(levels)):
+        work.scratch_bytes = max(work.scratch_bytes, scratch_bytes(&work.problems[i]))
     work.memory = <char*>lanes_alloc(threads * work.scratch_bytes)
     if work.memory == NULL:
         raise MemoryError(f"no {threads * work.scratch_bytes} bytes of scratch for {threads} threads")
@@ -940,7 +958,7 @@ cdef Work work_on(list levels, Strides bins, Py_ssize_t channels, bint by_bin, i
 
 def forward(list levels, const int64_t[:, ::1] tasks, real[:, :, :, :] out, bint by_bin, int threads):
     """out (K, C', PH, PW) = weighted sums of the inputs."""
-    cdef Work work = work_on(levels, strides_of(out), out.shape[1], by_bin, <int>out.shape[2], <int>out.shape[3], threads, <real*>NULL)
+    cdef Work work = work_on(levels, tasks, strides_of(out), out.shape[1], by_bin, <int>out.shape[2], <int>out.shape[3], threads, <real*>NULL)
     cdef Py_ssize_t i, size = work.scratch_bytes
     cdef Problem *problems = work.problems
     cdef char *memory = work.memory
@@ -958,7 +976,7 @@ def forward(list levels, const int64_t[:, ::1] tasks, real[:, :, :, :] out, bint
 
 def backward(const real[:, :, :, :] grad_output, list levels, const int64_t[:, ::1] tasks, bint add, bint by_bin, int threads):
     """Maps of levels = (add: +=) the gradients of the inputs for grad_output (K, C', PH, PW); tables: by_pixel too, unless by_bin."""
-    cdef Work work = work_on(levels, strides_of(grad_output), grad_output.shape[1], by_bin, <int>grad_output.shape[2], <int>grad_output.shape[3],
+    cdef Work work = work_on(levels, tasks, strides_of(grad_output), grad_output.shape[1], by_bin, <int>grad_output.shape[2], <int>grad_output.shape[3],
                              threads, <real*>NULL)
     cdef Py_ssize_t i, size = work.scratch_bytes
     cdef Problem *problems = work.problems
@@ -978,7 +996,7 @@ def backward(const real[:, :, :, :] grad_output, list levels, const int64_t[:, :
 def backward_boxes(const real[:, :, :, :] grad_output, list levels, const int64_t[:, ::1] tasks, double[:, :, ::1] parts, bint by_bin, int threads):
     """parts (blocks * bins of a task, boxes in the order of the levels, 4): the gradients by x1, y1, x2, y2 that each channel block
     gives, to be added up; tables: with slopes."""
-    cdef Work work = work_on(levels, strides_of(grad_output), grad_output.shape[1], by_bin, <int>grad_output.shape[2], <int>grad_output.shape[3],
+    cdef Work work = work_on(levels, tasks, strides_of(grad_output), grad_output.shape[1], by_bin, <int>grad_output.shape[2], <int>grad_output.shape[3],
                              threads, <real*>NULL)
     cdef Py_ssize_t i, size = work.scratch_bytes, before = 0
     cdef Problem *problems = work.problems

@@ -248,6 +248,32 @@ def test_position_sensitive(channels, extents, dtype, layout, isa, rng):
             assert_same_bits(out, to_layout(expected[some], layout))
 
 
+@pytest.mark.parametrize("bins", [(2, 2), (5, 7), (1, 16)], ids=str)
+@pytest.mark.parametrize("channels", [3, 16, 21])
+def test_bins_of_a_pixel_together(channels, bins, dtype, isa, rng, python_front, monkeypatch):
+    """Channels last, the pixels that boxes read are turned for several bins at once: the same bits as of channels first, of every type."""
+    modes, (h, w), groups = modes_of(monkeypatch), (40, 30), bins[0] * bins[1]
+    low = rng.uniform((5, 3), (w - 12, h - 20), (600, 2))  # none reads the pixels near the edges
+    boxes = np.column_stack([rng.integers(0, 2, 600), low, low + rng.uniform(4, 10, (600, 2))]).astype(dtype)
+    maps = {"dense": rng.integers(0, 256, (2, h, w, channels * groups)).astype(dtype)}
+    maps["spaced"] = np.zeros((2, 2 * h, w, channels * groups + 5), dtype)[:, ::2, ::-1, 2:-3]
+    maps["spaced"][...] = maps["dense"]
+    if dtype == np.float32:
+        maps["bytes"], maps["halves"] = maps["dense"].astype(np.uint8), maps["dense"].astype(np.float16)
+    planes = np.ascontiguousarray(maps["dense"].transpose(0, 3, 1, 2))
+    expected = roicy.ps_roi_align(planes, boxes, bins, sampling_ratio=2)
+    g = rng.standard_normal(expected.shape).astype(dtype)
+    of_boxes = roicy.ps_roi_align_backward_boxes(g, planes, boxes, sampling_ratio=2)
+    modes.clear()
+    for x in maps.values():
+        out = roicy.ps_roi_align(x, boxes, bins, sampling_ratio=2, layout="NHWC", num_threads=1)
+        assert_same_bits(out, to_layout(expected, "NHWC").astype(out.dtype))  # of halves: the results are, too
+    for x in (maps["dense"], maps["spaced"]):
+        assert_same_bits(roicy.ps_roi_align_backward_boxes(to_layout(g, "NHWC"), x, boxes, sampling_ratio=2, layout="NHWC", num_threads=1), of_boxes)
+    assert set(modes) == ({3} if groups >= 16 else {1})  # fewer are not worth while, since tasks are for one
+    assert_same_bits(roicy.ps_roi_align(maps["spaced"], boxes, bins, sampling_ratio=2, layout="NHWC", num_threads=3), to_layout(expected, "NHWC"))
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", SUMS)
 def test_layouts(name, shape, dtype, isa, rng):

@@ -24,20 +24,20 @@ def plan(rng, images, count, extents=(50, 76)):
     return boxes[arrays.order, 0].astype(int), tables, arrays.windows
 
 
-def level(tables, in_place=False):
+def level(tables, channels_last=False, by_bin=False):
     """What the schedule gets to know of maps and boxes."""
-    return None, "f", in_place, not in_place, tables
+    return None, "f", channels_last and not by_bin, not channels_last, tables
 
 
 @pytest.mark.parametrize("by_bin", [False, True])
-@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize("threads", [1, 2, 5, 128])
 @pytest.mark.parametrize(("images", "count", "channels"), LOADS)
-def test_reading_covers_everything_once(images, count, channels, threads, in_place, by_bin, rng):
+def test_reading_covers_everything_once(images, count, channels, threads, channels_last, by_bin, rng):
     if by_bin:
-        in_place, channels = False, min(channels, 100)
+        channels = min(channels, 100)
     of_box, tables, windows = plan(rng, images, count)
-    tasks, used = schedule.reading([level(tables, in_place)], channels, 4, 49, by_bin, threads)
+    tasks, used = schedule.reading([level(tables, channels_last, by_bin)], channels, 4, 49, by_bin, threads)
     assert 1 <= used <= threads
     blocks = -(-channels // 16)
     done = np.zeros((count, blocks, 49 if by_bin else 1), int)
@@ -50,21 +50,45 @@ def test_reading_covers_everything_once(images, count, channels, threads, in_pla
         assert not by_bin or (task[STOP] - task[FIRST]) * (task[BIN_STOP] - task[BIN]) * 64 <= 2**20
         if task[MODE] > 0:
             read = windows[mine][(windows[mine, 0] < windows[mine, 1]) & (windows[mine, 2] < windows[mine, 3])]
-            assert in_place == (task[MODE] == 3)
-            assert in_place or task[BLOCK_STOP] == task[BLOCK_FIRST] + 1
-            assert not in_place or (task[BLOCK_STOP] - task[BLOCK_FIRST]) * (task[Y1] - task[Y0]) * (task[X1] - task[X0]) * 64 <= 4 << 20
+            gathered = task[MODE] == 3
+            assert channels_last if gathered else by_bin or not channels_last
+            assert task[BLOCK_STOP] == task[BLOCK_FIRST] + 1 or (gathered and not by_bin)
+            together = task[BIN_STOP] - task[BIN] if by_bin else task[BLOCK_STOP] - task[BLOCK_FIRST]
+            assert not gathered or together * (task[Y1] - task[Y0]) * (task[X1] - task[X0]) * 64 <= 4 << 20
             assert not len(read) or (task[X0] <= read[:, 2].min() and read[:, 3].max() <= task[X1])
     assert (done == 1).all()
 
 
+@pytest.mark.parametrize(("extents", "most"), [((50, 76), 16), ((100, 152), 4), ((128, 128), 4), ((128, 129), None), ((200, 304), None)])
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_bins_of_a_pixel_are_gathered_while_there_is_room(extents, most, channels_last, rng):
+    _, tables, windows = plan(rng, 1, 4000, extents)
+    tasks, _ = schedule.reading([level(tables, channels_last, True)], 10, 4, 49, True, 1)
+    if not channels_last or most is None:
+        assert (tasks[:, MODE] < 3).all()
+        return
+    assert (tasks[:, MODE] == 3).all()
+    bins = tasks[:, BIN_STOP] - tasks[:, BIN]
+    assert 3 <= bins.min() and bins.max() <= most
+    windows = windows[(windows[:, 0] < windows[:, 1]) & (windows[:, 2] < windows[:, 3])]
+    for side, low, high in ((0, Y0, Y1), (2, X0, X1)):
+        assert (tasks[:, low] == windows[:, side].min()).all() and (tasks[:, high] == windows[:, side + 1].max()).all()
+
+
+def test_few_boxes_are_not_worth_gathering(rng):
+    _, tables, _ = plan(rng, 1, 1)
+    tasks, _ = schedule.reading([level(tables, True, True)], 10, 4, 49, True, 1)
+    assert (tasks[:, MODE] == 0).all()
+
+
 @pytest.mark.parametrize("by_bin", [False, True])
-@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize("threads", [1, 2, 128])
 @pytest.mark.parametrize(("images", "count", "channels"), [load for load in LOADS if load[2] != 2048])
-def test_writing_covers_every_pixel_once(images, count, channels, threads, in_place, by_bin, rng):
+def test_writing_covers_every_pixel_once(images, count, channels, threads, channels_last, by_bin, rng):
     _, tables, _ = plan(rng, images, count)
     starts = tables.arrays().starts
-    tasks, used = schedule.writing([level(tables, in_place)], channels, 4, 49, by_bin, threads, False, False)
+    tasks, used = schedule.writing([level(tables, channels_last)], channels, 4, 49, by_bin, threads, False, False)
     assert 1 <= used <= threads
     blocks = -(-channels // 16)
     pixels = np.zeros((images, blocks, 49 if by_bin else 1, 50, 76), np.int8)
@@ -105,13 +129,14 @@ def most_loaded(costs, threads):
 
 
 @pytest.mark.parametrize("threads", [2, 3, 8, 16, 32, 64, 128])
-@pytest.mark.parametrize(("in_place", "by_bin"), [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize("by_bin", [False, True])
+@pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize("channels", [1, 3, 256, 2048])
 @pytest.mark.parametrize("images", [1, 64])
-def test_reading_is_even(images, channels, in_place, by_bin, threads, rng):
+def test_reading_is_even(images, channels, channels_last, by_bin, threads, rng):
     """1000 boxes of any size are divisible among so many threads, down to one channel block of the largest."""
     _, tables, windows = plan(rng, images, 1000)
-    tasks, used = schedule.reading([level(tables, in_place)], channels, 4, 49, by_bin, threads)
+    tasks, used = schedule.reading([level(tables, channels_last, by_bin)], channels, 4, 49, by_bin, threads)
     if used == 1:
         assert box_cost(windows).sum() * -(-channels // 16) < 100000
         return
