@@ -209,11 +209,12 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
 def writing(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bins, bint by_bin, int threads, bint add, bint blocks_first):
     """(tasks (T, COLUMNS), threads) of the gradient of the input: rectangles that cover every image of every level.
 
-    levels: (_, _, in_place, _, tables) of each.
+    levels: (_, _, in_place, in_rows, tables) of each.
     blocks_first: a task goes through all bins of its blocks, whatever its rectangle, and so has all that it can.
     Without `add` images that have no box have tasks too, which write zeros.
     """
-    cdef Py_ssize_t level, images, n, i, b, z, y, y0, x0, least, bands, most_rows, groups, columns, block_pieces, height, width
+    cdef Py_ssize_t level, images, n, i, b, z, y, y0, x0, least, bands, most_rows, groups, together, columns, block_pieces, height, width, first, stop
+    cdef int64_t mode
     cdef double cost, all_cost = 0, seen
     cdef Py_ssize_t blocks = block_count(channels, itemsize)
     cdef const Py_ssize_t *starts
@@ -221,16 +222,23 @@ def writing(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bi
     cdef double[::1] rows
     cdef Tables tables
     cdef Tasks tasks = Tasks()
-    cdef bint in_place
-    groups = bins if by_bin else 1
+    cdef bint in_place, in_rows
     for _, _, _, _, tables in levels:
-        all_cost += <double>tables.order.images * tables.height * tables.width * groups + boxes_cost(tables, bins)
+        all_cost += <double>tables.order.images * tables.height * tables.width * (bins if by_bin else 1) + boxes_cost(tables, bins)
     if all_cost * blocks < SERIAL_COST:
         threads = 1
-    for level, (_, _, in_place, _, tables) in enumerate(levels):
+    for level, (_, _, in_place, in_rows, tables) in enumerate(levels):
         images, starts, height, width = tables.order.images, tables.starts, tables.height, tables.width
-        columns = max(min(width, TILE_PIXELS), 1)
-        most_rows = max(min(height, TILE_PIXELS // columns), 1)
+        mode, groups, together = WINDOW, 1, 1
+        if by_bin:
+            groups = max(ceiling(bins, BINS_TOGETHER), min(bins, ceiling(TASKS_PER_THREAD * threads, images * blocks)))
+            together = ceiling(bins, groups)
+            if not in_rows and together >= GATHERED_BINS:
+                mode = GATHERED
+            else:
+                groups, together = bins, 1
+        columns = max(min(width, TILE_PIXELS // together), 1)
+        most_rows = max(min(height, TILE_PIXELS // (columns * together)), 1)
         block_pieces = blocks
         if blocks_first:
             # no more planes than stay in cache, since each box writes to all; the channels of a pixel are written to together
@@ -243,8 +251,8 @@ def writing(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bi
         for n in range(images):
             if starts[n] == starts[n + 1]:
                 if not add:
-                    for z in range(groups):
-                        tasks.add(n, 0, 0, 0, blocks, z if by_bin else -1, z + 1, 0, 0, height, 0, width, level, 0)
+                    for z in range(bins if by_bin else 1):
+                        tasks.add(n, 0, 0, 0, blocks, z if by_bin else -1, z + 1, WINDOW, 0, height, 0, width, level, 0)
                 continue
             bands = max(least, ceiling(height, most_rows))
             if bands > 1:
@@ -274,7 +282,8 @@ def writing(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bi
                 for x0 in range(0, width, columns):
                     for b in range(block_pieces):
                         for z in range(groups):
+                            first, stop = z * bins // groups, (z + 1) * bins // groups
                             tasks.add(n, starts[n], starts[n + 1], b * blocks // block_pieces, (b + 1) * blocks // block_pieces,
-                                      z if by_bin else -1, z + 1, 0, y0, y, x0, min(x0 + columns, width), level, 0)
+                                      first if by_bin else -1, stop, mode, y0, y, x0, min(x0 + columns, width), level, 0)
                 y0 = y
     return tasks.array(), min(threads, max(<int>tasks.count, 1))

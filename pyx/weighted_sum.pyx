@@ -23,8 +23,8 @@ from roicy._kernels.geometry cimport Tables
 from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, FIRST, GATHERED, LEVEL, MODE, STOP, X0, X1, Y0, Y1
 from tiles cimport (AT_ONCE, BINS_BYTES, BLOCKS_TOGETHER, MOST_BINS, MOST_COLUMNS, NEEDED_BYTES, PAST_CACHE, RANGE_BYTES, STRIP_BYTES, TILE_BYTES, WIDE_BYTES,
                     Ahead, BinRange, Map, Reader, Strides, View, ahead_of, bin_tile_bytes, bins_of_task, block_reader, blocks_together, bounds, cell_columns,
-                    cell_rows, clear, clip, fetch_ends, fetch_pixel_ends, fetch_some, find_needed, gather_bins, map_of, map_of_task, pack, put_pixels, read_pixels, read_runs,
-                    strides_of, to_boundary, unpack, view, way_to_write)
+                    cell_rows, clear, clip, fetch_ends, fetch_pixel_ends, fetch_some, find_needed, gather_bins, map_of, map_of_task, pack, put_pixels, read_pixels,
+                    read_runs, scatter_bins, strides_of, to_boundary, unpack, view, way_to_write)
 
 
 cdef enum:
@@ -810,7 +810,8 @@ cdef void spread_bin(
         first = end
 
 
-cdef void backward_task(const Problem *problem, const real *grad_output, const int64_t *task, char *memory) noexcept nogil:
+cdef void spread_boxes(const Problem *problem, const real *grad_output, const int64_t *task, char *memory, char *tile) noexcept nogil:
+    """Pixels of the task's rectangle += the gradients of its boxes, of one bin or all; where tiles are GATHERED, those of that bin."""
     cdef int L = LANE_BYTES // sizeof(real), p, q
     cdef Py_ssize_t i, k, block, blocks, y0 = task[Y0], y1 = task[Y1], x0 = task[X0], x1 = task[X1], block_step = 0, b
     cdef const int32_t *window
@@ -823,8 +824,9 @@ cdef void backward_task(const Problem *problem, const real *grad_output, const i
     cdef Ahead ahead
     cdef const real *grad
     cdef real *target
-    cdef bint packed = False   # the tile holds the sums of the block that has one
+    cdef bint packed = task[MODE] == GATHERED      # the tile holds the sums of the block that has one
     cdef Scratch scratch = scratch_at(problem, memory)
+    scratch.tile = tile
     # blocks whose lanes lie together in the gradient are summed there, others in the tile: at most one of a task with boxes,
     # which is the last
     reader = block_reader(&problem.map, task, task[BLOCK_FIRST], <real*>NULL)
@@ -888,7 +890,7 @@ cdef void backward_task(const Problem *problem, const real *grad_output, const i
                     block += blocks
                 q += part.q_step
             p += part.p_step
-    if task[FIRST] == task[STOP]:
+    if task[FIRST] == task[STOP] or task[MODE] == GATHERED:
         return
     for block in range(task[BLOCK_FIRST], task[BLOCK_STOP]):
         reader = block_reader(&problem.map, task, block, <real*>NULL)
@@ -899,6 +901,25 @@ cdef void backward_task(const Problem *problem, const real *grad_output, const i
             unpack(<real*>scratch.tile, y1 - y0, x1 - x0, target, reader.strides, reader.lanes, <real*>NULL, AT_ONCE, &scratch.run)
         elif not problem.add:
             clear(target, reader.strides, reader.lanes, y1 - y0, x1 - x0)
+
+
+cdef void backward_task(const Problem *problem, const real *grad_output, const int64_t *task, char *memory) noexcept nogil:
+    """The same; of several bins one by one."""
+    cdef int64_t[COLUMNS] one
+    cdef int64_t z
+    cdef char *tile = <char*>scratch_at(problem, memory).tile
+    if task[MODE] != GATHERED:
+        spread_boxes(problem, grad_output, task, memory, tile)
+        return
+    if problem.add:
+        gather_bins(&problem.map, task, <real*>tile)
+    else:
+        memset(tile, 0, (task[BIN_STOP] - task[BIN]) * bin_tile_bytes(task))
+    memcpy(one, task, sizeof(one))
+    for z in range(task[BIN], task[BIN_STOP]):
+        one[BIN], one[BIN_STOP] = z, z + 1
+        spread_boxes(problem, grad_output, one, memory, tile + (z - task[BIN]) * bin_tile_bytes(task))
+    scatter_bins(&problem.map, task, <const real*>tile)
 
 
 # The doors.  Arrays are (N, C, H, W) and (K, C, PH, PW) views of any strides.  Maps of different sizes that share the output are

@@ -151,7 +151,7 @@ def modes_of(monkeypatch):
         modes.extend(tasks[:, 7])
         return tasks, threads
 
-    monkeypatch.setattr(operators, "schedule", types.SimpleNamespace(reading=reading))
+    monkeypatch.setattr(operators, "schedule", types.SimpleNamespace(reading=reading, writing=schedule.writing))
     return modes
 
 
@@ -272,6 +272,10 @@ def test_bins_of_a_pixel_together(channels, bins, dtype, isa, rng, python_front,
         assert_same_bits(roicy.ps_roi_align_backward_boxes(to_layout(g, "NHWC"), x, boxes, sampling_ratio=2, layout="NHWC", num_threads=1), of_boxes)
     assert set(modes) == ({3} if groups >= 16 else {1})  # fewer are not worth while, since tasks are for one
     assert_same_bits(roicy.ps_roi_align(maps["spaced"], boxes, bins, sampling_ratio=2, layout="NHWC", num_threads=3), to_layout(expected, "NHWC"))
+    of_input = roicy.ps_roi_align_backward(g, boxes, planes.shape, sampling_ratio=2)
+    for out in (maps["dense"], maps["spaced"]):  # what they held is written over
+        roicy.ps_roi_align_backward(to_layout(g, "NHWC"), boxes, out.shape, sampling_ratio=2, layout="NHWC", out=out)
+        assert_same_bits(np.ascontiguousarray(out), to_layout(of_input, "NHWC"))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -309,23 +313,24 @@ def test_strides_of_gradients(name, dtype, isa, rng):
 
 
 @pytest.mark.parametrize("name", SUMS)
-def test_boxes_in_parts(name, dtype, monkeypatch, python_front, isa, rng):
+def test_boxes_in_parts(name, dtype, layout, monkeypatch, python_front, isa, rng):
     """Tables of many boxes are made and used part by part; the bits do not show it."""
     x, boxes, bins = make(rng, name, "images", dtype)
-    out = operator(name)(x, boxes, bins, 0.5)
+    x, options = to_layout(x, layout), {"layout": layout}
+    out = operator(name)(x, boxes, bins, 0.5, **options)
     g = rng.standard_normal(out.shape).astype(dtype)
     backward = operator(name, "_backward")
-    grad_input = backward(g, boxes, x.shape, 0.5)
+    grad_input = backward(g, boxes, x.shape, 0.5, **options)
     if name in WITH_BOX_GRADIENTS:
-        grad_boxes = operator(name, "_backward_boxes")(g, x, boxes, 0.5)
+        grad_boxes = operator(name, "_backward_boxes")(g, x, boxes, 0.5, **options)
     original = operators._Maps.parts
     monkeypatch.setattr(operators._Maps, "parts", lambda self, array, rule, in_bands, slopes, most: original(self, array, rule, in_bands, slopes, 37))
-    assert_same_bits(operator(name)(x, boxes, bins, 0.5), out)
+    assert_same_bits(operator(name)(x, boxes, bins, 0.5, **options), out)
     if name in WITH_BOX_GRADIENTS:
-        assert_same_bits(operator(name, "_backward_boxes")(g, x, boxes, 0.5), grad_boxes)
+        assert_same_bits(operator(name, "_backward_boxes")(g, x, boxes, 0.5, **options), grad_boxes)
     # a pixel then sums its boxes in another order: equal but for the rounding of a sum of up to 300 boxes' bins
-    magnitude = backward(np.abs(g), boxes, x.shape, 0.5).max()
-    np.testing.assert_allclose(backward(g, boxes, x.shape, 0.5), grad_input, rtol=0, atol=20 * np.finfo(dtype).eps * magnitude)
+    magnitude = backward(np.abs(g), boxes, x.shape, 0.5, **options).max()
+    np.testing.assert_allclose(backward(g, boxes, x.shape, 0.5, **options), grad_input, rtol=0, atol=20 * np.finfo(dtype).eps * magnitude)
 
 
 def test_many_python_threads(rng):

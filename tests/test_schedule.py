@@ -88,26 +88,31 @@ def test_few_boxes_are_not_worth_gathering(rng):
 def test_writing_covers_every_pixel_once(images, count, channels, threads, channels_last, by_bin, rng):
     _, tables, _ = plan(rng, images, count)
     starts = tables.arrays().starts
-    tasks, used = schedule.writing([level(tables, channels_last)], channels, 4, 49, by_bin, threads, False, False)
+    tasks, used = schedule.writing([level(tables, channels_last, by_bin)], channels, 4, 49, by_bin, threads, False, False)
     assert 1 <= used <= threads
     blocks = -(-channels // 16)
     pixels = np.zeros((images, blocks, 49 if by_bin else 1, 50, 76), np.int8)
     for task in tasks:
-        assert task[BIN] == -1 or task[BIN_STOP] == task[BIN] + 1
-        pixels[task[IMAGE], task[BLOCK_FIRST] : task[BLOCK_STOP], max(task[BIN], 0), task[Y0] : task[Y1], task[X0] : task[X1]] += 1
+        assert (task[BIN] >= 0) == by_bin
+        bins = slice(task[BIN], task[BIN_STOP]) if by_bin else 0
+        assert not by_bin or task[BIN_STOP] == task[BIN] + 1 or (task[MODE] == 3 and channels_last)
+        pixels[task[IMAGE], task[BLOCK_FIRST] : task[BLOCK_STOP], bins, task[Y0] : task[Y1], task[X0] : task[X1]] += 1
         assert task[FIRST] == task[STOP] or (task[FIRST], task[STOP]) == (starts[task[IMAGE]], starts[task[IMAGE] + 1])
     assert (pixels == 1).all()
 
 
 @pytest.mark.parametrize("extents", [(3000, 100000), (300, 304), (216, 304), (215, 304), (256, 256), (257, 256), (1, 65537), (65537, 1)])
 @pytest.mark.parametrize("threads", [1, 2, 64])
-def test_writing_is_bounded_by_the_tile(extents, threads):
+@pytest.mark.parametrize("by_bin", [False, True])
+def test_writing_is_bounded_by_the_tile(extents, by_bin, threads):
     height, width = extents
     tables = geometry.everywhere(np.zeros(1, np.int32), 1, extents)
-    tasks, _ = schedule.writing([level(tables)], 1, 4, 49, False, threads, False, False)
+    tasks, _ = schedule.writing([level(tables, by_bin, by_bin)], 1, 4, 49, by_bin, threads, False, False)
     areas = (tasks[:, Y1] - tasks[:, Y0]) * (tasks[:, X1] - tasks[:, X0])
+    if by_bin:
+        areas *= tasks[:, BIN_STOP] - tasks[:, BIN]
     assert areas.max() * 64 <= 4 * 2**20
-    assert areas.sum() == height * width
+    assert areas.sum() == height * width * (49 if by_bin else 1)
 
 
 def test_adding_leaves_other_images_alone(rng):
