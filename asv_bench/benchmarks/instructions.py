@@ -20,7 +20,7 @@ SMALL = {
     "align_tiny": {},
     "align_camera": {"shape": (1, 3, 540, 960), "count": 4},
     "pool_vgg": {"shape": (1, 32, 50, 76), "count": 100},
-    "ps_align_rfcn": {"shape": (1, 147, 50, 76), "count": 50},
+    "ps_align_rfcn": {"shape": (1, 147, 50, 76)},
     "prroi_iounet": {"shape": (1, 32, 100, 152), "count": 100},
 }
 
