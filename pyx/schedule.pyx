@@ -172,16 +172,16 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
             if not in_place and tallest * (x1 - x0) <= TILE_PIXELS and hull < cost:
                 mode = PARTS_OF_ROWS if not by_bin and area < COVERING * hull and x1 - x0 >= WIDE else ROWS
             block_pieces, groups = blocks, all_groups
-            if by_bin and not in_rows and 0 < hull <= TILE_PIXELS:
-                # as many bins as have room for their tiles
-                near_pieces = max(groups, ceiling(bins, TILE_PIXELS // <Py_ssize_t>hull))
-                together = ceiling(bins, near_pieces)
-                if together >= GATHERED_BINS and hull * GATHERED_BINS < cost * together:
-                    groups = near_pieces
-                    mode = GATHERED
             if by_bin:
+                if not in_rows and 0 < hull <= TILE_PIXELS:
+                    # as many bins as have room for their tiles
+                    near_pieces = max(groups, ceiling(bins, TILE_PIXELS // <Py_ssize_t>hull))
+                    together = ceiling(bins, near_pieces)
+                    if together >= GATHERED_BINS and hull * GATHERED_BINS < cost * together:
+                        groups = near_pieces
+                        mode = GATHERED
                 most = max(RANGE_BYTES // (LANE_BYTES * ceiling(bins, groups)), 1)
-            if in_place and not by_bin:
+            elif in_place:
                 block_pieces = min(max(<Py_ssize_t>ceil(largest * blocks / share), 1), blocks)
                 # gather as much of the map as stays in cache, where the boxes of a task go through it more than twice; not for too little of each
                 # pixel, which would be read and written in short runs, and not of maps that are hardly larger than a cache

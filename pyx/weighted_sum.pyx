@@ -259,19 +259,19 @@ cdef void forward_bins(const Problem *problem, real *out, const int64_t *task, S
     cdef Py_ssize_t i
     cdef int64_t z
     cdef Reader reader
-    cdef Scratch near = scratch[0]
+    cdef char *tile = <char*>scratch.tile
     cdef real *bins = <real*>scratch.bins
     cdef real *to
     memcpy(one, task, sizeof(one))
     if task[MODE] == GATHERED:
-        gather_bins(&problem.map, task, <real*>scratch.tile)
+        gather_bins(&problem.map, task, <real*>tile)
     for z in range(task[BIN], task[BIN_STOP]):
         one[BIN], one[BIN_STOP] = z, z + 1
         reader = block_reader(&problem.map, one, task[BLOCK_FIRST], <real*>NULL)
-        near.tile = <char*>scratch.tile + (z - task[BIN]) * bin_tile_bytes(task)
+        scratch.tile = tile + (z - task[BIN]) * bin_tile_bytes(task)
         p, q = <int>(z // problem.pw), <int>(z % problem.pw)
         for i in range(task[FIRST], task[STOP]):
-            sum_bin(problem, &reader, i, p, q, &near, bins + ((i - task[FIRST]) * count + z - task[BIN]) * L)
+            sum_bin(problem, &reader, i, p, q, scratch, bins + ((i - task[FIRST]) * count + z - task[BIN]) * L)
     for i in range(task[FIRST], task[STOP]):
         to = out + problem.order[i] * problem.bins.image + task[BLOCK_FIRST] * L * problem.bins.channel
         z = task[BIN]
