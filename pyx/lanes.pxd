@@ -42,6 +42,13 @@ cdef extern from *:
     #define ALWAYS inline
     #endif
 
+    /* The same, and not compiled for the numbers that its callers are seen to give it. */
+    #if defined(__GNUC__) && !defined(__clang__)
+    #define OPAQUE __attribute__((noipa, unused))
+    #else
+    #define OPAQUE APART
+    #endif
+
     #if defined(__has_builtin)
     #if __has_builtin(__builtin_shufflevector)
     #define HAVE_SHUFFLES
@@ -373,92 +380,6 @@ cdef extern from *:
             else if (taps == 3)                                                                                        \\
                 weigh_##scalar(to, to_step, from, step, count, 3, index, weight, stride, 1);                           \\
         }                                                                                                              \\
-        static ALWAYS void dot_##scalar(scalar *dots, const scalar *from, ptrdiff_t step, ptrdiff_t count, int taps,   \\
-                                        const int32_t *index, ptrdiff_t stride, const scalar *by) { /* of 1 to 4 taps */\\
-            enum { n = LANE_BYTES / sizeof(scalar) };                                                                  \\
-            const scalar *a = from + index[0] * stride, *b = from + index[taps > 1 ? 1 : 0] * stride;                  \\
-            const scalar *c = from + index[taps > 2 ? 2 : 0] * stride, *d = from + index[taps > 3 ? 3 : 0] * stride;   \\
-            scalar sums[4][n];                                                                                         \\
-            for (int i = 0; i < taps; i++)                                                                             \\
-                for (int l = 0; l < n; l++)                                                                            \\
-                    sums[i][l] = dots[i * n + l];                                                                      \\
-            for (ptrdiff_t at = 0; count > 0; count--, at += step, by += n) {                                          \\
-                add_products_##scalar(sums[0], a + at, by);                                                            \\
-                if (taps > 1)                                                                                          \\
-                    add_products_##scalar(sums[1], b + at, by);                                                        \\
-                if (taps > 2)                                                                                          \\
-                    add_products_##scalar(sums[2], c + at, by);                                                        \\
-                if (taps > 3)                                                                                          \\
-                    add_products_##scalar(sums[3], d + at, by);                                                        \\
-            }                                                                                                          \\
-            for (int i = 0; i < taps; i++)                                                                             \\
-                for (int l = 0; l < n; l++)                                                                            \\
-                    dots[i * n + l] = sums[i][l];                                                                      \\
-        }                                                                                                              \\
-        static APART void dot_rows_##scalar(scalar *dots, const scalar *from, ptrdiff_t step, ptrdiff_t count, int taps,\\
-                                            const int32_t *index, ptrdiff_t stride, const scalar *by) {                \\
-            if (taps == 4)                                                                                             \\
-                dot_##scalar(dots, from, step, count, 4, index, stride, by);                                           \\
-            else if (taps == 3)                                                                                        \\
-                dot_##scalar(dots, from, step, count, 3, index, stride, by);                                           \\
-            else if (taps == 2)                                                                                        \\
-                dot_##scalar(dots, from, step, count, 2, index, stride, by);                                           \\
-            else                                                                                                       \\
-                dot_##scalar(dots, from, step, count, 1, index, stride, by);                                           \\
-        }                                                                                                              \\
-        static ALWAYS void slope_##scalar(scalar *sums, const scalar *strip, scalar *restrict turned, ptrdiff_t pitch, \\
-                                          ptrdiff_t rows, int taps, const int32_t *index, const scalar *low,           \\
-                                          const scalar *high, const scalar *weight, const scalar *by, ptrdiff_t by_step) {\\
-            enum { n = LANE_BYTES / sizeof(scalar) };                                                                  \\
-            ptrdiff_t a = index[0] * n, b = index[taps > 1 ? 1 : 0] * n, c = index[taps > 2 ? 2 : 0] * n, d = index[taps > 3 ? 3 : 0] * n;\\
-            scalar all_low[n], all_high[n];                                                                            \\
-            for (int l = 0; l < n; l++)                                                                                \\
-                all_low[l] = sums[l];                                                                                  \\
-            for (int l = 0; l < n; l++)                                                                                \\
-                all_high[l] = sums[n + l];                                                                             \\
-            for (; rows > 0; rows--, strip += pitch, turned += pitch, by += by_step) {                                 \\
-                scalar of_low[n], of_high[n];                                                                          \\
-                _Pragma("omp simd") for (int l = 0; l < n; l++)                                                        \\
-                    of_low[l] = low[0] * strip[a + l];                                                                 \\
-                _Pragma("omp simd") for (int l = 0; l < n; l++)                                                        \\
-                    of_high[l] = high[0] * strip[a + l];                                                               \\
-                add_product_##scalar(turned + a, weight[0], by);                                                       \\
-                if (taps > 1) {                                                                                        \\
-                    add_product_##scalar(of_low, low[1], strip + b);                                                   \\
-                    add_product_##scalar(of_high, high[1], strip + b);                                                 \\
-                    add_product_##scalar(turned + b, weight[1], by);                                                   \\
-                }                                                                                                      \\
-                if (taps > 2) {                                                                                        \\
-                    add_product_##scalar(of_low, low[2], strip + c);                                                   \\
-                    add_product_##scalar(of_high, high[2], strip + c);                                                 \\
-                    add_product_##scalar(turned + c, weight[2], by);                                                   \\
-                }                                                                                                      \\
-                if (taps > 3) {                                                                                        \\
-                    add_product_##scalar(of_low, low[3], strip + d);                                                   \\
-                    add_product_##scalar(of_high, high[3], strip + d);                                                 \\
-                    add_product_##scalar(turned + d, weight[3], by);                                                   \\
-                }                                                                                                      \\
-                add_products_##scalar(all_low, by, of_low);                                                            \\
-                add_products_##scalar(all_high, by, of_high);                                                          \\
-            }                                                                                                          \\
-            for (int l = 0; l < n; l++)                                                                                \\
-                sums[l] = all_low[l];                                                                                  \\
-            for (int l = 0; l < n; l++)                                                                                \\
-                sums[n + l] = all_high[l];                                                                             \\
-        }                                                                                                              \\
-        static APART void slope_rows_##scalar(scalar *sums, const scalar *strip, scalar *turned, ptrdiff_t pitch,      \\
-                                              ptrdiff_t rows, ptrdiff_t taps, const int32_t *index, const scalar *low, \\
-                                              const scalar *high, const scalar *weight, const scalar *by,              \\
-                                              ptrdiff_t by_step) {                                                     \\
-            for (; taps >= 4; taps -= 4, index += 4, low += 4, high += 4, weight += 4)                                 \\
-                slope_##scalar(sums, strip, turned, pitch, rows, 4, index, low, high, weight, by, by_step);            \\
-            if (taps == 3)                                                                                             \\
-                slope_##scalar(sums, strip, turned, pitch, rows, 3, index, low, high, weight, by, by_step);            \\
-            else if (taps == 2)                                                                                        \\
-                slope_##scalar(sums, strip, turned, pitch, rows, 2, index, low, high, weight, by, by_step);            \\
-            else if (taps == 1)                                                                                        \\
-                slope_##scalar(sums, strip, turned, pitch, rows, 1, index, low, high, weight, by, by_step);            \\
-        }                                                                                                              \\
         static APART void contract_bins_##scalar(scalar *to, ptrdiff_t bin, ptrdiff_t to_step, const scalar *from,     \\
                                                  ptrdiff_t step, ptrdiff_t count, int bins, const int32_t *spans,      \\
                                                  const int32_t *index, const scalar *weight, ptrdiff_t stride,         \\
@@ -481,6 +402,108 @@ cdef extern from *:
         }
     WEIGH(float)
     WEIGH(double)
+
+    /* The gradient of the boxes.  Taps are correlated with a bin's gradient, as many at once as registers have room for, and sums over channels
+       folded to FOLDED_BYTES of lanes, which are multiplied with weights and slopes and only then added up. */
+    #define FOLDED_BYTES 16
+    #define MOST_TAPS 64
+    #define CORRELATE(scalar)                                                                                          \\
+        static ALWAYS void fold_##scalar(scalar *folded, const scalar *sums) {                                         \\
+            enum { n = LANE_BYTES / sizeof(scalar), m = FOLDED_BYTES / sizeof(scalar) };                               \\
+            scalar half[n / 2];                                                                                        \\
+            _Pragma("omp simd") for (int l = 0; l < n / 2; l++)                                                        \\
+                half[l] = sums[l] + sums[l + n / 2];                                                                   \\
+            _Pragma("omp simd") for (int l = 0; l < m; l++)                                                            \\
+                folded[l] = half[l] + half[l + m];                                                                     \\
+        }                                                                                                              \\
+        static ALWAYS void add_folded_##scalar(scalar *sums, scalar weight, const scalar *values) {                    \\
+            _Pragma("omp simd") for (int l = 0; l < FOLDED_BYTES / (int)sizeof(scalar); l++)                           \\
+                sums[l] = FUSED_##scalar(weight, values[l], sums[l]);                                                  \\
+        }                                                                                                              \\
+        static ALWAYS void correlate_some_##scalar(scalar *folded, const scalar *by, ptrdiff_t by_step, const scalar *from, ptrdiff_t step,\\
+                                                   ptrdiff_t count, const ptrdiff_t *at, int taps) { /* of 1 to 6 taps, which the compiler knows */\\
+            enum { n = LANE_BYTES / sizeof(scalar), m = FOLDED_BYTES / sizeof(scalar) };                               \\
+            const scalar *a = from + at[0], *b = from + at[taps > 1 ? 1 : 0], *c = from + at[taps > 2 ? 2 : 0];        \\
+            const scalar *d = from + at[taps > 3 ? 3 : 0], *e = from + at[taps > 4 ? 4 : 0], *f = from + at[taps > 5 ? 5 : 0];\\
+            scalar of_a[n], of_b[n], of_c[n], of_d[n], of_e[n], of_f[n];                                               \\
+            for (int l = 0; l < n; l++)                                                                                \\
+                of_a[l] = of_b[l] = of_c[l] = of_d[l] = of_e[l] = of_f[l] = 0;                                         \\
+            for (ptrdiff_t i = 0; count > 0; count--, i += step, by += by_step) {                                      \\
+                add_products_##scalar(of_a, a + i, by);                                                                \\
+                if (taps > 1)                                                                                          \\
+                    add_products_##scalar(of_b, b + i, by);                                                            \\
+                if (taps > 2)                                                                                          \\
+                    add_products_##scalar(of_c, c + i, by);                                                            \\
+                if (taps > 3)                                                                                          \\
+                    add_products_##scalar(of_d, d + i, by);                                                            \\
+                if (taps > 4)                                                                                          \\
+                    add_products_##scalar(of_e, e + i, by);                                                            \\
+                if (taps > 5)                                                                                          \\
+                    add_products_##scalar(of_f, f + i, by);                                                            \\
+            }                                                                                                          \\
+            fold_##scalar(folded, of_a);                                                                               \\
+            if (taps > 1)                                                                                              \\
+                fold_##scalar(folded + m, of_b);                                                                       \\
+            if (taps > 2)                                                                                              \\
+                fold_##scalar(folded + 2 * m, of_c);                                                                   \\
+            if (taps > 3)                                                                                              \\
+                fold_##scalar(folded + 3 * m, of_d);                                                                   \\
+            if (taps > 4)                                                                                              \\
+                fold_##scalar(folded + 4 * m, of_e);                                                                   \\
+            if (taps > 5)                                                                                              \\
+                fold_##scalar(folded + 5 * m, of_f);                                                                   \\
+        }                                                                                                              \\
+        static ALWAYS void correlate_##scalar(scalar *folded, const scalar *by, ptrdiff_t by_step, const scalar *from, ptrdiff_t step,\\
+                                              ptrdiff_t count, const ptrdiff_t *at, ptrdiff_t taps) {                  \\
+            enum { m = FOLDED_BYTES / sizeof(scalar), most = VECTOR_BYTES > 16 ? 6 : 2 };                              \\
+            for (; taps >= most; taps -= most, at += most, folded += most * m)                                         \\
+                correlate_some_##scalar(folded, by, by_step, from, step, count, at, most);                             \\
+            if (taps == 1)                                                                                             \\
+                correlate_some_##scalar(folded, by, by_step, from, step, count, at, 1);                                \\
+            else if (most > 2 && taps == 2)                                                                            \\
+                correlate_some_##scalar(folded, by, by_step, from, step, count, at, 2);                                \\
+            else if (most > 2 && taps == 3)                                                                            \\
+                correlate_some_##scalar(folded, by, by_step, from, step, count, at, 3);                                \\
+            else if (most > 2 && taps == 4)                                                                            \\
+                correlate_some_##scalar(folded, by, by_step, from, step, count, at, 4);                                \\
+            else if (most > 2 && taps == 5)                                                                            \\
+                correlate_some_##scalar(folded, by, by_step, from, step, count, at, 5);                                \\
+        }                                                                                                              \\
+        static OPAQUE void add_slopes_##scalar(scalar *sums, const scalar *by, ptrdiff_t by_step, const scalar *from, ptrdiff_t step, ptrdiff_t count,\\
+                                              ptrdiff_t stride_y, ptrdiff_t stride_x, ptrdiff_t rows, ptrdiff_t columns, const int32_t *index_y,\\
+                                              const int32_t *index_x, const scalar *weight_y, const scalar *weight_x, const scalar *slope_y,\\
+                                              const scalar *slope_x, ptrdiff_t entries) {                              \\
+            enum { m = FOLDED_BYTES / sizeof(scalar) };                                                                \\
+            ptrdiff_t at[MOST_TAPS];                                                                                   \\
+            scalar folded[MOST_TAPS * m], all[4 * m];                                                                  \\
+            memcpy(all, sums, sizeof all);                                                                             \\
+            for (ptrdiff_t first = 0; first < columns; first += MOST_TAPS) {                                           \\
+                ptrdiff_t across = columns - first < MOST_TAPS ? columns - first : MOST_TAPS;                          \\
+                for (ptrdiff_t top = 0; top < rows;) {                                                                 \\
+                    ptrdiff_t taps = 0, y = top;                                                                       \\
+                    const scalar *values = folded;                                                                     \\
+                    for (; y < rows && taps + across <= MOST_TAPS; y++, taps += across)                                \\
+                        for (ptrdiff_t x = 0; x < across; x++)                                                         \\
+                            at[taps + x] = index_y[y] * stride_y + index_x[first + x] * stride_x;                      \\
+                    correlate_##scalar(folded, by, by_step, from, step, count, at, taps);                              \\
+                    for (; top < y; top++) {                                                                           \\
+                        scalar of_weight[m] = {0}, of_low[m] = {0}, of_high[m] = {0};                                  \\
+                        for (ptrdiff_t x = first; x < first + across; x++, values += m) {                              \\
+                            add_folded_##scalar(of_weight, weight_x[x], values);                                       \\
+                            add_folded_##scalar(of_low, slope_x[x], values);                                           \\
+                            add_folded_##scalar(of_high, slope_x[entries + x], values);                                \\
+                        }                                                                                              \\
+                        add_folded_##scalar(all, slope_y[top], of_weight);                                             \\
+                        add_folded_##scalar(all + m, slope_y[entries + top], of_weight);                               \\
+                        add_folded_##scalar(all + 2 * m, weight_y[top], of_low);                                       \\
+                        add_folded_##scalar(all + 3 * m, weight_y[top], of_high);                                      \\
+                    }                                                                                                  \\
+                }                                                                                                      \\
+            }                                                                                                          \\
+            memcpy(sums, all, sizeof all);                                                                             \\
+        }
+    CORRELATE(float)
+    CORRELATE(double)
 
     #define KEEP_LARGER(scalar)                                                                                        \\
         static inline void keep_larger_##scalar(scalar *best, const scalar *values) {                                  \\
@@ -567,6 +590,7 @@ cdef extern from *:
     enum: LANE_BYTES
     enum: VECTOR_BYTES
     enum: COLLIDING_BYTES
+    enum: FOLDED_BYTES
     ctypedef struct Pending "struct pending":
         size_t left
     void to_lanes_float(const float *source, Py_ssize_t channel, int lanes, Py_ssize_t pixels, Py_ssize_t ahead, float *target) noexcept nogil
@@ -577,14 +601,12 @@ cdef extern from *:
     void few_to_lanes_double(const double *source, Py_ssize_t channel, int lanes, Py_ssize_t pixels, Py_ssize_t ahead, double *target) noexcept nogil
     void turn_along_float(const float *source, float *target, Py_ssize_t channel, int lanes, Py_ssize_t pixels, bint back) noexcept nogil
     void turn_along_double(const double *source, double *target, Py_ssize_t channel, int lanes, Py_ssize_t pixels, bint back) noexcept nogil
-    void dot_rows_float(float *dots, const float *source, Py_ssize_t step, Py_ssize_t count, int taps, const int32_t *index, Py_ssize_t stride,
-                        const float *by) noexcept nogil
-    void dot_rows_double(double *dots, const double *source, Py_ssize_t step, Py_ssize_t count, int taps, const int32_t *index, Py_ssize_t stride,
-                         const double *by) noexcept nogil
-    void slope_rows_float(float *sums, const float *strip, float *turned, Py_ssize_t pitch, Py_ssize_t rows, Py_ssize_t taps, const int32_t *index,
-                          const float *low, const float *high, const float *weight, const float *by, Py_ssize_t by_step) noexcept nogil
-    void slope_rows_double(double *sums, const double *strip, double *turned, Py_ssize_t pitch, Py_ssize_t rows, Py_ssize_t taps, const int32_t *index,
-                           const double *low, const double *high, const double *weight, const double *by, Py_ssize_t by_step) noexcept nogil
+    void add_slopes_float(float *sums, const float *by, Py_ssize_t by_step, const float *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t stride_y,
+                       Py_ssize_t stride_x, Py_ssize_t rows, Py_ssize_t columns, const int32_t *index_y, const int32_t *index_x, const float *weight_y,
+                       const float *weight_x, const float *slope_y, const float *slope_x, Py_ssize_t entries) noexcept nogil
+    void add_slopes_double(double *sums, const double *by, Py_ssize_t by_step, const double *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t stride_y,
+                       Py_ssize_t stride_x, Py_ssize_t rows, Py_ssize_t columns, const int32_t *index_y, const int32_t *index_x, const double *weight_y,
+                       const double *weight_x, const double *slope_y, const double *slope_x, Py_ssize_t entries) noexcept nogil
     void add_product_float(float *sums, float weight, const float *values) noexcept nogil
     void add_product_double(double *sums, double weight, const double *values) noexcept nogil
     void contract_axis_float(float *to, Py_ssize_t to_step, const float *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t taps,
@@ -669,23 +691,21 @@ cdef inline void add_product(real *sums, real weight, const real *values) noexce
         add_product_double(sums, weight, values)
 
 
-cdef inline void dot_rows(
-        real *dots, const real *source, Py_ssize_t step, Py_ssize_t count, int taps, const int32_t *index, Py_ssize_t stride, const real *by) noexcept nogil:
-    """dots[j] += sum over i of source[i * step + index[j] * stride] * by[i], lane vectors all, i up to count, j up to `taps`, which are 1 to 4."""
-    if real is float:
-        dot_rows_float(dots, source, step, count, taps, index, stride, by)
-    else:
-        dot_rows_double(dots, source, step, count, taps, index, stride, by)
+cdef inline void add_slopes(
+        real *sums, const real *by, Py_ssize_t by_step, const real *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t stride_y, Py_ssize_t stride_x,
+        Py_ssize_t first_y, Py_ssize_t stop_y, Py_ssize_t first_x, Py_ssize_t stop_x, const int32_t *index, const real *weight, const real *slope,
+        Py_ssize_t entries) noexcept nogil:
+    """sums[y1, y2, x1, x2] += the gradients by the edges of a bin, from these entries of both axes, FOLDED_BYTES of lanes each.
 
-
-cdef inline void slope_rows(
-        real *sums, const real *strip, real *turned, Py_ssize_t pitch, Py_ssize_t rows, Py_ssize_t taps, const int32_t *index, const real *low,
-        const real *high, const real *weight, const real *by, Py_ssize_t by_step) noexcept nogil:
-    """For each row of strip and by: sums[0], sums[1] += by * (strip contracted with low, with high), and turned[index] += weight * by."""
+    S[y, x] = sum over i of source[i * step + y * stride_y + x * stride_x] * by[i * by_step], lane vectors all, i up to count.  They are sums of S
+    times the weight of one axis and the slope of the other; slopes by the high edge lie `entries` after those by the low one.
+    """
     if real is float:
-        slope_rows_float(sums, strip, turned, pitch, rows, taps, index, low, high, weight, by, by_step)
+        add_slopes_float(sums, by, by_step, source, step, count, stride_y, stride_x, stop_y - first_y, stop_x - first_x, index + first_y, index + first_x,
+                         weight + first_y, weight + first_x, slope + first_y, slope + first_x, entries)
     else:
-        slope_rows_double(sums, strip, turned, pitch, rows, taps, index, low, high, weight, by, by_step)
+        add_slopes_double(sums, by, by_step, source, step, count, stride_y, stride_x, stop_y - first_y, stop_x - first_x, index + first_y, index + first_x,
+                          weight + first_y, weight + first_x, slope + first_y, slope + first_x, entries)
 
 
 cdef inline void contract_axis(

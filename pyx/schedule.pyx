@@ -19,7 +19,7 @@ from lanes cimport LANE_BYTES
 from roicy._kernels.geometry cimport Tables
 from tasks cimport (BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, FIRST, GATHERED, IMAGE, LEVEL, MODE, PARTS_OF_ROWS, ROWS, STOP, WINDOW, X0, X1,
                     Y0, Y1)
-from tiles cimport BINS_TOGETHER, RANGE_BYTES, TILE_BYTES
+from tiles cimport BINS_TOGETHER, RANGE_BYTES, SLOPE_BLOCKS, TILE_BYTES, slope_blocks_from, slope_pixels
 
 cdef enum:
     # Tasks are made this many times smaller than an even share, so that a dynamic schedule ends evenly
@@ -115,14 +115,22 @@ cdef class Tasks:
         return self.array()[np.argsort(np.negative(<double[:self.count]>self.costs), kind="stable")]
 
 
-cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bins, bint by_bin, int threads):
-    """(tasks (T, COLUMNS), threads) of the forward passes and of the gradient of the boxes.
+cdef inline Py_ssize_t first_block(Py_ssize_t piece, Py_ssize_t pieces, Py_ssize_t blocks, Py_ssize_t whole) noexcept:
+    """Of a piece of the blocks: one block, or a group of which gradients of the boxes are summed together."""
+    if piece == pieces or pieces == blocks:
+        return blocks if piece == pieces else piece
+    return min(piece * SLOPE_BLOCKS, whole)
+
+
+cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bins, bint by_bin, int threads, bint slopes=False):
+    """(tasks (T, COLUMNS), threads) of the forward passes and, slopes, of the gradient of the boxes.
 
     levels: (_, _, in_place, in_rows, tables) of each; in_place: the channels of a pixel lie together, so that nothing is packed and a
     task may as well go through all blocks of a box; in_rows: the pixels of a row do; channels: of the output;
     by_bin: tasks are for some bins, each with channels of its own.
     """
-    cdef Py_ssize_t blocks = block_count(channels, itemsize)
+    cdef Py_ssize_t blocks = block_count(channels, itemsize), whole = channels // (LANE_BYTES // itemsize), pieces = blocks
+    cdef Py_ssize_t tile_pixels = TILE_PIXELS
     cdef Py_ssize_t n, i, b, z, first, stop, position, block_pieces, near_pieces, groups, together, all_groups = 1, most = INT32_MAX
     cdef int64_t y0, y1, x0, x1, tallest, mode
     cdef double largest, all_cost = 0, image_cost, area, hull, cost, share, seen
@@ -139,6 +147,9 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
         threads = 1
     # and a little more, lest rounding divides the boxes where the ranges of bins are such shares
     share = 1.001 * all_cost * blocks / (TASKS_PER_THREAD * threads) if threads > 1 else INFINITY
+    if slopes and not by_bin:      # a task has whole groups of blocks
+        pieces = ceiling(whole, SLOPE_BLOCKS) + blocks - whole
+        tile_pixels = slope_pixels(slope_blocks_from(0, whole))
     if by_bin:
         all_groups = max(ceiling(bins, BINS_TOGETHER), min(bins, ceiling(TASKS_PER_THREAD * threads, blocks)))
     for level, (_, _, in_place, in_rows, tables) in enumerate(levels):
@@ -169,9 +180,9 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
             if by_bin:
                 cost = area / bins * (NARROW_COST if in_rows else 1)
             hull = <double>(y1 - y0) * (x1 - x0)
-            if not in_place and tallest * (x1 - x0) <= TILE_PIXELS and hull < cost:
+            if not in_place and tallest * (x1 - x0) <= tile_pixels and hull < cost:
                 mode = PARTS_OF_ROWS if not by_bin and area < COVERING * hull and x1 - x0 >= WIDE else ROWS
-            block_pieces, groups = blocks, all_groups
+            block_pieces, groups = pieces, all_groups
             if by_bin:
                 if not in_rows and 0 < hull <= TILE_PIXELS:
                     # as many bins as have room for their tiles
@@ -182,7 +193,7 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
                         mode = GATHERED
                 most = max(RANGE_BYTES // (LANE_BYTES * ceiling(bins, groups)), 1)
             elif in_place:
-                block_pieces = min(max(<Py_ssize_t>ceil(largest * blocks / share), 1), blocks)
+                block_pieces = min(max(<Py_ssize_t>ceil(largest * blocks / share), 1), pieces)
                 # gather as much of the map as stays in cache, where the boxes of a task go through it more than twice; not for too little of each
                 # pixel, which would be read and written in short runs, and not of maps that are hardly larger than a cache
                 near_pieces = max(block_pieces, <Py_ssize_t>ceil(hull * blocks * LANE_BYTES / NEAR_PIXELS_BYTES))
@@ -200,7 +211,7 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
                 for b in range(block_pieces):
                     for z in range(groups):
                         first, stop = z * bins // groups, (z + 1) * bins // groups
-                        tasks.add(n, position, i, b * blocks // block_pieces, (b + 1) * blocks // block_pieces, first if by_bin else -1, stop,
+                        tasks.add(n, position, i, first_block(b * pieces // block_pieces, pieces, blocks, whole), first_block((b + 1) * pieces // block_pieces, pieces, blocks, whole), first if by_bin else -1, stop,
                                   mode, y0, y1, x0, x1, level, seen * (stop - first))
                 position = i
     return tasks.largest_first() if threads > 1 else tasks.array(), min(threads, max(<int>tasks.count, 1))

@@ -19,6 +19,8 @@ cdef enum:
     MOST_BIN_ROWS = 64
     BLOCKS_TOGETHER = 16       # a kilobyte of a pixel
     BINS_TOGETHER = 16         # of a task of a position-sensitive operator: a cache line of the result, and of a pixel channels last
+    SLOPE_BLOCKS = 8           # of which gradients of the boxes are summed together
+    TILES_BYTES = 8 << 20      # the tiles of as many blocks
     NEEDED_BYTES = 64 << 10    # a flag for each part of the rows of a map
     MOST_COLUMNS = 4096        # columns of the map that are contracted together
     # Results up to this stay in a level 2 cache while they are written
@@ -425,6 +427,11 @@ cdef inline void find_needed(Reader *reader, const int64_t *task, const int32_t 
     reader.needed, reader.parts, reader.before, reader.needed_from = flags, parts, before, task[Y0]
 
 
+cdef inline void keep_needed(Reader *reader, const Reader *first) noexcept nogil:
+    """What find_needed found out, for another block of the same task."""
+    reader.needed, reader.parts, reader.before, reader.needed_from = first.needed, first.parts, first.before, first.needed_from
+
+
 cdef inline void read_pixels(
         const Reader *reader, Py_ssize_t y, Py_ssize_t x, Py_ssize_t rows, Py_ssize_t columns, real *tile) noexcept nogil:
     """Rows x columns pixels from (y, x) on into the tile."""
@@ -534,6 +541,16 @@ cdef inline Py_ssize_t blocks_together(Py_ssize_t blocks, Py_ssize_t columns, Py
         return 0
     turns = (blocks + most - 1) // most
     return (blocks + turns - 1) // turns
+
+
+cdef inline Py_ssize_t slope_blocks_from(Py_ssize_t block, Py_ssize_t whole) noexcept nogil:
+    """How many blocks are summed together with one that is the first of a group: SLOPE_BLOCKS, the last of `whole` lane vectors of channels, or one of less."""
+    return min(<Py_ssize_t>SLOPE_BLOCKS, whole - block) if block < whole else 1
+
+
+cdef inline Py_ssize_t slope_pixels(Py_ssize_t together) noexcept nogil:
+    """Pixels of a tile, where there is one for each of so many blocks."""
+    return min(<Py_ssize_t>TILE_BYTES, TILES_BYTES // together) // LANE_BYTES
 
 
 # A window too large for the scratch is looked at in cells, of as many columns and rows:

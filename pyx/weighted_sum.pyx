@@ -15,20 +15,22 @@ Shape letters: p, q bins; y, x pixels; l lanes; k boxes; b channel blocks; z = p
 from cython.parallel cimport prange, threadid
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memchr, memcpy, memset
+from libc.string cimport memcpy, memset
 
-from lanes cimport (LANE_BYTES, Pending, add_product, contract_axis, contract_bin, contract_bins, dot_rows, element_bytes, lanes_alloc, lanes_free, real,
-                    slope_rows, stream_end, stream_rest, stream_some)
+from lanes cimport (FOLDED_BYTES, LANE_BYTES, Pending, add_product, add_slopes, contract_axis, contract_bin, contract_bins, element_bytes, fetch,
+                    lanes_alloc, lanes_free, real, stream_end, stream_rest, stream_some)
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, FIRST, GATHERED, LEVEL, MODE, STOP, X0, X1, Y0, Y1
-from tiles cimport (AT_ONCE, BINS_BYTES, BLOCKS_TOGETHER, MOST_BINS, MOST_COLUMNS, NEEDED_BYTES, PAST_CACHE, RANGE_BYTES, STRIP_BYTES, TILE_BYTES, WIDE_BYTES,
+from tiles cimport (AT_ONCE, BINS_BYTES, BLOCKS_TOGETHER, MOST_BINS, MOST_COLUMNS, NEEDED_BYTES, PAST_CACHE, RANGE_BYTES, SLOPE_BLOCKS, STRIP_BYTES, TILE_BYTES, WIDE_BYTES,
                     Ahead, BinRange, Map, Reader, Strides, View, ahead_of, bin_tile_bytes, bins_of_task, block_reader, blocks_together, bounds, cell_columns,
-                    cell_rows, clear, clip, fetch_ends, fetch_pixel_ends, fetch_some, find_needed, gather_bins, map_of, map_of_task, pack, put_pixels, read_pixels,
-                    read_runs, scatter_bins, strides_of, to_boundary, unpack, view, way_to_write)
+                    cell_rows, clear, clip, fetch_ends, fetch_pixel_ends, fetch_some, find_needed, gather_bins, keep_needed, map_of, map_of_task, pack, put_pixels, read_pixels,
+                    read_runs, scatter_bins, slope_blocks_from, slope_pixels, strides_of, to_boundary, unpack, view, way_to_write)
 
 
 cdef enum:
     ACROSS_GAIN = 100          # lane vectors of a block that are read less where it pays to contract a box along x first
+    SLOPE_GROUPS = 8           # of blocks, whose gradients of the boxes are computed together
+    BINS_AHEAD = 4             # of the gradient of the output, channels last, that are fetched: the whole next box is too much for a level 2 cache
 
 
 cdef struct Problem:           # the boxes of one level, most often all that there are
@@ -54,7 +56,9 @@ cdef struct Problem:           # the boxes of one level, most often all that the
     bint few                   # channels: lanes are bin rows
     bint by_bin
     bint add
-    Py_ssize_t strip_bytes     # scratch of a thread: tile, strip and as much again, bins, and more
+    Py_ssize_t cell_pixels     # of a window that are looked at together, in any layout; gradient of the boxes only
+    Py_ssize_t tiles           # scratch of a thread: so many tiles, strip and as much again, bins, and more
+    Py_ssize_t strip_bytes
     Py_ssize_t bins_bytes
 
 
@@ -63,24 +67,22 @@ cdef struct Scratch:
     void *strip
     void *bins
     void *more                 # BINS_BYTES, for what is made while the strip is still needed
-    char *touched              # a flag for each of MOST_COLUMNS
     char *needed               # NEEDED_BYTES of flags
     Pending run                # what is yet to be written, from `more`
 
 
 cdef Py_ssize_t scratch_bytes(const Problem *problem) noexcept nogil:
-    return problem.map.tile_bytes + 2 * problem.strip_bytes + problem.bins_bytes + BINS_BYTES + MOST_COLUMNS + NEEDED_BYTES
+    return problem.tiles * problem.map.tile_bytes + 2 * problem.strip_bytes + problem.bins_bytes + BINS_BYTES + NEEDED_BYTES
 
 
 cdef Scratch scratch_at(const Problem *problem, char *memory) noexcept nogil:
     cdef Scratch scratch
     memset(&scratch.run, 0, sizeof(scratch.run))
     scratch.tile = memory
-    scratch.strip = memory + problem.map.tile_bytes
-    scratch.bins = memory + problem.map.tile_bytes + 2 * problem.strip_bytes
-    scratch.more = memory + problem.map.tile_bytes + 2 * problem.strip_bytes + problem.bins_bytes
-    scratch.touched = memory + problem.map.tile_bytes + 2 * problem.strip_bytes + problem.bins_bytes + BINS_BYTES
-    scratch.needed = scratch.touched + MOST_COLUMNS
+    scratch.strip = memory + problem.tiles * problem.map.tile_bytes
+    scratch.bins = <char*>scratch.strip + 2 * problem.strip_bytes
+    scratch.more = <char*>scratch.bins + problem.bins_bytes
+    scratch.needed = <char*>scratch.more + BINS_BYTES
     return scratch
 
 
@@ -566,126 +568,129 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, c
     stream_end()
 
 
-cdef void slopes_part(
-        const Problem *problem, Reader *reader, const real *grad_output, const Box *box,
-        Scratch *scratch, real *sums) noexcept nogil:
-    """sums [y1, y2, x1, x2][lane] += the gradients by the edges of one box, of some bins and one channel block.
+# The gradient of the boxes.  With S[p, q, y, x] = sum over channels of grad_output[p, q] * pixel[y, x], of the few pixels that a bin reads, it is
+# a sum of S times a weight along one axis and a slope along the other: all that costs an operation a channel is S.  Which channels are summed
+# first must not depend on layouts and threads: blocks are taken in groups (slope_blocks_from), each with sums of its own.
 
-    By the x edges: the strips, contracted with the slopes of Wx instead of Wx.  By the y edges: with u = Wx^T grad_output
-    a row of the map contributes (slope of Wy) * (row . u), which costs one pass for both edges.
-    """
-    cdef int L = LANE_BYTES // sizeof(real), l, p, q, z, qs = box.q1 - box.q0, taps, rows, most
-    cdef Py_ssize_t y, x, y1, x1, i, j, first = 0, stop = 0, columns, count
-    cdef View strides
-    cdef const real *pixels
-    cdef const real *weight = <const real*>problem.weight
-    cdef const real *low = <const real*>problem.slopes
-    cdef const real *high = low + problem.entries
+cdef Py_ssize_t open_readers(
+        const Problem *problem, const Map *map, const int64_t *task, Py_ssize_t block, Scratch *scratch, Reader *readers, real *_) noexcept nogil:
+    """Readers of a group of blocks; or the first of several groups, where neither map nor gradient is packed.  How many blocks."""
+    cdef Py_ssize_t whole = problem.map.channels // (LANE_BYTES // <Py_ssize_t>sizeof(real)), count, b
+    readers[0] = block_reader(map, task, block, _)
+    if problem.by_bin:
+        return 1
+    if readers[0].in_place and problem.bins.channel == 1:
+        return min(min(task[BLOCK_STOP], whole) - block, <Py_ssize_t>SLOPE_GROUPS * SLOPE_BLOCKS)
+    count = slope_blocks_from(block, whole)
+    find_needed(&readers[0], task, problem.windows, scratch.needed, _)
+    for b in range(1, count):
+        readers[b] = block_reader(map, task, block + b, _)
+        keep_needed(&readers[b], &readers[0])
+    return count
+
+
+cdef void slopes_part(
+        const Problem *problem, Reader *readers, Py_ssize_t blocks, const real *grad_output, const Box *box, Scratch *scratch, real *sums,
+        Ahead *ahead) noexcept nogil:
+    """sums [group][y1, y2, x1, x2][folded lanes] += the gradients by the edges of one box, of some bins and as many channel blocks."""
+    cdef int L = LANE_BYTES // sizeof(real), p, q, qs = box.q1 - box.q0
+    cdef Py_ssize_t y, x, y1, x1, b, first_y = 0, stop_y = 0, first_x = 0, stop_x = 0, pixel_step = L, grad_step = L
+    cdef Py_ssize_t tile = problem.map.tile_bytes // <Py_ssize_t>sizeof(real)
+    cdef Py_ssize_t cell_width = cell_columns(box.x1 - box.x0), cell_height = max(min(box.y1 - box.y0, problem.cell_pixels // cell_width), 1)
     cdef const int32_t *index = problem.index
-    cdef Py_ssize_t cell_width = cell_columns(box.x1 - box.x0)
-    cdef Py_ssize_t cell_height = cell_rows(reader, box.y1 - box.y0, cell_width)
-    cdef real *strip = <real*>scratch.strip
-    cdef real *u = strip + problem.strip_bytes // <Py_ssize_t>sizeof(real)
-    cdef real *grad = <real*>scratch.bins
-    cdef real[64] dots
-    cdef const char *end
-    cdef bint apart
+    cdef const real *pixels
+    cdef const real *grad = grad_output + box.p0 * problem.bins.y + box.q0 * problem.bins.x
+    cdef const real *bin
+    cdef View strides, steps
     if box.y0 >= box.y1 or box.x0 >= box.x1:
         return
-    pack(grad_output + box.p0 * problem.bins.y + box.q0 * problem.bins.x, problem.bins, reader.lanes, box.p1 - box.p0, qs, grad)
+    if problem.bins.channel == 1 and readers[0].lanes == L:
+        steps.y, steps.x = problem.bins.y, problem.bins.x
+    else:
+        steps.y, steps.x = qs * L, L
+        grad_step = (box.p1 - box.p0) * steps.y
+        for b in range(blocks):
+            pack(grad + b * L * problem.bins.channel, problem.bins, readers[0].lanes, box.p1 - box.p0, qs, <real*>scratch.bins + b * grad_step)
+        grad = <real*>scratch.bins
     y = box.y0
     while y < box.y1:
         y1 = min(y + cell_height, box.y1)
-        apart = y1 - y < box.y1 - box.y0 or box.p1 - box.p0 == 1      # rows of bins: some may be cut, or there is one
         x = box.x0
         while x < box.x1:
             x1 = min(x + cell_width, box.x1)
-            columns = x1 - x
-            most = <int>max(STRIP_BYTES // (2 * columns * LANE_BYTES), 1)
-            pixels = view(reader, <real*>scratch.tile, y, y1, x, x1, &strides)
-            memset(scratch.touched, 0, columns)
-            for q in range(box.q0, box.q1):
-                clip(box.spans_x + 2 * q, index, x, x1, &first, &stop)
-                for j in range(first, stop):
-                    scratch.touched[index[j] - x] = 1
-            p = box.p0
-            while p < box.p1:
-                # as many rows of bins as leave both strips in cache; none that reads nothing, whose gradient may be no number
-                rows = 0
-                while rows < most and p + rows < box.p1:
-                    clip(box.spans_y + 2 * (p + rows), index, y, y1, &first, &stop)
-                    if first == stop:
-                        break
-                    if apart:
-                        contract_axis(strip + rows * columns * L, L, pixels - y * strides.y, strides.x, columns, stop - first, index + first, weight + first,
-                                      strides.y, False)
-                    rows += 1
-                if rows == 0:
-                    p += 1
+            pixels = view(&readers[0], <real*>scratch.tile, y, y1, x, x1, &strides)
+            if not readers[0].in_place:
+                pixel_step = tile
+                for b in range(1, blocks):
+                    view(&readers[b], <real*>scratch.tile + b * tile, y, y1, x, x1, &strides)
+            pixels -= y * strides.y + x * strides.x
+            for p in range(box.p0, box.p1):
+                clip(box.spans_y + 2 * p, index, y, y1, &first_y, &stop_y)
+                if first_y == stop_y:
                     continue
-                if not apart:
-                    contract_bins(strip, columns * L, L, pixels - y * strides.y, strides.x, columns, rows, box.spans_y + 2 * p, index, weight, strides.y,
-                                  &scratch.run)
-                memset(u, 0, rows * columns * LANE_BYTES)
                 for q in range(box.q0, box.q1):
-                    clip(box.spans_x + 2 * q, index, x, x1, &first, &stop)
-                    slope_rows(sums + 2 * L, strip - x * L, u - x * L, columns * L, rows, stop - first, index + first, low + first, high + first,
-                               weight + first, grad + ((p - box.p0) * qs + q - box.q0) * L, qs * L)
-                for z in range(rows):
-                    clip(box.spans_y + 2 * (p + z), index, y, y1, &first, &stop)
-                    for j in range(first, stop, 4):
-                        taps = <int>min(stop - j, 4)
-                        memset(dots, 0, taps * LANE_BYTES)
-                        i = 0
-                        while i < columns:
-                            if not scratch.touched[i]:      # a column that no bin reads may hold a NaN
-                                i += 1
-                                continue
-                            end = <const char*>memchr(scratch.touched + i, 0, columns - i)
-                            count = columns - i if end == NULL else end - scratch.touched - i
-                            dot_rows(dots, pixels - y * strides.y + i * strides.x, strides.x, count, taps, index + j, strides.y, u + (z * columns + i) * L)
-                            i += count
-                        for l in range(taps):
-                            add_product(sums, low[j + l], dots + l * L)
-                            add_product(sums + L, high[j + l], dots + l * L)
-                p += rows
+                    bin = grad + (p - box.p0) * steps.y + (q - box.q0) * steps.x
+                    fetch_some(ahead)
+                    if grad_step == L:
+                        for b in range(blocks):
+                            fetch(bin + BINS_AHEAD * steps.x + b * L)
+                    clip(box.spans_x + 2 * q, index, x, x1, &first_x, &stop_x)
+                    b = 0
+                    while b < blocks:
+                        add_slopes(sums + b // SLOPE_BLOCKS * (4 * FOLDED_BYTES // <int>sizeof(real)), bin + b * grad_step, grad_step, pixels + b * pixel_step,
+                                   pixel_step, min(blocks - b, <Py_ssize_t>SLOPE_BLOCKS), strides.y, strides.x, first_y, stop_y, first_x, stop_x, index,
+                                   <const real*>problem.weight, <const real*>problem.slopes, problem.entries)
+                        b += SLOPE_BLOCKS
             x += cell_width
         y += cell_height
 
 
 cdef void slopes_of_bins(
         const Problem *problem, const Map *map, const real *grad_output, double *parts, const int64_t *task, Scratch *scratch) noexcept nogil:
-    """parts[block * group + bin][place in the order] = gradients by x1, y1, x2, y2, of the task's boxes; of one bin or all."""
-    cdef Py_ssize_t i, k, block
-    cdef int p, q, l, edge, L = LANE_BYTES // sizeof(real)
+    """parts[block * group + bin][place in the order] = gradients by x1, y1, x2, y2, of the task's boxes; of one bin or all.
+
+    block: the first of those that are summed together.
+    """
+    cdef int L = LANE_BYTES // sizeof(real), lanes = FOLDED_BYTES // sizeof(real), p, q, l, edge
+    cdef Py_ssize_t i, k, later, b, block, count = 0
     cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
-    cdef Reader reader = block_reader(map, task, task[BLOCK_FIRST], <real*>NULL)
+    cdef bint through = problem.bins.channel == 1      # each bin of the gradient is fetched before its turn, the first ones with the box before
+    cdef Reader[SLOPE_BLOCKS] readers
+    cdef Ahead ahead
     cdef Box box
-    cdef real[64] sums
+    cdef real[SLOPE_GROUPS * FOLDED_BYTES] sums
     cdef double total
     cdef int[4] corner
     corner[0], corner[1], corner[2], corner[3] = 1, 3, 0, 2
-    find_needed(&reader, task, problem.windows, scratch.needed, <real*>NULL)
+    ahead.runs = 0
     for i in range(task[FIRST], task[STOP]):
         k = problem.order[i]
-        for block in range(task[BLOCK_FIRST], task[BLOCK_STOP]):
-            if task[BLOCK_STOP] > task[BLOCK_FIRST] + 1:
-                reader = block_reader(map, task, block, <real*>NULL)
+        block = task[BLOCK_FIRST]
+        while block < task[BLOCK_STOP]:
+            if i == task[FIRST] or count < task[BLOCK_STOP] - task[BLOCK_FIRST]:
+                count = open_readers(problem, map, task, block, scratch, readers, <real*>NULL)
             memset(sums, 0, sizeof(sums))
+            if task[BIN] < 0 and i + 1 < task[STOP]:
+                later = problem.order[i + 1]
+                ahead = ahead_of(grad_output + later * problem.bins.image + block * L * problem.bins.channel, problem.bins, <int>count * readers[0].lanes,
+                                 1 if through else problem.ph, min(<int>BINS_AHEAD, problem.pw) if through else problem.pw, problem.ph * problem.pw)
             p = part.p0
             while p < part.p1:
                 q = part.q0
                 while q < part.q1:
                     box = part_of_box(problem, i, p, min(p + part.p_step, part.p1), q, min(q + part.q_step, part.q1))
-                    slopes_part(problem, &reader, grad_output + k * problem.bins.image + block * L * problem.bins.channel,
-                                &box, scratch, sums)
+                    slopes_part(problem, readers, count, grad_output + k * problem.bins.image + block * L * problem.bins.channel, &box, scratch, sums, &ahead)
                     q += part.q_step
                 p += part.p_step
-            for edge in range(4):
-                total = 0
-                for l in range(L):
-                    total += sums[edge * L + l]
-                parts[((block * problem.map.group + max(task[BIN], 0)) * problem.parts + problem.parts_before + i) * 4 + corner[edge]] = total
+            b = 0
+            while b < count:
+                for edge in range(4):
+                    total = 0
+                    for l in range(lanes):
+                        total += sums[(b // SLOPE_BLOCKS * 4 + edge) * lanes + l]
+                    parts[(((block + b) * problem.map.group + max(task[BIN], 0)) * problem.parts + problem.parts_before + i) * 4 + corner[edge]] = total
+                b += SLOPE_BLOCKS
+            block += count
 
 
 cdef void slopes_task(const Problem *problem, const real *grad_output, double *parts, const int64_t *task, char *memory) noexcept nogil:
@@ -936,14 +941,15 @@ cdef class Work:
         lanes_free(self.memory)
 
 
-cdef Work work_on(list levels, const int64_t[:, ::1] tasks, Strides bins, Py_ssize_t channels, bint by_bin, int ph, int pw, int threads, real *_):
+cdef Work work_on(
+        list levels, const int64_t[:, ::1] tasks, Strides bins, Py_ssize_t channels, bint by_bin, int ph, int pw, bint slopes, int threads, real *_):
     cdef Work work = Work()
     cdef Problem *problem
     cdef Tables tables
     cdef Py_UCS4 kind
     cdef tuple level
     cdef const int64_t *task
-    cdef Py_ssize_t i
+    cdef Py_ssize_t i, together
     work.problems = <Problem*>calloc(len(levels), sizeof(Problem))
     if work.problems == NULL:
         raise MemoryError(f"no room for {len(levels)} levels")
@@ -961,9 +967,18 @@ cdef Work work_on(list levels, const int64_t[:, ::1] tasks, Strides bins, Py_ssi
         problem.entries = tables.entries
         problem.strip_bytes = max(WIDE_BYTES, max(min(problem.map.columns, MOST_COLUMNS), 64) * LANE_BYTES)
         problem.bins_bytes = BINS_BYTES
+        problem.tiles = 1
         if by_bin:
             problem.bins_bytes = max(problem.bins_bytes, min(<Py_ssize_t>RANGE_BYTES, <Py_ssize_t>len(tables) * ph * pw * LANE_BYTES))
         problem.by_bin, problem.few = by_bin, not by_bin and channels_are_few(problem, _)
+        together = 1
+        if slopes and not by_bin:
+            together = slope_blocks_from(0, channels // (LANE_BYTES // <Py_ssize_t>sizeof(real)))
+            problem.bins_bytes = together * min(<Py_ssize_t>BINS_BYTES, <Py_ssize_t>ph * pw * LANE_BYTES)
+        problem.cell_pixels = slope_pixels(together)
+        if together > 1 and not level[2]:      # packed
+            problem.tiles = together
+            problem.map.tile_bytes = min(problem.map.tile_bytes, problem.cell_pixels * LANE_BYTES)
     if by_bin:
         for i in range(tasks.shape[0]):
             task = &tasks[i, 0]
@@ -979,7 +994,7 @@ cdef Work work_on(list levels, const int64_t[:, ::1] tasks, Strides bins, Py_ssi
 
 def forward(list levels, const int64_t[:, ::1] tasks, real[:, :, :, :] out, bint by_bin, int threads):
     """out (K, C', PH, PW) = weighted sums of the inputs."""
-    cdef Work work = work_on(levels, tasks, strides_of(out), out.shape[1], by_bin, <int>out.shape[2], <int>out.shape[3], threads, <real*>NULL)
+    cdef Work work = work_on(levels, tasks, strides_of(out), out.shape[1], by_bin, <int>out.shape[2], <int>out.shape[3], False, threads, <real*>NULL)
     cdef Py_ssize_t i, size = work.scratch_bytes
     cdef Problem *problems = work.problems
     cdef char *memory = work.memory
@@ -998,7 +1013,7 @@ def forward(list levels, const int64_t[:, ::1] tasks, real[:, :, :, :] out, bint
 def backward(const real[:, :, :, :] grad_output, list levels, const int64_t[:, ::1] tasks, bint add, bint by_bin, int threads):
     """Maps of levels = (add: +=) the gradients of the inputs for grad_output (K, C', PH, PW); tables: by_pixel too, unless by_bin."""
     cdef Work work = work_on(levels, tasks, strides_of(grad_output), grad_output.shape[1], by_bin, <int>grad_output.shape[2], <int>grad_output.shape[3],
-                             threads, <real*>NULL)
+                             False, threads, <real*>NULL)
     cdef Py_ssize_t i, size = work.scratch_bytes
     cdef Problem *problems = work.problems
     cdef char *memory = work.memory
@@ -1018,7 +1033,7 @@ def backward_boxes(const real[:, :, :, :] grad_output, list levels, const int64_
     """parts (blocks * bins of a task, boxes in the order of the levels, 4): the gradients by x1, y1, x2, y2 that each channel block
     gives, to be added up; tables: with slopes."""
     cdef Work work = work_on(levels, tasks, strides_of(grad_output), grad_output.shape[1], by_bin, <int>grad_output.shape[2], <int>grad_output.shape[3],
-                             threads, <real*>NULL)
+                             True, threads, <real*>NULL)
     cdef Py_ssize_t i, size = work.scratch_bytes, before = 0
     cdef Problem *problems = work.problems
     cdef char *memory = work.memory

@@ -95,9 +95,9 @@ class _Maps(_Seen):
             )
             yield *level, tables
 
-    def reading(self, levels):
-        """Return (tasks, threads) of what goes through the maps of levels."""
-        return schedule.reading(levels, self.channels, self.dtype.itemsize, self.bins[0] * self.bins[1], self.position_sensitive, self.threads)
+    def reading(self, levels, slopes=False):
+        """Return (tasks, threads) of what goes through the maps of levels; slopes: of the gradient of the boxes."""
+        return schedule.reading(levels, self.channels, self.dtype.itemsize, self.bins[0] * self.bins[1], self.position_sensitive, self.threads, slopes)
 
     def writing(self, levels, add, blocks_first=False):
         """Return (tasks, threads) of what writes to them."""
@@ -226,7 +226,7 @@ def _sum_backward_boxes(levels, grad, inputs, rule):
         for step in _steps(levels, inputs, rule, slopes=True, most=max(PARTS_BYTES // (32 * blocks * len(levels)), 1)):
             rows = np.concatenate([tables.rows() for *_, tables in step])
             parts = np.zeros((blocks, len(rows), 4))
-            tasks, threads = maps.reading(step)
+            tasks, threads = maps.reading(step, slopes=True)
             weighted_sum.backward_boxes[maps.type](grad, step, tasks, parts, maps.position_sensitive, threads)
             result[rows] = parts.sum(axis=0)
     return result

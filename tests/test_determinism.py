@@ -312,6 +312,42 @@ def test_strides_of_gradients(name, dtype, isa, rng):
     assert_same_bits(np.ascontiguousarray(last.transpose(0, 3, 1, 2)), expected)
 
 
+# Channel blocks: groups of eight that are summed together, one of less, and channels that fill no block; several groups at once and in turns
+@pytest.mark.parametrize("channels", [(0, 5), (8, 0), (20, 3), (75, 0)], ids=str)
+@pytest.mark.parametrize("name", WITH_BOX_GRADIENTS)
+def test_gradients_of_boxes(name, channels, dtype, isa, rng):
+    """Whatever is packed or copied first, and for windows of many thousands of pixels, which are looked at in parts."""
+    c = channels[0] * (64 // np.dtype(dtype).itemsize) + channels[1]
+    h, w = (40, 50) if c > 600 else (150, 190)
+    bins, options = (2, 3), {"sampling_ratio": 1 if c > 600 else -1}
+    if name.startswith("ps_"):
+        bins = (2, 2)
+        c -= c % 4
+    elif name == "prroi_pool":
+        options = {}
+    boxes = random_boxes(rng, 2, 12, (h, w), dtype)
+    boxes[:4] = [[0, 0, 0, w, h], [1, 1, -5, w - 2, h + 3], [0, w, h, 0, 0], [1, 2, 3, 2.5, 3.5]]
+    x = rng.standard_normal((2, c, h, w)).astype(dtype)
+    g = rng.standard_normal(operator(name)(x, boxes, bins, **options).shape).astype(dtype)
+    backward = operator(name, "_backward_boxes")
+    expected = backward(g, x, boxes, num_threads=1, **options)
+    step = 16 * bins[0] * bins[1] if name.startswith("ps_") else 16
+    parts = [backward(g[:, i * 16 : i * 16 + 16], x[:, i * step : (i + 1) * step], boxes, **options).astype(float) for i in range(-(-c // step))]
+    eps = 2**7 * np.finfo(dtype).eps * max(np.abs(part).max() for part in parts)  # far less than a part that is left out
+    np.testing.assert_allclose(expected, sum(parts), rtol=0, atol=len(parts) * eps)
+    spaced = np.zeros((2, c + 3, h, 2 * w), dtype)[:, 3:, ::-1, ::2]
+    spaced[...] = x
+    pixels, bin_by_bin = (np.ascontiguousarray(array.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2) for array in (x, g))
+    for threads in (1, 3):
+        for map in (x, spaced, pixels):
+            for grad in (g, bin_by_bin):
+                assert_same_bits(backward(grad, map, boxes, num_threads=threads, **options), expected)
+    many = np.concatenate([boxes, np.tile(boxes[4:], (9, 1))])
+    g = np.concatenate([g, np.tile(g[4:], (9, 1, 1, 1))])
+    for map in (x, pixels):  # shared rows, and pixels that are copied next to each other: each box gets what it gets alone
+        assert_same_bits(backward(g, map, many, **options)[: len(boxes)], expected)
+
+
 @pytest.mark.parametrize("name", SUMS)
 def test_boxes_in_parts(name, dtype, layout, monkeypatch, python_front, isa, rng):
     """Tables of many boxes are made and used part by part; the bits do not show it."""

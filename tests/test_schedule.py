@@ -29,30 +29,34 @@ def level(tables, channels_last=False, by_bin=False):
     return None, "f", channels_last and not by_bin, not channels_last, tables
 
 
+@pytest.mark.parametrize("slopes", [False, True])
 @pytest.mark.parametrize("by_bin", [False, True])
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize("threads", [1, 2, 5, 128])
 @pytest.mark.parametrize(("images", "count", "channels"), LOADS)
-def test_reading_covers_everything_once(images, count, channels, threads, channels_last, by_bin, rng):
+def test_reading_covers_everything_once(images, count, channels, threads, channels_last, by_bin, slopes, rng):
     if by_bin:
         channels = min(channels, 100)
     of_box, tables, windows = plan(rng, images, count)
-    tasks, used = schedule.reading([level(tables, channels_last, by_bin)], channels, 4, 49, by_bin, threads)
+    tasks, used = schedule.reading([level(tables, channels_last, by_bin)], channels, 4, 49, by_bin, threads, slopes)
     assert 1 <= used <= threads
     blocks = -(-channels // 16)
+    most = 8 if slopes and not by_bin else 1  # blocks that are summed together
     done = np.zeros((count, blocks, 49 if by_bin else 1), int)
     for task in tasks:
         mine = slice(task[FIRST], task[STOP])
         assert (of_box[mine] == task[IMAGE]).all()
         done[mine, task[BLOCK_FIRST] : task[BLOCK_STOP], slice(task[BIN], task[BIN_STOP]) if by_bin else 0] += 1
         assert (task[BIN] >= 0) == by_bin
+        assert task[BLOCK_FIRST] % most == 0 or task[BLOCK_FIRST] == channels // 16
+        assert task[BLOCK_STOP] % most == 0 or task[BLOCK_STOP] in (blocks, channels // 16)
         # what a task computes of several boxes has room in a megabyte
         assert not by_bin or (task[STOP] - task[FIRST]) * (task[BIN_STOP] - task[BIN]) * 64 <= 2**20
         if task[MODE] > 0:
             read = windows[mine][(windows[mine, 0] < windows[mine, 1]) & (windows[mine, 2] < windows[mine, 3])]
             gathered = task[MODE] == 3
             assert channels_last if gathered else by_bin or not channels_last
-            assert task[BLOCK_STOP] == task[BLOCK_FIRST] + 1 or (gathered and not by_bin)
+            assert task[BLOCK_STOP] <= task[BLOCK_FIRST] + most or (gathered and not by_bin)
             together = task[BIN_STOP] - task[BIN] if by_bin else task[BLOCK_STOP] - task[BLOCK_FIRST]
             assert not gathered or together * (task[Y1] - task[Y0]) * (task[X1] - task[X0]) * 64 <= 4 << 20
             assert not len(read) or (task[X0] <= read[:, 2].min() and read[:, 3].max() <= task[X1])
@@ -133,15 +137,16 @@ def most_loaded(costs, threads):
     return loads.max() / loads.mean()
 
 
+@pytest.mark.parametrize("slopes", [False, True])
 @pytest.mark.parametrize("threads", [2, 3, 8, 16, 32, 64, 128])
 @pytest.mark.parametrize("by_bin", [False, True])
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize("channels", [1, 3, 256, 2048])
 @pytest.mark.parametrize("images", [1, 64])
-def test_reading_is_even(images, channels, channels_last, by_bin, threads, rng):
-    """1000 boxes of any size are divisible among so many threads, down to one channel block of the largest."""
+def test_reading_is_even(images, channels, channels_last, by_bin, threads, slopes, rng):
+    """1000 boxes of any size are divisible among so many threads, down to one channel block, or a group of eight, of the largest."""
     _, tables, windows = plan(rng, images, 1000)
-    tasks, used = schedule.reading([level(tables, channels_last, by_bin)], channels, 4, 49, by_bin, threads)
+    tasks, used = schedule.reading([level(tables, channels_last, by_bin)], channels, 4, 49, by_bin, threads, slopes)
     if used == 1:
         assert box_cost(windows).sum() * -(-channels // 16) < 100000
         return
@@ -150,6 +155,8 @@ def test_reading_is_even(images, channels, channels_last, by_bin, threads, rng):
         for task in tasks
     ]
     one_box = box_cost(windows).max() * threads / sum(costs)
+    if slopes and not by_bin:
+        one_box *= min(max(channels // 16, 1), 8)
     assert most_loaded(costs, threads) <= max(1.3, one_box)
 
 
