@@ -602,11 +602,11 @@ cdef extern from *:
     void turn_along_float(const float *source, float *target, Py_ssize_t channel, int lanes, Py_ssize_t pixels, bint back) noexcept nogil
     void turn_along_double(const double *source, double *target, Py_ssize_t channel, int lanes, Py_ssize_t pixels, bint back) noexcept nogil
     void add_slopes_float(float *sums, const float *by, Py_ssize_t by_step, const float *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t stride_y,
-                       Py_ssize_t stride_x, Py_ssize_t rows, Py_ssize_t columns, const int32_t *index_y, const int32_t *index_x, const float *weight_y,
-                       const float *weight_x, const float *slope_y, const float *slope_x, Py_ssize_t entries) noexcept nogil
+                          Py_ssize_t stride_x, Py_ssize_t rows, Py_ssize_t columns, const int32_t *index_y, const int32_t *index_x, const float *weight_y,
+                          const float *weight_x, const float *slope_y, const float *slope_x, Py_ssize_t entries) noexcept nogil
     void add_slopes_double(double *sums, const double *by, Py_ssize_t by_step, const double *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t stride_y,
-                       Py_ssize_t stride_x, Py_ssize_t rows, Py_ssize_t columns, const int32_t *index_y, const int32_t *index_x, const double *weight_y,
-                       const double *weight_x, const double *slope_y, const double *slope_x, Py_ssize_t entries) noexcept nogil
+                           Py_ssize_t stride_x, Py_ssize_t rows, Py_ssize_t columns, const int32_t *index_y, const int32_t *index_x, const double *weight_y,
+                           const double *weight_x, const double *slope_y, const double *slope_x, Py_ssize_t entries) noexcept nogil
     void add_product_float(float *sums, float weight, const float *values) noexcept nogil
     void add_product_double(double *sums, double weight, const double *values) noexcept nogil
     void contract_axis_float(float *to, Py_ssize_t to_step, const float *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t taps,

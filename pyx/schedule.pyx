@@ -131,7 +131,7 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
     """
     cdef Py_ssize_t blocks = block_count(channels, itemsize), whole = channels // (LANE_BYTES // itemsize), pieces = blocks
     cdef Py_ssize_t tile_pixels = TILE_PIXELS
-    cdef Py_ssize_t n, i, b, z, first, stop, position, block_pieces, near_pieces, groups, together, all_groups = 1, most = INT32_MAX
+    cdef Py_ssize_t n, i, b, z, first, stop, block, block_stop, position, block_pieces, near_pieces, groups, together, all_groups = 1, most = INT32_MAX
     cdef int64_t y0, y1, x0, x1, tallest, mode
     cdef double largest, all_cost = 0, image_cost, area, hull, cost, share, seen
     cdef Py_ssize_t level
@@ -209,10 +209,11 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
                     seen += box_cost(windows + 4 * i, bins)
                     i += 1
                 for b in range(block_pieces):
+                    block = first_block(b * pieces // block_pieces, pieces, blocks, whole)
+                    block_stop = first_block((b + 1) * pieces // block_pieces, pieces, blocks, whole)
                     for z in range(groups):
                         first, stop = z * bins // groups, (z + 1) * bins // groups
-                        tasks.add(n, position, i, first_block(b * pieces // block_pieces, pieces, blocks, whole), first_block((b + 1) * pieces // block_pieces, pieces, blocks, whole), first if by_bin else -1, stop,
-                                  mode, y0, y1, x0, x1, level, seen * (stop - first))
+                        tasks.add(n, position, i, block, block_stop, first if by_bin else -1, stop, mode, y0, y1, x0, x1, level, seen * (stop - first))
                 position = i
     return tasks.largest_first() if threads > 1 else tasks.array(), min(threads, max(<int>tasks.count, 1))
 

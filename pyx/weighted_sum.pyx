@@ -126,7 +126,7 @@ cdef inline bint across(const Problem *problem, const Box *box) noexcept nogil:
     return rows * taps_x + (box.q1 - box.q0) * taps_y + ACROSS_GAIN < columns * taps_y + (box.p1 - box.p0) * taps_x
 
 
-# Reading: the forward pass and the gradient of the boxes.  contract_bins (lanes.pxd) contracts either axis.
+# The forward pass.  contract_bins (lanes.pxd) contracts either axis.
 
 cdef void contract_whole(
         const real *pixels, Py_ssize_t first_stride, Py_ssize_t second_stride, const int32_t *first, int first_bins, Py_ssize_t first_step,
@@ -669,7 +669,7 @@ cdef void slopes_of_bins(
         while block < task[BLOCK_STOP]:
             if i == task[FIRST] or count < task[BLOCK_STOP] - task[BLOCK_FIRST]:
                 count = open_readers(problem, map, task, block, scratch, readers, <real*>NULL)
-            memset(sums, 0, sizeof(sums))
+            memset(sums, 0, (count + SLOPE_BLOCKS - 1) // SLOPE_BLOCKS * 4 * FOLDED_BYTES)
             if task[BIN] < 0 and i + 1 < task[STOP]:
                 later = problem.order[i + 1]
                 ahead = ahead_of(grad_output + later * problem.bins.image + block * L * problem.bins.channel, problem.bins, <int>count * readers[0].lanes,

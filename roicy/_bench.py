@@ -232,7 +232,9 @@ def installed(threads: int) -> Iterator[Any]:
 def own(workload: Workload, arrays: dict[str, np.ndarray], direction: str, threads: int) -> dict[str, Callable[[], Any]]:
     """Return the ways to call roicy that differ in speed."""
     calls = {"roicy": call(roicy, workload, arrays, direction, "NCHW", False, threads)}
-    if direction != "backward_boxes":
+    if direction == "backward_boxes":
+        calls["roicy NHWC"] = call(roicy, workload, arrays, direction, "NHWC", False, threads)
+    else:
         calls["roicy out="] = call(roicy, workload, arrays, direction, "NCHW", True, threads)
         last = call(roicy, workload, arrays, direction, "NHWC", True, threads)
         calls["roicy NHWC out="] = lambda: last().transpose(0, 3, 1, 2)
