@@ -416,6 +416,10 @@ cdef extern from *:
             _Pragma("omp simd") for (int l = 0; l < m; l++)                                                            \\
                 folded[l] = half[l] + half[l + m];                                                                     \\
         }                                                                                                              \\
+        static ALWAYS void first_products_##scalar(scalar *sums, const scalar *a, const scalar *b) {                   \\
+            _Pragma("omp simd") for (int l = 0; l < LANE_BYTES / (int)sizeof(scalar); l++)                             \\
+                sums[l] = a[l] * b[l];                                                                                 \\
+        }                                                                                                              \\
         static ALWAYS void add_folded_##scalar(scalar *sums, scalar weight, const scalar *values) {                    \\
             _Pragma("omp simd") for (int l = 0; l < FOLDED_BYTES / (int)sizeof(scalar); l++)                           \\
                 sums[l] = FUSED_##scalar(weight, values[l], sums[l]);                                                  \\
@@ -426,9 +430,19 @@ cdef extern from *:
             const scalar *a = from + at[0], *b = from + at[taps > 1 ? 1 : 0], *c = from + at[taps > 2 ? 2 : 0];        \\
             const scalar *d = from + at[taps > 3 ? 3 : 0], *e = from + at[taps > 4 ? 4 : 0], *f = from + at[taps > 5 ? 5 : 0];\\
             scalar of_a[n], of_b[n], of_c[n], of_d[n], of_e[n], of_f[n];                                               \\
-            for (int l = 0; l < n; l++)                                                                                \\
-                of_a[l] = of_b[l] = of_c[l] = of_d[l] = of_e[l] = of_f[l] = 0;                                         \\
-            for (ptrdiff_t i = 0; count > 0; count--, i += step, by += by_step) {                                      \\
+            first_products_##scalar(of_a, a, by);                                                                      \\
+            if (taps > 1)                                                                                              \\
+                first_products_##scalar(of_b, b, by);                                                                  \\
+            if (taps > 2)                                                                                              \\
+                first_products_##scalar(of_c, c, by);                                                                  \\
+            if (taps > 3)                                                                                              \\
+                first_products_##scalar(of_d, d, by);                                                                  \\
+            if (taps > 4)                                                                                              \\
+                first_products_##scalar(of_e, e, by);                                                                  \\
+            if (taps > 5)                                                                                              \\
+                first_products_##scalar(of_f, f, by);                                                                  \\
+            for (ptrdiff_t i = step; count > 1; count--, i += step) {                                                  \\
+                by += by_step;                                                                                         \\
                 add_products_##scalar(of_a, a + i, by);                                                                \\
                 if (taps > 1)                                                                                          \\
                     add_products_##scalar(of_b, b + i, by);                                                            \\
@@ -475,32 +489,29 @@ cdef extern from *:
                                               const scalar *slope_x, ptrdiff_t entries) {                              \\
             enum { m = FOLDED_BYTES / sizeof(scalar) };                                                                \\
             ptrdiff_t at[MOST_TAPS];                                                                                   \\
-            scalar folded[MOST_TAPS * m], all[4 * m];                                                                  \\
-            memcpy(all, sums, sizeof all);                                                                             \\
-            for (ptrdiff_t first = 0; first < columns; first += MOST_TAPS) {                                           \\
-                ptrdiff_t across = columns - first < MOST_TAPS ? columns - first : MOST_TAPS;                          \\
-                for (ptrdiff_t top = 0; top < rows;) {                                                                 \\
-                    ptrdiff_t taps = 0, y = top;                                                                       \\
-                    const scalar *values = folded;                                                                     \\
-                    for (; y < rows && taps + across <= MOST_TAPS; y++, taps += across)                                \\
-                        for (ptrdiff_t x = 0; x < across; x++)                                                         \\
-                            at[taps + x] = index_y[y] * stride_y + index_x[first + x] * stride_x;                      \\
-                    correlate_##scalar(folded, by, by_step, from, step, count, at, taps);                              \\
-                    for (; top < y; top++) {                                                                           \\
-                        scalar of_weight[m] = {0}, of_low[m] = {0}, of_high[m] = {0};                                  \\
-                        for (ptrdiff_t x = first; x < first + across; x++, values += m) {                              \\
-                            add_folded_##scalar(of_weight, weight_x[x], values);                                       \\
-                            add_folded_##scalar(of_low, slope_x[x], values);                                           \\
-                            add_folded_##scalar(of_high, slope_x[entries + x], values);                                \\
-                        }                                                                                              \\
-                        add_folded_##scalar(all, slope_y[top], of_weight);                                             \\
-                        add_folded_##scalar(all + m, slope_y[entries + top], of_weight);                               \\
-                        add_folded_##scalar(all + 2 * m, weight_y[top], of_low);                                       \\
-                        add_folded_##scalar(all + 3 * m, weight_y[top], of_high);                                      \\
-                    }                                                                                                  \\
+            scalar folded[MOST_TAPS * m], by_y1[m], by_y2[m], by_x1[m], by_x2[m];                                      \\
+            const scalar *values = folded;                                                                             \\
+            ptrdiff_t *next = at;                                                                                      \\
+            for (ptrdiff_t y = 0; y < rows; y++)                                                                       \\
+                for (ptrdiff_t x = 0; x < columns; x++)                                                                \\
+                    *next++ = index_y[y] * stride_y + index_x[x] * stride_x;                                           \\
+            correlate_##scalar(folded, by, by_step, from, step, count, at, rows * columns);                            \\
+            for (int l = 0; l < m; l++)                                                                                \\
+                by_y1[l] = sums[l], by_y2[l] = sums[m + l], by_x1[l] = sums[2 * m + l], by_x2[l] = sums[3 * m + l];    \\
+            for (ptrdiff_t y = 0; y < rows; y++) {                                                                     \\
+                scalar of_weight[m] = {0}, of_low[m] = {0}, of_high[m] = {0};                                          \\
+                for (ptrdiff_t x = 0; x < columns; x++, values += m) {                                                 \\
+                    add_folded_##scalar(of_weight, weight_x[x], values);                                               \\
+                    add_folded_##scalar(of_low, slope_x[x], values);                                                   \\
+                    add_folded_##scalar(of_high, slope_x[entries + x], values);                                        \\
                 }                                                                                                      \\
+                add_folded_##scalar(by_y1, slope_y[y], of_weight);                                                     \\
+                add_folded_##scalar(by_y2, slope_y[entries + y], of_weight);                                           \\
+                add_folded_##scalar(by_x1, weight_y[y], of_low);                                                       \\
+                add_folded_##scalar(by_x2, weight_y[y], of_high);                                                      \\
             }                                                                                                          \\
-            memcpy(sums, all, sizeof all);                                                                             \\
+            for (int l = 0; l < m; l++)                                                                                \\
+                sums[l] = by_y1[l], sums[m + l] = by_y2[l], sums[2 * m + l] = by_x1[l], sums[3 * m + l] = by_x2[l];    \\
         }
     CORRELATE(float)
     CORRELATE(double)
@@ -591,6 +602,7 @@ cdef extern from *:
     enum: VECTOR_BYTES
     enum: COLLIDING_BYTES
     enum: FOLDED_BYTES
+    enum: MOST_TAPS
     ctypedef struct Pending "struct pending":
         size_t left
     void to_lanes_float(const float *source, Py_ssize_t channel, int lanes, Py_ssize_t pixels, Py_ssize_t ahead, float *target) noexcept nogil
@@ -700,12 +712,21 @@ cdef inline void add_slopes(
     S[y, x] = sum over i of source[i * step + y * stride_y + x * stride_x] * by[i * by_step], lane vectors all, i up to count.  They are sums of S
     times the weight of one axis and the slope of the other; slopes by the high edge lie `entries` after those by the low one.
     """
-    if real is float:
-        add_slopes_float(sums, by, by_step, source, step, count, stride_y, stride_x, stop_y - first_y, stop_x - first_x, index + first_y, index + first_x,
-                         weight + first_y, weight + first_x, slope + first_y, slope + first_x, entries)
-    else:
-        add_slopes_double(sums, by, by_step, source, step, count, stride_y, stride_x, stop_y - first_y, stop_x - first_x, index + first_y, index + first_x,
-                          weight + first_y, weight + first_x, slope + first_y, slope + first_x, entries)
+    cdef Py_ssize_t x, y, columns, rows
+    y = first_y
+    while y < stop_y:      # most often once: at most MOST_TAPS at a time
+        rows = min(stop_y - y, max(MOST_TAPS // (stop_x - first_x), 1))
+        x = first_x
+        while x < stop_x:
+            columns = min(stop_x - x, <Py_ssize_t>MOST_TAPS)
+            if real is float:
+                add_slopes_float(sums, by, by_step, source, step, count, stride_y, stride_x, rows, columns, index + y, index + x, weight + y, weight + x,
+                                 slope + y, slope + x, entries)
+            else:
+                add_slopes_double(sums, by, by_step, source, step, count, stride_y, stride_x, rows, columns, index + y, index + x, weight + y, weight + x,
+                                  slope + y, slope + x, entries)
+            x += columns
+        y += rows
 
 
 cdef inline void contract_axis(

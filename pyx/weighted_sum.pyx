@@ -635,6 +635,8 @@ cdef void slopes_part(
                         for b in range(blocks):
                             fetch(bin + BINS_AHEAD * steps.x + b * L)
                     clip(box.spans_x + 2 * q, index, x, x1, &first_x, &stop_x)
+                    if first_x == stop_x:
+                        continue
                     b = 0
                     while b < blocks:
                         add_slopes(sums + b // SLOPE_BLOCKS * (4 * FOLDED_BYTES // <int>sizeof(real)), bin + b * grad_step, grad_step, pixels + b * pixel_step,

@@ -49,7 +49,7 @@ def count(workload, direction, layout, calls):
 
 
 class Instructions:
-    params = [list(SMALL), ["forward", "backward"], ["NCHW", "NHWC"]]
+    params = [list(SMALL), ["forward", "backward", "backward_boxes"], ["NCHW", "NHWC"]]
     param_names = ["workload", "direction", "layout"]
     unit = "instructions"
     timeout = 300
@@ -57,6 +57,8 @@ class Instructions:
     def setup(self, workload, direction, layout):
         if shutil.which("valgrind") is None:
             raise NotImplementedError("valgrind is not installed")
+        if (workload, direction) == ("pool_vgg", "backward_boxes"):
+            raise NotImplementedError("roi_pool has no gradient of the boxes")
 
     def track_instructions(self, *parameters):
         calls = MANY_CALLS if parameters[0] == "align_tiny" else CALLS
