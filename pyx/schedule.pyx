@@ -117,9 +117,9 @@ cdef class Tasks:
 
 cdef inline Py_ssize_t first_block(Py_ssize_t piece, Py_ssize_t pieces, Py_ssize_t blocks, Py_ssize_t whole) noexcept:
     """Of a piece of the blocks: one block, or a group of which gradients of the boxes are summed together."""
-    if piece == pieces or pieces == blocks:
-        return blocks if piece == pieces else piece
-    return min(piece * SLOPE_BLOCKS, whole)
+    if pieces == blocks:
+        return piece
+    return blocks if piece == pieces else min(piece * SLOPE_BLOCKS, whole)
 
 
 cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bins, bint by_bin, int threads, bint slopes=False):
