@@ -407,6 +407,16 @@ cdef extern from *:
        folded to FOLDED_BYTES of lanes, which are multiplied with weights and slopes and only then added up. */
     #define FOLDED_BYTES 16
     #define MOST_TAPS 64
+    #define EACH_TAP(scalar, of)                                                                                       \\
+        of(scalar, 0)                                                                                                  \\
+        if (taps > 1) of(scalar, 1)                                                                                    \\
+        if (taps > 2) of(scalar, 2)                                                                                    \\
+        if (taps > 3) of(scalar, 3)                                                                                    \\
+        if (taps > 4) of(scalar, 4)                                                                                    \\
+        if (taps > 5) of(scalar, 5)
+    #define FIRST_PRODUCTS(scalar, t) pixel[t] = from + at[t], first_products_##scalar(sums[t], pixel[t], by);
+    #define NEXT_PRODUCTS(scalar, t) add_products_##scalar(sums[t], pixel[t] + i, by);
+    #define FOLD(scalar, t) fold_##scalar(folded + t * m, sums[t]);
     #define CORRELATE(scalar)                                                                                          \\
         static ALWAYS void fold_##scalar(scalar *folded, const scalar *sums) {                                         \\
             enum { n = LANE_BYTES / sizeof(scalar), m = FOLDED_BYTES / sizeof(scalar) };                               \\
@@ -427,45 +437,14 @@ cdef extern from *:
         static ALWAYS void correlate_some_##scalar(scalar *folded, const scalar *by, ptrdiff_t by_step, const scalar *from, ptrdiff_t step,\\
                                                    ptrdiff_t count, const ptrdiff_t *at, int taps) { /* of 1 to 6 taps, which the compiler knows */\\
             enum { n = LANE_BYTES / sizeof(scalar), m = FOLDED_BYTES / sizeof(scalar) };                               \\
-            const scalar *a = from + at[0], *b = from + at[taps > 1 ? 1 : 0], *c = from + at[taps > 2 ? 2 : 0];        \\
-            const scalar *d = from + at[taps > 3 ? 3 : 0], *e = from + at[taps > 4 ? 4 : 0], *f = from + at[taps > 5 ? 5 : 0];\\
-            scalar of_a[n], of_b[n], of_c[n], of_d[n], of_e[n], of_f[n];                                               \\
-            first_products_##scalar(of_a, a, by);                                                                      \\
-            if (taps > 1)                                                                                              \\
-                first_products_##scalar(of_b, b, by);                                                                  \\
-            if (taps > 2)                                                                                              \\
-                first_products_##scalar(of_c, c, by);                                                                  \\
-            if (taps > 3)                                                                                              \\
-                first_products_##scalar(of_d, d, by);                                                                  \\
-            if (taps > 4)                                                                                              \\
-                first_products_##scalar(of_e, e, by);                                                                  \\
-            if (taps > 5)                                                                                              \\
-                first_products_##scalar(of_f, f, by);                                                                  \\
+            const scalar *pixel[6];                                                                                    \\
+            scalar sums[6][n];                                                                                         \\
+            EACH_TAP(scalar, FIRST_PRODUCTS)                                                                           \\
             for (ptrdiff_t i = step; count > 1; count--, i += step) {                                                  \\
                 by += by_step;                                                                                         \\
-                add_products_##scalar(of_a, a + i, by);                                                                \\
-                if (taps > 1)                                                                                          \\
-                    add_products_##scalar(of_b, b + i, by);                                                            \\
-                if (taps > 2)                                                                                          \\
-                    add_products_##scalar(of_c, c + i, by);                                                            \\
-                if (taps > 3)                                                                                          \\
-                    add_products_##scalar(of_d, d + i, by);                                                            \\
-                if (taps > 4)                                                                                          \\
-                    add_products_##scalar(of_e, e + i, by);                                                            \\
-                if (taps > 5)                                                                                          \\
-                    add_products_##scalar(of_f, f + i, by);                                                            \\
+                EACH_TAP(scalar, NEXT_PRODUCTS)                                                                        \\
             }                                                                                                          \\
-            fold_##scalar(folded, of_a);                                                                               \\
-            if (taps > 1)                                                                                              \\
-                fold_##scalar(folded + m, of_b);                                                                       \\
-            if (taps > 2)                                                                                              \\
-                fold_##scalar(folded + 2 * m, of_c);                                                                   \\
-            if (taps > 3)                                                                                              \\
-                fold_##scalar(folded + 3 * m, of_d);                                                                   \\
-            if (taps > 4)                                                                                              \\
-                fold_##scalar(folded + 4 * m, of_e);                                                                   \\
-            if (taps > 5)                                                                                              \\
-                fold_##scalar(folded + 5 * m, of_f);                                                                   \\
+            EACH_TAP(scalar, FOLD)                                                                                     \\
         }                                                                                                              \\
         static ALWAYS void correlate_##scalar(scalar *folded, const scalar *by, ptrdiff_t by_step, const scalar *from, ptrdiff_t step,\\
                                               ptrdiff_t count, const ptrdiff_t *at, ptrdiff_t taps) {                  \\
