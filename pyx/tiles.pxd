@@ -17,7 +17,6 @@ cdef enum:
     MOST_BINS = BINS_BYTES // LANE_BYTES
     RANGE_BYTES = 1 << 20      # bins of several boxes of a position-sensitive operator
     MOST_BIN_ROWS = 64
-    BLOCKS_TOGETHER = 16       # a kilobyte of a pixel
     BINS_TOGETHER = 16         # of a task of a position-sensitive operator: a cache line of the result, and of a pixel channels last
     SLOPE_BLOCKS = 8           # of which gradients of the boxes are summed together
     TILES_BYTES = 8 << 20      # the tiles of as many blocks
@@ -608,6 +607,15 @@ cdef inline void bounds(
         if spans[2 * i] < spans[2 * i + 1]:
             low[0] = min(low[0], index[spans[2 * i]]) if high[0] > 0 else index[spans[2 * i]]
             high[0] = max(high[0], index[spans[2 * i + 1] - 1] + 1)
+
+
+cdef inline void narrow(const int32_t *spans, const int32_t *index, Py_ssize_t low, Py_ssize_t high, int *first, int *stop) noexcept nogil:
+    """Of the bins first..stop-1 keep those that read pixels in [low, high), and what is between them."""
+    cdef int i, found = stop[0], end = first[0]
+    for i in range(first[0], stop[0]):
+        if spans[2 * i] < spans[2 * i + 1] and index[spans[2 * i]] < high and index[spans[2 * i + 1] - 1] >= low:
+            found, end = min(found, i), i + 1
+    first[0], stop[0] = found, max(found, end)
 
 
 cdef struct View:              # where the lanes of a pixel are: start + y * stride_y + x * stride_x, in elements

@@ -21,10 +21,10 @@ from lanes cimport (FOLDED_BYTES, LANE_BYTES, Pending, add_product, add_slopes, 
                     lanes_alloc, lanes_free, real, stream_end, stream_rest, stream_some)
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, FIRST, GATHERED, LEVEL, MODE, STOP, X0, X1, Y0, Y1
-from tiles cimport (AT_ONCE, BINS_BYTES, BLOCKS_TOGETHER, MOST_BINS, MOST_COLUMNS, NEEDED_BYTES, PAST_CACHE, RANGE_BYTES, SLOPE_BLOCKS, STRIP_BYTES, TILE_BYTES, WIDE_BYTES,
-                    Ahead, BinRange, Map, Reader, Strides, View, ahead_of, bin_tile_bytes, bins_of_task, block_reader, blocks_together, bounds, cell_columns,
-                    cell_rows, clear, clip, fetch_ends, fetch_pixel_ends, fetch_some, find_needed, gather_bins, keep_needed, map_of, map_of_task, pack, put_pixels, read_pixels,
-                    read_runs, scatter_bins, slope_blocks_from, slope_pixels, strides_of, to_boundary, unpack, view, way_to_write)
+from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BINS, MOST_COLUMNS, NEEDED_BYTES, PAST_CACHE, RANGE_BYTES, SLOPE_BLOCKS, STRIP_BYTES, TILE_BYTES, WIDE_BYTES, Ahead,
+                    BinRange, Map, Reader, Strides, View, ahead_of, bin_tile_bytes, bins_of_task, block_reader, blocks_together, bounds, cell_columns, cell_rows,
+                    clear, clip, fetch_ends, fetch_pixel_ends, fetch_some, find_needed, gather_bins, keep_needed, map_of, map_of_task, narrow, pack, put_pixels,
+                    read_pixels, read_runs, scatter_bins, slope_blocks_from, slope_pixels, strides_of, to_boundary, unpack, view, way_to_write)
 
 
 cdef enum:
@@ -817,21 +817,38 @@ cdef void spread_bin(
         first = end
 
 
+cdef inline Py_ssize_t box_within(const Problem *problem, const int64_t *task, Py_ssize_t i) noexcept nogil:
+    """The first box of a task, from place i on, that reads pixels of its rectangle."""
+    cdef const int32_t *window = problem.windows + 4 * i
+    while i < task[STOP] and (window[1] <= task[Y0] or window[0] >= task[Y1] or window[3] <= task[X0] or window[2] >= task[X1]):
+        window += 4
+        i += 1
+    return i
+
+
+cdef inline void bins_within(const Problem *problem, const int64_t *task, Py_ssize_t i, Box *box) noexcept nogil:
+    """Leave out what reads no pixel of the task's rectangle."""
+    cdef const int32_t *window = problem.windows + 4 * i
+    if window[0] < task[Y0] or window[1] > task[Y1]:
+        narrow(box.spans_y, problem.index, task[Y0], task[Y1], &box.p0, &box.p1)
+    if window[2] < task[X0] or window[3] > task[X1]:
+        narrow(box.spans_x, problem.index, task[X0], task[X1], &box.q0, &box.q1)
+
+
 cdef void spread_boxes(const Problem *problem, const real *grad_output, const int64_t *task, char *memory, char *tile) noexcept nogil:
     """Pixels of the task's rectangle += the gradients of its boxes, of one bin or all; where tiles are GATHERED, those of that bin."""
     cdef int L = LANE_BYTES // sizeof(real), p, q
-    cdef Py_ssize_t i, k, block, blocks, y0 = task[Y0], y1 = task[Y1], x0 = task[X0], x1 = task[X1], block_step = 0, b
-    cdef const int32_t *window
+    cdef Py_ssize_t i, k, later, block, blocks, y0 = task[Y0], y1 = task[Y1], x0 = task[X0], x1 = task[X1], block_step = 0, b
     cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
     cdef Reader reader
-    cdef Box box
+    cdef Box box, next_box
     cdef Turned rows, columns
     cdef Strides map
     cdef View steps
     cdef Ahead ahead
     cdef const real *grad
     cdef real *target
-    cdef bint packed = task[MODE] == GATHERED      # the tile holds the sums of the block that has one
+    cdef bint within, packed = task[MODE] == GATHERED      # the tile holds the sums of the block that has one
     cdef Scratch scratch = scratch_at(problem, memory)
     scratch.tile = tile
     # blocks whose lanes lie together in the gradient are summed there, others in the tile: at most one of a task with boxes,
@@ -840,31 +857,31 @@ cdef void spread_boxes(const Problem *problem, const real *grad_output, const in
     if not problem.add and (reader.in_place or task[FIRST] == task[STOP]):
         clear(<real*>reader.plane + y0 * problem.map.strides.y + x0 * problem.map.strides.x, reader.strides,
               min(task[BLOCK_STOP] * L, problem.map.channels) - task[BLOCK_FIRST] * L, y1 - y0, x1 - x0)
-    for i in range(task[FIRST], task[STOP]):
+    later = box_within(problem, task, task[FIRST])
+    while later < task[STOP]:
+        i, later = later, box_within(problem, task, later + 1)
         k = problem.order[i]
-        window = problem.windows + 4 * i
-        if window[1] <= y0 or window[0] >= y1 or window[3] <= x0 or window[2] >= x1:
-            continue
         p = part.p0
         while p < part.p1:
             q = part.q0
             while q < part.q1:
                 box = part_of_box(problem, i, p, min(p + part.p_step, part.p1), q, min(q + part.q_step, part.q1))
-                if task[BIN] < 0:
+                within = box.y0 < y1 and box.y1 > y0 and box.x0 < x1 and box.x1 > x0
+                if within and task[BIN] < 0:
+                    bins_within(problem, task, i, &box)
+                    within = box.p0 < box.p1 and box.q0 < box.q1
                     rows = turned(problem, box.spans_y, problem.counts[2 * i], max(box.y0, y0), min(box.y1, y1))
                     columns = turned(problem, box.spans_x, problem.counts[2 * i + 1], max(box.x0, x0), min(box.x1, x1))
-                block = task[BLOCK_FIRST] if box.y0 < y1 and box.y1 > y0 and box.x0 < x1 and box.x1 > x0 else task[BLOCK_STOP]
+                block = task[BLOCK_FIRST] if within else task[BLOCK_STOP]
                 while block < task[BLOCK_STOP]:
                     reader = block_reader(&problem.map, task, block, <real*>NULL)
                     blocks = 1
                     map = problem.map.strides
                     if reader.in_place:
                         target = <real*>reader.plane
-                        if task[BIN] < 0:     # as many blocks at once as have room for their gradients, where those are packed
-                            blocks = BLOCKS_TOGETHER
-                            if problem.bins.channel != 1:
-                                blocks = min(blocks, max(MOST_BINS // ((box.p1 - box.p0) * (box.q1 - box.q0)), 1))
-                            blocks = max(min(blocks, min(task[BLOCK_STOP], problem.map.channels // L) - block), 1)
+                        if task[BIN] < 0:     # as many blocks at once as have room: long runs of memory are read several times as fast as short ones
+                            blocks = max(blocks_together(min(task[BLOCK_STOP], problem.map.channels // L) - block, box.p1 - box.p0,
+                                                         1 if problem.bins.channel == 1 else (box.p1 - box.p0) * (box.q1 - box.q0)), 1)
                     else:
                         map.y, map.x = (x1 - x0) * L, L
                         target = <real*>scratch.tile - y0 * map.y - x0 * map.x
@@ -888,9 +905,12 @@ cdef void spread_boxes(const Problem *problem, const real *grad_output, const in
                     if task[BIN] >= 0:
                         spread_bin(problem, grad, &box, y0, y1, x0, x1, <real*>scratch.strip, target, map)
                     else:
-                        if i + 1 < task[STOP]:
-                            ahead = ahead_of(grad_output + problem.order[i + 1] * problem.bins.image + block * L * problem.bins.channel, problem.bins,
-                                             <int>blocks * reader.lanes, problem.ph, problem.pw, rows.stop - rows.first + columns.stop - columns.first)
+                        if later < task[STOP]:
+                            next_box = part_of_box(problem, later, 0, problem.ph, 0, problem.pw)
+                            bins_within(problem, task, later, &next_box)
+                            ahead = ahead_of(grad_output + problem.order[later] * problem.bins.image + block * L * problem.bins.channel + next_box.p0 * problem.bins.y,
+                                             problem.bins, <int>blocks * reader.lanes, next_box.p1 - next_box.p0, problem.pw,
+                                             rows.stop - rows.first + columns.stop - columns.first)
                         else:
                             ahead.runs = 0
                         spread(problem, grad, steps, block_step, blocks, &box, &rows, &columns, <real*>scratch.strip, target, map, &ahead)
