@@ -17,7 +17,7 @@ import numpy as np
 
 from lanes cimport LANE_BYTES
 from roicy._kernels.geometry cimport Tables
-from tasks cimport (BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, FIRST, GATHERED, IMAGE, LEVEL, MODE, PARTS_OF_ROWS, ROWS, STOP, WINDOW, X0, X1,
+from tasks cimport (BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, FIRST, GATHERED, IMAGE, LEVEL, MODE, ROWS, STOP, WINDOW, X0, X1,
                     Y0, Y1)
 from tiles cimport BINS_TOGETHER, RANGE_BYTES, SLOPE_BLOCKS, TILE_BYTES, slope_blocks_from, slope_pixels
 
@@ -32,17 +32,12 @@ cdef enum:
     # Pixels that are gathered: a level 2 cache, or half of one; and channel blocks of each, at least
     NEAR_PIXELS_BYTES = 2 << 20
     WIDE_BLOCKS = 8
-    # Pixels of a row that is worth packing in parts, while the windows of its boxes leave pixels out: up to COVERING times its area
-    WIDE = 128
     # Planes of the map that a task of the gradient of roi_pool writes to, here and there: half of a level 2 cache
     PLANES_BYTES = 1 << 19
     # Lane vectors' worth of work that is not worth waking a second thread for: about a tenth of a millisecond.  A team
     # costs microseconds on an idle machine, and milliseconds where the scheduler has no core for it.
     SERIAL_COST = 100000
     TILE_PIXELS = TILE_BYTES // LANE_BYTES
-
-
-cdef double COVERING = 1.5
 
 
 cdef inline double box_cost(const int32_t *window, Py_ssize_t bins) noexcept nogil:
@@ -181,7 +176,7 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
                 cost = area / bins * (NARROW_COST if in_rows else 1)
             hull = <double>(y1 - y0) * (x1 - x0)
             if not in_place and tallest * (x1 - x0) <= tile_pixels and hull < cost:
-                mode = PARTS_OF_ROWS if not by_bin and area < COVERING * hull and x1 - x0 >= WIDE else ROWS
+                mode = ROWS
             block_pieces, groups = pieces, all_groups
             if by_bin:
                 if not in_rows and 0 < hull <= TILE_PIXELS:

@@ -19,5 +19,4 @@ cdef enum:
 cdef enum:
     WINDOW = 0                 # the window of each box is packed for itself
     ROWS = 1                   # rows are packed once and kept for the boxes that follow
-    PARTS_OF_ROWS = 2          # the same, but not the pixels far from all boxes
-    GATHERED = 3               # the channels of a pixel lie together, and what the boxes read, all channel blocks or bins of it, is copied once for them all
+    GATHERED = 2               # the channels of a pixel lie together, and what the boxes read, all channel blocks or bins of it, is copied once for them all

@@ -6,7 +6,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
 from libc.string cimport memcpy, memmove, memset
 
 from lanes cimport LANE_BYTES, VECTOR_BYTES, Pending, element_bytes, fetch, from_lanes, real, stream, stream_later, stream_rest, to_lanes, widen
-from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, FIRST, GATHERED, IMAGE, MODE, PARTS_OF_ROWS, STOP, WINDOW, X0, X1, Y0, Y1
+from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, FIRST, GATHERED, IMAGE, MODE, STOP, WINDOW, X0, X1, Y0, Y1
 
 cdef enum:
     # Scratch of one thread, in bytes; their sum bounds what a call allocates for each thread, whatever the map's size.
@@ -20,7 +20,6 @@ cdef enum:
     BINS_TOGETHER = 16         # of a task of a position-sensitive operator: a cache line of the result, and of a pixel channels last
     SLOPE_BLOCKS = 8           # of which gradients of the boxes are summed together
     TILES_BYTES = 8 << 20      # the tiles of as many blocks
-    NEEDED_BYTES = 64 << 10    # a flag for each part of the rows of a map
     MOST_COLUMNS = 4096        # columns of the map that are contracted together
     # Results up to this stay in a level 2 cache while they are written
     NEAR_BYTES = 256 << 10
@@ -326,7 +325,8 @@ cdef inline Map map_of(object array, int kind, Py_ssize_t channels, Py_ssize_t g
 
 cdef extern from *:
     """
-    /* APART for the same reason as mark_parts below. */
+    /* APART: inlined, such a loop makes GCC forget how to keep the sums of the function around it in registers, which then takes three times
+       as long. */
     static APART void gather_runs(const char *from, ptrdiff_t row, ptrdiff_t column, ptrdiff_t rows, ptrdiff_t columns, size_t run, char *to) {
         for (ptrdiff_t y = 0; y < rows; y++)
             for (ptrdiff_t x = 0; x < columns; x++, to += run)
@@ -361,10 +361,6 @@ cdef struct Reader:            # one channel block of one image, seen through a 
     Py_ssize_t x1
     Py_ssize_t y0
     Py_ssize_t y1
-    const char *needed         # PARTS_OF_ROWS: flags of the parts that some box reads, or NULL
-    Py_ssize_t parts           # of a row
-    Py_ssize_t before          # pixels of the first part that come before x0
-    Py_ssize_t needed_from     # row
 
 
 cdef inline Reader block_reader(const Map *map, const int64_t *task, Py_ssize_t block, real *_) noexcept nogil:
@@ -385,50 +381,7 @@ cdef inline Reader block_reader(const Map *map, const int64_t *task, Py_ssize_t 
     reader.y0 = reader.y1 = 0
     if reader.mode == GATHERED:
         reader.y0, reader.y1 = task[Y0], task[Y1]
-    reader.needed = NULL
     return reader
-
-
-cdef extern from *:
-    """
-    #define PART_PIXELS 16 /* a cache line of float32 or two of float64 */
-    #define PART_ROWS 2
-    /* Marks the parts of rows that boxes read, by their windows.  A function of its own: inlined, it makes GCC forget how to keep the sums of the
-       function around it in registers, which then takes three times as long. */
-    static APART void mark_parts(const int32_t *windows, ptrdiff_t count, ptrdiff_t y0, ptrdiff_t x0, ptrdiff_t parts, char *marks) {
-        for (const int32_t *w = windows; w < windows + 4 * count; w += 4) {
-            if (w[0] >= w[1] || w[2] >= w[3])
-                continue;
-            ptrdiff_t first = (w[2] - x0) / PART_PIXELS, last = (w[3] - 1 - x0) / PART_PIXELS;
-            for (ptrdiff_t row = (w[0] - y0) / PART_ROWS; row <= (w[1] - 1 - y0) / PART_ROWS; row++)
-                memset(marks + row * parts + first, 1, last - first + 1);
-        }
-    }
-    """
-    enum: PART_PIXELS
-    enum: PART_ROWS
-    void mark_parts(const int32_t *windows, Py_ssize_t count, Py_ssize_t y0, Py_ssize_t x0, Py_ssize_t parts, char *marks) noexcept nogil
-
-
-cdef inline void find_needed(Reader *reader, const int64_t *task, const int32_t *windows, char *flags, real *_) noexcept nogil:
-    """Find out which parts of rows the boxes of a task read; where there is no room for that, rows are packed whole."""
-    cdef Py_ssize_t parts, rows, before = 0, pixel = element_bytes(reader.kind, _)
-    if task[MODE] != PARTS_OF_ROWS:
-        return
-    if reader.strides.x == 1:      # parts begin on cache lines, where those of all rows do
-        before = <Py_ssize_t>(<size_t>(reader.plane + task[X0] * pixel) // pixel % PART_PIXELS)
-    parts = (before + task[X1] - task[X0] + PART_PIXELS - 1) // PART_PIXELS
-    rows = (task[Y1] - task[Y0] + PART_ROWS - 1) // PART_ROWS
-    if rows * parts > NEEDED_BYTES:
-        return
-    memset(flags, 0, rows * parts)
-    mark_parts(windows + 4 * task[FIRST], task[STOP] - task[FIRST], task[Y0], task[X0] - before, parts, flags)
-    reader.needed, reader.parts, reader.before, reader.needed_from = flags, parts, before, task[Y0]
-
-
-cdef inline void keep_needed(Reader *reader, const Reader *first) noexcept nogil:
-    """What find_needed found out, for another block of the same task."""
-    reader.needed, reader.parts, reader.before, reader.needed_from = first.needed, first.parts, first.before, first.needed_from
 
 
 cdef inline void read_pixels(
@@ -492,27 +445,6 @@ cdef inline void scatter_bins(const Map *map, const int64_t *task, const real *t
                         to[z * between] = turned[l * BINS_TOGETHER + z]
                 to += reader.strides.channel
             tile += L
-
-
-cdef inline void read_needed(const Reader *reader, Py_ssize_t y0, Py_ssize_t y1, real *tile) noexcept nogil:
-    """What boxes read of rows y0..y1-1, to where it belongs in the tile, which begins with row y0."""
-    cdef int L = LANE_BYTES // sizeof(real), V = VECTOR_BYTES // sizeof(real)
-    cdef Py_ssize_t width = reader.x1 - reader.x0, y, part, x, stop
-    cdef const char *flags
-    for y in range(max(y0, reader.needed_from), y1):
-        flags = reader.needed + (y - reader.needed_from) // PART_ROWS * reader.parts
-        part = 0
-        while part < reader.parts:
-            if not flags[part]:
-                part += 1
-                continue
-            x = max(part * PART_PIXELS - reader.before, 0)
-            while part < reader.parts and flags[part]:
-                part += 1
-            # at least as many as are transposed at once
-            stop = min(max(part * PART_PIXELS - reader.before, x + V), width)
-            x = max(min(x, stop - V), 0)
-            read_pixels(reader, y, reader.x0 + x, 1, stop - x, tile + ((y - y0) * width + x) * L)
 
 
 cdef inline void read_runs(
@@ -642,10 +574,7 @@ cdef inline const real *view_anew(
         reader.y0 = top
         reader.y1 = top + keep
     if y1 > reader.y1:
-        if reader.needed != NULL:
-            read_needed(reader, reader.y1, y1, tile + (reader.y1 - reader.y0) * strides.y)
-        else:
-            read_pixels(reader, reader.y1, reader.x0, y1 - reader.y1, width, tile + (reader.y1 - reader.y0) * strides.y)
+        read_pixels(reader, reader.y1, reader.x0, y1 - reader.y1, width, tile + (reader.y1 - reader.y0) * strides.y)
         reader.y1 = y1
     return tile + (y0 - reader.y0) * strides.y + (x0 - reader.x0) * L
 

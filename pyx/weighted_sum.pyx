@@ -21,9 +21,9 @@ from lanes cimport (FOLDED_BYTES, LANE_BYTES, Pending, add_product, add_slopes, 
                     lanes_alloc, lanes_free, real, stream_end, stream_rest, stream_some)
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, FIRST, GATHERED, LEVEL, MODE, STOP, X0, X1, Y0, Y1
-from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BINS, MOST_COLUMNS, NEEDED_BYTES, PAST_CACHE, RANGE_BYTES, SLOPE_BLOCKS, STRIP_BYTES, TILE_BYTES, WIDE_BYTES, Ahead,
+from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BINS, MOST_COLUMNS, PAST_CACHE, RANGE_BYTES, SLOPE_BLOCKS, STRIP_BYTES, TILE_BYTES, WIDE_BYTES, Ahead,
                     BinRange, Map, Reader, Strides, View, ahead_of, bin_tile_bytes, bins_of_task, block_reader, blocks_together, bounds, cell_columns, cell_rows,
-                    clear, clip, fetch_ends, fetch_pixel_ends, fetch_some, find_needed, gather_bins, keep_needed, map_of, map_of_task, narrow, pack, put_pixels,
+                    clear, clip, fetch_ends, fetch_pixel_ends, fetch_some, gather_bins, map_of, map_of_task, narrow, pack, put_pixels,
                     read_pixels, read_runs, scatter_bins, slope_blocks_from, slope_pixels, strides_of, to_boundary, unpack, view, way_to_write)
 
 
@@ -67,12 +67,11 @@ cdef struct Scratch:
     void *strip
     void *bins
     void *more                 # BINS_BYTES, for what is made while the strip is still needed
-    char *needed               # NEEDED_BYTES of flags
     Pending run                # what is yet to be written, from `more`
 
 
 cdef Py_ssize_t scratch_bytes(const Problem *problem) noexcept nogil:
-    return problem.tiles * problem.map.tile_bytes + 2 * problem.strip_bytes + problem.bins_bytes + BINS_BYTES + NEEDED_BYTES
+    return problem.tiles * problem.map.tile_bytes + 2 * problem.strip_bytes + problem.bins_bytes + BINS_BYTES
 
 
 cdef Scratch scratch_at(const Problem *problem, char *memory) noexcept nogil:
@@ -82,7 +81,6 @@ cdef Scratch scratch_at(const Problem *problem, char *memory) noexcept nogil:
     scratch.strip = memory + problem.tiles * problem.map.tile_bytes
     scratch.bins = <char*>scratch.strip + 2 * problem.strip_bytes
     scratch.more = <char*>scratch.bins + problem.bins_bytes
-    scratch.needed = <char*>scratch.more + BINS_BYTES
     return scratch
 
 
@@ -524,7 +522,6 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, c
     # nearly all boxes of maps that are packed: spared the loops below, 7 % of all instructions
     packed = not few and not reader.in_place and task[BLOCK_STOP] == task[BLOCK_FIRST] + 1
     packed = packed and problem.ph <= part.p_step and problem.pw <= part.q_step
-    find_needed(&reader, task, problem.windows, scratch.needed, <real*>NULL)
     for i in range(task[FIRST], task[STOP]):
         k = problem.order[i]
         if problem.way == PAST_CACHE and not reader.in_place and i + 1 < task[STOP]:
@@ -573,7 +570,7 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, c
 # first must not depend on layouts and threads: blocks are taken in groups (slope_blocks_from), each with sums of its own.
 
 cdef Py_ssize_t open_readers(
-        const Problem *problem, const Map *map, const int64_t *task, Py_ssize_t block, Scratch *scratch, Reader *readers, real *_) noexcept nogil:
+        const Problem *problem, const Map *map, const int64_t *task, Py_ssize_t block, Reader *readers, real *_) noexcept nogil:
     """Readers of a group of blocks; or the first of several groups, where neither map nor gradient is packed.  How many blocks."""
     cdef Py_ssize_t whole = problem.map.channels // (LANE_BYTES // <Py_ssize_t>sizeof(real)), count, b
     readers[0] = block_reader(map, task, block, _)
@@ -582,10 +579,8 @@ cdef Py_ssize_t open_readers(
     if readers[0].in_place and problem.bins.channel == 1:
         return min(min(task[BLOCK_STOP], whole) - block, <Py_ssize_t>SLOPE_GROUPS * SLOPE_BLOCKS)
     count = slope_blocks_from(block, whole)
-    find_needed(&readers[0], task, problem.windows, scratch.needed, _)
     for b in range(1, count):
         readers[b] = block_reader(map, task, block + b, _)
-        keep_needed(&readers[b], &readers[0])
     return count
 
 
@@ -670,7 +665,7 @@ cdef void slopes_of_bins(
         block = task[BLOCK_FIRST]
         while block < task[BLOCK_STOP]:
             if i == task[FIRST] or count < task[BLOCK_STOP] - task[BLOCK_FIRST]:
-                count = open_readers(problem, map, task, block, scratch, readers, <real*>NULL)
+                count = open_readers(problem, map, task, block, readers, <real*>NULL)
             memset(sums, 0, (count + SLOPE_BLOCKS - 1) // SLOPE_BLOCKS * 4 * FOLDED_BYTES)
             if task[BIN] < 0 and i + 1 < task[STOP]:
                 later = problem.order[i + 1]

@@ -54,7 +54,7 @@ def test_reading_covers_everything_once(images, count, channels, threads, channe
         assert not by_bin or (task[STOP] - task[FIRST]) * (task[BIN_STOP] - task[BIN]) * 64 <= 2**20
         if task[MODE] > 0:
             read = windows[mine][(windows[mine, 0] < windows[mine, 1]) & (windows[mine, 2] < windows[mine, 3])]
-            gathered = task[MODE] == 3
+            gathered = task[MODE] == 2
             assert channels_last if gathered else by_bin or not channels_last
             assert task[BLOCK_STOP] <= task[BLOCK_FIRST] + most or (gathered and not by_bin)
             together = task[BIN_STOP] - task[BIN] if by_bin else task[BLOCK_STOP] - task[BLOCK_FIRST]
@@ -69,9 +69,9 @@ def test_bins_of_a_pixel_are_gathered_while_there_is_room(extents, most, channel
     _, tables, windows = plan(rng, 1, 4000, extents)
     tasks, _ = schedule.reading([level(tables, channels_last, True)], 10, 4, 49, True, 1)
     if not channels_last or most is None:
-        assert (tasks[:, MODE] < 3).all()
+        assert (tasks[:, MODE] < 2).all()
         return
-    assert (tasks[:, MODE] == 3).all()
+    assert (tasks[:, MODE] == 2).all()
     bins = tasks[:, BIN_STOP] - tasks[:, BIN]
     assert 3 <= bins.min() and bins.max() <= most
     windows = windows[(windows[:, 0] < windows[:, 1]) & (windows[:, 2] < windows[:, 3])]
@@ -99,7 +99,7 @@ def test_writing_covers_every_pixel_once(images, count, channels, threads, chann
     for task in tasks:
         assert (task[BIN] >= 0) == by_bin
         bins = slice(task[BIN], task[BIN_STOP]) if by_bin else 0
-        assert not by_bin or task[BIN_STOP] == task[BIN] + 1 or (task[MODE] == 3 and channels_last)
+        assert not by_bin or task[BIN_STOP] == task[BIN] + 1 or (task[MODE] == 2 and channels_last)
         pixels[task[IMAGE], task[BLOCK_FIRST] : task[BLOCK_STOP], bins, task[Y0] : task[Y1], task[X0] : task[X1]] += 1
         assert task[FIRST] == task[STOP] or (task[FIRST], task[STOP]) == (starts[task[IMAGE]], starts[task[IMAGE] + 1])
     assert (pixels == 1).all()
