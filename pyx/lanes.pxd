@@ -534,6 +534,31 @@ cdef extern from *:
     ADD_AT(float)
     ADD_AT(double)
 
+    /* The same of the channels of a pixel, of which at[i] is (at[i] * step + i); at_next and values_next, as long, are asked for:
+       where the channels are a part of all, hardware does not find the next ones in time. */
+    #define ADD_AT_PIXELS(scalar)                                                                                      \\
+        static APART int add_at_pixels_##scalar(scalar *pixels, ptrdiff_t step, const int32_t *at,                     \\
+                                                const scalar *values, ptrdiff_t count, uint32_t last,                  \\
+                                                const int32_t *at_next, const scalar *values_next) {                   \\
+            enum { LANES = LANE_BYTES / sizeof(scalar) };                                                              \\
+            int bad = 0;                                                                                               \\
+            for (ptrdiff_t first = 0; first < count; first += LANES) {                                                 \\
+                const ptrdiff_t stop = first + LANES < count ? first + LANES : count;                                  \\
+                fetch(at_next + first);                                                                                \\
+                fetch(values_next + first);                                                                            \\
+                for (ptrdiff_t i = first; i < stop; i++) {                                                             \\
+                    int32_t k = at[i];                                                                                 \\
+                    if ((uint32_t)k <= last)                                                                           \\
+                        pixels[k * step + i] += values[i];                                                             \\
+                    else                                                                                               \\
+                        bad |= k != -1;                                                                                \\
+                }                                                                                                      \\
+            }                                                                                                          \\
+            return bad;                                                                                                \\
+        }
+    ADD_AT_PIXELS(float)
+    ADD_AT_PIXELS(double)
+
     /* Maps of small types, as float: exact, NaN and denormal numbers too.  Half precision is taken apart by its bits, with no
        arithmetic on denormal floats, which a process may have switched off; compilers turn all three into whole vectors. */
     static inline float float_of_bits(uint32_t bits) {
@@ -620,6 +645,12 @@ cdef extern from *:
     void keep_first_larger_double(double *best, int32_t *at, const double *values, const int32_t *indices) noexcept nogil
     bint add_at_float(float *plane, const int32_t *at, const float *values, Py_ssize_t count, uint32_t last) noexcept nogil
     bint add_at_double(double *plane, const int32_t *at, const double *values, Py_ssize_t count, uint32_t last) noexcept nogil
+    bint add_at_pixels_float(
+        float *pixels, Py_ssize_t step, const int32_t *at, const float *values, Py_ssize_t count, uint32_t last, const int32_t *at_next,
+        const float *values_next) noexcept nogil
+    bint add_at_pixels_double(
+        double *pixels, Py_ssize_t step, const int32_t *at, const double *values, Py_ssize_t count, uint32_t last, const int32_t *at_next,
+        const double *values_next) noexcept nogil
     void widen_halves(const uint16_t *source, Py_ssize_t count, float *to) noexcept nogil
     void widen_bfloats(const uint16_t *source, Py_ssize_t count, float *to) noexcept nogil
     void widen_bytes(const uint8_t *source, Py_ssize_t count, float *to) noexcept nogil
@@ -794,3 +825,13 @@ cdef inline void widen(const char *source, int kind, Py_ssize_t count, real *to)
             widen_bfloats(<const uint16_t*>source, count, to)
         else:
             widen_bytes(<const uint8_t*>source, count, to)
+
+
+cdef inline bint add_at_pixels(
+        real *pixels, Py_ssize_t step, const int32_t *at, const real *values, Py_ssize_t count, uint32_t last, const int32_t *at_next,
+        const real *values_next) noexcept nogil:
+    """pixels[at[i] * step + i] += values[i], and the same return value; what follows at at_next and values_next is fetched."""
+    if real is float:
+        return add_at_pixels_float(pixels, step, at, values, count, last, at_next, values_next)
+    else:
+        return add_at_pixels_double(pixels, step, at, values, count, last, at_next, values_next)

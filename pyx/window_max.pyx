@@ -14,7 +14,7 @@ from libc.float cimport DBL_MAX, FLT_MAX
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from lanes cimport (LANE_BYTES, Pending, add_at, keep_first_larger, keep_larger, keep_larger_at, lanes_alloc, lanes_free, real, stream_end, stream_rest,
+from lanes cimport (LANE_BYTES, Pending, add_at, add_at_pixels, keep_first_larger, keep_larger, keep_larger_at, lanes_alloc, lanes_free, real, stream_end, stream_rest,
                     stream_some)
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BLOCK_FIRST, BLOCK_STOP, FIRST, IMAGE, STOP, X0, X1, Y0, Y1
@@ -377,32 +377,50 @@ cdef inline bint give(
     return False
 
 
-cdef bint backward_channels(
-        const Problem *problem, const real *grad, const int32_t *argmax, real *plane, Py_ssize_t channels,
-        const int64_t *task, bint whole, Ahead *grad_ahead, Ahead *argmax_ahead) noexcept nogil:
-    """A box and as many channels; whether an index was none."""
-    cdef Py_ssize_t c, y, x, rows = problem.ph, columns = problem.pw
-    cdef uint32_t last = <uint32_t>(problem.map.rows * problem.map.columns - 1)      # of int32 by the checks of its callers
+cdef bint add_to_planes(
+        const Problem *problem, const real *grad, const int32_t *argmax, real *plane, Py_ssize_t channels, uint32_t last, Ahead *grad_ahead,
+        Ahead *argmax_ahead) noexcept nogil:
+    """Of a box; bins of a channel lie together.  Whether an index was none."""
+    cdef Py_ssize_t c, bins = <Py_ssize_t>problem.ph * problem.pw
     cdef bint bad = False
-    if problem.map.strides.channel == 1:
-        for y in range(rows):
-            for x in range(columns):
-                for c in range(channels):
-                    bad |= give(problem, grad[c * problem.bins.channel + y * problem.bins.y + x * problem.bins.x],
-                                argmax[c * problem.argmax.channel + y * problem.argmax.y + x * problem.argmax.x], plane + c, task, whole)
-        return bad
-    if problem.bins.y == columns * problem.bins.x and problem.argmax.y == columns * problem.argmax.x:
-        columns = columns * rows
-        rows = 1
-    if whole and rows == 1 and problem.bins.x == 1 and problem.argmax.x == 1 and problem.map.strides.x == 1:      # as it nearly always is
-        for c in range(channels):
-            fetch_some(grad_ahead)
-            fetch_some(argmax_ahead)
-            bad |= add_at(plane + c * problem.map.strides.channel, argmax + c * problem.argmax.channel, grad + c * problem.bins.channel, columns, last)
-        return bad
     for c in range(channels):
-        for y in range(rows):
-            for x in range(columns):
+        fetch_some(grad_ahead)
+        fetch_some(argmax_ahead)
+        bad |= add_at(plane + c * problem.map.strides.channel, argmax + c * problem.argmax.channel, grad + c * problem.bins.channel, bins, last)
+    return bad
+
+
+cdef bint add_to_pixels(
+        const Problem *problem, const real *grad, const int32_t *argmax, real *plane, Py_ssize_t channels, uint32_t last, const real *grad_later,
+        const int32_t *argmax_later) noexcept nogil:
+    """Of a box; channels of a bin lie together.  Each bin asks for the next, and the last one for that of the next box."""
+    cdef Py_ssize_t y, x
+    cdef const real *row
+    cdef const real *next_
+    cdef const int32_t *row_at
+    cdef const int32_t *next_at
+    cdef bint bad = False
+    for y in range(problem.ph):
+        row, row_at = grad + y * problem.bins.y, argmax + y * problem.argmax.y
+        for x in range(problem.pw):
+            if x + 1 < problem.pw:
+                next_, next_at = row + (x + 1) * problem.bins.x, row_at + (x + 1) * problem.argmax.x
+            elif y + 1 < problem.ph:
+                next_, next_at = row + problem.bins.y, row_at + problem.argmax.y
+            else:
+                next_, next_at = grad_later, argmax_later
+            bad |= add_at_pixels(plane, problem.map.strides.x, row_at + x * problem.argmax.x, row + x * problem.bins.x, channels, last, next_at, next_)
+    return bad
+
+
+cdef bint add_each(
+        const Problem *problem, const real *grad, const int32_t *argmax, real *plane, Py_ssize_t channels, const int64_t *task, bint whole) noexcept nogil:
+    """Of a box, whatever lies where."""
+    cdef Py_ssize_t c, y, x
+    cdef bint bad = False
+    for c in range(channels):
+        for y in range(problem.ph):
+            for x in range(problem.pw):
                 bad |= give(problem, grad[c * problem.bins.channel + y * problem.bins.y + x * problem.bins.x],
                             argmax[c * problem.argmax.channel + y * problem.argmax.y + x * problem.argmax.x], plane + c * problem.map.strides.channel, task, whole)
     return bad
@@ -411,23 +429,33 @@ cdef bint backward_channels(
 cdef bint backward_task(const Problem *problem, const real *grad_output, const int32_t *argmax, const int64_t *task, int L) noexcept nogil:
     cdef Py_ssize_t first = task[BLOCK_FIRST] * L, stop = min(task[BLOCK_STOP] * L, problem.map.channels), i, k, later
     cdef Ahead grad_ahead, argmax_ahead
-    cdef real *plane = <real*>problem.map.data + task[IMAGE] * problem.map.strides.image
+    cdef const Strides *map = &problem.map.strides
+    cdef const Strides *bins = &problem.bins
+    cdef const Strides *indices = &problem.argmax
+    cdef uint32_t last = <uint32_t>(problem.map.rows * problem.map.columns - 1)      # of int32 by the checks of its callers
     cdef bint bad = False
     cdef bint whole = (task[Y0] == 0 and task[Y1] == problem.map.rows and task[X0] == 0 and task[X1] == problem.map.columns and
-                       problem.map.strides.y == problem.map.columns * problem.map.strides.x)
-    clear(plane + first * problem.map.strides.channel + task[Y0] * problem.map.strides.y + task[X0] * problem.map.strides.x, problem.map.strides, stop - first,
-          task[Y1] - task[Y0], task[X1] - task[X0])
+                       map.y == problem.map.columns * map.x)
+    # of nearly all calls one is true
+    cdef bint pixels = whole and map.channel == 1 and bins.channel == 1 and indices.channel == 1
+    cdef bint planes = (whole and map.x == 1 and bins.x == 1 and indices.x == 1 and (problem.ph == 1 or bins.y == problem.pw == indices.y))
+    cdef real *plane = <real*>problem.map.data + task[IMAGE] * map.image + first * map.channel
+    grad_output += first * bins.channel
+    argmax += first * indices.channel
+    clear(plane + task[Y0] * map.y + task[X0] * map.x, problem.map.strides, stop - first, task[Y1] - task[Y0], task[X1] - task[X0])
     for i in range(task[FIRST], task[STOP]):
         k = problem.order[i]
-        # the gradients of the next box lie where no hardware would look for them
         later = problem.order[min(i + 1, task[STOP] - 1)]
-        grad_ahead = ahead_of(grad_output + later * problem.bins.image + first * problem.bins.channel, problem.bins, <int>(stop - first),
-                              problem.ph, problem.pw, stop - first)
-        argmax_ahead = ahead_of(<const float*>argmax + later * problem.argmax.image + first * problem.argmax.channel, problem.argmax, <int>(stop - first),
-                                problem.ph, problem.pw, stop - first)
-        bad |= backward_channels(problem, grad_output + k * problem.bins.image + first * problem.bins.channel,
-                                 argmax + k * problem.argmax.image + first * problem.argmax.channel, plane + first * problem.map.strides.channel,
-                                 stop - first, task, whole, &grad_ahead, &argmax_ahead)
+        if planes:
+            # the gradients of the next box lie where no hardware would look for them
+            grad_ahead = ahead_of(grad_output + later * bins.image, problem.bins, <int>(stop - first), problem.ph, problem.pw, stop - first)
+            argmax_ahead = ahead_of(<const float*>argmax + later * indices.image, problem.argmax, <int>(stop - first), problem.ph, problem.pw, stop - first)
+            bad |= add_to_planes(problem, grad_output + k * bins.image, argmax + k * indices.image, plane, stop - first, last, &grad_ahead, &argmax_ahead)
+        elif pixels:
+            bad |= add_to_pixels(problem, grad_output + k * bins.image, argmax + k * indices.image, plane, stop - first, last,
+                                 grad_output + later * bins.image, argmax + later * indices.image)
+        else:
+            bad |= add_each(problem, grad_output + k * bins.image, argmax + k * indices.image, plane, stop - first, task, whole)
     return bad
 
 
@@ -466,24 +494,33 @@ cdef inline bint any_strided(const int32_t *argmax, Py_ssize_t count, Py_ssize_t
     return bad
 
 
-def first_outside(const int32_t[:, :, :, :] argmax, Py_ssize_t pixels):
-    """The first box with an index that is neither -1 nor in [0, pixels), or -1; argmax: of any layout, boxes first."""
-    cdef Py_ssize_t k, c, p, found = -1
+cdef bint box_outside(const int32_t *argmax, Strides strides, Py_ssize_t planes, Py_ssize_t rows, Py_ssize_t columns, int32_t pixels) noexcept nogil:
+    cdef Py_ssize_t c, p
     cdef bint bad = False
-    cdef bint flat
-    flat = (argmax.strides[3] == sizeof(int32_t) and argmax.strides[2] == argmax.shape[3] * argmax.strides[3] and
-            argmax.strides[1] == argmax.shape[2] * argmax.strides[2])
-    if 0 in (argmax.shape[0], argmax.shape[1], argmax.shape[2], argmax.shape[3]):
+    if strides.x == 1 and strides.y == columns and strides.channel == rows * columns:
+        return any_outside(argmax, planes * rows * columns, pixels)
+    for c in range(planes):
+        for p in range(rows):
+            bad |= any_strided(argmax + c * strides.channel + p * strides.y, columns, strides.x, pixels)
+    return bad
+
+
+def first_outside(const int32_t[:, :, :, :] argmax, Py_ssize_t pixels, int threads):
+    """The first box with an index that is neither -1 nor in [0, pixels), or -1; argmax: of any layout, boxes first."""
+    cdef Py_ssize_t k, count = argmax.shape[0], planes = argmax.shape[1], rows = argmax.shape[2], columns = argmax.shape[3], first = -1
+    if 0 in (count, planes, rows, columns):
         return -1
+    cdef Strides strides = strides_of(argmax)
+    cdef const int32_t *at = &argmax[0, 0, 0, 0]
+    cdef int bad = 0
+    if threads > 1:
+        for k in prange(count, nogil=True, num_threads=threads, schedule="static"):
+            bad += box_outside(at + k * strides.image, strides, planes, rows, columns, <int32_t>pixels)
+        if not bad:
+            return -1
     with nogil:
-        for k in range(argmax.shape[0]):
-            if flat:
-                bad = any_outside(&argmax[k, 0, 0, 0], argmax.shape[1] * argmax.shape[2] * argmax.shape[3], <int32_t>pixels)
-            else:
-                for c in range(argmax.shape[1]):
-                    for p in range(argmax.shape[2]):
-                        bad |= any_strided(&argmax[k, c, p, 0], argmax.shape[3], argmax.strides[3] // <Py_ssize_t>sizeof(int32_t), <int32_t>pixels)
-            if bad:
-                found = k
+        for k in range(count):
+            if box_outside(at + k * strides.image, strides, planes, rows, columns, <int32_t>pixels):
+                first = k
                 break
-    return found
+    return first

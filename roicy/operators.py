@@ -1097,21 +1097,22 @@ def roi_pool_backward(
     given = out is not None
     out = _arguments.result(out, maps.input_shape, (maps.dtype,), (grad_output, argmax, maps.boxes.coordinates))
     at = maps.seen(argmax)
-    if given or maps.empty:
-        _check_argmax(argmax, maps)  # nothing may be written if it is wrong; a new array is shown to nobody, and the kernel checks as it goes
     if maps.empty:
+        _check_argmax(argmax, maps, 1)
         out[...] = 0
         return out
     seen = maps.seen(out)
     # in the order of grad_output, which with argmax is most of what there is to read
     level = maps.level(seen, geometry.everywhere(maps.boxes.images, maps.n, (maps.h, maps.w)))
     tasks, threads = maps.writing([level], False, blocks_first=True)
+    if given:
+        _check_argmax(argmax, maps, threads)  # nothing may be written if it is wrong; a new array is shown to nobody, and the kernel checks as it goes
     if window_max.backward[maps.type](grad, at, level, tasks, threads):
-        _check_argmax(argmax, maps)
+        _check_argmax(argmax, maps, 1)
     return out
 
 
-def _check_argmax(argmax, maps):
-    bad = window_max.first_outside(argmax, maps.h * maps.w)
+def _check_argmax(argmax, maps, threads):
+    bad = window_max.first_outside(argmax, maps.h * maps.w, threads)
     if bad >= 0:
         raise ValueError(f"argmax[{bad}]: an index that is neither -1 nor less than the {maps.h * maps.w} pixels of the map")

@@ -204,10 +204,27 @@ def test_roi_pool_backward():
         roicy.roi_pool_backward(GRAD, argmax.astype(np.int64), BOXES, INPUT.shape)
     with pytest.raises(ValueError, match=r"argmax: shape \(2, 8, 2, 1\), expected \(2, 8, 2, 2\)"):
         roicy.roi_pool_backward(GRAD, argmax[..., :1], BOXES, INPUT.shape)
+
+
+@pytest.mark.parametrize("channels", [8, 20])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "neither"])
+def test_forged_argmax(layout, channels):
+    """Kernels for planes, for pixels and for whatever lies where look at each index before they write to what it says."""
+    grad, argmax = np.ones((2, channels, 2, 2), np.float32), np.zeros((2, channels, 2, 2), np.int32)
+    shape = (4, channels, 6, 6)
+    if layout == "NHWC":
+        grad, argmax, shape = grad.transpose(0, 2, 3, 1).copy(), argmax.transpose(0, 2, 3, 1).copy(), (4, 6, 6, channels)
+    elif layout == "neither":
+        argmax = np.asfortranarray(argmax)
+    given = {"layout": "NHWC" if layout == "NHWC" else "NCHW"}
+    assert roicy.roi_pool_backward(grad, argmax, BOXES, shape, **given).sum() == 8 * channels
+    by_channel = argmax if layout != "NHWC" else argmax.transpose(0, 3, 1, 2)
     for forged in (36, -2, 2**31 - 1, -(2**31)):
-        argmax[1, 3, 0, 1] = forged
+        by_channel[1, channels - 1, 0, 1] = forged
         with pytest.raises(ValueError, match=r"argmax\[1\]: an index that is neither -1 nor less than the 36 pixels of the map"):
-            roicy.roi_pool_backward(GRAD, argmax, BOXES, INPUT.shape)
+            roicy.roi_pool_backward(grad, argmax, BOXES, shape, **given)
+    by_channel[1, channels - 1, 0, 1] = -1
+    assert roicy.roi_pool_backward(grad, argmax, BOXES, shape, **given).sum() == 8 * channels - 1
 
 
 @pytest.mark.parametrize("name", WITH_BOX_GRADIENTS)
