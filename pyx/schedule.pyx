@@ -32,8 +32,8 @@ cdef enum:
     # Pixels that are gathered: a level 2 cache, or half of one; and channel blocks of each, at least
     NEAR_PIXELS_BYTES = 2 << 20
     WIDE_BLOCKS = 8
-    # Planes of the map that a task of the gradient of roi_pool writes to, here and there: half of a level 2 cache
-    PLANES_BYTES = 1 << 19
+    # Planes of the map that a task of the gradient of roi_pool writes to, here and there: half of a small level 2 cache
+    PLANES_BYTES = 1 << 18
     # Lane vectors' worth of work that is not worth waking a second thread for: about a tenth of a millisecond.  A team
     # costs microseconds on an idle machine, and milliseconds where the scheduler has no core for it.
     SERIAL_COST = 100000
