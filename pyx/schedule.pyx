@@ -217,7 +217,7 @@ def writing(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bi
     """(tasks (T, COLUMNS), threads) of the gradient of the input: rectangles that cover every image of every level.
 
     levels: (_, _, in_place, in_rows, tables) of each.
-    blocks_first: a task goes through all bins of its blocks, whatever its rectangle, and so has all that it can.
+    blocks_first: a task goes through all bins of its blocks, whatever its rectangle, which so is as large as it can be, and of whole rows.
     Without `add` images that have no box have tasks too, which write zeros.
     """
     cdef Py_ssize_t level, images, n, i, b, z, y, y0, x0, least, bands, most_rows, groups, together, columns, block_pieces, height, width, first, stop
@@ -248,6 +248,7 @@ def writing(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bi
         most_rows = max(min(height, TILE_PIXELS // (columns * together)), 1)
         block_pieces = blocks
         if blocks_first:
+            columns, most_rows = width, height       # there is no tile
             # no more planes than stay in cache, since each box writes to all; the channels of a pixel are written to together
             block_pieces = min(blocks, max(<Py_ssize_t>threads, 1 if in_place else ceiling(blocks * height * width * LANE_BYTES, PLANES_BYTES)))
         elif in_place and not by_bin:

@@ -11,13 +11,13 @@ The gradient goes to the argmax.  It has no arithmetic to share between lanes, a
 """
 from cython.parallel cimport prange, threadid
 from libc.float cimport DBL_MAX, FLT_MAX
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memset
 
-from lanes cimport (LANE_BYTES, Pending, add_at, add_at_pixels, keep_first_larger, keep_larger, keep_larger_at, lanes_alloc, lanes_free, real, stream_end, stream_rest,
-                    stream_some)
+from lanes cimport (LANE_BYTES, Pending, add_at, add_at_pixels, keep_first_larger, keep_larger, keep_larger_at, lanes_alloc, lanes_free, real, stream_end,
+                    stream_rest, stream_some)
 from roicy._kernels.geometry cimport Tables
-from tasks cimport BLOCK_FIRST, BLOCK_STOP, FIRST, IMAGE, STOP, X0, X1, Y0, Y1
+from tasks cimport BLOCK_FIRST, BLOCK_STOP, FIRST, IMAGE, STOP, Y0, Y1
 from tiles cimport (AT_ONCE, BINS_BYTES, MOST_COLUMNS, PAST_CACHE, STRIP_BYTES, WIDE_BYTES, Ahead, BinRange, Map, Reader, Strides, View, ahead_of, bins_of_task,
                     block_reader, blocks_together, cell_columns, cell_rows, clear, fetch_ends, fetch_pixel_ends, fetch_some, map_of, map_of_task, put_pixels,
                     strides_of, to_boundary, unpack, view, way_to_write)
@@ -361,39 +361,30 @@ def forward(tuple level, const int64_t[:, ::1] tasks, real[:, :, :, :] out, int3
     lanes_free(memory)
 
 
-cdef inline bint give(
-        const Problem *problem, real grad, int32_t at, real *plane, const int64_t *task, bint whole) noexcept nogil:
-    """plane[at] += grad, if that is in the task's rectangle; whether `at` is an index that argmax cannot hold."""
-    cdef Py_ssize_t row, column
-    if <uint64_t><int64_t>at >= <uint64_t>(problem.map.rows * problem.map.columns):
-        return at != -1
-    if whole:
-        plane[at * problem.map.strides.x] += grad
-        return False
-    row = at // problem.map.columns
-    column = at % problem.map.columns
-    if row >= task[Y0] and row < task[Y1] and column >= task[X0] and column < task[X1]:
-        plane[row * problem.map.strides.y + column * problem.map.strides.x] += grad
-    return False
+cdef struct Rows:              # of a plane, those that a task writes to
+    uint32_t first             # pixel
+    uint32_t some              # pixels
+    uint32_t all               # of the plane; int32 can count them, by the checks of the callers
 
 
 cdef bint add_to_planes(
-        const Problem *problem, const real *grad, const int32_t *argmax, real *plane, Py_ssize_t channels, uint32_t last, Ahead *grad_ahead,
+        const Problem *problem, const real *grad, const int32_t *argmax, real *plane, Py_ssize_t channels, Rows rows, Ahead *grad_ahead,
         Ahead *argmax_ahead) noexcept nogil:
-    """Of a box; bins of a channel lie together.  Whether an index was none."""
+    """Add the gradients of a box, where the bins of a channel lie together; whether an index is none."""
     cdef Py_ssize_t c, bins = <Py_ssize_t>problem.ph * problem.pw
     cdef bint bad = False
     for c in range(channels):
         fetch_some(grad_ahead)
         fetch_some(argmax_ahead)
-        bad |= add_at(plane + c * problem.map.strides.channel, argmax + c * problem.argmax.channel, grad + c * problem.bins.channel, bins, last)
+        bad |= add_at(plane + c * problem.map.strides.channel, argmax + c * problem.argmax.channel, grad + c * problem.bins.channel, bins, rows.first,
+                      rows.some, rows.all)
     return bad
 
 
 cdef bint add_to_pixels(
-        const Problem *problem, const real *grad, const int32_t *argmax, real *plane, Py_ssize_t channels, uint32_t last, const real *grad_later,
+        const Problem *problem, const real *grad, const int32_t *argmax, real *plane, Py_ssize_t channels, Rows rows, const real *grad_later,
         const int32_t *argmax_later) noexcept nogil:
-    """Of a box; channels of a bin lie together.  Each bin asks for the next, and the last one for that of the next box."""
+    """The same where the channels of a bin lie together.  Each bin asks for the next, and the last one for the first of the next box."""
     cdef Py_ssize_t y, x
     cdef const real *row
     cdef const real *next_
@@ -409,53 +400,62 @@ cdef bint add_to_pixels(
                 next_, next_at = row + problem.bins.y, row_at + problem.argmax.y
             else:
                 next_, next_at = grad_later, argmax_later
-            bad |= add_at_pixels(plane, problem.map.strides.x, row_at + x * problem.argmax.x, row + x * problem.bins.x, channels, last, next_at, next_)
+            bad |= add_at_pixels(plane, problem.map.strides.x, row_at + x * problem.argmax.x, row + x * problem.bins.x, channels, rows.first, rows.some,
+                                 rows.all, next_at, next_)
     return bad
 
 
 cdef bint add_each(
-        const Problem *problem, const real *grad, const int32_t *argmax, real *plane, Py_ssize_t channels, const int64_t *task, bint whole) noexcept nogil:
-    """Of a box, whatever lies where."""
+        const Problem *problem, const real *grad, const int32_t *argmax, real *plane, Py_ssize_t channels, Rows rows) noexcept nogil:
+    """The same, whatever lies where."""
     cdef Py_ssize_t c, y, x
+    cdef int32_t at
     cdef bint bad = False
     for c in range(channels):
         for y in range(problem.ph):
             for x in range(problem.pw):
-                bad |= give(problem, grad[c * problem.bins.channel + y * problem.bins.y + x * problem.bins.x],
-                            argmax[c * problem.argmax.channel + y * problem.argmax.y + x * problem.argmax.x], plane + c * problem.map.strides.channel, task, whole)
+                at = argmax[c * problem.argmax.channel + y * problem.argmax.y + x * problem.argmax.x]
+                if <uint32_t>at - rows.first < rows.some:
+                    plane[c * problem.map.strides.channel + at // problem.map.columns * problem.map.strides.y + at % problem.map.columns * problem.map.strides.x] += \
+                        grad[c * problem.bins.channel + y * problem.bins.y + x * problem.bins.x]
+                else:
+                    bad |= at != -1 and <uint32_t>at >= rows.all
     return bad
 
 
 cdef bint backward_task(const Problem *problem, const real *grad_output, const int32_t *argmax, const int64_t *task, int L) noexcept nogil:
-    cdef Py_ssize_t first = task[BLOCK_FIRST] * L, stop = min(task[BLOCK_STOP] * L, problem.map.channels), i, k, later
+    """The rows of a task, from border to border; whether an index is none, be it of these rows or others."""
+    cdef Py_ssize_t first = task[BLOCK_FIRST] * L, channels = min(task[BLOCK_STOP] * L, problem.map.channels) - first, i, k, later
     cdef Ahead grad_ahead, argmax_ahead
     cdef const Strides *map = &problem.map.strides
     cdef const Strides *bins = &problem.bins
     cdef const Strides *indices = &problem.argmax
-    cdef uint32_t last = <uint32_t>(problem.map.rows * problem.map.columns - 1)      # of int32 by the checks of its callers
+    cdef Rows rows
     cdef bint bad = False
-    cdef bint whole = (task[Y0] == 0 and task[Y1] == problem.map.rows and task[X0] == 0 and task[X1] == problem.map.columns and
-                       map.y == problem.map.columns * map.x)
     # of nearly all calls one is true
-    cdef bint pixels = whole and map.channel == 1 and bins.channel == 1 and indices.channel == 1
-    cdef bint planes = (whole and map.x == 1 and bins.x == 1 and indices.x == 1 and (problem.ph == 1 or bins.y == problem.pw == indices.y))
+    cdef bint end_to_end = map.y == problem.map.columns * map.x
+    cdef bint pixels = end_to_end and map.channel == 1 and bins.channel == 1 and indices.channel == 1
+    cdef bint planes = end_to_end and map.x == 1 and bins.x == 1 and indices.x == 1 and (problem.ph == 1 or bins.y == problem.pw == indices.y)
     cdef real *plane = <real*>problem.map.data + task[IMAGE] * map.image + first * map.channel
+    rows.first = <uint32_t>(task[Y0] * problem.map.columns)
+    rows.some = <uint32_t>((task[Y1] - task[Y0]) * problem.map.columns)
+    rows.all = <uint32_t>(problem.map.rows * problem.map.columns)
     grad_output += first * bins.channel
     argmax += first * indices.channel
-    clear(plane + task[Y0] * map.y + task[X0] * map.x, problem.map.strides, stop - first, task[Y1] - task[Y0], task[X1] - task[X0])
+    clear(plane + task[Y0] * map.y, problem.map.strides, channels, task[Y1] - task[Y0], problem.map.columns)
     for i in range(task[FIRST], task[STOP]):
         k = problem.order[i]
         later = problem.order[min(i + 1, task[STOP] - 1)]
         if planes:
             # the gradients of the next box lie where no hardware would look for them
-            grad_ahead = ahead_of(grad_output + later * bins.image, problem.bins, <int>(stop - first), problem.ph, problem.pw, stop - first)
-            argmax_ahead = ahead_of(<const float*>argmax + later * indices.image, problem.argmax, <int>(stop - first), problem.ph, problem.pw, stop - first)
-            bad |= add_to_planes(problem, grad_output + k * bins.image, argmax + k * indices.image, plane, stop - first, last, &grad_ahead, &argmax_ahead)
+            grad_ahead = ahead_of(grad_output + later * bins.image, problem.bins, <int>channels, problem.ph, problem.pw, channels)
+            argmax_ahead = ahead_of(<const float*>argmax + later * indices.image, problem.argmax, <int>channels, problem.ph, problem.pw, channels)
+            bad |= add_to_planes(problem, grad_output + k * bins.image, argmax + k * indices.image, plane, channels, rows, &grad_ahead, &argmax_ahead)
         elif pixels:
-            bad |= add_to_pixels(problem, grad_output + k * bins.image, argmax + k * indices.image, plane, stop - first, last,
+            bad |= add_to_pixels(problem, grad_output + k * bins.image, argmax + k * indices.image, plane, channels, rows,
                                  grad_output + later * bins.image, argmax + later * indices.image)
         else:
-            bad |= add_each(problem, grad_output + k * bins.image, argmax + k * indices.image, plane, stop - first, task, whole)
+            bad |= add_each(problem, grad_output + k * bins.image, argmax + k * indices.image, plane, channels, rows)
     return bad
 
 
