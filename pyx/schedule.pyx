@@ -24,11 +24,11 @@ from tiles cimport BINS_TOGETHER, RANGE_BYTES, SLOPE_BLOCKS, TILE_BYTES, slope_b
 cdef enum:
     # Tasks are made this many times smaller than an even share, so that a dynamic schedule ends evenly
     TASKS_PER_THREAD = 4
-    # What packing a pixel of the window of a box costs, and of a single bin, in pixels of whole rows
-    WINDOW_COST = 2
+    # What a pixel of a single bin costs, in pixels of whole rows
     NARROW_COST = 10
-    # Channels last, bins for which a pixel is worth gathering at once: that costs as much as packing it for so many one by one
+    # Channels last, bins that are worth gathering together, and what a pixel of them all costs, in pixels of single bins
     GATHERED_BINS = 4
+    GATHERED_COST = 3
     # Pixels that are gathered: a level 2 cache, or half of one; and channel blocks of each, at least
     NEAR_PIXELS_BYTES = 2 << 20
     WIDE_BLOCKS = 8
@@ -51,6 +51,51 @@ cdef double boxes_cost(Tables tables, Py_ssize_t bins):
     for i in range(len(tables)):
         cost += box_cost(tables.windows + 4 * i, bins)
     return cost
+
+
+cdef struct Covered:           # by the windows of some boxes
+    Py_ssize_t y0              # the rectangle around all of them
+    Py_ssize_t y1
+    Py_ssize_t x0
+    Py_ssize_t x1
+    double hull                # pixels of it
+    double area                # pixels of the windows, added up
+    double rows                # of them, likewise
+    Py_ssize_t tallest
+    double cost
+    double largest             # cost of one box
+
+
+cdef Covered covered_by(const int32_t *windows, Py_ssize_t first, Py_ssize_t stop, Py_ssize_t bins) noexcept nogil:
+    """Boxes first..stop-1."""
+    cdef Covered all
+    cdef Py_ssize_t i
+    cdef double cost
+    cdef const int32_t *w
+    all.y0 = all.x0 = INT32_MAX
+    all.y1 = all.x1 = all.tallest = 0
+    all.area = all.rows = all.cost = all.largest = 0
+    for i in range(first, stop):
+        w = windows + 4 * i
+        cost = box_cost(w, bins)
+        all.cost += cost
+        all.largest = max(all.largest, cost)
+        if w[0] < w[1] and w[2] < w[3]:
+            all.y0, all.y1 = min(all.y0, w[0]), max(all.y1, w[1])
+            all.x0, all.x1 = min(all.x0, w[2]), max(all.x1, w[3])
+            all.tallest = max(all.tallest, w[1] - w[0])
+            all.area += <double>(w[1] - w[0]) * (w[3] - w[2])
+            all.rows += w[1] - w[0]
+    if all.y1 == 0:
+        all.y0 = all.x0 = 0
+    all.hull = <double>(all.y1 - all.y0) * (all.x1 - all.x0)
+    return all
+
+
+cdef inline double windows_cost(const Covered *some, Py_ssize_t line) noexcept nogil:
+    """What packing each window by itself costs, in pixels of whole rows: they are read in long runs, and not in short ones, each with a part of
+    a cache line, of so many pixels, that is for nothing."""
+    return 1.5 * (some.area + some.rows * line)
 
 
 cdef inline Py_ssize_t ceiling(Py_ssize_t a, Py_ssize_t b) noexcept nogil:
@@ -127,18 +172,18 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
     cdef Py_ssize_t blocks = block_count(channels, itemsize), whole = channels // (LANE_BYTES // itemsize), pieces = blocks
     cdef Py_ssize_t tile_pixels = TILE_PIXELS
     cdef Py_ssize_t n, i, b, z, first, stop, block, block_stop, position, block_pieces, near_pieces, groups, together, all_groups = 1, most = INT32_MAX
-    cdef int64_t y0, y1, x0, x1, tallest, mode
-    cdef double largest, all_cost = 0, image_cost, area, hull, cost, share, seen
+    cdef int64_t mode
+    cdef double all_cost = 0, bin_cost, share, seen, cost
     cdef Py_ssize_t level
     cdef const Py_ssize_t *starts
     cdef const int32_t *windows
-    cdef const int32_t *w
+    cdef Covered image, part
     cdef Tables tables
     cdef Tasks tasks = Tasks()
-    cdef bint in_place, in_rows
+    cdef bint in_place, in_rows, gathered
     for _, _, _, _, tables in levels:
         all_cost += boxes_cost(tables, bins)
-    if all_cost * blocks < SERIAL_COST:
+    if all_cost * blocks * (NARROW_COST if by_bin else 1) < SERIAL_COST:
         threads = 1
     # and a little more, lest rounding divides the boxes where the ranges of bins are such shares
     share = 1.001 * all_cost * blocks / (TASKS_PER_THREAD * threads) if threads > 1 else INFINITY
@@ -149,53 +194,30 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
         all_groups = max(ceiling(bins, BINS_TOGETHER), min(bins, ceiling(TASKS_PER_THREAD * threads, blocks)))
     for level, (_, _, in_place, in_rows, tables) in enumerate(levels):
         starts, windows = tables.starts, tables.windows
+        bin_cost = <double>(NARROW_COST if in_rows else 1) / bins      # of a pixel, if each bin packs those that it reads
         for n in range(tables.order.images):
             if starts[n] == starts[n + 1]:
                 continue
-            y0 = x0 = 1 << 40
-            y1 = x1 = tallest = 0
-            area = largest = image_cost = 0
-            for i in range(starts[n], starts[n + 1]):
-                w = windows + 4 * i
-                cost = box_cost(w, bins)
-                largest = max(largest, cost)
-                image_cost += cost
-                if w[0] == w[1] or w[2] == w[3]:
-                    continue
-                y0, y1 = min(y0, w[0]), max(y1, w[1])
-                x0, x1 = min(x0, w[2]), max(x1, w[3])
-                tallest = max(tallest, w[1] - w[0])
-                area += <double>(w[1] - w[0]) * (w[3] - w[2])
-            if y1 <= y0:
-                y0 = y1 = x0 = x1 = 0
-            # share rows between boxes where that packs less than every box's own window would; a pixel of a window costs as much as
-            # some of whole rows, which are read in long runs
-            mode = WINDOW
-            cost = area * WINDOW_COST
+            image = covered_by(windows, starts[n], starts[n + 1], bins)
+            block_pieces, groups, gathered = pieces, all_groups, False
             if by_bin:
-                cost = area / bins * (NARROW_COST if in_rows else 1)
-            hull = <double>(y1 - y0) * (x1 - x0)
-            if not in_place and tallest * (x1 - x0) <= tile_pixels and hull < cost:
-                mode = ROWS
-            block_pieces, groups = pieces, all_groups
-            if by_bin:
-                if not in_rows and 0 < hull <= TILE_PIXELS:
+                if not in_rows and 0 < image.hull <= TILE_PIXELS:
                     # as many bins as have room for their tiles
-                    near_pieces = max(groups, ceiling(bins, TILE_PIXELS // <Py_ssize_t>hull))
+                    near_pieces = max(groups, ceiling(bins, TILE_PIXELS // <Py_ssize_t>image.hull))
                     together = ceiling(bins, near_pieces)
-                    if together >= GATHERED_BINS and hull * GATHERED_BINS < cost * together:
+                    if together >= GATHERED_BINS and GATHERED_COST * image.hull < image.area * bin_cost * together:
                         groups = near_pieces
-                        mode = GATHERED
+                        gathered = True
                 most = max(RANGE_BYTES // (LANE_BYTES * ceiling(bins, groups)), 1)
             elif in_place:
-                block_pieces = min(max(<Py_ssize_t>ceil(largest * blocks / share), 1), pieces)
-                # gather as much of the map as stays in cache, where the boxes of a task go through it more than twice; not for too little of each
+                block_pieces = min(max(<Py_ssize_t>ceil(image.largest * blocks / share), 1), pieces)
+                # gather as much of the map as stays in cache, where the boxes of a task go through it more than four times; not for too little of each
                 # pixel, which would be read and written in short runs, and not of maps that are hardly larger than a cache
-                near_pieces = max(block_pieces, <Py_ssize_t>ceil(hull * blocks * LANE_BYTES / NEAR_PIXELS_BYTES))
-                if (channels * itemsize % LANE_BYTES == 0 and hull * WIDE_BLOCKS * LANE_BYTES <= NEAR_PIXELS_BYTES < hull * blocks * LANE_BYTES / 2
-                        and area * min(share * near_pieces / (blocks * image_cost), 1) > 2 * hull):
+                near_pieces = max(block_pieces, <Py_ssize_t>ceil(image.hull * blocks * LANE_BYTES / NEAR_PIXELS_BYTES))
+                if (channels * itemsize % LANE_BYTES == 0 and image.hull * WIDE_BLOCKS * LANE_BYTES <= NEAR_PIXELS_BYTES < image.hull * blocks * LANE_BYTES / 2
+                        and image.area * min(share * near_pieces / (blocks * image.cost), 1) > 4 * image.hull):
                     block_pieces = near_pieces
-                    mode = GATHERED
+                    gathered = True
             position = starts[n]
             while position < starts[n + 1]:
                 i = position
@@ -203,12 +225,20 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
                 while i < min(starts[n + 1], position + most) and (i == position or (seen + box_cost(windows + 4 * i, bins)) * blocks / (block_pieces * groups) <= share):
                     seen += box_cost(windows + 4 * i, bins)
                     i += 1
+                part = covered_by(windows, position, i, bins)
+                cost = part.area * bin_cost if by_bin else windows_cost(&part, LANE_BYTES // itemsize)
+                mode = WINDOW
+                if gathered:
+                    mode = GATHERED
+                elif not in_place and part.tallest * (part.x1 - part.x0) <= tile_pixels and part.hull < cost:
+                    mode = ROWS
                 for b in range(block_pieces):
                     block = first_block(b * pieces // block_pieces, pieces, blocks, whole)
                     block_stop = first_block((b + 1) * pieces // block_pieces, pieces, blocks, whole)
                     for z in range(groups):
                         first, stop = z * bins // groups, (z + 1) * bins // groups
-                        tasks.add(n, position, i, block, block_stop, first if by_bin else -1, stop, mode, y0, y1, x0, x1, level, seen * (stop - first))
+                        tasks.add(n, position, i, block, block_stop, first if by_bin else -1, stop, mode, part.y0, part.y1, part.x0, part.x1, level,
+                                  seen * (stop - first))
                 position = i
     return tasks.largest_first() if threads > 1 else tasks.array(), min(threads, max(<int>tasks.count, 1))
 

@@ -9,7 +9,7 @@ cdef enum:
     BIN = 5                    # the first, p * PW + q, and one past the last; or -1 for all
     BIN_STOP = 6
     MODE = 7                   # reading: one of the below
-    Y0 = 8                     # writing: the rectangle of the task; reading: the rows and columns that its boxes read
+    Y0 = 8                     # writing: the rectangle of the task; reading: the one around what its boxes read
     Y1 = 9
     X0 = 10
     X1 = 11

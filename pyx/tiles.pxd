@@ -357,6 +357,7 @@ cdef struct Reader:            # one channel block of one image, seen through a 
     bint in_place              # the lanes of a pixel lie together: no tile
     Py_ssize_t capacity        # pixels of the tile
     Py_ssize_t capacity_rows   # rows of x1 - x0 pixels: a division that boxes and bins are spared
+    Py_ssize_t top             # no box reads above
     Py_ssize_t x0              # ROWS: the columns and rows that the tile holds
     Py_ssize_t x1
     Py_ssize_t y0
@@ -378,9 +379,9 @@ cdef inline Reader block_reader(const Map *map, const int64_t *task, Py_ssize_t 
     reader.x0 = task[X0]
     reader.x1 = task[X1]
     reader.capacity_rows = reader.capacity // max(reader.x1 - reader.x0, 1)
-    reader.y0 = reader.y1 = 0
-    if reader.mode == GATHERED:
-        reader.y0, reader.y1 = task[Y0], task[Y1]
+    reader.top = task[Y0]
+    reader.y0 = reader.top
+    reader.y1 = task[Y1] if reader.mode == GATHERED else reader.top
     return reader
 
 
@@ -567,7 +568,7 @@ cdef inline const real *view_anew(
         return tile
     if y0 < reader.y0 or y1 > reader.y0 + reader.capacity_rows:      # move the tile
         # the order of boxes is only nearly that of their top rows: as far as there is room the tile begins above this one
-        top = max(y0 - (reader.capacity_rows - (y1 - y0)) // 4, 0)
+        top = max(y0 - (reader.capacity_rows - (y1 - y0)) // 4, reader.top)
         keep = max(reader.y1 - top, 0) if top >= reader.y0 else 0
         if keep > 0:
             memmove(tile, tile + (top - reader.y0) * strides.y, keep * strides.y * sizeof(real))

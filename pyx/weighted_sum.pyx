@@ -20,7 +20,7 @@ from libc.string cimport memcpy, memset
 from lanes cimport (FOLDED_BYTES, LANE_BYTES, Pending, add_product, add_slopes, contract_axis, contract_bin, contract_bins, element_bytes, fetch,
                     lanes_alloc, lanes_free, real, stream_end, stream_rest, stream_some)
 from roicy._kernels.geometry cimport Tables
-from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, FIRST, GATHERED, LEVEL, MODE, STOP, X0, X1, Y0, Y1
+from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, FIRST, GATHERED, LEVEL, MODE, STOP, WINDOW, X0, X1, Y0, Y1
 from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BINS, MOST_COLUMNS, PAST_CACHE, RANGE_BYTES, SLOPE_BLOCKS, STRIP_BYTES, TILE_BYTES, WIDE_BYTES, Ahead,
                     BinRange, Map, Reader, Strides, View, ahead_of, bin_tile_bytes, bins_of_task, block_reader, blocks_together, bounds, cell_columns, cell_rows,
                     clear, clip, fetch_ends, fetch_pixel_ends, fetch_some, gather_bins, map_of, map_of_task, narrow, pack, put_pixels,
@@ -519,6 +519,8 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, c
     map = map_of_task(&problem.map, task, <real*>scratch.tile)
     # a task that keeps rows has one block, and so one reader that remembers them
     reader = block_reader(&map, task, task[BLOCK_FIRST], <real*>NULL)
+    if few:      # the tile is in use for something else, and keeps no rows
+        reader.mode = WINDOW
     # nearly all boxes of maps that are packed: spared the loops below, 7 % of all instructions
     packed = not few and not reader.in_place and task[BLOCK_STOP] == task[BLOCK_FIRST] + 1
     packed = packed and problem.ph <= part.p_step and problem.pw <= part.q_step
@@ -528,8 +530,7 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, c
             fetch_ends(out + problem.order[i + 1] * problem.bins.image + task[BLOCK_FIRST] * L * problem.bins.channel,
                        reader.lanes * problem.bins.channel * sizeof(real))
         if few:
-            reader.y0 = reader.y1 = 0      # the tile may be used for something else than rows
-            stream_rest(&scratch.run)              # and what it is pending from, too
+            stream_rest(&scratch.run)      # so is what it is pending from
             if forward_few(problem, &reader, out + k * problem.bins.image, i, &scratch):
                 continue
         if packed and forward_packed(problem, &reader, out + k * problem.bins.image + task[BLOCK_FIRST] * L * problem.bins.channel, i, &scratch):

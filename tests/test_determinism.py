@@ -160,8 +160,8 @@ def test_many_channels_last(aligned, dtype, isa, rng, monkeypatch):
     """Pixels that many boxes read are copied next to each other, some channels at a time: the same bits as of channels first."""
     lanes = 64 // np.dtype(dtype).itemsize
     (n, c, h, w), bins, modes = (2, 37 * lanes, 50, 62), (5, 7), modes_of(monkeypatch)
-    low = rng.uniform(-5, (w - 15, h - 15), (60, 2))
-    boxes = np.column_stack([rng.integers(0, n, 60), low, low + rng.uniform(15, 30, (60, 2))]).astype(dtype)
+    low = rng.uniform(-5, (w - 15, h - 15), (200, 2))
+    boxes = np.column_stack([rng.integers(0, n, 200), low, low + rng.uniform(15, 30, (200, 2))]).astype(dtype)
     memory = np.empty((n + 1) * h * w * c, dtype)
     first = -(memory.ctypes.data // memory.itemsize) % lanes + (0 if aligned else 3)
     x = memory[first : first + n * h * w * c].reshape(n, h, w, c)
@@ -189,7 +189,7 @@ def test_many_channels_last(aligned, dtype, isa, rng, monkeypatch):
 def test_rows_are_shared(name, dtype, isa, rng, python_front, monkeypatch):
     """Boxes that leave pixels between them out share packed rows; each gets what it gets alone."""
     modes = modes_of(monkeypatch)
-    count, bins, w, h = 80, (7, 5), 300, 60
+    count, bins, w, h = 200, (7, 5), 300, 60
     x = rng.standard_normal((2, 20, h, w)).astype(dtype)
     low = rng.uniform((-10, -10), (w - 10, h - 10), (count, 2))
     boxes = np.column_stack([np.sort(rng.integers(0, 2, count)), low, low + rng.uniform(10, 30, (count, 2))]).astype(dtype)

@@ -1,6 +1,7 @@
 """What is defined where the systems crash, read out of bounds or leak NaN."""
 
 import ctypes
+import math
 import mmap
 import os
 
@@ -269,21 +270,29 @@ def test_planes_a_multiple_of_4_kilobytes_apart(channels, dtype, isa, rng):
                 np.testing.assert_array_equal(roicy.roi_align_backward(spaced(grad), boxes, x.shape, out=spaced(np.zeros_like(x))), back)
 
 
+needs_fences = pytest.mark.skipif(os.name == "nt", reason="pages are protected by a call of POSIX")
+
+
+def fence(part):
+    """Who touches these pages ends the process."""
+    protect = ctypes.CDLL(None, use_errno=True).mprotect
+    assert protect(ctypes.c_void_p(part.ctypes.data), ctypes.c_size_t(part.nbytes), 0) == 0
+
+
 def fenced(array, at_end):
-    """Return a copy of an array that begins right behind a page that nobody may touch, or ends right before one: who does ends the process."""
+    """Return a copy of an array that begins right behind a page that nobody may touch, or ends right before one."""
     page = mmap.PAGESIZE
     size = -(-array.nbytes // page) * page
     whole = np.frombuffer(mmap.mmap(-1, size + 2 * page), np.uint8)
-    protect = ctypes.CDLL(None, use_errno=True).mprotect
-    for fence in (whole.ctypes.data, whole.ctypes.data + page + size):
-        assert protect(ctypes.c_void_p(fence), ctypes.c_size_t(page), 0) == 0
+    fence(whole[:page])
+    fence(whole[page + size :])
     first = page + (size - array.nbytes if at_end else 0)
     copy = whole[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
     copy[...] = array
     return copy
 
 
-@pytest.mark.skipif(os.name == "nt", reason="pages are protected by a call of POSIX")
+@needs_fences
 @pytest.mark.parametrize("at_end", [False, True])
 @pytest.mark.parametrize("name", [*ALL, "roi_align_max"])
 def test_nothing_beyond_arrays_is_touched(name, at_end, dtype, layout, isa, rng):
@@ -308,3 +317,25 @@ def test_nothing_beyond_arrays_is_touched(name, at_end, dtype, layout, isa, rng)
             np.testing.assert_array_equal(operator(name, "_backward")(*arguments, boxes, x.shape, layout=layout, out=out), grad)
             if name in WITH_BOX_GRADIENTS:
                 operator(name, "_backward_boxes")(arguments[0], x, boxes, layout=layout)
+
+
+@needs_fences
+@pytest.mark.parametrize("count", [1, 3, 60])
+@pytest.mark.parametrize("name", [*ALL, "roi_align_max"])
+def test_rows_that_no_box_reads_are_left_alone(name, count, dtype, layout, isa, rng):
+    """A map may be a file of which a few boxes are wanted."""
+    height, width, channels = 48, mmap.PAGESIZE // np.dtype(dtype).itemsize // 4, 20 * (6 if name.startswith("ps_") else 1)
+    shape, row_axis = ((channels, height, width), 1) if layout == "NCHW" else ((height, width, channels), 0)
+    x = np.frombuffer(mmap.mmap(-1, math.prod(shape) * np.dtype(dtype).itemsize), dtype).reshape(shape)
+    x[...] = rng.standard_normal(shape)
+    low = rng.uniform((-4, 18), (width, 24), (count, 2))
+    boxes = np.column_stack([np.zeros(count), low, low + rng.uniform(2, 5, (count, 2))]).astype(dtype)
+    parameters = {} if name in ("roi_pool", "prroi_pool", "ps_roi_pool") else {"sampling_ratio": 2}
+    expected = operator(name)(x[None].copy(), boxes, (2, 3), layout=layout, **parameters)
+    for rows in (slice(0, 16), slice(32, 48)):
+        for part in x[:, rows] if row_axis else [x[rows]]:
+            fence(part)
+    for threads in (1, 3):
+        np.testing.assert_array_equal(operator(name)(x[None], boxes, (2, 3), layout=layout, num_threads=threads, **parameters), expected)
+    if name in WITH_BOX_GRADIENTS:
+        operator(name, "_backward_boxes")(expected, x[None], boxes, layout=layout, **parameters)
