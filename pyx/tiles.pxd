@@ -66,6 +66,24 @@ cdef inline int way_to_write(const real[:, :, :, :] result) noexcept nogil:
     return PAST_CACHE if size > STREAM_BYTES else IN_RUNS if size > NEAR_BYTES else AT_ONCE
 
 
+cdef inline void copy_lanes(const real *source, int lanes, real *target) noexcept nogil:
+    """Less than 16, in a few moves, where memcpy of any size would be a call."""
+    if lanes & 8:
+        memcpy(target, source, 8 * sizeof(real))
+        source += 8
+        target += 8
+    if lanes & 4:
+        memcpy(target, source, 4 * sizeof(real))
+        source += 4
+        target += 4
+    if lanes & 2:
+        memcpy(target, source, 2 * sizeof(real))
+        source += 2
+        target += 2
+    if lanes & 1:
+        target[0] = source[0]
+
+
 cdef inline void pack(
         const real *source, Strides from_, int lanes, Py_ssize_t rows, Py_ssize_t columns, real *tile) noexcept nogil:
     """Rows x columns pixels of `lanes` channels into tile[y][x][lane]."""
@@ -85,6 +103,10 @@ cdef inline void pack(
         elif lanes == L and from_.channel == 1:
             for x in range(columns):
                 memcpy(to + x * L, row + x * from_.x, LANE_BYTES)
+        elif from_.channel == 1:
+            for x in range(columns):
+                memset(to + x * L, 0, LANE_BYTES)
+                copy_lanes(row + x * from_.x, lanes, to + x * L)
         else:
             for x in range(columns):
                 for l in range(lanes):
@@ -116,13 +138,13 @@ cdef inline void pack_small(
                 pack(run, strides, lanes, 1, count, tile + (y * columns + x) * L)
                 x += count
         else:
+            memset(run + lanes, 0, (L - lanes) * sizeof(real))
             for x in range(columns):
-                if from_.channel == 1 and lanes == L:
-                    widen(row + x * from_.x * size, kind, L, run)
+                if from_.channel == 1:
+                    widen(row + x * from_.x * size, kind, lanes, run)
                 else:
                     for l in range(lanes):
                         widen(row + (l * from_.channel + x * from_.x) * size, kind, 1, run + l)
-                    memset(run + lanes, 0, (L - lanes) * sizeof(real))
                 memcpy(tile + (y * columns + x) * L, run, LANE_BYTES)
 
 
@@ -156,6 +178,9 @@ cdef inline void unpack(
         elif lanes == L and strides.channel == 1:
             for x in range(columns):
                 memcpy(at + y * strides.y + x * strides.x, row + x * L, LANE_BYTES)
+        elif strides.channel == 1:
+            for x in range(columns):
+                copy_lanes(row + x * L, lanes, at + y * strides.y + x * strides.x)
         else:
             for x in range(columns):
                 for l in range(lanes):
