@@ -18,7 +18,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError, LinkError
 
-HOT = ["sample_max", "weighted_sum", "window_max"]
+HOT = ["rounding", "sample_max", "weighted_sum", "window_max"]
 ONCE = ["front", "geometry", "machine", "schedule"]
 X86 = {
     "baseline": [],

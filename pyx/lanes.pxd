@@ -564,24 +564,33 @@ cdef extern from *:
     ADD_AT(float)
     ADD_AT(double)
 
-    /* Maps of small types, as float: exact, NaN and denormal numbers too.  Half precision is taken apart by its bits, with no
-       arithmetic on denormal floats, which a process may have switched off; compilers turn all three into whole vectors. */
+    /* Maps of small types, as float: exact, infinities and denormal numbers too, and NaN a quiet NaN.  Where processors have no instruction for
+       it, half precision is taken apart by its bits, with no arithmetic on denormal floats, which a process may have switched off; compilers
+       turn all of these loops into whole vectors. */
     static inline float float_of_bits(uint32_t bits) {
         float value;
         memcpy(&value, &bits, sizeof value);
         return value;
     }
+    static inline uint32_t bits_of_float(float value) {
+        uint32_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        return bits;
+    }
     static inline float float_of_half(uint16_t half) {
         const uint32_t bias = (127 - 15) << 23, least = (127 - 14) << 23;
         uint32_t magnitude = (uint32_t)(half & 0x7fff) << 13;
-        uint32_t normal = magnitude + (magnitude < (31u << 23) ? bias : 2 * bias);
-        float denormal = float_of_bits(magnitude + least) - float_of_bits(least);
-        uint32_t bits;
-        memcpy(&bits, &denormal, sizeof bits);
-        return float_of_bits((magnitude < (1u << 23) ? bits : normal) | (uint32_t)(half & 0x8000) << 16);
+        uint32_t normal = (magnitude + (magnitude < (31u << 23) ? bias : 2 * bias)) | (uint32_t)(magnitude > (31u << 23)) << 22;
+        uint32_t denormal = bits_of_float(float_of_bits(magnitude + least) - float_of_bits(least));
+        return float_of_bits((magnitude < (1u << 23) ? denormal : normal) | (uint32_t)(half & 0x8000) << 16);
     }
     static inline void widen_halves(const uint16_t *from, ptrdiff_t count, float *to) {
-        for (ptrdiff_t i = 0; i < count; i++)
+        ptrdiff_t i = 0;
+    #if defined(__F16C__)
+        for (; i + 8 <= count; i += 8)
+            _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(from + i))));
+    #endif
+        for (; i < count; i++)
             to[i] = float_of_half(from[i]);
     }
     static inline void widen_bfloats(const uint16_t *from, ptrdiff_t count, float *to) {
@@ -591,6 +600,45 @@ cdef extern from *:
     static inline void widen_bytes(const uint8_t *from, ptrdiff_t count, float *to) {
         for (ptrdiff_t i = 0; i < count; i++)
             to[i] = from[i];
+    }
+
+    /* And back, to the nearest, or the even one of two: from the number's bits, where half of the last bit that is kept and, if that is odd,
+       the last bit of all are added first; of denormal halves, by an addition that leaves no more bits than those have. */
+    static inline uint16_t half_of_float(float value) {
+        const int32_t bias = (127 - 15) << 23, infinity = (127 + 16) << 23, least = (127 - 14) << 23, nan_from = 255 << 23;
+        int32_t bits = (int32_t)bits_of_float(value), magnitude = bits & 0x7fffffff;
+        int32_t bounded = magnitude < infinity ? magnitude : infinity;
+        int32_t normal = (bounded - bias + 0xfff + (bounded >> 13 & 1)) >> 13;
+        int32_t denormal = (int32_t)(bits_of_float(float_of_bits((uint32_t)bounded) + 0.5f) - bits_of_float(0.5f));
+        int32_t number = magnitude < least ? denormal : normal;
+        return (uint16_t)((bits >> 16 & 0x8000) | (magnitude > nan_from ? 0x7e00 | (magnitude >> 13 & 0x3ff) : number));
+    }
+    static inline uint16_t bfloat_of_float(float value) {
+        uint32_t bits = bits_of_float(value);
+        int nan = (int32_t)(bits & 0x7fffffff) > 255 << 23;
+        return (uint16_t)(nan ? (bits >> 16 & 0x8000) | 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    }
+    static inline uint8_t byte_of_float(float value) {
+        value = value > 0 ? value : 0;
+        value = value < 255 ? value : 255;
+        return (uint8_t)(int32_t)(value + 0x1p23f - 0x1p23f);
+    }
+    static inline void narrow_halves(const float *from, ptrdiff_t count, uint16_t *to) {
+        ptrdiff_t i = 0;
+    #if defined(__F16C__)
+        for (; i + 8 <= count; i += 8)
+            _mm_storeu_si128((__m128i *)(to + i), _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+    #endif
+        for (; i < count; i++)
+            to[i] = half_of_float(from[i]);
+    }
+    static inline void narrow_bfloats(const float *from, ptrdiff_t count, uint16_t *to) {
+        for (ptrdiff_t i = 0; i < count; i++)
+            to[i] = bfloat_of_float(from[i]);
+    }
+    static inline void narrow_bytes(const float *from, ptrdiff_t count, uint8_t *to) {
+        for (ptrdiff_t i = 0; i < count; i++)
+            to[i] = byte_of_float(from[i]);
     }
 
     /* Memory on a lane boundary, without aligned_alloc, which not every C library has. */
@@ -661,6 +709,9 @@ cdef extern from *:
     void widen_halves(const uint16_t *source, Py_ssize_t count, float *to) noexcept nogil
     void widen_bfloats(const uint16_t *source, Py_ssize_t count, float *to) noexcept nogil
     void widen_bytes(const uint8_t *source, Py_ssize_t count, float *to) noexcept nogil
+    void narrow_halves(const float *source, Py_ssize_t count, uint16_t *to) noexcept nogil
+    void narrow_bfloats(const float *source, Py_ssize_t count, uint16_t *to) noexcept nogil
+    void narrow_bytes(const float *source, Py_ssize_t count, uint8_t *to) noexcept nogil
     void stream(void *target, const void *source, size_t size) noexcept nogil
     void stream_later(Pending *run, void *target, const void *source, size_t size, int turns) noexcept nogil
     void stream_some(Pending *run) noexcept nogil

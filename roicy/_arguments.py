@@ -337,14 +337,6 @@ def distinct(name: str, out: Any) -> None:
         reach += stride * (extent - 1)
 
 
-def narrow(values: np.ndarray, out: np.ndarray) -> None:
-    """Write float32 values to an array of a small type, each as the nearest of those that it has."""
-    if out.dtype.kind == "u":
-        values = np.clip(np.rint(values, out=values), 0, 255, out=values)
-    with np.errstate(all="ignore"):  # beyond its largest number is infinity
-        np.copyto(out, values, casting="unsafe")
-
-
 def _overlap(a: np.ndarray, b: np.ndarray) -> bool:
     try:
         return np.shares_memory(a, b, max_work=10000)

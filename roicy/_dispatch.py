@@ -14,7 +14,7 @@ from types import ModuleType
 from ._kernels import machine
 
 KNOWN = ("baseline", "avx2", "avx512")
-KERNELS = ("sample_max", "weighted_sum", "window_max")  # files of pyx/ that are built for each
+KERNELS = ("rounding", "sample_max", "weighted_sum", "window_max")  # files of pyx/ that are built for each
 
 
 def _choose() -> str:
@@ -37,6 +37,7 @@ def load(isa: str, name: str) -> ModuleType:
 
 
 ISA: str = _choose()
+rounding = load(ISA, "rounding")
 sample_max = load(ISA, "sample_max")
 weighted_sum = load(ISA, "weighted_sum")
 window_max = load(ISA, "window_max")

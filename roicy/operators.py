@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, Ty
 import numpy as np
 
 from . import _arguments, _threads
-from ._dispatch import sample_max, weighted_sum, window_max
+from ._dispatch import rounding, sample_max, weighted_sum, window_max
 from ._docs import operator
 from ._kernels import front, geometry, schedule
 
@@ -148,6 +148,15 @@ def _backward_maps(grad_output, boxes, input_shape, spatial_scale, boxes_num, la
     return maps, seen
 
 
+def _round(values, out, threads):
+    """Write new float32 values to an array of a small type."""
+    rounded = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)
+    kind = "uint8_t" if out.itemsize == 1 else "uint16_t"
+    rounding.narrow[kind](values.reshape(-1), _arguments.bits(rounded).reshape(-1), ord(out.dtype.char), threads)
+    if rounded is not out:
+        out[...] = rounded
+
+
 def _sum_forward(levels, inputs, rule, out):
     """Forward pass of the operators that are weighted sums."""
     maps = levels[0]
@@ -163,7 +172,7 @@ def _sum_forward(levels, inputs, rule, out):
             tasks, threads = maps.reading(step)
             weighted_sum.forward[maps.type](step, tasks, seen, maps.position_sensitive, threads)
     if target is not out:
-        _arguments.narrow(target, out)
+        _round(target, out, maps.threads)
     return out
 
 
@@ -391,7 +400,7 @@ def roi_align_max(
         tasks, threads = maps.reading(step)
         sample_max.forward[maps.type](step[0], tasks, maps.seen(target), products, threads)
     if target is not out:
-        _arguments.narrow(target, out)
+        _round(target, out, maps.threads)
     return out
 
 
@@ -1035,7 +1044,7 @@ def roi_pool(
         tasks, threads = maps.reading(step)
         window_max.forward[maps.type](step[0], tasks, seen_out, seen_argmax, threads)
     if target is not out:
-        _arguments.narrow(target, out)
+        _round(target, out, maps.threads)
     return out if argmax is None else (out, argmax)
 
 

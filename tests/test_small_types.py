@@ -12,6 +12,7 @@ import pytest
 from conftest import SUMS, WITH_BOX_GRADIENTS, operator, random_boxes, to_layout
 
 import roicy
+from roicy import operators
 
 try:
     import ml_dtypes
@@ -37,6 +38,11 @@ def make(rng, name, shape, small, layout="NCHW"):
         c = max(c // 4, 1) * 4
     x = to_layout(np.clip(rng.standard_normal((n, c, h, w)) * 40 + 100, 0, 255).astype(small), layout)
     return x, random_boxes(rng, n, 40, (h, w), np.float32)
+
+
+def quietly(function, *arguments):
+    with np.errstate(all="ignore"):
+        return function(*arguments)
 
 
 def assert_same_bits(a, b):
@@ -150,6 +156,43 @@ def test_results_of_the_input_s_type(small, rng):
         assert_same_bits(out, expected.astype(small))
     with pytest.raises(TypeError, match=f"out: dtype float64, expected {'float32 or uint8' if small == np.uint8 else f'{small.name} or float32'}"):
         roicy.prroi_pool(x, boxes, 3, out=np.zeros(expected.shape))
+
+
+def between(small):
+    """float32 numbers: those of a small type, the middle of any two neighbours, and what is next to it; infinities, NaN, denormal and large numbers."""
+    if small == np.uint8:
+        own = np.arange(-3, 260, dtype=np.float32)
+    else:
+        own = np.arange(2**16, dtype=np.uint16).view(small).astype(np.float32)
+        own = np.sort(own[np.isfinite(own)])
+    middle = own[:-1] / 2 + own[1:] / 2
+    few = np.array([0, 1e-45, 1e-39, 6e-8, 65519.996, 65520, 3.4e38, np.inf, np.nan], np.float32)
+    return np.concatenate([own, middle, np.nextafter(middle, -np.float32(np.inf)), np.nextafter(middle, np.float32(np.inf)), few, -few])
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_rounding(threads, small, isa):
+    """To the nearest number of the type, and to the even one of two, wherever in an array a number is."""
+    values = between(small)
+    expected = np.nan_to_num(np.clip(np.rint(values), 0, 255)).astype(small) if small == np.uint8 else quietly(values.astype, small)
+    for count in (*range(20), len(values) - 1):
+        given = values[len(values) - count :] if count < 20 else values[:count]
+        out = np.full(count + 1, 77, f"u{small.itemsize}")
+        operators.rounding.narrow(given, out[:count], ord(small.char), threads)
+        wanted = expected[len(values) - count :] if count < 20 else expected[:count]
+        numbers = ~np.isnan(given)
+        np.testing.assert_array_equal(out[:count][numbers], wanted.view(out.dtype)[numbers])
+        assert small == np.uint8 or np.isnan(out[:count][~numbers].view(small)).all()
+        assert out[count] == 77
+
+
+def test_results_of_any_strides(small, layout, rng):
+    x, boxes = make(rng, "roi_align", "blocks", small, layout)
+    expected = roicy.roi_align(x, boxes, 5, layout=layout, out=np.zeros_like(roicy.roi_align(x, boxes, 5, layout=layout), small))
+    spaced = np.full((*expected.shape[:3], 2 * expected.shape[3]), 77, small)
+    assert roicy.roi_align(x, boxes, 5, layout=layout, out=spaced[..., ::2]).base is spaced
+    assert_same_bits(spaced[..., ::2].copy(), expected)
+    assert (spaced[..., 1::2] == np.array(77).astype(small)).all()
 
 
 def test_results_beyond_float16_are_infinite():
