@@ -171,7 +171,8 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
     """
     cdef Py_ssize_t blocks = block_count(channels, itemsize), whole = channels // (LANE_BYTES // itemsize), pieces = blocks
     cdef Py_ssize_t tile_pixels = TILE_PIXELS
-    cdef Py_ssize_t n, i, b, z, first, stop, block, block_stop, position, block_pieces, near_pieces, groups, together, all_groups = 1, most = INT32_MAX
+    cdef Py_ssize_t n, i, b, z, first, stop, block, block_stop, position, block_pieces, part_pieces, near_pieces, groups, together
+    cdef Py_ssize_t all_groups = 1, most = INT32_MAX
     cdef int64_t mode
     cdef double all_cost = 0, bin_cost, share, seen, cost
     cdef Py_ssize_t level
@@ -210,10 +211,10 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
                         gathered = True
                 most = max(RANGE_BYTES // (LANE_BYTES * ceiling(bins, groups)), 1)
             elif in_place:
-                block_pieces = min(max(<Py_ssize_t>ceil(image.largest * blocks / share), 1), pieces)
+                block_pieces = 1
                 # gather as much of the map as stays in cache, where the boxes of a task go through it more than four times; not for too little of each
                 # pixel, which would be read and written in short runs, and not of maps that are hardly larger than a cache
-                near_pieces = max(block_pieces, <Py_ssize_t>ceil(image.hull * blocks * LANE_BYTES / NEAR_PIXELS_BYTES))
+                near_pieces = max(min(max(<Py_ssize_t>ceil(image.largest * blocks / share), 1), pieces), <Py_ssize_t>ceil(image.hull * blocks * LANE_BYTES / NEAR_PIXELS_BYTES))
                 if (channels * itemsize % LANE_BYTES == 0 and image.hull * WIDE_BLOCKS * LANE_BYTES <= NEAR_PIXELS_BYTES < image.hull * blocks * LANE_BYTES / 2
                         and image.area * min(share * near_pieces / (blocks * image.cost), 1) > 4 * image.hull):
                     block_pieces = near_pieces
@@ -232,13 +233,17 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
                     mode = GATHERED
                 elif not in_place and part.tallest * (part.x1 - part.x0) <= tile_pixels and part.hull < cost:
                     mode = ROWS
-                for b in range(block_pieces):
-                    block = first_block(b * pieces // block_pieces, pieces, blocks, whole)
-                    block_stop = first_block((b + 1) * pieces // block_pieces, pieces, blocks, whole)
+                part_pieces = block_pieces
+                if in_place and not by_bin and not gathered:
+                    # only a box that is more than half of what a thread has to do: parts of pixels are read several times as slowly as rows of them
+                    part_pieces = min(max(<Py_ssize_t>ceil(seen * blocks / (TASKS_PER_THREAD / 2.0 * share)), 1), pieces)
+                for b in range(part_pieces):
+                    block = first_block(b * pieces // part_pieces, pieces, blocks, whole)
+                    block_stop = first_block((b + 1) * pieces // part_pieces, pieces, blocks, whole)
                     for z in range(groups):
                         first, stop = z * bins // groups, (z + 1) * bins // groups
                         tasks.add(n, position, i, block, block_stop, first if by_bin else -1, stop, mode, part.y0, part.y1, part.x0, part.x1, level,
-                                  seen * (stop - first))
+                                  seen * (block_stop - block) * (stop - first))
                 position = i
     return tasks.largest_first() if threads > 1 else tasks.array(), min(threads, max(<int>tasks.count, 1))
 
