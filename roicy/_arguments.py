@@ -201,7 +201,7 @@ class Boxes:
 
     __slots__ = ("coordinates", "images", "restore")
 
-    def some(self, rows: np.ndarray) -> Boxes:
+    def some(self, rows: np.ndarray | slice) -> Boxes:
         """Return some of the boxes."""
         part = Boxes.__new__(Boxes)
         part.coordinates, part.images = self.coordinates[rows], self.images[rows]
@@ -217,11 +217,10 @@ class Boxes:
                 raise ValueError(f"boxes: a list of {len(boxes)} arrays, expected one for each of the input's {image_count} images")
             parts = [self._rows(f"boxes[{n}]", part, (4,)) for n, part in enumerate(boxes)]
             counts = [len(part) for part in parts]
-            bounds = np.cumsum(counts)[:-1]
             with np.errstate(all="ignore"):  # what overflows is found right below
                 rows = np.concatenate([part.astype(dtype, copy=False) for part in parts]) if parts else np.empty((0, 4), dtype)
             self.images = np.repeat(np.arange(image_count, dtype=np.int32), counts)
-            self.restore: Callable[[np.ndarray], Any] = lambda grad: np.split(grad, bounds) if parts else []
+            self.restore: Callable[[np.ndarray], Any] = lambda grad: np.split(grad, np.cumsum(counts)[:-1]) if parts else []
             name = "boxes, all images together"
             coordinates = rows
         elif boxes_num is not None:

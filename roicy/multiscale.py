@@ -70,11 +70,11 @@ def _levels_of(coordinates: Any, scales: list[float], canonical_scale: Any, cano
     level = _arguments.integer("canonical_level", canonical_level, -1000, 1000)
     kind = coordinates.dtype.type
     with np.errstate(all="ignore"):
-        width, height = coordinates[:, 2] - coordinates[:, 0], coordinates[:, 3] - coordinates[:, 1]
-        area = xp.where((width < 0) | (height < 0), kind(0), width * height)
-        wanted = xp.floor(kind(level) + xp.log2(xp.sqrt(area) / kind(size)) + kind(ROUNDING))
-        wanted = xp.where(xp.isnan(wanted), kind(-np.inf), wanted)  # sizes beyond all numbers, of boxes and of the canonical box
-    return xp.clip(wanted - kind(_exponent(scales[0])), 0, len(scales) - 1).astype(np.int32)
+        sides = xp.maximum(coordinates[:, 2:] - coordinates[:, :2], kind(0))
+        exact = kind(level) + xp.log2(xp.sqrt(sides[:, 0] * sides[:, 1]) / kind(size))
+        wanted = xp.floor(exact + kind(ROUNDING)) - kind(_exponent(scales[0]))
+        # what is not a number, of sizes beyond all numbers, is the finest level
+        return xp.minimum(xp.fmax(wanted, kind(0)), kind(len(scales) - 1)).astype(np.int32)
 
 
 def _pyramid(dtype, shapes, name, boxes, bins, spatial_scale, image_size, canonical_scale, canonical_level, boxes_num, layout, num_threads):
@@ -83,10 +83,13 @@ def _pyramid(dtype, shapes, name, boxes, bins, spatial_scale, image_size, canoni
     threads = _threads.resolve(num_threads)
     everywhere = _arguments.Boxes(boxes, boxes_num, shapes[0][0], dtype, max(scales))
     level_of = _levels_of(everywhere.coordinates, scales, canonical_scale, canonical_level)
+    rows = level_of.argsort(kind="stable").astype(np.int32)
+    sorted_boxes = everywhere.some(rows)
+    stops = np.bincount(level_of, minlength=len(shapes)).cumsum().tolist()
     levels = []
-    for i, (shape, scale) in enumerate(zip(shapes, scales, strict=True)):
-        rows = np.flatnonzero(level_of == i).astype(np.int32)
-        levels.append(_Maps(dtype, shape, everywhere.some(rows), bins, scale, False, layout, threads, rows))
+    for shape, scale, first, stop in zip(shapes, scales, [0, *stops], stops, strict=False):
+        part = slice(first, stop)
+        levels.append(_Maps(dtype, shape, sorted_boxes.some(part), bins, scale, False, layout, threads, rows[part]))
     return levels, everywhere
 
 

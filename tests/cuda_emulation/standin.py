@@ -81,14 +81,6 @@ def concatenate(parts):
     return ndarray(np.concatenate([part.host for part in parts]))
 
 
-def where(condition, a, b):
-    return ndarray(np.where(_host(condition), _host(a), _host(b)))
-
-
-def clip(array, low, high):
-    return ndarray(np.clip(array.host, low, high))
-
-
 def may_share_memory(a, b):
     return np.may_share_memory(a.host, b.host)
 
@@ -100,7 +92,7 @@ class cuda:
             return 0
 
 
-floor, isnan, log2, sqrt = np.floor, np.isnan, np.log2, np.sqrt
+floor, fmax, log2, maximum, minimum, sqrt = np.floor, np.fmax, np.log2, np.maximum, np.minimum, np.sqrt
 
 
 class RawModule:
