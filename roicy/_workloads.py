@@ -49,6 +49,8 @@ WORKLOADS = {
     "align_fpn_p4": Workload("roi_align", (1, 256, 50, 76), 200, (7, 7), 1 / 16, (224, 448), TWO),
     # mask head
     "align_mask": Workload("roi_align", (1, 256, 200, 304), 100, (14, 14), 1 / 4, (16, 224), TWO),
+    # the same for what is left of the detections of an image
+    "align_few": Workload("roi_align", (1, 256, 200, 304), 12, (14, 14), 1 / 4, (16, 224), TWO),
     # one level, many channels, large boxes
     "align_c4": Workload("roi_align", (1, 1024, 50, 76), 300, (14, 14), 1 / 16, (64, 760), ADAPTIVE),
     # batch of a training step
