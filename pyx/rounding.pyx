@@ -9,7 +9,7 @@ ctypedef fused small:
     uint16_t
 
 cdef enum:
-    PIECE = 1 << 14            # numbers that a thread rounds at a time, and that another thread is not woken for
+    PIECE = 1 << 16            # numbers that a thread rounds at a time, and that no other thread is woken for: some 0.05 ms
 
 
 cdef inline void narrow_piece(const float *values, Py_ssize_t count, small *out, int kind) noexcept nogil:
