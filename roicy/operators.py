@@ -151,8 +151,7 @@ def _backward_maps(grad_output, boxes, input_shape, spatial_scale, boxes_num, la
 def _round(values, out, threads):
     """Write new float32 values to an array of a small type."""
     rounded = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)
-    kind = "uint8_t" if out.itemsize == 1 else "uint16_t"
-    rounding.narrow[kind](values.reshape(-1), _arguments.bits(rounded).reshape(-1), ord(out.dtype.char), threads)
+    rounding.narrow(values, _arguments.bits(rounded), ord(out.dtype.char), threads)
     if rounded is not out:
         out[...] = rounded
 
