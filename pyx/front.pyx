@@ -9,7 +9,7 @@ from libc.stdint cimport int32_t
 
 import numpy as np
 
-from lanes cimport real
+from lanes cimport BYTE, real
 from roicy._kernels.geometry cimport Boxes, Tables, tables_of
 from roicy._kernels.schedule cimport reading
 
@@ -19,7 +19,7 @@ cdef enum:
     FEW_BOXES = 256
     PLAIN_EXTENT = 1 << 20
 
-cdef object ndarray = np.ndarray, empty = np.empty
+cdef object ndarray = np.ndarray, empty = np.empty, FLOAT = np.dtype(np.float32), DOUBLE = np.dtype(np.float64)
 cdef tuple CHANNELS_LAST = (0, 3, 1, 2)
 
 
@@ -142,7 +142,7 @@ def plan(input, boxes, output_size, spatial_scale, layout, out, tuple rule, bint
     boxes: (K, 5), with the image in column 0; threads: as many as the call may use.
     """
     cdef Py_buffer map, rows, target
-    cdef int held = 0, kind, ph, pw, i
+    cdef int held = 0, kind, computed, ph, pw, i
     cdef bint last
     cdef double scale
     cdef Py_ssize_t n, c, h, w, size, channels
@@ -167,8 +167,12 @@ def plan(input, boxes, output_size, spatial_scale, layout, out, tuple rule, bint
             return None
         held = 2
         kind = map.format[0]
-        if not (kind == c'f' or kind == c'd') or not plain(&map, 4, kind) or not plain(&rows, 2, kind) or rows.shape[1] != 5 or rows.shape[0] > FEW_BOXES:
+        computed = c'f' if kind == BYTE else kind      # frames of cameras; results of other small types are to be rounded
+        if not (computed == c'f' or computed == c'd') or not plain(&map, 4, kind):
             return None
+        if not plain(&rows, 2, computed) or rows.shape[1] != 5 or rows.shape[0] > FEW_BOXES:
+            return None
+        size = rows.itemsize
         n = map.shape[0]
         if last:
             h, w, c = map.shape[1], map.shape[2], map.shape[3]
@@ -179,36 +183,35 @@ def plan(input, boxes, output_size, spatial_scale, layout, out, tuple rule, bint
             if c % (<Py_ssize_t>ph * pw):
                 return None
             channels = c // (<Py_ssize_t>ph * pw)
-        if <double>rows.shape[0] * channels * ph * pw * map.itemsize >= SMALL_BYTES:
+        if <double>rows.shape[0] * channels * ph * pw * size >= SMALL_BYTES:
             return None
         if last:
             shape = rows.shape[0], ph, pw, channels
         else:
             shape = rows.shape[0], channels, ph, pw
         if out is None:
-            out = empty(shape, input.dtype)
+            out = empty(shape, FLOAT if computed == c'f' else DOUBLE)
         elif not has_buffer(out, &target):
             return None
         else:
             held = 3
-            if not plain(&target, 4, kind) or target.readonly or not PyBuffer_IsContiguous(&target, c'C'):
+            if not plain(&target, 4, computed) or target.readonly or not PyBuffer_IsContiguous(&target, c'C'):
                 return None
             for i in range(4):
                 if target.shape[i] != <Py_ssize_t>shape[i]:
                     return None
             if not apart(&map, <char*>target.buf, target.len) or not apart(&rows, <char*>target.buf, target.len):
                 return None
-        size = map.itemsize
-        in_place = map.strides[3 if last else 1] == size and not position_sensitive
-        if kind == c'f':
+        in_place = kind == computed and map.strides[3 if last else 1] == size and not position_sensitive
+        if computed == c'f':
             tables = tables_if_right[float](&rows, n, rule, (ph, pw), (h, w), scale, in_place, threads, NULL)
         else:
             tables = tables_if_right[double](&rows, n, rule, (ph, pw), (h, w), scale, in_place, threads, NULL)
         if tables is None:
             return None
-        levels = [(input.transpose(CHANNELS_LAST) if last else input, "f" if kind == c'f' else "d", in_place, map.strides[2 if last else 3] == size, tables)]
+        levels = [(input.transpose(CHANNELS_LAST) if last else input, chr(kind), in_place, map.strides[2 if last else 3] == map.itemsize, tables)]
         tasks, threads = reading(levels, channels, size, ph * pw, position_sensitive, threads)
-        return "float" if kind == c'f' else "double", levels, tasks, out, out.transpose(CHANNELS_LAST) if last else out, threads
+        return "float" if computed == c'f' else "double", levels, tasks, out, out.transpose(CHANNELS_LAST) if last else out, threads
     finally:
         if held > 0:
             PyBuffer_Release(&map)

@@ -25,9 +25,12 @@ def strided(array, backwards):
 
 @pytest.mark.parametrize("form", ["contiguous", "strided", "backwards", "out"])
 @pytest.mark.parametrize("name", [*SUMS, "roi_pool", "argmax"])
-def test_same_bits_as_the_python_front(name, form, dtype, layout, isa, rng, monkeypatch):
+@pytest.mark.parametrize("kind", ["float32", "float64", "uint8"])
+def test_same_bits_as_the_python_front(name, form, kind, layout, isa, rng, monkeypatch):
     bins = (3, 2)
-    x, boxes = make(rng, dtype, layout, 36 if name.startswith("ps_") else 37)
+    x, boxes = make(rng, np.float64 if kind == "float64" else np.float32, layout, 36 if name.startswith("ps_") else 37)
+    if kind == "uint8":
+        x = (x * 40 + 100).clip(0, 255).astype(np.uint8)
     if form in ("strided", "backwards"):
         x, boxes = strided(x, form == "backwards"), strided(boxes, form == "backwards")
     x.flags.writeable = boxes.flags.writeable = False
@@ -84,6 +87,8 @@ def with_number(x, boxes, row, column, value):
 @pytest.mark.parametrize(
     "changed",
     [{}, {"output_size": 1}, {"layout": "NHWC"}, {"out": lambda x, _: np.empty((11, 37, 3, 2), np.float32)}, {"spatial_scale": 1e-30},
+     {"input": lambda x, _: x.astype(np.uint8)},
+     {"input": lambda x, _: x.astype(np.uint8), "out": lambda x, _: np.empty((11, 37, 3, 2), np.float32)},
      {"input": lambda x, _: x[:, 1:, 3:], "out": lambda x, _: np.empty((11, 36, 3, 2), np.float32)}],
 )  # fmt: skip
 def test_what_is_plain(changed):
@@ -103,7 +108,10 @@ class Named(np.ndarray):
         {"input": lambda x, _: x.astype(">f4")},
         {"input": lambda x, _: x.astype(np.float16)},
         {"input": lambda x, _: x.astype(np.longdouble)},
-        {"input": lambda x, _: x.astype(np.uint8)},
+        {"input": lambda x, _: x.astype(np.int8)},
+        {"input": lambda x, _: x.astype(bool)},
+        {"input": lambda x, _: x.astype(np.uint8), "boxes": lambda _, boxes: boxes.astype(np.float64)},
+        {"input": lambda x, _: x.astype(np.uint8), "out": lambda x, _: np.empty((11, 37, 3, 2), np.uint8)},
         {"input": lambda x, _: np.zeros(x.shape, "datetime64[s]")},
         {"input": lambda x, _: x.astype(object)},
         {"input": lambda x, _: x.astype(np.float64)},
