@@ -235,8 +235,8 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
                     mode = ROWS
                 part_pieces = block_pieces
                 if in_place and not by_bin and not gathered:
-                    # only a box that is more than half of what a thread has to do: parts of pixels are read several times as slowly as rows of them
-                    part_pieces = min(max(<Py_ssize_t>ceil(seen * blocks / (TASKS_PER_THREAD / 2.0 * share)), 1), pieces)
+                    # only a box that is much of what a thread has to do: parts of pixels are read several times as slowly as rows of them
+                    part_pieces = min(max(<Py_ssize_t>ceil(seen * blocks / (1.5 * share)), 1), pieces)
                 for b in range(part_pieces):
                     block = first_block(b * pieces // part_pieces, pieces, blocks, whole)
                     block_stop = first_block((b + 1) * pieces // part_pieces, pieces, blocks, whole)

@@ -144,13 +144,14 @@ def most_loaded(costs, threads):
 @pytest.mark.parametrize("by_bin", [False, True])
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize("channels", [1, 3, 256, 2048])
-@pytest.mark.parametrize("images", [1, 64])
-def test_reading_is_even(images, channels, channels_last, by_bin, threads, slopes, rng):
-    """1000 boxes of any size are divisible among so many threads, down to one channel block, or a group of eight, of the largest."""
-    _, tables, windows = plan(rng, images, 1000)
+@pytest.mark.parametrize(("images", "count"), [(1, 1), (64, 64), (1, 1000), (64, 1000)])
+def test_reading_is_even(images, count, channels, channels_last, by_bin, threads, slopes, rng):
+    """Boxes of any size are divisible among so many threads, down to one channel block, or a group of eight, of the largest."""
+    _, tables, windows = plan(rng, images, count)
     tasks, used = schedule.reading([level(tables, channels_last, by_bin)], channels, 4, 49, by_bin, threads, slopes)
     if used == 1:
-        assert box_cost(windows).sum() * -(-channels // 16) < 100000
+        cost = box_cost(windows).sum() * -(-channels // 16) * (10 if by_bin else 1)
+        assert cost < 100000 or len(tasks) == 1
         return
     costs = [
         box_cost(windows[task[FIRST] : task[STOP]]).sum() * (task[BLOCK_STOP] - task[BLOCK_FIRST]) * (task[BIN_STOP] - task[BIN] if by_bin else 1)
