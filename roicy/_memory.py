@@ -68,9 +68,9 @@ class _Loan:
 
     __slots__ = ("__array_interface__", "block")
 
-    def __init__(self, block: np.ndarray, shape: tuple[int, ...], dtype: np.dtype):
+    def __init__(self, block: np.ndarray, size: int):
         self.block = block
-        self.__array_interface__ = block.__array_interface__ | {"shape": shape, "typestr": dtype.str}
+        self.__array_interface__ = block[:size].__array_interface__
 
     def __del__(self, keep: Callable[[np.ndarray], None] = _keep) -> None:
         keep(self.block)
@@ -104,4 +104,4 @@ def new(shape: tuple[int, ...], dtype: np.dtype, size: int, zeros: bool) -> np.n
         block = _on_lines(size, zeros)
     elif zeros:
         block[:size] = 0
-    return np.asarray(_Loan(block, shape, dtype))
+    return np.asarray(_Loan(block, size)).view(dtype).reshape(shape)  # bytes at first: the interface has no word for bfloat16

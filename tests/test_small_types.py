@@ -12,7 +12,7 @@ import pytest
 from conftest import SUMS, WITH_BOX_GRADIENTS, operator, random_boxes, to_layout
 
 import roicy
-from roicy import operators
+from roicy import _memory, operators
 
 try:
     import ml_dtypes
@@ -193,6 +193,15 @@ def test_results_of_any_strides(small, layout, rng):
     assert roicy.roi_align(x, boxes, 5, layout=layout, out=spaced[..., ::2]).base is spaced
     assert_same_bits(spaced[..., ::2].copy(), expected)
     assert (spaced[..., 1::2] == np.array(77).astype(small)).all()
+
+
+def test_large_results(small):
+    """Those in kept memory, too, are of the input's type."""
+    x = np.full((1, 256, 9, 9), 3, small)
+    out = roicy.roi_align(x, np.array([[0, 1, 1, 7, 7]] * 1500, np.float32), 7)
+    assert out.nbytes > _memory.LEAST
+    assert out.dtype == (np.float32 if small == np.uint8 else small)
+    assert (out == 3).all()
 
 
 def test_results_beyond_float16_are_infinite():
