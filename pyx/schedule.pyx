@@ -214,7 +214,8 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
                 block_pieces = 1
                 # gather as much of the map as stays in cache, where the boxes of a task go through it more than four times; not for too little of each
                 # pixel, which would be read and written in short runs, and not of maps that are hardly larger than a cache
-                near_pieces = max(min(max(<Py_ssize_t>ceil(image.largest * blocks / share), 1), pieces), <Py_ssize_t>ceil(image.hull * blocks * LANE_BYTES / NEAR_PIXELS_BYTES))
+                near_pieces = min(<Py_ssize_t>ceil(image.largest * blocks / share), pieces)
+                near_pieces = max(near_pieces, <Py_ssize_t>ceil(image.hull * blocks * LANE_BYTES / NEAR_PIXELS_BYTES))
                 if (channels * itemsize % LANE_BYTES == 0 and image.hull * WIDE_BLOCKS * LANE_BYTES <= NEAR_PIXELS_BYTES < image.hull * blocks * LANE_BYTES / 2
                         and image.area * min(share * near_pieces / (blocks * image.cost), 1) > 4 * image.hull):
                     block_pieces = near_pieces
@@ -234,7 +235,7 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
                 elif not in_place and part.tallest * (part.x1 - part.x0) <= tile_pixels and part.hull < cost:
                     mode = ROWS
                 part_pieces = block_pieces
-                if in_place and not by_bin and not gathered:
+                if in_place and not gathered:
                     # only a box that is much of what a thread has to do: parts of pixels are read several times as slowly as rows of them
                     part_pieces = min(max(<Py_ssize_t>ceil(seen * blocks / (1.5 * share)), 1), pieces)
                 for b in range(part_pieces):

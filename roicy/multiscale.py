@@ -87,7 +87,7 @@ def _pyramid(dtype, shapes, name, boxes, bins, spatial_scale, image_size, canoni
     sorted_boxes = everywhere.some(rows)
     stops = np.bincount(level_of, minlength=len(shapes)).cumsum().tolist()
     levels = []
-    for shape, scale, first, stop in zip(shapes, scales, [0, *stops], stops, strict=False):
+    for shape, scale, (first, stop) in zip(shapes, scales, itertools.pairwise([0, *stops]), strict=True):
         part = slice(first, stop)
         levels.append(_Maps(dtype, shape, sorted_boxes.some(part), bins, scale, False, layout, threads, rows[part]))
     return levels, everywhere

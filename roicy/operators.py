@@ -150,7 +150,7 @@ def _backward_maps(grad_output, boxes, input_shape, spatial_scale, boxes_num, la
 
 def _round(values, out, threads):
     """Write new float32 values to an array of a small type."""
-    rounded = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)
+    rounded = out if out.flags.c_contiguous else _arguments.new(out.shape, out.dtype)
     rounding.narrow(values, _arguments.bits(rounded), ord(out.dtype.char), threads)
     if rounded is not out:
         out[...] = rounded
