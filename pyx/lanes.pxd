@@ -285,13 +285,16 @@ cdef extern from *:
     static inline void stream_some(struct pending *run) {
         if (run->left == 0)
             return;
+        char *to = run->to; /* where stores of bytes cannot change them */
+        const char *from = run->from;
         size_t now = run->left < run->at_once ? run->left : run->at_once, i = 0;
         for (; i + LANE_BYTES <= now; i += LANE_BYTES)
             for (int j = 0; j < LANE_BYTES; j += VECTOR_BYTES)
-                STREAM(run->to + i + j, run->from + i + j);
-        memcpy(run->to + i, run->from + i, now - i);
-        run->to += now;
-        run->from += now;
+                STREAM(to + i + j, from + i + j);
+        if (i < now) /* the last turn */
+            memcpy(to + i, from + i, now - i);
+        run->to = to + now;
+        run->from = from + now;
         run->left -= now;
     }
     static inline void stream_rest(struct pending *run) {
