@@ -266,8 +266,9 @@ cdef extern from *:
        follow each other wait for memory, a tenth or more of a forward pass.  `stream_end` before anyone reads them. */
     struct pending {
         char *to;
+        size_t left; /* whole lines; between the pointers, which GCC else advances as a vector of two */
         const char *from;
-        size_t left, at_once;
+        size_t at_once;
     };
     #if defined(__SSE2__)
     #if VECTOR_BYTES == 64
@@ -287,29 +288,30 @@ cdef extern from *:
             return;
         char *to = run->to; /* where stores of bytes cannot change them */
         const char *from = run->from;
-        size_t now = run->left < run->at_once ? run->left : run->at_once, i = 0;
-        for (; i + LANE_BYTES <= now; i += LANE_BYTES)
+        size_t now = run->left < run->at_once ? run->left : run->at_once;
+        for (size_t i = 0; i < now; i += LANE_BYTES)
             for (int j = 0; j < LANE_BYTES; j += VECTOR_BYTES)
                 STREAM(to + i + j, from + i + j);
-        if (i < now) /* the last turn */
-            memcpy(to + i, from + i, now - i);
         run->to = to + now;
-        run->from = from + now;
         run->left -= now;
+        run->from = from + now;
     }
     static inline void stream_rest(struct pending *run) {
         run->at_once = run->left;
         stream_some(run);
     }
-    /* What is pending is as good as written, and `from` is not to be changed; turns: in how many it is done. */
+    /* What is pending is as good as written, and `from` is not to be changed; turns: in how many it is done.  What does not fill a
+       line at either end is copied at once. */
     static inline void stream_later(struct pending *run, void *to, const void *from, size_t bytes, int turns) {
         size_t head = (size_t)(-(uintptr_t)to & (LANE_BYTES - 1));
         if (head > bytes)
             head = bytes;
+        size_t tail = (bytes - head) % LANE_BYTES;
         memcpy(to, from, head);
+        memcpy((char *)to + bytes - tail, (const char *)from + bytes - tail, tail);
         run->to = (char *)to + head;
         run->from = (const char *)from + head;
-        run->left = bytes - head;
+        run->left = bytes - head - tail;
         run->at_once = (run->left / turns + LANE_BYTES) / LANE_BYTES * LANE_BYTES;
     }
     static inline void stream(void *to, const void *from, size_t bytes) {
