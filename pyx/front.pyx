@@ -9,7 +9,7 @@ from libc.stdint cimport int32_t
 
 import numpy as np
 
-from lanes cimport BYTE, real
+from lanes cimport BYTE, LANE_BYTES, real
 from roicy._kernels.geometry cimport Boxes, Tables, tables_of
 from roicy._kernels.schedule cimport reading
 
@@ -147,7 +147,7 @@ def plan(input, boxes, output_size, spatial_scale, layout, out, tuple rule, bint
     cdef double scale
     cdef Py_ssize_t n, c, h, w, size, channels
     cdef Tables tables
-    cdef bint in_place
+    cdef bint in_pixels
     cdef tuple shape
     if type(spatial_scale) is not float or type(layout) is not str or (layout != "NCHW" and layout != "NHWC"):
         return None
@@ -202,14 +202,14 @@ def plan(input, boxes, output_size, spatial_scale, layout, out, tuple rule, bint
                     return None
             if not apart(&map, <char*>target.buf, target.len) or not apart(&rows, <char*>target.buf, target.len):
                 return None
-        in_place = kind == computed and map.strides[3 if last else 1] == size and not position_sensitive
+        in_pixels = map.strides[3 if last else 1] == map.itemsize and not position_sensitive and (kind == computed or c % (LANE_BYTES // size) == 0)
         if computed == c'f':
-            tables = tables_if_right[float](&rows, n, rule, (ph, pw), (h, w), scale, in_place, threads, NULL)
+            tables = tables_if_right[float](&rows, n, rule, (ph, pw), (h, w), scale, in_pixels, threads, NULL)
         else:
-            tables = tables_if_right[double](&rows, n, rule, (ph, pw), (h, w), scale, in_place, threads, NULL)
+            tables = tables_if_right[double](&rows, n, rule, (ph, pw), (h, w), scale, in_pixels, threads, NULL)
         if tables is None:
             return None
-        levels = [(input.transpose(CHANNELS_LAST) if last else input, chr(kind), in_place, map.strides[2 if last else 3] == map.itemsize, tables)]
+        levels = [(input.transpose(CHANNELS_LAST) if last else input, chr(kind), in_pixels, map.strides[2 if last else 3] == map.itemsize, tables)]
         tasks, threads = reading(levels, channels, size, ph * pw, position_sensitive, threads)
         return "float" if computed == c'f' else "double", levels, tasks, out, out.transpose(CHANNELS_LAST) if last else out, threads
     finally:

@@ -606,6 +606,15 @@ cdef extern from *:
         for (ptrdiff_t i = 0; i < count; i++)
             to[i] = from[i];
     }
+    enum { HALF = 'e', BFLOAT = 'E', BYTE = 'B' }; /* NumPy's characters */
+    static inline void widen_some(const char *from, int kind, ptrdiff_t count, float *to) {
+        if (kind == HALF)
+            widen_halves((const uint16_t *)from, count, to);
+        else if (kind == BFLOAT)
+            widen_bfloats((const uint16_t *)from, count, to);
+        else
+            widen_bytes((const uint8_t *)from, count, to);
+    }
 
     /* And back, to the nearest, or the even one of two: from the number's bits, where half of the last bit that is kept and, if that is odd,
        the last bit of all are added first; of denormal halves, by an addition that leaves no more bits than those have. */
@@ -665,6 +674,9 @@ cdef extern from *:
     enum: COLLIDING_BYTES
     enum: FOLDED_BYTES
     enum: MOST_TAPS
+    enum: HALF                 # what the elements of a map are, if not of the type of the computation
+    enum: BFLOAT
+    enum: BYTE
     ctypedef struct Pending "struct pending":
         size_t left
     void to_lanes_float(const float *source, Py_ssize_t channel, int lanes, Py_ssize_t pixels, Py_ssize_t ahead, float *target) noexcept nogil
@@ -711,9 +723,7 @@ cdef extern from *:
     bint add_at_pixels_double(
         double *plane, Py_ssize_t step, const int32_t *at, const double *values, Py_ssize_t count, uint32_t first, uint32_t some, uint32_t all,
         const int32_t *at_next, const double *values_next) noexcept nogil
-    void widen_halves(const uint16_t *source, Py_ssize_t count, float *to) noexcept nogil
-    void widen_bfloats(const uint16_t *source, Py_ssize_t count, float *to) noexcept nogil
-    void widen_bytes(const uint8_t *source, Py_ssize_t count, float *to) noexcept nogil
+    void widen_some(const char *source, int kind, Py_ssize_t count, float *to) noexcept nogil
     void narrow_halves(const float *source, Py_ssize_t count, uint16_t *to) noexcept nogil
     void narrow_bfloats(const float *source, Py_ssize_t count, uint16_t *to) noexcept nogil
     void narrow_bytes(const float *source, Py_ssize_t count, uint8_t *to) noexcept nogil
@@ -876,12 +886,6 @@ cdef inline bint add_at_pixels(
         return add_at_pixels_double(plane, step, at, values, count, first, some, all, at_next, values_next)
 
 
-cdef enum:                     # what the elements of a map are, by NumPy's characters: the type of the computation, or
-    HALF = 101                 # e
-    BFLOAT = 69                # E
-    BYTE = 66                  # B
-
-
 cdef inline Py_ssize_t element_bytes(int kind, real *_) noexcept nogil:
     if kind == BYTE:
         return 1
@@ -893,9 +897,4 @@ cdef inline Py_ssize_t element_bytes(int kind, real *_) noexcept nogil:
 cdef inline void widen(const char *source, int kind, Py_ssize_t count, real *to) noexcept nogil:
     """count elements of one of the small types, as the type of the computation, which is then float."""
     if real is float:
-        if kind == HALF:
-            widen_halves(<const uint16_t*>source, count, to)
-        elif kind == BFLOAT:
-            widen_bfloats(<const uint16_t*>source, count, to)
-        else:
-            widen_bytes(<const uint8_t*>source, count, to)
+        widen_some(source, kind, count, to)

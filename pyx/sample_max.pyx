@@ -15,9 +15,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from lanes cimport LANE_BYTES, Pending, add_product, keep_larger, lanes_alloc, lanes_free, real, stream_end, stream_rest
 from roicy._kernels.geometry cimport Tables
-from tasks cimport BLOCK_FIRST, BLOCK_STOP, FIRST, STOP
-from tiles cimport (BINS_BYTES, BinRange, Map, Reader, Strides, View, bins_of_task, block_reader, bounds, cell_columns, cell_rows, clip, map_of, map_of_task,
-                    strides_of, unpack, view, way_to_write)
+from tasks cimport BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, MODE, STOP
+from tiles cimport (BINS_BYTES, BinRange, Map, Reader, Strides, View, begin_each, bins_of_task, block_reader, bounds, cell_columns, cell_rows, clip, map_of,
+                    map_of_task, next_of_each, strides_of, unpack, view, way_to_write)
 
 
 cdef struct Problem:
@@ -26,7 +26,8 @@ cdef struct Problem:
     int ph
     int pw
     const int32_t *order       # boxes
-    const int32_t *spans       # [i][PH + PW][2] samples on the map, i: place in the order
+    const int32_t *windows     # [i][4], i: place in the order
+    const int32_t *spans       # [i][PH + PW][2] samples on the map
     const uint8_t *outside     # [i][PH + PW]: whether there are others
     const int32_t *pixels      # of a sample: the lower of the two that it lies between
     const void *fractions      # and how far it is from that
@@ -117,9 +118,17 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, b
     cdef int L = LANE_BYTES // sizeof(real), p, q
     cdef Py_ssize_t i, block
     cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
-    cdef Map map = map_of_task(&problem.map, task, <real*>memory)
+    cdef int64_t[COLUMNS] one
+    cdef Map map
+    cdef Reader reader
+    if task[MODE] == EACH:
+        begin_each(task, one)
+        while next_of_each(task, problem.windows, 1, problem.map.tile_bytes, one):
+            forward_task(problem, out, one, products, memory)
+        return
+    map = map_of_task(&problem.map, task, <real*>memory)
     # a task that keeps rows has one block, and so one reader that remembers them
-    cdef Reader reader = block_reader(&map, task, task[BLOCK_FIRST], <real*>NULL)
+    reader = block_reader(&map, task, task[BLOCK_FIRST], <real*>NULL)
     for i in range(task[FIRST], task[STOP]):
         for block in range(task[BLOCK_FIRST], task[BLOCK_STOP]):
             if task[BLOCK_STOP] > task[BLOCK_FIRST] + 1:
@@ -136,7 +145,7 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, b
 
 
 def forward(tuple level, const int64_t[:, ::1] tasks, real[:, :, :, :] out, bint products, int threads):
-    """out (K, C, PH, PW) = the largest samples of the map of a level, (map, dtype character, in_place, in_rows, tables of samples one by one), or the largest
+    """out (K, C, PH, PW) = the largest samples of the map of a level, (map, dtype character, in_pixels, in_rows, tables of samples one by one), or the largest
     products of weight and pixel."""
     cdef Problem problem
     cdef Tables tables = level[4]
@@ -145,7 +154,7 @@ def forward(tuple level, const int64_t[:, ::1] tasks, real[:, :, :, :] out, bint
     problem.bins = strides_of(out)
     problem.ph, problem.pw = <int>out.shape[2], <int>out.shape[3]
     problem.order = tables.order.rows + tables.first
-    problem.spans, problem.outside, problem.pixels, problem.fractions = tables.spans, tables.outside, tables.index, tables.weight
+    problem.windows, problem.spans, problem.outside, problem.pixels, problem.fractions = tables.windows, tables.spans, tables.outside, tables.index, tables.weight
     problem.way = way_to_write(out)
     cdef Py_ssize_t i, size = scratch_bytes(&problem)
     cdef real *to = &out[0, 0, 0, 0]

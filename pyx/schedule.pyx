@@ -17,8 +17,8 @@ import numpy as np
 
 from lanes cimport LANE_BYTES
 from roicy._kernels.geometry cimport Tables
-from tasks cimport (BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, FIRST, GATHERED, IMAGE, LEVEL, MODE, ROWS, STOP, WINDOW, X0, X1,
-                    Y0, Y1)
+from tasks cimport (BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, GATHERED, IMAGE, LEVEL, MODE, ROWS, STOP, WINDOW, X0,
+                    X1, Y0, Y1)
 from tiles cimport BINS_TOGETHER, RANGE_BYTES, SLOPE_BLOCKS, TILE_BYTES, slope_blocks_from, slope_pixels
 
 cdef enum:
@@ -165,8 +165,9 @@ cdef inline Py_ssize_t first_block(Py_ssize_t piece, Py_ssize_t pieces, Py_ssize
 cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bins, bint by_bin, int threads, bint slopes=False):
     """(tasks (T, COLUMNS), threads) of the forward passes and, slopes, of the gradient of the boxes.
 
-    levels: (_, _, in_place, in_rows, tables) of each; in_place: the channels of a pixel lie together, so that nothing is packed and a
-    task may as well go through all blocks of a box; in_rows: the pixels of a row do; channels: of the output;
+    levels: (_, dtype character, in_pixels, in_rows, tables) of each; in_pixels: the channels of a pixel lie together, so that a task may
+    as well go through all blocks of a box, and nothing is packed, but widened if it is of a small type; in_rows: the pixels of a row do;
+    channels: of the output;
     by_bin: tasks are for some bins, each with channels of its own.
     """
     cdef Py_ssize_t blocks = block_count(channels, itemsize), whole = channels // (LANE_BYTES // itemsize), pieces = blocks
@@ -181,7 +182,8 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
     cdef Covered image, part
     cdef Tables tables
     cdef Tasks tasks = Tasks()
-    cdef bint in_place, in_rows, gathered
+    cdef bint in_pixels, widened, in_rows, gathered
+    cdef Py_UCS4 kind
     for _, _, _, _, tables in levels:
         all_cost += boxes_cost(tables, bins)
     if all_cost * blocks * (NARROW_COST if by_bin else 1) < SERIAL_COST:
@@ -193,8 +195,9 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
         tile_pixels = slope_pixels(slope_blocks_from(0, whole))
     if by_bin:
         all_groups = max(ceiling(bins, BINS_TOGETHER), min(bins, ceiling(TASKS_PER_THREAD * threads, blocks)))
-    for level, (_, _, in_place, in_rows, tables) in enumerate(levels):
+    for level, (_, kind, in_pixels, in_rows, tables) in enumerate(levels):
         starts, windows = tables.starts, tables.windows
+        widened = in_pixels and kind != u'f' and kind != u'd'
         bin_cost = <double>(NARROW_COST if in_rows else 1) / bins      # of a pixel, if each bin packs those that it reads
         for n in range(tables.order.images):
             if starts[n] == starts[n + 1]:
@@ -210,14 +213,16 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
                         groups = near_pieces
                         gathered = True
                 most = max(RANGE_BYTES // (LANE_BYTES * ceiling(bins, groups)), 1)
-            elif in_place:
+            elif in_pixels:
                 block_pieces = 1
-                # gather as much of the map as stays in cache, where the boxes of a task go through it more than four times; not for too little of each
-                # pixel, which would be read and written in short runs, and not of maps that are hardly larger than a cache
+                # gather as much of the map as stays in cache, where the boxes of a task go through it more than four times, or once if it has to be
+                # widened; not for too little of each pixel, which would be read and written in short runs, and not of maps that are hardly larger
+                # than a cache
                 near_pieces = min(<Py_ssize_t>ceil(image.largest * blocks / share), pieces)
                 near_pieces = max(near_pieces, <Py_ssize_t>ceil(image.hull * blocks * LANE_BYTES / NEAR_PIXELS_BYTES))
-                if (channels * itemsize % LANE_BYTES == 0 and image.hull * WIDE_BLOCKS * LANE_BYTES <= NEAR_PIXELS_BYTES < image.hull * blocks * LANE_BYTES / 2
-                        and image.area * min(share * near_pieces / (blocks * image.cost), 1) > 4 * image.hull):
+                if (channels * itemsize % LANE_BYTES == 0 and image.hull * WIDE_BLOCKS * LANE_BYTES <= NEAR_PIXELS_BYTES
+                        and (widened or NEAR_PIXELS_BYTES < image.hull * blocks * LANE_BYTES / 2)
+                        and image.area * min(share * near_pieces / (blocks * image.cost), 1) > (1 if widened else 4) * image.hull):
                     block_pieces = near_pieces
                     gathered = True
             position = starts[n]
@@ -232,10 +237,12 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
                 mode = WINDOW
                 if gathered:
                     mode = GATHERED
-                elif not in_place and part.tallest * (part.x1 - part.x0) <= tile_pixels and part.hull < cost:
+                elif widened:
+                    mode = EACH
+                elif not in_pixels and part.tallest * (part.x1 - part.x0) <= tile_pixels and part.hull < cost:
                     mode = ROWS
                 part_pieces = block_pieces
-                if in_place and not gathered:
+                if in_pixels and not gathered:
                     # only a box that is much of what a thread has to do: parts of pixels are read several times as slowly as rows of them
                     part_pieces = min(max(<Py_ssize_t>ceil(seen * blocks / (1.5 * share)), 1), pieces)
                 for b in range(part_pieces):
@@ -252,7 +259,7 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
 def writing(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bins, bint by_bin, int threads, bint add, bint blocks_first):
     """(tasks (T, COLUMNS), threads) of the gradient of the input: rectangles that cover every image of every level.
 
-    levels: (_, _, in_place, in_rows, tables) of each.
+    levels: (_, _, in_pixels, in_rows, tables) of each.
     blocks_first: a task goes through all bins of its blocks, whatever its rectangle, which so is as large as it can be, and of whole rows.
     Without `add` images that have no box have tasks too, which write zeros.
     """
@@ -265,12 +272,12 @@ def writing(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bi
     cdef double[::1] rows
     cdef Tables tables
     cdef Tasks tasks = Tasks()
-    cdef bint in_place, in_rows
+    cdef bint in_pixels, in_rows
     for _, _, _, _, tables in levels:
         all_cost += <double>tables.order.images * tables.height * tables.width * (bins if by_bin else 1) + boxes_cost(tables, bins)
     if all_cost * blocks < SERIAL_COST:
         threads = 1
-    for level, (_, _, in_place, in_rows, tables) in enumerate(levels):
+    for level, (_, _, in_pixels, in_rows, tables) in enumerate(levels):
         images, starts, height, width = tables.order.images, tables.starts, tables.height, tables.width
         mode, groups, together = WINDOW, 1, 1
         if by_bin:
@@ -286,8 +293,8 @@ def writing(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bi
         if blocks_first:
             columns, most_rows = width, height       # there is no tile
             # no more planes than stay in cache, since each box writes to all; the channels of a pixel are written to together
-            block_pieces = min(blocks, max(<Py_ssize_t>threads, 1 if in_place else ceiling(blocks * height * width * LANE_BYTES, PLANES_BYTES)))
-        elif in_place and not by_bin:
+            block_pieces = min(blocks, max(<Py_ssize_t>threads, 1 if in_pixels else ceiling(blocks * height * width * LANE_BYTES, PLANES_BYTES)))
+        elif in_pixels and not by_bin:
             block_pieces = 1
         # rows are split further only where images and blocks do not make tasks enough
         least = 1 if threads == 1 else ceiling((1 if blocks_first else TASKS_PER_THREAD) * threads, max(images * block_pieces * groups, 1))

@@ -6,7 +6,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
 from libc.string cimport memcpy, memmove, memset
 
 from lanes cimport LANE_BYTES, VECTOR_BYTES, Pending, element_bytes, fetch, from_lanes, real, stream, stream_later, stream_rest, to_lanes, widen
-from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, FIRST, GATHERED, IMAGE, MODE, STOP, WINDOW, X0, X1, Y0, Y1
+from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, FIRST, GATHERED, IMAGE, MODE, STOP, WINDOW, X0, X1, Y0, Y1
 
 cdef enum:
     # Scratch of one thread, in bytes; their sum bounds what a call allocates for each thread, whatever the map's size.
@@ -16,6 +16,7 @@ cdef enum:
     BINS_BYTES = 64 << 10      # bins of one box: larger outputs are computed in parts
     MOST_BINS = BINS_BYTES // LANE_BYTES
     RANGE_BYTES = 1 << 20      # bins of several boxes of a position-sensitive operator
+    NEAR_BOX_BYTES = 1 << 20   # pixels of a box, widened; with less, runs of a pixel are shorter: half of it takes up to 1.1 times as long
     MOST_BIN_ROWS = 64
     BINS_TOGETHER = 16         # of a task of a position-sensitive operator: a cache line of the result, and of a pixel channels last
     SLOPE_BLOCKS = 8           # of which gradients of the boxes are summed together
@@ -357,20 +358,62 @@ cdef extern from *:
             for (ptrdiff_t x = 0; x < columns; x++, to += run)
                 memcpy(to, from + y * row + x * column, run);
     }
+    static APART void gather_widened(const char *from, int kind, ptrdiff_t row, ptrdiff_t column, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t run, float *to) {
+        for (ptrdiff_t y = 0; y < rows; y++)
+            for (ptrdiff_t x = 0; x < columns; x++, to += run)
+                widen_some(from + y * row + x * column, kind, run, to);
+    }
     """
     void gather_runs(const char *start, Py_ssize_t row, Py_ssize_t column, Py_ssize_t rows, Py_ssize_t columns, size_t run, char *to) noexcept nogil
+    void gather_widened(
+        const char *start, int kind, Py_ssize_t row, Py_ssize_t column, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t run, float *to) noexcept nogil
 
 
 cdef inline Map map_of_task(const Map *map, const int64_t *task, real *tile) noexcept nogil:
     """The map, or what the boxes of the task read of it, GATHERED in the tile."""
     cdef Map near = map[0]
-    cdef Py_ssize_t size = sizeof(real), L = LANE_BYTES // sizeof(real), first = task[BLOCK_FIRST] * L, width = task[BLOCK_STOP] * L - first
+    cdef Py_ssize_t size = element_bytes(map.kind, tile), L = LANE_BYTES // sizeof(real), first = task[BLOCK_FIRST] * L, width = task[BLOCK_STOP] * L - first
+    cdef Py_ssize_t rows = task[Y1] - task[Y0], columns = task[X1] - task[X0]
+    cdef const char *start
     if task[MODE] == GATHERED:
-        gather_runs(map.data + (task[IMAGE] * map.strides.image + first + task[Y0] * map.strides.y + task[X0] * map.strides.x) * size,
-                    map.strides.y * size, map.strides.x * size, task[Y1] - task[Y0], task[X1] - task[X0], width * size, <char*>tile)
+        start = map.data + (task[IMAGE] * map.strides.image + first + task[Y0] * map.strides.y + task[X0] * map.strides.x) * size
+        if size == sizeof(real):
+            gather_runs(start, map.strides.y * size, map.strides.x * size, rows, columns, width * size, <char*>tile)
+        elif map.strides.x == width:
+            gather_widened(start, map.kind, map.strides.y * size, 0, rows, 1, columns * width, <float*>tile)
+        else:
+            gather_widened(start, map.kind, map.strides.y * size, map.strides.x * size, rows, columns, width, <float*>tile)
+        near.kind = c'f' if real is float else c'd'
         near.strides.image, near.strides.x, near.strides.y = 0, width, (task[X1] - task[X0]) * width
         near.data = <char*>(tile - first - task[Y0] * near.strides.y - task[X0] * near.strides.x)
     return near
+
+
+cdef inline void begin_each(const int64_t *task, int64_t *one) noexcept nogil:
+    """Before the first of the parts of a task whose mode is EACH."""
+    memcpy(one, task, COLUMNS * sizeof(int64_t))
+    one[STOP] = task[FIRST]
+
+
+cdef inline bint next_of_each(
+        const int64_t *task, const int32_t *windows, Py_ssize_t together, Py_ssize_t tile_bytes, int64_t *one) noexcept nogil:
+    """one = its next part: a box and as many channel blocks as have room, a multiple of `together`, GATHERED; False after the last."""
+    cdef const int32_t *window
+    cdef Py_ssize_t block_bytes, blocks
+    one[BLOCK_FIRST] = one[BLOCK_STOP]
+    if one[BLOCK_FIRST] == task[BLOCK_STOP]:
+        one[BLOCK_FIRST] = task[BLOCK_FIRST]
+        one[FIRST] = one[STOP]
+        one[STOP] += 1
+    if one[FIRST] == task[STOP]:
+        return False
+    window = windows + 4 * one[FIRST]
+    one[Y0], one[Y1], one[X0], one[X1] = window[0], window[1], window[2], window[3]
+    block_bytes = max(<Py_ssize_t>(window[1] - window[0]) * (window[3] - window[2]) * LANE_BYTES, 1)
+    blocks = max(min(tile_bytes, <Py_ssize_t>NEAR_BOX_BYTES) // block_bytes // together * together, together)
+    one[BLOCK_STOP] = min(one[BLOCK_FIRST] + blocks, task[BLOCK_STOP])
+    one[MODE] = GATHERED if block_bytes * (one[BLOCK_STOP] - one[BLOCK_FIRST]) <= tile_bytes else WINDOW
+    return True
 
 
 cdef struct Reader:            # one channel block of one image, seen through a tile

@@ -20,11 +20,11 @@ from libc.string cimport memcpy, memset
 from lanes cimport (FOLDED_BYTES, LANE_BYTES, Pending, add_product, add_slopes, contract_axis, contract_bin, contract_bins, element_bytes, fetch,
                     lanes_alloc, lanes_free, real, stream_end, stream_rest, stream_some)
 from roicy._kernels.geometry cimport Tables
-from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, FIRST, GATHERED, LEVEL, MODE, STOP, WINDOW, X0, X1, Y0, Y1
+from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, GATHERED, LEVEL, MODE, STOP, WINDOW, X0, X1, Y0, Y1
 from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BINS, MOST_COLUMNS, PAST_CACHE, RANGE_BYTES, SLOPE_BLOCKS, STRIP_BYTES, TILE_BYTES, WIDE_BYTES, Ahead,
-                    BinRange, Map, Reader, Strides, View, ahead_of, bin_tile_bytes, bins_of_task, block_reader, blocks_together, bounds, cell_columns, cell_rows,
-                    clear, clip, fetch_ends, fetch_pixel_ends, fetch_some, gather_bins, map_of, map_of_task, narrow, pack, put_pixels,
-                    read_pixels, read_runs, scatter_bins, slope_blocks_from, slope_pixels, strides_of, to_boundary, unpack, view, way_to_write)
+                    BinRange, Map, Reader, Strides, View, ahead_of, begin_each, bin_tile_bytes, bins_of_task, block_reader, blocks_together, bounds,
+                    cell_columns, cell_rows, clear, clip, fetch_ends, fetch_pixel_ends, fetch_some, gather_bins, map_of, map_of_task, narrow, next_of_each,
+                    pack, put_pixels, read_pixels, read_runs, scatter_bins, slope_blocks_from, slope_pixels, strides_of, to_boundary, unpack, view, way_to_write)
 
 
 cdef enum:
@@ -508,6 +508,7 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, c
     cdef int p, q, L = LANE_BYTES // sizeof(real)
     cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
     cdef Scratch scratch = scratch_at(problem, memory)
+    cdef int64_t[COLUMNS] one
     cdef Map map
     cdef Reader reader
     cdef Box box
@@ -515,6 +516,11 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, c
     cdef bint few = problem.few, x_first, packed
     if task[BIN] >= 0:
         forward_bins(problem, out, task, &scratch)
+        return
+    if task[MODE] == EACH:
+        begin_each(task, one)
+        while next_of_each(task, problem.windows, 1, problem.map.tile_bytes, one):
+            forward_task(problem, out, one, memory)
         return
     map = map_of_task(&problem.map, task, <real*>scratch.tile)
     # a task that keeps rows has one block, and so one reader that remembers them
@@ -698,6 +704,11 @@ cdef void slopes_task(const Problem *problem, const real *grad_output, double *p
     cdef Scratch scratch = scratch_at(problem, memory)
     cdef char *tile = <char*>scratch.tile
     cdef Map map
+    if task[MODE] == EACH:
+        begin_each(task, one)
+        while next_of_each(task, problem.windows, SLOPE_BLOCKS, problem.tiles * problem.map.tile_bytes, one):
+            slopes_task(problem, grad_output, parts, one, memory)
+        return
     if task[BIN] < 0:
         map = map_of_task(&problem.map, task, <real*>tile)
         slopes_of_bins(problem, &map, grad_output, parts, task, &scratch)
@@ -994,7 +1005,7 @@ cdef Work work_on(
             together = slope_blocks_from(0, channels // (LANE_BYTES // <Py_ssize_t>sizeof(real)))
             problem.bins_bytes = together * min(<Py_ssize_t>BINS_BYTES, <Py_ssize_t>ph * pw * LANE_BYTES)
         problem.cell_pixels = slope_pixels(together)
-        if together > 1 and not level[2]:      # packed
+        if together > 1 and not (level[2] and element_bytes(problem.map.kind, _) == sizeof(real)):      # packed
             problem.tiles = together
             problem.map.tile_bytes = min(problem.map.tile_bytes, problem.cell_pixels * LANE_BYTES)
     if by_bin:

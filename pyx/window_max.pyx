@@ -17,10 +17,10 @@ from libc.string cimport memset
 from lanes cimport (LANE_BYTES, Pending, add_at, add_at_pixels, keep_first_larger, keep_larger, keep_larger_at, lanes_alloc, lanes_free, real, stream_end,
                     stream_rest, stream_some)
 from roicy._kernels.geometry cimport Tables
-from tasks cimport BLOCK_FIRST, BLOCK_STOP, FIRST, IMAGE, STOP, Y0, Y1
-from tiles cimport (AT_ONCE, BINS_BYTES, MOST_COLUMNS, PAST_CACHE, STRIP_BYTES, WIDE_BYTES, Ahead, BinRange, Map, Reader, Strides, View, ahead_of, bins_of_task,
-                    block_reader, blocks_together, cell_columns, cell_rows, clear, fetch_ends, fetch_pixel_ends, fetch_some, map_of, map_of_task, put_pixels,
-                    strides_of, to_boundary, unpack, view, way_to_write)
+from tasks cimport BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, IMAGE, MODE, STOP, Y0, Y1
+from tiles cimport (AT_ONCE, BINS_BYTES, MOST_COLUMNS, PAST_CACHE, STRIP_BYTES, WIDE_BYTES, Ahead, BinRange, Map, Reader, Strides, View, ahead_of, begin_each,
+                    bins_of_task, block_reader, blocks_together, cell_columns, cell_rows, clear, fetch_ends, fetch_pixel_ends, fetch_some, map_of, map_of_task, next_of_each,
+                    put_pixels, strides_of, to_boundary, unpack, view, way_to_write)
 
 
 cdef struct Problem:
@@ -30,7 +30,8 @@ cdef struct Problem:
     int ph
     int pw
     const int32_t *order       # boxes
-    const int32_t *spans       # [i][PH + PW][2] pixels, i: place in the order
+    const int32_t *windows     # [i][4], i: place in the order
+    const int32_t *spans       # [i][PH + PW][2] pixels
     int way                    # to write the result
     Py_ssize_t strip_bytes     # scratch of a thread: tile, strip and its indices, bins and theirs
 
@@ -282,11 +283,19 @@ cdef void forward_task(
     cdef const int32_t *spans
     cdef real *to
     cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
+    cdef int64_t[COLUMNS] one
+    cdef Map map
+    cdef Reader reader
     cdef Pending run
     run.left = 0
-    cdef Map map = map_of_task(&problem.map, task, <real*>memory)
+    if task[MODE] == EACH:
+        begin_each(task, one)
+        while next_of_each(task, problem.windows, 1, problem.map.tile_bytes, one):
+            forward_task(problem, out, argmax, one, memory)
+        return
+    map = map_of_task(&problem.map, task, <real*>memory)
     # a task that keeps rows has one block, and so one reader that remembers them
-    cdef Reader reader = block_reader(&map, task, task[BLOCK_FIRST], <real*>NULL)
+    reader = block_reader(&map, task, task[BLOCK_FIRST], <real*>NULL)
     for i in range(task[FIRST], task[STOP]):
         spans = problem.spans + 2 * i * (problem.ph + problem.pw)
         if problem.way == PAST_CACHE and not reader.in_place and i + 1 < task[STOP]:
@@ -324,7 +333,7 @@ cdef void forward_task(
 
 
 cdef Problem problem_of(tuple level, Py_ssize_t channels, Strides bins, int ph, int pw, real *_) except *:
-    """Of a level, (map, dtype character, in_place, in_rows, tables)."""
+    """Of a level, (map, dtype character, in_pixels, in_rows, tables)."""
     cdef Problem problem
     cdef Tables tables = level[4]
     cdef Py_UCS4 kind = level[1]
@@ -332,7 +341,7 @@ cdef Problem problem_of(tuple level, Py_ssize_t channels, Strides bins, int ph, 
     problem.argmax = problem.bins = bins
     problem.ph, problem.pw = ph, pw
     problem.order = tables.order.rows + tables.first
-    problem.spans = tables.spans
+    problem.windows, problem.spans = tables.windows, tables.spans
     problem.way = AT_ONCE
     problem.strip_bytes = max(WIDE_BYTES, min(problem.map.columns, MOST_COLUMNS) * LANE_BYTES)
     return problem

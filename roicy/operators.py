@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     Layout = Literal["NCHW", "NHWC"]
 
 
+LANES = 16  # numbers of float32, which small types are computed with as, in a lane vector
+
+
 class _Seen:
     """Arrays of the layout of a call, whose `axes` make (N, C, H, W) of it, and shapes the other way round."""
 
@@ -77,18 +80,19 @@ class _Maps(_Seen):
 
     def level(self, array, *tables):
         """
-        Return what the kernels and the schedule want to know of maps: (array, dtype character, in_place, in_rows), and tables.
+        Return what the kernels and the schedule want to know of maps: (array, dtype character, in_pixels, in_rows), and tables.
 
-        in_place: whether the channels of a pixel lie together, in the type of the computation; in_rows: whether the pixels of a row do.
+        in_pixels: whether the channels of a pixel lie together and are read together; of small types they fill lane vectors then. in_rows:
+        whether the pixels of a row lie together.
         """
-        in_place = array.strides[1] == array.itemsize and not self.position_sensitive and array.dtype == self.dtype
-        return _arguments.bits(array), array.dtype.char, in_place, array.strides[3] == array.itemsize, *tables
+        in_pixels = array.strides[1] == array.itemsize and not self.position_sensitive and (array.dtype == self.dtype or self.c % LANES == 0)
+        return _arguments.bits(array), array.dtype.char, in_pixels, array.strides[3] == array.itemsize, *tables
 
     def parts(self, array, rule, in_bands, slopes, most):
         """Yield levels of as many boxes at a time as tables have room for, and `most` at most."""
         level, boxes, tables = self.level(array), self.boxes, None
         if in_bands is None:
-            in_bands = level[2]  # nothing is packed then
+            in_bands = level[2]  # no rows are packed then, and kept
         while tables is None or tables.stop < self.k:
             tables = geometry.tables[self.type](
                 boxes.images, boxes.coordinates, self.rows, self.n, rule, self.bins, (self.h, self.w), self.scale, in_bands, tables, slopes, most, self.threads

@@ -11,6 +11,9 @@ BINS = (7, 7)
 # images, boxes, channels
 LOADS = [(images, boxes, channels) for channels in (1, 3, 256, 2048) for images, boxes in ((1, 1000), (64, 1000), (64, 64), (1, 1))]
 
+# whether channels of a pixel lie together, and of which type: where they do, whole blocks of a small type are widened before they are read
+LIE = [(False, "f"), (True, "f"), (True, "e")]
+
 
 def plan(rng, images, count, extents=(50, 76)):
     """Boxes in order: (image of each, their tables, windows)."""
@@ -30,21 +33,22 @@ def rectangle(windows):
     return [windows[:, 0].min(), windows[:, 1].max(), windows[:, 2].min(), windows[:, 3].max()] if len(windows) else [0, 0, 0, 0]
 
 
-def level(tables, channels_last=False, by_bin=False):
+def level(tables, channels_last=False, by_bin=False, kind="f"):
     """What the schedule gets to know of maps and boxes."""
-    return None, "f", channels_last and not by_bin, not channels_last, tables
+    return None, kind, channels_last and not by_bin, not channels_last, tables
 
 
 @pytest.mark.parametrize("slopes", [False, True])
 @pytest.mark.parametrize("by_bin", [False, True])
-@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize(("channels_last", "kind"), LIE)
 @pytest.mark.parametrize("threads", [1, 2, 5, 128])
 @pytest.mark.parametrize(("images", "count", "channels"), LOADS)
-def test_reading_covers_everything_once(images, count, channels, threads, channels_last, by_bin, slopes, rng):
+def test_reading_covers_everything_once(images, count, channels, threads, channels_last, kind, by_bin, slopes, rng):
     if by_bin:
         channels = min(channels, 100)
+    channels_last = channels_last and (kind == "f" or channels % 16 == 0)
     of_box, tables, windows = plan(rng, images, count)
-    tasks, used = schedule.reading([level(tables, channels_last, by_bin)], channels, 4, 49, by_bin, threads, slopes)
+    tasks, used = schedule.reading([level(tables, channels_last, by_bin, kind)], channels, 4, 49, by_bin, threads, slopes)
     assert 1 <= used <= threads
     blocks = -(-channels // 16)
     most = 8 if slopes and not by_bin else 1  # blocks that are summed together
@@ -59,13 +63,25 @@ def test_reading_covers_everything_once(images, count, channels, threads, channe
         # what a task computes of several boxes has room in a megabyte
         assert not by_bin or (task[STOP] - task[FIRST]) * (task[BIN_STOP] - task[BIN]) * 64 <= 2**20
         assert list(task[[Y0, Y1, X0, X1]]) == rectangle(windows[mine])
-        if task[MODE] > 0:
+        if task[MODE] == 3:
+            assert channels_last and kind == "e" and not by_bin
+        elif task[MODE] > 0:
             gathered = task[MODE] == 2
             assert channels_last if gathered else by_bin or not channels_last
             assert task[BLOCK_STOP] <= task[BLOCK_FIRST] + most or (gathered and not by_bin)
             together = task[BIN_STOP] - task[BIN] if by_bin else task[BLOCK_STOP] - task[BLOCK_FIRST]
             assert not gathered or together * (task[Y1] - task[Y0]) * (task[X1] - task[X0]) * 64 <= 4 << 20
     assert (done == 1).all()
+
+
+@pytest.mark.parametrize(("count", "extents", "mode"), [(300, (50, 76), 2), (300, (60, 80), 3), (2, (50, 76), 3)])
+def test_small_types_are_widened_once_while_there_is_room(count, extents, mode, rng):
+    """And where boxes read more pixels than lie around them; else for each box."""
+    boxes = np.tile(np.array([[-0.5, -0.5, 5, 5], [extents[1] - 5, extents[0] - 5, extents[1], extents[0]]], np.float32), (count // 2, 1))
+    rule = geometry.sampled(2, False, True)
+    tables = geometry.tables["float"](np.zeros(count, np.int32), boxes, None, 1, rule, BINS, extents, 1.0, True, None, False, 2**31, 1)
+    tasks, _ = schedule.reading([level(tables, True, kind="e")], 256, 4, 49, False, 1)
+    assert (tasks[:, MODE] == mode).all()
 
 
 @pytest.mark.parametrize(("extents", "most"), [((50, 76), 16), ((100, 152), 4), ((128, 128), 4), ((128, 129), None), ((200, 304), None)])
@@ -142,13 +158,14 @@ def most_loaded(costs, threads):
 @pytest.mark.parametrize("slopes", [False, True])
 @pytest.mark.parametrize("threads", [2, 3, 8, 16, 32, 64, 128])
 @pytest.mark.parametrize("by_bin", [False, True])
-@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize(("channels_last", "kind"), LIE)
 @pytest.mark.parametrize("channels", [1, 3, 256, 2048])
 @pytest.mark.parametrize(("images", "count"), [(1, 1), (64, 64), (1, 1000), (64, 1000)])
-def test_reading_is_even(images, count, channels, channels_last, by_bin, threads, slopes, rng):
+def test_reading_is_even(images, count, channels, channels_last, kind, by_bin, threads, slopes, rng):
     """Boxes of any size are divisible among so many threads, down to one channel block, or a group of eight, of the largest."""
+    channels_last = channels_last and (kind == "f" or channels % 16 == 0)
     _, tables, windows = plan(rng, images, count)
-    tasks, used = schedule.reading([level(tables, channels_last, by_bin)], channels, 4, 49, by_bin, threads, slopes)
+    tasks, used = schedule.reading([level(tables, channels_last, by_bin, kind)], channels, 4, 49, by_bin, threads, slopes)
     if used == 1:
         assert box_cost(windows).sum() * -(-channels // 16) * (10 if by_bin else 1) < 100000
         return

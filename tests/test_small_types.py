@@ -21,8 +21,16 @@ try:
 except ImportError:
     BFLOAT16 = None
 OPERATORS = [*SUMS, "roi_pool", "roi_align_max"]
-# N, C of the output, H, W: blocks and a part of one, runs of pixels longer and shorter than those that are converted together
-SHAPES = {"blocks": (2, 37, 26, 31), "camera": (1, 3, 20, 150), "row": (2, 16, 1, 3), "whole blocks": (1, 32, 9, 70)}
+# N, C of the output, H, W: blocks and a part of one, runs of pixels longer and shorter than those that are converted together; channels last, maps
+# that are converted as far as boxes read them, once for all boxes or for each, and boxes that are too large for that, with one block and with many
+SHAPES = {
+    "blocks": (2, 37, 26, 31),
+    "camera": (1, 3, 20, 150),
+    "row": (2, 16, 1, 3),
+    "whole blocks": (1, 32, 9, 70),
+    "large boxes": (1, 16, 260, 300),
+    "large boxes of many blocks": (1, 144, 130, 140),
+}
 
 
 @pytest.fixture(params=["float16", "bfloat16", "uint8"])
@@ -86,9 +94,10 @@ def test_any_strides(name, small, isa, rng):
     assert_same_bits(operator(name)(one, boxes, 2, out=np.empty(expected.shape, np.float32)), operator(name)(one.astype(np.float32), boxes, 2))
 
 
+@pytest.mark.parametrize("shape", ["blocks", "whole blocks", "large boxes of many blocks"])
 @pytest.mark.parametrize("name", WITH_BOX_GRADIENTS)
-def test_gradient_of_boxes(name, small, layout, isa, rng):
-    x, boxes = make(rng, name, "blocks", small, layout)
+def test_gradient_of_boxes(name, shape, small, layout, isa, rng):
+    x, boxes = make(rng, name, shape, small, layout)
     g = rng.standard_normal(operator(name)(x, boxes, 2, layout=layout).shape).astype(np.float32)
     backward = operator(name, "_backward_boxes")
     assert_same_bits(backward(g, x, boxes, layout=layout), backward(g, x.astype(np.float32), boxes, layout=layout))
