@@ -384,7 +384,7 @@ cdef inline Map map_of_task(const Map *map, const int64_t *task, real *tile) noe
         else:
             gather_widened(start, map.kind, map.strides.y * size, map.strides.x * size, rows, columns, width, <float*>tile)
         near.kind = c'f' if real is float else c'd'
-        near.strides.image, near.strides.x, near.strides.y = 0, width, (task[X1] - task[X0]) * width
+        near.strides.image, near.strides.x, near.strides.y = 0, width, columns * width
         near.data = <char*>(tile - first - task[Y0] * near.strides.y - task[X0] * near.strides.x)
     return near
 
