@@ -23,7 +23,8 @@ class Workload(NamedTuple):
     parameters: dict[str, Any]
 
     def arrays(self, dtype: str = "float32") -> dict[str, np.ndarray]:
-        """Return input, boxes and the gradient of the output."""
+        """Return input, boxes and the gradient of the output; of small types the input alone, a picture in uint8."""
+        computed = "float64" if dtype == "float64" else "float32"
         rng = np.random.default_rng(0)
         n, c, h, w = self.shape
         height, width = h / self.spatial_scale, w / self.spatial_scale
@@ -31,12 +32,15 @@ class Workload(NamedTuple):
         sides = np.minimum(sides, (width - 1, height - 1))
         corners = rng.uniform(size=(self.count, 2)) * ((width, height) - sides)
         images = np.sort(rng.integers(0, n, self.count))
-        boxes = np.column_stack([images, corners, corners + sides]).astype(dtype)
+        boxes = np.column_stack([images, corners, corners + sides]).astype(computed)
         channels = c // (self.output_size[0] * self.output_size[1]) if self.operator.startswith("ps_") else c
+        input = rng.standard_normal(self.shape, "float32")
+        if dtype == "uint8":
+            input = np.clip(input * 40 + 128, 0, 255)
         return {
-            "input": rng.standard_normal(self.shape, "float32").astype(dtype),
+            "input": input.astype(dtype),
             "boxes": boxes,
-            "grad_output": rng.standard_normal((self.count, channels, *self.output_size), "float32").astype(dtype),
+            "grad_output": rng.standard_normal((self.count, channels, *self.output_size), "float32").astype(computed),
         }
 
 

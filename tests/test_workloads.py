@@ -46,3 +46,15 @@ def test_boxes_lie_on_the_image(name):
     sides = boxes[:, 3:] - boxes[:, 1:3]
     assert sides.min() >= workload.sides[0] * 0.999 or sides.min() >= min(height, width) - 1.001
     assert sides.max() <= workload.sides[1] * 1.001
+
+
+@pytest.mark.parametrize("dtype", ["float16", "uint8"])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_maps_of_small_types(layout, dtype):
+    workload = small(WORKLOADS["align_c4"])
+    arrays = workload.arrays(dtype)
+    assert [str(array.dtype) for array in arrays.values()] == [dtype, "float32", "float32"]
+    wide = arrays | {"input": arrays["input"].astype(np.float32)}
+    expected = call(roicy, workload, wide, "forward", layout, False, 1)()
+    assert np.ptp(expected) > 1
+    np.testing.assert_array_equal(call(roicy, workload, arrays, "forward", layout, True, 1)(), expected if dtype == "uint8" else expected.astype(dtype))

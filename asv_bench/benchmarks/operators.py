@@ -65,6 +65,16 @@ class ForwardFloat64(Call):
         self.call()
 
 
+class ForwardSmallTypes(Call):
+    """Results of uint8 are float32, those of float16 rounded to it."""
+
+    params = [["align_fpn_p2", "align_c4", "align_camera", "pool_vgg"], ["float16", "uint8"], ["NCHW", "NHWC"]]
+    param_names = ["workload", "dtype", "layout"]
+
+    def time_forward_small_types(self, *_):
+        self.call()
+
+
 class ForwardInstructionSets(Call):
     params = [["align_fpn_p2", "align_c4", "pool_vgg", "prroi_iounet"], ["baseline", "avx2", "avx512"]]
     param_names = ["workload", "isa"]
