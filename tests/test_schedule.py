@@ -11,8 +11,14 @@ BINS = (7, 7)
 # images, boxes, channels
 LOADS = [(images, boxes, channels) for channels in (1, 3, 256, 2048) for images, boxes in ((1, 1000), (64, 1000), (64, 64), (1, 1))]
 
-# whether channels of a pixel lie together, and of which type: where they do, whole blocks of a small type are widened before they are read
-LIE = [(False, "f"), (True, "f"), (True, "e")]
+# what tasks read: images, boxes, channels; whether the channels of a pixel lie together, and of which type (whole blocks of a small one are widened
+# before they are read); whether each bin has channels of its own
+READ = [
+    (*load, *lie)
+    for load in LOADS
+    for lie in ((False, "f", False), (True, "f", False), (True, "e", False), (False, "f", True), (True, "f", True))
+    if lie[1] == "f" or load[2] % 16 == 0
+]
 
 
 def plan(rng, images, count, extents=(50, 76)):
@@ -39,14 +45,11 @@ def level(tables, channels_last=False, by_bin=False, kind="f"):
 
 
 @pytest.mark.parametrize("slopes", [False, True])
-@pytest.mark.parametrize("by_bin", [False, True])
-@pytest.mark.parametrize(("channels_last", "kind"), LIE)
 @pytest.mark.parametrize("threads", [1, 2, 5, 128])
-@pytest.mark.parametrize(("images", "count", "channels"), LOADS)
+@pytest.mark.parametrize(("images", "count", "channels", "channels_last", "kind", "by_bin"), READ)
 def test_reading_covers_everything_once(images, count, channels, threads, channels_last, kind, by_bin, slopes, rng):
     if by_bin:
         channels = min(channels, 100)
-    channels_last = channels_last and (kind == "f" or channels % 16 == 0)
     of_box, tables, windows = plan(rng, images, count)
     tasks, used = schedule.reading([level(tables, channels_last, by_bin, kind)], channels, 4, 49, by_bin, threads, slopes)
     assert 1 <= used <= threads
@@ -157,13 +160,9 @@ def most_loaded(costs, threads):
 
 @pytest.mark.parametrize("slopes", [False, True])
 @pytest.mark.parametrize("threads", [2, 3, 8, 16, 32, 64, 128])
-@pytest.mark.parametrize("by_bin", [False, True])
-@pytest.mark.parametrize(("channels_last", "kind"), LIE)
-@pytest.mark.parametrize("channels", [1, 3, 256, 2048])
-@pytest.mark.parametrize(("images", "count"), [(1, 1), (64, 64), (1, 1000), (64, 1000)])
+@pytest.mark.parametrize(("images", "count", "channels", "channels_last", "kind", "by_bin"), READ)
 def test_reading_is_even(images, count, channels, channels_last, kind, by_bin, threads, slopes, rng):
     """Boxes of any size are divisible among so many threads, down to one channel block, or a group of eight, of the largest."""
-    channels_last = channels_last and (kind == "f" or channels % 16 == 0)
     _, tables, windows = plan(rng, images, count)
     tasks, used = schedule.reading([level(tables, channels_last, by_bin, kind)], channels, 4, 49, by_bin, threads, slopes)
     if used == 1:
