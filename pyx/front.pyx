@@ -202,7 +202,7 @@ def plan(input, boxes, output_size, spatial_scale, layout, out, tuple rule, bint
                     return None
             if not apart(&map, <char*>target.buf, target.len) or not apart(&rows, <char*>target.buf, target.len):
                 return None
-        in_pixels = map.strides[3 if last else 1] == map.itemsize and not position_sensitive and (kind == computed or c % (LANE_BYTES // size) == 0)
+        in_pixels = map.strides[3 if last else 1] == map.itemsize and not position_sensitive and (kind == computed or c * size % LANE_BYTES == 0)
         if computed == c'f':
             tables = tables_if_right[float](&rows, n, rule, (ph, pw), (h, w), scale, in_pixels, threads, NULL)
         else:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     Layout = Literal["NCHW", "NHWC"]
 
 
-LANES = 16  # numbers of float32, which small types are computed with as, in a lane vector
+LANE_BYTES = 64  # of the channels that kernels compute together
 
 
 class _Seen:
@@ -82,10 +82,11 @@ class _Maps(_Seen):
         """
         Return what the kernels and the schedule want to know of maps: (array, dtype character, in_pixels, in_rows), and tables.
 
-        in_pixels: whether the channels of a pixel lie together and are read together; of small types they fill lane vectors then. in_rows:
+        in_pixels: whether the channels of a pixel lie together and are read together; of small types only those that fill lane vectors. in_rows:
         whether the pixels of a row lie together.
         """
-        in_pixels = array.strides[1] == array.itemsize and not self.position_sensitive and (array.dtype == self.dtype or self.c % LANES == 0)
+        whole = array.dtype == self.dtype or self.c * self.dtype.itemsize % LANE_BYTES == 0
+        in_pixels = array.strides[1] == array.itemsize and not self.position_sensitive and whole
         return _arguments.bits(array), array.dtype.char, in_pixels, array.strides[3] == array.itemsize, *tables
 
     def parts(self, array, rule, in_bands, slopes, most):
@@ -233,7 +234,7 @@ def _sum_backward_boxes(levels, grad, inputs, rule):
     maps = levels[0]
     result = np.zeros((sum(level.k for level in levels), 4), maps.dtype)
     if not all(level.empty for level in levels):
-        lanes = 64 // maps.dtype.itemsize
+        lanes = LANE_BYTES // maps.dtype.itemsize
         blocks = -(-maps.channels // lanes) * (maps.bins[0] * maps.bins[1] if maps.position_sensitive else 1)
         for step in _steps(levels, inputs, rule, slopes=True, most=max(PARTS_BYTES // (32 * blocks * len(levels)), 1)):
             rows = np.concatenate([tables.rows() for *_, tables in step])
