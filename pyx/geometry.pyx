@@ -649,14 +649,14 @@ cdef Tables tables_for(Order order, Py_ssize_t first, Py_ssize_t count, tuple ex
 
 
 cdef Order order_of(
-        Tables before, const Boxes *boxes, const int32_t[:] rows, Py_ssize_t image_count, const Axis *axes, bint in_bands, real *_):
+        Tables before, const Boxes *boxes, const int32_t *rows, Py_ssize_t image_count, const Axis *axes, bint in_bands, real *_):
     """The order of tables made before, or a new one."""
     cdef Order order
     cdef Py_ssize_t i
     if before is not None:
         return before.order
     order = by_image_and_place(boxes, image_count, axes, in_bands, _)
-    if rows is not None:
+    if rows != NULL:
         order.rows = <int32_t*>room_for(order.count, sizeof(int32_t))
         for i in range(order.count):
             order.rows[i] = rows[order.boxes[i]]
@@ -664,7 +664,7 @@ cdef Order order_of(
 
 
 def tables(
-        const int32_t[::1] images, const real[:, :] coordinates, const int32_t[:] rows, Py_ssize_t image_count, tuple rule, tuple bins, tuple extents,
+        const int32_t[::1] images, const real[:, :] coordinates, const int32_t[::1] rows, Py_ssize_t image_count, tuple rule, tuple bins, tuple extents,
         double scale, bint in_bands, Tables before, bint slopes, Py_ssize_t most, int threads):
     """Tables of boxes, at most so many and as far as TABLE_BYTES allow: the first of the order, or those that follow on tables `before`.
 
@@ -672,13 +672,16 @@ def tables(
     rule: one of the above; bins: (PH, PW); extents: (H, W); in_bands: see by_image_and_place.
     """
     cdef Boxes boxes
+    cdef const int32_t *to_rows = NULL
+    if rows is not None:
+        to_rows = &rows[0]
     boxes.count, boxes.images, boxes.corners = images.shape[0], &images[0], &coordinates[0, 0]
     boxes.row, boxes.column = coordinates.strides[0] // <Py_ssize_t>sizeof(real), coordinates.strides[1] // <Py_ssize_t>sizeof(real)
-    return tables_of(&boxes, rows, image_count, rule, bins, extents, scale, in_bands, before, slopes, most, threads, <real*>NULL)
+    return tables_of(&boxes, to_rows, image_count, rule, bins, extents, scale, in_bands, before, slopes, most, threads, <real*>NULL)
 
 
 cdef Tables tables_of(
-        const Boxes *boxes, const int32_t[:] rows, Py_ssize_t image_count, tuple rule, tuple bins, tuple extents, double scale, bint in_bands, Tables before,
+        const Boxes *boxes, const int32_t *rows, Py_ssize_t image_count, tuple rule, tuple bins, tuple extents, double scale, bint in_bands, Tables before,
         bint slopes, Py_ssize_t most, int threads, real *_):
     """The same of at least one box."""
     cdef Rule r = rule_of(rule)

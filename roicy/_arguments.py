@@ -1,6 +1,6 @@
 """
-The only validation: every public function passes its arguments through here before anything is computed, but small forward passes
-whose arguments are plainly right (``plan`` in pyx/front.pyx).
+The only validation: every public function passes its arguments through here before anything is computed, but forward passes
+of few boxes whose arguments are plainly right (``plan`` in pyx/front.pyx).
 
 Each error names the argument, what it was and what it should be, and the first offending row of the boxes.
 """

@@ -1,13 +1,12 @@
 """
 Pooling from the levels of a feature pyramid: each box from the level that suits its size, all levels in one parallel region.
 
-Which level that is, is decided here; the rest is `roi_align`.
+Levels are checked here, and given their boxes; the rest is `roi_align`.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 
@@ -15,7 +14,8 @@ import numpy as np
 
 from . import _arguments, _threads
 from ._docs import operator
-from .operators import _align_rule, _check_same_type, _gradient, _Maps, _sum_backward, _sum_backward_boxes, _sum_forward
+from ._kernels import front
+from .operators import _align_rule, _carry_out, _check_same_type, _gradient, _Maps, _plan, _sum_backward, _sum_backward_boxes, _sum_forward
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,12 +24,6 @@ if TYPE_CHECKING:
 
     Scales = Sequence[SupportsFloat] | NDArray[np.floating[Any]] | None
     ImageSize = tuple[SupportsIndex, SupportsIndex] | None
-
-ROUNDING = 1e-6  # boxes this close below a level's size, as a power of two, belong to it: areas are rounded
-
-
-def _exponent(scale: float) -> int:
-    return round(-math.log2(scale))
 
 
 def _scales(value: Any, image_size: Any, shapes: list[tuple[int, int, int, int]], name: str) -> list[float]:
@@ -50,31 +44,20 @@ def _scales(value: Any, image_size: Any, shapes: list[tuple[int, int, int, int]]
         height, _ = (_arguments.integer("image_size", side, 1, 2**62) for side in image_size)
         if 0 in heights:
             raise ValueError(f"{name}[{heights.index(0)}]: a map without rows, of which no scale follows; expected spatial_scale")
-        scales = [2.0 ** round(math.log2(rows / height)) for rows in heights]
+        scales = [front.scale_from_heights(rows, height) for rows in heights]
     if any(coarser >= finer for finer, coarser in itertools.pairwise(scales)):
         follows = "" if value is not None else ", as follows from image_size"
         raise ValueError(f"spatial_scale: {scales}{follows}; expected levels from fine to coarse, each scale less than the one before")
     return scales
 
 
-def _levels_of(coordinates: Any, scales: list[float], canonical_scale: Any, canonical_level: Any, xp: Any = np) -> Any:
-    """
-    Return the level of each box, from 0, by the rule of feature pyramid networks: floor(level + log2(sqrt(area) / scale)).
-
-    xp: whose array `coordinates` is, NumPy or CuPy.
-    """
+def _canonical(canonical_scale: Any, canonical_level: Any) -> tuple[float, int]:
+    """Return the side of a box, and the level of such boxes."""
     try:
-        size = _arguments.spatial_scale(canonical_scale)
+        side = _arguments.spatial_scale(canonical_scale)
     except (TypeError, ValueError):
         raise ValueError(f"canonical_scale: {canonical_scale!r}, expected a finite number above 0") from None
-    level = _arguments.integer("canonical_level", canonical_level, -1000, 1000)
-    kind = coordinates.dtype.type
-    with np.errstate(all="ignore"):
-        sides = xp.maximum(coordinates[:, 2:] - coordinates[:, :2], kind(0))
-        exact = kind(level) + xp.log2(xp.sqrt(sides[:, 0] * sides[:, 1]) / kind(size))
-        wanted = xp.floor(exact + kind(ROUNDING)) - kind(_exponent(scales[0]))
-        # what is not a number, of sizes beyond all numbers, is the finest level
-        return xp.minimum(xp.fmax(wanted, kind(0)), kind(len(scales) - 1)).astype(np.int32)
+    return side, _arguments.integer("canonical_level", canonical_level, -1000, 1000)
 
 
 def _pyramid(dtype, shapes, name, boxes, bins, spatial_scale, image_size, canonical_scale, canonical_level, boxes_num, layout, num_threads):
@@ -82,10 +65,9 @@ def _pyramid(dtype, shapes, name, boxes, bins, spatial_scale, image_size, canoni
     scales = _scales(spatial_scale, image_size, shapes, name)
     threads = _threads.resolve(num_threads)
     everywhere = _arguments.Boxes(boxes, boxes_num, shapes[0][0], dtype, max(scales))
-    level_of = _levels_of(everywhere.coordinates, scales, canonical_scale, canonical_level)
-    rows = level_of.argsort(kind="stable").astype(np.int32)
+    canonical = _canonical(canonical_scale, canonical_level)
+    rows, stops = front.by_level[_arguments.FLOATS[dtype.char]](everywhere.coordinates, scales[0], len(scales), *canonical)
     sorted_boxes = everywhere.some(rows)
-    stops = np.bincount(level_of, minlength=len(shapes)).cumsum().tolist()
     levels = []
     for shape, scale, (first, stop) in zip(shapes, scales, itertools.pairwise([0, *stops]), strict=True):
         part = slice(first, stop)
@@ -187,9 +169,14 @@ def multiscale_roi_align(
     >>> roicy.multiscale_roi_align([fine, coarse], boxes, 1, image_size=(256, 256), sampling_ratio=2).ravel()
     array([2., 1.], dtype=float32)
     """
+    rule = _align_rule(sampling_ratio, aligned)
+    if isinstance(features, (list, tuple)):
+        pyramid = canonical_scale, canonical_level, image_size
+        plan = _plan(tuple(features), boxes, output_size, spatial_scale, rule, boxes_num, layout, out, num_threads, pyramid=pyramid)
+        if plan is not None:
+            return _carry_out(plan)
     maps, seen, shapes = _seen(features, layout)
     bins = _arguments.output_size(output_size)
-    rule = _align_rule(sampling_ratio, aligned)
     levels, _ = _pyramid(
         _arguments.computed(maps[0].dtype), shapes, "features", boxes, bins, spatial_scale, image_size, canonical_scale, canonical_level, boxes_num,
         layout, num_threads,

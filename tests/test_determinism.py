@@ -142,8 +142,9 @@ def test_few_channels_of_wide_maps(isa, rng):
         assert_same_bits(roicy.roi_align(x, boxes[k : k + 1], (8, 3)), out[k : k + 1])
 
 
-def modes_of(monkeypatch):
-    """Return a list that the modes of the tasks of the next calls are added to."""
+@pytest.fixture
+def modes(monkeypatch, python_front):
+    """Give a list that the modes of the tasks of calls are added to."""
     modes = []
 
     def reading(*arguments):
@@ -156,10 +157,10 @@ def modes_of(monkeypatch):
 
 
 @pytest.mark.parametrize("aligned", [False, True])
-def test_many_channels_last(aligned, dtype, isa, rng, monkeypatch):
+def test_many_channels_last(aligned, dtype, isa, rng, modes):
     """Pixels that many boxes read are copied next to each other, some channels at a time: the same bits as of channels first."""
     lanes = 64 // np.dtype(dtype).itemsize
-    (n, c, h, w), bins, modes = (2, 37 * lanes, 50, 62), (5, 7), modes_of(monkeypatch)
+    (n, c, h, w), bins = (2, 37 * lanes, 50, 62), (5, 7)
     low = rng.uniform(-5, (w - 15, h - 15), (200, 2))
     boxes = np.column_stack([rng.integers(0, n, 200), low, low + rng.uniform(15, 30, (200, 2))]).astype(dtype)
     memory = np.empty((n + 1) * h * w * c, dtype)
@@ -186,9 +187,8 @@ def test_many_channels_last(aligned, dtype, isa, rng, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
-def test_rows_are_shared(name, dtype, isa, rng, python_front, monkeypatch):
+def test_rows_are_shared(name, dtype, isa, rng, modes):
     """Boxes that leave pixels between them out share packed rows; each gets what it gets alone."""
-    modes = modes_of(monkeypatch)
     count, bins, w, h = 200, (7, 5), 300, 60
     x = rng.standard_normal((2, 20, h, w)).astype(dtype)
     low = rng.uniform((-10, -10), (w - 10, h - 10), (count, 2))
@@ -240,9 +240,9 @@ def test_position_sensitive(channels, extents, dtype, layout, isa, rng):
 
 @pytest.mark.parametrize("bins", [(2, 2), (5, 7), (1, 16)], ids=str)
 @pytest.mark.parametrize("channels", [3, 16, 21])
-def test_bins_of_a_pixel_together(channels, bins, dtype, isa, rng, python_front, monkeypatch):
+def test_bins_of_a_pixel_together(channels, bins, dtype, isa, rng, modes):
     """Channels last, the pixels that boxes read are turned for several bins at once: the same bits as of channels first, of every type."""
-    modes, (h, w), groups = modes_of(monkeypatch), (40, 30), bins[0] * bins[1]
+    (h, w), groups = (40, 30), bins[0] * bins[1]
     low = rng.uniform((5, 3), (w - 12, h - 20), (600, 2))  # none reads the pixels near the edges
     boxes = np.column_stack([rng.integers(0, 2, 600), low, low + rng.uniform(4, 10, (600, 2))]).astype(dtype)
     maps = {"dense": rng.integers(0, 256, (2, h, w, channels * groups)).astype(dtype)}

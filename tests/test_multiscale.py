@@ -55,7 +55,7 @@ def test_against_the_levels_alone(sides, threads, dtype, layout, isa, rng):
         assert_same_bits(grad_boxes[mine], roicy.roi_align_backward_boxes(g[mine], maps[i], boxes[mine], scale, **parameters))
 
 
-def test_boxes_in_parts(dtype, layout, monkeypatch, rng):
+def test_boxes_in_parts(dtype, layout, monkeypatch, python_front, rng):
     """Levels whose tables are made in different numbers of parts."""
     maps, boxes = make(rng, dtype, layout, count=300)
     out = roicy.multiscale_roi_align(maps, boxes, 3, SCALES, layout=layout)

@@ -5,6 +5,8 @@ Times are the least of many, of the best instruction set, with the result writte
 says otherwise.
 """
 
+import numpy as np
+
 from .common import BEST, load, workloads
 
 ALL = list(workloads.WORKLOADS)
@@ -51,6 +53,49 @@ class ForwardFresh(Call):
     reuse = False
 
     def time_forward_fresh(self, *_):
+        self.call()
+
+
+class FormatsOfBoxes(Call):
+    """A call so small that what is made of its arguments shows."""
+
+    params = [["array", "list", "boxes_num", "float64", "int64"]]
+    param_names = ["format"]
+
+    def setup(self, format):
+        roicy, work = load(), workloads.WORKLOADS["align_tiny"]
+        arrays = work.arrays()
+        input, boxes = arrays["input"], arrays["boxes"]
+        given = {
+            "array": {"boxes": boxes},
+            "list": {"boxes": [boxes[:, 1:].copy()]},
+            "boxes_num": {"boxes": boxes[:, 1:].copy(), "boxes_num": np.array([len(boxes)])},
+            "float64": {"boxes": boxes.astype(np.float64)},
+            "int64": {"boxes": boxes.astype(np.int64)},
+        }[format]
+        options = {"output_size": work.output_size, "spatial_scale": work.spatial_scale, "num_threads": 1, **work.parameters, **given}
+        self.call = lambda: roicy.roi_align(input, **options)
+
+    def time_format(self, *_):
+        self.call()
+
+
+class Pyramid(Call):
+    """Boxes of all sizes, of a list with those of the only image, from four levels."""
+
+    params = [[1, 12, 100, 1000], ["NCHW", "NHWC"], [1, 2]]
+    param_names = ["boxes", "layout", "threads"]
+
+    def setup(self, boxes, layout, threads):
+        roicy, work = load(), workloads.WORKLOADS["align_fpn_p2"]._replace(count=boxes, sides=(16, 700))
+        arrays = work.arrays()
+        levels = [arrays["input"][..., ::step, ::step] for step in (1, 2, 4, 8)]
+        levels = [np.ascontiguousarray(level if layout == "NCHW" else level.transpose(0, 2, 3, 1)) for level in levels]
+        of_image = [arrays["boxes"][:, 1:].copy()]
+        options = {"image_size": (800, 1216), "layout": layout, "num_threads": threads, **work.parameters}
+        self.call = lambda: roicy.multiscale_roi_align(levels, of_image, work.output_size, **options)
+
+    def time_pyramid(self, *_):
         self.call()
 
 

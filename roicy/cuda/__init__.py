@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from .. import _arguments, multiscale, operators
-from .._kernels import geometry
+from .._kernels import front, geometry
 from ._launch import CHANNELS_OF_THREAD, CHANNELS_OF_WARP, LANES, NULL, PART_BYTES, cupy, launch, strides, structure
 
 __all__ = [
@@ -457,11 +457,23 @@ def roi_pool_backward(grad_output, argmax, boxes, input_shape, *, boxes_num=None
     return out
 
 
+def _levels_of(coordinates, scales, canonical_scale, canonical_level):
+    """Return the level of each box, from 0, as ``level_of`` in pyx/front.pyx has it."""
+    xp, kind = cupy(), coordinates.dtype.type
+    sides = xp.maximum(coordinates[:, 2:] - coordinates[:, :2], kind(0))
+    with np.errstate(all="ignore"):  # a scale beyond the type of the data
+        exact = kind(canonical_level) + xp.log2(xp.sqrt(sides[:, 0] * sides[:, 1]) / kind(canonical_scale))
+    wanted = xp.floor(exact + kind(front.ROUNDING)) - kind(front.level_of_scale(scales[0]))
+    # what is not a number, of sizes beyond all numbers, is the finest level
+    return xp.minimum(xp.fmax(wanted, kind(0)), kind(len(scales) - 1)).astype(np.int32)
+
+
 def _pyramid(array, shapes, name, boxes, bins, spatial_scale, image_size, canonical_scale, canonical_level, boxes_num, layout):
     scales = multiscale._scales(spatial_scale, image_size, shapes, name)
+    canonical = multiscale._canonical(canonical_scale, canonical_level)
     with array.device:
         everywhere = _Boxes(boxes, boxes_num, shapes[0][0], array.dtype, array.device)
-        level_of = multiscale._levels_of(everywhere.rows[:, -4:], scales, canonical_scale, canonical_level, cupy())
+        level_of = _levels_of(everywhere.rows[:, -4:], scales, *canonical)
     return [_Maps(array, shape, everywhere, bins, scale, False, layout, level_of, i) for i, (shape, scale) in enumerate(zip(shapes, scales, strict=True))]
 
 
