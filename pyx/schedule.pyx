@@ -32,6 +32,8 @@ cdef enum:
     # Pixels that are gathered: a level 2 cache, or half of one; and channel blocks of each, at least
     NEAR_PIXELS_BYTES = 2 << 20
     WIDE_BLOCKS = 8
+    # A window of so many bytes, all channels of it, comes from memory, and not from a level 3 cache, each time that a box reads it
+    FAR_WINDOW_BYTES = 8 << 20
     # Planes of the map that a task of the gradient of roi_pool writes to, here and there: half of a small level 2 cache
     PLANES_BYTES = 1 << 18
     # Lane vectors' worth of work that is not worth waking a second thread for: about a tenth of a millisecond.  A team
@@ -182,7 +184,7 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
     cdef Covered image, part
     cdef Tables tables
     cdef Tasks tasks = Tasks()
-    cdef bint in_pixels, widened, in_rows, gathered
+    cdef bint in_pixels, widened, in_rows, gathered, far
     cdef Py_UCS4 kind
     for _, _, _, _, tables in levels:
         all_cost += boxes_cost(tables, bins)
@@ -216,11 +218,13 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
             elif in_pixels:
                 block_pieces = 1
                 # gather as much of the map as stays in cache, where the boxes of a task go through it more than four times, or once if it has to be
-                # widened; not for too little of each pixel, which would be read and written in short runs, and not of maps that are hardly larger
-                # than a cache
-                near_pieces = min(<Py_ssize_t>ceil(image.largest * blocks / share), pieces)
-                near_pieces = max(near_pieces, <Py_ssize_t>ceil(image.hull * blocks * LANE_BYTES / NEAR_PIXELS_BYTES))
-                if (channels * itemsize % LANE_BYTES == 0 and image.hull * WIDE_BLOCKS * LANE_BYTES <= NEAR_PIXELS_BYTES
+                # widened; not for too little of each pixel, which would be read and written in short runs, but for boxes that are large, and not of
+                # maps that are hardly larger than a cache
+                far = (not slopes and blocks >= WIDE_BLOCKS and image.hull <= TILE_PIXELS
+                       and image.area * blocks * LANE_BYTES > <double>FAR_WINDOW_BYTES * (starts[n + 1] - starts[n]))
+                near_pieces = max(<Py_ssize_t>ceil(image.largest * blocks / share), <Py_ssize_t>ceil(image.hull * blocks * LANE_BYTES / NEAR_PIXELS_BYTES))
+                near_pieces = min(near_pieces, pieces)
+                if (channels * itemsize % LANE_BYTES == 0 and (far or image.hull * WIDE_BLOCKS * LANE_BYTES <= NEAR_PIXELS_BYTES)
                         and (widened or NEAR_PIXELS_BYTES < image.hull * blocks * LANE_BYTES / 2)
                         and image.area * min(share * near_pieces / (blocks * image.cost), 1) > (1 if widened else 4) * image.hull):
                     block_pieces = near_pieces

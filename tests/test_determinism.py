@@ -186,6 +186,21 @@ def test_many_channels_last(aligned, dtype, isa, rng, modes):
     assert set(modes) == {2}
 
 
+@pytest.mark.parametrize("name", ["roi_align", "prroi_pool", "roi_pool", "roi_align_max"])
+def test_large_boxes_channels_last(name, dtype, isa, rng, modes):
+    """So large that their pixels, too many for all channels to have room, are copied next to each other: the same bits as of channels first."""
+    n, c, h, w = 2, 9 * 64 // np.dtype(dtype).itemsize, 130, 140
+    boxes = np.array([[0, -3, -2, w, h], [1, 1, 2, w, h - 1]] * 6 + [[1, w, h, w - 5, -9]], dtype)
+    planes = rng.standard_normal((n, c, h, w)).astype(dtype)
+    pixels = to_layout(planes, "NHWC")
+    expected = operator(name)(planes, boxes, (2, 3))
+    modes.clear()
+    for threads in (1, 2):
+        out = operator(name)(pixels, boxes, (2, 3), layout="NHWC", num_threads=threads)
+        assert_same_bits(to_layout(expected, "NHWC"), out)
+    assert set(modes) == {2}
+
+
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
 def test_rows_are_shared(name, dtype, isa, rng, modes):
     """Boxes that leave pixels between them out share packed rows; each gets what it gets alone."""

@@ -87,6 +87,23 @@ def test_small_types_are_widened_once_while_there_is_room(count, extents, mode, 
     assert (tasks[:, MODE] == mode).all()
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("channels", "extents", "most"), [
+    (256, (100, 152), 2), (256, (200, 304), 1), (256, (256, 257), None), (128, (200, 304), 1), (112, (200, 304), None), (1024, (60, 90), 7),
+    (250, (100, 152), None),
+])  # fmt: skip
+def test_pixels_of_large_boxes_are_gathered_while_there_is_room(channels, extents, most, threads):
+    """Boxes of the whole map, of 8 blocks of channels and more."""
+    boxes = np.tile(np.array([[0, 0, extents[1], extents[0]]], np.float32), (40, 1))
+    tables = geometry.tables["float"](np.zeros(40, np.int32), boxes, None, 1, geometry.INTEGRATED_RULE, BINS, extents, 1.0, True, None, False, 2**31, 1)
+    tasks, _ = schedule.reading([level(tables, True)], channels, 4, 49, False, threads)
+    assert (tasks[:, MODE] == (0 if most is None else 2)).all()
+    blocks = tasks[:, BLOCK_STOP] - tasks[:, BLOCK_FIRST]
+    assert most is None or (blocks.max() <= most and blocks.max() * extents[0] * extents[1] * 64 <= 4 << 20)
+    slopes, _ = schedule.reading([level(tables, True)], channels, 4, 49, False, threads, True)
+    assert (slopes[:, MODE] == 0).all()
+
+
 @pytest.mark.parametrize(("extents", "most"), [((50, 76), 16), ((100, 152), 4), ((128, 128), 4), ((128, 129), None), ((200, 304), None)])
 @pytest.mark.parametrize("channels_last", [False, True])
 def test_bins_of_a_pixel_are_gathered_while_there_is_room(extents, most, channels_last, rng):
