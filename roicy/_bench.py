@@ -22,7 +22,7 @@ from tqdm import tqdm
 import roicy
 
 from . import _dispatch
-from ._workloads import WORKLOADS, Workload, call
+from ._workloads import WORKLOADS, Workload, call, each_level
 
 ROUNDS = 5
 SECONDS = 0.25  # of each call in each round
@@ -49,20 +49,38 @@ class TorchVision:
         self.torch, self.ops = torch, torchvision.ops
         self.version = torchvision.__version__
 
+    def put(self, array):
+        return self.torch.from_numpy(array)
+
+    def done(self, results):
+        return [result.numpy() for result in results]
+
+    def pooling(self, workload, maps, boxes):
+        """Return a function of no arguments that calls the operator."""
+        if workload.levels == 1:
+            operator = getattr(self.ops, workload.operator, None)
+            if operator is None:
+                raise Unsupported
+            return lambda: operator(*maps, boxes, *bins(workload), **workload.parameters)
+        names = [str(level) for level in range(workload.levels)]
+        pooler = self.ops.MultiScaleRoIAlign(names, workload.output_size, **workload.parameters)
+        features = dict(zip(names, maps, strict=True))
+        of_images = [boxes[boxes[:, 0] == n, 1:] for n in range(workload.shape[0])]
+        image = tuple(round(extent / workload.spatial_scale) for extent in workload.shape[2:])
+        return lambda: pooler(features, of_images, [image] * len(of_images))
+
     def prepare(self, workload, arrays, direction):
-        operator = getattr(self.ops, workload.operator, None)
-        if operator is None or direction == "backward_boxes":
+        if direction == "backward_boxes":
             raise Unsupported
-        input, boxes, grad = (self.torch.from_numpy(array) for array in arrays.values())
-
-        def forward():
-            return operator(input, boxes, *bins(workload), **workload.parameters)
-
+        maps = [self.put(array) for array in each_level(arrays["input"])]
+        boxes, grad = self.put(arrays["boxes"]), self.put(arrays["grad_output"])
+        forward = self.pooling(workload, maps, boxes)
         if direction == "forward":
-            return lambda: forward().numpy()
-        input.requires_grad_()
+            return lambda: self.done([forward()])[0]
+        for level in maps:
+            level.requires_grad_()
         output = forward()
-        return lambda: self.torch.autograd.grad(output, input, grad, retain_graph=True)[0].numpy()
+        return lambda: self.done(self.torch.autograd.grad(output, maps, grad, retain_graph=True))
 
 
 class TorchVisionCuda(TorchVision):
@@ -74,21 +92,12 @@ class TorchVisionCuda(TorchVision):
             raise ImportError("PyTorch sees no GPU")
         self.version += " GPU"
 
-    def prepare(self, workload, arrays, direction):
-        operator = getattr(self.ops, workload.operator, None)
-        if operator is None or direction == "backward_boxes":
-            raise Unsupported
-        input, boxes, grad = (self.torch.from_numpy(array).cuda() for array in arrays.values())
-        wait = self.torch.cuda.synchronize
+    def put(self, array):
+        return self.torch.from_numpy(array).cuda()
 
-        def forward():
-            return operator(input, boxes, *bins(workload), **workload.parameters)
-
-        if direction == "forward":
-            return lambda: (forward(), wait())[0]
-        input.requires_grad_()
-        output = forward()
-        return lambda: (self.torch.autograd.grad(output, input, grad, retain_graph=True)[0], wait())[0]
+    def done(self, results):
+        self.torch.cuda.synchronize()
+        return results
 
 
 class CuPy:
@@ -237,7 +246,7 @@ def own(workload: Workload, arrays: dict[str, np.ndarray], direction: str, threa
     else:
         calls["roicy out="] = call(roicy, workload, arrays, direction, "NCHW", True, threads)
         last = call(roicy, workload, arrays, direction, "NHWC", True, threads)
-        calls["roicy NHWC out="] = lambda: last().transpose(0, 3, 1, 2)
+        calls["roicy NHWC out="] = lambda: [result.transpose(0, 3, 1, 2) for result in each_level(last())]
     return calls
 
 
@@ -278,16 +287,20 @@ def measure(name: str, direction: str, dtype: str, threads: int, peers: list[Any
             calls[f"{peer.package} {peer.version}"] = peer.prepare(workload, arrays, direction)
         except Unsupported:
             continue
-    expected = calls["roicy"]()
-    scale = max(float(np.abs(expected).max()), np.finfo(dtype).tiny)
-    differences = {key: float(np.abs(on_host(function()) - expected).max()) / scale for key, function in calls.items()}
+    expected = each_level(calls["roicy"]())
+    scale = max(*(float(np.abs(result).max()) for result in expected), np.finfo(dtype).tiny)
+    differences = {}
+    for key, function in calls.items():
+        pairs = zip(each_level(function()), expected, strict=True)
+        differences[key] = max(float(np.abs(on_host(result) - other).max()) for result, other in pairs) / scale
     seconds = dict.fromkeys(calls, float("inf"))
     for _ in range(rounds):
         for key, function in calls.items():
             progress.set_postfix_str(f"{name} {direction} {key}")
             seconds[key] = min(seconds[key], best_of(function, SECONDS))
         progress.update()
-    moved = expected.nbytes + (arrays["grad_output"] if direction == "backward" else arrays["input"]).nbytes
+    read = arrays["grad_output"] if direction == "backward" else arrays["input"]
+    moved = sum(array.nbytes for array in (*expected, *each_level(read)))
     return {"workload": name, "direction": direction, "dtype": dtype, "threads": threads, "seconds": seconds, "differences": differences, "bytes": moved}
 
 

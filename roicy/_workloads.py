@@ -12,7 +12,7 @@ import numpy as np
 
 
 class Workload(NamedTuple):
-    """One call: its feature maps (N, C, H, W), its boxes on the image, and the parameters of the operator."""
+    """One call: its feature maps (N, C, H, W), of a pyramid the finest, its boxes on the image, and the parameters of the operator."""
 
     operator: str
     shape: tuple[int, int, int, int]
@@ -21,9 +21,15 @@ class Workload(NamedTuple):
     spatial_scale: float
     sides: tuple[int, int]  # of boxes, in pixels of the image: from, to
     parameters: dict[str, Any]
+    levels: int = 1
 
-    def arrays(self, dtype: str = "float32") -> dict[str, np.ndarray]:
-        """Return input, boxes and the gradient of the output; of small types the input alone, a picture in uint8."""
+    @property
+    def scales(self) -> float | list[float]:
+        """What the operator takes as its scale."""
+        return self.spatial_scale if self.levels == 1 else [self.spatial_scale / 2**level for level in range(self.levels)]
+
+    def arrays(self, dtype: str = "float32") -> dict[str, Any]:
+        """Return input, of a pyramid a list, boxes and the gradient of the output; of small types the input alone, a picture in uint8."""
         computed = "float64" if dtype == "float64" else "float32"
         rng = np.random.default_rng(0)
         n, c, h, w = self.shape
@@ -34,11 +40,13 @@ class Workload(NamedTuple):
         images = np.sort(rng.integers(0, n, self.count))
         boxes = np.column_stack([images, corners, corners + sides]).astype(computed)
         channels = c // (self.output_size[0] * self.output_size[1]) if self.operator.startswith("ps_") else c
-        input = rng.standard_normal(self.shape, "float32")
-        if dtype == "uint8":
-            input = np.clip(input * 40 + 128, 0, 255)
+
+        def maps(level):
+            maps = rng.standard_normal((n, c, -(-h >> level), -(-w >> level)), "float32")
+            return (np.clip(maps * 40 + 128, 0, 255) if dtype == "uint8" else maps).astype(dtype)
+
         return {
-            "input": input.astype(dtype),
+            "input": maps(0) if self.levels == 1 else [maps(level) for level in range(self.levels)],
             "boxes": boxes,
             "grad_output": rng.standard_normal((self.count, channels, *self.output_size), "float32").astype(computed),
         }
@@ -51,6 +59,8 @@ WORKLOADS = {
     "align_fpn_p2_sr2": Workload("roi_align", (1, 256, 200, 304), 1000, (7, 7), 1 / 4, (16, 112), TWO),
     "align_fpn_p3": Workload("roi_align", (1, 256, 100, 152), 400, (7, 7), 1 / 8, (112, 224), TWO),
     "align_fpn_p4": Workload("roi_align", (1, 256, 50, 76), 200, (7, 7), 1 / 16, (224, 448), TWO),
+    # the same on all levels of the pyramid, boxes of all sizes
+    "align_pyramid": Workload("multiscale_roi_align", (1, 256, 200, 304), 1000, (7, 7), 1 / 4, (16, 700), TWO, levels=4),
     # mask head
     "align_mask": Workload("roi_align", (1, 256, 200, 304), 100, (14, 14), 1 / 4, (16, 224), TWO),
     # the same for what is left of the detections of an image
@@ -75,9 +85,12 @@ WORKLOADS = {
 }
 
 
-def call(
-    roicy: Any, workload: Workload, arrays: dict[str, np.ndarray], direction: str, layout: str, reuse: bool, num_threads: int, put: Any = np.asarray
-) -> Any:
+def each_level(maps: Any) -> list[Any]:
+    """Return a list of the maps of a pyramid, or of the only one."""
+    return list(maps) if isinstance(maps, (list, tuple)) else [maps]
+
+
+def call(roicy: Any, workload: Workload, arrays: dict[str, Any], direction: str, layout: str, reuse: bool, num_threads: int, put: Any = np.asarray) -> Any:
     """
     Return a function of no arguments that calls an operator of the module `roicy` and returns what that returns.
 
@@ -86,12 +99,14 @@ def call(
     """
 
     def laid_out(array):
+        if isinstance(array, list):
+            return [laid_out(level) for level in array]
         return put(np.ascontiguousarray(array.transpose(0, 2, 3, 1)) if layout == "NHWC" else array)
 
     input, grad, boxes = laid_out(arrays["input"]), laid_out(arrays["grad_output"]), put(arrays["boxes"])
     options = {"layout": layout, "num_threads": num_threads}
     sampling = workload.parameters
-    name, scale = workload.operator, workload.spatial_scale
+    name, scale = workload.operator, workload.scales
     if direction == "forward":
 
         def function(**out):
@@ -106,9 +121,10 @@ def call(
             return roicy.roi_pool_backward(grad, argmax, boxes, input.shape, **options, **out)
 
     else:
+        shape = input.shape if workload.levels == 1 else [level.shape for level in input]
 
         def function(**out):
-            return getattr(roicy, name + "_backward")(grad, boxes, input.shape, scale, **sampling, **options, **out)
+            return getattr(roicy, name + "_backward")(grad, boxes, shape, scale, **sampling, **options, **out)
 
     if reuse:
         out = function()

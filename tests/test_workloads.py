@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import roicy
-from roicy._workloads import WORKLOADS, call
+from roicy._workloads import WORKLOADS, call, each_level
 
 DIRECTIONS = ["forward", "backward", "backward_boxes"]
 
@@ -24,19 +24,22 @@ def test_layouts_agree(name, direction):
             call(roicy, workload, workload.arrays(), direction, "NCHW", False, 1)()
         return
     arrays = workload.arrays()
-    first = call(roicy, workload, arrays, direction, "NCHW", False, 1)()
-    last = call(roicy, workload, arrays, direction, "NHWC", False, 1)()
-    assert np.abs(first).max() > 0
-    np.testing.assert_array_equal(last.transpose(0, 3, 1, 2) if last.ndim == 4 else last, first)
+    first = each_level(call(roicy, workload, arrays, direction, "NCHW", False, 1)())
+    last = each_level(call(roicy, workload, arrays, direction, "NHWC", False, 1)())
+    assert len(first) == (workload.levels if direction == "backward" else 1)
+    assert max(np.abs(one).max() for one in first) > 0
+    for one, other in zip(first, last, strict=True):
+        np.testing.assert_array_equal(other.transpose(0, 3, 1, 2) if other.ndim == 4 else other, one)
     if direction != "backward_boxes":
         reusing = call(roicy, workload, arrays, direction, "NCHW", True, 1)
-        assert reusing() is reusing()
-        np.testing.assert_array_equal(reusing(), first)
+        for one, again, other in zip(each_level(reusing()), each_level(reusing()), first, strict=True):
+            assert one is again
+            np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_boxes_lie_on_the_image(name):
-    workload = WORKLOADS[name]._replace(shape=(*WORKLOADS[name].shape[:1], 1, *WORKLOADS[name].shape[2:]), operator="roi_align")
+    workload = WORKLOADS[name]._replace(shape=(*WORKLOADS[name].shape[:1], 1, *WORKLOADS[name].shape[2:]), operator="roi_align", levels=1)
     boxes = workload.arrays()["boxes"]
     height, width = (extent / workload.spatial_scale for extent in workload.shape[2:])
     assert boxes.shape == (workload.count, 5)

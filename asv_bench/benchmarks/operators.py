@@ -80,22 +80,17 @@ class FormatsOfBoxes(Call):
         self.call()
 
 
-class Pyramid(Call):
-    """Boxes of all sizes, of a list with those of the only image, from four levels."""
+class FewOfPyramid(Call):
+    """Boxes that are left of the detections of an image."""
 
-    params = [[1, 12, 100, 1000], ["NCHW", "NHWC"], [1, 2]]
+    params = [[1, 12, 100], ["NCHW", "NHWC"], [1, 2]]
     param_names = ["boxes", "layout", "threads"]
 
     def setup(self, boxes, layout, threads):
-        roicy, work = load(), workloads.WORKLOADS["align_fpn_p2"]._replace(count=boxes, sides=(16, 700))
-        arrays = work.arrays()
-        levels = [arrays["input"][..., ::step, ::step] for step in (1, 2, 4, 8)]
-        levels = [np.ascontiguousarray(level if layout == "NCHW" else level.transpose(0, 2, 3, 1)) for level in levels]
-        of_image = [arrays["boxes"][:, 1:].copy()]
-        options = {"image_size": (800, 1216), "layout": layout, "num_threads": threads, **work.parameters}
-        self.call = lambda: roicy.multiscale_roi_align(levels, of_image, work.output_size, **options)
+        work = workloads.WORKLOADS["align_pyramid"]._replace(count=boxes)
+        self.call = workloads.call(load(), work, work.arrays(), "forward", layout, False, threads)
 
-    def time_pyramid(self, *_):
+    def time_few_of_pyramid(self, *_):
         self.call()
 
 
