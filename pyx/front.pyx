@@ -13,7 +13,7 @@ import numpy as np
 
 from lanes cimport BYTE, LANE_BYTES, real
 from roicy._kernels.geometry cimport Boxes, Tables, tables_of
-from roicy._kernels.schedule cimport reading
+from roicy._kernels.schedule cimport most_rows, reading
 
 cdef enum:
     # Boxes and levels that the stack has room for, and no extent beyond what is plain to count with
@@ -327,7 +327,8 @@ cdef list levels_if_right(
         in_pixels = (map.strides[3 if call.last else 1] == map.itemsize and not call.position_sensitive
                      and (map.itemsize == call.itemsize or call.channels * call.itemsize % LANE_BYTES == 0))
         tables = tables_of[real](&some, NULL if levels.count == 1 else rows + first, call.image_count, rule, bins,
-                                 (map.shape[across - 1], map.shape[across]), levels.scales[i], in_pixels, None, False, FEW_BOXES, call.threads, NULL)
+                                 (map.shape[across - 1], map.shape[across]), levels.scales[i], 0 if in_pixels else most_rows(map.shape[across], False), None,
+                                 False, FEW_BOXES, call.threads, NULL)
         if tables.stop != some.count:
             return None
         seen = maps[i].transpose(CHANNELS_LAST) if call.last else maps[i]

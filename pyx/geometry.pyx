@@ -550,11 +550,23 @@ cdef inline real corner(const Boxes *boxes, Py_ssize_t k, int i, real *_) noexce
     return (<const real*>boxes.corners)[k * boxes.row + i * boxes.column]
 
 
-cdef inline Py_ssize_t place(
-        const Boxes *boxes, Py_ssize_t k, const Axis *axes, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t steps, real *_) noexcept nogil:
-    """The bucket of a box, of BUCKETS: so many rows high and columns wide, `steps` beside each other."""
-    return (bucket(corner(boxes, k, 1, _), <real>axes[0].scale, axes[0].extent, rows) * steps
-            + bucket(corner(boxes, k, 0, _), <real>axes[1].scale, axes[1].extent, columns))
+cdef struct Places:            # buckets of boxes
+    Py_ssize_t rows            # of a bucket
+    Py_ssize_t columns
+    Py_ssize_t steps           # buckets beside each other
+    Py_ssize_t most_rows       # boxes of more are in buckets of their own, after all others
+
+
+cdef inline Py_ssize_t place(const Boxes *boxes, Py_ssize_t k, const Axis *axes, const Places *places, real *_) noexcept nogil:
+    """The bucket of a box, of 2 * BUCKETS."""
+    cdef real scale = <real>axes[0].scale, top = corner(boxes, k, 1, _)
+    cdef Py_ssize_t tall = 0, extent = axes[0].extent
+    if extent > places.most_rows:
+        # samples reach a pixel farther than a box, and boxes are at least a pixel high
+        tall = bucket(corner(boxes, k, 3, _), scale, extent, 1) - bucket(top, scale, extent, 1)
+        tall = BUCKETS if max(tall, -tall) + 3 > places.most_rows else 0
+    return tall + (bucket(top, scale, extent, places.rows) * places.steps
+                   + bucket(corner(boxes, k, 0, _), <real>axes[1].scale, axes[1].extent, places.columns))
 
 
 cdef Order order_for(Py_ssize_t count, Py_ssize_t image_count):
@@ -584,26 +596,26 @@ cdef void order_by_image(Order order, const int32_t *images, const int32_t *boxe
     starts[0] = 0
 
 
-cdef Order by_image_and_place(const Boxes *boxes, Py_ssize_t image_count, const Axis *axes, bint in_bands, real *_):
+cdef Order by_image_and_place(const Boxes *boxes, Py_ssize_t image_count, const Axis *axes, Py_ssize_t most_rows, real *_):
     """Boxes sorted by image, then by place.
 
     Neighbours in this order read pixels that are still in cache.  By place means by top row, in which order rows are packed
-    once for all boxes; or in_bands of rows, from left to right in each, for when nothing is packed.
+    once for all boxes, of which those of more than most_rows are the last; or, where that is 0, in bands of rows, from left to right
+    in each, for when nothing is packed.
     """
     cdef Order order = order_for(boxes.count, image_count)
     cdef const int32_t *images = boxes.images
     cdef Py_ssize_t k, i, count = boxes.count
-    cdef Py_ssize_t rows, columns, steps = BUCKETS // BANDS if in_bands else 1
-    rows = (axes[0].extent + BUCKETS // steps - 1) // (BUCKETS // steps)
-    if in_bands:
-        rows = max(rows, <Py_ssize_t>BAND_ROWS)
-    rows = max(rows, 1)
-    columns = axes[1].extent // steps + 1
+    cdef Places places
+    places.steps = 1 if most_rows > 0 else BUCKETS // BANDS
+    places.rows = max((axes[0].extent + BUCKETS // places.steps - 1) // (BUCKETS // places.steps), 1 if most_rows > 0 else <Py_ssize_t>BAND_ROWS)
+    places.columns = axes[1].extent // places.steps + 1
+    places.most_rows = most_rows if most_rows > 0 else axes[0].extent
     cdef int64_t[FEW] keys
     cdef int64_t key
     if count <= FEW:           # by insertion; counting goes through all buckets
         for k in range(count):
-            key = <int64_t>images[k] * BUCKETS + place(boxes, k, axes, rows, columns, steps, _)
+            key = <int64_t>images[k] * (2 * BUCKETS) + place(boxes, k, axes, &places, _)
             order.starts[images[k] + 1] += 1
             i = k
             while i > 0 and keys[i - 1] > key:
@@ -616,15 +628,15 @@ cdef Order by_image_and_place(const Boxes *boxes, Py_ssize_t image_count, const 
             order.starts[i + 1] += order.starts[i]
         return order
     bucket_array = np.empty((2, count), np.int32)
-    next_array = np.zeros(BUCKETS + 1, np.intp)
+    next_array = np.zeros(2 * BUCKETS + 1, np.intp)
     cdef Py_ssize_t[::1] next_of_bucket = next_array
     cdef int32_t[::1] buckets = bucket_array[0], by_place = bucket_array[1]
     with nogil:
         for k in range(count):
-            buckets[k] = <int32_t>place(boxes, k, axes, rows, columns, steps, _)
+            buckets[k] = <int32_t>place(boxes, k, axes, &places, _)
             next_of_bucket[buckets[k] + 1] += 1
             order.starts[images[k] + 1] += 1
-        for i in range(BUCKETS):
+        for i in range(2 * BUCKETS):
             next_of_bucket[i + 1] += next_of_bucket[i]
         for k in range(count):
             by_place[next_of_bucket[buckets[k]]] = <int32_t>k
@@ -649,13 +661,13 @@ cdef Tables tables_for(Order order, Py_ssize_t first, Py_ssize_t count, tuple ex
 
 
 cdef Order order_of(
-        Tables before, const Boxes *boxes, const int32_t *rows, Py_ssize_t image_count, const Axis *axes, bint in_bands, real *_):
+        Tables before, const Boxes *boxes, const int32_t *rows, Py_ssize_t image_count, const Axis *axes, Py_ssize_t most_rows, real *_):
     """The order of tables made before, or a new one."""
     cdef Order order
     cdef Py_ssize_t i
     if before is not None:
         return before.order
-    order = by_image_and_place(boxes, image_count, axes, in_bands, _)
+    order = by_image_and_place(boxes, image_count, axes, most_rows, _)
     if rows != NULL:
         order.rows = <int32_t*>room_for(order.count, sizeof(int32_t))
         for i in range(order.count):
@@ -665,11 +677,11 @@ cdef Order order_of(
 
 def tables(
         const int32_t[::1] images, const real[:, :] coordinates, const int32_t[::1] rows, Py_ssize_t image_count, tuple rule, tuple bins, tuple extents,
-        double scale, bint in_bands, Tables before, bint slopes, Py_ssize_t most, int threads):
+        double scale, Py_ssize_t most_rows, Tables before, bint slopes, Py_ssize_t most, int threads):
     """Tables of boxes, at most so many and as far as TABLE_BYTES allow: the first of the order, or those that follow on tables `before`.
 
     images: (K,); coordinates: (K, 4) x1, y1, x2, y2; rows: of the boxes in the output, or None if they are all that there are;
-    rule: one of the above; bins: (PH, PW); extents: (H, W); in_bands: see by_image_and_place.
+    rule: one of the above; bins: (PH, PW); extents: (H, W); most_rows: see by_image_and_place.
     """
     cdef Boxes boxes
     cdef const int32_t *to_rows = NULL
@@ -677,11 +689,11 @@ def tables(
         to_rows = &rows[0]
     boxes.count, boxes.images, boxes.corners = images.shape[0], &images[0], &coordinates[0, 0]
     boxes.row, boxes.column = coordinates.strides[0] // <Py_ssize_t>sizeof(real), coordinates.strides[1] // <Py_ssize_t>sizeof(real)
-    return tables_of(&boxes, to_rows, image_count, rule, bins, extents, scale, in_bands, before, slopes, most, threads, <real*>NULL)
+    return tables_of(&boxes, to_rows, image_count, rule, bins, extents, scale, most_rows, before, slopes, most, threads, <real*>NULL)
 
 
 cdef Tables tables_of(
-        const Boxes *boxes, const int32_t *rows, Py_ssize_t image_count, tuple rule, tuple bins, tuple extents, double scale, bint in_bands, Tables before,
+        const Boxes *boxes, const int32_t *rows, Py_ssize_t image_count, tuple rule, tuple bins, tuple extents, double scale, Py_ssize_t most_rows, Tables before,
         bint slopes, Py_ssize_t most, int threads, real *_):
     """The same of at least one box."""
     cdef Rule r = rule_of(rule)
@@ -689,7 +701,7 @@ cdef Tables tables_of(
     cdef int a
     for a in range(2):
         axes[a] = axis_of(bins[a], extents[a], scale)
-    cdef Order sorted_boxes = order_of(before, boxes, rows, image_count, axes, in_bands, _)
+    cdef Order sorted_boxes = order_of(before, boxes, rows, image_count, axes, most_rows, _)
     cdef Py_ssize_t first = 0 if before is None else before.stop
     cdef int all_bins = axes[0].bins + axes[1].bins
     cdef Py_ssize_t entry_bytes = sizeof(int32_t) + (3 if slopes else 1) * sizeof(real)

@@ -12,6 +12,7 @@ larger than nothing.
 from cython.parallel cimport prange, threadid
 from libc.float cimport DBL_MAX, FLT_MAX
 from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memset
 
 from lanes cimport LANE_BYTES, Pending, add_product, keep_larger, lanes_alloc, lanes_free, real, stream_end, stream_rest
 from roicy._kernels.geometry cimport Tables
@@ -67,7 +68,7 @@ cdef void forward_part(
         const Problem *problem, Reader *reader, real *out, Py_ssize_t i, int p0, int p1, int q0, int q1, bint products, char *memory) noexcept nogil:
     """Bins [p0, p1) x [q0, q1) of one box, one channel block."""
     cdef Pending run
-    run.left = 0
+    memset(&run, 0, sizeof(run))
     cdef int L = LANE_BYTES // sizeof(real), l, p, q
     cdef const int32_t *spans_y = problem.spans + 2 * i * (problem.ph + problem.pw)
     cdef const int32_t *spans_x = spans_y + 2 * problem.ph

@@ -41,6 +41,8 @@ cdef enum:
     SERIAL_COST = 100000
     TILE_PIXELS = TILE_BYTES // LANE_BYTES
 
+cdef double MOVED = 0.25           # what moving a pixel of a tile costs, of packing it
+
 
 cdef inline double box_cost(const int32_t *window, Py_ssize_t bins) noexcept nogil:
     """Vector operations per channel block, roughly: the pixels once or twice, the bins a few times."""
@@ -98,6 +100,16 @@ cdef inline double windows_cost(const Covered *some, Py_ssize_t line) noexcept n
     """What packing each window by itself costs, in pixels of whole rows: they are read in long runs, and not in short ones, each with a part of
     a cache line, of so many pixels, that is for nothing."""
     return 1.5 * (some.area + some.rows * line)
+
+
+cdef double rows_cost(const Covered *some, const int32_t *windows, Py_ssize_t first, Py_ssize_t stop, Py_ssize_t tile_pixels) noexcept nogil:
+    """What packing whole rows costs: each of them once, and where the tile has not room for all, it is moved for most boxes that take half of it."""
+    cdef Py_ssize_t i
+    cdef double cost = some.hull
+    for i in range(first, stop if some.hull > tile_pixels else first):
+        if 2 * (windows[4 * i + 1] - windows[4 * i]) * (some.x1 - some.x0) > tile_pixels:
+            cost += MOVED * tile_pixels
+    return cost
 
 
 cdef inline Py_ssize_t ceiling(Py_ssize_t a, Py_ssize_t b) noexcept nogil:
@@ -164,6 +176,11 @@ cdef inline Py_ssize_t first_block(Py_ssize_t piece, Py_ssize_t pieces, Py_ssize
     return blocks if piece == pieces else min(piece * SLOPE_BLOCKS, whole)
 
 
+cpdef Py_ssize_t most_rows(Py_ssize_t width, bint slopes) noexcept:
+    """Of how many rows of a map boxes may be, if rows are to be packed once for all of them; at least 1."""
+    return max((slope_pixels(SLOPE_BLOCKS) if slopes else <Py_ssize_t>TILE_PIXELS) // max(width, 1), 1)
+
+
 cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bins, bint by_bin, int threads, bint slopes=False):
     """(tasks (T, COLUMNS), threads) of the forward passes and, slopes, of the gradient of the boxes.
 
@@ -174,7 +191,7 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
     """
     cdef Py_ssize_t blocks = block_count(channels, itemsize), whole = channels // (LANE_BYTES // itemsize), pieces = blocks
     cdef Py_ssize_t tile_pixels = TILE_PIXELS
-    cdef Py_ssize_t n, i, b, z, first, stop, block, block_stop, position, block_pieces, part_pieces, near_pieces, groups, together
+    cdef Py_ssize_t n, i, b, z, first, stop, block, block_stop, position, end, tall, block_pieces, part_pieces, near_pieces, groups, together
     cdef Py_ssize_t all_groups = 1, most = INT32_MAX
     cdef int64_t mode
     cdef double all_cost = 0, bin_cost, share, seen, cost
@@ -206,6 +223,10 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
                 continue
             image = covered_by(windows, starts[n], starts[n + 1], bins)
             block_pieces, groups, gathered = pieces, all_groups, False
+            # those that the tile has no room for follow on all others, which else would not share rows for their sake
+            tall = starts[n]
+            while tall < starts[n + 1] and (windows[4 * tall + 1] - windows[4 * tall]) * (image.x1 - image.x0) <= tile_pixels:
+                tall += 1
             if by_bin:
                 if not in_rows and 0 < image.hull <= TILE_PIXELS:
                     # as many bins as have room for their tiles
@@ -233,7 +254,8 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
             while position < starts[n + 1]:
                 i = position
                 seen = 0
-                while i < min(starts[n + 1], position + most) and (i == position or (seen + box_cost(windows + 4 * i, bins)) * blocks / (block_pieces * groups) <= share):
+                end = starts[n + 1] if in_pixels or position >= tall else tall
+                while i < min(end, position + most) and (i == position or (seen + box_cost(windows + 4 * i, bins)) * blocks / (block_pieces * groups) <= share):
                     seen += box_cost(windows + 4 * i, bins)
                     i += 1
                 part = covered_by(windows, position, i, bins)
@@ -243,7 +265,7 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
                     mode = GATHERED
                 elif widened:
                     mode = EACH
-                elif not in_pixels and part.tallest * (part.x1 - part.x0) <= tile_pixels and part.hull < cost:
+                elif not in_pixels and part.tallest * (part.x1 - part.x0) <= tile_pixels and rows_cost(&part, windows, position, i, tile_pixels) < cost:
                     mode = ROWS
                 part_pieces = block_pieces
                 if in_pixels and not gathered:

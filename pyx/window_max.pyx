@@ -287,7 +287,7 @@ cdef void forward_task(
     cdef Map map
     cdef Reader reader
     cdef Pending run
-    run.left = 0
+    memset(&run, 0, sizeof(run))
     if task[MODE] == EACH:
         begin_each(task, one)
         while next_of_each(task, problem.windows, 1, problem.map.tile_bytes, one):

@@ -94,9 +94,10 @@ class _Maps(_Seen):
         level, boxes, tables = self.level(array), self.boxes, None
         if in_bands is None:
             in_bands = level[2]  # no rows are packed then, and kept
+        most_rows = 0 if in_bands else schedule.most_rows(self.w, slopes)
         while tables is None or tables.stop < self.k:
             tables = geometry.tables[self.type](
-                boxes.images, boxes.coordinates, self.rows, self.n, rule, self.bins, (self.h, self.w), self.scale, in_bands, tables, slopes, most, self.threads
+                boxes.images, boxes.coordinates, self.rows, self.n, rule, self.bins, (self.h, self.w), self.scale, most_rows, tables, slopes, most, self.threads
             )
             yield *level, tables
 

@@ -32,7 +32,7 @@ def bounds():
 def index():
     """The first of no boxes."""
     geometry.tables["float"](
-        np.empty(0, np.int32), np.empty((0, 4), np.float32), None, 1, geometry.INTEGRATED_RULE, (7, 7), (40, 40), 1.0, False, None, False, 1, 1
+        np.empty(0, np.int32), np.empty((0, 4), np.float32), None, 1, geometry.INTEGRATED_RULE, (7, 7), (40, 40), 1.0, 1, None, False, 1, 1
     )
 
 

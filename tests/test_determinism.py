@@ -145,14 +145,14 @@ def test_few_channels_of_wide_maps(isa, rng):
 @pytest.fixture
 def modes(monkeypatch, python_front):
     """Give a list that the modes of the tasks of calls are added to."""
-    modes = []
+    modes, original = [], schedule.reading
 
     def reading(*arguments):
-        tasks, threads = schedule.reading(*arguments)
+        tasks, threads = original(*arguments)
         modes.extend(tasks[:, 7])
         return tasks, threads
 
-    monkeypatch.setattr(operators, "schedule", types.SimpleNamespace(reading=reading, writing=schedule.writing))
+    monkeypatch.setattr(schedule, "reading", reading)
     return modes
 
 
@@ -184,6 +184,29 @@ def test_many_channels_last(aligned, dtype, isa, rng, modes):
     modes.clear()
     assert_same_bits(roicy.roi_align_backward_boxes(g_last, x, boxes, layout="NHWC"), expected)
     assert set(modes) == {2}
+
+
+@pytest.mark.parametrize("name", ["roi_align", "ps_roi_align", "prroi_pool", "roi_pool", "roi_align_max"])
+def test_rows_are_shared_beside_tall_boxes(name, dtype, isa, rng, modes):
+    """Boxes of more rows than there is room for are left out of that; each box gets what it gets alone."""
+    c, h, w, bins = 24, 330, 260, (3, 2)
+    x = rng.standard_normal((1, c, h, w)).astype(dtype)
+    low = rng.uniform((0, 0), (w - 40, h - 40), (150, 2))
+    boxes = np.column_stack([np.zeros(150), low, low + rng.uniform(10, 40, (150, 2))]).astype(dtype)
+    boxes[::40, 2], boxes[::40, 4] = 5, h - 10
+    boxes[0, [1, 3]], boxes[120, [1, 3]] = (2, 30), (w - 30, w - 2)
+    boxes[40, [2, 4]] = boxes[40, [4, 2]]
+    out = operator(name)(x, boxes, bins)
+    assert set(modes) == {0, 1}
+    for k in [*range(0, 150, 40), 1, 70, 149]:
+        assert_same_bits(operator(name)(x, boxes[k : k + 1], bins), out[k : k + 1])
+    if name in WITH_BOX_GRADIENTS:
+        g = rng.standard_normal(out.shape).astype(dtype)
+        modes.clear()
+        grad = operator(name, "_backward_boxes")(g, x, boxes)
+        assert set(modes) == {0, 1}
+        for k in [*range(0, 150, 40), 1, 70, 149]:
+            assert_same_bits(operator(name, "_backward_boxes")(g[k : k + 1], x, boxes[k : k + 1]), grad[k : k + 1])
 
 
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool", "roi_pool", "roi_align_max"])

@@ -15,10 +15,10 @@ RULES = {
 }
 
 
-def make(boxes, rule, bins, extents, dtype, slopes=False, most=2**31, threads=1, scale=0.75, before=None, images=1, in_bands=False, rows=None):
+def make(boxes, rule, bins, extents, dtype, slopes=False, most=2**31, threads=1, scale=0.75, before=None, images=1, most_rows=2**31, rows=None):
     """Tables of boxes, and what is in them."""
     coordinates = np.ascontiguousarray(boxes[:, 1:], dtype)
-    arguments = boxes[:, 0].astype(np.int32), coordinates, rows, images, rule, bins, extents, scale, in_bands, before, slopes, most, threads
+    arguments = boxes[:, 0].astype(np.int32), coordinates, rows, images, rule, bins, extents, scale, most_rows, before, slopes, most, threads
     tables = geometry.tables[{np.float32: "float", np.float64: "double"}[dtype]](*arguments)
     return tables, tables.arrays()
 
@@ -45,23 +45,28 @@ def test_tables_are_those_of_the_definition(name, dtype, rng):
             assert ends.tolist() == ([read[0], read[-1] + 1] if read else [0, 0])
 
 
-@pytest.mark.parametrize("in_bands", [False, True])
+@pytest.mark.parametrize("most_rows", [0, 50, 2**31])
 @pytest.mark.parametrize("count", [20, 300])
-def test_order(count, in_bands, rng):
+def test_order(count, most_rows, rng):
+    """By image, then in bands, or by row with boxes of more than most_rows last, among which all are that read so many."""
     boxes = random_boxes(rng, 5, count, (400, 300), np.float64)
-    _, made = make(boxes, geometry.INTEGRATED_RULE, (1, 1), (400, 300), np.float64, scale=0.5, images=5, in_bands=in_bands)
+    _, made = make(boxes, geometry.INTEGRATED_RULE, (1, 1), (400, 300), np.float64, scale=0.5, images=5, most_rows=most_rows)
     assert made.starts.tolist() == [0, *np.cumsum(np.bincount(boxes[:, 0].astype(int), minlength=5))]
-    rows = np.clip(boxes[:, 2] * 0.5, 0, 399).astype(int)
+    rows, ends = (np.clip(boxes[:, i] * 0.5, 0, 399).astype(int) for i in (2, 4))
     columns = np.clip(boxes[:, 1] * 0.5, 0, 299).astype(int)
-    keys = (columns // (300 // 32 + 1), rows // 32, boxes[:, 0]) if in_bands else (rows, boxes[:, 0])
+    tall = abs(ends - rows) + 3 > most_rows
+    keys = (rows, tall, boxes[:, 0]) if most_rows else (columns // (300 // 32 + 1), rows // 32, boxes[:, 0])
     assert made.order.tolist() == np.lexsort(keys).tolist()
+    read = made.windows[:, 1] - made.windows[:, 0]
+    assert tall[made.order][read > most_rows].all()
+    assert most_rows != 50 or 0 < tall.sum() < count
 
 
 def test_far_boxes_have_a_place():
     far = np.array([[0, -1e30, 1e30, 0, 0], [0, 1e30, -1e30, 0, 0], [0, 3, 3, 0, 0], [0, 0, 1e9, 0, 0]])
-    for in_bands in (False, True):
+    for most_rows in (2**31, 1, 0):
         for extents in ((1, 1), (0, 0), (1000, 7), (2**30, 2**30)):
-            _, made = make(far, geometry.QUANTISED_RULE, (1, 1), extents, np.float64, scale=1.0, in_bands=in_bands)
+            _, made = make(far, geometry.QUANTISED_RULE, (1, 1), extents, np.float64, scale=1.0, most_rows=most_rows)
             assert sorted(made.order) == [0, 1, 2, 3]
             assert made.starts.tolist() == [0, 4]
 

@@ -92,7 +92,7 @@ def test_tables_are_bounded(rng):
 
     def make(boxes, bins):
         images = boxes[:, 0].astype(np.int32)
-        return geometry.tables["float"](images, boxes[:, 1:], None, 1, rule, bins, (900, 900), 1.0, False, None, False, 2**31, 1)
+        return geometry.tables["float"](images, boxes[:, 1:], None, 1, rule, bins, (900, 900), 1.0, 2**31, None, False, 2**31, 1)
 
     assert 1 <= len(make(boxes, (7, 7))) < 100
     with pytest.raises(ValueError, match="sampling_ratio: 1025, expected an integer from -2147483648 to 1024"):

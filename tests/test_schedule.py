@@ -27,7 +27,7 @@ def plan(rng, images, count, extents=(50, 76)):
     if count == images:
         boxes[:, 0] = np.arange(images)
     rule = geometry.sampled(2, False, True)
-    tables = geometry.tables["float"](boxes[:, 0].astype(np.int32), boxes[:, 1:], None, images, rule, BINS, extents, 1.0, False, None, False, 2**31, 1)
+    tables = geometry.tables["float"](boxes[:, 0].astype(np.int32), boxes[:, 1:], None, images, rule, BINS, extents, 1.0, 2**31, None, False, 2**31, 1)
     arrays = tables.arrays()
     assert sorted(arrays.order) == list(range(count))
     return boxes[arrays.order, 0].astype(int), tables, arrays.windows
@@ -82,9 +82,37 @@ def test_small_types_are_widened_once_while_there_is_room(count, extents, mode, 
     """And where boxes read more pixels than lie around them; else for each box."""
     boxes = np.tile(np.array([[-0.5, -0.5, 5, 5], [extents[1] - 5, extents[0] - 5, extents[1], extents[0]]], np.float32), (count // 2, 1))
     rule = geometry.sampled(2, False, True)
-    tables = geometry.tables["float"](np.zeros(count, np.int32), boxes, None, 1, rule, BINS, extents, 1.0, True, None, False, 2**31, 1)
+    tables = geometry.tables["float"](np.zeros(count, np.int32), boxes, None, 1, rule, BINS, extents, 1.0, 0, None, False, 2**31, 1)
     tasks, _ = schedule.reading([level(tables, True, kind="e")], 256, 4, 49, False, 1)
     assert (tasks[:, MODE] == mode).all()
+
+
+@pytest.mark.parametrize(("threads", "slopes"), [(1, False), (2, False), (1, True)])
+def test_tall_boxes_do_not_keep_others_from_sharing_rows(threads, slopes, rng):
+    extents, count, side = (300, 400), 400, 18 if slopes else 35
+    low = rng.uniform((0, 0), (extents[1] - side, extents[0] - side), (count, 2))
+    boxes = np.column_stack([low, low + rng.uniform(side / 2, side, (count, 2))]).astype(np.float32)
+    boxes[::99, 1], boxes[::99, 3] = 5, 290
+    boxes[0, [0, 2]], boxes[99, [0, 2]] = (0, 9), (390, 399)
+    most_rows = schedule.most_rows(extents[1], slopes)
+    assert most_rows == (40 if slopes else 163)
+    rule = geometry.sampled(2, False, True)
+    tables = geometry.tables["float"](np.zeros(count, np.int32), boxes, None, 1, rule, BINS, extents, 1.0, most_rows, None, slopes, 2**31, 1)
+    tasks, _ = schedule.reading([level(tables, False)], 128, 4, 49, False, threads, slopes)
+    sharing = np.zeros(count, bool)
+    for task in tasks[tasks[:, MODE] == 1]:
+        sharing[tables.rows()[task[FIRST] : task[STOP]]] = True
+    assert np.flatnonzero(~sharing).tolist() == list(range(0, count, 99))
+
+
+@pytest.mark.parametrize(("rows", "sharing"), [(15, True), (30, False)])
+def test_boxes_that_take_most_of_the_tile_do_not_share_rows(rows, sharing, rng):
+    """Each would move it; boxes of as many pixels that do not are better off together."""
+    low = rng.uniform((0, 0), (400 - 450 // rows, 300 - rows), (200, 2))
+    boxes = np.column_stack([low, low + np.array([450 / rows, rows])]).astype(np.float32)
+    tables = geometry.tables["float"](np.zeros(200, np.int32), boxes, None, 1, geometry.INTEGRATED_RULE, BINS, (300, 400), 1.0, 40, None, True, 2**31, 1)
+    tasks, _ = schedule.reading([level(tables, False)], 128, 4, 49, False, 1, True)
+    assert (tasks[:, MODE] == sharing).all()
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -95,7 +123,7 @@ def test_small_types_are_widened_once_while_there_is_room(count, extents, mode, 
 def test_pixels_of_large_boxes_are_gathered_while_there_is_room(channels, extents, most, threads):
     """Boxes of the whole map, of 8 blocks of channels and more."""
     boxes = np.tile(np.array([[0, 0, extents[1], extents[0]]], np.float32), (40, 1))
-    tables = geometry.tables["float"](np.zeros(40, np.int32), boxes, None, 1, geometry.INTEGRATED_RULE, BINS, extents, 1.0, True, None, False, 2**31, 1)
+    tables = geometry.tables["float"](np.zeros(40, np.int32), boxes, None, 1, geometry.INTEGRATED_RULE, BINS, extents, 1.0, 0, None, False, 2**31, 1)
     tasks, _ = schedule.reading([level(tables, True)], channels, 4, 49, False, threads)
     assert (tasks[:, MODE] == (0 if most is None else 2)).all()
     blocks = tasks[:, BLOCK_STOP] - tasks[:, BLOCK_FIRST]

@@ -46,5 +46,5 @@ cdef class Tables:
 
 
 cdef Tables tables_of(
-    const Boxes *boxes, const int32_t *rows, Py_ssize_t image_count, tuple rule, tuple bins, tuple extents, double scale, bint in_bands, Tables before,
+    const Boxes *boxes, const int32_t *rows, Py_ssize_t image_count, tuple rule, tuple bins, tuple extents, double scale, Py_ssize_t most_rows, Tables before,
     bint slopes, Py_ssize_t most, int threads, real *_)
