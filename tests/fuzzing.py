@@ -442,10 +442,15 @@ def watched(bytes_: bytes) -> str:
             signal.alarm(0)
 
 
-def random_calls(seed: int, count: int) -> dict[str, int]:
-    """Make calls of random bytes, each on every instruction set; returns how many ended how."""
+def fail_when_slow() -> None:
+    """Have a watched call that takes too long fail, where else it would end the process."""
     if hasattr(signal, "SIGALRM"):
         signal.signal(signal.SIGALRM, _too_slow)
+
+
+def random_calls(seed: int, count: int) -> dict[str, int]:
+    """Make calls of random bytes, each on every instruction set; returns how many ended how."""
+    fail_when_slow()
     generator = random.Random(seed)
     ends: dict[str, int] = {}
     for _ in range(count):
