@@ -21,6 +21,8 @@ cdef extern from *:
     #include <string.h>
     #if defined(__SSE2__)
     #include <immintrin.h>
+    #elif defined(__aarch64__)
+    #include <arm_neon.h>
     #endif
 
     #define LANE_BYTES 64
@@ -48,6 +50,18 @@ cdef extern from *:
     #else
     #define OPAQUE APART
     #endif
+
+    /* Vectors; single numbers where compilers lack them. */
+    #if defined(__GNUC__)
+    #define VECTORS(scalar)                                                                                            \\
+        typedef scalar scalar##_vector __attribute__((vector_size(VECTOR_BYTES)));                                     \\
+        typedef scalar scalar##_vector_anywhere                                                                        \\
+            __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(scalar)), may_alias));
+    #else
+    #define VECTORS(scalar) typedef scalar scalar##_vector, scalar##_vector_anywhere;
+    #endif
+    VECTORS(float)
+    VECTORS(double)
 
     #if defined(__has_builtin)
     #if __has_builtin(__builtin_shufflevector)
@@ -115,9 +129,6 @@ cdef extern from *:
         a[i] = t[0];                                                                                                   \\
         a[i + 1] = t[1];
     #define SQUARE(scalar)                                                                                             \\
-        typedef scalar scalar##_vector __attribute__((vector_size(VECTOR_BYTES)));                                     \\
-        typedef scalar scalar##_vector_anywhere                                                                        \\
-            __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(scalar)), may_alias));                            \\
         static ALWAYS void square_##scalar(                                                                            \\
             const scalar *from, ptrdiff_t from_stride, int rows, scalar *to, ptrdiff_t to_stride, int columns) {       \\
             enum { n = VECTOR_BYTES / sizeof(scalar), w = 16 / sizeof(scalar) };                                       \\
@@ -250,17 +261,26 @@ cdef extern from *:
     #define FUSED_float(a, b, c) ((a) * (b) + (c))
     #define FUSED_double(a, b, c) ((a) * (b) + (c))
     #endif
-    #define ADD_PRODUCTS(scalar)                                                                                       \\
+    #if defined(__AVX512F__)
+    #define FUSED_float_vector(a, b, c) _mm512_fmadd_ps(a, b, c)
+    #define FUSED_double_vector(a, b, c) _mm512_fmadd_pd(a, b, c)
+    #elif defined(__AVX__) && defined(__FMA__)
+    #define FUSED_float_vector(a, b, c) _mm256_fmadd_ps(a, b, c)
+    #define FUSED_double_vector(a, b, c) _mm256_fmadd_pd(a, b, c)
+    #elif defined(__aarch64__)
+    #define FUSED_float_vector(a, b, c) vfmaq_f32(c, a, b)
+    #define FUSED_double_vector(a, b, c) vfmaq_f64(c, a, b)
+    #else
+    #define FUSED_float_vector(a, b, c) ((a) * (b) + (c))
+    #define FUSED_double_vector(a, b, c) ((a) * (b) + (c))
+    #endif
+    #define ADD_PRODUCT(scalar)                                                                                        \\
         static inline void add_product_##scalar(scalar *sums, scalar weight, const scalar *values) {                   \\
             _Pragma("omp simd") for (int l = 0; l < LANE_BYTES / (int)sizeof(scalar); l++)                             \\
                 sums[l] = FUSED_##scalar(weight, values[l], sums[l]);                                                  \\
-        }                                                                                                              \\
-        static inline void add_products_##scalar(scalar *sums, const scalar *a, const scalar *b) {                     \\
-            _Pragma("omp simd") for (int l = 0; l < LANE_BYTES / (int)sizeof(scalar); l++)                             \\
-                sums[l] = FUSED_##scalar(a[l], b[l], sums[l]);                                                         \\
         }
-    ADD_PRODUCTS(float)
-    ADD_PRODUCTS(double)
+    ADD_PRODUCT(float)
+    ADD_PRODUCT(double)
 
     /* Copies past the caches, for results too large to be found there again, a few lines at a time while something else is computed: stores that
        follow each other wait for memory, a tenth or more of a forward pass.  `stream_end` before anyone reads them. */
@@ -409,7 +429,8 @@ cdef extern from *:
     WEIGH(double)
 
     /* The gradient of the boxes.  Taps are correlated with a bin's gradient, as many at once as registers have room for, and sums over channels
-       folded to FOLDED_BYTES of lanes, which are multiplied with weights and slopes and only then added up. */
+       folded to FOLDED_BYTES of lanes, which are multiplied with weights and slopes and only then added up.  In vectors: of loops over lanes
+       Clang makes other vectors, for the sake of how they are folded, and spills them, which takes up to 2.5 times as long. */
     #define FOLDED_BYTES 16
     #define MOST_TAPS 64
     #define EACH_TAP(scalar, of)                                                                                       \\
@@ -419,9 +440,17 @@ cdef extern from *:
         if (taps > 3) of(scalar, 3)                                                                                    \\
         if (taps > 4) of(scalar, 4)                                                                                    \\
         if (taps > 5) of(scalar, 5)
-    #define FIRST_PRODUCTS(scalar, t) pixel[t] = from + at[t], first_products_##scalar(sums[t], pixel[t], by);
-    #define NEXT_PRODUCTS(scalar, t) add_products_##scalar(sums[t], pixel[t] + i, by);
-    #define FOLD(scalar, t) fold_##scalar(folded + t * m, sums[t]);
+    #define LOAD(scalar, from, v) ((const scalar##_vector_anywhere *)(from))[v]
+    #define FIRST_PRODUCTS(scalar, t)                                                                                  \\
+        {                                                                                                              \\
+            pixel[t] = from + at[t];                                                                                   \\
+            for (int v = 0; v < w; v++)                                                                                \\
+                sums[t][v] = LOAD(scalar, pixel[t], v) * LOAD(scalar, by, v);                                          \\
+        }
+    #define NEXT_PRODUCTS(scalar, t)                                                                                   \\
+        for (int v = 0; v < w; v++)                                                                                    \\
+            sums[t][v] = FUSED_##scalar##_vector(LOAD(scalar, pixel[t] + i, v), LOAD(scalar, by, v), sums[t][v]);
+    #define FOLD(scalar, t) fold_##scalar(folded + t * m, (const scalar *)sums[t]);
     #define CORRELATE(scalar)                                                                                          \\
         static ALWAYS void fold_##scalar(scalar *folded, const scalar *sums) {                                         \\
             enum { n = LANE_BYTES / sizeof(scalar), m = FOLDED_BYTES / sizeof(scalar) };                               \\
@@ -431,19 +460,15 @@ cdef extern from *:
             _Pragma("omp simd") for (int l = 0; l < m; l++)                                                            \\
                 folded[l] = half[l] + half[l + m];                                                                     \\
         }                                                                                                              \\
-        static ALWAYS void first_products_##scalar(scalar *sums, const scalar *a, const scalar *b) {                   \\
-            _Pragma("omp simd") for (int l = 0; l < LANE_BYTES / (int)sizeof(scalar); l++)                             \\
-                sums[l] = a[l] * b[l];                                                                                 \\
-        }                                                                                                              \\
         static ALWAYS void add_folded_##scalar(scalar *sums, scalar weight, const scalar *values) {                    \\
             _Pragma("omp simd") for (int l = 0; l < FOLDED_BYTES / (int)sizeof(scalar); l++)                           \\
                 sums[l] = FUSED_##scalar(weight, values[l], sums[l]);                                                  \\
         }                                                                                                              \\
         static ALWAYS void correlate_some_##scalar(scalar *folded, const scalar *by, ptrdiff_t by_step, const scalar *from, ptrdiff_t step,\\
                                                    ptrdiff_t count, const ptrdiff_t *at, int taps) { /* of 1 to 6 taps, which the compiler knows */\\
-            enum { n = LANE_BYTES / sizeof(scalar), m = FOLDED_BYTES / sizeof(scalar) };                               \\
+            enum { w = LANE_BYTES / sizeof(scalar##_vector), m = FOLDED_BYTES / sizeof(scalar) };                      \\
             const scalar *pixel[6];                                                                                    \\
-            scalar sums[6][n];                                                                                         \\
+            scalar##_vector sums[6][w];                                                                                \\
             EACH_TAP(scalar, FIRST_PRODUCTS)                                                                           \\
             for (ptrdiff_t i = step; count > 1; count--, i += step) {                                                  \\
                 by += by_step;                                                                                         \\
