@@ -17,6 +17,7 @@ CALLS = 2
 MANY_CALLS = 50  # of what takes the interpreter as long as the kernels: it does not do the same in every call
 SMALL = {
     "align_fpn_p2": {"shape": (1, 32, 200, 304), "count": 100},
+    "align_pyramid": {"shape": (1, 32, 200, 304), "count": 100},
     "align_few": {"shape": (1, 32, 200, 304)},
     "align_c4": {"shape": (1, 32, 50, 76), "count": 50},
     "align_tiny": {},
