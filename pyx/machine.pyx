@@ -31,20 +31,45 @@ cdef extern from *:
 
     /* The OpenMP runtime of GCC keeps the idle threads of its team for the next parallel region, and waits for them for ever
        in a child of fork, where they do not exist.  So the thread that forks dismisses its team first; parent and child start
-       new ones when they need them.  (Teams of other threads do not matter: those threads are not in the child.)  The runtimes
-       of other compilers look after that themselves.  Where a team cannot be dismissed, the child works on one thread. */
+       new ones when they need them.  (Teams of other threads do not matter: those threads are not in the child.)  Where a team
+       cannot be dismissed, the child works on one thread.
+       LLVM's starts anew in a child, by what the environment says there, and has to be told again how long threads wait.  It also
+       stands in for that of GCC, under the same name in Conda's distribution, or if it is loaded before. */
     static int team_lost = 0;
-    #if defined(_OPENMP) && defined(__GNUC__) && !defined(__clang__) && !defined(_WIN32)
+    #if defined(_OPENMP) && defined(__GNUC__) && !defined(_WIN32)
     #include <pthread.h>
-    static __thread int dismissed = 0;
+    #include <stdio.h>
+    #if defined(__clang__)
+    #define IS_LLVMS 1
+    #elif defined(__ELF__)
+    extern int kmp_get_blocktime(void) __attribute__((weak));
+    extern void kmp_set_defaults(const char *) __attribute__((weak));
+    #define IS_LLVMS (kmp_get_blocktime != NULL && kmp_set_defaults != NULL)
+    #else
+    #define kmp_get_blocktime() 0
+    #define kmp_set_defaults(setting) (void)setting
+    #define IS_LLVMS 0
+    #endif
+    static __thread int dismissed = 0, milliseconds = 0;
     static void before_fork(void) {
+        if (IS_LLVMS)
+            milliseconds = kmp_get_blocktime();
     #if __GNUC__ >= 9
-        dismissed = omp_pause_resource_all(omp_pause_soft) == 0;
+        else
+            dismissed = omp_pause_resource_all(omp_pause_soft) == 0;
     #endif
     }
-    static void in_child(void) { team_lost = !dismissed; }
+    static void in_child(void) {
+        char setting[40];
+        if (IS_LLVMS) {
+            snprintf(setting, sizeof(setting), "KMP_BLOCKTIME=%d", milliseconds);
+            kmp_set_defaults(setting);
+        } else
+            team_lost = !dismissed;
+    }
     static int watch_forks(void) { return pthread_atfork(before_fork, NULL, in_child); }
     #else
+    #define IS_LLVMS 0
     static int watch_forks(void) { return 0; }
     #endif
 
@@ -77,6 +102,7 @@ cdef extern from *:
     const long openmp_version
     const int team_lost
     int watch_forks() noexcept
+    bint IS_LLVMS
     int free_pages(void *start, size_t bytes) noexcept nogil
     int omp_get_max_threads() noexcept nogil
     const char *COMPILER
@@ -95,6 +121,11 @@ def openmp():
 cdef int at_start = omp_get_max_threads()
 if watch_forks():
     raise MemoryError("no room for the handlers of fork")
+
+
+def is_llvms():
+    """Whether the OpenMP runtime is LLVM's, or Intel's, which is the same."""
+    return IS_LLVMS
 
 
 def most_threads():

@@ -11,6 +11,12 @@ ROOT = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
 
 
+def omp_num_threads() -> int | None:
+    """The number of threads that ``OMP_NUM_THREADS`` asks for, at the outermost level; None where it says nothing."""
+    levels = [level.strip() for level in os.environ.get("OMP_NUM_THREADS", "").split(",")]
+    return int(levels[0]) if all(level.isascii() and level.isdecimal() and int(level) > 0 for level in levels) else None
+
+
 def _groups(controller: str, root: Path, membership: Path) -> Iterator[tuple[Path, bool]]:
     """Yield the folders of the process's control group and of those above it, and whether they are of cgroups 2."""
     try:

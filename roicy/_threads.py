@@ -30,10 +30,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _look_up() -> int:
-    variable = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    if variable.isdecimal() and int(variable) > 0:
-        return min(int(variable), MOST)
-    return min(_limits.cpus(), MOST)
+    return min(_limits.omp_num_threads() or _limits.cpus(), MOST)
 
 
 def get_num_threads() -> int:

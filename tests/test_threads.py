@@ -37,7 +37,7 @@ def test_omp_num_threads(value, expected):
     assert python("import roicy; print(roicy.get_num_threads())", OMP_NUM_THREADS=value).stdout.split() == [str(expected)]
 
 
-@pytest.mark.parametrize("value", ["", "0", "-2", "many"])
+@pytest.mark.parametrize("value", ["", "0", "-2", "many", "5,many"])
 def test_omp_num_threads_that_says_nothing(value):
     expected = python("import roicy; print(roicy.get_num_threads())").stdout
     assert python("import roicy; print(roicy.get_num_threads())", OMP_NUM_THREADS=value).stdout == expected
