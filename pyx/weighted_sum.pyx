@@ -21,7 +21,7 @@ from lanes cimport (FOLDED_BYTES, LANE_BYTES, Pending, add_product, add_slopes, 
                     lanes_alloc, lanes_free, real, stream_end, stream_rest, stream_some)
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, GATHERED, LEVEL, MODE, STOP, WINDOW, X0, X1, Y0, Y1
-from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BINS, MOST_COLUMNS, PAST_CACHE, RANGE_BYTES, SLOPE_BLOCKS, STRIP_BYTES, TILE_BYTES, WIDE_BYTES, Ahead,
+from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BIN_ROWS, MOST_BINS, MOST_COLUMNS, PAST_CACHE, RANGE_BYTES, SLOPE_BLOCKS, STRIP_BYTES, TILE_BYTES, WIDE_BYTES, Ahead,
                     BinRange, Map, Reader, Strides, View, ahead_of, begin_each, bin_tile_bytes, bins_of_task, block_reader, blocks_together, bounds,
                     cell_columns, cell_rows, clear, clip, fetch_ends, fetch_pixel_ends, fetch_some, gather_bins, map_of, map_of_task, narrow, next_of_each,
                     pack, put_pixels, read_pixels, read_runs, scatter_bins, slope_blocks_from, slope_pixels, strides_of, to_boundary, unpack, view, way_to_write)
@@ -30,6 +30,8 @@ from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BINS, MOST_COLUMNS, PAST_CACHE, RA
 cdef enum:
     ACROSS_GAIN = 100          # lane vectors of a block that are read less where it pays to contract a box along x first
     SLOPE_GROUPS = 8           # of blocks, whose gradients of the boxes are computed together
+    SQUARE_BINS = 32           # a side of the parts in which gradients of the input take large outputs
+    FEWEST_TOGETHER = 4        # blocks of the gradient of the input: of less, choosing a loop for each short run costs more than memory gains
     BINS_AHEAD = 4             # of the gradient of the output, channels last, that are fetched: the whole next box is too much for a level 2 cache
 
 
@@ -763,41 +765,51 @@ cdef inline Py_ssize_t neighbours(const int32_t *pixels, Py_ssize_t first, Py_ss
 
 
 cdef void spread(
-        const Problem *problem, const real *grad, View steps, Py_ssize_t block_step, Py_ssize_t blocks, const Box *box,
-        const Turned *rows, const Turned *columns, real *strip, real *target, Strides map, Ahead *ahead) noexcept nogil:
-    """Pixels of some rows and columns += Wy^T grad Wx of the bins of a box, of as many channel blocks.
-
-    grad: bin (p, q) of block b lies at p * steps.y + q * steps.x + b * block_step; target: pixel (0, 0).
-    """
-    cdef int L = LANE_BYTES // sizeof(real), p, ps = box.p1 - box.p0
-    cdef Py_ssize_t width = blocks * L, c, x, y, i, first = 0, stop = 0, count
+        const Problem *problem, const real *grad, View steps, const Box *box, const Turned *rows, const Turned *columns, real *strip,
+        real *target, Strides map, Ahead *ahead) noexcept nogil:
+    """Pixels of some rows and columns += Wy^T grad Wx of the bins of a box, of one channel block; target: pixel (0, 0)."""
+    cdef int L = LANE_BYTES // sizeof(real), qs = box.q1 - box.q0
+    cdef Py_ssize_t x, y, i, r = rows.first, first = 0, stop = 0, count
     cdef const int32_t *bins = problem.bins_of_pixel
     cdef const real *weight = <const real*>problem.bin_weight
-    cdef Py_ssize_t most = max((STRIP_BYTES if blocks == 1 else WIDE_BYTES) // (ps * blocks * LANE_BYTES), 1)
-    c = columns.first
-    while c < columns.stop:
-        count = min(most, columns.stop - c)
-        for x in range(count):
+    cdef Py_ssize_t most = max(STRIP_BYTES // (qs * LANE_BYTES), 1)
+    while r < rows.stop:
+        count = min(most, rows.stop - r)
+        for y in range(count):
             fetch_some(ahead)
-            bins_between(columns.spans + 2 * (c + x), bins, box.q0, box.q1, &first, &stop)
-            if blocks == 1:
-                contract_axis(strip + x * L, count * L, grad - box.q0 * steps.x, steps.y, ps, stop - first, bins + first, weight + first, steps.x, False)
-            else:
-                for p in range(ps):
-                    contract_axis(strip + (p * count + x) * width, L, grad + p * steps.y - box.q0 * steps.x, block_step, blocks, stop - first,
-                                  bins + first, weight + first, steps.x, False)
-        for y in range(rows.first, rows.stop):
+            bins_between(rows.spans + 2 * (r + y), bins, box.p0, box.p1, &first, &stop)
+            contract_axis(strip + y * L, count * L, grad - box.p0 * steps.y, steps.x, qs, stop - first, bins + first, weight + first, steps.y, False)
+        for x in range(columns.first, columns.stop):
             fetch_some(ahead)
-            bins_between(rows.spans + 2 * y, bins, box.p0, box.p1, &first, &stop)
-            if first == stop:
-                continue
-            x = 0
-            while x < count:      # as many pixels at once as lie a step apart
-                i = neighbours(columns.pixels, c + x, c + count) - c if blocks == 1 or map.x == width else x + 1
-                contract_axis(target + rows.pixels[y] * map.y + columns.pixels[c + x] * map.x, map.x if blocks == 1 else L,
-                              strip + x * width - box.p0 * count * width, L, (i - x) * blocks, stop - first, bins + first, weight + first, count * width, True)
-                x = i
-        c += count
+            bins_between(columns.spans + 2 * x, bins, box.q0, box.q1, &first, &stop)
+            y = 0
+            while y < count:      # as many pixels at once as lie a step apart
+                i = neighbours(rows.pixels, r + y, r + count) - r
+                contract_axis(target + rows.pixels[r + y] * map.y + columns.pixels[x] * map.x, map.y, strip + (y - box.q0 * count) * L, L, i - y,
+                              stop - first, bins + first, weight + first, count * L, True)
+                y = i
+        r += count
+
+
+cdef void spread_together(
+        const Problem *problem, const real *grad, Py_ssize_t blocks, const Box *box, const Turned *rows, const Turned *columns, real *strip,
+        real *target, Ahead *ahead) noexcept nogil:
+    """The same of several blocks that lie together in pixels and bins, row by row, as memory lies: columns of the box take a third longer."""
+    cdef int L = LANE_BYTES // sizeof(real), q
+    cdef Py_ssize_t x, y, first = 0, stop = 0, width = blocks * L
+    cdef const int32_t *bins = problem.bins_of_pixel
+    cdef const real *weight = <const real*>problem.bin_weight
+    for y in range(rows.first, rows.stop):
+        fetch_some(ahead)
+        bins_between(rows.spans + 2 * y, bins, box.p0, box.p1, &first, &stop)
+        for q in range(box.q1 - box.q0):
+            contract_axis(strip + q * width, L, grad + q * problem.bins.x - box.p0 * problem.bins.y, L, blocks, stop - first, bins + first, weight + first,
+                          problem.bins.y, False)
+        for x in range(columns.first, columns.stop):
+            fetch_some(ahead)
+            bins_between(columns.spans + 2 * x, bins, box.q0, box.q1, &first, &stop)
+            contract_axis(target + rows.pixels[y] * problem.map.strides.y + columns.pixels[x] * problem.map.strides.x, L, strip - box.q0 * width, L, blocks,
+                          stop - first, bins + first, weight + first, width, True)
 
 
 cdef void spread_bin(
@@ -845,7 +857,7 @@ cdef inline void bins_within(const Problem *problem, const int64_t *task, Py_ssi
 cdef void spread_boxes(const Problem *problem, const real *grad_output, const int64_t *task, char *memory, char *tile) noexcept nogil:
     """Pixels of the task's rectangle += the gradients of its boxes, of one bin or all; where tiles are GATHERED, those of that bin."""
     cdef int L = LANE_BYTES // sizeof(real), p, q
-    cdef Py_ssize_t i, k, later, block, blocks, y0 = task[Y0], y1 = task[Y1], x0 = task[X0], x1 = task[X1], block_step = 0, b
+    cdef Py_ssize_t i, k, later, block, blocks, y0 = task[Y0], y1 = task[Y1], x0 = task[X0], x1 = task[X1]
     cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
     cdef Reader reader
     cdef Box box, next_box
@@ -858,6 +870,9 @@ cdef void spread_boxes(const Problem *problem, const real *grad_output, const in
     cdef bint within, packed = task[MODE] == GATHERED      # the tile holds the sums of the block that has one
     cdef Scratch scratch = scratch_at(problem, memory)
     scratch.tile = tile
+    if part.p_step < part.p1 - part.p0:      # runs of pixels go down columns: a few rows of bins make short ones
+        part.q_step = min(part.q_step, <int>SQUARE_BINS)
+        part.p_step = min(min(part.p1, <int>MOST_BIN_ROWS), <int>MOST_BINS // part.q_step)
     # blocks whose lanes lie together in the gradient are summed there, others in the tile: at most one of a task with boxes,
     # which is the last
     reader = block_reader(&problem.map, task, task[BLOCK_FIRST], <real*>NULL)
@@ -886,9 +901,10 @@ cdef void spread_boxes(const Problem *problem, const real *grad_output, const in
                     map = problem.map.strides
                     if reader.in_place:
                         target = <real*>reader.plane
-                        if task[BIN] < 0:     # as many blocks at once as have room: long runs of memory are read several times as fast as short ones
-                            blocks = max(blocks_together(min(task[BLOCK_STOP], problem.map.channels // L) - block, box.p1 - box.p0,
-                                                         1 if problem.bins.channel == 1 else (box.p1 - box.p0) * (box.q1 - box.q0)), 1)
+                        if task[BIN] < 0 and problem.bins.channel == 1:
+                            blocks = blocks_together(min(task[BLOCK_STOP], problem.map.channels // L) - block, box.q1 - box.q0, 1)
+                            if blocks < FEWEST_TOGETHER:
+                                blocks = 1
                     else:
                         map.y, map.x = (x1 - x0) * L, L
                         target = <real*>scratch.tile - y0 * map.y - x0 * map.x
@@ -901,13 +917,9 @@ cdef void spread_boxes(const Problem *problem, const real *grad_output, const in
                     grad = grad_output + k * problem.bins.image + block * L * problem.bins.channel + box.p0 * problem.bins.y + box.q0 * problem.bins.x
                     if problem.bins.channel == 1 and reader.lanes == L:
                         steps.y, steps.x = problem.bins.y, problem.bins.x
-                        block_step = L
                     else:
                         steps.y, steps.x = (box.q1 - box.q0) * L, L
-                        block_step = (box.p1 - box.p0) * steps.y
-                        for b in range(blocks):
-                            pack(grad + b * L * problem.bins.channel, problem.bins, reader.lanes, box.p1 - box.p0, box.q1 - box.q0,
-                                 <real*>scratch.bins + b * block_step)
+                        pack(grad, problem.bins, reader.lanes, box.p1 - box.p0, box.q1 - box.q0, <real*>scratch.bins)
                         grad = <real*>scratch.bins
                     if task[BIN] >= 0:
                         spread_bin(problem, grad, &box, y0, y1, x0, x1, <real*>scratch.strip, target, map)
@@ -915,12 +927,16 @@ cdef void spread_boxes(const Problem *problem, const real *grad_output, const in
                         if later < task[STOP]:
                             next_box = part_of_box(problem, later, 0, problem.ph, 0, problem.pw)
                             bins_within(problem, task, later, &next_box)
+                            # of blocks together only the first row of bins: hardware follows, and the whole box is too much for a level 2 cache
                             ahead = ahead_of(grad_output + problem.order[later] * problem.bins.image + block * L * problem.bins.channel + next_box.p0 * problem.bins.y,
-                                             problem.bins, <int>blocks * reader.lanes, next_box.p1 - next_box.p0, problem.pw,
+                                             problem.bins, <int>blocks * reader.lanes, next_box.p1 - next_box.p0 if blocks == 1 else 1, problem.pw,
                                              rows.stop - rows.first + columns.stop - columns.first)
                         else:
                             ahead.runs = 0
-                        spread(problem, grad, steps, block_step, blocks, &box, &rows, &columns, <real*>scratch.strip, target, map, &ahead)
+                        if blocks == 1:
+                            spread(problem, grad, steps, &box, &rows, &columns, <real*>scratch.strip, target, map, &ahead)
+                        else:
+                            spread_together(problem, grad, blocks, &box, &rows, &columns, <real*>scratch.strip, target, &ahead)
                     block += blocks
                 q += part.q_step
             p += part.p_step
