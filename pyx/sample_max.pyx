@@ -17,7 +17,7 @@ from libc.string cimport memset
 from lanes cimport LANE_BYTES, Pending, add_product, keep_larger, lanes_alloc, lanes_free, real, stream_end, stream_rest
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, MODE, STOP
-from tiles cimport (BINS_BYTES, BinRange, Map, Reader, Strides, View, begin_each, bins_of_task, block_reader, bounds, cell_columns, cell_rows, clip, map_of,
+from tiles cimport (BINS_BYTES, MOST_BINS, BinRange, Map, Reader, Strides, View, begin_each, bins_of_task, block_reader, bounds, cell_columns, cell_rows, clip, map_of,
                     map_of_task, next_of_each, strides_of, unpack, view, way_to_write)
 
 
@@ -118,7 +118,7 @@ cdef void forward_part(
 cdef void forward_task(const Problem *problem, real *out, const int64_t *task, bint products, char *memory) noexcept nogil:
     cdef int L = LANE_BYTES // sizeof(real), p, q
     cdef Py_ssize_t i, block
-    cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
+    cdef BinRange part = bins_of_task(task, problem.ph, problem.pw, MOST_BINS)
     cdef int64_t[COLUMNS] one
     cdef Map map
     cdef Reader reader

@@ -36,6 +36,8 @@ cdef enum:
     FAR_WINDOW_BYTES = 8 << 20
     # Planes of the map that a task of the gradient of roi_pool writes to, here and there: half of a small level 2 cache
     PLANES_BYTES = 1 << 18
+    # Rows are read whole if boxes leave out no more than one in so many of their pixels
+    WHOLE_ROWS = 16
     # Lane vectors' worth of work that is not worth waking a second thread for: about a tenth of a millisecond.  A team
     # costs microseconds on an idle machine, and milliseconds where the scheduler has no core for it.
     SERIAL_COST = 100000
@@ -94,6 +96,13 @@ cdef Covered covered_by(const int32_t *windows, Py_ssize_t first, Py_ssize_t sto
         all.y0 = all.x0 = 0
     all.hull = <double>(all.y1 - all.y0) * (all.x1 - all.x0)
     return all
+
+
+cdef inline void widen(Covered *some, Py_ssize_t width) noexcept nogil:
+    """A rectangle of nearly whole rows becomes one of whole rows: they lie end to end, a single run of pixels."""
+    if WHOLE_ROWS * (width - (some.x1 - some.x0)) <= width:
+        some.x0, some.x1 = 0, width
+        some.hull = <double>(some.y1 - some.y0) * width
 
 
 cdef inline double windows_cost(const Covered *some, Py_ssize_t line) noexcept nogil:
@@ -222,6 +231,8 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
             if starts[n] == starts[n + 1]:
                 continue
             image = covered_by(windows, starts[n], starts[n + 1], bins)
+            if in_rows:
+                widen(&image, tables.width)
             block_pieces, groups, gathered = pieces, all_groups, False
             # those that the tile has no room for follow on all others, which else would not share rows for their sake
             tall = starts[n]
@@ -259,6 +270,8 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
                     seen += box_cost(windows + 4 * i, bins)
                     i += 1
                 part = covered_by(windows, position, i, bins)
+                if in_rows:
+                    widen(&part, tables.width)
                 cost = part.area * bin_cost if by_bin else windows_cost(&part, LANE_BYTES // itemsize)
                 mode = WINDOW
                 if gathered:

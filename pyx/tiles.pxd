@@ -574,15 +574,18 @@ cdef struct BinRange:          # the bins of a task, and how many of them, rows 
     int q_step
 
 
-cdef inline BinRange bins_of_task(const int64_t *task, int ph, int pw) noexcept nogil:
+cdef inline BinRange bins_of_task(const int64_t *task, int ph, int pw, int widest) noexcept nogil:
+    """The bins of a task, in parts of no more than have room: no wider than `widest` where one part has not room for all."""
     cdef BinRange part
+    cdef int rows, columns
     if task[BIN] >= 0:
         part.p0, part.q0 = <int>(task[BIN] // pw), <int>(task[BIN] % pw)
         part.p1, part.q1 = part.p0 + 1, part.q0 + 1
     else:
         part.p0, part.q0, part.p1, part.q1 = 0, 0, ph, pw
-    part.q_step = min(part.q1 - part.q0, <int>MOST_BINS)
-    part.p_step = min(min(part.p1 - part.p0, <int>MOST_BIN_ROWS), <int>MOST_BINS // part.q_step)
+    rows, columns = part.p1 - part.p0, part.q1 - part.q0
+    part.q_step = columns if rows <= min(<int>MOST_BIN_ROWS, <int>MOST_BINS // columns) else min(columns, widest)
+    part.p_step = min(min(rows, <int>MOST_BIN_ROWS), <int>MOST_BINS // part.q_step)
     return part
 
 

@@ -21,7 +21,7 @@ from lanes cimport (FOLDED_BYTES, LANE_BYTES, Pending, add_product, add_slopes, 
                     lanes_alloc, lanes_free, real, stream_end, stream_rest, stream_some)
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, GATHERED, LEVEL, MODE, STOP, WINDOW, X0, X1, Y0, Y1
-from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BIN_ROWS, MOST_BINS, MOST_COLUMNS, PAST_CACHE, RANGE_BYTES, SLOPE_BLOCKS, STRIP_BYTES, TILE_BYTES, WIDE_BYTES, Ahead,
+from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BINS, MOST_COLUMNS, PAST_CACHE, RANGE_BYTES, SLOPE_BLOCKS, STRIP_BYTES, TILE_BYTES, WIDE_BYTES, Ahead,
                     BinRange, Map, Reader, Strides, View, ahead_of, begin_each, bin_tile_bytes, bins_of_task, block_reader, blocks_together, bounds,
                     cell_columns, cell_rows, clear, clip, fetch_ends, fetch_pixel_ends, fetch_some, gather_bins, map_of, map_of_task, narrow, next_of_each,
                     pack, put_pixels, read_pixels, read_runs, scatter_bins, slope_blocks_from, slope_pixels, strides_of, to_boundary, unpack, view, way_to_write)
@@ -30,7 +30,7 @@ from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BIN_ROWS, MOST_BINS, MOST_COLUMNS,
 cdef enum:
     ACROSS_GAIN = 100          # lane vectors of a block that are read less where it pays to contract a box along x first
     SLOPE_GROUPS = 8           # of blocks, whose gradients of the boxes are computed together
-    SQUARE_BINS = 32           # a side of the parts in which gradients of the input take large outputs
+    SQUARE_BINS = 32           # in a row of the parts of which gradients of the input take large outputs: their runs go down columns
     FEWEST_TOGETHER = 4        # blocks of the gradient of the input: of less, choosing a loop for each short run costs more than memory gains
     BINS_AHEAD = 4             # of the gradient of the output, channels last, that are fetched: the whole next box is too much for a level 2 cache
 
@@ -508,7 +508,7 @@ cdef bint forward_packed(const Problem *problem, Reader *reader, real *out, Py_s
 cdef void forward_task(const Problem *problem, real *out, const int64_t *task, char *memory) noexcept nogil:
     cdef Py_ssize_t i, k, block, blocks
     cdef int p, q, L = LANE_BYTES // sizeof(real)
-    cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
+    cdef BinRange part = bins_of_task(task, problem.ph, problem.pw, MOST_BINS)
     cdef Scratch scratch = scratch_at(problem, memory)
     cdef int64_t[COLUMNS] one
     cdef Map map
@@ -659,7 +659,7 @@ cdef void slopes_of_bins(
     """
     cdef int L = LANE_BYTES // sizeof(real), lanes = FOLDED_BYTES // sizeof(real), p, q, l, edge
     cdef Py_ssize_t i, k, later, b, block, count = 0
-    cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
+    cdef BinRange part = bins_of_task(task, problem.ph, problem.pw, MOST_BINS)
     cdef bint through = problem.bins.channel == 1      # each bin of the gradient is fetched before its turn, the first ones with the box before
     cdef Reader[SLOPE_BLOCKS] readers
     cdef Ahead ahead
@@ -858,7 +858,7 @@ cdef void spread_boxes(const Problem *problem, const real *grad_output, const in
     """Pixels of the task's rectangle += the gradients of its boxes, of one bin or all; where tiles are GATHERED, those of that bin."""
     cdef int L = LANE_BYTES // sizeof(real), p, q
     cdef Py_ssize_t i, k, later, block, blocks, y0 = task[Y0], y1 = task[Y1], x0 = task[X0], x1 = task[X1]
-    cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
+    cdef BinRange part = bins_of_task(task, problem.ph, problem.pw, SQUARE_BINS)
     cdef Reader reader
     cdef Box box, next_box
     cdef Turned rows, columns
@@ -870,9 +870,6 @@ cdef void spread_boxes(const Problem *problem, const real *grad_output, const in
     cdef bint within, packed = task[MODE] == GATHERED      # the tile holds the sums of the block that has one
     cdef Scratch scratch = scratch_at(problem, memory)
     scratch.tile = tile
-    if part.p_step < part.p1 - part.p0:      # runs of pixels go down columns: a few rows of bins make short ones
-        part.q_step = min(part.q_step, <int>SQUARE_BINS)
-        part.p_step = min(min(part.p1, <int>MOST_BIN_ROWS), <int>MOST_BINS // part.q_step)
     # blocks whose lanes lie together in the gradient are summed there, others in the tile: at most one of a task with boxes,
     # which is the last
     reader = block_reader(&problem.map, task, task[BLOCK_FIRST], <real*>NULL)

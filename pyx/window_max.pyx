@@ -18,9 +18,9 @@ from lanes cimport (LANE_BYTES, Pending, add_at, add_at_pixels, keep_first_large
                     stream_rest, stream_some)
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, IMAGE, MODE, STOP, Y0, Y1
-from tiles cimport (AT_ONCE, BINS_BYTES, MOST_COLUMNS, PAST_CACHE, STRIP_BYTES, WIDE_BYTES, Ahead, BinRange, Map, Reader, Strides, View, ahead_of, begin_each,
-                    bins_of_task, block_reader, blocks_together, cell_columns, cell_rows, clear, fetch_ends, fetch_pixel_ends, fetch_some, map_of, map_of_task, next_of_each,
-                    put_pixels, strides_of, to_boundary, unpack, view, way_to_write)
+from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BINS, MOST_COLUMNS, PAST_CACHE, STRIP_BYTES, WIDE_BYTES, Ahead, BinRange, Map, Reader, Strides, View, ahead_of,
+                    begin_each, bins_of_task, block_reader, blocks_together, cell_columns, cell_rows, clear, fetch_ends, fetch_pixel_ends, fetch_some, map_of,
+                    map_of_task, next_of_each, put_pixels, strides_of, to_boundary, unpack, view, way_to_write)
 
 
 cdef struct Problem:
@@ -282,7 +282,7 @@ cdef void forward_task(
     cdef Py_ssize_t i, k, block, blocks, x0 = 0, x1 = 0
     cdef const int32_t *spans
     cdef real *to
-    cdef BinRange part = bins_of_task(task, problem.ph, problem.pw)
+    cdef BinRange part = bins_of_task(task, problem.ph, problem.pw, MOST_BINS)
     cdef int64_t[COLUMNS] one
     cdef Map map
     cdef Reader reader

@@ -65,7 +65,10 @@ def test_reading_covers_everything_once(images, count, channels, threads, channe
         assert task[BLOCK_STOP] % most == 0 or task[BLOCK_STOP] in (blocks, channels // 16)
         # what a task computes of several boxes has room in a megabyte
         assert not by_bin or (task[STOP] - task[FIRST]) * (task[BIN_STOP] - task[BIN]) * 64 <= 2**20
-        assert list(task[[Y0, Y1, X0, X1]]) == rectangle(windows[mine])
+        around = rectangle(windows[mine])
+        if not channels_last and 16 * (76 - (around[3] - around[2])) <= 76:
+            around[2:] = 0, 76  # rows that lie end to end
+        assert list(task[[Y0, Y1, X0, X1]]) == around
         if task[MODE] == 3:
             assert channels_last and kind == "e" and not by_bin
         elif task[MODE] > 0:
