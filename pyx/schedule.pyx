@@ -251,13 +251,13 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
                 block_pieces = 1
                 # gather as much of the map as stays in cache, where the boxes of a task go through it more than four times, or once if it has to be
                 # widened; not for too little of each pixel, which would be read and written in short runs, but for boxes that are large, and not of
-                # maps that are hardly larger than a cache
+                # maps that are hardly larger than a cache; nor if there are gradients to be read, which then come in short runs from memory
                 far = (not slopes and blocks >= WIDE_BLOCKS and image.hull <= TILE_PIXELS
                        and image.area * blocks * LANE_BYTES > <double>FAR_WINDOW_BYTES * (starts[n + 1] - starts[n]))
                 near_pieces = max(<Py_ssize_t>ceil(image.largest * blocks / share), <Py_ssize_t>ceil(image.hull * blocks * LANE_BYTES / NEAR_PIXELS_BYTES))
                 near_pieces = min(near_pieces, pieces)
                 if (channels * itemsize % LANE_BYTES == 0 and (far or image.hull * WIDE_BLOCKS * LANE_BYTES <= NEAR_PIXELS_BYTES)
-                        and (widened or NEAR_PIXELS_BYTES < image.hull * blocks * LANE_BYTES / 2)
+                        and (widened or not slopes and NEAR_PIXELS_BYTES < image.hull * blocks * LANE_BYTES / 2)
                         and image.area * min(share * near_pieces / (blocks * image.cost), 1) > (1 if widened else 4) * image.hull):
                     block_pieces = near_pieces
                     gathered = True

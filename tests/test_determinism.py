@@ -183,7 +183,7 @@ def test_many_channels_last(aligned, dtype, isa, rng, modes):
     expected = roicy.roi_align_backward_boxes(g, planes, boxes)
     modes.clear()
     assert_same_bits(roicy.roi_align_backward_boxes(g_last, x, boxes, layout="NHWC"), expected)
-    assert set(modes) == {2}
+    assert set(modes) == {0}  # all channels of a bin's gradient in one go
 
 
 @pytest.mark.parametrize("name", ["roi_align", "ps_roi_align", "prroi_pool", "roi_pool", "roi_align_max"])
