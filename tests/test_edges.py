@@ -246,26 +246,35 @@ def test_more_bins_than_are_computed_together(channels, dtype, layout, isa, rng)
         np.testing.assert_allclose(back, expected, rtol=0, atol=100 * np.finfo(dtype).eps * magnitude)
 
 
+@pytest.mark.parametrize("past", [0, 4, 13])
 @pytest.mark.parametrize("channels", [16, 21])
-def test_planes_a_multiple_of_4_kilobytes_apart(channels, dtype, isa, rng):
-    """They are turned in another order: the same pixels and bins in planes one row larger give the same bits."""
+def test_planes_a_multiple_of_4_kilobytes_apart(channels, past, dtype, isa, rng):
+    """They are turned in another order, from line to line, wherever they begin: the same pixels and bins in planes one row larger give the same bits."""
+
+    def placed(array):
+        """A copy that begins so many elements behind the start of a cache line."""
+        memory = np.empty(array.size + 128, dtype)
+        first = -memory.ctypes.data % 64 // memory.itemsize + past
+        copy = memory[first : first + array.size].reshape(array.shape)
+        copy[...] = array
+        return copy
 
     def spaced(array):
         wider = np.zeros((*array.shape[:2], array.shape[2] + 1, array.shape[3]), dtype)[:, :, :-1]
         wider[...] = array
         return wider
 
-    x = rng.standard_normal((2, channels, 32, 32)).astype(dtype)
+    x = placed(rng.standard_normal((2, channels, 32, 32)))
     boxes = np.array([[0, 1, 2, 29, 30.5], [1, 0, 0, 32, 32], [1, 11.5, 3, 14, 5]], dtype)
     for name in ("roi_align", "roi_pool"):
         for bins in ((3, 4), (32, 32)):
-            out = operator(name)(x, boxes, bins)
+            out = operator(name)(x, boxes, bins, out=placed(np.zeros((3, channels, *bins))))
             assert out.any()
             np.testing.assert_array_equal(operator(name)(spaced(x), boxes, bins), out)
             np.testing.assert_array_equal(operator(name)(x, boxes, bins, out=spaced(np.zeros_like(out))), out)
             grad = rng.standard_normal(out.shape).astype(dtype)
             if name == "roi_align":
-                back = roicy.roi_align_backward(grad, boxes, x.shape)
+                back = roicy.roi_align_backward(placed(grad), boxes, x.shape, out=placed(np.zeros_like(x)))
                 assert back.any()
                 np.testing.assert_array_equal(roicy.roi_align_backward(spaced(grad), boxes, x.shape, out=spaced(np.zeros_like(x))), back)
 
