@@ -72,8 +72,8 @@ cdef struct Covered:           # by the windows of some boxes
     double largest             # cost of one box
 
 
-cdef Covered covered_by(const int32_t *windows, Py_ssize_t first, Py_ssize_t stop, Py_ssize_t bins) noexcept nogil:
-    """Boxes first..stop-1."""
+cdef Covered covered_by(const int32_t *windows, Py_ssize_t first, Py_ssize_t stop, Py_ssize_t bins, Py_ssize_t row) noexcept nogil:
+    """Boxes first..stop-1.  row: pixels of a row of the map, if rows lie end to end: nearly whole ones become whole, a single run; or else 0."""
     cdef Covered all
     cdef Py_ssize_t i
     cdef double cost
@@ -94,15 +94,10 @@ cdef Covered covered_by(const int32_t *windows, Py_ssize_t first, Py_ssize_t sto
             all.rows += w[1] - w[0]
     if all.y1 == 0:
         all.y0 = all.x0 = 0
+    if row > 0 and WHOLE_ROWS * (row - (all.x1 - all.x0)) <= row:
+        all.x0, all.x1 = 0, row
     all.hull = <double>(all.y1 - all.y0) * (all.x1 - all.x0)
     return all
-
-
-cdef inline void widen(Covered *some, Py_ssize_t width) noexcept nogil:
-    """A rectangle of nearly whole rows becomes one of whole rows: they lie end to end, a single run of pixels."""
-    if WHOLE_ROWS * (width - (some.x1 - some.x0)) <= width:
-        some.x0, some.x1 = 0, width
-        some.hull = <double>(some.y1 - some.y0) * width
 
 
 cdef inline double windows_cost(const Covered *some, Py_ssize_t line) noexcept nogil:
@@ -200,7 +195,7 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
     """
     cdef Py_ssize_t blocks = block_count(channels, itemsize), whole = channels // (LANE_BYTES // itemsize), pieces = blocks
     cdef Py_ssize_t tile_pixels = TILE_PIXELS
-    cdef Py_ssize_t n, i, b, z, first, stop, block, block_stop, position, end, tall, block_pieces, part_pieces, near_pieces, groups, together
+    cdef Py_ssize_t n, i, b, z, first, stop, block, block_stop, position, end, tall, block_pieces, part_pieces, near_pieces, groups, together, row
     cdef Py_ssize_t all_groups = 1, most = INT32_MAX
     cdef int64_t mode
     cdef double all_cost = 0, bin_cost, share, seen, cost
@@ -225,14 +220,13 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
         all_groups = max(ceiling(bins, BINS_TOGETHER), min(bins, ceiling(TASKS_PER_THREAD * threads, blocks)))
     for level, (_, kind, in_pixels, in_rows, tables) in enumerate(levels):
         starts, windows = tables.starts, tables.windows
+        row = tables.width if in_rows else 0
         widened = in_pixels and kind != u'f' and kind != u'd'
         bin_cost = <double>(NARROW_COST if in_rows else 1) / bins      # of a pixel, if each bin packs those that it reads
         for n in range(tables.order.images):
             if starts[n] == starts[n + 1]:
                 continue
-            image = covered_by(windows, starts[n], starts[n + 1], bins)
-            if in_rows:
-                widen(&image, tables.width)
+            image = covered_by(windows, starts[n], starts[n + 1], bins, row)
             block_pieces, groups, gathered = pieces, all_groups, False
             # those that the tile has no room for follow on all others, which else would not share rows for their sake
             tall = starts[n]
@@ -269,9 +263,7 @@ cpdef tuple reading(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ss
                 while i < min(end, position + most) and (i == position or (seen + box_cost(windows + 4 * i, bins)) * blocks / (block_pieces * groups) <= share):
                     seen += box_cost(windows + 4 * i, bins)
                     i += 1
-                part = covered_by(windows, position, i, bins)
-                if in_rows:
-                    widen(&part, tables.width)
+                part = covered_by(windows, position, i, bins, row)
                 cost = part.area * bin_cost if by_bin else windows_cost(&part, LANE_BYTES // itemsize)
                 mode = WINDOW
                 if gathered:
