@@ -531,6 +531,45 @@ cdef extern from *:
     CORRELATE(float)
     CORRELATE(double)
 
+    /* The same where lanes are bin rows: what neighbouring bins read has been contracted along y, with weights and with slopes by either edge. */
+    #define ALL(scalar, value) ((value) - (scalar##_vector){0})
+    #define ROW_SLOPES(scalar)                                                                                         \\
+        static OPAQUE void add_row_slopes_##scalar(scalar *sums, const scalar *by, const scalar *of_weight, const scalar *of_low,\\
+                                                   const scalar *of_high, ptrdiff_t stride, int bins, const int32_t *spans,\\
+                                                   const int32_t *index, const scalar *weight, const scalar *slope,    \\
+                                                   ptrdiff_t entries) {                                                \\
+            enum { n = LANE_BYTES / sizeof(scalar), w = LANE_BYTES / sizeof(scalar##_vector), m = FOLDED_BYTES / sizeof(scalar) };\\
+            scalar##_vector all[4][w];                                                                                 \\
+            scalar folded[4 * m];                                                                                      \\
+            for (int v = 0; v < w; v++) {                                                                              \\
+                scalar##_vector by_y1 = {0}, by_y2 = {0}, by_x1 = {0}, by_x2 = {0};                                    \\
+                for (int b = 0; b < bins; b++) {                                                                       \\
+                    scalar##_vector low = {0}, high = {0}, left = {0}, right = {0}, grad = LOAD(scalar, by + b * n, v);\\
+                    for (ptrdiff_t j = spans[2 * b]; j < spans[2 * b + 1]; j++) {                                      \\
+                        ptrdiff_t at = index[j] * stride;                                                              \\
+                        scalar##_vector value = LOAD(scalar, of_weight + at, v);                                       \\
+                        low = FUSED_##scalar##_vector(ALL(scalar, weight[j]), LOAD(scalar, of_low + at, v), low);      \\
+                        high = FUSED_##scalar##_vector(ALL(scalar, weight[j]), LOAD(scalar, of_high + at, v), high);   \\
+                        left = FUSED_##scalar##_vector(ALL(scalar, slope[j]), value, left);                            \\
+                        right = FUSED_##scalar##_vector(ALL(scalar, slope[entries + j]), value, right);                \\
+                    }                                                                                                  \\
+                    if (spans[2 * b] == spans[2 * b + 1])                                                              \\
+                        continue; /* whatever its gradient is */                                                       \\
+                    by_y1 = FUSED_##scalar##_vector(grad, low, by_y1);                                                 \\
+                    by_y2 = FUSED_##scalar##_vector(grad, high, by_y2);                                                \\
+                    by_x1 = FUSED_##scalar##_vector(grad, left, by_x1);                                                \\
+                    by_x2 = FUSED_##scalar##_vector(grad, right, by_x2);                                               \\
+                }                                                                                                      \\
+                all[0][v] = by_y1, all[1][v] = by_y2, all[2][v] = by_x1, all[3][v] = by_x2;                            \\
+            }                                                                                                          \\
+            for (int e = 0; e < 4; e++)                                                                                \\
+                fold_##scalar(folded + e * m, (const scalar *)all[e]);                                                 \\
+            for (int l = 0; l < 4 * m; l++)                                                                            \\
+                sums[l] += folded[l];                                                                                  \\
+        }
+    ROW_SLOPES(float)
+    ROW_SLOPES(double)
+
     #define KEEP_LARGER(scalar)                                                                                        \\
         static inline void keep_larger_##scalar(scalar *best, const scalar *values) {                                  \\
             _Pragma("omp simd") for (int l = 0; l < LANE_BYTES / (int)sizeof(scalar); l++)                             \\
@@ -724,6 +763,11 @@ cdef extern from *:
     void add_slopes_double(double *sums, const double *by, Py_ssize_t by_step, const double *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t stride_y,
                            Py_ssize_t stride_x, Py_ssize_t rows, Py_ssize_t columns, const int32_t *index_y, const int32_t *index_x, const double *weight_y,
                            const double *weight_x, const double *slope_y, const double *slope_x, Py_ssize_t entries) noexcept nogil
+    void add_row_slopes_float(float *sums, const float *by, const float *of_weight, const float *of_low, const float *of_high, Py_ssize_t stride,
+                              int bins, const int32_t *spans, const int32_t *index, const float *weight, const float *slope, Py_ssize_t entries) noexcept nogil
+    void add_row_slopes_double(double *sums, const double *by, const double *of_weight, const double *of_low, const double *of_high, Py_ssize_t stride,
+                               int bins, const int32_t *spans, const int32_t *index, const double *weight, const double *slope,
+                               Py_ssize_t entries) noexcept nogil
     void add_product_float(float *sums, float weight, const float *values) noexcept nogil
     void add_product_double(double *sums, double weight, const double *values) noexcept nogil
     void contract_axis_float(float *to, Py_ssize_t to_step, const float *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t taps,
@@ -841,6 +885,20 @@ cdef inline void add_slopes(
                                   slope + y, slope + x, entries)
             x += columns
         y += rows
+
+
+cdef inline void add_row_slopes(
+        real *sums, const real *by, const real *of_weight, const real *of_low, const real *of_high, Py_ssize_t stride, int bins,
+        const int32_t *spans, const int32_t *index, const real *weight, const real *slope, Py_ssize_t entries) noexcept nogil:
+    """The same of neighbouring bins where lanes are bin rows, by: their gradients, lane vector after lane vector.
+
+    of_weight, of_low, of_high: what pixels, `stride` apart, add up to along y with the weights of the rows, and with their slopes by y1 and y2;
+    spans: of bins along x.
+    """
+    if real is float:
+        add_row_slopes_float(sums, by, of_weight, of_low, of_high, stride, bins, spans, index, weight, slope, entries)
+    else:
+        add_row_slopes_double(sums, by, of_weight, of_low, of_high, stride, bins, spans, index, weight, slope, entries)
 
 
 cdef inline void contract_axis(

@@ -17,7 +17,7 @@ from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from lanes cimport (FOLDED_BYTES, LANE_BYTES, Pending, add_product, add_slopes, contract_axis, contract_bin, contract_bins, element_bytes, fetch,
+from lanes cimport (FOLDED_BYTES, LANE_BYTES, Pending, add_product, add_row_slopes, add_slopes, contract_axis, contract_bin, contract_bins, element_bytes, fetch,
                     lanes_alloc, lanes_free, real, stream_end, stream_rest, stream_some)
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, GATHERED, LEVEL, MODE, STOP, WINDOW, X0, X1, Y0, Y1
@@ -32,6 +32,7 @@ cdef enum:
     SLOPE_GROUPS = 8           # of blocks, whose gradients of the boxes are computed together
     SQUARE_BINS = 32           # in a row of the parts of which gradients of the input take large outputs: their runs go down columns
     FEWEST_TOGETHER = 4        # blocks of the gradient of the input: of less, choosing a loop for each short run costs more than memory gains
+    STRIPS = 3                 # of weights and of slopes by either edge, where lanes are bin rows; gradient of the boxes only
     BINS_AHEAD = 4             # of the gradient of the output, channels last, that are fetched: the whole next box is too much for a level 2 cache
 
 
@@ -417,20 +418,68 @@ cdef inline void mix(const real *planes, Py_ssize_t count, Py_ssize_t channels, 
             to[x * step + c] = planes[c * count + x]
 
 
+cdef struct Runs:              # of pixels in a row of the map, that lie together
+    Py_ssize_t channels        # as many are looked at at once
+    Py_ssize_t column          # elements of a strip from a pixel to the next
+    bint mixed                 # they are of all channels, and not of one
+    bint in_place              # they are read in the map, and not from the tile
+
+
+cdef inline Runs runs_of(const Problem *problem, Py_ssize_t most, real *_) noexcept nogil:
+    """most: channels at once for which there is room."""
+    cdef Runs runs
+    cdef const Strides *strides = &problem.map.strides
+    runs.mixed = strides.channel == 1 and strides.x == problem.map.channels and problem.map.channels <= most
+    runs.in_place = element_bytes(problem.map.kind, _) == sizeof(real) and (runs.mixed or strides.x == 1)
+    runs.channels = problem.map.channels if runs.mixed else most if runs.in_place else 1
+    runs.column = (problem.map.channels if runs.mixed else 1) * LANE_BYTES // <Py_ssize_t>sizeof(real)
+    return runs
+
+
+cdef inline const real *runs_in_rows(
+        const Problem *problem, const Reader *reader, const Runs *runs, const Box *box, Py_ssize_t channel, Py_ssize_t y0, Py_ssize_t y1,
+        real *tile, Py_ssize_t *row_step) noexcept nogil:
+    """The first run of row 0, of which rows y0 to y1 - 1 can be read; NULL where the tile has no room for them."""
+    cdef Strides strides = problem.map.strides
+    cdef Py_ssize_t at = channel * strides.channel + box.x0 * strides.x, run = (box.x1 - box.x0) * (problem.map.channels if runs.mixed else 1)
+    if runs.in_place:
+        row_step[0] = strides.y
+        return <const real*>reader.plane + at
+    if (y1 - y0) * run > problem.map.tile_bytes // <Py_ssize_t>sizeof(real):
+        return NULL
+    read_runs(reader, at + y0 * strides.y, y1 - y0, run, 1 if runs.mixed else strides.x, tile)
+    row_step[0] = run
+    return tile - y0 * run
+
+
+cdef inline void strip_of_rows(
+        const Problem *problem, const Runs *runs, const real *source, Py_ssize_t row_step, Py_ssize_t columns, Py_ssize_t channels, const int32_t *spans,
+        int rows, const real *weight, real *lines, real *strip) noexcept nogil:
+    """strip[channel][x][lane], of mixed runs [x][channel][lane] = up to a lane vector of bin rows; lines: room for as much."""
+    cdef int L = LANE_BYTES // sizeof(real), row
+    cdef Py_ssize_t width = columns * channels, run = width if runs.mixed else columns, j, first, stop
+    cdef Strides turned
+    for row in range(rows):
+        first, stop = spans[2 * row], spans[2 * row + 1]
+        for j in range(1 if runs.mixed else channels):
+            contract_run(lines + row * width + j * run, source + j * problem.map.strides.channel, run, stop - first, problem.index + first, weight + first,
+                         row_step)
+    memset(lines + rows * width, 0, (L - rows) * width * sizeof(real))
+    turned.image, turned.channel, turned.y, turned.x = 0, width, 0, 1
+    pack(lines, turned, L, 1, width, strip)
+
+
 cdef bint forward_few(
         const Problem *problem, const Reader *reader, real *out, Py_ssize_t i, Scratch *scratch) noexcept nogil:
     """One box, all channels; False where its window is too large for the scratch."""
     cdef int L = LANE_BYTES // sizeof(real), p = 0, q0, q, qs, rows, row
     cdef Box box = part_of_box(problem, i, 0, problem.ph, 0, problem.pw)
-    cdef Py_ssize_t columns = box.x1 - box.x0, y0 = 0, y1 = 0, first, stop, c, j, channels = problem.map.channels, together, run, width, row_step
+    cdef Py_ssize_t columns = box.x1 - box.x0, y0 = 0, y1 = 0, first, stop, c, j, together, row_step = 0
     cdef Py_ssize_t most = min(problem.strip_bytes // (max(columns, 1) * LANE_BYTES), MOST_BINS // min(problem.pw, MOST_BINS))
     cdef const int32_t *index = problem.index
     cdef const real *weight = <const real*>problem.weight
-    cdef Strides strides = problem.map.strides, turned, planes, to
-    # runs of elements that lie together: all channels of a row's pixels, or one; where they do not, or are of a small type, in the tile
-    cdef bint mixed = strides.channel == 1 and strides.x == channels and channels <= most
-    cdef bint in_place = element_bytes(problem.map.kind, out) == sizeof(real) and (mixed or strides.x == 1)
-    cdef Py_ssize_t column = channels * L if mixed else L      # of the strip
+    cdef Runs runs = runs_of(problem, most, out)
+    cdef Strides planes, to
     cdef const real *source
     cdef real *strip = <real*>scratch.strip
     cdef real *lines = strip + problem.strip_bytes // <Py_ssize_t>sizeof(real)
@@ -438,43 +487,25 @@ cdef bint forward_few(
     cdef real *at
     if most < 1:
         return False
-    if mixed:
-        most = channels
-    elif not in_place:
-        most = 1
-    turned.image, turned.y, turned.x = 0, 0, 1
-    planes = to = turned
-    to.channel, to.x = problem.bins.y, problem.bins.x
+    planes.image, planes.y, planes.x = 0, 0, 1
+    to.image, to.channel, to.y, to.x = 0, problem.bins.y, 0, problem.bins.x
     while p < problem.ph:
         rows = min(L, problem.ph - p)
         bounds(box.spans_y, p, p + rows, index, &y0, &y1)
         c = 0
-        while c < channels:
-            together = min(most, channels - c)
-            width = columns * together
-            run = width if mixed else columns
-            row_step = strides.y
-            source = <const real*>reader.plane + c * strides.channel + box.x0 * strides.x
-            if not in_place:
-                if (y1 - y0) * run > problem.map.tile_bytes // <Py_ssize_t>sizeof(real):
-                    return False
-                read_runs(reader, c * strides.channel + y0 * strides.y + box.x0 * strides.x, y1 - y0, run, 1 if mixed else strides.x, <real*>scratch.tile)
-                row_step = run
-                source = <const real*>scratch.tile - y0 * run
-            for row in range(rows):
-                first, stop = box.spans_y[2 * (p + row)], box.spans_y[2 * (p + row) + 1]
-                for j in range(1 if mixed else together):
-                    contract_run(lines + row * width + j * run, source + j * strides.channel, run, stop - first, index + first, weight + first, row_step)
-            memset(lines + rows * width, 0, (L - rows) * width * sizeof(real))
-            turned.channel = width
-            pack(lines, turned, L, 1, width, strip)
+        while c < problem.map.channels:
+            together = min(runs.channels, problem.map.channels - c)
+            source = runs_in_rows(problem, reader, &runs, &box, c, y0, y1, <real*>scratch.tile, &row_step)
+            if source == NULL:
+                return False
+            strip_of_rows(problem, &runs, source, row_step, columns, together, box.spans_y + 2 * p, rows, weight, lines, strip)
             q0 = 0
             while q0 < problem.pw:
                 qs = min(problem.pw - q0, <int>MOST_BINS)
                 for q in range(qs):
                     first, stop = box.spans_x[2 * (q0 + q)], box.spans_x[2 * (q0 + q) + 1]
-                    contract_axis(bins + q * L, qs * L, strip - box.x0 * column, L if mixed else columns * L, together, stop - first, index + first,
-                                  weight + first, column, False)
+                    contract_axis(bins + q * L, qs * L, strip - box.x0 * runs.column, L if runs.mixed else columns * L, together, stop - first, index + first,
+                                  weight + first, runs.column, False)
                 at = out + c * problem.bins.channel + p * problem.bins.y + q0 * problem.bins.x
                 if problem.bins.channel == 1 and together > 1:
                     planes.channel = together * qs
@@ -651,6 +682,67 @@ cdef void slopes_part(
         y += cell_height
 
 
+cdef bint slopes_few(
+        const Problem *problem, const Reader *reader, const real *grad_output, Py_ssize_t i, Scratch *scratch, real *sums) noexcept nogil:
+    """The same of one box, all bins and channels, where lanes are bin rows; False where its window is too large for the scratch.
+
+    Which of both it is decides in which order sums are taken, and so must not depend on layouts: there is always a way to look at one channel.
+    """
+    cdef int L = LANE_BYTES // sizeof(real), p = 0, q0, qs, rows, row, q
+    cdef Box box = part_of_box(problem, i, 0, problem.ph, 0, problem.pw)
+    cdef Py_ssize_t columns = box.x1 - box.x0, y0 = 0, y1 = 0, c, j, together, row_step = 0, tallest = 0
+    cdef Py_ssize_t pixels = problem.map.tile_bytes // <Py_ssize_t>sizeof(real)      # of a channel, for which the tile has room
+    cdef Py_ssize_t room = problem.strip_bytes // STRIPS      # of each strip
+    cdef Py_ssize_t most = room // (max(columns, 1) * LANE_BYTES), strip_step = room // <Py_ssize_t>sizeof(real)
+    cdef const real *weight = <const real*>problem.weight
+    cdef const real *slopes = <const real*>problem.slopes
+    cdef Runs runs
+    cdef Strides turned
+    cdef const real *source
+    cdef const real *at
+    cdef real *strip = <real*>scratch.strip
+    cdef real *lines = strip + problem.strip_bytes // <Py_ssize_t>sizeof(real)
+    cdef real *bins = <real*>scratch.bins
+    while p < problem.ph:
+        bounds(box.spans_y, p, min(p + L, problem.ph), problem.index, &y0, &y1)
+        tallest = max(tallest, y1 - y0)
+        p += L
+    if most < 1 or columns * tallest > pixels:
+        return False
+    runs = runs_of(problem, most, sums)
+    if not runs.in_place and runs.mixed and columns * tallest * problem.map.channels > pixels:
+        runs = runs_of(problem, 1, sums)
+    p = 0
+    turned.image, turned.channel, turned.y, turned.x = 0, problem.bins.y, 0, problem.bins.x
+    while p < problem.ph:
+        rows = min(L, problem.ph - p)
+        bounds(box.spans_y, p, p + rows, problem.index, &y0, &y1)
+        c = 0
+        while c < problem.map.channels:
+            together = min(runs.channels, problem.map.channels - c)
+            source = runs_in_rows(problem, reader, &runs, &box, c, y0, y1, <real*>scratch.tile, &row_step)
+            strip_of_rows(problem, &runs, source, row_step, columns, together, box.spans_y + 2 * p, rows, weight, lines, strip)
+            strip_of_rows(problem, &runs, source, row_step, columns, together, box.spans_y + 2 * p, rows, slopes, lines, strip + strip_step)
+            strip_of_rows(problem, &runs, source, row_step, columns, together, box.spans_y + 2 * p, rows, slopes + problem.entries, lines,
+                          strip + 2 * strip_step)
+            for j in range(together):
+                at = strip + j * (L if runs.mixed else columns * L) - box.x0 * runs.column
+                q0 = 0
+                while q0 < problem.pw:
+                    qs = min(problem.pw - q0, <int>MOST_BINS)
+                    pack(grad_output + (c + j) * problem.bins.channel + p * problem.bins.y + q0 * problem.bins.x, turned, rows, 1, qs, bins)
+                    for row in range(rows):      # gradients of bins that read nothing may be anything
+                        if box.spans_y[2 * (p + row)] == box.spans_y[2 * (p + row) + 1]:
+                            for q in range(qs):
+                                bins[q * L + row] = 0
+                    add_row_slopes(sums, bins, at, at + strip_step, at + 2 * strip_step, runs.column, qs, box.spans_x + 2 * q0, problem.index, weight, slopes,
+                                   problem.entries)
+                    q0 += qs
+            c += together
+        p += rows
+    return True
+
+
 cdef void slopes_of_bins(
         const Problem *problem, const Map *map, const real *grad_output, double *parts, const int64_t *task, Scratch *scratch) noexcept nogil:
     """parts[block * group + bin][place in the order] = gradients by x1, y1, x2, y2, of the task's boxes; of one bin or all.
@@ -681,6 +773,10 @@ cdef void slopes_of_bins(
                 ahead = ahead_of(grad_output + later * problem.bins.image + block * L * problem.bins.channel, problem.bins, <int>count * readers[0].lanes,
                                  1 if through else problem.ph, min(<int>BINS_AHEAD, problem.pw) if through else problem.pw, problem.ph * problem.pw)
             p = part.p0
+            if problem.few:
+                readers[0].mode = WINDOW      # the tile is in use for something else, and keeps no rows
+                if slopes_few(problem, &readers[0], grad_output + k * problem.bins.image, i, scratch, sums):
+                    p = part.p1
             while p < part.p1:
                 q = part.q0
                 while q < part.q1:
@@ -1017,6 +1113,8 @@ cdef Work work_on(
         if slopes and not by_bin:
             together = slope_blocks_from(0, channels // (LANE_BYTES // <Py_ssize_t>sizeof(real)))
             problem.bins_bytes = together * min(<Py_ssize_t>BINS_BYTES, <Py_ssize_t>ph * pw * LANE_BYTES)
+        if slopes and problem.few:
+            problem.strip_bytes *= STRIPS
         problem.cell_pixels = slope_pixels(together)
         if together > 1 and not (level[2] and element_bytes(problem.map.kind, _) == sizeof(real)):      # packed
             problem.tiles = together

@@ -69,6 +69,12 @@ def random_boxes(rng, images, count, extent, dtype):
     return boxes.astype(dtype)
 
 
+def assert_same_bits(a, b):
+    assert a.dtype == b.dtype
+    assert a.shape == b.shape
+    assert a.tobytes() == b.tobytes()
+
+
 def operator(name, suffix=""):
     """Return a public function."""
     return getattr(roicy, name + suffix)

@@ -7,7 +7,7 @@ import types
 
 import numpy as np
 import pytest
-from conftest import SUMS, WITH_BOX_GRADIENTS, from_layout, operator, random_boxes, to_layout
+from conftest import SUMS, WITH_BOX_GRADIENTS, assert_same_bits, from_layout, operator, random_boxes, to_layout
 
 import roicy
 from roicy import operators
@@ -28,11 +28,6 @@ def make(rng, name, shape, dtype):
     if name.startswith("ps_"):
         c = max(c // 16, 1) * bins[0] * bins[1]
     return rng.standard_normal((n, c, h, w)).astype(dtype), random_boxes(rng, n, count, (2 * h, 2 * w), dtype), bins
-
-
-def assert_same_bits(a, b):
-    assert a.dtype == b.dtype
-    np.testing.assert_array_equal(a.view(np.uint8), b.view(np.uint8))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -129,6 +124,37 @@ def test_few_channels(name, bins, dtype, isa, rng):
     one = x[:, :1]
     assert_same_bits(function(np.ascontiguousarray(one), boxes, bins), np.ascontiguousarray(expected[:, :1]))
     assert_same_bits(function(spaced[:, :1], boxes, bins, num_threads=3), np.ascontiguousarray(expected[:, :1]))
+
+
+@pytest.mark.parametrize("bins", [(7, 5), (20, 3), (37, 70), (16, 1100)], ids=str)
+@pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
+def test_gradients_of_boxes_of_few_channels(name, bins, dtype, isa, rng):
+    """Likewise; the same bits for any strides, threads and boxes around them."""
+    n, c, h, w = 2, 3, 40, 90
+    many = rng.standard_normal((n, 18, h, w)).astype(dtype)
+    boxes = np.concatenate([random_boxes(rng, n, 20, (h, w), dtype), np.array([[1, 3, 5, 4, 30], [0, -9, -9, -3, 50], [1, 60, 8, 95, 25]], dtype)])
+    backward = operator(name, "_backward_boxes")
+    x, g = np.ascontiguousarray(many[:, :c]), rng.standard_normal((len(boxes), c, *bins)).astype(dtype)
+    expected = backward(g, x, boxes, num_threads=1)
+    without = np.zeros((len(boxes), 18, *bins), dtype)  # channels beyond the first 3 have no part in the loss
+    without[:, :c] = g
+    # as in docs/guarantees.md, twice; sides of boxes are a pixel or more in roi_align, and where they are next to none in prroi_pool it bounds nothing
+    sides = np.abs(boxes[:, 3:] - boxes[:, 1:3]) / bins[::-1]
+    with np.errstate(divide="ignore"):
+        slope = 4 / sides.min(axis=1) if name == "prroi_pool" else 4
+    most = np.abs(g).sum(axis=(1, 2, 3), dtype=np.float64) * np.abs(x).max() * slope
+    assert (np.abs(expected - backward(without, many, boxes)).max(axis=1) <= 2 * 64 * np.finfo(dtype).eps / 2 * most).all()
+    mixed = np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    spaced = np.zeros((n, c, 3 * h, 2 * w), dtype)[:, :, ::3, ::-2]
+    spaced[...] = x
+    gaps = np.zeros((len(boxes), c + 1, 2 * bins[0], 3 * bins[1]), dtype)[:, 1:, ::-2, ::3]
+    gaps[...] = g
+    g_mixed = np.ascontiguousarray(g.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    for view in (x, many[:, :c], mixed, spaced, x[:, :, ::-1].copy()[:, :, ::-1]):
+        for grad in (g, g_mixed, gaps, without[:, :c]):
+            assert_same_bits(backward(grad, view, boxes, num_threads=3), expected)
+    for k in range(0, len(boxes), 5):
+        assert_same_bits(backward(g[k : k + 1], mixed, boxes[k : k + 1]), expected[k : k + 1])
 
 
 def test_few_channels_of_wide_maps(isa, rng):

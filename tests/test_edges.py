@@ -8,7 +8,7 @@ import os
 import numpy as np
 import pytest
 import reference
-from conftest import SUMS, WITH_BOX_GRADIENTS, operator
+from conftest import SUMS, WITH_BOX_GRADIENTS, assert_same_bits, operator, to_layout
 
 import roicy
 
@@ -214,6 +214,24 @@ def test_windows_beyond_the_scratch_budget(name, dtype, layout, isa, rng):
         np.testing.assert_allclose(total, expected, rtol=2000 * np.finfo(dtype).eps)
 
 
+@pytest.mark.parametrize("channels", [3, 18])
+@pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
+def test_gradients_of_bins_that_read_nothing_are_not_read(name, channels, dtype, layout, isa, rng):
+    """Of boxes that are partly off the map: whatever is there gives no gradient of the box."""
+    x = rng.standard_normal((1, channels, 20, 30)).astype(dtype)
+    boxes = np.array([[0, -30, 5, 10, 15], [0, 5, -20, 20, 10], [0, 12, 9, 50, 40], [0, 40, 50, 60, 70]], dtype)
+    bins = (20, 7)
+    read = operator(name)(np.ones_like(x), boxes, bins)
+    assert (read == 0).any(axis=(1, 2, 3)).all()
+    g = rng.standard_normal(read.shape).astype(dtype)
+    grads = []
+    for unread in (np.nan, 0):
+        g[read == 0] = unread
+        grads.append(operator(name, "_backward_boxes")(to_layout(g, layout), to_layout(x, layout), boxes, layout=layout))
+    assert np.isfinite(grads[0]).all()
+    np.testing.assert_array_equal(*grads)
+
+
 def test_few_channels_beyond_the_scratch_budget(dtype, isa, rng):
     """Windows of more columns than a strip has room for, and, where pixels do not lie together, more pixels than a tile."""
     for shape in ((1, 2, 20, 9000), (1, 2, 1100, 1200)):
@@ -221,11 +239,19 @@ def test_few_channels_beyond_the_scratch_budget(dtype, isa, rng):
         boxes = np.array([[0, 0, 0, shape[3], shape[2]], [0, 5, 3, 40, 19]], dtype)
         wide = np.ascontiguousarray(np.repeat(pixels, 9, axis=1))  # lanes are channels
         expected = roicy.roi_align(wide, boxes, (9, 2), sampling_ratio=2)[:, ::9]
+        g = np.ones((2, 2, 9, 2), dtype)
+        g_wide = np.zeros((2, 18, 9, 2), dtype)
+        g_wide[:, ::9] = g
+        expected_grad = roicy.roi_align_backward_boxes(g_wide, wide, boxes, sampling_ratio=2)
         spaced = np.zeros((*shape[:3], 2 * shape[3]), dtype)[..., ::2]
         spaced[...] = pixels
         for view in (pixels, spaced, np.ascontiguousarray(pixels.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)):
             # cut into other cells: at most 4 + 4 terms of at most 4
             np.testing.assert_allclose(roicy.roi_align(view, boxes, (9, 2), sampling_ratio=2), expected, rtol=0, atol=16 * np.finfo(dtype).eps)
+            # with a gradient of 1, that of a box is at most 2 pixels a bin, of 4 times 9 * 2 * 2 bins
+            grad = roicy.roi_align_backward_boxes(g, view, boxes, sampling_ratio=2)
+            np.testing.assert_allclose(grad, expected_grad, rtol=0, atol=16 * 9 * 2 * 2 * 4 * np.finfo(dtype).eps)
+            assert_same_bits(grad, roicy.roi_align_backward_boxes(g, pixels, boxes, sampling_ratio=2))
 
 
 @pytest.mark.parametrize("channels", [3, 18])

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from conftest import from_layout, to_layout
+from conftest import assert_same_bits, from_layout, to_layout
 
 import roicy
 from roicy import operators
@@ -29,12 +29,6 @@ def make(rng, dtype, layout, count=90, channels=20, sides=(8, 300)):
     boxes = np.concatenate([rng.integers(0, 2, (count, 1)), low, low + size], axis=1).astype(dtype)
     boxes[:: count // 3, 3] = boxes[:: count // 3, 1] - 5  # inverted
     return [to_layout(level, layout) for level in maps], boxes
-
-
-def assert_same_bits(a, b):
-    assert a.dtype == b.dtype
-    assert a.shape == b.shape
-    assert a.tobytes() == b.tobytes()
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -9,7 +9,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from conftest import SUMS, WITH_BOX_GRADIENTS, operator, random_boxes, to_layout
+from conftest import SUMS, WITH_BOX_GRADIENTS, assert_same_bits, operator, random_boxes, to_layout
 
 import roicy
 from roicy import _memory, operators
@@ -46,12 +46,6 @@ def make(rng, name, shape, small, layout="NCHW"):
         c = max(c // 4, 1) * 4
     x = to_layout(np.clip(rng.standard_normal((n, c, h, w)) * 40 + 100, 0, 255).astype(small), layout)
     return x, random_boxes(rng, n, 40, (h, w), np.float32)
-
-
-def assert_same_bits(a, b):
-    assert a.dtype == b.dtype
-    assert a.shape == b.shape
-    assert a.tobytes() == b.tobytes()
 
 
 @pytest.mark.parametrize("shape", SHAPES)
