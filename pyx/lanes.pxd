@@ -447,6 +447,7 @@ cdef extern from *:
         if (taps > 4) of(scalar, 4)                                                                                    \\
         if (taps > 5) of(scalar, 5)
     #define LOAD(scalar, from, v) ((const scalar##_vector_anywhere *)(from))[v]
+    #define PUT(scalar, to, v) ((scalar##_vector_anywhere *)(to))[v]
     #define FIRST_PRODUCTS(scalar, t)                                                                                  \\
         {                                                                                                              \\
             pixel[t] = from + at[t];                                                                                   \\
@@ -531,20 +532,22 @@ cdef extern from *:
     CORRELATE(float)
     CORRELATE(double)
 
-    /* The same where lanes are bin rows: what neighbouring bins read has been contracted along y, with weights and with slopes by either edge. */
+    /* The same where lanes are bin rows: what neighbouring bins read has been contracted along y, with weights and with slopes by either edge.
+       The sums are lane vectors, not folded before the last bin of a box: they have the same bits however many bins are looked at at once. */
     #define ALL(scalar, value) ((value) - (scalar##_vector){0})
     #define ROW_SLOPES(scalar)                                                                                         \\
         static OPAQUE void add_row_slopes_##scalar(scalar *sums, const scalar *by, const scalar *of_weight, const scalar *of_low,\\
                                                    const scalar *of_high, ptrdiff_t stride, int bins, const int32_t *spans,\\
                                                    const int32_t *index, const scalar *weight, const scalar *slope,    \\
                                                    ptrdiff_t entries) {                                                \\
-            enum { n = LANE_BYTES / sizeof(scalar), w = LANE_BYTES / sizeof(scalar##_vector), m = FOLDED_BYTES / sizeof(scalar) };\\
-            scalar##_vector all[4][w];                                                                                 \\
-            scalar folded[4 * m];                                                                                      \\
+            enum { n = LANE_BYTES / sizeof(scalar), w = LANE_BYTES / sizeof(scalar##_vector) };                        \\
             for (int v = 0; v < w; v++) {                                                                              \\
-                scalar##_vector by_y1 = {0}, by_y2 = {0}, by_x1 = {0}, by_x2 = {0};                                    \\
+                scalar##_vector by_y1 = LOAD(scalar, sums, v), by_y2 = LOAD(scalar, sums + n, v);                      \\
+                scalar##_vector by_x1 = LOAD(scalar, sums + 2 * n, v), by_x2 = LOAD(scalar, sums + 3 * n, v);          \\
                 for (int b = 0; b < bins; b++) {                                                                       \\
                     scalar##_vector low = {0}, high = {0}, left = {0}, right = {0}, grad = LOAD(scalar, by + b * n, v);\\
+                    if (spans[2 * b] == spans[2 * b + 1])                                                              \\
+                        continue; /* whatever its gradient is */                                                       \\
                     for (ptrdiff_t j = spans[2 * b]; j < spans[2 * b + 1]; j++) {                                      \\
                         ptrdiff_t at = index[j] * stride;                                                              \\
                         scalar##_vector value = LOAD(scalar, of_weight + at, v);                                       \\
@@ -553,19 +556,25 @@ cdef extern from *:
                         left = FUSED_##scalar##_vector(ALL(scalar, slope[j]), value, left);                            \\
                         right = FUSED_##scalar##_vector(ALL(scalar, slope[entries + j]), value, right);                \\
                     }                                                                                                  \\
-                    if (spans[2 * b] == spans[2 * b + 1])                                                              \\
-                        continue; /* whatever its gradient is */                                                       \\
                     by_y1 = FUSED_##scalar##_vector(grad, low, by_y1);                                                 \\
                     by_y2 = FUSED_##scalar##_vector(grad, high, by_y2);                                                \\
                     by_x1 = FUSED_##scalar##_vector(grad, left, by_x1);                                                \\
                     by_x2 = FUSED_##scalar##_vector(grad, right, by_x2);                                               \\
                 }                                                                                                      \\
-                all[0][v] = by_y1, all[1][v] = by_y2, all[2][v] = by_x1, all[3][v] = by_x2;                            \\
+                PUT(scalar, sums, v) = by_y1;                                                                          \\
+                PUT(scalar, sums + n, v) = by_y2;                                                                      \\
+                PUT(scalar, sums + 2 * n, v) = by_x1;                                                                  \\
+                PUT(scalar, sums + 3 * n, v) = by_x2;                                                                  \\
             }                                                                                                          \\
-            for (int e = 0; e < 4; e++)                                                                                \\
-                fold_##scalar(folded + e * m, (const scalar *)all[e]);                                                 \\
-            for (int l = 0; l < 4 * m; l++)                                                                            \\
-                sums[l] += folded[l];                                                                                  \\
+        }                                                                                                              \\
+        static inline void fold_slopes_##scalar(scalar *folded, const scalar *sums) {                                  \\
+            enum { n = LANE_BYTES / sizeof(scalar), m = FOLDED_BYTES / sizeof(scalar) };                               \\
+            scalar some[m];                                                                                            \\
+            for (int edge = 0; edge < 4; edge++) {                                                                     \\
+                fold_##scalar(some, sums + edge * n);                                                                  \\
+                for (int l = 0; l < m; l++)                                                                            \\
+                    folded[edge * m + l] += some[l];                                                                   \\
+            }                                                                                                          \\
         }
     ROW_SLOPES(float)
     ROW_SLOPES(double)
@@ -768,6 +777,8 @@ cdef extern from *:
     void add_row_slopes_double(double *sums, const double *by, const double *of_weight, const double *of_low, const double *of_high, Py_ssize_t stride,
                                int bins, const int32_t *spans, const int32_t *index, const double *weight, const double *slope,
                                Py_ssize_t entries) noexcept nogil
+    void fold_slopes_float(float *folded, const float *sums) noexcept nogil
+    void fold_slopes_double(double *folded, const double *sums) noexcept nogil
     void add_product_float(float *sums, float weight, const float *values) noexcept nogil
     void add_product_double(double *sums, double weight, const double *values) noexcept nogil
     void contract_axis_float(float *to, Py_ssize_t to_step, const float *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t taps,
@@ -890,7 +901,7 @@ cdef inline void add_slopes(
 cdef inline void add_row_slopes(
         real *sums, const real *by, const real *of_weight, const real *of_low, const real *of_high, Py_ssize_t stride, int bins,
         const int32_t *spans, const int32_t *index, const real *weight, const real *slope, Py_ssize_t entries) noexcept nogil:
-    """The same of neighbouring bins where lanes are bin rows, by: their gradients, lane vector after lane vector.
+    """The same of neighbouring bins where lanes are bin rows, sums: a lane vector for each edge, by: one for each bin.
 
     of_weight, of_low, of_high: what pixels, `stride` apart, add up to along y with the weights of the rows, and with their slopes by y1 and y2;
     spans: of bins along x.
@@ -899,6 +910,14 @@ cdef inline void add_row_slopes(
         add_row_slopes_float(sums, by, of_weight, of_low, of_high, stride, bins, spans, index, weight, slope, entries)
     else:
         add_row_slopes_double(sums, by, of_weight, of_low, of_high, stride, bins, spans, index, weight, slope, entries)
+
+
+cdef inline void fold_slopes(real *folded, const real *sums) noexcept nogil:
+    """Add what add_row_slopes summed to what add_slopes sums."""
+    if real is float:
+        fold_slopes_float(folded, sums)
+    else:
+        fold_slopes_double(folded, sums)
 
 
 cdef inline void contract_axis(

@@ -18,7 +18,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from lanes cimport (FOLDED_BYTES, LANE_BYTES, Pending, add_product, add_row_slopes, add_slopes, contract_axis, contract_bin, contract_bins, element_bytes, fetch,
-                    lanes_alloc, lanes_free, real, stream_end, stream_rest, stream_some)
+                    fold_slopes, lanes_alloc, lanes_free, real, stream_end, stream_rest, stream_some)
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, GATHERED, LEVEL, MODE, STOP, WINDOW, X0, X1, Y0, Y1
 from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BINS, MOST_COLUMNS, PAST_CACHE, RANGE_BYTES, SLOPE_BLOCKS, STRIP_BYTES, TILE_BYTES, WIDE_BYTES, Ahead,
@@ -32,6 +32,7 @@ cdef enum:
     SLOPE_GROUPS = 8           # of blocks, whose gradients of the boxes are computed together
     SQUARE_BINS = 32           # in a row of the parts of which gradients of the input take large outputs: their runs go down columns
     FEWEST_TOGETHER = 4        # blocks of the gradient of the input: of less, choosing a loop for each short run costs more than memory gains
+    MOST_FEW = 8               # channels where lanes are bin rows: half a lane vector
     STRIPS = 3                 # of weights and of slopes by either edge, where lanes are bin rows; gradient of the boxes only
     BINS_AHEAD = 4             # of the gradient of the output, channels last, that are fetched: the whole next box is too much for a level 2 cache
 
@@ -418,35 +419,76 @@ cdef inline void mix(const real *planes, Py_ssize_t count, Py_ssize_t channels, 
             to[x * step + c] = planes[c * count + x]
 
 
-cdef struct Runs:              # of pixels in a row of the map, that lie together
-    Py_ssize_t channels        # as many are looked at at once
+cdef struct Runs:              # of elements of a row of the map that lie together
+    Py_ssize_t channels        # so many are looked at at once
+    Py_ssize_t columns         # of the map, likewise
     Py_ssize_t column          # elements of a strip from a pixel to the next
     bint mixed                 # they are of all channels, and not of one
     bint in_place              # they are read in the map, and not from the tile
 
 
-cdef inline Runs runs_of(const Problem *problem, Py_ssize_t most, real *_) noexcept nogil:
-    """most: channels at once for which there is room."""
-    cdef Runs runs
+cdef bint runs_of(const Problem *problem, const Box *box, Py_ssize_t room, bint any_layout, Runs *runs, real *_) noexcept nogil:
+    """How a box is read of which lanes are bin rows; False where there is no room for a bin column. room: pixels of one channel of a strip.
+
+    any_layout: the answer is the same in all layouts.
+    """
+    cdef Py_ssize_t channels = problem.map.channels, widest = box.x1 - box.x0, tallest = max(box.y1 - box.y0, 1), low = 0, high = 0
+    cdef Py_ssize_t tile = problem.map.tile_bytes // <Py_ssize_t>sizeof(real)
     cdef const Strides *strides = &problem.map.strides
-    runs.mixed = strides.channel == 1 and strides.x == problem.map.channels and problem.map.channels <= most
-    runs.in_place = element_bytes(problem.map.kind, _) == sizeof(real) and (runs.mixed or strides.x == 1)
-    runs.channels = problem.map.channels if runs.mixed else most if runs.in_place else 1
-    runs.column = (problem.map.channels if runs.mixed else 1) * LANE_BYTES // <Py_ssize_t>sizeof(real)
-    return runs
+    cdef bint floats = element_bytes(problem.map.kind, _) == sizeof(real)
+    cdef int L = LANE_BYTES // sizeof(real), i = 0
+    if widest * channels > min(room, tile // tallest):      # not for all bins at once: the rows and columns of those that are
+        tallest = 1
+        while i < problem.ph:
+            bounds(box.spans_y, i, min(i + L, problem.ph), problem.index, &low, &high)
+            tallest = max(tallest, high - low)
+            i += L
+        widest = 0
+        for i in range(problem.pw):
+            bounds(box.spans_x, i, i + 1, problem.index, &low, &high)
+            widest = max(widest, high - low)
+    tile = min(room, tile // tallest)
+    runs.mixed = strides.channel == 1 and strides.x == channels and widest * channels <= (room if floats else tile)
+    runs.in_place = floats and (runs.mixed or strides.x == 1)
+    runs.columns = room if runs.in_place else tile
+    runs.channels = channels if runs.mixed else 1
+    if runs.in_place and not runs.mixed:      # as many as there is room for with all columns
+        runs.channels = max(min(room // max(box.x1 - box.x0, 1), channels), 1)
+    runs.columns = runs.columns // runs.channels
+    runs.column = (channels if runs.mixed else 1) * L
+    return widest <= (tile if any_layout else runs.columns)
+
+
+cdef inline int bins_of_columns(
+        const Problem *problem, const Box *box, int first, int most, Py_ssize_t most_columns, Py_ssize_t *x0, Py_ssize_t *x1) noexcept nogil:
+    """The bin columns first to result - 1 are those, at most so many, that read pixels of no more than so many columns x0 to x1 - 1."""
+    cdef int q = first + 1, stop = min(problem.pw, first + most)
+    cdef Py_ssize_t low = 0, high = 0
+    if box.x1 - box.x0 <= most_columns and problem.pw <= most:
+        x0[0], x1[0] = box.x0, box.x1
+        return problem.pw
+    bounds(box.spans_x, first, q, problem.index, x0, x1)
+    while q < stop:
+        bounds(box.spans_x, q, q + 1, problem.index, &low, &high)
+        if low < high:
+            if x0[0] < x1[0]:
+                low, high = min(low, x0[0]), max(high, x1[0])
+            if high - low > most_columns:
+                break
+            x0[0], x1[0] = low, high
+        q += 1
+    return q
 
 
 cdef inline const real *runs_in_rows(
-        const Problem *problem, const Reader *reader, const Runs *runs, const Box *box, Py_ssize_t channel, Py_ssize_t y0, Py_ssize_t y1,
+        const Problem *problem, const Reader *reader, const Runs *runs, Py_ssize_t channel, Py_ssize_t y0, Py_ssize_t y1, Py_ssize_t x0, Py_ssize_t x1,
         real *tile, Py_ssize_t *row_step) noexcept nogil:
-    """The first run of row 0, of which rows y0 to y1 - 1 can be read; NULL where the tile has no room for them."""
+    """The run of row 0 from column x0 on, of which rows y0 to y1 - 1 can be read."""
     cdef Strides strides = problem.map.strides
-    cdef Py_ssize_t at = channel * strides.channel + box.x0 * strides.x, run = (box.x1 - box.x0) * (problem.map.channels if runs.mixed else 1)
+    cdef Py_ssize_t at = channel * strides.channel + x0 * strides.x, run = (x1 - x0) * (problem.map.channels if runs.mixed else 1)
+    row_step[0] = strides.y
     if runs.in_place:
-        row_step[0] = strides.y
         return <const real*>reader.plane + at
-    if (y1 - y0) * run > problem.map.tile_bytes // <Py_ssize_t>sizeof(real):
-        return NULL
     read_runs(reader, at + y0 * strides.y, y1 - y0, run, 1 if runs.mixed else strides.x, tile)
     row_step[0] = run
     return tile - y0 * run
@@ -474,37 +516,34 @@ cdef bint forward_few(
     """One box, all channels; False where its window is too large for the scratch."""
     cdef int L = LANE_BYTES // sizeof(real), p = 0, q0, q, qs, rows, row
     cdef Box box = part_of_box(problem, i, 0, problem.ph, 0, problem.pw)
-    cdef Py_ssize_t columns = box.x1 - box.x0, y0 = 0, y1 = 0, first, stop, c, j, together, row_step = 0
-    cdef Py_ssize_t most = min(problem.strip_bytes // (max(columns, 1) * LANE_BYTES), MOST_BINS // min(problem.pw, MOST_BINS))
+    cdef Py_ssize_t y0 = 0, y1 = 0, x0 = 0, x1 = 0, first, stop, c, j, together, row_step = 0
     cdef const int32_t *index = problem.index
     cdef const real *weight = <const real*>problem.weight
-    cdef Runs runs = runs_of(problem, most, out)
+    cdef Runs runs
     cdef Strides planes, to
     cdef const real *source
     cdef real *strip = <real*>scratch.strip
     cdef real *lines = strip + problem.strip_bytes // <Py_ssize_t>sizeof(real)
     cdef real *bins = <real*>scratch.bins
     cdef real *at
-    if most < 1:
+    if not runs_of(problem, &box, problem.strip_bytes // LANE_BYTES, False, &runs, out):
         return False
     planes.image, planes.y, planes.x = 0, 0, 1
     to.image, to.channel, to.y, to.x = 0, problem.bins.y, 0, problem.bins.x
     while p < problem.ph:
         rows = min(L, problem.ph - p)
         bounds(box.spans_y, p, p + rows, index, &y0, &y1)
-        c = 0
-        while c < problem.map.channels:
-            together = min(runs.channels, problem.map.channels - c)
-            source = runs_in_rows(problem, reader, &runs, &box, c, y0, y1, <real*>scratch.tile, &row_step)
-            if source == NULL:
-                return False
-            strip_of_rows(problem, &runs, source, row_step, columns, together, box.spans_y + 2 * p, rows, weight, lines, strip)
-            q0 = 0
-            while q0 < problem.pw:
-                qs = min(problem.pw - q0, <int>MOST_BINS)
+        q0 = 0
+        while q0 < problem.pw:
+            qs = bins_of_columns(problem, &box, q0, <int>(MOST_BINS // runs.channels), runs.columns, &x0, &x1) - q0
+            c = 0
+            while c < problem.map.channels:
+                together = min(runs.channels, problem.map.channels - c)
+                source = runs_in_rows(problem, reader, &runs, c, y0, y1, x0, x1, <real*>scratch.tile, &row_step)
+                strip_of_rows(problem, &runs, source, row_step, x1 - x0, together, box.spans_y + 2 * p, rows, weight, lines, strip)
                 for q in range(qs):
                     first, stop = box.spans_x[2 * (q0 + q)], box.spans_x[2 * (q0 + q) + 1]
-                    contract_axis(bins + q * L, qs * L, strip - box.x0 * runs.column, L if runs.mixed else columns * L, together, stop - first, index + first,
+                    contract_axis(bins + q * L, qs * L, strip - x0 * runs.column, L if runs.mixed else (x1 - x0) * L, together, stop - first, index + first,
                                   weight + first, runs.column, False)
                 at = out + c * problem.bins.channel + p * problem.bins.y + q0 * problem.bins.x
                 if problem.bins.channel == 1 and together > 1:
@@ -516,8 +555,8 @@ cdef bint forward_few(
                 else:
                     for j in range(together):
                         unpack(bins + j * qs * L, 1, qs, at + j * problem.bins.channel, to, rows, <real*>scratch.more, problem.way, &scratch.run)
-                q0 += qs
-            c += together
+                c += together
+            q0 += qs
         p += rows
     return True
 
@@ -684,18 +723,14 @@ cdef void slopes_part(
 
 cdef bint slopes_few(
         const Problem *problem, const Reader *reader, const real *grad_output, Py_ssize_t i, Scratch *scratch, real *sums) noexcept nogil:
-    """The same of one box, all bins and channels, where lanes are bin rows; False where its window is too large for the scratch.
-
-    Which of both it is decides in which order sums are taken, and so must not depend on layouts: there is always a way to look at one channel.
-    """
-    cdef int L = LANE_BYTES // sizeof(real), p = 0, q0, qs, rows, row, q
+    """The same of one box, all bins and channels, where lanes are bin rows; False where its window is too large for the scratch."""
+    cdef int L = LANE_BYTES // sizeof(real), p = 0, q0, q, qs, rows, row
     cdef Box box = part_of_box(problem, i, 0, problem.ph, 0, problem.pw)
-    cdef Py_ssize_t columns = box.x1 - box.x0, y0 = 0, y1 = 0, c, j, together, row_step = 0, tallest = 0
-    cdef Py_ssize_t pixels = problem.map.tile_bytes // <Py_ssize_t>sizeof(real)      # of a channel, for which the tile has room
-    cdef Py_ssize_t room = problem.strip_bytes // STRIPS      # of each strip
-    cdef Py_ssize_t most = room // (max(columns, 1) * LANE_BYTES), strip_step = room // <Py_ssize_t>sizeof(real)
+    cdef Py_ssize_t y0 = 0, y1 = 0, x0 = 0, x1 = 0, c, j, together, row_step = 0
+    cdef Py_ssize_t strip_bytes = problem.strip_bytes // STRIPS // LANE_BYTES * LANE_BYTES, step = strip_bytes // <Py_ssize_t>sizeof(real)
     cdef const real *weight = <const real*>problem.weight
     cdef const real *slopes = <const real*>problem.slopes
+    cdef const int32_t *spans_y
     cdef Runs runs
     cdef Strides turned
     cdef const real *source
@@ -703,43 +738,40 @@ cdef bint slopes_few(
     cdef real *strip = <real*>scratch.strip
     cdef real *lines = strip + problem.strip_bytes // <Py_ssize_t>sizeof(real)
     cdef real *bins = <real*>scratch.bins
-    while p < problem.ph:
-        bounds(box.spans_y, p, min(p + L, problem.ph), problem.index, &y0, &y1)
-        tallest = max(tallest, y1 - y0)
-        p += L
-    if most < 1 or columns * tallest > pixels:
+    cdef real[MOST_FEW * 4 * 16] of_channels      # [channel][y1, y2, x1, x2][lane]
+    # the other way adds in another order
+    if not runs_of(problem, &box, strip_bytes // LANE_BYTES, True, &runs, sums):
         return False
-    runs = runs_of(problem, most, sums)
-    if not runs.in_place and runs.mixed and columns * tallest * problem.map.channels > pixels:
-        runs = runs_of(problem, 1, sums)
-    p = 0
+    memset(of_channels, 0, problem.map.channels * 4 * LANE_BYTES)
     turned.image, turned.channel, turned.y, turned.x = 0, problem.bins.y, 0, problem.bins.x
     while p < problem.ph:
         rows = min(L, problem.ph - p)
-        bounds(box.spans_y, p, p + rows, problem.index, &y0, &y1)
-        c = 0
-        while c < problem.map.channels:
-            together = min(runs.channels, problem.map.channels - c)
-            source = runs_in_rows(problem, reader, &runs, &box, c, y0, y1, <real*>scratch.tile, &row_step)
-            strip_of_rows(problem, &runs, source, row_step, columns, together, box.spans_y + 2 * p, rows, weight, lines, strip)
-            strip_of_rows(problem, &runs, source, row_step, columns, together, box.spans_y + 2 * p, rows, slopes, lines, strip + strip_step)
-            strip_of_rows(problem, &runs, source, row_step, columns, together, box.spans_y + 2 * p, rows, slopes + problem.entries, lines,
-                          strip + 2 * strip_step)
-            for j in range(together):
-                at = strip + j * (L if runs.mixed else columns * L) - box.x0 * runs.column
-                q0 = 0
-                while q0 < problem.pw:
-                    qs = min(problem.pw - q0, <int>MOST_BINS)
+        spans_y = box.spans_y + 2 * p
+        bounds(spans_y, 0, rows, problem.index, &y0, &y1)
+        q0 = 0
+        while q0 < problem.pw:
+            qs = bins_of_columns(problem, &box, q0, MOST_BINS, runs.columns, &x0, &x1) - q0
+            c = 0
+            while c < problem.map.channels:
+                together = min(runs.channels, problem.map.channels - c)
+                source = runs_in_rows(problem, reader, &runs, c, y0, y1, x0, x1, <real*>scratch.tile, &row_step)
+                strip_of_rows(problem, &runs, source, row_step, x1 - x0, together, spans_y, rows, weight, lines, strip)
+                strip_of_rows(problem, &runs, source, row_step, x1 - x0, together, spans_y, rows, slopes, lines, strip + step)
+                strip_of_rows(problem, &runs, source, row_step, x1 - x0, together, spans_y, rows, slopes + problem.entries, lines, strip + 2 * step)
+                for j in range(together):
                     pack(grad_output + (c + j) * problem.bins.channel + p * problem.bins.y + q0 * problem.bins.x, turned, rows, 1, qs, bins)
-                    for row in range(rows):      # gradients of bins that read nothing may be anything
-                        if box.spans_y[2 * (p + row)] == box.spans_y[2 * (p + row) + 1]:
+                    for row in range(rows):
+                        if spans_y[2 * row] == spans_y[2 * row + 1]:      # bins that read nothing, whatever their gradients are
                             for q in range(qs):
                                 bins[q * L + row] = 0
-                    add_row_slopes(sums, bins, at, at + strip_step, at + 2 * strip_step, runs.column, qs, box.spans_x + 2 * q0, problem.index, weight, slopes,
-                                   problem.entries)
-                    q0 += qs
-            c += together
+                    at = strip + j * (L if runs.mixed else (x1 - x0) * L) - x0 * runs.column
+                    add_row_slopes(of_channels + (c + j) * 4 * L, bins, at, at + step, at + 2 * step, runs.column, qs, box.spans_x + 2 * q0, problem.index,
+                                   weight, slopes, problem.entries)
+                c += together
+            q0 += qs
         p += rows
+    for c in range(problem.map.channels):
+        fold_slopes(sums, of_channels + c * 4 * L)
     return True
 
 
@@ -1113,8 +1145,6 @@ cdef Work work_on(
         if slopes and not by_bin:
             together = slope_blocks_from(0, channels // (LANE_BYTES // <Py_ssize_t>sizeof(real)))
             problem.bins_bytes = together * min(<Py_ssize_t>BINS_BYTES, <Py_ssize_t>ph * pw * LANE_BYTES)
-        if slopes and problem.few:
-            problem.strip_bytes *= STRIPS
         problem.cell_pixels = slope_pixels(together)
         if together > 1 and not (level[2] and element_bytes(problem.map.kind, _) == sizeof(real)):      # packed
             problem.tiles = together

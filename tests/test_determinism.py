@@ -94,12 +94,20 @@ def assert_equal_but_for_order(one, other, size, extents, bins):
     assert (np.abs(one - other) <= 2 * (pixels + 4) * np.finfo(one.dtype).eps / 2 * size).all()
 
 
-# Bin rows: less than a lane vector of either type, more than one, several; and more columns than are computed together.
-@pytest.mark.parametrize("bins", [(7, 5), (20, 3), (37, 70), (16, 1100)], ids=str)
+# Bin rows: less than a lane vector of either type, more than one, several; more columns than are computed together; boxes of which some columns, or
+# those of one channel, are looked at at once; and of which a bin is too wide.
+FEW_CHANNELS = pytest.mark.parametrize(
+    ("extents", "bins"),
+    [((40, 90), (7, 5)), ((40, 90), (20, 3)), ((40, 90), (37, 70)), ((40, 90), (16, 1100)), ((12, 3000), (16, 30)), ((12, 3000), (20, 4)), ((9, 3000), (8, 2))],
+    ids=str,
+)
+
+
+@FEW_CHANNELS
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
-def test_few_channels(name, bins, dtype, isa, rng):
+def test_few_channels(name, extents, bins, dtype, isa, rng):
     """Computed along other lanes, and always along y first: close to what it is beside so many channels that lanes are channels."""
-    n, c, h, w = 2, 3, 40, 90
+    n, c, (h, w) = 2, 3, extents
     many = rng.standard_normal((n, 18, h, w)).astype(dtype)
     boxes = np.concatenate([random_boxes(rng, n, 20, (h, w), dtype), np.array([[1, 3, 5, 4, 30], [0, -9, -9, -3, 50]], dtype)])
     function = operator(name)
@@ -126,11 +134,11 @@ def test_few_channels(name, bins, dtype, isa, rng):
     assert_same_bits(function(spaced[:, :1], boxes, bins, num_threads=3), np.ascontiguousarray(expected[:, :1]))
 
 
-@pytest.mark.parametrize("bins", [(7, 5), (20, 3), (37, 70), (16, 1100)], ids=str)
+@FEW_CHANNELS
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
-def test_gradients_of_boxes_of_few_channels(name, bins, dtype, isa, rng):
+def test_gradients_of_boxes_of_few_channels(name, extents, bins, dtype, isa, rng):
     """Likewise; the same bits for any strides, threads and boxes around them."""
-    n, c, h, w = 2, 3, 40, 90
+    n, c, (h, w) = 2, 3, extents
     many = rng.standard_normal((n, 18, h, w)).astype(dtype)
     boxes = np.concatenate([random_boxes(rng, n, 20, (h, w), dtype), np.array([[1, 3, 5, 4, 30], [0, -9, -9, -3, 50], [1, 60, 8, 95, 25]], dtype)])
     backward = operator(name, "_backward_boxes")

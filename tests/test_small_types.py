@@ -26,6 +26,7 @@ OPERATORS = [*SUMS, "roi_pool", "roi_align_max"]
 SHAPES = {
     "blocks": (2, 37, 26, 31),
     "camera": (1, 3, 20, 150),
+    "wide camera": (1, 3, 9, 2500),
     "row": (2, 16, 1, 3),
     "whole blocks": (1, 32, 9, 70),
     "large boxes": (1, 16, 260, 300),
@@ -62,16 +63,21 @@ def test_forward(name, shape, small, layout, isa, rng):
     assert_same_bits(result, expected if small == np.uint8 else expected.astype(small))
 
 
+@pytest.mark.parametrize("shape", ["camera", "wide camera"])
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
-def test_crops_of_a_camera(name, small, layout, isa, rng):
-    """So few channels that lanes are bin rows; also as a view of the other layout."""
-    x, boxes = make(rng, name, "camera", small, layout)
+def test_crops_of_a_camera(name, shape, small, layout, isa, rng):
+    """So few channels that lanes are bin rows; also as a view of the other layout; and boxes of which some columns are read at once."""
+    x, boxes = make(rng, name, shape, small, layout)
     expected = operator(name)(x.astype(np.float32), boxes, (33, 20), layout=layout)
     other = np.ascontiguousarray(x.transpose(0, 3, 1, 2) if layout == "NHWC" else x.transpose(0, 2, 3, 1))
     view = other.transpose(0, 2, 3, 1) if layout == "NHWC" else other.transpose(0, 3, 1, 2)
     for given in (x, view, np.repeat(x, 2, axis=3)[..., ::2] if layout == "NCHW" else np.repeat(x, 2, axis=2)[:, :, ::2]):
         out = np.full(expected.shape, np.nan, np.float32)
         assert_same_bits(operator(name)(given, boxes, (33, 20), layout=layout, out=out), expected)
+    g = rng.standard_normal(expected.shape).astype(np.float32)
+    expected = operator(name, "_backward_boxes")(g, x.astype(np.float32), boxes, layout=layout)
+    for given in (x, view):
+        assert_same_bits(operator(name, "_backward_boxes")(g, given, boxes, layout=layout), expected)
 
 
 @pytest.mark.parametrize("name", OPERATORS)
