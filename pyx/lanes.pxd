@@ -165,6 +165,12 @@ cdef extern from *:
     static inline void fetch(const void *line) { (void)line; }
     #endif
 
+    /* OPAQUE: GCC else finds that it has no effect. */
+    static OPAQUE void fetch_run(const void *from, size_t bytes) {
+        for (size_t i = 0; i < bytes; i += LANE_BYTES)
+            fetch((const char *)from + i);
+    }
+
     /* Pixels that lie together, of `lanes` channels, to lane vectors, whose other lanes become zero, and back.  Functions of their
        own, whatever compilers think of inlining them: inlined or not makes a tenth of a forward pass.  Of large planes lines `ahead`
        are fetched, which hardware does not do soon enough for 16 of them: 5 to 8 % of a forward pass. */
@@ -819,6 +825,7 @@ cdef extern from *:
     void stream_rest(Pending *run) noexcept nogil
     void stream_end() noexcept nogil
     void fetch(const void *line) noexcept nogil
+    void fetch_run(const void *run, size_t size) noexcept nogil
     void *lanes_alloc(size_t size) noexcept nogil
     void lanes_free(void *block) noexcept nogil
 

@@ -18,10 +18,10 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from lanes cimport (FOLDED_BYTES, LANE_BYTES, Pending, add_product, add_row_slopes, add_slopes, contract_axis, contract_bin, contract_bins, element_bytes, fetch,
-                    fold_slopes, lanes_alloc, lanes_free, real, stream_end, stream_rest, stream_some)
+                    fetch_run, fold_slopes, lanes_alloc, lanes_free, real, stream_end, stream_rest, stream_some)
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, GATHERED, LEVEL, MODE, STOP, WINDOW, X0, X1, Y0, Y1
-from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BINS, MOST_COLUMNS, PAST_CACHE, RANGE_BYTES, SLOPE_BLOCKS, STRIP_BYTES, TILE_BYTES, WIDE_BYTES, Ahead,
+from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BINS, MOST_COLUMNS, PAST_CACHE, RANGE_BYTES, SLOPE_BLOCKS, STREAM_BYTES, STRIP_BYTES, TILE_BYTES, WIDE_BYTES, Ahead,
                     BinRange, Map, Reader, Strides, View, ahead_of, begin_each, bin_tile_bytes, bins_of_task, block_reader, blocks_together, bounds,
                     cell_columns, cell_rows, clear, clip, fetch_ends, fetch_pixel_ends, fetch_some, gather_bins, map_of, map_of_task, narrow, next_of_each,
                     pack, put_pixels, read_pixels, read_runs, scatter_bins, slope_blocks_from, slope_pixels, strides_of, to_boundary, unpack, view, way_to_write)
@@ -425,6 +425,7 @@ cdef struct Runs:              # of elements of a row of the map that lie togeth
     Py_ssize_t column          # elements of a strip from a pixel to the next
     bint mixed                 # they are of all channels, and not of one
     bint in_place              # they are read in the map, and not from the tile
+    bint far                   # likewise, and it is not in cache
 
 
 cdef bint runs_of(const Problem *problem, const Box *box, Py_ssize_t room, bint any_layout, Runs *runs, real *_) noexcept nogil:
@@ -450,6 +451,7 @@ cdef bint runs_of(const Problem *problem, const Box *box, Py_ssize_t room, bint 
     tile = min(room, tile // tallest)
     runs.mixed = strides.channel == 1 and strides.x == channels and widest * channels <= (room if floats else tile)
     runs.in_place = floats and (runs.mixed or strides.x == 1)
+    runs.far = runs.in_place and <double>problem.map.rows * problem.map.columns * channels * sizeof(real) > STREAM_BYTES
     runs.columns = room if runs.in_place else tile
     runs.channels = channels if runs.mixed else 1
     if runs.in_place and not runs.mixed:      # as many as there is room for with all columns
@@ -499,10 +501,17 @@ cdef inline void strip_of_rows(
         int rows, const real *weight, real *lines, real *strip) noexcept nogil:
     """strip[channel][x][lane], of mixed runs [x][channel][lane] = up to a lane vector of bin rows; lines: room for as much."""
     cdef int L = LANE_BYTES // sizeof(real), row
-    cdef Py_ssize_t width = columns * channels, run = width if runs.mixed else columns, j, first, stop
+    cdef Py_ssize_t width = columns * channels, run = width if runs.mixed else columns, j, first, stop, entry
     cdef Strides turned
     for row in range(rows):
         first, stop = spans[2 * row], spans[2 * row + 1]
+        if runs.far and row + 1 < rows and stop > first:
+            # what only the next row of bins reads is asked for, since runs are too short for hardware to foresee: 0.85 of the time of `align_camera`,
+            # but of maps that stay in cache up to 1.2
+            for entry in range(stop, spans[2 * row + 3]):
+                if problem.index[entry] > problem.index[stop - 1]:
+                    for j in range(1 if runs.mixed else channels):
+                        fetch_run(source + j * problem.map.strides.channel + problem.index[entry] * row_step, run * sizeof(real))
         for j in range(1 if runs.mixed else channels):
             contract_run(lines + row * width + j * run, source + j * problem.map.strides.channel, run, stop - first, problem.index + first, weight + first,
                          row_step)
