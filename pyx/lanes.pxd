@@ -26,6 +26,7 @@ cdef extern from *:
     #endif
 
     #define LANE_BYTES 64
+    #define PAGE_BYTES 4096 /* the smallest there are */
 
     #if defined(__AVX512F__)
     #define VECTOR_BYTES 64
@@ -740,21 +741,22 @@ cdef extern from *:
             to[i] = byte_of_float(from[i]);
     }
 
-    /* Memory on a lane boundary, without aligned_alloc, which not every C library has. */
-    static inline void *lanes_alloc(size_t bytes) {
-        void *block = malloc(bytes + LANE_BYTES + sizeof(void *));
+    /* Memory that begins at a page, without aligned_alloc, which not every C library has. */
+    static inline void *pages_alloc(size_t bytes) {
+        void *block = malloc(bytes + PAGE_BYTES + sizeof(void *));
         if (!block)
             return NULL;
-        void **aligned = (void **)(((uintptr_t)block + sizeof(void *) + LANE_BYTES - 1) & ~(uintptr_t)(LANE_BYTES - 1));
+        void **aligned = (void **)(((uintptr_t)block + sizeof(void *) + PAGE_BYTES - 1) & ~(uintptr_t)(PAGE_BYTES - 1));
         aligned[-1] = block;
         return aligned;
     }
-    static inline void lanes_free(void *aligned) {
+    static inline void pages_free(void *aligned) {
         if (aligned)
             free(((void **)aligned)[-1]);
     }
     """
     enum: LANE_BYTES
+    enum: PAGE_BYTES
     enum: VECTOR_BYTES
     enum: COLLIDING_BYTES
     enum: FOLDED_BYTES
@@ -826,8 +828,8 @@ cdef extern from *:
     void stream_end() noexcept nogil
     void fetch(const void *line) noexcept nogil
     void fetch_run(const void *run, size_t size) noexcept nogil
-    void *lanes_alloc(size_t size) noexcept nogil
-    void lanes_free(void *block) noexcept nogil
+    void *pages_alloc(size_t size) noexcept nogil
+    void pages_free(void *block) noexcept nogil
 
 
 cdef inline bint planes_collide(Py_ssize_t channel, real *_) noexcept nogil:

@@ -14,11 +14,11 @@ from libc.float cimport DBL_MAX, FLT_MAX
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
 
-from lanes cimport LANE_BYTES, Pending, add_product, keep_larger, lanes_alloc, lanes_free, real, stream_end, stream_rest
+from lanes cimport LANE_BYTES, Pending, add_product, keep_larger, pages_alloc, pages_free, real, stream_end, stream_rest
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, MODE, STOP
 from tiles cimport (BINS_BYTES, MOST_BINS, BinRange, Map, Reader, Strides, View, begin_each, bins_of_task, block_reader, bounds, cell_columns, cell_rows, clip, map_of,
-                    map_of_task, next_of_each, strides_of, unpack, view, way_to_write)
+                    map_of_task, next_of_each, pages, strides_of, unpack, view, way_to_write)
 
 
 cdef struct Problem:
@@ -36,7 +36,7 @@ cdef struct Problem:
 
 
 cdef Py_ssize_t scratch_bytes(const Problem *problem) noexcept nogil:
-    return problem.map.tile_bytes + 2 * BINS_BYTES
+    return pages(problem.map.tile_bytes) + 2 * BINS_BYTES
 
 
 cdef inline void largest(
@@ -76,7 +76,7 @@ cdef void forward_part(
     cdef const uint8_t *outside_x = outside_y + problem.ph
     cdef const real *fractions = <const real*>problem.fractions
     cdef real *tile = <real*>memory
-    cdef real *bins = <real*>(memory + problem.map.tile_bytes)
+    cdef real *bins = <real*>(memory + pages(problem.map.tile_bytes))
     cdef Py_ssize_t y0 = 0, y1 = 0, x0 = 0, x1 = 0, y, x, rows, columns, first = 0, stop = 0, first_x = 0, stop_x = 0, s, at
     cdef View strides
     cdef const real *pixels
@@ -159,7 +159,7 @@ def forward(tuple level, const int64_t[:, ::1] tasks, real[:, :, :, :] out, bint
     problem.way = way_to_write(out)
     cdef Py_ssize_t i, size = scratch_bytes(&problem)
     cdef real *to = &out[0, 0, 0, 0]
-    cdef char *memory = <char*>lanes_alloc(threads * size)
+    cdef char *memory = <char*>pages_alloc(threads * size)
     if memory == NULL:
         raise MemoryError(f"no {threads * size} bytes of scratch for {threads} threads")
     if threads == 1:
@@ -169,4 +169,4 @@ def forward(tuple level, const int64_t[:, ::1] tasks, real[:, :, :, :] out, bint
     else:
         for i in prange(tasks.shape[0], nogil=True, num_threads=threads, schedule="dynamic", chunksize=1):
             forward_task(&problem, to, &tasks[i, 0], products, memory + threadid() * size)
-    lanes_free(memory)
+    pages_free(memory)

@@ -5,7 +5,7 @@ The lanes past the last channel of a partial block are zero, and are never writt
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
 from libc.string cimport memcpy, memmove, memset
 
-from lanes cimport LANE_BYTES, VECTOR_BYTES, Pending, element_bytes, fetch, from_lanes, real, stream, stream_later, stream_rest, to_lanes, widen
+from lanes cimport LANE_BYTES, PAGE_BYTES, VECTOR_BYTES, Pending, element_bytes, fetch, from_lanes, real, stream, stream_later, stream_rest, to_lanes, widen
 from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, FIRST, GATHERED, IMAGE, MODE, STOP, WINDOW, X0, X1, Y0, Y1
 
 cdef enum:
@@ -65,6 +65,11 @@ cdef inline Strides strides_of(const element[:, :, :, :] array) noexcept nogil:
 cdef inline int way_to_write(const real[:, :, :, :] result) noexcept nogil:
     cdef double size = <double>result.shape[0] * result.shape[1] * result.shape[2] * result.shape[3] * sizeof(real)
     return PAST_CACHE if size > STREAM_BYTES else IN_RUNS if size > NEAR_BYTES else AT_ONCE
+
+
+cdef inline Py_ssize_t pages(Py_ssize_t size) noexcept nogil:
+    """Room for as many bytes, such that what follows begins at a page."""
+    return (size + PAGE_BYTES - 1) // PAGE_BYTES * PAGE_BYTES
 
 
 cdef inline void copy_lanes(const real *source, int lanes, real *target) noexcept nogil:
@@ -154,7 +159,8 @@ cdef inline void unpack(
     """tile[y][x][lane] into rows x columns pixels of `lanes` channels.
 
     buffer: room for the block, needed unless it is written AT_ONCE, for a block that is contiguous in the target; run: what then is pending,
-    if it goes PAST_CACHE, for which the buffer is to be left alone.
+    if it goes PAST_CACHE, for which the buffer is to be left alone.  The buffer begins at a page: where a run of 7 x 7 bins went across the end of
+    one, a store in two pages waited for all that were streamed before it, and forward passes took up to a fifth longer.
     """
     cdef int L = LANE_BYTES // sizeof(real), V = VECTOR_BYTES // sizeof(real), l
     cdef Py_ssize_t y, x

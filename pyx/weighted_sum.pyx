@@ -18,13 +18,13 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from lanes cimport (FOLDED_BYTES, LANE_BYTES, Pending, add_product, add_row_slopes, add_slopes, contract_axis, contract_bin, contract_bins, element_bytes, fetch,
-                    fetch_run, fold_slopes, lanes_alloc, lanes_free, real, stream_end, stream_rest, stream_some)
+                    fetch_run, fold_slopes, pages_alloc, pages_free, real, stream_end, stream_rest, stream_some)
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, GATHERED, LEVEL, MODE, STOP, WINDOW, X0, X1, Y0, Y1
 from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BINS, MOST_COLUMNS, PAST_CACHE, RANGE_BYTES, SLOPE_BLOCKS, STREAM_BYTES, STRIP_BYTES, TILE_BYTES, WIDE_BYTES, Ahead,
                     BinRange, Map, Reader, Strides, View, ahead_of, begin_each, bin_tile_bytes, bins_of_task, block_reader, blocks_together, bounds,
                     cell_columns, cell_rows, clear, clip, fetch_ends, fetch_pixel_ends, fetch_some, gather_bins, map_of, map_of_task, narrow, next_of_each,
-                    pack, put_pixels, read_pixels, read_runs, scatter_bins, slope_blocks_from, slope_pixels, strides_of, to_boundary, unpack, view, way_to_write)
+                    pack, pages, put_pixels, read_pixels, read_runs, scatter_bins, slope_blocks_from, slope_pixels, strides_of, to_boundary, unpack, view, way_to_write)
 
 
 cdef enum:
@@ -75,16 +75,16 @@ cdef struct Scratch:
 
 
 cdef Py_ssize_t scratch_bytes(const Problem *problem) noexcept nogil:
-    return problem.tiles * problem.map.tile_bytes + 2 * problem.strip_bytes + problem.bins_bytes + BINS_BYTES
+    return pages(problem.tiles * problem.map.tile_bytes) + pages(2 * problem.strip_bytes) + pages(problem.bins_bytes) + BINS_BYTES
 
 
 cdef Scratch scratch_at(const Problem *problem, char *memory) noexcept nogil:
     cdef Scratch scratch
     memset(&scratch.run, 0, sizeof(scratch.run))
     scratch.tile = memory
-    scratch.strip = memory + problem.tiles * problem.map.tile_bytes
-    scratch.bins = <char*>scratch.strip + 2 * problem.strip_bytes
-    scratch.more = <char*>scratch.bins + problem.bins_bytes
+    scratch.strip = memory + pages(problem.tiles * problem.map.tile_bytes)
+    scratch.bins = <char*>scratch.strip + pages(2 * problem.strip_bytes)
+    scratch.more = <char*>scratch.bins + pages(problem.bins_bytes)
     return scratch
 
 
@@ -1117,7 +1117,7 @@ cdef class Work:
 
     def __dealloc__(self):
         free(self.problems)
-        lanes_free(self.memory)
+        pages_free(self.memory)
 
 
 cdef Work work_on(
@@ -1165,7 +1165,7 @@ cdef Work work_on(
             problem.map.tile_bytes = max(problem.map.tile_bytes, (task[BIN_STOP] - task[BIN]) * bin_tile_bytes(task))
     for i in range(len(levels)):
         work.scratch_bytes = max(work.scratch_bytes, scratch_bytes(&work.problems[i]))
-    work.memory = <char*>lanes_alloc(threads * work.scratch_bytes)
+    work.memory = <char*>pages_alloc(threads * work.scratch_bytes)
     if work.memory == NULL:
         raise MemoryError(f"no {threads * work.scratch_bytes} bytes of scratch for {threads} threads")
     return work

@@ -14,13 +14,13 @@ from libc.float cimport DBL_MAX, FLT_MAX
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memset
 
-from lanes cimport (LANE_BYTES, Pending, add_at, add_at_pixels, keep_first_larger, keep_larger, keep_larger_at, lanes_alloc, lanes_free, real, stream_end,
+from lanes cimport (LANE_BYTES, Pending, add_at, add_at_pixels, keep_first_larger, keep_larger, keep_larger_at, pages_alloc, pages_free, real, stream_end,
                     stream_rest, stream_some)
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, IMAGE, MODE, STOP, Y0, Y1
 from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BINS, MOST_COLUMNS, PAST_CACHE, STRIP_BYTES, WIDE_BYTES, Ahead, BinRange, Map, Reader, Strides, View, ahead_of,
                     begin_each, bins_of_task, block_reader, blocks_together, cell_columns, cell_rows, clear, fetch_ends, fetch_pixel_ends, fetch_some, map_of,
-                    map_of_task, next_of_each, put_pixels, strides_of, to_boundary, unpack, view, way_to_write)
+                    map_of_task, next_of_each, pages, put_pixels, strides_of, to_boundary, unpack, view, way_to_write)
 
 
 cdef struct Problem:
@@ -33,11 +33,12 @@ cdef struct Problem:
     const int32_t *windows     # [i][4], i: place in the order
     const int32_t *spans       # [i][PH + PW][2] pixels
     int way                    # to write the result
-    Py_ssize_t strip_bytes     # scratch of a thread: tile, strip and its indices, bins and theirs
+    Py_ssize_t tile_room       # scratch of a thread: tile, strip and its indices, bins and theirs
+    Py_ssize_t strip_bytes
 
 
 cdef Py_ssize_t scratch_bytes(const Problem *problem) noexcept nogil:
-    return problem.map.tile_bytes + 2 * problem.strip_bytes + 2 * BINS_BYTES
+    return problem.tile_room + 2 * problem.strip_bytes + 2 * BINS_BYTES
 
 
 cdef inline real lowest(real *_) noexcept nogil:
@@ -189,9 +190,9 @@ cdef void forward_part(
     cdef int L = LANE_BYTES // sizeof(real), l, p, q
     cdef const int32_t *spans_x = spans_y + 2 * problem.ph
     cdef real *tile = <real*>memory
-    cdef real *strip = <real*>(memory + problem.map.tile_bytes)
-    cdef int32_t *strip_at = <int32_t*>(memory + problem.map.tile_bytes + problem.strip_bytes)
-    cdef real *bins = <real*>(memory + problem.map.tile_bytes + 2 * problem.strip_bytes)
+    cdef real *strip = <real*>(memory + problem.tile_room)
+    cdef int32_t *strip_at = <int32_t*>(memory + problem.tile_room + problem.strip_bytes)
+    cdef real *bins = <real*>(memory + problem.tile_room + 2 * problem.strip_bytes)
     cdef int32_t *bins_at = <int32_t*>(<char*>bins + BINS_BYTES)
     cdef Py_ssize_t y0 = 0, y1 = 0, x0 = 0, x1 = 0, x, y, rows, columns, i
     cdef View strides
@@ -246,8 +247,8 @@ cdef void forward_together(
     """Some bins of one box and as many channel blocks, whose lanes lie together in the map and in the result: nothing is packed."""
     cdef int L = LANE_BYTES // sizeof(real), p, q
     cdef const int32_t *spans_x = spans_y + 2 * problem.ph
-    cdef real *strip = <real*>(memory + problem.map.tile_bytes)
-    cdef real *bins = <real*>(memory + problem.map.tile_bytes + 2 * problem.strip_bytes)
+    cdef real *strip = <real*>(memory + problem.tile_room)
+    cdef real *bins = <real*>(memory + problem.tile_room + 2 * problem.strip_bytes)
     cdef Py_ssize_t width = blocks * L, y, x, rows, columns, count, head
     cdef const real *line
     for p in range(p0, p1):
@@ -343,7 +344,8 @@ cdef Problem problem_of(tuple level, Py_ssize_t channels, Strides bins, int ph, 
     problem.order = tables.order.rows + tables.first
     problem.windows, problem.spans = tables.windows, tables.spans
     problem.way = AT_ONCE
-    problem.strip_bytes = max(WIDE_BYTES, min(problem.map.columns, MOST_COLUMNS) * LANE_BYTES)
+    problem.tile_room = pages(problem.map.tile_bytes)
+    problem.strip_bytes = pages(max(WIDE_BYTES, min(problem.map.columns, MOST_COLUMNS) * LANE_BYTES))
     return problem
 
 
@@ -357,7 +359,7 @@ def forward(tuple level, const int64_t[:, ::1] tasks, real[:, :, :, :] out, int3
         at = &argmax[0, 0, 0, 0]
     cdef Py_ssize_t i, size = scratch_bytes(&problem)
     cdef real *to = &out[0, 0, 0, 0]
-    cdef char *memory = <char*>lanes_alloc(threads * size)
+    cdef char *memory = <char*>pages_alloc(threads * size)
     if memory == NULL:
         raise MemoryError(f"no {threads * size} bytes of scratch for {threads} threads")
     if threads == 1:
@@ -367,7 +369,7 @@ def forward(tuple level, const int64_t[:, ::1] tasks, real[:, :, :, :] out, int3
     else:
         for i in prange(tasks.shape[0], nogil=True, num_threads=threads, schedule="dynamic", chunksize=1):
             forward_task(&problem, to, at, &tasks[i, 0], memory + threadid() * size)
-    lanes_free(memory)
+    pages_free(memory)
 
 
 cdef struct Rows:              # of a plane, those that a task writes to
