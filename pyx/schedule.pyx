@@ -291,7 +291,8 @@ def writing(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bi
     """(tasks (T, COLUMNS), threads) of the gradient of the input: rectangles that cover every image of every level.
 
     levels: (_, _, in_pixels, in_rows, tables) of each.
-    blocks_first: a task goes through all bins of its blocks, whatever its rectangle, which so is as large as it can be, and of whole rows.
+    blocks_first: a task goes through all bins of its blocks, whatever its rectangle, which so is as large as it can be, and of whole rows; GATHERED in a
+    tile, where threads would write to neighbouring channels of each pixel.
     Without `add` images that have no box have tasks too, which write zeros.
     """
     cdef Py_ssize_t level, images, n, i, b, z, y, y0, x0, least, bands, most_rows, groups, together, columns, block_pieces, height, width, first, stop
@@ -322,9 +323,11 @@ def writing(list levels, Py_ssize_t channels, Py_ssize_t itemsize, Py_ssize_t bi
         most_rows = max(min(height, TILE_PIXELS // (columns * together)), 1)
         block_pieces = blocks
         if blocks_first:
-            columns, most_rows = width, height       # there is no tile
+            columns, most_rows = width, height       # there is no tile, or one for all
             # no more planes than stay in cache, since each box writes to all; the channels of a pixel are written to together
             block_pieces = min(blocks, max(<Py_ssize_t>threads, 1 if in_pixels else ceiling(blocks * height * width * LANE_BYTES, PLANES_BYTES)))
+            if in_pixels and block_pieces > 1 and height * width * ceiling(blocks, block_pieces) <= TILE_PIXELS:
+                mode = GATHERED      # or else threads take cache lines of neighbouring channels from each other, since hardware fetches them too
         elif in_pixels and not by_bin:
             block_pieces = 1
         # rows are split further only where images and blocks do not make tasks enough

@@ -19,5 +19,5 @@ cdef enum:
 cdef enum:
     WINDOW = 0                 # the window of each box is packed for itself
     ROWS = 1                   # rows are packed once and kept for the boxes that follow
-    GATHERED = 2               # the channels of a pixel lie together, and what the boxes read, all channel blocks or bins of it, is copied once for them all
+    GATHERED = 2               # the channels of a pixel lie together, and what boxes read, or write, of all channel blocks or bins is copied once for them all
     EACH = 3                   # the same for each box by itself, and as many channel blocks as have room

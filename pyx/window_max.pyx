@@ -12,12 +12,12 @@ The gradient goes to the argmax.  It has no arithmetic to share between lanes, a
 from cython.parallel cimport prange, threadid
 from libc.float cimport DBL_MAX, FLT_MAX
 from libc.stdint cimport int32_t, int64_t, uint32_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from lanes cimport (LANE_BYTES, Pending, add_at, add_at_pixels, keep_first_larger, keep_larger, keep_larger_at, pages_alloc, pages_free, real, stream_end,
                     stream_rest, stream_some)
 from roicy._kernels.geometry cimport Tables
-from tasks cimport BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, IMAGE, MODE, STOP, Y0, Y1
+from tasks cimport BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, GATHERED, IMAGE, MODE, STOP, X0, X1, Y0, Y1
 from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BINS, MOST_COLUMNS, PAST_CACHE, STRIP_BYTES, WIDE_BYTES, Ahead, BinRange, Map, Reader, Strides, View, ahead_of,
                     begin_each, bins_of_task, block_reader, blocks_together, cell_columns, cell_rows, clear, fetch_ends, fetch_pixel_ends, fetch_some, map_of,
                     map_of_task, next_of_each, pages, put_pixels, strides_of, to_boundary, unpack, view, way_to_write)
@@ -434,26 +434,41 @@ cdef bint add_each(
     return bad
 
 
-cdef bint backward_task(const Problem *problem, const real *grad_output, const int32_t *argmax, const int64_t *task, int L) noexcept nogil:
-    """The rows of a task, from border to border; whether an index is none, be it of these rows or others."""
-    cdef Py_ssize_t first = task[BLOCK_FIRST] * L, channels = min(task[BLOCK_STOP] * L, problem.map.channels) - first, i, k, later
+cdef Py_ssize_t own_bytes(const int64_t *task) noexcept nogil:
+    """Of a tile for the rows of a task, if it has one."""
+    return (task[Y1] - task[Y0]) * (task[X1] - task[X0]) * (task[BLOCK_STOP] - task[BLOCK_FIRST]) * LANE_BYTES if task[MODE] == GATHERED else 0
+
+
+cdef bint backward_task(const Problem *whole, const real *grad_output, const int32_t *argmax, const int64_t *task, real *tile) noexcept nogil:
+    """The rows of a task, from border to border; whether an index is none, be it of these rows or others.
+
+    tile: where the task has one, the rows are summed in it and then copied, since neighbouring channels of a pixel are other threads'.
+    """
+    cdef Problem copy = whole[0]
+    cdef Problem *problem = &copy
+    cdef Py_ssize_t first = task[BLOCK_FIRST] * (LANE_BYTES // sizeof(real)), stop = task[BLOCK_STOP] * (LANE_BYTES // sizeof(real))
+    cdef Py_ssize_t channels = min(stop, problem.map.channels) - first, i, k, later, x, y
     cdef Ahead grad_ahead, argmax_ahead
-    cdef const Strides *map = &problem.map.strides
+    cdef Strides *map = &problem.map.strides
     cdef const Strides *bins = &problem.bins
     cdef const Strides *indices = &problem.argmax
+    cdef real *rows_of_map = <real*>problem.map.data + task[IMAGE] * map.image + first * map.channel + task[Y0] * map.y
+    cdef real *plane = rows_of_map - task[Y0] * map.y
+    if task[MODE] == GATHERED:
+        map.channel, map.x, map.y = 1, channels, problem.map.columns * channels
+        plane = tile - task[Y0] * map.y
     cdef Rows rows
     cdef bint bad = False
     # of nearly all calls one is true
     cdef bint end_to_end = map.y == problem.map.columns * map.x
     cdef bint pixels = end_to_end and map.channel == 1 and bins.channel == 1 and indices.channel == 1
     cdef bint planes = end_to_end and map.x == 1 and bins.x == 1 and indices.x == 1 and (problem.ph == 1 or bins.y == problem.pw == indices.y)
-    cdef real *plane = <real*>problem.map.data + task[IMAGE] * map.image + first * map.channel
     rows.first = <uint32_t>(task[Y0] * problem.map.columns)
     rows.some = <uint32_t>((task[Y1] - task[Y0]) * problem.map.columns)
     rows.all = <uint32_t>(problem.map.rows * problem.map.columns)
     grad_output += first * bins.channel
     argmax += first * indices.channel
-    clear(plane + task[Y0] * map.y, problem.map.strides, channels, task[Y1] - task[Y0], problem.map.columns)
+    clear(plane + task[Y0] * map.y, map[0], channels, task[Y1] - task[Y0], problem.map.columns)
     for i in range(task[FIRST], task[STOP]):
         k = problem.order[i]
         later = problem.order[min(i + 1, task[STOP] - 1)]
@@ -467,6 +482,12 @@ cdef bint backward_task(const Problem *problem, const real *grad_output, const i
                                  grad_output + later * bins.image, argmax + later * indices.image)
         else:
             bad |= add_each(problem, grad_output + k * bins.image, argmax + k * indices.image, plane, channels, rows)
+    if task[MODE] == GATHERED:
+        map = &whole.map.strides
+        for y in range(task[Y1] - task[Y0]):
+            for x in range(problem.map.columns):
+                memcpy(rows_of_map + y * map.y + x * map.x, tile, channels * sizeof(real))
+                tile += channels
     return bad
 
 
@@ -475,17 +496,23 @@ def backward(const real[:, :, :, :] grad_output, const int32_t[:, :, :, :] argma
     cdef Problem problem = problem_of(level, grad_output.shape[1], strides_of(grad_output), <int>grad_output.shape[2], <int>grad_output.shape[3],
                                       <real*>NULL)
     problem.argmax = strides_of(argmax)
-    cdef Py_ssize_t i
-    cdef int L = LANE_BYTES // sizeof(real), bad = 0
+    cdef Py_ssize_t i, size = 0
+    cdef int bad = 0
     cdef const real *grad = &grad_output[0, 0, 0, 0]
     cdef const int32_t *at = &argmax[0, 0, 0, 0]
+    for i in range(tasks.shape[0]):
+        size = max(size, pages(own_bytes(&tasks[i, 0])))
+    cdef char *memory = <char*>pages_alloc(threads * size)
+    if memory == NULL:
+        raise MemoryError(f"no {threads * size} bytes of scratch for {threads} threads")
     if threads == 1:
         with nogil:
             for i in range(tasks.shape[0]):
-                bad |= backward_task(&problem, grad, at, &tasks[i, 0], L)
+                bad |= backward_task(&problem, grad, at, &tasks[i, 0], <real*>memory)
     else:
         for i in prange(tasks.shape[0], nogil=True, num_threads=threads, schedule="dynamic", chunksize=1):
-            bad += backward_task(&problem, grad, at, &tasks[i, 0], L)
+            bad += backward_task(&problem, grad, at, &tasks[i, 0], <real*>(memory + threadid() * size))
+    pages_free(memory)
     return bad != 0
 
 
@@ -507,12 +534,14 @@ cdef inline bint any_strided(const int32_t *argmax, Py_ssize_t count, Py_ssize_t
 
 cdef bint box_outside(const int32_t *argmax, Strides strides, Py_ssize_t planes, Py_ssize_t rows, Py_ssize_t columns, int32_t pixels) noexcept nogil:
     cdef Py_ssize_t c, p
+    cdef const int32_t *row
     cdef bint bad = False
     if strides.x == 1 and strides.y == columns and strides.channel == rows * columns:
         return any_outside(argmax, planes * rows * columns, pixels)
     for c in range(planes):
         for p in range(rows):
-            bad |= any_strided(argmax + c * strides.channel + p * strides.y, columns, strides.x, pixels)
+            row = argmax + c * strides.channel + p * strides.y
+            bad |= any_outside(row, columns, pixels) if strides.x == 1 else any_strided(row, columns, strides.x, pixels)
     return bad
 
 

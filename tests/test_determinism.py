@@ -61,6 +61,9 @@ def test_threads_of_roi_pool(shape, dtype, layout, isa, rng):
         assert_same_bits(again[0], out)
         assert_same_bits(again[1], argmax)
         assert_same_bits(roicy.roi_pool_backward(g, argmax, boxes, x.shape, layout=layout, num_threads=threads), grad_input)
+        views = [np.concatenate([array, array], axis=-1)[..., : array.shape[-1]] for array in (g, argmax)]
+        spaced = np.full((x.shape[0], x.shape[1], 2 * x.shape[2], x.shape[3]), np.nan, dtype)[:, :, ::2]
+        assert_same_bits(roicy.roi_pool_backward(*views, boxes, x.shape, layout=layout, out=spaced, num_threads=threads), grad_input)
 
 
 @pytest.mark.parametrize("name", [*SUMS, "roi_pool"])

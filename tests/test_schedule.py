@@ -188,6 +188,24 @@ def test_writing_is_bounded_by_the_tile(extents, by_bin, threads):
     assert areas.sum() == height * width * (49 if by_bin else 1)
 
 
+@pytest.mark.parametrize("extents", [(50, 76), (256, 257), (300, 400)])
+@pytest.mark.parametrize("threads", [1, 2, 7])
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_threads_that_share_pixels_have_tiles(extents, threads, channels_last, rng):
+    """Of the gradient of roi_pool, whose tasks go through all bins of their blocks; as far as there is room."""
+    _, tables, _ = plan(rng, 1, 300, extents)
+    tasks, _ = schedule.writing([level(tables, channels_last)], 60, 4, 49, False, threads, False, True)
+    pixels = np.zeros((4, *extents), np.int8)
+    for task in tasks:
+        pixels[task[BLOCK_FIRST] : task[BLOCK_STOP], task[Y0] : task[Y1], task[X0] : task[X1]] += 1
+        assert (task[X0], task[X1]) == (0, extents[1])
+    assert (pixels == 1).all()
+    room = (tasks[:, Y1] - tasks[:, Y0]) * extents[1] * (tasks[:, BLOCK_STOP] - tasks[:, BLOCK_FIRST]) * 64
+    have_tiles = tasks[:, MODE] == 2
+    assert have_tiles.all() if channels_last and threads > 1 and extents == (50, 76) else not have_tiles.any()
+    assert (room[have_tiles] <= 4 * 2**20).all()
+
+
 def test_adding_leaves_other_images_alone(rng):
     tables = geometry.everywhere(np.ones(20, np.int32), 3, (50, 76))
     tasks, _ = schedule.writing([level(tables)], 32, 4, 49, False, 2, True, False)
