@@ -207,17 +207,6 @@ cdef inline void fetch_ends(const void *run, Py_ssize_t size) noexcept nogil:
         fetch(<const char*>run + size)
 
 
-cdef inline Py_ssize_t to_boundary(const real *run, Py_ssize_t count, Py_ssize_t stride) noexcept nogil:
-    """After how many elements of a run of `count` lane vectors loads of whole vectors cross no cache lines, which takes twice as long.
-
-    Lane vectors beside each other may as well be computed a part of one further on, with the first and the last by themselves, if
-    runs `stride` elements further on lie like this one; 0 where that is not worth while.
-    """
-    cdef int V = VECTOR_BYTES // sizeof(real)
-    cdef Py_ssize_t past = <Py_ssize_t>(<size_t>run // sizeof(real) % V)
-    return V - past if past > 0 and count >= 4 and stride % V == 0 else 0
-
-
 cdef inline void put_pixels(
         const real *pixels, Py_ssize_t count, Py_ssize_t width, real *target, Py_ssize_t step, int way) noexcept nogil:
     """count pixels of `width` channels each, end to end, to as many that lie `step` apart in the target."""

@@ -24,7 +24,7 @@ from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST,
 from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BINS, MOST_COLUMNS, PAST_CACHE, RANGE_BYTES, SLOPE_BLOCKS, STREAM_BYTES, STRIP_BYTES, TILE_BYTES, WIDE_BYTES, Ahead,
                     BinRange, Map, Reader, Strides, View, ahead_of, begin_each, bin_tile_bytes, bins_of_task, block_reader, blocks_together, bounds,
                     cell_columns, cell_rows, clear, clip, fetch_ends, fetch_pixel_ends, fetch_some, gather_bins, map_of, map_of_task, narrow, next_of_each,
-                    pack, pages, put_pixels, read_pixels, read_runs, scatter_bins, slope_blocks_from, slope_pixels, strides_of, to_boundary, unpack, view, way_to_write)
+                    pack, pages, put_pixels, read_pixels, read_runs, scatter_bins, slope_blocks_from, slope_pixels, strides_of, unpack, view, way_to_write)
 
 
 cdef enum:
@@ -304,7 +304,7 @@ cdef void forward_together(
         Scratch *scratch) noexcept nogil:
     """Some bins of one box and as many channel blocks, whose lanes lie together: nothing is transposed; plane: pixel (0, 0)."""
     cdef int L = LANE_BYTES // sizeof(real), p, qs = box.q1 - box.q0
-    cdef Py_ssize_t width = blocks * L, columns = box.x1 - box.x0, first, stop, x, count, head
+    cdef Py_ssize_t width = blocks * L, columns = box.x1 - box.x0, first, stop, x
     cdef const int32_t *index = problem.index
     cdef const real *weight = <const real*>problem.weight
     cdef real *strip = <real*>scratch.strip
@@ -319,13 +319,7 @@ cdef void forward_together(
         if through:
             fetch_pixel_ends(row, qs, width, problem.bins.x, problem.way)
         if strides.x == width:
-            count = columns * blocks
-            head = to_boundary(plane, count, strides.y)
-            if head > 0:
-                contract_axis(strip, L, plane, L, 1, stop - first, index + first, weight + first, strides.y, False)
-                contract_axis(strip + (count - 1) * L, L, plane + (count - 1) * L, L, 1, stop - first, index + first, weight + first, strides.y, False)
-                count -= 1
-            contract_axis(strip + head, L, plane + head, L, count, stop - first, index + first, weight + first, strides.y, False)
+            contract_axis(strip, L, plane, L, columns * blocks, stop - first, index + first, weight + first, strides.y, False)
         else:
             for x in range(columns):
                 contract_axis(strip + x * width, L, plane + x * strides.x, L, blocks, stop - first, index + first, weight + first, strides.y, False)

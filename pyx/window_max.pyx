@@ -20,7 +20,7 @@ from roicy._kernels.geometry cimport Tables
 from tasks cimport BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, GATHERED, IMAGE, MODE, STOP, X0, X1, Y0, Y1
 from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BINS, MOST_COLUMNS, PAST_CACHE, STRIP_BYTES, WIDE_BYTES, Ahead, BinRange, Map, Reader, Strides, View, ahead_of,
                     begin_each, bins_of_task, block_reader, blocks_together, cell_columns, cell_rows, clear, fetch_ends, fetch_pixel_ends, fetch_some, map_of,
-                    map_of_task, next_of_each, pages, put_pixels, strides_of, to_boundary, unpack, view, way_to_write)
+                    map_of_task, next_of_each, pages, put_pixels, strides_of, unpack, view, way_to_write)
 
 
 cdef struct Problem:
@@ -249,21 +249,13 @@ cdef void forward_together(
     cdef const int32_t *spans_x = spans_y + 2 * problem.ph
     cdef real *strip = <real*>(memory + problem.tile_room)
     cdef real *bins = <real*>(memory + problem.tile_room + 2 * problem.strip_bytes)
-    cdef Py_ssize_t width = blocks * L, y, x, rows, columns, count, head
-    cdef const real *line
+    cdef Py_ssize_t width = blocks * L, y, x, rows, columns
     for p in range(p0, p1):
         y = spans_y[2 * p]
         rows = spans_y[2 * p + 1] - y
         fetch_pixel_ends(out + p * problem.bins.y + q0 * problem.bins.x, q1 - q0, width, problem.bins.x, problem.way)
         if rows > 0 and strides.x == width:
-            count = (x1 - x0) * blocks
-            line = plane + y * strides.y + x0 * strides.x
-            head = to_boundary(line, count, strides.y)
-            if head > 0:
-                reduce_axis(strip, L, line, L, 1, rows, strides.y, False)
-                reduce_axis(strip + (count - 1) * L, L, line + (count - 1) * L, L, 1, rows, strides.y, False)
-                count -= 1
-            reduce_axis(strip + head, L, line + head, L, count, rows, strides.y, False)
+            reduce_axis(strip, L, plane + y * strides.y + x0 * strides.x, L, (x1 - x0) * blocks, rows, strides.y, False)
         elif rows > 0:
             for x in range(x0, x1):
                 reduce_axis(strip + (x - x0) * width, L, plane + y * strides.y + x * strides.x, L, blocks, rows, strides.y, False)
