@@ -444,8 +444,8 @@ cdef bint backward_task(const Problem *whole, const real *grad_output, const int
     cdef Strides *map = &problem.map.strides
     cdef const Strides *bins = &problem.bins
     cdef const Strides *indices = &problem.argmax
-    cdef real *rows_of_map = <real*>problem.map.data + task[IMAGE] * map.image + first * map.channel + task[Y0] * map.y
-    cdef real *plane = rows_of_map - task[Y0] * map.y
+    cdef real *plane = <real*>problem.map.data + task[IMAGE] * map.image + first * map.channel
+    cdef real *target = plane + task[Y0] * map.y
     if task[MODE] == GATHERED:
         map.channel, map.x, map.y = 1, channels, problem.map.columns * channels
         plane = tile - task[Y0] * map.y
@@ -478,7 +478,7 @@ cdef bint backward_task(const Problem *whole, const real *grad_output, const int
         map = &whole.map.strides
         for y in range(task[Y1] - task[Y0]):
             for x in range(problem.map.columns):
-                memcpy(rows_of_map + y * map.y + x * map.x, tile, channels * sizeof(real))
+                memcpy(target + y * map.y + x * map.x, tile, channels * sizeof(real))
                 tile += channels
     return bad
 
