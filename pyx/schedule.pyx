@@ -136,7 +136,7 @@ cdef int larger_first(const void *one, const void *other) noexcept nogil:
     cdef const Share *b = <const Share*>other
     if a.cost != b.cost:
         return -1 if a.cost > b.cost else 1
-    return -1 if a.task < b.task else 1
+    return (a.task > b.task) - (a.task < b.task)
 
 
 cdef class Tasks:

@@ -12,7 +12,7 @@ The gradient goes to the argmax.  It has no arithmetic to share between lanes, a
 from cython.parallel cimport prange, threadid
 from libc.float cimport DBL_MAX, FLT_MAX
 from libc.stdint cimport int32_t, int64_t, uint32_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from lanes cimport (LANE_BYTES, Pending, add_at, add_at_pixels, keep_first_larger, keep_larger, keep_larger_at, pages_alloc, pages_free, real, stream_end,
                     stream_rest, stream_some)
@@ -439,7 +439,7 @@ cdef bint backward_task(const Problem *whole, const real *grad_output, const int
     cdef Problem copy = whole[0]
     cdef Problem *problem = &copy
     cdef Py_ssize_t first = task[BLOCK_FIRST] * (LANE_BYTES // sizeof(real)), stop = task[BLOCK_STOP] * (LANE_BYTES // sizeof(real))
-    cdef Py_ssize_t channels = min(stop, problem.map.channels) - first, i, k, later, x, y
+    cdef Py_ssize_t channels = min(stop, problem.map.channels) - first, i, k, later, y
     cdef Ahead grad_ahead, argmax_ahead
     cdef Strides *map = &problem.map.strides
     cdef const Strides *bins = &problem.bins
@@ -477,9 +477,7 @@ cdef bint backward_task(const Problem *whole, const real *grad_output, const int
     if task[MODE] == GATHERED:
         map = &whole.map.strides
         for y in range(task[Y1] - task[Y0]):
-            for x in range(problem.map.columns):
-                memcpy(target + y * map.y + x * map.x, tile, channels * sizeof(real))
-                tile += channels
+            put_pixels(tile + y * problem.map.strides.y, problem.map.columns, channels, target + y * map.y, map.x, problem.way)
     return bad
 
 
@@ -493,7 +491,8 @@ def backward(const real[:, :, :, :] grad_output, const int32_t[:, :, :, :] argma
     cdef const real *grad = &grad_output[0, 0, 0, 0]
     cdef const int32_t *at = &argmax[0, 0, 0, 0]
     for i in range(tasks.shape[0]):
-        size = max(size, pages(own_bytes(&tasks[i, 0])))
+        size = max(size, own_bytes(&tasks[i, 0]))
+    size = pages(size)
     cdef char *memory = <char*>pages_alloc(threads * size)
     if memory == NULL:
         raise MemoryError(f"no {threads * size} bytes of scratch for {threads} threads")
