@@ -159,11 +159,13 @@ cdef extern from *:
     SQUARE(float)
     SQUARE(double)
 
-    /* Asks for a cache line that is read soon, where no hardware would foresee it. */
+    /* Asks for a cache line that is read soon, where no hardware would foresee it, into a level 2 cache, or the nearest. */
     #if defined(__GNUC__)
     static inline void fetch(const void *line) { __builtin_prefetch(line, 0, 2); }
+    static inline void fetch_near(const void *line) { __builtin_prefetch(line, 0, 3); }
     #else
     static inline void fetch(const void *line) { (void)line; }
+    static inline void fetch_near(const void *line) { (void)line; }
     #endif
 
     /* OPAQUE: GCC else finds that it has no effect. */
@@ -174,16 +176,22 @@ cdef extern from *:
 
     /* Pixels that lie together, of `lanes` channels, to lane vectors, whose other lanes become zero, and back.  Functions of their
        own, whatever compilers think of inlining them: inlined or not makes a tenth of a forward pass.  Of large planes lines `ahead`
-       are fetched, which hardware does not do soon enough for 16 of them: 5 to 8 % of a forward pass. */
+       are fetched, which hardware does not do soon enough for 16 of them: 5 to 8 % of a forward pass.  Of long runs those that are
+       next come nearer, since few squares are under way at once: as much again. */
     #define LARGE_PLANE 2048 /* elements */
+    #define NEAR_BYTES 256
     #define TURN(scalar)                                                                                               \\
         static APART void to_lanes_##scalar(const scalar *from, ptrdiff_t channel, int lanes, ptrdiff_t pixels, ptrdiff_t ahead,\\
                                             scalar *to) {                                                              \\
             const int n = VECTOR_BYTES / (int)sizeof(scalar), all = LANE_BYTES / (int)sizeof(scalar);                  \\
+            const int near = NEAR_BYTES / (int)sizeof(scalar);                                                         \\
             for (ptrdiff_t i = 0; i < pixels; i += n) {                                                                \\
-                if (channel > LARGE_PLANE && i % all == 0)                                                             \\
+                if (channel > LARGE_PLANE && i % all == 0) {                                                           \\
                     for (int l = 0; l < lanes; l++)                                                                    \\
                         fetch(from + l * channel + i + ahead);                                                         \\
+                    for (int l = 0; l < lanes && pixels > near; l++)                                                   \\
+                        fetch_near(from + l * channel + i + near);                                                     \\
+                }                                                                                                      \\
                 ptrdiff_t x = i < pixels - n ? i : pixels - n; /* the last square overlaps the one before */           \\
                 for (int l = 0; l < all; l += n)                                                                       \\
                     if (lanes == all)                                                                                  \\
