@@ -22,6 +22,11 @@ cdef enum:
     SLOPE_BLOCKS = 8           # of which gradients of the boxes are summed together
     TILES_BYTES = 8 << 20      # the tiles of as many blocks
     MOST_COLUMNS = 4096        # columns of the map that are contracted together
+    # Zen 4 takes a load for one of what was just stored, and waits, if the physical addresses differ by a multiple of this.  What is written while
+    # something else is read lies other pages behind such multiples, the strip from 0 on:
+    ALIAS_BYTES = 64 << 10
+    BINS_APART = 32 << 10
+    MORE_APART = 16 << 10      # than the bins
     # Results up to this stay in a level 2 cache while they are written
     NEAR_BYTES = 256 << 10
     # Results larger than this are not found in cache by whoever reads them next
@@ -70,6 +75,11 @@ cdef inline int way_to_write(const real[:, :, :, :] result) noexcept nogil:
 cdef inline Py_ssize_t pages(Py_ssize_t size) noexcept nogil:
     """Room for as many bytes, such that what follows begins at a page."""
     return (size + PAGE_BYTES - 1) // PAGE_BYTES * PAGE_BYTES
+
+
+cdef inline Py_ssize_t pages_apart(Py_ssize_t size, Py_ssize_t past) noexcept nogil:
+    """Room for as many bytes, such that what follows begins `past` bytes, whole pages, behind a multiple of ALIAS_BYTES from its start."""
+    return (max(size - past, 0) + ALIAS_BYTES - 1) // ALIAS_BYTES * ALIAS_BYTES + past
 
 
 cdef inline void copy_lanes(const real *source, int lanes, real *target) noexcept nogil:

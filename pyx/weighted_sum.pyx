@@ -21,10 +21,11 @@ from lanes cimport (FOLDED_BYTES, LANE_BYTES, Pending, add_product, add_row_slop
                     fetch_run, fold_slopes, pages_alloc, pages_free, real, stream_end, stream_rest, stream_some)
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, GATHERED, LEVEL, MODE, STOP, WINDOW, X0, X1, Y0, Y1
-from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BINS, MOST_COLUMNS, PAST_CACHE, RANGE_BYTES, SLOPE_BLOCKS, STREAM_BYTES, STRIP_BYTES, TILE_BYTES, WIDE_BYTES, Ahead,
-                    BinRange, Map, Reader, Strides, View, ahead_of, begin_each, bin_tile_bytes, bins_of_task, block_reader, blocks_together, bounds,
-                    cell_columns, cell_rows, clear, clip, fetch_ends, fetch_pixel_ends, fetch_some, gather_bins, map_of, map_of_task, narrow, next_of_each,
-                    pack, pages, put_pixels, read_pixels, read_runs, scatter_bins, slope_blocks_from, slope_pixels, strides_of, unpack, view, way_to_write)
+from tiles cimport (AT_ONCE, BINS_APART, BINS_BYTES, MORE_APART, MOST_BINS, MOST_COLUMNS, PAST_CACHE, RANGE_BYTES, SLOPE_BLOCKS, STREAM_BYTES, STRIP_BYTES,
+                    TILE_BYTES, WIDE_BYTES, Ahead, BinRange, Map, Reader, Strides, View, ahead_of, begin_each, bin_tile_bytes, bins_of_task, block_reader,
+                    blocks_together, bounds, cell_columns, cell_rows, clear, clip, fetch_ends, fetch_pixel_ends, fetch_some, gather_bins, map_of, map_of_task,
+                    narrow, next_of_each, pack, pages, pages_apart, put_pixels, read_pixels, read_runs, scatter_bins, slope_blocks_from, slope_pixels,
+                    strides_of, unpack, view, way_to_write)
 
 
 cdef enum:
@@ -75,7 +76,8 @@ cdef struct Scratch:
 
 
 cdef Py_ssize_t scratch_bytes(const Problem *problem) noexcept nogil:
-    return pages(problem.tiles * problem.map.tile_bytes) + pages(2 * problem.strip_bytes) + pages(problem.bins_bytes) + BINS_BYTES
+    return (pages(problem.tiles * problem.map.tile_bytes) + pages_apart(2 * problem.strip_bytes, BINS_APART) + pages_apart(problem.bins_bytes, MORE_APART)
+            + BINS_BYTES)
 
 
 cdef Scratch scratch_at(const Problem *problem, char *memory) noexcept nogil:
@@ -83,8 +85,8 @@ cdef Scratch scratch_at(const Problem *problem, char *memory) noexcept nogil:
     memset(&scratch.run, 0, sizeof(scratch.run))
     scratch.tile = memory
     scratch.strip = memory + pages(problem.tiles * problem.map.tile_bytes)
-    scratch.bins = <char*>scratch.strip + pages(2 * problem.strip_bytes)
-    scratch.more = <char*>scratch.bins + pages(problem.bins_bytes)
+    scratch.bins = <char*>scratch.strip + pages_apart(2 * problem.strip_bytes, BINS_APART)
+    scratch.more = <char*>scratch.bins + pages_apart(problem.bins_bytes, MORE_APART)
     return scratch
 
 
