@@ -22,11 +22,11 @@ cdef enum:
     SLOPE_BLOCKS = 8           # of which gradients of the boxes are summed together
     TILES_BYTES = 8 << 20      # the tiles of as many blocks
     MOST_COLUMNS = 4096        # columns of the map that are contracted together
-    # Zen 4 takes a load for one of what was just stored, and waits, if the physical addresses differ by a multiple of this.  What is written while
-    # something else is read lies other pages behind such multiples, the strip from 0 on:
+    # Zen 4 takes a load for one of what was just stored, and waits, if their physical addresses differ by a multiple of this.  So that what is read
+    # and what is written then lie on different pages of such a stretch, bins begin as far behind a multiple from the strip, runs from the bins:
     ALIAS_BYTES = 64 << 10
     BINS_APART = 32 << 10
-    MORE_APART = 16 << 10      # than the bins
+    MORE_APART = 16 << 10
     # Results up to this stay in a level 2 cache while they are written
     NEAR_BYTES = 256 << 10
     # Results larger than this are not found in cache by whoever reads them next
@@ -78,7 +78,7 @@ cdef inline Py_ssize_t pages(Py_ssize_t size) noexcept nogil:
 
 
 cdef inline Py_ssize_t pages_apart(Py_ssize_t size, Py_ssize_t past) noexcept nogil:
-    """Room for as many bytes, such that what follows begins `past` bytes, whole pages, behind a multiple of ALIAS_BYTES from its start."""
+    """Room for as many bytes, such that what follows begins `past` bytes, whole pages, behind a multiple of ALIAS_BYTES from here."""
     return (max(size - past, 0) + ALIAS_BYTES - 1) // ALIAS_BYTES * ALIAS_BYTES + past
 
 
