@@ -17,8 +17,8 @@ from libc.string cimport memset
 from lanes cimport LANE_BYTES, Pending, add_product, keep_larger, pages_alloc, pages_free, real, stream_end, stream_rest
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, MODE, STOP
-from tiles cimport (BINS_BYTES, MOST_BINS, BinRange, Map, Reader, Strides, View, begin_each, bins_of_task, block_reader, bounds, cell_columns, cell_rows, clip, map_of,
-                    map_of_task, next_of_each, pages, strides_of, unpack, view, way_to_write)
+from tiles cimport (BINS_BYTES, MOST_BINS, BinRange, Layout, Map, Reader, Strides, View, begin_each, bins_of_task, block_reader, bounds, cell_columns,
+                    cell_rows, clip, layout_of, map_of, map_of_task, next_of_each, strides_of, unpack, view, way_to_write)
 
 
 cdef struct Problem:
@@ -33,10 +33,7 @@ cdef struct Problem:
     const int32_t *pixels      # of a sample: the lower of the two that it lies between
     const void *fractions      # and how far it is from that
     int way                    # to write the result
-
-
-cdef Py_ssize_t scratch_bytes(const Problem *problem) noexcept nogil:
-    return pages(problem.map.tile_bytes) + 2 * BINS_BYTES
+    Layout layout
 
 
 cdef inline void largest(
@@ -76,7 +73,7 @@ cdef void forward_part(
     cdef const uint8_t *outside_x = outside_y + problem.ph
     cdef const real *fractions = <const real*>problem.fractions
     cdef real *tile = <real*>memory
-    cdef real *bins = <real*>(memory + pages(problem.map.tile_bytes))
+    cdef real *bins = <real*>(memory + problem.layout.bins)
     cdef Py_ssize_t y0 = 0, y1 = 0, x0 = 0, x1 = 0, y, x, rows, columns, first = 0, stop = 0, first_x = 0, stop_x = 0, s, at
     cdef View strides
     cdef const real *pixels
@@ -111,7 +108,7 @@ cdef void forward_part(
             x += columns
         y += rows
     unpack(bins, p1 - p0, q1 - q0, out + p0 * problem.bins.y + q0 * problem.bins.x, problem.bins, reader.lanes,
-           <real*>(<char*>bins + BINS_BYTES), problem.way, &run)
+           <real*>(memory + problem.layout.more), problem.way, &run)
     stream_rest(&run)
 
 
@@ -157,7 +154,8 @@ def forward(tuple level, const int64_t[:, ::1] tasks, real[:, :, :, :] out, bint
     problem.order = tables.order.rows + tables.first
     problem.windows, problem.spans, problem.outside, problem.pixels, problem.fractions = tables.windows, tables.spans, tables.outside, tables.index, tables.weight
     problem.way = way_to_write(out)
-    cdef Py_ssize_t i, size = scratch_bytes(&problem)
+    problem.layout = layout_of(problem.map.tile_bytes, 0, BINS_BYTES)
+    cdef Py_ssize_t i, size = problem.layout.size
     cdef real *to = &out[0, 0, 0, 0]
     cdef char *memory = <char*>pages_alloc(threads * size)
     if memory == NULL:

@@ -82,6 +82,22 @@ cdef inline Py_ssize_t pages_apart(Py_ssize_t size, Py_ssize_t past) noexcept no
     return (max(size - past, 0) + ALIAS_BYTES - 1) // ALIAS_BYTES * ALIAS_BYTES + past
 
 
+cdef struct Layout:            # the scratch of a thread, in bytes from its start, where the tile is
+    Py_ssize_t strip           # and as much again
+    Py_ssize_t bins
+    Py_ssize_t more            # BINS_BYTES, for what is made of the bins
+    Py_ssize_t size
+
+
+cdef inline Layout layout_of(Py_ssize_t tile_bytes, Py_ssize_t strip_bytes, Py_ssize_t bins_bytes) noexcept nogil:
+    cdef Layout layout
+    layout.strip = pages(tile_bytes)
+    layout.bins = layout.strip + pages_apart(2 * strip_bytes, BINS_APART)
+    layout.more = layout.bins + pages_apart(bins_bytes, MORE_APART)
+    layout.size = layout.more + BINS_BYTES
+    return layout
+
+
 cdef inline void copy_lanes(const real *source, int lanes, real *target) noexcept nogil:
     """Less than 16, in a few moves, where memcpy of any size would be a call."""
     if lanes & 8:

@@ -21,11 +21,11 @@ from lanes cimport (FOLDED_BYTES, LANE_BYTES, Pending, add_product, add_row_slop
                     fetch_run, fold_slopes, pages_alloc, pages_free, real, stream_end, stream_rest, stream_some)
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, GATHERED, LEVEL, MODE, STOP, WINDOW, X0, X1, Y0, Y1
-from tiles cimport (AT_ONCE, BINS_APART, BINS_BYTES, MORE_APART, MOST_BINS, MOST_COLUMNS, PAST_CACHE, RANGE_BYTES, SLOPE_BLOCKS, STREAM_BYTES, STRIP_BYTES,
-                    TILE_BYTES, WIDE_BYTES, Ahead, BinRange, Map, Reader, Strides, View, ahead_of, begin_each, bin_tile_bytes, bins_of_task, block_reader,
-                    blocks_together, bounds, cell_columns, cell_rows, clear, clip, fetch_ends, fetch_pixel_ends, fetch_some, gather_bins, map_of, map_of_task,
-                    narrow, next_of_each, pack, pages, pages_apart, put_pixels, read_pixels, read_runs, scatter_bins, slope_blocks_from, slope_pixels,
-                    strides_of, unpack, view, way_to_write)
+from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BINS, MOST_COLUMNS, PAST_CACHE, RANGE_BYTES, SLOPE_BLOCKS, STREAM_BYTES, STRIP_BYTES, TILE_BYTES, WIDE_BYTES,
+                    Ahead, BinRange, Layout, Map, Reader, Strides, View, ahead_of, begin_each, bin_tile_bytes, bins_of_task, block_reader, blocks_together,
+                    bounds, cell_columns, cell_rows, clear, clip, fetch_ends, fetch_pixel_ends, fetch_some, gather_bins, layout_of, map_of, map_of_task,
+                    narrow, next_of_each, pack, put_pixels, read_pixels, read_runs, scatter_bins, slope_blocks_from, slope_pixels, strides_of, unpack, view,
+                    way_to_write)
 
 
 cdef enum:
@@ -65,6 +65,7 @@ cdef struct Problem:           # the boxes of one level, most often all that the
     Py_ssize_t tiles           # scratch of a thread: so many tiles, strip and as much again, bins, and more
     Py_ssize_t strip_bytes
     Py_ssize_t bins_bytes
+    Layout layout
 
 
 cdef struct Scratch:
@@ -75,18 +76,13 @@ cdef struct Scratch:
     Pending run                # what is yet to be written, from `more`
 
 
-cdef Py_ssize_t scratch_bytes(const Problem *problem) noexcept nogil:
-    return (pages(problem.tiles * problem.map.tile_bytes) + pages_apart(2 * problem.strip_bytes, BINS_APART) + pages_apart(problem.bins_bytes, MORE_APART)
-            + BINS_BYTES)
-
-
 cdef Scratch scratch_at(const Problem *problem, char *memory) noexcept nogil:
     cdef Scratch scratch
     memset(&scratch.run, 0, sizeof(scratch.run))
     scratch.tile = memory
-    scratch.strip = memory + pages(problem.tiles * problem.map.tile_bytes)
-    scratch.bins = <char*>scratch.strip + pages_apart(2 * problem.strip_bytes, BINS_APART)
-    scratch.more = <char*>scratch.bins + pages_apart(problem.bins_bytes, MORE_APART)
+    scratch.strip = memory + problem.layout.strip
+    scratch.bins = memory + problem.layout.bins
+    scratch.more = memory + problem.layout.more
     return scratch
 
 
@@ -1160,7 +1156,9 @@ cdef Work work_on(
             problem = &work.problems[task[LEVEL]]
             problem.map.tile_bytes = max(problem.map.tile_bytes, (task[BIN_STOP] - task[BIN]) * bin_tile_bytes(task))
     for i in range(len(levels)):
-        work.scratch_bytes = max(work.scratch_bytes, scratch_bytes(&work.problems[i]))
+        problem = &work.problems[i]
+        problem.layout = layout_of(problem.tiles * problem.map.tile_bytes, problem.strip_bytes, problem.bins_bytes)
+        work.scratch_bytes = max(work.scratch_bytes, problem.layout.size)
     work.memory = <char*>pages_alloc(threads * work.scratch_bytes)
     if work.memory == NULL:
         raise MemoryError(f"no {threads * work.scratch_bytes} bytes of scratch for {threads} threads")

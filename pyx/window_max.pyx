@@ -18,9 +18,9 @@ from lanes cimport (LANE_BYTES, Pending, add_at, add_at_pixels, keep_first_large
                     stream_rest, stream_some)
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, GATHERED, IMAGE, MODE, STOP, X0, X1, Y0, Y1
-from tiles cimport (AT_ONCE, BINS_APART, BINS_BYTES, MORE_APART, MOST_BINS, MOST_COLUMNS, PAST_CACHE, STRIP_BYTES, WIDE_BYTES, Ahead, BinRange, Map, Reader,
-                    Strides, View, ahead_of, begin_each, bins_of_task, block_reader, blocks_together, cell_columns, cell_rows, clear, fetch_ends,
-                    fetch_pixel_ends, fetch_some, map_of, map_of_task, next_of_each, pages, pages_apart, put_pixels, strides_of, unpack, view, way_to_write)
+from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BINS, MOST_COLUMNS, PAST_CACHE, STRIP_BYTES, WIDE_BYTES, Ahead, BinRange, Layout, Map, Reader, Strides, View,
+                    ahead_of, begin_each, bins_of_task, block_reader, blocks_together, cell_columns, cell_rows, clear, fetch_ends, fetch_pixel_ends,
+                    fetch_some, layout_of, map_of, map_of_task, next_of_each, pages, put_pixels, strides_of, unpack, view, way_to_write)
 
 
 cdef struct Problem:
@@ -33,13 +33,8 @@ cdef struct Problem:
     const int32_t *windows     # [i][4], i: place in the order
     const int32_t *spans       # [i][PH + PW][2] pixels
     int way                    # to write the result
-    Py_ssize_t tile_room       # scratch of a thread: tile, strip and its indices, bins and theirs
+    Layout layout              # the second half of the strip is for indices, as what follows the bins is
     Py_ssize_t strip_bytes
-    Py_ssize_t strip_room      # of both strips
-
-
-cdef Py_ssize_t scratch_bytes(const Problem *problem) noexcept nogil:
-    return problem.tile_room + problem.strip_room + pages_apart(BINS_BYTES, MORE_APART) + BINS_BYTES
 
 
 cdef inline real lowest(real *_) noexcept nogil:
@@ -191,10 +186,10 @@ cdef void forward_part(
     cdef int L = LANE_BYTES // sizeof(real), l, p, q
     cdef const int32_t *spans_x = spans_y + 2 * problem.ph
     cdef real *tile = <real*>memory
-    cdef real *strip = <real*>(memory + problem.tile_room)
-    cdef int32_t *strip_at = <int32_t*>(memory + problem.tile_room + problem.strip_bytes)
-    cdef real *bins = <real*>(memory + problem.tile_room + problem.strip_room)
-    cdef int32_t *bins_at = <int32_t*>(<char*>bins + pages_apart(BINS_BYTES, MORE_APART))
+    cdef real *strip = <real*>(memory + problem.layout.strip)
+    cdef int32_t *strip_at = <int32_t*>(memory + problem.layout.strip + problem.strip_bytes)
+    cdef real *bins = <real*>(memory + problem.layout.bins)
+    cdef int32_t *bins_at = <int32_t*>(memory + problem.layout.more)
     cdef Py_ssize_t y0 = 0, y1 = 0, x0 = 0, x1 = 0, x, y, rows, columns, i
     cdef View strides
     cdef const real *pixels
@@ -248,8 +243,8 @@ cdef void forward_together(
     """Some bins of one box and as many channel blocks, whose lanes lie together in the map and in the result: nothing is packed."""
     cdef int L = LANE_BYTES // sizeof(real), p, q
     cdef const int32_t *spans_x = spans_y + 2 * problem.ph
-    cdef real *strip = <real*>(memory + problem.tile_room)
-    cdef real *bins = <real*>(memory + problem.tile_room + problem.strip_room)
+    cdef real *strip = <real*>(memory + problem.layout.strip)
+    cdef real *bins = <real*>(memory + problem.layout.bins)
     cdef Py_ssize_t width = blocks * L, y, x, rows, columns
     for p in range(p0, p1):
         y = spans_y[2 * p]
@@ -337,9 +332,8 @@ cdef Problem problem_of(tuple level, Py_ssize_t channels, Strides bins, int ph, 
     problem.order = tables.order.rows + tables.first
     problem.windows, problem.spans = tables.windows, tables.spans
     problem.way = AT_ONCE
-    problem.tile_room = pages(problem.map.tile_bytes)
     problem.strip_bytes = pages(max(WIDE_BYTES, min(problem.map.columns, MOST_COLUMNS) * LANE_BYTES))
-    problem.strip_room = pages_apart(2 * problem.strip_bytes, BINS_APART)
+    problem.layout = layout_of(problem.map.tile_bytes, problem.strip_bytes, BINS_BYTES)
     return problem
 
 
@@ -351,7 +345,7 @@ def forward(tuple level, const int64_t[:, ::1] tasks, real[:, :, :, :] out, int3
     if argmax is not None:
         problem.argmax = strides_of(argmax)
         at = &argmax[0, 0, 0, 0]
-    cdef Py_ssize_t i, size = scratch_bytes(&problem)
+    cdef Py_ssize_t i, size = problem.layout.size
     cdef real *to = &out[0, 0, 0, 0]
     cdef char *memory = <char*>pages_alloc(threads * size)
     if memory == NULL:
