@@ -159,17 +159,23 @@ cdef extern from *:
     SQUARE(float)
     SQUARE(double)
 
-    /* Asks for a cache line that is read soon, where no hardware would foresee it, into a level 2 cache, or the nearest. */
+    /* Asks for a cache line that is read soon, where no hardware would foresee it, into a level 2 cache, or the nearest.  The empty statement
+       has an effect, as far as GCC knows: functions that do nothing else are left out if they have none. */
     #if defined(__GNUC__)
-    static inline void fetch(const void *line) { __builtin_prefetch(line, 0, 2); }
-    static inline void fetch_near(const void *line) { __builtin_prefetch(line, 0, 3); }
+    static inline void fetch(const void *line) {
+        __builtin_prefetch(line, 0, 2);
+        __asm__ volatile("");
+    }
+    static inline void fetch_near(const void *line) {
+        __builtin_prefetch(line, 0, 3);
+        __asm__ volatile("");
+    }
     #else
     static inline void fetch(const void *line) { (void)line; }
     static inline void fetch_near(const void *line) { (void)line; }
     #endif
 
-    /* OPAQUE: GCC else finds that it has no effect. */
-    static OPAQUE void fetch_run(const void *from, size_t bytes) {
+    static APART void fetch_run(const void *from, size_t bytes) {
         for (size_t i = 0; i < bytes; i += LANE_BYTES)
             fetch((const char *)from + i);
     }
@@ -370,17 +376,21 @@ cdef extern from *:
     /* One primitive contracts either axis of a box: to[i] (add: +=) sum over j of weight[j] * from[i * step + index[j] * stride], lane
        vectors all.  The forward pass goes through it for all bins of an axis, or for one bin along both axes, in functions of their own:
        there each turn of a loop consists of its loads, products and stores and of two or three additions of offsets, where GCC keeps a
-       pointer a tap, and spills some, if the loops are inlined in larger functions.  Gradients make many short runs, for which a call costs more. */
+       pointer a tap, and spills some, if the loops are inlined in larger functions.  Gradients make many short runs, for which a call costs more.
+       What is read next can be fetched meanwhile, from `ahead` on a line of each of so many runs, `stride` apart, for each vector. */
     #define WEIGH(scalar)                                                                                              \\
         static ALWAYS void weigh_##scalar(scalar *to, ptrdiff_t to_step, const scalar *from, ptrdiff_t step,           \\
                                           ptrdiff_t count, int taps, const int32_t *index, const scalar *weight,       \\
-                                          ptrdiff_t stride, int add) { /* of 1 to 4 taps, which the compiler knows */  \\
+                                          ptrdiff_t stride, int add, const scalar *ahead, ptrdiff_t ahead_runs) {      \\
+            /* of 1 to 4 taps, which the compiler knows */                                                             \\
             enum { n = LANE_BYTES / sizeof(scalar) };                                                                  \\
             const scalar *a = from + index[0] * stride, *b = from + index[taps > 1 ? 1 : 0] * stride;                  \\
             const scalar *c = from + index[taps > 2 ? 2 : 0] * stride, *d = from + index[taps > 3 ? 3 : 0] * stride;   \\
             scalar wa = weight[0], wb = weight[taps > 1 ? 1 : 0], wc = weight[taps > 2 ? 2 : 0], wd = weight[taps > 3 ? 3 : 0];\\
             for (ptrdiff_t at = 0; count > 0; count--, at += step, to += to_step) {                                    \\
                 scalar sums[n];                                                                                        \\
+                for (ptrdiff_t r = 0; r < ahead_runs; r++)                                                             \\
+                    fetch(ahead + at + r * stride);                                                                    \\
                 if (add) {                                                                                             \\
                     for (int l = 0; l < n; l++)                                                                        \\
                         sums[l] = to[l];                                                                               \\
@@ -399,20 +409,21 @@ cdef extern from *:
                     to[l] = sums[l];                                                                                   \\
             }                                                                                                          \\
         }                                                                                                              \\
-        static ALWAYS void contract_axis_##scalar(scalar *to, ptrdiff_t to_step, const scalar *from, ptrdiff_t step,   \\
+        static ALWAYS void contract_taps_##scalar(scalar *to, ptrdiff_t to_step, const scalar *from, ptrdiff_t step,   \\
                                                   ptrdiff_t count, ptrdiff_t taps, const int32_t *index,               \\
-                                                  const scalar *weight, ptrdiff_t stride, int add) {                   \\
+                                                  const scalar *weight, ptrdiff_t stride, int add,                     \\
+                                                  const scalar *ahead, ptrdiff_t ahead_runs) {                         \\
             if (!add) {                                                                                                \\
                 if (taps == 2) {                                                                                       \\
-                    weigh_##scalar(to, to_step, from, step, count, 2, index, weight, stride, 0);                       \\
+                    weigh_##scalar(to, to_step, from, step, count, 2, index, weight, stride, 0, ahead, ahead_runs);    \\
                     return;                                                                                            \\
                 }                                                                                                      \\
                 if (taps == 3) {                                                                                       \\
-                    weigh_##scalar(to, to_step, from, step, count, 3, index, weight, stride, 0);                       \\
+                    weigh_##scalar(to, to_step, from, step, count, 3, index, weight, stride, 0, ahead, ahead_runs);    \\
                     return;                                                                                            \\
                 }                                                                                                      \\
                 if (taps == 1) {                                                                                       \\
-                    weigh_##scalar(to, to_step, from, step, count, 1, index, weight, stride, 0);                       \\
+                    weigh_##scalar(to, to_step, from, step, count, 1, index, weight, stride, 0, ahead, ahead_runs);    \\
                     return;                                                                                            \\
                 }                                                                                                      \\
                 if (taps == 0) {                                                                                       \\
@@ -420,17 +431,29 @@ cdef extern from *:
                         memset(to + i * to_step, 0, LANE_BYTES);                                                       \\
                     return;                                                                                            \\
                 }                                                                                                      \\
-                weigh_##scalar(to, to_step, from, step, count, 4, index, weight, stride, 0);                           \\
+                weigh_##scalar(to, to_step, from, step, count, 4, index, weight, stride, 0, ahead, ahead_runs);        \\
                 index += 4, weight += 4, taps -= 4;                                                                    \\
             }                                                                                                          \\
             for (; taps >= 4; index += 4, weight += 4, taps -= 4)                                                      \\
-                weigh_##scalar(to, to_step, from, step, count, 4, index, weight, stride, 1);                           \\
+                weigh_##scalar(to, to_step, from, step, count, 4, index, weight, stride, 1, NULL, 0);                  \\
             if (taps == 1)                                                                                             \\
-                weigh_##scalar(to, to_step, from, step, count, 1, index, weight, stride, 1);                           \\
+                weigh_##scalar(to, to_step, from, step, count, 1, index, weight, stride, 1, NULL, 0);                  \\
             else if (taps == 2)                                                                                        \\
-                weigh_##scalar(to, to_step, from, step, count, 2, index, weight, stride, 1);                           \\
+                weigh_##scalar(to, to_step, from, step, count, 2, index, weight, stride, 1, NULL, 0);                  \\
             else if (taps == 3)                                                                                        \\
-                weigh_##scalar(to, to_step, from, step, count, 3, index, weight, stride, 1);                           \\
+                weigh_##scalar(to, to_step, from, step, count, 3, index, weight, stride, 1, NULL, 0);                  \\
+        }                                                                                                              \\
+        static ALWAYS void contract_axis_##scalar(scalar *to, ptrdiff_t to_step, const scalar *from, ptrdiff_t step,   \\
+                                                  ptrdiff_t count, ptrdiff_t taps, const int32_t *index,               \\
+                                                  const scalar *weight, ptrdiff_t stride, int add) {                   \\
+            contract_taps_##scalar(to, to_step, from, step, count, taps, index, weight, stride, add, NULL, 0);         \\
+        }                                                                                                              \\
+        static APART void contract_ahead_##scalar(scalar *to, const scalar *from, ptrdiff_t count, const int32_t *span,\\
+                                                  const int32_t *index, const scalar *weight, ptrdiff_t stride,        \\
+                                                  const scalar *ahead, ptrdiff_t ahead_runs) {                         \\
+            enum { n = LANE_BYTES / sizeof(scalar) };                                                                  \\
+            contract_taps_##scalar(to, n, from, n, count, span[1] - span[0], index + span[0],                          \\
+                                   weight + span[0], stride, 0, ahead, ahead_runs);                                    \\
         }                                                                                                              \\
         static APART void contract_bins_##scalar(scalar *to, ptrdiff_t bin, ptrdiff_t to_step, const scalar *from,     \\
                                                  ptrdiff_t step, ptrdiff_t count, int bins, const int32_t *spans,      \\
@@ -807,6 +830,10 @@ cdef extern from *:
                              const int32_t *index, const float *weight, Py_ssize_t stride, bint add) noexcept nogil
     void contract_axis_double(double *to, Py_ssize_t to_step, const double *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t taps,
                               const int32_t *index, const double *weight, Py_ssize_t stride, bint add) noexcept nogil
+    void contract_ahead_float(float *to, const float *source, Py_ssize_t count, const int32_t *span, const int32_t *index, const float *weight,
+                              Py_ssize_t stride, const float *ahead, Py_ssize_t ahead_runs) noexcept nogil
+    void contract_ahead_double(double *to, const double *source, Py_ssize_t count, const int32_t *span, const int32_t *index, const double *weight,
+                               Py_ssize_t stride, const double *ahead, Py_ssize_t ahead_runs) noexcept nogil
     void contract_bins_float(float *to, Py_ssize_t bin, Py_ssize_t to_step, const float *source, Py_ssize_t step, Py_ssize_t count, int bins,
                              const int32_t *spans, const int32_t *index, const float *weight, Py_ssize_t stride, Pending *run) noexcept nogil
     void contract_bins_double(double *to, Py_ssize_t bin, Py_ssize_t to_step, const double *source, Py_ssize_t step, Py_ssize_t count, int bins,
@@ -951,6 +978,16 @@ cdef inline void contract_axis(
         contract_axis_float(to, to_step, source, step, count, taps, index, weight, stride, add)
     else:
         contract_axis_double(to, to_step, source, step, count, taps, index, weight, stride, add)
+
+
+cdef inline void contract_ahead(
+        real *to, const real *source, Py_ssize_t count, const int32_t *span, const int32_t *index, const real *weight, Py_ssize_t stride,
+        const real *ahead, Py_ssize_t ahead_runs) noexcept nogil:
+    """The same for one bin, of vectors that follow each other; meanwhile as many of each of so many runs, `stride` apart, are fetched from `ahead` on."""
+    if real is float:
+        contract_ahead_float(to, source, count, span, index, weight, stride, ahead, ahead_runs)
+    else:
+        contract_ahead_double(to, source, count, span, index, weight, stride, ahead, ahead_runs)
 
 
 cdef inline void contract_bins(

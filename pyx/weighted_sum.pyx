@@ -17,8 +17,8 @@ from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from lanes cimport (FOLDED_BYTES, LANE_BYTES, Pending, add_product, add_row_slopes, add_slopes, contract_axis, contract_bin, contract_bins, element_bytes, fetch,
-                    fetch_run, fold_slopes, pages_alloc, pages_free, real, stream_end, stream_rest, stream_some)
+from lanes cimport (FOLDED_BYTES, LANE_BYTES, Pending, add_product, add_row_slopes, add_slopes, contract_ahead, contract_axis, contract_bin, contract_bins,
+                    element_bytes, fetch, fetch_run, fold_slopes, pages_alloc, pages_free, real, stream_end, stream_rest)
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, GATHERED, LEVEL, MODE, STOP, WINDOW, X0, X1, Y0, Y1
 from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BINS, MOST_COLUMNS, PAST_CACHE, RANGE_BYTES, SLOPE_BLOCKS, STREAM_BYTES, STRIP_BYTES, TILE_BYTES, WIDE_BYTES,
@@ -35,6 +35,7 @@ cdef enum:
     FEWEST_TOGETHER = 4        # blocks of the gradient of the input: of less, choosing a loop for each short run costs more than memory gains
     MOST_FEW = 8               # channels where lanes are bin rows: half a lane vector
     STRIPS = 3                 # of weights and of slopes by either edge, where lanes are bin rows; gradient of the boxes only
+    MOST_COVER = 4             # times that boxes cover a map of which pixels are fetched ahead: most are in cache else, and fetched in vain
     BINS_AHEAD = 4             # of the gradient of the output, channels last, that are fetched: the whole next box is too much for a level 2 cache
 
 
@@ -61,6 +62,7 @@ cdef struct Problem:           # the boxes of one level, most often all that the
     bint few                   # channels: lanes are bin rows
     bint by_bin
     bint add
+    bint ahead                 # where pixels are read in the map, they are fetched: forward pass only
     Py_ssize_t cell_pixels     # of a window that are looked at together, in any layout; gradient of the boxes only
     Py_ssize_t tiles           # scratch of a thread: so many tiles, strip and as much again, bins, and more
     Py_ssize_t strip_bytes
@@ -297,13 +299,38 @@ cdef void unpack_together(const Problem *problem, real *out, const Box *box, Py_
                problem.way, &scratch.run)
 
 
+cdef bint worth_fetching(const Problem *problem, Py_ssize_t boxes, Py_ssize_t images, real *_) noexcept nogil:
+    """Whether pixels are fetched ahead: of maps that are not in cache, unless boxes read them from there most times."""
+    cdef double plane = <double>problem.map.rows * problem.map.columns, pixels = 0
+    cdef const int32_t *window
+    cdef Py_ssize_t i
+    for i in range(boxes):
+        window = problem.windows + 4 * i
+        pixels += <double>(window[1] - window[0]) * (window[3] - window[2])
+    return plane * problem.map.channels * sizeof(real) > STREAM_BYTES and pixels < MOST_COVER * plane * images
+
+
+cdef inline Py_ssize_t pixels_after(const int32_t *span, Py_ssize_t bins, const int32_t *index, Py_ssize_t *first) noexcept nogil:
+    """How many pixels along an axis the next bin reads past those of this one, the first of as many that are left; from which on."""
+    if bins < 2 or span[2] == span[3]:
+        return 0
+    first[0] = index[span[2]]
+    if span[0] < span[1]:
+        first[0] = max(first[0], <Py_ssize_t>(index[span[1] - 1] + 1))
+    return max(index[span[3] - 1] + 1 - first[0], <Py_ssize_t>0)
+
+
 cdef void forward_together(
-        const Problem *problem, const real *plane, Strides strides, real *out, const Box *box, Py_ssize_t blocks,
+        const Problem *problem, const real *plane, Strides strides, real *out, const Box *box, Py_ssize_t blocks, bint ahead,
         Scratch *scratch) noexcept nogil:
-    """Some bins of one box and as many channel blocks, whose lanes lie together: nothing is transposed; plane: pixel (0, 0)."""
+    """Some bins of one box and as many channel blocks, whose lanes lie together: nothing is transposed; plane: pixel (0, 0).
+
+    ahead: the rows that only the next bins read are fetched meanwhile.
+    """
     cdef int L = LANE_BYTES // sizeof(real), p, qs = box.q1 - box.q0
-    cdef Py_ssize_t width = blocks * L, columns = box.x1 - box.x0, first, stop, x
+    cdef Py_ssize_t width = blocks * L, columns = box.x1 - box.x0, x, run = 0, runs = 0
     cdef const int32_t *index = problem.index
+    cdef const int32_t *span
     cdef const real *weight = <const real*>problem.weight
     cdef real *strip = <real*>scratch.strip
     cdef real *bins = <real*>scratch.bins
@@ -313,14 +340,18 @@ cdef void forward_together(
     cdef real *row = out + box.p0 * problem.bins.y + box.q0 * problem.bins.x
     plane += box.x0 * strides.x
     for p in range(box.p0, box.p1):
-        first, stop = box.spans_y[2 * p], box.spans_y[2 * p + 1]
+        span = box.spans_y + 2 * p
         if through:
             fetch_pixel_ends(row, qs, width, problem.bins.x, problem.way)
-        if strides.x == width:
-            contract_axis(strip, L, plane, L, columns * blocks, stop - first, index + first, weight + first, strides.y, False)
-        else:
+        if ahead:
+            runs = pixels_after(span, box.p1 - p, index, &run)
+        if strides.x != width:
             for x in range(columns):
-                contract_axis(strip + x * width, L, plane + x * strides.x, L, blocks, stop - first, index + first, weight + first, strides.y, False)
+                contract_bins(strip + x * width, 0, L, plane + x * strides.x, L, blocks, 1, span, index, weight, strides.y, &scratch.run)
+        elif runs > 0:
+            contract_ahead(strip, plane, columns * blocks, span, index, weight, strides.y, plane + run * strides.y, runs)
+        else:
+            contract_bins(strip, 0, L, plane, L, columns * blocks, 1, span, index, weight, strides.y, &scratch.run)
         contract_bins(bins, bin_step, step, strip - box.x0 * width, L, blocks, qs, box.spans_x + 2 * box.q0, index, weight, width, &scratch.run)
         if through:
             put_pixels(bins, qs, width, row, problem.bins.x, problem.way)
@@ -332,36 +363,46 @@ cdef void forward_together(
 
 
 cdef void forward_across(
-        const Problem *problem, const real *plane, Strides strides, real *out, const Box *box, Py_ssize_t blocks,
+        const Problem *problem, const real *plane, Strides strides, real *out, const Box *box, Py_ssize_t blocks, bint ahead,
         Scratch *scratch) noexcept nogil:
-    """The same of a box that is contracted along x first: a strip [y][q][lane], so that some bins of a row, as many as it has room for, are one run."""
+    """The same of a box that is contracted along x first: a strip [y][q][lane], so that some bins of a row, as many as it has room for, are one run.
+
+    ahead: the next row is fetched.
+    """
     cdef int L = LANE_BYTES // sizeof(real), p, i, count, qs = box.q1 - box.q0, q = box.q0
-    cdef Py_ssize_t width = blocks * L, step = (box.p1 - box.p0) * qs * L, first, stop, y
+    cdef Py_ssize_t width = blocks * L, step = (box.p1 - box.p0) * qs * L, y, run = 0, runs = 0
     cdef Py_ssize_t most = max(WIDE_BYTES // ((box.y1 - box.y0) * blocks * LANE_BYTES), 1)
     cdef const int32_t *index = problem.index
+    cdef const int32_t *span
     cdef const real *weight = <const real*>problem.weight
     cdef real *strip = <real*>scratch.strip
     cdef real *bins = <real*>scratch.bins
+    cdef real *row
     cdef bint through = problem.bins.channel == 1
     while q < box.q1:
         count = <int>min(most, box.q1 - q)
         for y in range(box.y0, box.y1):
-            for i in range(count):
-                first, stop = box.spans_x[2 * (q + i)], box.spans_x[2 * (q + i) + 1]
-                contract_axis(strip + ((y - box.y0) * count + i) * width, L, plane + y * strides.y, L, blocks, stop - first, index + first, weight + first,
-                              strides.x, False)
+            span = box.spans_x + 2 * q
+            row = strip + (y - box.y0) * count * width
+            if ahead and y + 1 < box.y1:
+                if span[0] < span[1]:
+                    run, runs = index[span[0]], index[span[1] - 1] + 1 - index[span[0]]
+                for i in range(count):
+                    contract_ahead(row + i * width, plane + y * strides.y, blocks, span + 2 * i, index, weight, strides.x,
+                                   plane + (y + 1) * strides.y + run * strides.x, runs)
+                    runs = pixels_after(span + 2 * i, count - i, index, &run)
+            else:
+                contract_bins(row, width, L, plane + y * strides.y, L, blocks, count, span, index, weight, strides.x, &scratch.run)
         for p in range(box.p0, box.p1):
-            first, stop = box.spans_y[2 * p], box.spans_y[2 * p + 1]
-            stream_some(&scratch.run)
+            span = box.spans_y + 2 * p
             if through:
                 fetch_pixel_ends(out + p * problem.bins.y + q * problem.bins.x, count, width, problem.bins.x, problem.way)
-                contract_axis(bins, L, strip - box.y0 * count * width, L, count * blocks, stop - first, index + first, weight + first, count * width,
-                              False)
+                contract_bins(bins, 0, L, strip - box.y0 * count * width, L, count * blocks, 1, span, index, weight, count * width, &scratch.run)
                 put_pixels(bins, count, width, out + p * problem.bins.y + q * problem.bins.x, problem.bins.x, problem.way)
             else:
                 for i in range(count):
-                    contract_axis(bins + ((p - box.p0) * qs + q - box.q0 + i) * L, step, strip + (i - box.y0 * count) * width, L, blocks, stop - first,
-                                  index + first, weight + first, count * width, False)
+                    contract_bins(bins + ((p - box.p0) * qs + q - box.q0 + i) * L, 0, step, strip + (i - box.y0 * count) * width, L, blocks, 1, span,
+                                  index, weight, count * width, &scratch.run)
         q += count
     if not through:
         unpack_together(problem, out, box, blocks, scratch)
@@ -633,9 +674,9 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, c
                             box.y1 - box.y0 if x_first else box.x1 - box.x0,
                             (box.q1 - box.q0) * (1 if problem.bins.channel == 1 else box.p1 - box.p0))
                     if blocks > 0 and x_first:
-                        forward_across(problem, <const real*>reader.plane, reader.strides, to, &box, blocks, &scratch)
+                        forward_across(problem, <const real*>reader.plane, reader.strides, to, &box, blocks, problem.ahead and task[MODE] != GATHERED, &scratch)
                     elif blocks > 0:
-                        forward_together(problem, <const real*>reader.plane, reader.strides, to, &box, blocks, &scratch)
+                        forward_together(problem, <const real*>reader.plane, reader.strides, to, &box, blocks, problem.ahead and task[MODE] != GATHERED, &scratch)
                     else:
                         forward_part(problem, &reader, to, &box, &scratch)
                     block += max(blocks, 1)
@@ -1174,6 +1215,7 @@ def forward(list levels, const int64_t[:, ::1] tasks, real[:, :, :, :] out, bint
     cdef real *to = &out[0, 0, 0, 0]
     for i in range(len(levels)):
         problems[i].way = way_to_write(out)
+        problems[i].ahead = worth_fetching(&problems[i], len(levels[i][4]), (<Tables>levels[i][4]).order.images, to)
     if threads == 1:
         with nogil:
             for i in range(tasks.shape[0]):
