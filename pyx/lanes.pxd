@@ -377,11 +377,12 @@ cdef extern from *:
        vectors all.  The forward pass goes through it for all bins of an axis, or for one bin along both axes, in functions of their own:
        there each turn of a loop consists of its loads, products and stores and of two or three additions of offsets, where GCC keeps a
        pointer a tap, and spills some, if the loops are inlined in larger functions.  Gradients make many short runs, for which a call costs more.
-       What is read next can be fetched meanwhile, from `ahead` on a line of each of so many runs, `stride` apart, for each vector. */
+       What is read next can be fetched meanwhile, a line of each of so many runs for each vector. */
+    #define MOST_RUNS 8
     #define WEIGH(scalar)                                                                                              \\
         static ALWAYS void weigh_##scalar(scalar *to, ptrdiff_t to_step, const scalar *from, ptrdiff_t step,           \\
                                           ptrdiff_t count, int taps, const int32_t *index, const scalar *weight,       \\
-                                          ptrdiff_t stride, int add, const scalar *ahead, ptrdiff_t ahead_runs) {      \\
+                                          ptrdiff_t stride, int add, const scalar *const *ahead, int runs) {           \\
             /* of 1 to 4 taps, which the compiler knows */                                                             \\
             enum { n = LANE_BYTES / sizeof(scalar) };                                                                  \\
             const scalar *a = from + index[0] * stride, *b = from + index[taps > 1 ? 1 : 0] * stride;                  \\
@@ -389,8 +390,8 @@ cdef extern from *:
             scalar wa = weight[0], wb = weight[taps > 1 ? 1 : 0], wc = weight[taps > 2 ? 2 : 0], wd = weight[taps > 3 ? 3 : 0];\\
             for (ptrdiff_t at = 0; count > 0; count--, at += step, to += to_step) {                                    \\
                 scalar sums[n];                                                                                        \\
-                for (ptrdiff_t r = 0; r < ahead_runs; r++)                                                             \\
-                    fetch(ahead + at + r * stride);                                                                    \\
+                for (int r = 0; r < runs; r++)                                                                         \\
+                    fetch(ahead[r] + at);                                                                              \\
                 if (add) {                                                                                             \\
                     for (int l = 0; l < n; l++)                                                                        \\
                         sums[l] = to[l];                                                                               \\
@@ -412,18 +413,18 @@ cdef extern from *:
         static ALWAYS void contract_taps_##scalar(scalar *to, ptrdiff_t to_step, const scalar *from, ptrdiff_t step,   \\
                                                   ptrdiff_t count, ptrdiff_t taps, const int32_t *index,               \\
                                                   const scalar *weight, ptrdiff_t stride, int add,                     \\
-                                                  const scalar *ahead, ptrdiff_t ahead_runs) {                         \\
+                                                  const scalar *const *ahead, int runs) {                              \\
             if (!add) {                                                                                                \\
                 if (taps == 2) {                                                                                       \\
-                    weigh_##scalar(to, to_step, from, step, count, 2, index, weight, stride, 0, ahead, ahead_runs);    \\
+                    weigh_##scalar(to, to_step, from, step, count, 2, index, weight, stride, 0, ahead, runs);          \\
                     return;                                                                                            \\
                 }                                                                                                      \\
                 if (taps == 3) {                                                                                       \\
-                    weigh_##scalar(to, to_step, from, step, count, 3, index, weight, stride, 0, ahead, ahead_runs);    \\
+                    weigh_##scalar(to, to_step, from, step, count, 3, index, weight, stride, 0, ahead, runs);          \\
                     return;                                                                                            \\
                 }                                                                                                      \\
                 if (taps == 1) {                                                                                       \\
-                    weigh_##scalar(to, to_step, from, step, count, 1, index, weight, stride, 0, ahead, ahead_runs);    \\
+                    weigh_##scalar(to, to_step, from, step, count, 1, index, weight, stride, 0, ahead, runs);          \\
                     return;                                                                                            \\
                 }                                                                                                      \\
                 if (taps == 0) {                                                                                       \\
@@ -431,7 +432,7 @@ cdef extern from *:
                         memset(to + i * to_step, 0, LANE_BYTES);                                                       \\
                     return;                                                                                            \\
                 }                                                                                                      \\
-                weigh_##scalar(to, to_step, from, step, count, 4, index, weight, stride, 0, ahead, ahead_runs);        \\
+                weigh_##scalar(to, to_step, from, step, count, 4, index, weight, stride, 0, ahead, runs);              \\
                 index += 4, weight += 4, taps -= 4;                                                                    \\
             }                                                                                                          \\
             for (; taps >= 4; index += 4, weight += 4, taps -= 4)                                                      \\
@@ -450,10 +451,14 @@ cdef extern from *:
         }                                                                                                              \\
         static APART void contract_ahead_##scalar(scalar *to, const scalar *from, ptrdiff_t count, const int32_t *span,\\
                                                   const int32_t *index, const scalar *weight, ptrdiff_t stride,        \\
-                                                  const scalar *ahead, ptrdiff_t ahead_runs) {                         \\
+                                                  const scalar *ahead, ptrdiff_t first, ptrdiff_t stop) {              \\
             enum { n = LANE_BYTES / sizeof(scalar) };                                                                  \\
-            contract_taps_##scalar(to, n, from, n, count, span[1] - span[0], index + span[0],                          \\
-                                   weight + span[0], stride, 0, ahead, ahead_runs);                                    \\
+            const scalar *lines[MOST_RUNS];                                                                            \\
+            int runs = 0;                                                                                              \\
+            for (; runs < MOST_RUNS && first < stop; first++)                                                          \\
+                lines[runs++] = ahead + index[first] * stride;                                                         \\
+            contract_taps_##scalar(to, n, from, n, count, span[1] - span[0], index + span[0], weight + span[0], stride, 0,\\
+                                   lines, runs);                                                                       \\
         }                                                                                                              \\
         static APART void contract_bins_##scalar(scalar *to, ptrdiff_t bin, ptrdiff_t to_step, const scalar *from,     \\
                                                  ptrdiff_t step, ptrdiff_t count, int bins, const int32_t *spans,      \\
@@ -831,9 +836,9 @@ cdef extern from *:
     void contract_axis_double(double *to, Py_ssize_t to_step, const double *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t taps,
                               const int32_t *index, const double *weight, Py_ssize_t stride, bint add) noexcept nogil
     void contract_ahead_float(float *to, const float *source, Py_ssize_t count, const int32_t *span, const int32_t *index, const float *weight,
-                              Py_ssize_t stride, const float *ahead, Py_ssize_t ahead_runs) noexcept nogil
+                              Py_ssize_t stride, const float *ahead, Py_ssize_t first, Py_ssize_t stop) noexcept nogil
     void contract_ahead_double(double *to, const double *source, Py_ssize_t count, const int32_t *span, const int32_t *index, const double *weight,
-                               Py_ssize_t stride, const double *ahead, Py_ssize_t ahead_runs) noexcept nogil
+                               Py_ssize_t stride, const double *ahead, Py_ssize_t first, Py_ssize_t stop) noexcept nogil
     void contract_bins_float(float *to, Py_ssize_t bin, Py_ssize_t to_step, const float *source, Py_ssize_t step, Py_ssize_t count, int bins,
                              const int32_t *spans, const int32_t *index, const float *weight, Py_ssize_t stride, Pending *run) noexcept nogil
     void contract_bins_double(double *to, Py_ssize_t bin, Py_ssize_t to_step, const double *source, Py_ssize_t step, Py_ssize_t count, int bins,
@@ -982,12 +987,15 @@ cdef inline void contract_axis(
 
 cdef inline void contract_ahead(
         real *to, const real *source, Py_ssize_t count, const int32_t *span, const int32_t *index, const real *weight, Py_ssize_t stride,
-        const real *ahead, Py_ssize_t ahead_runs) noexcept nogil:
-    """The same for one bin, of vectors that follow each other; meanwhile as many of each of so many runs, `stride` apart, are fetched from `ahead` on."""
+        const real *ahead, Py_ssize_t first, Py_ssize_t stop) noexcept nogil:
+    """The same for one bin, of vectors that follow each other.
+
+    Meanwhile as many are fetched from ahead + index[j] * stride on, j from first to stop - 1, of at most MOST_RUNS entries.
+    """
     if real is float:
-        contract_ahead_float(to, source, count, span, index, weight, stride, ahead, ahead_runs)
+        contract_ahead_float(to, source, count, span, index, weight, stride, ahead, first, stop)
     else:
-        contract_ahead_double(to, source, count, span, index, weight, stride, ahead, ahead_runs)
+        contract_ahead_double(to, source, count, span, index, weight, stride, ahead, first, stop)
 
 
 cdef inline void contract_bins(

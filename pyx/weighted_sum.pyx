@@ -310,14 +310,13 @@ cdef bint worth_fetching(const Problem *problem, Py_ssize_t boxes, Py_ssize_t im
     return plane * problem.map.channels * sizeof(real) > STREAM_BYTES and pixels < MOST_COVER * plane * images
 
 
-cdef inline Py_ssize_t pixels_after(const int32_t *span, Py_ssize_t bins, const int32_t *index, Py_ssize_t *first) noexcept nogil:
-    """How many pixels along an axis the next bin reads past those of this one, the first of as many that are left; from which on."""
-    if bins < 2 or span[2] == span[3]:
-        return 0
-    first[0] = index[span[2]]
-    if span[0] < span[1]:
-        first[0] = max(first[0], <Py_ssize_t>(index[span[1] - 1] + 1))
-    return max(index[span[3] - 1] + 1 - first[0], <Py_ssize_t>0)
+cdef inline void entries_after(const int32_t *span, Py_ssize_t bins, const int32_t *index, Py_ssize_t *first, Py_ssize_t *stop) noexcept nogil:
+    """The entries of the next bin past the pixels of this one, the first of as many that are left."""
+    first[0] = stop[0] = 0
+    if bins > 1:
+        first[0], stop[0] = span[2], span[3]
+        while span[0] < span[1] and first[0] < stop[0] and index[first[0]] <= index[span[1] - 1]:
+            first[0] += 1
 
 
 cdef void forward_together(
@@ -328,7 +327,7 @@ cdef void forward_together(
     ahead: the rows that only the next bins read are fetched meanwhile.
     """
     cdef int L = LANE_BYTES // sizeof(real), p, qs = box.q1 - box.q0
-    cdef Py_ssize_t width = blocks * L, columns = box.x1 - box.x0, x, run = 0, runs = 0
+    cdef Py_ssize_t width = blocks * L, columns = box.x1 - box.x0, x, first = 0, stop = 0
     cdef const int32_t *index = problem.index
     cdef const int32_t *span
     cdef const real *weight = <const real*>problem.weight
@@ -344,12 +343,12 @@ cdef void forward_together(
         if through:
             fetch_pixel_ends(row, qs, width, problem.bins.x, problem.way)
         if ahead:
-            runs = pixels_after(span, box.p1 - p, index, &run)
+            entries_after(span, box.p1 - p, index, &first, &stop)
         if strides.x != width:
             for x in range(columns):
                 contract_bins(strip + x * width, 0, L, plane + x * strides.x, L, blocks, 1, span, index, weight, strides.y, &scratch.run)
-        elif runs > 0:
-            contract_ahead(strip, plane, columns * blocks, span, index, weight, strides.y, plane + run * strides.y, runs)
+        elif first < stop:
+            contract_ahead(strip, plane, columns * blocks, span, index, weight, strides.y, plane, first, stop)
         else:
             contract_bins(strip, 0, L, plane, L, columns * blocks, 1, span, index, weight, strides.y, &scratch.run)
         contract_bins(bins, bin_step, step, strip - box.x0 * width, L, blocks, qs, box.spans_x + 2 * box.q0, index, weight, width, &scratch.run)
@@ -370,7 +369,7 @@ cdef void forward_across(
     ahead: the next row is fetched.
     """
     cdef int L = LANE_BYTES // sizeof(real), p, i, count, qs = box.q1 - box.q0, q = box.q0
-    cdef Py_ssize_t width = blocks * L, step = (box.p1 - box.p0) * qs * L, y, run = 0, runs = 0
+    cdef Py_ssize_t width = blocks * L, step = (box.p1 - box.p0) * qs * L, y, first, stop
     cdef Py_ssize_t most = max(WIDE_BYTES // ((box.y1 - box.y0) * blocks * LANE_BYTES), 1)
     cdef const int32_t *index = problem.index
     cdef const int32_t *span
@@ -385,12 +384,11 @@ cdef void forward_across(
             span = box.spans_x + 2 * q
             row = strip + (y - box.y0) * count * width
             if ahead and y + 1 < box.y1:
-                if span[0] < span[1]:
-                    run, runs = index[span[0]], index[span[1] - 1] + 1 - index[span[0]]
+                first, stop = span[0], span[1]
                 for i in range(count):
-                    contract_ahead(row + i * width, plane + y * strides.y, blocks, span + 2 * i, index, weight, strides.x,
-                                   plane + (y + 1) * strides.y + run * strides.x, runs)
-                    runs = pixels_after(span + 2 * i, count - i, index, &run)
+                    contract_ahead(row + i * width, plane + y * strides.y, blocks, span + 2 * i, index, weight, strides.x, plane + (y + 1) * strides.y,
+                                   first, stop)
+                    entries_after(span + 2 * i, count - i, index, &first, &stop)
             else:
                 contract_bins(row, width, L, plane + y * strides.y, L, blocks, count, span, index, weight, strides.x, &scratch.run)
         for p in range(box.p0, box.p1):
