@@ -299,15 +299,22 @@ cdef void unpack_together(const Problem *problem, real *out, const Box *box, Py_
                problem.way, &scratch.run)
 
 
+cdef inline bint beyond_cache(const Problem *problem, real *_) noexcept nogil:
+    """Whether the pixels of an image are too many to be found in cache again."""
+    return <double>problem.map.rows * problem.map.columns * problem.map.channels * sizeof(real) > STREAM_BYTES
+
+
 cdef bint worth_fetching(const Problem *problem, Py_ssize_t boxes, Py_ssize_t images, real *_) noexcept nogil:
     """Whether pixels are fetched ahead: of maps that are not in cache, unless boxes read them from there most times."""
-    cdef double plane = <double>problem.map.rows * problem.map.columns, pixels = 0
+    cdef double pixels = 0
     cdef const int32_t *window
     cdef Py_ssize_t i
+    if not beyond_cache(problem, _):
+        return False
     for i in range(boxes):
         window = problem.windows + 4 * i
         pixels += <double>(window[1] - window[0]) * (window[3] - window[2])
-    return plane * problem.map.channels * sizeof(real) > STREAM_BYTES and pixels < MOST_COVER * plane * images
+    return pixels < <double>MOST_COVER * problem.map.rows * problem.map.columns * images
 
 
 cdef inline void entries_after(const int32_t *span, Py_ssize_t bins, const int32_t *index, Py_ssize_t *first, Py_ssize_t *stop) noexcept nogil:
@@ -482,7 +489,7 @@ cdef bint runs_of(const Problem *problem, const Box *box, Py_ssize_t room, bint 
     tile = min(room, tile // tallest)
     runs.mixed = strides.channel == 1 and strides.x == channels and widest * channels <= (room if floats else tile)
     runs.in_place = floats and (runs.mixed or strides.x == 1)
-    runs.far = runs.in_place and <double>problem.map.rows * problem.map.columns * channels * sizeof(real) > STREAM_BYTES
+    runs.far = runs.in_place and beyond_cache(problem, _)
     runs.columns = room if runs.in_place else tile
     runs.channels = channels if runs.mixed else 1
     if runs.in_place and not runs.mixed:      # as many as there is room for with all columns
@@ -625,7 +632,7 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, c
     cdef Reader reader
     cdef Box box
     cdef real *to
-    cdef bint few = problem.few, x_first, packed
+    cdef bint few = problem.few, ahead = problem.ahead and task[MODE] != GATHERED, x_first, packed
     if task[BIN] >= 0:
         forward_bins(problem, out, task, &scratch)
         return
@@ -672,9 +679,9 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, c
                             box.y1 - box.y0 if x_first else box.x1 - box.x0,
                             (box.q1 - box.q0) * (1 if problem.bins.channel == 1 else box.p1 - box.p0))
                     if blocks > 0 and x_first:
-                        forward_across(problem, <const real*>reader.plane, reader.strides, to, &box, blocks, problem.ahead and task[MODE] != GATHERED, &scratch)
+                        forward_across(problem, <const real*>reader.plane, reader.strides, to, &box, blocks, ahead, &scratch)
                     elif blocks > 0:
-                        forward_together(problem, <const real*>reader.plane, reader.strides, to, &box, blocks, problem.ahead and task[MODE] != GATHERED, &scratch)
+                        forward_together(problem, <const real*>reader.plane, reader.strides, to, &box, blocks, ahead, &scratch)
                     else:
                         forward_part(problem, &reader, to, &box, &scratch)
                     block += max(blocks, 1)
@@ -1213,7 +1220,7 @@ def forward(list levels, const int64_t[:, ::1] tasks, real[:, :, :, :] out, bint
     cdef real *to = &out[0, 0, 0, 0]
     for i in range(len(levels)):
         problems[i].way = way_to_write(out)
-        problems[i].ahead = worth_fetching(&problems[i], len(levels[i][4]), (<Tables>levels[i][4]).order.images, to)
+        problems[i].ahead = levels[i][2] and worth_fetching(&problems[i], len(levels[i][4]), (<Tables>levels[i][4]).order.images, to)
     if threads == 1:
         with nogil:
             for i in range(tasks.shape[0]):
