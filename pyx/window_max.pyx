@@ -14,13 +14,13 @@ from libc.float cimport DBL_MAX, FLT_MAX
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memset
 
-from lanes cimport (LANE_BYTES, Pending, add_at, add_at_pixels, keep_first_larger, keep_larger, keep_larger_at, pages_alloc, pages_free, real, stream_end,
+from lanes cimport (LANE_BYTES, Pending, add_at_pixels, add_at_planes, keep_first_larger, keep_larger, keep_larger_at, pages_alloc, pages_free, real, stream_end,
                     stream_rest, stream_some)
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, GATHERED, IMAGE, MODE, STOP, X0, X1, Y0, Y1
-from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BINS, MOST_COLUMNS, PAST_CACHE, STRIP_BYTES, WIDE_BYTES, Ahead, BinRange, Layout, Map, Reader, Strides, View,
-                    ahead_of, begin_each, bins_of_task, block_reader, blocks_together, cell_columns, cell_rows, clear, fetch_ends, fetch_pixel_ends,
-                    fetch_some, layout_of, map_of, map_of_task, next_of_each, pages, put_pixels, strides_of, unpack, view, way_to_write)
+from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BINS, MOST_COLUMNS, PAST_CACHE, STRIP_BYTES, WIDE_BYTES, BinRange, Layout, Map, Reader, Strides, View,
+                    begin_each, bins_of_task, block_reader, blocks_together, cell_columns, cell_rows, clear, fetch_ends, fetch_pixel_ends,
+                    layout_of, map_of, map_of_task, next_of_each, pages, put_pixels, strides_of, unpack, view, way_to_write)
 
 
 cdef struct Problem:
@@ -366,24 +366,13 @@ cdef struct Rows:              # of a plane, those that a task writes to
     uint32_t all               # of the plane; int32 can count them, by the checks of the callers
 
 
-cdef bint add_to_planes(
-        const Problem *problem, const real *grad, const int32_t *argmax, real *plane, Py_ssize_t channels, Rows rows, Ahead *grad_ahead,
-        Ahead *argmax_ahead) noexcept nogil:
-    """Add the gradients of a box, where the bins of a channel lie together; whether an index is none."""
-    cdef Py_ssize_t c, bins = <Py_ssize_t>problem.ph * problem.pw
-    cdef bint bad = False
-    for c in range(channels):
-        fetch_some(grad_ahead)
-        fetch_some(argmax_ahead)
-        bad |= add_at(plane + c * problem.map.strides.channel, argmax + c * problem.argmax.channel, grad + c * problem.bins.channel, bins, rows.first,
-                      rows.some, rows.all)
-    return bad
-
-
 cdef bint add_to_pixels(
         const Problem *problem, const real *grad, const int32_t *argmax, real *plane, Py_ssize_t channels, Rows rows, const real *grad_later,
         const int32_t *argmax_later) noexcept nogil:
-    """The same where the channels of a bin lie together.  Each bin asks for the next, and the last one for the first of the next box."""
+    """Add the gradients of a box, where the channels of a bin lie together; whether an index is none.
+
+    Each bin asks for the next, and the last one for the first of the next box.
+    """
     cdef Py_ssize_t y, x
     cdef const real *row
     cdef const real *next_
@@ -436,7 +425,6 @@ cdef bint backward_task(const Problem *whole, const real *grad_output, const int
     cdef Problem *problem = &copy
     cdef Py_ssize_t first = task[BLOCK_FIRST] * (LANE_BYTES // sizeof(real)), stop = task[BLOCK_STOP] * (LANE_BYTES // sizeof(real))
     cdef Py_ssize_t channels = min(stop, problem.map.channels) - first, i, k, later, y
-    cdef Ahead grad_ahead, argmax_ahead
     cdef Strides *map = &problem.map.strides
     cdef const Strides *bins = &problem.bins
     cdef const Strides *indices = &problem.argmax
@@ -462,9 +450,9 @@ cdef bint backward_task(const Problem *whole, const real *grad_output, const int
         later = problem.order[min(i + 1, task[STOP] - 1)]
         if planes:
             # the gradients of the next box lie where no hardware would look for them
-            grad_ahead = ahead_of(grad_output + later * bins.image, problem.bins, <int>channels, problem.ph, problem.pw, channels)
-            argmax_ahead = ahead_of(<const float*>argmax + later * indices.image, problem.argmax, <int>channels, problem.ph, problem.pw, channels)
-            bad |= add_to_planes(problem, grad_output + k * bins.image, argmax + k * indices.image, plane, channels, rows, &grad_ahead, &argmax_ahead)
+            bad |= add_at_planes(plane, map.channel, argmax + k * indices.image, indices.channel, grad_output + k * bins.image, bins.channel, channels,
+                                 <Py_ssize_t>problem.ph * problem.pw, rows.first, rows.some, rows.all, argmax + later * indices.image,
+                                 grad_output + later * bins.image)
         elif pixels:
             bad |= add_to_pixels(problem, grad_output + k * bins.image, argmax + k * indices.image, plane, channels, rows,
                                  grad_output + later * bins.image, argmax + later * indices.image)

@@ -209,22 +209,24 @@ def test_roi_pool_backward():
 @pytest.mark.parametrize("channels", [8, 20])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC", "neither"])
 def test_forged_argmax(layout, channels):
-    """Kernels for planes, for pixels and for whatever lies where look at each index before they write to what it says."""
-    grad, argmax = np.ones((2, channels, 2, 2), np.float32), np.zeros((2, channels, 2, 2), np.int32)
+    """Kernels for planes, for pixels and for whatever lies where look at each index before they write to what it says, in whole lane vectors and the rest."""
+    grad, argmax = np.ones((2, channels, 3, 7), np.float32), np.zeros((2, channels, 3, 7), np.int32)
     shape = (4, channels, 6, 6)
     if layout == "NHWC":
         grad, argmax, shape = grad.transpose(0, 2, 3, 1).copy(), argmax.transpose(0, 2, 3, 1).copy(), (4, 6, 6, channels)
     elif layout == "neither":
         argmax = np.asfortranarray(argmax)
     given = {"layout": "NHWC" if layout == "NHWC" else "NCHW"}
-    assert roicy.roi_pool_backward(grad, argmax, BOXES, shape, **given).sum() == 8 * channels
+    assert roicy.roi_pool_backward(grad, argmax, BOXES, shape, **given).sum() == 42 * channels
     by_channel = argmax if layout != "NHWC" else argmax.transpose(0, 3, 1, 2)
-    for forged in (36, -2, 2**31 - 1, -(2**31)):
-        by_channel[1, channels - 1, 0, 1] = forged
-        with pytest.raises(ValueError, match=r"argmax\[1\]: an index that is neither -1 nor less than the 36 pixels of the map"):
-            roicy.roi_pool_backward(grad, argmax, BOXES, shape, **given)
-    by_channel[1, channels - 1, 0, 1] = -1
-    assert roicy.roi_pool_backward(grad, argmax, BOXES, shape, **given).sum() == 8 * channels - 1
+    for where in ((1, 0, 0, 1), (1, channels - 1, 0, 1), (1, channels - 1, 2, 6)):
+        for forged in (36, -2, 2**31 - 1, -(2**31)):
+            by_channel[where] = forged
+            with pytest.raises(ValueError, match=r"argmax\[1\]: an index that is neither -1 nor less than the 36 pixels of the map"):
+                roicy.roi_pool_backward(grad, argmax, BOXES, shape, **given)
+        by_channel[where] = -1
+        assert roicy.roi_pool_backward(grad, argmax, BOXES, shape, **given).sum() == 42 * channels - 1
+        by_channel[where] = 0
 
 
 @pytest.mark.parametrize("name", WITH_BOX_GRADIENTS)
