@@ -180,6 +180,15 @@ cdef inline void pack_small(
                 memcpy(tile + (y * columns + x) * L, run, LANE_BYTES)
 
 
+cdef inline void few_from_lanes(const real *source, int pixels, int lanes, real *target, Py_ssize_t channel) noexcept nogil:
+    """from_lanes of less pixels than a vector has room for.  As many as that are read, whatever they are, and so there has to be room behind the source."""
+    cdef int V = VECTOR_BYTES // sizeof(real), l
+    cdef real[16 * 16] turned
+    from_lanes(source, V, lanes, turned, V)
+    for l in range(lanes):
+        copy_lanes(turned + l * V, pixels, target + l * channel)
+
+
 cdef inline void unpack(
         const real *tile, Py_ssize_t rows, Py_ssize_t columns, real *target, Strides to, int lanes, real *buffer, int way, Pending *run) noexcept nogil:
     """tile[y][x][lane] into rows x columns pixels of `lanes` channels.
@@ -208,6 +217,8 @@ cdef inline void unpack(
         row = tile + y * columns * L
         if strides.x == 1 and columns >= V:
             from_lanes(row, columns, lanes, at + y * strides.y, strides.channel)
+        elif strides.x == 1 and columns > 1:
+            few_from_lanes(row, <int>columns, lanes, at + y * strides.y, strides.channel)
         elif lanes == L and strides.channel == 1:
             for x in range(columns):
                 memcpy(at + y * strides.y + x * strides.x, row + x * L, LANE_BYTES)

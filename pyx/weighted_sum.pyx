@@ -18,7 +18,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from lanes cimport (FOLDED_BYTES, LANE_BYTES, Pending, add_product, add_row_slopes, add_slopes, contract_ahead, contract_axis, contract_bin, contract_bins,
-                    element_bytes, fetch, fetch_run, fold_slopes, pages_alloc, pages_free, real, stream_end, stream_rest)
+                    element_bytes, fetch, fetch_run, fetch_to_write, fold_slopes, pages_alloc, pages_free, real, stream_end, stream_rest)
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, GATHERED, LEVEL, MODE, STOP, WINDOW, X0, X1, Y0, Y1
 from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BINS, MOST_COLUMNS, PAST_CACHE, RANGE_BYTES, SLOPE_BLOCKS, STREAM_BYTES, STRIP_BYTES, TILE_BYTES, WIDE_BYTES,
@@ -36,6 +36,7 @@ cdef enum:
     MOST_FEW = 8               # channels where lanes are bin rows: half a lane vector
     STRIPS = 3                 # of weights and of slopes by either edge, where lanes are bin rows; gradient of the boxes only
     MOST_COVER = 4             # times that boxes cover a map of which pixels are fetched ahead: most are in cache else, and fetched in vain
+    WRITTEN_AHEAD = 4          # boxes, of which the lines are fetched that a task of a position-sensitive operator shares with others
     BINS_AHEAD = 4             # of the gradient of the output, channels last, that are fetched: the whole next box is too much for a level 2 cache
 
 
@@ -259,8 +260,8 @@ cdef void forward_bins(const Problem *problem, real *out, const int64_t *task, S
     all boxes far apart, so they are written box by box.
     """
     cdef int64_t[COLUMNS] one
-    cdef int L = LANE_BYTES // sizeof(real), p, q, count = <int>(task[BIN_STOP] - task[BIN]), run
-    cdef Py_ssize_t i
+    cdef int L = LANE_BYTES // sizeof(real), p, q, count = <int>(task[BIN_STOP] - task[BIN]), run, runs
+    cdef Py_ssize_t i, first, step
     cdef int64_t z
     cdef Reader reader
     cdef char *tile = <char*>scratch.tile
@@ -276,8 +277,19 @@ cdef void forward_bins(const Problem *problem, real *out, const int64_t *task, S
         p, q = <int>(z // problem.pw), <int>(z % problem.pw)
         for i in range(task[FIRST], task[STOP]):
             sum_bin(problem, &reader, i, p, q, scratch, bins + ((i - task[FIRST]) * count + z - task[BIN]) * L)
+    # of bins that lie together one run for each channel, else one for each bin
+    p, q = <int>(task[BIN] // problem.pw), <int>(task[BIN] % problem.pw)
+    out += task[BLOCK_FIRST] * L * problem.bins.channel
+    first = p * problem.bins.y + q * problem.bins.x
+    runs, step = count, problem.bins.x
+    if step == 1:
+        runs, step = reader.lanes, problem.bins.channel
     for i in range(task[FIRST], task[STOP]):
-        to = out + problem.order[i] * problem.bins.image + task[BLOCK_FIRST] * L * problem.bins.channel
+        if i + WRITTEN_AHEAD < task[STOP]:
+            to = out + problem.order[i + WRITTEN_AHEAD] * problem.bins.image + first
+            for run in range(runs):
+                fetch_to_write(to + run * step)
+        to = out + problem.order[i] * problem.bins.image
         z = task[BIN]
         while z < task[BIN_STOP]:      # as many at once as lie a step apart
             p, q = <int>(z // problem.pw), <int>(z % problem.pw)
