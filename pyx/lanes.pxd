@@ -446,21 +446,27 @@ cdef extern from *:
                     return;                                                                                            \\
                 }                                                                                                      \\
                 weigh_##scalar(to, to_step, from, step, count, 4, index, weight, stride, 0, ahead, runs);              \\
-                index += 4, weight += 4, taps -= 4;                                                                    \\
+                index += 4, weight += 4, taps -= 4, runs = 0;                                                          \\
             }                                                                                                          \\
             for (; taps >= 4; index += 4, weight += 4, taps -= 4)                                                      \\
-                weigh_##scalar(to, to_step, from, step, count, 4, index, weight, stride, 1, NULL, 0);                  \\
+                weigh_##scalar(to, to_step, from, step, count, 4, index, weight, stride, 1, ahead, runs);              \\
             if (taps == 1)                                                                                             \\
-                weigh_##scalar(to, to_step, from, step, count, 1, index, weight, stride, 1, NULL, 0);                  \\
+                weigh_##scalar(to, to_step, from, step, count, 1, index, weight, stride, 1, ahead, runs);              \\
             else if (taps == 2)                                                                                        \\
-                weigh_##scalar(to, to_step, from, step, count, 2, index, weight, stride, 1, NULL, 0);                  \\
+                weigh_##scalar(to, to_step, from, step, count, 2, index, weight, stride, 1, ahead, runs);              \\
             else if (taps == 3)                                                                                        \\
-                weigh_##scalar(to, to_step, from, step, count, 3, index, weight, stride, 1, NULL, 0);                  \\
+                weigh_##scalar(to, to_step, from, step, count, 3, index, weight, stride, 1, ahead, runs);              \\
         }                                                                                                              \\
         static ALWAYS void contract_axis_##scalar(scalar *to, ptrdiff_t to_step, const scalar *from, ptrdiff_t step,   \\
                                                   ptrdiff_t count, ptrdiff_t taps, const int32_t *index,               \\
                                                   const scalar *weight, ptrdiff_t stride, int add) {                   \\
             contract_taps_##scalar(to, to_step, from, step, count, taps, index, weight, stride, add, NULL, 0);         \\
+        }                                                                                                              \\
+        static ALWAYS void spread_ahead_##scalar(scalar *to, const scalar *from, ptrdiff_t count, ptrdiff_t taps,      \\
+                                                 const int32_t *index, const scalar *weight, ptrdiff_t stride,         \\
+                                                 const scalar *ahead) {                                                \\
+            enum { n = LANE_BYTES / sizeof(scalar) };                                                                  \\
+            contract_taps_##scalar(to, n, from, n, count, taps, index, weight, stride, 1, &ahead, 1);                  \\
         }                                                                                                              \\
         static APART void contract_ahead_##scalar(scalar *to, const scalar *from, ptrdiff_t count, const int32_t *span,\\
                                                   const int32_t *index, const scalar *weight, ptrdiff_t stride,        \\
@@ -871,6 +877,10 @@ cdef extern from *:
                              const int32_t *index, const float *weight, Py_ssize_t stride, bint add) noexcept nogil
     void contract_axis_double(double *to, Py_ssize_t to_step, const double *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t taps,
                               const int32_t *index, const double *weight, Py_ssize_t stride, bint add) noexcept nogil
+    void spread_ahead_float(float *to, const float *source, Py_ssize_t count, Py_ssize_t taps, const int32_t *index, const float *weight,
+                            Py_ssize_t stride, const float *ahead) noexcept nogil
+    void spread_ahead_double(double *to, const double *source, Py_ssize_t count, Py_ssize_t taps, const int32_t *index, const double *weight,
+                             Py_ssize_t stride, const double *ahead) noexcept nogil
     void contract_ahead_float(float *to, const float *source, Py_ssize_t count, const int32_t *span, const int32_t *index, const float *weight,
                               Py_ssize_t stride, const float *ahead, Py_ssize_t first, Py_ssize_t stop) noexcept nogil
     void contract_ahead_double(double *to, const double *source, Py_ssize_t count, const int32_t *span, const int32_t *index, const double *weight,
@@ -1035,6 +1045,16 @@ cdef inline void contract_ahead(
         contract_ahead_float(to, source, count, span, index, weight, stride, ahead, first, stop)
     else:
         contract_ahead_double(to, source, count, span, index, weight, stride, ahead, first, stop)
+
+
+cdef inline void spread_ahead(
+        real *to, const real *source, Py_ssize_t count, Py_ssize_t taps, const int32_t *index, const real *weight, Py_ssize_t stride,
+        const real *ahead) noexcept nogil:
+    """The same, added, while as many vectors are fetched from `ahead` on."""
+    if real is float:
+        spread_ahead_float(to, source, count, taps, index, weight, stride, ahead)
+    else:
+        spread_ahead_double(to, source, count, taps, index, weight, stride, ahead)
 
 
 cdef inline void contract_bins(

@@ -18,7 +18,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from lanes cimport (FOLDED_BYTES, LANE_BYTES, Pending, add_product, add_row_slopes, add_slopes, contract_ahead, contract_axis, contract_bin, contract_bins,
-                    element_bytes, fetch, fetch_run, fetch_to_write, fold_slopes, pages_alloc, pages_free, real, stream_end, stream_rest)
+                    element_bytes, fetch, fetch_run, fetch_to_write, fold_slopes, pages_alloc, pages_free, real, spread_ahead, stream_end, stream_rest)
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, GATHERED, LEVEL, MODE, STOP, WINDOW, X0, X1, Y0, Y1
 from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BINS, MOST_COLUMNS, PAST_CACHE, RANGE_BYTES, SLOPE_BLOCKS, STREAM_BYTES, STRIP_BYTES, TILE_BYTES, WIDE_BYTES,
@@ -63,7 +63,7 @@ cdef struct Problem:           # the boxes of one level, most often all that the
     bint few                   # channels: lanes are bin rows
     bint by_bin
     bint add
-    bint ahead                 # where pixels are read in the map, they are fetched: forward pass only
+    bint ahead                 # where pixels are read or summed in the map, they are fetched; not by the gradient of the boxes
     Py_ssize_t cell_pixels     # of a window that are looked at together, in any layout; gradient of the boxes only
     Py_ssize_t tiles           # scratch of a thread: so many tiles, strip and as much again, bins, and more
     Py_ssize_t strip_bytes
@@ -311,12 +311,12 @@ cdef void unpack_together(const Problem *problem, real *out, const Box *box, Py_
                problem.way, &scratch.run)
 
 
-cdef inline bint beyond_cache(const Problem *problem, real *_) noexcept nogil:
+cdef inline bint beyond_cache(const Problem *problem, const real *_) noexcept nogil:
     """Whether the pixels of an image are too many to be found in cache again."""
     return <double>problem.map.rows * problem.map.columns * problem.map.channels * sizeof(real) > STREAM_BYTES
 
 
-cdef bint worth_fetching(const Problem *problem, Py_ssize_t boxes, Py_ssize_t images, real *_) noexcept nogil:
+cdef bint worth_fetching(const Problem *problem, Py_ssize_t boxes, Py_ssize_t images, const real *_) noexcept nogil:
     """Whether pixels are fetched ahead: of maps that are not in cache, unless boxes read them from there most times."""
     cdef double pixels = 0
     cdef const int32_t *window
@@ -981,9 +981,11 @@ cdef void spread(
 cdef void spread_together(
         const Problem *problem, const real *grad, Py_ssize_t blocks, const Box *box, const Turned *rows, const Turned *columns, real *strip,
         real *target, Ahead *ahead) noexcept nogil:
-    """The same of several blocks that lie together in pixels and bins, row by row, as memory lies: columns of the box take a third longer."""
+    """The same of several blocks that lie together in pixels and bins, row by row, as memory lies: columns of the box take a third longer.
+    Pixels of the next row are fetched where they come from memory."""
     cdef int L = LANE_BYTES // sizeof(real), q
     cdef Py_ssize_t x, y, first = 0, stop = 0, width = blocks * L
+    cdef real *to
     cdef const int32_t *bins = problem.bins_of_pixel
     cdef const real *weight = <const real*>problem.bin_weight
     for y in range(rows.first, rows.stop):
@@ -995,8 +997,12 @@ cdef void spread_together(
         for x in range(columns.first, columns.stop):
             fetch_some(ahead)
             bins_between(columns.spans + 2 * x, bins, box.q0, box.q1, &first, &stop)
-            contract_axis(target + rows.pixels[y] * problem.map.strides.y + columns.pixels[x] * problem.map.strides.x, L, strip - box.q0 * width, L, blocks,
-                          stop - first, bins + first, weight + first, width, True)
+            to = target + rows.pixels[y] * problem.map.strides.y + columns.pixels[x] * problem.map.strides.x
+            if problem.ahead and y + 1 < rows.stop:
+                spread_ahead(to, strip - box.q0 * width, blocks, stop - first, bins + first, weight + first, width,
+                             to + (rows.pixels[y + 1] - rows.pixels[y]) * problem.map.strides.y)
+            else:
+                contract_axis(to, L, strip - box.q0 * width, L, blocks, stop - first, bins + first, weight + first, width, True)
 
 
 cdef void spread_bin(
@@ -1252,6 +1258,7 @@ def backward(const real[:, :, :, :] grad_output, list levels, const int64_t[:, :
     cdef const real *grad = &grad_output[0, 0, 0, 0]
     for i in range(len(levels)):
         problems[i].add = add
+        problems[i].ahead = levels[i][2] and worth_fetching(&problems[i], len(levels[i][4]), (<Tables>levels[i][4]).order.images, grad)
     if threads == 1:
         with nogil:
             for i in range(tasks.shape[0]):

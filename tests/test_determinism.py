@@ -225,19 +225,24 @@ def test_many_channels_last(aligned, dtype, isa, rng, modes):
 
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
 def test_large_maps_channels_last(name, dtype, isa, rng, modes):
-    """Maps that no cache has room for, of which a few boxes' next pixels are fetched meanwhile: the same bits as of channels first."""
+    """Maps that no cache has room for, of which a few boxes' next pixels are fetched meanwhile: the same bits as of channels first, in gradients too."""
     lanes = 64 // np.dtype(dtype).itemsize
-    n, c, h, w = 2, 2 * lanes + 3, 280, 240
+    n, c, h, w = 2, 4 * lanes + 3, 200, 190
     boxes = random_boxes(rng, n, 40, (h, w), dtype)
     boxes[:30, 3:] = boxes[:30, 1:3] + rng.uniform(1, 40, (30, 2))
     boxes[30:34] = [0, 3, 8, 40, 9], [1, 7, 9, 8, 70], [1, w - 2, h - 3, w + 9, h + 5], [0, w + 50, h + 50, w + 60, h + 60]  # wide, tall, partly off, off
     planes = rng.standard_normal((n, c, h, w)).astype(dtype)
-    assert h * w * 2 * 64 > 8 << 20
+    assert h * w * 4 * 64 > 8 << 20
     expected = operator(name)(planes, boxes, (5, 6))
     for threads in (1, 3):
         out = operator(name)(to_layout(planes, "NHWC"), boxes, (5, 6), layout="NHWC", num_threads=threads)
         assert_same_bits(to_layout(expected, "NHWC"), out)
     assert 0 in modes
+    g = rng.standard_normal(expected.shape).astype(dtype)
+    expected = operator(name, "_backward")(g, boxes, planes.shape)
+    for threads in (1, 3):
+        grad = operator(name, "_backward")(to_layout(g, "NHWC"), boxes, (n, h, w, c), layout="NHWC", num_threads=threads)
+        assert_same_bits(to_layout(expected, "NHWC"), grad)
 
 
 @pytest.mark.parametrize("name", ["roi_align", "ps_roi_align", "prroi_pool", "roi_pool", "roi_align_max"])
