@@ -526,25 +526,16 @@ cdef inline void gather_bins(const Map *map, const int64_t *task, real *tile) no
 cdef inline void scatter_bins(const Map *map, const int64_t *task, const real *tile) noexcept nogil:
     """tile[bin][y][x][lane] into the rectangle of the task."""
     cdef Py_ssize_t L = LANE_BYTES // sizeof(real)
-    cdef Py_ssize_t y, x, z, bins = task[BIN_STOP] - task[BIN], step = bin_tile_bytes(task) // <Py_ssize_t>sizeof(real), between = map.strides.channel
+    cdef Py_ssize_t y, x, z, bins = task[BIN_STOP] - task[BIN], step = bin_tile_bytes(task) // <Py_ssize_t>sizeof(real)
     cdef Reader reader = block_reader(map, task, task[BLOCK_FIRST], tile)
-    cdef int l
-    cdef real[16 * BINS_TOGETHER] pixel, turned
-    cdef real *to
+    cdef real[16 * BINS_TOGETHER] pixel
+    reader.strides.x = map.strides.channel
     memset(pixel, 0, sizeof(pixel))
     for y in range(task[Y0], task[Y1]):
         for x in range(task[X0], task[X1]):
             for z in range(bins):
                 memcpy(pixel + z * L, tile + z * step, LANE_BYTES)
-            from_lanes(pixel, BINS_TOGETHER, reader.lanes, turned, BINS_TOGETHER)
-            to = <real*>reader.plane + y * map.strides.y + x * map.strides.x
-            for l in range(reader.lanes):
-                if between == 1:
-                    memcpy(to, turned + l * BINS_TOGETHER, bins * sizeof(real))
-                else:
-                    for z in range(bins):
-                        to[z * between] = turned[l * BINS_TOGETHER + z]
-                to += reader.strides.channel
+            unpack(pixel, 1, bins, <real*>reader.plane + y * map.strides.y + x * map.strides.x, reader.strides, reader.lanes, <real*>NULL, AT_ONCE, NULL)
             tile += L
 
 

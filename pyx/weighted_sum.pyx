@@ -311,12 +311,12 @@ cdef void unpack_together(const Problem *problem, real *out, const Box *box, Py_
                problem.way, &scratch.run)
 
 
-cdef inline bint beyond_cache(const Problem *problem, const real *_) noexcept nogil:
+cdef inline bint beyond_cache(const Problem *problem, real *_) noexcept nogil:
     """Whether the pixels of an image are too many to be found in cache again."""
     return <double>problem.map.rows * problem.map.columns * problem.map.channels * sizeof(real) > STREAM_BYTES
 
 
-cdef bint worth_fetching(const Problem *problem, Py_ssize_t boxes, Py_ssize_t images, const real *_) noexcept nogil:
+cdef bint worth_fetching(const Problem *problem, Py_ssize_t boxes, Py_ssize_t images, real *_) noexcept nogil:
     """Whether pixels are fetched ahead: of maps that are not in cache, unless boxes read them from there most times."""
     cdef double pixels = 0
     cdef const int32_t *window
@@ -1200,6 +1200,7 @@ cdef Work work_on(
         problem.counts, problem.pixels, problem.pixel_spans = tables.counts, tables.pixels, tables.pixel_spans
         problem.bins_of_pixel, problem.bin_weight = tables.bins_of_pixel, tables.bin_weight
         problem.entries = tables.entries
+        problem.ahead = level[2] and not slopes and worth_fetching(problem, len(tables), tables.order.images, _)
         problem.strip_bytes = max(WIDE_BYTES, max(min(problem.map.columns, MOST_COLUMNS), 64) * LANE_BYTES)
         problem.bins_bytes = BINS_BYTES
         problem.tiles = 1
@@ -1238,7 +1239,6 @@ def forward(list levels, const int64_t[:, ::1] tasks, real[:, :, :, :] out, bint
     cdef real *to = &out[0, 0, 0, 0]
     for i in range(len(levels)):
         problems[i].way = way_to_write(out)
-        problems[i].ahead = levels[i][2] and worth_fetching(&problems[i], len(levels[i][4]), (<Tables>levels[i][4]).order.images, to)
     if threads == 1:
         with nogil:
             for i in range(tasks.shape[0]):
@@ -1258,7 +1258,6 @@ def backward(const real[:, :, :, :] grad_output, list levels, const int64_t[:, :
     cdef const real *grad = &grad_output[0, 0, 0, 0]
     for i in range(len(levels)):
         problems[i].add = add
-        problems[i].ahead = levels[i][2] and worth_fetching(&problems[i], len(levels[i][4]), (<Tables>levels[i][4]).order.images, grad)
     if threads == 1:
         with nogil:
             for i in range(tasks.shape[0]):
