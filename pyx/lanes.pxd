@@ -464,9 +464,9 @@ cdef extern from *:
         }                                                                                                              \\
         static ALWAYS void spread_ahead_##scalar(scalar *to, const scalar *from, ptrdiff_t count, ptrdiff_t taps,      \\
                                                  const int32_t *index, const scalar *weight, ptrdiff_t stride,         \\
-                                                 const scalar *ahead) {                                                \\
+                                                 const scalar **ahead, int runs) {                                     \\
             enum { n = LANE_BYTES / sizeof(scalar) };                                                                  \\
-            contract_taps_##scalar(to, n, from, n, count, taps, index, weight, stride, 1, &ahead, 1);                  \\
+            contract_taps_##scalar(to, n, from, n, count, taps, index, weight, stride, 1, ahead, runs);                \\
         }                                                                                                              \\
         static APART void contract_ahead_##scalar(scalar *to, const scalar *from, ptrdiff_t count, const int32_t *span,\\
                                                   const int32_t *index, const scalar *weight, ptrdiff_t stride,        \\
@@ -845,6 +845,7 @@ cdef extern from *:
     enum: COLLIDING_BYTES
     enum: FOLDED_BYTES
     enum: MOST_TAPS
+    enum: MOST_RUNS
     enum: HALF                 # what the elements of a map are, if not of the type of the computation
     enum: BFLOAT
     enum: BYTE
@@ -878,9 +879,9 @@ cdef extern from *:
     void contract_axis_double(double *to, Py_ssize_t to_step, const double *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t taps,
                               const int32_t *index, const double *weight, Py_ssize_t stride, bint add) noexcept nogil
     void spread_ahead_float(float *to, const float *source, Py_ssize_t count, Py_ssize_t taps, const int32_t *index, const float *weight,
-                            Py_ssize_t stride, const float *ahead) noexcept nogil
+                            Py_ssize_t stride, const float **ahead, int runs) noexcept nogil
     void spread_ahead_double(double *to, const double *source, Py_ssize_t count, Py_ssize_t taps, const int32_t *index, const double *weight,
-                             Py_ssize_t stride, const double *ahead) noexcept nogil
+                             Py_ssize_t stride, const double **ahead, int runs) noexcept nogil
     void contract_ahead_float(float *to, const float *source, Py_ssize_t count, const int32_t *span, const int32_t *index, const float *weight,
                               Py_ssize_t stride, const float *ahead, Py_ssize_t first, Py_ssize_t stop) noexcept nogil
     void contract_ahead_double(double *to, const double *source, Py_ssize_t count, const int32_t *span, const int32_t *index, const double *weight,
@@ -1049,12 +1050,12 @@ cdef inline void contract_ahead(
 
 cdef inline void spread_ahead(
         real *to, const real *source, Py_ssize_t count, Py_ssize_t taps, const int32_t *index, const real *weight, Py_ssize_t stride,
-        const real *ahead) noexcept nogil:
-    """The same, added, while as many vectors are fetched from `ahead` on."""
+        const real **ahead, int runs) noexcept nogil:
+    """The same, added, while as many vectors are fetched from ahead[0] to ahead[runs - 1] on, at most MOST_RUNS."""
     if real is float:
-        spread_ahead_float(to, source, count, taps, index, weight, stride, ahead)
+        spread_ahead_float(to, source, count, taps, index, weight, stride, ahead, runs)
     else:
-        spread_ahead_double(to, source, count, taps, index, weight, stride, ahead)
+        spread_ahead_double(to, source, count, taps, index, weight, stride, ahead, runs)
 
 
 cdef inline void contract_bins(

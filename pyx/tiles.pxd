@@ -13,6 +13,7 @@ cdef enum:
     TILE_BYTES = 4 << 20       # pixels of the map, all channels of a block; about a level 2 cache
     STRIP_BYTES = 24 << 10     # one contracted axis; within a level 1 cache together with the bins
     WIDE_BYTES = 64 << 10      # the same of several channel blocks that lie together in the map
+    WIDEST_BYTES = 256 << 10   # and of gradients: parts of pixels, read alternately, fall into a part of a level 2 cache
     BINS_BYTES = 64 << 10      # bins of one box: larger outputs are computed in parts
     MOST_BINS = BINS_BYTES // LANE_BYTES
     RANGE_BYTES = 1 << 20      # bins of several boxes of a position-sensitive operator
@@ -556,10 +557,10 @@ cdef inline void read_runs(
         at += reader.strides.y
 
 
-cdef inline Py_ssize_t blocks_together(Py_ssize_t blocks, Py_ssize_t columns, Py_ssize_t bins) noexcept nogil:
+cdef inline Py_ssize_t blocks_together(Py_ssize_t blocks, Py_ssize_t strip_bytes, Py_ssize_t columns, Py_ssize_t bins) noexcept nogil:
     """How many of so many channel blocks that lie together are computed at once, with strips of `columns` and results of `bins`
     lane vectors a block: even shares that fit the scratch, or 0 where not one block does."""
-    cdef Py_ssize_t most = min(WIDE_BYTES // (columns * LANE_BYTES), BINS_BYTES // (bins * LANE_BYTES)), turns
+    cdef Py_ssize_t most = min(strip_bytes // (columns * LANE_BYTES), BINS_BYTES // (bins * LANE_BYTES)), turns
     if most < 1 or blocks < 1:
         return 0
     turns = (blocks + most - 1) // most

@@ -17,12 +17,12 @@ from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from lanes cimport (FOLDED_BYTES, LANE_BYTES, Pending, add_product, add_row_slopes, add_slopes, contract_ahead, contract_axis, contract_bin, contract_bins,
-                    element_bytes, fetch, fetch_run, fetch_to_write, fold_slopes, pages_alloc, pages_free, real, spread_ahead, stream_end, stream_rest)
+from lanes cimport (FOLDED_BYTES, LANE_BYTES, MOST_RUNS, Pending, add_product, add_row_slopes, add_slopes, contract_ahead, contract_axis, contract_bin,
+                    contract_bins, element_bytes, fetch, fetch_run, fetch_to_write, fold_slopes, pages_alloc, pages_free, real, spread_ahead, stream_end, stream_rest)
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, GATHERED, LEVEL, MODE, STOP, WINDOW, X0, X1, Y0, Y1
 from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BINS, MOST_COLUMNS, PAST_CACHE, RANGE_BYTES, SLOPE_BLOCKS, STREAM_BYTES, STRIP_BYTES, TILE_BYTES, WIDE_BYTES,
-                    Ahead, BinRange, Layout, Map, Reader, Strides, View, ahead_of, begin_each, bin_tile_bytes, bins_of_task, block_reader, blocks_together,
+                    WIDEST_BYTES, Ahead, BinRange, Layout, Map, Reader, Strides, View, ahead_of, begin_each, bin_tile_bytes, bins_of_task, block_reader, blocks_together,
                     bounds, cell_columns, cell_rows, clear, clip, fetch_ends, fetch_pixel_ends, fetch_some, gather_bins, layout_of, map_of, map_of_task,
                     narrow, next_of_each, pack, put_pixels, read_pixels, read_runs, scatter_bins, slope_blocks_from, slope_pixels, strides_of, unpack, view,
                     way_to_write)
@@ -687,7 +687,7 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, c
                     if reader.in_place and box.y0 < box.y1 and box.x0 < box.x1:
                         # a result whose channels lie apart is kept whole until it is unpacked
                         blocks = blocks_together(
-                            min(task[BLOCK_STOP], problem.map.channels // L) - block,
+                            min(task[BLOCK_STOP], problem.map.channels // L) - block, WIDE_BYTES,
                             box.y1 - box.y0 if x_first else box.x1 - box.x0,
                             (box.q1 - box.q0) * (1 if problem.bins.channel == 1 else box.p1 - box.p0))
                     if blocks > 0 and x_first:
@@ -980,27 +980,43 @@ cdef void spread(
 
 cdef void spread_together(
         const Problem *problem, const real *grad, Py_ssize_t blocks, const Box *box, const Turned *rows, const Turned *columns, real *strip,
-        real *target, Ahead *ahead) noexcept nogil:
+        real *target, const real *next_grad, Py_ssize_t next_bins) noexcept nogil:
     """The same of several blocks that lie together in pixels and bins, row by row, as memory lies: columns of the box take a third longer.
-    Pixels of the next row are fetched where they come from memory."""
-    cdef int L = LANE_BYTES // sizeof(real), q
-    cdef Py_ssize_t x, y, first = 0, stop = 0, width = blocks * L
+
+    Meanwhile the bins are fetched that only the next row reads, or else as many of the next box, and pixels of the next row where they come from memory.
+    """
+    cdef int L = LANE_BYTES // sizeof(real), runs
+    cdef Py_ssize_t x, y, q, first = 0, stop = 0, width = blocks * L, qs = box.q1 - box.q0, count, in_row, fetched
     cdef real *to
     cdef const int32_t *bins = problem.bins_of_pixel
     cdef const real *weight = <const real*>problem.bin_weight
+    cdef const real *soon
+    cdef const real *lines[MOST_RUNS]
     for y in range(rows.first, rows.stop):
-        fetch_some(ahead)
         bins_between(rows.spans + 2 * y, bins, box.p0, box.p1, &first, &stop)
-        for q in range(box.q1 - box.q0):
+        for q in range(qs):
             contract_axis(strip + q * width, L, grad + q * problem.bins.x - box.p0 * problem.bins.y, L, blocks, stop - first, bins + first, weight + first,
                           problem.bins.y, False)
+        soon, in_row, count = next_grad, next_bins, next_bins
+        if y + 1 < rows.stop:
+            entries_after(rows.spans + 2 * y, rows.stop - y, bins, &first, &stop)
+            in_row, count = qs, (stop - first) * qs
+            if count > 0:
+                soon = grad + (bins[first] - box.p0) * problem.bins.y
+        fetched = 0
         for x in range(columns.first, columns.stop):
-            fetch_some(ahead)
             bins_between(columns.spans + 2 * x, bins, box.q0, box.q1, &first, &stop)
             to = target + rows.pixels[y] * problem.map.strides.y + columns.pixels[x] * problem.map.strides.x
+            runs = 0
             if problem.ahead and y + 1 < rows.stop:
-                spread_ahead(to, strip - box.q0 * width, blocks, stop - first, bins + first, weight + first, width,
-                             to + (rows.pixels[y + 1] - rows.pixels[y]) * problem.map.strides.y)
+                lines[0] = to + (rows.pixels[y + 1] - rows.pixels[y]) * problem.map.strides.y
+                runs = 1
+            while runs < MOST_RUNS and fetched * (columns.stop - columns.first) < count * (x + 1 - columns.first):
+                lines[runs] = soon + fetched // in_row * problem.bins.y + fetched % in_row * problem.bins.x
+                runs += 1
+                fetched += 1
+            if runs > 0:
+                spread_ahead(to, strip - box.q0 * width, blocks, stop - first, bins + first, weight + first, width, lines, runs)
             else:
                 contract_axis(to, L, strip - box.q0 * width, L, blocks, stop - first, bins + first, weight + first, width, True)
 
@@ -1047,10 +1063,18 @@ cdef inline void bins_within(const Problem *problem, const int64_t *task, Py_ssi
         narrow(box.spans_x, problem.index, task[X0], task[X1], &box.q0, &box.q1)
 
 
+cdef inline void clear_rows(const Problem *problem, const int64_t *task, Py_ssize_t first, Py_ssize_t stop, real *_) noexcept nogil:
+    """Zeros in some rows of the task's rectangle, of all of its channels."""
+    cdef Reader reader = block_reader(&problem.map, task, task[BLOCK_FIRST], _)
+    cdef Py_ssize_t L = LANE_BYTES // sizeof(real), channels = min(task[BLOCK_STOP] * L, problem.map.channels) - task[BLOCK_FIRST] * L
+    clear(<real*>reader.plane + first * problem.map.strides.y + task[X0] * problem.map.strides.x, reader.strides, channels, stop - first,
+          task[X1] - task[X0])
+
+
 cdef void spread_boxes(const Problem *problem, const real *grad_output, const int64_t *task, char *memory, char *tile) noexcept nogil:
     """Pixels of the task's rectangle += the gradients of its boxes, of one bin or all; where tiles are GATHERED, those of that bin."""
     cdef int L = LANE_BYTES // sizeof(real), p, q
-    cdef Py_ssize_t i, k, later, block, blocks, y0 = task[Y0], y1 = task[Y1], x0 = task[X0], x1 = task[X1]
+    cdef Py_ssize_t i, k, later, block, blocks, cleared, bottom, y0 = task[Y0], y1 = task[Y1], x0 = task[X0], x1 = task[X1]
     cdef BinRange part = bins_of_task(task, problem.ph, problem.pw, SQUARE_BINS)
     cdef Reader reader
     cdef Box box, next_box
@@ -1059,6 +1083,7 @@ cdef void spread_boxes(const Problem *problem, const real *grad_output, const in
     cdef View steps
     cdef Ahead ahead
     cdef const real *grad
+    cdef const real *next_grad
     cdef real *target
     cdef bint within, packed = task[MODE] == GATHERED      # the tile holds the sums of the block that has one
     cdef Scratch scratch = scratch_at(problem, memory)
@@ -1066,13 +1091,16 @@ cdef void spread_boxes(const Problem *problem, const real *grad_output, const in
     # blocks whose lanes lie together in the gradient are summed there, others in the tile: at most one of a task with boxes,
     # which is the last
     reader = block_reader(&problem.map, task, task[BLOCK_FIRST], <real*>NULL)
-    if not problem.add and (reader.in_place or task[FIRST] == task[STOP]):
-        clear(<real*>reader.plane + y0 * problem.map.strides.y + x0 * problem.map.strides.x, reader.strides,
-              min(task[BLOCK_STOP] * L, problem.map.channels) - task[BLOCK_FIRST] * L, y1 - y0, x1 - x0)
+    # zeros are written shortly before sums are added to them, while they are in cache
+    cleared = y0 if not problem.add and (reader.in_place or task[FIRST] == task[STOP]) else y1
     later = box_within(problem, task, task[FIRST])
     while later < task[STOP]:
         i, later = later, box_within(problem, task, later + 1)
         k = problem.order[i]
+        bottom = min(<Py_ssize_t>problem.windows[4 * i + 1], y1)
+        if cleared < bottom:
+            clear_rows(problem, task, cleared, bottom, <real*>NULL)
+            cleared = bottom
         p = part.p0
         while p < part.p1:
             q = part.q0
@@ -1092,7 +1120,8 @@ cdef void spread_boxes(const Problem *problem, const real *grad_output, const in
                     if reader.in_place:
                         target = <real*>reader.plane
                         if task[BIN] < 0 and problem.bins.channel == 1:
-                            blocks = blocks_together(min(task[BLOCK_STOP], problem.map.channels // L) - block, box.q1 - box.q0, 1)
+                            blocks = blocks_together(
+                                min(task[BLOCK_STOP], problem.map.channels // L) - block, problem.strip_bytes, box.q1 - box.q0, 1)
                             if blocks < FEWEST_TOGETHER:
                                 blocks = 1
                     else:
@@ -1114,22 +1143,24 @@ cdef void spread_boxes(const Problem *problem, const real *grad_output, const in
                     if task[BIN] >= 0:
                         spread_bin(problem, grad, &box, y0, y1, x0, x1, <real*>scratch.strip, target, map)
                     else:
+                        next_box.p0 = next_box.p1 = next_box.q0 = next_box.q1 = 0
+                        next_grad = NULL
                         if later < task[STOP]:
                             next_box = part_of_box(problem, later, 0, problem.ph, 0, problem.pw)
                             bins_within(problem, task, later, &next_box)
-                            # of blocks together only the first row of bins: hardware follows, and the whole box is too much for a level 2 cache
-                            ahead = ahead_of(grad_output + problem.order[later] * problem.bins.image + block * L * problem.bins.channel + next_box.p0 * problem.bins.y,
-                                             problem.bins, <int>blocks * reader.lanes, next_box.p1 - next_box.p0 if blocks == 1 else 1, problem.pw,
+                            next_grad = (grad_output + problem.order[later] * problem.bins.image + block * L * problem.bins.channel
+                                         + next_box.p0 * problem.bins.y + next_box.q0 * problem.bins.x)
+                        if blocks > 1:
+                            spread_together(problem, grad, blocks, &box, &rows, &columns, <real*>scratch.strip, target, next_grad, next_box.q1 - next_box.q0)
+                        else:
+                            ahead = ahead_of(next_grad, problem.bins, reader.lanes, next_box.p1 - next_box.p0, next_box.q1 - next_box.q0,
                                              rows.stop - rows.first + columns.stop - columns.first)
-                        else:
-                            ahead.runs = 0
-                        if blocks == 1:
                             spread(problem, grad, steps, &box, &rows, &columns, <real*>scratch.strip, target, map, &ahead)
-                        else:
-                            spread_together(problem, grad, blocks, &box, &rows, &columns, <real*>scratch.strip, target, &ahead)
                     block += blocks
                 q += part.q_step
             p += part.p_step
+    if cleared < y1:
+        clear_rows(problem, task, cleared, y1, <real*>NULL)
     if task[FIRST] == task[STOP] or task[MODE] == GATHERED:
         return
     for block in range(task[BLOCK_FIRST], task[BLOCK_STOP]):
@@ -1201,7 +1232,8 @@ cdef Work work_on(
         problem.bins_of_pixel, problem.bin_weight = tables.bins_of_pixel, tables.bin_weight
         problem.entries = tables.entries
         problem.ahead = level[2] and not slopes and worth_fetching(problem, len(tables), tables.order.images, _)
-        problem.strip_bytes = max(WIDE_BYTES, max(min(problem.map.columns, MOST_COLUMNS), 64) * LANE_BYTES)
+        problem.strip_bytes = max(min(problem.map.columns, MOST_COLUMNS) * LANE_BYTES, <Py_ssize_t>WIDE_BYTES)
+        problem.strip_bytes = max(min(pw * channels * <Py_ssize_t>sizeof(real), <Py_ssize_t>WIDEST_BYTES), problem.strip_bytes)
         problem.bins_bytes = BINS_BYTES
         problem.tiles = 1
         if by_bin:

@@ -307,7 +307,7 @@ cdef void forward_task(
                     to = out + k * problem.bins.image + block * L * problem.bins.channel
                     blocks = 0
                     if reader.in_place and problem.bins.channel == 1 and argmax == NULL and x0 < x1:
-                        blocks = blocks_together(min(task[BLOCK_STOP], problem.map.channels // L) - block, x1 - x0, q1 - q)
+                        blocks = blocks_together(min(task[BLOCK_STOP], problem.map.channels // L) - block, WIDE_BYTES, x1 - x0, q1 - q)
                     if blocks > 0:
                         forward_together(problem, <const real*>reader.plane, reader.strides, to, spans, p, p1, q, q1, x0, x1, blocks, memory)
                     else:

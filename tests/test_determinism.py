@@ -245,6 +245,22 @@ def test_large_maps_channels_last(name, dtype, isa, rng, modes):
         assert_same_bits(to_layout(expected, "NHWC"), grad)
 
 
+@pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
+def test_wide_pixels_channels_last(name, dtype, isa, rng):
+    """Gradients of which a row of bins has, with all of its channels, no room in the scratch are summed in parts: the same bits as of channels first."""
+    lanes = 64 // np.dtype(dtype).itemsize
+    (n, c, h, w), bins = (2, 260 * lanes + 3, 13, 9), (3, 17)
+    boxes = random_boxes(rng, n, 5, (h, w), dtype)
+    boxes[:2, 1:] = [1, 2, 4, 5], [7, 6, 3, 2]  # read the same bins from row to row, in either direction
+    g = rng.standard_normal((len(boxes), c, *bins)).astype(dtype)
+    assert 260 * 64 * bins[1] > 256 << 10
+    expected = operator(name, "_backward")(g, boxes, (n, c, h, w))
+    for threads in (1, 3):
+        out = np.full((n, h, w, c), np.nan, dtype)
+        operator(name, "_backward")(to_layout(g, "NHWC"), boxes, out.shape, layout="NHWC", num_threads=threads, out=out)
+        assert_same_bits(to_layout(expected, "NHWC"), out)
+
+
 @pytest.mark.parametrize("name", ["roi_align", "ps_roi_align", "prroi_pool", "roi_pool", "roi_align_max"])
 def test_rows_are_shared_beside_tall_boxes(name, dtype, isa, rng, modes):
     """Boxes of more rows than there is room for are left out of that; each box gets what it gets alone."""
