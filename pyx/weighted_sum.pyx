@@ -956,7 +956,7 @@ cdef void spread(
         real *target, Strides map, Ahead *ahead) noexcept nogil:
     """Pixels of some rows and columns += Wy^T grad Wx of the bins of a box, of one channel block; target: pixel (0, 0)."""
     cdef int L = LANE_BYTES // sizeof(real), qs = box.q1 - box.q0
-    cdef Py_ssize_t x, y, i, r = rows.first, first = 0, stop = 0, count
+    cdef Py_ssize_t x, y, i, r = rows.first, first = 0, stop = 0, count, together
     cdef const int32_t *bins = problem.bins_of_pixel
     cdef const real *weight = <const real*>problem.bin_weight
     cdef Py_ssize_t most = max(STRIP_BYTES // (qs * LANE_BYTES), 1)
@@ -966,12 +966,14 @@ cdef void spread(
             fetch_some(ahead)
             bins_between(rows.spans + 2 * (r + y), bins, box.p0, box.p1, &first, &stop)
             contract_axis(strip + y * L, count * L, grad - box.p0 * steps.y, steps.x, qs, stop - first, bins + first, weight + first, steps.y, False)
+        together = neighbours(rows.pixels, r, r + count) - r      # most often all of them
         for x in range(columns.first, columns.stop):
             fetch_some(ahead)
             bins_between(columns.spans + 2 * x, bins, box.q0, box.q1, &first, &stop)
-            y = 0
+            y, i = 0, together
             while y < count:      # as many pixels at once as lie a step apart
-                i = neighbours(rows.pixels, r + y, r + count) - r
+                if y > 0:
+                    i = neighbours(rows.pixels, r + y, r + count) - r
                 contract_axis(target + rows.pixels[r + y] * map.y + columns.pixels[x] * map.x, map.y, strip + (y - box.q0 * count) * L, L, i - y,
                               stop - first, bins + first, weight + first, count * L, True)
                 y = i
