@@ -988,7 +988,7 @@ cdef void spread_together(
     Meanwhile the bins are fetched that only the next row reads, or else as many of the next box, and pixels of the next row where they come from memory.
     """
     cdef int L = LANE_BYTES // sizeof(real), runs
-    cdef Py_ssize_t x, y, q, first = 0, stop = 0, width = blocks * L, qs = box.q1 - box.q0, count, in_row, fetched
+    cdef Py_ssize_t x, y, q, first = 0, stop = 0, width = blocks * L, qs = box.q1 - box.q0, count, in_row, due, left
     cdef real *to
     cdef const int32_t *bins = problem.bins_of_pixel
     cdef const real *weight = <const real*>problem.bin_weight
@@ -1005,7 +1005,7 @@ cdef void spread_together(
             in_row, count = qs, (stop - first) * qs
             if count > 0:
                 soon = grad + (bins[first] - box.p0) * problem.bins.y
-        fetched = 0
+        due, left = 0, in_row
         for x in range(columns.first, columns.stop):
             bins_between(columns.spans + 2 * x, bins, box.q0, box.q1, &first, &stop)
             to = target + rows.pixels[y] * problem.map.strides.y + columns.pixels[x] * problem.map.strides.x
@@ -1013,10 +1013,16 @@ cdef void spread_together(
             if problem.ahead and y + 1 < rows.stop:
                 lines[0] = to + (rows.pixels[y + 1] - rows.pixels[y]) * problem.map.strides.y
                 runs = 1
-            while runs < MOST_RUNS and fetched * (columns.stop - columns.first) < count * (x + 1 - columns.first):
-                lines[runs] = soon + fetched // in_row * problem.bins.y + fetched % in_row * problem.bins.x
+            due += count      # evenly: a bin whenever the pixels so far make one
+            while due >= columns.stop - columns.first and runs < MOST_RUNS:
+                due -= columns.stop - columns.first
+                lines[runs] = soon
                 runs += 1
-                fetched += 1
+                soon += problem.bins.x
+                left -= 1
+                if left == 0:
+                    left = in_row
+                    soon += problem.bins.y - in_row * problem.bins.x
             if runs > 0:
                 spread_ahead(to, strip - box.q0 * width, blocks, stop - first, bins + first, weight + first, width, lines, runs)
             else:
