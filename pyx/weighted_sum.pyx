@@ -330,7 +330,7 @@ cdef bint worth_fetching(const Problem *problem, Py_ssize_t boxes, Py_ssize_t im
 
 
 cdef inline void entries_after(const int32_t *span, Py_ssize_t bins, const int32_t *index, Py_ssize_t *first, Py_ssize_t *stop) noexcept nogil:
-    """The entries of the next bin past the pixels of this one, the first of as many that are left."""
+    """The entries of the next bin past the pixels of this one, the first of as many that are left; or likewise of pixels, if their bins ascend."""
     first[0] = stop[0] = 0
     if bins > 1:
         first[0], stop[0] = span[2], span[3]
@@ -985,7 +985,8 @@ cdef void spread_together(
         real *target, const real *next_grad, Py_ssize_t next_bins) noexcept nogil:
     """The same of several blocks that lie together in pixels and bins, row by row, as memory lies: columns of the box take a third longer.
 
-    Meanwhile the bins are fetched that only the next row reads, or else as many of the next box, and pixels of the next row where they come from memory.
+    Meanwhile the bins are fetched that the next row is the first to read, at the end a row of those of the next box (next_bins, from next_grad on), and
+    pixels of the next row where they come from memory.
     """
     cdef int L = LANE_BYTES // sizeof(real), runs
     cdef Py_ssize_t x, y, q, first = 0, stop = 0, width = blocks * L, qs = box.q1 - box.q0, count, in_row, due, left
