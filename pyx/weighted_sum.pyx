@@ -18,12 +18,13 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from lanes cimport (FOLDED_BYTES, LANE_BYTES, MOST_RUNS, Pending, add_product, add_row_slopes, add_slopes, contract_ahead, contract_axis, contract_bin,
-                    contract_bins, element_bytes, fetch, fetch_run, fetch_to_write, fold_slopes, pages_alloc, pages_free, real, spread_ahead, stream_end, stream_rest)
+                    contract_bins, element_bytes, fetch, fetch_run, fetch_to_write, fold_slopes, pages_alloc, pages_free, real, spread_ahead, stream_end,
+                    stream_rest)
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, GATHERED, LEVEL, MODE, STOP, WINDOW, X0, X1, Y0, Y1
 from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BINS, MOST_COLUMNS, PAST_CACHE, RANGE_BYTES, SLOPE_BLOCKS, STREAM_BYTES, STRIP_BYTES, TILE_BYTES, WIDE_BYTES,
-                    WIDEST_BYTES, Ahead, BinRange, Layout, Map, Reader, Strides, View, ahead_of, begin_each, bin_tile_bytes, bins_of_task, block_reader, blocks_together,
-                    bounds, cell_columns, cell_rows, clear, clip, fetch_ends, fetch_pixel_ends, fetch_some, gather_bins, layout_of, map_of, map_of_task,
+                    WIDEST_BYTES, Ahead, BinRange, Layout, Map, Reader, Strides, View, ahead_of, begin_each, bin_tile_bytes, bins_of_task, block_reader,
+                    blocks_together, bounds, cell_columns, cell_rows, clear, clip, fetch_ends, fetch_pixel_ends, fetch_some, gather_bins, layout_of, map_of, map_of_task,
                     narrow, next_of_each, pack, put_pixels, read_pixels, read_runs, scatter_bins, slope_blocks_from, slope_pixels, strides_of, unpack, view,
                     way_to_write)
 
@@ -972,11 +973,9 @@ cdef void spread(
             bins_between(columns.spans + 2 * x, bins, box.q0, box.q1, &first, &stop)
             y, i = 0, together
             while y < count:      # as many pixels at once as lie a step apart
-                if y > 0:
-                    i = neighbours(rows.pixels, r + y, r + count) - r
                 contract_axis(target + rows.pixels[r + y] * map.y + columns.pixels[x] * map.x, map.y, strip + (y - box.q0 * count) * L, L, i - y,
                               stop - first, bins + first, weight + first, count * L, True)
-                y = i
+                y, i = i, neighbours(rows.pixels, r + i, r + count) - r
         r += count
 
 
@@ -989,7 +988,7 @@ cdef void spread_together(
     pixels of the next row where they come from memory.
     """
     cdef int L = LANE_BYTES // sizeof(real), runs
-    cdef Py_ssize_t x, y, q, first = 0, stop = 0, width = blocks * L, qs = box.q1 - box.q0, count, in_row, due, left
+    cdef Py_ssize_t x, y, q, first = 0, stop = 0, width = blocks * L, qs = box.q1 - box.q0, count, in_row, due, left, below
     cdef real *to
     cdef const int32_t *bins = problem.bins_of_pixel
     cdef const real *weight = <const real*>problem.bin_weight
@@ -1000,8 +999,9 @@ cdef void spread_together(
         for q in range(qs):
             contract_axis(strip + q * width, L, grad + q * problem.bins.x - box.p0 * problem.bins.y, L, blocks, stop - first, bins + first, weight + first,
                           problem.bins.y, False)
-        soon, in_row, count = next_grad, next_bins, next_bins
+        soon, in_row, count, below = next_grad, next_bins, next_bins, 0
         if y + 1 < rows.stop:
+            below = (rows.pixels[y + 1] - rows.pixels[y]) * problem.map.strides.y if problem.ahead else 0
             entries_after(rows.spans + 2 * y, rows.stop - y, bins, &first, &stop)
             in_row, count = qs, (stop - first) * qs
             if count > 0:
@@ -1011,8 +1011,8 @@ cdef void spread_together(
             bins_between(columns.spans + 2 * x, bins, box.q0, box.q1, &first, &stop)
             to = target + rows.pixels[y] * problem.map.strides.y + columns.pixels[x] * problem.map.strides.x
             runs = 0
-            if problem.ahead and y + 1 < rows.stop:
-                lines[0] = to + (rows.pixels[y + 1] - rows.pixels[y]) * problem.map.strides.y
+            if below != 0:
+                lines[0] = to + below
                 runs = 1
             due += count      # evenly: a bin whenever the pixels so far make one
             while due >= columns.stop - columns.first and runs < MOST_RUNS:
@@ -1024,7 +1024,7 @@ cdef void spread_together(
                 if left == 0:
                     left = in_row
                     soon += problem.bins.y - in_row * problem.bins.x
-            if runs > 0:
+            if runs > 0:      # a loop over none would cost a twentieth
                 spread_ahead(to, strip - box.q0 * width, blocks, stop - first, bins + first, weight + first, width, lines, runs)
             else:
                 contract_axis(to, L, strip - box.q0 * width, L, blocks, stop - first, bins + first, weight + first, width, True)
@@ -1093,6 +1093,7 @@ cdef void spread_boxes(const Problem *problem, const real *grad_output, const in
     cdef Ahead ahead
     cdef const real *grad
     cdef const real *next_grad
+    cdef const real *soon
     cdef real *target
     cdef bint within, packed = task[MODE] == GATHERED      # the tile holds the sums of the block that has one
     cdef Scratch scratch = scratch_at(problem, memory)
@@ -1110,6 +1111,12 @@ cdef void spread_boxes(const Problem *problem, const real *grad_output, const in
         if cleared < bottom:
             clear_rows(problem, task, cleared, bottom, <real*>NULL)
             cleared = bottom
+        next_box.p0 = next_box.p1 = next_box.q0 = next_box.q1 = 0
+        next_grad = grad_output
+        if task[BIN] < 0 and later < task[STOP]:
+            next_box = part_of_box(problem, later, 0, problem.ph, 0, problem.pw)
+            bins_within(problem, task, later, &next_box)
+            next_grad += problem.order[later] * problem.bins.image + next_box.p0 * problem.bins.y + next_box.q0 * problem.bins.x
         p = part.p0
         while p < part.p1:
             q = part.q0
@@ -1152,24 +1159,17 @@ cdef void spread_boxes(const Problem *problem, const real *grad_output, const in
                     if task[BIN] >= 0:
                         spread_bin(problem, grad, &box, y0, y1, x0, x1, <real*>scratch.strip, target, map)
                     else:
-                        next_box.p0 = next_box.p1 = next_box.q0 = next_box.q1 = 0
-                        next_grad = NULL
-                        if later < task[STOP]:
-                            next_box = part_of_box(problem, later, 0, problem.ph, 0, problem.pw)
-                            bins_within(problem, task, later, &next_box)
-                            next_grad = (grad_output + problem.order[later] * problem.bins.image + block * L * problem.bins.channel
-                                         + next_box.p0 * problem.bins.y + next_box.q0 * problem.bins.x)
+                        soon = next_grad + block * L * problem.bins.channel
                         if blocks > 1:
-                            spread_together(problem, grad, blocks, &box, &rows, &columns, <real*>scratch.strip, target, next_grad, next_box.q1 - next_box.q0)
+                            spread_together(problem, grad, blocks, &box, &rows, &columns, <real*>scratch.strip, target, soon, next_box.q1 - next_box.q0)
                         else:
-                            ahead = ahead_of(next_grad, problem.bins, reader.lanes, next_box.p1 - next_box.p0, next_box.q1 - next_box.q0,
+                            ahead = ahead_of(soon, problem.bins, reader.lanes, next_box.p1 - next_box.p0, next_box.q1 - next_box.q0,
                                              rows.stop - rows.first + columns.stop - columns.first)
                             spread(problem, grad, steps, &box, &rows, &columns, <real*>scratch.strip, target, map, &ahead)
                     block += blocks
                 q += part.q_step
             p += part.p_step
-    if cleared < y1:
-        clear_rows(problem, task, cleared, y1, <real*>NULL)
+    clear_rows(problem, task, cleared, y1, <real*>NULL)
     if task[FIRST] == task[STOP] or task[MODE] == GATHERED:
         return
     for block in range(task[BLOCK_FIRST], task[BLOCK_STOP]):
@@ -1241,8 +1241,8 @@ cdef Work work_on(
         problem.bins_of_pixel, problem.bin_weight = tables.bins_of_pixel, tables.bin_weight
         problem.entries = tables.entries
         problem.ahead = level[2] and not slopes and worth_fetching(problem, len(tables), tables.order.images, _)
-        problem.strip_bytes = max(min(problem.map.columns, MOST_COLUMNS) * LANE_BYTES, <Py_ssize_t>WIDE_BYTES)
-        problem.strip_bytes = max(min(pw * channels * <Py_ssize_t>sizeof(real), <Py_ssize_t>WIDEST_BYTES), problem.strip_bytes)
+        problem.strip_bytes = max(<Py_ssize_t>WIDE_BYTES, min(problem.map.columns, MOST_COLUMNS) * LANE_BYTES,
+                                  min(pw * channels * <Py_ssize_t>sizeof(real), <Py_ssize_t>WIDEST_BYTES))
         problem.bins_bytes = BINS_BYTES
         problem.tiles = 1
         if by_bin:
