@@ -296,21 +296,21 @@ def indices(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
     return _addressable(name, value)
 
 
-def new(shape: tuple[int, ...], dtype: np.dtype, zeros: bool = False) -> np.ndarray:
+def new(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """Return a new array, if the machine has the memory: systems promise more than they have, and end the process that uses it."""
     size = math.prod(shape) * dtype.itemsize
     try:
         if size > LARGE and size > _limits.memory():
             raise MemoryError
-        return _memory.new(shape, dtype, size, zeros)
+        return _memory.new(shape, dtype, size)
     except (ValueError, MemoryError):
         raise MemoryError(f"the result of shape {shape} and dtype {dtype.name} takes {size} bytes, more than there are") from None
 
 
-def result(out: Any, shape: tuple[int, ...], dtypes: tuple[np.dtype, ...], read: tuple[np.ndarray, ...], name: str = "out", zeros: bool = False) -> np.ndarray:
+def result(out: Any, shape: tuple[int, ...], dtypes: tuple[np.dtype, ...], read: tuple[np.ndarray, ...], name: str = "out") -> np.ndarray:
     """Return the array to write to: `out`, if it can take the result, or a new one, of the first of the types that it may have."""
     if out is None:
-        return new(shape, dtypes[0], zeros)
+        return new(shape, dtypes[0])
     out = _plain(name, out)
     if out.dtype not in dtypes:
         raise TypeError(f"{name}: dtype {_spell(out.dtype)}, expected {' or '.join(dtype.name for dtype in dtypes)}")

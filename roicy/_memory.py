@@ -87,21 +87,17 @@ def _take(size: int) -> np.ndarray | None:
         _lock.release()
 
 
-def _on_lines(size: int, zeros: bool) -> np.ndarray:
-    block = (np.zeros if zeros else np.empty)(size + LINE, np.uint8)
+def _on_lines(size: int) -> np.ndarray:
+    block = np.empty(size + LINE, np.uint8)
     start = -block.__array_interface__["data"][0] % LINE
     return block[start : start + size]
 
 
-def new(shape: tuple[int, ...], dtype: np.dtype, size: int, zeros: bool) -> np.ndarray:
+def new(shape: tuple[int, ...], dtype: np.dtype, size: int) -> np.ndarray:
     """Return a new array of `size` bytes."""
     if not LEAST <= size <= most:
-        if size >= ON_LINES:
-            return _on_lines(size, zeros).view(dtype).reshape(shape)
-        return np.zeros(shape, dtype) if zeros else np.empty(shape, dtype)
+        return _on_lines(size).view(dtype).reshape(shape) if size >= ON_LINES else np.empty(shape, dtype)
     block = _take(size)
     if block is None:
-        block = _on_lines(size, zeros)
-    elif zeros:
-        block[:size] = 0
+        block = _on_lines(size)
     return np.asarray(_Loan(block, size)).view(dtype).reshape(shape)  # bytes at first: the interface has no word for bfloat16

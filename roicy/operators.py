@@ -206,23 +206,21 @@ def _sums(input, boxes, output_size, spatial_scale, rule, boxes_num, layout, out
 def _sum_backward(levels, grad, rule, outs):
     """Gradients of the inputs of the operators that are weighted sums."""
     maps = levels[0]
-    # to new arrays whose channels lie together, the system's zeros, is added; others are written a tile at a time
-    add = outs is None and maps.axes is not None and not maps.position_sensitive
     read = (grad, *(level.boxes.coordinates for level in levels))
     results = []
     for level, (name, out) in zip(levels, outs or [("out", None)] * len(levels), strict=True):
-        results.append(_arguments.result(out, level.input_shape, (maps.dtype,), (*read, *results), name, zeros=add))
+        results.append(_arguments.result(out, level.input_shape, (maps.dtype,), (*read, *results), name))
     for level, out in zip(levels, results, strict=True):
         if level.empty:
             out[...] = 0
     if not all(level.empty for level in levels):
-        for step in _steps(levels, [maps.seen(out) for out in results], rule, in_bands=True):
+        for number, step in enumerate(_steps(levels, [maps.seen(out) for out in results], rule, in_bands=True)):
+            add = number > 0  # to what other boxes gave
             tasks, threads = maps.writing(step, add)
             if not maps.position_sensitive:
                 for *_, tables in step:
                     geometry.by_pixel(tables, threads)
             weighted_sum.backward[maps.type](grad, step, tasks, add, maps.position_sensitive, threads)
-            add = True
     return results
 
 

@@ -87,17 +87,21 @@ def test_no_more_is_kept_than_was_asked_for(monkeypatch):
     assert [block.nbytes for block in _memory._kept] == sizes[1:]
 
 
-def test_gradients_that_begin_as_zeros(rng):
-    """They are added to, in memory that is not zero any more."""
-    boxes = np.array([[0, 1, 1, 7, 7], [0, 3, 2, 30, 30]], np.float32)
-    grad = rng.standard_normal((2, 3, 3, 32)).astype(np.float32)
-    first = roicy.roi_align_backward(grad, boxes, (1, 40, 40, 32), layout="NHWC")
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("channels", [32, 64, 72])  # in NHWC summed one by one, together, and a part of them in a tile
+def test_gradients_in_memory_that_is_not_zero(rng, layout, channels):
+    """Of pixels too that no box reads, and of images that have none."""
+    boxes = np.array([[1, 1, 1, 7, 7], [1, 3, 2, 20, 20]], np.float32)
+    shape, grad_shape = ((3, channels, 28, 28), (2, channels, 3, 3)) if layout == "NCHW" else ((3, 28, 28, channels), (2, 3, 3, channels))
+    grad = rng.standard_normal(grad_shape).astype(np.float32)
+    first = roicy.roi_align_backward(grad, boxes, shape, layout=layout)
     expected, where = first.copy(), address(first)
     first[...] = np.nan
     del first
-    second = roicy.roi_align_backward(grad, boxes, (1, 40, 40, 32), layout="NHWC")
+    second = roicy.roi_align_backward(grad, boxes, shape, layout=layout)
     assert address(second) == where
     np.testing.assert_array_equal(second, expected)
+    assert not (second[0].any() or second[2].any())
 
 
 def test_nobody_waits():
