@@ -64,6 +64,21 @@ cdef extern from *:
     VECTORS(float)
     VECTORS(double)
 
+    /* Stores past the caches, where there are such; those of a line follow each other, and `stream_end` comes before anyone reads it. */
+    #if defined(__SSE2__)
+    #if VECTOR_BYTES == 64
+    #define STREAM(to, vector) _mm512_stream_si512((__m512i *)(to), (__m512i)(vector))
+    #elif VECTOR_BYTES == 32
+    #define STREAM(to, vector) _mm256_stream_si256((__m256i *)(to), (__m256i)(vector))
+    #else
+    #define STREAM(to, vector) _mm_stream_si128((__m128i *)(to), (__m128i)(vector))
+    #endif
+    static inline void stream_end(void) { _mm_sfence(); }
+    #else
+    #define STREAM(to, vector) memcpy(to, &(vector), VECTOR_BYTES)
+    static inline void stream_end(void) {}
+    #endif
+
     #if defined(__has_builtin)
     #if __has_builtin(__builtin_shufflevector)
     #define HAVE_SHUFFLES
@@ -130,8 +145,8 @@ cdef extern from *:
         a[i] = t[0];                                                                                                   \\
         a[i + 1] = t[1];
     #define SQUARE(scalar)                                                                                             \\
-        static ALWAYS void square_##scalar(                                                                            \\
-            const scalar *from, ptrdiff_t from_stride, int rows, scalar *to, ptrdiff_t to_stride, int columns) {       \\
+        static ALWAYS void square_##scalar(const scalar *from, ptrdiff_t from_stride, int rows, scalar *to, ptrdiff_t to_stride,\\
+                                           int columns, int past) {                                                    \\
             enum { n = VECTOR_BYTES / sizeof(scalar), w = 16 / sizeof(scalar) };                                       \\
             scalar##_vector a[n], t[4];                                                                                \\
             for (int i = 0; i < n; i++)                                                                                \\
@@ -144,13 +159,17 @@ cdef extern from *:
             }                                                                                                          \\
             ACROSS(a, t, w, scalar)                                                                                    \\
             for (int i = 0; i < n && i < columns; i++)                                                                 \\
-                *(scalar##_vector_anywhere *)(to + i * to_stride) = a[i];                                              \\
+                if (past)                                                                                              \\
+                    STREAM(to + i * to_stride, a[i]);                                                                  \\
+                else                                                                                                   \\
+                    *(scalar##_vector_anywhere *)(to + i * to_stride) = a[i];                                          \\
         }
     #else
     #define SQUARE(scalar)                                                                                             \\
-        static inline void square_##scalar(const scalar *from, ptrdiff_t from_stride, int rows, scalar *to,            \\
-                                           ptrdiff_t to_stride, int columns) {                                         \\
+        static inline void square_##scalar(const scalar *from, ptrdiff_t from_stride, int rows, scalar *to, ptrdiff_t to_stride,\\
+                                           int columns, int past) {                                                    \\
             const int n = VECTOR_BYTES / (int)sizeof(scalar);                                                          \\
+            (void)past;                                                                                                \\
             for (int i = 0; i < n && i < columns; i++)                                                                 \\
                 for (int j = 0; j < n; j++)                                                                            \\
                     to[i * to_stride + j] = j < rows ? from[j * from_stride + i] : 0;                                  \\
@@ -214,9 +233,9 @@ cdef extern from *:
                 ptrdiff_t x = i < pixels - n ? i : pixels - n; /* the last square overlaps the one before */           \\
                 for (int l = 0; l < all; l += n)                                                                       \\
                     if (lanes == all)                                                                                  \\
-                        square_##scalar(from + l * channel + x, channel, n, to + x * all + l, all, n);                 \\
+                        square_##scalar(from + l * channel + x, channel, n, to + x * all + l, all, n, 0);              \\
                     else                                                                                               \\
-                        square_##scalar(from + (l < lanes ? l : 0) * channel + x, channel, lanes - l, to + x * all + l, all, n);\\
+                        square_##scalar(from + (l < lanes ? l : 0) * channel + x, channel, lanes - l, to + x * all + l, all, n, 0);\\
             }                                                                                                          \\
         }                                                                                                              \\
         static APART void from_lanes_##scalar(const scalar *from, ptrdiff_t pixels, int lanes, scalar *to, ptrdiff_t channel) {\\
@@ -225,13 +244,34 @@ cdef extern from *:
                 ptrdiff_t x = i < pixels - n ? i : pixels - n;                                                         \\
                 for (int l = 0; l < all; l += n)                                                                       \\
                     if (lanes == all)                                                                                  \\
-                        square_##scalar(from + x * all + l, all, n, to + l * channel + x, channel, n);                 \\
+                        square_##scalar(from + x * all + l, all, n, to + l * channel + x, channel, n, 0);              \\
                     else                                                                                               \\
-                        square_##scalar(from + x * all + l, all, n, to + (l < lanes ? l : 0) * channel + x, channel, lanes - l);\\
+                        square_##scalar(from + x * all + l, all, n, to + (l < lanes ? l : 0) * channel + x, channel, lanes - l, 0);\\
             }                                                                                                          \\
         }
     TURN(float)
     TURN(double)
+
+    /* The second of them past the caches, the ends of runs excepted; 0 where planes differ in where their lines begin, or there is too little
+       of them. */
+    #define TURN_PAST(scalar)                                                                                          \\
+        static APART int past_from_lanes_##scalar(const scalar *from, ptrdiff_t pixels, int lanes, scalar *to, ptrdiff_t channel) {\\
+            enum { n = VECTOR_BYTES / sizeof(scalar), all = LANE_BYTES / sizeof(scalar) };                             \\
+            ptrdiff_t x = (ptrdiff_t)(-(uintptr_t)to % LANE_BYTES / sizeof(scalar)); /* where a line begins */         \\
+            if (lanes < all || channel % all != 0 || pixels < 2 * all)                                                 \\
+                return 0;                                                                                              \\
+            if (x > 0)                                                                                                 \\
+                from_lanes_##scalar(from, all, all, to, channel);                                                      \\
+            for (; x + all <= pixels; x += all)                                                                        \\
+                for (int l = 0; l < all; l += n)                                                                       \\
+                    for (int i = 0; i < all; i += n) /* lines are filled at once */                                    \\
+                        square_##scalar(from + (x + i) * all + l, all, n, to + l * channel + x + i, channel, n, 1);    \\
+            if (x < pixels)                                                                                            \\
+                from_lanes_##scalar(from + (pixels - all) * all, all, all, to + pixels - all, channel);                \\
+            return 1;                                                                                                  \\
+        }
+    TURN_PAST(float)
+    TURN_PAST(double)
 
     /* The first of them for fewer pixels than a vector has room for.  Where there are masks to load as many, all 16 loads, which most often
        miss every cache, are under way at once. */
@@ -255,7 +295,7 @@ cdef extern from *:
             for (int l = 0; l < lanes; l++)                                                                            \\
                 TAKE(scalar, runs + l * n, from + l * channel, pixels);                                                \\
             for (int l = 0; l < all; l += n)                                                                           \\
-                square_##scalar(runs + (l < lanes ? l : 0) * n, n, lanes - l, to + l, all, (int)pixels);               \\
+                square_##scalar(runs + (l < lanes ? l : 0) * n, n, lanes - l, to + l, all, (int)pixels, 0);            \\
         }
     TURN_FEW(float)
     TURN_FEW(double)
@@ -285,13 +325,13 @@ cdef extern from *:
                         ptrdiff_t x = j < 0 ? 0 : j < pixels - n ? j : pixels - n;                                     \\
                         ptrdiff_t first = (l < lanes ? l : 0) * channel + x;                                           \\
                         if (back && lanes == all)                                                                      \\
-                            square_##scalar(from + x * all + l, all, n, to + first, channel, n);                       \\
+                            square_##scalar(from + x * all + l, all, n, to + first, channel, n, 0);                    \\
                         else if (lanes == all)                                                                         \\
-                            square_##scalar(from + first, channel, n, to + x * all + l, all, n);                       \\
+                            square_##scalar(from + first, channel, n, to + x * all + l, all, n, 0);                    \\
                         else if (back)                                                                                 \\
-                            square_##scalar(from + x * all + l, all, n, to + first, channel, lanes - l);               \\
+                            square_##scalar(from + x * all + l, all, n, to + first, channel, lanes - l, 0);            \\
                         else                                                                                           \\
-                            square_##scalar(from + first, channel, lanes - l, to + x * all + l, all, n);               \\
+                            square_##scalar(from + first, channel, lanes - l, to + x * all + l, all, n, 0);            \\
                     }                                                                                                  \\
             }                                                                                                          \\
         }
@@ -329,26 +369,13 @@ cdef extern from *:
     ADD_PRODUCT(double)
 
     /* Copies past the caches, for results too large to be found there again, a few lines at a time while something else is computed: stores that
-       follow each other wait for memory, a tenth or more of a forward pass.  `stream_end` before anyone reads them. */
+       follow each other wait for memory, a tenth or more of a forward pass. */
     struct pending {
         char *to;
         size_t left; /* whole lines; between the pointers, which GCC else advances as a vector of two */
         const char *from;
         size_t at_once;
     };
-    #if defined(__SSE2__)
-    #if VECTOR_BYTES == 64
-    #define STREAM(to, from) _mm512_stream_si512((__m512i *)(to), _mm512_loadu_si512(from))
-    #elif VECTOR_BYTES == 32
-    #define STREAM(to, from) _mm256_stream_si256((__m256i *)(to), _mm256_loadu_si256((const __m256i *)(from)))
-    #else
-    #define STREAM(to, from) _mm_stream_si128((__m128i *)(to), _mm_loadu_si128((const __m128i *)(from)))
-    #endif
-    static inline void stream_end(void) { _mm_sfence(); }
-    #else
-    #define STREAM(to, from) memcpy(to, from, VECTOR_BYTES)
-    static inline void stream_end(void) {}
-    #endif
     static inline void stream_some(struct pending *run) {
         if (run->left == 0)
             return;
@@ -357,7 +384,7 @@ cdef extern from *:
         size_t now = run->left < run->at_once ? run->left : run->at_once;
         for (size_t i = 0; i < now; i += LANE_BYTES)
             for (int j = 0; j < LANE_BYTES; j += VECTOR_BYTES)
-                STREAM(to + i + j, from + i + j);
+                STREAM(to + i + j, *(const float_vector_anywhere *)(from + i + j));
         run->to = to + now;
         run->left -= now;
         run->from = from + now;
@@ -855,6 +882,8 @@ cdef extern from *:
     void to_lanes_double(const double *source, Py_ssize_t channel, int lanes, Py_ssize_t pixels, Py_ssize_t ahead, double *target) noexcept nogil
     void from_lanes_float(const float *source, Py_ssize_t pixels, int lanes, float *target, Py_ssize_t channel) noexcept nogil
     void from_lanes_double(const double *source, Py_ssize_t pixels, int lanes, double *target, Py_ssize_t channel) noexcept nogil
+    bint past_from_lanes_float(const float *source, Py_ssize_t pixels, int lanes, float *target, Py_ssize_t channel) noexcept nogil
+    bint past_from_lanes_double(const double *source, Py_ssize_t pixels, int lanes, double *target, Py_ssize_t channel) noexcept nogil
     void few_to_lanes_float(const float *source, Py_ssize_t channel, int lanes, Py_ssize_t pixels, Py_ssize_t ahead, float *target) noexcept nogil
     void few_to_lanes_double(const double *source, Py_ssize_t channel, int lanes, Py_ssize_t pixels, Py_ssize_t ahead, double *target) noexcept nogil
     void turn_along_float(const float *source, float *target, Py_ssize_t channel, int lanes, Py_ssize_t pixels, bint back) noexcept nogil
@@ -959,8 +988,15 @@ cdef inline void to_lanes(const real *source, Py_ssize_t channel, int lanes, Py_
         to_lanes_double(source, channel, lanes, pixels, ahead, target)
 
 
-cdef inline void from_lanes(const real *source, Py_ssize_t pixels, int lanes, real *target, Py_ssize_t channel) noexcept nogil:
-    """And back, of at least VECTOR_BYTES / sizeof(real) pixels."""
+cdef inline void from_lanes(const real *source, Py_ssize_t pixels, int lanes, real *target, Py_ssize_t channel, bint past) noexcept nogil:
+    """And back, of at least VECTOR_BYTES / sizeof(real) pixels; past: most of them past the caches if that can be."""
+    if past:
+        if real is float:
+            past = past_from_lanes_float(source, pixels, lanes, target, channel)
+        else:
+            past = past_from_lanes_double(source, pixels, lanes, target, channel)
+    if past:
+        return
     if planes_collide(channel, target):
         turn_along(source, target, channel, lanes, pixels, True)
     elif real is float:

@@ -185,7 +185,7 @@ cdef inline void few_from_lanes(const real *source, int pixels, int lanes, real 
     """from_lanes of less pixels than a vector has room for.  As many as that are read, whatever they are, and so there has to be room behind the source."""
     cdef int V = VECTOR_BYTES // sizeof(real), l
     cdef real[16 * 16] turned
-    from_lanes(source, V, lanes, turned, V)
+    from_lanes(source, V, lanes, turned, V, False)
     for l in range(lanes):
         copy_lanes(turned + l * V, pixels, target + l * channel)
 
@@ -194,7 +194,7 @@ cdef inline void unpack(
         const real *tile, Py_ssize_t rows, Py_ssize_t columns, real *target, Strides to, int lanes, real *buffer, int way, Pending *run) noexcept nogil:
     """tile[y][x][lane] into rows x columns pixels of `lanes` channels.
 
-    buffer: room for the block, needed unless it is written AT_ONCE, for a block that is contiguous in the target; run: what then is pending,
+    buffer: room for a block that is contiguous in the target, for other ways than AT_ONCE, or NULL if runs are long; run: what then is pending,
     if it goes PAST_CACHE, for which the buffer is to be left alone.  The buffer begins at a page: where a run of 7 x 7 bins went across the end of
     one, a store in two pages waited for all that were streamed before it, and forward passes took up to a fifth longer.
     """
@@ -207,7 +207,7 @@ cdef inline void unpack(
     if to.x == 1 and to.y == columns:
         columns = columns * rows
         rows = 1
-    if way != AT_ONCE and rows == 1 and to.x == 1 and to.channel == columns and columns >= V:
+    if buffer != NULL and way != AT_ONCE and rows == 1 and to.x == 1 and to.channel == columns and columns >= V:
         at = buffer
         strides.channel = columns
         stream_rest(run)
@@ -217,7 +217,7 @@ cdef inline void unpack(
     for y in range(rows):
         row = tile + y * columns * L
         if strides.x == 1 and columns >= V:
-            from_lanes(row, columns, lanes, at + y * strides.y, strides.channel)
+            from_lanes(row, columns, lanes, at + y * strides.y, strides.channel, buffer == NULL and way == PAST_CACHE)
         elif strides.x == 1 and columns > 1:
             few_from_lanes(row, <int>columns, lanes, at + y * strides.y, strides.channel)
         elif lanes == L and strides.channel == 1:
@@ -270,8 +270,14 @@ cdef inline void fetch_pixel_ends(
 
 cdef inline void clear(
         real *target, Strides to, Py_ssize_t channels, Py_ssize_t rows, Py_ssize_t columns) noexcept nogil:
-    """Zeros in rows x columns pixels of as many channels."""
+    """Zeros in rows x columns pixels of as many channels, as few long runs as there can be."""
     cdef Py_ssize_t y, x, c
+    if to.y == columns * to.x:
+        columns = columns * rows
+        rows = 1
+    if to.x == 1 and rows == 1 and to.channel == columns:
+        columns = columns * channels
+        channels = 1
     if to.x == 1:
         for c in range(channels):
             for y in range(rows):

@@ -1178,9 +1178,10 @@ cdef void spread_boxes(const Problem *problem, const real *grad_output, const in
             continue
         target = <real*>reader.plane + y0 * problem.map.strides.y + x0 * problem.map.strides.x
         if packed:
-            unpack(<real*>scratch.tile, y1 - y0, x1 - x0, target, reader.strides, reader.lanes, <real*>NULL, AT_ONCE, &scratch.run)
+            unpack(<real*>scratch.tile, y1 - y0, x1 - x0, target, reader.strides, reader.lanes, <real*>NULL, problem.way, &scratch.run)
         elif not problem.add:
             clear(target, reader.strides, reader.lanes, y1 - y0, x1 - x0)
+    stream_end()
 
 
 cdef void backward_task(const Problem *problem, const real *grad_output, const int64_t *task, char *memory) noexcept nogil:
@@ -1297,7 +1298,10 @@ def backward(const real[:, :, :, :] grad_output, list levels, const int64_t[:, :
     cdef Problem *problems = work.problems
     cdef char *memory = work.memory
     cdef const real *grad = &grad_output[0, 0, 0, 0]
+    cdef const real[:, :, :, :] map
     for i in range(len(levels)):
+        map = levels[i][0]
+        problems[i].way = way_to_write(map)
         problems[i].add = add
     if threads == 1:
         with nogil:

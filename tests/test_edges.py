@@ -272,16 +272,20 @@ def test_more_bins_than_are_computed_together(channels, dtype, layout, isa, rng)
         np.testing.assert_allclose(back, expected, rtol=0, atol=100 * np.finfo(dtype).eps * magnitude)
 
 
+def behind_a_line(shape, past, dtype):
+    """Return memory of NaN, and an array in it that begins so many elements behind the start of a cache line."""
+    memory = np.full(math.prod(shape) + 128, np.nan, dtype)
+    first = -memory.ctypes.data % 64 // memory.itemsize + past
+    return memory, memory[first : first + math.prod(shape)].reshape(shape)
+
+
 @pytest.mark.parametrize("past", [0, 4, 13])
 @pytest.mark.parametrize("channels", [16, 21])
 def test_planes_a_multiple_of_4_kilobytes_apart(channels, past, dtype, isa, rng):
     """They are turned in another order, from line to line, wherever they begin: the same pixels and bins in planes one row larger give the same bits."""
 
     def placed(array):
-        """A copy that begins so many elements behind the start of a cache line."""
-        memory = np.empty(array.size + 128, dtype)
-        first = -memory.ctypes.data % 64 // memory.itemsize + past
-        copy = memory[first : first + array.size].reshape(array.shape)
+        _, copy = behind_a_line(array.shape, past, dtype)
         copy[...] = array
         return copy
 
@@ -303,6 +307,27 @@ def test_planes_a_multiple_of_4_kilobytes_apart(channels, past, dtype, isa, rng)
                 back = roicy.roi_align_backward(placed(grad), boxes, x.shape, out=placed(np.zeros_like(x)))
                 assert back.any()
                 np.testing.assert_array_equal(roicy.roi_align_backward(spaced(grad), boxes, x.shape, out=spaced(np.zeros_like(x))), back)
+
+
+# Whole planes, from the start of a line and from within one; of which lines begin at different pixels; a multiple of 4 KB apart; parts of wider rows,
+# that begin at the same place in a line, and do not
+@pytest.mark.parametrize(
+    "extents, past, spare",
+    [((160, 208), 0, 0), ((160, 208), 13, 0), ((161, 207), 4, 0), ((128, 256), 3, 0), ((160, 192), 5, 16), ((160, 203), 5, 5)],
+)
+def test_large_gradients(extents, past, spare, dtype, isa, rng):
+    """Written past the caches as far as lines are whole: the bits of channels last, and nothing beside them."""
+    (h, w), c = extents, 4 * 16 + 5
+    assert c * h * w * 4 > 8 << 20
+    boxes = np.array([[0, 1, 2, 29, 30.5], [0, w - 80, 90, w, h], [0, 3, 3, w - 9, 5]], dtype)
+    grad = rng.standard_normal((len(boxes), c, 3, 4)).astype(dtype)
+    expected = roicy.roi_align_backward(np.ascontiguousarray(grad.transpose(0, 2, 3, 1)), boxes, (1, h, w, c), layout="NHWC").transpose(0, 3, 1, 2)
+    for threads in (1, 3):
+        memory, whole = behind_a_line((1, c, h, w + spare), past, dtype)
+        out = whole[..., :w]
+        roicy.roi_align_backward(grad, boxes, out.shape, out=out, num_threads=threads)
+        np.testing.assert_array_equal(out, expected)
+        assert np.isfinite(memory).sum() == out.size
 
 
 needs_fences = pytest.mark.skipif(os.name == "nt", reason="pages are protected by a call of POSIX")
