@@ -330,6 +330,22 @@ def test_large_gradients(extents, past, spare, dtype, isa, rng):
         assert np.isfinite(memory).sum() == out.size
 
 
+@pytest.mark.parametrize("name", ["roi_align", "roi_pool"])
+@pytest.mark.parametrize("past, spare", [(0, 16), (5, 16), (5, 3)])
+def test_large_results_with_gaps(name, past, spare, dtype, isa, rng):
+    """Rows of bins that do not lie end to end go past the caches one by one: the bits of a result without gaps, and nothing in them."""
+    c, bins = 37, (48, 64)
+    x = rng.standard_normal((1, c, 20, 20)).astype(dtype)
+    boxes = np.column_stack([np.zeros(20), rng.uniform(0, 9, (20, 2)), rng.uniform(10, 20, (20, 2))]).astype(dtype)
+    assert len(boxes) * c * bins[0] * bins[1] * 4 > 8 << 20
+    expected = operator(name)(x, boxes, bins)
+    memory, whole = behind_a_line((len(boxes), c, bins[0], bins[1] + spare), past, dtype)
+    out = whole[..., : bins[1]]
+    operator(name)(x, boxes, bins, out=out, num_threads=2)
+    np.testing.assert_array_equal(out, expected)
+    assert np.isfinite(memory).sum() == out.size
+
+
 needs_fences = pytest.mark.skipif(os.name == "nt", reason="pages are protected by a call of POSIX")
 
 
