@@ -177,6 +177,28 @@ cdef extern from *:
     #endif
     SQUARE(float)
     SQUARE(double)
+    #if VECTOR_BYTES == 64
+    /* Half of it either way. */
+    static ALWAYS void half_square_float(const float *from, ptrdiff_t from_stride, int rows, float *to, ptrdiff_t to_stride, int columns, int past) {
+        __m256 a[8], b[8];
+        (void)columns, (void)past;
+        for (int i = 0; i < 8; i++)
+            a[i] = i < rows ? _mm256_loadu_ps(from + i * from_stride) : _mm256_setzero_ps();
+        for (int i = 0; i < 8; i += 2) {
+            b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
+            b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
+        }
+        for (int i = 0; i < 8; i += 4)
+            for (int j = 0; j < 2; j++) {
+                a[i + 2 * j] = _mm256_shuffle_ps(b[i + j], b[i + j + 2], 0x44);
+                a[i + 2 * j + 1] = _mm256_shuffle_ps(b[i + j], b[i + j + 2], 0xee);
+            }
+        for (int i = 0; i < 4; i++) {
+            _mm256_storeu_ps(to + i * to_stride, _mm256_permute2f128_ps(a[i], a[i + 4], 0x20));
+            _mm256_storeu_ps(to + (i + 4) * to_stride, _mm256_permute2f128_ps(a[i], a[i + 4], 0x31));
+        }
+    }
+    #endif
 
     /* Asks for a cache line that is read soon, where no hardware would foresee it, into a level 2 cache, or the nearest.  The empty statement
        has an effect, as far as GCC knows: functions that do nothing else are left out if they have none. */
@@ -216,13 +238,14 @@ cdef extern from *:
        own, whatever compilers think of inlining them: inlined or not makes a tenth of a forward pass.  Of large planes lines `ahead`
        are fetched, which hardware does not do soon enough for 16 of them: 5 to 8 % of a forward pass.  Those that are next come
        nearer, since few squares are under way at once: as much again.  Where a line of a plane is more than one square, these follow each
-       other, and not those of other planes: 3 to 20 % with AVX2. */
+       other, and not those of other planes: 3 to 20 % with AVX2.  With AVX-512, too, large planes are read 8 at a time, by halves of squares: 1 to
+       15 %; what is in cache is turned by whole ones. */
     #define LARGE_PLANE 2048 /* elements */
     #define NEAR_BYTES 256
-    #define TURN(scalar)                                                                                               \\
-        static APART void to_lanes_##scalar(const scalar *from, ptrdiff_t channel, int lanes, ptrdiff_t pixels, ptrdiff_t ahead,\\
-                                            scalar *to) {                                                              \\
-            const int n = VECTOR_BYTES / (int)sizeof(scalar), all = LANE_BYTES / (int)sizeof(scalar);                  \\
+    #define TURN_TO(name, scalar, square, n)                                                                           \\
+        static APART void name##_##scalar(const scalar *from, ptrdiff_t channel, int lanes, ptrdiff_t pixels, ptrdiff_t ahead,\\
+                                          scalar *to) {                                                                \\
+            const int all = LANE_BYTES / (int)sizeof(scalar);                                                          \\
             const ptrdiff_t near = NEAR_BYTES / sizeof(scalar), next = pixels > near ? near : ahead;                   \\
             for (ptrdiff_t i = 0; i < pixels; i += all) {                                                              \\
                 if (channel > LARGE_PLANE) {                                                                           \\
@@ -235,12 +258,13 @@ cdef extern from *:
                     for (int j = 0; j < all && (j == 0 || i + j < pixels); j += n) {                                   \\
                         ptrdiff_t x = i + j < pixels - n ? i + j : pixels - n; /* the last square overlaps the one before */\\
                         if (lanes == all)                                                                              \\
-                            square_##scalar(from + l * channel + x, channel, n, to + x * all + l, all, n, 0);          \\
+                            square##_##scalar(from + l * channel + x, channel, n, to + x * all + l, all, n, 0);        \\
                         else                                                                                           \\
-                            square_##scalar(from + (l < lanes ? l : 0) * channel + x, channel, lanes - l, to + x * all + l, all, n, 0);\\
+                            square##_##scalar(from + (l < lanes ? l : 0) * channel + x, channel, lanes - l, to + x * all + l, all, n, 0);\\
                     }                                                                                                  \\
             }                                                                                                          \\
-        }                                                                                                              \\
+        }
+    #define TURN_FROM(scalar)                                                                                          \\
         static APART void from_lanes_##scalar(const scalar *from, ptrdiff_t pixels, int lanes, scalar *to, ptrdiff_t channel) {\\
             const int n = VECTOR_BYTES / (int)sizeof(scalar), all = LANE_BYTES / (int)sizeof(scalar);                  \\
             for (ptrdiff_t i = 0; i < pixels; i += all)                                                                \\
@@ -253,8 +277,21 @@ cdef extern from *:
                             square_##scalar(from + x * all + l, all, n, to + (l < lanes ? l : 0) * channel + x, channel, lanes - l, 0);\\
                     }                                                                                                  \\
         }
-    TURN(float)
-    TURN(double)
+    #if VECTOR_BYTES == 64
+    TURN_TO(whole_to_lanes, float, square, 16)
+    TURN_TO(halves_to_lanes, float, half_square, 8)
+    static ALWAYS void to_lanes_float(const float *from, ptrdiff_t channel, int lanes, ptrdiff_t pixels, ptrdiff_t ahead, float *to) {
+        if (channel > LARGE_PLANE)
+            halves_to_lanes_float(from, channel, lanes, pixels, ahead, to);
+        else
+            whole_to_lanes_float(from, channel, lanes, pixels, ahead, to);
+    }
+    #else
+    TURN_TO(to_lanes, float, square, (VECTOR_BYTES / 4))
+    #endif
+    TURN_TO(to_lanes, double, square, (VECTOR_BYTES / 8))
+    TURN_FROM(float)
+    TURN_FROM(double)
 
     /* The second of them past the caches, the ends of runs excepted; 0 where planes differ in where their lines begin, or there is too little
        of them. */
