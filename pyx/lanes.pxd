@@ -178,7 +178,7 @@ cdef extern from *:
     SQUARE(float)
     SQUARE(double)
     #if VECTOR_BYTES == 64
-    /* Half of it either way. */
+    /* One of half as many pixels and channels, as `TURN_TO` asks for it: all columns, and not past the caches. */
     static ALWAYS void half_square_float(const float *from, ptrdiff_t from_stride, int rows, float *to, ptrdiff_t to_stride, int columns, int past) {
         __m256 a[8], b[8];
         (void)columns, (void)past;
@@ -345,7 +345,7 @@ cdef extern from *:
        the same set of a level 1 cache, which has room for 8 or 12.  Here squares follow each other along four lines of pixels first,
        which takes half of the time if the map is in cache, and from line to line, since a line that two squares share is gone before the
        second comes: a sixth of `align_tiny` with AVX-512, where a square is as wide as a line.  Other planes are better turned as above,
-       all lanes of a pixel at once; the two ways in one function cost that a tenth.  Whole squares by themselves: a sixteenth of the
+       one line at a time; the two ways in one function cost that a tenth.  Whole squares by themselves: a sixteenth of the
        instructions of `align_tiny`.  Of large planes the lines after the next four are fetched, 3 to 5 % of a forward pass; farther
        ahead gains nothing, since those of 256 x 256 pixels collide in a level 2 cache too. */
     #define COLLIDING_BYTES 4096
