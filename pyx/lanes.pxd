@@ -186,7 +186,6 @@ cdef extern from *:
     #define PARTS(scalar)                                                                                              \\
         static ALWAYS void part_##scalar(const scalar *from, ptrdiff_t from_stride, int rows, scalar *to, ptrdiff_t to_stride) {\\
             enum { w = 16 / sizeof(scalar) };                                                                          \\
-            const ptrdiff_t step = w * to_stride;                                                                      \\
             scalar##_vector a[w], t[4];                                                                                \\
             for (int i = 0; i < w; i++)                                                                                \\
                 if (i < rows)                                                                                          \\
@@ -195,7 +194,7 @@ cdef extern from *:
                     a[i] = (scalar##_vector){0};                                                                       \\
             WITHIN_##scalar(a, 0, t)                                                                                   \\
             for (int i = 0; i < w; i++, to += to_stride) {                                                             \\
-                PUT_PARTS(scalar, to, step, a[i])                                                                      \\
+                PUT_PARTS(scalar, to, (w * to_stride), a[i])                                                           \\
             }                                                                                                          \\
         }
     #else

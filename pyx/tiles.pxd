@@ -534,7 +534,7 @@ cdef inline void scatter_bins(const Map *map, const int64_t *task, const real *t
     """tile[bin][y][x][lane] into the rectangle of the task."""
     cdef Py_ssize_t L = LANE_BYTES // sizeof(real)
     cdef Py_ssize_t y, x, z, bins = task[BIN_STOP] - task[BIN], step = bin_tile_bytes(task) // <Py_ssize_t>sizeof(real)
-    cdef Reader reader = block_reader(map, task, task[BLOCK_FIRST], tile)
+    cdef Reader reader = block_reader(map, task, task[BLOCK_FIRST], <real*>NULL)
     cdef real[16 * BINS_TOGETHER] pixel
     reader.strides.x = map.strides.channel
     memset(pixel, 0, sizeof(pixel))

@@ -459,9 +459,8 @@ cdef bint backward_task(const Problem *whole, const real *grad_output, const int
         else:
             bad |= add_each(problem, grad_output + k * bins.image, argmax + k * indices.image, plane, channels, rows)
     if task[MODE] == GATHERED:
-        map = &whole.map.strides
         for y in range(task[Y1] - task[Y0]):
-            put_pixels(tile + y * problem.map.strides.y, problem.map.columns, channels, target + y * map.y, map.x, problem.way)
+            put_pixels(tile + y * map.y, problem.map.columns, channels, target + y * whole.map.strides.y, whole.map.strides.x, problem.way)
     return bad
 
 
