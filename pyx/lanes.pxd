@@ -278,7 +278,7 @@ cdef extern from *:
             }                                                                                                          \\
         }
     /* The first of them for long runs of large planes, which come from memory: whole lines of a few planes at a time, and the lines that are
-       needed soon asked for together.  A forward pass takes 0.87 to 0.95 of what it takes with squares, whatever is fetched how far ahead of
+       needed soon asked for together.  A forward pass takes 0.88 to 0.98 of what it takes with squares, whatever is fetched how far ahead of
        those.  In cache parts take a sixth longer, and windows, whose lines are waited for, a tenth.  Fetched into a level 2 cache before: 1.04.
        Loops over planes unrolled, or eight planes at a time: 1.1 to 1.3. */
     #define LONG_AHEAD 768 /* bytes */
