@@ -488,7 +488,7 @@ cdef inline Reader block_reader(const Map *map, const int64_t *task, Py_ssize_t 
     reader.top = task[Y0]
     reader.bottom = task[Y1]
     reader.y0 = reader.top
-    reader.y1 = task[Y1] if reader.mode == GATHERED else reader.top
+    reader.y1 = reader.bottom if reader.mode == GATHERED else reader.top
     return reader
 
 
