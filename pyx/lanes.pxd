@@ -583,6 +583,14 @@ cdef extern from *:
                                        weight + spans[0], stride, 0);                                                  \\
             }                                                                                                          \\
         }                                                                                                              \\
+        static APART void spread_bins_##scalar(scalar *to, ptrdiff_t by_pixel, ptrdiff_t to_step, const scalar *from,  \\
+                                               ptrdiff_t step, ptrdiff_t count, ptrdiff_t some, const int32_t *pixel,  \\
+                                               const int32_t *spans, const int32_t *index, const scalar *weight,       \\
+                                               ptrdiff_t stride) {                                                     \\
+            for (; some > 0; some--, pixel++, spans += 2)                                                              \\
+                contract_axis_##scalar(to + *pixel * by_pixel, to_step, from, step, count, spans[1] - spans[0],        \\
+                                       index + spans[0], weight + spans[0], stride, 1);                                \\
+        }                                                                                                              \\
         static APART void contract_bin_##scalar(scalar *to, scalar *strip, const scalar *from, ptrdiff_t row,          \\
                                                 ptrdiff_t column, ptrdiff_t x0, ptrdiff_t columns,                     \\
                                                 const int32_t *span_y, const int32_t *span_x, const int32_t *index,    \\
@@ -990,6 +998,10 @@ cdef extern from *:
                              const int32_t *spans, const int32_t *index, const float *weight, Py_ssize_t stride, Pending *run) noexcept nogil
     void contract_bins_double(double *to, Py_ssize_t bin, Py_ssize_t to_step, const double *source, Py_ssize_t step, Py_ssize_t count, int bins,
                               const int32_t *spans, const int32_t *index, const double *weight, Py_ssize_t stride, Pending *run) noexcept nogil
+    void spread_bins_float(float *to, Py_ssize_t by_pixel, Py_ssize_t to_step, const float *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t some,
+                           const int32_t *pixel, const int32_t *spans, const int32_t *index, const float *weight, Py_ssize_t stride) noexcept nogil
+    void spread_bins_double(double *to, Py_ssize_t by_pixel, Py_ssize_t to_step, const double *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t some,
+                           const int32_t *pixel, const int32_t *spans, const int32_t *index, const double *weight, Py_ssize_t stride) noexcept nogil
     void contract_bin_float(float *to, float *strip, const float *source, Py_ssize_t row, Py_ssize_t column, Py_ssize_t x0, Py_ssize_t columns,
                             const int32_t *span_y, const int32_t *span_x, const int32_t *index, const float *weight) noexcept nogil
     void contract_bin_double(double *to, double *strip, const double *source, Py_ssize_t row, Py_ssize_t column, Py_ssize_t x0, Py_ssize_t columns,
@@ -1022,6 +1034,7 @@ cdef extern from *:
     void stream_rest(Pending *run) noexcept nogil
     void stream_end() noexcept nogil
     void fetch(const void *line) noexcept nogil
+    void fetch_near(const void *line) noexcept nogil
     void fetch_to_write(void *line) noexcept nogil
     void fetch_run(const void *run, size_t size) noexcept nogil
     void *pages_alloc(size_t size) noexcept nogil
@@ -1179,6 +1192,16 @@ cdef inline void contract_bins(
         contract_bins_float(to, bin, to_step, source, step, count, bins, spans, index, weight, stride, run)
     else:
         contract_bins_double(to, bin, to_step, source, step, count, bins, spans, index, weight, stride, run)
+
+
+cdef inline void spread_bins(
+        real *to, Py_ssize_t by_pixel, Py_ssize_t to_step, const real *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t some, const int32_t *pixel,
+        const int32_t *spans, const int32_t *index, const real *weight, Py_ssize_t stride) noexcept nogil:
+    """The same, added to what is there, for some pixels of which each is read by the bins of a span."""
+    if real is float:
+        spread_bins_float(to, by_pixel, to_step, source, step, count, some, pixel, spans, index, weight, stride)
+    else:
+        spread_bins_double(to, by_pixel, to_step, source, step, count, some, pixel, spans, index, weight, stride)
 
 
 cdef inline void contract_bin(

@@ -5,7 +5,7 @@ The lanes past the last channel of a partial block are zero, and are never writt
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
 from libc.string cimport memcpy, memmove, memset
 
-from lanes cimport LANE_BYTES, PAGE_BYTES, VECTOR_BYTES, Pending, element_bytes, fetch, from_lanes, real, stream, stream_later, stream_rest, to_lanes, widen
+from lanes cimport LANE_BYTES, PAGE_BYTES, VECTOR_BYTES, Pending, element_bytes, fetch, fetch_near, from_lanes, real, stream, stream_later, stream_rest, to_lanes, widen
 from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, FIRST, GATHERED, IMAGE, MODE, STOP, WINDOW, X0, X1, Y0, Y1
 
 cdef enum:
@@ -338,7 +338,7 @@ cdef inline void fetch_some(Ahead *ahead) noexcept nogil:
     """All at once they would only queue up before the loads of the computation."""
     cdef Py_ssize_t left = ahead.bytes_at_once
     while ahead.runs > 0 and left > 0:
-        fetch(ahead.run + ahead.at)
+        fetch_near(ahead.run + ahead.at)
         ahead.at += LANE_BYTES
         left -= LANE_BYTES
         if ahead.at >= ahead.run_bytes:

@@ -18,8 +18,8 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from lanes cimport (FOLDED_BYTES, LANE_BYTES, MOST_RUNS, Pending, add_product, add_row_slopes, add_slopes, contract_ahead, contract_axis, contract_bin,
-                    contract_bins, element_bytes, fetch, fetch_run, fetch_to_write, fold_slopes, pages_alloc, pages_free, real, spread_ahead, stream_end,
-                    stream_rest)
+                    contract_bins, element_bytes, fetch, fetch_run, fetch_to_write, fold_slopes, pages_alloc, pages_free, real, spread_ahead, spread_bins,
+                    stream_end, stream_rest)
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, GATHERED, LEVEL, MODE, STOP, WINDOW, X0, X1, Y0, Y1
 from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BINS, MOST_COLUMNS, PAST_CACHE, RANGE_BYTES, SLOPE_BLOCKS, STREAM_BYTES, STRIP_BYTES, TILE_BYTES, WIDE_BYTES,
@@ -38,6 +38,7 @@ cdef enum:
     STRIPS = 3                 # of weights and of slopes by either edge, where lanes are bin rows; gradient of the boxes only
     MOST_COVER = 4             # times that boxes cover a map of which pixels are fetched ahead: most are in cache else, and fetched in vain
     WRITTEN_AHEAD = 4          # boxes, of which the lines are fetched that a task of a position-sensitive operator shares with others
+    PIXELS_AT_ONCE = 6         # of an axis of a gradient of the input: between them some of what is packed later is fetched
     BINS_AHEAD = 4             # of the gradient of the output, channels last, that are fetched: the whole next box is too much for a level 2 cache
 
 
@@ -944,6 +945,17 @@ cdef inline void bins_between(
         stop[0] -= 1
 
 
+cdef inline const int32_t *spans_between(
+        const int32_t *spans, const int32_t *bins, int low, int high, bint whole, int32_t *narrowed) noexcept nogil:
+    """The spans of pixels as they are, if all bins are looked at, else the first one without the others."""
+    cdef Py_ssize_t first = 0, stop = 0
+    if whole:
+        return spans
+    bins_between(spans, bins, low, high, &first, &stop)
+    narrowed[0], narrowed[1] = <int32_t>first, <int32_t>stop
+    return narrowed
+
+
 cdef inline Py_ssize_t neighbours(const int32_t *pixels, Py_ssize_t first, Py_ssize_t stop) noexcept nogil:
     """The end of the run of neighbouring pixels that begins with pixels[first]."""
     first += 1
@@ -957,25 +969,37 @@ cdef void spread(
         real *target, Strides map, Ahead *ahead) noexcept nogil:
     """Pixels of some rows and columns += Wy^T grad Wx of the bins of a box, of one channel block; target: pixel (0, 0)."""
     cdef int L = LANE_BYTES // sizeof(real), qs = box.q1 - box.q0
-    cdef Py_ssize_t x, y, i, r = rows.first, first = 0, stop = 0, count, together
+    cdef Py_ssize_t x, y, r = rows.first, count, together, some
     cdef const int32_t *bins = problem.bins_of_pixel
+    cdef const int32_t *spans
+    cdef int32_t[2] narrowed
     cdef const real *weight = <const real*>problem.bin_weight
     cdef Py_ssize_t most = max(STRIP_BYTES // (qs * LANE_BYTES), 1)
+    cdef bint whole = qs == problem.pw and box.p1 - box.p0 == problem.ph
+    cdef Py_ssize_t at_once = PIXELS_AT_ONCE if whole else 1
+    cdef Pending none
+    none.left = 0
     while r < rows.stop:
         count = min(most, rows.stop - r)
-        for y in range(count):
+        y = 0
+        while y < count:
             fetch_some(ahead)
-            bins_between(rows.spans + 2 * (r + y), bins, box.p0, box.p1, &first, &stop)
-            contract_axis(strip + y * L, count * L, grad - box.p0 * steps.y, steps.x, qs, stop - first, bins + first, weight + first, steps.y, False)
-        together = neighbours(rows.pixels, r, r + count) - r      # most often all of them
-        for x in range(columns.first, columns.stop):
-            fetch_some(ahead)
-            bins_between(columns.spans + 2 * x, bins, box.q0, box.q1, &first, &stop)
-            y, i = 0, together
-            while y < count:      # as many pixels at once as lie a step apart
-                contract_axis(target + rows.pixels[r + y] * map.y + columns.pixels[x] * map.x, map.y, strip + (y - box.q0 * count) * L, L, i - y,
-                              stop - first, bins + first, weight + first, count * L, True)
-                y, i = i, neighbours(rows.pixels, r + i, r + count) - r
+            some = min(at_once, count - y)
+            spans = spans_between(rows.spans + 2 * (r + y), bins, box.p0, box.p1, whole, narrowed)
+            contract_bins(strip + y * L, L, count * L, grad - box.p0 * steps.y, steps.x, qs, <int>some, spans, bins, weight, steps.y, &none)
+            y += some
+        y = 0
+        while y < count:      # as many rows together as lie a step apart, most often all of them
+            together = neighbours(rows.pixels, r + y, r + count) - r - y
+            x = columns.first
+            while x < columns.stop:
+                fetch_some(ahead)
+                some = min(at_once, columns.stop - x)
+                spans = spans_between(columns.spans + 2 * x, bins, box.q0, box.q1, whole, narrowed)
+                spread_bins(target + rows.pixels[r + y] * map.y, map.x, map.y, strip + (y - box.q0 * count) * L, L, together, some, columns.pixels + x,
+                            spans, bins, weight, count * L)
+                x += some
+            y += together
         r += count
 
 
@@ -996,9 +1020,12 @@ cdef void spread_together(
     cdef const real *lines[MOST_RUNS]
     for y in range(rows.first, rows.stop):
         bins_between(rows.spans + 2 * y, bins, box.p0, box.p1, &first, &stop)
-        for q in range(qs):
-            contract_axis(strip + q * width, L, grad + q * problem.bins.x - box.p0 * problem.bins.y, L, blocks, stop - first, bins + first, weight + first,
-                          problem.bins.y, False)
+        if problem.bins.x == width:      # bins that lie end to end are one run
+            contract_axis(strip, L, grad - box.p0 * problem.bins.y, L, qs * blocks, stop - first, bins + first, weight + first, problem.bins.y, False)
+        else:
+            for q in range(qs):
+                contract_axis(strip + q * width, L, grad + q * problem.bins.x - box.p0 * problem.bins.y, L, blocks, stop - first, bins + first, weight + first,
+                              problem.bins.y, False)
         soon, in_row, count, below = next_grad, next_bins, next_bins, 0
         if y + 1 < rows.stop:
             below = (rows.pixels[y + 1] - rows.pixels[y]) * problem.map.strides.y if problem.ahead else 0
@@ -1083,17 +1110,17 @@ cdef inline void clear_rows(const Problem *problem, const int64_t *task, Py_ssiz
 cdef void spread_boxes(const Problem *problem, const real *grad_output, const int64_t *task, char *memory, char *tile) noexcept nogil:
     """Pixels of the task's rectangle += the gradients of its boxes, of one bin or all; where tiles are GATHERED, those of that bin."""
     cdef int L = LANE_BYTES // sizeof(real), p, q
-    cdef Py_ssize_t i, k, later, block, blocks, cleared, bottom, y0 = task[Y0], y1 = task[Y1], x0 = task[X0], x1 = task[X1]
+    cdef Py_ssize_t i, k, soon, next_, later, block, blocks, cleared, bottom, y0 = task[Y0], y1 = task[Y1], x0 = task[X0], x1 = task[X1]
     cdef BinRange part = bins_of_task(task, problem.ph, problem.pw, SQUARE_BINS)
     cdef Reader reader
-    cdef Box box, next_box
+    cdef Box box, soon_box
     cdef Turned rows, columns
     cdef Strides map
     cdef View steps
     cdef Ahead ahead
     cdef const real *grad
-    cdef const real *next_grad
-    cdef const real *soon
+    cdef const real *soon_grad
+    cdef const real *soon_bins
     cdef real *target
     cdef bint within, packed = task[MODE] == GATHERED      # the tile holds the sums of the block that has one
     cdef Scratch scratch = scratch_at(problem, memory)
@@ -1103,20 +1130,23 @@ cdef void spread_boxes(const Problem *problem, const real *grad_output, const in
     reader = block_reader(&problem.map, task, task[BLOCK_FIRST], <real*>NULL)
     # zeros are written shortly before sums are added to them, while they are in cache
     cleared = y0 if not problem.add and (reader.in_place or task[FIRST] == task[STOP]) else y1
-    later = box_within(problem, task, task[FIRST])
-    while later < task[STOP]:
-        i, later = later, box_within(problem, task, later + 1)
+    next_ = box_within(problem, task, task[FIRST])
+    later = box_within(problem, task, next_ + 1)
+    while next_ < task[STOP]:
+        i, next_, later = next_, later, box_within(problem, task, later + 1)
         k = problem.order[i]
         bottom = min(<Py_ssize_t>problem.windows[4 * i + 1], y1)
         if cleared < bottom:
             clear_rows(problem, task, cleared, bottom, <real*>NULL)
             cleared = bottom
-        next_box.p0 = next_box.p1 = next_box.q0 = next_box.q1 = 0
-        next_grad = grad_output
-        if task[BIN] < 0 and later < task[STOP]:
-            next_box = part_of_box(problem, later, 0, problem.ph, 0, problem.pw)
-            bins_within(problem, task, later, &next_box)
-            next_grad += problem.order[later] * problem.bins.image + next_box.p0 * problem.bins.y + next_box.q0 * problem.bins.x
+        soon_box.p0 = soon_box.p1 = soon_box.q0 = soon_box.q1 = 0
+        soon_grad = grad_output
+        # whose bins are fetched: the next box, or the one after it where they are packed, all at once, and have to be there in time
+        soon = next_ if problem.bins.channel == 1 else later
+        if task[BIN] < 0 and soon < task[STOP]:
+            soon_box = part_of_box(problem, soon, 0, problem.ph, 0, problem.pw)
+            bins_within(problem, task, soon, &soon_box)
+            soon_grad += problem.order[soon] * problem.bins.image + soon_box.p0 * problem.bins.y + soon_box.q0 * problem.bins.x
         p = part.p0
         while p < part.p1:
             q = part.q0
@@ -1159,12 +1189,12 @@ cdef void spread_boxes(const Problem *problem, const real *grad_output, const in
                     if task[BIN] >= 0:
                         spread_bin(problem, grad, &box, y0, y1, x0, x1, <real*>scratch.strip, target, map)
                     else:
-                        soon = next_grad + block * L * problem.bins.channel
+                        soon_bins = soon_grad + block * L * problem.bins.channel
                         if blocks > 1:
-                            spread_together(problem, grad, blocks, &box, &rows, &columns, <real*>scratch.strip, target, soon, next_box.q1 - next_box.q0)
+                            spread_together(problem, grad, blocks, &box, &rows, &columns, <real*>scratch.strip, target, soon_bins, soon_box.q1 - soon_box.q0)
                         else:
-                            ahead = ahead_of(soon, problem.bins, reader.lanes, next_box.p1 - next_box.p0, next_box.q1 - next_box.q0,
-                                             rows.stop - rows.first + columns.stop - columns.first)
+                            ahead = ahead_of(soon_bins, problem.bins, reader.lanes, soon_box.p1 - soon_box.p0, soon_box.q1 - soon_box.q0,
+                                             (rows.stop - rows.first + columns.stop - columns.first) // PIXELS_AT_ONCE + 1)
                             spread(problem, grad, steps, &box, &rows, &columns, <real*>scratch.strip, target, map, &ahead)
                     block += blocks
                 q += part.q_step
