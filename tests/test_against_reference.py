@@ -8,13 +8,14 @@ from conftest import SUMS, from_layout, operator, random_boxes, to_layout
 import roicy
 
 # K boxes, N, C of the output, H, W, (PH, PW): a lane block and a part of one, one channel, a single row, more images than
-# blocks, many bins; the first makes enough work for a team of threads.
+# blocks, many bins, and so many that they are computed in parts; the first makes enough work for a team of threads.
 SHAPES = {
     "blocks": (70, 2, 37, 26, 31, (3, 4)),
     "camera": (5, 1, 3, 40, 50, (9, 8)),
     "row": (6, 3, 1, 1, 23, (2, 2)),
     "cell": (5, 2, 16, 1, 1, (2, 3)),
     "wide": (4, 1, 2, 3, 200, (1, 30)),
+    "parts": (2, 1, 17, 12, 14, (34, 40)),
 }
 PARAMETERS = {
     "roi_align": [
