@@ -205,7 +205,7 @@ def test_no_idle_spinning(forked, tmp_path):
                 start = time.process_time()
                 time.sleep(0.02)
                 spent.append(time.process_time() - start)
-            return min(spent)  # of twenty: whatever else runs meanwhile makes some of them longer
+            return sorted(spent)[10]
         if {forked} and os.fork():
             os.wait()
         else:
