@@ -487,6 +487,12 @@ cdef extern from *:
        channels last, where a pixel is a longer run, for the columns of a row inline.  What is read next can be fetched meanwhile, a line of each
        of so many runs for each vector. */
     #define MOST_RUNS 8
+    /* Runs that are fetched meanwhile, in the order in which they are read: rows of in_row, of which each begins `step` after the one before,
+       and the first of a row past_row after the last of the row before, in elements. */
+    struct coming {
+        const void *first;
+        ptrdiff_t count, in_row, step, past_row;
+    };
     #define WEIGH(scalar)                                                                                              \\
         static ALWAYS void weigh_##scalar(scalar *to, ptrdiff_t to_step, const scalar *from, ptrdiff_t step,           \\
                                           ptrdiff_t count, int taps, const int32_t *index, const scalar *weight,       \\
@@ -499,7 +505,7 @@ cdef extern from *:
             for (ptrdiff_t at = 0; count > 0; count--, at += step, to += to_step) {                                    \\
                 scalar sums[n];                                                                                        \\
                 for (int r = 0; r < runs; r++)                                                                         \\
-                    fetch(ahead[r] + at);                                                                              \\
+                    fetch_near(ahead[r] + at);                                                                         \\
                 if (add) {                                                                                             \\
                     for (int l = 0; l < n; l++)                                                                        \\
                         sums[l] = to[l];                                                                               \\
@@ -557,12 +563,6 @@ cdef extern from *:
                                                   const scalar *weight, ptrdiff_t stride, int add) {                   \\
             contract_taps_##scalar(to, to_step, from, step, count, taps, index, weight, stride, add, NULL, 0);         \\
         }                                                                                                              \\
-        static ALWAYS void spread_ahead_##scalar(scalar *to, const scalar *from, ptrdiff_t count, ptrdiff_t taps,      \\
-                                                 const int32_t *index, const scalar *weight, ptrdiff_t stride,         \\
-                                                 const scalar **ahead, int runs) {                                     \\
-            enum { n = LANE_BYTES / sizeof(scalar) };                                                                  \\
-            contract_taps_##scalar(to, n, from, n, count, taps, index, weight, stride, 1, ahead, runs);                \\
-        }                                                                                                              \\
         static APART void contract_ahead_##scalar(scalar *to, const scalar *from, ptrdiff_t count, const int32_t *span,\\
                                                   const int32_t *index, const scalar *weight, ptrdiff_t stride,        \\
                                                   const scalar *ahead, ptrdiff_t first, ptrdiff_t stop) {              \\
@@ -591,6 +591,34 @@ cdef extern from *:
             for (; some > 0; some--, pixel++, spans += 2)                                                              \\
                 contract_axis_##scalar(to + *pixel * by_pixel, to_step, from, step, count, spans[1] - spans[0],        \\
                                        index + spans[0], weight + spans[0], stride, 1);                                \\
+        }                                                                                                              \\
+        static APART void spread_row_##scalar(scalar *to, ptrdiff_t by_pixel, const scalar *from, ptrdiff_t count,     \\
+                                              ptrdiff_t columns, const int32_t *pixel, const int32_t *spans,           \\
+                                              const int32_t *index, const scalar *weight, ptrdiff_t stride,            \\
+                                              ptrdiff_t below, const struct coming *bins) {                            \\
+            enum { n = LANE_BYTES / sizeof(scalar) };                                                                  \\
+            const scalar *lines[MOST_RUNS], *next = (const scalar *)bins->first;                                       \\
+            ptrdiff_t due = 0, left = bins->in_row;                                                                    \\
+            for (ptrdiff_t x = 0; x < columns; x++) {                                                                  \\
+                scalar *at = to + pixel[x] * by_pixel;                                                                 \\
+                ptrdiff_t first = spans[2 * x], taps = spans[2 * x + 1] - first;                                       \\
+                int runs = 0;                                                                                          \\
+                /* evenly: a bin whenever the pixels so far make one */                                                \\
+                for (due += bins->count; due >= columns && runs < MOST_RUNS - 1; due -= columns) {                     \\
+                    lines[runs++] = next;                                                                              \\
+                    next += --left ? bins->step : bins->past_row;                                                      \\
+                    left = left ? left : bins->in_row;                                                                 \\
+                }                                                                                                      \\
+                if (below)                                                                                             \\
+                    lines[runs++] = at + below;                                                                        \\
+                /* a loop over no runs would cost a twentieth */                                                       \\
+                if (runs == 0)                                                                                         \\
+                    contract_axis_##scalar(at, n, from, n, count, taps, index + first, weight + first, stride, 1);     \\
+                else if (runs == 1)                                                                                    \\
+                    contract_taps_##scalar(at, n, from, n, count, taps, index + first, weight + first, stride, 1, lines, 1);\\
+                else                                                                                                   \\
+                    contract_taps_##scalar(at, n, from, n, count, taps, index + first, weight + first, stride, 1, lines, runs);\\
+            }                                                                                                          \\
         }                                                                                                              \\
         static APART void contract_bin_##scalar(scalar *to, scalar *strip, const scalar *from, ptrdiff_t row,          \\
                                                 ptrdiff_t column, ptrdiff_t x0, ptrdiff_t columns,                     \\
@@ -950,12 +978,17 @@ cdef extern from *:
     enum: LONG_AHEAD
     enum: FOLDED_BYTES
     enum: MOST_TAPS
-    enum: MOST_RUNS
     enum: HALF                 # what the elements of a map are, if not of the type of the computation
     enum: BFLOAT
     enum: BYTE
     ctypedef struct Pending "struct pending":
         size_t left
+    ctypedef struct Coming "struct coming":
+        const void *first
+        Py_ssize_t count
+        Py_ssize_t in_row
+        Py_ssize_t step
+        Py_ssize_t past_row
     void to_lanes_float(const float *source, Py_ssize_t channel, int lanes, Py_ssize_t pixels, Py_ssize_t ahead, float *target) noexcept nogil
     void to_lanes_double(const double *source, Py_ssize_t channel, int lanes, Py_ssize_t pixels, Py_ssize_t ahead, double *target) noexcept nogil
     void from_lanes_float(const float *source, Py_ssize_t pixels, int lanes, float *target, Py_ssize_t channel) noexcept nogil
@@ -987,10 +1020,6 @@ cdef extern from *:
                              const int32_t *index, const float *weight, Py_ssize_t stride, bint add) noexcept nogil
     void contract_axis_double(double *to, Py_ssize_t to_step, const double *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t taps,
                               const int32_t *index, const double *weight, Py_ssize_t stride, bint add) noexcept nogil
-    void spread_ahead_float(float *to, const float *source, Py_ssize_t count, Py_ssize_t taps, const int32_t *index, const float *weight,
-                            Py_ssize_t stride, const float **ahead, int runs) noexcept nogil
-    void spread_ahead_double(double *to, const double *source, Py_ssize_t count, Py_ssize_t taps, const int32_t *index, const double *weight,
-                             Py_ssize_t stride, const double **ahead, int runs) noexcept nogil
     void contract_ahead_float(float *to, const float *source, Py_ssize_t count, const int32_t *span, const int32_t *index, const float *weight,
                               Py_ssize_t stride, const float *ahead, Py_ssize_t first, Py_ssize_t stop) noexcept nogil
     void contract_ahead_double(double *to, const double *source, Py_ssize_t count, const int32_t *span, const int32_t *index, const double *weight,
@@ -1003,6 +1032,10 @@ cdef extern from *:
                            const int32_t *pixel, const int32_t *spans, const int32_t *index, const float *weight, Py_ssize_t stride) noexcept nogil
     void spread_bins_double(double *to, Py_ssize_t by_pixel, Py_ssize_t to_step, const double *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t some,
                             const int32_t *pixel, const int32_t *spans, const int32_t *index, const double *weight, Py_ssize_t stride) noexcept nogil
+    void spread_row_float(float *to, Py_ssize_t by_pixel, const float *source, Py_ssize_t count, Py_ssize_t columns, const int32_t *pixel,
+                        const int32_t *spans, const int32_t *index, const float *weight, Py_ssize_t stride, Py_ssize_t below, const Coming *bins) noexcept nogil
+    void spread_row_double(double *to, Py_ssize_t by_pixel, const double *source, Py_ssize_t count, Py_ssize_t columns, const int32_t *pixel,
+                        const int32_t *spans, const int32_t *index, const double *weight, Py_ssize_t stride, Py_ssize_t below, const Coming *bins) noexcept nogil
     void contract_bin_float(float *to, float *strip, const float *source, Py_ssize_t row, Py_ssize_t column, Py_ssize_t x0, Py_ssize_t columns,
                             const int32_t *span_y, const int32_t *span_x, const int32_t *index, const float *weight) noexcept nogil
     void contract_bin_double(double *to, double *strip, const double *source, Py_ssize_t row, Py_ssize_t column, Py_ssize_t x0, Py_ssize_t columns,
@@ -1174,16 +1207,6 @@ cdef inline void contract_ahead(
         contract_ahead_double(to, source, count, span, index, weight, stride, ahead, first, stop)
 
 
-cdef inline void spread_ahead(
-        real *to, const real *source, Py_ssize_t count, Py_ssize_t taps, const int32_t *index, const real *weight, Py_ssize_t stride,
-        const real **ahead, int runs) noexcept nogil:
-    """The same, added, while as many vectors are fetched from ahead[0] to ahead[runs - 1] on, at most MOST_RUNS."""
-    if real is float:
-        spread_ahead_float(to, source, count, taps, index, weight, stride, ahead, runs)
-    else:
-        spread_ahead_double(to, source, count, taps, index, weight, stride, ahead, runs)
-
-
 cdef inline void contract_bins(
         real *to, Py_ssize_t bin, Py_ssize_t to_step, const real *source, Py_ssize_t step, Py_ssize_t count, int bins,
         const int32_t *spans, const int32_t *index, const real *weight, Py_ssize_t stride, Pending *run) noexcept nogil:
@@ -1203,6 +1226,19 @@ cdef inline void spread_bins(
         spread_bins_float(to, by_pixel, to_step, source, step, count, some, pixel, spans, index, weight, stride)
     else:
         spread_bins_double(to, by_pixel, to_step, source, step, count, some, pixel, spans, index, weight, stride)
+
+
+cdef inline void spread_row(
+        real *to, Py_ssize_t by_pixel, const real *source, Py_ssize_t count, Py_ssize_t columns, const int32_t *pixel, const int32_t *spans,
+        const int32_t *index, const real *weight, Py_ssize_t stride, Py_ssize_t below, const Coming *bins) noexcept nogil:
+    """The same for the pixels of a row, of vectors that follow each other.
+
+    Meanwhile bins are fetched, at most MOST_RUNS - 1 beside a pixel, and what lies `below` each pixel, unless that is 0.
+    """
+    if real is float:
+        spread_row_float(to, by_pixel, source, count, columns, pixel, spans, index, weight, stride, below, bins)
+    else:
+        spread_row_double(to, by_pixel, source, count, columns, pixel, spans, index, weight, stride, below, bins)
 
 
 cdef inline void contract_bin(

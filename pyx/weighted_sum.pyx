@@ -17,8 +17,8 @@ from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from lanes cimport (FOLDED_BYTES, LANE_BYTES, MOST_RUNS, Pending, add_product, add_row_slopes, add_slopes, contract_ahead, contract_axis, contract_bin,
-                    contract_bins, element_bytes, fetch, fetch_run, fetch_to_write, fold_slopes, pages_alloc, pages_free, real, spread_ahead, spread_bins,
+from lanes cimport (FOLDED_BYTES, LANE_BYTES, Coming, Pending, add_product, add_row_slopes, add_slopes, contract_ahead, contract_axis, contract_bin,
+                    contract_bins, element_bytes, fetch_near, fetch_run, fetch_to_write, fold_slopes, pages_alloc, pages_free, real, spread_bins, spread_row,
                     stream_end, stream_rest)
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, GATHERED, LEVEL, MODE, STOP, WINDOW, X0, X1, Y0, Y1
@@ -768,7 +768,7 @@ cdef void slopes_part(
                     fetch_some(ahead)
                     if grad_step == L:
                         for b in range(blocks):
-                            fetch(bin + BINS_AHEAD * steps.x + b * L)
+                            fetch_near(bin + BINS_AHEAD * steps.x + b * L)
                     clip(box.spans_x + 2 * q, index, x, x1, &first_x, &stop_x)
                     if first_x == stop_x:
                         continue
@@ -1011,50 +1011,41 @@ cdef void spread_together(
     Meanwhile the bins are fetched that the next row is the first to read, at the end a row of those of the next box (next_bins, from next_grad on), and
     pixels of the next row where they come from memory.
     """
-    cdef int L = LANE_BYTES // sizeof(real), runs
-    cdef Py_ssize_t x, y, q, first = 0, stop = 0, width = blocks * L, qs = box.q1 - box.q0, count, in_row, due, left, below
-    cdef real *to
+    cdef int L = LANE_BYTES // sizeof(real)
+    cdef Py_ssize_t x, y, q, first = 0, stop = 0, width = blocks * L, qs = box.q1 - box.q0, below
+    cdef const real *above = grad - box.p0 * problem.bins.y
+    cdef real *row
     cdef const int32_t *bins = problem.bins_of_pixel
+    cdef const int32_t *spans
+    cdef int32_t[2] narrowed
     cdef const real *weight = <const real*>problem.bin_weight
-    cdef const real *soon
-    cdef const real *lines[MOST_RUNS]
+    cdef bint whole = qs == problem.pw
+    cdef Py_ssize_t at_once = columns.stop - columns.first if whole else 1
+    cdef Coming coming
+    cdef Pending none
+    none.left = 0
     for y in range(rows.first, rows.stop):
-        bins_between(rows.spans + 2 * y, bins, box.p0, box.p1, &first, &stop)
-        if sizeof(real) == sizeof(float) and problem.bins.x == width:      # bins that lie end to end are one run: of float64 1.1 times as slow (Z5)
-            contract_axis(strip, L, grad - box.p0 * problem.bins.y, L, qs * blocks, stop - first, bins + first, weight + first, problem.bins.y, False)
+        spans = spans_between(rows.spans + 2 * y, bins, box.p0, box.p1, box.p1 - box.p0 == problem.ph, narrowed)
+        if problem.bins.x == width:      # bins that lie end to end are one run
+            contract_bins(strip, 0, L, above, L, qs * blocks, 1, spans, bins, weight, problem.bins.y, &none)
         else:
             for q in range(qs):
-                contract_axis(strip + q * width, L, grad + q * problem.bins.x - box.p0 * problem.bins.y, L, blocks, stop - first, bins + first, weight + first,
-                              problem.bins.y, False)
-        soon, in_row, count, below = next_grad, next_bins, next_bins, 0
+                contract_bins(strip + q * width, 0, L, above + q * problem.bins.x, L, blocks, 1, spans, bins, weight, problem.bins.y, &none)
+        coming.first, coming.in_row, coming.count, below = next_grad, next_bins, next_bins, 0
         if y + 1 < rows.stop:
             below = (rows.pixels[y + 1] - rows.pixels[y]) * problem.map.strides.y if problem.ahead else 0
             entries_after(rows.spans + 2 * y, rows.stop - y, bins, &first, &stop)
-            in_row, count = qs, (stop - first) * qs
-            if count > 0:
-                soon = grad + (bins[first] - box.p0) * problem.bins.y
-        due, left = 0, in_row
-        for x in range(columns.first, columns.stop):
-            bins_between(columns.spans + 2 * x, bins, box.q0, box.q1, &first, &stop)
-            to = target + rows.pixels[y] * problem.map.strides.y + columns.pixels[x] * problem.map.strides.x
-            runs = 0
-            if below != 0:
-                lines[0] = to + below
-                runs = 1
-            due += count      # evenly: a bin whenever the pixels so far make one
-            while due >= columns.stop - columns.first and runs < MOST_RUNS:
-                due -= columns.stop - columns.first
-                lines[runs] = soon
-                runs += 1
-                soon += problem.bins.x
-                left -= 1
-                if left == 0:
-                    left = in_row
-                    soon += problem.bins.y - in_row * problem.bins.x
-            if runs > 0:      # a loop over none would cost a twentieth
-                spread_ahead(to, strip - box.q0 * width, blocks, stop - first, bins + first, weight + first, width, lines, runs)
-            else:
-                contract_axis(to, L, strip - box.q0 * width, L, blocks, stop - first, bins + first, weight + first, width, True)
+            coming.in_row, coming.count = qs, (stop - first) * qs
+            if stop > first:
+                coming.first = above + bins[first] * problem.bins.y
+        coming.step, coming.past_row = problem.bins.x, problem.bins.y - (coming.in_row - 1) * problem.bins.x
+        row = target + rows.pixels[y] * problem.map.strides.y
+        x = columns.first
+        while x < columns.stop:
+            spans = spans_between(columns.spans + 2 * x, bins, box.q0, box.q1, whole, narrowed)
+            spread_row(row, problem.map.strides.x, strip - box.q0 * width, blocks, at_once, columns.pixels + x, spans, bins, weight, width, below, &coming)
+            coming.count = 0
+            x += at_once
 
 
 cdef void spread_bin(
