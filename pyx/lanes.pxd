@@ -1033,9 +1033,9 @@ cdef extern from *:
     void spread_bins_double(double *to, Py_ssize_t by_pixel, Py_ssize_t to_step, const double *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t some,
                             const int32_t *pixel, const int32_t *spans, const int32_t *index, const double *weight, Py_ssize_t stride) noexcept nogil
     void spread_row_float(float *to, Py_ssize_t by_pixel, const float *source, Py_ssize_t count, Py_ssize_t columns, const int32_t *pixel,
-                        const int32_t *spans, const int32_t *index, const float *weight, Py_ssize_t stride, Py_ssize_t below, const Coming *bins) noexcept nogil
+                          const int32_t *spans, const int32_t *index, const float *weight, Py_ssize_t stride, Py_ssize_t below, const Coming *bins) noexcept nogil
     void spread_row_double(double *to, Py_ssize_t by_pixel, const double *source, Py_ssize_t count, Py_ssize_t columns, const int32_t *pixel,
-                        const int32_t *spans, const int32_t *index, const double *weight, Py_ssize_t stride, Py_ssize_t below, const Coming *bins) noexcept nogil
+                           const int32_t *spans, const int32_t *index, const double *weight, Py_ssize_t stride, Py_ssize_t below, const Coming *bins) noexcept nogil
     void contract_bin_float(float *to, float *strip, const float *source, Py_ssize_t row, Py_ssize_t column, Py_ssize_t x0, Py_ssize_t columns,
                             const int32_t *span_y, const int32_t *span_x, const int32_t *index, const float *weight) noexcept nogil
     void contract_bin_double(double *to, double *strip, const double *source, Py_ssize_t row, Py_ssize_t column, Py_ssize_t x0, Py_ssize_t columns,
