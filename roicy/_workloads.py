@@ -43,12 +43,12 @@ class Workload(NamedTuple):
 
         def maps(level):
             maps = rng.standard_normal((n, c, -(-h >> level), -(-w >> level)), "float32")
-            return (np.clip(maps * 40 + 128, 0, 255) if dtype == "uint8" else maps).astype(dtype)
+            return placed(np.clip(maps * 40 + 128, 0, 255) if dtype == "uint8" else maps, dtype)
 
         return {
             "input": maps(0) if self.levels == 1 else [maps(level) for level in range(self.levels)],
             "boxes": boxes,
-            "grad_output": rng.standard_normal((self.count, channels, *self.output_size), "float32").astype(computed),
+            "grad_output": placed(rng.standard_normal((self.count, channels, *self.output_size), "float32"), computed),
         }
 
 
@@ -85,6 +85,22 @@ WORKLOADS = {
 }
 
 
+def placed(values: np.ndarray, dtype: str | np.dtype) -> np.ndarray:
+    """
+    Return a copy that begins 16 bytes into a page, as large arrays of NumPy do.
+
+    Smaller ones begin anywhere, by what was allocated before, down to the length of the path of a module; and whether vectors cross cache
+    lines is worth up to a seventh of the time.
+    """
+    page = 4096
+    size = values.size * np.dtype(dtype).itemsize
+    memory = np.empty(size + 2 * page, np.uint8)
+    start = -memory.ctypes.data % page + 16
+    copy = memory[start : start + size].view(dtype).reshape(values.shape)
+    np.copyto(copy, values, casting="unsafe")
+    return copy
+
+
 def each_level(maps: Any) -> list[Any]:
     """Return a list of the maps of a pyramid, or of the only one."""
     return list(maps) if isinstance(maps, (list, tuple)) else [maps]
@@ -101,7 +117,7 @@ def call(roicy: Any, workload: Workload, arrays: dict[str, Any], direction: str,
     def laid_out(array):
         if isinstance(array, list):
             return [laid_out(level) for level in array]
-        return put(np.ascontiguousarray(array.transpose(0, 2, 3, 1)) if layout == "NHWC" else array)
+        return put(placed(array.transpose(0, 2, 3, 1), array.dtype) if layout == "NHWC" else array)
 
     input, grad, boxes = laid_out(arrays["input"]), laid_out(arrays["grad_output"]), put(arrays["boxes"])
     options = {"layout": layout, "num_threads": num_threads}
