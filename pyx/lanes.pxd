@@ -487,9 +487,6 @@ cdef extern from *:
        channels last, where a pixel is a longer run, for the columns of a row inline.  What is read next can be fetched meanwhile, a line of each
        of so many runs for each vector. */
     #define MOST_RUNS 8
-    /* Runs of so many vectors that follow each other are read from a cache line's begin on, where arrays of NumPy rarely begin, and the first and
-       the last vector, some lanes of which are summed twice, apart: a vector that crosses a line counts as two. */
-    #define LONG_LINE 32
     /* Runs that are fetched meanwhile, in the order in which they are read: rows of in_row, of which each begins `step` after the one before,
        and the first of a row past_row after the last of the row before, in elements. */
     struct coming {
@@ -566,27 +563,16 @@ cdef extern from *:
                                                   const scalar *weight, ptrdiff_t stride, int add) {                   \\
             contract_taps_##scalar(to, to_step, from, step, count, taps, index, weight, stride, add, NULL, 0);         \\
         }                                                                                                              \\
-        static APART void contract_line_##scalar(scalar *to, const scalar *from, ptrdiff_t count, const int32_t *span, \\
-                                                 const int32_t *index, const scalar *weight, ptrdiff_t stride,         \\
-                                                 const scalar *ahead, ptrdiff_t first, ptrdiff_t stop,                 \\
-                                                 struct pending *run) {                                                \\
+        static APART void contract_ahead_##scalar(scalar *to, const scalar *from, ptrdiff_t count, const int32_t *span,\\
+                                                  const int32_t *index, const scalar *weight, ptrdiff_t stride,        \\
+                                                  const scalar *ahead, ptrdiff_t first, ptrdiff_t stop) {              \\
             enum { n = LANE_BYTES / sizeof(scalar) };                                                                  \\
             const scalar *lines[MOST_RUNS];                                                                            \\
-            ptrdiff_t taps = span[1] - span[0], skip = 0;                                                              \\
             int runs = 0;                                                                                              \\
             for (; runs < MOST_RUNS && first < stop; first++)                                                          \\
                 lines[runs++] = ahead + index[first] * stride;                                                         \\
-            if (count >= LONG_LINE && taps > 0 && stride * (ptrdiff_t)sizeof(scalar) % VECTOR_BYTES == 0)              \\
-                skip = -(uintptr_t)(from + index[span[0]] * stride) % VECTOR_BYTES / sizeof(scalar);                   \\
-            const ptrdiff_t starts[] = {skip, 0, (count - 1) * n};                                                     \\
-            for (int part = 0; part < (skip ? 3 : 1); part++) {                                                        \\
-                ptrdiff_t at = starts[part], some = part ? 1 : count - (skip > 0);                                     \\
-                stream_some(run);                                                                                      \\
-                if (runs)                                                                                              \\
-                    contract_taps_##scalar(to + at, n, from + at, n, some, taps, index + span[0], weight + span[0], stride, 0, lines, runs);\\
-                else                                                                                                   \\
-                    contract_axis_##scalar(to + at, n, from + at, n, some, taps, index + span[0], weight + span[0], stride, 0);\\
-            }                                                                                                          \\
+            contract_taps_##scalar(to, n, from, n, count, span[1] - span[0], index + span[0], weight + span[0], stride, 0,\\
+                                   lines, runs);                                                                       \\
         }                                                                                                              \\
         static APART void contract_bins_##scalar(scalar *to, ptrdiff_t bin, ptrdiff_t to_step, const scalar *from,     \\
                                                  ptrdiff_t step, ptrdiff_t count, int bins, const int32_t *spans,      \\
@@ -1034,10 +1020,10 @@ cdef extern from *:
                              const int32_t *index, const float *weight, Py_ssize_t stride, bint add) noexcept nogil
     void contract_axis_double(double *to, Py_ssize_t to_step, const double *source, Py_ssize_t step, Py_ssize_t count, Py_ssize_t taps,
                               const int32_t *index, const double *weight, Py_ssize_t stride, bint add) noexcept nogil
-    void contract_line_float(float *to, const float *source, Py_ssize_t count, const int32_t *span, const int32_t *index, const float *weight,
-                             Py_ssize_t stride, const float *ahead, Py_ssize_t first, Py_ssize_t stop, Pending *run) noexcept nogil
-    void contract_line_double(double *to, const double *source, Py_ssize_t count, const int32_t *span, const int32_t *index, const double *weight,
-                              Py_ssize_t stride, const double *ahead, Py_ssize_t first, Py_ssize_t stop, Pending *run) noexcept nogil
+    void contract_ahead_float(float *to, const float *source, Py_ssize_t count, const int32_t *span, const int32_t *index, const float *weight,
+                              Py_ssize_t stride, const float *ahead, Py_ssize_t first, Py_ssize_t stop) noexcept nogil
+    void contract_ahead_double(double *to, const double *source, Py_ssize_t count, const int32_t *span, const int32_t *index, const double *weight,
+                               Py_ssize_t stride, const double *ahead, Py_ssize_t first, Py_ssize_t stop) noexcept nogil
     void contract_bins_float(float *to, Py_ssize_t bin, Py_ssize_t to_step, const float *source, Py_ssize_t step, Py_ssize_t count, int bins,
                              const int32_t *spans, const int32_t *index, const float *weight, Py_ssize_t stride, Pending *run) noexcept nogil
     void contract_bins_double(double *to, Py_ssize_t bin, Py_ssize_t to_step, const double *source, Py_ssize_t step, Py_ssize_t count, int bins,
@@ -1208,17 +1194,17 @@ cdef inline void contract_axis(
         contract_axis_double(to, to_step, source, step, count, taps, index, weight, stride, add)
 
 
-cdef inline void contract_line(
+cdef inline void contract_ahead(
         real *to, const real *source, Py_ssize_t count, const int32_t *span, const int32_t *index, const real *weight, Py_ssize_t stride,
-        const real *ahead, Py_ssize_t first, Py_ssize_t stop, Pending *run) noexcept nogil:
-    """The same for one bin, of vectors that follow each other; before it some of what is pending is streamed.
+        const real *ahead, Py_ssize_t first, Py_ssize_t stop) noexcept nogil:
+    """The same for one bin, of vectors that follow each other.
 
     Meanwhile as many are fetched from ahead + index[j] * stride on, j from first to stop - 1, of at most MOST_RUNS entries.
     """
     if real is float:
-        contract_line_float(to, source, count, span, index, weight, stride, ahead, first, stop, run)
+        contract_ahead_float(to, source, count, span, index, weight, stride, ahead, first, stop)
     else:
-        contract_line_double(to, source, count, span, index, weight, stride, ahead, first, stop, run)
+        contract_ahead_double(to, source, count, span, index, weight, stride, ahead, first, stop)
 
 
 cdef inline void contract_bins(

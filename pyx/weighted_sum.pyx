@@ -17,8 +17,8 @@ from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from lanes cimport (FOLDED_BYTES, LANE_BYTES, Coming, Pending, add_product, add_row_slopes, add_slopes, contract_axis, contract_bin, contract_bins,
-                    contract_line, element_bytes, fetch_near, fetch_run, fetch_to_write, fold_slopes, pages_alloc, pages_free, real, spread_bins, spread_row,
+from lanes cimport (FOLDED_BYTES, LANE_BYTES, Coming, Pending, add_product, add_row_slopes, add_slopes, contract_ahead, contract_axis, contract_bin,
+                    contract_bins, element_bytes, fetch_near, fetch_run, fetch_to_write, fold_slopes, pages_alloc, pages_free, real, spread_bins, spread_row,
                     stream_end, stream_rest)
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, GATHERED, LEVEL, MODE, STOP, WINDOW, X0, X1, Y0, Y1
@@ -368,8 +368,10 @@ cdef void forward_together(
         if strides.x != width:
             for x in range(columns):
                 contract_bins(strip + x * width, 0, L, plane + x * strides.x, L, blocks, 1, span, index, weight, strides.y, &scratch.run)
+        elif first < stop:
+            contract_ahead(strip, plane, columns * blocks, span, index, weight, strides.y, plane, first, stop)
         else:
-            contract_line(strip, plane, columns * blocks, span, index, weight, strides.y, plane, first, stop, &scratch.run)
+            contract_bins(strip, 0, L, plane, L, columns * blocks, 1, span, index, weight, strides.y, &scratch.run)
         contract_bins(bins, bin_step, step, strip - box.x0 * width, L, blocks, qs, box.spans_x + 2 * box.q0, index, weight, width, &scratch.run)
         if through:
             put_pixels(bins, qs, width, row, problem.bins.x, problem.way)
@@ -405,8 +407,8 @@ cdef void forward_across(
             if ahead and y + 1 < box.y1:
                 first, stop = span[0], span[1]
                 for i in range(count):
-                    contract_line(row + i * width, plane + y * strides.y, blocks, span + 2 * i, index, weight, strides.x, plane + (y + 1) * strides.y, first,
-                                  stop, &scratch.run)
+                    contract_ahead(row + i * width, plane + y * strides.y, blocks, span + 2 * i, index, weight, strides.x, plane + (y + 1) * strides.y,
+                                   first, stop)
                     entries_after(span + 2 * i, count - i, index, &first, &stop)
             else:
                 contract_bins(row, width, L, plane + y * strides.y, L, blocks, count, span, index, weight, strides.x, &scratch.run)
@@ -1025,10 +1027,10 @@ cdef void spread_together(
     for y in range(rows.first, rows.stop):
         spans = spans_between(rows.spans + 2 * y, bins, box.p0, box.p1, box.p1 - box.p0 == problem.ph, narrowed)
         if problem.bins.x == width:      # bins that lie end to end are one run
-            contract_line(strip, above, qs * blocks, spans, bins, weight, problem.bins.y, above, 0, 0, &none)
+            contract_bins(strip, 0, L, above, L, qs * blocks, 1, spans, bins, weight, problem.bins.y, &none)
         else:
             for q in range(qs):
-                contract_line(strip + q * width, above + q * problem.bins.x, blocks, spans, bins, weight, problem.bins.y, above, 0, 0, &none)
+                contract_bins(strip + q * width, 0, L, above + q * problem.bins.x, L, blocks, 1, spans, bins, weight, problem.bins.y, &none)
         coming.first, coming.in_row, coming.count, below = next_grad, next_bins, next_bins, 0
         if y + 1 < rows.stop:
             below = (rows.pixels[y + 1] - rows.pixels[y]) * problem.map.strides.y if problem.ahead else 0
