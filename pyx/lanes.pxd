@@ -483,9 +483,9 @@ cdef extern from *:
     /* One primitive contracts either axis of a box: to[i] (add: +=) sum over j of weight[j] * from[i * step + index[j] * stride], lane
        vectors all.  The forward pass goes through it for all bins of an axis, or for one bin along both axes, in functions of their own:
        there each turn of a loop consists of its loads, products and stores and of two or three additions of offsets, where GCC keeps a
-       pointer a tap, and spills some, if the loops are inlined in larger functions.  So do gradients for some pixels of an axis at a time, and
-       channels last, where a pixel is a longer run, for the columns of a row inline.  What is read next can be fetched meanwhile, a line of each
-       of so many runs for each vector. */
+       pointer a tap, and spills some, if the loops are inlined in larger functions.  So do gradients for some pixels of an axis at a time,
+       channels last, where a pixel is a longer run, for those of a row.  What is read next can be fetched meanwhile, a line of each of so many
+       runs for each vector. */
     #define MOST_RUNS 8
     /* Runs that are fetched meanwhile, in the order in which they are read: rows of in_row, of which each begins `step` after the one before,
        and the first of a row past_row after the last of the row before, in elements. */

@@ -1013,7 +1013,7 @@ cdef void spread_together(
     """
     cdef int L = LANE_BYTES // sizeof(real)
     cdef Py_ssize_t x, y, q, first = 0, stop = 0, width = blocks * L, qs = box.q1 - box.q0, below
-    cdef const real *above = grad - box.p0 * problem.bins.y
+    cdef const real *above = grad - box.p0 * problem.bins.y      # bin row 0
     cdef real *row
     cdef const int32_t *bins = problem.bins_of_pixel
     cdef const int32_t *spans

@@ -78,7 +78,7 @@ def behind_a_line(array, elements):
 @pytest.mark.parametrize("extents", [(20, 24), (130, 130)])
 @pytest.mark.parametrize("name", SUMS)
 def test_wherever_arrays_begin(name, extents, dtype, layout, isa, rng):
-    """Long runs are read from a vector's or line's begin on, of small maps, and of large ones, whose next rows are fetched."""
+    """At any element of a cache line: vectors may cross lines, of small maps, and of large ones, whose next rows are fetched."""
     x = to_layout(rng.standard_normal((1, 144, *extents)).astype(dtype), layout)
     boxes = random_boxes(rng, 1, 20, extents, dtype)
     out = operator(name)(behind_a_line(x, 0), boxes, (3, 4), layout=layout)
