@@ -611,7 +611,7 @@ cdef extern from *:
                 }                                                                                                      \\
                 if (below)                                                                                             \\
                     lines[runs++] = at + below;                                                                        \\
-                /* a loop over no runs would cost a twentieth */                                                       \\
+                /* a loop over no runs would cost a twentieth, over a single one a fiftieth */                         \\
                 if (runs == 0)                                                                                         \\
                     contract_axis_##scalar(at, n, from, n, count, taps, index + first, weight + first, stride, 1);     \\
                 else if (runs == 1)                                                                                    \\

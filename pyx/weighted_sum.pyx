@@ -934,25 +934,17 @@ cdef inline Turned turned(const Problem *problem, const int32_t *bins, Py_ssize_
     return axis
 
 
-cdef inline void bins_between(
-        const int32_t *span, const int32_t *bins, int low, int high, Py_ssize_t *first, Py_ssize_t *stop) noexcept nogil:
-    """The entries of a pixel that are bins of [low, high), in ascending or descending order."""
-    first[0] = span[0]
-    stop[0] = span[1]
-    while first[0] < stop[0] and not low <= bins[first[0]] < high:
-        first[0] += 1
-    while first[0] < stop[0] and not low <= bins[stop[0] - 1] < high:
-        stop[0] -= 1
-
-
 cdef inline const int32_t *spans_between(
         const int32_t *spans, const int32_t *bins, int low, int high, bint whole, int32_t *narrowed) noexcept nogil:
-    """The spans of pixels as they are, if all bins are looked at, else the first one without the others."""
-    cdef Py_ssize_t first = 0, stop = 0
+    """The spans of pixels as they are, if all bins are looked at, else the first one with those of [low, high), in ascending or descending order."""
+    cdef int32_t first = spans[0], stop = spans[1]
     if whole:
         return spans
-    bins_between(spans, bins, low, high, &first, &stop)
-    narrowed[0], narrowed[1] = <int32_t>first, <int32_t>stop
+    while first < stop and not low <= bins[first] < high:
+        first += 1
+    while first < stop and not low <= bins[stop - 1] < high:
+        stop -= 1
+    narrowed[0], narrowed[1] = first, stop
     return narrowed
 
 
@@ -1044,7 +1036,7 @@ cdef void spread_together(
         while x < columns.stop:
             spans = spans_between(columns.spans + 2 * x, bins, box.q0, box.q1, whole, narrowed)
             spread_row(row, problem.map.strides.x, strip - box.q0 * width, blocks, at_once, columns.pixels + x, spans, bins, weight, width, below, &coming)
-            coming.count = 0
+            coming.count = 0      # of pixels one by one the first has asked for them
             x += at_once
 
 

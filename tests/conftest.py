@@ -1,5 +1,7 @@
 """Every test that computes runs on every instruction set that this machine has."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -67,6 +69,20 @@ def random_boxes(rng, images, count, extent, dtype):
     boxes = np.concatenate([rng.integers(0, images, (count, 1)), low, low + size], axis=1)
     boxes[:, 1:] = np.round(boxes[:, 1:] * 16) / 16
     return boxes.astype(dtype)
+
+
+def behind_a_line(shape, past, dtype):
+    """Return memory of NaN, and an array in it that begins so many elements behind the start of a cache line."""
+    memory = np.full(math.prod(shape) + 128, np.nan, dtype)
+    first = -memory.ctypes.data % 64 // memory.itemsize + past
+    return memory, memory[first : first + math.prod(shape)].reshape(shape)
+
+
+def copied_behind_a_line(array, past, dtype):
+    """Return a copy that begins so many elements behind the start of a cache line."""
+    _, copy = behind_a_line(array.shape, past, dtype)
+    copy[...] = array
+    return copy
 
 
 def assert_same_bits(a, b):

@@ -7,7 +7,7 @@ import types
 
 import numpy as np
 import pytest
-from conftest import SUMS, WITH_BOX_GRADIENTS, assert_same_bits, from_layout, operator, random_boxes, to_layout
+from conftest import SUMS, WITH_BOX_GRADIENTS, assert_same_bits, copied_behind_a_line, from_layout, operator, random_boxes, to_layout
 
 import roicy
 from roicy import operators
@@ -66,27 +66,18 @@ def test_threads_of_roi_pool(shape, dtype, layout, isa, rng):
         assert_same_bits(roicy.roi_pool_backward(*views, boxes, x.shape, layout=layout, out=spaced, num_threads=threads), grad_input)
 
 
-def behind_a_line(array, elements):
-    """Return a copy that begins so many elements behind a cache line's begin."""
-    memory = np.empty(array.nbytes + 256, np.uint8)
-    start = -memory.ctypes.data % 64 + elements * array.itemsize
-    copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
-    copy[...] = array
-    return copy
-
-
 @pytest.mark.parametrize("extents", [(20, 24), (130, 130)])
 @pytest.mark.parametrize("name", SUMS)
 def test_wherever_arrays_begin(name, extents, dtype, layout, isa, rng):
     """At any element of a cache line: vectors may cross lines, of small maps, and of large ones, whose next rows are fetched."""
     x = to_layout(rng.standard_normal((1, 144, *extents)).astype(dtype), layout)
     boxes = random_boxes(rng, 1, 20, extents, dtype)
-    out = operator(name)(behind_a_line(x, 0), boxes, (3, 4), layout=layout)
+    out = operator(name)(copied_behind_a_line(x, 0, dtype), boxes, (3, 4), layout=layout)
     g = rng.standard_normal(out.shape).astype(dtype)
-    grad_input = operator(name, "_backward")(behind_a_line(g, 0), boxes, x.shape, layout=layout)
+    grad_input = operator(name, "_backward")(copied_behind_a_line(g, 0, dtype), boxes, x.shape, layout=layout)
     for elements in (1, 2, 3, 4, 7, 15):
-        assert_same_bits(operator(name)(behind_a_line(x, elements), boxes, (3, 4), layout=layout), out)
-        assert_same_bits(operator(name, "_backward")(behind_a_line(g, elements), boxes, x.shape, layout=layout), grad_input)
+        assert_same_bits(operator(name)(copied_behind_a_line(x, elements, dtype), boxes, (3, 4), layout=layout), out)
+        assert_same_bits(operator(name, "_backward")(copied_behind_a_line(g, elements, dtype), boxes, x.shape, layout=layout), grad_input)
 
 
 @pytest.mark.parametrize("name", [*SUMS, "roi_pool"])

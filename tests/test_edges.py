@@ -8,7 +8,7 @@ import os
 import numpy as np
 import pytest
 import reference
-from conftest import SUMS, WITH_BOX_GRADIENTS, assert_same_bits, operator, to_layout
+from conftest import SUMS, WITH_BOX_GRADIENTS, assert_same_bits, behind_a_line, copied_behind_a_line, operator, to_layout
 
 import roicy
 
@@ -272,22 +272,13 @@ def test_more_bins_than_are_computed_together(channels, dtype, layout, isa, rng)
         np.testing.assert_allclose(back, expected, rtol=0, atol=100 * np.finfo(dtype).eps * magnitude)
 
 
-def behind_a_line(shape, past, dtype):
-    """Return memory of NaN, and an array in it that begins so many elements behind the start of a cache line."""
-    memory = np.full(math.prod(shape) + 128, np.nan, dtype)
-    first = -memory.ctypes.data % 64 // memory.itemsize + past
-    return memory, memory[first : first + math.prod(shape)].reshape(shape)
-
-
 @pytest.mark.parametrize("past", [0, 4, 13])
 @pytest.mark.parametrize("channels", [16, 21])
 def test_planes_a_multiple_of_4_kilobytes_apart(channels, past, dtype, isa, rng):
     """They are turned in another order, from line to line, wherever they begin: the same pixels and bins in planes one row larger give the same bits."""
 
     def placed(array):
-        _, copy = behind_a_line(array.shape, past, dtype)
-        copy[...] = array
-        return copy
+        return copied_behind_a_line(array, past, dtype)
 
     def spaced(array):
         wider = np.zeros((*array.shape[:2], array.shape[2] + 1, array.shape[3]), dtype)[:, :, :-1]
