@@ -1,0 +1,150 @@
+"""Every tuning constant: value, unit, what it bounds and why, and its record in docs/records.md.
+
+`# no record` says that the value is a choice that nobody measured, or a bound and not a tuning.
+"""
+
+# --------------------------------------------------------------------------------- plan: tables
+cdef enum:
+    TABLE_BYTES = 8 << 20          # bytes of tables made at once: bounds memory        # no record
+    PLACE_BUCKETS = 1024           # buckets of the sort by place: rows, or bands       # R011
+    PLACE_BANDS = 32               # buckets from left to right, if nothing is packed   # R014
+    MIN_BAND_ROWS = 32             # rows of a band: the next band is still in cache    # R014
+    MAX_INSERTION_BOXES = 32       # boxes sorted by insertion, which visits no buckets # R013
+    MAX_SHARED_SAMPLES = 16        # samples of a bin that share one set of divisions   # R034
+    MIN_DENSE_SAMPLES = 64         # samples of a bin, to be summed a pixel at a time   # no record
+
+# ---------------------------------------------------------------------------------- plan: tasks
+cdef enum:
+    TASKS_PER_THREAD = 4           # tasks, so that a dynamic schedule ends evenly      # no record
+    NARROW_COST = 10               # cost of a pixel of one bin, in pixels of rows      # R030
+    MIN_COPY_BINS = 4              # position-sensitive bins worth copying together     # R172
+    COPY_COST = 3                  # cost of a pixel of them all, in pixels of one bin  # R173
+    COPY_PIXELS_BYTES = 2 << 20    # pixels copied once: they stay in a level 2 cache   # R123
+    MIN_COPY_BLOCKS = 8            # channel blocks of a pixel: shorter runs are slow   # R125
+    MIN_COPY_COVER = 4             # times that boxes cover a map that is copied once   # R124
+    FAR_WINDOW_BYTES = 8 << 20     # of a window: larger ones are read from memory      # R128
+    PLANES_BYTES = 256 << 10       # planes of a task: half of a small level 2 cache    # R178
+    WHOLE_ROWS = 16                # rows are whole if boxes leave out 1/16 of them     # R054
+
+# Costs that are not whole numbers.  An enum cannot hold them.
+cdef extern from *:
+    """
+    #define WINDOW_COST 1.5   /* of a pixel of a window, in pixels of whole rows */
+    #define PIXEL_COST 1.5    /* of a pixel of a box, in lane vectors: it is read once or twice */
+    #define BIN_COST 4.0      /* of a bin of a box, in lane vectors */
+    #define MOVE_COST 0.25    /* of moving a pixel of a tile, in pixels packed */
+    #define DIVIDE_SHARE 1.5  /* shares (of TASKS_PER_THREAD) beyond which a box is divided */
+    """
+    const double WINDOW_COST       # a window is read in short runs                     # R017
+    const double PIXEL_COST        # rough: of forward passes and of rows of gradients  # no record
+    const double BIN_COST          # rough: of forward passes                           # no record
+    const double MOVE_COST         # most boxes of half of the tile move it             # R025
+    const double DIVIDE_SHARE      # three eighths of the work of a thread              # R145
+
+# --------------------------------------------------------------------------------- plan: limits
+# of the short way for small calls, which keeps everything on the stack
+cdef enum:
+    MAX_STACK_BOXES = 256          # boxes: more of them gain too little                # R296
+    MAX_STACK_LEVELS = 8           # levels of a pyramid                                # no record
+    MAX_PLAIN_EXTENT = 1 << 20     # elements a side, so that products fit in 64 bits   # no record
+    MIN_LINE_BYTES = 1 << 20       # of a result that begins on a cache line            # R041
+
+# -------------------------------------------------------------------------- scratch of a thread
+# Their sum bounds what a call allocates for each thread, whatever the size of the map.
+cdef enum:
+    TILE_BYTES = 4 << 20           # pixels packed at once: about a level 2 cache       # R090
+    STRIP_BYTES = 24 << 10         # one contracted axis: fits level 1 cache with bins  # R090
+    WIDE_STRIP_BYTES = 64 << 10    # a strip of channel blocks that lie together        # R120
+    MAX_STRIP_BYTES = 256 << 10    # the same for a gradient of the input: whole rows   # R227
+    BINS_BYTES = 64 << 10          # bins of a box: larger outputs are done in parts    # no record
+    BIN_RANGE_BYTES = 1 << 20      # bins of the boxes of a position-sensitive task     # R164
+    SLOPE_TILES_BYTES = 8 << 20    # tiles of all blocks whose slopes are summed        # R275
+    COPY_BYTES = 1 << 20           # pixels of one box, copied for COPY_PER_BOX         # R281
+
+# Zen 4 takes a load for a recent store whose physical address is the same in its low 16 bits, and
+# waits.  So bins begin this far behind a multiple of ALIAS_BYTES from the strip, and staging this
+# far behind the bins.
+cdef enum:
+    ALIAS_BYTES = 64 << 10         # bytes                                              # R059
+    BINS_OFFSET = 32 << 10         # bytes                                              # R059
+    STAGING_OFFSET = 16 << 10      # bytes                                              # R059
+
+# ----------------------------------------------------------------------------------------- load
+cdef enum:
+    WIDEN_PIXELS = 64              # pixels of a small type converted at once           # no record
+    MIN_TRANSPOSE_PIXELS = 4       # pixels of a row: fewer are packed one by one       # R077
+    PACK_ROWS_AHEAD = 16           # rows packed at once: streams are found once        # R071
+    TILE_HEADROOM = 4              # 1/4 of the spare rows of a tile lie above the box  # no record
+    COPY_PIXELS_AHEAD = 4          # pixels ahead that are prefetched while bins copy   # R174
+    MAX_COVER = 4                  # times boxes cover a map, for prefetches to pay     # R141
+    BINS_TOGETHER = 16             # bins of a position-sensitive task: a cache line    # R164
+
+# --------------------------------------------------------------------------------------- reduce
+cdef enum:
+    MAX_BINS = 1024                # bins of a box in BINS_BYTES: a lane vector each    # no record
+    MAX_BIN_ROWS = 64              # bin rows of those                                  # no record
+    MAX_COLUMNS = 4096             # columns contracted together: bounds the strip      # no record
+    X_FIRST_GAIN = 100             # lane vectors saved, for x first to pay             # R082
+    MAX_ROW_LANES_CHANNELS = 8     # channels where lanes are bin rows: half a vector   # R158
+    ROW_LANES_STRIPS = 3           # strips of weights and slopes: gradient of boxes    # R158
+
+# ---------------------------------------------------------------------------------------- store
+cdef enum:
+    DIRECT_BYTES = 256 << 10       # results up to this are written without staging     # R088
+    STREAM_BYTES = 8 << 20         # beyond it results are streamed, maps prefetched    # R037
+    WRITE_AHEAD = 4                # boxes ahead whose shared lines are prefetched      # R167
+
+# ------------------------------------------------------------------------------------ gradients
+cdef enum:
+    SQUARE_BINS = 32               # bins a row of a part of a large output             # R213
+    MIN_BLOCKS_TOGETHER = 4        # blocks: with fewer, choosing loops costs more      # R212
+    PIXELS_AT_ONCE = 6             # pixels of an axis a call: prefetches lie between   # R237
+    BINS_AHEAD = 4                 # bins prefetched: a whole box is too much           # R271
+    SLOPE_BLOCKS = 8               # channel blocks that share sums of slopes           # R268
+    SLOPE_GROUPS = 8               # of them computed together, read in place           # R276
+
+# -------------------------------------------------------------------------------------- threads
+cdef enum:
+    SERIAL_COST = 100000           # lane vectors of work for one thread alone, 0.1 ms  # R026
+    MIN_PARALLEL_BINS = 4096       # bins of tables worth a second thread               # R028
+    BOXES_AT_ONCE = 16             # boxes whose tables a thread makes at a time        # no record
+    ROUND_NUMBERS = 1 << 16        # numbers that a thread rounds at a time             # R029
+
+# Derived where both are known: TILE_PIXELS = TILE_BYTES // LANE_BYTES.
+#
+# Constants of the C headers in pyx/simd, which stand beside the code that needs them:
+#     LANE_BYTES                   64 bytes: a cache line; 128 is slower                # R119
+#     VECTOR_BYTES                 16, 32 or 64 bytes: a register                       # R319
+#     PAGE_BYTES                   4096 bytes: staging begins at a page                 # R045
+#     COLLIDING_BYTES              4096 bytes: planes so far apart share cache sets     # R049
+#     LARGE_PLANE                  2048 elements: lines of larger planes are prefetched # R056
+#     LONG_AHEAD                   768 bytes ahead that long runs are prefetched        # R073
+#     FOLDED_BYTES                 16 bytes of sums that slopes are multiplied with     # R268
+#     MOST_TAPS                    64 taps that are correlated in one call              # no record
+#     MOST_RUNS                    8 runs prefetched beside a vector                    # R218
+#     4 lines a turn, 8 ahead      of planes that collide                               # R057
+#     6 sums, 2 of 16 bytes        that registers hold in a correlation                 # R267
+#     unroll 16, 4                 bins added without a loop, planes and pixels         # R180
+#
+# Constants of Python files, which cannot read an enum:
+#     _memory.LEAST                32 MB of a result, whose memory is kept              # R289
+#     _memory.most                 256 MB kept in all                                   # R290
+#     _memory.LINE                 64 bytes: LANE_BYTES                                 # R041
+#     _memory.ON_LINES             1 MB: MIN_LINE_BYTES                                 # R041
+#     _kernels._SHORTLY            3000 turns that threads of GCC's OpenMP wait         # R299
+#     operators.PARTS_BYTES        16 MB of gradients of the boxes, of all blocks       # no record
+#     cuda.TABLE_BYTES             128 MB of tables of the boxes computed at once       # no record
+#     cuda.SEGMENTS_BYTES          128 MB of gradients of planes before their sum       # no record
+#     cuda.PARTS_BYTES             128 MB of gradients of the boxes before their sum    # no record
+#     cuda.WARPS                   4096 warps at least that share gradients of planes   # R328
+#     cuda: 64 boxes, 16           of a segment at least, segments of a plane at most   # no record
+#     cuda._launch.CHANNELS_OF_THREAD  32 channels whose slopes a thread adds up        # R330
+#     cuda._launch.CHANNELS_OF_WARP    128 channels, channels last                      # R330
+#     cuda._launch.PART_BYTES      16 KB of a plane in shared memory                    # R328
+#     cuda._launch.THREADS         128 threads of a block                               # no record
+#     cuda._launch.THREADS_OF_PLANES   64 threads where warps own parts of planes       # R328
+#     cuda._launch.MOST_BLOCKS     2**20 blocks of a grid                               # no record
+#     kernels: SIDE, CHANNELS, KEPT    8 bins, 4 channels, 6 taps of forward_planes     # R323
+#     kernels: WIDE, TALL, BINS    8 and 32 / size pixels, 8 bins of backward_tiles     # R326
+#     kernels: EACH                4 channels of a lane; 2 bins of the scatter          # R325
+#     __launch_bounds__            5 or 4 blocks an SM forward, 4 or 3 backward         # no record
