@@ -89,7 +89,9 @@ struct prefetch_runs {
 
 #define REAL float
 #include "transpose.inc.h"
+#include "pack.inc.h"
 #include "contract.inc.h"
+#include "accumulate.inc.h"
 #include "correlate.inc.h"
 #include "maximum.inc.h"
 #include "scatter.inc.h"
@@ -97,7 +99,9 @@ struct prefetch_runs {
 
 #define REAL double
 #include "transpose.inc.h"
+#include "pack.inc.h"
 #include "contract.inc.h"
+#include "accumulate.inc.h"
 #include "correlate.inc.h"
 #include "maximum.inc.h"
 #include "scatter.inc.h"

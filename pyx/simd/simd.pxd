@@ -66,7 +66,7 @@ cdef extern from "simd/simd.h":
     ctypedef struct Stream "struct stream":
         size_t left
 
-    # transpose.inc.h
+    # pack.inc.h
     void planes_to_lanes(...) noexcept nogil           # const real *from, channel_step, int lanes, pixels, prefetch_step, real *to
     void lanes_to_planes(...) noexcept nogil           # const real *from, pixels, int lanes, real *to, channel_step, bint streaming
 
@@ -76,6 +76,8 @@ cdef extern from "simd/simd.h":
     void contract_prefetching(...) noexcept nogil      # real *to, const Vectors *from, const Taps *taps, const real *prefetch, first, stop
     void contract_bins(...) noexcept nogil             # real *to, bin_step, to_step, const Vectors *from, int bins, const Taps *taps, Stream *run
     void contract_bin(...) noexcept nogil              # real *to, real *strip, const real *from, row, column, columns, const Taps *y, const Taps *x
+
+    # accumulate.inc.h
     void scale_vectors(...) noexcept nogil             # real *to, to_step, const real *from, step, count, real weight, bint add
     void accumulate_pixels(...) noexcept nogil         # real *to, pixel_step, to_step, const Vectors *from, pixels, const int32_t *pixel, const Taps *taps
     # real *to, pixel_step, const Vectors *from, columns, const int32_t *pixel, const Taps *taps, below, const PrefetchRows *bins
