@@ -25,6 +25,7 @@ X86 = {
     "avx2": ["-march=x86-64-v3"],
     "avx512": ["-march=x86-64-v4", "-mprefer-vector-width=512"],
 }
+HEADERS = sorted(str(path) for path in Path("pyx/simd").glob("*.h"))
 DEBUG = os.environ.get("ROICY_BUILD_DEBUG", "0") != "0"
 FLAGS = shlex.split(os.environ.get("ROICY_BUILD_FLAGS", ""))
 DIRECTIVES = {
@@ -52,7 +53,7 @@ def extensions():
     made = []
     for package, names, flags in [("roicy._kernels", ONCE, [])] + [(f"roicy._kernels.{isa}", HOT, flags) for isa, flags in instruction_sets().items()]:
         made += cythonize(
-            [Extension(f"{package}.{name}", [f"pyx/{name}.pyx"], extra_compile_args=list(flags)) for name in names],
+            [Extension(f"{package}.{name}", [f"pyx/{name}.pyx"], include_dirs=["pyx"], depends=HEADERS, extra_compile_args=list(flags)) for name in names],
             include_path=["pyx", "."],
             build_dir=f"build/{package}",
             compiler_directives=DIRECTIVES,
@@ -69,7 +70,7 @@ class BuildExt(build_ext):
 
     def build_extensions(self):
         if self.compiler.compiler_type == "msvc":
-            optimise = ["/O2", "/fp:precise"]
+            optimise = ["/O2", "/fp:precise", "/std:c11"]
             openmp = (["/openmp"], [])
         else:
             # No -ffast-math: results must not depend on what the compiler finds convenient.

@@ -11,7 +11,7 @@ from libc.string cimport memcpy
 
 import numpy as np
 
-from lanes cimport BYTE, LANE_BYTES, real
+from simd.simd cimport BYTE, LANE_BYTES, real
 from roicy._kernels.geometry cimport Boxes, Tables, tables_of
 from roicy._kernels.schedule cimport most_rows, reading
 

@@ -31,7 +31,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from lanes cimport real
+from simd.simd cimport real
 
 cdef enum:
     SAMPLED = 0

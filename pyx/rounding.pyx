@@ -3,7 +3,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyOb
 from cython.parallel cimport prange
 from libc.stdint cimport uint8_t, uint16_t
 
-from lanes cimport BFLOAT, BYTE, narrow_bfloats, narrow_bytes, narrow_halves
+from simd.simd cimport BFLOAT, BYTE, narrow_bfloats, narrow_bytes, narrow_halves
 
 cdef enum:
     PIECE = 1 << 16            # numbers that a thread rounds at a time, and that no other thread is woken for: some 0.05 ms

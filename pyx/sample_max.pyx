@@ -14,7 +14,7 @@ from libc.float cimport DBL_MAX, FLT_MAX
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
 
-from lanes cimport LANE_BYTES, Pending, add_product, keep_larger, pages_alloc, pages_free, real, stream_end, stream_rest
+from simd.simd cimport LANE_BYTES, Stream, add_product, keep_larger, pages_alloc, pages_free, real, stream_fence, stream_rest
 from roicy._kernels.geometry cimport Tables
 from tasks cimport BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, MODE, STOP
 from tiles cimport (BINS_BYTES, MOST_BINS, BinRange, Layout, Map, Reader, Strides, View, begin_each, bins_of_task, block_reader, bounds, cell_columns,
@@ -64,7 +64,7 @@ cdef inline void largest(
 cdef void forward_part(
         const Problem *problem, Reader *reader, real *out, Py_ssize_t i, int p0, int p1, int q0, int q1, bint products, char *memory) noexcept nogil:
     """Bins [p0, p1) x [q0, q1) of one box, one channel block."""
-    cdef Pending run
+    cdef Stream run
     memset(&run, 0, sizeof(run))
     cdef int L = LANE_BYTES // sizeof(real), l, p, q
     cdef const int32_t *spans_y = problem.spans + 2 * i * (problem.ph + problem.pw)
@@ -139,7 +139,7 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, b
                                  p, min(p + part.p_step, part.p1), q, min(q + part.q_step, part.q1), products, memory)
                     q += part.q_step
                 p += part.p_step
-    stream_end()
+    stream_fence()
 
 
 def forward(tuple level, const int64_t[:, ::1] tasks, real[:, :, :, :] out, bint products, int threads):

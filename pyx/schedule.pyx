@@ -15,7 +15,7 @@ from libc.string cimport memcpy
 
 import numpy as np
 
-from lanes cimport LANE_BYTES
+from simd.simd cimport LANE_BYTES
 from roicy._kernels.geometry cimport Tables
 from tasks cimport (BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, GATHERED, IMAGE, LEVEL, MODE, ROWS, STOP, WINDOW, X0,
                     X1, Y0, Y1)

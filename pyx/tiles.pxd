@@ -5,7 +5,8 @@ The lanes past the last channel of a partial block are zero, and are never writt
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
 from libc.string cimport memcpy, memmove, memset
 
-from lanes cimport LANE_BYTES, PAGE_BYTES, VECTOR_BYTES, Pending, element_bytes, fetch, fetch_near, from_lanes, real, stream, stream_later, stream_rest, to_lanes, widen
+from simd.simd cimport (LANE_BYTES, PAGE_BYTES, VECTOR_BYTES, Stream, copy_runs, element_bytes, lanes_to_planes, planes_to_lanes, prefetch_l1,
+                        prefetch_l2, real, stream_begin, stream_copy, stream_rest, widen, widen_runs)
 from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, FIRST, GATHERED, IMAGE, MODE, STOP, WINDOW, X0, X1, Y0, Y1
 
 cdef enum:
@@ -130,7 +131,7 @@ cdef inline void pack(
         row = source + y * from_.y
         to = tile + y * columns * L
         if from_.x == 1 and columns >= FEW:
-            to_lanes(row, from_.channel, lanes, columns, from_.y, to)
+            planes_to_lanes(row, from_.channel, lanes, columns, from_.y, to)
         elif lanes == L and from_.channel == 1:
             for x in range(columns):
                 memcpy(to + x * L, row + x * from_.x, LANE_BYTES)
@@ -180,16 +181,16 @@ cdef inline void pack_small(
 
 
 cdef inline void few_from_lanes(const real *source, int pixels, int lanes, real *target, Py_ssize_t channel) noexcept nogil:
-    """from_lanes of less pixels than a vector has room for.  As many as that are read, whatever they are, and so there has to be room behind the source."""
+    """lanes_to_planes of less pixels than a vector has room for.  As many as that are read, whatever they are, and so there has to be room behind the source."""
     cdef int V = VECTOR_BYTES // sizeof(real), l
     cdef real[16 * 16] turned
-    from_lanes(source, V, lanes, turned, V, False)
+    lanes_to_planes(source, V, lanes, turned, V, False)
     for l in range(lanes):
         copy_lanes(turned + l * V, pixels, target + l * channel)
 
 
 cdef inline void unpack(
-        const real *tile, Py_ssize_t rows, Py_ssize_t columns, real *target, Strides to, int lanes, real *buffer, int way, Pending *run) noexcept nogil:
+        const real *tile, Py_ssize_t rows, Py_ssize_t columns, real *target, Strides to, int lanes, real *buffer, int way, Stream *run) noexcept nogil:
     """tile[y][x][lane] into rows x columns pixels of `lanes` channels.
 
     buffer: room for a block that is contiguous in the target, for other ways than AT_ONCE, or NULL if runs are long; run: what then is pending,
@@ -215,7 +216,7 @@ cdef inline void unpack(
     for y in range(rows):
         row = tile + y * columns * L
         if strides.x == 1 and columns >= V:
-            from_lanes(row, columns, lanes, at + y * strides.y, strides.channel, buffer == NULL and way == PAST_CACHE)
+            lanes_to_planes(row, columns, lanes, at + y * strides.y, strides.channel, buffer == NULL and way == PAST_CACHE)
         elif strides.x == 1 and columns > 1:
             few_from_lanes(row, <int>columns, lanes, at + y * strides.y, strides.channel)
         elif lanes == L and strides.channel == 1:
@@ -230,7 +231,7 @@ cdef inline void unpack(
                     at[y * strides.y + x * strides.x + l * strides.channel] = row[x * L + l]
     if buffer != NULL:
         if way == PAST_CACHE:
-            stream_later(run, target, buffer, lanes * columns * sizeof(real), turns)
+            stream_begin(run, target, buffer, lanes * columns * sizeof(real), turns)
         else:
             memcpy(target, buffer, lanes * columns * sizeof(real))
 
@@ -238,9 +239,9 @@ cdef inline void unpack(
 cdef inline void fetch_ends(const void *run, Py_ssize_t size) noexcept nogil:
     """The lines that a run of bytes fills a part of, and which therefore have to be read before they are written."""
     if <size_t>run % LANE_BYTES != 0:
-        fetch(run)
+        prefetch_l2(run)
     if <size_t>(<const char*>run + size) % LANE_BYTES != 0:
-        fetch(<const char*>run + size)
+        prefetch_l2(<const char*>run + size)
 
 
 cdef inline void put_pixels(
@@ -252,7 +253,7 @@ cdef inline void put_pixels(
         count = 1
     for i in range(count):
         if way == PAST_CACHE:
-            stream(target + i * step, pixels + i * width, width * sizeof(real))
+            stream_copy(target + i * step, pixels + i * width, width * sizeof(real))
         else:
             memcpy(target + i * step, pixels + i * width, width * sizeof(real))
 
@@ -338,7 +339,7 @@ cdef inline void fetch_some(Ahead *ahead) noexcept nogil:
     """All at once they would only queue up before the loads of the computation."""
     cdef Py_ssize_t left = ahead.bytes_at_once
     while ahead.runs > 0 and left > 0:
-        fetch_near(ahead.run + ahead.at)
+        prefetch_l1(ahead.run + ahead.at)
         ahead.at += LANE_BYTES
         left -= LANE_BYTES
         if ahead.at >= ahead.run_bytes:
@@ -386,26 +387,6 @@ cdef inline Map map_of(object array, int kind, Py_ssize_t channels, Py_ssize_t g
     return map
 
 
-cdef extern from *:
-    """
-    /* APART: inlined, such a loop makes GCC forget how to keep the sums of the function around it in registers, which then takes three times
-       as long. */
-    static APART void gather_runs(const char *from, ptrdiff_t row, ptrdiff_t column, ptrdiff_t rows, ptrdiff_t columns, size_t run, char *to) {
-        for (ptrdiff_t y = 0; y < rows; y++)
-            for (ptrdiff_t x = 0; x < columns; x++, to += run)
-                memcpy(to, from + y * row + x * column, run);
-    }
-    static APART void gather_widened(const char *from, int kind, ptrdiff_t row, ptrdiff_t column, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t run, float *to) {
-        for (ptrdiff_t y = 0; y < rows; y++)
-            for (ptrdiff_t x = 0; x < columns; x++, to += run)
-                widen_some(from + y * row + x * column, kind, run, to);
-    }
-    """
-    void gather_runs(const char *start, Py_ssize_t row, Py_ssize_t column, Py_ssize_t rows, Py_ssize_t columns, size_t run, char *to) noexcept nogil
-    void gather_widened(
-        const char *start, int kind, Py_ssize_t row, Py_ssize_t column, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t run, float *to) noexcept nogil
-
-
 cdef inline Map map_of_task(const Map *map, const int64_t *task, real *tile) noexcept nogil:
     """The map, or what the boxes of the task read of it, GATHERED in the tile."""
     cdef Map near = map[0]
@@ -415,11 +396,11 @@ cdef inline Map map_of_task(const Map *map, const int64_t *task, real *tile) noe
     if task[MODE] == GATHERED:
         start = map.data + (task[IMAGE] * map.strides.image + first + task[Y0] * map.strides.y + task[X0] * map.strides.x) * size
         if size == sizeof(real):
-            gather_runs(start, map.strides.y * size, map.strides.x * size, rows, columns, width * size, <char*>tile)
+            copy_runs(start, map.strides.y * size, map.strides.x * size, rows, columns, width * size, <char*>tile)
         elif map.strides.x == width:
-            gather_widened(start, map.kind, map.strides.y * size, 0, rows, 1, columns * width, <float*>tile)
+            widen_runs(start, map.kind, map.strides.y * size, 0, rows, 1, columns * width, <float*>tile)
         else:
-            gather_widened(start, map.kind, map.strides.y * size, map.strides.x * size, rows, columns, width, <float*>tile)
+            widen_runs(start, map.kind, map.strides.y * size, map.strides.x * size, rows, columns, width, <float*>tile)
         near.kind = c'f' if real is float else c'd'
         near.strides.image, near.strides.x, near.strides.y = 0, width, columns * width
         near.data = <char*>(tile - first - task[Y0] * near.strides.y - task[X0] * near.strides.x)
@@ -523,7 +504,7 @@ cdef inline void gather_bins(const Map *map, const int64_t *task, real *tile) no
         for x in range(task[X0], task[X1]):
             reader.plane = plane + (y * map.strides.y + x * map.strides.x) * size
             for z in range(reader.lanes):      # a few pixels ahead: 0.92 of the time of all
-                fetch(reader.plane + (4 * map.strides.x + z * reader.strides.channel) * size)
+                prefetch_l2(reader.plane + (4 * map.strides.x + z * reader.strides.channel) * size)
             read_pixels(&reader, 0, 0, 1, bins, pixel)
             for z in range(bins):
                 memcpy(tile + z * step, pixel + z * L, LANE_BYTES)

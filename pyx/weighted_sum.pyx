@@ -5,7 +5,7 @@
 The weights come from geometry.pyx and the tasks from schedule.pyx; this file neither knows what they mean nor which
 operator calls.  A box is contracted first along y, into a *strip* [p][x][lane], then along x into *bins* [p][q][lane], or the
 other way round if that is much less work (`across`); its gradients go back along x first.  Every loop over lanes is one lane vector
-(lanes.pxd).
+(simd/vector.h).
 
 Each output bin, and each pixel of a gradient, is summed by one task in an order that only the boxes decide: the result
 has the same bits for every number of threads.
@@ -17,10 +17,10 @@ from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from lanes cimport (FOLDED_BYTES, LANE_BYTES, Coming, Pending, add_product, add_row_slopes, add_slopes, contract_ahead, contract_axis, contract_bin,
-                    contract_bins, element_bytes, fetch_near, fetch_run, fetch_to_write, fold_slopes, pages_alloc, pages_free, real, spread_bins, spread_row,
-                    stream_end, stream_rest)
 from roicy._kernels.geometry cimport Tables
+from simd.simd cimport (FOLDED_BYTES, LANE_BYTES, Pixels, PrefetchRows, SlopeTaps, Stream, Taps, Vectors, accumulate_pixels, accumulate_row, add_product,
+                        add_row_slopes, add_slopes, contract_axis, contract_bin, contract_bins, contract_prefetching, element_bytes, fold_slopes, pages_alloc,
+                        pages_free, prefetch_l1, prefetch_run, prefetch_write, real, scale_vectors, stream_fence, stream_rest)
 from tasks cimport BIN, BIN_STOP, BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, GATHERED, LEVEL, MODE, STOP, WINDOW, X0, X1, Y0, Y1
 from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BINS, MOST_COLUMNS, PAST_CACHE, RANGE_BYTES, SLOPE_BLOCKS, STREAM_BYTES, STRIP_BYTES, TILE_BYTES, WIDE_BYTES,
                     WIDEST_BYTES, Ahead, BinRange, Layout, Map, Reader, Strides, View, ahead_of, begin_each, bin_tile_bytes, bins_of_task, block_reader,
@@ -78,7 +78,7 @@ cdef struct Scratch:
     void *strip
     void *bins
     void *more                 # BINS_BYTES, for what is made while the strip is still needed
-    Pending run                # what is yet to be written, from `more`
+    Stream run                 # what is yet to be written, from `more`
 
 
 cdef Scratch scratch_at(const Problem *problem, char *memory) noexcept nogil:
@@ -131,31 +131,47 @@ cdef inline bint across(const Problem *problem, const Box *box) noexcept nogil:
     return rows * taps_x + (box.q1 - box.q0) * taps_y + ACROSS_GAIN < columns * taps_y + (box.p1 - box.p0) * taps_x
 
 
-# The forward pass.  contract_bins (lanes.pxd) contracts either axis.
+cdef inline Taps taps_of(const int32_t *spans, const int32_t *pixel, const void *weight) noexcept nogil:
+    cdef Taps taps
+    taps.spans, taps.pixel, taps.weight = spans, pixel, weight
+    return taps
+
+
+cdef inline Vectors vectors_at(const void *start, Py_ssize_t step, Py_ssize_t stride, Py_ssize_t count) noexcept nogil:
+    cdef Vectors vectors
+    vectors.start, vectors.step, vectors.stride, vectors.count = start, step, stride, count
+    return vectors
+
+
+# The forward pass.  contract_bins (simd/contract.inc.h) contracts either axis.
 
 cdef void contract_whole(
         const real *pixels, Py_ssize_t first_stride, Py_ssize_t second_stride, const int32_t *first, int first_bins, Py_ssize_t first_step,
         const int32_t *second, int second_bins, Py_ssize_t second_step, Py_ssize_t low, Py_ssize_t count, const int32_t *index, const real *weight,
-        real *strip, real *bins, Pending *run) noexcept nogil:
+        real *strip, real *bins, Stream *run) noexcept nogil:
     """bins = what all pixels of a box contribute, along one axis first and then along the second.
 
     pixels: the first of the window along the second axis, 0 along the first; first, second: the spans of the bins, whose results lie
     `step` apart; low, count: pixels of the window along the second axis.
     """
     cdef int L = LANE_BYTES // sizeof(real), rows
+    cdef Vectors window = vectors_at(pixels, second_stride, first_stride, count)
+    cdef Vectors strips = vectors_at(strip - low * L, count * L, L, 0)
+    cdef Taps first_taps = taps_of(first, index, weight), second_taps = taps_of(second, index, weight)
     # as many bins at once as leave the strip in cache
     cdef int most = <int>max(STRIP_BYTES // (count * LANE_BYTES), 1)
     while first_bins > 0:
         rows = min(most, first_bins)
-        contract_bins(strip, count * L, L, pixels, second_stride, count, rows, first, index, weight, first_stride, run)
-        contract_bins(bins, second_step, first_step, strip - low * L, count * L, rows, second_bins, second, index, weight, L, run)
-        first += 2 * rows
+        strips.count = rows
+        contract_bins(strip, count * L, L, &window, rows, &first_taps, run)
+        contract_bins(bins, second_step, first_step, &strips, second_bins, &second_taps, run)
+        first_taps.spans += 2 * rows
         bins += rows * first_step
         first_bins -= rows
 
 
 cdef inline void contract_box(
-        const Problem *problem, const real *pixels, View strides, const Box *box, real *strip, real *bins, Pending *run) noexcept nogil:
+        const Problem *problem, const real *pixels, View strides, const Box *box, real *strip, real *bins, Stream *run) noexcept nogil:
     """bins = what all pixels of a box contribute; pixels points at the first of its window."""
     cdef int L = LANE_BYTES // sizeof(real), ps = box.p1 - box.p0, qs = box.q1 - box.q0
     cdef const int32_t *spans_y = box.spans_y + 2 * box.p0
@@ -177,17 +193,22 @@ cdef void contract_cell(
     cdef Py_ssize_t columns = x1 - x0, first = 0, stop = 0
     cdef int p, q, i, rows, qs = box.q1 - box.q0
     cdef int most = <int>max(STRIP_BYTES // (columns * LANE_BYTES), 1)
+    cdef int32_t[2] span
+    cdef Taps taps = taps_of(span, index, weight)
+    cdef Vectors window = vectors_at(pixels - y0 * strides.y, strides.x, strides.y, columns)
+    cdef Vectors strips = vectors_at(strip - x0 * L, columns * L, L, 0)
     p = box.p0
     while p < box.p1:
         rows = min(most, box.p1 - p)
         for i in range(rows):
             clip(box.spans_y + 2 * (p + i), index, y0, y1, &first, &stop)
-            contract_axis(strip + i * columns * L, L, pixels - y0 * strides.y, strides.x, columns, stop - first, index + first, weight + first,
-                          strides.y, False)
+            span[0], span[1] = <int32_t>first, <int32_t>stop
+            contract_axis(strip + i * columns * L, L, &window, &taps, False)
+        strips.count = rows
         for q in range(box.q0, box.q1):
             clip(box.spans_x + 2 * q, index, x0, x1, &first, &stop)
-            contract_axis(bins + ((p - box.p0) * qs + q - box.q0) * L, qs * L, strip - x0 * L, columns * L, rows, stop - first, index + first,
-                          weight + first, L, add)
+            span[0], span[1] = <int32_t>first, <int32_t>stop
+            contract_axis(bins + ((p - box.p0) * qs + q - box.q0) * L, qs * L, &strips, &taps, add)
         p += most
 
 
@@ -240,6 +261,7 @@ cdef inline void sum_bin(const Problem *problem, Reader *reader, Py_ssize_t i, i
     cdef const int32_t *index = problem.index
     cdef const real *pixels
     cdef Py_ssize_t y0, y1, x0, columns
+    cdef Taps taps_y = taps_of(spans + 2 * p, index, problem.weight), taps_x = taps_of(spans + 2 * (problem.ph + q), index, problem.weight)
     cdef View strides
     cdef Box box
     if y == y_stop or x == x_stop:
@@ -251,8 +273,7 @@ cdef inline void sum_bin(const Problem *problem, Reader *reader, Py_ssize_t i, i
         sum_part(problem, reader, &box, scratch, bin)
         return
     pixels = view(reader, <real*>scratch.tile, y0, y1, x0, x0 + columns, &strides)
-    contract_bin(bin, <real*>scratch.strip, pixels - y0 * strides.y, strides.y, strides.x, x0, columns, spans + 2 * p,
-                 spans + 2 * (problem.ph + q), index, <const real*>problem.weight)
+    contract_bin(bin, <real*>scratch.strip, pixels - y0 * strides.y, strides.y, strides.x, columns, &taps_y, &taps_x)
 
 
 cdef void forward_bins(const Problem *problem, real *out, const int64_t *task, Scratch *scratch) noexcept nogil:
@@ -290,7 +311,7 @@ cdef void forward_bins(const Problem *problem, real *out, const int64_t *task, S
         if i + WRITTEN_AHEAD < task[STOP]:
             to = out + problem.order[i + WRITTEN_AHEAD] * problem.bins.image + first
             for run in range(runs):
-                fetch_to_write(to + run * step)
+                prefetch_write(to + run * step)
         to = out + problem.order[i] * problem.bins.image
         z = task[BIN]
         while z < task[BIN_STOP]:      # as many at once as lie a step apart
@@ -349,9 +370,8 @@ cdef void forward_together(
     """
     cdef int L = LANE_BYTES // sizeof(real), p, qs = box.q1 - box.q0
     cdef Py_ssize_t width = blocks * L, columns = box.x1 - box.x0, x, first = 0, stop = 0
-    cdef const int32_t *index = problem.index
-    cdef const int32_t *span
-    cdef const real *weight = <const real*>problem.weight
+    cdef Taps taps_y = taps_of(NULL, problem.index, problem.weight), taps_x = taps_of(box.spans_x + 2 * box.q0, problem.index, problem.weight)
+    cdef Vectors window, strips
     cdef real *strip = <real*>scratch.strip
     cdef real *bins = <real*>scratch.bins
     cdef bint through = problem.bins.channel == 1
@@ -359,20 +379,23 @@ cdef void forward_together(
     cdef Py_ssize_t bin_step = width if through else L
     cdef real *row = out + box.p0 * problem.bins.y + box.q0 * problem.bins.x
     plane += box.x0 * strides.x
+    window = vectors_at(plane, L, strides.y, columns * blocks if strides.x == width else blocks)
+    strips = vectors_at(strip - box.x0 * width, L, width, blocks)
     for p in range(box.p0, box.p1):
-        span = box.spans_y + 2 * p
+        taps_y.spans = box.spans_y + 2 * p
         if through:
             fetch_pixel_ends(row, qs, width, problem.bins.x, problem.way)
         if ahead:
-            entries_after(span, box.p1 - p, index, &first, &stop)
+            entries_after(taps_y.spans, box.p1 - p, problem.index, &first, &stop)
         if strides.x != width:
             for x in range(columns):
-                contract_bins(strip + x * width, 0, L, plane + x * strides.x, L, blocks, 1, span, index, weight, strides.y, &scratch.run)
+                window.start = plane + x * strides.x
+                contract_bins(strip + x * width, 0, L, &window, 1, &taps_y, &scratch.run)
         elif first < stop:
-            contract_ahead(strip, plane, columns * blocks, span, index, weight, strides.y, plane, first, stop)
+            contract_prefetching(strip, &window, &taps_y, plane, first, stop)
         else:
-            contract_bins(strip, 0, L, plane, L, columns * blocks, 1, span, index, weight, strides.y, &scratch.run)
-        contract_bins(bins, bin_step, step, strip - box.x0 * width, L, blocks, qs, box.spans_x + 2 * box.q0, index, weight, width, &scratch.run)
+            contract_bins(strip, 0, L, &window, 1, &taps_y, &scratch.run)
+        contract_bins(bins, bin_step, step, &strips, qs, &taps_x, &scratch.run)
         if through:
             put_pixels(bins, qs, width, row, problem.bins.x, problem.way)
             row += problem.bins.y
@@ -392,36 +415,39 @@ cdef void forward_across(
     cdef int L = LANE_BYTES // sizeof(real), p, i, count, qs = box.q1 - box.q0, q = box.q0
     cdef Py_ssize_t width = blocks * L, step = (box.p1 - box.p0) * qs * L, y, first, stop
     cdef Py_ssize_t most = max(WIDE_BYTES // ((box.y1 - box.y0) * blocks * LANE_BYTES), 1)
-    cdef const int32_t *index = problem.index
     cdef const int32_t *span
-    cdef const real *weight = <const real*>problem.weight
+    cdef Taps taps = taps_of(NULL, problem.index, problem.weight)
+    cdef Vectors window = vectors_at(NULL, L, strides.x, blocks), strips
     cdef real *strip = <real*>scratch.strip
     cdef real *bins = <real*>scratch.bins
     cdef real *row
     cdef bint through = problem.bins.channel == 1
     while q < box.q1:
         count = <int>min(most, box.q1 - q)
+        span = box.spans_x + 2 * q
         for y in range(box.y0, box.y1):
-            span = box.spans_x + 2 * q
+            window.start = plane + y * strides.y
+            taps.spans = span
             row = strip + (y - box.y0) * count * width
             if ahead and y + 1 < box.y1:
                 first, stop = span[0], span[1]
                 for i in range(count):
-                    contract_ahead(row + i * width, plane + y * strides.y, blocks, span + 2 * i, index, weight, strides.x, plane + (y + 1) * strides.y,
-                                   first, stop)
-                    entries_after(span + 2 * i, count - i, index, &first, &stop)
+                    taps.spans = span + 2 * i
+                    contract_prefetching(row + i * width, &window, &taps, plane + (y + 1) * strides.y, first, stop)
+                    entries_after(span + 2 * i, count - i, problem.index, &first, &stop)
             else:
-                contract_bins(row, width, L, plane + y * strides.y, L, blocks, count, span, index, weight, strides.x, &scratch.run)
+                contract_bins(row, width, L, &window, count, &taps, &scratch.run)
+        strips = vectors_at(strip - box.y0 * count * width, L, count * width, count * blocks if through else blocks)
         for p in range(box.p0, box.p1):
-            span = box.spans_y + 2 * p
+            taps.spans = box.spans_y + 2 * p
             if through:
                 fetch_pixel_ends(out + p * problem.bins.y + q * problem.bins.x, count, width, problem.bins.x, problem.way)
-                contract_bins(bins, 0, L, strip - box.y0 * count * width, L, count * blocks, 1, span, index, weight, count * width, &scratch.run)
+                contract_bins(bins, 0, L, &strips, 1, &taps, &scratch.run)
                 put_pixels(bins, count, width, out + p * problem.bins.y + q * problem.bins.x, problem.bins.x, problem.way)
             else:
                 for i in range(count):
-                    contract_bins(bins + ((p - box.p0) * qs + q - box.q0 + i) * L, 0, step, strip + (i - box.y0 * count) * width, L, blocks, 1, span,
-                                  index, weight, count * width, &scratch.run)
+                    strips.start = strip + (i - box.y0 * count) * width
+                    contract_bins(bins + ((p - box.p0) * qs + q - box.q0 + i) * L, 0, step, &strips, 1, &taps, &scratch.run)
         q += count
     if not through:
         unpack_together(problem, out, box, blocks, scratch)
@@ -435,27 +461,29 @@ cdef inline bint channels_are_few(const Problem *problem, real *_) noexcept nogi
     return 2 * problem.map.channels * ((problem.ph + L - 1) // L) <= problem.ph
 
 
-cdef void contract_run(
-        real *to, const real *source, Py_ssize_t count, Py_ssize_t taps, const int32_t *index, const real *weight,
-        Py_ssize_t stride) noexcept nogil:
-    """to[i] = sum over j of weight[j] * source[i + index[j] * stride], each with the bits that contract_axis gives it."""
+cdef void contract_run(real *to, const real *source, Py_ssize_t count, const Taps *taps, Py_ssize_t stride) noexcept nogil:
+    """to[i] = sum over the taps of one bin of weight * source[i + pixel * stride], each with the bits that contract_axis gives it."""
     cdef int L = LANE_BYTES // sizeof(real), l
     cdef Py_ssize_t j
+    cdef Vectors vectors
+    cdef const real *weight = <const real*>taps.weight
     cdef real[16] sums, values
     if count >= L:
-        contract_axis(to, L, source, L, count // L, taps, index, weight, stride, False)
+        vectors = vectors_at(source, L, stride, count // L)
+        contract_axis(to, L, &vectors, taps, False)
         if count % L > 0:        # the last vector overlaps the one before
-            contract_axis(to + count - L, L, source + count - L, L, 1, taps, index, weight, stride, False)
+            vectors = vectors_at(source + count - L, L, stride, 1)
+            contract_axis(to + count - L, L, &vectors, taps, False)
         return
     memset(sums, 0, LANE_BYTES)
     memset(values, 0, LANE_BYTES)
-    for j in range(taps):
-        memcpy(values, source + index[j] * stride, count * sizeof(real))
-        if j > 0:
+    for j in range(taps.spans[0], taps.spans[1]):
+        memcpy(values, source + taps.pixel[j] * stride, count * sizeof(real))
+        if j > taps.spans[0]:
             add_product(sums, weight[j], values)
         else:
             for l in range(L):
-                sums[l] = weight[0] * values[l]
+                sums[l] = weight[j] * values[l]
     memcpy(to, sums, count * sizeof(real))
 
 
@@ -555,6 +583,7 @@ cdef inline void strip_of_rows(
     cdef int L = LANE_BYTES // sizeof(real), row
     cdef Py_ssize_t width = columns * channels, run = width if runs.mixed else columns, j, first, stop, entry
     cdef Strides turned
+    cdef Taps taps = taps_of(spans, problem.index, weight)
     for row in range(rows):
         first, stop = spans[2 * row], spans[2 * row + 1]
         if runs.far and row + 1 < rows and stop > first:
@@ -563,10 +592,10 @@ cdef inline void strip_of_rows(
             for entry in range(stop, spans[2 * row + 3]):
                 if problem.index[entry] > problem.index[stop - 1]:
                     for j in range(1 if runs.mixed else channels):
-                        fetch_run(source + j * problem.map.strides.channel + problem.index[entry] * row_step, run * sizeof(real))
+                        prefetch_run(source + j * problem.map.strides.channel + problem.index[entry] * row_step, run * sizeof(real))
         for j in range(1 if runs.mixed else channels):
-            contract_run(lines + row * width + j * run, source + j * problem.map.strides.channel, run, stop - first, problem.index + first, weight + first,
-                         row_step)
+            contract_run(lines + row * width + j * run, source + j * problem.map.strides.channel, run, &taps, row_step)
+        taps.spans += 2
     memset(lines + rows * width, 0, (L - rows) * width * sizeof(real))
     turned.image, turned.channel, turned.y, turned.x = 0, width, 0, 1
     pack(lines, turned, L, 1, width, strip)
@@ -577,9 +606,11 @@ cdef bint forward_few(
     """One box, all channels; False where its window is too large for the scratch."""
     cdef int L = LANE_BYTES // sizeof(real), p = 0, q0, q, qs, rows, row
     cdef Box box = part_of_box(problem, i, 0, problem.ph, 0, problem.pw)
-    cdef Py_ssize_t y0 = 0, y1 = 0, x0 = 0, x1 = 0, first, stop, c, j, together, row_step = 0
+    cdef Py_ssize_t y0 = 0, y1 = 0, x0 = 0, x1 = 0, c, j, together, row_step = 0
     cdef const int32_t *index = problem.index
     cdef const real *weight = <const real*>problem.weight
+    cdef Taps taps = taps_of(NULL, index, weight)
+    cdef Vectors strips
     cdef Runs runs
     cdef Strides planes, to
     cdef const real *source
@@ -602,10 +633,10 @@ cdef bint forward_few(
                 together = min(runs.channels, problem.map.channels - c)
                 source = runs_in_rows(problem, reader, &runs, c, y0, y1, x0, x1, <real*>scratch.tile, &row_step)
                 strip_of_rows(problem, &runs, source, row_step, x1 - x0, together, box.spans_y + 2 * p, rows, weight, lines, strip)
+                strips = vectors_at(strip - x0 * runs.column, L if runs.mixed else (x1 - x0) * L, runs.column, together)
                 for q in range(qs):
-                    first, stop = box.spans_x[2 * (q0 + q)], box.spans_x[2 * (q0 + q) + 1]
-                    contract_axis(bins + q * L, qs * L, strip - x0 * runs.column, L if runs.mixed else (x1 - x0) * L, together, stop - first, index + first,
-                                  weight + first, runs.column, False)
+                    taps.spans = box.spans_x + 2 * (q0 + q)
+                    contract_axis(bins + q * L, qs * L, &strips, &taps, False)
                 at = out + c * problem.bins.channel + p * problem.bins.y + q0 * problem.bins.x
                 if problem.bins.channel == 1 and together > 1:
                     planes.channel = together * qs
@@ -702,7 +733,7 @@ cdef void forward_task(const Problem *problem, real *out, const int64_t *task, c
                 q += part.q_step
             p += part.p_step
     stream_rest(&scratch.run)
-    stream_end()
+    stream_fence()
 
 
 # The gradient of the boxes.  With S[p, q, y, x] = sum over channels of grad_output[p, q] * pixel[y, x], of the few pixels that a bin reads, it is
@@ -724,6 +755,13 @@ cdef Py_ssize_t open_readers(
     return count
 
 
+cdef inline SlopeTaps slope_taps_of(
+        const int32_t *index, const real *weight, const real *slopes, Py_ssize_t entries, Py_ssize_t first, Py_ssize_t stop) noexcept nogil:
+    cdef SlopeTaps taps
+    taps.count, taps.pixel, taps.weight, taps.low, taps.high = stop - first, index + first, weight + first, slopes + first, slopes + entries + first
+    return taps
+
+
 cdef void slopes_part(
         const Problem *problem, Reader *readers, Py_ssize_t blocks, const real *grad_output, const Box *box, Scratch *scratch, real *sums,
         Ahead *ahead) noexcept nogil:
@@ -736,6 +774,9 @@ cdef void slopes_part(
     cdef const real *pixels
     cdef const real *grad = grad_output + box.p0 * problem.bins.y + box.q0 * problem.bins.x
     cdef const real *bin
+    cdef const real *slopes = <const real*>problem.slopes
+    cdef Pixels window
+    cdef SlopeTaps taps_y, taps_x
     cdef View strides, steps
     if box.y0 >= box.y1 or box.x0 >= box.x1:
         return
@@ -759,24 +800,27 @@ cdef void slopes_part(
                 for b in range(1, blocks):
                     view(&readers[b], <real*>scratch.tile + b * tile, y, y1, x, x1, &strides)
             pixels -= y * strides.y + x * strides.x
+            window.step, window.stride_y, window.stride_x = pixel_step, strides.y, strides.x
             for p in range(box.p0, box.p1):
                 clip(box.spans_y + 2 * p, index, y, y1, &first_y, &stop_y)
                 if first_y == stop_y:
                     continue
+                taps_y = slope_taps_of(index, <const real*>problem.weight, slopes, problem.entries, first_y, stop_y)
                 for q in range(box.q0, box.q1):
                     bin = grad + (p - box.p0) * steps.y + (q - box.q0) * steps.x
                     fetch_some(ahead)
                     if grad_step == L:
                         for b in range(blocks):
-                            fetch_near(bin + BINS_AHEAD * steps.x + b * L)
+                            prefetch_l1(bin + BINS_AHEAD * steps.x + b * L)
                     clip(box.spans_x + 2 * q, index, x, x1, &first_x, &stop_x)
                     if first_x == stop_x:
                         continue
+                    taps_x = slope_taps_of(index, <const real*>problem.weight, slopes, problem.entries, first_x, stop_x)
                     b = 0
                     while b < blocks:
-                        add_slopes(sums + b // SLOPE_BLOCKS * (4 * FOLDED_BYTES // <int>sizeof(real)), bin + b * grad_step, grad_step, pixels + b * pixel_step,
-                                   pixel_step, min(blocks - b, <Py_ssize_t>SLOPE_BLOCKS), strides.y, strides.x, first_y, stop_y, first_x, stop_x, index,
-                                   <const real*>problem.weight, <const real*>problem.slopes, problem.entries)
+                        window.start, window.count = pixels + b * pixel_step, min(blocks - b, <Py_ssize_t>SLOPE_BLOCKS)
+                        add_slopes(sums + b // SLOPE_BLOCKS * (4 * FOLDED_BYTES // <int>sizeof(real)), bin + b * grad_step, grad_step, &window,
+                                   &taps_y, &taps_x)
                         b += SLOPE_BLOCKS
             x += cell_width
         y += cell_height
@@ -963,13 +1007,14 @@ cdef void spread(
     cdef int L = LANE_BYTES // sizeof(real), qs = box.q1 - box.q0
     cdef Py_ssize_t x, y, r = rows.first, count, together, some
     cdef const int32_t *bins = problem.bins_of_pixel
-    cdef const int32_t *spans
     cdef int32_t[2] narrowed
     cdef const real *weight = <const real*>problem.bin_weight
     cdef Py_ssize_t most = max(STRIP_BYTES // (qs * LANE_BYTES), 1)
     cdef bint whole = qs == problem.pw and box.p1 - box.p0 == problem.ph
     cdef Py_ssize_t at_once = PIXELS_AT_ONCE if whole else 1
-    cdef Pending none
+    cdef Taps taps = taps_of(NULL, bins, weight)
+    cdef Vectors grads = vectors_at(grad - box.p0 * steps.y, steps.x, steps.y, qs), strips
+    cdef Stream none
     none.left = 0
     while r < rows.stop:
         count = min(most, rows.stop - r)
@@ -977,19 +1022,19 @@ cdef void spread(
         while y < count:
             fetch_some(ahead)
             some = min(at_once, count - y)
-            spans = spans_between(rows.spans + 2 * (r + y), bins, box.p0, box.p1, whole, narrowed)
-            contract_bins(strip + y * L, L, count * L, grad - box.p0 * steps.y, steps.x, qs, <int>some, spans, bins, weight, steps.y, &none)
+            taps.spans = spans_between(rows.spans + 2 * (r + y), bins, box.p0, box.p1, whole, narrowed)
+            contract_bins(strip + y * L, L, count * L, &grads, <int>some, &taps, &none)
             y += some
         y = 0
         while y < count:      # as many rows together as lie a step apart, most often all of them
             together = neighbours(rows.pixels, r + y, r + count) - r - y
+            strips = vectors_at(strip + (y - box.q0 * count) * L, L, count * L, together)
             x = columns.first
             while x < columns.stop:
                 fetch_some(ahead)
                 some = min(at_once, columns.stop - x)
-                spans = spans_between(columns.spans + 2 * x, bins, box.q0, box.q1, whole, narrowed)
-                spread_bins(target + rows.pixels[r + y] * map.y, map.x, map.y, strip + (y - box.q0 * count) * L, L, together, some, columns.pixels + x,
-                            spans, bins, weight, count * L)
+                taps.spans = spans_between(columns.spans + 2 * x, bins, box.q0, box.q1, whole, narrowed)
+                accumulate_pixels(target + rows.pixels[r + y] * map.y, map.x, map.y, &strips, some, columns.pixels + x, &taps)
                 x += some
             y += together
         r += count
@@ -1008,21 +1053,23 @@ cdef void spread_together(
     cdef const real *above = grad - box.p0 * problem.bins.y      # bin row 0
     cdef real *row
     cdef const int32_t *bins = problem.bins_of_pixel
-    cdef const int32_t *spans
     cdef int32_t[2] narrowed
-    cdef const real *weight = <const real*>problem.bin_weight
     cdef bint whole = qs == problem.pw
     cdef Py_ssize_t at_once = columns.stop - columns.first if whole else 1
-    cdef Coming coming
-    cdef Pending none
+    cdef Taps taps = taps_of(NULL, bins, problem.bin_weight)
+    cdef Vectors grads = vectors_at(above, L, problem.bins.y, qs * blocks if problem.bins.x == width else blocks)
+    cdef Vectors strips = vectors_at(strip - box.q0 * width, L, width, blocks)
+    cdef PrefetchRows coming
+    cdef Stream none
     none.left = 0
     for y in range(rows.first, rows.stop):
-        spans = spans_between(rows.spans + 2 * y, bins, box.p0, box.p1, box.p1 - box.p0 == problem.ph, narrowed)
+        taps.spans = spans_between(rows.spans + 2 * y, bins, box.p0, box.p1, box.p1 - box.p0 == problem.ph, narrowed)
         if problem.bins.x == width:      # bins that lie end to end are one run
-            contract_bins(strip, 0, L, above, L, qs * blocks, 1, spans, bins, weight, problem.bins.y, &none)
+            contract_bins(strip, 0, L, &grads, 1, &taps, &none)
         else:
             for q in range(qs):
-                contract_bins(strip + q * width, 0, L, above + q * problem.bins.x, L, blocks, 1, spans, bins, weight, problem.bins.y, &none)
+                grads.start = above + q * problem.bins.x
+                contract_bins(strip + q * width, 0, L, &grads, 1, &taps, &none)
         coming.first, coming.in_row, coming.count, below = next_grad, next_bins, next_bins, 0
         if y + 1 < rows.stop:
             below = (rows.pixels[y + 1] - rows.pixels[y]) * problem.map.strides.y if problem.ahead else 0
@@ -1034,8 +1081,8 @@ cdef void spread_together(
         row = target + rows.pixels[y] * problem.map.strides.y
         x = columns.first
         while x < columns.stop:
-            spans = spans_between(columns.spans + 2 * x, bins, box.q0, box.q1, whole, narrowed)
-            spread_row(row, problem.map.strides.x, strip - box.q0 * width, blocks, at_once, columns.pixels + x, spans, bins, weight, width, below, &coming)
+            taps.spans = spans_between(columns.spans + 2 * x, bins, box.q0, box.q1, whole, narrowed)
+            accumulate_row(row, problem.map.strides.x, &strips, at_once, columns.pixels + x, &taps, below, &coming)
             coming.count = 0      # of pixels one by one the first has asked for them
             x += at_once
 
@@ -1048,18 +1095,17 @@ cdef void spread_bin(
     cdef Py_ssize_t first = 0, stop = 0, low = 0, high = 0, end, x, y, i
     cdef const int32_t *index = problem.index
     cdef const real *weight = <const real*>problem.weight
-    cdef int32_t origin = 0
     clip(box.spans_x + 2 * box.q0, index, x0, x1, &first, &stop)
     clip(box.spans_y + 2 * box.p0, index, y0, y1, &low, &high)
     while first < stop:
         end = min(stop, first + MOST_COLUMNS)      # as the strip has room for
         for x in range(first, end):
-            contract_axis(strip + (x - first) * L, L, grad, L, 1, 1, &origin, weight + x, L, False)
+            scale_vectors(strip + (x - first) * L, L, grad, L, 1, weight[x], False)
         for y in range(low, high):
             x = first
             while x < end:
                 i = neighbours(index, x, end)
-                contract_axis(target + index[y] * map.y + index[x] * map.x, map.x, strip + (x - first) * L, L, i - x, 1, &origin, weight + y, L, True)
+                scale_vectors(target + index[y] * map.y + index[x] * map.x, map.x, strip + (x - first) * L, L, i - x, weight[y], True)
                 x = i
         first = end
 
@@ -1194,7 +1240,7 @@ cdef void spread_boxes(const Problem *problem, const real *grad_output, const in
             unpack(<real*>scratch.tile, y1 - y0, x1 - x0, target, reader.strides, reader.lanes, <real*>NULL, problem.way, &scratch.run)
         elif not problem.add:
             clear(target, reader.strides, reader.lanes, y1 - y0, x1 - x0)
-    stream_end()
+    stream_fence()
 
 
 cdef void backward_task(const Problem *problem, const real *grad_output, const int64_t *task, char *memory) noexcept nogil:

@@ -14,9 +14,9 @@ from libc.float cimport DBL_MAX, FLT_MAX
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memset
 
-from lanes cimport (LANE_BYTES, Pending, add_at_pixels, add_at_planes, keep_first_larger, keep_larger, keep_larger_at, pages_alloc, pages_free, real, stream_end,
-                    stream_rest, stream_some)
 from roicy._kernels.geometry cimport Tables
+from simd.simd cimport (LANE_BYTES, PlaneRows, Stream, Winners, add_at_pixels, add_at_planes, keep_first_larger, keep_larger, keep_larger_at, pages_alloc,
+                        pages_free, real, stream_fence, stream_rest, stream_some)
 from tasks cimport BLOCK_FIRST, BLOCK_STOP, COLUMNS, EACH, FIRST, GATHERED, IMAGE, MODE, STOP, X0, X1, Y0, Y1
 from tiles cimport (AT_ONCE, BINS_BYTES, MOST_BINS, MOST_COLUMNS, PAST_CACHE, STRIP_BYTES, WIDE_BYTES, BinRange, Layout, Map, Reader, Strides, View,
                     begin_each, bins_of_task, block_reader, blocks_together, cell_columns, cell_rows, clear, fetch_ends, fetch_pixel_ends,
@@ -143,7 +143,7 @@ cdef inline void reduce_cell(
 
 cdef inline void reduce_whole(
         const real *pixels, View strides, Py_ssize_t y0, Py_ssize_t x0, Py_ssize_t x1, const int32_t *spans_y, const int32_t *spans_x,
-        int p0, int p1, int q0, int q1, real *strip, real *bins, Pending *run) noexcept nogil:
+        int p0, int p1, int q0, int q1, real *strip, real *bins, Stream *run) noexcept nogil:
     """bins = what the whole window, at least one pixel, holds: several bin rows together, so that a bin column is one loop."""
     cdef int L = LANE_BYTES // sizeof(real), p = p0, q, i, rows, qs = q1 - q0
     cdef Py_ssize_t columns = x1 - x0, first, taps
@@ -181,7 +181,7 @@ cdef inline void ends(const int32_t *spans, int first, int stop, Py_ssize_t *low
 
 cdef void forward_part(
         const Problem *problem, Reader *reader, real *out, int32_t *argmax, const int32_t *spans_y,
-        int p0, int p1, int q0, int q1, char *memory, Pending *run) noexcept nogil:
+        int p0, int p1, int q0, int q1, char *memory, Stream *run) noexcept nogil:
     """Bins [p0, p1) x [q0, q1) of one box, one channel block."""
     cdef int L = LANE_BYTES // sizeof(real), l, p, q
     cdef const int32_t *spans_x = spans_y + 2 * problem.ph
@@ -275,7 +275,7 @@ cdef void forward_task(
     cdef int64_t[COLUMNS] one
     cdef Map map
     cdef Reader reader
-    cdef Pending run
+    cdef Stream run
     memset(&run, 0, sizeof(run))
     if task[MODE] == EACH:
         begin_each(task, one)
@@ -318,7 +318,7 @@ cdef void forward_task(
                 q += part.q_step
             p += part.p_step
     stream_rest(&run)
-    stream_end()
+    stream_fence()
 
 
 cdef Problem problem_of(tuple level, Py_ssize_t channels, Strides bins, int ph, int pw, real *_) except *:
@@ -360,14 +360,8 @@ def forward(tuple level, const int64_t[:, ::1] tasks, real[:, :, :, :] out, int3
     pages_free(memory)
 
 
-cdef struct Rows:              # of a plane, those that a task writes to
-    uint32_t first             # pixel
-    uint32_t some              # pixels
-    uint32_t all               # of the plane; int32 can count them, by the checks of the callers
-
-
 cdef bint add_to_pixels(
-        const Problem *problem, const real *grad, const int32_t *argmax, real *plane, Py_ssize_t channels, Rows rows, const real *grad_later,
+        const Problem *problem, const real *grad, const int32_t *argmax, real *plane, Py_ssize_t channels, PlaneRows rows, const real *grad_later,
         const int32_t *argmax_later) noexcept nogil:
     """Add the gradients of a box, where the channels of a bin lie together; whether an index is none.
 
@@ -378,7 +372,9 @@ cdef bint add_to_pixels(
     cdef const real *next_
     cdef const int32_t *row_at
     cdef const int32_t *next_at
+    cdef Winners bins
     cdef bint bad = False
+    bins.at_step = bins.step = 1
     for y in range(problem.ph):
         row, row_at = grad + y * problem.bins.y, argmax + y * problem.argmax.y
         for x in range(problem.pw):
@@ -388,13 +384,13 @@ cdef bint add_to_pixels(
                 next_, next_at = row + problem.bins.y, row_at + problem.argmax.y
             else:
                 next_, next_at = grad_later, argmax_later
-            bad |= add_at_pixels(plane, problem.map.strides.x, row_at + x * problem.argmax.x, row + x * problem.bins.x, channels, rows.first, rows.some,
-                                 rows.all, next_at, next_)
+            bins.at, bins.values, bins.next_at, bins.next_values = row_at + x * problem.argmax.x, row + x * problem.bins.x, next_at, next_
+            bad |= add_at_pixels(plane, problem.map.strides.x, &bins, channels, &rows)
     return bad
 
 
 cdef bint add_each(
-        const Problem *problem, const real *grad, const int32_t *argmax, real *plane, Py_ssize_t channels, Rows rows) noexcept nogil:
+        const Problem *problem, const real *grad, const int32_t *argmax, real *plane, Py_ssize_t channels, PlaneRows rows) noexcept nogil:
     """The same, whatever lies where."""
     cdef Py_ssize_t c, y, x
     cdef int32_t at
@@ -403,7 +399,7 @@ cdef bint add_each(
         for y in range(problem.ph):
             for x in range(problem.pw):
                 at = argmax[c * problem.argmax.channel + y * problem.argmax.y + x * problem.argmax.x]
-                if <uint32_t>at - rows.first < rows.some:
+                if <uint32_t>at - rows.first < rows.count:
                     plane[c * problem.map.strides.channel + at // problem.map.columns * problem.map.strides.y + at % problem.map.columns * problem.map.strides.x] += \
                         grad[c * problem.bins.channel + y * problem.bins.y + x * problem.bins.x]
                 else:
@@ -433,14 +429,15 @@ cdef bint backward_task(const Problem *whole, const real *grad_output, const int
     if task[MODE] == GATHERED:
         map.channel, map.x, map.y = 1, channels, problem.map.columns * channels
         plane = tile - task[Y0] * map.y
-    cdef Rows rows
+    cdef PlaneRows rows        # of the plane, those that the task writes to; int32 can count its pixels, by the checks of the callers
+    cdef Winners winners
     cdef bint bad = False
     # of nearly all calls one is true
     cdef bint end_to_end = map.y == problem.map.columns * map.x
     cdef bint pixels = end_to_end and map.channel == 1 and bins.channel == 1 and indices.channel == 1
     cdef bint planes = end_to_end and map.x == 1 and bins.x == 1 and indices.x == 1 and (problem.ph == 1 or bins.y == problem.pw == indices.y)
     rows.first = <uint32_t>(task[Y0] * problem.map.columns)
-    rows.some = <uint32_t>((task[Y1] - task[Y0]) * problem.map.columns)
+    rows.count = <uint32_t>((task[Y1] - task[Y0]) * problem.map.columns)
     rows.all = <uint32_t>(problem.map.rows * problem.map.columns)
     grad_output += first * bins.channel
     argmax += first * indices.channel
@@ -450,9 +447,9 @@ cdef bint backward_task(const Problem *whole, const real *grad_output, const int
         later = problem.order[min(i + 1, task[STOP] - 1)]
         if planes:
             # the gradients of the next box lie where no hardware would look for them
-            bad |= add_at_planes(plane, map.channel, argmax + k * indices.image, indices.channel, grad_output + k * bins.image, bins.channel, channels,
-                                 <Py_ssize_t>problem.ph * problem.pw, rows.first, rows.some, rows.all, argmax + later * indices.image,
-                                 grad_output + later * bins.image)
+            winners.at, winners.values, winners.at_step, winners.step = argmax + k * indices.image, grad_output + k * bins.image, indices.channel, bins.channel
+            winners.next_at, winners.next_values = argmax + later * indices.image, grad_output + later * bins.image
+            bad |= add_at_planes(plane, map.channel, &winners, channels, <Py_ssize_t>problem.ph * problem.pw, &rows)
         elif pixels:
             bad |= add_to_pixels(problem, grad_output + k * bins.image, argmax + k * indices.image, plane, channels, rows,
                                  grad_output + later * bins.image, argmax + later * indices.image)

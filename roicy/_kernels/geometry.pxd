@@ -1,7 +1,7 @@
 """What pyx/geometry.pyx makes of boxes, for the schedule and the kernels; here, where Cython looks for what a module hands to others."""
 from libc.stdint cimport int32_t, uint8_t
 
-from lanes cimport real
+from simd.simd cimport real
 
 
 cdef struct Boxes:                 # as they come, of the type of the computation

@@ -1,0 +1,148 @@
+/* Maps of small types, half precision, bfloat16 and bytes, from and to float. */
+#ifndef ROICY_CONVERT_H
+#define ROICY_CONVERT_H
+
+#include "vector.h"
+
+/* The small types, by NumPy's characters. */
+enum { HALF = 'e', BFLOAT = 'E', BYTE = 'B' };
+
+/* Bytes of an element of one of the small types or of the type of the computation. */
+static inline ptrdiff_t kind_bytes(int kind, ptrdiff_t real_bytes) {
+    if (kind == BYTE)
+        return 1;
+    if (kind == HALF || kind == BFLOAT)
+        return 2;
+    return real_bytes;
+}
+
+static inline float float_of_bits(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline uint32_t bits_of_float(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* Widening is exact, for infinities and denormal numbers too, and a NaN becomes a quiet NaN.  Where
+   processors have no instruction for it, half precision is taken apart by its bits.  That does no
+   arithmetic on denormal floats, which a process may have switched off.  Compilers turn all of
+   these loops into whole vectors. */
+static inline float float_of_half(uint16_t half) {
+    const uint32_t bias = (127 - 15) << 23, least = (127 - 14) << 23, infinity = 31u << 23;
+    uint32_t magnitude = (uint32_t)(half & 0x7fff) << 13;
+    uint32_t quiet = (uint32_t)(magnitude > infinity) << 22;
+    uint32_t normal = (magnitude + (magnitude < infinity ? bias : 2 * bias)) | quiet;
+    uint32_t denormal = bits_of_float(float_of_bits(magnitude + least) - float_of_bits(least));
+    uint32_t number = magnitude < (1u << 23) ? denormal : normal;
+    return float_of_bits(number | (uint32_t)(half & 0x8000) << 16);
+}
+
+static inline void widen_halves(const uint16_t *from, ptrdiff_t count, float *to) {
+    ptrdiff_t i = 0;
+#if defined(__F16C__)
+    for (; i + 8 <= count; i += 8)
+        _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(from + i))));
+#endif
+    for (; i < count; i++)
+        to[i] = float_of_half(from[i]);
+}
+
+static inline void widen_bfloats(const uint16_t *from, ptrdiff_t count, float *to) {
+    for (ptrdiff_t i = 0; i < count; i++)
+        to[i] = float_of_bits((uint32_t)from[i] << 16);
+}
+
+static inline void widen_bytes(const uint8_t *from, ptrdiff_t count, float *to) {
+    for (ptrdiff_t i = 0; i < count; i++)
+        to[i] = from[i];
+}
+
+/* Widens `count` elements of a small type. */
+static inline void widen_float(const char *from, int kind, ptrdiff_t count, float *to) {
+    if (kind == HALF)
+        widen_halves((const uint16_t *)from, count, to);
+    else if (kind == BFLOAT)
+        widen_bfloats((const uint16_t *)from, count, to);
+    else
+        widen_bytes((const uint8_t *)from, count, to);
+}
+
+/* Small types are computed in float: nobody calls this, but code for both types compiles. */
+static inline void widen_double(const char *from, int kind, ptrdiff_t count, double *to) {
+    (void)from, (void)kind, (void)count, (void)to;
+}
+
+/* Narrowing takes the nearest number, or the even one of two.  It adds half of the last bit that is
+   kept to the number's bits, and the last bit of all if the one that is kept is odd.  For denormal
+   halves it adds a number that leaves no more bits than those have. */
+static inline uint16_t half_of_float(float value) {
+    const int32_t bias = (127 - 15) << 23, infinity = (127 + 16) << 23, least = (127 - 14) << 23;
+    const int32_t nan_from = 255 << 23;
+    int32_t bits = (int32_t)bits_of_float(value), magnitude = bits & 0x7fffffff;
+    int32_t bounded = magnitude < infinity ? magnitude : infinity;
+    int32_t normal = (bounded - bias + 0xfff + (bounded >> 13 & 1)) >> 13;
+    float shifted = float_of_bits((uint32_t)bounded) + 0.5f;
+    int32_t denormal = (int32_t)(bits_of_float(shifted) - bits_of_float(0.5f));
+    int32_t number = magnitude < least ? denormal : normal;
+    int32_t nan = 0x7e00 | (magnitude >> 13 & 0x3ff);
+    return (uint16_t)((bits >> 16 & 0x8000) | (magnitude > nan_from ? nan : number));
+}
+
+static inline uint16_t bfloat_of_float(float value) {
+    uint32_t bits = bits_of_float(value);
+    int is_nan = (int32_t)(bits & 0x7fffffff) > 255 << 23;
+    uint32_t nan = (bits >> 16 & 0x8000) | 0x7fc0;
+    return (uint16_t)(is_nan ? nan : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static inline uint8_t byte_of_float(float value) {
+    value = value > 0 ? value : 0;
+    value = value < 255 ? value : 255;
+    return (uint8_t)(int32_t)(value + 0x1p23f - 0x1p23f);
+}
+
+static inline void narrow_halves(const float *from, ptrdiff_t count, uint16_t *to) {
+    ptrdiff_t i = 0;
+#if defined(__F16C__)
+    for (; i + 8 <= count; i += 8) {
+        __m128i halves = _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT);
+        _mm_storeu_si128((__m128i *)(to + i), halves);
+    }
+#endif
+    for (; i < count; i++)
+        to[i] = half_of_float(from[i]);
+}
+
+static inline void narrow_bfloats(const float *from, ptrdiff_t count, uint16_t *to) {
+    for (ptrdiff_t i = 0; i < count; i++)
+        to[i] = bfloat_of_float(from[i]);
+}
+
+static inline void narrow_bytes(const float *from, ptrdiff_t count, uint8_t *to) {
+    for (ptrdiff_t i = 0; i < count; i++)
+        to[i] = byte_of_float(from[i]);
+}
+
+/* Copies the runs of a rectangle of pixels, `run` bytes each, end to end.  It is not inlined: such
+   a loop makes GCC forget to keep the sums of the function around it in registers. */
+static NOINLINE void copy_runs(const char *from, ptrdiff_t row, ptrdiff_t column, ptrdiff_t rows,
+                               ptrdiff_t columns, size_t run, char *to) {
+    for (ptrdiff_t y = 0; y < rows; y++)
+        for (ptrdiff_t x = 0; x < columns; x++, to += run)
+            memcpy(to, from + y * row + x * column, run);
+}
+
+/* Copies runs of `run` elements of a small type, and widens them. */
+static NOINLINE void widen_runs(const char *from, int kind, ptrdiff_t row, ptrdiff_t column,
+                                ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t run, float *to) {
+    for (ptrdiff_t y = 0; y < rows; y++)
+        for (ptrdiff_t x = 0; x < columns; x++, to += run)
+            widen_float(from + y * row + x * column, kind, run, to);
+}
+
+#endif

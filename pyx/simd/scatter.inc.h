@@ -1,0 +1,84 @@
+/* The gradient of maxima: the gradient of each bin is added to the pixel that won it.  simd.h
+   includes this file once for each type REAL.
+
+   Bins are taken a lane vector at a time, without a loop or with a short one, since loops over the
+   few bins of a channel, one by one, end where processors do not foresee it.  What follows is
+   prefetched, since hardware does not find it in time.  The loops are functions of their own, since
+   inlined they would lack registers. */
+
+/* Adds a value to a pixel if that is one of some rows.  Returns whether the index is neither -1 nor
+   one of the plane.  It takes the index by value, so that what is used is what was looked at. */
+static FORCE_INLINE int NAME(add_one)(REAL *plane, ptrdiff_t step, int32_t at, REAL value,
+                                      struct plane_rows rows) {
+    if ((uint32_t)at - rows.first < rows.count) {
+        plane[at * step] += value;
+        return 0;
+    }
+    return at != -1 && (uint32_t)at >= rows.all;
+}
+
+/* Adds the bins of one channel to its plane. */
+static FORCE_INLINE int NAME(add_to_plane)(REAL *plane, const struct winners *bins,
+                                           ptrdiff_t channel, ptrdiff_t count,
+                                           struct plane_rows rows) {
+    const int32_t *at = bins->at + channel * bins->at_step;
+    const int32_t *next_at = bins->next_at + channel * bins->at_step;
+    const REAL *values = (const REAL *)bins->values + channel * bins->step;
+    const REAL *next_values = (const REAL *)bins->next_values + channel * bins->step;
+    ptrdiff_t i = 0;
+    int bad = 0;
+    for (; i + LANES <= count; i += LANES) {
+        prefetch_l2(next_at + i);
+        prefetch_l2(next_values + i);
+        UNROLLED(16)
+        for (int j = 0; j < LANES; j++)
+            bad |= NAME(add_one)(plane, 1, at[i + j], values[i + j], rows);
+    }
+    if (i < count) {
+        prefetch_l2(next_at + i);
+        prefetch_l2(next_values + i);
+    }
+    for (; i < count; i++)
+        bad |= NAME(add_one)(plane, 1, at[i], values[i], rows);
+    return bad;
+}
+
+/* plane[c * channel_step + at[c * at_step + i]] += values[c * step + i] for all channels c and bins
+   i up to `count`, where the index is of the given rows.  Returns whether an index is neither -1
+   nor one of the plane. */
+static NOINLINE int NAME(add_at_planes)(REAL *plane, ptrdiff_t channel_step,
+                                        const struct winners *bins, ptrdiff_t channels,
+                                        ptrdiff_t count, const struct plane_rows *rows) {
+    const struct winners winners = *bins;
+    const struct plane_rows some = *rows;
+    int bad = 0;
+    for (ptrdiff_t c = 0; c < channels; c++)
+        bad |= NAME(add_to_plane)(plane + c * channel_step, &winners, c, count, some);
+    return bad;
+}
+
+/* plane[at[i] * pixel_step + i] += values[i] for the channels i of a pixel, as add_at_planes. */
+static NOINLINE int NAME(add_at_pixels)(REAL *plane, ptrdiff_t pixel_step,
+                                        const struct winners *bins, ptrdiff_t count,
+                                        const struct plane_rows *rows) {
+    const struct plane_rows some = *rows;
+    const int32_t *at = bins->at, *next_at = bins->next_at;
+    const REAL *values = (const REAL *)bins->values;
+    const REAL *next_values = (const REAL *)bins->next_values;
+    ptrdiff_t i = 0;
+    int bad = 0;
+    for (; i + LANES <= count; i += LANES) {
+        prefetch_l2(next_at + i);
+        prefetch_l2(next_values + i);
+        UNROLLED(4)
+        for (int j = 0; j < LANES; j++)
+            bad |= NAME(add_one)(plane + i + j, pixel_step, at[i + j], values[i + j], some);
+    }
+    if (i < count) {
+        prefetch_l2(next_at + i);
+        prefetch_l2(next_values + i);
+    }
+    for (; i < count; i++)
+        bad |= NAME(add_one)(plane + i, pixel_step, at[i], values[i], some);
+    return bad;
+}

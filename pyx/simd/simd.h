@@ -1,0 +1,139 @@
+/* All that knows vectors: the *.inc.h files are plain functions on REAL, compiled for float and for
+   double.  NAME(f) is f_float or f_double.  The macros at the end choose one of the two by the type
+   of a pointer, so that callers have one name for both. */
+#ifndef ROICY_SIMD_H
+#define ROICY_SIMD_H
+
+#include "convert.h"
+#include "shuffle.h"
+#include "vector.h"
+
+/* Steps and strides are elements, and counts are lane vectors, unless a comment says otherwise. */
+
+/* The taps of the bins of one axis: bin b has taps spans[2 * b] to spans[2 * b + 1] - 1. */
+struct taps {
+    const int32_t *spans;
+    const int32_t *pixel; /* of a tap */
+    const void *weight;   /* REAL, of a tap */
+};
+
+/* Lane vector i, of `count`, of pixel j lies at start + i * step + j * stride. */
+struct vectors {
+    const void *start;
+    ptrdiff_t step, stride, count;
+};
+
+/* Block i, of `count`, of pixel (y, x) lies at start + i * step + y * stride_y + x * stride_x. */
+struct pixels {
+    const void *start;
+    ptrdiff_t step, count, stride_y, stride_x;
+};
+
+/* The taps of one axis of a bin, and by how much weights change with the low and the high edge. */
+struct slope_taps {
+    ptrdiff_t count;
+    const int32_t *pixel;
+    const void *weight, *low, *high; /* REAL */
+};
+
+/* The index of the pixel that won each bin, and the gradient of the bin, REAL.  Those of a channel
+   begin at_step and step behind those of the one before.  Those of `next` are prefetched. */
+struct winners {
+    const int32_t *at;
+    ptrdiff_t at_step;
+    const void *values;
+    ptrdiff_t step;
+    const int32_t *next_at;
+    const void *next_values;
+};
+
+/* Rows of a plane: pixels first to first + count - 1 of all. */
+struct plane_rows {
+    uint32_t first, count, all;
+};
+
+#define MAX_RUNS 8 /* runs that are prefetched beside a pixel */
+
+/* Runs that are prefetched, in the order in which they are read: rows of in_row runs, of which each
+   begins `step` behind the one before, and the first of a row past_row behind the last of the row
+   before. */
+struct prefetch_rows {
+    const void *first;
+    ptrdiff_t count, in_row, step, past_row;
+};
+
+/* Runs that are prefetched together, at most MAX_RUNS. */
+struct prefetch_runs {
+    const void *const *runs;
+    int count;
+};
+
+/* Unrolls the loop that follows. */
+#define PRAGMA(text) _Pragma(#text)
+#if defined(__clang__)
+#define UNROLLED(times) PRAGMA(unroll times)
+#elif defined(__GNUC__)
+#define UNROLLED(times) PRAGMA(GCC unroll times)
+#else
+#define UNROLLED(times)
+#endif
+
+#define LANES ((int)(LANE_BYTES / sizeof(REAL)))
+#define VECTOR_LANES ((int)(VECTOR_BYTES / sizeof(REAL)))
+#define GROUP_LANES ((int)(GROUP_BYTES / sizeof(REAL)))
+#define FOLDED_LANES ((int)(FOLDED_BYTES / sizeof(REAL)))
+#define JOIN(name, type) name##_##type
+#define NAME_OF(name, type) JOIN(name, type)
+#define NAME(name) NAME_OF(name, REAL)
+#define VECTOR NAME(vector)
+
+#define REAL float
+#include "transpose.inc.h"
+#include "pack.inc.h"
+#include "contract.inc.h"
+#include "accumulate.inc.h"
+#include "correlate.inc.h"
+#include "maximum.inc.h"
+#include "scatter.inc.h"
+#undef REAL
+
+#define REAL double
+#include "transpose.inc.h"
+#include "pack.inc.h"
+#include "contract.inc.h"
+#include "accumulate.inc.h"
+#include "correlate.inc.h"
+#include "maximum.inc.h"
+#include "scatter.inc.h"
+#undef REAL
+
+/* The function for the type that a pointer points to. */
+#define FOR_TYPE(name, pointer)                                                                    \
+    _Generic((pointer),                                                                            \
+        float *: name##_float,                                                                     \
+        const float *: name##_float,                                                               \
+        double *: name##_double,                                                                   \
+        const double *: name##_double)
+
+#define planes_to_lanes(first, ...) FOR_TYPE(planes_to_lanes, first)(first, __VA_ARGS__)
+#define lanes_to_planes(first, ...) FOR_TYPE(lanes_to_planes, first)(first, __VA_ARGS__)
+#define add_product(first, ...) FOR_TYPE(add_product, first)(first, __VA_ARGS__)
+#define contract_axis(first, ...) FOR_TYPE(contract_axis, first)(first, __VA_ARGS__)
+#define contract_prefetching(first, ...) FOR_TYPE(contract_prefetching, first)(first, __VA_ARGS__)
+#define contract_bins(first, ...) FOR_TYPE(contract_bins, first)(first, __VA_ARGS__)
+#define contract_bin(first, ...) FOR_TYPE(contract_bin, first)(first, __VA_ARGS__)
+#define scale_vectors(first, ...) FOR_TYPE(scale_vectors, first)(first, __VA_ARGS__)
+#define accumulate_pixels(first, ...) FOR_TYPE(accumulate_pixels, first)(first, __VA_ARGS__)
+#define accumulate_row(first, ...) FOR_TYPE(accumulate_row, first)(first, __VA_ARGS__)
+#define add_slopes(first, ...) FOR_TYPE(add_slopes, first)(first, __VA_ARGS__)
+#define add_row_slopes(first, ...) FOR_TYPE(add_row_slopes, first)(first, __VA_ARGS__)
+#define fold_slopes(first, ...) FOR_TYPE(fold_slopes, first)(first, __VA_ARGS__)
+#define keep_larger(first, ...) FOR_TYPE(keep_larger, first)(first, __VA_ARGS__)
+#define keep_larger_at(first, ...) FOR_TYPE(keep_larger_at, first)(first, __VA_ARGS__)
+#define keep_first_larger(first, ...) FOR_TYPE(keep_first_larger, first)(first, __VA_ARGS__)
+#define add_at_planes(first, ...) FOR_TYPE(add_at_planes, first)(first, __VA_ARGS__)
+#define add_at_pixels(first, ...) FOR_TYPE(add_at_pixels, first)(first, __VA_ARGS__)
+#define widen(from, kind, count, to) FOR_TYPE(widen, to)(from, kind, count, to)
+#define element_bytes(kind, real) kind_bytes(kind, (ptrdiff_t)sizeof *(real))
+
+#endif

@@ -1,0 +1,97 @@
+/* Transposes of squares: from planes to lane vectors and back.  simd.h includes this file once for
+   each type REAL. */
+
+#ifdef HAVE_SHUFFLES
+/* Loads `count` vectors that lie `step` apart, of which there are `rows`; zeros are the others. */
+static FORCE_INLINE void NAME(load_rows)(VECTOR *a, int count, const REAL *from, ptrdiff_t step,
+                                         int rows) {
+    for (int i = 0; i < count; i++)
+        if (i < rows)
+            a[i] = NAME(load)(from + i * step);
+        else
+            a[i] = (VECTOR){0};
+}
+
+/* Parts the groups of two vectors: every other one goes to `low`. */
+static FORCE_INLINE void NAME(part_groups)(VECTOR a, VECTOR b, VECTOR *low, VECTOR *high) {
+#if VECTOR_BYTES > GROUP_BYTES
+    *low = __builtin_shufflevector(a, b, NAME(LOW_GROUPS));
+    *high = __builtin_shufflevector(a, b, NAME(HIGH_GROUPS));
+#else
+    *low = a;
+    *high = b;
+#endif
+}
+
+/* Transposes a square of VECTOR_BYTES of planes and of pixels.  There are `rows` planes, the others
+   count as zeros; the first `columns` pixels are stored, past the caches if `streaming`. */
+static FORCE_INLINE void NAME(transpose_square)(const REAL *from, ptrdiff_t from_step, int rows,
+                                                REAL *to, ptrdiff_t to_step, int columns,
+                                                int streaming) {
+    enum { n = VECTOR_LANES, w = GROUP_LANES };
+    VECTOR a[n], t[4];
+    NAME(load_rows)(a, n, from, from_step, rows);
+    for (int i = 0; i < n; i += w)
+        NAME(transpose_groups)(a + i);
+    if (VECTOR_BYTES == 32)
+        for (int j = 0; j < w; j++)
+            NAME(part_groups)(a[j], a[w + j], &a[j], &a[w + j]);
+    if (VECTOR_BYTES == 64)
+        for (int j = 0; j < w; j++) {
+            NAME(part_groups)(a[j], a[w + j], &t[0], &t[1]);
+            NAME(part_groups)(a[2 * w + j], a[3 * w + j], &t[2], &t[3]);
+            NAME(part_groups)(t[0], t[2], &a[j], &a[2 * w + j]);
+            NAME(part_groups)(t[1], t[3], &a[w + j], &a[3 * w + j]);
+        }
+    for (int i = 0; i < n && i < columns; i++)
+        if (streaming)
+            STREAM(to + i * to_step, a[i]);
+        else
+            NAME(store)(to + i * to_step, a[i]);
+}
+
+/* Stores the groups of a vector `step` elements apart. */
+static FORCE_INLINE void NAME(store_groups)(REAL *to, ptrdiff_t step, VECTOR a) {
+    typedef REAL group __attribute__((vector_size(GROUP_BYTES), aligned(sizeof(REAL)), may_alias));
+    *(group *)to = __builtin_shufflevector(a, a, NAME(GROUP)(0));
+#if VECTOR_BYTES >= 32
+    *(group *)(to + step) = __builtin_shufflevector(a, a, NAME(GROUP)(1));
+#endif
+#if VECTOR_BYTES == 64
+    *(group *)(to + 2 * step) = __builtin_shufflevector(a, a, NAME(GROUP)(2));
+    *(group *)(to + 3 * step) = __builtin_shufflevector(a, a, NAME(GROUP)(3));
+#endif
+    (void)step;
+}
+
+/* Transposes GROUP_BYTES of planes and VECTOR_BYTES of pixels.  It needs no round across groups,
+   but two to four times as many stores as transpose_square. */
+static FORCE_INLINE void NAME(transpose_quads)(const REAL *from, ptrdiff_t from_step, int rows,
+                                               REAL *to, ptrdiff_t to_step) {
+    enum { w = GROUP_LANES };
+    VECTOR a[w];
+    NAME(load_rows)(a, w, from, from_step, rows);
+    NAME(transpose_groups)(a);
+    for (int i = 0; i < w; i++, to += to_step)
+        NAME(store_groups)(to, w * to_step, a[i]);
+}
+#else
+static inline void NAME(transpose_plain)(const REAL *from, ptrdiff_t from_step, int rows, REAL *to,
+                                         ptrdiff_t to_step, int columns, int planes) {
+    for (int i = 0; i < columns; i++)
+        for (int j = 0; j < planes; j++)
+            to[i * to_step + j] = j < rows ? from[j * from_step + i] : 0;
+}
+
+static inline void NAME(transpose_square)(const REAL *from, ptrdiff_t from_step, int rows, REAL *to,
+                                          ptrdiff_t to_step, int columns, int streaming) {
+    int n = columns < VECTOR_LANES ? columns : VECTOR_LANES;
+    (void)streaming;
+    NAME(transpose_plain)(from, from_step, rows, to, to_step, n, VECTOR_LANES);
+}
+
+static inline void NAME(transpose_quads)(const REAL *from, ptrdiff_t from_step, int rows, REAL *to,
+                                         ptrdiff_t to_step) {
+    NAME(transpose_plain)(from, from_step, rows, to, to_step, VECTOR_LANES, GROUP_LANES);
+}
+#endif

@@ -1,0 +1,238 @@
+/* Vectors, prefetches, stores past the caches, and memory.
+
+   A lane vector is LANE_BYTES of neighbouring channels: 16 float or 8 double, one cache line.  The
+   kernels are plain loops over a lane vector.  Compilers know its length and turn such loops into
+   whole-vector instructions of the instruction set that the file is compiled for.  The length is
+   the same for every instruction set, so that all of them add in the same order.  Only what such
+   loops cannot express is written with the vector types below. */
+#ifndef ROICY_VECTOR_H
+#define ROICY_VECTOR_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#if defined(__SSE2__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#define LANE_BYTES 64   /* bytes of a lane vector and of a cache line */
+#define PAGE_BYTES 4096 /* bytes of the smallest pages that there are */
+
+/* Bytes of a vector of this instruction set. */
+#if defined(__AVX512F__)
+#define VECTOR_BYTES 64
+#elif defined(__AVX__)
+#define VECTOR_BYTES 32
+#else
+#define VECTOR_BYTES 16
+#endif
+
+/* NOINLINE: never inlined, since the loops of such functions lose their registers in larger ones.
+   FORCE_INLINE: always inlined, since these functions live on what their callers know.
+   NOIPA: as NOINLINE, and no constant propagation from callers. */
+#if defined(__GNUC__)
+#define NOINLINE __attribute__((noinline, unused))
+#define FORCE_INLINE inline __attribute__((always_inline))
+#else
+#define NOINLINE
+#define FORCE_INLINE inline
+#endif
+#if defined(__GNUC__) && !defined(__clang__)
+#define NOIPA __attribute__((noipa, unused))
+#else
+#define NOIPA NOINLINE
+#endif
+
+/* Vectors, aligned and not.  Compilers that lack them take single numbers for vectors. */
+#if defined(__GNUC__)
+typedef float vector_float __attribute__((vector_size(VECTOR_BYTES)));
+typedef double vector_double __attribute__((vector_size(VECTOR_BYTES)));
+typedef float unaligned_float
+    __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(float)), may_alias));
+typedef double unaligned_double
+    __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(double)), may_alias));
+#else
+typedef float vector_float, unaligned_float;
+typedef double vector_double, unaligned_double;
+#endif
+
+static FORCE_INLINE vector_float load_float(const float *from) {
+    return *(const unaligned_float *)from;
+}
+
+static FORCE_INLINE vector_double load_double(const double *from) {
+    return *(const unaligned_double *)from;
+}
+
+static FORCE_INLINE void store_float(float *to, vector_float values) {
+    *(unaligned_float *)to = values;
+}
+
+static FORCE_INLINE void store_double(double *to, vector_double values) {
+    *(unaligned_double *)to = values;
+}
+
+static FORCE_INLINE vector_float broadcast_float(float value) { return value - (vector_float){0}; }
+
+static FORCE_INLINE vector_double broadcast_double(double value) {
+    return value - (vector_double){0};
+}
+
+/* a * b + c, rounded once where the instruction set can.  It is written out which products are
+   fused into sums, and setup.py allows no other contraction, so that sums have the same bits
+   wherever they stand. */
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#define FUSED_float(a, b, c) __builtin_fmaf(a, b, c)
+#define FUSED_double(a, b, c) __builtin_fma(a, b, c)
+#else
+#define FUSED_float(a, b, c) ((a) * (b) + (c))
+#define FUSED_double(a, b, c) ((a) * (b) + (c))
+#endif
+#if defined(__AVX512F__)
+#define FUSED_VECTOR_float(a, b, c) _mm512_fmadd_ps(a, b, c)
+#define FUSED_VECTOR_double(a, b, c) _mm512_fmadd_pd(a, b, c)
+#elif defined(__AVX__) && defined(__FMA__)
+#define FUSED_VECTOR_float(a, b, c) _mm256_fmadd_ps(a, b, c)
+#define FUSED_VECTOR_double(a, b, c) _mm256_fmadd_pd(a, b, c)
+#elif defined(__aarch64__)
+#define FUSED_VECTOR_float(a, b, c) vfmaq_f32(c, a, b)
+#define FUSED_VECTOR_double(a, b, c) vfmaq_f64(c, a, b)
+#else
+#define FUSED_VECTOR_float(a, b, c) ((a) * (b) + (c))
+#define FUSED_VECTOR_double(a, b, c) ((a) * (b) + (c))
+#endif
+
+/* Stores a vector past the caches where there is such a store.  All stores of a cache line have to
+   follow each other, and stream_fence comes before anybody reads it. */
+#if !defined(__SSE2__)
+#define STREAM(to, vector) memcpy(to, &(vector), VECTOR_BYTES)
+#elif VECTOR_BYTES == 64
+#define STREAM(to, vector) _mm512_stream_si512((__m512i *)(to), (__m512i)(vector))
+#elif VECTOR_BYTES == 32
+#define STREAM(to, vector) _mm256_stream_si256((__m256i *)(to), (__m256i)(vector))
+#else
+#define STREAM(to, vector) _mm_stream_si128((__m128i *)(to), (__m128i)(vector))
+#endif
+
+static inline void stream_fence(void) {
+#if defined(__SSE2__)
+    _mm_sfence();
+#endif
+}
+
+/* Asks for a cache line that is read soon, into a level 2 cache.  It is for lines that no hardware
+   would foresee.  The empty statement keeps GCC from leaving out functions that do nothing else. */
+static inline void prefetch_l2(const void *line) {
+#if defined(__GNUC__)
+    __builtin_prefetch(line, 0, 2);
+    __asm__ volatile("");
+#else
+    (void)line;
+#endif
+}
+
+/* Asks for a cache line that is read soon, into the level 1 cache. */
+static inline void prefetch_l1(const void *line) {
+#if defined(__GNUC__)
+    __builtin_prefetch(line, 0, 3);
+    __asm__ volatile("");
+#else
+    (void)line;
+#endif
+}
+
+/* Asks for a cache line that is written soon, and takes it away from other cores.  On x86-64 the
+   instruction is spelt out, since compilers use it only if all processors that they compile for
+   know it.  The others of x86-64 do nothing. */
+static inline void prefetch_write(void *line) {
+#if defined(__GNUC__) && defined(__x86_64__)
+    __asm__ volatile("prefetchw %0" : : "m"(*(char *)line));
+#elif defined(__GNUC__)
+    __builtin_prefetch(line, 1, 2);
+    __asm__ volatile("");
+#else
+    (void)line;
+#endif
+}
+
+/* Asks for all cache lines of a run of bytes. */
+static NOINLINE void prefetch_run(const void *from, size_t bytes) {
+    for (size_t i = 0; i < bytes; i += LANE_BYTES)
+        prefetch_l2((const char *)from + i);
+}
+
+/* A copy past the caches, which is done a few cache lines at a time while something else is
+   computed: stores that follow each other would wait for memory.  It is for results that are too
+   large to be found in cache again. */
+struct stream {
+    char *to;
+    size_t
+        left; /* bytes, whole lines; it parts the pointers, which GCC would advance as a vector */
+    const char *from;
+    size_t at_once; /* bytes */
+};
+
+/* Copies the next lines. */
+static inline void stream_some(struct stream *run) {
+    if (run->left == 0)
+        return;
+    char *to = run->to; /* copies, which stores of bytes cannot change */
+    const char *from = run->from;
+    size_t now = run->left < run->at_once ? run->left : run->at_once;
+    for (size_t i = 0; i < now; i += LANE_BYTES)
+        for (int j = 0; j < LANE_BYTES; j += VECTOR_BYTES)
+            STREAM(to + i + j, *(const unaligned_float *)(from + i + j));
+    run->to = to + now;
+    run->left -= now;
+    run->from = from + now;
+}
+
+/* Copies all lines that are left. */
+static inline void stream_rest(struct stream *run) {
+    run->at_once = run->left;
+    stream_some(run);
+}
+
+/* Begins a copy that as many calls of stream_some complete as there are turns.  Until then nobody
+   may change the source.  What does not fill a line at either end is copied at once. */
+static inline void stream_begin(struct stream *run, void *to, const void *from, size_t bytes,
+                                int turns) {
+    size_t head = (size_t)(-(uintptr_t)to & (LANE_BYTES - 1));
+    if (head > bytes)
+        head = bytes;
+    size_t tail = (bytes - head) % LANE_BYTES;
+    memcpy(to, from, head);
+    memcpy((char *)to + bytes - tail, (const char *)from + bytes - tail, tail);
+    run->to = (char *)to + head;
+    run->from = (const char *)from + head;
+    run->left = bytes - head - tail;
+    run->at_once = (run->left / turns + LANE_BYTES) / LANE_BYTES * LANE_BYTES;
+}
+
+/* Copies past the caches at once. */
+static inline void stream_copy(void *to, const void *from, size_t bytes) {
+    struct stream run;
+    stream_begin(&run, to, from, bytes, 1);
+    stream_rest(&run);
+}
+
+/* Memory that begins at a page.  Not every C library has aligned_alloc. */
+static inline void *pages_alloc(size_t bytes) {
+    void *block = malloc(bytes + PAGE_BYTES + sizeof(void *));
+    if (!block)
+        return NULL;
+    uintptr_t end = (uintptr_t)block + sizeof(void *) + PAGE_BYTES - 1;
+    void **aligned = (void **)(end & ~(uintptr_t)(PAGE_BYTES - 1));
+    aligned[-1] = block;
+    return aligned;
+}
+
+static inline void pages_free(void *aligned) {
+    if (aligned)
+        free(((void **)aligned)[-1]);
+}
+
+#endif
