@@ -1,9 +1,10 @@
 """
 Builds the kernels: every file of pyx/ that is hot once for each instruction set, the others once.
 
-ROICY_BUILD_ISA      comma-separated instruction sets to build, for instance "baseline"; all that the machine's kind has
-ROICY_BUILD_DEBUG=1  bounds checks and assertions on, no optimisation: for finding faults
-ROICY_BUILD_FLAGS    further flags for compiler and linker, for instance "-fsanitize=address"
+ROICY_BUILD_ISA      comma-separated instruction sets to build, for instance "baseline"; all
+that the machine's kind has ROICY_BUILD_DEBUG=1  bounds checks and assertions on, no
+optimisation: for finding faults ROICY_BUILD_FLAGS    further flags for compiler and linker, for
+instance "-fsanitize=address"
 """
 
 import os
@@ -40,20 +41,38 @@ DIRECTIVES = {
 
 
 def instruction_sets():
-    known = X86 if platform.machine().lower() in ("x86_64", "amd64") and os.name != "nt" else {"baseline": []}
+    known = (
+        X86
+        if platform.machine().lower() in ("x86_64", "amd64") and os.name != "nt"
+        else {"baseline": []}
+    )
     wanted = os.environ.get("ROICY_BUILD_ISA", ",".join(known)).split(",")
     unknown = set(wanted) - set(known)
     if unknown or "baseline" not in wanted:
-        sys.exit(f"ROICY_BUILD_ISA={','.join(wanted)}: expected 'baseline' and any others of {', '.join(known)}")
+        sys.exit(
+            f"ROICY_BUILD_ISA={','.join(wanted)}: "
+            f"expected 'baseline' and any others of {', '.join(known)}"
+        )
     return {name: known[name] for name in wanted}
 
 
 def extensions():
     """Each instruction set has its own generated C files: module names are compiled into them."""
     made = []
-    for package, names, flags in [("roicy._kernels", ONCE, [])] + [(f"roicy._kernels.{isa}", HOT, flags) for isa, flags in instruction_sets().items()]:
+    for package, names, flags in [("roicy._kernels", ONCE, [])] + [
+        (f"roicy._kernels.{isa}", HOT, flags) for isa, flags in instruction_sets().items()
+    ]:
         made += cythonize(
-            [Extension(f"{package}.{name}", [f"pyx/{name}.pyx"], include_dirs=["pyx"], depends=HEADERS, extra_compile_args=list(flags)) for name in names],
+            [
+                Extension(
+                    f"{package}.{name}",
+                    [f"pyx/{name}.pyx"],
+                    include_dirs=["pyx"],
+                    depends=HEADERS,
+                    extra_compile_args=list(flags),
+                )
+                for name in names
+            ],
             include_path=["pyx", "."],
             build_dir=f"build/{package}",
             compiler_directives=DIRECTIVES,
@@ -74,11 +93,17 @@ class BuildExt(build_ext):
             openmp = (["/openmp"], [])
         else:
             # No -ffast-math: results must not depend on what the compiler finds convenient.
-            optimise = ["-O0", "-g"] if DEBUG else ["-O3", "-g0", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd"]
-            # sample positions must round as the systems that we match round them, and sums the same way wherever they stand
+            optimise = (
+                ["-O0", "-g"]
+                if DEBUG
+                else ["-O3", "-g0", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd"]
+            )
+            # sample positions must round as the systems that we match round them, and sums the
+            # same way wherever they stand
             optimise.append("-ffp-contract=off")
-            # GCC stops inlining when a file has grown by two fifths, and makes copies of inner loops for some of their callers:
-            # either way some loops lose the constants that they live on, and take half as long again
+            # GCC stops inlining when a file has grown by two fifths, and makes copies of inner
+            # loops for some of their callers: either way some loops lose the constants that
+            # they live on, and take half as long again
             for flag in ("--param=inline-unit-growth=400", "-fno-ipa-cp-clone"):
                 if self.builds("int main(void) { return 0; }", [flag]):
                     optimise.append(flag)
@@ -89,7 +114,10 @@ class BuildExt(build_ext):
         super().build_extensions()
 
     def run(self):
-        """Leave the extensions in the source tree too: Python started there imports that tree, and not what was installed."""
+        """
+        Leave the extensions in the source tree too: Python started there imports that tree, and
+        not what was installed.
+        """
         super().run()
         if not self.inplace:
             self.copy_extensions_to_source()
@@ -106,9 +134,16 @@ class BuildExt(build_ext):
         if sys.platform == "darwin":
             candidates = [(["-Xpreprocessor", "-fopenmp"], ["-lomp"])]
         for compile_flags, link_flags in candidates:
-            if self.builds("#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }", compile_flags, link_flags):
+            if self.builds(
+                "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }",
+                compile_flags,
+                link_flags,
+            ):
                 return compile_flags, link_flags
-        print("roicy: this compiler has no OpenMP; building kernels that run on one thread", file=sys.stderr)
+        print(
+            "roicy: this compiler has no OpenMP; building kernels that run on one thread",
+            file=sys.stderr,
+        )
         return [], []
 
     def builds(self, program, compile_flags, link_flags=()):
@@ -117,8 +152,12 @@ class BuildExt(build_ext):
             source = Path(folder, "probe.c")
             source.write_text(program + "\n")
             try:
-                objects = self.compiler.compile([str(source)], output_dir=folder, extra_postargs=compile_flags)
-                self.compiler.link_executable(objects, str(Path(folder, "probe")), extra_postargs=list(link_flags))
+                objects = self.compiler.compile(
+                    [str(source)], output_dir=folder, extra_postargs=compile_flags
+                )
+                self.compiler.link_executable(
+                    objects, str(Path(folder, "probe")), extra_postargs=list(link_flags)
+                )
             except (CompileError, LinkError):
                 return False
         return True

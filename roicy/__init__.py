@@ -2,7 +2,11 @@
 
 from ._config import __version__, show_config
 from ._threads import get_num_threads, set_num_threads
-from .multiscale import multiscale_roi_align, multiscale_roi_align_backward, multiscale_roi_align_backward_boxes
+from .multiscale import (
+    multiscale_roi_align,
+    multiscale_roi_align_backward,
+    multiscale_roi_align_backward_boxes,
+)
 from .operators import (
     prroi_pool,
     prroi_pool_backward,

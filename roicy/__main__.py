@@ -1,8 +1,8 @@
 """
 The command line.
 
-``python -m roicy demo`` runs the operators on a photograph, ``bench`` times them beside other libraries, and ``info`` says what
-this installation is.
+``python -m roicy demo`` runs the operators on a photograph, ``bench`` times them beside other
+libraries, and ``info`` says what this installation is.
 """
 
 from __future__ import annotations
@@ -16,17 +16,50 @@ from ._workloads import WORKLOADS
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command of the command line."""
-    parser = argparse.ArgumentParser(prog="python -m roicy", description="Region-of-interest operators on NumPy arrays.")
+    parser = argparse.ArgumentParser(
+        prog="python -m roicy", description="Region-of-interest operators on NumPy arrays."
+    )
     commands = parser.add_subparsers(dest="command", required=True)
-    demo = commands.add_parser("demo", help="run every operator on a photograph, print a table, write a picture")
-    demo.add_argument("--output", default="roicy-demo.png", help="the picture to write (default: %(default)s)")
+    demo = commands.add_parser(
+        "demo", help="run every operator on a photograph, print a table, write a picture"
+    )
+    demo.add_argument(
+        "--output", default="roicy-demo.png", help="the picture to write (default: %(default)s)"
+    )
     commands.add_parser("info", help="print versions, instruction set and threads")
-    bench = commands.add_parser("bench", help="time the operators on this machine, beside the other libraries that are installed")
-    bench.add_argument("--workloads", nargs="+", metavar="NAME", choices=list(WORKLOADS), default=list(WORKLOADS), help="of " + ", ".join(WORKLOADS))
-    bench.add_argument("--passes", nargs="+", choices=["forward", "backward", "backward_boxes"], default=["forward"], help="(default: forward)")
-    bench.add_argument("--threads", nargs="+", type=int, default=[1], help="numbers of threads, in turn (default: 1)")
+    bench = commands.add_parser(
+        "bench",
+        help="time the operators on this machine, beside the other libraries that are installed",
+    )
+    bench.add_argument(
+        "--workloads",
+        nargs="+",
+        metavar="NAME",
+        choices=list(WORKLOADS),
+        default=list(WORKLOADS),
+        help="of " + ", ".join(WORKLOADS),
+    )
+    bench.add_argument(
+        "--passes",
+        nargs="+",
+        choices=["forward", "backward", "backward_boxes"],
+        default=["forward"],
+        help="(default: forward)",
+    )
+    bench.add_argument(
+        "--threads",
+        nargs="+",
+        type=int,
+        default=[1],
+        help="numbers of threads, in turn (default: 1)",
+    )
     bench.add_argument("--dtype", choices=["float32", "float64"], default="float32")
-    bench.add_argument("--rounds", type=int, default=5, help="how often each library has its turn (default: %(default)s)")
+    bench.add_argument(
+        "--rounds",
+        type=int,
+        default=5,
+        help="how often each library has its turn (default: %(default)s)",
+    )
     bench.add_argument("--plot", metavar="FILE", help="draw the times, with matplotlib")
     bench.add_argument("--json", metavar="FILE", help="write the measurements")
     options = parser.parse_args(arguments)
@@ -41,11 +74,23 @@ def main(arguments: list[str] | None = None) -> int:
         else:
             from ._bench import run as run_bench
 
-            run_bench(options.workloads, options.passes, options.dtype, options.threads, options.rounds, options.plot, options.json)
+            run_bench(
+                options.workloads,
+                options.passes,
+                options.dtype,
+                options.threads,
+                options.rounds,
+                options.plot,
+                options.json,
+            )
     except ModuleNotFoundError as error:
         if error.name not in ("matplotlib", "tqdm"):
             raise
-        print(f"{error.name} is not installed, which this command needs: pip install 'roicy[{options.command}]'", file=sys.stderr)
+        print(
+            f"{error.name} is not installed, which this command needs: "
+            f"pip install 'roicy[{options.command}]'",
+            file=sys.stderr,
+        )
         return 1
     return 0
 

@@ -1,8 +1,10 @@
 """
-The only validation: every public function passes its arguments through here before anything is computed, but forward passes
-of few boxes whose arguments are plainly right (``plan`` in pyx/front.pyx).
+The only validation: every public function passes its arguments through here before anything is
+computed, but forward passes of few boxes whose arguments are plainly right (``plan`` in
+pyx/front.pyx).
 
-Each error names the argument, what it was and what it should be, and the first offending row of the boxes.
+Each error names the argument, what it was and what it should be, and the first offending row of the
+boxes.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,15 +20,33 @@ from . import _limits, _memory
 from ._kernels import front
 
 FLOATS = {"f": "float", "d": "double"}  # dtype characters, and what the kernels call them
-SMALL = "eEB"  # float16, bfloat16 (of ml_dtypes, which need not be there) and uint8: types of maps that are computed with as float32
+# float16, bfloat16 (of ml_dtypes, which need not be there) and uint8: types of maps that are
+# computed with as float32
+SMALL = "eEB"
 MOST_PIXELS = 2**30  # a side of the map: pixel indices are int32
 MOST_BINS = 2**24  # a side of the output
 FLOAT32 = np.dtype(np.float32)
 LARGE = 2**28  # bytes of a result; below, nobody asks how much memory there is
 
 
+class Arguments(NamedTuple):
+    """What all passes of all operators take, as the caller gave it."""
+
+    boxes: Any
+    boxes_num: Any
+    spatial_scale: Any
+    layout: Any
+    num_threads: Any
+    out: Any = None
+    # of a feature pyramid: canonical_scale, canonical_level and image_size
+    pyramid: tuple[Any, Any, Any] | None = None
+
+
 def array(name: str, value: Any, shape: str) -> np.ndarray:
-    """Return a float32 or float64 array of 4 dimensions, as it is: of any strides, read-only or not."""
+    """
+    Return a float32 or float64 array of 4 dimensions, as it is: of any strides, read-only or
+    not.
+    """
     value = _plain(name, value)
     if value.dtype.char not in FLOATS or not value.dtype.isnative:
         raise TypeError(f"{name}: dtype {_spell(value.dtype)}, expected float32 or float64")
@@ -40,7 +60,9 @@ def maps(name: str, value: Any, shape: str) -> np.ndarray:
     value = _plain(name, value)
     dtype = value.dtype
     if not ((dtype.char in FLOATS and dtype.isnative) or is_small(dtype)):
-        raise TypeError(f"{name}: dtype {_spell(dtype)}, expected float32, float64, float16, bfloat16 or uint8")
+        raise TypeError(
+            f"{name}: dtype {_spell(dtype)}, expected float32, float64, float16, bfloat16 or uint8"
+        )
     if value.ndim != 4:
         raise ValueError(f"{name}: shape {value.shape}, expected {shape}")
     return _addressable(name, value)
@@ -48,7 +70,9 @@ def maps(name: str, value: Any, shape: str) -> np.ndarray:
 
 def is_small(dtype: np.dtype) -> bool:
     """Whether maps of that type are computed with as float32."""
-    return dtype.char in SMALL and dtype.isnative and (dtype.char != "E" or dtype.name == "bfloat16")
+    return (
+        dtype.char in SMALL and dtype.isnative and (dtype.char != "E" or dtype.name == "bfloat16")
+    )
 
 
 def computed(dtype: np.dtype) -> np.dtype:
@@ -64,7 +88,10 @@ def pooled(dtype: np.dtype) -> tuple[np.dtype, ...]:
 
 
 def bits(array: np.ndarray) -> np.ndarray:
-    """Return what the kernels read as an array of a map's type: they know those of two bytes as uint16."""
+    """
+    Return what the kernels read as an array of a map's type: they know those of two bytes as
+    uint16.
+    """
     return array.view(np.uint16) if array.itemsize == 2 else array
 
 
@@ -72,16 +99,27 @@ def _plain(name: str, value: Any) -> np.ndarray:
     if type(value) is np.ndarray:
         return value
     if not isinstance(value, np.ndarray):
-        raise TypeError(f"{name}: {type(value).__module__}.{type(value).__qualname__}, expected a numpy.ndarray")
+        raise TypeError(f"{name}: {spell_type(value)}, expected a numpy.ndarray")
     if isinstance(value, np.ma.MaskedArray):
-        raise TypeError(f"{name}: a masked array, whose mask would be lost; expected a numpy.ndarray")
+        raise TypeError(
+            f"{name}: a masked array, whose mask would be lost; expected a numpy.ndarray"
+        )
     return value.view(np.ndarray)
+
+
+def spell_type(value: Any) -> str:
+    """Return the name of a value's type, as errors show it."""
+    return f"{type(value).__module__}.{type(value).__qualname__}"
 
 
 def _addressable(name: str, value: np.ndarray) -> np.ndarray:
     flags = value.flags
-    if not flags.aligned or not (flags.c_contiguous or all(stride % value.itemsize == 0 for stride in value.strides)):
-        raise ValueError(f"{name}: its elements do not lie at multiples of their size in memory; pass a copy")
+    if not flags.aligned or not (
+        flags.c_contiguous or all(stride % value.itemsize == 0 for stride in value.strides)
+    ):
+        raise ValueError(
+            f"{name}: its elements do not lie at multiples of their size in memory; pass a copy"
+        )
     return value
 
 
@@ -89,18 +127,29 @@ def _spell(dtype: np.dtype) -> str:
     return dtype.name if dtype.isnative else f"{dtype.name} in foreign byte order"
 
 
-def layout_axes(layout: str) -> tuple[int, int, int, int] | None:
-    """Return the axes that make (N, C, H, W) of an array of that layout, None if it is that already."""
-    if layout == "NCHW":
-        return None
-    if layout == "NHWC":
-        return (0, 3, 1, 2)
-    raise ValueError(f"layout: {layout!r}, expected 'NCHW' or 'NHWC'")
+class Layout:
+    """The order of the dimensions of a call's arrays."""
 
+    __slots__ = ("axes",)
 
-def dimensions(layout: str, channels: str = "C") -> str:
-    """Return the shape of feature maps of that layout, in words."""
-    return f"(N, {channels}, H, W)" if layout == "NCHW" else f"(N, H, W, {channels})"
+    def __init__(self, name: str):
+        if name not in ("NCHW", "NHWC"):
+            raise ValueError(f"layout: {name!r}, expected 'NCHW' or 'NHWC'")
+        self.axes = None if name == "NCHW" else (0, 3, 1, 2)
+
+    def nchw(self, array: Any) -> Any:
+        """Return the view (N, C, H, W) or (K, C, PH, PW) of an array of this layout."""
+        return array if self.axes is None else array.transpose(self.axes)
+
+    def shape(self, first: Any, channels: Any, height: Any, width: Any) -> tuple[Any, ...]:
+        """Return these extents, or their names, in the order of this layout."""
+        if self.axes is None:
+            return (first, channels, height, width)
+        return (first, height, width, channels)
+
+    def spell(self, *names: str) -> str:
+        """Return the names of extents in the order of this layout, as errors show a shape."""
+        return f"({', '.join(self.shape(*names))})"
 
 
 def integer(name: str, value: Any, low: int, high: int) -> int:
@@ -152,20 +201,22 @@ def flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def input_shape(name: str, value: Any, layout: str) -> tuple[int, int, int, int]:
+def input_shape(name: str, value: Any, layout: Layout) -> tuple[int, int, int, int]:
     """Return the shape of the input, as (N, C, H, W)."""
     if not isinstance(value, (tuple, list)) or len(value) != 4:
-        raise ValueError(f"{name}: {value!r}, expected {dimensions(layout)}")
-    n, *rest = (integer(name, extent, 0, 2**62) for extent in value)
-    c, h, w = rest if layout == "NCHW" else (rest[2], rest[0], rest[1])
-    return extents(name, (n, c, h, w))
+        raise ValueError(f"{name}: {value!r}, expected {layout.spell('N', 'C', 'H', 'W')}")
+    first, *rest = (integer(name, extent, 0, 2**62) for extent in value)
+    c, h, w = rest if layout.axes is None else (rest[2], rest[0], rest[1])
+    return extents(name, (first, c, h, w))
 
 
 def extents(name: str, shape: tuple[int, ...]) -> tuple[int, int, int, int]:
     """Return (N, C, H, W) whose pixels and images can be counted in int32."""
     n, c, h, w = shape
     if h > MOST_PIXELS or w > MOST_PIXELS:
-        raise ValueError(f"{name}: a map of {h} x {w} pixels, expected at most {MOST_PIXELS} a side")
+        raise ValueError(
+            f"{name}: a map of {h} x {w} pixels, expected at most {MOST_PIXELS} a side"
+        )
     if n >= 2**31:
         raise ValueError(f"{name}: {n} images, expected less than 2**31")
     return n, c, h, w
@@ -176,7 +227,10 @@ def channels(c: int, bins: tuple[int, int], position_sensitive: bool) -> int:
     if not position_sensitive:
         return c
     if c % (bins[0] * bins[1]):
-        raise ValueError(f"input: {c} channels, expected a multiple of the {bins[0]} x {bins[1]} bins of output_size")
+        raise ValueError(
+            f"input: {c} channels, "
+            f"expected a multiple of the {bins[0]} x {bins[1]} bins of output_size"
+        )
     return c // (bins[0] * bins[1])
 
 
@@ -186,78 +240,109 @@ def box_counts(value: Any, box_count: int, image_count: int) -> list[int]:
     if numbers.dtype.kind not in "iu" and numbers.size:
         raise TypeError(f"boxes_num: dtype {numbers.dtype.name}, expected integers")
     if numbers.shape != (image_count,):
-        raise ValueError(f"boxes_num: shape {numbers.shape}, expected ({image_count},), a count for each image of the input")
+        raise ValueError(
+            f"boxes_num: shape {numbers.shape}, "
+            f"expected ({image_count},), a count for each image of the input"
+        )
     result = [int(number) for number in numbers]
     for n, count in enumerate(result):
         if count < 0:
             raise ValueError(f"boxes_num[{n}]: {count}, expected a count of 0 or more")
     if sum(result) != box_count:
-        raise ValueError(f"boxes_num: counts that sum to {sum(result)}, expected the {box_count} rows of boxes")
+        raise ValueError(
+            f"boxes_num: counts that sum to {sum(result)}, expected the {box_count} rows of boxes"
+        )
     return result
 
 
 class Boxes:
-    """Boxes of any format, as coordinates (K, 4) of the data's type and images (K,)."""
+    """
+    Boxes of any format, or some of them.
 
-    __slots__ = ("coordinates", "images", "restore")
+    Attributes
+    ----------
+    coordinates : ndarray (K, 4), of the type of the data
+    images : ndarray (K,), int32
+    rows : ndarray (K,), int32, or None
+        The row of each box in the output; None if the boxes are all that there are.
+    restore : function
+        Brings gradients (K, 4) into the format that the boxes came in.
+    """
 
-    def some(self, rows: np.ndarray | slice) -> Boxes:
-        """Return some of the boxes."""
-        part = Boxes.__new__(Boxes)
-        part.coordinates, part.images = self.coordinates[rows], self.images[rows]
-        return part
+    __slots__ = ("coordinates", "images", "restore", "rows")
 
     def __init__(self, boxes: Any, boxes_num: Any, image_count: int, dtype: np.dtype, scale: float):
+        self.rows: np.ndarray | None = None
+        self.restore: Callable[[np.ndarray], Any] = lambda grad: grad
         name = "boxes"
-        rows = boxes
         if isinstance(boxes, (list, tuple)):
-            if boxes_num is not None:
-                raise ValueError("boxes_num: expected None, since boxes is a list with the boxes of each image")
-            if len(boxes) != image_count:
-                raise ValueError(f"boxes: a list of {len(boxes)} arrays, expected one for each of the input's {image_count} images")
-            parts = [self._rows(f"boxes[{n}]", part, (4,)) for n, part in enumerate(boxes)]
-            counts = [len(part) for part in parts]
-            with np.errstate(all="ignore"):  # what overflows is found right below
-                rows = np.concatenate([part.astype(dtype, copy=False) for part in parts]) if parts else np.empty((0, 4), dtype)
-            self.images = np.repeat(np.arange(image_count, dtype=np.int32), counts)
-            self.restore: Callable[[np.ndarray], Any] = lambda grad: np.split(grad, np.cumsum(counts)[:-1]) if parts else []
             name = "boxes, all images together"
-            coordinates = rows
+            given = self._of_list(boxes, boxes_num, image_count, dtype)
         elif boxes_num is not None:
-            rows = self._rows("boxes", boxes, (4,))
-            self.images = np.repeat(np.arange(image_count, dtype=np.int32), box_counts(boxes_num, len(rows), image_count))
-            self.restore = lambda grad: grad
-            coordinates = rows
+            given = self._rows("boxes", boxes, 4)
+            self._count_off(box_counts(boxes_num, len(given), image_count))
         else:
-            rows = self._rows("boxes", boxes, (5,))
-            self.images = np.empty(len(rows), np.int32)
-            column = rows[:, 0] if rows.dtype.char in FLOATS else rows[:, 0].astype(np.float64)
-            bad = front.bad_image[FLOATS[column.dtype.char]](column, image_count, self.images)
-            if bad >= 0:
-                raise ValueError(
-                    f"boxes[{bad}]: batch index {_spell_number(rows[bad, 0])} is outside the input's {image_count} images"
-                    if float(rows[bad, 0]).is_integer()
-                    else f"boxes[{bad}]: batch index {_spell_number(rows[bad, 0])}, expected a whole number"
-                )
-            self.restore = lambda grad: np.concatenate([np.zeros((len(grad), 1), grad.dtype), grad], axis=1)
-            coordinates = rows[:, 1:]
+            given = self._of_rows(boxes, image_count)
+        coordinates = given[:, -4:]
         if coordinates.dtype != dtype:
             with np.errstate(all="ignore"):  # what overflows is found right below
                 coordinates = coordinates.astype(dtype)
         self.coordinates = coordinates
-        bad, column_number = front.bad_coordinate[FLOATS[dtype.char]](coordinates, scale)
+        bad, column = front.bad_coordinate[FLOATS[dtype.char]](coordinates, scale)
         if bad >= 0:
-            self._raise(name, rows, bad, column_number, dtype, scale)
+            where = f"{name}[{bad}]" if name == "boxes" else f"{name}, row {bad}"
+            self._raise(where, given[bad, -4:], column, dtype, scale)
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def some(self, rows: np.ndarray) -> Boxes:
+        """Return a copy of some of the boxes."""
+        part = Boxes.__new__(Boxes)
+        part.coordinates, part.images, part.rows = self.coordinates[rows], self.images[rows], rows
+        return part
+
+    def _count_off(self, counts: list[int]) -> None:
+        self.images = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+
+    def _of_list(self, boxes: Any, boxes_num: Any, images: int, dtype: np.dtype) -> np.ndarray:
+        if boxes_num is not None:
+            raise ValueError(
+                "boxes_num: expected None, since boxes is a list with the boxes of each image"
+            )
+        if len(boxes) != images:
+            raise ValueError(
+                f"boxes: a list of {len(boxes)} arrays, "
+                f"expected one for each of the input's {images} images"
+            )
+        parts = [self._rows(f"boxes[{n}]", part, 4) for n, part in enumerate(boxes)]
+        counts = [len(part) for part in parts]
+        self._count_off(counts)
+        self.restore = lambda grad: np.split(grad, np.cumsum(counts)[:-1]) if parts else []
+        if not parts:
+            return np.empty((0, 4), dtype)
+        with np.errstate(all="ignore"):  # what overflows is found when it is looked at
+            return np.concatenate([part.astype(dtype, copy=False) for part in parts])
+
+    def _of_rows(self, boxes: Any, image_count: int) -> np.ndarray:
+        rows = self._rows("boxes", boxes, 5)
+        self.images = np.empty(len(rows), np.int32)
+        self.restore = lambda grad: np.concatenate(
+            [np.zeros((len(grad), 1), grad.dtype), grad], axis=1
+        )
+        column = rows[:, 0] if rows.dtype.char in FLOATS else rows[:, 0].astype(np.float64)
+        bad = front.bad_image[FLOATS[column.dtype.char]](column, image_count, self.images)
+        if bad >= 0:
+            image = f"boxes[{bad}]: batch index {_spell_number(rows[bad, 0])}"
+            if float(rows[bad, 0]).is_integer():
+                raise ValueError(f"{image} is outside the input's {image_count} images")
+            raise ValueError(f"{image}, expected a whole number")
+        return rows
 
     @staticmethod
-    def _rows(name: str, value: Any, columns: tuple[int, ...]) -> np.ndarray:
-        expected = "(K, 5) with rows [batch_index, x1, y1, x2, y2]" if columns == (5,) else "(K, 4) with rows [x1, y1, x2, y2]"
+    def _rows(name: str, value: Any, columns: int) -> np.ndarray:
         value = _plain(name, value)
-        if value.ndim != 2 or value.shape[1] not in columns:
-            hint = "; boxes of 4 columns need boxes_num" if value.ndim == 2 and value.shape[1] == 4 and columns == (5,) else ""
-            raise ValueError(f"{name}: shape {value.shape}, expected {expected}{hint}")
-        if len(value) >= 2**31:
-            raise ValueError(f"{name}: {len(value)} boxes, expected less than 2**31")
+        check_rows(name, value, columns)
         dtype = value.dtype
         if dtype.char in FLOATS and dtype.isnative:
             return _addressable(name, value)
@@ -265,20 +350,37 @@ class Boxes:
             return value.astype(np.float64)
         if is_small(dtype):  # of two bytes: integers are above
             return value.astype(np.float32)
-        raise TypeError(f"{name}: dtype {_spell(dtype)}, expected float32, float64, float16, bfloat16 or integers")
+        raise TypeError(
+            f"{name}: dtype {_spell(dtype)}, "
+            "expected float32, float64, float16, bfloat16 or integers"
+        )
 
     @staticmethod
-    def _raise(name: str, rows: np.ndarray, k: int, column: int, dtype: np.dtype, scale: float) -> None:
-        where = f"{name}[{k}]" if name == "boxes" else f"{name}, row {k}"
-        corners = rows[k, -4:]
+    def _raise(where: str, corners: np.ndarray, column: int, dtype: np.dtype, scale: float) -> None:
+        beyond = f"times spatial_scale {scale:g} is beyond {dtype.name}"
         if column < 4:
             corner, value = ("x1", "y1", "x2", "y2")[column], corners[column]
+            spelled = f"{where}: {corner} is {_spell_number(value)}"
             if not np.isfinite(value):
-                raise ValueError(f"{where}: {corner} is {_spell_number(value)}, expected a finite coordinate")
-            raise ValueError(f"{where}: {corner} is {_spell_number(value)}, which times spatial_scale {scale:g} is beyond {dtype.name}")
+                raise ValueError(f"{spelled}, expected a finite coordinate")
+            raise ValueError(f"{spelled}, which {beyond}")
         side = ("width", "height")[column - 4]
         ends = ", ".join(_spell_number(value) for value in corners)
-        raise ValueError(f"{where}: ({ends}) has a {side} that times spatial_scale {scale:g} is beyond {dtype.name}")
+        raise ValueError(f"{where}: ({ends}) has a {side} that {beyond}")
+
+
+def check_rows(name: str, value: Any, columns: int) -> None:
+    """Check the shape of an array of boxes, of NumPy or CuPy."""
+    if value.ndim != 2 or value.shape[1] != columns:
+        expected = "(K, 4) with rows [x1, y1, x2, y2]"
+        hint = ""
+        if columns == 5:
+            expected = "(K, 5) with rows [batch_index, x1, y1, x2, y2]"
+            if value.ndim == 2 and value.shape[1] == 4:
+                hint = "; boxes of 4 columns need boxes_num"
+        raise ValueError(f"{name}: shape {value.shape}, expected {expected}{hint}")
+    if value.shape[0] >= 2**31:
+        raise ValueError(f"{name}: {value.shape[0]} boxes, expected less than 2**31")
 
 
 def _spell_number(value: Any) -> str:
@@ -296,24 +398,49 @@ def indices(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
     return _addressable(name, value)
 
 
+def check_argmax_fits(name: str, height: int, width: int) -> None:
+    """Check that int32 can count the pixels of a map."""
+    if height * width >= 2**31:
+        raise ValueError(
+            f"{name}: a map of {height} x {width} pixels, "
+            "expected less than 2**31, which int32 argmax can count"
+        )
+
+
 def new(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Return a new array, if the machine has the memory: systems promise more than they have, and end the process that uses it."""
+    """
+    Return a new array, if the machine has the memory: systems promise more than they have, and
+    end the process that uses it.
+    """
     size = math.prod(shape) * dtype.itemsize
     try:
         if size > LARGE and size > _limits.memory():
             raise MemoryError
         return _memory.new(shape, dtype, size)
     except (ValueError, MemoryError):
-        raise MemoryError(f"the result of shape {shape} and dtype {dtype.name} takes {size} bytes, more than there are") from None
+        raise MemoryError(
+            f"the result of shape {shape} and dtype {dtype.name} takes {size} bytes, "
+            "more than there are"
+        ) from None
 
 
-def result(out: Any, shape: tuple[int, ...], dtypes: tuple[np.dtype, ...], read: tuple[np.ndarray, ...], name: str = "out") -> np.ndarray:
-    """Return the array to write to: `out`, if it can take the result, or a new one, of the first of the types that it may have."""
+def result(
+    out: Any,
+    shape: tuple[int, ...],
+    dtypes: tuple[np.dtype, ...],
+    read: tuple[np.ndarray, ...],
+    name: str = "out",
+) -> np.ndarray:
+    """
+    Return the array to write to: `out`, if it can take the result, or a new one, of the first
+    of the types that it may have.
+    """
     if out is None:
         return new(shape, dtypes[0])
     out = _plain(name, out)
     if out.dtype not in dtypes:
-        raise TypeError(f"{name}: dtype {_spell(out.dtype)}, expected {' or '.join(dtype.name for dtype in dtypes)}")
+        expected = " or ".join(dtype.name for dtype in dtypes)
+        raise TypeError(f"{name}: dtype {_spell(out.dtype)}, expected {expected}")
     if out.shape != shape:
         raise ValueError(f"{name}: shape {out.shape}, expected {shape}")
     if not out.flags.writeable:
@@ -330,7 +457,11 @@ def result(out: Any, shape: tuple[int, ...], dtypes: tuple[np.dtype, ...], read:
 def distinct(name: str, out: Any) -> None:
     """Check that no two elements of an array, of NumPy or CuPy, share memory."""
     reach = 0
-    for stride, extent in sorted((abs(stride), extent) for stride, extent in zip(out.strides, out.shape, strict=True) if extent > 1):
+    for stride, extent in sorted(
+        (abs(stride), extent)
+        for stride, extent in zip(out.strides, out.shape, strict=True)
+        if extent > 1
+    ):
         if stride <= reach and out.size:
             raise ValueError(f"{name}: strides {out.strides} make its elements share memory")
         reach += stride * (extent - 1)

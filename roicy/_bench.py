@@ -1,8 +1,8 @@
 """
 The benchmark: roicy beside what else is installed, on the same arrays, in turns.
 
-A library's numbers count for as much as its agreement, so each call's result is compared with roicy's, and the largest
-difference stands beside its time.
+A library's numbers count for as much as its agreement, so each call's result is compared with
+roicy's, and the largest difference stands beside its time.
 """
 
 from __future__ import annotations
@@ -114,7 +114,16 @@ class CuPy:
         self.version = f"{cupy.__version__}, roicy on the GPU"
 
     def prepare(self, workload, arrays, direction):
-        function = call(roicy, workload, arrays, direction, "NCHW", direction != "backward_boxes", 1, self.cupy.asarray)
+        function = call(
+            roicy,
+            workload,
+            arrays,
+            direction,
+            "NCHW",
+            direction != "backward_boxes",
+            1,
+            self.cupy.asarray,
+        )
         return lambda: (function(), self.cupy.cuda.get_current_stream().synchronize())[0]
 
 
@@ -133,7 +142,11 @@ class OnnxRuntime:
             raise Unsupported  # MaxRoiPool rounds otherwise
         helper, kinds = self.onnx.helper, self.onnx.TensorProto
         boxes = arrays["boxes"]
-        feeds = {"input": arrays["input"], "boxes": np.ascontiguousarray(boxes[:, 1:]), "images": boxes[:, 0].astype(np.int64)}
+        feeds = {
+            "input": arrays["input"],
+            "boxes": np.ascontiguousarray(boxes[:, 1:]),
+            "images": boxes[:, 0].astype(np.int64),
+        }
         node = helper.make_node(
             "RoiAlign",
             list(feeds),
@@ -142,20 +155,34 @@ class OnnxRuntime:
             output_width=workload.output_size[1],
             spatial_scale=workload.spatial_scale,
             sampling_ratio=max(workload.parameters["sampling_ratio"], 0),
-            coordinate_transformation_mode="half_pixel" if workload.parameters.get("aligned") else "output_half_pixel",
+            coordinate_transformation_mode="half_pixel"
+            if workload.parameters.get("aligned")
+            else "output_half_pixel",
         )
         kind = {"float32": kinds.FLOAT, "float64": kinds.DOUBLE}[str(boxes.dtype)]
-        inputs = [helper.make_tensor_value_info(name, kinds.INT64 if name == "images" else kind, array.shape) for name, array in feeds.items()]
-        graph = helper.make_graph([node], "one", inputs, [helper.make_tensor_value_info("output", kind, None)])
+        inputs = [
+            helper.make_tensor_value_info(
+                name, kinds.INT64 if name == "images" else kind, array.shape
+            )
+            for name, array in feeds.items()
+        ]
+        graph = helper.make_graph(
+            [node], "one", inputs, [helper.make_tensor_value_info("output", kind, None)]
+        )
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=10)
         options = self.runtime.SessionOptions()
         options.intra_op_num_threads = self.threads
-        session = self.runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        session = self.runtime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
         return lambda: session.run(None, feeds)[0]
 
 
 class OpenVino:
-    """Its channels-last kernel, which it uses inside networks: the map laid out when the model is loaded, the result left as it is."""
+    """
+    Its channels-last kernel, which it uses inside networks: the map laid out when the model is
+    loaded, the result left as it is.
+    """
 
     package = "openvino"
 
@@ -164,30 +191,53 @@ class OpenVino:
 
         self.openvino = openvino
         self.core = openvino.Core()
-        self.options = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1}
+        self.options = {
+            "INFERENCE_PRECISION_HINT": "f32",
+            "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_NUM_THREADS": threads,
+            "NUM_STREAMS": 1,
+        }
         self.version = openvino.__version__.split("-")[0]
 
     def prepare(self, workload, arrays, direction):
         from openvino import opset15 as ops
 
-        if direction != "forward" or workload.operator not in ("roi_align", "roi_pool") or arrays["input"].dtype != np.float32:
+        if (
+            direction != "forward"
+            or workload.operator not in ("roi_align", "roi_pool")
+            or arrays["input"].dtype != np.float32
+        ):
             raise Unsupported
         boxes = arrays["boxes"]
-        # a convolution by one, which on a constant is carried out once: what follows takes over its layout
+        # a convolution by one, which on a constant is carried out once: what follows takes over
+        # its layout
         one = np.ones((workload.shape[1], 1, 1, 1, 1), np.float32)
-        input = ops.group_convolution(ops.constant(arrays["input"]), ops.constant(one), [1, 1], [0, 0], [0, 0], [1, 1])
+        input = ops.group_convolution(
+            ops.constant(arrays["input"]), ops.constant(one), [1, 1], [0, 0], [0, 0], [1, 1]
+        )
         (height, width), scale = bins(workload)
         if workload.operator == "roi_align":
             feeds = [np.ascontiguousarray(boxes[:, 1:]), boxes[:, 0].astype(np.int32)]
             rows = [ops.parameter(list(feed.shape), feed.dtype) for feed in feeds]
             mode = "half_pixel_for_nn" if workload.parameters.get("aligned") else "asymmetric"
-            node = ops.roi_align(input, *rows, height, width, max(workload.parameters["sampling_ratio"], 0), scale, "avg", mode)
+            node = ops.roi_align(
+                input,
+                *rows,
+                height,
+                width,
+                max(workload.parameters["sampling_ratio"], 0),
+                scale,
+                "avg",
+                mode,
+            )
             node = ops.transpose(node, ops.constant(np.array([0, 2, 3, 1])))
         else:
             feeds = [boxes]
             rows = [ops.parameter(list(boxes.shape), np.float32)]
             node = ops.roi_pooling(input, *rows, [height, width], scale, "max")
-        compiled = self.core.compile_model(self.openvino.Model([node], rows, "one"), "CPU", self.options)
+        compiled = self.core.compile_model(
+            self.openvino.Model([node], rows, "one"), "CPU", self.options
+        )
         request = compiled.create_infer_request()
         tensors = [self.openvino.Tensor(feed, shared_memory=True) for feed in feeds]
         out = np.empty(tuple(compiled.outputs[0].shape), np.float32)
@@ -218,9 +268,16 @@ class Paddle:
         if workload.operator not in ("roi_align", "roi_pool") or direction != "forward":
             raise Unsupported
         operator = getattr(self.paddle.vision.ops, workload.operator)
-        counts = np.bincount(arrays["boxes"][:, 0].astype(int), minlength=workload.shape[0]).astype(np.int32)
-        input, boxes, counts = (self.paddle.to_tensor(array) for array in (arrays["input"], arrays["boxes"][:, 1:].copy(), counts))
-        parameters = {"aligned": False} | workload.parameters if workload.operator == "roi_align" else {}
+        counts = np.bincount(arrays["boxes"][:, 0].astype(int), minlength=workload.shape[0]).astype(
+            np.int32
+        )
+        input, boxes, counts = (
+            self.paddle.to_tensor(array)
+            for array in (arrays["input"], arrays["boxes"][:, 1:].copy(), counts)
+        )
+        parameters = (
+            {"aligned": False} | workload.parameters if workload.operator == "roi_align" else {}
+        )
         return lambda: operator(input, boxes, counts, *bins(workload), **parameters).numpy()
 
 
@@ -238,7 +295,9 @@ def installed(threads: int) -> Iterator[Any]:
             print(f"{peer.package}: left out, {error}", file=sys.stderr)
 
 
-def own(workload: Workload, arrays: dict[str, np.ndarray], direction: str, threads: int) -> dict[str, Callable[[], Any]]:
+def own(
+    workload: Workload, arrays: dict[str, np.ndarray], direction: str, threads: int
+) -> dict[str, Callable[[], Any]]:
     """Return the ways to call roicy that differ in speed."""
     calls = {"roicy": call(roicy, workload, arrays, direction, "NCHW", False, threads)}
     if direction == "backward_boxes":
@@ -246,7 +305,9 @@ def own(workload: Workload, arrays: dict[str, np.ndarray], direction: str, threa
     else:
         calls["roicy out="] = call(roicy, workload, arrays, direction, "NCHW", True, threads)
         last = call(roicy, workload, arrays, direction, "NHWC", True, threads)
-        calls["roicy NHWC out="] = lambda: [result.transpose(0, 3, 1, 2) for result in each_level(last())]
+        calls["roicy NHWC out="] = lambda: [
+            result.transpose(0, 3, 1, 2) for result in each_level(last())
+        ]
     return calls
 
 
@@ -277,7 +338,15 @@ def copy_rate() -> float:
     return 2 * source.nbytes / best_of(lambda: np.copyto(target, source), 0.5)
 
 
-def measure(name: str, direction: str, dtype: str, threads: int, peers: list[Any], rounds: int, progress: Any) -> dict[str, Any]:
+def measure(
+    name: str,
+    direction: str,
+    dtype: str,
+    threads: int,
+    peers: list[Any],
+    rounds: int,
+    progress: Any,
+) -> dict[str, Any]:
     """Return seconds and differences of every library on one workload; the libraries take turns."""
     workload = WORKLOADS[name]
     arrays = workload.arrays(dtype)
@@ -292,7 +361,9 @@ def measure(name: str, direction: str, dtype: str, threads: int, peers: list[Any
     differences = {}
     for key, function in calls.items():
         pairs = zip(each_level(function()), expected, strict=True)
-        differences[key] = max(float(np.abs(on_host(result) - other).max()) for result, other in pairs) / scale
+        differences[key] = (
+            max(float(np.abs(on_host(result) - other).max()) for result, other in pairs) / scale
+        )
     seconds = dict.fromkeys(calls, float("inf"))
     for _ in range(rounds):
         for key, function in calls.items():
@@ -301,30 +372,48 @@ def measure(name: str, direction: str, dtype: str, threads: int, peers: list[Any
         progress.update()
     read = arrays["grad_output"] if direction == "backward" else arrays["input"]
     moved = sum(array.nbytes for array in (*expected, *each_level(read)))
-    return {"workload": name, "direction": direction, "dtype": dtype, "threads": threads, "seconds": seconds, "differences": differences, "bytes": moved}
+    return {
+        "workload": name,
+        "direction": direction,
+        "dtype": dtype,
+        "threads": threads,
+        "seconds": seconds,
+        "differences": differences,
+        "bytes": moved,
+    }
 
 
 def processor() -> str:
     """Return the processor's name, as the system gives it."""
     try:
         with open("/proc/cpuinfo") as lines:
-            return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+            return next(
+                line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")
+            )
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
 
 
 def table(results: list[dict[str, Any]], rate: float) -> str:
     """Return the results as text: a row for each call, times beside that of roicy."""
-    lines = [f"{'workload':<19} {'pass':<14} {'threads':>7}  {'call':<22} {'ms':>9} {'of roicy':>9} {'of a copy':>9}  difference"]
+    lines = [
+        f"{'workload':<19} {'pass':<14} {'threads':>7}"
+        f"  {'call':<22} {'ms':>9} {'of roicy':>9} {'of a copy':>9}  difference"
+    ]
     for result in results:
         reference = result["seconds"]["roicy"]
         for key, seconds in result["seconds"].items():
             lines.append(
-                f"{result['workload']:<19} {result['direction']:<14} {result['threads']:>7}  {key:<22} {seconds * 1e3:>9.3f} "
-                f"{seconds / reference:>8.2f}x {seconds / (result['bytes'] / rate):>8.1f}x  {result['differences'][key]:.1e}"
+                f"{result['workload']:<19} {result['direction']:<14} "
+                f"{result['threads']:>7}  {key:<22} {seconds * 1e3:>9.3f} "
+                f"{seconds / reference:>8.2f}x {seconds / (result['bytes'] / rate):>8.1f}x  "
+                f"{result['differences'][key]:.1e}"
             )
     lines.append("")
-    lines.append("of a copy: the time over that of copying as many bytes as are read and written at the least, on one thread")
+    lines.append(
+        "of a copy: the time over that of copying as many bytes as are "
+        "read and written at the least, on one thread"
+    )
     lines.append("difference: the largest, over the largest value of the result")
     return "\n".join(lines)
 
@@ -339,12 +428,33 @@ def plot(results: list[dict[str, Any]], path: str, title: str) -> None:
     names = list(dict.fromkeys(key for result in results for key in result["seconds"]))
     figure, axes = plt.subplots(figsize=(10, 1.2 + 0.42 * len(results)))
     axes.set_xscale("log")
-    shades = dict(zip(names, ["#e4572e", "#f2a65a", "#f6d09b", "#2e86ab", "#5aa9a2", "#6c757d", "#8d6a9f"], strict=False))
+    shades = dict(
+        zip(
+            names,
+            ["#e4572e", "#f2a65a", "#f6d09b", "#2e86ab", "#5aa9a2", "#6c757d", "#8d6a9f"],
+            strict=False,
+        )
+    )
     markers = dict(zip(names, "oDsv^Pp", strict=False))
     for name in names:
-        points = [(result["seconds"][name] * 1e3, row) for row, result in enumerate(results) if name in result["seconds"]]
-        axes.plot(*zip(*points, strict=True), markers.get(name, "x"), color=shades.get(name, "#1b1f24"), label=name, markersize=8, alpha=0.95)
-    labels = [f"{result['workload']}, {result['direction']}, {result['threads']} thread{'s' * (result['threads'] > 1)}" for result in results]
+        points = [
+            (result["seconds"][name] * 1e3, row)
+            for row, result in enumerate(results)
+            if name in result["seconds"]
+        ]
+        axes.plot(
+            *zip(*points, strict=True),
+            markers.get(name, "x"),
+            color=shades.get(name, "#1b1f24"),
+            label=name,
+            markersize=8,
+            alpha=0.95,
+        )
+    labels = [
+        f"{result['workload']}, {result['direction']}, "
+        f"{result['threads']} thread{'s' * (result['threads'] > 1)}"
+        for result in results
+    ]
     axes.set_yticks(range(len(results)), labels)
     axes.invert_yaxis()
     axes.grid(axis="both", color="#dddddd", linewidth=0.6)
@@ -356,10 +466,19 @@ def plot(results: list[dict[str, Any]], path: str, title: str) -> None:
     plt.close(figure)
 
 
-def run(workloads: list[str], directions: list[str], dtype: str, threads: list[int], rounds: int, plot_path: str | None, json_path: str | None) -> None:
+def run(
+    workloads: list[str],
+    directions: list[str],
+    dtype: str,
+    threads: list[int],
+    rounds: int,
+    plot_path: str | None,
+    json_path: str | None,
+) -> None:
     """Measure, print the table, and write what was asked for."""
     title = (
-        f"roicy {roicy.__version__} ({_dispatch.ISA}) on {processor()}, {os.cpu_count()} processors, Python {platform.python_version()}, NumPy {np.__version__}"
+        f"roicy {roicy.__version__} ({_dispatch.ISA}) on {processor()}, "
+        f"{os.cpu_count()} processors, Python {platform.python_version()}, NumPy {np.__version__}"
     )
     rate = copy_rate()
     work = [
@@ -376,7 +495,10 @@ def run(workloads: list[str], directions: list[str], dtype: str, threads: list[i
             if at == 0 or count != work[at - 1][0]:
                 peers = list(installed(count))
             results.append(measure(name, direction, dtype, count, peers, rounds, progress))
-    print(f"{title}; one thread copies {rate / 1e9:.0f} GB/s, read and written; {dtype}\n\n{table(results, rate)}")
+    print(
+        f"{title}; one thread copies {rate / 1e9:.0f} GB/s, "
+        f"read and written; {dtype}\n\n{table(results, rate)}"
+    )
     if json_path:
         with open(json_path, "w") as file:
             json.dump({"title": title, "copy_rate": rate, "results": results}, file, indent=1)

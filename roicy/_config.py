@@ -23,13 +23,13 @@ def show_config() -> None:
     roicy            0.1.0
     ...
     """
-    openmp = machine.openmp()
+    openmp, supported = machine.openmp(), ", ".join(machine.supported())
     lines = {
         "roicy": __version__,
         "numpy": np.__version__,
         "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
         "compiler": machine.compiler(),
-        "instruction set": f"{_dispatch.ISA} (supported here: {', '.join(machine.supported())}; ROICY_ISA overrides)",
+        "instruction set": f"{_dispatch.ISA} (supported here: {supported}; ROICY_ISA overrides)",
         "openmp": str(openmp) if openmp else "none: this build runs on one thread",
         "threads": str(_threads.resolve(None)),
     }

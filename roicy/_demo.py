@@ -1,8 +1,8 @@
 """
 The demo: every operator on a photograph, beside its definition.
 
-The definitions stand here once more, as dense NumPy: a box is pooled by a matrix for its rows and one for its columns, and
-each rule is the few lines that make such a matrix.
+The definitions stand here once more, as dense NumPy: a box is pooled by a matrix for its rows
+and one for its columns, and each rule is the few lines that make such a matrix.
 """
 
 from __future__ import annotations
@@ -24,7 +24,12 @@ from matplotlib.patches import Rectangle
 
 BINS = 7
 # x1, y1, x2, y2 on the photograph, in pixels
-BOXES = {"face": (178, 118, 332, 322), "badge": (196, 18, 306, 106), "medals": (318, 474, 462, 540), "whole": (0, 0, 511, 599)}
+BOXES = {
+    "face": (178, 118, 332, 322),
+    "badge": (196, 18, 306, 106),
+    "medals": (318, 474, 462, 540),
+    "whole": (0, 0, 511, 599),
+}
 STRIDE = 8  # of the picture that is pooled: coarse enough to see its pixels
 INK, ACCENT, BAND = "#1b1f24", "#e4572e", "#2e86ab"
 
@@ -48,7 +53,10 @@ def sample_positions(low, high, bins, ratio):
 
 
 def sampled(low, high, bins, extent, ratio=-1):
-    """Rows: bins; columns: pixels; entries: the weight of the pixel in the mean of the bin's samples."""
+    """
+    Rows: bins; columns: pixels; entries: the weight of the pixel in the mean of the bin's
+    samples.
+    """
     v = sample_positions(low, high, bins, ratio)
     inside = (v >= -1) & (v <= extent)
     weights = hat(np.clip(v, 0, extent - 1)[..., None] - np.arange(extent)) * inside[..., None]
@@ -65,7 +73,8 @@ def integrated(low, high, bins, extent):
 def whole_pixels(low, high, bins, extent, inclusive):
     """Entries: whether the pixel is in the bin, from floor to ceil."""
     low, high = np.floor(low + 0.5), np.floor(high + 0.5)  # coordinates of the demo are positive
-    size = np.float32(max(high - low + inclusive, 1)) / np.float32(bins)  # the type of the data decides where a bin ends
+    # the type of the data decides where a bin ends
+    size = np.float32(max(high - low + inclusive, 1)) / np.float32(bins)
     pixel, p = np.arange(extent), np.arange(bins, dtype=np.float32)[:, None]
     return (pixel >= np.floor(p * size) + low) & (pixel < np.ceil((p + 1) * size) + low)
 
@@ -82,12 +91,22 @@ def by_definition(name, x, box, scale):
             rows_and_columns.append(integrated(low, high, BINS, extent))
         elif name == "ps_roi_pool":
             within = whole_pixels(low, high, BINS, extent - 1, 0).astype(float)
-            rows_and_columns.append(np.pad(within / np.maximum(within.sum(axis=1, keepdims=True), 1), ((0, 0), (0, 1))))
+            rows_and_columns.append(
+                np.pad(within / np.maximum(within.sum(axis=1, keepdims=True), 1), ((0, 0), (0, 1)))
+            )
         else:
             rows_and_columns.append(whole_pixels(low, high, BINS, extent, 1))
     wy, wx = rows_and_columns
     if name == "roi_pool":
-        return np.array([[[channel[np.ix_(rows, columns)].max(initial=-np.inf) for columns in wx] for rows in wy] for channel in x])
+        return np.array(
+            [
+                [
+                    [channel[np.ix_(rows, columns)].max(initial=-np.inf) for columns in wx]
+                    for rows in wy
+                ]
+                for channel in x
+            ]
+        )
     if name.startswith("ps_"):
         maps = x.reshape(-1, BINS, BINS, *x.shape[1:])
         return np.einsum("py,cpqyx,qx->cpq", wy, maps, wx)
@@ -108,20 +127,38 @@ def shrink(picture, stride):
 
 
 def features(picture):
-    """Feature maps at stride 4 of the kind that networks learn first: colours, their contrasts, and edges by direction."""
+    """
+    Feature maps at stride 4 of the kind that networks learn first: colours, their contrasts,
+    and edges by direction.
+    """
     small = shrink(picture, 4)
     dy, dx = np.gradient(small.mean(axis=0))
     directions = np.arange(8) * np.pi / 8
-    edges = np.maximum(np.cos(directions)[:, None, None] * dx + np.sin(directions)[:, None, None] * dy, 0)
-    contrasts = np.stack([small[0] - small[1], small[1] - small[2], small[2] - small[0], np.hypot(dy, dx), small.mean(axis=0)])
+    edges = np.maximum(
+        np.cos(directions)[:, None, None] * dx + np.sin(directions)[:, None, None] * dy, 0
+    )
+    contrasts = np.stack(
+        [
+            small[0] - small[1],
+            small[1] - small[2],
+            small[2] - small[0],
+            np.hypot(dy, dx),
+            small.mean(axis=0),
+        ]
+    )
     return np.concatenate([small, contrasts, edges]).astype(np.float32)
 
 
 def position_sensitive(maps):
-    """Maps of their own for each bin: here the same, but weaker the farther the bin is from the middle of the box."""
+    """
+    Maps of their own for each bin: here the same, but weaker the farther the bin is from the
+    middle of the box.
+    """
     p, q = np.mgrid[:BINS, :BINS] - BINS // 2
     strength = (1 - 0.08 * np.hypot(p, q)).astype(np.float32)
-    return np.ascontiguousarray((maps[:, None, None] * strength[:, :, None, None]).reshape(-1, *maps.shape[1:]))
+    return np.ascontiguousarray(
+        (maps[:, None, None] * strength[:, :, None, None]).reshape(-1, *maps.shape[1:])
+    )
 
 
 Operator = tuple[str, Callable[..., Any], dict[str, Any], str]
@@ -161,8 +198,14 @@ def run(output):
     boxes = np.array([(0, *box) for box in BOXES.values()], np.float32)
     maps = features(picture)
     sources = [("photograph", picture, 1.0), ("feature maps", maps, 0.25)]
-    print(f"A photograph of {picture.shape[2]} x {picture.shape[1]} pixels, {len(BOXES)} boxes, {BINS} x {BINS} bins\n")
-    print(f"{'operator':<14}{'input':<18}{'output':<16}{'forward':>10}{'gradient':>11}   {'off the definition by':<22}")
+    print(
+        f"A photograph of {picture.shape[2]} x {picture.shape[1]} pixels, "
+        f"{len(BOXES)} boxes, {BINS} x {BINS} bins\n"
+    )
+    print(
+        f"{'operator':<14}{'input':<18}{'output':<16}"
+        f"{'forward':>10}{'gradient':>11}   {'off the definition by':<22}"
+    )
     for title, plain, scale in sources:
         print(f"- {title}")
         for name, function, parameters, _ in OPERATORS:
@@ -170,7 +213,11 @@ def run(output):
             pooled = function(x, boxes, BINS, scale, **parameters)
             expected = np.stack([by_definition(name, x[0], box, scale) for box in BOXES.values()])
             difference = np.abs(pooled - expected).max()
-            forward = best_of(lambda x=x, function=function, parameters=parameters, scale=scale: function(x, boxes, BINS, scale, **parameters))
+            forward = best_of(
+                lambda x=x, function=function, parameters=parameters, scale=scale: function(
+                    x, boxes, BINS, scale, **parameters
+                )
+            )
             backward = best_of(gradient(name, function, x, boxes, scale, parameters))
             shapes = f"{'x'.join(map(str, x.shape)):<18}{'x'.join(map(str, pooled.shape)):<16}"
             print(f"{name:<14}{shapes}{forward:7.3f} ms{backward:8.3f} ms   {difference:.1e}")
@@ -181,7 +228,10 @@ def run(output):
 
 
 def draw(picture, output):
-    """Draw, per operator, the bins or sample points of a box on the pixels that it reads, and what was pooled."""
+    """
+    Draw, per operator, the bins or sample points of a box on the pixels that it reads, and what
+    was pooled.
+    """
     small = shrink(picture, STRIDE)
     box = BOXES["face"]
     scale = 1 / STRIDE
@@ -189,12 +239,29 @@ def draw(picture, output):
     row = np.array([(0, *box)], np.float32)
     plt.rcParams.update({"font.family": "DejaVu Sans", "text.color": INK, "axes.edgecolor": INK})
     figure = plt.figure(figsize=(16, 8.6), facecolor="white")
-    grid = figure.add_gridspec(2, 6, width_ratios=[1.75, 1, 1, 1, 1, 1], left=0.015, right=0.985, bottom=0.025, top=0.805, wspace=0.06, hspace=0.05)
-    figure.text(0.015, 0.95, "One box, five ways to pool it", fontsize=23, weight="bold", va="center")
+    grid = figure.add_gridspec(
+        2,
+        6,
+        width_ratios=[1.75, 1, 1, 1, 1, 1],
+        left=0.015,
+        right=0.985,
+        bottom=0.025,
+        top=0.805,
+        wspace=0.06,
+        hspace=0.05,
+    )
     figure.text(
-        0.015, 0.9, f"A box on the photograph, its {BINS} x {BINS} bins on a map of 1/{STRIDE} of the size (above), and what each operator makes of it",
-        fontsize=13, va="center", color="#57606a",
-    )  # fmt: skip
+        0.015, 0.95, "One box, five ways to pool it", fontsize=23, weight="bold", va="center"
+    )
+    figure.text(
+        0.015,
+        0.9,
+        f"A box on the photograph, its {BINS} x {BINS} bins on a map of 1/{STRIDE} of the size "
+        "(above), and what each operator makes of it",
+        fontsize=13,
+        va="center",
+        color="#57606a",
+    )
 
     whole = figure.add_subplot(grid[:, 0], anchor="N")
     whole.imshow(picture.transpose(1, 2, 0))
@@ -202,56 +269,100 @@ def draw(picture, output):
         if name == "whole":
             continue
         colour = ACCENT if name == "face" else "white"
-        whole.add_patch(Rectangle((left, top), right - left, bottom - top, fill=False, edgecolor=colour, linewidth=3 if name == "face" else 1.6))
+        whole.add_patch(
+            Rectangle(
+                (left, top),
+                right - left,
+                bottom - top,
+                fill=False,
+                edgecolor=colour,
+                linewidth=3 if name == "face" else 1.6,
+            )
+        )
         at = (right + 8, top + 4, "top") if right < 400 else (left, top - 6, "bottom")
         whole.text(*at[:2], name, color=colour, fontsize=13, weight="bold", va=at[2])
 
     whole.text(
-        0, -0.04,
+        0,
+        -0.04,
         "Dots: bilinear samples, as many as a bin has pixels.\n"
         "Shaded: all of the surface between pixels counts.\n"
         "Rectangles: whole pixels; neighbours overlap.\n\n"
         "Position-sensitive operators read another map in\n"
         "each bin; here they fade from the middle out.",
-        transform=whole.transAxes, va="top", fontsize=10.6, linespacing=1.5, color="#57606a",
-    )  # fmt: skip
+        transform=whole.transAxes,
+        va="top",
+        fontsize=10.6,
+        linespacing=1.5,
+        color="#57606a",
+    )
 
     margin = 2.2
     for i, (name, function, parameters, caption) in enumerate(OPERATORS, start=1):
         above = figure.add_subplot(grid[0, i])
         # where pixel i lies: at i for the operators that say so, in [i, i + 1) for the aligned ones
         shift = 0.5 if name.endswith("align") else 0.0
-        above.imshow(small.transpose(1, 2, 0), alpha=0.9, interpolation="bilinear" if name == "prroi_pool" else "nearest")
+        above.imshow(
+            small.transpose(1, 2, 0),
+            alpha=0.9,
+            interpolation="bilinear" if name == "prroi_pool" else "nearest",
+        )
         above.set_xlim(x1 - margin - 0.5, x2 + margin - 0.5)
         above.set_ylim(y2 + margin - 0.5, y1 - margin - 0.5)
         if name.endswith("align"):
-            edges_y, edges_x = (np.linspace(low - shift, high - shift, BINS + 1) for low, high in ((y1, y2), (x1, x2)))
+            edges_y, edges_x = (
+                np.linspace(low - shift, high - shift, BINS + 1)
+                for low, high in ((y1, y2), (x1, x2))
+            )
             lines(above, edges_y, edges_x)
-            ys, xs = (sample_positions(low - shift, high - shift, BINS, -1).ravel() for low, high in ((y1, y2), (x1, x2)))
+            ys, xs = (
+                sample_positions(low - shift, high - shift, BINS, -1).ravel()
+                for low, high in ((y1, y2), (x1, x2))
+            )
             points_y, points_x = (points.ravel() for points in np.meshgrid(ys, xs, indexing="ij"))
             above.scatter(points_x, points_y, s=7, color=ACCENT, linewidths=0, zorder=3)
         elif name == "prroi_pool":
             lines(above, np.linspace(y1, y2, BINS + 1), np.linspace(x1, x2, BINS + 1), fill=True)
         else:
             inclusive = name == "roi_pool"
-            rows, columns = (whole_pixels(low, high, BINS, 1000, inclusive) for low, high in ((y1, y2), (x1, x2)))
+            rows, columns = (
+                whole_pixels(low, high, BINS, 1000, inclusive) for low, high in ((y1, y2), (x1, x2))
+            )
             for p in range(BINS):
                 for q in range(BINS):
                     (ry,), (rx,) = np.nonzero(rows[p]), np.nonzero(columns[q])
                     inset = 0.16 if (p + q) % 2 else 0.04  # neighbours may share pixels
                     above.add_patch(
                         Rectangle(
-                            (rx[0] - 0.5 + inset, ry[0] - 0.5 + inset), len(rx) - 2 * inset, len(ry) - 2 * inset,
-                            fill=False, edgecolor=ACCENT if (p + q) % 2 else BAND, linewidth=1.3,
+                            (rx[0] - 0.5 + inset, ry[0] - 0.5 + inset),
+                            len(rx) - 2 * inset,
+                            len(ry) - 2 * inset,
+                            fill=False,
+                            edgecolor=ACCENT if (p + q) % 2 else BAND,
+                            linewidth=1.3,
                         )
-                    )  # fmt: skip
+                    )
         above.set_title(f"{name}\n", fontsize=14.5, weight="bold", pad=1)
-        above.text(0.5, 1.025, caption, transform=above.transAxes, ha="center", fontsize=9.2, color="#57606a")
+        above.text(
+            0.5,
+            1.025,
+            caption,
+            transform=above.transAxes,
+            ha="center",
+            fontsize=9.2,
+            color="#57606a",
+        )
 
         x = position_sensitive(small) if name.startswith("ps_") else small
-        pooled = function(np.ascontiguousarray(x[None], np.float32), row, BINS, scale, **parameters)[0]
+        pooled = function(
+            np.ascontiguousarray(x[None], np.float32), row, BINS, scale, **parameters
+        )[0]
         below = figure.add_subplot(grid[1, i])
-        below.imshow(np.clip(pooled.transpose(1, 2, 0), 0, 1), aspect=(y2 - y1) / (x2 - x1), interpolation="nearest")
+        below.imshow(
+            np.clip(pooled.transpose(1, 2, 0), 0, 1),
+            aspect=(y2 - y1) / (x2 - x1),
+            interpolation="nearest",
+        )
         for axes in (above, below):
             axes.set_xticks([])
             axes.set_yticks([])
@@ -268,4 +379,13 @@ def lines(axes, edges_y, edges_x, fill=False):
     if fill:
         for p in range(BINS):
             for q in range(p % 2, BINS, 2):
-                axes.add_patch(Rectangle((edges_x[q], edges_y[p]), edges_x[1] - edges_x[0], edges_y[1] - edges_y[0], color="white", alpha=0.3, linewidth=0))
+                axes.add_patch(
+                    Rectangle(
+                        (edges_x[q], edges_y[p]),
+                        edges_x[1] - edges_x[0],
+                        edges_y[1] - edges_y[0],
+                        color="white",
+                        alpha=0.3,
+                        linewidth=0,
+                    )
+                )

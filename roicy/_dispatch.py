@@ -9,35 +9,46 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-from types import ModuleType
+from types import SimpleNamespace
 
 from ._kernels import machine
 
 KNOWN = ("baseline", "avx2", "avx512")
-KERNELS = ("rounding", "sample_max", "weighted_sum", "window_max")  # files of pyx/ that are built for each
+# files of pyx/ that are built for each instruction set
+KERNELS = ("rounding", "sample_max", "weighted_sum", "window_max")
 
 
 def _choose() -> str:
-    built = [name for name in machine.supported() if importlib.util.find_spec(f"roicy._kernels.{name}") is not None]
+    built = [
+        name
+        for name in machine.supported()
+        if importlib.util.find_spec(f"roicy._kernels.{name}") is not None
+    ]
     wanted = os.environ.get("ROICY_ISA")
     if not wanted:
         return built[0]
     if wanted not in KNOWN:
-        raise ImportError(f"ROICY_ISA={wanted!r}: unknown instruction set, expected one of {', '.join(KNOWN)}")
+        raise ImportError(
+            f"ROICY_ISA={wanted!r}: unknown instruction set, expected one of {', '.join(KNOWN)}"
+        )
     if wanted not in machine.supported():
-        raise ImportError(f"ROICY_ISA={wanted!r}: this processor or operating system does not support it, only {', '.join(machine.supported())}")
+        raise ImportError(
+            f"ROICY_ISA={wanted!r}: this processor or operating system does not support it, "
+            f"only {', '.join(machine.supported())}"
+        )
     if wanted not in built:
-        raise ImportError(f"ROICY_ISA={wanted!r}: this build of roicy lacks it and has only {', '.join(built)}")
+        raise ImportError(
+            f"ROICY_ISA={wanted!r}: this build of roicy lacks it and has only {', '.join(built)}"
+        )
     return wanted
 
 
-def load(isa: str, name: str) -> ModuleType:
-    """The kernels of one file of pyx/ for an instruction set."""
-    return importlib.import_module(f"roicy._kernels.{isa}.{name}")
+def load(isa: str) -> SimpleNamespace:
+    """Return the modules of kernels that are compiled for an instruction set, by their names."""
+    return SimpleNamespace(
+        **{name: importlib.import_module(f"roicy._kernels.{isa}.{name}") for name in KERNELS}
+    )
 
 
 ISA: str = _choose()
-rounding = load(ISA, "rounding")
-sample_max = load(ISA, "sample_max")
-weighted_sum = load(ISA, "weighted_sum")
-window_max = load(ISA, "window_max")
+kernels = load(ISA)  # read anew by each call

@@ -1,97 +1,115 @@
-"""What makes a function one of the public operators: the shared passages of its docstring, and the way to the GPU."""
+"""
+The passages that docstrings of public functions share, and the decorator that fills them in.
+
+A docstring says ``{sections}`` where its sections Parameters, Returns and Raises shall be: each
+parameter of the function has the passage of its name, but those that the decorator names.
+"""
 
 from __future__ import annotations
 
-import functools
-import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _PASSAGES = {
-    "input": """input : ndarray, (N, C, H, W) or (N, H, W, C), float32, float64, float16, bfloat16 (of ml_dtypes) or uint8
-        Feature maps, of any strides, read-only or not.  Of the last three types each pixel is converted where it is read, and
-        everything is computed in float32.""",
-    "input_gradient": """input : ndarray, (N, C, H, W) or (N, H, W, C), dtype of `grad_output`, or one that is computed with as float32
+    "input": """input : ndarray, (N, C, H, W) or (N, H, W, C), float32, float64, float16, \
+bfloat16 (of ml_dtypes) or uint8
+        Feature maps, of any strides, read-only or not.  Of the last three types each pixel is
+        converted where it is read, and everything is computed in float32.""",
+    "input_gradient": """input : ndarray, (N, C, H, W) or (N, H, W, C), dtype of `grad_output`, \
+or one that is computed with as float32
         Feature maps.""",
     "features": """features : sequence of ndarrays, (N, C, H_l, W_l) or (N, H_l, W_l, C)
-        Feature maps of each level, from fine to coarse, of the same N, C and dtype: float32, float64, float16, bfloat16 (of
-        ml_dtypes) or uint8.""",
-    "scales": """spatial_scale : sequence of floats, optional
-        What coordinates are multiplied by, for each level, each less than the one before.  By default it follows from
-        `image_size`.""",
-    "image_size": """image_size : (int, int), optional
-        Height and width of the image that the boxes are given on, in their units.  Without `spatial_scale` that of a level
-        is the power of two that is closest to its height divided by that of the image.""",
-    "canonical": """canonical_scale, canonical_level : float, int, optional
-        A box as large as a square of side `canonical_scale` is pooled from level `canonical_level`, the map of scale
-        2**-canonical_level.""",
+        Feature maps of each level, from fine to coarse, of the same N, C and dtype: float32,
+        float64, float16, bfloat16 (of ml_dtypes) or uint8.""",
     "grad_output": """grad_output : ndarray, (K, C', PH, PW) or (K, PH, PW, C'), float32 or float64
         Gradient of the output.""",
-    "input_shape": """input_shape : tuple of 4 ints
-        Shape of the input, in the order of `layout`.""",
-    "boxes": """boxes : ndarray (K, 5), list of N ndarrays (L_i, 4), or ndarray (K, 4) with `boxes_num`
-        Rows [batch_index, x1, y1, x2, y2], or [x1, y1, x2, y2] where the image is known otherwise, in units of
-        pixels of the input divided by `spatial_scale`.  Converted to the dtype of the data.  Boxes may lie off the
-        map, have no area or be inverted.""",
+    "boxes": """boxes : ndarray (K, 5), list of N ndarrays (L_i, 4), or ndarray (K, 4) with \
+`boxes_num`
+        Rows [batch_index, x1, y1, x2, y2], or [x1, y1, x2, y2] where the image is known
+        otherwise, in units of pixels of the input divided by `spatial_scale`.  Converted to the
+        dtype of the data.  Boxes may lie off the map, have no area or be inverted.""",
     "output_size": """output_size : int or (int, int)
         Bins of a box, (PH, PW), each at least 1.""",
+    "input_shape": """input_shape : tuple of 4 ints
+        Shape of the input, in the order of `layout`.""",
     "spatial_scale": """spatial_scale : float, optional
-        Multiplies the coordinates of the boxes, in the dtype of the data: the size of the map divided by the size of
-        the image that the boxes are given on.""",
+        Multiplies the coordinates of the boxes, in the dtype of the data: the size of the map
+        divided by the size of the image that the boxes are given on.""",
+    "scales": """spatial_scale : sequence of floats, optional
+        What coordinates are multiplied by, for each level, each less than the one before.  By
+        default it follows from `image_size`.""",
     "sampling_ratio": """sampling_ratio : int, optional
         Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.""",
     "aligned": """aligned : bool, optional
-        If True, coordinates are moved by half a pixel, so that pixel i covers [i, i + 1), and boxes keep their size.
-        If False, pixel i lies at i, and boxes are at least 1 pixel wide and high.""",
+        If True, coordinates are moved by half a pixel, so that pixel i covers [i, i + 1), and
+        boxes keep their size.  If False, pixel i lies at i, and boxes are at least 1 pixel wide
+        and high.""",
+    "image_size": """image_size : (int, int), optional
+        Height and width of the image that the boxes are given on, in their units.  Without
+        `spatial_scale` that of a level is the power of two that is closest to its height
+        divided by that of the image.""",
+    "canonical_scale": """canonical_scale, canonical_level : float, int, optional
+        A box as large as a square of side `canonical_scale` is pooled from level
+        `canonical_level`, the map of scale 2**-canonical_level.""",
     "boxes_num": """boxes_num : (N,) ints, optional
-        Number of boxes of each image, for boxes of shape (K, 4), which are then sorted by image.""",
-    "layout": """layout : {{"NCHW", "NHWC"}}, optional
+        Number of boxes of each image, for boxes of shape (K, 4), which are then sorted by
+        image.""",
+    "layout": """layout : {"NCHW", "NHWC"}, optional
         Order of the dimensions of the input and of the output alike.""",
     "out": """out : ndarray, optional
-        Written to, and returned.  It has the shape and dtype of the result, may have any strides, and shares no memory
-        with what is read.  Where an input of another type is computed with as float32, it may have either type.""",
+        Written to, and returned.  It has the shape and dtype of the result, may have any
+        strides, and shares no memory with what is read.  Where an input of another type is
+        computed with as float32, it may have either type.""",
     "num_threads": """num_threads : int, optional
-        At most as many threads are used; by default :func:`roicy.get_num_threads`.  The result does not depend on it.  Of no
-        meaning for arrays of CuPy.""",
-    "output": """ndarray, (K, C, PH, PW) or (K, PH, PW, C), dtype of `input`, but float32 of uint8""",
-    "output_position_sensitive": """ndarray, (K, C', PH, PW) or (K, PH, PW, C'), dtype of `input`, but float32 of uint8
+        At most as many threads are used; by default :func:`roicy.get_num_threads`.  The result
+        does not depend on it.  Of no meaning for arrays of CuPy.""",
+    "output": ("ndarray, (K, C, PH, PW) or (K, PH, PW, C), dtype of `input`, but float32 of uint8"),
+    "output_position_sensitive": """ndarray, (K, C', PH, PW) or (K, PH, PW, C'), \
+dtype of `input`, but float32 of uint8
         Where C' = C / (PH * PW).""",
-    "output_multiscale": """ndarray, (K, C, PH, PW) or (K, PH, PW, C), dtype of `features`, but float32 of uint8
+    "output_multiscale": """ndarray, (K, C, PH, PW) or (K, PH, PW, C), dtype of `features`, \
+but float32 of uint8
         In the order of the boxes.""",
     "grad_input": """ndarray of shape `input_shape`, dtype of `grad_output`
         Gradient of the input.""",
     "grad_boxes": """ndarray or list of ndarrays, dtype of `grad_output`
         Gradient of the boxes in the format that they came in; of batch indices it is 0.""",
     "raises": """TypeError, ValueError
-        If an argument is of a wrong type, dtype or shape, a coordinate is not finite, or a batch index is not that of
-        an image.  The message names the argument, what it was, and the first such box.  Nothing has been written then.""",
+        If an argument is of a wrong type, dtype or shape, a coordinate is not finite, or a
+        batch index is not that of an image.  The message names the argument, what it was, and
+        the first such box.  Nothing has been written then.""",
+    # canonical_scale is described together with it
+    "canonical_level": "",
 }
 
 
-def _fill_in(function: Function) -> None:
-    """Fill in the shared passages of a docstring."""
-    if function.__doc__ is not None:  # python -OO
-        function.__doc__ = function.__doc__.format(**{name: text.replace("{{", "{").replace("}}", "}") for name, text in _PASSAGES.items()})
+def _section(title: str, passages: list[str]) -> str:
+    lines = [title, "-" * len(title), *(passage for passage in passages if passage)]
+    return "\n    ".join(lines)
 
 
-def _on_device(arguments: Iterable[Any], array: type) -> bool:
-    return any(isinstance(value, array) or (isinstance(value, (list, tuple)) and _on_device(value, array)) for value in arguments)
+def documented(returns: str, **passages: str) -> Callable[[Function], Function]:
+    """
+    Fill in the shared sections of a docstring.
 
+    `returns`, and the passages of parameters that are not described as those of their names are
+    elsewhere, may contain names of shared passages in braces.
+    """
 
-def operator(function: Function) -> Function:
-    """Document a function, and hand it to its namesake in roicy.cuda where it is given arrays of CuPy."""
-    _fill_in(function)
+    def fill_in(function: Function) -> Function:
+        code = function.__code__  # type: ignore[attr-defined]
+        if function.__doc__ is not None:  # python -OO
+            names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            templates = {name: f"{{{name}}}" for name in names} | passages
+            filled = [templates[name].format(**_PASSAGES) for name in names]
+            sections = [
+                _section("Parameters", filled),
+                _section("Returns", [returns.format(**_PASSAGES)]),
+                _section("Raises", [_PASSAGES["raises"]]),
+            ]
+            function.__doc__ = function.__doc__.replace("{sections}", "\n\n    ".join(sections))
+        return function
 
-    @functools.wraps(function)
-    def on_any_device(*args: Any, **kwargs: Any) -> Any:
-        cupy = sys.modules.get("cupy")  # who has such arrays has imported it
-        if cupy is not None and _on_device((*args, *kwargs.values()), cupy.ndarray):
-            from . import cuda
-
-            kwargs.pop("num_threads", None)
-            return getattr(cuda, function.__name__)(*args, **kwargs)
-        return function(*args, **kwargs)
-
-    return on_any_device  # type: ignore[return-value]
+    return fill_in

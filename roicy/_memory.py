@@ -1,12 +1,14 @@
 """
 Memory of large results: on the boundaries of cache lines, and kept for the next ones.
 
-NumPy's large arrays begin 16 bytes past a line, where each run that the kernels write ends in two lines of which it fills a part, and
-which have to be read first: up to an eighth of a forward pass.
+NumPy's large arrays begin 16 bytes past a line, where each run that the kernels write ends in
+two lines of which it fills a part, and which have to be read first: up to an eighth of a
+forward pass.
 
-The system hands out large blocks page by page, as they are first written to, and takes them back when a result is gone.  On
-a virtual machine that costs as much as the operator.  So blocks of results that are gone are kept, marked as free: the
-system may take their pages whenever it lacks memory (Linux, MADV_FREE).  Elsewhere nothing is kept.
+The system hands out large blocks page by page, as they are first written to, and takes them
+back when a result is gone.  On a virtual machine that costs as much as the operator.  So blocks
+of results that are gone are kept, marked as free: the system may take their pages whenever it
+lacks memory (Linux, MADV_FREE).  Elsewhere nothing is kept.
 
 ``ROICY_KEEP_BYTES`` is the most that is kept in all, by default 256 MB; 0 switches this off.
 """
@@ -23,7 +25,7 @@ from ._kernels import machine
 
 LEAST = 1 << 25  # bytes of a block that is kept: glibc keeps smaller ones itself
 LINE = 64  # bytes
-ON_LINES = 1 << 20  # bytes of a result that begins on a line; with smaller ones it costs more than it gains
+ON_LINES = 1 << 20  # bytes of a result that begins on a line; for smaller ones it does not pay
 
 
 def _most() -> int:
@@ -34,14 +36,18 @@ def _most() -> int:
 
 
 most = _most()
-# Arrays of bytes, the oldest first.  Results may end in any thread, at any point of a program, the middle of `_take` too: nobody
-# waits for the lock, who does not get it does without a kept block.
+# Arrays of bytes, the oldest first.  Results may end in any thread, at any point of a program,
+# the middle of `_take` too: nobody waits for the lock, who does not get it does without a kept
+# block.
 _kept: list[np.ndarray] = []
 _lock = threading.Lock()
 
 
 def _after_fork() -> None:
-    """In a child, where the lock may be held for ever, and blocks would be copies of the parent's pages."""
+    """
+    In a child, where the lock may be held for ever, and blocks would be copies of the parent's
+    pages.
+    """
     global _lock
     _lock = threading.Lock()
     _kept.clear()
@@ -64,7 +70,10 @@ def _keep(block: np.ndarray, free: Callable[[np.ndarray], bool] = machine.free_l
 
 
 class _Loan:
-    """A block while it is the memory of a result, which names it as its base and ends after all of its views."""
+    """
+    A block while it is the memory of a result, which names it as its base and ends after all of
+    its views.
+    """
 
     __slots__ = ("__array_interface__", "block")
 
@@ -81,7 +90,9 @@ def _take(size: int) -> np.ndarray | None:
     if not _kept or not _lock.acquire(blocking=False):
         return None
     try:
-        fitting = [(block.nbytes, i) for i, block in enumerate(_kept) if size <= block.nbytes <= 2 * size]
+        fitting = [
+            (block.nbytes, i) for i, block in enumerate(_kept) if size <= block.nbytes <= 2 * size
+        ]
         return _kept.pop(min(fitting)[1]) if fitting else None
     finally:
         _lock.release()
@@ -96,8 +107,13 @@ def _on_lines(size: int) -> np.ndarray:
 def new(shape: tuple[int, ...], dtype: np.dtype, size: int) -> np.ndarray:
     """Return a new array of `size` bytes."""
     if not LEAST <= size <= most:
-        return _on_lines(size).view(dtype).reshape(shape) if size >= ON_LINES else np.empty(shape, dtype)
+        return (
+            _on_lines(size).view(dtype).reshape(shape)
+            if size >= ON_LINES
+            else np.empty(shape, dtype)
+        )
     block = _take(size)
     if block is None:
         block = _on_lines(size)
-    return np.asarray(_Loan(block, size)).view(dtype).reshape(shape)  # bytes at first: the interface has no word for bfloat16
+    # bytes at first: the interface has no word for bfloat16
+    return np.asarray(_Loan(block, size)).view(dtype).reshape(shape)

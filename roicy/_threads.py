@@ -10,7 +10,9 @@ from typing import SupportsIndex
 from . import _limits
 from ._kernels import machine
 
-MOST = 1024  # scratch memory is allocated for each: a number that nobody means is an error, not an allocation
+# scratch memory is allocated for each: a number that nobody means is an error, not an
+# allocation
+MOST = 1024
 
 # Written under the lock; read without it, since each is one reference.
 _lock = threading.Lock()
@@ -19,7 +21,10 @@ _default: int | None = None  # looked up at first use
 
 
 def _after_fork() -> None:
-    """In a child, which may be given other processors, and whose lock a thread of the parent may have held."""
+    """
+    In a child, which may be given other processors, and whose lock a thread of the parent may
+    have held.
+    """
     global _lock, _default
     _lock = threading.Lock()
     _default = None
@@ -37,9 +42,10 @@ def get_num_threads() -> int:
     """
     Return the number of threads of calls that name none.
 
-    It is what :func:`set_num_threads` set, else ``OMP_NUM_THREADS``, else the processors that the process may run on or the
-    CPU quota of its container, whichever is less.  It is looked up at first use, in each process.  Calls with little work use
-    one thread in any case, so does a build without OpenMP, and none uses more than threadpoolctl allows.
+    It is what :func:`set_num_threads` set, else ``OMP_NUM_THREADS``, else the processors that
+    the process may run on or the CPU quota of its container, whichever is less.  It is looked
+    up at first use, in each process.  Calls with little work use one thread in any case, so
+    does a build without OpenMP, and none uses more than threadpoolctl allows.
 
     Returns
     -------
@@ -101,4 +107,6 @@ def check(num_threads: SupportsIndex) -> int:
 
 def resolve(num_threads: SupportsIndex | None) -> int:
     """Return the number of threads that a call may use."""
-    return min(get_num_threads() if num_threads is None else check(num_threads), machine.most_threads())
+    return min(
+        get_num_threads() if num_threads is None else check(num_threads), machine.most_threads()
+    )

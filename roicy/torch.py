@@ -1,12 +1,15 @@
 """
-The operators on PyTorch's CPU tensors: memory is shared, not copied, and gradients flow to the input and to the boxes.
+The operators on PyTorch's CPU tensors: memory is shared, not copied, and gradients flow to the
+input and to the boxes.
 
-They are registered with ``torch.library`` as ``torch.ops.roicy.*``, so that autograd, ``torch.compile``, ``torch.export`` and
-TorchScript know them.  The names and parameters are those of ``torchvision.ops``, and :func:`patch_torchvision` has torchvision's
-models run on them.
+They are registered with ``torch.library`` as ``torch.ops.roicy.*``, so that autograd,
+``torch.compile``, ``torch.export`` and TorchScript know them.  The names and parameters are
+those of ``torchvision.ops``, and :func:`patch_torchvision` has torchvision's models run on
+them.
 
-Unlike in torchvision, boxes that require a gradient get one (not of `roi_pool` and `ps_roi_pool`, which have none).
-Wrong values are errors of roicy, wrong shapes of boxes AssertionErrors, as there.
+Unlike in torchvision, boxes that require a gradient get one (not of `roi_pool` and
+`ps_roi_pool`, which have none). Wrong values are errors of roicy, wrong shapes of boxes
+AssertionErrors, as there.
 """
 
 # torch.jit.script reads annotations: they are not postponed here, and are spelled as it knows them
@@ -15,7 +18,7 @@ import contextlib
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, Dict, List, Optional, Tuple, Union  # noqa: UP035
+from typing import Any, Dict, List, Optional, Tuple, Union
 
 import numpy as np
 import torch
@@ -42,7 +45,8 @@ __all__ = [
 ]
 
 
-HALVES = (torch.float16, torch.bfloat16)  # of which maps are read as they are; everything else of these types is small
+# Maps of these types are read as they are; everything else of these types is small.
+HALVES = (torch.float16, torch.bfloat16)
 
 
 def _array(tensor: Tensor) -> np.ndarray:
@@ -71,24 +75,36 @@ def _gradient(tensor: Tensor) -> np.ndarray:
     return _array(tensor.float() if tensor.dtype in HALVES else tensor)
 
 
-def _register(name: str, schema: str, position_sensitive: bool = False, gradient_of_boxes: bool = True) -> None:
+def _register(
+    name: str, schema: str, position_sensitive: bool = False, gradient_of_boxes: bool = True
+) -> None:
     """
-    Register an operator that is a weighted sum, and its gradients, as torch.ops.roicy.<name>, <name>_backward and <name>_backward_boxes.
+    Register an operator that is a weighted sum, and its gradients, as torch.ops.roicy.<name>,
+    <name>_backward and <name>_backward_boxes.
 
     `schema` declares its parameters after input, boxes and size.
     """
     forward, backward = getattr(operators, name), getattr(operators, name + "_backward")
 
     @torch.library.custom_op(
-        f"roicy::{name}", mutates_args=(), device_types="cpu", schema=f"(Tensor input, Tensor boxes, SymInt[] output_size, {schema}) -> Tensor"
+        f"roicy::{name}",
+        mutates_args=(),
+        device_types="cpu",
+        schema=f"(Tensor input, Tensor boxes, SymInt[] output_size, {schema}) -> Tensor",
     )
     def pool(input: Tensor, boxes: Tensor, output_size: list[int], *parameters: Any) -> Tensor:
         return _tensor(forward(_array(input), _array(boxes), tuple(output_size), *parameters))
 
     @pool.register_fake
     def _(input: Tensor, boxes: Tensor, output_size: list[int], *parameters: Any) -> Tensor:
-        channels = input.shape[1] // (output_size[0] * output_size[1]) if position_sensitive else input.shape[1]
-        return input.new_empty((boxes.shape[0], channels, output_size[0], output_size[1]), dtype=_pooled_type(input))
+        channels = (
+            input.shape[1] // (output_size[0] * output_size[1])
+            if position_sensitive
+            else input.shape[1]
+        )
+        return input.new_empty(
+            (boxes.shape[0], channels, output_size[0], output_size[1]), dtype=_pooled_type(input)
+        )
 
     @torch.library.custom_op(
         f"roicy::{name}_backward",
@@ -96,8 +112,12 @@ def _register(name: str, schema: str, position_sensitive: bool = False, gradient
         device_types="cpu",
         schema=f"(Tensor grad_output, Tensor boxes, SymInt[] input_shape, {schema}) -> Tensor",
     )
-    def pool_backward(grad_output: Tensor, boxes: Tensor, input_shape: list[int], *parameters: Any) -> Tensor:
-        return torch.from_numpy(backward(_gradient(grad_output), _array(boxes), tuple(input_shape), *parameters)).to(grad_output.dtype)
+    def pool_backward(
+        grad_output: Tensor, boxes: Tensor, input_shape: list[int], *parameters: Any
+    ) -> Tensor:
+        return torch.from_numpy(
+            backward(_gradient(grad_output), _array(boxes), tuple(input_shape), *parameters)
+        ).to(grad_output.dtype)
 
     @pool_backward.register_fake
     def _(grad_output: Tensor, boxes: Tensor, input_shape: list[int], *parameters: Any) -> Tensor:
@@ -112,8 +132,12 @@ def _register(name: str, schema: str, position_sensitive: bool = False, gradient
             device_types="cpu",
             schema=f"(Tensor grad_output, Tensor input, Tensor boxes, {schema}) -> Tensor",
         )
-        def pool_backward_boxes(grad_output: Tensor, input: Tensor, boxes: Tensor, *parameters: Any) -> Tensor:
-            return torch.from_numpy(backward_boxes(_gradient(grad_output), _array(input), _array(boxes), *parameters)).to(boxes.dtype)
+        def pool_backward_boxes(
+            grad_output: Tensor, input: Tensor, boxes: Tensor, *parameters: Any
+        ) -> Tensor:
+            return torch.from_numpy(
+                backward_boxes(_gradient(grad_output), _array(input), _array(boxes), *parameters)
+            ).to(boxes.dtype)
 
         @pool_backward_boxes.register_fake
         def _(grad_output: Tensor, input: Tensor, boxes: Tensor, *parameters: Any) -> Tensor:
@@ -122,7 +146,9 @@ def _register(name: str, schema: str, position_sensitive: bool = False, gradient
     def remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         input, boxes, _, *ctx.parameters = inputs
         ctx.input_shape = input.shape
-        ctx.save_for_backward(boxes, input if gradient_of_boxes and ctx.needs_input_grad[1] else None)
+        ctx.save_for_backward(
+            boxes, input if gradient_of_boxes and ctx.needs_input_grad[1] else None
+        )
 
     def differentiate(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
         boxes, input = ctx.saved_tensors
@@ -143,24 +169,47 @@ _register("ps_roi_pool", "float spatial_scale", position_sensitive=True, gradien
 
 
 @torch.library.custom_op(
-    "roicy::roi_pool", mutates_args=(), device_types="cpu", schema="(Tensor input, Tensor boxes, SymInt[] output_size, float spatial_scale) -> (Tensor, Tensor)"
+    "roicy::roi_pool",
+    mutates_args=(),
+    device_types="cpu",
+    schema=(
+        "(Tensor input, Tensor boxes, SymInt[] output_size, float spatial_scale) "
+        "-> (Tensor, Tensor)"
+    ),
 )
-def _roi_pool(input: Tensor, boxes: Tensor, output_size: list[int], spatial_scale: float) -> tuple[Tensor, Tensor]:
-    pooled, argmax = operators.roi_pool(_array(input), _array(boxes), tuple(output_size), spatial_scale, return_argmax=True)
+def _roi_pool(
+    input: Tensor, boxes: Tensor, output_size: list[int], spatial_scale: float
+) -> tuple[Tensor, Tensor]:
+    pooled, argmax = operators.roi_pool(
+        _array(input), _array(boxes), tuple(output_size), spatial_scale, return_argmax=True
+    )
     return _tensor(pooled), torch.from_numpy(argmax)
 
 
 @_roi_pool.register_fake
-def _(input: Tensor, boxes: Tensor, output_size: list[int], spatial_scale: float) -> tuple[Tensor, Tensor]:
+def _(
+    input: Tensor, boxes: Tensor, output_size: list[int], spatial_scale: float
+) -> tuple[Tensor, Tensor]:
     shape = (boxes.shape[0], input.shape[1], output_size[0], output_size[1])
-    return input.new_empty(shape, dtype=_pooled_type(input)), input.new_empty(shape, dtype=torch.int32)
+    return input.new_empty(shape, dtype=_pooled_type(input)), input.new_empty(
+        shape, dtype=torch.int32
+    )
 
 
 @torch.library.custom_op(
-    "roicy::roi_pool_backward", mutates_args=(), device_types="cpu", schema="(Tensor grad_output, Tensor argmax, Tensor boxes, SymInt[] input_shape) -> Tensor"
+    "roicy::roi_pool_backward",
+    mutates_args=(),
+    device_types="cpu",
+    schema="(Tensor grad_output, Tensor argmax, Tensor boxes, SymInt[] input_shape) -> Tensor",
 )
-def _roi_pool_backward(grad_output: Tensor, argmax: Tensor, boxes: Tensor, input_shape: list[int]) -> Tensor:
-    return torch.from_numpy(operators.roi_pool_backward(_gradient(grad_output), _array(argmax), _array(boxes), tuple(input_shape))).to(grad_output.dtype)
+def _roi_pool_backward(
+    grad_output: Tensor, argmax: Tensor, boxes: Tensor, input_shape: list[int]
+) -> Tensor:
+    return torch.from_numpy(
+        operators.roi_pool_backward(
+            _gradient(grad_output), _array(argmax), _array(boxes), tuple(input_shape)
+        )
+    ).to(grad_output.dtype)
 
 
 @_roi_pool_backward.register_fake
@@ -182,7 +231,9 @@ def _differentiate_pool(ctx: Any, grad_output: Tensor, _: Any) -> tuple[Any, ...
 _roi_pool.register_autograd(_differentiate_pool, setup_context=_remember_argmax)
 
 
-_PYRAMID = "float[] scales, int sampling_ratio, bool aligned, float canonical_scale, int canonical_level"
+_PYRAMID = (
+    "float[] scales, int sampling_ratio, bool aligned, float canonical_scale, int canonical_level"
+)
 
 
 @torch.library.custom_op(
@@ -191,12 +242,24 @@ _PYRAMID = "float[] scales, int sampling_ratio, bool aligned, float canonical_sc
     device_types="cpu",
     schema=f"(Tensor[] features, Tensor boxes, SymInt[] output_size, {_PYRAMID}) -> Tensor",
 )
-def _multiscale_roi_align(features: list[Tensor], boxes: Tensor, output_size: list[int], *parameters: Any) -> Tensor:
+def _multiscale_roi_align(
+    features: list[Tensor], boxes: Tensor, output_size: list[int], *parameters: Any
+) -> Tensor:
     arrays = [_array(level) for level in features]
-    return _tensor(multiscale.multiscale_roi_align(arrays, _array(boxes), tuple(output_size), **_pyramid(*parameters)))
+    return _tensor(
+        multiscale.multiscale_roi_align(
+            arrays, _array(boxes), tuple(output_size), **_pyramid(*parameters)
+        )
+    )
 
 
-def _pyramid(scales: list[float], sampling_ratio: int, aligned: bool, canonical_scale: float, canonical_level: int) -> dict[str, Any]:
+def _pyramid(
+    scales: list[float],
+    sampling_ratio: int,
+    aligned: bool,
+    canonical_scale: float,
+    canonical_level: int,
+) -> dict[str, Any]:
     return {
         "spatial_scale": scales,
         "sampling_ratio": sampling_ratio,
@@ -208,7 +271,10 @@ def _pyramid(scales: list[float], sampling_ratio: int, aligned: bool, canonical_
 
 @_multiscale_roi_align.register_fake
 def _(features: list[Tensor], boxes: Tensor, output_size: list[int], *parameters: Any) -> Tensor:
-    return features[0].new_empty((boxes.shape[0], features[0].shape[1], output_size[0], output_size[1]), dtype=_pooled_type(features[0]))
+    return features[0].new_empty(
+        (boxes.shape[0], features[0].shape[1], output_size[0], output_size[1]),
+        dtype=_pooled_type(features[0]),
+    )
 
 
 @torch.library.custom_op(
@@ -217,14 +283,21 @@ def _(features: list[Tensor], boxes: Tensor, output_size: list[int], *parameters
     device_types="cpu",
     schema=f"(Tensor grad_output, Tensor boxes, SymInt[] input_shapes, {_PYRAMID}) -> Tensor[]",
 )
-def _multiscale_backward(grad_output: Tensor, boxes: Tensor, input_shapes: list[int], *parameters: Any) -> list[Tensor]:
-    shapes = [tuple(input_shapes[i : i + 4]) for i in range(0, len(input_shapes), 4)]  # operators know no lists of lists
-    grads = multiscale.multiscale_roi_align_backward(_gradient(grad_output), _array(boxes), shapes, **_pyramid(*parameters))
+def _multiscale_backward(
+    grad_output: Tensor, boxes: Tensor, input_shapes: list[int], *parameters: Any
+) -> list[Tensor]:
+    # operators know no lists of lists
+    shapes = [tuple(input_shapes[i : i + 4]) for i in range(0, len(input_shapes), 4)]
+    grads = multiscale.multiscale_roi_align_backward(
+        _gradient(grad_output), _array(boxes), shapes, **_pyramid(*parameters)
+    )
     return [torch.from_numpy(grad).to(grad_output.dtype) for grad in grads]
 
 
 @_multiscale_backward.register_fake
-def _(grad_output: Tensor, boxes: Tensor, input_shapes: list[int], *parameters: Any) -> list[Tensor]:
+def _(
+    grad_output: Tensor, boxes: Tensor, input_shapes: list[int], *parameters: Any
+) -> list[Tensor]:
     return [grad_output.new_empty(input_shapes[i : i + 4]) for i in range(0, len(input_shapes), 4)]
 
 
@@ -234,9 +307,13 @@ def _(grad_output: Tensor, boxes: Tensor, input_shapes: list[int], *parameters: 
     device_types="cpu",
     schema=f"(Tensor grad_output, Tensor[] features, Tensor boxes, {_PYRAMID}) -> Tensor",
 )
-def _multiscale_backward_boxes(grad_output: Tensor, features: list[Tensor], boxes: Tensor, *parameters: Any) -> Tensor:
+def _multiscale_backward_boxes(
+    grad_output: Tensor, features: list[Tensor], boxes: Tensor, *parameters: Any
+) -> Tensor:
     arrays = [_array(level) for level in features]
-    grad = multiscale.multiscale_roi_align_backward_boxes(_gradient(grad_output), arrays, _array(boxes), **_pyramid(*parameters))
+    grad = multiscale.multiscale_roi_align_backward_boxes(
+        _gradient(grad_output), arrays, _array(boxes), **_pyramid(*parameters)
+    )
     return torch.from_numpy(grad).to(boxes.dtype)
 
 
@@ -265,14 +342,20 @@ def _differentiate_pyramid(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
 _multiscale_roi_align.register_autograd(_differentiate_pyramid, setup_context=_remember_pyramid)
 
 
-def _rows(boxes: Union[Tensor, List[Tensor]]) -> Tensor:  # noqa: UP006, UP007
+def _rows(boxes: Union[Tensor, List[Tensor]]) -> Tensor:
     """Return boxes of either format as (K, 5)."""
     if isinstance(boxes, Tensor):
-        torch._assert(boxes.dim() == 2 and boxes.size(-1) == 5, "boxes: expected a Tensor[K, 5] with rows [batch_index, x1, y1, x2, y2]")
+        torch._assert(
+            boxes.dim() == 2 and boxes.size(-1) == 5,
+            "boxes: expected a Tensor[K, 5] with rows [batch_index, x1, y1, x2, y2]",
+        )
         return boxes
     rows = []
     for n, part in enumerate(boxes):
-        torch._assert(part.dim() == 2 and part.size(-1) == 4, "boxes: expected a List[Tensor[L, 4]] with rows [x1, y1, x2, y2]")
+        torch._assert(
+            part.dim() == 2 and part.size(-1) == 4,
+            "boxes: expected a List[Tensor[L, 4]] with rows [x1, y1, x2, y2]",
+        )
         rows.append(torch.cat([torch.full_like(part[:, :1], n), part], dim=1))
     torch._assert(len(rows) > 0, "boxes: an empty list, expected a Tensor[L, 4] for each image")
     return torch.cat(rows, dim=0)
@@ -281,7 +364,7 @@ def _rows(boxes: Union[Tensor, List[Tensor]]) -> Tensor:  # noqa: UP006, UP007
 @torch.fx.wrap
 def roi_align(
     input: Tensor,
-    boxes: Union[Tensor, List[Tensor]],  # noqa: UP006, UP007
+    boxes: Union[Tensor, List[Tensor]],
     output_size: BroadcastingList2[int],
     spatial_scale: float = 1.0,
     sampling_ratio: int = -1,
@@ -293,8 +376,9 @@ def roi_align(
     Parameters
     ----------
     input : Tensor[N, C, H, W], float32, float64, float16, bfloat16 or uint8
-        Feature maps on the CPU, contiguous, channels_last or of any other strides.  Of the last three types everything is
-        computed in float32; the result is of the input's type, but float32 of uint8.
+        Feature maps on the CPU, contiguous, channels_last or of any other strides.  Of the last
+        three types everything is computed in float32; the result is of the input's type, but
+        float32 of uint8.
     boxes : Tensor[K, 5] or list of N Tensor[L, 4]
         Rows [batch_index, x1, y1, x2, y2], or [x1, y1, x2, y2] for each image.
     output_size : int or (int, int)
@@ -327,36 +411,42 @@ def roi_align(
     >>> boxes.grad
     tensor([[0.0000, 0.5000, 0.0000, 0.5000, 0.0000]])
     """
-    return torch.ops.roicy.roi_align(input, _rows(boxes), _pair(output_size), spatial_scale, sampling_ratio, aligned)
+    return torch.ops.roicy.roi_align(
+        input, _rows(boxes), _pair(output_size), spatial_scale, sampling_ratio, aligned
+    )
 
 
 @torch.fx.wrap
 def ps_roi_align(
     input: Tensor,
-    boxes: Union[Tensor, List[Tensor]],  # noqa: UP006, UP007
+    boxes: Union[Tensor, List[Tensor]],
     output_size: BroadcastingList2[int],
     spatial_scale: float = 1.0,
     sampling_ratio: int = -1,
 ) -> Tensor:
     """
-    Mean of bilinear samples, where each bin reads channels of its own; see :func:`roicy.ps_roi_align`, and :func:`roi_align` here.
+    Mean of bilinear samples, where each bin reads channels of its own; see
+    :func:`roicy.ps_roi_align`, and :func:`roi_align` here.
 
     Returns
     -------
     Tensor[K, C / (height * width), height, width]
     """
-    return torch.ops.roicy.ps_roi_align(input, _rows(boxes), _pair(output_size), spatial_scale, sampling_ratio)
+    return torch.ops.roicy.ps_roi_align(
+        input, _rows(boxes), _pair(output_size), spatial_scale, sampling_ratio
+    )
 
 
 @torch.fx.wrap
 def prroi_pool(
     input: Tensor,
-    boxes: Union[Tensor, List[Tensor]],  # noqa: UP006, UP007
+    boxes: Union[Tensor, List[Tensor]],
     output_size: BroadcastingList2[int],
     spatial_scale: float = 1.0,
 ) -> Tensor:
     """
-    Exact mean of the bilinear surface over each bin; see :func:`roicy.prroi_pool`, and :func:`roi_align` here.
+    Exact mean of the bilinear surface over each bin; see :func:`roicy.prroi_pool`, and
+    :func:`roi_align` here.
 
     Returns
     -------
@@ -368,7 +458,7 @@ def prroi_pool(
 @torch.fx.wrap
 def roi_pool(
     input: Tensor,
-    boxes: Union[Tensor, List[Tensor]],  # noqa: UP006, UP007
+    boxes: Union[Tensor, List[Tensor]],
     output_size: BroadcastingList2[int],
     spatial_scale: float = 1.0,
 ) -> Tensor:
@@ -385,12 +475,13 @@ def roi_pool(
 @torch.fx.wrap
 def ps_roi_pool(
     input: Tensor,
-    boxes: Union[Tensor, List[Tensor]],  # noqa: UP006, UP007
+    boxes: Union[Tensor, List[Tensor]],
     output_size: BroadcastingList2[int],
     spatial_scale: float = 1.0,
 ) -> Tensor:
     """
-    Mean of whole pixels, where each bin reads channels of its own; see :func:`roicy.ps_roi_pool`, and :func:`roi_align` here.
+    Mean of whole pixels, where each bin reads channels of its own; see
+    :func:`roicy.ps_roi_pool`, and :func:`roi_align` here.
 
     Returns
     -------
@@ -401,17 +492,18 @@ def ps_roi_pool(
 
 @torch.fx.wrap
 def multiscale_roi_align(
-    features: List[Tensor],  # noqa: UP006
-    boxes: Union[Tensor, List[Tensor]],  # noqa: UP006, UP007
+    features: List[Tensor],
+    boxes: Union[Tensor, List[Tensor]],
     output_size: BroadcastingList2[int],
-    spatial_scale: List[float],  # noqa: UP006
+    spatial_scale: List[float],
     sampling_ratio: int = -1,
     aligned: bool = False,
     canonical_scale: float = 224.0,
     canonical_level: int = 4,
 ) -> Tensor:
     """
-    :func:`roi_align` of each box from the level of a feature pyramid that suits its size; see :func:`roicy.multiscale_roi_align`.
+    :func:`roi_align` of each box from the level of a feature pyramid that suits its size; see
+    :func:`roicy.multiscale_roi_align`.
 
     Returns
     -------
@@ -419,12 +511,22 @@ def multiscale_roi_align(
         In the order of the boxes; gradients flow to the maps of all levels, and to the boxes.
     """
     return torch.ops.roicy.multiscale_roi_align(
-        features, _rows(boxes), _pair(output_size), spatial_scale, sampling_ratio, aligned, canonical_scale, canonical_level
+        features,
+        _rows(boxes),
+        _pair(output_size),
+        spatial_scale,
+        sampling_ratio,
+        aligned,
+        canonical_scale,
+        canonical_level,
     )
 
 
 class _Pool(nn.Module):
-    """What the modules have in common: an operator with the size of its output and the scale of its boxes."""
+    """
+    What the modules have in common: an operator with the size of its output and the scale of
+    its boxes.
+    """
 
     def __init__(self, output_size: BroadcastingList2[int], spatial_scale: float = 1.0):
         super().__init__()
@@ -440,7 +542,7 @@ class _Pool(nn.Module):
 class RoIPool(_Pool):
     """:func:`roi_pool` as a module."""
 
-    def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:  # noqa: UP006, UP007
+    def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
         """Pool."""
         return roi_pool(input, boxes, self.output_size, self.spatial_scale)
 
@@ -448,7 +550,7 @@ class RoIPool(_Pool):
 class PSRoIPool(_Pool):
     """:func:`ps_roi_pool` as a module."""
 
-    def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:  # noqa: UP006, UP007
+    def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
         """Pool."""
         return ps_roi_pool(input, boxes, self.output_size, self.spatial_scale)
 
@@ -456,7 +558,7 @@ class PSRoIPool(_Pool):
 class PrRoIPool(_Pool):
     """:func:`prroi_pool` as a module."""
 
-    def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:  # noqa: UP006, UP007
+    def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
         """Pool."""
         return prroi_pool(input, boxes, self.output_size, self.spatial_scale)
 
@@ -464,24 +566,34 @@ class PrRoIPool(_Pool):
 class RoIAlign(_Pool):
     """:func:`roi_align` as a module."""
 
-    def __init__(self, output_size: BroadcastingList2[int], spatial_scale: float, sampling_ratio: int, aligned: bool = False):
+    def __init__(
+        self,
+        output_size: BroadcastingList2[int],
+        spatial_scale: float,
+        sampling_ratio: int,
+        aligned: bool = False,
+    ):
         super().__init__(output_size, spatial_scale)
         self.sampling_ratio = sampling_ratio
         self.aligned = aligned
 
-    def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:  # noqa: UP006, UP007
+    def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
         """Pool."""
-        return roi_align(input, boxes, self.output_size, self.spatial_scale, self.sampling_ratio, self.aligned)
+        return roi_align(
+            input, boxes, self.output_size, self.spatial_scale, self.sampling_ratio, self.aligned
+        )
 
 
 class PSRoIAlign(_Pool):
     """:func:`ps_roi_align` as a module."""
 
-    def __init__(self, output_size: BroadcastingList2[int], spatial_scale: float, sampling_ratio: int):
+    def __init__(
+        self, output_size: BroadcastingList2[int], spatial_scale: float, sampling_ratio: int
+    ):
         super().__init__(output_size, spatial_scale)
         self.sampling_ratio = sampling_ratio
 
-    def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:  # noqa: UP006, UP007
+    def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
         """Pool."""
         return ps_roi_align(input, boxes, self.output_size, self.spatial_scale, self.sampling_ratio)
 
@@ -499,7 +611,8 @@ class MultiScaleRoIAlign(nn.Module):
     sampling_ratio : int
         Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.
     canonical_scale : float, optional
-        Boxes as large as a square of this side are pooled from the level `canonical_level`, that of scale 2**-canonical_level.
+        Boxes as large as a square of this side are pooled from the level `canonical_level`,
+        that of scale 2**-canonical_level.
     canonical_level : int, optional
         See there.
 
@@ -508,19 +621,20 @@ class MultiScaleRoIAlign(nn.Module):
     >>> import torch
     >>> from roicy.torch import MultiScaleRoIAlign
     >>> pooler = MultiScaleRoIAlign(["feat1", "feat3"], 3, 2)
-    >>> maps = {name: torch.rand(1, 5, side, side) for name, side in (("feat1", 64), ("feat2", 32), ("feat3", 16))}
+    >>> sides = {"feat1": 64, "feat2": 32, "feat3": 16}
+    >>> maps = {name: torch.rand(1, 5, side, side) for name, side in sides.items()}
     >>> boxes = torch.rand(6, 4) * 256
     >>> boxes[:, 2:] += boxes[:, :2]
     >>> pooler(maps, [boxes], [(512, 512)]).shape
     torch.Size([6, 5, 3, 3])
     """
 
-    scales: Optional[List[float]]  # noqa: UP006, UP045
+    scales: Optional[List[float]]
 
     def __init__(
         self,
-        featmap_names: List[str],  # noqa: UP006
-        output_size: Union[int, Tuple[int, int], List[int]],  # noqa: UP006, UP007
+        featmap_names: List[str],
+        output_size: Union[int, Tuple[int, int], List[int]],
         sampling_ratio: int,
         *,
         canonical_scale: float = 224,
@@ -534,7 +648,9 @@ class MultiScaleRoIAlign(nn.Module):
         self.canonical_level = canonical_level
         self.scales = None  # as those of torchvision's, they are those of the first call
 
-    def forward(self, x: Dict[str, Tensor], boxes: List[Tensor], image_shapes: List[Tuple[int, int]]) -> Tensor:  # noqa: UP006
+    def forward(
+        self, x: Dict[str, Tensor], boxes: List[Tensor], image_shapes: List[Tuple[int, int]]
+    ) -> Tensor:
         """
         Pool.
 
@@ -545,26 +661,40 @@ class MultiScaleRoIAlign(nn.Module):
         boxes : list of N Tensor[L_i, 4]
             Rows [x1, y1, x2, y2] in pixels of the images.
         image_shapes : list of N (int, int)
-            Height and width of each image, before they were made into a batch; the scales of the maps follow from the largest.
+            Height and width of each image, before they were made into a batch; the scales of
+            the maps follow from the largest.
 
         Returns
         -------
         Tensor[K, C, height, width]
         """
-        maps: List[Tensor] = []  # noqa: UP006  (TorchScript has no comprehensions with a condition)
+        maps: List[Tensor] = []  # TorchScript has no comprehensions with a condition
         for name, level in x.items():
             if name in self.featmap_names:
                 maps.append(level)
         scales = self.scales
         if scales is None:
             height = max([shape[0] for shape in image_shapes])
-            scales = [2.0 ** round(math.log(level.shape[2] / height) / math.log(2.0)) for level in maps]
+            scales = [
+                2.0 ** round(math.log(level.shape[2] / height) / math.log(2.0)) for level in maps
+            ]
             self.scales = scales
-        return multiscale_roi_align(maps, boxes, self.output_size, scales, self.sampling_ratio, False, float(self.canonical_scale), self.canonical_level)
+        return multiscale_roi_align(
+            maps,
+            boxes,
+            self.output_size,
+            scales,
+            self.sampling_ratio,
+            False,
+            float(self.canonical_scale),
+            self.canonical_level,
+        )
 
     def __repr__(self) -> str:
         """Return the parameters, as torchvision's does."""
-        return f"{self.__class__.__name__}(featmap_names={self.featmap_names}, output_size={self.output_size}, sampling_ratio={self.sampling_ratio})"
+        names = ("featmap_names", "output_size", "sampling_ratio")
+        parameters = ", ".join(f"{name}={getattr(self, name)}" for name in names)
+        return f"{self.__class__.__name__}({parameters})"
 
 
 def _torchvision_kernels() -> dict[str, Callable[..., Any]]:
@@ -573,34 +703,55 @@ def _torchvision_kernels() -> dict[str, Callable[..., Any]]:
     def channel_mapping(input: Tensor, pooled: np.ndarray) -> Tensor:
         """Return the input channel of each output, which torchvision keeps for its gradient."""
         k, *rest = pooled.shape
-        return torch.arange(input.shape[1], dtype=torch.int32).reshape(rest).expand(k, *rest).contiguous()
+        return (
+            torch.arange(input.shape[1], dtype=torch.int32)
+            .reshape(rest)
+            .expand(k, *rest)
+            .contiguous()
+        )
 
     def align(input, rois, scale, height, width, ratio, aligned):
-        return _tensor(operators.roi_align(_array(input), _array(rois), (height, width), scale, ratio, aligned))
+        return _tensor(
+            operators.roi_align(_array(input), _array(rois), (height, width), scale, ratio, aligned)
+        )
 
     def align_backward(grad, rois, scale, height, width, n, c, h, w, ratio, aligned):
-        return torch.from_numpy(operators.roi_align_backward(_gradient(grad), _array(rois), (n, c, h, w), scale, ratio, aligned)).to(grad.dtype)
+        return torch.from_numpy(
+            operators.roi_align_backward(
+                _gradient(grad), _array(rois), (n, c, h, w), scale, ratio, aligned
+            )
+        ).to(grad.dtype)
 
     def ps_align(input, rois, scale, height, width, ratio):
         pooled = operators.ps_roi_align(_array(input), _array(rois), (height, width), scale, ratio)
         return _tensor(pooled), channel_mapping(input, pooled)
 
     def ps_align_backward(grad, rois, mapping, scale, height, width, ratio, n, c, h, w):
-        return torch.from_numpy(operators.ps_roi_align_backward(_gradient(grad), _array(rois), (n, c, h, w), scale, ratio)).to(grad.dtype)
+        return torch.from_numpy(
+            operators.ps_roi_align_backward(
+                _gradient(grad), _array(rois), (n, c, h, w), scale, ratio
+            )
+        ).to(grad.dtype)
 
     def pool(input, rois, scale, height, width):
-        pooled, argmax = operators.roi_pool(_array(input), _array(rois), (height, width), scale, return_argmax=True)
+        pooled, argmax = operators.roi_pool(
+            _array(input), _array(rois), (height, width), scale, return_argmax=True
+        )
         return _tensor(pooled), torch.from_numpy(argmax)
 
     def pool_backward(grad, rois, argmax, scale, height, width, n, c, h, w):
-        return torch.from_numpy(operators.roi_pool_backward(_gradient(grad), _array(argmax), _array(rois), (n, c, h, w))).to(grad.dtype)
+        return torch.from_numpy(
+            operators.roi_pool_backward(_gradient(grad), _array(argmax), _array(rois), (n, c, h, w))
+        ).to(grad.dtype)
 
     def ps_pool(input, rois, scale, height, width):
         pooled = operators.ps_roi_pool(_array(input), _array(rois), (height, width), scale)
         return _tensor(pooled), channel_mapping(input, pooled)
 
     def ps_pool_backward(grad, rois, mapping, scale, height, width, n, c, h, w):
-        return torch.from_numpy(operators.ps_roi_pool_backward(_gradient(grad), _array(rois), (n, c, h, w), scale)).to(grad.dtype)
+        return torch.from_numpy(
+            operators.ps_roi_pool_backward(_gradient(grad), _array(rois), (n, c, h, w), scale)
+        ).to(grad.dtype)
 
     return {
         "roi_align": align,
@@ -617,10 +768,11 @@ def _torchvision_kernels() -> dict[str, Callable[..., Any]]:
 @contextlib.contextmanager
 def patch_torchvision() -> Iterator[None]:
     """
-    Have torchvision's operators of regions, and the models that use them, computed by roicy on the CPU.
+    Have torchvision's operators of regions, and the models that use them, computed by roicy on
+    the CPU.
 
-    The kernels are exchanged where PyTorch dispatches to them, for the whole process and until the context ends: every way to
-    call them is caught, TorchScript's too.
+    The kernels are exchanged where PyTorch dispatches to them, for the whole process and until
+    the context ends: every way to call them is caught, TorchScript's too.
 
     Examples
     --------
@@ -635,7 +787,8 @@ def patch_torchvision() -> Iterator[None]:
     library = torch.library.Library("torchvision", "IMPL")
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Warning only once for all operators")  # that there are kernels already
+            # that there are kernels already
+            warnings.filterwarnings("ignore", message="Warning only once for all operators")
             for name, kernel in _torchvision_kernels().items():
                 library.impl(name, kernel, "CPU", allow_override=True)
         yield

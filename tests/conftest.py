@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import roicy
-from roicy import _dispatch, operators
-from roicy._kernels import machine
+from roicy import _dispatch
+from roicy._kernels import front, machine
+from roicy._table import OPERATORS, WEIGHTED_SUM
 
-SUMS = ("roi_align", "ps_roi_align", "prroi_pool", "ps_roi_pool")
-WITH_BOX_GRADIENTS = ("roi_align", "ps_roi_align", "prroi_pool")
+SUMS = tuple(row.name for row in OPERATORS if row.reduction is WEIGHTED_SUM)
+WITH_BOX_GRADIENTS = tuple(row.name for row in OPERATORS if row.has_box_gradients)
 
 
 @pytest.fixture(params=_dispatch.KNOWN)
@@ -19,8 +20,7 @@ def isa(request, monkeypatch):
     if request.param not in machine.supported():
         pytest.skip(f"this processor has no {request.param}")
     try:
-        for name in _dispatch.KERNELS:
-            monkeypatch.setattr(operators, name, _dispatch.load(request.param, name))
+        monkeypatch.setattr(_dispatch, "kernels", _dispatch.load(request.param))
     except ModuleNotFoundError:
         pytest.skip(f"this build has no {request.param}")
     return request.param
@@ -29,7 +29,7 @@ def isa(request, monkeypatch):
 @pytest.fixture
 def python_front(monkeypatch):
     """Have the Python front end take all calls, those too that it is spared."""
-    monkeypatch.setattr(operators.front, "plan", lambda *_: None)
+    monkeypatch.setattr(front, "plan", lambda *_: None)
 
 
 @pytest.fixture(params=[np.float32, np.float64], ids=["float32", "float64"])
@@ -72,7 +72,10 @@ def random_boxes(rng, images, count, extent, dtype):
 
 
 def behind_a_line(shape, past, dtype):
-    """Return memory of NaN, and an array in it that begins so many elements behind the start of a cache line."""
+    """
+    Return memory of NaN, and an array in it that begins so many elements behind the start of a
+    cache line.
+    """
     memory = np.full(math.prod(shape) + 128, np.nan, dtype)
     first = -memory.ctypes.data % 64 // memory.itemsize + past
     return memory, memory[first : first + math.prod(shape)].reshape(shape)

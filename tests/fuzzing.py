@@ -1,14 +1,16 @@
 """
-One call of an operator, made from a string of bytes: its arguments, valid or hostile, and what must hold afterwards.
+One call of an operator, made from a string of bytes: its arguments, valid or hostile, and what
+must hold afterwards.
 
-    python tests/fuzzing.py --calls 1000000 --processes 4       random bytes
-    python tests/fuzzing.py --coverage FOLDER                   bytes that reach new code, by libFuzzer; extra: pip install atheris
-    python tests/fuzzing.py --replay FILE ...                   what such a string does
-    python tests/fuzzing.py --keep FOLDER                       the smallest part of FOLDER that reaches the same code, into the corpus
+    python tests/fuzzing.py --calls 1000000 --processes 4       random bytes python
+    tests/fuzzing.py --coverage FOLDER                   bytes that reach new code, by
+    libFuzzer; extra: pip install atheris python tests/fuzzing.py --replay FILE ...
+    what such a string does python tests/fuzzing.py --keep FOLDER                       the
+    smallest part of FOLDER that reaches the same code, into the corpus
 
-Whatever the bytes, a call returns the defined value or raises an error that names an argument before it has written
-anything.  That it does not read or write where it must not is for the sanitizers to see (CONTRIBUTING.md); writes beside `out`
-are seen here too.
+Whatever the bytes, a call returns the defined value or raises an error that names an argument
+before it has written anything.  That it does not read or write where it must not is for the
+sanitizers to see (CONTRIBUTING.md); writes beside `out` are seen here too.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ except ImportError:
     ml_dtypes = None
 
 import roicy
-from roicy import _dispatch, operators
+from roicy import _dispatch
 from roicy._kernels import front, machine
 
 CORPUS = Path(__file__).parent / "data" / "fuzz_corpus.txt"
@@ -39,30 +41,100 @@ MOST_ELEMENTS = 20000  # of an image, so that calls are quick
 LENGTH = 160  # bytes of a random call
 SLOWEST = 20  # seconds that a call may take
 
-# others are reached from these, so that strings that were kept before there were others say what they said
-FUNCTIONS = [name for name in roicy.__all__ if "roi" in name and not name.startswith(("multiscale", "roi_align_max"))]
+# others are reached from these, so that strings that were kept before there were others say
+# what they said
+FUNCTIONS = [
+    name
+    for name in roicy.__all__
+    if "roi" in name and not name.startswith(("multiscale", "roi_align_max"))
+]
 # what an error may begin with: the argument that it is about, or what could not be made
-NAMED = ("input", "boxes", "boxes_num", "output_size", "spatial_scale", "sampling_ratio", "aligned", "layout", "out", "num_threads", "grad_output",
-         "input_shape", "argmax", "return_argmax", "the result of shape",
-         "products", "features", "input_shapes", "image_size", "canonical_scale", "canonical_level")  # fmt: skip
-COORDINATES = (0.0, -0.0, 0.5, 1.0, -1.0, 3.25, 7.0, 11.5, 19.99, 40.0, -7.5, 2.75, 9.0, 16.0, 31.125, 25.0,
-               1e-30, 5e-324, 1e-45, 1e6, -1e6, 2.0**31, -(2.0**31), 1e9, 2.0**24 + 1, 1e18,
-               1e38, -1e38, 3.4e38, 1e300, float("nan"), float("inf"), -float("inf"))  # fmt: skip
+NAMED = (
+    "input", "boxes", "boxes_num", "output_size", "spatial_scale", "sampling_ratio", "aligned",
+    "layout", "out", "num_threads", "grad_output", "input_shape", "argmax", "return_argmax",
+    "the result of shape", "products", "features", "input_shapes", "image_size",
+    "canonical_scale", "canonical_level",
+)  # fmt: skip
+COORDINATES = (
+    0.0, -0.0, 0.5, 1.0, -1.0, 3.25, 7.0, 11.5, 19.99, 40.0, -7.5, 2.75, 9.0, 16.0, 31.125, 25.0,
+    1e-30, 5e-324, 1e-45, 1e6, -1e6, 2.0**31, -(2.0**31), 1e9, 2.0**24 + 1, 1e18, 1e38, -1e38,
+    3.4e38, 1e300, float("nan"), float("inf"), -float("inf"),
+)  # fmt: skip
 FINITE = 26  # of those, at the front
-SCALES = (1.0, 0.5, 0.25, 1 / 16, 0.7, 3.0, 1e-3, 0.0, -1.0, 1e-45, 1e-300, 1e38, 1e300, float("nan"), float("inf"), "1", None, np.float32(0.5), 2, True)
-SIZES = (1, 2, 3, 7, 14, 64, 65, 300, 0, -1, 2**24, 2**24 + 1, 2**31, 2**63, -(2**63), 10**30, 2.0, "2", None, True)
-SMALL = (np.dtype(np.float16), np.dtype(np.uint8), *([np.dtype(ml_dtypes.bfloat16)] if ml_dtypes else []))
+SCALES = (
+    1.0,
+    0.5,
+    0.25,
+    1 / 16,
+    0.7,
+    3.0,
+    1e-3,
+    0.0,
+    -1.0,
+    1e-45,
+    1e-300,
+    1e38,
+    1e300,
+    float("nan"),
+    float("inf"),
+    "1",
+    None,
+    np.float32(0.5),
+    2,
+    True,
+)
+SIZES = (
+    1,
+    2,
+    3,
+    7,
+    14,
+    64,
+    65,
+    300,
+    0,
+    -1,
+    2**24,
+    2**24 + 1,
+    2**31,
+    2**63,
+    -(2**63),
+    10**30,
+    2.0,
+    "2",
+    None,
+    True,
+)
+SMALL = (
+    np.dtype(np.float16),
+    np.dtype(np.uint8),
+    *([np.dtype(ml_dtypes.bfloat16)] if ml_dtypes else []),
+)
 RATIOS = (-1, 0, 1, 2, 3, 7, 2**31 - 1, -(2**31), 2**31, 10**30, 1.5, None, True)
-SHAPES = ((2**31, 1, 1, 1), (1, 2**62, 2**20, 2**20), (1, 1, 2**31, 1), "abcd", (1.0, 1, 1, 1), (-1, 1, 1, 1), (1, 2**40, 1, 1))
+SHAPES = (
+    (2**31, 1, 1, 1),
+    (1, 2**62, 2**20, 2**20),
+    (1, 1, 2**31, 1),
+    "abcd",
+    (1.0, 1, 1, 1),
+    (-1, 1, 1, 1),
+    (1, 2**40, 1, 1),
+)
 IMAGES = (0, -1, 3, 0.5, 2**31, -(2**31), 2**32, 1e30, float("nan"), float("inf"))
 
 
 EPS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
-POOLS = {char: np.random.default_rng(0).integers(-64, 65, 2**19).astype(char) / np.array(8, char) for char in "fd"}
+POOLS = {
+    char: np.random.default_rng(0).integers(-64, 65, 2**19).astype(char) / np.array(8, char)
+    for char in "fd"
+}
 
 
 class Bytes:
-    """Decisions read off a string of bytes; when it has ended, each is the first and most ordinary choice."""
+    """
+    Decisions read off a string of bytes; when it has ended, each is the first and most ordinary
+    choice.
+    """
 
     def __init__(self, data: bytes):
         self.data = data
@@ -86,7 +158,11 @@ class Bytes:
 
     def ordinary(self, choices, count):
         """One of the first `count` choices, rarely one of the others."""
-        return choices[count + self.below(len(choices) - count)] if self.rarely() else choices[self.below(count)]
+        return (
+            choices[count + self.below(len(choices) - count)]
+            if self.rarely()
+            else choices[self.below(count)]
+        )
 
 
 def values(data, shape, dtype):
@@ -94,7 +170,9 @@ def values(data, shape, dtype):
     size, first = math.prod(shape), data.below(256)
     array = POOLS[dtype.char][first : first + size].reshape(shape).copy()
     if size and data.rarely(12):
-        array.reshape(-1)[data.below(256) % size] = data.of((np.nan, np.inf, -np.inf, 1e38, -1e38, 1e-45))
+        array.reshape(-1)[data.below(256) % size] = data.of(
+            (np.nan, np.inf, -np.inf, 1e38, -1e38, 1e-45)
+        )
     return array
 
 
@@ -106,7 +184,9 @@ def disguised(data, array):
     if kind == 5:
         return np.asfortranarray(array)
     if kind == 6:
-        spaced = np.zeros([2 * extent for extent in array.shape], array.dtype)[(slice(None, None, 2),) * array.ndim]
+        spaced = np.zeros([2 * extent for extent in array.shape], array.dtype)[
+            (slice(None, None, 2),) * array.ndim
+        ]
         spaced[...] = array
         return spaced
     if kind == 7:
@@ -124,7 +204,11 @@ def disguised(data, array):
     if not data.rarely(4):
         return array
     if kind == 12:
-        return np.frombuffer(b"x" + array.tobytes(), np.uint8)[1:].view(array.dtype).reshape(array.shape)
+        return (
+            np.frombuffer(b"x" + array.tobytes(), np.uint8)[1:]
+            .view(array.dtype)
+            .reshape(array.shape)
+        )
     if kind == 13:
         record = np.zeros(array.shape, [("value", array.dtype), ("odd", "u1")])
         record["value"] = array
@@ -152,27 +236,48 @@ def disguised(data, array):
 def boxes_of(data, images, dtype):
     """(how many, boxes, boxes_num), in any format."""
     count = data.below(6) if images or data.rarely(2) else 0
-    rows = np.array([[data.ordinary(COORDINATES, FINITE) for _ in range(4)] for _ in range(count)], np.float64).reshape(count, 4)
+    rows = np.array(
+        [[data.ordinary(COORDINATES, FINITE) for _ in range(4)] for _ in range(count)], np.float64
+    ).reshape(count, 4)
     with np.errstate(over="ignore", invalid="ignore"):
         rows = rows.astype(data.of((dtype, dtype, np.float64, np.float32)))
         if data.rarely(10):
-            rows = np.nan_to_num(rows, nan=0, posinf=0, neginf=0).clip(-1000, 1000).astype(data.of((np.int64, np.int32, np.uint8)))
+            rows = (
+                np.nan_to_num(rows, nan=0, posinf=0, neginf=0)
+                .clip(-1000, 1000)
+                .astype(data.of((np.int64, np.int32, np.uint8)))
+            )
     kind = data.below(4)
     if kind == 3:
         bounds = sorted(data.below(count + 1) for _ in range(max(images - 1, 0)))
         parts = [disguised(data, part) for part in np.split(rows, bounds)]
-        return count, parts[: images - data.rarely()] if images else [], [count] if data.rarely(4) else None
-    if kind == 2:
-        counts = np.bincount([data.below(max(images, 1)) for _ in range(count)], minlength=images)[:images].astype(
-            data.ordinary((np.int64, np.int32, np.float64), 2)
+        return (
+            count,
+            parts[: images - data.rarely()] if images else [],
+            [count] if data.rarely(4) else None,
         )
+    if kind == 2:
+        counts = np.bincount([data.below(max(images, 1)) for _ in range(count)], minlength=images)[
+            :images
+        ].astype(data.ordinary((np.int64, np.int32, np.float64), 2))
         if counts.size and data.rarely(8):
             counts[data.below(len(counts))] += data.of((1, -1, 100, -100, 2**30))
         return count, disguised(data, rows), data.of((counts, counts.tolist(), counts))
     whole = np.concatenate(
-        [np.array([[data.ordinary((data.below(max(images, 1)), *IMAGES), 1)] for _ in range(count)], np.float64).reshape(count, 1), rows], axis=1
+        [
+            np.array(
+                [[data.ordinary((data.below(max(images, 1)), *IMAGES), 1)] for _ in range(count)],
+                np.float64,
+            ).reshape(count, 1),
+            rows,
+        ],
+        axis=1,
     )
-    return count, disguised(data, whole.astype(rows.dtype) if rows.dtype.kind == "f" else whole), None
+    return (
+        count,
+        disguised(data, whole.astype(rows.dtype) if rows.dtype.kind == "f" else whole),
+        None,
+    )
 
 
 class Buffer:
@@ -189,14 +294,23 @@ class Buffer:
             locked = self.array.view()
             locked.flags.writeable = False
             self.array = data.of(
-                (locked, self.array[:-1], self.array.astype(np.float16), self.array[:, :, :, ::-1], np.broadcast_to(self.array[:1], shape), [1])
+                (
+                    locked,
+                    self.array[:-1],
+                    self.array.astype(np.float16),
+                    self.array[:, :, :, ::-1],
+                    np.broadcast_to(self.array[:1], shape),
+                    [1],
+                )
             )
 
     def check(self, written):
-        """Only the elements of the array may have changed, and none at all if it was not written."""
+        """Only elements of the array may have changed, and none at all if it was not written."""
         if written:
             self.array[...] = 123
-        assert (self.memory == 123).all(), "memory was written that is not of `out`, or before an error"
+        assert (self.memory == 123).all(), (
+            "memory was written that is not of `out`, or before an error"
+        )
 
 
 def one_call(bytes_: bytes) -> str:
@@ -210,11 +324,21 @@ def one_call(bytes_: bytes) -> str:
         h, w = data.of(((0, 5), (5, 0), (1, 4000), (4000, 1), (300, 304), (1, 1)))
     size = data.ordinary(SIZES, 5)
     if not data.below(3):
-        size = data.of((tuple, list, lambda both: np.array(both, object)))((size, data.ordinary(SIZES, 5)))
+        size = data.of((tuple, list, lambda both: np.array(both, object)))(
+            (size, data.ordinary(SIZES, 5))
+        )
     bins = tuple(size) if isinstance(size, (tuple, list, np.ndarray)) else (size, size)
-    if all(type(extent) is int and 0 < extent <= 2**24 for extent in bins) and 5000 < bins[0] * bins[1] < 2**40:
-        size, bins = 3, (3, 3)  # slow, or as large as the memory of some machines; one that is larger than that of any is refused
-    if not all(type(extent) is int and 0 < extent <= 300 for extent in bins) or bins[0] * bins[1] > 5000:
+    if (
+        all(type(extent) is int and 0 < extent <= 2**24 for extent in bins)
+        and 5000 < bins[0] * bins[1] < 2**40
+    ):
+        # slow, or as large as the memory of some machines; one that is larger than that of any
+        # is refused
+        size, bins = 3, (3, 3)
+    if (
+        not all(type(extent) is int and 0 < extent <= 300 for extent in bins)
+        or bins[0] * bins[1] > 5000
+    ):
         bins = (2, 2)  # the output has other bins, or there is none
     c = data.below(20)
     if name.startswith("ps_") and bins[0] * bins[1] <= 300 and not data.rarely():
@@ -226,7 +350,10 @@ def one_call(bytes_: bytes) -> str:
     shape = (n, c, h, w) if layout == "NCHW" else (n, h, w, c)
     x = values(data, shape, dtype)
     k, boxes, boxes_num = boxes_of(data, n, dtype)
-    arguments = {"layout": layout if not data.rarely(100) else data.of(("nchw", None, 3)), "boxes": boxes}
+    arguments = {
+        "layout": layout if not data.rarely(100) else data.of(("nchw", None, 3)),
+        "boxes": boxes,
+    }
     if boxes_num is not None:
         arguments["boxes_num"] = boxes_num
     if data.below(2):
@@ -236,7 +363,9 @@ def one_call(bytes_: bytes) -> str:
     if "align" in name:
         arguments["sampling_ratio"] = data.ordinary(RATIOS, 6)
     if name.startswith("roi_align"):
-        arguments["aligned"] = data.of((False, True)) if not data.rarely(100) else data.of((1, None))
+        arguments["aligned"] = (
+            data.of((False, True)) if not data.rarely(100) else data.of((1, None))
+        )
 
     backward = name.endswith(("_backward", "_backward_boxes"))
     channels = c // (bins[0] * bins[1]) if name.startswith("ps_") else c
@@ -247,25 +376,40 @@ def one_call(bytes_: bytes) -> str:
     if not name.endswith("_backward"):
         arguments["input"] = disguised(data, x)
     else:
-        arguments["input_shape"] = shape if not data.rarely(16) else data.of((shape[:3], *SHAPES, np.array(shape)))
+        arguments["input_shape"] = (
+            shape if not data.rarely(16) else data.of((shape[:3], *SHAPES, np.array(shape)))
+        )
     if not backward:
         arguments["output_size"] = size
     if name == "roi_pool":
         arguments["return_argmax"] = data.of((False, True)) if not data.rarely(100) else 1
     if name == "roi_pool_backward":
-        argmax = np.random.default_rng(data.below(256)).integers(-1, max(h * w, 1), pooled_shape, dtype=np.int32)
+        argmax = np.random.default_rng(data.below(256)).integers(
+            -1, max(h * w, 1), pooled_shape, dtype=np.int32
+        )
         if argmax.size and data.rarely(4):
-            argmax.reshape(-1)[data.below(256) % argmax.size] = data.of((h * w, -2, 2**31 - 1, -(2**31)))
-        arguments["argmax"] = argmax if not data.rarely(32) else data.of((argmax.astype(np.int64), argmax[..., :0], argmax.T, None))
+            argmax.reshape(-1)[data.below(256) % argmax.size] = data.of(
+                (h * w, -2, 2**31 - 1, -(2**31))
+            )
+        arguments["argmax"] = (
+            argmax
+            if not data.rarely(32)
+            else data.of((argmax.astype(np.int64), argmax[..., :0], argmax.T, None))
+        )
     buffer = None
     if not name.endswith("_boxes") and data.below(3) == 1:
         buffer = Buffer(data, out_shape, dtype)
         arguments["out"] = buffer.array
         if data.rarely(12) and x.size:
-            buffer, arguments["out"] = None, x  # shares memory with what is read, or has another shape
+            # shares memory with what is read, or has another shape
+            buffer, arguments["out"] = None, x
 
     # drawn last, so that strings that were kept before there was this to draw say what they said
-    if type(arguments.get("input")) is np.ndarray and arguments["input"].dtype == np.float32 and data.below(4) == 3:
+    if (
+        type(arguments.get("input")) is np.ndarray
+        and arguments["input"].dtype == np.float32
+        and data.below(4) == 3
+    ):
         with np.errstate(all="ignore"):
             arguments["input"] = arguments["input"].astype(data.of(SMALL))
     if name.startswith("roi_align") and data.below(3) == 2:
@@ -274,13 +418,21 @@ def one_call(bytes_: bytes) -> str:
 
     if name == "roi_align" and data.below(4) == 3:
         name = "roi_align_max"
-        arguments["products"] = data.of((False, True)) if not data.rarely(100) else data.of((None, 1))
+        arguments["products"] = (
+            data.of((False, True)) if not data.rarely(100) else data.of((None, 1))
+        )
 
-    read = {key: value.tobytes() for key, value in arguments.items() if isinstance(value, np.ndarray) and key != "out" and value.dtype.kind == "f"}
+    read = {
+        key: value.tobytes()
+        for key, value in arguments.items()
+        if isinstance(value, np.ndarray) and key != "out" and value.dtype.kind == "f"
+    }
     ends = [outcome(isa, name, arguments) for isa in ISAS]
     ended = type(ends[0]).__name__
     if isinstance(ends[0], Exception):
-        assert str(ends[0]).startswith(NAMED) or (name == "roi_align_max" and type(ends[0]) is MemoryError), f"an error that names no argument: {ends[0]!r}"
+        assert str(ends[0]).startswith(NAMED) or (
+            name == "roi_align_max" and type(ends[0]) is MemoryError
+        ), f"an error that names no argument: {ends[0]!r}"
         assert all(repr(end) == repr(ends[0]) for end in ends)
     else:
         ended = "value"
@@ -295,13 +447,20 @@ def one_call(bytes_: bytes) -> str:
 
 
 def as_multiscale(data, name, arguments):
-    """Turn the arguments into those of multiscale_roi_align: the maps at some scales, or what has some of their shape."""
+    """
+    Turn the arguments into those of multiscale_roi_align: the maps at some scales, or what has
+    some of their shape.
+    """
     levels = 1 + data.below(3)
     scale = arguments.pop("spatial_scale")
     if data.below(2):
-        arguments["spatial_scale"] = [scale / 2**i if type(scale) is float else scale for i in range(levels)]
+        arguments["spatial_scale"] = [
+            scale / 2**i if type(scale) is float else scale for i in range(levels)
+        ]
     else:
-        arguments["image_size"] = data.ordinary(((40, 40), (80, 60), (1000, 1), (1, 1), (0, 5), 7, None, (2**70, 2)), 4)
+        arguments["image_size"] = data.ordinary(
+            ((40, 40), (80, 60), (1000, 1), (1, 1), (0, 5), 7, None, (2**70, 2)), 4
+        )
     arguments["canonical_scale"] = data.ordinary((224, 20, 5.5, 1, 0, np.inf, "1", 1e-300), 4)
     arguments["canonical_level"] = data.ordinary((4, 0, 2, 1, -1000, 1001, 1.5, None), 4)
     rows = 2 if arguments["layout"] == "NCHW" else 1
@@ -309,15 +468,29 @@ def as_multiscale(data, name, arguments):
         x = arguments.pop("input")
         features = [x]
         for i in range(1, levels):
-            step = tuple(slice(None, None, 2**i) if axis in (rows, rows + 1) else slice(None) for axis in range(4))
+            step = tuple(
+                slice(None, None, 2**i) if axis in (rows, rows + 1) else slice(None)
+                for axis in range(4)
+            )
             features.append(x[step] if type(x) is np.ndarray and x.ndim == 4 else x)
-        arguments["features"] = features if not data.rarely(30) else data.of((x, [], [*features, x[:, :1]] if type(x) is np.ndarray else None))
+        arguments["features"] = (
+            features
+            if not data.rarely(30)
+            else data.of((x, [], [*features, x[:, :1]] if type(x) is np.ndarray else None))
+        )
     else:
         shape = arguments.pop("input_shape")
         shapes = [shape]
         for i in range(1, levels):
             whole = isinstance(shape, tuple) and all(type(extent) is int for extent in shape)
-            shapes.append(tuple(-(-extent // 2**i) if axis in (rows, rows + 1) else extent for axis, extent in enumerate(shape)) if whole else shape)
+            shapes.append(
+                tuple(
+                    -(-extent // 2**i) if axis in (rows, rows + 1) else extent
+                    for axis, extent in enumerate(shape)
+                )
+                if whole
+                else shape
+            )
         arguments["input_shapes"] = shapes if not data.rarely(30) else data.of((shape, [], None))
         if "out" in arguments and levels > 1:
             del arguments["out"]
@@ -343,7 +516,10 @@ def outcome(isa, name, arguments):
 
 
 def the_long_way(name, arguments):
-    """Return what a call gives that the Python front end checks, as it does where the short way of small calls gives up."""
+    """
+    Return what a call gives that the Python front end checks, as it does where the short way of
+    small calls gives up.
+    """
     plan, front.plan = front.plan, lambda *_: None
     try:
         return outcome(ISAS[0], name, arguments)
@@ -355,7 +531,11 @@ def bits(result):
     """Return all that can be told of a result, or of an error."""
     if isinstance(result, (tuple, list)):
         return [bits(part) for part in result]
-    return repr(result) if isinstance(result, Exception) else (result.shape, result.dtype, result.tobytes())
+    return (
+        repr(result)
+        if isinstance(result, Exception)
+        else (result.shape, result.dtype, result.tobytes())
+    )
 
 
 def largest(array):
@@ -368,14 +548,20 @@ def check_value(name, arguments, results, dtype, shape, boxes):
         given = boxes if isinstance(boxes, list) else [boxes]
         for result in results:
             parts = result if isinstance(result, list) else [result]
-            assert [(part.shape, part.dtype) for part in parts] == [(part.shape, dtype) for part in given]
+            assert [(part.shape, part.dtype) for part in parts] == [
+                (part.shape, dtype) for part in given
+            ]
         return
     forward = "grad_output" not in arguments
-    sources = arguments.get("features") or [arguments["input"] if forward else arguments["grad_output"]]
+    sources = arguments.get("features") or [
+        arguments["input"] if forward else arguments["grad_output"]
+    ]
     source = sources[0]
     if forward and source.dtype != dtype:
         out = arguments.get("out")
-        dtype = out.dtype if out is not None else dtype if source.dtype == np.uint8 else source.dtype
+        dtype = (
+            out.dtype if out is not None else dtype if source.dtype == np.uint8 else source.dtype
+        )
     if name == "roi_pool":
         height, width = source.shape[2:] if arguments["layout"] == "NCHW" else source.shape[1:3]
         pairs = [result if isinstance(result, tuple) else (result, None) for result in results]
@@ -387,38 +573,49 @@ def check_value(name, arguments, results, dtype, shape, boxes):
                 assert argmax.dtype == np.int32
                 assert argmax.shape == pooled.shape
                 assert argmax.tobytes() == pairs[0][1].tobytes()
-                assert argmax.size == 0 or -1 <= argmax.min() <= argmax.max() < max(height * width, 1)
+                assert argmax.size == 0 or -1 <= argmax.min() <= argmax.max() < max(
+                    height * width, 1
+                )
         return
     with np.errstate(all="ignore"):
         # the weights of a bin are not negative and sum to 1 at most
-        bound = max(map(largest, sources)) if forward else float(np.abs(source).sum(dtype=np.float64))
+        bound = (
+            max(map(largest, sources)) if forward else float(np.abs(source).sum(dtype=np.float64))
+        )
         eps = EPS[dtype.name]
         if not isinstance(results[0], list):
             results = [[result] for result in results]
-        shapes = arguments["input_shapes"] if "input_shapes" in arguments else [results[0][0].shape if forward else shape]
+        shapes = (
+            arguments["input_shapes"]
+            if "input_shapes" in arguments
+            else [results[0][0].shape if forward else shape]
+        )
         for levels in results:
             assert [level.shape for level in levels] == [tuple(level) for level in shapes]
             for result, first in zip(levels, results[0], strict=True):
                 assert result.dtype == dtype
                 if bound < (1e30 if dtype.itemsize > 2 else 6e4):
                     assert largest(result) <= bound * (1 + max(1e-4, eps)), (largest(result), bound)
-                    # instruction sets differ in the rounding of sums, of hundreds of terms at most, before that to a small type
-                    assert largest(result.astype(np.float64) - first) <= (1e3 * min(eps, EPS["float32"]) + eps) * bound
+                    # instruction sets differ in the rounding of sums, of hundreds of terms at
+                    # most, before that to a small type
+                    assert (
+                        largest(result.astype(np.float64) - first)
+                        <= (1e3 * min(eps, EPS["float32"]) + eps) * bound
+                    )
                 else:
                     assert (np.isnan(result) == np.isnan(first)).all() or bound < np.inf
 
 
 def _built(isa):
     try:
-        _dispatch.load(isa, "weighted_sum")
+        _dispatch.load(isa)
     except ModuleNotFoundError:
         return False
     return True
 
 
 def _use(isa):
-    for name in _dispatch.KERNELS:
-        setattr(operators, name, _dispatch.load(isa, name))
+    _dispatch.kernels = _dispatch.load(isa)
 
 
 ISAS = [isa for isa in machine.supported() if _built(isa)]
@@ -473,7 +670,11 @@ def _run_random(calls: int, processes: int, seed: int) -> None:
         for done, part in enumerate(pool.imap_unordered(_random_calls, jobs), 1):
             for end, count in part.items():
                 ends[end] = ends.get(end, 0) + count
-            print(f"\r{sum(ends.values())} calls, {time.monotonic() - start:.0f} s", end="" if done < len(jobs) else "\n", file=sys.stderr)
+            print(
+                f"\r{sum(ends.values())} calls, {time.monotonic() - start:.0f} s",
+                end="" if done < len(jobs) else "\n",
+                file=sys.stderr,
+            )
     for end, count in sorted(ends.items()):
         print(f"{count:10} {end}")
 
@@ -488,8 +689,11 @@ def _run_coverage(folder: Path, arguments: list[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for i, data in enumerate(corpus() if CORPUS.exists() else []):
         (folder / f"kept-{i}").write_bytes(data)
-    again = f"{sys.executable} {sys.argv[0]} --coverage {folder}"  # libFuzzer starts itself by a shell to merge
-    atheris.Setup([again, f"-max_len={LENGTH}", f"-timeout={SLOWEST}", str(folder), *arguments], watched)
+    # libFuzzer starts itself by a shell to merge
+    again = f"{sys.executable} {sys.argv[0]} --coverage {folder}"
+    atheris.Setup(
+        [again, f"-max_len={LENGTH}", f"-timeout={SLOWEST}", str(folder), *arguments], watched
+    )
     atheris.Fuzz()
 
 
@@ -497,15 +701,35 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[1])
     parser.add_argument("--calls", type=int, help="random calls to make")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
-    parser.add_argument("--seed", type=int, default=0, help="of the random bytes; each 20000 calls take the next one")
-    parser.add_argument("--coverage", type=Path, metavar="FOLDER", help="fuzz by coverage, from the corpus and FOLDER, to which what is found is added")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        help="of the random bytes; each 20000 calls take the next one",
+    )
+    parser.add_argument(
+        "--coverage",
+        type=Path,
+        metavar="FOLDER",
+        help="fuzz by coverage, from the corpus and FOLDER, to which what is found is added",
+    )
     parser.add_argument("--replay", nargs="+", metavar="HEX", help="make the calls of these bytes")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="make the files of FOLDER the corpus")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="make the files of FOLDER the corpus"
+    )
     options, rest = parser.parse_known_args()
     for string in options.replay or ():
         print(one_call(bytes.fromhex(string)))
     if options.keep:
-        CORPUS.write_text("".join(sorted(file.read_bytes().hex() + "\n" for file in options.keep.iterdir() if file.stat().st_size)))
+        CORPUS.write_text(
+            "".join(
+                sorted(
+                    file.read_bytes().hex() + "\n"
+                    for file in options.keep.iterdir()
+                    if file.stat().st_size
+                )
+            )
+        )
     if options.calls:
         _run_random(options.calls, options.processes, options.seed)
     if options.coverage:

@@ -1,9 +1,10 @@
 """
 The operators by their definitions: plain loops, as slow as they are clear.
 
-Nothing of roicy is used.  Each operator says which pixels a bin reads and with which weights; `forward` and `backward`
-follow from that.  Positions are computed in the type of the data, as the systems do that these operators come from, since
-it decides how many samples a bin has and which of them lie on the map.  Sums are float64.
+Nothing of roicy is used.  Each operator says which pixels a bin reads and with which weights;
+`forward` and `backward` follow from that.  Positions are computed in the type of the data, as
+the systems do that these operators come from, since it decides how many samples a bin has and
+which of them lie on the map.  Sums are float64.
 """
 
 import math
@@ -21,11 +22,15 @@ def _away_from_zero(value):
     return math.floor(float(value) + 0.5) if value >= 0 else math.ceil(float(value) - 0.5)
 
 
-# One axis: the pixels and weights of each of `bins` bins between low and high on a map of `extent` pixels.
+# One axis: the pixels and weights of each of `bins` bins between low and high on a map of
+# `extent` pixels.
 
 
 def samples(low, high, bins, extent, sampling_ratio, dtype, at_least_one):
-    """The samples of each bin, as (pixel, how far they are from it on the way to the next), None for those off the map."""
+    """
+    The samples of each bin, as (pixel, how far they are from it on the way to the next), None
+    for those off the map.
+    """
     size = high - low
     if at_least_one:
         size = max(size, dtype(1))
@@ -57,7 +62,10 @@ def sampled(low, high, bins, extent, sampling_ratio, dtype, at_least_one):
 
 
 def integrated(low, high, bins, extent, dtype):
-    """The mean of the bilinear surface, by the antiderivative of the hat function, in exact fractions."""
+    """
+    The mean of the bilinear surface, by the antiderivative of the hat function, in exact
+    fractions.
+    """
     bin_size = max(high - low, dtype(0)) / dtype(bins)
 
     def area_left_of(u):
@@ -86,20 +94,27 @@ def quantised(low, high, bins, extent, dtype, inclusive):
         yield {i: 1 / (stop - first) for i in range(first, stop)}
 
 
-def axes(operator, box, bins, extents, dtype, *, spatial_scale=1.0, sampling_ratio=-1, aligned=False):
+def axes(
+    operator, box, bins, extents, dtype, *, spatial_scale=1.0, sampling_ratio=-1, aligned=False
+):
     """The two axes, y and x, of one box: a list of {pixel: weight} for the bins of each."""
     x1, y1, x2, y2 = _scaled(box, spatial_scale, dtype)
     found = []
     for low, high, count, extent in ((y1, y2, bins[0], extents[0]), (x1, x2, bins[1], extents[1])):
         if operator == "roi_align":
             offset = dtype(0.5 if aligned else 0)
-            axis = sampled(low - offset, high - offset, count, extent, sampling_ratio, dtype, not aligned)
+            axis = sampled(
+                low - offset, high - offset, count, extent, sampling_ratio, dtype, not aligned
+            )
         elif operator == "ps_roi_align":
-            axis = sampled(low - dtype(0.5), high - dtype(0.5), count, extent, sampling_ratio, dtype, False)
+            axis = sampled(
+                low - dtype(0.5), high - dtype(0.5), count, extent, sampling_ratio, dtype, False
+            )
         elif operator == "prroi_pool":
             axis = integrated(low, high, count, extent, dtype)
         elif operator == "ps_roi_pool":
-            axis = quantised(low, high, count, extent - 1, dtype, 0)  # torchvision never reads the last row or column
+            # torchvision never reads the last row or column
+            axis = quantised(low, high, count, extent - 1, dtype, 0)
         elif operator == "roi_pool":
             axis = quantised(low, high, count, extent, dtype, 1)
         found.append(list(axis))
@@ -121,7 +136,15 @@ def _bins(operator, boxes, bins, shape, dtype, parameters):
         ys, xs = axes(operator, box, bins, (h, w), dtype, **parameters)
         for p in range(bins[0]):
             for q in range(bins[1]):
-                yield k, int(box[0]), p, q, source_channels(operator, channels, bins, p, q), ys[p], xs[q]
+                yield (
+                    k,
+                    int(box[0]),
+                    p,
+                    q,
+                    source_channels(operator, channels, bins, p, q),
+                    ys[p],
+                    xs[q],
+                )
 
 
 def _output(operator, boxes, bins, c):
@@ -132,7 +155,9 @@ def forward(operator, input, boxes, bins, dtype=None, **parameters):
     """A weighted sum for each bin, float64."""
     dtype = dtype or input.dtype.type
     out = np.zeros(_output(operator, boxes, bins, input.shape[1]))
-    for k, n, p, q, channels, ys, xs in _bins(operator, boxes, bins, input.shape, dtype, parameters):
+    for k, n, p, q, channels, ys, xs in _bins(
+        operator, boxes, bins, input.shape, dtype, parameters
+    ):
         for y, wy in ys.items():
             for x, wx in xs.items():
                 out[k, :, p, q] += wy * wx * input[n, channels, y, x].astype(np.float64)
@@ -143,7 +168,9 @@ def backward(operator, grad_output, boxes, shape, dtype=None, **parameters):
     """The gradient of the input, float64."""
     dtype = dtype or grad_output.dtype.type
     grad = np.zeros(shape)
-    for k, n, p, q, channels, ys, xs in _bins(operator, boxes, grad_output.shape[2:], shape, dtype, parameters):
+    for k, n, p, q, channels, ys, xs in _bins(
+        operator, boxes, grad_output.shape[2:], shape, dtype, parameters
+    ):
         for y, wy in ys.items():
             for x, wx in xs.items():
                 grad[n, channels, y, x] += wy * wx * grad_output[k, :, p, q].astype(np.float64)
@@ -155,7 +182,9 @@ def roi_pool(input, boxes, bins, **parameters):
     lowest = np.finfo(input.dtype).min
     out = np.zeros(_output("roi_pool", boxes, bins, input.shape[1]), input.dtype)
     argmax = np.full(out.shape, -1, np.int32)
-    for k, n, p, q, channels, ys, xs in _bins("roi_pool", boxes, bins, input.shape, input.dtype.type, parameters):
+    for k, n, p, q, channels, ys, xs in _bins(
+        "roi_pool", boxes, bins, input.shape, input.dtype.type, parameters
+    ):
         if not (ys and xs):
             continue
         for c in channels:
@@ -173,17 +202,23 @@ def roi_pool_backward(grad_output, argmax, boxes, shape):
     grad = np.zeros(shape)
     for k, c, p, q in np.ndindex(*grad_output.shape):
         if argmax[k, c, p, q] >= 0:
-            grad[int(boxes[k, 0]), c, argmax[k, c, p, q] // shape[3], argmax[k, c, p, q] % shape[3]] += float(grad_output[k, c, p, q])
+            grad[
+                int(boxes[k, 0]), c, argmax[k, c, p, q] // shape[3], argmax[k, c, p, q] % shape[3]
+            ] += float(grad_output[k, c, p, q])
     return grad
 
 
-def roi_align_max(input, boxes, bins, products, *, spatial_scale=1.0, sampling_ratio=-1, aligned=False):
+def roi_align_max(
+    input, boxes, bins, products, *, spatial_scale=1.0, sampling_ratio=-1, aligned=False
+):
     """The largest samples, or the largest products of weight and pixel, float64."""
     dtype = input.dtype.type
     _, c, h, w = input.shape
     out = np.zeros((len(boxes), c, *bins))
     for k, box in enumerate(boxes):
-        x1, y1, x2, y2 = (value - dtype(0.5 if aligned else 0) for value in _scaled(box, spatial_scale, dtype))
+        x1, y1, x2, y2 = (
+            value - dtype(0.5 if aligned else 0) for value in _scaled(box, spatial_scale, dtype)
+        )
         ys = list(samples(y1, y2, bins[0], h, sampling_ratio, dtype, not aligned))
         xs = list(samples(x1, x2, bins[1], w, sampling_ratio, dtype, not aligned))
         for channel, p, q in np.ndindex(c, *bins):
@@ -196,7 +231,9 @@ def roi_align_max(input, boxes, bins, products, *, spatial_scale=1.0, sampling_r
                         continue
                     rows, columns = (y[0], min(y[0] + 1, h - 1)), (x[0], min(x[0] + 1, w - 1))
                     parts = [
-                        wy * wx * plane[i, j] for i, wy in zip(rows, (1 - y[1], y[1]), strict=True) for j, wx in zip(columns, (1 - x[1], x[1]), strict=True)
+                        wy * wx * plane[i, j]
+                        for i, wy in zip(rows, (1 - y[1], y[1]), strict=True)
+                        for j, wx in zip(columns, (1 - x[1], x[1]), strict=True)
                     ]
                     found.append(max(parts) if products else sum(parts))
             out[k, channel, p, q] = max(found, default=0.0)

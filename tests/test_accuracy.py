@@ -1,8 +1,10 @@
 """
-The error bounds that docs/guarantees.md states, against float64 (for float64: long double) on random and on adversarial inputs.
+The error bounds that docs/guarantees.md states, against float64 (for float64: long double) on
+random and on adversarial inputs.
 
-u is half of the type's epsilon.  A weight is exact to a few roundings of float64 and then rounded to the type; each of the two
-contractions rounds once a term (twice without fused multiply-add).  To first order that is what the bounds say.
+u is half of the type's epsilon.  A weight is exact to a few roundings of float64 and then
+rounded to the type; each of the two contractions rounds once a term (twice without fused
+multiply-add).  To first order that is what the bounds say.
 """
 
 import numpy as np
@@ -11,7 +13,12 @@ import reference
 from conftest import SUMS, WITH_BOX_GRADIENTS, from_layout, operator, random_boxes, to_layout
 
 PARAMETERS = {
-    "roi_align": [{}, {"aligned": True}, {"sampling_ratio": 2, "aligned": True}, {"sampling_ratio": 7}],
+    "roi_align": [
+        {},
+        {"aligned": True},
+        {"sampling_ratio": 2, "aligned": True},
+        {"sampling_ratio": 7},
+    ],
     "ps_roi_align": [{}, {"sampling_ratio": 2}],
     "prroi_pool": [{}],
     "ps_roi_pool": [{}],
@@ -23,15 +30,21 @@ VALUES = {
     "random": lambda rng, shape: rng.standard_normal(shape),
     # large numbers that cancel: nothing is left of what is not relative to the absolute values
     "cancelling": lambda rng, shape: rng.choice([-1e6, 1e6], shape) + rng.standard_normal(shape),
-    "of all magnitudes": lambda rng, shape: rng.choice([-1, 1], shape) * 10.0 ** rng.uniform(-15, 15, shape),
+    "of all magnitudes": lambda rng, shape: rng.choice([-1, 1], shape)
+    * 10.0 ** rng.uniform(-15, 15, shape),
     "positive": lambda rng, shape: rng.uniform(1, 2, shape),  # roundings add up
 }
 
 
 def matrices(name, box, extents, dtype, parameters):
-    """The weights of one box as (PH, H) and (PW, W) in long double, and the most pixels of a bin along each axis."""
+    """
+    The weights of one box as (PH, H) and (PW, W) in long double, and the most pixels of a bin
+    along each axis.
+    """
     found = []
-    for axis, extent in zip(reference.axes(name, box, BINS, extents, dtype, **parameters), extents, strict=True):
+    for axis, extent in zip(
+        reference.axes(name, box, BINS, extents, dtype, **parameters), extents, strict=True
+    ):
         matrix = np.zeros((len(axis), extent), np.longdouble)
         for p, pixels in enumerate(axis):
             for i, weight in pixels.items():
@@ -53,11 +66,19 @@ def test_sums(name, parameters, values, dtype, layout, isa, rng):
     x = VALUES[values](rng, shape).astype(dtype)
     boxes = random_boxes(rng, 2, 16, (46, 58), dtype)
     options = {"spatial_scale": 0.5, **parameters}
-    out = from_layout(operator(name)(to_layout(x, layout), boxes, BINS, layout=layout, **options), layout)
+    out = from_layout(
+        operator(name)(to_layout(x, layout), boxes, BINS, layout=layout, **options), layout
+    )
     g = VALUES[values](rng, out.shape).astype(dtype)
-    grad = from_layout(operator(name, "_backward")(to_layout(g, layout), boxes, to_layout(x, layout).shape, layout=layout, **options), layout)
+    grad = from_layout(
+        operator(name, "_backward")(
+            to_layout(g, layout), boxes, to_layout(x, layout).shape, layout=layout, **options
+        ),
+        layout,
+    )
 
-    # the weights of the reference are rounded to float64, which is a further rounding each where that is the type
+    # the weights of the reference are rounded to float64, which is a further rounding each
+    # where that is the type
     u, more = unit(dtype), 4 if dtype == np.float64 else 0
     expected_grad, size_grad = np.zeros(shape, np.longdouble), np.zeros(shape, np.longdouble)
     most = np.zeros(2)
@@ -67,8 +88,14 @@ def test_sums(name, parameters, values, dtype, layout, isa, rng):
         image, gradient = x[n].astype(np.longdouble), g[k].astype(np.longdouble)
         if name.startswith("ps_"):
             image = image.reshape(-1, *BINS, *shape[2:])
-            expected, size = (np.einsum("py,cpqyx,qx->cpq", wy, part, wx, optimize=True) for part in (image, np.abs(image)))
-            back, back_size = (np.einsum("py,cpq,qx->cpqyx", wy, part, wx).reshape(shape[1:]) for part in (gradient, np.abs(gradient)))
+            expected, size = (
+                np.einsum("py,cpqyx,qx->cpq", wy, part, wx, optimize=True)
+                for part in (image, np.abs(image))
+            )
+            back, back_size = (
+                np.einsum("py,cpq,qx->cpqyx", wy, part, wx).reshape(shape[1:])
+                for part in (gradient, np.abs(gradient))
+            )
         else:
             expected, size = (wy @ part @ wx.T for part in (image, np.abs(image)))
             back, back_size = (wy.T @ part @ wx for part in (gradient, np.abs(gradient)))
@@ -76,19 +103,26 @@ def test_sums(name, parameters, values, dtype, layout, isa, rng):
         expected_grad[n] += back
         size_grad[n] += back_size
         most = np.maximum(most, (bins_y, bins_x))
-    assert (np.abs(grad - expected_grad) <= (most.sum() + len(boxes) + 4 + more) * u * size_grad).all()
+    assert (
+        np.abs(grad - expected_grad) <= (most.sum() + len(boxes) + 4 + more) * u * size_grad
+    ).all()
 
 
 def dyadic_boxes(rng, count):
     """Boxes whose bins of 4 x 4 and samples of 2 x 2 are exact in float32."""
     low = rng.integers(-16, 16 * 30, (count, 2)) / 16
-    return np.concatenate([rng.integers(0, 2, (count, 1)), low, low + rng.integers(1, 40, (count, 2)) * 0.5], axis=1)
+    return np.concatenate(
+        [rng.integers(0, 2, (count, 1)), low, low + rng.integers(1, 40, (count, 2)) * 0.5], axis=1
+    )
 
 
 @pytest.mark.parametrize("values", ["random", "positive"])
 @pytest.mark.parametrize("name", WITH_BOX_GRADIENTS)
 def test_gradients_of_boxes(name, values, isa, layout, rng):
-    """In float32, where float64 is exact enough to compare with: relative to the sum of the absolute values."""
+    """
+    In float32, where float64 is exact enough to compare with: relative to the sum of the
+    absolute values.
+    """
     parameters = {} if name == "prroi_pool" else {"sampling_ratio": 2}
     x = VALUES[values](rng, (2, 32, 37, 45)).astype(np.float32)
     boxes = dyadic_boxes(rng, 80)
@@ -100,8 +134,11 @@ def test_gradients_of_boxes(name, values, isa, layout, rng):
         return to_layout(array, layout)
 
     grad = backward(given(g), given(x), boxes.astype(np.float32), layout=layout, **parameters)
-    expected = backward(given(g.astype(np.float64)), given(x.astype(np.float64)), boxes, layout=layout, **parameters)
-    # no slope of a weight is more than 1 a pixel moved; of a mean over a bin of size b, as in prroi_pool, 2 / b
+    expected = backward(
+        given(g.astype(np.float64)), given(x.astype(np.float64)), boxes, layout=layout, **parameters
+    )
+    # no slope of a weight is more than 1 a pixel moved; of a mean over a bin of size b, as in
+    # prroi_pool, 2 / b
     bin_size = np.minimum(boxes[:, 3] - boxes[:, 1], boxes[:, 4] - boxes[:, 2]) / 4
     slope = 4 / bin_size if name == "prroi_pool" else 4
     size = np.abs(g).sum(axis=(1, 2, 3), dtype=np.float64) * np.abs(x).max() * slope
@@ -109,7 +146,10 @@ def test_gradients_of_boxes(name, values, isa, layout, rng):
 
 
 def test_pooling_is_exact(dtype, isa, rng):
-    """The largest pixel is that pixel, bit for bit; its gradient is a sum over the bins that chose it."""
+    """
+    The largest pixel is that pixel, bit for bit; its gradient is a sum over the bins that chose
+    it.
+    """
     import roicy
 
     x = VALUES["of all magnitudes"](rng, (2, 20, 37, 45)).astype(dtype)
@@ -117,7 +157,9 @@ def test_pooling_is_exact(dtype, isa, rng):
     out, argmax = roicy.roi_pool(x, boxes, BINS, return_argmax=True)
     for k, box in enumerate(boxes):
         pixels = x[int(box[0])].reshape(20, -1)
-        chosen = np.take_along_axis(pixels, np.maximum(argmax[k].reshape(20, -1), 0), axis=1).reshape(out[k].shape)
+        chosen = np.take_along_axis(
+            pixels, np.maximum(argmax[k].reshape(20, -1), 0), axis=1
+        ).reshape(out[k].shape)
         assert (out[k] == np.where(argmax[k] < 0, 0, chosen)).all()
     g = VALUES["random"](rng, out.shape).astype(dtype)
     grad = roicy.roi_pool_backward(g, argmax, boxes, x.shape)

@@ -1,4 +1,4 @@
-"""Each operator x pass x dtype x layout x instruction set x threads against the plain definition."""
+"""Operators x passes x dtypes x layouts x instruction sets x threads against the definition."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,9 @@ from conftest import SUMS, from_layout, operator, random_boxes, to_layout
 
 import roicy
 
-# K boxes, N, C of the output, H, W, (PH, PW): a lane block and a part of one, one channel, a single row, more images than
-# blocks, many bins, and so many that they are computed in parts; the first makes enough work for a team of threads.
+# K boxes, N, C of the output, H, W, (PH, PW): a lane block and a part of one, one channel, a
+# single row, more images than blocks, many bins, and so many that they are computed in parts;
+# the first makes enough work for a team of threads.
 SHAPES = {
     "blocks": (70, 2, 37, 26, 31, (3, 4)),
     "camera": (5, 1, 3, 40, 50, (9, 8)),
@@ -42,8 +43,9 @@ def make(rng, name, shape, parameters, dtype):
 
 def assert_sum_close(actual, expected, magnitude, terms, dtype):
     """
-    A sum of `terms` products, of weights that are rounded themselves, is off by less than that many units in the last
-    place of the sum of absolute values; one more unit each for the weights of both axes and the two multiplications.
+    A sum of `terms` products, of weights that are rounded themselves, is off by less than that
+    many units in the last place of the sum of absolute values; one more unit each for the
+    weights of both axes and the two multiplications.
     """
     bound = (terms + 4) * np.finfo(dtype).eps * magnitude
     assert actual.dtype == dtype
@@ -56,7 +58,9 @@ def assert_sum_close(actual, expected, magnitude, terms, dtype):
 def test_forward(case, shape, threads, dtype, layout, isa, rng):
     parameters = PARAMETERS[case[0]][case[1]]
     input, boxes, bins = make(rng, case[0], shape, parameters, dtype)
-    out = operator(case[0])(to_layout(input, layout), boxes, bins, layout=layout, num_threads=threads, **parameters)
+    out = operator(case[0])(
+        to_layout(input, layout), boxes, bins, layout=layout, num_threads=threads, **parameters
+    )
     expected, magnitude, terms = cached_forward(case, shape, dtype, input, boxes, bins, parameters)
     assert_sum_close(from_layout(out, layout), expected, magnitude, terms, dtype)
 
@@ -70,8 +74,17 @@ def test_backward(case, shape, threads, dtype, layout, isa, rng):
     channels = input.shape[1] // (bins[0] * bins[1] if case[0].startswith("ps_") else 1)
     grad = rng.standard_normal((len(boxes), channels, *bins)).astype(dtype)
     shape_in_layout = to_layout(input, layout).shape
-    out = operator(case[0], "_backward")(to_layout(grad, layout), boxes, shape_in_layout, layout=layout, num_threads=threads, **parameters)
-    expected, magnitude, terms = cached_backward(case, shape, dtype, grad, boxes, input.shape, parameters)
+    out = operator(case[0], "_backward")(
+        to_layout(grad, layout),
+        boxes,
+        shape_in_layout,
+        layout=layout,
+        num_threads=threads,
+        **parameters,
+    )
+    expected, magnitude, terms = cached_backward(
+        case, shape, dtype, grad, boxes, input.shape, parameters
+    )
     assert_sum_close(from_layout(out, layout), expected, magnitude, terms, dtype)
 
 
@@ -79,13 +92,25 @@ cache = {}
 
 
 def cached_forward(case, shape, dtype, input, boxes, bins, parameters):
-    """(expected, the same of absolute values, terms); the same for every instruction set, layout and number of threads."""
+    """
+    (expected, the same of absolute values, terms); the same for every instruction set, layout
+    and number of threads.
+    """
     key = ("forward", case, shape, dtype)
     if key not in cache:
         # a bin sums its pixels along y, then along x
-        axes = [reference.axes(case[0], box, bins, input.shape[2:], dtype, **parameters) for box in boxes]
+        axes = [
+            reference.axes(case[0], box, bins, input.shape[2:], dtype, **parameters)
+            for box in boxes
+        ]
         terms = sum(max(len(pixels) for box in axes for pixels in box[a]) for a in range(2))
-        cache[key] = *(reference.forward(case[0], x, boxes, bins, **parameters) for x in (input, np.abs(input))), terms
+        cache[key] = (
+            *(
+                reference.forward(case[0], x, boxes, bins, **parameters)
+                for x in (input, np.abs(input))
+            ),
+            terms,
+        )
     return cache[key]
 
 
@@ -93,12 +118,27 @@ def cached_backward(case, shape, dtype, grad, boxes, input_shape, parameters):
     key = ("backward", case, shape, dtype)
     if key not in cache:
         # a pixel sums, for each box that reads it, a row of bins and then the rows
-        axes = [(int(box[0]), reference.axes(case[0], box, grad.shape[2:], input_shape[2:], dtype, **parameters)) for box in boxes]
+        axes = [
+            (
+                int(box[0]),
+                reference.axes(case[0], box, grad.shape[2:], input_shape[2:], dtype, **parameters),
+            )
+            for box in boxes
+        ]
         counts = np.zeros((input_shape[0], *input_shape[2:]))
         for n, box in axes:
-            rows, columns = (np.array([sum(i in pixels for pixels in axis) for i in range(extent)]) for axis, extent in zip(box, input_shape[2:], strict=True))
+            rows, columns = (
+                np.array([sum(i in pixels for pixels in axis) for i in range(extent)])
+                for axis, extent in zip(box, input_shape[2:], strict=True)
+            )
             counts[n] += (rows[:, None] + columns) * (rows[:, None] * columns > 0)
-        cache[key] = *(reference.backward(case[0], g, boxes, input_shape, **parameters) for g in (grad, np.abs(grad))), counts.max()
+        cache[key] = (
+            *(
+                reference.backward(case[0], g, boxes, input_shape, **parameters)
+                for g in (grad, np.abs(grad))
+            ),
+            counts.max(),
+        )
     return cache[key]
 
 
@@ -113,11 +153,20 @@ def test_roi_pool(scale, shape, threads, dtype, layout, isa, rng):
         cache[key] = reference.roi_pool(input, boxes, bins, spatial_scale=scale)
     expected, expected_argmax = cache[key]
     options = {"layout": layout, "num_threads": threads}
-    out, argmax = roicy.roi_pool(to_layout(input, layout), boxes, bins, scale, return_argmax=True, **options)
+    out, argmax = roicy.roi_pool(
+        to_layout(input, layout), boxes, bins, scale, return_argmax=True, **options
+    )
     np.testing.assert_array_equal(from_layout(out, layout), expected)
     np.testing.assert_array_equal(from_layout(argmax, layout), expected_argmax)
-    np.testing.assert_array_equal(roicy.roi_pool(to_layout(input, layout), boxes, bins, scale, **options), out)
+    np.testing.assert_array_equal(
+        roicy.roi_pool(to_layout(input, layout), boxes, bins, scale, **options), out
+    )
 
     grad = rng.integers(-8, 8, expected.shape).astype(dtype)  # sums of small integers are exact
-    grad_input = roicy.roi_pool_backward(to_layout(grad, layout), argmax, boxes, to_layout(input, layout).shape, **options)
-    np.testing.assert_array_equal(from_layout(grad_input, layout), reference.roi_pool_backward(grad, expected_argmax, boxes, input.shape))
+    grad_input = roicy.roi_pool_backward(
+        to_layout(grad, layout), argmax, boxes, to_layout(input, layout).shape, **options
+    )
+    np.testing.assert_array_equal(
+        from_layout(grad_input, layout),
+        reference.roi_pool_backward(grad, expected_argmax, boxes, input.shape),
+    )

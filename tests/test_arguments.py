@@ -1,4 +1,4 @@
-"""Errors: each names the argument, what it was and what it should be, before anything is written."""
+"""Errors name the argument, what it was and what it should be, before anything is written."""
 
 import numpy as np
 import pytest
@@ -25,9 +25,17 @@ FORWARD_ERRORS = [
     # what is changed, the type of the error, its message
     ({"input": [[1.0]]}, TypeError, r"input: builtins\.list, expected a numpy\.ndarray"),
     ({"input": np.ma.masked_array(INPUT)}, TypeError, "input: a masked array"),
-    ({"input": INPUT.astype(np.int32)}, TypeError, "input: dtype int32, expected float32, float64, float16, bfloat16 or uint8"),
+    (
+        {"input": INPUT.astype(np.int32)},
+        TypeError,
+        "input: dtype int32, expected float32, float64, float16, bfloat16 or uint8",
+    ),
     ({"input": INPUT.astype(np.int8)}, TypeError, "input: dtype int8, expected"),
-    ({"input": INPUT.astype(">f2")}, TypeError, "input: dtype float16 in foreign byte order, expected"),
+    (
+        {"input": INPUT.astype(">f2")},
+        TypeError,
+        "input: dtype float16 in foreign byte order, expected",
+    ),
     ({"input": INPUT.astype(">f4")}, TypeError, "input: dtype float32 in foreign byte order"),
     ({"input": INPUT.astype(object)}, TypeError, "input: dtype object"),
     ({"input": INPUT.astype(np.complex64)}, TypeError, "input: dtype complex64"),
@@ -35,41 +43,133 @@ FORWARD_ERRORS = [
     ({"input": INPUT[0], "layout": "NHWC"}, ValueError, r"expected \(N, H, W, C\)"),
     ({"layout": "CHWN"}, ValueError, "layout: 'CHWN', expected 'NCHW' or 'NHWC'"),
     ({"layout": None}, ValueError, "layout: None"),
-    ({"boxes": [[0, 0, 0, 3, 3]]}, ValueError, r"boxes: a list of 1 arrays, expected one for each of the input's 4 images"),
-    ({"boxes": [[[0, 0, 3, 3]]] * 4}, TypeError, r"boxes\[0\]: builtins\.list, expected a numpy\.ndarray"),
-    ({"boxes": [np.ones((2, 5))] * 4}, ValueError, r"boxes\[0\]: shape \(2, 5\), expected \(K, 4\)"),
-    ({"boxes": np.ones((2, 4), np.float32)}, ValueError, r"boxes: shape \(2, 4\), expected \(K, 5\).*boxes_num"),
-    ({"boxes": np.ones((2, 6), np.float32)}, ValueError, r"boxes: shape \(2, 6\), expected \(K, 5\) with rows \[batch_index, x1, y1, x2, y2\]"),
+    (
+        {"boxes": [[0, 0, 0, 3, 3]]},
+        ValueError,
+        r"boxes: a list of 1 arrays, expected one for each of the input's 4 images",
+    ),
+    (
+        {"boxes": [[[0, 0, 3, 3]]] * 4},
+        TypeError,
+        r"boxes\[0\]: builtins\.list, expected a numpy\.ndarray",
+    ),
+    (
+        {"boxes": [np.ones((2, 5))] * 4},
+        ValueError,
+        r"boxes\[0\]: shape \(2, 5\), expected \(K, 4\)",
+    ),
+    (
+        {"boxes": np.ones((2, 4), np.float32)},
+        ValueError,
+        r"boxes: shape \(2, 4\), expected \(K, 5\).*boxes_num",
+    ),
+    (
+        {"boxes": np.ones((2, 6), np.float32)},
+        ValueError,
+        r"boxes: shape \(2, 6\), expected \(K, 5\) with rows \[batch_index, x1, y1, x2, y2\]",
+    ),
     ({"boxes": np.ones(5, np.float32)}, ValueError, r"boxes: shape \(5,\)"),
     ({"boxes": None}, TypeError, "boxes: builtins.NoneType"),
-    ({"boxes": BOXES.astype(complex)}, TypeError, "boxes: dtype complex128, expected float32, float64, float16, bfloat16 or integers"),
+    (
+        {"boxes": BOXES.astype(complex)},
+        TypeError,
+        "boxes: dtype complex128, expected float32, float64, float16, bfloat16 or integers",
+    ),
     ({"boxes": BOXES.astype(bool)}, TypeError, "boxes: dtype bool"),
     ({"boxes": BOXES.astype(">f8")}, TypeError, "boxes: dtype float64 in foreign byte order"),
     ({"boxes": BOXES.astype(str)}, TypeError, "boxes: dtype str"),
-    ({"boxes": with_value(17, 0, 4)}, ValueError, r"boxes\[17\]: batch index 4 is outside the input's 4 images"),
-    ({"boxes": with_value(17, 0, -1)}, ValueError, r"boxes\[17\]: batch index -1 is outside the input's 4 images"),
+    (
+        {"boxes": with_value(17, 0, 4)},
+        ValueError,
+        r"boxes\[17\]: batch index 4 is outside the input's 4 images",
+    ),
+    (
+        {"boxes": with_value(17, 0, -1)},
+        ValueError,
+        r"boxes\[17\]: batch index -1 is outside the input's 4 images",
+    ),
     ({"boxes": with_value(3, 0, 4, np.int64)}, ValueError, r"boxes\[3\]: batch index 4 is outside"),
-    ({"boxes": with_value(3, 0, 0.5)}, ValueError, r"boxes\[3\]: batch index 0.5, expected a whole number"),
-    ({"boxes": with_value(3, 0, np.nan)}, ValueError, r"boxes\[3\]: batch index nan, expected a whole number"),
-    ({"boxes": with_value(3, 0, np.inf)}, ValueError, r"boxes\[3\]: batch index inf, expected a whole number"),
+    (
+        {"boxes": with_value(3, 0, 0.5)},
+        ValueError,
+        r"boxes\[3\]: batch index 0.5, expected a whole number",
+    ),
+    (
+        {"boxes": with_value(3, 0, np.nan)},
+        ValueError,
+        r"boxes\[3\]: batch index nan, expected a whole number",
+    ),
+    (
+        {"boxes": with_value(3, 0, np.inf)},
+        ValueError,
+        r"boxes\[3\]: batch index inf, expected a whole number",
+    ),
     ({"boxes": with_value(3, 0, 1e30)}, ValueError, r"boxes\[3\]: batch index 1.*e\+30 is outside"),
-    ({"boxes": with_value(5, 1, np.nan)}, ValueError, r"boxes\[5\]: x1 is nan, expected a finite coordinate"),
+    (
+        {"boxes": with_value(5, 1, np.nan)},
+        ValueError,
+        r"boxes\[5\]: x1 is nan, expected a finite coordinate",
+    ),
     ({"boxes": with_value(5, 2, np.inf)}, ValueError, r"boxes\[5\]: y1 is inf"),
     ({"boxes": with_value(5, 3, -np.inf)}, ValueError, r"boxes\[5\]: x2 is -inf"),
     ({"boxes": with_value(5, 4, np.nan, np.float64)}, ValueError, r"boxes\[5\]: y2 is nan"),
-    ({"boxes": with_value(5, 4, 1e300, np.float64)}, ValueError, r"boxes\[5\]: y2 is 1e\+300, which times spatial_scale 1 is beyond float32"),
-    ({"boxes": with_value(5, 4, 3e38), "spatial_scale": 4}, ValueError, r"boxes\[5\]: y2 is .*, which times spatial_scale 4 is beyond float32"),
-    ({"boxes": np.array([[0, -3e38, 0, 3e38, 1]], np.float32)}, ValueError, r"boxes\[0\]: .* has a width that times spatial_scale 1 is beyond float32"),
-    ({"boxes": BOXES, "boxes_num": [1, 0, 0, 1]}, ValueError, r"boxes: shape \(2, 5\), expected \(K, 4\)"),
-    ({"boxes": BOXES[:, 1:], "boxes_num": [1, 0, 1]}, ValueError, r"boxes_num: shape \(3,\), expected \(4,\), a count for each image"),
-    ({"boxes": BOXES[:, 1:], "boxes_num": [1, 0, 0, 2]}, ValueError, "boxes_num: counts that sum to 3, expected the 2 rows of boxes"),
-    ({"boxes": BOXES[:, 1:], "boxes_num": [3, -1, 0, 0]}, ValueError, r"boxes_num\[1\]: -1, expected a count of 0 or more"),
-    ({"boxes": BOXES[:, 1:], "boxes_num": [1.0, 0, 0, 1]}, TypeError, "boxes_num: dtype float64, expected integers"),
-    ({"boxes": [BOXES[:, 1:]] * 4, "boxes_num": [1, 0, 0, 1]}, ValueError, "boxes_num: expected None"),
-    ({"boxes": [BOXES[:, 1:]] * 3 + [with_value(2, 3, np.nan)[:, 1:]]}, ValueError, "boxes, all images together, row 8: x2 is nan"),
+    (
+        {"boxes": with_value(5, 4, 1e300, np.float64)},
+        ValueError,
+        r"boxes\[5\]: y2 is 1e\+300, which times spatial_scale 1 is beyond float32",
+    ),
+    (
+        {"boxes": with_value(5, 4, 3e38), "spatial_scale": 4},
+        ValueError,
+        r"boxes\[5\]: y2 is .*, which times spatial_scale 4 is beyond float32",
+    ),
+    (
+        {"boxes": np.array([[0, -3e38, 0, 3e38, 1]], np.float32)},
+        ValueError,
+        r"boxes\[0\]: .* has a width that times spatial_scale 1 is beyond float32",
+    ),
+    (
+        {"boxes": BOXES, "boxes_num": [1, 0, 0, 1]},
+        ValueError,
+        r"boxes: shape \(2, 5\), expected \(K, 4\)",
+    ),
+    (
+        {"boxes": BOXES[:, 1:], "boxes_num": [1, 0, 1]},
+        ValueError,
+        r"boxes_num: shape \(3,\), expected \(4,\), a count for each image",
+    ),
+    (
+        {"boxes": BOXES[:, 1:], "boxes_num": [1, 0, 0, 2]},
+        ValueError,
+        "boxes_num: counts that sum to 3, expected the 2 rows of boxes",
+    ),
+    (
+        {"boxes": BOXES[:, 1:], "boxes_num": [3, -1, 0, 0]},
+        ValueError,
+        r"boxes_num\[1\]: -1, expected a count of 0 or more",
+    ),
+    (
+        {"boxes": BOXES[:, 1:], "boxes_num": [1.0, 0, 0, 1]},
+        TypeError,
+        "boxes_num: dtype float64, expected integers",
+    ),
+    (
+        {"boxes": [BOXES[:, 1:]] * 4, "boxes_num": [1, 0, 0, 1]},
+        ValueError,
+        "boxes_num: expected None",
+    ),
+    (
+        {"boxes": [BOXES[:, 1:]] * 3 + [with_value(2, 3, np.nan)[:, 1:]]},
+        ValueError,
+        "boxes, all images together, row 8: x2 is nan",
+    ),
     ({"output_size": 0}, ValueError, "output_size: 0, expected an integer from 1"),
     ({"output_size": (2, -1)}, ValueError, "output_size: -1"),
-    ({"output_size": (2, 2, 2)}, ValueError, r"output_size: \(2, 2, 2\), expected an integer or two"),
+    (
+        {"output_size": (2, 2, 2)},
+        ValueError,
+        r"output_size: \(2, 2, 2\), expected an integer or two",
+    ),
     ({"output_size": 2.0}, TypeError, "output_size: 2.0, expected an integer"),
     ({"output_size": True}, TypeError, "output_size: True, expected an integer"),
     ({"output_size": "2"}, TypeError, "output_size: '2', expected an integer"),
@@ -79,7 +179,11 @@ FORWARD_ERRORS = [
     ({"spatial_scale": np.inf}, ValueError, "spatial_scale: inf"),
     ({"spatial_scale": "1"}, TypeError, "spatial_scale: '1', expected a number"),
     ({"spatial_scale": None}, TypeError, "spatial_scale: None"),
-    ({"out": np.ones((2, 8, 2, 3), np.float32)}, ValueError, r"out: shape \(2, 8, 2, 3\), expected"),
+    (
+        {"out": np.ones((2, 8, 2, 3), np.float32)},
+        ValueError,
+        r"out: shape \(2, 8, 2, 3\), expected",
+    ),
     ({"out": [1]}, TypeError, "out: builtins.list"),
     ({"num_threads": 0}, ValueError, "num_threads: 0, expected an integer from 1"),
     ({"num_threads": -3}, ValueError, "num_threads: -3"),
@@ -88,7 +192,11 @@ FORWARD_ERRORS = [
 ]
 
 
-@pytest.mark.parametrize(("changed", "error", "message"), FORWARD_ERRORS, ids=[message[:50] for _, _, message in FORWARD_ERRORS])
+@pytest.mark.parametrize(
+    ("changed", "error", "message"),
+    FORWARD_ERRORS,
+    ids=[message[:50] for _, _, message in FORWARD_ERRORS],
+)
 @pytest.mark.parametrize("name", [*SUMS, "roi_pool"])
 def test_forward(name, changed, error, message):
     arguments = {"input": INPUT, "boxes": BOXES, "output_size": 2, **changed}
@@ -118,7 +226,12 @@ def test_out(name):
         function(x, BOXES, 2, out=np.lib.stride_tricks.as_strided(right, right.shape, (0, 4, 4, 4)))
     overlapping = np.zeros(x.size + right.size, np.float32)
     with pytest.raises(ValueError, match="out: overlaps memory that the call reads"):
-        function(overlapping[: x.size].reshape(x.shape), BOXES, 2, out=overlapping[x.size - 3 : x.size - 3 + right.size].reshape(right.shape))
+        function(
+            overlapping[: x.size].reshape(x.shape),
+            BOXES,
+            2,
+            out=overlapping[x.size - 3 : x.size - 3 + right.size].reshape(right.shape),
+        )
     apart = overlapping[x.size :].reshape(right.shape)
     assert function(overlapping[: x.size].reshape(x.shape), BOXES, 2, out=apart) is apart
 
@@ -138,12 +251,23 @@ def test_nothing_is_written_before_an_error():
 
 @pytest.mark.parametrize("name", ["ps_roi_align", "ps_roi_pool"])
 def test_channels_that_bins_do_not_divide(name):
-    with pytest.raises(ValueError, match="input: 8 channels, expected a multiple of the 3 x 3 bins of output_size"):
+    with pytest.raises(
+        ValueError, match="input: 8 channels, expected a multiple of the 3 x 3 bins of output_size"
+    ):
         operator(name)(INPUT, BOXES, 3)
 
 
 @pytest.mark.parametrize("name", ["roi_align", "ps_roi_align"])
-@pytest.mark.parametrize(("value", "error"), [(1.0, TypeError), (None, TypeError), (True, TypeError), (2**31, ValueError), (-(2**40), ValueError)])
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        (1.0, TypeError),
+        (None, TypeError),
+        (True, TypeError),
+        (2**31, ValueError),
+        (-(2**40), ValueError),
+    ],
+)
 def test_sampling_ratio(name, value, error):
     with pytest.raises(error, match="sampling_ratio: "):
         operator(name)(INPUT, BOXES, 2, sampling_ratio=value)
@@ -159,9 +283,13 @@ def test_flags():
 def test_unaligned_memory():
     raw = np.zeros(INPUT.nbytes + 1, np.uint8)
     shifted = raw[1:].view(np.float32).reshape(INPUT.shape)
-    with pytest.raises(ValueError, match="input: its elements do not lie at multiples of their size"):
+    with pytest.raises(
+        ValueError, match="input: its elements do not lie at multiples of their size"
+    ):
         roicy.roi_align(shifted, BOXES, 2)
-    fields = np.zeros(2 * 8 * 6 * 6, np.dtype([("a", "f4"), ("b", "u1")], align=False))["a"].reshape(2, 8, 6, 6)
+    fields = np.zeros(2 * 8 * 6 * 6, np.dtype([("a", "f4"), ("b", "u1")], align=False))[
+        "a"
+    ].reshape(2, 8, 6, 6)
     with pytest.raises(ValueError, match="input: its elements do not lie"):
         roicy.roi_align(fields, BOXES[:1], 2)
 
@@ -187,14 +315,24 @@ def test_backward(name):
         backward(grad, BOXES, (4, 8, 2**40, 6))
     with pytest.raises(ValueError, match="out: overlaps memory"):
         shared = np.zeros(INPUT.size, np.float32)
-        backward(shared[: grad.size].reshape(grad.shape), BOXES, INPUT.shape, out=shared.reshape(INPUT.shape))
-    with pytest.raises(ValueError, match=r"boxes\[1\]: batch index 3 is outside the input's 2 images"):
+        backward(
+            shared[: grad.size].reshape(grad.shape),
+            BOXES,
+            INPUT.shape,
+            out=shared.reshape(INPUT.shape),
+        )
+    with pytest.raises(
+        ValueError, match=r"boxes\[1\]: batch index 3 is outside the input's 2 images"
+    ):
         backward(grad, BOXES, (2, 8, 6, 6))
 
 
 def test_results_beyond_memory():
     boxes = np.tile(BOXES, (1000, 1))
-    with pytest.raises(MemoryError, match=r"the result of shape \(2000, 8, 16777216, 16777216\) and dtype float32 takes"):
+    with pytest.raises(
+        MemoryError,
+        match=r"the result of shape \(2000, 8, 16777216, 16777216\) and dtype float32 takes",
+    ):
         roicy.roi_align(INPUT, boxes, 2**24)
 
 
@@ -209,11 +347,18 @@ def test_roi_pool_backward():
 @pytest.mark.parametrize("channels", [8, 20])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC", "neither"])
 def test_forged_argmax(layout, channels):
-    """Kernels for planes, for pixels and for whatever lies where look at each index before they write to what it says, in whole lane vectors and the rest."""
+    """
+    Kernels for planes, for pixels and for whatever lies where look at each index before they
+    write to what it says, in whole lane vectors and the rest.
+    """
     grad, argmax = np.ones((2, channels, 3, 7), np.float32), np.zeros((2, channels, 3, 7), np.int32)
     shape = (4, channels, 6, 6)
     if layout == "NHWC":
-        grad, argmax, shape = grad.transpose(0, 2, 3, 1).copy(), argmax.transpose(0, 2, 3, 1).copy(), (4, 6, 6, channels)
+        grad, argmax, shape = (
+            grad.transpose(0, 2, 3, 1).copy(),
+            argmax.transpose(0, 2, 3, 1).copy(),
+            (4, 6, 6, channels),
+        )
     elif layout == "neither":
         argmax = np.asfortranarray(argmax)
     given = {"layout": "NHWC" if layout == "NHWC" else "NCHW"}
@@ -222,10 +367,18 @@ def test_forged_argmax(layout, channels):
     for where in ((1, 0, 0, 1), (1, channels - 1, 0, 1), (1, channels - 1, 2, 6)):
         for forged in (36, -2, 2**31 - 1, -(2**31)):
             by_channel[where] = forged
-            with pytest.raises(ValueError, match=r"argmax\[1\]: an index that is neither -1 nor less than the 36 pixels of the map"):
+            with pytest.raises(
+                ValueError,
+                match=(
+                    r"argmax\[1\]: an index that is neither -1 nor less than "
+                    r"the 36 pixels of the map"
+                ),
+            ):
                 roicy.roi_pool_backward(grad, argmax, BOXES, shape, **given)
         by_channel[where] = -1
-        assert roicy.roi_pool_backward(grad, argmax, BOXES, shape, **given).sum() == 42 * channels - 1
+        assert (
+            roicy.roi_pool_backward(grad, argmax, BOXES, shape, **given).sum() == 42 * channels - 1
+        )
         by_channel[where] = 0
 
 
@@ -233,7 +386,9 @@ def test_forged_argmax(layout, channels):
 def test_backward_boxes(name):
     backward = operator(name, "_backward_boxes")
     grad = GRAD[:, :2] if name.startswith("ps_") else GRAD
-    with pytest.raises(TypeError, match="input: dtype float64, expected float32 as grad_output has"):
+    with pytest.raises(
+        TypeError, match="input: dtype float64, expected float32 as grad_output has"
+    ):
         backward(grad, INPUT.astype(np.float64), BOXES)
     with pytest.raises(ValueError, match="grad_output: shape"):
         backward(grad[:1], INPUT, BOXES)
@@ -243,21 +398,36 @@ def test_backward_boxes(name):
 
 def test_integers_of_any_type_are_integers():
     expected = roicy.roi_align(INPUT, BOXES, (2, 2), 0.5, 2)
-    np.testing.assert_array_equal(roicy.roi_align(INPUT, BOXES, np.int8(2), np.float32(0.5), np.uint16(2), np.bool_(False), num_threads=np.int64(2)), expected)
+    np.testing.assert_array_equal(
+        roicy.roi_align(
+            INPUT,
+            BOXES,
+            np.int8(2),
+            np.float32(0.5),
+            np.uint16(2),
+            np.bool_(False),
+            num_threads=np.int64(2),
+        ),
+        expected,
+    )
     np.testing.assert_array_equal(roicy.roi_align(INPUT, BOXES, np.array([2, 2]), 0.5, 2), expected)
     np.testing.assert_array_equal(roicy.roi_align(INPUT, BOXES, [2, 2], 0.5, 2), expected)
 
 
 def test_boxes_of_other_types_and_formats(rng):
     x = rng.standard_normal((4, 8, 6, 6)).astype(np.float32)
-    boxes = np.array([[0, 0, 0, 3, 3], [1, 2, 1, 4, 4], [1, 0, 0, 5, 5], [3, 1, 1, 2, 5]], np.float32)
+    boxes = np.array(
+        [[0, 0, 0, 3, 3], [1, 2, 1, 4, 4], [1, 0, 0, 5, 5], [3, 1, 1, 2, 5]], np.float32
+    )
     expected = roicy.roi_align(x, boxes, 2)
     for dtype in (np.float64, np.int64, np.int32, np.uint8):
         np.testing.assert_array_equal(roicy.roi_align(x, boxes.astype(dtype), 2), expected)
     corners = boxes[:, 1:]
     listed = [corners[:1], corners[1:3], corners[:0], corners[3:]]
     np.testing.assert_array_equal(roicy.roi_align(x, listed, 2), expected)
-    np.testing.assert_array_equal(roicy.roi_align(x, tuple(part.astype(np.int16) for part in listed), 2), expected)
+    np.testing.assert_array_equal(
+        roicy.roi_align(x, tuple(part.astype(np.int16) for part in listed), 2), expected
+    )
     for counts in ([1, 2, 0, 1], np.array([1, 2, 0, 1], np.int32)):
         np.testing.assert_array_equal(roicy.roi_align(x, corners, 2, boxes_num=counts), expected)
     shuffled = [2, 0, 3, 1]

@@ -1,4 +1,7 @@
-"""The calls of other systems: the examples of their pages, numbers recorded from them, and every way to say which image a box is of."""
+"""
+The calls of other systems: the examples of their pages, numbers recorded from them, and every
+way to say which image a box is of.
+"""
 
 import inspect
 
@@ -31,15 +34,37 @@ def test_paddle_recorded(case):
     if name == "prroi_pool":
         outs = [
             paddle.prroi_pool(x, rois, scale, height, width, counts),
-            paddle.prroi_pool(x, rois, spatial_scale=scale, pooled_height=height, pooled_width=width, batch_roi_nums=counts),
+            paddle.prroi_pool(
+                x,
+                rois,
+                spatial_scale=scale,
+                pooled_height=height,
+                pooled_width=width,
+                batch_roi_nums=counts,
+            ),
             paddle.prroi_pool(x, tensor, x.shape[1], scale, height, width),
-            paddle.prroi_pool(x, tensor, output_channels=x.shape[1], spatial_scale=scale, pooled_height=height, pooled_width=width, name="pool"),
+            paddle.prroi_pool(
+                x,
+                tensor,
+                output_channels=x.shape[1],
+                spatial_scale=scale,
+                pooled_height=height,
+                pooled_width=width,
+                name="pool",
+            ),
             paddle.prroi_pool(x, rois, scale, height, width, rois_lod=offsets),
         ]
     elif name == "roi_pool":
         outs = [
             paddle.roi_pool(x, rois, height, width, scale, counts),
-            paddle.roi_pool(input=x, rois=tensor, pooled_height=height, pooled_width=width, spatial_scale=scale, name="pool"),
+            paddle.roi_pool(
+                input=x,
+                rois=tensor,
+                pooled_height=height,
+                pooled_width=width,
+                spatial_scale=scale,
+                name="pool",
+            ),
             paddle.roi_pool(x, rois, height, width, scale, rois_lod=offsets),
             paddle.roi_pool(x, rois, counts, size, scale),
             paddle.roi_pool(x, boxes=rois, boxes_num=counts, output_size=size, spatial_scale=scale),
@@ -49,14 +74,26 @@ def test_paddle_recorded(case):
     else:
         ratio, aligned = keywords["sampling_ratio"], keywords["aligned"]
         outs = [
-            paddle.roi_align(x=x, boxes=rois, boxes_num=counts, output_size=size, spatial_scale=scale, sampling_ratio=ratio, aligned=aligned),
+            paddle.roi_align(
+                x=x,
+                boxes=rois,
+                boxes_num=counts,
+                output_size=size,
+                spatial_scale=scale,
+                sampling_ratio=ratio,
+                aligned=aligned,
+            ),
             ops.roi_align(x, rois, counts, size, scale, ratio, aligned),
         ]
         if aligned:
             outs.append(ops.roi_align(x, rois, counts, size, scale, ratio))
         else:
             outs.append(paddle.roi_align(x, rois, height, width, scale, ratio, counts))
-            outs.append(paddle.roi_align(x, tensor, height, width, spatial_scale=scale, sampling_ratio=ratio))
+            outs.append(
+                paddle.roi_align(
+                    x, tensor, height, width, spatial_scale=scale, sampling_ratio=ratio
+                )
+            )
             outs.append(paddle.roi_align(x, rois, height, width, scale, ratio, rois_lod=offsets))
     for out in outs:
         assert_agrees(out, expected, x.dtype)
@@ -67,16 +104,31 @@ def test_mxnet_recorded(case):
     name, size, keywords, arrays = load(case)
     x, boxes, scale = arrays["x"], arrays["boxes"], keywords["spatial_scale"]
     if name == "roi_pool":
-        out = mxnet.ROIPooling(data=x, rois=boxes, pooled_size=size, spatial_scale=scale, name="pool")
+        out = mxnet.ROIPooling(
+            data=x, rois=boxes, pooled_size=size, spatial_scale=scale, name="pool"
+        )
     elif name == "roi_align":
-        out = mxnet.contrib.ROIAlign(x, boxes, size, scale, keywords["sampling_ratio"], aligned=keywords["aligned"])
+        out = mxnet.contrib.ROIAlign(
+            x, boxes, size, scale, keywords["sampling_ratio"], aligned=keywords["aligned"]
+        )
     else:
-        out = mxnet.ROIAlign(x, boxes, size, scale, sample_ratio=keywords["sampling_ratio"], position_sensitive=True, aligned=True)
+        out = mxnet.ROIAlign(
+            x,
+            boxes,
+            size,
+            scale,
+            sample_ratio=keywords["sampling_ratio"],
+            position_sensitive=True,
+            aligned=True,
+        )
     assert_agrees(out, arrays["out"], x.dtype)
 
 
 def test_scales_are_float32():
-    """In float64 5 * 0.7 rounds up to 4 and 5 * float32(0.7) down to 3, which changes what is pooled."""
+    """
+    In float64 5 * 0.7 rounds up to 4 and 5 * float32(0.7) down to 3, which changes what is
+    pooled.
+    """
     x = np.arange(64.0).reshape(1, 1, 8, 8)
     box = np.array([[0, 5.0, 5, 5, 5]])
     assert roicy.roi_pool(x, box, 1, 0.7).item() == 36
@@ -85,7 +137,10 @@ def test_scales_are_float32():
     assert mxnet.ROIPooling(x, box, (1, 1), 0.7).item() == 27
     wide = np.array([[0, 5.0, 5, 9, 9]])
     assert abs(roicy.roi_align(x, wide, 1, 0.7, 2).item() - 44.1) < 1e-12
-    for out in (paddle.roi_align(x, wide[:, 1:], 1, 1, 0.7, 2), mxnet.ROIAlign(x, wide, (1, 1), 0.7, 2)):
+    for out in (
+        paddle.roi_align(x, wide[:, 1:], 1, 1, 0.7, 2),
+        mxnet.ROIAlign(x, wide, (1, 1), 0.7, 2),
+    ):
         assert abs(out.item() - 44.099999249) < 1e-9
 
 
@@ -94,11 +149,20 @@ class TestPages:
 
     def test_paddle_roi_pool(self, dtype):
         input_data = np.array([i for i in range(1, 17)]).reshape(1, 1, 4, 4).astype(dtype)
-        roi_data = paddle.create_lod_tensor(np.array([[1.0, 1.0, 2.0, 2.0], [1.5, 1.5, 3.0, 3.0]]).astype(dtype), [[2]], None)
+        roi_data = paddle.create_lod_tensor(
+            np.array([[1.0, 1.0, 2.0, 2.0], [1.5, 1.5, 3.0, 3.0]]).astype(dtype), [[2]], None
+        )
         rois_num_data = np.array([2]).astype("int32")
         assert roi_data.recursive_sequence_lengths() == [[2]]
         for out in (
-            paddle.roi_pool(input=input_data, rois=roi_data, pooled_height=1, pooled_width=1, spatial_scale=1.0, rois_num=rois_num_data),
+            paddle.roi_pool(
+                input=input_data,
+                rois=roi_data,
+                pooled_height=1,
+                pooled_width=1,
+                spatial_scale=1.0,
+                rois_num=rois_num_data,
+            ),
             paddle.roi_pool(input_data, roi_data),
             paddle.roi_pool(input_data, np.asarray(roi_data)),  # one image
         ):
@@ -108,8 +172,12 @@ class TestPages:
 
     def test_paddle_prroi_pool(self, rng):
         x2 = rng.standard_normal((4, 490, 28, 28), dtype=np.float32)
-        rois2 = np.array([[1, 5, 8, 10], [4, 2, 6, 7], [12, 12, 19, 21], [0, 0, 25, 25]], np.float32)
-        by_counts = paddle.prroi_pool(x2, rois2, 1.0, 7, 7, batch_roi_nums=np.array([1, 1, 1, 1], np.int64))
+        rois2 = np.array(
+            [[1, 5, 8, 10], [4, 2, 6, 7], [12, 12, 19, 21], [0, 0, 25, 25]], np.float32
+        )
+        by_counts = paddle.prroi_pool(
+            x2, rois2, 1.0, 7, 7, batch_roi_nums=np.array([1, 1, 1, 1], np.int64)
+        )
         by_lod = paddle.prroi_pool(x2, paddle.create_lod_tensor(rois2, [[1, 1, 1, 1]]), 1.0, 7, 7)
         assert by_counts.shape == (4, 490, 7, 7)
         np.testing.assert_array_equal(by_counts, by_lod)
@@ -128,7 +196,9 @@ def test_torchvision():
 
 def test_boxes_of_no_image_in_mxnet(rng):
     x = rng.standard_normal((2, 8, 9, 9), dtype=np.float32)
-    boxes = np.array([[0, 1, 1, 5, 5], [-1, 1, 1, 5, 5], [1, 2, 2, 8, 8], [2, 1, 1, 5, 5]], np.float32)
+    boxes = np.array(
+        [[0, 1, 1, 5, 5], [-1, 1, 1, 5, 5], [1, 2, 2, 8, 8], [2, 1, 1, 5, 5]], np.float32
+    )
     out = mxnet.ROIPooling(x, boxes, (2, 2), 1.0)
     np.testing.assert_array_equal(out[[0, 2]], roicy.roi_pool(x, boxes[[0, 2]], 2))
     assert not out[[1, 3]].any()
@@ -163,16 +233,43 @@ X, ROIS = np.ones((2, 3, 6, 6), np.float32), np.ones((2, 4), np.float32)
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: paddle.roi_pool(X, ROIS), "rois_num: None, expected the number of boxes of each image"),
-        (lambda: paddle.roi_pool(X, ROIS, rois_num=[1, 2]), "boxes_num: counts that sum to 3, expected the 2 rows"),
-        (lambda: paddle.roi_align(X, ROIS, rois_num=[1, 1], rois_lod=[0, 1, 2]), "rois_num: expected None, since rois_lod says"),
-        (lambda: paddle.roi_align(X, ROIS, rois_lod=[1, 2, 3]), r"rois_lod: \[1, 2, 3\], expected offsets \[0,"),
-        (lambda: paddle.roi_align(X, ROIS, rois_lod=[0, 2]), r"boxes_num: shape \(1,\), expected \(2,\)"),
+        (
+            lambda: paddle.roi_pool(X, ROIS),
+            "rois_num: None, expected the number of boxes of each image",
+        ),
+        (
+            lambda: paddle.roi_pool(X, ROIS, rois_num=[1, 2]),
+            "boxes_num: counts that sum to 3, expected the 2 rows",
+        ),
+        (
+            lambda: paddle.roi_align(X, ROIS, rois_num=[1, 1], rois_lod=[0, 1, 2]),
+            "rois_num: expected None, since rois_lod says",
+        ),
+        (
+            lambda: paddle.roi_align(X, ROIS, rois_lod=[1, 2, 3]),
+            r"rois_lod: \[1, 2, 3\], expected offsets \[0,",
+        ),
+        (
+            lambda: paddle.roi_align(X, ROIS, rois_lod=[0, 2]),
+            r"boxes_num: shape \(1,\), expected \(2,\)",
+        ),
         (lambda: paddle.prroi_pool(X, ROIS), "batch_roi_nums: None, expected"),
-        (lambda: paddle.prroi_pool(X, ROIS, 4, 1.0, 2, 2, batch_roi_nums=[1, 1]), "output_channels: 4, expected the input's 3 channels"),
-        (lambda: paddle.create_lod_tensor(ROIS, [[1, 2]]), "recursive_seq_lens: counts that sum to 3, expected the 2 rows"),
-        (lambda: paddle.create_lod_tensor(ROIS, [[2], [2]]), "recursive_seq_lens: 2 levels, expected 1"),
-        (lambda: paddle.roi_pool(X, ROIS, 1, 1, -1.0, [1, 1]), "spatial_scale: -1.0, expected a finite number above 0"),
+        (
+            lambda: paddle.prroi_pool(X, ROIS, 4, 1.0, 2, 2, batch_roi_nums=[1, 1]),
+            "output_channels: 4, expected the input's 3 channels",
+        ),
+        (
+            lambda: paddle.create_lod_tensor(ROIS, [[1, 2]]),
+            "recursive_seq_lens: counts that sum to 3, expected the 2 rows",
+        ),
+        (
+            lambda: paddle.create_lod_tensor(ROIS, [[2], [2]]),
+            "recursive_seq_lens: 2 levels, expected 1",
+        ),
+        (
+            lambda: paddle.roi_pool(X, ROIS, 1, 1, -1.0, [1, 1]),
+            "spatial_scale: -1.0, expected a finite number above 0",
+        ),
         (lambda: ops.roi_pool(X, ROIS, [1, 1], 1, 1e-60), "spatial_scale: "),
     ],
 )
@@ -183,8 +280,39 @@ def test_errors(call, message):
 
 def test_signatures():
     """Those of the pages."""
-    assert list(inspect.signature(paddle.roi_pool).parameters)[:7] == ["input", "rois", "pooled_height", "pooled_width", "spatial_scale", "rois_num", "name"]
-    expected = ["input", "rois", "pooled_height", "pooled_width", "spatial_scale", "sampling_ratio", "rois_num", "name"]
+    assert list(inspect.signature(paddle.roi_pool).parameters)[:7] == [
+        "input",
+        "rois",
+        "pooled_height",
+        "pooled_width",
+        "spatial_scale",
+        "rois_num",
+        "name",
+    ]
+    expected = [
+        "input",
+        "rois",
+        "pooled_height",
+        "pooled_width",
+        "spatial_scale",
+        "sampling_ratio",
+        "rois_num",
+        "name",
+    ]
     assert list(inspect.signature(paddle.roi_align).parameters)[:8] == expected
-    assert list(inspect.signature(ops.roi_align).parameters) == ["x", "boxes", "boxes_num", "output_size", "spatial_scale", "sampling_ratio", "aligned", "name"]
-    assert list(inspect.signature(mxnet.ROIPooling).parameters)[:4] == ["data", "rois", "pooled_size", "spatial_scale"]
+    assert list(inspect.signature(ops.roi_align).parameters) == [
+        "x",
+        "boxes",
+        "boxes_num",
+        "output_size",
+        "spatial_scale",
+        "sampling_ratio",
+        "aligned",
+        "name",
+    ]
+    assert list(inspect.signature(mxnet.ROIPooling).parameters)[:4] == [
+        "data",
+        "rois",
+        "pooled_size",
+        "spatial_scale",
+    ]

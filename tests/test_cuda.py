@@ -1,7 +1,8 @@
 """
 The operators on CuPy arrays beside those on the CPU.
 
-Where there is no GPU the same kernels run on the CPU, on a stand-in for CuPy (cuda_emulation/): each test runs on whichever there is, or both.
+Where there is no GPU the same kernels run on the CPU, on a stand-in for CuPy (cuda_emulation/):
+each test runs on whichever there is, or both.
 """
 
 import inspect
@@ -17,8 +18,8 @@ from cuda_emulation import standin
 from test_recorded import CASES, OTHERWISE, load
 
 import roicy
-from roicy import _workloads, cuda
-from roicy.cuda import _launch
+from roicy import _call, _cpu, _levels, _workloads, cuda
+from roicy.cuda import _launch, backend
 
 
 def real():
@@ -68,18 +69,24 @@ def assert_close(actual, expected, terms=400):
     assert actual.dtype == expected.dtype
     assert actual.shape == expected.shape
     if expected.size:
-        assert np.abs(actual - expected).max() <= terms * np.finfo(expected.dtype).eps * max(np.abs(expected).max(), 1e-30)
+        assert np.abs(actual - expected).max() <= terms * np.finfo(expected.dtype).eps * max(
+            np.abs(expected).max(), 1e-30
+        )
 
 
 PARAMETERS = {
-    "roi_align": [{"sampling_ratio": 2, "spatial_scale": 0.5}, {"aligned": True, "spatial_scale": 0.25}],
+    "roi_align": [
+        {"sampling_ratio": 2, "spatial_scale": 0.5},
+        {"aligned": True, "spatial_scale": 0.25},
+    ],
     "ps_roi_align": [{"sampling_ratio": 2, "spatial_scale": 0.5}, {"spatial_scale": 0.25}],
     "prroi_pool": [{"spatial_scale": 0.5}],
     "ps_roi_pool": [{"spatial_scale": 0.5}],
 }
 SUM_CASES = [(name, i) for name in SUMS for i in range(len(PARAMETERS[name]))]
-# boxes, images, channels, rows, columns, bins: "tiles" has more bins and wider windows than a warp takes at once, and more channels; "bins" more
-# of them than lanes; "boxes" so many that planes are added up in segments; "parts" planes of several parts, and bins of many rows
+# boxes, images, channels, rows, columns, bins: "tiles" has more bins and wider windows than a
+# warp takes at once, and more channels; "bins" more of them than lanes; "boxes" so many that
+# planes are added up in segments; "parts" planes of several parts, and bins of many rows
 SHAPES = {
     "blocks": (30, 2, 21, 17, 19, (3, 4)),
     "row": (6, 3, 1, 1, 23, (2, 2)),
@@ -114,7 +121,10 @@ def test_sums(case, shape, dtype, layout, cupy, rng):
     assert_close(out, expected)
     g = rng.standard_normal(expected.shape).astype(dtype)
     backward = operator(name, "_backward")
-    assert_close(backward(cupy.asarray(g), on_device[1], x.shape, **options), backward(g, boxes, x.shape, **options))
+    assert_close(
+        backward(cupy.asarray(g), on_device[1], x.shape, **options),
+        backward(g, boxes, x.shape, **options),
+    )
     if name in WITH_BOX_GRADIENTS:
         backward_boxes = operator(name, "_backward_boxes")
         expected = backward_boxes(g, x, boxes, **options)
@@ -136,7 +146,9 @@ def test_recorded(case, emulated):
     for key, result in (("out", out), ("grad_x", grad)):
         if key not in otherwise:
             expected = arrays[key]
-            assert np.abs(result.get() - expected).max(initial=0) <= (1e-5 if x.dtype == np.float32 else 1e-12) * np.abs(expected).max(initial=0)
+            assert np.abs(result.get() - expected).max(initial=0) <= (
+                1e-5 if x.dtype == np.float32 else 1e-12
+            ) * np.abs(expected).max(initial=0)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -145,14 +157,23 @@ def test_roi_pool(shape, dtype, layout, cupy, rng):
     x[0, :, -1] = np.nan
     x = to_layout(x, layout)
     expected, expected_at = roicy.roi_pool(x, boxes, bins, 0.5, layout=layout, return_argmax=True)
-    out, argmax = roicy.roi_pool(cupy.asarray(x), cupy.asarray(boxes), bins, 0.5, layout=layout, return_argmax=True)
+    out, argmax = roicy.roi_pool(
+        cupy.asarray(x), cupy.asarray(boxes), bins, 0.5, layout=layout, return_argmax=True
+    )
     np.testing.assert_array_equal(out.get(), expected)
     np.testing.assert_array_equal(argmax.get(), expected_at)
-    np.testing.assert_array_equal(roicy.roi_pool(cupy.asarray(x), cupy.asarray(boxes), bins, 0.5, layout=layout).get(), expected)
+    np.testing.assert_array_equal(
+        roicy.roi_pool(cupy.asarray(x), cupy.asarray(boxes), bins, 0.5, layout=layout).get(),
+        expected,
+    )
     g = rng.standard_normal(expected.shape).astype(dtype)
     standin.launches.clear()
-    grad = roicy.roi_pool_backward(cupy.asarray(g), argmax, cupy.asarray(boxes), x.shape, layout=layout)
-    assert cupy is not standin or any("add_segments" in name for name in standin.launches) == (shape == "boxes")
+    grad = roicy.roi_pool_backward(
+        cupy.asarray(g), argmax, cupy.asarray(boxes), x.shape, layout=layout
+    )
+    assert cupy is not standin or any("add_segments" in name for name in standin.launches) == (
+        shape == "boxes"
+    )
     assert_close(grad, roicy.roi_pool_backward(g, expected_at, boxes, x.shape, layout=layout))
 
 
@@ -163,7 +184,9 @@ def test_gradients_that_are_no_numbers(name, dtype, layout, cupy, rng):
     boxes[:, 3:] = boxes[:, 1:3] + (boxes[:, 3:] - boxes[:, 1:3]) / 3
     options = {"layout": layout}
     if name == "roi_pool":
-        out, argmax = roicy.roi_pool(to_layout(x, layout), boxes, bins, return_argmax=True, **options)
+        out, argmax = roicy.roi_pool(
+            to_layout(x, layout), boxes, bins, return_argmax=True, **options
+        )
     else:
         out, argmax = operator(name)(to_layout(x, layout), boxes, bins, **options), None
     g = rng.standard_normal(out.shape).astype(dtype)
@@ -171,21 +194,36 @@ def test_gradients_that_are_no_numbers(name, dtype, layout, cupy, rng):
     shape = to_layout(x, layout).shape
 
     def grad(put):
-        given = (put(g), put(boxes), shape) if argmax is None else (put(g), put(argmax), put(boxes), shape)
+        given = (
+            (put(g), put(boxes), shape)
+            if argmax is None
+            else (put(g), put(argmax), put(boxes), shape)
+        )
         return operator(name, "_backward")(*given, **options)
 
     expected, actual = grad(np.asarray), grad(cupy.asarray).get()
     some = np.isfinite(expected)
     assert 0 < (~some).sum() < some.size / 2
     np.testing.assert_array_equal(actual[~some], expected[~some])
-    assert np.abs(actual[some] - expected[some]).max() <= 400 * np.finfo(dtype).eps * np.abs(expected[some]).max()
+    assert (
+        np.abs(actual[some] - expected[some]).max()
+        <= 400 * np.finfo(dtype).eps * np.abs(expected[some]).max()
+    )
 
 
 def test_meetings_of_lanes_are_needed(emulated, monkeypatch, rng):
-    """Without them some order of lanes gives other results: the emulation would see that one is missing."""
+    """
+    Without them some order of lanes gives other results: the emulation would see that one is
+    missing.
+    """
     x, boxes, bins = make(rng, "roi_align", "blocks", 1, np.float32)
-    # those before values are read that other lanes brought; without others, offsets would be read that lead anywhere
-    less, removed = re.subn(r"__syncwarp\(\);(?=\n#pragma unroll\n *for \(int j = 0; j < KEPT|\n *T of_columns)", ";", _launch.source())
+    # those before values are read that other lanes brought; without others, offsets would be
+    # read that lead anywhere
+    less, removed = re.subn(
+        r"__syncwarp\(\);(?=\n#pragma unroll\n *for \(int j = 0; j < KEPT|\n *T of_columns)",
+        ";",
+        _launch.source(),
+    )
     assert removed == 2
     monkeypatch.setattr(_launch, "source", lambda: less)
     expected = roicy.roi_align(x, boxes, bins)
@@ -193,7 +231,9 @@ def test_meetings_of_lanes_are_needed(emulated, monkeypatch, rng):
     wrong = set()
     for standin.order in ("forward", "reverse", "mixed"):
         out = roicy.roi_align(emulated.asarray(x), emulated.asarray(boxes), bins).get()
-        back = roicy.roi_align_backward(emulated.asarray(expected), emulated.asarray(boxes), x.shape).get()
+        back = roicy.roi_align_backward(
+            emulated.asarray(expected), emulated.asarray(boxes), x.shape
+        ).get()
         if not np.allclose(out, expected, atol=1e-3):
             wrong.add("forward")
         if not np.allclose(back, grad, atol=1e-3):
@@ -208,25 +248,46 @@ def test_roi_align_max(shape, products, dtype, layout, cupy, rng):
     x = to_layout(x, layout)
     for parameters in ({"sampling_ratio": 3}, {"aligned": True}):
         options = {"spatial_scale": 0.5, "layout": layout, "products": products, **parameters}
-        assert_close(roicy.roi_align_max(cupy.asarray(x), cupy.asarray(boxes), bins, **options), roicy.roi_align_max(x, boxes, bins, **options), 10)
+        assert_close(
+            roicy.roi_align_max(cupy.asarray(x), cupy.asarray(boxes), bins, **options),
+            roicy.roi_align_max(x, boxes, bins, **options),
+            10,
+        )
 
 
 def test_multiscale(dtype, layout, cupy, rng):
     scales = [1 / 4, 1 / 8, 1 / 16]
-    maps = [to_layout(rng.standard_normal((2, 5, 64 // 2**i, 80 // 2**i)).astype(dtype), layout) for i in range(3)]
+    maps = [
+        to_layout(rng.standard_normal((2, 5, 64 // 2**i, 80 // 2**i)).astype(dtype), layout)
+        for i in range(3)
+    ]
     low = rng.uniform(0, 150, (20, 2))
-    boxes = np.concatenate([rng.integers(0, 2, (20, 1)), low, low + np.exp(rng.uniform(3, 5.8, (20, 2)))], axis=1).astype(dtype)
+    boxes = np.concatenate(
+        [rng.integers(0, 2, (20, 1)), low, low + np.exp(rng.uniform(3, 5.8, (20, 2)))], axis=1
+    ).astype(dtype)
     on_device = [cupy.asarray(level) for level in maps]
     options = {"sampling_ratio": 2, "aligned": True, "layout": layout}
     expected = roicy.multiscale_roi_align(maps, boxes, 3, scales, **options)
-    assert_close(roicy.multiscale_roi_align(on_device, cupy.asarray(boxes), 3, scales, **options), expected)
+    assert_close(
+        roicy.multiscale_roi_align(on_device, cupy.asarray(boxes), 3, scales, **options), expected
+    )
     g = rng.standard_normal(expected.shape).astype(dtype)
     shapes = [level.shape for level in maps]
-    grads = roicy.multiscale_roi_align_backward(cupy.asarray(g), cupy.asarray(boxes), shapes, scales, **options)
-    for mine, theirs in zip(grads, roicy.multiscale_roi_align_backward(g, boxes, shapes, scales, **options), strict=True):
+    grads = roicy.multiscale_roi_align_backward(
+        cupy.asarray(g), cupy.asarray(boxes), shapes, scales, **options
+    )
+    for mine, theirs in zip(
+        grads, roicy.multiscale_roi_align_backward(g, boxes, shapes, scales, **options), strict=True
+    ):
         assert_close(mine, theirs)
-    grad_boxes = roicy.multiscale_roi_align_backward_boxes(cupy.asarray(g), on_device, cupy.asarray(boxes), scales, **options)
-    assert_close(grad_boxes, roicy.multiscale_roi_align_backward_boxes(g, maps, boxes, scales, **options), 4000)
+    grad_boxes = roicy.multiscale_roi_align_backward_boxes(
+        cupy.asarray(g), on_device, cupy.asarray(boxes), scales, **options
+    )
+    assert_close(
+        grad_boxes,
+        roicy.multiscale_roi_align_backward_boxes(g, maps, boxes, scales, **options),
+        4000,
+    )
 
 
 def test_formats_of_boxes(cupy, rng):
@@ -265,16 +326,37 @@ def test_boxes_in_parts(name, monkeypatch, dtype, cupy, rng):
     """As many boxes at a time as there is memory for tables."""
     x, boxes, bins = make(rng, name, "blocks", 1, dtype)
     for limit in ("TABLE_BYTES", "SEGMENTS_BYTES", "PARTS_BYTES"):
-        monkeypatch.setattr(cuda, limit, 3000)
-    assert_close(operator(name)(cupy.asarray(x), cupy.asarray(boxes), bins), operator(name)(x, boxes, bins))
+        monkeypatch.setattr(backend, limit, 3000)
+    assert_close(
+        operator(name)(cupy.asarray(x), cupy.asarray(boxes), bins), operator(name)(x, boxes, bins)
+    )
     if name != "roi_pool":
         g = rng.standard_normal(operator(name)(x, boxes, bins).shape).astype(dtype)
         backward, backward_boxes = operator(name, "_backward"), operator(name, "_backward_boxes")
-        assert_close(backward(cupy.asarray(g), cupy.asarray(boxes), x.shape), backward(g, boxes, x.shape))
-        assert_close(backward_boxes(cupy.asarray(g), cupy.asarray(x), cupy.asarray(boxes)), backward_boxes(g, x, boxes), 4000)
+        assert_close(
+            backward(cupy.asarray(g), cupy.asarray(boxes), x.shape), backward(g, boxes, x.shape)
+        )
+        assert_close(
+            backward_boxes(cupy.asarray(g), cupy.asarray(x), cupy.asarray(boxes)),
+            backward_boxes(g, x, boxes),
+            4000,
+        )
 
 
-@pytest.mark.parametrize("bad", [(0, 5), (0, -1), (0, 0.5), (0, np.nan), (0, 1e30), (1, np.nan), (2, np.inf), (3, -np.inf), (4, 3e38)])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        (0, 5),
+        (0, -1),
+        (0, 0.5),
+        (0, np.nan),
+        (0, 1e30),
+        (1, np.nan),
+        (2, np.inf),
+        (3, -np.inf),
+        (4, 3e38),
+    ],
+)
 def test_values_that_are_errors_on_the_cpu(bad, cupy, rng):
     """Such a box reads and gives nothing, and the others are as they were."""
     x, boxes, bins = make(rng, "roi_align", "blocks", 1, np.float32)
@@ -296,15 +378,27 @@ def test_values_that_are_errors_on_the_cpu(bad, cupy, rng):
         assert not out[7].any(), name
         np.testing.assert_allclose(out[others], expected, rtol=0, atol=1e-4)
         if name in SUMS:
-            grad = operator(name, "_backward")(cupy.asarray(mine[0]), cupy.asarray(wrong), x.shape).get()
-            np.testing.assert_allclose(grad, operator(name, "_backward")(mine[0][others], boxes[others], x.shape), rtol=0, atol=1e-4)
+            grad = operator(name, "_backward")(
+                cupy.asarray(mine[0]), cupy.asarray(wrong), x.shape
+            ).get()
+            np.testing.assert_allclose(
+                grad,
+                operator(name, "_backward")(mine[0][others], boxes[others], x.shape),
+                rtol=0,
+                atol=1e-4,
+            )
         if name in WITH_BOX_GRADIENTS:
-            grad = operator(name, "_backward_boxes")(cupy.asarray(mine[0]), cupy.asarray(x), cupy.asarray(wrong)).get()
+            grad = operator(name, "_backward_boxes")(
+                cupy.asarray(mine[0]), cupy.asarray(x), cupy.asarray(wrong)
+            ).get()
             assert not grad[7].any()
 
 
 def test_argmax_that_points_nowhere(cupy):
-    boxes, g = cupy.asarray(np.array([[0, 0, 0, 2, 2], [9, 0, 0, 2, 2]], np.float32)), cupy.asarray(np.ones((2, 1, 2, 2), np.float32))
+    boxes, g = (
+        cupy.asarray(np.array([[0, 0, 0, 2, 2], [9, 0, 0, 2, 2]], np.float32)),
+        cupy.asarray(np.ones((2, 1, 2, 2), np.float32)),
+    )
     argmax = cupy.asarray(np.array([16, -2, 2**31 - 1, 3] * 2, np.int32).reshape(2, 1, 2, 2))
     grad = roicy.roi_pool_backward(g, argmax, boxes, (1, 1, 4, 4)).get()
     assert grad.sum() == 1
@@ -315,38 +409,120 @@ def test_nothing_to_do(cupy):
     boxes = cupy.asarray(np.zeros((0, 5), np.float32))
     x = cupy.asarray(np.ones((2, 4, 5, 5), np.float32))
     assert roicy.roi_align(x, boxes, 2).shape == (0, 4, 2, 2)
-    assert not roicy.roi_align_backward(cupy.asarray(np.ones((0, 4, 2, 2), np.float32)), boxes, x.shape).get().any()
+    assert (
+        not roicy.roi_align_backward(
+            cupy.asarray(np.ones((0, 4, 2, 2), np.float32)), boxes, x.shape
+        )
+        .get()
+        .any()
+    )
     some = cupy.asarray(np.array([[0, 1, 1, 3, 3]], np.float32))
     assert not roicy.roi_align(x[:, :, :0], some, 2).get().any()
-    assert roicy.roi_align_backward_boxes(cupy.asarray(np.ones((1, 4, 2, 2), np.float32)), x[:, :, :, :0], some).get().tolist() == [[0] * 5]
+    assert roicy.roi_align_backward_boxes(
+        cupy.asarray(np.ones((1, 4, 2, 2), np.float32)), x[:, :, :, :0], some
+    ).get().tolist() == [[0] * 5]
     g = cupy.asarray(np.ones((0, 4, 2, 2), np.float32))
     assert roicy.roi_align_backward_boxes(g, x[:0], []) == []
-    assert [part.shape for part in roicy.roi_align_backward_boxes(g, x, [boxes[:, 1:], boxes[:, 1:]])] == [(0, 4), (0, 4)]
+    assert [
+        part.shape for part in roicy.roi_align_backward_boxes(g, x, [boxes[:, 1:], boxes[:, 1:]])
+    ] == [(0, 4), (0, 4)]
 
 
 X, BOXES = np.ones((2, 4, 6, 6), np.float32), np.array([[0, 1, 1, 3, 3]], np.float32)
 ERRORS = [
-    (lambda c: roicy.roi_align(c.asarray(X), BOXES, 2), TypeError, "boxes: numpy.ndarray, expected a cupy.ndarray, as the other arrays are"),
-    (lambda c: roicy.roi_align(X, c.asarray(BOXES), 2), TypeError, "input: numpy.ndarray, expected a cupy.ndarray"),
-    (lambda c: roicy.roi_align(c.asarray(X.astype(np.float16)), c.asarray(BOXES), 2), TypeError, "input: dtype float16, expected float32 or float64"),
-    (lambda c: roicy.roi_align(c.asarray(X[0]), c.asarray(BOXES), 2), ValueError, r"input: shape \(4, 6, 6\), expected \(N, C, H, W\)"),
-    (lambda c: roicy.roi_align(c.asarray(X), c.asarray(BOXES[:, 1:]), 2), ValueError, r"boxes: shape \(1, 4\), expected \(K, 5\).*boxes_num"),
-    (lambda c: roicy.roi_align(c.asarray(X), [c.asarray(BOXES[:, 1:])], 2), ValueError, "boxes: a list of 1 arrays, expected one for each of"),
-    (lambda c: roicy.roi_align(c.asarray(X), c.asarray(BOXES[:, 1:]), 2, boxes_num=[1, 1]), ValueError, "boxes_num: counts that sum to 2"),
+    (
+        lambda c: roicy.roi_align(c.asarray(X), BOXES, 2),
+        TypeError,
+        "boxes: numpy.ndarray, expected a cupy.ndarray, as the other arrays are",
+    ),
+    (
+        lambda c: roicy.roi_align(X, c.asarray(BOXES), 2),
+        TypeError,
+        "input: numpy.ndarray, expected a cupy.ndarray",
+    ),
+    (
+        lambda c: roicy.roi_align(c.asarray(X.astype(np.float16)), c.asarray(BOXES), 2),
+        TypeError,
+        "input: dtype float16, expected float32 or float64",
+    ),
+    (
+        lambda c: roicy.roi_align(c.asarray(X[0]), c.asarray(BOXES), 2),
+        ValueError,
+        r"input: shape \(4, 6, 6\), expected \(N, C, H, W\)",
+    ),
+    (
+        lambda c: roicy.roi_align(c.asarray(X), c.asarray(BOXES[:, 1:]), 2),
+        ValueError,
+        r"boxes: shape \(1, 4\), expected \(K, 5\).*boxes_num",
+    ),
+    (
+        lambda c: roicy.roi_align(c.asarray(X), [c.asarray(BOXES[:, 1:])], 2),
+        ValueError,
+        "boxes: a list of 1 arrays, expected one for each of",
+    ),
+    (
+        lambda c: roicy.roi_align(c.asarray(X), c.asarray(BOXES[:, 1:]), 2, boxes_num=[1, 1]),
+        ValueError,
+        "boxes_num: counts that sum to 2",
+    ),
     (lambda c: roicy.roi_align(c.asarray(X), c.asarray(BOXES), 0), ValueError, "output_size: 0"),
-    (lambda c: roicy.roi_align(c.asarray(X), c.asarray(BOXES), 2, -1), ValueError, "spatial_scale: -1"),
-    (lambda c: roicy.roi_align(c.asarray(X), c.asarray(BOXES), 2, sampling_ratio=0.5), TypeError, "sampling_ratio: 0.5"),
-    (lambda c: roicy.roi_align(c.asarray(X), c.asarray(BOXES), 2, layout="CHWN"), ValueError, "layout: 'CHWN'"),
-    (lambda c: roicy.roi_align(c.asarray(X), c.asarray(BOXES), 2, out=np.ones((1, 4, 2, 2), np.float32)), TypeError, "out: numpy.ndarray, expected a cupy"),
-    (lambda c: roicy.roi_align(c.asarray(X), c.asarray(BOXES), 2, out=c.asarray(X)), ValueError, r"out: shape \(2, 4, 6, 6\), expected \(1, 4, 2, 2\)"),
-    (lambda c: roicy.ps_roi_align(c.asarray(X), c.asarray(BOXES), 3), ValueError, "input: 4 channels, expected a multiple of the 3 x 3 bins"),
-    (lambda c: roicy.roi_align_backward(c.asarray(X), c.asarray(BOXES), (1, 4, 6, 6)), ValueError, r"grad_output: shape .* expected \(1, 4, 6, 6\)"),
-    (lambda c: roicy.roi_pool_backward(c.asarray(X), np.ones(X.shape, np.int32), c.asarray(BOXES), (1, 4, 6, 6)), ValueError, "grad_output: shape"),
-    (lambda c: roicy.multiscale_roi_align([c.asarray(X), c.asarray(X)], c.asarray(BOXES), 2, [1, 1]), ValueError, "spatial_scale: .* fine to coarse"),
+    (
+        lambda c: roicy.roi_align(c.asarray(X), c.asarray(BOXES), 2, -1),
+        ValueError,
+        "spatial_scale: -1",
+    ),
+    (
+        lambda c: roicy.roi_align(c.asarray(X), c.asarray(BOXES), 2, sampling_ratio=0.5),
+        TypeError,
+        "sampling_ratio: 0.5",
+    ),
+    (
+        lambda c: roicy.roi_align(c.asarray(X), c.asarray(BOXES), 2, layout="CHWN"),
+        ValueError,
+        "layout: 'CHWN'",
+    ),
+    (
+        lambda c: roicy.roi_align(
+            c.asarray(X), c.asarray(BOXES), 2, out=np.ones((1, 4, 2, 2), np.float32)
+        ),
+        TypeError,
+        "out: numpy.ndarray, expected a cupy",
+    ),
+    (
+        lambda c: roicy.roi_align(c.asarray(X), c.asarray(BOXES), 2, out=c.asarray(X)),
+        ValueError,
+        r"out: shape \(2, 4, 6, 6\), expected \(1, 4, 2, 2\)",
+    ),
+    (
+        lambda c: roicy.ps_roi_align(c.asarray(X), c.asarray(BOXES), 3),
+        ValueError,
+        "input: 4 channels, expected a multiple of the 3 x 3 bins",
+    ),
+    (
+        lambda c: roicy.roi_align_backward(c.asarray(X), c.asarray(BOXES), (1, 4, 6, 6)),
+        ValueError,
+        r"grad_output: shape .* expected \(1, 4, 6, 6\)",
+    ),
+    (
+        lambda c: roicy.roi_pool_backward(
+            c.asarray(X), np.ones(X.shape, np.int32), c.asarray(BOXES), (1, 4, 6, 6)
+        ),
+        ValueError,
+        "grad_output: shape",
+    ),
+    (
+        lambda c: roicy.multiscale_roi_align(
+            [c.asarray(X), c.asarray(X)], c.asarray(BOXES), 2, [1, 1]
+        ),
+        ValueError,
+        "spatial_scale: .* fine to coarse",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("call", "error", "message"), ERRORS, ids=[message[:40] for *_, message in ERRORS])
+@pytest.mark.parametrize(
+    ("call", "error", "message"), ERRORS, ids=[message[:40] for *_, message in ERRORS]
+)
 def test_errors(call, error, message, emulated):
     before = len(standin.launches)
     with pytest.raises(error, match=message):
@@ -363,14 +539,23 @@ def test_more_elements_than_int32_counts(emulated):
         right, bottom = shape[3], shape[2]
         boxes = np.array([[0, right - 29.5, bottom - 29.75, right - 5, bottom - 10]], np.float32)
         on_device, rows = emulated.ndarray(x), emulated.asarray(boxes)
-        for name, bins in (("roi_align", 3), ("prroi_pool", 3), ("roi_pool", 3), ("roi_align_max", 3)):
+        for name, bins in (
+            ("roi_align", 3),
+            ("prroi_pool", 3),
+            ("roi_pool", 3),
+            ("roi_align_max", 3),
+        ):
             if name == "roi_pool" and shape[1] == 1:
                 continue  # of more pixels than argmax counts
             expected = operator(name)(x, boxes, bins)
             assert expected.any()
             assert_close(operator(name)(on_device, rows, bins), expected)
         g = np.ones((1, shape[1], 3, 3), np.float32)
-        assert_close(roicy.roi_align_backward_boxes(emulated.asarray(g), on_device, rows), roicy.roi_align_backward_boxes(g, x, boxes), 4000)
+        assert_close(
+            roicy.roi_align_backward_boxes(emulated.asarray(g), on_device, rows),
+            roicy.roi_align_backward_boxes(g, x, boxes),
+            4000,
+        )
     shape = (1, 64, 5860, 5870)
     boxes[0, 1:] -= (right - shape[3], bottom - shape[2]) * 2
     g = np.ones((1, shape[1], 3, 3), np.float32)
@@ -384,8 +569,8 @@ def test_more_elements_than_int32_counts(emulated):
 
 def test_stand_in_has_names_of_cupy():
     module = pytest.importorskip("cupy")
-    for name in ("ndarray", "RawModule", "asarray", "empty", "zeros", "ascontiguousarray", "concatenate", "where", "clip", "may_share_memory",
-                 "floor", "isnan", "log2", "sqrt"):  # fmt: skip
+    names = "ndarray RawModule asarray empty zeros ascontiguousarray concatenate where clip"
+    for name in (names + " may_share_memory floor isnan log2 sqrt").split():
         assert callable(getattr(module, name))
     assert callable(module.cuda.runtime.getDevice)
     for name in ("device", "astype", "transpose", "fill", "get", "strides"):
@@ -398,13 +583,27 @@ def test_workloads(cupy):
     arrays = work.arrays()
     for direction in ("forward", "backward", "backward_boxes"):
         expected = _workloads.call(roicy, work, arrays, direction, "NHWC", False, 1)()
-        assert_close(_workloads.call(roicy, work, arrays, direction, "NHWC", direction == "forward", 1, cupy.asarray)(), expected, 4000)
+        assert_close(
+            _workloads.call(
+                roicy, work, arrays, direction, "NHWC", direction == "forward", 1, cupy.asarray
+            )(),
+            expected,
+            4000,
+        )
 
 
 def test_readme(cupy, rng):
     """The example runs as it is printed."""
-    (example,) = re.findall(r"```python\n(import cupy\n.*?)```", (Path(__file__).parents[1] / "README.md").read_text(), re.DOTALL)
-    names = {"roicy": roicy, "features": rng.standard_normal((2, 16, 25, 38)).astype(np.float32), "boxes": np.array([[0, 10, 10, 300, 200]], np.float32)}
+    (example,) = re.findall(
+        r"```python\n(import cupy\n.*?)```",
+        (Path(__file__).parents[1] / "README.md").read_text(),
+        re.DOTALL,
+    )
+    names = {
+        "roicy": roicy,
+        "features": rng.standard_normal((2, 16, 25, 38)).astype(np.float32),
+        "boxes": np.array([[0, 10, 10, 300, 200]], np.float32),
+    }
     exec(example, names)
     assert names["pooled"].shape == (1, 16, 7, 7)
     assert isinstance(names["pooled"], cupy.ndarray)
@@ -417,7 +616,9 @@ def test_arrays_of_two_devices(emulated):
 
     boxes = emulated.asarray(BOXES)
     boxes.device = Other()
-    with pytest.raises(ValueError, match="boxes: on another device, expected .*, where the other arrays are"):
+    with pytest.raises(
+        ValueError, match="boxes: on another device, expected .*, where the other arrays are"
+    ):
         roicy.roi_align(emulated.asarray(X), boxes, 2)
     out = emulated.zeros((1, 4, 2, 2), np.float32)
     out.device = Other()
@@ -425,18 +626,36 @@ def test_arrays_of_two_devices(emulated):
         roicy.prroi_pool(emulated.asarray(X), emulated.asarray(BOXES), 2, out=out)
 
 
-def test_same_signatures():
-    """roicy.cuda has every operator, with its parameters, minus num_threads."""
-    names = [name for name in roicy.__all__ if "roi" in name]
-    assert sorted(names) == sorted(cuda.__all__)
-    for name in names:
-        theirs = [(p.name, p.kind, p.default) for p in inspect.signature(getattr(roicy, name)).parameters.values() if p.name != "num_threads"]
-        assert [(p.name, p.kind, p.default) for p in inspect.signature(getattr(cuda, name)).parameters.values()] == theirs, name
+def test_names(emulated):
+    """roicy.cuda has every operator, and nothing else of the package."""
+    for name in roicy.__all__:
+        if "roi" in name:
+            assert getattr(cuda, name) is getattr(roicy, name)
+        else:
+            assert not hasattr(cuda, name)
+    assert not hasattr(cuda, "roi_align_min")
+
+
+def test_same_functions():
+    """
+    The backends have the functions that `_call` and `_levels` ask of them, with equal
+    parameters.
+    """
+    asked = set()
+    for module in (_call, _levels):
+        asked |= set(re.findall(r"\bbackend\.(\w+)", inspect.getsource(module)))
+    assert len(asked) > 10
+    for name in asked - {"py"}:
+        mine, theirs = (inspect.signature(getattr(module, name)) for module in (_cpu, backend))
+        assert len(mine.parameters) == len(theirs.parameters), name
 
 
 def test_cupy_is_not_imported(monkeypatch):
     """And asked for by name when it is missing."""
     monkeypatch.setitem(sys.modules, "cupy", None)
     forget()
-    with pytest.raises(ImportError, match="roicy.cuda needs CuPy: pip install 'roicy\\[cuda13\\]' or 'roicy\\[cuda12\\]'"):
+    with pytest.raises(
+        ImportError,
+        match="roicy.cuda needs CuPy: pip install 'roicy\\[cuda13\\]' or 'roicy\\[cuda12\\]'",
+    ):
         cuda.roi_align(X, BOXES, 2)

@@ -1,4 +1,7 @@
-"""What NVIDIA's compiler makes of the kernels, which takes no GPU: every instantiation, for every architecture, without spills."""
+"""
+What NVIDIA's compiler makes of the kernels, which takes no GPU: every instantiation, for every
+architecture, without spills.
+"""
 
 import re
 
@@ -8,7 +11,8 @@ from roicy.cuda import _launch
 
 nvrtc = pytest.importorskip("cuda.bindings.nvrtc")
 
-REGISTERS = {"f": 128, "d": 168}  # blocks of 128 threads: four of them to a multiprocessor, whatever the architecture, or three
+# blocks of 128 threads: four of them to a multiprocessor, whatever the architecture, or three
+REGISTERS = {"f": 128, "d": 168}
 SHARED = 48 << 10  # bytes that a block may have on every architecture
 
 
@@ -18,7 +22,15 @@ def test_compiles(architecture):
     for name in _launch.instantiations():
         assert nvrtc.nvrtcAddNameExpression(program, name.encode())[0] == 0
     # the last is what CuPy adds
-    options = [option.encode() for option in (*_launch.OPTIONS, f"--gpu-architecture=sm_{architecture}", "--ptxas-options=-v", "-ftz=true")]
+    options = [
+        option.encode()
+        for option in (
+            *_launch.OPTIONS,
+            f"--gpu-architecture=sm_{architecture}",
+            "--ptxas-options=-v",
+            "-ftz=true",
+        )
+    ]
     (error,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
     log = b" " * nvrtc.nvrtcGetProgramLogSize(program)[1]
     nvrtc.nvrtcGetProgramLog(program, log)

@@ -7,14 +7,24 @@ import types
 
 import numpy as np
 import pytest
-from conftest import SUMS, WITH_BOX_GRADIENTS, assert_same_bits, copied_behind_a_line, from_layout, operator, random_boxes, to_layout
+from conftest import (
+    SUMS,
+    WITH_BOX_GRADIENTS,
+    assert_same_bits,
+    copied_behind_a_line,
+    from_layout,
+    operator,
+    random_boxes,
+    to_layout,
+)
 
 import roicy
-from roicy import operators
+from roicy import _cpu, _dispatch
 from roicy._kernels import schedule
 
 THREADS = (2, 3, 7, 16)
-# Enough work for a team: many blocks; fewer blocks than threads; many images; a map that takes several tiles.
+# Enough work for a team: many blocks; fewer blocks than threads; many images; a map that takes
+# several tiles.
 SHAPES = {
     "blocks": ((2, 100, 30, 40), 60, (5, 3)),
     "few": ((1, 3, 120, 160), 400, (9, 8)),
@@ -27,7 +37,11 @@ def make(rng, name, shape, dtype):
     (n, c, h, w), count, bins = SHAPES[shape]
     if name.startswith("ps_"):
         c = max(c // 16, 1) * bins[0] * bins[1]
-    return rng.standard_normal((n, c, h, w)).astype(dtype), random_boxes(rng, n, count, (2 * h, 2 * w), dtype), bins
+    return (
+        rng.standard_normal((n, c, h, w)).astype(dtype),
+        random_boxes(rng, n, count, (2 * h, 2 * w), dtype),
+        bins,
+    )
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -41,43 +55,80 @@ def test_threads(name, shape, dtype, layout, isa, rng):
     grad_input = operator(name, "_backward")(g, boxes, x.shape, 0.5, num_threads=1, **options)
     for threads in THREADS:
         for _ in range(2):
-            assert_same_bits(operator(name)(x, boxes, bins, 0.5, num_threads=threads, **options), out)
-            assert_same_bits(operator(name, "_backward")(g, boxes, x.shape, 0.5, num_threads=threads, **options), grad_input)
+            assert_same_bits(
+                operator(name)(x, boxes, bins, 0.5, num_threads=threads, **options), out
+            )
+            assert_same_bits(
+                operator(name, "_backward")(g, boxes, x.shape, 0.5, num_threads=threads, **options),
+                grad_input,
+            )
     if name in WITH_BOX_GRADIENTS:
         grad_boxes = operator(name, "_backward_boxes")(g, x, boxes, 0.5, num_threads=1, **options)
         for threads in THREADS:
-            assert_same_bits(operator(name, "_backward_boxes")(g, x, boxes, 0.5, num_threads=threads, **options), grad_boxes)
+            assert_same_bits(
+                operator(name, "_backward_boxes")(g, x, boxes, 0.5, num_threads=threads, **options),
+                grad_boxes,
+            )
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_threads_of_roi_pool(shape, dtype, layout, isa, rng):
     x, boxes, bins = make(rng, "roi_pool", shape, dtype)
     x = to_layout(x, layout)
-    out, argmax = roicy.roi_pool(x, boxes, bins, 0.5, return_argmax=True, layout=layout, num_threads=1)
+    out, argmax = roicy.roi_pool(
+        x, boxes, bins, 0.5, return_argmax=True, layout=layout, num_threads=1
+    )
     g = rng.standard_normal(out.shape).astype(dtype)
     grad_input = roicy.roi_pool_backward(g, argmax, boxes, x.shape, layout=layout, num_threads=1)
     for threads in THREADS:
-        again = roicy.roi_pool(x, boxes, bins, 0.5, return_argmax=True, layout=layout, num_threads=threads)
+        again = roicy.roi_pool(
+            x, boxes, bins, 0.5, return_argmax=True, layout=layout, num_threads=threads
+        )
         assert_same_bits(again[0], out)
         assert_same_bits(again[1], argmax)
-        assert_same_bits(roicy.roi_pool_backward(g, argmax, boxes, x.shape, layout=layout, num_threads=threads), grad_input)
-        views = [np.concatenate([array, array], axis=-1)[..., : array.shape[-1]] for array in (g, argmax)]
-        spaced = np.full((x.shape[0], x.shape[1], 2 * x.shape[2], x.shape[3]), np.nan, dtype)[:, :, ::2]
-        assert_same_bits(roicy.roi_pool_backward(*views, boxes, x.shape, layout=layout, out=spaced, num_threads=threads), grad_input)
+        assert_same_bits(
+            roicy.roi_pool_backward(g, argmax, boxes, x.shape, layout=layout, num_threads=threads),
+            grad_input,
+        )
+        views = [
+            np.concatenate([array, array], axis=-1)[..., : array.shape[-1]] for array in (g, argmax)
+        ]
+        spaced = np.full((x.shape[0], x.shape[1], 2 * x.shape[2], x.shape[3]), np.nan, dtype)[
+            :, :, ::2
+        ]
+        assert_same_bits(
+            roicy.roi_pool_backward(
+                *views, boxes, x.shape, layout=layout, out=spaced, num_threads=threads
+            ),
+            grad_input,
+        )
 
 
 @pytest.mark.parametrize("extents", [(20, 24), (130, 130)])
 @pytest.mark.parametrize("name", SUMS)
 def test_wherever_arrays_begin(name, extents, dtype, layout, isa, rng):
-    """At any element of a cache line: vectors may cross lines, of small maps, and of large ones, whose next rows are fetched."""
+    """
+    At any element of a cache line: vectors may cross lines, of small maps, and of large ones,
+    whose next rows are fetched.
+    """
     x = to_layout(rng.standard_normal((1, 144, *extents)).astype(dtype), layout)
     boxes = random_boxes(rng, 1, 20, extents, dtype)
     out = operator(name)(copied_behind_a_line(x, 0, dtype), boxes, (3, 4), layout=layout)
     g = rng.standard_normal(out.shape).astype(dtype)
-    grad_input = operator(name, "_backward")(copied_behind_a_line(g, 0, dtype), boxes, x.shape, layout=layout)
+    grad_input = operator(name, "_backward")(
+        copied_behind_a_line(g, 0, dtype), boxes, x.shape, layout=layout
+    )
     for elements in (1, 2, 3, 4, 7, 15):
-        assert_same_bits(operator(name)(copied_behind_a_line(x, elements, dtype), boxes, (3, 4), layout=layout), out)
-        assert_same_bits(operator(name, "_backward")(copied_behind_a_line(g, elements, dtype), boxes, x.shape, layout=layout), grad_input)
+        assert_same_bits(
+            operator(name)(copied_behind_a_line(x, elements, dtype), boxes, (3, 4), layout=layout),
+            out,
+        )
+        assert_same_bits(
+            operator(name, "_backward")(
+                copied_behind_a_line(g, elements, dtype), boxes, x.shape, layout=layout
+            ),
+            grad_input,
+        )
 
 
 @pytest.mark.parametrize("name", [*SUMS, "roi_pool"])
@@ -95,10 +146,15 @@ def test_strides(name, dtype, isa, rng):
     locked.flags.writeable = False
     for view in (spaced, channels_last, np.asfortranarray(x), locked):
         assert_same_bits(function(view, boxes, bins, 0.5), expected)
-        out = np.full((*expected.shape[:2], expected.shape[2] + 1, 2 * expected.shape[3]), np.nan, dtype)[:, :, 1:, ::2]
+        out = np.full(
+            (*expected.shape[:2], expected.shape[2] + 1, 2 * expected.shape[3]), np.nan, dtype
+        )[:, :, 1:, ::2]
         assert function(view, boxes, bins, 0.5, out=out) is out
         assert_same_bits(np.ascontiguousarray(out), expected)
-    assert_same_bits(function(broadcast, boxes, bins, 0.5), function(np.ascontiguousarray(broadcast), boxes, bins, 0.5))
+    assert_same_bits(
+        function(broadcast, boxes, bins, 0.5),
+        function(np.ascontiguousarray(broadcast), boxes, bins, 0.5),
+    )
     spread = np.zeros((2 * len(boxes), 11), dtype)[1::2, ::-2][:, :5]
     spread[...] = boxes
     spread.flags.writeable = False
@@ -106,16 +162,28 @@ def test_strides(name, dtype, isa, rng):
 
 
 def assert_equal_but_for_order(one, other, size, extents, bins):
-    """Results of boxes of `random_boxes` along one axis first and along the other: twice the bound of docs/guarantees.md; size: of absolute values."""
+    """
+    Results of boxes of `random_boxes` along one axis first and along the other: twice the bound
+    of docs/guarantees.md; size: of absolute values.
+    """
     pixels = sum(1.2 * max(extents) / count + 3 for count in bins)
     assert (np.abs(one - other) <= 2 * (pixels + 4) * np.finfo(one.dtype).eps / 2 * size).all()
 
 
-# Bin rows: less than a lane vector of either type, more than one, several; more columns than are computed together; boxes of which some columns, or
-# those of one channel, are looked at at once; and of which a bin is too wide.
+# Bin rows: less than a lane vector of either type, more than one, several; more columns than
+# are computed together; boxes of which some columns, or those of one channel, are looked at at
+# once; and of which a bin is too wide.
 FEW_CHANNELS = pytest.mark.parametrize(
     ("extents", "bins"),
-    [((40, 90), (7, 5)), ((40, 90), (20, 3)), ((40, 90), (37, 70)), ((40, 90), (16, 1100)), ((12, 3000), (16, 30)), ((12, 3000), (20, 4)), ((9, 3000), (8, 2))],
+    [
+        ((40, 90), (7, 5)),
+        ((40, 90), (20, 3)),
+        ((40, 90), (37, 70)),
+        ((40, 90), (16, 1100)),
+        ((12, 3000), (16, 30)),
+        ((12, 3000), (20, 4)),
+        ((9, 3000), (8, 2)),
+    ],
     ids=str,
 )
 
@@ -123,18 +191,34 @@ FEW_CHANNELS = pytest.mark.parametrize(
 @FEW_CHANNELS
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
 def test_few_channels(name, extents, bins, dtype, isa, rng):
-    """Computed along other lanes, and always along y first: close to what it is beside so many channels that lanes are channels."""
+    """
+    Computed along other lanes, and always along y first: close to what it is beside so many
+    channels that lanes are channels.
+    """
     n, c, (h, w) = 2, 3, extents
     many = rng.standard_normal((n, 18, h, w)).astype(dtype)
-    boxes = np.concatenate([random_boxes(rng, n, 20, (h, w), dtype), np.array([[1, 3, 5, 4, 30], [0, -9, -9, -3, 50]], dtype)])
+    boxes = np.concatenate(
+        [
+            random_boxes(rng, n, 20, (h, w), dtype),
+            np.array([[1, 3, 5, 4, 30], [0, -9, -9, -3, 50]], dtype),
+        ]
+    )
     function = operator(name)
     x = np.ascontiguousarray(many[:, :c])
     expected = function(x, boxes, bins)
-    assert_equal_but_for_order(expected, function(many, boxes, bins)[:, :c], function(np.abs(x), boxes, bins), (h, w), bins)
+    assert_equal_but_for_order(
+        expected, function(many, boxes, bins)[:, :c], function(np.abs(x), boxes, bins), (h, w), bins
+    )
     mixed = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
     spaced = np.zeros((n, c, 3 * h, 2 * w), dtype)[:, :, ::3, ::-2]
     spaced[...] = x
-    for view in (x, many[:, :c], mixed.transpose(0, 3, 1, 2), spaced, x[:, :, ::-1].copy()[:, :, ::-1]):
+    for view in (
+        x,
+        many[:, :c],
+        mixed.transpose(0, 3, 1, 2),
+        spaced,
+        x[:, :, ::-1].copy()[:, :, ::-1],
+    ):
         assert_same_bits(function(view, boxes, bins), expected)
         out = np.full((len(boxes), c, bins[0] + 1, 2 * bins[1]), np.nan, dtype)[:, :, 1:, ::2]
         function(view, boxes, bins, out=out)
@@ -147,8 +231,12 @@ def test_few_channels(name, extents, bins, dtype, isa, rng):
         assert np.isnan(out[..., c:]).all()
         assert_same_bits(np.ascontiguousarray(out.transpose(0, 3, 1, 2)[:, :c]), expected)
     one = x[:, :1]
-    assert_same_bits(function(np.ascontiguousarray(one), boxes, bins), np.ascontiguousarray(expected[:, :1]))
-    assert_same_bits(function(spaced[:, :1], boxes, bins, num_threads=3), np.ascontiguousarray(expected[:, :1]))
+    assert_same_bits(
+        function(np.ascontiguousarray(one), boxes, bins), np.ascontiguousarray(expected[:, :1])
+    )
+    assert_same_bits(
+        function(spaced[:, :1], boxes, bins, num_threads=3), np.ascontiguousarray(expected[:, :1])
+    )
 
 
 @FEW_CHANNELS
@@ -157,18 +245,31 @@ def test_gradients_of_boxes_of_few_channels(name, extents, bins, dtype, isa, rng
     """Likewise; the same bits for any strides, threads and boxes around them."""
     n, c, (h, w) = 2, 3, extents
     many = rng.standard_normal((n, 18, h, w)).astype(dtype)
-    boxes = np.concatenate([random_boxes(rng, n, 20, (h, w), dtype), np.array([[1, 3, 5, 4, 30], [0, -9, -9, -3, 50], [1, 60, 8, 95, 25]], dtype)])
+    boxes = np.concatenate(
+        [
+            random_boxes(rng, n, 20, (h, w), dtype),
+            np.array([[1, 3, 5, 4, 30], [0, -9, -9, -3, 50], [1, 60, 8, 95, 25]], dtype),
+        ]
+    )
     backward = operator(name, "_backward_boxes")
-    x, g = np.ascontiguousarray(many[:, :c]), rng.standard_normal((len(boxes), c, *bins)).astype(dtype)
+    x, g = (
+        np.ascontiguousarray(many[:, :c]),
+        rng.standard_normal((len(boxes), c, *bins)).astype(dtype),
+    )
     expected = backward(g, x, boxes, num_threads=1)
-    without = np.zeros((len(boxes), 18, *bins), dtype)  # channels beyond the first 3 have no part in the loss
+    # channels beyond the first 3 have no part in the loss
+    without = np.zeros((len(boxes), 18, *bins), dtype)
     without[:, :c] = g
-    # as in docs/guarantees.md, twice; sides of boxes are a pixel or more in roi_align, and where they are next to none in prroi_pool it bounds nothing
+    # as in docs/guarantees.md, twice; sides of boxes are a pixel or more in roi_align, and
+    # where they are next to none in prroi_pool it bounds nothing
     sides = np.abs(boxes[:, 3:] - boxes[:, 1:3]) / bins[::-1]
     with np.errstate(divide="ignore"):
         slope = 4 / sides.min(axis=1) if name == "prroi_pool" else 4
     most = np.abs(g).sum(axis=(1, 2, 3), dtype=np.float64) * np.abs(x).max() * slope
-    assert (np.abs(expected - backward(without, many, boxes)).max(axis=1) <= 2 * 64 * np.finfo(dtype).eps / 2 * most).all()
+    assert (
+        np.abs(expected - backward(without, many, boxes)).max(axis=1)
+        <= 2 * 64 * np.finfo(dtype).eps / 2 * most
+    ).all()
     mixed = np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
     spaced = np.zeros((n, c, 3 * h, 2 * w), dtype)[:, :, ::3, ::-2]
     spaced[...] = x
@@ -183,7 +284,10 @@ def test_gradients_of_boxes_of_few_channels(name, extents, bins, dtype, isa, rng
 
 
 def test_few_channels_of_wide_maps(isa, rng):
-    """Boxes wider than the scratch are computed along channels, in turns with others that are not, all from the same row."""
+    """
+    Boxes wider than the scratch are computed along channels, in turns with others that are not,
+    all from the same row.
+    """
     x = rng.integers(0, 255, (1, 1, 10, 6000)).astype(np.uint8)
     boxes = np.zeros((16, 5), np.float32)
     boxes[:, 1:] = rng.uniform((0, 0, 5200, 7), (20, 0.9, 5900, 8), (16, 4))
@@ -209,11 +313,16 @@ def modes(monkeypatch, python_front):
 
 @pytest.mark.parametrize("aligned", [False, True])
 def test_many_channels_last(aligned, dtype, isa, rng, modes):
-    """Pixels that many boxes read are copied next to each other, some channels at a time: the same bits as of channels first."""
+    """
+    Pixels that many boxes read are copied next to each other, some channels at a time: the same
+    bits as of channels first.
+    """
     lanes = 64 // np.dtype(dtype).itemsize
     (n, c, h, w), bins = (2, 37 * lanes, 50, 62), (5, 7)
     low = rng.uniform(-5, (w - 15, h - 15), (200, 2))
-    boxes = np.column_stack([rng.integers(0, n, 200), low, low + rng.uniform(15, 30, (200, 2))]).astype(dtype)
+    boxes = np.column_stack(
+        [rng.integers(0, n, 200), low, low + rng.uniform(15, 30, (200, 2))]
+    ).astype(dtype)
     memory = np.empty((n + 1) * h * w * c, dtype)
     first = -(memory.ctypes.data // memory.itemsize) % lanes + (0 if aligned else 3)
     x = memory[first : first + n * h * w * c].reshape(n, h, w, c)
@@ -239,45 +348,69 @@ def test_many_channels_last(aligned, dtype, isa, rng, modes):
 
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
 def test_large_maps_channels_last(name, dtype, isa, rng, modes):
-    """Maps that no cache has room for, of which a few boxes' next pixels are fetched meanwhile: the same bits as of channels first, in gradients too."""
+    """
+    Maps that no cache has room for, of which a few boxes' next pixels are fetched meanwhile:
+    the same bits as of channels first, in gradients too.
+    """
     lanes = 64 // np.dtype(dtype).itemsize
     n, c, h, w = 2, 4 * lanes + 3, 200, 190
     boxes = random_boxes(rng, n, 40, (h, w), dtype)
     boxes[:30, 3:] = boxes[:30, 1:3] + rng.uniform(1, 40, (30, 2))
-    boxes[30:34] = [0, 3, 8, 40, 9], [1, 7, 9, 8, 70], [1, w - 2, h - 3, w + 9, h + 5], [0, w + 50, h + 50, w + 60, h + 60]  # wide, tall, partly off, off
+    # wide, tall, partly off, off
+    boxes[30:34] = (
+        [0, 3, 8, 40, 9],
+        [1, 7, 9, 8, 70],
+        [1, w - 2, h - 3, w + 9, h + 5],
+        [0, w + 50, h + 50, w + 60, h + 60],
+    )
     planes = rng.standard_normal((n, c, h, w)).astype(dtype)
     assert h * w * 4 * 64 > 8 << 20
     expected = operator(name)(planes, boxes, (5, 6))
     for threads in (1, 3):
-        out = operator(name)(to_layout(planes, "NHWC"), boxes, (5, 6), layout="NHWC", num_threads=threads)
+        out = operator(name)(
+            to_layout(planes, "NHWC"), boxes, (5, 6), layout="NHWC", num_threads=threads
+        )
         assert_same_bits(to_layout(expected, "NHWC"), out)
     assert 0 in modes
     g = rng.standard_normal(expected.shape).astype(dtype)
     expected = operator(name, "_backward")(g, boxes, planes.shape)
     for threads in (1, 3):
-        grad = operator(name, "_backward")(to_layout(g, "NHWC"), boxes, (n, h, w, c), layout="NHWC", num_threads=threads)
+        grad = operator(name, "_backward")(
+            to_layout(g, "NHWC"), boxes, (n, h, w, c), layout="NHWC", num_threads=threads
+        )
         assert_same_bits(to_layout(expected, "NHWC"), grad)
 
 
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
 def test_wide_pixels_channels_last(name, dtype, isa, rng):
-    """Gradients of which a row of bins has, with all of its channels, no room in the scratch are summed in parts: the same bits as of channels first."""
+    """
+    Gradients of which a row of bins has, with all of its channels, no room in the scratch are
+    summed in parts: the same bits as of channels first.
+    """
     lanes = 64 // np.dtype(dtype).itemsize
     (n, c, h, w), bins = (2, 260 * lanes + 3, 13, 9), (3, 17)
     boxes = random_boxes(rng, n, 5, (h, w), dtype)
-    boxes[:2, 1:] = [1, 2, 4, 5], [7, 6, 3, 2]  # read the same bins from row to row, in either direction
+    # read the same bins from row to row, in either direction
+    boxes[:2, 1:] = [1, 2, 4, 5], [7, 6, 3, 2]
     g = rng.standard_normal((len(boxes), c, *bins)).astype(dtype)
     assert 260 * 64 * bins[1] > 256 << 10
     expected = operator(name, "_backward")(g, boxes, (n, c, h, w))
     for threads in (1, 3):
         out = np.full((n, h, w, c), np.nan, dtype)
-        operator(name, "_backward")(to_layout(g, "NHWC"), boxes, out.shape, layout="NHWC", num_threads=threads, out=out)
+        operator(name, "_backward")(
+            to_layout(g, "NHWC"), boxes, out.shape, layout="NHWC", num_threads=threads, out=out
+        )
         assert_same_bits(to_layout(expected, "NHWC"), out)
 
 
-@pytest.mark.parametrize("name", ["roi_align", "ps_roi_align", "prroi_pool", "roi_pool", "roi_align_max"])
+@pytest.mark.parametrize(
+    "name", ["roi_align", "ps_roi_align", "prroi_pool", "roi_pool", "roi_align_max"]
+)
 def test_rows_are_shared_beside_tall_boxes(name, dtype, isa, rng, modes):
-    """Boxes of more rows than there is room for are left out of that; each box gets what it gets alone."""
+    """
+    Boxes of more rows than there is room for are left out of that; each box gets what it gets
+    alone.
+    """
     c, h, w, bins = 24, 330, 260, (3, 2)
     x = rng.standard_normal((1, c, h, w)).astype(dtype)
     low = rng.uniform((0, 0), (w - 40, h - 40), (150, 2))
@@ -295,12 +428,18 @@ def test_rows_are_shared_beside_tall_boxes(name, dtype, isa, rng, modes):
         grad = operator(name, "_backward_boxes")(g, x, boxes)
         assert set(modes) == {0, 1}
         for k in [*range(0, 150, 40), 1, 70, 149]:
-            assert_same_bits(operator(name, "_backward_boxes")(g[k : k + 1], x, boxes[k : k + 1]), grad[k : k + 1])
+            assert_same_bits(
+                operator(name, "_backward_boxes")(g[k : k + 1], x, boxes[k : k + 1]),
+                grad[k : k + 1],
+            )
 
 
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool", "roi_pool", "roi_align_max"])
 def test_large_boxes_channels_last(name, dtype, isa, rng, modes):
-    """So large that their pixels, too many for all channels to have room, are copied next to each other: the same bits as of channels first."""
+    """
+    So large that their pixels, too many for all channels to have room, are copied next to each
+    other: the same bits as of channels first.
+    """
     n, c, h, w = 2, 9 * 64 // np.dtype(dtype).itemsize, 130, 140
     boxes = np.array([[0, -3, -2, w, h], [1, 1, 2, w, h - 1]] * 6 + [[1, w, h, w - 5, -9]], dtype)
     planes = rng.standard_normal((n, c, h, w)).astype(dtype)
@@ -319,7 +458,9 @@ def test_rows_are_shared(name, dtype, isa, rng, modes):
     count, bins, w, h = 200, (7, 5), 300, 60
     x = rng.standard_normal((2, 20, h, w)).astype(dtype)
     low = rng.uniform((-10, -10), (w - 10, h - 10), (count, 2))
-    boxes = np.column_stack([np.sort(rng.integers(0, 2, count)), low, low + rng.uniform(10, 30, (count, 2))]).astype(dtype)
+    boxes = np.column_stack(
+        [np.sort(rng.integers(0, 2, count)), low, low + rng.uniform(10, 30, (count, 2))]
+    ).astype(dtype)
     boxes[5, 1:] += 5000  # off the map
     boxes[6, [2, 4]] = boxes[6, [4, 2]]
     halves = [x.astype(np.float16)] if name == "roi_align" and dtype == np.float32 else []
@@ -335,48 +476,76 @@ def test_rows_are_shared(name, dtype, isa, rng, modes):
 @pytest.mark.parametrize("bins", [(7, 7), (14, 9), (40, 33)], ids=str)
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
 def test_wide_boxes(name, bins, dtype, layout, isa, rng):
-    """Contracted along x first: the bits of the transposed box on the transposed map, which is contracted along y first."""
+    """
+    Contracted along x first: the bits of the transposed box on the transposed map, which is
+    contracted along y first.
+    """
     c = 3 * (64 // np.dtype(dtype).itemsize) + 5
     x = rng.standard_normal((2, c, 30, 260)).astype(dtype)
     low = rng.uniform((-20, -5), (60, 25), (30, 2))
-    boxes = np.column_stack([rng.integers(0, 2, 30), low, low + rng.uniform((120, 1), (250, 12), (30, 2))]).astype(dtype)
+    boxes = np.column_stack(
+        [rng.integers(0, 2, 30), low, low + rng.uniform((120, 1), (250, 12), (30, 2))]
+    ).astype(dtype)
     function = operator(name)
-    expected = function(x.transpose(0, 1, 3, 2).copy(), boxes[:, [0, 2, 1, 4, 3]], bins[::-1]).transpose(0, 1, 3, 2)
-    seen = from_layout(to_layout(x, layout), layout)  # NHWC: the result has its channels apart all the same
+    expected = function(
+        x.transpose(0, 1, 3, 2).copy(), boxes[:, [0, 2, 1, 4, 3]], bins[::-1]
+    ).transpose(0, 1, 3, 2)
+    # NHWC: the result has its channels apart all the same
+    seen = from_layout(to_layout(x, layout), layout)
     assert_same_bits(function(seen, boxes, bins, num_threads=2), np.ascontiguousarray(expected))
-    assert_same_bits(function(to_layout(x, layout), boxes, bins, layout=layout, num_threads=1), to_layout(expected, layout))
+    assert_same_bits(
+        function(to_layout(x, layout), boxes, bins, layout=layout, num_threads=1),
+        to_layout(expected, layout),
+    )
 
 
 @pytest.mark.parametrize("extents", [(20, 30), (9, 7)], ids=str)
 @pytest.mark.parametrize("channels", [1, 10, 16, 21])
 def test_position_sensitive(channels, extents, dtype, layout, isa, rng):
-    """What roi_align gives of the channels that a bin reads, along y first; the same bits of more boxes than are computed together, and of few."""
+    """
+    What roi_align gives of the channels that a bin reads, along y first; the same bits of more
+    boxes than are computed together, and of few.
+    """
     bins = (3, 4)
     x = rng.standard_normal((2, channels * 12, *extents)).astype(dtype)
     boxes = random_boxes(rng, 2, 2000, extents, dtype)
-    every = roicy.roi_align(x, boxes, bins, sampling_ratio=2, aligned=True).reshape(len(boxes), channels, 12, 12)
+    every = roicy.roi_align(x, boxes, bins, sampling_ratio=2, aligned=True).reshape(
+        len(boxes), channels, 12, 12
+    )
     every = every[:, :, np.arange(12), np.arange(12)].reshape(len(boxes), channels, *bins)
     expected = roicy.ps_roi_align(x, boxes, bins, sampling_ratio=2)
-    assert_equal_but_for_order(expected, every, roicy.ps_roi_align(np.abs(x), boxes, bins, sampling_ratio=2), extents, bins)
+    assert_equal_but_for_order(
+        expected, every, roicy.ps_roi_align(np.abs(x), boxes, bins, sampling_ratio=2), extents, bins
+    )
     x = to_layout(x, layout)
     for some in (slice(None), slice(3, 9)):
         for threads in (1, 3):
-            out = roicy.ps_roi_align(x, boxes[some], bins, sampling_ratio=2, layout=layout, num_threads=threads)
+            out = roicy.ps_roi_align(
+                x, boxes[some], bins, sampling_ratio=2, layout=layout, num_threads=threads
+            )
             assert_same_bits(out, to_layout(expected[some], layout))
 
 
 @pytest.mark.parametrize("bins", [(2, 2), (5, 7), (1, 16)], ids=str)
 @pytest.mark.parametrize("channels", [3, 16, 21])
 def test_bins_of_a_pixel_together(channels, bins, dtype, isa, rng, modes):
-    """Channels last, the pixels that boxes read are turned for several bins at once: the same bits as of channels first, of every type."""
+    """
+    Channels last, the pixels that boxes read are turned for several bins at once: the same bits
+    as of channels first, of every type.
+    """
     (h, w), groups = (40, 30), bins[0] * bins[1]
     low = rng.uniform((5, 3), (w - 12, h - 20), (600, 2))  # none reads the pixels near the edges
-    boxes = np.column_stack([rng.integers(0, 2, 600), low, low + rng.uniform(4, 10, (600, 2))]).astype(dtype)
+    boxes = np.column_stack(
+        [rng.integers(0, 2, 600), low, low + rng.uniform(4, 10, (600, 2))]
+    ).astype(dtype)
     maps = {"dense": rng.integers(0, 256, (2, h, w, channels * groups)).astype(dtype)}
     maps["spaced"] = np.zeros((2, 2 * h, w, channels * groups + 5), dtype)[:, ::2, ::-1, 2:-3]
     maps["spaced"][...] = maps["dense"]
     if dtype == np.float32:
-        maps["bytes"], maps["halves"] = maps["dense"].astype(np.uint8), maps["dense"].astype(np.float16)
+        maps["bytes"], maps["halves"] = (
+            maps["dense"].astype(np.uint8),
+            maps["dense"].astype(np.float16),
+        )
     planes = np.ascontiguousarray(maps["dense"].transpose(0, 3, 1, 2))
     expected = roicy.ps_roi_align(planes, boxes, bins, sampling_ratio=2)
     g = rng.standard_normal(expected.shape).astype(dtype)
@@ -384,14 +553,28 @@ def test_bins_of_a_pixel_together(channels, bins, dtype, isa, rng, modes):
     modes.clear()
     for x in maps.values():
         out = roicy.ps_roi_align(x, boxes, bins, sampling_ratio=2, layout="NHWC", num_threads=1)
-        assert_same_bits(out, to_layout(expected, "NHWC").astype(out.dtype))  # of halves: the results are, too
+        # of halves: the results are, too
+        assert_same_bits(out, to_layout(expected, "NHWC").astype(out.dtype))
     for x in (maps["dense"], maps["spaced"]):
-        assert_same_bits(roicy.ps_roi_align_backward_boxes(to_layout(g, "NHWC"), x, boxes, sampling_ratio=2, layout="NHWC", num_threads=1), of_boxes)
-    assert set(modes) == ({2} if groups >= 16 else {1})  # fewer are not worth while, since tasks are for one
-    assert_same_bits(roicy.ps_roi_align(maps["spaced"], boxes, bins, sampling_ratio=2, layout="NHWC", num_threads=3), to_layout(expected, "NHWC"))
+        assert_same_bits(
+            roicy.ps_roi_align_backward_boxes(
+                to_layout(g, "NHWC"), x, boxes, sampling_ratio=2, layout="NHWC", num_threads=1
+            ),
+            of_boxes,
+        )
+    # fewer are not worth while, since tasks are for one
+    assert set(modes) == ({2} if groups >= 16 else {1})
+    assert_same_bits(
+        roicy.ps_roi_align(
+            maps["spaced"], boxes, bins, sampling_ratio=2, layout="NHWC", num_threads=3
+        ),
+        to_layout(expected, "NHWC"),
+    )
     of_input = roicy.ps_roi_align_backward(g, boxes, planes.shape, sampling_ratio=2)
     for out in (maps["dense"], maps["spaced"]):  # what they held is written over
-        roicy.ps_roi_align_backward(to_layout(g, "NHWC"), boxes, out.shape, sampling_ratio=2, layout="NHWC", out=out)
+        roicy.ps_roi_align_backward(
+            to_layout(g, "NHWC"), boxes, out.shape, sampling_ratio=2, layout="NHWC", out=out
+        )
         assert_same_bits(np.ascontiguousarray(out), to_layout(of_input, "NHWC"))
 
 
@@ -405,10 +588,15 @@ def test_layouts(name, shape, dtype, isa, rng):
     g = rng.standard_normal(out.shape).astype(dtype)
     g_last = to_layout(g, "NHWC")
     grad = operator(name, "_backward")(g, boxes, x.shape, 0.5)
-    assert_same_bits(to_layout(grad, "NHWC"), operator(name, "_backward")(g_last, boxes, last.shape, 0.5, layout="NHWC"))
+    assert_same_bits(
+        to_layout(grad, "NHWC"),
+        operator(name, "_backward")(g_last, boxes, last.shape, 0.5, layout="NHWC"),
+    )
     if name in WITH_BOX_GRADIENTS:
         grad = operator(name, "_backward_boxes")(g, x, boxes, 0.5)
-        assert_same_bits(grad, operator(name, "_backward_boxes")(g_last, last, boxes, 0.5, layout="NHWC"))
+        assert_same_bits(
+            grad, operator(name, "_backward_boxes")(g_last, last, boxes, 0.5, layout="NHWC")
+        )
 
 
 @pytest.mark.parametrize("name", SUMS)
@@ -417,11 +605,19 @@ def test_strides_of_gradients(name, dtype, isa, rng):
     g = rng.standard_normal(operator(name)(x, boxes, bins, 0.5).shape).astype(dtype)
     backward = operator(name, "_backward")
     expected = backward(g, boxes, x.shape, 0.5)
-    spaced = np.zeros((len(g), 2 * g.shape[1], g.shape[2] + 1, g.shape[3] + 1), dtype)[:, ::-2, 1:, :-1]
+    spaced = np.zeros((len(g), 2 * g.shape[1], g.shape[2] + 1, g.shape[3] + 1), dtype)[
+        :, ::-2, 1:, :-1
+    ]
     spaced[...] = g
-    for view in (spaced, np.asfortranarray(g), np.ascontiguousarray(g.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)):
+    for view in (
+        spaced,
+        np.asfortranarray(g),
+        np.ascontiguousarray(g.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2),
+    ):
         assert_same_bits(backward(view, boxes, x.shape, 0.5), expected)
-        out = np.full((x.shape[0], x.shape[1], x.shape[2] + 1, 2 * x.shape[3]), np.nan, dtype)[:, :, 1:, ::2]
+        out = np.full((x.shape[0], x.shape[1], x.shape[2] + 1, 2 * x.shape[3]), np.nan, dtype)[
+            :, :, 1:, ::2
+        ]
         assert backward(view, boxes, x.shape, 0.5, out=out) is out
         assert_same_bits(np.ascontiguousarray(out), expected)
     last = np.full((x.shape[0], x.shape[2], x.shape[3], x.shape[1]), np.nan, dtype)
@@ -429,11 +625,15 @@ def test_strides_of_gradients(name, dtype, isa, rng):
     assert_same_bits(np.ascontiguousarray(last.transpose(0, 3, 1, 2)), expected)
 
 
-# Channel blocks: groups of eight that are summed together, one of less, and channels that fill no block; several groups at once and in turns
+# Channel blocks: groups of eight that are summed together, one of less, and channels that fill
+# no block; several groups at once and in turns
 @pytest.mark.parametrize("channels", [(0, 5), (8, 0), (20, 3), (75, 0)], ids=str)
 @pytest.mark.parametrize("name", WITH_BOX_GRADIENTS)
 def test_gradients_of_boxes(name, channels, dtype, isa, rng):
-    """Whatever is packed or copied first, and for windows of many thousands of pixels, which are looked at in parts."""
+    """
+    Whatever is packed or copied first, and for windows of many thousands of pixels, which are
+    looked at in parts.
+    """
     c = channels[0] * (64 // np.dtype(dtype).itemsize) + channels[1]
     h, w = (40, 50) if c > 600 else (150, 190)
     bins, options = (2, 3), {"sampling_ratio": 1 if c > 600 else -1}
@@ -449,19 +649,31 @@ def test_gradients_of_boxes(name, channels, dtype, isa, rng):
     backward = operator(name, "_backward_boxes")
     expected = backward(g, x, boxes, num_threads=1, **options)
     step = 16 * bins[0] * bins[1] if name.startswith("ps_") else 16
-    parts = [backward(g[:, i * 16 : i * 16 + 16], x[:, i * step : (i + 1) * step], boxes, **options).astype(float) for i in range(-(-c // step))]
-    eps = 2**7 * np.finfo(dtype).eps * max(np.abs(part).max() for part in parts)  # far less than a part that is left out
+    parts = [
+        backward(
+            g[:, i * 16 : i * 16 + 16], x[:, i * step : (i + 1) * step], boxes, **options
+        ).astype(float)
+        for i in range(-(-c // step))
+    ]
+    # far less than a part that is left out
+    eps = 2**7 * np.finfo(dtype).eps * max(np.abs(part).max() for part in parts)
     np.testing.assert_allclose(expected, sum(parts), rtol=0, atol=len(parts) * eps)
     spaced = np.zeros((2, c + 3, h, 2 * w), dtype)[:, 3:, ::-1, ::2]
     spaced[...] = x
-    pixels, bin_by_bin = (np.ascontiguousarray(array.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2) for array in (x, g))
+    pixels, bin_by_bin = (
+        np.ascontiguousarray(array.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2) for array in (x, g)
+    )
     for threads in (1, 3):
         for map in (x, spaced, pixels):
             for grad in (g, bin_by_bin):
-                assert_same_bits(backward(grad, map, boxes, num_threads=threads, **options), expected)
+                assert_same_bits(
+                    backward(grad, map, boxes, num_threads=threads, **options), expected
+                )
     many = np.concatenate([boxes, np.tile(boxes[4:], (9, 1))])
     g = np.concatenate([g, np.tile(g[4:], (9, 1, 1, 1))])
-    for map in (x, pixels):  # shared rows, and pixels that are copied next to each other: each box gets what it gets alone
+    # shared rows, and pixels that are copied next to each other: each box gets what it gets
+    # alone
+    for map in (x, pixels):
         assert_same_bits(backward(g, map, many, **options)[: len(boxes)], expected)
 
 
@@ -476,14 +688,19 @@ def test_boxes_in_parts(name, dtype, layout, monkeypatch, python_front, isa, rng
     grad_input = backward(g, boxes, x.shape, 0.5, **options)
     if name in WITH_BOX_GRADIENTS:
         grad_boxes = operator(name, "_backward_boxes")(g, x, boxes, 0.5, **options)
-    original = operators._Maps.parts
-    monkeypatch.setattr(operators._Maps, "parts", lambda self, array, rule, in_bands, slopes, most: original(self, array, rule, in_bands, slopes, 37))
+    monkeypatch.setattr(_cpu, "MAX_BOXES", 37)
     assert_same_bits(operator(name)(x, boxes, bins, 0.5, **options), out)
     if name in WITH_BOX_GRADIENTS:
         assert_same_bits(operator(name, "_backward_boxes")(g, x, boxes, 0.5, **options), grad_boxes)
-    # a pixel then sums its boxes in another order: equal but for the rounding of a sum of up to 300 boxes' bins
+    # a pixel then sums its boxes in another order: equal but for the rounding of a sum of up to
+    # 300 boxes' bins
     magnitude = backward(np.abs(g), boxes, x.shape, 0.5, **options).max()
-    np.testing.assert_allclose(backward(g, boxes, x.shape, 0.5, **options), grad_input, rtol=0, atol=20 * np.finfo(dtype).eps * magnitude)
+    np.testing.assert_allclose(
+        backward(g, boxes, x.shape, 0.5, **options),
+        grad_input,
+        rtol=0,
+        atol=20 * np.finfo(dtype).eps * magnitude,
+    )
 
 
 def test_many_python_threads(rng):
@@ -504,9 +721,21 @@ def test_many_python_threads(rng):
         assert_same_bits(result, expected)
 
 
-@pytest.mark.parametrize("name", ["roi_align", "roi_align_backward", "roi_align_backward_boxes", "roi_pool", "roi_pool_backward"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "roi_align",
+        "roi_align_backward",
+        "roi_align_backward_boxes",
+        "roi_pool",
+        "roi_pool_backward",
+    ],
+)
 def test_the_gil_is_released(name, monkeypatch, rng):
-    """A second thread goes on while a kernel runs, and not only when the interpreter takes the GIL away from it, which it never does here."""
+    """
+    A second thread goes on while a kernel runs, and not only when the interpreter takes the GIL
+    away from it, which it never does here.
+    """
     x = rng.standard_normal((1, 64, 200, 200)).astype(np.float32)
     boxes = random_boxes(rng, 1, 1000, (200, 200), np.float32)
     out, argmax = roicy.roi_pool(x, boxes, 14, return_argmax=True)
@@ -517,7 +746,7 @@ def test_the_gil_is_released(name, monkeypatch, rng):
         "roi_pool": (x, boxes, 14),
         "roi_pool_backward": (out, argmax, boxes, x.shape),
     }[name]
-    kernels = operators.window_max if "pool" in name else operators.weighted_sum
+    module = "window_max" if "pool" in name else "weighted_sum"
     kernel = "forward" if name in ("roi_align", "roi_pool") else name.split("_", 2)[2]
     steps, during = [0], []
 
@@ -531,8 +760,9 @@ def test_the_gil_is_released(name, monkeypatch, rng):
 
             return call
 
-    original = getattr(kernels, kernel)
-    monkeypatch.setattr(operators, "window_max" if "pool" in name else "weighted_sum", types.SimpleNamespace(**{kernel: Watched()}))
+    original = getattr(getattr(_dispatch.kernels, module), kernel)
+    watched = types.SimpleNamespace(**{kernel: Watched()})
+    monkeypatch.setattr(_dispatch.kernels, module, watched)
     done = threading.Event()
 
     def step():

@@ -14,13 +14,26 @@ from roicy._kernels import machine
 def python(code, **environment):
     import os
 
-    keep = {name: value for name, value in os.environ.items() if name not in ("ROICY_ISA", "OMP_NUM_THREADS")}
-    return subprocess.run([sys.executable, "-c", code], env={**keep, **environment}, capture_output=True, text=True, check=False)
+    keep = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("ROICY_ISA", "OMP_NUM_THREADS")
+    }
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**keep, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 @pytest.mark.parametrize("isa", _dispatch.KNOWN)
 def test_override(isa):
-    done = python("from roicy import _dispatch as d; print(d.ISA, d.weighted_sum.__name__)", ROICY_ISA=isa)
+    done = python(
+        "from roicy import _dispatch as d; print(d.ISA, d.kernels.weighted_sum.__name__)",
+        ROICY_ISA=isa,
+    )
     built = importlib.util.find_spec(f"roicy._kernels.{isa}") is not None
     if isa in machine.supported() and built:
         assert done.stdout.split() == [isa, f"roicy._kernels.{isa}.weighted_sum"]
@@ -31,19 +44,34 @@ def test_override(isa):
 def test_unknown_override():
     done = python("import roicy", ROICY_ISA="sse9")
     assert done.returncode == 1
-    assert "ImportError: ROICY_ISA='sse9': unknown instruction set, expected one of baseline, avx2, avx512" in done.stderr
+    assert (
+        "ImportError: ROICY_ISA='sse9': unknown instruction set, "
+        "expected one of baseline, avx2, avx512" in done.stderr
+    )
 
 
 def test_unsupported_override(monkeypatch):
     monkeypatch.setattr(machine, "supported", lambda: ["baseline"])
     monkeypatch.setenv("ROICY_ISA", "avx512")
-    with pytest.raises(ImportError, match="ROICY_ISA='avx512': this processor or operating system does not support it, only baseline"):
+    with pytest.raises(
+        ImportError,
+        match=(
+            "ROICY_ISA='avx512': this processor or operating system "
+            "does not support it, only baseline"
+        ),
+    ):
         _dispatch._choose()
 
 
 def test_the_best_is_chosen():
-    best = next(name for name in machine.supported() if importlib.util.find_spec(f"roicy._kernels.{name}") is not None)
-    assert python("from roicy import _dispatch as d; print(d.ISA)", ROICY_ISA="").stdout.split() == [best]
+    best = next(
+        name
+        for name in machine.supported()
+        if importlib.util.find_spec(f"roicy._kernels.{name}") is not None
+    )
+    assert python(
+        "from roicy import _dispatch as d; print(d.ISA)", ROICY_ISA=""
+    ).stdout.split() == [best]
 
 
 def test_import_brings_in_only_numpy():
@@ -52,7 +80,8 @@ import sys, numpy
 before = set(sys.modules)
 import roicy
 new = {name.split(".")[0] for name in set(sys.modules) - before}
-print(sorted(name for name in new - set(sys.stdlib_module_names) if "cython_" not in name))  # two modules of no file
+new -= set(sys.stdlib_module_names)
+print(sorted(name for name in new if "cython_" not in name))  # two modules of no file
 """
     done = python(code)
     assert done.stdout.strip() == "['roicy']", done.stderr

@@ -8,7 +8,15 @@ import os
 import numpy as np
 import pytest
 import reference
-from conftest import SUMS, WITH_BOX_GRADIENTS, assert_same_bits, behind_a_line, copied_behind_a_line, operator, to_layout
+from conftest import (
+    SUMS,
+    WITH_BOX_GRADIENTS,
+    assert_same_bits,
+    behind_a_line,
+    copied_behind_a_line,
+    operator,
+    to_layout,
+)
 
 import roicy
 
@@ -24,7 +32,9 @@ def backward(name, grad, x, boxes, **parameters):
 
 
 @pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("shape", [(2, 4, 5, 6), (0, 4, 5, 6), (2, 0, 5, 6), (2, 4, 0, 6), (2, 4, 5, 0)])
+@pytest.mark.parametrize(
+    "shape", [(2, 4, 5, 6), (0, 4, 5, 6), (2, 0, 5, 6), (2, 4, 0, 6), (2, 4, 5, 0)]
+)
 def test_nothing_to_do(name, shape, dtype, layout, isa):
     x = np.ones(shape, dtype)
     for count in (0, 3) if shape[0] else (0,):
@@ -34,7 +44,9 @@ def test_nothing_to_do(name, shape, dtype, layout, isa):
         given = x if layout == "NCHW" else x.transpose(0, 2, 3, 1)
         out = operator(name)(given, boxes, 2, layout=layout)
         channels = shape[1] // 4 if name.startswith("ps_") else shape[1]
-        assert out.shape == ((count, channels, 2, 2) if layout == "NCHW" else (count, 2, 2, channels))
+        assert out.shape == (
+            (count, channels, 2, 2) if layout == "NCHW" else (count, 2, 2, channels)
+        )
         assert out.dtype == dtype
         assert not out.any()
         if layout == "NCHW":
@@ -55,7 +67,13 @@ def test_empty_list_of_images(dtype):
 @pytest.mark.parametrize("name", ALL)
 def test_boxes_off_the_map(name, dtype, isa):
     x = np.ones((1, 4, 6, 6), dtype)
-    far = [[0, 100, 100, 120, 120], [0, -120, 1, -100, 3], [0, 1, 50, 3, 60], [0, 1e9, 1e9, 2e9, 2e9], [0, -2e9, -2e9, -1e9, -1e9]]
+    far = [
+        [0, 100, 100, 120, 120],
+        [0, -120, 1, -100, 3],
+        [0, 1, 50, 3, 60],
+        [0, 1e9, 1e9, 2e9, 2e9],
+        [0, -2e9, -2e9, -1e9, -1e9],
+    ]
     boxes = np.array(far, dtype)
     out = operator(name)(x, boxes, 2)
     assert not out.any()
@@ -71,25 +89,35 @@ def test_boxes_off_the_map(name, dtype, isa):
 def test_huge_boxes(name, size, dtype, isa):
     """Work is bounded by the map, not by the box: this would not end otherwise."""
     x = np.ones((1, 4, 40, 30), dtype)
-    boxes = np.array([[0, -size, -size, size, size], [0, 3, -size, 9, size], [0, 0, 0, size, size]], dtype)
+    boxes = np.array(
+        [[0, -size, -size, size, size], [0, 3, -size, 9, size], [0, 0, 0, size, size]], dtype
+    )
     out = operator(name)(x, boxes, 2)
     assert np.isfinite(out).all()
-    # samples of weight 1/n each that are as dense as pixels; means over a box that the map is a vanishing part of
+    # samples of weight 1/n each that are as dense as pixels; means over a box that the map is a
+    # vanishing part of
     assert (np.abs(out) <= 1 + 1e-5).all()
     grad = backward(name, np.ones_like(out), x, boxes)
     assert np.isfinite(grad).all()
 
 
 def test_many_samples_a_pixel(dtype, isa, rng):
-    """Samples of one pixel are taken together where there are many; a sum over each of them is the same but for rounding."""
+    """
+    Samples of one pixel are taken together where there are many; a sum over each of them is the
+    same but for rounding.
+    """
     x = rng.standard_normal((1, 3, 7, 9)).astype(dtype)
     boxes = np.array([[0, -3, 1, 5, 4], [0, 0.5, 0.5, 12, 9], [0, 6, 5, 2, 1]], dtype)
     for aligned in (False, True):
         out = roicy.roi_align(x, boxes, 2, sampling_ratio=500, aligned=aligned)
-        expected = reference.forward("roi_align", x, boxes, (2, 2), sampling_ratio=500, aligned=aligned)
-        # a grid of 500 is summed as about 20 terms an axis by one, as 500 by the other; in float32 each sample is off by
-        # eps * 9 pixels, on average
-        np.testing.assert_allclose(out, expected, rtol=0, atol=9 * 8 * np.finfo(dtype).eps * np.abs(x).max())
+        expected = reference.forward(
+            "roi_align", x, boxes, (2, 2), sampling_ratio=500, aligned=aligned
+        )
+        # a grid of 500 is summed as about 20 terms an axis by one, as 500 by the other; in
+        # float32 each sample is off by eps * 9 pixels, on average
+        np.testing.assert_allclose(
+            out, expected, rtol=0, atol=9 * 8 * np.finfo(dtype).eps * np.abs(x).max()
+        )
     assert np.isfinite(roicy.roi_align(x, boxes, 2, sampling_ratio=2**31 - 1)).all()
 
 
@@ -101,24 +129,42 @@ def test_aligned_boxes_of_no_size(name, dtype, isa):
     out = operator(name)(x, boxes, 2, **aligned)
     np.testing.assert_array_equal(out, 0)
     np.testing.assert_array_equal(backward(name, np.ones_like(out), x, boxes, **aligned), 0)
-    np.testing.assert_array_equal(operator(name, "_backward_boxes")(np.ones_like(out), x, boxes, **aligned), 0)
+    np.testing.assert_array_equal(
+        operator(name, "_backward_boxes")(np.ones_like(out), x, boxes, **aligned), 0
+    )
 
 
 def test_inverted_boxes_run_backwards_with_fixed_samples(dtype, isa, rng):
     x = rng.standard_normal((1, 4, 6, 6)).astype(dtype)
     boxes, flipped = np.array([[0, 1, 1, 4, 5]], dtype), np.array([[0, 4, 5, 1, 1]], dtype)
-    for name, parameters in (("roi_align", {"aligned": True, "sampling_ratio": 2}), ("ps_roi_align", {"sampling_ratio": 2})):
+    for name, parameters in (
+        ("roi_align", {"aligned": True, "sampling_ratio": 2}),
+        ("ps_roi_align", {"sampling_ratio": 2}),
+    ):
         function = operator(name)
         expected = reference.forward(name, x, flipped, (2, 2), **parameters)
-        np.testing.assert_allclose(function(x, flipped, 2, **parameters), expected, rtol=0, atol=16 * np.finfo(dtype).eps * np.abs(x).max())
+        np.testing.assert_allclose(
+            function(x, flipped, 2, **parameters),
+            expected,
+            rtol=0,
+            atol=16 * np.finfo(dtype).eps * np.abs(x).max(),
+        )
     turned = roicy.roi_align(x, boxes, 2, aligned=True, sampling_ratio=2)[:, :, ::-1, ::-1]
-    np.testing.assert_allclose(roicy.roi_align(x, flipped, 2, aligned=True, sampling_ratio=2), turned, rtol=0, atol=16 * np.finfo(dtype).eps * np.abs(x).max())
+    np.testing.assert_allclose(
+        roicy.roi_align(x, flipped, 2, aligned=True, sampling_ratio=2),
+        turned,
+        rtol=0,
+        atol=16 * np.finfo(dtype).eps * np.abs(x).max(),
+    )
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("name", SUMS)
 def test_nan_and_inf_reach_the_bins_that_read_them(name, bad, dtype, layout, isa):
-    """Every bin is finite unless its own pixels are bad: not by weight 0, not by a gap between samples, not by cell (0, 0)."""
+    """
+    Every bin is finite unless its own pixels are bad: not by weight 0, not by a gap between
+    samples, not by cell (0, 0).
+    """
     parameters = {"sampling_ratio": 1} if "align" in name else {}
     boxes = np.array([[0, 0, 0, 30, 30], [0, 9, 9, 14, 14], [0, -40, -40, -20, -20]], dtype)
     for y, x in ((0, 0), (3, 4), (10, 11), (17, 3)):
@@ -146,7 +192,12 @@ def test_nan_reaches_the_gradients_of_the_boxes_that_read_it(name, bad, dtype, i
     for y, x in ((0, 0), (3, 4), (10, 11), (17, 3)):
         pixels = np.ones((1, 36, 20, 20), dtype)
         pixels[:, :, y, x] = bad
-        grad = operator(name, "_backward_boxes")(np.ones_like(operator(name)(pixels, boxes, 3, **parameters)), pixels, boxes, **parameters)
+        grad = operator(name, "_backward_boxes")(
+            np.ones_like(operator(name)(pixels, boxes, 3, **parameters)),
+            pixels,
+            boxes,
+            **parameters,
+        )
         for k, box in enumerate(boxes):
             ys, xs = reference.axes(name, box, (3, 3), (20, 20), dtype, **parameters)
             if not (any(y in pixels_ for pixels_ in ys) and any(x in pixels_ for pixels_ in xs)):
@@ -163,9 +214,13 @@ class TestRoiPool:
         if layout == "NHWC":
             out, argmax = out.transpose(0, 3, 1, 2), argmax.transpose(0, 3, 1, 2)
         lowest = np.finfo(dtype).min
-        np.testing.assert_array_equal(out, np.tile(np.array([[lowest, -5], [lowest, lowest]], dtype), (1, 20, 1, 1)))
+        np.testing.assert_array_equal(
+            out, np.tile(np.array([[lowest, -5], [lowest, lowest]], dtype), (1, 20, 1, 1))
+        )
         np.testing.assert_array_equal(argmax, np.tile([[-1, 6], [-1, -1]], (1, 20, 1, 1)))
-        grad = roicy.roi_pool_backward(np.ones((1, 20, 2, 2), dtype), np.ascontiguousarray(argmax), boxes, x.shape)
+        grad = roicy.roi_pool_backward(
+            np.ones((1, 20, 2, 2), dtype), np.ascontiguousarray(argmax), boxes, x.shape
+        )
         assert grad.sum() == 20
 
     def test_only_minus_infinity(self, dtype, isa):
@@ -187,7 +242,10 @@ class TestRoiPool:
 
 @pytest.mark.parametrize("name", ALL)
 def test_windows_beyond_the_scratch_budget(name, dtype, layout, isa, rng):
-    """A map whose rows do not fit a tile, boxes over all of it: cut into cells, and the same but for rounding."""
+    """
+    A map whose rows do not fit a tile, boxes over all of it: cut into cells, and the same but
+    for rounding.
+    """
     shape = (1, 4, 40, 20000)
     pixels = rng.integers(-4, 5, shape).astype(dtype)
     boxes = np.array([[0, 0, 0, 19999, 39], [0, 5000, 3, 12000, 30], [0, 100, 5, 130, 20]], dtype)
@@ -200,17 +258,29 @@ def test_windows_beyond_the_scratch_budget(name, dtype, layout, isa, rng):
         for p in range(2):
             for q in range(2):
                 channels = reference.source_channels(name, out.shape[1], (2, 2), p, q)
-                window = pixels[0, channels][:, sorted(ys[p])][:, :, sorted(xs[q])].astype(np.float64)
+                window = pixels[0, channels][:, sorted(ys[p])][:, :, sorted(xs[q])].astype(
+                    np.float64
+                )
                 wy, wx = (np.array([axis[i] for i in sorted(axis)]) for axis in (ys[p], xs[q]))
                 if name == "roi_pool":
                     np.testing.assert_array_equal(out[k, :, p, q], window.max(axis=(1, 2)))
                 else:
-                    # weights are rounded, and at most 10000 + 20 terms are summed, of random signs: a random walk of roundings
-                    np.testing.assert_allclose(out[k, :, p, q], np.einsum("y,cyx,x->c", wy, window, wx), rtol=0, atol=200 * np.finfo(dtype).eps)
+                    # weights are rounded, and at most 10000 + 20 terms are summed, of random
+                    # signs: a random walk of roundings
+                    np.testing.assert_allclose(
+                        out[k, :, p, q],
+                        np.einsum("y,cyx,x->c", wy, window, wx),
+                        rtol=0,
+                        atol=200 * np.finfo(dtype).eps,
+                    )
     grad = np.ones(out.shape, dtype)
     if name != "roi_pool":
         total = backward(name, grad, pixels, boxes, **parameters).sum(dtype=np.float64)
-        expected = sum(operator(name)(np.ones((1, 4, 40, 20000), dtype), boxes, 2, **parameters).ravel().astype(np.float64))
+        expected = sum(
+            operator(name)(np.ones((1, 4, 40, 20000), dtype), boxes, 2, **parameters)
+            .ravel()
+            .astype(np.float64)
+        )
         np.testing.assert_allclose(total, expected, rtol=2000 * np.finfo(dtype).eps)
 
 
@@ -219,7 +289,9 @@ def test_windows_beyond_the_scratch_budget(name, dtype, layout, isa, rng):
 def test_gradients_of_bins_that_read_nothing_are_not_read(name, channels, dtype, layout, isa, rng):
     """Of boxes that are partly off the map: whatever is there gives no gradient of the box."""
     x = rng.standard_normal((1, channels, 20, 30)).astype(dtype)
-    boxes = np.array([[0, -30, 5, 10, 15], [0, 5, -20, 20, 10], [0, 12, 9, 50, 40], [0, 40, 50, 60, 70]], dtype)
+    boxes = np.array(
+        [[0, -30, 5, 10, 15], [0, 5, -20, 20, 10], [0, 12, 9, 50, 40], [0, 40, 50, 60, 70]], dtype
+    )
     bins = (20, 7)
     read = operator(name)(np.ones_like(x), boxes, bins)
     assert (read == 0).any(axis=(1, 2, 3)).all()
@@ -227,13 +299,20 @@ def test_gradients_of_bins_that_read_nothing_are_not_read(name, channels, dtype,
     grads = []
     for unread in (np.nan, 0):
         g[read == 0] = unread
-        grads.append(operator(name, "_backward_boxes")(to_layout(g, layout), to_layout(x, layout), boxes, layout=layout))
+        grads.append(
+            operator(name, "_backward_boxes")(
+                to_layout(g, layout), to_layout(x, layout), boxes, layout=layout
+            )
+        )
     assert np.isfinite(grads[0]).all()
     np.testing.assert_array_equal(*grads)
 
 
 def test_few_channels_beyond_the_scratch_budget(dtype, isa, rng):
-    """Windows of more columns than a strip has room for, and, where pixels do not lie together, more pixels than a tile."""
+    """
+    Windows of more columns than a strip has room for, and, where pixels do not lie together,
+    more pixels than a tile.
+    """
     for shape in ((1, 2, 20, 9000), (1, 2, 1100, 1200)):
         pixels = rng.integers(-4, 5, shape).astype(dtype)
         boxes = np.array([[0, 0, 0, shape[3], shape[2]], [0, 5, 3, 40, 19]], dtype)
@@ -245,13 +324,27 @@ def test_few_channels_beyond_the_scratch_budget(dtype, isa, rng):
         expected_grad = roicy.roi_align_backward_boxes(g_wide, wide, boxes, sampling_ratio=2)
         spaced = np.zeros((*shape[:3], 2 * shape[3]), dtype)[..., ::2]
         spaced[...] = pixels
-        for view in (pixels, spaced, np.ascontiguousarray(pixels.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)):
+        for view in (
+            pixels,
+            spaced,
+            np.ascontiguousarray(pixels.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2),
+        ):
             # cut into other cells: at most 4 + 4 terms of at most 4
-            np.testing.assert_allclose(roicy.roi_align(view, boxes, (9, 2), sampling_ratio=2), expected, rtol=0, atol=16 * np.finfo(dtype).eps)
-            # with a gradient of 1, that of a box is at most 2 pixels a bin, of 4 times 9 * 2 * 2 bins
+            np.testing.assert_allclose(
+                roicy.roi_align(view, boxes, (9, 2), sampling_ratio=2),
+                expected,
+                rtol=0,
+                atol=16 * np.finfo(dtype).eps,
+            )
+            # with a gradient of 1, that of a box is at most 2 pixels a bin, of 4 times 9 * 2 *
+            # 2 bins
             grad = roicy.roi_align_backward_boxes(g, view, boxes, sampling_ratio=2)
-            np.testing.assert_allclose(grad, expected_grad, rtol=0, atol=16 * 9 * 2 * 2 * 4 * np.finfo(dtype).eps)
-            assert_same_bits(grad, roicy.roi_align_backward_boxes(g, pixels, boxes, sampling_ratio=2))
+            np.testing.assert_allclose(
+                grad, expected_grad, rtol=0, atol=16 * 9 * 2 * 2 * 4 * np.finfo(dtype).eps
+            )
+            assert_same_bits(
+                grad, roicy.roi_align_backward_boxes(g, pixels, boxes, sampling_ratio=2)
+            )
 
 
 @pytest.mark.parametrize("channels", [3, 18])
@@ -263,19 +356,34 @@ def test_more_bins_than_are_computed_together(channels, dtype, layout, isa, rng)
         out = roicy.roi_align(given, boxes, size, sampling_ratio=1, layout=layout)
         out = out if layout == "NCHW" else out.transpose(0, 3, 1, 2)
         expected = reference.forward("roi_align", x, boxes, size, sampling_ratio=1)
-        np.testing.assert_allclose(out, expected, rtol=0, atol=8 * np.finfo(dtype).eps * np.abs(x).max())
+        np.testing.assert_allclose(
+            out, expected, rtol=0, atol=8 * np.finfo(dtype).eps * np.abs(x).max()
+        )
         grad = rng.standard_normal(out.shape).astype(dtype)
-        back = roicy.roi_align_backward(grad if layout == "NCHW" else grad.transpose(0, 2, 3, 1), boxes, given.shape, sampling_ratio=1, layout=layout)
+        back = roicy.roi_align_backward(
+            grad if layout == "NCHW" else grad.transpose(0, 2, 3, 1),
+            boxes,
+            given.shape,
+            sampling_ratio=1,
+            layout=layout,
+        )
         back = back if layout == "NCHW" else back.transpose(0, 3, 1, 2)
-        magnitude = reference.backward("roi_align", np.abs(grad), boxes, x.shape, sampling_ratio=1).max()
+        magnitude = reference.backward(
+            "roi_align", np.abs(grad), boxes, x.shape, sampling_ratio=1
+        ).max()
         expected = reference.backward("roi_align", grad, boxes, x.shape, sampling_ratio=1)
-        np.testing.assert_allclose(back, expected, rtol=0, atol=100 * np.finfo(dtype).eps * magnitude)
+        np.testing.assert_allclose(
+            back, expected, rtol=0, atol=100 * np.finfo(dtype).eps * magnitude
+        )
 
 
 @pytest.mark.parametrize("past", [0, 4, 13])
 @pytest.mark.parametrize("channels", [16, 21])
 def test_planes_a_multiple_of_4_kilobytes_apart(channels, past, dtype, isa, rng):
-    """They are turned in another order, from line to line, wherever they begin: the same pixels and bins in planes one row larger give the same bits."""
+    """
+    They are turned in another order, from line to line, wherever they begin: the same pixels
+    and bins in planes one row larger give the same bits.
+    """
 
     def placed(array):
         return copied_behind_a_line(array, past, dtype)
@@ -292,27 +400,49 @@ def test_planes_a_multiple_of_4_kilobytes_apart(channels, past, dtype, isa, rng)
             out = operator(name)(x, boxes, bins, out=placed(np.zeros((3, channels, *bins))))
             assert out.any()
             np.testing.assert_array_equal(operator(name)(spaced(x), boxes, bins), out)
-            np.testing.assert_array_equal(operator(name)(x, boxes, bins, out=spaced(np.zeros_like(out))), out)
+            np.testing.assert_array_equal(
+                operator(name)(x, boxes, bins, out=spaced(np.zeros_like(out))), out
+            )
             grad = rng.standard_normal(out.shape).astype(dtype)
             if name == "roi_align":
-                back = roicy.roi_align_backward(placed(grad), boxes, x.shape, out=placed(np.zeros_like(x)))
+                back = roicy.roi_align_backward(
+                    placed(grad), boxes, x.shape, out=placed(np.zeros_like(x))
+                )
                 assert back.any()
-                np.testing.assert_array_equal(roicy.roi_align_backward(spaced(grad), boxes, x.shape, out=spaced(np.zeros_like(x))), back)
+                np.testing.assert_array_equal(
+                    roicy.roi_align_backward(
+                        spaced(grad), boxes, x.shape, out=spaced(np.zeros_like(x))
+                    ),
+                    back,
+                )
 
 
-# Whole planes, from the start of a line and from within one; of which lines begin at different pixels; a multiple of 4 KB apart; parts of wider rows,
-# that begin at the same place in a line, and do not
+# Whole planes, from the start of a line and from within one; of which lines begin at different
+# pixels; a multiple of 4 KB apart; parts of wider rows, that begin at the same place in a line,
+# and do not
 @pytest.mark.parametrize(
     "extents, past, spare",
-    [((160, 208), 0, 0), ((160, 208), 13, 0), ((161, 207), 4, 0), ((128, 256), 3, 0), ((160, 192), 5, 16), ((160, 203), 5, 5)],
+    [
+        ((160, 208), 0, 0),
+        ((160, 208), 13, 0),
+        ((161, 207), 4, 0),
+        ((128, 256), 3, 0),
+        ((160, 192), 5, 16),
+        ((160, 203), 5, 5),
+    ],
 )
 def test_large_gradients(extents, past, spare, dtype, isa, rng):
-    """Written past the caches as far as lines are whole: the bits of channels last, and nothing beside them."""
+    """
+    Written past the caches as far as lines are whole: the bits of channels last, and nothing
+    beside them.
+    """
     (h, w), c = extents, 4 * 16 + 5
     assert c * h * w * 4 > 8 << 20
     boxes = np.array([[0, 1, 2, 29, 30.5], [0, w - 80, 90, w, h], [0, 3, 3, w - 9, 5]], dtype)
     grad = rng.standard_normal((len(boxes), c, 3, 4)).astype(dtype)
-    expected = roicy.roi_align_backward(np.ascontiguousarray(grad.transpose(0, 2, 3, 1)), boxes, (1, h, w, c), layout="NHWC").transpose(0, 3, 1, 2)
+    expected = roicy.roi_align_backward(
+        np.ascontiguousarray(grad.transpose(0, 2, 3, 1)), boxes, (1, h, w, c), layout="NHWC"
+    ).transpose(0, 3, 1, 2)
     for threads in (1, 3):
         memory, whole = behind_a_line((1, c, h, w + spare), past, dtype)
         out = whole[..., :w]
@@ -324,10 +454,15 @@ def test_large_gradients(extents, past, spare, dtype, isa, rng):
 @pytest.mark.parametrize("name", ["roi_align", "roi_pool"])
 @pytest.mark.parametrize("past, spare", [(0, 16), (5, 16), (5, 3)])
 def test_large_results_with_gaps(name, past, spare, dtype, isa, rng):
-    """Rows of bins that do not lie end to end go past the caches one by one: the bits of a result without gaps, and nothing in them."""
+    """
+    Rows of bins that do not lie end to end go past the caches one by one: the bits of a result
+    without gaps, and nothing in them.
+    """
     c, bins = 37, (48, 64)
     x = rng.standard_normal((1, c, 20, 20)).astype(dtype)
-    boxes = np.column_stack([np.zeros(20), rng.uniform(0, 9, (20, 2)), rng.uniform(10, 20, (20, 2))]).astype(dtype)
+    boxes = np.column_stack(
+        [np.zeros(20), rng.uniform(0, 9, (20, 2)), rng.uniform(10, 20, (20, 2))]
+    ).astype(dtype)
     assert len(boxes) * c * bins[0] * bins[1] * 4 > 8 << 20
     expected = operator(name)(x, boxes, bins)
     memory, whole = behind_a_line((len(boxes), c, bins[0], bins[1] + spare), past, dtype)
@@ -347,7 +482,10 @@ def fence(part):
 
 
 def fenced(array, at_end):
-    """Return a copy of an array that begins right behind a page that nobody may touch, or ends right before one."""
+    """
+    Return a copy of an array that begins right behind a page that nobody may touch, or ends
+    right before one.
+    """
     page = mmap.PAGESIZE
     size = -(-array.nbytes // page) * page
     whole = np.frombuffer(mmap.mmap(-1, size + 2 * page), np.uint8)
@@ -366,22 +504,38 @@ def test_nothing_beyond_arrays_is_touched(name, at_end, dtype, layout, isa, rng)
     """Maps and windows of any width beside a vector's, whole channel blocks and others."""
     for width in (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 23, 33):
         for channels in (3, 16, 20):
-            x = rng.standard_normal((1, channels * (6 if name.startswith("ps_") else 1), 3, width)).astype(dtype)
-            boxes = np.array([[0, -1, -1, width, 3], [0, width / 2, 1, width - 1, 2], [0, 0, 0, 2, 2]], dtype)
+            x = rng.standard_normal(
+                (1, channels * (6 if name.startswith("ps_") else 1), 3, width)
+            ).astype(dtype)
+            boxes = np.array(
+                [[0, -1, -1, width, 3], [0, width / 2, 1, width - 1, 2], [0, 0, 0, 2, 2]], dtype
+            )
             if layout == "NHWC":
                 x = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
             x, boxes = fenced(x, at_end), fenced(boxes, at_end)
             expected = operator(name)(x.copy(), boxes, (2, 3), layout=layout)
             out = fenced(np.full_like(expected, np.nan), at_end)
-            np.testing.assert_array_equal(operator(name)(x, boxes, (2, 3), layout=layout, out=out), expected)
+            np.testing.assert_array_equal(
+                operator(name)(x, boxes, (2, 3), layout=layout, out=out), expected
+            )
             if name == "roi_align_max":
                 continue
             arguments = [fenced(rng.standard_normal(out.shape).astype(dtype), at_end)]
             if name == "roi_pool":
-                arguments.append(fenced(roicy.roi_pool(x, boxes, (2, 3), layout=layout, return_argmax=True)[1], at_end))
-            grad = operator(name, "_backward")(*(given.copy() for given in arguments), boxes, x.shape, layout=layout)
+                arguments.append(
+                    fenced(
+                        roicy.roi_pool(x, boxes, (2, 3), layout=layout, return_argmax=True)[1],
+                        at_end,
+                    )
+                )
+            grad = operator(name, "_backward")(
+                *(given.copy() for given in arguments), boxes, x.shape, layout=layout
+            )
             out = fenced(np.full_like(x, np.nan), at_end)
-            np.testing.assert_array_equal(operator(name, "_backward")(*arguments, boxes, x.shape, layout=layout, out=out), grad)
+            np.testing.assert_array_equal(
+                operator(name, "_backward")(*arguments, boxes, x.shape, layout=layout, out=out),
+                grad,
+            )
             if name in WITH_BOX_GRADIENTS:
                 operator(name, "_backward_boxes")(arguments[0], x, boxes, layout=layout)
 
@@ -391,18 +545,33 @@ def test_nothing_beyond_arrays_is_touched(name, at_end, dtype, layout, isa, rng)
 @pytest.mark.parametrize("name", [*ALL, "roi_align_max"])
 def test_rows_that_no_box_reads_are_left_alone(name, count, dtype, layout, isa, rng):
     """A map may be a file of which a few boxes are wanted."""
-    height, width, channels = 48, mmap.PAGESIZE // np.dtype(dtype).itemsize // 4, 20 * (6 if name.startswith("ps_") else 1)
-    shape, row_axis = ((channels, height, width), 1) if layout == "NCHW" else ((height, width, channels), 0)
-    x = np.frombuffer(mmap.mmap(-1, math.prod(shape) * np.dtype(dtype).itemsize), dtype).reshape(shape)
+    height, width, channels = (
+        48,
+        mmap.PAGESIZE // np.dtype(dtype).itemsize // 4,
+        20 * (6 if name.startswith("ps_") else 1),
+    )
+    shape, row_axis = (
+        ((channels, height, width), 1) if layout == "NCHW" else ((height, width, channels), 0)
+    )
+    x = np.frombuffer(mmap.mmap(-1, math.prod(shape) * np.dtype(dtype).itemsize), dtype).reshape(
+        shape
+    )
     x[...] = rng.standard_normal(shape)
     low = rng.uniform((-4, 18), (width, 24), (count, 2))
-    boxes = np.column_stack([np.zeros(count), low, low + rng.uniform(2, 5, (count, 2))]).astype(dtype)
+    boxes = np.column_stack([np.zeros(count), low, low + rng.uniform(2, 5, (count, 2))]).astype(
+        dtype
+    )
     parameters = {} if name in ("roi_pool", "prroi_pool", "ps_roi_pool") else {"sampling_ratio": 2}
     expected = operator(name)(x[None].copy(), boxes, (2, 3), layout=layout, **parameters)
     for rows in (slice(0, 16), slice(32, 48)):
         for part in x[:, rows] if row_axis else [x[rows]]:
             fence(part)
     for threads in (1, 3):
-        np.testing.assert_array_equal(operator(name)(x[None], boxes, (2, 3), layout=layout, num_threads=threads, **parameters), expected)
+        np.testing.assert_array_equal(
+            operator(name)(
+                x[None], boxes, (2, 3), layout=layout, num_threads=threads, **parameters
+            ),
+            expected,
+        )
     if name in WITH_BOX_GRADIENTS:
         operator(name, "_backward_boxes")(expected, x[None], boxes, layout=layout, **parameters)

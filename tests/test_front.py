@@ -1,4 +1,7 @@
-"""The short way of calls of few boxes: it gives what the Python front end gives, takes what it should, and leaves the rest alone."""
+"""
+The short way of calls of few boxes: it gives what the Python front end gives, takes what it
+should, and leaves the rest alone.
+"""
 
 import sys
 
@@ -37,13 +40,20 @@ def plans(monkeypatch):
 @pytest.mark.parametrize("kind", ["float32", "float64", "uint8"])
 def test_same_bits_as_the_python_front(name, form, kind, layout, isa, rng, plans, monkeypatch):
     bins = (3, 2)
-    x, boxes = make(rng, np.float64 if kind == "float64" else np.float32, layout, 36 if name.startswith("ps_") else 37)
+    x, boxes = make(
+        rng,
+        np.float64 if kind == "float64" else np.float32,
+        layout,
+        36 if name.startswith("ps_") else 37,
+    )
     if kind == "uint8":
         x = (x * 40 + 100).clip(0, 255).astype(np.uint8)
     if form in ("strided", "backwards"):
         x, boxes = strided(x, form == "backwards"), strided(boxes, form == "backwards")
     x.flags.writeable = boxes.flags.writeable = False
-    function, options = (roicy.roi_pool, {"return_argmax": True}) if name == "argmax" else (operator(name), {})
+    function, options = (
+        (roicy.roi_pool, {"return_argmax": True}) if name == "argmax" else (operator(name), {})
+    )
 
     def results(threads):
         out = np.full_like(expected[0], 7) if form == "out" else None
@@ -60,12 +70,19 @@ def test_same_bits_as_the_python_front(name, form, kind, layout, isa, rng, plans
     monkeypatch.setattr(front, "plan", lambda *_: None)
     for some in (*short, results(1)):
         for one, other in zip(some, expected, strict=True):
-            assert (one.dtype, one.shape, one.flags.c_contiguous) == (other.dtype, other.shape, True)
+            assert (one.dtype, one.shape, one.flags.c_contiguous) == (
+                other.dtype,
+                other.shape,
+                True,
+            )
             assert one.tobytes() == other.tobytes()
 
 
 def formats(boxes, images):
-    """Boxes sorted by image, in all formats and types that the short way takes, as arguments; in steps of a pixel."""
+    """
+    Boxes sorted by image, in all formats and types that the short way takes, as arguments; in
+    steps of a pixel.
+    """
     counts = np.bincount(boxes[:, 0].astype(int), minlength=images)
     parts = np.split(boxes[:, 1:], counts.cumsum()[:-1])
     for dtype in (np.float32, np.float64, np.int32, np.int64):
@@ -90,9 +107,14 @@ def test_formats_of_boxes(kind, rng, plans, monkeypatch):
     monkeypatch.undo()
     count = 0
     for given in formats(boxes, 4):
-        plan = plan_of(**{"input": x, "output_size": 3, "rule": geometry.sampled(-1, False, True), **given})
+        plan = plan_of(
+            **{"input": x, "output_size": 3, "rule": geometry.sampled(-1, False, True), **given}
+        )
         assert plan, given
-        assert roicy.roi_align(x, output_size=3, spatial_scale=0.5, **given).tobytes() == expected.tobytes()
+        assert (
+            roicy.roi_align(x, output_size=3, spatial_scale=0.5, **given).tobytes()
+            == expected.tobytes()
+        )
         count += 1
     assert count == 32
 
@@ -100,7 +122,13 @@ def test_formats_of_boxes(kind, rng, plans, monkeypatch):
 @pytest.mark.parametrize("kind", ["float32", "float64", "uint8"])
 @pytest.mark.parametrize("levels", [1, 3, 8])
 def test_levels(levels, kind, layout, isa, rng, plans, monkeypatch):
-    x = [to_layout((rng.uniform(size=(2, 19, max(160 >> i, 1), max(240 >> i, 1))) * 255).astype(kind), layout) for i in range(levels)]
+    x = [
+        to_layout(
+            (rng.uniform(size=(2, 19, max(160 >> i, 1), max(240 >> i, 1))) * 255).astype(kind),
+            layout,
+        )
+        for i in range(levels)
+    ]
     boxes = random_boxes(rng, 2, 60, (160, 240), np.float32)
     scales = [0.5**i for i in range(levels)]
     options = {"layout": layout, "aligned": True, "canonical_scale": 30, "canonical_level": 1}
@@ -108,7 +136,9 @@ def test_levels(levels, kind, layout, isa, rng, plans, monkeypatch):
     def results():
         for given in ({"spatial_scale": scales}, {"image_size": (160, 240)}):
             for threads in (1, 2):
-                yield roicy.multiscale_roi_align(x, boxes, (2, 3), num_threads=threads, **given, **options)
+                yield roicy.multiscale_roi_align(
+                    x, boxes, (2, 3), num_threads=threads, **given, **options
+                )
             out = np.empty_like(expected)
             yield roicy.multiscale_roi_align(tuple(x), boxes, (2, 3), out=out, **given, **options)
 
@@ -124,13 +154,22 @@ def test_levels(levels, kind, layout, isa, rng, plans, monkeypatch):
 
 def test_large_results(rng, plans):
     """They have the memory that the Python front end gives them: on cache lines."""
-    x, boxes = rng.standard_normal((1, 1, 20, 30)).astype(np.float32), random_boxes(rng, 1, 200, (20, 30), np.float32)
+    x, boxes = (
+        rng.standard_normal((1, 1, 20, 30)).astype(np.float32),
+        random_boxes(rng, 1, 200, (20, 30), np.float32),
+    )
     for argmax in (False, True):
         out = roicy.roi_pool(x, boxes, 40, return_argmax=argmax)
         assert plans.pop() is not None
         for array in out if argmax else [out]:
             assert array.__array_interface__["data"][0] % 64 == 0
-    with pytest.raises(MemoryError, match=r"the result of shape \(200, 1, 1048576, 1048576\) and dtype float32 takes 879609302220800 bytes"):
+    with pytest.raises(
+        MemoryError,
+        match=(
+            r"the result of shape \(200, 1, 1048576, 1048576\) and "
+            r"dtype float32 takes 879609302220800 bytes"
+        ),
+    ):
         roicy.roi_align(x, boxes, 2**20, sampling_ratio=1)
 
 
@@ -140,17 +179,38 @@ def test_threads(rng):
     boxes = np.tile(np.array([[0, 1.5, 2.5, 190, 180]], np.float32), (8, 1))
     plan = front.plan((x,), boxes, None, 7, 1.0, "NCHW", None, RULE, False, 2, _arguments.new)
     assert plan[-1] == 2
-    np.testing.assert_array_equal(roicy.roi_align(x, boxes, 7, num_threads=2), roicy.roi_align(x, boxes, 7, num_threads=1))
+    np.testing.assert_array_equal(
+        roicy.roi_align(x, boxes, 7, num_threads=2), roicy.roi_align(x, boxes, 7, num_threads=1)
+    )
 
 
 def plan_of(**changed):
     x, boxes = make(np.random.default_rng(0))
-    given = {"input": x, "boxes": boxes, "boxes_num": None, "output_size": (3, 2), "spatial_scale": 0.5, "layout": "NCHW", "out": None, "rule": RULE}
+    given = {
+        "input": x,
+        "boxes": boxes,
+        "boxes_num": None,
+        "output_size": (3, 2),
+        "spatial_scale": 0.5,
+        "layout": "NCHW",
+        "out": None,
+        "rule": RULE,
+    }
     given |= {"position_sensitive": False, "threads": 1, "new": _arguments.new}
-    given |= {name: value(x, boxes) if callable(value) else value for name, value in changed.items()}
+    given |= {
+        name: value(x, boxes) if callable(value) else value for name, value in changed.items()
+    }
     maps = given.pop("input")
-    arrays = [array for name in ("boxes", "out") for array in (given[name] if isinstance(given[name], list) else [given[name]])]
-    arrays = [array for array in (*arrays, *(maps if isinstance(maps, tuple) else [maps])) if array is not None]
+    arrays = [
+        array
+        for name in ("boxes", "out")
+        for array in (given[name] if isinstance(given[name], list) else [given[name]])
+    ]
+    arrays = [
+        array
+        for array in (*arrays, *(maps if isinstance(maps, tuple) else [maps]))
+        if array is not None
+    ]
     before = [sys.getrefcount(array) for array in arrays]
     plan = front.plan(maps if isinstance(maps, tuple) else (maps,), *given.values())
     found = plan is not None
@@ -166,11 +226,25 @@ def with_number(x, boxes, row, column, value):
 
 @pytest.mark.parametrize(
     "changed",
-    [{}, {"output_size": 1}, {"layout": "NHWC"}, {"out": lambda x, _: np.empty((11, 37, 3, 2), np.float32)}, {"spatial_scale": 1e-30},
-     {"input": lambda x, _: x.astype(np.uint8)}, {"input": lambda x, _: x.astype(np.float64)}, {"output_size": 1000},
-     {"input": lambda x, _: x.astype(np.uint8), "out": lambda x, _: np.empty((11, 37, 3, 2), np.float32)},
-     {"input": lambda x, _: x[:, 1:, 3:], "out": lambda x, _: np.empty((11, 36, 3, 2), np.float32)}],
-)  # fmt: skip
+    [
+        {},
+        {"output_size": 1},
+        {"layout": "NHWC"},
+        {"out": lambda x, _: np.empty((11, 37, 3, 2), np.float32)},
+        {"spatial_scale": 1e-30},
+        {"input": lambda x, _: x.astype(np.uint8)},
+        {"input": lambda x, _: x.astype(np.float64)},
+        {"output_size": 1000},
+        {
+            "input": lambda x, _: x.astype(np.uint8),
+            "out": lambda x, _: np.empty((11, 37, 3, 2), np.float32),
+        },
+        {
+            "input": lambda x, _: x[:, 1:, 3:],
+            "out": lambda x, _: np.empty((11, 36, 3, 2), np.float32),
+        },
+    ],
+)
 def test_what_is_plain(changed):
     assert plan_of(**changed)
 
@@ -190,7 +264,10 @@ class Named(np.ndarray):
         {"input": lambda x, _: x.astype(np.longdouble)},
         {"input": lambda x, _: x.astype(np.int8)},
         {"input": lambda x, _: x.astype(bool)},
-        {"input": lambda x, _: x.astype(np.uint8), "out": lambda x, _: np.empty((11, 37, 3, 2), np.uint8)},
+        {
+            "input": lambda x, _: x.astype(np.uint8),
+            "out": lambda x, _: np.empty((11, 37, 3, 2), np.uint8),
+        },
         {"input": lambda x, _: np.zeros(x.shape, "datetime64[s]")},
         {"input": lambda x, _: x.astype(object)},
         {"input": lambda x, _: x.astype([("x", np.float32)])},
@@ -198,7 +275,11 @@ class Named(np.ndarray):
         {"input": lambda x, _: x[:0]},
         {"input": lambda x, _: x[:, :0]},
         {"input": lambda x, _: x[..., :0]},
-        {"input": lambda x, _: np.lib.stride_tricks.as_strided(x.reshape(-1).view(np.uint8)[2:-2].view(np.float32), (1, 1, 4, 4))},
+        {
+            "input": lambda x, _: np.lib.stride_tricks.as_strided(
+                x.reshape(-1).view(np.uint8)[2:-2].view(np.float32), (1, 1, 4, 4)
+            )
+        },
         {"input": lambda x, _: np.lib.stride_tricks.as_strided(x, (1, 1, 4, 4), (0, 0, 6, 4))},
         {"input": lambda x, _: np.broadcast_to(x[:1, :1, :1, :1], (1, 1, 2**20 + 1, 1))},
         {"boxes": None},
@@ -208,7 +289,13 @@ class Named(np.ndarray):
         {"boxes": lambda _, boxes: [boxes[:, 1:], boxes[:, 1:], None]},
         {"boxes": lambda _, boxes: [boxes[:0, 1:]] * 3},
         {"boxes": lambda _, boxes: [np.tile(boxes[:, 1:], (8, 1))] * 3},
-        {"boxes": lambda _, boxes: [boxes[:, 1:], boxes[:, 1:], with_number(None, boxes[:, 1:].copy(), 4, 2, np.nan)]},
+        {
+            "boxes": lambda _, boxes: [
+                boxes[:, 1:],
+                boxes[:, 1:],
+                with_number(None, boxes[:, 1:].copy(), 4, 2, np.nan),
+            ]
+        },
         {"boxes": lambda _, boxes: [boxes[:, 1:]] * 3, "boxes_num": [11] * 3},
         {"boxes": lambda _, boxes: boxes[:, 1:]},
         {"boxes": lambda _, boxes: boxes[:0]},
@@ -268,7 +355,10 @@ class Named(np.ndarray):
         {"out": lambda x, _: np.empty((11, 37, 3, 2), np.float32).tolist()},
         {"out": lambda x, _: np.broadcast_to(np.float32(0), (11, 37, 3, 2))},
         {"out": lambda x, _: x.reshape(-1)[: 11 * 37 * 6].reshape(11, 37, 3, 2)},
-        {"input": lambda x, _: x[::-1], "out": lambda x, _: x.reshape(-1)[-11 * 37 * 6 :].reshape(11, 37, 3, 2)},
+        {
+            "input": lambda x, _: x[::-1],
+            "out": lambda x, _: x.reshape(-1)[-11 * 37 * 6 :].reshape(11, 37, 3, 2),
+        },
     ],
 )
 def test_what_is_left_to_the_python_front(changed):
@@ -285,8 +375,14 @@ BY_SIZE = {"spatial_scale": None, "pyramid": (224, 4, (40, 60))}
 
 @pytest.mark.parametrize(
     "changed",
-    [{}, {"spatial_scale": (0.5, 0.25)}, {"pyramid": (224.5, -1000, None)}, BY_SIZE, BY_SIZE | {"pyramid": (224, 4, [40, 1])}],
-)  # fmt: skip
+    [
+        {},
+        {"spatial_scale": (0.5, 0.25)},
+        {"pyramid": (224.5, -1000, None)},
+        BY_SIZE,
+        BY_SIZE | {"pyramid": (224, 4, [40, 1])},
+    ],
+)
 def test_what_is_plain_of_a_pyramid(changed):
     assert plan_of(**PYRAMID | changed)
 
@@ -337,18 +433,27 @@ def test_tables_that_take_more_than_their_share():
     """Such boxes are taken a few at a time, by the Python front end."""
     x = np.broadcast_to(np.float32(1), (1, 1, 2**20, 2**20))
     boxes = np.tile(np.array([[0, 0, 0, 2**20, 2**20]], np.float32), (4, 1))
-    assert plan_of(input=x, boxes=boxes[:1], output_size=2, spatial_scale=1.0, rule=geometry.UNIFORM_RULE)
-    assert not plan_of(input=x, boxes=boxes, output_size=2, spatial_scale=1.0, rule=geometry.UNIFORM_RULE)
+    assert plan_of(
+        input=x, boxes=boxes[:1], output_size=2, spatial_scale=1.0, rule=geometry.UNIFORM_RULE
+    )
+    assert not plan_of(
+        input=x, boxes=boxes, output_size=2, spatial_scale=1.0, rule=geometry.UNIFORM_RULE
+    )
 
 
 def test_argmax_that_int32_cannot_count():
     x = np.broadcast_to(np.float32(1), (1, 1, 2**16, 2**16))
-    with pytest.raises(ValueError, match=r"input: a map of 65536 x 65536 pixels, expected less than 2\*\*31"):
+    with pytest.raises(
+        ValueError, match=r"input: a map of 65536 x 65536 pixels, expected less than 2\*\*31"
+    ):
         roicy.roi_pool(x, np.array([[0, 1, 1, 3, 3]], np.float32), 2, return_argmax=True)
 
 
 def test_out_that_boxes_lie_in():
-    x, boxes = np.ones((1, 1, 9, 9), np.float32), np.tile(np.array([[0, 1, 1, 5, 5]], np.float32), (5, 1))
+    x, boxes = (
+        np.ones((1, 1, 9, 9), np.float32),
+        np.tile(np.array([[0, 1, 1, 5, 5]], np.float32), (5, 1)),
+    )
     out = boxes.reshape(-1)[-5:].reshape(5, 1, 1, 1)
     assert not plan_of(input=x, boxes=boxes, output_size=1, spatial_scale=1.0, out=out)
     assert plan_of(input=x, boxes=boxes[:-1], output_size=1, spatial_scale=1.0, out=out[:-1].copy())

@@ -21,17 +21,34 @@ def test_adjoint(name, parameters, dtype, layout, isa, rng):
     boxes = random_boxes(rng, 2, 12, (38, 46), dtype)
     forward = operator(name)(to_layout(x, layout), boxes, (3, 2), 0.5, layout=layout, **parameters)
     g = rng.standard_normal(forward.shape).astype(dtype)
-    backward = operator(name, "_backward")(g, boxes, to_layout(x, layout).shape, 0.5, layout=layout, **parameters)
+    backward = operator(name, "_backward")(
+        g, boxes, to_layout(x, layout).shape, 0.5, layout=layout, **parameters
+    )
     left = np.vdot(forward.astype(np.float64), g)
     right = np.vdot(to_layout(x, layout).astype(np.float64), backward)
-    size = np.vdot(operator(name)(to_layout(np.abs(x), layout), boxes, (3, 2), 0.5, layout=layout, **parameters).astype(np.float64), np.abs(g))
+    size = np.vdot(
+        operator(name)(
+            to_layout(np.abs(x), layout), boxes, (3, 2), 0.5, layout=layout, **parameters
+        ).astype(np.float64),
+        np.abs(g),
+    )
     # two sums over up to 19 + 23 pixels and 12 * 6 bins each
     assert abs(left - right) <= 2 * (19 + 23 + 12 * 6) * np.finfo(dtype).eps * size
 
 
 def smooth_boxes(rng, images, count):
-    """Float64 boxes whose samples and bin ends keep 1e-4 away from every kink: integers, and the ends of the map."""
-    boxes = np.concatenate([rng.integers(0, images, (count, 1)), rng.uniform(-3, 14, (count, 2)), np.zeros((count, 2))], axis=1)
+    """
+    Float64 boxes whose samples and bin ends keep 1e-4 away from every kink: integers, and the
+    ends of the map.
+    """
+    boxes = np.concatenate(
+        [
+            rng.integers(0, images, (count, 1)),
+            rng.uniform(-3, 14, (count, 2)),
+            np.zeros((count, 2)),
+        ],
+        axis=1,
+    )
     boxes[:, 3:] = boxes[:, 1:3] + rng.uniform(1.1, 12, (count, 2))
     return boxes
 
@@ -55,24 +72,43 @@ def test_boxes_by_differences(name, parameters, threads, layout, isa, rng):
     x = rng.standard_normal((2, 36, 13, 15))
     boxes = smooth_boxes(rng, 2, 40)
     forward = operator(name)
-    g = rng.standard_normal(from_layout(forward(to_layout(x, layout), boxes, (3, 2), 0.8, layout=layout, **parameters), layout).shape)
+    g = rng.standard_normal(
+        from_layout(
+            forward(to_layout(x, layout), boxes, (3, 2), 0.8, layout=layout, **parameters), layout
+        ).shape
+    )
 
     def total(moved):
-        return np.vdot(forward(to_layout(x, layout), moved, (3, 2), 0.8, layout=layout, **parameters), to_layout(g, layout))
+        return np.vdot(
+            forward(to_layout(x, layout), moved, (3, 2), 0.8, layout=layout, **parameters),
+            to_layout(g, layout),
+        )
 
-    grad = operator(name, "_backward_boxes")(to_layout(g, layout), to_layout(x, layout), boxes, 0.8, layout=layout, num_threads=threads, **parameters)
+    grad = operator(name, "_backward_boxes")(
+        to_layout(g, layout),
+        to_layout(x, layout),
+        boxes,
+        0.8,
+        layout=layout,
+        num_threads=threads,
+        **parameters,
+    )
     coarse, fine = differences(total, boxes, 1e-5), differences(total, boxes, 1e-6)
     # at a kink within reach differences of two widths disagree: such a coordinate says nothing
     scale = np.abs(grad).max()
     smooth = np.abs(coarse - fine) < 1e-6 * scale
     assert smooth.mean() > 0.9
-    # the error of the difference: rounding of the totals, about 1e-16 * 36 * 6 * 40 / 1e-6, and h**2 of the curvature
+    # the error of the difference: rounding of the totals, about 1e-16 * 36 * 6 * 40 / 1e-6, and
+    # h**2 of the curvature
     np.testing.assert_allclose(grad[smooth], fine[smooth], rtol=0, atol=1e-6 * scale)
 
 
 @pytest.mark.parametrize(("name", "parameters"), BOX_CASES)
 def test_boxes_in_float32(name, parameters, isa, rng):
-    """Float32 positions are off by eps * 15, and bins are at least 0.2 wide: that much of the sum of absolute values."""
+    """
+    Float32 positions are off by eps * 15, and bins are at least 0.2 wide: that much of the sum
+    of absolute values.
+    """
     x = rng.standard_normal((1, 36, 13, 15)).astype(np.float32)
     boxes = smooth_boxes(rng, 1, 30).astype(np.float32)
     boxes[:, 0] = 0
@@ -80,7 +116,9 @@ def test_boxes_in_float32(name, parameters, isa, rng):
     g = rng.standard_normal(shape).astype(np.float32)
     backward = operator(name, "_backward_boxes")
     single = backward(g, x, boxes, 0.8, **parameters)
-    double = backward(g.astype(np.float64), x.astype(np.float64), boxes, float(np.float32(0.8)), **parameters)
+    double = backward(
+        g.astype(np.float64), x.astype(np.float64), boxes, float(np.float32(0.8)), **parameters
+    )
     assert single.dtype == np.float32
     size = np.abs(g).sum(axis=(1, 2, 3)).max() * np.abs(x).max()
     assert np.abs(single - double).max() <= 15 / 0.2 * np.finfo(np.float32).eps * size

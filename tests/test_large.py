@@ -1,8 +1,9 @@
 """
-Arrays of more than 2**31 elements, a million boxes, sides of a million pixels; and how much memory that takes.
+Arrays of more than 2**31 elements, a million boxes, sides of a million pixels; and how much
+memory that takes.
 
-Each runs in a process of its own, whose peak of resident memory is compared with what the call reads and returns.
-Run with `pytest -m large`: it takes 10 GB of memory and some minutes.
+Each runs in a process of its own, whose peak of resident memory is compared with what the call
+reads and returns. Run with `pytest -m large`: it takes 10 GB of memory and some minutes.
 """
 
 import os
@@ -22,7 +23,8 @@ roicy.set_num_threads(2)
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
-roicy.roi_align(np.ones((1, 16, 64, 64), np.float32), np.array([[0, 1, 1, 60, 60]] * 50, np.float32), 7)  # what a first call loads
+some = np.array([[0, 1, 1, 60, 60]] * 50, np.float32)
+roicy.roi_align(np.ones((1, 16, 64, 64), np.float32), some, 7)  # what a first call loads
 start = peak()
 
 def took():
@@ -33,19 +35,29 @@ def same(a, b):
     assert a.tobytes() == b.tobytes(), (a, b)
 """
 
-needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss has other units elsewhere")
+needs_proc = pytest.mark.skipif(
+    sys.platform != "linux", reason="ru_maxrss has other units elsewhere"
+)
 
 
 def run(code, timeout=1500):
     """Run a program that asserts; returns what it prints."""
     environment = {**os.environ, "OMP_NUM_THREADS": "2"}
-    done = subprocess.run([sys.executable, "-c", PREAMBLE + code], env=environment, capture_output=True, text=True, check=False, timeout=timeout)
+    done = subprocess.run(
+        [sys.executable, "-c", PREAMBLE + code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=timeout,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-# Bins and samples are exact in float32, so that a place far away gives the same bits.
-# The map of 2.2e9 elements is zeros that the system has not given memory for, but for the last image and channel.
+# Bins and samples are exact in float32, so that a place far away gives the same bits. The map
+# of 2.2e9 elements is zeros that the system has not given memory for, but for the last image
+# and channel.
 BEYOND = """
 layout, dtype = {layout!r}, np.{dtype}
 c, h, w = 550, 2000, 2000
@@ -73,12 +85,18 @@ def out(result):
 for name, options in (("roi_align", {"sampling_ratio": 2}), ("prroi_pool", {}), ("roi_pool", {})):
     function = getattr(roicy, name)
     same(out(function(x, here, 2, layout=layout, **options)), function(small, there, 2, **options))
-same(out(roicy.ps_roi_align(x, here, (1, 2), sampling_ratio=2, layout=layout)), roicy.ps_roi_align(small, there, (1, 2), sampling_ratio=2))
-same(out(roicy.ps_roi_pool(x, here[:1], (1, 2), layout=layout)), roicy.ps_roi_pool(small, there[:1], (1, 2)))
+options = {"sampling_ratio": 2}
+expected = roicy.ps_roi_align(small, there, (1, 2), **options)
+same(out(roicy.ps_roi_align(x, here, (1, 2), layout=layout, **options)), expected)
+expected = roicy.ps_roi_pool(small, there[:1], (1, 2))
+same(out(roicy.ps_roi_pool(x, here[:1], (1, 2), layout=layout)), expected)
 g = np.ones((2, c, 2, 2), dtype)
-grad = roicy.roi_align_backward_boxes(g if layout == "NCHW" else g.transpose(0, 2, 3, 1), x, here, sampling_ratio=2, layout=layout)
+laid_out = g if layout == "NCHW" else g.transpose(0, 2, 3, 1)
+grad = roicy.roi_align_backward_boxes(laid_out, x, here, sampling_ratio=2, layout=layout)
 same(grad, roicy.roi_align_backward_boxes(g, small, there, sampling_ratio=2))
-pages = 550 * 40 * 8192 * (2 if layout == "NCHW" else 1) / 2**20 + 40 * 40 * 550 * x.itemsize / 2**20  # of the map, read in rows
+# of the map, read in rows
+pages = 550 * 40 * 8192 * (2 if layout == "NCHW" else 1) / 2**20
+pages += 40 * 40 * 550 * x.itemsize / 2**20
 assert took() < 3 * pages + 64, took()
 """
     )
@@ -94,7 +112,8 @@ g = np.random.default_rng(1).integers(-8, 9, (2, c, 2, 2)).astype(dtype)
 given = g if layout == "NCHW" else np.ascontiguousarray(g.transpose(0, 2, 3, 1))
 grad = roicy.roi_align_backward(given, here, x.shape, sampling_ratio=2, layout=layout)
 seen = grad if layout == "NCHW" else grad.transpose(0, 3, 1, 2)
-same(np.ascontiguousarray(seen[0, :, -40:, -40:]), roicy.roi_align_backward(g, there, small.shape, sampling_ratio=2))
+expected = roicy.roi_align_backward(g, there, small.shape, sampling_ratio=2)
+same(np.ascontiguousarray(seen[0, :, -40:, -40:]), expected)
 assert not seen[0, ::50, :-40:100].any()
 assert took() < x.nbytes / 2**20 + 64, took()
 del grad, seen
@@ -105,7 +124,8 @@ if layout == "NHWC":
     far = np.ascontiguousarray(far.transpose(0, 2, 3, 1))
 grad = roicy.roi_pool_backward(given, far, here, x.shape, layout=layout)
 seen = grad if layout == "NCHW" else grad.transpose(0, 3, 1, 2)
-same(np.ascontiguousarray(seen[0, :, -40:, -40:]), roicy.roi_pool_backward(g, argmax, there, small.shape))
+expected = roicy.roi_pool_backward(g, argmax, there, small.shape)
+same(np.ascontiguousarray(seen[0, :, -40:, -40:]), expected)
 """
     )
 
@@ -131,7 +151,8 @@ def test_a_million_boxes(size):
 rng = np.random.default_rng(0)
 k, size = 10**6, {size}
 x = rng.standard_normal((3, 4, 200, 300)).astype(np.float32)
-boxes = np.concatenate([rng.integers(0, 3, (k, 1)), rng.uniform(-10, 290, (k, 2)), np.zeros((k, 2))], axis=1).astype(np.float32)
+columns = [rng.integers(0, 3, (k, 1)), rng.uniform(-10, 290, (k, 2)), np.zeros((k, 2))]
+boxes = np.concatenate(columns, axis=1).astype(np.float32)
 boxes[:, 3:] = boxes[:, 1:3] + rng.uniform(0, 40, (k, 2))
 some = rng.integers(0, k, 100)
 for name in ("roi_align", "prroi_pool", "roi_pool"):
@@ -142,28 +163,41 @@ for name in ("roi_align", "prroi_pool", "roi_pool"):
 out = np.ones((k, 4, size, size), np.float32)
 before = took()
 grad = roicy.prroi_pool_backward(out, boxes, x.shape)
-np.testing.assert_allclose(grad.sum(dtype=np.float64), roicy.prroi_pool(np.ones_like(x), boxes, size).sum(dtype=np.float64), rtol=1e-4)
+expected = roicy.prroi_pool(np.ones_like(x), boxes, size).sum(dtype=np.float64)
+np.testing.assert_allclose(grad.sum(dtype=np.float64), expected, rtol=1e-4)
 assert roicy.prroi_pool_backward_boxes(out, x, boxes).shape == (k, 5)
 # the boxes here and their gradients, two outputs at a time, and 40 bytes a box of order
-assert took() < (2 * boxes.nbytes + 2 * out.nbytes + 12 * boxes.nbytes + 40 * k) / 2**20 + 64, took()
+most = (2 * boxes.nbytes + 2 * out.nbytes + 12 * boxes.nbytes + 40 * k) / 2**20 + 64
+assert took() < most, took()
 """)
 
 
 @needs_proc
-@pytest.mark.parametrize("shape", [(1, 3, 1, 10**6), (1, 3, 10**6, 1), (1, 1, 10**6, 30), (1, 1, 30, 10**6)])
+@pytest.mark.parametrize(
+    "shape", [(1, 3, 1, 10**6), (1, 3, 10**6, 1), (1, 1, 10**6, 30), (1, 1, 30, 10**6)]
+)
 def test_sides_of_a_million(shape):
-    """One box over all of it: means of equal pixels, as exact as docs/guarantees.md promises of so long sums."""
+    """
+    One box over all of it: means of equal pixels, as exact as docs/guarantees.md promises of so
+    long sums.
+    """
     run(f"""
 shape = {shape}
-x = np.broadcast_to(np.random.default_rng(0).standard_normal((shape[1], 1, 1)), shape).astype(np.float32)
+x = np.random.default_rng(0).standard_normal((shape[1], 1, 1))
+x = np.broadcast_to(x, shape).astype(np.float32)
 start = peak()
 h, w = shape[2:]
 bound = (h / 2 + w / 3 + 8) * np.finfo(np.float32).eps / 2
 whole = np.array([[0, 0, 0, w, h]], np.float32)
-for name, options in (("roi_align", {{"aligned": True}}), ("roi_align", {{"sampling_ratio": 2, "aligned": True}}), ("roi_pool", {{}})):
-    box = whole - np.array([0, 0, 0, 1, 1], np.float32) if name == "roi_pool" else whole  # whose last row and column belong to it
+aligned = {{"aligned": True}}
+two = {{"sampling_ratio": 2, "aligned": True}}
+for name, options in (("roi_align", aligned), ("roi_align", two), ("roi_pool", {{}})):
+    box = whole
+    if name == "roi_pool":  # whose last row and column belong to it
+        box = whole - np.array([0, 0, 0, 1, 1], np.float32)
     out = getattr(roicy, name)(x, box, (2, 3), **options)
-    np.testing.assert_allclose(out, np.broadcast_to(x[:, :, :1, :1], out.shape), rtol=0 if name == "roi_pool" else bound)
+    rtol = 0 if name == "roi_pool" else bound
+    np.testing.assert_allclose(out, np.broadcast_to(x[:, :, :1, :1], out.shape), rtol=rtol)
 g = np.ones((1, shape[1], 2, 3), np.float32)
 grad = roicy.roi_align_backward(g, whole, shape, aligned=True)
 np.testing.assert_allclose(grad.sum(axis=(2, 3), dtype=np.float64), 6, rtol=1e-6)
@@ -172,7 +206,9 @@ assert took() < 2 * x.nbytes / 2**20 + 64 + 2 * 40 * (h + w) / 2**20, took()
 
 
 @needs_proc
-@pytest.mark.parametrize(("channels", "size"), [(1, 1), (1, 512), (2, (1, 2**20)), (1, (2**22, 1)), (256, 512)])
+@pytest.mark.parametrize(
+    ("channels", "size"), [(1, 1), (1, 512), (2, (1, 2**20)), (1, (2**22, 1)), (256, 512)]
+)
 def test_outputs(channels, size):
     run(f"""
 size = {size}

@@ -1,4 +1,4 @@
-"""What the machine and the container leave to the process, from files as their kernels write them."""
+"""What the machine and the container leave to the process, from files as kernels write them."""
 
 import math
 
@@ -11,7 +11,10 @@ from roicy import _arguments, _limits
 
 @pytest.fixture
 def container(tmp_path):
-    """Make control groups: (their root, the file that says which are the process's), of a membership and {file: text}."""
+    """
+    Make control groups: (their root, the file that says which are the process's), of a
+    membership and {file: text}.
+    """
 
     def make(membership, files):
         (tmp_path / "membership").write_text(membership)
@@ -27,16 +30,32 @@ def container(tmp_path):
 @pytest.mark.parametrize(
     ("membership", "files", "cpus"),
     [
-        ("0::/a/b\n", {"cpu.max": "max 100000\n", "a/cpu.max": "150000 100000\n", "a/b/cpu.max": "400000 100000\n"}, 1.5),
+        (
+            "0::/a/b\n",
+            {
+                "cpu.max": "max 100000\n",
+                "a/cpu.max": "150000 100000\n",
+                "a/b/cpu.max": "400000 100000\n",
+            },
+            1.5,
+        ),
         # at the root of a container, the path is that of the host
         ("0::/host/path\n", {"cpu.max": "200000 100000\n"}, 2),
         # cgroups 1
         (
             "5:memory:/x\n4:cpu,cpuacct:/x\n",
-            {"cpu,cpuacct/x/cpu.cfs_quota_us": "50000\n", "cpu,cpuacct/x/cpu.cfs_period_us": "100000\n", "cpu,cpuacct/cpu.cfs_quota_us": "-1\n"},
+            {
+                "cpu,cpuacct/x/cpu.cfs_quota_us": "50000\n",
+                "cpu,cpuacct/x/cpu.cfs_period_us": "100000\n",
+                "cpu,cpuacct/cpu.cfs_quota_us": "-1\n",
+            },
             0.5,
         ),
-        ("4:cpu:/x\n", {"cpu/x/cpu.cfs_quota_us": "-1\n", "cpu/x/cpu.cfs_period_us": "100000\n"}, math.inf),
+        (
+            "4:cpu:/x\n",
+            {"cpu/x/cpu.cfs_quota_us": "-1\n", "cpu/x/cpu.cfs_period_us": "100000\n"},
+            math.inf,
+        ),
         ("0::/\n", {}, math.inf),
         ("0::/\n", {"cpu.max": "max 100000\n"}, math.inf),
         ("0::/\n", {"cpu.max": "nonsense\n"}, math.inf),
@@ -52,7 +71,14 @@ def test_cpus(container, membership, files, cpus):
     ("membership", "files", "memory"),
     [
         ("0::/a\n", {"memory.max": "max\n", "a/memory.max": "1000000\n"}, 1000000),
-        ("4:memory:/b\n", {"memory/memory.limit_in_bytes": "9223372036854771712\n", "memory/b/memory.limit_in_bytes": "5000\n"}, 5000),
+        (
+            "4:memory:/b\n",
+            {
+                "memory/memory.limit_in_bytes": "9223372036854771712\n",
+                "memory/b/memory.limit_in_bytes": "5000\n",
+            },
+            5000,
+        ),
         ("0::/absent\n", {"memory.max": "max\n"}, math.inf),
     ],
 )
@@ -70,11 +96,17 @@ def test_a_result_larger_than_memory(name):
     x = np.ones((1, 8, 6, 6), np.float32)
     boxes = np.array([[0, 0, 0, 3, 3]], np.float32)
     with pytest.raises(
-        MemoryError, match=r"the result of shape \(1, 8, 16777216, 16777216\) and dtype float32 takes 9007199254740992 bytes, more than there are"
+        MemoryError,
+        match=(
+            r"the result of shape \(1, 8, 16777216, 16777216\) and "
+            r"dtype float32 takes 9007199254740992 bytes, more than there are"
+        ),
     ):
         getattr(roicy, name)(x, boxes, 2**24)
     with pytest.raises(MemoryError, match="the result of shape"):
-        roicy.roi_align_backward(np.ones((0, 2**30, 1, 1), np.float32), np.empty((0, 5)), (1, 2**30, 2**12, 2**12))
+        roicy.roi_align_backward(
+            np.ones((0, 2**30, 1, 1), np.float32), np.empty((0, 5)), (1, 2**30, 2**12, 2**12)
+        )
 
 
 def test_a_result_larger_than_the_container(monkeypatch):

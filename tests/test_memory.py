@@ -41,7 +41,11 @@ def address(array):
 
 def test_the_next_result_has_the_memory_of_one_that_is_gone():
     first = result()
-    assert (first.flags.c_contiguous, first.flags.writeable, first.flags.aligned) == (True, True, True)
+    assert (first.flags.c_contiguous, first.flags.writeable, first.flags.aligned) == (
+        True,
+        True,
+        True,
+    )
     where = address(first)
     view = first[3:, ::2].transpose(0, 2, 3, 1)
     del first
@@ -69,7 +73,12 @@ def test_large_results_begin_on_a_cache_line(monkeypatch, least):
     monkeypatch.setattr(_memory, "ON_LINES", 1 << 14)
     results = [result(boxes=boxes) for boxes in (60, 70, 80)]
     grad = np.ones((1, 7, 7, 16), np.float32)
-    results += [roicy.roi_align_backward(grad, np.array([[0, 1, 1, 7, 7]], np.float32), (1, 41, 41, 16), layout="NHWC") for _ in range(3)]
+    results += [
+        roicy.roi_align_backward(
+            grad, np.array([[0, 1, 1, 7, 7]], np.float32), (1, 41, 41, 16), layout="NHWC"
+        )
+        for _ in range(3)
+    ]
     assert [address(out) % 64 for out in results] == [0] * 6
     for out in results[3:]:
         np.testing.assert_allclose(out.sum(), 49 * 16, rtol=1e-5)  # sums of 784 numbers of float32
@@ -88,11 +97,16 @@ def test_no_more_is_kept_than_was_asked_for(monkeypatch):
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-@pytest.mark.parametrize("channels", [32, 64, 72])  # in NHWC summed one by one, together, and a part of them in a tile
+# in NHWC summed one by one, together, and a part of them in a tile
+@pytest.mark.parametrize("channels", [32, 64, 72])
 def test_gradients_in_memory_that_is_not_zero(rng, layout, channels):
     """Of pixels too that no box reads, and of images that have none."""
     boxes = np.array([[1, 1, 1, 7, 7], [1, 3, 2, 20, 20]], np.float32)
-    shape, grad_shape = ((3, channels, 28, 28), (2, channels, 3, 3)) if layout == "NCHW" else ((3, 28, 28, channels), (2, 3, 3, channels))
+    shape, grad_shape = (
+        ((3, channels, 28, 28), (2, channels, 3, 3))
+        if layout == "NCHW"
+        else ((3, 28, 28, channels), (2, 3, 3, channels))
+    )
     grad = rng.standard_normal(grad_shape).astype(np.float32)
     first = roicy.roi_align_backward(grad, boxes, shape, layout=layout)
     expected, where = first.copy(), address(first)
@@ -154,7 +168,10 @@ def held(block):
     return total
 
 
-@pytest.mark.skipif(not pathlib.Path("/proc/self/smaps").exists(), reason="the system does not say which pages are free")
+@pytest.mark.skipif(
+    not pathlib.Path("/proc/self/smaps").exists(),
+    reason="the system does not say which pages are free",
+)
 def test_the_system_may_take_what_is_kept():
     """It may have done so already when it is asked."""
 
@@ -177,10 +194,20 @@ def test_the_system_may_take_what_is_kept():
 
 def python(code, **environment):
     code = "import numpy as np, roicy\nfrom roicy import _memory\n" + code
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env=os.environ | environment, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | environment,
+        check=False,
+    )
 
 
-LARGE = "out = roicy.roi_align(np.ones((1, 256, 9, 9), np.float32), np.array([[0, 1, 1, 7, 7]] * 800, np.float32), 7)\n"
+LARGE = """
+boxes = np.array([[0, 1, 1, 7, 7]] * 800, np.float32)
+out = roicy.roi_align(np.ones((1, 256, 9, 9), np.float32), boxes, 7)
+"""
 
 
 def test_the_limit_is_set_by_the_environment():
@@ -189,11 +216,18 @@ def test_the_limit_is_set_by_the_environment():
     assert python(show, ROICY_KEEP_BYTES="40140800").stdout.split() == ["[40140800]"]
     assert python(show, ROICY_KEEP_BYTES="40140799").stdout.split() == ["[]"]
     assert python(show, ROICY_KEEP_BYTES="0").stdout.split() == ["[]"]
-    assert "ImportError: ROICY_KEEP_BYTES='1 GB': expected a number of bytes" in python("", ROICY_KEEP_BYTES="1 GB").stderr
+    assert (
+        "ImportError: ROICY_KEEP_BYTES='1 GB': expected a number of bytes"
+        in python("", ROICY_KEEP_BYTES="1 GB").stderr
+    )
 
 
 def test_results_that_outlive_the_interpreter():
-    done = python(LARGE + "import builtins, sys; builtins.kept = out; sys.modules['numpy'].kept = out; cycle = [out]; cycle.append(cycle)")
+    done = python(
+        LARGE
+        + "import builtins, sys; builtins.kept = out; sys.modules['numpy'].kept = out; "
+        + "cycle = [out]; cycle.append(cycle)"
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 

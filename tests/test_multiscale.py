@@ -7,7 +7,7 @@ import pytest
 from conftest import assert_same_bits, from_layout, to_layout
 
 import roicy
-from roicy import operators
+from roicy import _cpu
 
 IMAGE = (256, 320)
 SCALES = [1 / 4, 1 / 8, 1 / 16, 1 / 32]
@@ -18,12 +18,19 @@ def level_of(box, scales=SCALES, canonical_scale=224, canonical_level=4):
     width, height = box[2] - box[0], box[3] - box[1]
     if not (width > 0 and height > 0):
         return 0
-    level = math.floor(canonical_level + math.log2(math.sqrt(width * height) / canonical_scale) + 1e-6)
+    level = math.floor(
+        canonical_level + math.log2(math.sqrt(width * height) / canonical_scale) + 1e-6
+    )
     return min(max(level + round(math.log2(scales[0])), 0), len(scales) - 1)
 
 
 def make(rng, dtype, layout, count=90, channels=20, sides=(8, 300)):
-    maps = [rng.standard_normal((2, channels, round(IMAGE[0] * scale), round(IMAGE[1] * scale))).astype(dtype) for scale in SCALES]
+    maps = [
+        rng.standard_normal((2, channels, round(IMAGE[0] * scale), round(IMAGE[1] * scale))).astype(
+            dtype
+        )
+        for scale in SCALES
+    ]
     low = rng.uniform(-20, 200, (count, 2))
     size = np.exp(rng.uniform(*np.log(sides), (count, 2)))
     boxes = np.concatenate([rng.integers(0, 2, (count, 1)), low, low + size], axis=1).astype(dtype)
@@ -32,21 +39,37 @@ def make(rng, dtype, layout, count=90, channels=20, sides=(8, 300)):
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("sides", [(8, 300), (8, 60), (210, 230)], ids=["all levels", "fine levels", "a coarse level"])
+@pytest.mark.parametrize(
+    "sides", [(8, 300), (8, 60), (210, 230)], ids=["all levels", "fine levels", "a coarse level"]
+)
 def test_against_the_levels_alone(sides, threads, dtype, layout, isa, rng):
     maps, boxes = make(rng, dtype, layout, sides=sides)
     levels = np.array([level_of(box) for box in boxes[:, 1:].tolist()])
     parameters = {"sampling_ratio": 2, "aligned": True, "layout": layout}
-    out = roicy.multiscale_roi_align(maps, boxes, (3, 5), image_size=IMAGE, num_threads=threads, **parameters)
+    out = roicy.multiscale_roi_align(
+        maps, boxes, (3, 5), image_size=IMAGE, num_threads=threads, **parameters
+    )
     g = rng.standard_normal(out.shape).astype(dtype)
-    grads = roicy.multiscale_roi_align_backward(g, boxes, [level.shape for level in maps], SCALES, num_threads=threads, **parameters)
-    grad_boxes = roicy.multiscale_roi_align_backward_boxes(g, maps, boxes, SCALES, num_threads=threads, **parameters)
+    grads = roicy.multiscale_roi_align_backward(
+        g, boxes, [level.shape for level in maps], SCALES, num_threads=threads, **parameters
+    )
+    grad_boxes = roicy.multiscale_roi_align_backward_boxes(
+        g, maps, boxes, SCALES, num_threads=threads, **parameters
+    )
     assert len(grads) == len(maps)
     for i, scale in enumerate(SCALES):
         mine = levels == i
-        assert_same_bits(out[mine], roicy.roi_align(maps[i], boxes[mine], (3, 5), scale, **parameters))
-        assert_same_bits(grads[i], roicy.roi_align_backward(g[mine], boxes[mine], maps[i].shape, scale, **parameters))
-        assert_same_bits(grad_boxes[mine], roicy.roi_align_backward_boxes(g[mine], maps[i], boxes[mine], scale, **parameters))
+        assert_same_bits(
+            out[mine], roicy.roi_align(maps[i], boxes[mine], (3, 5), scale, **parameters)
+        )
+        assert_same_bits(
+            grads[i],
+            roicy.roi_align_backward(g[mine], boxes[mine], maps[i].shape, scale, **parameters),
+        )
+        assert_same_bits(
+            grad_boxes[mine],
+            roicy.roi_align_backward_boxes(g[mine], maps[i], boxes[mine], scale, **parameters),
+        )
 
 
 def test_boxes_in_parts(dtype, layout, monkeypatch, python_front, rng):
@@ -57,21 +80,43 @@ def test_boxes_in_parts(dtype, layout, monkeypatch, python_front, rng):
     shapes = [level.shape for level in maps]
     grads = roicy.multiscale_roi_align_backward(g, boxes, shapes, SCALES, layout=layout)
     grad_boxes = roicy.multiscale_roi_align_backward_boxes(g, maps, boxes, SCALES, layout=layout)
-    original = operators._Maps.parts
-    monkeypatch.setattr(operators._Maps, "parts", lambda self, array, rule, in_bands, slopes, most: original(self, array, rule, in_bands, slopes, 31))
+    monkeypatch.setattr(_cpu, "MAX_BOXES", 31)
     assert_same_bits(roicy.multiscale_roi_align(maps, boxes, 3, SCALES, layout=layout), out)
-    assert_same_bits(roicy.multiscale_roi_align_backward_boxes(g, maps, boxes, SCALES, layout=layout), grad_boxes)
-    magnitudes = roicy.multiscale_roi_align_backward(np.abs(g), boxes, shapes, SCALES, layout=layout)
-    for again, grad, magnitude in zip(roicy.multiscale_roi_align_backward(g, boxes, shapes, SCALES, layout=layout), grads, magnitudes, strict=True):
-        # a pixel sums its boxes in another order: off by the rounding of a sum of up to 300 boxes' bins
-        np.testing.assert_allclose(again, grad, rtol=0, atol=20 * np.finfo(dtype).eps * magnitude.max())
+    assert_same_bits(
+        roicy.multiscale_roi_align_backward_boxes(g, maps, boxes, SCALES, layout=layout), grad_boxes
+    )
+    magnitudes = roicy.multiscale_roi_align_backward(
+        np.abs(g), boxes, shapes, SCALES, layout=layout
+    )
+    for again, grad, magnitude in zip(
+        roicy.multiscale_roi_align_backward(g, boxes, shapes, SCALES, layout=layout),
+        grads,
+        magnitudes,
+        strict=True,
+    ):
+        # a pixel sums its boxes in another order: off by the rounding of a sum of up to 300
+        # boxes' bins
+        np.testing.assert_allclose(
+            again, grad, rtol=0, atol=20 * np.finfo(dtype).eps * magnitude.max()
+        )
 
 
 @pytest.mark.parametrize(
     ("sides", "level"),
-    [((224, 224), 2), ((223.99, 224), 1), ((112, 448), 2), ((112, 112), 1), ((56, 56), 0), ((28, 28), 0), ((448, 448), 3), ((5000, 5000), 3),
-     ((0, 224), 0), ((-224, -224), 0), ((1e30, 1e30), 3)],
-)  # fmt: skip
+    [
+        ((224, 224), 2),
+        ((223.99, 224), 1),
+        ((112, 448), 2),
+        ((112, 112), 1),
+        ((56, 56), 0),
+        ((28, 28), 0),
+        ((448, 448), 3),
+        ((5000, 5000), 3),
+        ((0, 224), 0),
+        ((-224, -224), 0),
+        ((1e30, 1e30), 3),
+    ],
+)
 def test_levels_at_their_borders(sides, level):
     # pooled where there is map for every level: far from its edges
     box = np.array([[0, 64, 64, 64 + sides[0], 64 + sides[1]]], np.float32)
@@ -79,7 +124,9 @@ def test_levels_at_their_borders(sides, level):
     pooled = roicy.multiscale_roi_align(maps, box, 1, SCALES, 1)
     if max(sides) < 1000:
         assert pooled.ravel() == [level]
-    grads = roicy.multiscale_roi_align_backward(np.ones((1, 1, 1, 1), np.float32), box, [m.shape for m in maps], SCALES, 1)
+    grads = roicy.multiscale_roi_align_backward(
+        np.ones((1, 1, 1, 1), np.float32), box, [m.shape for m in maps], SCALES, 1
+    )
     assert level == level_of(box[0, 1:].tolist())
     assert all(not grad.any() for i, grad in enumerate(grads) if i != level)
 
@@ -87,8 +134,18 @@ def test_levels_at_their_borders(sides, level):
 def test_canonical_scale_and_level():
     maps = [np.full((1, 1, 60, 60), i, np.float32) for i in range(3)]
     box = np.array([[0, 10, 10, 40, 40]], np.float32)
-    for scale, level, expected in ((224, 4, 0), (30, 3, 1), (30, 4, 2), (15, 3, 2), (60, 3, 0), (7, 20, 2), (30, -5, 0)):
-        pooled = roicy.multiscale_roi_align(maps, box, 1, SCALES[:3], canonical_scale=scale, canonical_level=level)
+    for scale, level, expected in (
+        (224, 4, 0),
+        (30, 3, 1),
+        (30, 4, 2),
+        (15, 3, 2),
+        (60, 3, 0),
+        (7, 20, 2),
+        (30, -5, 0),
+    ):
+        pooled = roicy.multiscale_roi_align(
+            maps, box, 1, SCALES[:3], canonical_scale=scale, canonical_level=level
+        )
         assert pooled.ravel() == [expected], (scale, level)
 
 
@@ -97,7 +154,9 @@ def test_scales_follow_from_the_size_of_the_image():
     maps = [np.zeros((1, 1, *sides), np.float32) for sides in ((101, 152), (51, 76), (25, 38))]
     maps[1][..., 20:30, 20:30] = 1
     box = np.array([[0, 168, 168, 232, 232]], np.float32)
-    by_size = roicy.multiscale_roi_align(maps, box, 4, image_size=(403, 605), canonical_scale=64, canonical_level=3)
+    by_size = roicy.multiscale_roi_align(
+        maps, box, 4, image_size=(403, 605), canonical_scale=64, canonical_level=3
+    )
     assert_same_bits(by_size, roicy.roi_align(maps[1], box, 4, 1 / 8))
     assert by_size.all()
 
@@ -105,8 +164,16 @@ def test_scales_follow_from_the_size_of_the_image():
 def test_scales_left_out(rng):
     """The next map that there is serves for the level in between, and for those above."""
     maps = [np.full((1, 1, 80, 80), i, np.float32) for i in range(2)]
-    boxes = np.array([[0, 20, 20, 20 + side, 20 + side] for side in (100, 223, 224, 440, 448)], np.float32)
-    assert roicy.multiscale_roi_align(maps, boxes, 1, [1 / 8, 1 / 32], 1).ravel().tolist() == [0, 0, 1, 1, 1]
+    boxes = np.array(
+        [[0, 20, 20, 20 + side, 20 + side] for side in (100, 223, 224, 440, 448)], np.float32
+    )
+    assert roicy.multiscale_roi_align(maps, boxes, 1, [1 / 8, 1 / 32], 1).ravel().tolist() == [
+        0,
+        0,
+        1,
+        1,
+        1,
+    ]
 
 
 def test_formats_of_boxes(rng):
@@ -117,7 +184,12 @@ def test_formats_of_boxes(rng):
     g = rng.standard_normal(expected.shape).astype(np.float32)
     grad = roicy.multiscale_roi_align_backward_boxes(g, maps, boxes, SCALES)
     assert_same_bits(roicy.multiscale_roi_align(maps, parts, 3, SCALES), expected)
-    assert_same_bits(roicy.multiscale_roi_align(tuple(maps), boxes[:, 1:], 3, np.array(SCALES), boxes_num=[len(part) for part in parts]), expected)
+    assert_same_bits(
+        roicy.multiscale_roi_align(
+            tuple(maps), boxes[:, 1:], 3, np.array(SCALES), boxes_num=[len(part) for part in parts]
+        ),
+        expected,
+    )
     of_parts = roicy.multiscale_roi_align_backward_boxes(g, maps, parts, SCALES)
     assert [len(part) for part in of_parts] == [len(part) for part in parts]
     assert_same_bits(np.concatenate(of_parts), np.ascontiguousarray(grad[:, 1:]))
@@ -131,9 +203,13 @@ def test_out(dtype, layout, rng):
     np.testing.assert_array_equal(out, expected)
     g = rng.standard_normal(expected.shape).astype(dtype)
     few = boxes[boxes[:, 3] - boxes[:, 1] < 100][:10]
-    grads = roicy.multiscale_roi_align_backward(g[: len(few)], few, [level.shape for level in maps], SCALES, layout=layout)
+    grads = roicy.multiscale_roi_align_backward(
+        g[: len(few)], few, [level.shape for level in maps], SCALES, layout=layout
+    )
     outs = [np.full_like(level, np.nan) for level in maps]
-    made = roicy.multiscale_roi_align_backward(g[: len(few)], few, [level.shape for level in maps], SCALES, layout=layout, out=outs)
+    made = roicy.multiscale_roi_align_backward(
+        g[: len(few)], few, [level.shape for level in maps], SCALES, layout=layout, out=outs
+    )
     assert all(a is b for a, b in zip(made, outs, strict=True))
     for a, b in zip(outs, grads, strict=True):
         np.testing.assert_array_equal(a, b)
@@ -162,63 +238,149 @@ def test_nothing_to_do(empty, rng):
 
 def test_one_level_is_roi_align(dtype, layout, rng):
     maps, boxes = make(rng, dtype, layout)
-    assert_same_bits(roicy.multiscale_roi_align(maps[:1], boxes, 7, image_size=IMAGE, layout=layout), roicy.roi_align(maps[0], boxes, 7, 1 / 4, layout=layout))
+    assert_same_bits(
+        roicy.multiscale_roi_align(maps[:1], boxes, 7, image_size=IMAGE, layout=layout),
+        roicy.roi_align(maps[0], boxes, 7, 1 / 4, layout=layout),
+    )
 
 
 def test_uint8_pyramid(layout, rng):
     maps, boxes = make(rng, np.float32, layout)
-    small = [(from_layout(level, "NCHW") * 50 + 128).clip(0, 255).astype(np.uint8) for level in maps]
+    small = [
+        (from_layout(level, "NCHW") * 50 + 128).clip(0, 255).astype(np.uint8) for level in maps
+    ]
     assert_same_bits(
         roicy.multiscale_roi_align(small, boxes, 3, SCALES, layout=layout),
-        roicy.multiscale_roi_align([level.astype(np.float32) for level in small], boxes, 3, SCALES, layout=layout),
+        roicy.multiscale_roi_align(
+            [level.astype(np.float32) for level in small], boxes, 3, SCALES, layout=layout
+        ),
     )
 
 
 MAPS = [np.ones((2, 4, 16, 16), np.float32), np.ones((2, 4, 8, 8), np.float32)]
 BOXES = np.array([[0, 0, 0, 30, 30], [1, 1, 1, 50, 50]], np.float32)
 ERRORS = [
-    ({"features": []}, TypeError, "features: builtins.list, expected a list of arrays, one for each level"),
+    (
+        {"features": []},
+        TypeError,
+        "features: builtins.list, expected a list of arrays, one for each level",
+    ),
     ({"features": MAPS[0]}, TypeError, "features: numpy.ndarray, expected a list of arrays"),
-    ({"features": [MAPS[0], MAPS[1][0]]}, ValueError, r"features\[1\]: shape \(4, 8, 8\), expected \(N, C, H, W\)"),
-    ({"features": [MAPS[0], MAPS[1][:, :3]]}, ValueError, r"features\[1\]: 2 images of 3 channels, expected 2 of 4, as features\[0\] has"),
+    (
+        {"features": [MAPS[0], MAPS[1][0]]},
+        ValueError,
+        r"features\[1\]: shape \(4, 8, 8\), expected \(N, C, H, W\)",
+    ),
+    (
+        {"features": [MAPS[0], MAPS[1][:, :3]]},
+        ValueError,
+        r"features\[1\]: 2 images of 3 channels, expected 2 of 4, as features\[0\] has",
+    ),
     ({"features": [MAPS[0], MAPS[1][:1]]}, ValueError, r"features\[1\]: 1 images of 4 channels"),
-    ({"features": [MAPS[0], MAPS[1].astype(np.float64)]}, TypeError, r"features\[1\]: dtype float64, expected float32, as features\[0\] has"),
+    (
+        {"features": [MAPS[0], MAPS[1].astype(np.float64)]},
+        TypeError,
+        r"features\[1\]: dtype float64, expected float32, as features\[0\] has",
+    ),
     ({"features": [MAPS[0].astype(np.int64), MAPS[1]]}, TypeError, r"features\[0\]: dtype int64"),
-    ({"spatial_scale": [0.25]}, ValueError, r"spatial_scale: \[0.25\], expected a scale for each of the 2 levels"),
+    (
+        {"spatial_scale": [0.25]},
+        ValueError,
+        r"spatial_scale: \[0.25\], expected a scale for each of the 2 levels",
+    ),
     ({"spatial_scale": 0.25}, ValueError, "spatial_scale: 0.25, expected a scale for each"),
-    ({"spatial_scale": [0.25, 0.0]}, ValueError, "spatial_scale: 0.0, expected a finite number above 0"),
-    ({"spatial_scale": [0.25, 0.25]}, ValueError, r"spatial_scale: \[0.25, 0.25\]; expected levels from fine to coarse"),
+    (
+        {"spatial_scale": [0.25, 0.0]},
+        ValueError,
+        "spatial_scale: 0.0, expected a finite number above 0",
+    ),
+    (
+        {"spatial_scale": [0.25, 0.25]},
+        ValueError,
+        r"spatial_scale: \[0.25, 0.25\]; expected levels from fine to coarse",
+    ),
     ({"spatial_scale": [0.125, 0.25]}, ValueError, "expected levels from fine to coarse"),
-    ({"image_size": (64, 64)}, ValueError, "image_size: expected None, since spatial_scale is given"),
-    ({"spatial_scale": None}, ValueError, r"image_size: None, expected \(height, width\), or else spatial_scale"),
+    (
+        {"image_size": (64, 64)},
+        ValueError,
+        "image_size: expected None, since spatial_scale is given",
+    ),
+    (
+        {"spatial_scale": None},
+        ValueError,
+        r"image_size: None, expected \(height, width\), or else spatial_scale",
+    ),
     ({"spatial_scale": None, "image_size": (0, 64)}, ValueError, "image_size: 0"),
     ({"spatial_scale": None, "image_size": 64}, ValueError, "image_size: 64"),
-    ({"spatial_scale": None, "image_size": (64, 64), "features": [MAPS[0], MAPS[0]]}, ValueError, "as follows from image_size; expected levels"),
-    ({"spatial_scale": None, "image_size": (64, 64), "features": [MAPS[0], MAPS[0][:, :, :0]]}, ValueError, r"features\[1\]: a map without rows"),
+    (
+        {"spatial_scale": None, "image_size": (64, 64), "features": [MAPS[0], MAPS[0]]},
+        ValueError,
+        "as follows from image_size; expected levels",
+    ),
+    (
+        {"spatial_scale": None, "image_size": (64, 64), "features": [MAPS[0], MAPS[0][:, :, :0]]},
+        ValueError,
+        r"features\[1\]: a map without rows",
+    ),
     ({"canonical_scale": 0}, ValueError, "canonical_scale: 0, expected a finite number above 0"),
     ({"canonical_scale": None}, ValueError, "canonical_scale: None"),
     ({"canonical_level": 4.0}, TypeError, "canonical_level: 4.0, expected an integer"),
-    ({"boxes": BOXES + 1}, ValueError, r"boxes\[1\]: batch index 2 is outside the input's 2 images"),
-    ({"boxes": BOXES * np.array([1, 1, 1, np.inf, 1], np.float32)}, ValueError, r"boxes\[0\]: x2 is inf"),
+    (
+        {"boxes": BOXES + 1},
+        ValueError,
+        r"boxes\[1\]: batch index 2 is outside the input's 2 images",
+    ),
+    (
+        {"boxes": BOXES * np.array([1, 1, 1, np.inf, 1], np.float32)},
+        ValueError,
+        r"boxes\[0\]: x2 is inf",
+    ),
     ({"output_size": 0}, ValueError, "output_size: 0"),
     ({"sampling_ratio": 1.5}, TypeError, "sampling_ratio: 1.5"),
     ({"aligned": 1}, TypeError, "aligned: 1"),
     ({"layout": "CHWN"}, ValueError, "layout: 'CHWN'"),
-    ({"out": np.ones((2, 4, 2, 3), np.float32)}, ValueError, r"out: shape \(2, 4, 2, 3\), expected \(2, 4, 2, 2\)"),
+    (
+        {"out": np.ones((2, 4, 2, 3), np.float32)},
+        ValueError,
+        r"out: shape \(2, 4, 2, 3\), expected \(2, 4, 2, 2\)",
+    ),
     ({"num_threads": 0}, ValueError, "num_threads: 0"),
-]  # fmt: skip
+]
 
 
-@pytest.mark.parametrize(("changed", "error", "message"), ERRORS, ids=[message[:50] for _, _, message in ERRORS])
+@pytest.mark.parametrize(
+    ("changed", "error", "message"), ERRORS, ids=[message[:50] for _, _, message in ERRORS]
+)
 def test_errors(changed, error, message):
     with pytest.raises(error, match=message):
-        roicy.multiscale_roi_align(**{"features": MAPS, "boxes": BOXES, "output_size": 2, "spatial_scale": [0.25, 0.125], **changed})
+        roicy.multiscale_roi_align(
+            **{
+                "features": MAPS,
+                "boxes": BOXES,
+                "output_size": 2,
+                "spatial_scale": [0.25, 0.125],
+                **changed,
+            }
+        )
 
 
 def test_errors_of_gradients():
-    g, shapes, scales = np.ones((2, 4, 2, 2), np.float32), [level.shape for level in MAPS], [0.25, 0.125]
-    backward, backward_boxes = roicy.multiscale_roi_align_backward, roicy.multiscale_roi_align_backward_boxes
-    with pytest.raises(ValueError, match=r"grad_output: shape \(1, 4, 2, 2\), expected \(2, 4, 2, 2\), for 2 boxes and maps of 4 channels"):
+    g, shapes, scales = (
+        np.ones((2, 4, 2, 2), np.float32),
+        [level.shape for level in MAPS],
+        [0.25, 0.125],
+    )
+    backward, backward_boxes = (
+        roicy.multiscale_roi_align_backward,
+        roicy.multiscale_roi_align_backward_boxes,
+    )
+    with pytest.raises(
+        ValueError,
+        match=(
+            r"grad_output: shape \(1, 4, 2, 2\), expected \(2, 4, 2, 2\), "
+            r"for 2 boxes and maps of 4 channels"
+        ),
+    ):
         backward(g[:1], BOXES, shapes, scales)
     with pytest.raises(ValueError, match=r"input_shapes: \(\), expected a shape for each level"):
         backward(g, BOXES, (), scales)
@@ -232,5 +394,7 @@ def test_errors_of_gradients():
     with pytest.raises(ValueError, match=r"out\[1\]: overlaps memory that the call reads"):
         backward(g, BOXES, shapes, scales, out=[memory, memory[:, :, :8, :8]])
     assert (memory == 1).all()
-    with pytest.raises(TypeError, match=r"features\[0\]: dtype float64, expected float32 as grad_output has"):
+    with pytest.raises(
+        TypeError, match=r"features\[0\]: dtype float64, expected float32 as grad_output has"
+    ):
         backward_boxes(g, [level.astype(np.float64) for level in MAPS], BOXES, scales)

@@ -25,26 +25,42 @@ def test_documentation():
 
 
 def test_onnx_ships_node_tests():
-    assert {case.name for case in NODE_TESTS} >= {"test_roialign_aligned_false", "test_roialign_aligned_true", "test_roialign_mode_max"}
+    assert {case.name for case in NODE_TESTS} >= {
+        "test_roialign_aligned_false",
+        "test_roialign_aligned_true",
+        "test_roialign_mode_max",
+    }
 
 
 @pytest.mark.parametrize("case", NODE_TESTS, ids=lambda case: case.name)
 def test_node(case):
     for inputs, outputs in case.data_sets:
         names = [value.name for value in case.model.graph.input]
-        got = ReferenceEvaluator(case.model, new_ops=reference.OPERATORS).run(None, dict(zip(names, inputs, strict=True)))
+        got = ReferenceEvaluator(case.model, new_ops=reference.OPERATORS).run(
+            None, dict(zip(names, inputs, strict=True))
+        )
         assert case.rtol <= 1e-3
-        np.testing.assert_allclose(got[0], outputs[0], rtol=case.rtol, atol=case.atol)  # ONNX's: of numbers with four decimals
+        # ONNX's: of numbers with four decimals
+        np.testing.assert_allclose(got[0], outputs[0], rtol=case.rtol, atol=case.atol)
         assert got[0].dtype == outputs[0].dtype
 
 
 def model(op, opset, *inputs, **attributes):
     """Return a model of one node."""
     names = ["X", "rois", "images"][: len(inputs)]
-    values = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape) for name, x in zip(names, inputs, strict=True)]
-    output = helper.make_tensor_value_info("Y", helper.np_dtype_to_tensor_dtype(inputs[0].dtype), None)
-    graph = helper.make_graph([helper.make_node(op, names, ["Y"], **attributes)], "pooled", values, [output])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), dict(zip(names, inputs, strict=True))
+    values = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+        for name, x in zip(names, inputs, strict=True)
+    ]
+    output = helper.make_tensor_value_info(
+        "Y", helper.np_dtype_to_tensor_dtype(inputs[0].dtype), None
+    )
+    graph = helper.make_graph(
+        [helper.make_node(op, names, ["Y"], **attributes)], "pooled", values, [output]
+    )
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8
+    ), dict(zip(names, inputs, strict=True))
 
 
 def roicy_of(of_model):
@@ -62,8 +78,17 @@ def inputs(rng):
 @pytest.mark.parametrize("mode", ["avg", "max"])
 @pytest.mark.parametrize("sampling_ratio", [0, 1, 3])
 def test_roi_align_of_other_implementations(sampling_ratio, mode, coordinates, inputs, isa):
-    """None: opset 10, which knows no coordinates.  (ONNX Runtime reads negative positions of inverted boxes as we do.)"""
-    attributes = {"sampling_ratio": sampling_ratio, "mode": mode, "output_height": 3, "output_width": 4, "spatial_scale": 0.5}
+    """
+    None: opset 10, which knows no coordinates.  (ONNX Runtime reads negative positions of
+    inverted boxes as we do.)
+    """
+    attributes = {
+        "sampling_ratio": sampling_ratio,
+        "mode": mode,
+        "output_height": 3,
+        "output_width": 4,
+        "spatial_scale": 0.5,
+    }
     if coordinates:
         attributes["coordinate_transformation_mode"] = coordinates
     made = model("RoiAlign", 16 if coordinates else 10, *inputs, **attributes)
@@ -71,7 +96,9 @@ def test_roi_align_of_other_implementations(sampling_ratio, mode, coordinates, i
     # positions of up to 50 pixels in float32, and sums of up to 20 * 25 products
     tolerance = {"rtol": 0, "atol": 50 * np.finfo(np.float32).eps * 4}
     if coordinates:  # onnx's has no opset 10
-        np.testing.assert_allclose(got, ReferenceEvaluator(made[0]).run(None, made[1])[0], **tolerance)
+        np.testing.assert_allclose(
+            got, ReferenceEvaluator(made[0]).run(None, made[1])[0], **tolerance
+        )
     runtime = pytest.importorskip("onnxruntime")
     np.testing.assert_allclose(got, run(runtime, made), **tolerance)
 
@@ -79,7 +106,9 @@ def test_roi_align_of_other_implementations(sampling_ratio, mode, coordinates, i
 def run(runtime, made):
     options = runtime.SessionOptions()
     options.log_severity_level = 3  # it says of mode "max" that it will change one day
-    return runtime.InferenceSession(made[0].SerializeToString(), options, providers=["CPUExecutionProvider"]).run(None, made[1])[0]
+    return runtime.InferenceSession(
+        made[0].SerializeToString(), options, providers=["CPUExecutionProvider"]
+    ).run(None, made[1])[0]
 
 
 def test_max_roi_pool_of_onnx_runtime(inputs, isa):
@@ -94,16 +123,36 @@ def test_max_roi_pool_of_onnx_runtime(inputs, isa):
 @pytest.mark.parametrize("kind", ["float64", "float16", "bfloat16"])
 def test_types(kind, inputs):
     x, rois, images = inputs
-    dtype = np.dtype(kind) if kind != "bfloat16" else np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
+    dtype = (
+        np.dtype(kind)
+        if kind != "bfloat16"
+        else np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
+    )
     x, rois = x.astype(dtype), rois.astype(dtype)
     for op, made in (
         ("RoiAlign", model("RoiAlign", 22, x, rois, images, output_height=2, output_width=2)),
-        ("MaxRoiPool", model("MaxRoiPool", 22, x, np.concatenate([images[:, None].astype(dtype), rois], axis=1), pooled_shape=[2, 2])),
+        (
+            "MaxRoiPool",
+            model(
+                "MaxRoiPool",
+                22,
+                x,
+                np.concatenate([images[:, None].astype(dtype), rois], axis=1),
+                pooled_shape=[2, 2],
+            ),
+        ),
     ):
         got = roicy_of(made)
         assert got.dtype == dtype, op
-        wide = [made[1][name].astype(np.float64 if kind == "float64" else np.float32) for name in ("X", "rois")]
-        expected = compat.RoiAlign(*wide, images, output_height=2, output_width=2) if op == "RoiAlign" else compat.MaxRoiPool(*wide, pooled_shape=(2, 2))
+        wide = [
+            made[1][name].astype(np.float64 if kind == "float64" else np.float32)
+            for name in ("X", "rois")
+        ]
+        expected = (
+            compat.RoiAlign(*wide, images, output_height=2, output_width=2)
+            if op == "RoiAlign"
+            else compat.MaxRoiPool(*wide, pooled_shape=(2, 2))
+        )
         np.testing.assert_array_equal(got, expected.astype(dtype))
 
 
@@ -121,12 +170,24 @@ def test_errors(inputs):
     x, rois, images = inputs
     for changed, error, message in (
         ({"mode": "sum"}, ValueError, "mode: 'sum', expected 'avg' or 'max'"),
-        ({"coordinate_transformation_mode": "asymmetric"}, ValueError, "coordinate_transformation_mode: 'asymmetric', expected 'half_pixel' or"),
+        (
+            {"coordinate_transformation_mode": "asymmetric"},
+            ValueError,
+            "coordinate_transformation_mode: 'asymmetric', expected 'half_pixel' or",
+        ),
         ({"mode": "max", "largest": "both"}, ValueError, "largest: 'both'"),
         ({"rois": rois[:, :3]}, ValueError, r"rois: \(30, 3\), expected an array \(K, 4\)"),
-        ({"batch_indices": images[:3]}, ValueError, r"batch_indices: shape \(3,\) of int64, expected \(30,\) integers"),
+        (
+            {"batch_indices": images[:3]},
+            ValueError,
+            r"batch_indices: shape \(3,\) of int64, expected \(30,\) integers",
+        ),
         ({"batch_indices": images * 0.5}, ValueError, "batch_indices: shape .* of float64"),
-        ({"batch_indices": images + 2**40}, ValueError, r"boxes\[0\]: batch index 10995116277\d\d is outside the input's 2 images"),
+        (
+            {"batch_indices": images + 2**40},
+            ValueError,
+            r"boxes\[0\]: batch index 10995116277\d\d is outside the input's 2 images",
+        ),
         ({"output_height": 0}, ValueError, "output_height: 0"),
         ({"spatial_scale": 0}, ValueError, "spatial_scale: 0"),
         ({"X": x[0]}, ValueError, "input: shape"),

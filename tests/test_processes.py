@@ -16,7 +16,8 @@ import numpy as np
 import roicy
 
 x = np.random.default_rng(0).standard_normal((2, 64, 100, 100)).astype(np.float32)
-boxes = np.array([[k % 2, k % 50, k % 40, k % 50 + 30, k % 40 + 40] for k in range(500)], np.float32)
+boxes = [[k % 2, k % 50, k % 40, k % 50 + 30, k % 40 + 40] for k in range(500)]
+boxes = np.array(boxes, np.float32)
 
 def align(threads=3):
     return roicy.roi_align(x, boxes, 7, num_threads=threads)
@@ -37,15 +38,25 @@ forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 
 def run(code, tmp_path, timeout=120, **environment):
     """
-    Run a program in a process of its own, which must end by itself; returns the words that it prints.
+    Run a program in a process of its own, which must end by itself; returns the words that it
+    prints.
 
     One that does not end says, with its children, where each of its threads stands.
     """
     script = tmp_path / "program.py"
     script.write_text(PREAMBLE + textwrap.dedent(code))
-    keep = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
+    keep = {
+        name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))
+    }
     command = [sys.executable, "-X", "faulthandler", script]
-    with subprocess.Popen(command, env={**keep, **environment}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+    with subprocess.Popen(
+        command,
+        env={**keep, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
         try:
             out, errors = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
@@ -65,10 +76,14 @@ def run(code, tmp_path, timeout=120, **environment):
 @pytest.mark.parametrize(
     ("used", "environment"),
     [(True, {}), (False, {}), (True, {"KMP_INIT_AT_FORK": "FALSE", "OMP_NUM_THREADS": "many"})],
-    ids=["pool used", "pool not used", "what LLVM's runtime stumbles over"],  # the former is joblib's
+    # the former is joblib's
+    ids=["pool used", "pool not used", "what LLVM's runtime stumbles over"],
 )
 def test_fork(used, environment, tmp_path):
-    """The child of a process with a team of threads starts one of its own, and so do parent and grandchild."""
+    """
+    The child of a process with a team of threads starts one of its own, and so do parent and
+    grandchild.
+    """
     code = f"""
         used = {used}
         if used:
@@ -92,7 +107,10 @@ def test_fork(used, environment, tmp_path):
 
 
 @forks
-@pytest.mark.skipif("libasan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer leaves the locks of its allocator as other threads held them")
+@pytest.mark.skipif(
+    "libasan" in os.environ.get("LD_PRELOAD", ""),
+    reason="AddressSanitizer leaves the locks of its allocator as other threads held them",
+)
 def test_fork_beside_busy_threads(tmp_path):
     """Forks of a thread that has a team, and of one that has none, while others compute."""
     code = """
@@ -126,7 +144,7 @@ def test_fork_beside_busy_threads(tmp_path):
 
 @forks
 def test_prefork_server(tmp_path):
-    """Workers forked by a master that has warmed up, each answering requests from several threads."""
+    """Workers are forked by a master that has warmed up, and answer requests on several threads."""
     code = """
         from concurrent.futures import ThreadPoolExecutor
         align()
@@ -220,14 +238,23 @@ def test_the_environment_is_as_before(tmp_path):
         import subprocess
         names = "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "KMP_INIT_AT_FORK", "OMP_NUM_THREADS"
         here = [os.environ.get(name) for name in names]
-        passed_on = subprocess.run([sys.executable, "-c", f"import os; print(*map(os.environ.get, {names}))"], stdout=subprocess.PIPE, text=True).stdout
+        code = f"import os; print(*map(os.environ.get, {names}))"
+        done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        passed_on = done.stdout
         print(*here, passed_on)
     """
-    assert run(code, tmp_path, KMP_INIT_AT_FORK="FALSE", OMP_NUM_THREADS="2") == ["None", "None", "FALSE", "2"] * 2
+    assert (
+        run(code, tmp_path, KMP_INIT_AT_FORK="FALSE", OMP_NUM_THREADS="2")
+        == ["None", "None", "FALSE", "2"] * 2
+    )
 
 
 def test_how_threads_wait_can_be_chosen(tmp_path):
-    assert run("print(os.environ['OMP_WAIT_POLICY'], os.environ.get('GOMP_SPINCOUNT'))", tmp_path, OMP_WAIT_POLICY="active") == ["active", "None"]
+    assert run(
+        "print(os.environ['OMP_WAIT_POLICY'], os.environ.get('GOMP_SPINCOUNT'))",
+        tmp_path,
+        OMP_WAIT_POLICY="active",
+    ) == ["active", "None"]
 
 
 @linux
@@ -256,7 +283,8 @@ def test_joblib(backend, tmp_path):
         import joblib
         if __name__ == "__main__":
             align()
-            outs = joblib.Parallel(n_jobs=2, backend={backend!r})(joblib.delayed(align)(threads) for threads in (1, 2, 3, 4))
+            jobs = [joblib.delayed(align)(threads) for threads in (1, 2, 3, 4)]
+            outs = joblib.Parallel(n_jobs=2, backend={backend!r})(jobs)
             print(*[same(out, expected) for out in outs])
     """
     assert run(code, tmp_path) == ["True"] * 4
@@ -271,7 +299,8 @@ def test_dask(scheduler, tmp_path):
         if __name__ == "__main__":
             align()
             parts = da.from_array(boxes, chunks=(130, 5))
-            pooled = parts.map_blocks(lambda part: roicy.roi_align(x, part, 7), dtype=np.float32, new_axis=(2, 3), chunks=(parts.chunks[0], 64, 7, 7))
+            given = dict(dtype=np.float32, new_axis=(2, 3), chunks=(parts.chunks[0], 64, 7, 7))
+            pooled = parts.map_blocks(lambda part: roicy.roi_align(x, part, 7), **given)
             print(same(pooled.compute(scheduler={scheduler!r}), expected))
     """
     assert run(code, tmp_path) == ["True"]
@@ -284,7 +313,8 @@ def test_beside_other_thread_pools(tmp_path):
         others = [lambda: np.ones((300, 300)) @ np.ones((300, 300))]
         try:
             import torch
-            others.append(lambda: torch.nn.functional.conv2d(torch.ones(1, 8, 64, 64), torch.ones(8, 8, 3, 3)))
+            maps, weights = torch.ones(1, 8, 64, 64), torch.ones(8, 8, 3, 3)
+            others.append(lambda: torch.nn.functional.conv2d(maps, weights))
         except ImportError:
             pass
         for other in others:
@@ -292,7 +322,8 @@ def test_beside_other_thread_pools(tmp_path):
             assert same(align(), expected)
             other()
         with ThreadPoolExecutor(4) as pool:
-            jobs = [pool.submit(other) for other in others * 8] + [pool.submit(align, 2) for _ in range(8)]
+            jobs = [pool.submit(other) for other in others * 8]
+            jobs += [pool.submit(align, 2) for _ in range(8)]
             print(sum(same(job.result(), expected) for job in jobs[-8:]))
         if hasattr(os, "fork"):
             if os.fork() == 0:
@@ -334,5 +365,11 @@ def test_signals(tmp_path):
 def test_limits_of_the_runtime(tmp_path):
     """A runtime that gives fewer threads than asked for, or none, changes no result."""
     code = "print(*[same(align(threads), expected) for threads in (1, 2, 5, 64)])"
-    for environment in ({"OMP_THREAD_LIMIT": "2"}, {"OMP_DYNAMIC": "true"}, {"OMP_NUM_THREADS": "1"}, {"OMP_PROC_BIND": "true"}, {"OMP_STACKSIZE": "64k"}):
+    for environment in (
+        {"OMP_THREAD_LIMIT": "2"},
+        {"OMP_DYNAMIC": "true"},
+        {"OMP_NUM_THREADS": "1"},
+        {"OMP_PROC_BIND": "true"},
+        {"OMP_STACKSIZE": "64k"},
+    ):
         assert run(code, tmp_path, **environment) == ["True"] * 4

@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 
 import roicy
 
-SETTINGS = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+SETTINGS = settings(
+    deadline=None,
+    max_examples=150,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 
 coordinate = st.one_of(
     st.integers(-30, 60).map(float),
@@ -29,7 +33,10 @@ def problems(draw):
     if name.startswith("ps_"):
         c = (1 + c // 8) * bins[0] * bins[1]
     count = draw(st.integers(0, 5))
-    boxes = np.array([[draw(st.integers(0, n - 1)), *draw(st.tuples(*[coordinate] * 4))] for _ in range(count)], dtype).reshape(count, 5)
+    boxes = np.array(
+        [[draw(st.integers(0, n - 1)), *draw(st.tuples(*[coordinate] * 4))] for _ in range(count)],
+        dtype,
+    ).reshape(count, 5)
     parameters = {"spatial_scale": draw(st.sampled_from([1.0, 0.5, 0.0625, 0.7, 1.3]))}
     if "align" in name:
         parameters["sampling_ratio"] = draw(st.integers(-1, 4))
@@ -38,8 +45,20 @@ def problems(draw):
     # an adaptive grid over 1e6 pixels is more than plain loops can do
     if parameters.get("sampling_ratio", 1) <= 0:
         boxes[:, 1:] = np.clip(boxes[:, 1:], -300, 300)
-    values = np.random.default_rng(draw(st.integers(0, 2**32))).standard_normal((n, c, h, w)).astype(dtype)
-    return name, values, boxes, bins, parameters, draw(st.sampled_from(["NCHW", "NHWC"])), draw(st.integers(1, 3))
+    values = (
+        np.random.default_rng(draw(st.integers(0, 2**32)))
+        .standard_normal((n, c, h, w))
+        .astype(dtype)
+    )
+    return (
+        name,
+        values,
+        boxes,
+        bins,
+        parameters,
+        draw(st.sampled_from(["NCHW", "NHWC"])),
+        draw(st.integers(1, 3)),
+    )
 
 
 @SETTINGS
@@ -54,20 +73,34 @@ def test_operators(problem, isa):
         return array if layout == "NCHW" else array.transpose(0, 3, 1, 2)
 
     if name == "roi_pool":
-        out, argmax = roicy.roi_pool(given_x, boxes, bins, return_argmax=True, **parameters, **options)
+        out, argmax = roicy.roi_pool(
+            given_x, boxes, bins, return_argmax=True, **parameters, **options
+        )
         expected, expected_argmax = reference.roi_pool(x, boxes, bins, **parameters)
         np.testing.assert_array_equal(seen(out), expected)
         np.testing.assert_array_equal(seen(argmax), expected_argmax)
         grad = roicy.roi_pool_backward(np.ones_like(out), argmax, boxes, given_x.shape, **options)
-        np.testing.assert_array_equal(seen(grad), reference.roi_pool_backward(np.ones_like(expected), expected_argmax, boxes, x.shape))
+        np.testing.assert_array_equal(
+            seen(grad),
+            reference.roi_pool_backward(np.ones_like(expected), expected_argmax, boxes, x.shape),
+        )
         return
     out = operator(name)(given_x, boxes, bins, **parameters, **options)
     # at most 24 terms along either axis
-    bound = 52 * eps * reference.forward(name, np.abs(x), boxes, bins, **parameters) + np.finfo(x.dtype).tiny
-    assert (np.abs(seen(out) - reference.forward(name, x, boxes, bins, **parameters)) <= bound).all()
+    bound = (
+        52 * eps * reference.forward(name, np.abs(x), boxes, bins, **parameters)
+        + np.finfo(x.dtype).tiny
+    )
+    assert (
+        np.abs(seen(out) - reference.forward(name, x, boxes, bins, **parameters)) <= bound
+    ).all()
 
-    grad = operator(name, "_backward")(np.ones_like(out), boxes, given_x.shape, **parameters, **options)
-    expected = reference.backward(name, np.ones(seen(out).shape, x.dtype), boxes, x.shape, **parameters)
+    grad = operator(name, "_backward")(
+        np.ones_like(out), boxes, given_x.shape, **parameters, **options
+    )
+    expected = reference.backward(
+        name, np.ones(seen(out).shape, x.dtype), boxes, x.shape, **parameters
+    )
     # at most 5 rows and 5 columns of bins of each of 5 boxes, all positive
     assert (np.abs(seen(grad) - expected) <= 54 * eps * expected + np.finfo(x.dtype).tiny).all()
     if name in WITH_BOX_GRADIENTS:
@@ -81,7 +114,11 @@ numbers = st.floats(allow_nan=True, allow_infinity=True)
 
 @settings(SETTINGS, max_examples=200)
 @given(
-    rows=st.lists(st.tuples(st.one_of(st.integers(0, 2), numbers), numbers, numbers, numbers, numbers), min_size=0, max_size=4),
+    rows=st.lists(
+        st.tuples(st.one_of(st.integers(0, 2), numbers), numbers, numbers, numbers, numbers),
+        min_size=0,
+        max_size=4,
+    ),
     scale=st.one_of(st.sampled_from([1.0, 0.1, 1e-300, 1e-38, 1e38, 1e300]), numbers),
     ratio=st.one_of(st.integers(-2, 5), st.integers(-(2**40), 2**40)),
     size=st.one_of(st.sampled_from([1, 2, 3]), st.integers(-2, 9)),
@@ -89,7 +126,10 @@ numbers = st.floats(allow_nan=True, allow_infinity=True)
     dtype=st.sampled_from([np.float32, np.float64]),
 )
 def test_any_numbers(rows, scale, ratio, size, name, dtype):
-    """The defined value, finite for finite input, or an error that says which argument: nothing else."""
+    """
+    The defined value, finite for finite input, or an error that says which argument: nothing
+    else.
+    """
     x = np.ones((2, 4 * 9, 6, 5), dtype)
     with np.errstate(over="ignore"):
         boxes = np.array(rows, np.float64).reshape(-1, 5).astype(dtype)
@@ -97,14 +137,22 @@ def test_any_numbers(rows, scale, ratio, size, name, dtype):
     try:
         out = operator(name)(x, boxes, size, scale, **parameters)
     except (TypeError, ValueError) as error:
-        assert str(error).split(":")[0].split("[")[0] in ("boxes", "spatial_scale", "sampling_ratio", "output_size", "input")
+        assert str(error).split(":")[0].split("[")[0] in (
+            "boxes",
+            "spatial_scale",
+            "sampling_ratio",
+            "output_size",
+            "input",
+        )
         return
     assert np.isfinite(out).all()
     if name in WITH_BOX_GRADIENTS:
         grad = operator(name, "_backward_boxes")(out, x, boxes, scale, **parameters)
         assert grad.shape == boxes.shape
     if name != "roi_pool":
-        assert np.isfinite(operator(name, "_backward")(out, boxes, x.shape, scale, **parameters)).all()
+        assert np.isfinite(
+            operator(name, "_backward")(out, boxes, x.shape, scale, **parameters)
+        ).all()
 
 
 @pytest.mark.parametrize("name", WITH_BOX_GRADIENTS)
@@ -117,4 +165,6 @@ def test_tiny_boxes(name, size, dtype, isa):
     out = operator(name)(x, boxes, 2, **parameters)
     offset = 0 if name == "prroi_pool" else 0.5
     # the surface rises by 1 a column and 6 a row
-    np.testing.assert_allclose(out, 2.25 - offset + 6 * (1.5 - offset), rtol=0, atol=7 * size + 40 * np.finfo(dtype).eps)
+    np.testing.assert_allclose(
+        out, 2.25 - offset + 6 * (1.5 - offset), rtol=0, atol=7 * size + 40 * np.finfo(dtype).eps
+    )

@@ -1,4 +1,7 @@
-"""Numbers recorded from Paddle 1.8.5, Paddle 3.3.1 and MXNet 1.9.1, and the examples of their documents."""
+"""
+Numbers recorded from Paddle 1.8.5, Paddle 3.3.1 and MXNet 1.9.1, and the examples of their
+documents.
+"""
 
 import json
 from pathlib import Path
@@ -12,9 +15,11 @@ import roicy
 RECORDED = np.load(Path(__file__).with_name("data") / "recorded.npz")
 CASES = sorted({name.split("/")[0] for name in RECORDED})
 
-# Where the systems disagree among themselves, and roicy is with the others; the reasons stand in the `quirk` of each case.
+# Where the systems disagree among themselves, and roicy is with the others; the reasons stand
+# in the `quirk` of each case.
 OTHERWISE = {
-    "paddle18_roi_pool_bins_29_f8": {"out", "grad_x"},  # Paddle computes bins in float32 even of float64 data
+    # Paddle computes bins in float32 even of float64 data
+    "paddle18_roi_pool_bins_29_f8": {"out", "grad_x"},
     "paddle18_roi_pool_bins_57_f8": {"out", "grad_x"},
     "paddle3_roi_align_tiny_f4_aT-s2": {"grad_x"},  # its gradient is not that of its forward pass
     "paddle3_roi_align_tiny_f8_aT-s2": {"grad_x"},
@@ -24,7 +29,9 @@ OTHERWISE = {
 
 
 def load(case):
-    arrays = {name.split("/")[1]: RECORDED[name] for name in RECORDED if name.startswith(case + "/")}
+    arrays = {
+        name.split("/")[1]: RECORDED[name] for name in RECORDED if name.startswith(case + "/")
+    }
     params = json.loads(str(arrays.pop("params")))
     keywords = {"spatial_scale": params["spatial_scale"]}
     if params["op"] in ("roi_align", "ps_roi_align"):
@@ -35,7 +42,10 @@ def load(case):
 
 
 def assert_agrees(actual, expected, dtype, tolerance=None):
-    """Float32 systems sum in another order; 1e-5 and 1e-12 of the largest value leave room for a few hundred roundings."""
+    """
+    Float32 systems sum in another order; 1e-5 and 1e-12 of the largest value leave room for a
+    few hundred roundings.
+    """
     tolerance = tolerance or (1e-5 if dtype == np.float32 else 1e-12)
     assert actual.shape == expected.shape
     assert actual.dtype == expected.dtype
@@ -51,11 +61,17 @@ def test_recorded(case, layout, isa):
     options = {"layout": layout, **keywords}
     results = {}
     if name == "roi_pool":
-        results["out"], argmax = roicy.roi_pool(to_layout(x, layout), boxes, size, return_argmax=True, **options)
-        results["grad_x"] = roicy.roi_pool_backward(to_layout(grad_out, layout), argmax, boxes, to_layout(x, layout).shape, layout=layout)
+        results["out"], argmax = roicy.roi_pool(
+            to_layout(x, layout), boxes, size, return_argmax=True, **options
+        )
+        results["grad_x"] = roicy.roi_pool_backward(
+            to_layout(grad_out, layout), argmax, boxes, to_layout(x, layout).shape, layout=layout
+        )
     else:
         results["out"] = operator(name)(to_layout(x, layout), boxes, size, **options)
-        results["grad_x"] = operator(name, "_backward")(to_layout(grad_out, layout), boxes, to_layout(x, layout).shape, **options)
+        results["grad_x"] = operator(name, "_backward")(
+            to_layout(grad_out, layout), boxes, to_layout(x, layout).shape, **options
+        )
     for key, result in results.items():
         result = from_layout(result, layout)
         if key in otherwise:
@@ -65,12 +81,15 @@ def test_recorded(case, layout, isa):
         else:
             assert_agrees(result, arrays[key], x.dtype)
     if "grad_boxes" in arrays:
-        grad = operator(name, "_backward_boxes")(to_layout(grad_out, layout), to_layout(x, layout), boxes, **options)
+        grad = operator(name, "_backward_boxes")(
+            to_layout(grad_out, layout), to_layout(x, layout), boxes, **options
+        )
         if "grad_boxes" in otherwise:
             assert np.isnan(arrays["grad_boxes"][:, 1:]).all()
             np.testing.assert_array_equal(grad, 0)
         else:
-            assert_agrees(grad, arrays["grad_boxes"], x.dtype, 1e-5)  # Paddle keeps them in float32 for either type
+            # Paddle keeps them in float32 for either type
+            assert_agrees(grad, arrays["grad_boxes"], x.dtype, 1e-5)
 
 
 def test_recorded_cases_are_used():
@@ -79,7 +98,10 @@ def test_recorded_cases_are_used():
 
 
 class TestDocumentedExamples:
-    """As they stand on the pages of MXNet's ROIPooling and of Paddle's roi_pool, roi_align and prroi_pool."""
+    """
+    As they stand on the pages of MXNet's ROIPooling and of Paddle's roi_pool, roi_align and
+    prroi_pool.
+    """
 
     def test_mxnet_roi_pooling(self, dtype, isa):
         x = np.arange(48, dtype=dtype).reshape(1, 1, 8, 6)
@@ -110,4 +132,8 @@ class TestDocumentedExamples:
         x = np.arange(1, 17).reshape(1, 1, 4, 4).astype(dtype)
         boxes = np.array([[0, -3, -3, 1, 1], [0, 2, 2, 7, 7], [0, 20, 20, 22, 22]], dtype)
         out = roicy.prroi_pool(x, boxes, 2)
-        np.testing.assert_allclose(out.reshape(3, 4), [[0, 0, 0, 1.5], [5.16, 0, 0, 0], [0, 0, 0, 0]], rtol=4 * np.finfo(dtype).eps)
+        np.testing.assert_allclose(
+            out.reshape(3, 4),
+            [[0, 0, 0, 1.5], [5.16, 0, 0, 0], [0, 0, 0, 0]],
+            rtol=4 * np.finfo(dtype).eps,
+        )

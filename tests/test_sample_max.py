@@ -6,11 +6,17 @@ import reference
 from conftest import from_layout, random_boxes, to_layout
 
 import roicy
-from roicy import operators
+from roicy import _cpu
 from roicy._kernels import geometry
 
-# K boxes, N, C, H, W, (PH, PW): enough for a team of threads, a single row, a single pixel, more bins than are computed at once
-SHAPES = {"blocks": (40, 2, 21, 26, 31, (3, 4)), "row": (6, 3, 2, 1, 23, (2, 2)), "pixel": (5, 2, 17, 1, 1, (2, 3)), "bins": (2, 1, 2, 9, 12, (70, 20))}
+# K boxes, N, C, H, W, (PH, PW): enough for a team of threads, a single row, a single pixel,
+# more bins than are computed at once
+SHAPES = {
+    "blocks": (40, 2, 21, 26, 31, (3, 4)),
+    "row": (6, 3, 2, 1, 23, (2, 2)),
+    "pixel": (5, 2, 17, 1, 1, (2, 3)),
+    "bins": (2, 1, 2, 9, 12, (70, 20)),
+}
 PARAMETERS = [
     {"sampling_ratio": 2, "spatial_scale": 0.5},
     {"sampling_ratio": 0, "aligned": True, "spatial_scale": 0.25},
@@ -30,26 +36,53 @@ def test_against_the_definition(shape, case, products, dtype, layout, isa, rng):
     if key not in cache:
         cache[key] = reference.roi_align_max(x, boxes, bins, products, **PARAMETERS[case])
     for threads in (1, 3):
-        out = roicy.roi_align_max(to_layout(x, layout), boxes, bins, products=products, layout=layout, num_threads=threads, **PARAMETERS[case])
+        out = roicy.roi_align_max(
+            to_layout(x, layout),
+            boxes,
+            bins,
+            products=products,
+            layout=layout,
+            num_threads=threads,
+            **PARAMETERS[case],
+        )
         assert out.dtype == dtype
-        # weights of both axes, their product, four multiplications and three sums, each rounded once
-        np.testing.assert_allclose(from_layout(out, layout), cache[key], rtol=0, atol=10 * np.finfo(dtype).eps * np.abs(x).max())
+        # weights of both axes, their product, four multiplications and three sums, each rounded
+        # once
+        np.testing.assert_allclose(
+            from_layout(out, layout),
+            cache[key],
+            rtol=0,
+            atol=10 * np.finfo(dtype).eps * np.abs(x).max(),
+        )
 
 
 cache = {}
 
 
 def test_windows_larger_than_the_tile(dtype, layout, rng):
-    """Samples between two of the cells that a window is looked at in: of a linear map they are exact."""
+    """
+    Samples between two of the cells that a window is looked at in: of a linear map they are
+    exact.
+    """
     h, w = 40, 9000
     y, x = np.mgrid[:h, :w]
     ramp = (x + y / 64).astype(dtype).reshape(1, 1, h, w)
     boxes = np.array([[0, 10, 2, 8900, 38]], dtype)
-    out = from_layout(roicy.roi_align_max(to_layout(ramp, layout), boxes, 3, 1.0, 500, aligned=True, layout=layout), layout)[0, 0]
+    out = from_layout(
+        roicy.roi_align_max(
+            to_layout(ramp, layout), boxes, 3, 1.0, 500, aligned=True, layout=layout
+        ),
+        layout,
+    )[0, 0]
     # the last sample of a bin is half a step before its end
-    rows, columns = (low - 0.5 + np.arange(1, 4) * (high - low) / 3 - (high - low) / 1000 / 3 for low, high in ((2, 38), (10, 8900)))
+    rows, columns = (
+        low - 0.5 + np.arange(1, 4) * (high - low) / 3 - (high - low) / 1000 / 3
+        for low, high in ((2, 38), (10, 8900))
+    )
     # positions of up to 9000 and the products of four weights with values as large
-    np.testing.assert_allclose(out, columns + rows[:, None] / 64, rtol=0, atol=8 * np.finfo(dtype).eps * w)
+    np.testing.assert_allclose(
+        out, columns + rows[:, None] / 64, rtol=0, atol=8 * np.finfo(dtype).eps * w
+    )
 
 
 def test_not_a_number():
@@ -65,39 +98,57 @@ def test_not_a_number():
 @pytest.mark.parametrize("products", [False, True])
 def test_off_the_map(products):
     x = np.full((1, 1, 6, 6), -5.0)
-    boxes = np.array([[0, 100, 0, 110, 5], [0, 3, 1, 9, 3], [0, 4, 4, 1, 1], [0, 1, 1, 3, 3]], np.float64)
-    out = roicy.roi_align_max(x, boxes, (1, 2), sampling_ratio=3, aligned=True, products=products)[:, 0, 0]
+    boxes = np.array(
+        [[0, 100, 0, 110, 5], [0, 3, 1, 9, 3], [0, 4, 4, 1, 1], [0, 1, 1, 3, 3]], np.float64
+    )
+    out = roicy.roi_align_max(x, boxes, (1, 2), sampling_ratio=3, aligned=True, products=products)[
+        :, 0, 0
+    ]
     # without samples; half of the bins with some; inverted; inside
     np.testing.assert_array_equal(out[0], [0, 0])
     assert out[1, 1] == 0
     assert out[1, 0] < 0 or products
     assert (out[3] <= 0).all()
-    np.testing.assert_array_equal(roicy.roi_align_max(x, boxes[2:3], 1, aligned=True), np.zeros((1, 1, 1, 1)))  # adaptive: no samples
-    np.testing.assert_array_equal(roicy.roi_align_max(x, boxes[3:], 1, sampling_ratio=2, aligned=True, products=False), np.full((1, 1, 1, 1), -5.0))
+    # adaptive: no samples
+    np.testing.assert_array_equal(
+        roicy.roi_align_max(x, boxes[2:3], 1, aligned=True), np.zeros((1, 1, 1, 1))
+    )
+    np.testing.assert_array_equal(
+        roicy.roi_align_max(x, boxes[3:], 1, sampling_ratio=2, aligned=True, products=False),
+        np.full((1, 1, 1, 1), -5.0),
+    )
 
 
-def test_boxes_in_parts(rng, monkeypatch):
+def test_boxes_in_parts(rng, monkeypatch, python_front):
     x = rng.standard_normal((3, 5, 30, 40)).astype(np.float32)
     boxes = random_boxes(rng, 3, 100, (30, 40), np.float32)
     expected = roicy.roi_align_max(x, boxes, 4)
-    original = operators._Maps.parts
-    monkeypatch.setattr(operators._Maps, "parts", lambda self, array, rule, in_bands, slopes, _: original(self, array, rule, in_bands, slopes, 7))
+    monkeypatch.setattr(_cpu, "MAX_BOXES", 7)
     np.testing.assert_array_equal(roicy.roi_align_max(x, boxes, 4), expected)
 
 
 def test_tables_are_bounded(rng):
-    """Boxes are taken a few at a time, and one that has more samples than can be counted is an error."""
+    """
+    Boxes are taken a few at a time, and one that has more samples than can be counted is an
+    error.
+    """
     boxes = np.tile(np.array([[0, 0, 0, 900, 900]], np.float32), (5000, 1))
     rule = geometry.one_by_one(geometry.sampled(1024, True, False))
 
     def make(boxes, bins):
         images = boxes[:, 0].astype(np.int32)
-        return geometry.tables["float"](images, boxes[:, 1:], None, 1, rule, bins, (900, 900), 1.0, 2**31, None, False, 2**31, 1)
+        return geometry.tables["float"](
+            images, boxes[:, 1:], None, 1, rule, bins, (900, 900), 1.0, 2**31, None, False, 2**31, 1
+        )
 
     assert 1 <= len(make(boxes, (7, 7))) < 100
-    with pytest.raises(ValueError, match="sampling_ratio: 1025, expected an integer from -2147483648 to 1024"):
+    with pytest.raises(
+        ValueError, match="sampling_ratio: 1025, expected an integer from -2147483648 to 1024"
+    ):
         roicy.roi_align_max(np.ones((1, 1, 4, 4), np.float32), boxes[:1], 1, sampling_ratio=1025)
-    with pytest.raises(MemoryError, match="the tables of a box have 4294967296 entries, more than can be counted"):
+    with pytest.raises(
+        MemoryError, match="the tables of a box have 4294967296 entries, more than can be counted"
+    ):
         make(boxes[:1], (2**21, 2**21))
 
 

@@ -9,14 +9,25 @@ from roicy._kernels import geometry, schedule
 IMAGE, FIRST, STOP, BLOCK_FIRST, BLOCK_STOP, BIN, BIN_STOP, MODE, Y0, Y1, X0, X1, LEVEL = range(13)
 BINS = (7, 7)
 # images, boxes, channels
-LOADS = [(images, boxes, channels) for channels in (1, 3, 256, 2048) for images, boxes in ((1, 1000), (64, 1000), (64, 64), (1, 1))]
+LOADS = [
+    (images, boxes, channels)
+    for channels in (1, 3, 256, 2048)
+    for images, boxes in ((1, 1000), (64, 1000), (64, 64), (1, 1))
+]
 
-# what tasks read: images, boxes, channels; whether the channels of a pixel lie together, and of which type (whole blocks of a small one are widened
-# before they are read); whether each bin has channels of its own
+# what tasks read: images, boxes, channels; whether the channels of a pixel lie together, and of
+# which type (whole blocks of a small one are widened before they are read); whether each bin
+# has channels of its own
 READ = [
     (*load, *lie)
     for load in LOADS
-    for lie in ((False, "f", False), (True, "f", False), (True, "e", False), (False, "f", True), (True, "f", True))
+    for lie in (
+        (False, "f", False),
+        (True, "f", False),
+        (True, "e", False),
+        (False, "f", True),
+        (True, "f", True),
+    )
     if lie[1] == "f" or load[2] % 16 == 0
 ]
 
@@ -27,7 +38,21 @@ def plan(rng, images, count, extents=(50, 76)):
     if count == images:
         boxes[:, 0] = np.arange(images)
     rule = geometry.sampled(2, False, True)
-    tables = geometry.tables["float"](boxes[:, 0].astype(np.int32), boxes[:, 1:], None, images, rule, BINS, extents, 1.0, 2**31, None, False, 2**31, 1)
+    tables = geometry.tables["float"](
+        boxes[:, 0].astype(np.int32),
+        boxes[:, 1:],
+        None,
+        images,
+        rule,
+        BINS,
+        extents,
+        1.0,
+        2**31,
+        None,
+        False,
+        2**31,
+        1,
+    )
     arrays = tables.arrays()
     assert sorted(arrays.order) == list(range(count))
     return boxes[arrays.order, 0].astype(int), tables, arrays.windows
@@ -36,7 +61,11 @@ def plan(rng, images, count, extents=(50, 76)):
 def rectangle(windows):
     """[y0, y1, x0, x1] around those that have pixels."""
     windows = windows[(windows[:, 0] < windows[:, 1]) & (windows[:, 2] < windows[:, 3])]
-    return [windows[:, 0].min(), windows[:, 1].max(), windows[:, 2].min(), windows[:, 3].max()] if len(windows) else [0, 0, 0, 0]
+    return (
+        [windows[:, 0].min(), windows[:, 1].max(), windows[:, 2].min(), windows[:, 3].max()]
+        if len(windows)
+        else [0, 0, 0, 0]
+    )
 
 
 def level(tables, channels_last=False, by_bin=False, kind="f"):
@@ -47,11 +76,15 @@ def level(tables, channels_last=False, by_bin=False, kind="f"):
 @pytest.mark.parametrize("slopes", [False, True])
 @pytest.mark.parametrize("threads", [1, 2, 5, 128])
 @pytest.mark.parametrize(("images", "count", "channels", "channels_last", "kind", "by_bin"), READ)
-def test_reading_covers_everything_once(images, count, channels, threads, channels_last, kind, by_bin, slopes, rng):
+def test_reading_covers_everything_once(
+    images, count, channels, threads, channels_last, kind, by_bin, slopes, rng
+):
     if by_bin:
         channels = min(channels, 100)
     of_box, tables, windows = plan(rng, images, count)
-    tasks, used = schedule.reading([level(tables, channels_last, by_bin, kind)], channels, 4, 49, by_bin, threads, slopes)
+    tasks, used = schedule.reading(
+        [level(tables, channels_last, by_bin, kind)], channels, 4, 49, by_bin, threads, slopes
+    )
     assert 1 <= used <= threads
     blocks = -(-channels // 16)
     most = 8 if slopes and not by_bin else 1  # blocks that are summed together
@@ -59,7 +92,11 @@ def test_reading_covers_everything_once(images, count, channels, threads, channe
     for task in tasks:
         mine = slice(task[FIRST], task[STOP])
         assert (of_box[mine] == task[IMAGE]).all()
-        done[mine, task[BLOCK_FIRST] : task[BLOCK_STOP], slice(task[BIN], task[BIN_STOP]) if by_bin else 0] += 1
+        done[
+            mine,
+            task[BLOCK_FIRST] : task[BLOCK_STOP],
+            slice(task[BIN], task[BIN_STOP]) if by_bin else 0,
+        ] += 1
         assert (task[BIN] >= 0) == by_bin
         assert task[BLOCK_FIRST] % most == 0 or task[BLOCK_FIRST] == channels // 16
         assert task[BLOCK_STOP] % most == 0 or task[BLOCK_STOP] in (blocks, channels // 16)
@@ -75,17 +112,44 @@ def test_reading_covers_everything_once(images, count, channels, threads, channe
             gathered = task[MODE] == 2
             assert channels_last if gathered else by_bin or not channels_last
             assert task[BLOCK_STOP] <= task[BLOCK_FIRST] + most or (gathered and not by_bin)
-            together = task[BIN_STOP] - task[BIN] if by_bin else task[BLOCK_STOP] - task[BLOCK_FIRST]
-            assert not gathered or together * (task[Y1] - task[Y0]) * (task[X1] - task[X0]) * 64 <= 4 << 20
+            together = (
+                task[BIN_STOP] - task[BIN] if by_bin else task[BLOCK_STOP] - task[BLOCK_FIRST]
+            )
+            assert (
+                not gathered
+                or together * (task[Y1] - task[Y0]) * (task[X1] - task[X0]) * 64 <= 4 << 20
+            )
     assert (done == 1).all()
 
 
-@pytest.mark.parametrize(("count", "extents", "mode"), [(300, (50, 76), 2), (300, (60, 80), 3), (2, (50, 76), 3)])
+@pytest.mark.parametrize(
+    ("count", "extents", "mode"), [(300, (50, 76), 2), (300, (60, 80), 3), (2, (50, 76), 3)]
+)
 def test_small_types_are_widened_once_while_there_is_room(count, extents, mode, rng):
     """And where boxes read more pixels than lie around them; else for each box."""
-    boxes = np.tile(np.array([[-0.5, -0.5, 5, 5], [extents[1] - 5, extents[0] - 5, extents[1], extents[0]]], np.float32), (count // 2, 1))
+    boxes = np.tile(
+        np.array(
+            [[-0.5, -0.5, 5, 5], [extents[1] - 5, extents[0] - 5, extents[1], extents[0]]],
+            np.float32,
+        ),
+        (count // 2, 1),
+    )
     rule = geometry.sampled(2, False, True)
-    tables = geometry.tables["float"](np.zeros(count, np.int32), boxes, None, 1, rule, BINS, extents, 1.0, 0, None, False, 2**31, 1)
+    tables = geometry.tables["float"](
+        np.zeros(count, np.int32),
+        boxes,
+        None,
+        1,
+        rule,
+        BINS,
+        extents,
+        1.0,
+        0,
+        None,
+        False,
+        2**31,
+        1,
+    )
     tasks, _ = schedule.reading([level(tables, True, kind="e")], 256, 4, 49, False, 1)
     assert (tasks[:, MODE] == mode).all()
 
@@ -100,7 +164,21 @@ def test_tall_boxes_do_not_keep_others_from_sharing_rows(threads, slopes, rng):
     most_rows = schedule.most_rows(extents[1], slopes)
     assert most_rows == (40 if slopes else 163)
     rule = geometry.sampled(2, False, True)
-    tables = geometry.tables["float"](np.zeros(count, np.int32), boxes, None, 1, rule, BINS, extents, 1.0, most_rows, None, slopes, 2**31, 1)
+    tables = geometry.tables["float"](
+        np.zeros(count, np.int32),
+        boxes,
+        None,
+        1,
+        rule,
+        BINS,
+        extents,
+        1.0,
+        most_rows,
+        None,
+        slopes,
+        2**31,
+        1,
+    )
     tasks, _ = schedule.reading([level(tables, False)], 128, 4, 49, False, threads, slopes)
     sharing = np.zeros(count, bool)
     for task in tasks[tasks[:, MODE] == 1]:
@@ -113,29 +191,70 @@ def test_boxes_that_take_most_of_the_tile_do_not_share_rows(rows, sharing, rng):
     """Each would move it; boxes of as many pixels that do not are better off together."""
     low = rng.uniform((0, 0), (400 - 450 // rows, 300 - rows), (200, 2))
     boxes = np.column_stack([low, low + np.array([450 / rows, rows])]).astype(np.float32)
-    tables = geometry.tables["float"](np.zeros(200, np.int32), boxes, None, 1, geometry.INTEGRATED_RULE, BINS, (300, 400), 1.0, 40, None, True, 2**31, 1)
+    tables = geometry.tables["float"](
+        np.zeros(200, np.int32),
+        boxes,
+        None,
+        1,
+        geometry.INTEGRATED_RULE,
+        BINS,
+        (300, 400),
+        1.0,
+        40,
+        None,
+        True,
+        2**31,
+        1,
+    )
     tasks, _ = schedule.reading([level(tables, False)], 128, 4, 49, False, 1, True)
     assert (tasks[:, MODE] == sharing).all()
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize(("channels", "extents", "most"), [
-    (256, (100, 152), 2), (256, (200, 304), 1), (256, (256, 257), None), (128, (200, 304), 1), (112, (200, 304), None), (1024, (60, 90), 7),
-    (250, (100, 152), None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("channels", "extents", "most"),
+    [
+        (256, (100, 152), 2),
+        (256, (200, 304), 1),
+        (256, (256, 257), None),
+        (128, (200, 304), 1),
+        (112, (200, 304), None),
+        (1024, (60, 90), 7),
+        (250, (100, 152), None),
+    ],
+)
 def test_pixels_of_large_boxes_are_gathered_while_there_is_room(channels, extents, most, threads):
     """Boxes of the whole map, of 8 blocks of channels and more."""
     boxes = np.tile(np.array([[0, 0, extents[1], extents[0]]], np.float32), (40, 1))
-    tables = geometry.tables["float"](np.zeros(40, np.int32), boxes, None, 1, geometry.INTEGRATED_RULE, BINS, extents, 1.0, 0, None, False, 2**31, 1)
+    tables = geometry.tables["float"](
+        np.zeros(40, np.int32),
+        boxes,
+        None,
+        1,
+        geometry.INTEGRATED_RULE,
+        BINS,
+        extents,
+        1.0,
+        0,
+        None,
+        False,
+        2**31,
+        1,
+    )
     tasks, _ = schedule.reading([level(tables, True)], channels, 4, 49, False, threads)
     assert (tasks[:, MODE] == (0 if most is None else 2)).all()
     blocks = tasks[:, BLOCK_STOP] - tasks[:, BLOCK_FIRST]
-    assert most is None or (blocks.max() <= most and blocks.max() * extents[0] * extents[1] * 64 <= 4 << 20)
+    assert most is None or (
+        blocks.max() <= most and blocks.max() * extents[0] * extents[1] * 64 <= 4 << 20
+    )
     slopes, _ = schedule.reading([level(tables, True)], channels, 4, 49, False, threads, True)
     assert (slopes[:, MODE] == 0).all()
 
 
-@pytest.mark.parametrize(("extents", "most"), [((50, 76), 16), ((100, 152), 4), ((128, 128), 4), ((128, 129), None), ((200, 304), None)])
+@pytest.mark.parametrize(
+    ("extents", "most"),
+    [((50, 76), 16), ((100, 152), 4), ((128, 128), 4), ((128, 129), None), ((200, 304), None)],
+)
 @pytest.mark.parametrize("channels_last", [False, True])
 def test_bins_of_a_pixel_are_gathered_while_there_is_room(extents, most, channels_last, rng):
     _, tables, _ = plan(rng, 1, 4000, extents)
@@ -157,11 +276,17 @@ def test_few_boxes_are_not_worth_gathering(rng):
 @pytest.mark.parametrize("by_bin", [False, True])
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize("threads", [1, 2, 128])
-@pytest.mark.parametrize(("images", "count", "channels"), [load for load in LOADS if load[2] != 2048])
-def test_writing_covers_every_pixel_once(images, count, channels, threads, channels_last, by_bin, rng):
+@pytest.mark.parametrize(
+    ("images", "count", "channels"), [load for load in LOADS if load[2] != 2048]
+)
+def test_writing_covers_every_pixel_once(
+    images, count, channels, threads, channels_last, by_bin, rng
+):
     _, tables, _ = plan(rng, images, count)
     starts = tables.arrays().starts
-    tasks, used = schedule.writing([level(tables, channels_last, by_bin)], channels, 4, 49, by_bin, threads, False, False)
+    tasks, used = schedule.writing(
+        [level(tables, channels_last, by_bin)], channels, 4, 49, by_bin, threads, False, False
+    )
     assert 1 <= used <= threads
     blocks = -(-channels // 16)
     pixels = np.zeros((images, blocks, 49 if by_bin else 1, 50, 76), np.int8)
@@ -169,18 +294,41 @@ def test_writing_covers_every_pixel_once(images, count, channels, threads, chann
         assert (task[BIN] >= 0) == by_bin
         bins = slice(task[BIN], task[BIN_STOP]) if by_bin else 0
         assert not by_bin or task[BIN_STOP] == task[BIN] + 1 or (task[MODE] == 2 and channels_last)
-        pixels[task[IMAGE], task[BLOCK_FIRST] : task[BLOCK_STOP], bins, task[Y0] : task[Y1], task[X0] : task[X1]] += 1
-        assert task[FIRST] == task[STOP] or (task[FIRST], task[STOP]) == (starts[task[IMAGE]], starts[task[IMAGE] + 1])
+        pixels[
+            task[IMAGE],
+            task[BLOCK_FIRST] : task[BLOCK_STOP],
+            bins,
+            task[Y0] : task[Y1],
+            task[X0] : task[X1],
+        ] += 1
+        assert task[FIRST] == task[STOP] or (task[FIRST], task[STOP]) == (
+            starts[task[IMAGE]],
+            starts[task[IMAGE] + 1],
+        )
     assert (pixels == 1).all()
 
 
-@pytest.mark.parametrize("extents", [(3000, 100000), (300, 304), (216, 304), (215, 304), (256, 256), (257, 256), (1, 65537), (65537, 1)])
+@pytest.mark.parametrize(
+    "extents",
+    [
+        (3000, 100000),
+        (300, 304),
+        (216, 304),
+        (215, 304),
+        (256, 256),
+        (257, 256),
+        (1, 65537),
+        (65537, 1),
+    ],
+)
 @pytest.mark.parametrize("threads", [1, 2, 64])
 @pytest.mark.parametrize("by_bin", [False, True])
 def test_writing_is_bounded_by_the_tile(extents, by_bin, threads):
     height, width = extents
     tables = geometry.everywhere(np.zeros(1, np.int32), 1, extents)
-    tasks, _ = schedule.writing([level(tables, by_bin, by_bin)], 1, 4, 49, by_bin, threads, False, False)
+    tasks, _ = schedule.writing(
+        [level(tables, by_bin, by_bin)], 1, 4, 49, by_bin, threads, False, False
+    )
     areas = (tasks[:, Y1] - tasks[:, Y0]) * (tasks[:, X1] - tasks[:, X0])
     if by_bin:
         areas *= tasks[:, BIN_STOP] - tasks[:, BIN]
@@ -192,17 +340,31 @@ def test_writing_is_bounded_by_the_tile(extents, by_bin, threads):
 @pytest.mark.parametrize("threads", [1, 2, 7])
 @pytest.mark.parametrize("channels_last", [False, True])
 def test_threads_that_share_pixels_have_tiles(extents, threads, channels_last, rng):
-    """Of the gradient of roi_pool, whose tasks go through all bins of their blocks; as far as there is room."""
+    """
+    Of the gradient of roi_pool, whose tasks go through all bins of their blocks; as far as
+    there is room.
+    """
     _, tables, _ = plan(rng, 1, 300, extents)
-    tasks, _ = schedule.writing([level(tables, channels_last)], 60, 4, 49, False, threads, False, True)
+    tasks, _ = schedule.writing(
+        [level(tables, channels_last)], 60, 4, 49, False, threads, False, True
+    )
     pixels = np.zeros((4, *extents), np.int8)
     for task in tasks:
         pixels[task[BLOCK_FIRST] : task[BLOCK_STOP], task[Y0] : task[Y1], task[X0] : task[X1]] += 1
         assert (task[X0], task[X1]) == (0, extents[1])
     assert (pixels == 1).all()
-    room = (tasks[:, Y1] - tasks[:, Y0]) * extents[1] * (tasks[:, BLOCK_STOP] - tasks[:, BLOCK_FIRST]) * 64
+    room = (
+        (tasks[:, Y1] - tasks[:, Y0])
+        * extents[1]
+        * (tasks[:, BLOCK_STOP] - tasks[:, BLOCK_FIRST])
+        * 64
+    )
     have_tiles = tasks[:, MODE] == 2
-    assert have_tiles.all() if channels_last and threads > 1 and extents == (50, 76) else not have_tiles.any()
+    assert (
+        have_tiles.all()
+        if channels_last and threads > 1 and extents == (50, 76)
+        else not have_tiles.any()
+    )
     assert (room[have_tiles] <= 4 * 2**20).all()
 
 
@@ -217,7 +379,10 @@ def box_cost(windows):
 
 
 def most_loaded(costs, threads):
-    """The load of the busiest thread when each takes the next task as it becomes free, over the mean."""
+    """
+    The load of the busiest thread when each takes the next task as it becomes free, over the
+    mean.
+    """
     loads = np.zeros(threads)
     for cost in costs:
         loads[loads.argmin()] += cost
@@ -227,15 +392,24 @@ def most_loaded(costs, threads):
 @pytest.mark.parametrize("slopes", [False, True])
 @pytest.mark.parametrize("threads", [2, 3, 8, 16, 32, 64, 128])
 @pytest.mark.parametrize(("images", "count", "channels", "channels_last", "kind", "by_bin"), READ)
-def test_reading_is_even(images, count, channels, channels_last, kind, by_bin, threads, slopes, rng):
-    """Boxes of any size are divisible among so many threads, down to one channel block, or a group of eight, of the largest."""
+def test_reading_is_even(
+    images, count, channels, channels_last, kind, by_bin, threads, slopes, rng
+):
+    """
+    Boxes of any size are divisible among so many threads, down to one channel block, or a group
+    of eight, of the largest.
+    """
     _, tables, windows = plan(rng, images, count)
-    tasks, used = schedule.reading([level(tables, channels_last, by_bin, kind)], channels, 4, 49, by_bin, threads, slopes)
+    tasks, used = schedule.reading(
+        [level(tables, channels_last, by_bin, kind)], channels, 4, 49, by_bin, threads, slopes
+    )
     if used == 1:
         assert box_cost(windows).sum() * -(-channels // 16) * (10 if by_bin else 1) < 100000
         return
     costs = [
-        box_cost(windows[task[FIRST] : task[STOP]]).sum() * (task[BLOCK_STOP] - task[BLOCK_FIRST]) * (task[BIN_STOP] - task[BIN] if by_bin else 1)
+        box_cost(windows[task[FIRST] : task[STOP]]).sum()
+        * (task[BLOCK_STOP] - task[BLOCK_FIRST])
+        * (task[BIN_STOP] - task[BIN] if by_bin else 1)
         for task in tasks
     ]
     one_box = box_cost(windows).max() * threads / sum(costs)
@@ -268,14 +442,20 @@ def test_little_work_is_done_by_one_thread(rng):
 
 def pyramid(rng, extents=((200, 304), (100, 152), (50, 76), (25, 38)), counts=(700, 0, 200, 100)):
     """What the schedule gets to know of levels of which one has no boxes (and is left out)."""
-    return [(extent, *plan(rng, 2, count, extent)) for extent, count in zip(extents, counts, strict=True) if count]
+    return [
+        (extent, *plan(rng, 2, count, extent))
+        for extent, count in zip(extents, counts, strict=True)
+        if count
+    ]
 
 
 @pytest.mark.parametrize("threads", [1, 2, 16])
 def test_levels_share_the_work(threads, rng):
     """All levels are covered, by tasks that are even over all of them together."""
     levels = pyramid(rng)
-    tasks, used = schedule.reading([level(tables) for _, _, tables, _ in levels], 256, 4, 49, False, threads)
+    tasks, used = schedule.reading(
+        [level(tables) for _, _, tables, _ in levels], 256, 4, 49, False, threads
+    )
     assert used == threads
     costs = []
     done = [np.zeros((len(windows), 16), int) for _, _, _, windows in levels]
@@ -288,11 +468,18 @@ def test_levels_share_the_work(threads, rng):
     assert all((level == 1).all() for level in done)
     assert most_loaded(costs, threads) <= 1.3
 
-    tasks, used = schedule.writing([level(tables) for _, _, tables, _ in levels], 256, 4, 49, False, threads, False, False)
+    tasks, used = schedule.writing(
+        [level(tables) for _, _, tables, _ in levels], 256, 4, 49, False, threads, False, False
+    )
     assert used == threads
     pixels = [np.zeros((2, 16, *extent), int) for extent, *_ in levels]
     for task in tasks:
-        pixels[task[LEVEL]][task[IMAGE], task[BLOCK_FIRST] : task[BLOCK_STOP], task[Y0] : task[Y1], task[X0] : task[X1]] += 1
+        pixels[task[LEVEL]][
+            task[IMAGE],
+            task[BLOCK_FIRST] : task[BLOCK_STOP],
+            task[Y0] : task[Y1],
+            task[X0] : task[X1],
+        ] += 1
     assert all((level == 1).all() for level in pixels)
 
 

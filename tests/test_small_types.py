@@ -1,4 +1,7 @@
-"""Maps of float16, bfloat16 and uint8: what their values would give as float32, to the bit, without a converted copy of them."""
+"""
+Maps of float16, bfloat16 and uint8: what their values would give as float32, to the bit,
+without a converted copy of them.
+"""
 
 import contextlib
 import ctypes
@@ -12,7 +15,7 @@ import pytest
 from conftest import SUMS, WITH_BOX_GRADIENTS, assert_same_bits, operator, random_boxes, to_layout
 
 import roicy
-from roicy import _memory, operators
+from roicy import _dispatch, _memory
 
 try:
     import ml_dtypes
@@ -21,8 +24,10 @@ try:
 except ImportError:
     BFLOAT16 = None
 OPERATORS = [*SUMS, "roi_pool", "roi_align_max"]
-# N, C of the output, H, W: blocks and a part of one, runs of pixels longer and shorter than those that are converted together; channels last, maps
-# that are converted as far as boxes read them, once for all boxes or for each, and boxes that are too large for that, with one block and with many
+# N, C of the output, H, W: blocks and a part of one, runs of pixels longer and shorter than
+# those that are converted together; channels last, maps that are converted as far as boxes read
+# them, once for all boxes or for each, and boxes that are too large for that, with one block
+# and with many
 SHAPES = {
     "blocks": (2, 37, 26, 31),
     "camera": (1, 3, 20, 150),
@@ -45,7 +50,9 @@ def make(rng, name, shape, small, layout="NCHW"):
     n, c, h, w = SHAPES[shape]
     if name.startswith("ps_"):
         c = max(c // 4, 1) * 4
-    x = to_layout(np.clip(rng.standard_normal((n, c, h, w)) * 40 + 100, 0, 255).astype(small), layout)
+    x = to_layout(
+        np.clip(rng.standard_normal((n, c, h, w)) * 40 + 100, 0, 255).astype(small), layout
+    )
     return x, random_boxes(rng, n, 40, (h, w), np.float32)
 
 
@@ -66,18 +73,31 @@ def test_forward(name, shape, small, layout, isa, rng):
 @pytest.mark.parametrize("shape", ["camera", "wide camera"])
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
 def test_crops_of_a_camera(name, shape, small, layout, isa, rng):
-    """So few channels that lanes are bin rows; also as a view of the other layout; and boxes of which some columns are read at once."""
+    """
+    So few channels that lanes are bin rows; also as a view of the other layout; and boxes of
+    which some columns are read at once.
+    """
     x, boxes = make(rng, name, shape, small, layout)
     expected = operator(name)(x.astype(np.float32), boxes, (33, 20), layout=layout)
-    other = np.ascontiguousarray(x.transpose(0, 3, 1, 2) if layout == "NHWC" else x.transpose(0, 2, 3, 1))
+    other = np.ascontiguousarray(
+        x.transpose(0, 3, 1, 2) if layout == "NHWC" else x.transpose(0, 2, 3, 1)
+    )
     view = other.transpose(0, 2, 3, 1) if layout == "NHWC" else other.transpose(0, 3, 1, 2)
-    for given in (x, view, np.repeat(x, 2, axis=3)[..., ::2] if layout == "NCHW" else np.repeat(x, 2, axis=2)[:, :, ::2]):
+    for given in (
+        x,
+        view,
+        np.repeat(x, 2, axis=3)[..., ::2]
+        if layout == "NCHW"
+        else np.repeat(x, 2, axis=2)[:, :, ::2],
+    ):
         out = np.full(expected.shape, np.nan, np.float32)
         assert_same_bits(operator(name)(given, boxes, (33, 20), layout=layout, out=out), expected)
     g = rng.standard_normal(expected.shape).astype(np.float32)
     expected = operator(name, "_backward_boxes")(g, x.astype(np.float32), boxes, layout=layout)
     for given in (x, view):
-        assert_same_bits(operator(name, "_backward_boxes")(g, given, boxes, layout=layout), expected)
+        assert_same_bits(
+            operator(name, "_backward_boxes")(g, given, boxes, layout=layout), expected
+        )
 
 
 @pytest.mark.parametrize("name", OPERATORS)
@@ -88,10 +108,21 @@ def test_any_strides(name, small, isa, rng):
     x.flags.writeable = False
     spaced = np.zeros((2, 72, 27, 93), small)[:, ::2, 1:, ::3]
     spaced[...] = x
-    for view in (x, np.asfortranarray(x), x[::-1, :, ::-1].copy()[::-1, :, ::-1], spaced, np.flip(np.flip(x, 3).copy(), 3)):
-        assert_same_bits(operator(name)(view, boxes, 2, out=np.empty(expected.shape, np.float32)), expected)
+    for view in (
+        x,
+        np.asfortranarray(x),
+        x[::-1, :, ::-1].copy()[::-1, :, ::-1],
+        spaced,
+        np.flip(np.flip(x, 3).copy(), 3),
+    ):
+        assert_same_bits(
+            operator(name)(view, boxes, 2, out=np.empty(expected.shape, np.float32)), expected
+        )
     one = np.broadcast_to(x[:1, :, :1], (2, *x.shape[1:]))
-    assert_same_bits(operator(name)(one, boxes, 2, out=np.empty(expected.shape, np.float32)), operator(name)(one.astype(np.float32), boxes, 2))
+    assert_same_bits(
+        operator(name)(one, boxes, 2, out=np.empty(expected.shape, np.float32)),
+        operator(name)(one.astype(np.float32), boxes, 2),
+    )
 
 
 @pytest.mark.parametrize("shape", ["blocks", "whole blocks", "large boxes of many blocks"])
@@ -100,8 +131,13 @@ def test_gradient_of_boxes(name, shape, small, layout, isa, rng):
     x, boxes = make(rng, name, shape, small, layout)
     g = rng.standard_normal(operator(name)(x, boxes, 2, layout=layout).shape).astype(np.float32)
     backward = operator(name, "_backward_boxes")
-    assert_same_bits(backward(g, x, boxes, layout=layout), backward(g, x.astype(np.float32), boxes, layout=layout))
-    with pytest.raises(TypeError, match=f"input: dtype {small.name}, expected float64 as grad_output has"):
+    assert_same_bits(
+        backward(g, x, boxes, layout=layout),
+        backward(g, x.astype(np.float32), boxes, layout=layout),
+    )
+    with pytest.raises(
+        TypeError, match=f"input: dtype {small.name}, expected float64 as grad_output has"
+    ):
         backward(g.astype(np.float64), x, boxes, layout=layout)
 
 
@@ -127,10 +163,14 @@ def flushed_denormals():
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("denormals", ["as they are", "flushed"])
 def test_every_value(small, layout, denormals, isa):
-    """Each of the 2**16, or 2**8, is read as what it is: NaN, infinities and denormal numbers too, also where they are taken for 0."""
+    """
+    Each of the 2**16, or 2**8, is read as what it is: NaN, infinities and denormal numbers too,
+    also where they are taken for 0.
+    """
     bits = np.arange(2 ** (8 * small.itemsize), dtype=f"u{small.itemsize}")
     rows, columns = 16, len(bits) // 16
-    x = np.zeros((1, 16, rows + 1, columns + 1), small)  # ps_roi_pool does not read the last of either
+    # ps_roi_pool does not read the last of either
+    x = np.zeros((1, 16, rows + 1, columns + 1), small)
     x[0, :, :-1, :-1] = bits.view(small).reshape(rows, columns)
     x = to_layout(x, layout)
     with np.errstate(invalid="ignore"):  # signalling NaN, on aarch64
@@ -143,7 +183,10 @@ def test_every_value(small, layout, denormals, isa):
     with flushed_denormals() if denormals == "flushed" else contextlib.nullcontext():
         roicy.ps_roi_pool(x, boxes, 1, layout=layout, out=out, num_threads=1)
     for channel in out.reshape(len(bits), 16).T:
-        np.testing.assert_array_equal(channel.view(np.uint32)[~np.isnan(expected)], expected.view(np.uint32)[~np.isnan(expected)])
+        np.testing.assert_array_equal(
+            channel.view(np.uint32)[~np.isnan(expected)],
+            expected.view(np.uint32)[~np.isnan(expected)],
+        )
         assert np.isnan(channel[np.isnan(expected)]).all()
 
 
@@ -159,12 +202,16 @@ def test_results_of_the_input_s_type(small, rng):
         assert roicy.prroi_pool(full, boxes, 3, out=out).max() == 255
     else:
         assert_same_bits(out, expected.astype(small))
-    with pytest.raises(TypeError, match=f"out: dtype float64, expected {'float32 or uint8' if small == np.uint8 else f'{small.name} or float32'}"):
+    types = "float32 or uint8" if small == np.uint8 else f"{small.name} or float32"
+    with pytest.raises(TypeError, match=f"out: dtype float64, expected {types}"):
         roicy.prroi_pool(x, boxes, 3, out=np.zeros(expected.shape))
 
 
 def between(small):
-    """float32 numbers: those of a small type, the middle of any two neighbours, and what is next to it; infinities, NaN, denormal and large numbers."""
+    """
+    float32 numbers: those of a small type, the middle of any two neighbours, and what is next
+    to it; infinities, NaN, denormal and large numbers.
+    """
     if small == np.uint8:
         own = np.arange(-3, 260, dtype=np.float32)
     else:
@@ -173,19 +220,33 @@ def between(small):
         own = np.sort(own[np.isfinite(own)])
     middle = own[:-1] / 2 + own[1:] / 2
     few = np.array([0, 1e-45, 1e-39, 6e-8, 65519.996, 65520, 3.4e38, np.inf, np.nan], np.float32)
-    return np.concatenate([own, middle, np.nextafter(middle, -np.float32(np.inf)), np.nextafter(middle, np.float32(np.inf)), few, -few])
+    return np.concatenate(
+        [
+            own,
+            middle,
+            np.nextafter(middle, -np.float32(np.inf)),
+            np.nextafter(middle, np.float32(np.inf)),
+            few,
+            -few,
+        ]
+    )
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_rounding(threads, small, isa):
-    """To the nearest number of the type, and to the even one of two, wherever in an array a number is."""
+    """
+    To the nearest number of the type, and to the even one of two, wherever in an array a number
+    is.
+    """
     values = between(small)
     with np.errstate(all="ignore"):
-        expected = (np.nan_to_num(np.clip(np.rint(values), 0, 255)) if small == np.uint8 else values).astype(small)
+        expected = (
+            np.nan_to_num(np.clip(np.rint(values), 0, 255)) if small == np.uint8 else values
+        ).astype(small)
     for count in (*range(20), len(values) - 1):
         given = values[len(values) - count :] if count < 20 else values[:count]
         out = np.full(count + 1, 77, f"u{small.itemsize}")
-        operators.rounding.narrow(given, out[:count], ord(small.char), threads)
+        _dispatch.kernels.rounding.narrow(given, out[:count], ord(small.char), threads)
         wanted = expected[len(values) - count :] if count < 20 else expected[:count]
         numbers = ~np.isnan(given)
         np.testing.assert_array_equal(out[:count][numbers], wanted.view(out.dtype)[numbers])
@@ -195,7 +256,13 @@ def test_rounding(threads, small, isa):
 
 def test_results_of_any_strides(small, layout, rng):
     x, boxes = make(rng, "roi_align", "blocks", small, layout)
-    expected = roicy.roi_align(x, boxes, 5, layout=layout, out=np.zeros_like(roicy.roi_align(x, boxes, 5, layout=layout), small))
+    expected = roicy.roi_align(
+        x,
+        boxes,
+        5,
+        layout=layout,
+        out=np.zeros_like(roicy.roi_align(x, boxes, 5, layout=layout), small),
+    )
     spaced = np.full((*expected.shape[:3], 2 * expected.shape[3]), 77, small)
     assert roicy.roi_align(x, boxes, 5, layout=layout, out=spaced[..., ::2]).base is spaced
     assert_same_bits(spaced[..., ::2].copy(), expected)
@@ -214,8 +281,15 @@ def test_large_results(small):
 def test_results_beyond_float16_are_infinite():
     x = np.full((1, 1, 4, 4), 65504, np.float16)
     with np.errstate(all="raise"):
-        assert roicy.roi_align(x, np.array([[0, 0, 0, 2, 2]], np.float32), 1, sampling_ratio=1) == 65504
-        assert roicy.roi_pool(np.full_like(x, -np.inf), np.array([[0, 0, 0, 2, 2]], np.float32), 1) == -np.inf  # the lowest float32
+        assert (
+            roicy.roi_align(x, np.array([[0, 0, 0, 2, 2]], np.float32), 1, sampling_ratio=1)
+            == 65504
+        )
+        # the lowest float32
+        assert (
+            roicy.roi_pool(np.full_like(x, -np.inf), np.array([[0, 0, 0, 2, 2]], np.float32), 1)
+            == -np.inf
+        )
 
 
 def test_boxes_of_small_types(rng):
@@ -223,18 +297,26 @@ def test_boxes_of_small_types(rng):
     boxes = random_boxes(rng, 2, 20, (40, 40), np.float16)
     expected = roicy.roi_align(x, boxes.astype(np.float32), 3)
     assert_same_bits(roicy.roi_align(x, boxes, 3), expected)
-    assert_same_bits(roicy.roi_align(x, [boxes[boxes[:, 0] == n, 1:] for n in range(2)], 3), expected[np.argsort(boxes[:, 0], kind="stable")])
+    assert_same_bits(
+        roicy.roi_align(x, [boxes[boxes[:, 0] == n, 1:] for n in range(2)], 3),
+        expected[np.argsort(boxes[:, 0], kind="stable")],
+    )
 
 
 def test_gradients_are_float32_or_float64(rng):
     with pytest.raises(TypeError, match="grad_output: dtype float16, expected float32 or float64"):
-        roicy.roi_align_backward(np.ones((1, 1, 2, 2), np.float16), np.array([[0, 0, 0, 2, 2]]), (1, 1, 4, 4))
+        roicy.roi_align_backward(
+            np.ones((1, 1, 2, 2), np.float16), np.array([[0, 0, 0, 2, 2]]), (1, 1, 4, 4)
+        )
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool", "roi_pool"])
 def test_no_copy_of_the_map(name, layout, small):
-    """What NumPy allocates during a call is far less than the map as float32; the kernels' scratch is bounded (docs/guarantees.md)."""
+    """
+    What NumPy allocates during a call is far less than the map as float32; the kernels' scratch
+    is bounded (docs/guarantees.md).
+    """
     x = np.zeros((1, 64, 512, 512) if layout == "NCHW" else (1, 512, 512, 64), small)
     boxes = np.array([[0, 10, 10, 400, 400]] * 10, np.float32)
     operator(name)(x, boxes, 7, layout=layout)

@@ -26,7 +26,14 @@ def test_set_num_threads():
     assert roicy.get_num_threads() == 5
     roicy.set_num_threads(None)
     assert roicy.get_num_threads() == default
-    for bad, error in ((0, ValueError), (-1, ValueError), (True, ValueError), (2000, ValueError), (1.0, TypeError), ("2", TypeError)):
+    for bad, error in (
+        (0, ValueError),
+        (-1, ValueError),
+        (True, ValueError),
+        (2000, ValueError),
+        (1.0, TypeError),
+        ("2", TypeError),
+    ):
         with pytest.raises(error, match="num_threads: "):
             roicy.set_num_threads(bad)
         assert roicy.get_num_threads() == default
@@ -34,18 +41,26 @@ def test_set_num_threads():
 
 @pytest.mark.parametrize(("value", "expected"), [("3", 3), ("5,2", 5), (" 4 ", 4)])
 def test_omp_num_threads(value, expected):
-    assert python("import roicy; print(roicy.get_num_threads())", OMP_NUM_THREADS=value).stdout.split() == [str(expected)]
+    assert python(
+        "import roicy; print(roicy.get_num_threads())", OMP_NUM_THREADS=value
+    ).stdout.split() == [str(expected)]
 
 
 @pytest.mark.parametrize("value", ["", "0", "-2", "many", "5,many"])
 def test_omp_num_threads_that_says_nothing(value):
     expected = python("import roicy; print(roicy.get_num_threads())").stdout
-    assert python("import roicy; print(roicy.get_num_threads())", OMP_NUM_THREADS=value).stdout == expected
+    assert (
+        python("import roicy; print(roicy.get_num_threads())", OMP_NUM_THREADS=value).stdout
+        == expected
+    )
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="processor affinity is Linux's")
 def test_affinity():
-    code = "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]); import roicy; print(roicy.get_num_threads())"
+    code = (
+        "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]); "
+        "import roicy; print(roicy.get_num_threads())"
+    )
     assert python(code).stdout.split() == ["1"]
 
 
@@ -62,7 +77,9 @@ def test_one_thread_without_openmp(monkeypatch, rng):
     assert _threads.resolve(8) == 1
     x = rng.standard_normal((1, 64, 60, 60)).astype(np.float32)
     boxes = random_boxes(rng, 1, 300, (60, 60), np.float32)
-    np.testing.assert_array_equal(roicy.roi_align(x, boxes, 7, num_threads=8), roicy.roi_align(x, boxes, 7, num_threads=1))
+    np.testing.assert_array_equal(
+        roicy.roi_align(x, boxes, 7, num_threads=8), roicy.roi_align(x, boxes, 7, num_threads=1)
+    )
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")

@@ -1,4 +1,7 @@
-"""roicy.torch: the numbers of roicy on tensors, gradients, what compilers of PyTorch make of them, and torchvision's models."""
+"""
+roicy.torch: the numbers of roicy on tensors, gradients, what compilers of PyTorch make of them,
+and torchvision's models.
+"""
 
 import importlib
 import re
@@ -33,7 +36,7 @@ def layouts(x):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", NAMES)
 def test_forward(name, dtype, rng):
-    """The bits of roicy on the same memory, for tensors of any strides and either format of boxes."""
+    """The bits of roicy on the same memory, for tensors of any strides, both formats of boxes."""
     x, boxes, size, parameters = problem(rng, name, dtype)
     expected = getattr(roicy, name)(x.numpy(), boxes.numpy(), size, *parameters)
     order = torch.argsort(boxes[:, 0], stable=True)
@@ -41,7 +44,12 @@ def test_forward(name, dtype, rng):
         out = getattr(rt, name)(view, boxes, size, *parameters)
         assert out.dtype == dtype
         np.testing.assert_array_equal(out, expected)
-        np.testing.assert_array_equal(getattr(rt, name)(view, [boxes[boxes[:, 0] == n, 1:] for n in range(2)], size, *parameters), expected[order])
+        np.testing.assert_array_equal(
+            getattr(rt, name)(
+                view, [boxes[boxes[:, 0] == n, 1:] for n in range(2)], size, *parameters
+            ),
+            expected[order],
+        )
     np.testing.assert_array_equal(getattr(rt, name)(x, boxes, 2, *parameters), expected)
 
 
@@ -51,9 +59,12 @@ def test_memory_is_shared(rng, monkeypatch):
 
     seen = []
     original = operators.roi_align
-    monkeypatch.setattr(operators, "roi_align", lambda input, *rest: seen.append(input) or original(input, *rest))
+    monkeypatch.setattr(
+        operators, "roi_align", lambda input, *rest: seen.append(input) or original(input, *rest)
+    )
     x, boxes, size, _ = problem(rng, "roi_align", torch.float32)
-    # the operator was registered with the original: go by torchvision's way, which looks it up at each call
+    # the operator was registered with the original: go by torchvision's way, which looks it up
+    # at each call
     for view in layouts(x):
         rt._torchvision_kernels()["roi_align"](view, boxes, 0.5, *size, 2, True)
         assert seen[-1].__array_interface__["data"][0] == view.data_ptr()
@@ -63,7 +74,9 @@ def test_memory_is_shared(rng, monkeypatch):
 def coordinates(rng):
     """Boxes for each image that keep away from the kinks of the surface."""
     low = rng.integers(0, 10, (4, 2)) + rng.uniform(0.1, 0.4, (4, 2))
-    boxes = np.concatenate([low, low + rng.integers(5, 15, (4, 2)) + rng.uniform(0.1, 0.4, (4, 2))], axis=1)
+    boxes = np.concatenate(
+        [low, low + rng.integers(5, 15, (4, 2)) + rng.uniform(0.1, 0.4, (4, 2))], axis=1
+    )
     return [torch.from_numpy(part).requires_grad_() for part in (boxes[:3], boxes[3:])]
 
 
@@ -73,10 +86,14 @@ def test_gradients(name, rng):
     parts = coordinates(rng)
     x.requires_grad_()
     if name in WITH_BOX_GRADIENTS:
-        assert torch.autograd.gradcheck(lambda x, *parts: getattr(rt, name)(x, list(parts), size, *parameters), (x, *parts))
+        assert torch.autograd.gradcheck(
+            lambda x, *parts: getattr(rt, name)(x, list(parts), size, *parameters), (x, *parts)
+        )
     else:
         parts = [part.detach() for part in parts]
-        assert torch.autograd.gradcheck(lambda x: getattr(rt, name)(x, parts, size, *parameters), (x,))
+        assert torch.autograd.gradcheck(
+            lambda x: getattr(rt, name)(x, parts, size, *parameters), (x,)
+        )
 
 
 def test_only_what_is_asked_for_is_differentiated(rng):
@@ -85,7 +102,8 @@ def test_only_what_is_asked_for_is_differentiated(rng):
     assert x.grad is not None
     assert boxes.grad is None
     x = x.detach()
-    rt.roi_align(x, boxes.double().requires_grad_(), size, *parameters).sum().backward()  # boxes of another type
+    # boxes of another type
+    rt.roi_align(x, boxes.double().requires_grad_(), size, *parameters).sum().backward()
     pooled = rt.roi_pool(x.requires_grad_(), boxes.requires_grad_(), size)
     pooled.sum().backward()
     assert boxes.grad is None
@@ -95,9 +113,14 @@ def test_only_what_is_asked_for_is_differentiated(rng):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_opcheck(name, rng):
-    """PyTorch's own check of an operator: its schema, its autograd registration, its fake tensors, its tracing."""
+    """
+    PyTorch's own check of an operator: its schema, its autograd registration, its fake tensors,
+    its tracing.
+    """
     x, boxes, size, parameters = problem(rng, name, torch.float32)
-    torch.library.opcheck(getattr(torch.ops.roicy, name).default, (x.requires_grad_(), boxes, list(size), *parameters))
+    torch.library.opcheck(
+        getattr(torch.ops.roicy, name).default, (x.requires_grad_(), boxes, list(size), *parameters)
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -112,14 +135,30 @@ def test_compile(name, rng):
     for count in (7, 3, 5):
         x = x.detach().requires_grad_()
         expected = torch.autograd.grad(loss(x, boxes[:count]), x)[0]
-        np.testing.assert_array_equal(torch.autograd.grad(compiled(x, boxes[:count]), x)[0], expected)
+        np.testing.assert_array_equal(
+            torch.autograd.grad(compiled(x, boxes[:count]), x)[0], expected
+        )
 
 
-MODULES = {"roi_align": (0.5, 2), "ps_roi_align": (0.5, 2), "prroi_pool": (0.5,), "ps_roi_pool": (0.5,), "roi_pool": (0.5,)}
-CLASSES = {"roi_align": "RoIAlign", "ps_roi_align": "PSRoIAlign", "prroi_pool": "PrRoIPool", "ps_roi_pool": "PSRoIPool", "roi_pool": "RoIPool"}
+MODULES = {
+    "roi_align": (0.5, 2),
+    "ps_roi_align": (0.5, 2),
+    "prroi_pool": (0.5,),
+    "ps_roi_pool": (0.5,),
+    "roi_pool": (0.5,),
+}
+CLASSES = {
+    "roi_align": "RoIAlign",
+    "ps_roi_align": "PSRoIAlign",
+    "prroi_pool": "PrRoIPool",
+    "ps_roi_pool": "PSRoIPool",
+    "roi_pool": "RoIPool",
+}
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning", "ignore:.*torch.jit:FutureWarning")
+@pytest.mark.filterwarnings(
+    "ignore:.*torch.jit:DeprecationWarning", "ignore:.*torch.jit:FutureWarning"
+)
 @pytest.mark.parametrize("name", NAMES)
 def test_modules(name, rng):
     x, boxes, size, _ = problem(rng, name, torch.float32)
@@ -143,7 +182,9 @@ def test_errors(name, rng):
             function(x, wrong, size, *parameters)
     bad = boxes.clone()
     bad[2, 0] = 5
-    with pytest.raises(ValueError, match=r"boxes\[2\]: batch index 5 is outside the input's 2 images"):
+    with pytest.raises(
+        ValueError, match=r"boxes\[2\]: batch index 5 is outside the input's 2 images"
+    ):
         function(x, bad, size, *parameters)
     with pytest.raises(TypeError, match="input: dtype int64"):
         function(x.long(), boxes, size, *parameters)
@@ -154,15 +195,22 @@ def test_errors(name, rng):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.uint8])
 @pytest.mark.parametrize("name", NAMES)
 def test_small_types(name, dtype, rng):
-    """Computed in float32 from the memory as it is, in the forward pass and in both gradients; boxes may be of the type too."""
+    """
+    Computed in float32 from the memory as it is, in the forward pass and in both gradients;
+    boxes may be of the type too.
+    """
     pytest.importorskip("ml_dtypes")
     x, boxes, size, parameters = problem(rng, name, torch.float32)
     x = (x * 10 + 100).to(dtype)
     wide = x.float()
     function = getattr(rt, name)
     if dtype == torch.uint8:
-        np.testing.assert_array_equal(function(x, boxes, size, *parameters), function(wide, boxes, size, *parameters))
-        torch.library.opcheck(getattr(torch.ops.roicy, name).default, (x, boxes, list(size), *parameters))
+        np.testing.assert_array_equal(
+            function(x, boxes, size, *parameters), function(wide, boxes, size, *parameters)
+        )
+        torch.library.opcheck(
+            getattr(torch.ops.roicy, name).default, (x, boxes, list(size), *parameters)
+        )
         return
     boxes = boxes.to(dtype)
     differentiable = name in WITH_BOX_GRADIENTS
@@ -180,22 +228,35 @@ def test_small_types(name, dtype, rng):
     for view in layouts(x):
         assert rt._array(view).__array_interface__["data"][0] == view.data_ptr()
         assert torch.equal(function(view, boxes, size, *parameters), results[0][0])
-    torch.library.opcheck(getattr(torch.ops.roicy, name).default, (x.requires_grad_(), boxes, list(size), *parameters))
+    torch.library.opcheck(
+        getattr(torch.ops.roicy, name).default, (x.requires_grad_(), boxes, list(size), *parameters)
+    )
 
 
 def pyramid(rng, dtype):
-    maps = [torch.from_numpy(rng.standard_normal((2, 3, 64 // 2**i, 80 // 2**i))).to(dtype) for i in range(3)]
+    maps = [
+        torch.from_numpy(rng.standard_normal((2, 3, 64 // 2**i, 80 // 2**i))).to(dtype)
+        for i in range(3)
+    ]
     low = rng.uniform(0, 60, (9, 2))
-    boxes = np.concatenate([rng.integers(0, 2, (9, 1)), low, low + np.exp(rng.uniform(2, 5.3, (9, 2)))], axis=1)
+    boxes = np.concatenate(
+        [rng.integers(0, 2, (9, 1)), low, low + np.exp(rng.uniform(2, 5.3, (9, 2)))], axis=1
+    )
     return maps, torch.from_numpy(boxes).to(dtype), [1 / 4, 1 / 8, 1 / 16]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_multiscale(dtype, rng):
     maps, boxes, scales = pyramid(rng, dtype)
-    expected = roicy.multiscale_roi_align([level.numpy() for level in maps], boxes.numpy(), 2, scales, 2, True)
-    np.testing.assert_array_equal(rt.multiscale_roi_align(maps, boxes, 2, scales, 2, True), expected)
-    assert not np.array_equal(rt.multiscale_roi_align(maps, boxes, 2, scales, 2, True, 60.0, 3), expected)
+    expected = roicy.multiscale_roi_align(
+        [level.numpy() for level in maps], boxes.numpy(), 2, scales, 2, True
+    )
+    np.testing.assert_array_equal(
+        rt.multiscale_roi_align(maps, boxes, 2, scales, 2, True), expected
+    )
+    assert not np.array_equal(
+        rt.multiscale_roi_align(maps, boxes, 2, scales, 2, True, 60.0, 3), expected
+    )
 
 
 def test_multiscale_gradients(rng):
@@ -203,7 +264,10 @@ def test_multiscale_gradients(rng):
     for level in maps:
         level.requires_grad_()
     parts = [boxes[boxes[:, 0] == n, 1:].requires_grad_() for n in range(2)]
-    assert torch.autograd.gradcheck(lambda *maps: rt.multiscale_roi_align(list(maps[:3]), list(maps[3:]), 2, scales, 2, True), (*maps, *parts))
+    assert torch.autograd.gradcheck(
+        lambda *maps: rt.multiscale_roi_align(list(maps[:3]), list(maps[3:]), 2, scales, 2, True),
+        (*maps, *parts),
+    )
     only = [maps[0].detach(), maps[1], maps[2].detach()]
     maps[1].grad = None
     rt.multiscale_roi_align(only, boxes, 2, scales).sum().backward()
@@ -213,15 +277,22 @@ def test_multiscale_gradients(rng):
 
 def test_multiscale_is_a_good_operator(rng):
     maps, boxes, scales = pyramid(rng, torch.float32)
-    torch.library.opcheck(torch.ops.roicy.multiscale_roi_align.default, ([level.requires_grad_() for level in maps], boxes, [2, 2], scales, 2, True, 224.0, 4))
+    torch.library.opcheck(
+        torch.ops.roicy.multiscale_roi_align.default,
+        ([level.requires_grad_() for level in maps], boxes, [2, 2], scales, 2, True, 224.0, 4),
+    )
 
     def loss(maps, boxes):
-        return (rt.multiscale_roi_align([level * 2 for level in maps], boxes, 2, scales, 2) ** 2).sum()
+        return (
+            rt.multiscale_roi_align([level * 2 for level in maps], boxes, 2, scales, 2) ** 2
+        ).sum()
 
     compiled = torch.compile(loss, fullgraph=True, backend="aot_eager", dynamic=True)
     for count in (9, 4):
         expected = torch.autograd.grad(loss(maps, boxes[:count]), maps)
-        for mine, theirs in zip(torch.autograd.grad(compiled(maps, boxes[:count]), maps), expected, strict=True):
+        for mine, theirs in zip(
+            torch.autograd.grad(compiled(maps, boxes[:count]), maps), expected, strict=True
+        ):
             assert torch.equal(mine, theirs)
 
 
@@ -229,7 +300,9 @@ def named(maps):
     return {str(i): level for i, level in enumerate(maps)} | {"pool": maps[-1][..., ::2, ::2]}
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning", "ignore:.*torch.jit:FutureWarning")
+@pytest.mark.filterwarnings(
+    "ignore:.*torch.jit:DeprecationWarning", "ignore:.*torch.jit:FutureWarning"
+)
 def test_multiscale_module(rng):
     maps, boxes, scales = pyramid(rng, torch.float32)
     parts = [boxes[boxes[:, 0] == n, 1:] for n in range(2)]
@@ -237,10 +310,17 @@ def test_multiscale_module(rng):
     shapes = [(250, 320), (256, 300)]
     expected = rt.multiscale_roi_align(maps, parts, 2, scales, 2)
     assert torch.equal(module(named(maps), parts, shapes), expected)
-    assert repr(module) == "MultiScaleRoIAlign(featmap_names=['0', '1', '2'], output_size=(2, 2), sampling_ratio=2)"
+    assert (
+        repr(module)
+        == "MultiScaleRoIAlign(featmap_names=['0', '1', '2'], output_size=(2, 2), sampling_ratio=2)"
+    )
     from roicy.compat.torchvision import MultiScaleRoIAlign
 
-    of_arrays = MultiScaleRoIAlign(["0", "1", "2"], 2, 2)({name: level.numpy() for name, level in named(maps).items()}, [p.numpy() for p in parts], shapes)
+    of_arrays = MultiScaleRoIAlign(["0", "1", "2"], 2, 2)(
+        {name: level.numpy() for name, level in named(maps).items()},
+        [p.numpy() for p in parts],
+        shapes,
+    )
     np.testing.assert_array_equal(of_arrays, expected)
     with pytest.raises(ValueError, match="image_shapes: none"):
         MultiScaleRoIAlign(["0"], 2, 2)({"0": maps[0].numpy()}, [], [])
@@ -255,13 +335,15 @@ class TestTorchvision:
     def vision(self):
         try:
             return importlib.import_module("torchvision")
-        except (ImportError, RuntimeError) as error:  # the latter where its build does not fit that of PyTorch
+        # the latter where its build does not fit that of PyTorch
+        except (ImportError, RuntimeError) as error:
             pytest.skip(f"torchvision cannot be imported: {error}")
 
     @pytest.mark.parametrize("name", [name for name in NAMES if name != "prroi_pool"])
     def test_operators(self, vision, name, rng):
         x, boxes, size, parameters = problem(rng, name, torch.float64)
-        boxes[:, 3:] = torch.maximum(boxes[:, 3:], boxes[:, 1:3] + 1)  # its ps_roi_align gives NaN for boxes of no size
+        # its ps_roi_align gives NaN for boxes of no size
+        boxes[:, 3:] = torch.maximum(boxes[:, 3:], boxes[:, 1:3] + 1)
         x.requires_grad_()
         function = getattr(vision.ops, name)
 
@@ -278,7 +360,9 @@ class TestTorchvision:
         for mine, theirs, again in zip(patched, original, restored, strict=True):
             np.testing.assert_array_equal(again, theirs)
             if name == "ps_roi_pool" and mine.shape == x.shape:
-                continue  # its gradient gives the last row and column a share, which the forward pass never reads
+                # its gradient gives the last row and column a share, which the forward pass
+                # never reads
+                continue
             np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-12 * float(theirs.abs().max()))
 
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -286,11 +370,16 @@ class TestTorchvision:
     def test_multiscale(self, vision, names, dtype, rng):
         """Its levels at their borders too: sides of 56, 112, 224 pixels and almost so."""
         maps, boxes, _ = pyramid(rng, dtype)
-        sides = torch.tensor([55.9999, 56, 56.0001, 111.9999, 112, 112.0001, 223.9999, 224, 224.0001], dtype=dtype)
+        sides = torch.tensor(
+            [55.9999, 56, 56.0001, 111.9999, 112, 112.0001, 223.9999, 224, 224.0001], dtype=dtype
+        )
         square = torch.stack([sides * 0, sides * 0, sides, sides], dim=1)
         parts = [torch.cat([boxes[boxes[:, 0] == n, 1:], square + n]) for n in range(2)]
         if len(names) == 2:  # of boxes beyond the level that is left out it makes zeros
-            parts = [part[(part[:, 2] - part[:, 0]) * (part[:, 3] - part[:, 1]) < 99**2] for part in parts]
+            parts = [
+                part[(part[:, 2] - part[:, 0]) * (part[:, 3] - part[:, 1]) < 99**2]
+                for part in parts
+            ]
         shapes = [(250, 320), (256, 300)]
         for extra in ({}, {"canonical_scale": 100, "canonical_level": 3}):
             results = []
@@ -298,10 +387,23 @@ class TestTorchvision:
                 levels = [level.clone().requires_grad_() for level in maps]
                 out = library.MultiScaleRoIAlign(names, 3, 2, **extra)(named(levels), parts, shapes)
                 (out**2).sum().backward()
-                results.append([out.detach(), *(level.grad if level.grad is not None else torch.zeros(1) for level in levels)])
+                results.append(
+                    [
+                        out.detach(),
+                        *(
+                            level.grad if level.grad is not None else torch.zeros(1)
+                            for level in levels
+                        ),
+                    ]
+                )
             for mine, theirs in zip(*results, strict=True):
                 # positions of up to 80 pixels, and sums of up to 27 boxes' bins
-                np.testing.assert_allclose(mine, theirs, rtol=0, atol=200 * torch.finfo(dtype).eps * float(theirs.abs().max()))
+                np.testing.assert_allclose(
+                    mine,
+                    theirs,
+                    rtol=0,
+                    atol=200 * torch.finfo(dtype).eps * float(theirs.abs().max()),
+                )
 
     def test_restored_after_an_error(self, vision, rng):
         x, boxes, size, _ = problem(rng, "roi_align", torch.float32)
@@ -310,13 +412,24 @@ class TestTorchvision:
         with pytest.raises(ValueError, match="x1 is nan"), rt.patch_torchvision():
             vision.ops.roi_align(x, bad, size)
         out = vision.ops.roi_align(x, boxes, size)
-        np.testing.assert_allclose(out, rt.roi_align(x, boxes, size), rtol=0, atol=1e-6 * float(x.abs().max()))
+        np.testing.assert_allclose(
+            out, rt.roi_align(x, boxes, size), rtol=0, atol=1e-6 * float(x.abs().max())
+        )
 
-    @pytest.mark.parametrize("model", ["fasterrcnn_mobilenet_v3_large_320_fpn", "maskrcnn_resnet50_fpn"])
+    @pytest.mark.parametrize(
+        "model", ["fasterrcnn_mobilenet_v3_large_320_fpn", "maskrcnn_resnet50_fpn"]
+    )
     def test_models(self, vision, model):
         """Random weights give boxes and masks all the same."""
         torch.manual_seed(0)
-        network = getattr(vision.models.detection, model)(weights=None, weights_backbone=None, num_classes=5, box_score_thresh=0.0, min_size=200, max_size=320)
+        network = getattr(vision.models.detection, model)(
+            weights=None,
+            weights_backbone=None,
+            num_classes=5,
+            box_score_thresh=0.0,
+            min_size=200,
+            max_size=320,
+        )
         network.eval()
         images = [torch.rand(3, 200, 260), torch.rand(3, 180, 320)]
         with torch.no_grad():
@@ -332,11 +445,18 @@ class TestTorchvision:
                 np.testing.assert_allclose(a[key], b[key], rtol=1e-3, atol=2e-3, err_msg=key)
 
     def test_readme(self, vision, monkeypatch, rng):
-        """The example runs as it is printed, but for the weights, which would be fetched from the network."""
+        """
+        The example runs as it is printed, but for the weights, which would be fetched from the
+        network.
+        """
         text = (Path(__file__).parents[1] / "README.md").read_text()
         (example,) = re.findall(r"```python\n(import roicy\.torch\n.*?)```", text, re.DOTALL)
         network = vision.models.detection.maskrcnn_resnet50_fpn
-        monkeypatch.setattr(vision.models.detection, "maskrcnn_resnet50_fpn", lambda: network(weights_backbone=None, min_size=100, max_size=160))
+        monkeypatch.setattr(
+            vision.models.detection,
+            "maskrcnn_resnet50_fpn",
+            lambda: network(weights_backbone=None, min_size=100, max_size=160),
+        )
         names = {
             "features": torch.rand(2, 8, 20, 30),
             "boxes": torch.tensor([[0, 10, 10, 200, 100.0]]),

@@ -16,7 +16,9 @@ def pooled(x: NDArray[np.float32], boxes: NDArray[np.float32]) -> NDArray[np.flo
     return roicy.roi_align(x, boxes, (7, 7), 0.25, sampling_ratio=2, aligned=True, num_threads=2)
 
 
-def with_argmax(x: NDArray[np.float64], boxes: list[NDArray[np.float64]]) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+def with_argmax(
+    x: NDArray[np.float64], boxes: list[NDArray[np.float64]]
+) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
     largest: NDArray[np.float64] = roicy.roi_pool(x, boxes, 7)
     return roicy.roi_pool(x, boxes, 7, out=largest, return_argmax=True)
 
@@ -40,7 +42,15 @@ WRONG = {
 def check(tmp_path, program):
     path = tmp_path / "program.py"
     path.write_text(program)
-    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), str(path)]
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--cache-dir",
+        str(tmp_path / "cache"),
+        str(path),
+    ]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
 
 
@@ -55,4 +65,6 @@ def test_programs_that_are_wrong(tmp_path):
     done = check(tmp_path, "import numpy as np\nimport roicy\n" + "\n".join(WRONG))
     found = done.stdout.splitlines()
     for i, code in enumerate(WRONG.values()):
-        assert any(line.startswith(f"program.py:{i + 3}:") and code in line for line in found), done.stdout
+        assert any(line.startswith(f"program.py:{i + 3}:") and code in line for line in found), (
+            done.stdout
+        )

@@ -1,4 +1,7 @@
-"""What the benchmarks time is what they say: every workload, pass and layout gives the same result."""
+"""
+What the benchmarks time is what they say: every workload, pass and layout gives the same
+result.
+"""
 
 import numpy as np
 import pytest
@@ -29,17 +32,25 @@ def test_layouts_agree(name, direction):
     assert len(first) == (workload.levels if direction == "backward" else 1)
     assert max(np.abs(one).max() for one in first) > 0
     for one, other in zip(first, last, strict=True):
-        np.testing.assert_array_equal(other.transpose(0, 3, 1, 2) if other.ndim == 4 else other, one)
+        np.testing.assert_array_equal(
+            other.transpose(0, 3, 1, 2) if other.ndim == 4 else other, one
+        )
     if direction != "backward_boxes":
         reusing = call(roicy, workload, arrays, direction, "NCHW", True, 1)
-        for one, again, other in zip(each_level(reusing()), each_level(reusing()), first, strict=True):
+        for one, again, other in zip(
+            each_level(reusing()), each_level(reusing()), first, strict=True
+        ):
             assert one is again
             np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_boxes_lie_on_the_image(name):
-    workload = WORKLOADS[name]._replace(shape=(*WORKLOADS[name].shape[:1], 1, *WORKLOADS[name].shape[2:]), operator="roi_align", levels=1)
+    workload = WORKLOADS[name]._replace(
+        shape=(*WORKLOADS[name].shape[:1], 1, *WORKLOADS[name].shape[2:]),
+        operator="roi_align",
+        levels=1,
+    )
     boxes = workload.arrays()["boxes"]
     height, width = (extent / workload.spatial_scale for extent in workload.shape[2:])
     assert boxes.shape == (workload.count, 5)
@@ -60,4 +71,7 @@ def test_maps_of_small_types(layout, dtype):
     wide = arrays | {"input": arrays["input"].astype(np.float32)}
     expected = call(roicy, workload, wide, "forward", layout, False, 1)()
     assert np.ptp(expected) > 1
-    np.testing.assert_array_equal(call(roicy, workload, arrays, "forward", layout, True, 1)(), expected if dtype == "uint8" else expected.astype(dtype))
+    np.testing.assert_array_equal(
+        call(roicy, workload, arrays, "forward", layout, True, 1)(),
+        expected if dtype == "uint8" else expected.astype(dtype),
+    )

@@ -15,7 +15,10 @@ BEST = "best"  # instruction set of the machine
 
 
 def load(isa=BEST):
-    """Import roicy: each set of parameters has a process of its own, and nothing here imports it before."""
+    """
+    Import roicy: each set of parameters has a process of its own, and nothing here imports it
+    before.
+    """
     if isa != BEST:
         os.environ["ROICY_ISA"] = isa
     try:

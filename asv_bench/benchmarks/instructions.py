@@ -1,8 +1,9 @@
 """
 Instructions executed a call, which do not depend on what else the machine is doing.
 
-Counted by valgrind's callgrind, on the AVX2 kernels (it knows no AVX-512) and one thread.  Two processes differ only in how many calls
-they make, so that the difference is the calls alone.  Work is that of the operators' timings, with fewer channels and boxes.
+Counted by valgrind's callgrind, on the AVX2 kernels (it knows no AVX-512) and one thread.  Two
+processes differ only in how many calls they make, so that the difference is the calls alone.
+Work is that of the operators' timings, with fewer channels and boxes.
 """
 
 import os
@@ -14,7 +15,8 @@ import sys
 from .common import workloads
 
 CALLS = 2
-MANY_CALLS = 50  # of what takes the interpreter as long as the kernels: it does not do the same in every call
+# of what takes the interpreter as long as the kernels: it does not do the same in every call
+MANY_CALLS = 50
 SMALL = {
     "align_fpn_p2": {"shape": (1, 32, 200, 304), "count": 100},
     "align_pyramid": {"shape": (1, 32, 200, 304), "count": 100},
@@ -39,10 +41,24 @@ def run(workload, direction, layout, calls):
 
 
 def count(workload, direction, layout, calls):
-    environment = dict(os.environ, ROICY_ISA="avx2", PYTHONHASHSEED="0", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
-    program = f"from benchmarks.instructions import run; run({workload!r}, {direction!r}, {layout!r}, {calls})"
+    environment = dict(
+        os.environ,
+        ROICY_ISA="avx2",
+        PYTHONHASHSEED="0",
+        OMP_NUM_THREADS="1",
+        OPENBLAS_NUM_THREADS="1",
+    )
+    arguments = f"{workload!r}, {direction!r}, {layout!r}, {calls}"
+    program = f"from benchmarks.instructions import run; run({arguments})"
     folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", sys.executable, "-c", program]
+    command = [
+        "valgrind",
+        "--tool=callgrind",
+        "--callgrind-out-file=/dev/null",
+        sys.executable,
+        "-c",
+        program,
+    ]
     ended = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True)
     found = re.search(r"Collected : (\d+)", ended.stderr)
     if ended.returncode or not found:

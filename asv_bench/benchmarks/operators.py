@@ -1,8 +1,8 @@
 """
 Time and memory of the operators.
 
-Times are the least of many, of the best instruction set, with the result written to one array call after call, unless the name
-says otherwise.
+Times are the least of many, of the best instruction set, with the result written to one array
+call after call, unless the name says otherwise.
 """
 
 import numpy as np
@@ -28,7 +28,9 @@ class Call:
         work = workloads.WORKLOADS[workload]
         if not hasattr(roicy, work.operator):
             raise NotImplementedError
-        self.call = workloads.call(roicy, work, work.arrays(dtype), self.direction, layout, self.reuse, threads)
+        self.call = workloads.call(
+            roicy, work, work.arrays(dtype), self.direction, layout, self.reuse, threads
+        )
 
     def setup(self, *parameters):
         self.prepare(*parameters)
@@ -73,7 +75,13 @@ class FormatsOfBoxes(Call):
             "float64": {"boxes": boxes.astype(np.float64)},
             "int64": {"boxes": boxes.astype(np.int64)},
         }[format]
-        options = {"output_size": work.output_size, "spatial_scale": work.spatial_scale, "num_threads": 1, **work.parameters, **given}
+        options = {
+            "output_size": work.output_size,
+            "spatial_scale": work.spatial_scale,
+            "num_threads": 1,
+            **work.parameters,
+            **given,
+        }
         self.call = lambda: roicy.roi_align(input, **options)
 
     def time_format(self, *_):
@@ -108,7 +116,11 @@ class ForwardFloat64(Call):
 class ForwardSmallTypes(Call):
     """Results of uint8 are float32, those of float16 rounded to it."""
 
-    params = [["align_fpn_p2", "align_c4", "align_camera", "pool_vgg"], ["float16", "uint8"], ["NCHW", "NHWC"]]
+    params = [
+        ["align_fpn_p2", "align_c4", "align_camera", "pool_vgg"],
+        ["float16", "uint8"],
+        ["NCHW", "NHWC"],
+    ]
     param_names = ["workload", "dtype", "layout"]
 
     def time_forward_small_types(self, *_):
@@ -116,7 +128,10 @@ class ForwardSmallTypes(Call):
 
 
 class ForwardInstructionSets(Call):
-    params = [["align_fpn_p2", "align_c4", "pool_vgg", "prroi_iounet"], ["baseline", "avx2", "avx512"]]
+    params = [
+        ["align_fpn_p2", "align_c4", "pool_vgg", "prroi_iounet"],
+        ["baseline", "avx2", "avx512"],
+    ]
     param_names = ["workload", "isa"]
 
     def setup(self, workload, isa):

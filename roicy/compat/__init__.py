@@ -1,8 +1,9 @@
 """
 The calls of other systems, with their names, order of arguments and defaults, on NumPy arrays.
 
-``roicy.compat.paddle`` (fluid's layers, and ``paddle.vision.ops``), ``roicy.compat.mxnet`` and ``roicy.compat.torchvision``: what
-imports those imports these instead.  Each is a translation of arguments for the operators of roicy, whose errors it raises.
+``roicy.compat.paddle`` (fluid's layers, and ``paddle.vision.ops``), ``roicy.compat.mxnet`` and
+``roicy.compat.torchvision``: what imports those imports these instead.  Each is a translation
+of arguments for the operators of roicy, whose errors it raises.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """
 MXNet's ``ROIPooling`` and ``contrib.ROIAlign``.
 
-As MXNet does, these round `spatial_scale` to float32, for float64 data too, and give 0 for boxes whose batch index is that of no image
-(`ROIAlign`: whose batch index is negative), which the functions of roicy refuse.
+As MXNet does, these round `spatial_scale` to float32, for float64 data too, and give 0 for
+boxes whose batch index is that of no image (`ROIAlign`: whose batch index is negative), which
+the functions of roicy refuse.
 """
 
 from __future__ import annotations
@@ -13,13 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from .. import _arguments, operators
+from .. import _arguments, _call, _table, operators
+from .._arguments import Arguments
 from . import float32_scale
 
 __all__ = ["ROIAlign", "ROIPooling", "contrib"]
 
+# ps_roi_align is always aligned: this has its channels, with the bins of roi_align
+_POSITION_SENSITIVE = _table.ROI_ALIGN._replace(position_sensitive=True)
 
-def ROIPooling(data: np.ndarray, rois: np.ndarray, pooled_size: Any, spatial_scale: float, **_: Any) -> np.ndarray:
+
+def ROIPooling(
+    data: np.ndarray, rois: np.ndarray, pooled_size: Any, spatial_scale: float, **_: Any
+) -> np.ndarray:
     """
     Largest pixel in each bin of each box; see :func:`roicy.roi_pool`.
 
@@ -60,7 +67,9 @@ def ROIPooling(data: np.ndarray, rois: np.ndarray, pooled_size: Any, spatial_sca
              [19., 21.]]]], dtype=float32)
     """
     return _of_images(
-        rois, lambda image: (image >= 0) & (image < len(data)), lambda rows: operators.roi_pool(data, rows, pooled_size, float32_scale(spatial_scale))
+        rois,
+        lambda image: (image >= 0) & (image < len(data)),
+        lambda rows: operators.roi_pool(data, rows, pooled_size, float32_scale(spatial_scale)),
     )
 
 
@@ -75,7 +84,8 @@ def ROIAlign(
     **_: Any,
 ) -> np.ndarray:
     """
-    Mean of bilinear samples in each bin of each box; see :func:`roicy.roi_align` and :func:`roicy.ps_roi_align`.
+    Mean of bilinear samples in each bin of each box; see :func:`roicy.roi_align` and
+    :func:`roicy.ps_roi_align`.
 
     Parameters
     ----------
@@ -122,16 +132,25 @@ def ROIAlign(
     def align(rows: np.ndarray) -> np.ndarray:
         if not position_sensitive:
             return operators.roi_align(data, rows, pooled_size, scale, sample_ratio, aligned)
-        # ps_roi_align is aligned always: this is its channels with the bins of roi_align
-        rule = operators._align_rule(sample_ratio, aligned)
-        return operators._sums(data, rows, pooled_size, scale, rule, None, "NCHW", None, None, position_sensitive=True)
+        given = Arguments(rows, None, scale, "NCHW", None)
+        parameters = (sample_ratio, aligned)
+        return _call.forward(_POSITION_SENSITIVE, parameters, data, pooled_size, given)
 
     return _of_images(rois, lambda image: ~(image < 0), align)
 
 
-def _of_images(rois: np.ndarray, valid: Callable[[np.ndarray], np.ndarray], pool: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+def _of_images(
+    rois: np.ndarray,
+    valid: Callable[[np.ndarray], np.ndarray],
+    pool: Callable[[np.ndarray], np.ndarray],
+) -> np.ndarray:
     """Pool, and give 0 for the boxes that are of no image."""
-    if not (isinstance(rois, np.ndarray) and rois.ndim == 2 and rois.shape[1] == 5 and rois.dtype.kind in "fiu"):
+    if not (
+        isinstance(rois, np.ndarray)
+        and rois.ndim == 2
+        and rois.shape[1] == 5
+        and rois.dtype.kind in "fiu"
+    ):
         return pool(rois)  # which says what is wrong
     kept = valid(rois[:, 0])
     if kept.all():

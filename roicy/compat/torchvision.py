@@ -1,5 +1,6 @@
 """
-torchvision's ``roi_pool``, ``roi_align``, ``ps_roi_align``, ``ps_roi_pool`` and ``MultiScaleRoIAlign`` on NumPy arrays.
+torchvision's ``roi_pool``, ``roi_align``, ``ps_roi_align``, ``ps_roi_pool`` and
+``MultiScaleRoIAlign`` on NumPy arrays.
 
 The functions are those of roicy.  (For tensors there is :mod:`roicy.torch`.)
 """
@@ -31,7 +32,8 @@ class MultiScaleRoIAlign:
     sampling_ratio : int
         Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.
     canonical_scale : float, optional
-        Boxes as large as a square of this side are pooled from the level `canonical_level`, that of scale 2**-canonical_level.
+        Boxes as large as a square of this side are pooled from the level `canonical_level`,
+        that of scale 2**-canonical_level.
     canonical_level : int, optional
         See there.
 
@@ -40,7 +42,8 @@ class MultiScaleRoIAlign:
     >>> import numpy as np
     >>> from roicy.compat.torchvision import MultiScaleRoIAlign
     >>> pooler = MultiScaleRoIAlign(["feat1", "feat3"], 3, 2)
-    >>> maps = {name: np.ones((1, 5, side, side), np.float32) for name, side in (("feat1", 64), ("feat2", 32), ("feat3", 16))}
+    >>> sides = {"feat1": 64, "feat2": 32, "feat3": 16}
+    >>> maps = {name: np.ones((1, 5, side, side), np.float32) for name, side in sides.items()}
     >>> boxes = np.random.rand(6, 4).astype(np.float32) * 256
     >>> boxes[:, 2:] += boxes[:, :2]
     >>> pooler(maps, [boxes], [(512, 512)]).shape
@@ -62,7 +65,12 @@ class MultiScaleRoIAlign:
         self.canonical_scale = canonical_scale
         self.canonical_level = canonical_level
 
-    def __call__(self, x: Mapping[str, NDArray[Any]], boxes: Sequence[NDArray[Any]], image_shapes: Sequence[tuple[int, int]]) -> NDArray[Any]:
+    def __call__(
+        self,
+        x: Mapping[str, NDArray[Any]],
+        boxes: Sequence[NDArray[Any]],
+        image_shapes: Sequence[tuple[int, int]],
+    ) -> NDArray[Any]:
         """
         Pool.
 
@@ -73,7 +81,8 @@ class MultiScaleRoIAlign:
         boxes : list of N ndarrays (L_i, 4)
             Rows [x1, y1, x2, y2] in pixels of the images.
         image_shapes : list of N (int, int)
-            Height and width of each image, before they were made into a batch; the scales of the maps follow from the largest.
+            Height and width of each image, before they were made into a batch; the scales of
+            the maps follow from the largest.
 
         Returns
         -------
@@ -82,9 +91,14 @@ class MultiScaleRoIAlign:
         """
         maps = [level for name, level in x.items() if name in self.featmap_names]
         return multiscale_roi_align(
-            maps, boxes, self.output_size, sampling_ratio=self.sampling_ratio, image_size=_largest(image_shapes),
-            canonical_scale=self.canonical_scale, canonical_level=self.canonical_level,
-        )  # fmt: skip
+            maps,
+            boxes,
+            self.output_size,
+            sampling_ratio=self.sampling_ratio,
+            image_size=_largest(image_shapes),
+            canonical_scale=self.canonical_scale,
+            canonical_level=self.canonical_level,
+        )
 
 
 def _largest(image_shapes: Sequence[tuple[int, int]]) -> tuple[int, int]:

@@ -1,8 +1,8 @@
 """
 Compiles the kernels and calls them with arguments of exactly their types.
 
-CuPy passes a Python int as 64 bits and a float as double, whatever the kernel takes: what is passed here are arrays of CuPy, pointers
-that may be null, and NumPy's scalars and structures.
+CuPy passes a Python int as 64 bits and a float as double, whatever the kernel takes: what is
+passed here are arrays of CuPy, pointers that may be null, and NumPy's scalars and structures.
 """
 
 from __future__ import annotations
@@ -23,25 +23,41 @@ PART_BYTES = 16384  # of a plane that a warp owns in shared memory
 LANES = 32  # threads of a warp
 THREADS = 128  # of a block
 THREADS_OF_PLANES = 64  # where warps own parts of planes
-# positions must round as on the CPU: no contraction into fused multiply-adds but where fma() asks for it
+# positions must round as on the CPU: no contraction into fused multiply-adds but where fma()
+# asks for it
 OPTIONS = (
-    "--std=c++17", "--fmad=false", f"-DCHANNELS_OF_THREAD={CHANNELS_OF_THREAD}", f"-DCHANNELS_OF_WARP={CHANNELS_OF_WARP}", f"-DPART_BYTES={PART_BYTES}",
-    f"-DTHREADS={THREADS}", f"-DTHREADS_OF_PLANES={THREADS_OF_PLANES}",
-)  # fmt: skip
+    "--std=c++17",
+    "--fmad=false",
+    f"-DCHANNELS_OF_THREAD={CHANNELS_OF_THREAD}",
+    f"-DCHANNELS_OF_WARP={CHANNELS_OF_WARP}",
+    f"-DPART_BYTES={PART_BYTES}",
+    f"-DTHREADS={THREADS}",
+    f"-DTHREADS_OF_PLANES={THREADS_OF_PLANES}",
+)
 OF_PLANES = ("backward_bins", "largest_pixel_backward")  # in blocks of THREADS_OF_PLANES
 NAMES = (
-    "tables", "windows_of_boxes", "forward_planes", "forward_pixels", "forward_bins", "backward_planes", "backward_pixels", "backward_boxes", "add_parts",
-    "largest_pixel", "largest_sample", "add_segments", *OF_PLANES,
+    "tables", "windows_of_boxes", "forward_planes", "forward_pixels", "forward_bins",
+    "backward_planes", "backward_pixels", "backward_boxes", "add_parts", "largest_pixel",
+    "largest_sample", "add_segments", *OF_PLANES,
 )  # fmt: skip
 MOST_BLOCKS = 2**20  # threads of a grid go on with the next element until there is none
 
 # as in the kernels' text
 STRUCTURES = {
     "Strides": [(name, np.int64) for name in ("first", "channel", "y", "x")],
-    "Shape": [(name, np.int32) for name in ("images", "channels", "rows", "columns", "boxes", "ph", "pw", "position_sensitive", "channels_last")],
-    "Rule": [(name, np.int32) for name in ("kind", "sampling_ratio", "aligned", "at_least_one", "inclusive")],
+    "Shape": [
+        (name, np.int32)
+        for name in (
+            "images", "channels", "rows", "columns", "boxes", "ph", "pw", "position_sensitive",
+            "channels_last",
+        )
+    ],
+    "Rule": [
+        (name, np.int32)
+        for name in ("kind", "sampling_ratio", "aligned", "at_least_one", "inclusive")
+    ],
     "Room": [("y", np.int32), ("x", np.int32), ("box", np.int64)],
-}
+}  # fmt: skip
 NULL = np.uint64(0)
 
 
@@ -60,7 +76,9 @@ def cupy() -> ModuleType:
     try:
         import cupy as module
     except ImportError as error:
-        raise ImportError("roicy.cuda needs CuPy: pip install 'roicy[cuda13]' or 'roicy[cuda12]'") from error
+        raise ImportError(
+            "roicy.cuda needs CuPy: pip install 'roicy[cuda13]' or 'roicy[cuda12]'"
+        ) from error
     return module
 
 
@@ -72,13 +90,19 @@ def _module() -> Any:
 
 @functools.cache
 def _kernel(name: str, device: int) -> Any:
-    """Return a kernel for the current device, whose number is `device`: CuPy looks for it anew each time it is asked."""
+    """
+    Return a kernel for the current device, whose number is `device`: CuPy looks for it anew
+    each time it is asked.
+    """
     return _module().get_function(name)
 
 
 @functools.lru_cache(1024)
 def structure(name: str, *values: int) -> np.ndarray:
-    """Return a structure as kernels take it; calls repeat those of others, and to make one costs as much as the rest of an argument."""
+    """
+    Return a structure as kernels take it; calls repeat those of others, and to make one costs
+    as much as the rest of an argument.
+    """
     made = np.array(values, STRUCTURES[name])
     made.flags.writeable = False
     return made
@@ -92,8 +116,13 @@ def strides(array: Any) -> np.ndarray:
 
 
 def launch(name: str, dtype: np.dtype, threads: int, *arguments: Any) -> None:
-    """Run a kernel on the current stream, with at least as many threads as are asked for, or as many as a grid may have."""
-    kernel = _kernel(f"{name}<{'float' if dtype == np.float32 else 'double'}>", cupy().cuda.runtime.getDevice())
+    """
+    Run a kernel on the current stream, with at least as many threads as are asked for, or as
+    many as a grid may have.
+    """
+    kernel = _kernel(
+        f"{name}<{'float' if dtype == np.float32 else 'double'}>", cupy().cuda.runtime.getDevice()
+    )
     of_block = THREADS_OF_PLANES if name in OF_PLANES else THREADS
     blocks = min(-(-threads // of_block), MOST_BLOCKS)
     if blocks:

@@ -1,8 +1,10 @@
 """
-A stand-in for the few names of CuPy that roicy.cuda uses, over the memory of NumPy arrays; kernels run on the CPU, warp after warp.
+A stand-in for the few names of CuPy that roicy.cuda uses, over the memory of NumPy arrays;
+kernels run on the CPU, warp after warp.
 
-It is stricter than CuPy: types of arguments are compared with those of the kernel, new arrays are full of NaN, nothing converts to NumPy unasked,
-and warps and their lanes run in the order that `order` says, which no result may depend on.
+It is stricter than CuPy: types of arguments are compared with those of the kernel, new arrays
+are full of NaN, nothing converts to NumPy unasked, and warps and their lanes run in the order
+that `order` says, which no result may depend on.
 """
 
 import contextlib
@@ -17,7 +19,10 @@ from pathlib import Path
 import numpy as np
 
 FLAGS = os.environ.get("ROICY_EMULATION_FLAGS", "-O2").split()
-BUILT = Path(tempfile.gettempdir()) / f"roicy-cuda-emulation-{os.getuid() if hasattr(os, 'getuid') else 0}"
+BUILT = (
+    Path(tempfile.gettempdir())
+    / f"roicy-cuda-emulation-{os.getuid() if hasattr(os, 'getuid') else 0}"
+)
 order = "forward"  # "reverse" or "mixed"
 launches = []  # names of the kernels that were launched
 
@@ -29,7 +34,13 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __init__(self, host):
         self.host = host
-        self.shape, self.dtype, self.strides, self.ndim, self.size = host.shape, host.dtype, host.strides, host.ndim, host.size
+        self.shape, self.dtype, self.strides, self.ndim, self.size = (
+            host.shape,
+            host.dtype,
+            host.strides,
+            host.ndim,
+            host.size,
+        )
 
     def __array__(self, *_, **__):
         raise TypeError("Implicit conversion to a NumPy array is not allowed.")
@@ -92,7 +103,14 @@ class cuda:
             return 0
 
 
-floor, fmax, log2, maximum, minimum, sqrt = np.floor, np.fmax, np.log2, np.maximum, np.minimum, np.sqrt
+floor, fmax, log2, maximum, minimum, sqrt = (
+    np.floor,
+    np.fmax,
+    np.log2,
+    np.maximum,
+    np.minimum,
+    np.sqrt,
+)
 
 
 class RawModule:
@@ -102,7 +120,16 @@ class RawModule:
         assert "--fmad=false" in options
         launchers = "\n".join(f"LAUNCHER({i}, {name})" for i, name in enumerate(name_expressions))
         text = f"{Path(__file__).with_name('shim.h').read_text()}\n{code}\n{launchers}\n"
-        flags = ["-std=c++20", "-shared", "-fPIC", "-ffp-contract=off", "-Wall", "-Wno-unknown-pragmas", "-Werror", *FLAGS]
+        flags = [
+            "-std=c++20",
+            "-shared",
+            "-fPIC",
+            "-ffp-contract=off",
+            "-Wall",
+            "-Wno-unknown-pragmas",
+            "-Werror",
+            *FLAGS,
+        ]
         flags += ["-U_FORTIFY_SOURCE"]  # which takes a jump from stack to stack for a mistake
         flags += [option for option in options if option.startswith("-D")]
         BUILT.mkdir(exist_ok=True)
@@ -111,7 +138,9 @@ class RawModule:
             with tempfile.TemporaryDirectory(dir=BUILT) as folder:
                 source, made = Path(folder, "kernels.cpp"), Path(folder, "kernels.so")
                 source.write_text(text)
-                subprocess.run([os.environ.get("CXX", "g++"), *flags, str(source), "-o", str(made)], check=True)
+                subprocess.run(
+                    [os.environ.get("CXX", "g++"), *flags, str(source), "-o", str(made)], check=True
+                )
                 made.replace(library)  # other processes may be at it
         self.library = ctypes.CDLL(str(library))
         self.numbers = {name: i for i, name in enumerate(name_expressions)}
@@ -135,8 +164,14 @@ class Function:
             where = f"{self.name}, argument {i}: {expected}"
             if isinstance(argument, ndarray):
                 # CuPy has no arrays of structures: those are bytes
-                structures = expected.startswith("*V") and argument.dtype == np.uint8 and argument.size % int(expected[2:]) == 0
-                assert structures or expected == f"*{argument.dtype.kind}{argument.dtype.itemsize}", (where, argument.dtype)
+                structures = (
+                    expected.startswith("*V")
+                    and argument.dtype == np.uint8
+                    and argument.size % int(expected[2:]) == 0
+                )
+                assert (
+                    structures or expected == f"*{argument.dtype.kind}{argument.dtype.itemsize}"
+                ), (where, argument.dtype)
                 held.append(ctypes.c_void_p(argument.host.__array_interface__["data"][0]))
             elif expected.startswith("*"):
                 assert isinstance(argument, np.uint64), where
@@ -148,9 +183,22 @@ class Function:
                 held.append(argument)
             else:
                 assert isinstance(argument, np.generic), where
-                assert expected == f"{argument.dtype.kind}{argument.dtype.itemsize}", (where, argument.dtype)
+                assert expected == f"{argument.dtype.kind}{argument.dtype.itemsize}", (
+                    where,
+                    argument.dtype,
+                )
                 held.append(np.array(argument))
-        addresses = [value.ctypes.data if isinstance(value, np.ndarray) else ctypes.addressof(value) for value in held]
+        addresses = [
+            value.ctypes.data if isinstance(value, np.ndarray) else ctypes.addressof(value)
+            for value in held
+        ]
         warps = grid[0] * block[0] // 32
-        step = {"forward": 1, "reverse": -1}.get(order) or next(s for s in range(warps // 3 + 2, 2 * warps + 3) if math.gcd(s, warps) == 1)
-        self.run(ctypes.c_longlong(grid[0]), ctypes.c_longlong(block[0]), ctypes.c_longlong(step), (ctypes.c_void_p * len(addresses))(*addresses))
+        step = {"forward": 1, "reverse": -1}.get(order) or next(
+            s for s in range(warps // 3 + 2, 2 * warps + 3) if math.gcd(s, warps) == 1
+        )
+        self.run(
+            ctypes.c_longlong(grid[0]),
+            ctypes.c_longlong(block[0]),
+            ctypes.c_longlong(step),
+            (ctypes.c_void_p * len(addresses))(*addresses),
+        )

@@ -1,7 +1,9 @@
 """
-ONNX's operators ``RoiAlign`` (opset 10, 16, 22) and ``MaxRoiPool`` (opset 1, 22), with their inputs and attributes, on NumPy arrays.
+ONNX's operators ``RoiAlign`` (opset 10, 16, 22) and ``MaxRoiPool`` (opset 1, 22), with their
+inputs and attributes, on NumPy arrays.
 
-They need no ``onnx``.  With it, :mod:`roicy.compat.onnx.reference` runs them in its reference evaluator.
+They need no ``onnx``.  With it, :mod:`roicy.compat.onnx.reference` runs them in its reference
+evaluator.
 """
 
 from __future__ import annotations
@@ -50,8 +52,8 @@ def RoiAlign(
     batch_indices : ndarray (K,) of integers
         Image of each box.
     coordinate_transformation_mode : {"half_pixel", "output_half_pixel"}, optional
-        "half_pixel": pixel i covers [i, i + 1), roicy's `aligned`.  "output_half_pixel": pixel i lies at i, and boxes are at
-        least 1 pixel wide and high, as always in opset 10.
+        "half_pixel": pixel i covers [i, i + 1), roicy's `aligned`.  "output_half_pixel": pixel
+        i lies at i, and boxes are at least 1 pixel wide and high, as always in opset 10.
     mode : {"avg", "max"}, optional
         What is taken of the samples.
     output_height, output_width : int, optional
@@ -61,8 +63,9 @@ def RoiAlign(
     spatial_scale : float, optional
         Multiplies the coordinates of the boxes; kept in float32, as an attribute of ONNX is.
     largest : {"products", "samples"}, optional
-        Not of ONNX: what "max" is the largest of.  "products": of each pixel times its bilinear weight, as the reference
-        implementation and ONNX Runtime compute it.  "samples": of their sums, as OpenVINO does.
+        Not of ONNX: what "max" is the largest of.  "products": of each pixel times its bilinear
+        weight, as the reference implementation and ONNX Runtime compute it.  "samples": of
+        their sums, as OpenVINO does.
 
     Returns
     -------
@@ -82,26 +85,44 @@ def RoiAlign(
     >>> onnx.RoiAlign(X, rois, images, output_height=2, output_width=2, sampling_ratio=1)[0, 0]
     array([[0., 1.],
            [4., 5.]], dtype=float32)
-    >>> onnx.RoiAlign(X, rois, images, mode="max", sampling_ratio=2, coordinate_transformation_mode="output_half_pixel").ravel()
+    >>> given = {"sampling_ratio": 2, "coordinate_transformation_mode": "output_half_pixel"}
+    >>> onnx.RoiAlign(X, rois, images, mode="max", **given).ravel()
     array([2.5], dtype=float32)
     """
-    aligned = _one_of("coordinate_transformation_mode", coordinate_transformation_mode, ("half_pixel", "output_half_pixel")) == "half_pixel"
+    aligned = (
+        _one_of(
+            "coordinate_transformation_mode",
+            coordinate_transformation_mode,
+            ("half_pixel", "output_half_pixel"),
+        )
+        == "half_pixel"
+    )
     boxes = _with_images(rois, batch_indices)
-    size = (_arguments.integer("output_height", output_height, 1, 2**24), _arguments.integer("output_width", output_width, 1, 2**24))
+    size = (
+        _arguments.integer("output_height", output_height, 1, 2**24),
+        _arguments.integer("output_width", output_width, 1, 2**24),
+    )
     scale = float32_scale(spatial_scale)
     if _one_of("mode", mode, ("avg", "max")) == "avg":
         return operators.roi_align(X, boxes, size, scale, sampling_ratio, aligned)
     products = _one_of("largest", largest, ("products", "samples")) == "products"
-    return operators.roi_align_max(X, boxes, size, scale, sampling_ratio, aligned, products=products)
+    return operators.roi_align_max(
+        X, boxes, size, scale, sampling_ratio, aligned, products=products
+    )
 
 
 def _with_images(rois: Any, batch_indices: Any) -> np.ndarray:
     """Return boxes with the image before them, in a type that holds it."""
     if not isinstance(rois, np.ndarray) or rois.ndim != 2 or rois.shape[1] != 4:
-        raise ValueError(f"rois: {getattr(rois, 'shape', type(rois).__name__)}, expected an array (K, 4)")
+        raise ValueError(
+            f"rois: {getattr(rois, 'shape', type(rois).__name__)}, expected an array (K, 4)"
+        )
     images = np.asarray(batch_indices)
     if images.shape != rois.shape[:1] or (images.dtype.kind not in "iu" and images.size):
-        raise ValueError(f"batch_indices: shape {images.shape} of {images.dtype.name}, expected ({len(rois)},) integers, the image of each box")
+        raise ValueError(
+            f"batch_indices: shape {images.shape} of {images.dtype.name}, "
+            f"expected ({len(rois)},) integers, the image of each box"
+        )
     return np.concatenate([images[:, None].astype(np.float64), rois.astype(np.float64)], axis=1)
 
 

@@ -1,5 +1,6 @@
 """
-The operators for ONNX's reference evaluator, which then runs models with regions at the speed of roicy.
+The operators for ONNX's reference evaluator, which then runs models with regions at the speed
+of roicy.
 
 Examples
 --------
@@ -41,7 +42,9 @@ class RoiAlign(OpRun):
         batch_indices: np.ndarray,
         **attributes: Any,
     ) -> tuple[np.ndarray]:
-        if self.run_params["opsets"][""] < 16:  # had no such attribute, and no offset; what comes is today's default
+        if (
+            self.run_params["opsets"][""] < 16
+        ):  # had no such attribute, and no offset; what comes is today's default
             attributes["coordinate_transformation_mode"] = "output_half_pixel"
         return (_roi_align(X, rois, batch_indices, **attributes),)
 
@@ -51,8 +54,12 @@ class MaxRoiPool(OpRun):
 
     op_domain = ""
 
-    def _run(self, X: np.ndarray, rois: np.ndarray, pooled_shape: list[int], spatial_scale: float = 1.0) -> tuple[np.ndarray]:
-        return (_max_roi_pool(X, rois, pooled_shape=tuple(pooled_shape), spatial_scale=spatial_scale),)
+    def _run(
+        self, X: np.ndarray, rois: np.ndarray, pooled_shape: list[int], spatial_scale: float = 1.0
+    ) -> tuple[np.ndarray]:
+        return (
+            _max_roi_pool(X, rois, pooled_shape=tuple(pooled_shape), spatial_scale=spatial_scale),
+        )
 
 
 OPERATORS = [RoiAlign, MaxRoiPool]

@@ -3,16 +3,20 @@ PaddlePaddle's operators, in both of the forms that it has had.
 
 The functions here are called as ``paddle.fluid.layers`` (up to 2.4)::
 
-    roi_pool(input, rois, pooled_height=1, pooled_width=1, spatial_scale=1.0, rois_num=None, name=None)
+    roi_pool(input, rois, pooled_height=1, pooled_width=1, spatial_scale=1.0, rois_num=None,
+    name=None)
 
-or, with the names of their arguments, as ``paddle.vision.ops`` (2.0 and later), whose functions are in :mod:`.vision.ops` too::
+or, with the names of their arguments, as ``paddle.vision.ops`` (2.0 and later), whose functions
+are in :mod:`.vision.ops` too::
 
     roi_pool(x, boxes=..., boxes_num=..., output_size=..., spatial_scale=1.0, name=None)
 
-Which image a box is of is said by counts for each image: `rois_num`, `boxes_num`, or `batch_roi_nums`; by `rois_lod`, offsets
-[0, count, ...] as in 1.8; by boxes from :func:`create_lod_tensor`, which carry their counts; or not at all if there is one image.
+Which image a box is of is said by counts for each image: `rois_num`, `boxes_num`, or
+`batch_roi_nums`; by `rois_lod`, offsets [0, count, ...] as in 1.8; by boxes from
+:func:`create_lod_tensor`, which carry their counts; or not at all if there is one image.
 
-As Paddle does, and unlike the functions of roicy, these round `spatial_scale` to float32, for float64 data too.
+As Paddle does, and unlike the functions of roicy, these round `spatial_scale` to float32, for
+float64 data too.
 """
 
 from __future__ import annotations
@@ -41,9 +45,12 @@ class LoDTensor(np.ndarray):
         return [] if self.lengths is None else [list(self.lengths)]
 
 
-def create_lod_tensor(data: Any, recursive_seq_lens: list[list[int]], place: Any = None) -> LoDTensor:
+def create_lod_tensor(
+    data: Any, recursive_seq_lens: list[list[int]], place: Any = None
+) -> LoDTensor:
     """
-    Return rows with the number of them that belong to each image, as ``fluid.create_lod_tensor`` does.
+    Return rows with the number of them that belong to each image, as
+    ``fluid.create_lod_tensor`` does.
 
     Parameters
     ----------
@@ -62,14 +69,21 @@ def create_lod_tensor(data: Any, recursive_seq_lens: list[list[int]], place: Any
     Raises
     ------
     ValueError
-        If there is another number of levels than one, or the counts do not sum to the number of rows.
+        If there is another number of levels than one, or the counts do not sum to the number of
+        rows.
     """
     if len(recursive_seq_lens) != 1:
-        raise ValueError(f"recursive_seq_lens: {len(recursive_seq_lens)} levels, expected 1, the counts of each image's rows")
+        raise ValueError(
+            f"recursive_seq_lens: {len(recursive_seq_lens)} levels, "
+            f"expected 1, the counts of each image's rows"
+        )
     tensor = np.array(data).view(LoDTensor)
     lengths = tuple(recursive_seq_lens[0])
     if sum(lengths) != len(tensor):
-        raise ValueError(f"recursive_seq_lens: counts that sum to {sum(lengths)}, expected the {len(tensor)} rows of data")
+        raise ValueError(
+            f"recursive_seq_lens: counts that sum to {sum(lengths)}, "
+            f"expected the {len(tensor)} rows of data"
+        )
     tensor.lengths = lengths
     return tensor
 
@@ -81,8 +95,15 @@ def _counts(input: Any, rois: Any, counts: Any, name: str, lod: Any = None) -> A
         raise ValueError(f"{name}: expected None, since rois_lod says which image a box is of")
     if lod is not None:
         offsets = np.asarray(lod)
-        if offsets.ndim != 1 or offsets.dtype.kind not in "iu" or len(offsets) < 1 or offsets[0] != 0:
-            raise ValueError(f"rois_lod: {lod!r}, expected offsets [0, count of the first image, ...]")
+        if (
+            offsets.ndim != 1
+            or offsets.dtype.kind not in "iu"
+            or len(offsets) < 1
+            or offsets[0] != 0
+        ):
+            raise ValueError(
+                f"rois_lod: {lod!r}, expected offsets [0, count of the first image, ...]"
+            )
         counts = np.diff(offsets.astype(np.int64))
     elif counts is None:
         counts = lengths
@@ -97,13 +118,18 @@ Function = Callable[..., np.ndarray]
 
 
 def _also(newer: Function) -> Callable[[Function], Function]:
-    """Take calls in the newer form too: they name an argument that the older form does not have, or have counts where that has a height."""
+    """
+    Take calls in the newer form too: they name an argument that the older form does not have,
+    or have counts where that has a height.
+    """
     names = {"x", "boxes", "boxes_num", "output_size", "aligned"}
 
     def decorate(older: Function) -> Function:
         @wraps(older)
         def call(*args: Any, **kwargs: Any) -> np.ndarray:
-            is_newer = not names.isdisjoint(kwargs) or (len(args) > 2 and isinstance(args[2], (np.ndarray, list, tuple)))
+            is_newer = not names.isdisjoint(kwargs) or (
+                len(args) > 2 and isinstance(args[2], (np.ndarray, list, tuple))
+            )
             return newer(*args, **kwargs) if is_newer else older(*args, **kwargs)
 
         call.__signature__ = inspect.signature(older)  # type: ignore[attr-defined]
@@ -125,7 +151,8 @@ def roi_pool(
     rois_lod: Any = None,
 ) -> np.ndarray:
     """
-    Largest pixel in each bin of each box, as ``paddle.fluid.layers.roi_pool``; see :func:`roicy.roi_pool`.
+    Largest pixel in each bin of each box, as ``paddle.fluid.layers.roi_pool``; see
+    :func:`roicy.roi_pool`.
 
     Parameters
     ----------
@@ -151,19 +178,23 @@ def roi_pool(
     Raises
     ------
     TypeError, ValueError
-        As :func:`roicy.roi_pool`; and if nothing says which image the boxes are of and there are several.
+        As :func:`roicy.roi_pool`; and if nothing says which image the boxes are of and there
+        are several.
 
     Examples
     --------
     >>> import numpy as np
     >>> from roicy.compat import paddle
     >>> input = np.arange(1, 17, dtype=np.float32).reshape(1, 1, 4, 4)
-    >>> rois = paddle.create_lod_tensor(np.array([[1., 1., 2., 2.], [1.5, 1.5, 3., 3.]], np.float32), [[2]])
+    >>> rois = np.array([[1., 1., 2., 2.], [1.5, 1.5, 3., 3.]], np.float32)
+    >>> rois = paddle.create_lod_tensor(rois, [[2]])
     >>> paddle.roi_pool(input, rois, 1, 1, 1.0)
     array([[[[11.]]], [[[16.]]]], dtype=float32)
     """
     counts = _counts(input, rois, rois_num, "rois_num", rois_lod)
-    return operators.roi_pool(input, rois, (pooled_height, pooled_width), float32_scale(spatial_scale), boxes_num=counts)
+    return operators.roi_pool(
+        input, rois, (pooled_height, pooled_width), float32_scale(spatial_scale), boxes_num=counts
+    )
 
 
 @_also(_ops.roi_align)
@@ -180,7 +211,8 @@ def roi_align(
     rois_lod: Any = None,
 ) -> np.ndarray:
     """
-    Mean of bilinear samples in each bin of each box, as ``paddle.fluid.layers.roi_align``; see :func:`roicy.roi_align`.
+    Mean of bilinear samples in each bin of each box, as ``paddle.fluid.layers.roi_align``; see
+    :func:`roicy.roi_align`.
 
     Parameters
     ----------
@@ -208,28 +240,38 @@ def roi_align(
     Raises
     ------
     TypeError, ValueError
-        As :func:`roicy.roi_align`; and if nothing says which image the boxes are of and there are several.
+        As :func:`roicy.roi_align`; and if nothing says which image the boxes are of and there
+        are several.
 
     Examples
     --------
     >>> import numpy as np
     >>> from roicy.compat import paddle
     >>> x, rois = np.ones((2, 256, 32, 32), np.float32), np.array([[0, 0, 40, 40]] * 4, np.float32)
-    >>> paddle.roi_align(input=x, rois=rois, pooled_height=7, pooled_width=7, spatial_scale=0.5, sampling_ratio=-1, rois_num=np.array([3, 1])).shape
+    >>> paddle.roi_align(x, rois, 7, 7, 0.5, sampling_ratio=-1, rois_num=np.array([3, 1])).shape
     (4, 256, 7, 7)
     """
     counts = _counts(input, rois, rois_num, "rois_num", rois_lod)
-    return operators.roi_align(input, rois, (pooled_height, pooled_width), float32_scale(spatial_scale), sampling_ratio, boxes_num=counts)
+    return operators.roi_align(
+        input,
+        rois,
+        (pooled_height, pooled_width),
+        float32_scale(spatial_scale),
+        sampling_ratio,
+        boxes_num=counts,
+    )
 
 
 def prroi_pool(input: np.ndarray, rois: np.ndarray, *args: Any, **kwargs: Any) -> np.ndarray:
     """
     Exact mean of the bilinear surface over each bin of each box; see :func:`roicy.prroi_pool`.
 
-    Called as in Paddle 1.8, or with `output_channels` as in its documentation, which was an argument for two months of 2019::
+    Called as in Paddle 1.8, or with `output_channels` as in its documentation, which was an
+    argument for two months of 2019::
 
-        prroi_pool(input, rois, spatial_scale=1.0, pooled_height=1, pooled_width=1, batch_roi_nums=None, name=None)
-        prroi_pool(input, rois, output_channels, spatial_scale, pooled_height, pooled_width, name=None)
+        prroi_pool(input, rois, spatial_scale=1.0, pooled_height=1, pooled_width=1,
+        batch_roi_nums=None, name=None) prroi_pool(input, rois, output_channels, spatial_scale,
+        pooled_height, pooled_width, name=None)
 
     A fourth number after `rois` tells the second from the first.
 
@@ -259,8 +301,8 @@ def prroi_pool(input: np.ndarray, rois: np.ndarray, *args: Any, **kwargs: Any) -
     Raises
     ------
     TypeError, ValueError
-        As :func:`roicy.prroi_pool`; and if `output_channels` is not C, or nothing says which image the boxes are of and there
-        are several.
+        As :func:`roicy.prroi_pool`; and if `output_channels` is not C, or nothing says which
+        image the boxes are of and there are several.
 
     Examples
     --------
@@ -270,21 +312,56 @@ def prroi_pool(input: np.ndarray, rois: np.ndarray, *args: Any, **kwargs: Any) -
     >>> paddle.prroi_pool(x, rois, 1.0, 7, 7, batch_roi_nums=np.array([1, 1, 1, 1])).shape
     (4, 490, 7, 7)
     """
-    documented = "output_channels" in kwargs or (len(args) > 3 and isinstance(args[3], (int, np.integer)))
+    documented = "output_channels" in kwargs or (
+        len(args) > 3 and isinstance(args[3], (int, np.integer))
+    )
     given = (_DOCUMENTED if documented else _OF_1_8).bind(*args, **kwargs)
     given.apply_defaults()
     values = given.arguments
-    if documented and isinstance(input, np.ndarray) and input.ndim == 4 and values["output_channels"] != input.shape[1]:
-        raise ValueError(f"output_channels: {values['output_channels']!r}, expected the input's {input.shape[1]} channels")
-    counts = _counts(input, rois, values.get("batch_roi_nums"), "batch_roi_nums", values["rois_lod"])
-    return operators.prroi_pool(input, rois, (values["pooled_height"], values["pooled_width"]), float32_scale(values["spatial_scale"]), boxes_num=counts)
+    if (
+        documented
+        and isinstance(input, np.ndarray)
+        and input.ndim == 4
+        and values["output_channels"] != input.shape[1]
+    ):
+        raise ValueError(
+            f"output_channels: {values['output_channels']!r}, "
+            f"expected the input's {input.shape[1]} channels"
+        )
+    counts = _counts(
+        input, rois, values.get("batch_roi_nums"), "batch_roi_nums", values["rois_lod"]
+    )
+    return operators.prroi_pool(
+        input,
+        rois,
+        (values["pooled_height"], values["pooled_width"]),
+        float32_scale(values["spatial_scale"]),
+        boxes_num=counts,
+    )
 
 
-def _of_1_8(spatial_scale=1.0, pooled_height=1, pooled_width=1, batch_roi_nums=None, name=None, *, rois_lod=None):  # type: ignore[no-untyped-def]
+def _of_1_8(
+    spatial_scale=1.0,
+    pooled_height=1,
+    pooled_width=1,
+    batch_roi_nums=None,
+    name=None,
+    *,
+    rois_lod=None,
+):  # type: ignore[no-untyped-def]
     pass
 
 
-def _documented(output_channels, spatial_scale=1.0, pooled_height=1, pooled_width=1, name=None, *, batch_roi_nums=None, rois_lod=None):  # type: ignore[no-untyped-def]
+def _documented(
+    output_channels,
+    spatial_scale=1.0,
+    pooled_height=1,
+    pooled_width=1,
+    name=None,
+    *,
+    batch_roi_nums=None,
+    rois_lod=None,
+):  # type: ignore[no-untyped-def]
     pass
 
 

@@ -16,7 +16,14 @@ from ... import float32_scale
 __all__ = ["RoIAlign", "RoIPool", "roi_align", "roi_pool"]
 
 
-def roi_pool(x: np.ndarray, boxes: np.ndarray, boxes_num: Any, output_size: Any, spatial_scale: float = 1.0, name: str | None = None) -> np.ndarray:
+def roi_pool(
+    x: np.ndarray,
+    boxes: np.ndarray,
+    boxes_num: Any,
+    output_size: Any,
+    spatial_scale: float = 1.0,
+    name: str | None = None,
+) -> np.ndarray:
     """
     Largest pixel in each bin of each box; see :func:`roicy.roi_pool`.
 
@@ -44,7 +51,9 @@ def roi_pool(x: np.ndarray, boxes: np.ndarray, boxes_num: Any, output_size: Any,
     TypeError, ValueError
         As :func:`roicy.roi_pool`.
     """
-    return operators.roi_pool(x, boxes, output_size, float32_scale(spatial_scale), boxes_num=boxes_num)
+    return operators.roi_pool(
+        x, boxes, output_size, float32_scale(spatial_scale), boxes_num=boxes_num
+    )
 
 
 def roi_align(
@@ -88,11 +97,22 @@ def roi_align(
     TypeError, ValueError
         As :func:`roicy.roi_align`.
     """
-    return operators.roi_align(x, boxes, output_size, float32_scale(spatial_scale), sampling_ratio, aligned, boxes_num=boxes_num)
+    return operators.roi_align(
+        x,
+        boxes,
+        output_size,
+        float32_scale(spatial_scale),
+        sampling_ratio,
+        aligned,
+        boxes_num=boxes_num,
+    )
 
 
 class RoIPool:
-    """:func:`roi_pool` with `output_size` and `spatial_scale` given once, as ``paddle.vision.ops.RoIPool``."""
+    """
+    :func:`roi_pool` with `output_size` and `spatial_scale` given once, as
+    ``paddle.vision.ops.RoIPool``.
+    """
 
     def __init__(self, output_size: Any, spatial_scale: float = 1.0):
         self._output_size = output_size
@@ -104,8 +124,15 @@ class RoIPool:
 
 
 class RoIAlign(RoIPool):
-    """:func:`roi_align` with `output_size` and `spatial_scale` given once, as ``paddle.vision.ops.RoIAlign``."""
+    """
+    :func:`roi_align` with `output_size` and `spatial_scale` given once, as
+    ``paddle.vision.ops.RoIAlign``.
+    """
 
-    def __call__(self, x: np.ndarray, boxes: np.ndarray, boxes_num: Any, aligned: bool = True) -> np.ndarray:
+    def __call__(
+        self, x: np.ndarray, boxes: np.ndarray, boxes_num: Any, aligned: bool = True
+    ) -> np.ndarray:
         """Pool."""
-        return roi_align(x, boxes, boxes_num, self._output_size, self._spatial_scale, aligned=aligned)
+        return roi_align(
+            x, boxes, boxes_num, self._output_size, self._spatial_scale, aligned=aligned
+        )

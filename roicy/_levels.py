@@ -1,0 +1,225 @@
+"""
+A call whose arguments are checked, and its levels: one map, or those of a feature pyramid.
+
+A single map is a pyramid of one level, whose errors say "input" in place of "features[0]".  What is
+here asks nothing of where arrays lie; the functions that check an array, and those that check and
+distribute the boxes, are those of a backend (``_cpu.py`` or ``cuda/backend.py``).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from . import _arguments
+from ._arguments import Arguments, Layout
+from ._kernels import front
+from ._table import Operator, Rule
+
+Shape = tuple[int, int, int, int]  # (N, C, H, W)
+Check = Callable[[str, Any, str], Any]
+
+
+class Level:
+    """A map of a call: its size, its scale, and the boxes that are pooled from it."""
+
+    __slots__ = ("boxes", "c", "empty", "h", "n", "scale", "w")
+
+    def __init__(self, shape: Shape, scale: float, boxes: Any, channels: int):
+        self.n, self.c, self.h, self.w = shape
+        self.scale = scale
+        self.boxes = boxes
+        # nothing to read or to write: what is pooled, and the gradients, are zeros
+        self.empty = not (len(boxes) and channels and self.n and self.h and self.w)
+
+
+class Call:
+    """What the levels of a call have in common, and the levels."""
+
+    def __init__(
+        self,
+        backend: ModuleType,
+        row: Operator,
+        rule: Rule,
+        arguments: Arguments,
+        data: Any,
+        bins: tuple[int, int],
+        shapes: dict[str, Shape],
+    ):
+        self.row, self.rule, self.bins = row, rule, bins
+        self.layout = Layout(arguments.layout)
+        self.dtype = _arguments.computed(data.dtype)
+        level_scales = scales(arguments, shapes)
+        self.threads = backend.threads(arguments.num_threads)
+        (n, c, _, _) = next(iter(shapes.values()))
+        self.boxes = backend.boxes(arguments, n, data, max(level_scales))
+        parts = [self.boxes]
+        if arguments.pyramid is not None:
+            parts = backend.distribute(self.boxes, level_scales, canonical(arguments.pyramid))
+        self.channels = _arguments.channels(c, bins, row.position_sensitive)
+        self.levels = [
+            Level(shape, scale, part, self.channels)
+            for shape, scale, part in zip(shapes.values(), level_scales, parts, strict=True)
+        ]
+
+    @property
+    def output_shape(self) -> Shape:
+        return self.layout.shape(len(self.boxes), self.channels, *self.bins)
+
+    @property
+    def empty(self) -> bool:
+        return all(level.empty for level in self.levels)
+
+    def input_shape(self, level: Level) -> Shape:
+        return self.layout.shape(level.n, level.c, level.h, level.w)
+
+    def check_gradient(self, grad: Any, input_shape: Any) -> None:
+        """Check the shape of grad_output; input_shape: as the caller gave it, None of a pyramid."""
+        expected = self.output_shape
+        if grad.shape != expected:
+            maps = f"maps of {self.levels[0].c} channels"
+            if input_shape is not None:
+                maps = f"input of shape {tuple(input_shape)}"
+            raise ValueError(
+                f"grad_output: shape {grad.shape}, expected {expected}, "
+                f"for {len(self.boxes)} boxes and {maps}"
+            )
+
+    def check_same_type(self, name: str, array: Any) -> None:
+        """Check that maps are computed with in the type of grad_output."""
+        if _arguments.computed(array.dtype) != self.dtype:
+            raise TypeError(
+                f"{name}: dtype {array.dtype.name}, expected {self.dtype.name} as grad_output has"
+            )
+
+
+def _numbered(name: str, values: Iterable[Any]) -> dict[str, Any]:
+    return {f"{name}[{i}]": value for i, value in enumerate(values)}
+
+
+def maps(value: Any, arguments: Arguments, check: Check) -> dict[str, Any]:
+    """Check the map of a call, or those of its levels: the arrays as they are, by their names."""
+    expected = Layout(arguments.layout).spell("N", "C", "H", "W")
+    if arguments.pyramid is None:
+        return {"input": check("input", value, expected)}
+    if not isinstance(value, (list, tuple)) or not value:
+        raise TypeError(
+            f"features: {_arguments.spell_type(value)}, "
+            "expected a list of arrays, one for each level"
+        )
+    named = {
+        name: check(name, level, expected) for name, level in _numbered("features", value).items()
+    }
+    dtype = named["features[0]"].dtype
+    for name, level in named.items():
+        if level.dtype != dtype:
+            raise TypeError(
+                f"{name}: dtype {level.dtype.name}, expected {dtype.name}, as features[0] has"
+            )
+    return named
+
+
+def shapes_of(named: dict[str, Any], layout: Layout) -> dict[str, Shape]:
+    """Return the shapes of maps, by their names."""
+    return {
+        name: _arguments.extents(name, layout.nchw(array).shape) for name, array in named.items()
+    }
+
+
+def input_shapes(value: Any, arguments: Arguments) -> dict[str, Shape]:
+    """Check the shapes that gradients of the maps shall have, by their names."""
+    layout = Layout(arguments.layout)
+    if arguments.pyramid is None:
+        return {"input_shape": _arguments.input_shape("input_shape", value, layout)}
+    if not isinstance(value, (list, tuple)) or not value:
+        raise ValueError(f"input_shapes: {value!r}, expected a shape for each level")
+    return {
+        name: _arguments.input_shape(name, shape, layout)
+        for name, shape in _numbered("input_shapes", value).items()
+    }
+
+
+def outs(arguments: Arguments, count: int) -> dict[str, Any]:
+    """Check that there is an array for the gradient of each level, or none: by their names."""
+    out = arguments.out
+    if arguments.pyramid is None:
+        return {"out": out}
+    if out is None:
+        return _numbered("out", [None] * count)
+    if not isinstance(out, (list, tuple)) or len(out) != count:
+        raise ValueError(f"out: expected a list of {count} arrays, one for each level")
+    return _numbered("out", out)
+
+
+def gradient(grad_output: Any, arguments: Arguments, check: Check) -> Any:
+    """Check the gradient of an output, but for what its shape should be; return it as it is."""
+    layout = Layout(arguments.layout)
+    grad = check("grad_output", grad_output, layout.spell("K", "C", "PH", "PW"))
+    if 0 in layout.nchw(grad).shape[2:]:
+        raise ValueError(f"grad_output: shape {grad.shape}, expected at least one bin")
+    return grad
+
+
+def scales(arguments: Arguments, shapes: dict[str, Shape]) -> list[float]:
+    """Return the scale of each level, whose shapes must go together."""
+    if arguments.pyramid is None:
+        return [_arguments.spatial_scale(arguments.spatial_scale)]
+    (first, (images, channels, _, _)), *_ = shapes.items()
+    for name, (n, c, _, _) in shapes.items():
+        if (n, c) != (images, channels):
+            raise ValueError(
+                f"{name}: {n} images of {c} channels, expected {images} of {channels}, "
+                f"as {first} has"
+            )
+    if arguments.spatial_scale is not None:
+        found, follows = _given_scales(arguments, len(shapes)), ""
+    else:
+        found, follows = _scales_from_heights(arguments, shapes), ", as follows from image_size"
+    if any(coarser >= finer for finer, coarser in itertools.pairwise(found)):
+        raise ValueError(
+            f"spatial_scale: {found}{follows}; "
+            "expected levels from fine to coarse, each scale less than the one before"
+        )
+    return found
+
+
+def _given_scales(arguments: Arguments, count: int) -> list[float]:
+    value, image_size = arguments.spatial_scale, arguments.pyramid[2]
+    if image_size is not None:
+        raise ValueError("image_size: expected None, since spatial_scale is given")
+    if not isinstance(value, (list, tuple, np.ndarray)) or len(value) != count:
+        raise ValueError(
+            f"spatial_scale: {value!r}, expected a scale for each of the {count} levels"
+        )
+    return [_arguments.spatial_scale(scale) for scale in value]
+
+
+def _scales_from_heights(arguments: Arguments, shapes: dict[str, Shape]) -> list[float]:
+    image_size = arguments.pyramid[2]
+    if not isinstance(image_size, (list, tuple)) or len(image_size) != 2:
+        raise ValueError(
+            f"image_size: {image_size!r}, expected (height, width), or else spatial_scale"
+        )
+    height, _ = (_arguments.integer("image_size", side, 1, 2**62) for side in image_size)
+    for name, (_, _, rows, _) in shapes.items():
+        if rows == 0:
+            raise ValueError(
+                f"{name}: a map without rows, of which no scale follows; expected spatial_scale"
+            )
+    return [front.scale_from_heights(rows, height) for _, _, rows, _ in shapes.values()]
+
+
+def canonical(pyramid: tuple[Any, Any, Any]) -> tuple[float, int]:
+    """Return the side of a box, and the level of such boxes."""
+    canonical_scale, canonical_level, _ = pyramid
+    try:
+        side = _arguments.spatial_scale(canonical_scale)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"canonical_scale: {canonical_scale!r}, expected a finite number above 0"
+        ) from None
+    return side, _arguments.integer("canonical_level", canonical_level, -1000, 1000)

@@ -1,0 +1,84 @@
+"""
+The operators, a row each: what tells one from another.
+
+=============  ====================================  ============  ==============================
+operator       bins and weights along an axis        reduction     input channel of (c, p, q)
+=============  ====================================  ============  ==============================
+roi_align      sampled: mean of bilinear samples     weighted sum  c
+ps_roi_align   sampled                               weighted sum  (c * PH + p) * PW + q
+prroi_pool     integrated: exact bilinear integral   weighted sum  c
+ps_roi_pool    uniform: whole pixels, equal weights  weighted sum  (c * PH + p) * PW + q
+roi_pool       quantised: whole pixels               maximum       c
+roi_align_max  samples, one by one                   maximum       c
+=============  ====================================  ============  ==============================
+
+The second column is a rule of ``pyx/geometry.pyx``, the third a file of kernels, the last the flag
+`position_sensitive`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from . import _arguments
+from ._kernels import geometry
+
+MAX_SAMPLES = 1024  # of a bin and axis, where each sample is looked at: a bin costs their square
+
+Rule = tuple[Any, ...]  # as geometry.pyx and the kernels of the GPU take it
+
+
+class Reduction(enum.Enum):
+    """What a bin takes of its pixels."""
+
+    WEIGHTED_SUM = enum.auto()
+    MAX_PIXEL = enum.auto()
+    MAX_SAMPLE = enum.auto()
+
+
+class Operator(NamedTuple):
+    """One row of the table."""
+
+    name: str
+    rule: Callable[..., Rule]  # checks the operator's own parameters and makes a rule of them
+    reduction: Reduction
+    position_sensitive: bool = False  # each bin reads input channels of its own
+    has_box_gradients: bool = False
+
+
+def _sampled(sampling_ratio: Any, aligned: Any) -> Rule:
+    aligned = _arguments.flag("aligned", aligned)
+    return geometry.sampled(_arguments.sampling_ratio(sampling_ratio), aligned, not aligned)
+
+
+def _sampled_and_aligned(sampling_ratio: Any) -> Rule:
+    return geometry.sampled(_arguments.sampling_ratio(sampling_ratio), True, False)
+
+
+def _samples(sampling_ratio: Any, aligned: Any) -> Rule:
+    _arguments.integer("sampling_ratio", sampling_ratio, -(2**31), MAX_SAMPLES)
+    return geometry.one_by_one(_sampled(sampling_ratio, aligned))
+
+
+WEIGHTED_SUM, MAX_PIXEL, MAX_SAMPLE = Reduction
+
+ROI_ALIGN = Operator("roi_align", _sampled, WEIGHTED_SUM, has_box_gradients=True)
+PS_ROI_ALIGN = Operator(
+    "ps_roi_align",
+    _sampled_and_aligned,
+    WEIGHTED_SUM,
+    position_sensitive=True,
+    has_box_gradients=True,
+)
+PRROI_POOL = Operator(
+    "prroi_pool", lambda: geometry.INTEGRATED_RULE, WEIGHTED_SUM, has_box_gradients=True
+)
+PS_ROI_POOL = Operator(
+    "ps_roi_pool", lambda: geometry.UNIFORM_RULE, WEIGHTED_SUM, position_sensitive=True
+)
+ROI_POOL = Operator("roi_pool", lambda: geometry.QUANTISED_RULE, MAX_PIXEL)
+ROI_ALIGN_MAX = Operator("roi_align_max", _samples, MAX_SAMPLE)
+
+OPERATORS = (ROI_ALIGN, PS_ROI_ALIGN, PRROI_POOL, PS_ROI_POOL, ROI_POOL, ROI_ALIGN_MAX)
