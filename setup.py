@@ -1,10 +1,12 @@
 """
-Builds the kernels: every file of pyx/ that is hot once for each instruction set, the others once.
+Builds the extensions: each file of pyx/kernels once for each instruction set, the others once.
 
-ROICY_BUILD_ISA      comma-separated instruction sets to build, for instance "baseline"; all
-that the machine's kind has ROICY_BUILD_DEBUG=1  bounds checks and assertions on, no
-optimisation: for finding faults ROICY_BUILD_FLAGS    further flags for compiler and linker, for
-instance "-fsanitize=address"
+Environment variables:
+
+ROICY_BUILD_ISA      comma-separated instruction sets to build, for instance "baseline"; by default
+                     all that the machine's kind has
+ROICY_BUILD_DEBUG=1  bounds checks and assertions on, no optimisation: for finding faults
+ROICY_BUILD_FLAGS    further flags for compiler and linker, for instance "-fsanitize=address"
 """
 
 import os
@@ -19,14 +21,16 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError, LinkError
 
-HOT = ["rounding", "sample_max", "weighted_sum", "window_max"]
-ONCE = ["front", "geometry", "machine", "schedule"]
+KERNELS = sorted(Path("pyx/kernels").glob("*.pyx"))
+ONCE = [Path("pyx/machine.pyx"), Path("pyx/plan/plan.pyx")]
+# The GPU compiles these rules, too: at run time, from the folder of the package.
+RULES, RULES_OF_GPU = Path("pyx/plan/rules.h"), Path("roicy/cuda/kernels/rules.h")
 X86 = {
     "baseline": [],
     "avx2": ["-march=x86-64-v3"],
     "avx512": ["-march=x86-64-v4", "-mprefer-vector-width=512"],
 }
-HEADERS = sorted(str(path) for path in Path("pyx/simd").glob("*.h"))
+HEADERS = sorted(str(path) for path in Path("pyx").glob("**/*.h"))
 DEBUG = os.environ.get("ROICY_BUILD_DEBUG", "0") != "0"
 FLAGS = shlex.split(os.environ.get("ROICY_BUILD_FLAGS", ""))
 DIRECTIVES = {
@@ -58,21 +62,23 @@ def instruction_sets():
 
 def extensions():
     """Each instruction set has its own generated C files: module names are compiled into them."""
+    packages = [("roicy._kernels", ONCE, [])]
+    for isa, flags in instruction_sets().items():
+        packages.append((f"roicy._kernels.{isa}", KERNELS, flags))
     made = []
-    for package, names, flags in [("roicy._kernels", ONCE, [])] + [
-        (f"roicy._kernels.{isa}", HOT, flags) for isa, flags in instruction_sets().items()
-    ]:
+    for package, files, flags in packages:
+        modules = [
+            Extension(
+                f"{package}.{file.stem}",
+                [str(file)],
+                include_dirs=["pyx"],
+                depends=HEADERS,
+                extra_compile_args=list(flags),
+            )
+            for file in files
+        ]
         made += cythonize(
-            [
-                Extension(
-                    f"{package}.{name}",
-                    [f"pyx/{name}.pyx"],
-                    include_dirs=["pyx"],
-                    depends=HEADERS,
-                    extra_compile_args=list(flags),
-                )
-                for name in names
-            ],
+            modules,
             include_path=["pyx", "."],
             build_dir=f"build/{package}",
             compiler_directives=DIRECTIVES,
@@ -163,4 +169,11 @@ class BuildExt(build_ext):
         return True
 
 
+def copy_rules():
+    """Put rules.h into the package before package data is gathered."""
+    if not RULES_OF_GPU.exists() or RULES_OF_GPU.read_bytes() != RULES.read_bytes():
+        RULES_OF_GPU.write_bytes(RULES.read_bytes())
+
+
+copy_rules()
 setup(ext_modules=extensions(), cmdclass={"build_ext": BuildExt})

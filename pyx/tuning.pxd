@@ -9,8 +9,6 @@ cdef enum:
     PLACE_BUCKETS = 1024           # buckets of the sort by place: rows, or bands       # R011
     PLACE_BANDS = 32               # buckets from left to right, if nothing is packed   # R014
     MIN_BAND_ROWS = 32             # rows of a band: the next band is still in cache    # R014
-    MAX_INSERTION_BOXES = 32       # boxes sorted by insertion, which visits no buckets # R013
-    MAX_SHARED_SAMPLES = 16        # samples of a bin that share one set of divisions   # R034
     MIN_DENSE_SAMPLES = 64         # samples of a bin, to be summed a pixel at a time   # no record
 
 # ---------------------------------------------------------------------------------- plan: tasks
@@ -27,27 +25,12 @@ cdef enum:
     WHOLE_ROWS = 16                # rows are whole if boxes leave out 1/16 of them     # R054
 
 # Costs that are not whole numbers.  An enum cannot hold them.
-cdef extern from *:
-    """
-    #define WINDOW_COST 1.5   /* of a pixel of a window, in pixels of whole rows */
-    #define PIXEL_COST 1.5    /* of a pixel of a box, in lane vectors: it is read once or twice */
-    #define BIN_COST 4.0      /* of a bin of a box, in lane vectors */
-    #define MOVE_COST 0.25    /* of moving a pixel of a tile, in pixels packed */
-    #define DIVIDE_SHARE 1.5  /* shares (of TASKS_PER_THREAD) beyond which a box is divided */
-    """
+cdef extern from "tuning.h":
     const double WINDOW_COST       # a window is read in short runs                     # R017
     const double PIXEL_COST        # rough: of forward passes and of rows of gradients  # no record
     const double BIN_COST          # rough: of forward passes                           # no record
     const double MOVE_COST         # most boxes of half of the tile move it             # R025
     const double DIVIDE_SHARE      # three eighths of the work of a thread              # R145
-
-# --------------------------------------------------------------------------------- plan: limits
-# of the short way for small calls, which keeps everything on the stack
-cdef enum:
-    MAX_STACK_BOXES = 256          # boxes: more of them gain too little                # R296
-    MAX_STACK_LEVELS = 8           # levels of a pyramid                                # no record
-    MAX_PLAIN_EXTENT = 1 << 20     # elements a side, so that products fit in 64 bits   # no record
-    MIN_LINE_BYTES = 1 << 20       # of a result that begins on a cache line            # R041
 
 # -------------------------------------------------------------------------- scratch of a thread
 # Their sum bounds what a call allocates for each thread, whatever the size of the map.
@@ -76,6 +59,8 @@ cdef enum:
     PACK_ROWS_AHEAD = 16           # rows packed at once: streams are found once        # R071
     TILE_HEADROOM = 4              # 1/4 of the spare rows of a tile lie above the box  # no record
     COPY_PIXELS_AHEAD = 4          # pixels ahead that are prefetched while bins copy   # R174
+    THIN_GAIN = 4                  # times fewer pixels, for packing taps alone to pay  # R351
+    MAX_THIN_PIXELS = 16384        # of them: a tile of slopes has room for as many     # R351
     MAX_COVER = 4                  # times boxes cover a map, for prefetches to pay     # R141
     BINS_TOGETHER = 16             # bins of a position-sensitive task: a cache line    # R164
 
@@ -85,8 +70,6 @@ cdef enum:
     MAX_BIN_ROWS = 64              # bin rows of those                                  # no record
     MAX_COLUMNS = 4096             # columns contracted together: bounds the strip      # no record
     X_FIRST_GAIN = 100             # lane vectors saved, for x first to pay             # R082
-    MAX_ROW_LANES_CHANNELS = 8     # channels where lanes are bin rows: half a vector   # R158
-    ROW_LANES_STRIPS = 3           # strips of weights and slopes: gradient of boxes    # R158
 
 # ---------------------------------------------------------------------------------------- store
 cdef enum:
@@ -130,7 +113,7 @@ cdef enum:
 #     _memory.LEAST                32 MB of a result, whose memory is kept              # R289
 #     _memory.most                 256 MB kept in all                                   # R290
 #     _memory.LINE                 64 bytes: LANE_BYTES                                 # R041
-#     _memory.ON_LINES             1 MB: MIN_LINE_BYTES                                 # R041
+#     _memory.ON_LINES             1 MB of a result that begins on a line               # R041
 #     _kernels._SHORTLY            3000 turns that threads of GCC's OpenMP wait         # R299
 #     operators.PARTS_BYTES        16 MB of gradients of the boxes, of all blocks       # no record
 #     cuda.TABLE_BYTES             128 MB of tables of the boxes computed at once       # no record

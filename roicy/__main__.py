@@ -31,35 +31,16 @@ def main(arguments: list[str] | None = None) -> int:
         "bench",
         help="time the operators on this machine, beside the other libraries that are installed",
     )
-    bench.add_argument(
-        "--workloads",
-        nargs="+",
-        metavar="NAME",
-        choices=list(WORKLOADS),
-        default=list(WORKLOADS),
-        help="of " + ", ".join(WORKLOADS),
-    )
-    bench.add_argument(
-        "--passes",
-        nargs="+",
-        choices=["forward", "backward", "backward_boxes"],
-        default=["forward"],
-        help="(default: forward)",
-    )
-    bench.add_argument(
-        "--threads",
-        nargs="+",
-        type=int,
-        default=[1],
-        help="numbers of threads, in turn (default: 1)",
-    )
+    names, passes = list(WORKLOADS), ["forward", "backward", "backward_boxes"]
+    some = {"nargs": "+", "metavar": "NAME", "choices": names, "default": names}
+    bench.add_argument("--workloads", help="of " + ", ".join(names), **some)
+    some = {"nargs": "+", "choices": passes, "default": ["forward"]}
+    bench.add_argument("--passes", help="(default: forward)", **some)
+    some = {"nargs": "+", "type": int, "default": [1]}
+    bench.add_argument("--threads", help="numbers of threads, in turn (default: 1)", **some)
     bench.add_argument("--dtype", choices=["float32", "float64"], default="float32")
-    bench.add_argument(
-        "--rounds",
-        type=int,
-        default=5,
-        help="how often each library has its turn (default: %(default)s)",
-    )
+    rounds = "how often each library has its turn (default: %(default)s)"
+    bench.add_argument("--rounds", type=int, default=5, help=rounds)
     bench.add_argument("--plot", metavar="FILE", help="draw the times, with matplotlib")
     bench.add_argument("--json", metavar="FILE", help="write the measurements")
     options = parser.parse_args(arguments)

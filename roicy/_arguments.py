@@ -1,10 +1,9 @@
 """
-The only validation: every public function passes its arguments through here before anything is
-computed, but forward passes of few boxes whose arguments are plainly right (``plan`` in
-pyx/front.pyx).
+What arguments may be, and what is said of those that are wrong.
 
-Each error names the argument, what it was and what it should be, and the first offending row of the
-boxes.
+On the CPU a plan takes plain arguments as they are (``pyx/plan/plan.pyx``); whatever is not plain
+is converted here, or refused.  Each error names the argument, what it was and what it should be,
+and the first offending row of the boxes.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _limits, _memory
-from ._kernels import front
 
 FLOATS = {"f": "float", "d": "double"}  # dtype characters, and what the kernels call them
 # float16, bfloat16 (of ml_dtypes, which need not be there) and uint8: types of maps that are
@@ -26,11 +24,16 @@ SMALL = "eEB"
 MOST_PIXELS = 2**30  # a side of the map: pixel indices are int32
 MOST_BINS = 2**24  # a side of the output
 FLOAT32 = np.dtype(np.float32)
+INT32 = np.dtype(np.int32)
 LARGE = 2**28  # bytes of a result; below, nobody asks how much memory there is
 
 
 class Arguments(NamedTuple):
-    """What all passes of all operators take, as the caller gave it."""
+    """
+    What all passes of all operators take, as the caller gave it.
+
+    Public functions pass it on as a plain tuple, which takes less time to make.
+    """
 
     boxes: Any
     boxes_num: Any
@@ -47,7 +50,7 @@ def array(name: str, value: Any, shape: str) -> np.ndarray:
     Return a float32 or float64 array of 4 dimensions, as it is: of any strides, read-only or
     not.
     """
-    value = _plain(name, value)
+    value = plain(name, value)
     if value.dtype.char not in FLOATS or not value.dtype.isnative:
         raise TypeError(f"{name}: dtype {_spell(value.dtype)}, expected float32 or float64")
     if value.ndim != 4:
@@ -57,7 +60,7 @@ def array(name: str, value: Any, shape: str) -> np.ndarray:
 
 def maps(name: str, value: Any, shape: str) -> np.ndarray:
     """Return an array of 4 dimensions of any type that feature maps may have, as it is."""
-    value = _plain(name, value)
+    value = plain(name, value)
     dtype = value.dtype
     if not ((dtype.char in FLOATS and dtype.isnative) or is_small(dtype)):
         raise TypeError(
@@ -95,7 +98,8 @@ def bits(array: np.ndarray) -> np.ndarray:
     return array.view(np.uint16) if array.itemsize == 2 else array
 
 
-def _plain(name: str, value: Any) -> np.ndarray:
+def plain(name: str, value: Any) -> np.ndarray:
+    """Return an array of NumPy's own class."""
     if type(value) is np.ndarray:
         return value
     if not isinstance(value, np.ndarray):
@@ -255,57 +259,11 @@ def box_counts(value: Any, box_count: int, image_count: int) -> list[int]:
     return result
 
 
-class Boxes:
-    """
-    Boxes of any format, or some of them.
-
-    Attributes
-    ----------
-    coordinates : ndarray (K, 4), of the type of the data
-    images : ndarray (K,), int32
-    rows : ndarray (K,), int32, or None
-        The row of each box in the output; None if the boxes are all that there are.
-    restore : function
-        Brings gradients (K, 4) into the format that the boxes came in.
-    """
-
-    __slots__ = ("coordinates", "images", "restore", "rows")
-
-    def __init__(self, boxes: Any, boxes_num: Any, image_count: int, dtype: np.dtype, scale: float):
-        self.rows: np.ndarray | None = None
-        self.restore: Callable[[np.ndarray], Any] = lambda grad: grad
-        name = "boxes"
-        if isinstance(boxes, (list, tuple)):
-            name = "boxes, all images together"
-            given = self._of_list(boxes, boxes_num, image_count, dtype)
-        elif boxes_num is not None:
-            given = self._rows("boxes", boxes, 4)
-            self._count_off(box_counts(boxes_num, len(given), image_count))
-        else:
-            given = self._of_rows(boxes, image_count)
-        coordinates = given[:, -4:]
-        if coordinates.dtype != dtype:
-            with np.errstate(all="ignore"):  # what overflows is found right below
-                coordinates = coordinates.astype(dtype)
-        self.coordinates = coordinates
-        bad, column = front.bad_coordinate[FLOATS[dtype.char]](coordinates, scale)
-        if bad >= 0:
-            where = f"{name}[{bad}]" if name == "boxes" else f"{name}, row {bad}"
-            self._raise(where, given[bad, -4:], column, dtype, scale)
-
-    def __len__(self) -> int:
-        return len(self.images)
-
-    def some(self, rows: np.ndarray) -> Boxes:
-        """Return a copy of some of the boxes."""
-        part = Boxes.__new__(Boxes)
-        part.coordinates, part.images, part.rows = self.coordinates[rows], self.images[rows], rows
-        return part
-
-    def _count_off(self, counts: list[int]) -> None:
-        self.images = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-
-    def _of_list(self, boxes: Any, boxes_num: Any, images: int, dtype: np.dtype) -> np.ndarray:
+def gather_boxes(
+    boxes: Any, boxes_num: Any, images: int, check: Callable[[str, Any, int], Any]
+) -> tuple[list[Any], list[int] | None]:
+    """Return arrays of boxes and the number of those of each image, None where rows say it."""
+    if isinstance(boxes, (list, tuple)):
         if boxes_num is not None:
             raise ValueError(
                 "boxes_num: expected None, since boxes is a list with the boxes of each image"
@@ -315,33 +273,64 @@ class Boxes:
                 f"boxes: a list of {len(boxes)} arrays, "
                 f"expected one for each of the input's {images} images"
             )
-        parts = [self._rows(f"boxes[{n}]", part, 4) for n, part in enumerate(boxes)]
-        counts = [len(part) for part in parts]
-        self._count_off(counts)
-        self.restore = lambda grad: np.split(grad, np.cumsum(counts)[:-1]) if parts else []
-        if not parts:
-            return np.empty((0, 4), dtype)
-        with np.errstate(all="ignore"):  # what overflows is found when it is looked at
-            return np.concatenate([part.astype(dtype, copy=False) for part in parts])
+        parts = [check(f"boxes[{n}]", part, 4) for n, part in enumerate(boxes)]
+        return parts, [part.shape[0] for part in parts]
+    if boxes_num is None:
+        return [check("boxes", boxes, 5)], None
+    rows = check("boxes", boxes, 4)
+    return [rows], box_counts(boxes_num, rows.shape[0], images)
 
-    def _of_rows(self, boxes: Any, image_count: int) -> np.ndarray:
-        rows = self._rows("boxes", boxes, 5)
-        self.images = np.empty(len(rows), np.int32)
-        self.restore = lambda grad: np.concatenate(
-            [np.zeros((len(grad), 1), grad.dtype), grad], axis=1
-        )
-        column = rows[:, 0] if rows.dtype.char in FLOATS else rows[:, 0].astype(np.float64)
-        bad = front.bad_image[FLOATS[column.dtype.char]](column, image_count, self.images)
+
+class Boxes:
+    """
+    Boxes of any format.
+
+    Attributes
+    ----------
+    coordinates : ndarray (K, 4), of the type of the data
+    images : ndarray (K,), int32
+    """
+
+    __slots__ = ("coordinates", "images")
+
+    def __init__(self, boxes: Any, boxes_num: Any, image_count: int, dtype: np.dtype, scale: float):
+        parts, counts = gather_boxes(boxes, boxes_num, image_count, self._rows)
+        name = "boxes"
+        if isinstance(boxes, (list, tuple)):
+            name = "boxes, all images together"
+            with np.errstate(all="ignore"):  # what overflows is found right below
+                parts = [part.astype(dtype, copy=False) for part in parts]
+            given = np.concatenate(parts) if parts else np.empty((0, 4), dtype)
+        else:
+            (given,) = parts
+        if counts is None:
+            self.images = self._read_images(given, image_count)
+        else:
+            self.images = np.repeat(np.arange(image_count, dtype=np.int32), counts)
+        with np.errstate(all="ignore"):
+            self.coordinates = given[:, -4:].astype(dtype, copy=False)
+        bad, column = self._bad_coordinate(self.coordinates, scale)
         if bad >= 0:
+            where = f"{name}[{bad}]" if name == "boxes" else f"{name}, row {bad}"
+            self._raise(where, given[bad, -4:], column, dtype, scale)
+
+    @staticmethod
+    def _read_images(rows: np.ndarray, image_count: int) -> np.ndarray:
+        column = rows[:, 0]
+        with np.errstate(all="ignore"):
+            wrong = ~((column >= 0) & (column < image_count) & (np.trunc(column) == column))
+            images = column.astype(np.int32)
+        if wrong.any():
+            bad = int(wrong.argmax())
             image = f"boxes[{bad}]: batch index {_spell_number(rows[bad, 0])}"
             if float(rows[bad, 0]).is_integer():
                 raise ValueError(f"{image} is outside the input's {image_count} images")
             raise ValueError(f"{image}, expected a whole number")
-        return rows
+        return images
 
     @staticmethod
     def _rows(name: str, value: Any, columns: int) -> np.ndarray:
-        value = _plain(name, value)
+        value = plain(name, value)
         check_rows(name, value, columns)
         dtype = value.dtype
         if dtype.char in FLOATS and dtype.isnative:
@@ -354,6 +343,22 @@ class Boxes:
             f"{name}: dtype {_spell(dtype)}, "
             "expected float32, float64, float16, bfloat16 or integers"
         )
+
+    @staticmethod
+    def _bad_coordinate(coordinates: np.ndarray, scale: float) -> tuple[int, int]:
+        """
+        Return the (row, column) of the first corner that is not finite when it is scaled.
+
+        Column 4 is for a width that is not finite, and 5 for a height; (-1, -1) is for none.
+        """
+        with np.errstate(all="ignore"):
+            scaled = coordinates * coordinates.dtype.type(scale)
+            sides = scaled[:, 2:] - scaled[:, :2]
+        wrong = ~np.isfinite(np.concatenate([scaled, sides], axis=1))
+        rows = np.flatnonzero(wrong.any(axis=1))
+        if not len(rows):
+            return -1, -1
+        return int(rows[0]), int(wrong[rows[0]].argmax())
 
     @staticmethod
     def _raise(where: str, corners: np.ndarray, column: int, dtype: np.dtype, scale: float) -> None:
@@ -390,7 +395,7 @@ def _spell_number(value: Any) -> str:
 
 def indices(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Return an int32 array of that shape."""
-    value = _plain(name, value)
+    value = plain(name, value)
     if value.dtype.char != np.dtype(np.int32).char or not value.dtype.isnative:
         raise TypeError(f"{name}: dtype {_spell(value.dtype)}, expected int32")
     if value.shape != shape:
@@ -437,7 +442,7 @@ def result(
     """
     if out is None:
         return new(shape, dtypes[0])
-    out = _plain(name, out)
+    out = plain(name, out)
     if out.dtype not in dtypes:
         expected = " or ".join(dtype.name for dtype in dtypes)
         raise TypeError(f"{name}: dtype {_spell(out.dtype)}, expected {expected}")

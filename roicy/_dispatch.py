@@ -14,8 +14,8 @@ from types import SimpleNamespace
 from ._kernels import machine
 
 KNOWN = ("baseline", "avx2", "avx512")
-# files of pyx/ that are built for each instruction set
-KERNELS = ("rounding", "sample_max", "weighted_sum", "window_max")
+# files of pyx/kernels, which are built for each instruction set
+KERNELS = ("forward", "grad_boxes", "grad_input", "max_pool", "max_sample", "round")
 
 
 def _choose() -> str:

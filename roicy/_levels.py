@@ -1,100 +1,38 @@
 """
-A call whose arguments are checked, and its levels: one map, or those of a feature pyramid.
+The levels of a call: one map, or those of a feature pyramid.
 
-A single map is a pyramid of one level, whose errors say "input" in place of "features[0]".  What is
-here asks nothing of where arrays lie; the functions that check an array, and those that check and
-distribute the boxes, are those of a backend (``_cpu.py`` or ``cuda/backend.py``).
+A single map is a pyramid of one level, whose errors say "input" in place of "features[0]".  Nothing
+here asks where arrays lie: `check` is the function of a backend that checks an array.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from . import _arguments
 from ._arguments import Arguments, Layout
-from ._kernels import front
-from ._table import Operator, Rule
 
 Shape = tuple[int, int, int, int]  # (N, C, H, W)
 Check = Callable[[str, Any, str], Any]
 
 
-class Level:
-    """A map of a call: its size, its scale, and the boxes that are pooled from it."""
-
-    __slots__ = ("boxes", "c", "empty", "h", "n", "scale", "w")
-
-    def __init__(self, shape: Shape, scale: float, boxes: Any, channels: int):
-        self.n, self.c, self.h, self.w = shape
-        self.scale = scale
-        self.boxes = boxes
-        # nothing to read or to write: what is pooled, and the gradients, are zeros
-        self.empty = not (len(boxes) and channels and self.n and self.h and self.w)
+# Boxes this close below a level's size, as a power of two, belong to it: areas are rounded.
+CLOSE = 1e-6
 
 
-class Call:
-    """What the levels of a call have in common, and the levels."""
+def level_of_scale(scale: float) -> int:
+    """Return the level of a map of that scale."""
+    return round(-math.log2(scale))
 
-    def __init__(
-        self,
-        backend: ModuleType,
-        row: Operator,
-        rule: Rule,
-        arguments: Arguments,
-        data: Any,
-        bins: tuple[int, int],
-        shapes: dict[str, Shape],
-    ):
-        self.row, self.rule, self.bins = row, rule, bins
-        self.layout = Layout(arguments.layout)
-        self.dtype = _arguments.computed(data.dtype)
-        level_scales = scales(arguments, shapes)
-        self.threads = backend.threads(arguments.num_threads)
-        (n, c, _, _) = next(iter(shapes.values()))
-        self.boxes = backend.boxes(arguments, n, data, max(level_scales))
-        parts = [self.boxes]
-        if arguments.pyramid is not None:
-            parts = backend.distribute(self.boxes, level_scales, canonical(arguments.pyramid))
-        self.channels = _arguments.channels(c, bins, row.position_sensitive)
-        self.levels = [
-            Level(shape, scale, part, self.channels)
-            for shape, scale, part in zip(shapes.values(), level_scales, parts, strict=True)
-        ]
 
-    @property
-    def output_shape(self) -> Shape:
-        return self.layout.shape(len(self.boxes), self.channels, *self.bins)
-
-    @property
-    def empty(self) -> bool:
-        return all(level.empty for level in self.levels)
-
-    def input_shape(self, level: Level) -> Shape:
-        return self.layout.shape(level.n, level.c, level.h, level.w)
-
-    def check_gradient(self, grad: Any, input_shape: Any) -> None:
-        """Check the shape of grad_output; input_shape: as the caller gave it, None of a pyramid."""
-        expected = self.output_shape
-        if grad.shape != expected:
-            maps = f"maps of {self.levels[0].c} channels"
-            if input_shape is not None:
-                maps = f"input of shape {tuple(input_shape)}"
-            raise ValueError(
-                f"grad_output: shape {grad.shape}, expected {expected}, "
-                f"for {len(self.boxes)} boxes and {maps}"
-            )
-
-    def check_same_type(self, name: str, array: Any) -> None:
-        """Check that maps are computed with in the type of grad_output."""
-        if _arguments.computed(array.dtype) != self.dtype:
-            raise TypeError(
-                f"{name}: dtype {array.dtype.name}, expected {self.dtype.name} as grad_output has"
-            )
+def scale_from_height(rows: int, height: int) -> float:
+    """Return the power of two that is closest to the height of a map divided by its image's."""
+    return 2.0 ** round(math.log2(rows / height))
 
 
 def _numbered(name: str, values: Iterable[Any]) -> dict[str, Any]:
@@ -164,10 +102,8 @@ def gradient(grad_output: Any, arguments: Arguments, check: Check) -> Any:
     return grad
 
 
-def scales(arguments: Arguments, shapes: dict[str, Shape]) -> list[float]:
-    """Return the scale of each level, whose shapes must go together."""
-    if arguments.pyramid is None:
-        return [_arguments.spatial_scale(arguments.spatial_scale)]
+def check_levels(shapes: dict[str, Shape]) -> None:
+    """Check that the maps of all levels have as many images and channels."""
     (first, (images, channels, _, _)), *_ = shapes.items()
     for name, (n, c, _, _) in shapes.items():
         if (n, c) != (images, channels):
@@ -175,6 +111,13 @@ def scales(arguments: Arguments, shapes: dict[str, Shape]) -> list[float]:
                 f"{name}: {n} images of {c} channels, expected {images} of {channels}, "
                 f"as {first} has"
             )
+
+
+def scales(arguments: Arguments, shapes: dict[str, Shape]) -> list[float]:
+    """Return the scale of each level, whose shapes must go together."""
+    if arguments.pyramid is None:
+        return [_arguments.spatial_scale(arguments.spatial_scale)]
+    check_levels(shapes)
     if arguments.spatial_scale is not None:
         found, follows = _given_scales(arguments, len(shapes)), ""
     else:
@@ -210,7 +153,7 @@ def _scales_from_heights(arguments: Arguments, shapes: dict[str, Shape]) -> list
             raise ValueError(
                 f"{name}: a map without rows, of which no scale follows; expected spatial_scale"
             )
-    return [front.scale_from_heights(rows, height) for _, _, rows, _ in shapes.values()]
+    return [scale_from_height(rows, height) for _, _, rows, _ in shapes.values()]
 
 
 def canonical(pyramid: tuple[Any, Any, Any]) -> tuple[float, int]:
@@ -223,3 +166,16 @@ def canonical(pyramid: tuple[Any, Any, Any]) -> tuple[float, int]:
             f"canonical_scale: {canonical_scale!r}, expected a finite number above 0"
         ) from None
     return side, _arguments.integer("canonical_level", canonical_level, -1000, 1000)
+
+
+def check_gradient(call: Any, grad: Any, input_shape: Any) -> None:
+    """Check the shape of grad_output; input_shape: as the caller gave it, None of a pyramid."""
+    expected = call.output_shape
+    if grad.shape != expected:
+        maps = f"maps of {call.map_size()[1]} channels"
+        if input_shape is not None:
+            maps = f"input of shape {tuple(input_shape)}"
+        raise ValueError(
+            f"grad_output: shape {grad.shape}, expected {expected}, "
+            f"for {call.count} boxes and {maps}"
+        )

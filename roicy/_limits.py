@@ -12,23 +12,15 @@ MEMBERSHIP = Path("/proc/self/cgroup")
 
 
 def omp_num_threads() -> int | None:
-    """
-    The number of threads that ``OMP_NUM_THREADS`` asks for, at the outermost level; None where
-    it says nothing.
-    """
+    """Return how many threads ``OMP_NUM_THREADS`` asks for at the outermost level, or None."""
     levels = [level.strip() for level in os.environ.get("OMP_NUM_THREADS", "").split(",")]
-    return (
-        int(levels[0])
-        if all(level.isascii() and level.isdecimal() and int(level) > 0 for level in levels)
-        else None
-    )
+    if all(level.isascii() and level.isdecimal() and int(level) > 0 for level in levels):
+        return int(levels[0])
+    return None
 
 
 def _groups(controller: str, root: Path, membership: Path) -> Iterator[tuple[Path, bool]]:
-    """
-    Yield the folders of the process's control group and of those above it, and whether they are
-    of cgroups 2.
-    """
+    """Yield the folders of the process's control group and its parents: (folder, cgroups 2)."""
     try:
         lines = membership.read_text(errors="surrogateescape").splitlines()
     except OSError:
@@ -38,13 +30,10 @@ def _groups(controller: str, root: Path, membership: Path) -> Iterator[tuple[Pat
         controllers, _, path = rest.partition(":")
         if not separator or (controllers and controller not in controllers.split(",")):
             continue
-        base = (
-            root
-            if not controllers
-            else next(
-                (root / name for name in (controllers, controller) if (root / name).is_dir()), root
-            )
-        )
+        base = root
+        if controllers:
+            folders = [root / controllers, root / controller]
+            base = next((folder for folder in folders if folder.is_dir()), root)
         # inside a container the path may be that of the host, and the group be mounted at the root
         parts = Path(path).parts
         for i in range(len(parts)):
@@ -82,21 +71,15 @@ def cgroup_memory(root: Path = ROOT, membership: Path = MEMBERSHIP) -> float:
 
 
 def cpus() -> int:
-    """
-    Processors that the process may run on, or the CPU quota of its container, whichever is
-    less.
-    """
-    available = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
+    """Return the processors of this process or the CPU quota of its container, if that is less."""
+    available = os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        available = len(os.sched_getaffinity(0))
     return max(1, math.ceil(min(cgroup_cpus(), available)))
 
 
 def memory() -> float:
-    """
-    Bytes of memory of the machine, or of its container, whichever is less; infinity where
-    nobody says.
-    """
+    """Return the bytes of the machine or of its container; infinity where nobody says."""
     try:
         physical: float = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):  # Windows

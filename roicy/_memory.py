@@ -44,10 +44,7 @@ _lock = threading.Lock()
 
 
 def _after_fork() -> None:
-    """
-    In a child, where the lock may be held for ever, and blocks would be copies of the parent's
-    pages.
-    """
+    """Forget the parent's lock, which may be held for ever, and its blocks, which are copies."""
     global _lock
     _lock = threading.Lock()
     _kept.clear()
@@ -70,10 +67,7 @@ def _keep(block: np.ndarray, free: Callable[[np.ndarray], bool] = machine.free_l
 
 
 class _Loan:
-    """
-    A block while it is the memory of a result, which names it as its base and ends after all of
-    its views.
-    """
+    """A block while it is the memory of a result, whose base it is: it ends after all views."""
 
     __slots__ = ("__array_interface__", "block")
 
@@ -107,11 +101,9 @@ def _on_lines(size: int) -> np.ndarray:
 def new(shape: tuple[int, ...], dtype: np.dtype, size: int) -> np.ndarray:
     """Return a new array of `size` bytes."""
     if not LEAST <= size <= most:
-        return (
-            _on_lines(size).view(dtype).reshape(shape)
-            if size >= ON_LINES
-            else np.empty(shape, dtype)
-        )
+        if size < ON_LINES:
+            return np.empty(shape, dtype)
+        return _on_lines(size).view(dtype).reshape(shape)
     block = _take(size)
     if block is None:
         block = _on_lines(size)

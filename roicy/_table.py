@@ -12,8 +12,8 @@ roi_pool       quantised: whole pixels               maximum       c
 roi_align_max  samples, one by one                   maximum       c
 =============  ====================================  ============  ==============================
 
-The second column is a rule of ``pyx/geometry.pyx``, the third a file of kernels, the last the flag
-`position_sensitive`.
+The second column is a rule of ``pyx/plan/rules.h``, the third a file of ``pyx/kernels``, the last
+the flag `position_sensitive`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from . import _arguments
-from ._kernels import geometry
+from ._kernels.plan import RULES
 
 MAX_SAMPLES = 1024  # of a bin and axis, where each sample is looked at: a bin costs their square
 
-Rule = tuple[Any, ...]  # as geometry.pyx and the kernels of the GPU take it
+# kind, sampling_ratio, aligned, at_least_one, inclusive: struct rule of rules.h
+Rule = tuple[int, int, bool, bool, bool]
 
 
 class Reduction(enum.Enum):
@@ -50,16 +51,22 @@ class Operator(NamedTuple):
 
 def _sampled(sampling_ratio: Any, aligned: Any) -> Rule:
     aligned = _arguments.flag("aligned", aligned)
-    return geometry.sampled(_arguments.sampling_ratio(sampling_ratio), aligned, not aligned)
+    ratio = _arguments.sampling_ratio(sampling_ratio)
+    return (RULES["sampled"], ratio, aligned, not aligned, False)
 
 
 def _sampled_and_aligned(sampling_ratio: Any) -> Rule:
-    return geometry.sampled(_arguments.sampling_ratio(sampling_ratio), True, False)
+    return (RULES["sampled"], _arguments.sampling_ratio(sampling_ratio), True, False, False)
 
 
 def _samples(sampling_ratio: Any, aligned: Any) -> Rule:
     _arguments.integer("sampling_ratio", sampling_ratio, -(2**31), MAX_SAMPLES)
-    return geometry.one_by_one(_sampled(sampling_ratio, aligned))
+    return (RULES["single_samples"], *_sampled(sampling_ratio, aligned)[1:])
+
+
+def _without_parameters(kind: str, inclusive: bool = False) -> Callable[[], Rule]:
+    rule = (RULES[kind], 0, False, False, inclusive)
+    return lambda: rule
 
 
 WEIGHTED_SUM, MAX_PIXEL, MAX_SAMPLE = Reduction
@@ -73,12 +80,12 @@ PS_ROI_ALIGN = Operator(
     has_box_gradients=True,
 )
 PRROI_POOL = Operator(
-    "prroi_pool", lambda: geometry.INTEGRATED_RULE, WEIGHTED_SUM, has_box_gradients=True
+    "prroi_pool", _without_parameters("integrated"), WEIGHTED_SUM, has_box_gradients=True
 )
 PS_ROI_POOL = Operator(
-    "ps_roi_pool", lambda: geometry.UNIFORM_RULE, WEIGHTED_SUM, position_sensitive=True
+    "ps_roi_pool", _without_parameters("uniform"), WEIGHTED_SUM, position_sensitive=True
 )
-ROI_POOL = Operator("roi_pool", lambda: geometry.QUANTISED_RULE, MAX_PIXEL)
+ROI_POOL = Operator("roi_pool", _without_parameters("quantised", inclusive=True), MAX_PIXEL)
 ROI_ALIGN_MAX = Operator("roi_align_max", _samples, MAX_SAMPLE)
 
 OPERATORS = (ROI_ALIGN, PS_ROI_ALIGN, PRROI_POOL, PS_ROI_POOL, ROI_POOL, ROI_ALIGN_MAX)

@@ -10,9 +10,7 @@ from typing import SupportsIndex
 from . import _limits
 from ._kernels import machine
 
-# scratch memory is allocated for each: a number that nobody means is an error, not an
-# allocation
-MOST = 1024
+MOST = 1024  # scratch memory is allocated for each thread, so a typing error is an error here
 
 # Written under the lock; read without it, since each is one reference.
 _lock = threading.Lock()
@@ -21,10 +19,7 @@ _default: int | None = None  # looked up at first use
 
 
 def _after_fork() -> None:
-    """
-    In a child, which may be given other processors, and whose lock a thread of the parent may
-    have held.
-    """
+    """Ask again in a child, which may have other processors, and whose lock may be held."""
     global _lock, _default
     _lock = threading.Lock()
     _default = None
@@ -107,6 +102,5 @@ def check(num_threads: SupportsIndex) -> int:
 
 def resolve(num_threads: SupportsIndex | None) -> int:
     """Return the number of threads that a call may use."""
-    return min(
-        get_num_threads() if num_threads is None else check(num_threads), machine.most_threads()
-    )
+    count = get_num_threads() if num_threads is None else check(num_threads)
+    return min(count, machine.most_threads())

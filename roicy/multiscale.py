@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 
 from . import _call
-from ._arguments import Arguments
 from ._docs import documented
 from ._table import ROI_ALIGN
 
@@ -26,21 +25,12 @@ if TYPE_CHECKING:
 
 @documented(returns="{output_multiscale}", spatial_scale="{scales}")
 def multiscale_roi_align(
-    features: Sequence[NDArray[Float]],
-    boxes: Boxes,
-    output_size: Size,
-    spatial_scale: Scales = None,
-    sampling_ratio: SupportsIndex = -1,
-    aligned: bool = False,
-    *,
-    image_size: ImageSize = None,
-    canonical_scale: SupportsFloat = 224,
-    canonical_level: SupportsIndex = 4,
-    boxes_num: Counts = None,
-    layout: Layout = "NCHW",
-    out: NDArray[Float] | None = None,
-    num_threads: SupportsIndex | None = None,
-) -> NDArray[Float]:
+    features: Sequence[NDArray[Float]], boxes: Boxes, output_size: Size,
+    spatial_scale: Scales = None, sampling_ratio: SupportsIndex = -1, aligned: bool = False, *,
+    image_size: ImageSize = None, canonical_scale: SupportsFloat = 224,
+    canonical_level: SupportsIndex = 4, boxes_num: Counts = None, layout: Layout = "NCHW",
+    out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
+) -> NDArray[Float]:  # fmt: skip
     """
     RoIAlign of each box from the level of a feature pyramid that suits its size.
 
@@ -72,7 +62,7 @@ def multiscale_roi_align(
     array([2., 1.], dtype=float32)
     """
     pyramid = (canonical_scale, canonical_level, image_size)
-    given = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out, pyramid)
+    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, pyramid)
     return _call.forward(ROI_ALIGN, (sampling_ratio, aligned), features, output_size, given)
 
 
@@ -87,21 +77,12 @@ def multiscale_roi_align(
         result.""",
 )
 def multiscale_roi_align_backward(
-    grad_output: NDArray[Float],
-    boxes: Boxes,
-    input_shapes: Sequence[tuple[int, ...]],
-    spatial_scale: Scales = None,
-    sampling_ratio: SupportsIndex = -1,
-    aligned: bool = False,
-    *,
-    image_size: ImageSize = None,
-    canonical_scale: SupportsFloat = 224,
-    canonical_level: SupportsIndex = 4,
-    boxes_num: Counts = None,
-    layout: Layout = "NCHW",
-    out: Sequence[NDArray[Float]] | None = None,
-    num_threads: SupportsIndex | None = None,
-) -> list[NDArray[Float]]:
+    grad_output: NDArray[Float], boxes: Boxes, input_shapes: Sequence[tuple[int, ...]],
+    spatial_scale: Scales = None, sampling_ratio: SupportsIndex = -1, aligned: bool = False, *,
+    image_size: ImageSize = None, canonical_scale: SupportsFloat = 224,
+    canonical_level: SupportsIndex = 4, boxes_num: Counts = None, layout: Layout = "NCHW",
+    out: Sequence[NDArray[Float]] | None = None, num_threads: SupportsIndex | None = None,
+) -> list[NDArray[Float]]:  # fmt: skip
     """
     Gradients of :func:`multiscale_roi_align` by the maps of each level.
 
@@ -118,26 +99,18 @@ def multiscale_roi_align_backward(
     [4.0, 0.0]
     """
     pyramid = (canonical_scale, canonical_level, image_size)
-    given = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out, pyramid)
+    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, pyramid)
     return _call.backward(ROI_ALIGN, (sampling_ratio, aligned), grad_output, input_shapes, given)
 
 
 @documented(returns="{grad_boxes}", spatial_scale="{scales}")
 def multiscale_roi_align_backward_boxes(
-    grad_output: NDArray[Float],
-    features: Sequence[NDArray[Any]],
-    boxes: Boxes,
-    spatial_scale: Scales = None,
-    sampling_ratio: SupportsIndex = -1,
-    aligned: bool = False,
-    *,
-    image_size: ImageSize = None,
-    canonical_scale: SupportsFloat = 224,
-    canonical_level: SupportsIndex = 4,
-    boxes_num: Counts = None,
-    layout: Layout = "NCHW",
+    grad_output: NDArray[Float], features: Sequence[NDArray[Any]], boxes: Boxes,
+    spatial_scale: Scales = None, sampling_ratio: SupportsIndex = -1, aligned: bool = False, *,
+    image_size: ImageSize = None, canonical_scale: SupportsFloat = 224,
+    canonical_level: SupportsIndex = 4, boxes_num: Counts = None, layout: Layout = "NCHW",
     num_threads: SupportsIndex | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """
     Gradient of :func:`multiscale_roi_align` by the coordinates of its boxes, each at the level
     that it is pooled from.
@@ -154,5 +127,5 @@ def multiscale_roi_align_backward_boxes(
     array([[0.125, 0.125]])
     """
     pyramid = (canonical_scale, canonical_level, image_size)
-    given = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, pyramid=pyramid)
+    given = (boxes, boxes_num, spatial_scale, layout, num_threads, None, pyramid)
     return _call.backward_boxes(ROI_ALIGN, (sampling_ratio, aligned), grad_output, features, given)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, Ty
 import numpy as np
 
 from . import _arguments, _call
-from ._arguments import Arguments
 from ._docs import documented
 from ._table import PRROI_POOL, PS_ROI_ALIGN, PS_ROI_POOL, ROI_ALIGN, ROI_ALIGN_MAX, ROI_POOL
 
@@ -28,18 +27,11 @@ if TYPE_CHECKING:
 
 @documented(returns="{output}")
 def roi_align(
-    input: NDArray[Float] | NDArray[np.uint8],
-    boxes: Boxes,
-    output_size: Size,
-    spatial_scale: SupportsFloat = 1.0,
-    sampling_ratio: SupportsIndex = -1,
-    aligned: bool = False,
-    *,
-    boxes_num: Counts = None,
-    layout: Layout = "NCHW",
-    out: NDArray[Float] | None = None,
+    input: NDArray[Float] | NDArray[np.uint8], boxes: Boxes, output_size: Size,
+    spatial_scale: SupportsFloat = 1.0, sampling_ratio: SupportsIndex = -1, aligned: bool = False,
+    *, boxes_num: Counts = None, layout: Layout = "NCHW", out: NDArray[Float] | None = None,
     num_threads: SupportsIndex | None = None,
-) -> NDArray[Float]:
+) -> NDArray[Float]:  # fmt: skip
     """
     Mean of bilinear samples in each bin of each box: RoIAlign.
 
@@ -69,7 +61,7 @@ def roi_align(
     array([[2.5, 3.5],
            [6.5, 7.5]], dtype=float32)
     """
-    given = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out)
+    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
     return _call.forward(ROI_ALIGN, (sampling_ratio, aligned), input, output_size, given)
 
 
@@ -84,19 +76,11 @@ def roi_align(
         Whether the largest product is meant, rather than the largest sample.""",
 )
 def roi_align_max(
-    input: NDArray[Float] | NDArray[np.uint8],
-    boxes: Boxes,
-    output_size: Size,
-    spatial_scale: SupportsFloat = 1.0,
-    sampling_ratio: SupportsIndex = -1,
-    aligned: bool = False,
-    *,
-    products: bool = False,
-    boxes_num: Counts = None,
-    layout: Layout = "NCHW",
-    out: NDArray[Float] | None = None,
-    num_threads: SupportsIndex | None = None,
-) -> NDArray[Float]:
+    input: NDArray[Float] | NDArray[np.uint8], boxes: Boxes, output_size: Size,
+    spatial_scale: SupportsFloat = 1.0, sampling_ratio: SupportsIndex = -1, aligned: bool = False,
+    *, products: bool = False, boxes_num: Counts = None, layout: Layout = "NCHW",
+    out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
+) -> NDArray[Float]:  # fmt: skip
     """
     Largest bilinear sample in each bin of each box: RoIAlign with mode "max" of ONNX.
 
@@ -128,7 +112,7 @@ def roi_align_max(
     array([[2.5]], dtype=float32)
     """
     products = _arguments.flag("products", products)
-    given = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out)
+    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
     return _call.forward(
         ROI_ALIGN_MAX, (sampling_ratio, aligned), input, output_size, given, products
     )
@@ -136,18 +120,11 @@ def roi_align_max(
 
 @documented(returns="{grad_input}")
 def roi_align_backward(
-    grad_output: NDArray[Float],
-    boxes: Boxes,
-    input_shape: tuple[int, ...],
-    spatial_scale: SupportsFloat = 1.0,
-    sampling_ratio: SupportsIndex = -1,
-    aligned: bool = False,
-    *,
-    boxes_num: Counts = None,
-    layout: Layout = "NCHW",
-    out: NDArray[Float] | None = None,
+    grad_output: NDArray[Float], boxes: Boxes, input_shape: tuple[int, ...],
+    spatial_scale: SupportsFloat = 1.0, sampling_ratio: SupportsIndex = -1, aligned: bool = False,
+    *, boxes_num: Counts = None, layout: Layout = "NCHW", out: NDArray[Float] | None = None,
     num_threads: SupportsIndex | None = None,
-) -> NDArray[Float]:
+) -> NDArray[Float]:  # fmt: skip
     """
     Gradient of :func:`roi_align` by its input.
 
@@ -165,23 +142,16 @@ def roi_align_backward(
            [0., 1., 0.],
            [0., 0., 0.]], dtype=float32)
     """
-    given = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out)
+    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
     return _call.backward(ROI_ALIGN, (sampling_ratio, aligned), grad_output, input_shape, given)
 
 
 @documented(returns="{grad_boxes}", input="{input_gradient}")
 def roi_align_backward_boxes(
-    grad_output: NDArray[Float],
-    input: NDArray[Any],
-    boxes: Boxes,
-    spatial_scale: SupportsFloat = 1.0,
-    sampling_ratio: SupportsIndex = -1,
-    aligned: bool = False,
-    *,
-    boxes_num: Counts = None,
-    layout: Layout = "NCHW",
-    num_threads: SupportsIndex | None = None,
-) -> Any:
+    grad_output: NDArray[Float], input: NDArray[Any], boxes: Boxes,
+    spatial_scale: SupportsFloat = 1.0, sampling_ratio: SupportsIndex = -1, aligned: bool = False,
+    *, boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: SupportsIndex | None = None,
+) -> Any:  # fmt: skip
     """
     Gradient of :func:`roi_align` by the coordinates of its boxes.
 
@@ -204,7 +174,7 @@ def roi_align_backward_boxes(
     >>> grad_boxes[:, [1, 3]].round(6)
     array([[0.5, 0.5]])
     """
-    given = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads)
+    given = (boxes, boxes_num, spatial_scale, layout, num_threads, None, None)
     return _call.backward_boxes(ROI_ALIGN, (sampling_ratio, aligned), grad_output, input, given)
 
 
@@ -214,17 +184,11 @@ def roi_align_backward_boxes(
         C is a multiple of PH * PW.""",
 )
 def ps_roi_align(
-    input: NDArray[Float] | NDArray[np.uint8],
-    boxes: Boxes,
-    output_size: Size,
-    spatial_scale: SupportsFloat = 1.0,
-    sampling_ratio: SupportsIndex = -1,
-    *,
-    boxes_num: Counts = None,
-    layout: Layout = "NCHW",
-    out: NDArray[Float] | None = None,
+    input: NDArray[Float] | NDArray[np.uint8], boxes: Boxes, output_size: Size,
+    spatial_scale: SupportsFloat = 1.0, sampling_ratio: SupportsIndex = -1, *,
+    boxes_num: Counts = None, layout: Layout = "NCHW", out: NDArray[Float] | None = None,
     num_threads: SupportsIndex | None = None,
-) -> NDArray[Float]:
+) -> NDArray[Float]:  # fmt: skip
     """
     Position-sensitive RoIAlign: each bin reads channels of its own.
 
@@ -249,23 +213,17 @@ def ps_roi_align(
     array([[0., 1.],
            [2., 3.]], dtype=float32)
     """
-    given = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out)
+    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
     return _call.forward(PS_ROI_ALIGN, (sampling_ratio,), input, output_size, given)
 
 
 @documented(returns="{grad_input}")
 def ps_roi_align_backward(
-    grad_output: NDArray[Float],
-    boxes: Boxes,
-    input_shape: tuple[int, ...],
-    spatial_scale: SupportsFloat = 1.0,
-    sampling_ratio: SupportsIndex = -1,
-    *,
-    boxes_num: Counts = None,
-    layout: Layout = "NCHW",
-    out: NDArray[Float] | None = None,
+    grad_output: NDArray[Float], boxes: Boxes, input_shape: tuple[int, ...],
+    spatial_scale: SupportsFloat = 1.0, sampling_ratio: SupportsIndex = -1, *,
+    boxes_num: Counts = None, layout: Layout = "NCHW", out: NDArray[Float] | None = None,
     num_threads: SupportsIndex | None = None,
-) -> NDArray[Float]:
+) -> NDArray[Float]:  # fmt: skip
     """
     Gradient of :func:`ps_roi_align` by its input.
 
@@ -279,22 +237,16 @@ def ps_roi_align_backward(
     >>> grad.sum(axis=(2, 3))
     array([[1., 1., 1., 1.]], dtype=float32)
     """
-    given = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out)
+    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
     return _call.backward(PS_ROI_ALIGN, (sampling_ratio,), grad_output, input_shape, given)
 
 
 @documented(returns="{grad_boxes}", input="{input_gradient}")
 def ps_roi_align_backward_boxes(
-    grad_output: NDArray[Float],
-    input: NDArray[Any],
-    boxes: Boxes,
-    spatial_scale: SupportsFloat = 1.0,
-    sampling_ratio: SupportsIndex = -1,
-    *,
-    boxes_num: Counts = None,
-    layout: Layout = "NCHW",
-    num_threads: SupportsIndex | None = None,
-) -> Any:
+    grad_output: NDArray[Float], input: NDArray[Any], boxes: Boxes,
+    spatial_scale: SupportsFloat = 1.0, sampling_ratio: SupportsIndex = -1, *,
+    boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: SupportsIndex | None = None,
+) -> Any:  # fmt: skip
     """
     Gradient of :func:`ps_roi_align` by the coordinates of its boxes.
 
@@ -310,7 +262,7 @@ def ps_roi_align_backward_boxes(
     >>> grad_boxes[:, [1, 3]].round(6)
     array([[2., 2.]])
     """
-    given = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads)
+    given = (boxes, boxes_num, spatial_scale, layout, num_threads, None, None)
     return _call.backward_boxes(PS_ROI_ALIGN, (sampling_ratio,), grad_output, input, given)
 
 
@@ -319,16 +271,10 @@ def ps_roi_align_backward_boxes(
         A box without area, or inverted, gives 0.""",
 )
 def prroi_pool(
-    input: NDArray[Float] | NDArray[np.uint8],
-    boxes: Boxes,
-    output_size: Size,
-    spatial_scale: SupportsFloat = 1.0,
-    *,
-    boxes_num: Counts = None,
-    layout: Layout = "NCHW",
-    out: NDArray[Float] | None = None,
-    num_threads: SupportsIndex | None = None,
-) -> NDArray[Float]:
+    input: NDArray[Float] | NDArray[np.uint8], boxes: Boxes, output_size: Size,
+    spatial_scale: SupportsFloat = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
+) -> NDArray[Float]:  # fmt: skip
     """
     Exact mean of the bilinear surface over each bin of each box: PrRoIPool.
 
@@ -355,22 +301,16 @@ def prroi_pool(
     array([[ 6.,  7.],
            [10., 11.]], dtype=float32)
     """
-    given = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out)
+    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
     return _call.forward(PRROI_POOL, (), input, output_size, given)
 
 
 @documented(returns="{grad_input}")
 def prroi_pool_backward(
-    grad_output: NDArray[Float],
-    boxes: Boxes,
-    input_shape: tuple[int, ...],
-    spatial_scale: SupportsFloat = 1.0,
-    *,
-    boxes_num: Counts = None,
-    layout: Layout = "NCHW",
-    out: NDArray[Float] | None = None,
-    num_threads: SupportsIndex | None = None,
-) -> NDArray[Float]:
+    grad_output: NDArray[Float], boxes: Boxes, input_shape: tuple[int, ...],
+    spatial_scale: SupportsFloat = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
+) -> NDArray[Float]:  # fmt: skip
     """
     Gradient of :func:`prroi_pool` by its input.
 
@@ -385,7 +325,7 @@ def prroi_pool_backward(
            [2., 4., 2.],
            [1., 2., 1.]], dtype=float32)
     """
-    given = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out)
+    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
     return _call.backward(PRROI_POOL, (), grad_output, input_shape, given)
 
 
@@ -395,15 +335,10 @@ def prroi_pool_backward(
     input="{input_gradient}",
 )
 def prroi_pool_backward_boxes(
-    grad_output: NDArray[Float],
-    input: NDArray[Any],
-    boxes: Boxes,
-    spatial_scale: SupportsFloat = 1.0,
-    *,
-    boxes_num: Counts = None,
-    layout: Layout = "NCHW",
+    grad_output: NDArray[Float], input: NDArray[Any], boxes: Boxes,
+    spatial_scale: SupportsFloat = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
     num_threads: SupportsIndex | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """
     Gradient of :func:`prroi_pool` by the coordinates of its boxes.
 
@@ -419,7 +354,7 @@ def prroi_pool_backward_boxes(
     >>> roicy.prroi_pool_backward_boxes(np.ones((1, 1, 1, 1)), input, boxes)[:, [1, 3]].round(6)
     array([[0.5, 0.5]])
     """
-    given = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads)
+    given = (boxes, boxes_num, spatial_scale, layout, num_threads, None, None)
     return _call.backward_boxes(PRROI_POOL, (), grad_output, input, given)
 
 
@@ -429,16 +364,10 @@ def prroi_pool_backward_boxes(
         C is a multiple of PH * PW.""",
 )
 def ps_roi_pool(
-    input: NDArray[Float] | NDArray[np.uint8],
-    boxes: Boxes,
-    output_size: Size,
-    spatial_scale: SupportsFloat = 1.0,
-    *,
-    boxes_num: Counts = None,
-    layout: Layout = "NCHW",
-    out: NDArray[Float] | None = None,
-    num_threads: SupportsIndex | None = None,
-) -> NDArray[Float]:
+    input: NDArray[Float] | NDArray[np.uint8], boxes: Boxes, output_size: Size,
+    spatial_scale: SupportsFloat = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
+) -> NDArray[Float]:  # fmt: skip
     """
     Position-sensitive RoIPool: the mean of whole pixels, where each bin reads channels of its own.
 
@@ -466,22 +395,16 @@ def ps_roi_pool(
     array([[0., 1.],
            [2., 3.]], dtype=float32)
     """
-    given = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out)
+    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
     return _call.forward(PS_ROI_POOL, (), input, output_size, given)
 
 
 @documented(returns="{grad_input}")
 def ps_roi_pool_backward(
-    grad_output: NDArray[Float],
-    boxes: Boxes,
-    input_shape: tuple[int, ...],
-    spatial_scale: SupportsFloat = 1.0,
-    *,
-    boxes_num: Counts = None,
-    layout: Layout = "NCHW",
-    out: NDArray[Float] | None = None,
-    num_threads: SupportsIndex | None = None,
-) -> NDArray[Float]:
+    grad_output: NDArray[Float], boxes: Boxes, input_shape: tuple[int, ...],
+    spatial_scale: SupportsFloat = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
+) -> NDArray[Float]:  # fmt: skip
     """
     Gradient of :func:`ps_roi_pool` by its input.
 
@@ -497,7 +420,7 @@ def ps_roi_pool_backward(
            [0.  , 0.25, 0.25, 0.  ],
            [0.  , 0.  , 0.  , 0.  ]], dtype=float32)
     """
-    given = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out)
+    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
     return _call.backward(PS_ROI_POOL, (), grad_output, input_shape, given)
 
 
@@ -513,7 +436,7 @@ def roi_pool(
     layout: Layout = ...,
     out: NDArray[Float] | None = ...,
     num_threads: SupportsIndex | None = ...,
-) -> NDArray[Float]: ...
+) -> NDArray[Float]: ...  # fmt: skip
 
 
 @overload
@@ -528,7 +451,7 @@ def roi_pool(
     layout: Layout = ...,
     out: NDArray[Float] | None = ...,
     num_threads: SupportsIndex | None = ...,
-) -> tuple[NDArray[Float], NDArray[np.int32]]: ...
+) -> tuple[NDArray[Float], NDArray[np.int32]]: ...  # fmt: skip
 
 
 @documented(
@@ -541,17 +464,11 @@ def roi_pool(
         Also return where the largest pixels are, which the gradient needs.""",
 )
 def roi_pool(
-    input: NDArray[Float] | NDArray[np.uint8],
-    boxes: Boxes,
-    output_size: Size,
-    spatial_scale: SupportsFloat = 1.0,
-    *,
-    return_argmax: bool = False,
-    boxes_num: Counts = None,
-    layout: Layout = "NCHW",
-    out: NDArray[Float] | None = None,
+    input: NDArray[Float] | NDArray[np.uint8], boxes: Boxes, output_size: Size,
+    spatial_scale: SupportsFloat = 1.0, *, return_argmax: bool = False, boxes_num: Counts = None,
+    layout: Layout = "NCHW", out: NDArray[Float] | None = None,
     num_threads: SupportsIndex | None = None,
-) -> NDArray[Float] | tuple[NDArray[Float], NDArray[np.int32]]:
+) -> NDArray[Float] | tuple[NDArray[Float], NDArray[np.int32]]:  # fmt: skip
     """
     Largest pixel in each bin of each box: RoIPool.
 
@@ -580,7 +497,7 @@ def roi_pool(
            [19., 21.]], dtype=float32)
     """
     return_argmax = _arguments.flag("return_argmax", return_argmax)
-    given = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out)
+    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
     return _call.forward(ROI_POOL, (), input, output_size, given, return_argmax)
 
 
@@ -592,16 +509,10 @@ def roi_pool(
         Only their images matter.""",
 )
 def roi_pool_backward(
-    grad_output: NDArray[Float],
-    argmax: NDArray[np.int32],
-    boxes: Boxes,
-    input_shape: tuple[int, ...],
-    *,
-    boxes_num: Counts = None,
-    layout: Layout = "NCHW",
-    out: NDArray[Float] | None = None,
-    num_threads: SupportsIndex | None = None,
-) -> NDArray[Float]:
+    grad_output: NDArray[Float], argmax: NDArray[np.int32], boxes: Boxes,
+    input_shape: tuple[int, ...], *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
+) -> NDArray[Float]:  # fmt: skip
     """
     Gradient of :func:`roi_pool` by its input: that of each bin goes to its largest pixel.
 
@@ -618,5 +529,5 @@ def roi_pool_backward(
            [0., 1., 0.],
            [0., 0., 0.]], dtype=float32)
     """
-    given = Arguments(boxes, boxes_num, 1.0, layout, num_threads, out)
+    given = (boxes, boxes_num, 1.0, layout, num_threads, out, None)
     return _call.backward(ROI_POOL, (), grad_output, input_shape, given, argmax)

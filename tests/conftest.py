@@ -7,7 +7,7 @@ import pytest
 
 import roicy
 from roicy import _dispatch
-from roicy._kernels import front, machine
+from roicy._kernels import machine
 from roicy._table import OPERATORS, WEIGHTED_SUM
 
 SUMS = tuple(row.name for row in OPERATORS if row.reduction is WEIGHTED_SUM)
@@ -24,12 +24,6 @@ def isa(request, monkeypatch):
     except ModuleNotFoundError:
         pytest.skip(f"this build has no {request.param}")
     return request.param
-
-
-@pytest.fixture
-def python_front(monkeypatch):
-    """Have the Python front end take all calls, those too that it is spared."""
-    monkeypatch.setattr(front, "plan", lambda *_: None)
 
 
 @pytest.fixture(params=[np.float32, np.float64], ids=["float32", "float64"])

@@ -34,7 +34,7 @@ except ImportError:
 
 import roicy
 from roicy import _dispatch
-from roicy._kernels import front, machine
+from roicy._kernels import machine
 
 CORPUS = Path(__file__).parent / "data" / "fuzz_corpus.txt"
 MOST_ELEMENTS = 20000  # of an image, so that calls are quick
@@ -437,7 +437,7 @@ def one_call(bytes_: bytes) -> str:
     else:
         ended = "value"
         check_value(name, arguments, ends, dtype, out_shape, boxes)
-    assert bits(the_long_way(name, arguments)) == bits(ends[0])
+    assert bits(converted(name, arguments)) == bits(ends[0])
     if buffer is not None:
         buffer.check(ended == "value")
     for key, before in read.items():
@@ -515,16 +515,25 @@ def outcome(isa, name, arguments):
     return result.copy() if result is out else result
 
 
-def the_long_way(name, arguments):
-    """
-    Return what a call gives that the Python front end checks, as it does where the short way of
-    small calls gives up.
-    """
-    plan, front.plan = front.plan, lambda *_: None
-    try:
-        return outcome(ISAS[0], name, arguments)
-    finally:
-        front.plan = plan
+class Named(np.ndarray):
+    """Arrays of a class of somebody else's, which a plan does not take as they are."""
+
+
+def not_plain(value):
+    """Return equal arrays of another class, of a value or of those in it."""
+    if type(value) in (list, tuple):
+        return type(value)(not_plain(part) for part in value)
+    return value.view(Named) if type(value) is np.ndarray else value
+
+
+def converted(name, arguments):
+    """Return what a call gives whose arrays are all looked at in Python."""
+    given = {key: value if key == "out" else not_plain(value) for key, value in arguments.items()}
+    result = outcome(ISAS[0], name, given)
+    if isinstance(result, Exception):  # which may name the class
+        text = str(result).replace(f"{Named.__module__}.Named", "numpy.ndarray")
+        return type(result)(text.replace("Named(", "array("))
+    return result
 
 
 def bits(result):

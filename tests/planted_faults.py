@@ -13,61 +13,43 @@ import sys
 import numpy as np
 
 from roicy import _cpu
-from roicy._arguments import Arguments
 from roicy._dispatch import kernels
-from roicy._kernels import front, geometry
 from roicy._table import PRROI_POOL
 
 
-def prepared(boxes, threads):
-    """(levels of prroi_pool, their tasks, how many threads, the output that they write to)."""
+def planned(boxes, threads):
+    """Return the plan of prroi_pool of 64 channels and 7 x 7 bins."""
     x = np.ones((1, 64, 40, 40), np.float32)
-    given = Arguments(boxes, None, 1.0, "NCHW", threads)
-    _, levels, tasks, out, _, threads = _cpu.plan(PRROI_POOL, geometry.INTEGRATED_RULE, x, 7, given)
-    return levels, tasks, threads, out
+    given = (boxes, None, 1.0, "NCHW", threads, None, None)
+    plan = _cpu.plan_forward(PRROI_POOL, PRROI_POOL.rule(), x, 7, given)
+    plan.next()
+    return plan
 
 
 def bounds():
     """A box that the output has no room for."""
-    levels, tasks, threads, out = prepared(
-        np.tile(np.array([[0, 1, 1, 9, 9]], np.float32), (2, 1)), 1
-    )
-    kernels.weighted_sum.forward["float"](levels, tasks, out[:1].copy(), False, threads)
+    plan = planned(np.tile(np.array([[0, 1, 1, 9, 9]], np.float32), (2, 1)), 1)
+    kernels.forward.forward["float"](plan, np.empty((1, 64, 7, 7), np.float32))
 
 
 def index():
-    """The first of no boxes."""
-    geometry.tables["float"](
-        np.empty(0, np.int32),
-        np.empty((0, 4), np.float32),
-        None,
-        1,
-        geometry.INTEGRATED_RULE,
-        (7, 7),
-        (40, 40),
-        1.0,
-        1,
-        None,
-        False,
-        1,
-        1,
-    )
+    """The output of the first of no boxes."""
+    plan = planned(np.array([[0, 1, 1, 9, 9]], np.float32), 1)
+    kernels.forward.forward["float"](plan, np.empty((0, 64, 7, 7), np.float32))
 
 
 def alignment():
     """Numbers that do not lie at multiples of their size."""
-    shifted = np.zeros(4 * 4 + 1, np.uint8)[1:].view(np.float32).reshape(1, 4)
-    front.bad_coordinate["float"](shifted, 1.0)
+    shifted = np.zeros(4 * 4 + 1, np.uint8)[1:].view(np.int32).reshape(1, 1, 1, 4)
+    kernels.max_pool.first_outside(shifted, 1, 1)
 
 
 def race():
-    """Tasks of several threads that write the same part of the output."""
-    levels, tasks, threads, out = prepared(
-        np.tile(np.array([[0, 1, 1, 30, 30]], np.float32), (200, 1)), 2
-    )
-    kernels.weighted_sum.forward["float"](
-        levels, np.concatenate([tasks, tasks]), out, False, threads
-    )
+    """Tasks of several threads that write the same part of the output, which all boxes share."""
+    plan = planned(np.tile(np.array([[0, 1, 1, 38, 38]], np.float32), (20, 1)), 2)
+    one = np.empty((1, 64, 7, 7), np.float32)
+    out = np.lib.stride_tricks.as_strided(one, (20, 64, 7, 7), (0, *one.strides[1:]))
+    kernels.forward.forward["float"](plan, out)
 
 
 def device():
@@ -75,7 +57,6 @@ def device():
     from cuda_emulation import standin
 
     sys.modules["cupy"] = standin
-    from roicy._levels import Call
     from roicy.cuda import _launch, backend
 
     boxes = standin.asarray(np.tile(np.array([[0, 1, 1, 9, 9]], np.float32), (50, 1)))
@@ -84,11 +65,9 @@ def device():
     # array
     channels = _launch.THREADS
     x = standin.asarray(np.ones((1, channels, 20, 20), np.float32))
-    given = Arguments(boxes, None, 1.0, "NCHW", None)
-    rule, shapes = geometry.INTEGRATED_RULE, {"input": x.shape}
-    call = Call(backend, PRROI_POOL, rule, given, x, (7, 7), shapes)
-    call.boxes.count = 1
-    backend.forward(call, [x], standin.zeros((1, channels, 7, 7), np.float32), None)
+    given = (boxes, None, 1.0, "NCHW", None, None, None)
+    call = backend.plan_forward(PRROI_POOL, PRROI_POOL.rule(), x, 7, given)
+    backend.forward(call, standin.zeros((1, channels, 7, 7), np.float32), None)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ from conftest import (
 
 import roicy
 from roicy import _cpu, _dispatch
-from roicy._kernels import schedule
 
 THREADS = (2, 3, 7, 16)
 # Enough work for a team: many blocks; fewer blocks than threads; many images; a map that takes
@@ -298,21 +297,27 @@ def test_few_channels_of_wide_maps(isa, rng):
 
 
 @pytest.fixture
-def modes(monkeypatch, python_front):
-    """Give a list that the modes of the tasks of calls are added to."""
-    modes, original = [], schedule.reading
+def loads(monkeypatch):
+    """Give a list that the loads of the tasks of calls that read maps are added to."""
+    loads = []
 
-    def reading(*arguments):
-        tasks, threads = original(*arguments)
-        modes.extend(tasks[:, 7])
-        return tasks, threads
+    class Watched(_cpu.Plan):
+        def next(self, *most):
+            more = super().next(*most)
+            if more and self.reads:
+                loads.extend(self.tasks_array()["load"])
+            return more
 
-    monkeypatch.setattr(schedule, "reading", reading)
-    return modes
+        def __init__(self, purpose, *arguments):
+            super().__init__(purpose, *arguments)
+            self.reads = not purpose.endswith(("grad", "grad_input"))
+
+    monkeypatch.setattr(_cpu, "Plan", Watched)
+    return loads
 
 
 @pytest.mark.parametrize("aligned", [False, True])
-def test_many_channels_last(aligned, dtype, isa, rng, modes):
+def test_many_channels_last(aligned, dtype, isa, rng, loads):
     """
     Pixels that many boxes read are copied next to each other, some channels at a time: the same
     bits as of channels first.
@@ -333,21 +338,21 @@ def test_many_channels_last(aligned, dtype, isa, rng, modes):
     for name in ("roi_align", "prroi_pool", "roi_pool", "roi_align_max"):
         expected = operator(name)(planes, boxes, bins)
         for threads in (1, 3):
-            modes.clear()
+            loads.clear()
             out = operator(name)(x, boxes, bins, layout="NHWC", num_threads=threads)
-            assert set(modes) == {2}
+            assert set(loads) == {2}
             assert_same_bits(np.ascontiguousarray(out.transpose(0, 3, 1, 2)), expected)
     expected, argmax = roicy.roi_pool(planes, boxes, bins, return_argmax=True)
     out, at = roicy.roi_pool(x, boxes, bins, return_argmax=True, layout="NHWC")
     assert_same_bits(np.ascontiguousarray(at.transpose(0, 3, 1, 2)), argmax)
     expected = roicy.roi_align_backward_boxes(g, planes, boxes)
-    modes.clear()
+    loads.clear()
     assert_same_bits(roicy.roi_align_backward_boxes(g_last, x, boxes, layout="NHWC"), expected)
-    assert set(modes) == {0}  # all channels of a bin's gradient in one go
+    assert set(loads) == {0}  # all channels of a bin's gradient in one go
 
 
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
-def test_large_maps_channels_last(name, dtype, isa, rng, modes):
+def test_large_maps_channels_last(name, dtype, isa, rng, loads):
     """
     Maps that no cache has room for, of which a few boxes' next pixels are fetched meanwhile:
     the same bits as of channels first, in gradients too.
@@ -371,7 +376,7 @@ def test_large_maps_channels_last(name, dtype, isa, rng, modes):
             to_layout(planes, "NHWC"), boxes, (5, 6), layout="NHWC", num_threads=threads
         )
         assert_same_bits(to_layout(expected, "NHWC"), out)
-    assert 0 in modes
+    assert 0 in loads
     g = rng.standard_normal(expected.shape).astype(dtype)
     expected = operator(name, "_backward")(g, boxes, planes.shape)
     for threads in (1, 3):
@@ -406,7 +411,7 @@ def test_wide_pixels_channels_last(name, dtype, isa, rng):
 @pytest.mark.parametrize(
     "name", ["roi_align", "ps_roi_align", "prroi_pool", "roi_pool", "roi_align_max"]
 )
-def test_rows_are_shared_beside_tall_boxes(name, dtype, isa, rng, modes):
+def test_rows_are_shared_beside_tall_boxes(name, dtype, isa, rng, loads):
     """
     Boxes of more rows than there is room for are left out of that; each box gets what it gets
     alone.
@@ -419,14 +424,14 @@ def test_rows_are_shared_beside_tall_boxes(name, dtype, isa, rng, modes):
     boxes[0, [1, 3]], boxes[120, [1, 3]] = (2, 30), (w - 30, w - 2)
     boxes[40, [2, 4]] = boxes[40, [4, 2]]
     out = operator(name)(x, boxes, bins)
-    assert set(modes) == {0, 1}
+    assert set(loads) == {0, 1}
     for k in [*range(0, 150, 40), 1, 70, 149]:
         assert_same_bits(operator(name)(x, boxes[k : k + 1], bins), out[k : k + 1])
     if name in WITH_BOX_GRADIENTS:
         g = rng.standard_normal(out.shape).astype(dtype)
-        modes.clear()
+        loads.clear()
         grad = operator(name, "_backward_boxes")(g, x, boxes)
-        assert set(modes) == {0, 1}
+        assert set(loads) == {0, 1}
         for k in [*range(0, 150, 40), 1, 70, 149]:
             assert_same_bits(
                 operator(name, "_backward_boxes")(g[k : k + 1], x, boxes[k : k + 1]),
@@ -435,7 +440,7 @@ def test_rows_are_shared_beside_tall_boxes(name, dtype, isa, rng, modes):
 
 
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool", "roi_pool", "roi_align_max"])
-def test_large_boxes_channels_last(name, dtype, isa, rng, modes):
+def test_large_boxes_channels_last(name, dtype, isa, rng, loads):
     """
     So large that their pixels, too many for all channels to have room, are copied next to each
     other: the same bits as of channels first.
@@ -445,15 +450,15 @@ def test_large_boxes_channels_last(name, dtype, isa, rng, modes):
     planes = rng.standard_normal((n, c, h, w)).astype(dtype)
     pixels = to_layout(planes, "NHWC")
     expected = operator(name)(planes, boxes, (2, 3))
-    modes.clear()
+    loads.clear()
     for threads in (1, 2):
         out = operator(name)(pixels, boxes, (2, 3), layout="NHWC", num_threads=threads)
         assert_same_bits(to_layout(expected, "NHWC"), out)
-    assert set(modes) == {2}
+    assert set(loads) == {2}
 
 
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
-def test_rows_are_shared(name, dtype, isa, rng, modes):
+def test_rows_are_shared(name, dtype, isa, rng, loads):
     """Boxes that leave pixels between them out share packed rows; each gets what it gets alone."""
     count, bins, w, h = 200, (7, 5), 300, 60
     x = rng.standard_normal((2, 20, h, w)).astype(dtype)
@@ -465,9 +470,9 @@ def test_rows_are_shared(name, dtype, isa, rng, modes):
     boxes[6, [2, 4]] = boxes[6, [4, 2]]
     halves = [x.astype(np.float16)] if name == "roi_align" and dtype == np.float32 else []
     for array in (x, *halves):
-        modes.clear()
+        loads.clear()
         out = operator(name)(array, boxes, bins, 1.0, num_threads=2)
-        assert set(modes) == {1}
+        assert set(loads) == {1}
         for k in range(count):
             assert_same_bits(operator(name)(array, boxes[k : k + 1], bins, 1.0), out[k : k + 1])
 
@@ -528,7 +533,7 @@ def test_position_sensitive(channels, extents, dtype, layout, isa, rng):
 
 @pytest.mark.parametrize("bins", [(2, 2), (5, 7), (1, 16)], ids=str)
 @pytest.mark.parametrize("channels", [3, 16, 21])
-def test_bins_of_a_pixel_together(channels, bins, dtype, isa, rng, modes):
+def test_bins_of_a_pixel_together(channels, bins, dtype, isa, rng, loads):
     """
     Channels last, the pixels that boxes read are turned for several bins at once: the same bits
     as of channels first, of every type.
@@ -550,7 +555,7 @@ def test_bins_of_a_pixel_together(channels, bins, dtype, isa, rng, modes):
     expected = roicy.ps_roi_align(planes, boxes, bins, sampling_ratio=2)
     g = rng.standard_normal(expected.shape).astype(dtype)
     of_boxes = roicy.ps_roi_align_backward_boxes(g, planes, boxes, sampling_ratio=2)
-    modes.clear()
+    loads.clear()
     for x in maps.values():
         out = roicy.ps_roi_align(x, boxes, bins, sampling_ratio=2, layout="NHWC", num_threads=1)
         # of halves: the results are, too
@@ -563,7 +568,7 @@ def test_bins_of_a_pixel_together(channels, bins, dtype, isa, rng, modes):
             of_boxes,
         )
     # fewer are not worth while, since tasks are for one
-    assert set(modes) == ({2} if groups >= 16 else {1})
+    assert set(loads) == ({2} if groups >= 16 else {1})
     assert_same_bits(
         roicy.ps_roi_align(
             maps["spaced"], boxes, bins, sampling_ratio=2, layout="NHWC", num_threads=3
@@ -678,7 +683,7 @@ def test_gradients_of_boxes(name, channels, dtype, isa, rng):
 
 
 @pytest.mark.parametrize("name", SUMS)
-def test_boxes_in_parts(name, dtype, layout, monkeypatch, python_front, isa, rng):
+def test_boxes_in_parts(name, dtype, layout, monkeypatch, isa, rng):
     """Tables of many boxes are made and used part by part; the bits do not show it."""
     x, boxes, bins = make(rng, name, "images", dtype)
     x, options = to_layout(x, layout), {"layout": layout}
@@ -746,8 +751,13 @@ def test_the_gil_is_released(name, monkeypatch, rng):
         "roi_pool": (x, boxes, 14),
         "roi_pool_backward": (out, argmax, boxes, x.shape),
     }[name]
-    module = "window_max" if "pool" in name else "weighted_sum"
-    kernel = "forward" if name in ("roi_align", "roi_pool") else name.split("_", 2)[2]
+    module, kernel = {
+        "roi_align": ("forward", "forward"),
+        "roi_align_backward": ("grad_input", "grad_input"),
+        "roi_align_backward_boxes": ("grad_boxes", "grad_boxes"),
+        "roi_pool": ("max_pool", "forward"),
+        "roi_pool_backward": ("max_pool", "backward"),
+    }[name]
     steps, during = [0], []
 
     class Watched:
@@ -761,7 +771,8 @@ def test_the_gil_is_released(name, monkeypatch, rng):
             return call
 
     original = getattr(getattr(_dispatch.kernels, module), kernel)
-    watched = types.SimpleNamespace(**{kernel: Watched()})
+    watched = types.SimpleNamespace(**vars(getattr(_dispatch.kernels, module)))
+    setattr(watched, kernel, Watched())
     monkeypatch.setattr(_dispatch.kernels, module, watched)
     done = threading.Event()
 

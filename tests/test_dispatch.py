@@ -31,12 +31,12 @@ def python(code, **environment):
 @pytest.mark.parametrize("isa", _dispatch.KNOWN)
 def test_override(isa):
     done = python(
-        "from roicy import _dispatch as d; print(d.ISA, d.kernels.weighted_sum.__name__)",
+        "from roicy import _dispatch as d; print(d.ISA, d.kernels.forward.__name__)",
         ROICY_ISA=isa,
     )
     built = importlib.util.find_spec(f"roicy._kernels.{isa}") is not None
     if isa in machine.supported() and built:
-        assert done.stdout.split() == [isa, f"roicy._kernels.{isa}.weighted_sum"]
+        assert done.stdout.split() == [isa, f"roicy._kernels.{isa}.forward"]
     else:
         assert f"ImportError: ROICY_ISA='{isa}': this " in done.stderr
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not KEEPS, reason="this system keeps nothing")
 
 
 @pytest.fixture(autouse=True)
-def small_blocks(monkeypatch, python_front):
+def small_blocks(monkeypatch):
     """Blocks of a few kilobytes, and none from the tests before."""
     monkeypatch.setattr(_memory, "LEAST", 1 << 14)
     monkeypatch.setattr(_memory, "most", 1 << 20)

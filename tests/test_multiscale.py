@@ -72,7 +72,7 @@ def test_against_the_levels_alone(sides, threads, dtype, layout, isa, rng):
         )
 
 
-def test_boxes_in_parts(dtype, layout, monkeypatch, python_front, rng):
+def test_boxes_in_parts(dtype, layout, monkeypatch, rng):
     """Levels whose tables are made in different numbers of parts."""
     maps, boxes = make(rng, dtype, layout, count=300)
     out = roicy.multiscale_roi_align(maps, boxes, 3, SCALES, layout=layout)

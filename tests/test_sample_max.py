@@ -7,7 +7,8 @@ from conftest import from_layout, random_boxes, to_layout
 
 import roicy
 from roicy import _cpu
-from roicy._kernels import geometry
+from roicy._arguments import Arguments
+from roicy._table import ROI_ALIGN_MAX
 
 # K boxes, N, C, H, W, (PH, PW): enough for a team of threads, a single row, a single pixel,
 # more bins than are computed at once
@@ -119,7 +120,7 @@ def test_off_the_map(products):
     )
 
 
-def test_boxes_in_parts(rng, monkeypatch, python_front):
+def test_boxes_in_parts(rng, monkeypatch):
     x = rng.standard_normal((3, 5, 30, 40)).astype(np.float32)
     boxes = random_boxes(rng, 3, 100, (30, 40), np.float32)
     expected = roicy.roi_align_max(x, boxes, 4)
@@ -133,23 +134,23 @@ def test_tables_are_bounded(rng):
     error.
     """
     boxes = np.tile(np.array([[0, 0, 0, 900, 900]], np.float32), (5000, 1))
-    rule = geometry.one_by_one(geometry.sampled(1024, True, False))
+    x = np.broadcast_to(np.float32(0), (1, 1, 900, 900))
 
-    def make(boxes, bins):
-        images = boxes[:, 0].astype(np.int32)
-        return geometry.tables["float"](
-            images, boxes[:, 1:], None, 1, rule, bins, (900, 900), 1.0, 2**31, None, False, 2**31, 1
-        )
+    def boxes_at_once(boxes, bins):
+        given = Arguments(boxes, None, 1.0, "NCHW", 1)
+        plan = _cpu.plan_forward(ROI_ALIGN_MAX, ROI_ALIGN_MAX.rule(1024, True), x, bins, given)
+        assert plan.next()
+        return plan.tables().stop
 
-    assert 1 <= len(make(boxes, (7, 7))) < 100
+    assert 1 <= boxes_at_once(boxes, (7, 7)) < 100
     with pytest.raises(
         ValueError, match="sampling_ratio: 1025, expected an integer from -2147483648 to 1024"
     ):
         roicy.roi_align_max(np.ones((1, 1, 4, 4), np.float32), boxes[:1], 1, sampling_ratio=1025)
     with pytest.raises(
-        MemoryError, match="the tables of a box have 4294967296 entries, more than can be counted"
+        MemoryError, match="the tables of a box have 4294967296 taps, more than can be counted"
     ):
-        make(boxes[:1], (2**21, 2**21))
+        boxes_at_once(boxes[:1], (2**21, 2**21))
 
 
 def test_arguments():

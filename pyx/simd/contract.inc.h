@@ -131,9 +131,12 @@ static NOINLINE void NAME(contract_bins)(REAL *to, ptrdiff_t bin_step, ptrdiff_t
 static NOINLINE void NAME(contract_bin)(REAL *to, REAL *strip, const REAL *from, ptrdiff_t row,
                                         ptrdiff_t column, ptrdiff_t columns, const struct taps *y,
                                         const struct taps *x) {
-    const ptrdiff_t x0 = x->pixel[x->spans[0]];
+    const struct prefetch_runs none = {NULL, 0};
+    const ptrdiff_t first_x = x->spans[0], taps_x = x->spans[1] - first_x;
+    const int32_t *pixel_x = x->pixel + first_x;
+    const REAL *weight_x = (const REAL *)x->weight + first_x;
     const struct vectors rows = {from, column, row, columns};
-    const struct vectors strips = {strip - x0 * LANES, LANES, LANES, 1};
+    const struct vectors strips = {strip - *pixel_x * (ptrdiff_t)LANES, LANES, LANES, 1};
     NAME(contract_axis)(strip, LANES, &rows, y, 0);
-    NAME(contract_axis)(to, LANES, &strips, x, 0);
+    NAME(contract_taps)(to, LANES, strips, pixel_x, weight_x, taps_x, 0, none);
 }

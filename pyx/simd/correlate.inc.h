@@ -8,7 +8,8 @@
 #define FOLDED_BYTES 16 /* bytes of lanes that sums are reduced to */
 #define MAX_TAPS 64     /* taps, of both axes together, that are looked at at once */
 
-/* The sums over groups of lanes, FOLDED_BYTES of them. */
+/* Adds lanes up until FOLDED_BYTES are left: halves of a lane vector first, and then their halves.
+ */
 static FORCE_INLINE void NAME(reduce_lanes)(REAL *folded, const REAL *sums) {
     enum { m = FOLDED_LANES, half_lanes = LANES / 2 };
     REAL half[half_lanes];
@@ -89,106 +90,82 @@ static FORCE_INLINE void NAME(correlate)(REAL *folded, const REAL *by, ptrdiff_t
         NAME(correlate_some)(folded, by, by_step, from, step, count, at, 5);
 }
 
-/* The sums of one row of correlations, with the weights of x and with its slopes by either edge, go
-   to the sums by y1, y2, x1 and x2. */
-static FORCE_INLINE void NAME(add_row_of_slopes)(REAL by_edge[4][FOLDED_LANES], const REAL *folded,
-                                                 const struct slope_taps *y, ptrdiff_t row,
-                                                 const struct slope_taps *x, ptrdiff_t first,
-                                                 ptrdiff_t columns) {
+/* Does what add_slopes does, for no more than MAX_TAPS taps.  GCC must not compile it for the steps
+   that callers are seen to pass, which costs registers. */
+static NOIPA void NAME(add_some_slopes)(REAL *sums, const REAL *by, ptrdiff_t by_step,
+                                        const struct pixels *from, const struct slope_taps *y,
+                                        const struct slope_taps *x) {
     enum { m = FOLDED_LANES };
-    REAL of_weight[m] = {0}, of_low[m] = {0}, of_high[m] = {0};
-    for (ptrdiff_t j = first; j < first + columns; j++, folded += m) {
-        NAME(add_folded)(of_weight, ((const REAL *)x->weight)[j], folded);
-        NAME(add_folded)(of_low, ((const REAL *)x->low)[j], folded);
-        NAME(add_folded)(of_high, ((const REAL *)x->high)[j], folded);
+    const ptrdiff_t rows = y->count, columns = x->count;
+    const REAL *weight_x = (const REAL *)x->weight, *weight_y = (const REAL *)y->weight;
+    const REAL *low_x = (const REAL *)x->low, *low_y = (const REAL *)y->low;
+    const REAL *high_x = (const REAL *)x->high, *high_y = (const REAL *)y->high;
+    ptrdiff_t at[MAX_TAPS], *next = at;
+    REAL folded[MAX_TAPS * m], by_y1[m], by_y2[m], by_x1[m], by_x2[m];
+    const REAL *values = folded;
+    for (ptrdiff_t i = 0; i < rows; i++)
+        for (ptrdiff_t j = 0; j < columns; j++)
+            *next++ = y->pixel[i] * from->stride_y + x->pixel[j] * from->stride_x;
+    NAME(correlate)(folded, by, by_step, (const REAL *)from->start, from->step, from->count, at,
+                    rows * columns);
+    for (int l = 0; l < m; l++) {
+        by_y1[l] = sums[l], by_y2[l] = sums[m + l];
+        by_x1[l] = sums[2 * m + l], by_x2[l] = sums[3 * m + l];
     }
-    NAME(add_folded)(by_edge[0], ((const REAL *)y->low)[row], of_weight);
-    NAME(add_folded)(by_edge[1], ((const REAL *)y->high)[row], of_weight);
-    NAME(add_folded)(by_edge[2], ((const REAL *)y->weight)[row], of_low);
-    NAME(add_folded)(by_edge[3], ((const REAL *)y->weight)[row], of_high);
+    for (ptrdiff_t i = 0; i < rows; i++) {
+        REAL of_weight[m] = {0}, of_low[m] = {0}, of_high[m] = {0};
+        for (ptrdiff_t j = 0; j < columns; j++, values += m) {
+            NAME(add_folded)(of_weight, weight_x[j], values);
+            NAME(add_folded)(of_low, low_x[j], values);
+            NAME(add_folded)(of_high, high_x[j], values);
+        }
+        NAME(add_folded)(by_y1, low_y[i], of_weight);
+        NAME(add_folded)(by_y2, high_y[i], of_weight);
+        NAME(add_folded)(by_x1, weight_y[i], of_low);
+        NAME(add_folded)(by_x2, weight_y[i], of_high);
+    }
+    for (int l = 0; l < m; l++) {
+        sums[l] = by_y1[l], sums[m + l] = by_y2[l];
+        sums[2 * m + l] = by_x1[l], sums[3 * m + l] = by_x2[l];
+    }
 }
 
-/* sums[y1, y2, x1, x2] += the gradients by the edges of a bin, FOLDED_BYTES of lanes each.
+/* `count` of the taps of an axis, from tap `first` on. */
+static inline struct slope_taps NAME(slope_taps_from)(const struct slope_taps *taps,
+                                                      ptrdiff_t first, ptrdiff_t count) {
+    struct slope_taps part = {count, taps->pixel + first, (const REAL *)taps->weight + first,
+                              (const REAL *)taps->low + first, (const REAL *)taps->high + first};
+    return part;
+}
+
+/* Goes through more than MAX_TAPS taps in parts, whole rows where these are no longer. */
+static NOINLINE void NAME(add_parts_of_slopes)(REAL *sums, const REAL *by, ptrdiff_t by_step,
+                                               const struct pixels *from,
+                                               const struct slope_taps *y,
+                                               const struct slope_taps *x) {
+    const ptrdiff_t rows = x->count < MAX_TAPS ? MAX_TAPS / x->count : 1;
+    for (ptrdiff_t i = 0; i < y->count; i += rows) {
+        ptrdiff_t left = y->count - i;
+        struct slope_taps part_y = NAME(slope_taps_from)(y, i, left < rows ? left : rows);
+        for (ptrdiff_t j = 0; j < x->count; j += MAX_TAPS) {
+            left = x->count - j;
+            struct slope_taps part_x =
+                NAME(slope_taps_from)(x, j, left < MAX_TAPS ? left : MAX_TAPS);
+            NAME(add_some_slopes)(sums, by, by_step, from, &part_y, &part_x);
+        }
+    }
+}
+
+/* sums[y1, y2, x1, x2] += the gradients by the edges of a bin, FOLDED_BYTES of lanes each.  The bin
+   has one tap or more along either axis.
 
    With S[y, x] = the sum over i of by[i * by_step] * pixel (y, x) of block i, they are sums of S
-   times the weight of one axis and the slope of the other.  Most bins have no more than MAX_TAPS
-   taps; those of larger ones are looked at in parts. */
-static NOIPA void NAME(add_slopes)(REAL *sums, const REAL *by, ptrdiff_t by_step,
-                                   const struct pixels *from, const struct slope_taps *y,
-                                   const struct slope_taps *x) {
-    enum { m = FOLDED_LANES };
-    const struct pixels pixels = *from;
-    const struct slope_taps of_y = *y, of_x = *x;
-    ptrdiff_t at[MAX_TAPS], rows, columns;
-    REAL folded[MAX_TAPS * m], by_edge[4][m];
-    memcpy(by_edge, sums, sizeof by_edge);
-    for (ptrdiff_t y0 = 0; y0 < of_y.count; y0 += rows) {
-        rows = of_y.count - y0;
-        if (rows * of_x.count > MAX_TAPS)
-            rows = of_x.count < MAX_TAPS ? MAX_TAPS / of_x.count : 1;
-        for (ptrdiff_t x0 = 0; x0 < of_x.count; x0 += columns) {
-            columns = of_x.count - x0 < MAX_TAPS ? of_x.count - x0 : MAX_TAPS;
-            ptrdiff_t *next = at;
-            for (ptrdiff_t i = y0; i < y0 + rows; i++)
-                for (ptrdiff_t j = x0; j < x0 + columns; j++)
-                    *next++ = of_y.pixel[i] * pixels.stride_y + of_x.pixel[j] * pixels.stride_x;
-            NAME(correlate)(folded, by, by_step, (const REAL *)pixels.start, pixels.step,
-                            pixels.count, at, rows * columns);
-            for (ptrdiff_t i = 0; i < rows; i++)
-                NAME(add_row_of_slopes)(by_edge, folded + i * columns * m, &of_y, y0 + i, &of_x, x0,
-                                        columns);
-        }
-    }
-    memcpy(sums, by_edge, sizeof by_edge);
-}
-
-/* Adds the gradients by the edges of neighbouring bins where lanes are bin rows.
-
-   What pixels, `stride` apart, add up to along y with the weights of the rows is of_weight, and
-   with their slopes by y1 and y2 of_low and of_high.  The sums are a lane vector for each edge,
-   which is not reduced before the last bin of a box: they have the same bits however many bins are
-   looked at at once.  slope[entries + j] is the slope by the high edge. */
-static NOIPA void NAME(add_row_slopes)(REAL *sums, const REAL *by, const REAL *of_weight,
-                                       const REAL *of_low, const REAL *of_high, ptrdiff_t stride,
-                                       int bins, const int32_t *spans, const int32_t *pixel,
-                                       const REAL *weight, const REAL *slope, ptrdiff_t entries) {
-    for (int v = 0; v < LANES; v += VECTOR_LANES) {
-        VECTOR by_y1 = NAME(load)(sums + v), by_y2 = NAME(load)(sums + LANES + v);
-        VECTOR by_x1 = NAME(load)(sums + 2 * LANES + v);
-        VECTOR by_x2 = NAME(load)(sums + 3 * LANES + v);
-        for (int b = 0; b < bins; b++) {
-            VECTOR low = {0}, high = {0}, left = {0}, right = {0};
-            VECTOR grad = NAME(load)(by + b * LANES + v);
-            if (spans[2 * b] == spans[2 * b + 1])
-                continue; /* whatever its gradient is */
-            for (ptrdiff_t j = spans[2 * b]; j < spans[2 * b + 1]; j++) {
-                ptrdiff_t at = pixel[j] * stride + v;
-                VECTOR weights = NAME(broadcast)(weight[j]);
-                VECTOR value = NAME(load)(of_weight + at);
-                low = NAME(FUSED_VECTOR)(weights, NAME(load)(of_low + at), low);
-                high = NAME(FUSED_VECTOR)(weights, NAME(load)(of_high + at), high);
-                left = NAME(FUSED_VECTOR)(NAME(broadcast)(slope[j]), value, left);
-                right = NAME(FUSED_VECTOR)(NAME(broadcast)(slope[entries + j]), value, right);
-            }
-            by_y1 = NAME(FUSED_VECTOR)(grad, low, by_y1);
-            by_y2 = NAME(FUSED_VECTOR)(grad, high, by_y2);
-            by_x1 = NAME(FUSED_VECTOR)(grad, left, by_x1);
-            by_x2 = NAME(FUSED_VECTOR)(grad, right, by_x2);
-        }
-        NAME(store)(sums + v, by_y1);
-        NAME(store)(sums + LANES + v, by_y2);
-        NAME(store)(sums + 2 * LANES + v, by_x1);
-        NAME(store)(sums + 3 * LANES + v, by_x2);
-    }
-}
-
-/* Adds what add_row_slopes summed to what add_slopes sums. */
-static inline void NAME(fold_slopes)(REAL *folded, const REAL *sums) {
-    enum { m = FOLDED_LANES };
-    REAL some[m];
-    for (int edge = 0; edge < 4; edge++) {
-        NAME(reduce_lanes)(some, sums + edge * LANES);
-        for (int l = 0; l < m; l++)
-            folded[edge * m + l] += some[l];
-    }
+   times the weight of one axis and the slope of the other.  Nearly all bins have few taps. */
+static inline void NAME(add_slopes)(REAL *sums, const REAL *by, ptrdiff_t by_step,
+                                    const struct pixels *from, const struct slope_taps *y,
+                                    const struct slope_taps *x) {
+    if (y->count * x->count <= MAX_TAPS)
+        NAME(add_some_slopes)(sums, by, by_step, from, y, x);
+    else
+        NAME(add_parts_of_slopes)(sums, by, by_step, from, y, x);
 }

@@ -2,8 +2,8 @@
    elements apart, to one lane vector for each pixel and back.  simd.h includes this file once for
    each type REAL.
 
-   The loops are functions of their own, whatever compilers think of inlining them: it makes a
-   difference to the functions that call them. */
+   The loops are functions of their own, whatever compilers think of inlining them: inlined, they
+   would slow down the functions that call them. */
 
 #define LARGE_PLANE 2048     /* elements; lines of larger planes are prefetched */
 #define LONG_PREFETCH 768    /* bytes of a plane; longer runs of large planes are packed as such */
@@ -76,7 +76,7 @@ static NOINLINE void NAME(pack_long)(const REAL *from, ptrdiff_t channel_step, i
     }
 }
 
-/* Packs less pixels than a vector has room for. */
+/* Packs fewer pixels than a vector has room for. */
 static NOINLINE void NAME(pack_short)(const REAL *from, ptrdiff_t channel_step, int lanes,
                                       ptrdiff_t pixels, ptrdiff_t prefetch_step, REAL *to) {
     enum { n = VECTOR_LANES, all = LANES };
@@ -94,12 +94,12 @@ static NOINLINE void NAME(pack_short)(const REAL *from, ptrdiff_t channel_step, 
 }
 
 /* Packs planes that lie a multiple of COLLIDING_BYTES apart, as those of 32 x 32 or 64 x 64 pixels
-   do.  The same line of each falls into the same set of a level 1 cache, which has room for 8
-   or 12. So squares follow each other along four lines of pixels first, and from line to line,
+   do.  The same cache line of each falls into the same set of a level 1 cache, which has room for
+   8 or 12.  So squares follow each other along four lines of pixels first, and from line to line,
    since a line that two squares share is gone before the second comes.  Other planes are better
    packed one line at a time, by a function of its own.  Of large planes the lines after the next
-   four are prefetched; farther ahead gains nothing, since they may collide in a level 2 cache too.
- */
+   four are prefetched; to go farther gains nothing, since planes may collide in a level 2 cache
+   too. */
 static NOINLINE void NAME(pack_colliding)(const REAL *from, ptrdiff_t channel_step, int lanes,
                                           ptrdiff_t pixels, REAL *to) {
     enum { n = VECTOR_LANES, all = LANES };

@@ -43,25 +43,10 @@ static FORCE_INLINE int NAME(add_to_plane)(REAL *plane, const struct winners *bi
     return bad;
 }
 
-/* plane[c * channel_step + at[c * at_step + i]] += values[c * step + i] for all channels c and bins
-   i up to `count`, where the index is of the given rows.  Returns whether an index is neither -1
-   nor one of the plane. */
-static NOINLINE int NAME(add_at_planes)(REAL *plane, ptrdiff_t channel_step,
-                                        const struct winners *bins, ptrdiff_t channels,
-                                        ptrdiff_t count, const struct plane_rows *rows) {
-    const struct winners winners = *bins;
-    const struct plane_rows some = *rows;
-    int bad = 0;
-    for (ptrdiff_t c = 0; c < channels; c++)
-        bad |= NAME(add_to_plane)(plane + c * channel_step, &winners, c, count, some);
-    return bad;
-}
-
-/* plane[at[i] * pixel_step + i] += values[i] for the channels i of a pixel, as add_at_planes. */
-static NOINLINE int NAME(add_at_pixels)(REAL *plane, ptrdiff_t pixel_step,
-                                        const struct winners *bins, ptrdiff_t count,
-                                        const struct plane_rows *rows) {
-    const struct plane_rows some = *rows;
+/* Adds the channels of one bin: channel i to one of the pixels from plane + i on. */
+static FORCE_INLINE int NAME(add_to_pixel)(REAL *plane, ptrdiff_t pixel_step,
+                                           const struct winners *bins, ptrdiff_t count,
+                                           struct plane_rows rows) {
     const int32_t *at = bins->at, *next_at = bins->next_at;
     const REAL *values = (const REAL *)bins->values;
     const REAL *next_values = (const REAL *)bins->next_values;
@@ -72,13 +57,47 @@ static NOINLINE int NAME(add_at_pixels)(REAL *plane, ptrdiff_t pixel_step,
         prefetch_l2(next_values + i);
         UNROLLED(4)
         for (int j = 0; j < LANES; j++)
-            bad |= NAME(add_one)(plane + i + j, pixel_step, at[i + j], values[i + j], some);
+            bad |= NAME(add_one)(plane + i + j, pixel_step, at[i + j], values[i + j], rows);
     }
     if (i < count) {
         prefetch_l2(next_at + i);
         prefetch_l2(next_values + i);
     }
     for (; i < count; i++)
-        bad |= NAME(add_one)(plane + i, pixel_step, at[i], values[i], some);
+        bad |= NAME(add_one)(plane + i, pixel_step, at[i], values[i], rows);
     return bad;
+}
+
+/* Adds the bins of some channels to their planes. */
+static FORCE_INLINE int NAME(add_to_planes)(REAL *plane, ptrdiff_t channel_step,
+                                            const struct winners *bins, ptrdiff_t channels,
+                                            ptrdiff_t count, struct plane_rows rows) {
+    int bad = 0;
+    for (ptrdiff_t c = 0; c < channels; c++)
+        bad |= NAME(add_to_plane)(plane + c * channel_step, bins, c, count, rows);
+    return bad;
+}
+
+/* plane[c * channel_step + at[c * at_step + i]] += values[c * step + i] for all channels c and bins
+   i up to `count`, where the index is of the given rows.  Returns whether an index is neither -1
+   nor one of the plane.  All rows are a case of their own, which needs fewer instructions for each
+   bin. */
+static NOINLINE int NAME(add_at_planes)(REAL *plane, ptrdiff_t channel_step,
+                                        const struct winners *bins, ptrdiff_t channels,
+                                        ptrdiff_t count, const struct plane_rows *rows) {
+    const struct winners winners = *bins;
+    const struct plane_rows some = *rows, whole = {0, rows->all, rows->all};
+    if (some.count == some.all)
+        return NAME(add_to_planes)(plane, channel_step, &winners, channels, count, whole);
+    return NAME(add_to_planes)(plane, channel_step, &winners, channels, count, some);
+}
+
+/* plane[at[i] * pixel_step + i] += values[i] for the channels i of a pixel, as add_at_planes. */
+static NOINLINE int NAME(add_at_pixels)(REAL *plane, ptrdiff_t pixel_step,
+                                        const struct winners *bins, ptrdiff_t count,
+                                        const struct plane_rows *rows) {
+    const struct plane_rows some = *rows, whole = {0, rows->all, rows->all};
+    if (some.count == some.all)
+        return NAME(add_to_pixel)(plane, pixel_step, bins, count, whole);
+    return NAME(add_to_pixel)(plane, pixel_step, bins, count, some);
 }

@@ -106,6 +106,8 @@ struct prefetch_runs {
 #include "maximum.inc.h"
 #include "scatter.inc.h"
 #undef REAL
+#undef NAME
+#undef VECTOR
 
 /* The function for the type that a pointer points to. */
 #define FOR_TYPE(name, pointer)                                                                    \
@@ -126,8 +128,6 @@ struct prefetch_runs {
 #define accumulate_pixels(first, ...) FOR_TYPE(accumulate_pixels, first)(first, __VA_ARGS__)
 #define accumulate_row(first, ...) FOR_TYPE(accumulate_row, first)(first, __VA_ARGS__)
 #define add_slopes(first, ...) FOR_TYPE(add_slopes, first)(first, __VA_ARGS__)
-#define add_row_slopes(first, ...) FOR_TYPE(add_row_slopes, first)(first, __VA_ARGS__)
-#define fold_slopes(first, ...) FOR_TYPE(fold_slopes, first)(first, __VA_ARGS__)
 #define keep_larger(first, ...) FOR_TYPE(keep_larger, first)(first, __VA_ARGS__)
 #define keep_larger_at(first, ...) FOR_TYPE(keep_larger_at, first)(first, __VA_ARGS__)
 #define keep_first_larger(first, ...) FOR_TYPE(keep_first_larger, first)(first, __VA_ARGS__)

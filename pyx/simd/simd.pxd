@@ -1,7 +1,8 @@
-"""What simd.h offers to Cython; the headers say what each function does.
+"""What simd.h offers to Cython.  The headers say what each function does.
 
-Functions that are declared with `...` exist for float and for double, and C chooses one by the type of the first pointer.
-Their parameters are named in the comment beside them, where `real` is the type.
+A function that is declared with `...` exists for float and for double, and C chooses one of the
+two by the type of its first pointer to a real.  The comment above it says what its parameters are;
+those without a type are Py_ssize_t.
 """
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t
 
@@ -14,7 +15,7 @@ cdef extern from "simd/simd.h":
     enum: PAGE_BYTES
     enum: VECTOR_BYTES
     enum: FOLDED_BYTES
-    enum: HALF                 # what the elements of a map are, if not of the type of the computation
+    enum: HALF  # the types of maps that are not of the type of the computation
     enum: BFLOAT
     enum: BYTE
 
@@ -67,51 +68,78 @@ cdef extern from "simd/simd.h":
         size_t left
 
     # pack.inc.h
-    void planes_to_lanes(...) noexcept nogil           # const real *from, channel_step, int lanes, pixels, prefetch_step, real *to
-    void lanes_to_planes(...) noexcept nogil           # const real *from, pixels, int lanes, real *to, channel_step, bint streaming
+
+    # const real *from, channel_step, int lanes, pixels, prefetch_step, real *to
+    void planes_to_lanes(...) noexcept nogil
+    # const real *from, pixels, int lanes, real *to, channel_step, bint streaming
+    void lanes_to_planes(...) noexcept nogil
 
     # contract.inc.h
-    void add_product(...) noexcept nogil               # real *sums, real weight, const real *values
-    void contract_axis(...) noexcept nogil             # real *to, to_step, const Vectors *from, const Taps *taps, bint add
-    void contract_prefetching(...) noexcept nogil      # real *to, const Vectors *from, const Taps *taps, const real *prefetch, first, stop
-    void contract_bins(...) noexcept nogil             # real *to, bin_step, to_step, const Vectors *from, int bins, const Taps *taps, Stream *run
-    void contract_bin(...) noexcept nogil              # real *to, real *strip, const real *from, row, column, columns, const Taps *y, const Taps *x
+
+    # real *sums, real weight, const real *values
+    void add_product(...) noexcept nogil
+    # real *to, to_step, const Vectors *from, const Taps *taps, bint add
+    void contract_axis(...) noexcept nogil
+    # real *to, const Vectors *from, const Taps *taps, const real *prefetch, first, stop
+    void contract_prefetching(...) noexcept nogil
+    # real *to, bin_step, to_step, const Vectors *from, int bins, const Taps *taps, Stream *run
+    void contract_bins(...) noexcept nogil
+    # real *to, real *strip, const real *from, row, column, columns, const Taps *y, const Taps *x
+    void contract_bin(...) noexcept nogil
 
     # accumulate.inc.h
-    void scale_vectors(...) noexcept nogil             # real *to, to_step, const real *from, step, count, real weight, bint add
-    void accumulate_pixels(...) noexcept nogil         # real *to, pixel_step, to_step, const Vectors *from, pixels, const int32_t *pixel, const Taps *taps
-    # real *to, pixel_step, const Vectors *from, columns, const int32_t *pixel, const Taps *taps, below, const PrefetchRows *bins
+
+    # real *to, to_step, const real *from, step, count, real weight, bint add
+    void scale_vectors(...) noexcept nogil
+    # real *to, pixel_step, to_step, const Vectors *from, pixels, const int32_t *pixel,
+    # const Taps *taps
+    void accumulate_pixels(...) noexcept nogil
+    # real *to, pixel_step, const Vectors *from, columns, const int32_t *pixel, const Taps *taps,
+    # below, const PrefetchRows *bins
     void accumulate_row(...) noexcept nogil
 
     # correlate.inc.h
-    void add_slopes(...) noexcept nogil                # real *sums, const real *by, by_step, const Pixels *from, const SlopeTaps *y, const SlopeTaps *x
-    # real *sums, const real *by, const real *of_weight, const real *of_low, const real *of_high, stride, int bins, const int32_t *spans,
-    # const int32_t *pixel, const real *weight, const real *slope, entries
-    void add_row_slopes(...) noexcept nogil
-    void fold_slopes(...) noexcept nogil               # real *folded, const real *sums
+
+    # real *sums, const real *by, by_step, const Pixels *from, const SlopeTaps *y,
+    # const SlopeTaps *x
+    void add_slopes(...) noexcept nogil
 
     # maximum.inc.h
-    void keep_larger(...) noexcept nogil               # real *best, const real *values
-    void keep_larger_at(...) noexcept nogil            # real *best, int32_t *at, const real *values, int32_t index
-    void keep_first_larger(...) noexcept nogil         # real *best, int32_t *at, const real *values, const int32_t *indices
+
+    # real *best, const real *values
+    void keep_larger(...) noexcept nogil
+    # real *best, int32_t *at, const real *values, int32_t index
+    void keep_larger_at(...) noexcept nogil
+    # real *best, int32_t *at, const real *values, const int32_t *indices
+    void keep_first_larger(...) noexcept nogil
 
     # scatter.inc.h
-    bint add_at_planes(...) noexcept nogil             # real *plane, channel_step, const Winners *bins, channels, count, const PlaneRows *rows
-    bint add_at_pixels(...) noexcept nogil             # real *plane, pixel_step, const Winners *bins, count, const PlaneRows *rows
+
+    # real *plane, channel_step, const Winners *bins, channels, count, const PlaneRows *rows
+    bint add_at_planes(...) noexcept nogil
+    # real *plane, pixel_step, const Winners *bins, count, const PlaneRows *rows
+    bint add_at_pixels(...) noexcept nogil
 
     # convert.h
-    Py_ssize_t element_bytes(int kind, ...) noexcept nogil      # real *any
-    void widen(const char *start, int kind, Py_ssize_t count, ...) noexcept nogil      # real *to
+
+    # int kind, const real *of_the_computation
+    Py_ssize_t element_bytes(int kind, ...) noexcept nogil
+    # const char *start, int kind, count, real *to
+    void widen(const char *start, int kind, Py_ssize_t count, ...) noexcept nogil
     void narrow_halves(const float *start, Py_ssize_t count, uint16_t *to) noexcept nogil
     void narrow_bfloats(const float *start, Py_ssize_t count, uint16_t *to) noexcept nogil
     void narrow_bytes(const float *start, Py_ssize_t count, uint8_t *to) noexcept nogil
     void copy_runs(
-        const char *start, Py_ssize_t row, Py_ssize_t column, Py_ssize_t rows, Py_ssize_t columns, size_t run, char *to) noexcept nogil
+        const char *start, Py_ssize_t row, Py_ssize_t column, Py_ssize_t rows, Py_ssize_t columns,
+        size_t run, char *to) noexcept nogil
     void widen_runs(
-        const char *start, int kind, Py_ssize_t row, Py_ssize_t column, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t run, float *to) noexcept nogil
+        const char *start, int kind, Py_ssize_t row, Py_ssize_t column, Py_ssize_t rows,
+        Py_ssize_t columns, Py_ssize_t run, float *to) noexcept nogil
 
     # vector.h
-    void stream_begin(Stream *run, void *to, const void *start, size_t size, int turns) noexcept nogil
+
+    void stream_begin(
+        Stream *run, void *to, const void *start, size_t size, int turns) noexcept nogil
     void stream_some(Stream *run) noexcept nogil
     void stream_rest(Stream *run) noexcept nogil
     void stream_copy(void *to, const void *start, size_t size) noexcept nogil

@@ -16,7 +16,7 @@ import numpy as np
 
 FOLDER = Path(__file__).parent / "kernels"
 # one source: CuPy's cache on disk does not see what is included
-SOURCES = ("common.cu", "geometry.cu", "weighted_sum.cu", "window_max.cu")
+SOURCES = ("geometry.cu", "weighted_sum.cu", "window_max.cu")
 CHANNELS_OF_THREAD = 32  # whose gradients of the boxes one thread adds up
 CHANNELS_OF_WARP = 128  # and, channels last, one warp
 PART_BYTES = 16384  # of a plane that a warp owns in shared memory
@@ -61,9 +61,29 @@ STRUCTURES = {
 NULL = np.uint64(0)
 
 
+def rules() -> str:
+    """
+    Return the text of rules.h with its functions as members of Rules<float> and Rules<double>.
+
+    The build copies that file from pyx/plan; included without REAL it only declares types.
+    """
+    text = (FOLDER / "rules.h").read_text()
+    members = [
+        f"template <> struct Rules<{real}> {{\n#define REAL {real}\n#define NAME(f) f\n{text}\n}};"
+        for real in ("float", "double")
+    ]
+    return "\n".join([text, *members])
+
+
 def source() -> str:
     """Return the text of all kernels."""
-    return "\n".join((FOLDER / name).read_text() for name in SOURCES)
+    return "\n".join(
+        [
+            (FOLDER / "common.cu").read_text(),
+            rules(),
+            *((FOLDER / name).read_text() for name in SOURCES),
+        ]
+    )
 
 
 def instantiations() -> list[str]:

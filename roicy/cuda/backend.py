@@ -9,16 +9,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import _arguments
-from .._arguments import Arguments
-from .._kernels import front, geometry
-from .._levels import Call, Level
-from .._table import MAX_PIXEL, WEIGHTED_SUM
+from .. import _arguments, _levels
+from .._arguments import INT32, Arguments, Layout
+from .._kernels.plan import RULES
+from .._levels import Shape
+from .._table import MAX_PIXEL, WEIGHTED_SUM, Operator, Rule
 from ._launch import (
     CHANNELS_OF_THREAD,
     CHANNELS_OF_WARP,
@@ -34,11 +33,10 @@ from ._launch import (
 TABLE_BYTES = 128 << 20  # of the tables of the boxes that are computed at once
 SEGMENTS_BYTES = 128 << 20  # of gradients of planes before they are added up
 PARTS_BYTES = 128 << 20  # of the gradients of the boxes before they are added up
-INT32 = np.dtype(np.int32)
 # at least, that share the gradients of planes, if there are boxes enough: a GPU has room for some
 # thousand
 WARPS = 4096
-SAMPLED = geometry.sampled(1, False, False)[0]
+SAMPLED = RULES["sampled"]
 
 
 def _of_cupy(name: str, value: Any) -> Any:
@@ -70,17 +68,6 @@ def indices(name: str, value: Any, shape: tuple[int, ...]) -> Any:
     return value
 
 
-def threads(_: Any) -> int:
-    """Return a number that nobody uses."""
-    return 0
-
-
-def device(array: Any) -> AbstractContextManager[Any]:
-    """Return where new arrays are made: on the device of the first one."""
-    context: AbstractContextManager[Any] = array.device
-    return context
-
-
 def check_devices(arrays: dict[str, Any]) -> None:
     """Check that all arrays lie where the first does, which is where kernels run."""
     first = next(iter(arrays.values()))
@@ -107,30 +94,21 @@ class _Boxes:
     level = 0
 
     def __init__(self, arguments: Arguments, images: int, dtype: np.dtype, device: Any):
-        boxes, boxes_num = arguments.boxes, arguments.boxes_num
+        if isinstance(arguments.boxes_num, cupy().ndarray):
+            raise TypeError(
+                "boxes_num: a cupy.ndarray, which would have to be waited for; "
+                "expected integers on the host"
+            )
+
+        def check(name: str, value: Any, columns: int) -> Any:
+            return self._rows(name, value, columns, dtype, device)
+
+        parts, counts = _arguments.gather_boxes(arguments.boxes, arguments.boxes_num, images, check)
         self.images = None
-        self.counts: list[int] | None = None  # of the parts of a list
-        counts = None
-        if isinstance(boxes, (list, tuple)):
-            if boxes_num is not None:
-                raise ValueError(
-                    "boxes_num: expected None, since boxes is a list with the boxes of each image"
-                )
-            if len(boxes) != images:
-                raise ValueError(
-                    f"boxes: a list of {len(boxes)} arrays, "
-                    f"expected one for each of the input's {images} images"
-                )
-            parts = [
-                self._rows(f"boxes[{n}]", part, 4, dtype, device) for n, part in enumerate(boxes)
-            ]
-            counts = self.counts = [part.shape[0] for part in parts]
-            self.rows = cupy().concatenate(parts) if parts else cupy().empty((0, 4), dtype)
-        elif boxes_num is not None:
-            self.rows = self._rows("boxes", boxes, 4, dtype, device)
-            counts = self._counts(boxes_num, self.rows.shape[0], images)
-        else:
-            self.rows = self._rows("boxes", boxes, 5, dtype, device)
+        self.counts = counts if isinstance(arguments.boxes, (list, tuple)) else None
+        self.rows = cupy().empty((0, 4), dtype)
+        if parts:
+            self.rows = parts[0] if self.counts is None else cupy().concatenate(parts)
         if counts is not None:
             self.images = cupy().asarray(np.repeat(np.arange(images, dtype=np.int32), counts))
         self.count, self.columns = self.rows.shape
@@ -147,15 +125,6 @@ class _Boxes:
             )
         _check_device(device, name, value)
         return cupy().ascontiguousarray(value.astype(dtype, copy=False))
-
-    @staticmethod
-    def _counts(value: Any, boxes: int, images: int) -> list[int]:
-        if isinstance(value, cupy().ndarray):
-            raise TypeError(
-                "boxes_num: a cupy.ndarray, which would have to be waited for; "
-                "expected integers on the host"
-            )
-        return _arguments.box_counts(value, boxes, images)
 
     def of_level(self, levels: Any, level: int) -> _Boxes:
         """Return the boxes that belong to a level."""
@@ -176,18 +145,8 @@ class _Boxes:
         return self.rows[first:stop], np.int32(self.columns), images
 
 
-def boxes(arguments: Arguments, images: int, data: Any, _: float) -> _Boxes:
-    """Check the boxes; data: what they are pooled from."""
-    return _Boxes(arguments, images, data.dtype, data.device)
-
-
-def read(boxes: _Boxes) -> Any:
-    """Return the memory of the boxes that a call reads."""
-    return boxes.rows
-
-
-def distribute(boxes: _Boxes, scales: list[float], canonical: tuple[float, int]) -> list[_Boxes]:
-    """Return the boxes of each level, as ``level_of`` in pyx/front.pyx has it."""
+def _distribute(boxes: _Boxes, scales: list[float], canonical: tuple[float, int]) -> list[_Boxes]:
+    """Return the boxes of each level, as ``level_of`` in pyx/plan/boxes.pxd has it."""
     canonical_scale, canonical_level = canonical
     coordinates = boxes.rows[:, -4:]
     xp, kind = cupy(), coordinates.dtype.type
@@ -195,10 +154,116 @@ def distribute(boxes: _Boxes, scales: list[float], canonical: tuple[float, int])
     with np.errstate(all="ignore"):  # a scale beyond the type of the data
         size = xp.sqrt(sides[:, 0] * sides[:, 1]) / kind(canonical_scale)
         exact = kind(canonical_level) + xp.log2(size)
-    wanted = xp.floor(exact + kind(front.ROUNDING)) - kind(front.level_of_scale(scales[0]))
+    wanted = xp.floor(exact + kind(_levels.CLOSE)) - kind(_levels.level_of_scale(scales[0]))
     # what is not a number, of sizes beyond all numbers, is the finest level
     levels = xp.minimum(xp.fmax(wanted, kind(0)), kind(len(scales) - 1)).astype(np.int32)
     return [boxes.of_level(levels, i) for i in range(len(scales))]
+
+
+class Level:
+    """A map of a call: its size, its scale, and the boxes that are pooled from it."""
+
+    def __init__(self, shape: Shape, scale: float, boxes: _Boxes, channels: int):
+        self.n, self.c, self.h, self.w = shape
+        self.scale = scale
+        self.boxes = boxes
+        # nothing to read or to write: what is pooled, and the gradients, are zeros
+        self.empty = not (len(boxes) and channels and self.n and self.h and self.w)
+
+
+class Call:
+    """A call whose arguments are checked: what its levels have in common, and the levels."""
+
+    def __init__(
+        self,
+        row: Operator,
+        rule: Rule,
+        arguments: Arguments,
+        first: Any,
+        bins: tuple[int, int],
+        shapes: dict[str, Shape],
+    ):
+        self.row, self.rule, self.bins = row, rule, bins
+        self.layout = Layout(arguments.layout)
+        self.dtype, self.device = first.dtype, first.device
+        self.out = arguments.out
+        self.arrays: list[Any] = []
+        scales = _levels.scales(arguments, shapes)
+        (n, c, _, _) = next(iter(shapes.values()))
+        with self.device:
+            self.boxes = _Boxes(arguments, n, self.dtype, self.device)
+            parts = [self.boxes]
+            if arguments.pyramid is not None:
+                parts = _distribute(self.boxes, scales, _levels.canonical(arguments.pyramid))
+        self.count = len(self.boxes)
+        self.channels = _arguments.channels(c, bins, row.position_sensitive)
+        self.levels = [
+            Level(shape, scale, part, self.channels)
+            for shape, scale, part in zip(shapes.values(), scales, parts, strict=True)
+        ]
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        return self.layout.shape(self.count, self.channels, *self.bins)
+
+    @property
+    def empty(self) -> bool:
+        return all(level.empty for level in self.levels)
+
+    def map_size(self) -> Shape:
+        """Return (N, C, H, W) of the first level."""
+        level = self.levels[0]
+        return level.n, level.c, level.h, level.w
+
+
+def plan_forward(
+    row: Operator, rule: Rule, input: Any, output_size: Any, given: tuple[Any, ...]
+) -> Call:
+    """Check the arguments of a forward pass."""
+    arguments = Arguments(*given)
+    named = _levels.maps(input, arguments, maps)
+    bins = _arguments.output_size(output_size)
+    return plan_backward_boxes(row, rule, named, bins, arguments)
+
+
+def plan_backward(
+    row: Operator, rule: Rule, grad: Any, shapes: dict[str, Shape], arguments: Arguments
+) -> Call:
+    """Check the arguments of the gradient of maps of these shapes (N, C, H, W)."""
+    bins = tuple(Layout(arguments.layout).nchw(grad).shape[2:])
+    return Call(row, rule, arguments, grad, bins, shapes)
+
+
+def plan_backward_boxes(
+    row: Operator,
+    rule: Rule,
+    maps: dict[str, Any],
+    bins: tuple[int, int],
+    arguments: Arguments,
+) -> Call:
+    """Check the arguments of the gradient of the boxes, and those of a forward pass."""
+    layout = Layout(arguments.layout)
+    shapes = _levels.shapes_of(maps, layout)
+    check_devices(maps)
+    first = next(iter(maps.values()))
+    call = Call(row, rule, arguments, first, bins, shapes)
+    call.arrays = list(maps.values())
+    return call
+
+
+def box_arrays(call: Call, _: Arguments) -> list[Any]:
+    """Return the memory of the boxes that a call reads."""
+    return [call.boxes.rows]
+
+
+def output(call: Call) -> Any:
+    """Return the array that a forward pass writes to."""
+    return result(call.out, call.output_shape, (call.dtype,), (*call.arrays, call.boxes.rows))
+
+
+def restore(_: Arguments, grad: Any) -> Any:
+    """Return gradients of boxes in the format that the boxes came in, as `backward_boxes` did."""
+    return grad
 
 
 def result(
@@ -211,7 +276,8 @@ def result(
     """Return the array to write to; whether memory is shared is asked of ranges of addresses."""
     (dtype,) = dtypes
     if out is None:
-        return cupy().empty(shape, dtype)
+        with read[0].device:
+            return cupy().empty(shape, dtype)
     out = _of_cupy(name, out)
     if out.dtype != dtype:
         raise TypeError(f"{name}: dtype {out.dtype.name}, expected {dtype.name}")
@@ -271,16 +337,19 @@ def _parts(call: Call, level: Level, slopes: bool = False, most: int = 2**31) ->
         yield _Part(first, boxes, (shape, room, images, counts, taps), slope)
 
 
-def forward(call: Call, inputs: list[Any], out: Any, extra: Any) -> None:
-    """Pool; inputs: seen as (N, C, H, W), extra: argmax or None, or `products`."""
-    if len(call.levels) > 1 or call.empty:
-        out.fill(0)
-    if call.row.reduction is WEIGHTED_SUM:
-        _weighted_sums(call, inputs, call.layout.nchw(out))
-    elif call.row.reduction is MAX_PIXEL:
-        _largest_pixels(call, inputs[0], out, extra)
-    else:
-        _largest_samples(call, inputs[0], call.layout.nchw(out), extra)
+def forward(call: Call, out: Any, extra: Any) -> None:
+    """Pool; extra: argmax, or the option of ``_call.forward``."""
+    inputs = [call.layout.nchw(array) for array in call.arrays]
+    with call.device:
+        if len(call.levels) > 1 or call.empty:
+            out.fill(0)
+        if call.row.reduction is WEIGHTED_SUM:
+            _weighted_sums(call, inputs, call.layout.nchw(out))
+        elif call.row.reduction is MAX_PIXEL:
+            argmax = None if isinstance(extra, bool) else call.layout.nchw(extra)
+            _largest_pixels(call, inputs[0], out, argmax)
+        else:
+            _largest_samples(call, inputs[0], call.layout.nchw(out), extra)
 
 
 def _forward_kernel(call: Call, level: Level, step: np.ndarray) -> tuple[str, int]:
@@ -382,13 +451,14 @@ class _Segments:
 
 def backward(call: Call, grad: Any, outs: list[Any]) -> None:
     """Write the gradients of the maps of weighted sums; grad: seen as (K, C, PH, PW)."""
-    for level, out in zip(call.levels, outs, strict=True):
-        if level.empty:
-            out.fill(0)
-        elif call.row.position_sensitive:
-            _backward_bins(call, level, grad, out)
-        else:
-            _backward_tiles(call, level, grad, call.layout.nchw(out))
+    with call.device:
+        for level, out in zip(call.levels, outs, strict=True):
+            if level.empty:
+                out.fill(0)
+            elif call.row.position_sensitive:
+                _backward_bins(call, level, grad, out)
+            else:
+                _backward_tiles(call, level, grad, call.layout.nchw(out))
 
 
 def _backward_bins(call: Call, level: Level, grad: Any, out: Any) -> None:
@@ -418,42 +488,46 @@ def _backward_tiles(call: Call, level: Level, grad: Any, out: Any) -> None:
 
 
 def backward_max(call: Call, grad: Any, argmax: Any, out: Any, new: bool) -> None:
-    """Write the gradient of the map of maxima of pixels."""
+    """Write the gradient of the map of maxima of pixels; argmax: seen as (K, C, PH, PW)."""
     (level,) = call.levels
-    if level.empty:
-        out.fill(0)
-        return
-    argmax, segments = call.layout.nchw(argmax), _Segments(call, level, out)
-    count = len(level.boxes)
-    launch(
-        "largest_pixel_backward", call.dtype, segments.threads, grad, strides(grad), argmax,
-        strides(argmax), *level.boxes.given(0, count), *segments.arguments,
-        _shape(call, level, count),
-    )  # fmt: skip
-    segments.add_up()
+    with call.device:
+        if level.empty:
+            out.fill(0)
+            return
+        segments = _Segments(call, level, out)
+        launch(
+            "largest_pixel_backward", call.dtype, segments.threads, grad, strides(grad), argmax,
+            strides(argmax), *level.boxes.given(0, call.count), *segments.arguments,
+            _shape(call, level, call.count),
+        )  # fmt: skip
+        segments.add_up()
 
 
-def backward_boxes(call: Call, grad: Any, inputs: list[Any]) -> Any:
-    """Return the gradients of the boxes of weighted sums, in the columns that boxes came in."""
-    bins = call.bins[0] * call.bins[1]
+def backward_boxes(call: Call, grad: Any) -> Any:
+    """Return the gradients of the boxes of weighted sums, in the format that boxes came in."""
+    with call.device:
+        out = cupy().zeros((call.count, call.boxes.columns), call.dtype)
+        for level, array in zip(call.levels, call.arrays, strict=True):
+            _add_box_gradients(call, level, call.layout.nchw(array), grad, out)
+        return call.boxes.restore(out)
+
+
+def _add_box_gradients(call: Call, level: Level, input: Any, grad: Any, out: Any) -> None:
+    """Write the rows of the boxes of a level."""
     # a thread takes a bin of some channels, or a warp of more
     channels, sharing = CHANNELS_OF_THREAD, 1
     if call.layout.axes is not None:
         channels, sharing = CHANNELS_OF_WARP, LANES
-    each = -(-call.channels // channels) * bins
-    columns = call.boxes.columns
-    out = cupy().zeros((len(call.boxes), columns), call.dtype)
-    for level, input in zip(call.levels, inputs, strict=True):
-        for part in _parts(call, level, True, max(PARTS_BYTES // max(32 * each, 1), 1)):
-            parts = cupy().empty(part.boxes * each * 4, np.float64)
-            some = grad[part.first :]
-            shape, _, images, *_ = part.tables
-            launch(
-                "backward_boxes", call.dtype, part.boxes * each * sharing, some, strides(some),
-                input, strides(input), *part.tables, part.slopes[0], part.slopes[1], parts,
-            )  # fmt: skip
-            launch(
-                "add_parts", call.dtype, part.boxes * LANES, parts, shape, images,
-                out[part.first :], np.int32(columns),
-            )  # fmt: skip
-    return out
+    each = -(-call.channels // channels) * call.bins[0] * call.bins[1]
+    for part in _parts(call, level, True, max(PARTS_BYTES // max(32 * each, 1), 1)):
+        parts = cupy().empty(part.boxes * each * 4, np.float64)
+        some = grad[part.first :]
+        shape, _, images, *_ = part.tables
+        launch(
+            "backward_boxes", call.dtype, part.boxes * each * sharing, some, strides(some),
+            input, strides(input), *part.tables, part.slopes[0], part.slopes[1], parts,
+        )  # fmt: skip
+        launch(
+            "add_parts", call.dtype, part.boxes * LANES, parts, shape, images,
+            out[part.first :], np.int32(call.boxes.columns),
+        )  # fmt: skip

@@ -1,6 +1,7 @@
-// What CUDA C++ has beyond C++, for kernels whose threads talk to none but those of their warp: g++ compiles them with this in front.
-// Warps run one after another.  The lanes of a warp are fibers: each runs until it meets the others, and while it runs the others stand still, so
-// that what one lane leaves for another without meeting it is missing in one order of lanes or the other.
+// What CUDA C++ has beyond C++, for kernels whose threads talk to none but those of their warp: g++
+// compiles them with this in front. Warps run one after another.  The lanes of a warp are fibers:
+// each runs until it meets the others, and while it runs the others stand still, so that what one
+// lane leaves for another without meeting it is missing in one order of lanes or the other.
 #include <setjmp.h>
 #include <ucontext.h>
 
@@ -34,12 +35,13 @@ namespace fibers {
 constexpr int LANES = 32, STACK = 1 << 18;
 enum Meeting { NONE, SYNC, BALLOT, SHUFFLE, MATCH };
 struct Lane {
-    ucontext_t context;  // to begin with; from then on a jump does, which asks nothing of the system
+    ucontext_t context; // to begin with; from then on a jump does, which asks nothing of the system
     jmp_buf place;
     bool begun;
     std::unique_ptr<char[]> stack;
     Meeting meeting;
-    unsigned long long brought[2];  // of this meeting and the one before, which others may still read
+    // of this meeting and the one before, which others may still read
+    unsigned long long brought[2];
     unsigned meetings;
     bool done;
 };
@@ -54,7 +56,8 @@ static void *of_work;
     std::abort();
 }
 
-// Wait until every lane of the warp is at the same meeting; what each brought can be read until the next but one
+// Wait until every lane of the warp is at the same meeting; what each brought can be read until the
+// next but one
 inline unsigned meet(unsigned mask, Meeting meeting, unsigned long long value) {
     if (mask != 0xffffffffu)
         fail("a meeting of some lanes only");
@@ -68,7 +71,7 @@ inline unsigned meet(unsigned mask, Meeting meeting, unsigned long long value) {
 }
 
 inline void begin() {
-    for (;;) {  // a warp's work after another's
+    for (;;) { // a warp's work after another's
         work(of_work);
         lanes[current].done = true;
         if (!_setjmp(lanes[current].place))
@@ -86,7 +89,8 @@ inline void go_on(Lane &lane) {
     setcontext(&lane.context);
 }
 
-// All lanes of a warp, whose first thread is `first` of its block; step: 1, -1 or another odd number, the order of lanes
+// All lanes of a warp, whose first thread is `first` of its block; step: 1, -1 or another odd
+// number, the order of lanes
 inline void run_warp(unsigned first, long long step, void (*function)(void *), void *argument) {
     work = function;
     of_work = argument;
@@ -120,7 +124,7 @@ template <typename T> unsigned long long bits(T value) {
     std::memcpy(&all, &value, sizeof(T));
     return all;
 }
-}  // namespace fibers
+} // namespace fibers
 
 inline void __syncwarp() { fibers::meet(0xffffffffu, fibers::SYNC, 0); }
 inline unsigned __ballot_sync(unsigned mask, int predicate) {
@@ -166,8 +170,10 @@ template <typename... A> struct Kernel<void (*)(A...)> {
         void **arguments;
     };
 
-    // Warp after warp: forwards, backwards, or in an order that a multiplier makes (coprime to their number)
-    static void run(void (*kernel)(A...), long long blocks, long long threads, long long step, void **arguments) {
+    // Warp after warp: forwards, backwards, or in an order that a multiplier makes (coprime to
+    // their number)
+    static void run(void (*kernel)(A...), long long blocks, long long threads, long long step,
+                    void **arguments) {
         blockDim = {(unsigned)threads, 1, 1};
         gridDim = {(unsigned)blocks, 1, 1};
         Call whole = {kernel, arguments};
@@ -175,7 +181,9 @@ template <typename... A> struct Kernel<void (*)(A...)> {
         if (threads % fibers::LANES)
             fibers::fail("a block that is not whole warps");
         for (long long i = 0; i < all; i++) {
-            long long t = step == 1 ? i : step == -1 ? all - 1 - i : (long long)((__int128)i * step % all);
+            long long t = step == 1    ? i
+                          : step == -1 ? all - 1 - i
+                                       : (long long)((__int128)i * step % all);
             blockIdx.x = (unsigned)(t / of_block);
             fibers::run_warp((unsigned)(t % of_block * fibers::LANES), step, &Kernel::call, &whole);
         }
@@ -187,11 +195,12 @@ template <typename... A> struct Kernel<void (*)(A...)> {
     }
 };
 
-#define LAUNCHER(number, name)                                                                                         \
-    extern "C" const char *types_##number() {                                                                          \
-        static std::string types = Kernel<decltype(&name)>::types();                                                   \
-        return types.c_str();                                                                                          \
-    }                                                                                                                  \
-    extern "C" void run_##number(long long blocks, long long threads, long long step, void **arguments) {              \
-        Kernel<decltype(&name)>::run(&name, blocks, threads, step, arguments);                                         \
+#define LAUNCHER(number, name)                                                                     \
+    extern "C" const char *types_##number() {                                                      \
+        static std::string types = Kernel<decltype(&name)>::types();                               \
+        return types.c_str();                                                                      \
+    }                                                                                              \
+    extern "C" void run_##number(long long blocks, long long threads, long long step,              \
+                                 void **arguments) {                                               \
+        Kernel<decltype(&name)>::run(&name, blocks, threads, step, arguments);                     \
     }

@@ -2,8 +2,6 @@
 // No #include; threads talk to none but those of their warp, and wait for each other by whole warps: so a kernel runs as well on a CPU, warp by warp
 // and lane by lane (tests/cuda_emulation).  Nothing is atomic, and each number is added up in one order: the bits are the same from run to run.
 
-enum Kind { SAMPLED, INTEGRATED, UNIFORM, QUANTISED };  // pyx/geometry.pyx says what they are
-
 enum Image { NO_IMAGE = -1, OTHER_LEVEL = -2 };  // a box of no image, which reads nothing; one that another level writes
 
 // Strides in elements of an array seen as (N, C, H, W) or (K, C, PH, PW)
@@ -18,10 +16,6 @@ struct Shape {  // of a call
     int channels_last;  // neighbouring threads take neighbouring channels
 };
 
-struct Rule {
-    int kind, sampling_ratio, aligned, at_least_one, inclusive;
-};
-
 // A box has `room` slots: room_y for each bin in y, then room_x for each bin in x
 struct Room {
     int y, x;
@@ -32,6 +26,11 @@ template <typename T> struct alignas(2 * sizeof(T)) Tap {  // a pixel of a bin, 
     int pixel;
     T weight;
 };
+
+// rules.h, which _launch.py puts between this file and the others: Rules<T> has its functions for T
+template <typename T> struct Rules;
+#define RULE_FN static __device__ inline
+#define RULE_STORE_TAP(out, i, p, w) ((Tap<REAL> *)(out)->weight)[i] = {p, w}
 
 template <typename T> struct Limits;
 template <> struct Limits<float> { static constexpr float lowest = -3.402823466e+38f; };

@@ -1,4 +1,4 @@
-// Weighted sums of the pixels of a bin, as pyx/weighted_sum.pyx.
+// Weighted sums of the pixels of a bin, as pyx/kernels/forward.pyx and its gradients.
 
 // Weighted sums of pixels of COUNT rows, in two planes; all loads are on their way at once
 template <int COUNT, typename T> __device__ inline void add_rows(const Tap<T> *rows, const T *upper, const T *lower, T &a, T &b) {

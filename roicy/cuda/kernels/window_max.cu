@@ -1,4 +1,4 @@
-// The largest pixel of a bin, and its gradient, as pyx/window_max.pyx; the largest sample, as pyx/sample_max.pyx.
+// The largest pixel of a bin, and its gradient, as pyx/kernels/max_pool.pyx; the largest sample, as pyx/kernels/max_sample.pyx.
 
 template <typename T>
 __global__ void largest_pixel(const T *input, Strides map, T *out, int *argmax, Strides bins, Shape shape, Room room, const int *images, const int *counts,
@@ -107,35 +107,32 @@ __global__ void __launch_bounds__(THREADS_OF_PLANES)
 template <typename T> __device__ inline T larger(T best, T value) { return value > best ? value : best; }
 
 template <typename T>
-__global__ void largest_sample(const T *input, Strides map, T *out, Strides bins, Shape shape, Rule rule, const T *rows, int columns, const int *given, T scale,
+__global__ void largest_sample(const T *input, Strides map, T *out, Strides bins, Shape shape, rule rule, const T *rows, int columns, const int *given, T scale,
                                int products) {
     for (long long t = thread_number(); t < outputs(shape); t += thread_count()) {
         Element e = element_of(t, shape);
         int image = image_of(rows, columns, given, (const int *)0, 0, e.k, shape.images);
-        const T *corners = rows + e.k * columns + columns - 4;
-        T start[2] = {0, 0}, size[2] = {0, 0};
-        long long grid[2] = {0, 0}, first[2] = {0, 0}, stop[2] = {0, 0};
-        for (int axis = 0; axis < 2 && image >= 0; axis++) {  // y, x
-            Interval box = interval(rule, scale, corners[1 - axis], corners[3 - axis]);
-            size[axis] = (T)box.size / (T)(axis ? shape.pw : shape.ph);
-            start[axis] = (T)box.low + (T)(axis ? e.q : e.p) * size[axis];
-            if (!(size[axis] - size[axis] == 0 && start[axis] - start[axis] == 0))
+        box_axis axes[2];  // y, x
+        T start[2] = {0, 0};
+        long long first[2] = {0, 0}, stop[2] = {0, 0};
+        for (int x = 0; x < 2; x++) {
+            axes[x] = axis_of(rule, scale, shape, x, rows + e.k * columns + columns - 4);
+            if (image < 0 || !on_a_map(axes[x])) {
+                axes[x].grid = 0;
                 continue;
-            grid[axis] = grid_of(rule, size[axis]);
-            samples_on_map(start[axis], size[axis], grid[axis], axis ? shape.columns : shape.rows, first[axis], stop[axis]);
+            }
+            start[x] = Rules<T>::bin_start(&axes[x], x ? e.q : e.p);
+            Rules<T>::samples_on_map(&axes[x], start[x], &first[x], &stop[x]);
         }
         bool some = first[0] < stop[0] && first[1] < stop[1];
-        bool outside = stop[0] - first[0] < grid[0] || stop[1] - first[1] < grid[1];
+        bool outside = stop[0] - first[0] < axes[0].grid || stop[1] - first[1] < axes[1].grid;
         T best = some && !outside ? Limits<T>::lowest : (T)0;
         const T *plane = input + image * map.first + e.c * map.channel;
         for (long long i = first[0]; some && i < stop[0]; i++) {
-            double v = fmin(fmax((double)sample(start[0], size[0], grid[0], i), 0.0), (double)(shape.rows - 1));
-            int y = (int)v, below = y + 1 < shape.rows ? y + 1 : y;
-            T fy = (T)(v - y);
+            T fy, fx;
+            int y = Rules<T>::sample_pixel(&axes[0], start[0], i, &fy), below = y + 1 < shape.rows ? y + 1 : y;
             for (long long j = first[1]; j < stop[1]; j++) {
-                double u = fmin(fmax((double)sample(start[1], size[1], grid[1], j), 0.0), (double)(shape.columns - 1));
-                int x = (int)u, right = x + 1 < shape.columns ? x + 1 : x;
-                T fx = (T)(u - x);
+                int x = Rules<T>::sample_pixel(&axes[1], start[1], j, &fx), right = x + 1 < shape.columns ? x + 1 : x;
                 T w[4] = {(1 - fy) * (1 - fx), (1 - fy) * fx, fy * (1 - fx), fy * fx};
                 T corner[4] = {plane[y * map.y + x * map.x], plane[y * map.y + right * map.x], plane[below * map.y + x * map.x], plane[below * map.y + right * map.x]};
                 T sum = w[0] * corner[0];

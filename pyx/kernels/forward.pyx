@@ -1,0 +1,460 @@
+"""Forward pass of every operator that is a weighted sum.
+
+    out[k, c, p, q] = sum_y sum_x  Wy[k, p, y] * input[n, channel, y, x] * Wx[k, q, x]
+
+with n the image of box k, and the channel that the operator reads for (c, p, q).
+
+The weights are tables of the plan; this file knows neither what they mean nor which operator
+calls.  A box is contracted along y, into a strip [p][x][lane], and then along x into bins
+[p][q][lane], or the other way round where that is much less work (`x_first`).  Each bin is summed
+by one task in an order that only the boxes decide, so that results have the same bits for every
+number of threads.
+"""
+from libc.stdint cimport int32_t
+from libc.string cimport memset
+
+from kernels.row_lanes cimport reduce_row_lanes
+from kernels.run cimport (Part, Scratch, begins_box, is_empty, is_thin, load_thin, next_part,
+                          parts_of, run, scratch_of, set_box, target_of, thinned)
+from move.prefetch cimport prefetch_ends, prefetch_pixel_ends
+from move.store cimport Target, put_pixels, strides_of, unpack
+from move.tile cimport (TileCache, View, Window, bin_tile_bytes, cell_columns, cell_rows, load,
+                        load_bins, load_once, open_tile)
+from plan.spans cimport clip, taps_after
+from plan.structs cimport (BINS, COPY_ONCE, DIRECT, ROW_LANES, STREAMING, Call, Map, Strides, Task)
+from roicy._kernels.plan cimport Plan
+from simd.simd cimport (LANE_BYTES, Stream, Taps, Vectors, contract_axis, contract_bin,
+                        contract_bins, contract_prefetching, prefetch_write, real, stream_fence,
+                        stream_rest)
+from tuning cimport (BINS_BYTES, MAX_BINS, MAX_COLUMNS, STRIP_BYTES, TILE_BYTES, WIDE_STRIP_BYTES,
+                     WRITE_AHEAD, X_FIRST_GAIN)
+
+
+cdef inline bint x_first(const Call *call, const Part *part) noexcept nogil:
+    """Whether bins are contracted along x first, as those are that are wider than high.
+
+    This decides in which order sums are taken.  So it depends on nothing but boxes and the numbers
+    of bins and channels.  Windows that may be looked at in cells are contracted along y first.
+    """
+    cdef Py_ssize_t rows = part.window.y1 - part.window.y0
+    cdef Py_ssize_t columns = part.window.x1 - part.window.x0
+    cdef Py_ssize_t ps = part.p1 - part.p0, qs = part.q1 - part.q0
+    # The taps of the bins of an axis follow each other.
+    cdef Py_ssize_t taps_y = part.spans_y[2 * part.p1 - 1] - part.spans_y[2 * part.p0]
+    cdef Py_ssize_t taps_x = part.spans_x[2 * part.q1 - 1] - part.spans_x[2 * part.q0]
+    if (not call.may_swap_axes or rows <= 0 or rows > STRIP_BYTES // LANE_BYTES
+            or columns > MAX_COLUMNS or rows * columns > TILE_BYTES // LANE_BYTES):
+        return False
+    return rows * taps_x + qs * taps_y + X_FIRST_GAIN < columns * taps_y + ps * taps_x
+
+
+cdef struct Axis:                  # one axis of the bins at hand
+    Taps taps
+    int bins
+    Py_ssize_t bin_step            # of the results, in elements
+    Py_ssize_t stride              # from pixel to pixel, in elements
+    Py_ssize_t low                 # the first pixel of the window
+    Py_ssize_t count               # and how many there are
+
+
+cdef void contract(
+        const real *pixels, const Axis *first, const Axis *second, real *strip, real *bins,
+        Stream *queue) noexcept nogil:
+    """bins = the weighted sums of a window, along the first axis and then along the second.
+
+    pixels: the first of the window along the second axis, pixel 0 along the first.
+    """
+    cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), row = second.count * lanes
+    # as many bins at a time as leave the strip in a level 1 cache
+    cdef int at_once = <int>max(STRIP_BYTES // (second.count * LANE_BYTES), 1)
+    cdef int left = first.bins, some
+    cdef Taps taps = first.taps
+    cdef Vectors window, strips
+    window.start, window.step = pixels, second.stride
+    window.stride, window.count = first.stride, second.count
+    strips.start, strips.step, strips.stride = strip - second.low * lanes, row, lanes
+    while left > 0:
+        some = min(at_once, left)
+        contract_bins(strip, row, lanes, &window, some, &taps, queue)
+        strips.count = some
+        contract_bins(bins, second.bin_step, first.bin_step, &strips, second.bins, &second.taps,
+                      queue)
+        taps.spans += 2 * some
+        bins += some * first.bin_step
+        left -= some
+
+
+cdef inline void set_axes(const Call *call, const Part *part, Axis *y, Axis *x) noexcept nogil:
+    """Both axes of a part; the strides of its pixels are known when they are loaded."""
+    cdef Py_ssize_t lanes = call.lanes
+    y.taps.pixel = x.taps.pixel = part.pixel
+    y.taps.weight = x.taps.weight = call.tables.tap_weight
+    y.taps.spans, x.taps.spans = part.spans_y + 2 * part.p0, part.spans_x + 2 * part.q0
+    y.bins, x.bins = part.p1 - part.p0, part.q1 - part.q0
+    y.bin_step, x.bin_step = x.bins * lanes, lanes
+    y.low, y.count = part.window.y0, part.window.y1 - part.window.y0
+    x.low, x.count = part.window.x0, part.window.x1 - part.window.x0
+
+
+cdef void contract_cell(
+        const Axis *y, const Axis *x, const Window *cell, const real *pixels, real *strip,
+        real *bins, bint add) noexcept nogil:
+    """bins (+)= what the pixels of a cell give, of a window too large for the tile."""
+    cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), columns = cell.x1 - cell.x0
+    cdef int at_once = <int>max(STRIP_BYTES // (columns * LANE_BYTES), 1)
+    cdef int p = 0, q, i, some
+    cdef int32_t[2] span
+    cdef Taps taps = y.taps
+    cdef Vectors window, strips
+    taps.spans = span
+    window.start, window.step = pixels - cell.y0 * y.stride, x.stride
+    window.stride, window.count = y.stride, columns
+    strips.start, strips.step, strips.stride = strip - cell.x0 * lanes, columns * lanes, lanes
+    while p < y.bins:
+        some = min(at_once, y.bins - p)
+        for i in range(some):
+            clip(y.taps.spans + 2 * (p + i), taps.pixel, cell.y0, cell.y1, span)
+            contract_axis(strip + i * columns * lanes, lanes, &window, &taps, False)
+        strips.count = some
+        for q in range(x.bins):
+            clip(x.taps.spans + 2 * q, taps.pixel, cell.x0, cell.x1, span)
+            contract_axis(bins + p * y.bin_step + q * lanes, y.bin_step, &strips, &taps, add)
+        p += at_once
+
+
+cdef void sum_cells(
+        Axis *y, Axis *x, TileCache *tile, Scratch *scratch, real *bins, Py_ssize_t rows,
+        Py_ssize_t columns) noexcept nogil:
+    """bins = the weighted sums of a window, cell by cell of rows x columns pixels."""
+    cdef Window cell
+    cdef View steps
+    cdef const real *pixels
+    cdef bint add = False
+    cell.y0 = y.low
+    while cell.y0 < y.low + y.count:
+        cell.y1 = min(cell.y0 + rows, y.low + y.count)
+        cell.x0 = x.low
+        while cell.x0 < x.low + x.count:
+            cell.x1 = min(cell.x0 + columns, x.low + x.count)
+            pixels = load(tile, <real*>scratch.tile, &cell, &steps)
+            y.stride, x.stride = steps.y, steps.x
+            contract_cell(y, x, &cell, pixels, <real*>scratch.strip, bins, add)
+            add = True
+            cell.x0 = cell.x1
+        cell.y0 = cell.y1
+
+
+cdef void reduce_thin(
+        const Call *call, const Part *part, TileCache *tile, Scratch *scratch,
+        real *bins) noexcept nogil:
+    """Likewise for a box whose taps are in few rows and columns of its window."""
+    cdef Part slots = thinned(call, part)
+    cdef Axis y, x
+    cdef View steps
+    load_thin(call, &slots, tile, <real*>scratch.tile, &steps)
+    set_axes(call, &slots, &y, &x)
+    y.stride, x.stride = steps.y, steps.x
+    if x_first(call, part):      # which the whole window decides, as where pixels lie in place
+        contract(<real*>scratch.tile, &x, &y, <real*>scratch.strip, bins, &scratch.queue)
+    else:
+        contract(<real*>scratch.tile, &y, &x, <real*>scratch.strip, bins, &scratch.queue)
+
+
+cdef inline void reduce_planes(
+        const Call *call, const Part *part, TileCache *tile, Scratch *scratch,
+        real *bins) noexcept nogil:
+    """bins = the weighted sums of a part, of one channel block."""
+    cdef Axis y, x
+    cdef View steps
+    cdef const real *pixels
+    cdef const Window *window = &part.window
+    cdef Py_ssize_t rows, columns = cell_columns(window.x1 - window.x0)
+    if is_empty(window):
+        memset(bins, 0, (part.p1 - part.p0) * (part.q1 - part.q0) * LANE_BYTES)
+        return
+    if is_thin(call, part, tile):
+        reduce_thin(call, part, tile, scratch, bins)
+        return
+    rows = cell_rows(tile, window.y1 - window.y0, columns)
+    set_axes(call, part, &y, &x)
+    if rows < window.y1 - window.y0 or columns < window.x1 - window.x0:
+        sum_cells(&y, &x, tile, scratch, bins, rows, columns)
+        return
+    pixels = load(tile, <real*>scratch.tile, window, &steps)
+    y.stride, x.stride = steps.y, steps.x
+    if x_first(call, part):
+        contract(pixels - window.x0 * steps.x, &x, &y, <real*>scratch.strip, bins, &scratch.queue)
+    else:
+        contract(pixels - window.y0 * steps.y, &y, &x, <real*>scratch.strip, bins, &scratch.queue)
+
+
+# Where lanes of pixels lie together in the map and in the output, nothing is packed: several
+# channel blocks are computed at a time, as one long run of each pixel.
+
+cdef inline Py_ssize_t blocks_together(
+        const Call *call, const Task *task, const Part *part, const TileCache *tile) noexcept nogil:
+    """How many blocks of a box are computed at once: even shares that fit scratch; 0 for none."""
+    cdef Py_ssize_t left = min(task.stop_block, call.channels // call.lanes) - part.block
+    cdef const int32_t *box = call.tables.windows + 4 * part.place
+    cdef Py_ssize_t rows = box[1] - box[0], columns = box[3] - box[2], pixels = columns, most, turns
+    if not tile.in_place or call.bins.channel != 1 or rows <= 0 or columns <= 0 or left < 1:
+        return 0
+    if is_thin(call, part, tile):
+        return 0
+    if not part.whole:      # parts may differ in which axis comes first
+        pixels = max(rows, columns)
+    elif x_first(call, part):
+        pixels = rows
+    most = min(WIDE_STRIP_BYTES // (pixels * LANE_BYTES),
+               BINS_BYTES // ((part.q1 - part.q0) * LANE_BYTES))
+    if most < 1:
+        return 0
+    turns = (left + most - 1) // most
+    return (left + turns - 1) // turns
+
+
+cdef void pixels_y_first(
+        const Call *call, const Part *part, const TileCache *tile, real *out, bint prefetch,
+        Scratch *scratch) noexcept nogil:
+    """Some bins of a box, of part.blocks channel blocks; out: bin (0, 0)."""
+    cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), width = part.blocks * lanes
+    cdef Py_ssize_t columns = part.window.x1 - part.window.x0, qs = part.q1 - part.q0
+    cdef Py_ssize_t x, first = 0, stop = 0
+    cdef int p
+    cdef real *strip = <real*>scratch.strip
+    cdef real *bins = <real*>scratch.bins
+    cdef real *row
+    cdef Strides map = tile.strides
+    cdef const real *plane = <const real*>tile.plane
+    cdef Taps y_taps, x_taps
+    cdef Vectors pixels, strips
+    y_taps.pixel = x_taps.pixel = call.tables.tap_pixel
+    y_taps.weight = x_taps.weight = call.tables.tap_weight
+    x_taps.spans = part.spans_x + 2 * part.q0
+    plane += part.window.x0 * map.x
+    pixels.start, pixels.step, pixels.stride = plane, lanes, map.y
+    pixels.count = columns * part.blocks
+    strips.start, strips.step, strips.stride = strip - part.window.x0 * width, lanes, width
+    strips.count = part.blocks
+    for p in range(part.p0, part.p1):
+        row = out + p * call.bins.y + part.q0 * call.bins.x
+        y_taps.spans = part.spans_y + 2 * p
+        prefetch_pixel_ends(row, qs, width, call.bins.x, call.store)
+        if prefetch:      # the rows that only the next bins read
+            taps_after(y_taps.spans, part.p1 - p, y_taps.pixel, &first, &stop)
+        if map.x != width:
+            pixels.count = part.blocks
+            for x in range(columns):
+                pixels.start = plane + x * map.x
+                contract_bins(strip + x * width, 0, lanes, &pixels, 1, &y_taps, &scratch.queue)
+        elif first < stop:
+            contract_prefetching(strip, &pixels, &y_taps, plane, first, stop)
+        else:
+            contract_bins(strip, 0, lanes, &pixels, 1, &y_taps, &scratch.queue)
+        contract_bins(bins, width, lanes, &strips, <int>qs, &x_taps, &scratch.queue)
+        put_pixels(bins, qs, width, row, call.bins.x, call.store)
+
+
+cdef void pixels_x_first(
+        const Call *call, const Part *part, const TileCache *tile, real *out, bint prefetch,
+        Scratch *scratch) noexcept nogil:
+    """Likewise along x first: some bins of a row are one run of the strip [y][q][lane]."""
+    cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), width = part.blocks * lanes
+    cdef Py_ssize_t rows = part.window.y1 - part.window.y0, y, first, stop
+    cdef Py_ssize_t most = max(WIDE_STRIP_BYTES // (rows * part.blocks * LANE_BYTES), 1)
+    cdef int q = part.q0, p, i, count
+    cdef real *strip = <real*>scratch.strip
+    cdef real *row
+    cdef Strides map = tile.strides
+    cdef const real *plane = <const real*>tile.plane
+    cdef Taps y_taps, x_taps, taps
+    cdef Vectors pixels, strips
+    y_taps.pixel = x_taps.pixel = call.tables.tap_pixel
+    y_taps.weight = x_taps.weight = call.tables.tap_weight
+    pixels.step, pixels.stride, pixels.count = lanes, map.x, part.blocks
+    strips.step = lanes
+    while q < part.q1:
+        count = <int>min(most, part.q1 - q)
+        x_taps.spans = part.spans_x + 2 * q
+        for y in range(part.window.y0, part.window.y1):
+            row = strip + (y - part.window.y0) * count * width
+            pixels.start = plane + y * map.y
+            if not prefetch or y + 1 == part.window.y1:
+                contract_bins(row, width, lanes, &pixels, count, &x_taps, &scratch.queue)
+                continue
+            taps = x_taps
+            first, stop = taps.spans[0], taps.spans[1]
+            for i in range(count):      # the next row is fetched meanwhile
+                contract_prefetching(row + i * width, &pixels, &taps, plane + (y + 1) * map.y,
+                                     first, stop)
+                taps_after(taps.spans, count - i, taps.pixel, &first, &stop)
+                taps.spans += 2
+        strips.start = strip - part.window.y0 * count * width
+        strips.stride, strips.count = count * width, count * part.blocks
+        for p in range(part.p0, part.p1):
+            row = out + p * call.bins.y + q * call.bins.x
+            y_taps.spans = part.spans_y + 2 * p
+            prefetch_pixel_ends(row, count, width, call.bins.x, call.store)
+            contract_bins(<real*>scratch.bins, 0, lanes, &strips, 1, &y_taps, &scratch.queue)
+            put_pixels(<real*>scratch.bins, count, width, row, call.bins.x, call.store)
+        q += count
+
+
+# Position-sensitive operators: each bin reads channels of its own, and so is computed by itself.
+
+cdef inline void reduce_bin(
+        const Call *call, Part *part, TileCache *tile, Scratch *scratch, real *bin) noexcept nogil:
+    """One bin.  Nearly all are so small that they need none of the loops of reduce_planes."""
+    cdef const int32_t *pixel = call.tables.tap_pixel
+    cdef const real *pixels
+    cdef Py_ssize_t columns
+    cdef View steps
+    cdef Taps y, x
+    y.pixel = x.pixel = pixel
+    y.weight = x.weight = call.tables.tap_weight
+    y.spans, x.spans = part.spans_y + 2 * part.p0, part.spans_x + 2 * part.q0
+    if y.spans[0] == y.spans[1] or x.spans[0] == x.spans[1]:
+        memset(bin, 0, LANE_BYTES)
+        return
+    part.window.y0, part.window.y1 = pixel[y.spans[0]], pixel[y.spans[1] - 1] + 1
+    part.window.x0, part.window.x1 = pixel[x.spans[0]], pixel[x.spans[1] - 1] + 1
+    columns = part.window.x1 - part.window.x0
+    if (columns > cell_columns(columns) or part.window.y1 - part.window.y0
+            > cell_rows(tile, part.window.y1 - part.window.y0, columns)):
+        part.p1, part.q1 = part.p0 + 1, part.q0 + 1
+        reduce_planes(call, part, tile, scratch, bin)
+        return
+    pixels = load(tile, <real*>scratch.tile, &part.window, &steps)
+    contract_bin(bin, <real*>scratch.strip, pixels - part.window.y0 * steps.y, steps.y, steps.x,
+                 columns, &y, &x)
+
+
+cdef void store_bins_of_boxes(
+        const Call *call, const Task *task, const real *bins, real *out,
+        const Target *target) noexcept nogil:
+    """Bins [i][z][lane] of the task's boxes to the output, as many together as lie a step apart."""
+    cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), i, z, q, some, line
+    cdef Py_ssize_t step = call.bins.x, lines = task.stop_bin - task.first_bin
+    cdef Py_ssize_t first = (task.first_bin // call.pw * call.bins.y
+                             + task.first_bin % call.pw * call.bins.x)
+    cdef real *to
+    if step == 1:      # bins are one run for each channel, else one run for each bin
+        lines, step = target.lanes, call.bins.channel
+    for i in range(task.first_box, task.stop_box):
+        if i + WRITE_AHEAD < task.stop_box:      # lines of the output are shared with other tasks
+            to = out + call.tables.rows[i + WRITE_AHEAD] * call.bins.image + first
+            for line in range(lines):
+                prefetch_write(to + line * step)
+        to = out + call.tables.rows[i] * call.bins.image
+        z = task.first_bin
+        while z < task.stop_bin:
+            q = z % call.pw
+            some = task.stop_bin - z
+            if call.bins.y != call.pw * call.bins.x:
+                some = min(some, call.pw - q)
+            unpack(bins, 1, some, to + z // call.pw * call.bins.y + q * call.bins.x, target)
+            bins += some * lanes
+            z += some
+
+
+cdef void forward_bins(
+        const Call *call, const Task *task, real *out, Scratch *scratch) noexcept nogil:
+    """Some bins of a position-sensitive operator, of one channel block.
+
+    In the output the bins of a box lie together, and those of different boxes far apart: so they
+    are computed bin by bin, and stored box by box.
+    """
+    cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), count = task.stop_bin - task.first_bin, i
+    cdef char *tiles = <char*>scratch.tile
+    cdef real *bins
+    cdef Task one = task[0]
+    cdef TileCache tile
+    cdef Target target
+    cdef Part part
+    if task.load == COPY_ONCE:
+        load_bins(call, task, <real*>tiles)
+    while one.first_bin < task.stop_bin:
+        tile = open_tile(call, &call.map, &one, task.first_block)
+        part = parts_of(call, &one, 1)
+        part.p0, part.q0 = part.p_first, part.q_first
+        bins = <real*>scratch.bins + (one.first_bin - task.first_bin) * lanes
+        for i in range(task.first_box, task.stop_box):
+            set_box(call, &part, i)
+            reduce_bin(call, &part, &tile, scratch, bins)
+            bins += count * lanes
+        scratch.tile = <char*>scratch.tile + bin_tile_bytes(task)
+        one.first_bin += 1
+    target = target_of(call, &tile, scratch)
+    target.store = DIRECT
+    out += task.first_block * lanes * call.bins.channel
+    store_bins_of_boxes(call, task, <const real*>scratch.bins, out, &target)
+
+
+cdef inline void prefetch_next_box(
+        const Call *call, const Task *task, const Part *part, const real *out,
+        int lanes) noexcept nogil:
+    """The ends of the next box's run in the output, which are read before they are written."""
+    if part.place + 1 < task.stop_box:
+        prefetch_ends(out + call.tables.rows[part.place + 1] * call.bins.image
+                      + part.block * call.lanes * call.bins.channel,
+                      lanes * call.bins.channel * sizeof(real))
+
+
+cdef void forward_task(
+        const Call *call, const Task *task, real *out, char *memory) noexcept nogil:
+    """Load, reduce and store each part of the task's boxes."""
+    cdef Scratch scratch = scratch_of(call, memory)
+    cdef bint prefetch = call.prefetch and task.load != COPY_ONCE
+    cdef bint one_block = task.stop_block == task.first_block + 1
+    cdef Py_ssize_t blocks = 0
+    cdef Map map
+    cdef TileCache tile
+    cdef Target target
+    cdef Part part
+    cdef real *to
+    if call.strategy == BINS:
+        forward_bins(call, task, out, &scratch)
+        return
+    map = load_once(call, task, <char*>scratch.tile)
+    tile = open_tile(call, &map, task, task.first_block)
+    target = target_of(call, &tile, &scratch)
+    part = parts_of(call, task, MAX_BINS)
+    while next_part(call, task, &part):
+        to = out + part.row * call.bins.image + part.block * call.lanes * call.bins.channel
+        if not one_block:
+            tile = open_tile(call, &map, task, part.block)
+            target.lanes = tile.lanes
+        elif call.store == STREAMING and not tile.in_place and begins_box(&part, task):
+            prefetch_next_box(call, task, &part, out, tile.lanes)
+        if call.strategy == ROW_LANES:
+            reduce_row_lanes(call, &part, &tile, to, &scratch)
+            continue
+        if part.p0 == 0 and part.q0 == 0:
+            blocks = blocks_together(call, task, &part, &tile)
+            part.blocks = max(blocks, 1)
+        if blocks == 0:
+            reduce_planes(call, &part, &tile, &scratch, <real*>scratch.bins)
+            unpack(<real*>scratch.bins, part.p1 - part.p0, part.q1 - part.q0,
+                   to + part.p0 * call.bins.y + part.q0 * call.bins.x, &target)
+            continue
+        if x_first(call, &part):
+            pixels_x_first(call, &part, &tile, to, prefetch, &scratch)
+        else:
+            pixels_y_first(call, &part, &tile, to, prefetch, &scratch)
+    stream_rest(&scratch.queue)
+    stream_fence()
+
+
+cdef void forward_float(const Call *call, const Task *task, char *memory) noexcept nogil:
+    forward_task(call, task, <float*>call.result, memory)
+
+
+cdef void forward_double(const Call *call, const Task *task, char *memory) noexcept nogil:
+    forward_task(call, task, <double*>call.result, memory)
+
+
+def forward(Plan plan, real[:, :, :, :] out):
+    """out (K, C, PH, PW) = the weighted sums of the plan's maps."""
+    plan.set_result(&out[0, 0, 0, 0], strides_of(out))
+    run(plan.calls, &plan.tasks, plan.threads, plan.scratch_bytes,
+        forward_float if real is float else forward_double)

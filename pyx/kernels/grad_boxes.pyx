@@ -1,0 +1,278 @@
+"""Gradient of the boxes of every operator that is a weighted sum with slopes.
+
+With S[p, q, y, x] = sum over channels of grad_output[p, q] * input[y, x], for the few pixels that
+a bin reads, the gradient by an edge is a sum of S times a weight along one axis and a slope along
+the other.  All that costs an operation a channel is S.
+
+Which channels are summed first must not depend on layouts and threads.  So blocks are taken in
+groups of SLOPE_BLOCKS, each of which writes a part of its own; the parts are added up at the end.
+"""
+from libc.stdint cimport int32_t
+from libc.string cimport memset
+
+from kernels.run cimport (Part, Scratch, is_empty, is_thin, load_thin, next_part, parts_of, run,
+                          scratch_of, thinned)
+from move.pack cimport pack
+from move.prefetch cimport Prefetch, prefetch_of, prefetch_some
+from move.store cimport strides_of
+from move.tile cimport (TileCache, View, Window, bin_tile_bytes, cell_columns, load, load_bins,
+                        load_once, open_tile)
+from plan.spans cimport clip
+from plan.structs cimport BINS, COPY_ONCE, Call, Map, Task
+from roicy._kernels.plan cimport Plan
+from simd.simd cimport (FOLDED_BYTES, Pixels, SlopeTaps, add_slopes, prefetch_l1, real)
+from tuning cimport BINS_AHEAD, MAX_BINS, SLOPE_BLOCKS, SLOPE_GROUPS
+
+cdef enum:
+    EDGES = 4                      # y1, y2, x1, x2
+
+
+cdef struct Group:                 # channel blocks whose slopes are summed together
+    Py_ssize_t count
+    TileCache[SLOPE_BLOCKS] tiles  # of each; only the first where blocks are read in place
+
+
+cdef inline Py_ssize_t blocks_of_group(const Call *call, Py_ssize_t block) noexcept nogil:
+    """How many blocks are summed with one that begins a group; a partial block is alone."""
+    cdef Py_ssize_t whole = call.channels // call.lanes
+    return min(<Py_ssize_t>SLOPE_BLOCKS, whole - block) if block < whole else 1
+
+
+cdef inline void open_group(
+        const Call *call, const Map *map, const Task *task, Py_ssize_t block,
+        Group *group) noexcept nogil:
+    """Open a group of blocks, or several groups where neither map nor gradient is packed."""
+    cdef Py_ssize_t whole = call.channels // call.lanes, b
+    group.tiles[0] = open_tile(call, map, task, block)
+    group.count = 1
+    if call.strategy == BINS:
+        return
+    if group.tiles[0].in_place and call.bins.channel == 1 and not group.tiles[0].thin:
+        group.count = min(min(task.stop_block, whole) - block,
+                          <Py_ssize_t>SLOPE_GROUPS * SLOPE_BLOCKS)
+        return
+    group.count = blocks_of_group(call, block)
+    for b in range(1, group.count):
+        group.tiles[b] = open_tile(call, map, task, block + b)
+
+
+cdef struct Bins:                  # the gradient of the bins of a part, in elements
+    const void *origin             # of bin (p0, q0) and the first block
+    Py_ssize_t y
+    Py_ssize_t x
+    Py_ssize_t block               # from block to block
+
+
+cdef inline Bins bins_of_part(
+        const Call *call, const Part *part, const Group *group, const real *grad_output,
+        real *packed) noexcept nogil:
+    """The gradient of a part's bins: where it lies if lanes lie together, else packed."""
+    cdef Bins bins
+    cdef Py_ssize_t ps = part.p1 - part.p0, qs = part.q1 - part.q0, b
+    cdef const real *grad = (grad_output + part.row * call.bins.image
+                             + part.block * call.lanes * call.bins.channel
+                             + part.p0 * call.bins.y + part.q0 * call.bins.x)
+    if call.bins.channel == 1 and group.tiles[0].lanes == call.lanes:
+        bins.origin, bins.y, bins.x, bins.block = grad, call.bins.y, call.bins.x, call.lanes
+        return bins
+    bins.y, bins.x = qs * call.lanes, call.lanes
+    bins.block = ps * bins.y
+    for b in range(group.count):
+        pack(grad + b * call.lanes * call.bins.channel, call.bins, group.tiles[0].lanes, ps, qs,
+             packed + b * bins.block)
+    bins.origin = packed
+    return bins
+
+
+cdef inline SlopeTaps slope_taps(
+        const Call *call, const int32_t *pixel, const int32_t *span,
+        const real *weight) noexcept nogil:
+    """Taps of one axis of a bin; pixel, weight: the tables of all taps."""
+    cdef SlopeTaps taps
+    cdef const real *low = <const real*>call.tables.tap_slopes
+    taps.count = span[1] - span[0]
+    taps.pixel = pixel + span[0]
+    taps.weight = weight + span[0]
+    taps.low = low + span[0]
+    taps.high = low + call.tables.taps + span[0]
+    return taps
+
+
+cdef inline void slopes_of_bin(
+        const Bins *bins, const Group *group, Pixels *pixels, const SlopeTaps *y,
+        const SlopeTaps *x, const real *bin, real *sums) noexcept nogil:
+    """Add what one bin gives, group by group."""
+    cdef Py_ssize_t b = 0
+    cdef const real *origin = <const real*>pixels.start
+    while b < group.count:
+        pixels.start = origin + b * pixels.step
+        pixels.count = min(group.count - b, <Py_ssize_t>SLOPE_BLOCKS)
+        add_slopes(sums + b // SLOPE_BLOCKS * (EDGES * FOLDED_BYTES // <int>sizeof(real)),
+                   bin + b * bins.block, bins.block, pixels, y, x)
+        b += SLOPE_BLOCKS
+    pixels.start = origin
+
+
+cdef void slopes_of_cell(
+        const Call *call, const Part *part, const Group *group, const Window *cell,
+        const Bins *bins, Pixels *pixels, real *sums, Prefetch *ahead) noexcept nogil:
+    """Add what the pixels of a cell give to each bin of a part; pixels: from pixel (0, 0) on."""
+    cdef int p, q
+    cdef Py_ssize_t b
+    cdef int32_t[2] rows, columns
+    cdef const real *weight = <const real*>call.tables.tap_weight
+    cdef const real *bin
+    cdef SlopeTaps y, x
+    for p in range(part.p0, part.p1):
+        clip(part.spans_y + 2 * p, part.pixel, cell.y0, cell.y1, rows)
+        if rows[0] == rows[1]:
+            continue
+        y = slope_taps(call, part.pixel, rows, weight)
+        for q in range(part.q0, part.q1):
+            bin = <const real*>bins.origin + (p - part.p0) * bins.y + (q - part.q0) * bins.x
+            prefetch_some(ahead)
+            if bins.block == call.lanes:      # the whole next box is too much for a level 2 cache
+                for b in range(group.count):
+                    prefetch_l1(bin + BINS_AHEAD * bins.x + b * call.lanes)
+            clip(part.spans_x + 2 * q, part.pixel, cell.x0, cell.x1, columns)
+            if columns[0] < columns[1]:
+                x = slope_taps(call, part.pixel, columns, weight)
+                slopes_of_bin(bins, group, pixels, &y, &x, bin, sums)
+
+
+cdef void slopes_of_part(
+        const Call *call, const Part *part, Group *group, const real *grad_output,
+        Scratch *scratch, real *sums, Prefetch *ahead) noexcept nogil:
+    """sums [group][edge][folded lanes] += the gradients by the edges of a box, of some bins."""
+    cdef Py_ssize_t tile = call.layout.tile_bytes // <Py_ssize_t>sizeof(real), b
+    cdef const Window *window = &part.window
+    cdef Py_ssize_t width = cell_columns(window.x1 - window.x0)
+    cdef Py_ssize_t height = max(min(window.y1 - window.y0, call.cell_pixels // width), 1)
+    cdef const real *first
+    cdef View steps
+    cdef Window cell
+    cdef Bins bins
+    cdef Pixels pixels
+    cdef Part slots
+    if is_empty(window):
+        return
+    bins = bins_of_part(call, part, group, grad_output, <real*>scratch.bins)
+    pixels.step = tile
+    if is_thin(call, part, &group.tiles[0]):
+        slots = thinned(call, part)
+        for b in range(group.count):
+            load_thin(call, &slots, &group.tiles[b], <real*>scratch.tile + b * tile, &steps)
+        pixels.start, pixels.stride_y, pixels.stride_x = scratch.tile, steps.y, steps.x
+        slopes_of_cell(call, &slots, group, &slots.window, &bins, &pixels, sums, ahead)
+        return
+    if group.tiles[0].in_place:
+        pixels.step = call.lanes
+    cell.y0 = window.y0
+    while cell.y0 < window.y1:
+        cell.y1 = min(cell.y0 + height, window.y1)
+        cell.x0 = window.x0
+        while cell.x0 < window.x1:
+            cell.x1 = min(cell.x0 + width, window.x1)
+            first = load(&group.tiles[0], <real*>scratch.tile, &cell, &steps)
+            if not group.tiles[0].in_place:
+                for b in range(1, group.count):
+                    load(&group.tiles[b], <real*>scratch.tile + b * tile, &cell, &steps)
+            pixels.start = first - cell.y0 * steps.y - cell.x0 * steps.x
+            pixels.stride_y, pixels.stride_x = steps.y, steps.x
+            slopes_of_cell(call, part, group, &cell, &bins, &pixels, sums, ahead)
+            cell.x0 = cell.x1
+        cell.y0 = cell.y1
+
+
+cdef inline Prefetch prefetch_next_box(
+        const Call *call, const Task *task, const Part *part, const Group *group,
+        const real *grad_output) noexcept nogil:
+    """The gradient of the next box; in place, its first bins: each bin then asks for others."""
+    cdef Prefetch none
+    cdef bint in_place = call.bins.channel == 1
+    cdef const real *grad
+    none.runs = 0
+    if call.strategy == BINS or part.place + 1 >= task.stop_box:
+        return none
+    grad = (grad_output + call.tables.rows[part.place + 1] * call.bins.image
+            + part.block * call.lanes * call.bins.channel)
+    return prefetch_of(grad, &call.bins, <int>group.count * group.tiles[0].lanes,
+                       1 if in_place else call.ph,
+                       min(<int>BINS_AHEAD, call.pw) if in_place else call.pw, call.ph * call.pw)
+
+
+cdef inline void store_slopes(
+        const Call *call, const Task *task, const Part *part, const Group *group,
+        const real *sums) noexcept nogil:
+    """parts[block * group + bin][box] = x1, y1, x2, y2; block: the first of those summed."""
+    cdef Py_ssize_t lanes = FOLDED_BYTES // sizeof(real), b = 0, part_of, lane
+    cdef int edge
+    cdef double total
+    cdef double *to
+    cdef int[EDGES] corner      # of y1, y2, x1, x2
+    corner[0], corner[1], corner[2], corner[3] = 1, 3, 0, 2
+    while b < group.count:
+        part_of = (part.block + b) * call.group + task.first_bin
+        to = call.parts + 4 * (part_of * call.parts_count + call.parts_before + part.place)
+        for edge in range(EDGES):
+            total = 0
+            for lane in range(lanes):
+                total += sums[(b // SLOPE_BLOCKS * EDGES + edge) * lanes + lane]
+            to[corner[edge]] = total
+        b += SLOPE_BLOCKS
+
+
+cdef void slopes_of_boxes(
+        const Call *call, const Map *map, const Task *task, const real *grad_output,
+        Scratch *scratch) noexcept nogil:
+    """The gradients of the task's boxes, of one bin or all."""
+    cdef Part part = parts_of(call, task, MAX_BINS)
+    cdef Py_ssize_t opened = -1
+    cdef Group group
+    cdef Prefetch ahead
+    cdef real[SLOPE_GROUPS * FOLDED_BYTES] sums      # bytes of which a real fills some
+    while next_part(call, task, &part):
+        if part.p0 == part.p_first and part.q0 == part.q_first:
+            if opened != part.block:      # tiles keep rows from box to box
+                open_group(call, map, task, part.block, &group)
+                opened = part.block
+            part.blocks = group.count
+            memset(sums, 0, (group.count + SLOPE_BLOCKS - 1) // SLOPE_BLOCKS * EDGES * FOLDED_BYTES)
+            ahead = prefetch_next_box(call, task, &part, &group, grad_output)
+        slopes_of_part(call, &part, &group, grad_output, scratch, sums, &ahead)
+        if part.p1 == part.p_stop and part.q1 == part.q_stop:
+            store_slopes(call, task, &part, &group, sums)
+
+
+cdef void grad_boxes_task(
+        const Call *call, const Task *task, const real *grad_output, char *memory) noexcept nogil:
+    """All bins together, or those of a position-sensitive operator one by one."""
+    cdef Scratch scratch = scratch_of(call, memory)
+    cdef Task one = task[0]
+    cdef Map map
+    if call.strategy != BINS:
+        map = load_once(call, task, <char*>scratch.tile)
+        slopes_of_boxes(call, &map, task, grad_output, &scratch)
+        return
+    if task.load == COPY_ONCE:
+        load_bins(call, task, <real*>scratch.tile)
+    while one.first_bin < task.stop_bin:
+        slopes_of_boxes(call, &call.map, &one, grad_output, &scratch)
+        scratch.tile = <char*>scratch.tile + bin_tile_bytes(task)
+        one.first_bin += 1
+
+
+cdef void grad_boxes_float(const Call *call, const Task *task, char *memory) noexcept nogil:
+    grad_boxes_task(call, task, <const float*>call.result, memory)
+
+
+cdef void grad_boxes_double(const Call *call, const Task *task, char *memory) noexcept nogil:
+    grad_boxes_task(call, task, <const double*>call.result, memory)
+
+
+def grad_boxes(Plan plan, const real[:, :, :, :] grad_output, double[:, :, ::1] parts):
+    """parts (blocks * bins, boxes, 4) = what each group of channels gives by x1, y1, x2, y2."""
+    plan.set_result(<void*>&grad_output[0, 0, 0, 0], strides_of(grad_output))
+    plan.set_parts(&parts[0, 0, 0], parts.shape[1])
+    run(plan.calls, &plan.tasks, plan.threads, plan.scratch_bytes,
+        grad_boxes_float if real is float else grad_boxes_double)

@@ -1,0 +1,456 @@
+"""Gradient of the input of every operator that is a weighted sum.
+
+    grad_input[n, channel, y, x] += sum_p sum_q  Wy[k, p, y] * grad_output[k, c, p, q] * Wx[k, q, x]
+
+with n the image of box k, and the channel that the operator reads for (c, p, q).
+
+Tables are transposed (plan/tables.pxd): for each pixel along an axis they list the bins that read
+it.  So the gradient of a box is contracted like the forward pass, with pixels in place of bins and
+bins in place of pixels.  A task owns a rectangle of some channels and goes through all boxes that
+read it, in order: no two tasks write to the same pixel, and sums have the same bits for every
+number of threads.
+"""
+from libc.stdint cimport int32_t
+from libc.string cimport memset
+
+from kernels.run cimport (Part, Scratch, begins_box, ends_box, next_part, parts_of, run,
+                          scratch_of, set_box, skip_to)
+from move.pack cimport pack
+from move.prefetch cimport Prefetch, prefetch_of, prefetch_some
+from move.store cimport Target, clear, store_bins, strides_of, unpack
+from move.tile cimport TileCache, View, Window, bin_tile_bytes, load_bins, open_tile, read_pixels
+from plan.spans cimport bins_between, clip, taps_after
+from plan.structs cimport BINS, COPY_ONCE, Call, Task
+from roicy._kernels.plan cimport Plan
+from simd.simd cimport (LANE_BYTES, PrefetchRows, Stream, Taps, Vectors, accumulate_pixels,
+                        accumulate_row, contract_bins, real, scale_vectors, stream_fence)
+from tuning cimport (MAX_COLUMNS, MIN_BLOCKS_TOGETHER, PIXELS_AT_ONCE, SQUARE_BINS, STRIP_BYTES)
+
+
+cdef struct Plane:                 # bins or pixels of a channel block, in elements
+    void *origin                   # lanes of (y, x) lie at origin + y * steps.y + x * steps.x
+    View steps
+
+
+cdef struct Axis:                  # pixels of one axis of a box, and the bins that read each
+    const int32_t *pixels
+    Py_ssize_t first               # pixels[first:stop] are of the task's rectangle
+    Py_ssize_t stop
+    Taps bins                      # spans: of pixel after pixel; `pixel` of a tap is a bin
+    int low                        # only bins [low, high) are looked at
+    int high
+    bint whole                     # which are all
+
+
+cdef inline Axis axis_of(
+        const Call *call, const int32_t *spans, Py_ssize_t count, Py_ssize_t low,
+        Py_ssize_t high) noexcept nogil:
+    """An axis whose tables begin with those spans; pixels of [low, high)."""
+    cdef Axis axis
+    axis.pixels = call.tables.pixels + spans[0]
+    axis.bins.spans = call.tables.pixel_spans + 2 * <Py_ssize_t>spans[0]
+    axis.bins.pixel, axis.bins.weight = call.tables.bin, call.tables.bin_weight
+    axis.first, axis.stop = 0, count
+    while axis.first < axis.stop and axis.pixels[axis.first] < low:
+        axis.first += 1
+    while axis.first < axis.stop and axis.pixels[axis.stop - 1] >= high:
+        axis.stop -= 1
+    return axis
+
+
+cdef inline void set_axes(
+        const Call *call, const Task *task, const Part *part, Axis *y, Axis *x) noexcept nogil:
+    cdef const Window *window = &part.window
+    cdef const int32_t *counts = call.tables.counts + 2 * part.place
+    y[0] = axis_of(call, part.spans_y, counts[0], max(window.y0, task.y0), min(window.y1, task.y1))
+    x[0] = axis_of(call, part.spans_x, counts[1], max(window.x0, task.x0), min(window.x1, task.x1))
+    y.low, y.high, y.whole = part.p0, part.p1, part.p1 - part.p0 == call.ph
+    x.low, x.high, x.whole = part.q0, part.q1, part.q1 - part.q0 == call.pw
+
+
+cdef inline const int32_t *bins_of_pixel(
+        const Axis *axis, Py_ssize_t i, int32_t *clipped) noexcept nogil:
+    """The spans of pixels from the i-th on; if not all bins are looked at, of that one alone."""
+    cdef const int32_t *spans = axis.bins.spans + 2 * i
+    cdef const int32_t *bin = axis.bins.pixel
+    cdef int32_t first = spans[0], stop = spans[1]
+    if axis.whole:
+        return spans
+    while first < stop and not axis.low <= bin[first] < axis.high:
+        first += 1
+    while first < stop and not axis.low <= bin[stop - 1] < axis.high:
+        stop -= 1
+    clipped[0], clipped[1] = first, stop
+    return clipped
+
+
+cdef inline Py_ssize_t neighbours(
+        const int32_t *pixels, Py_ssize_t first, Py_ssize_t stop) noexcept nogil:
+    """The end of the run of neighbouring pixels that begins with pixels[first]."""
+    first += 1
+    while first < stop and pixels[first] == pixels[first - 1] + 1:
+        first += 1
+    return first
+
+
+cdef void accumulate_planes(
+        const Axis *y_axis, const Axis *x_axis, const Plane *grad, const Plane *sums,
+        real *strip, Prefetch *ahead) noexcept nogil:
+    """sums += Wy^T grad Wx for one channel block; grad: of the bins that the axes look at."""
+    cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), qs = x_axis.high - x_axis.low
+    cdef Py_ssize_t y = y_axis.first, x, r, rows, together, some
+    cdef Py_ssize_t most = max(STRIP_BYTES // (qs * LANE_BYTES), 1)
+    cdef Py_ssize_t at_once = PIXELS_AT_ONCE if y_axis.whole and x_axis.whole else 1
+    cdef int32_t[2] clipped
+    cdef real *to
+    cdef Taps y_bins = y_axis.bins, x_bins = x_axis.bins
+    cdef Vectors bins, strips
+    cdef Stream none
+    none.left = 0
+    bins.start = <const real*>grad.origin - y_axis.low * grad.steps.y
+    bins.step, bins.stride, bins.count = grad.steps.x, grad.steps.y, qs
+    while y < y_axis.stop:
+        rows = min(most, y_axis.stop - y)
+        r = 0
+        while r < rows:
+            prefetch_some(ahead)
+            some = min(at_once, rows - r)
+            y_bins.spans = bins_of_pixel(y_axis, y + r, clipped)
+            contract_bins(strip + r * lanes, lanes, rows * lanes, &bins, <int>some, &y_bins, &none)
+            r += some
+        strips.step, strips.stride = lanes, rows * lanes
+        r = 0
+        while r < rows:      # as many rows together as lie a step apart, most often all of them
+            together = neighbours(y_axis.pixels, y + r, y + rows) - y - r
+            strips.start, strips.count = strip + (r - x_axis.low * rows) * lanes, together
+            to = <real*>sums.origin + y_axis.pixels[y + r] * sums.steps.y
+            x = x_axis.first
+            while x < x_axis.stop:
+                prefetch_some(ahead)
+                some = min(at_once, x_axis.stop - x)
+                x_bins.spans = bins_of_pixel(x_axis, x, clipped)
+                accumulate_pixels(to, sums.steps.x, sums.steps.y, &strips, some,
+                                  x_axis.pixels + x, &x_bins)
+                x += some
+            r += together
+        y += rows
+
+
+cdef inline void prefetch_bins(
+        const Call *call, const Axis *y_axis, const Axis *x_axis, Py_ssize_t y, const real *row_0,
+        PrefetchRows *rows) noexcept nogil:
+    """The bins that the next row of pixels is the first to read, if there is a next row."""
+    cdef Py_ssize_t first = 0, stop = 0
+    if y + 1 < y_axis.stop:
+        taps_after(y_axis.bins.spans + 2 * y, y_axis.stop - y, y_axis.bins.pixel, &first, &stop)
+        rows.in_row = x_axis.high - x_axis.low
+        rows.count = (stop - first) * rows.in_row
+        if stop > first:
+            rows.first = row_0 + y_axis.bins.pixel[first] * call.bins.y
+    rows.step = call.bins.x
+    rows.past_row = call.bins.y - (rows.in_row - 1) * call.bins.x
+
+
+cdef void accumulate_pixel_rows(
+        const Call *call, const Part *part, const Axis *y_axis, const Axis *x_axis,
+        const Plane *grad, const Plane *sums, real *strip,
+        const PrefetchRows *next_box) noexcept nogil:
+    """sums += Wy^T grad Wx for part.blocks blocks that lie together, row by row as memory lies.
+
+    Meanwhile the bins that the next row needs are fetched, after the last row those of the next
+    box, and the pixels of the next row where they come from memory.
+    """
+    cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), width = part.blocks * lanes
+    cdef Py_ssize_t qs = part.q1 - part.q0, y, x, q, below, some
+    cdef const real *row_0 = <const real*>grad.origin - part.p0 * call.bins.y
+    cdef real *row
+    cdef int32_t[2] clipped
+    cdef Taps y_bins = y_axis.bins, x_bins = x_axis.bins
+    cdef Vectors bins, strips
+    cdef PrefetchRows rows
+    cdef Stream none
+    none.left = 0
+    bins.start, bins.step, bins.stride = row_0, lanes, call.bins.y
+    strips.start, strips.step, strips.stride = strip - part.q0 * width, lanes, width
+    strips.count = part.blocks
+    some = x_axis.stop - x_axis.first if x_axis.whole else 1
+    for y in range(y_axis.first, y_axis.stop):
+        y_bins.spans = bins_of_pixel(y_axis, y, clipped)
+        if call.bins.x == width:      # bins lie end to end: one run
+            bins.count = qs * part.blocks
+            contract_bins(strip, 0, lanes, &bins, 1, &y_bins, &none)
+        else:
+            bins.count = part.blocks
+            for q in range(qs):
+                bins.start = row_0 + q * call.bins.x
+                contract_bins(strip + q * width, 0, lanes, &bins, 1, &y_bins, &none)
+        rows = next_box[0]
+        prefetch_bins(call, y_axis, x_axis, y, row_0, &rows)
+        below = 0
+        if call.prefetch and y + 1 < y_axis.stop:
+            below = (y_axis.pixels[y + 1] - y_axis.pixels[y]) * sums.steps.y
+        row = <real*>sums.origin + y_axis.pixels[y] * sums.steps.y
+        x = x_axis.first
+        while x < x_axis.stop:
+            x_bins.spans = bins_of_pixel(x_axis, x, clipped)
+            accumulate_row(row, sums.steps.x, &strips, some, x_axis.pixels + x, &x_bins, below,
+                           &rows)
+            rows.count = 0      # of pixels one by one, the first has asked for them
+            x += some
+
+
+cdef void accumulate_bin(
+        const Call *call, const Task *task, const Part *part, const real *grad, real *strip,
+        const Plane *sums) noexcept nogil:
+    """sums += Wy^T grad Wx for a single bin of one channel block."""
+    cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), x, y, i, end
+    cdef const int32_t *pixel = call.tables.tap_pixel
+    cdef const real *weight = <const real*>call.tables.tap_weight
+    cdef int32_t[2] rows, columns
+    cdef real *to
+    clip(part.spans_x + 2 * part.q0, pixel, task.x0, task.x1, columns)
+    clip(part.spans_y + 2 * part.p0, pixel, task.y0, task.y1, rows)
+    while columns[0] < columns[1]:
+        end = min(<Py_ssize_t>columns[1], columns[0] + MAX_COLUMNS)      # as the strip has room for
+        for x in range(columns[0], end):
+            scale_vectors(strip + (x - columns[0]) * lanes, lanes, grad, lanes, 1, weight[x], False)
+        for y in range(rows[0], rows[1]):
+            x = columns[0]
+            while x < end:
+                i = neighbours(pixel, x, end)
+                to = <real*>sums.origin + pixel[y] * sums.steps.y + pixel[x] * sums.steps.x
+                scale_vectors(to, sums.steps.x, strip + (x - columns[0]) * lanes, lanes, i - x,
+                              weight[y], True)
+                x = i
+        columns[0] = <int32_t>end
+
+
+# The boxes of a task: of all those of its image, the ones that read pixels of its rectangle.
+
+cdef inline Py_ssize_t next_reader(const Call *call, const Task *task, Py_ssize_t i) noexcept nogil:
+    """The first box of a task, from place i on, that reads pixels of its rectangle."""
+    cdef const int32_t *window = call.tables.windows + 4 * i
+    while i < task.stop_box and (window[1] <= task.y0 or window[0] >= task.y1
+                                 or window[3] <= task.x0 or window[2] >= task.x1):
+        window += 4
+        i += 1
+    return i
+
+
+cdef inline void keep_readers(const Call *call, const Task *task, Part *part) noexcept nogil:
+    """Leave out bins that read no pixel of the task's rectangle."""
+    cdef const int32_t *window = call.tables.windows + 4 * part.place
+    cdef const int32_t *pixel = call.tables.tap_pixel
+    if window[0] < task.y0 or window[1] > task.y1:
+        bins_between(part.spans_y, pixel, task.y0, task.y1, &part.p0, &part.p1)
+    if window[2] < task.x0 or window[3] > task.x1:
+        bins_between(part.spans_x, pixel, task.x0, task.x1, &part.q0, &part.q1)
+
+
+cdef struct Upcoming:              # boxes of the task after the one that is computed
+    Py_ssize_t next
+    Py_ssize_t later
+    Part part                      # the bins of one of them, which are fetched; none if p0 == p1
+
+
+cdef inline void go_on(const Call *call, const Task *task, Upcoming *boxes) noexcept nogil:
+    """Fetch bins of the next box; of the one after it where bins are packed, all at once."""
+    cdef Py_ssize_t place = boxes.next if call.bins.channel == 1 else boxes.later
+    cdef Part *part = &boxes.part
+    part.p0 = part.p1 = part.q0 = part.q1 = 0
+    part.row = call.tables.rows[task.first_box]
+    if call.strategy != BINS and place < task.stop_box:
+        set_box(call, part, place)
+        part.p1, part.q1 = call.ph, call.pw
+        keep_readers(call, task, part)
+
+
+cdef struct Owned:                 # the rectangle of a task while boxes add to it
+    Py_ssize_t cleared             # rows above hold zeros or sums, where they are summed in place
+    bint loaded                    # the tile holds the sums of the block that is not
+
+
+cdef inline void clear_rows(
+        const Call *call, const Task *task, real *plane, const TileCache *first, Py_ssize_t y0,
+        Py_ssize_t y1) noexcept nogil:
+    """Zeros in some rows of the task's rectangle; plane: of its first channel."""
+    cdef Py_ssize_t channels = min(task.stop_block * call.lanes, call.channels)
+    channels -= task.first_block * call.lanes
+    clear(plane + y0 * first.strides.y + task.x0 * first.strides.x, &first.strides, channels,
+          y1 - y0, task.x1 - task.x0)
+
+
+cdef inline Plane sums_of(
+        const Call *call, const Task *task, const TileCache *tile, real *memory,
+        Owned *owned) noexcept nogil:
+    """Where a block is summed: in the gradient where lanes lie together, else in the tile."""
+    cdef Plane sums
+    cdef Py_ssize_t rows = task.y1 - task.y0, columns = task.x1 - task.x0
+    if tile.in_place:
+        sums.origin, sums.steps.y, sums.steps.x = tile.plane, tile.strides.y, tile.strides.x
+        return sums
+    if not owned.loaded:
+        owned.loaded = True
+        if call.add:
+            read_pixels(tile, task.y0, task.x0, rows, columns, memory)
+        else:
+            memset(memory, 0, rows * columns * LANE_BYTES)
+    sums.steps.y, sums.steps.x = columns * call.lanes, call.lanes
+    sums.origin = memory - task.y0 * sums.steps.y - task.x0 * sums.steps.x
+    return sums
+
+
+cdef inline Plane bins_of_part(
+        const Call *call, const Part *part, const TileCache *tile, const real *grad_output,
+        real *packed) noexcept nogil:
+    """The gradient of a part's bins from (p0, q0) on: in place where lanes lie together."""
+    cdef Plane grad
+    cdef Py_ssize_t ps = part.p1 - part.p0, qs = part.q1 - part.q0
+    cdef const real *bins = (grad_output + part.row * call.bins.image
+                             + part.block * call.lanes * call.bins.channel
+                             + part.p0 * call.bins.y + part.q0 * call.bins.x)
+    grad.origin, grad.steps.y, grad.steps.x = <void*>bins, call.bins.y, call.bins.x
+    if call.bins.channel != 1 or tile.lanes != call.lanes:
+        grad.origin, grad.steps.y, grad.steps.x = packed, qs * call.lanes, call.lanes
+        pack(bins, call.bins, tile.lanes, ps, qs, packed)
+    return grad
+
+
+cdef inline Py_ssize_t blocks_together(
+        const Call *call, const Task *task, const Part *part, const TileCache *tile) noexcept nogil:
+    """How many blocks of a box are summed at once: even shares that fit the strip."""
+    cdef Py_ssize_t left = min(task.stop_block, call.channels // call.lanes) - part.block
+    cdef Py_ssize_t most = call.layout.strip_bytes // (part.q_step * LANE_BYTES), turns
+    if not tile.in_place or call.bins.channel != 1 or call.strategy == BINS or most < 1 or left < 1:
+        return 1
+    turns = (left + most - 1) // most
+    left = (left + turns - 1) // turns
+    # Of fewer, choosing a loop for each short run costs more than memory gains.
+    return left if left >= MIN_BLOCKS_TOGETHER else 1
+
+
+cdef void accumulate_part(
+        const Call *call, const Task *task, const Part *part, const TileCache *tile,
+        const Plane *sums, const real *grad_output, Scratch *scratch,
+        const Upcoming *boxes) noexcept nogil:
+    """Add the gradient of a part's bins to the pixels of the task's rectangle."""
+    cdef Part near = part[0]
+    cdef const Part *coming = &boxes.part
+    cdef Axis y, x
+    cdef Plane grad
+    cdef Prefetch ahead
+    cdef PrefetchRows next_box
+    cdef const real *coming_bins = (grad_output + coming.row * call.bins.image
+                                    + part.block * call.lanes * call.bins.channel
+                                    + coming.p0 * call.bins.y + coming.q0 * call.bins.x)
+    if call.strategy == BINS:
+        grad = bins_of_part(call, part, tile, grad_output, <real*>scratch.bins)
+        accumulate_bin(call, task, part, <const real*>grad.origin, <real*>scratch.strip, sums)
+        return
+    keep_readers(call, task, &near)
+    if near.p0 >= near.p1 or near.q0 >= near.q1:
+        return
+    set_axes(call, task, &near, &y, &x)
+    grad = bins_of_part(call, &near, tile, grad_output, <real*>scratch.bins)
+    if part.blocks > 1:
+        next_box.first = coming_bins
+        next_box.in_row = next_box.count = coming.q1 - coming.q0
+        accumulate_pixel_rows(call, &near, &y, &x, &grad, sums, <real*>scratch.strip, &next_box)
+        return
+    ahead = prefetch_of(coming_bins, &call.bins, tile.lanes, coming.p1 - coming.p0,
+                        coming.q1 - coming.q0,
+                        (y.stop - y.first + x.stop - x.first) // PIXELS_AT_ONCE + 1)
+    accumulate_planes(&y, &x, &grad, sums, <real*>scratch.strip, &ahead)
+
+
+cdef inline void store_sums(
+        const Call *call, const Task *task, const Owned *owned, real *memory,
+        Scratch *scratch) noexcept nogil:
+    """Write the block that was summed in the tile, which is the last of a task if any."""
+    cdef TileCache tile = open_tile(call, &call.map, task, task.stop_block - 1)
+    cdef Target target
+    cdef real *to = <real*>tile.plane + task.y0 * tile.strides.y + task.x0 * tile.strides.x
+    if tile.in_place:
+        return
+    target.strides, target.lanes, target.store = tile.strides, tile.lanes, call.store
+    target.staging, target.queue = NULL, &scratch.queue
+    if owned.loaded:
+        unpack(memory, task.y1 - task.y0, task.x1 - task.x0, to, &target)
+    elif not call.add:
+        clear(to, &tile.strides, tile.lanes, task.y1 - task.y0, task.x1 - task.x0)
+
+
+cdef void accumulate_boxes(
+        const Call *call, const Task *task, const real *grad_output, real *memory,
+        Scratch *scratch) noexcept nogil:
+    """Pixels of the task's rectangle += the gradients of its boxes, of one bin or all."""
+    cdef TileCache first = open_tile(call, &call.map, task, task.first_block), tile = first
+    cdef Part part = parts_of(call, task, SQUARE_BINS)
+    cdef const Window *window = &part.window
+    cdef bint no_boxes = task.first_box == task.stop_box
+    cdef Py_ssize_t bottom
+    cdef Upcoming boxes
+    cdef Owned owned
+    cdef Plane sums
+    owned.loaded = task.load == COPY_ONCE
+    # Zeros are written shortly before sums are added to them, while they are in cache.
+    owned.cleared = task.y0 if not call.add and (first.in_place or no_boxes) else task.y1
+    boxes.next = next_reader(call, task, task.first_box)
+    boxes.later = next_reader(call, task, boxes.next + 1)
+    skip_to(&part, task, boxes.next)
+    while next_part(call, task, &part):
+        if begins_box(&part, task):
+            boxes.next, boxes.later = boxes.later, next_reader(call, task, boxes.later + 1)
+            go_on(call, task, &boxes)
+            bottom = min(<Py_ssize_t>call.tables.windows[4 * part.place + 1], task.y1)
+            if owned.cleared < bottom:
+                clear_rows(call, task, <real*>first.plane, &first, owned.cleared, bottom)
+                owned.cleared = bottom
+        if part.p0 == part.p_first and part.q0 == part.q_first:
+            tile = open_tile(call, &call.map, task, part.block)
+            part.blocks = blocks_together(call, task, &part, &tile)
+        if (window.y0 < task.y1 and window.y1 > task.y0 and window.x0 < task.x1
+                and window.x1 > task.x0):
+            sums = sums_of(call, task, &tile, memory, &owned)
+            accumulate_part(call, task, &part, &tile, &sums, grad_output, scratch, &boxes)
+        if ends_box(&part, task):
+            skip_to(&part, task, boxes.next)
+    clear_rows(call, task, <real*>first.plane, &first, owned.cleared, task.y1)
+    if not no_boxes and task.load != COPY_ONCE:
+        store_sums(call, task, &owned, memory, scratch)
+        stream_fence()
+
+
+cdef void grad_input_task(
+        const Call *call, const Task *task, const real *grad_output, char *memory) noexcept nogil:
+    """All bins together, or those of a position-sensitive operator one by one."""
+    cdef Scratch scratch = scratch_of(call, memory)
+    cdef real *tile = <real*>scratch.tile
+    cdef Task one = task[0]
+    if task.load != COPY_ONCE:
+        accumulate_boxes(call, task, grad_output, tile, &scratch)
+        return
+    if call.add:
+        load_bins(call, task, tile)
+    else:
+        memset(tile, 0, (task.stop_bin - task.first_bin) * bin_tile_bytes(task))
+    while one.first_bin < task.stop_bin:
+        accumulate_boxes(call, &one, grad_output, tile, &scratch)
+        tile += bin_tile_bytes(task) // <Py_ssize_t>sizeof(real)
+        one.first_bin += 1
+    store_bins(call, task, <const real*>scratch.tile)
+
+
+cdef void grad_input_float(const Call *call, const Task *task, char *memory) noexcept nogil:
+    grad_input_task(call, task, <const float*>call.result, memory)
+
+
+cdef void grad_input_double(const Call *call, const Task *task, char *memory) noexcept nogil:
+    grad_input_task(call, task, <const double*>call.result, memory)
+
+
+def grad_input(Plan plan, const real[:, :, :, :] grad_output):
+    """Maps of the plan = (add: +=) the gradients of the inputs for grad_output (K, C', PH, PW)."""
+    plan.set_result(<void*>&grad_output[0, 0, 0, 0], strides_of(grad_output))
+    run(plan.calls, &plan.tasks, plan.threads, plan.scratch_bytes,
+        grad_input_float if real is float else grad_input_double)

@@ -1,0 +1,612 @@
+"""The largest pixel of a bin: the kernels of roi_pool.
+
+    out[k, c, p, q] = max over y in rows of p, x in columns of q of input[image of k, c, y, x]
+    argmax[k, c, p, q] = y * W + x of the first such pixel in row order, -1 for none
+
+The maximum of a rectangle is the maximum of its columns' maxima.  So a box is reduced along y, into
+a strip [x][lane], and then along x into bins [p][q][lane].  NaN is larger than nothing and never
+wins.  What must be beaten is the lowest finite number, which a bin of NaN alone gives, too.  An
+empty bin gives 0.
+
+The gradient goes to the argmax.  It has no arithmetic to share between lanes, so it works on planes
+directly.
+"""
+from cython.parallel cimport prange
+from libc.float cimport DBL_MAX, FLT_MAX
+from libc.stdint cimport int32_t, uint32_t
+from libc.string cimport memset
+
+from kernels.run cimport (Part, Scratch, begins_box, is_empty, next_part, parts_of, run, scratch_of,
+                          target_of)
+from move.prefetch cimport prefetch_ends, prefetch_pixel_ends
+from move.store cimport (Target, clear, put_pixels, strides_of, strides_of_indices,
+                         unpack)
+from move.tile cimport (TileCache, View, Window, cell_columns, cell_rows, load, load_once,
+                        open_tile)
+from plan.structs cimport COPY_ONCE, STREAMING, Call, Map, Strides, Task
+from roicy._kernels.plan cimport Plan
+from simd.simd cimport (LANE_BYTES, PlaneRows, Stream, Winners, add_at_pixels, add_at_planes,
+                        keep_first_larger, keep_larger, keep_larger_at, real, stream_fence,
+                        stream_rest, stream_some)
+from tuning cimport BINS_BYTES, MAX_BINS, STRIP_BYTES, WIDE_STRIP_BYTES
+
+
+cdef inline real lowest(const real *_) noexcept nogil:
+    return -FLT_MAX if real is float else -DBL_MAX
+
+
+cdef inline void keep_largest(
+        real *to, Py_ssize_t to_step, const real *source, Py_ssize_t step, Py_ssize_t count,
+        int taps, Py_ssize_t stride, bint more) noexcept nogil:
+    """to[i] = the largest of source[i * step + j * stride] (more: and of to[i]), j below `taps`.
+
+    There are one to four taps, which the compiler knows.
+    """
+    cdef int lanes = LANE_BYTES // sizeof(real), lane
+    cdef Py_ssize_t i
+    cdef real[16] best
+    for i in range(count):
+        for lane in range(lanes):
+            best[lane] = to[i * to_step + lane] if more else lowest(to)
+        keep_larger(best, source + i * step)
+        if taps > 1:
+            keep_larger(best, source + i * step + stride)
+        if taps > 2:
+            keep_larger(best, source + i * step + 2 * stride)
+        if taps > 3:
+            keep_larger(best, source + i * step + 3 * stride)
+        for lane in range(lanes):
+            to[i * to_step + lane] = best[lane]
+
+
+cdef void reduce_axis(
+        real *to, Py_ssize_t to_step, const real *source, Py_ssize_t step, Py_ssize_t count,
+        Py_ssize_t taps, Py_ssize_t stride, bint more) noexcept nogil:
+    """Likewise for any number of taps, at least one."""
+    if not more:
+        if taps == 1:
+            keep_largest(to, to_step, source, step, count, 1, stride, False)
+        elif taps == 2:
+            keep_largest(to, to_step, source, step, count, 2, stride, False)
+        elif taps == 3:
+            keep_largest(to, to_step, source, step, count, 3, stride, False)
+        else:
+            keep_largest(to, to_step, source, step, count, 4, stride, False)
+        source += 4 * stride
+        taps -= 4
+    while taps >= 4:
+        keep_largest(to, to_step, source, step, count, 4, stride, True)
+        source += 4 * stride
+        taps -= 4
+    if taps == 3:
+        keep_largest(to, to_step, source, step, count, 3, stride, True)
+    elif taps == 2:
+        keep_largest(to, to_step, source, step, count, 2, stride, True)
+    elif taps == 1:
+        keep_largest(to, to_step, source, step, count, 1, stride, True)
+
+
+cdef void reduce_window(
+        const Part *part, const real *pixels, const View *steps, real *strip, real *bins,
+        Stream *queue) noexcept nogil:
+    """bins = the largest pixels of a window; several bin rows share a loop over columns."""
+    cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), columns = part.window.x1 - part.window.x0
+    cdef Py_ssize_t row = columns * lanes, first, taps
+    cdef int most = <int>max(STRIP_BYTES // (columns * LANE_BYTES), 1)
+    cdef int p = part.p0, q, i, rows, qs = part.q1 - part.q0
+    while p < part.p1:
+        rows = min(most, part.p1 - p)
+        for i in range(rows):
+            stream_some(queue)
+            first = part.spans_y[2 * (p + i)]
+            taps = part.spans_y[2 * (p + i) + 1] - first
+            if taps > 0:
+                reduce_axis(strip + i * row, lanes, pixels + (first - part.window.y0) * steps.y,
+                            steps.x, columns, taps, steps.y, False)
+            else:                  # bins without pixels are 0
+                memset(strip + i * row, 0, row * sizeof(real))
+        for q in range(qs):
+            stream_some(queue)
+            first = part.spans_x[2 * (part.q0 + q)]
+            taps = part.spans_x[2 * (part.q0 + q) + 1] - first
+            if taps > 0:
+                reduce_axis(bins + q * lanes, qs * lanes,
+                            strip + (first - part.window.x0) * lanes, row, rows, taps, lanes, False)
+            else:
+                for i in range(rows):
+                    memset(bins + (i * qs + q) * lanes, 0, LANE_BYTES)
+        bins += rows * qs * lanes
+        p += rows
+
+
+# Cell by cell, and with the indices of the largest pixels.
+
+cdef struct Best:                  # of the bins [p][q][lane] of a part
+    void *bins
+    int32_t *bins_at               # their pixels, or NULL
+    void *strip
+    int32_t *strip_at
+
+
+cdef inline void clear_bins(const Part *part, real *bins, int32_t *bins_at) noexcept nogil:
+    """What must be beaten: 0 in bins without pixels."""
+    cdef int lanes = LANE_BYTES // sizeof(real), lane, p, q
+    cdef bint empty
+    for p in range(part.p0, part.p1):
+        for q in range(part.q0, part.q1):
+            empty = (part.spans_y[2 * p] >= part.spans_y[2 * p + 1]
+                     or part.spans_x[2 * q] >= part.spans_x[2 * q + 1])
+            for lane in range(lanes):
+                bins[lane] = <real>0 if empty else lowest(bins)
+            bins += lanes
+            if bins_at != NULL:
+                for lane in range(lanes):
+                    bins_at[lane] = -1
+                bins_at += lanes
+
+
+cdef void reduce_columns_at(
+        const Window *cell, const real *pixels, const View *steps, Py_ssize_t y0, Py_ssize_t y1,
+        Py_ssize_t map_columns, real *strip, int32_t *strip_at) noexcept nogil:
+    """strip, strip_at = the largest of rows y0 .. y1 - 1 of each column, and its pixel."""
+    cdef int lanes = LANE_BYTES // sizeof(real), lane
+    cdef Py_ssize_t x, y
+    cdef real[16] best
+    cdef int32_t[16] at
+    for x in range(cell.x1 - cell.x0):
+        for lane in range(lanes):
+            best[lane] = lowest(strip)
+        for lane in range(lanes):
+            at[lane] = -1
+        for y in range(y0, y1):
+            keep_larger_at(best, at, pixels + (y - cell.y0) * steps.y + x * steps.x,
+                           <int32_t>(y * map_columns + cell.x0 + x))
+        for lane in range(lanes):
+            strip[x * lanes + lane] = best[lane]
+        for lane in range(lanes):
+            strip_at[x * lanes + lane] = at[lane]
+
+
+cdef inline void reduce_bin_at(
+        real *bin, int32_t *bin_at, const real *strip, const int32_t *strip_at,
+        Py_ssize_t columns) noexcept nogil:
+    """The largest of a bin and some columns, and its pixel."""
+    cdef int lanes = LANE_BYTES // sizeof(real), lane
+    cdef Py_ssize_t x
+    cdef real[16] best
+    cdef int32_t[16] at
+    for lane in range(lanes):
+        best[lane] = bin[lane]
+    for lane in range(lanes):
+        at[lane] = bin_at[lane]
+    for x in range(columns):
+        keep_first_larger(best, at, strip + x * lanes, strip_at + x * lanes)
+    for lane in range(lanes):
+        bin[lane] = best[lane]
+    for lane in range(lanes):
+        bin_at[lane] = at[lane]
+
+
+cdef void reduce_cell(
+        const Call *call, const Part *part, const Window *cell, const real *pixels,
+        const View *steps, const Best *best) noexcept nogil:
+    """bins = the larger of bins and of what the pixels of a cell hold."""
+    cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), bin = 0, first, stop, y0, y1
+    cdef real *strip = <real*>best.strip
+    cdef real *bins = <real*>best.bins
+    cdef int p, q
+    for p in range(part.p0, part.p1):
+        y0 = max(<Py_ssize_t>part.spans_y[2 * p], cell.y0)
+        y1 = min(<Py_ssize_t>part.spans_y[2 * p + 1], cell.y1)
+        if y0 >= y1:
+            bin += (part.q1 - part.q0) * lanes
+            continue
+        if best.bins_at == NULL:
+            reduce_axis(strip, lanes, pixels + (y0 - cell.y0) * steps.y, steps.x,
+                        cell.x1 - cell.x0, y1 - y0, steps.y, False)
+        else:
+            reduce_columns_at(cell, pixels, steps, y0, y1, call.map.columns, strip, best.strip_at)
+        for q in range(part.q0, part.q1):
+            first = max(<Py_ssize_t>part.spans_x[2 * q], cell.x0)
+            stop = min(<Py_ssize_t>part.spans_x[2 * q + 1], cell.x1)
+            if first < stop and best.bins_at == NULL:
+                reduce_axis(bins + bin, lanes, strip + (first - cell.x0) * lanes, 0, 1,
+                            stop - first, lanes, True)
+            elif first < stop:
+                reduce_bin_at(bins + bin, best.bins_at + bin, strip + (first - cell.x0) * lanes,
+                              best.strip_at + (first - cell.x0) * lanes, stop - first)
+            bin += lanes
+
+
+cdef void reduce_cells(
+        const Call *call, const Part *part, TileCache *tile, real *memory, const Best *best,
+        Py_ssize_t rows, Py_ssize_t columns) noexcept nogil:
+    """Reduce a window cell by cell, of rows x columns pixels."""
+    cdef const Window *window = &part.window
+    cdef const real *pixels
+    cdef Window cell
+    cdef View steps
+    clear_bins(part, <real*>best.bins, best.bins_at)
+    if is_empty(window):
+        return
+    cell.y0 = window.y0
+    while cell.y0 < window.y1:
+        cell.y1 = min(cell.y0 + rows, window.y1)
+        cell.x0 = window.x0
+        while cell.x0 < window.x1:
+            cell.x1 = min(cell.x0 + columns, window.x1)
+            pixels = load(tile, memory, &cell, &steps)
+            reduce_cell(call, part, &cell, pixels, &steps, best)
+            cell.x0 = cell.x1
+        cell.y0 = cell.y1
+
+
+cdef void store_argmax(
+        const Call *call, const Part *part, const int32_t *bins_at, real *strip,
+        const Target *bins_target) noexcept nogil:
+    """Indices [p][q][lane] to the argmax."""
+    cdef Py_ssize_t ps = part.p1 - part.p0, qs = part.q1 - part.q0, p, q, lane
+    cdef Strides to = call.argmax_strides
+    cdef int32_t *at = call.argmax + (part.row * to.image + part.block * call.lanes * to.channel
+                                      + part.p0 * to.y + part.q0 * to.x)
+    cdef Target target = bins_target[0]
+    if real is float:      # as many bytes a lane: the bits travel as floats
+        target.strides, target.staging = to, strip
+        unpack(<const float*>bins_at, ps, qs, <float*>at, &target)
+        stream_rest(target.queue)
+    else:
+        for p in range(ps):
+            for lane in range(target.lanes):
+                for q in range(qs):
+                    at[p * to.y + q * to.x + lane * to.channel] = \
+                        bins_at[(p * qs + q) * call.lanes + lane]
+
+
+cdef void pool_planes(
+        const Call *call, const Part *part, TileCache *tile, real *out, Scratch *scratch,
+        const Target *target) noexcept nogil:
+    """Some bins of a box, of one channel block; out: bin (0, 0)."""
+    cdef const Window *window = &part.window
+    cdef Py_ssize_t columns = cell_columns(window.x1 - window.x0)
+    cdef Py_ssize_t rows = cell_rows(tile, window.y1 - window.y0, columns)
+    cdef const real *pixels
+    cdef View steps
+    cdef Best best
+    best.bins, best.strip = scratch.bins, scratch.strip
+    best.strip_at = <int32_t*>(<char*>scratch.strip + call.layout.strip_bytes)
+    best.bins_at = NULL if call.argmax == NULL else <int32_t*>scratch.staging
+    if (call.argmax == NULL and not is_empty(window) and window.y1 - window.y0 <= rows
+            and window.x1 - window.x0 <= columns):
+        pixels = load(tile, <real*>scratch.tile, window, &steps)
+        reduce_window(part, pixels, &steps, <real*>best.strip, <real*>best.bins, &scratch.queue)
+    else:
+        reduce_cells(call, part, tile, <real*>scratch.tile, &best, rows, columns)
+    unpack(<real*>best.bins, part.p1 - part.p0, part.q1 - part.q0,
+           out + part.p0 * call.bins.y + part.q0 * call.bins.x, target)
+    if call.argmax != NULL:
+        store_argmax(call, part, best.bins_at, <real*>scratch.strip, target)
+
+
+cdef inline Py_ssize_t blocks_together(
+        const Call *call, const Task *task, const Part *part, const TileCache *tile) noexcept nogil:
+    """How many blocks of a box are pooled at once: even shares that fit scratch; 0 for none."""
+    cdef Py_ssize_t left = min(task.stop_block, call.channels // call.lanes) - part.block
+    cdef const int32_t *box = call.tables.windows + 4 * part.place
+    cdef Py_ssize_t columns = box[3] - box[2], most, turns
+    if (not tile.in_place or call.bins.channel != 1 or call.argmax != NULL or columns <= 0
+            or left < 1):
+        return 0
+    most = min(WIDE_STRIP_BYTES // (columns * LANE_BYTES),
+               BINS_BYTES // ((part.q1 - part.q0) * LANE_BYTES))
+    if most < 1:
+        return 0
+    turns = (left + most - 1) // most
+    return (left + turns - 1) // turns
+
+
+cdef void pool_pixels(
+        const Call *call, const Part *part, const TileCache *tile, real *out,
+        Scratch *scratch) noexcept nogil:
+    """Some bins of a box, of part.blocks blocks that lie together: nothing is packed."""
+    cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), width = part.blocks * lanes
+    cdef Py_ssize_t qs = part.q1 - part.q0, x0 = part.window.x0, y, x, rows, columns
+    cdef const Strides *map = &tile.strides
+    cdef const real *plane = <const real*>tile.plane
+    cdef real *strip = <real*>scratch.strip
+    cdef real *bins = <real*>scratch.bins
+    cdef real *row
+    cdef int p, q
+    for p in range(part.p0, part.p1):
+        row = out + p * call.bins.y + part.q0 * call.bins.x
+        y = part.spans_y[2 * p]
+        rows = part.spans_y[2 * p + 1] - y
+        prefetch_pixel_ends(row, qs, width, call.bins.x, call.store)
+        if rows > 0 and map.x == width:
+            reduce_axis(strip, lanes, plane + y * map.y + x0 * map.x, lanes,
+                        (part.window.x1 - x0) * part.blocks, rows, map.y, False)
+        elif rows > 0:
+            for x in range(x0, part.window.x1):
+                reduce_axis(strip + (x - x0) * width, lanes, plane + y * map.y + x * map.x, lanes,
+                            part.blocks, rows, map.y, False)
+        for q in range(part.q0, part.q1):
+            x = part.spans_x[2 * q]
+            columns = part.spans_x[2 * q + 1] - x
+            if rows > 0 and columns > 0:
+                reduce_axis(bins + (q - part.q0) * width, lanes, strip + (x - x0) * width, lanes,
+                            part.blocks, columns, width, False)
+            else:
+                memset(bins + (q - part.q0) * width, 0, width * sizeof(real))
+        put_pixels(bins, qs, width, row, call.bins.x, call.store)
+
+
+cdef inline void prefetch_next_box(
+        const Call *call, const Task *task, const Part *part, const real *out,
+        int lanes) noexcept nogil:
+    """The ends of the next box's runs in the results, which are read before they are written."""
+    cdef Strides to = call.argmax_strides
+    cdef Py_ssize_t row
+    if part.place + 1 >= task.stop_box:
+        return
+    row = call.tables.rows[part.place + 1]
+    prefetch_ends(out + row * call.bins.image + part.block * call.lanes * call.bins.channel,
+                  lanes * call.bins.channel * sizeof(real))
+    if call.argmax != NULL:
+        prefetch_ends(call.argmax + row * to.image + part.block * call.lanes * to.channel,
+                      lanes * to.channel * sizeof(int32_t))
+
+
+cdef void forward_task(
+        const Call *call, const Task *task, real *out, char *memory) noexcept nogil:
+    """Load, reduce and store each part of the task's boxes."""
+    cdef Scratch scratch = scratch_of(call, memory)
+    cdef bint one_block = task.stop_block == task.first_block + 1
+    cdef Py_ssize_t blocks = 0
+    cdef Map map = load_once(call, task, <char*>scratch.tile)
+    cdef TileCache tile = open_tile(call, &map, task, task.first_block)
+    cdef Target target = target_of(call, &tile, &scratch)
+    cdef Part part = parts_of(call, task, MAX_BINS)
+    cdef real *to
+    if call.argmax != NULL:      # the indices are in the staging
+        target.staging = scratch.strip
+    while next_part(call, task, &part):
+        to = out + part.row * call.bins.image + part.block * call.lanes * call.bins.channel
+        if not one_block:
+            tile = open_tile(call, &map, task, part.block)
+            target.lanes = tile.lanes
+        elif call.store == STREAMING and not tile.in_place and begins_box(&part, task):
+            prefetch_next_box(call, task, &part, out, tile.lanes)
+        if part.p0 == 0 and part.q0 == 0:
+            blocks = blocks_together(call, task, &part, &tile)
+            part.blocks = max(blocks, 1)
+        if blocks > 0:
+            pool_pixels(call, &part, &tile, to, &scratch)
+        else:
+            pool_planes(call, &part, &tile, to, &scratch, &target)
+            if call.argmax != NULL:
+                stream_rest(&scratch.queue)      # from the strip, which is needed again
+    stream_rest(&scratch.queue)
+    stream_fence()
+
+
+cdef void forward_float(const Call *call, const Task *task, char *memory) noexcept nogil:
+    forward_task(call, task, <float*>call.result, memory)
+
+
+cdef void forward_double(const Call *call, const Task *task, char *memory) noexcept nogil:
+    forward_task(call, task, <double*>call.result, memory)
+
+
+def forward(Plan plan, real[:, :, :, :] out, int32_t[:, :, :, :] argmax):
+    """out (K, C, PH, PW) = the largest pixels, argmax (K, C, PH, PW) or None: where they are."""
+    plan.set_result(&out[0, 0, 0, 0], strides_of(out))
+    if argmax is not None:
+        plan.set_argmax(&argmax[0, 0, 0, 0], strides_of_indices(argmax))
+    run(plan.calls, &plan.tasks, plan.threads, plan.scratch_bytes,
+        forward_float if real is float else forward_double)
+
+
+# The gradient of the input.
+
+cdef struct Boxes:                 # gradients and indices of boxes, from the task's channels on
+    const void *grad
+    Strides bins
+    const int32_t *at
+    Strides at_strides
+
+
+cdef int add_pixels(
+        const Call *call, const Boxes *boxes, real *plane, Py_ssize_t step, Py_ssize_t channels,
+        const PlaneRows *rows, Py_ssize_t row, Py_ssize_t next_row) noexcept nogil:
+    """Add the gradient of a box, where the channels of a bin lie together; whether an index is bad.
+
+    Each bin asks for the next, and the last one for the first of the next box.
+    """
+    cdef const Strides *bins = &boxes.bins
+    cdef const Strides *at = &boxes.at_strides
+    cdef const real *grad = <const real*>boxes.grad
+    cdef Py_ssize_t p, q
+    cdef int bad = 0
+    cdef Winners winners
+    winners.at_step = winners.step = 0
+    for p in range(call.ph):
+        for q in range(call.pw):
+            winners.at = boxes.at + row * at.image + p * at.y + q * at.x
+            winners.values = grad + row * bins.image + p * bins.y + q * bins.x
+            if q + 1 < call.pw:
+                winners.next_at = winners.at + at.x
+                winners.next_values = <const real*>winners.values + bins.x
+            elif p + 1 < call.ph:
+                winners.next_at = boxes.at + row * at.image + (p + 1) * at.y
+                winners.next_values = grad + row * bins.image + (p + 1) * bins.y
+            else:
+                winners.next_at = boxes.at + next_row * at.image
+                winners.next_values = grad + next_row * bins.image
+            bad |= add_at_pixels(plane, step, &winners, channels, rows)
+    return bad
+
+
+cdef int add_planes(
+        const Call *call, const Boxes *boxes, real *plane, Py_ssize_t channel_step,
+        Py_ssize_t channels, const PlaneRows *rows, Py_ssize_t row,
+        Py_ssize_t next_row) noexcept nogil:
+    """Add the gradient of a box, where the bins of a channel lie together; whether one is bad.
+
+    The next box is asked for, since it lies where no hardware would look for it.
+    """
+    cdef const real *grad = <const real*>boxes.grad
+    cdef Winners winners
+    winners.at = boxes.at + row * boxes.at_strides.image
+    winners.at_step = boxes.at_strides.channel
+    winners.values, winners.step = grad + row * boxes.bins.image, boxes.bins.channel
+    winners.next_at = boxes.at + next_row * boxes.at_strides.image
+    winners.next_values = grad + next_row * boxes.bins.image
+    return add_at_planes(plane, channel_step, &winners, channels,
+                         <Py_ssize_t>call.ph * call.pw, rows)
+
+
+cdef int add_each(
+        const Call *call, const Boxes *boxes, real *plane, const Strides *map, Py_ssize_t channels,
+        const PlaneRows *rows, Py_ssize_t row) noexcept nogil:
+    """Add the gradient of a box number by number, whatever lies where; whether an index is bad."""
+    cdef const real *grad = <const real*>boxes.grad + row * boxes.bins.image
+    cdef const int32_t *indices = boxes.at + row * boxes.at_strides.image
+    cdef Py_ssize_t c, p, q
+    cdef int bad = 0
+    cdef int32_t at
+    for c in range(channels):
+        for p in range(call.ph):
+            for q in range(call.pw):
+                at = indices[c * boxes.at_strides.channel + p * boxes.at_strides.y
+                             + q * boxes.at_strides.x]
+                if <uint32_t>at - rows.first < rows.count:
+                    plane[c * map.channel + at // call.map.columns * map.y
+                          + at % call.map.columns * map.x] += \
+                        grad[c * boxes.bins.channel + p * boxes.bins.y + q * boxes.bins.x]
+                else:
+                    bad |= at != -1 and <uint32_t>at >= rows.all
+    return bad
+
+
+cdef inline bint bins_end_to_end(const Call *call) noexcept nogil:
+    """Whether the bins of a channel lie together, and so do their indices."""
+    if call.bins.x != 1 or call.argmax_strides.x != 1:
+        return False
+    return call.ph == 1 or (call.bins.y == call.pw and call.argmax_strides.y == call.pw)
+
+
+cdef void backward_task(
+        const Call *call, const Task *task, const real *grad_output, char *memory) noexcept nogil:
+    """The rows of a task, from border to border.
+
+    COPY_ONCE: rows are summed in a tile and then stored, since neighbouring channels of a pixel
+    belong to other threads.
+    """
+    cdef Strides map = call.map.strides
+    cdef Py_ssize_t columns = call.map.columns, first = task.first_block * call.lanes
+    cdef Py_ssize_t channels = min(task.stop_block * call.lanes, call.channels) - first
+    cdef Py_ssize_t i, row, next_row, y, rows_count = task.y1 - task.y0
+    cdef real *plane = (<real*>call.map.data + task.image * map.image + first * map.channel)
+    cdef real *target = plane + task.y0 * map.y
+    cdef real *tile = <real*>memory
+    cdef bint end_to_end
+    cdef int bad = 0
+    cdef PlaneRows rows
+    cdef Boxes boxes
+    if task.load == COPY_ONCE:
+        map.channel, map.x, map.y = 1, channels, columns * channels
+        plane = tile - task.y0 * map.y
+    end_to_end = map.y == columns * map.x
+    rows.first = <uint32_t>(task.y0 * columns)
+    rows.count = <uint32_t>(rows_count * columns)
+    rows.all = <uint32_t>(call.map.rows * columns)
+    boxes.bins, boxes.at_strides = call.bins, call.argmax_strides
+    boxes.grad = grad_output + first * boxes.bins.channel
+    boxes.at = call.argmax + first * boxes.at_strides.channel
+    clear(plane + task.y0 * map.y, &map, channels, rows_count, columns)
+    for i in range(task.first_box, task.stop_box):
+        row = call.tables.rows[i]
+        next_row = call.tables.rows[min(i + 1, task.stop_box - 1)]
+        if end_to_end and map.x == 1 and bins_end_to_end(call):
+            bad |= add_planes(call, &boxes, plane, map.channel, channels, &rows, row, next_row)
+        elif (end_to_end and map.channel == 1 and boxes.bins.channel == 1
+                and boxes.at_strides.channel == 1):
+            bad |= add_pixels(call, &boxes, plane, map.x, channels, &rows, row, next_row)
+        else:
+            bad |= add_each(call, &boxes, plane, &map, channels, &rows, row)
+    if task.load == COPY_ONCE:
+        for y in range(rows_count):
+            put_pixels(tile + y * map.y, columns, channels, target + y * call.map.strides.y,
+                       call.map.strides.x, call.store)
+    call.bad[task - call.tasks] = bad
+
+
+cdef void backward_float(const Call *call, const Task *task, char *memory) noexcept nogil:
+    backward_task(call, task, <const float*>call.result, memory)
+
+
+cdef void backward_double(const Call *call, const Task *task, char *memory) noexcept nogil:
+    backward_task(call, task, <const double*>call.result, memory)
+
+
+def backward(Plan plan, const real[:, :, :, :] grad_output, const int32_t[:, :, :, :] argmax):
+    """The plan's map = grad_output (K, C, PH, PW) at argmax; whether an index was of no pixel.
+
+    Such indices are passed over.
+    """
+    plan.set_result(<void*>&grad_output[0, 0, 0, 0], strides_of(grad_output))
+    plan.set_argmax(<int32_t*>&argmax[0, 0, 0, 0], strides_of_indices(argmax))
+    plan.watch_indices()
+    run(plan.calls, &plan.tasks, plan.threads, plan.scratch_bytes,
+        backward_float if real is float else backward_double)
+    return plan.found_bad_index()
+
+
+cdef int any_outside(
+        const int32_t *argmax, Py_ssize_t count, Py_ssize_t step, int32_t pixels) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef int bad = 0
+    if step == 1:
+        for i in range(count):      # without a branch, so that it becomes whole vectors
+            bad |= (argmax[i] < -1) | (argmax[i] >= pixels)
+        return bad
+    for i in range(count):
+        bad |= (argmax[i * step] < -1) | (argmax[i * step] >= pixels)
+    return bad
+
+
+cdef int box_outside(
+        const int32_t *argmax, const Py_ssize_t *shape, const Strides *strides,
+        int32_t pixels) noexcept nogil:
+    cdef Py_ssize_t c, p, planes = shape[1], rows = shape[2], columns = shape[3]
+    cdef int bad = 0
+    if strides.x == 1 and strides.y == columns and strides.channel == rows * columns:
+        return any_outside(argmax, planes * rows * columns, 1, pixels)
+    for c in range(planes):
+        for p in range(rows):
+            bad |= any_outside(argmax + c * strides.channel + p * strides.y, columns, strides.x,
+                               pixels)
+    return bad
+
+
+def first_outside(const int32_t[:, :, :, :] argmax, Py_ssize_t pixels, int threads):
+    """The first box with an index that is neither -1 nor in [0, pixels), or -1."""
+    cdef Py_ssize_t k, count = argmax.shape[0], first = -1
+    cdef const Py_ssize_t *shape = argmax.shape
+    cdef Strides strides
+    cdef const int32_t *at
+    cdef int bad = 0
+    if 0 in (count, shape[1], shape[2], shape[3]):
+        return -1
+    strides = strides_of_indices(argmax)
+    at = &argmax[0, 0, 0, 0]
+    if threads > 1:
+        for k in prange(count, nogil=True, num_threads=threads, schedule="static"):
+            bad += box_outside(at + k * strides.image, shape, &strides, <int32_t>pixels)
+        if not bad:
+            return -1
+    with nogil:
+        for k in range(count):
+            if box_outside(at + k * strides.image, shape, &strides, <int32_t>pixels):
+                first = k
+                break
+    return first

@@ -1,0 +1,50 @@
+"""Round: results of small types, from float32."""
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cython.parallel cimport prange
+from libc.stdint cimport uint8_t, uint16_t
+
+from simd.simd cimport BFLOAT, BYTE, narrow_bfloats, narrow_bytes, narrow_halves
+from tuning cimport ROUND_NUMBERS
+
+cdef inline void narrow_piece(
+        const float *values, Py_ssize_t first, Py_ssize_t stop, void *out, int kind) noexcept nogil:
+    if kind == BYTE:
+        narrow_bytes(values + first, stop - first, <uint8_t*>out + first)
+    elif kind == BFLOAT:
+        narrow_bfloats(values + first, stop - first, <uint16_t*>out + first)
+    else:
+        narrow_halves(values + first, stop - first, <uint16_t*>out + first)
+
+
+cdef int narrow_all(
+        const Py_buffer *source, const Py_buffer *target, int kind, int threads) except -1:
+    cdef Py_ssize_t i, count = source.len // <Py_ssize_t>sizeof(float)
+    if target.len != count * (1 if kind == BYTE else 2):
+        raise ValueError(f"out: {target.len} bytes for {count} numbers")
+    threads = <int>min(<Py_ssize_t>threads, count // ROUND_NUMBERS)
+    if threads <= 1:
+        with nogil:
+            narrow_piece(<const float*>source.buf, 0, count, target.buf, kind)
+        return 0
+    for i in prange(0, count, ROUND_NUMBERS, nogil=True, num_threads=threads, schedule="static"):
+        narrow_piece(<const float*>source.buf, i, min(i + ROUND_NUMBERS, count), target.buf, kind)
+    return 0
+
+
+def narrow(values, out, int kind, int threads):
+    """out = values, each as the nearest number of a type; of two that are as near, the even one.
+
+    values: float32, and out: bytes or uint16 for as many, both C-contiguous; kind: NumPy's
+    character of the type.  Buffers are asked for by hand, since typed memoryviews would make this
+    module four times as large.
+    """
+    cdef Py_buffer source, target
+    PyObject_GetBuffer(values, &source, PyBUF_SIMPLE)
+    try:
+        PyObject_GetBuffer(out, &target, PyBUF_SIMPLE | PyBUF_WRITABLE)
+        try:
+            narrow_all(&source, &target, kind, threads)
+        finally:
+            PyBuffer_Release(&target)
+    finally:
+        PyBuffer_Release(&source)

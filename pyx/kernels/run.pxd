@@ -1,0 +1,253 @@
+"""Run: threads, scratch, and the nest task -> box -> block -> part, once for all passes.
+
+A pass is a function of one task.  `run` calls it for every task on as many threads as the plan
+says; within it, `next_part` goes through the task's boxes, channel blocks and bins.
+"""
+from cython.parallel cimport prange, threadid
+from libc.stdint cimport int32_t
+from libc.string cimport memset
+
+from move.store cimport Target
+from move.tile cimport TileCache, View, Window, load_taps
+from plan.spans cimport hull
+from plan.structs cimport (BINS, COPY_ONCE, COPY_PER_BOX, PACK_TAPS, PACK_WINDOW, ROW_LANES,
+                           STREAMING, Call, Task, Tasks)
+from simd.simd cimport LANE_BYTES, Stream, pages_alloc, pages_free, real
+from tuning cimport COPY_BYTES, MAX_BIN_ROWS, MAX_BINS
+
+ctypedef void (*TaskFunction)(const Call *call, const Task *task, char *memory) noexcept nogil
+
+
+cdef struct Scratch:               # of one thread
+    void *tile
+    void *strip
+    void *bins
+    void *staging                  # BINS_BYTES, for what is made while the strip is still needed
+    Stream queue              # what is yet to be streamed, from `staging`
+
+
+cdef inline Scratch scratch_of(const Call *call, char *memory) noexcept nogil:
+    cdef Scratch scratch
+    memset(&scratch.queue, 0, sizeof(scratch.queue))
+    scratch.tile = memory
+    scratch.strip = memory + call.layout.strip
+    scratch.bins = memory + call.layout.bins
+    scratch.staging = memory + call.layout.staging
+    return scratch
+
+
+cdef inline Target target_of(
+        const Call *call, const TileCache *tile, Scratch *scratch) noexcept nogil:
+    """Where bins of a block go; they are gathered in the strip, which is done with and in cache.
+
+    If they are streamed, the next box is computed before all is written, so the strip is not free.
+    """
+    cdef Target target
+    target.strides = call.bins
+    target.lanes = tile.lanes
+    target.store = call.store
+    target.staging = scratch.staging if call.store == STREAMING else scratch.strip
+    target.queue = &scratch.queue
+    return target
+
+
+# Threads and tasks
+
+cdef inline bint next_copy(const Call *call, const Task *task, Task *one) noexcept nogil:
+    """The next part of a task whose boxes are copied one by one; False after the last.
+
+    It is a box and as many channel blocks as there is room for.
+    """
+    cdef const int32_t *window
+    cdef Py_ssize_t block_bytes, blocks, room = call.layout.tiles_bytes
+    one.first_block = one.stop_block
+    if one.first_block == task.stop_block:
+        one.first_block = task.first_block
+        one.first_box = one.stop_box
+        one.stop_box += 1
+    if one.first_box == task.stop_box:
+        return False
+    if call.tables.thin != NULL and call.tables.thin[one.first_box]:
+        one.stop_block, one.load = task.stop_block, PACK_TAPS
+        return True
+    window = call.tables.windows + 4 * one.first_box
+    one.y0, one.y1, one.x0, one.x1 = window[0], window[1], window[2], window[3]
+    block_bytes = (one.y1 - one.y0) * (one.x1 - one.x0) * LANE_BYTES
+    block_bytes = max(block_bytes, 1)
+    blocks = min(room, <Py_ssize_t>COPY_BYTES) // block_bytes
+    blocks = max(blocks // call.copy_blocks, 1) * call.copy_blocks
+    one.stop_block = min(one.first_block + blocks, task.stop_block)
+    blocks = one.stop_block - one.first_block
+    one.load = COPY_ONCE if block_bytes * blocks <= room else PACK_WINDOW
+    return True
+
+
+cdef inline void run_task(
+        const Call *calls, const Task *task, TaskFunction function, char *memory) noexcept nogil:
+    cdef const Call *call = calls + task.level
+    cdef Task one
+    if task.load != COPY_PER_BOX:
+        function(call, task, memory)
+        return
+    one = task[0]
+    one.stop_box = task.first_box
+    while next_copy(call, task, &one):
+        function(call, &one, memory)
+
+
+cdef inline int run(
+        const Call *calls, const Tasks *tasks, int threads, Py_ssize_t scratch_bytes,
+        TaskFunction function) except -1:
+    """Carry out all tasks."""
+    cdef Py_ssize_t i, count = tasks.count
+    cdef const Task *items = tasks.items
+    cdef char *memory = <char*>pages_alloc(threads * scratch_bytes)
+    if memory == NULL:
+        raise MemoryError(f"no {threads * scratch_bytes} bytes of scratch for {threads} threads")
+    if threads == 1:      # without a parallel region, which costs a small call a microsecond
+        with nogil:
+            for i in range(count):
+                run_task(calls, items + i, function, memory)
+    else:
+        for i in prange(count, nogil=True, num_threads=threads, schedule="dynamic", chunksize=1):
+            run_task(calls, items + i, function, memory + threadid() * scratch_bytes)
+    pages_free(memory)
+    return 0
+
+
+# Boxes, blocks and parts
+
+cdef struct Part:                  # some bins of one box, for a channel block or several
+    Py_ssize_t place               # of the box in the order
+    Py_ssize_t row                 # of the box in the output
+    Py_ssize_t block
+    Py_ssize_t blocks              # looked at together: set by passes that can, else 1
+    const int32_t *spans_y         # of all bins of the box
+    const int32_t *spans_x
+    int p0                         # bins of the part
+    int p1
+    int q0
+    int q1
+    Window window                  # the pixels that they read
+    const int32_t *pixel           # of each tap; of thin boxes, its slot
+    int p_first                    # bins of the task
+    int p_stop
+    int q_first
+    int q_stop
+    int p_step                     # bins that there is room for
+    int q_step
+    bint whole                     # a part is all bins of a box
+
+
+cdef inline Part parts_of(const Call *call, const Task *task, int max_columns) noexcept nogil:
+    """Before the first part.  Bins that have no room together are cut to parts of max_columns."""
+    cdef Part part
+    memset(&part, 0, sizeof(part))
+    part.place = task.first_box - 1
+    part.block, part.blocks = task.stop_block, 1
+    part.p_first, part.p_stop, part.q_first, part.q_stop = 0, call.ph, 0, call.pw
+    part.p_step, part.q_step = call.ph, call.pw
+    if call.strategy == BINS:      # the first bin of the task
+        part.p_first = <int>(task.first_bin // call.pw)
+        part.q_first = <int>(task.first_bin % call.pw)
+        part.p_stop, part.q_stop = part.p_first + 1, part.q_first + 1
+        part.p_step = part.q_step = 1
+    elif call.strategy == ROW_LANES:
+        part.p_step = min(call.ph, call.lanes)
+    elif call.ph > min(<int>MAX_BIN_ROWS, <int>MAX_BINS // call.pw):
+        part.q_step = min(call.pw, max_columns)
+        part.p_step = min(min(call.ph, <int>MAX_BIN_ROWS), <int>MAX_BINS // part.q_step)
+    part.whole = part.p_step == call.ph and part.q_step == call.pw
+    part.p1, part.q1 = part.p_stop, part.q_stop
+    return part
+
+
+cdef inline void set_bins(const Call *call, Part *part, int p, int q) noexcept nogil:
+    """The part that begins with bin (p, q)."""
+    cdef const int32_t *window
+    cdef Window *pixels = &part.window
+    part.p0, part.q0 = p, q
+    part.p1, part.q1 = min(p + part.p_step, part.p_stop), min(q + part.q_step, part.q_stop)
+    if part.whole:
+        window = call.tables.windows + 4 * part.place
+        pixels.y0, pixels.y1, pixels.x0, pixels.x1 = window[0], window[1], window[2], window[3]
+        return
+    hull(part.spans_y, part.p0, part.p1, call.tables.tap_pixel, &pixels.y0, &pixels.y1)
+    hull(part.spans_x, part.q0, part.q1, call.tables.tap_pixel, &pixels.x0, &pixels.x1)
+
+
+cdef inline void set_box(const Call *call, Part *part, Py_ssize_t place) noexcept nogil:
+    part.place = place
+    part.row = call.tables.rows[place]
+    part.pixel = call.tables.tap_pixel
+    part.spans_y = call.tables.spans + 2 * place * (call.ph + call.pw)
+    part.spans_x = part.spans_y + 2 * call.ph
+
+
+cdef inline bint next_part(const Call *call, const Task *task, Part *part) noexcept nogil:
+    """Go on to the next part, block or box of a task; False after the last."""
+    if part.q1 < part.q_stop:
+        set_bins(call, part, part.p0, part.q1)
+        return True
+    if part.p1 < part.p_stop:
+        set_bins(call, part, part.p1, part.q_first)
+        return True
+    part.block += part.blocks
+    part.blocks = 1
+    if part.block < task.stop_block:
+        if not part.whole:
+            set_bins(call, part, part.p_first, part.q_first)
+        return True
+    if part.place + 1 >= task.stop_box:
+        return False
+    part.block = task.first_block
+    set_box(call, part, part.place + 1)
+    set_bins(call, part, part.p_first, part.q_first)
+    return True
+
+
+cdef inline bint begins_box(const Part *part, const Task *task) noexcept nogil:
+    """Whether this is the first part that a task computes of a box."""
+    return (part.block == task.first_block and part.p0 == part.p_first
+            and part.q0 == part.q_first)
+
+
+cdef inline bint is_empty(const Window *window) noexcept nogil:
+    return window.y0 >= window.y1 or window.x0 >= window.x1
+
+
+cdef inline bint ends_box(const Part *part, const Task *task) noexcept nogil:
+    """Whether this is the last part that a task computes of a box."""
+    return (part.block + part.blocks >= task.stop_block and part.p1 >= part.p_stop
+            and part.q1 >= part.q_stop)
+
+
+cdef inline void skip_to(Part *part, const Task *task, Py_ssize_t place) noexcept nogil:
+    """Have the next part be the first of the box at that place."""
+    part.place = place - 1
+    part.block, part.p1, part.q1 = task.stop_block, part.p_stop, part.q_stop
+
+
+cdef inline bint is_thin(const Call *call, const Part *part, const TileCache *tile) noexcept nogil:
+    """Whether only the rows and columns of a box that have taps are packed."""
+    return tile.thin and call.tables.thin[part.place] and not is_empty(&part.window)
+
+
+cdef inline Part thinned(const Call *call, const Part *part) noexcept nogil:
+    """The part with slots in place of pixels: the window of a box is the pixels with taps."""
+    cdef Part slots = part[0]
+    slots.pixel = call.tables.tap_slot
+    slots.window.y0 = slots.window.x0 = 0
+    slots.window.y1 = call.tables.counts[2 * part.place]
+    slots.window.x1 = call.tables.counts[2 * part.place + 1]
+    return slots
+
+
+cdef inline void load_thin(
+        const Call *call, const Part *slots, const TileCache *tile, real *memory,
+        View *steps) noexcept nogil:
+    """Pack the pixels of a thinned part."""
+    load_taps(tile, call.tables.pixels + slots.spans_y[0], call.tables.pixels + slots.spans_x[0],
+              &slots.window, memory)
+    steps.x = call.lanes
+    steps.y = slots.window.x1 * call.lanes

@@ -1,0 +1,80 @@
+"""Prefetch: cache lines that are needed soon, asked for while something else is computed."""
+from plan.structs cimport STREAMING, Strides
+from simd.simd cimport LANE_BYTES, prefetch_l1, prefetch_l2, real
+
+
+cdef struct Prefetch:              # runs of bytes, fetched a few cache lines at a time
+    const char *run
+    Py_ssize_t run_bytes
+    Py_ssize_t at                  # in the run
+    Py_ssize_t step                # from run to run
+    Py_ssize_t row_step            # from the last run of a row to the first of the next
+    int row_runs
+    int row_at
+    Py_ssize_t runs                # left
+    Py_ssize_t bytes_at_once
+
+
+cdef inline Prefetch prefetch_of(
+        const real *source, const Strides *strides, int lanes, Py_ssize_t rows, Py_ssize_t columns,
+        Py_ssize_t turns) noexcept nogil:
+    """Rows x columns pixels of `lanes` channels, to be fetched in so many turns."""
+    cdef Prefetch ahead
+    cdef Py_ssize_t run = columns, runs = lanes, step = strides.channel
+    if strides.channel == 1:
+        run, runs, step = lanes, columns, strides.x
+    elif strides.x != 1:
+        rows = 0
+    if strides.y == run * (runs if step == run else 1):      # rows lie end to end
+        run *= rows
+        rows = min(rows, 1)
+    if step == run:
+        run *= runs
+        runs = 1
+    ahead.run = <const char*>source
+    ahead.run_bytes = run * sizeof(real)
+    ahead.at = 0
+    ahead.step = step * sizeof(real)
+    ahead.row_step = (strides.y - (runs - 1) * step) * <Py_ssize_t>sizeof(real)
+    ahead.row_runs = <int>runs
+    ahead.row_at = 0
+    ahead.runs = runs * rows
+    ahead.bytes_at_once = (ahead.runs * (ahead.run_bytes + LANE_BYTES) // max(turns, 1)
+                           + LANE_BYTES)
+    return ahead
+
+
+cdef inline void prefetch_some(Prefetch *ahead) noexcept nogil:
+    """One turn.  All at once, the lines would only queue up before the loads of the computation."""
+    cdef Py_ssize_t left = ahead.bytes_at_once
+    while ahead.runs > 0 and left > 0:
+        prefetch_l1(ahead.run + ahead.at)
+        ahead.at += LANE_BYTES
+        left -= LANE_BYTES
+        if ahead.at >= ahead.run_bytes:
+            ahead.at = 0
+            ahead.runs -= 1
+            ahead.row_at += 1
+            if ahead.row_at == ahead.row_runs:
+                ahead.row_at = 0
+                ahead.run += ahead.row_step
+            else:
+                ahead.run += ahead.step
+
+
+cdef inline void prefetch_ends(const void *run, Py_ssize_t size) noexcept nogil:
+    """The lines that a run of bytes fills only partly: they are read before they are written."""
+    if <size_t>run % LANE_BYTES != 0:
+        prefetch_l2(run)
+    if <size_t>(<const char*>run + size) % LANE_BYTES != 0:
+        prefetch_l2(<const char*>run + size)
+
+
+cdef inline void prefetch_pixel_ends(
+        const real *target, Py_ssize_t count, Py_ssize_t width, Py_ssize_t step,
+        int store) noexcept nogil:
+    """What put_pixels reads before it writes, where pixels are not one long run."""
+    cdef Py_ssize_t i
+    if store == STREAMING and step != width:
+        for i in range(count):
+            prefetch_ends(target + i * step, width * sizeof(real))

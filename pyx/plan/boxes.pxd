@@ -1,0 +1,191 @@
+"""Boxes: rows of numbers of any type as images and corners, and the level of each in a pyramid."""
+from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyObject_GetBuffer
+from libc.math cimport INFINITY, fabs, floor, log2, sqrt, trunc
+from libc.stdint cimport INT32_MAX, int32_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy
+
+from simd.simd cimport real
+
+ctypedef fused number:             # that boxes may come in
+    float
+    double
+    int
+    long
+
+cdef struct BoxList:               # that grows; owned by a plan
+    Py_ssize_t count
+    Py_ssize_t room
+    int32_t *images
+    char *corners                  # [count][4], in the type of the computation
+    int32_t *rows                  # of the output, where boxes are sorted by level
+
+
+cdef inline int reserve(BoxList *boxes, Py_ssize_t more, int itemsize) except -1:
+    """Make room for more boxes."""
+    cdef Py_ssize_t room = boxes.count + more
+    cdef void *images
+    cdef void *corners
+    if room <= boxes.room:
+        return 0
+    if room > INT32_MAX:
+        raise ValueError(f"boxes: {room} boxes, expected less than 2**31")
+    images = realloc(boxes.images, room * sizeof(int32_t))
+    boxes.images = boxes.images if images == NULL else <int32_t*>images
+    corners = realloc(boxes.corners, room * 4 * itemsize)
+    boxes.corners = boxes.corners if corners == NULL else <char*>corners
+    if images == NULL or corners == NULL:
+        raise MemoryError(f"no room for {room} boxes")
+    boxes.room = room
+    return 0
+
+
+cdef inline void free_boxes(BoxList *boxes) noexcept:
+    free(boxes.images)
+    free(boxes.corners)
+    free(boxes.rows)
+
+
+cdef inline bint has_buffer(object value, type ndarray, Py_buffer *array) noexcept:
+    """Whether a value is an array that C can look at, which then is to be released."""
+    if type(value) is not ndarray:
+        return False
+    try:
+        PyObject_GetBuffer(value, array, PyBUF_STRIDES | PyBUF_FORMAT)
+    except Exception:      # of a type that buffers have no word for
+        return False
+    return True
+
+
+cdef inline bint on_elements(const Py_buffer *array, int dimensions) noexcept nogil:
+    """Whether an array has so many dimensions, and native elements at multiples of their size."""
+    cdef int i
+    if (array.ndim != dimensions or array.format[0] == 0 or array.format[1] != 0
+            or <size_t>array.buf % array.itemsize != 0):
+        return False
+    for i in range(dimensions):
+        if array.strides[i] % array.itemsize != 0:
+            return False
+    return True
+
+
+cdef inline Py_ssize_t copy_rows(
+        const char *row, const Py_buffer *array, Py_ssize_t image, Py_ssize_t images,
+        number of_type, BoxList *boxes, real *corners) noexcept nogil:
+    """Copy rows of an array; image: of all of them, or -1 where column 0 says it.
+
+    of_type: any number of the array's type.  Return the first row whose image is none, or -1.
+    """
+    cdef Py_ssize_t k, i, column = array.strides[1]
+    cdef int32_t *image_of = boxes.images + boxes.count
+    cdef double n
+    for k in range(array.shape[0]):
+        if image >= 0:
+            image_of[k] = <int32_t>image
+        else:
+            n = <double>(<const number*>row)[0]
+            if not (n >= 0 and n < images and trunc(n) == n):
+                return k
+            image_of[k] = <int32_t>n
+        for i in range(4):
+            corners[i] = <real>(<const number*>(row + (i + (image < 0)) * column))[0]
+        corners += 4
+        row += array.strides[0]
+    return -1
+
+
+cdef inline bint take_array(
+        BoxList *boxes, const Py_buffer *array, Py_ssize_t image, Py_ssize_t images,
+        real *corners) noexcept nogil:
+    """Add the rows of an array to boxes that have room for them; False if an image is wrong."""
+    cdef int kind = array.format[0]
+    cdef const char *row = <const char*>array.buf
+    cdef Py_ssize_t bad = -1
+    corners += 4 * boxes.count
+    if kind == c'f':
+        bad = copy_rows(row, array, image, images, <float>0, boxes, corners)
+    elif kind == c'd':
+        bad = copy_rows(row, array, image, images, <double>0, boxes, corners)
+    elif kind == c'i':
+        bad = copy_rows(row, array, image, images, <int>0, boxes, corners)
+    else:
+        bad = copy_rows(row, array, image, images, <long>0, boxes, corners)
+    boxes.count += array.shape[0]
+    return bad < 0
+
+
+cdef inline bint is_plain(const Py_buffer *array, Py_ssize_t columns) noexcept nogil:
+    """Whether boxes lie in an array of so many columns, of a type that take_array knows."""
+    cdef int kind
+    if not on_elements(array, 2) or array.shape[1] != columns:
+        return False
+    kind = array.format[0]
+    return kind == c'f' or kind == c'd' or kind == c'i' or kind == c'l'
+
+
+cdef inline bint all_finite(
+        const real *corners, Py_ssize_t count, double scale) noexcept nogil:
+    """Whether all corners and sides of boxes are finite when they are scaled."""
+    cdef real s = <real>scale, width, height
+    for _ in range(count):
+        width = corners[2] * s - corners[0] * s
+        height = corners[3] * s - corners[1] * s
+        # False for NaN; infinite corners give one or the other.
+        if not (fabs(width) < INFINITY and fabs(height) < INFINITY):
+            return False
+        corners += 4
+    return True
+
+
+cdef struct Pyramid:
+    int levels
+    int finest                     # level of the finest map, which no box is below
+    double canonical_scale         # the side of a box of level canonical_level
+    int canonical_level
+    double close                   # boxes this close below a level belong to it
+
+
+cdef inline int level_of(const real *corners, const Pyramid *pyramid) noexcept nogil:
+    """The level of a box by the rule of feature pyramid networks, counted from the finest map.
+
+    It is floor(canonical_level + log2(sqrt(area) / canonical_scale)).
+    """
+    cdef real width = max(corners[2] - corners[0], <real>0)
+    cdef real height = max(corners[3] - corners[1], <real>0)
+    cdef real size = <real>sqrt(<double>(width * height)) / <real>pyramid.canonical_scale
+    cdef real wanted = <real>pyramid.canonical_level + <real>log2(<double>size)
+    wanted = wanted + <real>pyramid.close
+    wanted = <real>floor(wanted) - <real>pyramid.finest
+    # What is not a number, of sizes beyond all numbers, is the finest level.
+    return <int>min(wanted, <real>(pyramid.levels - 1)) if wanted > 0 else 0
+
+
+cdef inline int sort_by_level(
+        BoxList *boxes, const real *corners, const Pyramid *pyramid, Py_ssize_t *stops) except -1:
+    """Sort boxes, the finest level first; stops: where each level ends."""
+    cdef Py_ssize_t k, count = boxes.count, place = 0, size = 4 * sizeof(real)
+    cdef int32_t *images = <int32_t*>malloc(max(count, 1) * sizeof(int32_t))
+    cdef int32_t *levels = <int32_t*>malloc(max(count, 1) * sizeof(int32_t))
+    cdef real *sorted_corners = <real*>malloc(max(count, 1) * size)
+    cdef int i
+    boxes.rows = <int32_t*>malloc(max(count, 1) * sizeof(int32_t))
+    if images == NULL or levels == NULL or sorted_corners == NULL or boxes.rows == NULL:
+        free(images)
+        free(levels)
+        free(sorted_corners)
+        raise MemoryError(f"no room for {count} boxes")
+    for k in range(count):
+        levels[k] = level_of(corners + 4 * k, pyramid)
+    for i in range(pyramid.levels):
+        for k in range(count):
+            if levels[k] == i:
+                boxes.rows[place] = <int32_t>k
+                images[place] = boxes.images[k]
+                memcpy(sorted_corners + 4 * place, corners + 4 * k, size)
+                place += 1
+        stops[i] = place
+    free(levels)
+    free(boxes.images)
+    free(boxes.corners)
+    boxes.images, boxes.corners = images, <char*>sorted_corners
+    return 0

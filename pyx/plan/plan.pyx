@@ -1,0 +1,659 @@
+"""Plan: from the arguments of a call to what kernels carry out; the only door to this room.
+
+A plan normalises its arguments: those that are plain are taken as they are, and all others go
+through roicy/_arguments.py, which converts them or says what is wrong.  Then `next` makes tables
+and tasks, for as many boxes at a time as tables have room for, until all boxes had their turn.
+"""
+from cpython.buffer cimport (PyBUF_FORMAT, PyBUF_STRIDES, PyBuffer_IsContiguous, PyBuffer_Release,
+                             PyObject_GetBuffer)
+from libc.math cimport INFINITY
+from libc.stdint cimport INT32_MAX, int32_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from plan.boxes cimport (all_finite, free_boxes, has_buffer, is_plain,
+                         on_elements, reserve, sort_by_level, take_array)
+from plan.layout cimport (channels_are_few, lay_out, max_owned_bytes, row_lanes_fit, set_sizes,
+                          store_for, strategy_of, worth_prefetching)
+from plan.structs cimport (BINS, PIXELS, PLANES, ROW_LANES, Boxes, Call, Map, Strides, Tables)
+from plan.rules cimport (RULE_INTEGRATED, RULE_QUANTISED, RULE_SAMPLED, RULE_SINGLE_SAMPLES,
+                         RULE_UNIFORM)
+from plan.tables cimport (Axis, TableRequest, find_thin_boxes, free_order, free_tables, make_tables,
+                          may_be_thin,
+                          sort_boxes, transpose_tables, whole_map_tables)
+from plan.tasks cimport free_tasks, max_rows, tasks_to_read, tasks_to_write
+from simd.simd cimport LANE_BYTES
+from tuning cimport STREAM_BYTES
+
+from roicy import _arguments, _levels, _threads
+
+
+cdef enum:
+    MAX_EXTENT = 1 << 30           # pixels of a side of a map
+    MAX_SIDE = 1 << 24             # bins of a side of an output
+
+# What a plan may be for, as the front end calls it.
+cdef dict PURPOSES = {"forward": FORWARD, "grad_input": GRAD_INPUT, "grad_boxes": GRAD_BOXES,
+                      "max_pixel": MAX_PIXEL, "max_pixel_grad": MAX_PIXEL_GRAD,
+                      "max_sample": MAX_SAMPLE}
+# Kinds of rules by their names in roicy/_table.py; the GPU compiles the same rules.h.
+RULES = {"sampled": RULE_SAMPLED, "integrated": RULE_INTEGRATED, "uniform": RULE_UNIFORM,
+         "quantised": RULE_QUANTISED, "single_samples": RULE_SINGLE_SAMPLES}
+
+cdef type ndarray = np.ndarray
+cdef object FLOAT = np.dtype(np.float32), DOUBLE = np.dtype(np.float64)
+
+
+cdef inline int plain_side(object value) except? -1:
+    """PH or PW; 0 for what is none, or has to be looked at."""
+    if type(value) is not int:
+        return 0
+    return value if 0 < value <= MAX_SIDE else 0
+
+
+cdef inline double plain_scale(object value) except? -1:
+    """A scale; 0 for what is none, or has to be looked at."""
+    cdef double scale = value if type(value) is float else 0
+    return scale if 0 < scale < INFINITY else 0
+
+
+cdef inline bint is_plain_map(const Py_buffer *array) noexcept nogil:
+    """Whether an array has 4 dimensions, of sizes that can be counted, and a type of maps."""
+    cdef int kind = array.format[0], i
+    if not (kind == c'f' or kind == c'd' or kind == c'B' or kind == c'e'):
+        return False
+    if not on_elements(array, 4) or array.shape[0] > INT32_MAX:
+        return False
+    for i in range(1, 4):
+        if array.shape[i] > MAX_EXTENT:
+            return False
+    return True
+
+
+cdef inline void set_map(Map *map, const Py_buffer *array, int kind, bint last) noexcept nogil:
+    """Describe an array of (N, C, H, W), or of (N, H, W, C) if channels are last."""
+    cdef int channel = 3 if last else 1, y = 1 if last else 2, size = <int>array.itemsize
+    map.data = <char*>array.buf
+    map.kind, map.itemsize = kind, size
+    map.images = array.shape[0]
+    map.rows, map.columns = array.shape[y], array.shape[y + 1]
+    map.strides.image = array.strides[0] // size
+    map.strides.channel = array.strides[channel] // size
+    map.strides.y, map.strides.x = array.strides[y] // size, array.strides[y + 1] // size
+
+
+cdef inline bint apart(const Py_buffer *array, const Py_buffer *out) noexcept nogil:
+    """Whether no element of an array can lie in the memory of `out`, which is contiguous."""
+    cdef const char *low = <const char*>array.buf
+    cdef const char *high = low + array.itemsize
+    cdef int i
+    for i in range(array.ndim):
+        if array.shape[i] == 0:
+            return True
+        if array.strides[i] < 0:
+            low += (array.shape[i] - 1) * array.strides[i]
+        else:
+            high += (array.shape[i] - 1) * array.strides[i]
+    return high <= <char*>out.buf or <char*>out.buf + out.len <= low
+
+
+cdef class Plan:
+    """What one call computes: its levels, their boxes, and step by step their tables and tasks."""
+
+    def __init__(self, str purpose, row, tuple rule, maps, output_size, given):
+        """
+        purpose: one of PURPOSES; row: of roicy/_table.py; rule: as the row makes it.
+
+        maps: arrays, or for gradients of the input a dictionary of (N, C, H, W) and at last, under
+        "dtype", the type of the gradient; given: what roicy._arguments.Arguments is made of.
+        """
+        self.purpose, self.given = PURPOSES[purpose], tuple(given)
+        (self.given_boxes, self.given_counts, self.given_scale, layout, threads, self.out,
+         self.given_pyramid) = given
+        self.max_threads = _threads.resolve(threads)
+        self.row, self.position_sensitive = row, row.position_sensitive
+        self.rule = rule
+        if type(layout) is not str or (layout != "NCHW" and layout != "NHWC"):
+            _arguments.Layout(layout)
+        self.last = layout == "NHWC"
+        if type(maps) is dict:
+            self.take_shapes(maps)
+        else:
+            self.take_maps(maps)
+        self.take_bins(output_size)
+        self.take_scales()
+        self.take_channels()
+        self.take_boxes()
+        self.distribute()
+
+    def __dealloc__(self):
+        cdef Py_ssize_t i
+        for i in range(self.held):
+            PyBuffer_Release(&self.buffers[i])
+        for i in range(self.levels):
+            free_tables(&self.calls[i].tables)
+            free_order(&self.calls[i].order)
+        free_tasks(&self.tasks)
+        free_boxes(&self.boxes)
+        free(self.calls)
+        free(self.buffers)
+        free(self.scales)
+        free(self.stops)
+        free(self.bad)
+
+    # Arguments
+
+    cdef int make_room(self, Py_ssize_t levels) except -1:
+        self.calls = <Call*>calloc(levels, sizeof(Call))
+        self.buffers = <Py_buffer*>calloc(levels, sizeof(Py_buffer))
+        self.scales = <double*>calloc(levels, sizeof(double))
+        self.stops = <Py_ssize_t*>calloc(levels, sizeof(Py_ssize_t))
+        if self.calls == NULL or self.buffers == NULL or self.scales == NULL or self.stops == NULL:
+            raise MemoryError(f"no room for {levels} levels")
+        self.levels = levels
+        return 0
+
+    cdef int take_maps(self, maps) except -1:
+        """Look at the arrays of all levels; those that are not plain are checked first."""
+        cdef Py_ssize_t i, count
+        cdef int channel = 3 if self.last else 1
+        cdef Py_buffer *array
+        cdef bint plain = True
+        if self.given_pyramid is None:
+            maps = (maps,)
+        if type(maps) is not tuple and type(maps) is not list or not maps:
+            maps = tuple(_levels.maps(maps, self.arguments, _arguments.maps).values())
+        self.maps = tuple(maps)
+        count = len(self.maps)
+        self.make_room(count)
+        for i in range(count):
+            array = &self.buffers[i]
+            if not has_buffer(self.maps[i], ndarray, array):
+                plain = False
+                break
+            self.held += 1
+            if (not is_plain_map(array) or array.format[0] != self.buffers[0].format[0]
+                    or array.shape[0] != self.buffers[0].shape[0]
+                    or array.shape[channel] != self.buffers[0].shape[channel]):
+                plain = False
+                break
+            set_map(&self.calls[i].map, array, array.format[0], self.last)
+        if not plain:
+            self.convert_maps()
+        self.kind = self.calls[0].map.kind
+        self.itemsize = sizeof(double) if self.kind == c'd' else sizeof(float)
+        self.input_channels = self.buffers[0].shape[channel]
+        return 0
+
+    cdef int convert_maps(self) except -1:
+        """Check maps of any kind, and take what can be taken."""
+        cdef Py_ssize_t i
+        while self.held > 0:
+            self.held -= 1
+            PyBuffer_Release(&self.buffers[self.held])
+        maps = self.maps if self.given_pyramid is not None else self.maps[0]
+        named = _levels.maps(maps, self.arguments, _arguments.maps)
+        shapes = _levels.shapes_of(named, _arguments.Layout(self.arguments.layout))
+        _levels.check_levels(shapes)
+        self.maps = tuple(named.values())
+        for i, array in enumerate(self.maps):
+            PyObject_GetBuffer(_arguments.bits(array), &self.buffers[i],
+                               PyBUF_STRIDES | PyBUF_FORMAT)
+            self.held += 1
+            set_map(&self.calls[i].map, &self.buffers[i], ord(array.dtype.char), self.last)
+        return 0
+
+    cdef int take_shapes(self, dict shapes) except -1:
+        """The sizes of maps whose gradient is asked for; `bind` says where they are."""
+        cdef Py_ssize_t i
+        dtype = shapes.pop("dtype")
+        self.shapes = shapes
+        self.make_room(len(shapes))
+        self.kind = ord(dtype.char)
+        self.itemsize = dtype.itemsize
+        for i, (images, channels, rows, columns) in enumerate(shapes.values()):
+            self.calls[i].map.images = images
+            self.calls[i].map.rows, self.calls[i].map.columns = rows, columns
+            self.input_channels = channels
+        return 0
+
+    cdef int take_bins(self, output_size) except -1:
+        cdef int ph = 0, pw = 0
+        if type(output_size) is tuple and len(<tuple>output_size) == 2:
+            ph, pw = plain_side((<tuple>output_size)[0]), plain_side((<tuple>output_size)[1])
+        else:
+            ph = pw = plain_side(output_size)
+        if ph == 0 or pw == 0:
+            ph, pw = _arguments.output_size(output_size)
+        self.ph, self.pw = ph, pw
+        return 0
+
+    cdef int take_scales(self) except -1:
+        cdef Py_ssize_t i
+        cdef bint plain = True
+        scales, pyramid = self.given_scale, self.given_pyramid
+        if pyramid is None:
+            self.scales[0] = plain_scale(scales)
+            if self.scales[0] == 0:
+                self.scales[0] = _arguments.spatial_scale(scales)
+            return 0
+        if (type(scales) is list or type(scales) is tuple) and len(scales) == self.levels:
+            for i in range(self.levels):
+                self.scales[i] = plain_scale(scales[i])
+                if not self.scales[i] > 0 or (i > 0 and self.scales[i] >= self.scales[i - 1]):
+                    plain = False
+            plain = plain and pyramid[2] is None
+        else:
+            plain = False
+        if not plain:
+            for i, scale in enumerate(_levels.scales(self.arguments, self.named_shapes())):
+                self.scales[i] = scale
+        self.pyramid.levels = <int>self.levels
+        self.pyramid.finest = _levels.level_of_scale(self.scales[0])
+        side, level = _levels.canonical(pyramid)
+        self.pyramid.canonical_scale, self.pyramid.canonical_level = side, level
+        self.pyramid.close = _levels.CLOSE
+        return 0
+
+    cdef dict named_shapes(self):
+        """(N, C, H, W) of each level by its name."""
+        cdef Py_ssize_t i
+        if self.shapes is not None:
+            return self.shapes
+        return {f"features[{i}]": (self.calls[i].map.images, self.input_channels,
+                                   self.calls[i].map.rows, self.calls[i].map.columns)
+                for i in range(self.levels)}
+
+    cdef int take_channels(self) except -1:
+        cdef Py_ssize_t bins = <Py_ssize_t>self.ph * self.pw
+        self.channels = self.input_channels
+        if self.position_sensitive:
+            if self.channels % bins:
+                _arguments.channels(self.channels, (self.ph, self.pw), True)
+            self.channels //= bins
+        return 0
+
+    cdef int take_boxes(self) except -1:
+        """Take boxes of any format; those that are not plain are converted first."""
+        cdef Py_ssize_t images = self.calls[0].map.images, n
+        cdef bint plain = True
+        boxes, counts = self.given_boxes, self.given_counts
+        if type(boxes) is list or type(boxes) is tuple:
+            plain = counts is None and len(boxes) == images
+            n = 0
+            while plain and n < images:
+                plain = self.take_rows(boxes[n], n)
+                n += 1
+        elif counts is None:
+            plain = self.take_rows(boxes, -1)
+        else:
+            plain = False
+        if plain:
+            plain = self.are_finite()
+        if not plain:
+            self.convert_boxes()
+        return 0
+
+    cdef bint take_rows(self, boxes, Py_ssize_t image) except? False:
+        """Take an array, or return False; image: of all its boxes, or -1 where column 0 says it."""
+        cdef Py_buffer array
+        cdef Py_ssize_t images = self.calls[0].map.images
+        cdef bint taken = False
+        if not has_buffer(boxes, ndarray, &array):
+            return False
+        try:
+            if is_plain(&array, 5 if image < 0 else 4):
+                reserve(&self.boxes, array.shape[0], self.itemsize)
+                if self.itemsize == sizeof(float):
+                    taken = take_array(&self.boxes, &array, image, images,
+                                       <float*>self.boxes.corners)
+                else:
+                    taken = take_array(&self.boxes, &array, image, images,
+                                       <double*>self.boxes.corners)
+        finally:
+            PyBuffer_Release(&array)
+        return taken
+
+    cdef bint are_finite(self) noexcept:
+        """Whether all corners are finite, also when they are scaled."""
+        if self.itemsize == sizeof(float):
+            return all_finite(<float*>self.boxes.corners, self.boxes.count, self.scales[0])
+        return all_finite(<double*>self.boxes.corners, self.boxes.count, self.scales[0])
+
+    cdef int convert_boxes(self) except -1:
+        """Check boxes of any kind, and take what can be taken."""
+        cdef const int32_t[::1] images
+        cdef Py_ssize_t k
+        dtype = FLOAT if self.itemsize == sizeof(float) else DOUBLE
+        given = _arguments.Boxes(self.given_boxes, self.given_counts,
+                                 self.calls[0].map.images, dtype, self.scales[0])
+        self.boxes.count = 0
+        self.take_rows(given.coordinates.view(ndarray), 0)
+        images = given.images
+        for k in range(self.boxes.count):
+            self.boxes.images[k] = images[k]
+        return 0
+
+    cdef int distribute(self) except -1:
+        """Give each level its boxes."""
+        cdef Py_ssize_t i
+        cdef Call *call
+        if self.levels == 1:
+            self.stops[0] = self.boxes.count
+        elif self.itemsize == sizeof(float):
+            sort_by_level(&self.boxes, <float*>self.boxes.corners, &self.pyramid, self.stops)
+        else:
+            sort_by_level(&self.boxes, <double*>self.boxes.corners, &self.pyramid, self.stops)
+        self.done = True
+        for i in range(self.levels):
+            call = &self.calls[i]
+            call.ph, call.pw, call.itemsize = self.ph, self.pw, self.itemsize
+            call.lanes = LANE_BYTES // self.itemsize
+            call.channels, call.group = self.channels, 1
+            if self.position_sensitive:
+                call.group = <Py_ssize_t>self.ph * self.pw
+            if not self.is_empty(i):
+                self.done = False
+        return 0
+
+    cdef bint is_empty(self, Py_ssize_t level) noexcept:
+        """Whether a level has nothing to read or to write."""
+        cdef const Map *map = &self.calls[level].map
+        cdef Py_ssize_t first = self.stops[level - 1] if level > 0 else 0
+        return (self.stops[level] == first or self.channels == 0 or map.images == 0
+                or map.rows == 0 or map.columns == 0)
+
+    # What the front end wants to know
+
+    @property
+    def arguments(self):
+        return _arguments.Arguments(*self.given)
+
+    @property
+    def count(self):
+        return self.boxes.count
+
+    @property
+    def dtype(self):
+        return FLOAT if self.itemsize == sizeof(float) else DOUBLE
+
+    @property
+    def type(self):
+        """What kernels call the type."""
+        return "float" if self.itemsize == sizeof(float) else "double"
+
+    @property
+    def output_shape(self):
+        if self.last:
+            return self.boxes.count, self.ph, self.pw, self.channels
+        return self.boxes.count, self.channels, self.ph, self.pw
+
+    def map_size(self, Py_ssize_t level=0):
+        """(N, C, H, W)"""
+        cdef const Map *map = &self.calls[level].map
+        return map.images, self.input_channels, map.rows, map.columns
+
+    def empty_levels(self):
+        """Levels that have nothing to read or to write, and their rows of the output."""
+        cdef Py_ssize_t i, first
+        found = []
+        for i in range(self.levels):
+            if self.is_empty(i):
+                first = self.stops[i - 1] if i > 0 else 0
+                rows = ... if self.boxes.rows == NULL else [
+                    self.boxes.rows[k] for k in range(first, self.stops[i])]
+                found.append((i, rows))
+        return found
+
+    def takes(self, out):
+        """Whether an array is plainly right for the result; others have to be looked at."""
+        cdef Py_buffer target
+        cdef Py_ssize_t i
+        cdef tuple shape = self.output_shape
+        cdef bint right
+        if not has_buffer(out, ndarray, &target):
+            return False
+        right = (target.ndim == 4 and target.format[0] == (c'f' if self.itemsize == 4 else c'd')
+                 and on_elements(&target, 4) and not target.readonly
+                 and PyBuffer_IsContiguous(&target, c'C')
+                 and (self.kind == c'f' or self.kind == c'd' or self.kind == c'B'))
+        for i in range(4 if right else 0):
+            right = right and target.shape[i] == <Py_ssize_t>shape[i]
+        for i in range(self.held if right else 0):
+            right = right and apart(&self.buffers[i], &target)
+        PyBuffer_Release(&target)
+        return right and not self.boxes_overlap(out)
+
+    cdef bint boxes_overlap(self, out) except? True:
+        boxes = self.given_boxes
+        if type(boxes) is ndarray:
+            return np.may_share_memory(boxes, out)
+        return any([np.may_share_memory(part, out) for part in boxes])
+
+    def bind(self, maps):
+        """Say where the gradients of the maps are, seen as (N, C, H, W)."""
+        cdef Py_ssize_t i
+        self.maps = tuple(maps)
+        for i in range(self.levels):
+            PyObject_GetBuffer(self.maps[i], &self.buffers[i], PyBUF_STRIDES | PyBUF_FORMAT)
+            self.held += 1
+            set_map(&self.calls[i].map, &self.buffers[i], self.kind, False)
+
+    # Steps
+
+    cdef Boxes boxes_of(self, Py_ssize_t level) noexcept:
+        cdef Boxes boxes
+        cdef Py_ssize_t first = self.stops[level - 1] if level > 0 else 0
+        boxes.count = self.stops[level] - first
+        boxes.images = self.boxes.images + first
+        boxes.corners = self.boxes.corners + 4 * first * self.itemsize
+        boxes.rows = NULL if self.boxes.rows == NULL else self.boxes.rows + first
+        return boxes
+
+    cdef bint has_boxes_left(self, Py_ssize_t level) noexcept:
+        if self.is_empty(level):
+            return False
+        return self.calls[level].tables.stop < self.boxes_of(level).count
+
+    cdef TableRequest request_of(self, Py_ssize_t level, Py_ssize_t max_boxes) except *:
+        """What the next tables of a level are to be made of."""
+        cdef TableRequest request
+        cdef const Call *call = &self.calls[level]
+        memset(&request, 0, sizeof(request))
+        (request.rule.kind, request.rule.sampling_ratio, request.rule.aligned,
+         request.rule.at_least_one, request.rule.inclusive) = self.rule
+        request.axes[0].bins, request.axes[0].extent = self.ph, call.map.rows
+        request.axes[1].bins, request.axes[1].extent = self.pw, call.map.columns
+        request.axes[0].scale = request.axes[1].scale = self.scales[level]
+        request.first, request.max_boxes = call.tables.stop, max_boxes
+        request.slopes = self.purpose == GRAD_BOXES
+        request.threads, request.itemsize = self.max_threads, self.itemsize
+        return request
+
+    cdef int begin(self, Py_ssize_t level, const Boxes *boxes, const Axis *axes) except -1:
+        """Choose the strategy of a level, and sort its boxes by place."""
+        cdef Call *call = &self.calls[level]
+        cdef Py_ssize_t rows = 0      # boxes are sorted in bands, from left to right
+        set_sizes(call)
+        call.strategy = strategy_of(call, self.position_sensitive)
+        call.may_swap_axes = call.strategy != BINS and not channels_are_few(call)
+        call.beyond_cache = (<double>call.map.rows * call.map.columns * self.channels
+                             * self.itemsize > STREAM_BYTES)
+        if self.purpose != GRAD_INPUT and call.strategy != PIXELS:
+            rows = max_rows(call.map.columns, self.purpose == GRAD_BOXES)
+        sort_boxes(&call.order, boxes, call.map.images, axes, rows, self.itemsize)
+        return 0
+
+    cdef int tabulate(self, Py_ssize_t level, Py_ssize_t max_boxes) except -1:
+        """Make the tables of the next boxes of a level."""
+        cdef Call *call = &self.calls[level]
+        cdef Boxes boxes = self.boxes_of(level)
+        cdef TableRequest request = self.request_of(level, max_boxes)
+        if self.purpose == MAX_PIXEL_GRAD:      # which goes by argmax
+            set_sizes(call)
+            call.strategy = strategy_of(call, False)
+            whole_map_tables(&call.tables, &call.order, &boxes, call.map.images, call.map.rows,
+                             call.map.columns)
+            return 0
+        if call.order.boxes == NULL:
+            self.begin(level, &boxes, request.axes)
+        make_tables(&call.tables, &call.order, &boxes, &request)
+        if self.purpose == FORWARD and call.strategy != BINS and channels_are_few(call):
+            call.strategy = strategy_of(call, False)
+            if row_lanes_fit(call):
+                call.strategy = ROW_LANES
+        if ((call.strategy == PLANES or call.strategy == PIXELS) and self.purpose != GRAD_INPUT
+                and request.rule.kind == RULE_SAMPLED and request.rule.sampling_ratio > 0
+                and may_be_thin(&call.tables, self.ph, self.pw, request.rule.sampling_ratio)):
+            find_thin_boxes(&call.tables, self.ph, self.pw, self.itemsize, self.max_threads)
+        call.prefetch = self.purpose != GRAD_BOXES and worth_prefetching(call)
+        return 0
+
+    cdef int make_tasks(self) except -1:
+        """Divide the work of the tables at hand among threads, and lay out their scratch."""
+        cdef Py_ssize_t level
+        cdef Call *call
+        cdef bint slopes = self.purpose == GRAD_BOXES
+        cdef bint writes = self.purpose == GRAD_INPUT or self.purpose == MAX_PIXEL_GRAD
+        self.tasks.count = 0
+        if writes:
+            self.threads = tasks_to_write(&self.tasks, self.calls, self.levels, self.max_threads,
+                                          self.purpose == MAX_PIXEL_GRAD)
+        else:
+            self.threads = tasks_to_read(&self.tasks, self.calls, self.levels, self.max_threads,
+                                         slopes)
+        self.scratch_bytes = 0
+        for level in range(self.levels):
+            call = &self.calls[level]
+            if call.tables.count == 0:
+                continue
+            if self.purpose == MAX_PIXEL_GRAD:
+                call.layout.size = max_owned_bytes(&self.tasks)
+            else:
+                lay_out(call, &self.tasks, level, slopes)
+            if self.purpose == GRAD_INPUT and call.strategy != BINS:
+                transpose_tables(&call.tables, self.ph, self.pw, self.itemsize, self.threads)
+            self.scratch_bytes = max(self.scratch_bytes, call.layout.size)
+        return 0
+
+    def next(self, Py_ssize_t max_boxes=INT32_MAX):
+        """Plan the next step, of at most so many boxes of a level; False if there is none."""
+        cdef Py_ssize_t level, stop, before = 0
+        cdef Call *call
+        if self.done:
+            return False
+        self.done = True
+        for level in range(self.levels):
+            call = &self.calls[level]
+            stop = call.tables.stop
+            free_tables(&call.tables)
+            memset(&call.tables, 0, sizeof(call.tables))
+            call.tables.first = call.tables.stop = stop
+            if self.has_boxes_left(level):
+                self.tabulate(level, max_boxes)
+            if self.has_boxes_left(level):
+                self.done = False
+            call.add = self.steps > 0
+            call.parts_before = before
+            before += call.tables.count
+        self.steps += 1
+        self.make_tasks()
+        return True
+
+    # Arrays of a step, for kernels
+
+    cdef void set_result(self, void *result, Strides bins) noexcept:
+        """Where the output is, or the gradient of it."""
+        cdef Py_ssize_t level
+        cdef bint writes = self.purpose == GRAD_INPUT or self.purpose == MAX_PIXEL_GRAD
+        cdef int store = store_for(<double>self.boxes.count * self.channels * self.ph * self.pw
+                                   * self.itemsize)
+        for level in range(self.levels):
+            self.calls[level].result, self.calls[level].bins = result, bins
+            self.calls[level].store = self.map_store(level) if writes else store
+
+    cdef int map_store(self, Py_ssize_t level) noexcept:
+        cdef const Map *map = &self.calls[level].map
+        return store_for(<double>map.images * self.input_channels * map.rows * map.columns
+                         * map.itemsize)
+
+    cdef void set_argmax(self, int32_t *argmax, Strides strides) noexcept:
+        self.calls[0].argmax, self.calls[0].argmax_strides = argmax, strides
+
+    cdef void set_parts(self, double *parts, Py_ssize_t count) noexcept:
+        cdef Py_ssize_t level
+        for level in range(self.levels):
+            self.calls[level].parts, self.calls[level].parts_count = parts, count
+
+    cdef int watch_indices(self) except -1:
+        """Have tasks say whether they met an index of no pixel."""
+        free(self.bad)
+        self.bad = <int32_t*>calloc(max(self.tasks.count, 1), sizeof(int32_t))
+        if self.bad == NULL:
+            raise MemoryError(f"no room for {self.tasks.count} tasks")
+        self.calls[0].bad, self.calls[0].tasks = self.bad, self.tasks.items
+        return 0
+
+    cdef bint found_bad_index(self) noexcept:
+        cdef Py_ssize_t i
+        for i in range(self.tasks.count):
+            if self.bad[i]:
+                return True
+        return False
+
+    # What gradients of the boxes and tests look at
+
+    def rows(self):
+        """The rows of the output of the boxes of this step, level after level."""
+        cdef Py_ssize_t level
+        cdef const Tables *tables
+        rows = []
+        for level in range(self.levels):
+            tables = &self.calls[level].tables
+            if tables.count > 0:
+                rows.append(copied(tables.rows, tables.count, np.int32, (tables.count,)))
+        return np.concatenate(rows)
+
+    def tables(self, Py_ssize_t level=0):
+        """Copies of the tables of a level, by the names of struct Tables."""
+        cdef const Call *call = &self.calls[level]
+        cdef const Tables *tables = &call.tables
+        cdef Py_ssize_t count = tables.count, bins = self.ph + self.pw, taps = tables.taps
+        real_type = self.dtype
+        return SimpleNamespace(
+            first=tables.first, stop=tables.stop,
+            order=copied(call.order.boxes + tables.first, count, np.int32, (count,)),
+            starts=copied(tables.starts, call.map.images + 1, np.intp, (-1,)),
+            rows=copied(tables.rows, count, np.int32, (count,)),
+            windows=copied(tables.windows, 4 * count, np.int32, (count, 4)),
+            spans=copied(tables.spans, 2 * bins * count, np.int32, (count, bins, 2)),
+            tap_pixel=copied(tables.tap_pixel, taps, np.int32, (-1,)),
+            tap_weight=copied(tables.tap_weight, taps, real_type, (-1,)),
+            tap_slopes=copied(tables.tap_slopes, 2 * taps, real_type, (2, -1)),
+            outside=copied(tables.outside, bins * count, np.uint8, (count, bins)),
+            counts=copied(tables.counts, 2 * count, np.int32, (count, 2)),
+            pixels=copied(tables.pixels, taps, np.int32, (-1,)),
+            pixel_spans=copied(tables.pixel_spans, 2 * taps, np.int32, (-1, 2)),
+            bin=copied(tables.bin, taps, np.int32, (-1,)),
+            bin_weight=copied(tables.bin_weight, taps, real_type, (-1,)),
+        )
+
+    def tasks_array(self):
+        """The tasks of this step, by the names of struct Task."""
+        names = ("level", "image", "first_box", "stop_box", "first_block", "stop_block",
+                 "first_bin", "stop_bin", "load", "y0", "y1", "x0", "x1")
+        dtype = np.dtype([(name, np.int32 if name == "load" else np.intp) for name in names],
+                         align=True)
+        return copied(self.tasks.items, self.tasks.count, dtype, (-1,))
+
+
+cdef copied(const void *elements, Py_ssize_t count, dtype, tuple shape):
+    """An array of its own; None where there is no table."""
+    if elements == NULL:
+        return None
+    size = np.dtype(dtype).itemsize * count
+    return np.frombuffer((<const char*>elements)[:size], dtype).reshape(shape).copy()

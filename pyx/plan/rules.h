@@ -1,0 +1,407 @@
+/* Where the bins of one axis of a box lie, and which pixels they weigh: one bin at a time.
+
+   Every operator cuts a box into PH x PW bins and weighs the pixels of a bin by (weight in y) x
+   (weight in x), so that the two axes of a box are independent of each other.  A pixel that a bin
+   does not read has no tap, so that a NaN there cannot reach the bin.
+
+   C and CUDA C++ both compile this file, once for each REAL, which is float or double; included
+   without REAL it only declares the types.  Whoever includes it defines
+       RULE_FN                              static inline, and what else functions need
+       NAME(f)                              the name of function f for this REAL
+       RULE_STORE_TAP(out, i, pixel, weight)  writes tap i of a struct taps_out
+   and no header is included here, since CUDA's run-time compiler has none: C needs <math.h>.
+
+   Positions are computed in REAL, in the order written here, and compiled without contraction into
+   fused multiply-adds: the number of samples of a bin, and which of them lie on the map, then agree
+   bit for bit with torchvision's.  Weights are summed in double. */
+#ifndef ROICY_RULES
+#define ROICY_RULES
+
+enum rule_kind {
+    RULE_SAMPLED,       /* the mean of bilinear samples (roi_align, ps_roi_align) */
+    RULE_INTEGRATED,    /* the exact mean of the bilinear surface (prroi_pool) */
+    RULE_UNIFORM,       /* the mean of whole pixels, from floor to ceil (ps_roi_pool) */
+    RULE_QUANTISED,     /* those pixels without weights (roi_pool) */
+    RULE_SINGLE_SAMPLES /* bilinear samples one by one (roi_align_max) */
+};
+
+struct rule {
+    int kind;
+    int sampling_ratio; /* samples per bin and axis; 0 or less: ceil(size of a bin) */
+    int aligned;        /* samples: coordinates are moved by half a pixel */
+    int at_least_one;   /* samples: boxes are at least one pixel wide and high */
+    int inclusive;      /* whole pixels: the pixel of the second corner belongs to the box */
+};
+
+/* One axis of one box, in pixels of the map.  All doubles but scale hold numbers of type REAL. */
+struct box_axis {
+    double low;
+    double size;
+    double bin_size;
+    double first_sample; /* how far the first sample of a bin lies from the bin's start */
+    double last_sample;
+    double scale;
+    long long grid; /* samples of a bin; 0 where an inverted box has none */
+    int bins;
+    int extent;  /* of the map */
+    int clamped; /* the size was raised to 1, so that it depends on no edge */
+};
+
+/* Where taps are written.  slope_low and slope_high are NULL where slopes are not wanted. */
+struct taps_out {
+    long long count; /* no tap is of this type, so that compilers may keep it in a register */
+    int *pixel;
+    void *weight; /* REAL, as are the slopes: derivatives by either edge of the box */
+    void *slope_low;
+    void *slope_high;
+};
+
+/* Sums over samples, of which a tap is the mean. */
+struct tap_sum {
+    double weight, slope_low, slope_high;
+};
+
+/* Samples of a bin, up to stop - 1, that lie between the same two pixels. */
+struct sample_run {
+    long long stop;
+    int pixel; /* at or before them */
+    double count;
+    double fraction; /* how far they are from the pixel, summed */
+    double moving;   /* how many move when the box does: none beyond the outer pixels */
+};
+
+/* Grids of boxes past 2**62 pixels a bin would not fit the sample counter: they stop here. */
+#define RULE_MAX_GRID 4.0e18
+/* Whole pixels: coordinates that no pixel index could hold are moved to this distance. */
+#define RULE_FAR 1.0e15
+/* Fewer samples of a bin than this are visited one by one. */
+#define RULE_MIN_DENSE 65
+
+#endif
+
+#ifdef REAL
+
+RULE_FN double NAME(rule_min)(double a, double b) { return b < a ? b : a; }
+RULE_FN double NAME(rule_max)(double a, double b) { return b > a ? b : a; }
+RULE_FN double NAME(within)(double v, double low, double high) {
+    return NAME(rule_min)(NAME(rule_max)(v, low), high);
+}
+
+RULE_FN void NAME(put_tap)(struct taps_out *out, int pixel, double weight) {
+    RULE_STORE_TAP(out, out->count, pixel, (REAL)weight);
+    out->count++;
+}
+
+/* The slopes of the tap that was put last. */
+RULE_FN void NAME(put_slopes)(struct taps_out *out, double low, double high) {
+    ((REAL *)out->slope_low)[out->count - 1] = (REAL)low;
+    ((REAL *)out->slope_high)[out->count - 1] = (REAL)high;
+}
+
+/* How far sample s of a bin lies from the start of the bin.  Samples ascend also where bins run
+   backwards. */
+RULE_FN REAL NAME(within_bin)(const struct box_axis *axis, long long s) {
+    REAL bin_size = (REAL)axis->bin_size;
+    if (bin_size < 0)
+        s = axis->grid - 1 - s;
+    return ((REAL)s + (REAL)0.5) * bin_size / (REAL)axis->grid;
+}
+
+/* The grid of samples of every bin. */
+RULE_FN void NAME(place_samples)(const struct rule *rule, struct box_axis *axis) {
+    double wanted = rule->sampling_ratio;
+    if (rule->sampling_ratio <= 0)
+        wanted = NAME(rule_min)(ceil(axis->bin_size), RULE_MAX_GRID);
+    axis->grid = wanted > 0 ? (long long)wanted : 0; /* 0 of NaN too, which the GPU may meet */
+    axis->first_sample = NAME(within_bin)(axis, 0);
+    axis->last_sample = NAME(within_bin)(axis, axis->grid - 1);
+}
+
+/* The axis of a box from edge low to edge high, in coordinates of the image. */
+RULE_FN void NAME(make_axis)(struct box_axis *axis, const struct rule *rule, double scale, int bins,
+                             int extent, REAL low, REAL high) {
+    REAL s = (REAL)scale, start, end, size;
+    axis->clamped = 0;
+    if (rule->kind == RULE_UNIFORM || rule->kind == RULE_QUANTISED) {
+        start = (REAL)NAME(within)(round((double)(low * s)), -RULE_FAR, RULE_FAR);
+        end = (REAL)NAME(within)(round((double)(high * s)), -RULE_FAR, RULE_FAR);
+        size = (REAL)NAME(rule_max)((double)end - (double)start + rule->inclusive, 1.0);
+    } else {
+        REAL offset = rule->aligned ? (REAL)0.5 : (REAL)0;
+        start = low * s - offset;
+        end = high * s - offset;
+        size = end - start;
+        if (rule->at_least_one && size < 1) {
+            size = 1;
+            axis->clamped = 1;
+        }
+    }
+    axis->low = start;
+    axis->size = size;
+    axis->bin_size = size / (REAL)bins;
+    axis->scale = scale;
+    axis->bins = bins;
+    axis->extent = extent;
+    axis->grid = 0;
+    axis->first_sample = axis->last_sample = 0;
+    if (rule->kind == RULE_SAMPLED || rule->kind == RULE_SINGLE_SAMPLES)
+        NAME(place_samples)(rule, axis);
+}
+
+RULE_FN REAL NAME(bin_start)(const struct box_axis *axis, int p) {
+    return (REAL)axis->low + (REAL)p * (REAL)axis->bin_size;
+}
+
+/* Position of sample s of a bin.  Most bins only have a first and a last sample, both known. */
+RULE_FN REAL NAME(sample)(const struct box_axis *axis, REAL start, long long s) {
+    if (s == 0)
+        return start + (REAL)axis->first_sample;
+    if (s == axis->grid - 1)
+        return start + (REAL)axis->last_sample;
+    return start + NAME(within_bin)(axis, s);
+}
+
+/* The first of samples low to high - 1 that is at bound or more (above: beyond it), else high. */
+RULE_FN long long NAME(first_sample)(const struct box_axis *axis, REAL start, long long low,
+                                     long long high, double bound, int above) {
+    while (low < high) {
+        long long middle = low + (high - low) / 2;
+        double v = NAME(sample)(axis, start, middle);
+        if (v > bound || (v == bound && !above))
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* Samples first to stop - 1 of a bin lie on the map, in [-1, extent]. */
+RULE_FN void NAME(samples_on_map)(const struct box_axis *axis, REAL start, long long *first,
+                                  long long *stop) {
+    *first = 0;
+    *stop = axis->grid;
+    if (axis->grid <= 0)
+        return;
+    if (NAME(sample)(axis, start, 0) < -1)
+        *first = NAME(first_sample)(axis, start, 0, axis->grid, -1, 0);
+    if (*first < *stop && NAME(sample)(axis, start, *stop - 1) > axis->extent)
+        *stop = NAME(first_sample)(axis, start, *first, axis->grid, axis->extent, 1);
+}
+
+RULE_FN long long NAME(sample_count)(const struct box_axis *axis, int p) {
+    long long first, stop;
+    NAME(samples_on_map)(axis, NAME(bin_start)(axis, p), &first, &stop);
+    return stop - first;
+}
+
+/* The samples from s on, of those up to stop - 1, that are summed at once: where they are dense,
+   all that lie between the same two pixels, and else only s. */
+RULE_FN struct sample_run NAME(sample_run)(const struct box_axis *axis, REAL start, long long s,
+                                           long long stop, int dense) {
+    struct sample_run run;
+    double v = NAME(sample)(axis, start, s), last = axis->extent - 1;
+    run.stop = s + 1;
+    if (dense && v >= last && v > 0)
+        run.stop = stop;
+    else if (dense)
+        run.stop = NAME(first_sample)(axis, start, s + 1, stop,
+                                      v <= 0 ? 0 : NAME(rule_min)(floor(v) + 1, last), v <= 0);
+    run.count = (double)(run.stop - s);
+    run.fraction = run.moving = 0;
+    if (v <= 0) {
+        run.pixel = 0;
+    } else if (v >= last) {
+        run.pixel = axis->extent - 1;
+    } else {
+        run.pixel = (int)v;
+        if (run.stop > s + 1) /* they are an arithmetic progression */
+            v = 0.5 * (v + NAME(sample)(axis, start, run.stop - 1));
+        run.fraction = run.count * (v - run.pixel);
+        run.moving = run.count;
+    }
+    return run;
+}
+
+/* Each edge of the box moves samples first to stop - 1 of bin p by how near they are to it. */
+RULE_FN void NAME(add_run_slopes)(const struct box_axis *axis, int p, long long first,
+                                  const struct sample_run *run, struct tap_sum *here,
+                                  struct tap_sum *right) {
+    double r = ((double)(first + run->stop) / 2) / (double)axis->grid, by_low, by_high;
+    r = (p + (axis->bin_size < 0 ? 1 - r : r)) / axis->bins; /* 0 at the low edge, 1 at the high */
+    if (axis->clamped)
+        r = 0;
+    by_low = run->moving * (1 - r) * axis->scale;
+    by_high = run->moving * r * axis->scale;
+    here->slope_low -= by_low;
+    here->slope_high -= by_high;
+    right->slope_low += by_low;
+    right->slope_high += by_high;
+}
+
+RULE_FN void NAME(put_mean)(struct taps_out *out, int pixel, const struct tap_sum *sum, double n) {
+    NAME(put_tap)(out, pixel, sum->weight / n);
+    if (out->slope_low)
+        NAME(put_slopes)(out, sum->slope_low / n, sum->slope_high / n);
+}
+
+/* The mean of the samples of bin p.  A sample beyond [-1, extent] weighs nothing, but counts; one
+   in [-1, 0] lies on pixel 0, and one from extent - 1 on lies on the last pixel.  Samples off the
+   map are not visited, and many samples to a pixel are summed at once, so that the work is bounded
+   by the pixels. */
+RULE_FN void NAME(sampled_bin)(const struct box_axis *axis, int p, struct taps_out *out) {
+    const struct tap_sum none = {0, 0, 0};
+    struct tap_sum here = none, right = none; /* sums of pixel `at` and of the one after it */
+    REAL start = NAME(bin_start)(axis, p);
+    int at = -1, last = axis->extent - 1, dense;
+    double n = (double)axis->grid;
+    long long s, stop;
+    NAME(samples_on_map)(axis, start, &s, &stop);
+    if (s >= stop)
+        return;
+    dense = stop - s >= RULE_MIN_DENSE &&
+            stop - s > 2 * (NAME(sample)(axis, start, stop - 1) - NAME(sample)(axis, start, s) + 1);
+    while (s < stop) {
+        struct sample_run run = NAME(sample_run)(axis, start, s, stop, dense);
+        if (run.pixel != at) {
+            if (at >= 0)
+                NAME(put_mean)(out, at, &here, n);
+            if (at >= 0 && run.pixel != at + 1 && at < last) {
+                NAME(put_mean)(out, at + 1, &right, n);
+                right = none;
+            }
+            here = right;
+            right = none;
+            at = run.pixel;
+        }
+        here.weight += run.count - run.fraction;
+        right.weight += run.fraction;
+        if (out->slope_low)
+            NAME(add_run_slopes)(axis, p, s, &run, &here, &right);
+        s = run.stop;
+    }
+    NAME(put_mean)(out, at, &here, n);
+    if (at < last)
+        NAME(put_mean)(out, at + 1, &right, n);
+}
+
+/* The pixel at or before sample s, which lies on the map, and how far the sample is from it. */
+RULE_FN int NAME(sample_pixel)(const struct box_axis *axis, REAL start, long long s,
+                               REAL *fraction) {
+    double v = NAME(within)((double)NAME(sample)(axis, start, s), 0.0, axis->extent - 1);
+    int pixel = (int)v;
+    *fraction = (REAL)(v - pixel);
+    return pixel;
+}
+
+/* The samples of bin p one by one, their distances from pixels as weights.  Returns whether some of
+   them lie off the map. */
+RULE_FN int NAME(single_samples)(const struct box_axis *axis, int p, struct taps_out *out) {
+    REAL start = NAME(bin_start)(axis, p), fraction;
+    long long first, stop, s;
+    NAME(samples_on_map)(axis, start, &first, &stop);
+    for (s = first; s < stop; s++) {
+        int pixel = NAME(sample_pixel)(axis, start, s, &fraction);
+        NAME(put_tap)(out, pixel, fraction);
+    }
+    return stop - first < axis->grid;
+}
+
+/* How much of the value at pixel 0 reaches position u. */
+RULE_FN double NAME(hat)(double u) { return NAME(rule_max)(0.0, u > 0 ? 1 - u : 1 + u); }
+
+/* A pixel of bin p, which is [a, b]: both of its ends move with both edges of the box, and so does
+   the length that divides the integral. */
+RULE_FN void NAME(put_integral)(const struct box_axis *axis, int p, struct taps_out *out, int pixel,
+                                double mean, double a, double b) {
+    NAME(put_tap)(out, pixel, mean);
+    if (out->slope_low) {
+        double at_a = NAME(hat)(a - pixel), at_b = NAME(hat)(b - pixel), n = axis->bins;
+        double by_low = (mean - at_a * (axis->bins - p) + at_b * (axis->bins - p - 1)) / n;
+        double by_high = (-mean - at_a * p + at_b * (p + 1)) / n;
+        NAME(put_slopes)(out, by_low * axis->scale / axis->bin_size,
+                         by_high * axis->scale / axis->bin_size);
+    }
+}
+
+/* The mean of the bilinear surface over bin p: pixel i has the integral of hat(v - i) over the bin,
+   divided by the bin's length.  Between two pixels the hat is a line, whose integral is a mean of
+   two values, so that nothing cancels in narrow bins.  It is divided by the bin's length before it
+   is weighted, since products of lengths that small are not exact. */
+RULE_FN void NAME(integrated_bin)(const struct box_axis *axis, int p, struct taps_out *out) {
+    REAL start = NAME(bin_start)(axis, p);
+    double a = start, b = (REAL)(start + (REAL)axis->bin_size), carried = 0;
+    int pixel;
+    if (!(b > a) || b <= -1 || a >= axis->extent)
+        return;
+    /* the stretch from pixel to pixel + 1 gives to both: `carried` is what the second gets */
+    for (pixel = (int)floor(NAME(rule_max)(a, -1.0)); pixel < axis->extent && pixel < b; pixel++) {
+        double left = NAME(rule_max)(a, pixel), right = NAME(rule_min)(b, (double)pixel + 1);
+        double share = 0.5 * ((right - left) / axis->bin_size);
+        double mean = share * ((pixel + 1 - left) + (pixel + 1 - right)) + carried;
+        carried = share * ((left - pixel) + (right - pixel));
+        if (pixel >= 0)
+            NAME(put_integral)(axis, p, out, pixel, mean, a, b);
+    }
+    if (carried > 0 && pixel < axis->extent)
+        NAME(put_integral)(axis, p, out, pixel, carried, a, b);
+}
+
+/* The whole pixels of bin p, first to stop - 1, of those below extent. */
+RULE_FN void NAME(quantised_bin)(const struct box_axis *axis, int p, int extent, int *first,
+                                 int *stop) {
+    REAL bin_size = (REAL)axis->bin_size;
+    double low = floor((double)((REAL)p * bin_size)) + axis->low;
+    double high = ceil((double)((REAL)(p + 1) * bin_size)) + axis->low;
+    *first = (int)NAME(within)(low, 0.0, extent);
+    *stop = (int)NAME(within)(high, 0.0, extent);
+}
+
+/* Equal weights of the pixels of bin p, never the last row or column of the map: torchvision leaves
+   them out. */
+RULE_FN void NAME(uniform_bin)(const struct box_axis *axis, int p, struct taps_out *out) {
+    int pixel, first, stop;
+    NAME(quantised_bin)(axis, p, axis->extent - 1, &first, &stop);
+    for (pixel = first; pixel < stop; pixel++) {
+        NAME(put_tap)(out, pixel, 1.0 / (double)(stop - first));
+        if (out->slope_low)
+            NAME(put_slopes)(out, 0, 0);
+    }
+}
+
+/* The taps of bin p, by any rule that has taps: not RULE_QUANTISED.  Returns whether some single
+   samples lie off the map. */
+RULE_FN int NAME(bin_taps)(const struct rule *rule, const struct box_axis *axis, int p,
+                           struct taps_out *out) {
+    if (rule->kind == RULE_SINGLE_SAMPLES)
+        return NAME(single_samples)(axis, p, out);
+    if (rule->kind == RULE_SAMPLED)
+        NAME(sampled_bin)(axis, p, out);
+    else if (rule->kind == RULE_INTEGRATED)
+        NAME(integrated_bin)(axis, p, out);
+    else
+        NAME(uniform_bin)(axis, p, out);
+    return 0;
+}
+
+/* The taps of all bins of an axis, of which the first is tap `start` of the tables; spans: where
+   the taps of each bin begin and end, or of whole pixels without weights the pixels; outside: what
+   bin_taps returned for each bin, where that is wanted. */
+RULE_FN void NAME(axis_taps)(const struct rule *rule, const struct box_axis *axis, int start,
+                             int *spans, unsigned char *outside, struct taps_out *out) {
+    int p, off_map;
+    for (p = 0; p < axis->bins; p++, spans += 2) {
+        if (rule->kind == RULE_QUANTISED) {
+            NAME(quantised_bin)(axis, p, axis->extent, &spans[0], &spans[1]);
+            continue;
+        }
+        spans[0] = start + (int)out->count;
+        off_map = NAME(bin_taps)(rule, axis, p, out);
+        spans[1] = start + (int)out->count;
+        if (outside)
+            outside[p] = (unsigned char)off_map;
+    }
+}
+
+#undef REAL
+#undef NAME
+#endif

@@ -1,0 +1,56 @@
+"""Spans: the taps of each bin of an axis, [first, stop) for one bin after the other."""
+from libc.stdint cimport int32_t
+
+
+cdef inline void hull(
+        const int32_t *spans, int first, int stop, const int32_t *pixel, Py_ssize_t *low,
+        Py_ssize_t *high) noexcept nogil:
+    """The pixels low .. high - 1 that bins first .. stop - 1 read, and what is between them.
+
+    pixel: of each tap; NULL where spans are pixels themselves.
+    """
+    cdef int i
+    cdef Py_ssize_t start, end
+    low[0] = high[0] = 0
+    for i in range(first, stop):
+        if spans[2 * i] < spans[2 * i + 1]:
+            start, end = spans[2 * i], spans[2 * i + 1] - 1
+            if pixel != NULL:
+                start, end = pixel[start], pixel[end]
+            low[0] = min(low[0], start) if high[0] > 0 else start
+            high[0] = max(high[0], end + 1)
+
+
+cdef inline void clip(
+        const int32_t *span, const int32_t *pixel, Py_ssize_t low, Py_ssize_t high,
+        int32_t *clipped) noexcept nogil:
+    """The taps of a bin that are of pixels in [low, high); pixels ascend."""
+    cdef int32_t first = span[0], stop = span[1]
+    while first < stop and pixel[first] < low:
+        first += 1
+    while first < stop and pixel[stop - 1] >= high:
+        stop -= 1
+    clipped[0], clipped[1] = first, stop
+
+
+cdef inline void bins_between(
+        const int32_t *spans, const int32_t *pixel, Py_ssize_t low, Py_ssize_t high, int *first,
+        int *stop) noexcept nogil:
+    """Of bins first .. stop - 1 keep those that read pixels in [low, high), and what is between."""
+    cdef int i, found = stop[0], end = first[0]
+    for i in range(first[0], stop[0]):
+        if (spans[2 * i] < spans[2 * i + 1] and pixel[spans[2 * i]] < high
+                and pixel[spans[2 * i + 1] - 1] >= low):
+            found, end = min(found, i), i + 1
+    first[0], stop[0] = found, max(found, end)
+
+
+cdef inline void taps_after(
+        const int32_t *span, Py_ssize_t bins, const int32_t *pixel, Py_ssize_t *first,
+        Py_ssize_t *stop) noexcept nogil:
+    """The taps of the second of so many bins that lie past all pixels of the first."""
+    first[0] = stop[0] = 0
+    if bins > 1:
+        first[0], stop[0] = span[2], span[3]
+        while span[0] < span[1] and first[0] < stop[0] and pixel[first[0]] <= pixel[span[1] - 1]:
+            first[0] += 1

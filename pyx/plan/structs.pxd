@@ -1,0 +1,144 @@
+"""What a plan consists of: plain C structs, filled in once a call and only read by kernels.
+
+Letters in comments: N images, C channels, H x W pixels, K boxes, PH x PW bins, i a box by its
+place in the order.
+"""
+from libc.stdint cimport int32_t, uint8_t
+
+cdef enum Strategy:                # how pixels become lanes
+    PLANES                         # channels are lanes; their planes are packed into a tile
+    PIXELS                         # channels are lanes; they lie together and are read in place
+    BINS                           # channels are lanes; each bin has channels of its own
+    ROW_LANES                      # bin rows are lanes, since channels are few
+
+cdef enum Load:                    # how a task gets its pixels
+    PACK_WINDOW                    # the window of each box, or nothing where it is read in place
+    PACK_ROWS                      # whole rows, once for all boxes of the task
+    COPY_ONCE                      # what all boxes of the task read, for all its blocks or bins
+    COPY_PER_BOX                   # each window by itself, as many blocks as there is room for
+    PACK_TAPS                      # PACK_WINDOW, of thin boxes only rows and columns with taps
+
+cdef enum Store:                   # how results are written
+    DIRECT                         # in place
+    STAGED                         # gathered in a level 1 cache, then copied
+    STREAMING                      # gathered, then stored past all caches
+
+
+cdef struct Strides:               # of an array seen as (N, C, H, W) or (K, C, PH, PW), in elements
+    Py_ssize_t image
+    Py_ssize_t channel
+    Py_ssize_t y
+    Py_ssize_t x
+
+
+cdef struct Map:                   # feature maps, or their gradient
+    char *data
+    int kind                       # NumPy's character of its type
+    int itemsize
+    Strides strides
+    Py_ssize_t images
+    Py_ssize_t rows
+    Py_ssize_t columns
+
+
+cdef struct Boxes:                 # of one level, in the order in which they came
+    Py_ssize_t count
+    const int32_t *images
+    const void *corners            # [count][x1, y1, x2, y2], in the type of the computation
+    const int32_t *rows            # of the output; NULL where box k is row k
+
+
+cdef struct Order:                 # boxes sorted by image, then by place
+    Py_ssize_t count
+    Py_ssize_t images
+    Py_ssize_t *starts             # [images + 1]: where the boxes of each image begin
+    int32_t *boxes                 # [count]
+    int32_t *rows                  # [count]: their rows in the output; may be `boxes` itself
+
+
+cdef struct Tables:                # axis tables of boxes first .. stop - 1 of an order
+    Py_ssize_t first
+    Py_ssize_t stop
+    Py_ssize_t count               # stop - first
+    Py_ssize_t taps
+    Py_ssize_t *starts             # [images + 1]: those of the order, counted from `first`
+    const int32_t *rows            # [i]: row of the output
+    int32_t *windows               # [i][y0, y1, x0, x1]: pixels that the box reads
+    int32_t *spans                 # [i][PH + PW][2]: taps of each bin; of whole pixels, the pixels
+    int32_t *tap_pixel             # [taps]; of single samples, the pixel at or before each
+    void *tap_weight               # [taps]; of single samples, how far each is from its pixel
+    void *tap_slopes               # [low, high][taps]: weight by either edge of the box, or NULL
+    uint8_t *outside               # [i][PH + PW]: whether single samples of a bin lie off the map
+    uint8_t *thin                  # [i]: whether few rows and columns of the window have taps
+    int32_t *tap_slot              # [taps]: of thin boxes, the place of tap_pixel in `pixels`
+    # made by transpose_tables, for gradients of the input and thin boxes:
+    int32_t *counts                # [i][y, x]: pixels that are read along each axis
+    int32_t *pixels                # [taps]: pixels of y from spans[i][0] on, of x from spans[i][PH]
+    int32_t *pixel_spans           # [taps][2]: the bins of each pixel
+    int32_t *bin                   # [taps]: bins of a pixel, ascending; descending if inverted
+    void *bin_weight               # [taps]: the weight of the pixel in that bin
+
+
+cdef struct Task:                  # what one thread does at a time, and nobody else
+    Py_ssize_t level
+    Py_ssize_t image
+    Py_ssize_t first_box           # boxes first_box .. stop_box - 1 of the level's tables
+    Py_ssize_t stop_box
+    Py_ssize_t first_block         # channel blocks, of a lane vector each
+    Py_ssize_t stop_block
+    Py_ssize_t first_bin           # bins p * PW + q of a position-sensitive operator, else all bins
+    Py_ssize_t stop_bin
+    int load
+    Py_ssize_t y0                  # reading: the pixels that its boxes read
+    Py_ssize_t y1                  # writing: the pixels that the task owns
+    Py_ssize_t x0
+    Py_ssize_t x1
+
+
+cdef struct Tasks:                 # a list that grows
+    Task *items
+    double *costs                  # [count]
+    Py_ssize_t count
+    Py_ssize_t room
+
+
+cdef struct Layout:                # scratch of a thread, in bytes from its start, where the tile is
+    Py_ssize_t tile
+    Py_ssize_t strip               # two of strip_bytes
+    Py_ssize_t bins
+    Py_ssize_t staging             # BINS_BYTES
+    Py_ssize_t size
+    Py_ssize_t tile_bytes          # of one tile
+    Py_ssize_t tiles_bytes         # of all of them: one, or one for each block of a group
+    Py_ssize_t strip_bytes
+
+
+cdef struct Call:                  # what a call does with one level; most often there is only one
+    Map map
+    Order order
+    Tables tables
+    Layout layout
+    int strategy                   # of enum Strategy
+    int store                      # of enum Store
+    int ph
+    int pw
+    int itemsize                   # of the type of the computation
+    int lanes                      # numbers of that type in a lane vector
+    Py_ssize_t channels            # of the output
+    Py_ssize_t group               # input channels of an output channel: PH * PW or 1
+    bint add                       # gradients are added to what is there
+    bint may_swap_axes             # boxes that are wide may be contracted along x first
+    int copy_blocks                # channel blocks that COPY_PER_BOX copies a multiple of
+    bint beyond_cache              # the maps of an image are not found in cache again
+    bint prefetch                  # pixels come from memory and are asked for ahead
+    void *result                   # output, or gradient of it, as (K, C, PH, PW)
+    Strides bins
+    int32_t *argmax                # roi_pool only
+    Strides argmax_strides
+    int32_t *bad                   # [tasks]: whether a task met an index of no pixel
+    const Task *tasks              # the first of the plan
+    bint products                  # roi_align_max only: the largest product of weight and pixel
+    double *parts                  # gradient of the boxes: [blocks][parts_count][x1, y1, x2, y2]
+    Py_ssize_t parts_count         # boxes of all levels
+    Py_ssize_t parts_before        # boxes of the levels before
+    Py_ssize_t cell_pixels         # of a window that gradients of the boxes look at together

@@ -1,0 +1,595 @@
+"""Axis tables: which pixels the bins of each box read, and with which weights.
+
+`sort_boxes` sorts boxes by image and place, `make_tables` makes the tables of as many of them as
+there is room for, in that order, and `transpose_tables` adds the bins that read each pixel, which
+is what gradients of the input go through.  rules.h knows where bins lie, structs.pxd says how
+tables lie in memory, and `itemsize` tells whether the numbers in them are float or double.
+
+Functions that return an int raise MemoryError, and what they have made until then is freed by
+free_order and free_tables, which take what is all zeros as well.
+"""
+from cython.parallel cimport prange
+from libc.float cimport DBL_EPSILON, FLT_EPSILON
+from libc.math cimport ceil, fabs, floor
+from libc.stdint cimport INT32_MAX, int32_t, uint8_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memset
+
+from plan.rules cimport (
+    BoxAxis, Rule, RULE_QUANTISED, RULE_SAMPLED, RULE_SINGLE_SAMPLES, TapsOut, axis_taps_double,
+    axis_taps_float, make_axis_double, make_axis_float, sample_count_double, sample_count_float)
+from plan.structs cimport Boxes, Order, Tables
+from tuning cimport (
+    MAX_COLUMNS, MAX_THIN_PIXELS, MIN_BAND_ROWS, MIN_PARALLEL_BINS, PLACE_BANDS, PLACE_BUCKETS,
+    TABLE_BYTES, THIN_GAIN)
+
+
+cdef struct Axis:
+    int bins
+    Py_ssize_t extent              # of the map
+    double scale                   # from coordinates to pixels
+
+
+cdef struct TableRequest:
+    Rule rule
+    Axis[2] axes                   # y, x
+    Py_ssize_t first               # box of the order
+    Py_ssize_t max_boxes
+    bint slopes                    # make tap_slopes too
+    int threads
+    int itemsize
+
+
+cdef inline void *room_for(Py_ssize_t count, Py_ssize_t size) except NULL:
+    """Memory for so many elements of that size."""
+    cdef void *memory = malloc(max(count, 1) * size)
+    if memory == NULL:
+        raise MemoryError(f"no {count * size} bytes for the tables of boxes")
+    return memory
+
+
+# ---------------------------------------------------------------------------- order
+
+cdef enum:
+    DIGIT_BITS = 6                 # of a bucket's number, by which boxes are sorted at once
+    DIGITS = 1 << DIGIT_BITS       # two digits are more than the 2 * PLACE_BUCKETS there are
+
+
+cdef struct Buckets:               # a grid of places, and another of tall boxes
+    Py_ssize_t rows                # of the map in a bucket
+    Py_ssize_t columns
+    Py_ssize_t steps               # buckets side by side
+    Py_ssize_t max_rows            # taller boxes have buckets behind all others
+
+
+cdef inline double corner(
+        const Boxes *boxes, Py_ssize_t k, int i, int itemsize) noexcept nogil:
+    if itemsize == sizeof(float):
+        return (<const float*>boxes.corners)[4 * k + i]
+    return (<const double*>boxes.corners)[4 * k + i]
+
+
+cdef inline Py_ssize_t pixel_at(double edge, double scale, Py_ssize_t extent) noexcept nogil:
+    """The pixel of the map that is nearest to an edge of a box."""
+    return <Py_ssize_t>min(max(edge * scale, 0), <double>max(extent - 1, 0))
+
+
+cdef inline Buckets buckets_for(const Axis *axes, Py_ssize_t max_rows) noexcept nogil:
+    cdef Buckets buckets
+    cdef Py_ssize_t bands = PLACE_BUCKETS if max_rows > 0 else PLACE_BANDS
+    buckets.steps = PLACE_BUCKETS // bands
+    buckets.rows = max(
+        (axes[0].extent + bands - 1) // bands, 1 if max_rows > 0 else <Py_ssize_t>MIN_BAND_ROWS)
+    buckets.columns = axes[1].extent // buckets.steps + 1
+    buckets.max_rows = max_rows if max_rows > 0 else axes[0].extent
+    return buckets
+
+
+cdef inline int32_t bucket_of(
+        const Boxes *boxes, Py_ssize_t k, const Axis *axes, const Buckets *buckets,
+        int itemsize) noexcept nogil:
+    cdef double scale_y = axes[0].scale, scale_x = axes[1].scale
+    cdef Py_ssize_t extent = axes[0].extent, top, left, rows, tall = 0
+    if itemsize == sizeof(float):
+        scale_y, scale_x = <float>scale_y, <float>scale_x
+    top = pixel_at(corner(boxes, k, 1, itemsize), scale_y, extent)
+    left = pixel_at(corner(boxes, k, 0, itemsize), scale_x, axes[1].extent)
+    if extent > buckets.max_rows:
+        rows = pixel_at(corner(boxes, k, 3, itemsize), scale_y, extent) - top
+        # samples reach a pixel farther than a box, and boxes are at least a pixel high
+        tall = PLACE_BUCKETS if max(rows, -rows) + 3 > buckets.max_rows else 0
+    return <int32_t>(tall + top // buckets.rows * buckets.steps + left // buckets.columns)
+
+
+cdef inline void sort_by_digit(
+        const int32_t *keys, int shift, const int32_t *boxes, Py_ssize_t count,
+        int32_t *sorted_boxes) noexcept nogil:
+    """Sort boxes by DIGIT_BITS bits of their keys; those that agree stay in their order."""
+    cdef Py_ssize_t[DIGITS + 1] cursors
+    cdef Py_ssize_t i, digit
+    memset(cursors, 0, sizeof(cursors))
+    for i in range(count):
+        cursors[(keys[i] >> shift & (DIGITS - 1)) + 1] += 1
+    for i in range(DIGITS):
+        cursors[i + 1] += cursors[i]
+    for i in range(count):
+        digit = keys[boxes[i]] >> shift & (DIGITS - 1)
+        sorted_boxes[cursors[digit]] = boxes[i]
+        cursors[digit] += 1
+
+
+cdef inline void sort_by_image(
+        Order *order, const int32_t *images, const int32_t *boxes) noexcept nogil:
+    """Sort boxes by image; those of one image stay in their order."""
+    cdef Py_ssize_t *starts = order.starts
+    cdef Py_ssize_t i, n
+    memset(starts, 0, (order.images + 1) * sizeof(Py_ssize_t))
+    for i in range(order.count):
+        starts[images[i] + 1] += 1
+    for n in range(order.images):
+        starts[n + 1] += starts[n]
+    for i in range(order.count):   # starts serve as cursors, and are moved back afterwards
+        n = images[boxes[i]]
+        order.boxes[starts[n]] = boxes[i]
+        starts[n] += 1
+    for n in range(order.images, 0, -1):
+        starts[n] = starts[n - 1]
+    starts[0] = 0
+
+
+cdef inline int make_order(Order *order, const Boxes *boxes, Py_ssize_t images) except -1:
+    """Room for an order, with boxes as they came."""
+    cdef Py_ssize_t k
+    memset(order, 0, sizeof(Order))
+    order.count, order.images = boxes.count, images
+    order.starts = <Py_ssize_t*>room_for(images + 1, sizeof(Py_ssize_t))
+    order.rows = order.boxes = <int32_t*>room_for(boxes.count, sizeof(int32_t))
+    for k in range(boxes.count):
+        order.boxes[k] = <int32_t>k
+    return 0
+
+
+cdef inline int order_rows(Order *order, const Boxes *boxes) except -1:
+    """Rows of the output in the order of their boxes."""
+    cdef int32_t *rows
+    cdef Py_ssize_t i
+    if boxes.rows != NULL:
+        rows = <int32_t*>room_for(order.count, sizeof(int32_t))
+        for i in range(order.count):
+            rows[i] = boxes.rows[order.boxes[i]]
+        order.rows = rows
+    return 0
+
+
+cdef inline int sort_boxes(
+        Order *order, const Boxes *boxes, Py_ssize_t images, const Axis *axes,
+        Py_ssize_t max_rows, int itemsize) except -1:
+    """Sort boxes by image, then by place, so that neighbours read pixels that are in cache.
+
+    By place means by top row, in which order rows are packed once for all boxes, and boxes of more
+    than max_rows come last; or, where that is 0, since nothing is packed, in bands of rows, from
+    left to right in each.
+    """
+    cdef Buckets buckets = buckets_for(axes, max_rows)
+    cdef Py_ssize_t k, count = boxes.count
+    cdef int32_t *keys
+    cdef int32_t *by_place
+    make_order(order, boxes, images)
+    keys = <int32_t*>room_for(2 * count, sizeof(int32_t))
+    by_place = keys + count
+    with nogil:
+        for k in range(count):
+            keys[k] = bucket_of(boxes, k, axes, &buckets, itemsize)
+            by_place[k] = <int32_t>k
+        sort_by_digit(keys, 0, by_place, count, order.boxes)
+        sort_by_digit(keys, DIGIT_BITS, order.boxes, count, by_place)
+        sort_by_image(order, boxes.images, by_place)
+    free(keys)
+    return order_rows(order, boxes)
+
+
+cdef inline void free_order(Order *order) noexcept:
+    if order.rows != order.boxes:
+        free(order.rows)
+    free(order.boxes)
+    free(order.starts)
+    memset(order, 0, sizeof(Order))
+
+
+# ---------------------------------------------------------------------------- tables
+
+cdef inline void make_axis(
+        BoxAxis *made, const Boxes *boxes, Py_ssize_t k, const TableRequest *request,
+        int a) noexcept nogil:
+    """Axis a of box k: 0 is y and 1 is x."""
+    cdef const Axis *axis = &request.axes[a]
+    cdef double low = corner(boxes, k, 1 - a, request.itemsize)
+    cdef double high = corner(boxes, k, 3 - a, request.itemsize)
+    cdef int extent = <int>axis.extent
+    if request.itemsize == sizeof(float):
+        make_axis_float(
+            made, &request.rule, axis.scale, axis.bins, extent, <float>low, <float>high)
+    else:
+        make_axis_double(made, &request.rule, axis.scale, axis.bins, extent, low, high)
+
+
+cdef inline Py_ssize_t max_taps(const TableRequest *request, const BoxAxis *axis) noexcept nogil:
+    """An upper bound of the taps of one axis: each bin reads at most three pixels more than its
+    length on the map, and at most two a sample."""
+    cdef const Rule *rule = &request.rule
+    cdef bint single = request.itemsize == sizeof(float)
+    cdef double low = min(axis.low, axis.low + axis.size)
+    cdef double high = max(axis.low, axis.low + axis.size)
+    cdef double extent = axis.extent, rounding, taps
+    cdef Py_ssize_t samples = 0
+    cdef int p
+    if rule.kind == RULE_QUANTISED:
+        return 0
+    if rule.kind == RULE_SINGLE_SAMPLES:
+        for p in range(axis.bins):
+            samples += sample_count_float(axis, p) if single else sample_count_double(axis, p)
+        return samples
+    # large coordinates are coarse, and rounding then moves the ends of bins by pixels
+    rounding = 8 * max(fabs(low), fabs(high)) * (FLT_EPSILON if single else DBL_EPSILON)
+    low = min(max(floor(low - rounding) - 2, 0), extent)
+    high = min(max(ceil(high + rounding) + 2, 0), extent)
+    taps = (high - low) + (4.0 + rounding) * axis.bins
+    if rule.kind == RULE_SAMPLED and rule.sampling_ratio > 0:
+        taps = min(taps, 2.0 * axis.bins * rule.sampling_ratio)
+    return <Py_ssize_t>min(taps, extent * axis.bins)
+
+
+cdef inline void hull(
+        const int32_t *spans, int bins, const int32_t *tap_pixel, int32_t *window) noexcept nogil:
+    """Pixels window[0] to window[1] - 1 are those around all that bins read, whose taps ascend.
+    Without tap_pixel spans are pixels."""
+    cdef int32_t first, stop, low = 0, high = 0
+    cdef int p
+    for p in range(bins):
+        first, stop = spans[2 * p], spans[2 * p + 1]
+        if first >= stop:
+            continue
+        if tap_pixel != NULL:
+            first, stop = tap_pixel[first], tap_pixel[stop - 1] + 1
+        low = first if high == 0 else min(first, low)
+        high = max(stop, high)
+    window[0], window[1] = low, high
+
+
+cdef inline void box_tables(
+        Tables *tables, const Boxes *boxes, const TableRequest *request, const int32_t *order,
+        const Py_ssize_t *tap_starts, Py_ssize_t i) noexcept nogil:
+    """Both axes of box i of the tables, which has taps from tap_starts[2 * i] on."""
+    cdef int all_bins = request.axes[0].bins + request.axes[1].bins, kind = request.rule.kind
+    cdef int32_t *spans = tables.spans + 2 * all_bins * i
+    cdef int32_t *window = tables.windows + 4 * i
+    cdef uint8_t *outside = tables.outside
+    cdef Py_ssize_t start, itemsize = request.itemsize
+    cdef BoxAxis axis
+    cdef TapsOut out
+    cdef int a
+    if outside != NULL:
+        outside += all_bins * i
+    for a in range(2):
+        make_axis(&axis, boxes, order[i], request, a)
+        start = tap_starts[2 * i + a]
+        out.count = 0
+        out.pixel = tables.tap_pixel + start
+        out.weight = <char*>tables.tap_weight + start * itemsize
+        out.slope_low = out.slope_high = NULL
+        if request.slopes:
+            out.slope_low = <char*>tables.tap_slopes + start * itemsize
+            out.slope_high = <char*>out.slope_low + tables.taps * itemsize
+        if itemsize == sizeof(float):
+            axis_taps_float(&request.rule, &axis, <int>start, spans, outside, &out)
+        else:
+            axis_taps_double(&request.rule, &axis, <int>start, spans, outside, &out)
+        hull(spans, axis.bins, NULL if kind == RULE_QUANTISED else tables.tap_pixel, window)
+        if kind == RULE_SINGLE_SAMPLES and window[0] < window[1]:
+            window[1] = min(window[1], axis.extent - 1) + 1    # and the pixel after the sample
+        spans += 2 * axis.bins
+        window += 2
+        if outside != NULL:
+            outside += axis.bins
+
+
+cdef inline void fill_tables(
+        Tables *tables, const Boxes *boxes, const TableRequest *request, const int32_t *order,
+        const Py_ssize_t *tap_starts) noexcept nogil:
+    cdef int threads = request.threads
+    cdef Py_ssize_t i
+    if tables.count * (request.axes[0].bins + request.axes[1].bins) < MIN_PARALLEL_BINS:
+        threads = 1
+    if threads == 1:               # a parallel region of one thread takes a microsecond
+        for i in range(tables.count):
+            box_tables(tables, boxes, request, order, tap_starts, i)
+        return
+    for i in prange(tables.count, num_threads=threads, schedule="dynamic", chunksize=16):
+        box_tables(tables, boxes, request, order, tap_starts, i)
+
+
+cdef inline int make_windows(
+        Tables *tables, const Order *order, Py_ssize_t first, Py_ssize_t count) except -1:
+    """Room for the windows of boxes of an order from `first` on, and what the order knows."""
+    cdef Py_ssize_t n
+    memset(tables, 0, sizeof(Tables))
+    tables.first, tables.stop, tables.count = first, first + count, count
+    tables.rows = order.rows + first
+    tables.starts = <Py_ssize_t*>room_for(order.images + 1, sizeof(Py_ssize_t))
+    for n in range(order.images + 1):
+        tables.starts[n] = min(max(order.starts[n], first), first + count) - first
+    tables.windows = <int32_t*>room_for(4 * count, sizeof(int32_t))
+    return 0
+
+
+cdef inline Py_ssize_t place_taps(
+        const Order *order, const Boxes *boxes, const TableRequest *request, Py_ssize_t count,
+        Py_ssize_t *tap_starts) noexcept nogil:
+    """Where the taps of each axis of at most `count` boxes begin: [boxes + 1][2].  Returns how many
+    boxes TABLE_BYTES have room for, at least 1."""
+    cdef int all_bins = request.axes[0].bins + request.axes[1].bins, a
+    cdef Py_ssize_t tap_bytes = sizeof(int32_t) + (3 if request.slopes else 1) * request.itemsize
+    cdef Py_ssize_t box_bytes = bytes_of_box(all_bins), i, total = 0
+    cdef BoxAxis axis
+    for i in range(count):
+        for a in range(2):
+            tap_starts[2 * i + a] = total
+            make_axis(&axis, boxes, order.boxes[request.first + i], request, a)
+            total += max_taps(request, &axis)
+        if i > 0 and total * tap_bytes + i * box_bytes > TABLE_BYTES:
+            return i
+    tap_starts[2 * count] = total
+    return count
+
+
+cdef inline Py_ssize_t bytes_of_box(int all_bins) noexcept nogil:
+    """Of tables without taps: window, starts of taps, spans."""
+    return 4 * sizeof(int32_t) + 2 * sizeof(Py_ssize_t) + 2 * all_bins * sizeof(int32_t)
+
+
+cdef inline int make_taps(
+        Tables *tables, const TableRequest *request, Py_ssize_t taps) except -1:
+    """Room for spans and taps."""
+    cdef int all_bins = request.axes[0].bins + request.axes[1].bins
+    if taps > INT32_MAX:
+        raise MemoryError(f"the tables of a box have {taps} taps, more than can be counted")
+    tables.taps = taps
+    tables.spans = <int32_t*>room_for(2 * all_bins * tables.count, sizeof(int32_t))
+    if request.rule.kind != RULE_QUANTISED:      # whose spans are pixels
+        tables.tap_pixel = <int32_t*>room_for(taps, sizeof(int32_t))
+        tables.tap_weight = room_for(taps, request.itemsize)
+    if request.slopes:
+        tables.tap_slopes = room_for(2 * taps, request.itemsize)
+    if request.rule.kind == RULE_SINGLE_SAMPLES:
+        tables.outside = <uint8_t*>room_for(all_bins * tables.count, 1)
+    return 0
+
+
+cdef inline int make_tables(
+        Tables *tables, const Order *order, const Boxes *boxes,
+        const TableRequest *request) except -1:
+    """Tables of boxes of an order, from the first that is asked for: as many as are asked for, or
+    as TABLE_BYTES have room for, and at least one."""
+    cdef Py_ssize_t box_bytes = bytes_of_box(request.axes[0].bins + request.axes[1].bins)
+    cdef Py_ssize_t count = min(order.count - request.first, request.max_boxes)
+    cdef Py_ssize_t *tap_starts
+    memset(tables, 0, sizeof(Tables))
+    count = min(count, max(TABLE_BYTES // box_bytes, 1))
+    tap_starts = <Py_ssize_t*>room_for(2 * count + 1, sizeof(Py_ssize_t))
+    try:
+        with nogil:
+            count = place_taps(order, boxes, request, count, tap_starts)
+        make_windows(tables, order, request.first, count)
+        make_taps(tables, request, tap_starts[2 * count])
+        with nogil:
+            fill_tables(tables, boxes, request, order.boxes + request.first, tap_starts)
+    finally:
+        free(tap_starts)
+    return 0
+
+
+cdef inline int whole_map_tables(
+        Tables *tables, Order *order, const Boxes *boxes, Py_ssize_t images, Py_ssize_t rows,
+        Py_ssize_t columns) except -1:
+    """Boxes sorted by image alone, with windows that are the whole map, and no taps."""
+    cdef Py_ssize_t i
+    cdef int32_t *by_number
+    cdef int32_t *window
+    memset(tables, 0, sizeof(Tables))
+    make_order(order, boxes, images)
+    by_number = <int32_t*>room_for(order.count, sizeof(int32_t))
+    for i in range(order.count):
+        by_number[i] = <int32_t>i
+    sort_by_image(order, boxes.images, by_number)
+    free(by_number)
+    order_rows(order, boxes)
+    make_windows(tables, order, 0, order.count)
+    for i in range(order.count):
+        window = tables.windows + 4 * i
+        window[0], window[1], window[2], window[3] = 0, <int32_t>rows, 0, <int32_t>columns
+    return 0
+
+
+cdef inline void free_tables(Tables *tables) noexcept:
+    free(tables.starts)
+    free(tables.windows)
+    free(tables.spans)
+    free(tables.tap_pixel)
+    free(tables.tap_weight)
+    free(tables.tap_slopes)
+    free(tables.outside)
+    free(tables.thin)
+    free(tables.tap_slot)
+    free(tables.counts)
+    free(tables.pixels)
+    free(tables.pixel_spans)
+    free(tables.bin)
+    free(tables.bin_weight)
+    memset(tables, 0, sizeof(Tables))
+
+
+# ---------------------------------------------------------------------------- transposed tables
+
+cdef inline void copy_number(
+        void *to, Py_ssize_t i, const void *numbers, Py_ssize_t j, int itemsize) noexcept nogil:
+    if itemsize == sizeof(float):
+        (<float*>to)[i] = (<const float*>numbers)[j]
+    else:
+        (<double*>to)[i] = (<const double*>numbers)[j]
+
+
+cdef inline bint bins_ascend(
+        const int32_t *spans, int bins, const int32_t *tap_pixel) noexcept nogil:
+    """Whether bins follow each other upwards on the map; those of inverted boxes do not."""
+    cdef int32_t before = -1, pixel
+    cdef int p
+    for p in range(bins):
+        if spans[2 * p] < spans[2 * p + 1]:
+            pixel = tap_pixel[spans[2 * p]]
+            if before >= 0 and pixel != before:
+                return pixel > before
+            before = pixel
+    return True
+
+
+cdef inline Py_ssize_t seek(
+        const int32_t *pixels, Py_ssize_t count, Py_ssize_t at, int32_t pixel) noexcept nogil:
+    """The place of a pixel among ascending ones, or of the last before it, or -1; from `at` on."""
+    while at + 1 < count and pixels[at + 1] <= pixel:
+        at += 1
+    while at >= 0 and pixels[at] > pixel:
+        at -= 1
+    return at
+
+
+cdef inline Py_ssize_t count_pixels(
+        const int32_t *spans, int bins, bint ascend, const int32_t *tap_pixel, int32_t *pixels,
+        int32_t *pixel_spans) noexcept nogil:
+    """List the pixels that bins of one axis read, and where their bins will begin; how many pixels.
+
+    Bins overlap by a pixel or two.  In the order in which they ascend a tap belongs to one of the
+    last few pixels, which therefore are found by walking.
+    """
+    cdef Py_ssize_t count = 0, at = -1, i, j
+    cdef int walked, p
+    cdef int32_t start = spans[0]
+    for walked in range(bins):
+        p = walked if ascend else bins - 1 - walked
+        for j in range(spans[2 * p], spans[2 * p + 1]):
+            at = seek(pixels, count, at, tap_pixel[j])
+            if at < 0 or pixels[at] != tap_pixel[j]:
+                at += 1
+                for i in range(count, at, -1):
+                    pixels[i] = pixels[i - 1]
+                    pixel_spans[2 * i + 1] = pixel_spans[2 * i - 1]
+                pixels[at] = tap_pixel[j]
+                pixel_spans[2 * at + 1] = 0
+                count += 1
+            pixel_spans[2 * at + 1] += 1
+    for i in range(count):             # from how many there are to where they begin
+        pixel_spans[2 * i] = start
+        start += pixel_spans[2 * i + 1]
+        pixel_spans[2 * i + 1] = pixel_spans[2 * i]
+    return count
+
+
+cdef inline Py_ssize_t transpose_axis(
+        Tables *tables, const int32_t *spans, int bins, int itemsize) noexcept nogil:
+    """One axis of one box; returns how many pixels its bins read."""
+    cdef Py_ssize_t base = spans[0], count, at = -1, j
+    cdef int32_t *pixels = tables.pixels + base
+    cdef int32_t *pixel_spans = tables.pixel_spans + 2 * base
+    cdef const int32_t *tap_pixel = tables.tap_pixel
+    cdef bint ascend = bins_ascend(spans, bins, tap_pixel)
+    cdef int walked, p
+    cdef int32_t next_bin
+    count = count_pixels(spans, bins, ascend, tap_pixel, pixels, pixel_spans)
+    for walked in range(bins):
+        p = walked if ascend else bins - 1 - walked
+        for j in range(spans[2 * p], spans[2 * p + 1]):
+            at = seek(pixels, count, at, tap_pixel[j])
+            next_bin = pixel_spans[2 * at + 1]
+            tables.bin[next_bin] = p
+            copy_number(tables.bin_weight, next_bin, tables.tap_weight, j, itemsize)
+            pixel_spans[2 * at + 1] = next_bin + 1
+    return count
+
+
+cdef inline void transpose_box(
+        Tables *tables, int ph, int pw, int itemsize, Py_ssize_t i) noexcept nogil:
+    cdef const int32_t *spans = tables.spans + 2 * (ph + pw) * i
+    tables.counts[2 * i] = <int32_t>transpose_axis(tables, spans, ph, itemsize)
+    tables.counts[2 * i + 1] = <int32_t>transpose_axis(tables, spans + 2 * ph, pw, itemsize)
+
+
+cdef inline int transpose_tables(
+        Tables *tables, int ph, int pw, int itemsize, int threads) except -1:
+    """Add the pixels that each box reads, and the bins and weights of each pixel."""
+    cdef Py_ssize_t i
+    tables.counts = <int32_t*>room_for(2 * tables.count, sizeof(int32_t))
+    tables.pixels = <int32_t*>room_for(tables.taps, sizeof(int32_t))
+    tables.pixel_spans = <int32_t*>room_for(2 * tables.taps, sizeof(int32_t))
+    tables.bin = <int32_t*>room_for(tables.taps, sizeof(int32_t))
+    tables.bin_weight = room_for(tables.taps, itemsize)
+    if tables.count * (ph + pw) < MIN_PARALLEL_BINS:
+        threads = 1
+    for i in prange(
+            tables.count, nogil=True, num_threads=threads, schedule="dynamic", chunksize=16):
+        transpose_box(tables, ph, pw, itemsize, i)
+    return 0
+
+
+# ---------------------------------------------------------------------------- thin boxes
+
+cdef inline double window_area(const Tables *tables, Py_ssize_t i) noexcept nogil:
+    """Pixels of a window; of a thin box, only those of rows and columns that have taps."""
+    cdef const int32_t *window = tables.windows + 4 * i
+    if tables.thin != NULL and tables.thin[i]:
+        return <double>tables.counts[2 * i] * tables.counts[2 * i + 1]
+    return <double>(window[1] - window[0]) * (window[3] - window[2])
+
+
+cdef inline bint may_be_thin(
+        const Tables *tables, int ph, int pw, int sampling_ratio) noexcept nogil:
+    """Whether any window has many more pixels than there can be taps: two a sample."""
+    cdef double taps = 4.0 * ph * pw * sampling_ratio * sampling_ratio
+    cdef Py_ssize_t i
+    for i in range(tables.count):
+        if window_area(tables, i) >= THIN_GAIN * taps:
+            return True
+    return False
+
+
+cdef inline void set_slots(
+        Tables *tables, const int32_t *spans, int bins, Py_ssize_t pixels) noexcept nogil:
+    """tap_slot of one axis of a box, which has so many pixels; bins may go backwards."""
+    cdef const int32_t *pixel = tables.pixels + spans[0]
+    cdef Py_ssize_t slot = 0, tap
+    cdef int p
+    for p in range(bins):
+        for tap in range(spans[2 * p], spans[2 * p + 1]):
+            while slot > 0 and pixel[slot] > tables.tap_pixel[tap]:
+                slot -= 1
+            while slot + 1 < pixels and pixel[slot] < tables.tap_pixel[tap]:
+                slot += 1
+            tables.tap_slot[tap] = <int32_t>slot
+
+
+cdef inline int find_thin_boxes(
+        Tables *tables, int ph, int pw, int itemsize, int threads) except -1:
+    """Mark boxes whose taps are in few rows and columns of their windows, and number those."""
+    cdef const int32_t *spans = tables.spans
+    cdef Py_ssize_t i, rows, columns
+    transpose_tables(tables, ph, pw, itemsize, threads)
+    tables.tap_slot = <int32_t*>room_for(tables.taps, sizeof(int32_t))
+    tables.thin = <uint8_t*>room_for(tables.count, 1)
+    memset(tables.thin, 0, tables.count)
+    for i in range(tables.count):
+        rows, columns = tables.counts[2 * i], tables.counts[2 * i + 1]
+        if (0 < rows * columns <= MAX_THIN_PIXELS and columns <= MAX_COLUMNS
+                and THIN_GAIN * <double>rows * columns <= window_area(tables, i)):
+            set_slots(tables, spans, ph, rows)
+            set_slots(tables, spans + 2 * ph, pw, columns)
+            tables.thin[i] = True
+        spans += 2 * (ph + pw)
+    return 0

@@ -1,0 +1,688 @@
+"""Tasks: who does what, decided before any thread starts.
+
+A task owns what it writes. So no two tasks meet, and results do not depend on their number.
+
+    tasks_to_read    forward passes and gradients of the boxes: some boxes of one image
+    tasks_to_write   gradients of the input: a rectangle of one image, and all boxes of it
+
+Both are for some channel blocks, of a lane vector of channels each. Where each bin has channels of
+its own (strategy BINS), a task is for some bins too.
+
+How an image becomes tasks, here to read:
+
+    cover     what its boxes read
+    pieces    into how many shares channel blocks and bins are divided: a function per strategy
+    part      as many boxes as are work for one task of each share
+    load      how the tasks of this part get their pixels
+    add       a task for each share
+
+Costs are counted in operations on a lane vector.
+"""
+from libc.math cimport INFINITY, ceil
+from libc.stdint cimport INT32_MAX, int32_t
+from libc.stdlib cimport calloc, free, malloc, qsort, realloc
+
+from plan.structs cimport (
+    BINS, COPY_ONCE, COPY_PER_BOX, PACK_ROWS, PACK_TAPS, PACK_WINDOW, PIXELS, ROW_LANES, Call,
+    Task, Tasks,
+)
+from simd.simd cimport LANE_BYTES
+from plan.layout cimport slope_pixels
+from plan.tables cimport window_area
+from tuning cimport (
+    BIN_COST, BIN_RANGE_BYTES, BINS_TOGETHER, COPY_COST, COPY_PIXELS_BYTES, DIVIDE_SHARE,
+    FAR_WINDOW_BYTES, MIN_COPY_BINS, MIN_COPY_BLOCKS, MOVE_COST, NARROW_COST, PIXEL_COST,
+    PLANES_BYTES, SERIAL_COST, SLOPE_BLOCKS, TASKS_PER_THREAD, TILE_BYTES, WHOLE_ROWS, WINDOW_COST,
+)
+
+cdef enum:
+    TILE_PIXELS = TILE_BYTES // LANE_BYTES
+
+
+cdef struct Work:                  # what all tasks of a call share
+    int threads                    # that are worth waking
+    Py_ssize_t bins
+    Py_ssize_t blocks              # channel blocks
+    Py_ssize_t whole_blocks        # of those, the ones that fill a lane vector
+    Py_ssize_t units               # what is not divided: a block, or blocks with common slopes
+    Py_ssize_t tile_pixels         # that the tile of one block has room for
+    double cost                    # of a task, at most, if it can be divided; reading only
+    bint slopes
+
+
+cdef struct Cover:                 # what the windows of some boxes cover
+    Py_ssize_t y0                  # the hull of all that are not empty; its rows may be made whole
+    Py_ssize_t y1
+    Py_ssize_t x0
+    Py_ssize_t x1
+    double hull                    # pixels of it
+    double area                    # pixels of the windows, added up
+    double rows                    # rows of the windows, added up
+    Py_ssize_t max_rows            # of one window
+    double cost
+    double max_cost                # of one box
+
+
+cdef struct Pieces:                # into how many shares work is divided
+    Py_ssize_t blocks
+    Py_ssize_t bins
+    int load                       # COPY_ONCE, or else PACK_WINDOW until load_of_part decides
+    Py_ssize_t max_boxes           # of a task
+
+
+cdef struct Grid:                  # how an image becomes rectangles, for gradients of the input
+    Py_ssize_t max_rows
+    Py_ssize_t max_columns
+    Py_ssize_t min_bands           # of rows
+
+
+cdef struct Ranked:                # a task and what it is sorted by
+    double cost
+    Py_ssize_t task
+
+
+# --- the list
+
+cdef inline void free_tasks(Tasks *tasks) noexcept:
+    free(tasks.items)
+    free(tasks.costs)
+    tasks.items = NULL
+    tasks.costs = NULL
+    tasks.count = tasks.room = 0
+
+
+cdef inline int grow(Tasks *tasks) except -1 nogil:
+    """Make room for more than twice as many tasks. On failure the list stays as it is."""
+    cdef Py_ssize_t room = 2 * tasks.room + 8
+    cdef void *items = realloc(tasks.items, room * sizeof(Task))
+    cdef void *costs
+    if items != NULL:
+        tasks.items = <Task*>items
+        costs = realloc(tasks.costs, room * sizeof(double))
+        if costs != NULL:
+            tasks.costs = <double*>costs
+            tasks.room = room
+            return 0
+    with gil:
+        raise MemoryError(f"no room for {tasks.count + 1} tasks")
+
+
+cdef inline int add_task(Tasks *tasks, const Task *task, double cost) except -1 nogil:
+    if tasks.count == tasks.room:
+        grow(tasks)
+    tasks.items[tasks.count] = task[0]
+    tasks.costs[tasks.count] = cost
+    tasks.count += 1
+    return 0
+
+
+cdef inline int add_pieces(
+        Tasks *tasks, const Work *work, Pieces pieces, Task task, double cost) except -1 nogil:
+    """Add a task for each share of blocks and bins. `cost` is that of one block and one bin."""
+    cdef Py_ssize_t b, z
+    for b in range(pieces.blocks):
+        task.first_block = first_block(work, b * work.units // pieces.blocks)
+        task.stop_block = first_block(work, (b + 1) * work.units // pieces.blocks)
+        for z in range(pieces.bins):
+            task.first_bin = z * work.bins // pieces.bins
+            task.stop_bin = (z + 1) * work.bins // pieces.bins
+            add_task(
+                tasks, &task,
+                cost * (task.stop_block - task.first_block) * (task.stop_bin - task.first_bin),
+            )
+    return 0
+
+
+cdef inline int compare_ranked(const void *one, const void *other) noexcept nogil:
+    """For qsort: the larger cost comes first; equal ones keep their order."""
+    cdef const Ranked *a = <const Ranked*>one
+    cdef const Ranked *b = <const Ranked*>other
+    if a.cost != b.cost:
+        return -1 if a.cost > b.cost else 1
+    return (a.task > b.task) - (a.task < b.task)
+
+
+cdef inline int largest_first(Tasks *tasks) except -1 nogil:
+    """Sort tasks by cost, so that those that end last are small."""
+    cdef Py_ssize_t i, count = tasks.count
+    cdef Ranked *ranked
+    cdef Task *items
+    if count < 2:
+        return 0
+    ranked = <Ranked*>malloc(count * sizeof(Ranked))
+    items = <Task*>malloc(count * sizeof(Task))
+    if ranked == NULL or items == NULL:
+        free(ranked)
+        free(items)
+        with gil:
+            raise MemoryError(f"no room to sort {count} tasks")
+    for i in range(count):
+        ranked[i].cost, ranked[i].task = tasks.costs[i], i
+    qsort(ranked, count, sizeof(Ranked), compare_ranked)
+    for i in range(count):
+        items[i] = tasks.items[ranked[i].task]
+        tasks.costs[i] = ranked[i].cost
+    free(ranked)
+    free(tasks.items)
+    tasks.items, tasks.room = items, count
+    return 0
+
+
+# --- costs
+
+cdef inline Py_ssize_t ceiling(Py_ssize_t a, Py_ssize_t b) noexcept nogil:
+    """Return a / b, rounded up; neither is negative."""
+    return (a + b - 1) // b
+
+
+cdef inline double cost_of_box(const Call *call, Py_ssize_t box) noexcept nogil:
+    """Return roughly how many operations a channel block takes: each pixel of the window takes
+    one or two, each bin a few."""
+    return (PIXEL_COST * window_area(&call.tables, box)
+            + BIN_COST * (<Py_ssize_t>call.ph * call.pw))
+
+
+cdef inline double cost_of_boxes(const Call *call) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef double cost = 0
+    for i in range(call.tables.count):
+        cost += cost_of_box(call, i)
+    return cost
+
+
+cdef inline Work begin_work(const Call *call, int threads, bint slopes) noexcept nogil:
+    """Return what channels, bins and passes say, before costs are known."""
+    cdef Work work
+    work.threads, work.slopes, work.cost = threads, slopes, INFINITY
+    work.bins = <Py_ssize_t>call.ph * call.pw
+    work.blocks = work.units = ceiling(call.channels, call.lanes)
+    work.whole_blocks = call.channels // call.lanes
+    work.tile_pixels = TILE_PIXELS
+    if slopes and call.strategy != BINS:
+        work.units = (ceiling(work.whole_blocks, SLOPE_BLOCKS)
+                      + work.blocks - work.whole_blocks)
+        work.tile_pixels = slope_pixels(max(min(work.whole_blocks, SLOPE_BLOCKS), 1))
+    return work
+
+
+cdef inline Py_ssize_t first_block(const Work *work, Py_ssize_t unit) noexcept nogil:
+    """Return the first block of a unit; of the one after the last, the number of all blocks."""
+    if work.units == work.blocks:
+        return unit
+    if unit == work.units:
+        return work.blocks
+    return min(unit * SLOPE_BLOCKS, work.whole_blocks)
+
+
+cdef inline Py_ssize_t max_rows(Py_ssize_t width, bint slopes) noexcept nogil:
+    """Return of how many rows boxes may be, at least 1, if rows of a map are packed once for all of
+    them: as many as the tile has room for. Taller boxes come last in the order."""
+    cdef Py_ssize_t pixels = slope_pixels(SLOPE_BLOCKS) if slopes else TILE_PIXELS
+    return max(pixels // max(width, 1), 1)
+
+
+cdef inline bint rows_contiguous(const Call *call) noexcept nogil:
+    return call.map.strides.x == 1
+
+
+cdef inline bint small_type(const Call *call) noexcept nogil:
+    """Whether numbers of the map have to be widened before they are computed with."""
+    return call.map.kind != c'f' and call.map.kind != c'd'
+
+
+# --- tasks that read: forward passes and gradients of the boxes
+
+cdef inline int tasks_to_read(
+        Tasks *tasks, const Call *calls, Py_ssize_t count, int threads,
+        bint slopes) except -1 nogil:
+    """Fill the list for all levels, at least one, and return how many threads are worth waking.
+
+    slopes: the tasks are those of gradients of the boxes.
+    """
+    cdef Work work = work_to_read(calls, count, threads, slopes)
+    cdef Py_ssize_t level, image
+    tasks.count = 0
+    for level in range(count):
+        if calls[level].tables.count == 0:
+            continue
+        for image in range(calls[level].order.images):
+            add_image_to_read(tasks, &calls[level], &work, level, image)
+    if work.threads > 1:
+        largest_first(tasks)
+    return min(work.threads, max(<int>tasks.count, 1))
+
+
+cdef inline Work work_to_read(
+        const Call *calls, Py_ssize_t count, int threads, bint slopes) noexcept nogil:
+    cdef Work work = begin_work(calls, threads, slopes)
+    cdef Py_ssize_t level
+    cdef double cost = 0
+    for level in range(count):
+        cost += cost_of_boxes(&calls[level])
+    if cost * work.blocks * (NARROW_COST if calls.strategy == BINS else 1) < SERIAL_COST:
+        work.threads = 1
+    if work.threads > 1:
+        # A little more than an even share: where shares of bins are even, rounding must not
+        # divide the boxes too.
+        work.cost = 1.001 * cost * work.blocks / (TASKS_PER_THREAD * work.threads)
+    return work
+
+
+cdef inline int add_image_to_read(
+        Tasks *tasks, const Call *call, const Work *work, Py_ssize_t level,
+        Py_ssize_t image) except -1 nogil:
+    cdef Py_ssize_t box = call.tables.starts[image], stop = call.tables.starts[image + 1], tall
+    cdef Cover cover = cover_of_boxes(call, box, stop), part
+    cdef Pieces pieces
+    cdef Task task
+    if box == stop:
+        return 0
+    pieces = pieces_of_image(call, work, &cover, stop - box)
+    tall = first_tall_box(call, work, &cover, box, stop)
+    task.level, task.image = level, image
+    while box < stop:
+        task.first_box = box
+        box = stop_of_part(call, work, &pieces, box, tall if box < tall else stop)
+        task.stop_box = box
+        part = cover_of_boxes(call, task.first_box, box)
+        task.y0, task.y1, task.x0, task.x1 = part.y0, part.y1, part.x0, part.x1
+        task.load = load_of_part(call, work, &pieces, &part, task.first_box, box)
+        add_pieces(tasks, work, pieces_of_part(call, work, &pieces, &part), task, part.cost)
+    return 0
+
+
+cdef inline Cover cover_of_boxes(
+        const Call *call, Py_ssize_t first, Py_ssize_t stop) noexcept nogil:
+    cdef Cover cover
+    cdef Py_ssize_t i, missing
+    cdef double cost
+    cdef const int32_t *window
+    cover.y0 = cover.x0 = INT32_MAX
+    cover.y1 = cover.x1 = cover.max_rows = 0
+    cover.area = cover.rows = cover.cost = cover.max_cost = 0
+    for i in range(first, stop):
+        cost = cost_of_box(call, i)
+        cover.cost += cost
+        cover.max_cost = max(cover.max_cost, cost)
+        window = call.tables.windows + 4 * i
+        if window[0] < window[1] and window[2] < window[3]:
+            cover.y0, cover.y1 = min(cover.y0, window[0]), max(cover.y1, window[1])
+            cover.x0, cover.x1 = min(cover.x0, window[2]), max(cover.x1, window[3])
+            cover.max_rows = max(cover.max_rows, window[1] - window[0])
+            cover.area += window_area(&call.tables, i)
+            cover.rows += window[1] - window[0]
+    if cover.y1 == 0:
+        cover.y0 = cover.x0 = 0
+    # Rows that are read whole and lie end to end are one long run, which is worth a few pixels.
+    missing = call.map.columns - (cover.x1 - cover.x0)
+    if rows_contiguous(call) and WHOLE_ROWS * missing <= call.map.columns:
+        cover.x0, cover.x1 = 0, call.map.columns
+    cover.hull = <double>(cover.y1 - cover.y0) * (cover.x1 - cover.x0)
+    return cover
+
+
+cdef inline Py_ssize_t first_tall_box(
+        const Call *call, const Work *work, const Cover *image, Py_ssize_t first,
+        Py_ssize_t stop) noexcept nogil:
+    """Return the first box of an image whose rows the tile has no room for, or `stop`.
+
+    Such boxes follow on all others and have tasks of their own: they cannot share packed rows, and
+    a task that holds one of them would pack the window of each. Pixels read in place have no rows
+    to share.
+    """
+    cdef const int32_t *windows = call.tables.windows
+    cdef Py_ssize_t i = first, columns = image.x1 - image.x0
+    if call.strategy == PIXELS or call.strategy == ROW_LANES:
+        return stop
+    while i < stop and (windows[4 * i + 1] - windows[4 * i]) * columns <= work.tile_pixels:
+        i += 1
+    return i
+
+
+cdef inline Py_ssize_t stop_of_part(
+        const Call *call, const Work *work, const Pieces *pieces, Py_ssize_t first,
+        Py_ssize_t stop) noexcept nogil:
+    """Return where the boxes of a task end that begins with box `first`: it has that one, and
+    those that follow while its share of blocks and bins costs no more than a task should."""
+    cdef Py_ssize_t i = first
+    cdef double cost = 0
+    stop = min(stop, first + pieces.max_boxes)
+    while i < stop:
+        cost += cost_of_box(call, i)
+        if i > first and cost * work.blocks / (pieces.blocks * pieces.bins) > work.cost:
+            break
+        i += 1
+    return i
+
+
+# --- pieces, one function per strategy
+
+cdef inline Pieces pieces_of_image(
+        const Call *call, const Work *work, const Cover *cover, Py_ssize_t boxes) noexcept nogil:
+    if call.strategy == BINS:
+        return pieces_of_bins(call, work, cover)
+    if call.strategy == PIXELS:
+        return pieces_of_pixels(call, work, cover, boxes)
+    return pieces_of_planes(work)
+
+
+cdef inline Pieces pieces_of_planes(const Work *work) noexcept nogil:
+    """A task is for one unit of channels, whose planes it packs."""
+    cdef Pieces pieces
+    pieces.blocks, pieces.bins = work.units, 1
+    pieces.load, pieces.max_boxes = PACK_WINDOW, INT32_MAX
+    return pieces
+
+
+cdef inline Pieces pieces_of_pixels(
+        const Call *call, const Work *work, const Cover *cover, Py_ssize_t boxes) noexcept nogil:
+    """A task is for all channels of a pixel, which lie together. But where its boxes read the same
+    pixels often, these are copied once, as many channels at a time as stay in cache."""
+    cdef Pieces pieces = pieces_of_planes(work)
+    cdef double for_cost = ceil(cover.max_cost * work.blocks / work.cost)
+    cdef double for_cache = ceil(cover.hull * work.blocks * LANE_BYTES / COPY_PIXELS_BYTES)
+    pieces.blocks = min(max(<Py_ssize_t>for_cost, <Py_ssize_t>for_cache), work.units)
+    if pixels_are_worth_copying(call, work, cover, pieces.blocks, boxes):
+        pieces.load = COPY_ONCE
+    else:
+        pieces.blocks = 1
+    return pieces
+
+
+cdef inline bint pixels_are_worth_copying(
+        const Call *call, const Work *work, const Cover *cover, Py_ssize_t pieces,
+        Py_ssize_t boxes) noexcept nogil:
+    """Return whether all that the boxes of an image read is copied, in so many pieces."""
+    cdef bint small = small_type(call)
+    if call.channels % call.lanes != 0:
+        return False
+    # Too few blocks of each pixel would be read and written in short runs. Where windows come from
+    # memory at each read, this is still better.
+    if not (windows_are_far(work, cover, boxes)
+            or cover.hull * MIN_COPY_BLOCKS * LANE_BYTES <= COPY_PIXELS_BYTES):
+        return False
+    # A small type has to be widened, which a copy does once for all boxes. Maps that are hardly
+    # larger than a cache are read in place. So are those whose slopes are wanted: the gradients
+    # that are read beside them would come in short runs from memory.
+    if not (small or (not work.slopes
+                      and COPY_PIXELS_BYTES < cover.hull * work.blocks * LANE_BYTES / 2)):
+        return False
+    # The boxes of one task are the image's, or as many of them as cost its share. They have to
+    # read each pixel more than four times, or more than once if it would be widened each time.
+    return (cover.area * min(work.cost * pieces / (work.blocks * cover.cost), 1)
+            > (1 if small else 4) * cover.hull)
+
+
+cdef inline bint windows_are_far(
+        const Work *work, const Cover *cover, Py_ssize_t boxes) noexcept nogil:
+    """Whether the mean window, with all its channels, does not stay in a level 3 cache until the
+    next box reads it, while the tile has room for what all boxes read of a block."""
+    return (not work.slopes and work.blocks >= MIN_COPY_BLOCKS and cover.hull <= TILE_PIXELS
+            and cover.area * work.blocks * LANE_BYTES > <double>FAR_WINDOW_BYTES * boxes)
+
+
+cdef inline Pieces pieces_of_bins(
+        const Call *call, const Work *work, const Cover *cover) noexcept nogil:
+    """A task is for some bins of a block. Where the channels of a pixel lie together, what bins
+    read is copied for several of them at once: as many as the tile has room for."""
+    cdef Pieces pieces = pieces_of_planes(work)
+    cdef Py_ssize_t copied, together
+    pieces.bins = pieces_of_all_bins(work, work.blocks)
+    if not rows_contiguous(call) and 0 < cover.hull <= TILE_PIXELS:
+        copied = max(pieces.bins, ceiling(work.bins, TILE_PIXELS // <Py_ssize_t>cover.hull))
+        together = ceiling(work.bins, copied)
+        if (together >= MIN_COPY_BINS
+                and COPY_COST * cover.hull < cover.area * cost_of_bin(call, work) * together):
+            pieces.bins, pieces.load = copied, COPY_ONCE
+    together = ceiling(work.bins, pieces.bins)
+    pieces.max_boxes = max(BIN_RANGE_BYTES // (LANE_BYTES * together), 1)
+    return pieces
+
+
+cdef inline Py_ssize_t pieces_of_all_bins(const Work *work, Py_ssize_t others) noexcept nogil:
+    """Return into how many shares bins are divided: enough for all threads, if there are `others`
+    to divide already, and so many that a task has no more than it computes together."""
+    cdef Py_ssize_t enough = min(work.bins, ceiling(TASKS_PER_THREAD * work.threads, others))
+    return max(ceiling(work.bins, BINS_TOGETHER), enough)
+
+
+cdef inline double cost_of_bin(const Call *call, const Work *work) noexcept nogil:
+    """Return what a pixel of a window costs if each bin packs those that it reads, in pixels of
+    whole rows. Short runs of a plane take longer than a pixel that is read from its channels."""
+    return <double>(NARROW_COST if rows_contiguous(call) else 1) / work.bins
+
+
+# --- parts of an image
+
+cdef inline Pieces pieces_of_part(
+        const Call *call, const Work *work, const Pieces *image,
+        const Cover *part) noexcept nogil:
+    """Return the pieces of the image, unless pixels are read in place. Then channels are divided
+    only for boxes that are much of what a thread does: reading parts of pixels is slow."""
+    cdef Pieces pieces = image[0]
+    cdef double shares
+    if call.strategy == PIXELS and pieces.load != COPY_ONCE:
+        shares = part.cost * work.blocks / (DIVIDE_SHARE * work.cost)
+        pieces.blocks = min(max(<Py_ssize_t>ceil(shares), 1), work.units)
+    return pieces
+
+
+cdef inline int load_of_part(
+        const Call *call, const Work *work, const Pieces *pieces, const Cover *part,
+        Py_ssize_t first, Py_ssize_t stop) noexcept nogil:
+    cdef Py_ssize_t columns = part.x1 - part.x0
+    if pieces.load == COPY_ONCE:
+        return COPY_ONCE
+    if call.strategy == PIXELS and small_type(call):
+        return COPY_PER_BOX
+    if call.strategy == ROW_LANES:      # which packs no rows
+        return PACK_WINDOW
+    if (call.strategy != PIXELS and part.max_rows * columns <= work.tile_pixels
+            and cost_of_rows(call, work, part, first, stop) < cost_of_windows(call, work, part)):
+        return PACK_ROWS
+    return PACK_WINDOW if call.tables.thin == NULL else PACK_TAPS
+
+
+cdef inline double cost_of_rows(
+        const Call *call, const Work *work, const Cover *part, Py_ssize_t first,
+        Py_ssize_t stop) noexcept nogil:
+    """Return what packing whole rows costs, in pixels: each row is packed once. Where the tile has
+    no room for all of them, most boxes that take half of it move what it holds."""
+    cdef const int32_t *windows = call.tables.windows
+    cdef Py_ssize_t i, columns = part.x1 - part.x0
+    cdef double cost = part.hull
+    if part.hull > work.tile_pixels:
+        for i in range(first, stop):
+            if 2 * (windows[4 * i + 1] - windows[4 * i]) * columns > work.tile_pixels:
+                cost += MOVE_COST * work.tile_pixels
+    return cost
+
+
+cdef inline double cost_of_windows(
+        const Call *call, const Work *work, const Cover *part) noexcept nogil:
+    """Return what packing each window costs, in pixels of whole rows. Their runs are short, and
+    each ends in a cache line of which a part is read for nothing."""
+    if call.strategy == BINS:
+        return part.area * cost_of_bin(call, work)
+    return WINDOW_COST * (part.area + part.rows * call.lanes)
+
+
+# --- tasks that write: gradients of the input
+
+cdef inline int tasks_to_write(
+        Tasks *tasks, const Call *calls, Py_ssize_t count, int threads,
+        bint whole_planes) except -1 nogil:
+    """Fill the list for all levels, at least one, and return how many threads are worth waking.
+
+    Rectangles cover every image. Those without boxes are written with zeros, unless the gradient
+    is added to what is there.
+    whole_planes: each box writes anywhere (gradient of roi_pool), so that rectangles are as large
+    as they can be, and of whole rows.
+    """
+    cdef Work work = work_to_write(calls, count, threads)
+    cdef Py_ssize_t level, image
+    cdef Pieces pieces
+    cdef Grid grid
+    tasks.count = 0
+    for level in range(count):
+        if calls[level].tables.count == 0:
+            continue
+        pieces = pieces_to_write(&calls[level], &work, whole_planes)
+        grid = grid_of_image(&calls[level], &work, &pieces, whole_planes)
+        for image in range(calls[level].order.images):
+            add_image_to_write(tasks, &calls[level], &work, &pieces, &grid, level, image)
+    return min(work.threads, max(<int>tasks.count, 1))
+
+
+cdef inline Work work_to_write(const Call *calls, Py_ssize_t count, int threads) noexcept nogil:
+    cdef Work work = begin_work(calls, threads, False)
+    cdef const Call *call
+    cdef Py_ssize_t level
+    cdef double cost = 0
+    for level in range(count):
+        call = &calls[level]
+        if call.tables.count == 0:
+            continue
+        cost += (<double>call.order.images * call.map.rows * call.map.columns
+                 * (work.bins if call.strategy == BINS else 1) + cost_of_boxes(call))
+    if cost * work.blocks < SERIAL_COST:
+        work.threads = 1
+    return work
+
+
+cdef inline Pieces pieces_to_write(
+        const Call *call, const Work *work, bint whole_planes) noexcept nogil:
+    """Return how channels and bins are divided: one block, or all blocks of a pixel that lie
+    together, or of each bin its own channels."""
+    cdef Pieces pieces = pieces_of_planes(work)
+    cdef Py_ssize_t pixels = call.map.rows * call.map.columns, for_cache = 1
+    if call.strategy == BINS:
+        # Channels of neighbouring bins lie together. They are written together if that is worth it.
+        pieces.bins = pieces_of_all_bins(work, call.order.images * work.blocks)
+        if not rows_contiguous(call) and ceiling(work.bins, pieces.bins) >= MIN_COPY_BINS:
+            pieces.load = COPY_ONCE
+        else:
+            pieces.bins = work.bins
+    if whole_planes:
+        # No more planes than stay in cache, since each box writes to all of them. The channels of
+        # a pixel are written together, whatever their number.
+        if call.strategy != PIXELS:
+            for_cache = ceiling(work.blocks * pixels * LANE_BYTES, PLANES_BYTES)
+        pieces.blocks = min(work.blocks, max(<Py_ssize_t>work.threads, for_cache))
+        # Neighbouring channels of a pixel share cache lines, and hardware fetches the next one too.
+        # A tile for each thread keeps threads from taking them from each other.
+        if (call.strategy == PIXELS and pieces.blocks > 1
+                and pixels * ceiling(work.blocks, pieces.blocks) <= TILE_PIXELS):
+            pieces.load = COPY_ONCE
+    elif call.strategy == PIXELS:
+        pieces.blocks = 1
+    return pieces
+
+
+cdef inline Grid grid_of_image(
+        const Call *call, const Work *work, const Pieces *pieces,
+        bint whole_planes) noexcept nogil:
+    """Return the largest rectangles whose pixels, for all bins of a task, the tile has room for.
+    Rows are divided further only where images, blocks and bins do not make enough tasks."""
+    cdef Grid grid
+    cdef Py_ssize_t wanted = (1 if whole_planes else TASKS_PER_THREAD) * work.threads
+    cdef Py_ssize_t together = 1, others = call.order.images * pieces.blocks * pieces.bins
+    if call.strategy == BINS and pieces.load == COPY_ONCE:
+        together = ceiling(work.bins, pieces.bins)
+    grid.max_columns, grid.max_rows = call.map.columns, call.map.rows
+    if not whole_planes:
+        grid.max_columns = max(min(call.map.columns, TILE_PIXELS // together), 1)
+        grid.max_rows = TILE_PIXELS // (grid.max_columns * together)
+        grid.max_rows = max(min(call.map.rows, grid.max_rows), 1)
+    grid.min_bands = 1 if work.threads == 1 else ceiling(wanted, max(others, 1))
+    return grid
+
+
+cdef inline int add_image_to_write(
+        Tasks *tasks, const Call *call, const Work *work, const Pieces *pieces, const Grid *grid,
+        Py_ssize_t level, Py_ssize_t image) except -1 nogil:
+    cdef Task task
+    cdef Py_ssize_t bands
+    cdef double cost
+    cdef double *costs
+    task.level, task.image = level, image
+    task.first_box, task.stop_box = call.tables.starts[image], call.tables.starts[image + 1]
+    task.load = pieces.load
+    if task.first_box == task.stop_box:
+        return 0 if call.add else add_zeros(tasks, call, work, task)
+    bands = max(grid.min_bands, ceiling(call.map.rows, grid.max_rows))
+    if bands == 1:
+        return add_bands(tasks, call, work, pieces, grid, task, NULL, 0)
+    costs = <double*>calloc(call.map.rows + 1, sizeof(double))
+    if costs == NULL:
+        with gil:
+            raise MemoryError(f"no room for the costs of {call.map.rows} rows")
+    try:
+        cost = costs_of_rows(call, task.first_box, task.stop_box, costs)
+        add_bands(tasks, call, work, pieces, grid, task, costs, cost / bands)
+    finally:
+        free(costs)
+    return 0
+
+
+cdef inline int add_zeros(
+        Tasks *tasks, const Call *call, const Work *work, Task task) except -1 nogil:
+    """Add the tasks of an image without boxes: it has one, or one for each bin."""
+    cdef Pieces pieces = pieces_of_planes(work)
+    pieces.blocks = 1
+    if call.strategy == BINS:
+        pieces.bins = work.bins
+    task.first_box = task.stop_box = 0
+    task.load = PACK_WINDOW
+    task.y0, task.y1, task.x0, task.x1 = 0, call.map.rows, 0, call.map.columns
+    return add_pieces(tasks, work, pieces, task, 0)
+
+
+cdef inline double costs_of_rows(
+        const Call *call, Py_ssize_t first, Py_ssize_t stop, double *costs) noexcept nogil:
+    """Set the costs of each row, which are zero with room for one more, and return their sum: the
+    pixels that boxes cover are computed, and the whole row is written."""
+    cdef Py_ssize_t i, y
+    cdef double covered = 0, cost = 0
+    cdef const int32_t *window
+    # First where windows begin and end, then the sum of those that have begun and not ended.
+    for i in range(first, stop):
+        window = call.tables.windows + 4 * i
+        costs[window[0]] += window[3] - window[2]
+        costs[window[1]] -= window[3] - window[2]
+    for y in range(call.map.rows):
+        covered += costs[y]
+        costs[y] = PIXEL_COST * covered + call.map.columns
+        cost += costs[y]
+    return cost
+
+
+cdef inline int add_bands(
+        Tasks *tasks, const Call *call, const Work *work, const Pieces *pieces, const Grid *grid,
+        Task task, const double *costs, double cost) except -1 nogil:
+    """Add the tasks of an image: bands of rows that cost as much each, cut to the columns that
+    the tile has room for. costs: of each row, or NULL for a single band."""
+    task.y1 = 0
+    while task.y1 < call.map.rows:
+        task.y0 = task.y1
+        task.y1 = stop_of_band(call, grid, task.y0, costs, cost)
+        task.x1 = 0
+        while task.x1 < call.map.columns:
+            task.x0 = task.x1
+            task.x1 = min(task.x0 + grid.max_columns, call.map.columns)
+            add_pieces(tasks, work, pieces[0], task, 0)
+    return 0
+
+
+cdef inline Py_ssize_t stop_of_band(
+        const Call *call, const Grid *grid, Py_ssize_t first, const double *costs,
+        double cost) noexcept nogil:
+    cdef Py_ssize_t y, stop = min(call.map.rows, first + grid.max_rows)
+    cdef double seen = 0
+    if costs == NULL:
+        return call.map.rows
+    for y in range(first, stop):
+        seen += costs[y]
+        if seen >= cost:
+            return y + 1
+    return stop

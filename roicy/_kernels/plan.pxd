@@ -1,0 +1,84 @@
+"""What pyx/plan/plan.pyx offers to kernels; here, where Cython looks for it."""
+from libc.stdint cimport int32_t
+
+from plan.boxes cimport BoxList, Pyramid
+from plan.structs cimport Boxes, Call, Strides, Tasks
+from plan.tables cimport Axis, TableRequest
+
+cdef enum Purpose:                 # what a plan is for
+    FORWARD
+    GRAD_INPUT
+    GRAD_BOXES
+    MAX_PIXEL
+    MAX_PIXEL_GRAD
+    MAX_SAMPLE
+
+
+cdef class Plan:
+    # for kernels
+    cdef Call *calls               # of each level
+    cdef Tasks tasks
+    cdef readonly int threads      # that carry out this step
+    cdef Py_ssize_t scratch_bytes  # of each
+    # arguments
+    cdef int purpose
+    cdef readonly object row       # of roicy/_table.py
+    cdef readonly bint position_sensitive
+    cdef tuple rule
+    cdef tuple given               # as the caller gave them: roicy._arguments.Arguments
+    cdef object given_boxes
+    cdef object given_counts
+    cdef object given_scale
+    cdef object given_pyramid
+    cdef readonly object out
+    cdef readonly tuple maps
+    cdef dict shapes
+    cdef bint last                 # channels are
+    cdef int kind                  # NumPy's character of the maps
+    cdef int itemsize              # of the type of the computation
+    cdef readonly int ph
+    cdef readonly int pw
+    cdef Py_ssize_t input_channels
+    cdef readonly Py_ssize_t channels
+    cdef readonly int max_threads
+    # levels
+    cdef readonly Py_ssize_t levels
+    cdef Py_ssize_t held           # buffers
+    cdef Py_buffer *buffers
+    cdef double *scales
+    cdef Pyramid pyramid
+    cdef BoxList boxes             # those of the finest level first
+    cdef Py_ssize_t *stops         # where each level ends
+    # steps
+    cdef int steps
+    cdef bint done
+    cdef int32_t *bad              # [tasks]
+
+    cdef int make_room(self, Py_ssize_t levels) except -1
+    cdef int take_maps(self, maps) except -1
+    cdef int convert_maps(self) except -1
+    cdef int take_shapes(self, dict shapes) except -1
+    cdef int take_bins(self, output_size) except -1
+    cdef int take_scales(self) except -1
+    cdef dict named_shapes(self)
+    cdef int take_channels(self) except -1
+    cdef int take_boxes(self) except -1
+    cdef bint take_rows(self, boxes, Py_ssize_t image) except? False
+    cdef bint are_finite(self) noexcept
+    cdef int convert_boxes(self) except -1
+    cdef int distribute(self) except -1
+    cdef bint is_empty(self, Py_ssize_t level) noexcept
+    cdef bint boxes_overlap(self, out) except? True
+    cdef Boxes boxes_of(self, Py_ssize_t level) noexcept
+    cdef bint has_boxes_left(self, Py_ssize_t level) noexcept
+    cdef TableRequest request_of(self, Py_ssize_t level, Py_ssize_t max_boxes) except *
+    cdef int begin(self, Py_ssize_t level, const Boxes *boxes, const Axis *axes) except -1
+    cdef int tabulate(self, Py_ssize_t level, Py_ssize_t max_boxes) except -1
+    cdef int make_tasks(self) except -1
+    # arrays of a step, from kernels
+    cdef void set_result(self, void *result, Strides bins) noexcept
+    cdef int map_store(self, Py_ssize_t level) noexcept
+    cdef void set_argmax(self, int32_t *argmax, Strides strides) noexcept
+    cdef void set_parts(self, double *parts, Py_ssize_t count) noexcept
+    cdef int watch_indices(self) except -1
+    cdef bint found_bad_index(self) noexcept

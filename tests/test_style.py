@@ -1,0 +1,150 @@
+"""Lines, functions and their parameters are short enough to be read at once."""
+
+import ast
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+
+import roicy
+
+ROOT = Path(__file__).parent.parent
+MAX_COLUMNS, MAX_LINES, MAX_PARAMETERS = 100, 60, 8
+pytestmark = pytest.mark.skipif(not (ROOT / "pyx").is_dir(), reason="the sources are not here")
+
+
+def files(folders, endings):
+    found = itertools.chain.from_iterable((ROOT / folder).rglob("*") for folder in folders)
+    return sorted(path.relative_to(ROOT) for path in found if path.suffix in endings)
+
+
+# pyx/plan/rules.h, which is copied for the GPU, is looked at where it is from
+SOURCES = [
+    file
+    for file in files(("pyx", "roicy", "tests", "asv_bench"), (".py", ".pyx", ".pxd", ".h"))
+    if file.parts[:2] != ("roicy", "cuda") or file.suffix != ".h"
+]
+COMPILED = files(("pyx", "roicy/_kernels"), (".pyx", ".pxd", ".h"))
+
+
+@pytest.mark.parametrize("file", SOURCES, ids=str)
+def test_columns(file):
+    lines = (ROOT / file).read_text().splitlines()
+    assert [i for i, line in enumerate(lines, 1) if len(line) > MAX_COLUMNS] == []
+
+
+def lines_of(node):
+    """How many lines a function of Python has, but for its docstring."""
+    docstring = node.body[0] if ast.get_docstring(node) else None
+    first = min([node.lineno, *(part.lineno for part in node.decorator_list)])
+    length = node.end_lineno - first + 1
+    return length - (docstring.end_lineno - docstring.lineno + 1 if docstring else 0)
+
+
+TOO_LONG = {"_demo.py": "draw", "torch.py": "_register"}  # a function of 139 lines, and one of 79
+PYTHON = [
+    pytest.param(file, marks=pytest.mark.xfail(strict=True, reason=TOO_LONG[file.name]))
+    if file.name in TOO_LONG
+    else file
+    for file in files(["roicy"], [".py"])
+]
+
+
+@pytest.mark.parametrize("file", PYTHON, ids=str)
+def test_python_functions(file):
+    for node in ast.walk(ast.parse((ROOT / file).read_text())):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            assert lines_of(node) <= MAX_LINES, node.name
+            given = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
+            names = [argument.arg for argument in given if argument.arg not in ("self", "cls")]
+            # public operators have the parameters that other libraries have
+            public = node.name in roicy.__all__ or file.parts[1] in ("torch.py", "compat")
+            assert public or len(names) <= MAX_PARAMETERS, node.name
+
+
+def without_comments(text, cython):
+    """Blank out comments and strings, and keep the lines."""
+    strings = r'"""(?:.|\n)*?"""|"(?:\\.|[^"\\\n])*"' + (
+        r"|'(?:\\.|[^'\\\n])*'|#.*" if cython else ""
+    )
+    pattern = strings if cython else strings + r"|/\*(?:.|\n)*?\*/|//.*"
+    return re.sub(pattern, lambda found: "\n" * found[0].count("\n"), text)
+
+
+def count_parameters(text):
+    """How many parameters are in brackets; commas of inner brackets are of types and defaults."""
+    while re.search(r"[\[(<{][^\[\](){}<>]*[\])>}]", text):
+        text = re.sub(r"[\[(<{][^\[\](){}<>]*[\])>}]", "", text)
+    names = [name.split()[-1] for name in text.split(",") if name.strip()]
+    return len([name for name in names if name not in ("self", "void")])
+
+
+def cython_functions(text):
+    """Yield (name, parameters, lines but for the docstring) of each def, cdef and cpdef."""
+    docstrings = {
+        text.count("\n", 0, found.start()) + 1: found[0].count("\n") + 1
+        for found in re.finditer(r'^ +"""(?:.|\n)*?"""', text, re.MULTILINE)
+    }
+    clean = without_comments(text, cython=True).split("\n")
+    start = re.compile(r"^( *)(?:def|cdef|cpdef) [^=]*?(\w+)\(")
+    for i, line in enumerate(clean):
+        found = start.match(line)
+        if not found:
+            continue
+        rest, stop = "\n".join(clean[i:]), i
+        head = re.match(r"(?:.|\n)*?\)[^()]*?(:?) *$", rest, re.MULTILINE)
+        while rest[: head.end()].count("(") != rest[: head.end()].count(")"):
+            head = re.compile(r"(?:.|\n)*?\)[^()]*?(:?) *$", re.MULTILINE).match(rest, head.end())
+        signature = rest[: head.end()]
+        stop = i + rest[: head.end()].count("\n")
+        if signature.rstrip().endswith(":"):
+            body = itertools.takewhile(
+                lambda line, indent=found[1]: not line.strip() or line.startswith(indent + " "),
+                clean[stop + 1 :],
+            )
+            body = list(body)
+            while body and not body[-1].strip():
+                body.pop()
+            stop += len(body)
+        inside = signature[signature.index("(") + 1 : signature.rindex(")")]
+        spent = sum(count for line, count in docstrings.items() if i < line - 1 <= stop)
+        yield found[2], count_parameters(inside), stop - i + 1 - spent
+
+
+def c_functions(text):
+    """Yield (name, parameters, lines) of each function of C that has a body."""
+    clean = without_comments(text, cython=False)
+    clean = re.sub(
+        r"^ *#(?:.*\\\n)*.*", lambda found: "\n" * found[0].count("\n"), clean, flags=re.M
+    )
+    start = re.compile(r"^\w[^;{}()=]*?(?:NAME\((\w+)\)|(\w+))\(([^;{}]*)\)\s*\{", re.MULTILINE)
+    for found in start.finditer(clean):
+        end = clean.index("\n}", found.end() - 1)
+        lines = clean.count("\n", found.start(), end + 1) + 1
+        yield found[1] or found[2], count_parameters(found[3]), lines
+
+
+@pytest.mark.parametrize("file", COMPILED, ids=str)
+def test_compiled_functions(file):
+    text = (ROOT / file).read_text()
+    functions = c_functions(text) if file.suffix == ".h" else cython_functions(text)
+    wrong = [
+        (name, parameters, lines)
+        for name, parameters, lines in functions
+        if parameters > MAX_PARAMETERS or lines > MAX_LINES
+    ]
+    assert wrong == []
+
+
+def test_functions_are_found():
+    """The readers of Cython and C see what there is."""
+    found = {}
+    for file in COMPILED:
+        text = (ROOT / file).read_text()
+        functions = c_functions(text) if file.suffix == ".h" else cython_functions(text)
+        found |= {(file.name, name): sizes for name, *sizes in functions}
+    assert len(found) > 300
+    assert found["boxes.pxd", "level_of"][0] == 2
+    assert found["rules.h", "make_axis"][0] == 7
+    assert found["run.pxd", "next_part"][1] > 15

@@ -1,0 +1,408 @@
+"""Axis tables, by themselves: what is hard to see from outside."""
+
+import numpy as np
+import pytest
+import reference
+from conftest import random_boxes
+from roicy._kernels.plan import RULES as KINDS
+from roicy._kernels.plan import Plan
+
+from roicy._arguments import Arguments
+from roicy._table import MAX_PIXEL, MAX_SAMPLE, WEIGHTED_SUM, Operator
+
+TILE_PIXELS = (4 << 20) // 64  # of pyx/tuning.pxd: TILE_BYTES, a lane vector each
+SLOPE_TILE_PIXELS = TILE_PIXELS // 4  # where eight channel blocks share SLOPE_TILES_BYTES
+REDUCTIONS = {"max_pixel": MAX_PIXEL, "max_pixel_grad": MAX_PIXEL, "max_sample": MAX_SAMPLE}
+
+
+def rule_of(kind, sampling_ratio=0, aligned=False, at_least_one=False, inclusive=False):
+    """Return a rule as a row of the table of operators makes it."""
+    return (KINDS[kind], sampling_ratio, aligned, at_least_one, inclusive)
+
+
+INTEGRATED, UNIFORM = rule_of("integrated"), rule_of("uniform")
+QUANTISED = rule_of("quantised", inclusive=True)
+RULES = {
+    "roi_align": (rule_of("sampled", 2, at_least_one=True), {"sampling_ratio": 2}),
+    "ps_roi_align": (rule_of("sampled", -1, aligned=True), {}),
+    "prroi_pool": (INTEGRATED, {}),
+    "ps_roi_pool": (UNIFORM, {}),
+}
+
+
+def make(
+    boxes,
+    rule,
+    bins,
+    extents,
+    dtype,
+    purpose="forward",
+    threads=1,
+    scale=0.75,
+    images=1,
+    layout="NCHW",
+    channels=1,
+):
+    """
+    Return the plan of a call with these boxes.  Maps have a shape and no memory: a plan does not
+    look at their pixels.
+    """
+    shape = (images, channels, *extents) if layout == "NCHW" else (images, *extents, channels)
+    row = Operator("any", lambda: rule, REDUCTIONS.get(purpose, WEIGHTED_SUM))
+    arguments = Arguments(boxes.astype(dtype), None, scale, layout, threads)
+    maps = np.broadcast_to(dtype(0), shape)
+    if layout == "NHWC":  # channels that lie together
+        maps = np.lib.stride_tricks.as_strided(maps, shape, (0, 0, 0, maps.itemsize))
+    if purpose not in ("grad_input", "max_pixel_grad"):
+        return Plan(purpose, row, rule, maps, bins, arguments)
+    shapes = {"input_shape": (images, channels, *extents), "dtype": maps.dtype}
+    plan = Plan(purpose, row, rule, shapes, bins, arguments)
+    plan.bind([maps if layout == "NCHW" else maps.transpose(0, 3, 1, 2)])
+    return plan
+
+
+def tables_of(*arguments, **options):
+    """Return the tables of the first step of a call."""
+    plan = make(*arguments, **options)
+    assert plan.next()
+    return plan.tables()
+
+
+def as_dictionaries(spans, index, weight):
+    return [
+        dict(zip(index[first:stop].tolist(), weight[first:stop].tolist(), strict=True))
+        for first, stop in spans
+    ]
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_tables_are_those_of_the_definition(name, dtype, rng):
+    rule, parameters = RULES[name]
+    low = rng.uniform(-8, 40, (200, 2))
+    boxes = np.concatenate(
+        [np.zeros((200, 1)), low, low + rng.uniform(-3, 30, (200, 2))], axis=1
+    ).astype(dtype)
+    made = tables_of(boxes, rule, (3, 4), (29, 37), dtype)
+    assert (made.first, made.stop) == (0, len(boxes))
+    assert sorted(made.order) == list(range(len(boxes)))
+    for i, box in enumerate(boxes[made.order]):
+        ys, xs = reference.axes(
+            name, box, (3, 4), (29, 37), dtype, spatial_scale=0.75, **parameters
+        )
+        for found, expected in zip(
+            as_dictionaries(made.spans[i], made.tap_pixel, made.tap_weight), ys + xs, strict=True
+        ):
+            assert list(found) == sorted(expected)
+            np.testing.assert_allclose(
+                list(found.values()),
+                [expected[pixel] for pixel in found],
+                rtol=8 * np.finfo(dtype).eps,
+                atol=1e-15,
+            )
+        for axis, ends in ((ys, made.windows[i, :2]), (xs, made.windows[i, 2:])):
+            read = sorted({pixel for pixels in axis for pixel in pixels})
+            assert ends.tolist() == ([read[0], read[-1] + 1] if read else [0, 0])
+
+
+# The tile has room for 54 rows of a map for gradients of the boxes, and for 65536 // width rows in
+# forward passes.  Where pixels are read in place and nothing is packed, boxes are sorted in bands.
+@pytest.mark.parametrize(
+    ("purpose", "layout", "width", "max_rows"),
+    [
+        ("grad_boxes", "NCHW", 300, 54),
+        ("forward", "NCHW", 300, 218),
+        ("forward", "NCHW", 100, 655),
+        ("forward", "NHWC", 300, 0),
+        ("grad_boxes", "NHWC", 300, 0),
+        ("grad_input", "NCHW", 300, 0),
+    ],
+)
+@pytest.mark.parametrize("count", [20, 300])
+def test_order(count, purpose, layout, width, max_rows, rng):
+    """
+    By image, then in bands, or by row with boxes of more than max_rows last, among which all
+    are that read so many.
+    """
+    pixels = SLOPE_TILE_PIXELS if purpose == "grad_boxes" else TILE_PIXELS
+    assert max_rows in (0, pixels // width)
+    extents = (400, width)
+    boxes = random_boxes(rng, 5, count, extents, np.float64)
+    made = tables_of(
+        boxes, INTEGRATED, (1, 1), extents, np.float64, purpose,
+        scale=0.5, images=5, layout=layout, channels=2,
+    )  # fmt: skip
+    assert made.starts.tolist() == [
+        0,
+        *np.cumsum(np.bincount(boxes[:, 0].astype(int), minlength=5)),
+    ]
+    rows, ends = (np.clip(boxes[:, i] * 0.5, 0, 399).astype(int) for i in (2, 4))
+    columns = np.clip(boxes[:, 1] * 0.5, 0, width - 1).astype(int)
+    tall = abs(ends - rows) + 3 > (max_rows or 2**31)
+    keys = (
+        (rows, tall, boxes[:, 0])
+        if max_rows
+        else (columns // (width // 32 + 1), rows // 32, boxes[:, 0])
+    )
+    assert made.order.tolist() == np.lexsort(keys).tolist()
+    read = made.windows[:, 1] - made.windows[:, 0]
+    assert tall[made.order][read > (max_rows or 2**31)].all()
+    assert max_rows != 54 or 0 < tall.sum() < count
+
+
+def test_far_boxes_have_a_place():
+    far = np.array(
+        [[0, -1e30, 1e30, 0, 0], [0, 1e30, -1e30, 0, 0], [0, 3, 3, 0, 0], [0, 0, 1e9, 0, 0]]
+    )
+    for layout in ("NCHW", "NHWC"):  # sorted by row, or in bands
+        for extents in ((1, 1), (1000, 7), (7, 2**20), (2**29, 2**30)):
+            made = tables_of(
+                far, QUANTISED, (1, 1), extents, np.float64, "max_pixel", scale=1.0, layout=layout
+            )
+            assert sorted(made.order) == [0, 1, 2, 3]
+            assert made.starts.tolist() == [0, 4]
+
+
+def test_maps_without_pixels_have_no_tables():
+    box = np.array([[0, 3, 3, 5, 5]])
+    for extents in ((0, 0), (0, 5), (5, 0)):
+        plan = make(box, INTEGRATED, (1, 1), extents, np.float64)
+        assert plan.empty_levels() == [(0, ...)]
+        assert not plan.next()
+
+
+def test_boxes_everywhere(rng):
+    """Sorted by image alone."""
+    images = rng.integers(0, 4, 100)
+    boxes = np.column_stack([images, rng.uniform(0, 20, (100, 4))])
+    made = tables_of(boxes, QUANTISED, (2, 2), (20, 30), np.float32, "max_pixel_grad", images=5)
+    assert made.order.tolist() == np.argsort(images, kind="stable").tolist()
+    assert made.starts.tolist() == [0, *np.cumsum(np.bincount(images, minlength=5))]
+    assert (made.windows == [0, 20, 0, 30]).all()
+
+
+def assert_part_of(part, whole):
+    """Check that tables are those of boxes part.first .. part.stop - 1 of tables of all boxes."""
+    mine = slice(part.first, part.stop)
+    np.testing.assert_array_equal(part.order, whole.order[mine])
+    np.testing.assert_array_equal(part.rows, whole.rows[mine])
+    np.testing.assert_array_equal(
+        part.starts, whole.starts.clip(part.first, part.stop) - part.first
+    )
+    np.testing.assert_array_equal(part.windows, whole.windows[mine])
+    for some, all_of_them in zip(
+        part.spans.reshape(-1, 2), whole.spans[mine].reshape(-1, 2), strict=True
+    ):
+        some, all_of_them = slice(*some), slice(*all_of_them)
+        np.testing.assert_array_equal(part.tap_pixel[some], whole.tap_pixel[all_of_them])
+        np.testing.assert_array_equal(part.tap_weight[some], whole.tap_weight[all_of_them])
+        np.testing.assert_array_equal(part.tap_slopes[:, some], whole.tap_slopes[:, all_of_them])
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_parts_are_the_whole(name, dtype, rng):
+    rule, _ = RULES[name]
+    boxes = np.concatenate([rng.integers(0, 3, (50, 1)), rng.uniform(-5, 60, (50, 4))], axis=1)
+    call = (boxes, rule, (3, 4), (29, 37), dtype, "grad_boxes")
+    whole = tables_of(*call, images=3)
+    np.testing.assert_array_equal(whole.rows, whole.order)
+    plan, stop = make(*call, images=3), 0
+    while plan.next(7):
+        part = plan.tables()
+        assert (part.first, part.stop) == (stop, min(stop + 7, len(boxes)))
+        np.testing.assert_array_equal(plan.rows(), part.rows)
+        assert_part_of(part, whole)
+        stop = part.stop
+    assert stop == len(boxes)
+
+
+def plan_of_levels(rng, name, dtype):
+    """Return a plan of gradients of 60 boxes, which belong to the first and the last of 3 levels"""
+    rule, _ = RULES[name]
+    low, sides = rng.uniform(0, 60, (60, 2)), np.repeat([[20, 30], [150, 130]], 30, axis=0)
+    boxes = np.column_stack([rng.integers(0, 3, 60), low, low + sides])[rng.permutation(60)]
+    pyramid = (50, 1, None)  # boxes of less than 50 pixels belong to level 0, of 100 to level 2
+    arguments = Arguments(boxes.astype(dtype), None, [1.0, 0.5, 0.25], "NCHW", 1, None, pyramid)
+    maps = tuple(np.broadcast_to(dtype(0), (3, 2, 80 >> i, 100 >> i)) for i in range(3))
+    row = Operator("any", lambda: rule, WEIGHTED_SUM)
+    return boxes, Plan("grad_boxes", row, rule, maps, (3, 4), arguments)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rows_of_levels(name, dtype, rng):
+    """Each box has its row of the output, whichever level it belongs to, and in parts too."""
+    state = rng.bit_generator.state
+    boxes, plan = plan_of_levels(rng, name, dtype)
+    large = boxes[:, 3] - boxes[:, 1] > 100
+    assert plan.empty_levels() == [(1, [])]
+    assert plan.next()
+    whole = [plan.tables(level) for level in range(3)]
+    assert whole[1].rows is None
+    for level, mine in ((0, ~large), (2, large)):
+        rows = np.flatnonzero(mine)
+        np.testing.assert_array_equal(whole[level].rows, rows[whole[level].order])
+        np.testing.assert_array_equal(np.diff(boxes[whole[level].rows, 0]) >= 0, True)
+    np.testing.assert_array_equal(plan.rows(), np.concatenate([whole[0].rows, whole[2].rows]))
+    rng.bit_generator.state = state
+    _, plan = plan_of_levels(rng, name, dtype)
+    while plan.next(7):
+        for level in (0, 2):
+            assert_part_of(plan.tables(level), whole[level])
+
+
+def test_threads_make_the_same_tables(dtype, rng):
+    boxes = np.concatenate([np.zeros((3000, 1)), rng.uniform(-5, 60, (3000, 4))], axis=1)
+    single_samples = rule_of("single_samples", 3, aligned=True)
+    for rule in (*(rule for rule, _ in RULES.values()), single_samples):
+        purpose = "max_sample" if rule == single_samples else "forward"
+        alone, together = (
+            tables_of(boxes, rule, (3, 4), (29, 37), dtype, purpose, threads=threads)
+            for threads in (1, 3)
+        )
+        np.testing.assert_array_equal(alone.windows, together.windows)
+        np.testing.assert_array_equal(alone.spans, together.spans)
+        np.testing.assert_array_equal(alone.outside, together.outside)
+        for start, stop in alone.spans.reshape(-1, 2):
+            mine = slice(start, stop)
+            np.testing.assert_array_equal(alone.tap_pixel[mine], together.tap_pixel[mine])
+            np.testing.assert_array_equal(alone.tap_weight[mine], together.tap_weight[mine])
+
+
+def test_tables_are_bounded(dtype):
+    """
+    A million boxes over all of a large map, or boxes of any size: part by part, 8 MiB at a
+    time.
+    """
+    boxes = np.tile(np.array([[0, -1e9, -1e9, 1e9, 1e9]]), (20000, 1))
+    for rule, _ in RULES.values():
+        made = tables_of(boxes, rule, (7, 7), (2000, 3000), dtype, "grad_boxes")
+        assert 0 < made.stop < len(boxes)
+        arrays = (made.windows, made.spans, made.tap_pixel, made.tap_weight, made.tap_slopes)
+        assert sum(array.nbytes for array in arrays) <= 8 * 2**20
+    made = tables_of(boxes, QUANTISED, (7, 7), (2000, 3000), dtype, "max_pixel")
+    assert made.stop == len(boxes)
+    assert tables_of(boxes, UNIFORM, (7, 7), (3000000, 3000000), dtype).stop == 1
+
+
+@pytest.mark.parametrize("ratio", [33, 200, 1000])
+@pytest.mark.parametrize(
+    "box",
+    [(0.0, 1.5), (3.0, 12.0), (-4.0, 30.0), (-0.75, 0.75), (18.5, 22.0), (9.0, 4.0), (6.0, 6.0)],
+)
+def test_dense_samples_are_summed_by_pixel(box, ratio, rng):
+    """
+    Weights and slopes of a grid of many samples, taken pixel by pixel, are those of the samples
+    one by one.
+    """
+    extent, bins = 20, 2
+    rule = rule_of("sampled", ratio, aligned=True)
+    boxes = np.array([[0, box[0], 0, box[1], 1]])
+    found = tables_of(boxes, rule, (1, bins), (1, extent), np.float64, "grad_boxes", scale=1.0)
+    low, high = box[0] - 0.5, box[1] - 0.5
+    for q in range(bins):
+        expected = np.zeros((3, extent))
+        for s in range(ratio):
+            r = (q + (s + 0.5) / ratio) / bins
+            v = low + r * (high - low)
+            if v < -1 or v > extent:
+                continue
+            i = min(int(max(v, 0)), extent - 1)
+            fraction = max(v, 0) - i if i < extent - 1 else 0
+            moves = 0 < v < extent - 1
+            for pixel, w, slope in ((i, 1 - fraction, -1), (i + 1, fraction, 1)):
+                if pixel < extent:
+                    expected[:, pixel] += (
+                        w / ratio,
+                        moves * slope * (1 - r) / ratio,
+                        moves * slope * r / ratio,
+                    )
+        made = np.zeros((3, extent))
+        mine = slice(*found.spans[0, 1 + q])
+        made[0, found.tap_pixel[mine]] = found.tap_weight[mine]
+        made[1:, found.tap_pixel[mine]] = found.tap_slopes[:, mine]
+        # a sample within rounding of a pixel's border may fall to either side: its share of the
+        # slope is 1 / ratio
+        on_border = sum(
+            abs(v - round(v)) < 1e-9
+            for v in low + (q + (np.arange(ratio) + 0.5) / ratio) / bins * (high - low)
+        )
+        np.testing.assert_allclose(made[0], expected[0], rtol=0, atol=1e-12)
+        np.testing.assert_allclose(made[1:], expected[1:], rtol=0, atol=1e-12 + on_border / ratio)
+
+
+SUMMED = {**{name: rule for name, (rule, _) in RULES.items()}}
+SUMMED["fixed samples"] = rule_of("sampled", 3, aligned=True)
+
+
+@pytest.mark.parametrize("rule", SUMMED.values(), ids=SUMMED)
+@pytest.mark.parametrize(
+    "boxes", ["ordinary", "inverted", "tiny", "coarse columns", "coarse rows", "far"]
+)
+def test_transposed_tables_are_the_same(rule, boxes, dtype, rng):
+    """
+    Every entry once, pixels ascending; also where float coordinates are so coarse that bins do
+    not ascend.
+    """
+    low = rng.uniform(-8, 40, (100, 2))
+    size = {
+        "ordinary": (1, 30),
+        "inverted": (-30, -1),
+        "tiny": (0, 0.5),
+        "coarse columns": (100, 400),
+        "coarse rows": (25, 100),
+        "far": (500, 900),
+    }[boxes]
+    extents, bins = (29, 37), (3, 40)
+    if boxes == "coarse columns":
+        low[:, 0] += 2**26
+        extents = (29, 2**27)
+    elif boxes == "coarse rows":
+        low[:, 1] += 2**24
+        extents, bins = (2**24 + 1000, 37), (40, 3)
+    corners = np.concatenate([np.zeros((100, 1)), low, low + rng.uniform(*size, (100, 2))], axis=1)
+    made = tables_of(corners, rule, bins, extents, dtype, "grad_input", scale=1.0)
+    assert made.stop == len(corners)
+    found_some = 0
+    for k in range(len(corners)):
+        for axis, (first, stop) in enumerate(((0, bins[0]), (bins[0], sum(bins)))):
+            expected = sorted(
+                (made.tap_pixel[j], p, made.tap_weight[j])
+                for p, span in enumerate(made.spans[k, first:stop])
+                for j in range(*span)
+            )
+            base = made.spans[k, first, 0]
+            mine = slice(base, base + made.counts[k, axis])
+            assert (np.diff(made.pixels[mine]) > 0).all()
+            pixels = zip(made.pixels[mine], made.pixel_spans[mine], strict=True)
+            found = [
+                (pixel, made.bin[j], made.bin_weight[j])
+                for pixel, span in pixels
+                for j in range(*span)
+            ]
+            assert sorted(found) == expected
+            found_some += len(found)
+    no_pixels = boxes == "inverted" and rule in (INTEGRATED, RULES["ps_roi_align"][0])
+    assert found_some > 0 or boxes == "far" or no_pixels
+
+
+@pytest.mark.parametrize("rule", SUMMED.values(), ids=SUMMED)
+@pytest.mark.parametrize("magnitude", range(18, 31, 2))
+def test_tables_have_room_where_coordinates_are_coarse(rule, magnitude, dtype, rng):
+    """
+    Rounding then moves the ends of bins by many pixels, but never one axis's entries into the
+    next one's.
+    """
+    low = rng.uniform(-(2**magnitude), 2**magnitude, (300, 2))
+    corners = np.concatenate(
+        [
+            np.zeros((300, 1)),
+            low,
+            low + rng.uniform(-300, 300, (300, 2)) * 2 ** rng.uniform(0, 4, (300, 1)),
+        ],
+        axis=1,
+    )
+    plan = make(corners, rule, (3, 50), (2**29, 2**30), dtype, scale=1.0)
+    while plan.next():
+        made = plan.tables()
+        ends = made.spans.ravel()
+        assert (np.diff(ends) >= 0).all()
+        assert ends[-1] <= len(made.tap_pixel)

@@ -1,0 +1,525 @@
+"""Tasks: everything is done once, by one task, and in shares that are even."""
+
+import numpy as np
+import pytest
+from conftest import random_boxes
+from roicy._kernels.plan import RULES, Plan
+
+from roicy._arguments import Arguments
+from roicy._table import MAX_PIXEL, WEIGHTED_SUM, Operator
+
+PACK_WINDOW, PACK_ROWS, COPY_ONCE, COPY_PER_BOX = range(4)  # enum Load of pyx/plan/structs.pxd
+BINS = (7, 7)
+SAMPLED = (RULES["sampled"], 2, False, True, False)
+INTEGRATED = (RULES["integrated"], 0, False, False, False)
+QUANTISED = (RULES["quantised"], 0, False, False, True)
+LANES = 16  # float32 in a lane vector
+# images, boxes, channels
+LOADS = [
+    (images, boxes, channels)
+    for channels in (1, 3, 256, 2048)
+    for images, boxes in ((1, 1000), (64, 1000), (64, 64), (1, 1))
+]
+
+# What tasks read: images, boxes, channels; whether the channels of a pixel lie together, and their
+# type (small ones are read together only in whole blocks, which are widened first); whether each
+# bin has channels of its own.
+READ = [
+    (*load, *lie)
+    for load in LOADS
+    for lie in (
+        (False, "f", False),
+        (True, "f", False),
+        (True, "e", False),
+        (False, "f", True),
+        (True, "f", True),
+    )
+    if lie[1] == "f" or load[2] % 16 == 0
+]
+
+
+def random_work(rng, images, count, extents=(50, 76)):
+    """Boxes of all sizes, as rows with the image of each."""
+    boxes = random_boxes(rng, images, count, extents, np.float32)
+    if count == images:
+        boxes[:, 0] = np.arange(images)
+    return boxes
+
+
+def all_of(extents, count=1):
+    """Boxes of the whole map."""
+    return np.tile(np.array([[0, 0, 0, extents[1], extents[0]]], np.float32), (count, 1))
+
+
+def of_image(image, boxes):
+    """Rows of boxes with their image before them."""
+    return np.insert(boxes, 0, image, axis=1).astype(np.float32)
+
+
+def maps_of(images, channels, extents, channels_last, kind):
+    """
+    Return a map, which has strides and hardly any memory: tasks are made without a look at it.
+
+    Channels last, pixels lie a channel more apart than they need to, so that columns do not lie
+    end to end if there is one channel.
+    """
+    height, width = extents
+    pixel, channel = (channels + 1, 1) if channels_last else (1, height * width)
+    strides = (height * width * max(channels, pixel), channel, width * pixel, pixel)
+    shape = (images, channels, *extents)
+    dtype = np.dtype(kind)
+    strides = [stride * dtype.itemsize for stride in strides]
+    return np.lib.stride_tricks.as_strided(np.zeros(1, dtype), shape, strides)
+
+
+def planned(purpose, boxes, channels, threads=1, max_boxes=2**31 - 1, steps=1, **options):
+    """Return a plan after so many steps: of a map, or of those of a pyramid, by `levels`."""
+    images, extents = options.get("images", 1), options.get("extents", (50, 76))
+    channels_last, kind = options.get("channels_last", False), options.get("kind", "f")
+    position_sensitive = options.get("position_sensitive", False)
+    rule = QUANTISED if purpose == "max_pixel_grad" else options.get("rule", SAMPLED)
+    levels = options.get("levels")
+    row = Operator(
+        "any",
+        lambda: rule,
+        MAX_PIXEL if purpose == "max_pixel_grad" else WEIGHTED_SUM,
+        position_sensitive=position_sensitive,
+    )
+    of_input = channels * (49 if position_sensitive else 1)
+    maps = [
+        maps_of(images, of_input, extent, channels_last, kind) for extent in levels or [extents]
+    ]
+    layout = "NHWC" if channels_last else "NCHW"
+    scales = [0.5**i for i in range(len(maps))] if levels else 1.0
+    pyramid = (SIDE, 0, None) if levels else None
+    arguments = Arguments(boxes, None, scales, layout, threads, None, pyramid)
+    if purpose in ("grad_input", "max_pixel_grad"):
+        shapes = {f"map {i}": map.shape for i, map in enumerate(maps)}
+        shapes["dtype"] = maps[0].dtype
+        plan = Plan(purpose, row, rule, shapes, BINS, arguments)
+        plan.bind(maps)
+    else:
+        given = [map.transpose(0, 2, 3, 1) if channels_last else map for map in maps]
+        plan = Plan(purpose, row, rule, given if levels else given[0], BINS, arguments)
+    for _ in range(steps):
+        assert plan.next(max_boxes)
+    return plan
+
+
+def work_of(purpose, boxes, channels, threads=1, **options):
+    """Return (plan, an array with the fields of struct Task, threads that are worth waking)."""
+    plan = planned(purpose, boxes, channels, threads, **options)
+    return plan, plan.tasks_array(), plan.threads
+
+
+def images_of(boxes, tables):
+    """The image of each box of the tables."""
+    assert sorted(tables.order) == list(range(len(tables.rows)))
+    return boxes[tables.rows, 0].astype(int)
+
+
+def reading(slopes):
+    return "grad_boxes" if slopes else "forward"
+
+
+def rectangle(windows):
+    """[y0, y1, x0, x1] around those that have pixels."""
+    windows = windows[(windows[:, 0] < windows[:, 1]) & (windows[:, 2] < windows[:, 3])]
+    if len(windows) == 0:
+        return [0, 0, 0, 0]
+    return [windows[:, 0].min(), windows[:, 1].max(), windows[:, 2].min(), windows[:, 3].max()]
+
+
+def boxes_of(task):
+    return slice(task["first_box"], task["stop_box"])
+
+
+def blocks_of(task):
+    return slice(task["first_block"], task["stop_block"])
+
+
+def bins_of(task):
+    return slice(task["first_bin"], task["stop_bin"])
+
+
+def rows_of(task):
+    return slice(task["y0"], task["y1"])
+
+
+def columns_of(task):
+    return slice(task["x0"], task["x1"])
+
+
+def size(numbers):
+    return numbers.stop - numbers.start
+
+
+@pytest.mark.parametrize("slopes", [False, True])
+@pytest.mark.parametrize("threads", [1, 2, 5, 128])
+@pytest.mark.parametrize(
+    ("images", "count", "channels", "channels_last", "kind", "position_sensitive"), READ
+)
+def test_reading_covers_everything_once(
+    images, count, channels, threads, channels_last, kind, position_sensitive, slopes, rng
+):
+    if position_sensitive:
+        channels = min(channels, 100)
+    boxes = random_work(rng, images, count)
+    plan, tasks, used = work_of(
+        reading(slopes), boxes, channels, threads, images=images,
+        channels_last=channels_last, kind=kind, position_sensitive=position_sensitive,
+    )  # fmt: skip
+    assert 1 <= used <= threads
+    tables = plan.tables()
+    of_box, windows = images_of(boxes, tables), tables.windows
+    blocks = -(-channels // LANES)
+    unit = 8 if slopes and not position_sensitive else 1  # blocks whose slopes are summed together
+    done = np.zeros((count, blocks, 49 if position_sensitive else 1), int)
+    for task in tasks:
+        mine = boxes_of(task)
+        assert (of_box[mine] == task["image"]).all()
+        done[mine, blocks_of(task), bins_of(task) if position_sensitive else 0] += 1
+        assert position_sensitive or (task["first_bin"], task["stop_bin"]) == (0, 49)
+        assert task["first_block"] % unit == 0 or task["first_block"] == channels // LANES
+        assert task["stop_block"] % unit == 0 or task["stop_block"] in (blocks, channels // LANES)
+        # what a task computes of several boxes has room in a megabyte
+        assert not position_sensitive or size(boxes_of(task)) * size(bins_of(task)) * 64 <= 2**20
+        around = rectangle(windows[mine])
+        if not channels_last and 16 * (76 - (around[3] - around[2])) <= 76:
+            around[2:] = 0, 76  # rows that lie end to end are read whole
+        assert [task[side] for side in ("y0", "y1", "x0", "x1")] == around
+        if task["load"] == COPY_PER_BOX:
+            assert channels_last and kind == "e" and not position_sensitive
+        elif task["load"] != PACK_WINDOW:
+            copied = task["load"] == COPY_ONCE
+            # Lanes are bin rows where channels are few: rows are said to be packed, but are not.
+            packs = position_sensitive or not channels_last
+            assert channels_last if copied else packs
+            assert task["stop_block"] <= task["first_block"] + unit or (
+                copied and not position_sensitive
+            )
+            together = size(bins_of(task) if position_sensitive else blocks_of(task))
+            pixels = size(rows_of(task)) * size(columns_of(task))
+            assert not copied or together * pixels * 64 <= 4 << 20
+    assert (done == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("count", "extents", "load"),
+    [(300, (50, 76), COPY_ONCE), (300, (60, 80), COPY_PER_BOX), (2, (50, 76), COPY_PER_BOX)],
+)
+def test_small_types_are_widened_once_while_there_is_room(count, extents, load, rng):
+    """They also have to be read by more boxes than one; else they are widened for each box."""
+    boxes = np.tile(
+        np.array(
+            [[-0.5, -0.5, 5, 5], [extents[1] - 5, extents[0] - 5, extents[1], extents[0]]],
+            np.float32,
+        ),
+        (count // 2, 1),
+    )
+    plan = planned(
+        "forward", of_image(0, boxes), 256, extents=extents, channels_last=True, kind="e"
+    )
+    assert (plan.tasks_array()["load"] == load).all()
+
+
+@pytest.mark.parametrize(("threads", "slopes"), [(1, False), (2, False), (1, True)])
+def test_tall_boxes_do_not_keep_others_from_sharing_rows(threads, slopes, rng):
+    extents, count, side = (300, 400), 400, 18 if slopes else 35
+    low = rng.uniform((0, 0), (extents[1] - side, extents[0] - side), (count, 2))
+    boxes = np.column_stack([low, low + rng.uniform(side / 2, side, (count, 2))]).astype(np.float32)
+    boxes[::99, 1], boxes[::99, 3] = 5, 290
+    boxes[0, [0, 2]], boxes[99, [0, 2]] = (0, 9), (390, 399)
+    plan = planned(reading(slopes), of_image(0, boxes), 128, threads, extents=extents)
+    tables, tasks = plan.tables(), plan.tasks_array()
+    rows = tables.windows[:, 1] - tables.windows[:, 0]
+    assert ((rows > (40 if slopes else 163)) == (tables.rows % 99 == 0)).all()
+    sharing = np.zeros(count, bool)
+    for task in tasks[tasks["load"] == PACK_ROWS]:
+        sharing[tables.rows[boxes_of(task)]] = True
+    assert np.flatnonzero(~sharing).tolist() == list(range(0, count, 99))
+
+
+@pytest.mark.parametrize(("rows", "sharing"), [(15, True), (30, False)])
+def test_boxes_that_take_most_of_the_tile_do_not_share_rows(rows, sharing, rng):
+    """Each would move it; boxes of as many pixels that do not are better off together."""
+    low = rng.uniform((0, 0), (400 - 450 // rows, 300 - rows), (200, 2))
+    boxes = np.column_stack([low, low + np.array([450 / rows, rows])]).astype(np.float32)
+    plan = planned("grad_boxes", of_image(0, boxes), 128, rule=INTEGRATED, extents=(300, 400))
+    assert (plan.tasks_array()["load"] == (PACK_ROWS if sharing else PACK_WINDOW)).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("channels", "extents", "most"), [
+    (256, (100, 152), 2), (256, (200, 304), 1), (256, (256, 257), None), (128, (200, 304), 1),
+    (112, (200, 304), None), (1024, (60, 90), 7), (250, (100, 152), None),
+])  # fmt: skip
+def test_pixels_of_large_boxes_are_copied_while_there_is_room(channels, extents, most, threads):
+    """Boxes of the whole map, of 8 blocks of channels and more."""
+    work = (all_of(extents, 40), channels, threads)
+    options = {"rule": INTEGRATED, "extents": extents, "channels_last": True}
+    tasks = planned("forward", *work, **options).tasks_array()
+    assert (tasks["load"] == (PACK_WINDOW if most is None else COPY_ONCE)).all()
+    blocks = tasks["stop_block"] - tasks["first_block"]
+    assert most is None or (
+        blocks.max() <= most and blocks.max() * extents[0] * extents[1] * 64 <= 4 << 20
+    )
+    slopes = planned("grad_boxes", *work, **options).tasks_array()
+    assert (slopes["load"] == PACK_WINDOW).all()
+
+
+@pytest.mark.parametrize(
+    ("extents", "most"),
+    [((50, 76), 16), ((100, 152), 4), ((128, 128), 4), ((128, 129), None), ((200, 304), None)],
+)
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_bins_of_a_pixel_are_copied_while_there_is_room(extents, most, channels_last, rng):
+    tasks = planned(
+        "forward", random_work(rng, 1, 4000, extents), 10,
+        extents=extents, channels_last=channels_last, position_sensitive=True,
+    ).tasks_array()  # fmt: skip
+    if not channels_last or most is None:
+        assert np.isin(tasks["load"], (PACK_WINDOW, PACK_ROWS)).all()
+        return
+    assert (tasks["load"] == COPY_ONCE).all()
+    bins = tasks["stop_bin"] - tasks["first_bin"]
+    assert 3 <= bins.min() and bins.max() <= most
+
+
+def test_few_boxes_are_not_worth_copying(rng):
+    boxes = random_work(rng, 1, 1)
+    plan = planned("forward", boxes, 10, channels_last=True, position_sensitive=True)
+    tasks = plan.tasks_array()
+    assert (tasks["load"] == PACK_WINDOW).all()
+
+
+@pytest.mark.parametrize("position_sensitive", [False, True])
+@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize("threads", [1, 2, 128])
+@pytest.mark.parametrize(
+    ("images", "count", "channels"), [load for load in LOADS if load[2] != 2048]
+)
+def test_writing_covers_every_pixel_once(
+    images, count, channels, threads, channels_last, position_sensitive, rng
+):
+    boxes = random_work(rng, images, count)
+    plan, tasks, used = work_of(
+        "grad_input", boxes, channels, threads, images=images,
+        channels_last=channels_last, position_sensitive=position_sensitive,
+    )  # fmt: skip
+    assert 1 <= used <= threads
+    starts = plan.tables().starts
+    blocks = -(-channels // LANES)
+    pixels = np.zeros((images, blocks, 49 if position_sensitive else 1, 50, 76), np.int8)
+    for task in tasks:
+        assert position_sensitive or (task["first_bin"], task["stop_bin"]) == (0, 49)
+        bins = bins_of(task) if position_sensitive else 0
+        assert (
+            not position_sensitive
+            or task["stop_bin"] == task["first_bin"] + 1
+            or (task["load"] == COPY_ONCE and channels_last)
+        )
+        pixels[task["image"], blocks_of(task), bins, rows_of(task), columns_of(task)] += 1
+        mine = boxes_of(task)
+        all_of_them = starts[task["image"]], starts[task["image"] + 1]
+        assert mine.start == mine.stop or (mine.start, mine.stop) == all_of_them
+    assert (pixels == 1).all()
+
+
+@pytest.mark.parametrize(
+    "extents",
+    [
+        (3000, 100000),
+        (300, 304),
+        (216, 304),
+        (215, 304),
+        (256, 256),
+        (257, 256),
+        (1, 65537),
+        (65537, 1),
+    ],
+)
+@pytest.mark.parametrize("threads", [1, 2, 64])
+@pytest.mark.parametrize("position_sensitive", [False, True])
+def test_writing_is_bounded_by_the_tile(extents, position_sensitive, threads):
+    height, width = extents
+    plan = planned(
+        "grad_input", all_of(extents), 1, threads, rule=INTEGRATED, extents=extents,
+        channels_last=position_sensitive, position_sensitive=position_sensitive,
+    )  # fmt: skip
+    assert plan.tables().windows.tolist() == [[0, height, 0, width]]
+    tasks = plan.tasks_array()
+    areas = (tasks["y1"] - tasks["y0"]) * (tasks["x1"] - tasks["x0"])
+    if position_sensitive:
+        areas *= tasks["stop_bin"] - tasks["first_bin"]
+    assert areas.max() * 64 <= 4 * 2**20
+    assert areas.sum() == height * width * (49 if position_sensitive else 1)
+
+
+@pytest.mark.parametrize("extents", [(50, 76), (256, 257), (300, 400)])
+@pytest.mark.parametrize("threads", [1, 2, 7])
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_threads_that_share_pixels_have_tiles(extents, threads, channels_last, rng):
+    """Tasks of the gradient of roi_pool go through all bins of their blocks."""
+    boxes = random_work(rng, 1, 300, extents)
+    options = {"extents": extents, "channels_last": channels_last}
+    tasks = planned("max_pixel_grad", boxes, 60, threads, **options).tasks_array()
+    pixels = np.zeros((4, *extents), np.int8)
+    for task in tasks:
+        pixels[blocks_of(task), rows_of(task), columns_of(task)] += 1
+        assert (task["x0"], task["x1"]) == (0, extents[1])
+    assert (pixels == 1).all()
+    room = (
+        (tasks["y1"] - tasks["y0"]) * extents[1] * (tasks["stop_block"] - tasks["first_block"]) * 64
+    )
+    have_tiles = tasks["load"] == COPY_ONCE
+    assert (
+        have_tiles.all()
+        if channels_last and threads > 1 and extents == (50, 76)
+        else not have_tiles.any()
+    )
+    assert (room[have_tiles] <= 4 * 2**20).all()
+
+
+def test_adding_leaves_other_images_alone():
+    """All but the first step add to gradients."""
+    boxes = all_of((50, 76), 20)
+    boxes[:, 0] = 1
+    for steps, images in ((1, {0, 1, 2}), (2, {1})):
+        plan = planned("grad_input", boxes, 32, 2, max_boxes=10, steps=steps, images=3)
+        assert set(plan.tasks_array()["image"]) == images
+
+
+def box_cost(windows):
+    return 1.5 * (windows[:, 1] - windows[:, 0]) * (windows[:, 3] - windows[:, 2]) + 4.0 * 49
+
+
+def most_loaded(costs, threads):
+    """The load of the busiest thread over the mean, if free threads take the next task."""
+    loads = np.zeros(threads)
+    for cost in costs:
+        loads[loads.argmin()] += cost
+    return loads.max() / loads.mean()
+
+
+@pytest.mark.parametrize("slopes", [False, True])
+@pytest.mark.parametrize("threads", [2, 3, 8, 16, 32, 64, 128])
+@pytest.mark.parametrize(
+    ("images", "count", "channels", "channels_last", "kind", "position_sensitive"), READ
+)
+def test_reading_is_even(
+    images, count, channels, channels_last, kind, position_sensitive, threads, slopes, rng
+):
+    """
+    Boxes of any size are divided among so many threads, down to one channel block of the largest
+    box, or eight blocks whose slopes are summed together.
+    """
+    plan, tasks, used = work_of(
+        reading(slopes), random_work(rng, images, count), channels, threads, images=images,
+        channels_last=channels_last, kind=kind, position_sensitive=position_sensitive,
+    )  # fmt: skip
+    windows = plan.tables().windows
+    if used == 1:
+        assert (
+            box_cost(windows).sum() * -(-channels // LANES) * (10 if position_sensitive else 1)
+            < 100000
+        )
+        return
+    costs = [
+        box_cost(windows[boxes_of(task)]).sum()
+        * size(blocks_of(task))
+        * (size(bins_of(task)) if position_sensitive else 1)
+        for task in tasks
+    ]
+    one_box = box_cost(windows).max() * threads / sum(costs)
+    if slopes and not position_sensitive:
+        one_box *= min(max(channels // LANES, 1), 8)
+    assert most_loaded(costs, threads) <= max(1.3, one_box)
+
+
+@pytest.mark.parametrize("threads", [2, 3, 8, 16])
+@pytest.mark.parametrize("channels", [1, 3, 256, 2048])
+@pytest.mark.parametrize("images", [1, 64])
+def test_writing_is_even(images, channels, threads, rng):
+    """Rows of a map are what can be divided: 50 of them, and every box, among up to 16 threads."""
+    boxes = random_work(rng, images, 1000)
+    plan, tasks, used = work_of("grad_input", boxes, channels, threads, images=images)
+    windows = plan.tables().windows
+    assert used > 1
+    costs = []
+    for task in tasks:
+        mine = windows[boxes_of(task)]
+        rows = np.clip(
+            np.minimum(mine[:, 1], task["y1"]) - np.maximum(mine[:, 0], task["y0"]), 0, None
+        )
+        costs.append((1.5 * rows * (mine[:, 3] - mine[:, 2])).sum() + size(rows_of(task)) * 76)
+    assert most_loaded(costs, threads) <= 1.3
+
+
+def test_little_work_is_done_by_one_thread(rng):
+    boxes = random_work(rng, 1, 8, (32, 32))
+    assert work_of("forward", boxes, 64, 16, extents=(32, 32))[2] == 1
+    assert work_of("grad_input", boxes, 64, 16, extents=(32, 32))[2] == 1
+
+
+SIDE = 28.0  # pixels of a box of the finest level, where levels are those of a pyramid
+
+
+def of_levels(rng, images, counts):
+    """Boxes of so many of each level, of SIDE pixels to twice of that on its map, in any order."""
+    boxes = []
+    for level, count in enumerate(counts):
+        side = SIDE * rng.uniform(1.05, 1.9, (count, 1))
+        aspect = rng.uniform(0.8, 1.25, (count, 1))
+        low = rng.uniform(-5, 20, (count, 2))
+        corners = np.hstack([low, low + side * np.hstack([aspect, 1 / aspect])]) * 2.0**level
+        boxes.append(np.hstack([rng.integers(0, images, (count, 1)), corners]))
+    return rng.permutation(np.concatenate(boxes)).astype(np.float32)
+
+
+EXTENTS = ((200, 304), (100, 152), (50, 76), (25, 38))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 16])
+def test_levels_share_the_work(threads, rng):
+    """
+    All levels are covered, by tasks that are even over all of them together.  One has no boxes and
+    is left out.
+    """
+    counts = (700, 0, 200, 100)
+    boxes = of_levels(rng, 2, counts)
+    options = {"images": 2, "levels": EXTENTS}
+    plan, tasks, used = work_of("forward", boxes, 256, threads, **options)
+    assert used == threads
+    tables = [plan.tables(level) if count else None for level, count in enumerate(counts)]
+    costs = []
+    done = [np.zeros((count, 16), int) for count in counts]
+    for task in tasks:
+        mine, of_level = boxes_of(task), tables[task["level"]]
+        assert (boxes[of_level.rows[mine], 0] == task["image"]).all()
+        done[task["level"]][mine, blocks_of(task)] += 1
+        costs.append(box_cost(of_level.windows[mine]).sum() * size(blocks_of(task)))
+    assert all((level == 1).all() for level in done)
+    assert most_loaded(costs, threads) <= 1.3
+
+    _, tasks, used = work_of("grad_input", boxes, 256, threads, **options)
+    assert used == threads
+    pixels = [np.zeros((2, 16, *extent), int) for extent in EXTENTS]
+    for task in tasks:
+        pixels[task["level"]][
+            task["image"],
+            blocks_of(task),
+            rows_of(task),
+            columns_of(task),
+        ] += 1
+    for level, count in zip(pixels, counts, strict=True):
+        assert (level == (count > 0)).all()
+
+
+def test_levels_that_are_little_work_each(rng):
+    """Whether threads are worth waking is asked once, of all levels."""
+    for levels, threads in ((1, 1), (32, 8)):
+        boxes = of_levels(rng, 2, (4,) * levels)
+        plan, _, used = work_of("forward", boxes, 256, 8, images=2, levels=((32, 32),) * levels)
+        assert [len(plan.tables(level).rows) for level in range(levels)] == [4] * levels
+        assert used == threads
