@@ -137,7 +137,7 @@ class Layout:
     __slots__ = ("axes",)
 
     def __init__(self, name: str):
-        if name not in ("NCHW", "NHWC"):
+        if not isinstance(name, str) or name not in ("NCHW", "NHWC"):
             raise ValueError(f"layout: {name!r}, expected 'NCHW' or 'NHWC'")
         self.axes = None if name == "NCHW" else (0, 3, 1, 2)
 
@@ -186,6 +186,8 @@ def spatial_scale(value: Any) -> float:
         raise TypeError(f"spatial_scale: {value!r}, expected a number")
     try:
         scale = float(value)
+    except OverflowError:
+        scale = math.inf
     except (TypeError, ValueError):
         raise TypeError(f"spatial_scale: {value!r}, expected a number") from None
     if not (scale > 0 and math.isfinite(scale)):

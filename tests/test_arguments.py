@@ -432,3 +432,22 @@ def test_boxes_of_other_types_and_formats(rng):
         np.testing.assert_array_equal(roicy.roi_align(x, corners, 2, boxes_num=counts), expected)
     shuffled = [2, 0, 3, 1]
     np.testing.assert_array_equal(roicy.roi_align(x, boxes[shuffled], 2), expected[shuffled])
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "message"),
+    [
+        ({"input": {}}, TypeError, "input: builtins.dict, expected a numpy.ndarray"),
+        ({"layout": np.zeros(2)}, ValueError, "layout: array"),
+        ({"layout": None}, ValueError, "layout: None, expected 'NCHW' or 'NHWC'"),
+        ({"spatial_scale": 10**400}, ValueError, "spatial_scale: 10"),
+    ],
+)
+def test_arguments_of_other_kinds(changed, error, message):
+    arguments = {
+        "input": np.ones((1, 1, 4, 4), np.float32),
+        "boxes": np.array([[0, 0, 0, 2, 2]], np.float32),
+        "output_size": 1,
+    }
+    with pytest.raises(error, match=message):
+        roicy.roi_align(**(arguments | changed))

@@ -612,7 +612,7 @@ WRONG = [
     ({"output_size": (3, 0)}, ValueError, "output_size: 0, expected an integer from 1 to 16777216"),
     ({"layout": "nchw"}, ValueError, "layout: 'nchw', expected 'NCHW' or 'NHWC'"),
     ({"layout": None}, ValueError, "layout: None, expected 'NCHW' or 'NHWC'"),
-    ({"layout": np.zeros(2)}, ValueError, "The truth value of an array"),
+    ({"layout": np.zeros(2)}, ValueError, "layout: array"),
     (
         {"position_sensitive": True},
         ValueError,
@@ -780,7 +780,7 @@ WRONG_LEVELS = [
         ValueError,
         "canonical_scale: inf, expected a finite number above 0",
     ),
-    ({"pyramid": (10**400, 4, None)}, OverflowError, "int too large to convert to float"),
+    ({"pyramid": (10**400, 4, None)}, ValueError, "canonical_scale: 10"),
     (
         {"pyramid": ("224", 4, None)},
         ValueError,

@@ -120,7 +120,7 @@ cdef class Plan:
         if type(layout) is not str or (layout != "NCHW" and layout != "NHWC"):
             _arguments.Layout(layout)
         self.last = layout == "NHWC"
-        if type(maps) is dict:
+        if self.purpose == GRAD_INPUT or self.purpose == MAX_PIXEL_GRAD:
             self.take_shapes(maps)
         else:
             self.take_maps(maps)
