@@ -4,7 +4,7 @@ Builds the extensions: each file of pyx/kernels once for each instruction set, t
 Environment variables:
 
 ROICY_BUILD_ISA      comma-separated instruction sets to build, for instance "baseline"; by default
-                     all that the machine's kind has
+                     all that exist for this architecture
 ROICY_BUILD_DEBUG=1  bounds checks and assertions on, no optimisation: for finding faults
 ROICY_BUILD_FLAGS    further flags for compiler and linker, for instance "-fsanitize=address"
 """
@@ -104,12 +104,12 @@ class BuildExt(build_ext):
                 if DEBUG
                 else ["-O3", "-g0", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd"]
             )
-            # sample positions must round as the systems that we match round them, and sums the
-            # same way wherever they stand
+            # Positions of samples must round as in the libraries whose results we reproduce, and a
+            # sum must round in the same way wherever it is compiled.
             optimise.append("-ffp-contract=off")
-            # GCC stops inlining when a file has grown by two fifths, and makes copies of inner
-            # loops for some of their callers: either way some loops lose the constants that
-            # they live on, and take half as long again
+            # GCC stops inlining when a file has grown by a certain share, and makes copies of
+            # inner loops for some of their callers.  In both cases some loops lose constants that
+            # make them fast (R307 and R308 in docs/records.md).
             for flag in ("--param=inline-unit-growth=400", "-fno-ipa-cp-clone"):
                 if self.builds("int main(void) { return 0; }", [flag]):
                     optimise.append(flag)
@@ -129,7 +129,7 @@ class BuildExt(build_ext):
             self.copy_extensions_to_source()
 
     def copy_extensions_to_source(self):
-        """The folders of the instruction sets do not exist there yet."""
+        """Make the folders of the instruction sets, which may not exist there, and copy."""
         for extension in self.extensions:
             Path(*extension.name.split(".")[:-1]).mkdir(exist_ok=True)
         super().copy_extensions_to_source()

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #if (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
-/* libgcc and compiler-rt ask the processor and, for the wide registers, the operating system */
+/* __builtin_cpu_supports asks the processor, and whether the system saves the wide registers. */
 static int supports_avx2(void) {
     __builtin_cpu_init();
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
@@ -29,15 +29,17 @@ static const long openmp_version = 0;
 static int omp_get_max_threads(void) { return 1; }
 #endif
 
-/* The OpenMP runtime of GCC keeps the idle threads of its team for the next parallel region, and
-   waits for them for ever in a child of fork, where they do not exist.  So the thread that forks
-   dismisses its team first; parent and child start new ones when they need them.  (Teams of other
-   threads do not matter: those threads are not in the child.)  Where a team cannot be dismissed,
-   the child works on one thread.
+/* What has to be done when a process forks.
 
-   LLVM's starts anew in a child, by what the environment says there, and has to be told again how
-   long threads wait.  It also stands in for that of GCC, under the same name in Conda's
-   distribution, or if it is loaded before. */
+   GCC's OpenMP runtime keeps the idle threads of a team for the next parallel region.  A child of
+   fork does not have these threads, but would wait for them for ever.  So the thread that forks
+   dismisses its team first, and parent and child each start a new one when they need it.  (Teams of
+   other threads do not matter, since those threads are not in the child.)  If the team cannot be
+   dismissed, the child uses one thread.
+
+   LLVM's runtime starts anew in a child.  It then reads the environment again, so the child tells
+   it again how long threads wait.  LLVM's runtime may also be in use where GCC's was linked: Conda
+   ships it under the name of GCC's, and a process may load it first. */
 static int team_lost = 0;
 #if defined(_OPENMP) && defined(__GNUC__) && !defined(_WIN32)
 #include <pthread.h>
@@ -76,7 +78,8 @@ static int watch_forks(void) { return pthread_atfork(before_fork, NULL, in_child
 static int watch_forks(void) { return 0; }
 #endif
 
-/* Whether the system was told that it may take those pages, unless they are written to again. */
+/* Tells the system that it may take the whole pages of a block until they are written to again.
+   Returns whether that succeeded. */
 #if defined(__linux__)
 #include <sys/mman.h>
 #include <unistd.h>

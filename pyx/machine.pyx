@@ -22,7 +22,7 @@ def supported():
 
 
 def openmp():
-    """The version of OpenMP that this was compiled with, as its _OPENMP, or 0."""
+    """The value of _OPENMP that this module was compiled with; 0 without OpenMP."""
     return openmp_version
 
 
@@ -32,14 +32,15 @@ if watch_forks():
 
 
 def is_llvms():
-    """Whether the OpenMP runtime is LLVM's, or Intel's, which is the same."""
+    """Whether the OpenMP runtime is LLVM's or Intel's, which share their code."""
     return IS_LLVMS
 
 
 def most_threads():
-    """The most threads that a call may use now, or 1 if there is no team to be had.
+    """The most threads that a call may use now; 1 if no team can be started.
 
-    It is what was set as a limit of the OpenMP runtime since it was loaded, as threadpoolctl does.
+    threadpoolctl and others may lower the limit of the OpenMP runtime at any time.  A limit that is
+    lower than at import is obeyed; otherwise there is none.
     """
     if not openmp_version or team_lost:
         return 1
@@ -48,7 +49,7 @@ def most_threads():
 
 
 def free_lazily(unsigned char[::1] block):
-    """Let the system take the pages of a block, whose values are lost; False where it would not."""
+    """Let the system take the pages of a block, whose values are lost.  False if it cannot."""
     cdef bint done
     with nogil:
         done = free_pages(&block[0], block.shape[0])

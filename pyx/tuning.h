@@ -7,5 +7,6 @@
 #define BIN_COST 4.0     /* of a bin of a box, in lane vectors */
 #define MOVE_COST 0.25   /* of moving a pixel of a tile, in pixels packed */
 #define DIVIDE_SHARE 1.5 /* shares (of TASKS_PER_THREAD) beyond which a box is divided */
+#define EVEN_SHARE 1.001 /* of the work of a task: rounding must not divide boxes too */
 
 #endif

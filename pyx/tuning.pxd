@@ -9,7 +9,6 @@ cdef enum:
     PLACE_BUCKETS = 1024           # buckets of the sort by place: rows, or bands       # R011
     PLACE_BANDS = 32               # buckets from left to right, if nothing is packed   # R014
     MIN_BAND_ROWS = 32             # rows of a band: the next band is still in cache    # R014
-    MIN_DENSE_SAMPLES = 64         # samples of a bin, to be summed a pixel at a time   # no record
 
 # ---------------------------------------------------------------------------------- plan: tasks
 cdef enum:
@@ -30,6 +29,7 @@ cdef extern from "tuning.h":
     const double PIXEL_COST        # rough: of forward passes and of rows of gradients  # no record
     const double BIN_COST          # rough: of forward passes                           # no record
     const double MOVE_COST         # most boxes of half of the tile move it             # R025
+    const double EVEN_SHARE        # shares of bins are even, and so are tasks         # no record
     const double DIVIDE_SHARE      # three eighths of the work of a thread              # R145
 
 # -------------------------------------------------------------------------- scratch of a thread
@@ -60,7 +60,6 @@ cdef enum:
     TILE_HEADROOM = 4              # 1/4 of the spare rows of a tile lie above the box  # no record
     COPY_PIXELS_AHEAD = 4          # pixels ahead that are prefetched while bins copy   # R174
     THIN_GAIN = 4                  # times fewer pixels, for packing taps alone to pay  # R351
-    MAX_THIN_PIXELS = 16384        # of them: a tile of slopes has room for as many     # R351
     MAX_COVER = 4                  # times boxes cover a map, for prefetches to pay     # R141
     BINS_TOGETHER = 16             # bins of a position-sensitive task: a cache line    # R164
 
@@ -101,10 +100,10 @@ cdef enum:
 #     PAGE_BYTES                   4096 bytes: staging begins at a page                 # R045
 #     COLLIDING_BYTES              4096 bytes: planes so far apart share cache sets     # R049
 #     LARGE_PLANE                  2048 elements: lines of larger planes are prefetched # R056
-#     LONG_AHEAD                   768 bytes ahead that long runs are prefetched        # R073
+#     LONG_PREFETCH                   768 bytes ahead that long runs are prefetched        # R073
 #     FOLDED_BYTES                 16 bytes of sums that slopes are multiplied with     # R268
-#     MOST_TAPS                    64 taps that are correlated in one call              # no record
-#     MOST_RUNS                    8 runs prefetched beside a vector                    # R218
+#     MAX_TAPS                     64 taps that are correlated in one call              # no record
+#     MAX_RUNS                     8 runs prefetched beside a vector                    # R218
 #     4 lines a turn, 8 ahead      of planes that collide                               # R057
 #     6 sums, 2 of 16 bytes        that registers hold in a correlation                 # R267
 #     unroll 16, 4                 bins added without a loop, planes and pixels         # R180
@@ -115,7 +114,7 @@ cdef enum:
 #     _memory.LINE                 64 bytes: LANE_BYTES                                 # R041
 #     _memory.ON_LINES             1 MB of a result that begins on a line               # R041
 #     _kernels._SHORTLY            3000 turns that threads of GCC's OpenMP wait         # R299
-#     operators.PARTS_BYTES        16 MB of gradients of the boxes, of all blocks       # no record
+#     _cpu.PARTS_BYTES             16 MB of gradients of the boxes, of all blocks       # no record
 #     cuda.TABLE_BYTES             128 MB of tables of the boxes computed at once       # no record
 #     cuda.SEGMENTS_BYTES          128 MB of gradients of planes before their sum       # no record
 #     cuda.PARTS_BYTES             128 MB of gradients of the boxes before their sum    # no record

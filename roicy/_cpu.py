@@ -1,7 +1,7 @@
 """
 The backend of NumPy arrays: plans what a call does, and runs it.
 
-This is the one file that knows the compiled modules.  A plan takes boxes as many at a time as
+This is the one file that makes plans and calls kernels.  A plan takes boxes as many at a time as
 tables have room for; each such step is carried out by the kernels of a pass.
 """
 
@@ -18,10 +18,10 @@ from ._arguments import Arguments, Layout
 from ._kernels.plan import Plan
 from ._table import MAX_PIXEL, MAX_SAMPLE, WEIGHTED_SUM, Operator, Rule
 
-LANE_BYTES = 64  # of the channels that kernels compute together
+LANE_BYTES = 64  # as in pyx/simd/vector.h
 # of the gradients of the boxes, which are kept for each block of channels until they are added up
 PARTS_BYTES = 16 << 20
-MAX_BOXES = 2**31 - 1  # of a level, whose tables are made at a time if there is room for them
+MAX_BOXES = 2**31 - 1  # of a level and step; tests take fewer
 PURPOSES = {
     WEIGHTED_SUM: "forward",
     MAX_PIXEL: "max_pixel",

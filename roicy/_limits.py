@@ -43,7 +43,7 @@ def _groups(controller: str, root: Path, membership: Path) -> Iterator[tuple[Pat
 def _numbers(file: Path) -> list[int] | None:
     try:
         return [int(word) for word in file.read_text().split()]
-    except (OSError, ValueError):  # no such limit; "max"
+    except (OSError, ValueError):  # no such file, or it says "max": no limit
         return None
 
 

@@ -1,14 +1,14 @@
 """
 Memory of large results: on the boundaries of cache lines, and kept for the next ones.
 
-NumPy's large arrays begin 16 bytes past a line, where each run that the kernels write ends in
-two lines of which it fills a part, and which have to be read first: up to an eighth of a
-forward pass.
+NumPy's large arrays begin 16 bytes past a line.  Each run that the kernels write to such an
+array fills the lines at its ends only partly, and these have to be read first (R041 in
+docs/records.md).
 
 The system hands out large blocks page by page, as they are first written to, and takes them
-back when a result is gone.  On a virtual machine that costs as much as the operator.  So blocks
-of results that are gone are kept, marked as free: the system may take their pages whenever it
-lacks memory (Linux, MADV_FREE).  Elsewhere nothing is kept.
+back when a result is deleted, which is slow on virtual machines.  So the blocks of deleted
+results are kept, and marked as free: the system may take their pages whenever it lacks memory
+(Linux, MADV_FREE).  Elsewhere nothing is kept.
 
 ``ROICY_KEEP_BYTES`` is the most that is kept in all, by default 256 MB; 0 switches this off.
 """
@@ -25,7 +25,7 @@ from ._kernels import machine
 
 LEAST = 1 << 25  # bytes of a block that is kept: glibc keeps smaller ones itself
 LINE = 64  # bytes
-ON_LINES = 1 << 20  # bytes of a result that begins on a line; for smaller ones it does not pay
+ON_LINES = 1 << 20  # bytes; results of this size and more begin on a line (R041, R042)
 
 
 def _most() -> int:
@@ -36,9 +36,9 @@ def _most() -> int:
 
 
 most = _most()
-# Arrays of bytes, the oldest first.  Results may end in any thread, at any point of a program,
-# the middle of `_take` too: nobody waits for the lock, who does not get it does without a kept
-# block.
+# Arrays of bytes, the oldest first.  A result may be deleted in any thread and at any point of
+# a program, even in the middle of `_take`.  So nobody waits for the lock: whoever does not get
+# it does without a kept block.
 _kept: list[np.ndarray] = []
 _lock = threading.Lock()
 
@@ -67,7 +67,7 @@ def _keep(block: np.ndarray, free: Callable[[np.ndarray], bool] = machine.free_l
 
 
 class _Loan:
-    """A block while it is the memory of a result, whose base it is: it ends after all views."""
+    """The base of a result in a block: it is deleted after all views, and keeps the block."""
 
     __slots__ = ("__array_interface__", "block")
 
@@ -107,5 +107,5 @@ def new(shape: tuple[int, ...], dtype: np.dtype, size: int) -> np.ndarray:
     block = _take(size)
     if block is None:
         block = _on_lines(size)
-    # bytes at first: the interface has no word for bfloat16
+    # made as bytes and then viewed, since __array_interface__ cannot express bfloat16
     return np.asarray(_Loan(block, size)).view(dtype).reshape(shape)

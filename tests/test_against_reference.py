@@ -17,6 +17,8 @@ SHAPES = {
     "cell": (5, 2, 16, 1, 1, (2, 3)),
     "wide": (4, 1, 2, 3, 200, (1, 30)),
     "parts": (2, 1, 17, 12, 14, (34, 40)),
+    # boxes of which few rows and columns are read
+    "thin": (4, 2, 17, 60, 70, (2, 3)),
 }
 PARAMETERS = {
     "roi_align": [

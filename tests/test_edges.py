@@ -575,3 +575,27 @@ def test_rows_that_no_box_reads_are_left_alone(name, count, dtype, layout, isa, 
         )
     if name in WITH_BOX_GRADIENTS:
         operator(name, "_backward_boxes")(expected, x[None], boxes, layout=layout, **parameters)
+
+
+@pytest.mark.parametrize("channels", [3, 17, 32])
+@pytest.mark.parametrize("kind", ["float32", "float64", "uint8"])
+def test_large_boxes_with_few_samples(kind, channels, isa, rng):
+    """Only rows and columns with samples are read: the same bits in all layouts."""
+    x = (rng.standard_normal((2, channels, 300, 420)) * 40 + 128).clip(0, 255).astype(kind)
+    boxes = np.array(
+        [[0, 1.5, 2.25, 418, 299], [1, -30, -7, 500, 290], [0, 300, 200, 20, 10], [1, 7, 9, 30, 33]]
+        + [[k % 2, k, 2 * k, k + 90, 2 * k + 110] for k in range(40)],
+        "float64" if kind == "float64" else "float32",
+    )
+    arguments = {"sampling_ratio": 2, "aligned": True, "num_threads": 2}
+    out = roicy.roi_align(x, boxes, (7, 5), **arguments)
+    last = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    other = roicy.roi_align(last, boxes, (7, 5), layout="NHWC", **arguments)
+    assert_same_bits(out, np.ascontiguousarray(other.transpose(0, 3, 1, 2)))
+    alone = [roicy.roi_align(x, boxes[i : i + 1], (7, 5), **arguments) for i in range(len(boxes))]
+    assert_same_bits(out, np.concatenate(alone))
+    grad = rng.standard_normal(out.shape).astype(out.dtype)
+    of_boxes = roicy.roi_align_backward_boxes(grad, x, boxes, **arguments)
+    grad_last = np.ascontiguousarray(grad.transpose(0, 2, 3, 1))
+    others = roicy.roi_align_backward_boxes(grad_last, last, boxes, layout="NHWC", **arguments)
+    assert_same_bits(of_boxes, others)

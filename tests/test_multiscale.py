@@ -398,3 +398,11 @@ def test_errors_of_gradients():
         TypeError, match=r"features\[0\]: dtype float64, expected float32 as grad_output has"
     ):
         backward_boxes(g, [level.astype(np.float64) for level in MAPS], BOXES, scales)
+
+
+@pytest.mark.parametrize("other", [(1, 32, 32, 32), (2, 16, 32, 32)])
+def test_shapes_of_levels_that_do_not_go_together(other):
+    boxes = [np.array([[0, 0, 200, 200]], np.float32)]
+    grad = np.ones((1, 16, 1, 1), np.float32)
+    with pytest.raises(ValueError, match=r"input_shapes\[1\]: . images of .. channels, expected 1"):
+        roicy.multiscale_roi_align_backward(grad, boxes, [(1, 16, 64, 64), other], [0.25, 0.125])

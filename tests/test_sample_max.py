@@ -162,3 +162,13 @@ def test_arguments():
     out = np.full((2, 2, 2, 1), np.nan, np.float32).T
     assert roicy.roi_align_max(x, boxes, 2, out=out) is out
     np.testing.assert_array_equal(out, 1)
+
+
+def test_rows_that_just_fit(isa, rng):
+    """Two rows fill the tile: no third one may be packed."""
+    x = rng.standard_normal((1, 16, 8, 32768)).astype(np.float32)
+    boxes = np.array([[0, 0, 2.1, 32766, 2.4]], np.float32)
+    out = roicy.roi_align_max(x, boxes, (1, 1000), sampling_ratio=1)
+    last = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    other = roicy.roi_align_max(last, boxes, (1, 1000), sampling_ratio=1, layout="NHWC")
+    np.testing.assert_array_equal(out, other.transpose(0, 3, 1, 2))

@@ -65,7 +65,7 @@ cdef void contract(
     pixels: the first of the window along the second axis, pixel 0 along the first.
     """
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), row = second.count * lanes
-    # as many bins at a time as leave the strip in a level 1 cache
+    # with so many bins at a time, the strip stays in a level 1 cache
     cdef int at_once = <int>max(STRIP_BYTES // (second.count * LANE_BYTES), 1)
     cdef int left = first.bins, some
     cdef Taps taps = first.taps
@@ -147,14 +147,14 @@ cdef void sum_cells(
 cdef void reduce_thin(
         const Call *call, const Part *part, TileCache *tile, Scratch *scratch,
         real *bins) noexcept nogil:
-    """Likewise for a box whose taps are in few rows and columns of its window."""
+    """As reduce_planes, for a box whose taps are in few rows and columns of its window."""
     cdef Part slots = thinned(call, part)
     cdef Axis y, x
     cdef View steps
     load_thin(call, &slots, tile, <real*>scratch.tile, &steps)
     set_axes(call, &slots, &y, &x)
     y.stride, x.stride = steps.y, steps.x
-    if x_first(call, part):      # which the whole window decides, as where pixels lie in place
+    if x_first(call, part):      # by the whole window, so that all loads give the same bits
         contract(<real*>scratch.tile, &x, &y, <real*>scratch.strip, bins, &scratch.queue)
     else:
         contract(<real*>scratch.tile, &y, &x, <real*>scratch.strip, bins, &scratch.queue)
@@ -258,7 +258,10 @@ cdef void pixels_y_first(
 cdef void pixels_x_first(
         const Call *call, const Part *part, const TileCache *tile, real *out, bint prefetch,
         Scratch *scratch) noexcept nogil:
-    """Likewise along x first: some bins of a row are one run of the strip [y][q][lane]."""
+    """As pixels_y_first, but along x first.
+
+    The strip is [y][q][lane], so that some bins of a row are one run of it.
+    """
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), width = part.blocks * lanes
     cdef Py_ssize_t rows = part.window.y1 - part.window.y0, y, first, stop
     cdef Py_ssize_t most = max(WIDE_STRIP_BYTES // (rows * part.blocks * LANE_BYTES), 1)
@@ -332,7 +335,7 @@ cdef inline void reduce_bin(
 cdef void store_bins_of_boxes(
         const Call *call, const Task *task, const real *bins, real *out,
         const Target *target) noexcept nogil:
-    """Bins [i][z][lane] of the task's boxes to the output, as many together as lie a step apart."""
+    """Write bins [i][z][lane] of the task's boxes to the output; equally spaced ones together."""
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), i, z, q, some, line
     cdef Py_ssize_t step = call.bins.x, lines = task.stop_bin - task.first_bin
     cdef Py_ssize_t first = (task.first_bin // call.pw * call.bins.y
@@ -361,8 +364,8 @@ cdef void forward_bins(
         const Call *call, const Task *task, real *out, Scratch *scratch) noexcept nogil:
     """Some bins of a position-sensitive operator, of one channel block.
 
-    In the output the bins of a box lie together, and those of different boxes far apart: so they
-    are computed bin by bin, and stored box by box.
+    A bin reads the same channels for all boxes, so the loop over boxes is the inner one.  In the
+    output the bins of a box lie together, so results are gathered and then stored box by box.
     """
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), count = task.stop_bin - task.first_bin, i
     cdef char *tiles = <char*>scratch.tile

@@ -2,7 +2,7 @@
 
 With S[p, q, y, x] = sum over channels of grad_output[p, q] * input[y, x], for the few pixels that
 a bin reads, the gradient by an edge is a sum of S times a weight along one axis and a slope along
-the other.  All that costs an operation a channel is S.
+the other.  Only S takes an operation for each channel.
 
 Which channels are summed first must not depend on layouts and threads.  So blocks are taken in
 groups of SLOPE_BLOCKS, each of which writes a part of its own; the parts are added up at the end.
@@ -187,18 +187,22 @@ cdef void slopes_of_part(
 cdef inline Prefetch prefetch_next_box(
         const Call *call, const Task *task, const Part *part, const Group *group,
         const real *grad_output) noexcept nogil:
-    """The gradient of the next box; in place, its first bins: each bin then asks for others."""
+    """What is prefetched of the next box: all its bins if they are packed, else the first ones.
+
+    Bins that are read in place prefetch later bins of their own box as well (slopes_of_cell).
+    """
     cdef Prefetch none
     cdef bint in_place = call.bins.channel == 1
     cdef const real *grad
-    none.runs = 0
+    memset(&none, 0, sizeof(none))
     if call.strategy == BINS or part.place + 1 >= task.stop_box:
         return none
     grad = (grad_output + call.tables.rows[part.place + 1] * call.bins.image
             + part.block * call.lanes * call.bins.channel)
     return prefetch_of(grad, &call.bins, <int>group.count * group.tiles[0].lanes,
                        1 if in_place else call.ph,
-                       min(<int>BINS_AHEAD, call.pw) if in_place else call.pw, call.ph * call.pw)
+                       min(<int>BINS_AHEAD, call.pw) if in_place else call.pw,
+                       <Py_ssize_t>call.ph * call.pw)
 
 
 cdef inline void store_slopes(
@@ -230,7 +234,7 @@ cdef void slopes_of_boxes(
     cdef Py_ssize_t opened = -1
     cdef Group group
     cdef Prefetch ahead
-    cdef real[SLOPE_GROUPS * FOLDED_BYTES] sums      # bytes of which a real fills some
+    cdef real[SLOPE_GROUPS * EDGES * FOLDED_BYTES] sums      # more than enough of either type
     while next_part(call, task, &part):
         if part.p0 == part.p_first and part.q0 == part.q_first:
             if opened != part.block:      # tiles keep rows from box to box

@@ -32,7 +32,7 @@ cdef struct Plane:                 # bins or pixels of a channel block, in eleme
     View steps
 
 
-cdef struct Axis:                  # pixels of one axis of a box, and the bins that read each
+cdef struct PixelAxis:                  # pixels of one axis of a box, and the bins that read each
     const int32_t *pixels
     Py_ssize_t first               # pixels[first:stop] are of the task's rectangle
     Py_ssize_t stop
@@ -42,11 +42,11 @@ cdef struct Axis:                  # pixels of one axis of a box, and the bins t
     bint whole                     # which are all
 
 
-cdef inline Axis axis_of(
+cdef inline PixelAxis axis_of(
         const Call *call, const int32_t *spans, Py_ssize_t count, Py_ssize_t low,
         Py_ssize_t high) noexcept nogil:
     """An axis whose tables begin with those spans; pixels of [low, high)."""
-    cdef Axis axis
+    cdef PixelAxis axis
     axis.pixels = call.tables.pixels + spans[0]
     axis.bins.spans = call.tables.pixel_spans + 2 * <Py_ssize_t>spans[0]
     axis.bins.pixel, axis.bins.weight = call.tables.bin, call.tables.bin_weight
@@ -59,7 +59,8 @@ cdef inline Axis axis_of(
 
 
 cdef inline void set_axes(
-        const Call *call, const Task *task, const Part *part, Axis *y, Axis *x) noexcept nogil:
+        const Call *call, const Task *task, const Part *part, PixelAxis *y,
+        PixelAxis *x) noexcept nogil:
     cdef const Window *window = &part.window
     cdef const int32_t *counts = call.tables.counts + 2 * part.place
     y[0] = axis_of(call, part.spans_y, counts[0], max(window.y0, task.y0), min(window.y1, task.y1))
@@ -69,7 +70,7 @@ cdef inline void set_axes(
 
 
 cdef inline const int32_t *bins_of_pixel(
-        const Axis *axis, Py_ssize_t i, int32_t *clipped) noexcept nogil:
+        const PixelAxis *axis, Py_ssize_t i, int32_t *clipped) noexcept nogil:
     """The spans of pixels from the i-th on; if not all bins are looked at, of that one alone."""
     cdef const int32_t *spans = axis.bins.spans + 2 * i
     cdef const int32_t *bin = axis.bins.pixel
@@ -94,7 +95,7 @@ cdef inline Py_ssize_t neighbours(
 
 
 cdef void accumulate_planes(
-        const Axis *y_axis, const Axis *x_axis, const Plane *grad, const Plane *sums,
+        const PixelAxis *y_axis, const PixelAxis *x_axis, const Plane *grad, const Plane *sums,
         real *strip, Prefetch *ahead) noexcept nogil:
     """sums += Wy^T grad Wx for one channel block; grad: of the bins that the axes look at."""
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), qs = x_axis.high - x_axis.low
@@ -120,7 +121,7 @@ cdef void accumulate_planes(
             r += some
         strips.step, strips.stride = lanes, rows * lanes
         r = 0
-        while r < rows:      # as many rows together as lie a step apart, most often all of them
+        while r < rows:      # neighbouring rows together, which most often are all of them
             together = neighbours(y_axis.pixels, y + r, y + rows) - y - r
             strips.start, strips.count = strip + (r - x_axis.low * rows) * lanes, together
             to = <real*>sums.origin + y_axis.pixels[y + r] * sums.steps.y
@@ -137,8 +138,8 @@ cdef void accumulate_planes(
 
 
 cdef inline void prefetch_bins(
-        const Call *call, const Axis *y_axis, const Axis *x_axis, Py_ssize_t y, const real *row_0,
-        PrefetchRows *rows) noexcept nogil:
+        const Call *call, const PixelAxis *y_axis, const PixelAxis *x_axis, Py_ssize_t y,
+        const real *row_0, PrefetchRows *rows) noexcept nogil:
     """The bins that the next row of pixels is the first to read, if there is a next row."""
     cdef Py_ssize_t first = 0, stop = 0
     if y + 1 < y_axis.stop:
@@ -152,7 +153,7 @@ cdef inline void prefetch_bins(
 
 
 cdef void accumulate_pixel_rows(
-        const Call *call, const Part *part, const Axis *y_axis, const Axis *x_axis,
+        const Call *call, const Part *part, const PixelAxis *y_axis, const PixelAxis *x_axis,
         const Plane *grad, const Plane *sums, real *strip,
         const PrefetchRows *next_box) noexcept nogil:
     """sums += Wy^T grad Wx for part.blocks blocks that lie together, row by row as memory lies.
@@ -195,7 +196,7 @@ cdef void accumulate_pixel_rows(
             x_bins.spans = bins_of_pixel(x_axis, x, clipped)
             accumulate_row(row, sums.steps.x, &strips, some, x_axis.pixels + x, &x_bins, below,
                            &rows)
-            rows.count = 0      # of pixels one by one, the first has asked for them
+            rows.count = 0      # if pixels are added one by one, only the first prefetches
             x += some
 
 
@@ -254,7 +255,7 @@ cdef struct Upcoming:              # boxes of the task after the one that is com
 
 
 cdef inline void go_on(const Call *call, const Task *task, Upcoming *boxes) noexcept nogil:
-    """Fetch bins of the next box; of the one after it where bins are packed, all at once."""
+    """Choose whose bins are prefetched: the next box, or the one after it if bins are packed."""
     cdef Py_ssize_t place = boxes.next if call.bins.channel == 1 else boxes.later
     cdef Part *part = &boxes.part
     part.p0 = part.p1 = part.q0 = part.q1 = 0
@@ -266,8 +267,8 @@ cdef inline void go_on(const Call *call, const Task *task, Upcoming *boxes) noex
 
 
 cdef struct Owned:                 # the rectangle of a task while boxes add to it
-    Py_ssize_t cleared             # rows above hold zeros or sums, where they are summed in place
-    bint loaded                    # the tile holds the sums of the block that is not
+    Py_ssize_t cleared             # blocks summed in place: rows above hold zeros or sums
+    bint loaded                    # block not summed in place: the tile holds its sums
 
 
 cdef inline void clear_rows(
@@ -325,7 +326,7 @@ cdef inline Py_ssize_t blocks_together(
         return 1
     turns = (left + most - 1) // most
     left = (left + turns - 1) // turns
-    # Of fewer, choosing a loop for each short run costs more than memory gains.
+    # With fewer blocks runs are short, and choosing a loop for each costs more than is saved.
     return left if left >= MIN_BLOCKS_TOGETHER else 1
 
 
@@ -336,7 +337,7 @@ cdef void accumulate_part(
     """Add the gradient of a part's bins to the pixels of the task's rectangle."""
     cdef Part near = part[0]
     cdef const Part *coming = &boxes.part
-    cdef Axis y, x
+    cdef PixelAxis y, x
     cdef Plane grad
     cdef Prefetch ahead
     cdef PrefetchRows next_box

@@ -4,9 +4,9 @@
     argmax[k, c, p, q] = y * W + x of the first such pixel in row order, -1 for none
 
 The maximum of a rectangle is the maximum of its columns' maxima.  So a box is reduced along y, into
-a strip [x][lane], and then along x into bins [p][q][lane].  NaN is larger than nothing and never
-wins.  What must be beaten is the lowest finite number, which a bin of NaN alone gives, too.  An
-empty bin gives 0.
+a strip [x][lane], and then along x into bins [p][q][lane].  A NaN is not larger than any number, so
+it never wins.  A maximum begins with the lowest finite number, which is also the result of a bin
+that holds nothing but NaN.  The result of an empty bin is 0.
 
 The gradient goes to the argmax.  It has no arithmetic to share between lanes, so it works on planes
 directly.
@@ -62,7 +62,7 @@ cdef inline void keep_largest(
 cdef void reduce_axis(
         real *to, Py_ssize_t to_step, const real *source, Py_ssize_t step, Py_ssize_t count,
         Py_ssize_t taps, Py_ssize_t stride, bint more) noexcept nogil:
-    """Likewise for any number of taps, at least one."""
+    """As keep_largest, for any number of taps from one on."""
     if not more:
         if taps == 1:
             keep_largest(to, to_step, source, step, count, 1, stride, False)
@@ -129,7 +129,7 @@ cdef struct Best:                  # of the bins [p][q][lane] of a part
 
 
 cdef inline void clear_bins(const Part *part, real *bins, int32_t *bins_at) noexcept nogil:
-    """What must be beaten: 0 in bins without pixels."""
+    """Set each bin to what its maximum begins with; bins without pixels are 0."""
     cdef int lanes = LANE_BYTES // sizeof(real), lane, p, q
     cdef bint empty
     for p in range(part.p0, part.p1):
@@ -250,7 +250,7 @@ cdef void store_argmax(
     cdef int32_t *at = call.argmax + (part.row * to.image + part.block * call.lanes * to.channel
                                       + part.p0 * to.y + part.q0 * to.x)
     cdef Target target = bins_target[0]
-    if real is float:      # as many bytes a lane: the bits travel as floats
+    if real is float:      # an index has the size of a float, so its bits are moved as one
         target.strides, target.staging = to, strip
         unpack(<const float*>bins_at, ps, qs, <float*>at, &target)
         stream_rest(target.queue)
@@ -407,7 +407,7 @@ def forward(Plan plan, real[:, :, :, :] out, int32_t[:, :, :, :] argmax):
 
 # The gradient of the input.
 
-cdef struct Boxes:                 # gradients and indices of boxes, from the task's channels on
+cdef struct Gradients:                 # gradients and indices of boxes, from the task's channels on
     const void *grad
     Strides bins
     const int32_t *at
@@ -415,73 +415,78 @@ cdef struct Boxes:                 # gradients and indices of boxes, from the ta
 
 
 cdef int add_pixels(
-        const Call *call, const Boxes *boxes, real *plane, Py_ssize_t step, Py_ssize_t channels,
+        const Call *call, const Gradients *grads, real *plane, Py_ssize_t step, Py_ssize_t channels,
         const PlaneRows *rows, Py_ssize_t row, Py_ssize_t next_row) noexcept nogil:
-    """Add the gradient of a box, where the channels of a bin lie together; whether an index is bad.
+    """Add the gradient of a box, where the channels of a bin lie together.
 
-    Each bin asks for the next, and the last one for the first of the next box.
+    Return whether an index is of no pixel.  Each bin prefetches the next one, and the last bin the
+    first of the next box.
     """
-    cdef const Strides *bins = &boxes.bins
-    cdef const Strides *at = &boxes.at_strides
-    cdef const real *grad = <const real*>boxes.grad
+    cdef const Strides *bins = &grads.bins
+    cdef const Strides *at = &grads.at_strides
+    cdef const real *grad = <const real*>grads.grad
     cdef Py_ssize_t p, q
     cdef int bad = 0
     cdef Winners winners
     winners.at_step = winners.step = 0
     for p in range(call.ph):
         for q in range(call.pw):
-            winners.at = boxes.at + row * at.image + p * at.y + q * at.x
+            winners.at = grads.at + row * at.image + p * at.y + q * at.x
             winners.values = grad + row * bins.image + p * bins.y + q * bins.x
             if q + 1 < call.pw:
                 winners.next_at = winners.at + at.x
                 winners.next_values = <const real*>winners.values + bins.x
             elif p + 1 < call.ph:
-                winners.next_at = boxes.at + row * at.image + (p + 1) * at.y
+                winners.next_at = grads.at + row * at.image + (p + 1) * at.y
                 winners.next_values = grad + row * bins.image + (p + 1) * bins.y
             else:
-                winners.next_at = boxes.at + next_row * at.image
+                winners.next_at = grads.at + next_row * at.image
                 winners.next_values = grad + next_row * bins.image
             bad |= add_at_pixels(plane, step, &winners, channels, rows)
     return bad
 
 
 cdef int add_planes(
-        const Call *call, const Boxes *boxes, real *plane, Py_ssize_t channel_step,
+        const Call *call, const Gradients *grads, real *plane, Py_ssize_t channel_step,
         Py_ssize_t channels, const PlaneRows *rows, Py_ssize_t row,
         Py_ssize_t next_row) noexcept nogil:
-    """Add the gradient of a box, where the bins of a channel lie together; whether one is bad.
+    """Add the gradient of a box, where the bins of a channel lie together.
 
-    The next box is asked for, since it lies where no hardware would look for it.
+    Return whether an index is of no pixel.  The next box is prefetched, since hardware cannot
+    foresee where it lies.
     """
-    cdef const real *grad = <const real*>boxes.grad
+    cdef const real *grad = <const real*>grads.grad
     cdef Winners winners
-    winners.at = boxes.at + row * boxes.at_strides.image
-    winners.at_step = boxes.at_strides.channel
-    winners.values, winners.step = grad + row * boxes.bins.image, boxes.bins.channel
-    winners.next_at = boxes.at + next_row * boxes.at_strides.image
-    winners.next_values = grad + next_row * boxes.bins.image
+    winners.at = grads.at + row * grads.at_strides.image
+    winners.at_step = grads.at_strides.channel
+    winners.values, winners.step = grad + row * grads.bins.image, grads.bins.channel
+    winners.next_at = grads.at + next_row * grads.at_strides.image
+    winners.next_values = grad + next_row * grads.bins.image
     return add_at_planes(plane, channel_step, &winners, channels,
                          <Py_ssize_t>call.ph * call.pw, rows)
 
 
 cdef int add_each(
-        const Call *call, const Boxes *boxes, real *plane, const Strides *map, Py_ssize_t channels,
-        const PlaneRows *rows, Py_ssize_t row) noexcept nogil:
-    """Add the gradient of a box number by number, whatever lies where; whether an index is bad."""
-    cdef const real *grad = <const real*>boxes.grad + row * boxes.bins.image
-    cdef const int32_t *indices = boxes.at + row * boxes.at_strides.image
+        const Call *call, const Gradients *grads, real *plane, const Strides *map,
+        Py_ssize_t channels, const PlaneRows *rows, Py_ssize_t row) noexcept nogil:
+    """Add the gradient of a box number by number, for any strides.
+
+    Return whether an index is of no pixel.
+    """
+    cdef const real *grad = <const real*>grads.grad + row * grads.bins.image
+    cdef const int32_t *indices = grads.at + row * grads.at_strides.image
     cdef Py_ssize_t c, p, q
     cdef int bad = 0
     cdef int32_t at
     for c in range(channels):
         for p in range(call.ph):
             for q in range(call.pw):
-                at = indices[c * boxes.at_strides.channel + p * boxes.at_strides.y
-                             + q * boxes.at_strides.x]
+                at = indices[c * grads.at_strides.channel + p * grads.at_strides.y
+                             + q * grads.at_strides.x]
                 if <uint32_t>at - rows.first < rows.count:
                     plane[c * map.channel + at // call.map.columns * map.y
                           + at % call.map.columns * map.x] += \
-                        grad[c * boxes.bins.channel + p * boxes.bins.y + q * boxes.bins.x]
+                        grad[c * grads.bins.channel + p * grads.bins.y + q * grads.bins.x]
                 else:
                     bad |= at != -1 and <uint32_t>at >= rows.all
     return bad
@@ -511,7 +516,7 @@ cdef void backward_task(
     cdef bint end_to_end
     cdef int bad = 0
     cdef PlaneRows rows
-    cdef Boxes boxes
+    cdef Gradients grads
     if task.load == COPY_ONCE:
         map.channel, map.x, map.y = 1, channels, columns * channels
         plane = tile - task.y0 * map.y
@@ -519,24 +524,25 @@ cdef void backward_task(
     rows.first = <uint32_t>(task.y0 * columns)
     rows.count = <uint32_t>(rows_count * columns)
     rows.all = <uint32_t>(call.map.rows * columns)
-    boxes.bins, boxes.at_strides = call.bins, call.argmax_strides
-    boxes.grad = grad_output + first * boxes.bins.channel
-    boxes.at = call.argmax + first * boxes.at_strides.channel
+    grads.bins, grads.at_strides = call.bins, call.argmax_strides
+    grads.grad = grad_output + first * grads.bins.channel
+    grads.at = call.argmax + first * grads.at_strides.channel
     clear(plane + task.y0 * map.y, &map, channels, rows_count, columns)
     for i in range(task.first_box, task.stop_box):
         row = call.tables.rows[i]
         next_row = call.tables.rows[min(i + 1, task.stop_box - 1)]
         if end_to_end and map.x == 1 and bins_end_to_end(call):
-            bad |= add_planes(call, &boxes, plane, map.channel, channels, &rows, row, next_row)
-        elif (end_to_end and map.channel == 1 and boxes.bins.channel == 1
-                and boxes.at_strides.channel == 1):
-            bad |= add_pixels(call, &boxes, plane, map.x, channels, &rows, row, next_row)
+            bad |= add_planes(call, &grads, plane, map.channel, channels, &rows, row, next_row)
+        elif (end_to_end and map.channel == 1 and grads.bins.channel == 1
+                and grads.at_strides.channel == 1):
+            bad |= add_pixels(call, &grads, plane, map.x, channels, &rows, row, next_row)
         else:
-            bad |= add_each(call, &boxes, plane, &map, channels, &rows, row)
+            bad |= add_each(call, &grads, plane, &map, channels, &rows, row)
     if task.load == COPY_ONCE:
         for y in range(rows_count):
             put_pixels(tile + y * map.y, columns, channels, target + y * call.map.strides.y,
                        call.map.strides.x, call.store)
+        stream_fence()
     call.bad[task - call.tasks] = bad
 
 
@@ -549,9 +555,9 @@ cdef void backward_double(const Call *call, const Task *task, char *memory) noex
 
 
 def backward(Plan plan, const real[:, :, :, :] grad_output, const int32_t[:, :, :, :] argmax):
-    """The plan's map = grad_output (K, C, PH, PW) at argmax; whether an index was of no pixel.
+    """Set the plan's map to the sums of grad_output (K, C, PH, PW) at the pixels of argmax.
 
-    Such indices are passed over.
+    Return whether an index was of no pixel; such indices are passed over.
     """
     plan.set_result(<void*>&grad_output[0, 0, 0, 0], strides_of(grad_output))
     plan.set_argmax(<int32_t*>&argmax[0, 0, 0, 0], strides_of_indices(argmax))

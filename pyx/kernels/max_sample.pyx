@@ -6,7 +6,7 @@ A bin has the grid of samples of roi_align, and takes the largest instead of the
     of products   max over samples of  max(w1 v1, w2 v2, w3 v3, w4 v4)
 
 with the values v of the four pixels around the sample and their bilinear weights.  Neither can be
-taken one axis after the other.  A sample off the map counts as 0, and a NaN is larger than nothing.
+taken one axis after the other.  A sample off the map counts as 0, and a NaN is never the larger.
 """
 from libc.float cimport DBL_MAX, FLT_MAX
 from libc.stdint cimport int32_t, uint8_t
@@ -61,7 +61,7 @@ cdef inline void keep_largest(
 
 
 cdef inline void clear_bins(const Call *call, const Part *part, real *bins) noexcept nogil:
-    """What must be beaten: 0 where a bin has samples off the map, or no sample at all."""
+    """Set each bin to what its maximum begins with: 0 if samples are off the map or missing."""
     cdef int lanes = LANE_BYTES // sizeof(real), lane, p, q
     cdef const uint8_t *outside_y = call.tables.outside + part.place * (call.ph + call.pw)
     cdef const uint8_t *outside_x = outside_y + call.ph
@@ -110,6 +110,8 @@ cdef void reduce_part(
     cdef Py_ssize_t columns = cell_columns(window.x1 - window.x0)
     # A cell reads one more row and column, where the map has them.
     cdef Py_ssize_t rows = max(cell_rows(tile, window.y1 - window.y0 + 1, columns + 1) - 1, 1)
+    # The window of a box holds the pixels after its last samples, where the map has them.
+    cdef const int32_t *box = call.tables.windows + 4 * part.place
     cdef const real *pixels
     cdef Window cell, read
     cdef View steps
@@ -121,8 +123,8 @@ cdef void reduce_part(
         while cell.x0 < window.x1:
             cell.x1 = min(cell.x0 + columns, window.x1)
             read = cell
-            read.y1 = min(cell.y1 + 1, call.map.rows)
-            read.x1 = min(cell.x1 + 1, call.map.columns)
+            read.y1 = min(cell.y1 + 1, <Py_ssize_t>box[1])
+            read.x1 = min(cell.x1 + 1, <Py_ssize_t>box[3])
             pixels = load(tile, memory, &read, &steps)
             reduce_cell(call, part, &cell, pixels, &steps, bins)
             cell.x0 = cell.x1

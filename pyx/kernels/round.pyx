@@ -32,11 +32,11 @@ cdef int narrow_all(
 
 
 def narrow(values, out, int kind, int threads):
-    """out = values, each as the nearest number of a type; of two that are as near, the even one.
+    """out = values, rounded to the nearest number of a type; ties go to the even one.
 
     values: float32, and out: bytes or uint16 for as many, both C-contiguous; kind: NumPy's
     character of the type.  Buffers are asked for by hand, since typed memoryviews would make this
-    module four times as large.
+    small module much larger.
     """
     cdef Py_buffer source, target
     PyObject_GetBuffer(values, &source, PyBUF_SIMPLE)

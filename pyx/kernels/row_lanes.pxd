@@ -6,7 +6,7 @@ is transposed into a strip [channel][x][lane], which is then contracted along x 
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
-from kernels.run cimport Part, Scratch, is_empty
+from kernels.run cimport Part, Scratch
 from move.pack cimport pack
 from move.store cimport Target, unpack
 from move.tile cimport TileCache, Window
@@ -17,11 +17,11 @@ from simd.simd cimport (LANE_BYTES, Taps, Vectors, add_product, contract_axis, p
 from tuning cimport MAX_BINS
 
 
-cdef struct Runs:                  # of numbers of a row of the map that lie together
-    Py_ssize_t channels            # so many are looked at together
-    Py_ssize_t columns             # of the map, likewise
-    bint mixed                     # they are of all channels, and not of one
-    bint in_place                  # they are read in the map, and not copied to the tile
+cdef struct Runs:                  # how rows of the map are read: in runs of contiguous numbers
+    Py_ssize_t channels            # channels that are computed together
+    Py_ssize_t columns             # columns of the map that are computed together
+    bint mixed                     # a run holds all channels, and not only one
+    bint in_place                  # runs are read in the map, and not copied to the tile
     bint prefetch                  # rows are not in cache, and too short for hardware to foresee
 
 
@@ -59,7 +59,7 @@ cdef inline Runs runs_of(const Call *call, const Part *part) noexcept nogil:
 cdef inline int bins_of_columns(
         const Call *call, const Part *part, int first, const Runs *runs,
         Window *window) noexcept nogil:
-    """The window of bin columns from `first` on, as many as there is room for; the next column."""
+    """Set the window of the bin columns from `first` on that fit; return the column after them."""
     cdef int q = first + 1, most = <int>(MAX_BINS // runs.channels)
     cdef int stop = min(call.pw, first + most)
     cdef Py_ssize_t low = 0, high = 0
@@ -83,7 +83,10 @@ cdef inline int bins_of_columns(
 cdef inline void read_runs(
         const TileCache *tile, Py_ssize_t at, Py_ssize_t rows, Py_ssize_t count, Py_ssize_t step,
         real *to) noexcept nogil:
-    """So many numbers a row, `step` apart from number `at` of the plane on, end to end."""
+    """Copy `count` numbers of each row to one long run.
+
+    at: the first number, counted from the start of the plane; step: between numbers of a row.
+    """
     cdef Py_ssize_t size = tile.itemsize, x
     for _ in range(rows):
         if size == sizeof(real):
@@ -101,7 +104,7 @@ cdef inline void read_runs(
 cdef inline const real *load_runs(
         const Call *call, const TileCache *tile, const Runs *runs, const Window *window,
         Py_ssize_t channel, real *memory, Py_ssize_t *row_step) noexcept nogil:
-    """The run of row 0 from column x0 on; rows of the window, and no others, can be read."""
+    """Return where row 0 begins at column window.x0; only rows of the window may be read."""
     cdef const Strides *strides = &call.map.strides
     cdef Py_ssize_t at = channel * strides.channel + window.x0 * strides.x
     cdef Py_ssize_t run = (window.x1 - window.x0) * (call.channels if runs.mixed else 1)
@@ -184,7 +187,7 @@ cdef inline void interleave(
         Py_ssize_t step) noexcept nogil:
     """Channels of `count` numbers each, end to end, to pixels that lie `step` apart."""
     cdef Py_ssize_t x, c
-    if channels == 3 and step == 3:      # for this one compilers have shuffles
+    if channels == 3 and step == 3:      # compilers use shuffles for this loop
         for x in range(count):
             to[3 * x], to[3 * x + 1] = planes[x], planes[count + x]
             to[3 * x + 2] = planes[2 * count + x]
@@ -232,7 +235,7 @@ cdef inline void reduce_row_lanes(
     cdef real *strip = <real*>scratch.strip
     cdef Taps taps
     cdef Vectors strips
-    stream_rest(&scratch.queue)      # which is pending from the staging
+    stream_rest(&scratch.queue)      # the staging is needed again
     taps.pixel, taps.weight = call.tables.tap_pixel, call.tables.tap_weight
     out += part.p0 * call.bins.y
     while q < call.pw:

@@ -23,7 +23,7 @@ cdef struct Scratch:               # of one thread
     void *strip
     void *bins
     void *staging                  # BINS_BYTES, for what is made while the strip is still needed
-    Stream queue              # what is yet to be streamed, from `staging`
+    Stream queue                   # bytes of `staging` that are still to be streamed
 
 
 cdef inline Scratch scratch_of(const Call *call, char *memory) noexcept nogil:
@@ -38,9 +38,10 @@ cdef inline Scratch scratch_of(const Call *call, char *memory) noexcept nogil:
 
 cdef inline Target target_of(
         const Call *call, const TileCache *tile, Scratch *scratch) noexcept nogil:
-    """Where bins of a block go; they are gathered in the strip, which is done with and in cache.
+    """Where the bins of a block are written, and where they are gathered before that.
 
-    If they are streamed, the next box is computed before all is written, so the strip is not free.
+    The strip serves as staging: it is in cache, and is not needed any more.  Streaming stores go on
+    while the next box is computed, which needs the strip, so they have a staging of their own.
     """
     cdef Target target
     target.strides = call.bins
@@ -54,9 +55,9 @@ cdef inline Target target_of(
 # Threads and tasks
 
 cdef inline bint next_copy(const Call *call, const Task *task, Task *one) noexcept nogil:
-    """The next part of a task whose boxes are copied one by one; False after the last.
+    """Set `one` to the next piece of a task that copies each box by itself; False after the last.
 
-    It is a box and as many channel blocks as there is room for.
+    A piece is one box and as many channel blocks as the tile has room for.
     """
     cdef const int32_t *window
     cdef Py_ssize_t block_bytes, blocks, room = call.layout.tiles_bytes
@@ -104,7 +105,7 @@ cdef inline int run(
     cdef char *memory = <char*>pages_alloc(threads * scratch_bytes)
     if memory == NULL:
         raise MemoryError(f"no {threads * scratch_bytes} bytes of scratch for {threads} threads")
-    if threads == 1:      # without a parallel region, which costs a small call a microsecond
+    if threads == 1:      # without a parallel region, which small calls would notice
         with nogil:
             for i in range(count):
                 run_task(calls, items + i, function, memory)
@@ -140,7 +141,10 @@ cdef struct Part:                  # some bins of one box, for a channel block o
 
 
 cdef inline Part parts_of(const Call *call, const Task *task, int max_columns) noexcept nogil:
-    """Before the first part.  Bins that have no room together are cut to parts of max_columns."""
+    """Return the state from which next_part goes on to the first part.
+
+    Bins that do not fit scratch together are divided into parts of at most max_columns columns.
+    """
     cdef Part part
     memset(&part, 0, sizeof(part))
     part.place = task.first_box - 1

@@ -45,7 +45,7 @@ cdef inline Prefetch prefetch_of(
 
 
 cdef inline void prefetch_some(Prefetch *ahead) noexcept nogil:
-    """One turn.  All at once, the lines would only queue up before the loads of the computation."""
+    """Fetch the lines of one turn; all lines at once would delay the loads of the computation."""
     cdef Py_ssize_t left = ahead.bytes_at_once
     while ahead.runs > 0 and left > 0:
         prefetch_l1(ahead.run + ahead.at)
@@ -73,7 +73,7 @@ cdef inline void prefetch_ends(const void *run, Py_ssize_t size) noexcept nogil:
 cdef inline void prefetch_pixel_ends(
         const real *target, Py_ssize_t count, Py_ssize_t width, Py_ssize_t step,
         int store) noexcept nogil:
-    """What put_pixels reads before it writes, where pixels are not one long run."""
+    """Prefetch the lines that put_pixels will stream only partly, where pixels lie apart."""
     cdef Py_ssize_t i
     if store == STREAMING and step != width:
         for i in range(count):

@@ -15,7 +15,7 @@ cdef struct Target:                # how lanes are written
     int lanes                      # channels of the block
     int store                      # of enum Store
     void *staging                  # room for a block that is contiguous in the array, or NULL
-    Stream *queue             # what is yet to be streamed, from `staging`
+    Stream *queue                  # bytes of `staging` that are still to be streamed
 
 
 cdef inline Strides strides_in_elements(
@@ -75,12 +75,13 @@ cdef inline void unpack(
         const Target *target) noexcept nogil:
     """tile[y][x][lane] into rows x columns pixels of the target's channels.
 
-    What is STREAMING stays queued; the staging must be left alone until the queue is empty.
-    Staging begins at a page, since a store across two pages waits for all streaming stores.
+    If the store is STREAMING, results stay queued, and nobody may write to the staging until the
+    queue is empty.  Staging begins at a page, since a store across two pages waits for all
+    streaming stores.
     """
     cdef Strides strides = target.strides
     cdef Py_ssize_t count = rows * columns
-    cdef int turns = <int>(rows + columns)      # so many bins the next block most likely has, too
+    cdef int turns = <int>(rows + columns)      # about how often the next block calls stream_some
     cdef bint staged
     if strides.x == 1 and strides.y == columns:
         columns = count
@@ -102,7 +103,7 @@ cdef inline void unpack(
 cdef inline void put_pixels(
         const real *pixels, Py_ssize_t count, Py_ssize_t width, real *target, Py_ssize_t step,
         int store) noexcept nogil:
-    """Pixels of `width` channels, end to end, to as many that lie `step` apart in the target."""
+    """Write pixels of `width` channels, which lie end to end, to pixels that lie `step` apart."""
     cdef Py_ssize_t i
     if step == width:
         width = width * count

@@ -8,7 +8,8 @@ from libc.string cimport memcpy, memmove, memset
 from move.pack cimport pack, pack_widened
 from plan.structs cimport COPY_ONCE, PACK_TAPS, PACK_WINDOW, Call, Map, Strides, Task
 from simd.simd cimport (LANE_BYTES, copy_runs, prefetch_l2, real, widen, widen_runs)
-from tuning cimport BINS_TOGETHER, MAX_COLUMNS, PACK_ROWS_AHEAD
+from tuning cimport (BINS_TOGETHER, COPY_PIXELS_AHEAD, MAX_COLUMNS, PACK_ROWS_AHEAD,
+                     TILE_HEADROOM)
 
 
 cdef struct Window:                # pixels [y0, y1) x [x0, x1)
@@ -29,7 +30,7 @@ cdef struct TileCache:             # one channel block of one image, and what a 
     int itemsize
     Strides strides                # channel: between its lanes
     int lanes                      # channels of the block
-    int load                       # of enum Load; PACK_TAPS is PACK_WINDOW and `thin`
+    int load                       # of enum Load; PACK_WINDOW and `thin` stand for PACK_TAPS
     bint thin                      # of thin boxes only pixels with taps are packed
     bint in_place                  # the lanes of a pixel lie together: no tile is needed
     Py_ssize_t capacity            # pixels that the tile has room for
@@ -108,7 +109,7 @@ cdef inline void read_pixels(
 
 cdef inline const real *load_rows(
         TileCache *tile, real *memory, const Window *window, View *steps) noexcept nogil:
-    """Pixels that the tile does not hold yet: packed by themselves, or with rows around them."""
+    """As load, if the tile does not hold the window yet: pack it alone, or with rows around it."""
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), width = tile.x1 - tile.x0
     cdef Py_ssize_t rows = window.y1 - window.y0, kept, top, bottom
     if tile.load == PACK_WINDOW:
@@ -117,7 +118,7 @@ cdef inline const real *load_rows(
         return memory
     if window.y0 < tile.y0 or window.y1 > tile.y0 + tile.capacity_rows:      # move the tile
         # Boxes are sorted by their top rows only roughly, so leave room above this one.
-        top = max(window.y0 - (tile.capacity_rows - rows) // 4, tile.top)
+        top = max(window.y0 - (tile.capacity_rows - rows) // TILE_HEADROOM, tile.top)
         kept = max(tile.y1 - top, 0) if top >= tile.y0 else 0
         if kept > 0:
             memmove(memory, memory + (top - tile.y0) * steps.y, kept * steps.y * sizeof(real))
@@ -134,7 +135,10 @@ cdef inline const real *load_rows(
 
 cdef inline const real *load(
         TileCache *tile, real *memory, const Window *window, View *steps) noexcept nogil:
-    """Pixel (y0, x0) of a window: in the tile, or in the map where lanes lie together."""
+    """Return where pixel (y0, x0) of a window lies, and set `steps` from pixel to pixel.
+
+    The window is packed into the tile, unless lanes lie together and are read in the map.
+    """
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real)
     if tile.in_place:
         steps.y = tile.strides.y
@@ -174,7 +178,7 @@ cdef inline void load_taps(
         to += slots.x1 * lanes
 
 
-# A window that is larger than the tile is looked at in cells of as many columns and rows.
+# A window that is larger than the tile is divided into cells.  These are their columns and rows.
 
 cdef inline Py_ssize_t cell_columns(Py_ssize_t columns) noexcept nogil:
     return max(min(columns, <Py_ssize_t>MAX_COLUMNS), 1)
@@ -211,7 +215,7 @@ cdef inline void load_bins(const Call *call, const Task *task, real *to) noexcep
         for x in range(task.x0, task.x1):
             tile.plane = plane + (y * strides.y + x * strides.x) * tile.itemsize
             for lane in range(tile.lanes):      # four pixels ahead, which hardware does not foresee
-                prefetch_l2(tile.plane + tile.itemsize * (4 * strides.x
+                prefetch_l2(tile.plane + tile.itemsize * (COPY_PIXELS_AHEAD * strides.x
                                                           + lane * tile.strides.channel))
             read_pixels(&tile, 0, 0, 1, bins, pixel)
             for z in range(bins):

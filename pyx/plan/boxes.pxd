@@ -7,13 +7,13 @@ from libc.string cimport memcpy
 
 from simd.simd cimport real
 
-ctypedef fused number:             # that boxes may come in
+ctypedef fused number:             # types of the numbers in arrays of boxes
     float
     double
     int
     long
 
-cdef struct BoxList:               # that grows; owned by a plan
+cdef struct BoxList:               # a list that grows; a plan owns it
     Py_ssize_t count
     Py_ssize_t room
     int32_t *images
@@ -47,12 +47,12 @@ cdef inline void free_boxes(BoxList *boxes) noexcept:
 
 
 cdef inline bint has_buffer(object value, type ndarray, Py_buffer *array) noexcept:
-    """Whether a value is an array that C can look at, which then is to be released."""
+    """Whether C can read an array.  If so, it is in `array`, and the caller has to release it."""
     if type(value) is not ndarray:
         return False
     try:
         PyObject_GetBuffer(value, array, PyBUF_STRIDES | PyBUF_FORMAT)
-    except Exception:      # of a type that buffers have no word for
+    except Exception:      # the buffer protocol cannot express this type
         return False
     return True
 
@@ -72,9 +72,10 @@ cdef inline bint on_elements(const Py_buffer *array, int dimensions) noexcept no
 cdef inline Py_ssize_t copy_rows(
         const char *row, const Py_buffer *array, Py_ssize_t image, Py_ssize_t images,
         number of_type, BoxList *boxes, real *corners) noexcept nogil:
-    """Copy rows of an array; image: of all of them, or -1 where column 0 says it.
+    """Copy rows of an array to boxes.  Return the first row whose image does not exist, or -1.
 
-    of_type: any number of the array's type.  Return the first row whose image is none, or -1.
+    image: the image of all rows, or -1 if column 0 holds it; of_type: any number of the array's
+    type, which selects the function.
     """
     cdef Py_ssize_t k, i, column = array.strides[1]
     cdef int32_t *image_of = boxes.images + boxes.count
@@ -130,7 +131,7 @@ cdef inline bint all_finite(
     for _ in range(count):
         width = corners[2] * s - corners[0] * s
         height = corners[3] * s - corners[1] * s
-        # False for NaN; infinite corners give one or the other.
+        # This is False for NaN.  Infinite corners make a side infinite or NaN.
         if not (fabs(width) < INFINITY and fabs(height) < INFINITY):
             return False
         corners += 4
@@ -156,7 +157,7 @@ cdef inline int level_of(const real *corners, const Pyramid *pyramid) noexcept n
     cdef real wanted = <real>pyramid.canonical_level + <real>log2(<double>size)
     wanted = wanted + <real>pyramid.close
     wanted = <real>floor(wanted) - <real>pyramid.finest
-    # What is not a number, of sizes beyond all numbers, is the finest level.
+    # NaN, which sizes that overflow may give, is not above 0 and goes to the finest level.
     return <int>min(wanted, <real>(pyramid.levels - 1)) if wanted > 0 else 0
 
 

@@ -28,9 +28,10 @@ cdef inline bint channels_are_few(const Call *call) noexcept nogil:
 
 
 cdef inline int strategy_of(const Call *call, bint position_sensitive) noexcept nogil:
-    """PIXELS where the channels of a pixel lie together and are read as they are.
+    """The strategy of a level, before row lanes are considered.
 
-    Of a small type, only channels that fill lane vectors are converted where they lie.
+    Pixels whose channels lie together are read in place (PIXELS).  If they are of a small type,
+    their channels have to fill whole lane vectors; if they do not, they are packed (PLANES).
     """
     if position_sensitive:
         return BINS
@@ -42,7 +43,11 @@ cdef inline int strategy_of(const Call *call, bint position_sensitive) noexcept 
 
 
 cdef inline bint row_lanes_fit(const Call *call) noexcept nogil:
-    """Whether scratch has room for the pixels of any bin column of any lane vector of bin rows."""
+    """Whether row lanes fit scratch.
+
+    They do if it has room for the pixels of one bin column and one lane vector of bin rows, for
+    every bin column and every box.
+    """
     cdef const int32_t *pixel = call.tables.tap_pixel
     cdef const int32_t *spans = call.tables.spans
     cdef const int32_t *window = call.tables.windows
@@ -69,7 +74,11 @@ cdef inline bint row_lanes_fit(const Call *call) noexcept nogil:
 
 
 cdef inline bint worth_prefetching(const Call *call) noexcept nogil:
-    """Whether maps come from memory, unless boxes read them from there several times."""
+    """Whether pixels are prefetched.
+
+    They are if they are read in place, if the maps do not stay in cache, and if boxes cover the
+    maps less than MAX_COVER times: with more cover, most pixels are in cache already.
+    """
     cdef double pixels = 0, map_pixels = <double>call.map.rows * call.map.columns
     cdef const int32_t *window = call.tables.windows
     if not call.beyond_cache or call.strategy != PIXELS:
@@ -141,7 +150,7 @@ cdef inline void lay_out(
 
 
 cdef inline Py_ssize_t max_owned_bytes(const Tasks *tasks) noexcept nogil:
-    """The most bytes of a tile that a task of the gradient of roi_pool sums its rows in."""
+    """The bytes of the largest tile in which a task of the gradient of roi_pool sums its rows."""
     cdef Py_ssize_t most = 0
     cdef const Task *task = tasks.items
     for _ in range(tasks.count):
@@ -153,7 +162,7 @@ cdef inline Py_ssize_t max_owned_bytes(const Tasks *tasks) noexcept nogil:
 
 
 cdef inline int store_for(double bytes) noexcept nogil:
-    """How an array of so many bytes is written: larger ones are not found in cache again."""
+    """How an array of so many bytes is written; large ones do not stay in cache anyway."""
     if bytes > STREAM_BYTES:
         return STREAMING
     return STAGED if bytes > DIRECT_BYTES else DIRECT

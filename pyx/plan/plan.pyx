@@ -1,8 +1,8 @@
 """Plan: from the arguments of a call to what kernels carry out; the only door to this room.
 
-A plan normalises its arguments: those that are plain are taken as they are, and all others go
-through roicy/_arguments.py, which converts them or says what is wrong.  Then `next` makes tables
-and tasks, for as many boxes at a time as tables have room for, until all boxes had their turn.
+A plan normalises its arguments.  It takes plain ones as they are; all others go through
+roicy/_arguments.py, which converts them or says what is wrong.  Then each call of `next` makes the
+tables and tasks of one step.  Tables are bounded, so a call with many boxes takes several steps.
 """
 from cpython.buffer cimport (PyBUF_FORMAT, PyBUF_STRIDES, PyBuffer_IsContiguous, PyBuffer_Release,
                              PyObject_GetBuffer)
@@ -19,12 +19,12 @@ from plan.boxes cimport (all_finite, free_boxes, has_buffer, is_plain,
                          on_elements, reserve, sort_by_level, take_array)
 from plan.layout cimport (channels_are_few, lay_out, max_owned_bytes, row_lanes_fit, set_sizes,
                           store_for, strategy_of, worth_prefetching)
-from plan.structs cimport (BINS, PIXELS, PLANES, ROW_LANES, Boxes, Call, Map, Strides, Tables)
 from plan.rules cimport (RULE_INTEGRATED, RULE_QUANTISED, RULE_SAMPLED, RULE_SINGLE_SAMPLES,
                          RULE_UNIFORM)
-from plan.tables cimport (Axis, TableRequest, find_thin_boxes, free_order, free_tables, make_tables,
-                          may_be_thin,
-                          sort_boxes, transpose_tables, whole_map_tables)
+from plan.structs cimport BINS, PIXELS, PLANES, ROW_LANES, Boxes, Call, Map, Strides, Tables
+from plan.tables cimport (AxisSize, TableRequest, find_thin_boxes, free_order, free_tables,
+                          make_tables, may_be_thin, sort_boxes, transpose_tables,
+                          whole_map_tables)
 from plan.tasks cimport free_tasks, max_rows, tasks_to_read, tasks_to_write
 from simd.simd cimport LANE_BYTES
 from tuning cimport STREAM_BYTES
@@ -33,8 +33,8 @@ from roicy import _arguments, _levels, _threads
 
 
 cdef enum:
-    MAX_EXTENT = 1 << 30           # pixels of a side of a map
-    MAX_SIDE = 1 << 24             # bins of a side of an output
+    MAX_EXTENT = 1 << 30           # pixels of a side of a map: _arguments.MOST_PIXELS
+    MAX_SIDE = 1 << 24             # bins of a side of an output: _arguments.MOST_BINS
 
 # What a plan may be for, as the front end calls it.
 cdef dict PURPOSES = {"forward": FORWARD, "grad_input": GRAD_INPUT, "grad_boxes": GRAD_BOXES,
@@ -49,14 +49,14 @@ cdef object FLOAT = np.dtype(np.float32), DOUBLE = np.dtype(np.float64)
 
 
 cdef inline int plain_side(object value) except? -1:
-    """PH or PW; 0 for what is none, or has to be looked at."""
+    """PH or PW; 0 if roicy/_arguments.py has to check the value."""
     if type(value) is not int:
         return 0
     return value if 0 < value <= MAX_SIDE else 0
 
 
 cdef inline double plain_scale(object value) except? -1:
-    """A scale; 0 for what is none, or has to be looked at."""
+    """A scale; 0 if roicy/_arguments.py has to check the value."""
     cdef double scale = value if type(value) is float else 0
     return scale if 0 < scale < INFINITY else 0
 
@@ -104,7 +104,7 @@ cdef inline bint apart(const Py_buffer *array, const Py_buffer *out) noexcept no
 cdef class Plan:
     """What one call computes: its levels, their boxes, and step by step their tables and tasks."""
 
-    def __init__(self, str purpose, row, tuple rule, maps, output_size, given):
+    def __cinit__(self, str purpose, row, tuple rule, maps, output_size, given):
         """
         purpose: one of PURPOSES; row: of roicy/_table.py; rule: as the row makes it.
 
@@ -211,6 +211,7 @@ cdef class Plan:
         """The sizes of maps whose gradient is asked for; `bind` says where they are."""
         cdef Py_ssize_t i
         dtype = shapes.pop("dtype")
+        _levels.check_levels(shapes)      # kernels trust that N and C are the same everywhere
         self.shapes = shapes
         self.make_room(len(shapes))
         self.kind = ord(dtype.char)
@@ -319,7 +320,7 @@ cdef class Plan:
         return taken
 
     cdef bint are_finite(self) noexcept:
-        """Whether all corners are finite, also when they are scaled."""
+        """Whether all corners are finite, also when scaled by the largest scale, the first."""
         if self.itemsize == sizeof(float):
             return all_finite(<float*>self.boxes.corners, self.boxes.count, self.scales[0])
         return all_finite(<double*>self.boxes.corners, self.boxes.count, self.scales[0])
@@ -332,7 +333,8 @@ cdef class Plan:
         given = _arguments.Boxes(self.given_boxes, self.given_counts,
                                  self.calls[0].map.images, dtype, self.scales[0])
         self.boxes.count = 0
-        self.take_rows(given.coordinates.view(ndarray), 0)
+        if not self.take_rows(given.coordinates.view(ndarray), 0):
+            raise AssertionError("boxes are not plain after they were converted")
         images = given.images
         for k in range(self.boxes.count):
             self.boxes.images[k] = images[k]
@@ -410,7 +412,7 @@ cdef class Plan:
         return found
 
     def takes(self, out):
-        """Whether an array is plainly right for the result; others have to be looked at."""
+        """Whether an array can take the result as it is; if not, the front end checks it."""
         cdef Py_buffer target
         cdef Py_ssize_t i
         cdef tuple shape = self.output_shape
@@ -474,7 +476,7 @@ cdef class Plan:
         request.threads, request.itemsize = self.max_threads, self.itemsize
         return request
 
-    cdef int begin(self, Py_ssize_t level, const Boxes *boxes, const Axis *axes) except -1:
+    cdef int begin(self, Py_ssize_t level, const Boxes *boxes, const AxisSize *axes) except -1:
         """Choose the strategy of a level, and sort its boxes by place."""
         cdef Call *call = &self.calls[level]
         cdef Py_ssize_t rows = 0      # boxes are sorted in bands, from left to right
@@ -493,7 +495,7 @@ cdef class Plan:
         cdef Call *call = &self.calls[level]
         cdef Boxes boxes = self.boxes_of(level)
         cdef TableRequest request = self.request_of(level, max_boxes)
-        if self.purpose == MAX_PIXEL_GRAD:      # which goes by argmax
+        if self.purpose == MAX_PIXEL_GRAD:      # reads argmax, and so needs no taps
             set_sizes(call)
             call.strategy = strategy_of(call, False)
             whole_map_tables(&call.tables, &call.order, &boxes, call.map.images, call.map.rows,
@@ -503,7 +505,7 @@ cdef class Plan:
             self.begin(level, &boxes, request.axes)
         make_tables(&call.tables, &call.order, &boxes, &request)
         if self.purpose == FORWARD and call.strategy != BINS and channels_are_few(call):
-            call.strategy = strategy_of(call, False)
+            call.strategy = strategy_of(call, False)      # the step before may have changed it
             if row_lanes_fit(call):
                 call.strategy = ROW_LANES
         if ((call.strategy == PLANES or call.strategy == PIXELS) and self.purpose != GRAD_INPUT

@@ -21,7 +21,7 @@ enum rule_kind {
     RULE_SAMPLED,       /* the mean of bilinear samples (roi_align, ps_roi_align) */
     RULE_INTEGRATED,    /* the exact mean of the bilinear surface (prroi_pool) */
     RULE_UNIFORM,       /* the mean of whole pixels, from floor to ceil (ps_roi_pool) */
-    RULE_QUANTISED,     /* those pixels without weights (roi_pool) */
+    RULE_QUANTISED,     /* whole pixels without weights (roi_pool) */
     RULE_SINGLE_SAMPLES /* bilinear samples one by one (roi_align_max) */
 };
 
@@ -67,7 +67,7 @@ struct sample_run {
     int pixel; /* at or before them */
     double count;
     double fraction; /* how far they are from the pixel, summed */
-    double moving;   /* how many move when the box does: none beyond the outer pixels */
+    double moving;   /* how many change weights as the box moves: none past the outer pixels */
 };
 
 /* Grids of boxes past 2**62 pixels a bin would not fit the sample counter: they stop here. */
@@ -222,7 +222,8 @@ RULE_FN struct sample_run NAME(sample_run)(const struct box_axis *axis, REAL sta
     return run;
 }
 
-/* Each edge of the box moves samples first to stop - 1 of bin p by how near they are to it. */
+/* Adds the slopes of samples first to run->stop - 1 of bin p.  When an edge of the box moves, a
+   sample moves along, the more the nearer it is to that edge. */
 RULE_FN void NAME(add_run_slopes)(const struct box_axis *axis, int p, long long first,
                                   const struct sample_run *run, struct tap_sum *here,
                                   struct tap_sum *right) {
@@ -309,8 +310,8 @@ RULE_FN int NAME(single_samples)(const struct box_axis *axis, int p, struct taps
 /* How much of the value at pixel 0 reaches position u. */
 RULE_FN double NAME(hat)(double u) { return NAME(rule_max)(0.0, u > 0 ? 1 - u : 1 + u); }
 
-/* A pixel of bin p, which is [a, b]: both of its ends move with both edges of the box, and so does
-   the length that divides the integral. */
+/* Writes the tap of a pixel of bin p, which is the interval [a, b].  Both edges of the box move
+   both ends of the bin, and change its length, by which the integral is divided. */
 RULE_FN void NAME(put_integral)(const struct box_axis *axis, int p, struct taps_out *out, int pixel,
                                 double mean, double a, double b) {
     NAME(put_tap)(out, pixel, mean);
@@ -383,9 +384,9 @@ RULE_FN int NAME(bin_taps)(const struct rule *rule, const struct box_axis *axis,
     return 0;
 }
 
-/* The taps of all bins of an axis, of which the first is tap `start` of the tables; spans: where
-   the taps of each bin begin and end, or of whole pixels without weights the pixels; outside: what
-   bin_taps returned for each bin, where that is wanted. */
+/* Writes the taps of all bins of an axis.  The first of them is tap `start` of the tables.
+   spans: where the taps of each bin begin and end; for RULE_QUANTISED, its pixels.
+   outside: what bin_taps returned for each bin; NULL where nobody needs it. */
 RULE_FN void NAME(axis_taps)(const struct rule *rule, const struct box_axis *axis, int start,
                              int *spans, unsigned char *outside, struct taps_out *out) {
     int p, off_map;

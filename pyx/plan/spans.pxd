@@ -10,15 +10,15 @@ cdef inline void hull(
     pixel: of each tap; NULL where spans are pixels themselves.
     """
     cdef int i
-    cdef Py_ssize_t start, end
-    low[0] = high[0] = 0
+    cdef Py_ssize_t start, end, lowest = 0, highest = 0
     for i in range(first, stop):
         if spans[2 * i] < spans[2 * i + 1]:
             start, end = spans[2 * i], spans[2 * i + 1] - 1
             if pixel != NULL:
                 start, end = pixel[start], pixel[end]
-            low[0] = min(low[0], start) if high[0] > 0 else start
-            high[0] = max(high[0], end + 1)
+            lowest = min(lowest, start) if highest > 0 else start
+            highest = max(highest, end + 1)
+    low[0], high[0] = lowest, highest
 
 
 cdef inline void clip(
@@ -36,7 +36,7 @@ cdef inline void clip(
 cdef inline void bins_between(
         const int32_t *spans, const int32_t *pixel, Py_ssize_t low, Py_ssize_t high, int *first,
         int *stop) noexcept nogil:
-    """Of bins first .. stop - 1 keep those that read pixels in [low, high), and what is between."""
+    """Narrow bins first .. stop - 1 to the hull of those that read pixels in [low, high)."""
     cdef int i, found = stop[0], end = first[0]
     for i in range(first[0], stop[0]):
         if (spans[2 * i] < spans[2 * i + 1] and pixel[spans[2 * i]] < high
@@ -48,7 +48,7 @@ cdef inline void bins_between(
 cdef inline void taps_after(
         const int32_t *span, Py_ssize_t bins, const int32_t *pixel, Py_ssize_t *first,
         Py_ssize_t *stop) noexcept nogil:
-    """The taps of the second of so many bins that lie past all pixels of the first."""
+    """The taps of the second bin beyond all pixels of the first; none if there is one bin."""
     first[0] = stop[0] = 0
     if bins > 1:
         first[0], stop[0] = span[2], span[3]

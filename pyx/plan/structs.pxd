@@ -1,4 +1,6 @@
-"""What a plan consists of: plain C structs, filled in once a call and only read by kernels.
+"""What a plan consists of: plain C structs, filled in for each step.
+
+Kernels write only what `result`, `argmax`, `bad` and `parts` point to.
 
 Letters in comments: N images, C channels, H x W pixels, K boxes, PH x PW bins, i a box by its
 place in the order.
@@ -15,8 +17,8 @@ cdef enum Load:                    # how a task gets its pixels
     PACK_WINDOW                    # the window of each box, or nothing where it is read in place
     PACK_ROWS                      # whole rows, once for all boxes of the task
     COPY_ONCE                      # what all boxes of the task read, for all its blocks or bins
-    COPY_PER_BOX                   # each window by itself, as many blocks as there is room for
-    PACK_TAPS                      # PACK_WINDOW, of thin boxes only rows and columns with taps
+    COPY_PER_BOX                   # each window by itself, several blocks if the tile has room
+    PACK_TAPS                      # PACK_WINDOW; for thin boxes, only rows and columns with taps
 
 cdef enum Store:                   # how results are written
     DIRECT                         # in place
@@ -79,7 +81,7 @@ cdef struct Tables:                # axis tables of boxes first .. stop - 1 of a
     void *bin_weight               # [taps]: the weight of the pixel in that bin
 
 
-cdef struct Task:                  # what one thread does at a time, and nobody else
+cdef struct Task:                  # what one thread does at a time; tasks do not overlap
     Py_ssize_t level
     Py_ssize_t image
     Py_ssize_t first_box           # boxes first_box .. stop_box - 1 of the level's tables
@@ -103,7 +105,6 @@ cdef struct Tasks:                 # a list that grows
 
 
 cdef struct Layout:                # scratch of a thread, in bytes from its start, where the tile is
-    Py_ssize_t tile
     Py_ssize_t strip               # two of strip_bytes
     Py_ssize_t bins
     Py_ssize_t staging             # BINS_BYTES
@@ -129,10 +130,10 @@ cdef struct Call:                  # what a call does with one level; most often
     bint add                       # gradients are added to what is there
     bint may_swap_axes             # boxes that are wide may be contracted along x first
     int copy_blocks                # channel blocks that COPY_PER_BOX copies a multiple of
-    bint beyond_cache              # the maps of an image are not found in cache again
+    bint beyond_cache              # the map of an image is too large to stay in cache
     bint prefetch                  # pixels come from memory and are asked for ahead
     void *result                   # output, or gradient of it, as (K, C, PH, PW)
-    Strides bins
+    Strides bins                   # of the result
     int32_t *argmax                # roi_pool only
     Strides argmax_strides
     int32_t *bad                   # [tasks]: whether a task met an index of no pixel

@@ -1,9 +1,9 @@
 """Axis tables: which pixels the bins of each box read, and with which weights.
 
-`sort_boxes` sorts boxes by image and place, `make_tables` makes the tables of as many of them as
-there is room for, in that order, and `transpose_tables` adds the bins that read each pixel, which
-is what gradients of the input go through.  rules.h knows where bins lie, structs.pxd says how
-tables lie in memory, and `itemsize` tells whether the numbers in them are float or double.
+`sort_boxes` sorts boxes by image and place.  `make_tables` makes the tables of the next boxes in
+that order, of no more than fit TABLE_BYTES.  `transpose_tables` adds, for each pixel, the bins that
+read it, which gradients of the input need.  rules.h knows where bins lie, and structs.pxd says how
+tables lie in memory.  `itemsize` tells whether the numbers in them are float or double.
 
 Functions that return an int raise MemoryError, and what they have made until then is freed by
 free_order and free_tables, which take what is all zeros as well.
@@ -18,13 +18,15 @@ from libc.string cimport memset
 from plan.rules cimport (
     BoxAxis, Rule, RULE_QUANTISED, RULE_SAMPLED, RULE_SINGLE_SAMPLES, TapsOut, axis_taps_double,
     axis_taps_float, make_axis_double, make_axis_float, sample_count_double, sample_count_float)
+from plan.layout cimport slope_pixels
+from plan.spans cimport hull
 from plan.structs cimport Boxes, Order, Tables
 from tuning cimport (
-    MAX_COLUMNS, MAX_THIN_PIXELS, MIN_BAND_ROWS, MIN_PARALLEL_BINS, PLACE_BANDS, PLACE_BUCKETS,
-    TABLE_BYTES, THIN_GAIN)
+    BOXES_AT_ONCE, MAX_COLUMNS, MIN_BAND_ROWS, MIN_PARALLEL_BINS, PLACE_BANDS,
+    PLACE_BUCKETS, SLOPE_BLOCKS, TABLE_BYTES, THIN_GAIN)
 
 
-cdef struct Axis:
+cdef struct AxisSize:
     int bins
     Py_ssize_t extent              # of the map
     double scale                   # from coordinates to pixels
@@ -32,7 +34,7 @@ cdef struct Axis:
 
 cdef struct TableRequest:
     Rule rule
-    Axis[2] axes                   # y, x
+    AxisSize[2] axes                   # y, x
     Py_ssize_t first               # box of the order
     Py_ssize_t max_boxes
     bint slopes                    # make tap_slopes too
@@ -74,7 +76,7 @@ cdef inline Py_ssize_t pixel_at(double edge, double scale, Py_ssize_t extent) no
     return <Py_ssize_t>min(max(edge * scale, 0), <double>max(extent - 1, 0))
 
 
-cdef inline Buckets buckets_for(const Axis *axes, Py_ssize_t max_rows) noexcept nogil:
+cdef inline Buckets buckets_for(const AxisSize *axes, Py_ssize_t max_rows) noexcept nogil:
     cdef Buckets buckets
     cdef Py_ssize_t bands = PLACE_BUCKETS if max_rows > 0 else PLACE_BANDS
     buckets.steps = PLACE_BUCKETS // bands
@@ -86,7 +88,7 @@ cdef inline Buckets buckets_for(const Axis *axes, Py_ssize_t max_rows) noexcept 
 
 
 cdef inline int32_t bucket_of(
-        const Boxes *boxes, Py_ssize_t k, const Axis *axes, const Buckets *buckets,
+        const Boxes *boxes, Py_ssize_t k, const AxisSize *axes, const Buckets *buckets,
         int itemsize) noexcept nogil:
     cdef double scale_y = axes[0].scale, scale_x = axes[1].scale
     cdef Py_ssize_t extent = axes[0].extent, top, left, rows, tall = 0
@@ -162,13 +164,14 @@ cdef inline int order_rows(Order *order, const Boxes *boxes) except -1:
 
 
 cdef inline int sort_boxes(
-        Order *order, const Boxes *boxes, Py_ssize_t images, const Axis *axes,
+        Order *order, const Boxes *boxes, Py_ssize_t images, const AxisSize *axes,
         Py_ssize_t max_rows, int itemsize) except -1:
     """Sort boxes by image, then by place, so that neighbours read pixels that are in cache.
 
-    By place means by top row, in which order rows are packed once for all boxes, and boxes of more
-    than max_rows come last; or, where that is 0, since nothing is packed, in bands of rows, from
-    left to right in each.
+    max_rows > 0: rows of the map are packed once for all boxes, so boxes are sorted by their top
+    rows, and those of more than max_rows rows come last.
+    max_rows = 0: nothing is packed, so boxes are sorted by bands of rows, and from left to right in
+    each band.
     """
     cdef Buckets buckets = buckets_for(axes, max_rows)
     cdef Py_ssize_t k, count = boxes.count
@@ -202,7 +205,7 @@ cdef inline void make_axis(
         BoxAxis *made, const Boxes *boxes, Py_ssize_t k, const TableRequest *request,
         int a) noexcept nogil:
     """Axis a of box k: 0 is y and 1 is x."""
-    cdef const Axis *axis = &request.axes[a]
+    cdef const AxisSize *axis = &request.axes[a]
     cdef double low = corner(boxes, k, 1 - a, request.itemsize)
     cdef double high = corner(boxes, k, 3 - a, request.itemsize)
     cdef int extent = <int>axis.extent
@@ -239,23 +242,6 @@ cdef inline Py_ssize_t max_taps(const TableRequest *request, const BoxAxis *axis
     return <Py_ssize_t>min(taps, extent * axis.bins)
 
 
-cdef inline void hull(
-        const int32_t *spans, int bins, const int32_t *tap_pixel, int32_t *window) noexcept nogil:
-    """Pixels window[0] to window[1] - 1 are those around all that bins read, whose taps ascend.
-    Without tap_pixel spans are pixels."""
-    cdef int32_t first, stop, low = 0, high = 0
-    cdef int p
-    for p in range(bins):
-        first, stop = spans[2 * p], spans[2 * p + 1]
-        if first >= stop:
-            continue
-        if tap_pixel != NULL:
-            first, stop = tap_pixel[first], tap_pixel[stop - 1] + 1
-        low = first if high == 0 else min(first, low)
-        high = max(stop, high)
-    window[0], window[1] = low, high
-
-
 cdef inline void box_tables(
         Tables *tables, const Boxes *boxes, const TableRequest *request, const int32_t *order,
         const Py_ssize_t *tap_starts, Py_ssize_t i) noexcept nogil:
@@ -265,6 +251,7 @@ cdef inline void box_tables(
     cdef int32_t *window = tables.windows + 4 * i
     cdef uint8_t *outside = tables.outside
     cdef Py_ssize_t start, itemsize = request.itemsize
+    cdef Py_ssize_t low = 0, high = 0
     cdef BoxAxis axis
     cdef TapsOut out
     cdef int a
@@ -284,7 +271,9 @@ cdef inline void box_tables(
             axis_taps_float(&request.rule, &axis, <int>start, spans, outside, &out)
         else:
             axis_taps_double(&request.rule, &axis, <int>start, spans, outside, &out)
-        hull(spans, axis.bins, NULL if kind == RULE_QUANTISED else tables.tap_pixel, window)
+        hull(spans, 0, axis.bins, NULL if kind == RULE_QUANTISED else tables.tap_pixel, &low,
+             &high)
+        window[0], window[1] = <int32_t>low, <int32_t>high
         if kind == RULE_SINGLE_SAMPLES and window[0] < window[1]:
             window[1] = min(window[1], axis.extent - 1) + 1    # and the pixel after the sample
         spans += 2 * axis.bins
@@ -300,11 +289,12 @@ cdef inline void fill_tables(
     cdef Py_ssize_t i
     if tables.count * (request.axes[0].bins + request.axes[1].bins) < MIN_PARALLEL_BINS:
         threads = 1
-    if threads == 1:               # a parallel region of one thread takes a microsecond
+    if threads == 1:               # a parallel region is not free even with one thread
         for i in range(tables.count):
             box_tables(tables, boxes, request, order, tap_starts, i)
         return
-    for i in prange(tables.count, num_threads=threads, schedule="dynamic", chunksize=16):
+    for i in prange(tables.count, num_threads=threads, schedule="dynamic",
+                    chunksize=BOXES_AT_ONCE):
         box_tables(tables, boxes, request, order, tap_starts, i)
 
 
@@ -368,8 +358,8 @@ cdef inline int make_taps(
 cdef inline int make_tables(
         Tables *tables, const Order *order, const Boxes *boxes,
         const TableRequest *request) except -1:
-    """Tables of boxes of an order, from the first that is asked for: as many as are asked for, or
-    as TABLE_BYTES have room for, and at least one."""
+    """Make the tables of some boxes of an order, from box request.first on: at most
+    request.max_boxes, and no more than fit TABLE_BYTES, but at least one."""
     cdef Py_ssize_t box_bytes = bytes_of_box(request.axes[0].bins + request.axes[1].bins)
     cdef Py_ssize_t count = min(order.count - request.first, request.max_boxes)
     cdef Py_ssize_t *tap_starts
@@ -454,7 +444,10 @@ cdef inline bint bins_ascend(
 
 cdef inline Py_ssize_t seek(
         const int32_t *pixels, Py_ssize_t count, Py_ssize_t at, int32_t pixel) noexcept nogil:
-    """The place of a pixel among ascending ones, or of the last before it, or -1; from `at` on."""
+    """The index of the last of some ascending pixels that is not past `pixel`, or -1.
+
+    at: where the search begins.
+    """
     while at + 1 < count and pixels[at + 1] <= pixel:
         at += 1
     while at >= 0 and pixels[at] > pixel:
@@ -465,10 +458,11 @@ cdef inline Py_ssize_t seek(
 cdef inline Py_ssize_t count_pixels(
         const int32_t *spans, int bins, bint ascend, const int32_t *tap_pixel, int32_t *pixels,
         int32_t *pixel_spans) noexcept nogil:
-    """List the pixels that bins of one axis read, and where their bins will begin; how many pixels.
+    """List the pixels that the bins of one axis read, and where the list of bins of each pixel will
+    begin.  Return the number of pixels.
 
-    Bins overlap by a pixel or two.  In the order in which they ascend a tap belongs to one of the
-    last few pixels, which therefore are found by walking.
+    Neighbouring bins overlap by a pixel or two.  If bins are visited in ascending order, the pixel
+    of a tap is therefore one of the last few of the list, and `seek` takes few steps.
     """
     cdef Py_ssize_t count = 0, at = -1, i, j
     cdef int walked, p
@@ -534,7 +528,8 @@ cdef inline int transpose_tables(
     if tables.count * (ph + pw) < MIN_PARALLEL_BINS:
         threads = 1
     for i in prange(
-            tables.count, nogil=True, num_threads=threads, schedule="dynamic", chunksize=16):
+            tables.count, nogil=True, num_threads=threads, schedule="dynamic",
+            chunksize=BOXES_AT_ONCE):
         transpose_box(tables, ph, pw, itemsize, i)
     return 0
 
@@ -586,7 +581,7 @@ cdef inline int find_thin_boxes(
     memset(tables.thin, 0, tables.count)
     for i in range(tables.count):
         rows, columns = tables.counts[2 * i], tables.counts[2 * i + 1]
-        if (0 < rows * columns <= MAX_THIN_PIXELS and columns <= MAX_COLUMNS
+        if (0 < rows * columns <= slope_pixels(SLOPE_BLOCKS) and columns <= MAX_COLUMNS
                 and THIN_GAIN * <double>rows * columns <= window_area(tables, i)):
             set_slots(tables, spans, ph, rows)
             set_slots(tables, spans + 2 * ph, pw, columns)

@@ -12,7 +12,7 @@ How an image becomes tasks, here to read:
 
     cover     what its boxes read
     pieces    into how many shares channel blocks and bins are divided: a function per strategy
-    part      as many boxes as are work for one task of each share
+    part      the next boxes: enough work for one task for each share
     load      how the tasks of this part get their pixels
     add       a task for each share
 
@@ -30,9 +30,10 @@ from simd.simd cimport LANE_BYTES
 from plan.layout cimport slope_pixels
 from plan.tables cimport window_area
 from tuning cimport (
-    BIN_COST, BIN_RANGE_BYTES, BINS_TOGETHER, COPY_COST, COPY_PIXELS_BYTES, DIVIDE_SHARE,
-    FAR_WINDOW_BYTES, MIN_COPY_BINS, MIN_COPY_BLOCKS, MOVE_COST, NARROW_COST, PIXEL_COST,
-    PLANES_BYTES, SERIAL_COST, SLOPE_BLOCKS, TASKS_PER_THREAD, TILE_BYTES, WHOLE_ROWS, WINDOW_COST,
+    BINS_TOGETHER, BIN_COST, BIN_RANGE_BYTES, COPY_COST, COPY_PIXELS_BYTES, DIVIDE_SHARE,
+    EVEN_SHARE, FAR_WINDOW_BYTES, MIN_COPY_BINS, MIN_COPY_BLOCKS, MIN_COPY_COVER, MOVE_COST,
+    NARROW_COST, PIXEL_COST, PLANES_BYTES, SERIAL_COST, SLOPE_BLOCKS, TASKS_PER_THREAD,
+    TILE_BYTES, WHOLE_ROWS, WINDOW_COST,
 )
 
 cdef enum:
@@ -215,8 +216,8 @@ cdef inline Py_ssize_t first_block(const Work *work, Py_ssize_t unit) noexcept n
 
 
 cdef inline Py_ssize_t max_rows(Py_ssize_t width, bint slopes) noexcept nogil:
-    """Return of how many rows boxes may be, at least 1, if rows of a map are packed once for all of
-    them: as many as the tile has room for. Taller boxes come last in the order."""
+    """Return how many rows of a map the tile has room for, at least 1. Boxes that are no taller can
+    share rows that are packed once. Taller boxes come last in the order."""
     cdef Py_ssize_t pixels = slope_pixels(SLOPE_BLOCKS) if slopes else TILE_PIXELS
     return max(pixels // max(width, 1), 1)
 
@@ -264,7 +265,7 @@ cdef inline Work work_to_read(
     if work.threads > 1:
         # A little more than an even share: where shares of bins are even, rounding must not
         # divide the boxes too.
-        work.cost = 1.001 * cost * work.blocks / (TASKS_PER_THREAD * work.threads)
+        work.cost = EVEN_SHARE * cost * work.blocks / (TASKS_PER_THREAD * work.threads)
     return work
 
 
@@ -342,8 +343,8 @@ cdef inline Py_ssize_t first_tall_box(
 cdef inline Py_ssize_t stop_of_part(
         const Call *call, const Work *work, const Pieces *pieces, Py_ssize_t first,
         Py_ssize_t stop) noexcept nogil:
-    """Return where the boxes of a task end that begins with box `first`: it has that one, and
-    those that follow while its share of blocks and bins costs no more than a task should."""
+    """Return the end of the boxes of a task that begins with box `first`. The task has that box,
+    and takes further ones while its share of blocks and bins costs no more than work.cost."""
     cdef Py_ssize_t i = first
     cdef double cost = 0
     stop = min(stop, first + pieces.max_boxes)
@@ -392,7 +393,10 @@ cdef inline Pieces pieces_of_pixels(
 cdef inline bint pixels_are_worth_copying(
         const Call *call, const Work *work, const Cover *cover, Py_ssize_t pieces,
         Py_ssize_t boxes) noexcept nogil:
-    """Return whether all that the boxes of an image read is copied, in so many pieces."""
+    """Return whether the pixels that the boxes of an image read are copied once for all boxes.
+
+    pieces: into how many shares channels would be divided.
+    """
     cdef bint small = small_type(call)
     if call.channels % call.lanes != 0:
         return False
@@ -410,7 +414,7 @@ cdef inline bint pixels_are_worth_copying(
     # The boxes of one task are the image's, or as many of them as cost its share. They have to
     # read each pixel more than four times, or more than once if it would be widened each time.
     return (cover.area * min(work.cost * pieces / (work.blocks * cover.cost), 1)
-            > (1 if small else 4) * cover.hull)
+            > (1 if small else MIN_COPY_COVER) * cover.hull)
 
 
 cdef inline bint windows_are_far(

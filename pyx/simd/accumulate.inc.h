@@ -16,8 +16,8 @@ static FORCE_INLINE void NAME(scale_vectors)(REAL *to, ptrdiff_t to_step, const 
     }
 }
 
-/* Adds to some pixels of an axis what the bins give that read them.  The taps of the pixel i are
-   the bins of spans[2 * i] to spans[2 * i + 1] - 1. */
+/* Adds to each of some pixels of an axis the weighted sum of the bins that read it.  The bins of
+   pixel i are taps spans[2 * i] to spans[2 * i + 1] - 1. */
 static NOINLINE void NAME(accumulate_pixels)(REAL *to, ptrdiff_t pixel_step, ptrdiff_t to_step,
                                              const struct vectors *from, ptrdiff_t pixels,
                                              const int32_t *pixel, const struct taps *taps) {
@@ -27,9 +27,9 @@ static NOINLINE void NAME(accumulate_pixels)(REAL *to, ptrdiff_t pixel_step, ptr
         NAME(contract_axis)(to + *pixel * pixel_step, to_step, &vectors, &bins, 1);
 }
 
-/* Adds to the pixels of a row, whose vectors follow each other, what the bins give that read them.
-   Meanwhile the runs of `bins` are prefetched, spread evenly over the pixels, and what lies `below`
-   each pixel, unless that is 0. */
+/* Adds to each pixel of a row the weighted sum of the bins that read it.  The vectors of a pixel
+   follow each other.  Meanwhile the runs of `bins` are prefetched, spread evenly over the pixels,
+   and the pixel that lies `below` each pixel, in elements, unless that is 0. */
 static NOINLINE void NAME(accumulate_row)(REAL *to, ptrdiff_t pixel_step,
                                           const struct vectors *from, ptrdiff_t columns,
                                           const int32_t *pixel, const struct taps *taps,

@@ -1,9 +1,9 @@
 /* Weighted sums of lane vectors: a primitive that contracts either axis of a box, and the loops
    around it.  simd.h includes this file once for each type REAL.
 
-   The loops are functions of their own.  In these each turn of a loop consists of its loads,
-   products and stores and of a few additions of offsets.  Inlined in larger functions, GCC would
-   keep a pointer for each tap and spill some of them. */
+   The loops are functions that are not inlined into larger ones.  Compiled alone, a turn of a loop
+   is its loads, products and stores and a few additions of offsets.  In a larger function, GCC
+   would keep a pointer for each tap and spill some of them. */
 
 /* sums += weight * values */
 static inline void NAME(add_product)(REAL *sums, REAL weight, const REAL *values) {
@@ -97,8 +97,8 @@ static FORCE_INLINE void NAME(contract_axis)(REAL *to, ptrdiff_t to_step,
                         stop - first, add, none);
 }
 
-/* Contracts one bin of vectors that follow each other.  Meanwhile as many vectors are prefetched of
-   each of the runs prefetch[pixel * stride], for the pixels of the taps first to stop - 1. */
+/* Contracts one bin of vectors that follow each other.  Meanwhile runs of the same length are
+   prefetched: those at prefetch + pixel * stride, for the pixels of taps first to stop - 1. */
 static NOINLINE void NAME(contract_prefetching)(REAL *to, const struct vectors *from,
                                                 const struct taps *taps, const REAL *prefetch,
                                                 ptrdiff_t first, ptrdiff_t stop) {

@@ -7,15 +7,6 @@
 /* The small types, by NumPy's characters. */
 enum { HALF = 'e', BFLOAT = 'E', BYTE = 'B' };
 
-/* Bytes of an element of one of the small types or of the type of the computation. */
-static inline ptrdiff_t kind_bytes(int kind, ptrdiff_t real_bytes) {
-    if (kind == BYTE)
-        return 1;
-    if (kind == HALF || kind == BFLOAT)
-        return 2;
-    return real_bytes;
-}
-
 static inline float float_of_bits(uint32_t bits) {
     float value;
     memcpy(&value, &bits, sizeof value);
@@ -29,9 +20,9 @@ static inline uint32_t bits_of_float(float value) {
 }
 
 /* Widening is exact, for infinities and denormal numbers too, and a NaN becomes a quiet NaN.  Where
-   processors have no instruction for it, half precision is taken apart by its bits.  That does no
-   arithmetic on denormal floats, which a process may have switched off.  Compilers turn all of
-   these loops into whole vectors. */
+   processors have no instruction for it, half precision is decoded from its bits, without
+   arithmetic on denormal floats, since a process may have switched them off.  Compilers turn all
+   of these loops into whole vectors. */
 static inline float float_of_half(uint16_t half) {
     const uint32_t bias = (127 - 15) << 23, least = (127 - 14) << 23, infinity = 31u << 23;
     uint32_t magnitude = (uint32_t)(half & 0x7fff) << 13;
@@ -77,9 +68,10 @@ static inline void widen_double(const char *from, int kind, ptrdiff_t count, dou
     (void)from, (void)kind, (void)count, (void)to;
 }
 
-/* Narrowing takes the nearest number, or the even one of two.  It adds half of the last bit that is
-   kept to the number's bits, and the last bit of all if the one that is kept is odd.  For denormal
-   halves it adds a number that leaves no more bits than those have. */
+/* Narrowing rounds to the nearest number, and to the even one of two that are equally near.  It
+   adds to the bits of a number one less than half of the last bit that is kept, and one more if
+   that bit is set, and then cuts off the rest.  For denormal halves it adds a float, and the
+   processor rounds the sum to the bits that such halves have. */
 static inline uint16_t half_of_float(float value) {
     const int32_t bias = (127 - 15) << 23, infinity = (127 + 16) << 23, least = (127 - 14) << 23;
     const int32_t nan_from = 255 << 23;

@@ -1,9 +1,9 @@
 /* The gradient of the boxes.  simd.h includes this file once for each type REAL.
 
-   Taps are correlated with the gradient of a bin, as many at once as registers have room for.  The
-   sums over channels are reduced to FOLDED_BYTES of lanes, and only then multiplied with weights
-   and slopes and added up.  The loops are written with vectors: of loops over lanes Clang makes
-   other vectors, for the sake of how they are reduced, and spills them. */
+   The pixels of several taps at once, as many as registers have room for, are multiplied with the
+   gradient of a bin and summed over channels.  These sums are reduced to FOLDED_BYTES of lanes, and
+   only then multiplied with weights and slopes and added up.  The loops are written with vectors,
+   since from loops over lanes Clang makes vectors that suit the reduction, and spills them. */
 
 #define FOLDED_BYTES 16 /* bytes of lanes that sums are reduced to */
 #define MAX_TAPS 64     /* taps, of both axes together, that are looked at at once */
@@ -71,7 +71,7 @@ static FORCE_INLINE void NAME(correlate_some)(REAL *folded, const REAL *by, ptrd
         NAME(reduce_lanes)(folded + t * m, (const REAL *)sums[t]);
 }
 
-/* The same sums for any number of taps. */
+/* As correlate_some, for any number of taps. */
 static FORCE_INLINE void NAME(correlate)(REAL *folded, const REAL *by, ptrdiff_t by_step,
                                          const REAL *from, ptrdiff_t step, ptrdiff_t count,
                                          const ptrdiff_t *at, ptrdiff_t taps) {
@@ -90,8 +90,8 @@ static FORCE_INLINE void NAME(correlate)(REAL *folded, const REAL *by, ptrdiff_t
         NAME(correlate_some)(folded, by, by_step, from, step, count, at, 5);
 }
 
-/* Does what add_slopes does, for no more than MAX_TAPS taps.  GCC must not compile it for the steps
-   that callers are seen to pass, which costs registers. */
+/* As add_slopes, for at most MAX_TAPS taps.  It is NOIPA, since GCC would otherwise specialise it
+   for the steps that callers pass, which costs registers. */
 static NOIPA void NAME(add_some_slopes)(REAL *sums, const REAL *by, ptrdiff_t by_step,
                                         const struct pixels *from, const struct slope_taps *y,
                                         const struct slope_taps *x) {

@@ -2,8 +2,7 @@
    elements apart, to one lane vector for each pixel and back.  simd.h includes this file once for
    each type REAL.
 
-   The loops are functions of their own, whatever compilers think of inlining them: inlined, they
-   would slow down the functions that call them. */
+   The loops are functions that are never inlined: inlined, they would slow down their callers. */
 
 #define LARGE_PLANE 2048     /* elements; lines of larger planes are prefetched */
 #define LONG_PREFETCH 768    /* bytes of a plane; longer runs of large planes are packed as such */
@@ -95,11 +94,11 @@ static NOINLINE void NAME(pack_short)(const REAL *from, ptrdiff_t channel_step, 
 
 /* Packs planes that lie a multiple of COLLIDING_BYTES apart, as those of 32 x 32 or 64 x 64 pixels
    do.  The same cache line of each falls into the same set of a level 1 cache, which has room for
-   8 or 12.  So squares follow each other along four lines of pixels first, and from line to line,
-   since a line that two squares share is gone before the second comes.  Other planes are better
-   packed one line at a time, by a function of its own.  Of large planes the lines after the next
-   four are prefetched; to go farther gains nothing, since planes may collide in a level 2 cache
-   too. */
+   8 or 12.  A line that two squares share would be evicted before the second square reads it.  So
+   this loop goes along four lines of a few planes before it takes other planes, and squares begin
+   where lines begin.  Other planes are better packed one line at a time, by pack_squares.  Of large
+   planes the four lines after the next four are prefetched; to prefetch farther ahead gains
+   nothing, since planes may collide in a level 2 cache too. */
 static NOINLINE void NAME(pack_colliding)(const REAL *from, ptrdiff_t channel_step, int lanes,
                                           ptrdiff_t pixels, REAL *to) {
     enum { n = VECTOR_LANES, all = LANES };

@@ -1,13 +1,14 @@
 /* The gradient of maxima: the gradient of each bin is added to the pixel that won it.  simd.h
    includes this file once for each type REAL.
 
-   Bins are taken a lane vector at a time, without a loop or with a short one, since loops over the
-   few bins of a channel, one by one, end where processors do not foresee it.  What follows is
-   prefetched, since hardware does not find it in time.  The loops are functions of their own, since
-   inlined they would lack registers. */
+   Bins are taken a lane vector at a time, in an unrolled loop: a channel has few bins, and
+   processors would mispredict the end of a loop over single ones.  The next bins are prefetched,
+   since hardware does not find them in time.  The loops are not inlined, since they would then lack
+   registers. */
 
 /* Adds a value to a pixel if that is one of some rows.  Returns whether the index is neither -1 nor
-   one of the plane.  It takes the index by value, so that what is used is what was looked at. */
+   one of the plane.  The index is passed by value, so that the one that was checked is used even if
+   somebody changes the array. */
 static FORCE_INLINE int NAME(add_one)(REAL *plane, ptrdiff_t step, int32_t at, REAL value,
                                       struct plane_rows rows) {
     if ((uint32_t)at - rows.first < rows.count) {

@@ -75,8 +75,8 @@ static FORCE_INLINE void transpose_groups_double(vector_double *a) {
 }
 #endif
 
-/* Copies fewer elements than a vector has.  Where there are masks, a load takes as many elements,
-   so that many loads, most of which miss every cache, are under way at once. */
+/* Copies fewer elements than a vector has.  AVX-512 does that with one masked load, so that many
+   loads, most of which miss every cache, are in flight at once. */
 static FORCE_INLINE void copy_short_float(float *to, const float *from, ptrdiff_t count) {
 #if VECTOR_BYTES == 64 && defined(HAVE_SHUFFLES)
     store_float(to, _mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), from));

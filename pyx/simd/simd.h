@@ -36,8 +36,9 @@ struct slope_taps {
     const void *weight, *low, *high; /* REAL */
 };
 
-/* The index of the pixel that won each bin, and the gradient of the bin, REAL.  Those of a channel
-   begin at_step and step behind those of the one before.  Those of `next` are prefetched. */
+/* The index of the pixel that won each bin (at), and the gradient of the bin (values, REAL).  From
+   channel to channel they are at_step and step elements further on.  next_at and next_values are
+   prefetched. */
 struct winners {
     const int32_t *at;
     ptrdiff_t at_step;
@@ -134,6 +135,5 @@ struct prefetch_runs {
 #define add_at_planes(first, ...) FOR_TYPE(add_at_planes, first)(first, __VA_ARGS__)
 #define add_at_pixels(first, ...) FOR_TYPE(add_at_pixels, first)(first, __VA_ARGS__)
 #define widen(from, kind, count, to) FOR_TYPE(widen, to)(from, kind, count, to)
-#define element_bytes(kind, real) kind_bytes(kind, (ptrdiff_t)sizeof *(real))
 
 #endif

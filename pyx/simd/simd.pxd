@@ -122,8 +122,6 @@ cdef extern from "simd/simd.h":
 
     # convert.h
 
-    # int kind, const real *of_the_computation
-    Py_ssize_t element_bytes(int kind, ...) noexcept nogil
     # const char *start, int kind, count, real *to
     void widen(const char *start, int kind, Py_ssize_t count, ...) noexcept nogil
     void narrow_halves(const float *start, Py_ssize_t count, uint16_t *to) noexcept nogil

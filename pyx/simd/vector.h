@@ -75,15 +75,9 @@ static FORCE_INLINE void store_double(double *to, vector_double values) {
     *(unaligned_double *)to = values;
 }
 
-static FORCE_INLINE vector_float broadcast_float(float value) { return value - (vector_float){0}; }
-
-static FORCE_INLINE vector_double broadcast_double(double value) {
-    return value - (vector_double){0};
-}
-
-/* a * b + c, rounded once where the instruction set can.  It is written out which products are
-   fused into sums, and setup.py allows no other contraction, so that sums have the same bits
-   wherever they stand. */
+/* a * b + c, rounded once where the instruction set has a fused instruction.  The code names each
+   product that is fused into a sum, and setup.py forbids the compiler to fuse others, so that a sum
+   has the same bits wherever it is compiled. */
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 #define FUSED_float(a, b, c) __builtin_fmaf(a, b, c)
 #define FUSED_double(a, b, c) __builtin_fma(a, b, c)
@@ -146,7 +140,7 @@ static inline void prefetch_l1(const void *line) {
 
 /* Asks for a cache line that is written soon, and takes it away from other cores.  On x86-64 the
    instruction is spelt out, since compilers use it only if all processors that they compile for
-   know it.  The others of x86-64 do nothing. */
+   know it.  Processors of x86-64 that do not know it do nothing. */
 static inline void prefetch_write(void *line) {
 #if defined(__GNUC__) && defined(__x86_64__)
     __asm__ volatile("prefetchw %0" : : "m"(*(char *)line));
@@ -196,8 +190,8 @@ static inline void stream_rest(struct stream *run) {
     stream_some(run);
 }
 
-/* Begins a copy that as many calls of stream_some complete as there are turns.  Until then nobody
-   may change the source.  What does not fill a line at either end is copied at once. */
+/* Begins a copy that `turns` calls of stream_some complete.  Until then nobody may change the
+   source.  The parts at either end that do not fill a line are copied at once. */
 static inline void stream_begin(struct stream *run, void *to, const void *from, size_t bytes,
                                 int turns) {
     size_t head = (size_t)(-(uintptr_t)to & (LANE_BYTES - 1));

@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t
 
 from plan.boxes cimport BoxList, Pyramid
 from plan.structs cimport Boxes, Call, Strides, Tasks
-from plan.tables cimport Axis, TableRequest
+from plan.tables cimport AxisSize, TableRequest
 
 cdef enum Purpose:                 # what a plan is for
     FORWARD
@@ -72,7 +72,7 @@ cdef class Plan:
     cdef Boxes boxes_of(self, Py_ssize_t level) noexcept
     cdef bint has_boxes_left(self, Py_ssize_t level) noexcept
     cdef TableRequest request_of(self, Py_ssize_t level, Py_ssize_t max_boxes) except *
-    cdef int begin(self, Py_ssize_t level, const Boxes *boxes, const Axis *axes) except -1
+    cdef int begin(self, Py_ssize_t level, const Boxes *boxes, const AxisSize *axes) except -1
     cdef int tabulate(self, Py_ssize_t level, Py_ssize_t max_boxes) except -1
     cdef int make_tasks(self) except -1
     # arrays of a step, from kernels

@@ -1,8 +1,8 @@
 """
 Compiles the kernels and calls them with arguments of exactly their types.
 
-CuPy passes a Python int as 64 bits and a float as double, whatever the kernel takes: what is
-passed here are arrays of CuPy, pointers that may be null, and NumPy's scalars and structures.
+CuPy passes a Python int as 64 bits and a float as double, whatever the kernel takes.  So
+arguments are arrays of CuPy, null pointers, and NumPy's scalars and structures.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 FOLDER = Path(__file__).parent / "kernels"
-# one source: CuPy's cache on disk does not see what is included
+# These files become one source, since CuPy's cache on disk ignores changes of included files.
 SOURCES = ("geometry.cu", "weighted_sum.cu", "window_max.cu")
 CHANNELS_OF_THREAD = 32  # whose gradients of the boxes one thread adds up
 CHANNELS_OF_WARP = 128  # and, channels last, one warp
@@ -23,8 +23,8 @@ PART_BYTES = 16384  # of a plane that a warp owns in shared memory
 LANES = 32  # threads of a warp
 THREADS = 128  # of a block
 THREADS_OF_PLANES = 64  # where warps own parts of planes
-# positions must round as on the CPU: no contraction into fused multiply-adds but where fma()
-# asks for it
+# Positions must round as on the CPU, so the compiler may not fuse products into sums by itself
+# (--fmad=false).  The kernels call fma() where they want that.
 OPTIONS = (
     "--std=c++17",
     "--fmad=false",
@@ -42,7 +42,7 @@ NAMES = (
 )  # fmt: skip
 MOST_BLOCKS = 2**20  # threads of a grid go on with the next element until there is none
 
-# as in the kernels' text
+# These must agree with the structures of common.cu and rules.h.
 STRUCTURES = {
     "Strides": [(name, np.int64) for name in ("first", "channel", "y", "x")],
     "Shape": [
@@ -120,8 +120,8 @@ def _kernel(name: str, device: int) -> Any:
 @functools.lru_cache(1024)
 def structure(name: str, *values: int) -> np.ndarray:
     """
-    Return a structure as kernels take it; calls repeat those of others, and to make one costs
-    as much as the rest of an argument.
+    Return a structure as kernels take it.  Structures are cached, since making one is slow and
+    calls often use the same ones.
     """
     made = np.array(values, STRUCTURES[name])
     made.flags.writeable = False
@@ -137,8 +137,8 @@ def strides(array: Any) -> np.ndarray:
 
 def launch(name: str, dtype: np.dtype, threads: int, *arguments: Any) -> None:
     """
-    Run a kernel on the current stream, with at least as many threads as are asked for, or as
-    many as a grid may have.
+    Run a kernel on the current stream with at least `threads` threads, but no more than
+    MOST_BLOCKS blocks of them.
     """
     kernel = _kernel(
         f"{name}<{'float' if dtype == np.float32 else 'double'}>", cupy().cuda.runtime.getDevice()

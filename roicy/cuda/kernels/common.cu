@@ -1,8 +1,14 @@
-// What all kernels share.  Contraction of products into sums is off (_launch.py): positions must round as on the CPU; sums ask for it by fma().
-// No #include; threads talk to none but those of their warp, and wait for each other by whole warps: so a kernel runs as well on a CPU, warp by warp
-// and lane by lane (tests/cuda_emulation).  Nothing is atomic, and each number is added up in one order: the bits are the same from run to run.
+// What all kernels share.
+//
+// The compiler does not fuse products into sums (_launch.py), since positions must round as on the
+// CPU; sums call fma().  There is no #include, since CUDA's run-time compiler has no headers.
+// Threads communicate only within their warp, and synchronise only as whole warps, so that
+// tests/cuda_emulation can run a kernel on a CPU, warp by warp and lane by lane.  There are no
+// atomic operations, and each sum is taken in one order: results have the same bits in every run.
 
-enum Image { NO_IMAGE = -1, OTHER_LEVEL = -2 };  // a box of no image, which reads nothing; one that another level writes
+// In place of an image: NO_IMAGE, for a box that reads nothing, or OTHER_LEVEL, for a box whose
+// output is written by the kernel of another level.
+enum Image { NO_IMAGE = -1, OTHER_LEVEL = -2 };
 
 // Strides in elements of an array seen as (N, C, H, W) or (K, C, PH, PW)
 struct Strides {
@@ -16,13 +22,16 @@ struct Shape {  // of a call
     int channels_last;  // neighbouring threads take neighbouring channels
 };
 
-// A box has `room` slots: room_y for each bin in y, then room_x for each bin in x
+// How many slots for taps there are: y for each bin along y, then x for each bin along x, and `box`
+// for all bins of a box.
 struct Room {
     int y, x;
     long long box;
 };
 
-template <typename T> struct alignas(2 * sizeof(T)) Tap {  // a pixel of a bin, by one axis; of a quantised bin, whose only tap it is, the first
+// A pixel that a bin reads along one axis, and its weight.  A quantised bin has a single tap, with
+// the first of its pixels.
+template <typename T> struct alignas(2 * sizeof(T)) Tap {
     int pixel;
     T weight;
 };
@@ -46,7 +55,8 @@ __device__ inline int warp_of_block() { return threadIdx.x / LANES; }
 __device__ inline long long warp_number() { return thread_number() / LANES; }
 __device__ inline long long warp_count() { return thread_count() / LANES; }
 
-// The same pointer, of which the compiler does not know where it comes from: from one of which it knows, it adds up every address anew
+// Returns a pointer and hides from the compiler how it was computed.  Otherwise the compiler would
+// compute each address from the start again, instead of adding an offset to this pointer.
 template <typename T> __device__ inline const T *known_as_it_is(const T *pointer) {
 #ifdef __CUDACC__
     asm("" : "+l"(pointer));
@@ -100,8 +110,10 @@ __device__ inline long long input_channel(const Shape &shape, int c, int p, int 
     return shape.position_sensitive ? ((long long)c * shape.ph + p) * shape.pw + q : c;
 }
 
-// What a warp owns of a plane: PART_BYTES of pixels, in shared memory, to which it adds what the boxes of a segment give; segments are
-// arrays of their own, added up by add_segments, where there are fewer planes than a GPU has room for warps.
+// The part of a plane that a warp owns: PART_BYTES of pixels in shared memory.  The warp adds to
+// them the gradients of the boxes of one segment.  If there are fewer planes than a GPU has room
+// for warps, boxes are divided into several segments; each has an array of its own, and
+// add_segments adds these.
 template <typename T> struct PartOfPlane {
     static constexpr int MOST = PART_BYTES / sizeof(T);
     long long channel, first;
@@ -133,7 +145,8 @@ template <typename T> struct PartOfPlane {
     }
 };
 
-// to = the sum of as many arrays like it as there are segments; a pixel is an element of `shape` as of an output of as many boxes as images
+// to = the sum of the arrays of all segments.  The maps are described by `shape` as if they were an
+// output: images in place of boxes, and pixels in place of bins.
 template <typename T>
 __global__ void add_segments(const T *from, Strides segment, long long of_segment, int segments, T *to, Strides map, Shape shape) {
     for (long long t = thread_number(); t < outputs(shape); t += thread_count()) {

@@ -1,6 +1,6 @@
 // From boxes to axis tables, one thread for each bin of each axis; rules.h says where bins lie.
 
-// The image of box k, if it has one and its corners are numbers
+// The image of box k; OTHER_LEVEL if another level has the box, NO_IMAGE if the box reads nothing
 template <typename T> __device__ inline int image_of(const T *rows, int columns, const int *given, const int *levels, int level, long long k, int images) {
     const T *row = rows + k * columns;
     if (levels && levels[k] != level)
@@ -21,7 +21,7 @@ template <typename T> __device__ inline box_axis axis_of(const rule &rule, T sca
     return axis;
 }
 
-// A corner may be a number, and its place on the map not
+// Whether positions on the map are finite, which they may not be even if the corners are
 __device__ inline bool on_a_map(const box_axis &axis) { return axis.low - axis.low == 0 && axis.bin_size - axis.bin_size == 0; }
 
 template <typename T>

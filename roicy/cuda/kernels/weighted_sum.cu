@@ -1,6 +1,7 @@
-// Weighted sums of the pixels of a bin, as pyx/kernels/forward.pyx and its gradients.
+// Weighted sums of the pixels of a bin, and their gradients, as in forward.pyx, grad_input.pyx and
+// grad_boxes.pyx of pyx/kernels.
 
-// Weighted sums of pixels of COUNT rows, in two planes; all loads are on their way at once
+// Weighted sums of pixels of COUNT rows, in two planes; all loads are in flight at once
 template <int COUNT, typename T> __device__ inline void add_rows(const Tap<T> *rows, const T *upper, const T *lower, T &a, T &b) {
     T above[COUNT], below[COUNT];
 #pragma unroll
@@ -15,8 +16,9 @@ template <int COUNT, typename T> __device__ inline void add_rows(const Tap<T> *r
     }
 }
 
-// Planes of pixels (NCHW).  A warp takes 8 x 8 bins of a box, of 16 channels, 4 at a time.  Along y half a warp's lanes are columns of pixels, which
-// are read as they lie in memory, and their sums go to strips; along x a lane is a column of bins of a channel.
+// Planes of pixels (NCHW).  A warp computes 8 x 8 bins of a box for 16 channels, 4 at a time.
+// Along y the lanes of half a warp are neighbouring columns of pixels, whose sums go to strips;
+// along x a lane is a column of bins of one channel.
 template <typename T>
 __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 5 : 4)
     forward_planes(const T *input, Strides map, T *out, Strides bins, Shape shape, Room room, const int *images, const int *counts, const Tap<T> *taps) {
@@ -36,7 +38,7 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 5 : 4)
     for (int p = 0; p < SIDE; p++)
         own.strips[p][of_bins][WIDTH + lane % SIDE] = 0;
     int groups = (shape.channels + 4 * CHANNELS - 1) / (4 * CHANNELS);
-    // 64 channels of all boxes, then the next: their planes stay in the level 2 cache
+    // All boxes for 64 channels, then for the next 64: so the planes stay in the level 2 cache
     for (long long t = warp_number(); t < (groups + 3LL) / 4 * shape.boxes * down * across * 4; t += warp_count()) {
         long long u = t;
         int group = split(u, 4), first_q = split(u, across) * SIDE, first_p = split(u, down) * SIDE;
@@ -73,7 +75,7 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 5 : 4)
 #pragma unroll 1
         for (int c = group * 4 * CHANNELS; c < shape.channels && c < (group + 1) * 4 * CHANNELS; c += CHANNELS) {
             int mine = shape.channels - c < CHANNELS ? shape.channels - c : CHANNELS;
-            // what a channel that is not there reads, from another, is not written
+            // a lane whose channel does not exist reads another one, and does not write its result
             const T *plane = input + image * map.first + (c + (half < mine ? half : 0)) * map.channel;
             long long second = half + 2 < mine ? 2 * map.channel : 0;
             T sums[SIDE];
@@ -161,7 +163,7 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 5 : 4)
     }
 }
 
-// The sum of a bin in EACH channels that are `next` apart, of which a lane has the first `mine`
+// total = the sums of a bin in EACH channels that lie `next` apart; only the first `mine` exist
 template <int EACH, typename T>
 __device__ inline void sum_of_bin(const T *pixels, const Strides &map, long long next, int mine, const Tap<T> *down, int rows, const Tap<T> *along, int columns,
                                   T (&total)[EACH]) {
@@ -277,9 +279,10 @@ __device__ inline void bins_of(const Shape &shape, const Room &room, const int *
     }
 }
 
-// A warp owns a tile of pixels, each lane those of one channel, which it holds in registers; it goes through the boxes whose windows meet the
-// tile.  The weights of 8 x 8 of a box's bins on the tile are spread out as matrices, and masks say which are there: what is not must not
-// multiply gradients that are no numbers.
+// A warp owns a tile of pixels, and each lane holds those of one channel in registers.  The warp
+// goes through the boxes whose windows meet the tile.  The weights of 8 x 8 bins of a box are
+// stored as matrices of bins and pixels, with masks of the entries that exist: the others are
+// skipped, since a weight of 0 times a NaN in the gradient would be a NaN.
 template <typename T, bool CHANNELS_LAST>
 __device__ inline void backward_tiles(const T *grad_output, const Strides &bins, T *grad_input, const Strides &map, const Shape &shape, const Room &room,
                                       const int *images, const int *counts, const Tap<T> *taps, const int *windows, int add) {
@@ -290,15 +293,16 @@ __device__ inline void backward_tiles(const T *grad_output, const Strides &bins,
         int has_y[BINS], has_x[BINS];
         long long task;
         int image, c, channels, y0, x0;  // these and `task` are here since registers are short
-        // Gradients (bins, channels), then pixels of a row (columns, channels), for the way between memory and lanes: 8 neighbours of 4 channels
-        // at a time in planes.  By the pitch these do not meet in a bank.
+        // A buffer between memory and lanes: gradients (bins, channels), then pixels of a row
+        // (columns, channels).  Planes are accessed as 8 neighbours of 4 channels at a time; the
+        // pitch keeps these in different banks of shared memory.
         T turned[8][LANES + 4];
     };
     __shared__ Shared shared[THREADS / LANES];
     Shared &own = shared[warp_of_block()];
     int lane = lane_number(), tiles_x = (shape.columns + WIDE - 1) / WIDE, tiles_y = (shape.rows + TALL - 1) / TALL;
     int blocks = (shape.channels + LANES - 1) / LANES;
-    // which of 8 neighbours, and which channel, a lane brings to memory or from it, and which next
+    // the first neighbour (of 8) and channel that a lane moves to or from memory, and the steps
     constexpr int near_step = CHANNELS_LAST ? 1 : 0, e_step = CHANNELS_LAST ? 0 : 4;
     int near = CHANNELS_LAST ? 0 : lane % 8, e = CHANNELS_LAST ? lane : lane / 8;
     long long bins_step = near_step * bins.x + e_step * bins.channel, map_step = near_step * map.x + e_step * map.channel;
@@ -431,8 +435,9 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 4 : 3)
     backward_tiles<T, true>(grad_output, bins, grad_input, map, shape, room, images, counts, taps, windows, add);
 }
 
-// Each bin has a channel of its own.  A warp owns a part of a plane, in shared memory, and goes through the boxes of a segment; lanes are taps,
-// 4 rows of 8 at a time.  What the next box needs is on its way while one is added.
+// Each bin has a channel of its own.  A warp owns a part of a plane in shared memory, and goes
+// through the boxes of a segment.  Lanes are taps, 4 rows of 8 at a time.  The loads for the next
+// box are in flight while one box is added.
 template <typename T>
 __global__ void __launch_bounds__(THREADS_OF_PLANES)
     backward_bins(const T *grad_output, Strides bins, T *to, Strides map, long long of_segment, int segments, Shape shape, Room room, const int *images,
@@ -489,7 +494,7 @@ template <typename T> struct Slopes {
     int count;
 };
 
-// sums: of EACH channels that are `next` apart, of which there are the first `mine`, by x1, y1, x2, y2
+// sums = gradients by x1, y1, x2, y2 in EACH channels `next` apart; only the first `mine` exist
 template <int EACH, typename T>
 __device__ inline void slopes_of_bin(const T *pixels, const Strides &map, long long next, int mine, const Slopes<T> &y, const Slopes<T> &x, T (&sums)[EACH][4]) {
 #pragma unroll
@@ -528,8 +533,9 @@ __device__ inline void slopes_of_bin(const T *pixels, const Strides &map, long l
 // Channels whose gradients of the boxes are added up in one place: by a thread, or channels last by a warp
 __device__ inline int channels_of_part(const Shape &shape) { return shape.channels_last ? CHANNELS_OF_WARP : CHANNELS_OF_THREAD; }
 
-// parts (boxes, blocks of channels, bins, 4): gradients by x1, y1, x2, y2.  A thread takes a bin, 4 channels at a time; channels last a warp does,
-// and its lanes have channels.
+// parts (boxes, blocks of channels, bins, 4) = gradients by x1, y1, x2, y2.  A thread computes a
+// bin, 4 channels at a time.  If channels are last, a warp computes a bin, and its lanes are
+// channels.
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
     backward_boxes(const T *grad_output, Strides bins, const T *input, Strides map, Shape shape, Room room, const int *images, const int *counts,
@@ -577,7 +583,8 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// grad_boxes (boxes, columns), zeros, of which the last four are corners = the sums of parts; a warp for each box
+// The last four columns of grad_boxes (boxes, columns), which are the corners, = the sums of parts;
+// the other columns are zeros already.  A warp adds up each box.
 template <typename T> __global__ void add_parts(const double *parts, Shape shape, const int *images, T *grad_boxes, int columns) {
     long long each = (long long)((shape.channels + channels_of_part(shape) - 1) / channels_of_part(shape)) * shape.ph * shape.pw;
     int lane = lane_number();

@@ -32,8 +32,9 @@ __global__ void largest_pixel(const T *input, Strides map, T *out, int *argmax, 
     }
 }
 
-// A warp owns a part of a plane, in shared memory, and goes through the boxes of a segment; lanes are bins.  Those whose largest pixel is the
-// same add in their order.  What the next bins need is on its way while these are added.
+// A warp owns a part of a plane in shared memory, and goes through the boxes of a segment.  Lanes
+// are bins.  Bins with the same largest pixel are added one after the other, in their order.  The
+// loads for the next bins are in flight while these are added.
 template <typename T>
 __global__ void __launch_bounds__(THREADS_OF_PLANES)
     largest_pixel_backward(const T *grad_output, Strides bins, const int *argmax, Strides at, const T *rows, int columns, const int *given, T *to, Strides map,
