@@ -14,9 +14,10 @@ from libc.stdint cimport int32_t
 from libc.string cimport memset
 
 from kernels.row_lanes cimport reduce_row_lanes
-from kernels.run cimport (Part, Scratch, begins_box, is_empty, is_thin, load_thin, next_part,
-                          parts_of, run, scratch_of, set_box, target_of, thinned)
-from move.prefetch cimport prefetch_ends, prefetch_pixel_ends
+from kernels.run cimport (Part, Scratch, begins_box, even_share, is_empty, is_thin, load_thin,
+                          next_part, parts_of, prefetch_next_box, run, scratch_of, set_box,
+                          target_of, thinned)
+from move.prefetch cimport prefetch_pixel_ends
 from move.store cimport Target, put_pixels, strides_of, unpack
 from move.tile cimport (TileCache, View, Window, bin_tile_bytes, cell_columns, cell_rows, load,
                         load_bins, load_once, open_tile)
@@ -196,7 +197,7 @@ cdef inline Py_ssize_t blocks_together(
     """How many blocks of a box are computed at once: even shares that fit scratch; 0 for none."""
     cdef Py_ssize_t left = min(task.stop_block, call.channels // call.lanes) - part.block
     cdef const int32_t *box = call.tables.windows + 4 * part.place
-    cdef Py_ssize_t rows = box[1] - box[0], columns = box[3] - box[2], pixels = columns, most, turns
+    cdef Py_ssize_t rows = box[1] - box[0], columns = box[3] - box[2], pixels = columns, most
     if not tile.in_place or call.bins.channel != 1 or rows <= 0 or columns <= 0 or left < 1:
         return 0
     if is_thin(call, part, tile):
@@ -209,8 +210,7 @@ cdef inline Py_ssize_t blocks_together(
                BINS_BYTES // ((part.q1 - part.q0) * LANE_BYTES))
     if most < 1:
         return 0
-    turns = (left + most - 1) // most
-    return (left + turns - 1) // turns
+    return even_share(left, most)
 
 
 cdef void pixels_y_first(
@@ -391,16 +391,6 @@ cdef void forward_bins(
     target.store = DIRECT
     out += task.first_block * lanes * call.bins.channel
     store_bins_of_boxes(call, task, <const real*>scratch.bins, out, &target)
-
-
-cdef inline void prefetch_next_box(
-        const Call *call, const Task *task, const Part *part, const real *out,
-        int lanes) noexcept nogil:
-    """The ends of the next box's run in the output, which are read before they are written."""
-    if part.place + 1 < task.stop_box:
-        prefetch_ends(out + call.tables.rows[part.place + 1] * call.bins.image
-                      + part.block * call.lanes * call.bins.channel,
-                      lanes * call.bins.channel * sizeof(real))
 
 
 cdef void forward_task(

@@ -13,8 +13,8 @@ number of threads.
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
-from kernels.run cimport (Part, Scratch, begins_box, ends_box, next_part, parts_of, run,
-                          scratch_of, set_box, skip_to)
+from kernels.run cimport (Part, Scratch, begins_box, ends_box, even_share, next_part, parts_of,
+                          run, scratch_of, set_box, skip_to)
 from move.pack cimport pack
 from move.prefetch cimport Prefetch, prefetch_of, prefetch_some
 from move.store cimport Target, clear, store_bins, strides_of, unpack
@@ -321,11 +321,10 @@ cdef inline Py_ssize_t blocks_together(
         const Call *call, const Task *task, const Part *part, const TileCache *tile) noexcept nogil:
     """How many blocks of a box are summed at once: even shares that fit the strip."""
     cdef Py_ssize_t left = min(task.stop_block, call.channels // call.lanes) - part.block
-    cdef Py_ssize_t most = call.layout.strip_bytes // (part.q_step * LANE_BYTES), turns
+    cdef Py_ssize_t most = call.layout.strip_bytes // (part.q_step * LANE_BYTES)
     if not tile.in_place or call.bins.channel != 1 or call.strategy == BINS or most < 1 or left < 1:
         return 1
-    turns = (left + most - 1) // most
-    left = (left + turns - 1) // turns
+    left = even_share(left, most)
     # With fewer blocks runs are short, and choosing a loop for each costs more than is saved.
     return left if left >= MIN_BLOCKS_TOGETHER else 1
 

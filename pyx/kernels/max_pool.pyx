@@ -16,9 +16,9 @@ from libc.float cimport DBL_MAX, FLT_MAX
 from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memset
 
-from kernels.run cimport (Part, Scratch, begins_box, is_empty, next_part, parts_of, run, scratch_of,
-                          target_of)
-from move.prefetch cimport prefetch_ends, prefetch_pixel_ends
+from kernels.run cimport (Part, Scratch, begins_box, even_share, is_empty, next_part, parts_of,
+                          prefetch_next_box, run, scratch_of, target_of)
+from move.prefetch cimport prefetch_pixel_ends
 from move.store cimport (Target, clear, put_pixels, strides_of, strides_of_indices,
                          unpack)
 from move.tile cimport (TileCache, View, Window, cell_columns, cell_rows, load, load_once,
@@ -292,7 +292,7 @@ cdef inline Py_ssize_t blocks_together(
     """How many blocks of a box are pooled at once: even shares that fit scratch; 0 for none."""
     cdef Py_ssize_t left = min(task.stop_block, call.channels // call.lanes) - part.block
     cdef const int32_t *box = call.tables.windows + 4 * part.place
-    cdef Py_ssize_t columns = box[3] - box[2], most, turns
+    cdef Py_ssize_t columns = box[3] - box[2], most
     if (not tile.in_place or call.bins.channel != 1 or call.argmax != NULL or columns <= 0
             or left < 1):
         return 0
@@ -300,8 +300,7 @@ cdef inline Py_ssize_t blocks_together(
                BINS_BYTES // ((part.q1 - part.q0) * LANE_BYTES))
     if most < 1:
         return 0
-    turns = (left + most - 1) // most
-    return (left + turns - 1) // turns
+    return even_share(left, most)
 
 
 cdef void pool_pixels(
@@ -337,22 +336,6 @@ cdef void pool_pixels(
             else:
                 memset(bins + (q - part.q0) * width, 0, width * sizeof(real))
         put_pixels(bins, qs, width, row, call.bins.x, call.store)
-
-
-cdef inline void prefetch_next_box(
-        const Call *call, const Task *task, const Part *part, const real *out,
-        int lanes) noexcept nogil:
-    """The ends of the next box's runs in the results, which are read before they are written."""
-    cdef Strides to = call.argmax_strides
-    cdef Py_ssize_t row
-    if part.place + 1 >= task.stop_box:
-        return
-    row = call.tables.rows[part.place + 1]
-    prefetch_ends(out + row * call.bins.image + part.block * call.lanes * call.bins.channel,
-                  lanes * call.bins.channel * sizeof(real))
-    if call.argmax != NULL:
-        prefetch_ends(call.argmax + row * to.image + part.block * call.lanes * to.channel,
-                      lanes * to.channel * sizeof(int32_t))
 
 
 cdef void forward_task(

@@ -7,11 +7,12 @@ from cython.parallel cimport prange, threadid
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
+from move.prefetch cimport prefetch_ends
 from move.store cimport Target
 from move.tile cimport TileCache, View, Window, load_taps
 from plan.spans cimport hull
 from plan.structs cimport (BINS, COPY_ONCE, COPY_PER_BOX, PACK_TAPS, PACK_WINDOW, ROW_LANES,
-                           STREAMING, Call, Task, Tasks)
+                           STREAMING, Call, Strides, Task, Tasks)
 from simd.simd cimport LANE_BYTES, Stream, pages_alloc, pages_free, real
 from tuning cimport COPY_BYTES, MAX_BIN_ROWS, MAX_BINS
 
@@ -255,3 +256,25 @@ cdef inline void load_thin(
               &slots.window, memory)
     steps.x = call.lanes
     steps.y = slots.window.x1 * call.lanes
+
+
+cdef inline void prefetch_next_box(
+        const Call *call, const Task *task, const Part *part, const real *out,
+        int lanes) noexcept nogil:
+    """The ends of the next box's runs in the results, which are read before they are written."""
+    cdef Strides to = call.argmax_strides
+    cdef Py_ssize_t row
+    if part.place + 1 >= task.stop_box:
+        return
+    row = call.tables.rows[part.place + 1]
+    prefetch_ends(out + row * call.bins.image + part.block * call.lanes * call.bins.channel,
+                  lanes * call.bins.channel * sizeof(real))
+    if call.argmax != NULL:
+        prefetch_ends(call.argmax + row * to.image + part.block * call.lanes * to.channel,
+                      lanes * to.channel * sizeof(int32_t))
+
+
+cdef inline Py_ssize_t even_share(Py_ssize_t count, Py_ssize_t most) noexcept nogil:
+    """How many of so many blocks are taken at once, in as few and as even turns as there can be."""
+    cdef Py_ssize_t turns = (count + most - 1) // most
+    return (count + turns - 1) // turns
