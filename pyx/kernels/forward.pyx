@@ -16,37 +16,20 @@ from libc.string cimport memset
 from kernels.row_lanes cimport reduce_row_lanes
 from kernels.run cimport (Part, Scratch, begins_box, even_share, is_empty, is_thin, load_thin,
                           next_part, parts_of, prefetch_next_box, run, scratch_of, set_box,
-                          target_of, thinned)
+                          target_of, thinned, x_first)
+from kernels.scalars cimport sum_bins
 from move.prefetch cimport prefetch_pixel_ends
 from move.store cimport Target, put_pixels, strides_of, unpack
 from move.tile cimport (TileCache, View, Window, bin_tile_bytes, cell_columns, cell_rows, load,
                         load_bins, load_once, open_tile)
 from plan.spans cimport clip, taps_after
-from plan.structs cimport (BINS, COPY_ONCE, DIRECT, ROW_LANES, STREAMING, Call, Map, Strides, Task)
+from plan.structs cimport (BINS, COPY_ONCE, DIRECT, ROW_LANES, SCALARS, STREAMING, Call, Map,
+                           Strides, Task)
 from roicy._kernels.plan cimport Plan
 from simd.simd cimport (LANE_BYTES, Stream, Taps, Vectors, contract_axis, contract_bin,
                         contract_bins, contract_prefetching, prefetch_write, real, stream_fence,
                         stream_rest)
-from tuning cimport (BINS_BYTES, MAX_BINS, MAX_COLUMNS, STRIP_BYTES, TILE_BYTES, WIDE_STRIP_BYTES,
-                     WRITE_AHEAD, X_FIRST_GAIN)
-
-
-cdef inline bint x_first(const Call *call, const Part *part) noexcept nogil:
-    """Whether bins are contracted along x first, as those are that are wider than high.
-
-    This decides in which order sums are taken.  So it depends on nothing but boxes and the numbers
-    of bins and channels.  Windows that may be looked at in cells are contracted along y first.
-    """
-    cdef Py_ssize_t rows = part.window.y1 - part.window.y0
-    cdef Py_ssize_t columns = part.window.x1 - part.window.x0
-    cdef Py_ssize_t ps = part.p1 - part.p0, qs = part.q1 - part.q0
-    # The taps of the bins of an axis follow each other.
-    cdef Py_ssize_t taps_y = part.spans_y[2 * part.p1 - 1] - part.spans_y[2 * part.p0]
-    cdef Py_ssize_t taps_x = part.spans_x[2 * part.q1 - 1] - part.spans_x[2 * part.q0]
-    if (not call.may_swap_axes or rows <= 0 or rows > STRIP_BYTES // LANE_BYTES
-            or columns > MAX_COLUMNS or rows * columns > TILE_BYTES // LANE_BYTES):
-        return False
-    return rows * taps_x + qs * taps_y + X_FIRST_GAIN < columns * taps_y + ps * taps_x
+from tuning cimport BINS_BYTES, MAX_BINS, STRIP_BYTES, WIDE_STRIP_BYTES, WRITE_AHEAD
 
 
 cdef struct Axis:                  # one axis of the bins at hand
@@ -95,6 +78,17 @@ cdef inline void set_axes(const Call *call, const Part *part, Axis *y, Axis *x) 
     y.bin_step, x.bin_step = x.bins * lanes, lanes
     y.low, y.count = part.window.y0, part.window.y1 - part.window.y0
     x.low, x.count = part.window.x0, part.window.x1 - part.window.x0
+
+
+cdef inline void contract_window(
+        const real *pixels, Axis *y, Axis *x, const View *steps, bint x_is_first, Scratch *scratch,
+        real *bins) noexcept nogil:
+    """bins = the weighted sums of a window, whose first pixel is `pixels`."""
+    y.stride, x.stride = steps.y, steps.x
+    if x_is_first:
+        contract(pixels - x.low * x.stride, x, y, <real*>scratch.strip, bins, &scratch.queue)
+    else:
+        contract(pixels - y.low * y.stride, y, x, <real*>scratch.strip, bins, &scratch.queue)
 
 
 cdef void contract_cell(
@@ -154,11 +148,10 @@ cdef void reduce_thin(
     cdef View steps
     load_thin(call, &slots, tile, <real*>scratch.tile, &steps)
     set_axes(call, &slots, &y, &x)
-    y.stride, x.stride = steps.y, steps.x
-    if x_first(call, part):      # by the whole window, so that all loads give the same bits
-        contract(<real*>scratch.tile, &x, &y, <real*>scratch.strip, bins, &scratch.queue)
-    else:
-        contract(<real*>scratch.tile, &y, &x, <real*>scratch.strip, bins, &scratch.queue)
+    contract_window(
+        <real*>scratch.tile, &y, &x, &steps,
+        x_first(call, part),      # of the whole window, so that all loads give the same bits
+        scratch, bins)
 
 
 cdef inline void reduce_planes(
@@ -182,11 +175,7 @@ cdef inline void reduce_planes(
         sum_cells(&y, &x, tile, scratch, bins, rows, columns)
         return
     pixels = load(tile, <real*>scratch.tile, window, &steps)
-    y.stride, x.stride = steps.y, steps.x
-    if x_first(call, part):
-        contract(pixels - window.x0 * steps.x, &x, &y, <real*>scratch.strip, bins, &scratch.queue)
-    else:
-        contract(pixels - window.y0 * steps.y, &y, &x, <real*>scratch.strip, bins, &scratch.queue)
+    contract_window(pixels, &y, &x, &steps, x_first(call, part), scratch, bins)
 
 
 # Where lanes of pixels lie together in the map and in the output, nothing is packed: several
@@ -310,7 +299,7 @@ cdef inline void reduce_bin(
     """One bin.  Nearly all are so small that they need none of the loops of reduce_planes."""
     cdef const int32_t *pixel = call.tables.tap_pixel
     cdef const real *pixels
-    cdef Py_ssize_t columns
+    cdef Py_ssize_t rows, columns
     cdef View steps
     cdef Taps y, x
     y.pixel = x.pixel = pixel
@@ -322,8 +311,9 @@ cdef inline void reduce_bin(
     part.window.y0, part.window.y1 = pixel[y.spans[0]], pixel[y.spans[1] - 1] + 1
     part.window.x0, part.window.x1 = pixel[x.spans[0]], pixel[x.spans[1] - 1] + 1
     columns = part.window.x1 - part.window.x0
-    if (columns > cell_columns(columns) or part.window.y1 - part.window.y0
-            > cell_rows(tile, part.window.y1 - part.window.y0, columns)):
+    rows = part.window.y1 - part.window.y0
+    if (is_thin(call, part, tile) or columns > cell_columns(columns)
+            or rows > cell_rows(tile, rows, columns)):
         part.p1, part.q1 = part.p0 + 1, part.q0 + 1
         reduce_planes(call, part, tile, scratch, bin)
         return
@@ -405,6 +395,9 @@ cdef void forward_task(
     cdef Target target
     cdef Part part
     cdef real *to
+    if call.strategy == SCALARS:
+        sum_bins(call, task, out)
+        return
     if call.strategy == BINS:
         forward_bins(call, task, out, &scratch)
         return

@@ -158,11 +158,14 @@ cdef void slopes_of_part(
         return
     bins = bins_of_part(call, part, group, grad_output, <real*>scratch.bins)
     pixels.step = tile
+    memset(&steps, 0, sizeof(steps))
     if is_thin(call, part, &group.tiles[0]):
         slots = thinned(call, part)
         for b in range(group.count):
             load_thin(call, &slots, &group.tiles[b], <real*>scratch.tile + b * tile, &steps)
-        pixels.start, pixels.stride_y, pixels.stride_x = scratch.tile, steps.y, steps.x
+        pixels.start = (<real*>scratch.tile - slots.window.y0 * steps.y
+                        - slots.window.x0 * steps.x)
+        pixels.stride_y, pixels.stride_x = steps.y, steps.x
         slopes_of_cell(call, &slots, group, &slots.window, &bins, &pixels, sums, ahead)
         return
     if group.tiles[0].in_place:

@@ -15,12 +15,13 @@ from libc.string cimport memset
 
 from kernels.run cimport (Part, Scratch, begins_box, ends_box, even_share, next_part, parts_of,
                           run, scratch_of, set_box, skip_to)
+from kernels.scalars cimport add_bins
 from move.pack cimport pack
 from move.prefetch cimport Prefetch, prefetch_of, prefetch_some
 from move.store cimport Target, clear, store_bins, strides_of, unpack
 from move.tile cimport TileCache, View, Window, bin_tile_bytes, load_bins, open_tile, read_pixels
 from plan.spans cimport bins_between, clip, taps_after
-from plan.structs cimport BINS, COPY_ONCE, Call, Task
+from plan.structs cimport BINS, COPY_ONCE, SCALARS, Call, Task
 from roicy._kernels.plan cimport Plan
 from simd.simd cimport (LANE_BYTES, PrefetchRows, Stream, Taps, Vectors, accumulate_pixels,
                         accumulate_row, contract_bins, real, scale_vectors, stream_fence)
@@ -427,6 +428,9 @@ cdef void grad_input_task(
     cdef Scratch scratch = scratch_of(call, memory)
     cdef real *tile = <real*>scratch.tile
     cdef Task one = task[0]
+    if call.strategy == SCALARS:
+        add_bins(call, task, grad_output)
+        return
     if task.load != COPY_ONCE:
         accumulate_boxes(call, task, grad_output, tile, &scratch)
         return

@@ -18,6 +18,7 @@ from libc.string cimport memset
 
 from kernels.run cimport (Part, Scratch, begins_box, even_share, is_empty, next_part, parts_of,
                           prefetch_next_box, run, scratch_of, target_of)
+from kernels.scalars cimport pool_bins
 from move.prefetch cimport prefetch_pixel_ends
 from move.store cimport (Target, clear, put_pixels, strides_of, strides_of_indices,
                          unpack)
@@ -26,8 +27,8 @@ from move.tile cimport (TileCache, View, Window, cell_columns, cell_rows, load, 
 from plan.structs cimport COPY_ONCE, STREAMING, Call, Map, Strides, Task
 from roicy._kernels.plan cimport Plan
 from simd.simd cimport (LANE_BYTES, PlaneRows, Stream, Winners, add_at_pixels, add_at_planes,
-                        keep_first_larger, keep_larger, keep_larger_at, real, stream_fence,
-                        stream_rest, stream_some)
+                        find_number, keep_first_larger, keep_larger, keep_larger_at, real,
+                        stream_fence, stream_rest, stream_some)
 from tuning cimport BINS_BYTES, MAX_BINS, STRIP_BYTES, WIDE_STRIP_BYTES
 
 
@@ -262,6 +263,36 @@ cdef void store_argmax(
                         bins_at[(p * qs + q) * call.lanes + lane]
 
 
+cdef void find_argmax(
+        const Call *call, const Part *part, const TileCache *tile,
+        const real *bins) noexcept nogil:
+    """Search the map for the largest pixels [p][q][lane], where most lanes would stay empty."""
+    cdef Strides to = call.argmax_strides
+    cdef int32_t *at = call.argmax + part.row * to.image + part.block * call.lanes * to.channel
+    cdef const real *plane = <const real*>tile.plane
+    cdef Py_ssize_t y, x, rows, columns, lane
+    cdef real lowest_pixel = lowest(bins)
+    cdef int32_t found
+    cdef int p, q
+    for p in range(part.p0, part.p1):
+        y = part.spans_y[2 * p]
+        rows = part.spans_y[2 * p + 1] - y
+        for q in range(part.q0, part.q1):
+            x = part.spans_x[2 * q]
+            columns = part.spans_x[2 * q + 1] - x
+            for lane in range(tile.lanes):
+                found = -1
+                if rows > 0 and columns > 0 and bins[lane] > lowest_pixel:
+                    found = find_number(
+                        plane + y * tile.strides.y + x * tile.strides.x
+                        + lane * tile.strides.channel,
+                        bins[lane], tile.strides.y, tile.strides.x, rows, columns,
+                        call.map.columns)
+                    found += <int32_t>(y * call.map.columns + x)
+                at[p * to.y + q * to.x + lane * to.channel] = found
+            bins += call.lanes
+
+
 cdef void pool_planes(
         const Call *call, const Part *part, TileCache *tile, real *out, Scratch *scratch,
         const Target *target) noexcept nogil:
@@ -269,13 +300,14 @@ cdef void pool_planes(
     cdef const Window *window = &part.window
     cdef Py_ssize_t columns = cell_columns(window.x1 - window.x0)
     cdef Py_ssize_t rows = cell_rows(tile, window.y1 - window.y0, columns)
+    cdef bint no_indices = call.argmax == NULL or call.few_channels
     cdef const real *pixels
     cdef View steps
     cdef Best best
     best.bins, best.strip = scratch.bins, scratch.strip
     best.strip_at = <int32_t*>(<char*>scratch.strip + call.layout.strip_bytes)
-    best.bins_at = NULL if call.argmax == NULL else <int32_t*>scratch.staging
-    if (call.argmax == NULL and not is_empty(window) and window.y1 - window.y0 <= rows
+    best.bins_at = NULL if no_indices else <int32_t*>scratch.staging
+    if (no_indices and not is_empty(window) and window.y1 - window.y0 <= rows
             and window.x1 - window.x0 <= columns):
         pixels = load(tile, <real*>scratch.tile, window, &steps)
         reduce_window(part, pixels, &steps, <real*>best.strip, <real*>best.bins, &scratch.queue)
@@ -283,8 +315,10 @@ cdef void pool_planes(
         reduce_cells(call, part, tile, <real*>scratch.tile, &best, rows, columns)
     unpack(<real*>best.bins, part.p1 - part.p0, part.q1 - part.q0,
            out + part.p0 * call.bins.y + part.q0 * call.bins.x, target)
-    if call.argmax != NULL:
+    if best.bins_at != NULL:
         store_argmax(call, part, best.bins_at, <real*>scratch.strip, target)
+    elif call.argmax != NULL:
+        find_argmax(call, part, tile, <const real*>scratch.bins)
 
 
 cdef inline Py_ssize_t blocks_together(
@@ -338,6 +372,12 @@ cdef void pool_pixels(
         put_pixels(bins, qs, width, row, call.bins.x, call.store)
 
 
+cdef inline bint bins_fill_lanes(const Call *call, const Part *part) noexcept nogil:
+    """Whether the pixels of a row of a bin fill lane vectors, as they lie in the map."""
+    return (call.map.strides.x == 1
+            and part.window.x1 - part.window.x0 >= call.lanes * (part.q1 - part.q0))
+
+
 cdef void forward_task(
         const Call *call, const Task *task, real *out, char *memory) noexcept nogil:
     """Load, reduce and store each part of the task's boxes."""
@@ -352,6 +392,9 @@ cdef void forward_task(
     if call.argmax != NULL:      # the indices are in the staging
         target.staging = scratch.strip
     while next_part(call, task, &part):
+        if call.few_channels and bins_fill_lanes(call, &part):
+            pool_bins(call, task, &part, out)
+            continue
         to = out + part.row * call.bins.image + part.block * call.lanes * call.bins.channel
         if not one_block:
             tile = open_tile(call, &map, task, part.block)

@@ -11,7 +11,8 @@ taken one axis after the other.  A sample off the map counts as 0, and a NaN is 
 from libc.float cimport DBL_MAX, FLT_MAX
 from libc.stdint cimport int32_t, uint8_t
 
-from kernels.run cimport Part, Scratch, next_part, parts_of, run, scratch_of, target_of
+from kernels.run cimport (Part, Scratch, is_thin, load_thin, next_part, parts_of, run, scratch_of,
+                          target_of, thinned)
 from move.store cimport Target, strides_of, unpack
 from move.tile cimport (TileCache, View, Window, cell_columns, cell_rows, load, load_once,
                         open_tile)
@@ -23,12 +24,12 @@ from tuning cimport MAX_BINS
 
 
 cdef struct Samples:               # of one row of samples in a cell
-    const int32_t *pixel           # at or before each sample
+    const int32_t *pixel           # at or before each sample, or its slot
     const void *fraction           # how far each is from it
     int32_t first
     int32_t stop
     Py_ssize_t x0                  # the first column of the cell
-    Py_ssize_t last                # the last column of the map, which is its own neighbour
+    Py_ssize_t last                # the last column there is, which is its own neighbour
 
 
 cdef inline void keep_largest(
@@ -77,19 +78,22 @@ cdef inline void clear_bins(const Call *call, const Part *part, real *bins) noex
 
 
 cdef void reduce_cell(
-        const Call *call, const Part *part, const Window *cell, const real *pixels,
-        const View *steps, real *bins) noexcept nogil:
-    """bins = the larger of them and of the samples whose lower pixels are in a cell."""
+        const Call *call, const Part *part, const Window *cell, const Window *all,
+        const real *pixels, const View *steps, real *bins) noexcept nogil:
+    """bins = the larger of them and of the samples whose lower pixels are in a cell.
+
+    all: the pixels that there are, or the slots.
+    """
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), s
     cdef const real *fraction = <const real*>call.tables.tap_weight
-    cdef const int32_t *pixel = call.tables.tap_pixel
+    cdef const int32_t *pixel = part.pixel
     cdef const real *row
     cdef const real *next_row
     cdef int32_t[2] rows, columns
     cdef Samples samples
     cdef int p, q
     samples.pixel, samples.fraction = pixel, call.tables.tap_weight
-    samples.x0, samples.last = cell.x0, call.map.columns - 1
+    samples.x0, samples.last = cell.x0, all.x1 - 1
     for p in range(part.p0, part.p1):
         clip(part.spans_y + 2 * p, pixel, cell.y0, cell.y1, rows)
         for q in range(part.q0, part.q1):
@@ -97,7 +101,7 @@ cdef void reduce_cell(
             samples.first, samples.stop = columns[0], columns[1]
             for s in range(rows[0], rows[1]):
                 row = pixels + (pixel[s] - cell.y0) * steps.y
-                next_row = row + (steps.y if pixel[s] + 1 < call.map.rows else 0)
+                next_row = row + (steps.y if pixel[s] + 1 < all.y1 else 0)
                 keep_largest(bins, row, next_row, steps.x, &samples, fraction[s], call.products)
             bins += lanes
 
@@ -113,9 +117,16 @@ cdef void reduce_part(
     # The window of a box holds the pixels after its last samples, where the map has them.
     cdef const int32_t *box = call.tables.windows + 4 * part.place
     cdef const real *pixels
-    cdef Window cell, read
+    cdef Window cell, read, all
     cdef View steps
+    cdef Part slots
     clear_bins(call, part, bins)
+    if is_thin(call, part, tile):
+        slots = thinned(call, part)
+        load_thin(call, &slots, tile, memory, &steps)
+        reduce_cell(call, &slots, &slots.window, &slots.window, memory, &steps, bins)
+        return
+    all.y0, all.y1, all.x0, all.x1 = 0, call.map.rows, 0, call.map.columns
     cell.y0 = window.y0
     while cell.y0 < window.y1 and window.x0 < window.x1:
         cell.y1 = min(cell.y0 + rows, window.y1)
@@ -126,7 +137,7 @@ cdef void reduce_part(
             read.y1 = min(cell.y1 + 1, <Py_ssize_t>box[1])
             read.x1 = min(cell.x1 + 1, <Py_ssize_t>box[3])
             pixels = load(tile, memory, &read, &steps)
-            reduce_cell(call, part, &cell, pixels, &steps, bins)
+            reduce_cell(call, part, &cell, &all, pixels, &steps, bins)
             cell.x0 = cell.x1
         cell.y0 = cell.y1
 

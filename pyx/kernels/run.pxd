@@ -9,12 +9,13 @@ from libc.string cimport memset
 
 from move.prefetch cimport prefetch_ends
 from move.store cimport Target
-from move.tile cimport TileCache, View, Window, load_taps
+from move.tile cimport TileCache, View, Window, load_slots
 from plan.spans cimport hull
 from plan.structs cimport (BINS, COPY_ONCE, COPY_PER_BOX, PACK_TAPS, PACK_WINDOW, ROW_LANES,
                            STREAMING, Call, Strides, Task, Tasks)
 from simd.simd cimport LANE_BYTES, Stream, pages_alloc, pages_free, real
-from tuning cimport COPY_BYTES, MAX_BIN_ROWS, MAX_BINS
+from tuning cimport (COPY_BYTES, MAX_BIN_ROWS, MAX_BINS, MAX_COLUMNS, STRIP_BYTES, TILE_BYTES,
+                     X_FIRST_GAIN)
 
 ctypedef void (*TaskFunction)(const Call *call, const Task *task, char *memory) noexcept nogil
 
@@ -69,7 +70,7 @@ cdef inline bint next_copy(const Call *call, const Task *task, Task *one) noexce
         one.stop_box += 1
     if one.first_box == task.stop_box:
         return False
-    if call.tables.thin != NULL and call.tables.thin[one.first_box]:
+    if call.tables.thin != NULL and call.tables.thin[one.first_box] > 0:
         one.stop_block, one.load = task.stop_block, PACK_TAPS
         return True
     window = call.tables.windows + 4 * one.first_box
@@ -131,7 +132,7 @@ cdef struct Part:                  # some bins of one box, for a channel block o
     int q0
     int q1
     Window window                  # the pixels that they read
-    const int32_t *pixel           # of each tap; of thin boxes, its slot
+    const int32_t *pixel           # of each tap; its slot, if the part is thinned
     int p_first                    # bins of the task
     int p_stop
     int q_first
@@ -233,29 +234,53 @@ cdef inline void skip_to(Part *part, const Task *task, Py_ssize_t place) noexcep
     part.block, part.p1, part.q1 = task.stop_block, part.p_stop, part.q_stop
 
 
+cdef inline bint x_first(const Call *call, const Part *part) noexcept nogil:
+    """Whether bins are contracted along x first, as those are that are wider than high.
+
+    This decides in which order sums are taken.  So it depends on nothing but boxes and the numbers
+    of bins and channels.  Windows that may be looked at in cells are contracted along y first.
+    """
+    cdef Py_ssize_t rows = part.window.y1 - part.window.y0
+    cdef Py_ssize_t columns = part.window.x1 - part.window.x0
+    cdef Py_ssize_t ps = part.p1 - part.p0, qs = part.q1 - part.q0
+    # The taps of the bins of an axis follow each other.
+    cdef Py_ssize_t taps_y = part.spans_y[2 * part.p1 - 1] - part.spans_y[2 * part.p0]
+    cdef Py_ssize_t taps_x = part.spans_x[2 * part.q1 - 1] - part.spans_x[2 * part.q0]
+    if (not call.may_swap_axes or rows <= 0 or rows > STRIP_BYTES // LANE_BYTES
+            or columns > MAX_COLUMNS or rows * columns > TILE_BYTES // LANE_BYTES):
+        return False
+    return rows * taps_x + qs * taps_y + X_FIRST_GAIN < columns * taps_y + ps * taps_x
+
+
 cdef inline bint is_thin(const Call *call, const Part *part, const TileCache *tile) noexcept nogil:
     """Whether only the rows and columns of a box that have taps are packed."""
-    return tile.thin and call.tables.thin[part.place] and not is_empty(&part.window)
+    return tile.thin and call.tables.thin[part.place] > 0 and not is_empty(&part.window)
 
 
 cdef inline Part thinned(const Call *call, const Part *part) noexcept nogil:
-    """The part with slots in place of pixels: the window of a box is the pixels with taps."""
+    """The part with slots in place of pixels; its window is the slots of its taps."""
     cdef Part slots = part[0]
+    cdef const int32_t *y = part.spans_y
+    cdef const int32_t *x = part.spans_x
+    cdef int each = call.tables.slots_of_tap
     slots.pixel = call.tables.tap_slot
-    slots.window.y0 = slots.window.x0 = 0
-    slots.window.y1 = call.tables.counts[2 * part.place]
-    slots.window.x1 = call.tables.counts[2 * part.place + 1]
+    slots.window.y0 = each * (y[2 * part.p0] - y[0])
+    slots.window.y1 = each * (y[2 * part.p1 - 1] - y[0])
+    slots.window.x0 = each * (x[2 * part.q0] - x[0])
+    slots.window.x1 = each * (x[2 * part.q1 - 1] - x[0])
     return slots
 
 
 cdef inline void load_thin(
         const Call *call, const Part *slots, const TileCache *tile, real *memory,
         View *steps) noexcept nogil:
-    """Pack the pixels of a thinned part."""
-    load_taps(tile, call.tables.pixels + slots.spans_y[0], call.tables.pixels + slots.spans_x[0],
-              &slots.window, memory)
+    """Pack the pixels of a thinned part, from slot (y0, x0) of its window on."""
+    cdef const int32_t *pixel = call.tables.slot_pixel
+    cdef int each = call.tables.slots_of_tap
+    load_slots(tile, pixel + each * slots.spans_y[0], pixel + each * slots.spans_x[0],
+               &slots.window, memory)
     steps.x = call.lanes
-    steps.y = slots.window.x1 * call.lanes
+    steps.y = (slots.window.x1 - slots.window.x0) * call.lanes
 
 
 cdef inline void prefetch_next_box(

@@ -152,30 +152,31 @@ cdef inline const real *load(
     return memory + (window.y0 - tile.y0) * steps.y + (window.x0 - tile.x0) * lanes
 
 
-cdef inline void load_taps(
+cdef inline void load_slots(
         const TileCache *tile, const int32_t *rows, const int32_t *columns, const Window *slots,
         real *to) noexcept nogil:
-    """Pack the pixels of some rows and columns alone, as pixels of a window [0, y1) x [0, x1)."""
+    """Pack the pixels of some rows and columns alone, those in a window of the lists."""
     cdef int lanes = LANE_BYTES // sizeof(real), lane
-    cdef Py_ssize_t y, x, at
-    memset(to, 0, slots.y1 * slots.x1 * LANE_BYTES if tile.lanes < lanes else 0)
-    for y in range(slots.y1):
+    cdef Py_ssize_t y, x, at, width = slots.x1 - slots.x0
+    columns += slots.x0
+    memset(to, 0, (slots.y1 - slots.y0) * width * LANE_BYTES if tile.lanes < lanes else 0)
+    for y in range(slots.y0, slots.y1):
         if tile.strides.channel == 1 and tile.itemsize == sizeof(real):
-            for x in range(slots.x1):
+            for x in range(width):
                 at = rows[y] * tile.strides.y + columns[x] * tile.strides.x
                 memcpy(to + x * lanes, <const real*>tile.plane + at, tile.lanes * sizeof(real))
-            to += slots.x1 * lanes
+            to += width * lanes
             continue
         for lane in range(tile.lanes):
             at = rows[y] * tile.strides.y + lane * tile.strides.channel
-            for x in range(slots.x1):
+            for x in range(width):
                 if tile.itemsize == sizeof(real):
                     to[x * lanes + lane] = \
                         (<const real*>tile.plane)[at + columns[x] * tile.strides.x]
                 else:
                     widen(tile.plane + (at + columns[x] * tile.strides.x) * tile.itemsize,
                           tile.kind, 1, to + x * lanes + lane)
-        to += slots.x1 * lanes
+        to += width * lanes
 
 
 # A window that is larger than the tile is divided into cells.  These are their columns and rows.

@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t
 
 from plan.spans cimport hull
 from plan.structs cimport (BINS, COPY_ONCE, DIRECT, PIXELS, PLANES, STAGED, STREAMING, Call, Layout,
-                           Task, Tasks)
+                           Tables, Task, Tasks)
 from simd.simd cimport LANE_BYTES, PAGE_BYTES
 from tuning cimport (ALIAS_BYTES, BIN_RANGE_BYTES, BINS_BYTES, BINS_OFFSET, DIRECT_BYTES,
                      MAX_COLUMNS, MAX_COVER, MAX_STRIP_BYTES, SLOPE_BLOCKS, SLOPE_TILES_BYTES,
@@ -25,6 +25,11 @@ cdef inline bint channels_are_few(const Call *call) noexcept nogil:
     """Whether bin rows fill lanes at least twice as well as channels do."""
     cdef int groups = (call.ph + call.lanes - 1) // call.lanes
     return 2 * call.channels * groups <= call.ph
+
+
+cdef inline bint lanes_are_empty(const Call *call) noexcept nogil:
+    """Whether channels fill a quarter of a lane vector at most."""
+    return 4 * call.channels <= call.lanes and call.map.itemsize == call.itemsize
 
 
 cdef inline int strategy_of(const Call *call, bint position_sensitive) noexcept nogil:
@@ -73,20 +78,26 @@ cdef inline bint row_lanes_fit(const Call *call) noexcept nogil:
     return True
 
 
+cdef inline double all_windows(const Tables *tables) noexcept nogil:
+    """Pixels of the windows of all boxes."""
+    cdef const int32_t *window = tables.windows
+    cdef double pixels = 0
+    for _ in range(tables.count):
+        pixels += <double>(window[1] - window[0]) * (window[3] - window[2])
+        window += 4
+    return pixels
+
+
 cdef inline bint worth_prefetching(const Call *call) noexcept nogil:
     """Whether pixels are prefetched.
 
     They are if they are read in place, if the maps do not stay in cache, and if boxes cover the
     maps less than MAX_COVER times: with more cover, most pixels are in cache already.
     """
-    cdef double pixels = 0, map_pixels = <double>call.map.rows * call.map.columns
-    cdef const int32_t *window = call.tables.windows
+    cdef double map_pixels = <double>call.map.rows * call.map.columns
     if not call.beyond_cache or call.strategy != PIXELS:
         return False
-    for _ in range(call.tables.count):
-        pixels += <double>(window[1] - window[0]) * (window[3] - window[2])
-        window += 4
-    return pixels < <double>MAX_COVER * map_pixels * call.order.images
+    return all_windows(&call.tables) < MAX_COVER * map_pixels * call.order.images
 
 
 cdef inline Py_ssize_t whole_pages(Py_ssize_t size) noexcept nogil:

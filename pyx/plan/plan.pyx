@@ -17,17 +17,18 @@ import numpy as np
 
 from plan.boxes cimport (all_finite, free_boxes, has_buffer, is_plain,
                          on_elements, reserve, sort_by_level, take_array)
-from plan.layout cimport (channels_are_few, lay_out, max_owned_bytes, row_lanes_fit, set_sizes,
-                          store_for, strategy_of, worth_prefetching)
+from plan.layout cimport (all_windows, channels_are_few, lanes_are_empty, lay_out,
+                          max_owned_bytes, row_lanes_fit, set_sizes, store_for, strategy_of,
+                          worth_prefetching)
 from plan.rules cimport (RULE_INTEGRATED, RULE_QUANTISED, RULE_SAMPLED, RULE_SINGLE_SAMPLES,
                          RULE_UNIFORM)
-from plan.structs cimport BINS, PIXELS, PLANES, ROW_LANES, Boxes, Call, Map, Strides, Tables
-from plan.tables cimport (AxisSize, TableRequest, find_thin_boxes, free_order, free_tables,
-                          make_tables, may_be_thin, sort_boxes, transpose_tables,
+from plan.structs cimport BINS, PIXELS, ROW_LANES, SCALARS, Boxes, Call, Map, Strides, Tables
+from plan.tables cimport (AxisSize, TableRequest, all_taps, find_thin_boxes, free_order,
+                          free_tables, make_tables, may_be_thin, sort_boxes, transpose_tables,
                           whole_map_tables)
 from plan.tasks cimport free_tasks, max_rows, tasks_to_read, tasks_to_write
 from simd.simd cimport LANE_BYTES
-from tuning cimport STREAM_BYTES
+from tuning cimport STREAM_BYTES, TILE_COST
 
 from roicy import _arguments, _levels, _threads
 
@@ -477,24 +478,47 @@ cdef class Plan:
         return request
 
     cdef int begin(self, Py_ssize_t level, const Boxes *boxes, const AxisSize *axes) except -1:
-        """Choose the strategy of a level, and sort its boxes by place."""
+        """Find out what boxes do not change, and sort them by place."""
         cdef Call *call = &self.calls[level]
         cdef Py_ssize_t rows = 0      # boxes are sorted in bands, from left to right
         set_sizes(call)
-        call.strategy = strategy_of(call, self.position_sensitive)
-        call.may_swap_axes = call.strategy != BINS and not channels_are_few(call)
+        call.may_swap_axes = not self.position_sensitive and not channels_are_few(call)
         call.beyond_cache = (<double>call.map.rows * call.map.columns * self.channels
                              * self.itemsize > STREAM_BYTES)
-        if self.purpose != GRAD_INPUT and call.strategy != PIXELS:
+        if (self.purpose != GRAD_INPUT
+                and strategy_of(call, self.position_sensitive) != PIXELS):
             rows = max_rows(call.map.columns, self.purpose == GRAD_BOXES)
         sort_boxes(&call.order, boxes, call.map.images, axes, rows, self.itemsize)
         return 0
+
+    cdef int choose_strategy(self, Call *call, Py_ssize_t thin) noexcept:
+        """Return the strategy of a level for the boxes at hand, so many of which are thin."""
+        cdef const Tables *tables = &call.tables
+        cdef double pixels = <double>call.map.rows * call.map.columns * call.map.images
+        cdef double reads = 0 if tables.taps == 0 else all_taps(tables, self.ph, self.pw)
+        cdef bint few = lanes_are_empty(call)
+        call.few_channels = few
+        if few and self.purpose == FORWARD and (
+                self.position_sensitive or reads * call.channels < all_windows(tables)):
+            return SCALARS
+        # A few numbers are added in place faster than a tile is cleared and stored.
+        if self.purpose == GRAD_INPUT and (few or self.position_sensitive):
+            if self.position_sensitive:
+                pixels *= TILE_COST * call.group * ((call.channels - 1) // call.lanes + 1)
+            if reads * call.channels < pixels:
+                return SCALARS
+        if (self.purpose == FORWARD and not self.position_sensitive and channels_are_few(call)
+                # Row lanes read whole rows, and so are not for boxes with few columns.
+                and 2 * thin <= tables.count and row_lanes_fit(call)):
+            return ROW_LANES
+        return strategy_of(call, self.position_sensitive)
 
     cdef int tabulate(self, Py_ssize_t level, Py_ssize_t max_boxes) except -1:
         """Make the tables of the next boxes of a level."""
         cdef Call *call = &self.calls[level]
         cdef Boxes boxes = self.boxes_of(level)
         cdef TableRequest request = self.request_of(level, max_boxes)
+        cdef Py_ssize_t thin = 0
         if self.purpose == MAX_PIXEL_GRAD:      # reads argmax, and so needs no taps
             set_sizes(call)
             call.strategy = strategy_of(call, False)
@@ -504,14 +528,10 @@ cdef class Plan:
         if call.order.boxes == NULL:
             self.begin(level, &boxes, request.axes)
         make_tables(&call.tables, &call.order, &boxes, &request)
-        if self.purpose == FORWARD and call.strategy != BINS and channels_are_few(call):
-            call.strategy = strategy_of(call, False)      # the step before may have changed it
-            if row_lanes_fit(call):
-                call.strategy = ROW_LANES
-        if ((call.strategy == PLANES or call.strategy == PIXELS) and self.purpose != GRAD_INPUT
-                and request.rule.kind == RULE_SAMPLED and request.rule.sampling_ratio > 0
-                and may_be_thin(&call.tables, self.ph, self.pw, request.rule.sampling_ratio)):
-            find_thin_boxes(&call.tables, self.ph, self.pw, self.itemsize, self.max_threads)
+        if (self.purpose != GRAD_INPUT
+                and may_be_thin(&call.tables, self.ph, self.pw, &request.rule)):
+            thin = find_thin_boxes(&call.tables, &request)
+        call.strategy = self.choose_strategy(call, thin)
         call.prefetch = self.purpose != GRAD_BOXES and worth_prefetching(call)
         return 0
 
@@ -537,7 +557,8 @@ cdef class Plan:
                 call.layout.size = max_owned_bytes(&self.tasks)
             else:
                 lay_out(call, &self.tasks, level, slopes)
-            if self.purpose == GRAD_INPUT and call.strategy != BINS:
+            if (self.purpose == GRAD_INPUT and call.strategy != BINS
+                    and call.strategy != SCALARS):
                 transpose_tables(&call.tables, self.ph, self.pw, self.itemsize, self.threads)
             self.scratch_bytes = max(self.scratch_bytes, call.layout.size)
         return 0
@@ -621,13 +642,13 @@ cdef class Plan:
         return np.concatenate(rows)
 
     def tables(self, Py_ssize_t level=0):
-        """Copies of the tables of a level, by the names of struct Tables."""
+        """The strategy of a level, and copies of its tables by the names of struct Tables."""
         cdef const Call *call = &self.calls[level]
         cdef const Tables *tables = &call.tables
         cdef Py_ssize_t count = tables.count, bins = self.ph + self.pw, taps = tables.taps
         real_type = self.dtype
         return SimpleNamespace(
-            first=tables.first, stop=tables.stop,
+            strategy=call.strategy, first=tables.first, stop=tables.stop,
             order=copied(call.order.boxes + tables.first, count, np.int32, (count,)),
             starts=copied(tables.starts, call.map.images + 1, np.intp, (-1,)),
             rows=copied(tables.rows, count, np.int32, (count,)),

@@ -12,6 +12,7 @@ cdef enum Strategy:                # how pixels become lanes
     PIXELS                         # channels are lanes; they lie together and are read in place
     BINS                           # channels are lanes; each bin has channels of its own
     ROW_LANES                      # bin rows are lanes, since channels are few
+    SCALARS                        # channels are few, and each number is computed by itself
 
 cdef enum Load:                    # how a task gets its pixels
     PACK_WINDOW                    # the window of each box, or nothing where it is read in place
@@ -71,9 +72,12 @@ cdef struct Tables:                # axis tables of boxes first .. stop - 1 of a
     void *tap_weight               # [taps]; of single samples, how far each is from its pixel
     void *tap_slopes               # [low, high][taps]: weight by either edge of the box, or NULL
     uint8_t *outside               # [i][PH + PW]: whether single samples of a bin lie off the map
-    uint8_t *thin                  # [i]: whether few rows and columns of the window have taps
-    int32_t *tap_slot              # [taps]: of thin boxes, the place of tap_pixel in `pixels`
-    # made by transpose_tables, for gradients of the input and thin boxes:
+    # made by find_thin_boxes, where a few rows and columns of a window have all taps:
+    int32_t *thin                  # [i]: pixels of those rows and columns, 0 if box i is not thin
+    int slots_of_tap               # 2 where a tap needs the pixel after it as well, else 1
+    int32_t *tap_slot              # [taps]: row or column of a tap, counted from the box's first
+    int32_t *slot_pixel            # [slots_of_tap * taps]: the pixel of each row or column
+    # made by transpose_tables, for gradients of the input:
     int32_t *counts                # [i][y, x]: pixels that are read along each axis
     int32_t *pixels                # [taps]: pixels of y from spans[i][0] on, of x from spans[i][PH]
     int32_t *pixel_spans           # [taps][2]: the bins of each pixel
@@ -128,6 +132,7 @@ cdef struct Call:                  # what a call does with one level; most often
     Py_ssize_t channels            # of the output
     Py_ssize_t group               # input channels of an output channel: PH * PW or 1
     bint add                       # gradients are added to what is there
+    bint few_channels              # that would leave most lanes empty
     bint may_swap_axes             # boxes that are wide may be contracted along x first
     int copy_blocks                # channel blocks that COPY_PER_BOX copies a multiple of
     bint beyond_cache              # the map of an image is too large to stay in cache

@@ -410,6 +410,7 @@ cdef inline void free_tables(Tables *tables) noexcept:
     free(tables.outside)
     free(tables.thin)
     free(tables.tap_slot)
+    free(tables.slot_pixel)
     free(tables.counts)
     free(tables.pixels)
     free(tables.pixel_spans)
@@ -537,54 +538,76 @@ cdef inline int transpose_tables(
 # ---------------------------------------------------------------------------- thin boxes
 
 cdef inline double window_area(const Tables *tables, Py_ssize_t i) noexcept nogil:
-    """Pixels of a window; of a thin box, only those of rows and columns that have taps."""
+    """Pixels of a window; of a thin box, only those that are packed."""
     cdef const int32_t *window = tables.windows + 4 * i
-    if tables.thin != NULL and tables.thin[i]:
-        return <double>tables.counts[2 * i] * tables.counts[2 * i + 1]
+    if tables.thin != NULL and tables.thin[i] > 0:
+        return tables.thin[i]
     return <double>(window[1] - window[0]) * (window[3] - window[2])
 
 
+cdef inline double all_taps(const Tables *tables, int ph, int pw) noexcept nogil:
+    """Taps of all bins of all boxes, of both axes together: how many pixels bins read in all."""
+    cdef const int32_t *spans = tables.spans
+    cdef double taps = 0
+    for _ in range(tables.count):
+        taps += (<double>(spans[2 * ph - 1] - spans[0])
+                 * (spans[2 * (ph + pw) - 1] - spans[2 * ph]))
+        spans += 2 * (ph + pw)
+    return taps
+
+
 cdef inline bint may_be_thin(
-        const Tables *tables, int ph, int pw, int sampling_ratio) noexcept nogil:
+        const Tables *tables, int ph, int pw, const Rule *of_bins) noexcept nogil:
     """Whether any window has many more pixels than there can be taps: two a sample."""
-    cdef double taps = 4.0 * ph * pw * sampling_ratio * sampling_ratio
+    cdef double samples = <double>of_bins.sampling_ratio * of_bins.sampling_ratio
     cdef Py_ssize_t i
+    if samples == 0 or (of_bins.kind != RULE_SAMPLED and of_bins.kind != RULE_SINGLE_SAMPLES):
+        return False
     for i in range(tables.count):
-        if window_area(tables, i) >= THIN_GAIN * taps:
+        if window_area(tables, i) >= THIN_GAIN * 4.0 * ph * pw * samples:
             return True
     return False
 
 
 cdef inline void set_slots(
-        Tables *tables, const int32_t *spans, int bins, Py_ssize_t pixels) noexcept nogil:
-    """tap_slot of one axis of a box, which has so many pixels; bins may go backwards."""
-    cdef const int32_t *pixel = tables.pixels + spans[0]
-    cdef Py_ssize_t slot = 0, tap
-    cdef int p
-    for p in range(bins):
-        for tap in range(spans[2 * p], spans[2 * p + 1]):
-            while slot > 0 and pixel[slot] > tables.tap_pixel[tap]:
-                slot -= 1
-            while slot + 1 < pixels and pixel[slot] < tables.tap_pixel[tap]:
-                slot += 1
-            tables.tap_slot[tap] = <int32_t>slot
+        Tables *tables, const int32_t *spans, int bins, Py_ssize_t extent) noexcept nogil:
+    """The slots of one axis of a box: a pixel for each tap, or for each single sample the two
+    pixels around it, of which the last of the map is its own neighbour."""
+    cdef Py_ssize_t first = spans[0], tap
+    cdef int each = tables.slots_of_tap
+    cdef int32_t pixel
+    for tap in range(first, spans[2 * bins - 1]):
+        pixel = tables.tap_pixel[tap]
+        tables.tap_slot[tap] = <int32_t>(each * (tap - first))
+        tables.slot_pixel[each * tap] = pixel
+        if each == 2:
+            tables.slot_pixel[2 * tap + 1] = <int32_t>min(pixel + 1, extent - 1)
 
 
-cdef inline int find_thin_boxes(
-        Tables *tables, int ph, int pw, int itemsize, int threads) except -1:
-    """Mark boxes whose taps are in few rows and columns of their windows, and number those."""
+cdef inline Py_ssize_t find_thin_boxes(
+        Tables *tables, const TableRequest *request) except -1:
+    """Mark boxes whose taps are in few rows and columns of their windows, and list those.
+
+    Return how many boxes are thin.
+    """
     cdef const int32_t *spans = tables.spans
-    cdef Py_ssize_t i, rows, columns
-    transpose_tables(tables, ph, pw, itemsize, threads)
+    cdef int ph = request.axes[0].bins, pw = request.axes[1].bins
+    cdef int each = 2 if request.rule.kind == RULE_SINGLE_SAMPLES else 1
+    cdef Py_ssize_t i, rows, columns, found = 0
+    tables.slots_of_tap = each
     tables.tap_slot = <int32_t*>room_for(tables.taps, sizeof(int32_t))
-    tables.thin = <uint8_t*>room_for(tables.count, 1)
-    memset(tables.thin, 0, tables.count)
+    tables.slot_pixel = <int32_t*>room_for(each * tables.taps, sizeof(int32_t))
+    tables.thin = <int32_t*>room_for(tables.count, sizeof(int32_t))
+    memset(tables.thin, 0, tables.count * sizeof(int32_t))
     for i in range(tables.count):
-        rows, columns = tables.counts[2 * i], tables.counts[2 * i + 1]
-        if (0 < rows * columns <= slope_pixels(SLOPE_BLOCKS) and columns <= MAX_COLUMNS
+        rows = each * (spans[2 * ph - 1] - spans[0])
+        columns = each * (spans[2 * (ph + pw) - 1] - spans[2 * ph])
+        if (rows > 0 and columns > 0 and columns <= MAX_COLUMNS
+                and <double>rows * columns <= slope_pixels(SLOPE_BLOCKS)
                 and THIN_GAIN * <double>rows * columns <= window_area(tables, i)):
-            set_slots(tables, spans, ph, rows)
-            set_slots(tables, spans + 2 * ph, pw, columns)
-            tables.thin[i] = True
+            set_slots(tables, spans, ph, request.axes[0].extent)
+            set_slots(tables, spans + 2 * ph, pw, request.axes[1].extent)
+            tables.thin[i] = <int32_t>(rows * columns)
+            found += 1
         spans += 2 * (ph + pw)
-    return 0
+    return found

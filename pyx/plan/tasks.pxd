@@ -23,8 +23,8 @@ from libc.stdint cimport INT32_MAX, int32_t
 from libc.stdlib cimport calloc, free, malloc, qsort, realloc
 
 from plan.structs cimport (
-    BINS, COPY_ONCE, COPY_PER_BOX, PACK_ROWS, PACK_TAPS, PACK_WINDOW, PIXELS, ROW_LANES, Call,
-    Task, Tasks,
+    BINS, COPY_ONCE, COPY_PER_BOX, PACK_ROWS, PACK_TAPS, PACK_WINDOW, PIXELS, ROW_LANES, SCALARS,
+    Call, Task, Tasks,
 )
 from simd.simd cimport LANE_BYTES
 from plan.layout cimport slope_pixels
@@ -226,6 +226,10 @@ cdef inline bint rows_contiguous(const Call *call) noexcept nogil:
     return call.map.strides.x == 1
 
 
+cdef inline bint packs_nothing(const Call *call) noexcept nogil:
+    return call.strategy == ROW_LANES or call.strategy == SCALARS
+
+
 cdef inline bint small_type(const Call *call) noexcept nogil:
     """Whether numbers of the map have to be widened before they are computed with."""
     return call.map.kind != c'f' and call.map.kind != c'd'
@@ -333,7 +337,7 @@ cdef inline Py_ssize_t first_tall_box(
     """
     cdef const int32_t *windows = call.tables.windows
     cdef Py_ssize_t i = first, columns = image.x1 - image.x0
-    if call.strategy == PIXELS or call.strategy == ROW_LANES:
+    if call.strategy == PIXELS or packs_nothing(call):
         return stop
     while i < stop and (windows[4 * i + 1] - windows[4 * i]) * columns <= work.tile_pixels:
         i += 1
@@ -479,7 +483,7 @@ cdef inline int load_of_part(
         return COPY_ONCE
     if call.strategy == PIXELS and small_type(call):
         return COPY_PER_BOX
-    if call.strategy == ROW_LANES:      # which packs no rows
+    if packs_nothing(call):
         return PACK_WINDOW
     if (call.strategy != PIXELS and part.max_rows * columns <= work.tile_pixels
             and cost_of_rows(call, work, part, first, stop) < cost_of_windows(call, work, part)):
@@ -567,6 +571,8 @@ cdef inline Pieces pieces_to_write(
             pieces.load = COPY_ONCE
         else:
             pieces.bins = work.bins
+    if call.strategy == SCALARS and not rows_contiguous(call):
+        pieces.blocks = 1
     if whole_planes:
         # No more planes than stay in cache, since each box writes to all of them. The channels of
         # a pixel are written together, whatever their number.

@@ -95,6 +95,7 @@ struct prefetch_runs {
 #include "accumulate.inc.h"
 #include "correlate.inc.h"
 #include "maximum.inc.h"
+#include "numbers.inc.h"
 #include "scatter.inc.h"
 #undef REAL
 
@@ -105,6 +106,7 @@ struct prefetch_runs {
 #include "accumulate.inc.h"
 #include "correlate.inc.h"
 #include "maximum.inc.h"
+#include "numbers.inc.h"
 #include "scatter.inc.h"
 #undef REAL
 #undef NAME
@@ -132,6 +134,10 @@ struct prefetch_runs {
 #define keep_larger(first, ...) FOR_TYPE(keep_larger, first)(first, __VA_ARGS__)
 #define keep_larger_at(first, ...) FOR_TYPE(keep_larger_at, first)(first, __VA_ARGS__)
 #define keep_first_larger(first, ...) FOR_TYPE(keep_first_larger, first)(first, __VA_ARGS__)
+#define sum_number(first, ...) FOR_TYPE(sum_number, first)(first, __VA_ARGS__)
+#define add_number(first, ...) FOR_TYPE(add_number, first)(first, __VA_ARGS__)
+#define find_number(first, ...) FOR_TYPE(find_number, first)(first, __VA_ARGS__)
+#define largest_number(first, ...) FOR_TYPE(largest_number, first)(first, __VA_ARGS__)
 #define add_at_planes(first, ...) FOR_TYPE(add_at_planes, first)(first, __VA_ARGS__)
 #define add_at_pixels(first, ...) FOR_TYPE(add_at_pixels, first)(first, __VA_ARGS__)
 #define widen(from, kind, count, to) FOR_TYPE(widen, to)(from, kind, count, to)

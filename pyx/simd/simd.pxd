@@ -113,6 +113,17 @@ cdef extern from "simd/simd.h":
     # real *best, int32_t *at, const real *values, const int32_t *indices
     void keep_first_larger(...) noexcept nogil
 
+    # numbers.inc.h
+
+    # real *to, const real *plane, row, column, const Taps *y, const Taps *x
+    void sum_number(...) noexcept nogil
+    # real *plane, row, column, real gradient, const Taps *y, const Taps *x
+    void add_number(...) noexcept nogil
+    # const real *from, real value, row, column, rows, columns, map_columns
+    int32_t find_number(...) noexcept nogil
+    # real *best, const real *from, row, column, rows, columns, map_columns
+    int32_t largest_number(...) noexcept nogil
+
     # scatter.inc.h
 
     # real *plane, channel_step, const Winners *bins, channels, count, const PlaneRows *rows

@@ -1,0 +1,229 @@
+"""Compare roicy with torchvision on shapes that nobody chose.
+
+The workloads of the suite are those that detectors ask for.  This sweep draws others at random:
+channels from 1 to 1024, maps of 16 to 8000 pixels a side, 1 to 1000 boxes of 1 % to 100 % of the
+map's sides, all sampling ratios, passes and layouts.  So it finds shapes for which a strategy is
+badly chosen.  Both libraries are timed in turns, on one thread unless asked otherwise, and the
+least time of each counts.
+
+    python asv_bench/sweep.py --cases 500
+
+prints a table of the worst ratios.  It needs `pip install torch torchvision tqdm`.  Where
+torchvision lacks an operator or pass, its nearest relative stands in, as PASSES says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import sys
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import torchvision
+from tqdm import tqdm
+
+import roicy
+
+CHANNELS = (1, 2, 3, 8, 15, 16, 64, 256, 1024)
+SIDES = (16, 50, 200, 800, 2000, 8000)
+SHARES = (0.01, 0.05, 0.2, 0.5, 1.0)  # sides of boxes, as a share of the map's
+BOXES = (1, 10, 100, 1000)
+BINS = (1, 2, 7, 14)
+RATIOS = (0, 1, 2, 4)
+
+# A pass, and what of torchvision it is compared with.
+PASSES = {
+    ("roi_align", "forward"): ("roi_align", "forward"),
+    ("roi_align", "backward"): ("roi_align", "backward"),
+    ("roi_align", "backward_boxes"): ("roi_align", "backward"),
+    ("roi_align_max", "forward"): ("roi_align", "forward"),
+    ("prroi_pool", "forward"): ("roi_align", "forward"),
+    ("ps_roi_align", "forward"): ("ps_roi_align", "forward"),
+    ("ps_roi_align", "backward"): ("ps_roi_align", "backward"),
+    ("ps_roi_align", "backward_boxes"): ("ps_roi_align", "backward"),
+    ("ps_roi_pool", "forward"): ("ps_roi_pool", "forward"),
+    ("ps_roi_pool", "backward"): ("ps_roi_pool", "backward"),
+    ("roi_pool", "forward"): ("roi_pool", "forward"),
+    ("roi_pool", "argmax"): ("roi_pool", "forward"),
+    ("roi_pool", "backward"): ("roi_pool", "backward"),
+}
+
+# Cases that take torchvision longer, or more memory, are not drawn.
+MOST_SAMPLES = 5e7
+MOST_ELEMENTS = 1 << 26
+
+RATIO_ALLOWED = 1.5
+SMALL, SMALL_ALLOWED = 50e-6, 15e-6  # seconds: of work so small, this much more is allowed
+
+
+class Case(NamedTuple):
+    operator: str
+    direction: str
+    layout: str
+    channels: int  # of the output
+    side: int
+    boxes: int
+    share: float
+    bins: int
+    ratio: int
+
+    @property
+    def group(self) -> int:
+        """Return how many input channels an output channel has."""
+        return self.bins**2 if self.operator.startswith("ps_") else 1
+
+    @property
+    def sampling_ratio(self) -> int:
+        """Return 0, adaptive, for operators that look at every pixel."""
+        return self.ratio if "align" in self.operator else 0
+
+    @property
+    def is_small_enough(self) -> bool:
+        """Return whether torchvision needs neither long nor much memory."""
+        elements = self.channels * self.group * self.side**2
+        window = (self.share * self.side) ** 2
+        samples = window if self.sampling_ratio == 0 else (self.bins * self.sampling_ratio) ** 2
+        work = self.boxes * self.channels * max(samples, self.bins**2)
+        return elements <= MOST_ELEMENTS and work <= MOST_SAMPLES
+
+    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return input (1, C, H, W), boxes (K, 5) and the gradient of the output."""
+        rng = np.random.default_rng(0)
+        size = self.share * self.side
+        low = rng.uniform(0, self.side - size + 1e-3, (self.boxes, 2))
+        boxes = np.column_stack([np.zeros(self.boxes), low, low + size]).astype("float32")
+        maps = rng.random((1, self.channels * self.group, self.side, self.side), "float32")
+        grad = rng.random((self.boxes, self.channels, self.bins, self.bins), "float32")
+        return maps, boxes, grad
+
+
+def draw(count: int, seed: int) -> list[Case]:
+    """Draw cases, about as many of each pass and layout."""
+    rng = np.random.default_rng(seed)
+    kinds = itertools.cycle(itertools.product(PASSES, ("NCHW", "NHWC")))
+    cases: list[Case] = []
+    while len(cases) < count:
+        (operator, direction), layout = next(kinds)
+        while True:
+            numbers = [rng.choice(values).item() for values in (CHANNELS, SIDES, BOXES, SHARES)]
+            channels, side, boxes, share = numbers
+            bins, ratio = rng.choice(BINS).item(), rng.choice(RATIOS).item()
+            case = Case(operator, direction, layout, channels, side, boxes, share, bins, ratio)
+            if case.is_small_enough:
+                cases.append(case)
+                break
+    return cases
+
+
+def of_roicy(case: Case, threads: int) -> Any:
+    """Return a function that calls roicy."""
+    maps, boxes, grad = case.arrays()
+    shape = maps.shape
+    if case.layout == "NHWC":
+        maps, grad = (np.ascontiguousarray(a.transpose(0, 2, 3, 1)) for a in (maps, grad))
+        shape = maps.shape
+    options: dict[str, Any] = {"layout": case.layout, "num_threads": threads}
+    if "align" in case.operator:
+        options["sampling_ratio"] = case.ratio
+    backward = getattr(roicy, f"{case.operator}_backward", None)
+    if case.direction == "backward_boxes":
+        boxes_gradient = getattr(roicy, f"{case.operator}_backward_boxes")
+        return lambda: boxes_gradient(grad, maps, boxes, **options)
+    if case.operator == "roi_pool" and case.direction != "forward":
+        options["return_argmax"] = True
+    forward = getattr(roicy, case.operator)
+    if case.direction != "backward":
+        return lambda: forward(maps, boxes, case.bins, **options)
+    if case.operator == "roi_pool":
+        argmax = forward(maps, boxes, case.bins, **options)[1]
+        del options["return_argmax"]
+        return lambda: backward(grad, argmax, boxes, shape, **options)
+    return lambda: backward(grad, boxes, shape, **options)
+
+
+def of_torchvision(case: Case) -> Any:
+    """Return a function that calls torchvision, always with channels first."""
+    operator, direction = PASSES[case.operator, case.direction]
+    maps, boxes, grad = (torch.from_numpy(array) for array in case.arrays())
+    function = getattr(torchvision.ops, operator)
+    options = {"sampling_ratio": case.sampling_ratio} if "align" in operator else {}
+    if operator == "roi_align":
+        options["aligned"] = True
+    if direction == "forward":
+        return lambda: function(maps, boxes, case.bins, **options)
+    maps.requires_grad_()
+    output = function(maps, boxes, case.bins, **options)
+    return lambda: torch.autograd.grad(output, maps, grad, retain_graph=True)
+
+
+def least_times(calls: list[Any], seconds: float) -> list[float]:
+    """Call each in turns for some seconds, and at least twice; return the least time of each."""
+    least = [np.inf] * len(calls)
+    end, turns = time.perf_counter() + seconds, 0
+    while turns < 3 or time.perf_counter() < end:
+        for i, call in enumerate(calls):
+            start = time.perf_counter()
+            call()
+            least[i] = min(least[i], time.perf_counter() - start)
+        turns += 1
+    return least
+
+
+def is_too_slow(ours: float, theirs: float) -> bool:
+    allowed = RATIO_ALLOWED * theirs
+    if theirs < SMALL:
+        allowed = max(allowed, theirs + SMALL_ALLOWED)
+    return ours > allowed
+
+
+def table(results: list[dict[str, Any]]) -> str:
+    """Return a table in Markdown."""
+    lines = [
+        "| operator | pass | layout | C | map | boxes | share | bins | ratio | roicy ms "
+        "| torchvision ms | ratio |",
+        "|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    for result in results:
+        case = Case(**result["case"])
+        lines.append(
+            f"| `{case.operator}` | {case.direction} | {case.layout} | {case.channels} "
+            f"| {case.side} | {case.boxes} | {case.share:g} | {case.bins} | {case.sampling_ratio} "
+            f"| {result['roicy'] * 1e3:.3f} | {result['torchvision'] * 1e3:.3f} "
+            f"| {result['roicy'] / result['torchvision']:.2f} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Draw cases, time them, print the worst and how many are slower than allowed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cases", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=0.2, help="for each case")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--worst", type=int, default=20, help="rows of the table")
+    parser.add_argument("--json", metavar="FILE", help="write all results here")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    results = []
+    for case in tqdm(draw(options.cases, options.seed), disable=not sys.stderr.isatty()):
+        calls = [of_roicy(case, options.threads), of_torchvision(case)]
+        ours, theirs = least_times(calls, options.seconds)
+        results.append({"case": case._asdict(), "roicy": ours, "torchvision": theirs})
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(results, file)
+    results.sort(key=lambda result: result["torchvision"] / result["roicy"])
+    print(table(results[: options.worst]))
+    slow = [result for result in results if is_too_slow(result["roicy"], result["torchvision"])]
+    ratios = [result["roicy"] / result["torchvision"] for result in results]
+    print(f"\n{len(results)} cases, median ratio {np.median(ratios):.3f}; slower than allowed:")
+    print(table(slow) if slow else "none")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""Scalars: where lanes would stay mostly empty, or move much to add little, number by number.
+
+Nothing is packed: each bin reads the map, or adds to it, as it lies.  The bins of a
+position-sensitive operator read channels of their own.  Sums are taken in the order in which lanes
+take them, so that both give the same bits.
+"""
+from libc.float cimport DBL_MAX, FLT_MAX
+from libc.stdint cimport int32_t
+
+from kernels.run cimport Part, next_part, parts_of, x_first
+from move.store cimport clear
+from plan.spans cimport clip
+from plan.structs cimport Call, Strides, Task
+from simd.simd cimport Taps, add_number, largest_number, real, sum_number
+from tuning cimport MAX_BINS
+
+
+cdef inline Py_ssize_t stop_channel(const Call *call, const Part *part) noexcept nogil:
+    """The channel after those of the part's block."""
+    return min((part.block + 1) * call.lanes, call.channels)
+
+
+cdef inline Py_ssize_t channel_of(const Call *call, Py_ssize_t c, int p, int q) noexcept nogil:
+    """The input channel that a bin reads for output channel c."""
+    return c * call.group + (p * call.pw + q if call.group > 1 else 0)
+
+
+cdef inline void sum_bins(const Call *call, const Task *task, real *out) noexcept nogil:
+    """The weighted sums of all bins of the task's boxes."""
+    cdef Py_ssize_t c
+    cdef int p, q
+    cdef bint swap
+    cdef const Strides *map = &call.map.strides
+    cdef const real *plane = <const real*>call.map.data + task.image * map.image
+    cdef const real *start
+    cdef real *to
+    cdef Part part = parts_of(call, task, MAX_BINS)
+    cdef Taps y, x
+    y.pixel = x.pixel = call.tables.tap_pixel
+    y.weight = x.weight = call.tables.tap_weight
+    while next_part(call, task, &part):
+        swap = x_first(call, &part)
+        for c in range(part.block * call.lanes, stop_channel(call, &part)):
+            for p in range(part.p0, part.p1):
+                to = out + part.row * call.bins.image + c * call.bins.channel + p * call.bins.y
+                y.spans = part.spans_y + 2 * p
+                for q in range(part.q0, part.q1):
+                    x.spans = part.spans_x + 2 * q
+                    start = plane + channel_of(call, c, p, q) * map.channel
+                    if swap:
+                        sum_number(to + q * call.bins.x, start, map.x, map.y, &x, &y)
+                    else:
+                        sum_number(to + q * call.bins.x, start, map.y, map.x, &y, &x)
+
+
+cdef inline void add_bins(
+        const Call *call, const Task *task, const real *grad_output) noexcept nogil:
+    """The task's rectangle of its channels = (add: +=) the gradients of its boxes."""
+    cdef Py_ssize_t c, first = task.first_block * call.lanes
+    cdef int p, q
+    cdef int32_t[2] rows, columns
+    cdef const Strides *map = &call.map.strides
+    cdef real *plane = <real*>call.map.data + task.image * map.image
+    cdef const real *grad
+    cdef Part part = parts_of(call, task, MAX_BINS)
+    cdef Taps y, x
+    y.spans, x.spans = rows, columns
+    y.pixel = x.pixel = call.tables.tap_pixel
+    y.weight = x.weight = call.tables.tap_weight
+    if not call.add:
+        clear(plane + first * call.group * map.channel + task.y0 * map.y + task.x0 * map.x, map,
+              (min(task.stop_block * call.lanes, call.channels) - first) * call.group,
+              task.y1 - task.y0, task.x1 - task.x0)
+    while next_part(call, task, &part):
+        for p in range(part.p0, part.p1):
+            clip(part.spans_y + 2 * p, part.pixel, task.y0, task.y1, rows)
+            if rows[0] == rows[1]:
+                continue
+            for q in range(part.q0, part.q1):
+                clip(part.spans_x + 2 * q, part.pixel, task.x0, task.x1, columns)
+                grad = (grad_output + part.row * call.bins.image + p * call.bins.y
+                        + q * call.bins.x)
+                for c in range(part.block * call.lanes, stop_channel(call, &part)):
+                    add_number(plane + channel_of(call, c, p, q) * map.channel, map.y, map.x,
+                               grad[c * call.bins.channel], &y, &x)
+
+
+cdef inline void pool_bins(
+        const Call *call, const Task *task, const Part *part, real *out) noexcept nogil:
+    """The largest pixels of a part's bins, and where they are; see max_pool.pyx."""
+    cdef Py_ssize_t c, y, x, rows, columns
+    cdef int p, q
+    cdef int32_t at
+    cdef const Strides *map = &call.map.strides
+    cdef const Strides *argmax = &call.argmax_strides
+    cdef const real *plane = <const real*>call.map.data + task.image * map.image
+    cdef real *to
+    for c in range(part.block * call.lanes, stop_channel(call, part)):
+        for p in range(part.p0, part.p1):
+            y = part.spans_y[2 * p]
+            rows = part.spans_y[2 * p + 1] - y
+            for q in range(part.q0, part.q1):
+                x = part.spans_x[2 * q]
+                columns = part.spans_x[2 * q + 1] - x
+                to = out + (part.row * call.bins.image + c * call.bins.channel
+                            + p * call.bins.y + q * call.bins.x)
+                to[0], at = 0, -1      # of bins without pixels
+                if rows > 0 and columns > 0:
+                    to[0] = -FLT_MAX if real is float else -DBL_MAX
+                    at = largest_number(
+                        to, plane + c * map.channel + y * map.y + x * map.x, map.y, map.x,
+                        rows, columns, call.map.columns)
+                if call.argmax != NULL:
+                    call.argmax[part.row * argmax.image + c * argmax.channel + p * argmax.y
+                                + q * argmax.x] = (
+                        <int32_t>(at + y * call.map.columns + x) if at >= 0 else -1)

@@ -1,0 +1,93 @@
+/* Single numbers, for maps of so few channels that lanes would stay mostly empty.  Number (y, x) of
+   a channel lies at plane + y * row + x * column.  simd.h includes this file once for each type
+   REAL. */
+
+#define COLUMNS_AT_ONCE 8 /* whose sums do not wait for each other */
+
+/* sums[i] = the weighted sum along y of the column of tap i.  `count` is known to the compiler. */
+static FORCE_INLINE void NAME(sum_columns)(REAL *sums, const REAL *plane, ptrdiff_t row,
+                                           ptrdiff_t column, const struct taps *y,
+                                           const int32_t *pixel_x, int count) {
+    const REAL *weight = (const REAL *)y->weight;
+    for (ptrdiff_t j = y->spans[0]; j < y->spans[1]; j++) {
+        const REAL *from = plane + y->pixel[j] * row;
+        for (int i = 0; i < count; i++) {
+            REAL value = from[pixel_x[i] * column];
+            sums[i] = j > y->spans[0] ? NAME(FUSED)(weight[j], value, sums[i]) : weight[j] * value;
+        }
+    }
+}
+
+/* to = the weighted sum of a bin, along y and then along x, in the order of contract_bin. */
+static NOINLINE void NAME(sum_number)(REAL *to, const REAL *plane, ptrdiff_t row, ptrdiff_t column,
+                                      const struct taps *y, const struct taps *x) {
+    const REAL *weight = (const REAL *)x->weight;
+    const ptrdiff_t first = x->spans[0], stop = y->spans[0] < y->spans[1] ? x->spans[1] : first;
+    REAL sums[COLUMNS_AT_ONCE], sum = 0;
+    for (ptrdiff_t i = first; i < stop;) {
+        int count = stop - i >= COLUMNS_AT_ONCE ? COLUMNS_AT_ONCE : 1;
+        if (count > 1)
+            NAME(sum_columns)(sums, plane, row, column, y, x->pixel + i, COLUMNS_AT_ONCE);
+        else
+            NAME(sum_columns)(sums, plane, row, column, y, x->pixel + i, 1);
+        for (int l = 0; l < count; l++, i++)
+            sum = i > first ? NAME(FUSED)(weight[i], sums[l], sum) : weight[i] * sums[l];
+    }
+    *to = sum;
+}
+
+/* plane += the weights of a bin times its gradient. */
+static NOINLINE void NAME(add_number)(REAL *plane, ptrdiff_t row, ptrdiff_t column, REAL gradient,
+                                      const struct taps *y, const struct taps *x) {
+    const REAL *weight_y = (const REAL *)y->weight, *weight_x = (const REAL *)x->weight;
+    for (ptrdiff_t j = y->spans[0]; j < y->spans[1]; j++) {
+        REAL *to = plane + y->pixel[j] * row;
+        for (ptrdiff_t i = x->spans[0]; i < x->spans[1]; i++) {
+            REAL *at = to + x->pixel[i] * column;
+            *at = NAME(FUSED)(weight_y[j], weight_x[i] * gradient, *at);
+        }
+    }
+}
+
+/* The index of the first of rows x columns numbers that is equal to `value`, which one is. */
+static NOINLINE int32_t NAME(find_number)(const REAL *from, REAL value, ptrdiff_t row,
+                                          ptrdiff_t column, ptrdiff_t rows, ptrdiff_t columns,
+                                          ptrdiff_t map_columns) {
+    for (ptrdiff_t y = 0; y < rows; y++, from += row)
+        for (ptrdiff_t x = 0; x < columns; x++)
+            if (from[x * column] == value)
+                return (int32_t)(y * map_columns + x);
+    return -1;
+}
+
+/* best = the largest of rows x columns numbers and of best.  Returns the index of the first that is
+   larger than best was, or -1: number (y, x) has index y * map_columns + x. */
+static NOINLINE int32_t NAME(largest_number)(REAL *best, const REAL *from, ptrdiff_t row,
+                                             ptrdiff_t column, ptrdiff_t rows, ptrdiff_t columns,
+                                             ptrdiff_t map_columns) {
+    const REAL least = *best;
+    REAL largest = least, lanes[LANES];
+    const REAL *at = from;
+    for (int l = 0; l < LANES; l++)
+        lanes[l] = least;
+    for (ptrdiff_t y = 0; y < rows; y++, at += row) {
+        ptrdiff_t x = 0;
+        for (; column == 1 && x + LANES <= columns; x += LANES)
+            NAME(keep_larger)(lanes, at + x);
+        for (; x < columns; x++)
+            largest = at[x * column] > largest ? at[x * column] : largest;
+    }
+    for (int l = 0; l < LANES && column == 1 && columns >= LANES; l++)
+        largest = lanes[l] > largest ? lanes[l] : largest;
+    if (largest == 0) { /* lanes take the first zero along x and then y, of either sign */
+        int32_t zero = NAME(find_number)(from, 0, column, row, columns, rows, rows);
+        largest = from[zero % rows * row + zero / rows * column];
+    }
+    *best = largest;
+    /* A search, since a branch at each number that is larger so far is never foreseen. */
+    if (!(largest > least))
+        return -1;
+    return NAME(find_number)(from, largest, row, column, rows, columns, map_columns);
+}
+
+#undef COLUMNS_AT_ONCE
