@@ -1,4 +1,5 @@
-"""Compare roicy with torchvision on shapes that nobody chose.
+"""
+Compare roicy with torchvision on shapes that nobody chose.
 
 The workloads of the suite are those that detectors ask for.  This sweep draws others at random:
 channels from 1 to 1024, maps of 16 to 8000 pixels a side, 1 to 1000 boxes of 1 % to 100 % of the
@@ -200,7 +201,7 @@ def table(results: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     """Draw cases, time them, print the worst and how many are slower than allowed."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.strip().splitlines()[0])
     parser.add_argument("--cases", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=0.2, help="for each case")
