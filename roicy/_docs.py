@@ -38,7 +38,7 @@ or one that is computed with as float32
         Multiplies the coordinates of the boxes, in the dtype of the data: the size of the map
         divided by the size of the image that the boxes are given on.""",
     "scales": """spatial_scale : sequence of floats, optional
-        What coordinates are multiplied by, for each level, each less than the one before.  By
+        What coordinates are multiplied by, for each level, none above the one before.  By
         default it follows from `image_size`.""",
     "sampling_ratio": """sampling_ratio : int, optional
         Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.""",

@@ -30,6 +30,16 @@ def level_of_scale(scale: float) -> int:
     return round(-math.log2(scale))
 
 
+def last_map(count: int, finest: float, coarsest: float) -> int:
+    """
+    Return the place of the last map that boxes are pooled from, of maps of these scales.
+
+    Levels are those from the finest map's to the coarsest map's, as in torchvision, so that maps
+    beyond as many as there are levels have no boxes.
+    """
+    return min(count - 1, level_of_scale(coarsest) - level_of_scale(finest))
+
+
 def scale_from_height(rows: int, height: int) -> float:
     """Return the power of two that is closest to the height of a map divided by its image's."""
     return 2.0 ** round(math.log2(rows / height))
@@ -122,10 +132,10 @@ def scales(arguments: Arguments, shapes: dict[str, Shape]) -> list[float]:
         found, follows = _given_scales(arguments, len(shapes)), ""
     else:
         found, follows = _scales_from_heights(arguments, shapes), ", as follows from image_size"
-    if any(coarser >= finer for finer, coarser in itertools.pairwise(found)):
+    if any(coarser > finer for finer, coarser in itertools.pairwise(found)):
         raise ValueError(
             f"spatial_scale: {found}{follows}; "
-            "expected levels from fine to coarse, each scale less than the one before"
+            "expected levels from fine to coarse, no scale above the one before"
         )
     return found
 

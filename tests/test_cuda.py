@@ -255,8 +255,8 @@ def test_roi_align_max(shape, products, dtype, layout, cupy, rng):
         )
 
 
-def test_multiscale(dtype, layout, cupy, rng):
-    scales = [1 / 4, 1 / 8, 1 / 16]
+@pytest.mark.parametrize("scales", [[1 / 4, 1 / 8, 1 / 16], [1 / 4, 1 / 4, 1 / 8]], ids=str)
+def test_multiscale(scales, dtype, layout, cupy, rng):
     maps = [
         to_layout(rng.standard_normal((2, 5, 64 // 2**i, 80 // 2**i)).astype(dtype), layout)
         for i in range(3)

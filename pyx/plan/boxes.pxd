@@ -141,6 +141,7 @@ cdef inline bint all_finite(
 cdef struct Pyramid:
     int levels
     int finest                     # level of the finest map, which no box is below
+    int last                       # place of the last map that boxes are pooled from
     double canonical_scale         # the side of a box of level canonical_level
     int canonical_level
     double close                   # boxes this close below a level belong to it
@@ -158,7 +159,7 @@ cdef inline int level_of(const real *corners, const Pyramid *pyramid) noexcept n
     wanted = wanted + <real>pyramid.close
     wanted = <real>floor(wanted) - <real>pyramid.finest
     # NaN, which sizes that overflow may give, is not above 0 and goes to the finest level.
-    return <int>min(wanted, <real>(pyramid.levels - 1)) if wanted > 0 else 0
+    return <int>min(wanted, <real>pyramid.last) if wanted > 0 else 0
 
 
 cdef inline int sort_by_level(

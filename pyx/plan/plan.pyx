@@ -245,7 +245,7 @@ cdef class Plan:
         if (type(scales) is list or type(scales) is tuple) and len(scales) == self.levels:
             for i in range(self.levels):
                 self.scales[i] = plain_scale(scales[i])
-                if not self.scales[i] > 0 or (i > 0 and self.scales[i] >= self.scales[i - 1]):
+                if not self.scales[i] > 0 or (i > 0 and self.scales[i] > self.scales[i - 1]):
                     plain = False
             plain = plain and pyramid[2] is None
         else:
@@ -255,6 +255,8 @@ cdef class Plan:
                 self.scales[i] = scale
         self.pyramid.levels = <int>self.levels
         self.pyramid.finest = _levels.level_of_scale(self.scales[0])
+        self.pyramid.last = _levels.last_map(self.levels, self.scales[0],
+                                             self.scales[self.levels - 1])
         side, level = _levels.canonical(pyramid)
         self.pyramid.canonical_scale, self.pyramid.canonical_level = side, level
         self.pyramid.close = _levels.CLOSE

@@ -155,8 +155,9 @@ def _distribute(boxes: _Boxes, scales: list[float], canonical: tuple[float, int]
         size = xp.sqrt(sides[:, 0] * sides[:, 1]) / kind(canonical_scale)
         exact = kind(canonical_level) + xp.log2(size)
     wanted = xp.floor(exact + kind(_levels.CLOSE)) - kind(_levels.level_of_scale(scales[0]))
+    last = _levels.last_map(len(scales), scales[0], scales[-1])
     # what is not a number, of sizes beyond all numbers, is the finest level
-    levels = xp.minimum(xp.fmax(wanted, kind(0)), kind(len(scales) - 1)).astype(np.int32)
+    levels = xp.minimum(xp.fmax(wanted, kind(0)), kind(last)).astype(np.int32)
     return [boxes.of_level(levels, i) for i in range(len(scales))]
 
 
