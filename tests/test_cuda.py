@@ -512,7 +512,7 @@ ERRORS = [
     ),
     (
         lambda c: roicy.multiscale_roi_align(
-            [c.asarray(X), c.asarray(X)], c.asarray(BOXES), 2, [1, 1]
+            [c.asarray(X), c.asarray(X)], c.asarray(BOXES), 2, [1, 2]
         ),
         ValueError,
         "spatial_scale: .* fine to coarse",
