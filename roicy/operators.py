@@ -290,7 +290,9 @@ def prroi_pool(
     Notes
     -----
     Jiang, Luo, Mao, Xiao, Jiang, "Acquisition of Localization Confidence for Accurate Object
-    Detection", 2018; computed as by Paddle 1.6 to 1.8.
+    Detection", 2018; computed as by Paddle 1.6 to 1.8.  Bins narrower than the distance between
+    two numbers of the type are means too, where Paddle rounds their ends to the type, and
+    divides by a length that is not rounded.
 
     Examples
     --------

@@ -64,23 +64,28 @@ def sampled(low, high, bins, extent, sampling_ratio, dtype, at_least_one):
 def integrated(low, high, bins, extent, dtype):
     """
     The mean of the bilinear surface, by the antiderivative of the hat function, in exact
-    fractions.
+    fractions.  The ends of bins are rounded to float64, of narrow bins where they are counted
+    from the pixel before the box.
     """
-    bin_size = max(high - low, dtype(0)) / dtype(bins)
+    size = high - low
+    origin = math.floor(low) if size / dtype(bins) < 1 else 0
+    ends = [float(low) - origin + float(size) * (p / bins) for p in range(bins + 1)]
 
     def area_left_of(u):
         u = Fraction(min(max(u, -1), 1))
         return (1 + u) ** 2 / 2 if u <= 0 else 1 - (1 - u) ** 2 / 2
 
     for p in range(bins):
-        start = low + dtype(p) * bin_size
-        a, b = Fraction(float(start)), Fraction(float(start + bin_size))
+        a, b = ends[p : p + 2]
+        if a == b:
+            b = math.nextafter(a, math.inf)
+        a, b = Fraction(a) + origin, Fraction(b) + origin
         pixels = {}
-        if bin_size > 0:
+        if size > 0:
             for i in range(max(math.floor(a), 0), min(math.ceil(b) + 1, extent)):
                 integral = area_left_of(b - i) - area_left_of(a - i)
                 if integral > 0:
-                    pixels[i] = float(integral / Fraction(float(bin_size)))
+                    pixels[i] = float(integral / (b - a))
         yield pixels
 
 
