@@ -204,6 +204,21 @@ def test_nan_reaches_the_gradients_of_the_boxes_that_read_it(name, bad, dtype, i
                 assert np.isfinite(grad[k]).all()
 
 
+@pytest.mark.parametrize("name", WITH_BOX_GRADIENTS)
+def test_infinite_gradients_of_boxes_raise_nothing(name, dtype, isa):
+    """Blocks of channels whose gradients are infinite, of both signs, and beyond the type."""
+    pixels = np.zeros((1, 36, 20, 20), dtype)
+    pixels[:, :18, 4, 4], pixels[:, 18:, 4, 4] = np.inf, -np.inf
+    huge = np.full_like(pixels, np.finfo(dtype).max / 4)
+    huge[..., ::2] *= -1
+    boxes = np.array([[0, 3.2, 3.2, 8.7, 8.7]], dtype)
+    backward = operator(name, "_backward_boxes")
+    g = np.ones((1, 1 if name.startswith("ps_") else 36, 6, 6), dtype)
+    with np.errstate(all="raise"):
+        assert np.isnan(backward(g, pixels, boxes)).any()
+        assert not np.isfinite(backward(100 * g, huge, boxes)).all()
+
+
 class TestRoiPool:
     def test_nan_never_wins(self, dtype, layout, isa):
         x = np.full((1, 20, 4, 4), np.nan, dtype)
@@ -561,7 +576,7 @@ def test_rows_that_no_box_reads_are_left_alone(name, count, dtype, layout, isa, 
     boxes = np.column_stack([np.zeros(count), low, low + rng.uniform(2, 5, (count, 2))]).astype(
         dtype
     )
-    parameters = {} if name in ("roi_pool", "prroi_pool", "ps_roi_pool") else {"sampling_ratio": 2}
+    parameters = {} if name.endswith("_pool") else {"sampling_ratio": 2}
     expected = operator(name)(x[None].copy(), boxes, (2, 3), layout=layout, **parameters)
     for rows in (slice(0, 16), slice(32, 48)):
         for part in x[:, rows] if row_axis else [x[rows]]:
