@@ -117,6 +117,9 @@ WORKLOADS = {
     "ps_align_rfcn": Workload(
         "ps_roi_align", (1, 1029, 50, 76), 300, (7, 7), 1 / 16, (64, 600), ADAPTIVE
     ),
+    "ps_prroi_lighthead": Workload(
+        "ps_prroi_pool", (1, 490, 50, 76), 1000, (7, 7), 1 / 16, (64, 600), {}
+    ),
     # IoU-Net
     "prroi_iounet": Workload("prroi_pool", (1, 256, 100, 152), 1000, (7, 7), 1 / 8, (32, 300), {}),
     "prroi_c4": Workload("prroi_pool", (1, 512, 50, 76), 300, (14, 14), 1 / 16, (64, 760), {}),

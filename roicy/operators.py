@@ -13,7 +13,15 @@ import numpy as np
 
 from . import _arguments, _call
 from ._docs import documented
-from ._table import PRROI_POOL, PS_ROI_ALIGN, PS_ROI_POOL, ROI_ALIGN, ROI_ALIGN_MAX, ROI_POOL
+from ._table import (
+    PRROI_POOL,
+    PS_PRROI_POOL,
+    PS_ROI_ALIGN,
+    PS_ROI_POOL,
+    ROI_ALIGN,
+    ROI_ALIGN_MAX,
+    ROI_POOL,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -358,6 +366,95 @@ def prroi_pool_backward_boxes(
     """
     given = (boxes, boxes_num, spatial_scale, layout, num_threads, None, None)
     return _call.backward_boxes(PRROI_POOL, (), grad_output, input, given)
+
+
+@documented(
+    returns="""{output_position_sensitive}
+        A box without area, or inverted, gives 0.""",
+    input="""{input}
+        C is a multiple of PH * PW.""",
+)
+def ps_prroi_pool(
+    input: NDArray[Float] | NDArray[np.uint8], boxes: Boxes, output_size: Size,
+    spatial_scale: SupportsFloat = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
+) -> NDArray[Float]:  # fmt: skip
+    """
+    Position-sensitive PrRoIPool: each bin reads channels of its own.
+
+    ``out[k, c, p, q]`` is what :func:`prroi_pool` computes from input channel
+    ``(c * PH + p) * PW + q``.
+
+    {sections}
+
+    Notes
+    -----
+    PrRoIPool with the channels of R-FCN: Paddle's `prroi_pool` with `output_channels` less than
+    the channels of the input, with boxes that are not rounded.
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> channels = np.arange(4, dtype=np.float32).reshape(1, 4, 1, 1)
+    >>> input = channels * np.ones((1, 1, 6, 6), np.float32)
+    >>> boxes = np.array([[0, 1, 1, 5, 5]], np.float32)
+    >>> roicy.ps_prroi_pool(input, boxes, 2)[0, 0]
+    array([[0., 1.],
+           [2., 3.]], dtype=float32)
+    """
+    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
+    return _call.forward(PS_PRROI_POOL, (), input, output_size, given)
+
+
+@documented(returns="{grad_input}")
+def ps_prroi_pool_backward(
+    grad_output: NDArray[Float], boxes: Boxes, input_shape: tuple[int, ...],
+    spatial_scale: SupportsFloat = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
+) -> NDArray[Float]:  # fmt: skip
+    """
+    Gradient of :func:`ps_prroi_pool` by its input.
+
+    {sections}
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> boxes = np.array([[0, 1, 1, 5, 5]], np.float32)
+    >>> grad = roicy.ps_prroi_pool_backward(np.ones((1, 1, 2, 2)), boxes, (1, 4, 6, 6))
+    >>> grad.sum(axis=(2, 3)).round(6)
+    array([[1., 1., 1., 1.]])
+    """
+    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
+    return _call.backward(PS_PRROI_POOL, (), grad_output, input_shape, given)
+
+
+@documented(
+    returns="""{grad_boxes}
+        Of boxes without area it is 0.""",
+    input="{input_gradient}",
+)
+def ps_prroi_pool_backward_boxes(
+    grad_output: NDArray[Float], input: NDArray[Any], boxes: Boxes,
+    spatial_scale: SupportsFloat = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    num_threads: SupportsIndex | None = None,
+) -> Any:  # fmt: skip
+    """
+    Gradient of :func:`ps_prroi_pool` by the coordinates of its boxes.
+
+    {sections}
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> input = np.tile(np.arange(8.0), (1, 4, 8, 1))
+    >>> boxes = np.array([[0, 1.2, 1.2, 5.2, 5.2]])
+    >>> grad = np.ones((1, 1, 2, 2))
+    >>> roicy.ps_prroi_pool_backward_boxes(grad, input, boxes)[:, [1, 3]].round(6)
+    array([[2., 2.]])
+    """
+    given = (boxes, boxes_num, spatial_scale, layout, num_threads, None, None)
+    return _call.backward_boxes(PS_PRROI_POOL, (), grad_output, input, given)
 
 
 @documented(

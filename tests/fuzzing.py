@@ -46,7 +46,7 @@ SLOWEST = 20  # seconds that a call may take
 FUNCTIONS = [
     name
     for name in roicy.__all__
-    if "roi" in name and not name.startswith(("multiscale", "roi_align_max"))
+    if "roi" in name and not name.startswith(("multiscale", "roi_align_max", "ps_prroi"))
 ]
 # what an error may begin with: the argument that it is about, or what could not be made
 NAMED = (
@@ -415,6 +415,10 @@ def one_call(bytes_: bytes) -> str:
     if name.startswith("roi_align") and data.below(3) == 2:
         name = as_multiscale(data, name, arguments)
         buffer = buffer if "out" in arguments else None
+
+    if name.startswith("ps_roi_align") and data.below(3) == 2:
+        name = name.replace("ps_roi_align", "ps_prroi_pool")
+        del arguments["sampling_ratio"]
 
     if name == "roi_align" and data.below(4) == 3:
         name = "roi_align_max"

@@ -115,7 +115,7 @@ def axes(
             axis = sampled(
                 low - dtype(0.5), high - dtype(0.5), count, extent, sampling_ratio, dtype, False
             )
-        elif operator == "prroi_pool":
+        elif operator in ("prroi_pool", "ps_prroi_pool"):
             axis = integrated(low, high, count, extent, dtype)
         elif operator == "ps_roi_pool":
             # torchvision never reads the last row or column

@@ -21,6 +21,7 @@ PARAMETERS = {
     ],
     "ps_roi_align": [{}, {"sampling_ratio": 2}],
     "prroi_pool": [{}],
+    "ps_prroi_pool": [{}],
     "ps_roi_pool": [{}],
 }
 CASES = [(name, parameters) for name in SUMS for parameters in PARAMETERS[name]]
@@ -123,7 +124,7 @@ def test_gradients_of_boxes(name, values, isa, layout, rng):
     In float32, where float64 is exact enough to compare with: relative to the sum of the
     absolute values.
     """
-    parameters = {} if name == "prroi_pool" else {"sampling_ratio": 2}
+    parameters = {} if "prroi" in name else {"sampling_ratio": 2}
     x = VALUES[values](rng, (2, 32, 37, 45)).astype(np.float32)
     boxes = dyadic_boxes(rng, 80)
     out = operator(name)(x, boxes, 4, **parameters)
@@ -140,7 +141,7 @@ def test_gradients_of_boxes(name, values, isa, layout, rng):
     # no slope of a weight is more than 1 a pixel moved; of a mean over a bin of size b, as in
     # prroi_pool, 2 / b
     bin_size = np.minimum(boxes[:, 3] - boxes[:, 1], boxes[:, 4] - boxes[:, 2]) / 4
-    slope = 4 / bin_size if name == "prroi_pool" else 4
+    slope = 4 / bin_size if "prroi" in name else 4
     size = np.abs(g).sum(axis=(1, 2, 3), dtype=np.float64) * np.abs(x).max() * slope
     assert (np.abs(grad - expected)[:, 1:].max(axis=1) <= 64 * unit(np.float32) * size).all()
 

@@ -249,7 +249,7 @@ def test_nothing_is_written_before_an_error():
     assert (grad_input == 7).all()
 
 
-@pytest.mark.parametrize("name", ["ps_roi_align", "ps_roi_pool"])
+@pytest.mark.parametrize("name", ["ps_roi_align", "ps_prroi_pool", "ps_roi_pool"])
 def test_channels_that_bins_do_not_divide(name):
     with pytest.raises(
         ValueError, match="input: 8 channels, expected a multiple of the 3 x 3 bins of output_size"

@@ -182,6 +182,25 @@ class TestPages:
         assert by_counts.shape == (4, 490, 7, 7)
         np.testing.assert_array_equal(by_counts, by_lod)
 
+    @pytest.mark.parametrize(
+        ("args", "kwargs"),
+        [
+            ((10, 1.0, 7, 7), {}),
+            ((10, 1, 7, 7), {}),
+            ((10, 1.0), {"pooled_height": 7, "pooled_width": 7}),
+            ((), {"output_channels": 10, "pooled_height": 7, "pooled_width": 7}),
+        ],
+    )
+    def test_paddle_prroi_pool_with_output_channels(self, args, kwargs, rng):
+        """The documented form: 490 channels are 10 for each of 7 x 7 bins."""
+        x = rng.standard_normal((2, 490, 28, 28), dtype=np.float32)
+        rois = np.array([[1, 5, 8, 10], [4, 2, 6, 7], [12, 12, 19, 21]], np.float32)
+        out = paddle.prroi_pool(x, paddle.create_lod_tensor(rois, [[1, 2]]), *args, **kwargs)
+        assert out.shape == (3, 10, 7, 7)
+        boxes = np.concatenate([np.array([[0], [1], [1]], np.float32), rois], axis=1)
+        every = roicy.prroi_pool(x, boxes, 7).reshape(3, 10, 7, 7, 7, 7)
+        np.testing.assert_array_equal(out, np.einsum("kcpqpq->kcpq", every))
+
     def test_mxnet_roi_pooling(self):
         x = np.arange(48, dtype=np.float32).reshape(1, 1, 8, 6)
         y = np.array([[0, 0, 0, 4, 4]], np.float32)
@@ -256,7 +275,11 @@ X, ROIS = np.ones((2, 3, 6, 6), np.float32), np.ones((2, 4), np.float32)
         (lambda: paddle.prroi_pool(X, ROIS), "batch_roi_nums: None, expected"),
         (
             lambda: paddle.prroi_pool(X, ROIS, 4, 1.0, 2, 2, batch_roi_nums=[1, 1]),
-            "output_channels: 4, expected the input's 3 channels",
+            "output_channels: 4, expected the input's 3 channels$",
+        ),
+        (
+            lambda: paddle.prroi_pool(np.ones((1, 8, 6, 6)), ROIS, 4, 1.0, 2, 2),
+            "output_channels: 4, expected the input's 8 channels, or 2, which times 2 x 2 bins",
         ),
         (
             lambda: paddle.create_lod_tensor(ROIS, [[1, 2]]),

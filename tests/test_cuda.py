@@ -81,6 +81,7 @@ PARAMETERS = {
     ],
     "ps_roi_align": [{"sampling_ratio": 2, "spatial_scale": 0.5}, {"spatial_scale": 0.25}],
     "prroi_pool": [{"spatial_scale": 0.5}],
+    "ps_prroi_pool": [{"spatial_scale": 0.5}],
     "ps_roi_pool": [{"spatial_scale": 0.5}],
 }
 SUM_CASES = [(name, i) for name in SUMS for i in range(len(PARAMETERS[name]))]

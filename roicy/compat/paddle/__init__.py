@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import operators
+from ... import _arguments, operators
 from .. import float32_scale
 from .vision import ops as _ops
 
@@ -266,14 +266,15 @@ def prroi_pool(input: np.ndarray, rois: np.ndarray, *args: Any, **kwargs: Any) -
     """
     Exact mean of the bilinear surface over each bin of each box; see :func:`roicy.prroi_pool`.
 
-    Called as in Paddle 1.8, or with `output_channels` as in its documentation, which was an
-    argument for two months of 2019::
+    Called as in Paddle 1.8, or with `output_channels` as in its documentation::
 
         prroi_pool(input, rois, spatial_scale=1.0, pooled_height=1, pooled_width=1,
-        batch_roi_nums=None, name=None) prroi_pool(input, rois, output_channels, spatial_scale,
-        pooled_height, pooled_width, name=None)
+                   batch_roi_nums=None, name=None)
+        prroi_pool(input, rois, output_channels, spatial_scale, pooled_height, pooled_width,
+                   name=None)
 
-    A fourth number after `rois` tells the second from the first.
+    It is the second if `output_channels` is named, if there is a fourth number after `rois`, or
+    if the second number after `rois` has a fraction part, which no height has.
 
     Parameters
     ----------
@@ -282,7 +283,8 @@ def prroi_pool(input: np.ndarray, rois: np.ndarray, *args: Any, **kwargs: Any) -
     rois : ndarray (K, 4)
         Rows [x1, y1, x2, y2], sorted by image.
     output_channels : int
-        C, which is checked.
+        C, or C / (pooled_height * pooled_width): then each bin reads channels of its own, as in
+        :func:`roicy.ps_prroi_pool`.
     spatial_scale : float, optional
         Multiplies the coordinates; rounded to float32.
     pooled_height, pooled_width : int, optional
@@ -296,13 +298,13 @@ def prroi_pool(input: np.ndarray, rois: np.ndarray, *args: Any, **kwargs: Any) -
 
     Returns
     -------
-    ndarray (K, C, pooled_height, pooled_width)
+    ndarray (K, output_channels, pooled_height, pooled_width)
 
     Raises
     ------
     TypeError, ValueError
-        As :func:`roicy.prroi_pool`; and if `output_channels` is not C, or nothing says which
-        image the boxes are of and there are several.
+        As :func:`roicy.prroi_pool`; and if `output_channels` is neither of these, or nothing
+        says which image the boxes are of and there are several.
 
     Examples
     --------
@@ -311,33 +313,39 @@ def prroi_pool(input: np.ndarray, rois: np.ndarray, *args: Any, **kwargs: Any) -
     >>> x, rois = np.ones((4, 490, 28, 28), np.float32), np.array([[0, 0, 14, 14]] * 4, np.float32)
     >>> paddle.prroi_pool(x, rois, 1.0, 7, 7, batch_roi_nums=np.array([1, 1, 1, 1])).shape
     (4, 490, 7, 7)
+    >>> paddle.prroi_pool(x, paddle.create_lod_tensor(rois, [[1] * 4]), 10, 1.0, 7, 7).shape
+    (4, 10, 7, 7)
     """
-    documented = "output_channels" in kwargs or (
-        len(args) > 3 and isinstance(args[3], (int, np.integer))
+    documented = (
+        "output_channels" in kwargs
+        or (len(args) > 3 and isinstance(args[3], (int, np.integer)))
+        or (len(args) > 1 and isinstance(args[1], (float, np.floating)))
     )
     given = (_DOCUMENTED if documented else _OF_1_8).bind(*args, **kwargs)
     given.apply_defaults()
     values = given.arguments
-    if (
-        documented
-        and isinstance(input, np.ndarray)
-        and input.ndim == 4
-        and values["output_channels"] != input.shape[1]
-    ):
-        raise ValueError(
-            f"output_channels: {values['output_channels']!r}, "
-            f"expected the input's {input.shape[1]} channels"
-        )
+    bins = _arguments.output_size((values["pooled_height"], values["pooled_width"]))
+    pool = operators.prroi_pool
+    if documented and _is_position_sensitive(input, values["output_channels"], bins):
+        pool = operators.ps_prroi_pool
     counts = _counts(
         input, rois, values.get("batch_roi_nums"), "batch_roi_nums", values["rois_lod"]
     )
-    return operators.prroi_pool(
-        input,
-        rois,
-        (values["pooled_height"], values["pooled_width"]),
-        float32_scale(values["spatial_scale"]),
-        boxes_num=counts,
-    )
+    return pool(input, rois, bins, float32_scale(values["spatial_scale"]), boxes_num=counts)
+
+
+def _is_position_sensitive(input: Any, output_channels: Any, bins: tuple[int, int]) -> bool:
+    """Return whether an output of so many channels has bins with channels of their own."""
+    wanted = _arguments.integer("output_channels", output_channels, 0, 2**62)
+    if not isinstance(input, np.ndarray) or input.ndim != 4 or wanted == input.shape[1]:
+        return False  # operators say what is wrong with an input that is no map
+    channels, of_bins = input.shape[1], bins[0] * bins[1]
+    if wanted * of_bins == channels:
+        return True
+    expected = f"the input's {channels} channels"
+    if channels % of_bins == 0:
+        expected += f", or {channels // of_bins}, which times {bins[0]} x {bins[1]} bins gives them"
+    raise ValueError(f"output_channels: {wanted}, expected {expected}")
 
 
 def _of_1_8(
