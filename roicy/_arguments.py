@@ -318,7 +318,7 @@ class Boxes:
 
     @staticmethod
     def _read_images(rows: np.ndarray, image_count: int) -> np.ndarray:
-        column = rows[:, 0]
+        column = rows[:, 0].astype(np.float64)  # in which the number of images is exact
         with np.errstate(all="ignore"):
             wrong = ~((column >= 0) & (column < image_count) & (np.trunc(column) == column))
             images = column.astype(np.int32)

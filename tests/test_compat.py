@@ -234,6 +234,17 @@ def test_boxes_of_no_image_in_mxnet(rng):
         mxnet.ROIPooling(x, boxes[:2, 1:], (2, 2), 1.0)
 
 
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "int8", "int64", "float64"])
+def test_boxes_of_no_image_in_mxnet_of_other_types(kind, rng):
+    kind = pytest.importorskip("ml_dtypes").bfloat16 if kind == "bfloat16" else np.dtype(kind)
+    x = rng.standard_normal((300, 2, 9, 9), dtype=np.float32)
+    boxes = np.array([[0, 1, 1, 5, 5], [-1, 1, 1, 5, 5], [100, 2, 2, 8, 8]], np.float32)
+    for pool in (mxnet.ROIPooling, mxnet.ROIAlign):
+        expected = pool(x, boxes, (2, 2), 1.0)
+        np.testing.assert_array_equal(pool(x, boxes.astype(kind), (2, 2), 1.0), expected)
+        assert not expected[1].any()
+
+
 def test_position_sensitive_without_alignment_in_mxnet(rng):
     """The bins of roi_align, and the channels of ps_roi_align."""
     x = rng.standard_normal((1, 8, 9, 9), dtype=np.float32)

@@ -312,6 +312,30 @@ def test_formats_of_boxes(cupy, rng):
             assert_close(grad, columns if given.shape[1] == 5 else columns[:, 1:], 4000)
 
 
+def test_batch_indices_beyond_the_type_of_the_data(cupy):
+    """Images that float32 cannot number, of boxes in float64 and int64."""
+    images = 2**24 + 4
+    x = np.zeros((images, 1, 1, 1), np.float32)
+    x[-5:, 0, 0, 0] = range(1, 6)
+    boxes = np.zeros((7, 5))
+    boxes[:5, 0] = np.arange(images - 5, images)
+    boxes[:, 3:] = 1
+    boxes[5:, 0] = images, -1
+    on_device = cupy.asarray(x)
+    for dtype in (np.float64, np.int64):
+        rows = cupy.asarray(boxes.astype(dtype))
+        for name in ("roi_pool", "roi_align", "roi_align_max"):
+            out = (
+                operator(name)(on_device, rows, 1, sampling_ratio=1)
+                if "align" in name
+                else (operator(name)(on_device, rows, 1))
+            )
+            np.testing.assert_array_equal(out.get().ravel(), [1, 2, 3, 4, 5, 0, 0])
+        g = cupy.asarray(np.ones((7, 1, 1, 1), np.float32))
+        grad = roicy.roi_align_backward_boxes(g, on_device, rows).get()
+        assert grad.shape == (7, 5)
+
+
 def test_any_strides_and_out(cupy, rng):
     x, boxes, bins = make(rng, "roi_align", "blocks", 1, np.float32)
     expected = roicy.roi_align(x, boxes, bins)

@@ -219,6 +219,83 @@ def test_infinite_gradients_of_boxes_raise_nothing(name, dtype, isa):
         assert not np.isfinite(backward(100 * g, huge, boxes)).all()
 
 
+MANY = 2051  # images, which float16 cannot number, nor int8, nor bfloat16
+SMALL_BOXES = ["float16", "bfloat16", "int8", "uint8", "float32", "int64"]
+
+
+@pytest.mark.parametrize("kind", SMALL_BOXES)
+@pytest.mark.parametrize("listed", [True, False], ids=["list", "boxes_num"])
+class TestBatchIndicesBeyondTheTypeOfTheBoxes:
+    """An image is an integer, whatever boxes and maps are made of."""
+
+    @staticmethod
+    def make(kind, listed, dtype):
+        """(maps that are full of their number, boxes, options)."""
+        kind = pytest.importorskip("ml_dtypes").bfloat16 if kind == "bfloat16" else np.dtype(kind)
+        maps = np.arange(MANY).reshape(-1, 1, 1, 1) * np.ones((1, 1, 4, 4))
+        rows = np.tile(np.array([1, 1, 3, 3]).astype(kind), (MANY, 1))
+        boxes = list(rows[:, None]) if listed else rows
+        return maps.astype(dtype), boxes, {} if listed else {"boxes_num": [1] * MANY}
+
+    @pytest.mark.parametrize("name", [*ALL, "roi_align_max"])
+    def test_forward(self, name, kind, listed, dtype):
+        maps, boxes, options = self.make(kind, listed, dtype)
+        out = operator(name)(maps, boxes, 1, **options)
+        np.testing.assert_array_equal(out.ravel(), np.arange(MANY).astype(dtype))
+
+    @pytest.mark.parametrize("name", ALL)
+    def test_backward(self, name, kind, listed, dtype):
+        maps, boxes, options = self.make(kind, listed, dtype)
+        g = 1 + maps[:, :, :1, :1]
+        if name == "roi_pool":
+            _, argmax = roicy.roi_pool(maps, boxes, 1, return_argmax=True, **options)
+            grad = roicy.roi_pool_backward(g, argmax, boxes, maps.shape, **options)
+        else:
+            grad = operator(name, "_backward")(g, boxes, maps.shape, **options)
+        sums = grad.sum(axis=(1, 2, 3))
+        np.testing.assert_allclose(sums, g.ravel(), rtol=8 * np.finfo(dtype).eps)
+
+    @pytest.mark.parametrize("name", WITH_BOX_GRADIENTS)
+    def test_gradients_of_boxes(self, name, kind, listed, dtype):
+        maps, boxes, options = self.make(kind, listed, dtype)
+        ramp = maps * np.arange(4, dtype=dtype)
+        g = np.ones((MANY, 1, 1, 1), dtype)
+        grad = operator(name, "_backward_boxes")(g, ramp, boxes, **options)
+        rows = np.concatenate(grad) if listed else grad
+        np.testing.assert_allclose(rows[:, 0] + rows[:, 2], np.arange(MANY), rtol=1e-5)
+
+    def test_pyramid(self, kind, listed, dtype):
+        maps, boxes, options = self.make(kind, listed, dtype)
+        levels, scales = [maps, maps[..., :2, :2].copy()], [1, 1 / 2]
+        out = roicy.multiscale_roi_align(levels, boxes, 1, scales, **options)
+        np.testing.assert_array_equal(out.ravel(), np.arange(MANY).astype(dtype))
+        grads = roicy.multiscale_roi_align_backward(
+            1 + out, boxes, [level.shape for level in levels], scales, **options
+        )
+        sums = grads[0].sum(axis=(1, 2, 3))
+        np.testing.assert_allclose(sums, 1 + out.ravel(), rtol=8 * np.finfo(dtype).eps)
+        assert not grads[1].any()
+        ramps = [level * np.arange(level.shape[3], dtype=dtype) for level in levels]
+        grad = roicy.multiscale_roi_align_backward_boxes(
+            np.ones_like(out), ramps, boxes, scales, **options
+        )
+        rows = np.concatenate(grad) if listed else grad
+        np.testing.assert_allclose(rows[:, 0] + rows[:, 2], np.arange(MANY), rtol=1e-5)
+
+
+def test_as_many_images_as_float32_counts():
+    """float32 rounds 2**24 + 1, the number of images, and holds the last batch index."""
+    maps = np.zeros((2**24 + 1, 1, 1, 1), np.float32)
+    maps[-1] = 7
+    boxes = np.array([[2**24, 0, 0, 1, 1]], np.float32)
+    for given in (boxes, boxes[:, ::-1].copy()[:, ::-1], boxes.view(Boxes)):
+        assert roicy.roi_align(maps, given, 1).item() == 7
+
+
+class Boxes(np.ndarray):
+    """Boxes that are converted before they are taken."""
+
+
 class TestRoiPool:
     def test_nan_never_wins(self, dtype, layout, isa):
         x = np.full((1, 20, 4, 4), np.nan, dtype)

@@ -149,10 +149,10 @@ def _of_images(
         isinstance(rois, np.ndarray)
         and rois.ndim == 2
         and rois.shape[1] == 5
-        and rois.dtype.kind in "fiu"
+        and (rois.dtype.kind in "fiu" or _arguments.is_small(rois.dtype))
     ):
         return pool(rois)  # which says what is wrong
-    kept = valid(rois[:, 0])
+    kept = valid(rois[:, 0].astype(np.float64))  # in which the number of images is exact
     if kept.all():
         return pool(rois)
     some = pool(rois[kept])

@@ -86,8 +86,9 @@ class _Boxes:
     """
     Boxes of any format, or those of them that are pooled from one level of a pyramid.
 
-    rows (K, 4) or (K, 5) lie on the device, in the type of the data, as do the images of those of 4
-    columns.  The boxes of a level are all boxes, and `level` is what `levels` has where they are.
+    rows (K, 4) or (K, 5) lie on the device, in the type of the data.  Their images are int32 there,
+    or None where column 0 was given in that type too.  The boxes of a level are all boxes, and
+    `level` is what `levels` has where they are.
     """
 
     levels: Any = None
@@ -100,11 +101,15 @@ class _Boxes:
                 "expected integers on the host"
             )
 
+        self.images = None
+
         def check(name: str, value: Any, columns: int) -> Any:
-            return self._rows(name, value, columns, dtype, device)
+            self._check(name, value, columns, device)
+            if columns == 5 and value.dtype != dtype:
+                self.images = self._images_of(value[:, 0], images)
+            return cupy().ascontiguousarray(value.astype(dtype, copy=False))
 
         parts, counts = _arguments.gather_boxes(arguments.boxes, arguments.boxes_num, images, check)
-        self.images = None
         self.counts = counts if isinstance(arguments.boxes, (list, tuple)) else None
         self.rows = cupy().empty((0, 4), dtype)
         if parts:
@@ -117,14 +122,23 @@ class _Boxes:
         return int(self.count)
 
     @staticmethod
-    def _rows(name: str, value: Any, columns: int, dtype: np.dtype, device: Any) -> Any:
+    def _check(name: str, value: Any, columns: int, device: Any) -> None:
         _arguments.check_rows(name, _of_cupy(name, value), columns)
         if value.dtype.char not in _arguments.FLOATS and value.dtype.kind not in "iu":
             raise TypeError(
                 f"{name}: dtype {value.dtype.name}, expected float32, float64 or integers"
             )
         _check_device(device, name, value)
-        return cupy().ascontiguousarray(value.astype(dtype, copy=False))
+
+    @staticmethod
+    def _images_of(column: Any, images: int) -> Any:
+        """
+        Return batch indices as int32, -1 where they are of no image: the type of the data need not
+        be one that holds them.
+        """
+        column = column.astype(np.float64)
+        exists = (column >= 0) & (column < images) & (column == cupy().floor(column))
+        return cupy().where(exists, column, -1).astype(np.int32)
 
     def of_level(self, levels: Any, level: int) -> _Boxes:
         """Return the boxes that belong to a level."""
