@@ -15,6 +15,9 @@ roi_align_max  samples, one by one                   maximum       c
 
 The second column is a rule of ``pyx/plan/rules.h``, the third a file of ``pyx/kernels``, the last
 the flag `position_sensitive`.
+
+`R_FCN_POOL` is only of :mod:`roicy.compat`: it is ps_roi_pool with other bins, those of whole
+pixels that a box touches whose corners are rounded before they are scaled.
 """
 
 from __future__ import annotations
@@ -86,6 +89,9 @@ PRROI_POOL = Operator(
 PS_PRROI_POOL = PRROI_POOL._replace(name="ps_prroi_pool", position_sensitive=True)
 PS_ROI_POOL = Operator(
     "ps_roi_pool", _without_parameters("uniform"), WEIGHTED_SUM, position_sensitive=True
+)
+R_FCN_POOL = Operator(
+    "psroi_pool", _without_parameters("rounded"), WEIGHTED_SUM, position_sensitive=True
 )
 ROI_POOL = Operator("roi_pool", _without_parameters("quantised", inclusive=True), MAX_PIXEL)
 ROI_ALIGN_MAX = Operator("roi_align_max", _samples, MAX_SAMPLE)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from .operators import Boxes, Counts, Float, Layout, Size
+    from .operators import Boxes, Counts, Float, Layout, Scale, Size
 
-    Scales = Sequence[SupportsFloat] | NDArray[np.floating[Any]] | None
+    Scales = Sequence[Scale] | NDArray[np.floating[Any]] | None
     ImageSize = tuple[SupportsIndex, SupportsIndex] | None
 
 

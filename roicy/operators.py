@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     Float = TypeVar("Float", bound=np.floating[Any])
     Size = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int]
+    Scale = SupportsFloat | tuple[SupportsFloat, SupportsFloat] | list[float]
     Boxes = NDArray[Any] | Sequence[NDArray[Any]]
     Counts = NDArray[np.integer[Any]] | Sequence[int] | None
     Layout = Literal["NCHW", "NHWC"]
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 @documented(returns="{output}")
 def roi_align(
     input: NDArray[Float] | NDArray[np.uint8], boxes: Boxes, output_size: Size,
-    spatial_scale: SupportsFloat = 1.0, sampling_ratio: SupportsIndex = -1, aligned: bool = False,
+    spatial_scale: Scale = 1.0, sampling_ratio: SupportsIndex = -1, aligned: bool = False,
     *, boxes_num: Counts = None, layout: Layout = "NCHW", out: NDArray[Float] | None = None,
     num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
@@ -85,7 +86,7 @@ def roi_align(
 )
 def roi_align_max(
     input: NDArray[Float] | NDArray[np.uint8], boxes: Boxes, output_size: Size,
-    spatial_scale: SupportsFloat = 1.0, sampling_ratio: SupportsIndex = -1, aligned: bool = False,
+    spatial_scale: Scale = 1.0, sampling_ratio: SupportsIndex = -1, aligned: bool = False,
     *, products: bool = False, boxes_num: Counts = None, layout: Layout = "NCHW",
     out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
@@ -129,7 +130,7 @@ def roi_align_max(
 @documented(returns="{grad_input}")
 def roi_align_backward(
     grad_output: NDArray[Float], boxes: Boxes, input_shape: tuple[int, ...],
-    spatial_scale: SupportsFloat = 1.0, sampling_ratio: SupportsIndex = -1, aligned: bool = False,
+    spatial_scale: Scale = 1.0, sampling_ratio: SupportsIndex = -1, aligned: bool = False,
     *, boxes_num: Counts = None, layout: Layout = "NCHW", out: NDArray[Float] | None = None,
     num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
@@ -157,7 +158,7 @@ def roi_align_backward(
 @documented(returns="{grad_boxes}", input="{input_gradient}")
 def roi_align_backward_boxes(
     grad_output: NDArray[Float], input: NDArray[Any], boxes: Boxes,
-    spatial_scale: SupportsFloat = 1.0, sampling_ratio: SupportsIndex = -1, aligned: bool = False,
+    spatial_scale: Scale = 1.0, sampling_ratio: SupportsIndex = -1, aligned: bool = False,
     *, boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: SupportsIndex | None = None,
 ) -> Any:  # fmt: skip
     """
@@ -193,7 +194,7 @@ def roi_align_backward_boxes(
 )
 def ps_roi_align(
     input: NDArray[Float] | NDArray[np.uint8], boxes: Boxes, output_size: Size,
-    spatial_scale: SupportsFloat = 1.0, sampling_ratio: SupportsIndex = -1, *,
+    spatial_scale: Scale = 1.0, sampling_ratio: SupportsIndex = -1, *,
     boxes_num: Counts = None, layout: Layout = "NCHW", out: NDArray[Float] | None = None,
     num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
@@ -228,7 +229,7 @@ def ps_roi_align(
 @documented(returns="{grad_input}")
 def ps_roi_align_backward(
     grad_output: NDArray[Float], boxes: Boxes, input_shape: tuple[int, ...],
-    spatial_scale: SupportsFloat = 1.0, sampling_ratio: SupportsIndex = -1, *,
+    spatial_scale: Scale = 1.0, sampling_ratio: SupportsIndex = -1, *,
     boxes_num: Counts = None, layout: Layout = "NCHW", out: NDArray[Float] | None = None,
     num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
@@ -252,7 +253,7 @@ def ps_roi_align_backward(
 @documented(returns="{grad_boxes}", input="{input_gradient}")
 def ps_roi_align_backward_boxes(
     grad_output: NDArray[Float], input: NDArray[Any], boxes: Boxes,
-    spatial_scale: SupportsFloat = 1.0, sampling_ratio: SupportsIndex = -1, *,
+    spatial_scale: Scale = 1.0, sampling_ratio: SupportsIndex = -1, *,
     boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: SupportsIndex | None = None,
 ) -> Any:  # fmt: skip
     """
@@ -280,7 +281,7 @@ def ps_roi_align_backward_boxes(
 )
 def prroi_pool(
     input: NDArray[Float] | NDArray[np.uint8], boxes: Boxes, output_size: Size,
-    spatial_scale: SupportsFloat = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    spatial_scale: Scale = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
     out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
@@ -318,7 +319,7 @@ def prroi_pool(
 @documented(returns="{grad_input}")
 def prroi_pool_backward(
     grad_output: NDArray[Float], boxes: Boxes, input_shape: tuple[int, ...],
-    spatial_scale: SupportsFloat = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    spatial_scale: Scale = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
     out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
@@ -346,7 +347,7 @@ def prroi_pool_backward(
 )
 def prroi_pool_backward_boxes(
     grad_output: NDArray[Float], input: NDArray[Any], boxes: Boxes,
-    spatial_scale: SupportsFloat = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    spatial_scale: Scale = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
     num_threads: SupportsIndex | None = None,
 ) -> Any:  # fmt: skip
     """
@@ -376,7 +377,7 @@ def prroi_pool_backward_boxes(
 )
 def ps_prroi_pool(
     input: NDArray[Float] | NDArray[np.uint8], boxes: Boxes, output_size: Size,
-    spatial_scale: SupportsFloat = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    spatial_scale: Scale = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
     out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
@@ -409,7 +410,7 @@ def ps_prroi_pool(
 @documented(returns="{grad_input}")
 def ps_prroi_pool_backward(
     grad_output: NDArray[Float], boxes: Boxes, input_shape: tuple[int, ...],
-    spatial_scale: SupportsFloat = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    spatial_scale: Scale = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
     out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
@@ -436,7 +437,7 @@ def ps_prroi_pool_backward(
 )
 def ps_prroi_pool_backward_boxes(
     grad_output: NDArray[Float], input: NDArray[Any], boxes: Boxes,
-    spatial_scale: SupportsFloat = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    spatial_scale: Scale = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
     num_threads: SupportsIndex | None = None,
 ) -> Any:  # fmt: skip
     """
@@ -464,7 +465,7 @@ def ps_prroi_pool_backward_boxes(
 )
 def ps_roi_pool(
     input: NDArray[Float] | NDArray[np.uint8], boxes: Boxes, output_size: Size,
-    spatial_scale: SupportsFloat = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    spatial_scale: Scale = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
     out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
@@ -501,7 +502,7 @@ def ps_roi_pool(
 @documented(returns="{grad_input}")
 def ps_roi_pool_backward(
     grad_output: NDArray[Float], boxes: Boxes, input_shape: tuple[int, ...],
-    spatial_scale: SupportsFloat = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    spatial_scale: Scale = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
     out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
@@ -528,7 +529,7 @@ def roi_pool(
     input: NDArray[Float] | NDArray[np.uint8],
     boxes: Boxes,
     output_size: Size,
-    spatial_scale: SupportsFloat = ...,
+    spatial_scale: Scale = ...,
     *,
     return_argmax: Literal[False] = ...,
     boxes_num: Counts = ...,
@@ -543,7 +544,7 @@ def roi_pool(
     input: NDArray[Float] | NDArray[np.uint8],
     boxes: Boxes,
     output_size: Size,
-    spatial_scale: SupportsFloat = ...,
+    spatial_scale: Scale = ...,
     *,
     return_argmax: Literal[True],
     boxes_num: Counts = ...,
@@ -564,7 +565,7 @@ def roi_pool(
 )
 def roi_pool(
     input: NDArray[Float] | NDArray[np.uint8], boxes: Boxes, output_size: Size,
-    spatial_scale: SupportsFloat = 1.0, *, return_argmax: bool = False, boxes_num: Counts = None,
+    spatial_scale: Scale = 1.0, *, return_argmax: bool = False, boxes_num: Counts = None,
     layout: Layout = "NCHW", out: NDArray[Float] | None = None,
     num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float] | tuple[NDArray[Float], NDArray[np.int32]]:  # fmt: skip

@@ -412,13 +412,17 @@ def one_call(bytes_: bytes) -> str:
     ):
         with np.errstate(all="ignore"):
             arguments["input"] = arguments["input"].astype(data.of(SMALL))
-    if name.startswith("roi_align") and data.below(3) == 2:
+    multiscale = name.startswith("roi_align") and data.below(3) == 2
+    if multiscale:
         name = as_multiscale(data, name, arguments)
         buffer = buffer if "out" in arguments else None
 
     if name.startswith("ps_roi_align") and data.below(3) == 2:
         name = name.replace("ps_roi_align", "ps_prroi_pool")
         del arguments["sampling_ratio"]
+
+    if "spatial_scale" in arguments and data.below(4) == 3:
+        arguments["spatial_scale"] = two_scales(data, arguments["spatial_scale"], multiscale)
 
     if name == "roi_align" and data.below(4) == 3:
         name = "roi_align_max"
@@ -448,6 +452,18 @@ def one_call(bytes_: bytes) -> str:
         if arguments[key] is not arguments.get("out"):
             assert arguments[key].tobytes() == before, f"{key} was written to"
     return f"{name}: {ended}"
+
+
+def two_scales(data, scale, multiscale):
+    """Give y and x scales of their own, on one level of a pyramid, or in a pair that is none."""
+    other = data.ordinary(SCALES, 7)
+    if not multiscale:
+        pair = data.of((tuple, list, lambda both: np.array(both, object)))((scale, other))
+        return data.of(((), (scale,), (scale, other, 1.0), (pair, 1.0))) if data.rarely() else pair
+    scales = list(scale)
+    i = data.below(len(scales))
+    scales[i] = (scales[i], other) if data.below(2) else (scales[i], scales[i])
+    return scales
 
 
 def as_multiscale(data, name, arguments):

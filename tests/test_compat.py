@@ -7,10 +7,12 @@ import inspect
 
 import numpy as np
 import pytest
+import reference
+from conftest import random_boxes
 from test_recorded import CASES, OTHERWISE, assert_agrees, load
 
 import roicy
-from roicy.compat import mxnet, paddle, torchvision
+from roicy.compat import mxnet, onnx, paddle, torchvision
 from roicy.compat.paddle.vision import ops
 
 
@@ -257,6 +259,42 @@ def test_position_sensitive_without_alignment_in_mxnet(rng):
                 np.testing.assert_array_equal(out[:, c, p, q], every[:, (c * 2 + p) * 2 + q, p, q])
 
 
+@pytest.mark.parametrize("scale", [1.0, 0.0625, 0.7, 1e30])
+def test_psroi_pool(scale, dtype, isa, rng):
+    """R-FCN's pooling, whose corners are rounded before they are scaled."""
+    x = rng.standard_normal((2, 24, 20, 23)).astype(dtype)
+    size = (20 / scale, 23 / scale) if scale < 2 else (20, 23)
+    boxes = random_boxes(rng, 2, 40, size, dtype)
+    boxes[:4, 1:] = [[0.5, 2.5, 4.5, 7.5], [3, 3, 3, 3], [-9, -9, -1, -2], [4, 4, 2, 1]]
+    boxes[4:6, 1:] = [[-1, -1, 3, 3], [-3, -2, 1, 5]]
+    expected = reference.forward(
+        "psroi_pool", x, boxes, (3, 2), spatial_scale=float(np.float32(scale))
+    )
+    assert expected.any()
+    rois, counts, order = sorted_by_image(boxes, 2)
+    for out in (
+        ops.psroi_pool(x, rois, counts, (3, 2), scale),
+        ops.PSRoIPool((3, 2), scale)(x, rois, counts),
+        paddle.psroi_pool(x, rois, 4, scale, 3, 2, rois_num=counts),
+        paddle.psroi_pool(x, paddle.create_lod_tensor(rois, [counts.tolist()]), 4, scale, 3, 2),
+        paddle.psroi_pool(x, boxes=rois, boxes_num=counts, output_size=(3, 2), spatial_scale=scale),
+    ):
+        # a mean of up to 20 x 23 pixels
+        np.testing.assert_allclose(out, expected[order], rtol=0, atol=50 * np.finfo(dtype).eps * 4)
+        assert out.dtype == dtype
+
+
+def test_psroi_pool_by_hand():
+    """Bins of 2 x 2 over the pixels 1 .. 3: each covers a row and a half, and reads two."""
+    x = np.arange(4 * 25, dtype=np.float64).reshape(1, 4, 5, 5)
+    out = ops.psroi_pool(x, np.array([[0.6, 0.6, 3.4, 3.4]]), [1], 2)
+    plane = x[0, 0]
+    corners = [plane[1:3, 1:3], plane[1:3, 2:4], plane[2:4, 1:3], plane[2:4, 2:4]]
+    np.testing.assert_allclose(
+        out.ravel(), [25 * i + corner.mean() for i, corner in enumerate(corners)]
+    )
+
+
 X, ROIS = np.ones((2, 3, 6, 6), np.float32), np.ones((2, 4), np.float32)
 
 
@@ -305,6 +343,38 @@ X, ROIS = np.ones((2, 3, 6, 6), np.float32), np.ones((2, 4), np.float32)
             "spatial_scale: -1.0, expected a finite number above 0",
         ),
         (lambda: ops.roi_pool(X, ROIS, [1, 1], 1, 1e-60), "spatial_scale: "),
+        (
+            lambda: paddle.psroi_pool(X, ROIS, 2, 1.0, 1, 1, rois_num=[1, 1]),
+            "output_channels: 2, expected the input's 3 channels divided by 1 x 1 bins",
+        ),
+        (
+            lambda: ops.psroi_pool(X, ROIS, [1, 1], 2),
+            "input: 3 channels, expected a multiple of the 2 x 2 bins of output_size",
+        ),
+        (
+            lambda: paddle.roi_pool(X, ROIS, 0, 1, 1.0, [1, 1]),
+            "pooled_height: 0, expected an integer from 1",
+        ),
+        (
+            lambda: paddle.roi_align(X, ROIS, 1, -2, 1.0, -1, [1, 1]),
+            "pooled_width: -2, expected an integer from 1",
+        ),
+        (
+            lambda: paddle.prroi_pool(X, ROIS, 1.0, 0, 1, [1, 1]),
+            "pooled_height: 0, expected an integer from 1",
+        ),
+        (
+            lambda: mxnet.ROIPooling(X, np.ones((1, 5)), (0, 1), 1.0),
+            "pooled_size: 0, expected an integer from 1",
+        ),
+        (
+            lambda: mxnet.ROIAlign(X, np.ones((1, 5)), (1, 2, 3), 1.0),
+            r"pooled_size: \(1, 2, 3\), expected an integer or two, \(height, width\)",
+        ),
+        (
+            lambda: onnx.MaxRoiPool(X, np.ones((1, 5)), pooled_shape=(2, 0)),
+            "pooled_shape: 0, expected an integer from 1",
+        ),
     ],
 )
 def test_errors(call, message):

@@ -13,12 +13,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import SUMS, WITH_BOX_GRADIENTS, operator, random_boxes, to_layout
+from conftest import SUMS, WITH_BOX_GRADIENTS, operator, random_boxes, to_layout, two_scales
 from cuda_emulation import standin
 from test_recorded import CASES, OTHERWISE, load
 
 import roicy
 from roicy import _call, _cpu, _workloads, cuda
+from roicy._arguments import Arguments
+from roicy._table import R_FCN_POOL
 from roicy.cuda import _launch, backend
 
 
@@ -77,12 +79,12 @@ def assert_close(actual, expected, terms=400):
 PARAMETERS = {
     "roi_align": [
         {"sampling_ratio": 2, "spatial_scale": 0.5},
-        {"aligned": True, "spatial_scale": 0.25},
+        {"aligned": True, "spatial_scale": (0.25, 0.4)},
     ],
-    "ps_roi_align": [{"sampling_ratio": 2, "spatial_scale": 0.5}, {"spatial_scale": 0.25}],
-    "prroi_pool": [{"spatial_scale": 0.5}],
+    "ps_roi_align": [{"sampling_ratio": 2, "spatial_scale": 0.5}, {"spatial_scale": (0.25, 0.4)}],
+    "prroi_pool": [{"spatial_scale": (0.5, 0.3)}],
     "ps_prroi_pool": [{"spatial_scale": 0.5}],
-    "ps_roi_pool": [{"spatial_scale": 0.5}],
+    "ps_roi_pool": [{"spatial_scale": (0.3, 0.5)}],
 }
 SUM_CASES = [(name, i) for name in SUMS for i in range(len(PARAMETERS[name]))]
 # boxes, images, channels, rows, columns, bins: "tiles" has more bins and wider windows than a
@@ -101,10 +103,11 @@ SHAPES = {
 
 def make(rng, name, shape, scale, dtype):
     count, n, c, h, w, bins = SHAPES[shape]
+    vertical, horizontal = two_scales({"spatial_scale": scale})
     if name.startswith("ps_"):
         c = max(c // 9, 1) * bins[0] * bins[1]
     x = rng.standard_normal((n, c, h, w)).astype(dtype)
-    return x, random_boxes(rng, n, count, (h / scale, w / scale), dtype), bins
+    return x, random_boxes(rng, n, count, (h / vertical, w / horizontal), dtype), bins
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -248,7 +251,12 @@ def test_roi_align_max(shape, products, dtype, layout, cupy, rng):
     x, boxes, bins = make(rng, "roi_align_max", shape, 0.5, dtype)
     x = to_layout(x, layout)
     for parameters in ({"sampling_ratio": 3}, {"aligned": True}):
-        options = {"spatial_scale": 0.5, "layout": layout, "products": products, **parameters}
+        options = {
+            "spatial_scale": (0.5, 0.4),
+            "layout": layout,
+            "products": products,
+            **parameters,
+        }
         assert_close(
             roicy.roi_align_max(cupy.asarray(x), cupy.asarray(boxes), bins, **options),
             roicy.roi_align_max(x, boxes, bins, **options),
@@ -310,6 +318,18 @@ def test_formats_of_boxes(cupy, rng):
             assert [part.shape for part in grad] == [part.shape for part in parts]
         else:
             assert_close(grad, columns if given.shape[1] == 5 else columns[:, 1:], 4000)
+
+
+def test_bins_of_compat(dtype, cupy, rng):
+    """Rules that only roicy.compat has an operator of."""
+    x = rng.standard_normal((2, 12, 20, 23)).astype(dtype)
+    boxes = random_boxes(rng, 2, 30, (40, 46), dtype)
+
+    def pool(x, boxes):
+        given = Arguments(boxes, None, 0.5, "NCHW", None)
+        return _call.forward(R_FCN_POOL, (), x, (3, 2), given)
+
+    assert_close(pool(cupy.asarray(x), cupy.asarray(boxes)), pool(x, boxes))
 
 
 def test_batch_indices_beyond_the_type_of_the_data(cupy):

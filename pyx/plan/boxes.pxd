@@ -5,6 +5,7 @@ from libc.stdint cimport INT32_MAX, int32_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 
+from plan.structs cimport Scale
 from simd.simd cimport real
 
 ctypedef fused number:             # types of the numbers in arrays of boxes
@@ -125,12 +126,12 @@ cdef inline bint is_plain(const Py_buffer *array, Py_ssize_t columns) noexcept n
 
 
 cdef inline bint all_finite(
-        const real *corners, Py_ssize_t count, double scale) noexcept nogil:
+        const real *corners, Py_ssize_t count, const Scale *scale) noexcept nogil:
     """Whether all corners and sides of boxes are finite when they are scaled."""
-    cdef real s = <real>scale, width, height
+    cdef real x = <real>scale.x, y = <real>scale.y, width, height
     for _ in range(count):
-        width = corners[2] * s - corners[0] * s
-        height = corners[3] * s - corners[1] * s
+        width = corners[2] * x - corners[0] * x
+        height = corners[3] * y - corners[1] * y
         # This is False for NaN.  Infinite corners make a side infinite or NaN.
         if not (fabs(width) < INFINITY and fabs(height) < INFINITY):
             return False

@@ -21,6 +21,7 @@ enum rule_kind {
     RULE_SAMPLED,       /* the mean of bilinear samples (roi_align, ps_roi_align) */
     RULE_INTEGRATED,    /* the exact mean of the bilinear surface (prroi_pool) */
     RULE_UNIFORM,       /* the mean of whole pixels, from floor to ceil (ps_roi_pool) */
+    RULE_ROUNDED,       /* the mean of whole pixels, of corners that are rounded and then scaled */
     RULE_QUANTISED,     /* whole pixels without weights (roi_pool) */
     RULE_SINGLE_SAMPLES /* bilinear samples one by one (roi_align_max) */
 };
@@ -74,6 +75,8 @@ struct sample_run {
 #define RULE_MAX_GRID 4.0e18
 /* Whole pixels: coordinates that no pixel index could hold are moved to this distance. */
 #define RULE_FAR 1.0e15
+/* Corners that are rounded before they are scaled: so far off the map that sides stay finite. */
+#define RULE_HUGE 1.0e38
 /* Fewer samples of a bin than this are visited one by one. */
 #define RULE_MIN_DENSE 65
 
@@ -126,6 +129,10 @@ RULE_FN void NAME(make_axis)(struct box_axis *axis, const struct rule *rule, dou
         start = (REAL)NAME(within)(round((double)(low * s)), -RULE_FAR, RULE_FAR);
         end = (REAL)NAME(within)(round((double)(high * s)), -RULE_FAR, RULE_FAR);
         size = (REAL)NAME(rule_max)((double)end - (double)start + rule->inclusive, 1.0);
+    } else if (rule->kind == RULE_ROUNDED) {
+        start = (REAL)NAME(within)((REAL)round((double)low) * s, -RULE_HUGE, RULE_HUGE);
+        end = (REAL)NAME(within)((REAL)(round((double)high) + 1) * s, -RULE_HUGE, RULE_HUGE);
+        size = (REAL)NAME(rule_max)(end - start, (REAL)0.1);
     } else {
         REAL offset = rule->aligned ? (REAL)0.5 : (REAL)0;
         start = low * s - offset;
@@ -371,11 +378,22 @@ RULE_FN void NAME(quantised_bin)(const struct box_axis *axis, int p, int extent,
     *stop = (int)NAME(within)(high, 0.0, extent);
 }
 
-/* Equal weights of the pixels of bin p, never the last row or column of the map: torchvision leaves
-   them out. */
-RULE_FN void NAME(uniform_bin)(const struct box_axis *axis, int p, struct taps_out *out) {
+/* The whole pixels that bin p touches, where the box does not begin at a whole pixel. */
+RULE_FN void NAME(touched_pixels)(const struct box_axis *axis, int p, int *first, int *stop) {
+    REAL low = (REAL)axis->low, bin_size = (REAL)axis->bin_size;
+    *first = (int)NAME(within)(floor((double)((REAL)p * bin_size + low)), 0.0, axis->extent);
+    *stop = (int)NAME(within)(ceil((double)((REAL)(p + 1) * bin_size + low)), 0.0, axis->extent);
+}
+
+/* Equal weights of the pixels of bin p, by RULE_UNIFORM never of the last row or column of the map:
+   torchvision leaves them out. */
+RULE_FN void NAME(uniform_bin)(const struct rule *rule, const struct box_axis *axis, int p,
+                               struct taps_out *out) {
     int pixel, first, stop;
-    NAME(quantised_bin)(axis, p, axis->extent - 1, &first, &stop);
+    if (rule->kind == RULE_ROUNDED)
+        NAME(touched_pixels)(axis, p, &first, &stop);
+    else
+        NAME(quantised_bin)(axis, p, axis->extent - 1, &first, &stop);
     for (pixel = first; pixel < stop; pixel++) {
         NAME(put_tap)(out, pixel, 1.0 / (double)(stop - first));
         if (out->slope_low)
@@ -394,7 +412,7 @@ RULE_FN int NAME(bin_taps)(const struct rule *rule, const struct box_axis *axis,
     else if (rule->kind == RULE_INTEGRATED)
         NAME(integrated_bin)(axis, p, out);
     else
-        NAME(uniform_bin)(axis, p, out);
+        NAME(uniform_bin)(rule, axis, p, out);
     return 0;
 }
 

@@ -66,10 +66,11 @@ def ROIPooling(
     array([[[[ 7.,  9.],
              [19., 21.]]]], dtype=float32)
     """
+    bins = _arguments.output_size(pooled_size, "pooled_size")
     return _of_images(
         rois,
         lambda image: (image >= 0) & (image < len(data)),
-        lambda rows: operators.roi_pool(data, rows, pooled_size, float32_scale(spatial_scale)),
+        lambda rows: operators.roi_pool(data, rows, bins, float32_scale(spatial_scale)),
     )
 
 
@@ -125,16 +126,15 @@ def ROIAlign(
     array([[2.5, 3.5],
            [6.5, 7.5]], dtype=float32)
     """
-    scale = float32_scale(spatial_scale)
-
+    scale, bins = float32_scale(spatial_scale), _arguments.output_size(pooled_size, "pooled_size")
     position_sensitive = _arguments.flag("position_sensitive", position_sensitive)
 
     def align(rows: np.ndarray) -> np.ndarray:
         if not position_sensitive:
-            return operators.roi_align(data, rows, pooled_size, scale, sample_ratio, aligned)
+            return operators.roi_align(data, rows, bins, scale, sample_ratio, aligned)
         given = Arguments(rows, None, scale, "NCHW", None)
         parameters = (sample_ratio, aligned)
-        return _call.forward(_POSITION_SENSITIVE, parameters, data, pooled_size, given)
+        return _call.forward(_POSITION_SENSITIVE, parameters, data, bins, given)
 
     return _of_images(rois, lambda image: ~(image < 0), align)
 

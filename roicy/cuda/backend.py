@@ -16,7 +16,7 @@ import numpy as np
 from .. import _arguments, _levels
 from .._arguments import INT32, Arguments, Layout
 from .._kernels.plan import RULES
-from .._levels import Shape
+from .._levels import Scale, Shape
 from .._table import MAX_PIXEL, WEIGHTED_SUM, Operator, Rule
 from ._launch import (
     CHANNELS_OF_THREAD,
@@ -159,7 +159,7 @@ class _Boxes:
         return self.rows[first:stop], np.int32(self.columns), images
 
 
-def _distribute(boxes: _Boxes, scales: list[float], canonical: tuple[float, int]) -> list[_Boxes]:
+def _distribute(boxes: _Boxes, scales: list[Scale], canonical: tuple[float, int]) -> list[_Boxes]:
     """Return the boxes of each level, as ``level_of`` in pyx/plan/boxes.pxd has it."""
     canonical_scale, canonical_level = canonical
     coordinates = boxes.rows[:, -4:]
@@ -176,9 +176,9 @@ def _distribute(boxes: _Boxes, scales: list[float], canonical: tuple[float, int]
 
 
 class Level:
-    """A map of a call: its size, its scale, and the boxes that are pooled from it."""
+    """A map of a call: its size, its scales, and the boxes that are pooled from it."""
 
-    def __init__(self, shape: Shape, scale: float, boxes: _Boxes, channels: int):
+    def __init__(self, shape: Shape, scale: Scale, boxes: _Boxes, channels: int):
         self.n, self.c, self.h, self.w = shape
         self.scale = scale
         self.boxes = boxes
@@ -312,6 +312,11 @@ def _shape(call: Call, level: Level, boxes: int) -> np.ndarray:
     )  # fmt: skip
 
 
+def _scales(call: Call, level: Level) -> list[Any]:
+    """Return what kernels take as scales, those of y and x."""
+    return [call.dtype.type(scale) for scale in level.scale]
+
+
 class _Part(NamedTuple):
     """Boxes whose tables are made at a time: the first of them, how many, and what kernels take."""
 
@@ -346,7 +351,7 @@ def _parts(call: Call, level: Level, slopes: bool = False, most: int = 2**31) ->
         launch(
             "tables", call.dtype, boxes * (ph + pw), *level.boxes.given(first, first + boxes),
             NULL if levels is None else levels[first : first + boxes], np.int32(level.boxes.level),
-            structure("Rule", *call.rule), shape, room, call.dtype.type(level.scale),
+            structure("Rule", *call.rule), shape, room, *_scales(call, level),
             images, counts, taps, *((NULL, NULL) if slope is None else (slope[0], slope[1])),
         )  # fmt: skip
         yield _Part(first, boxes, (shape, room, images, counts, taps), slope)
@@ -424,7 +429,7 @@ def _largest_samples(call: Call, input: Any, out: Any, products: bool) -> None:
     launch(
         "largest_sample", call.dtype, math.prod(out.shape), input, strides(input), out,
         strides(out), _shape(call, level, count), rule, *level.boxes.given(0, count),
-        call.dtype.type(level.scale), np.int32(products),
+        *_scales(call, level), np.int32(products),
     )  # fmt: skip
 
 
