@@ -215,6 +215,87 @@ def test_torchvision():
         assert getattr(torchvision, name) is getattr(roicy, name)
 
 
+def test_classes_of_torchvision(rng):
+    x = rng.standard_normal((2, 8, 9, 9), dtype=np.float32)
+    boxes = [np.array([[1, 1, 9, 12]], np.float32), np.array([[2, 0, 14, 6]], np.float32)]
+    for module, expected in (
+        (torchvision.RoIPool((2, 2), 0.5), roicy.roi_pool(x, boxes, 2, 0.5)),
+        (torchvision.PSRoIPool(2, 0.5), roicy.ps_roi_pool(x, boxes, 2, 0.5)),
+        (torchvision.RoIAlign(2, 0.5, 3), roicy.roi_align(x, boxes, 2, 0.5, 3)),
+        (
+            torchvision.RoIAlign(2, 0.5, sampling_ratio=-1, aligned=True),
+            roicy.roi_align(x, boxes, 2, 0.5, -1, True),
+        ),
+        (torchvision.PSRoIAlign(2, 0.5, 3), roicy.ps_roi_align(x, boxes, 2, 0.5, 3)),
+    ):
+        np.testing.assert_array_equal(module(x, boxes), expected)
+    assert repr(torchvision.RoIAlign(2, 0.5, 3)) == (
+        "RoIAlign(output_size=2, spatial_scale=0.5, sampling_ratio=3, aligned=False)"
+    )
+
+
+MAPS, OF_IMAGE = {"0": np.ones((1, 2, 8, 8), np.float32)}, [np.ones((1, 4), np.float32)]
+
+
+@pytest.mark.parametrize(
+    ("names", "maps", "shapes", "error", "message"),
+    [
+        (["0"], MAPS, [], ValueError, "image_shapes: none, expected the height and width of each"),
+        (["0"], MAPS, None, TypeError, r"image_shapes: None, expected a list of \(height, width\)"),
+        (
+            ["0"],
+            MAPS,
+            [(8, 8), (8,)],
+            ValueError,
+            r"image_shapes\[1\]: \(8,\), expected \(height, w",
+        ),
+        (["0"], MAPS, [8], ValueError, r"image_shapes\[0\]: 8, expected \(height, width\)"),
+        (["0"], MAPS, [(8, 0)], ValueError, r"image_shapes\[0\]: 0, expected an integer from 1"),
+        (["0"], MAPS, [(8.0, 8)], TypeError, r"image_shapes\[0\]: 8.0, expected an integer"),
+        (
+            ["1", "2"],
+            MAPS,
+            [(8, 8)],
+            ValueError,
+            "x: maps named '0', expected one of featmap_names, '1', '2'",
+        ),
+        (
+            ["0"],
+            {},
+            [(8, 8)],
+            ValueError,
+            "x: maps named nothing, expected one of featmap_names, '0'",
+        ),
+        (
+            [],
+            MAPS,
+            [(8, 8)],
+            ValueError,
+            "x: maps named '0', expected one of featmap_names, nothing",
+        ),
+    ],
+)
+def test_errors_of_multi_scale_roi_align(names, maps, shapes, error, message):
+    with pytest.raises(error, match=message):
+        torchvision.MultiScaleRoIAlign(names, 2, 2)(maps, OF_IMAGE, shapes)
+
+
+@pytest.mark.parametrize("value", [1, 0, "yes", None])
+def test_flags_are_bools(value):
+    """Numbers are refused everywhere, since a sampling ratio in the place of a flag is a number."""
+    boxes, x = np.ones((1, 5), np.float32) * 0, np.ones((1, 4, 6, 6), np.float32)
+    message = f"{value!r}, expected True or False"
+    for call in (
+        lambda: roicy.roi_align(x, boxes, 2, aligned=value),
+        lambda: torchvision.RoIAlign(2, 1.0, 2, aligned=value)(x, boxes),
+        lambda: ops.roi_align(x, boxes[:, 1:], [1], 2, aligned=value),
+        lambda: mxnet.ROIAlign(x, boxes, (2, 2), 1.0, aligned=value),
+        lambda: mxnet.ROIAlign(x, boxes, (2, 2), 1.0, position_sensitive=value),
+    ):
+        with pytest.raises(TypeError, match=message):
+            call()
+
+
 def test_boxes_of_no_image_in_mxnet(rng):
     x = rng.standard_normal((2, 8, 9, 9), dtype=np.float32)
     boxes = np.array(

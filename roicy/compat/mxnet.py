@@ -1,9 +1,12 @@
 """
 MXNet's ``ROIPooling`` and ``contrib.ROIAlign``.
 
-As MXNet does, these round `spatial_scale` to float32, for float64 data too, and give 0 for
-boxes whose batch index is that of no image (`ROIAlign`: whose batch index is negative), which
-the functions of roicy refuse.
+As MXNet does, these round `spatial_scale` to float32, for float64 data too.
+
+The functions of roicy refuse boxes whose batch index is that of no image.  Here `ROIPooling` gives
+0 for them, as MXNet does.  `ROIAlign` gives 0 for negative indices, which is what MXNet's source
+means to do: MXNet itself leaves the memory of such a box as it was, and overwrites an element of
+another box.
 """
 
 from __future__ import annotations
@@ -110,7 +113,7 @@ def ROIAlign(
     Returns
     -------
     ndarray (K, C, PH, PW), or (K, C / (PH * PW), PH, PW) if `position_sensitive`
-        0 for boxes whose batch index is negative.
+        0 for boxes whose batch index is negative, for which MXNet returns what was in memory.
 
     Raises
     ------
