@@ -264,7 +264,11 @@ def test_roi_align_max(shape, products, dtype, layout, cupy, rng):
         )
 
 
-@pytest.mark.parametrize("scales", [[1 / 4, 1 / 8, 1 / 16], [1 / 4, 1 / 4, 1 / 8]], ids=str)
+@pytest.mark.parametrize(
+    "scales",
+    [[1 / 4, 1 / 8, 1 / 16], [1 / 4, 1 / 4, 1 / 8], [(1 / 4, 1 / 5), 1 / 8, (1 / 20, 1 / 12)]],
+    ids=str,
+)
 def test_multiscale(scales, dtype, layout, cupy, rng):
     maps = [
         to_layout(rng.standard_normal((2, 5, 64 // 2**i, 80 // 2**i)).astype(dtype), layout)
