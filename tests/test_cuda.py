@@ -33,14 +33,14 @@ def real():
 
 
 def forget():
-    """Whatever was made with another CuPy."""
+    """Forget the kernels that were made with another CuPy."""
     _launch._module.cache_clear()
     _launch._kernel.cache_clear()
 
 
 @pytest.fixture(params=["forward", "reverse", "mixed", "GPU"])
 def cupy(request, monkeypatch):
-    """CuPy, or the stand-in, with threads in some order."""
+    """Return CuPy, or the stand-in, which runs threads in some order."""
     module = real() if request.param == "GPU" else standin
     if module is None:
         pytest.skip("no GPU")
@@ -66,7 +66,7 @@ def emulated(monkeypatch):
 
 
 def assert_close(actual, expected, terms=400):
-    """Sums in another order: off by less than that many roundings of the largest value."""
+    """Check sums that add in another order: they differ by less than `terms` roundings."""
     actual = actual.get()
     assert actual.dtype == expected.dtype
     assert actual.shape == expected.shape
@@ -113,7 +113,7 @@ def make(rng, name, shape, scale, dtype):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("case", SUM_CASES, ids=lambda case: f"{case[0]}-{case[1]}")
 def test_sums(case, shape, dtype, layout, cupy, rng):
-    """Forward, gradient of the input and of the boxes, as on the CPU."""
+    """The forward pass and both gradients agree with those of the CPU."""
     name, parameters = case[0], PARAMETERS[case[0]][case[1]]
     x, boxes, bins = make(rng, name, shape, parameters["spatial_scale"], dtype)
     x = to_layout(x, layout)
@@ -132,7 +132,7 @@ def test_sums(case, shape, dtype, layout, cupy, rng):
     if name in WITH_BOX_GRADIENTS:
         backward_boxes = operator(name, "_backward_boxes")
         expected = backward_boxes(g, x, boxes, **options)
-        # box gradients are sums that cancel: of all channels, bins and pixels
+        # gradients of boxes sum over all channels, bins and pixels, and the terms cancel
         assert_close(backward_boxes(cupy.asarray(g), *on_device, **options), expected, 4000)
 
 
@@ -372,7 +372,7 @@ def test_any_strides_and_out(cupy, rng):
 
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool", "roi_pool"])
 def test_boxes_in_parts(name, monkeypatch, dtype, cupy, rng):
-    """As many boxes at a time as there is memory for tables."""
+    """Boxes are computed in parts, as many at a time as tables have memory for."""
     x, boxes, bins = make(rng, name, "blocks", 1, dtype)
     for limit in ("TABLE_BYTES", "SEGMENTS_BYTES", "PARTS_BYTES"):
         monkeypatch.setattr(backend, limit, 3000)
@@ -407,7 +407,7 @@ def test_boxes_in_parts(name, monkeypatch, dtype, cupy, rng):
     ],
 )
 def test_values_that_are_errors_on_the_cpu(bad, cupy, rng):
-    """Such a box reads and gives nothing, and the others are as they were."""
+    """Such a box reads and gives nothing, and other boxes give what they give without it."""
     x, boxes, bins = make(rng, "roi_align", "blocks", 1, np.float32)
     x, bins = x[:, :12], (2, 2)
     g = rng.standard_normal((len(boxes), 12, 2, 2)).astype(np.float32)
@@ -581,7 +581,7 @@ def test_errors(call, error, message, emulated):
 
 @pytest.mark.large
 def test_more_elements_than_int32_counts(emulated):
-    """2.2e9 of them, of which the boxes read and write the last; in many planes, and in one."""
+    """Boxes read and write the last of 2.2e9 elements, in many planes and in a single one."""
     for shape in ((1, 64, 5860, 5870), (1, 1, 46900, 46910)):
         x = np.zeros(shape, np.float32)  # of which the system makes only the pages that are written
         x[0, :, -40:, -40:] = np.arange(shape[1] * 1600, dtype=np.float32).reshape(-1, 40, 40)
@@ -627,7 +627,7 @@ def test_stand_in_has_names_of_cupy():
 
 
 def test_workloads(cupy):
-    """What the benchmarks time."""
+    """The calls that the benchmarks time give on the GPU what they give on the CPU."""
     work = _workloads.WORKLOADS["align_tiny"]
     arrays = work.arrays()
     for direction in ("forward", "backward", "backward_boxes"):
@@ -700,7 +700,7 @@ def test_same_functions():
 
 
 def test_cupy_is_not_imported(monkeypatch):
-    """And asked for by name when it is missing."""
+    """Where CuPy is missing, the error says how to install it."""
     monkeypatch.setitem(sys.modules, "cupy", None)
     forget()
     with pytest.raises(

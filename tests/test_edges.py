@@ -87,7 +87,7 @@ def test_boxes_off_the_map(name, dtype, isa):
 @pytest.mark.parametrize("size", [1e9, 1e12, 1e18, 1e30])
 @pytest.mark.parametrize("name", ALL)
 def test_huge_boxes(name, size, dtype, isa):
-    """Work is bounded by the map, not by the box: this would not end otherwise."""
+    """The map bounds the work.  If boxes did, this test would not end."""
     x = np.ones((1, 4, 40, 30), dtype)
     boxes = np.array(
         [[0, -size, -size, size, size], [0, 3, -size, 9, size], [0, 0, 0, size, size]], dtype
@@ -322,7 +322,7 @@ class TestRoiPool:
         assert argmax.item() == -1
 
     def test_first_of_equals_wins_across_scratch_borders(self, dtype, isa):
-        """A window wider and higher than what is looked at together."""
+        """The window is wider and higher than what the kernel looks at together."""
         x = np.zeros((1, 1, 20, 9000), dtype)
         boxes = np.array([[0, 0, 0, 8999, 19]], dtype)
         for y, x_ in ((0, 0), (3, 8500), (7, 10)):
@@ -379,7 +379,7 @@ def test_windows_beyond_the_scratch_budget(name, dtype, layout, isa, rng):
 @pytest.mark.parametrize("channels", [3, 18])
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
 def test_gradients_of_bins_that_read_nothing_are_not_read(name, channels, dtype, layout, isa, rng):
-    """Of boxes that are partly off the map: whatever is there gives no gradient of the box."""
+    """Bins off the map give no gradient of their box, whatever the gradient of the output is."""
     x = rng.standard_normal((1, channels, 20, 30)).astype(dtype)
     boxes = np.array(
         [[0, -30, 5, 10, 15], [0, 5, -20, 20, 10], [0, 12, 9, 50, 40], [0, 40, 50, 60, 70]], dtype
@@ -568,7 +568,7 @@ needs_fences = pytest.mark.skipif(os.name == "nt", reason="pages are protected b
 
 
 def fence(part):
-    """Who touches these pages ends the process."""
+    """Forbid to touch the pages of a part: touching one ends the process."""
     protect = ctypes.CDLL(None, use_errno=True).mprotect
     assert protect(ctypes.c_void_p(part.ctypes.data), ctypes.c_size_t(part.nbytes), 0) == 0
 
@@ -636,7 +636,7 @@ def test_nothing_beyond_arrays_is_touched(name, at_end, dtype, layout, isa, rng)
 @pytest.mark.parametrize("count", [1, 3, 60])
 @pytest.mark.parametrize("name", [*ALL, "roi_align_max"])
 def test_rows_that_no_box_reads_are_left_alone(name, count, dtype, layout, isa, rng):
-    """A map may be a file of which a few boxes are wanted."""
+    """Rows far from all boxes are not touched, since a map may be a file that is read on demand."""
     height, width, channels = (
         48,
         mmap.PAGESIZE // np.dtype(dtype).itemsize // 4,
