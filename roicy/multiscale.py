@@ -38,10 +38,11 @@ def multiscale_roi_align(
 
         floor(canonical_level + log2(sqrt(width * height) / canonical_scale) + 1e-6)
 
-    The finest and the coarsest map have the levels that are -log2 of their scales, rounded, and
-    levels below and above are moved there.  Each other map has the level after that of the map
-    before, as in torchvision, also where scales are left out.  Where there are more maps than
-    levels, since scales are equal, no box is pooled from the last ones.
+    The finest and the coarsest map have the levels that are -log2 of their scales (of the
+    geometric mean of two), rounded, and levels below and above are moved there.  Each other map
+    has the level after that of the map before, as in torchvision, also where scales are left
+    out.  Where there are more maps than levels, since scales are equal, no box is pooled from
+    the last ones.
 
     {sections}
 
