@@ -169,30 +169,43 @@ def integer(name: str, value: Any, low: int, high: int) -> int:
     return number
 
 
-def output_size(value: Any) -> tuple[int, int]:
-    """Return (PH, PW)."""
+def output_size(value: Any, name: str = "output_size") -> tuple[int, int]:
+    """Return (PH, PW); name: what the caller calls them."""
     if isinstance(value, (tuple, list)) or (isinstance(value, np.ndarray) and value.ndim == 1):
         if len(value) != 2:
-            raise ValueError(f"output_size: {value!r}, expected an integer or two, (height, width)")
+            raise ValueError(f"{name}: {value!r}, expected an integer or two, (height, width)")
         height, width = value
     else:
         height = width = value
-    return integer("output_size", height, 1, MOST_BINS), integer("output_size", width, 1, MOST_BINS)
+    return integer(name, height, 1, MOST_BINS), integer(name, width, 1, MOST_BINS)
 
 
-def spatial_scale(value: Any) -> float:
+def spatial_scale(value: Any) -> tuple[float, float]:
+    """Return the scales of y and x, of one for both or of a pair (vertical, horizontal)."""
+    if isinstance(value, (tuple, list)) or (isinstance(value, np.ndarray) and value.ndim == 1):
+        if len(value) != 2:
+            raise ValueError(
+                f"spatial_scale: {value!r}, expected a number or two, (vertical, horizontal)"
+            )
+        vertical, horizontal = value
+        return scale(vertical), scale(horizontal)
+    both = scale(value)
+    return both, both
+
+
+def scale(value: Any) -> float:
     """Return a finite scale above 0."""
     if isinstance(value, (str, bytes, bool, np.bool_)):
         raise TypeError(f"spatial_scale: {value!r}, expected a number")
     try:
-        scale = float(value)
+        number = float(value)
     except OverflowError:
-        scale = math.inf
+        number = math.inf
     except (TypeError, ValueError):
         raise TypeError(f"spatial_scale: {value!r}, expected a number") from None
-    if not (scale > 0 and math.isfinite(scale)):
+    if not (number > 0 and math.isfinite(number)):
         raise ValueError(f"spatial_scale: {value!r}, expected a finite number above 0")
-    return scale
+    return number
 
 
 def sampling_ratio(value: Any) -> int:
@@ -295,30 +308,37 @@ class Boxes:
 
     __slots__ = ("coordinates", "images")
 
-    def __init__(self, boxes: Any, boxes_num: Any, image_count: int, dtype: np.dtype, scale: float):
+    def __init__(
+        self,
+        boxes: Any,
+        boxes_num: Any,
+        image_count: int,
+        dtype: np.dtype,
+        scale: tuple[float, float],
+    ):
         parts, counts = gather_boxes(boxes, boxes_num, image_count, self._rows)
-        name = "boxes"
-        if isinstance(boxes, (list, tuple)):
-            name = "boxes, all images together"
-            with np.errstate(all="ignore"):  # what overflows is found right below
-                parts = [part.astype(dtype, copy=False) for part in parts]
-            given = np.concatenate(parts) if parts else np.empty((0, 4), dtype)
-        else:
-            (given,) = parts
+        with np.errstate(all="ignore"):  # what overflows is found right below
+            corners = [part[:, -4:].astype(dtype, copy=False) for part in parts]
         if counts is None:
-            self.images = self._read_images(given, image_count)
+            self.images = self._read_images(parts[0], image_count)
         else:
             self.images = np.repeat(np.arange(image_count, dtype=np.int32), counts)
-        with np.errstate(all="ignore"):
-            self.coordinates = given[:, -4:].astype(dtype, copy=False)
-        bad, column = self._bad_coordinate(self.coordinates, scale)
-        if bad >= 0:
-            where = f"{name}[{bad}]" if name == "boxes" else f"{name}, row {bad}"
-            self._raise(where, given[bad, -4:], column, dtype, scale)
+        self.coordinates = (
+            corners[0] if len(corners) == 1 else np.concatenate([np.empty((0, 4), dtype), *corners])
+        )
+        row, column = self._bad_coordinate(self.coordinates, scale)
+        if row >= 0:
+            where = f"boxes[{row}]"
+            if isinstance(boxes, (list, tuple)):
+                image = int(self.images[row])
+                row -= sum(len(part) for part in parts[:image])
+                where = f"boxes[{image}]: row {row}"
+                parts = parts[image:]
+            self._raise(where, parts[0][row, -4:], column, dtype, scale)
 
     @staticmethod
     def _read_images(rows: np.ndarray, image_count: int) -> np.ndarray:
-        column = rows[:, 0]
+        column = rows[:, 0].astype(np.float64)  # in which the number of images is exact
         with np.errstate(all="ignore"):
             wrong = ~((column >= 0) & (column < image_count) & (np.trunc(column) == column))
             images = column.astype(np.int32)
@@ -347,14 +367,14 @@ class Boxes:
         )
 
     @staticmethod
-    def _bad_coordinate(coordinates: np.ndarray, scale: float) -> tuple[int, int]:
+    def _bad_coordinate(coordinates: np.ndarray, scale: tuple[float, float]) -> tuple[int, int]:
         """
         Return the (row, column) of the first corner that is not finite when it is scaled.
 
         Column 4 is for a width that is not finite, and 5 for a height; (-1, -1) is for none.
         """
         with np.errstate(all="ignore"):
-            scaled = coordinates * coordinates.dtype.type(scale)
+            scaled = coordinates * np.array(scale[::-1] * 2, coordinates.dtype)
             sides = scaled[:, 2:] - scaled[:, :2]
         wrong = ~np.isfinite(np.concatenate([scaled, sides], axis=1))
         rows = np.flatnonzero(wrong.any(axis=1))
@@ -363,8 +383,15 @@ class Boxes:
         return int(rows[0]), int(wrong[rows[0]].argmax())
 
     @staticmethod
-    def _raise(where: str, corners: np.ndarray, column: int, dtype: np.dtype, scale: float) -> None:
-        beyond = f"times spatial_scale {scale:g} is beyond {dtype.name}"
+    def _raise(
+        where: str,
+        corners: np.ndarray,
+        column: int,
+        dtype: np.dtype,
+        scale: tuple[float, float],
+    ) -> None:
+        of_axis = scale[1 - column % 2]  # x1, y1, x2, y2, width, height
+        beyond = f"times spatial_scale {of_axis:g} is beyond {dtype.name}"
         if column < 4:
             corner, value = ("x1", "y1", "x2", "y2")[column], corners[column]
             spelled = f"{where}: {corner} is {_spell_number(value)}"

@@ -1,8 +1,8 @@
 """
-The benchmark: roicy beside what else is installed, on the same arrays, in turns.
+The benchmark: roicy and the other libraries that are installed take turns on the same arrays.
 
-A library's numbers count for as much as its agreement, so each call's result is compared with
-roicy's, and the largest difference stands beside its time.
+A time says little about a library that computes something else.  So the result of each call is
+compared with roicy's, and the largest difference is printed beside the time.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ from . import _dispatch
 from ._workloads import WORKLOADS, Workload, call, each_level
 
 ROUNDS = 5
-SECONDS = 0.25  # of each call in each round
+SECONDS = 0.25  # that each call is repeated for in each round
 
 
 class Unsupported(Exception):
-    """The library has no such operator, or not this pass of it."""
+    """Raised where a library does not have an operator, or does not have this pass of it."""
 
 
 def bins(workload):
+    """Return the number of bins and the scale, in the order in which operators take them."""
     return workload.output_size, workload.spatial_scale
 
 
 class TorchVision:
-    """On one thread whatever is asked for: its CPU kernels have no more."""
+    """torchvision on the CPU, where its kernels always run on one thread."""
 
     package = "torchvision"
 
@@ -84,7 +85,7 @@ class TorchVision:
 
 
 class TorchVisionCuda(TorchVision):
-    """On the GPU, waited for."""
+    """torchvision on the GPU; a call lasts until the GPU has finished."""
 
     def __init__(self, threads):
         super().__init__(threads)
@@ -101,7 +102,7 @@ class TorchVisionCuda(TorchVision):
 
 
 class CuPy:
-    """roicy itself, on the GPU, waited for."""
+    """roicy on the GPU; a call lasts until the GPU has finished."""
 
     package = "cupy"
 
@@ -131,7 +132,7 @@ class OnnxRuntime:
     package = "onnxruntime"
 
     def __init__(self, threads):
-        import onnx  # the model is made with it
+        import onnx  # which makes the model
         import onnxruntime
 
         self.onnx, self.runtime, self.threads = onnx, onnxruntime, threads
@@ -139,7 +140,7 @@ class OnnxRuntime:
 
     def prepare(self, workload, arrays, direction):
         if workload.operator != "roi_align" or direction != "forward":
-            raise Unsupported  # MaxRoiPool rounds otherwise
+            raise Unsupported  # MaxRoiPool rounds coordinates in another way than roi_pool
         helper, kinds = self.onnx.helper, self.onnx.TensorProto
         boxes = arrays["boxes"]
         feeds = {
@@ -180,8 +181,9 @@ class OnnxRuntime:
 
 class OpenVino:
     """
-    Its channels-last kernel, which it uses inside networks: the map laid out when the model is
-    loaded, the result left as it is.
+    OpenVINO's channels-last kernel, which it uses inside networks.
+
+    The map is brought to that layout when the model is loaded, and the result stays in it.
     """
 
     package = "openvino"
@@ -209,8 +211,8 @@ class OpenVino:
         ):
             raise Unsupported
         boxes = arrays["boxes"]
-        # a convolution by one, which on a constant is carried out once: what follows takes over
-        # its layout
+        # OpenVINO takes the layout from a convolution to what follows it.  This one multiplies a
+        # constant by one, so it is computed only once, when the model is compiled.
         one = np.ones((workload.shape[1], 1, 1, 1, 1), np.float32)
         input = ops.group_convolution(
             ops.constant(arrays["input"]), ops.constant(one), [1, 1], [0, 0], [0, 0], [1, 1]
@@ -246,7 +248,7 @@ class OpenVino:
             request.set_tensor(port, tensor)
         result = out.transpose(0, 3, 1, 2) if workload.operator == "roi_align" else out
 
-        def infer(_shared=feeds):  # the tensors do not keep them alive
+        def infer(_shared=feeds):  # the tensors do not keep the arrays alive, and this does
             request.start_async()
             request.wait()
             return result
@@ -285,7 +287,7 @@ PEERS = (TorchVision, OnnxRuntime, OpenVino, Paddle, CuPy, TorchVisionCuda)
 
 
 def installed(threads: int) -> Iterator[Any]:
-    """Those of the libraries that can be imported."""
+    """Yield the libraries that can be imported."""
     for peer in PEERS:
         if importlib.util.find_spec(peer.package) is None:
             continue
@@ -298,7 +300,7 @@ def installed(threads: int) -> Iterator[Any]:
 def own(
     workload: Workload, arrays: dict[str, np.ndarray], direction: str, threads: int
 ) -> dict[str, Callable[[], Any]]:
-    """Return the ways to call roicy that differ in speed."""
+    """Return calls of roicy, by names that say what makes one faster than another."""
     calls = {"roicy": call(roicy, workload, arrays, direction, "NCHW", False, threads)}
     if direction == "backward_boxes":
         calls["roicy NHWC"] = call(roicy, workload, arrays, direction, "NHWC", False, threads)
@@ -319,7 +321,10 @@ def on_host(result: Any) -> np.ndarray:
 
 
 def best_of(function: Callable[[], Any], seconds: float) -> float:
-    """Return the least time of as many calls as fit, at least one, after one that is not timed."""
+    """
+    Return the least time of as many calls as fit into `seconds`, but of one at least.  A call
+    before them is not timed.
+    """
     best, end = float("inf"), time.perf_counter() + seconds
     function()
     while True:
@@ -332,7 +337,7 @@ def best_of(function: Callable[[], Any], seconds: float) -> float:
 
 
 def copy_rate() -> float:
-    """Return bytes a second, read and written, of copying memory on one thread."""
+    """Return the bytes that one thread reads and writes in a second when it copies memory."""
     source = np.ones(16 << 20)
     target = np.zeros_like(source)
     return 2 * source.nbytes / best_of(lambda: np.copyto(target, source), 0.5)
@@ -347,7 +352,7 @@ def measure(
     rounds: int,
     progress: Any,
 ) -> dict[str, Any]:
-    """Return seconds and differences of every library on one workload; the libraries take turns."""
+    """Return the times and differences of all libraries, which take turns, on one workload."""
     workload = WORKLOADS[name]
     arrays = workload.arrays(dtype)
     calls = own(workload, arrays, direction, threads)
@@ -384,7 +389,7 @@ def measure(
 
 
 def processor() -> str:
-    """Return the processor's name, as the system gives it."""
+    """Return the name that the system gives to the processor."""
     try:
         with open("/proc/cpuinfo") as lines:
             return next(
@@ -395,7 +400,7 @@ def processor() -> str:
 
 
 def table(results: list[dict[str, Any]], rate: float) -> str:
-    """Return the results as text: a row for each call, times beside that of roicy."""
+    """Return the results as text: each call has a row, and its time is compared with roicy's."""
     lines = [
         f"{'workload':<19} {'pass':<14} {'threads':>7}"
         f"  {'call':<22} {'ms':>9} {'of roicy':>9} {'of a copy':>9}  difference"
@@ -419,7 +424,7 @@ def table(results: list[dict[str, Any]], rate: float) -> str:
 
 
 def plot(results: list[dict[str, Any]], path: str, title: str) -> None:
-    """Draw the times of every workload, on a logarithmic axis."""
+    """Draw the times of all workloads on a logarithmic axis."""
     import matplotlib as mpl
 
     mpl.use("Agg")

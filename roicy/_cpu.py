@@ -171,7 +171,8 @@ def backward_boxes(plan: Plan, grad: np.ndarray) -> np.ndarray:
         rows = plan.rows()
         parts = np.zeros((blocks, len(rows), 4))
         _dispatch.kernels.grad_boxes.grad_boxes[plan.type](plan, grad, parts)
-        out[rows] = parts.sum(axis=0)
+        with np.errstate(all="ignore"):  # infinite pixels give infinite gradients, or NaN
+            out[rows] = parts.sum(axis=0)
     return out
 
 

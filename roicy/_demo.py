@@ -30,8 +30,9 @@ BOXES = {
     "medals": (318, 474, 462, 540),
     "whole": (0, 0, 511, 599),
 }
+SHOWN = "face"  # the box that is pooled in the picture
 STRIDE = 8  # of the picture that is pooled: coarse enough to see its pixels
-INK, ACCENT, BAND = "#1b1f24", "#e4572e", "#2e86ab"
+INK, GREY, ACCENT, BAND = "#1b1f24", "#57606a", "#e4572e", "#2e86ab"
 
 
 def hat(u):
@@ -233,10 +234,6 @@ def draw(picture, output):
     was pooled.
     """
     small = shrink(picture, STRIDE)
-    box = BOXES["face"]
-    scale = 1 / STRIDE
-    x1, y1, x2, y2 = np.array(box) * scale
-    row = np.array([(0, *box)], np.float32)
     plt.rcParams.update({"font.family": "DejaVu Sans", "text.color": INK, "axes.edgecolor": INK})
     figure = plt.figure(figsize=(16, 8.6), facecolor="white")
     grid = figure.add_gridspec(
@@ -260,29 +257,40 @@ def draw(picture, output):
         "(above), and what each operator makes of it",
         fontsize=13,
         va="center",
-        color="#57606a",
+        color=GREY,
     )
-
     whole = figure.add_subplot(grid[:, 0], anchor="N")
-    whole.imshow(picture.transpose(1, 2, 0))
+    draw_photograph(whole, picture)
+    for i, operator in enumerate(OPERATORS, start=1):
+        draw_bins(figure.add_subplot(grid[0, i]), operator, small)
+        draw_pooled(figure.add_subplot(grid[1, i]), operator, small)
+    for axes in figure.axes:
+        axes.set_xticks([])
+        axes.set_yticks([])
+    figure.savefig(output, dpi=110)
+    plt.close(figure)
+
+
+def draw_photograph(axes, picture):
+    """Draw the photograph with its boxes, and below it what the other drawings mean."""
+    axes.imshow(picture.transpose(1, 2, 0))
     for name, (left, top, right, bottom) in BOXES.items():
         if name == "whole":
             continue
-        colour = ACCENT if name == "face" else "white"
-        whole.add_patch(
+        colour = ACCENT if name == SHOWN else "white"
+        axes.add_patch(
             Rectangle(
                 (left, top),
                 right - left,
                 bottom - top,
                 fill=False,
                 edgecolor=colour,
-                linewidth=3 if name == "face" else 1.6,
+                linewidth=3 if name == SHOWN else 1.6,
             )
         )
         at = (right + 8, top + 4, "top") if right < 400 else (left, top - 6, "bottom")
-        whole.text(*at[:2], name, color=colour, fontsize=13, weight="bold", va=at[2])
-
-    whole.text(
+        axes.text(*at[:2], name, color=colour, fontsize=13, weight="bold", va=at[2])
+    axes.text(
         0,
         -0.04,
         "Dots: bilinear samples, as many as a bin has pixels.\n"
@@ -290,86 +298,78 @@ def draw(picture, output):
         "Rectangles: whole pixels; neighbours overlap.\n\n"
         "Position-sensitive operators read another map in\n"
         "each bin; here they fade from the middle out.",
-        transform=whole.transAxes,
+        transform=axes.transAxes,
         va="top",
         fontsize=10.6,
         linespacing=1.5,
-        color="#57606a",
+        color=GREY,
     )
 
-    margin = 2.2
-    for i, (name, function, parameters, caption) in enumerate(OPERATORS, start=1):
-        above = figure.add_subplot(grid[0, i])
-        # where pixel i lies: at i for the operators that say so, in [i, i + 1) for the aligned ones
-        shift = 0.5 if name.endswith("align") else 0.0
-        above.imshow(
-            small.transpose(1, 2, 0),
-            alpha=0.9,
-            interpolation="bilinear" if name == "prroi_pool" else "nearest",
-        )
-        above.set_xlim(x1 - margin - 0.5, x2 + margin - 0.5)
-        above.set_ylim(y2 + margin - 0.5, y1 - margin - 0.5)
-        if name.endswith("align"):
-            edges_y, edges_x = (
-                np.linspace(low - shift, high - shift, BINS + 1)
-                for low, high in ((y1, y2), (x1, x2))
-            )
-            lines(above, edges_y, edges_x)
-            ys, xs = (
-                sample_positions(low - shift, high - shift, BINS, -1).ravel()
-                for low, high in ((y1, y2), (x1, x2))
-            )
-            points_y, points_x = (points.ravel() for points in np.meshgrid(ys, xs, indexing="ij"))
-            above.scatter(points_x, points_y, s=7, color=ACCENT, linewidths=0, zorder=3)
-        elif name == "prroi_pool":
-            lines(above, np.linspace(y1, y2, BINS + 1), np.linspace(x1, x2, BINS + 1), fill=True)
-        else:
-            inclusive = name == "roi_pool"
-            rows, columns = (
-                whole_pixels(low, high, BINS, 1000, inclusive) for low, high in ((y1, y2), (x1, x2))
-            )
-            for p in range(BINS):
-                for q in range(BINS):
-                    (ry,), (rx,) = np.nonzero(rows[p]), np.nonzero(columns[q])
-                    inset = 0.16 if (p + q) % 2 else 0.04  # neighbours may share pixels
-                    above.add_patch(
-                        Rectangle(
-                            (rx[0] - 0.5 + inset, ry[0] - 0.5 + inset),
-                            len(rx) - 2 * inset,
-                            len(ry) - 2 * inset,
-                            fill=False,
-                            edgecolor=ACCENT if (p + q) % 2 else BAND,
-                            linewidth=1.3,
-                        )
-                    )
-        above.set_title(f"{name}\n", fontsize=14.5, weight="bold", pad=1)
-        above.text(
-            0.5,
-            1.025,
-            caption,
-            transform=above.transAxes,
-            ha="center",
-            fontsize=9.2,
-            color="#57606a",
-        )
 
-        x = position_sensitive(small) if name.startswith("ps_") else small
-        pooled = function(
-            np.ascontiguousarray(x[None], np.float32), row, BINS, scale, **parameters
-        )[0]
-        below = figure.add_subplot(grid[1, i])
-        below.imshow(
-            np.clip(pooled.transpose(1, 2, 0), 0, 1),
-            aspect=(y2 - y1) / (x2 - x1),
-            interpolation="nearest",
-        )
-        for axes in (above, below):
-            axes.set_xticks([])
-            axes.set_yticks([])
-    whole.set_xticks([])
-    whole.set_yticks([])
-    figure.savefig(output, dpi=110)
-    plt.close(figure)
+def draw_bins(axes, operator, small):
+    """Draw what an operator reads of the box that is shown, on the pixels of the small picture."""
+    name, _, _, caption = operator
+    x1, y1, x2, y2 = np.array(BOXES[SHOWN]) / STRIDE
+    margin = 2.2
+    axes.imshow(
+        small.transpose(1, 2, 0),
+        alpha=0.9,
+        interpolation="bilinear" if name == "prroi_pool" else "nearest",
+    )
+    axes.set_xlim(x1 - margin - 0.5, x2 + margin - 0.5)
+    axes.set_ylim(y2 + margin - 0.5, y1 - margin - 0.5)
+    if name.endswith("align"):
+        # an aligned operator has pixel i in [i, i + 1), where the picture has it around i
+        draw_samples(axes, (y1 - 0.5, y2 - 0.5), (x1 - 0.5, x2 - 0.5))
+    elif name == "prroi_pool":
+        lines(axes, np.linspace(y1, y2, BINS + 1), np.linspace(x1, x2, BINS + 1), fill=True)
+    else:
+        draw_whole_pixels(axes, (y1, y2), (x1, x2), inclusive=name == "roi_pool")
+    axes.set_title(f"{name}\n", fontsize=14.5, weight="bold", pad=1)
+    axes.text(0.5, 1.025, caption, transform=axes.transAxes, ha="center", fontsize=9.2, color=GREY)
+
+
+def draw_samples(axes, of_y, of_x):
+    """Draw the bins between two edges of each axis, and their samples."""
+    lines(axes, *(np.linspace(*edges, BINS + 1) for edges in (of_y, of_x)))
+    ys, xs = (sample_positions(*edges, BINS, -1).ravel() for edges in (of_y, of_x))
+    points_y, points_x = (points.ravel() for points in np.meshgrid(ys, xs, indexing="ij"))
+    axes.scatter(points_x, points_y, s=7, color=ACCENT, linewidths=0, zorder=3)
+
+
+def draw_whole_pixels(axes, of_y, of_x, inclusive):
+    """Draw a rectangle around the pixels of each bin."""
+    rows, columns = (whole_pixels(*edges, BINS, 1000, inclusive) for edges in (of_y, of_x))
+    for p in range(BINS):
+        for q in range(BINS):
+            (ry,), (rx,) = np.nonzero(rows[p]), np.nonzero(columns[q])
+            inset = 0.16 if (p + q) % 2 else 0.04  # neighbours may share pixels
+            axes.add_patch(
+                Rectangle(
+                    (rx[0] - 0.5 + inset, ry[0] - 0.5 + inset),
+                    len(rx) - 2 * inset,
+                    len(ry) - 2 * inset,
+                    fill=False,
+                    edgecolor=ACCENT if (p + q) % 2 else BAND,
+                    linewidth=1.3,
+                )
+            )
+
+
+def draw_pooled(axes, operator, small):
+    """Draw what an operator makes of the box that is shown."""
+    name, function, parameters, _ = operator
+    x1, y1, x2, y2 = BOXES[SHOWN]
+    row = np.array([(0, x1, y1, x2, y2)], np.float32)
+    x = position_sensitive(small) if name.startswith("ps_") else small
+    pooled = function(
+        np.ascontiguousarray(x[None], np.float32), row, BINS, 1 / STRIDE, **parameters
+    )
+    axes.imshow(
+        np.clip(pooled[0].transpose(1, 2, 0), 0, 1),
+        aspect=(y2 - y1) / (x2 - x1),
+        interpolation="nearest",
+    )
 
 
 def lines(axes, edges_y, edges_x, fill=False):

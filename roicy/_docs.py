@@ -34,12 +34,13 @@ or one that is computed with as float32
         Bins of a box, (PH, PW), each at least 1.""",
     "input_shape": """input_shape : tuple of 4 ints
         Shape of the input, in the order of `layout`.""",
-    "spatial_scale": """spatial_scale : float, optional
+    "spatial_scale": """spatial_scale : float or (float, float), optional
         Multiplies the coordinates of the boxes, in the dtype of the data: the size of the map
-        divided by the size of the image that the boxes are given on.""",
-    "scales": """spatial_scale : sequence of floats, optional
-        What coordinates are multiplied by, for each level, each less than the one before.  By
-        default it follows from `image_size`.""",
+        divided by the size of the image that the boxes are given on.  Two are those of y and x,
+        (vertical, horizontal), for images that were resized unevenly.""",
+    "scales": """spatial_scale : sequence of floats or of (float, float), optional
+        What coordinates are multiplied by, for each level, none above the one before; two are
+        those of y and x.  By default it follows from `image_size`.""",
     "sampling_ratio": """sampling_ratio : int, optional
         Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.""",
     "aligned": """aligned : bool, optional

@@ -18,6 +18,7 @@ from . import _arguments
 from ._arguments import Arguments, Layout
 
 Shape = tuple[int, int, int, int]  # (N, C, H, W)
+Scale = tuple[float, float]  # (vertical, horizontal)
 Check = Callable[[str, Any, str], Any]
 
 
@@ -25,9 +26,20 @@ Check = Callable[[str, Any, str], Any]
 CLOSE = 1e-6
 
 
-def level_of_scale(scale: float) -> int:
-    """Return the level of a map of that scale."""
-    return round(-math.log2(scale))
+def level_of_scale(scale: Scale) -> int:
+    """Return the level of a map of that scale, of the geometric mean where there are two."""
+    vertical, horizontal = scale
+    return round(-0.5 * (math.log2(vertical) + math.log2(horizontal)))
+
+
+def last_map(count: int, finest: Scale, coarsest: Scale) -> int:
+    """
+    Return the place of the last map that boxes are pooled from, of maps of these scales.
+
+    Levels are those from the finest map's to the coarsest map's, as in torchvision, so that maps
+    beyond as many as there are levels have no boxes.
+    """
+    return min(count - 1, level_of_scale(coarsest) - level_of_scale(finest))
 
 
 def scale_from_height(rows: int, height: int) -> float:
@@ -113,7 +125,7 @@ def check_levels(shapes: dict[str, Shape]) -> None:
             )
 
 
-def scales(arguments: Arguments, shapes: dict[str, Shape]) -> list[float]:
+def scales(arguments: Arguments, shapes: dict[str, Shape]) -> list[Scale]:
     """Return the scale of each level, whose shapes must go together."""
     if arguments.pyramid is None:
         return [_arguments.spatial_scale(arguments.spatial_scale)]
@@ -122,15 +134,19 @@ def scales(arguments: Arguments, shapes: dict[str, Shape]) -> list[float]:
         found, follows = _given_scales(arguments, len(shapes)), ""
     else:
         found, follows = _scales_from_heights(arguments, shapes), ", as follows from image_size"
-    if any(coarser >= finer for finer, coarser in itertools.pairwise(found)):
+    if any(
+        coarser[0] > finer[0] or coarser[1] > finer[1]
+        for finer, coarser in itertools.pairwise(found)
+    ):
+        shown = [scale[0] if scale[0] == scale[1] else scale for scale in found]
         raise ValueError(
-            f"spatial_scale: {found}{follows}; "
-            "expected levels from fine to coarse, each scale less than the one before"
+            f"spatial_scale: {shown}{follows}; "
+            "expected levels from fine to coarse, no scale above the one before"
         )
     return found
 
 
-def _given_scales(arguments: Arguments, count: int) -> list[float]:
+def _given_scales(arguments: Arguments, count: int) -> list[Scale]:
     value, image_size = arguments.spatial_scale, arguments.pyramid[2]
     if image_size is not None:
         raise ValueError("image_size: expected None, since spatial_scale is given")
@@ -141,7 +157,7 @@ def _given_scales(arguments: Arguments, count: int) -> list[float]:
     return [_arguments.spatial_scale(scale) for scale in value]
 
 
-def _scales_from_heights(arguments: Arguments, shapes: dict[str, Shape]) -> list[float]:
+def _scales_from_heights(arguments: Arguments, shapes: dict[str, Shape]) -> list[Scale]:
     image_size = arguments.pyramid[2]
     if not isinstance(image_size, (list, tuple)) or len(image_size) != 2:
         raise ValueError(
@@ -153,14 +169,14 @@ def _scales_from_heights(arguments: Arguments, shapes: dict[str, Shape]) -> list
             raise ValueError(
                 f"{name}: a map without rows, of which no scale follows; expected spatial_scale"
             )
-    return [scale_from_height(rows, height) for _, _, rows, _ in shapes.values()]
+    return [(scale_from_height(rows, height),) * 2 for _, _, rows, _ in shapes.values()]
 
 
 def canonical(pyramid: tuple[Any, Any, Any]) -> tuple[float, int]:
     """Return the side of a box, and the level of such boxes."""
     canonical_scale, canonical_level, _ = pyramid
     try:
-        side = _arguments.spatial_scale(canonical_scale)
+        side = _arguments.scale(canonical_scale)
     except (TypeError, ValueError):
         raise ValueError(
             f"canonical_scale: {canonical_scale!r}, expected a finite number above 0"

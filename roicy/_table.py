@@ -7,6 +7,7 @@ operator       bins and weights along an axis        reduction     input channel
 roi_align      sampled: mean of bilinear samples     weighted sum  c
 ps_roi_align   sampled                               weighted sum  (c * PH + p) * PW + q
 prroi_pool     integrated: exact bilinear integral   weighted sum  c
+ps_prroi_pool  integrated                            weighted sum  (c * PH + p) * PW + q
 ps_roi_pool    uniform: whole pixels, equal weights  weighted sum  (c * PH + p) * PW + q
 roi_pool       quantised: whole pixels               maximum       c
 roi_align_max  samples, one by one                   maximum       c
@@ -14,6 +15,9 @@ roi_align_max  samples, one by one                   maximum       c
 
 The second column is a rule of ``pyx/plan/rules.h``, the third a file of ``pyx/kernels``, the last
 the flag `position_sensitive`.
+
+`R_FCN_POOL` is only of :mod:`roicy.compat`: it is ps_roi_pool with other bins, those of whole
+pixels that a box touches whose corners are rounded before they are scaled.
 """
 
 from __future__ import annotations
@@ -82,10 +86,22 @@ PS_ROI_ALIGN = Operator(
 PRROI_POOL = Operator(
     "prroi_pool", _without_parameters("integrated"), WEIGHTED_SUM, has_box_gradients=True
 )
+PS_PRROI_POOL = PRROI_POOL._replace(name="ps_prroi_pool", position_sensitive=True)
 PS_ROI_POOL = Operator(
     "ps_roi_pool", _without_parameters("uniform"), WEIGHTED_SUM, position_sensitive=True
+)
+R_FCN_POOL = Operator(
+    "psroi_pool", _without_parameters("rounded"), WEIGHTED_SUM, position_sensitive=True
 )
 ROI_POOL = Operator("roi_pool", _without_parameters("quantised", inclusive=True), MAX_PIXEL)
 ROI_ALIGN_MAX = Operator("roi_align_max", _samples, MAX_SAMPLE)
 
-OPERATORS = (ROI_ALIGN, PS_ROI_ALIGN, PRROI_POOL, PS_ROI_POOL, ROI_POOL, ROI_ALIGN_MAX)
+OPERATORS = (
+    ROI_ALIGN,
+    PS_ROI_ALIGN,
+    PRROI_POOL,
+    PS_PRROI_POOL,
+    PS_ROI_POOL,
+    ROI_POOL,
+    ROI_ALIGN_MAX,
+)

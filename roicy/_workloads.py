@@ -1,8 +1,8 @@
 """
-Work that detectors ask for, in realistic sizes: what `python -m roicy bench` and the ASV suite
+Calls as detectors make them, in realistic sizes, which `python -m roicy bench` and the ASV suite
 time.
 
-NumPy alone, so that the suite can read this file whatever version of roicy it times.
+This file imports nothing but NumPy, so the suite can use it with any version of roicy.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ import numpy as np
 
 class Workload(NamedTuple):
     """
-    One call: its feature maps (N, C, H, W), of a pyramid the finest, its boxes on the image,
-    and the parameters of the operator.
+    One call of an operator: how large its feature maps are, which boxes it gets, and the
+    parameters of the operator.
     """
 
     operator: str
-    shape: tuple[int, int, int, int]
-    count: int
+    shape: tuple[int, int, int, int]  # (N, C, H, W) of the map, or of the finest of a pyramid
+    count: int  # of boxes
     output_size: tuple[int, int]
     spatial_scale: float
-    sides: tuple[int, int]  # of boxes, in pixels of the image: from, to
+    sides: tuple[int, int]  # the smallest and the largest side of a box, in pixels of the image
     parameters: dict[str, Any]
     levels: int = 1
 
     @property
     def scales(self) -> float | list[float]:
-        """What the operator takes as its scale."""
+        """Return what the operator takes as its scale."""
         return (
             self.spatial_scale
             if self.levels == 1
@@ -38,14 +38,16 @@ class Workload(NamedTuple):
 
     def arrays(self, dtype: str = "float32") -> dict[str, Any]:
         """
-        Return input, of a pyramid a list, boxes and the gradient of the output; of small types
-        the input alone, a picture in uint8.
+        Return the input, the boxes and the gradient of the output.
+
+        The input of a pyramid is a list.  `dtype` is the type of the input; if it is a small one,
+        boxes and gradient are float32.  An input of uint8 has the values of a picture.
         """
         computed = "float64" if dtype == "float64" else "float32"
         rng = np.random.default_rng(0)
         n, c, h, w = self.shape
         height, width = h / self.spatial_scale, w / self.spatial_scale
-        # as many small as large ones
+        # the logarithms of the sides are spread evenly, so small boxes are as many as large ones
         sides = np.exp(rng.uniform(*np.log(self.sides), (self.count, 2)))
         sides = np.minimum(sides, (width - 1, height - 1))
         corners = rng.uniform(size=(self.count, 2)) * ((width, height) - sides)
@@ -72,7 +74,7 @@ class Workload(NamedTuple):
 
 ADAPTIVE, TWO = {"sampling_ratio": -1}, {"sampling_ratio": 2}
 WORKLOADS = {
-    # box head on the levels of a feature pyramid, image of 800 x 1216
+    # the box head on single levels of a feature pyramid, for an image of 800 x 1216
     "align_fpn_p2": Workload(
         "roi_align",
         (1, 256, 200, 304),
@@ -87,21 +89,21 @@ WORKLOADS = {
     ),
     "align_fpn_p3": Workload("roi_align", (1, 256, 100, 152), 400, (7, 7), 1 / 8, (112, 224), TWO),
     "align_fpn_p4": Workload("roi_align", (1, 256, 50, 76), 200, (7, 7), 1 / 16, (224, 448), TWO),
-    # the same on all levels of the pyramid, boxes of all sizes
+    # the box head on all levels of the pyramid, with boxes of all sizes
     "align_pyramid": Workload(
         "multiscale_roi_align", (1, 256, 200, 304), 1000, (7, 7), 1 / 4, (16, 700), TWO, levels=4
     ),
-    # mask head
+    # the mask head
     "align_mask": Workload("roi_align", (1, 256, 200, 304), 100, (14, 14), 1 / 4, (16, 224), TWO),
-    # the same for what is left of the detections of an image
+    # the mask head on the few boxes that are left as the detections of an image
     "align_few": Workload("roi_align", (1, 256, 200, 304), 12, (14, 14), 1 / 4, (16, 224), TWO),
-    # one level, many channels, large boxes
+    # a detector without a pyramid: one level of many channels, and large boxes
     "align_c4": Workload(
         "roi_align", (1, 1024, 50, 76), 300, (14, 14), 1 / 16, (64, 760), ADAPTIVE
     ),
-    # batch of a training step
+    # the batch of a training step
     "align_train": Workload("roi_align", (4, 256, 100, 152), 2048, (7, 7), 1 / 8, (32, 224), TWO),
-    # so little work that the call itself shows
+    # so little work that what each call costs shows
     "align_tiny": Workload("roi_align", (1, 64, 32, 32), 8, (7, 7), 1 / 2, (8, 48), TWO),
     # crops of a camera frame
     "align_camera": Workload(
@@ -117,6 +119,9 @@ WORKLOADS = {
     "ps_align_rfcn": Workload(
         "ps_roi_align", (1, 1029, 50, 76), 300, (7, 7), 1 / 16, (64, 600), ADAPTIVE
     ),
+    "ps_prroi_lighthead": Workload(
+        "ps_prroi_pool", (1, 490, 50, 76), 1000, (7, 7), 1 / 16, (64, 600), {}
+    ),
     # IoU-Net
     "prroi_iounet": Workload("prroi_pool", (1, 256, 100, 152), 1000, (7, 7), 1 / 8, (32, 300), {}),
     "prroi_c4": Workload("prroi_pool", (1, 512, 50, 76), 300, (14, 14), 1 / 16, (64, 760), {}),
@@ -127,8 +132,8 @@ def placed(values: np.ndarray, dtype: str | np.dtype) -> np.ndarray:
     """
     Return a copy that begins 16 bytes into a page, as large arrays of NumPy do.
 
-    Smaller ones begin anywhere, by what was allocated before, down to the length of the path of
-    a module; and whether vectors cross cache lines is worth up to a seventh of the time.
+    Where smaller arrays begin depends on what was allocated before, even on the length of a
+    module's path.  Vectors then cross cache lines or do not, which changes the times.
     """
     page = 4096
     size = values.size * np.dtype(dtype).itemsize
@@ -158,8 +163,8 @@ def call(
     Return a function of no arguments that calls an operator of the module `roicy` and returns
     what that returns.
 
-    direction: "forward", "backward" or "backward_boxes"; reuse: write to one array, call after
-    call; put: brings an array to where the call shall work.
+    direction: "forward", "backward" or "backward_boxes"; reuse: whether all calls write to the
+    same array; put: a function that brings an array to the device of the call.
     """
 
     def laid_out(array):

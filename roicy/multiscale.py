@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from .operators import Boxes, Counts, Float, Layout, Size
+    from .operators import Boxes, Counts, Float, Layout, Scale, Size
 
-    Scales = Sequence[SupportsFloat] | NDArray[np.floating[Any]] | None
+    Scales = Sequence[Scale] | NDArray[np.floating[Any]] | None
     ImageSize = tuple[SupportsIndex, SupportsIndex] | None
 
 
@@ -38,9 +38,11 @@ def multiscale_roi_align(
 
         floor(canonical_level + log2(sqrt(width * height) / canonical_scale) + 1e-6)
 
-    The finest map has the level that is -log2 of its scale, rounded, each other the level after
-    that of the map before (as in torchvision also where there are scales between); levels below
-    and above are moved to the finest and coarsest map.
+    The finest and the coarsest map have the levels that are -log2 of their scales (of the
+    geometric mean of two), rounded, and levels below and above are moved there.  Each other map
+    has the level after that of the map before, as in torchvision, also where scales are left
+    out.  Where there are more maps than levels, since scales are equal, no box is pooled from
+    the last ones.
 
     {sections}
 

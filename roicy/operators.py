@@ -13,13 +13,22 @@ import numpy as np
 
 from . import _arguments, _call
 from ._docs import documented
-from ._table import PRROI_POOL, PS_ROI_ALIGN, PS_ROI_POOL, ROI_ALIGN, ROI_ALIGN_MAX, ROI_POOL
+from ._table import (
+    PRROI_POOL,
+    PS_PRROI_POOL,
+    PS_ROI_ALIGN,
+    PS_ROI_POOL,
+    ROI_ALIGN,
+    ROI_ALIGN_MAX,
+    ROI_POOL,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Float = TypeVar("Float", bound=np.floating[Any])
     Size = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int]
+    Scale = SupportsFloat | tuple[SupportsFloat, SupportsFloat] | list[float]
     Boxes = NDArray[Any] | Sequence[NDArray[Any]]
     Counts = NDArray[np.integer[Any]] | Sequence[int] | None
     Layout = Literal["NCHW", "NHWC"]
@@ -28,7 +37,7 @@ if TYPE_CHECKING:
 @documented(returns="{output}")
 def roi_align(
     input: NDArray[Float] | NDArray[np.uint8], boxes: Boxes, output_size: Size,
-    spatial_scale: SupportsFloat = 1.0, sampling_ratio: SupportsIndex = -1, aligned: bool = False,
+    spatial_scale: Scale = 1.0, sampling_ratio: SupportsIndex = -1, aligned: bool = False,
     *, boxes_num: Counts = None, layout: Layout = "NCHW", out: NDArray[Float] | None = None,
     num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
@@ -77,7 +86,7 @@ def roi_align(
 )
 def roi_align_max(
     input: NDArray[Float] | NDArray[np.uint8], boxes: Boxes, output_size: Size,
-    spatial_scale: SupportsFloat = 1.0, sampling_ratio: SupportsIndex = -1, aligned: bool = False,
+    spatial_scale: Scale = 1.0, sampling_ratio: SupportsIndex = -1, aligned: bool = False,
     *, products: bool = False, boxes_num: Counts = None, layout: Layout = "NCHW",
     out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
@@ -121,7 +130,7 @@ def roi_align_max(
 @documented(returns="{grad_input}")
 def roi_align_backward(
     grad_output: NDArray[Float], boxes: Boxes, input_shape: tuple[int, ...],
-    spatial_scale: SupportsFloat = 1.0, sampling_ratio: SupportsIndex = -1, aligned: bool = False,
+    spatial_scale: Scale = 1.0, sampling_ratio: SupportsIndex = -1, aligned: bool = False,
     *, boxes_num: Counts = None, layout: Layout = "NCHW", out: NDArray[Float] | None = None,
     num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
@@ -149,7 +158,7 @@ def roi_align_backward(
 @documented(returns="{grad_boxes}", input="{input_gradient}")
 def roi_align_backward_boxes(
     grad_output: NDArray[Float], input: NDArray[Any], boxes: Boxes,
-    spatial_scale: SupportsFloat = 1.0, sampling_ratio: SupportsIndex = -1, aligned: bool = False,
+    spatial_scale: Scale = 1.0, sampling_ratio: SupportsIndex = -1, aligned: bool = False,
     *, boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: SupportsIndex | None = None,
 ) -> Any:  # fmt: skip
     """
@@ -185,7 +194,7 @@ def roi_align_backward_boxes(
 )
 def ps_roi_align(
     input: NDArray[Float] | NDArray[np.uint8], boxes: Boxes, output_size: Size,
-    spatial_scale: SupportsFloat = 1.0, sampling_ratio: SupportsIndex = -1, *,
+    spatial_scale: Scale = 1.0, sampling_ratio: SupportsIndex = -1, *,
     boxes_num: Counts = None, layout: Layout = "NCHW", out: NDArray[Float] | None = None,
     num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
@@ -220,7 +229,7 @@ def ps_roi_align(
 @documented(returns="{grad_input}")
 def ps_roi_align_backward(
     grad_output: NDArray[Float], boxes: Boxes, input_shape: tuple[int, ...],
-    spatial_scale: SupportsFloat = 1.0, sampling_ratio: SupportsIndex = -1, *,
+    spatial_scale: Scale = 1.0, sampling_ratio: SupportsIndex = -1, *,
     boxes_num: Counts = None, layout: Layout = "NCHW", out: NDArray[Float] | None = None,
     num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
@@ -244,7 +253,7 @@ def ps_roi_align_backward(
 @documented(returns="{grad_boxes}", input="{input_gradient}")
 def ps_roi_align_backward_boxes(
     grad_output: NDArray[Float], input: NDArray[Any], boxes: Boxes,
-    spatial_scale: SupportsFloat = 1.0, sampling_ratio: SupportsIndex = -1, *,
+    spatial_scale: Scale = 1.0, sampling_ratio: SupportsIndex = -1, *,
     boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: SupportsIndex | None = None,
 ) -> Any:  # fmt: skip
     """
@@ -272,7 +281,7 @@ def ps_roi_align_backward_boxes(
 )
 def prroi_pool(
     input: NDArray[Float] | NDArray[np.uint8], boxes: Boxes, output_size: Size,
-    spatial_scale: SupportsFloat = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    spatial_scale: Scale = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
     out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
@@ -290,7 +299,9 @@ def prroi_pool(
     Notes
     -----
     Jiang, Luo, Mao, Xiao, Jiang, "Acquisition of Localization Confidence for Accurate Object
-    Detection", 2018; computed as by Paddle 1.6 to 1.8.
+    Detection", 2018; computed as by Paddle 1.6 to 1.8.  Bins narrower than the distance between
+    two numbers of the type are means too, where Paddle rounds their ends to the type, and
+    divides by a length that is not rounded.
 
     Examples
     --------
@@ -308,7 +319,7 @@ def prroi_pool(
 @documented(returns="{grad_input}")
 def prroi_pool_backward(
     grad_output: NDArray[Float], boxes: Boxes, input_shape: tuple[int, ...],
-    spatial_scale: SupportsFloat = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    spatial_scale: Scale = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
     out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
@@ -336,7 +347,7 @@ def prroi_pool_backward(
 )
 def prroi_pool_backward_boxes(
     grad_output: NDArray[Float], input: NDArray[Any], boxes: Boxes,
-    spatial_scale: SupportsFloat = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    spatial_scale: Scale = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
     num_threads: SupportsIndex | None = None,
 ) -> Any:  # fmt: skip
     """
@@ -359,13 +370,102 @@ def prroi_pool_backward_boxes(
 
 
 @documented(
+    returns="""{output_position_sensitive}
+        A box without area, or inverted, gives 0.""",
+    input="""{input}
+        C is a multiple of PH * PW.""",
+)
+def ps_prroi_pool(
+    input: NDArray[Float] | NDArray[np.uint8], boxes: Boxes, output_size: Size,
+    spatial_scale: Scale = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
+) -> NDArray[Float]:  # fmt: skip
+    """
+    Position-sensitive PrRoIPool: each bin reads channels of its own.
+
+    ``out[k, c, p, q]`` is what :func:`prroi_pool` computes from input channel
+    ``(c * PH + p) * PW + q``.
+
+    {sections}
+
+    Notes
+    -----
+    PrRoIPool with the channels of R-FCN: Paddle's `prroi_pool` with `output_channels` less than
+    the channels of the input, with boxes that are not rounded.
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> channels = np.arange(4, dtype=np.float32).reshape(1, 4, 1, 1)
+    >>> input = channels * np.ones((1, 1, 6, 6), np.float32)
+    >>> boxes = np.array([[0, 1, 1, 5, 5]], np.float32)
+    >>> roicy.ps_prroi_pool(input, boxes, 2)[0, 0]
+    array([[0., 1.],
+           [2., 3.]], dtype=float32)
+    """
+    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
+    return _call.forward(PS_PRROI_POOL, (), input, output_size, given)
+
+
+@documented(returns="{grad_input}")
+def ps_prroi_pool_backward(
+    grad_output: NDArray[Float], boxes: Boxes, input_shape: tuple[int, ...],
+    spatial_scale: Scale = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
+) -> NDArray[Float]:  # fmt: skip
+    """
+    Gradient of :func:`ps_prroi_pool` by its input.
+
+    {sections}
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> boxes = np.array([[0, 1, 1, 5, 5]], np.float32)
+    >>> grad = roicy.ps_prroi_pool_backward(np.ones((1, 1, 2, 2)), boxes, (1, 4, 6, 6))
+    >>> grad.sum(axis=(2, 3)).round(6)
+    array([[1., 1., 1., 1.]])
+    """
+    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
+    return _call.backward(PS_PRROI_POOL, (), grad_output, input_shape, given)
+
+
+@documented(
+    returns="""{grad_boxes}
+        Of boxes without area it is 0.""",
+    input="{input_gradient}",
+)
+def ps_prroi_pool_backward_boxes(
+    grad_output: NDArray[Float], input: NDArray[Any], boxes: Boxes,
+    spatial_scale: Scale = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    num_threads: SupportsIndex | None = None,
+) -> Any:  # fmt: skip
+    """
+    Gradient of :func:`ps_prroi_pool` by the coordinates of its boxes.
+
+    {sections}
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> input = np.tile(np.arange(8.0), (1, 4, 8, 1))
+    >>> boxes = np.array([[0, 1.2, 1.2, 5.2, 5.2]])
+    >>> grad = np.ones((1, 1, 2, 2))
+    >>> roicy.ps_prroi_pool_backward_boxes(grad, input, boxes)[:, [1, 3]].round(6)
+    array([[2., 2.]])
+    """
+    given = (boxes, boxes_num, spatial_scale, layout, num_threads, None, None)
+    return _call.backward_boxes(PS_PRROI_POOL, (), grad_output, input, given)
+
+
+@documented(
     returns="{output_position_sensitive}",
     input="""{input}
         C is a multiple of PH * PW.""",
 )
 def ps_roi_pool(
     input: NDArray[Float] | NDArray[np.uint8], boxes: Boxes, output_size: Size,
-    spatial_scale: SupportsFloat = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    spatial_scale: Scale = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
     out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
@@ -402,7 +502,7 @@ def ps_roi_pool(
 @documented(returns="{grad_input}")
 def ps_roi_pool_backward(
     grad_output: NDArray[Float], boxes: Boxes, input_shape: tuple[int, ...],
-    spatial_scale: SupportsFloat = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    spatial_scale: Scale = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
     out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
@@ -429,7 +529,7 @@ def roi_pool(
     input: NDArray[Float] | NDArray[np.uint8],
     boxes: Boxes,
     output_size: Size,
-    spatial_scale: SupportsFloat = ...,
+    spatial_scale: Scale = ...,
     *,
     return_argmax: Literal[False] = ...,
     boxes_num: Counts = ...,
@@ -444,7 +544,7 @@ def roi_pool(
     input: NDArray[Float] | NDArray[np.uint8],
     boxes: Boxes,
     output_size: Size,
-    spatial_scale: SupportsFloat = ...,
+    spatial_scale: Scale = ...,
     *,
     return_argmax: Literal[True],
     boxes_num: Counts = ...,
@@ -465,7 +565,7 @@ def roi_pool(
 )
 def roi_pool(
     input: NDArray[Float] | NDArray[np.uint8], boxes: Boxes, output_size: Size,
-    spatial_scale: SupportsFloat = 1.0, *, return_argmax: bool = False, boxes_num: Counts = None,
+    spatial_scale: Scale = 1.0, *, return_argmax: bool = False, boxes_num: Counts = None,
     layout: Layout = "NCHW", out: NDArray[Float] | None = None,
     num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float] | tuple[NDArray[Float], NDArray[np.int32]]:  # fmt: skip

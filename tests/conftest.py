@@ -88,6 +88,12 @@ def assert_same_bits(a, b):
     assert a.tobytes() == b.tobytes()
 
 
+def two_scales(parameters):
+    """Return the scales of y and x that parameters of an operator say."""
+    scale = parameters.get("spatial_scale", 1.0)
+    return scale if isinstance(scale, tuple) else (scale, scale)
+
+
 def operator(name, suffix=""):
     """Return a public function."""
     return getattr(roicy, name + suffix)

@@ -1,16 +1,20 @@
 """
-One call of an operator, made from a string of bytes: its arguments, valid or hostile, and what
-must hold afterwards.
+Makes calls of operators from strings of bytes, and checks what must hold afterwards.
 
-    python tests/fuzzing.py --calls 1000000 --processes 4       random bytes python
-    tests/fuzzing.py --coverage FOLDER                   bytes that reach new code, by
-    libFuzzer; extra: pip install atheris python tests/fuzzing.py --replay FILE ...
-    what such a string does python tests/fuzzing.py --keep FOLDER                       the
-    smallest part of FOLDER that reaches the same code, into the corpus
+The bytes of a string decide the arguments of its call, which may be valid or hostile.
 
-Whatever the bytes, a call returns the defined value or raises an error that names an argument
-before it has written anything.  That it does not read or write where it must not is for the
-sanitizers to see (CONTRIBUTING.md); writes beside `out` are seen here too.
+    python tests/fuzzing.py --calls 1000000 --processes 4
+        makes calls of random bytes
+    python tests/fuzzing.py --coverage FOLDER
+        has libFuzzer look for bytes that reach new code; needs `pip install atheris`
+    python tests/fuzzing.py --replay HEX ...
+        makes the calls of these strings
+    python tests/fuzzing.py --keep FOLDER
+        makes the strings in FOLDER the corpus
+
+Whatever the bytes are, a call returns the defined value, or it raises an error that names an
+argument and has written nothing.  The sanitizers see whether a call reads or writes where it must
+not (CONTRIBUTING.md).  Writes beside `out` are seen here too.
 """
 
 from __future__ import annotations
@@ -41,14 +45,14 @@ MOST_ELEMENTS = 20000  # of an image, so that calls are quick
 LENGTH = 160  # bytes of a random call
 SLOWEST = 20  # seconds that a call may take
 
-# others are reached from these, so that strings that were kept before there were others say
-# what they said
+# A string chooses one of these, and later whether another function takes its place.  So the strings
+# that were kept before there were other functions still make the calls that they made.
 FUNCTIONS = [
     name
     for name in roicy.__all__
-    if "roi" in name and not name.startswith(("multiscale", "roi_align_max"))
+    if "roi" in name and not name.startswith(("multiscale", "roi_align_max", "ps_prroi"))
 ]
-# what an error may begin with: the argument that it is about, or what could not be made
+# An error begins with the argument that is wrong, or with what could not be made.
 NAMED = (
     "input", "boxes", "boxes_num", "output_size", "spatial_scale", "sampling_ratio", "aligned",
     "layout", "out", "num_threads", "grad_output", "input_shape", "argmax", "return_argmax",
@@ -132,8 +136,8 @@ POOLS = {
 
 class Bytes:
     """
-    Decisions read off a string of bytes; when it has ended, each is the first and most ordinary
-    choice.
+    Decisions that are read from a string of bytes.  After its end each decision is the first
+    choice, which is the most ordinary one.
     """
 
     def __init__(self, data: bytes):
@@ -150,7 +154,7 @@ class Bytes:
         return self.data[self.at - 1] % n
 
     def rarely(self, of: int = 16) -> bool:
-        """Now and then, in a hostile call."""
+        """Return True now and then in a hostile call, and False in others."""
         return self.hostile and self.below(256) % of == of - 1
 
     def of(self, choices):
@@ -166,7 +170,7 @@ class Bytes:
 
 
 def values(data, shape, dtype):
-    """An array of small numbers, or with some that are not."""
+    """Return an array of small numbers, among which may be one that is large or no number."""
     size, first = math.prod(shape), data.below(256)
     array = POOLS[dtype.char][first : first + size].reshape(shape).copy()
     if size and data.rarely(12):
@@ -177,7 +181,7 @@ def values(data, shape, dtype):
 
 
 def disguised(data, array):
-    """The same numbers in memory of another kind, or in an array that no operator takes."""
+    """Return equal numbers in memory of another kind, or in an array that no operator takes."""
     kind = data.below(16)
     if kind < 5 or not array.size:
         return array
@@ -281,7 +285,7 @@ def boxes_of(data, images, dtype):
 
 
 class Buffer:
-    """An `out` in memory of our own, to see what is written beside it."""
+    """An `out` in memory that belongs to the test, which sees what is written beside it."""
 
     def __init__(self, data, shape, dtype):
         size = math.prod(shape)
@@ -404,7 +408,7 @@ def one_call(bytes_: bytes) -> str:
             # shares memory with what is read, or has another shape
             buffer, arguments["out"] = None, x
 
-    # drawn last, so that strings that were kept before there was this to draw say what they said
+    # What came later is drawn last, so that the strings that were kept still make the same calls.
     if (
         type(arguments.get("input")) is np.ndarray
         and arguments["input"].dtype == np.float32
@@ -412,9 +416,17 @@ def one_call(bytes_: bytes) -> str:
     ):
         with np.errstate(all="ignore"):
             arguments["input"] = arguments["input"].astype(data.of(SMALL))
-    if name.startswith("roi_align") and data.below(3) == 2:
+    multiscale = name.startswith("roi_align") and data.below(3) == 2
+    if multiscale:
         name = as_multiscale(data, name, arguments)
         buffer = buffer if "out" in arguments else None
+
+    if name.startswith("ps_roi_align") and data.below(3) == 2:
+        name = name.replace("ps_roi_align", "ps_prroi_pool")
+        del arguments["sampling_ratio"]
+
+    if "spatial_scale" in arguments and data.below(4) == 3:
+        arguments["spatial_scale"] = two_scales(data, arguments["spatial_scale"], multiscale)
 
     if name == "roi_align" and data.below(4) == 3:
         name = "roi_align_max"
@@ -444,6 +456,18 @@ def one_call(bytes_: bytes) -> str:
         if arguments[key] is not arguments.get("out"):
             assert arguments[key].tobytes() == before, f"{key} was written to"
     return f"{name}: {ended}"
+
+
+def two_scales(data, scale, multiscale):
+    """Give y and x scales of their own, on one level of a pyramid, or in a pair that is none."""
+    other = data.ordinary(SCALES, 7)
+    if not multiscale:
+        pair = data.of((tuple, list, lambda both: np.array(both, object)))((scale, other))
+        return data.of(((), (scale,), (scale, other, 1.0), (pair, 1.0))) if data.rarely() else pair
+    scales = list(scale)
+    i = data.below(len(scales))
+    scales[i] = (scales[i], other) if data.below(2) else (scales[i], scales[i])
+    return scales
 
 
 def as_multiscale(data, name, arguments):
@@ -552,7 +576,7 @@ def largest(array):
 
 
 def check_value(name, arguments, results, dtype, shape, boxes):
-    """What holds of every result, and between those of several instruction sets."""
+    """Check each result, and that the results of the instruction sets agree."""
     if name.endswith("_boxes"):
         given = boxes if isinstance(boxes, list) else [boxes]
         for result in results:

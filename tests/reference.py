@@ -14,8 +14,13 @@ import numpy as np
 
 
 def _scaled(box, scale, dtype):
-    """x1, y1, x2, y2 of a row [n, x1, y1, x2, y2] in pixels of the map."""
-    return [dtype(value) * dtype(scale) for value in box[1:5]]
+    """
+    x1, y1, x2, y2 of a row [n, x1, y1, x2, y2] in pixels of the map.  A scale may be two, those of
+    y and x.
+    """
+    vertical, horizontal = scale if isinstance(scale, tuple) else (scale, scale)
+    scales = (horizontal, vertical, horizontal, vertical)
+    return [dtype(value) * dtype(factor) for value, factor in zip(box[1:5], scales, strict=True)]
 
 
 def _away_from_zero(value):
@@ -64,23 +69,28 @@ def sampled(low, high, bins, extent, sampling_ratio, dtype, at_least_one):
 def integrated(low, high, bins, extent, dtype):
     """
     The mean of the bilinear surface, by the antiderivative of the hat function, in exact
-    fractions.
+    fractions.  The ends of bins are rounded to float64, of narrow bins where they are counted
+    from the pixel before the box.
     """
-    bin_size = max(high - low, dtype(0)) / dtype(bins)
+    size = high - low
+    origin = math.floor(low) if size / dtype(bins) < 1 else 0
+    ends = [float(low) - origin + float(size) * (p / bins) for p in range(bins + 1)]
 
     def area_left_of(u):
         u = Fraction(min(max(u, -1), 1))
         return (1 + u) ** 2 / 2 if u <= 0 else 1 - (1 - u) ** 2 / 2
 
     for p in range(bins):
-        start = low + dtype(p) * bin_size
-        a, b = Fraction(float(start)), Fraction(float(start + bin_size))
+        a, b = ends[p : p + 2]
+        if a == b:
+            b = math.nextafter(a, math.inf)
+        a, b = Fraction(a) + origin, Fraction(b) + origin
         pixels = {}
-        if bin_size > 0:
+        if size > 0:
             for i in range(max(math.floor(a), 0), min(math.ceil(b) + 1, extent)):
                 integral = area_left_of(b - i) - area_left_of(a - i)
                 if integral > 0:
-                    pixels[i] = float(integral / Fraction(float(bin_size)))
+                    pixels[i] = float(integral / (b - a))
         yield pixels
 
 
@@ -94,13 +104,25 @@ def quantised(low, high, bins, extent, dtype, inclusive):
         yield {i: 1 / (stop - first) for i in range(first, stop)}
 
 
+def touched(low, high, scale, bins, extent, dtype):
+    """Whole pixels that a bin touches, of corners that are rounded and then scaled."""
+    start = dtype(_away_from_zero(low)) * dtype(scale)
+    end = dtype(_away_from_zero(high) + 1) * dtype(scale)
+    bin_size = max(end - start, dtype(0.1)) / dtype(bins)
+    for p in range(bins):
+        first = min(max(math.floor(dtype(p) * bin_size + start), 0), extent)
+        stop = min(max(math.ceil(dtype(p + 1) * bin_size + start), 0), extent)
+        yield {i: 1 / (stop - first) for i in range(first, stop)}
+
+
 def axes(
     operator, box, bins, extents, dtype, *, spatial_scale=1.0, sampling_ratio=-1, aligned=False
 ):
     """The two axes, y and x, of one box: a list of {pixel: weight} for the bins of each."""
     x1, y1, x2, y2 = _scaled(box, spatial_scale, dtype)
     found = []
-    for low, high, count, extent in ((y1, y2, bins[0], extents[0]), (x1, x2, bins[1], extents[1])):
+    for a, (low, high) in enumerate(((y1, y2), (x1, x2))):
+        count, extent = bins[a], extents[a]
         if operator == "roi_align":
             offset = dtype(0.5 if aligned else 0)
             axis = sampled(
@@ -110,11 +132,13 @@ def axes(
             axis = sampled(
                 low - dtype(0.5), high - dtype(0.5), count, extent, sampling_ratio, dtype, False
             )
-        elif operator == "prroi_pool":
+        elif operator in ("prroi_pool", "ps_prroi_pool"):
             axis = integrated(low, high, count, extent, dtype)
         elif operator == "ps_roi_pool":
             # torchvision never reads the last row or column
             axis = quantised(low, high, count, extent - 1, dtype, 0)
+        elif operator == "psroi_pool":  # coordinates are scaled last
+            axis = touched(box[2 - a], box[4 - a], spatial_scale, count, extent, dtype)
         elif operator == "roi_pool":
             axis = quantised(low, high, count, extent, dtype, 1)
         found.append(list(axis))
@@ -123,7 +147,7 @@ def axes(
 
 def source_channels(operator, channels, bins, p, q):
     """The input channels that output channels 0..channels-1 of bin (p, q) read."""
-    if operator.startswith("ps_"):
+    if operator.startswith("ps"):
         return (np.arange(channels) * bins[0] + p) * bins[1] + q
     return np.arange(channels)
 
@@ -131,7 +155,7 @@ def source_channels(operator, channels, bins, p, q):
 def _bins(operator, boxes, bins, shape, dtype, parameters):
     """Yield (k, image, p, q, channels, pixels in y, pixels in x) of every bin of every box."""
     _, c, h, w = shape
-    channels = c // (bins[0] * bins[1]) if operator.startswith("ps_") else c
+    channels = c // (bins[0] * bins[1]) if operator.startswith("ps") else c
     for k, box in enumerate(boxes):
         ys, xs = axes(operator, box, bins, (h, w), dtype, **parameters)
         for p in range(bins[0]):
@@ -148,7 +172,7 @@ def _bins(operator, boxes, bins, shape, dtype, parameters):
 
 
 def _output(operator, boxes, bins, c):
-    return (len(boxes), c // (bins[0] * bins[1]) if operator.startswith("ps_") else c, *bins)
+    return (len(boxes), c // (bins[0] * bins[1]) if operator.startswith("ps") else c, *bins)
 
 
 def forward(operator, input, boxes, bins, dtype=None, **parameters):

@@ -21,6 +21,7 @@ PARAMETERS = {
     ],
     "ps_roi_align": [{}, {"sampling_ratio": 2}],
     "prroi_pool": [{}],
+    "ps_prroi_pool": [{}],
     "ps_roi_pool": [{}],
 }
 CASES = [(name, parameters) for name in SUMS for parameters in PARAMETERS[name]]
@@ -123,7 +124,7 @@ def test_gradients_of_boxes(name, values, isa, layout, rng):
     In float32, where float64 is exact enough to compare with: relative to the sum of the
     absolute values.
     """
-    parameters = {} if name == "prroi_pool" else {"sampling_ratio": 2}
+    parameters = {} if "prroi" in name else {"sampling_ratio": 2}
     x = VALUES[values](rng, (2, 32, 37, 45)).astype(np.float32)
     boxes = dyadic_boxes(rng, 80)
     out = operator(name)(x, boxes, 4, **parameters)
@@ -140,9 +141,52 @@ def test_gradients_of_boxes(name, values, isa, layout, rng):
     # no slope of a weight is more than 1 a pixel moved; of a mean over a bin of size b, as in
     # prroi_pool, 2 / b
     bin_size = np.minimum(boxes[:, 3] - boxes[:, 1], boxes[:, 4] - boxes[:, 2]) / 4
-    slope = 4 / bin_size if name == "prroi_pool" else 4
+    slope = 4 / bin_size if "prroi" in name else 4
     size = np.abs(g).sum(axis=(1, 2, 3), dtype=np.float64) * np.abs(x).max() * slope
     assert (np.abs(grad - expected)[:, 1:].max(axis=1) <= 64 * unit(np.float32) * size).all()
+
+
+NARROW = [
+    (1500, 1500.001),
+    (2000, 2000.5),
+    (999.9999, 1000.0001),
+    (1000.3, 1000.3 + 2.0**-13),
+    (0.3, 0.3 + 2.0**-24),
+]
+
+
+@pytest.mark.parametrize(("low", "high"), NARROW)
+@pytest.mark.parametrize("bins", [1, 7, 64])
+def test_narrow_bins_far_from_the_origin(bins, low, high, dtype, isa):
+    """
+    prroi_pool: bins that are narrower than the distance between two numbers of the type.
+
+    The mean of ones is 1, whatever the bins, and the mean over a ramp is the middle of the bin.
+    """
+    import roicy
+
+    low, high = dtype(low), dtype(high)
+    if dtype == np.float64:  # as few steps of the type between them
+        high = low + dtype(float(high - low) * 2.0**-29)
+    assert low < high
+    eps = np.finfo(dtype).eps
+    ramp = np.broadcast_to(np.arange(2048, dtype=dtype) - np.floor(low), (2, 2048))
+    for axis in (0, 1):
+        x = np.ascontiguousarray(ramp if axis else ramp.T)[None, None]
+        box = np.array([[0, low, 0, high, 1] if axis else [0, 0, low, 1, high]], dtype)
+        size = (1, bins) if axis else (bins, 1)
+        ones = roicy.prroi_pool(np.ones_like(x), box, size).ravel()
+        np.testing.assert_allclose(ones, 1, rtol=2 * eps)
+        middles = float(low) % 1 + (np.arange(bins) + 0.5) * (float(high - low) / bins)
+        np.testing.assert_allclose(
+            roicy.prroi_pool(x, box, size).ravel(), middles, rtol=0, atol=4 * eps
+        )
+        for p in range(bins):  # the middle of bin p moves with both edges
+            g = np.zeros((1, 1, *size), dtype)
+            g.reshape(-1)[p] = 1
+            grad = roicy.prroi_pool_backward_boxes(g, x, box)[0, [1 + (1 - axis), 3 + (1 - axis)]]
+            share = (p + 0.5) / bins
+            np.testing.assert_allclose(grad, [1 - share, share], rtol=0, atol=8 * eps)
 
 
 def test_pooling_is_exact(dtype, isa, rng):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import reference
-from conftest import SUMS, from_layout, operator, random_boxes, to_layout
+from conftest import SUMS, from_layout, operator, random_boxes, to_layout, two_scales
 
 import roicy
 
@@ -25,10 +25,12 @@ PARAMETERS = {
         {"sampling_ratio": 2, "spatial_scale": 0.5},
         {"sampling_ratio": 0, "aligned": True, "spatial_scale": 0.25},
         {"sampling_ratio": 1, "aligned": True},
+        {"spatial_scale": (0.25, 0.7)},
     ],
-    "ps_roi_align": [{"sampling_ratio": 2, "spatial_scale": 0.5}, {"spatial_scale": 0.25}],
-    "prroi_pool": [{"spatial_scale": 0.5}],
-    "ps_roi_pool": [{"spatial_scale": 0.5}],
+    "ps_roi_align": [{"sampling_ratio": 2, "spatial_scale": 0.5}, {"spatial_scale": (0.25, 0.4)}],
+    "prroi_pool": [{"spatial_scale": 0.5}, {"spatial_scale": (0.7, 0.25)}],
+    "ps_prroi_pool": [{"spatial_scale": 0.5}, {"spatial_scale": (0.25, 0.7)}],
+    "ps_roi_pool": [{"spatial_scale": 0.5}, {"spatial_scale": (0.7, 0.25)}],
 }
 CASES = [(name, i) for name in SUMS for i in range(len(PARAMETERS[name]))]
 
@@ -38,8 +40,8 @@ def make(rng, name, shape, parameters, dtype):
     if name.startswith("ps_"):
         channels = max(channels // 4, 1) * bins[0] * bins[1]
     input = rng.standard_normal((images, channels, height, width)).astype(dtype)
-    scale = parameters["spatial_scale"] if "spatial_scale" in parameters else 1
-    boxes = random_boxes(rng, images, count, (height / scale, width / scale), dtype)
+    vertical, horizontal = two_scales(parameters)
+    boxes = random_boxes(rng, images, count, (height / vertical, width / horizontal), dtype)
     return input, boxes, bins
 
 
@@ -146,7 +148,7 @@ def cached_backward(case, shape, dtype, grad, boxes, input_shape, parameters):
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("scale", [1.0, 0.25, 0.7])
+@pytest.mark.parametrize("scale", [1.0, 0.25, 0.7, (0.7, 0.25)])
 def test_roi_pool(scale, shape, threads, dtype, layout, isa, rng):
     input, boxes, bins = make(rng, "roi_pool", shape, {"spatial_scale": scale}, dtype)
     input = np.round(input * 4) / 4  # ties: the first one wins

@@ -161,7 +161,27 @@ FORWARD_ERRORS = [
     (
         {"boxes": [BOXES[:, 1:]] * 3 + [with_value(2, 3, np.nan)[:, 1:]]},
         ValueError,
-        "boxes, all images together, row 8: x2 is nan",
+        r"boxes\[3\]: row 2: x2 is nan, expected a finite coordinate",
+    ),
+    (
+        {"boxes": [BOXES[:0, 1:], with_value(1, 2, -np.inf)[:, 1:], BOXES[:, 1:], BOXES[:, 1:]]},
+        ValueError,
+        r"boxes\[1\]: row 1: y1 is -inf, expected a finite coordinate",
+    ),
+    (
+        {"boxes": [BOXES[:, 1:]] * 2 + [with_value(0, 4, 1e300, np.float64)[:, 1:]] * 2},
+        ValueError,
+        r"boxes\[2\]: row 0: y2 is 1e\+300, which times spatial_scale 1 is beyond float32",
+    ),
+    (
+        {"boxes": [BOXES[:, 1:]] * 3 + [np.array([[-3e38, 0, 3e38, 1]], np.float32)]},
+        ValueError,
+        r"boxes\[3\]: row 0: \(-.*, 0, 3.*, 1\) has a width that times spatial_scale 1 is beyond",
+    ),
+    (
+        {"boxes": with_value(2, 4, np.inf)[:, 1:], "boxes_num": [2, 0, 0, 18]},
+        ValueError,
+        r"boxes\[2\]: y2 is inf, expected a finite coordinate",
     ),
     ({"output_size": 0}, ValueError, "output_size: 0, expected an integer from 1"),
     ({"output_size": (2, -1)}, ValueError, "output_size: -1"),
@@ -249,7 +269,7 @@ def test_nothing_is_written_before_an_error():
     assert (grad_input == 7).all()
 
 
-@pytest.mark.parametrize("name", ["ps_roi_align", "ps_roi_pool"])
+@pytest.mark.parametrize("name", ["ps_roi_align", "ps_prroi_pool", "ps_roi_pool"])
 def test_channels_that_bins_do_not_divide(name):
     with pytest.raises(
         ValueError, match="input: 8 channels, expected a multiple of the 3 x 3 bins of output_size"

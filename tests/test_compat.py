@@ -7,10 +7,12 @@ import inspect
 
 import numpy as np
 import pytest
+import reference
+from conftest import random_boxes
 from test_recorded import CASES, OTHERWISE, assert_agrees, load
 
 import roicy
-from roicy.compat import mxnet, paddle, torchvision
+from roicy.compat import mxnet, onnx, paddle, torchvision
 from roicy.compat.paddle.vision import ops
 
 
@@ -182,6 +184,25 @@ class TestPages:
         assert by_counts.shape == (4, 490, 7, 7)
         np.testing.assert_array_equal(by_counts, by_lod)
 
+    @pytest.mark.parametrize(
+        ("args", "kwargs"),
+        [
+            ((10, 1.0, 7, 7), {}),
+            ((10, 1, 7, 7), {}),
+            ((10, 1.0), {"pooled_height": 7, "pooled_width": 7}),
+            ((), {"output_channels": 10, "pooled_height": 7, "pooled_width": 7}),
+        ],
+    )
+    def test_paddle_prroi_pool_with_output_channels(self, args, kwargs, rng):
+        """The documented form: 490 channels are 10 for each of 7 x 7 bins."""
+        x = rng.standard_normal((2, 490, 28, 28), dtype=np.float32)
+        rois = np.array([[1, 5, 8, 10], [4, 2, 6, 7], [12, 12, 19, 21]], np.float32)
+        out = paddle.prroi_pool(x, paddle.create_lod_tensor(rois, [[1, 2]]), *args, **kwargs)
+        assert out.shape == (3, 10, 7, 7)
+        boxes = np.concatenate([np.array([[0], [1], [1]], np.float32), rois], axis=1)
+        every = roicy.prroi_pool(x, boxes, 7).reshape(3, 10, 7, 7, 7, 7)
+        np.testing.assert_array_equal(out, np.einsum("kcpqpq->kcpq", every))
+
     def test_mxnet_roi_pooling(self):
         x = np.arange(48, dtype=np.float32).reshape(1, 1, 8, 6)
         y = np.array([[0, 0, 0, 4, 4]], np.float32)
@@ -192,6 +213,87 @@ class TestPages:
 def test_torchvision():
     for name in ("roi_pool", "roi_align", "ps_roi_align", "ps_roi_pool"):
         assert getattr(torchvision, name) is getattr(roicy, name)
+
+
+def test_classes_of_torchvision(rng):
+    x = rng.standard_normal((2, 8, 9, 9), dtype=np.float32)
+    boxes = [np.array([[1, 1, 9, 12]], np.float32), np.array([[2, 0, 14, 6]], np.float32)]
+    for module, expected in (
+        (torchvision.RoIPool((2, 2), 0.5), roicy.roi_pool(x, boxes, 2, 0.5)),
+        (torchvision.PSRoIPool(2, 0.5), roicy.ps_roi_pool(x, boxes, 2, 0.5)),
+        (torchvision.RoIAlign(2, 0.5, 3), roicy.roi_align(x, boxes, 2, 0.5, 3)),
+        (
+            torchvision.RoIAlign(2, 0.5, sampling_ratio=-1, aligned=True),
+            roicy.roi_align(x, boxes, 2, 0.5, -1, True),
+        ),
+        (torchvision.PSRoIAlign(2, 0.5, 3), roicy.ps_roi_align(x, boxes, 2, 0.5, 3)),
+    ):
+        np.testing.assert_array_equal(module(x, boxes), expected)
+    assert repr(torchvision.RoIAlign(2, 0.5, 3)) == (
+        "RoIAlign(output_size=2, spatial_scale=0.5, sampling_ratio=3, aligned=False)"
+    )
+
+
+MAPS, OF_IMAGE = {"0": np.ones((1, 2, 8, 8), np.float32)}, [np.ones((1, 4), np.float32)]
+
+
+@pytest.mark.parametrize(
+    ("names", "maps", "shapes", "error", "message"),
+    [
+        (["0"], MAPS, [], ValueError, "image_shapes: none, expected the height and width of each"),
+        (["0"], MAPS, None, TypeError, r"image_shapes: None, expected a list of \(height, width\)"),
+        (
+            ["0"],
+            MAPS,
+            [(8, 8), (8,)],
+            ValueError,
+            r"image_shapes\[1\]: \(8,\), expected \(height, w",
+        ),
+        (["0"], MAPS, [8], ValueError, r"image_shapes\[0\]: 8, expected \(height, width\)"),
+        (["0"], MAPS, [(8, 0)], ValueError, r"image_shapes\[0\]: 0, expected an integer from 1"),
+        (["0"], MAPS, [(8.0, 8)], TypeError, r"image_shapes\[0\]: 8.0, expected an integer"),
+        (
+            ["1", "2"],
+            MAPS,
+            [(8, 8)],
+            ValueError,
+            "x: maps named '0', expected one of featmap_names, '1', '2'",
+        ),
+        (
+            ["0"],
+            {},
+            [(8, 8)],
+            ValueError,
+            "x: maps named nothing, expected one of featmap_names, '0'",
+        ),
+        (
+            [],
+            MAPS,
+            [(8, 8)],
+            ValueError,
+            "x: maps named '0', expected one of featmap_names, nothing",
+        ),
+    ],
+)
+def test_errors_of_multi_scale_roi_align(names, maps, shapes, error, message):
+    with pytest.raises(error, match=message):
+        torchvision.MultiScaleRoIAlign(names, 2, 2)(maps, OF_IMAGE, shapes)
+
+
+@pytest.mark.parametrize("value", [1, 0, "yes", None])
+def test_flags_are_bools(value):
+    """Numbers are refused everywhere, since a sampling ratio in the place of a flag is a number."""
+    boxes, x = np.ones((1, 5), np.float32) * 0, np.ones((1, 4, 6, 6), np.float32)
+    message = f"{value!r}, expected True or False"
+    for call in (
+        lambda: roicy.roi_align(x, boxes, 2, aligned=value),
+        lambda: torchvision.RoIAlign(2, 1.0, 2, aligned=value)(x, boxes),
+        lambda: ops.roi_align(x, boxes[:, 1:], [1], 2, aligned=value),
+        lambda: mxnet.ROIAlign(x, boxes, (2, 2), 1.0, aligned=value),
+        lambda: mxnet.ROIAlign(x, boxes, (2, 2), 1.0, position_sensitive=value),
+    ):
+        with pytest.raises(TypeError, match=message):
+            call()
 
 
 def test_boxes_of_no_image_in_mxnet(rng):
@@ -215,6 +317,17 @@ def test_boxes_of_no_image_in_mxnet(rng):
         mxnet.ROIPooling(x, boxes[:2, 1:], (2, 2), 1.0)
 
 
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "int8", "int64", "float64"])
+def test_boxes_of_no_image_in_mxnet_of_other_types(kind, rng):
+    kind = pytest.importorskip("ml_dtypes").bfloat16 if kind == "bfloat16" else np.dtype(kind)
+    x = rng.standard_normal((300, 2, 9, 9), dtype=np.float32)
+    boxes = np.array([[0, 1, 1, 5, 5], [-1, 1, 1, 5, 5], [100, 2, 2, 8, 8]], np.float32)
+    for pool in (mxnet.ROIPooling, mxnet.ROIAlign):
+        expected = pool(x, boxes, (2, 2), 1.0)
+        np.testing.assert_array_equal(pool(x, boxes.astype(kind), (2, 2), 1.0), expected)
+        assert not expected[1].any()
+
+
 def test_position_sensitive_without_alignment_in_mxnet(rng):
     """The bins of roi_align, and the channels of ps_roi_align."""
     x = rng.standard_normal((1, 8, 9, 9), dtype=np.float32)
@@ -225,6 +338,42 @@ def test_position_sensitive_without_alignment_in_mxnet(rng):
         for p in range(2):
             for q in range(2):
                 np.testing.assert_array_equal(out[:, c, p, q], every[:, (c * 2 + p) * 2 + q, p, q])
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.0625, 0.7, 1e30])
+def test_psroi_pool(scale, dtype, isa, rng):
+    """R-FCN's pooling, whose corners are rounded before they are scaled."""
+    x = rng.standard_normal((2, 24, 20, 23)).astype(dtype)
+    size = (20 / scale, 23 / scale) if scale < 2 else (20, 23)
+    boxes = random_boxes(rng, 2, 40, size, dtype)
+    boxes[:4, 1:] = [[0.5, 2.5, 4.5, 7.5], [3, 3, 3, 3], [-9, -9, -1, -2], [4, 4, 2, 1]]
+    boxes[4:6, 1:] = [[-1, -1, 3, 3], [-3, -2, 1, 5]]
+    expected = reference.forward(
+        "psroi_pool", x, boxes, (3, 2), spatial_scale=float(np.float32(scale))
+    )
+    assert expected.any()
+    rois, counts, order = sorted_by_image(boxes, 2)
+    for out in (
+        ops.psroi_pool(x, rois, counts, (3, 2), scale),
+        ops.PSRoIPool((3, 2), scale)(x, rois, counts),
+        paddle.psroi_pool(x, rois, 4, scale, 3, 2, rois_num=counts),
+        paddle.psroi_pool(x, paddle.create_lod_tensor(rois, [counts.tolist()]), 4, scale, 3, 2),
+        paddle.psroi_pool(x, boxes=rois, boxes_num=counts, output_size=(3, 2), spatial_scale=scale),
+    ):
+        # a mean of up to 20 x 23 pixels
+        np.testing.assert_allclose(out, expected[order], rtol=0, atol=50 * np.finfo(dtype).eps * 4)
+        assert out.dtype == dtype
+
+
+def test_psroi_pool_by_hand():
+    """Bins of 2 x 2 over the pixels 1 .. 3: each covers a row and a half, and reads two."""
+    x = np.arange(4 * 25, dtype=np.float64).reshape(1, 4, 5, 5)
+    out = ops.psroi_pool(x, np.array([[0.6, 0.6, 3.4, 3.4]]), [1], 2)
+    plane = x[0, 0]
+    corners = [plane[1:3, 1:3], plane[1:3, 2:4], plane[2:4, 1:3], plane[2:4, 2:4]]
+    np.testing.assert_allclose(
+        out.ravel(), [25 * i + corner.mean() for i, corner in enumerate(corners)]
+    )
 
 
 X, ROIS = np.ones((2, 3, 6, 6), np.float32), np.ones((2, 4), np.float32)
@@ -256,7 +405,11 @@ X, ROIS = np.ones((2, 3, 6, 6), np.float32), np.ones((2, 4), np.float32)
         (lambda: paddle.prroi_pool(X, ROIS), "batch_roi_nums: None, expected"),
         (
             lambda: paddle.prroi_pool(X, ROIS, 4, 1.0, 2, 2, batch_roi_nums=[1, 1]),
-            "output_channels: 4, expected the input's 3 channels",
+            "output_channels: 4, expected the input's 3 channels$",
+        ),
+        (
+            lambda: paddle.prroi_pool(np.ones((1, 8, 6, 6)), ROIS, 4, 1.0, 2, 2),
+            "output_channels: 4, expected the input's 8 channels, or 2, which times 2 x 2 bins",
         ),
         (
             lambda: paddle.create_lod_tensor(ROIS, [[1, 2]]),
@@ -271,6 +424,38 @@ X, ROIS = np.ones((2, 3, 6, 6), np.float32), np.ones((2, 4), np.float32)
             "spatial_scale: -1.0, expected a finite number above 0",
         ),
         (lambda: ops.roi_pool(X, ROIS, [1, 1], 1, 1e-60), "spatial_scale: "),
+        (
+            lambda: paddle.psroi_pool(X, ROIS, 2, 1.0, 1, 1, rois_num=[1, 1]),
+            "output_channels: 2, expected the input's 3 channels divided by 1 x 1 bins",
+        ),
+        (
+            lambda: ops.psroi_pool(X, ROIS, [1, 1], 2),
+            "input: 3 channels, expected a multiple of the 2 x 2 bins of output_size",
+        ),
+        (
+            lambda: paddle.roi_pool(X, ROIS, 0, 1, 1.0, [1, 1]),
+            "pooled_height: 0, expected an integer from 1",
+        ),
+        (
+            lambda: paddle.roi_align(X, ROIS, 1, -2, 1.0, -1, [1, 1]),
+            "pooled_width: -2, expected an integer from 1",
+        ),
+        (
+            lambda: paddle.prroi_pool(X, ROIS, 1.0, 0, 1, [1, 1]),
+            "pooled_height: 0, expected an integer from 1",
+        ),
+        (
+            lambda: mxnet.ROIPooling(X, np.ones((1, 5)), (0, 1), 1.0),
+            "pooled_size: 0, expected an integer from 1",
+        ),
+        (
+            lambda: mxnet.ROIAlign(X, np.ones((1, 5)), (1, 2, 3), 1.0),
+            r"pooled_size: \(1, 2, 3\), expected an integer or two, \(height, width\)",
+        ),
+        (
+            lambda: onnx.MaxRoiPool(X, np.ones((1, 5)), pooled_shape=(2, 0)),
+            "pooled_shape: 0, expected an integer from 1",
+        ),
     ],
 )
 def test_errors(call, message):

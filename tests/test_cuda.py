@@ -13,12 +13,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import SUMS, WITH_BOX_GRADIENTS, operator, random_boxes, to_layout
+from conftest import SUMS, WITH_BOX_GRADIENTS, operator, random_boxes, to_layout, two_scales
 from cuda_emulation import standin
 from test_recorded import CASES, OTHERWISE, load
 
 import roicy
 from roicy import _call, _cpu, _workloads, cuda
+from roicy._arguments import Arguments
+from roicy._table import R_FCN_POOL
 from roicy.cuda import _launch, backend
 
 
@@ -31,14 +33,14 @@ def real():
 
 
 def forget():
-    """Whatever was made with another CuPy."""
+    """Forget the kernels that were made with another CuPy."""
     _launch._module.cache_clear()
     _launch._kernel.cache_clear()
 
 
 @pytest.fixture(params=["forward", "reverse", "mixed", "GPU"])
 def cupy(request, monkeypatch):
-    """CuPy, or the stand-in, with threads in some order."""
+    """Return CuPy, or the stand-in, which runs threads in some order."""
     module = real() if request.param == "GPU" else standin
     if module is None:
         pytest.skip("no GPU")
@@ -64,7 +66,7 @@ def emulated(monkeypatch):
 
 
 def assert_close(actual, expected, terms=400):
-    """Sums in another order: off by less than that many roundings of the largest value."""
+    """Check sums that add in another order: they differ by less than `terms` roundings."""
     actual = actual.get()
     assert actual.dtype == expected.dtype
     assert actual.shape == expected.shape
@@ -77,11 +79,12 @@ def assert_close(actual, expected, terms=400):
 PARAMETERS = {
     "roi_align": [
         {"sampling_ratio": 2, "spatial_scale": 0.5},
-        {"aligned": True, "spatial_scale": 0.25},
+        {"aligned": True, "spatial_scale": (0.25, 0.4)},
     ],
-    "ps_roi_align": [{"sampling_ratio": 2, "spatial_scale": 0.5}, {"spatial_scale": 0.25}],
-    "prroi_pool": [{"spatial_scale": 0.5}],
-    "ps_roi_pool": [{"spatial_scale": 0.5}],
+    "ps_roi_align": [{"sampling_ratio": 2, "spatial_scale": 0.5}, {"spatial_scale": (0.25, 0.4)}],
+    "prroi_pool": [{"spatial_scale": (0.5, 0.3)}],
+    "ps_prroi_pool": [{"spatial_scale": 0.5}],
+    "ps_roi_pool": [{"spatial_scale": (0.3, 0.5)}],
 }
 SUM_CASES = [(name, i) for name in SUMS for i in range(len(PARAMETERS[name]))]
 # boxes, images, channels, rows, columns, bins: "tiles" has more bins and wider windows than a
@@ -100,16 +103,17 @@ SHAPES = {
 
 def make(rng, name, shape, scale, dtype):
     count, n, c, h, w, bins = SHAPES[shape]
+    vertical, horizontal = two_scales({"spatial_scale": scale})
     if name.startswith("ps_"):
         c = max(c // 9, 1) * bins[0] * bins[1]
     x = rng.standard_normal((n, c, h, w)).astype(dtype)
-    return x, random_boxes(rng, n, count, (h / scale, w / scale), dtype), bins
+    return x, random_boxes(rng, n, count, (h / vertical, w / horizontal), dtype), bins
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("case", SUM_CASES, ids=lambda case: f"{case[0]}-{case[1]}")
 def test_sums(case, shape, dtype, layout, cupy, rng):
-    """Forward, gradient of the input and of the boxes, as on the CPU."""
+    """The forward pass and both gradients agree with those of the CPU."""
     name, parameters = case[0], PARAMETERS[case[0]][case[1]]
     x, boxes, bins = make(rng, name, shape, parameters["spatial_scale"], dtype)
     x = to_layout(x, layout)
@@ -128,7 +132,7 @@ def test_sums(case, shape, dtype, layout, cupy, rng):
     if name in WITH_BOX_GRADIENTS:
         backward_boxes = operator(name, "_backward_boxes")
         expected = backward_boxes(g, x, boxes, **options)
-        # box gradients are sums that cancel: of all channels, bins and pixels
+        # gradients of boxes sum over all channels, bins and pixels, and the terms cancel
         assert_close(backward_boxes(cupy.asarray(g), *on_device, **options), expected, 4000)
 
 
@@ -247,7 +251,12 @@ def test_roi_align_max(shape, products, dtype, layout, cupy, rng):
     x, boxes, bins = make(rng, "roi_align_max", shape, 0.5, dtype)
     x = to_layout(x, layout)
     for parameters in ({"sampling_ratio": 3}, {"aligned": True}):
-        options = {"spatial_scale": 0.5, "layout": layout, "products": products, **parameters}
+        options = {
+            "spatial_scale": (0.5, 0.4),
+            "layout": layout,
+            "products": products,
+            **parameters,
+        }
         assert_close(
             roicy.roi_align_max(cupy.asarray(x), cupy.asarray(boxes), bins, **options),
             roicy.roi_align_max(x, boxes, bins, **options),
@@ -255,8 +264,12 @@ def test_roi_align_max(shape, products, dtype, layout, cupy, rng):
         )
 
 
-def test_multiscale(dtype, layout, cupy, rng):
-    scales = [1 / 4, 1 / 8, 1 / 16]
+@pytest.mark.parametrize(
+    "scales",
+    [[1 / 4, 1 / 8, 1 / 16], [1 / 4, 1 / 4, 1 / 8], [(1 / 4, 1 / 5), 1 / 8, (1 / 20, 1 / 12)]],
+    ids=str,
+)
+def test_multiscale(scales, dtype, layout, cupy, rng):
     maps = [
         to_layout(rng.standard_normal((2, 5, 64 // 2**i, 80 // 2**i)).astype(dtype), layout)
         for i in range(3)
@@ -311,6 +324,42 @@ def test_formats_of_boxes(cupy, rng):
             assert_close(grad, columns if given.shape[1] == 5 else columns[:, 1:], 4000)
 
 
+def test_bins_of_compat(dtype, cupy, rng):
+    """Rules that only roicy.compat has an operator of."""
+    x = rng.standard_normal((2, 12, 20, 23)).astype(dtype)
+    boxes = random_boxes(rng, 2, 30, (40, 46), dtype)
+
+    def pool(x, boxes):
+        given = Arguments(boxes, None, 0.5, "NCHW", None)
+        return _call.forward(R_FCN_POOL, (), x, (3, 2), given)
+
+    assert_close(pool(cupy.asarray(x), cupy.asarray(boxes)), pool(x, boxes))
+
+
+def test_batch_indices_beyond_the_type_of_the_data(cupy):
+    """Images that float32 cannot number, of boxes in float64 and int64."""
+    images = 2**24 + 4
+    x = np.zeros((images, 1, 1, 1), np.float32)
+    x[-5:, 0, 0, 0] = range(1, 6)
+    boxes = np.zeros((7, 5))
+    boxes[:5, 0] = np.arange(images - 5, images)
+    boxes[:, 3:] = 1
+    boxes[5:, 0] = images, -1
+    on_device = cupy.asarray(x)
+    for dtype in (np.float64, np.int64):
+        rows = cupy.asarray(boxes.astype(dtype))
+        for name in ("roi_pool", "roi_align", "roi_align_max"):
+            out = (
+                operator(name)(on_device, rows, 1, sampling_ratio=1)
+                if "align" in name
+                else (operator(name)(on_device, rows, 1))
+            )
+            np.testing.assert_array_equal(out.get().ravel(), [1, 2, 3, 4, 5, 0, 0])
+        g = cupy.asarray(np.ones((7, 1, 1, 1), np.float32))
+        grad = roicy.roi_align_backward_boxes(g, on_device, rows).get()
+        assert grad.shape == (7, 5)
+
+
 def test_any_strides_and_out(cupy, rng):
     x, boxes, bins = make(rng, "roi_align", "blocks", 1, np.float32)
     expected = roicy.roi_align(x, boxes, bins)
@@ -323,7 +372,7 @@ def test_any_strides_and_out(cupy, rng):
 
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool", "roi_pool"])
 def test_boxes_in_parts(name, monkeypatch, dtype, cupy, rng):
-    """As many boxes at a time as there is memory for tables."""
+    """Boxes are computed in parts, as many at a time as tables have memory for."""
     x, boxes, bins = make(rng, name, "blocks", 1, dtype)
     for limit in ("TABLE_BYTES", "SEGMENTS_BYTES", "PARTS_BYTES"):
         monkeypatch.setattr(backend, limit, 3000)
@@ -358,7 +407,7 @@ def test_boxes_in_parts(name, monkeypatch, dtype, cupy, rng):
     ],
 )
 def test_values_that_are_errors_on_the_cpu(bad, cupy, rng):
-    """Such a box reads and gives nothing, and the others are as they were."""
+    """Such a box reads and gives nothing, and other boxes give what they give without it."""
     x, boxes, bins = make(rng, "roi_align", "blocks", 1, np.float32)
     x, bins = x[:, :12], (2, 2)
     g = rng.standard_normal((len(boxes), 12, 2, 2)).astype(np.float32)
@@ -512,7 +561,7 @@ ERRORS = [
     ),
     (
         lambda c: roicy.multiscale_roi_align(
-            [c.asarray(X), c.asarray(X)], c.asarray(BOXES), 2, [1, 1]
+            [c.asarray(X), c.asarray(X)], c.asarray(BOXES), 2, [1, 2]
         ),
         ValueError,
         "spatial_scale: .* fine to coarse",
@@ -532,7 +581,7 @@ def test_errors(call, error, message, emulated):
 
 @pytest.mark.large
 def test_more_elements_than_int32_counts(emulated):
-    """2.2e9 of them, of which the boxes read and write the last; in many planes, and in one."""
+    """Boxes read and write the last of 2.2e9 elements, in many planes and in a single one."""
     for shape in ((1, 64, 5860, 5870), (1, 1, 46900, 46910)):
         x = np.zeros(shape, np.float32)  # of which the system makes only the pages that are written
         x[0, :, -40:, -40:] = np.arange(shape[1] * 1600, dtype=np.float32).reshape(-1, 40, 40)
@@ -578,7 +627,7 @@ def test_stand_in_has_names_of_cupy():
 
 
 def test_workloads(cupy):
-    """What the benchmarks time."""
+    """The calls that the benchmarks time give on the GPU what they give on the CPU."""
     work = _workloads.WORKLOADS["align_tiny"]
     arrays = work.arrays()
     for direction in ("forward", "backward", "backward_boxes"):
@@ -651,7 +700,7 @@ def test_same_functions():
 
 
 def test_cupy_is_not_imported(monkeypatch):
-    """And asked for by name when it is missing."""
+    """Where CuPy is missing, the error says how to install it."""
     monkeypatch.setitem(sys.modules, "cupy", None)
     forget()
     with pytest.raises(

@@ -132,7 +132,7 @@ def test_wherever_arrays_begin(name, extents, dtype, layout, isa, rng):
 
 @pytest.mark.parametrize("name", [*SUMS, "roi_pool"])
 def test_strides(name, dtype, isa, rng):
-    """Views are read where they lie, and written too."""
+    """Views are read and written where they lie, without copies."""
     x, boxes, bins = make(rng, name, "blocks", dtype)
     function = operator(name)
     expected = function(x, boxes, bins, 0.5)
@@ -241,7 +241,7 @@ def test_few_channels(name, extents, bins, dtype, isa, rng):
 @FEW_CHANNELS
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
 def test_gradients_of_boxes_of_few_channels(name, extents, bins, dtype, isa, rng):
-    """Likewise; the same bits for any strides, threads and boxes around them."""
+    """Few channels agree with many, and strides, threads and other boxes change no bits."""
     n, c, (h, w) = 2, 3, extents
     many = rng.standard_normal((n, 18, h, w)).astype(dtype)
     boxes = np.concatenate(
@@ -256,11 +256,11 @@ def test_gradients_of_boxes_of_few_channels(name, extents, bins, dtype, isa, rng
         rng.standard_normal((len(boxes), c, *bins)).astype(dtype),
     )
     expected = backward(g, x, boxes, num_threads=1)
-    # channels beyond the first 3 have no part in the loss
+    # the loss does not depend on channels beyond the first 3
     without = np.zeros((len(boxes), 18, *bins), dtype)
     without[:, :c] = g
-    # as in docs/guarantees.md, twice; sides of boxes are a pixel or more in roi_align, and
-    # where they are next to none in prroi_pool it bounds nothing
+    # Both results may be off by the bound of docs/guarantees.md.  Boxes of roi_align are at least a
+    # pixel wide; for boxes of prroi_pool without width the bound is infinite.
     sides = np.abs(boxes[:, 3:] - boxes[:, 1:3]) / bins[::-1]
     with np.errstate(divide="ignore"):
         slope = 4 / sides.min(axis=1) if name == "prroi_pool" else 4
@@ -646,7 +646,7 @@ def test_gradients_of_boxes(name, channels, dtype, isa, rng):
     if name.startswith("ps_"):
         bins = (2, 2)
         c -= c % 4
-    elif name == "prroi_pool":
+    if "prroi" in name:
         options = {}
     boxes = random_boxes(rng, 2, 12, (h, w), dtype)
     boxes[:4] = [[0, 0, 0, w, h], [1, 1, -5, w - 2, h + 3], [0, w, h, 0, 0], [1, 2, 3, 2.5, 3.5]]
@@ -661,7 +661,7 @@ def test_gradients_of_boxes(name, channels, dtype, isa, rng):
         ).astype(float)
         for i in range(-(-c // step))
     ]
-    # far less than a part that is left out
+    # a part that is left out would be off by far more
     eps = 2**7 * np.finfo(dtype).eps * max(np.abs(part).max() for part in parts)
     np.testing.assert_allclose(expected, sum(parts), rtol=0, atol=len(parts) * eps)
     spaced = np.zeros((2, c + 3, h, 2 * w), dtype)[:, 3:, ::-1, ::2]
@@ -685,7 +685,7 @@ def test_gradients_of_boxes(name, channels, dtype, isa, rng):
 
 @pytest.mark.parametrize("name", SUMS)
 def test_boxes_in_parts(name, dtype, layout, monkeypatch, isa, rng):
-    """Tables of many boxes are made and used part by part; the bits do not show it."""
+    """Tables of many boxes are made in parts, which changes no bits."""
     x, boxes, bins = make(rng, name, "images", dtype)
     x, options = to_layout(x, layout), {"layout": layout}
     out = operator(name)(x, boxes, bins, 0.5, **options)
@@ -796,7 +796,7 @@ def test_the_gil_is_released(name, monkeypatch, rng):
 
 
 def test_unsorted_images(rng, dtype, isa):
-    """Boxes in any order give their own rows."""
+    """The row of a box does not depend on the order of the boxes."""
     x = rng.standard_normal((5, 20, 12, 12)).astype(dtype)
     boxes = random_boxes(rng, 5, 40, (12, 12), dtype)
     boxes[:, 0] = rng.permutation(np.arange(40) % 5)

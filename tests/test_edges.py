@@ -87,7 +87,7 @@ def test_boxes_off_the_map(name, dtype, isa):
 @pytest.mark.parametrize("size", [1e9, 1e12, 1e18, 1e30])
 @pytest.mark.parametrize("name", ALL)
 def test_huge_boxes(name, size, dtype, isa):
-    """Work is bounded by the map, not by the box: this would not end otherwise."""
+    """The map bounds the work.  If boxes did, this test would not end."""
     x = np.ones((1, 4, 40, 30), dtype)
     boxes = np.array(
         [[0, -size, -size, size, size], [0, 3, -size, 9, size], [0, 0, 0, size, size]], dtype
@@ -204,6 +204,98 @@ def test_nan_reaches_the_gradients_of_the_boxes_that_read_it(name, bad, dtype, i
                 assert np.isfinite(grad[k]).all()
 
 
+@pytest.mark.parametrize("name", WITH_BOX_GRADIENTS)
+def test_infinite_gradients_of_boxes_raise_nothing(name, dtype, isa):
+    """Blocks of channels whose gradients are infinite, of both signs, and beyond the type."""
+    pixels = np.zeros((1, 36, 20, 20), dtype)
+    pixels[:, :18, 4, 4], pixels[:, 18:, 4, 4] = np.inf, -np.inf
+    huge = np.full_like(pixels, np.finfo(dtype).max / 4)
+    huge[..., ::2] *= -1
+    boxes = np.array([[0, 3.2, 3.2, 8.7, 8.7]], dtype)
+    backward = operator(name, "_backward_boxes")
+    g = np.ones((1, 1 if name.startswith("ps_") else 36, 6, 6), dtype)
+    with np.errstate(all="raise"):
+        assert np.isnan(backward(g, pixels, boxes)).any()
+        assert not np.isfinite(backward(100 * g, huge, boxes)).all()
+
+
+MANY = 2051  # images, which float16 cannot number, nor int8, nor bfloat16
+SMALL_BOXES = ["float16", "bfloat16", "int8", "uint8", "float32", "int64"]
+
+
+@pytest.mark.parametrize("kind", SMALL_BOXES)
+@pytest.mark.parametrize("listed", [True, False], ids=["list", "boxes_num"])
+class TestBatchIndicesBeyondTheTypeOfTheBoxes:
+    """An image is an integer, whatever boxes and maps are made of."""
+
+    @staticmethod
+    def make(kind, listed, dtype):
+        """(maps that are full of their number, boxes, options)."""
+        kind = pytest.importorskip("ml_dtypes").bfloat16 if kind == "bfloat16" else np.dtype(kind)
+        maps = np.arange(MANY).reshape(-1, 1, 1, 1) * np.ones((1, 1, 4, 4))
+        rows = np.tile(np.array([1, 1, 3, 3]).astype(kind), (MANY, 1))
+        boxes = list(rows[:, None]) if listed else rows
+        return maps.astype(dtype), boxes, {} if listed else {"boxes_num": [1] * MANY}
+
+    @pytest.mark.parametrize("name", [*ALL, "roi_align_max"])
+    def test_forward(self, name, kind, listed, dtype):
+        maps, boxes, options = self.make(kind, listed, dtype)
+        out = operator(name)(maps, boxes, 1, **options)
+        np.testing.assert_array_equal(out.ravel(), np.arange(MANY).astype(dtype))
+
+    @pytest.mark.parametrize("name", ALL)
+    def test_backward(self, name, kind, listed, dtype):
+        maps, boxes, options = self.make(kind, listed, dtype)
+        g = 1 + maps[:, :, :1, :1]
+        if name == "roi_pool":
+            _, argmax = roicy.roi_pool(maps, boxes, 1, return_argmax=True, **options)
+            grad = roicy.roi_pool_backward(g, argmax, boxes, maps.shape, **options)
+        else:
+            grad = operator(name, "_backward")(g, boxes, maps.shape, **options)
+        sums = grad.sum(axis=(1, 2, 3))
+        np.testing.assert_allclose(sums, g.ravel(), rtol=8 * np.finfo(dtype).eps)
+
+    @pytest.mark.parametrize("name", WITH_BOX_GRADIENTS)
+    def test_gradients_of_boxes(self, name, kind, listed, dtype):
+        maps, boxes, options = self.make(kind, listed, dtype)
+        ramp = maps * np.arange(4, dtype=dtype)
+        g = np.ones((MANY, 1, 1, 1), dtype)
+        grad = operator(name, "_backward_boxes")(g, ramp, boxes, **options)
+        rows = np.concatenate(grad) if listed else grad
+        np.testing.assert_allclose(rows[:, 0] + rows[:, 2], np.arange(MANY), rtol=1e-5)
+
+    def test_pyramid(self, kind, listed, dtype):
+        maps, boxes, options = self.make(kind, listed, dtype)
+        levels, scales = [maps, maps[..., :2, :2].copy()], [1, 1 / 2]
+        out = roicy.multiscale_roi_align(levels, boxes, 1, scales, **options)
+        np.testing.assert_array_equal(out.ravel(), np.arange(MANY).astype(dtype))
+        grads = roicy.multiscale_roi_align_backward(
+            1 + out, boxes, [level.shape for level in levels], scales, **options
+        )
+        sums = grads[0].sum(axis=(1, 2, 3))
+        np.testing.assert_allclose(sums, 1 + out.ravel(), rtol=8 * np.finfo(dtype).eps)
+        assert not grads[1].any()
+        ramps = [level * np.arange(level.shape[3], dtype=dtype) for level in levels]
+        grad = roicy.multiscale_roi_align_backward_boxes(
+            np.ones_like(out), ramps, boxes, scales, **options
+        )
+        rows = np.concatenate(grad) if listed else grad
+        np.testing.assert_allclose(rows[:, 0] + rows[:, 2], np.arange(MANY), rtol=1e-5)
+
+
+def test_as_many_images_as_float32_counts():
+    """float32 rounds 2**24 + 1, the number of images, and holds the last batch index."""
+    maps = np.zeros((2**24 + 1, 1, 1, 1), np.float32)
+    maps[-1] = 7
+    boxes = np.array([[2**24, 0, 0, 1, 1]], np.float32)
+    for given in (boxes, boxes[:, ::-1].copy()[:, ::-1], boxes.view(Boxes)):
+        assert roicy.roi_align(maps, given, 1).item() == 7
+
+
+class Boxes(np.ndarray):
+    """Boxes that are converted before they are taken."""
+
+
 class TestRoiPool:
     def test_nan_never_wins(self, dtype, layout, isa):
         x = np.full((1, 20, 4, 4), np.nan, dtype)
@@ -230,7 +322,7 @@ class TestRoiPool:
         assert argmax.item() == -1
 
     def test_first_of_equals_wins_across_scratch_borders(self, dtype, isa):
-        """A window wider and higher than what is looked at together."""
+        """The window is wider and higher than what the kernel looks at together."""
         x = np.zeros((1, 1, 20, 9000), dtype)
         boxes = np.array([[0, 0, 0, 8999, 19]], dtype)
         for y, x_ in ((0, 0), (3, 8500), (7, 10)):
@@ -287,7 +379,7 @@ def test_windows_beyond_the_scratch_budget(name, dtype, layout, isa, rng):
 @pytest.mark.parametrize("channels", [3, 18])
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
 def test_gradients_of_bins_that_read_nothing_are_not_read(name, channels, dtype, layout, isa, rng):
-    """Of boxes that are partly off the map: whatever is there gives no gradient of the box."""
+    """Bins off the map give no gradient of their box, whatever the gradient of the output is."""
     x = rng.standard_normal((1, channels, 20, 30)).astype(dtype)
     boxes = np.array(
         [[0, -30, 5, 10, 15], [0, 5, -20, 20, 10], [0, 12, 9, 50, 40], [0, 40, 50, 60, 70]], dtype
@@ -476,7 +568,7 @@ needs_fences = pytest.mark.skipif(os.name == "nt", reason="pages are protected b
 
 
 def fence(part):
-    """Who touches these pages ends the process."""
+    """Forbid to touch the pages of a part: touching one ends the process."""
     protect = ctypes.CDLL(None, use_errno=True).mprotect
     assert protect(ctypes.c_void_p(part.ctypes.data), ctypes.c_size_t(part.nbytes), 0) == 0
 
@@ -544,7 +636,7 @@ def test_nothing_beyond_arrays_is_touched(name, at_end, dtype, layout, isa, rng)
 @pytest.mark.parametrize("count", [1, 3, 60])
 @pytest.mark.parametrize("name", [*ALL, "roi_align_max"])
 def test_rows_that_no_box_reads_are_left_alone(name, count, dtype, layout, isa, rng):
-    """A map may be a file of which a few boxes are wanted."""
+    """Rows far from all boxes are not touched, since a map may be a file that is read on demand."""
     height, width, channels = (
         48,
         mmap.PAGESIZE // np.dtype(dtype).itemsize // 4,
@@ -561,7 +653,7 @@ def test_rows_that_no_box_reads_are_left_alone(name, count, dtype, layout, isa, 
     boxes = np.column_stack([np.zeros(count), low, low + rng.uniform(2, 5, (count, 2))]).astype(
         dtype
     )
-    parameters = {} if name in ("roi_pool", "prroi_pool", "ps_roi_pool") else {"sampling_ratio": 2}
+    parameters = {} if name.endswith("_pool") else {"sampling_ratio": 2}
     expected = operator(name)(x[None].copy(), boxes, (2, 3), layout=layout, **parameters)
     for rows in (slice(0, 16), slice(32, 48)):
         for part in x[:, rows] if row_axis else [x[rows]]:

@@ -8,6 +8,7 @@ PARAMETERS = {
     "roi_align": [{"sampling_ratio": 2}, {"aligned": True}, {"sampling_ratio": 3, "aligned": True}],
     "ps_roi_align": [{"sampling_ratio": 2}, {}],
     "prroi_pool": [{}],
+    "ps_prroi_pool": [{}],
     "ps_roi_pool": [{}],
 }
 CASES = [(name, parameters) for name in SUMS for parameters in PARAMETERS[name]]

@@ -8,6 +8,7 @@ from conftest import assert_same_bits, from_layout, to_layout
 
 import roicy
 from roicy import _cpu
+from roicy.compat.torchvision import MultiScaleRoIAlign
 
 IMAGE = (256, 320)
 SCALES = [1 / 4, 1 / 8, 1 / 16, 1 / 32]
@@ -176,6 +177,65 @@ def test_scales_left_out(rng):
     ]
 
 
+def map_by_torchvision(box, scales):
+    """
+    The map that torchvision takes: its levels are those from the first map to the last, and the
+    level is counted from the first.
+    """
+    lowest, highest = (round(-math.log2(scale)) for scale in (scales[0], scales[-1]))
+    level = math.floor(4 + math.log2(math.sqrt((box[2] - box[0]) * (box[3] - box[1])) / 224) + 1e-6)
+    return min(max(level, lowest), highest) - lowest
+
+
+@pytest.mark.parametrize(
+    ("scales", "used"),
+    [
+        ([1 / 32, 1 / 32], [0]),
+        ([1 / 4, 1 / 4, 1 / 8], [0, 1]),
+        ([1 / 4, 1 / 8, 1 / 8, 1 / 8], [0, 1]),
+        ([1 / 4, 1 / 4, 1 / 4, 1 / 32], [0, 1, 2, 3]),
+    ],
+)
+def test_equal_scales(scales, used, dtype, layout, isa, rng):
+    """Maps of the same stride, as torchvision's MobileNet detectors have."""
+    _, boxes = make(rng, dtype, layout, sides=(20, 900))
+    boxes[:, 1:] = np.abs(boxes[:, 1:])
+    boxes[:, 3:] = np.maximum(boxes[:, 3:], boxes[:, 1:3] + 1)
+    maps = [to_layout(rng.standard_normal((2, 5, 9, 11)).astype(dtype), layout) for _ in scales]
+    parameters = {"sampling_ratio": 2, "layout": layout}
+    out = roicy.multiscale_roi_align(maps, boxes, 3, scales, **parameters)
+    g = rng.standard_normal(out.shape).astype(dtype)
+    grads = roicy.multiscale_roi_align_backward(
+        g, boxes, [level.shape for level in maps], scales, **parameters
+    )
+    grad_boxes = roicy.multiscale_roi_align_backward_boxes(g, maps, boxes, scales, **parameters)
+    chosen = np.array([map_by_torchvision(box, scales) for box in boxes[:, 1:].tolist()])
+    assert sorted(set(chosen.tolist())) == used
+    for i, scale in enumerate(scales):
+        mine = chosen == i
+        assert_same_bits(out[mine], roicy.roi_align(maps[i], boxes[mine], 3, scale, **parameters))
+        assert_same_bits(
+            grads[i],
+            roicy.roi_align_backward(g[mine], boxes[mine], maps[i].shape, scale, **parameters),
+        )
+        assert_same_bits(
+            grad_boxes[mine],
+            roicy.roi_align_backward_boxes(g[mine], maps[i], boxes[mine], scale, **parameters),
+        )
+
+
+@pytest.mark.parametrize("side", [33, 40, 45, 320])
+def test_two_maps_of_stride_32(side, rng):
+    """The maps of fasterrcnn_mobilenet_v3_large_fpn, of small images and of ordinary ones."""
+    rows = -(-side // 32)
+    x = {name: rng.standard_normal((1, 4, rows, rows)).astype(np.float32) for name in "01"}
+    scale = 2.0 ** round(math.log2(rows / side))
+    boxes = np.array([[0, 0, 20, 20], [3, 3, side, side], [0, 0, 600, 600]], np.float32)
+    pooled = MultiScaleRoIAlign(["0", "1", "2", "3"], 7, 2)(x, [boxes], [(side, side)])
+    rows_of_boxes = np.concatenate([np.zeros((3, 1), np.float32), boxes], axis=1)
+    assert_same_bits(pooled, roicy.roi_align(x["0"], rows_of_boxes, 7, scale, 2))
+
+
 def test_formats_of_boxes(rng):
     maps, boxes = make(rng, np.float32, "NCHW")
     boxes = boxes[np.argsort(boxes[:, 0], kind="stable")]
@@ -295,9 +355,9 @@ ERRORS = [
         "spatial_scale: 0.0, expected a finite number above 0",
     ),
     (
-        {"spatial_scale": [0.25, 0.25]},
+        {"spatial_scale": [0.25, 0.5]},
         ValueError,
-        r"spatial_scale: \[0.25, 0.25\]; expected levels from fine to coarse",
+        r"spatial_scale: \[0.25, 0.5\]; expected levels from fine to coarse, no scale above the",
     ),
     ({"spatial_scale": [0.125, 0.25]}, ValueError, "expected levels from fine to coarse"),
     (
@@ -313,7 +373,7 @@ ERRORS = [
     ({"spatial_scale": None, "image_size": (0, 64)}, ValueError, "image_size: 0"),
     ({"spatial_scale": None, "image_size": 64}, ValueError, "image_size: 64"),
     (
-        {"spatial_scale": None, "image_size": (64, 64), "features": [MAPS[0], MAPS[0]]},
+        {"spatial_scale": None, "image_size": (64, 64), "features": [MAPS[1], MAPS[0]]},
         ValueError,
         "as follows from image_size; expected levels",
     ),

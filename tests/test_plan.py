@@ -296,7 +296,9 @@ def check_accepted(changed, plans):
     plain |= {"output_size": (plan.ph, plan.pw), "out": None}
     scale = given["spatial_scale"]
     if isinstance(scale, (list, tuple, np.ndarray)):
-        plain["spatial_scale"] = [float(level) for level in scale]
+        plain["spatial_scale"] = [
+            float(level) if np.ndim(level) == 0 else tuple(map(float, level)) for level in scale
+        ]
     elif scale is not None:
         plain["spatial_scale"] = float(scale)
     _, (expected, error) = call(changed | plain)
@@ -448,7 +450,7 @@ WRONG = [
             ]
         },
         ValueError,
-        "boxes, all images together, row 26: x2 is nan, expected a finite coordinate",
+        "boxes[2]: row 4: x2 is nan, expected a finite coordinate",
     ),
     (
         {"boxes": lambda _, boxes: [boxes[:, 1:]] * 3, "boxes_num": [11] * 3},
@@ -688,11 +690,15 @@ BY_SIZE = {"spatial_scale": None, "pyramid": (224, 4, (40, 60))}
 PLAIN_LEVELS = [
     {},
     {"spatial_scale": (0.5, 0.25)},
+    {"spatial_scale": [0.5, 0.5]},
     {"pyramid": (224.5, -1000, None)},
     BY_SIZE,
     BY_SIZE | {"pyramid": (224, 4, [40, 1])},
 ]
 NOT_PLAIN_LEVELS = [
+    {"spatial_scale": [0.5, (0.25, 0.5)]},
+    {"spatial_scale": np.array([[0.5, 0.5], [0.25, 0.2]])},
+    BY_SIZE | {"input": lambda x, _: (x, x)},
     {"input": lambda x, _: (x,) * 9, "spatial_scale": [0.5**i for i in range(9)]},
     {"spatial_scale": [1, 0.5]},
     {"spatial_scale": np.array([0.5, 0.25])},
@@ -747,16 +753,16 @@ WRONG_LEVELS = [
         {"spatial_scale": [0.25, 0.5]},
         ValueError,
         (
-            "spatial_scale: [0.25, 0.5]; expected levels from fine to coarse, each scale "
-            "less than the one before"
+            "spatial_scale: [0.25, 0.5]; expected levels from fine to coarse, no scale "
+            "above the one before"
         ),
     ),
     (
-        {"spatial_scale": [0.5, 0.5]},
+        {"spatial_scale": [0.5, (0.25, 0.75)]},
         ValueError,
         (
-            "spatial_scale: [0.5, 0.5]; expected levels from fine to coarse, each scale "
-            "less than the one before"
+            "spatial_scale: [0.5, (0.25, 0.75)]; expected levels from fine to coarse, no scale "
+            "above the one before"
         ),
     ),
     (
@@ -833,11 +839,11 @@ WRONG_LEVELS = [
         "image_size: 40.0, expected an integer",
     ),
     (
-        BY_SIZE | {"input": lambda x, _: (x, x)},
+        BY_SIZE | {"input": lambda x, _: (np.ascontiguousarray(x[..., :10, :15]), x)},
         ValueError,
         (
-            "spatial_scale: [0.5, 0.5], as follows from image_size; expected levels from "
-            "fine to coarse, each scale less than the one before"
+            "spatial_scale: [0.25, 0.5], as follows from image_size; expected levels from "
+            "fine to coarse, no scale above the one before"
         ),
     ),
     (

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import reference
-from conftest import from_layout, random_boxes, to_layout
+from conftest import from_layout, random_boxes, to_layout, two_scales
 
 import roicy
 from roicy import _cpu
@@ -22,6 +22,7 @@ PARAMETERS = [
     {"sampling_ratio": 2, "spatial_scale": 0.5},
     {"sampling_ratio": 0, "aligned": True, "spatial_scale": 0.25},
     {"sampling_ratio": 3, "aligned": True, "spatial_scale": 1.0},
+    {"sampling_ratio": 2, "spatial_scale": (0.7, 0.25)},
 ]
 
 
@@ -30,9 +31,9 @@ PARAMETERS = [
 @pytest.mark.parametrize("shape", SHAPES)
 def test_against_the_definition(shape, case, products, dtype, layout, isa, rng):
     count, n, c, h, w, bins = SHAPES[shape]
-    scale = PARAMETERS[case]["spatial_scale"]
+    vertical, horizontal = two_scales(PARAMETERS[case])
     x = rng.standard_normal((n, c, h, w)).astype(dtype)
-    boxes = random_boxes(rng, n, count, (h / scale, w / scale), dtype)
+    boxes = random_boxes(rng, n, count, (h / vertical, w / horizontal), dtype)
     key = (shape, case, products, dtype)
     if key not in cache:
         cache[key] = reference.roi_align_max(x, boxes, bins, products, **PARAMETERS[case])

@@ -26,6 +26,7 @@ RULES = {
     "roi_align": (rule_of("sampled", 2, at_least_one=True), {"sampling_ratio": 2}),
     "ps_roi_align": (rule_of("sampled", -1, aligned=True), {}),
     "prroi_pool": (INTEGRATED, {}),
+    "ps_prroi_pool": (INTEGRATED, {}),
     "ps_roi_pool": (UNIFORM, {}),
 }
 

@@ -5,6 +5,7 @@ from libc.stdint cimport INT32_MAX, int32_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 
+from plan.structs cimport Scale
 from simd.simd cimport real
 
 ctypedef fused number:             # types of the numbers in arrays of boxes
@@ -125,12 +126,12 @@ cdef inline bint is_plain(const Py_buffer *array, Py_ssize_t columns) noexcept n
 
 
 cdef inline bint all_finite(
-        const real *corners, Py_ssize_t count, double scale) noexcept nogil:
+        const real *corners, Py_ssize_t count, const Scale *scale) noexcept nogil:
     """Whether all corners and sides of boxes are finite when they are scaled."""
-    cdef real s = <real>scale, width, height
+    cdef real x = <real>scale.x, y = <real>scale.y, width, height
     for _ in range(count):
-        width = corners[2] * s - corners[0] * s
-        height = corners[3] * s - corners[1] * s
+        width = corners[2] * x - corners[0] * x
+        height = corners[3] * y - corners[1] * y
         # This is False for NaN.  Infinite corners make a side infinite or NaN.
         if not (fabs(width) < INFINITY and fabs(height) < INFINITY):
             return False
@@ -141,6 +142,7 @@ cdef inline bint all_finite(
 cdef struct Pyramid:
     int levels
     int finest                     # level of the finest map, which no box is below
+    int last                       # place of the last map that boxes are pooled from
     double canonical_scale         # the side of a box of level canonical_level
     int canonical_level
     double close                   # boxes this close below a level belong to it
@@ -158,7 +160,7 @@ cdef inline int level_of(const real *corners, const Pyramid *pyramid) noexcept n
     wanted = wanted + <real>pyramid.close
     wanted = <real>floor(wanted) - <real>pyramid.finest
     # NaN, which sizes that overflow may give, is not above 0 and goes to the finest level.
-    return <int>min(wanted, <real>(pyramid.levels - 1)) if wanted > 0 else 0
+    return <int>min(wanted, <real>pyramid.last) if wanted > 0 else 0
 
 
 cdef inline int sort_by_level(

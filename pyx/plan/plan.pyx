@@ -20,9 +20,10 @@ from plan.boxes cimport (all_finite, free_boxes, has_buffer, is_plain,
 from plan.layout cimport (all_windows, channels_are_few, lanes_are_empty, lay_out,
                           max_owned_bytes, row_lanes_fit, set_sizes, store_for, strategy_of,
                           worth_prefetching)
-from plan.rules cimport (RULE_INTEGRATED, RULE_QUANTISED, RULE_SAMPLED, RULE_SINGLE_SAMPLES,
-                         RULE_UNIFORM)
-from plan.structs cimport BINS, PIXELS, ROW_LANES, SCALARS, Boxes, Call, Map, Strides, Tables
+from plan.rules cimport (RULE_INTEGRATED, RULE_QUANTISED, RULE_ROUNDED, RULE_SAMPLED,
+                         RULE_SINGLE_SAMPLES, RULE_UNIFORM)
+from plan.structs cimport (BINS, PIXELS, ROW_LANES, SCALARS, Boxes, Call, Map, Scale, Strides,
+                           Tables)
 from plan.tables cimport (AxisSize, TableRequest, all_taps, find_thin_boxes, free_order,
                           free_tables, make_tables, may_be_thin, sort_boxes, transpose_tables,
                           whole_map_tables)
@@ -43,7 +44,8 @@ cdef dict PURPOSES = {"forward": FORWARD, "grad_input": GRAD_INPUT, "grad_boxes"
                       "max_sample": MAX_SAMPLE}
 # Kinds of rules by their names in roicy/_table.py; the GPU compiles the same rules.h.
 RULES = {"sampled": RULE_SAMPLED, "integrated": RULE_INTEGRATED, "uniform": RULE_UNIFORM,
-         "quantised": RULE_QUANTISED, "single_samples": RULE_SINGLE_SAMPLES}
+         "rounded": RULE_ROUNDED, "quantised": RULE_QUANTISED,
+         "single_samples": RULE_SINGLE_SAMPLES}
 
 cdef type ndarray = np.ndarray
 cdef object FLOAT = np.dtype(np.float32), DOUBLE = np.dtype(np.float64)
@@ -151,7 +153,7 @@ cdef class Plan:
     cdef int make_room(self, Py_ssize_t levels) except -1:
         self.calls = <Call*>calloc(levels, sizeof(Call))
         self.buffers = <Py_buffer*>calloc(levels, sizeof(Py_buffer))
-        self.scales = <double*>calloc(levels, sizeof(double))
+        self.scales = <Scale*>calloc(levels, sizeof(Scale))
         self.stops = <Py_ssize_t*>calloc(levels, sizeof(Py_ssize_t))
         if self.calls == NULL or self.buffers == NULL or self.scales == NULL or self.stops == NULL:
             raise MemoryError(f"no room for {levels} levels")
@@ -239,27 +241,32 @@ cdef class Plan:
         cdef bint plain = True
         scales, pyramid = self.given_scale, self.given_pyramid
         if pyramid is None:
-            self.scales[0] = plain_scale(scales)
-            if self.scales[0] == 0:
-                self.scales[0] = _arguments.spatial_scale(scales)
+            self.scales[0].y = self.scales[0].x = plain_scale(scales)
+            if self.scales[0].y == 0:
+                self.scales[0].y, self.scales[0].x = _arguments.spatial_scale(scales)
             return 0
         if (type(scales) is list or type(scales) is tuple) and len(scales) == self.levels:
             for i in range(self.levels):
-                self.scales[i] = plain_scale(scales[i])
-                if not self.scales[i] > 0 or (i > 0 and self.scales[i] >= self.scales[i - 1]):
+                self.scales[i].y = self.scales[i].x = plain_scale(scales[i])
+                if not self.scales[i].y > 0 or (i > 0 and self.scales[i].y > self.scales[i - 1].y):
                     plain = False
             plain = plain and pyramid[2] is None
         else:
             plain = False
         if not plain:
             for i, scale in enumerate(_levels.scales(self.arguments, self.named_shapes())):
-                self.scales[i] = scale
+                self.scales[i].y, self.scales[i].x = scale
+        finest, coarsest = self.scale_of(0), self.scale_of(self.levels - 1)
         self.pyramid.levels = <int>self.levels
-        self.pyramid.finest = _levels.level_of_scale(self.scales[0])
+        self.pyramid.finest = _levels.level_of_scale(finest)
+        self.pyramid.last = _levels.last_map(self.levels, finest, coarsest)
         side, level = _levels.canonical(pyramid)
         self.pyramid.canonical_scale, self.pyramid.canonical_level = side, level
         self.pyramid.close = _levels.CLOSE
         return 0
+
+    cdef tuple scale_of(self, Py_ssize_t level):
+        return self.scales[level].y, self.scales[level].x
 
     cdef dict named_shapes(self):
         """(N, C, H, W) of each level by its name."""
@@ -323,8 +330,8 @@ cdef class Plan:
     cdef bint are_finite(self) noexcept:
         """Whether all corners are finite, also when scaled by the largest scale, the first."""
         if self.itemsize == sizeof(float):
-            return all_finite(<float*>self.boxes.corners, self.boxes.count, self.scales[0])
-        return all_finite(<double*>self.boxes.corners, self.boxes.count, self.scales[0])
+            return all_finite(<float*>self.boxes.corners, self.boxes.count, &self.scales[0])
+        return all_finite(<double*>self.boxes.corners, self.boxes.count, &self.scales[0])
 
     cdef int convert_boxes(self) except -1:
         """Check boxes of any kind, and take what can be taken."""
@@ -332,7 +339,7 @@ cdef class Plan:
         cdef Py_ssize_t k
         dtype = FLOAT if self.itemsize == sizeof(float) else DOUBLE
         given = _arguments.Boxes(self.given_boxes, self.given_counts,
-                                 self.calls[0].map.images, dtype, self.scales[0])
+                                 self.calls[0].map.images, dtype, self.scale_of(0))
         self.boxes.count = 0
         if not self.take_rows(given.coordinates.view(ndarray), 0):
             raise AssertionError("boxes are not plain after they were converted")
@@ -471,7 +478,7 @@ cdef class Plan:
          request.rule.at_least_one, request.rule.inclusive) = self.rule
         request.axes[0].bins, request.axes[0].extent = self.ph, call.map.rows
         request.axes[1].bins, request.axes[1].extent = self.pw, call.map.columns
-        request.axes[0].scale = request.axes[1].scale = self.scales[level]
+        request.axes[0].scale, request.axes[1].scale = self.scales[level].y, self.scales[level].x
         request.first, request.max_boxes = call.tables.stop, max_boxes
         request.slopes = self.purpose == GRAD_BOXES
         request.threads, request.itemsize = self.max_threads, self.itemsize

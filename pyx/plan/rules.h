@@ -21,6 +21,7 @@ enum rule_kind {
     RULE_SAMPLED,       /* the mean of bilinear samples (roi_align, ps_roi_align) */
     RULE_INTEGRATED,    /* the exact mean of the bilinear surface (prroi_pool) */
     RULE_UNIFORM,       /* the mean of whole pixels, from floor to ceil (ps_roi_pool) */
+    RULE_ROUNDED,       /* the mean of whole pixels, of corners that are rounded and then scaled */
     RULE_QUANTISED,     /* whole pixels without weights (roi_pool) */
     RULE_SINGLE_SAMPLES /* bilinear samples one by one (roi_align_max) */
 };
@@ -74,6 +75,8 @@ struct sample_run {
 #define RULE_MAX_GRID 4.0e18
 /* Whole pixels: coordinates that no pixel index could hold are moved to this distance. */
 #define RULE_FAR 1.0e15
+/* Corners that are rounded before they are scaled: so far off the map that sides stay finite. */
+#define RULE_HUGE 1.0e38
 /* Fewer samples of a bin than this are visited one by one. */
 #define RULE_MIN_DENSE 65
 
@@ -126,6 +129,10 @@ RULE_FN void NAME(make_axis)(struct box_axis *axis, const struct rule *rule, dou
         start = (REAL)NAME(within)(round((double)(low * s)), -RULE_FAR, RULE_FAR);
         end = (REAL)NAME(within)(round((double)(high * s)), -RULE_FAR, RULE_FAR);
         size = (REAL)NAME(rule_max)((double)end - (double)start + rule->inclusive, 1.0);
+    } else if (rule->kind == RULE_ROUNDED) {
+        start = (REAL)NAME(within)((REAL)round((double)low) * s, -RULE_HUGE, RULE_HUGE);
+        end = (REAL)NAME(within)((REAL)(round((double)high) + 1) * s, -RULE_HUGE, RULE_HUGE);
+        size = (REAL)NAME(rule_max)(end - start, (REAL)0.1);
     } else {
         REAL offset = rule->aligned ? (REAL)0.5 : (REAL)0;
         start = low * s - offset;
@@ -307,44 +314,58 @@ RULE_FN int NAME(single_samples)(const struct box_axis *axis, int p, struct taps
     return stop - first < axis->grid;
 }
 
-/* How much of the value at pixel 0 reaches position u. */
-RULE_FN double NAME(hat)(double u) { return NAME(rule_max)(0.0, u > 0 ? 1 - u : 1 + u); }
+/* Adds the slopes of a stretch of bin p between two pixels, on which the hats are lines.  `share`
+   is the stretch's part of the bin, and its middle lies `before` times the bin's length after the
+   start of the bin.  If the bin's start moves, the mean moves with every point of the bin, the less
+   the farther the point is from there, and so for its end; both edges of the box move both. */
+RULE_FN void NAME(add_stretch_slopes)(const struct box_axis *axis, int p, double share,
+                                      double before, struct tap_sum *here, struct tap_sum *right) {
+    double n = axis->bins, by_start = share * (1 - before), by_end = share * before;
+    double by_low = (by_start * (axis->bins - p) + by_end * (axis->bins - p - 1)) / n * axis->scale;
+    double by_high = (by_start * p + by_end * (p + 1)) / n * axis->scale;
+    here->slope_low -= by_low;
+    here->slope_high -= by_high;
+    right->slope_low += by_low;
+    right->slope_high += by_high;
+}
 
-/* Writes the tap of a pixel of bin p, which is the interval [a, b].  Both edges of the box move
-   both ends of the bin, and change its length, by which the integral is divided. */
-RULE_FN void NAME(put_integral)(const struct box_axis *axis, int p, struct taps_out *out, int pixel,
-                                double mean, double a, double b) {
-    NAME(put_tap)(out, pixel, mean);
-    if (out->slope_low) {
-        double at_a = NAME(hat)(a - pixel), at_b = NAME(hat)(b - pixel), n = axis->bins;
-        double by_low = (mean - at_a * (axis->bins - p) + at_b * (axis->bins - p - 1)) / n;
-        double by_high = (-mean - at_a * p + at_b * (p + 1)) / n;
-        NAME(put_slopes)(out, by_low * axis->scale / axis->bin_size,
-                         by_high * axis->scale / axis->bin_size);
+/* Writes the taps of the interval [a, b], which is bin p counted from pixel `origin`. */
+RULE_FN void NAME(put_integrals)(const struct box_axis *axis, int p, double origin, double a,
+                                 double b, struct taps_out *out) {
+    const struct tap_sum none = {0, 0, 0};
+    struct tap_sum here = none, next = none; /* of `pixel`, and of the one after it */
+    int pixel = (int)(origin + floor(NAME(rule_max)(a, -1 - origin)));
+    for (; pixel < axis->extent && pixel - origin < b; pixel++) {
+        double begin = pixel - origin;
+        double left = NAME(rule_max)(a, begin), right = NAME(rule_min)(b, begin + 1);
+        double share = (right - left) / (b - a);
+        next.weight = share * (0.5 * (left - begin) + 0.5 * (right - begin));
+        here.weight += share * (0.5 * (begin + 1 - left) + 0.5 * (begin + 1 - right));
+        if (out->slope_low)
+            NAME(add_stretch_slopes)(
+                axis, p, share, (0.5 * (left - a) + 0.5 * (right - a)) / (b - a), &here, &next);
+        if (pixel >= 0)
+            NAME(put_mean)(out, pixel, &here, 1);
+        here = next;
+        next = none;
     }
+    if (here.weight > 0 && pixel < axis->extent)
+        NAME(put_mean)(out, pixel, &here, 1);
 }
 
 /* The mean of the bilinear surface over bin p: pixel i has the integral of hat(v - i) over the bin,
-   divided by the bin's length.  Between two pixels the hat is a line, whose integral is a mean of
-   two values, so that nothing cancels in narrow bins.  It is divided by the bin's length before it
-   is weighted, since products of lengths that small are not exact. */
+   divided by the bin's length.  Between two pixels the hat is a line, whose mean is its value in
+   the middle, so that nothing cancels in narrow bins.  Positions are double.  Those of narrow bins
+   are counted from the pixel before the box: far from there they would be rounded to steps that are
+   not small beside the bin.  A bin that is narrower than such a step is taken to be one wide. */
 RULE_FN void NAME(integrated_bin)(const struct box_axis *axis, int p, struct taps_out *out) {
-    REAL start = NAME(bin_start)(axis, p);
-    double a = start, b = (REAL)(start + (REAL)axis->bin_size), carried = 0;
-    int pixel;
-    if (!(b > a) || b <= -1 || a >= axis->extent)
-        return;
-    /* the stretch from pixel to pixel + 1 gives to both: `carried` is what the second gets */
-    for (pixel = (int)floor(NAME(rule_max)(a, -1.0)); pixel < axis->extent && pixel < b; pixel++) {
-        double left = NAME(rule_max)(a, pixel), right = NAME(rule_min)(b, (double)pixel + 1);
-        double share = 0.5 * ((right - left) / axis->bin_size);
-        double mean = share * ((pixel + 1 - left) + (pixel + 1 - right)) + carried;
-        carried = share * ((left - pixel) + (right - pixel));
-        if (pixel >= 0)
-            NAME(put_integral)(axis, p, out, pixel, mean, a, b);
-    }
-    if (carried > 0 && pixel < axis->extent)
-        NAME(put_integral)(axis, p, out, pixel, carried, a, b);
+    double origin = axis->bin_size < 1 ? floor(axis->low) : 0, low = axis->low - origin;
+    double a = low + axis->size * ((double)p / axis->bins);
+    double b = low + axis->size * ((p + 1.0) / axis->bins);
+    if (b == a)
+        b = nextafter(a, a + 1);
+    if (axis->size > 0 && b > -1 - origin && a < axis->extent - origin)
+        NAME(put_integrals)(axis, p, origin, a, b, out);
 }
 
 /* The whole pixels of bin p, first to stop - 1, of those below extent. */
@@ -357,11 +378,22 @@ RULE_FN void NAME(quantised_bin)(const struct box_axis *axis, int p, int extent,
     *stop = (int)NAME(within)(high, 0.0, extent);
 }
 
-/* Equal weights of the pixels of bin p, never the last row or column of the map: torchvision leaves
-   them out. */
-RULE_FN void NAME(uniform_bin)(const struct box_axis *axis, int p, struct taps_out *out) {
+/* The whole pixels that bin p touches, where the box does not begin at a whole pixel. */
+RULE_FN void NAME(touched_pixels)(const struct box_axis *axis, int p, int *first, int *stop) {
+    REAL low = (REAL)axis->low, bin_size = (REAL)axis->bin_size;
+    *first = (int)NAME(within)(floor((double)((REAL)p * bin_size + low)), 0.0, axis->extent);
+    *stop = (int)NAME(within)(ceil((double)((REAL)(p + 1) * bin_size + low)), 0.0, axis->extent);
+}
+
+/* Equal weights of the pixels of bin p, by RULE_UNIFORM never of the last row or column of the map:
+   torchvision leaves them out. */
+RULE_FN void NAME(uniform_bin)(const struct rule *rule, const struct box_axis *axis, int p,
+                               struct taps_out *out) {
     int pixel, first, stop;
-    NAME(quantised_bin)(axis, p, axis->extent - 1, &first, &stop);
+    if (rule->kind == RULE_ROUNDED)
+        NAME(touched_pixels)(axis, p, &first, &stop);
+    else
+        NAME(quantised_bin)(axis, p, axis->extent - 1, &first, &stop);
     for (pixel = first; pixel < stop; pixel++) {
         NAME(put_tap)(out, pixel, 1.0 / (double)(stop - first));
         if (out->slope_low)
@@ -380,7 +412,7 @@ RULE_FN int NAME(bin_taps)(const struct rule *rule, const struct box_axis *axis,
     else if (rule->kind == RULE_INTEGRATED)
         NAME(integrated_bin)(axis, p, out);
     else
-        NAME(uniform_bin)(axis, p, out);
+        NAME(uniform_bin)(rule, axis, p, out);
     return 0;
 }
 

@@ -8,6 +8,7 @@ cdef extern from "plan/rules_of_cpu.h":
         RULE_SAMPLED
         RULE_INTEGRATED
         RULE_UNIFORM
+        RULE_ROUNDED
         RULE_QUANTISED
         RULE_SINGLE_SAMPLES
 

@@ -34,6 +34,11 @@ cdef struct Strides:               # of an array seen as (N, C, H, W) or (K, C, 
     Py_ssize_t x
 
 
+cdef struct Scale:                 # from coordinates to pixels
+    double y
+    double x
+
+
 cdef struct Map:                   # feature maps, or their gradient
     char *data
     int kind                       # NumPy's character of its type

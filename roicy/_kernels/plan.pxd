@@ -2,7 +2,7 @@
 from libc.stdint cimport int32_t
 
 from plan.boxes cimport BoxList, Pyramid
-from plan.structs cimport Boxes, Call, Strides, Tasks
+from plan.structs cimport Boxes, Call, Scale, Strides, Tasks
 from plan.tables cimport AxisSize, TableRequest
 
 cdef enum Purpose:                 # what a plan is for
@@ -45,7 +45,7 @@ cdef class Plan:
     cdef readonly Py_ssize_t levels
     cdef Py_ssize_t held           # buffers
     cdef Py_buffer *buffers
-    cdef double *scales
+    cdef Scale *scales
     cdef Pyramid pyramid
     cdef BoxList boxes             # those of the finest level first
     cdef Py_ssize_t *stops         # where each level ends
@@ -60,6 +60,7 @@ cdef class Plan:
     cdef int take_shapes(self, dict shapes) except -1
     cdef int take_bins(self, output_size) except -1
     cdef int take_scales(self) except -1
+    cdef tuple scale_of(self, Py_ssize_t level)
     cdef dict named_shapes(self)
     cdef int take_channels(self) except -1
     cdef int take_boxes(self) except -1

@@ -18,4 +18,4 @@ from .. import _arguments
 def float32_scale(value: Any) -> float:
     """Return the scale as Paddle and MXNet keep it."""
     with np.errstate(over="ignore", under="ignore"):
-        return _arguments.spatial_scale(np.float32(_arguments.spatial_scale(value)))
+        return _arguments.scale(np.float32(_arguments.scale(value)))

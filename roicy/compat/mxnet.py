@@ -1,9 +1,12 @@
 """
 MXNet's ``ROIPooling`` and ``contrib.ROIAlign``.
 
-As MXNet does, these round `spatial_scale` to float32, for float64 data too, and give 0 for
-boxes whose batch index is that of no image (`ROIAlign`: whose batch index is negative), which
-the functions of roicy refuse.
+As MXNet does, these round `spatial_scale` to float32, for float64 data too.
+
+The functions of roicy refuse boxes whose batch index is that of no image.  Here `ROIPooling` gives
+0 for them, as MXNet does.  `ROIAlign` gives 0 for negative indices, which is what MXNet's source
+means to do: MXNet itself leaves the memory of such a box as it was, and overwrites an element of
+another box.
 """
 
 from __future__ import annotations
@@ -66,10 +69,11 @@ def ROIPooling(
     array([[[[ 7.,  9.],
              [19., 21.]]]], dtype=float32)
     """
+    bins = _arguments.output_size(pooled_size, "pooled_size")
     return _of_images(
         rois,
         lambda image: (image >= 0) & (image < len(data)),
-        lambda rows: operators.roi_pool(data, rows, pooled_size, float32_scale(spatial_scale)),
+        lambda rows: operators.roi_pool(data, rows, bins, float32_scale(spatial_scale)),
     )
 
 
@@ -109,7 +113,7 @@ def ROIAlign(
     Returns
     -------
     ndarray (K, C, PH, PW), or (K, C / (PH * PW), PH, PW) if `position_sensitive`
-        0 for boxes whose batch index is negative.
+        0 for boxes whose batch index is negative, for which MXNet returns what was in memory.
 
     Raises
     ------
@@ -125,16 +129,15 @@ def ROIAlign(
     array([[2.5, 3.5],
            [6.5, 7.5]], dtype=float32)
     """
-    scale = float32_scale(spatial_scale)
-
+    scale, bins = float32_scale(spatial_scale), _arguments.output_size(pooled_size, "pooled_size")
     position_sensitive = _arguments.flag("position_sensitive", position_sensitive)
 
     def align(rows: np.ndarray) -> np.ndarray:
         if not position_sensitive:
-            return operators.roi_align(data, rows, pooled_size, scale, sample_ratio, aligned)
+            return operators.roi_align(data, rows, bins, scale, sample_ratio, aligned)
         given = Arguments(rows, None, scale, "NCHW", None)
         parameters = (sample_ratio, aligned)
-        return _call.forward(_POSITION_SENSITIVE, parameters, data, pooled_size, given)
+        return _call.forward(_POSITION_SENSITIVE, parameters, data, bins, given)
 
     return _of_images(rois, lambda image: ~(image < 0), align)
 
@@ -149,10 +152,10 @@ def _of_images(
         isinstance(rois, np.ndarray)
         and rois.ndim == 2
         and rois.shape[1] == 5
-        and rois.dtype.kind in "fiu"
+        and (rois.dtype.kind in "fiu" or _arguments.is_small(rois.dtype))
     ):
         return pool(rois)  # which says what is wrong
-    kept = valid(rois[:, 0])
+    kept = valid(rois[:, 0].astype(np.float64))  # in which the number of images is exact
     if kept.all():
         return pool(rois)
     some = pool(rois[kept])

@@ -1,5 +1,5 @@
 """
-torchvision's ``roi_pool``, ``roi_align``, ``ps_roi_align``, ``ps_roi_pool`` and
+torchvision's ``roi_pool``, ``roi_align``, ``ps_roi_align``, ``ps_roi_pool``, their classes and
 ``MultiScaleRoIAlign`` on NumPy arrays.
 
 The functions are those of roicy.  (For tensors there is :mod:`roicy.torch`.)
@@ -7,16 +7,144 @@ The functions are those of roicy.  (For tensors there is :mod:`roicy.torch`.)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 
+from .. import _arguments
 from ..multiscale import multiscale_roi_align
 from ..operators import ps_roi_align, ps_roi_pool, roi_align, roi_pool
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["MultiScaleRoIAlign", "ps_roi_align", "ps_roi_pool", "roi_align", "roi_pool"]
+    Size = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int]
+    Boxes = NDArray[Any] | Sequence[NDArray[Any]]
+
+__all__ = [
+    "MultiScaleRoIAlign",
+    "PSRoIAlign",
+    "PSRoIPool",
+    "RoIAlign",
+    "RoIPool",
+    "ps_roi_align",
+    "ps_roi_pool",
+    "roi_align",
+    "roi_pool",
+]
+
+
+class RoIPool:
+    """
+    :func:`roicy.roi_pool` with its parameters given once.
+
+    Parameters
+    ----------
+    output_size : int or (int, int)
+        Bins of a box, (height, width).
+    spatial_scale : float
+        Multiplies the coordinates.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from roicy.compat.torchvision import RoIPool
+    >>> x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    >>> RoIPool(2, 1.0)(x, [np.array([[0, 0, 2, 2]], np.float32)])[0, 0]
+    array([[ 5.,  6.],
+           [ 9., 10.]], dtype=float32)
+    """
+
+    def __init__(self, output_size: Size, spatial_scale: SupportsFloat):
+        self.output_size = output_size
+        self.spatial_scale = spatial_scale
+
+    def __call__(self, input: NDArray[Any], rois: Boxes) -> NDArray[Any]:
+        """
+        Pool.
+
+        Parameters
+        ----------
+        input : ndarray (N, C, H, W)
+            Feature maps.
+        rois : ndarray (K, 5) or list of N ndarrays (L_i, 4)
+            Rows [batch_index, x1, y1, x2, y2], or [x1, y1, x2, y2].
+
+        Returns
+        -------
+        ndarray (K, C, height, width)
+        """
+        return roi_pool(input, rois, self.output_size, self.spatial_scale)
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({values})"
+
+
+class RoIAlign(RoIPool):
+    """
+    :func:`roicy.roi_align` with its parameters given once.
+
+    Parameters
+    ----------
+    output_size : int or (int, int)
+        Bins of a box, (height, width).
+    spatial_scale : float
+        Multiplies the coordinates.
+    sampling_ratio : int
+        Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.
+    aligned : bool, optional
+        Whether pixel i covers [i, i + 1).
+    """
+
+    def __init__(
+        self,
+        output_size: Size,
+        spatial_scale: SupportsFloat,
+        sampling_ratio: SupportsIndex,
+        aligned: bool = False,
+    ):
+        super().__init__(output_size, spatial_scale)
+        self.sampling_ratio = sampling_ratio
+        self.aligned = aligned
+
+    def __call__(self, input: NDArray[Any], rois: Boxes) -> NDArray[Any]:
+        """Pool; see :class:`RoIPool`."""
+        return roi_align(
+            input, rois, self.output_size, self.spatial_scale, self.sampling_ratio, self.aligned
+        )
+
+
+class PSRoIAlign(RoIPool):
+    """
+    :func:`roicy.ps_roi_align` with its parameters given once.
+
+    Parameters
+    ----------
+    output_size : int or (int, int)
+        Bins of a box, (height, width).
+    spatial_scale : float
+        Multiplies the coordinates.
+    sampling_ratio : int
+        Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.
+    """
+
+    def __init__(
+        self, output_size: Size, spatial_scale: SupportsFloat, sampling_ratio: SupportsIndex
+    ):
+        super().__init__(output_size, spatial_scale)
+        self.sampling_ratio = sampling_ratio
+
+    def __call__(self, input: NDArray[Any], rois: Boxes) -> NDArray[Any]:
+        """Pool; see :class:`RoIPool`."""
+        return ps_roi_align(input, rois, self.output_size, self.spatial_scale, self.sampling_ratio)
+
+
+class PSRoIPool(RoIPool):
+    """:func:`roicy.ps_roi_pool` with its parameters given once; see :class:`RoIPool`."""
+
+    def __call__(self, input: NDArray[Any], rois: Boxes) -> NDArray[Any]:
+        """Pool; see :class:`RoIPool`."""
+        return ps_roi_pool(input, rois, self.output_size, self.spatial_scale)
 
 
 class MultiScaleRoIAlign:
@@ -53,7 +181,7 @@ class MultiScaleRoIAlign:
     def __init__(
         self,
         featmap_names: Sequence[str],
-        output_size: SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int],
+        output_size: Size,
         sampling_ratio: SupportsIndex,
         *,
         canonical_scale: SupportsFloat = 224,
@@ -88,8 +216,19 @@ class MultiScaleRoIAlign:
         -------
         ndarray (K, C, height, width)
             In the order of the boxes.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As :func:`roicy.multiscale_roi_align`; and if no map has one of the names, or
+            `image_shapes` has no pair of integers for each image.
         """
         maps = [level for name, level in x.items() if name in self.featmap_names]
+        if not maps:
+            raise ValueError(
+                f"x: maps named {_named(x)}, expected one of featmap_names, "
+                f"{_named(self.featmap_names)}"
+            )
         return multiscale_roi_align(
             maps,
             boxes,
@@ -101,8 +240,27 @@ class MultiScaleRoIAlign:
         )
 
 
+def _named(names: Iterable[Any]) -> str:
+    return ", ".join(map(repr, names)) or "nothing"
+
+
 def _largest(image_shapes: Sequence[tuple[int, int]]) -> tuple[int, int]:
     """Return the height and width that all images fit in."""
-    if not image_shapes:
+    sides = []
+    if not isinstance(image_shapes, Iterable):
+        raise TypeError(f"image_shapes: {image_shapes!r}, expected a list of (height, width)")
+    for n, shape in enumerate(image_shapes):
+        try:
+            height, width = shape
+        except (TypeError, ValueError):
+            raise ValueError(f"image_shapes[{n}]: {shape!r}, expected (height, width)") from None
+        name = f"image_shapes[{n}]"
+        sides.append(
+            (
+                _arguments.integer(name, height, 1, 2**62),
+                _arguments.integer(name, width, 1, 2**62),
+            )
+        )
+    if not sides:
         raise ValueError("image_shapes: none, expected the height and width of each image")
-    return max(shape[0] for shape in image_shapes), max(shape[1] for shape in image_shapes)
+    return max(height for height, _ in sides), max(width for _, width in sides)

@@ -16,7 +16,7 @@ import numpy as np
 from .. import _arguments, _levels
 from .._arguments import INT32, Arguments, Layout
 from .._kernels.plan import RULES
-from .._levels import Shape
+from .._levels import Scale, Shape
 from .._table import MAX_PIXEL, WEIGHTED_SUM, Operator, Rule
 from ._launch import (
     CHANNELS_OF_THREAD,
@@ -86,8 +86,9 @@ class _Boxes:
     """
     Boxes of any format, or those of them that are pooled from one level of a pyramid.
 
-    rows (K, 4) or (K, 5) lie on the device, in the type of the data, as do the images of those of 4
-    columns.  The boxes of a level are all boxes, and `level` is what `levels` has where they are.
+    rows (K, 4) or (K, 5) lie on the device, in the type of the data.  Their images are int32 there,
+    or None where column 0 was given in that type too.  The boxes of a level are all boxes, and
+    `level` is what `levels` has where they are.
     """
 
     levels: Any = None
@@ -100,11 +101,15 @@ class _Boxes:
                 "expected integers on the host"
             )
 
+        self.images = None
+
         def check(name: str, value: Any, columns: int) -> Any:
-            return self._rows(name, value, columns, dtype, device)
+            self._check(name, value, columns, device)
+            if columns == 5 and value.dtype != dtype:
+                self.images = self._images_of(value[:, 0], images)
+            return cupy().ascontiguousarray(value.astype(dtype, copy=False))
 
         parts, counts = _arguments.gather_boxes(arguments.boxes, arguments.boxes_num, images, check)
-        self.images = None
         self.counts = counts if isinstance(arguments.boxes, (list, tuple)) else None
         self.rows = cupy().empty((0, 4), dtype)
         if parts:
@@ -117,14 +122,23 @@ class _Boxes:
         return int(self.count)
 
     @staticmethod
-    def _rows(name: str, value: Any, columns: int, dtype: np.dtype, device: Any) -> Any:
+    def _check(name: str, value: Any, columns: int, device: Any) -> None:
         _arguments.check_rows(name, _of_cupy(name, value), columns)
         if value.dtype.char not in _arguments.FLOATS and value.dtype.kind not in "iu":
             raise TypeError(
                 f"{name}: dtype {value.dtype.name}, expected float32, float64 or integers"
             )
         _check_device(device, name, value)
-        return cupy().ascontiguousarray(value.astype(dtype, copy=False))
+
+    @staticmethod
+    def _images_of(column: Any, images: int) -> Any:
+        """
+        Return batch indices as int32, -1 where they are of no image: the type of the data need not
+        be one that holds them.
+        """
+        column = column.astype(np.float64)
+        exists = (column >= 0) & (column < images) & (column == cupy().floor(column))
+        return cupy().where(exists, column, -1).astype(np.int32)
 
     def of_level(self, levels: Any, level: int) -> _Boxes:
         """Return the boxes that belong to a level."""
@@ -145,7 +159,7 @@ class _Boxes:
         return self.rows[first:stop], np.int32(self.columns), images
 
 
-def _distribute(boxes: _Boxes, scales: list[float], canonical: tuple[float, int]) -> list[_Boxes]:
+def _distribute(boxes: _Boxes, scales: list[Scale], canonical: tuple[float, int]) -> list[_Boxes]:
     """Return the boxes of each level, as ``level_of`` in pyx/plan/boxes.pxd has it."""
     canonical_scale, canonical_level = canonical
     coordinates = boxes.rows[:, -4:]
@@ -155,15 +169,16 @@ def _distribute(boxes: _Boxes, scales: list[float], canonical: tuple[float, int]
         size = xp.sqrt(sides[:, 0] * sides[:, 1]) / kind(canonical_scale)
         exact = kind(canonical_level) + xp.log2(size)
     wanted = xp.floor(exact + kind(_levels.CLOSE)) - kind(_levels.level_of_scale(scales[0]))
+    last = _levels.last_map(len(scales), scales[0], scales[-1])
     # what is not a number, of sizes beyond all numbers, is the finest level
-    levels = xp.minimum(xp.fmax(wanted, kind(0)), kind(len(scales) - 1)).astype(np.int32)
+    levels = xp.minimum(xp.fmax(wanted, kind(0)), kind(last)).astype(np.int32)
     return [boxes.of_level(levels, i) for i in range(len(scales))]
 
 
 class Level:
-    """A map of a call: its size, its scale, and the boxes that are pooled from it."""
+    """A map of a call: its size, its scales, and the boxes that are pooled from it."""
 
-    def __init__(self, shape: Shape, scale: float, boxes: _Boxes, channels: int):
+    def __init__(self, shape: Shape, scale: Scale, boxes: _Boxes, channels: int):
         self.n, self.c, self.h, self.w = shape
         self.scale = scale
         self.boxes = boxes
@@ -297,6 +312,11 @@ def _shape(call: Call, level: Level, boxes: int) -> np.ndarray:
     )  # fmt: skip
 
 
+def _scales(call: Call, level: Level) -> list[Any]:
+    """Return what kernels take as scales, those of y and x."""
+    return [call.dtype.type(scale) for scale in level.scale]
+
+
 class _Part(NamedTuple):
     """Boxes whose tables are made at a time: the first of them, how many, and what kernels take."""
 
@@ -331,7 +351,7 @@ def _parts(call: Call, level: Level, slopes: bool = False, most: int = 2**31) ->
         launch(
             "tables", call.dtype, boxes * (ph + pw), *level.boxes.given(first, first + boxes),
             NULL if levels is None else levels[first : first + boxes], np.int32(level.boxes.level),
-            structure("Rule", *call.rule), shape, room, call.dtype.type(level.scale),
+            structure("Rule", *call.rule), shape, room, *_scales(call, level),
             images, counts, taps, *((NULL, NULL) if slope is None else (slope[0], slope[1])),
         )  # fmt: skip
         yield _Part(first, boxes, (shape, room, images, counts, taps), slope)
@@ -409,7 +429,7 @@ def _largest_samples(call: Call, input: Any, out: Any, products: bool) -> None:
     launch(
         "largest_sample", call.dtype, math.prod(out.shape), input, strides(input), out,
         strides(out), _shape(call, level, count), rule, *level.boxes.given(0, count),
-        call.dtype.type(level.scale), np.int32(products),
+        *_scales(call, level), np.int32(products),
     )  # fmt: skip
 
 

@@ -92,6 +92,10 @@ def concatenate(parts):
     return ndarray(np.concatenate([part.host for part in parts]))
 
 
+def where(condition, a, b):
+    return ndarray(np.where(condition.host, _host(a), _host(b)))
+
+
 def may_share_memory(a, b):
     return np.may_share_memory(a.host, b.host)
 

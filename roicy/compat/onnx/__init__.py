@@ -165,4 +165,5 @@ def MaxRoiPool(
     array([[ 5.,  6.],
            [ 9., 10.]], dtype=float32)
     """
-    return operators.roi_pool(X, rois, pooled_shape, float32_scale(spatial_scale))
+    bins = _arguments.output_size(pooled_shape, "pooled_shape")
+    return operators.roi_pool(X, rois, bins, float32_scale(spatial_scale))

@@ -28,11 +28,18 @@ from typing import Any
 
 import numpy as np
 
-from ... import operators
+from ... import _arguments, operators
 from .. import float32_scale
 from .vision import ops as _ops
 
-__all__ = ["LoDTensor", "create_lod_tensor", "prroi_pool", "roi_align", "roi_pool"]
+__all__ = [
+    "LoDTensor",
+    "create_lod_tensor",
+    "prroi_pool",
+    "psroi_pool",
+    "roi_align",
+    "roi_pool",
+]
 
 
 class LoDTensor(np.ndarray):
@@ -114,6 +121,15 @@ def _counts(input: Any, rois: Any, counts: Any, name: str, lod: Any = None) -> A
     return counts
 
 
+def _bins(height: Any, width: Any) -> tuple[int, int]:
+    """Return the bins of a box, by the names that they have here."""
+    most = _arguments.MOST_BINS
+    return (
+        _arguments.integer("pooled_height", height, 1, most),
+        _arguments.integer("pooled_width", width, 1, most),
+    )
+
+
 Function = Callable[..., np.ndarray]
 
 
@@ -192,9 +208,8 @@ def roi_pool(
     array([[[[11.]]], [[[16.]]]], dtype=float32)
     """
     counts = _counts(input, rois, rois_num, "rois_num", rois_lod)
-    return operators.roi_pool(
-        input, rois, (pooled_height, pooled_width), float32_scale(spatial_scale), boxes_num=counts
-    )
+    bins = _bins(pooled_height, pooled_width)
+    return operators.roi_pool(input, rois, bins, float32_scale(spatial_scale), boxes_num=counts)
 
 
 @_also(_ops.roi_align)
@@ -255,25 +270,29 @@ def roi_align(
     return operators.roi_align(
         input,
         rois,
-        (pooled_height, pooled_width),
+        _bins(pooled_height, pooled_width),
         float32_scale(spatial_scale),
         sampling_ratio,
         boxes_num=counts,
     )
 
 
-def prroi_pool(input: np.ndarray, rois: np.ndarray, *args: Any, **kwargs: Any) -> np.ndarray:
+@_also(_ops.psroi_pool)
+def psroi_pool(
+    input: np.ndarray,
+    rois: np.ndarray,
+    output_channels: int,
+    spatial_scale: float,
+    pooled_height: int,
+    pooled_width: int,
+    name: str | None = None,
+    *,
+    rois_num: Any = None,
+    rois_lod: Any = None,
+) -> np.ndarray:
     """
-    Exact mean of the bilinear surface over each bin of each box; see :func:`roicy.prroi_pool`.
-
-    Called as in Paddle 1.8, or with `output_channels` as in its documentation, which was an
-    argument for two months of 2019::
-
-        prroi_pool(input, rois, spatial_scale=1.0, pooled_height=1, pooled_width=1,
-        batch_roi_nums=None, name=None) prroi_pool(input, rois, output_channels, spatial_scale,
-        pooled_height, pooled_width, name=None)
-
-    A fourth number after `rois` tells the second from the first.
+    Mean of the whole pixels that a bin touches, where each bin reads channels of its own, as
+    ``paddle.fluid.layers.psroi_pool``; see :func:`.vision.ops.psroi_pool`.
 
     Parameters
     ----------
@@ -282,7 +301,71 @@ def prroi_pool(input: np.ndarray, rois: np.ndarray, *args: Any, **kwargs: Any) -
     rois : ndarray (K, 4)
         Rows [x1, y1, x2, y2], sorted by image.
     output_channels : int
-        C, which is checked.
+        C / (pooled_height * pooled_width).
+    spatial_scale : float
+        Multiplies the coordinates; rounded to float32.
+    pooled_height, pooled_width : int
+        Bins of a box.
+    name : str, optional
+        Ignored.
+    rois_num : (N,) ints, optional
+        Number of boxes of each image.
+    rois_lod : (N + 1,) ints, optional
+        Offsets of the boxes of each image.
+
+    Returns
+    -------
+    ndarray (K, output_channels, pooled_height, pooled_width)
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`roicy.ps_roi_pool`; and if `output_channels` is another number, or nothing says
+        which image the boxes are of and there are several.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from roicy.compat import paddle
+    >>> x, rois = np.ones((1, 490, 28, 28), np.float32), np.array([[1, 5, 8, 10]], np.float32)
+    >>> paddle.psroi_pool(x, rois, 10, 1.0, 7, 7).shape
+    (1, 10, 7, 7)
+    """
+    bins = _bins(pooled_height, pooled_width)
+    wanted = _arguments.integer("output_channels", output_channels, 0, 2**62)
+    if isinstance(input, np.ndarray) and input.ndim == 4:
+        if wanted * bins[0] * bins[1] != input.shape[1]:
+            raise ValueError(
+                f"output_channels: {wanted}, expected the input's {input.shape[1]} channels "
+                f"divided by {bins[0]} x {bins[1]} bins"
+            )
+    counts = _counts(input, rois, rois_num, "rois_num", rois_lod)
+    return _ops.psroi_pool(input, rois, counts, bins, spatial_scale)
+
+
+def prroi_pool(input: np.ndarray, rois: np.ndarray, *args: Any, **kwargs: Any) -> np.ndarray:
+    """
+    Exact mean of the bilinear surface over each bin of each box; see :func:`roicy.prroi_pool`.
+
+    Called as in Paddle 1.8, or with `output_channels` as in its documentation::
+
+        prroi_pool(input, rois, spatial_scale=1.0, pooled_height=1, pooled_width=1,
+                   batch_roi_nums=None, name=None)
+        prroi_pool(input, rois, output_channels, spatial_scale, pooled_height, pooled_width,
+                   name=None)
+
+    It is the second if `output_channels` is named, if there is a fourth number after `rois`, or
+    if the second number after `rois` has a fraction part, which no height has.
+
+    Parameters
+    ----------
+    input : ndarray (N, C, H, W), float32 or float64
+        Feature maps.
+    rois : ndarray (K, 4)
+        Rows [x1, y1, x2, y2], sorted by image.
+    output_channels : int
+        C, or C / (pooled_height * pooled_width): then each bin reads channels of its own, as in
+        :func:`roicy.ps_prroi_pool`.
     spatial_scale : float, optional
         Multiplies the coordinates; rounded to float32.
     pooled_height, pooled_width : int, optional
@@ -296,13 +379,13 @@ def prroi_pool(input: np.ndarray, rois: np.ndarray, *args: Any, **kwargs: Any) -
 
     Returns
     -------
-    ndarray (K, C, pooled_height, pooled_width)
+    ndarray (K, output_channels, pooled_height, pooled_width)
 
     Raises
     ------
     TypeError, ValueError
-        As :func:`roicy.prroi_pool`; and if `output_channels` is not C, or nothing says which
-        image the boxes are of and there are several.
+        As :func:`roicy.prroi_pool`; and if `output_channels` is neither of these, or nothing
+        says which image the boxes are of and there are several.
 
     Examples
     --------
@@ -311,33 +394,39 @@ def prroi_pool(input: np.ndarray, rois: np.ndarray, *args: Any, **kwargs: Any) -
     >>> x, rois = np.ones((4, 490, 28, 28), np.float32), np.array([[0, 0, 14, 14]] * 4, np.float32)
     >>> paddle.prroi_pool(x, rois, 1.0, 7, 7, batch_roi_nums=np.array([1, 1, 1, 1])).shape
     (4, 490, 7, 7)
+    >>> paddle.prroi_pool(x, paddle.create_lod_tensor(rois, [[1] * 4]), 10, 1.0, 7, 7).shape
+    (4, 10, 7, 7)
     """
-    documented = "output_channels" in kwargs or (
-        len(args) > 3 and isinstance(args[3], (int, np.integer))
+    documented = (
+        "output_channels" in kwargs
+        or (len(args) > 3 and isinstance(args[3], (int, np.integer)))
+        or (len(args) > 1 and isinstance(args[1], (float, np.floating)))
     )
     given = (_DOCUMENTED if documented else _OF_1_8).bind(*args, **kwargs)
     given.apply_defaults()
     values = given.arguments
-    if (
-        documented
-        and isinstance(input, np.ndarray)
-        and input.ndim == 4
-        and values["output_channels"] != input.shape[1]
-    ):
-        raise ValueError(
-            f"output_channels: {values['output_channels']!r}, "
-            f"expected the input's {input.shape[1]} channels"
-        )
+    bins = _bins(values["pooled_height"], values["pooled_width"])
+    pool = operators.prroi_pool
+    if documented and _is_position_sensitive(input, values["output_channels"], bins):
+        pool = operators.ps_prroi_pool
     counts = _counts(
         input, rois, values.get("batch_roi_nums"), "batch_roi_nums", values["rois_lod"]
     )
-    return operators.prroi_pool(
-        input,
-        rois,
-        (values["pooled_height"], values["pooled_width"]),
-        float32_scale(values["spatial_scale"]),
-        boxes_num=counts,
-    )
+    return pool(input, rois, bins, float32_scale(values["spatial_scale"]), boxes_num=counts)
+
+
+def _is_position_sensitive(input: Any, output_channels: Any, bins: tuple[int, int]) -> bool:
+    """Return whether an output of so many channels has bins with channels of their own."""
+    wanted = _arguments.integer("output_channels", output_channels, 0, 2**62)
+    if not isinstance(input, np.ndarray) or input.ndim != 4 or wanted == input.shape[1]:
+        return False  # operators say what is wrong with an input that is no map
+    channels, of_bins = input.shape[1], bins[0] * bins[1]
+    if wanted * of_bins == channels:
+        return True
+    expected = f"the input's {channels} channels"
+    if channels % of_bins == 0:
+        expected += f", or {channels // of_bins}, which times {bins[0]} x {bins[1]} bins gives them"
+    raise ValueError(f"output_channels: {wanted}, expected {expected}")
 
 
 def _of_1_8(

@@ -14,10 +14,10 @@ template <typename T> __device__ inline int image_of(const T *rows, int columns,
     return image >= 0 && image < images && image == floor(image) ? (int)image : NO_IMAGE;
 }
 
-template <typename T> __device__ inline box_axis axis_of(const rule &rule, T scale, const Shape &shape, int x, const T *corners) {
+template <typename T> __device__ inline box_axis axis_of(const rule &rule, T scale_y, T scale_x, const Shape &shape, int x, const T *corners) {
     box_axis axis;
     int bins = x ? shape.pw : shape.ph, extent = x ? shape.columns : shape.rows;
-    Rules<T>::make_axis(&axis, &rule, scale, bins, extent, corners[x ? 0 : 1], corners[x ? 2 : 3]);
+    Rules<T>::make_axis(&axis, &rule, x ? scale_x : scale_y, bins, extent, corners[x ? 0 : 1], corners[x ? 2 : 3]);
     return axis;
 }
 
@@ -25,8 +25,8 @@ template <typename T> __device__ inline box_axis axis_of(const rule &rule, T sca
 __device__ inline bool on_a_map(const box_axis &axis) { return axis.low - axis.low == 0 && axis.bin_size - axis.bin_size == 0; }
 
 template <typename T>
-__global__ void tables(const T *rows, int columns, const int *given, const int *levels, int level, rule rule, Shape shape, Room room, T scale, int *images,
-                       int *counts, Tap<T> *taps, T *slope_low, T *slope_high) {
+__global__ void tables(const T *rows, int columns, const int *given, const int *levels, int level, rule rule, Shape shape, Room room, T scale_y, T scale_x,
+                       int *images, int *counts, Tap<T> *taps, T *slope_low, T *slope_high) {
     int bins = shape.ph + shape.pw;
     for (long long t = thread_number(); t < (long long)shape.boxes * bins; t += thread_count()) {
         long long k = t / bins;
@@ -35,7 +35,7 @@ __global__ void tables(const T *rows, int columns, const int *given, const int *
         if (bin == 0)
             images[k] = image;
         long long slot = slot_of(room, shape, k, bin);
-        box_axis axis = axis_of(rule, scale, shape, x, rows + k * columns + columns - 4);
+        box_axis axis = axis_of(rule, scale_y, scale_x, shape, x, rows + k * columns + columns - 4);
         taps_out out = {0, (int *)0, taps + slot, slope_low ? slope_low + slot : (T *)0, slope_high ? slope_high + slot : (T *)0};
         if (image >= 0 && on_a_map(axis)) {
             if (rule.kind != RULE_QUANTISED) {

@@ -108,8 +108,8 @@ __global__ void __launch_bounds__(THREADS_OF_PLANES)
 template <typename T> __device__ inline T larger(T best, T value) { return value > best ? value : best; }
 
 template <typename T>
-__global__ void largest_sample(const T *input, Strides map, T *out, Strides bins, Shape shape, rule rule, const T *rows, int columns, const int *given, T scale,
-                               int products) {
+__global__ void largest_sample(const T *input, Strides map, T *out, Strides bins, Shape shape, rule rule, const T *rows, int columns, const int *given, T scale_y,
+                               T scale_x, int products) {
     for (long long t = thread_number(); t < outputs(shape); t += thread_count()) {
         Element e = element_of(t, shape);
         int image = image_of(rows, columns, given, (const int *)0, 0, e.k, shape.images);
@@ -117,7 +117,7 @@ __global__ void largest_sample(const T *input, Strides map, T *out, Strides bins
         T start[2] = {0, 0};
         long long first[2] = {0, 0}, stop[2] = {0, 0};
         for (int x = 0; x < 2; x++) {
-            axes[x] = axis_of(rule, scale, shape, x, rows + e.k * columns + columns - 4);
+            axes[x] = axis_of(rule, scale_y, scale_x, shape, x, rows + e.k * columns + columns - 4);
             if (image < 0 || !on_a_map(axes[x])) {
                 axes[x].grid = 0;
                 continue;

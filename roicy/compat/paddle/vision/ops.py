@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from .... import operators
+from .... import _call, operators
+from ...._arguments import Arguments
+from ...._table import R_FCN_POOL
 from ... import float32_scale
 
-__all__ = ["RoIAlign", "RoIPool", "roi_align", "roi_pool"]
+__all__ = ["PSRoIPool", "RoIAlign", "RoIPool", "psroi_pool", "roi_align", "roi_pool"]
 
 
 def roi_pool(
@@ -108,6 +110,68 @@ def roi_align(
     )
 
 
+def psroi_pool(
+    x: np.ndarray,
+    boxes: np.ndarray,
+    boxes_num: Any,
+    output_size: Any,
+    spatial_scale: float = 1.0,
+    name: str | None = None,
+) -> np.ndarray:
+    """
+    Mean of the whole pixels that a bin touches, where each bin reads channels of its own.
+
+    ``out[k, c, p, q]`` is the mean of the pixels of input channel ``(c * PH + p) * PW + q`` in
+    rows ``floor(lo_y + p * bh) .. ceil(lo_y + (p + 1) * bh) - 1`` and columns likewise, on the
+    map, with ``lo = round((x1, y1)) * spatial_scale``, ``hi = (round((x2, y2)) + 1) *
+    spatial_scale`` and ``(bh, bw) = max(hi - lo, 0.1) / (PH, PW)``.  A bin off the map gives 0.
+
+    Unlike in :func:`roicy.ps_roi_pool`, which is torchvision's, corners are rounded before they
+    are scaled, the pixel of the second corner belongs to the box, and the last row and column of
+    the map are read.
+
+    Parameters
+    ----------
+    x : ndarray (N, C, H, W), float32 or float64
+        Feature maps; C is a multiple of PH * PW.
+    boxes : ndarray (K, 4)
+        Rows [x1, y1, x2, y2], sorted by image.
+    boxes_num : (N,) ints
+        Number of boxes of each image.
+    output_size : int or (int, int)
+        Bins of a box, (height, width).
+    spatial_scale : float, optional
+        Multiplies the coordinates.
+    name : str, optional
+        Ignored.
+
+    Returns
+    -------
+    ndarray (K, C / (PH * PW), PH, PW)
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`roicy.ps_roi_pool`.
+
+    Notes
+    -----
+    Dai, Li, He, Sun, "R-FCN", 2016.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from roicy.compat.paddle.vision import ops
+    >>> x = np.ones((2, 490, 28, 28), np.float32)
+    >>> boxes = np.array([[1, 5, 8, 10], [4, 2, 6, 7], [12, 12, 19, 21]], np.float32)
+    >>> ops.psroi_pool(x, boxes, np.array([1, 2]), 7, 1.0).shape
+    (3, 10, 7, 7)
+    """
+    given = Arguments(boxes, boxes_num, float32_scale(spatial_scale), "NCHW", None)
+    pooled: np.ndarray = _call.forward(R_FCN_POOL, (), x, output_size, given)
+    return pooled
+
+
 class RoIPool:
     """
     :func:`roi_pool` with `output_size` and `spatial_scale` given once, as
@@ -121,6 +185,17 @@ class RoIPool:
     def __call__(self, x: np.ndarray, boxes: np.ndarray, boxes_num: Any) -> np.ndarray:
         """Pool."""
         return roi_pool(x, boxes, boxes_num, self._output_size, self._spatial_scale)
+
+
+class PSRoIPool(RoIPool):
+    """
+    :func:`psroi_pool` with `output_size` and `spatial_scale` given once, as
+    ``paddle.vision.ops.PSRoIPool``.
+    """
+
+    def __call__(self, x: np.ndarray, boxes: np.ndarray, boxes_num: Any) -> np.ndarray:
+        """Pool."""
+        return psroi_pool(x, boxes, boxes_num, self._output_size, self._spatial_scale)
 
 
 class RoIAlign(RoIPool):
