@@ -15,8 +15,11 @@ import roicy
 
 torch = pytest.importorskip("torch")
 rt = pytest.importorskip("roicy.torch")
+from roicy.torch import _tensors, _torchvision  # noqa: E402
 
 NAMES = [*SUMS, "roi_pool"]
+# PyTorch 2.14's own check of an operator asks views for a gradient
+OF_OPCHECK = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 PARAMETERS = {"roi_align": (0.5, 2, True), "ps_roi_align": (0.5, 2)}
 
 
@@ -60,15 +63,81 @@ def test_memory_is_shared(rng, monkeypatch):
     seen = []
     original = operators.roi_align
     monkeypatch.setattr(
-        operators, "roi_align", lambda input, *rest: seen.append(input) or original(input, *rest)
+        operators,
+        "roi_align",
+        lambda input, *rest, **more: seen.append(input) or original(input, *rest, **more),
     )
     x, boxes, size, _ = problem(rng, "roi_align", torch.float32)
     # the operator was registered with the original: go by torchvision's way, which looks it up
     # at each call
     for view in layouts(x):
-        rt._torchvision_kernels()["roi_align"](view, boxes, 0.5, *size, 2, True)
+        _torchvision.KERNELS["roi_align"](view, boxes, 0.5, *size, 2, True)
         assert seen[-1].__array_interface__["data"][0] == view.data_ptr()
-        assert rt._array(view).__array_interface__["data"][0] == view.data_ptr()
+        assert _tensors.array(view).__array_interface__["data"][0] == view.data_ptr()
+
+
+MANY = {torch.float16: 2051, torch.bfloat16: 260, torch.int8: 131, torch.uint8: 259}
+
+
+@pytest.mark.parametrize("dtype", MANY, ids=str)
+@pytest.mark.parametrize("name", NAMES)
+def test_lists_of_boxes_keep_their_images(name, dtype):
+    """An index beyond what the type of the boxes holds, forward, backward, and in TorchScript."""
+    count = MANY[dtype]
+    images = torch.arange(count).float().reshape(-1, 1, 1, 1)
+    x = images.expand(-1, 1, 4, 4).clone().requires_grad_()
+    boxes = [torch.tensor([[0, 0, 2, 2]], dtype=dtype)] * count
+    out = getattr(rt, name)(x, boxes, 1)
+    grad = torch.autograd.grad(out.sum(), x)[0].sum((1, 2, 3))
+    assert out[1] > 0  # less than 1 where a bin reaches off the map, for all images alike
+    np.testing.assert_allclose(out.detach().ravel(), out[1].item() * torch.arange(count), rtol=1e-6)
+    np.testing.assert_allclose(grad, grad[0].expand(count), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", MANY, ids=str)
+def test_lists_of_boxes_of_pyramids_keep_their_images(dtype):
+    count = MANY[dtype]
+    maps = torch.arange(count).float().reshape(-1, 1, 1, 1).expand(-1, 1, 4, 4)
+    boxes = [torch.tensor([[0, 0, 2, 2]], dtype=dtype)] * count
+    pooler = rt.MultiScaleRoIAlign(["0"], 1, 2)
+    out = pooler({"0": maps}, boxes, [(4, 4)] * count)
+    np.testing.assert_array_equal(out.ravel(), torch.arange(count))
+    with pytest.warns(match="deprecated"):
+        scripted = torch.jit.script(rt.MultiScaleRoIAlign(["0"], 1, 2))
+    np.testing.assert_array_equal(scripted({"0": maps}, boxes, [(4, 4)] * count), out)
+
+
+def test_gradients_of_lists_of_boxes_have_their_type():
+    x = torch.rand(300, 2, 8, 8)
+    boxes = [torch.tensor([[1, 1, 5, 6]]).bfloat16().requires_grad_() for _ in range(300)]
+    wide = [part.detach().float().requires_grad_() for part in boxes]
+    rt.roi_align(x, boxes, 2).sum().backward()
+    rt.roi_align(x, wide, 2).sum().backward()
+    for part, other in zip(boxes, wide, strict=True):
+        assert part.grad.dtype == torch.bfloat16
+        assert torch.equal(part.grad, other.grad.bfloat16())
+    assert any(part.grad.abs().sum() > 0 for part in boxes)
+
+
+@pytest.mark.parametrize("dtype, largest", [(torch.float16, 2048), (torch.bfloat16, 256)])
+@pytest.mark.parametrize("name", [*NAMES, "multiscale_roi_align"])
+def test_rounded_indices_are_refused(name, dtype, largest):
+    """Boxes (K, 5) that may have had another index before they were rounded."""
+    function = getattr(rt, name)
+    scale = [1.0] if name.startswith("multi") else 1.0
+    for images in (largest + 1, largest + 2):
+        maps = torch.arange(images).float().reshape(-1, 1, 1, 1).expand(-1, 1, 4, 4)
+        maps = maps.clone().requires_grad_()
+        given = [maps] if name.startswith("multi") else maps
+        boxes = torch.tensor([[0, 0, 0, 3, 3], [largest, 0, 0, 3, 3]], dtype=dtype)
+        if images == largest + 1:
+            # no index of these images is rounded
+            assert function(given, boxes, 1, scale)[1, 0, 0, 0] > 0
+            continue
+        with pytest.raises(ValueError, match=rf"boxes\[1\]: batch index {largest} in \w+16"):
+            function(given, boxes, 1, scale)
+        function(given, boxes[:1], 1, scale)
+        function(given, boxes.float(), 1, scale)
 
 
 def coordinates(rng):
@@ -111,6 +180,7 @@ def test_only_what_is_asked_for_is_differentiated(rng):
         assert not rt.roi_align(x, boxes, size).requires_grad
 
 
+@OF_OPCHECK
 @pytest.mark.parametrize("name", NAMES)
 def test_opcheck(name, rng):
     """
@@ -119,7 +189,8 @@ def test_opcheck(name, rng):
     """
     x, boxes, size, parameters = problem(rng, name, torch.float32)
     torch.library.opcheck(
-        getattr(torch.ops.roicy, name).default, (x.requires_grad_(), boxes, list(size), *parameters)
+        getattr(torch.ops.roicy, name).default,
+        (x.requires_grad_(), boxes, list(size), *parameters, None),
     )
 
 
@@ -192,6 +263,7 @@ def test_errors(name, rng):
         function(x.to_sparse(), boxes, size, *parameters)
 
 
+@OF_OPCHECK
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.uint8])
 @pytest.mark.parametrize("name", NAMES)
 def test_small_types(name, dtype, rng):
@@ -209,7 +281,7 @@ def test_small_types(name, dtype, rng):
             function(x, boxes, size, *parameters), function(wide, boxes, size, *parameters)
         )
         torch.library.opcheck(
-            getattr(torch.ops.roicy, name).default, (x, boxes, list(size), *parameters)
+            getattr(torch.ops.roicy, name).default, (x, boxes, list(size), *parameters, None)
         )
         return
     boxes = boxes.to(dtype)
@@ -226,10 +298,11 @@ def test_small_types(name, dtype, rng):
         assert narrow.dtype == dtype
         assert torch.equal(narrow, expected.to(dtype))
     for view in layouts(x):
-        assert rt._array(view).__array_interface__["data"][0] == view.data_ptr()
+        assert _tensors.array(view).__array_interface__["data"][0] == view.data_ptr()
         assert torch.equal(function(view, boxes, size, *parameters), results[0][0])
     torch.library.opcheck(
-        getattr(torch.ops.roicy, name).default, (x.requires_grad_(), boxes, list(size), *parameters)
+        getattr(torch.ops.roicy, name).default,
+        (x.requires_grad_(), boxes, list(size), *parameters, None),
     )
 
 
@@ -275,11 +348,22 @@ def test_multiscale_gradients(rng):
     assert only[0].grad is None
 
 
+@OF_OPCHECK
 def test_multiscale_is_a_good_operator(rng):
     maps, boxes, scales = pyramid(rng, torch.float32)
     torch.library.opcheck(
         torch.ops.roicy.multiscale_roi_align.default,
-        ([level.requires_grad_() for level in maps], boxes, [2, 2], scales, 2, True, 224.0, 4),
+        (
+            [level.requires_grad_() for level in maps],
+            boxes,
+            [2, 2],
+            scales,
+            2,
+            True,
+            224.0,
+            4,
+            None,
+        ),
     )
 
     def loss(maps, boxes):

@@ -1,0 +1,338 @@
+"""
+How the operators are differentiated, in both modes and twice.
+
+They are linear in their input.  So the derivative of a forward pass in forward mode is the
+forward pass of the tangent, and the derivative of its gradient is a forward pass again.
+
+``torch.library.register_autograd`` knows reverse mode only, and has forward mode give zeros
+without a word.  So each operator has a kernel of its own for the dispatcher's key "Autograd":
+where a derivative is wanted it records an autograd.Function, as PyTorch's own kernels do at that
+place, and then computes below that key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._functorch.utils import enable_single_level_autograd_function
+from torch.autograd import forward_ad
+
+# Function.apply asks which transform of torch.func is active, and records at its level.  A kernel
+# of the dispatcher runs at the level that is to be recorded.
+from torch.autograd.function import _SingleLevelFunction
+
+from ._operators import LIBRARY, ROI_POOL, WEIGHTED_SUMS, WeightedSum
+
+
+def _is_differentiated(tensors: Sequence[Tensor]) -> bool:
+    # within a level of forward mode any tensor may have a tangent
+    if forward_ad._current_level >= 0:
+        return True
+    return torch.is_grad_enabled() and any([tensor.requires_grad for tensor in tensors])
+
+
+def call(operator: Any, tensors: Sequence[Tensor], *arguments: Any) -> Any:
+    """
+    Call an operator, and pass over the dispatcher's key "Autograd" where that has nothing to do.
+
+    It saves a sixth of a small call.  What transforms of torch.func do depends on that key, and
+    compilers do not know the way around it.
+    """
+    if (
+        torch.compiler.is_compiling()
+        or torch._C._are_functorch_transforms_active()
+        or _is_differentiated(tensors)
+    ):
+        return operator(*arguments)
+    return _below_autograd(operator, *arguments)
+
+
+def _below_autograd(operator: Any, *arguments: Any) -> Any:
+    with torch._C._AutoDispatchBelowAutograd():
+        return operator(*arguments)
+
+
+def _record(function: Any, *args: Any) -> Any:
+    """Compute a function of below, and record it at the level of the kernel that calls this."""
+    if not torch._C._are_functorch_transforms_active():
+        return function.apply(*args)
+    with enable_single_level_autograd_function():
+        return function.apply(*args)
+
+
+def _refuse_tangent(name: str, of_boxes: Tensor | None) -> None:
+    if of_boxes is not None:
+        raise NotImplementedError(
+            f"{name}: forward-mode derivatives by boxes are not computed; "
+            "reverse mode has them: backward(), torch.func.grad, torch.func.jacrev"
+        )
+
+
+def _complete(
+    tensors: Sequence[Tensor | None], shapes: Sequence[int], like: Tensor
+) -> list[Tensor]:
+    """Return tangents or gradients of all maps, zeros where there are none."""
+    return [
+        like.new_zeros(tuple(shapes[4 * i : 4 * i + 4])) if tensor is None else tensor
+        for i, tensor in enumerate(tensors)
+    ]
+
+
+class _Pool(_SingleLevelFunction):
+    """A forward pass: (operators, boxes, output_size, parameters, *maps) -> pooled."""
+
+    @staticmethod
+    def forward(own: WeightedSum, boxes: Tensor, size: Any, parameters: Any, *maps: Tensor) -> Any:
+        return _below_autograd(own.pool, own.pack(maps), boxes, size, *parameters)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.own, boxes, ctx.size, ctx.parameters, *maps = inputs
+        ctx.shapes = [extent for level in maps for extent in level.shape]
+        by_boxes = ctx.own.backward_boxes is not None and ctx.needs_input_grad[1]
+        ctx.save_for_backward(boxes, *(maps if by_boxes else ()))
+        ctx.save_for_forward(boxes)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor | None) -> tuple[Any, ...]:
+        own, (boxes, *maps) = ctx.own, ctx.saved_tensors
+        grads: list[Any] = [None] * (len(ctx.shapes) // 4)
+        grad_boxes = None
+        if grad_output is not None and any(ctx.needs_input_grad[4:]):
+            arguments = (grad_output, boxes, ctx.shapes, *ctx.parameters)
+            grads = own.unpack(call(own.backward, (grad_output, boxes), *arguments))
+        if grad_output is not None and maps:
+            tensors = (grad_output, boxes, *maps)
+            arguments = (grad_output, own.pack(maps), boxes, *ctx.parameters)
+            grad_boxes = call(own.backward_boxes, tensors, *arguments)
+        return (None, grad_boxes, None, None, *grads)
+
+    @staticmethod
+    def jvp(ctx: Any, _: None, of_boxes: Any, __: None, ___: None, *tangents: Any) -> Any:
+        own, (boxes,) = ctx.own, ctx.saved_tensors[:1]
+        if own.backward_boxes is not None:
+            _refuse_tangent(own.name, of_boxes)
+        given = [tangent for tangent in tangents if tangent is not None]
+        if not given:
+            return None
+        maps = _complete(tangents, ctx.shapes, given[0])
+        return own.pool(own.pack(maps), boxes, ctx.size, *ctx.parameters)
+
+
+class _Backward(_SingleLevelFunction):
+    """
+    The gradient of maps: (operators, grad_output, boxes, shapes, parameters) -> grads.
+
+    It is linear, too, and the transpose of the forward pass.
+    """
+
+    @staticmethod
+    def forward(own: WeightedSum, grad: Tensor, boxes: Tensor, shapes: Any, parameters: Any) -> Any:
+        return tuple(own.unpack(_below_autograd(own.backward, grad, boxes, shapes, *parameters)))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.own, grad_output, boxes, ctx.shapes, ctx.parameters = inputs
+        ctx.size = tuple(grad_output.shape[2:])
+        by_boxes = ctx.own.backward_boxes is not None and ctx.needs_input_grad[2]
+        ctx.save_for_backward(boxes, *([grad_output] if by_boxes else ()))
+        ctx.save_for_forward(boxes)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
+        own, (boxes, *grad_output) = ctx.own, ctx.saved_tensors
+        given = [grad for grad in grads if grad is not None]
+        by_grad, by_boxes = None, None
+        if given:
+            maps = own.pack(_complete(grads, ctx.shapes, given[0]))
+            if ctx.needs_input_grad[1]:
+                by_grad = own.pool(maps, boxes, ctx.size, *ctx.parameters)
+            if grad_output:
+                by_boxes = own.backward_boxes(grad_output[0], maps, boxes, *ctx.parameters)
+        return None, by_grad, by_boxes, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, _: None, tangent: Any, of_boxes: Any, *__: None) -> Any:
+        own, (boxes,) = ctx.own, ctx.saved_tensors[:1]
+        if own.backward_boxes is not None:
+            _refuse_tangent(own.name, of_boxes)
+        if tangent is None:
+            return (None,) * (len(ctx.shapes) // 4)
+        return tuple(own.unpack(own.backward(tangent, boxes, ctx.shapes, *ctx.parameters)))
+
+
+class _BackwardBoxes(_SingleLevelFunction):
+    """The gradient of boxes: (operators, grad_output, boxes, parameters, *maps) -> grad_boxes."""
+
+    @staticmethod
+    def forward(
+        own: WeightedSum, grad: Tensor, boxes: Tensor, parameters: Any, *maps: Tensor
+    ) -> Any:
+        return _below_autograd(own.backward_boxes, grad, own.pack(maps), boxes, *parameters)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.own, grad_output, boxes, ctx.parameters, *maps = inputs
+        ctx.save_for_forward(grad_output, boxes, *maps)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor | None) -> tuple[Any, ...]:
+        raise NotImplementedError(
+            f"{ctx.own.name}: the gradient of boxes cannot be differentiated again"
+        )
+
+    @staticmethod
+    def jvp(ctx: Any, _: None, of_grad: Any, of_boxes: Any, __: None, *tangents: Any) -> Any:
+        own, (grad_output, boxes, *maps) = ctx.own, ctx.saved_tensors
+        _refuse_tangent(own.name, of_boxes)
+        terms = []  # of a product of two factors
+        if of_grad is not None:
+            terms.append(own.backward_boxes(of_grad, own.pack(maps), boxes, *ctx.parameters))
+        if any(tangent is not None for tangent in tangents):
+            shapes = [extent for level in maps for extent in level.shape]
+            moved = own.pack(_complete(tangents, shapes, maps[0]))
+            terms.append(own.backward_boxes(grad_output, moved, boxes, *ctx.parameters))
+        return sum(terms[1:], terms[0]) if terms else None
+
+
+def _register_weighted_sum(own: WeightedSum) -> None:
+    def pool(input: Any, boxes: Tensor, size: list[int], *parameters: Any) -> Any:
+        maps = own.unpack(input)
+        if _is_differentiated(
+            (
+                boxes,
+                *maps,
+            )
+        ):
+            return _record(_Pool, own, boxes, size, parameters, *maps)
+        return _below_autograd(own.pool, input, boxes, size, *parameters)
+
+    def backward(grad_output: Tensor, boxes: Tensor, shapes: list[int], *parameters: Any) -> Any:
+        if _is_differentiated(
+            (
+                grad_output,
+                boxes,
+            )
+        ):
+            return own.pack(_record(_Backward, own, grad_output, boxes, shapes, parameters))
+        return _below_autograd(own.backward, grad_output, boxes, shapes, *parameters)
+
+    def backward_boxes(grad_output: Tensor, input: Any, boxes: Tensor, *parameters: Any) -> Any:
+        maps = own.unpack(input)
+        if _is_differentiated(
+            (
+                grad_output,
+                boxes,
+                *maps,
+            )
+        ):
+            return _record(_BackwardBoxes, own, grad_output, boxes, parameters, *maps)
+        return _below_autograd(own.backward_boxes, grad_output, input, boxes, *parameters)
+
+    LIBRARY.impl(own.name, pool, "Autograd")
+    LIBRARY.impl(f"{own.name}_backward", backward, "Autograd")
+    if own.backward_boxes is not None:
+        LIBRARY.impl(f"{own.name}_backward_boxes", backward_boxes, "Autograd")
+
+
+def _at_argmax(maps: Tensor, argmax: Tensor, boxes: Tensor) -> Tensor:
+    """Return the pixels of maps that RoIPool chose, and 0 of a bin that chose none."""
+    if maps.shape[2] * maps.shape[3] == 0:
+        return maps.new_zeros(argmax.shape)
+    images = boxes[:, 0].long()[:, None, None]
+    channels = torch.arange(maps.shape[1])[None, :, None]
+    pixels = argmax.flatten(2)
+    chosen = maps.flatten(2)[images, channels, pixels.clamp(min=0).long()]
+    return torch.where(pixels >= 0, chosen, 0).unflatten(2, argmax.shape[2:])
+
+
+class _RoIPool(_SingleLevelFunction):
+    """RoIPool: (input, boxes, output_size, parameters) -> pooled, argmax."""
+
+    @staticmethod
+    def forward(input: Tensor, boxes: Tensor, size: Any, parameters: Any) -> Any:
+        return _below_autograd(ROI_POOL.pool_argmax, input, boxes, size, *parameters)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        input, boxes, _, parameters = inputs
+        ctx.shape, ctx.num_threads = tuple(input.shape), parameters[-1]
+        ctx.save_for_backward(output[1], boxes)
+        ctx.save_for_forward(output[1], boxes)
+        ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor | None, _: Any) -> tuple[Any, ...]:
+        if grad_output is None or not ctx.needs_input_grad[0]:
+            return None, None, None, None
+        argmax, boxes = ctx.saved_tensors
+        arguments = (grad_output, argmax, boxes, ctx.shape, ctx.num_threads)
+        grad = call(ROI_POOL.backward, (grad_output,), *arguments)
+        return grad, None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Any, *_: Any) -> Any:
+        if tangent is None:
+            return None, None
+        return _at_argmax(tangent, *ctx.saved_tensors), None
+
+
+class _RoIPoolBackward(_SingleLevelFunction):
+    """The gradient of RoIPool: (grad_output, argmax, boxes, shape, num_threads) -> grad_input."""
+
+    @staticmethod
+    def forward(grad: Tensor, argmax: Tensor, boxes: Tensor, shape: Any, threads: Any) -> Any:
+        return _below_autograd(ROI_POOL.backward, grad, argmax, boxes, shape, threads)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        _, argmax, boxes, ctx.shape, ctx.num_threads = inputs
+        ctx.save_for_backward(argmax, boxes)
+        ctx.save_for_forward(argmax, boxes)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor | None) -> tuple[Any, ...]:
+        by_grad = None if grad is None else _at_argmax(grad, *ctx.saved_tensors)
+        return by_grad, None, None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Any, *_: Any) -> Any:
+        if tangent is None:
+            return None
+        return ROI_POOL.backward(tangent, *ctx.saved_tensors, ctx.shape, ctx.num_threads)
+
+
+def _register_roi_pool() -> None:
+    def pool(input: Tensor, boxes: Tensor, size: list[int], *parameters: Any) -> Any:
+        if _is_differentiated((input,)):
+            return ROI_POOL.pool_argmax(input, boxes, size, *parameters)[0]
+        return _below_autograd(ROI_POOL.pool, input, boxes, size, *parameters)
+
+    def pool_argmax(input: Tensor, boxes: Tensor, size: list[int], *parameters: Any) -> Any:
+        if _is_differentiated((input,)):
+            return _record(_RoIPool, input, boxes, size, parameters)
+        return _below_autograd(ROI_POOL.pool_argmax, input, boxes, size, *parameters)
+
+    def backward(
+        grad: Tensor, argmax: Tensor, boxes: Tensor, shape: list[int], threads: int | None
+    ) -> Any:
+        if _is_differentiated((grad,)):
+            return _record(_RoIPoolBackward, grad, argmax, boxes, shape, threads)
+        return _below_autograd(ROI_POOL.backward, grad, argmax, boxes, shape, threads)
+
+    LIBRARY.impl("roi_pool", pool, "Autograd")
+    LIBRARY.impl("roi_pool_argmax", pool_argmax, "Autograd")
+    LIBRARY.impl("roi_pool_backward", backward, "Autograd")
+
+
+for _own in WEIGHTED_SUMS:
+    _register_weighted_sum(_own)
+_register_roi_pool()
