@@ -55,12 +55,24 @@ def _below_autograd(operator: Any, *arguments: Any) -> Any:
         return operator(*arguments)
 
 
-def _record(function: Any, *args: Any) -> Any:
+def _record(function: Any, *arguments: Any) -> Any:
     """Compute a function of below, and record it at the level of the kernel that calls this."""
     if not torch._C._are_functorch_transforms_active():
-        return function.apply(*args)
+        return function.apply(*arguments)
     with enable_single_level_autograd_function():
-        return function.apply(*args)
+        return function.apply(*arguments)
+
+
+def _compute(operator: Any, *arguments: Any) -> Any:
+    """
+    Call an operator in the forward pass of a function of below.
+
+    No gradients are recorded there, which must not hold for the transforms around this one.
+    """
+    if not torch._C._are_functorch_transforms_active():
+        return _below_autograd(operator, *arguments)
+    with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):
+        return _below_autograd(operator, *arguments)
 
 
 def _refuse_tangent(name: str, of_boxes: Tensor | None) -> None:
@@ -86,12 +98,13 @@ class _Pool(_SingleLevelFunction):
 
     @staticmethod
     def forward(own: WeightedSum, boxes: Tensor, size: Any, parameters: Any, *maps: Tensor) -> Any:
-        return _below_autograd(own.pool, own.pack(maps), boxes, size, *parameters)
+        return _compute(own.pool, own.pack(maps), boxes, size, *parameters)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        ctx.own, boxes, ctx.size, ctx.parameters, *maps = inputs
+        ctx.own, boxes, _, ctx.parameters, *maps = inputs
         ctx.shapes = [extent for level in maps for extent in level.shape]
+        ctx.pooled_shape, ctx.pooled_type = tuple(output.shape), output.dtype
         by_boxes = ctx.own.backward_boxes is not None and ctx.needs_input_grad[1]
         ctx.save_for_backward(boxes, *(maps if by_boxes else ()))
         ctx.save_for_forward(boxes)
@@ -117,10 +130,10 @@ class _Pool(_SingleLevelFunction):
         if own.backward_boxes is not None:
             _refuse_tangent(own.name, of_boxes)
         given = [tangent for tangent in tangents if tangent is not None]
-        if not given:
-            return None
+        if not given:  # boxes that have no gradient have a tangent
+            return boxes.new_zeros(ctx.pooled_shape, dtype=ctx.pooled_type)
         maps = _complete(tangents, ctx.shapes, given[0])
-        return own.pool(own.pack(maps), boxes, ctx.size, *ctx.parameters)
+        return own.pool(own.pack(maps), boxes, ctx.pooled_shape[2:], *ctx.parameters)
 
 
 class _Backward(_SingleLevelFunction):
@@ -132,12 +145,12 @@ class _Backward(_SingleLevelFunction):
 
     @staticmethod
     def forward(own: WeightedSum, grad: Tensor, boxes: Tensor, shapes: Any, parameters: Any) -> Any:
-        return tuple(own.unpack(_below_autograd(own.backward, grad, boxes, shapes, *parameters)))
+        return tuple(own.unpack(_compute(own.backward, grad, boxes, shapes, *parameters)))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         ctx.own, grad_output, boxes, ctx.shapes, ctx.parameters = inputs
-        ctx.size = tuple(grad_output.shape[2:])
+        ctx.pooled_shape, ctx.pooled_type = tuple(grad_output.shape), grad_output.dtype
         by_boxes = ctx.own.backward_boxes is not None and ctx.needs_input_grad[2]
         ctx.save_for_backward(boxes, *([grad_output] if by_boxes else ()))
         ctx.save_for_forward(boxes)
@@ -151,7 +164,7 @@ class _Backward(_SingleLevelFunction):
         if given:
             maps = own.pack(_complete(grads, ctx.shapes, given[0]))
             if ctx.needs_input_grad[1]:
-                by_grad = own.pool(maps, boxes, ctx.size, *ctx.parameters)
+                by_grad = own.pool(maps, boxes, ctx.pooled_shape[2:], *ctx.parameters)
             if grad_output:
                 by_boxes = own.backward_boxes(grad_output[0], maps, boxes, *ctx.parameters)
         return None, by_grad, by_boxes, None, None
@@ -162,7 +175,7 @@ class _Backward(_SingleLevelFunction):
         if own.backward_boxes is not None:
             _refuse_tangent(own.name, of_boxes)
         if tangent is None:
-            return (None,) * (len(ctx.shapes) // 4)
+            tangent = boxes.new_zeros(ctx.pooled_shape, dtype=ctx.pooled_type)
         return tuple(own.unpack(own.backward(tangent, boxes, ctx.shapes, *ctx.parameters)))
 
 
@@ -173,7 +186,7 @@ class _BackwardBoxes(_SingleLevelFunction):
     def forward(
         own: WeightedSum, grad: Tensor, boxes: Tensor, parameters: Any, *maps: Tensor
     ) -> Any:
-        return _below_autograd(own.backward_boxes, grad, own.pack(maps), boxes, *parameters)
+        return _compute(own.backward_boxes, grad, own.pack(maps), boxes, *parameters)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -257,12 +270,13 @@ class _RoIPool(_SingleLevelFunction):
 
     @staticmethod
     def forward(input: Tensor, boxes: Tensor, size: Any, parameters: Any) -> Any:
-        return _below_autograd(ROI_POOL.pool_argmax, input, boxes, size, *parameters)
+        return _compute(ROI_POOL.pool_argmax, input, boxes, size, *parameters)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         input, boxes, _, parameters = inputs
         ctx.shape, ctx.num_threads = tuple(input.shape), parameters[-1]
+        ctx.pooled_type = output[0].dtype
         ctx.save_for_backward(output[1], boxes)
         ctx.save_for_forward(output[1], boxes)
         ctx.mark_non_differentiable(output[1])
@@ -279,9 +293,10 @@ class _RoIPool(_SingleLevelFunction):
 
     @staticmethod
     def jvp(ctx: Any, tangent: Any, *_: Any) -> Any:
-        if tangent is None:
-            return None, None
-        return _at_argmax(tangent, *ctx.saved_tensors), None
+        argmax, boxes = ctx.saved_tensors
+        if tangent is None:  # the boxes have one
+            return boxes.new_zeros(argmax.shape, dtype=ctx.pooled_type), None
+        return _at_argmax(tangent, argmax, boxes), None
 
 
 class _RoIPoolBackward(_SingleLevelFunction):
@@ -289,11 +304,12 @@ class _RoIPoolBackward(_SingleLevelFunction):
 
     @staticmethod
     def forward(grad: Tensor, argmax: Tensor, boxes: Tensor, shape: Any, threads: Any) -> Any:
-        return _below_autograd(ROI_POOL.backward, grad, argmax, boxes, shape, threads)
+        return _compute(ROI_POOL.backward, grad, argmax, boxes, shape, threads)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        _, argmax, boxes, ctx.shape, ctx.num_threads = inputs
+        grad_output, argmax, boxes, ctx.shape, ctx.num_threads = inputs
+        ctx.dtype = grad_output.dtype
         ctx.save_for_backward(argmax, boxes)
         ctx.save_for_forward(argmax, boxes)
         ctx.set_materialize_grads(False)
@@ -305,9 +321,10 @@ class _RoIPoolBackward(_SingleLevelFunction):
 
     @staticmethod
     def jvp(ctx: Any, tangent: Any, *_: Any) -> Any:
+        argmax, boxes = ctx.saved_tensors
         if tangent is None:
-            return None
-        return ROI_POOL.backward(tangent, *ctx.saved_tensors, ctx.shape, ctx.num_threads)
+            return boxes.new_zeros(ctx.shape, dtype=ctx.dtype)
+        return ROI_POOL.backward(tangent, argmax, boxes, ctx.shape, ctx.num_threads)
 
 
 def _register_roi_pool() -> None:
