@@ -3,8 +3,13 @@ roicy.torch: the numbers of roicy on tensors, gradients, what compilers of PyTor
 and torchvision's models.
 """
 
+import contextlib
+import copy
 import importlib
+import pickle
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -306,6 +311,129 @@ def test_small_types(name, dtype, rng):
     )
 
 
+@pytest.mark.parametrize("name", [*NAMES, "multiscale_roi_align"])
+def test_errors_of_types(name):
+    """What the dispatcher would take, or refuse without a name."""
+    function, x, boxes = getattr(rt, name), np.ones((1, 4, 8, 8)), np.array([[0, 1, 1, 5, 5.0]])
+    tensors = torch.from_numpy(x), torch.from_numpy(boxes)
+    single, scale = "input", 1.0
+    if name == "multiscale_roi_align":
+        x, tensors, single, scale = [x], ([tensors[0]], tensors[1]), r"features\[0\]", [1.0]
+    with pytest.raises(TypeError, match=f"{single}: numpy.ndarray, expected a torch.Tensor"):
+        function(x, tensors[1], 2, scale)
+    with pytest.raises(TypeError, match=r"boxes: numpy.ndarray, expected a torch.Tensor"):
+        function(tensors[0], boxes, 2, scale)
+    with pytest.raises(TypeError, match=r"boxes\[0\]: numpy.ndarray, expected a torch.Tensor"):
+        function(tensors[0], [boxes[:, 1:]], 2, scale)
+    with pytest.raises(ValueError, match="num_threads: 0, expected an integer from 1"):
+        function(*tensors, 2, scale, num_threads=0)
+    with pytest.raises(ValueError, match="output_size: 0, expected an integer from 1"):
+        function(*tensors, 0, scale)
+    if name in ("roi_align", "multiscale_roi_align"):
+        for wrong in (1, 0, "True", None):
+            with pytest.raises(TypeError, match=f"aligned: {wrong!r}, expected True or False"):
+                function(*tensors, 2, scale, 2, wrong)
+        assert torch.equal(
+            function(*tensors, 2, scale, 2, np.True_), function(*tensors, 2, scale, 2, True)
+        )
+    if name == "multiscale_roi_align":
+        with pytest.raises(ValueError, match="features: an empty list"):
+            function([], tensors[1], 2, [])
+        with pytest.raises(ValueError, match="image_shapes: none"):
+            rt.MultiScaleRoIAlign(["0"], 2, 2)({"0": tensors[0][0]}, [], [])
+
+
+@pytest.fixture
+def seen_threads(monkeypatch):
+    """Record the number of threads that each call is given."""
+    from roicy import _threads
+
+    seen = []
+    original = _threads.resolve
+    monkeypatch.setattr(_threads, "resolve", lambda count: seen.append(count) or original(count))
+    return seen
+
+
+@pytest.mark.parametrize("name", [*NAMES, "multiscale_roi_align"])
+def test_threads(name, rng, seen_threads, monkeypatch):
+    """That of the call and of its gradients; by default the least of roicy's and PyTorch's."""
+    maps, boxes, scales = pyramid(rng, torch.float32)
+    input = [level.requires_grad_() for level in maps]
+    arguments = (input, boxes, 1, scales)
+    if name != "multiscale_roi_align":
+        arguments = (input[0], boxes, 1, 0.5)
+    boxes.requires_grad_()
+    function, before = getattr(rt, name), torch.get_num_threads()
+    monkeypatch.setattr("roicy._threads._set", 3)
+    try:
+        for of_torch, given, expected in ((8, None, 3), (2, None, 2), (1, None, 1), (1, 5, 5)):
+            torch.set_num_threads(of_torch)
+            function(*arguments, num_threads=given).sum().backward()
+            differentiable = name in (*WITH_BOX_GRADIENTS, "multiscale_roi_align")
+            assert seen_threads == [expected] * (3 if differentiable else 2)
+            seen_threads.clear()
+    finally:
+        torch.set_num_threads(before)
+
+
+class Pooled(torch.utils.data.Dataset):
+    """How many threads calls are given, and what they compute."""
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        out = rt.roi_align(torch.ones(1, 16, 32, 32), torch.tensor([[0, 1, 1, 9, 9.0]] * 64), 7)
+        return _tensors.threads(None), out.mean().item()
+
+
+def test_workers_of_a_loader_have_one_thread(monkeypatch):
+    monkeypatch.setattr("roicy._threads._set", 2)
+    loader = torch.utils.data.DataLoader(Pooled(), num_workers=1, batch_size=None)
+    assert [tuple(seen) for seen in loader] == [(1, 1.0)] * 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bfloat16_without_ml_dtypes(name, rng, monkeypatch):
+    pytest.importorskip("ml_dtypes")
+    x, boxes, size, parameters = problem(rng, name, torch.bfloat16)
+    function, results = getattr(rt, name), []
+    for has in (True, False):
+        monkeypatch.setattr(_tensors, "HAS_ML_DTYPES", has)
+        given = [x.clone().requires_grad_(), boxes.clone().requires_grad_()]
+        out = function(*given, size, *parameters)
+        out.sum().backward()
+        results.append([out.detach(), given[0].grad, given[1].grad])
+    for with_, without in zip(*results, strict=True):
+        assert (with_ is None) == (without is None)
+        assert with_ is None or (with_.dtype == torch.bfloat16 and torch.equal(with_, without))
+
+
+def test_argmax_only_where_it_is_wanted(rng, monkeypatch):
+    """The gradient of RoIPool needs it, and it takes several times as long."""
+    from roicy import operators
+
+    seen = []
+    original = operators.roi_pool
+    monkeypatch.setattr(
+        operators,
+        "roi_pool",
+        lambda *given, return_argmax=False, **more: (
+            seen.append(return_argmax) or original(*given, return_argmax=return_argmax, **more)
+        ),
+    )
+    x, boxes, size, _ = problem(rng, "roi_pool", torch.float32)
+    expected = rt.roi_pool(x, boxes, size)
+    wanted = x.clone().requires_grad_()
+    assert torch.equal(rt.roi_pool(wanted, boxes, size), expected)
+    with torch.no_grad():
+        assert torch.equal(rt.roi_pool(wanted, boxes, size), expected)
+    with torch.inference_mode():
+        assert torch.equal(rt.roi_pool(wanted, boxes, size), expected)
+    rt.roi_pool(x, boxes.requires_grad_(), size)
+    assert seen == [False, True, False, False, False]
+
+
 def pyramid(rng, dtype):
     maps = [
         torch.from_numpy(rng.standard_normal((2, 3, 64 // 2**i, 80 // 2**i))).to(dtype)
@@ -488,6 +616,87 @@ class TestTorchvision:
                     rtol=0,
                     atol=200 * torch.finfo(dtype).eps * float(theirs.abs().max()),
                 )
+
+    @pytest.mark.parametrize("model", ["FasterRCNN", "MaskRCNN", "KeypointRCNN"])
+    def test_detectors_take_the_module(self, vision, model):
+        """They ask whether it is one of torchvision's class."""
+        detection = vision.models.detection
+        results = []
+        for library in (rt, vision.ops):
+            torch.manual_seed(0)
+            names = ["0", "1", "2", "3"]
+            poolers = {"box_roi_pool": library.MultiScaleRoIAlign(names, 7, 2)}
+            if model != "FasterRCNN":
+                kind = model.removesuffix("RCNN").lower()
+                poolers[f"{kind}_roi_pool"] = library.MultiScaleRoIAlign(names, 14, 2)
+            backbone = detection.backbone_utils.resnet_fpn_backbone(
+                backbone_name="resnet18", weights=None
+            )
+            network = getattr(detection, model)(
+                backbone,
+                num_classes=2 if model == "KeypointRCNN" else 5,
+                box_score_thresh=0.0,
+                min_size=160,
+                max_size=240,
+                **poolers,
+            )
+            with torch.no_grad():
+                results.append(copy.deepcopy(network).eval()([torch.rand(3, 160, 200)])[0])
+            for pooler in poolers:
+                assert isinstance(getattr(network.roi_heads, pooler), library.MultiScaleRoIAlign)
+        mine, theirs = results
+        assert len(theirs["boxes"]) > 0
+        assert mine.keys() == theirs.keys()
+        for key in theirs:
+            np.testing.assert_allclose(mine[key], theirs[key], rtol=1e-3, atol=2e-3, err_msg=key)
+
+    def test_the_module_is_one_of_torchvision(self, vision):
+        pooler = rt.MultiScaleRoIAlign(["0"], 7, 2)
+        assert isinstance(pooler, vision.ops.MultiScaleRoIAlign)
+        maps = {"0": torch.rand(1, 3, 20, 20)}
+        boxes, shapes = [torch.tensor([[3, 4, 50, 60.0]])], [(80, 80)]
+        with pytest.warns(match="deprecated"):
+            scripted = torch.jit.script(pooler)
+        assert torch.equal(scripted(maps, boxes, shapes), pooler(maps, boxes, shapes))
+        for copied in (copy.deepcopy(pooler), pickle.loads(pickle.dumps(pooler))):
+            assert type(copied) is type(pooler)
+            assert repr(copied) == repr(vision.ops.MultiScaleRoIAlign(["0"], 7, 2))
+
+    def test_torchvision_is_not_imported(self):
+        """A program that does without it does not get it."""
+        program = (
+            "import sys, roicy.torch\n"
+            "pooler = roicy.torch.MultiScaleRoIAlign(['0'], 7, 2)\n"
+            "assert type(pooler) is roicy.torch.MultiScaleRoIAlign\n"
+            "assert 'torchvision' not in sys.modules"
+        )
+        subprocess.run([sys.executable, "-c", program], check=True)
+
+    @pytest.mark.parametrize("size", [0, (0, 2), (3, 0)])
+    def test_no_bins(self, vision, size):
+        """Of torchvision they are empty tensors, where roicy's own functions raise errors."""
+        boxes = torch.tensor([[0, 1, 1, 5, 5.0]])
+        for function in (vision.ops.roi_align, vision.ops.roi_pool):
+            results = []
+            for patch in (contextlib.nullcontext, rt.patch_torchvision):
+                x = torch.rand(1, 4, 8, 8).requires_grad_()
+                with patch():
+                    out = function(x, boxes, size)
+                    out.sum().backward()
+                results.append((out.detach(), x.grad))
+            for mine, theirs in zip(*results, strict=True):
+                assert mine.dtype == theirs.dtype
+                assert torch.equal(mine, theirs)
+
+    def test_rounded_indices_are_refused(self, vision):
+        """The rows of a list are made by torchvision in the type of the boxes, before roicy sees them."""
+        x = torch.arange(2051).half().reshape(-1, 1, 1, 1).expand(-1, 1, 4, 4)
+        boxes = [torch.tensor([[0, 0, 2, 2]]).half()] * 2051
+        with (
+            rt.patch_torchvision(),
+            pytest.raises(ValueError, match=r"boxes\[2048\]: batch index 2048 in float16"),
+        ):
+            vision.ops.roi_align(x, boxes, 1)
 
     def test_restored_after_an_error(self, vision, rng):
         x, boxes, size, _ = problem(rng, "roi_align", torch.float32)

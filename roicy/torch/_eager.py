@@ -32,5 +32,7 @@ def pool(operator: Any, input: Any, boxes: Any, output_size: Any, *parameters: A
     if type(boxes) is not Tensor:
         _check_tensors("boxes", boxes)
     rows, maps = rows_of(boxes), input if isinstance(input, (list, tuple)) else (input,)
+    if not maps:
+        raise ValueError("features: an empty list, expected a map for each level")
     size = list(_pair(output_size))
     return _autograd.call(operator, (rows, *maps), input, rows, size, *parameters)

@@ -3,7 +3,8 @@
 # torch.jit.script reads annotations: they are not postponed here, and are spelled as it knows them
 
 import math
-from typing import Dict, List, Optional, Tuple, Union
+import sys
+from typing import Any, Dict, List, Optional, Tuple, Union
 
 from torch import Tensor, nn
 from torch.jit.annotations import BroadcastingList2
@@ -30,7 +31,7 @@ class _Pool(nn.Module):
 
 
 class RoIPool(_Pool):
-    """:func:`functions.roi_pool` as a module."""
+    """:func:`roi_pool` as a module."""
 
     def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
         """Pool."""
@@ -38,7 +39,7 @@ class RoIPool(_Pool):
 
 
 class PSRoIPool(_Pool):
-    """:func:`functions.ps_roi_pool` as a module."""
+    """:func:`ps_roi_pool` as a module."""
 
     def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
         """Pool."""
@@ -46,7 +47,7 @@ class PSRoIPool(_Pool):
 
 
 class PrRoIPool(_Pool):
-    """:func:`functions.prroi_pool` as a module."""
+    """:func:`prroi_pool` as a module."""
 
     def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
         """Pool."""
@@ -54,7 +55,7 @@ class PrRoIPool(_Pool):
 
 
 class RoIAlign(_Pool):
-    """:func:`functions.roi_align` as a module."""
+    """:func:`roi_align` as a module."""
 
     def __init__(
         self,
@@ -75,7 +76,7 @@ class RoIAlign(_Pool):
 
 
 class PSRoIAlign(_Pool):
-    """:func:`functions.ps_roi_align` as a module."""
+    """:func:`ps_roi_align` as a module."""
 
     def __init__(
         self, output_size: BroadcastingList2[int], spatial_scale: float, sampling_ratio: int
@@ -92,7 +93,10 @@ class PSRoIAlign(_Pool):
 
 class MultiScaleRoIAlign(nn.Module):
     """
-    :func:`functions.multiscale_roi_align` as a module, with the parameters of torchvision's.
+    :func:`multiscale_roi_align` as a module, with the parameters of torchvision's.
+
+    torchvision's detectors accept it as `box_roi_pool`, `mask_roi_pool` and `keypoint_roi_pool`:
+    where torchvision has been imported before, it is an instance of torchvision's class.
 
     Parameters
     ----------
@@ -123,6 +127,14 @@ class MultiScaleRoIAlign(nn.Module):
 
     scales: Optional[List[float]]
 
+    def __new__(cls, *_: Any, **__: Any) -> "MultiScaleRoIAlign":
+        """Return an instance that is one of torchvision's class too, if that has been imported."""
+        if cls is MultiScaleRoIAlign and "torchvision.ops" in sys.modules:
+            from . import _torchvision_pooler
+
+            cls = _torchvision_pooler.MultiScaleRoIAlign
+        return super().__new__(cls)
+
     def __init__(
         self,
         featmap_names: List[str],
@@ -132,7 +144,7 @@ class MultiScaleRoIAlign(nn.Module):
         canonical_scale: float = 224,
         canonical_level: int = 4,
     ):
-        super().__init__()
+        nn.Module.__init__(self)  # not that of torchvision's class, if this is one
         self.featmap_names = featmap_names
         self.output_size = _pair(output_size)
         self.sampling_ratio = sampling_ratio
@@ -166,6 +178,8 @@ class MultiScaleRoIAlign(nn.Module):
                 maps.append(level)
         scales = self.scales
         if scales is None:
+            if len(image_shapes) == 0:
+                raise ValueError("image_shapes: none, expected the height and width of each image")
             height = max([shape[0] for shape in image_shapes])
             scales = [
                 2.0 ** round(math.log(level.shape[2] / height) / math.log(2.0)) for level in maps
