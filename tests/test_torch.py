@@ -689,7 +689,7 @@ class TestTorchvision:
                 assert torch.equal(mine, theirs)
 
     def test_rounded_indices_are_refused(self, vision):
-        """The rows of a list are made by torchvision in the type of the boxes, before roicy sees them."""
+        """The rows of a list are made by torchvision, in the type of the boxes."""
         x = torch.arange(2051).half().reshape(-1, 1, 1, 1).expand(-1, 1, 4, 4)
         boxes = [torch.tensor([[0, 0, 2, 2]]).half()] * 2051
         with (
@@ -710,7 +710,14 @@ class TestTorchvision:
         )
 
     @pytest.mark.parametrize(
-        "model", ["fasterrcnn_mobilenet_v3_large_320_fpn", "maskrcnn_resnet50_fpn"]
+        "model",
+        [
+            "fasterrcnn_mobilenet_v3_large_320_fpn",
+            "fasterrcnn_mobilenet_v3_large_fpn",
+            "fasterrcnn_resnet50_fpn",
+            "maskrcnn_resnet50_fpn",
+            "keypointrcnn_resnet50_fpn",
+        ],
     )
     def test_models(self, vision, model):
         """Random weights give boxes and masks all the same."""
@@ -718,7 +725,8 @@ class TestTorchvision:
         network = getattr(vision.models.detection, model)(
             weights=None,
             weights_backbone=None,
-            num_classes=5,
+            num_classes=2 if model.startswith("keypoint") else 5,
+            box_detections_per_img=20,
             box_score_thresh=0.0,
             min_size=200,
             max_size=320,
