@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.nn.modules.utils import _pair
 
 from .. import _arguments
-from . import _autograd, _vmap  # noqa: F401  they register what the operators need
+from . import _autograd, _onnx, _vmap  # noqa: F401  they register what the operators need
 from ._boxes import rows_of
 
 
@@ -35,4 +36,6 @@ def pool(operator: Any, input: Any, boxes: Any, output_size: Any, *parameters: A
     if not maps:
         raise ValueError("features: an empty list, expected a map for each level")
     size = list(_pair(output_size))
+    if not torch.compiler.is_dynamo_compiling() and _onnx.is_exporting():
+        return _onnx.pool(operator._opname, input, rows, size, *parameters)
     return _autograd.call(operator, (rows, *maps), input, rows, size, *parameters)
