@@ -36,6 +36,6 @@ def pool(operator: Any, input: Any, boxes: Any, output_size: Any, *parameters: A
     if not maps:
         raise ValueError("features: an empty list, expected a map for each level")
     size = list(_pair(output_size))
-    if not torch.compiler.is_dynamo_compiling() and _onnx.is_exporting():
+    if _onnx.is_exporting():
         return _onnx.pool(operator._opname, input, rows, size, *parameters)
     return _autograd.call(operator, (rows, *maps), input, rows, size, *parameters)

@@ -26,6 +26,8 @@ OPSET = 16  # of RoiAlign with coordinate_transformation_mode
 
 def is_exporting() -> bool:
     """Whether a model is traced for ONNX."""
+    if not torch.compiler.is_exporting() and not torch.jit.is_tracing():  # answers sooner
+        return False
     onnx = sys.modules.get("torch.onnx")  # who exports has imported it
     return onnx is not None and onnx.is_in_onnx_export()
 
