@@ -232,6 +232,23 @@ CLASSES = {
 }
 
 
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("name", NAMES)
+def test_export(name, strict, rng):
+    """torch.export, for maps and numbers of boxes of any size."""
+    x, boxes, size, parameters = problem(rng, name, torch.float32)
+
+    class Pool(torch.nn.Module):
+        def forward(self, x, boxes):
+            return getattr(rt, name)(x, boxes, size, *parameters)
+
+    height, count = torch.export.Dim("height"), torch.export.Dim("count")
+    shapes = {"x": {2: height}, "boxes": {0: count}}
+    exported = torch.export.export(Pool(), (x, boxes), strict=strict, dynamic_shapes=shapes)
+    given = x[:, :, :9], boxes[:4]
+    assert torch.equal(exported.module()(*given), Pool()(*given))
+
+
 @pytest.mark.filterwarnings(
     "ignore:.*torch.jit:DeprecationWarning", "ignore:.*torch.jit:FutureWarning"
 )
@@ -246,6 +263,15 @@ def test_modules(name, rng):
     np.testing.assert_array_equal(scripted(x, boxes), expected)
     parts = [boxes[boxes[:, 0] == n, 1:] for n in range(2)]
     np.testing.assert_array_equal(scripted(x, parts), module(x, parts))
+    grads = [
+        torch.autograd.grad(function(level, parts).sum(), level)[0]
+        for function, level in (
+            (module, x.clone().requires_grad_()),
+            (scripted, x.requires_grad_()),
+        )
+    ]
+    assert torch.equal(*grads)
+    x = x.detach()
     np.testing.assert_array_equal(torch.fx.symbolic_trace(module)(x, boxes), expected)
 
 
@@ -671,6 +697,53 @@ class TestTorchvision:
             "assert 'torchvision' not in sys.modules"
         )
         subprocess.run([sys.executable, "-c", program], check=True)
+
+    @pytest.mark.parametrize("sides", [(5, 5), (2, 2, 1), (12, 6, 6), (4, 4, 4)])
+    def test_maps_of_equal_scales(self, vision, sides, rng):
+        """MobileNet's detectors have two maps of stride 32, and small images more of them."""
+        low = rng.uniform(0, 20, (40, 2))
+        boxes = np.concatenate([low, low + np.exp(rng.uniform(1, 6.5, (40, 2)))], axis=1)
+        results = []
+        for library in (rt, vision.ops):
+            maps = {
+                str(i): torch.from_numpy(np.random.default_rng(i).random((1, 3, side, side)))
+                for i, side in enumerate(sides)
+            }
+            pooler = library.MultiScaleRoIAlign(list(maps), 3, 2)
+            for level in maps.values():
+                level.requires_grad_()
+            out = pooler(maps, [torch.from_numpy(boxes)], [(45, 45)])
+            (out**2).sum().backward()
+            grads = [level.grad for level in maps.values()]
+            results.append([out.detach(), *grads])
+        for mine, theirs in zip(*results, strict=True):
+            if theirs is None:  # no box is pooled from that map
+                assert not mine.any()
+                continue
+            largest = float(theirs.abs().max())
+            np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-12 * largest)
+
+    @pytest.mark.parametrize("side", [33, 40, 45])
+    def test_small_images(self, vision, side):
+        """The scales of all maps but the first are equal, or nearly so."""
+        results = []
+        for library in (rt, vision.ops):
+            torch.manual_seed(0)
+            network = vision.models.detection.fasterrcnn_mobilenet_v3_large_fpn(
+                weights=None,
+                weights_backbone=None,
+                num_classes=5,
+                box_score_thresh=0.0,
+                box_detections_per_img=20,
+                min_size=side,
+                max_size=side,
+                box_roi_pool=library.MultiScaleRoIAlign(["0", "1", "2"], 7, 2),
+            )
+            with torch.no_grad():
+                results.append(network.eval()([torch.rand(3, side, side)])[0])
+        assert len(results[1]["boxes"]) > 0
+        for key in results[1]:
+            np.testing.assert_allclose(*[result[key] for result in results], rtol=1e-3, atol=2e-3)
 
     @pytest.mark.parametrize("size", [0, (0, 2), (3, 0)])
     def test_no_bins(self, vision, size):

@@ -122,10 +122,12 @@ def _pool_pyramid(
     level = torch.floor(
         canonical_level + torch.log2((sides[:, 0] * sides[:, 1]).sqrt() / canonical_scale) + CLOSE
     )
-    index = (level - level_of_scale(scales[0])).clamp(0, len(maps) - 1)[:, None, None, None]
+    finest, coarsest = level_of_scale(scales[0]), level_of_scale(scales[-1])
+    last = min(len(maps) - 1, coarsest - finest)
+    index = (level - finest).clamp(0, last)[:, None, None, None]
     parameters = (sampling_ratio, aligned, num_threads)
     result = pool("roi_align", maps[0], rows, size, scales[0], *parameters)
-    for i in range(1, len(maps)):
+    for i in range(1, last + 1):
         pooled = pool("roi_align", maps[i], rows, size, scales[i], *parameters)
         result = torch.where(index == i, pooled, result)
     return result
