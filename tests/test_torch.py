@@ -20,7 +20,7 @@ import roicy
 
 torch = pytest.importorskip("torch")
 rt = pytest.importorskip("roicy.torch")
-from roicy.torch import _tensors, _torchvision  # noqa: E402
+from roicy.torch import _boxes, _tensors, _torchvision  # noqa: E402
 
 NAMES = [*SUMS, "roi_pool"]
 EQUAL_SCALES = pytest.mark.xfail(
@@ -113,6 +113,20 @@ def test_lists_of_boxes_of_pyramids_keep_their_images(dtype):
     with pytest.warns(match="deprecated"):
         scripted = torch.jit.script(rt.MultiScaleRoIAlign(["0"], 1, 2))
     np.testing.assert_array_equal(scripted({"0": maps}, boxes, [(4, 4)] * count), out)
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+@pytest.mark.parametrize("kind", ["int", "uint", "float", "bfloat"])
+def test_rows_hold_any_index(kind, bits):
+    dtype = getattr(torch, f"{kind}{bits}", None)
+    if dtype is not None:
+        for images in (3, 70_000, 2**24 + 2, 2**31):
+            exact = _boxes.exact_type(dtype, images)
+            last = torch.tensor([images - 1], dtype=exact)
+            assert int(last) == images - 1
+            rows = _boxes.rows_of([torch.ones(1, 4).to(dtype)] * 3)
+            assert rows.dtype == _boxes.exact_type(dtype, 3)
+            assert rows.tolist() == [[i, 1, 1, 1, 1] for i in range(3)]
 
 
 def test_gradients_of_lists_of_boxes_have_their_type():

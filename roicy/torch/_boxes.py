@@ -15,7 +15,7 @@ from torch import Tensor
 
 def exact_type(dtype: torch.dtype, images: int) -> torch.dtype:
     """Return the type for rows whose coordinates have type `dtype` and whose images are so many."""
-    if dtype in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
+    if dtype in (torch.int8, torch.int16, torch.int32, torch.uint8, torch.uint16, torch.uint32):
         return torch.int64
     if images > 2**24 and dtype in (torch.float16, torch.bfloat16, torch.float32):
         return torch.float64

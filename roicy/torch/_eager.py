@@ -36,5 +36,5 @@ def pool(operator: Any, input: Any, boxes: Any, output_size: Any, *parameters: A
         raise ValueError("features: an empty list, expected a map for each level")
     size = list(_pair(output_size))
     if _onnx.is_exporting():
-        return _onnx.pool(operator._opname, input, rows, size, *parameters)
+        return _onnx.pool(operator.name().removeprefix("roicy::"), input, rows, size, *parameters)
     return _autograd.call(operator, (rows, *maps), input, rows, size, *parameters)
