@@ -364,7 +364,7 @@ def test_errors_of_types(name):
         x, tensors, single, scale = [x], ([tensors[0]], tensors[1]), r"features\[0\]", [1.0]
     with pytest.raises(TypeError, match=f"{single}: numpy.ndarray, expected a torch.Tensor"):
         function(x, tensors[1], 2, scale)
-    with pytest.raises(TypeError, match=r"boxes: numpy.ndarray, expected a torch.Tensor"):
+    with pytest.raises(TypeError, match=r"boxes: numpy.ndarray, expected a torch.Tensor or a list"):
         function(tensors[0], boxes, 2, scale)
     with pytest.raises(TypeError, match=r"boxes\[0\]: numpy.ndarray, expected a torch.Tensor"):
         function(tensors[0], [boxes[:, 1:]], 2, scale)
@@ -379,9 +379,13 @@ def test_errors_of_types(name):
         assert torch.equal(
             function(*tensors, 2, scale, 2, np.True_), function(*tensors, 2, scale, 2, True)
         )
-    if name == "multiscale_roi_align":
-        with pytest.raises(ValueError, match="features: an empty list"):
-            function([], tensors[1], 2, [])
+    if name != "multiscale_roi_align":
+        with pytest.raises(TypeError, match="input: builtins.list, expected a torch.Tensor"):
+            function([tensors[0]], tensors[1], 2, scale)
+    else:
+        for wrong, spelled in (([], "an empty list"), (tensors[0][0], "torch.Tensor")):
+            with pytest.raises(TypeError, match=f"features: {spelled}, expected a list of tensors"):
+                function(wrong, tensors[1], 2, [])
         with pytest.raises(ValueError, match="image_shapes: none"):
             rt.MultiScaleRoIAlign(["0"], 2, 2)({"0": tensors[0][0]}, [], [])
 

@@ -38,8 +38,8 @@ def call(operator: Any, tensors: Sequence[Tensor], *arguments: Any) -> Any:
     """
     Call an operator, and pass over the dispatcher's key "Autograd" where that has nothing to do.
 
-    It saves a sixth of a small call.  What transforms of torch.func do depends on that key, and
-    compilers do not know the way around it.
+    That shortens small calls.  What transforms of torch.func do depends on that key, and compilers
+    do not know the way around it.
     """
     if (
         torch.compiler.is_compiling()
