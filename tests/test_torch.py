@@ -20,6 +20,10 @@ import roicy
 
 torch = pytest.importorskip("torch")
 rt = pytest.importorskip("roicy.torch")
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+
 from roicy.torch import _boxes, _tensors, _torchvision  # noqa: E402
 
 NAMES = [*SUMS, "roi_pool"]
@@ -454,6 +458,67 @@ def test_bfloat16_without_ml_dtypes(name, rng, monkeypatch):
     for with_, without in zip(*results, strict=True):
         assert (with_ is None) == (without is None)
         assert with_ is None or (with_.dtype == torch.bfloat16 and torch.equal(with_, without))
+
+
+class Marked(torch.Tensor):
+    """A subclass, which PyTorch's own functions keep."""
+
+
+class Seen(TorchDispatchMode):
+    """The operators that are called."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.names.append(str(function))
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.filterwarnings(
+    "ignore:.*torch.jit:DeprecationWarning",
+    "ignore:.*torch.jit:FutureWarning",
+    "ignore::torch.jit.TracerWarning",
+)
+@pytest.mark.parametrize("name", [*NAMES, "multiscale_roi_align"])
+def test_whoever_watches_sees_the_operators(name, rng):
+    """Calls go around PyTorch's dispatcher, unless something is there that has to see them."""
+    function = getattr(rt, name)
+    (x, *_), boxes, scales = pyramid(rng, torch.float32)
+    x = torch.cat([x, x[:, :1]], dim=1).requires_grad_()
+    several, scale = name == "multiscale_roi_align", scales[:1] if name[:5] == "multi" else 0.25
+
+    def pool(x):
+        return function([x] if several else x, boxes, 2, scale)
+
+    expected = pool(x)
+    (grad,) = torch.autograd.grad(expected.sum(), x)
+    with Seen() as seen:
+        again = pool(x)
+        assert torch.equal(torch.autograd.grad(again.sum(), x)[0], grad)
+    forward = "roi_pool_argmax" if name == "roi_pool" else name
+    assert {f"roicy.{forward}.default", f"roicy.{name}_backward.default"} <= set(seen.names)
+    with torch.no_grad(), Seen() as seen:
+        pool(x)
+    assert f"roicy.{name}.default" in seen.names
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        pool(x)
+    assert f"roicy::{forward}" in {event.name for event in profile.events()}
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        fake = pool(mode.from_tensor(x))
+        assert fake.shape == expected.shape
+    negated = torch._neg_view(-x.detach())
+    assert negated.is_neg()
+    assert torch.equal(pool(negated), expected.detach())
+    assert type(pool(x.detach().as_subclass(Marked))) is Marked
+    assert torch.equal(make_fx(pool)(x.detach())(x.detach()), expected.detach())
+    traced = torch.jit.trace(pool, x.detach(), check_trace=False)
+    assert f"roicy::{name}" in str(traced.graph)
+    with torch.inference_mode():
+        assert torch.equal(pool(x.clone()), expected.detach())
+    with torch.autocast("cpu"):
+        assert torch.equal(pool(x), expected)
 
 
 def test_argmax_only_where_it_is_wanted(rng, monkeypatch):

@@ -12,7 +12,7 @@ place, and then computes below that key.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -24,7 +24,10 @@ from torch.autograd import forward_ad
 # of the dispatcher runs at the level that is to be recorded.
 from torch.autograd.function import _SingleLevelFunction
 
-from ._operators import LIBRARY, ROI_POOL, WEIGHTED_SUMS, WeightedSum
+from ._operators import KERNELS, LIBRARY, ROI_POOL, WEIGHTED_SUMS, WeightedSum
+from ._plain import is_plain
+
+RECORDERS: dict[Any, Callable[..., Any]] = {}  # what each operator calls for the key "Autograd"
 
 
 def _is_differentiated(tensors: Sequence[Tensor]) -> bool:
@@ -35,19 +38,11 @@ def _is_differentiated(tensors: Sequence[Tensor]) -> bool:
 
 
 def call(operator: Any, tensors: Sequence[Tensor], *arguments: Any) -> Any:
-    """
-    Call an operator, and pass over the dispatcher's key "Autograd" where that has nothing to do.
-
-    That shortens small calls.  What transforms of torch.func do depends on that key, and compilers
-    do not know the way around it.
-    """
-    if (
-        torch.compiler.is_compiling()
-        or torch._C._are_functorch_transforms_active()
-        or _is_differentiated(tensors)
-    ):
+    """Call an operator, and go around the dispatcher where that has nothing to do."""
+    if not is_plain(tensors):
         return operator(*arguments)
-    return _below_autograd(operator, *arguments)
+    kernels = RECORDERS if _is_differentiated(tensors) else KERNELS
+    return kernels[operator](*arguments)
 
 
 def _below_autograd(operator: Any, *arguments: Any) -> Any:
@@ -63,12 +58,14 @@ def _record(function: Any, *arguments: Any) -> Any:
         return function.apply(*arguments)
 
 
-def _compute(operator: Any, *arguments: Any) -> Any:
+def _compute(operator: Any, tensors: Sequence[Tensor], *arguments: Any) -> Any:
     """
     Call an operator in the forward pass of a function of below.
 
     No gradients are recorded there, which must not hold for the transforms around this one.
     """
+    if is_plain(tensors):
+        return KERNELS[operator](*arguments)
     if not torch._C._are_functorch_transforms_active():
         return _below_autograd(operator, *arguments)
     with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):
@@ -98,7 +95,7 @@ class _Pool(_SingleLevelFunction):
 
     @staticmethod
     def forward(own: WeightedSum, boxes: Tensor, size: Any, parameters: Any, *maps: Tensor) -> Any:
-        return _compute(own.pool, own.pack(maps), boxes, size, *parameters)
+        return _compute(own.pool, (boxes, *maps), own.pack(maps), boxes, size, *parameters)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -145,7 +142,8 @@ class _Backward(_SingleLevelFunction):
 
     @staticmethod
     def forward(own: WeightedSum, grad: Tensor, boxes: Tensor, shapes: Any, parameters: Any) -> Any:
-        return tuple(own.unpack(_compute(own.backward, grad, boxes, shapes, *parameters)))
+        grads = _compute(own.backward, (grad, boxes), grad, boxes, shapes, *parameters)
+        return tuple(own.unpack(grads))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -186,7 +184,8 @@ class _BackwardBoxes(_SingleLevelFunction):
     def forward(
         own: WeightedSum, grad: Tensor, boxes: Tensor, parameters: Any, *maps: Tensor
     ) -> Any:
-        return _compute(own.backward_boxes, grad, own.pack(maps), boxes, *parameters)
+        tensors, packed = (grad, boxes, *maps), own.pack(maps)
+        return _compute(own.backward_boxes, tensors, grad, packed, boxes, *parameters)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -214,44 +213,33 @@ class _BackwardBoxes(_SingleLevelFunction):
         return sum(terms[1:], terms[0]) if terms else None
 
 
+def _register(operator: Any, recorder: Callable[..., Any]) -> None:
+    RECORDERS[operator] = recorder
+    LIBRARY.impl(operator.name(), recorder, "Autograd")
+
+
 def _register_weighted_sum(own: WeightedSum) -> None:
     def pool(input: Any, boxes: Tensor, size: list[int], *parameters: Any) -> Any:
         maps = own.unpack(input)
-        if _is_differentiated(
-            (
-                boxes,
-                *maps,
-            )
-        ):
+        if _is_differentiated((boxes, *maps)):
             return _record(_Pool, own, boxes, size, parameters, *maps)
         return _below_autograd(own.pool, input, boxes, size, *parameters)
 
     def backward(grad_output: Tensor, boxes: Tensor, shapes: list[int], *parameters: Any) -> Any:
-        if _is_differentiated(
-            (
-                grad_output,
-                boxes,
-            )
-        ):
+        if _is_differentiated((grad_output, boxes)):
             return own.pack(_record(_Backward, own, grad_output, boxes, shapes, parameters))
         return _below_autograd(own.backward, grad_output, boxes, shapes, *parameters)
 
     def backward_boxes(grad_output: Tensor, input: Any, boxes: Tensor, *parameters: Any) -> Any:
         maps = own.unpack(input)
-        if _is_differentiated(
-            (
-                grad_output,
-                boxes,
-                *maps,
-            )
-        ):
+        if _is_differentiated((grad_output, boxes, *maps)):
             return _record(_BackwardBoxes, own, grad_output, boxes, parameters, *maps)
         return _below_autograd(own.backward_boxes, grad_output, input, boxes, *parameters)
 
-    LIBRARY.impl(own.name, pool, "Autograd")
-    LIBRARY.impl(f"{own.name}_backward", backward, "Autograd")
+    _register(own.pool, pool)
+    _register(own.backward, backward)
     if own.backward_boxes is not None:
-        LIBRARY.impl(f"{own.name}_backward_boxes", backward_boxes, "Autograd")
+        _register(own.backward_boxes, backward_boxes)
 
 
 def _at_argmax(maps: Tensor, argmax: Tensor, boxes: Tensor) -> Tensor:
@@ -270,7 +258,7 @@ class _RoIPool(_SingleLevelFunction):
 
     @staticmethod
     def forward(input: Tensor, boxes: Tensor, size: Any, parameters: Any) -> Any:
-        return _compute(ROI_POOL.pool_argmax, input, boxes, size, *parameters)
+        return _compute(ROI_POOL.pool_argmax, (input, boxes), input, boxes, size, *parameters)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -288,7 +276,7 @@ class _RoIPool(_SingleLevelFunction):
             return None, None, None, None
         argmax, boxes = ctx.saved_tensors
         arguments = (grad_output, argmax, boxes, ctx.shape, ctx.num_threads)
-        grad = call(ROI_POOL.backward, (grad_output,), *arguments)
+        grad = call(ROI_POOL.backward, (grad_output, argmax, boxes), *arguments)
         return grad, None, None, None
 
     @staticmethod
@@ -304,7 +292,8 @@ class _RoIPoolBackward(_SingleLevelFunction):
 
     @staticmethod
     def forward(grad: Tensor, argmax: Tensor, boxes: Tensor, shape: Any, threads: Any) -> Any:
-        return _compute(ROI_POOL.backward, grad, argmax, boxes, shape, threads)
+        tensors = (grad, argmax, boxes)
+        return _compute(ROI_POOL.backward, tensors, grad, argmax, boxes, shape, threads)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -330,7 +319,7 @@ class _RoIPoolBackward(_SingleLevelFunction):
 def _register_roi_pool() -> None:
     def pool(input: Tensor, boxes: Tensor, size: list[int], *parameters: Any) -> Any:
         if _is_differentiated((input,)):
-            return ROI_POOL.pool_argmax(input, boxes, size, *parameters)[0]
+            return call(ROI_POOL.pool_argmax, (input, boxes), input, boxes, size, *parameters)[0]
         return _below_autograd(ROI_POOL.pool, input, boxes, size, *parameters)
 
     def pool_argmax(input: Tensor, boxes: Tensor, size: list[int], *parameters: Any) -> Any:
@@ -345,9 +334,9 @@ def _register_roi_pool() -> None:
             return _record(_RoIPoolBackward, grad, argmax, boxes, shape, threads)
         return _below_autograd(ROI_POOL.backward, grad, argmax, boxes, shape, threads)
 
-    LIBRARY.impl("roi_pool", pool, "Autograd")
-    LIBRARY.impl("roi_pool_argmax", pool_argmax, "Autograd")
-    LIBRARY.impl("roi_pool_backward", backward, "Autograd")
+    _register(ROI_POOL.pool, pool)
+    _register(ROI_POOL.pool_argmax, pool_argmax)
+    _register(ROI_POOL.backward, backward)
 
 
 for _own in WEIGHTED_SUMS:

@@ -31,6 +31,8 @@ PYRAMID = {
 }
 THREADS = {"num_threads": "int?"}
 
+KERNELS: dict[Any, Callable[..., Any]] = {}  # what each operator calls on the CPU
+
 
 def _define(
     name: str,
@@ -46,7 +48,9 @@ def _define(
     LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
     LIBRARY.impl(name, kernel, "CPU")
     torch.library.register_fake(f"roicy::{name}", fake, lib=LIBRARY)
-    return getattr(torch.ops.roicy, name).default
+    operator = getattr(torch.ops.roicy, name).default
+    KERNELS[operator] = kernel
+    return operator
 
 
 class WeightedSum(NamedTuple):
