@@ -45,7 +45,7 @@ def check_flag(name: str, value: Any) -> bool:
     return value if value is True or value is False else _arguments.flag(name, value)
 
 
-def pool(operator: Any, input: Any, boxes: Any, output_size: Any, *parameters: Any) -> Any:
+def pool(operator: Any, input: Any, boxes: Any, output_size: Any, *parameters: Any) -> Tensor:
     """Check what the dispatcher would refuse without a name, and call the operator."""
     is_pyramid = operator is MULTISCALE_ROI_ALIGN.pool
     _check_maps(input, is_pyramid)

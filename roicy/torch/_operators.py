@@ -82,6 +82,10 @@ class WeightedSum(NamedTuple):
         return list(maps) if self.is_pyramid else [maps]
 
 
+def _size(output_size: list[int]) -> Any:
+    return tuple(output_size)
+
+
 def _first(input: Any) -> Tensor:
     """Return the map, or the first one of a pyramid."""
     return input[0] if isinstance(input, (list, tuple)) else input
@@ -117,7 +121,7 @@ def _define_pool(name: str, input: str, parameters: dict[str, str], per_bin: boo
         first = _first(input)
         rows = _tensors.boxes(boxes, first.shape[0])
         keywords = _keywords(parameters, given)
-        pooled = function(_arrays(input), rows, tuple(output_size), **keywords)
+        pooled = function(_arrays(input), rows, _size(output_size), **keywords)
         return _tensors.tensor(pooled, pooled_type(first))
 
     def fake(input: Any, boxes: Tensor, output_size: list[int], *_: Any) -> Tensor:
@@ -214,7 +218,7 @@ def _roi_pool() -> RoIPool:
     def pool(input: Tensor, boxes: Tensor, output_size: list[int], *given: Any) -> Tensor:
         rows = _tensors.boxes(boxes, input.shape[0])
         keywords = _keywords(SCALE, given)
-        pooled = operators.roi_pool(_tensors.array(input), rows, tuple(output_size), **keywords)
+        pooled = operators.roi_pool(_tensors.array(input), rows, _size(output_size), **keywords)
         return _tensors.tensor(pooled, pooled_type(input))
 
     def fake_pool(input: Tensor, boxes: Tensor, output_size: list[int], *_: Any) -> Tensor:
@@ -226,7 +230,7 @@ def _roi_pool() -> RoIPool:
         rows = _tensors.boxes(boxes, input.shape[0])
         keywords = _keywords(SCALE, given)
         pooled, argmax = operators.roi_pool(
-            _tensors.array(input), rows, tuple(output_size), return_argmax=True, **keywords
+            _tensors.array(input), rows, _size(output_size), return_argmax=True, **keywords
         )
         return _tensors.tensor(pooled, pooled_type(input)), torch.from_numpy(argmax)
 

@@ -7,6 +7,7 @@ The kernels have the parameters of torchvision's schemas, by which its dispatche
 from __future__ import annotations
 
 import contextlib
+import functools
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -49,7 +50,10 @@ def _channel_mapping(input: Tensor, pooled: np.ndarray) -> Tensor:
     return channels.reshape(rest).expand(k, *rest).contiguous()
 
 
-def roi_align(input, rois, scale, height, width, ratio, aligned):
+def roi_align(
+    input: Tensor, rois: Tensor, scale: float, height: int, width: int, ratio: int,
+    aligned: bool,
+) -> Tensor:  # fmt: skip
     empty = _empty(input, rois, height, width)
     if empty is not None:
         return empty
@@ -58,25 +62,31 @@ def roi_align(input, rois, scale, height, width, ratio, aligned):
     return _tensors.tensor(pooled, _tensors.pooled_type(input))
 
 
-def roi_align_backward(grad, rois, scale, height, width, n, c, h, w, ratio, aligned):
+def roi_align_backward(
+    grad: Tensor, rois: Tensor, scale: float, height: int, width: int, n: int, c: int, h: int,
+    w: int, ratio: int, aligned: bool,
+) -> Tensor:  # fmt: skip
     if grad.numel() == 0:
         return grad.new_zeros((n, c, h, w))
     shape = (n, c, h, w)
     return _grad(operators.roi_align_backward, grad, rois, shape, scale, ratio, aligned)
 
 
-def roi_pool(input, rois, scale, height, width):
+def roi_pool(
+    input: Tensor, rois: Tensor, scale: float, height: int, width: int,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     empty = _empty(input, rois, height, width)
     if empty is not None:
         return empty, torch.empty_like(empty, dtype=torch.int32)
-    size = (height, width)
-    rows = _tensors.boxes(rois, input.shape[0])
-    keywords = {"return_argmax": True, "num_threads": _tensors.threads(None)}
-    pooled, argmax = operators.roi_pool(_tensors.array(input), rows, size, scale, **keywords)
+    pool = functools.partial(operators.roi_pool, return_argmax=True)
+    pooled, argmax = _pool(pool, input, rois, (height, width), scale)
     return _tensors.tensor(pooled, _tensors.pooled_type(input)), torch.from_numpy(argmax)
 
 
-def roi_pool_backward(grad, rois, argmax, scale, height, width, n, c, h, w):
+def roi_pool_backward(
+    grad: Tensor, rois: Tensor, argmax: Tensor, scale: float, height: int, width: int, n: int,
+    c: int, h: int, w: int,
+) -> Tensor:  # fmt: skip
     if grad.numel() == 0:
         return grad.new_zeros((n, c, h, w))
     rows, threads = _tensors.boxes(rois, n), _tensors.threads(None)
@@ -85,21 +95,31 @@ def roi_pool_backward(grad, rois, argmax, scale, height, width, n, c, h, w):
     return _tensors.tensor(found, grad.dtype)
 
 
-def ps_roi_align(input, rois, scale, height, width, ratio):
+def ps_roi_align(
+    input: Tensor, rois: Tensor, scale: float, height: int, width: int, ratio: int,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     pooled = _pool(operators.ps_roi_align, input, rois, (height, width), scale, ratio)
     return _tensors.tensor(pooled, _tensors.pooled_type(input)), _channel_mapping(input, pooled)
 
 
-def ps_roi_align_backward(grad, rois, mapping, scale, height, width, ratio, n, c, h, w):
+def ps_roi_align_backward(
+    grad: Tensor, rois: Tensor, mapping: Tensor, scale: float, height: int, width: int,
+    ratio: int, n: int, c: int, h: int, w: int,
+) -> Tensor:  # fmt: skip
     return _grad(operators.ps_roi_align_backward, grad, rois, (n, c, h, w), scale, ratio)
 
 
-def ps_roi_pool(input, rois, scale, height, width):
+def ps_roi_pool(
+    input: Tensor, rois: Tensor, scale: float, height: int, width: int,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     pooled = _pool(operators.ps_roi_pool, input, rois, (height, width), scale)
     return _tensors.tensor(pooled, _tensors.pooled_type(input)), _channel_mapping(input, pooled)
 
 
-def ps_roi_pool_backward(grad, rois, mapping, scale, height, width, n, c, h, w):
+def ps_roi_pool_backward(
+    grad: Tensor, rois: Tensor, mapping: Tensor, scale: float, height: int, width: int, n: int,
+    c: int, h: int, w: int,
+) -> Tensor:  # fmt: skip
     return _grad(operators.ps_roi_pool_backward, grad, rois, (n, c, h, w), scale)
 
 

@@ -70,7 +70,9 @@ def _register_weighted_sum(own: WeightedSum) -> None:
         more = [extent * batch.size if i % 4 == 0 else extent for i, extent in enumerate(shapes)]
         rows = batch.fold_boxes(boxes, dims[1])
         grads = own.unpack(own.backward(batch.fold(grad, dims[0]), rows, more, *parameters))
-        return own.pack([batch.unfold(level) for level in grads]), own.pack([0] * len(grads))
+        return own.pack([batch.unfold(level) for level in grads]), [0] * len(
+            grads
+        ) if own.is_pyramid else 0
 
     def backward_boxes(
         info: Any, dims: Any, grad: Tensor, input: Any, boxes: Tensor, *parameters: Any
