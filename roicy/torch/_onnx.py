@@ -12,6 +12,7 @@ asks registered functions for them after it has traced ``torch.ops.roicy``.
 from __future__ import annotations
 
 import functools
+import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from .._levels import CLOSE
 from ._tensors import HALVES, pooled_type
 
 OPSET = 16  # of RoiAlign with coordinate_transformation_mode
@@ -116,13 +118,11 @@ def _pool_pyramid(
     num_threads: int | None,
 ) -> Any:
     """Pool all boxes from all levels, and take those of each box's level."""
-    from .._levels import CLOSE, level_of_scale
-
     sides = (rows[:, 3:] - rows[:, 1:3]).clamp(min=0)
     level = torch.floor(
         canonical_level + torch.log2((sides[:, 0] * sides[:, 1]).sqrt() / canonical_scale) + CLOSE
     )
-    finest, coarsest = level_of_scale(scales[0]), level_of_scale(scales[-1])
+    finest, coarsest = (round(-math.log2(scale)) for scale in (scales[0], scales[-1]))
     last = min(len(maps) - 1, coarsest - finest)
     index = (level - finest).clamp(0, last)[:, None, None, None]
     parameters = (sampling_ratio, aligned, num_threads)
