@@ -44,6 +44,18 @@ def rng():
     return np.random.default_rng(20240229)
 
 
+def pytest_addoption(parser):
+    parser.addoption("--no-skips", action="store_true", help="a skipped test is a failure")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session):
+    """Fail where something was skipped that should have been there, modules included."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if session.config.getoption("--no-skips") and reporter.stats.get("skipped"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 def to_layout(array, layout):
     """Return a contiguous array of that layout from one in NCHW."""
     return np.ascontiguousarray(array if layout == "NCHW" else array.transpose(0, 2, 3, 1))

@@ -42,16 +42,7 @@ def lines_of(node):
     return length - (docstring.end_lineno - docstring.lineno + 1 if docstring else 0)
 
 
-TOO_LONG = {"torch.py": "_register"}  # a function of 79 lines
-PYTHON = [
-    pytest.param(file, marks=pytest.mark.xfail(strict=True, reason=TOO_LONG[file.name]))
-    if file.name in TOO_LONG
-    else file
-    for file in files(["roicy"], [".py"])
-]
-
-
-@pytest.mark.parametrize("file", PYTHON, ids=str)
+@pytest.mark.parametrize("file", files(["roicy"], [".py"]), ids=str)
 def test_python_functions(file):
     for node in ast.walk(ast.parse((ROOT / file).read_text())):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -59,7 +50,7 @@ def test_python_functions(file):
             given = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
             names = [argument.arg for argument in given if argument.arg not in ("self", "cls")]
             # public operators have the parameters that other libraries have
-            public = node.name in roicy.__all__ or file.parts[1] in ("torch.py", "compat")
+            public = node.name in roicy.__all__ or file.parts[1] in ("torch", "compat")
             assert public or len(names) <= MAX_PARAMETERS, node.name
 
 

@@ -1,11 +1,8 @@
 """
-roicy.torch: the numbers of roicy on tensors, gradients, what compilers of PyTorch make of them,
-and torchvision's models.
-"""
+roicy.torch: the numbers of roicy on tensors, gradients, and what compilers of PyTorch make of them.
 
-import importlib
-import re
-from pathlib import Path
+test_torch_derivatives.py, test_torch_onnx.py and test_torchvision.py have the rest.
+"""
 
 import numpy as np
 import pytest
@@ -15,8 +12,15 @@ import roicy
 
 torch = pytest.importorskip("torch")
 rt = pytest.importorskip("roicy.torch")
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+
+from roicy.torch import _boxes, _tensors, _torchvision  # noqa: E402
 
 NAMES = [*SUMS, "roi_pool"]
+# PyTorch 2.14's own check of an operator asks views for a gradient
+OF_OPCHECK = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 PARAMETERS = {"roi_align": (0.5, 2, True), "ps_roi_align": (0.5, 2)}
 
 
@@ -60,15 +64,95 @@ def test_memory_is_shared(rng, monkeypatch):
     seen = []
     original = operators.roi_align
     monkeypatch.setattr(
-        operators, "roi_align", lambda input, *rest: seen.append(input) or original(input, *rest)
+        operators,
+        "roi_align",
+        lambda input, *rest, **more: seen.append(input) or original(input, *rest, **more),
     )
     x, boxes, size, _ = problem(rng, "roi_align", torch.float32)
     # the operator was registered with the original: go by torchvision's way, which looks it up
     # at each call
     for view in layouts(x):
-        rt._torchvision_kernels()["roi_align"](view, boxes, 0.5, *size, 2, True)
+        _torchvision.KERNELS["roi_align"](view, boxes, 0.5, *size, 2, True)
         assert seen[-1].__array_interface__["data"][0] == view.data_ptr()
-        assert rt._array(view).__array_interface__["data"][0] == view.data_ptr()
+        assert _tensors.array(view).__array_interface__["data"][0] == view.data_ptr()
+
+
+MANY = {torch.float16: 2051, torch.bfloat16: 260, torch.int8: 131, torch.uint8: 259}
+
+
+@pytest.mark.parametrize("dtype", MANY, ids=str)
+@pytest.mark.parametrize("name", NAMES)
+def test_lists_of_boxes_keep_their_images(name, dtype):
+    """An index beyond what the type of the boxes holds, forward, backward, and in TorchScript."""
+    count = MANY[dtype]
+    images = torch.arange(count).float().reshape(-1, 1, 1, 1)
+    x = images.expand(-1, 1, 4, 4).clone().requires_grad_()
+    boxes = [torch.tensor([[0, 0, 2, 2]], dtype=dtype)] * count
+    out = getattr(rt, name)(x, boxes, 1)
+    grad = torch.autograd.grad(out.sum(), x)[0].sum((1, 2, 3))
+    assert out[1] > 0  # less than 1 where a bin reaches off the map, for all images alike
+    np.testing.assert_allclose(out.detach().ravel(), out[1].item() * torch.arange(count), rtol=1e-6)
+    np.testing.assert_allclose(grad, grad[0].expand(count), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", MANY, ids=str)
+def test_lists_of_boxes_of_pyramids_keep_their_images(dtype):
+    count = MANY[dtype]
+    maps = torch.arange(count).float().reshape(-1, 1, 1, 1).expand(-1, 1, 4, 4)
+    boxes = [torch.tensor([[0, 0, 2, 2]], dtype=dtype)] * count
+    pooler = rt.MultiScaleRoIAlign(["0"], 1, 2)
+    out = pooler({"0": maps}, boxes, [(4, 4)] * count)
+    np.testing.assert_array_equal(out.ravel(), torch.arange(count))
+    with pytest.warns(match="deprecated"):
+        scripted = torch.jit.script(rt.MultiScaleRoIAlign(["0"], 1, 2))
+    np.testing.assert_array_equal(scripted({"0": maps}, boxes, [(4, 4)] * count), out)
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+@pytest.mark.parametrize("kind", ["int", "uint", "float", "bfloat"])
+def test_rows_hold_any_index(kind, bits):
+    dtype = getattr(torch, f"{kind}{bits}", None)
+    if dtype is not None:
+        for images in (3, 70_000, 2**24 + 2, 2**31):
+            exact = _boxes.exact_type(dtype, images)
+            last = torch.tensor([images - 1], dtype=exact)
+            assert int(last) == images - 1
+            rows = _boxes.rows_of([torch.ones(1, 4).to(dtype)] * 3)
+            assert rows.dtype == _boxes.exact_type(dtype, 3)
+            assert rows.tolist() == [[i, 1, 1, 1, 1] for i in range(3)]
+
+
+def test_gradients_of_lists_of_boxes_have_their_type():
+    x = torch.rand(300, 2, 8, 8)
+    boxes = [torch.tensor([[1, 1, 5, 6]]).bfloat16().requires_grad_() for _ in range(300)]
+    wide = [part.detach().float().requires_grad_() for part in boxes]
+    rt.roi_align(x, boxes, 2).sum().backward()
+    rt.roi_align(x, wide, 2).sum().backward()
+    for part, other in zip(boxes, wide, strict=True):
+        assert part.grad.dtype == torch.bfloat16
+        assert torch.equal(part.grad, other.grad.bfloat16())
+    assert any(part.grad.abs().sum() > 0 for part in boxes)
+
+
+@pytest.mark.parametrize("dtype, largest", [(torch.float16, 2048), (torch.bfloat16, 256)])
+@pytest.mark.parametrize("name", [*NAMES, "multiscale_roi_align"])
+def test_rounded_indices_are_refused(name, dtype, largest):
+    """Boxes (K, 5) that may have had another index before they were rounded."""
+    function = getattr(rt, name)
+    scale = [1.0] if name.startswith("multi") else 1.0
+    for images in (largest + 1, largest + 2):
+        maps = torch.arange(images).float().reshape(-1, 1, 1, 1).expand(-1, 1, 4, 4)
+        maps = maps.clone().requires_grad_()
+        given = [maps] if name.startswith("multi") else maps
+        boxes = torch.tensor([[0, 0, 0, 3, 3], [largest, 0, 0, 3, 3]], dtype=dtype)
+        if images == largest + 1:
+            # no index of these images is rounded
+            assert function(given, boxes, 1, scale)[1, 0, 0, 0] > 0
+            continue
+        with pytest.raises(ValueError, match=rf"boxes\[1\]: batch index {largest} in \w+16"):
+            function(given, boxes, 1, scale)
+        function(given, boxes[:1], 1, scale)
+        function(given, boxes.float(), 1, scale)
 
 
 def coordinates(rng):
@@ -111,6 +195,7 @@ def test_only_what_is_asked_for_is_differentiated(rng):
         assert not rt.roi_align(x, boxes, size).requires_grad
 
 
+@OF_OPCHECK
 @pytest.mark.parametrize("name", NAMES)
 def test_opcheck(name, rng):
     """
@@ -119,7 +204,8 @@ def test_opcheck(name, rng):
     """
     x, boxes, size, parameters = problem(rng, name, torch.float32)
     torch.library.opcheck(
-        getattr(torch.ops.roicy, name).default, (x.requires_grad_(), boxes, list(size), *parameters)
+        getattr(torch.ops.roicy, name).default,
+        (x.requires_grad_(), boxes, list(size), *parameters, None),
     )
 
 
@@ -156,6 +242,23 @@ CLASSES = {
 }
 
 
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("name", NAMES)
+def test_export(name, strict, rng):
+    """torch.export, for maps and numbers of boxes of any size."""
+    x, boxes, size, parameters = problem(rng, name, torch.float32)
+
+    class Pool(torch.nn.Module):
+        def forward(self, x, boxes):
+            return getattr(rt, name)(x, boxes, size, *parameters)
+
+    height, count = torch.export.Dim("height"), torch.export.Dim("count")
+    shapes = {"x": {2: height}, "boxes": {0: count}}
+    exported = torch.export.export(Pool(), (x, boxes), strict=strict, dynamic_shapes=shapes)
+    given = x[:, :, :9], boxes[:4]
+    assert torch.equal(exported.module()(*given), Pool()(*given))
+
+
 @pytest.mark.filterwarnings(
     "ignore:.*torch.jit:DeprecationWarning", "ignore:.*torch.jit:FutureWarning"
 )
@@ -170,6 +273,15 @@ def test_modules(name, rng):
     np.testing.assert_array_equal(scripted(x, boxes), expected)
     parts = [boxes[boxes[:, 0] == n, 1:] for n in range(2)]
     np.testing.assert_array_equal(scripted(x, parts), module(x, parts))
+    grads = [
+        torch.autograd.grad(function(level, parts).sum(), level)[0]
+        for function, level in (
+            (module, x.clone().requires_grad_()),
+            (scripted, x.requires_grad_()),
+        )
+    ]
+    assert torch.equal(*grads)
+    x = x.detach()
     np.testing.assert_array_equal(torch.fx.symbolic_trace(module)(x, boxes), expected)
 
 
@@ -192,6 +304,7 @@ def test_errors(name, rng):
         function(x.to_sparse(), boxes, size, *parameters)
 
 
+@OF_OPCHECK
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.uint8])
 @pytest.mark.parametrize("name", NAMES)
 def test_small_types(name, dtype, rng):
@@ -209,7 +322,7 @@ def test_small_types(name, dtype, rng):
             function(x, boxes, size, *parameters), function(wide, boxes, size, *parameters)
         )
         torch.library.opcheck(
-            getattr(torch.ops.roicy, name).default, (x, boxes, list(size), *parameters)
+            getattr(torch.ops.roicy, name).default, (x, boxes, list(size), *parameters, None)
         )
         return
     boxes = boxes.to(dtype)
@@ -226,11 +339,200 @@ def test_small_types(name, dtype, rng):
         assert narrow.dtype == dtype
         assert torch.equal(narrow, expected.to(dtype))
     for view in layouts(x):
-        assert rt._array(view).__array_interface__["data"][0] == view.data_ptr()
+        assert _tensors.array(view).__array_interface__["data"][0] == view.data_ptr()
         assert torch.equal(function(view, boxes, size, *parameters), results[0][0])
     torch.library.opcheck(
-        getattr(torch.ops.roicy, name).default, (x.requires_grad_(), boxes, list(size), *parameters)
+        getattr(torch.ops.roicy, name).default,
+        (x.requires_grad_(), boxes, list(size), *parameters, None),
     )
+
+
+@pytest.mark.parametrize("name", [*NAMES, "multiscale_roi_align"])
+def test_errors_of_types(name):
+    """What the dispatcher would take, or refuse without a name."""
+    function, x, boxes = getattr(rt, name), np.ones((1, 4, 8, 8)), np.array([[0, 1, 1, 5, 5.0]])
+    tensors = torch.from_numpy(x), torch.from_numpy(boxes)
+    single, scale = "input", 1.0
+    if name == "multiscale_roi_align":
+        x, tensors, single, scale = [x], ([tensors[0]], tensors[1]), r"features\[0\]", [1.0]
+    with pytest.raises(TypeError, match=f"{single}: numpy.ndarray, expected a torch.Tensor"):
+        function(x, tensors[1], 2, scale)
+    with pytest.raises(TypeError, match=r"boxes: numpy.ndarray, expected a torch.Tensor or a list"):
+        function(tensors[0], boxes, 2, scale)
+    with pytest.raises(TypeError, match=r"boxes\[0\]: numpy.ndarray, expected a torch.Tensor"):
+        function(tensors[0], [boxes[:, 1:]], 2, scale)
+    with pytest.raises(ValueError, match="num_threads: 0, expected an integer from 1"):
+        function(*tensors, 2, scale, num_threads=0)
+    with pytest.raises(ValueError, match="output_size: 0, expected an integer from 1"):
+        function(*tensors, 0, scale)
+    if name in ("roi_align", "multiscale_roi_align"):
+        for wrong in (1, 0, "True", None):
+            with pytest.raises(TypeError, match=f"aligned: {wrong!r}, expected True or False"):
+                function(*tensors, 2, scale, 2, wrong)
+        assert torch.equal(
+            function(*tensors, 2, scale, 2, np.True_), function(*tensors, 2, scale, 2, True)
+        )
+    if name != "multiscale_roi_align":
+        with pytest.raises(TypeError, match="input: builtins.list, expected a torch.Tensor"):
+            function([tensors[0]], tensors[1], 2, scale)
+    else:
+        for wrong, spelled in (([], "an empty list"), (tensors[0][0], "torch.Tensor")):
+            with pytest.raises(TypeError, match=f"features: {spelled}, expected a list of tensors"):
+                function(wrong, tensors[1], 2, [])
+        with pytest.raises(ValueError, match="image_shapes: none"):
+            rt.MultiScaleRoIAlign(["0"], 2, 2)({"0": tensors[0][0]}, [], [])
+
+
+@pytest.fixture
+def seen_threads(monkeypatch):
+    """Record the number of threads that each call is given."""
+    from roicy import _threads
+
+    seen = []
+    original = _threads.resolve
+    monkeypatch.setattr(_threads, "resolve", lambda count: seen.append(count) or original(count))
+    return seen
+
+
+@pytest.mark.parametrize("name", [*NAMES, "multiscale_roi_align"])
+def test_threads(name, rng, seen_threads, monkeypatch):
+    """That of the call and of its gradients; by default the least of roicy's and PyTorch's."""
+    maps, boxes, scales = pyramid(rng, torch.float32)
+    input = [level.requires_grad_() for level in maps]
+    arguments = (input, boxes, 1, scales)
+    if name != "multiscale_roi_align":
+        arguments = (input[0], boxes, 1, 0.5)
+    boxes.requires_grad_()
+    function, before = getattr(rt, name), torch.get_num_threads()
+    monkeypatch.setattr("roicy._threads._set", 3)
+    try:
+        for of_torch, given, expected in ((8, None, 3), (2, None, 2), (1, None, 1), (1, 5, 5)):
+            torch.set_num_threads(of_torch)
+            function(*arguments, num_threads=given).sum().backward()
+            differentiable = name in (*WITH_BOX_GRADIENTS, "multiscale_roi_align")
+            assert seen_threads == [expected] * (3 if differentiable else 2)
+            seen_threads.clear()
+    finally:
+        torch.set_num_threads(before)
+
+
+class Pooled(torch.utils.data.Dataset):
+    """How many threads calls are given, and what they compute."""
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        out = rt.roi_align(torch.ones(1, 16, 32, 32), torch.tensor([[0, 1, 1, 9, 9.0]] * 64), 7)
+        return _tensors.threads(None), out.mean().item()
+
+
+def test_workers_of_a_loader_have_one_thread(monkeypatch):
+    monkeypatch.setattr("roicy._threads._set", 2)
+    loader = torch.utils.data.DataLoader(Pooled(), num_workers=1, batch_size=None)
+    assert [tuple(seen) for seen in loader] == [(1, 1.0)] * 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bfloat16_without_ml_dtypes(name, rng, monkeypatch):
+    pytest.importorskip("ml_dtypes")
+    x, boxes, size, parameters = problem(rng, name, torch.bfloat16)
+    function, results = getattr(rt, name), []
+    for has in (True, False):
+        monkeypatch.setattr(_tensors, "HAS_ML_DTYPES", has)
+        given = [x.clone().requires_grad_(), boxes.clone().requires_grad_()]
+        out = function(*given, size, *parameters)
+        out.sum().backward()
+        results.append([out.detach(), given[0].grad, given[1].grad])
+    for with_, without in zip(*results, strict=True):
+        assert (with_ is None) == (without is None)
+        assert with_ is None or (with_.dtype == torch.bfloat16 and torch.equal(with_, without))
+
+
+class Marked(torch.Tensor):
+    """A subclass, which PyTorch's own functions keep."""
+
+
+class Seen(TorchDispatchMode):
+    """The operators that are called."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.names.append(str(function))
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.filterwarnings(
+    "ignore:.*torch.jit:DeprecationWarning",
+    "ignore:.*torch.jit:FutureWarning",
+    "ignore::torch.jit.TracerWarning",
+)
+@pytest.mark.parametrize("name", [*NAMES, "multiscale_roi_align"])
+def test_whoever_watches_sees_the_operators(name, rng):
+    """Calls go around PyTorch's dispatcher, unless something is there that has to see them."""
+    function = getattr(rt, name)
+    (x, *_), boxes, scales = pyramid(rng, torch.float32)
+    x = torch.cat([x, x[:, :1]], dim=1).requires_grad_()
+    several, scale = name == "multiscale_roi_align", scales[:1] if name[:5] == "multi" else 0.25
+
+    def pool(x):
+        return function([x] if several else x, boxes, 2, scale)
+
+    expected = pool(x)
+    (grad,) = torch.autograd.grad(expected.sum(), x)
+    with Seen() as seen:
+        again = pool(x)
+        assert torch.equal(torch.autograd.grad(again.sum(), x)[0], grad)
+    forward = "roi_pool_argmax" if name == "roi_pool" else name
+    assert {f"roicy.{forward}.default", f"roicy.{name}_backward.default"} <= set(seen.names)
+    with torch.no_grad(), Seen() as seen:
+        pool(x)
+    assert f"roicy.{name}.default" in seen.names
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        pool(x)
+    assert f"roicy::{forward}" in {event.name for event in profile.events()}
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        fake = pool(mode.from_tensor(x))
+        assert fake.shape == expected.shape
+    negated = torch._neg_view(-x.detach())
+    assert negated.is_neg()
+    assert torch.equal(pool(negated), expected.detach())
+    assert type(pool(x.detach().as_subclass(Marked))) is Marked
+    assert torch.equal(make_fx(pool)(x.detach())(x.detach()), expected.detach())
+    traced = torch.jit.trace(pool, x.detach(), check_trace=False)
+    assert f"roicy::{name}" in str(traced.graph)
+    with torch.inference_mode():
+        assert torch.equal(pool(x.clone()), expected.detach())
+    with torch.autocast("cpu"):
+        assert torch.equal(pool(x), expected)
+
+
+def test_argmax_only_where_it_is_wanted(rng, monkeypatch):
+    """The gradient of RoIPool needs it, and it takes several times as long."""
+    from roicy import operators
+
+    seen = []
+    original = operators.roi_pool
+    monkeypatch.setattr(
+        operators,
+        "roi_pool",
+        lambda *given, return_argmax=False, **more: (
+            seen.append(return_argmax) or original(*given, return_argmax=return_argmax, **more)
+        ),
+    )
+    x, boxes, size, _ = problem(rng, "roi_pool", torch.float32)
+    expected = rt.roi_pool(x, boxes, size)
+    wanted = x.clone().requires_grad_()
+    assert torch.equal(rt.roi_pool(wanted, boxes, size), expected)
+    with torch.no_grad():
+        assert torch.equal(rt.roi_pool(wanted, boxes, size), expected)
+    with torch.inference_mode():
+        assert torch.equal(rt.roi_pool(wanted, boxes, size), expected)
+    rt.roi_pool(x, boxes.requires_grad_(), size)
+    assert seen == [False, True, False, False, False]
 
 
 def pyramid(rng, dtype):
@@ -275,11 +577,22 @@ def test_multiscale_gradients(rng):
     assert only[0].grad is None
 
 
+@OF_OPCHECK
 def test_multiscale_is_a_good_operator(rng):
     maps, boxes, scales = pyramid(rng, torch.float32)
     torch.library.opcheck(
         torch.ops.roicy.multiscale_roi_align.default,
-        ([level.requires_grad_() for level in maps], boxes, [2, 2], scales, 2, True, 224.0, 4),
+        (
+            [level.requires_grad_() for level in maps],
+            boxes,
+            [2, 2],
+            scales,
+            2,
+            True,
+            224.0,
+            4,
+            None,
+        ),
     )
 
     def loss(maps, boxes):
@@ -326,144 +639,3 @@ def test_multiscale_module(rng):
         MultiScaleRoIAlign(["0"], 2, 2)({"0": maps[0].numpy()}, [], [])
     scripted = torch.jit.script(rt.MultiScaleRoIAlign(["0", "1", "2"], 2, 2))
     assert torch.equal(scripted(named(maps), parts, shapes), expected)
-
-
-class TestTorchvision:
-    """Its operators and models, on roicy's kernels."""
-
-    @pytest.fixture
-    def vision(self):
-        try:
-            return importlib.import_module("torchvision")
-        # the latter where its build does not fit that of PyTorch
-        except (ImportError, RuntimeError) as error:
-            pytest.skip(f"torchvision cannot be imported: {error}")
-
-    @pytest.mark.parametrize("name", [name for name in NAMES if name != "prroi_pool"])
-    def test_operators(self, vision, name, rng):
-        x, boxes, size, parameters = problem(rng, name, torch.float64)
-        # its ps_roi_align gives NaN for boxes of no size
-        boxes[:, 3:] = torch.maximum(boxes[:, 3:], boxes[:, 1:3] + 1)
-        x.requires_grad_()
-        function = getattr(vision.ops, name)
-
-        def both():
-            out = function(x, boxes, size, *parameters)
-            return out.detach(), torch.autograd.grad((out**2).sum(), x)[0]
-
-        original = both()
-        with rt.patch_torchvision():
-            patched = both()
-            out = getattr(rt, name)(x, boxes, size, *parameters)
-            np.testing.assert_array_equal(patched[0], out.detach())
-        restored = both()
-        for mine, theirs, again in zip(patched, original, restored, strict=True):
-            np.testing.assert_array_equal(again, theirs)
-            if name == "ps_roi_pool" and mine.shape == x.shape:
-                # its gradient gives the last row and column a share, which the forward pass
-                # never reads
-                continue
-            np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-12 * float(theirs.abs().max()))
-
-    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-    @pytest.mark.parametrize("names", [["0", "1", "2"], ["0", "2"], ["1"]])
-    def test_multiscale(self, vision, names, dtype, rng):
-        """Its levels at their borders too: sides of 56, 112, 224 pixels and almost so."""
-        maps, boxes, _ = pyramid(rng, dtype)
-        sides = torch.tensor(
-            [55.9999, 56, 56.0001, 111.9999, 112, 112.0001, 223.9999, 224, 224.0001], dtype=dtype
-        )
-        square = torch.stack([sides * 0, sides * 0, sides, sides], dim=1)
-        parts = [torch.cat([boxes[boxes[:, 0] == n, 1:], square + n]) for n in range(2)]
-        if len(names) == 2:  # of boxes beyond the level that is left out it makes zeros
-            parts = [
-                part[(part[:, 2] - part[:, 0]) * (part[:, 3] - part[:, 1]) < 99**2]
-                for part in parts
-            ]
-        shapes = [(250, 320), (256, 300)]
-        for extra in ({}, {"canonical_scale": 100, "canonical_level": 3}):
-            results = []
-            for library in (rt, vision.ops):
-                levels = [level.clone().requires_grad_() for level in maps]
-                out = library.MultiScaleRoIAlign(names, 3, 2, **extra)(named(levels), parts, shapes)
-                (out**2).sum().backward()
-                results.append(
-                    [
-                        out.detach(),
-                        *(
-                            level.grad if level.grad is not None else torch.zeros(1)
-                            for level in levels
-                        ),
-                    ]
-                )
-            for mine, theirs in zip(*results, strict=True):
-                # positions of up to 80 pixels, and sums of up to 27 boxes' bins
-                np.testing.assert_allclose(
-                    mine,
-                    theirs,
-                    rtol=0,
-                    atol=200 * torch.finfo(dtype).eps * float(theirs.abs().max()),
-                )
-
-    def test_restored_after_an_error(self, vision, rng):
-        x, boxes, size, _ = problem(rng, "roi_align", torch.float32)
-        bad = boxes.clone()
-        bad[0, 1] = np.nan
-        with pytest.raises(ValueError, match="x1 is nan"), rt.patch_torchvision():
-            vision.ops.roi_align(x, bad, size)
-        out = vision.ops.roi_align(x, boxes, size)
-        np.testing.assert_allclose(
-            out, rt.roi_align(x, boxes, size), rtol=0, atol=1e-6 * float(x.abs().max())
-        )
-
-    @pytest.mark.parametrize(
-        "model", ["fasterrcnn_mobilenet_v3_large_320_fpn", "maskrcnn_resnet50_fpn"]
-    )
-    def test_models(self, vision, model):
-        """Random weights give boxes and masks all the same."""
-        torch.manual_seed(0)
-        network = getattr(vision.models.detection, model)(
-            weights=None,
-            weights_backbone=None,
-            num_classes=5,
-            box_score_thresh=0.0,
-            min_size=200,
-            max_size=320,
-        )
-        network.eval()
-        images = [torch.rand(3, 200, 260), torch.rand(3, 180, 320)]
-        with torch.no_grad():
-            theirs = network(images)
-            with rt.patch_torchvision():
-                mine = network(images)
-        for a, b in zip(mine, theirs, strict=True):
-            assert len(b["boxes"]) > 0
-            assert a.keys() == b.keys()
-            for key in a:
-                assert a[key].shape == b[key].shape
-                # pooled features differ by float32 roundings, which the network passes on
-                np.testing.assert_allclose(a[key], b[key], rtol=1e-3, atol=2e-3, err_msg=key)
-
-    def test_readme(self, vision, monkeypatch, rng):
-        """
-        The example runs as it is printed, but for the weights, which would be fetched from the
-        network.
-        """
-        text = (Path(__file__).parents[1] / "README.md").read_text()
-        (example,) = re.findall(r"```python\n(import roicy\.torch\n.*?)```", text, re.DOTALL)
-        network = vision.models.detection.maskrcnn_resnet50_fpn
-        monkeypatch.setattr(
-            vision.models.detection,
-            "maskrcnn_resnet50_fpn",
-            lambda: network(weights_backbone=None, min_size=100, max_size=160),
-        )
-        names = {
-            "features": torch.rand(2, 8, 20, 30),
-            "boxes": torch.tensor([[0, 10, 10, 200, 100.0]]),
-            "torchvision": vision,
-            "images": [torch.rand(3, 99, 120)],
-        }
-        with torch.no_grad():
-            exec(example, names)
-        assert names["pooled"].shape == (1, 8, 7, 7)
-        assert names["detections"][0].keys() >= {"boxes", "masks"}

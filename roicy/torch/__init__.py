@@ -1,0 +1,47 @@
+"""
+The operators on PyTorch's CPU tensors: memory is shared, not copied, and gradients flow to the
+input and to the boxes.
+
+They are registered with ``torch.library`` as ``torch.ops.roicy.*``, so that autograd,
+``torch.compile``, ``torch.export`` and TorchScript know them.  The names and parameters are
+those of ``torchvision.ops``, and :func:`patch_torchvision` has torchvision's models run on
+them.
+
+Unlike in torchvision, boxes that require a gradient get one (not of `roi_pool` and
+`ps_roi_pool`, which have none). Wrong values are errors of roicy, wrong shapes of boxes
+AssertionErrors, as there.
+"""
+
+import torch.fx
+
+from ._torchvision import patch_torchvision
+from .functions import (
+    multiscale_roi_align,
+    prroi_pool,
+    ps_roi_align,
+    ps_roi_pool,
+    roi_align,
+    roi_pool,
+)
+from .modules import MultiScaleRoIAlign, PrRoIPool, PSRoIAlign, PSRoIPool, RoIAlign, RoIPool
+
+__all__ = [
+    "MultiScaleRoIAlign",
+    "PSRoIAlign",
+    "PSRoIPool",
+    "PrRoIPool",
+    "RoIAlign",
+    "RoIPool",
+    "multiscale_roi_align",
+    "patch_torchvision",
+    "prroi_pool",
+    "ps_roi_align",
+    "ps_roi_pool",
+    "roi_align",
+    "roi_pool",
+]
+
+# torch.fx looks up functions that it must not trace in the module that a model calls them from.
+for _name in __all__:
+    if _name.islower() and _name != "patch_torchvision":
+        torch.fx.wrap(_name)

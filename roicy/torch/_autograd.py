@@ -1,0 +1,344 @@
+"""
+How the operators are differentiated, in both modes and twice.
+
+They are linear in their input.  So the derivative of a forward pass in forward mode is the
+forward pass of the tangent, and the derivative of its gradient is a forward pass again.
+
+``torch.library.register_autograd`` knows reverse mode only, and has forward mode give zeros
+without a word.  So each operator has a kernel of its own for the dispatcher's key "Autograd":
+where a derivative is wanted it records an autograd.Function, as PyTorch's own kernels do at that
+place, and then computes below that key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._functorch.utils import enable_single_level_autograd_function
+from torch.autograd import forward_ad
+
+# Function.apply asks which transform of torch.func is active, and records at its level.  A kernel
+# of the dispatcher runs at the level that is to be recorded.
+from torch.autograd.function import _SingleLevelFunction
+
+from ._operators import KERNELS, LIBRARY, ROI_POOL, WEIGHTED_SUMS, WeightedSum
+from ._plain import is_plain
+
+RECORDERS: dict[Any, Callable[..., Any]] = {}  # what each operator calls for the key "Autograd"
+
+
+def _is_differentiated(tensors: Sequence[Tensor]) -> bool:
+    # within a level of forward mode any tensor may have a tangent
+    if forward_ad._current_level >= 0:
+        return True
+    return torch.is_grad_enabled() and any([tensor.requires_grad for tensor in tensors])
+
+
+def call(operator: Any, tensors: Sequence[Tensor], *arguments: Any) -> Any:
+    """Call an operator, and go around the dispatcher where that has nothing to do."""
+    if not is_plain(tensors):
+        return operator(*arguments)
+    kernels = RECORDERS if _is_differentiated(tensors) else KERNELS
+    return kernels[operator](*arguments)
+
+
+def _below_autograd(operator: Any, *arguments: Any) -> Any:
+    with torch._C._AutoDispatchBelowAutograd():
+        return operator(*arguments)
+
+
+def _record(function: Any, *arguments: Any) -> Any:
+    """Compute a function of below, and record it at the level of the kernel that calls this."""
+    if not torch._C._are_functorch_transforms_active():
+        return function.apply(*arguments)
+    with enable_single_level_autograd_function():
+        return function.apply(*arguments)
+
+
+def _compute(operator: Any, tensors: Sequence[Tensor], *arguments: Any) -> Any:
+    """
+    Call an operator in the forward pass of a function of below.
+
+    No gradients are recorded there, which must not hold for the transforms around this one.
+    """
+    if is_plain(tensors):
+        return KERNELS[operator](*arguments)
+    if not torch._C._are_functorch_transforms_active():
+        return _below_autograd(operator, *arguments)
+    with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):
+        return _below_autograd(operator, *arguments)
+
+
+def _refuse_tangent(name: str, of_boxes: Tensor | None) -> None:
+    if of_boxes is not None:
+        raise NotImplementedError(
+            f"{name}: forward-mode derivatives by boxes are not computed; "
+            "reverse mode has them: backward(), torch.func.grad, torch.func.jacrev"
+        )
+
+
+def _complete(
+    tensors: Sequence[Tensor | None], shapes: Sequence[int], like: Tensor
+) -> list[Tensor]:
+    """Return tangents or gradients of all maps, zeros where there are none."""
+    return [
+        like.new_zeros(tuple(shapes[4 * i : 4 * i + 4])) if tensor is None else tensor
+        for i, tensor in enumerate(tensors)
+    ]
+
+
+class _Pool(_SingleLevelFunction):
+    """A forward pass: (operators, boxes, output_size, parameters, *maps) -> pooled."""
+
+    @staticmethod
+    def forward(own: WeightedSum, boxes: Tensor, size: Any, parameters: Any, *maps: Tensor) -> Any:
+        return _compute(own.pool, (boxes, *maps), own.pack(maps), boxes, size, *parameters)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.own, boxes, _, ctx.parameters, *maps = inputs
+        ctx.shapes = [extent for level in maps for extent in level.shape]
+        ctx.pooled_shape, ctx.pooled_type = tuple(output.shape), output.dtype
+        by_boxes = ctx.own.backward_boxes is not None and ctx.needs_input_grad[1]
+        ctx.save_for_backward(boxes, *(maps if by_boxes else ()))
+        ctx.save_for_forward(boxes)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor | None) -> tuple[Any, ...]:
+        own, (boxes, *maps) = ctx.own, ctx.saved_tensors
+        grads: list[Any] = [None] * (len(ctx.shapes) // 4)
+        grad_boxes = None
+        if grad_output is not None and any(ctx.needs_input_grad[4:]):
+            arguments = (grad_output, boxes, ctx.shapes, *ctx.parameters)
+            grads = own.unpack(call(own.backward, (grad_output, boxes), *arguments))
+        if grad_output is not None and maps:
+            tensors = (grad_output, boxes, *maps)
+            arguments = (grad_output, own.pack(maps), boxes, *ctx.parameters)
+            grad_boxes = call(own.backward_boxes, tensors, *arguments)
+        return (None, grad_boxes, None, None, *grads)
+
+    @staticmethod
+    def jvp(ctx: Any, _: None, of_boxes: Any, __: None, ___: None, *tangents: Any) -> Any:
+        own, (boxes,) = ctx.own, ctx.saved_tensors[:1]
+        if own.backward_boxes is not None:
+            _refuse_tangent(own.name, of_boxes)
+        given = [tangent for tangent in tangents if tangent is not None]
+        if not given:  # boxes that have no gradient have a tangent
+            return boxes.new_zeros(ctx.pooled_shape, dtype=ctx.pooled_type)
+        maps = _complete(tangents, ctx.shapes, given[0])
+        return own.pool(own.pack(maps), boxes, ctx.pooled_shape[2:], *ctx.parameters)
+
+
+class _Backward(_SingleLevelFunction):
+    """
+    The gradient of maps: (operators, grad_output, boxes, shapes, parameters) -> grads.
+
+    It is linear, too, and the transpose of the forward pass.
+    """
+
+    @staticmethod
+    def forward(own: WeightedSum, grad: Tensor, boxes: Tensor, shapes: Any, parameters: Any) -> Any:
+        grads = _compute(own.backward, (grad, boxes), grad, boxes, shapes, *parameters)
+        return tuple(own.unpack(grads))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.own, grad_output, boxes, ctx.shapes, ctx.parameters = inputs
+        ctx.pooled_shape, ctx.pooled_type = tuple(grad_output.shape), grad_output.dtype
+        by_boxes = ctx.own.backward_boxes is not None and ctx.needs_input_grad[2]
+        ctx.save_for_backward(boxes, *([grad_output] if by_boxes else ()))
+        ctx.save_for_forward(boxes)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
+        own, (boxes, *grad_output) = ctx.own, ctx.saved_tensors
+        given = [grad for grad in grads if grad is not None]
+        by_grad, by_boxes = None, None
+        if given:
+            maps = own.pack(_complete(grads, ctx.shapes, given[0]))
+            if ctx.needs_input_grad[1]:
+                by_grad = own.pool(maps, boxes, ctx.pooled_shape[2:], *ctx.parameters)
+            if grad_output:
+                by_boxes = own.backward_boxes(grad_output[0], maps, boxes, *ctx.parameters)
+        return None, by_grad, by_boxes, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, _: None, tangent: Any, of_boxes: Any, *__: None) -> Any:
+        own, (boxes,) = ctx.own, ctx.saved_tensors[:1]
+        if own.backward_boxes is not None:
+            _refuse_tangent(own.name, of_boxes)
+        if tangent is None:
+            tangent = boxes.new_zeros(ctx.pooled_shape, dtype=ctx.pooled_type)
+        return tuple(own.unpack(own.backward(tangent, boxes, ctx.shapes, *ctx.parameters)))
+
+
+class _BackwardBoxes(_SingleLevelFunction):
+    """The gradient of boxes: (operators, grad_output, boxes, parameters, *maps) -> grad_boxes."""
+
+    @staticmethod
+    def forward(
+        own: WeightedSum, grad: Tensor, boxes: Tensor, parameters: Any, *maps: Tensor
+    ) -> Any:
+        tensors, packed = (grad, boxes, *maps), own.pack(maps)
+        return _compute(own.backward_boxes, tensors, grad, packed, boxes, *parameters)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.own, grad_output, boxes, ctx.parameters, *maps = inputs
+        ctx.save_for_forward(grad_output, boxes, *maps)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor | None) -> tuple[Any, ...]:
+        raise NotImplementedError(
+            f"{ctx.own.name}: the gradient of boxes cannot be differentiated again"
+        )
+
+    @staticmethod
+    def jvp(ctx: Any, _: None, of_grad: Any, of_boxes: Any, __: None, *tangents: Any) -> Any:
+        own, (grad_output, boxes, *maps) = ctx.own, ctx.saved_tensors
+        _refuse_tangent(own.name, of_boxes)
+        terms = []  # of a product of two factors
+        if of_grad is not None:
+            terms.append(own.backward_boxes(of_grad, own.pack(maps), boxes, *ctx.parameters))
+        if any(tangent is not None for tangent in tangents):
+            shapes = [extent for level in maps for extent in level.shape]
+            moved = own.pack(_complete(tangents, shapes, maps[0]))
+            terms.append(own.backward_boxes(grad_output, moved, boxes, *ctx.parameters))
+        return sum(terms[1:], terms[0]) if terms else None
+
+
+def _register(operator: Any, recorder: Callable[..., Any]) -> None:
+    RECORDERS[operator] = recorder
+    LIBRARY.impl(operator.name(), recorder, "Autograd")
+
+
+def _register_weighted_sum(own: WeightedSum) -> None:
+    def pool(input: Any, boxes: Tensor, size: list[int], *parameters: Any) -> Any:
+        maps = own.unpack(input)
+        if _is_differentiated((boxes, *maps)):
+            return _record(_Pool, own, boxes, size, parameters, *maps)
+        return _below_autograd(own.pool, input, boxes, size, *parameters)
+
+    def backward(grad_output: Tensor, boxes: Tensor, shapes: list[int], *parameters: Any) -> Any:
+        if _is_differentiated((grad_output, boxes)):
+            return own.pack(_record(_Backward, own, grad_output, boxes, shapes, parameters))
+        return _below_autograd(own.backward, grad_output, boxes, shapes, *parameters)
+
+    def backward_boxes(grad_output: Tensor, input: Any, boxes: Tensor, *parameters: Any) -> Any:
+        maps = own.unpack(input)
+        if _is_differentiated((grad_output, boxes, *maps)):
+            return _record(_BackwardBoxes, own, grad_output, boxes, parameters, *maps)
+        return _below_autograd(own.backward_boxes, grad_output, input, boxes, *parameters)
+
+    _register(own.pool, pool)
+    _register(own.backward, backward)
+    if own.backward_boxes is not None:
+        _register(own.backward_boxes, backward_boxes)
+
+
+def _at_argmax(maps: Tensor, argmax: Tensor, boxes: Tensor) -> Tensor:
+    """Return the pixels of maps that RoIPool chose, and 0 of a bin that chose none."""
+    if maps.shape[2] * maps.shape[3] == 0:
+        return maps.new_zeros(argmax.shape)
+    images = boxes[:, 0].long()[:, None, None]
+    channels = torch.arange(maps.shape[1])[None, :, None]
+    pixels = argmax.flatten(2)
+    chosen = maps.flatten(2)[images, channels, pixels.clamp(min=0).long()]
+    return torch.where(pixels >= 0, chosen, 0).unflatten(2, argmax.shape[2:])
+
+
+class _RoIPool(_SingleLevelFunction):
+    """RoIPool: (input, boxes, output_size, parameters) -> pooled, argmax."""
+
+    @staticmethod
+    def forward(input: Tensor, boxes: Tensor, size: Any, parameters: Any) -> Any:
+        return _compute(ROI_POOL.pool_argmax, (input, boxes), input, boxes, size, *parameters)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        input, boxes, _, parameters = inputs
+        ctx.shape, ctx.num_threads = tuple(input.shape), parameters[-1]
+        ctx.pooled_type = output[0].dtype
+        ctx.save_for_backward(output[1], boxes)
+        ctx.save_for_forward(output[1], boxes)
+        ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor | None, _: Any) -> tuple[Any, ...]:
+        if grad_output is None or not ctx.needs_input_grad[0]:
+            return None, None, None, None
+        argmax, boxes = ctx.saved_tensors
+        arguments = (grad_output, argmax, boxes, ctx.shape, ctx.num_threads)
+        grad = call(ROI_POOL.backward, (grad_output, argmax, boxes), *arguments)
+        return grad, None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Any, *_: Any) -> Any:
+        argmax, boxes = ctx.saved_tensors
+        if tangent is None:  # the boxes have one
+            return boxes.new_zeros(argmax.shape, dtype=ctx.pooled_type), None
+        return _at_argmax(tangent, argmax, boxes), None
+
+
+class _RoIPoolBackward(_SingleLevelFunction):
+    """The gradient of RoIPool: (grad_output, argmax, boxes, shape, num_threads) -> grad_input."""
+
+    @staticmethod
+    def forward(grad: Tensor, argmax: Tensor, boxes: Tensor, shape: Any, threads: Any) -> Any:
+        tensors = (grad, argmax, boxes)
+        return _compute(ROI_POOL.backward, tensors, grad, argmax, boxes, shape, threads)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        grad_output, argmax, boxes, ctx.shape, ctx.num_threads = inputs
+        ctx.dtype = grad_output.dtype
+        ctx.save_for_backward(argmax, boxes)
+        ctx.save_for_forward(argmax, boxes)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor | None) -> tuple[Any, ...]:
+        by_grad = None if grad is None else _at_argmax(grad, *ctx.saved_tensors)
+        return by_grad, None, None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Any, *_: Any) -> Any:
+        argmax, boxes = ctx.saved_tensors
+        if tangent is None:
+            return boxes.new_zeros(ctx.shape, dtype=ctx.dtype)
+        return ROI_POOL.backward(tangent, argmax, boxes, ctx.shape, ctx.num_threads)
+
+
+def _register_roi_pool() -> None:
+    def pool(input: Tensor, boxes: Tensor, size: list[int], *parameters: Any) -> Any:
+        if _is_differentiated((input,)):
+            return call(ROI_POOL.pool_argmax, (input, boxes), input, boxes, size, *parameters)[0]
+        return _below_autograd(ROI_POOL.pool, input, boxes, size, *parameters)
+
+    def pool_argmax(input: Tensor, boxes: Tensor, size: list[int], *parameters: Any) -> Any:
+        if _is_differentiated((input,)):
+            return _record(_RoIPool, input, boxes, size, parameters)
+        return _below_autograd(ROI_POOL.pool_argmax, input, boxes, size, *parameters)
+
+    def backward(
+        grad: Tensor, argmax: Tensor, boxes: Tensor, shape: list[int], threads: int | None
+    ) -> Any:
+        if _is_differentiated((grad,)):
+            return _record(_RoIPoolBackward, grad, argmax, boxes, shape, threads)
+        return _below_autograd(ROI_POOL.backward, grad, argmax, boxes, shape, threads)
+
+    _register(ROI_POOL.pool, pool)
+    _register(ROI_POOL.pool_argmax, pool_argmax)
+    _register(ROI_POOL.backward, backward)
+
+
+for _own in WEIGHTED_SUMS:
+    _register_weighted_sum(_own)
+_register_roi_pool()

@@ -1,0 +1,45 @@
+"""
+Boxes of either format as rows [batch_index, x1, y1, x2, y2].
+
+The index has to be exact in the type that it shares with the coordinates.  float16 holds whole
+numbers to 2048, bfloat16 to 256 and int8 to 127, so rows are made in a wider type where needed.
+"""
+
+# torch.jit.script reads annotations: they are not postponed here, and are spelled as it knows them
+
+from typing import List, Union
+
+import torch
+from torch import Tensor
+
+
+def exact_type(dtype: torch.dtype, images: int) -> torch.dtype:
+    """Return the type for rows whose coordinates have type `dtype` and whose images are so many."""
+    if dtype in (torch.int8, torch.int16, torch.int32, torch.uint8, torch.uint16, torch.uint32):
+        return torch.int64
+    if images > 2**24 and dtype in (torch.float16, torch.bfloat16, torch.float32):
+        return torch.float64
+    if dtype in (torch.float16, torch.bfloat16):
+        return torch.float32
+    return dtype
+
+
+def rows_of(boxes: Union[Tensor, List[Tensor]]) -> Tensor:
+    """Return boxes of either format as (K, 5)."""
+    if isinstance(boxes, Tensor):
+        torch._assert(
+            boxes.dim() == 2 and boxes.size(-1) == 5,
+            "boxes: expected a Tensor[K, 5] with rows [batch_index, x1, y1, x2, y2]",
+        )
+        return boxes
+    rows = []
+    for n, part in enumerate(boxes):
+        torch._assert(
+            part.dim() == 2 and part.size(-1) == 4,
+            "boxes: expected a List[Tensor[L, 4]] with rows [x1, y1, x2, y2]",
+        )
+        dtype = exact_type(part.dtype, len(boxes))
+        image = torch.full_like(part[:, :1], n, dtype=dtype)
+        rows.append(torch.cat([image, part.to(dtype)], dim=1))
+    torch._assert(len(rows) > 0, "boxes: an empty list, expected a Tensor[L, 4] for each image")
+    return torch.cat(rows, dim=0)

@@ -1,0 +1,57 @@
+"""What the functions do before they call an operator, but for TorchScript, which skips this."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+from torch.nn.modules.utils import _pair
+
+from .. import _arguments
+from . import _autograd, _onnx, _vmap  # noqa: F401  they register what the operators need
+from ._boxes import rows_of
+from ._operators import MULTISCALE_ROI_ALIGN
+
+
+def _check_tensors(name: str, values: Any) -> None:
+    for i, value in enumerate(values):
+        _check_tensor(f"{name}[{i}]", value)
+
+
+def _check_tensor(name: str, value: Any, expected: str = "a torch.Tensor") -> None:
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name}: {_arguments.spell_type(value)}, expected {expected}")
+
+
+def _check_maps(input: Any, is_pyramid: bool) -> None:
+    if not is_pyramid:
+        _check_tensor("input", input)
+    elif not isinstance(input, (list, tuple)) or not input:
+        given = "an empty list" if input == [] else _arguments.spell_type(input)
+        raise TypeError(f"features: {given}, expected a list of tensors, one for each level")
+    else:
+        _check_tensors("features", input)
+
+
+def _check_boxes(boxes: Any) -> None:
+    if isinstance(boxes, (list, tuple)):
+        _check_tensors("boxes", boxes)
+    else:
+        _check_tensor("boxes", boxes, "a torch.Tensor or a list of them")
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return a bool; the dispatcher would take other types for one."""
+    return value if value is True or value is False else _arguments.flag(name, value)
+
+
+def pool(operator: Any, input: Any, boxes: Any, output_size: Any, *parameters: Any) -> Tensor:
+    """Check what the dispatcher would refuse without a name, and call the operator."""
+    is_pyramid = operator is MULTISCALE_ROI_ALIGN.pool
+    _check_maps(input, is_pyramid)
+    _check_boxes(boxes)
+    rows, maps = rows_of(boxes), input if is_pyramid else (input,)
+    size = list(_pair(output_size))
+    if _onnx.is_exporting():
+        return _onnx.pool(operator.name().removeprefix("roicy::"), input, rows, size, *parameters)
+    return _autograd.call(operator, (rows, *maps), input, rows, size, *parameters)

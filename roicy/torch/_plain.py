@@ -1,0 +1,42 @@
+"""
+Calls of which PyTorch's dispatcher would do no more than call a kernel of this package.
+
+The dispatcher decides by its keys: those of the tensors, and those of the thread, which are there
+for modes, tracers and transforms.  A call with none but the ordinary ones may go to the kernel
+itself, which makes small calls shorter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch._C import DispatchKey, DispatchKeySet
+from torch.overrides import has_torch_function
+
+
+def _keys(*names: str) -> int:
+    found = DispatchKeySet(getattr(DispatchKey, names[0]))
+    for name in names[1:]:
+        found = found | DispatchKeySet(getattr(DispatchKey, name))
+    return found.raw_repr()
+
+
+# Outside of inference mode, and in it.
+_OF_TENSORS = (
+    _keys("CPU", "AutogradCPU", "ADInplaceOrView", "AutocastCPU"),
+    _keys("CPU", "AutocastCPU"),
+)
+_OF_THREADS = (_keys("BackendSelect", "ADInplaceOrView"), _keys("BackendSelect"))
+
+
+def is_plain(tensors: Sequence[Tensor]) -> bool:
+    """Whether nothing but a kernel for the CPU, and autograd, has to see a call with these."""
+    return (
+        not torch.compiler.is_compiling()
+        and not torch._C._autograd._profiler_enabled()
+        and not has_torch_function(tensors)
+        and torch._C._dispatch_tls_local_include_set().raw_repr() in _OF_THREADS
+        and all([torch._C._dispatch_keys(one).raw_repr() in _OF_TENSORS for one in tensors])
+    )

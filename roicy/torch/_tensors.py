@@ -1,0 +1,89 @@
+"""Tensors as NumPy arrays and back, without a copy where that is possible."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .. import _threads
+
+HALVES = (torch.float16, torch.bfloat16)
+HAS_ML_DTYPES = importlib.util.find_spec("ml_dtypes") is not None
+# Whole numbers to this one are exact; the next is rounded to it.  Integers are always exact.
+LARGEST_EXACT = {
+    dtype: int(2 / torch.finfo(dtype).eps)
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+}
+
+
+def array(tensor: Tensor) -> np.ndarray:
+    """
+    Return an array of the same memory.
+
+    NumPy has bfloat16 from ml_dtypes.  Without that package the array is a copy in float32, in
+    which bfloat16 is computed in any case.
+    """
+    if tensor.requires_grad:
+        tensor = tensor.detach()
+    if tensor.dtype is torch.bfloat16:
+        if not HAS_ML_DTYPES:
+            return tensor.float().numpy()
+        import ml_dtypes
+
+        return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    return tensor.numpy()
+
+
+def tensor(array: np.ndarray, dtype: torch.dtype) -> Tensor:
+    """Return a tensor of the same memory, or a copy where it is to have another type."""
+    if array.dtype.char == "E":
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    result = torch.from_numpy(array)
+    return result if result.dtype is dtype else result.to(dtype)
+
+
+def pooled_type(maps: Tensor) -> torch.dtype:
+    """Return the type of what is pooled from maps."""
+    return torch.float32 if maps.dtype is torch.uint8 else maps.dtype
+
+
+def gradient(grad: Tensor) -> np.ndarray:
+    """Return a gradient as an array of a type that gradients are computed in."""
+    return array(grad.float() if grad.dtype in HALVES else grad)
+
+
+def boxes(rows: Tensor, images: int) -> np.ndarray:
+    """
+    Return boxes (K, 5) as an array.
+
+    Raises
+    ------
+    ValueError
+        If a batch index may have been rounded before, to that of another image.
+    """
+    largest = LARGEST_EXACT.get(rows.dtype, images)
+    if images > largest + 1 and rows.dim() == 2 and rows.shape[1] == 5:
+        rounded = torch.nonzero(rows[:, 0] >= largest)
+        if len(rounded):
+            k = int(rounded[0])
+            name = str(rows.dtype).removeprefix("torch.")
+            raise ValueError(
+                f"boxes[{k}]: batch index {int(rows[k, 0])} in {name}, which is exact to "
+                f"{largest} only; expected a type that can tell the input's {images} images apart"
+            )
+    return array(rows)
+
+
+def threads(num_threads: int | None) -> int:
+    """
+    Return the number of threads that a call is given.
+
+    A call that names none takes no more than PyTorch does, which is one thread in the workers
+    of a DataLoader.
+    """
+    if num_threads is not None:
+        return num_threads
+    return min(_threads.get_num_threads(), torch.get_num_threads())

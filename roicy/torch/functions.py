@@ -1,0 +1,285 @@
+"""torchvision's functions on regions, and two more, on tensors."""
+
+# torch.jit.script reads annotations: they are not postponed here, and are spelled as it knows them
+
+from typing import List, Optional, Union
+
+import torch
+from torch import Tensor
+from torch.jit.annotations import BroadcastingList2
+from torch.nn.modules.utils import _pair
+
+from . import _eager, _operators
+from ._boxes import rows_of
+
+
+@torch.fx.wrap
+def roi_align(
+    input: Tensor,
+    boxes: Union[Tensor, List[Tensor]],
+    output_size: BroadcastingList2[int],
+    spatial_scale: float = 1.0,
+    sampling_ratio: int = -1,
+    aligned: bool = False,
+    num_threads: Optional[int] = None,
+) -> Tensor:
+    """
+    Mean of bilinear samples in each bin of each box; see :func:`roicy.roi_align`.
+
+    Parameters
+    ----------
+    input : Tensor[N, C, H, W], float32, float64, float16, bfloat16 or uint8
+        Feature maps on the CPU, contiguous, channels_last or of any other strides.  Of the last
+        three types everything is computed in float32; the result is of the input's type, but
+        float32 of uint8.
+    boxes : Tensor[K, 5] or list of N Tensor[L, 4], floating point or integers
+        Rows [batch_index, x1, y1, x2, y2], or [x1, y1, x2, y2] for each image.  A batch index is
+        exact in float16 to 2048, and in bfloat16 to 256; larger ones are refused where the input
+        has more images.  A list has no such bound.
+    output_size : int or (int, int)
+        Bins of a box, (height, width).
+    spatial_scale : float, optional
+        Multiplies the coordinates of the boxes.
+    sampling_ratio : int, optional
+        Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.
+    aligned : bool, optional
+        Whether pixel i covers [i, i + 1), rather than lie at i.
+    num_threads : int, optional
+        Threads of the call and of its gradients; by default the least of
+        :func:`roicy.get_num_threads` and :func:`torch.get_num_threads`, which is 1 in the
+        workers of a DataLoader.
+
+    Returns
+    -------
+    Tensor[K, C, height, width]
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`roicy.roi_align`.
+    AssertionError
+        If boxes have another shape.
+    NotImplementedError
+        If the gradient of boxes is to be differentiated again, or in forward mode.
+
+    Notes
+    -----
+    The gradients may be differentiated again by what they are linear in: the input, and the
+    gradient of the output; and by boxes where they are gradients of the input.  Forward mode
+    (``torch.func.jvp``) has the derivative by the input, and ``torch.vmap`` is known.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import roicy.torch
+    >>> ramp = torch.arange(8.0).repeat(1, 1, 8, 1)
+    >>> boxes = torch.tensor([[0, 1.25, 1.25, 5.25, 5.25]], requires_grad=True)
+    >>> roicy.torch.roi_align(ramp, boxes, 1, sampling_ratio=4).sum().backward()
+    >>> boxes.grad
+    tensor([[0.0000, 0.5000, 0.0000, 0.5000, 0.0000]])
+    """
+    if not torch.jit.is_scripting():
+        return _eager.pool(
+            _operators.ROI_ALIGN.pool,
+            input,
+            boxes,
+            output_size,
+            spatial_scale,
+            sampling_ratio,
+            _eager.check_flag("aligned", aligned),
+            num_threads,
+        )
+    return torch.ops.roicy.roi_align(
+        input,
+        rows_of(boxes),
+        _pair(output_size),
+        spatial_scale,
+        sampling_ratio,
+        aligned,
+        num_threads,
+    )
+
+
+@torch.fx.wrap
+def ps_roi_align(
+    input: Tensor,
+    boxes: Union[Tensor, List[Tensor]],
+    output_size: BroadcastingList2[int],
+    spatial_scale: float = 1.0,
+    sampling_ratio: int = -1,
+    num_threads: Optional[int] = None,
+) -> Tensor:
+    """
+    Mean of bilinear samples, where each bin reads channels of its own; see
+    :func:`roicy.ps_roi_align`, and :func:`roi_align` here.
+
+    Returns
+    -------
+    Tensor[K, C / (height * width), height, width]
+    """
+    if not torch.jit.is_scripting():
+        return _eager.pool(
+            _operators.PS_ROI_ALIGN.pool,
+            input,
+            boxes,
+            output_size,
+            spatial_scale,
+            sampling_ratio,
+            num_threads,
+        )
+    return torch.ops.roicy.ps_roi_align(
+        input,
+        rows_of(boxes),
+        _pair(output_size),
+        spatial_scale,
+        sampling_ratio,
+        num_threads,
+    )
+
+
+@torch.fx.wrap
+def prroi_pool(
+    input: Tensor,
+    boxes: Union[Tensor, List[Tensor]],
+    output_size: BroadcastingList2[int],
+    spatial_scale: float = 1.0,
+    num_threads: Optional[int] = None,
+) -> Tensor:
+    """
+    Exact mean of the bilinear surface over each bin; see :func:`roicy.prroi_pool`, and
+    :func:`roi_align` here.
+
+    Returns
+    -------
+    Tensor[K, C, height, width]
+    """
+    if not torch.jit.is_scripting():
+        return _eager.pool(
+            _operators.PRROI_POOL.pool,
+            input,
+            boxes,
+            output_size,
+            spatial_scale,
+            num_threads,
+        )
+    return torch.ops.roicy.prroi_pool(
+        input,
+        rows_of(boxes),
+        _pair(output_size),
+        spatial_scale,
+        num_threads,
+    )
+
+
+@torch.fx.wrap
+def roi_pool(
+    input: Tensor,
+    boxes: Union[Tensor, List[Tensor]],
+    output_size: BroadcastingList2[int],
+    spatial_scale: float = 1.0,
+    num_threads: Optional[int] = None,
+) -> Tensor:
+    """
+    Largest pixel in each bin; see :func:`roicy.roi_pool`, and :func:`roi_align` here.
+
+    Returns
+    -------
+    Tensor[K, C, height, width]
+    """
+    if not torch.jit.is_scripting():
+        return _eager.pool(
+            _operators.ROI_POOL.pool,
+            input,
+            boxes,
+            output_size,
+            spatial_scale,
+            num_threads,
+        )
+    return torch.ops.roicy.roi_pool(
+        input,
+        rows_of(boxes),
+        _pair(output_size),
+        spatial_scale,
+        num_threads,
+    )
+
+
+@torch.fx.wrap
+def ps_roi_pool(
+    input: Tensor,
+    boxes: Union[Tensor, List[Tensor]],
+    output_size: BroadcastingList2[int],
+    spatial_scale: float = 1.0,
+    num_threads: Optional[int] = None,
+) -> Tensor:
+    """
+    Mean of whole pixels, where each bin reads channels of its own; see
+    :func:`roicy.ps_roi_pool`, and :func:`roi_align` here.
+
+    Returns
+    -------
+    Tensor[K, C / (height * width), height, width]
+    """
+    if not torch.jit.is_scripting():
+        return _eager.pool(
+            _operators.PS_ROI_POOL.pool,
+            input,
+            boxes,
+            output_size,
+            spatial_scale,
+            num_threads,
+        )
+    return torch.ops.roicy.ps_roi_pool(
+        input,
+        rows_of(boxes),
+        _pair(output_size),
+        spatial_scale,
+        num_threads,
+    )
+
+
+@torch.fx.wrap
+def multiscale_roi_align(
+    features: List[Tensor],
+    boxes: Union[Tensor, List[Tensor]],
+    output_size: BroadcastingList2[int],
+    spatial_scale: List[float],
+    sampling_ratio: int = -1,
+    aligned: bool = False,
+    canonical_scale: float = 224.0,
+    canonical_level: int = 4,
+    num_threads: Optional[int] = None,
+) -> Tensor:
+    """
+    :func:`roi_align` of each box from the level of a feature pyramid that suits its size; see
+    :func:`roicy.multiscale_roi_align`.
+
+    Returns
+    -------
+    Tensor[K, C, height, width]
+        In the order of the boxes; gradients flow to the maps of all levels, and to the boxes.
+    """
+    if not torch.jit.is_scripting():
+        return _eager.pool(
+            _operators.MULTISCALE_ROI_ALIGN.pool,
+            features,
+            boxes,
+            output_size,
+            spatial_scale,
+            sampling_ratio,
+            _eager.check_flag("aligned", aligned),
+            canonical_scale,
+            canonical_level,
+            num_threads,
+        )
+    return torch.ops.roicy.multiscale_roi_align(
+        features,
+        rows_of(boxes),
+        _pair(output_size),
+        spatial_scale,
+        sampling_ratio,
+        aligned,
+        canonical_scale,
+        canonical_level,
+        num_threads,
+    )

@@ -1,0 +1,203 @@
+"""torchvision's modules on regions, and two more."""
+
+# torch.jit.script reads annotations: they are not postponed here, and are spelled as it knows them
+
+import math
+import sys
+from typing import Any, Dict, List, Optional, Tuple, Union
+
+from torch import Tensor, nn
+from torch.jit.annotations import BroadcastingList2
+from torch.nn.modules.utils import _pair
+
+from . import functions  # its functions are called by this name, where torch.fx has wrapped them
+
+
+class _Pool(nn.Module):
+    """
+    What the modules have in common: an operator with the size of its output and the scale of
+    its boxes.
+    """
+
+    def __init__(self, output_size: BroadcastingList2[int], spatial_scale: float = 1.0):
+        super().__init__()
+        self.output_size = output_size
+        self.spatial_scale = spatial_scale
+
+    def extra_repr(self) -> str:
+        """Return the parameters, for repr()."""
+        names = ("output_size", "spatial_scale", "sampling_ratio", "aligned")
+        return ", ".join(f"{name}={getattr(self, name)}" for name in names if hasattr(self, name))
+
+
+class RoIPool(_Pool):
+    """:func:`roi_pool` as a module."""
+
+    def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
+        """Pool."""
+        return functions.roi_pool(input, boxes, self.output_size, self.spatial_scale)
+
+
+class PSRoIPool(_Pool):
+    """:func:`ps_roi_pool` as a module."""
+
+    def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
+        """Pool."""
+        return functions.ps_roi_pool(input, boxes, self.output_size, self.spatial_scale)
+
+
+class PrRoIPool(_Pool):
+    """:func:`prroi_pool` as a module."""
+
+    def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
+        """Pool."""
+        return functions.prroi_pool(input, boxes, self.output_size, self.spatial_scale)
+
+
+class RoIAlign(_Pool):
+    """:func:`roi_align` as a module."""
+
+    def __init__(
+        self,
+        output_size: BroadcastingList2[int],
+        spatial_scale: float,
+        sampling_ratio: int,
+        aligned: bool = False,
+    ):
+        super().__init__(output_size, spatial_scale)
+        self.sampling_ratio = sampling_ratio
+        self.aligned = aligned
+
+    def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
+        """Pool."""
+        return functions.roi_align(
+            input, boxes, self.output_size, self.spatial_scale, self.sampling_ratio, self.aligned
+        )
+
+
+class PSRoIAlign(_Pool):
+    """:func:`ps_roi_align` as a module."""
+
+    def __init__(
+        self, output_size: BroadcastingList2[int], spatial_scale: float, sampling_ratio: int
+    ):
+        super().__init__(output_size, spatial_scale)
+        self.sampling_ratio = sampling_ratio
+
+    def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
+        """Pool."""
+        return functions.ps_roi_align(
+            input, boxes, self.output_size, self.spatial_scale, self.sampling_ratio
+        )
+
+
+class MultiScaleRoIAlign(nn.Module):
+    """
+    :func:`multiscale_roi_align` as a module, with the parameters of torchvision's.
+
+    torchvision's detectors accept it as `box_roi_pool`, `mask_roi_pool` and `keypoint_roi_pool`:
+    where torchvision has been imported before, it is an instance of torchvision's class.
+
+    Parameters
+    ----------
+    featmap_names : list of str
+        Names of the maps that are used, from fine to coarse.
+    output_size : int or (int, int)
+        Bins of a box, (height, width).
+    sampling_ratio : int
+        Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.
+    canonical_scale : float, optional
+        Boxes as large as a square of this side are pooled from the level `canonical_level`,
+        that of scale 2**-canonical_level.
+    canonical_level : int, optional
+        See there.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from roicy.torch import MultiScaleRoIAlign
+    >>> pooler = MultiScaleRoIAlign(["feat1", "feat3"], 3, 2)
+    >>> sides = {"feat1": 64, "feat2": 32, "feat3": 16}
+    >>> maps = {name: torch.rand(1, 5, side, side) for name, side in sides.items()}
+    >>> boxes = torch.rand(6, 4) * 256
+    >>> boxes[:, 2:] += boxes[:, :2]
+    >>> pooler(maps, [boxes], [(512, 512)]).shape
+    torch.Size([6, 5, 3, 3])
+    """
+
+    scales: Optional[List[float]]
+
+    def __new__(cls, *_: Any, **__: Any) -> "MultiScaleRoIAlign":
+        """Return an instance that is one of torchvision's class too, if that has been imported."""
+        if cls is MultiScaleRoIAlign and "torchvision.ops" in sys.modules:
+            from . import _torchvision_pooler
+
+            cls = _torchvision_pooler.MultiScaleRoIAlign
+        return super().__new__(cls)
+
+    def __init__(
+        self,
+        featmap_names: List[str],
+        output_size: Union[int, Tuple[int, int], List[int]],
+        sampling_ratio: int,
+        *,
+        canonical_scale: float = 224,
+        canonical_level: int = 4,
+    ):
+        nn.Module.__init__(self)  # not that of torchvision's class, if this is one
+        self.featmap_names = featmap_names
+        self.output_size = _pair(output_size)
+        self.sampling_ratio = sampling_ratio
+        self.canonical_scale = canonical_scale
+        self.canonical_level = canonical_level
+        self.scales = None  # as those of torchvision's, they are those of the first call
+
+    def forward(
+        self, x: Dict[str, Tensor], boxes: List[Tensor], image_shapes: List[Tuple[int, int]]
+    ) -> Tensor:
+        """
+        Pool.
+
+        Parameters
+        ----------
+        x : dict of Tensor[N, C, H_l, W_l]
+            Maps by their names; those of other names are not used.
+        boxes : list of N Tensor[L_i, 4]
+            Rows [x1, y1, x2, y2] in pixels of the images.
+        image_shapes : list of N (int, int)
+            Height and width of each image, before they were made into a batch; the scales of
+            the maps follow from the largest.
+
+        Returns
+        -------
+        Tensor[K, C, height, width]
+        """
+        maps: List[Tensor] = []  # TorchScript has no comprehensions with a condition
+        for name, level in x.items():
+            if name in self.featmap_names:
+                maps.append(level)
+        scales = self.scales
+        if scales is None:
+            if len(image_shapes) == 0:
+                raise ValueError("image_shapes: none, expected the height and width of each image")
+            height = max([shape[0] for shape in image_shapes])
+            scales = [
+                2.0 ** round(math.log(level.shape[2] / height) / math.log(2.0)) for level in maps
+            ]
+            self.scales = scales
+        return functions.multiscale_roi_align(
+            maps,
+            boxes,
+            self.output_size,
+            scales,
+            self.sampling_ratio,
+            False,
+            float(self.canonical_scale),
+            self.canonical_level,
+        )
+
+    def __repr__(self) -> str:
+        """Return the parameters, as torchvision's does."""
+        names = ("featmap_names", "output_size", "sampling_ratio")
+        parameters = ", ".join(f"{name}={getattr(self, name)}" for name in names)
+        return f"{self.__class__.__name__}({parameters})"

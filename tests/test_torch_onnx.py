@@ -1,0 +1,165 @@
+"""roicy.torch in models that torch.onnx.export makes, computed by ONNX Runtime."""
+
+import numpy as np
+import pytest
+from conftest import SUMS, random_boxes
+
+import roicy
+
+torch = pytest.importorskip("torch")
+onnx = pytest.importorskip("onnx")
+runtime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxscript")
+rt = pytest.importorskip("roicy.torch")
+from onnx.reference import ReferenceEvaluator  # noqa: E402
+from onnx.reference.op_run import OpRun  # noqa: E402
+
+# of the exporters and what they call
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning",
+    "ignore::FutureWarning",
+    "ignore::UserWarning",
+    "ignore::torch.jit.TracerWarning",
+)
+
+PARAMETERS = {"roi_align": (0.5, 2, True), "ps_roi_align": (0.5, 2)}
+OF_ROICY = {"prroi_pool": "PrRoIPool", "ps_roi_align": "PSRoIAlign", "ps_roi_pool": "PSRoIPool"}
+
+
+class Pool(torch.nn.Module):
+    """A function of roicy.torch with its parameters."""
+
+    def __init__(self, name, size, *parameters):
+        super().__init__()
+        self.function, self.size, self.given = getattr(rt, name), size, parameters
+
+    def forward(self, x, boxes):
+        return self.function(x, boxes, self.size, *self.given)
+
+
+def export(path, dynamo, model, x, boxes):
+    """Export, with a height and a number of boxes that are left open."""
+    if dynamo:
+        height, count = torch.export.Dim("height"), torch.export.Dim("count")
+        free = {"dynamic_shapes": {"x": {2: height}, "boxes": {0: count}}}
+    else:
+        free = {"dynamic_axes": {"x": {2: "height"}, "boxes": {0: "count"}}, "opset_version": 17}
+    names = {"input_names": ["x", "boxes"], "output_names": ["y"]}
+    torch.onnx.export(model, (x, boxes), path, dynamo=dynamo, verbose=False, **names, **free)
+    return onnx.load(path)
+
+
+def problem(rng, rows, count, dtype=torch.float32):
+    x = torch.from_numpy(rng.standard_normal((2, 8, rows, 17))).to(dtype)
+    boxes = random_boxes(rng, 2, count, (2 * rows, 34), np.float32)
+    return x, torch.from_numpy(boxes).to(dtype)
+
+
+def run(path, x, boxes):
+    return runtime.InferenceSession(path).run(None, {"x": x.numpy(), "boxes": boxes.numpy()})[0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64])
+@pytest.mark.parametrize("dynamo", [True, False])
+@pytest.mark.parametrize(
+    "parameters", [(0.5, 2, True), (0.5, -1, False), (0.5, 3, False), (0.5, 0, True)]
+)
+def test_roi_align(parameters, dynamo, dtype, rng, tmp_path):
+    path = str(tmp_path / "model.onnx")
+    x, boxes = problem(rng, 15, 9, dtype)
+    model = Pool("roi_align", (2, 3), *parameters)
+    exported = export(path, dynamo, model, x, boxes)
+    assert "RoiAlign" in [node.op_type for node in exported.graph.node]
+    assert [opset.domain for opset in exported.opset_import] == [""]
+    for given in ((x, boxes), problem(rng, 11, 4, dtype)):
+        expected = model(*given)
+        got = run(path, *given)
+        assert got.dtype == expected.numpy().dtype
+        # positions of up to 34 pixels; float16 is rounded once
+        eps = max(torch.finfo(dtype).eps, 34 * torch.finfo(torch.float32).eps)
+        if dtype == torch.float64:
+            eps = 34 * torch.finfo(dtype).eps
+        np.testing.assert_allclose(got, expected, rtol=0, atol=eps * float(given[0].abs().max()))
+
+
+@pytest.mark.parametrize("dynamo", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.uint8])
+def test_roi_pool(dynamo, dtype, rng, tmp_path):
+    path = str(tmp_path / "model.onnx")
+    x, boxes = problem(rng, 15, 9)
+    x = (10 * x + 100).to(dtype)
+    model = Pool("roi_pool", (2, 3), 0.5)
+    exported = export(path, dynamo, model, x, boxes)
+    assert "MaxRoiPool" in [node.op_type for node in exported.graph.node]
+    np.testing.assert_array_equal(run(path, x, boxes), model(x, boxes))
+
+
+@pytest.mark.parametrize("dynamo", [True, False])
+@pytest.mark.parametrize("name", OF_ROICY)
+def test_operators_that_onnx_lacks(name, dynamo, rng, tmp_path):
+    """They have a domain of their own, and attributes that say what is to be computed."""
+    path = str(tmp_path / "model.onnx")
+    x, boxes = problem(rng, 15, 9)
+    model = Pool(name, (2, 4), *PARAMETERS.get(name, (0.5,)))
+    exported = export(path, dynamo, model, x, boxes)
+    assert ("roicy", 1) in [(opset.domain, opset.version) for opset in exported.opset_import]
+
+    def compute(self, x, boxes, output_height, output_width, spatial_scale, sampling_ratio=None):
+        more = () if sampling_ratio is None else (sampling_ratio,)
+        size = (output_height, output_width)
+        return (getattr(roicy, name)(x, boxes, size, spatial_scale, *more),)
+
+    members = {"op_domain": "roicy", "_run": compute}
+    operator = type(OF_ROICY[name], (OpRun,), members)
+    for given in ((x, boxes), problem(rng, 11, 4)):
+        got = ReferenceEvaluator(exported, new_ops=[operator]).run(
+            None, {"x": given[0].numpy(), "boxes": given[1].numpy()}
+        )
+        np.testing.assert_array_equal(got[0], model(*given))
+
+
+class Pyramid(torch.nn.Module):
+    """MultiScaleRoIAlign on maps that are made of one, with lists of boxes."""
+
+    def __init__(self, **keywords):
+        super().__init__()
+        self.pooler = rt.MultiScaleRoIAlign(["0", "1", "2"], 3, 2, **keywords)
+
+    def forward(self, x, boxes):
+        maps = {str(i): x[:, :, :: 2**i, :: 2**i] * (i + 1) for i in range(3)}
+        return self.pooler(maps, [boxes, boxes[:2] + 1], [(256, 320), (250, 300)])
+
+
+@pytest.mark.parametrize("dynamo", [True, False])
+@pytest.mark.parametrize("keywords", [{}, {"canonical_scale": 100, "canonical_level": 3}])
+def test_pyramids(keywords, dynamo, rng, tmp_path):
+    path = str(tmp_path / "model.onnx")
+    x = torch.from_numpy(rng.standard_normal((2, 4, 64, 80))).float()
+    low = rng.uniform(0, 60, (12, 2))
+    high = low + np.exp(rng.uniform(2, 5.3, (12, 2)))
+    high[3] = low[3]  # without an area
+    boxes = torch.from_numpy(np.concatenate([low, high], axis=1)).float()
+    model = Pyramid(**keywords)
+    count = torch.export.Dim("count", min=2)
+    free = (
+        {"dynamic_shapes": {"x": {}, "boxes": {0: count}}}
+        if dynamo
+        else {"dynamic_axes": {"boxes": {0: "count"}}, "opset_version": 17}
+    )
+    names = {"input_names": ["x", "boxes"], "output_names": ["y"]}
+    torch.onnx.export(model, (x, boxes), path, dynamo=dynamo, verbose=False, **names, **free)
+    for given in (boxes, boxes[3:8]):
+        expected = model(x, given)
+        largest = float(expected.abs().max())
+        # positions of up to 80 pixels
+        np.testing.assert_allclose(run(path, x, given), expected, rtol=0, atol=1e-5 * largest)
+
+
+@pytest.mark.parametrize("name", [*SUMS, "roi_pool"])
+def test_nothing_is_left_behind(name, rng, tmp_path):
+    """After an export the functions compute as before."""
+    x, boxes = problem(rng, 15, 9)
+    model = Pool(name, (2, 2), *PARAMETERS.get(name, (0.5,)))
+    before = model(x, boxes)
+    export(str(tmp_path / "model.onnx"), False, model, x, boxes)
+    assert torch.equal(model(x, boxes), before)

@@ -1,0 +1,305 @@
+"""roicy.torch with torchvision: its operators and its models on roicy's kernels."""
+
+import contextlib
+import copy
+import importlib
+import pickle
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+rt = pytest.importorskip("roicy.torch")
+from test_torch import NAMES, named, problem, pyramid  # noqa: E402
+
+EQUAL_SCALES = pytest.mark.xfail(
+    raises=ValueError, strict=True, reason="roicy.multiscale_roi_align refuses maps of equal scales"
+)
+
+
+@pytest.fixture
+def vision():
+    try:
+        return importlib.import_module("torchvision")
+    # the latter where its build does not fit that of PyTorch
+    except (ImportError, RuntimeError) as error:
+        pytest.skip(f"torchvision cannot be imported: {error}")
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "prroi" not in name])
+def test_operators(vision, name, rng):
+    x, boxes, size, parameters = problem(rng, name, torch.float64)
+    # its ps_roi_align gives NaN for boxes of no size
+    boxes[:, 3:] = torch.maximum(boxes[:, 3:], boxes[:, 1:3] + 1)
+    x.requires_grad_()
+    function = getattr(vision.ops, name)
+
+    def both():
+        out = function(x, boxes, size, *parameters)
+        return out.detach(), torch.autograd.grad((out**2).sum(), x)[0]
+
+    original = both()
+    with rt.patch_torchvision():
+        patched = both()
+        out = getattr(rt, name)(x, boxes, size, *parameters)
+        np.testing.assert_array_equal(patched[0], out.detach())
+    restored = both()
+    for mine, theirs, again in zip(patched, original, restored, strict=True):
+        np.testing.assert_array_equal(again, theirs)
+        if name == "ps_roi_pool" and mine.shape == x.shape:
+            # its gradient gives the last row and column a share, which the forward pass
+            # never reads
+            continue
+        np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-12 * float(theirs.abs().max()))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("names", [["0", "1", "2"], ["0", "2"], ["1"]])
+def test_multiscale(vision, names, dtype, rng):
+    """Its levels at their borders too: sides of 56, 112, 224 pixels and almost so."""
+    maps, boxes, _ = pyramid(rng, dtype)
+    sides = torch.tensor(
+        [55.9999, 56, 56.0001, 111.9999, 112, 112.0001, 223.9999, 224, 224.0001], dtype=dtype
+    )
+    square = torch.stack([sides * 0, sides * 0, sides, sides], dim=1)
+    parts = [torch.cat([boxes[boxes[:, 0] == n, 1:], square + n]) for n in range(2)]
+    if len(names) == 2:  # of boxes beyond the level that is left out it makes zeros
+        parts = [
+            part[(part[:, 2] - part[:, 0]) * (part[:, 3] - part[:, 1]) < 99**2] for part in parts
+        ]
+    shapes = [(250, 320), (256, 300)]
+    for extra in ({}, {"canonical_scale": 100, "canonical_level": 3}):
+        results = []
+        for library in (rt, vision.ops):
+            levels = [level.clone().requires_grad_() for level in maps]
+            out = library.MultiScaleRoIAlign(names, 3, 2, **extra)(named(levels), parts, shapes)
+            (out**2).sum().backward()
+            results.append(
+                [
+                    out.detach(),
+                    *(level.grad if level.grad is not None else torch.zeros(1) for level in levels),
+                ]
+            )
+        for mine, theirs in zip(*results, strict=True):
+            # positions of up to 80 pixels, and sums of up to 27 boxes' bins
+            np.testing.assert_allclose(
+                mine,
+                theirs,
+                rtol=0,
+                atol=200 * torch.finfo(dtype).eps * float(theirs.abs().max()),
+            )
+
+
+@pytest.mark.parametrize("model", ["FasterRCNN", "MaskRCNN", "KeypointRCNN"])
+def test_detectors_take_the_module(vision, model):
+    """They ask whether it is one of torchvision's class."""
+    detection = vision.models.detection
+    results = []
+    for library in (rt, vision.ops):
+        torch.manual_seed(0)
+        names = ["0", "1", "2", "3"]
+        poolers = {"box_roi_pool": library.MultiScaleRoIAlign(names, 7, 2)}
+        if model != "FasterRCNN":
+            kind = model.removesuffix("RCNN").lower()
+            poolers[f"{kind}_roi_pool"] = library.MultiScaleRoIAlign(names, 14, 2)
+        backbone = detection.backbone_utils.resnet_fpn_backbone(
+            backbone_name="resnet18", weights=None
+        )
+        network = getattr(detection, model)(
+            backbone,
+            num_classes=2 if model == "KeypointRCNN" else 5,
+            box_score_thresh=0.0,
+            min_size=160,
+            max_size=240,
+            **poolers,
+        )
+        with torch.no_grad():
+            results.append(copy.deepcopy(network).eval()([torch.rand(3, 160, 200)])[0])
+        for pooler in poolers:
+            assert isinstance(getattr(network.roi_heads, pooler), library.MultiScaleRoIAlign)
+    mine, theirs = results
+    assert len(theirs["boxes"]) > 0
+    assert mine.keys() == theirs.keys()
+    for key in theirs:
+        np.testing.assert_allclose(mine[key], theirs[key], rtol=1e-3, atol=2e-3, err_msg=key)
+
+
+def test_the_module_is_one_of_torchvision(vision):
+    pooler = rt.MultiScaleRoIAlign(["0"], 7, 2)
+    assert isinstance(pooler, vision.ops.MultiScaleRoIAlign)
+    maps = {"0": torch.rand(1, 3, 20, 20)}
+    boxes, shapes = [torch.tensor([[3, 4, 50, 60.0]])], [(80, 80)]
+    with pytest.warns(match="deprecated"):
+        scripted = torch.jit.script(pooler)
+    assert torch.equal(scripted(maps, boxes, shapes), pooler(maps, boxes, shapes))
+    for copied in (copy.deepcopy(pooler), pickle.loads(pickle.dumps(pooler))):
+        assert type(copied) is type(pooler)
+        assert repr(copied) == repr(vision.ops.MultiScaleRoIAlign(["0"], 7, 2))
+
+
+def test_torchvision_is_not_imported():
+    """A program that does without it does not get it."""
+    program = (
+        "import sys, roicy.torch\n"
+        "pooler = roicy.torch.MultiScaleRoIAlign(['0'], 7, 2)\n"
+        "assert type(pooler) is roicy.torch.MultiScaleRoIAlign\n"
+        "assert 'torchvision' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@EQUAL_SCALES
+@pytest.mark.parametrize("sides", [(5, 5), (2, 2, 1), (12, 6, 6), (4, 4, 4)])
+def test_maps_of_equal_scales(vision, sides, rng):
+    """MobileNet's detectors have two maps of stride 32, and small images more of them."""
+    low = rng.uniform(0, 20, (40, 2))
+    boxes = np.concatenate([low, low + np.exp(rng.uniform(1, 6.5, (40, 2)))], axis=1)
+    results = []
+    for library in (rt, vision.ops):
+        maps = {
+            str(i): torch.from_numpy(np.random.default_rng(i).random((1, 3, side, side)))
+            for i, side in enumerate(sides)
+        }
+        pooler = library.MultiScaleRoIAlign(list(maps), 3, 2)
+        for level in maps.values():
+            level.requires_grad_()
+        out = pooler(maps, [torch.from_numpy(boxes)], [(45, 45)])
+        (out**2).sum().backward()
+        grads = [level.grad for level in maps.values()]
+        results.append([out.detach(), *grads])
+    for mine, theirs in zip(*results, strict=True):
+        if theirs is None:  # no box is pooled from that map
+            assert not mine.any()
+            continue
+        largest = float(theirs.abs().max())
+        np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-12 * largest)
+
+
+@EQUAL_SCALES
+@pytest.mark.parametrize("side", [33, 40, 45])
+def test_small_images(vision, side):
+    """The scales of all maps but the first are equal, or nearly so."""
+    results = []
+    for library in (rt, vision.ops):
+        torch.manual_seed(0)
+        network = vision.models.detection.fasterrcnn_mobilenet_v3_large_fpn(
+            weights=None,
+            weights_backbone=None,
+            num_classes=5,
+            box_score_thresh=0.0,
+            box_detections_per_img=20,
+            min_size=side,
+            max_size=side,
+            box_roi_pool=library.MultiScaleRoIAlign(["0", "1", "2"], 7, 2),
+        )
+        with torch.no_grad():
+            results.append(network.eval()([torch.rand(3, side, side)])[0])
+    assert len(results[1]["boxes"]) > 0
+    for key in results[1]:
+        np.testing.assert_allclose(*[result[key] for result in results], rtol=1e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("size", [0, (0, 2), (3, 0)])
+def test_no_bins(vision, size):
+    """Of torchvision they are empty tensors, where roicy's own functions raise errors."""
+    boxes = torch.tensor([[0, 1, 1, 5, 5.0]])
+    for function in (vision.ops.roi_align, vision.ops.roi_pool):
+        results = []
+        for patch in (contextlib.nullcontext, rt.patch_torchvision):
+            x = torch.rand(1, 4, 8, 8).requires_grad_()
+            with patch():
+                out = function(x, boxes, size)
+                out.sum().backward()
+            results.append((out.detach(), x.grad))
+        for mine, theirs in zip(*results, strict=True):
+            assert mine.dtype == theirs.dtype
+            assert torch.equal(mine, theirs)
+
+
+def test_rounded_indices_are_refused(vision):
+    """The rows of a list are made by torchvision, in the type of the boxes."""
+    x = torch.arange(2051).half().reshape(-1, 1, 1, 1).expand(-1, 1, 4, 4)
+    boxes = [torch.tensor([[0, 0, 2, 2]]).half()] * 2051
+    with (
+        rt.patch_torchvision(),
+        pytest.raises(ValueError, match=r"boxes\[2048\]: batch index 2048 in float16"),
+    ):
+        vision.ops.roi_align(x, boxes, 1)
+
+
+def test_restored_after_an_error(vision, rng):
+    x, boxes, size, _ = problem(rng, "roi_align", torch.float32)
+    bad = boxes.clone()
+    bad[0, 1] = np.nan
+    with pytest.raises(ValueError, match="x1 is nan"), rt.patch_torchvision():
+        vision.ops.roi_align(x, bad, size)
+    out = vision.ops.roi_align(x, boxes, size)
+    np.testing.assert_allclose(
+        out, rt.roi_align(x, boxes, size), rtol=0, atol=1e-6 * float(x.abs().max())
+    )
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "fasterrcnn_mobilenet_v3_large_320_fpn",
+        "fasterrcnn_mobilenet_v3_large_fpn",
+        "fasterrcnn_resnet50_fpn",
+        "maskrcnn_resnet50_fpn",
+        "keypointrcnn_resnet50_fpn",
+    ],
+)
+def test_models(vision, model):
+    """Random weights give boxes and masks all the same."""
+    torch.manual_seed(0)
+    network = getattr(vision.models.detection, model)(
+        weights=None,
+        weights_backbone=None,
+        num_classes=2 if model.startswith("keypoint") else 5,
+        box_detections_per_img=20,
+        box_score_thresh=0.0,
+        min_size=200,
+        max_size=320,
+    )
+    network.eval()
+    images = [torch.rand(3, 200, 260), torch.rand(3, 180, 320)]
+    with torch.no_grad():
+        theirs = network(images)
+        with rt.patch_torchvision():
+            mine = network(images)
+    for a, b in zip(mine, theirs, strict=True):
+        assert len(b["boxes"]) > 0
+        assert a.keys() == b.keys()
+        for key in a:
+            assert a[key].shape == b[key].shape
+            # pooled features differ by float32 roundings, which the network passes on
+            np.testing.assert_allclose(a[key], b[key], rtol=1e-3, atol=2e-3, err_msg=key)
+
+
+def test_readme(vision, monkeypatch, rng):
+    """
+    The example runs as it is printed, but for the weights, which would be fetched from the
+    network.
+    """
+    text = (Path(__file__).parents[1] / "README.md").read_text()
+    (example,) = re.findall(r"```python\n(import roicy\.torch\n.*?)```", text, re.DOTALL)
+    network = vision.models.detection.maskrcnn_resnet50_fpn
+    monkeypatch.setattr(
+        vision.models.detection,
+        "maskrcnn_resnet50_fpn",
+        lambda: network(weights_backbone=None, min_size=100, max_size=160),
+    )
+    names = {
+        "features": torch.rand(2, 8, 20, 30),
+        "boxes": torch.tensor([[0, 10, 10, 200, 100.0]]),
+        "torchvision": vision,
+        "images": [torch.rand(3, 99, 120)],
+    }
+    with torch.no_grad():
+        exec(example, names)
+    assert names["pooled"].shape == (1, 8, 7, 7)
+    assert names["detections"][0].keys() >= {"boxes", "masks"}
