@@ -230,6 +230,7 @@ MODULES = {
     "roi_align": (0.5, 2),
     "ps_roi_align": (0.5, 2),
     "prroi_pool": (0.5,),
+    "ps_prroi_pool": (0.5,),
     "ps_roi_pool": (0.5,),
     "roi_pool": (0.5,),
 }
@@ -237,6 +238,7 @@ CLASSES = {
     "roi_align": "RoIAlign",
     "ps_roi_align": "PSRoIAlign",
     "prroi_pool": "PrRoIPool",
+    "ps_prroi_pool": "PSPrRoIPool",
     "ps_roi_pool": "PSRoIPool",
     "roi_pool": "RoIPool",
 }

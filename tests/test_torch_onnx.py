@@ -23,7 +23,12 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 PARAMETERS = {"roi_align": (0.5, 2, True), "ps_roi_align": (0.5, 2)}
-OF_ROICY = {"prroi_pool": "PrRoIPool", "ps_roi_align": "PSRoIAlign", "ps_roi_pool": "PSRoIPool"}
+OF_ROICY = {
+    "prroi_pool": "PrRoIPool",
+    "ps_prroi_pool": "PSPrRoIPool",
+    "ps_roi_align": "PSRoIAlign",
+    "ps_roi_pool": "PSRoIPool",
+}
 
 
 class Pool(torch.nn.Module):

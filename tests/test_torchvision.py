@@ -16,10 +16,6 @@ torch = pytest.importorskip("torch")
 rt = pytest.importorskip("roicy.torch")
 from test_torch import NAMES, named, problem, pyramid  # noqa: E402
 
-EQUAL_SCALES = pytest.mark.xfail(
-    raises=ValueError, strict=True, reason="roicy.multiscale_roi_align refuses maps of equal scales"
-)
-
 
 @pytest.fixture
 def vision():
@@ -152,7 +148,6 @@ def test_torchvision_is_not_imported():
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-@EQUAL_SCALES
 @pytest.mark.parametrize("sides", [(5, 5), (2, 2, 1), (12, 6, 6), (4, 4, 4)])
 def test_maps_of_equal_scales(vision, sides, rng):
     """MobileNet's detectors have two maps of stride 32, and small images more of them."""
@@ -179,7 +174,6 @@ def test_maps_of_equal_scales(vision, sides, rng):
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-12 * largest)
 
 
-@EQUAL_SCALES
 @pytest.mark.parametrize("side", [33, 40, 45])
 def test_small_images(vision, side):
     """The scales of all maps but the first are equal, or nearly so."""

@@ -18,15 +18,25 @@ from ._torchvision import patch_torchvision
 from .functions import (
     multiscale_roi_align,
     prroi_pool,
+    ps_prroi_pool,
     ps_roi_align,
     ps_roi_pool,
     roi_align,
     roi_pool,
 )
-from .modules import MultiScaleRoIAlign, PrRoIPool, PSRoIAlign, PSRoIPool, RoIAlign, RoIPool
+from .modules import (
+    MultiScaleRoIAlign,
+    PrRoIPool,
+    PSPrRoIPool,
+    PSRoIAlign,
+    PSRoIPool,
+    RoIAlign,
+    RoIPool,
+)
 
 __all__ = [
     "MultiScaleRoIAlign",
+    "PSPrRoIPool",
     "PSRoIAlign",
     "PSRoIPool",
     "PrRoIPool",
@@ -35,6 +45,7 @@ __all__ = [
     "multiscale_roi_align",
     "patch_torchvision",
     "prroi_pool",
+    "ps_prroi_pool",
     "ps_roi_align",
     "ps_roi_pool",
     "roi_align",

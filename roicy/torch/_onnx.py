@@ -2,8 +2,8 @@
 The operators in models that torch.onnx.export makes, by either of its exporters.
 
 RoIAlign and RoIPool become ONNX's RoiAlign (opset 16) and MaxRoiPool, and pyramids RoiAlign of each
-level.  ONNX has no other of them: PSRoIAlign, PrRoIPool and PSRoIPool become operators of the
-domain "roicy", which the runtime has to be given.
+level.  ONNX has no other of them: PSRoIAlign, PrRoIPool, PSPrRoIPool and PSRoIPool become
+operators of the domain "roicy", which the runtime has to be given.
 
 The exporter of ``dynamo=True`` is given nodes as the model is traced.  That of ``dynamo=False``
 asks registered functions for them after it has traced ``torch.ops.roicy``.
@@ -74,6 +74,7 @@ NODES = {
     "roi_pool": _Node("MaxRoiPool", _roi_pool),
     "ps_roi_align": _Node("roicy::PSRoIAlign", _sampled, per_bin=True),
     "prroi_pool": _Node("roicy::PrRoIPool", _scaled),
+    "ps_prroi_pool": _Node("roicy::PSPrRoIPool", _scaled, per_bin=True),
     "ps_roi_pool": _Node("roicy::PSRoIPool", _scaled, per_bin=True),
 }
 

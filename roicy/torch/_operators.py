@@ -192,9 +192,17 @@ def _weighted_sum(
 ROI_ALIGN = _weighted_sum("roi_align", ALIGNED)
 PS_ROI_ALIGN = _weighted_sum("ps_roi_align", SAMPLED, per_bin=True)
 PRROI_POOL = _weighted_sum("prroi_pool", SCALE)
+PS_PRROI_POOL = _weighted_sum("ps_prroi_pool", SCALE, per_bin=True)
 PS_ROI_POOL = _weighted_sum("ps_roi_pool", SCALE, per_bin=True, grad_boxes=False)
 MULTISCALE_ROI_ALIGN = _weighted_sum("multiscale_roi_align", PYRAMID)
-WEIGHTED_SUMS = (ROI_ALIGN, PS_ROI_ALIGN, PRROI_POOL, PS_ROI_POOL, MULTISCALE_ROI_ALIGN)
+WEIGHTED_SUMS = (
+    ROI_ALIGN,
+    PS_ROI_ALIGN,
+    PRROI_POOL,
+    PS_PRROI_POOL,
+    PS_ROI_POOL,
+    MULTISCALE_ROI_ALIGN,
+)
 
 
 class RoIPool(NamedTuple):

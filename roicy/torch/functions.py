@@ -1,4 +1,4 @@
-"""torchvision's functions on regions, and two more, on tensors."""
+"""torchvision's functions on regions, and three more, on tensors."""
 
 # torch.jit.script reads annotations: they are not postponed here, and are spelled as it knows them
 
@@ -163,6 +163,40 @@ def prroi_pool(
             num_threads,
         )
     return torch.ops.roicy.prroi_pool(
+        input,
+        rows_of(boxes),
+        _pair(output_size),
+        spatial_scale,
+        num_threads,
+    )
+
+
+@torch.fx.wrap
+def ps_prroi_pool(
+    input: Tensor,
+    boxes: Union[Tensor, List[Tensor]],
+    output_size: BroadcastingList2[int],
+    spatial_scale: float = 1.0,
+    num_threads: Optional[int] = None,
+) -> Tensor:
+    """
+    Exact mean of the bilinear surface over each bin, which reads channels of its own; see
+    :func:`roicy.ps_prroi_pool`, and :func:`roi_align` here.
+
+    Returns
+    -------
+    Tensor[K, C / (height * width), height, width]
+    """
+    if not torch.jit.is_scripting():
+        return _eager.pool(
+            _operators.PS_PRROI_POOL.pool,
+            input,
+            boxes,
+            output_size,
+            spatial_scale,
+            num_threads,
+        )
+    return torch.ops.roicy.ps_prroi_pool(
         input,
         rows_of(boxes),
         _pair(output_size),

@@ -54,6 +54,14 @@ class PrRoIPool(_Pool):
         return functions.prroi_pool(input, boxes, self.output_size, self.spatial_scale)
 
 
+class PSPrRoIPool(_Pool):
+    """:func:`ps_prroi_pool` as a module."""
+
+    def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
+        """Pool."""
+        return functions.ps_prroi_pool(input, boxes, self.output_size, self.spatial_scale)
+
+
 class RoIAlign(_Pool):
     """:func:`roi_align` as a module."""
 
