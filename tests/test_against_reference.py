@@ -19,6 +19,9 @@ SHAPES = {
     "parts": (2, 1, 17, 12, 14, (34, 40)),
     # boxes of which few rows and columns are read
     "thin": (4, 2, 17, 60, 70, (2, 3)),
+    "thin bins": (3, 1, 24, 60, 70, (2, 3)),
+    # few channels, and bins wider than a lane vector
+    "scene": (4, 2, 2, 40, 180, (2, 3)),
 }
 PARAMETERS = {
     "roi_align": [

@@ -805,3 +805,43 @@ def test_unsorted_images(rng, dtype, isa):
         alone = boxes[k : k + 1].copy()
         alone[0, 0] = 0
         assert_same_bits(roicy.prroi_pool(x[int(boxes[k, 0])][None], alone, 3), together[k : k + 1])
+
+
+@pytest.mark.parametrize("channels", [1, 2, 4, 5])
+@pytest.mark.parametrize("sides", [(1, 8), (5, 60)])
+@pytest.mark.parametrize("name", ["roi_align", "ps_roi_align", "roi_pool"])
+def test_numbers_one_by_one(name, sides, channels, dtype, isa, rng):
+    """
+    Few channels are computed number by number, in some layouts: with the same bits, and zeros of
+    the same sign.
+    """
+    (n, h, w), bins = (2, 90, 100), (2, 3)
+    boxes = random_boxes(rng, n, 20, (h, w), dtype)
+    boxes[:, 3:] = boxes[:, 1:3] + rng.uniform(*sides, (20, 2))
+    group = 6 if name == "ps_roi_align" else 1
+    x = rng.standard_normal((n, channels * group, h, w)).astype(dtype)
+    x = np.copysign(np.where(x < 1, 0, -x), x)  # of a maximum there are zeros of both signs
+    options = {} if name == "roi_pool" else {"sampling_ratio": 2}
+    if name == "roi_pool":
+        options["return_argmax"] = True
+    expected = None
+    for layout in ("NCHW", "NHWC"):
+        for threads in (1, 3):
+            options.update(layout=layout, num_threads=threads)
+            found = operator(name)(to_layout(x, layout), boxes, bins, **options)
+            found = [from_layout(a, layout) for a in (found if name == "roi_pool" else [found])]
+            expected = expected or found
+            for a, b in zip(expected, found, strict=True):
+                assert_same_bits(np.ascontiguousarray(a), np.ascontiguousarray(b))
+    if name == "roi_pool":
+        return
+    g = rng.standard_normal((20, channels, *bins)).astype(dtype)
+    expected = None
+    for layout in ("NCHW", "NHWC"):
+        for threads in (1, 3):
+            options.update(layout=layout, num_threads=threads)
+            shape = to_layout(x, layout).shape
+            found = operator(name, "_backward")(to_layout(g, layout), boxes, shape, **options)
+            found = np.ascontiguousarray(from_layout(found, layout))
+            expected = found if expected is None else expected
+            assert_same_bits(expected, found)
