@@ -374,7 +374,7 @@ def test_any_strides_and_out(cupy, rng):
 def test_boxes_in_parts(name, monkeypatch, dtype, cupy, rng):
     """Boxes are computed in parts, as many at a time as tables have memory for."""
     x, boxes, bins = make(rng, name, "blocks", 1, dtype)
-    for limit in ("TABLE_BYTES", "SEGMENTS_BYTES", "PARTS_BYTES"):
+    for limit in ("TABLE_BYTES", "SEGMENTS_BYTES", "PARTIAL_SUMS_BYTES"):
         monkeypatch.setattr(backend, limit, 3000)
     assert_close(
         operator(name)(cupy.asarray(x), cupy.asarray(boxes), bins), operator(name)(x, boxes, bins)

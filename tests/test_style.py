@@ -19,10 +19,10 @@ def files(folders, endings):
     return sorted(path.relative_to(ROOT) for path in found if path.suffix in endings)
 
 
-# pyx/plan/rules.h, which is copied for the GPU, is looked at where it is from
+# The build copies pyx/plan/rules.h into roicy/cuda, so this copy is left out.
 SOURCES = [
     file
-    for file in files(("pyx", "roicy", "tests", "asv_bench"), (".py", ".pyx", ".pxd", ".h"))
+    for file in files(("pyx", "roicy", "tests", "asv_bench"), (".py", ".pyx", ".pxd", ".h", ".cu"))
     if file.parts[:2] != ("roicy", "cuda") or file.suffix != ".h"
 ]
 COMPILED = files(("pyx", "roicy/_kernels"), (".pyx", ".pxd", ".h"))
@@ -139,3 +139,8 @@ def test_functions_are_found():
     assert found["boxes.pxd", "level_of"][0] == 2
     assert found["rules.h", "make_axis"][0] == 7
     assert found["run.pxd", "next_part"][1] > 15
+
+
+def test_sources_are_found():
+    """The check of columns reads each kind of source."""
+    assert {file.suffix for file in SOURCES} == {".py", ".pyx", ".pxd", ".h", ".cu"}

@@ -1,15 +1,16 @@
 """
 The operators on CuPy arrays.
 
-``roicy.roi_align`` and the others take arrays of CuPy as they take those of NumPy, with the
-same parameters and meaning; the names here are those functions.  Work is queued on the current
-stream, and nothing waits for it: arguments are checked by shape and dtype, but what lies on the
-device is not looked at.  So what is an error of values on the CPU has a defined outcome here: a
-box whose corners are not numbers, or whose batch index is not that of an image, reads nothing,
-and its output, its gradient and what it gives to the input's are 0; `argmax` that points
-nowhere gives nothing. Results have the same bits from run to run.
+``roicy.roi_align`` and the other operators take CuPy arrays with the same parameters and the
+same meaning as NumPy arrays; the names here are those functions.  Data is float32 or float64.
 
-float32 and float64 only.
+Work is queued on the current stream, and no call waits for it.  Arguments are checked by shape
+and dtype, but values on the device are not looked at.  So a wrong value, which is an error on
+the CPU, has a defined outcome here.  A box reads nothing if a corner is not finite, or if there
+is no image with its batch index: its output and its gradient are 0, and it adds nothing to the
+gradient of the input.  An entry of `argmax` that is not a pixel of the plane adds nothing either.
+
+Results have the same bits in every run.
 """
 
 from __future__ import annotations

@@ -17,14 +17,16 @@ import numpy as np
 FOLDER = Path(__file__).parent / "kernels"
 # These files become one source, since CuPy's cache on disk ignores changes of included files.
 SOURCES = ("geometry.cu", "weighted_sum.cu", "window_max.cu")
-CHANNELS_OF_THREAD = 32  # whose gradients of the boxes one thread adds up
-CHANNELS_OF_WARP = 128  # and, channels last, one warp
-PART_BYTES = 16384  # of a plane that a warp owns in shared memory
+# A partial sum of the gradients of the boxes covers so many channels.  A thread adds them up, or a
+# warp if channels are last.
+CHANNELS_OF_THREAD = 32
+CHANNELS_OF_WARP = 128
+PART_BYTES = 16384  # bytes of a plane that a warp owns in shared memory
 LANES = 32  # threads of a warp
-THREADS = 128  # of a block
-THREADS_OF_PLANES = 64  # where warps own parts of planes
-# Positions must round as on the CPU, so the compiler may not fuse products into sums by itself
-# (--fmad=false).  The kernels call fma() where they want that.
+THREADS = 128  # threads of a block
+THREADS_OF_PLANES = 64  # threads of a block of a kernel whose warps own parts of planes
+# Positions must round as on the CPU, so the compiler may not fuse products and sums by itself
+# (--fmad=false).  The kernels call fma() where they want a fused multiply-add.
 OPTIONS = (
     "--std=c++17",
     "--fmad=false",
@@ -34,13 +36,13 @@ OPTIONS = (
     f"-DTHREADS={THREADS}",
     f"-DTHREADS_OF_PLANES={THREADS_OF_PLANES}",
 )
-OF_PLANES = ("backward_bins", "largest_pixel_backward")  # in blocks of THREADS_OF_PLANES
+OF_PLANES = ("backward_bins", "largest_pixel_backward")  # their blocks have THREADS_OF_PLANES
 NAMES = (
     "tables", "windows_of_boxes", "forward_planes", "forward_pixels", "forward_bins",
-    "backward_planes", "backward_pixels", "backward_boxes", "add_parts", "largest_pixel",
-    "largest_sample", "add_segments", *OF_PLANES,
+    "backward_planes", "backward_pixels", "backward_boxes", "add_partial_sums",
+    "largest_pixel", "largest_sample", "add_segments", *OF_PLANES,
 )  # fmt: skip
-MOST_BLOCKS = 2**20  # threads of a grid go on with the next element until there is none
+MOST_BLOCKS = 2**20  # blocks of a grid: a thread takes further elements until there is none left
 
 # These must agree with the structures of common.cu and rules.h.
 STRUCTURES = {
@@ -65,7 +67,7 @@ def rules() -> str:
     """
     Return the text of rules.h with its functions as members of Rules<float> and Rules<double>.
 
-    The build copies that file from pyx/plan; included without REAL it only declares types.
+    The build copies that file from pyx/plan.  Without REAL it only declares types.
     """
     text = (FOLDER / "rules.h").read_text()
     members = [
@@ -111,8 +113,9 @@ def _module() -> Any:
 @functools.cache
 def _kernel(name: str, device: int) -> Any:
     """
-    Return a kernel for the current device, whose number is `device`: CuPy looks for it anew
-    each time it is asked.
+    Return a kernel for the current device, whose number is `device`.
+
+    It is cached, since CuPy would search for it at every call.
     """
     return _module().get_function(name)
 
@@ -120,8 +123,9 @@ def _kernel(name: str, device: int) -> Any:
 @functools.lru_cache(1024)
 def structure(name: str, *values: int) -> np.ndarray:
     """
-    Return a structure as kernels take it.  Structures are cached, since making one is slow and
-    calls often use the same ones.
+    Return a structure as kernels take it.
+
+    Structures are cached, since making one is slow and calls often use equal ones.
     """
     made = np.array(values, STRUCTURES[name])
     made.flags.writeable = False
@@ -137,8 +141,9 @@ def strides(array: Any) -> np.ndarray:
 
 def launch(name: str, dtype: np.dtype, threads: int, *arguments: Any) -> None:
     """
-    Run a kernel on the current stream with at least `threads` threads, but no more than
-    MOST_BLOCKS blocks of them.
+    Run a kernel on the current stream, with at least `threads` threads.
+
+    If these are more than MOST_BLOCKS blocks hold, the kernel runs with MOST_BLOCKS blocks.
     """
     kernel = _kernel(
         f"{name}<{'float' if dtype == np.float32 else 'double'}>", cupy().cuda.runtime.getDevice()

@@ -30,11 +30,13 @@ from ._launch import (
     structure,
 )
 
-TABLE_BYTES = 128 << 20  # of the tables of the boxes that are computed at once
-SEGMENTS_BYTES = 128 << 20  # of gradients of planes before they are added up
-PARTS_BYTES = 128 << 20  # of the gradients of the boxes before they are added up
-# at least, that share the gradients of planes, if there are boxes enough: a GPU has room for some
-# thousand
+# Memory is bounded: the tables of boxes (those of one batch), the arrays of gradients of planes
+# that are added up later, and the partial sums of the gradients of boxes.
+TABLE_BYTES = 128 << 20
+SEGMENTS_BYTES = 128 << 20
+PARTIAL_SUMS_BYTES = 128 << 20
+# At least so many warps share the gradients of planes, if there are enough boxes.  A GPU has room
+# for some thousand warps.
 WARPS = 4096
 SAMPLED = RULES["sampled"]
 
@@ -84,11 +86,12 @@ def _check_device(device: Any, name: str, value: Any) -> None:
 
 class _Boxes:
     """
-    Boxes of any format, or those of them that are pooled from one level of a pyramid.
+    Boxes of any format, or the boxes that are pooled from one level of a pyramid.
 
-    rows (K, 4) or (K, 5) lie on the device, in the type of the data.  Their images are int32 there,
-    or None where column 0 was given in that type too.  The boxes of a level are all boxes, and
-    `level` is what `levels` has where they are.
+    `rows` (K, 4) or (K, 5) lies on the device and has the dtype of the data.  `images` is int32 on
+    the device, or None where column 0 of `rows` holds the images.  The boxes of one level still
+    have all rows: `levels` (K,) says to which level each box belongs, and `level` is the level of
+    these boxes.
     """
 
     levels: Any = None
@@ -109,11 +112,13 @@ class _Boxes:
                 self.images = self._images_of(value[:, 0], images)
             return cupy().ascontiguousarray(value.astype(dtype, copy=False))
 
-        parts, counts = _arguments.gather_boxes(arguments.boxes, arguments.boxes_num, images, check)
+        arrays, counts = _arguments.gather_boxes(
+            arguments.boxes, arguments.boxes_num, images, check
+        )
         self.counts = counts if isinstance(arguments.boxes, (list, tuple)) else None
         self.rows = cupy().empty((0, 4), dtype)
-        if parts:
-            self.rows = parts[0] if self.counts is None else cupy().concatenate(parts)
+        if arrays:
+            self.rows = arrays[0] if self.counts is None else cupy().concatenate(arrays)
         if counts is not None:
             self.images = cupy().asarray(np.repeat(np.arange(images, dtype=np.int32), counts))
         self.count, self.columns = self.rows.shape
@@ -133,8 +138,9 @@ class _Boxes:
     @staticmethod
     def _images_of(column: Any, images: int) -> Any:
         """
-        Return batch indices as int32, -1 where they are of no image: the type of the data need not
-        be one that holds them.
+        Return batch indices as int32, with -1 where there is no such image.
+
+        They are converted by themselves, since the dtype of the data may be too small for them.
         """
         column = column.astype(np.float64)
         exists = (column >= 0) & (column < images) & (column == cupy().floor(column))
@@ -142,9 +148,9 @@ class _Boxes:
 
     def of_level(self, levels: Any, level: int) -> _Boxes:
         """Return the boxes that belong to a level."""
-        part = _Boxes.__new__(_Boxes)
-        part.__dict__.update(self.__dict__, levels=levels, level=level)
-        return part
+        boxes = _Boxes.__new__(_Boxes)
+        boxes.__dict__.update(self.__dict__, levels=levels, level=level)
+        return boxes
 
     def restore(self, grad: Any) -> Any:
         """Return gradients of the rows in the format that the boxes came in."""
@@ -154,23 +160,23 @@ class _Boxes:
         return [grad[end - count : end] for end, count in zip(ends, self.counts, strict=True)]
 
     def given(self, first: int, stop: int) -> tuple[Any, ...]:
-        """Return what kernels take of some boxes: rows, columns, images."""
+        """Return the arguments of kernels for some boxes: rows, columns and images."""
         images = NULL if self.images is None else self.images[first:stop]
         return self.rows[first:stop], np.int32(self.columns), images
 
 
 def _distribute(boxes: _Boxes, scales: list[Scale], canonical: tuple[float, int]) -> list[_Boxes]:
-    """Return the boxes of each level, as ``level_of`` in pyx/plan/boxes.pxd has it."""
+    """Return the boxes of each level, by the rule of ``level_of`` in pyx/plan/boxes.pxd."""
     canonical_scale, canonical_level = canonical
     coordinates = boxes.rows[:, -4:]
     xp, kind = cupy(), coordinates.dtype.type
     sides = xp.maximum(coordinates[:, 2:] - coordinates[:, :2], kind(0))
-    with np.errstate(all="ignore"):  # a scale beyond the type of the data
+    with np.errstate(all="ignore"):  # a scale may be too large for the dtype of the data
         size = xp.sqrt(sides[:, 0] * sides[:, 1]) / kind(canonical_scale)
         exact = kind(canonical_level) + xp.log2(size)
     wanted = xp.floor(exact + kind(_levels.CLOSE)) - kind(_levels.level_of_scale(scales[0]))
     last = _levels.last_map(len(scales), scales[0], scales[-1])
-    # what is not a number, of sizes beyond all numbers, is the finest level
+    # A box whose size is not a number belongs to the finest level.
     levels = xp.minimum(xp.fmax(wanted, kind(0)), kind(last)).astype(np.int32)
     return [boxes.of_level(levels, i) for i in range(len(scales))]
 
@@ -182,12 +188,12 @@ class Level:
         self.n, self.c, self.h, self.w = shape
         self.scale = scale
         self.boxes = boxes
-        # nothing to read or to write: what is pooled, and the gradients, are zeros
+        # An empty level has nothing to read or to write: outputs and gradients are zeros.
         self.empty = not (len(boxes) and channels and self.n and self.h and self.w)
 
 
 class Call:
-    """A call whose arguments are checked: what its levels have in common, and the levels."""
+    """A call with checked arguments: its levels, and what they have in common."""
 
     def __init__(
         self,
@@ -207,14 +213,15 @@ class Call:
         (n, c, _, _) = next(iter(shapes.values()))
         with self.device:
             self.boxes = _Boxes(arguments, n, self.dtype, self.device)
-            parts = [self.boxes]
+            of_levels = [self.boxes]
             if arguments.pyramid is not None:
-                parts = _distribute(self.boxes, scales, _levels.canonical(arguments.pyramid))
+                canonical = _levels.canonical(arguments.pyramid)
+                of_levels = _distribute(self.boxes, scales, canonical)
         self.count = len(self.boxes)
         self.channels = _arguments.channels(c, bins, row.position_sensitive)
         self.levels = [
-            Level(shape, scale, part, self.channels)
-            for shape, scale, part in zip(shapes.values(), scales, parts, strict=True)
+            Level(shape, scale, boxes, self.channels)
+            for shape, scale, boxes in zip(shapes.values(), scales, of_levels, strict=True)
         ]
 
     @property
@@ -288,7 +295,11 @@ def result(
     read: tuple[Any, ...],
     name: str = "out",
 ) -> Any:
-    """Return the array to write to; whether memory is shared is asked of ranges of addresses."""
+    """
+    Return the array to write to.
+
+    Arrays count as overlapping if the ranges of their addresses overlap.
+    """
     (dtype,) = dtypes
     if out is None:
         with read[0].device:
@@ -313,12 +324,12 @@ def _shape(call: Call, level: Level, boxes: int) -> np.ndarray:
 
 
 def _scales(call: Call, level: Level) -> list[Any]:
-    """Return what kernels take as scales, those of y and x."""
+    """Return the scales of y and x as kernels take them."""
     return [call.dtype.type(scale) for scale in level.scale]
 
 
-class _Part(NamedTuple):
-    """Boxes whose tables are made at a time: the first of them, how many, and what kernels take."""
+class _Batch(NamedTuple):
+    """Some boxes and their tables: the first box, the number of boxes, and arguments of kernels."""
 
     first: int
     boxes: int
@@ -326,7 +337,7 @@ class _Part(NamedTuple):
     slopes: Any
 
 
-def _parts(call: Call, level: Level, slopes: bool = False, most: int = 2**31) -> Iterator[_Part]:
+def _batches(call: Call, level: Level, slopes: bool = False, most: int = 2**31) -> Iterator[_Batch]:
     """Make the tables of as many boxes at a time as there is room for."""
     if level.empty:
         return
@@ -354,11 +365,11 @@ def _parts(call: Call, level: Level, slopes: bool = False, most: int = 2**31) ->
             structure("Rule", *call.rule), shape, room, *_scales(call, level),
             images, counts, taps, *((NULL, NULL) if slope is None else (slope[0], slope[1])),
         )  # fmt: skip
-        yield _Part(first, boxes, (shape, room, images, counts, taps), slope)
+        yield _Batch(first, boxes, (shape, room, images, counts, taps), slope)
 
 
 def forward(call: Call, out: Any, extra: Any) -> None:
-    """Pool; extra: argmax, or the option of ``_call.forward``."""
+    """Write the output of a forward pass.  extra is argmax, or the option of ``_call.forward``."""
     inputs = [call.layout.nchw(array) for array in call.arrays]
     with call.device:
         if len(call.levels) > 1 or call.empty:
@@ -374,9 +385,9 @@ def forward(call: Call, out: Any, extra: Any) -> None:
 
 def _forward_kernel(call: Call, level: Level, step: np.ndarray) -> tuple[str, int]:
     """
-    Return the kernel for maps with these strides, and how many threads divide the work.
+    Return the kernel for maps with these strides, and the number of its threads.
 
-    With more threads or less it does the same.
+    This number decides only how work is divided; the results are right with any number.
     """
     ph, pw = call.bins
     count, last = len(level.boxes), call.layout.axes is not None
@@ -395,9 +406,9 @@ def _weighted_sums(call: Call, inputs: list[Any], out: Any) -> None:
     for level, input in zip(call.levels, inputs, strict=True):
         step = strides(input)
         kernel, threads = _forward_kernel(call, level, step)
-        for part in _parts(call, level):
-            some = out[part.first :] if part.first else out
-            launch(kernel, call.dtype, threads, input, step, some, strides(some), *part.tables)
+        for batch in _batches(call, level):
+            some = out[batch.first :] if batch.first else out
+            launch(kernel, call.dtype, threads, input, step, some, strides(some), *batch.tables)
 
 
 def _largest_pixels(call: Call, input: Any, out: Any, argmax: Any) -> None:
@@ -406,15 +417,15 @@ def _largest_pixels(call: Call, input: Any, out: Any, argmax: Any) -> None:
     if argmax is not None:
         if level.empty:
             argmax.fill(-1)
-        # both are written by the strides of `pooled`, in elements
+        # The kernel writes both arrays by the strides of `pooled`, in elements.
         size = call.dtype.itemsize
         if [s // size for s in pooled.strides] != [s // 4 for s in argmax.strides]:
             pooled = call.layout.nchw(cupy().empty(out.shape, call.dtype))
-    for part in _parts(call, level):
-        some = pooled[part.first :]
+    for batch in _batches(call, level):
+        some = pooled[batch.first :]
         launch(
             "largest_pixel", call.dtype, math.prod(some.shape), input, strides(input), some,
-            NULL if argmax is None else argmax[part.first :], strides(some), *part.tables,
+            NULL if argmax is None else argmax[batch.first :], strides(some), *batch.tables,
         )  # fmt: skip
     if pooled is not out_nchw and not level.empty:
         out_nchw[...] = pooled
@@ -435,19 +446,19 @@ def _largest_samples(call: Call, input: Any, out: Any, products: bool) -> None:
 
 class _Segments:
     """
-    Arrays of gradients like `out`, to each of which the boxes of one segment give.
+    Several arrays of gradients like `out`: the boxes of each segment are added to an array.
 
-    They are for planes that are too few to keep a GPU busy.
+    They are for maps with too few planes to keep a GPU busy.
     """
 
     def __init__(self, call: Call, level: Level, out: Any):
         self.call, self.level, self.out = call, level, out
         planes = level.n * level.c
-        parts = -(-level.h * level.w * call.dtype.itemsize // PART_BYTES)  # of a plane
+        of_plane = -(-level.h * level.w * call.dtype.itemsize // PART_BYTES)  # parts of a plane
         room = SEGMENTS_BYTES // (out.size * call.dtype.itemsize)
-        most = min(-(-WARPS // (planes * parts)), room, len(level.boxes) // 64, 16)
+        most = min(-(-WARPS // (planes * of_plane)), room, len(level.boxes) // 64, 16)
         self.count = max(most, 1)
-        self.threads = LANES * planes * parts * self.count
+        self.threads = LANES * planes * of_plane * self.count
         if self.count > 1:
             self.all = cupy().empty((self.count, *out.shape), call.dtype)
         self.first = call.layout.nchw(self.all[0] if self.count > 1 else out)
@@ -470,7 +481,7 @@ class _Segments:
 
 
 def backward(call: Call, grad: Any, outs: list[Any]) -> None:
-    """Write the gradients of the maps of weighted sums; grad: seen as (K, C, PH, PW)."""
+    """Write the gradients of the maps of weighted sums.  grad is seen as (K, C, PH, PW)."""
     with call.device:
         for level, out in zip(call.levels, outs, strict=True):
             if level.empty:
@@ -483,11 +494,11 @@ def backward(call: Call, grad: Any, outs: list[Any]) -> None:
 
 def _backward_bins(call: Call, level: Level, grad: Any, out: Any) -> None:
     segments = _Segments(call, level, out)
-    for part in _parts(call, level):
-        some = grad[part.first :] if part.first else grad
+    for batch in _batches(call, level):
+        some = grad[batch.first :] if batch.first else grad
         launch(
             "backward_bins", call.dtype, segments.threads, some, strides(some),
-            *segments.arguments, *part.tables, np.int32(part.first > 0),
+            *segments.arguments, *batch.tables, np.int32(batch.first > 0),
         )  # fmt: skip
     segments.add_up()
 
@@ -496,19 +507,19 @@ def _backward_tiles(call: Call, level: Level, grad: Any, out: Any) -> None:
     kernel = "backward_planes" if call.layout.axes is None else "backward_pixels"
     tall = 32 // call.dtype.itemsize  # tiles of 8 x 8 or 4 x 8 pixels
     tiles = level.n * -(-level.h // tall) * -(-level.w // 8) * -(-level.c // LANES)
-    for part in _parts(call, level):
-        some = grad[part.first :] if part.first else grad
-        shape, room, _, counts, taps = part.tables
-        windows = cupy().empty(part.boxes * 4, np.int32)
-        launch("windows_of_boxes", call.dtype, part.boxes * 2, shape, room, counts, taps, windows)
+    for batch in _batches(call, level):
+        some = grad[batch.first :] if batch.first else grad
+        shape, room, _, counts, taps = batch.tables
+        windows = cupy().empty(batch.boxes * 4, np.int32)
+        launch("windows_of_boxes", call.dtype, batch.boxes * 2, shape, room, counts, taps, windows)
         launch(
             kernel, call.dtype, LANES * tiles, some, strides(some), out, strides(out),
-            *part.tables, windows, np.int32(part.first > 0),
+            *batch.tables, windows, np.int32(batch.first > 0),
         )  # fmt: skip
 
 
 def backward_max(call: Call, grad: Any, argmax: Any, out: Any, new: bool) -> None:
-    """Write the gradient of the map of maxima of pixels; argmax: seen as (K, C, PH, PW)."""
+    """Write the gradient of the map of maxima of pixels.  argmax is seen as (K, C, PH, PW)."""
     (level,) = call.levels
     with call.device:
         if level.empty:
@@ -534,20 +545,21 @@ def backward_boxes(call: Call, grad: Any) -> Any:
 
 def _add_box_gradients(call: Call, level: Level, input: Any, grad: Any, out: Any) -> None:
     """Write the rows of the boxes of a level."""
-    # a thread takes a bin of some channels, or a warp of more
+    # A thread adds up a bin of some channels.  If channels are last, a warp adds up more of them.
     channels, sharing = CHANNELS_OF_THREAD, 1
     if call.layout.axes is not None:
         channels, sharing = CHANNELS_OF_WARP, LANES
     each = -(-call.channels // channels) * call.bins[0] * call.bins[1]
-    for part in _parts(call, level, True, max(PARTS_BYTES // max(32 * each, 1), 1)):
-        parts = cupy().empty(part.boxes * each * 4, np.float64)
-        some = grad[part.first :]
-        shape, _, images, *_ = part.tables
+    for batch in _batches(call, level, True, max(PARTIAL_SUMS_BYTES // max(32 * each, 1), 1)):
+        partial_sums = cupy().empty(batch.boxes * each * 4, np.float64)
+        some = grad[batch.first :]
+        shape, _, images, *_ = batch.tables
         launch(
-            "backward_boxes", call.dtype, part.boxes * each * sharing, some, strides(some),
-            input, strides(input), *part.tables, part.slopes[0], part.slopes[1], parts,
+            "backward_boxes", call.dtype, batch.boxes * each * sharing, some, strides(some),
+            input, strides(input), *batch.tables, batch.slopes[0], batch.slopes[1],
+            partial_sums,
         )  # fmt: skip
         launch(
-            "add_parts", call.dtype, part.boxes * LANES, parts, shape, images,
-            out[part.first :], np.int32(call.boxes.columns),
+            "add_partial_sums", call.dtype, batch.boxes * LANES, partial_sums, shape, images,
+            out[batch.first :], np.int32(call.boxes.columns),
         )  # fmt: skip

@@ -1,61 +1,71 @@
-// What all kernels share.
+// This file holds the types and functions that all kernels share.
 //
-// The compiler does not fuse products into sums (_launch.py), since positions must round as on the
-// CPU; sums call fma().  There is no #include, since CUDA's run-time compiler has no headers.
-// Threads communicate only within their warp, and synchronise only as whole warps, so that
+// The compiler may not fuse a product and a sum by itself (OPTIONS in _launch.py), since positions
+// must round as on the CPU.  Sums of pixels call fma().  There is no #include, since CUDA's
+// run-time compiler has no headers.
+//
+// Threads communicate only within their warp, and they synchronise only as whole warps.  So
 // tests/cuda_emulation can run a kernel on a CPU, warp by warp and lane by lane.  There are no
-// atomic operations, and each sum is taken in one order: results have the same bits in every run.
+// atomic operations, and every sum is taken in a fixed order, so results have the same bits in
+// every run.
 
-// In place of an image: NO_IMAGE, for a box that reads nothing, or OTHER_LEVEL, for a box whose
-// output is written by the kernel of another level.
+// These stand in place of the number of an image.  A box with NO_IMAGE reads nothing.  The output
+// of a box with OTHER_LEVEL is written by the launch for another level.
 enum Image { NO_IMAGE = -1, OTHER_LEVEL = -2 };
 
-// Strides in elements of an array seen as (N, C, H, W) or (K, C, PH, PW)
+// The strides, in elements, of an array that is seen as (N, C, H, W) or (K, C, PH, PW).
 struct Strides {
     long long first, channel, y, x;
 };
 
-struct Shape {  // of a call
-    int images, channels, rows, columns;  // channels: of the output
+// The sizes of a call.  channels counts the channels of the output.
+struct Shape {
+    int images, channels, rows, columns;
     int boxes, ph, pw;
     int position_sensitive;
-    int channels_last;  // neighbouring threads take neighbouring channels
+    int channels_last; // neighbouring threads take neighbouring channels
 };
 
-// How many slots for taps there are: y for each bin along y, then x for each bin along x, and `box`
-// for all bins of a box.
+// How many slots for taps a box has: y slots for each bin along y, then x slots for each bin along
+// x, which makes `box` slots in all.
 struct Room {
     int y, x;
     long long box;
 };
 
-// A pixel that a bin reads along one axis, and its weight.  A quantised bin has a single tap, with
-// the first of its pixels.
+// A pixel that a bin reads along one axis, and its weight.  A quantised bin has one tap, which
+// holds its first pixel.
 template <typename T> struct alignas(2 * sizeof(T)) Tap {
     int pixel;
     T weight;
 };
 
-// rules.h, which _launch.py puts between this file and the others: Rules<T> has its functions for T
+// _launch.py inserts rules.h between this file and the others.  Rules<T> has its functions for T.
 template <typename T> struct Rules;
 #define RULE_FN static __device__ inline
 #define RULE_STORE_TAP(out, i, p, w) ((Tap<REAL> *)(out)->weight)[i] = {p, w}
 
 template <typename T> struct Limits;
-template <> struct Limits<float> { static constexpr float lowest = -3.402823466e+38f; };
-template <> struct Limits<double> { static constexpr double lowest = -1.7976931348623157e+308; };
+template <> struct Limits<float> {
+    static constexpr float lowest = -3.402823466e+38f;
+};
+template <> struct Limits<double> {
+    static constexpr double lowest = -1.7976931348623157e+308;
+};
 
-__device__ inline long long thread_number() { return (long long)blockIdx.x * blockDim.x + threadIdx.x; }
+__device__ inline long long thread_number() {
+    return (long long)blockIdx.x * blockDim.x + threadIdx.x;
+}
 __device__ inline long long thread_count() { return (long long)gridDim.x * blockDim.x; }
 
-constexpr int LANES = 32;  // threads of a warp
+constexpr int LANES = 32; // threads of a warp
 constexpr unsigned ALL = 0xffffffffu;
 __device__ inline int lane_number() { return threadIdx.x % LANES; }
 __device__ inline int warp_of_block() { return threadIdx.x / LANES; }
 __device__ inline long long warp_number() { return thread_number() / LANES; }
 __device__ inline long long warp_count() { return thread_count() / LANES; }
 
-// Returns a pointer and hides from the compiler how it was computed.  Otherwise the compiler would
+// Return a pointer, and hide from the compiler how it was computed.  Otherwise the compiler would
 // compute each address from the start again, instead of adding an offset to this pointer.
 template <typename T> __device__ inline const T *known_as_it_is(const T *pointer) {
 #ifdef __CUDACC__
@@ -64,18 +74,22 @@ template <typename T> __device__ inline const T *known_as_it_is(const T *pointer
     return pointer;
 }
 
-// The number of the lowest bit, which is taken out
+// Return the number of the lowest bit that is set, and clear this bit.
 __device__ inline int next_of(unsigned &bits) {
     int first = __ffs((int)bits) - 1;
     bits &= bits - 1;
     return first;
 }
 
+// Return the first slot of a bin of box k.  Bins along x are counted after the bins along y.
 __device__ inline long long slot_of(const Room &room, const Shape &shape, long long k, int bin) {
-    return k * room.box + (bin < shape.ph ? (long long)bin * room.y : (long long)shape.ph * room.y + (long long)(bin - shape.ph) * room.x);
+    return k * room.box +
+           (bin < shape.ph ? (long long)bin * room.y
+                           : (long long)shape.ph * room.y + (long long)(bin - shape.ph) * room.x);
 }
 
-// t % by, and t /= by: by one division, of 32 bits where they suffice
+// Divide t by `by` and return the remainder.  Where 32 bits suffice, one division of 32 bits gives
+// both, which is faster.
 __device__ inline long long split(long long &t, long long by) {
     if ((t | by) <= 0xffffffffLL) {
         unsigned small = (unsigned)t;
@@ -87,12 +101,14 @@ __device__ inline long long split(long long &t, long long by) {
     return rest;
 }
 
-// Output element number t: which box, channel and bin, in an order in which neighbouring threads touch neighbouring memory
+// The box, channel and bin of an element of the output.
 struct Element {
     long long k;
     int c, p, q;
 };
 
+// Return element number t.  The order of elements lets neighbouring threads touch neighbouring
+// memory.
 __device__ inline Element element_of(long long t, const Shape &shape) {
     Element e;
     if (shape.channels_last) {
@@ -104,26 +120,36 @@ __device__ inline Element element_of(long long t, const Shape &shape) {
     return e;
 }
 
-__device__ inline long long outputs(const Shape &shape) { return (long long)shape.boxes * shape.channels * shape.ph * shape.pw; }
+// Return how many elements the output has.
+__device__ inline long long outputs(const Shape &shape) {
+    return (long long)shape.boxes * shape.channels * shape.ph * shape.pw;
+}
 
+// Return the channel of the map from which bin (p, q) of output channel c is pooled.
 __device__ inline long long input_channel(const Shape &shape, int c, int p, int q) {
     return shape.position_sensitive ? ((long long)c * shape.ph + p) * shape.pw + q : c;
 }
 
-// The part of a plane that a warp owns: PART_BYTES of pixels in shared memory.  The warp adds to
-// them the gradients of the boxes of one segment.  If there are fewer planes than a GPU has room
-// for warps, boxes are divided into several segments; each has an array of its own, and
-// add_segments adds these.
+// The part of a plane that a warp owns: PART_BYTES of pixels in shared memory.  The warp adds the
+// gradients of the boxes of one segment to these pixels.  If there are fewer planes than a GPU has
+// room for warps, boxes are divided into several segments.  Each segment has an array of its own,
+// and add_segments adds these arrays.
 template <typename T> struct PartOfPlane {
     static constexpr int MOST = PART_BYTES / sizeof(T);
     long long channel, first;
     int image, segment, pixels, first_box, stop_box;
 
-    static __device__ long long of_plane(const Shape &shape) { return ((long long)shape.rows * shape.columns + MOST - 1) / MOST; }
+    static __device__ long long of_plane(const Shape &shape) {
+        return ((long long)shape.rows * shape.columns + MOST - 1) / MOST;
+    }
 
     __device__ PartOfPlane(long long t, const Shape &shape, long long channels, int segments) {
-        channel = split(t, channels), first = split(t, of_plane(shape)) * MOST, segment = (int)split(t, segments), image = (int)t;
-        long long rest = (long long)shape.rows * shape.columns - first, boxes = ((long long)shape.boxes + segments - 1) / segments;
+        channel = split(t, channels);
+        first = split(t, of_plane(shape)) * MOST;
+        segment = (int)split(t, segments);
+        image = (int)t;
+        long long rest = (long long)shape.rows * shape.columns - first;
+        long long boxes = ((long long)shape.boxes + segments - 1) / segments;
         pixels = (int)(rest < MOST ? rest : MOST);
         first_box = (int)(boxes * segment < shape.boxes ? boxes * segment : shape.boxes);
         stop_box = (int)(first_box + boxes < shape.boxes ? first_box + boxes : shape.boxes);
@@ -145,13 +171,15 @@ template <typename T> struct PartOfPlane {
     }
 };
 
-// to = the sum of the arrays of all segments.  The maps are described by `shape` as if they were an
-// output: images in place of boxes, and pixels in place of bins.
+// Write the sum of the arrays of all segments to `to`.  `shape` describes the maps as if they were
+// an output: images are in place of boxes, and pixels are in place of bins.
 template <typename T>
-__global__ void add_segments(const T *from, Strides segment, long long of_segment, int segments, T *to, Strides map, Shape shape) {
+__global__ void add_segments(const T *from, Strides segment, long long of_segment, int segments,
+                             T *to, Strides map, Shape shape) {
     for (long long t = thread_number(); t < outputs(shape); t += thread_count()) {
         Element e = element_of(t, shape);
-        const T *pixel = from + e.k * segment.first + e.c * segment.channel + e.p * segment.y + e.q * segment.x;
+        const T *pixel =
+            from + e.k * segment.first + e.c * segment.channel + e.p * segment.y + e.q * segment.x;
         T sum = 0;
         for (int s = 0; s < segments; s++)
             sum += pixel[s * of_segment];

@@ -1,7 +1,11 @@
-// From boxes to axis tables, one thread for each bin of each axis; rules.h says where bins lie.
+// This kernel makes axis tables of boxes.  A thread takes one bin of one axis.  rules.h says where
+// bins lie.
 
-// The image of box k; OTHER_LEVEL if another level has the box, NO_IMAGE if the box reads nothing
-template <typename T> __device__ inline int image_of(const T *rows, int columns, const int *given, const int *levels, int level, long long k, int images) {
+// Return the image of box k, OTHER_LEVEL if the box belongs to another level, or NO_IMAGE if the
+// box reads nothing.
+template <typename T>
+__device__ inline int image_of(const T *rows, int columns, const int *given, const int *levels,
+                               int level, long long k, int images) {
     const T *row = rows + k * columns;
     if (levels && levels[k] != level)
         return OTHER_LEVEL;
@@ -14,19 +18,29 @@ template <typename T> __device__ inline int image_of(const T *rows, int columns,
     return image >= 0 && image < images && image == floor(image) ? (int)image : NO_IMAGE;
 }
 
-template <typename T> __device__ inline box_axis axis_of(const rule &rule, T scale_y, T scale_x, const Shape &shape, int x, const T *corners) {
+// Return the axis y of a box, or its axis x where x is 1.  corners are x1, y1, x2, y2.
+template <typename T>
+__device__ inline box_axis axis_of(const rule &rule, T scale_y, T scale_x, const Shape &shape,
+                                   int x, const T *corners) {
     box_axis axis;
     int bins = x ? shape.pw : shape.ph, extent = x ? shape.columns : shape.rows;
-    Rules<T>::make_axis(&axis, &rule, x ? scale_x : scale_y, bins, extent, corners[x ? 0 : 1], corners[x ? 2 : 3]);
+    Rules<T>::make_axis(&axis, &rule, x ? scale_x : scale_y, bins, extent, corners[x ? 0 : 1],
+                        corners[x ? 2 : 3]);
     return axis;
 }
 
-// Whether positions on the map are finite, which they may not be even if the corners are
-__device__ inline bool on_a_map(const box_axis &axis) { return axis.low - axis.low == 0 && axis.bin_size - axis.bin_size == 0; }
+// Return whether positions on the map are finite.  They can overflow although the corners are
+// finite.
+__device__ inline bool on_a_map(const box_axis &axis) {
+    return axis.low - axis.low == 0 && axis.bin_size - axis.bin_size == 0;
+}
 
+// Write the image of each box, and the taps of each bin with their count.  Slopes are written where
+// slope_low and slope_high are not null.
 template <typename T>
-__global__ void tables(const T *rows, int columns, const int *given, const int *levels, int level, rule rule, Shape shape, Room room, T scale_y, T scale_x,
-                       int *images, int *counts, Tap<T> *taps, T *slope_low, T *slope_high) {
+__global__ void tables(const T *rows, int columns, const int *given, const int *levels, int level,
+                       rule rule, Shape shape, Room room, T scale_y, T scale_x, int *images,
+                       int *counts, Tap<T> *taps, T *slope_low, T *slope_high) {
     int bins = shape.ph + shape.pw;
     for (long long t = thread_number(); t < (long long)shape.boxes * bins; t += thread_count()) {
         long long k = t / bins;
@@ -36,11 +50,12 @@ __global__ void tables(const T *rows, int columns, const int *given, const int *
             images[k] = image;
         long long slot = slot_of(room, shape, k, bin);
         box_axis axis = axis_of(rule, scale_y, scale_x, shape, x, rows + k * columns + columns - 4);
-        taps_out out = {0, (int *)0, taps + slot, slope_low ? slope_low + slot : (T *)0, slope_high ? slope_high + slot : (T *)0};
+        taps_out out = {0, (int *)0, taps + slot, slope_low ? slope_low + slot : (T *)0,
+                        slope_high ? slope_high + slot : (T *)0};
         if (image >= 0 && on_a_map(axis)) {
             if (rule.kind != RULE_QUANTISED) {
                 Rules<T>::bin_taps(&rule, &axis, p, &out);
-            } else {  // first pixel and how many
+            } else { // the tap holds the first pixel, and the count says how many
                 int first, stop;
                 Rules<T>::quantised_bin(&axis, p, axis.extent, &first, &stop);
                 if (first < stop) {
