@@ -84,7 +84,7 @@ cdef enum:
     PIXELS_AT_ONCE = 6             # pixels of an axis a call: prefetches lie between   # R237
     BINS_AHEAD = 4                 # bins prefetched: a whole box is too much           # R271
     SLOPE_BLOCKS = 8               # channel blocks that share sums of slopes           # R268
-    SLOPE_GROUPS = 8               # of them computed together, read in place           # R276
+    SLOPE_GROUPS = 8               # groups of them computed together, read in place    # R276
 
 # -------------------------------------------------------------------------------------- threads
 cdef enum:
@@ -115,10 +115,10 @@ cdef enum:
 #     _memory.LINE                 64 bytes: LANE_BYTES                                 # R041
 #     _memory.ON_LINES             1 MB of a result that begins on a line               # R041
 #     _kernels._SHORTLY            3000 turns that threads of GCC's OpenMP wait         # R299
-#     _cpu.PARTS_BYTES             16 MB of gradients of the boxes, of all blocks       # no record
+#     _cpu.PARTIAL_SUMS_BYTES      16 MB of gradients of the boxes, of all blocks       # no record
 #     cuda.TABLE_BYTES             128 MB of tables of the boxes computed at once       # no record
 #     cuda.SEGMENTS_BYTES          128 MB of gradients of planes before their sum       # no record
-#     cuda.PARTS_BYTES             128 MB of gradients of the boxes before their sum    # no record
+#     cuda.PARTIAL_SUMS_BYTES      128 MB of gradients of the boxes before their sum    # no record
 #     cuda.WARPS                   4096 warps at least that share gradients of planes   # R328
 #     cuda: 64 boxes, 16           of a segment at least, segments of a plane at most   # no record
 #     cuda._launch.CHANNELS_OF_THREAD  32 channels whose slopes a thread adds up        # R330

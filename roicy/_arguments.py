@@ -288,8 +288,8 @@ def gather_boxes(
                 f"boxes: a list of {len(boxes)} arrays, "
                 f"expected one for each of the input's {images} images"
             )
-        parts = [check(f"boxes[{n}]", part, 4) for n, part in enumerate(boxes)]
-        return parts, [part.shape[0] for part in parts]
+        arrays = [check(f"boxes[{n}]", rows, 4) for n, rows in enumerate(boxes)]
+        return arrays, [rows.shape[0] for rows in arrays]
     if boxes_num is None:
         return [check("boxes", boxes, 5)], None
     rows = check("boxes", boxes, 4)
@@ -316,11 +316,11 @@ class Boxes:
         dtype: np.dtype,
         scale: tuple[float, float],
     ):
-        parts, counts = gather_boxes(boxes, boxes_num, image_count, self._rows)
+        arrays, counts = gather_boxes(boxes, boxes_num, image_count, self._rows)
         with np.errstate(all="ignore"):  # what overflows is found right below
-            corners = [part[:, -4:].astype(dtype, copy=False) for part in parts]
+            corners = [rows[:, -4:].astype(dtype, copy=False) for rows in arrays]
         if counts is None:
-            self.images = self._read_images(parts[0], image_count)
+            self.images = self._read_images(arrays[0], image_count)
         else:
             self.images = np.repeat(np.arange(image_count, dtype=np.int32), counts)
         self.coordinates = (
@@ -331,10 +331,10 @@ class Boxes:
             where = f"boxes[{row}]"
             if isinstance(boxes, (list, tuple)):
                 image = int(self.images[row])
-                row -= sum(len(part) for part in parts[:image])
+                row -= sum(len(rows) for rows in arrays[:image])
                 where = f"boxes[{image}]: row {row}"
-                parts = parts[image:]
-            self._raise(where, parts[0][row, -4:], column, dtype, scale)
+                arrays = arrays[image:]
+            self._raise(where, arrays[0][row, -4:], column, dtype, scale)
 
     @staticmethod
     def _read_images(rows: np.ndarray, image_count: int) -> np.ndarray:

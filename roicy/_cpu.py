@@ -18,9 +18,7 @@ from ._arguments import Arguments, Layout
 from ._kernels.plan import Plan
 from ._table import MAX_PIXEL, MAX_SAMPLE, WEIGHTED_SUM, Operator, Rule
 
-LANE_BYTES = 64  # as in pyx/simd/vector.h
-# of the gradients of the boxes, which are kept for each block of channels until they are added up
-PARTS_BYTES = 16 << 20
+PARTIAL_SUMS_BYTES = 16 << 20  # partial sums of the gradients of the boxes of a step
 MAX_BOXES = 2**31 - 1  # of a level and step; tests take fewer
 PURPOSES = {
     WEIGHTED_SUM: "forward",
@@ -76,8 +74,8 @@ def plan_backward_boxes(
 def box_arrays(_: Plan, arguments: Arguments) -> Iterator[np.ndarray]:
     """Yield the memory of the boxes that a call reads."""
     boxes = arguments.boxes
-    for part in boxes if isinstance(boxes, (list, tuple)) else (boxes,):
-        yield _arguments.plain("boxes", part)
+    for rows in boxes if isinstance(boxes, (list, tuple)) else (boxes,):
+        yield _arguments.plain("boxes", rows)
 
 
 def output(plan: Plan) -> np.ndarray:
@@ -163,16 +161,15 @@ def _check_argmax(argmax: np.ndarray, pixels: int, threads: int) -> None:
 def backward_boxes(plan: Plan, grad: np.ndarray) -> np.ndarray:
     """Return the gradients (K, 4) of the boxes of weighted sums."""
     out = np.zeros((plan.count, 4), plan.dtype)
-    blocks = -(-plan.channels // (LANE_BYTES // plan.dtype.itemsize))
-    if plan.position_sensitive:
-        blocks *= plan.ph * plan.pw
-    most = max(PARTS_BYTES // max(32 * blocks * plan.levels, 1), 1)
+    count = plan.sums_per_box()
+    bytes_per_box = 4 * count * np.dtype(np.float64).itemsize
+    most = max(PARTIAL_SUMS_BYTES // max(bytes_per_box * plan.levels, 1), 1)
     while plan.next(most):
         rows = plan.rows()
-        parts = np.zeros((blocks, len(rows), 4))
-        _dispatch.kernels.grad_boxes.grad_boxes[plan.type](plan, grad, parts)
+        sums = np.zeros((count, len(rows), 4))
+        _dispatch.kernels.grad_boxes.grad_boxes[plan.type](plan, grad, sums)
         with np.errstate(all="ignore"):  # infinite pixels give infinite gradients, or NaN
-            out[rows] = parts.sum(axis=0)
+            out[rows] = sums.sum(axis=0)
     return out
 
 
@@ -180,7 +177,7 @@ def restore(arguments: Arguments, grad: np.ndarray) -> Any:
     """Return gradients (K, 4) of boxes in the format that the boxes came in."""
     boxes = arguments.boxes
     if isinstance(boxes, (list, tuple)):
-        ends = list(itertools.accumulate(len(part) for part in boxes))
+        ends = list(itertools.accumulate(len(rows) for rows in boxes))
         return np.split(grad, ends[:-1]) if boxes else []
     if arguments.boxes_num is not None:
         return grad

@@ -67,7 +67,7 @@ def from_layout(array, layout):
 
 
 def random_boxes(rng, images, count, extent, dtype):
-    """Boxes of all sizes, on the map and partly off it, some inverted, in steps of 1/16 pixel."""
+    """Return boxes of all sizes in steps of 1/16 pixel; some are partly off the map or inverted."""
     height, width = extent
     low = rng.uniform(-0.2, 1.0, (count, 2)) * (width, height)
     size = np.exp(rng.uniform(np.log(0.3), np.log(1.2 * max(height, width)), (count, 2)))
@@ -79,8 +79,8 @@ def random_boxes(rng, images, count, extent, dtype):
 
 def behind_a_line(shape, past, dtype):
     """
-    Return memory of NaN, and an array in it that begins so many elements behind the start of a
-    cache line.
+    Return memory that is full of NaN, and an array in it.  The array begins so many elements behind
+    the start of a cache line.
     """
     memory = np.full(math.prod(shape) + 128, np.nan, dtype)
     first = -memory.ctypes.data % 64 // memory.itemsize + past
@@ -101,7 +101,7 @@ def assert_same_bits(a, b):
 
 
 def two_scales(parameters):
-    """Return the scales of y and x that parameters of an operator say."""
+    """Return the scales of y and x from the parameters of an operator."""
     scale = parameters.get("spatial_scale", 1.0)
     return scale if isinstance(scale, tuple) else (scale, scale)
 

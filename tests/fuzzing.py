@@ -41,12 +41,12 @@ from roicy import _dispatch
 from roicy._kernels import machine
 
 CORPUS = Path(__file__).parent / "data" / "fuzz_corpus.txt"
-MOST_ELEMENTS = 20000  # of an image, so that calls are quick
+MOST_ELEMENTS = 20000  # elements of an image: few, so that calls are quick
 LENGTH = 160  # bytes of a random call
 SLOWEST = 20  # seconds that a call may take
 
-# A string chooses one of these, and later whether another function takes its place.  So the strings
-# that were kept before there were other functions still make the calls that they made.
+# A string first chooses one of these functions, and later whether a newer function replaces it.  So
+# older strings of the corpus still make the calls that they made before.
 FUNCTIONS = [
     name
     for name in roicy.__all__
@@ -64,7 +64,7 @@ COORDINATES = (
     1e-30, 5e-324, 1e-45, 1e6, -1e6, 2.0**31, -(2.0**31), 1e9, 2.0**24 + 1, 1e18, 1e38, -1e38,
     3.4e38, 1e300, float("nan"), float("inf"), -float("inf"),
 )  # fmt: skip
-FINITE = 26  # of those, at the front
+FINITE = 26  # the first 26 are finite
 SCALES = (
     1.0,
     0.5,
@@ -136,8 +136,8 @@ POOLS = {
 
 class Bytes:
     """
-    Decisions that are read from a string of bytes.  After its end each decision is the first
-    choice, which is the most ordinary one.
+    Decisions that are read from a string of bytes.  When the string has ended, each decision is the
+    first choice, which is the most ordinary one.
     """
 
     def __init__(self, data: bytes):
@@ -147,21 +147,21 @@ class Bytes:
         self.hostile = self.below(3) == 2
 
     def below(self, n: int) -> int:
-        """Return a number of 0 .. n - 1, n <= 256."""
+        """Return a number from 0 to n - 1, where n is at most 256."""
         if self.at >= len(self.data):
             return 0
         self.at += 1
         return self.data[self.at - 1] % n
 
     def rarely(self, of: int = 16) -> bool:
-        """Return True now and then in a hostile call, and False in others."""
+        """Return True now and then in a hostile call, and always False in another call."""
         return self.hostile and self.below(256) % of == of - 1
 
     def of(self, choices):
         return choices[self.below(len(choices))]
 
     def ordinary(self, choices, count):
-        """One of the first `count` choices, rarely one of the others."""
+        """Return one of the first `count` choices, or rarely one of the others."""
         return (
             choices[count + self.below(len(choices) - count)]
             if self.rarely()
@@ -170,7 +170,7 @@ class Bytes:
 
 
 def values(data, shape, dtype):
-    """Return an array of small numbers, among which may be one that is large or no number."""
+    """Return an array of small numbers; one of them may be very large, tiny, infinite or NaN."""
     size, first = math.prod(shape), data.below(256)
     array = POOLS[dtype.char][first : first + size].reshape(shape).copy()
     if size and data.rarely(12):
@@ -238,7 +238,7 @@ def disguised(data, array):
 
 
 def boxes_of(data, images, dtype):
-    """(how many, boxes, boxes_num), in any format."""
+    """Return the number of boxes, the boxes in any format, and boxes_num."""
     count = data.below(6) if images or data.rarely(2) else 0
     rows = np.array(
         [[data.ordinary(COORDINATES, FINITE) for _ in range(4)] for _ in range(count)], np.float64
@@ -309,7 +309,7 @@ class Buffer:
             )
 
     def check(self, written):
-        """Only elements of the array may have changed, and none at all if it was not written."""
+        """Check that nothing but the array was written, and the array only if `written`."""
         if written:
             self.array[...] = 123
         assert (self.memory == 123).all(), (
@@ -318,7 +318,7 @@ class Buffer:
 
 
 def one_call(bytes_: bytes) -> str:
-    """Make the call; returns how it ended."""
+    """Make the call, and return how it ended."""
     data = Bytes(bytes_)
     name = data.of(FUNCTIONS)
     dtype = np.dtype(data.of((np.float32, np.float32, np.float64)))
@@ -336,14 +336,14 @@ def one_call(bytes_: bytes) -> str:
         all(type(extent) is int and 0 < extent <= 2**24 for extent in bins)
         and 5000 < bins[0] * bins[1] < 2**40
     ):
-        # slow, or as large as the memory of some machines; one that is larger than that of any
-        # is refused
+        # Such an output is slow, or as large as the memory of some machines.  A larger one is kept,
+        # since no machine has the memory and the call is refused.
         size, bins = 3, (3, 3)
     if (
         not all(type(extent) is int and 0 < extent <= 300 for extent in bins)
         or bins[0] * bins[1] > 5000
     ):
-        bins = (2, 2)  # the output has other bins, or there is none
+        bins = (2, 2)  # these bins are not those of the output, or the call has no output
     c = data.below(20)
     if name.startswith("ps_") and bins[0] * bins[1] <= 300 and not data.rarely():
         c = (1 + c % 3) * bins[0] * bins[1]
@@ -405,10 +405,10 @@ def one_call(bytes_: bytes) -> str:
         buffer = Buffer(data, out_shape, dtype)
         arguments["out"] = buffer.array
         if data.rarely(12) and x.size:
-            # shares memory with what is read, or has another shape
+            # this `out` shares memory with the input, or has another shape
             buffer, arguments["out"] = None, x
 
-    # What came later is drawn last, so that the strings that were kept still make the same calls.
+    # Newer options are drawn last, so that older strings of the corpus still make the same calls.
     if (
         type(arguments.get("input")) is np.ndarray
         and arguments["input"].dtype == np.float32
@@ -459,7 +459,7 @@ def one_call(bytes_: bytes) -> str:
 
 
 def two_scales(data, scale, multiscale):
-    """Give y and x scales of their own, on one level of a pyramid, or in a pair that is none."""
+    """Return a pair of scales, rarely a wrong one; one level of a pyramid gets such a pair."""
     other = data.ordinary(SCALES, 7)
     if not multiscale:
         pair = data.of((tuple, list, lambda both: np.array(both, object)))((scale, other))
@@ -472,8 +472,8 @@ def two_scales(data, scale, multiscale):
 
 def as_multiscale(data, name, arguments):
     """
-    Turn the arguments into those of multiscale_roi_align: the maps at some scales, or what has
-    some of their shape.
+    Turn the arguments into those of multiscale_roi_align, with maps at several scales.  Rarely the
+    maps or their shapes are wrong.
     """
     levels = 1 + data.below(3)
     scale = arguments.pop("spatial_scale")
@@ -540,28 +540,28 @@ def outcome(isa, name, arguments):
 
 
 class Named(np.ndarray):
-    """Arrays of a class of somebody else's, which a plan does not take as they are."""
+    """A subclass of arrays, which a plan does not take as it is."""
 
 
 def not_plain(value):
-    """Return equal arrays of another class, of a value or of those in it."""
+    """Return an equal array of another class, or a list in which arrays have that class."""
     if type(value) in (list, tuple):
         return type(value)(not_plain(part) for part in value)
     return value.view(Named) if type(value) is np.ndarray else value
 
 
 def converted(name, arguments):
-    """Return what a call gives whose arrays are all looked at in Python."""
+    """Return the outcome of the call when Python has to convert every array."""
     given = {key: value if key == "out" else not_plain(value) for key, value in arguments.items()}
     result = outcome(ISAS[0], name, given)
-    if isinstance(result, Exception):  # which may name the class
+    if isinstance(result, Exception):  # the message may name the class
         text = str(result).replace(f"{Named.__module__}.Named", "numpy.ndarray")
         return type(result)(text.replace("Named(", "array("))
     return result
 
 
 def bits(result):
-    """Return all that can be told of a result, or of an error."""
+    """Return shapes, dtypes and bytes of a result, or the text of an error."""
     if isinstance(result, (tuple, list)):
         return [bits(part) for part in result]
     return (
@@ -611,7 +611,7 @@ def check_value(name, arguments, results, dtype, shape, boxes):
                 )
         return
     with np.errstate(all="ignore"):
-        # the weights of a bin are not negative and sum to 1 at most
+        # The weights of a bin are not negative, and their sum is at most 1.
         bound = (
             max(map(largest, sources)) if forward else float(np.abs(source).sum(dtype=np.float64))
         )
@@ -629,8 +629,8 @@ def check_value(name, arguments, results, dtype, shape, boxes):
                 assert result.dtype == dtype
                 if bound < (1e30 if dtype.itemsize > 2 else 6e4):
                     assert largest(result) <= bound * (1 + max(1e-4, eps)), (largest(result), bound)
-                    # instruction sets differ in the rounding of sums, of hundreds of terms at
-                    # most, before that to a small type
+                    # Instruction sets round sums of up to some hundred terms differently.  A result
+                    # of a small type is rounded once more.
                     assert (
                         largest(result.astype(np.float64) - first)
                         <= (1e3 * min(eps, EPS["float32"]) + eps) * bound
@@ -659,7 +659,7 @@ def _too_slow(*_):
 
 
 def watched(bytes_: bytes) -> str:
-    """Make a call, and say which bytes made one that failed."""
+    """Make a call, and print its bytes if it fails."""
     if hasattr(signal, "alarm"):
         signal.alarm(SLOWEST)
     try:
@@ -673,13 +673,13 @@ def watched(bytes_: bytes) -> str:
 
 
 def fail_when_slow() -> None:
-    """Have a watched call that takes too long fail, where else it would end the process."""
+    """Let a watched call that takes too long raise an error; otherwise it would end the process."""
     if hasattr(signal, "SIGALRM"):
         signal.signal(signal.SIGALRM, _too_slow)
 
 
 def random_calls(seed: int, count: int) -> dict[str, int]:
-    """Make calls of random bytes, each on every instruction set; returns how many ended how."""
+    """Make calls of random bytes on every instruction set, and count how they ended."""
     fail_when_slow()
     generator = random.Random(seed)
     ends: dict[str, int] = {}
@@ -690,7 +690,7 @@ def random_calls(seed: int, count: int) -> dict[str, int]:
 
 
 def corpus() -> list[bytes]:
-    """Return the strings that were kept since each reaches code that no other did."""
+    """Return the strings of the corpus; each reached code that no other string reached."""
     return [bytes.fromhex(line) for line in CORPUS.read_text().split()]
 
 
@@ -722,7 +722,7 @@ def _run_coverage(folder: Path, arguments: list[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for i, data in enumerate(corpus() if CORPUS.exists() else []):
         (folder / f"kept-{i}").write_bytes(data)
-    # libFuzzer starts itself by a shell to merge
+    # To merge, libFuzzer starts itself by a shell.
     again = f"{sys.executable} {sys.argv[0]} --coverage {folder}"
     atheris.Setup(
         [again, f"-max_len={LENGTH}", f"-timeout={SLOWEST}", str(folder), *arguments], watched

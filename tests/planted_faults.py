@@ -1,11 +1,12 @@
 """
-Faults, to see that what looks for such faults finds them: each gives a kernel what no operator
-would.
+Planted faults, which show that the sanitizers find faults of these kinds.
+
+Each function gives a kernel arguments that no operator would give.
 
     python tests/planted_faults.py bounds | index | alignment | race | device
 
-Under the sanitizer that is meant for it the program ends with a report; without one it does
-what the fault does.
+Under the sanitizer for the fault, the program ends with a report.  Without a sanitizer, the fault
+takes its course.
 """
 
 import sys
@@ -27,25 +28,25 @@ def planned(boxes, threads):
 
 
 def bounds():
-    """A box that the output has no room for."""
+    """Pool a box for which the output has no room."""
     plan = planned(np.tile(np.array([[0, 1, 1, 9, 9]], np.float32), (2, 1)), 1)
     kernels.forward.forward["float"](plan, np.empty((1, 64, 7, 7), np.float32))
 
 
 def index():
-    """The output of the first of no boxes."""
+    """Ask for the first output of an array without outputs."""
     plan = planned(np.array([[0, 1, 1, 9, 9]], np.float32), 1)
     kernels.forward.forward["float"](plan, np.empty((0, 64, 7, 7), np.float32))
 
 
 def alignment():
-    """Numbers that do not lie at multiples of their size."""
+    """Pass numbers that do not lie at multiples of their size."""
     shifted = np.zeros(4 * 4 + 1, np.uint8)[1:].view(np.int32).reshape(1, 1, 1, 4)
     kernels.max_pool.first_outside(shifted, 1, 1)
 
 
 def race():
-    """Tasks of several threads that write the same part of the output, which all boxes share."""
+    """Let tasks of several threads write the same output, which all boxes share."""
     plan = planned(np.tile(np.array([[0, 1, 1, 38, 38]], np.float32), (20, 1)), 2)
     one = np.empty((1, 64, 7, 7), np.float32)
     out = np.lib.stride_tricks.as_strided(one, (20, 64, 7, 7), (0, *one.strides[1:]))
@@ -53,16 +54,16 @@ def race():
 
 
 def device():
-    """A kernel of the GPU, run on the CPU, that writes more boxes than the output has room for."""
+    """Run a kernel of the GPU on the CPU for more boxes than the output has room for."""
     from cuda_emulation import standin
 
     sys.modules["cupy"] = standin
     from roicy.cuda import _launch, backend
 
     boxes = standin.asarray(np.tile(np.array([[0, 1, 1, 9, 9]], np.float32), (50, 1)))
-    # With as many channels as a block has threads, the first number that has no room lies right
-    # behind the output, and not hundreds of bytes on, where the sanitizer may know of another
-    # array
+    # There are as many channels as a block has threads.  So the first number without room lies
+    # right behind the output.  Hundreds of bytes further on there may be another array that the
+    # sanitizer knows.
     channels = _launch.THREADS
     x = standin.asarray(np.ones((1, channels, 20, 20), np.float32))
     given = (boxes, None, 1.0, "NCHW", None, None, None)

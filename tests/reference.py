@@ -15,8 +15,8 @@ import numpy as np
 
 def _scaled(box, scale, dtype):
     """
-    x1, y1, x2, y2 of a row [n, x1, y1, x2, y2] in pixels of the map.  A scale may be two, those of
-    y and x.
+    Return x1, y1, x2, y2 of a row [n, x1, y1, x2, y2] in pixels of the map.  The scale is one
+    number, or a pair for y and x.
     """
     vertical, horizontal = scale if isinstance(scale, tuple) else (scale, scale)
     scales = (horizontal, vertical, horizontal, vertical)
@@ -27,14 +27,14 @@ def _away_from_zero(value):
     return math.floor(float(value) + 0.5) if value >= 0 else math.ceil(float(value) - 0.5)
 
 
-# One axis: the pixels and weights of each of `bins` bins between low and high on a map of
-# `extent` pixels.
+# The following functions treat one axis.  They return the pixels and weights of each of `bins` bins
+# between low and high, on a map of `extent` pixels.
 
 
 def samples(low, high, bins, extent, sampling_ratio, dtype, at_least_one):
     """
-    The samples of each bin, as (pixel, how far they are from it on the way to the next), None
-    for those off the map.
+    Return the samples of each bin as (pixel, distance from this pixel towards the next one), or
+    None for a sample off the map.
     """
     size = high - low
     if at_least_one:
@@ -56,7 +56,7 @@ def samples(low, high, bins, extent, sampling_ratio, dtype, at_least_one):
 
 
 def sampled(low, high, bins, extent, sampling_ratio, dtype, at_least_one):
-    """The mean of bilinear samples."""
+    """Weigh pixels for the mean of bilinear samples."""
     for points in samples(low, high, bins, extent, sampling_ratio, dtype, at_least_one):
         pixels = {}
         for i, fraction in filter(None, points):
@@ -68,9 +68,11 @@ def sampled(low, high, bins, extent, sampling_ratio, dtype, at_least_one):
 
 def integrated(low, high, bins, extent, dtype):
     """
-    The mean of the bilinear surface, by the antiderivative of the hat function, in exact
-    fractions.  The ends of bins are rounded to float64, of narrow bins where they are counted
-    from the pixel before the box.
+    Weigh pixels for the mean of the bilinear surface, by the antiderivative of the hat function, in
+    exact fractions.
+
+    The ends of bins are rounded to float64.  For narrow bins they are first counted from the pixel
+    before the box.
     """
     size = high - low
     origin = math.floor(low) if size / dtype(bins) < 1 else 0
@@ -95,7 +97,7 @@ def integrated(low, high, bins, extent, dtype):
 
 
 def quantised(low, high, bins, extent, dtype, inclusive):
-    """Whole pixels, of equal weights."""
+    """Give whole pixels equal weights."""
     start, end = _away_from_zero(low), _away_from_zero(high)
     bin_size = dtype(max(end - start + inclusive, 1)) / dtype(bins)
     for p in range(bins):
@@ -105,7 +107,7 @@ def quantised(low, high, bins, extent, dtype, inclusive):
 
 
 def touched(low, high, scale, bins, extent, dtype):
-    """Whole pixels that a bin touches, of corners that are rounded and then scaled."""
+    """Give equal weights to all pixels that a bin touches; corners are rounded, then scaled."""
     start = dtype(_away_from_zero(low)) * dtype(scale)
     end = dtype(_away_from_zero(high) + 1) * dtype(scale)
     bin_size = max(end - start, dtype(0.1)) / dtype(bins)
@@ -118,7 +120,7 @@ def touched(low, high, scale, bins, extent, dtype):
 def axes(
     operator, box, bins, extents, dtype, *, spatial_scale=1.0, sampling_ratio=-1, aligned=False
 ):
-    """The two axes, y and x, of one box: a list of {pixel: weight} for the bins of each."""
+    """Return the axes y and x of one box: for each axis a list with {pixel: weight} of each bin."""
     x1, y1, x2, y2 = _scaled(box, spatial_scale, dtype)
     found = []
     for a, (low, high) in enumerate(((y1, y2), (x1, x2))):
@@ -137,7 +139,7 @@ def axes(
         elif operator == "ps_roi_pool":
             # torchvision never reads the last row or column
             axis = quantised(low, high, count, extent - 1, dtype, 0)
-        elif operator == "psroi_pool":  # coordinates are scaled last
+        elif operator == "psroi_pool":  # coordinates are rounded before they are scaled
             axis = touched(box[2 - a], box[4 - a], spatial_scale, count, extent, dtype)
         elif operator == "roi_pool":
             axis = quantised(low, high, count, extent, dtype, 1)
@@ -146,7 +148,7 @@ def axes(
 
 
 def source_channels(operator, channels, bins, p, q):
-    """The input channels that output channels 0..channels-1 of bin (p, q) read."""
+    """Return the input channels that output channels 0..channels-1 of bin (p, q) read."""
     if operator.startswith("ps"):
         return (np.arange(channels) * bins[0] + p) * bins[1] + q
     return np.arange(channels)
@@ -176,7 +178,7 @@ def _output(operator, boxes, bins, c):
 
 
 def forward(operator, input, boxes, bins, dtype=None, **parameters):
-    """A weighted sum for each bin, float64."""
+    """Return a weighted sum for each bin, in float64."""
     dtype = dtype or input.dtype.type
     out = np.zeros(_output(operator, boxes, bins, input.shape[1]))
     for k, n, p, q, channels, ys, xs in _bins(
@@ -189,7 +191,7 @@ def forward(operator, input, boxes, bins, dtype=None, **parameters):
 
 
 def backward(operator, grad_output, boxes, shape, dtype=None, **parameters):
-    """The gradient of the input, float64."""
+    """Return the gradient of the input, in float64."""
     dtype = dtype or grad_output.dtype.type
     grad = np.zeros(shape)
     for k, n, p, q, channels, ys, xs in _bins(
@@ -202,7 +204,7 @@ def backward(operator, grad_output, boxes, shape, dtype=None, **parameters):
 
 
 def roi_pool(input, boxes, bins, **parameters):
-    """(largest pixels, where they are)."""
+    """Return the largest pixels, and where they are."""
     lowest = np.finfo(input.dtype).min
     out = np.zeros(_output("roi_pool", boxes, bins, input.shape[1]), input.dtype)
     argmax = np.full(out.shape, -1, np.int32)
@@ -222,7 +224,7 @@ def roi_pool(input, boxes, bins, **parameters):
 
 
 def roi_pool_backward(grad_output, argmax, boxes, shape):
-    """Each gradient to where its pixel was, float64."""
+    """Return each gradient at the place of its pixel, in float64."""
     grad = np.zeros(shape)
     for k, c, p, q in np.ndindex(*grad_output.shape):
         if argmax[k, c, p, q] >= 0:
@@ -235,7 +237,7 @@ def roi_pool_backward(grad_output, argmax, boxes, shape):
 def roi_align_max(
     input, boxes, bins, products, *, spatial_scale=1.0, sampling_ratio=-1, aligned=False
 ):
-    """The largest samples, or the largest products of weight and pixel, float64."""
+    """Return the largest samples, or the largest products of weight and pixel, in float64."""
     dtype = input.dtype.type
     _, c, h, w = input.shape
     out = np.zeros((len(boxes), c, *bins))

@@ -1,10 +1,10 @@
 """
-The error bounds that docs/guarantees.md states, against float64 (for float64: long double) on
-random and on adversarial inputs.
+Results keep the error bounds of docs/guarantees.md, on random and on adversarial inputs.
 
-u is half of the type's epsilon.  A weight is exact to a few roundings of float64 and then
-rounded to the type; each of the two contractions rounds once a term (twice without fused
-multiply-add).  To first order that is what the bounds say.
+float32 is compared with float64, and float64 with long double.  u is half of the type's epsilon.
+A weight is off by a few roundings of float64 and one rounding to the type.  Each of the two
+contractions rounds once for each term, or twice without fused multiply-add.  To first order, the
+bounds say just this.
 """
 
 import numpy as np
@@ -29,18 +29,18 @@ BINS = (4, 3)
 
 VALUES = {
     "random": lambda rng, shape: rng.standard_normal(shape),
-    # large numbers that cancel: nothing is left of what is not relative to the absolute values
+    # Large numbers cancel, so that only a bound relative to the absolute values can hold.
     "cancelling": lambda rng, shape: rng.choice([-1e6, 1e6], shape) + rng.standard_normal(shape),
     "of all magnitudes": lambda rng, shape: rng.choice([-1, 1], shape)
     * 10.0 ** rng.uniform(-15, 15, shape),
-    "positive": lambda rng, shape: rng.uniform(1, 2, shape),  # roundings add up
+    "positive": lambda rng, shape: rng.uniform(1, 2, shape),  # here roundings add up
 }
 
 
 def matrices(name, box, extents, dtype, parameters):
     """
-    The weights of one box as (PH, H) and (PW, W) in long double, and the most pixels of a bin
-    along each axis.
+    Return the weights of one box as (PH, H) and (PW, W) in long double, and the most pixels that a
+    bin has along each axis.
     """
     found = []
     for axis, extent in zip(
@@ -55,14 +55,14 @@ def matrices(name, box, extents, dtype, parameters):
 
 
 def unit(dtype):
-    """Half an epsilon."""
+    """Return half an epsilon of the type."""
     return np.finfo(dtype).eps / 2
 
 
 @pytest.mark.parametrize("values", VALUES)
 @pytest.mark.parametrize(("name", "parameters"), CASES)
 def test_sums(name, parameters, values, dtype, layout, isa, rng):
-    """Forward pass and gradient of the input of the operators that are weighted sums."""
+    """Weighted sums and the gradients of their input keep the bounds."""
     shape = (2, 2 * BINS[0] * BINS[1] if name.startswith("ps_") else 17, 23, 29)
     x = VALUES[values](rng, shape).astype(dtype)
     boxes = random_boxes(rng, 2, 16, (46, 58), dtype)
@@ -78,8 +78,8 @@ def test_sums(name, parameters, values, dtype, layout, isa, rng):
         layout,
     )
 
-    # the weights of the reference are rounded to float64, which is a further rounding each
-    # where that is the type
+    # The reference rounds weights to float64.  If this is the type itself, it is one more rounding
+    # for each weight.
     u, more = unit(dtype), 4 if dtype == np.float64 else 0
     expected_grad, size_grad = np.zeros(shape, np.longdouble), np.zeros(shape, np.longdouble)
     most = np.zeros(2)
@@ -110,7 +110,7 @@ def test_sums(name, parameters, values, dtype, layout, isa, rng):
 
 
 def dyadic_boxes(rng, count):
-    """Boxes whose bins of 4 x 4 and samples of 2 x 2 are exact in float32."""
+    """Return boxes for which 4 x 4 bins and 2 x 2 samples are exact in float32."""
     low = rng.integers(-16, 16 * 30, (count, 2)) / 16
     return np.concatenate(
         [rng.integers(0, 2, (count, 1)), low, low + rng.integers(1, 40, (count, 2)) * 0.5], axis=1
@@ -121,8 +121,8 @@ def dyadic_boxes(rng, count):
 @pytest.mark.parametrize("name", WITH_BOX_GRADIENTS)
 def test_gradients_of_boxes(name, values, isa, layout, rng):
     """
-    In float32, where float64 is exact enough to compare with: relative to the sum of the
-    absolute values.
+    Gradients of boxes in float32 are close to those in float64, relative to a sum of absolute
+    values.
     """
     parameters = {} if "prroi" in name else {"sampling_ratio": 2}
     x = VALUES[values](rng, (2, 32, 37, 45)).astype(np.float32)
@@ -138,8 +138,8 @@ def test_gradients_of_boxes(name, values, isa, layout, rng):
     expected = backward(
         given(g.astype(np.float64)), given(x.astype(np.float64)), boxes, layout=layout, **parameters
     )
-    # no slope of a weight is more than 1 a pixel moved; of a mean over a bin of size b, as in
-    # prroi_pool, 2 / b
+    # A weight changes by at most 1 when an edge moves by a pixel.  In prroi_pool, which takes the
+    # mean over a bin of size b, it changes by at most 2 / b.
     bin_size = np.minimum(boxes[:, 3] - boxes[:, 1], boxes[:, 4] - boxes[:, 2]) / 4
     slope = 4 / bin_size if "prroi" in name else 4
     size = np.abs(g).sum(axis=(1, 2, 3), dtype=np.float64) * np.abs(x).max() * slope
@@ -159,14 +159,14 @@ NARROW = [
 @pytest.mark.parametrize("bins", [1, 7, 64])
 def test_narrow_bins_far_from_the_origin(bins, low, high, dtype, isa):
     """
-    prroi_pool: bins that are narrower than the distance between two numbers of the type.
+    prroi_pool is exact for bins that are narrower than the distance of two numbers of the type.
 
     The mean of ones is 1, whatever the bins, and the mean over a ramp is the middle of the bin.
     """
     import roicy
 
     low, high = dtype(low), dtype(high)
-    if dtype == np.float64:  # as few steps of the type between them
+    if dtype == np.float64:  # as in float32, few numbers of the type lie between them
         high = low + dtype(float(high - low) * 2.0**-29)
     assert low < high
     eps = np.finfo(dtype).eps
@@ -181,7 +181,7 @@ def test_narrow_bins_far_from_the_origin(bins, low, high, dtype, isa):
         np.testing.assert_allclose(
             roicy.prroi_pool(x, box, size).ravel(), middles, rtol=0, atol=4 * eps
         )
-        for p in range(bins):  # the middle of bin p moves with both edges
+        for p in range(bins):  # the middle of bin p moves with both edges of the box
             g = np.zeros((1, 1, *size), dtype)
             g.reshape(-1)[p] = 1
             grad = roicy.prroi_pool_backward_boxes(g, x, box)[0, [1 + (1 - axis), 3 + (1 - axis)]]
@@ -191,8 +191,8 @@ def test_narrow_bins_far_from_the_origin(bins, low, high, dtype, isa):
 
 def test_pooling_is_exact(dtype, isa, rng):
     """
-    The largest pixel is that pixel, bit for bit; its gradient is a sum over the bins that chose
-    it.
+    The result is a pixel, bit for bit, and the gradient of a pixel is a sum over the bins that
+    chose it.
     """
     import roicy
 

@@ -1,4 +1,4 @@
-"""Operators x passes x dtypes x layouts x instruction sets x threads against the definition."""
+"""Every operator, pass, dtype, layout and instruction set agrees with the definition."""
 
 import numpy as np
 import pytest
@@ -7,9 +7,9 @@ from conftest import SUMS, from_layout, operator, random_boxes, to_layout, two_s
 
 import roicy
 
-# K boxes, N, C of the output, H, W, (PH, PW): a lane block and a part of one, one channel, a
-# single row, more images than blocks, many bins, and so many that they are computed in parts;
-# the first makes enough work for a team of threads.
+# Each shape is K boxes, N, C of the output, H, W and (PH, PW).  There are a whole and a partial
+# block, one channel, a single row, more images than blocks, many bins, and more bins than are
+# computed together.  The first shape is enough work for a team of threads.
 SHAPES = {
     "blocks": (70, 2, 37, 26, 31, (3, 4)),
     "camera": (5, 1, 3, 40, 50, (9, 8)),
@@ -17,7 +17,7 @@ SHAPES = {
     "cell": (5, 2, 16, 1, 1, (2, 3)),
     "wide": (4, 1, 2, 3, 200, (1, 30)),
     "parts": (2, 1, 17, 12, 14, (34, 40)),
-    # boxes of which few rows and columns are read
+    # boxes in which few rows and columns are read
     "thin": (4, 2, 17, 60, 70, (2, 3)),
     "thin bins": (3, 1, 24, 60, 70, (2, 3)),
     # few channels, and bins wider than a lane vector
@@ -50,9 +50,9 @@ def make(rng, name, shape, parameters, dtype):
 
 def assert_sum_close(actual, expected, magnitude, terms, dtype):
     """
-    A sum of `terms` products, of weights that are rounded themselves, is off by less than that
-    many units in the last place of the sum of absolute values; one more unit each for the
-    weights of both axes and the two multiplications.
+    Check a sum of `terms` products.  Each term rounds once.  The two weights and the two
+    multiplications add one rounding each.  A rounding is a unit in the last place of the sum of
+    absolute values.
     """
     bound = (terms + 4) * np.finfo(dtype).eps * magnitude
     assert actual.dtype == dtype
@@ -100,12 +100,12 @@ cache = {}
 
 def cached_forward(case, shape, dtype, input, boxes, bins, parameters):
     """
-    (expected, the same of absolute values, terms); the same for every instruction set, layout
-    and number of threads.
+    Return the expected result, the result of absolute values, and the number of terms.  They are
+    computed once for all instruction sets, layouts and numbers of threads.
     """
     key = ("forward", case, shape, dtype)
     if key not in cache:
-        # a bin sums its pixels along y, then along x
+        # A bin sums its pixels along y, and then along x.
         axes = [
             reference.axes(case[0], box, bins, input.shape[2:], dtype, **parameters)
             for box in boxes
@@ -124,7 +124,7 @@ def cached_forward(case, shape, dtype, input, boxes, bins, parameters):
 def cached_backward(case, shape, dtype, grad, boxes, input_shape, parameters):
     key = ("backward", case, shape, dtype)
     if key not in cache:
-        # a pixel sums, for each box that reads it, a row of bins and then the rows
+        # For each box that reads it, a pixel sums a row of bins, and then the rows.
         axes = [
             (
                 int(box[0]),

@@ -22,7 +22,7 @@ class Masked(np.ma.MaskedArray):
 
 
 FORWARD_ERRORS = [
-    # what is changed, the type of the error, its message
+    # Each case is the changed arguments, the type of the error, and its message.
     ({"input": [[1.0]]}, TypeError, r"input: builtins\.list, expected a numpy\.ndarray"),
     ({"input": np.ma.masked_array(INPUT)}, TypeError, "input: a masked array"),
     (
@@ -368,8 +368,8 @@ def test_roi_pool_backward():
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC", "neither"])
 def test_forged_argmax(layout, channels):
     """
-    Kernels for planes, for pixels and for whatever lies where look at each index before they
-    write to what it says, in whole lane vectors and the rest.
+    The kernels for planes, for pixels and for other strides check each index before they write to
+    its pixel, in whole lane vectors and in the rest.
     """
     grad, argmax = np.ones((2, channels, 3, 7), np.float32), np.zeros((2, channels, 3, 7), np.int32)
     shape = (4, channels, 6, 6)

@@ -1,6 +1,7 @@
 """
-The calls of other systems: the examples of their pages, numbers recorded from them, and every
-way to say which image a box is of.
+The calls of other systems give the numbers of these systems.
+
+The tests take the examples of their pages, recorded numbers, and every way to give the images.
 """
 
 import inspect
@@ -17,14 +18,14 @@ from roicy.compat.paddle.vision import ops
 
 
 def sorted_by_image(boxes, images):
-    """(boxes without their images, counts, order)."""
+    """Return the boxes without their images, the counts, and the order."""
     order = np.argsort(boxes[:, 0], kind="stable")
     return boxes[order, 1:], np.bincount(boxes[:, 0].astype(int), minlength=images), order
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.startswith("paddle")])
 def test_paddle_recorded(case):
-    """Both forms, and each way to give the images, give the numbers of the real system."""
+    """Both forms and each way to give the images agree with the numbers of the real system."""
     name, size, keywords, arrays = load(case)
     if name not in ("roi_pool", "roi_align", "prroi_pool") or "out" in OTHERWISE.get(case, ()):
         return
@@ -128,8 +129,8 @@ def test_mxnet_recorded(case):
 
 def test_scales_are_float32():
     """
-    In float64 5 * 0.7 rounds up to 4 and 5 * float32(0.7) down to 3, which changes what is
-    pooled.
+    In float64, 5 * 0.7 rounds up to 4, but 5 * float32(0.7) rounds down to 3.  Other pixels are
+    pooled then.
     """
     x = np.arange(64.0).reshape(1, 1, 8, 8)
     box = np.array([[0, 5.0, 5, 5, 5]])
@@ -147,7 +148,7 @@ def test_scales_are_float32():
 
 
 class TestPages:
-    """The examples of the pages, as they stand there."""
+    """The examples of the pages run as they are printed."""
 
     def test_paddle_roi_pool(self, dtype):
         input_data = np.array([i for i in range(1, 17)]).reshape(1, 1, 4, 4).astype(dtype)
@@ -194,7 +195,7 @@ class TestPages:
         ],
     )
     def test_paddle_prroi_pool_with_output_channels(self, args, kwargs, rng):
-        """The documented form: 490 channels are 10 for each of 7 x 7 bins."""
+        """In the documented form, 490 channels are 10 channels for each of 7 x 7 bins."""
         x = rng.standard_normal((2, 490, 28, 28), dtype=np.float32)
         rois = np.array([[1, 5, 8, 10], [4, 2, 6, 7], [12, 12, 19, 21]], np.float32)
         out = paddle.prroi_pool(x, paddle.create_lod_tensor(rois, [[1, 2]]), *args, **kwargs)
@@ -282,7 +283,7 @@ def test_errors_of_multi_scale_roi_align(names, maps, shapes, error, message):
 
 @pytest.mark.parametrize("value", [1, 0, "yes", None])
 def test_flags_are_bools(value):
-    """Numbers are refused everywhere, since a sampling ratio in the place of a flag is a number."""
+    """Flags that are numbers are refused, since they may be a sampling ratio in the wrong place."""
     boxes, x = np.ones((1, 5), np.float32) * 0, np.ones((1, 4, 6, 6), np.float32)
     message = f"{value!r}, expected True or False"
     for call in (
@@ -329,7 +330,7 @@ def test_boxes_of_no_image_in_mxnet_of_other_types(kind, rng):
 
 
 def test_position_sensitive_without_alignment_in_mxnet(rng):
-    """The bins of roi_align, and the channels of ps_roi_align."""
+    """The operator has the bins of roi_align and the channels of ps_roi_align."""
     x = rng.standard_normal((1, 8, 9, 9), dtype=np.float32)
     boxes = np.array([[0, 1, 1, 5, 6], [0, 2, 2, 2.5, 2.5]], np.float32)
     out = mxnet.ROIAlign(x, boxes, (2, 2), 1.0, 2, position_sensitive=True)
@@ -342,7 +343,7 @@ def test_position_sensitive_without_alignment_in_mxnet(rng):
 
 @pytest.mark.parametrize("scale", [1.0, 0.0625, 0.7, 1e30])
 def test_psroi_pool(scale, dtype, isa, rng):
-    """R-FCN's pooling, whose corners are rounded before they are scaled."""
+    """R-FCN's pooling rounds corners before it scales them."""
     x = rng.standard_normal((2, 24, 20, 23)).astype(dtype)
     size = (20 / scale, 23 / scale) if scale < 2 else (20, 23)
     boxes = random_boxes(rng, 2, 40, size, dtype)
@@ -360,13 +361,13 @@ def test_psroi_pool(scale, dtype, isa, rng):
         paddle.psroi_pool(x, paddle.create_lod_tensor(rois, [counts.tolist()]), 4, scale, 3, 2),
         paddle.psroi_pool(x, boxes=rois, boxes_num=counts, output_size=(3, 2), spatial_scale=scale),
     ):
-        # a mean of up to 20 x 23 pixels
+        # the mean is over up to 20 x 23 pixels
         np.testing.assert_allclose(out, expected[order], rtol=0, atol=50 * np.finfo(dtype).eps * 4)
         assert out.dtype == dtype
 
 
 def test_psroi_pool_by_hand():
-    """Bins of 2 x 2 over the pixels 1 .. 3: each covers a row and a half, and reads two."""
+    """2 x 2 bins lie over pixels 1 to 3: each bin covers one and a half rows, and reads two."""
     x = np.arange(4 * 25, dtype=np.float64).reshape(1, 4, 5, 5)
     out = ops.psroi_pool(x, np.array([[0.6, 0.6, 3.4, 3.4]]), [1], 2)
     plane = x[0, 0]
@@ -464,7 +465,7 @@ def test_errors(call, message):
 
 
 def test_signatures():
-    """Those of the pages."""
+    """The signatures are those of the pages."""
     assert list(inspect.signature(paddle.roi_pool).parameters)[:7] == [
         "input",
         "rois",

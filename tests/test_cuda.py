@@ -1,8 +1,8 @@
 """
-The operators on CuPy arrays beside those on the CPU.
+The operators on CuPy arrays agree with those on the CPU.
 
-Where there is no GPU the same kernels run on the CPU, on a stand-in for CuPy (cuda_emulation/):
-each test runs on whichever there is, or both.
+Without a GPU the same kernels run on the CPU, with a stand-in for CuPy (cuda_emulation/).  Each
+test runs on the GPU, on the stand-in, or on both.
 """
 
 import inspect
@@ -87,9 +87,10 @@ PARAMETERS = {
     "ps_roi_pool": [{"spatial_scale": (0.3, 0.5)}],
 }
 SUM_CASES = [(name, i) for name in SUMS for i in range(len(PARAMETERS[name]))]
-# boxes, images, channels, rows, columns, bins: "tiles" has more bins and wider windows than a
-# warp takes at once, and more channels; "bins" more of them than lanes; "boxes" so many that
-# planes are added up in segments; "parts" planes of several parts, and bins of many rows
+# Each shape is boxes, images, channels, rows, columns and bins. "tiles" has more bins, wider
+# windows and more channels than a warp takes at once. "bins" has more bins than there are lanes.
+# "boxes" has so many boxes that planes are added up in segments. "parts" has planes of several
+# parts, and bins of many rows.
 SHAPES = {
     "blocks": (30, 2, 21, 17, 19, (3, 4)),
     "row": (6, 3, 1, 1, 23, (2, 2)),
@@ -132,7 +133,7 @@ def test_sums(case, shape, dtype, layout, cupy, rng):
     if name in WITH_BOX_GRADIENTS:
         backward_boxes = operator(name, "_backward_boxes")
         expected = backward_boxes(g, x, boxes, **options)
-        # gradients of boxes sum over all channels, bins and pixels, and the terms cancel
+        # Gradients of boxes are sums over all channels, bins and pixels, whose terms cancel.
         assert_close(backward_boxes(cupy.asarray(g), *on_device, **options), expected, 4000)
 
 
@@ -183,7 +184,7 @@ def test_roi_pool(shape, dtype, layout, cupy, rng):
 
 @pytest.mark.parametrize("name", [*SUMS, "roi_pool"])
 def test_gradients_that_are_no_numbers(name, dtype, layout, cupy, rng):
-    """They reach the pixels that they reach on the CPU, and no others."""
+    """Gradients that are NaN or infinite reach the same pixels as on the CPU, and no others."""
     x, boxes, bins = make(rng, name, "blocks", 1, dtype)
     boxes[:, 3:] = boxes[:, 1:3] + (boxes[:, 3:] - boxes[:, 1:3]) / 3
     options = {"layout": layout}
@@ -217,12 +218,12 @@ def test_gradients_that_are_no_numbers(name, dtype, layout, cupy, rng):
 
 def test_meetings_of_lanes_are_needed(emulated, monkeypatch, rng):
     """
-    Without them some order of lanes gives other results: the emulation would see that one is
-    missing.
+    Without __syncwarp() some order of lanes gives other results.  So the emulation would show that
+    one is missing.
     """
     x, boxes, bins = make(rng, "roi_align", "blocks", 1, np.float32)
-    # those before values are read that other lanes brought; without others, offsets would be
-    # read that lead anywhere
+    # These two stand before values are read that other lanes wrote.  Without the other ones, wrong
+    # offsets would lead to any memory.
     less, removed = re.subn(
         r"__syncwarp\(\);(?=\n#pragma unroll\n *for \(int j = 0; j < KEPT|\n *T of_columns)",
         ";",
@@ -325,7 +326,7 @@ def test_formats_of_boxes(cupy, rng):
 
 
 def test_bins_of_compat(dtype, cupy, rng):
-    """Rules that only roicy.compat has an operator of."""
+    """Rules that only roicy.compat uses agree too."""
     x = rng.standard_normal((2, 12, 20, 23)).astype(dtype)
     boxes = random_boxes(rng, 2, 30, (40, 46), dtype)
 
@@ -337,7 +338,7 @@ def test_bins_of_compat(dtype, cupy, rng):
 
 
 def test_batch_indices_beyond_the_type_of_the_data(cupy):
-    """Images that float32 cannot number, of boxes in float64 and int64."""
+    """Boxes in float64 and int64 keep batch indices that float32 cannot hold."""
     images = 2**24 + 4
     x = np.zeros((images, 1, 1, 1), np.float32)
     x[-5:, 0, 0, 0] = range(1, 6)
@@ -371,8 +372,8 @@ def test_any_strides_and_out(cupy, rng):
 
 
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool", "roi_pool"])
-def test_boxes_in_parts(name, monkeypatch, dtype, cupy, rng):
-    """Boxes are computed in parts, as many at a time as tables have memory for."""
+def test_boxes_in_steps(name, monkeypatch, dtype, cupy, rng):
+    """Boxes are computed in steps, as many at a time as there is memory for."""
     x, boxes, bins = make(rng, name, "blocks", 1, dtype)
     for limit in ("TABLE_BYTES", "SEGMENTS_BYTES", "PARTIAL_SUMS_BYTES"):
         monkeypatch.setattr(backend, limit, 3000)
@@ -407,14 +408,14 @@ def test_boxes_in_parts(name, monkeypatch, dtype, cupy, rng):
     ],
 )
 def test_values_that_are_errors_on_the_cpu(bad, cupy, rng):
-    """Such a box reads and gives nothing, and other boxes give what they give without it."""
+    """A wrong box reads nothing and adds nothing, and the results of other boxes do not change."""
     x, boxes, bins = make(rng, "roi_align", "blocks", 1, np.float32)
     x, bins = x[:, :12], (2, 2)
     g = rng.standard_normal((len(boxes), 12, 2, 2)).astype(np.float32)
     wrong = boxes.copy()
     wrong[7, bad[0]] = bad[1]
     if bad[0] == 4:
-        wrong[7, 2] = -3e38  # both are numbers, and the height is not
+        wrong[7, 2] = -3e38  # both corners are finite, but the height is infinite
     others = np.arange(len(boxes)) != 7
     for name in (*SUMS, "roi_pool", "roi_align_max"):
         mine = (g, x)
@@ -423,7 +424,7 @@ def test_values_that_are_errors_on_the_cpu(bad, cupy, rng):
         expected = operator(name)(x, boxes[others], bins)
         out = operator(name)(cupy.asarray(x), cupy.asarray(wrong), bins).get()
         if bad[0] == 4 and name in ("ps_roi_pool", "roi_pool"):
-            continue  # they count pixels, and far away is far enough
+            continue  # these operators count whole pixels, so such a box is only far away
         assert not out[7].any(), name
         np.testing.assert_allclose(out[others], expected, rtol=0, atol=1e-4)
         if name in SUMS:
@@ -581,9 +582,9 @@ def test_errors(call, error, message, emulated):
 
 @pytest.mark.large
 def test_more_elements_than_int32_counts(emulated):
-    """Boxes read and write the last of 2.2e9 elements, in many planes and in a single one."""
+    """Boxes read and write the last of 2.2e9 elements, in many planes and in a single plane."""
     for shape in ((1, 64, 5860, 5870), (1, 1, 46900, 46910)):
-        x = np.zeros(shape, np.float32)  # of which the system makes only the pages that are written
+        x = np.zeros(shape, np.float32)  # the system provides only the pages that are written
         x[0, :, -40:, -40:] = np.arange(shape[1] * 1600, dtype=np.float32).reshape(-1, 40, 40)
         right, bottom = shape[3], shape[2]
         boxes = np.array([[0, right - 29.5, bottom - 29.75, right - 5, bottom - 10]], np.float32)
@@ -595,7 +596,7 @@ def test_more_elements_than_int32_counts(emulated):
             ("roi_align_max", 3),
         ):
             if name == "roi_pool" and shape[1] == 1:
-                continue  # of more pixels than argmax counts
+                continue  # argmax cannot number so many pixels
             expected = operator(name)(x, boxes, bins)
             assert expected.any()
             assert_close(operator(name)(on_device, rows, bins), expected)
@@ -627,7 +628,7 @@ def test_stand_in_has_names_of_cupy():
 
 
 def test_workloads(cupy):
-    """The calls that the benchmarks time give on the GPU what they give on the CPU."""
+    """The calls of the benchmarks give the same results on the GPU as on the CPU."""
     work = _workloads.WORKLOADS["align_tiny"]
     arrays = work.arrays()
     for direction in ("forward", "backward", "backward_boxes"):
@@ -688,7 +689,7 @@ def test_names(emulated):
 def test_same_functions():
     """The backends have the functions that `_call` asks of them, with equal parameters."""
     asked = set(re.findall(r"\bbackend\.(\w+)", inspect.getsource(_call)))
-    asked.remove("py")  # of a file's name
+    asked.remove("py")  # this is from the name of a file
     assert asked == {
         "plan_forward", "plan_backward", "plan_backward_boxes", "output", "forward", "backward",
         "backward_max", "backward_boxes", "result", "maps", "array", "indices", "check_devices",

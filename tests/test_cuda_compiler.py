@@ -1,7 +1,4 @@
-"""
-What NVIDIA's compiler makes of the kernels, which takes no GPU: every instantiation, for every
-architecture, without spills.
-"""
+"""NVIDIA's compiler, which needs no GPU, compiles all kernels without spills."""
 
 import re
 
@@ -11,7 +8,8 @@ from roicy.cuda import _launch
 
 nvrtc = pytest.importorskip("cuda.bindings.nvrtc")
 
-# blocks of 128 threads: four of them to a multiprocessor, whatever the architecture, or three
+# With so many registers, a multiprocessor of any architecture holds four blocks of 128 threads for
+# float, and three for double.
 REGISTERS = {"f": 128, "d": 168}
 SHARED = 48 << 10  # bytes that a block may have on every architecture
 
@@ -21,7 +19,7 @@ def test_compiles(architecture):
     _, program = nvrtc.nvrtcCreateProgram(_launch.source().encode(), b"roicy.cu", 0, [], [])
     for name in _launch.instantiations():
         assert nvrtc.nvrtcAddNameExpression(program, name.encode())[0] == 0
-    # the last is what CuPy adds
+    # CuPy adds the last option.
     options = [
         option.encode()
         for option in (

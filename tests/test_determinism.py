@@ -1,4 +1,4 @@
-"""The same bits for every number of threads, run, stride and buffer; and no state between calls."""
+"""Results have the same bits for all threads, runs, strides and buffers; calls share no state."""
 
 import sys
 import threading
@@ -22,8 +22,8 @@ import roicy
 from roicy import _cpu, _dispatch
 
 THREADS = (2, 3, 7, 16)
-# Enough work for a team: many blocks; fewer blocks than threads; many images; a map that takes
-# several tiles.
+# Each shape is enough work for a team of threads: many blocks, fewer blocks than threads, many
+# images, and a map that takes several tiles.
 SHAPES = {
     "blocks": ((2, 100, 30, 40), 60, (5, 3)),
     "few": ((1, 3, 120, 160), 400, (9, 8)),
@@ -107,8 +107,8 @@ def test_threads_of_roi_pool(shape, dtype, layout, isa, rng):
 @pytest.mark.parametrize("name", SUMS)
 def test_wherever_arrays_begin(name, extents, dtype, layout, isa, rng):
     """
-    At any element of a cache line: vectors may cross lines, of small maps, and of large ones,
-    whose next rows are fetched.
+    Arrays may begin at any element of a cache line, so that vectors cross lines.  The large map is
+    beyond the caches, so that its next rows are prefetched.
     """
     x = to_layout(rng.standard_normal((1, 144, *extents)).astype(dtype), layout)
     boxes = random_boxes(rng, 1, 20, extents, dtype)
@@ -132,7 +132,7 @@ def test_wherever_arrays_begin(name, extents, dtype, layout, isa, rng):
 
 @pytest.mark.parametrize("name", [*SUMS, "roi_pool"])
 def test_strides(name, dtype, isa, rng):
-    """Views are read and written where they lie, without copies."""
+    """Views are read and written in place."""
     x, boxes, bins = make(rng, name, "blocks", dtype)
     function = operator(name)
     expected = function(x, boxes, bins, 0.5)
@@ -162,16 +162,17 @@ def test_strides(name, dtype, isa, rng):
 
 def assert_equal_but_for_order(one, other, size, extents, bins):
     """
-    Results of boxes of `random_boxes` along one axis first and along the other: twice the bound
-    of docs/guarantees.md; size: of absolute values.
+    Check two results for boxes of `random_boxes`, of which one was contracted along y first and the
+    other along x first.  They differ by at most twice the bound of docs/guarantees.md.  `size` is
+    the result of absolute values.
     """
     pixels = sum(1.2 * max(extents) / count + 3 for count in bins)
     assert (np.abs(one - other) <= 2 * (pixels + 4) * np.finfo(one.dtype).eps / 2 * size).all()
 
 
-# Bin rows: less than a lane vector of either type, more than one, several; more columns than
-# are computed together; boxes of which some columns, or those of one channel, are looked at at
-# once; and of which a bin is too wide.
+# The bin rows fill less than a lane vector, more than one, or several.  There are more bin columns
+# than are computed together.  There are boxes from which only some columns, or only the columns of
+# one channel, fit scratch together.  There are bins that are too wide for scratch.
 FEW_CHANNELS = pytest.mark.parametrize(
     ("extents", "bins"),
     [
@@ -191,8 +192,8 @@ FEW_CHANNELS = pytest.mark.parametrize(
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
 def test_few_channels(name, extents, bins, dtype, isa, rng):
     """
-    Computed along other lanes, and always along y first: close to what it is beside so many
-    channels that lanes are channels.
+    With few channels, lanes are bin rows, and y is always contracted first.  Results are close to
+    those of the same channels among so many that lanes are channels.
     """
     n, c, (h, w) = 2, 3, extents
     many = rng.standard_normal((n, 18, h, w)).astype(dtype)
@@ -256,11 +257,11 @@ def test_gradients_of_boxes_of_few_channels(name, extents, bins, dtype, isa, rng
         rng.standard_normal((len(boxes), c, *bins)).astype(dtype),
     )
     expected = backward(g, x, boxes, num_threads=1)
-    # the loss does not depend on channels beyond the first 3
+    # The gradient of all channels but the first 3 is zero.
     without = np.zeros((len(boxes), 18, *bins), dtype)
     without[:, :c] = g
-    # Both results may be off by the bound of docs/guarantees.md.  Boxes of roi_align are at least a
-    # pixel wide; for boxes of prroi_pool without width the bound is infinite.
+    # Each result may be off by the bound of docs/guarantees.md.  Boxes of roi_align are at least a
+    # pixel wide.  For boxes of prroi_pool without width the bound is infinite.
     sides = np.abs(boxes[:, 3:] - boxes[:, 1:3]) / bins[::-1]
     with np.errstate(divide="ignore"):
         slope = 4 / sides.min(axis=1) if name == "prroi_pool" else 4
@@ -284,8 +285,8 @@ def test_gradients_of_boxes_of_few_channels(name, extents, bins, dtype, isa, rng
 
 def test_few_channels_of_wide_maps(isa, rng):
     """
-    Boxes wider than the scratch are computed along channels, in turns with others that are not,
-    all from the same row.
+    A box that is wider than scratch has channels as lanes, and the other boxes of the same call
+    have bin rows as lanes.  They alternate, and all begin in one row.
     """
     x = rng.integers(0, 255, (1, 1, 10, 6000)).astype(np.uint8)
     boxes = np.zeros((16, 5), np.float32)
@@ -298,7 +299,7 @@ def test_few_channels_of_wide_maps(isa, rng):
 
 @pytest.fixture
 def loads(monkeypatch):
-    """Give a list that the loads of the tasks of calls that read maps are added to."""
+    """Return a list that collects the loads of all tasks that read maps."""
     loads = []
 
     class Watched(_cpu.Plan):
@@ -306,7 +307,8 @@ def loads(monkeypatch):
             more = super().next(*most)
             if more and self.reads:
                 found = self.tasks_array()["load"]
-                loads.extend(np.where(found == 4, 0, found))  # PACK_TAPS: PACK_WINDOW, but for some
+                # PACK_TAPS packs the window of most boxes
+                loads.extend(np.where(found == 4, 0, found))
             return more
 
         def __init__(self, purpose, *_):
@@ -319,8 +321,8 @@ def loads(monkeypatch):
 @pytest.mark.parametrize("aligned", [False, True])
 def test_many_channels_last(aligned, dtype, isa, rng, loads):
     """
-    Pixels that many boxes read are copied next to each other, some channels at a time: the same
-    bits as of channels first.
+    Pixels that many boxes read are copied together, some channels at a time.  The bits are those of
+    channels first.
     """
     lanes = 64 // np.dtype(dtype).itemsize
     (n, c, h, w), bins = (2, 37 * lanes, 50, 62), (5, 7)
@@ -348,20 +350,20 @@ def test_many_channels_last(aligned, dtype, isa, rng, loads):
     expected = roicy.roi_align_backward_boxes(g, planes, boxes)
     loads.clear()
     assert_same_bits(roicy.roi_align_backward_boxes(g_last, x, boxes, layout="NHWC"), expected)
-    assert set(loads) == {0}  # all channels of a bin's gradient in one go
+    assert set(loads) == {0}  # nothing is copied: each bin takes all channels at once
 
 
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
 def test_large_maps_channels_last(name, dtype, isa, rng, loads):
     """
-    Maps that no cache has room for, of which a few boxes' next pixels are fetched meanwhile:
-    the same bits as of channels first, in gradients too.
+    The maps are larger than the caches, so that the next pixels of a few boxes are prefetched.  The
+    bits are those of channels first, in gradients too.
     """
     lanes = 64 // np.dtype(dtype).itemsize
     n, c, h, w = 2, 4 * lanes + 3, 200, 190
     boxes = random_boxes(rng, n, 40, (h, w), dtype)
     boxes[:30, 3:] = boxes[:30, 1:3] + rng.uniform(1, 40, (30, 2))
-    # wide, tall, partly off, off
+    # These are wide, tall, partly off the map, and off the map.
     boxes[30:34] = (
         [0, 3, 8, 40, 9],
         [1, 7, 9, 8, 70],
@@ -389,13 +391,13 @@ def test_large_maps_channels_last(name, dtype, isa, rng, loads):
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
 def test_wide_pixels_channels_last(name, dtype, isa, rng):
     """
-    Gradients of which a row of bins has, with all of its channels, no room in the scratch are
-    summed in parts: the same bits as of channels first.
+    A row of bins with all of its channels does not fit scratch, so that gradients are summed in
+    several turns.  The bits are those of channels first.
     """
     lanes = 64 // np.dtype(dtype).itemsize
     (n, c, h, w), bins = (2, 260 * lanes + 3, 13, 9), (3, 17)
     boxes = random_boxes(rng, n, 5, (h, w), dtype)
-    # read the same bins from row to row, in either direction
+    # In these boxes, each row of pixels reads the same bins as the row before, in either direction.
     boxes[:2, 1:] = [1, 2, 4, 5], [7, 6, 3, 2]
     g = rng.standard_normal((len(boxes), c, *bins)).astype(dtype)
     assert 260 * 64 * bins[1] > 256 << 10
@@ -413,8 +415,8 @@ def test_wide_pixels_channels_last(name, dtype, isa, rng):
 )
 def test_rows_are_shared_beside_tall_boxes(name, dtype, isa, rng, loads):
     """
-    Boxes of more rows than there is room for are left out of that; each box gets what it gets
-    alone.
+    Boxes share packed rows, except those with more rows than the tile holds.  Each box has the bits
+    that it has alone.
     """
     c, h, w, bins = 24, 330, 260, (3, 2)
     x = rng.standard_normal((1, c, h, w)).astype(dtype)
@@ -424,7 +426,8 @@ def test_rows_are_shared_beside_tall_boxes(name, dtype, isa, rng, loads):
     boxes[0, [1, 3]], boxes[120, [1, 3]] = (2, 30), (w - 30, w - 2)
     boxes[40, [2, 4]] = boxes[40, [4, 2]]
     out = operator(name)(x, boxes, bins)
-    # Bins with channels of their own read few pixels of these boxes: the rows are not packed.
+    # Where each bin has channels of its own, it reads few pixels of these boxes, so rows are not
+    # packed.
     assert {0} <= set(loads) <= {0, 1} and (name == "ps_roi_align" or 1 in loads)
     for k in [*range(0, 150, 40), 1, 70, 149]:
         assert_same_bits(operator(name)(x, boxes[k : k + 1], bins), out[k : k + 1])
@@ -443,8 +446,8 @@ def test_rows_are_shared_beside_tall_boxes(name, dtype, isa, rng, loads):
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool", "roi_pool", "roi_align_max"])
 def test_large_boxes_channels_last(name, dtype, isa, rng, loads):
     """
-    So large that their pixels, too many for all channels to have room, are copied next to each
-    other: the same bits as of channels first.
+    The boxes are so large that their pixels do not fit the tile with all channels.  So some
+    channels at a time are copied together.  The bits are those of channels first.
     """
     n, c, h, w = 2, 9 * 64 // np.dtype(dtype).itemsize, 130, 140
     boxes = np.array([[0, -3, -2, w, h], [1, 1, 2, w, h - 1]] * 6 + [[1, w, h, w - 5, -9]], dtype)
@@ -460,14 +463,14 @@ def test_large_boxes_channels_last(name, dtype, isa, rng, loads):
 
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
 def test_rows_are_shared(name, dtype, isa, rng, loads):
-    """Boxes that leave pixels between them out share packed rows; each gets what it gets alone."""
+    """Boxes with gaps between them share packed rows.  Each box has the bits that it has alone."""
     count, bins, w, h = 200, (7, 5), 300, 60
     x = rng.standard_normal((2, 20, h, w)).astype(dtype)
     low = rng.uniform((-10, -10), (w - 10, h - 10), (count, 2))
     boxes = np.column_stack(
         [np.sort(rng.integers(0, 2, count)), low, low + rng.uniform(10, 30, (count, 2))]
     ).astype(dtype)
-    boxes[5, 1:] += 5000  # off the map
+    boxes[5, 1:] += 5000  # this box is off the map
     boxes[6, [2, 4]] = boxes[6, [4, 2]]
     halves = [x.astype(np.float16)] if name == "roi_align" and dtype == np.float32 else []
     for array in (x, *halves):
@@ -478,13 +481,13 @@ def test_rows_are_shared(name, dtype, isa, rng, loads):
             assert_same_bits(operator(name)(array, boxes[k : k + 1], bins, 1.0), out[k : k + 1])
 
 
-# Bins: few, several, and more than are computed together
+# There are few bins, several, and more than are computed together.
 @pytest.mark.parametrize("bins", [(7, 7), (14, 9), (40, 33)], ids=str)
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
 def test_wide_boxes(name, bins, dtype, layout, isa, rng):
     """
-    Contracted along x first: the bits of the transposed box on the transposed map, which is
-    contracted along y first.
+    Wide boxes are contracted along x first.  The bits are those of the transposed box on the
+    transposed map, which is contracted along y first.
     """
     c = 3 * (64 // np.dtype(dtype).itemsize) + 5
     x = rng.standard_normal((2, c, 30, 260)).astype(dtype)
@@ -496,7 +499,7 @@ def test_wide_boxes(name, bins, dtype, layout, isa, rng):
     expected = function(
         x.transpose(0, 1, 3, 2).copy(), boxes[:, [0, 2, 1, 4, 3]], bins[::-1]
     ).transpose(0, 1, 3, 2)
-    # NHWC: the result has its channels apart all the same
+    # With NHWC, the channels of this result still lie apart.
     seen = from_layout(to_layout(x, layout), layout)
     assert_same_bits(function(seen, boxes, bins, num_threads=2), np.ascontiguousarray(expected))
     assert_same_bits(
@@ -509,8 +512,8 @@ def test_wide_boxes(name, bins, dtype, layout, isa, rng):
 @pytest.mark.parametrize("channels", [1, 10, 16, 21])
 def test_position_sensitive(channels, extents, dtype, layout, isa, rng):
     """
-    What roi_align gives of the channels that a bin reads, along y first; the same bits of more
-    boxes than are computed together, and of few.
+    Each bin agrees with roi_align on the channels that it reads, but y is contracted first.  Few
+    boxes have the same bits as more boxes than are computed together.
     """
     bins = (3, 4)
     x = rng.standard_normal((2, channels * 12, *extents)).astype(dtype)
@@ -536,11 +539,11 @@ def test_position_sensitive(channels, extents, dtype, layout, isa, rng):
 @pytest.mark.parametrize("channels", [5, 16, 21])
 def test_bins_of_a_pixel_together(channels, bins, dtype, isa, rng, loads):
     """
-    Channels last, the pixels that boxes read are turned for several bins at once: the same bits
-    as of channels first, of every type.
+    With channels last, the pixels that boxes read are transposed for several bins at once.  The
+    bits are those of channels first, for each type of the map.
     """
     (h, w), groups = (40, 30), bins[0] * bins[1]
-    low = rng.uniform((5, 3), (w - 12, h - 20), (600, 2))  # none reads the pixels near the edges
+    low = rng.uniform((5, 3), (w - 12, h - 20), (600, 2))  # no box reads the pixels near the edges
     boxes = np.column_stack(
         [rng.integers(0, 2, 600), low, low + rng.uniform(4, 10, (600, 2))]
     ).astype(dtype)
@@ -559,7 +562,7 @@ def test_bins_of_a_pixel_together(channels, bins, dtype, isa, rng, loads):
     loads.clear()
     for x in maps.values():
         out = roicy.ps_roi_align(x, boxes, bins, sampling_ratio=2, layout="NHWC", num_threads=1)
-        # of halves: the results are, too
+        # Results of a map of float16 are float16, too.
         assert_same_bits(out, to_layout(expected, "NHWC").astype(out.dtype))
     for x in (maps["dense"], maps["spaced"]):
         assert_same_bits(
@@ -568,7 +571,7 @@ def test_bins_of_a_pixel_together(channels, bins, dtype, isa, rng, loads):
             ),
             of_boxes,
         )
-    # fewer are not worth while, since tasks are for one
+    # With fewer bins it is not worth while, since a task is for one bin.
     assert set(loads) == ({2} if groups >= 16 else {1})
     assert_same_bits(
         roicy.ps_roi_align(
@@ -577,7 +580,7 @@ def test_bins_of_a_pixel_together(channels, bins, dtype, isa, rng, loads):
         to_layout(expected, "NHWC"),
     )
     of_input = roicy.ps_roi_align_backward(g, boxes, planes.shape, sampling_ratio=2)
-    for out in (maps["dense"], maps["spaced"]):  # what they held is written over
+    for out in (maps["dense"], maps["spaced"]):  # the maps are overwritten
         roicy.ps_roi_align_backward(
             to_layout(g, "NHWC"), boxes, out.shape, sampling_ratio=2, layout="NHWC", out=out
         )
@@ -631,14 +634,14 @@ def test_strides_of_gradients(name, dtype, isa, rng):
     assert_same_bits(np.ascontiguousarray(last.transpose(0, 3, 1, 2)), expected)
 
 
-# Channel blocks: groups of eight that are summed together, one of less, and channels that fill
-# no block; several groups at once and in turns
+# There are whole groups of eight blocks that are summed together, smaller groups, and channels that
+# fill no block.  Several groups are computed at once or one after the other.
 @pytest.mark.parametrize("channels", [(0, 5), (8, 0), (20, 3), (75, 0)], ids=str)
 @pytest.mark.parametrize("name", WITH_BOX_GRADIENTS)
 def test_gradients_of_boxes(name, channels, dtype, isa, rng):
     """
-    Whatever is packed or copied first, and for windows of many thousands of pixels, which are
-    looked at in parts.
+    Gradients of boxes have the same bits whatever is packed or copied.  Windows of many thousands
+    of pixels are divided into cells.
     """
     c = channels[0] * (64 // np.dtype(dtype).itemsize) + channels[1]
     h, w = (40, 50) if c > 600 else (150, 190)
@@ -661,7 +664,7 @@ def test_gradients_of_boxes(name, channels, dtype, isa, rng):
         ).astype(float)
         for i in range(-(-c // step))
     ]
-    # a part that is left out would be off by far more
+    # If the sum of some channels were missing, the difference would be far larger.
     eps = 2**7 * np.finfo(dtype).eps * max(np.abs(part).max() for part in parts)
     np.testing.assert_allclose(expected, sum(parts), rtol=0, atol=len(parts) * eps)
     spaced = np.zeros((2, c + 3, h, 2 * w), dtype)[:, 3:, ::-1, ::2]
@@ -677,15 +680,15 @@ def test_gradients_of_boxes(name, channels, dtype, isa, rng):
                 )
     many = np.concatenate([boxes, np.tile(boxes[4:], (9, 1))])
     g = np.concatenate([g, np.tile(g[4:], (9, 1, 1, 1))])
-    # shared rows, and pixels that are copied next to each other: each box gets what it gets
-    # alone
+    # Boxes that share packed rows, or pixels that are copied together, have the bits that they have
+    # alone.
     for map in (x, pixels):
         assert_same_bits(backward(g, map, many, **options)[: len(boxes)], expected)
 
 
 @pytest.mark.parametrize("name", SUMS)
-def test_boxes_in_parts(name, dtype, layout, monkeypatch, isa, rng):
-    """Tables of many boxes are made in parts, which changes no bits."""
+def test_boxes_in_steps(name, dtype, layout, monkeypatch, isa, rng):
+    """Many boxes are pooled in several steps, which changes no bits."""
     x, boxes, bins = make(rng, name, "images", dtype)
     x, options = to_layout(x, layout), {"layout": layout}
     out = operator(name)(x, boxes, bins, 0.5, **options)
@@ -698,8 +701,8 @@ def test_boxes_in_parts(name, dtype, layout, monkeypatch, isa, rng):
     assert_same_bits(operator(name)(x, boxes, bins, 0.5, **options), out)
     if name in WITH_BOX_GRADIENTS:
         assert_same_bits(operator(name, "_backward_boxes")(g, x, boxes, 0.5, **options), grad_boxes)
-    # a pixel then sums its boxes in another order: equal but for the rounding of a sum of up to
-    # 300 boxes' bins
+    # A pixel sums its boxes in another order then.  It differs by the rounding of a sum over the
+    # bins of up to 300 boxes.
     magnitude = backward(np.abs(g), boxes, x.shape, 0.5, **options).max()
     np.testing.assert_allclose(
         backward(g, boxes, x.shape, 0.5, **options),
@@ -739,8 +742,8 @@ def test_many_python_threads(rng):
 )
 def test_the_gil_is_released(name, monkeypatch, rng):
     """
-    A second thread goes on while a kernel runs, and not only when the interpreter takes the GIL
-    away from it, which it never does here.
+    A second thread goes on while a kernel runs.  The interpreter never switches threads by itself
+    here, so it can do so only because the kernel releases the GIL.
     """
     x = rng.standard_normal((1, 64, 200, 200)).astype(np.float32)
     boxes = random_boxes(rng, 1, 1000, (200, 200), np.float32)
@@ -780,7 +783,7 @@ def test_the_gil_is_released(name, monkeypatch, rng):
     def step():
         while not done.is_set():
             steps[0] += 1
-            time.sleep(0)  # gives the GIL back
+            time.sleep(0)  # this releases the GIL
 
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1000)

@@ -1,4 +1,4 @@
-"""Which kernels are chosen, and what importing costs and brings in."""
+"""The right kernels are chosen, and importing roicy imports little."""
 
 import importlib.util
 import subprocess

@@ -1,4 +1,4 @@
-"""What is defined where the systems crash, read out of bounds or leak NaN."""
+"""Results are defined where other systems crash, read out of bounds or leak NaN."""
 
 import ctypes
 import math
@@ -94,8 +94,8 @@ def test_huge_boxes(name, size, dtype, isa):
     )
     out = operator(name)(x, boxes, 2)
     assert np.isfinite(out).all()
-    # samples of weight 1/n each that are as dense as pixels; means over a box that the map is a
-    # vanishing part of
+    # Samples of weight 1/n each lie as densely as pixels, or the map is a tiny part of the box
+    # whose mean is taken.
     assert (np.abs(out) <= 1 + 1e-5).all()
     grad = backward(name, np.ones_like(out), x, boxes)
     assert np.isfinite(grad).all()
@@ -103,8 +103,8 @@ def test_huge_boxes(name, size, dtype, isa):
 
 def test_many_samples_a_pixel(dtype, isa, rng):
     """
-    Samples of one pixel are taken together where there are many; a sum over each of them is the
-    same but for rounding.
+    Where a pixel has many samples, they are taken together.  The result agrees with a sum over all
+    samples but for rounding.
     """
     x = rng.standard_normal((1, 3, 7, 9)).astype(dtype)
     boxes = np.array([[0, -3, 1, 5, 4], [0, 0.5, 0.5, 12, 9], [0, 6, 5, 2, 1]], dtype)
@@ -113,8 +113,8 @@ def test_many_samples_a_pixel(dtype, isa, rng):
         expected = reference.forward(
             "roi_align", x, boxes, (2, 2), sampling_ratio=500, aligned=aligned
         )
-        # a grid of 500 is summed as about 20 terms an axis by one, as 500 by the other; in
-        # float32 each sample is off by eps * 9 pixels, on average
+        # roicy sums about 20 terms along each axis, and the reference sums 500.  In float32 each
+        # sample is off by eps * 9 pixels on average.
         np.testing.assert_allclose(
             out, expected, rtol=0, atol=9 * 8 * np.finfo(dtype).eps * np.abs(x).max()
         )
@@ -162,8 +162,8 @@ def test_inverted_boxes_run_backwards_with_fixed_samples(dtype, isa, rng):
 @pytest.mark.parametrize("name", SUMS)
 def test_nan_and_inf_reach_the_bins_that_read_them(name, bad, dtype, layout, isa):
     """
-    Every bin is finite unless its own pixels are bad: not by weight 0, not by a gap between
-    samples, not by cell (0, 0).
+    Every bin is finite unless its own pixels are bad.  A bad pixel does not reach it with weight 0,
+    from a gap between samples, or from pixel (0, 0).
     """
     parameters = {"sampling_ratio": 1} if "align" in name else {}
     boxes = np.array([[0, 0, 0, 30, 30], [0, 9, 9, 14, 14], [0, -40, -40, -20, -20]], dtype)
@@ -206,7 +206,7 @@ def test_nan_reaches_the_gradients_of_the_boxes_that_read_it(name, bad, dtype, i
 
 @pytest.mark.parametrize("name", WITH_BOX_GRADIENTS)
 def test_infinite_gradients_of_boxes_raise_nothing(name, dtype, isa):
-    """Blocks of channels whose gradients are infinite, of both signs, and beyond the type."""
+    """Channels may have gradients that are infinite, of both signs, or beyond the type."""
     pixels = np.zeros((1, 36, 20, 20), dtype)
     pixels[:, :18, 4, 4], pixels[:, 18:, 4, 4] = np.inf, -np.inf
     huge = np.full_like(pixels, np.finfo(dtype).max / 4)
@@ -219,18 +219,18 @@ def test_infinite_gradients_of_boxes_raise_nothing(name, dtype, isa):
         assert not np.isfinite(backward(100 * g, huge, boxes)).all()
 
 
-MANY = 2051  # images, which float16 cannot number, nor int8, nor bfloat16
+MANY = 2051  # images: float16, int8 and bfloat16 cannot number so many
 SMALL_BOXES = ["float16", "bfloat16", "int8", "uint8", "float32", "int64"]
 
 
 @pytest.mark.parametrize("kind", SMALL_BOXES)
 @pytest.mark.parametrize("listed", [True, False], ids=["list", "boxes_num"])
 class TestBatchIndicesBeyondTheTypeOfTheBoxes:
-    """An image is an integer, whatever boxes and maps are made of."""
+    """Images are numbered exactly, whatever the types of boxes and maps are."""
 
     @staticmethod
     def make(kind, listed, dtype):
-        """(maps that are full of their number, boxes, options)."""
+        """Return maps that are full of the number of their image, boxes, and options."""
         kind = pytest.importorskip("ml_dtypes").bfloat16 if kind == "bfloat16" else np.dtype(kind)
         maps = np.arange(MANY).reshape(-1, 1, 1, 1) * np.ones((1, 1, 4, 4))
         rows = np.tile(np.array([1, 1, 3, 3]).astype(kind), (MANY, 1))
@@ -293,7 +293,7 @@ def test_as_many_images_as_float32_counts():
 
 
 class Boxes(np.ndarray):
-    """Boxes that are converted before they are taken."""
+    """Boxes of these types are converted first."""
 
 
 class TestRoiPool:
@@ -322,7 +322,7 @@ class TestRoiPool:
         assert argmax.item() == -1
 
     def test_first_of_equals_wins_across_scratch_borders(self, dtype, isa):
-        """The window is wider and higher than what the kernel looks at together."""
+        """The window is wider and higher than the cells into which the kernel divides it."""
         x = np.zeros((1, 1, 20, 9000), dtype)
         boxes = np.array([[0, 0, 0, 8999, 19]], dtype)
         for y, x_ in ((0, 0), (3, 8500), (7, 10)):
@@ -335,8 +335,8 @@ class TestRoiPool:
 @pytest.mark.parametrize("name", ALL)
 def test_windows_beyond_the_scratch_budget(name, dtype, layout, isa, rng):
     """
-    A map whose rows do not fit a tile, boxes over all of it: cut into cells, and the same but
-    for rounding.
+    The rows of the map do not fit a tile, and boxes cover all of it.  So windows are divided into
+    cells, and results agree but for rounding.
     """
     shape = (1, 4, 40, 20000)
     pixels = rng.integers(-4, 5, shape).astype(dtype)
@@ -357,8 +357,8 @@ def test_windows_beyond_the_scratch_budget(name, dtype, layout, isa, rng):
                 if name == "roi_pool":
                     np.testing.assert_array_equal(out[k, :, p, q], window.max(axis=(1, 2)))
                 else:
-                    # weights are rounded, and at most 10000 + 20 terms are summed, of random
-                    # signs: a random walk of roundings
+                    # Weights are rounded, and at most 10000 + 20 terms of random signs are summed.
+                    # Their roundings are a random walk.
                     np.testing.assert_allclose(
                         out[k, :, p, q],
                         np.einsum("y,cyx,x->c", wy, window, wx),
@@ -379,7 +379,7 @@ def test_windows_beyond_the_scratch_budget(name, dtype, layout, isa, rng):
 @pytest.mark.parametrize("channels", [3, 18])
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
 def test_gradients_of_bins_that_read_nothing_are_not_read(name, channels, dtype, layout, isa, rng):
-    """Bins off the map give no gradient of their box, whatever the gradient of the output is."""
+    """Bins off the map add nothing to the gradient of their box, even if theirs is NaN."""
     x = rng.standard_normal((1, channels, 20, 30)).astype(dtype)
     boxes = np.array(
         [[0, -30, 5, 10, 15], [0, 5, -20, 20, 10], [0, 12, 9, 50, 40], [0, 40, 50, 60, 70]], dtype
@@ -402,13 +402,13 @@ def test_gradients_of_bins_that_read_nothing_are_not_read(name, channels, dtype,
 
 def test_few_channels_beyond_the_scratch_budget(dtype, isa, rng):
     """
-    Windows of more columns than a strip has room for, and, where pixels do not lie together,
-    more pixels than a tile.
+    Windows have more columns than fit a strip and, where pixels do not lie together, more pixels
+    than fit a tile.
     """
     for shape in ((1, 2, 20, 9000), (1, 2, 1100, 1200)):
         pixels = rng.integers(-4, 5, shape).astype(dtype)
         boxes = np.array([[0, 0, 0, shape[3], shape[2]], [0, 5, 3, 40, 19]], dtype)
-        wide = np.ascontiguousarray(np.repeat(pixels, 9, axis=1))  # lanes are channels
+        wide = np.ascontiguousarray(np.repeat(pixels, 9, axis=1))  # here lanes are channels
         expected = roicy.roi_align(wide, boxes, (9, 2), sampling_ratio=2)[:, ::9]
         g = np.ones((2, 2, 9, 2), dtype)
         g_wide = np.zeros((2, 18, 9, 2), dtype)
@@ -421,15 +421,16 @@ def test_few_channels_beyond_the_scratch_budget(dtype, isa, rng):
             spaced,
             np.ascontiguousarray(pixels.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2),
         ):
-            # cut into other cells: at most 4 + 4 terms of at most 4
+            # The windows are divided into other cells.  At most 4 + 4 terms of at most 4 are
+            # summed.
             np.testing.assert_allclose(
                 roicy.roi_align(view, boxes, (9, 2), sampling_ratio=2),
                 expected,
                 rtol=0,
                 atol=16 * np.finfo(dtype).eps,
             )
-            # with a gradient of 1, that of a box is at most 2 pixels a bin, of 4 times 9 * 2 *
-            # 2 bins
+            # The gradient of the output is 1.  So each of 9 * 2 * 2 bins adds at most 2 pixels of
+            # at most 4 to the gradient of a box.
             grad = roicy.roi_align_backward_boxes(g, view, boxes, sampling_ratio=2)
             np.testing.assert_allclose(
                 grad, expected_grad, rtol=0, atol=16 * 9 * 2 * 2 * 4 * np.finfo(dtype).eps
@@ -473,8 +474,8 @@ def test_more_bins_than_are_computed_together(channels, dtype, layout, isa, rng)
 @pytest.mark.parametrize("channels", [16, 21])
 def test_planes_a_multiple_of_4_kilobytes_apart(channels, past, dtype, isa, rng):
     """
-    They are turned in another order, from line to line, wherever they begin: the same pixels
-    and bins in planes one row larger give the same bits.
+    Such planes are transposed in another order, from line to line, wherever they begin.  Planes
+    that are one row larger give the same bits for the same pixels and bins.
     """
 
     def placed(array):
@@ -509,9 +510,9 @@ def test_planes_a_multiple_of_4_kilobytes_apart(channels, past, dtype, isa, rng)
                 )
 
 
-# Whole planes, from the start of a line and from within one; of which lines begin at different
-# pixels; a multiple of 4 KB apart; parts of wider rows, that begin at the same place in a line,
-# and do not
+# The planes are contiguous and begin at the start of a line, or within one.  In others, cache lines
+# begin at different pixels, or planes lie a multiple of 4 KB apart.  The last two have gaps between
+# rows: rows begin at one place of a line, or at different places.
 @pytest.mark.parametrize(
     "extents, past, spare",
     [
@@ -525,8 +526,8 @@ def test_planes_a_multiple_of_4_kilobytes_apart(channels, past, dtype, isa, rng)
 )
 def test_large_gradients(extents, past, spare, dtype, isa, rng):
     """
-    Written past the caches as far as lines are whole: the bits of channels last, and nothing
-    beside them.
+    Whole lines are written past the caches.  The bits are those of channels last, and nothing
+    beside them is written.
     """
     (h, w), c = extents, 4 * 16 + 5
     assert c * h * w * 4 > 8 << 20
@@ -547,8 +548,8 @@ def test_large_gradients(extents, past, spare, dtype, isa, rng):
 @pytest.mark.parametrize("past, spare", [(0, 16), (5, 16), (5, 3)])
 def test_large_results_with_gaps(name, past, spare, dtype, isa, rng):
     """
-    Rows of bins that do not lie end to end go past the caches one by one: the bits of a result
-    without gaps, and nothing in them.
+    Rows of bins with gaps between them go past the caches one by one.  The bits are those of a
+    result without gaps, and nothing is written into the gaps.
     """
     c, bins = 37, (48, 64)
     x = rng.standard_normal((1, c, 20, 20)).astype(dtype)
@@ -568,16 +569,13 @@ needs_fences = pytest.mark.skipif(os.name == "nt", reason="pages are protected b
 
 
 def fence(part):
-    """Forbid to touch the pages of a part: touching one ends the process."""
+    """Protect the pages of a piece of memory, so that touching one ends the process."""
     protect = ctypes.CDLL(None, use_errno=True).mprotect
     assert protect(ctypes.c_void_p(part.ctypes.data), ctypes.c_size_t(part.nbytes), 0) == 0
 
 
 def fenced(array, at_end):
-    """
-    Return a copy of an array that begins right behind a page that nobody may touch, or ends
-    right before one.
-    """
+    """Return a copy of an array that begins right behind a protected page, or ends before one."""
     page = mmap.PAGESIZE
     size = -(-array.nbytes // page) * page
     whole = np.frombuffer(mmap.mmap(-1, size + 2 * page), np.uint8)
@@ -593,7 +591,7 @@ def fenced(array, at_end):
 @pytest.mark.parametrize("at_end", [False, True])
 @pytest.mark.parametrize("name", [*ALL, "roi_align_max"])
 def test_nothing_beyond_arrays_is_touched(name, at_end, dtype, layout, isa, rng):
-    """Maps and windows of any width beside a vector's, whole channel blocks and others."""
+    """Maps and windows are narrower or wider than a vector; channel blocks are whole or partial."""
     for width in (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 23, 33):
         for channels in (3, 16, 20):
             x = rng.standard_normal(
@@ -672,7 +670,7 @@ def test_rows_that_no_box_reads_are_left_alone(name, count, dtype, layout, isa, 
 @pytest.mark.parametrize("channels", [3, 17, 32])
 @pytest.mark.parametrize("kind", ["float32", "float64", "uint8"])
 def test_large_boxes_with_few_samples(kind, channels, isa, rng):
-    """Only rows and columns with samples are read: the same bits in all layouts."""
+    """Only rows and columns with samples are read, and the bits are the same in all layouts."""
     x = (rng.standard_normal((2, channels, 300, 420)) * 40 + 128).clip(0, 255).astype(kind)
     boxes = np.array(
         [[0, 1.5, 2.25, 418, 299], [1, -30, -7, 500, 290], [0, 300, 200, 20, 10], [1, 7, 9, 30, 33]]

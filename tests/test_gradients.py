@@ -1,4 +1,4 @@
-"""Gradients: the adjoint identity, and the boxes' against differences of the operator itself."""
+"""Gradients satisfy the adjoint identity, and those of boxes agree with differences."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ BOX_CASES = [case for case in CASES if case[0] in WITH_BOX_GRADIENTS]
 
 @pytest.mark.parametrize(("name", "parameters"), CASES)
 def test_adjoint(name, parameters, dtype, layout, isa, rng):
-    """<forward(x), g> = <x, backward(g)>: both are sums of the same products, in other orders."""
+    """<forward(x), g> equals <x, backward(g)>, since both are sums of the same products."""
     x = rng.standard_normal((2, 36, 19, 23)).astype(dtype)
     boxes = random_boxes(rng, 2, 12, (38, 46), dtype)
     forward = operator(name)(to_layout(x, layout), boxes, (3, 2), 0.5, layout=layout, **parameters)
@@ -33,14 +33,14 @@ def test_adjoint(name, parameters, dtype, layout, isa, rng):
         ).astype(np.float64),
         np.abs(g),
     )
-    # two sums over up to 19 + 23 pixels and 12 * 6 bins each
+    # Each of the two sums has up to 19 + 23 pixels and 12 * 6 bins.
     assert abs(left - right) <= 2 * (19 + 23 + 12 * 6) * np.finfo(dtype).eps * size
 
 
 def smooth_boxes(rng, images, count):
     """
-    Float64 boxes whose samples and bin ends keep 1e-4 away from every kink: integers, and the
-    ends of the map.
+    Return float64 boxes whose samples and bin ends are at least 1e-4 away from every kink.  Kinks
+    are at integers and at the ends of the map.
     """
     boxes = np.concatenate(
         [
@@ -95,20 +95,20 @@ def test_boxes_by_differences(name, parameters, threads, layout, isa, rng):
         **parameters,
     )
     coarse, fine = differences(total, boxes, 1e-5), differences(total, boxes, 1e-6)
-    # at a kink within reach differences of two widths disagree: such a coordinate says nothing
+    # If a kink is within reach, differences of two widths disagree.  Such a coordinate is left out.
     scale = np.abs(grad).max()
     smooth = np.abs(coarse - fine) < 1e-6 * scale
     assert smooth.mean() > 0.9
-    # the error of the difference: rounding of the totals, about 1e-16 * 36 * 6 * 40 / 1e-6, and
-    # h**2 of the curvature
+    # The difference is off by the rounding of the totals, about 1e-16 * 36 * 6 * 40 / 1e-6, and by
+    # h**2 times the curvature.
     np.testing.assert_allclose(grad[smooth], fine[smooth], rtol=0, atol=1e-6 * scale)
 
 
 @pytest.mark.parametrize(("name", "parameters"), BOX_CASES)
 def test_boxes_in_float32(name, parameters, isa, rng):
     """
-    Float32 positions are off by eps * 15, and bins are at least 0.2 wide: that much of the sum
-    of absolute values.
+    Positions in float32 are off by eps * 15, and bins are at least 0.2 wide.  So the gradient is
+    off by that part of the sum of absolute values.
     """
     x = rng.standard_normal((1, 36, 13, 15)).astype(np.float32)
     boxes = smooth_boxes(rng, 1, 30).astype(np.float32)

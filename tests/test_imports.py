@@ -1,4 +1,4 @@
-"""Which files of pyx may import which: each room knows only of those that it stands on."""
+"""Files of pyx import only from the folders that pyx/README.md allows."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 PYX = Path(__file__).parent.parent / "pyx"
 FILES = [path.relative_to(PYX) for ending in ("pxd", "pyx") for path in PYX.rglob(f"*.{ending}")]
-# by folder; a folder stands for all of its files
+# For each folder, what it may import.  A folder stands for all of its files.
 MAY_IMPORT = {
     "simd": (),
     "move": ("move", "simd", "tuning", "plan.structs"),

@@ -1,9 +1,9 @@
 """
-Arrays of more than 2**31 elements, a million boxes, sides of a million pixels; and how much
-memory that takes.
+Large calls are right, and take no more memory than docs/guarantees.md says.
 
-Each runs in a process of its own, whose peak of resident memory is compared with what the call
-reads and returns. Run with `pytest -m large`: it takes 10 GB of memory and some minutes.
+They have arrays of more than 2**31 elements, a million boxes, or sides of a million pixels.  Each
+test runs in a process of its own, whose peak of resident memory is compared with what the call
+reads and returns.  `pytest -m large` runs them: it takes 10 GB of memory and some minutes.
 """
 
 import os
@@ -41,7 +41,7 @@ needs_proc = pytest.mark.skipif(
 
 
 def run(code, timeout=1500):
-    """Run a program that asserts; returns what it prints."""
+    """Run a program, which has assertions of its own, and return what it prints."""
     environment = {**os.environ, "OMP_NUM_THREADS": "2"}
     done = subprocess.run(
         [sys.executable, "-c", PREAMBLE + code],
@@ -55,9 +55,8 @@ def run(code, timeout=1500):
     return done.stdout
 
 
-# Bins and samples are exact in float32, so that a place far away gives the same bits. The map
-# of 2.2e9 elements is zeros that the system has not given memory for, but for the last image
-# and channel.
+# Bins and samples are exact in float32, so that a box far away gives the same bits.  The map of
+# 2.2e9 elements is zeros, which take no memory, except in the last image and channel.
 BEYOND = """
 layout, dtype = {layout!r}, np.{dtype}
 c, h, w = 550, 2000, 2000
@@ -178,8 +177,8 @@ assert took() < most, took()
 )
 def test_sides_of_a_million(shape):
     """
-    One box over all of it: means of equal pixels, as exact as docs/guarantees.md promises of so
-    long sums.
+    One box covers the map.  Means of equal pixels are as exact as docs/guarantees.md promises for
+    such long sums.
     """
     run(f"""
 shape = {shape}

@@ -1,4 +1,4 @@
-"""What the machine and the container leave to the process, from files as kernels write them."""
+"""The limits of the machine and of the container are read from files as Linux writes them."""
 
 import math
 
@@ -12,8 +12,8 @@ from roicy import _arguments, _limits
 @pytest.fixture
 def container(tmp_path):
     """
-    Make control groups: (their root, the file that says which are the process's), of a
-    membership and {file: text}.
+    Make control groups from a membership and {file: text}.  Return their root, and the file that
+    says to which groups the process belongs.
     """
 
     def make(membership, files):
@@ -39,9 +39,9 @@ def container(tmp_path):
             },
             1.5,
         ),
-        # at the root of a container, the path is that of the host
+        # At the root of a container, the path is that of the host.
         ("0::/host/path\n", {"cpu.max": "200000 100000\n"}, 2),
-        # cgroups 1
+        # These are cgroups 1.
         (
             "5:memory:/x\n4:cpu,cpuacct:/x\n",
             {
@@ -110,7 +110,7 @@ def test_a_result_larger_than_memory(name):
 
 
 def test_a_result_larger_than_the_container(monkeypatch):
-    """The system would promise the memory, and end the process when it is used."""
+    """Such a result is refused, since the system would end the process when the memory is used."""
     monkeypatch.setattr(_limits, "memory", lambda: 2.0**29)
     _arguments.new((2**29,), np.dtype(np.int8))
     with pytest.raises(MemoryError, match="more than there are"):

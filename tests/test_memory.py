@@ -1,4 +1,4 @@
-"""Memory of large results that are gone, kept for the next ones."""
+"""Memory of large results is kept for the next ones when they are deleted."""
 
 import ctypes
 import mmap
@@ -21,14 +21,14 @@ pytestmark = pytest.mark.skipif(not KEEPS, reason="this system keeps nothing")
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    """Blocks of a few kilobytes, and none from the tests before."""
+    """Keep blocks of a few kilobytes too, and none from earlier tests."""
     monkeypatch.setattr(_memory, "LEAST", 1 << 14)
     monkeypatch.setattr(_memory, "most", 1 << 20)
     monkeypatch.setattr(_memory, "_kept", [])
 
 
 def result(boxes=100, channels=8, value=1.0, **options):
-    """About boxes * channels * 196 bytes."""
+    """Return a result of about boxes * channels * 196 bytes."""
     x = np.full((1, channels, 9, 9), value, np.float32)
     out = roicy.roi_align(x, np.array([[0, 1, 1, 7, 7]] * boxes, np.float32), 7, **options)
     assert (out == value).all()
@@ -81,7 +81,8 @@ def test_large_results_begin_on_a_cache_line(monkeypatch, least):
     ]
     assert [address(out) % 64 for out in results] == [0] * 6
     for out in results[3:]:
-        np.testing.assert_allclose(out.sum(), 49 * 16, rtol=1e-5)  # sums of 784 numbers of float32
+        # the sum has 784 numbers of float32
+        np.testing.assert_allclose(out.sum(), 49 * 16, rtol=1e-5)
 
 
 def test_no_more_is_kept_than_was_asked_for(monkeypatch):
@@ -92,15 +93,15 @@ def test_no_more_is_kept_than_was_asked_for(monkeypatch):
     while alive:
         del alive[0]
     assert [block.nbytes for block in _memory._kept] == sizes[1:]
-    result(boxes=300)  # itself larger than all that may be kept
+    result(boxes=300)  # this result alone is larger than what may be kept
     assert [block.nbytes for block in _memory._kept] == sizes[1:]
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-# in NHWC summed one by one, together, and a part of them in a tile
+# In NHWC these are summed one by one, together, or some of them in a tile.
 @pytest.mark.parametrize("channels", [32, 64, 72])
 def test_gradients_in_memory_that_is_not_zero(rng, layout, channels):
-    """Of pixels too that no box reads, and of images that have none."""
+    """Gradients of pixels that no box reads, and of images without boxes, are zero."""
     boxes = np.array([[1, 1, 1, 7, 7], [1, 3, 2, 20, 20]], np.float32)
     shape, grad_shape = (
         ((3, channels, 28, 28), (2, channels, 3, 3))
@@ -119,7 +120,7 @@ def test_gradients_in_memory_that_is_not_zero(rng, layout, channels):
 
 
 def test_nobody_waits():
-    """A result may end in the middle of whatever the lock protects."""
+    """A result may be deleted while the lock is held, and must not wait for it."""
     first = result()
     where = address(first)
     with _memory._lock:
@@ -155,7 +156,7 @@ def test_threads():
 
 
 def held(block):
-    """Bytes of the mappings of a block that are resident and not free to take."""
+    """Return the bytes of a block that are resident and that the system may not take."""
     start, stop = address(block), address(block) + block.nbytes
     total, inside = 0, False
     for line in pathlib.Path("/proc/self/smaps").read_text().splitlines():
@@ -173,7 +174,7 @@ def held(block):
     reason="the system does not say which pages are free",
 )
 def test_the_system_may_take_what_is_kept():
-    """It may have done so already when it is asked."""
+    """The system may take the pages of kept blocks, and may already have done so."""
 
     def freed(free):
         block = np.ones(1 << 25, np.uint8)

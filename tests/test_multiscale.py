@@ -1,4 +1,4 @@
-"""Pooling from a pyramid: each box as roi_align pools it from its level, to the bit."""
+"""Pooling from a pyramid gives the bits of roi_align on the level of each box."""
 
 import math
 
@@ -15,7 +15,7 @@ SCALES = [1 / 4, 1 / 8, 1 / 16, 1 / 32]
 
 
 def level_of(box, scales=SCALES, canonical_scale=224, canonical_level=4):
-    """The rule as the paper has it, of one box x1, y1, x2, y2."""
+    """Return the level of one box x1, y1, x2, y2 by the rule of the paper."""
     width, height = box[2] - box[0], box[3] - box[1]
     if not (width > 0 and height > 0):
         return 0
@@ -35,7 +35,7 @@ def make(rng, dtype, layout, count=90, channels=20, sides=(8, 300)):
     low = rng.uniform(-20, 200, (count, 2))
     size = np.exp(rng.uniform(*np.log(sides), (count, 2)))
     boxes = np.concatenate([rng.integers(0, 2, (count, 1)), low, low + size], axis=1).astype(dtype)
-    boxes[:: count // 3, 3] = boxes[:: count // 3, 1] - 5  # inverted
+    boxes[:: count // 3, 3] = boxes[:: count // 3, 1] - 5  # these are inverted
     return [to_layout(level, layout) for level in maps], boxes
 
 
@@ -73,8 +73,8 @@ def test_against_the_levels_alone(sides, threads, dtype, layout, isa, rng):
         )
 
 
-def test_boxes_in_parts(dtype, layout, monkeypatch, rng):
-    """Levels whose tables are made in different numbers of parts."""
+def test_boxes_in_steps(dtype, layout, monkeypatch, rng):
+    """Levels take different numbers of steps."""
     maps, boxes = make(rng, dtype, layout, count=300)
     out = roicy.multiscale_roi_align(maps, boxes, 3, SCALES, layout=layout)
     g = rng.standard_normal(out.shape).astype(dtype)
@@ -95,8 +95,8 @@ def test_boxes_in_parts(dtype, layout, monkeypatch, rng):
         magnitudes,
         strict=True,
     ):
-        # a pixel sums its boxes in another order: off by the rounding of a sum of up to 300
-        # boxes' bins
+        # A pixel sums its boxes in another order.  It differs by the rounding of a sum over the
+        # bins of up to 300 boxes.
         np.testing.assert_allclose(
             again, grad, rtol=0, atol=20 * np.finfo(dtype).eps * magnitude.max()
         )
@@ -119,7 +119,7 @@ def test_boxes_in_parts(dtype, layout, monkeypatch, rng):
     ],
 )
 def test_levels_at_their_borders(sides, level):
-    # pooled where there is map for every level: far from its edges
+    # These boxes are far from the edges, so that each level has a map there.
     box = np.array([[0, 64, 64, 64 + sides[0], 64 + sides[1]]], np.float32)
     maps = [np.full((1, 1, 300, 300), i, np.float32) for i in range(4)]
     pooled = roicy.multiscale_roi_align(maps, box, 1, SCALES, 1)
@@ -151,7 +151,7 @@ def test_canonical_scale_and_level():
 
 
 def test_scales_follow_from_the_size_of_the_image():
-    """Maps of odd sides are rounded to a power of two."""
+    """The scale of a map with odd sides is rounded to a power of two."""
     maps = [np.zeros((1, 1, *sides), np.float32) for sides in ((101, 152), (51, 76), (25, 38))]
     maps[1][..., 20:30, 20:30] = 1
     box = np.array([[0, 168, 168, 232, 232]], np.float32)
@@ -163,7 +163,7 @@ def test_scales_follow_from_the_size_of_the_image():
 
 
 def test_scales_left_out(rng):
-    """The next map that there is serves for the level in between, and for those above."""
+    """If a level has no map, its boxes are pooled from the next map that exists."""
     maps = [np.full((1, 1, 80, 80), i, np.float32) for i in range(2)]
     boxes = np.array(
         [[0, 20, 20, 20 + side, 20 + side] for side in (100, 223, 224, 440, 448)], np.float32
@@ -179,8 +179,8 @@ def test_scales_left_out(rng):
 
 def map_by_torchvision(box, scales):
     """
-    The map that torchvision takes: its levels are those from the first map to the last, and the
-    level is counted from the first.
+    Return the map that torchvision takes.  Its levels go from the first map to the last, and are
+    counted from the first.
     """
     lowest, highest = (round(-math.log2(scale)) for scale in (scales[0], scales[-1]))
     level = math.floor(4 + math.log2(math.sqrt((box[2] - box[0]) * (box[3] - box[1])) / 224) + 1e-6)
@@ -197,7 +197,7 @@ def map_by_torchvision(box, scales):
     ],
 )
 def test_equal_scales(scales, used, dtype, layout, isa, rng):
-    """Maps of the same stride, as torchvision's MobileNet detectors have."""
+    """Maps may have equal strides, as in torchvision's MobileNet detectors."""
     _, boxes = make(rng, dtype, layout, sides=(20, 900))
     boxes[:, 1:] = np.abs(boxes[:, 1:])
     boxes[:, 3:] = np.maximum(boxes[:, 3:], boxes[:, 1:3] + 1)
@@ -226,7 +226,7 @@ def test_equal_scales(scales, used, dtype, layout, isa, rng):
 
 @pytest.mark.parametrize("side", [33, 40, 45, 320])
 def test_two_maps_of_stride_32(side, rng):
-    """The maps of fasterrcnn_mobilenet_v3_large_fpn, of small images and of ordinary ones."""
+    """The maps of fasterrcnn_mobilenet_v3_large_fpn are taken, even of small images."""
     rows = -(-side // 32)
     x = {name: rng.standard_normal((1, 4, rows, rows)).astype(np.float32) for name in "01"}
     scale = 2.0 ** round(math.log2(rows / side))

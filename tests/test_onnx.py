@@ -1,4 +1,4 @@
-"""ONNX's operators: the node tests that it ships, its reference implementation and ONNX Runtime."""
+"""ONNX's operators agree with its node tests, its reference implementation and ONNX Runtime."""
 
 import doctest
 
@@ -15,7 +15,7 @@ from onnx.reference import ReferenceEvaluator  # noqa: E402
 
 from roicy.compat.onnx import reference  # noqa: E402
 
-with np.errstate(all="ignore"):  # in the making of other operators' cases
+with np.errstate(all="ignore"):  # making the cases of other operators warns
     NODE_TESTS = [case for op in ("RoiAlign", "MaxRoiPool") for case in collect_testcases(op)]
 
 
@@ -40,7 +40,7 @@ def test_node(case):
             None, dict(zip(names, inputs, strict=True))
         )
         assert case.rtol <= 1e-3
-        # ONNX's: of numbers with four decimals
+        # ONNX's expected numbers have four decimals.
         np.testing.assert_allclose(got[0], outputs[0], rtol=case.rtol, atol=case.atol)
         assert got[0].dtype == outputs[0].dtype
 
@@ -79,8 +79,8 @@ def inputs(rng):
 @pytest.mark.parametrize("sampling_ratio", [0, 1, 3])
 def test_roi_align_of_other_implementations(sampling_ratio, mode, coordinates, inputs, isa):
     """
-    None: opset 10, which knows no coordinates.  (ONNX Runtime reads negative positions of
-    inverted boxes as we do.)
+    Without coordinates the model has opset 10, which has no such attribute. (ONNX Runtime reads
+    negative positions of inverted boxes as roicy does.)
     """
     attributes = {
         "sampling_ratio": sampling_ratio,
@@ -93,9 +93,9 @@ def test_roi_align_of_other_implementations(sampling_ratio, mode, coordinates, i
         attributes["coordinate_transformation_mode"] = coordinates
     made = model("RoiAlign", 16 if coordinates else 10, *inputs, **attributes)
     got = roicy_of(made)
-    # positions of up to 50 pixels in float32, and sums of up to 20 * 25 products
+    # Positions go up to 50 pixels in float32, and sums have up to 20 * 25 products.
     tolerance = {"rtol": 0, "atol": 50 * np.finfo(np.float32).eps * 4}
-    if coordinates:  # onnx's has no opset 10
+    if coordinates:  # the reference implementation has no opset 10
         np.testing.assert_allclose(
             got, ReferenceEvaluator(made[0]).run(None, made[1])[0], **tolerance
         )
@@ -105,7 +105,7 @@ def test_roi_align_of_other_implementations(sampling_ratio, mode, coordinates, i
 
 def run(runtime, made):
     options = runtime.SessionOptions()
-    options.log_severity_level = 3  # it says of mode "max" that it will change one day
+    options.log_severity_level = 3  # it warns that mode "max" will change one day
     return runtime.InferenceSession(
         made[0].SerializeToString(), options, providers=["CPUExecutionProvider"]
     ).run(None, made[1])[0]
@@ -157,12 +157,12 @@ def test_types(kind, inputs):
 
 
 def test_two_definitions_of_the_largest(inputs):
-    """Of a map without variation both samples and products tell which is which."""
+    """On a constant map, largest samples and largest products differ."""
     x = np.ones((1, 1, 8, 8), np.float32)
     rois, images = np.array([[1, 1, 5, 5]], np.float32), np.array([0])
     arguments = {"mode": "max", "sampling_ratio": 2, "output_height": 1, "output_width": 1}
     assert compat.RoiAlign(x, rois, images, **arguments, largest="samples") == 1
-    # samples at 1.5 and 3.5: four pixels, a quarter each
+    # Samples at 1.5 and 3.5 weigh four pixels by a quarter each.
     assert compat.RoiAlign(x, rois, images, **arguments) == 0.25
 
 

@@ -1,6 +1,8 @@
 """
-The plan of a call: whether arguments are plain, and taken as they are, or have to be converted
-first, it gives the same bits in the same way; and all others are refused.
+The plan of a call accepts arguments of every form, and refuses all others.
+
+Plain arguments are taken as they are, and others are converted first.  Both give the same bits
+in the same way.
 """
 
 import sys
@@ -16,7 +18,7 @@ from roicy._table import PS_ROI_POOL, ROI_ALIGN
 
 
 class Named(np.ndarray):
-    """Arrays of a class of somebody else's."""
+    """A subclass of arrays."""
 
 
 def make(rng, dtype=np.float32, layout="NCHW", channels=37, count=11):
@@ -25,7 +27,7 @@ def make(rng, dtype=np.float32, layout="NCHW", channels=37, count=11):
 
 
 def strided(array, backwards):
-    """Return an equal array whose elements lie apart, and the last axis backwards if asked to."""
+    """Return an equal array whose elements lie apart, with the last axis backwards if asked to."""
     wide = np.repeat(np.repeat(array, 2, axis=-1), 3, axis=0)
     return (wide[..., ::-1].copy()[..., ::-1] if backwards else wide)[::3, ..., ::2]
 
@@ -61,7 +63,7 @@ def in_form(form, x, boxes, tmp_path):
         return x.view(Named), boxes.view(Named), (3, 2), 0.5
     if form == "numbers of numpy":
         return x, boxes, np.array([3, 2], np.int16), np.float32(0.5)
-    if form == "float16 boxes":  # in steps of 1/16 pixel, as they are
+    if form == "float16 boxes":  # these boxes are in steps of 1/16 pixel already
         return x, boxes.astype(np.float16), [np.uint8(3), 2], 0.5
     if form == "memory maps":
         mapped = []
@@ -73,7 +75,7 @@ def in_form(form, x, boxes, tmp_path):
 
 
 FORMS = {
-    "contiguous": True,  # whether such arguments are plain
+    "contiguous": True,  # For each form, whether such arguments are plain.
     "strided": True,
     "backwards": True,
     "out": True,
@@ -121,13 +123,17 @@ def test_same_bits_in_any_form(name, form, kind, layout, isa, rng, plans, tmp_pa
             assert (one.dtype, one.shape) == (other.dtype, other.shape)
             assert one.flags.c_contiguous or one is out
             assert one.tobytes() == other.tobytes()
-        if threads == 1 and form not in ("strided", "backwards"):  # of which no rows are packed
+        # rows of these maps are not packed
+        if threads == 1 and form not in ("strided", "backwards"):
             assert_same_way(plans[-1], plans[0])
     assert len(plans) == 3
 
 
 def formats(boxes, images):
-    """Boxes sorted by image, in all formats and types, as arguments; in steps of a pixel."""
+    """
+    Return arguments with boxes in all formats and types.  They are sorted by image, in steps of a
+    pixel.
+    """
     counts = np.bincount(boxes[:, 0].astype(int), minlength=images)
     parts = np.split(boxes[:, 1:], counts.cumsum()[:-1])
     for dtype in (np.float32, np.float64, np.int32, np.int64, np.float16, np.int16):
@@ -154,7 +160,7 @@ def formats(boxes, images):
 
 @pytest.mark.parametrize("kind", ["float32", "float64", "uint8"])
 def test_formats_of_boxes(kind, rng, plans):
-    """One of the images has no boxes."""
+    """All formats of boxes give the same bits, even if an image has no boxes."""
     x = (rng.uniform(size=(4, 5, 20, 30)) * 255).astype(kind)
     boxes = np.round(random_boxes(rng, 4, 30, (40, 60), np.float64))
     boxes = boxes[boxes[:, 0].argsort(kind="stable")]
@@ -186,7 +192,7 @@ def test_levels(levels, kind, layout, isa, rng, plans):
     options = {"layout": layout, "aligned": True, "canonical_scale": 30, "canonical_level": 1}
     expected = roicy.multiscale_roi_align(x, boxes, (2, 3), scales, num_threads=1, **options)
     forms = [{"spatial_scale": scales}, {"spatial_scale": np.array(scales)}]
-    if levels <= 8:  # maps of one row do not tell their scale
+    if levels <= 8:  # the scale cannot be found from a map of one row
         forms.append({"image_size": (160, 240)})
     for given in forms:
         for threads in (1, 2):
@@ -206,7 +212,7 @@ def test_levels(levels, kind, layout, isa, rng, plans):
 
 
 def test_large_results(rng):
-    """They begin on cache lines."""
+    """Large results begin on cache lines."""
     x, boxes = (
         rng.standard_normal((1, 1, 20, 30)).astype(np.float32),
         random_boxes(rng, 1, 200, (20, 30), np.float32),
@@ -226,7 +232,7 @@ def test_large_results(rng):
 
 
 def test_threads(rng, plans):
-    """A few boxes that are much work: the result is small, but several threads share it."""
+    """Several threads share a few boxes that are much work, although the result is small."""
     x = rng.standard_normal((1, 512, 200, 200)).astype(np.float32)
     boxes = np.tile(np.array([[0, 1.5, 2.5, 190, 180]], np.float32), (8, 1))
     np.testing.assert_array_equal(
@@ -236,7 +242,7 @@ def test_threads(rng, plans):
 
 
 def outcome(function, given, **options):
-    """Return what a call returns, or (type, message) of its error, and None for the other."""
+    """Return the result or None, and (type, message) of the error or None."""
     maps = given.get("input", given.get("features"))
     options |= {name: value for name, value in given.items() if name not in ("input", "features")}
     try:
@@ -246,7 +252,7 @@ def outcome(function, given, **options):
 
 
 def call(changed):
-    """Return what roi_align gives, or ps_roi_pool, or multiscale_roi_align, of changed arguments"""
+    """Return the result of an operator on the arguments that `changed` has changed."""
     x, boxes = make(np.random.default_rng(0))
     given = {"input": x, "boxes": boxes, "output_size": (3, 2), "spatial_scale": 0.5}
     given |= {
@@ -284,7 +290,7 @@ def plain_boxes(given, dtype):
 
 
 def check_accepted(changed, plans):
-    """Check that arguments give what they give in their plainest form, without `out`."""
+    """Check that the result is that of the same arguments in plain form, without `out`."""
     given, (result, error) = call(changed)
     assert error is None
     plan = plans[-1]
@@ -887,7 +893,7 @@ REFUSED_LEVELS = [changed for changed, _, _ in WRONG_LEVELS]
     ],
 )
 def test_arrays_are_given_back(changed):
-    """No plan is left that holds the memory of its arguments, whether or not there was an error."""
+    """After a call, no plan holds the memory of the arguments, even if there was an error."""
     x, boxes = make(np.random.default_rng(0))
     changed = {
         name: value(x, boxes) if callable(value) else value for name, value in changed.items()
@@ -899,7 +905,7 @@ def test_arrays_are_given_back(changed):
 
 
 def test_tables_that_take_more_than_their_share():
-    """Such boxes are taken one at a time."""
+    """Boxes with such large tables are taken one at a time."""
     x = np.broadcast_to(np.float32(1), (1, 4, 2**20, 2**20))
     boxes = np.tile(np.array([[0, 0, 0, 2**20, 2**20]], np.float32), (4, 1))
     for count in (1, 4):

@@ -1,4 +1,4 @@
-"""Forks, process pools, other thread pools and signals: what surrounds the calls in a server."""
+"""Calls work beside forks, process pools, other thread pools and signals, as in a server."""
 
 import os
 import signal
@@ -38,10 +38,10 @@ forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 
 def run(code, tmp_path, timeout=120, **environment):
     """
-    Run a program in a process of its own, which must end by itself; returns the words that it
+    Run a program in a process of its own, which must end by itself.  Return the words that it
     prints.
 
-    One that does not end says, with its children, where each of its threads stands.
+    If it does not end, it and its children print where each of their threads stands.
     """
     script = tmp_path / "program.py"
     script.write_text(PREAMBLE + textwrap.dedent(code))
@@ -76,13 +76,13 @@ def run(code, tmp_path, timeout=120, **environment):
 @pytest.mark.parametrize(
     ("used", "environment"),
     [(True, {}), (False, {}), (True, {"KMP_INIT_AT_FORK": "FALSE", "OMP_NUM_THREADS": "many"})],
-    # the former is joblib's
+    # The former is used by joblib.
     ids=["pool used", "pool not used", "what LLVM's runtime stumbles over"],
 )
 def test_fork(used, environment, tmp_path):
     """
-    The child of a process with a team of threads starts one of its own, and so do parent and
-    grandchild.
+    The child of a process with a team of threads starts its own team, and so does a grandchild.
+    The parent can compute afterwards, too.
     """
     code = f"""
         used = {used}
@@ -112,7 +112,7 @@ def test_fork(used, environment, tmp_path):
     reason="AddressSanitizer leaves the locks of its allocator as other threads held them",
 )
 def test_fork_beside_busy_threads(tmp_path):
-    """Forks of a thread that has a team, and of one that has none, while others compute."""
+    """A thread with a team and a thread without one fork while others compute."""
     code = """
         align()
         stop = threading.Event()
@@ -182,7 +182,7 @@ def test_multiprocessing(method, tmp_path):
 
 @forks
 def test_a_child_asks_again_for_its_processors(tmp_path):
-    """What a parent found of its processors does not hold in a worker that is pinned to one."""
+    """A worker that is pinned to one processor does not use the number that its parent found."""
     if not hasattr(os, "sched_setaffinity"):
         pytest.skip("processor affinity is Linux's")
     code = """
@@ -230,7 +230,7 @@ def test_no_idle_spinning(forked, tmp_path):
             print(after_calls())
     """
     (spent,) = run(code, tmp_path)
-    assert float(spent) < 1e-3  # 2 to 12 ms when the runtime is left to itself
+    assert float(spent) < 1e-3  # the runtime's own settings take 2 to 12 ms
 
 
 def test_the_environment_is_as_before(tmp_path):
@@ -260,7 +260,7 @@ def test_how_threads_wait_can_be_chosen(tmp_path):
 @linux
 @teams
 def test_threadpoolctl(tmp_path):
-    """It finds the OpenMP runtime, and its limits are kept."""
+    """The OpenMP runtime is found by threadpoolctl, and calls keep to its limits."""
     pytest.importorskip("threadpoolctl")
     code = """
         import threadpoolctl
@@ -307,7 +307,7 @@ def test_dask(scheduler, tmp_path):
 
 
 def test_beside_other_thread_pools(tmp_path):
-    """NumPy's BLAS, and torch where it is installed, each before, after and during calls."""
+    """NumPy's BLAS, and torch if installed, compute before, after and during calls."""
     code = """
         from concurrent.futures import ThreadPoolExecutor
         others = [lambda: np.ones((300, 300)) @ np.ones((300, 300))]
@@ -335,7 +335,7 @@ def test_beside_other_thread_pools(tmp_path):
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no interval timers")
 def test_signals(tmp_path):
-    """Signals that arrive during a call are handled after it, and what it computed is whole."""
+    """Signals that arrive during a call are handled after it, and its result is complete."""
     code = """
         import signal
         caught = []

@@ -1,4 +1,4 @@
-"""Random shapes, boxes and parameters against the plain definition."""
+"""Random shapes, boxes and parameters agree with the plain definition."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ def problems(draw):
         parameters["sampling_ratio"] = draw(st.integers(-1, 4))
     if name == "roi_align":
         parameters["aligned"] = draw(st.booleans())
-    # an adaptive grid over 1e6 pixels is more than plain loops can do
+    # Plain loops are too slow for an adaptive grid over 1e6 pixels.
     if parameters.get("sampling_ratio", 1) <= 0:
         boxes[:, 1:] = np.clip(boxes[:, 1:], -300, 300)
     values = (
@@ -86,7 +86,7 @@ def test_operators(problem, isa):
         )
         return
     out = operator(name)(given_x, boxes, bins, **parameters, **options)
-    # at most 24 terms along either axis
+    # There are at most 24 terms along each axis.
     bound = (
         52 * eps * reference.forward(name, np.abs(x), boxes, bins, **parameters)
         + np.finfo(x.dtype).tiny
@@ -101,7 +101,7 @@ def test_operators(problem, isa):
     expected = reference.backward(
         name, np.ones(seen(out).shape, x.dtype), boxes, x.shape, **parameters
     )
-    # at most 5 rows and 5 columns of bins of each of 5 boxes, all positive
+    # Each of 5 boxes has at most 5 rows and 5 columns of bins, and all terms are positive.
     assert (np.abs(seen(grad) - expected) <= 54 * eps * expected + np.finfo(x.dtype).tiny).all()
     if name in WITH_BOX_GRADIENTS:
         grad = operator(name, "_backward_boxes")(out, given_x, boxes, **parameters, **options)
@@ -127,8 +127,8 @@ numbers = st.floats(allow_nan=True, allow_infinity=True)
 )
 def test_any_numbers(rows, scale, ratio, size, name, dtype):
     """
-    The defined value, finite for finite input, or an error that says which argument: nothing
-    else.
+    Any numbers give the defined value, which is finite for finite input, or an error that names the
+    argument.
     """
     x = np.ones((2, 4 * 9, 6, 5), dtype)
     with np.errstate(over="ignore"):
@@ -164,7 +164,7 @@ def test_tiny_boxes(name, size, dtype, isa):
     parameters = {"aligned": True} if name == "roi_align" else {}
     out = operator(name)(x, boxes, 2, **parameters)
     offset = 0 if "prroi" in name else 0.5
-    # the surface rises by 1 a column and 6 a row
+    # The surface rises by 1 for each column and by 6 for each row.
     np.testing.assert_allclose(
         out, 2.25 - offset + 6 * (1.5 - offset), rtol=0, atol=7 * size + 40 * np.finfo(dtype).eps
     )

@@ -1,6 +1,6 @@
 """
-Numbers recorded from Paddle 1.8.5, Paddle 3.3.1 and MXNet 1.9.1, and the examples of their
-documents.
+Results agree with Paddle 1.8.5, Paddle 3.3.1 and MXNet 1.9.1: recorded numbers and documented
+examples.
 """
 
 import json
@@ -15,16 +15,16 @@ import roicy
 RECORDED = np.load(Path(__file__).with_name("data") / "recorded.npz")
 CASES = sorted({name.split("/")[0] for name in RECORDED})
 
-# Where the systems disagree among themselves, and roicy is with the others; the reasons stand
-# in the `quirk` of each case.
+# In these cases the systems disagree with each other, and roicy agrees with the others.  The
+# `quirk` of each case says why.
 OTHERWISE = {
-    # Paddle computes bins in float32 even of float64 data
+    # Paddle computes bins in float32, even for float64 data.
     "paddle18_roi_pool_bins_29_f8": {"out", "grad_x"},
     "paddle18_roi_pool_bins_57_f8": {"out", "grad_x"},
-    "paddle3_roi_align_tiny_f4_aT-s2": {"grad_x"},  # its gradient is not that of its forward pass
+    "paddle3_roi_align_tiny_f4_aT-s2": {"grad_x"},  # its gradient does not fit its forward pass
     "paddle3_roi_align_tiny_f8_aT-s2": {"grad_x"},
     "paddle3_roi_align_tiny_f8_aT-sad": {"grad_x"},
-    "paddle18_prroi_pool_inverted_f4": {"grad_boxes"},  # 0 / 0
+    "paddle18_prroi_pool_inverted_f4": {"grad_boxes"},  # it divides 0 by 0
 }
 
 
@@ -43,8 +43,8 @@ def load(case):
 
 def assert_agrees(actual, expected, dtype, tolerance=None):
     """
-    Float32 systems sum in another order; 1e-5 and 1e-12 of the largest value leave room for a
-    few hundred roundings.
+    Check that a result agrees.  The systems sum in another order, and 1e-5 (float32) and 1e-12
+    (float64) of the largest value leave room for a few hundred roundings.
     """
     tolerance = tolerance or (1e-5 if dtype == np.float32 else 1e-12)
     assert actual.shape == expected.shape
@@ -75,7 +75,8 @@ def test_recorded(case, layout, isa):
     for key, result in results.items():
         result = from_layout(result, layout)
         if key in otherwise:
-            assert np.abs(result - arrays[key]).max() > 1e-3  # else it need not be in the list
+            # otherwise the case need not be listed
+            assert np.abs(result - arrays[key]).max() > 1e-3
         elif name == "roi_pool" and key == "out":
             np.testing.assert_array_equal(result, arrays[key])
         else:
@@ -88,7 +89,7 @@ def test_recorded(case, layout, isa):
             assert np.isnan(arrays["grad_boxes"][:, 1:]).all()
             np.testing.assert_array_equal(grad, 0)
         else:
-            # Paddle keeps them in float32 for either type
+            # Paddle keeps them in float32 for both types.
             assert_agrees(grad, arrays["grad_boxes"], x.dtype, 1e-5)
 
 
@@ -98,10 +99,7 @@ def test_recorded_cases_are_used():
 
 
 class TestDocumentedExamples:
-    """
-    As they stand on the pages of MXNet's ROIPooling and of Paddle's roi_pool, roi_align and
-    prroi_pool.
-    """
+    """Examples on the pages of MXNet's ROIPooling and Paddle's operators."""
 
     def test_mxnet_roi_pooling(self, dtype, isa):
         x = np.arange(48, dtype=dtype).reshape(1, 1, 8, 6)

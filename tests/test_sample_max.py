@@ -1,4 +1,4 @@
-"""roi_align_max against the plain definition, and at its edges."""
+"""The largest samples agree with the plain definition, and edge cases are defined."""
 
 import numpy as np
 import pytest
@@ -10,8 +10,8 @@ from roicy import _cpu
 from roicy._arguments import Arguments
 from roicy._table import ROI_ALIGN_MAX
 
-# K boxes, N, C, H, W, (PH, PW): enough for a team of threads, a single row, a single pixel,
-# more bins than are computed at once
+# Each shape is K boxes, N, C, H, W and (PH, PW).  There is enough work for a team of threads, a
+# single row, a single pixel, and more bins than are computed at once.
 SHAPES = {
     "blocks": (40, 2, 21, 26, 31, (3, 4)),
     "row": (6, 3, 2, 1, 23, (2, 2)),
@@ -50,8 +50,8 @@ def test_against_the_definition(shape, case, products, dtype, layout, isa, rng):
             **PARAMETERS[case],
         )
         assert out.dtype == dtype
-        # weights of both axes, their product, four multiplications and three sums, each rounded
-        # once
+        # The weights of both axes, their product, four multiplications and three sums round once
+        # each.
         np.testing.assert_allclose(
             from_layout(out, layout),
             cache[key],
@@ -65,7 +65,7 @@ cache = {}
 
 def test_windows_larger_than_the_tile(dtype, layout, rng):
     """
-    Samples between two of the cells that a window is looked at in: of a linear map they are
+    Windows are divided into cells, and samples may lie between two cells.  On a linear map they are
     exact.
     """
     h, w = 40, 9000
@@ -78,19 +78,19 @@ def test_windows_larger_than_the_tile(dtype, layout, rng):
         ),
         layout,
     )[0, 0]
-    # the last sample of a bin is half a step before its end
+    # The last sample of a bin is half a step before its end.
     rows, columns = (
         low - 0.5 + np.arange(1, 4) * (high - low) / 3 - (high - low) / 1000 / 3
         for low, high in ((2, 38), (10, 8900))
     )
-    # positions of up to 9000 and the products of four weights with values as large
+    # Positions go up to 9000, and so do the values that four weights multiply.
     np.testing.assert_allclose(
         out, columns + rows[:, None] / 64, rtol=0, atol=8 * np.finfo(dtype).eps * w
     )
 
 
 def test_not_a_number():
-    """NaN is larger than nothing; where there is nothing else, the result is the lowest number."""
+    """NaN never wins, and if all samples are NaN, the result is the lowest number."""
     x = np.full((1, 1, 6, 6), np.nan, np.float32)
     box = np.array([[0, 1, 1, 4, 4]], np.float32)
     assert roicy.roi_align_max(x, box, 1, sampling_ratio=2) == np.finfo(np.float32).min
@@ -108,12 +108,12 @@ def test_off_the_map(products):
     out = roicy.roi_align_max(x, boxes, (1, 2), sampling_ratio=3, aligned=True, products=products)[
         :, 0, 0
     ]
-    # without samples; half of the bins with some; inverted; inside
+    # The boxes are off the map, half on it, inverted, and inside.
     np.testing.assert_array_equal(out[0], [0, 0])
     assert out[1, 1] == 0
     assert out[1, 0] < 0 or products
     assert (out[3] <= 0).all()
-    # adaptive: no samples
+    # With an adaptive number, an inverted box has no samples.
     np.testing.assert_array_equal(
         roicy.roi_align_max(x, boxes[2:3], 1, aligned=True), np.zeros((1, 1, 1, 1))
     )
@@ -123,7 +123,7 @@ def test_off_the_map(products):
     )
 
 
-def test_boxes_in_parts(rng, monkeypatch):
+def test_boxes_in_steps(rng, monkeypatch):
     x = rng.standard_normal((3, 5, 30, 40)).astype(np.float32)
     boxes = random_boxes(rng, 3, 100, (30, 40), np.float32)
     expected = roicy.roi_align_max(x, boxes, 4)
@@ -132,10 +132,7 @@ def test_boxes_in_parts(rng, monkeypatch):
 
 
 def test_tables_are_bounded(rng):
-    """
-    Boxes are taken a few at a time, and one that has more samples than can be counted is an
-    error.
-    """
+    """Boxes are taken a few at a time.  A box with more samples than can be counted is an error."""
     boxes = np.tile(np.array([[0, 0, 0, 900, 900]], np.float32), (5000, 1))
     x = np.broadcast_to(np.float32(0), (1, 1, 900, 900))
 
@@ -168,7 +165,7 @@ def test_arguments():
 
 
 def test_rows_that_just_fit(isa, rng):
-    """Two rows fill the tile: no third one may be packed."""
+    """Two rows fill the tile, so no third row may be packed."""
     x = rng.standard_normal((1, 16, 8, 32768)).astype(np.float32)
     boxes = np.array([[0, 0, 2.1, 32766, 2.4]], np.float32)
     out = roicy.roi_align_max(x, boxes, (1, 1000), sampling_ratio=1)

@@ -1,6 +1,7 @@
 """
-Maps of float16, bfloat16 and uint8: what their values would give as float32, to the bit,
-without a converted copy of them.
+Maps of float16, bfloat16 and uint8 give the bits that their values give as float32.
+
+No converted copy of the map is made.
 """
 
 import contextlib
@@ -24,10 +25,10 @@ try:
 except ImportError:
     BFLOAT16 = None
 OPERATORS = [*SUMS, "roi_pool", "roi_align_max"]
-# N, C of the output, H, W: blocks and a part of one, runs of pixels longer and shorter than
-# those that are converted together; channels last, maps that are converted as far as boxes read
-# them, once for all boxes or for each, and boxes that are too large for that, with one block
-# and with many
+# Each shape is N, C of the output, H and W.  There are whole and partial blocks, and runs of pixels
+# that are longer or shorter than the numbers converted together.  With channels last, some maps are
+# converted where boxes read them, once for all boxes or once for each.  Other boxes are too large
+# for that, with one block or many.
 SHAPES = {
     "blocks": (2, 37, 26, 31),
     "camera": (1, 3, 20, 150),
@@ -74,8 +75,8 @@ def test_forward(name, shape, small, layout, isa, rng):
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
 def test_crops_of_a_camera(name, shape, small, layout, isa, rng):
     """
-    So few channels that lanes are bin rows; also as a view of the other layout; and boxes of
-    which some columns are read at once.
+    There are so few channels that lanes are bin rows.  The map is also a view of the other layout,
+    and some boxes are read a few columns at a time.
     """
     x, boxes = make(rng, name, shape, small, layout)
     expected = operator(name)(x.astype(np.float32), boxes, (33, 20), layout=layout)
@@ -143,7 +144,7 @@ def test_gradient_of_boxes(name, shape, small, layout, isa, rng):
 
 @contextlib.contextmanager
 def flushed_denormals():
-    """Have the processor, in this thread, take denormal float32 for 0, as some frameworks do."""
+    """Let the processor treat denormal float32 as 0 in this thread, as some frameworks do."""
     if sys.platform != "linux" or platform.machine() != "x86_64":
         pytest.skip("known of Linux on x86-64 only")
     library = ctypes.CDLL("libm.so.6")
@@ -151,7 +152,8 @@ def flushed_denormals():
     library.fegetenv(before)
     changed = ctypes.create_string_buffer(before.raw, 32)
     control = struct.unpack_from("I", changed, 28)[0]
-    struct.pack_into("I", changed, 28, control | 0x8040)  # flush to zero, denormals are zeros
+    # bits "flush to zero" and "denormals are zeros"
+    struct.pack_into("I", changed, 28, control | 0x8040)
     library.fesetenv(changed)
     try:
         assert np.float32(1e-40) * np.float32(1) == 0
@@ -164,16 +166,16 @@ def flushed_denormals():
 @pytest.mark.parametrize("denormals", ["as they are", "flushed"])
 def test_every_value(small, layout, denormals, isa):
     """
-    Each of the 2**16, or 2**8, is read as what it is: NaN, infinities and denormal numbers too,
-    also where they are taken for 0.
+    Each of the 2**16 or 2**8 values is read exactly: NaN, infinities and denormal numbers too.
+    This holds even if the processor treats denormal float32 as 0.
     """
     bits = np.arange(2 ** (8 * small.itemsize), dtype=f"u{small.itemsize}")
     rows, columns = 16, len(bits) // 16
-    # ps_roi_pool does not read the last of either
+    # ps_roi_pool does not read the last row and column.
     x = np.zeros((1, 16, rows + 1, columns + 1), small)
     x[0, :, :-1, :-1] = bits.view(small).reshape(rows, columns)
     x = to_layout(x, layout)
-    with np.errstate(invalid="ignore"):  # signalling NaN, on aarch64
+    with np.errstate(invalid="ignore"):  # signalling NaN warns on aarch64
         expected = bits.view(small).astype(np.float32)
     y, column = np.divmod(np.arange(len(bits)), columns)
     boxes = np.stack([np.zeros_like(y), column, y, column + 1, y + 1], 1).astype(np.float32)
@@ -191,7 +193,9 @@ def test_every_value(small, layout, denormals, isa):
 
 
 def test_results_of_the_input_s_type(small, rng):
-    """They are float32 rounded once, to the nearest; uint8 is within 0 and 255."""
+    """
+    Results are float32 that is rounded once to the nearest number; uint8 is limited to 0 ..  255.
+    """
     x, boxes = make(rng, "prroi_pool", "blocks", small)
     expected = roicy.prroi_pool(x.astype(np.float32), boxes, 3)
     out = np.zeros(expected.shape, small)
@@ -209,13 +213,13 @@ def test_results_of_the_input_s_type(small, rng):
 
 def between(small):
     """
-    float32 numbers: those of a small type, the middle of any two neighbours, and what is next
-    to it; infinities, NaN, denormal and large numbers.
+    Return float32 numbers: those of a small type, the middle of any two neighbours, and the numbers
+    next to it.  Infinities, NaN, denormal and large numbers are among them.
     """
     if small == np.uint8:
         own = np.arange(-3, 260, dtype=np.float32)
     else:
-        with np.errstate(invalid="ignore"):  # signalling NaN, on aarch64
+        with np.errstate(invalid="ignore"):  # signalling NaN warns on aarch64
             own = np.arange(2**16, dtype=np.uint16).view(small).astype(np.float32)
         own = np.sort(own[np.isfinite(own)])
     middle = own[:-1] / 2 + own[1:] / 2
@@ -235,8 +239,8 @@ def between(small):
 @pytest.mark.parametrize("threads", [1, 3])
 def test_rounding(threads, small, isa):
     """
-    To the nearest number of the type, and to the even one of two, wherever in an array a number
-    is.
+    Numbers are rounded to the nearest number of the type, or to the even one of two.  Their place
+    in the array does not matter.
     """
     values = between(small)
     with np.errstate(all="ignore"):
@@ -270,7 +274,7 @@ def test_results_of_any_strides(small, layout, rng):
 
 
 def test_large_results(small):
-    """Those in kept memory, too, are of the input's type."""
+    """Large results, which lie in kept memory, have the input's type too."""
     x = np.full((1, 256, 9, 9), 3, small)
     out = roicy.roi_align(x, np.array([[0, 1, 1, 7, 7]] * 1500, np.float32), 7)
     assert out.nbytes > _memory.LEAST
@@ -285,7 +289,7 @@ def test_results_beyond_float16_are_infinite():
             roicy.roi_align(x, np.array([[0, 0, 0, 2, 2]], np.float32), 1, sampling_ratio=1)
             == 65504
         )
-        # the lowest float32
+        # this is the lowest float32
         assert (
             roicy.roi_pool(np.full_like(x, -np.inf), np.array([[0, 0, 0, 2, 2]], np.float32), 1)
             == -np.inf
@@ -314,8 +318,8 @@ def test_gradients_are_float32_or_float64(rng):
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool", "roi_pool"])
 def test_no_copy_of_the_map(name, layout, small):
     """
-    What NumPy allocates during a call is far less than the map as float32; the kernels' scratch
-    is bounded (docs/guarantees.md).
+    NumPy allocates far less during a call than the map as float32 would take.  The scratch of the
+    kernels is bounded (docs/guarantees.md).
     """
     x = np.zeros((1, 64, 512, 512) if layout == "NCHW" else (1, 512, 512, 64), small)
     boxes = np.array([[0, 10, 10, 400, 400]] * 10, np.float32)

@@ -35,7 +35,7 @@ def test_columns(file):
 
 
 def lines_of(node):
-    """How many lines a function of Python has, but for its docstring."""
+    """Return how many lines a Python function has without its docstring."""
     docstring = node.body[0] if ast.get_docstring(node) else None
     first = min([node.lineno, *(part.lineno for part in node.decorator_list)])
     length = node.end_lineno - first + 1
@@ -49,7 +49,7 @@ def test_python_functions(file):
             assert lines_of(node) <= MAX_LINES, node.name
             given = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
             names = [argument.arg for argument in given if argument.arg not in ("self", "cls")]
-            # public operators have the parameters that other libraries have
+            # Public operators have as many parameters as those of other libraries.
             public = node.name in roicy.__all__ or file.parts[1] in ("torch", "compat")
             assert public or len(names) <= MAX_PARAMETERS, node.name
 
@@ -64,7 +64,7 @@ def without_comments(text, cython):
 
 
 def count_parameters(text):
-    """How many parameters are in brackets; commas of inner brackets are of types and defaults."""
+    """Return how many parameters the text between brackets has."""
     while re.search(r"[\[(<{][^\[\](){}<>]*[\])>}]", text):
         text = re.sub(r"[\[(<{][^\[\](){}<>]*[\])>}]", "", text)
     names = [name.split()[-1] for name in text.split(",") if name.strip()]
@@ -72,7 +72,7 @@ def count_parameters(text):
 
 
 def cython_functions(text):
-    """Yield (name, parameters, lines but for the docstring) of each def, cdef and cpdef."""
+    """Yield (name, parameters, lines without docstring) of each def, cdef and cpdef."""
     docstrings = {
         text.count("\n", 0, found.start()) + 1: found[0].count("\n") + 1
         for found in re.finditer(r'^ +"""(?:.|\n)*?"""', text, re.MULTILINE)
@@ -104,7 +104,7 @@ def cython_functions(text):
 
 
 def c_functions(text):
-    """Yield (name, parameters, lines) of each function of C that has a body."""
+    """Yield (name, parameters, lines) of each C function that has a body."""
     clean = without_comments(text, cython=False)
     clean = re.sub(
         r"^ *#(?:.*\\\n)*.*", lambda found: "\n" * found[0].count("\n"), clean, flags=re.M
@@ -129,7 +129,7 @@ def test_compiled_functions(file):
 
 
 def test_functions_are_found():
-    """The readers of Cython and C see what there is."""
+    """The readers of Cython and C find the functions, with their sizes."""
     found = {}
     for file in COMPILED:
         text = (ROOT / file).read_text()

@@ -1,4 +1,4 @@
-"""Axis tables, by themselves: what is hard to see from outside."""
+"""Axis tables have properties that are hard to see from outside."""
 
 import numpy as np
 import pytest
@@ -10,13 +10,13 @@ from roicy._kernels.plan import Plan
 from roicy._arguments import Arguments
 from roicy._table import MAX_PIXEL, MAX_SAMPLE, WEIGHTED_SUM, Operator
 
-TILE_PIXELS = (4 << 20) // 64  # of pyx/tuning.pxd: TILE_BYTES, a lane vector each
-SLOPE_TILE_PIXELS = TILE_PIXELS // 4  # where eight channel blocks share SLOPE_TILES_BYTES
+TILE_PIXELS = (4 << 20) // 64  # TILE_BYTES of pyx/tuning.pxd, over a lane vector
+SLOPE_TILE_PIXELS = TILE_PIXELS // 4  # eight channel blocks share SLOPE_TILES_BYTES
 REDUCTIONS = {"max_pixel": MAX_PIXEL, "max_pixel_grad": MAX_PIXEL, "max_sample": MAX_SAMPLE}
 
 
 def rule_of(kind, sampling_ratio=0, aligned=False, at_least_one=False, inclusive=False):
-    """Return a rule as a row of the table of operators makes it."""
+    """Return a rule as the table of operators makes it."""
     return (KINDS[kind], sampling_ratio, aligned, at_least_one, inclusive)
 
 
@@ -45,14 +45,14 @@ def make(
     channels=1,
 ):
     """
-    Return the plan of a call with these boxes.  Maps have a shape and no memory: a plan does not
-    look at their pixels.
+    Return the plan of a call with these boxes.  Maps have a shape but no memory, since a plan does
+    not look at pixels.
     """
     shape = (images, channels, *extents) if layout == "NCHW" else (images, *extents, channels)
     row = Operator("any", lambda: rule, REDUCTIONS.get(purpose, WEIGHTED_SUM))
     arguments = Arguments(boxes.astype(dtype), None, scale, layout, threads)
     maps = np.broadcast_to(dtype(0), shape)
-    if layout == "NHWC":  # channels that lie together
+    if layout == "NHWC":  # the channels lie together
         maps = np.lib.stride_tricks.as_strided(maps, shape, (0, 0, 0, maps.itemsize))
     if purpose not in ("grad_input", "max_pixel_grad"):
         return Plan(purpose, row, rule, maps, bins, arguments)
@@ -121,8 +121,8 @@ def test_tables_are_those_of_the_definition(name, dtype, rng):
 @pytest.mark.parametrize("count", [20, 300])
 def test_order(count, purpose, layout, width, max_rows, rng):
     """
-    By image, then in bands, or by row with boxes of more than max_rows last, among which all
-    are that read so many.
+    Boxes are sorted by image, and then in bands or by row.  Where they are sorted by row, boxes
+    with more than max_rows rows are last.  All boxes that read so many rows are among these.
     """
     pixels = SLOPE_TILE_PIXELS if purpose == "grad_boxes" else TILE_PIXELS
     assert max_rows in (0, pixels // width)
@@ -154,7 +154,7 @@ def test_far_boxes_have_a_place():
     far = np.array(
         [[0, -1e30, 1e30, 0, 0], [0, 1e30, -1e30, 0, 0], [0, 3, 3, 0, 0], [0, 0, 1e9, 0, 0]]
     )
-    for layout in ("NCHW", "NHWC"):  # sorted by row, or in bands
+    for layout in ("NCHW", "NHWC"):  # the boxes are sorted by row, or in bands
         for extents in ((1, 1), (1000, 7), (7, 2**20), (2**29, 2**30)):
             made = tables_of(
                 far, QUANTISED, (1, 1), extents, np.float64, "max_pixel", scale=1.0, layout=layout
@@ -172,7 +172,7 @@ def test_maps_without_pixels_have_no_tables():
 
 
 def test_boxes_everywhere(rng):
-    """Sorted by image alone."""
+    """Boxes for the gradient of roi_pool are sorted by image alone."""
     images = rng.integers(0, 4, 100)
     boxes = np.column_stack([images, rng.uniform(0, 20, (100, 4))])
     made = tables_of(boxes, QUANTISED, (2, 2), (20, 30), np.float32, "max_pixel_grad", images=5)
@@ -182,7 +182,7 @@ def test_boxes_everywhere(rng):
 
 
 def assert_part_of(part, whole):
-    """Check that tables are those of boxes part.first .. part.stop - 1 of tables of all boxes."""
+    """Check that tables of a step are those of the same boxes in the tables of all boxes."""
     mine = slice(part.first, part.stop)
     np.testing.assert_array_equal(part.order, whole.order[mine])
     np.testing.assert_array_equal(part.rows, whole.rows[mine])
@@ -217,11 +217,14 @@ def test_parts_are_the_whole(name, dtype, rng):
 
 
 def plan_of_levels(rng, name, dtype):
-    """Return a plan of gradients of 60 boxes, which belong to the first and the last of 3 levels"""
+    """
+    Return a plan for gradients of 60 boxes, which belong to the first or the last of 3 levels.
+    """
     rule, _ = RULES[name]
     low, sides = rng.uniform(0, 60, (60, 2)), np.repeat([[20, 30], [150, 130]], 30, axis=0)
     boxes = np.column_stack([rng.integers(0, 3, 60), low, low + sides])[rng.permutation(60)]
-    pyramid = (50, 1, None)  # boxes of less than 50 pixels belong to level 0, of 100 to level 2
+    # boxes of less than 50 pixels belong to level 0, and those of 100 to level 2
+    pyramid = (50, 1, None)
     arguments = Arguments(boxes.astype(dtype), None, [1.0, 0.5, 0.25], "NCHW", 1, None, pyramid)
     maps = tuple(np.broadcast_to(dtype(0), (3, 2, 80 >> i, 100 >> i)) for i in range(3))
     row = Operator("any", lambda: rule, WEIGHTED_SUM)
@@ -230,7 +233,7 @@ def plan_of_levels(rng, name, dtype):
 
 @pytest.mark.parametrize("name", RULES)
 def test_rows_of_levels(name, dtype, rng):
-    """Each box has its row of the output, whichever level it belongs to, and in parts too."""
+    """Each box has its row of the output on any level, and in any number of steps."""
     state = rng.bit_generator.state
     boxes, plan = plan_of_levels(rng, name, dtype)
     large = boxes[:, 3] - boxes[:, 1] > 100
@@ -270,8 +273,8 @@ def test_threads_make_the_same_tables(dtype, rng):
 
 def test_tables_are_bounded(dtype):
     """
-    A million boxes over all of a large map, or boxes of any size: part by part, 8 MiB at a
-    time.
+    The tables of a million boxes, which cover a large map or have any size, take 8 MiB in each
+    step.
     """
     boxes = np.tile(np.array([[0, -1e9, -1e9, 1e9, 1e9]]), (20000, 1))
     for rule, _ in RULES.values():
@@ -291,8 +294,8 @@ def test_tables_are_bounded(dtype):
 )
 def test_dense_samples_are_summed_by_pixel(box, ratio, rng):
     """
-    Weights and slopes of a grid of many samples, taken pixel by pixel, are those of the samples
-    one by one.
+    Weights and slopes of a dense grid, which are computed pixel by pixel, are sums over its
+    samples.
     """
     extent, bins = 20, 2
     rule = rule_of("sampled", ratio, aligned=True)
@@ -320,8 +323,8 @@ def test_dense_samples_are_summed_by_pixel(box, ratio, rng):
         mine = slice(*found.spans[0, 1 + q])
         made[0, found.tap_pixel[mine]] = found.tap_weight[mine]
         made[1:, found.tap_pixel[mine]] = found.tap_slopes[:, mine]
-        # a sample within rounding of a pixel's border may fall to either side: its share of the
-        # slope is 1 / ratio
+        # By rounding, a sample at the border of a pixel may fall to either side.  Its share of the
+        # slope is 1 / ratio.
         on_border = sum(
             abs(v - round(v)) < 1e-9
             for v in low + (q + (np.arange(ratio) + 0.5) / ratio) / bins * (high - low)
@@ -340,8 +343,8 @@ SUMMED["fixed samples"] = rule_of("sampled", 3, aligned=True)
 )
 def test_transposed_tables_are_the_same(rule, boxes, dtype, rng):
     """
-    Every entry once, pixels ascending; also where float coordinates are so coarse that bins do
-    not ascend.
+    Transposed tables have each tap once, and their pixels ascend.  This holds even if coordinates
+    are so coarse that bins do not ascend.
     """
     low = rng.uniform(-8, 40, (100, 2))
     size = {
@@ -390,8 +393,8 @@ def test_transposed_tables_are_the_same(rule, boxes, dtype, rng):
 @pytest.mark.parametrize("magnitude", range(18, 31, 2))
 def test_tables_have_room_where_coordinates_are_coarse(rule, magnitude, dtype, rng):
     """
-    Rounding then moves the ends of bins by many pixels, but never one axis's entries into the
-    next one's.
+    If coordinates are coarse, rounding moves the ends of bins by many pixels.  But the taps of an
+    axis never run into those of the next one.
     """
     low = rng.uniform(-(2**magnitude), 2**magnitude, (300, 2))
     corners = np.concatenate(

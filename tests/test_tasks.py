@@ -1,4 +1,4 @@
-"""Tasks: everything is done once, by one task, and in shares that are even."""
+"""Tasks do everything exactly once, and in even shares."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from roicy._kernels.plan import RULES, Plan
 from roicy._arguments import Arguments
 from roicy._table import MAX_PIXEL, WEIGHTED_SUM, Operator
 
-# enum Load and enum Strategy of pyx/plan/structs.pxd
+# These are enum Load and enum Strategy of pyx/plan/structs.pxd.
 PACK_WINDOW, PACK_ROWS, COPY_ONCE, COPY_PER_BOX, PACK_TAPS = range(5)
 PLANES, PIXELS, BY_BINS, ROW_LANES, SCALARS = range(5)
 BINS = (7, 7)
@@ -16,16 +16,16 @@ SAMPLED = (RULES["sampled"], 2, False, True, False)
 INTEGRATED = (RULES["integrated"], 0, False, False, False)
 QUANTISED = (RULES["quantised"], 0, False, False, True)
 LANES = 16  # float32 in a lane vector
-# images, boxes, channels
+# Each load is images, boxes and channels.
 LOADS = [
     (images, boxes, channels)
     for channels in (1, 3, 256, 2048)
     for images, boxes in ((1, 1000), (64, 1000), (64, 64), (1, 1))
 ]
 
-# What tasks read: images, boxes, channels; whether the channels of a pixel lie together, and their
-# type (small ones are read together only in whole blocks, which are widened first); whether each
-# bin has channels of its own.
+# What tasks read is images, boxes, channels, whether the channels of a pixel lie together, their
+# type, and whether each bin has channels of its own.  Maps of small types are read in place only in
+# whole blocks, which are converted first.
 READ = [
     (*load, *lie)
     for load in LOADS
@@ -41,7 +41,7 @@ READ = [
 
 
 def random_work(rng, images, count, extents=(50, 76)):
-    """Boxes of all sizes, as rows with the image of each."""
+    """Return boxes of all sizes, as rows with an image."""
     boxes = random_boxes(rng, images, count, extents, np.float32)
     if count == images:
         boxes[:, 0] = np.arange(images)
@@ -49,21 +49,21 @@ def random_work(rng, images, count, extents=(50, 76)):
 
 
 def all_of(extents, count=1):
-    """Boxes of the whole map."""
+    """Return boxes that cover the map."""
     return np.tile(np.array([[0, 0, 0, extents[1], extents[0]]], np.float32), (count, 1))
 
 
 def of_image(image, boxes):
-    """Rows of boxes with their image before them."""
+    """Return rows of boxes with an image in front."""
     return np.insert(boxes, 0, image, axis=1).astype(np.float32)
 
 
 def maps_of(images, channels, extents, channels_last, kind):
     """
-    Return a map, which has strides and hardly any memory: tasks are made without a look at it.
+    Return a map that has strides but hardly any memory, since tasks are made without its pixels.
 
-    Channels last, pixels lie a channel more apart than they need to, so that columns do not lie
-    end to end if there is one channel.
+    With channels last, there is a gap of one channel between pixels.  So columns do not lie end to
+    end if there is one channel.
     """
     height, width = extents
     pixel, channel = (channels + 1, 1) if channels_last else (1, height * width)
@@ -75,7 +75,7 @@ def maps_of(images, channels, extents, channels_last, kind):
 
 
 def planned(purpose, boxes, channels, threads=1, max_boxes=2**31 - 1, steps=1, **options):
-    """Return a plan after so many steps: of a map, or of those of a pyramid, by `levels`."""
+    """Return a plan after so many steps, of one map or of a pyramid with these `levels`."""
     images, extents = options.get("images", 1), options.get("extents", (50, 76))
     channels_last, kind = options.get("channels_last", False), options.get("kind", "f")
     position_sensitive = options.get("position_sensitive", False)
@@ -109,13 +109,13 @@ def planned(purpose, boxes, channels, threads=1, max_boxes=2**31 - 1, steps=1, *
 
 
 def work_of(purpose, boxes, channels, threads=1, **options):
-    """Return (plan, an array with the fields of struct Task, threads that are worth waking)."""
+    """Return the plan, an array with the fields of struct Task, and the number of threads."""
     plan = planned(purpose, boxes, channels, threads, **options)
     return plan, plan.tasks_array(), plan.threads
 
 
 def images_of(boxes, tables):
-    """The image of each box of the tables."""
+    """Return the image of each box of the tables."""
     assert sorted(tables.order) == list(range(len(tables.rows)))
     return boxes[tables.rows, 0].astype(int)
 
@@ -125,7 +125,7 @@ def reading(slopes):
 
 
 def rectangle(windows):
-    """[y0, y1, x0, x1] around those that have pixels."""
+    """Return [y0, y1, x0, x1] around all windows that have pixels."""
     windows = windows[(windows[:, 0] < windows[:, 1]) & (windows[:, 2] < windows[:, 3])]
     if len(windows) == 0:
         return [0, 0, 0, 0]
@@ -173,10 +173,10 @@ def test_reading_covers_everything_once(
     )  # fmt: skip
     assert 1 <= used <= threads
     tables = plan.tables()
-    by_bins = tables.strategy == BY_BINS  # a task is for some bins, whose channels are its lanes
+    by_bins = tables.strategy == BY_BINS  # a task is for some bins
     of_box, windows = images_of(boxes, tables), tables.windows
     blocks = -(-channels // LANES)
-    unit = 8 if slopes and not by_bins else 1  # blocks whose slopes are summed together
+    unit = 8 if slopes and not by_bins else 1  # blocks of a group, whose slopes are summed together
     done = np.zeros((count, blocks, 49 if by_bins else 1), int)
     for task in tasks:
         mine = boxes_of(task)
@@ -185,17 +185,18 @@ def test_reading_covers_everything_once(
         assert by_bins or (task["first_bin"], task["stop_bin"]) == (0, 49)
         assert task["first_block"] % unit == 0 or task["first_block"] == channels // LANES
         assert task["stop_block"] % unit == 0 or task["stop_block"] in (blocks, channels // LANES)
-        # what a task computes of several boxes has room in a megabyte
+        # The results of a task for several boxes fit a megabyte.
         assert not by_bins or size(boxes_of(task)) * size(bins_of(task)) * 64 <= 2**20
         around = rectangle(windows[mine])
         if not channels_last and 16 * (76 - (around[3] - around[2])) <= 76:
-            around[2:] = 0, 76  # rows that lie end to end are read whole
+            around[2:] = 0, 76  # whole rows are read, since they lie end to end
         assert [task[side] for side in ("y0", "y1", "x0", "x1")] == around
         if task["load"] == COPY_PER_BOX:
             assert channels_last and kind == "e" and not by_bins
         elif task["load"] != PACK_WINDOW:
             copied = task["load"] == COPY_ONCE
-            # Lanes are bin rows where channels are few: rows are said to be packed, but are not.
+            # With few channels, lanes are bin rows.  The task says that rows are packed, but they
+            # are not.
             packs = by_bins or not channels_last
             assert channels_last if copied else packs
             assert task["stop_block"] <= task["first_block"] + unit or (copied and not by_bins)
@@ -210,7 +211,9 @@ def test_reading_covers_everything_once(
     [(300, (50, 76), COPY_ONCE), (300, (60, 80), COPY_PER_BOX), (2, (50, 76), COPY_PER_BOX)],
 )
 def test_small_types_are_widened_once_while_there_is_room(count, extents, load, rng):
-    """They also have to be read by more boxes than one; else they are widened for each box."""
+    """
+    Small types are widened once if there is room and several boxes read them; else for each box.
+    """
     boxes = np.tile(
         np.array(
             [[-0.5, -0.5, 5, 5], [extents[1] - 5, extents[0] - 5, extents[1], extents[0]]],
@@ -243,7 +246,10 @@ def test_tall_boxes_do_not_keep_others_from_sharing_rows(threads, slopes, rng):
 
 @pytest.mark.parametrize(("rows", "sharing"), [(15, True), (30, False)])
 def test_boxes_that_take_most_of_the_tile_do_not_share_rows(rows, sharing, rng):
-    """Each would move it; boxes of as many pixels that do not are better off together."""
+    """
+    A box that takes most of the tile would replace its rows.  Flatter boxes of as many pixels share
+    them.
+    """
     low = rng.uniform((0, 0), (400 - 450 // rows, 300 - rows), (200, 2))
     boxes = np.column_stack([low, low + np.array([450 / rows, rows])]).astype(np.float32)
     plan = planned("grad_boxes", of_image(0, boxes), 128, rule=INTEGRATED, extents=(300, 400))
@@ -256,7 +262,7 @@ def test_boxes_that_take_most_of_the_tile_do_not_share_rows(rows, sharing, rng):
     (112, (200, 304), None), (1024, (60, 90), 7), (250, (100, 152), None),
 ])  # fmt: skip
 def test_pixels_of_large_boxes_are_copied_while_there_is_room(channels, extents, most, threads):
-    """Boxes of the whole map, of 8 blocks of channels and more."""
+    """Boxes cover the map, which has 7 blocks of channels and more."""
     work = (all_of(extents, 40), channels, threads)
     options = {"rule": INTEGRATED, "extents": extents, "channels_last": True}
     tasks = planned("forward", *work, **options).tasks_array()
@@ -352,7 +358,7 @@ def test_writing_is_bounded_by_the_tile(extents, position_sensitive, threads):
     )  # fmt: skip
     tables = plan.tables()
     assert (tables.windows == [[0, height, 0, width]]).all()
-    by_bins = position_sensitive and extents != (3000, 100000)  # where a step has few boxes
+    by_bins = position_sensitive and extents != (3000, 100000)  # there a step has few boxes
     assert by_bins == (tables.strategy == BY_BINS)
     tasks = plan.tasks_array()
     areas = (tasks["y1"] - tasks["y0"]) * (tasks["x1"] - tasks["x0"])
@@ -390,7 +396,7 @@ def test_threads_that_share_pixels_have_tiles(extents, threads, channels_last, r
 @pytest.mark.parametrize(
     ("purpose", "boxes", "channels", "position_sensitive", "strategy"),
     [
-        # Few channels, each bin with channels of its own: lanes would stay empty.
+        # With few channels, and channels of its own for each bin, lanes would stay empty.
         ("forward", 100, 4, True, SCALARS),
         ("forward", 100, 5, True, BY_BINS),
         ("grad_boxes", 100, 4, True, BY_BINS),
@@ -410,7 +416,7 @@ def test_scalars_are_for_few_numbers(purpose, boxes, channels, position_sensitiv
 
 
 def test_adding_leaves_other_images_alone():
-    """All but the first step add to gradients."""
+    """All steps but the first add to gradients, and leave other images alone."""
     boxes = all_of((50, 76), 20)
     boxes[:, 0] = 1
     for steps, images in ((1, {0, 1, 2}), (2, {1})):
@@ -423,7 +429,9 @@ def box_cost(windows):
 
 
 def most_loaded(costs, threads):
-    """The load of the busiest thread over the mean, if free threads take the next task."""
+    """
+    Return the load of the busiest thread over the mean load, if free threads take the next task.
+    """
     loads = np.zeros(threads)
     for cost in costs:
         loads[loads.argmin()] += cost
@@ -439,8 +447,8 @@ def test_reading_is_even(
     images, count, channels, channels_last, kind, position_sensitive, threads, slopes, rng
 ):
     """
-    Boxes of any size are divided among so many threads, down to one channel block of the largest
-    box, or eight blocks whose slopes are summed together.
+    Boxes of any size are divided evenly among so many threads.  The smallest share is one channel
+    block of the largest box, or a group of eight blocks for gradients of the boxes.
     """
     plan, tasks, used = work_of(
         reading(slopes), random_work(rng, images, count), channels, threads, images=images,
@@ -467,7 +475,7 @@ def test_reading_is_even(
 @pytest.mark.parametrize("channels", [1, 3, 256, 2048])
 @pytest.mark.parametrize("images", [1, 64])
 def test_writing_is_even(images, channels, threads, rng):
-    """Rows of a map are what can be divided: 50 of them, and every box, among up to 16 threads."""
+    """Only rows of a map can be divided: up to 16 threads share 50 rows evenly."""
     boxes = random_work(rng, images, 1000)
     plan, tasks, used = work_of("grad_input", boxes, channels, threads, images=images)
     windows = plan.tables().windows
@@ -488,11 +496,11 @@ def test_little_work_is_done_by_one_thread(rng):
     assert work_of("grad_input", boxes, 64, 16, extents=(32, 32))[2] == 1
 
 
-SIDE = 28.0  # pixels of a box of the finest level, where levels are those of a pyramid
+SIDE = 28.0  # pixels of a box of the finest level of a pyramid
 
 
 def of_levels(rng, images, counts):
-    """Boxes of so many of each level, of SIDE pixels to twice of that on its map, in any order."""
+    """Return so many boxes of each level, with sides of SIDE to 2 * SIDE pixels on its map."""
     boxes = []
     for level, count in enumerate(counts):
         side = SIDE * rng.uniform(1.05, 1.9, (count, 1))
@@ -509,8 +517,7 @@ EXTENTS = ((200, 304), (100, 152), (50, 76), (25, 38))
 @pytest.mark.parametrize("threads", [1, 2, 16])
 def test_levels_share_the_work(threads, rng):
     """
-    All levels are covered, by tasks that are even over all of them together.  One has no boxes and
-    is left out.
+    Tasks cover all levels, and are even over all of them together.  A level without boxes has none.
     """
     counts = (700, 0, 200, 100)
     boxes = of_levels(rng, 2, counts)
@@ -543,7 +550,7 @@ def test_levels_share_the_work(threads, rng):
 
 
 def test_levels_that_are_little_work_each(rng):
-    """Whether threads are worth waking is asked once, of all levels."""
+    """The number of threads is chosen once, by the work of all levels."""
     for levels, threads in ((1, 1), (32, 8)):
         boxes = of_levels(rng, 2, (4,) * levels)
         plan, _, used = work_of("forward", boxes, 256, 8, images=2, levels=((32, 32),) * levels)

@@ -1,4 +1,4 @@
-"""How many threads: settings, environment, affinity, container quota, fork."""
+"""The number of threads follows settings, environment, affinity, container quota and fork."""
 
 import math
 import os

@@ -5,7 +5,8 @@ a bin reads, the gradient by an edge is a sum of S times a weight along one axis
 the other.  Only S takes an operation for each channel.
 
 Which channels are summed first must not depend on layouts and threads.  So blocks are taken in
-groups of SLOPE_BLOCKS, each of which writes a part of its own; the parts are added up at the end.
+groups of SLOPE_BLOCKS. Each group writes a partial sum, and the partial sums are added up at the
+end.
 """
 from libc.stdint cimport int32_t
 from libc.string cimport memset
@@ -27,33 +28,33 @@ cdef enum:
     EDGES = 4                      # y1, y2, x1, x2
 
 
-cdef struct Group:                 # channel blocks whose slopes are summed together
+cdef struct Blocks:                # channel blocks that are computed together: some groups of them
     Py_ssize_t count
-    TileCache[SLOPE_BLOCKS] tiles  # of each; only the first where blocks are read in place
+    TileCache[SLOPE_BLOCKS] tiles  # of each block; only the first where they are read in place
 
 
 cdef inline Py_ssize_t blocks_of_group(const Call *call, Py_ssize_t block) noexcept nogil:
-    """How many blocks are summed with one that begins a group; a partial block is alone."""
+    """How many blocks the group has that begins with `block`; a partial block is alone."""
     cdef Py_ssize_t whole = call.channels // call.lanes
     return min(<Py_ssize_t>SLOPE_BLOCKS, whole - block) if block < whole else 1
 
 
-cdef inline void open_group(
+cdef inline void open_blocks(
         const Call *call, const Map *map, const Task *task, Py_ssize_t block,
-        Group *group) noexcept nogil:
-    """Open a group of blocks, or several groups where neither map nor gradient is packed."""
+        Blocks *blocks) noexcept nogil:
+    """Open one group of blocks, or several groups where neither map nor gradient is packed."""
     cdef Py_ssize_t whole = call.channels // call.lanes, b
-    group.tiles[0] = open_tile(call, map, task, block)
-    group.count = 1
+    blocks.tiles[0] = open_tile(call, map, task, block)
+    blocks.count = 1
     if call.strategy == BINS:
         return
-    if group.tiles[0].in_place and call.bins.channel == 1 and not group.tiles[0].thin:
-        group.count = min(min(task.stop_block, whole) - block,
-                          <Py_ssize_t>SLOPE_GROUPS * SLOPE_BLOCKS)
+    if blocks.tiles[0].in_place and call.bins.channel == 1 and not blocks.tiles[0].thin:
+        blocks.count = min(min(task.stop_block, whole) - block,
+                           <Py_ssize_t>SLOPE_GROUPS * SLOPE_BLOCKS)
         return
-    group.count = blocks_of_group(call, block)
-    for b in range(1, group.count):
-        group.tiles[b] = open_tile(call, map, task, block + b)
+    blocks.count = blocks_of_group(call, block)
+    for b in range(1, blocks.count):
+        blocks.tiles[b] = open_tile(call, map, task, block + b)
 
 
 cdef struct Bins:                  # the gradient of the bins of a part, in elements
@@ -64,7 +65,7 @@ cdef struct Bins:                  # the gradient of the bins of a part, in elem
 
 
 cdef inline Bins bins_of_part(
-        const Call *call, const Part *part, const Group *group, const real *grad_output,
+        const Call *call, const Part *part, const Blocks *blocks, const real *grad_output,
         real *packed) noexcept nogil:
     """The gradient of a part's bins: where it lies if lanes lie together, else packed."""
     cdef Bins bins
@@ -72,13 +73,13 @@ cdef inline Bins bins_of_part(
     cdef const real *grad = (grad_output + part.row * call.bins.image
                              + part.block * call.lanes * call.bins.channel
                              + part.p0 * call.bins.y + part.q0 * call.bins.x)
-    if call.bins.channel == 1 and group.tiles[0].lanes == call.lanes:
+    if call.bins.channel == 1 and blocks.tiles[0].lanes == call.lanes:
         bins.origin, bins.y, bins.x, bins.block = grad, call.bins.y, call.bins.x, call.lanes
         return bins
     bins.y, bins.x = qs * call.lanes, call.lanes
     bins.block = ps * bins.y
-    for b in range(group.count):
-        pack(grad + b * call.lanes * call.bins.channel, call.bins, group.tiles[0].lanes, ps, qs,
+    for b in range(blocks.count):
+        pack(grad + b * call.lanes * call.bins.channel, call.bins, blocks.tiles[0].lanes, ps, qs,
              packed + b * bins.block)
     bins.origin = packed
     return bins
@@ -99,14 +100,14 @@ cdef inline SlopeTaps slope_taps(
 
 
 cdef inline void slopes_of_bin(
-        const Bins *bins, const Group *group, Pixels *pixels, const SlopeTaps *y,
+        const Bins *bins, const Blocks *blocks, Pixels *pixels, const SlopeTaps *y,
         const SlopeTaps *x, const real *bin, real *sums) noexcept nogil:
-    """Add what one bin gives, group by group."""
+    """Add the slopes of one bin to the sums of each group."""
     cdef Py_ssize_t b = 0
     cdef const real *origin = <const real*>pixels.start
-    while b < group.count:
+    while b < blocks.count:
         pixels.start = origin + b * pixels.step
-        pixels.count = min(group.count - b, <Py_ssize_t>SLOPE_BLOCKS)
+        pixels.count = min(blocks.count - b, <Py_ssize_t>SLOPE_BLOCKS)
         add_slopes(sums + b // SLOPE_BLOCKS * (EDGES * FOLDED_BYTES // <int>sizeof(real)),
                    bin + b * bins.block, bins.block, pixels, y, x)
         b += SLOPE_BLOCKS
@@ -114,7 +115,7 @@ cdef inline void slopes_of_bin(
 
 
 cdef void slopes_of_cell(
-        const Call *call, const Part *part, const Group *group, const Window *cell,
+        const Call *call, const Part *part, const Blocks *blocks, const Window *cell,
         const Bins *bins, Pixels *pixels, real *sums, Prefetch *ahead) noexcept nogil:
     """Add what the pixels of a cell give to each bin of a part; pixels: from pixel (0, 0) on."""
     cdef int p, q
@@ -132,16 +133,16 @@ cdef void slopes_of_cell(
             bin = <const real*>bins.origin + (p - part.p0) * bins.y + (q - part.q0) * bins.x
             prefetch_some(ahead)
             if bins.block == call.lanes:      # the whole next box is too much for a level 2 cache
-                for b in range(group.count):
+                for b in range(blocks.count):
                     prefetch_l1(bin + BINS_AHEAD * bins.x + b * call.lanes)
             clip(part.spans_x + 2 * q, part.pixel, cell.x0, cell.x1, columns)
             if columns[0] < columns[1]:
                 x = slope_taps(call, part.pixel, columns, weight)
-                slopes_of_bin(bins, group, pixels, &y, &x, bin, sums)
+                slopes_of_bin(bins, blocks, pixels, &y, &x, bin, sums)
 
 
 cdef void slopes_of_part(
-        const Call *call, const Part *part, Group *group, const real *grad_output,
+        const Call *call, const Part *part, Blocks *blocks, const real *grad_output,
         Scratch *scratch, real *sums, Prefetch *ahead) noexcept nogil:
     """sums [group][edge][folded lanes] += the gradients by the edges of a box, of some bins."""
     cdef Py_ssize_t tile = call.layout.tile_bytes // <Py_ssize_t>sizeof(real), b
@@ -156,19 +157,19 @@ cdef void slopes_of_part(
     cdef Part slots
     if is_empty(window):
         return
-    bins = bins_of_part(call, part, group, grad_output, <real*>scratch.bins)
+    bins = bins_of_part(call, part, blocks, grad_output, <real*>scratch.bins)
     pixels.step = tile
     memset(&steps, 0, sizeof(steps))
-    if is_thin(call, part, &group.tiles[0]):
+    if is_thin(call, part, &blocks.tiles[0]):
         slots = thinned(call, part)
-        for b in range(group.count):
-            load_thin(call, &slots, &group.tiles[b], <real*>scratch.tile + b * tile, &steps)
+        for b in range(blocks.count):
+            load_thin(call, &slots, &blocks.tiles[b], <real*>scratch.tile + b * tile, &steps)
         pixels.start = (<real*>scratch.tile - slots.window.y0 * steps.y
                         - slots.window.x0 * steps.x)
         pixels.stride_y, pixels.stride_x = steps.y, steps.x
-        slopes_of_cell(call, &slots, group, &slots.window, &bins, &pixels, sums, ahead)
+        slopes_of_cell(call, &slots, blocks, &slots.window, &bins, &pixels, sums, ahead)
         return
-    if group.tiles[0].in_place:
+    if blocks.tiles[0].in_place:
         pixels.step = call.lanes
     cell.y0 = window.y0
     while cell.y0 < window.y1:
@@ -176,19 +177,19 @@ cdef void slopes_of_part(
         cell.x0 = window.x0
         while cell.x0 < window.x1:
             cell.x1 = min(cell.x0 + width, window.x1)
-            first = load(&group.tiles[0], <real*>scratch.tile, &cell, &steps)
-            if not group.tiles[0].in_place:
-                for b in range(1, group.count):
-                    load(&group.tiles[b], <real*>scratch.tile + b * tile, &cell, &steps)
+            first = load(&blocks.tiles[0], <real*>scratch.tile, &cell, &steps)
+            if not blocks.tiles[0].in_place:
+                for b in range(1, blocks.count):
+                    load(&blocks.tiles[b], <real*>scratch.tile + b * tile, &cell, &steps)
             pixels.start = first - cell.y0 * steps.y - cell.x0 * steps.x
             pixels.stride_y, pixels.stride_x = steps.y, steps.x
-            slopes_of_cell(call, part, group, &cell, &bins, &pixels, sums, ahead)
+            slopes_of_cell(call, part, blocks, &cell, &bins, &pixels, sums, ahead)
             cell.x0 = cell.x1
         cell.y0 = cell.y1
 
 
 cdef inline Prefetch prefetch_next_box(
-        const Call *call, const Task *task, const Part *part, const Group *group,
+        const Call *call, const Task *task, const Part *part, const Blocks *blocks,
         const real *grad_output) noexcept nogil:
     """What is prefetched of the next box: all its bins if they are packed, else the first ones.
 
@@ -202,25 +203,25 @@ cdef inline Prefetch prefetch_next_box(
         return none
     grad = (grad_output + call.tables.rows[part.place + 1] * call.bins.image
             + part.block * call.lanes * call.bins.channel)
-    return prefetch_of(grad, &call.bins, <int>group.count * group.tiles[0].lanes,
+    return prefetch_of(grad, &call.bins, <int>blocks.count * blocks.tiles[0].lanes,
                        1 if in_place else call.ph,
                        min(<int>BINS_AHEAD, call.pw) if in_place else call.pw,
                        <Py_ssize_t>call.ph * call.pw)
 
 
 cdef inline void store_slopes(
-        const Call *call, const Task *task, const Part *part, const Group *group,
+        const Call *call, const Task *task, const Part *part, const Blocks *blocks,
         const real *sums) noexcept nogil:
-    """parts[block * group + bin][box] = x1, y1, x2, y2; block: the first of those summed."""
-    cdef Py_ssize_t lanes = FOLDED_BYTES // sizeof(real), b = 0, part_of, lane
+    """Write the partial sum of each group, which is x1, y1, x2, y2, at the group's first block."""
+    cdef Py_ssize_t lanes = FOLDED_BYTES // sizeof(real), b = 0, i, lane
     cdef int edge
     cdef double total
     cdef double *to
     cdef int[EDGES] corner      # of y1, y2, x1, x2
     corner[0], corner[1], corner[2], corner[3] = 1, 3, 0, 2
-    while b < group.count:
-        part_of = (part.block + b) * call.group + task.first_bin
-        to = call.parts + 4 * (part_of * call.parts_count + call.parts_before + part.place)
+    while b < blocks.count:
+        i = (part.block + b) * call.channels_per_output + task.first_bin
+        to = call.partial_sums + 4 * (i * call.box_count + call.boxes_before + part.place)
         for edge in range(EDGES):
             total = 0
             for lane in range(lanes):
@@ -235,20 +236,21 @@ cdef void slopes_of_boxes(
     """The gradients of the task's boxes, of one bin or all."""
     cdef Part part = parts_of(call, task, MAX_BINS)
     cdef Py_ssize_t opened = -1
-    cdef Group group
+    cdef Blocks blocks
     cdef Prefetch ahead
     cdef real[SLOPE_GROUPS * EDGES * FOLDED_BYTES] sums      # more than enough of either type
     while next_part(call, task, &part):
         if part.p0 == part.p_first and part.q0 == part.q_first:
             if opened != part.block:      # tiles keep rows from box to box
-                open_group(call, map, task, part.block, &group)
+                open_blocks(call, map, task, part.block, &blocks)
                 opened = part.block
-            part.blocks = group.count
-            memset(sums, 0, (group.count + SLOPE_BLOCKS - 1) // SLOPE_BLOCKS * EDGES * FOLDED_BYTES)
-            ahead = prefetch_next_box(call, task, &part, &group, grad_output)
-        slopes_of_part(call, &part, &group, grad_output, scratch, sums, &ahead)
+            part.blocks = blocks.count
+            memset(sums, 0,
+                   (blocks.count + SLOPE_BLOCKS - 1) // SLOPE_BLOCKS * EDGES * FOLDED_BYTES)
+            ahead = prefetch_next_box(call, task, &part, &blocks, grad_output)
+        slopes_of_part(call, &part, &blocks, grad_output, scratch, sums, &ahead)
         if part.p1 == part.p_stop and part.q1 == part.q_stop:
-            store_slopes(call, task, &part, &group, sums)
+            store_slopes(call, task, &part, &blocks, sums)
 
 
 cdef void grad_boxes_task(
@@ -277,9 +279,12 @@ cdef void grad_boxes_double(const Call *call, const Task *task, char *memory) no
     grad_boxes_task(call, task, <const double*>call.result, memory)
 
 
-def grad_boxes(Plan plan, const real[:, :, :, :] grad_output, double[:, :, ::1] parts):
-    """parts (blocks * bins, boxes, 4) = what each group of channels gives by x1, y1, x2, y2."""
+def grad_boxes(Plan plan, const real[:, :, :, :] grad_output, double[:, :, ::1] sums):
+    """Write partial sums (sums_per_box, boxes, 4) of the gradients by x1, y1, x2, y2.
+
+    The sum of a group is written at its first block; the other sums are left as they are.
+    """
     plan.set_result(<void*>&grad_output[0, 0, 0, 0], strides_of(grad_output))
-    plan.set_parts(&parts[0, 0, 0], parts.shape[1])
+    plan.set_partial_sums(&sums[0, 0, 0], sums.shape[1])
     run(plan.calls, &plan.tasks, plan.threads, plan.scratch_bytes,
         grad_boxes_float if real is float else grad_boxes_double)

@@ -22,7 +22,7 @@ cdef inline Py_ssize_t stop_channel(const Call *call, const Part *part) noexcept
 
 cdef inline Py_ssize_t channel_of(const Call *call, Py_ssize_t c, int p, int q) noexcept nogil:
     """The input channel that a bin reads for output channel c."""
-    return c * call.group + (p * call.pw + q if call.group > 1 else 0)
+    return c * call.channels_per_output + (p * call.pw + q if call.channels_per_output > 1 else 0)
 
 
 cdef inline void sum_bins(const Call *call, const Task *task, real *out) noexcept nogil:
@@ -68,8 +68,9 @@ cdef inline void add_bins(
     y.pixel = x.pixel = call.tables.tap_pixel
     y.weight = x.weight = call.tables.tap_weight
     if not call.add:
-        clear(plane + first * call.group * map.channel + task.y0 * map.y + task.x0 * map.x, map,
-              (min(task.stop_block * call.lanes, call.channels) - first) * call.group,
+        clear(plane + first * call.channels_per_output * map.channel + task.y0 * map.y
+              + task.x0 * map.x, map,
+              (min(task.stop_block * call.lanes, call.channels) - first) * call.channels_per_output,
               task.y1 - task.y0, task.x1 - task.x0)
     while next_part(call, task, &part):
         for p in range(part.p0, part.p1):

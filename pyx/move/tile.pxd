@@ -74,13 +74,13 @@ cdef inline TileCache open_tile(
         const Call *call, const Map *map, const Task *task, Py_ssize_t block) noexcept nogil:
     """One block of output channels; of position-sensitive operators, the channels of one bin."""
     cdef TileCache tile
-    cdef Py_ssize_t channel = block * call.lanes * call.group + task.first_bin
+    cdef Py_ssize_t channel = block * call.lanes * call.channels_per_output + task.first_bin
     tile.plane = map.data + map.itemsize * (task.image * map.strides.image
                                             + channel * map.strides.channel)
     tile.kind = map.kind
     tile.itemsize = map.itemsize
     tile.strides = map.strides
-    tile.strides.channel = map.strides.channel * call.group
+    tile.strides.channel = map.strides.channel * call.channels_per_output
     tile.lanes = <int>min(<Py_ssize_t>call.lanes, call.channels - block * call.lanes)
     tile.in_place = (tile.lanes == call.lanes and tile.strides.channel == 1
                      and map.itemsize == call.itemsize)

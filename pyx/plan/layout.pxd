@@ -23,8 +23,8 @@ cdef inline Py_ssize_t slope_pixels(Py_ssize_t blocks) noexcept nogil:
 
 cdef inline bint channels_are_few(const Call *call) noexcept nogil:
     """Whether bin rows fill lanes at least twice as well as channels do."""
-    cdef int groups = (call.ph + call.lanes - 1) // call.lanes
-    return 2 * call.channels * groups <= call.ph
+    cdef int vectors = (call.ph + call.lanes - 1) // call.lanes
+    return 2 * call.channels * vectors <= call.ph
 
 
 cdef inline bint lanes_are_empty(const Call *call) noexcept nogil:

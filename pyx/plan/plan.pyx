@@ -363,9 +363,9 @@ cdef class Plan:
             call = &self.calls[i]
             call.ph, call.pw, call.itemsize = self.ph, self.pw, self.itemsize
             call.lanes = LANE_BYTES // self.itemsize
-            call.channels, call.group = self.channels, 1
+            call.channels, call.channels_per_output = self.channels, 1
             if self.position_sensitive:
-                call.group = <Py_ssize_t>self.ph * self.pw
+                call.channels_per_output = <Py_ssize_t>self.ph * self.pw
             if not self.is_empty(i):
                 self.done = False
         return 0
@@ -511,7 +511,8 @@ cdef class Plan:
         # A few numbers are added in place faster than a tile is cleared and stored.
         if self.purpose == GRAD_INPUT and (few or self.position_sensitive):
             if self.position_sensitive:
-                pixels *= TILE_COST * call.group * ((call.channels - 1) // call.lanes + 1)
+                pixels *= (TILE_COST * call.channels_per_output
+                           * ((call.channels - 1) // call.lanes + 1))
             if reads * call.channels < pixels:
                 return SCALARS
         if (self.purpose == FORWARD and not self.position_sensitive and channels_are_few(call)
@@ -588,7 +589,7 @@ cdef class Plan:
             if self.has_boxes_left(level):
                 self.done = False
             call.add = self.steps > 0
-            call.parts_before = before
+            call.boxes_before = before
             before += call.tables.count
         self.steps += 1
         self.make_tasks()
@@ -614,10 +615,11 @@ cdef class Plan:
     cdef void set_argmax(self, int32_t *argmax, Strides strides) noexcept:
         self.calls[0].argmax, self.calls[0].argmax_strides = argmax, strides
 
-    cdef void set_parts(self, double *parts, Py_ssize_t count) noexcept:
+    cdef void set_partial_sums(self, double *sums, Py_ssize_t boxes) noexcept:
+        """Where the partial sums of the gradients of so many boxes go."""
         cdef Py_ssize_t level
         for level in range(self.levels):
-            self.calls[level].parts, self.calls[level].parts_count = parts, count
+            self.calls[level].partial_sums, self.calls[level].box_count = sums, boxes
 
     cdef int watch_indices(self) except -1:
         """Have tasks say whether they met an index of no pixel."""
@@ -636,6 +638,12 @@ cdef class Plan:
         return False
 
     # What gradients of the boxes and tests look at
+
+    def sums_per_box(self):
+        """How many partial sums make up the gradient of a box: one for each block and bin range."""
+        cdef Py_ssize_t lanes = LANE_BYTES // self.itemsize
+        cdef Py_ssize_t blocks = (self.channels + lanes - 1) // lanes
+        return blocks * self.ph * self.pw if self.position_sensitive else blocks
 
     def rows(self):
         """The rows of the output of the boxes of this step, level after level."""

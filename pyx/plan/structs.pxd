@@ -1,6 +1,6 @@
 """What a plan consists of: plain C structs, filled in for each step.
 
-Kernels write only what `result`, `argmax`, `bad` and `parts` point to.
+Kernels write only what `result`, `argmax`, `bad` and `partial_sums` point to.
 
 Letters in comments: N images, C channels, H x W pixels, K boxes, PH x PW bins, i a box by its
 place in the order.
@@ -119,7 +119,7 @@ cdef struct Layout:                # scratch of a thread, in bytes from its star
     Py_ssize_t staging             # BINS_BYTES
     Py_ssize_t size
     Py_ssize_t tile_bytes          # of one tile
-    Py_ssize_t tiles_bytes         # of all of them: one, or one for each block of a group
+    Py_ssize_t tiles_bytes         # of all tiles: gradients of the boxes have one for each block
     Py_ssize_t strip_bytes
 
 
@@ -135,7 +135,7 @@ cdef struct Call:                  # what a call does with one level; most often
     int itemsize                   # of the type of the computation
     int lanes                      # numbers of that type in a lane vector
     Py_ssize_t channels            # of the output
-    Py_ssize_t group               # input channels of an output channel: PH * PW or 1
+    Py_ssize_t channels_per_output  # input channels of an output channel: PH * PW or 1
     bint add                       # gradients are added to what is there
     bint few_channels              # that would leave most lanes empty
     bint may_swap_axes             # boxes that are wide may be contracted along x first
@@ -149,7 +149,7 @@ cdef struct Call:                  # what a call does with one level; most often
     int32_t *bad                   # [tasks]: whether a task met an index of no pixel
     const Task *tasks              # the first of the plan
     bint products                  # roi_align_max only: the largest product of weight and pixel
-    double *parts                  # gradient of the boxes: [blocks][parts_count][x1, y1, x2, y2]
-    Py_ssize_t parts_count         # boxes of all levels
-    Py_ssize_t parts_before        # boxes of the levels before
+    double *partial_sums           # [sums_per_box][box_count][x1, y1, x2, y2], to be added up
+    Py_ssize_t box_count           # boxes of all levels
+    Py_ssize_t boxes_before        # boxes of the levels before
     Py_ssize_t cell_pixels         # of a window that gradients of the boxes look at together

@@ -12,8 +12,8 @@ How an image becomes tasks, here to read:
 
     cover     what its boxes read
     pieces    into how many shares channel blocks and bins are divided: a function per strategy
-    part      the next boxes: enough work for one task for each share
-    load      how the tasks of this part get their pixels
+    chunk     the next boxes: enough work for one task for each share
+    load      how the tasks of this chunk get their pixels
     add       a task for each share
 
 Costs are counted in operations on a lane vector.
@@ -67,7 +67,7 @@ cdef struct Cover:                 # what the windows of some boxes cover
 cdef struct Pieces:                # into how many shares work is divided
     Py_ssize_t blocks
     Py_ssize_t bins
-    int load                       # COPY_ONCE, or else PACK_WINDOW until load_of_part decides
+    int load                       # COPY_ONCE, or else PACK_WINDOW until load_of_chunk decides
     Py_ssize_t max_boxes           # of a task
 
 
@@ -277,7 +277,7 @@ cdef inline int add_image_to_read(
         Tasks *tasks, const Call *call, const Work *work, Py_ssize_t level,
         Py_ssize_t image) except -1 nogil:
     cdef Py_ssize_t box = call.tables.starts[image], stop = call.tables.starts[image + 1], tall
-    cdef Cover cover = cover_of_boxes(call, box, stop), part
+    cdef Cover cover = cover_of_boxes(call, box, stop), chunk
     cdef Pieces pieces
     cdef Task task
     if box == stop:
@@ -287,12 +287,12 @@ cdef inline int add_image_to_read(
     task.level, task.image = level, image
     while box < stop:
         task.first_box = box
-        box = stop_of_part(call, work, &pieces, box, tall if box < tall else stop)
+        box = stop_of_chunk(call, work, &pieces, box, tall if box < tall else stop)
         task.stop_box = box
-        part = cover_of_boxes(call, task.first_box, box)
-        task.y0, task.y1, task.x0, task.x1 = part.y0, part.y1, part.x0, part.x1
-        task.load = load_of_part(call, work, &pieces, &part, task.first_box, box)
-        add_pieces(tasks, work, pieces_of_part(call, work, &pieces, &part), task, part.cost)
+        chunk = cover_of_boxes(call, task.first_box, box)
+        task.y0, task.y1, task.x0, task.x1 = chunk.y0, chunk.y1, chunk.x0, chunk.x1
+        task.load = load_of_chunk(call, work, &pieces, &chunk, task.first_box, box)
+        add_pieces(tasks, work, pieces_of_chunk(call, work, &pieces, &chunk), task, chunk.cost)
     return 0
 
 
@@ -344,7 +344,7 @@ cdef inline Py_ssize_t first_tall_box(
     return i
 
 
-cdef inline Py_ssize_t stop_of_part(
+cdef inline Py_ssize_t stop_of_chunk(
         const Call *call, const Work *work, const Pieces *pieces, Py_ssize_t first,
         Py_ssize_t stop) noexcept nogil:
     """Return the end of the boxes of a task that begins with box `first`. The task has that box,
@@ -460,46 +460,46 @@ cdef inline double cost_of_bin(const Call *call, const Work *work) noexcept nogi
     return <double>(NARROW_COST if rows_contiguous(call) else 1) / work.bins
 
 
-# --- parts of an image
+# --- chunks of the boxes of an image
 
-cdef inline Pieces pieces_of_part(
+cdef inline Pieces pieces_of_chunk(
         const Call *call, const Work *work, const Pieces *image,
-        const Cover *part) noexcept nogil:
+        const Cover *chunk) noexcept nogil:
     """Return the pieces of the image, unless pixels are read in place. Then channels are divided
-    only for boxes that are much of what a thread does: reading parts of pixels is slow."""
+    only for boxes that are much of what a thread does: reading some channels of a pixel is slow."""
     cdef Pieces pieces = image[0]
     cdef double shares
     if call.strategy == PIXELS and pieces.load != COPY_ONCE:
-        shares = part.cost * work.blocks / (DIVIDE_SHARE * work.cost)
+        shares = chunk.cost * work.blocks / (DIVIDE_SHARE * work.cost)
         pieces.blocks = min(max(<Py_ssize_t>ceil(shares), 1), work.units)
     return pieces
 
 
-cdef inline int load_of_part(
-        const Call *call, const Work *work, const Pieces *pieces, const Cover *part,
+cdef inline int load_of_chunk(
+        const Call *call, const Work *work, const Pieces *pieces, const Cover *chunk,
         Py_ssize_t first, Py_ssize_t stop) noexcept nogil:
-    cdef Py_ssize_t columns = part.x1 - part.x0
+    cdef Py_ssize_t columns = chunk.x1 - chunk.x0
     if pieces.load == COPY_ONCE:
         return COPY_ONCE
     if call.strategy == PIXELS and small_type(call):
         return COPY_PER_BOX
     if packs_nothing(call):
         return PACK_WINDOW
-    if (call.strategy != PIXELS and part.max_rows * columns <= work.tile_pixels
-            and cost_of_rows(call, work, part, first, stop) < cost_of_windows(call, work, part)):
+    if (call.strategy != PIXELS and chunk.max_rows * columns <= work.tile_pixels
+            and cost_of_rows(call, work, chunk, first, stop) < cost_of_windows(call, work, chunk)):
         return PACK_ROWS
     return PACK_WINDOW if call.tables.thin == NULL else PACK_TAPS
 
 
 cdef inline double cost_of_rows(
-        const Call *call, const Work *work, const Cover *part, Py_ssize_t first,
+        const Call *call, const Work *work, const Cover *chunk, Py_ssize_t first,
         Py_ssize_t stop) noexcept nogil:
     """Return what packing whole rows costs, in pixels: each row is packed once. Where the tile has
     no room for all of them, most boxes that take half of it move what it holds."""
     cdef const int32_t *windows = call.tables.windows
-    cdef Py_ssize_t i, columns = part.x1 - part.x0
-    cdef double cost = part.hull
-    if part.hull > work.tile_pixels:
+    cdef Py_ssize_t i, columns = chunk.x1 - chunk.x0
+    cdef double cost = chunk.hull
+    if chunk.hull > work.tile_pixels:
         for i in range(first, stop):
             if 2 * (windows[4 * i + 1] - windows[4 * i]) * columns > work.tile_pixels:
                 cost += MOVE_COST * work.tile_pixels
@@ -507,12 +507,12 @@ cdef inline double cost_of_rows(
 
 
 cdef inline double cost_of_windows(
-        const Call *call, const Work *work, const Cover *part) noexcept nogil:
+        const Call *call, const Work *work, const Cover *chunk) noexcept nogil:
     """Return what packing each window costs, in pixels of whole rows. Their runs are short, and
-    each ends in a cache line of which a part is read for nothing."""
+    each ends in a cache line that is not needed as a whole."""
     if call.strategy == BINS:
-        return part.area * cost_of_bin(call, work)
-    return WINDOW_COST * (part.area + part.rows * call.lanes)
+        return chunk.area * cost_of_bin(call, work)
+    return WINDOW_COST * (chunk.area + chunk.rows * call.lanes)
 
 
 # --- tasks that write: gradients of the input

@@ -133,25 +133,25 @@ static NOIPA void NAME(add_some_slopes)(REAL *sums, const REAL *by, ptrdiff_t by
 /* `count` of the taps of an axis, from tap `first` on. */
 static inline struct slope_taps NAME(slope_taps_from)(const struct slope_taps *taps,
                                                       ptrdiff_t first, ptrdiff_t count) {
-    struct slope_taps part = {count, taps->pixel + first, (const REAL *)taps->weight + first,
+    struct slope_taps some = {count, taps->pixel + first, (const REAL *)taps->weight + first,
                               (const REAL *)taps->low + first, (const REAL *)taps->high + first};
-    return part;
+    return some;
 }
 
-/* Goes through more than MAX_TAPS taps in parts, whole rows where these are no longer. */
-static NOINLINE void NAME(add_parts_of_slopes)(REAL *sums, const REAL *by, ptrdiff_t by_step,
-                                               const struct pixels *from,
-                                               const struct slope_taps *y,
-                                               const struct slope_taps *x) {
+/* Goes through more than MAX_TAPS taps, some rows at a time, or some taps of a row. */
+static NOINLINE void NAME(add_slopes_of_many_taps)(REAL *sums, const REAL *by, ptrdiff_t by_step,
+                                                   const struct pixels *from,
+                                                   const struct slope_taps *y,
+                                                   const struct slope_taps *x) {
     const ptrdiff_t rows = x->count < MAX_TAPS ? MAX_TAPS / x->count : 1;
     for (ptrdiff_t i = 0; i < y->count; i += rows) {
         ptrdiff_t left = y->count - i;
-        struct slope_taps part_y = NAME(slope_taps_from)(y, i, left < rows ? left : rows);
+        struct slope_taps some_y = NAME(slope_taps_from)(y, i, left < rows ? left : rows);
         for (ptrdiff_t j = 0; j < x->count; j += MAX_TAPS) {
             left = x->count - j;
-            struct slope_taps part_x =
+            struct slope_taps some_x =
                 NAME(slope_taps_from)(x, j, left < MAX_TAPS ? left : MAX_TAPS);
-            NAME(add_some_slopes)(sums, by, by_step, from, &part_y, &part_x);
+            NAME(add_some_slopes)(sums, by, by_step, from, &some_y, &some_x);
         }
     }
 }
@@ -167,5 +167,5 @@ static inline void NAME(add_slopes)(REAL *sums, const REAL *by, ptrdiff_t by_ste
     if (y->count * x->count <= MAX_TAPS)
         NAME(add_some_slopes)(sums, by, by_step, from, y, x);
     else
-        NAME(add_parts_of_slopes)(sums, by, by_step, from, y, x);
+        NAME(add_slopes_of_many_taps)(sums, by, by_step, from, y, x);
 }

@@ -12,8 +12,8 @@ static FORCE_INLINE void NAME(load_rows)(VECTOR *a, int count, const REAL *from,
             a[i] = (VECTOR){0};
 }
 
-/* Parts the groups of two vectors: every other one goes to `low`. */
-static FORCE_INLINE void NAME(part_groups)(VECTOR a, VECTOR b, VECTOR *low, VECTOR *high) {
+/* Separates the groups of two vectors: every other one goes to `low`. */
+static FORCE_INLINE void NAME(split_groups)(VECTOR a, VECTOR b, VECTOR *low, VECTOR *high) {
 #if VECTOR_BYTES > GROUP_BYTES
     *low = __builtin_shufflevector(a, b, NAME(LOW_GROUPS));
     *high = __builtin_shufflevector(a, b, NAME(HIGH_GROUPS));
@@ -35,13 +35,13 @@ static FORCE_INLINE void NAME(transpose_square)(const REAL *from, ptrdiff_t from
         NAME(transpose_groups)(a + i);
     if (VECTOR_BYTES == 32)
         for (int j = 0; j < w; j++)
-            NAME(part_groups)(a[j], a[w + j], &a[j], &a[w + j]);
+            NAME(split_groups)(a[j], a[w + j], &a[j], &a[w + j]);
     if (VECTOR_BYTES == 64)
         for (int j = 0; j < w; j++) {
-            NAME(part_groups)(a[j], a[w + j], &t[0], &t[1]);
-            NAME(part_groups)(a[2 * w + j], a[3 * w + j], &t[2], &t[3]);
-            NAME(part_groups)(t[0], t[2], &a[j], &a[2 * w + j]);
-            NAME(part_groups)(t[1], t[3], &a[w + j], &a[3 * w + j]);
+            NAME(split_groups)(a[j], a[w + j], &t[0], &t[1]);
+            NAME(split_groups)(a[2 * w + j], a[3 * w + j], &t[2], &t[3]);
+            NAME(split_groups)(t[0], t[2], &a[j], &a[2 * w + j]);
+            NAME(split_groups)(t[1], t[3], &a[w + j], &a[3 * w + j]);
         }
     for (int i = 0; i < n && i < columns; i++)
         if (streaming)

@@ -163,8 +163,9 @@ static NOINLINE void prefetch_run(const void *from, size_t bytes) {
    large to be found in cache again. */
 struct stream {
     char *to;
-    size_t
-        left; /* bytes, whole lines; it parts the pointers, which GCC would advance as a vector */
+    /* Bytes of whole lines.  They are between the pointers, since GCC would advance two pointers
+       that lie together as a vector. */
+    size_t left;
     const char *from;
     size_t at_once; /* bytes */
 };
@@ -191,7 +192,7 @@ static inline void stream_rest(struct stream *run) {
 }
 
 /* Begins a copy that `turns` calls of stream_some complete.  Until then nobody may change the
-   source.  The parts at either end that do not fill a line are copied at once. */
+   source.  The bytes at either end that do not fill a line are copied at once. */
 static inline void stream_begin(struct stream *run, void *to, const void *from, size_t bytes,
                                 int turns) {
     size_t head = (size_t)(-(uintptr_t)to & (LANE_BYTES - 1));

@@ -81,6 +81,6 @@ cdef class Plan:
     cdef void set_result(self, void *result, Strides bins) noexcept
     cdef int map_store(self, Py_ssize_t level) noexcept
     cdef void set_argmax(self, int32_t *argmax, Strides strides) noexcept
-    cdef void set_parts(self, double *parts, Py_ssize_t count) noexcept
+    cdef void set_partial_sums(self, double *sums, Py_ssize_t boxes) noexcept
     cdef int watch_indices(self) except -1
     cdef bint found_bad_index(self) noexcept

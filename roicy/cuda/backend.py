@@ -30,7 +30,7 @@ from ._launch import (
     structure,
 )
 
-# Memory is bounded: the tables of boxes (those of one batch), the arrays of gradients of planes
+# Memory is bounded: the tables of boxes (those of one step), the arrays of gradients of planes
 # that are added up later, and the partial sums of the gradients of boxes.
 TABLE_BYTES = 128 << 20
 SEGMENTS_BYTES = 128 << 20
@@ -328,7 +328,7 @@ def _scales(call: Call, level: Level) -> list[Any]:
     return [call.dtype.type(scale) for scale in level.scale]
 
 
-class _Batch(NamedTuple):
+class _Step(NamedTuple):
     """Some boxes and their tables: the first box, the number of boxes, and arguments of kernels."""
 
     first: int
@@ -337,7 +337,7 @@ class _Batch(NamedTuple):
     slopes: Any
 
 
-def _batches(call: Call, level: Level, slopes: bool = False, most: int = 2**31) -> Iterator[_Batch]:
+def _steps(call: Call, level: Level, slopes: bool = False, most: int = 2**31) -> Iterator[_Step]:
     """Make the tables of as many boxes at a time as there is room for."""
     if level.empty:
         return
@@ -365,7 +365,7 @@ def _batches(call: Call, level: Level, slopes: bool = False, most: int = 2**31) 
             structure("Rule", *call.rule), shape, room, *_scales(call, level),
             images, counts, taps, *((NULL, NULL) if slope is None else (slope[0], slope[1])),
         )  # fmt: skip
-        yield _Batch(first, boxes, (shape, room, images, counts, taps), slope)
+        yield _Step(first, boxes, (shape, room, images, counts, taps), slope)
 
 
 def forward(call: Call, out: Any, extra: Any) -> None:
@@ -383,7 +383,7 @@ def forward(call: Call, out: Any, extra: Any) -> None:
             _largest_samples(call, inputs[0], call.layout.nchw(out), extra)
 
 
-def _forward_kernel(call: Call, level: Level, step: np.ndarray) -> tuple[str, int]:
+def _forward_kernel(call: Call, level: Level, map_strides: np.ndarray) -> tuple[str, int]:
     """
     Return the kernel for maps with these strides, and the number of its threads.
 
@@ -395,7 +395,7 @@ def _forward_kernel(call: Call, level: Level, step: np.ndarray) -> tuple[str, in
         return "forward_bins", count * call.channels * ph * pw
     if last:
         return "forward_pixels", LANES * count * ph * -(-call.channels // 128)
-    reach = (level.h - 1) * abs(int(step["y"])) + (level.w - 1) * abs(int(step["x"]))
+    reach = (level.h - 1) * abs(int(map_strides["y"])) + (level.w - 1) * abs(int(map_strides["x"]))
     if reach < 2**31:
         tiles = -(-ph // 8) * -(-pw // 8)
         return "forward_planes", LANES * count * -(-call.channels // 64) * 4 * tiles
@@ -404,11 +404,14 @@ def _forward_kernel(call: Call, level: Level, step: np.ndarray) -> tuple[str, in
 
 def _weighted_sums(call: Call, inputs: list[Any], out: Any) -> None:
     for level, input in zip(call.levels, inputs, strict=True):
-        step = strides(input)
-        kernel, threads = _forward_kernel(call, level, step)
-        for batch in _batches(call, level):
-            some = out[batch.first :] if batch.first else out
-            launch(kernel, call.dtype, threads, input, step, some, strides(some), *batch.tables)
+        input_strides = strides(input)
+        kernel, threads = _forward_kernel(call, level, input_strides)
+        for step in _steps(call, level):
+            some = out[step.first :] if step.first else out
+            launch(
+                kernel, call.dtype, threads, input, input_strides, some, strides(some),
+                *step.tables,
+            )  # fmt: skip
 
 
 def _largest_pixels(call: Call, input: Any, out: Any, argmax: Any) -> None:
@@ -421,11 +424,11 @@ def _largest_pixels(call: Call, input: Any, out: Any, argmax: Any) -> None:
         size = call.dtype.itemsize
         if [s // size for s in pooled.strides] != [s // 4 for s in argmax.strides]:
             pooled = call.layout.nchw(cupy().empty(out.shape, call.dtype))
-    for batch in _batches(call, level):
-        some = pooled[batch.first :]
+    for step in _steps(call, level):
+        some = pooled[step.first :]
         launch(
             "largest_pixel", call.dtype, math.prod(some.shape), input, strides(input), some,
-            NULL if argmax is None else argmax[batch.first :], strides(some), *batch.tables,
+            NULL if argmax is None else argmax[step.first :], strides(some), *step.tables,
         )  # fmt: skip
     if pooled is not out_nchw and not level.empty:
         out_nchw[...] = pooled
@@ -494,11 +497,11 @@ def backward(call: Call, grad: Any, outs: list[Any]) -> None:
 
 def _backward_bins(call: Call, level: Level, grad: Any, out: Any) -> None:
     segments = _Segments(call, level, out)
-    for batch in _batches(call, level):
-        some = grad[batch.first :] if batch.first else grad
+    for step in _steps(call, level):
+        some = grad[step.first :] if step.first else grad
         launch(
             "backward_bins", call.dtype, segments.threads, some, strides(some),
-            *segments.arguments, *batch.tables, np.int32(batch.first > 0),
+            *segments.arguments, *step.tables, np.int32(step.first > 0),
         )  # fmt: skip
     segments.add_up()
 
@@ -507,14 +510,14 @@ def _backward_tiles(call: Call, level: Level, grad: Any, out: Any) -> None:
     kernel = "backward_planes" if call.layout.axes is None else "backward_pixels"
     tall = 32 // call.dtype.itemsize  # tiles of 8 x 8 or 4 x 8 pixels
     tiles = level.n * -(-level.h // tall) * -(-level.w // 8) * -(-level.c // LANES)
-    for batch in _batches(call, level):
-        some = grad[batch.first :] if batch.first else grad
-        shape, room, _, counts, taps = batch.tables
-        windows = cupy().empty(batch.boxes * 4, np.int32)
-        launch("windows_of_boxes", call.dtype, batch.boxes * 2, shape, room, counts, taps, windows)
+    for step in _steps(call, level):
+        some = grad[step.first :] if step.first else grad
+        shape, room, _, counts, taps = step.tables
+        windows = cupy().empty(step.boxes * 4, np.int32)
+        launch("windows_of_boxes", call.dtype, step.boxes * 2, shape, room, counts, taps, windows)
         launch(
             kernel, call.dtype, LANES * tiles, some, strides(some), out, strides(out),
-            *batch.tables, windows, np.int32(batch.first > 0),
+            *step.tables, windows, np.int32(step.first > 0),
         )  # fmt: skip
 
 
@@ -550,16 +553,16 @@ def _add_box_gradients(call: Call, level: Level, input: Any, grad: Any, out: Any
     if call.layout.axes is not None:
         channels, sharing = CHANNELS_OF_WARP, LANES
     each = -(-call.channels // channels) * call.bins[0] * call.bins[1]
-    for batch in _batches(call, level, True, max(PARTIAL_SUMS_BYTES // max(32 * each, 1), 1)):
-        partial_sums = cupy().empty(batch.boxes * each * 4, np.float64)
-        some = grad[batch.first :]
-        shape, _, images, *_ = batch.tables
+    for step in _steps(call, level, True, max(PARTIAL_SUMS_BYTES // max(32 * each, 1), 1)):
+        partial_sums = cupy().empty(step.boxes * each * 4, np.float64)
+        some = grad[step.first :]
+        shape, _, images, *_ = step.tables
         launch(
-            "backward_boxes", call.dtype, batch.boxes * each * sharing, some, strides(some),
-            input, strides(input), *batch.tables, batch.slopes[0], batch.slopes[1],
+            "backward_boxes", call.dtype, step.boxes * each * sharing, some, strides(some),
+            input, strides(input), *step.tables, step.slopes[0], step.slopes[1],
             partial_sums,
         )  # fmt: skip
         launch(
-            "add_partial_sums", call.dtype, batch.boxes * LANES, partial_sums, shape, images,
-            out[batch.first :], np.int32(call.boxes.columns),
+            "add_partial_sums", call.dtype, step.boxes * LANES, partial_sums, shape, images,
+            out[step.first :], np.int32(call.boxes.columns),
         )  # fmt: skip

@@ -33,13 +33,13 @@ def rows_of(boxes: Union[Tensor, List[Tensor]]) -> Tensor:
         )
         return boxes
     rows = []
-    for n, part in enumerate(boxes):
+    for n, corners in enumerate(boxes):
         torch._assert(
-            part.dim() == 2 and part.size(-1) == 4,
+            corners.dim() == 2 and corners.size(-1) == 4,
             "boxes: expected a List[Tensor[L, 4]] with rows [x1, y1, x2, y2]",
         )
-        dtype = exact_type(part.dtype, len(boxes))
-        image = torch.full_like(part[:, :1], n, dtype=dtype)
-        rows.append(torch.cat([image, part.to(dtype)], dim=1))
+        dtype = exact_type(corners.dtype, len(boxes))
+        image = torch.full_like(corners[:, :1], n, dtype=dtype)
+        rows.append(torch.cat([image, corners.to(dtype)], dim=1))
     torch._assert(len(rows) > 0, "boxes: an empty list, expected a Tensor[L, 4] for each image")
     return torch.cat(rows, dim=0)
