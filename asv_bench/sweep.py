@@ -1,11 +1,10 @@
 """
 Compare roicy with torchvision on shapes that nobody chose.
 
-The workloads of the suite are those that detectors ask for.  This sweep draws others at random:
-channels from 1 to 1024, maps of 16 to 8000 pixels a side, 1 to 1000 boxes of 1 % to 100 % of the
-map's sides, all sampling ratios, passes and layouts.  So it finds shapes for which a strategy is
-badly chosen.  Both libraries are timed in turns, on one thread unless asked otherwise, and the
-least time of each counts.
+The workloads of the suite are those of detectors.  This sweep draws others at random: 1 to 1024
+channels, maps of 16 to 8000 pixels a side, 1 to 1000 boxes of 1 % to 100 % of the map's sides, all
+sampling ratios, passes and layouts.  So it finds shapes for which roicy chooses a bad strategy.
+Both libraries are timed in turns, by default on one thread, and the least time of each counts.
 
     python asv_bench/sweep.py --cases 500
 
@@ -31,12 +30,12 @@ import roicy
 
 CHANNELS = (1, 2, 3, 8, 15, 16, 64, 256, 1024)
 SIDES = (16, 50, 200, 800, 2000, 8000)
-SHARES = (0.01, 0.05, 0.2, 0.5, 1.0)  # sides of boxes, as a share of the map's
+SHARES = (0.01, 0.05, 0.2, 0.5, 1.0)  # sides of boxes, as a share of the sides of the map
 BOXES = (1, 10, 100, 1000)
 BINS = (1, 2, 7, 14)
 RATIOS = (0, 1, 2, 4)
 
-# A pass, and what of torchvision it is compared with.
+# For each pass, the operator and pass of torchvision with which it is compared.
 PASSES = {
     ("roi_align", "forward"): ("roi_align", "forward"),
     ("roi_align", "backward"): ("roi_align", "backward"),
@@ -53,19 +52,19 @@ PASSES = {
     ("roi_pool", "backward"): ("roi_pool", "backward"),
 }
 
-# Cases that take torchvision longer, or more memory, are not drawn.
+# Larger cases are not drawn, since torchvision would take too much time or memory.
 MOST_SAMPLES = 5e7
 MOST_ELEMENTS = 1 << 26
 
 RATIO_ALLOWED = 1.5
-SMALL, SMALL_ALLOWED = 50e-6, 15e-6  # seconds: of work so small, this much more is allowed
+SMALL, SMALL_ALLOWED = 50e-6, 15e-6  # seconds: calls this short may take so much more
 
 
 class Case(NamedTuple):
     operator: str
     direction: str
     layout: str
-    channels: int  # of the output
+    channels: int  # channels of the output
     side: int
     boxes: int
     share: float
@@ -73,7 +72,7 @@ class Case(NamedTuple):
     ratio: int
 
     @property
-    def group(self) -> int:
+    def channels_per_output(self) -> int:
         """Return how many input channels an output channel has."""
         return self.bins**2 if self.operator.startswith("ps_") else 1
 
@@ -85,7 +84,7 @@ class Case(NamedTuple):
     @property
     def is_small_enough(self) -> bool:
         """Return whether torchvision needs neither long nor much memory."""
-        elements = self.channels * self.group * self.side**2
+        elements = self.channels * self.channels_per_output * self.side**2
         window = (self.share * self.side) ** 2
         samples = window if self.sampling_ratio == 0 else (self.bins * self.sampling_ratio) ** 2
         work = self.boxes * self.channels * max(samples, self.bins**2)
@@ -97,7 +96,9 @@ class Case(NamedTuple):
         size = self.share * self.side
         low = rng.uniform(0, self.side - size + 1e-3, (self.boxes, 2))
         boxes = np.column_stack([np.zeros(self.boxes), low, low + size]).astype("float32")
-        maps = rng.random((1, self.channels * self.group, self.side, self.side), "float32")
+        maps = rng.random(
+            (1, self.channels * self.channels_per_output, self.side, self.side), "float32"
+        )
         grad = rng.random((self.boxes, self.channels, self.bins, self.bins), "float32")
         return maps, boxes, grad
 

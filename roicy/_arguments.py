@@ -30,9 +30,9 @@ LARGE = 2**28  # bytes of a result; below, nobody asks how much memory there is
 
 class Arguments(NamedTuple):
     """
-    What all passes of all operators take, as the caller gave it.
+    The arguments that all passes of all operators share, as the caller gave them.
 
-    Public functions pass it on as a plain tuple, which takes less time to make.
+    Public functions pass them on as a plain tuple in this order (see ``_call.py``).
     """
 
     boxes: Any

@@ -1,8 +1,8 @@
 """
-The benchmark: roicy and the other libraries that are installed take turns on the same arrays.
+The benchmark: roicy and other installed libraries take turns on the same arrays.
 
-A time says little about a library that computes something else.  So the result of each call is
-compared with roicy's, and the largest difference is printed beside the time.
+A time means little if a library computes something else.  So the result of each call is compared
+with roicy's, and the largest difference is printed beside the time.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from . import _dispatch
 from ._workloads import WORKLOADS, Workload, call, each_level
 
 ROUNDS = 5
-SECONDS = 0.25  # that each call is repeated for in each round
+SECONDS = 0.25  # in each round, a call is repeated for so long
 
 
 class Unsupported(Exception):
-    """Raised where a library does not have an operator, or does not have this pass of it."""
+    """Raised if a library lacks an operator, or this pass of it."""
 
 
 def bins(workload):
@@ -132,7 +132,7 @@ class OnnxRuntime:
     package = "onnxruntime"
 
     def __init__(self, threads):
-        import onnx  # which makes the model
+        import onnx  # it makes the model
         import onnxruntime
 
         self.onnx, self.runtime, self.threads = onnx, onnxruntime, threads
@@ -140,7 +140,7 @@ class OnnxRuntime:
 
     def prepare(self, workload, arrays, direction):
         if workload.operator != "roi_align" or direction != "forward":
-            raise Unsupported  # MaxRoiPool rounds coordinates in another way than roi_pool
+            raise Unsupported  # MaxRoiPool rounds coordinates differently
         helper, kinds = self.onnx.helper, self.onnx.TensorProto
         boxes = arrays["boxes"]
         feeds = {
@@ -181,9 +181,9 @@ class OnnxRuntime:
 
 class OpenVino:
     """
-    OpenVINO's channels-last kernel, which it uses inside networks.
+    OpenVINO's kernel for channels last, which it uses inside networks.
 
-    The map is brought to that layout when the model is loaded, and the result stays in it.
+    The map is brought to this layout when the model is loaded, and the result keeps it.
     """
 
     package = "openvino"
@@ -248,7 +248,7 @@ class OpenVino:
             request.set_tensor(port, tensor)
         result = out.transpose(0, 3, 1, 2) if workload.operator == "roi_align" else out
 
-        def infer(_shared=feeds):  # the tensors do not keep the arrays alive, and this does
+        def infer(_shared=feeds):  # this keeps the arrays alive, which the tensors do not
             request.start_async()
             request.wait()
             return result
@@ -322,8 +322,9 @@ def on_host(result: Any) -> np.ndarray:
 
 def best_of(function: Callable[[], Any], seconds: float) -> float:
     """
-    Return the least time of as many calls as fit into `seconds`, but of one at least.  A call
-    before them is not timed.
+    Return the least time of at least one call, and of as many as fit into `seconds`.
+
+    A first call is not timed.
     """
     best, end = float("inf"), time.perf_counter() + seconds
     function()
@@ -352,7 +353,7 @@ def measure(
     rounds: int,
     progress: Any,
 ) -> dict[str, Any]:
-    """Return the times and differences of all libraries, which take turns, on one workload."""
+    """Return the times and differences of all libraries on one workload; they take turns."""
     workload = WORKLOADS[name]
     arrays = workload.arrays(dtype)
     calls = own(workload, arrays, direction, threads)

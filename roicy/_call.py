@@ -1,14 +1,14 @@
 """
-What the public functions do with their arguments: normalise, plan, run, finish.
+The steps of every public function: normalise, plan, run, finish.
 
 - normalise: each argument is checked and brought to one form (``_arguments.py``, ``_levels.py``).
-- plan: the work is divided.  On the CPU, normalising and planning are one step, since arguments
-  that are plain need nothing (``pyx/plan/plan.pyx``).
+- plan: the work is divided.  On the CPU, a plan normalises too, since plain arguments need no
+  other form (``pyx/plan/plan.pyx``).
 - run: kernels do the work, step by step.
 - finish: the result is given the form that the caller asked for.
 
-The two backends, ``_cpu.py`` for NumPy arrays and ``cuda/backend.py`` for those of CuPy, have the
-same functions.  Which of them a call goes to is decided here and nowhere else.
+The two backends, ``_cpu.py`` for NumPy arrays and ``cuda/backend.py`` for CuPy arrays, have the
+same functions.  Only this file decides which of them a call uses.
 """
 
 from __future__ import annotations
@@ -21,6 +21,11 @@ from . import _arguments, _cpu, _levels
 from ._arguments import INT32, Arguments, Layout
 from ._table import MAX_PIXEL, Operator
 
+# The arguments that all operators share come here as `given`: the fields of ``Arguments`` in their
+# order, which are boxes, boxes_num, spatial_scale, layout, num_threads, out and pyramid.  It is a
+# plain tuple, since making an ``Arguments`` takes longer, and small calls would notice.  A plan on
+# the CPU reads the tuple, and an ``Arguments`` is made only where fields are needed by name.
+
 
 def _lies_on_device(value: Any, array: type) -> bool:
     if isinstance(value, (list, tuple)):
@@ -29,8 +34,8 @@ def _lies_on_device(value: Any, array: type) -> bool:
 
 
 def _backend(*values: Any) -> ModuleType:
-    """Return the backend of a call with these arguments: the GPU's if any is an array of CuPy."""
-    cupy = sys.modules.get("cupy")  # who has such arrays has imported it
+    """Return the backend of a call with these arguments: the GPU's if any is a CuPy array."""
+    cupy = sys.modules.get("cupy")  # a caller with CuPy arrays has imported it
     if cupy is None or not _lies_on_device(values, cupy.ndarray):
         return _cpu
     from .cuda import backend
@@ -49,9 +54,9 @@ def forward(
     """
     Pool from the map `input`, or from the maps of a pyramid.
 
-    parameters: of the rule of the operator; given: what ``Arguments`` is made of; option: of maxima
-    of pixels, whether argmax is returned too; of maxima of samples, whether they are those of
-    products.
+    `parameters` are those of the rule of the operator, and `given` holds the fields of
+    ``Arguments`` (see above).  For maxima of pixels, `option` says whether argmax is returned too.
+    For maxima of samples, it says whether products are compared.
     """
     backend = _backend(input, given)
     call = backend.plan_forward(row, row.rule(*parameters), input, output_size, given)
@@ -74,7 +79,7 @@ def backward(
     given: tuple[Any, ...],
     argmax: Any = None,
 ) -> Any:
-    """Return the gradient of the map, or a list of those of the maps of a pyramid."""
+    """Return the gradient of the map, or a list with the gradient of each map of a pyramid."""
     backend = _backend(grad_output, argmax, given)
     arguments = Arguments(*given)
     layout = Layout(arguments.layout)

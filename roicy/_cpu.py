@@ -1,8 +1,8 @@
 """
-The backend of NumPy arrays: plans what a call does, and runs it.
+The backend of NumPy arrays: it makes the plan of a call, and runs it.
 
-This is the one file that makes plans and calls kernels.  A plan takes boxes as many at a time as
-tables have room for; each such step is carried out by the kernels of a pass.
+Only this file makes plans and calls kernels.  In each step, a plan takes as many boxes as its
+tables have room for, and the kernels of a pass compute them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ._kernels.plan import Plan
 from ._table import MAX_PIXEL, MAX_SAMPLE, WEIGHTED_SUM, Operator, Rule
 
 PARTIAL_SUMS_BYTES = 16 << 20  # partial sums of the gradients of the boxes of a step
-MAX_BOXES = 2**31 - 1  # of a level and step; tests take fewer
+MAX_BOXES = 2**31 - 1  # boxes of a level in one step; tests take fewer
 PURPOSES = {
     WEIGHTED_SUM: "forward",
     MAX_PIXEL: "max_pixel",

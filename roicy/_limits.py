@@ -1,4 +1,4 @@
-"""What the machine and the container leave to this process: processors and memory."""
+"""The processors and the memory that the machine and the container leave to this process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def omp_num_threads() -> int | None:
 
 
 def _groups(controller: str, root: Path, membership: Path) -> Iterator[tuple[Path, bool]]:
-    """Yield the folders of the process's control group and its parents: (folder, cgroups 2)."""
+    """Yield (folder, whether it is of cgroups 2) of the process's control group and its parents."""
     try:
         lines = membership.read_text(errors="surrogateescape").splitlines()
     except OSError:
@@ -34,7 +34,8 @@ def _groups(controller: str, root: Path, membership: Path) -> Iterator[tuple[Pat
         if controllers:
             folders = [root / controllers, root / controller]
             base = next((folder for folder in folders if folder.is_dir()), root)
-        # inside a container the path may be that of the host, and the group be mounted at the root
+        # Inside a container, the path may be that of the host while the group is mounted at the
+        # root.
         parts = Path(path).parts
         for i in range(len(parts)):
             yield base.joinpath(*parts[1 : i + 1]), not controllers
@@ -43,12 +44,12 @@ def _groups(controller: str, root: Path, membership: Path) -> Iterator[tuple[Pat
 def _numbers(file: Path) -> list[int] | None:
     try:
         return [int(word) for word in file.read_text().split()]
-    except (OSError, ValueError):  # no such file, or it says "max": no limit
+    except (OSError, ValueError):  # there is no such file, or no limit, which it calls "max"
         return None
 
 
 def cgroup_cpus(root: Path = ROOT, membership: Path = MEMBERSHIP) -> float:
-    """CPUs that the container may use, by its quota; infinity where there is none."""
+    """Return how many CPUs the quota of the container allows; infinity if it has none."""
     cpus = math.inf
     for group, unified in _groups("cpu", root, membership):
         if unified:
@@ -62,7 +63,7 @@ def cgroup_cpus(root: Path = ROOT, membership: Path = MEMBERSHIP) -> float:
 
 
 def cgroup_memory(root: Path = ROOT, membership: Path = MEMBERSHIP) -> float:
-    """Bytes that the container may use; infinity where there is no limit."""
+    """Return how many bytes the container may use; infinity if it has no limit."""
     limits = (
         _numbers(group / ("memory.max" if unified else "memory.limit_in_bytes"))
         for group, unified in _groups("memory", root, membership)
@@ -79,7 +80,7 @@ def cpus() -> int:
 
 
 def memory() -> float:
-    """Return the bytes of the machine or of its container; infinity where nobody says."""
+    """Return the bytes of memory of the machine or the container; infinity if unknown."""
     try:
         physical: float = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):  # Windows

@@ -1,16 +1,16 @@
 """
-Memory of large results: on the boundaries of cache lines, and kept for the next ones.
+Memory of large results begins on a cache line, and is kept for later results.
 
-NumPy's large arrays begin 16 bytes past a line.  Each run that the kernels write to such an
-array fills the lines at its ends only partly, and these have to be read first (R041 in
+NumPy's large arrays begin 16 bytes past a cache line.  If the kernels write to such an array,
+each run fills the lines at its ends only partly, and these lines have to be read first (R041 in
 docs/records.md).
 
-The system hands out large blocks page by page, as they are first written to, and takes them
-back when a result is deleted, which is slow on virtual machines.  So the blocks of deleted
-results are kept, and marked as free: the system may take their pages whenever it lacks memory
-(Linux, MADV_FREE).  Elsewhere nothing is kept.
+The system provides the pages of a large block when they are first written, and takes them back
+when the result is deleted.  This is slow on virtual machines.  So the blocks of deleted results
+are kept and marked as free, and the system may take their pages whenever it lacks memory
+(MADV_FREE of Linux).  On other systems nothing is kept.
 
-``ROICY_KEEP_BYTES`` is the most that is kept in all, by default 256 MB; 0 switches this off.
+At most ``ROICY_KEEP_BYTES`` are kept in all.  The default is 256 MB, and 0 switches this off.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 
 from ._kernels import machine
 
-LEAST = 1 << 25  # bytes of a block that is kept: glibc keeps smaller ones itself
+LEAST = 1 << 25  # bytes: smaller blocks are not kept here, since glibc keeps them itself
 LINE = 64  # bytes
 ON_LINES = 1 << 20  # bytes; results of this size and more begin on a line (R041, R042)
 
@@ -36,9 +36,9 @@ def _most() -> int:
 
 
 most = _most()
-# Arrays of bytes, the oldest first.  A result may be deleted in any thread and at any point of
-# a program, even in the middle of `_take`.  So nobody waits for the lock: whoever does not get
-# it does without a kept block.
+# The kept arrays of bytes, the oldest first.  A result may be deleted in any thread and at any
+# point of a program, even in the middle of `_take`.  So no function waits for the lock: if it does
+# not get the lock, it does without a kept block.
 _kept: list[np.ndarray] = []
 _lock = threading.Lock()
 
@@ -55,7 +55,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _keep(block: np.ndarray, free: Callable[[np.ndarray], bool] = machine.free_lazily) -> None:
-    if _lock is None or not _lock.acquire(blocking=False):  # None: the interpreter ends
+    if _lock is None or not _lock.acquire(blocking=False):  # None when the interpreter ends
         return
     try:
         if block.nbytes <= most and free(block):
@@ -67,7 +67,7 @@ def _keep(block: np.ndarray, free: Callable[[np.ndarray], bool] = machine.free_l
 
 
 class _Loan:
-    """The base of a result in a block: it is deleted after all views, and keeps the block."""
+    """The base of a result: deleted after all views of the result, it keeps the block."""
 
     __slots__ = ("__array_interface__", "block")
 
@@ -107,5 +107,5 @@ def new(shape: tuple[int, ...], dtype: np.dtype, size: int) -> np.ndarray:
     block = _take(size)
     if block is None:
         block = _on_lines(size)
-    # made as bytes and then viewed, since __array_interface__ cannot express bfloat16
+    # The array is made of bytes and then viewed, since __array_interface__ cannot express bfloat16.
     return np.asarray(_Loan(block, size)).view(dtype).reshape(shape)

@@ -10,16 +10,16 @@ from typing import SupportsIndex
 from . import _limits
 from ._kernels import machine
 
-MOST = 1024  # scratch memory is allocated for each thread, so a typing error is an error here
+MOST = 1024  # scratch is allocated for each thread, so a mistyped number must be refused
 
-# Written under the lock; read without it, since each is one reference.
+# These are written under the lock, and read without it, since each is one reference.
 _lock = threading.Lock()
-_set: int | None = None  # by set_num_threads
+_set: int | None = None  # what set_num_threads set
 _default: int | None = None  # looked up at first use
 
 
 def _after_fork() -> None:
-    """Ask again in a child, which may have other processors, and whose lock may be held."""
+    """Look up again in a child: it may have other processors, and its lock may be held."""
     global _lock, _default
     _lock = threading.Lock()
     _default = None
@@ -37,10 +37,12 @@ def get_num_threads() -> int:
     """
     Return the number of threads of calls that name none.
 
-    It is what :func:`set_num_threads` set, else ``OMP_NUM_THREADS``, else the processors that
-    the process may run on or the CPU quota of its container, whichever is less.  It is looked
-    up at first use, in each process.  Calls with little work use one thread in any case, so
-    does a build without OpenMP, and none uses more than threadpoolctl allows.
+    It is the number that :func:`set_num_threads` set, or else ``OMP_NUM_THREADS``.  Without
+    either it is the number of processors that the process may run on, or the CPU quota of its
+    container if that is less.  It is looked up at first use, in each process.
+
+    Calls with little work use one thread, and so do all calls of a build without OpenMP.  No
+    call uses more threads than threadpoolctl allows.
 
     Returns
     -------

@@ -1,8 +1,7 @@
 """
-Calls as detectors make them, in realistic sizes, which `python -m roicy bench` and the ASV suite
-time.
+Calls in the sizes that detectors use.  `python -m roicy bench` and the ASV suite time them.
 
-This file imports nothing but NumPy, so the suite can use it with any version of roicy.
+This file imports only NumPy, so the suite can use it with any version of roicy.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ class Workload(NamedTuple):
 
     operator: str
     shape: tuple[int, int, int, int]  # (N, C, H, W) of the map, or of the finest of a pyramid
-    count: int  # of boxes
+    count: int  # number of boxes
     output_size: tuple[int, int]
     spatial_scale: float
     sides: tuple[int, int]  # the smallest and the largest side of a box, in pixels of the image
@@ -47,7 +46,8 @@ class Workload(NamedTuple):
         rng = np.random.default_rng(0)
         n, c, h, w = self.shape
         height, width = h / self.spatial_scale, w / self.spatial_scale
-        # the logarithms of the sides are spread evenly, so small boxes are as many as large ones
+        # The logarithms of the sides are spread evenly, so there are as many small boxes as large
+        # ones.
         sides = np.exp(rng.uniform(*np.log(self.sides), (self.count, 2)))
         sides = np.minimum(sides, (width - 1, height - 1))
         corners = rng.uniform(size=(self.count, 2)) * ((width, height) - sides)
@@ -103,7 +103,7 @@ WORKLOADS = {
     ),
     # the batch of a training step
     "align_train": Workload("roi_align", (4, 256, 100, 152), 2048, (7, 7), 1 / 8, (32, 224), TWO),
-    # so little work that what each call costs shows
+    # so little work that the cost of a call itself shows
     "align_tiny": Workload("roi_align", (1, 64, 32, 32), 8, (7, 7), 1 / 2, (8, 48), TWO),
     # crops of a camera frame
     "align_camera": Workload(
@@ -160,11 +160,10 @@ def call(
     put: Any = np.asarray,
 ) -> Any:
     """
-    Return a function of no arguments that calls an operator of the module `roicy` and returns
-    what that returns.
+    Return a function without parameters, which calls an operator of the module `roicy`.
 
-    direction: "forward", "backward" or "backward_boxes"; reuse: whether all calls write to the
-    same array; put: a function that brings an array to the device of the call.
+    `direction` is "forward", "backward" or "backward_boxes".  If `reuse`, all calls write to the
+    same array.  `put` is a function that brings an array to the device of the call.
     """
 
     def laid_out(array):

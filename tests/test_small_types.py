@@ -193,9 +193,7 @@ def test_every_value(small, layout, denormals, isa):
 
 
 def test_results_of_the_input_s_type(small, rng):
-    """
-    Results are float32 that is rounded once to the nearest number; uint8 is limited to 0 ..  255.
-    """
+    """Results are float32 rounded once, to the nearest; uint8 is limited to 0 ..  255."""
     x, boxes = make(rng, "prroi_pool", "blocks", small)
     expected = roicy.prroi_pool(x.astype(np.float32), boxes, 3)
     out = np.zeros(expected.shape, small)

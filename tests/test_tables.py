@@ -217,9 +217,7 @@ def test_parts_are_the_whole(name, dtype, rng):
 
 
 def plan_of_levels(rng, name, dtype):
-    """
-    Return a plan for gradients of 60 boxes, which belong to the first or the last of 3 levels.
-    """
+    """Return a plan for gradients of 60 boxes, all of the first or the last of 3 levels."""
     rule, _ = RULES[name]
     low, sides = rng.uniform(0, 60, (60, 2)), np.repeat([[20, 30], [150, 130]], 30, axis=0)
     boxes = np.column_stack([rng.integers(0, 3, 60), low, low + sides])[rng.permutation(60)]

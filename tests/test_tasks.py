@@ -211,9 +211,7 @@ def test_reading_covers_everything_once(
     [(300, (50, 76), COPY_ONCE), (300, (60, 80), COPY_PER_BOX), (2, (50, 76), COPY_PER_BOX)],
 )
 def test_small_types_are_widened_once_while_there_is_room(count, extents, load, rng):
-    """
-    Small types are widened once if there is room and several boxes read them; else for each box.
-    """
+    """Small types are widened for each box, or once if there is room and several boxes read."""
     boxes = np.tile(
         np.array(
             [[-0.5, -0.5, 5, 5], [extents[1] - 5, extents[0] - 5, extents[1], extents[0]]],
@@ -429,9 +427,7 @@ def box_cost(windows):
 
 
 def most_loaded(costs, threads):
-    """
-    Return the load of the busiest thread over the mean load, if free threads take the next task.
-    """
+    """Return the busiest thread's load over the mean, if free threads take the next task."""
     loads = np.zeros(threads)
     for cost in costs:
         loads[loads.argmin()] += cost
@@ -516,9 +512,7 @@ EXTENTS = ((200, 304), (100, 152), (50, 76), (25, 38))
 
 @pytest.mark.parametrize("threads", [1, 2, 16])
 def test_levels_share_the_work(threads, rng):
-    """
-    Tasks cover all levels, and are even over all of them together.  A level without boxes has none.
-    """
+    """Tasks cover all levels with boxes, and are even over all of them together."""
     counts = (700, 0, 200, 100)
     boxes = of_levels(rng, 2, counts)
     options = {"images": 2, "levels": EXTENTS}

@@ -1,5 +1,5 @@
 """
-roicy.torch: the numbers of roicy on tensors, gradients, and what compilers of PyTorch make of them.
+roicy.torch gives roicy's numbers and gradients on tensors, also under PyTorch's compilers.
 
 test_torch_derivatives.py, test_torch_onnx.py and test_torchvision.py have the rest.
 """
@@ -40,7 +40,7 @@ def layouts(x):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", NAMES)
 def test_forward(name, dtype, rng):
-    """The bits of roicy on the same memory, for tensors of any strides, both formats of boxes."""
+    """Tensors of any strides and both formats of boxes give roicy's bits on the same memory."""
     x, boxes, size, parameters = problem(rng, name, dtype)
     expected = getattr(roicy, name)(x.numpy(), boxes.numpy(), size, *parameters)
     order = torch.argsort(boxes[:, 0], stable=True)
@@ -69,8 +69,8 @@ def test_memory_is_shared(rng, monkeypatch):
         lambda input, *rest, **more: seen.append(input) or original(input, *rest, **more),
     )
     x, boxes, size, _ = problem(rng, "roi_align", torch.float32)
-    # the operator was registered with the original: go by torchvision's way, which looks it up
-    # at each call
+    # The operator was registered with the original function. torchvision's way looks it up at each
+    # call.
     for view in layouts(x):
         _torchvision.KERNELS["roi_align"](view, boxes, 0.5, *size, 2, True)
         assert seen[-1].__array_interface__["data"][0] == view.data_ptr()
@@ -83,14 +83,14 @@ MANY = {torch.float16: 2051, torch.bfloat16: 260, torch.int8: 131, torch.uint8: 
 @pytest.mark.parametrize("dtype", MANY, ids=str)
 @pytest.mark.parametrize("name", NAMES)
 def test_lists_of_boxes_keep_their_images(name, dtype):
-    """An index beyond what the type of the boxes holds, forward, backward, and in TorchScript."""
+    """Lists keep indices that the type of the boxes cannot hold, in TorchScript too."""
     count = MANY[dtype]
     images = torch.arange(count).float().reshape(-1, 1, 1, 1)
     x = images.expand(-1, 1, 4, 4).clone().requires_grad_()
     boxes = [torch.tensor([[0, 0, 2, 2]], dtype=dtype)] * count
     out = getattr(rt, name)(x, boxes, 1)
     grad = torch.autograd.grad(out.sum(), x)[0].sum((1, 2, 3))
-    assert out[1] > 0  # less than 1 where a bin reaches off the map, for all images alike
+    assert out[1] > 0  # a bin that reaches off the map gives less than 1, in each image
     np.testing.assert_allclose(out.detach().ravel(), out[1].item() * torch.arange(count), rtol=1e-6)
     np.testing.assert_allclose(grad, grad[0].expand(count), rtol=1e-6)
 
@@ -137,7 +137,7 @@ def test_gradients_of_lists_of_boxes_have_their_type():
 @pytest.mark.parametrize("dtype, largest", [(torch.float16, 2048), (torch.bfloat16, 256)])
 @pytest.mark.parametrize("name", [*NAMES, "multiscale_roi_align"])
 def test_rounded_indices_are_refused(name, dtype, largest):
-    """Boxes (K, 5) that may have had another index before they were rounded."""
+    """Boxes (K, 5) are refused if rounding may have changed their index."""
     function = getattr(rt, name)
     scale = [1.0] if name.startswith("multi") else 1.0
     for images in (largest + 1, largest + 2):
@@ -146,7 +146,7 @@ def test_rounded_indices_are_refused(name, dtype, largest):
         given = [maps] if name.startswith("multi") else maps
         boxes = torch.tensor([[0, 0, 0, 3, 3], [largest, 0, 0, 3, 3]], dtype=dtype)
         if images == largest + 1:
-            # no index of these images is rounded
+            # so few images have indices that are exact
             assert function(given, boxes, 1, scale)[1, 0, 0, 0] > 0
             continue
         with pytest.raises(ValueError, match=rf"boxes\[1\]: batch index {largest} in \w+16"):
@@ -156,7 +156,7 @@ def test_rounded_indices_are_refused(name, dtype, largest):
 
 
 def coordinates(rng):
-    """Boxes for each image that keep away from the kinks of the surface."""
+    """Return boxes for each image that keep away from the kinks of the surface."""
     low = rng.integers(0, 10, (4, 2)) + rng.uniform(0.1, 0.4, (4, 2))
     boxes = np.concatenate(
         [low, low + rng.integers(5, 15, (4, 2)) + rng.uniform(0.1, 0.4, (4, 2))], axis=1
@@ -186,7 +186,7 @@ def test_only_what_is_asked_for_is_differentiated(rng):
     assert x.grad is not None
     assert boxes.grad is None
     x = x.detach()
-    # boxes of another type
+    # these boxes have another type
     rt.roi_align(x, boxes.double().requires_grad_(), size, *parameters).sum().backward()
     pooled = rt.roi_pool(x.requires_grad_(), boxes.requires_grad_(), size)
     pooled.sum().backward()
@@ -198,10 +198,7 @@ def test_only_what_is_asked_for_is_differentiated(rng):
 @OF_OPCHECK
 @pytest.mark.parametrize("name", NAMES)
 def test_opcheck(name, rng):
-    """
-    PyTorch's own check of an operator: its schema, its autograd registration, its fake tensors,
-    its tracing.
-    """
+    """PyTorch's own check passes: schema, autograd registration, fake tensors and tracing."""
     x, boxes, size, parameters = problem(rng, name, torch.float32)
     torch.library.opcheck(
         getattr(torch.ops.roicy, name).default,
@@ -211,7 +208,7 @@ def test_opcheck(name, rng):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_compile(name, rng):
-    """One graph, for any number of boxes, and the gradient through it."""
+    """The operator compiles to one graph for any number of boxes, with its gradient."""
     x, boxes, size, parameters = problem(rng, name, torch.float32)
 
     def loss(x, boxes):
@@ -247,7 +244,7 @@ CLASSES = {
 @pytest.mark.parametrize("strict", [True, False])
 @pytest.mark.parametrize("name", NAMES)
 def test_export(name, strict, rng):
-    """torch.export, for maps and numbers of boxes of any size."""
+    """Exported programs take maps of any size and any number of boxes."""
     x, boxes, size, parameters = problem(rng, name, torch.float32)
 
     class Pool(torch.nn.Module):
@@ -311,8 +308,8 @@ def test_errors(name, rng):
 @pytest.mark.parametrize("name", NAMES)
 def test_small_types(name, dtype, rng):
     """
-    Computed in float32 from the memory as it is, in the forward pass and in both gradients;
-    boxes may be of the type too.
+    Small types are read in place and computed in float32, in the forward pass and in both
+    gradients.  Boxes may have a small type, too.
     """
     pytest.importorskip("ml_dtypes")
     x, boxes, size, parameters = problem(rng, name, torch.float32)
@@ -351,7 +348,7 @@ def test_small_types(name, dtype, rng):
 
 @pytest.mark.parametrize("name", [*NAMES, "multiscale_roi_align"])
 def test_errors_of_types(name):
-    """What the dispatcher would take, or refuse without a name."""
+    """Errors of types name the argument, where the dispatcher would accept it or name none."""
     function, x, boxes = getattr(rt, name), np.ones((1, 4, 8, 8)), np.array([[0, 1, 1, 5, 5.0]])
     tensors = torch.from_numpy(x), torch.from_numpy(boxes)
     single, scale = "input", 1.0
@@ -387,7 +384,7 @@ def test_errors_of_types(name):
 
 @pytest.fixture
 def seen_threads(monkeypatch):
-    """Record the number of threads that each call is given."""
+    """Return a list that records the number of threads of each call."""
     from roicy import _threads
 
     seen = []
@@ -398,7 +395,7 @@ def seen_threads(monkeypatch):
 
 @pytest.mark.parametrize("name", [*NAMES, "multiscale_roi_align"])
 def test_threads(name, rng, seen_threads, monkeypatch):
-    """That of the call and of its gradients; by default the least of roicy's and PyTorch's."""
+    """A call and its gradients use the number given, or the lesser of roicy's and PyTorch's."""
     maps, boxes, scales = pyramid(rng, torch.float32)
     input = [level.requires_grad_() for level in maps]
     arguments = (input, boxes, 1, scales)
@@ -419,7 +416,7 @@ def test_threads(name, rng, seen_threads, monkeypatch):
 
 
 class Pooled(torch.utils.data.Dataset):
-    """How many threads calls are given, and what they compute."""
+    """A data set whose items are the number of threads of a call, and its result."""
 
     def __len__(self):
         return 2
@@ -452,11 +449,11 @@ def test_bfloat16_without_ml_dtypes(name, rng, monkeypatch):
 
 
 class Marked(torch.Tensor):
-    """A subclass, which PyTorch's own functions keep."""
+    """A subclass of tensors, which PyTorch's own functions keep."""
 
 
 class Seen(TorchDispatchMode):
-    """The operators that are called."""
+    """A mode that records the operators that are called."""
 
     def __init__(self):
         super().__init__()
@@ -474,7 +471,7 @@ class Seen(TorchDispatchMode):
 )
 @pytest.mark.parametrize("name", [*NAMES, "multiscale_roi_align"])
 def test_whoever_watches_sees_the_operators(name, rng):
-    """Calls go around PyTorch's dispatcher, unless something is there that has to see them."""
+    """Calls bypass PyTorch's dispatcher, unless something has to see them."""
     function = getattr(rt, name)
     (x, *_), boxes, scales = pyramid(rng, torch.float32)
     x = torch.cat([x, x[:, :1]], dim=1).requires_grad_()
@@ -513,7 +510,7 @@ def test_whoever_watches_sees_the_operators(name, rng):
 
 
 def test_argmax_only_where_it_is_wanted(rng, monkeypatch):
-    """The gradient of RoIPool needs it, and it takes several times as long."""
+    """RoIPool computes argmax only for its gradient, since it takes several times as long."""
     from roicy import operators
 
     seen = []

@@ -1,5 +1,5 @@
 """
-roicy.torch: second derivatives, forward mode, and the transforms of torch.func.
+roicy.torch supports second derivatives, forward mode, and the transforms of torch.func.
 
 First derivatives in reverse mode are tested in test_torch.py.
 """
@@ -11,7 +11,7 @@ from conftest import SUMS, WITH_BOX_GRADIENTS
 torch = pytest.importorskip("torch")
 rt = pytest.importorskip("roicy.torch")
 
-# PyTorch's own rules of forward mode are compiled by TorchScript
+# PyTorch compiles its own rules of forward mode by TorchScript.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*torch.jit:DeprecationWarning", "ignore:.*torch.jit:FutureWarning"
 )
@@ -26,13 +26,13 @@ PARAMETERS = {
 
 
 def make_maps(rng, name, channels=4, dtype=torch.float64):
-    """Return the map, or those of two levels."""
+    """Return one map, or the maps of two levels."""
     sides = [(9, 11), (5, 6)] if name == "multiscale_roi_align" else [(9, 11)]
     return [torch.from_numpy(rng.standard_normal((2, channels, *side))).to(dtype) for side in sides]
 
 
 def make_boxes(rng, count=4):
-    """Return boxes (K, 5) that keep away from the kinks of the surface, of several sizes."""
+    """Return boxes (K, 5) of several sizes that keep away from the kinks of the surface."""
     low = rng.integers(0, 4, (count, 2)) + rng.uniform(0.1, 0.4, (count, 2))
     high = low + rng.integers(5, 13, (count, 2)) + rng.uniform(0.1, 0.4, (count, 2))
     images = np.arange(count)[:, None] % 2
@@ -40,7 +40,7 @@ def make_boxes(rng, count=4):
 
 
 def pooler(name):
-    """Return the function of boxes and maps: the maps of a pyramid are separate arguments."""
+    """Return a function of boxes and maps; the maps of a pyramid are separate arguments."""
 
     def pool(boxes, *maps):
         input = list(maps) if name == "multiscale_roi_align" else maps[0]
@@ -51,7 +51,7 @@ def pooler(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_derivatives_by_the_input(name, rng):
-    """Both modes, twice, and forward mode over reverse mode, beside differences."""
+    """First and second derivatives in both modes, and forward over reverse, fit differences."""
     boxes, maps = make_boxes(rng), [level.requires_grad_() for level in make_maps(rng, name)]
     pool = pooler(name)
 
@@ -59,7 +59,7 @@ def test_derivatives_by_the_input(name, rng):
         return pool(boxes, *maps)
 
     assert torch.autograd.gradcheck(of_maps, maps, check_forward_ad=True)
-    # the operator is linear: its square has a second derivative
+    # The operator is linear, but its square has a second derivative.
     assert torch.autograd.gradgradcheck(
         lambda *maps: of_maps(*maps) ** 2, maps, check_fwd_over_rev=True
     )
@@ -124,7 +124,10 @@ def test_boxes_of_whole_pixels_have_no_derivative(name, rng):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
 @pytest.mark.parametrize("name", NAMES)
 def test_forward_mode(name, dtype, rng):
-    """A weighted sum of the tangent has the bits of the operator; maxima stay where they were."""
+    """
+    For weighted sums, the tangent is the operator of the tangent, bit for bit.  For maxima, the
+    places of the maxima are kept.
+    """
     boxes = make_boxes(rng)
     maps, tangents = make_maps(rng, name, dtype=dtype), make_maps(rng, name, dtype=dtype)
     pool = pooler(name)
@@ -144,7 +147,7 @@ def test_forward_mode(name, dtype, rng):
         again = torch.autograd.forward_ad.unpack_dual(of_maps(*duals)).tangent
     assert torch.equal(again, tangent)
     if name == "roi_pool":
-        if dtype == torch.float64:  # small steps keep the maxima where they are
+        if dtype == torch.float64:  # small steps do not move the maxima
             steps = [level + 1e-9 * step for level, step in zip(maps, tangents, strict=True)]
             np.testing.assert_allclose((of_maps(*steps) - out) / 1e-9, tangent, atol=1e-6)
 
@@ -161,7 +164,7 @@ def test_a_tangent_of_one_level(rng):
 @pytest.mark.parametrize("of_boxes", [None, 0, 1])
 @pytest.mark.parametrize("of_maps", [None, 0, 2, -1])
 def test_vmap(name, of_boxes, of_maps, rng):
-    """The bits of one call for each element, whatever is batched and along which dimension."""
+    """A call under vmap has the bits of one call for each element, for all batched dimensions."""
     pool, size = pooler(name), 3
     boxes = [make_boxes(rng) for _ in range(size)]
     maps = [make_maps(rng, name) for _ in range(size)]
@@ -186,7 +189,7 @@ def test_vmap(name, of_boxes, of_maps, rng):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_vmap_keeps_images_apart(name, rng):
-    """Indices of folded images are beyond what the type of the boxes holds."""
+    """Images are kept apart even if the type of the boxes cannot hold their folded indices."""
     size = 150
     maps = [
         torch.arange(2 * size).reshape(size, 2, 1, 1, 1).expand(-1, -1, 1, 9, 11).float()
@@ -200,13 +203,13 @@ def test_vmap_keeps_images_apart(name, rng):
         (0 if name != "multiscale_roi_align" else [0, 0], None),
     )(input, boxes)
     expected = torch.arange(2 * size).reshape(size, 2).flip(1).float()
-    # weights that sum to 1 but for their rounding
+    # The weights sum to 1 but for their rounding.
     np.testing.assert_allclose(out[:, :, 0, 0, 0], expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_transforms_compose(name, rng):
-    """grad, jacrev, jacfwd, hessian, and gradients by sample, beside backward()."""
+    """The results of grad, jacrev, jacfwd, hessian and gradients by sample fit backward()."""
     boxes, maps = make_boxes(rng), make_maps(rng, name)
     pool = pooler(name)
 

@@ -1,4 +1,4 @@
-"""roicy.torch in models that torch.onnx.export makes, computed by ONNX Runtime."""
+"""Models with roicy.torch that torch.onnx.export makes give the same in ONNX Runtime."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ rt = pytest.importorskip("roicy.torch")
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 from onnx.reference.op_run import OpRun  # noqa: E402
 
-# of the exporters and what they call
+# These warnings come from the exporters and what they call.
 pytestmark = pytest.mark.filterwarnings(
     "ignore::DeprecationWarning",
     "ignore::FutureWarning",
@@ -43,7 +43,7 @@ class Pool(torch.nn.Module):
 
 
 def export(path, dynamo, model, x, boxes):
-    """Export, with a height and a number of boxes that are left open."""
+    """Export a model that takes any height and any number of boxes."""
     if dynamo:
         height, count = torch.export.Dim("height"), torch.export.Dim("count")
         free = {"dynamic_shapes": {"x": {2: height}, "boxes": {0: count}}}
@@ -80,7 +80,7 @@ def test_roi_align(parameters, dynamo, dtype, rng, tmp_path):
         expected = model(*given)
         got = run(path, *given)
         assert got.dtype == expected.numpy().dtype
-        # positions of up to 34 pixels; float16 is rounded once
+        # Positions go up to 34 pixels, and float16 is rounded once.
         eps = max(torch.finfo(dtype).eps, 34 * torch.finfo(torch.float32).eps)
         if dtype == torch.float64:
             eps = 34 * torch.finfo(dtype).eps
@@ -102,7 +102,7 @@ def test_roi_pool(dynamo, dtype, rng, tmp_path):
 @pytest.mark.parametrize("dynamo", [True, False])
 @pytest.mark.parametrize("name", OF_ROICY)
 def test_operators_that_onnx_lacks(name, dynamo, rng, tmp_path):
-    """They have a domain of their own, and attributes that say what is to be computed."""
+    """Operators that ONNX lacks have their own domain, and attributes that say what to compute."""
     path = str(tmp_path / "model.onnx")
     x, boxes = problem(rng, 15, 9)
     model = Pool(name, (2, 4), *PARAMETERS.get(name, (0.5,)))
@@ -124,7 +124,7 @@ def test_operators_that_onnx_lacks(name, dynamo, rng, tmp_path):
 
 
 class Pyramid(torch.nn.Module):
-    """MultiScaleRoIAlign on maps that are made of one, with lists of boxes."""
+    """MultiScaleRoIAlign with lists of boxes, on maps that are made from one map."""
 
     def __init__(self, **keywords):
         super().__init__()
@@ -142,7 +142,7 @@ def test_pyramids(keywords, dynamo, rng, tmp_path):
     x = torch.from_numpy(rng.standard_normal((2, 4, 64, 80))).float()
     low = rng.uniform(0, 60, (12, 2))
     high = low + np.exp(rng.uniform(2, 5.3, (12, 2)))
-    high[3] = low[3]  # without an area
+    high[3] = low[3]  # this box has no area
     boxes = torch.from_numpy(np.concatenate([low, high], axis=1)).float()
     model = Pyramid(**keywords)
     count = torch.export.Dim("count", min=2)
@@ -156,7 +156,7 @@ def test_pyramids(keywords, dynamo, rng, tmp_path):
     for given in (boxes, boxes[3:8]):
         expected = model(x, given)
         largest = float(expected.abs().max())
-        # positions of up to 80 pixels
+        # Positions go up to 80 pixels.
         np.testing.assert_allclose(run(path, x, given), expected, rtol=0, atol=1e-5 * largest)
 
 

@@ -1,4 +1,4 @@
-"""roicy.torch with torchvision: its operators and its models on roicy's kernels."""
+"""The operators and models of torchvision give the same results on roicy's kernels."""
 
 import contextlib
 import copy
@@ -29,7 +29,7 @@ def vision():
 @pytest.mark.parametrize("name", [name for name in NAMES if "prroi" not in name])
 def test_operators(vision, name, rng):
     x, boxes, size, parameters = problem(rng, name, torch.float64)
-    # its ps_roi_align gives NaN for boxes of no size
+    # torchvision's ps_roi_align gives NaN for boxes of no size.
     boxes[:, 3:] = torch.maximum(boxes[:, 3:], boxes[:, 1:3] + 1)
     x.requires_grad_()
     function = getattr(vision.ops, name)
@@ -47,8 +47,8 @@ def test_operators(vision, name, rng):
     for mine, theirs, again in zip(patched, original, restored, strict=True):
         np.testing.assert_array_equal(again, theirs)
         if name == "ps_roi_pool" and mine.shape == x.shape:
-            # its gradient gives the last row and column a share, which the forward pass
-            # never reads
+            # The gradient of torchvision gives the last row and column a share, though its forward
+            # pass never reads them.
             continue
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-12 * float(theirs.abs().max()))
 
@@ -56,14 +56,14 @@ def test_operators(vision, name, rng):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("names", [["0", "1", "2"], ["0", "2"], ["1"]])
 def test_multiscale(vision, names, dtype, rng):
-    """Its levels at their borders too: sides of 56, 112, 224 pixels and almost so."""
+    """Levels agree at their borders too: at sides of 56, 112 and 224 pixels and close to them."""
     maps, boxes, _ = pyramid(rng, dtype)
     sides = torch.tensor(
         [55.9999, 56, 56.0001, 111.9999, 112, 112.0001, 223.9999, 224, 224.0001], dtype=dtype
     )
     square = torch.stack([sides * 0, sides * 0, sides, sides], dim=1)
     parts = [torch.cat([boxes[boxes[:, 0] == n, 1:], square + n]) for n in range(2)]
-    if len(names) == 2:  # of boxes beyond the level that is left out it makes zeros
+    if len(names) == 2:  # torchvision gives zeros for boxes beyond the level that is left out
         parts = [
             part[(part[:, 2] - part[:, 0]) * (part[:, 3] - part[:, 1]) < 99**2] for part in parts
         ]
@@ -81,7 +81,7 @@ def test_multiscale(vision, names, dtype, rng):
                 ]
             )
         for mine, theirs in zip(*results, strict=True):
-            # positions of up to 80 pixels, and sums of up to 27 boxes' bins
+            # Positions go up to 80 pixels, and sums are over the bins of up to 27 boxes.
             np.testing.assert_allclose(
                 mine,
                 theirs,
@@ -92,7 +92,7 @@ def test_multiscale(vision, names, dtype, rng):
 
 @pytest.mark.parametrize("model", ["FasterRCNN", "MaskRCNN", "KeypointRCNN"])
 def test_detectors_take_the_module(vision, model):
-    """They ask whether it is one of torchvision's class."""
+    """Detectors take the module, since it is an instance of torchvision's class."""
     detection = vision.models.detection
     results = []
     for library in (rt, vision.ops):
@@ -138,7 +138,7 @@ def test_the_module_is_one_of_torchvision(vision):
 
 
 def test_torchvision_is_not_imported():
-    """A program that does without it does not get it."""
+    """Importing roicy.torch does not import torchvision."""
     program = (
         "import sys, roicy.torch\n"
         "pooler = roicy.torch.MultiScaleRoIAlign(['0'], 7, 2)\n"
@@ -150,7 +150,7 @@ def test_torchvision_is_not_imported():
 
 @pytest.mark.parametrize("sides", [(5, 5), (2, 2, 1), (12, 6, 6), (4, 4, 4)])
 def test_maps_of_equal_scales(vision, sides, rng):
-    """MobileNet's detectors have two maps of stride 32, and small images more of them."""
+    """MobileNet's detectors have two maps of stride 32, and more of them for small images."""
     low = rng.uniform(0, 20, (40, 2))
     boxes = np.concatenate([low, low + np.exp(rng.uniform(1, 6.5, (40, 2)))], axis=1)
     results = []
@@ -199,7 +199,7 @@ def test_small_images(vision, side):
 
 @pytest.mark.parametrize("size", [0, (0, 2), (3, 0)])
 def test_no_bins(vision, size):
-    """Of torchvision they are empty tensors, where roicy's own functions raise errors."""
+    """Through torchvision, outputs without bins are empty; roicy's functions raise errors."""
     boxes = torch.tensor([[0, 1, 1, 5, 5.0]])
     for function in (vision.ops.roi_align, vision.ops.roi_pool):
         results = []
@@ -215,7 +215,7 @@ def test_no_bins(vision, size):
 
 
 def test_rounded_indices_are_refused(vision):
-    """The rows of a list are made by torchvision, in the type of the boxes."""
+    """Rounded indices are refused, since torchvision makes rows in the type of the boxes."""
     x = torch.arange(2051).half().reshape(-1, 1, 1, 1).expand(-1, 1, 4, 4)
     boxes = [torch.tensor([[0, 0, 2, 2]]).half()] * 2051
     with (
@@ -248,7 +248,7 @@ def test_restored_after_an_error(vision, rng):
     ],
 )
 def test_models(vision, model):
-    """Random weights give boxes and masks all the same."""
+    """Models with random weights give the same boxes and masks as on torchvision's kernels."""
     torch.manual_seed(0)
     network = getattr(vision.models.detection, model)(
         weights=None,
@@ -270,15 +270,12 @@ def test_models(vision, model):
         assert a.keys() == b.keys()
         for key in a:
             assert a[key].shape == b[key].shape
-            # pooled features differ by float32 roundings, which the network passes on
+            # Pooled features differ by roundings of float32, which the network passes on.
             np.testing.assert_allclose(a[key], b[key], rtol=1e-3, atol=2e-3, err_msg=key)
 
 
 def test_readme(vision, monkeypatch, rng):
-    """
-    The example runs as it is printed, but for the weights, which would be fetched from the
-    network.
-    """
+    """The example runs as it is printed, but without the weights, which would be downloaded."""
     text = (Path(__file__).parents[1] / "README.md").read_text()
     (example,) = re.findall(r"```python\n(import roicy\.torch\n.*?)```", text, re.DOTALL)
     network = vision.models.detection.maskrcnn_resnet50_fpn

@@ -1,4 +1,4 @@
-"""Scales of their own for y and x: of images that were resized unevenly."""
+"""A scale may be a pair for y and x, as for images that were resized unevenly."""
 
 import numpy as np
 import pytest
@@ -14,19 +14,19 @@ from conftest import (
 
 import roicy
 
-SCALES = (0.5, 0.25)  # powers of two, by which coordinates are multiplied exactly
+SCALES = (0.5, 0.25)  # powers of two, so that products are exact
 EQUAL = [(0.7, 0.7), [0.7, 0.7], np.array([0.7, 0.7]), (np.float64(0.7), 0.7)]
 NAMES = (*SUMS, "roi_pool", "roi_align_max")
 
 
 def make(rng, name, dtype, layout, images=2):
-    """(map in that layout, boxes on an image of 40 x 92)."""
+    """Return a map in that layout, and boxes on an image of 40 x 92."""
     x = rng.standard_normal((images, 36, 20, 23)).astype(dtype)
     return to_layout(x, layout), random_boxes(rng, images, 40, (40, 92), dtype)
 
 
 def scaled(boxes):
-    """Boxes in pixels of the map."""
+    """Return boxes in pixels of the map."""
     return boxes * np.array([1, SCALES[1], SCALES[0], SCALES[1], SCALES[0]], boxes.dtype)
 
 
@@ -71,7 +71,7 @@ def test_equal_scales_are_one(name, scale, dtype, layout, isa, rng):
 
 
 def test_pyramid(dtype, layout, isa, rng):
-    """The level of scales is that of their geometric mean, here 2 and 3."""
+    """The level of a pair of scales is that of their geometric mean: levels 2 and 3 here."""
     scales = [(1 / 2, 1 / 8), (1 / 4, 1 / 16)]
     sides = [(32, 40), (16, 20)]
     maps = [to_layout(rng.standard_normal((2, 9, *side)).astype(dtype), layout) for side in sides]

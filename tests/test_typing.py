@@ -1,4 +1,4 @@
-"""The annotations, as mypy --strict sees them in a user's program."""
+"""The annotations pass mypy --strict in a user's program."""
 
 import subprocess
 import sys

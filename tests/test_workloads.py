@@ -1,7 +1,4 @@
-"""
-What the benchmarks time is what they say: every workload, pass and layout gives the same
-result.
-"""
+"""The benchmarks time what they say: every workload gives its result in both layouts."""
 
 import numpy as np
 import pytest

@@ -5,19 +5,20 @@ import importlib.util
 import os
 from pathlib import Path
 
-# Of this checkout, whatever version of roicy is being timed
+# The workloads are those of this checkout, whatever version of roicy is timed.
 _path = Path(__file__).resolve().parents[2] / "roicy" / "_workloads.py"
 _spec = importlib.util.spec_from_file_location("workloads", _path)
 workloads = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(workloads)
 
-BEST = "best"  # instruction set of the machine
+BEST = "best"  # the best instruction set of the machine
 
 
 def load(isa=BEST):
     """
-    Import roicy: each set of parameters has a process of its own, and nothing here imports it
-    before.
+    Import roicy with an instruction set.
+
+    Each set of parameters runs in its own process, and nothing here imports roicy earlier.
     """
     if isa != BEST:
         os.environ["ROICY_ISA"] = isa
@@ -25,5 +26,5 @@ def load(isa=BEST):
         return importlib.import_module("roicy")
     except ImportError as error:
         if "does not support" in str(error) or "lacks it" in str(error):
-            raise NotImplementedError(str(error)) from None  # ASV's word for: leave it out
+            raise NotImplementedError(str(error)) from None  # ASV then skips this set of parameters
         raise

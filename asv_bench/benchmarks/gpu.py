@@ -1,4 +1,4 @@
-"""Times on a GPU, waited for within the timing; left out where CuPy sees none."""
+"""Times on a GPU, until it has finished.  They are skipped if CuPy sees no GPU."""
 
 from .common import load, workloads
 

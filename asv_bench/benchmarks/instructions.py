@@ -1,9 +1,9 @@
 """
-Instructions executed a call, which do not depend on what else the machine is doing.
+Instructions that a call executes, which do not depend on what else the machine does.
 
-Counted by valgrind's callgrind, on the AVX2 kernels (it knows no AVX-512) and one thread.  Two
-processes differ only in how many calls they make, so that the difference is the calls alone.
-Work is that of the operators' timings, with fewer channels and boxes.
+Valgrind's callgrind counts them with the AVX2 kernels, since it does not know AVX-512, on one
+thread.  Two processes differ only in the number of their calls, so the difference of their counts
+is that of the calls.  Workloads are those of the timings, with fewer channels and boxes.
 """
 
 import os
@@ -15,7 +15,8 @@ import sys
 from .common import workloads
 
 CALLS = 2
-# of what takes the interpreter as long as the kernels: it does not do the same in every call
+# This many calls are made where the interpreter takes as long as the kernels, since its work
+# differs from call to call.
 MANY_CALLS = 50
 SMALL = {
     "align_fpn_p2": {"shape": (1, 32, 200, 304), "count": 100},
@@ -31,7 +32,7 @@ SMALL = {
 
 
 def run(workload, direction, layout, calls):
-    """In a process of its own, under callgrind."""
+    """Make the calls; this runs in its own process, under callgrind."""
     import roicy
 
     work = workloads.WORKLOADS[workload]._replace(**SMALL[workload])

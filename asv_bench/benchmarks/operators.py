@@ -1,8 +1,8 @@
 """
 Time and memory of the operators.
 
-Times are the least of many, of the best instruction set, with the result written to one array
-call after call, unless the name says otherwise.
+Unless the name says otherwise, a time is the least of many calls with the best instruction set,
+and all calls write to the same array.
 """
 
 import numpy as np
@@ -48,7 +48,7 @@ class Forward(Call):
 
 
 class ForwardFresh(Call):
-    """The result in a new array, in the memory that the one before has left."""
+    """Each result is a new array, in the memory of the deleted result before."""
 
     params = [LARGE]
     param_names = ["workload"]
@@ -59,7 +59,7 @@ class ForwardFresh(Call):
 
 
 class FormatsOfBoxes(Call):
-    """A call so small that what is made of its arguments shows."""
+    """The call is so small that the cost of reading its arguments shows."""
 
     params = [["array", "list", "boxes_num", "float64", "int64"]]
     param_names = ["format"]
@@ -89,7 +89,7 @@ class FormatsOfBoxes(Call):
 
 
 class FewOfPyramid(Call):
-    """Boxes that are left of the detections of an image."""
+    """The few boxes that remain as the detections of an image."""
 
     params = [[1, 12, 100], ["NCHW", "NHWC"], [1, 2]]
     param_names = ["boxes", "layout", "threads"]
@@ -114,7 +114,7 @@ class ForwardFloat64(Call):
 
 
 class ForwardSmallTypes(Call):
-    """Results of uint8 are float32, those of float16 rounded to it."""
+    """Results of uint8 are float32, and those of float16 are rounded to float16."""
 
     params = [
         ["align_fpn_p2", "align_c4", "align_camera", "pool_vgg"],
@@ -165,7 +165,7 @@ class BackwardBoxes(Call):
 
 
 class Memory(Call):
-    """Peak of the process: arrays, and scratch of two threads."""
+    """Peak memory of the process, with the arrays and the scratch of two threads."""
 
     params = [["align_fpn_p2", "align_c4", "align_camera", "pool_vgg"], ["forward", "backward"]]
     param_names = ["workload", "direction"]
@@ -180,7 +180,7 @@ class Memory(Call):
 
 
 class Import:
-    """NumPy is imported first: what roicy adds."""
+    """NumPy is imported first, so that this is the time that roicy adds."""
 
     def timeraw_import(self):
         return "import roicy", "import numpy"

@@ -1,9 +1,10 @@
 """
-The calls of other systems, with their names, order of arguments and defaults, on NumPy arrays.
+The calls of other systems on NumPy arrays, with their names, order of arguments and defaults.
 
-``roicy.compat.paddle`` (fluid's layers, and ``paddle.vision.ops``), ``roicy.compat.mxnet`` and
-``roicy.compat.torchvision``: what imports those imports these instead.  Each is a translation
-of arguments for the operators of roicy, whose errors it raises.
+A program can import ``roicy.compat.paddle`` (fluid's layers, and ``paddle.vision.ops``),
+``roicy.compat.mxnet`` or ``roicy.compat.torchvision`` in place of the system.
+``roicy.compat.onnx`` has ONNX's operators as functions.  Each function translates its arguments
+for an operator of roicy, and raises the errors of that operator.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """
 MXNet's ``ROIPooling`` and ``contrib.ROIAlign``.
 
-As MXNet does, these round `spatial_scale` to float32, for float64 data too.
+Both round `spatial_scale` to float32, even for float64 data, as MXNet does.
 
-The functions of roicy refuse boxes whose batch index is that of no image.  Here `ROIPooling` gives
-0 for them, as MXNet does.  `ROIAlign` gives 0 for negative indices, which is what MXNet's source
-means to do: MXNet itself leaves the memory of such a box as it was, and overwrites an element of
-another box.
+The functions of roicy refuse a box if there is no image with its batch index.  Here `ROIPooling`
+gives 0 for such a box, as MXNet does.  `ROIAlign` gives 0 if the index is negative, which MXNet's
+source means to do too.  But MXNet leaves the memory of such a box as it was, and overwrites an
+element of another box.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from . import float32_scale
 
 __all__ = ["ROIAlign", "ROIPooling", "contrib"]
 
-# ps_roi_align is always aligned: this has its channels, with the bins of roi_align
+# ps_roi_align is always aligned.  This operator has its channels, and the bins of roi_align.
 _POSITION_SENSITIVE = _table.ROI_ALIGN._replace(position_sensitive=True)
 
 
@@ -49,7 +49,7 @@ def ROIPooling(
     Returns
     -------
     ndarray (K, C, PH, PW)
-        0 for boxes of no image.
+        The result is 0 for a box if there is no image with its index.
 
     Raises
     ------
@@ -113,7 +113,7 @@ def ROIAlign(
     Returns
     -------
     ndarray (K, C, PH, PW), or (K, C / (PH * PW), PH, PW) if `position_sensitive`
-        0 for boxes whose batch index is negative, for which MXNet returns what was in memory.
+        The result is 0 for a box with a negative batch index; MXNet returns what was in memory.
 
     Raises
     ------
@@ -147,15 +147,15 @@ def _of_images(
     valid: Callable[[np.ndarray], np.ndarray],
     pool: Callable[[np.ndarray], np.ndarray],
 ) -> np.ndarray:
-    """Pool, and give 0 for the boxes that are of no image."""
+    """Pool boxes of images that exist, and return 0 for the others."""
     if not (
         isinstance(rois, np.ndarray)
         and rois.ndim == 2
         and rois.shape[1] == 5
         and (rois.dtype.kind in "fiu" or _arguments.is_small(rois.dtype))
     ):
-        return pool(rois)  # which says what is wrong
-    kept = valid(rois[:, 0].astype(np.float64))  # in which the number of images is exact
+        return pool(rois)  # this raises an error that says what is wrong
+    kept = valid(rois[:, 0].astype(np.float64))  # float64 holds the number of images exactly
     if kept.all():
         return pool(rois)
     some = pool(rois[kept])

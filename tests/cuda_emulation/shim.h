@@ -1,7 +1,10 @@
-// What CUDA C++ has beyond C++, for kernels whose threads talk to none but those of their warp: g++
-// compiles them with this in front. Warps run one after another.  The lanes of a warp are fibers:
-// each runs until it meets the others, and while it runs the others stand still, so that what one
-// lane leaves for another without meeting it is missing in one order of lanes or the other.
+// This header defines what CUDA C++ has beyond C++, so that g++ can compile the kernels.  Their
+// threads may communicate only within their warp.
+//
+// Warps run one after another.  The lanes of a warp are fibers.  A fiber runs until it meets the
+// others (__syncwarp, ballots, shuffles), and meanwhile the others stand still.  So if one lane
+// reads what another lane wrote, and no meeting lies between, some order of lanes gives a wrong
+// result.
 #include <setjmp.h>
 #include <ucontext.h>
 
@@ -35,12 +38,12 @@ namespace fibers {
 constexpr int LANES = 32, STACK = 1 << 18;
 enum Meeting { NONE, SYNC, BALLOT, SHUFFLE, MATCH };
 struct Lane {
-    ucontext_t context; // to begin with; from then on a jump does, which asks nothing of the system
+    ucontext_t context; // starts the fiber; later on a jump resumes it without a system call
     jmp_buf place;
     bool begun;
     std::unique_ptr<char[]> stack;
     Meeting meeting;
-    // of this meeting and the one before, which others may still read
+    // The values of this meeting and of the one before, which other lanes may still read.
     unsigned long long brought[2];
     unsigned meetings;
     bool done;
@@ -56,8 +59,8 @@ static void *of_work;
     std::abort();
 }
 
-// Wait until every lane of the warp is at the same meeting; what each brought can be read until the
-// next but one
+// Wait until every lane of the warp is at the same meeting.  The values of a meeting can be read
+// until the next meeting but one.
 inline unsigned meet(unsigned mask, Meeting meeting, unsigned long long value) {
     if (mask != 0xffffffffu)
         fail("a meeting of some lanes only");
@@ -71,7 +74,7 @@ inline unsigned meet(unsigned mask, Meeting meeting, unsigned long long value) {
 }
 
 inline void begin() {
-    for (;;) { // a warp's work after another's
+    for (;;) { // each turn is the work of one warp
         work(of_work);
         lanes[current].done = true;
         if (!_setjmp(lanes[current].place))
@@ -79,7 +82,7 @@ inline void begin() {
     }
 }
 
-// Run a lane until it meets others or is done
+// Run a lane until it meets the others or is done.
 inline void go_on(Lane &lane) {
     if (_setjmp(scheduler))
         return;
@@ -89,8 +92,8 @@ inline void go_on(Lane &lane) {
     setcontext(&lane.context);
 }
 
-// All lanes of a warp, whose first thread is `first` of its block; step: 1, -1 or another odd
-// number, the order of lanes
+// Run all lanes of a warp.  Its first thread has number `first` in its block.  Lanes run forwards if
+// step is 1, backwards if it is -1, and otherwise in a mixed order.
 inline void run_warp(unsigned first, long long step, void (*function)(void *), void *argument) {
     work = function;
     of_work = argument;
@@ -149,7 +152,7 @@ inline int __ffs(int bits) { return __builtin_ffs(bits); }
 inline int __clz(int bits) { return bits ? __builtin_clz((unsigned)bits) : 32; }
 inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 
-// Types of the arguments of a kernel, to be compared with what it is called with
+// Spell the type of an argument of a kernel.  The stand-in compares it with what a call passes.
 template <typename T> std::string code() {
     if constexpr (std::is_pointer_v<T>)
         return "*" + code<std::remove_const_t<std::remove_pointer_t<T>>>();
@@ -170,8 +173,8 @@ template <typename... A> struct Kernel<void (*)(A...)> {
         void **arguments;
     };
 
-    // Warp after warp: forwards, backwards, or in an order that a multiplier makes (coprime to
-    // their number)
+    // Run all warps: forwards if step is 1, backwards if it is -1, and otherwise warp i * step
+    // modulo their number, which is coprime to step.
     static void run(void (*kernel)(A...), long long blocks, long long threads, long long step,
                     void **arguments) {
         blockDim = {(unsigned)threads, 1, 1};

@@ -1,10 +1,11 @@
 """
-A stand-in for the few names of CuPy that roicy.cuda uses, over the memory of NumPy arrays;
-kernels run on the CPU, warp after warp.
+A stand-in for the few names of CuPy that roicy.cuda uses.
 
-It is stricter than CuPy: types of arguments are compared with those of the kernel, new arrays
-are full of NaN, nothing converts to NumPy unasked, and warps and their lanes run in the order
-that `order` says, which no result may depend on.
+Its arrays lie in the memory of NumPy arrays, and kernels run on the CPU, one warp after another.
+
+It is stricter than CuPy.  Types of arguments are compared with those of the kernel, new arrays
+are full of NaN, and no array is converted to NumPy implicitly.  Warps and their lanes run in the
+order that `order` says, and no result may depend on it.
 """
 
 import contextlib
@@ -23,7 +24,7 @@ BUILT = (
     Path(tempfile.gettempdir())
     / f"roicy-cuda-emulation-{os.getuid() if hasattr(os, 'getuid') else 0}"
 )
-order = "forward"  # "reverse" or "mixed"
+order = "forward"  # or "reverse" or "mixed"
 launches = []  # names of the kernels that were launched
 
 
@@ -118,7 +119,7 @@ floor, fmax, log2, maximum, minimum, sqrt = (
 
 
 class RawModule:
-    """Kernels, compiled once for each text."""
+    """Kernels, which are compiled once for each source text."""
 
     def __init__(self, code, options, name_expressions):
         assert "--fmad=false" in options
@@ -134,7 +135,7 @@ class RawModule:
             "-Werror",
             *FLAGS,
         ]
-        flags += ["-U_FORTIFY_SOURCE"]  # which takes a jump from stack to stack for a mistake
+        flags += ["-U_FORTIFY_SOURCE"]  # it takes jumps between stacks for errors
         flags += [option for option in options if option.startswith("-D")]
         BUILT.mkdir(exist_ok=True)
         library = BUILT / f"{hashlib.sha256((text + repr(flags)).encode()).hexdigest()[:20]}.so"
@@ -145,7 +146,7 @@ class RawModule:
                 subprocess.run(
                     [os.environ.get("CXX", "g++"), *flags, str(source), "-o", str(made)], check=True
                 )
-                made.replace(library)  # other processes may be at it
+                made.replace(library)  # other processes may build it at the same time
         self.library = ctypes.CDLL(str(library))
         self.numbers = {name: i for i, name in enumerate(name_expressions)}
 
@@ -167,7 +168,7 @@ class Function:
         for i, (argument, expected) in enumerate(zip(arguments, self.types, strict=True)):
             where = f"{self.name}, argument {i}: {expected}"
             if isinstance(argument, ndarray):
-                # CuPy has no arrays of structures: those are bytes
+                # CuPy has no arrays of structures, so these are passed as bytes.
                 structures = (
                     expected.startswith("*V")
                     and argument.dtype == np.uint8

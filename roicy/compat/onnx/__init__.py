@@ -55,7 +55,7 @@ def RoiAlign(
         "half_pixel": pixel i covers [i, i + 1), roicy's `aligned`.  "output_half_pixel": pixel
         i lies at i, and boxes are at least 1 pixel wide and high, as always in opset 10.
     mode : {"avg", "max"}, optional
-        What is taken of the samples.
+        Whether the mean or the largest of the samples is taken.
     output_height, output_width : int, optional
         Bins of a box.
     sampling_ratio : int, optional
@@ -63,9 +63,9 @@ def RoiAlign(
     spatial_scale : float, optional
         Multiplies the coordinates of the boxes; kept in float32, as an attribute of ONNX is.
     largest : {"products", "samples"}, optional
-        Not of ONNX: what "max" is the largest of.  "products": of each pixel times its bilinear
-        weight, as the reference implementation and ONNX Runtime compute it.  "samples": of
-        their sums, as OpenVINO does.
+        This parameter is not part of ONNX.  It says what mode "max" compares.  "products": each
+        pixel times its bilinear weight, as the reference implementation and ONNX Runtime do.
+        "samples": the sums of these products, as OpenVINO does.
 
     Returns
     -------
@@ -112,7 +112,7 @@ def RoiAlign(
 
 
 def _with_images(rois: Any, batch_indices: Any) -> np.ndarray:
-    """Return boxes with the image before them, in a type that holds it."""
+    """Return boxes with their image in front, in a type that holds its number."""
     if not isinstance(rois, np.ndarray) or rois.ndim != 2 or rois.shape[1] != 4:
         raise ValueError(
             f"rois: {getattr(rois, 'shape', type(rois).__name__)}, expected an array (K, 4)"

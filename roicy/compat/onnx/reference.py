@@ -1,6 +1,7 @@
 """
-The operators for ONNX's reference evaluator, which then runs models with regions at the speed
-of roicy.
+The operators for ONNX's reference evaluator.
+
+With them it runs models with regions of interest at the speed of roicy.
 
 Examples
 --------
@@ -44,7 +45,7 @@ class RoiAlign(OpRun):
     ) -> tuple[np.ndarray]:
         if (
             self.run_params["opsets"][""] < 16
-        ):  # had no such attribute, and no offset; what comes is today's default
+        ):  # opset 10 had neither this attribute nor an offset, so its value is today's default
             attributes["coordinate_transformation_mode"] = "output_half_pixel"
         return (_roi_align(X, rois, batch_indices, **attributes),)
 

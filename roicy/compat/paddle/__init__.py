@@ -1,5 +1,5 @@
 """
-PaddlePaddle's operators, in both of the forms that it has had.
+PaddlePaddle's operators, in both forms of their calls.
 
 The functions here are called as ``paddle.fluid.layers`` (up to 2.4)::
 
@@ -11,12 +11,15 @@ are in :mod:`.vision.ops` too::
 
     roi_pool(x, boxes=..., boxes_num=..., output_size=..., spatial_scale=1.0, name=None)
 
-Which image a box is of is said by counts for each image: `rois_num`, `boxes_num`, or
-`batch_roi_nums`; by `rois_lod`, offsets [0, count, ...] as in 1.8; by boxes from
-:func:`create_lod_tensor`, which carry their counts; or not at all if there is one image.
+A call says in one of these ways to which images its boxes belong:
 
-As Paddle does, and unlike the functions of roicy, these round `spatial_scale` to float32, for
-float64 data too.
+- by the number of boxes of each image: `rois_num`, `boxes_num` or `batch_roi_nums`
+- by `rois_lod`, which is offsets [0, count, ...] as in 1.8
+- by boxes from :func:`create_lod_tensor`, which hold their counts
+- in no way, if there is only one image
+
+Unlike the functions of roicy, these round `spatial_scale` to float32, even for float64 data, as
+Paddle does.
 """
 
 from __future__ import annotations
@@ -43,12 +46,12 @@ __all__ = [
 
 
 class LoDTensor(np.ndarray):
-    """An array whose rows belong to images: `lengths` says how many to each."""
+    """An array whose rows belong to images; `lengths` says how many rows each image has."""
 
     lengths: tuple[int, ...] | None = None
 
     def recursive_sequence_lengths(self) -> list[list[int]]:
-        """Return the lengths as Paddle does, one list for each level, of which there is one."""
+        """Return the lengths as Paddle does, in one list for each level; there is one level."""
         return [] if self.lengths is None else [list(self.lengths)]
 
 
@@ -56,8 +59,7 @@ def create_lod_tensor(
     data: Any, recursive_seq_lens: list[list[int]], place: Any = None
 ) -> LoDTensor:
     """
-    Return rows with the number of them that belong to each image, as
-    ``fluid.create_lod_tensor`` does.
+    Return rows with the number of rows of each image, as ``fluid.create_lod_tensor`` does.
 
     Parameters
     ----------
@@ -76,8 +78,7 @@ def create_lod_tensor(
     Raises
     ------
     ValueError
-        If there is another number of levels than one, or the counts do not sum to the number of
-        rows.
+        If there is not exactly one level, or if the counts do not sum to the number of rows.
     """
     if len(recursive_seq_lens) != 1:
         raise ValueError(
@@ -135,8 +136,10 @@ Function = Callable[..., np.ndarray]
 
 def _also(newer: Function) -> Callable[[Function], Function]:
     """
-    Take calls in the newer form too: they name an argument that the older form does not have,
-    or have counts where that has a height.
+    Let a function take calls in the newer form too.
+
+    A call is in the newer form if it names an argument that the older form does not have, or if it
+    has counts where the older form has a height.
     """
     names = {"x", "boxes", "boxes_num", "output_size", "aligned"}
 
@@ -354,8 +357,8 @@ def prroi_pool(input: np.ndarray, rois: np.ndarray, *args: Any, **kwargs: Any) -
         prroi_pool(input, rois, output_channels, spatial_scale, pooled_height, pooled_width,
                    name=None)
 
-    It is the second if `output_channels` is named, if there is a fourth number after `rois`, or
-    if the second number after `rois` has a fraction part, which no height has.
+    A call is in the second form if `output_channels` is named, if there is a fourth number after
+    `rois`, or if the second number after `rois` is not whole, and so is not a height.
 
     Parameters
     ----------
@@ -416,10 +419,10 @@ def prroi_pool(input: np.ndarray, rois: np.ndarray, *args: Any, **kwargs: Any) -
 
 
 def _is_position_sensitive(input: Any, output_channels: Any, bins: tuple[int, int]) -> bool:
-    """Return whether an output of so many channels has bins with channels of their own."""
+    """Return whether each bin has channels of its own, given the channels of the output."""
     wanted = _arguments.integer("output_channels", output_channels, 0, 2**62)
     if not isinstance(input, np.ndarray) or input.ndim != 4 or wanted == input.shape[1]:
-        return False  # operators say what is wrong with an input that is no map
+        return False  # the operator says what is wrong with such an input
     channels, of_bins = input.shape[1], bins[0] * bins[1]
     if wanted * of_bins == channels:
         return True
