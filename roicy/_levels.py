@@ -126,7 +126,7 @@ def check_levels(shapes: dict[str, Shape]) -> None:
 
 
 def scales(arguments: Arguments, shapes: dict[str, Shape]) -> list[Scale]:
-    """Return the scale of each level, whose shapes must go together."""
+    """Return the scale of each level, and check that the shapes of levels go together."""
     if arguments.pyramid is None:
         return [_arguments.spatial_scale(arguments.spatial_scale)]
     check_levels(shapes)

@@ -162,8 +162,8 @@ def test_strides(name, dtype, isa, rng):
 
 def assert_equal_but_for_order(one, other, size, extents, bins):
     """
-    Check two results for boxes of `random_boxes`, of which one was contracted along y first and the
-    other along x first.  They differ by at most twice the bound of docs/guarantees.md.  `size` is
+    Check two results for boxes of `random_boxes`.  One was contracted along y first, and the other
+    along x first.  They differ by at most twice the bound of docs/guarantees.md.  `size` is
     the result of absolute values.
     """
     pixels = sum(1.2 * max(extents) / count + 3 for count in bins)
@@ -815,15 +815,15 @@ def test_unsorted_images(rng, dtype, isa):
 @pytest.mark.parametrize("name", ["roi_align", "ps_roi_align", "roi_pool"])
 def test_numbers_one_by_one(name, sides, channels, dtype, isa, rng):
     """
-    Few channels are computed number by number, in some layouts: with the same bits, and zeros of
-    the same sign.
+    In some layouts, few channels are computed number by number.  They have the same bits, and zeros
+    have the same sign.
     """
     (n, h, w), bins = (2, 90, 100), (2, 3)
     boxes = random_boxes(rng, n, 20, (h, w), dtype)
     boxes[:, 3:] = boxes[:, 1:3] + rng.uniform(*sides, (20, 2))
-    group = 6 if name == "ps_roi_align" else 1
-    x = rng.standard_normal((n, channels * group, h, w)).astype(dtype)
-    x = np.copysign(np.where(x < 1, 0, -x), x)  # of a maximum there are zeros of both signs
+    channels_per_output = 6 if name == "ps_roi_align" else 1
+    x = rng.standard_normal((n, channels * channels_per_output, h, w)).astype(dtype)
+    x = np.copysign(np.where(x < 1, 0, -x), x)  # a maximum may be a zero of either sign
     options = {} if name == "roi_pool" else {"sampling_ratio": 2}
     if name == "roi_pool":
         options["return_argmax"] = True

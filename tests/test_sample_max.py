@@ -17,7 +17,7 @@ SHAPES = {
     "row": (6, 3, 2, 1, 23, (2, 2)),
     "pixel": (5, 2, 17, 1, 1, (2, 3)),
     "bins": (2, 1, 2, 9, 12, (70, 20)),
-    # boxes of which few rows and columns are read, up to the last ones
+    # boxes in which few rows and columns are read, up to the last ones
     "thin": (8, 2, 18, 90, 80, (2, 1)),
 }
 PARAMETERS = [

@@ -361,7 +361,8 @@ def test_transposed_tables_are_the_same(rule, boxes, dtype, rng):
         low[:, 1] += 2**24
         extents, bins = (2**24 + 1000, 37), (40, 3)
     corners = np.concatenate([np.zeros((100, 1)), low, low + rng.uniform(*size, (100, 2))], axis=1)
-    # Channels that fill lanes: of fewer, numbers may be added without transposed tables.
+    # There are enough channels to fill lanes.  With fewer channels, numbers may be added without
+    # transposed tables.
     made = tables_of(corners, rule, bins, extents, dtype, "grad_input", scale=1.0, channels=16)
     assert made.stop == len(corners)
     found_some = 0

@@ -113,7 +113,7 @@ def _module() -> Any:
 @functools.cache
 def _kernel(name: str, device: int) -> Any:
     """
-    Return a kernel for the current device, whose number is `device`.
+    Return a kernel for the current device, which has number `device`.
 
     It is cached, since CuPy would search for it at every call.
     """

@@ -92,8 +92,8 @@ inline void go_on(Lane &lane) {
     setcontext(&lane.context);
 }
 
-// Run all lanes of a warp.  Its first thread has number `first` in its block.  Lanes run forwards if
-// step is 1, backwards if it is -1, and otherwise in a mixed order.
+// Run all lanes of a warp.  Its first thread has number `first` in its block.  Lanes run forwards
+// if step is 1, backwards if it is -1, and otherwise in a mixed order.
 inline void run_warp(unsigned first, long long step, void (*function)(void *), void *argument) {
     work = function;
     of_work = argument;
