@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.nn.modules.utils import _pair
 
@@ -45,17 +46,26 @@ def check_flag(name: str, value: Any) -> bool:
     return value if value is True or value is False else _arguments.flag(name, value)
 
 
-def _scales_of(value: Any) -> list[float]:
-    """Return the scales of y and x."""
-    if type(value) is float:
-        return [value, value]  # the operator checks it
-    return list(_arguments.spatial_scale(value))
+def _pair_of(value: Any) -> list[float]:
+    """Return the scales of y and x for a graph, in which they may be symbols that are not known."""
+    vertical, horizontal = value if isinstance(value, (tuple, list)) else (value, value)
+    return [float(vertical), float(horizontal)]
+
+
+def _scales_of(value: Any) -> Any:
+    """Return the scales of y and x, or one number, which the dispatcher makes both of."""
+    if torch.compiler.is_compiling():
+        return _pair_of(value)
+    return value if type(value) is float else list(_arguments.spatial_scale(value))
 
 
 def _scales_of_levels(value: Any, count: int) -> list[float]:
     """Return the scale of each level, or the two of each, one after the other."""
-    if type(value) is list and len(value) == count and all([type(one) is float for one in value]):
-        return value
+    is_sequence = isinstance(value, (list, tuple)) and len(value) == count
+    if is_sequence and all([type(one) is float for one in value]):
+        return list(value)
+    if is_sequence and torch.compiler.is_compiling():
+        return [scale for one in value for scale in _pair_of(one)]
     pairs = _levels.scales_of_levels(value, count)
     if all(vertical == horizontal for vertical, horizontal in pairs):
         return [vertical for vertical, _ in pairs]
@@ -76,5 +86,6 @@ def pool(
     )
     if _onnx.is_exporting():
         name = operator.name().removeprefix("roicy::")
+        scales = [scales, scales] if type(scales) is float else scales
         return _onnx.pool(name, input, rows, size, scales, *parameters)
     return _autograd.call(operator, (rows, *maps), input, rows, size, scales, *parameters)
