@@ -158,9 +158,13 @@ def _of_images(
     kept = valid(rois[:, 0].astype(np.float64))  # in which the number of images is exact
     if kept.all():
         return pool(rois)
-    some = pool(rois[kept])
-    out = np.zeros((len(rois), *some.shape[1:]), some.dtype)
-    out[kept] = some
+    if not kept.any():
+        some = pool(rois[:0])
+        return np.zeros((len(rois), *some.shape[1:]), some.dtype)
+    others = rois.copy()  # rows stay where they are, as errors name them
+    others[~kept] = rois[kept][0]
+    out = pool(others)
+    out[~kept] = 0
     return out
 
 
