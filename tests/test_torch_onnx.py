@@ -172,7 +172,7 @@ class PyramidOfPairs(torch.nn.Module):
     def forward(self, x, boxes):
         maps = [x[:, :, :: 2**i, :: 2**i] * (i + 1) for i in range(2)]
         scales = [(1 / 2, 1 / 8), (1 / 4, 1 / 16)]
-        return rt.multiscale_roi_align(maps, boxes, 3, scales, 2, False, 80.0, 3)
+        return rt.multiscale_roi_align(maps, boxes, 3, scales, 2, False, 30.0, 3)
 
 
 @pytest.mark.parametrize("dynamo", [True, False])
@@ -180,6 +180,8 @@ def test_pyramids_of_two_scales(dynamo, rng, tmp_path):
     path = str(tmp_path / "model.onnx")
     x = torch.from_numpy(rng.standard_normal((2, 4, 32, 40))).float()
     boxes = torch.from_numpy(random_boxes(rng, 2, 40, (64, 320), np.float32))
+    areas = (boxes[:, 3] - boxes[:, 1]).clamp(min=0) * (boxes[:, 4] - boxes[:, 2]).clamp(min=0)
+    assert 5 < (areas >= 30**2).sum() < 35  # boxes of both levels
     export(path, dynamo, PyramidOfPairs(), x, boxes)
     expected = PyramidOfPairs()(x, boxes)
     # positions of up to 40 pixels
