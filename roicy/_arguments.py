@@ -21,6 +21,8 @@ FLOATS = {"f": "float", "d": "double"}  # dtype characters, and what the kernels
 # float16, bfloat16 (of ml_dtypes, which need not be there) and uint8: types of maps that are
 # computed with as float32
 SMALL = "eEB"
+# Whole numbers to this one are exact in floating point; the next is rounded to it.
+LARGEST_EXACT = {"bfloat16": 2**8, "float16": 2**11, "float32": 2**24, "float64": 2**53}
 MOST_PIXELS = 2**30  # a side of the map: pixel indices are int32
 MOST_BINS = 2**24  # a side of the output
 FLOAT32 = np.dtype(np.float32)
@@ -320,7 +322,7 @@ class Boxes:
         with np.errstate(all="ignore"):  # what overflows is found right below
             corners = [rows[:, -4:].astype(dtype, copy=False) for rows in arrays]
         if counts is None:
-            self.images = self._read_images(arrays[0], image_count)
+            self.images = self._read_images(arrays[0], image_count, boxes.dtype)
         else:
             self.images = np.repeat(np.arange(image_count, dtype=np.int32), counts)
         self.coordinates = (
@@ -337,7 +339,8 @@ class Boxes:
             self._raise(where, arrays[0][row, -4:], column, dtype, scale)
 
     @staticmethod
-    def _read_images(rows: np.ndarray, image_count: int) -> np.ndarray:
+    def _read_images(rows: np.ndarray, image_count: int, dtype: np.dtype) -> np.ndarray:
+        """Return the images of rows; dtype: of the rows as the caller gave them."""
         column = rows[:, 0].astype(np.float64)  # in which the number of images is exact
         with np.errstate(all="ignore"):
             wrong = ~((column >= 0) & (column < image_count) & (np.trunc(column) == column))
@@ -348,6 +351,10 @@ class Boxes:
             if float(rows[bad, 0]).is_integer():
                 raise ValueError(f"{image} is outside the input's {image_count} images")
             raise ValueError(f"{image}, expected a whole number")
+        largest = LARGEST_EXACT.get(dtype.name, image_count)
+        if image_count > largest + 1 and (images >= largest).any():
+            bad = int((images >= largest).argmax())
+            raise rounded_index(bad, int(images[bad]), dtype.name, image_count)
         return images
 
     @staticmethod
@@ -401,6 +408,15 @@ class Boxes:
         side = ("width", "height")[column - 4]
         ends = ", ".join(_spell_number(value) for value in corners)
         raise ValueError(f"{where}: ({ends}) has a {side} that {beyond}")
+
+
+def rounded_index(row: int, image: int, dtype: str, images: int) -> ValueError:
+    """Return the error of a batch index that may have been rounded to that of another image."""
+    return ValueError(
+        f"boxes[{row}]: batch index {image} in {dtype}, which is exact to "
+        f"{LARGEST_EXACT[dtype]} only; expected a type that can tell the input's {images} images "
+        "apart"
+    )
 
 
 def check_rows(name: str, value: Any, columns: int) -> None:

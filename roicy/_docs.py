@@ -79,8 +79,9 @@ but float32 of uint8
         Gradient of the boxes in the format that they came in; of batch indices it is 0.""",
     "raises": """TypeError, ValueError
         If an argument is of a wrong type, dtype or shape, a coordinate is not finite, or a
-        batch index is not that of an image.  The message names the argument, what it was, and
-        the first such box.  Nothing has been written then.""",
+        batch index is not that of an image, or may have been rounded to it: bfloat16 is exact
+        to 256, float16 to 2048 and float32 to 2**24.  The message names the argument, what it
+        was, and the first such box.  Nothing has been written then.""",
     # canonical_scale is described together with it
     "canonical_level": "",
 }

@@ -146,15 +146,20 @@ def scales(arguments: Arguments, shapes: dict[str, Shape]) -> list[Scale]:
     return found
 
 
-def _given_scales(arguments: Arguments, count: int) -> list[Scale]:
-    value, image_size = arguments.spatial_scale, arguments.pyramid[2]
-    if image_size is not None:
-        raise ValueError("image_size: expected None, since spatial_scale is given")
+def scales_of_levels(value: Any, count: int) -> list[Scale]:
+    """Return a scale for each level, of numbers or pairs."""
     if not isinstance(value, (list, tuple, np.ndarray)) or len(value) != count:
         raise ValueError(
             f"spatial_scale: {value!r}, expected a scale for each of the {count} levels"
         )
     return [_arguments.spatial_scale(scale) for scale in value]
+
+
+def _given_scales(arguments: Arguments, count: int) -> list[Scale]:
+    value, image_size = arguments.spatial_scale, arguments.pyramid[2]
+    if image_size is not None:
+        raise ValueError("image_size: expected None, since spatial_scale is given")
+    return scales_of_levels(value, count)
 
 
 def _scales_from_heights(arguments: Arguments, shapes: dict[str, Shape]) -> list[Scale]:

@@ -455,6 +455,49 @@ def test_boxes_of_other_types_and_formats(rng):
 
 
 @pytest.mark.parametrize(
+    "dtype, largest", [("float16", 2**11), ("bfloat16", 2**8), ("float32", 2**24)]
+)
+@pytest.mark.parametrize("name", [*SUMS, "roi_pool", "roi_align_max"])
+def test_rounded_indices(name, dtype, largest):
+    """Indices that may have been those of other images before they were rounded."""
+    kind = pytest.importorskip("ml_dtypes").bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
+    boxes = np.array([[0, 0, 0, 2, 2], [largest - 1, 0, 0, 2, 2], [largest, 0, 0, 2, 2]])
+    rounded = boxes.astype(kind)
+    rounded.flags.writeable = False
+    message = rf"boxes\[2\]: batch index {largest} in {dtype}, which is exact to {largest} only; "
+    pool = operator(name)
+
+    def shaped(images):
+        """Return maps of so many images, which are one in memory."""
+        return np.broadcast_to(np.ones((1, 1, 1, 1), np.float32), (images, 1, 1, 1))
+
+    few, many = shaped(largest + 1), shaped(largest + 2)
+    np.testing.assert_array_equal(pool(few, rounded, 1), pool(few, boxes, 1))
+    with pytest.raises(ValueError, match=f"{message}.* the input's {largest + 2} images apart"):
+        pool(many, rounded, 1)
+    np.testing.assert_array_equal(pool(many, rounded[:2], 1), pool(many, boxes[:2], 1))
+    np.testing.assert_array_equal(pool(many, boxes, 1), pool(few, boxes, 1))
+    g = np.ones((3, 1, 1, 1), np.float32)
+    if name in WITH_BOX_GRADIENTS:
+        with pytest.raises(ValueError, match=message):
+            operator(name, "_backward_boxes")(g, many, rounded)
+    if name != "roi_align_max" and largest < 2**24:  # the gradient takes its memory
+        backward = operator(name, "_backward")
+        given = (np.zeros(g.shape, np.int32),) if name == "roi_pool" else ()
+        with pytest.raises(ValueError, match=message):
+            backward(g, *given, rounded, many.shape)
+
+
+def test_images_that_do_not_exist_are_said_to():
+    """Also of types in which their indices are rounded."""
+    x = np.ones((3000, 1, 1, 1), np.float32)
+    for index, message in ((4000, "4000 is outside"), (np.inf, "inf, expected a whole number")):
+        boxes = np.array([[index, 0, 0, 2, 2]], np.float16)
+        with pytest.raises(ValueError, match=rf"boxes\[0\]: batch index {message}"):
+            roicy.roi_align(x, boxes, 1)
+
+
+@pytest.mark.parametrize(
     ("changed", "error", "message"),
     [
         ({"input": {}}, TypeError, "input: builtins.dict, expected a numpy.ndarray"),

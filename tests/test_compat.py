@@ -308,7 +308,9 @@ def test_boxes_of_no_image_in_mxnet(rng):
     out = mxnet.ROIAlign(x, boxes[:3], (2, 2), 1.0)
     np.testing.assert_array_equal(out[[0, 2]], roicy.roi_align(x, boxes[[0, 2]], 2))
     assert not out[1].any()
-    with pytest.raises(ValueError, match=r"boxes\[2\]: batch index 2 is outside"):
+    for pool in (mxnet.ROIPooling, mxnet.ROIAlign):
+        assert not pool(x[:0], boxes[[1, 1]], (2, 2), 1.0).any()
+    with pytest.raises(ValueError, match=r"boxes\[3\]: batch index 2 is outside"):
         mxnet.ROIAlign(x, boxes, (2, 2), 1.0)
     with pytest.raises(ValueError, match=r"batch index nan"):
         mxnet.ROIAlign(x, np.array([[np.nan, 0, 0, 1, 1]], np.float32), (2, 2), 1.0)
@@ -327,6 +329,29 @@ def test_boxes_of_no_image_in_mxnet_of_other_types(kind, rng):
         expected = pool(x, boxes, (2, 2), 1.0)
         np.testing.assert_array_equal(pool(x, boxes.astype(kind), (2, 2), 1.0), expected)
         assert not expected[1].any()
+
+
+def test_rounded_indices_are_refused():
+    """Where they may be those of other images; the row is named whatever is dropped before."""
+    x = np.ones((2050, 4, 3, 3), np.float32)
+    boxes = np.array([[-1, 0, 0, 2, 2], [7, 0, 0, 2, 2], [2048, 0, 0, 2, 2]], np.float16)
+    message = r"boxes\[%d\]: batch index 2048 in float16, which is exact to 2048 only"
+    for pool in (mxnet.ROIPooling, mxnet.ROIAlign):
+        with pytest.raises(ValueError, match=message % 2):
+            pool(x, boxes, (2, 2), 1.0)
+        np.testing.assert_array_equal(
+            pool(x[:2049], boxes, (2, 2), 1.0),
+            pool(x[:2049], boxes.astype(np.float32), (2, 2), 1.0),
+        )
+    for pool in (torchvision.roi_align, torchvision.RoIAlign(2, 1.0, 2)):
+        more = () if isinstance(pool, torchvision.RoIAlign) else (2,)
+        with pytest.raises(ValueError, match=message % 1):
+            pool(x, boxes[1:], *more)
+        pool(x, [boxes[:1, 1:]] * 2050, *more)
+    # the images are given by counts, or are integers
+    counts = np.ones(2050, np.int64)
+    ops.roi_align(x, np.tile(boxes[:1, 1:], (2050, 1)), counts, 2)
+    onnx.RoiAlign(x, boxes[:1, 1:], np.array([2049]))
 
 
 def test_position_sensitive_without_alignment_in_mxnet(rng):

@@ -153,6 +153,10 @@ def test_rounded_indices_are_refused(name, dtype, largest):
             function(given, boxes, 1, scale)
         function(given, boxes[:1], 1, scale)
         function(given, boxes.float(), 1, scale)
+        for index, message in ((4 * largest, f"{4 * largest} is outside"), (np.inf, "inf, expect")):
+            boxes[1, 0] = index
+            with pytest.raises(ValueError, match=rf"boxes\[1\]: batch index {message}"):
+                function(given, boxes, 1, scale)
 
 
 def coordinates(rng):

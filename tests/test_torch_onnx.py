@@ -23,6 +23,7 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 PARAMETERS = {"roi_align": (0.5, 2, True), "ps_roi_align": (0.5, 2)}
+PAIR = (0.5, 0.375)
 OF_ROICY = {
     "prroi_pool": "PrRoIPool",
     "ps_prroi_pool": "PSPrRoIPool",
@@ -67,7 +68,9 @@ def run(path, x, boxes):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64])
 @pytest.mark.parametrize("dynamo", [True, False])
 @pytest.mark.parametrize(
-    "parameters", [(0.5, 2, True), (0.5, -1, False), (0.5, 3, False), (0.5, 0, True)]
+    "parameters",
+    [(0.5, 2, True), (0.5, -1, False), (0.5, 3, False), (0.5, 0, True), (PAIR, 2, True)],
+    ids=str,
 )
 def test_roi_align(parameters, dynamo, dtype, rng, tmp_path):
     path = str(tmp_path / "model.onnx")
@@ -89,27 +92,30 @@ def test_roi_align(parameters, dynamo, dtype, rng, tmp_path):
 
 @pytest.mark.parametrize("dynamo", [True, False])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.uint8])
-def test_roi_pool(dynamo, dtype, rng, tmp_path):
+@pytest.mark.parametrize("scale", [0.5, PAIR], ids=str)
+def test_roi_pool(scale, dynamo, dtype, rng, tmp_path):
     path = str(tmp_path / "model.onnx")
     x, boxes = problem(rng, 15, 9)
     x = (10 * x + 100).to(dtype)
-    model = Pool("roi_pool", (2, 3), 0.5)
+    model = Pool("roi_pool", (2, 3), scale)
     exported = export(path, dynamo, model, x, boxes)
     assert "MaxRoiPool" in [node.op_type for node in exported.graph.node]
     np.testing.assert_array_equal(run(path, x, boxes), model(x, boxes))
 
 
 @pytest.mark.parametrize("dynamo", [True, False])
+@pytest.mark.parametrize("scale", [0.5, PAIR], ids=str)
 @pytest.mark.parametrize("name", OF_ROICY)
-def test_operators_that_onnx_lacks(name, dynamo, rng, tmp_path):
+def test_operators_that_onnx_lacks(name, scale, dynamo, rng, tmp_path):
     """Operators that ONNX lacks have their own domain, and attributes that say what to compute."""
     path = str(tmp_path / "model.onnx")
     x, boxes = problem(rng, 15, 9)
-    model = Pool(name, (2, 4), *PARAMETERS.get(name, (0.5,)))
+    model = Pool(name, (2, 4), scale, *PARAMETERS.get(name, (0.5,))[1:])
     exported = export(path, dynamo, model, x, boxes)
     assert ("roicy", 1) in [(opset.domain, opset.version) for opset in exported.opset_import]
 
     def compute(self, x, boxes, output_height, output_width, spatial_scale, sampling_ratio=None):
+        assert list(spatial_scale) == (list(PAIR) if scale == PAIR else [0.5, 0.5])
         more = () if sampling_ratio is None else (sampling_ratio,)
         size = (output_height, output_width)
         return (getattr(roicy, name)(x, boxes, size, spatial_scale, *more),)
@@ -158,6 +164,29 @@ def test_pyramids(keywords, dynamo, rng, tmp_path):
         largest = float(expected.abs().max())
         # Positions go up to 80 pixels.
         np.testing.assert_allclose(run(path, x, given), expected, rtol=0, atol=1e-5 * largest)
+
+
+class PyramidOfPairs(torch.nn.Module):
+    """Levels whose scales of y and x differ, on maps that are made of one."""
+
+    def forward(self, x, boxes):
+        maps = [x[:, :, :: 2**i, :: 2**i] * (i + 1) for i in range(2)]
+        scales = [(1 / 2, 1 / 8), (1 / 4, 1 / 16)]
+        return rt.multiscale_roi_align(maps, boxes, 3, scales, 2, False, 30.0, 3)
+
+
+@pytest.mark.parametrize("dynamo", [True, False])
+def test_pyramids_of_two_scales(dynamo, rng, tmp_path):
+    path = str(tmp_path / "model.onnx")
+    x = torch.from_numpy(rng.standard_normal((2, 4, 32, 40))).float()
+    boxes = torch.from_numpy(random_boxes(rng, 2, 40, (64, 320), np.float32))
+    areas = (boxes[:, 3] - boxes[:, 1]).clamp(min=0) * (boxes[:, 4] - boxes[:, 2]).clamp(min=0)
+    assert 5 < (areas >= 30**2).sum() < 35  # boxes of both levels
+    export(path, dynamo, PyramidOfPairs(), x, boxes)
+    expected = PyramidOfPairs()(x, boxes)
+    # positions of up to 40 pixels
+    largest = float(expected.abs().max())
+    np.testing.assert_allclose(run(path, x, boxes), expected, rtol=0, atol=1e-5 * largest)
 
 
 @pytest.mark.parametrize("name", [*SUMS, "roi_pool"])

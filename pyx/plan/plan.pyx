@@ -37,6 +37,7 @@ from roicy import _arguments, _levels, _threads
 cdef enum:
     MAX_EXTENT = 1 << 30           # pixels of a side of a map: _arguments.MOST_PIXELS
     MAX_SIDE = 1 << 24             # bins of a side of an output: _arguments.MOST_BINS
+    MAX_EXACT = 1 << 24            # whole numbers in a float: _arguments.LARGEST_EXACT
 
 # What a plan may be for, as the front end calls it.
 cdef dict PURPOSES = {"forward": FORWARD, "grad_input": GRAD_INPUT, "grad_boxes": GRAD_BOXES,
@@ -56,6 +57,11 @@ cdef inline int plain_side(object value) except? -1:
     if type(value) is not int:
         return 0
     return value if 0 < value <= MAX_SIDE else 0
+
+
+cdef inline bint may_be_rounded(const Py_buffer *boxes, Py_ssize_t images) noexcept nogil:
+    """Whether rows of a plain type cannot tell so many images apart."""
+    return boxes.format[0] == c'f' and images > MAX_EXACT + 1
 
 
 cdef inline double plain_scale(object value) except? -1:
@@ -315,7 +321,8 @@ cdef class Plan:
         if not has_buffer(boxes, ndarray, &array):
             return False
         try:
-            if is_plain(&array, 5 if image < 0 else 4):
+            if (is_plain(&array, 5 if image < 0 else 4)
+                    and not (image < 0 and may_be_rounded(&array, images))):
                 reserve(&self.boxes, array.shape[0], self.itemsize)
                 if self.itemsize == sizeof(float):
                     taken = take_array(&self.boxes, &array, image, images,

@@ -158,9 +158,13 @@ def _of_images(
     kept = valid(rois[:, 0].astype(np.float64))  # float64 holds the number of images exactly
     if kept.all():
         return pool(rois)
-    some = pool(rois[kept])
-    out = np.zeros((len(rois), *some.shape[1:]), some.dtype)
-    out[kept] = some
+    if not kept.any():
+        some = pool(rois[:0])
+        return np.zeros((len(rois), *some.shape[1:]), some.dtype)
+    others = rois.copy()  # rows stay where they are, as errors name them
+    others[~kept] = rois[kept][0]
+    out = pool(others)
+    out[~kept] = 0
     return out
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.nn.modules.utils import _pair
 
-from .. import _arguments
+from .. import _arguments, _levels
 from . import _autograd, _onnx, _vmap  # noqa: F401  they register what the operators need
 from ._boxes import rows_of
 from ._operators import MULTISCALE_ROI_ALIGN
@@ -45,13 +46,46 @@ def check_flag(name: str, value: Any) -> bool:
     return value if value is True or value is False else _arguments.flag(name, value)
 
 
-def pool(operator: Any, input: Any, boxes: Any, output_size: Any, *parameters: Any) -> Tensor:
+def _pair_of(value: Any) -> list[float]:
+    """Return the scales of y and x for a graph, in which they may be symbols that are not known."""
+    vertical, horizontal = value if isinstance(value, (tuple, list)) else (value, value)
+    return [float(vertical), float(horizontal)]
+
+
+def _scales_of(value: Any) -> Any:
+    """Return the scales of y and x, or one number, which the dispatcher makes both of."""
+    if torch.compiler.is_compiling():
+        return _pair_of(value)
+    return value if type(value) is float else list(_arguments.spatial_scale(value))
+
+
+def _scales_of_levels(value: Any, count: int) -> list[float]:
+    """Return the scale of each level, or the two of each, one after the other."""
+    is_sequence = isinstance(value, (list, tuple)) and len(value) == count
+    if is_sequence and all([type(one) is float for one in value]):
+        return list(value)
+    if is_sequence and torch.compiler.is_compiling():
+        return [scale for one in value for scale in _pair_of(one)]
+    pairs = _levels.scales_of_levels(value, count)
+    if all(vertical == horizontal for vertical, horizontal in pairs):
+        return [vertical for vertical, _ in pairs]
+    return [scale for pair in pairs for scale in pair]
+
+
+def pool(
+    operator: Any, input: Any, boxes: Any, output_size: Any, spatial_scale: Any, *parameters: Any
+) -> Tensor:
     """Check what the dispatcher would refuse without a name, and call the operator."""
     is_pyramid = operator is MULTISCALE_ROI_ALIGN.pool
     _check_maps(input, is_pyramid)
     _check_boxes(boxes)
     rows, maps = rows_of(boxes), input if is_pyramid else (input,)
     size = list(_pair(output_size))
+    scales = (
+        _scales_of_levels(spatial_scale, len(maps)) if is_pyramid else _scales_of(spatial_scale)
+    )
     if _onnx.is_exporting():
-        return _onnx.pool(operator.name().removeprefix("roicy::"), input, rows, size, *parameters)
-    return _autograd.call(operator, (rows, *maps), input, rows, size, *parameters)
+        name = operator.name().removeprefix("roicy::")
+        scales = [scales, scales] if type(scales) is float else scales
+        return _onnx.pool(name, input, rows, size, scales, *parameters)
+    return _autograd.call(operator, (rows, *maps), input, rows, size, scales, *parameters)

@@ -12,7 +12,6 @@ asks registered functions for them after it has traced ``torch.ops.roicy``.
 from __future__ import annotations
 
 import functools
-import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .._levels import CLOSE
+from .._levels import CLOSE, last_map, level_of_scale
 from ._tensors import HALVES, pooled_type
 
 OPSET = 16  # of RoiAlign with coordinate_transformation_mode
@@ -51,22 +50,25 @@ class _Node(NamedTuple):
     per_bin: bool = False
 
 
-def _roi_align(size: Any, scale: float, sampling_ratio: int, aligned: bool) -> dict[str, Any]:
+def _roi_align(
+    size: Any, scales: Sequence[float], sampling_ratio: int, aligned: bool
+) -> dict[str, Any]:
     mode = "half_pixel" if aligned else "output_half_pixel"
-    return {"coordinate_transformation_mode": mode, **_sampled(size, scale, sampling_ratio)}
+    sampled = _sampled(size, scales, sampling_ratio)
+    return {"coordinate_transformation_mode": mode, **sampled, "spatial_scale": scales[0]}
 
 
-def _sampled(size: Any, scale: float, sampling_ratio: int) -> dict[str, Any]:
-    return {**_scaled(size, scale), "sampling_ratio": max(sampling_ratio, 0)}
+def _sampled(size: Any, scales: Sequence[float], sampling_ratio: int) -> dict[str, Any]:
+    return {**_scaled(size, scales), "sampling_ratio": max(sampling_ratio, 0)}
 
 
-def _scaled(size: Any, scale: float) -> dict[str, Any]:
+def _scaled(size: Any, scales: Sequence[float]) -> dict[str, Any]:
     height, width = size
-    return {"output_height": height, "output_width": width, "spatial_scale": float(scale)}
+    return {"output_height": height, "output_width": width, "spatial_scale": list(scales)}
 
 
-def _roi_pool(size: Any, scale: float) -> dict[str, Any]:
-    return {"pooled_shape": list(size), "spatial_scale": float(scale)}
+def _roi_pool(size: Any, scales: Sequence[float]) -> dict[str, Any]:
+    return {"pooled_shape": list(size), "spatial_scale": scales[0]}
 
 
 NODES = {
@@ -79,23 +81,31 @@ NODES = {
 }
 
 
-def pool(name: str, input: Any, rows: Tensor, size: list[int], *parameters: Any) -> Any:
+def pool(
+    name: str, input: Any, rows: Tensor, size: list[int], scales: list[float], *parameters: Any
+) -> Any:
     """Return what is pooled, in a form that the exporter at work understands."""
     if name == "multiscale_roi_align":
-        return _pool_pyramid(input, rows, size, *parameters)
+        return _pool_pyramid(input, rows, size, scales, *parameters)
     # ONNX knows no maps of uint8, and column 0 of boxes of small types may not hold an index.
     dtype = pooled_type(input)
     computed = torch.float32 if dtype in HALVES else dtype
     images, rows, maps = rows[:, 0], _to(rows, computed), _to(input, computed)
+    node = NODES[name]
+    if not node.name.startswith("roicy::") and scales[0] != scales[1]:
+        # ONNX's own operators have one scale
+        vertical, horizontal = scales
+        each = [1.0, horizontal, vertical, horizontal, vertical]
+        rows, scales = rows * torch.tensor(each, dtype=computed), [1.0, 1.0]
     if torch.jit.is_tracing():
         _register()
         operator = getattr(torch.ops.roicy, name)
-        return _to(operator(maps, rows, size, *parameters), dtype)
-    node, channels = NODES[name], input.shape[1]
+        return _to(operator(maps, rows, size, scales, *parameters), dtype)
+    channels = input.shape[1]
     pooled = torch.onnx.ops.symbolic(
         node.name,
         (maps, rows[:, 1:], images.to(torch.int64)) if node.has_images else (maps, rows),
-        node.attributes(size, *parameters[:-1]),
+        node.attributes(size, scales, *parameters[:-1]),
         dtype=computed,
         shape=(rows.shape[0], channels // (size[0] * size[1]) if node.per_bin else channels, *size),
         version=OPSET if node.has_images else 1,
@@ -119,17 +129,19 @@ def _pool_pyramid(
     num_threads: int | None,
 ) -> Any:
     """Pool all boxes from all levels, and take those of each box's level."""
+    if len(scales) == len(maps):
+        scales = [scale for scale in scales for _ in range(2)]
+    pairs = list(zip(scales[::2], scales[1::2], strict=True))
     sides = (rows[:, 3:] - rows[:, 1:3]).clamp(min=0)
     level = torch.floor(
         canonical_level + torch.log2((sides[:, 0] * sides[:, 1]).sqrt() / canonical_scale) + CLOSE
     )
-    finest, coarsest = (round(-math.log2(scale)) for scale in (scales[0], scales[-1]))
-    last = min(len(maps) - 1, coarsest - finest)
-    index = (level - finest).clamp(0, last)[:, None, None, None]
+    last = last_map(len(maps), pairs[0], pairs[-1])
+    index = (level - level_of_scale(pairs[0])).clamp(0, last)[:, None, None, None]
     parameters = (sampling_ratio, aligned, num_threads)
-    result = pool("roi_align", maps[0], rows, size, scales[0], *parameters)
+    result = pool("roi_align", maps[0], rows, size, list(pairs[0]), *parameters)
     for i in range(1, last + 1):
-        pooled = pool("roi_align", maps[i], rows, size, scales[i], *parameters)
+        pooled = pool("roi_align", maps[i], rows, size, list(pairs[i]), *parameters)
         result = torch.where(index == i, pooled, result)
     return result
 
@@ -139,16 +151,17 @@ def _register() -> None:
     """Tell the exporter of ``dynamo=False`` what the operators are in ONNX."""
     from torch.onnx import register_custom_op_symbolic, symbolic_helper
 
-    kinds = {"roi_align": ("f", "i", "b"), "ps_roi_align": ("f", "i")}  # f: float, i: int, b: bool
+    # fs: list of float, i: int, b: bool
+    kinds = {"roi_align": ("fs", "i", "b"), "ps_roi_align": ("fs", "i")}
     for name, node in NODES.items():
-        own = kinds.get(name, ("f",))
+        own = kinds.get(name, ("fs",))
         parse = symbolic_helper.parse_args("v", "v", "is", *own, "none")
         register_custom_op_symbolic(f"roicy::{name}", parse(_symbolic(node, len(own))), OPSET)
 
 
 def _symbolic(node: _Node, count: int) -> Callable[..., Any]:
     """Return a function that adds a node to a graph; count: of its parameters."""
-    kinds = {str: "s", float: "f", int: "i", list: "i"}
+    kinds = {str: "s", float: "f", int: "i"}
 
     # the exporter converts as many arguments as there are names
     def symbolic(
@@ -156,7 +169,7 @@ def _symbolic(node: _Node, count: int) -> Callable[..., Any]:
         _: Any = None,
     ) -> Any:  # fmt: skip
         attributes = {
-            f"{name}_{kinds[type(value)]}": value
+            f"{name}_{kinds[type(value[0] if isinstance(value, list) else value)]}": value
             for name, value in node.attributes(size, *(p, q, r)[:count]).items()
         }
         if not node.has_images:

@@ -20,7 +20,8 @@ from ._tensors import pooled_type
 LIBRARY = torch.library.Library("roicy", "DEF")
 
 # Parameters after the map, the boxes and the size, by their names, with their types in a schema.
-SCALE = {"spatial_scale": "float"}
+# Of a pyramid the scales are those of the levels, or the two of each level, one after the other.
+SCALE = {"spatial_scale": "float[2]"}
 SAMPLED = {**SCALE, "sampling_ratio": "int"}
 ALIGNED = {**SAMPLED, "aligned": "bool"}
 PYRAMID = {
@@ -97,9 +98,24 @@ def _arrays(input: Any) -> Any:
     return _tensors.array(input)
 
 
-def _keywords(parameters: dict[str, str], given: Sequence[Any]) -> dict[str, Any]:
-    """Return the parameters of a call by their names, and how many threads it may take."""
+def _scales_of_levels(scales: list[float], levels: int) -> list[Any]:
+    """Return the scale of each level, or a pair for each."""
+    if len(scales) != 2 * levels:
+        return scales
+    return list(zip(scales[::2], scales[1::2], strict=True))
+
+
+def _keywords(
+    parameters: dict[str, str], given: Sequence[Any], levels: Any = None
+) -> dict[str, Any]:
+    """
+    Return the parameters of a call by their names, and how many threads it may take.
+
+    levels: of a pyramid, the maps or their shapes.
+    """
     *values, num_threads = given
+    if parameters is PYRAMID:
+        values[0] = _scales_of_levels(values[0], len(levels))
     keywords = dict(zip(parameters, values, strict=True))
     keywords["num_threads"] = _tensors.threads(num_threads)
     return keywords
@@ -120,7 +136,7 @@ def _define_pool(name: str, input: str, parameters: dict[str, str], per_bin: boo
     def kernel(input: Any, boxes: Tensor, output_size: list[int], *given: Any) -> Tensor:
         first = _first(input)
         rows = _tensors.boxes(boxes, first.shape[0])
-        keywords = _keywords(parameters, given)
+        keywords = _keywords(parameters, given, input)
         pooled = function(_arrays(input), rows, _size(output_size), **keywords)
         return _tensors.tensor(pooled, pooled_type(first))
 
@@ -141,7 +157,7 @@ def _define_backward(name: str, parameters: dict[str, str]) -> Any:
     def kernel(grad_output: Tensor, boxes: Tensor, extents: list[int], *given: Any) -> Any:
         shapes = shapes_of(extents)
         rows = _tensors.boxes(boxes, extents[0])
-        keywords = _keywords(parameters, given)
+        keywords = _keywords(parameters, given, shapes)
         wanted = shapes if is_pyramid else shapes[0]
         grads = function(_tensors.gradient(grad_output), rows, wanted, **keywords)
         tensors = [
@@ -164,7 +180,7 @@ def _define_backward_boxes(name: str, input: str, parameters: dict[str, str]) ->
 
     def kernel(grad_output: Tensor, input: Any, boxes: Tensor, *given: Any) -> Tensor:
         rows = _tensors.boxes(boxes, _first(input).shape[0])
-        keywords = _keywords(parameters, given)
+        keywords = _keywords(parameters, given, input)
         grad = function(_tensors.gradient(grad_output), _arrays(input), rows, **keywords)
         return _tensors.tensor(grad, boxes.dtype)
 

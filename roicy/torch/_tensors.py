@@ -8,14 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .. import _threads
+from .. import _arguments, _threads
 
 HALVES = (torch.float16, torch.bfloat16)
 HAS_ML_DTYPES = importlib.util.find_spec("ml_dtypes") is not None
-# Whole numbers to this one are exact; the next is rounded to it.  Integers are always exact.
+# Whole numbers to this one are exact; integers are always exact.
 LARGEST_EXACT = {
-    dtype: int(2 / torch.finfo(dtype).eps)
-    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+    getattr(torch, name): largest for name, largest in _arguments.LARGEST_EXACT.items()
 }
 
 
@@ -66,14 +65,12 @@ def boxes(rows: Tensor, images: int) -> np.ndarray:
     """
     largest = LARGEST_EXACT.get(rows.dtype, images)
     if images > largest + 1 and rows.dim() == 2 and rows.shape[1] == 5:
-        rounded = torch.nonzero(rows[:, 0] >= largest)
+        # those of no image are refused in any case
+        rounded = torch.nonzero((rows[:, 0] >= largest) & (rows[:, 0] < images))
         if len(rounded):
             k = int(rounded[0])
             name = str(rows.dtype).removeprefix("torch.")
-            raise ValueError(
-                f"boxes[{k}]: batch index {int(rows[k, 0])} in {name}, which is exact to "
-                f"{largest} only; expected a type that can tell the input's {images} images apart"
-            )
+            raise _arguments.rounded_index(k, int(rows[k, 0]), name, images)
     return array(rows)
 
 

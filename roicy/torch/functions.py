@@ -2,7 +2,7 @@
 
 # torch.jit.script reads annotations: they are not postponed here, and are spelled as it knows them
 
-from typing import List, Optional, Union
+from typing import List, Optional, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -11,6 +11,10 @@ from torch.nn.modules.utils import _pair
 
 from . import _eager, _operators
 from ._boxes import rows_of
+from ._scales import scales_of, scales_of_levels
+
+Scale = Union[float, int, Tuple[float, float], List[float]]  # of y and x, or one for both
+Scales = Union[List[float], List[Tuple[float, float]]]  # of each level
 
 
 @torch.fx.wrap
@@ -18,7 +22,7 @@ def roi_align(
     input: Tensor,
     boxes: Union[Tensor, List[Tensor]],
     output_size: BroadcastingList2[int],
-    spatial_scale: float = 1.0,
+    spatial_scale: Scale = 1.0,
     sampling_ratio: int = -1,
     aligned: bool = False,
     num_threads: Optional[int] = None,
@@ -38,8 +42,9 @@ def roi_align(
         has more images.  A list has no such bound.
     output_size : int or (int, int)
         Bins of a box, (height, width).
-    spatial_scale : float, optional
-        Multiplies the coordinates of the boxes.
+    spatial_scale : float or (float, float), optional
+        Multiplies the coordinates of the boxes; of two, (vertical, horizontal), the first those of
+        y and the second those of x.
     sampling_ratio : int, optional
         Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.
     aligned : bool, optional
@@ -93,7 +98,7 @@ def roi_align(
         input,
         rows_of(boxes),
         _pair(output_size),
-        spatial_scale,
+        scales_of(spatial_scale),
         sampling_ratio,
         aligned,
         num_threads,
@@ -105,7 +110,7 @@ def ps_roi_align(
     input: Tensor,
     boxes: Union[Tensor, List[Tensor]],
     output_size: BroadcastingList2[int],
-    spatial_scale: float = 1.0,
+    spatial_scale: Scale = 1.0,
     sampling_ratio: int = -1,
     num_threads: Optional[int] = None,
 ) -> Tensor:
@@ -131,7 +136,7 @@ def ps_roi_align(
         input,
         rows_of(boxes),
         _pair(output_size),
-        spatial_scale,
+        scales_of(spatial_scale),
         sampling_ratio,
         num_threads,
     )
@@ -142,7 +147,7 @@ def prroi_pool(
     input: Tensor,
     boxes: Union[Tensor, List[Tensor]],
     output_size: BroadcastingList2[int],
-    spatial_scale: float = 1.0,
+    spatial_scale: Scale = 1.0,
     num_threads: Optional[int] = None,
 ) -> Tensor:
     """
@@ -166,7 +171,7 @@ def prroi_pool(
         input,
         rows_of(boxes),
         _pair(output_size),
-        spatial_scale,
+        scales_of(spatial_scale),
         num_threads,
     )
 
@@ -176,7 +181,7 @@ def ps_prroi_pool(
     input: Tensor,
     boxes: Union[Tensor, List[Tensor]],
     output_size: BroadcastingList2[int],
-    spatial_scale: float = 1.0,
+    spatial_scale: Scale = 1.0,
     num_threads: Optional[int] = None,
 ) -> Tensor:
     """
@@ -200,7 +205,7 @@ def ps_prroi_pool(
         input,
         rows_of(boxes),
         _pair(output_size),
-        spatial_scale,
+        scales_of(spatial_scale),
         num_threads,
     )
 
@@ -210,7 +215,7 @@ def roi_pool(
     input: Tensor,
     boxes: Union[Tensor, List[Tensor]],
     output_size: BroadcastingList2[int],
-    spatial_scale: float = 1.0,
+    spatial_scale: Scale = 1.0,
     num_threads: Optional[int] = None,
 ) -> Tensor:
     """
@@ -233,7 +238,7 @@ def roi_pool(
         input,
         rows_of(boxes),
         _pair(output_size),
-        spatial_scale,
+        scales_of(spatial_scale),
         num_threads,
     )
 
@@ -243,7 +248,7 @@ def ps_roi_pool(
     input: Tensor,
     boxes: Union[Tensor, List[Tensor]],
     output_size: BroadcastingList2[int],
-    spatial_scale: float = 1.0,
+    spatial_scale: Scale = 1.0,
     num_threads: Optional[int] = None,
 ) -> Tensor:
     """
@@ -267,7 +272,7 @@ def ps_roi_pool(
         input,
         rows_of(boxes),
         _pair(output_size),
-        spatial_scale,
+        scales_of(spatial_scale),
         num_threads,
     )
 
@@ -277,7 +282,7 @@ def multiscale_roi_align(
     features: List[Tensor],
     boxes: Union[Tensor, List[Tensor]],
     output_size: BroadcastingList2[int],
-    spatial_scale: List[float],
+    spatial_scale: Scales,
     sampling_ratio: int = -1,
     aligned: bool = False,
     canonical_scale: float = 224.0,
@@ -286,7 +291,8 @@ def multiscale_roi_align(
 ) -> Tensor:
     """
     :func:`roi_align` of each box from the level of a feature pyramid that suits its size; see
-    :func:`roicy.multiscale_roi_align`.
+    :func:`roicy.multiscale_roi_align`.  spatial_scale has a number for each level, or two,
+    (vertical, horizontal), which TorchScript takes for all levels or for none.
 
     Returns
     -------
@@ -310,7 +316,7 @@ def multiscale_roi_align(
         features,
         rows_of(boxes),
         _pair(output_size),
-        spatial_scale,
+        scales_of_levels(spatial_scale, len(features)),
         sampling_ratio,
         aligned,
         canonical_scale,

@@ -13,21 +13,35 @@ from torch.nn.modules.utils import _pair
 from . import functions  # its functions are called by this name, where torch.fx has wrapped them
 
 
+def _shown_threads(num_threads: Optional[int]) -> List[str]:
+    return [] if num_threads is None else [f"num_threads={num_threads}"]
+
+
 class _Pool(nn.Module):
     """
     What the modules have in common: an operator with the size of its output and the scale of
-    its boxes.
+    its boxes.  The parameters are those of its function.
     """
 
-    def __init__(self, output_size: BroadcastingList2[int], spatial_scale: float = 1.0):
+    num_threads: Optional[int]
+
+    def __init__(
+        self,
+        output_size: BroadcastingList2[int],
+        spatial_scale: functions.Scale = 1.0,
+        *,
+        num_threads: Optional[int] = None,
+    ):
         super().__init__()
         self.output_size = output_size
         self.spatial_scale = spatial_scale
+        self.num_threads = num_threads
 
     def extra_repr(self) -> str:
         """Return the parameters, for repr()."""
         names = ("output_size", "spatial_scale", "sampling_ratio", "aligned")
-        return ", ".join(f"{name}={getattr(self, name)}" for name in names if hasattr(self, name))
+        shown = [f"{name}={getattr(self, name)}" for name in names if hasattr(self, name)]
+        return ", ".join([*shown, *_shown_threads(self.num_threads)])
 
 
 class RoIPool(_Pool):
@@ -35,7 +49,9 @@ class RoIPool(_Pool):
 
     def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
         """Pool."""
-        return functions.roi_pool(input, boxes, self.output_size, self.spatial_scale)
+        return functions.roi_pool(
+            input, boxes, self.output_size, self.spatial_scale, self.num_threads
+        )
 
 
 class PSRoIPool(_Pool):
@@ -43,7 +59,9 @@ class PSRoIPool(_Pool):
 
     def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
         """Pool."""
-        return functions.ps_roi_pool(input, boxes, self.output_size, self.spatial_scale)
+        return functions.ps_roi_pool(
+            input, boxes, self.output_size, self.spatial_scale, self.num_threads
+        )
 
 
 class PrRoIPool(_Pool):
@@ -51,7 +69,9 @@ class PrRoIPool(_Pool):
 
     def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
         """Pool."""
-        return functions.prroi_pool(input, boxes, self.output_size, self.spatial_scale)
+        return functions.prroi_pool(
+            input, boxes, self.output_size, self.spatial_scale, self.num_threads
+        )
 
 
 class PSPrRoIPool(_Pool):
@@ -59,7 +79,9 @@ class PSPrRoIPool(_Pool):
 
     def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
         """Pool."""
-        return functions.ps_prroi_pool(input, boxes, self.output_size, self.spatial_scale)
+        return functions.ps_prroi_pool(
+            input, boxes, self.output_size, self.spatial_scale, self.num_threads
+        )
 
 
 class RoIAlign(_Pool):
@@ -68,18 +90,26 @@ class RoIAlign(_Pool):
     def __init__(
         self,
         output_size: BroadcastingList2[int],
-        spatial_scale: float,
+        spatial_scale: functions.Scale,
         sampling_ratio: int,
         aligned: bool = False,
+        *,
+        num_threads: Optional[int] = None,
     ):
-        super().__init__(output_size, spatial_scale)
+        super().__init__(output_size, spatial_scale, num_threads=num_threads)
         self.sampling_ratio = sampling_ratio
         self.aligned = aligned
 
     def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
         """Pool."""
         return functions.roi_align(
-            input, boxes, self.output_size, self.spatial_scale, self.sampling_ratio, self.aligned
+            input,
+            boxes,
+            self.output_size,
+            self.spatial_scale,
+            self.sampling_ratio,
+            self.aligned,
+            self.num_threads,
         )
 
 
@@ -87,15 +117,25 @@ class PSRoIAlign(_Pool):
     """:func:`ps_roi_align` as a module."""
 
     def __init__(
-        self, output_size: BroadcastingList2[int], spatial_scale: float, sampling_ratio: int
+        self,
+        output_size: BroadcastingList2[int],
+        spatial_scale: functions.Scale,
+        sampling_ratio: int,
+        *,
+        num_threads: Optional[int] = None,
     ):
-        super().__init__(output_size, spatial_scale)
+        super().__init__(output_size, spatial_scale, num_threads=num_threads)
         self.sampling_ratio = sampling_ratio
 
     def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
         """Pool."""
         return functions.ps_roi_align(
-            input, boxes, self.output_size, self.spatial_scale, self.sampling_ratio
+            input,
+            boxes,
+            self.output_size,
+            self.spatial_scale,
+            self.sampling_ratio,
+            self.num_threads,
         )
 
 
@@ -119,6 +159,8 @@ class MultiScaleRoIAlign(nn.Module):
         that of scale 2**-canonical_level.
     canonical_level : int, optional
         See there.
+    num_threads : int, optional
+        Threads of a call and of its gradients, as of :func:`multiscale_roi_align`.
 
     Examples
     --------
@@ -134,6 +176,7 @@ class MultiScaleRoIAlign(nn.Module):
     """
 
     scales: Optional[List[float]]
+    num_threads: Optional[int]
 
     def __new__(cls, *_: Any, **__: Any) -> "MultiScaleRoIAlign":
         """Return an instance that is one of torchvision's class too, if that has been imported."""
@@ -151,6 +194,7 @@ class MultiScaleRoIAlign(nn.Module):
         *,
         canonical_scale: float = 224,
         canonical_level: int = 4,
+        num_threads: Optional[int] = None,
     ):
         nn.Module.__init__(self)  # not that of torchvision's class, if this is one
         self.featmap_names = featmap_names
@@ -158,6 +202,7 @@ class MultiScaleRoIAlign(nn.Module):
         self.sampling_ratio = sampling_ratio
         self.canonical_scale = canonical_scale
         self.canonical_level = canonical_level
+        self.num_threads = num_threads
         self.scales = None  # as those of torchvision's, they are those of the first call
 
     def forward(
@@ -202,10 +247,12 @@ class MultiScaleRoIAlign(nn.Module):
             False,
             float(self.canonical_scale),
             self.canonical_level,
+            self.num_threads,
         )
 
     def __repr__(self) -> str:
         """Return the parameters, as torchvision's does."""
         names = ("featmap_names", "output_size", "sampling_ratio")
-        parameters = ", ".join(f"{name}={getattr(self, name)}" for name in names)
-        return f"{self.__class__.__name__}({parameters})"
+        shown = [f"{name}={getattr(self, name)}" for name in names]
+        shown += _shown_threads(self.num_threads)
+        return f"{self.__class__.__name__}({', '.join(shown)})"

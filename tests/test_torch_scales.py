@@ -1,0 +1,306 @@
+"""roicy.torch with scales of their own for y and x, as test_two_scales.py has it of arrays."""
+
+import numpy as np
+import pytest
+from conftest import SUMS, WITH_BOX_GRADIENTS, random_boxes
+
+import roicy
+
+torch = pytest.importorskip("torch")
+rt = pytest.importorskip("roicy.torch")
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*torch.jit:DeprecationWarning",
+    "ignore:.*torch.jit:FutureWarning",
+    "ignore:The .grad attribute of a Tensor that is not a leaf",  # of PyTorch's opcheck
+)
+
+PAIR = (0.5, 0.25)
+PAIRS = [(0.5, 0.25), (0.25, 0.125)]
+PYRAMID = "multiscale_roi_align"
+NAMES = [*SUMS, "roi_pool", PYRAMID]
+DIFFERENTIABLE_BOXES = [*WITH_BOX_GRADIENTS, PYRAMID]
+SAMPLED = {"sampling_ratio": 2}
+ALIGNED = {**SAMPLED, "aligned": True}
+# in the order of the operators
+PARAMETERS = {
+    "roi_align": ALIGNED,
+    "ps_roi_align": SAMPLED,
+    PYRAMID: {**ALIGNED, "canonical_scale": 8.0, "canonical_level": 1},
+}
+CLASSES = {
+    "roi_align": rt.RoIAlign,
+    "ps_roi_align": rt.PSRoIAlign,
+    "prroi_pool": rt.PrRoIPool,
+    "ps_prroi_pool": rt.PSPrRoIPool,
+    "ps_roi_pool": rt.PSRoIPool,
+    "roi_pool": rt.RoIPool,
+}
+
+
+def problem(rng, name, dtype=torch.float32):
+    """Return (maps, boxes, scale) of an image of 30 x 68."""
+    sides = [(15, 17), (8, 9)] if name == PYRAMID else [(15, 17)]
+    maps = [torch.from_numpy(rng.standard_normal((2, 8, *side))).to(dtype) for side in sides]
+    boxes = random_boxes(rng, 2, 12, (30, 68), np.float64)
+    # neither empty nor on whole pixels
+    boxes[:, 1:3] += 0.13
+    boxes[:, 3:] = np.maximum(boxes[:, 3:], boxes[:, 1:3] + 3.37)
+    return maps, torch.from_numpy(boxes).to(dtype), PAIRS if name == PYRAMID else PAIR
+
+
+def pool(name, maps, boxes, scale, function=None):
+    function = function or getattr(rt, name)
+    input = list(maps) if name == PYRAMID else maps[0]
+    return function(input, boxes, 2, scale, **PARAMETERS.get(name, {}))
+
+
+def swapped(scale):
+    return [pair[::-1] for pair in scale] if isinstance(scale, list) else scale[::-1]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", NAMES)
+def test_values_and_gradients_are_those_of_arrays(name, dtype, rng):
+    maps, boxes, scale = problem(rng, name, dtype)
+    arrays = [level.numpy() for level in maps]
+    several = name == PYRAMID
+    expected = pool(name, arrays, boxes.numpy(), scale, getattr(roicy, name))
+    given = [level.clone().requires_grad_() for level in maps]
+    rows = boxes.clone().requires_grad_()
+    out = pool(name, given, rows, scale)
+    np.testing.assert_array_equal(out.detach(), expected)
+    assert (out - pool(name, maps, boxes, swapped(scale))).abs().max() > 0.1
+    g = torch.from_numpy(rng.standard_normal(out.shape)).to(dtype)
+    out.backward(g)
+    if name == "roi_pool":
+        _, argmax = roicy.roi_pool(arrays[0], boxes.numpy(), 2, scale, return_argmax=True)
+        grads = roicy.roi_pool_backward(g.numpy(), argmax, boxes.numpy(), arrays[0].shape)
+    else:
+        shapes = [level.shape for level in arrays]
+        grads = getattr(roicy, f"{name}_backward")(
+            g.numpy(), boxes.numpy(), shapes if several else shapes[0], scale,
+            **PARAMETERS.get(name, {}),
+        )  # fmt: skip
+    for level, grad in zip(given, grads if several else [grads], strict=True):
+        np.testing.assert_array_equal(level.grad, grad)
+        assert np.abs(grad).max() > 0.1
+    if name in DIFFERENTIABLE_BOXES:
+        grad = getattr(roicy, f"{name}_backward_boxes")(
+            g.numpy(), arrays if several else arrays[0], boxes.numpy(), scale,
+            **PARAMETERS.get(name, {}),
+        )  # fmt: skip
+        np.testing.assert_array_equal(rows.grad, grad)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_scale_may_be(name, rng):
+    maps, boxes, scale = problem(rng, name)
+    several = name == PYRAMID
+    expected = pool(name, maps, boxes, scale)
+    if several:
+        others = [tuple(scale), [list(pair) for pair in scale], np.array(scale)]
+        equal, single = [(0.5, 0.5), 0.25], [0.5, 0.25]
+    else:
+        others = [list(scale), np.array(scale), (np.float64(0.5), 0.25)]
+        equal, single = (0.5, 0.5), 0.5
+    for other in others:
+        assert torch.equal(pool(name, maps, boxes, other), expected)
+    assert torch.equal(pool(name, maps, boxes, equal), pool(name, maps, boxes, single))
+    for whole in (1, np.float32(1), torch.tensor(1.0)):
+        ones = [whole] * len(maps) if several else whole
+        floats = [1.0] * len(maps) if several else 1.0
+        assert torch.equal(pool(name, maps, boxes, ones), pool(name, maps, boxes, floats))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_derivatives(name, rng):
+    """Both modes by the input, twice, and by the boxes, beside differences."""
+    maps, boxes, scale = problem(rng, name, torch.float64)
+    # 4 channels, for ps_ operators have one for each bin, and boxes away from kinks
+    maps = [level[:1, :4, :7, :8].clone().requires_grad_() for level in maps]
+    boxes = torch.tensor([[0, 1.3, 2.1, 22.7, 11.6], [0, 3.1, 0.7, 38.2, 14.3]]).double()
+
+    def of_maps(*maps):
+        return pool(name, maps, boxes, scale)
+
+    assert torch.autograd.gradcheck(of_maps, maps, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(lambda *maps: of_maps(*maps) ** 2, maps)
+    if name in DIFFERENTIABLE_BOXES:
+        corners = boxes[:, 1:].clone().requires_grad_()
+
+        def of_corners(corners):
+            return pool(name, maps, torch.cat([boxes[:, :1], corners], dim=1), scale)
+
+        def grad_of_input(corners):
+            out = of_corners(corners)
+            return torch.autograd.grad(out.sum(), maps[0], create_graph=True)[0]
+
+        assert torch.autograd.gradcheck(of_corners, corners)
+        assert torch.autograd.gradcheck(grad_of_input, corners)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_transforms(name, rng):
+    maps, boxes, scale = problem(rng, name)
+    tangents = [torch.rand_like(level) for level in maps]
+    out, tangent = torch.func.jvp(
+        lambda *maps: pool(name, maps, boxes, scale), tuple(maps), tuple(tangents)
+    )
+    assert torch.equal(out, pool(name, maps, boxes, scale))
+    if name != "roi_pool":
+        assert torch.equal(tangent, pool(name, tangents, boxes, scale))
+    batch = [torch.stack([level, 2 * level]) for level in maps]
+    both = torch.vmap(lambda *maps: pool(name, maps, boxes, scale))(*batch)
+    for i in range(2):
+        assert torch.equal(both[i], pool(name, [level[i] for level in batch], boxes, scale))
+
+    def loss(first):
+        return (pool(name, [first, *maps[1:]], boxes, scale) ** 2).sum()
+
+    grads = torch.vmap(torch.func.grad(loss))(batch[0])
+    first = maps[0].clone().requires_grad_()
+    assert torch.equal(grads[0], torch.autograd.grad(loss(first), first)[0])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_opcheck(name, rng):
+    maps, boxes, scale = problem(rng, name)
+    maps = [level.requires_grad_() for level in maps]
+    flat = [number for pair in scale for number in pair] if name == PYRAMID else list(scale)
+    given = (flat, *PARAMETERS.get(name, {}).values(), None)
+    input = maps if name == PYRAMID else maps[0]
+    torch.library.opcheck(getattr(torch.ops.roicy, name).default, (input, boxes, [2, 2], *given))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_compile(name, rng):
+    """A pair, and numbers that are not known when the graph is made."""
+    maps, boxes, scale = problem(rng, name)
+
+    def of_pair(first, *rest):
+        return pool(name, [first * 2, *rest], boxes, scale)
+
+    def of_shape(first, *rest):
+        """Scales that follow from the shapes of maps."""
+        scales = [(level.shape[2] / 40, level.shape[3] / 80) for level in (first, *rest)]
+        return pool(name, [first * 2, *rest], boxes, scales if name == PYRAMID else scales[0])
+
+    def of_height(first, *rest):
+        scales = [level.shape[2] / 40 for level in (first, *rest)]
+        return pool(name, [first * 2, *rest], boxes, scales if name == PYRAMID else scales[0])
+
+    for function in (of_pair, of_shape, of_height):
+        torch._dynamo.reset()
+        compiled = torch.compile(function, fullgraph=True, backend="aot_eager", dynamic=True)
+        for rows in (15, 12):
+            given = [maps[0][:, :, :rows], *maps[1:]]
+            first = given[0].clone().requires_grad_()
+            expected = function(first, *given[1:])
+            out = compiled(first, *given[1:])
+            assert torch.equal(out, expected)
+            grads = [torch.autograd.grad(result.sum(), first)[0] for result in (out, expected)]
+            assert torch.equal(*grads)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_torchscript(name, rng):
+    maps, boxes, scale = problem(rng, name)
+    scripted = torch.jit.script(getattr(rt, name))
+    assert torch.equal(pool(name, maps, boxes, scale, scripted), pool(name, maps, boxes, scale))
+    if name == PYRAMID:
+        for wrong in ([0.5], [0.5] * 4, PAIRS[:1]):
+            with pytest.raises(torch.jit.Error, match="spatial_scale: expected a scale for each"):
+                pool(name, maps, boxes, wrong, scripted)
+        return
+    assert torch.equal(
+        pool(name, maps, boxes, list(scale), scripted), pool(name, maps, boxes, scale)
+    )
+    for single in (0.5, 1):
+        assert torch.equal(
+            pool(name, maps, boxes, single, scripted), pool(name, maps, boxes, single)
+        )
+    assert torch.equal(scripted(maps[0], boxes, 2), getattr(rt, name)(maps[0], boxes, 2))
+    with pytest.raises(RuntimeError, match="expected a number or two, "):
+        pool(name, maps, boxes, [0.5, 0.25, 0.125], scripted)
+
+
+@pytest.mark.parametrize("scale", [0.5, 1, PAIR, list(PAIR)], ids=str)
+@pytest.mark.parametrize("name", CLASSES)
+def test_modules(name, scale, rng):
+    maps, boxes, _ = problem(rng, name)
+    given = PARAMETERS.get(name, {})
+    expected = pool(name, maps, boxes, scale)
+    for threads, shown in ((None, ""), (2, ", num_threads=2")):
+        module = CLASSES[name](2, scale, **given, num_threads=threads)
+        assert f"spatial_scale={scale}" in repr(module)
+        assert ("num_threads" in repr(module)) == (threads is not None)
+        assert repr(module).endswith(f"{shown})")
+        for form in (module, torch.jit.script(module), torch.fx.symbolic_trace(module)):
+            assert torch.equal(form(maps[0], boxes), expected)
+
+
+@pytest.fixture
+def seen_threads(monkeypatch):
+    """Record the number of threads that each call is given."""
+    from roicy import _threads
+
+    seen = []
+    original = _threads.resolve
+    monkeypatch.setattr(_threads, "resolve", lambda count: seen.append(count) or original(count))
+    return seen
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_threads_of_modules(name, rng, seen_threads):
+    maps, boxes, scale = problem(rng, name)
+    module = CLASSES[name](2, scale, **PARAMETERS.get(name, {}), num_threads=5)
+    for form in (module, torch.jit.script(module)):
+        form(maps[0].clone().requires_grad_(), boxes).sum().backward()
+        assert seen_threads == [5, 5]
+        seen_threads.clear()
+    CLASSES[name](2, scale, **PARAMETERS.get(name, {}))(maps[0], boxes)
+    assert seen_threads == [min(roicy.get_num_threads(), torch.get_num_threads())]
+    with pytest.raises(ValueError, match="num_threads: 0, expected an integer from 1"):
+        CLASSES[name](2, scale, **PARAMETERS.get(name, {}), num_threads=0)(maps[0], boxes)
+
+
+def test_threads_of_pyramids(rng, seen_threads):
+    maps, boxes, _ = problem(rng, PYRAMID)
+    module = rt.MultiScaleRoIAlign(["0", "1"], 2, 2, num_threads=5)
+    assert repr(module).endswith("sampling_ratio=2, num_threads=5)")
+    assert "num_threads" not in repr(rt.MultiScaleRoIAlign(["0", "1"], 2, 2))
+    named = {str(i): level for i, level in enumerate(maps)}
+    parts = [boxes[boxes[:, 0] == n, 1:] for n in range(2)]
+    out = module(named, parts, [(30, 34)] * 2)
+    assert torch.equal(torch.jit.script(module)(named, parts, [(30, 34)] * 2), out)
+    assert seen_threads == [5, 5]
+
+
+@pytest.mark.parametrize(
+    ("scale", "error", "message"),
+    [
+        ((1, 2, 3), ValueError, r"spatial_scale: \(1, 2, 3\), expected a number or two, \(vert"),
+        ([], ValueError, r"spatial_scale: \[\], expected a number or two"),
+        ((1.0, 0.0), ValueError, r"spatial_scale: 0.0, expected a finite number above 0"),
+        (float("nan"), ValueError, "spatial_scale: nan, expected a finite number above 0"),
+        ((1, "1"), TypeError, "spatial_scale: '1', expected a number"),
+        (None, TypeError, "spatial_scale: None, expected a number"),
+    ],
+)
+@pytest.mark.parametrize("name", NAMES)
+def test_errors(name, scale, error, message, rng):
+    maps, boxes, _ = problem(rng, name)
+    for given in (maps, [level.requires_grad_() for level in maps]):
+        with pytest.raises(error, match=message):
+            pool(name, given, boxes, [scale] * 2 if name == PYRAMID else scale)
+
+
+def test_errors_of_pyramids(rng):
+    """As many numbers as two for each level are not taken for pairs."""
+    maps, boxes, _ = problem(rng, PYRAMID)
+    for scale in ([0.5], [0.5, 0.5, 0.25, 0.25], PAIRS[:1], 0.5, None):
+        with pytest.raises(ValueError, match=r"spatial_scale: .*, expected a scale for each of"):
+            pool(PYRAMID, maps, boxes, scale)
+    with pytest.raises(ValueError, match=r"spatial_scale: \[0.5, \(0.25, 1.0\)\]; expected levels"):
+        pool(PYRAMID, maps, boxes, [0.5, (0.25, 1.0)])
