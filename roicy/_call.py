@@ -8,7 +8,8 @@ What the public functions do with their arguments: normalise, plan, run, finish.
 - finish: the result is given the form that the caller asked for.
 
 The two backends, ``_cpu.py`` for NumPy arrays and ``cuda/backend.py`` for those of CuPy, have the
-same functions.  Which of them a call goes to is decided here and nowhere else.
+same functions, but for the gradient of maxima of samples, which only the first has.  Which of them
+a call goes to is decided here and nowhere else.
 """
 
 from __future__ import annotations
@@ -137,15 +138,16 @@ def backward_samples(
     products: bool,
 ) -> Any:
     """Return the gradient of a map of maxima of samples, or of products."""
-    backend = _backend(grad_output, input, given)
+    if _backend(grad_output, input, given) is not _cpu:
+        raise TypeError(f"{row.name}_backward: an array of CuPy, expected arrays of NumPy")
     arguments = Arguments(*given)
     rule = (row, row.rule(*parameters))
     call, grad, maps = _plan_with_maps(
-        backend, backend.plan_backward_samples, rule, grad_output, input, arguments
+        _cpu, _cpu.plan_backward_samples, rule, grad_output, input, arguments
     )
-    read = (grad, *maps.values(), *backend.box_arrays(call, arguments))
-    out = backend.result(arguments.out, maps["input"].shape, (call.dtype,), read)
-    backend.backward_samples(call, Layout(arguments.layout).nchw(grad), out, products)
+    read = (grad, *maps.values(), *_cpu.box_arrays(call, arguments))
+    out = _cpu.result(arguments.out, maps["input"].shape, (call.dtype,), read)
+    _cpu.backward_samples(call, Layout(arguments.layout).nchw(grad), out, products)
     return out
 
 

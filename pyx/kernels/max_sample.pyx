@@ -12,7 +12,7 @@ The gradient finds the winner of each bin anew.  It goes through samples in row 
 equal ones the first wins, and a bin with samples off the map begins with 0, as its maximum does.
 """
 from libc.float cimport DBL_MAX, FLT_MAX
-from libc.stdint cimport int32_t, uint8_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t
 
 from kernels.run cimport (Part, Scratch, is_thin, load_thin, next_part, parts_of, run, scratch_of,
                           target_of, thinned)
@@ -22,7 +22,8 @@ from move.tile cimport (TileCache, View, Window, cell_columns, cell_rows, load, 
 from plan.spans cimport clip
 from plan.structs cimport PACK_WINDOW, Call, Map, Strides, Task
 from roicy._kernels.plan cimport Plan
-from simd.simd cimport LANE_BYTES, add_product, keep_larger, real, stream_fence, stream_rest
+from simd.simd cimport (LANE_BYTES, add_product, keep_larger, keep_larger_at, real, stream_fence,
+                        stream_rest)
 from tuning cimport MAX_BINS
 
 
@@ -198,9 +199,8 @@ cdef struct Bin:
 
 
 cdef struct Winners:               # of the lanes of a bin
-    int32_t[16] y                  # samples, in the tables of taps; -1 where no sample wins
-    int32_t[16] x
-    int32_t[16] corner             # of products: which pixel around the sample
+    int32_t[16] y                  # rows of samples, in the tables of taps; -1 where none wins
+    int32_t[16] x                  # places in the row: 4 times the sample's, and the pixel's
 
 
 cdef inline Bin bin_of(const Call *call, const Part *part, int p, int q) noexcept nogil:
@@ -224,8 +224,8 @@ cdef inline Window pixels_of(
 
 
 cdef inline void keep_winners(
-        real *best, Winners *winners, const real *const *corners, const real *weights, int32_t y,
-        int32_t x, bint products) noexcept nogil:
+        real *best, int32_t *at, const real *const *corners, const real *weights, int32_t place,
+        bint products) noexcept nogil:
     """Compare a sample with the best before it, computed as keep_largest does."""
     cdef int lanes = LANE_BYTES // sizeof(real), lane, i
     cdef real[16] sums
@@ -236,10 +236,7 @@ cdef inline void keep_winners(
         else:
             add_product(sums, weights[i], corners[i])
         if products or i == 3:
-            for lane in range(lanes):
-                if sums[lane] > best[lane]:
-                    best[lane] = sums[lane]
-                    winners.y[lane], winners.x[lane], winners.corner[lane] = y, x, i
+            keep_larger_at(best, at, sums, place + i)
 
 
 cdef void find_winners(
@@ -259,13 +256,16 @@ cdef void find_winners(
     cdef View steps
     cdef real[16] best
     cdef real[4] weights
+    cdef int32_t[16] at            # places in a row
     cdef int32_t y, x
     for lane in range(lanes):
         best[lane] = <real>0 if bin.zero else (-FLT_MAX if real is float else -DBL_MAX)
-        winners.y[lane] = -1
+        winners.y[lane] = winners.x[lane] = -1
     if together:
         pixels = load(tile, memory, &window, &steps)
     for y in range(bin.y0, bin.y1):
+        for lane in range(lanes):
+            at[lane] = -1
         for x in range(bin.x0, bin.x1):
             if not together:
                 window = pixels_of(call, y, y + 1, x, x + 1)
@@ -277,12 +277,17 @@ cdef void find_winners(
             corners[1], corners[2] = corners[0] + right, corners[0] + below
             corners[3] = corners[2] + right
             weigh(weights, fraction[y], fraction[x])
-            keep_winners(best, winners, corners, weights, y, x, call.products)
+            # Unsigned, so that a row may be of as many samples as a map can have columns.
+            keep_winners(best, at, corners, weights, <int32_t>(4 * <uint32_t>(x - bin.x0)),
+                         call.products)
+        for lane in range(lanes):
+            winners.x[lane] = winners.x[lane] if at[lane] == -1 else at[lane]
+            winners.y[lane] = winners.y[lane] if at[lane] == -1 else y
 
 
 cdef void add_gradients(
-        const Call *call, const Task *task, const Winners *winners, int lanes, const real *grad,
-        real *plane) noexcept nogil:
+        const Call *call, const Task *task, const Bin *bin, const Winners *winners, int lanes,
+        const real *grad, real *plane) noexcept nogil:
     """Add the gradients of a bin to the pixels of its winners that the task owns.
 
     plane: pixel (0, 0) of the first lane.
@@ -291,16 +296,18 @@ cdef void add_gradients(
     cdef const Strides *to = &call.grad_strides
     cdef real[4] weights
     cdef Py_ssize_t y, x
+    cdef int32_t sample
     cdef int lane, i
     for lane in range(lanes):
         if winners.y[lane] < 0:
             continue
-        weigh(weights, fraction[winners.y[lane]], fraction[winners.x[lane]])
+        sample = bin.x0 + <int32_t>(<uint32_t>winners.x[lane] >> 2)
+        weigh(weights, fraction[winners.y[lane]], fraction[sample])
         for i in range(4):
-            if call.products and i != winners.corner[lane]:
+            if call.products and i != (<uint32_t>winners.x[lane] & 3):
                 continue
-            y = call.tables.tap_pixel[winners.y[lane]] + i // 2
-            x = call.tables.tap_pixel[winners.x[lane]] + i % 2
+            y = call.tables.tap_pixel[winners.y[lane]] + (i >> 1)
+            x = call.tables.tap_pixel[sample] + (i & 1)
             # The pixels past the last row and column have weight 0.
             if task.y0 <= y < task.y1 and weights[i] != 0:
                 plane[lane * to.channel + y * to.y + x * to.x] += \
@@ -341,7 +348,8 @@ cdef void backward_task(
                 find_winners(call, &bin, &tile, <real*>memory, &winners)
                 grad = (grad_output + part.row * call.bins.image + channel * call.bins.channel
                         + p * call.bins.y + q * call.bins.x)
-                add_gradients(call, task, &winners, tile.lanes, grad, plane + channel * to.channel)
+                add_gradients(call, task, &bin, &winners, tile.lanes, grad,
+                              plane + channel * to.channel)
 
 
 cdef void backward_float(const Call *call, const Task *task, char *memory) noexcept nogil:

@@ -266,11 +266,6 @@ def plan_backward_boxes(
     return call
 
 
-def plan_backward_samples(*_: Any) -> Call:
-    """Refuse the gradient of maxima of samples, which has no kernel."""
-    raise TypeError("roi_align_max_backward: arrays of CuPy, expected those of NumPy")
-
-
 def box_arrays(call: Call, _: Arguments) -> list[Any]:
     """Return the memory of the boxes that a call reads."""
     return [call.boxes.rows]
