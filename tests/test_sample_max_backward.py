@@ -287,7 +287,8 @@ def test_formats_of_boxes(rng):
 def test_empty(layout):
     """Zeros, also in arrays of the caller's."""
     boxes = np.array([[0, 0, 0, 3, 3]], np.float32)
-    for count, shape in ((0, (2, 3, 4, 5)), (1, (2, 0, 4, 5)), (1, (2, 3, 0, 5)), (0, (0, 3, 4, 5))):
+    shapes = ((0, (2, 3, 4, 5)), (1, (2, 0, 4, 5)), (1, (2, 3, 0, 5)), (0, (0, 3, 4, 5)))
+    for count, shape in shapes:
         x = to_layout(np.ones(shape, np.float32), layout)
         grad = to_layout(np.ones((count, shape[1], 2, 2), np.float32), layout)
         out = np.full_like(x, np.nan)

@@ -136,7 +136,9 @@ def test_what_is_not_offered_says_so(rng):
         grad.sum().backward()
     with pytest.raises(NotImplementedError, match="roi_align_max: forward-mode derivatives"):
         torch.func.jvp(lambda x: rt.roi_align_max(x, boxes, 2, *PARAMETERS), (x,), (x,))
-    _, tangent = torch.func.jvp(lambda b: rt.roi_align_max(x, b, 2, *PARAMETERS), (boxes,), (boxes,))
+    _, tangent = torch.func.jvp(
+        lambda boxes: rt.roi_align_max(x, boxes, 2, *PARAMETERS), (boxes,), (boxes,)
+    )
     assert not tangent.any()
     rt.roi_align_max(level, boxes.requires_grad_(), 2).sum().backward()
     assert boxes.grad is None
@@ -163,5 +165,7 @@ def test_not_exported(dynamo, rng, tmp_path):
         def forward(self, x, boxes):
             return rt.roi_align_max(x, boxes, [2, 2])
 
-    with pytest.raises(Exception, match="roi_align_max: not exported"):
+    # the exporter of dynamo=True traces in other ways where one fails, and sees the operator then
+    message = "roi_align_max: not exported|No ONNX function found.*roi_align_max"
+    with pytest.raises(Exception, match=message):
         torch.onnx.export(Pool(), (x, boxes), str(tmp_path / "m.onnx"), dynamo=dynamo)

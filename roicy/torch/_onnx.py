@@ -85,7 +85,7 @@ def pool(name: str, input: Any, rows: Tensor, size: list[int], *parameters: Any)
     if name == "multiscale_roi_align":
         return _pool_pyramid(input, rows, size, *parameters)
     if name not in NODES:
-        raise NotImplementedError(f"{name}: not exported, since ONNX's runtimes define it unequally")
+        raise NotImplementedError(f"{name}: not exported, since ONNX's runtimes differ in it")
     # ONNX knows no maps of uint8, and column 0 of boxes of small types may not hold an index.
     dtype = pooled_type(input)
     computed = torch.float32 if dtype in HALVES else dtype
