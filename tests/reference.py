@@ -295,11 +295,13 @@ def roi_align_max_backward(
 ):
     """
     Each gradient to the pixels of the first largest sample, or to the pixel of the first largest
-    product, float64.  A sample off the map counts as a 0 that comes first.  Also returned is by how
-    much each of them is larger than any other, (K, C, PH, PW).
+    product, float64.  A sample off the map counts as a 0 that comes first.  Also returned are by
+    how much each of them is larger than any other, (K, C, PH, PW), and how many gradients a pixel
+    got.
     """
     _, c, h, w = input.shape
-    grad, margins = np.zeros(input.shape), np.full(grad_output.shape, np.inf)
+    grad, terms = np.zeros(input.shape), np.zeros(input.shape)
+    margins = np.full(grad_output.shape, np.inf)
     dtype = grad_output.dtype.type
     for k, n, p, q, found in _bins_of_samples(
         boxes, grad_output.shape[2:], (h, w), dtype, spatial_scale, sampling_ratio, aligned
@@ -313,6 +315,7 @@ def roi_align_max_backward(
                     best, winner = value, pixels
             for weight, i, j in winner:
                 grad[n, channel, i, j] += weight * float(grad_output[k, channel, p, q])
+                terms[n, channel, i, j] += 1
             others = [best - value for value, pixels in candidates if pixels != winner]
             margins[k, channel, p, q] = min(others, default=np.inf)
-    return grad, margins
+    return grad, margins, terms
