@@ -23,6 +23,7 @@ from .operators import (
     roi_align_backward,
     roi_align_backward_boxes,
     roi_align_max,
+    roi_align_max_backward,
     roi_pool,
     roi_pool_backward,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "roi_align_backward",
     "roi_align_backward_boxes",
     "roi_align_max",
+    "roi_align_max_backward",
     "roi_pool",
     "roi_pool_backward",
     "set_num_threads",

@@ -8,18 +8,20 @@ The steps of every public function: normalise, plan, run, finish.
 - finish: the result is given the form that the caller asked for.
 
 The two backends, ``_cpu.py`` for NumPy arrays and ``cuda/backend.py`` for CuPy arrays, have the
-same functions.  Only this file decides which of them a call uses.
+same functions, but only the first has the gradient of roi_align_max.  Only this file decides which
+of them a call uses.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 from . import _arguments, _cpu, _levels
 from ._arguments import INT32, Arguments, Layout
-from ._table import MAX_PIXEL, Operator
+from ._table import MAX_PIXEL, Operator, Rule
 
 # The arguments that all operators share come here as `given`: the fields of ``Arguments`` in their
 # order, which are boxes, boxes_num, spatial_scale, layout, num_threads, out and pyramid.  It is a
@@ -108,6 +110,52 @@ def backward(
     return results[0] if single else results
 
 
+def _plan_with_maps(
+    backend: ModuleType,
+    plan: Callable[..., Any],
+    rule: tuple[Operator, Rule],
+    grad_output: Any,
+    input: Any,
+    arguments: Arguments,
+) -> tuple[Any, Any, dict[str, Any]]:
+    """Plan a gradient that reads the maps: the call, `grad_output`, and the maps by their names."""
+    layout = Layout(arguments.layout)
+    maps = _levels.maps(input, arguments, backend.maps)
+    grad = _levels.gradient(grad_output, arguments, backend.array)
+    backend.check_devices({"grad_output": grad, **maps})
+    bins = tuple(layout.nchw(grad).shape[2:])
+    call = plan(*rule, maps, bins, arguments)
+    name, first = next(iter(maps.items()))
+    _levels.check_gradient(call, grad, first.shape if arguments.pyramid is None else None)
+    if call.dtype != grad.dtype:
+        raise TypeError(
+            f"{name}: dtype {first.dtype.name}, expected {grad.dtype.name} as grad_output has"
+        )
+    return call, grad, maps
+
+
+def backward_samples(
+    row: Operator,
+    parameters: tuple[Any, ...],
+    grad_output: Any,
+    input: Any,
+    given: tuple[Any, ...],
+    products: bool,
+) -> Any:
+    """Return the gradient of a map of maxima of samples, or of products."""
+    if _backend(grad_output, input, given) is not _cpu:
+        raise TypeError(f"{row.name}_backward: an array of CuPy, expected arrays of NumPy")
+    arguments = Arguments(*given)
+    rule = (row, row.rule(*parameters))
+    call, grad, maps = _plan_with_maps(
+        _cpu, _cpu.plan_backward_samples, rule, grad_output, input, arguments
+    )
+    read = (grad, *maps.values(), *_cpu.box_arrays(call, arguments))
+    out = _cpu.result(arguments.out, maps["input"].shape, (call.dtype,), read)
+    _cpu.backward_samples(call, Layout(arguments.layout).nchw(grad), out, products)
+    return out
+
+
 def backward_boxes(
     row: Operator,
     parameters: tuple[Any, ...],
@@ -118,17 +166,9 @@ def backward_boxes(
     """Return the gradients of the boxes, in the format that the boxes came in."""
     backend = _backend(grad_output, input, given)
     arguments = Arguments(*given)
-    layout = Layout(arguments.layout)
-    maps = _levels.maps(input, arguments, backend.maps)
-    grad = _levels.gradient(grad_output, arguments, backend.array)
-    backend.check_devices({"grad_output": grad, **maps})
-    rule = row.rule(*parameters)
-    bins = tuple(layout.nchw(grad).shape[2:])
-    call = backend.plan_backward_boxes(row, rule, maps, bins, arguments)
-    name, first = next(iter(maps.items()))
-    _levels.check_gradient(call, grad, first.shape if arguments.pyramid is None else None)
-    if call.dtype != grad.dtype:
-        raise TypeError(
-            f"{name}: dtype {first.dtype.name}, expected {grad.dtype.name} as grad_output has"
-        )
-    return backend.restore(arguments, backend.backward_boxes(call, layout.nchw(grad)))
+    rule = (row, row.rule(*parameters))
+    call, grad, _ = _plan_with_maps(
+        backend, backend.plan_backward_boxes, rule, grad_output, input, arguments
+    )
+    grad_nchw = Layout(arguments.layout).nchw(grad)
+    return backend.restore(arguments, backend.backward_boxes(call, grad_nchw))

@@ -71,6 +71,18 @@ def plan_backward_boxes(
     return Plan("grad_boxes", row, rule, arrays, bins, arguments)
 
 
+def plan_backward_samples(
+    row: Operator,
+    rule: Rule,
+    maps: dict[str, np.ndarray],
+    bins: tuple[int, ...],
+    arguments: Arguments,
+) -> Plan:
+    """Plan the gradient of the map of maxima of samples, which are found in the map again."""
+    (array,) = maps.values()
+    return Plan("max_sample_grad", row, rule, array, bins, arguments)
+
+
 def box_arrays(_: Plan, arguments: Arguments) -> Iterator[np.ndarray]:
     """Yield the memory of the boxes that a call reads."""
     boxes = arguments.boxes
@@ -156,6 +168,15 @@ def _check_argmax(argmax: np.ndarray, pixels: int, threads: int) -> None:
             f"argmax[{bad}]: an index that is neither -1 nor less than "
             f"the {pixels} pixels of the map"
         )
+
+
+def backward_samples(plan: Plan, grad: np.ndarray, out: np.ndarray, products: bool) -> None:
+    """Write the gradient of the map of maxima of samples, or of products."""
+    for _ in plan.empty_levels():
+        out[...] = 0
+    grad_input = Layout(plan.arguments.layout).nchw(out)
+    while plan.next(MAX_BOXES):
+        _dispatch.kernels.max_sample.backward[plan.type](plan, grad, grad_input, products)
 
 
 def backward_boxes(plan: Plan, grad: np.ndarray) -> np.ndarray:

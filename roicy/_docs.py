@@ -43,6 +43,11 @@ or one that is computed with as float32
         those of y and x.  By default it follows from `image_size`.""",
     "sampling_ratio": """sampling_ratio : int, optional
         Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.""",
+    "max_sampling_ratio": """sampling_ratio : int, optional
+        Samples per bin and axis, at most 1024; if 0 or negative, as many as the bin has pixels,
+        rounded up.""",
+    "products": """products : bool, optional
+        Whether the largest product is meant, rather than the largest sample.""",
     "aligned": """aligned : bool, optional
         If True, coordinates are moved by half a pixel, so that pixel i covers [i, i + 1), and
         boxes keep their size.  If False, pixel i lies at i, and boxes are at least 1 pixel wide

@@ -29,7 +29,8 @@ CLOSE = 1e-6
 def level_of_scale(scale: Scale) -> int:
     """Return the level of a map of that scale, of the geometric mean where there are two."""
     vertical, horizontal = scale
-    return round(-0.5 * (math.log2(vertical) + math.log2(horizontal)))
+    # Halves are rounded up: rounded to even, the levels of pairs such as (1/2, 1/4) would coincide.
+    return math.floor(0.5 - 0.5 * (math.log2(vertical) + math.log2(horizontal)))
 
 
 def last_map(count: int, finest: Scale, coarsest: Scale) -> int:

@@ -78,11 +78,8 @@ def roi_align(
     returns="""{output}
         A sample farther than one pixel off the map counts as 0, and a bin without samples gives 0.
         NaN is never the largest; a bin of NaN alone gives the lowest finite number.""",
-    sampling_ratio="""sampling_ratio : int, optional
-        Samples per bin and axis, at most 1024; if 0 or negative, as many as the bin has pixels,
-        rounded up.""",
-    products="""products : bool, optional
-        Whether the largest product is meant, rather than the largest sample.""",
+    sampling_ratio="{max_sampling_ratio}",
+    products="{products}",
 )
 def roi_align_max(
     input: NDArray[Float] | NDArray[np.uint8], boxes: Boxes, output_size: Size,
@@ -108,7 +105,7 @@ def roi_align_max(
 
     Notes
     -----
-    ONNX, operator RoiAlign, opset 10, 16 and 22.  It has no gradient there, nor here.
+    ONNX, operator RoiAlign, opset 10, 16 and 22.  It has no gradient there.
 
     Examples
     --------
@@ -124,6 +121,58 @@ def roi_align_max(
     given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
     return _call.forward(
         ROI_ALIGN_MAX, (sampling_ratio, aligned), input, output_size, given, products
+    )
+
+
+@documented(
+    returns="""ndarray of the shape of `input`, dtype of `grad_output`
+        Gradient of the input.""",
+    input="{input_gradient}",
+    sampling_ratio="{max_sampling_ratio}",
+    products="{products}",
+)
+def roi_align_max_backward(
+    grad_output: NDArray[Float], input: NDArray[Any], boxes: Boxes,
+    spatial_scale: Scale = 1.0, sampling_ratio: SupportsIndex = -1, aligned: bool = False,
+    *, products: bool = False, boxes_num: Counts = None, layout: Layout = "NCHW",
+    out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
+) -> NDArray[Float]:  # fmt: skip
+    """
+    Gradient of :func:`roi_align_max` by its input: that of each bin goes to its largest sample.
+
+    With g the gradient of a bin, the four pixels v[i] around its largest sample, whose weights
+    are w[i], get ::
+
+        grad_input[v[i]] += w[i] * g,    i = 1 .. 4
+
+    or, with `products`, the one pixel of the largest product gets its ``w[i] * g``.
+
+    The largest is the first that is larger than all before it: samples in row order, and their
+    pixels in row order.  A sample off the map counts as a 0 that comes before all others, and
+    gets no gradient.  A NaN is never the largest.  A bin without a largest sample gives no
+    gradient, nor does one without samples.
+
+    The largest samples are found anew in `input`, and it is read as :func:`roi_align_max` reads
+    it.  There is no kernel for arrays of CuPy, which are a TypeError.
+
+    {sections}
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> input = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    >>> boxes = np.array([[0, 0, 0, 2, 2]], np.float32)
+    >>> grad = np.ones((1, 1, 1, 1), np.float32)
+    >>> roicy.roi_align_max_backward(grad, input, boxes, sampling_ratio=2)[0, 0]
+    array([[0.  , 0.  , 0.  , 0.  ],
+           [0.  , 0.25, 0.25, 0.  ],
+           [0.  , 0.25, 0.25, 0.  ],
+           [0.  , 0.  , 0.  , 0.  ]], dtype=float32)
+    """
+    products = _arguments.flag("products", products)
+    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
+    return _call.backward_samples(
+        ROI_ALIGN_MAX, (sampling_ratio, aligned), grad_output, input, given, products
     )
 
 

@@ -234,33 +234,90 @@ def roi_pool_backward(grad_output, argmax, boxes, shape):
     return grad
 
 
-def roi_align_max(
-    input, boxes, bins, products, *, spatial_scale=1.0, sampling_ratio=-1, aligned=False
-):
-    """Return the largest samples, or the largest products of weight and pixel, in float64."""
-    dtype = input.dtype.type
-    _, c, h, w = input.shape
-    out = np.zeros((len(boxes), c, *bins))
+def _bins_of_samples(boxes, bins, size, dtype, spatial_scale, sampling_ratio, aligned):
+    """
+    Yield (k, image, p, q, samples) of every bin of every box.  A sample is a list of four
+    (weight, y, x), or None if it is off the map.
+    """
+    h, w = size
     for k, box in enumerate(boxes):
         x1, y1, x2, y2 = (
             value - dtype(0.5 if aligned else 0) for value in _scaled(box, spatial_scale, dtype)
         )
         ys = list(samples(y1, y2, bins[0], h, sampling_ratio, dtype, not aligned))
         xs = list(samples(x1, x2, bins[1], w, sampling_ratio, dtype, not aligned))
-        for channel, p, q in np.ndindex(c, *bins):
-            plane = input[int(box[0]), channel].astype(np.float64)
+        for p, q in np.ndindex(*bins):
             found = []
             for y in ys[p]:
                 for x in xs[q]:
                     if y is None or x is None:
-                        found.append(0.0)
+                        found.append(None)
                         continue
                     rows, columns = (y[0], min(y[0] + 1, h - 1)), (x[0], min(x[0] + 1, w - 1))
-                    parts = [
-                        wy * wx * plane[i, j]
-                        for i, wy in zip(rows, (1 - y[1], y[1]), strict=True)
-                        for j, wx in zip(columns, (1 - x[1], x[1]), strict=True)
-                    ]
-                    found.append(max(parts) if products else sum(parts))
-            out[k, channel, p, q] = max(found, default=0.0)
+                    found.append(
+                        [
+                            (wy * wx, i, j)
+                            for i, wy in zip(rows, (1 - y[1], y[1]), strict=True)
+                            for j, wx in zip(columns, (1 - x[1], x[1]), strict=True)
+                        ]
+                    )
+            yield k, int(box[0]), p, q, found
+
+
+def roi_align_max(
+    input, boxes, bins, products, *, spatial_scale=1.0, sampling_ratio=-1, aligned=False
+):
+    """The largest samples, or the largest products of weight and pixel, float64."""
+    _, c, h, w = input.shape
+    out = np.zeros((len(boxes), c, *bins))
+    for k, n, p, q, found in _bins_of_samples(
+        boxes, bins, (h, w), input.dtype.type, spatial_scale, sampling_ratio, aligned
+    ):
+        for channel in range(c):
+            plane = input[n, channel].astype(np.float64)
+            values = []
+            for sample in found:
+                parts = [weight * plane[i, j] for weight, i, j in sample or [(0.0, 0, 0)]]
+                values.append(max(parts) if products else sum(parts))
+            out[k, channel, p, q] = max(values, default=0.0)
     return out
+
+
+def _candidates(found, plane, products):
+    """Yield (value, pixels) of what may be the largest of a bin, in order."""
+    if None in found:
+        yield 0.0, []
+    for sample in filter(None, found):
+        for pixels in [[pixel] for pixel in sample] if products else [sample]:
+            yield sum(weight * plane[i, j] for weight, i, j in pixels), pixels
+
+
+def roi_align_max_backward(
+    grad_output, input, boxes, products, *, spatial_scale=1.0, sampling_ratio=-1, aligned=False
+):
+    """
+    Each gradient to the pixels of the first largest sample, or to the pixel of the first largest
+    product, float64.  A sample off the map counts as a 0 that comes first.  Also returned are by
+    how much each of them is larger than any other, (K, C, PH, PW), and how many gradients a pixel
+    got.
+    """
+    _, c, h, w = input.shape
+    grad, terms = np.zeros(input.shape), np.zeros(input.shape)
+    margins = np.full(grad_output.shape, np.inf)
+    dtype = grad_output.dtype.type
+    for k, n, p, q, found in _bins_of_samples(
+        boxes, grad_output.shape[2:], (h, w), dtype, spatial_scale, sampling_ratio, aligned
+    ):
+        for channel in range(c):
+            plane = input[n, channel].astype(np.float64)
+            candidates = list(_candidates(found, plane, products))
+            best, winner = float(np.finfo(dtype).min), []
+            for value, pixels in candidates:
+                if value > best:
+                    best, winner = value, pixels
+            for weight, i, j in winner:
+                grad[n, channel, i, j] += weight * float(grad_output[k, channel, p, q])
+                terms[n, channel, i, j] += 1
+            others = [best - value for value, pixels in candidates if pixels != winner]
+            margins[k, channel, p, q] = min(others, default=np.inf)
+    return grad, margins, terms

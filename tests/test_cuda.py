@@ -700,6 +700,20 @@ def test_same_functions():
         assert len(mine.parameters) == len(theirs.parameters), name
 
 
+def test_gradient_of_largest_samples_is_refused(emulated):
+    """It is for NumPy arrays alone, also if only one is of CuPy."""
+    grad = np.ones((len(BOXES), X.shape[1], 2, 2), np.float32)
+    roicy.roi_align_max_backward(grad, X, BOXES)
+    message = "roi_align_max_backward: an array of CuPy, expected arrays of NumPy"
+    for i in range(3):
+        given = [grad, X, BOXES]
+        given[i] = emulated.asarray(given[i])
+        with pytest.raises(TypeError, match=message):
+            roicy.roi_align_max_backward(*given)
+    with pytest.raises(TypeError, match=message):
+        roicy.roi_align_max_backward(grad, X, BOXES, out=emulated.asarray(X))
+
+
 def test_cupy_is_not_imported(monkeypatch):
     """Where CuPy is missing, the error says how to install it."""
     monkeypatch.setitem(sys.modules, "cupy", None)

@@ -609,6 +609,13 @@ def test_nothing_beyond_arrays_is_touched(name, at_end, dtype, layout, isa, rng)
                 operator(name)(x, boxes, (2, 3), layout=layout, out=out), expected
             )
             if name == "roi_align_max":
+                backward = roicy.roi_align_max_backward
+                grad = fenced(rng.standard_normal(out.shape).astype(dtype), at_end)
+                expected = backward(grad.copy(), x.copy(), boxes, layout=layout)
+                out = fenced(np.full_like(x, np.nan), at_end)
+                np.testing.assert_array_equal(
+                    backward(grad, x, boxes, layout=layout, out=out), expected
+                )
                 continue
             arguments = [fenced(rng.standard_normal(out.shape).astype(dtype), at_end)]
             if name == "roi_pool":
@@ -665,6 +672,8 @@ def test_rows_that_no_box_reads_are_left_alone(name, count, dtype, layout, isa, 
         )
     if name in WITH_BOX_GRADIENTS:
         operator(name, "_backward_boxes")(expected, x[None], boxes, layout=layout, **parameters)
+    if name == "roi_align_max":
+        roicy.roi_align_max_backward(expected, x[None], boxes, layout=layout, **parameters)
 
 
 @pytest.mark.parametrize("channels", [3, 17, 32])

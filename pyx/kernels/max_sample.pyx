@@ -1,4 +1,4 @@
-"""The largest bilinear sample of a bin: the kernel of roi_align_max.
+"""The largest bilinear sample of a bin: the kernels of roi_align_max.
 
 A bin has the grid of samples of roi_align, and takes the largest instead of their mean:
 
@@ -7,19 +7,23 @@ A bin has the grid of samples of roi_align, and takes the largest instead of the
 
 with the values v of the four pixels around the sample and their bilinear weights.  Neither can be
 taken one axis after the other.  A sample off the map counts as 0, and a NaN is never the larger.
+
+The gradient finds the winner of each bin anew.  It goes through samples in row order, so that of
+equal ones the first wins, and a bin with samples off the map begins with 0, as its maximum does.
 """
 from libc.float cimport DBL_MAX, FLT_MAX
-from libc.stdint cimport int32_t, uint8_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t
 
 from kernels.run cimport (Part, Scratch, is_thin, load_thin, next_part, parts_of, run, scratch_of,
                           target_of, thinned)
-from move.store cimport Target, strides_of, unpack
+from move.store cimport Target, clear, strides_of, unpack
 from move.tile cimport (TileCache, View, Window, cell_columns, cell_rows, load, load_once,
                         open_tile)
 from plan.spans cimport clip
-from plan.structs cimport Call, Map, Task
+from plan.structs cimport PACK_WINDOW, Call, Map, Strides, Task
 from roicy._kernels.plan cimport Plan
-from simd.simd cimport LANE_BYTES, add_product, keep_larger, real, stream_fence, stream_rest
+from simd.simd cimport (LANE_BYTES, add_product, keep_larger, keep_larger_at, real, stream_fence,
+                        stream_rest)
 from tuning cimport MAX_BINS
 
 
@@ -30,6 +34,14 @@ cdef struct Samples:               # of one row of samples in a cell
     int32_t stop
     Py_ssize_t x0                  # the first column of the cell
     Py_ssize_t last                # the last column there is, which is its own neighbour
+
+
+cdef inline void weigh(real *weights, real fraction_y, real fraction_x) noexcept nogil:
+    """The weights of the four pixels around a sample, in row order."""
+    weights[0] = (1 - fraction_y) * (1 - fraction_x)
+    weights[1] = (1 - fraction_y) * fraction_x
+    weights[2] = fraction_y * (1 - fraction_x)
+    weights[3] = fraction_y * fraction_x
 
 
 cdef inline void keep_largest(
@@ -47,10 +59,7 @@ cdef inline void keep_largest(
         right = (min(<Py_ssize_t>samples.pixel[s] + 1, samples.last) - samples.x0) * step
         corners[0], corners[1] = row + x, row + right
         corners[2], corners[3] = next_row + x, next_row + right
-        weights[0] = (1 - fraction_y) * (1 - fraction[s])
-        weights[1] = (1 - fraction_y) * fraction[s]
-        weights[2] = fraction_y * (1 - fraction[s])
-        weights[3] = fraction_y * fraction[s]
+        weigh(weights, fraction_y, fraction[s])
         for i in range(4):
             if products or i == 0:
                 for lane in range(lanes):
@@ -177,3 +186,188 @@ def forward(Plan plan, real[:, :, :, :] out, bint products):
     plan.set_result(&out[0, 0, 0, 0], strides_of(out))
     run(plan.calls, &plan.tasks, plan.threads, plan.scratch_bytes,
         forward_float if real is float else forward_double)
+
+
+# The gradient of the input.
+
+cdef struct Bin:
+    int32_t y0                     # its samples, in the tables of taps
+    int32_t y1
+    int32_t x0
+    int32_t x1
+    bint zero                      # some samples are off the map
+
+
+cdef struct Winners:               # of the lanes of a bin
+    int32_t[16] y                  # rows of samples, in the tables of taps; -1 where none wins
+    int32_t[16] x                  # places in the row: 4 times the sample's, and the pixel's
+
+
+cdef inline Bin bin_of(const Call *call, const Part *part, int p, int q) noexcept nogil:
+    cdef const uint8_t *outside = call.tables.outside + part.place * (call.ph + call.pw)
+    cdef Bin bin
+    bin.y0, bin.y1 = part.spans_y[2 * p], part.spans_y[2 * p + 1]
+    bin.x0, bin.x1 = part.spans_x[2 * q], part.spans_x[2 * q + 1]
+    bin.zero = outside[p] or outside[call.ph + q]
+    return bin
+
+
+cdef inline Window pixels_of(
+        const Call *call, int32_t y0, int32_t y1, int32_t x0, int32_t x1) noexcept nogil:
+    """The pixels around samples [y0, y1) x [x0, x1); there is at least one."""
+    cdef const int32_t *pixel = call.tables.tap_pixel
+    cdef Window window
+    window.y0, window.x0 = pixel[y0], pixel[x0]
+    window.y1 = min(<Py_ssize_t>pixel[y1 - 1] + 2, call.map.rows)
+    window.x1 = min(<Py_ssize_t>pixel[x1 - 1] + 2, call.map.columns)
+    return window
+
+
+cdef inline void keep_winners(
+        real *best, int32_t *at, const real *const *corners, const real *weights, int32_t place,
+        bint products) noexcept nogil:
+    """Compare a sample with the best before it, computed as keep_largest does."""
+    cdef int lanes = LANE_BYTES // sizeof(real), lane, i
+    cdef real[16] sums
+    for i in range(4):
+        if products or i == 0:
+            for lane in range(lanes):
+                sums[lane] = weights[i] * corners[i][lane]
+        else:
+            add_product(sums, weights[i], corners[i])
+        if products or i == 3:
+            keep_larger_at(best, at, sums, place + i)
+
+
+cdef void find_winners(
+        const Call *call, const Bin *bin, TileCache *tile, real *memory,
+        Winners *winners) noexcept nogil:
+    """The first of the largest samples of a bin, of each lane; memory: of the tile."""
+    cdef int lanes = LANE_BYTES // sizeof(real), lane
+    cdef const int32_t *pixel = call.tables.tap_pixel
+    cdef const real *fraction = <const real*>call.tables.tap_weight
+    cdef Window window = pixels_of(call, bin.y0, bin.y1, bin.x0, bin.x1)
+    cdef Py_ssize_t samples = <Py_ssize_t>(bin.y1 - bin.y0) * (bin.x1 - bin.x0), right, below
+    # All pixels of a bin are packed at once if that is less than those around each sample.
+    cdef bint together = (tile.in_place or (window.y1 - window.y0) * (window.x1 - window.x0)
+                          <= min(4 * samples, tile.capacity))
+    cdef const real *pixels = NULL
+    cdef const real *corners[4]
+    cdef View steps
+    cdef real[16] best
+    cdef real[4] weights
+    cdef int32_t[16] at            # places in a row
+    cdef int32_t y, x
+    for lane in range(lanes):
+        best[lane] = <real>0 if bin.zero else (-FLT_MAX if real is float else -DBL_MAX)
+        winners.y[lane] = winners.x[lane] = -1
+    if together:
+        pixels = load(tile, memory, &window, &steps)
+    for y in range(bin.y0, bin.y1):
+        for lane in range(lanes):
+            at[lane] = -1
+        for x in range(bin.x0, bin.x1):
+            if not together:
+                window = pixels_of(call, y, y + 1, x, x + 1)
+                pixels = load(tile, memory, &window, &steps)
+            below = steps.y if pixel[y] + 1 < call.map.rows else 0
+            right = steps.x if pixel[x] + 1 < call.map.columns else 0
+            corners[0] = (pixels + (pixel[y] - window.y0) * steps.y
+                          + (pixel[x] - window.x0) * steps.x)
+            corners[1], corners[2] = corners[0] + right, corners[0] + below
+            corners[3] = corners[2] + right
+            weigh(weights, fraction[y], fraction[x])
+            # Unsigned, so that a row may be of as many samples as a map can have columns.
+            keep_winners(best, at, corners, weights, <int32_t>(4 * <uint32_t>(x - bin.x0)),
+                         call.products)
+        for lane in range(lanes):
+            winners.x[lane] = winners.x[lane] if at[lane] == -1 else at[lane]
+            winners.y[lane] = winners.y[lane] if at[lane] == -1 else y
+
+
+cdef void add_gradients(
+        const Call *call, const Task *task, const Bin *bin, const Winners *winners, int lanes,
+        const real *grad, real *plane) noexcept nogil:
+    """Add the gradients of a bin to the pixels of its winners that the task owns.
+
+    plane: pixel (0, 0) of the first lane.
+    """
+    cdef const real *fraction = <const real*>call.tables.tap_weight
+    cdef const Strides *to = &call.grad_strides
+    cdef real[4] weights
+    cdef Py_ssize_t y, x
+    cdef int32_t sample
+    cdef int lane, i
+    for lane in range(lanes):
+        if winners.y[lane] < 0:
+            continue
+        sample = bin.x0 + <int32_t>(<uint32_t>winners.x[lane] >> 2)
+        weigh(weights, fraction[winners.y[lane]], fraction[sample])
+        for i in range(4):
+            if call.products and i != (<uint32_t>winners.x[lane] & 3):
+                continue
+            y = call.tables.tap_pixel[winners.y[lane]] + (i >> 1)
+            x = call.tables.tap_pixel[sample] + (i & 1)
+            # The pixels past the last row and column have weight 0.
+            if task.y0 <= y < task.y1 and weights[i] != 0:
+                plane[lane * to.channel + y * to.y + x * to.x] += \
+                    weights[i] * grad[lane * call.bins.channel]
+
+
+cdef void backward_task(
+        const Call *call, const Task *task, const real *grad_output, char *memory) noexcept nogil:
+    """The rows of a task, from border to border.
+
+    Each task finds all winners of its boxes that may be in its rows.
+    """
+    cdef Py_ssize_t first = task.first_block * call.lanes, channel
+    cdef const Strides *to = &call.grad_strides
+    cdef const int32_t *pixel = call.tables.tap_pixel
+    cdef real *plane = <real*>call.grad_input + task.image * to.image
+    cdef const real *grad
+    cdef Task one = task[0]
+    cdef TileCache tile
+    cdef Winners winners
+    cdef Bin bin
+    cdef int p, q
+    cdef Part part = parts_of(call, task, MAX_BINS)
+    one.load = PACK_WINDOW
+    if not call.add:
+        clear(plane + first * to.channel + task.y0 * to.y, to,
+              min(task.stop_block * call.lanes, call.channels) - first, task.y1 - task.y0,
+              call.map.columns)
+    while next_part(call, task, &part):
+        tile = open_tile(call, &call.map, &one, part.block)
+        channel = part.block * call.lanes
+        for p in range(part.p0, part.p1):
+            for q in range(part.q0, part.q1):
+                bin = bin_of(call, &part, p, q)
+                if (bin.y0 == bin.y1 or bin.x0 == bin.x1 or pixel[bin.y0] >= task.y1
+                        or pixel[bin.y1 - 1] + 1 < task.y0):
+                    continue
+                find_winners(call, &bin, &tile, <real*>memory, &winners)
+                grad = (grad_output + part.row * call.bins.image + channel * call.bins.channel
+                        + p * call.bins.y + q * call.bins.x)
+                add_gradients(call, task, &bin, &winners, tile.lanes, grad,
+                              plane + channel * to.channel)
+
+
+cdef void backward_float(const Call *call, const Task *task, char *memory) noexcept nogil:
+    backward_task(call, task, <const float*>call.result, memory)
+
+
+cdef void backward_double(const Call *call, const Task *task, char *memory) noexcept nogil:
+    backward_task(call, task, <const double*>call.result, memory)
+
+
+def backward(
+        Plan plan, const real[:, :, :, :] grad_output, real[:, :, :, :] grad_input, bint products):
+    """grad_input (N, C, H, W) = grad_output (K, C, PH, PW) where the plan's map has its winners.
+
+    From the second step of a plan on it is added to what is there.
+    """
+    plan.calls[0].products = products
+    plan.set_result(<void*>&grad_output[0, 0, 0, 0], strides_of(grad_output))
+    plan.set_gradient(&grad_input[0, 0, 0, 0], strides_of(grad_input))
+    run(plan.calls, &plan.tasks, plan.threads, plan.scratch_bytes,
+        backward_float if real is float else backward_double)

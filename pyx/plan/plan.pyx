@@ -42,7 +42,7 @@ cdef enum:
 # What a plan may be for, as the front end calls it.
 cdef dict PURPOSES = {"forward": FORWARD, "grad_input": GRAD_INPUT, "grad_boxes": GRAD_BOXES,
                       "max_pixel": MAX_PIXEL, "max_pixel_grad": MAX_PIXEL_GRAD,
-                      "max_sample": MAX_SAMPLE}
+                      "max_sample": MAX_SAMPLE, "max_sample_grad": MAX_SAMPLE_GRAD}
 # Kinds of rules by their names in roicy/_table.py; the GPU compiles the same rules.h.
 RULES = {"sampled": RULE_SAMPLED, "integrated": RULE_INTEGRATED, "uniform": RULE_UNIFORM,
          "rounded": RULE_ROUNDED, "quantised": RULE_QUANTISED,
@@ -50,6 +50,11 @@ RULES = {"sampled": RULE_SAMPLED, "integrated": RULE_INTEGRATED, "uniform": RULE
 
 cdef type ndarray = np.ndarray
 cdef object FLOAT = np.dtype(np.float32), DOUBLE = np.dtype(np.float64)
+
+
+cdef inline bint writes_maps(int purpose) noexcept nogil:
+    """Whether tasks own pixels of a map, rather than boxes."""
+    return purpose == GRAD_INPUT or purpose == MAX_PIXEL_GRAD or purpose == MAX_SAMPLE_GRAD
 
 
 cdef inline int plain_side(object value) except? -1:
@@ -499,7 +504,7 @@ cdef class Plan:
         call.may_swap_axes = not self.position_sensitive and not channels_are_few(call)
         call.beyond_cache = (<double>call.map.rows * call.map.columns * self.channels
                              * self.itemsize > STREAM_BYTES)
-        if (self.purpose != GRAD_INPUT
+        if (not writes_maps(self.purpose)
                 and strategy_of(call, self.position_sensitive) != PIXELS):
             rows = max_rows(call.map.columns, self.purpose == GRAD_BOXES)
         sort_boxes(&call.order, boxes, call.map.images, axes, rows, self.itemsize)
@@ -543,7 +548,7 @@ cdef class Plan:
         if call.order.boxes == NULL:
             self.begin(level, &boxes, request.axes)
         make_tables(&call.tables, &call.order, &boxes, &request)
-        if (self.purpose != GRAD_INPUT
+        if (not writes_maps(self.purpose)
                 and may_be_thin(&call.tables, self.ph, self.pw, &request.rule)):
             thin = find_thin_boxes(&call.tables, &request)
         call.strategy = self.choose_strategy(call, thin)
@@ -555,11 +560,10 @@ cdef class Plan:
         cdef Py_ssize_t level
         cdef Call *call
         cdef bint slopes = self.purpose == GRAD_BOXES
-        cdef bint writes = self.purpose == GRAD_INPUT or self.purpose == MAX_PIXEL_GRAD
         self.tasks.count = 0
-        if writes:
+        if writes_maps(self.purpose):
             self.threads = tasks_to_write(&self.tasks, self.calls, self.levels, self.max_threads,
-                                          self.purpose == MAX_PIXEL_GRAD)
+                                          self.purpose != GRAD_INPUT)
         else:
             self.threads = tasks_to_read(&self.tasks, self.calls, self.levels, self.max_threads,
                                          slopes)
@@ -607,7 +611,7 @@ cdef class Plan:
     cdef void set_result(self, void *result, Strides bins) noexcept:
         """Where the output is, or the gradient of it."""
         cdef Py_ssize_t level
-        cdef bint writes = self.purpose == GRAD_INPUT or self.purpose == MAX_PIXEL_GRAD
+        cdef bint writes = writes_maps(self.purpose)
         cdef int store = store_for(<double>self.boxes.count * self.channels * self.ph * self.pw
                                    * self.itemsize)
         for level in range(self.levels):
@@ -621,6 +625,10 @@ cdef class Plan:
 
     cdef void set_argmax(self, int32_t *argmax, Strides strides) noexcept:
         self.calls[0].argmax, self.calls[0].argmax_strides = argmax, strides
+
+    cdef void set_gradient(self, void *gradient, Strides strides) noexcept:
+        """Where the gradient of the only map is, which is read meanwhile."""
+        self.calls[0].grad_input, self.calls[0].grad_strides = gradient, strides
 
     cdef void set_partial_sums(self, double *sums, Py_ssize_t boxes) noexcept:
         """Where the partial sums of the gradients of so many boxes go."""

@@ -149,6 +149,8 @@ cdef struct Call:                  # what a call does with one level; most often
     int32_t *bad                   # [tasks]: whether a task met an index of no pixel
     const Task *tasks              # the first of the plan
     bint products                  # roi_align_max only: the largest product of weight and pixel
+    void *grad_input               # gradient of roi_align_max: what is written, while `map` is read
+    Strides grad_strides
     double *partial_sums           # [sums_per_box][box_count][x1, y1, x2, y2], to be added up
     Py_ssize_t box_count           # boxes of all levels
     Py_ssize_t boxes_before        # boxes of the levels before

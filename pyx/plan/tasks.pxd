@@ -524,8 +524,8 @@ cdef inline int tasks_to_write(
 
     Rectangles cover every image. Those without boxes are written with zeros, unless the gradient
     is added to what is there.
-    whole_planes: each box writes anywhere (gradient of roi_pool), so that rectangles are as large
-    as they can be, and of whole rows.
+    whole_planes: each bin writes anywhere in its box, or in the map (gradients of maxima), so that
+    rectangles are as large as they can be, and of whole rows.
     """
     cdef Work work = work_to_write(calls, count, threads)
     cdef Py_ssize_t level, image

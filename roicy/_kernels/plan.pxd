@@ -12,6 +12,7 @@ cdef enum Purpose:                 # what a plan is for
     MAX_PIXEL
     MAX_PIXEL_GRAD
     MAX_SAMPLE
+    MAX_SAMPLE_GRAD
 
 
 cdef class Plan:
@@ -81,6 +82,7 @@ cdef class Plan:
     cdef void set_result(self, void *result, Strides bins) noexcept
     cdef int map_store(self, Py_ssize_t level) noexcept
     cdef void set_argmax(self, int32_t *argmax, Strides strides) noexcept
+    cdef void set_gradient(self, void *gradient, Strides strides) noexcept
     cdef void set_partial_sums(self, double *sums, Py_ssize_t boxes) noexcept
     cdef int watch_indices(self) except -1
     cdef bint found_bad_index(self) noexcept

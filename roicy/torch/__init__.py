@@ -22,6 +22,7 @@ from .functions import (
     ps_roi_align,
     ps_roi_pool,
     roi_align,
+    roi_align_max,
     roi_pool,
 )
 from .modules import (
@@ -49,6 +50,7 @@ __all__ = [
     "ps_roi_align",
     "ps_roi_pool",
     "roi_align",
+    "roi_align_max",
     "roi_pool",
 ]
 

@@ -24,7 +24,7 @@ from torch.autograd import forward_ad
 # of the dispatcher runs at the level that is to be recorded.
 from torch.autograd.function import _SingleLevelFunction
 
-from ._operators import KERNELS, LIBRARY, ROI_POOL, WEIGHTED_SUMS, WeightedSum
+from ._operators import KERNELS, LIBRARY, ROI_ALIGN_MAX, ROI_POOL, WEIGHTED_SUMS, WeightedSum
 from ._plain import is_plain
 
 RECORDERS: dict[Any, Callable[..., Any]] = {}  # what each operator calls for the key "Autograd"
@@ -339,6 +339,76 @@ def _register_roi_pool() -> None:
     _register(ROI_POOL.backward, backward)
 
 
+class _RoIAlignMax(_SingleLevelFunction):
+    """The largest samples: (input, boxes, output_size, parameters) -> pooled."""
+
+    @staticmethod
+    def forward(input: Tensor, boxes: Tensor, size: Any, parameters: Any) -> Any:
+        return _compute(ROI_ALIGN_MAX.pool, (input, boxes), input, boxes, size, *parameters)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        input, boxes, _, ctx.parameters = inputs
+        ctx.pooled_shape, ctx.pooled_type = tuple(output.shape), output.dtype
+        ctx.save_for_backward(input, boxes)
+        ctx.save_for_forward(boxes)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor | None) -> tuple[Any, ...]:
+        if grad_output is None or not ctx.needs_input_grad[0]:
+            return None, None, None, None
+        tensors = (grad_output, *ctx.saved_tensors)
+        return call(ROI_ALIGN_MAX.backward, tensors, *tensors, *ctx.parameters), None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Any, *_: Any) -> Any:
+        if tangent is not None:
+            raise NotImplementedError(
+                "roi_align_max: forward-mode derivatives are not computed; "
+                "reverse mode has them: backward(), torch.func.grad, torch.func.jacrev"
+            )
+        (boxes,) = ctx.saved_tensors  # they have one
+        return boxes.new_zeros(ctx.pooled_shape, dtype=ctx.pooled_type)
+
+
+class _RoIAlignMaxBackward(_SingleLevelFunction):
+    """The gradient of the largest samples: (grad_output, input, boxes, parameters) -> grad."""
+
+    @staticmethod
+    def forward(grad: Tensor, input: Tensor, boxes: Tensor, parameters: Any) -> Any:
+        tensors = (grad, input, boxes)
+        return _compute(ROI_ALIGN_MAX.backward, tensors, *tensors, *parameters)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        raise NotImplementedError("roi_align_max: its gradient cannot be differentiated again")
+
+    @staticmethod
+    def jvp(ctx: Any, *_: Any) -> Any:
+        raise NotImplementedError("roi_align_max: its gradient cannot be differentiated again")
+
+
+def _register_roi_align_max() -> None:
+    def pool(input: Tensor, boxes: Tensor, size: list[int], *parameters: Any) -> Any:
+        if _is_differentiated((input,)):
+            return _record(_RoIAlignMax, input, boxes, size, parameters)
+        return _below_autograd(ROI_ALIGN_MAX.pool, input, boxes, size, *parameters)
+
+    def backward(grad: Tensor, input: Tensor, boxes: Tensor, *parameters: Any) -> Any:
+        if _is_differentiated((grad, input)):
+            return _record(_RoIAlignMaxBackward, grad, input, boxes, parameters)
+        return _below_autograd(ROI_ALIGN_MAX.backward, grad, input, boxes, *parameters)
+
+    _register(ROI_ALIGN_MAX.pool, pool)
+    _register(ROI_ALIGN_MAX.backward, backward)
+
+
 for _own in WEIGHTED_SUMS:
     _register_weighted_sum(_own)
 _register_roi_pool()
+_register_roi_align_max()

@@ -3,7 +3,8 @@ The operators in models that torch.onnx.export makes, by either of its exporters
 
 RoIAlign and RoIPool become ONNX's RoiAlign (opset 16) and MaxRoiPool, and pyramids RoiAlign of each
 level.  ONNX has no other of them: PSRoIAlign, PrRoIPool, PSPrRoIPool and PSRoIPool become
-operators of the domain "roicy", which the runtime has to be given.
+operators of the domain "roicy", which the runtime has to be given.  The largest samples are not
+exported: what mode "max" of RoiAlign means is not the same in all runtimes.
 
 The exporter of ``dynamo=True`` is given nodes as the model is traced.  That of ``dynamo=False``
 asks registered functions for them after it has traced ``torch.ops.roicy``.
@@ -87,6 +88,8 @@ def pool(
     """Return what is pooled, in a form that the exporter at work understands."""
     if name == "multiscale_roi_align":
         return _pool_pyramid(input, rows, size, scales, *parameters)
+    if name not in NODES:
+        raise NotImplementedError(f"{name}: not exported, since ONNX's runtimes differ in it")
     # ONNX knows no maps of uint8, and column 0 of boxes of small types may not hold an index.
     dtype = pooled_type(input)
     computed = torch.float32 if dtype in HALVES else dtype

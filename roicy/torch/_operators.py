@@ -293,3 +293,40 @@ def _roi_pool() -> RoIPool:
 
 
 ROI_POOL = _roi_pool()
+
+
+class RoIAlignMax(NamedTuple):
+    """
+    The operators of the largest samples.
+
+    Attributes
+    ----------
+    pool : (input, boxes, output_size, *parameters) -> pooled
+    backward : (grad_output, input, boxes, *parameters) -> grad_input
+    """
+
+    pool: Any
+    backward: Any
+
+
+def _roi_align_max() -> RoIAlignMax:
+    name, parameters = "roi_align_max", {**ALIGNED, "products": "bool"}
+
+    def backward(grad_output: Tensor, input: Tensor, boxes: Tensor, *given: Any) -> Tensor:
+        rows = _tensors.boxes(boxes, input.shape[0])
+        gradient, array = _tensors.gradient(grad_output), _tensors.array(input)
+        keywords = _keywords(parameters, given)
+        grad = operators.roi_align_max_backward(gradient, array, rows, **keywords)
+        return _tensors.tensor(grad, grad_output.dtype)
+
+    def fake_backward(grad_output: Tensor, input: Tensor, boxes: Tensor, *_: Any) -> Tensor:
+        return grad_output.new_empty(input.shape)
+
+    read = "Tensor grad_output, Tensor input, Tensor boxes"
+    return RoIAlignMax(
+        _define_pool(name, "Tensor input", parameters, False),
+        _define(f"{name}_backward", read, parameters, "Tensor", backward, fake_backward),
+    )
+
+
+ROI_ALIGN_MAX = _roi_align_max()

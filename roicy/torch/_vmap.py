@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ._boxes import exact_type
-from ._operators import LIBRARY, ROI_POOL, WEIGHTED_SUMS, WeightedSum
+from ._operators import LIBRARY, ROI_ALIGN_MAX, ROI_POOL, WEIGHTED_SUMS, WeightedSum
 
 
 class _Batch:
@@ -116,6 +116,25 @@ def _register_roi_pool() -> None:
     _register("roi_pool_backward", backward)
 
 
+def _register_roi_align_max() -> None:
+    def pool(info: Any, dims: Any, input: Tensor, boxes: Tensor, *parameters: Any) -> Any:
+        batch = _Batch(info.batch_size, _images(input, dims[0]))
+        folded = batch.fold(input, dims[0]), batch.fold_boxes(boxes, dims[1])
+        return batch.unfold(ROI_ALIGN_MAX.pool(*folded, *parameters)), 0
+
+    def backward(
+        info: Any, dims: Any, grad: Tensor, input: Tensor, boxes: Tensor, *parameters: Any
+    ) -> Any:
+        batch = _Batch(info.batch_size, _images(input, dims[1]))
+        folded = batch.fold(grad, dims[0]), batch.fold(input, dims[1])
+        rows = batch.fold_boxes(boxes, dims[2])
+        return batch.unfold(ROI_ALIGN_MAX.backward(*folded, rows, *parameters)), 0
+
+    _register("roi_align_max", pool)
+    _register("roi_align_max_backward", backward)
+
+
 for _own in WEIGHTED_SUMS:
     _register_weighted_sum(_own)
 _register_roi_pool()
+_register_roi_align_max()

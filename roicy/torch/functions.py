@@ -1,4 +1,4 @@
-"""torchvision's functions on regions, and three more, on tensors."""
+"""torchvision's functions on regions, and four more, on tensors."""
 
 # torch.jit.script reads annotations: they are not postponed here, and are spelled as it knows them
 
@@ -101,6 +101,57 @@ def roi_align(
         scales_of(spatial_scale),
         sampling_ratio,
         aligned,
+        num_threads,
+    )
+
+
+@torch.fx.wrap
+def roi_align_max(
+    input: Tensor,
+    boxes: Union[Tensor, List[Tensor]],
+    output_size: BroadcastingList2[int],
+    spatial_scale: Scale = 1.0,
+    sampling_ratio: int = -1,
+    aligned: bool = False,
+    products: bool = False,
+    num_threads: Optional[int] = None,
+) -> Tensor:
+    """
+    Largest bilinear sample in each bin of each box; see :func:`roicy.roi_align_max`, and
+    :func:`roi_align` here.
+
+    The gradient flows to the input, as :func:`roicy.roi_align_max_backward` says.  It cannot be
+    differentiated again, and there is none in forward mode.
+
+    Parameters
+    ----------
+    products : bool, optional
+        Whether the largest product is meant, rather than the largest sample.
+
+    Returns
+    -------
+    Tensor[K, C, height, width]
+    """
+    if not torch.jit.is_scripting():
+        return _eager.pool(
+            _operators.ROI_ALIGN_MAX.pool,
+            input,
+            boxes,
+            output_size,
+            spatial_scale,
+            sampling_ratio,
+            _eager.check_flag("aligned", aligned),
+            _eager.check_flag("products", products),
+            num_threads,
+        )
+    return torch.ops.roicy.roi_align_max(
+        input,
+        rows_of(boxes),
+        _pair(output_size),
+        scales_of(spatial_scale),
+        sampling_ratio,
+        aligned,
+        products,
         num_threads,
     )
 

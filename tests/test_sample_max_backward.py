@@ -1,0 +1,345 @@
+"""The gradient of roi_align_max against the plain definition, and at its edges."""
+
+import numpy as np
+import pytest
+import reference
+from conftest import from_layout, random_boxes, to_layout, two_scales
+
+import roicy
+from roicy import _cpu
+
+try:
+    import ml_dtypes
+except ImportError:
+    ml_dtypes = None
+
+# K boxes, N, C, H, W, (PH, PW): enough for a team of threads, a single row, a single pixel,
+# more bins than are computed at once, an image without boxes
+SHAPES = {
+    "blocks": (40, 2, 21, 26, 31, (3, 4)),
+    "one block": (30, 1, 16, 40, 23, (2, 2)),
+    "row": (6, 3, 2, 1, 23, (2, 2)),
+    "pixel": (5, 2, 17, 1, 1, (2, 3)),
+    "bins": (2, 1, 2, 9, 12, (70, 20)),
+    "one box": (1, 3, 5, 12, 9, (2, 2)),
+}
+PARAMETERS = [
+    {"sampling_ratio": 1, "spatial_scale": 1.0},
+    {"sampling_ratio": 2, "spatial_scale": 0.5},
+    {"sampling_ratio": 0, "aligned": True, "spatial_scale": 0.25},
+    {"sampling_ratio": 2, "aligned": True, "spatial_scale": (0.7, 0.25)},
+    {"sampling_ratio": 0, "spatial_scale": 0.5},
+]
+both = pytest.mark.parametrize("products", [False, True], ids=["samples", "products"])
+cache = {}
+
+
+def make(rng, shape, scale, dtype):
+    """A map, boxes of all kinds, and a gradient of an output."""
+    count, n, c, h, w, bins = SHAPES[shape]
+    x = rng.standard_normal((n, c, h, w)).astype(dtype)
+    boxes = random_boxes(rng, n, count, (h / scale[0], w / scale[1]), dtype)
+    grad = rng.standard_normal((count, c, *bins)).astype(dtype)
+    return x, boxes, grad
+
+
+def with_clear_winners(grad, x, boxes, products, **parameters):
+    """
+    Return the gradient of an output, 0 where rounding decides which sample is the largest, what
+    follows from it by the definition, and how far from that rounding may lead.
+
+    Rounded are, of a sample, weights of both axes, their product, four multiplications and three
+    sums; of the gradient, weights of both axes, their product, its product and all sums.  The
+    definition is rounded likewise, in float64.
+    """
+    eps = np.finfo(grad.dtype).eps
+    _, margins, _ = reference.roi_align_max_backward(grad, x, boxes, products, **parameters)
+    grad[margins < 20 * eps * np.abs(x).max()] = 0
+    assert np.count_nonzero(grad) > 0.75 * grad.size
+    expected, _, terms = reference.roi_align_max_backward(grad, x, boxes, products, **parameters)
+    size = reference.roi_align_max_backward(np.abs(grad), x, boxes, products, **parameters)[0]
+    return grad, expected, (terms + 6) * (eps if grad.dtype == np.float64 else eps / 2) * size
+
+
+def assert_within(result, expected, bound):
+    assert (np.abs(result - expected) <= bound).all(), np.abs(result - expected).max()
+
+
+@both
+@pytest.mark.parametrize("case", range(len(PARAMETERS)))
+@pytest.mark.parametrize("shape", SHAPES)
+def test_against_the_definition(shape, case, products, dtype, layout, isa, rng):
+    x, boxes, grad = make(rng, shape, two_scales(PARAMETERS[case]), dtype)
+    key = (shape, case, products, dtype)
+    if key not in cache:
+        cache[key] = with_clear_winners(grad, x, boxes, products, **PARAMETERS[case])
+    grad, expected, bound = cache[key]
+    results = [
+        roicy.roi_align_max_backward(
+            to_layout(grad, layout),
+            to_layout(x, layout),
+            boxes,
+            products=products,
+            layout=layout,
+            num_threads=threads,
+            **PARAMETERS[case],
+        )
+        for threads in (1, 3)
+    ]
+    assert results[0].dtype == dtype
+    assert_within(from_layout(results[0], layout), expected, bound)
+    assert results[0].tobytes() == results[1].tobytes()
+
+
+@both
+def test_same_bits_in_both_layouts(products, dtype, isa, rng):
+    """Also for planes that lie apart, into arrays that do, and from boxes a few at a time."""
+    x, boxes, grad = make(rng, "blocks", (1, 1), dtype)
+    options = {"sampling_ratio": 2, "products": products}
+    expected = roicy.roi_align_max_backward(grad, x, boxes, **options)
+    last = roicy.roi_align_max_backward(
+        to_layout(grad, "NHWC"), to_layout(x, "NHWC"), boxes, layout="NHWC", **options
+    )
+    assert from_layout(last, "NHWC").tobytes() == expected.tobytes()
+    wide = np.full((*x.shape[:3], 2 * x.shape[3]), np.nan, dtype)
+    wide[..., ::2] = x
+    out = np.full(x.shape[::-1], np.nan, dtype).T
+    assert (
+        roicy.roi_align_max_backward(grad[::-1], wide[..., ::2], boxes[::-1], out=out, **options)
+        is out
+    )
+    reversed_boxes = roicy.roi_align_max_backward(
+        np.ascontiguousarray(grad[::-1]), x, np.ascontiguousarray(boxes[::-1]), **options
+    )
+    np.testing.assert_array_equal(out, reversed_boxes)
+
+
+@both
+def test_boxes_in_parts(products, layout, rng, monkeypatch):
+    x, boxes, grad = make(rng, "blocks", (1, 1), np.float32)
+    given = (to_layout(grad, layout), to_layout(x, layout), boxes)
+    expected = roicy.roi_align_max_backward(*given, layout=layout, products=products)
+    monkeypatch.setattr(_cpu, "MAX_BOXES", 7)
+    out = np.full_like(expected, np.nan)
+    roicy.roi_align_max_backward(*given, layout=layout, products=products, out=out)
+    np.testing.assert_array_equal(out, expected)
+
+
+@both
+@pytest.mark.parametrize(
+    "small", [np.uint8, np.float16, *([ml_dtypes.bfloat16] if ml_dtypes else [])]
+)
+def test_small_types(small, products, layout, isa, rng):
+    """The winners are those of the map as float32, bit for bit."""
+    x, boxes, grad = make(rng, "blocks", (1, 1), np.float32)
+    x = to_layout((100 + 20 * x).astype(small), layout)
+    grad = to_layout(grad, layout)
+    options = {"sampling_ratio": 2, "products": products, "layout": layout}
+    result = roicy.roi_align_max_backward(grad, x, boxes, **options)
+    expected = roicy.roi_align_max_backward(grad, x.astype(np.float32), boxes, **options)
+    assert result.dtype == np.float32
+    assert expected.any()
+    np.testing.assert_array_equal(result, expected)
+
+
+@both
+def test_central_differences(products, layout, rng):
+    """
+    Half the difference of what a step up and one down give.  A pixel is moved by less than the
+    distance of any two values that may win, so that no winner changes.
+    """
+    n, c, h, w, step = 2, 3, 7, 6, 1e-6
+    x = 1 + rng.permutation(n * c * h * w).reshape(n, c, h, w) / 7.0
+    x += rng.random(x.shape) / 100
+    boxes = np.array([[0, 0.3, -2, 4.2, 3.1], [1, 2, 1, 9, 5.5], [1, 5, 5, 2, 2], [0, 0, 0, 6, 7]])
+    options = {"sampling_ratio": 3, "aligned": True, "products": products, "layout": layout}
+    grad = rng.standard_normal((len(boxes), c, 2, 3))
+
+    def loss(values):
+        out = roicy.roi_align_max(to_layout(values, layout), boxes, (2, 3), **options)
+        return (from_layout(out, layout) * grad).sum()
+
+    result = from_layout(
+        roicy.roi_align_max_backward(
+            to_layout(grad, layout), to_layout(x, layout), boxes, **options
+        ),
+        layout,
+    )
+    expected = np.zeros_like(x)
+    for at in np.ndindex(*x.shape):
+        moved = [x.copy(), x.copy()]
+        moved[0][at] += step
+        moved[1][at] -= step
+        expected[at] = (loss(moved[0]) - loss(moved[1])) / (2 * step)
+    assert np.count_nonzero(expected) > 20
+    # sums of about a thousand, which are rounded, divided by the step
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-6)
+
+
+def test_ties():
+    """The first in row order wins, of samples and of the pixels of one."""
+    x = np.full((1, 1, 4, 4), 8.0)
+    box = np.array([[0, 0.5, 0.5, 2.5, 2.5]])  # samples at 1 and 2 of both axes
+    one = np.ones((1, 1, 1, 1))
+    expected = np.zeros((4, 4))
+    expected[1, 1] = 1
+    for products in (False, True):
+        grad = roicy.roi_align_max_backward(one, x, box, 1, 2, products=products)
+        np.testing.assert_array_equal(grad[0, 0], expected)
+    x[0, 0, 2, 1] = 9
+    expected = np.roll(expected, 1, axis=0)
+    grad = roicy.roi_align_max_backward(one, x, box, 1, 2)
+    np.testing.assert_array_equal(grad[0, 0], expected)
+    # one sample between four equal pixels
+    x[:] = 8
+    box[0, 1:] = [1, 1, 2, 2]
+    grad = roicy.roi_align_max_backward(one, x, box, 1, 1, products=True)
+    expected = np.zeros((4, 4))
+    expected[1, 1] = 0.25
+    np.testing.assert_array_equal(grad[0, 0], expected)
+
+
+@both
+def test_samples_off_the_map(products):
+    """They count as 0 and come first, so that what is not above 0 gets no gradient."""
+    box = np.array([[0, 3, 1, 9, 3]], np.float32)  # in columns 3.5 and beyond the map
+    one = np.ones((1, 1, 1, 1), np.float32)
+    for value in (-5, 0):
+        x = np.full((1, 1, 6, 6), value, np.float32)
+        grad = roicy.roi_align_max_backward(one, x, box, 1, 3, True, products=products)
+        assert not grad.any()
+        inside = np.array([[0, 1.2, 1.2, 4.2, 4.2]], np.float32)
+        assert roicy.roi_align_max_backward(one, x, inside, 1, 3, True, products=products).any()
+    x = np.full((1, 1, 6, 6), 5, np.float32)
+    grad = roicy.roi_align_max_backward(one, x, box, 1, 3, True, products=products)
+    assert grad.sum() == 1 if not products else 0 < grad.sum() <= 1
+    # wholly off the map; inverted, whose adaptive grid has no samples
+    for coordinates in ([100, 0, 110, 5], [4, 4, 1, 1]):
+        box = np.array([[0, *coordinates]], np.float32)
+        assert not roicy.roi_align_max_backward(one, x, box, 1, 0, True, products=products).any()
+
+
+@both
+def test_not_a_number(products, dtype, layout):
+    """A NaN wins nothing, and what it leaves gets the gradient; nor does it reach the gradient."""
+    x = np.full((1, 17, 6, 6), np.nan, dtype)
+    boxes = np.array([[0, 1, 1, 4, 4]], dtype)
+    grad = to_layout(np.ones((1, 17, 1, 1), dtype), layout)
+    options = {"sampling_ratio": 2, "products": products, "layout": layout}
+    assert not roicy.roi_align_max_backward(grad, to_layout(x, layout), boxes, **options).any()
+    x[..., 2:, :3] = 1  # of the samples at (1.75, 3.25), one pair reads no NaN
+    result = roicy.roi_align_max_backward(grad, to_layout(x, layout), boxes, **options)
+    result = from_layout(result, layout)
+    expected, _, _ = reference.roi_align_max_backward(
+        from_layout(grad, layout), x, boxes, products, sampling_ratio=2
+    )
+    assert expected.any()
+    np.testing.assert_array_equal(result, expected)
+
+
+@both
+def test_pixels_of_weight_zero(products):
+    """A gradient that is infinite or NaN does not reach them."""
+    x = np.zeros((1, 1, 5, 5), np.float32)
+    x[0, 0, 2, 2] = 1
+    box = np.array([[0, 1.5, 1.5, 2.5, 2.5]], np.float32)
+    for value in (np.inf, np.nan):
+        grad = np.full((1, 1, 1, 1), value, np.float32)
+        result = roicy.roi_align_max_backward(grad, x, box, 1, 1, products=products)[0, 0]
+        np.testing.assert_array_equal(result[2, 2], value)
+        result[2, 2] = 0
+        assert not result.any()
+
+
+@both
+def test_bins_larger_than_the_tile(products, layout, rng):
+    """Windows of many samples, and of few that lie far apart."""
+    h, w = 40, 3000
+    x = rng.standard_normal((1, 2, h, w)).astype(np.float32)
+    boxes = np.array([[0, 10, 2, 2900, 38]], np.float32)
+    grad = rng.standard_normal((1, 2, 1, 2)).astype(np.float32)
+    for ratio in (3, 0):
+        grad, expected, bound = with_clear_winners(grad, x, boxes, products, sampling_ratio=ratio)
+        result = roicy.roi_align_max_backward(
+            to_layout(grad, layout),
+            to_layout(x, layout),
+            boxes,
+            sampling_ratio=ratio,
+            products=products,
+            layout=layout,
+        )
+        assert_within(from_layout(result, layout), expected, bound)
+
+
+def test_formats_of_boxes(rng):
+    x, boxes, grad = make(rng, "blocks", (1, 1), np.float64)
+    expected = roicy.roi_align_max_backward(grad, x, boxes)
+    order = np.argsort(boxes[:, 0], kind="stable")
+    parts = [boxes[boxes[:, 0] == n, 1:] for n in range(len(x))]
+    np.testing.assert_array_equal(roicy.roi_align_max_backward(grad[order], x, parts), expected)
+    counts = [len(part) for part in parts]
+    np.testing.assert_array_equal(
+        roicy.roi_align_max_backward(grad[order], x, boxes[order, 1:], boxes_num=counts), expected
+    )
+
+
+def test_empty(layout):
+    """Zeros, also in arrays of the caller's."""
+    boxes = np.array([[0, 0, 0, 3, 3]], np.float32)
+    shapes = ((0, (2, 3, 4, 5)), (1, (2, 0, 4, 5)), (1, (2, 3, 0, 5)), (0, (0, 3, 4, 5)))
+    for count, shape in shapes:
+        x = to_layout(np.ones(shape, np.float32), layout)
+        grad = to_layout(np.ones((count, shape[1], 2, 2), np.float32), layout)
+        out = np.full_like(x, np.nan)
+        result = roicy.roi_align_max_backward(grad, x, boxes[:count], layout=layout, out=out)
+        assert result is out
+        np.testing.assert_array_equal(out, 0)
+    # an image without boxes
+    x = to_layout(np.ones((3, 2, 4, 5), np.float32), layout)
+    grad = to_layout(np.ones((1, 2, 2, 2), np.float32), layout)
+    out = np.full_like(x, np.nan)
+    roicy.roi_align_max_backward(grad, x, boxes, layout=layout, out=out)
+    assert out[0].any()
+    np.testing.assert_array_equal(out[1:], 0)
+
+
+def test_arguments():
+    """Errors name the argument, and come before anything is written."""
+    x, boxes = np.ones((1, 2, 4, 4), np.float32), np.array([[0, 0, 0, 3, 3]], np.float32)
+    grad = np.ones((1, 2, 2, 2), np.float32)
+    bad_box = np.array([[0, 0, np.nan, 3, 3]], np.float32)
+    for error, message, given, keywords in (
+        (TypeError, "products: 1, expected True or False", (grad, x, boxes), {"products": 1}),
+        (
+            ValueError,
+            "sampling_ratio: 1025, expected an integer from -2147483648 to 1024",
+            (grad, x, boxes),
+            {"sampling_ratio": 1025},
+        ),
+        (
+            ValueError,
+            r"grad_output: shape \(1, 3, 2, 2\), expected \(1, 2, 2, 2\), for 1 boxes",
+            (np.ones((1, 3, 2, 2), np.float32), x, boxes),
+            {},
+        ),
+        (
+            TypeError,
+            "input: dtype float64, expected float32 as grad_output has",
+            (grad, x.astype(np.float64), boxes),
+            {},
+        ),
+        (ValueError, r"boxes\[0\]", (grad, x, bad_box), {}),
+        (ValueError, r"grad_output: shape \(1, 2, 0, 2\)", (grad[:, :, :0], x, boxes), {}),
+        (TypeError, "input: ", (grad, x.tolist(), boxes), {}),
+    ):
+        out = np.full_like(x, 7)
+        with pytest.raises(error, match=message):
+            roicy.roi_align_max_backward(*given, out=out, **keywords)
+        np.testing.assert_array_equal(out, 7)
+    for out, error, message in (
+        (x, ValueError, "out: overlaps memory that the call reads"),
+        (np.empty((1, 2, 4, 5), np.float32), ValueError, r"out: shape \(1, 2, 4, 5\)"),
+        (np.empty(x.shape), TypeError, "out: dtype float64, expected float32"),
+    ):
+        with pytest.raises(error, match=message):
+            roicy.roi_align_max_backward(grad, x, boxes, out=out)
