@@ -13,6 +13,7 @@ equal ones the first wins, and a bin with samples off the map begins with 0, as 
 """
 from libc.float cimport DBL_MAX, FLT_MAX
 from libc.stdint cimport int32_t, uint8_t, uint32_t
+from libc.string cimport memset
 
 from kernels.run cimport (Part, Scratch, is_thin, load_thin, next_part, parts_of, run, scratch_of,
                           target_of, thinned)
@@ -261,6 +262,7 @@ cdef void find_winners(
     for lane in range(lanes):
         best[lane] = <real>0 if bin.zero else (-FLT_MAX if real is float else -DBL_MAX)
         winners.y[lane] = winners.x[lane] = -1
+    memset(&steps, 0, sizeof(steps))      # which compilers cannot see to be set below
     if together:
         pixels = load(tile, memory, &window, &steps)
     for y in range(bin.y0, bin.y1):
@@ -304,7 +306,7 @@ cdef void add_gradients(
         sample = bin.x0 + <int32_t>(<uint32_t>winners.x[lane] >> 2)
         weigh(weights, fraction[winners.y[lane]], fraction[sample])
         for i in range(4):
-            if call.products and i != (<uint32_t>winners.x[lane] & 3):
+            if call.products and i != <int>(<uint32_t>winners.x[lane] & 3):
                 continue
             y = call.tables.tap_pixel[winners.y[lane]] + (i >> 1)
             x = call.tables.tap_pixel[sample] + (i & 1)
