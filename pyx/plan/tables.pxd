@@ -320,10 +320,16 @@ cdef inline Py_ssize_t place_taps(
     cdef int all_bins = request.axes[0].bins + request.axes[1].bins, a
     cdef Py_ssize_t tap_bytes = sizeof(int32_t) + (3 if request.slopes else 1) * request.itemsize
     cdef Py_ssize_t box_bytes = bytes_of_box(all_bins), i, total = 0
+    cdef Py_ssize_t samples = request.rule.sampling_ratio
+    # Up to two samples of a bin bound its taps whatever the box is: max_taps would say the same.
+    cdef bint few_samples = request.rule.kind == RULE_SAMPLED and 1 <= samples <= 2
     cdef BoxAxis axis
     for i in range(count):
         for a in range(2):
             tap_starts[2 * i + a] = total
+            if few_samples:
+                total += min(2 * samples, request.axes[a].extent) * request.axes[a].bins
+                continue
             make_axis(&axis, boxes, order.boxes[request.first + i], request, a)
             total += max_taps(request, &axis)
         if i > 0 and total * tap_bytes + i * box_bytes > TABLE_BYTES:
