@@ -105,10 +105,9 @@ def output(plan: Plan) -> np.ndarray:
 def forward(plan: Plan, out: np.ndarray, extra: Any) -> None:
     """Pool; extra: argmax, or the option of ``_call.forward``."""
     target = out if out.dtype == plan.dtype else _arguments.new(out.shape, plan.dtype)
-    layout = Layout(plan.arguments.layout)
-    target_nchw = layout.nchw(target)
+    target_nchw = plan.nchw(target)
     kernels = _dispatch.kernels
-    argmax = layout.nchw(extra) if isinstance(extra, np.ndarray) else None
+    argmax = plan.nchw(extra) if isinstance(extra, np.ndarray) else None
     for _, rows in plan.empty_levels():
         target_nchw[rows] = 0
         if argmax is not None:
@@ -134,10 +133,9 @@ def _round(values: np.ndarray, out: np.ndarray, threads: int) -> None:
 
 def backward(plan: Plan, grad: np.ndarray, outs: list[np.ndarray]) -> None:
     """Write the gradients of the maps of weighted sums; grad: seen as (K, C, PH, PW)."""
-    layout = Layout(plan.arguments.layout)
     for level, _ in plan.empty_levels():
         outs[level][...] = 0
-    plan.bind([layout.nchw(out) for out in outs])
+    plan.bind([plan.nchw(out) for out in outs])
     while plan.next(MAX_BOXES):
         _dispatch.kernels.grad_input.grad_input[plan.type](plan, grad)
 
@@ -155,7 +153,7 @@ def backward_max(
         _check_argmax(argmax, pixels, plan.max_threads)
     for _ in plan.empty_levels():
         out[...] = 0
-    plan.bind([Layout(plan.arguments.layout).nchw(out)])
+    plan.bind([plan.nchw(out)])
     while plan.next():
         if kernels.backward[plan.type](plan, grad, argmax):
             _check_argmax(argmax, pixels, 1)
@@ -174,7 +172,7 @@ def backward_samples(plan: Plan, grad: np.ndarray, out: np.ndarray, products: bo
     """Write the gradient of the map of maxima of samples, or of products."""
     for _ in plan.empty_levels():
         out[...] = 0
-    grad_input = Layout(plan.arguments.layout).nchw(out)
+    grad_input = plan.nchw(out)
     while plan.next(MAX_BOXES):
         _dispatch.kernels.max_sample.backward[plan.type](plan, grad, grad_input, products)
 
