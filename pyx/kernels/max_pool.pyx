@@ -12,13 +12,12 @@ The gradient goes to the argmax.  It has no arithmetic to share between lanes, s
 directly.
 """
 from cython.parallel cimport prange
-from libc.float cimport DBL_MAX, FLT_MAX
 from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memset
 
-from kernels.run cimport (Part, Scratch, begins_box, even_share, is_empty, next_part, parts_of,
-                          prefetch_next_box, run, scratch_of, target_of)
-from kernels.scalars cimport pool_bins
+from kernels.run cimport (Part, Scratch, begins_box, even_share, is_empty, lowest, next_part,
+                          parts_of, prefetch_next_box, run, scratch_of, target_of)
+from kernels.scalars cimport find_argmax, pool_bins
 from move.prefetch cimport prefetch_pixel_ends
 from move.store cimport (Target, clear, put_pixels, strides_of, strides_of_indices,
                          unpack)
@@ -27,13 +26,9 @@ from move.tile cimport (TileCache, View, Window, cell_columns, cell_rows, load, 
 from plan.structs cimport COPY_ONCE, STREAMING, Call, Map, Strides, Task
 from roicy._kernels.plan cimport Plan
 from simd.simd cimport (LANE_BYTES, PlaneRows, Stream, Winners, add_at_pixels, add_at_planes,
-                        find_number, keep_first_larger, keep_larger, keep_larger_at, real,
+                        keep_first_larger, keep_larger, keep_larger_at, real,
                         stream_fence, stream_rest, stream_some)
 from tuning cimport BINS_BYTES, MAX_BINS, STRIP_BYTES, WIDE_STRIP_BYTES
-
-
-cdef inline real lowest(const real *_) noexcept nogil:
-    return -FLT_MAX if real is float else -DBL_MAX
 
 
 cdef inline void keep_largest(
@@ -263,33 +258,18 @@ cdef void store_argmax(
                         bins_at[(p * qs + q) * call.lanes + lane]
 
 
-cdef void find_argmax(
+cdef void search_argmax(
         const Call *call, const Part *part, const TileCache *tile,
         const real *bins) noexcept nogil:
     """Search the map for the largest pixels [p][q][lane], where most lanes would stay empty."""
-    cdef Strides to = call.argmax_strides
-    cdef int32_t *at = call.argmax + part.row * to.image + part.block * call.lanes * to.channel
     cdef const real *plane = <const real*>tile.plane
-    cdef Py_ssize_t y, x, rows, columns, lane
-    cdef real lowest_pixel = lowest(bins)
-    cdef int32_t found
+    cdef Py_ssize_t lane
     cdef int p, q
     for p in range(part.p0, part.p1):
-        y = part.spans_y[2 * p]
-        rows = part.spans_y[2 * p + 1] - y
         for q in range(part.q0, part.q1):
-            x = part.spans_x[2 * q]
-            columns = part.spans_x[2 * q + 1] - x
             for lane in range(tile.lanes):
-                found = -1
-                if rows > 0 and columns > 0 and bins[lane] > lowest_pixel:
-                    found = find_number(
-                        plane + y * tile.strides.y + x * tile.strides.x
-                        + lane * tile.strides.channel,
-                        bins[lane], tile.strides.y, tile.strides.x, rows, columns,
-                        call.map.columns)
-                    found += <int32_t>(y * call.map.columns + x)
-                at[p * to.y + q * to.x + lane * to.channel] = found
+                find_argmax(call, part, p, q, part.block * call.lanes + lane,
+                            plane + lane * tile.strides.channel, &tile.strides, bins[lane])
             bins += call.lanes
 
 
@@ -318,7 +298,7 @@ cdef void pool_planes(
     if best.bins_at != NULL:
         store_argmax(call, part, best.bins_at, <real*>scratch.strip, target)
     elif call.argmax != NULL:
-        find_argmax(call, part, tile, <const real*>scratch.bins)
+        search_argmax(call, part, tile, <const real*>scratch.bins)
 
 
 cdef inline Py_ssize_t blocks_together(

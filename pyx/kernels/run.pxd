@@ -4,6 +4,7 @@ A pass is a function of one task.  `run` calls it for every task on as many thre
 says; within it, `next_part` goes through the task's boxes, channel blocks and bins.
 """
 from cython.parallel cimport prange, threadid
+from libc.float cimport DBL_MAX, FLT_MAX
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
@@ -297,6 +298,11 @@ cdef inline void prefetch_next_box(
     if call.argmax != NULL:
         prefetch_ends(call.argmax + row * to.image + part.block * call.lanes * to.channel,
                       lanes * to.channel * sizeof(int32_t))
+
+
+cdef inline real lowest(const real *_) noexcept nogil:
+    """The lowest finite number, which a maximum begins with; the pointer only chooses the type."""
+    return -FLT_MAX if real is float else -DBL_MAX
 
 
 cdef inline Py_ssize_t even_share(Py_ssize_t count, Py_ssize_t most) noexcept nogil:

@@ -49,7 +49,8 @@ static NOINLINE void NAME(add_number)(REAL *plane, ptrdiff_t row, ptrdiff_t colu
     }
 }
 
-/* The index of the first of rows x columns numbers that is equal to `value`, which one is. */
+/* The index of the first of rows x columns numbers that is equal to `value`, or -1: number (y, x)
+   has index y * map_columns + x. */
 static NOINLINE int32_t NAME(find_number)(const REAL *from, REAL value, ptrdiff_t row,
                                           ptrdiff_t column, ptrdiff_t rows, ptrdiff_t columns,
                                           ptrdiff_t map_columns) {
@@ -60,16 +61,24 @@ static NOINLINE int32_t NAME(find_number)(const REAL *from, REAL value, ptrdiff_
     return -1;
 }
 
-/* best = the largest of rows x columns numbers and of best.  Returns the index of the first that is
-   larger than best was, or -1: number (y, x) has index y * map_columns + x. */
-static NOINLINE int32_t NAME(largest_number)(REAL *best, const REAL *from, ptrdiff_t row,
-                                             ptrdiff_t column, ptrdiff_t rows, ptrdiff_t columns,
-                                             ptrdiff_t map_columns) {
-    const REAL least = *best;
-    REAL largest = least, lanes[LANES];
+/* The zero of either sign that comes first where rows are gone through before columns, as lanes do.
+   There is one. */
+static NOINLINE REAL NAME(first_zero)(const REAL *from, ptrdiff_t row, ptrdiff_t column,
+                                      ptrdiff_t rows, ptrdiff_t columns) {
+    for (ptrdiff_t x = 0; x < columns; x++, from += column)
+        for (ptrdiff_t y = 0; y < rows; y++)
+            if (from[y * row] == 0)
+                return from[y * row];
+    return 0;
+}
+
+/* best = the largest of rows x columns numbers and of best. */
+static NOINLINE void NAME(largest_number)(REAL *best, const REAL *from, ptrdiff_t row,
+                                          ptrdiff_t column, ptrdiff_t rows, ptrdiff_t columns) {
+    REAL largest = *best, lanes[LANES];
     const REAL *at = from;
     for (int l = 0; l < LANES; l++)
-        lanes[l] = least;
+        lanes[l] = largest;
     for (ptrdiff_t y = 0; y < rows; y++, at += row) {
         ptrdiff_t x = 0;
         for (; column == 1 && x + LANES <= columns; x += LANES)
@@ -77,17 +86,9 @@ static NOINLINE int32_t NAME(largest_number)(REAL *best, const REAL *from, ptrdi
         for (; x < columns; x++)
             largest = at[x * column] > largest ? at[x * column] : largest;
     }
-    for (int l = 0; l < LANES && column == 1 && columns >= LANES; l++)
+    for (int l = 0; l < LANES; l++)
         largest = lanes[l] > largest ? lanes[l] : largest;
-    if (largest == 0) { /* lanes take the first zero along x and then y, of either sign */
-        int32_t zero = NAME(find_number)(from, 0, column, row, columns, rows, rows);
-        largest = from[zero % rows * row + zero / rows * column];
-    }
-    *best = largest;
-    /* A search, since a branch at each number that is larger so far is never foreseen. */
-    if (!(largest > least))
-        return -1;
-    return NAME(find_number)(from, largest, row, column, rows, columns, map_columns);
+    *best = largest == 0 ? NAME(first_zero)(from, row, column, rows, columns) : largest;
 }
 
 #undef COLUMNS_AT_ONCE

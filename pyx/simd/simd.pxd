@@ -121,8 +121,8 @@ cdef extern from "simd/simd.h":
     void add_number(...) noexcept nogil
     # const real *from, real value, row, column, rows, columns, map_columns
     int32_t find_number(...) noexcept nogil
-    # real *best, const real *from, row, column, rows, columns, map_columns
-    int32_t largest_number(...) noexcept nogil
+    # real *best, const real *from, row, column, rows, columns
+    void largest_number(...) noexcept nogil
 
     # scatter.inc.h
 
