@@ -11,12 +11,11 @@ taken one axis after the other.  A sample off the map counts as 0, and a NaN is 
 The gradient finds the winner of each bin anew.  It goes through samples in row order, so that of
 equal ones the first wins, and a bin with samples off the map begins with 0, as its maximum does.
 """
-from libc.float cimport DBL_MAX, FLT_MAX
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.string cimport memset
 
-from kernels.run cimport (Part, Scratch, is_thin, load_thin, next_part, parts_of, run, scratch_of,
-                          target_of, thinned)
+from kernels.run cimport (Part, Scratch, is_thin, load_thin, lowest, next_part, parts_of, run,
+                          scratch_of, target_of, thinned)
 from move.store cimport Target, clear, strides_of, unpack
 from move.tile cimport (TileCache, View, Window, cell_columns, cell_rows, load, load_once,
                         open_tile)
@@ -45,11 +44,25 @@ cdef inline void weigh(real *weights, real fraction_y, real fraction_x) noexcept
     weights[3] = fraction_y * fraction_x
 
 
+cdef inline bint next_value(
+        real *sums, const real *const *corners, const real *weights, int i,
+        bint products) noexcept nogil:
+    """Go on with pixel i of a sample; whether `sums` is now a value to compare: each product, or
+    the sum of all four."""
+    cdef int lanes = LANE_BYTES // sizeof(real), lane
+    if products or i == 0:
+        for lane in range(lanes):
+            sums[lane] = weights[i] * corners[i][lane]
+    else:
+        add_product(sums, weights[i], corners[i])
+    return products or i == 3
+
+
 cdef inline void keep_largest(
         real *best, const real *row, const real *next_row, Py_ssize_t step,
         const Samples *samples, real fraction_y, bint products) noexcept nogil:
     """best = the larger of it and of the samples between two rows; row: pixel x0."""
-    cdef int lanes = LANE_BYTES // sizeof(real), lane, i
+    cdef int i
     cdef const real *fraction = <const real*>samples.fraction
     cdef Py_ssize_t s, x, right
     cdef real[16] sums
@@ -62,12 +75,7 @@ cdef inline void keep_largest(
         corners[2], corners[3] = next_row + x, next_row + right
         weigh(weights, fraction_y, fraction[s])
         for i in range(4):
-            if products or i == 0:
-                for lane in range(lanes):
-                    sums[lane] = weights[i] * corners[i][lane]
-            else:
-                add_product(sums, weights[i], corners[i])
-            if products or i == 3:
+            if next_value(sums, corners, weights, i, products):
                 keep_larger(best, sums)
 
 
@@ -76,14 +84,13 @@ cdef inline void clear_bins(const Call *call, const Part *part, real *bins) noex
     cdef int lanes = LANE_BYTES // sizeof(real), lane, p, q
     cdef const uint8_t *outside_y = call.tables.outside + part.place * (call.ph + call.pw)
     cdef const uint8_t *outside_x = outside_y + call.ph
-    cdef real lowest = -FLT_MAX if real is float else -DBL_MAX
     cdef bint zero
     for p in range(part.p0, part.p1):
         for q in range(part.q0, part.q1):
             zero = (outside_y[p] or outside_x[q] or part.spans_y[2 * p] == part.spans_y[2 * p + 1]
                     or part.spans_x[2 * q] == part.spans_x[2 * q + 1])
             for lane in range(lanes):
-                bins[lane] = <real>0 if zero else lowest
+                bins[lane] = <real>0 if zero else lowest(bins)
             bins += lanes
 
 
@@ -227,16 +234,11 @@ cdef inline Window pixels_of(
 cdef inline void keep_winners(
         real *best, int32_t *at, const real *const *corners, const real *weights, int32_t place,
         bint products) noexcept nogil:
-    """Compare a sample with the best before it, computed as keep_largest does."""
-    cdef int lanes = LANE_BYTES // sizeof(real), lane, i
+    """Compare a sample with the best before it."""
+    cdef int i
     cdef real[16] sums
     for i in range(4):
-        if products or i == 0:
-            for lane in range(lanes):
-                sums[lane] = weights[i] * corners[i][lane]
-        else:
-            add_product(sums, weights[i], corners[i])
-        if products or i == 3:
+        if next_value(sums, corners, weights, i, products):
             keep_larger_at(best, at, sums, place + i)
 
 
@@ -260,7 +262,7 @@ cdef void find_winners(
     cdef int32_t[16] at            # places in a row
     cdef int32_t y, x
     for lane in range(lanes):
-        best[lane] = <real>0 if bin.zero else (-FLT_MAX if real is float else -DBL_MAX)
+        best[lane] = <real>0 if bin.zero else lowest(memory)
         winners.y[lane] = winners.x[lane] = -1
     memset(&steps, 0, sizeof(steps))      # which compilers cannot see to be set below
     if together:
