@@ -152,7 +152,7 @@ def backward_samples(
     )
     read = (grad, *maps.values(), *_cpu.box_arrays(call, arguments))
     out = _cpu.result(arguments.out, maps["input"].shape, (call.dtype,), read)
-    _cpu.backward_samples(call, Layout(arguments.layout).nchw(grad), out, products)
+    _cpu.backward_samples(call, call.layout.nchw(grad), out, products)
     return out
 
 
@@ -170,5 +170,4 @@ def backward_boxes(
     call, grad, _ = _plan_with_maps(
         backend, backend.plan_backward_boxes, rule, grad_output, input, arguments
     )
-    grad_nchw = Layout(arguments.layout).nchw(grad)
-    return backend.restore(arguments, backend.backward_boxes(call, grad_nchw))
+    return backend.restore(arguments, backend.backward_boxes(call, call.layout.nchw(grad)))

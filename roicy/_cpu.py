@@ -7,6 +7,7 @@ tables have room for, and the kernels of a pass compute them.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator
 from typing import Any
@@ -57,30 +58,23 @@ def plan_backward(
     return Plan(purpose, row, rule, named, bins, arguments)
 
 
-def plan_backward_boxes(
+def _plan_with_maps(
+    purpose: str,
     row: Operator,
     rule: Rule,
     maps: dict[str, np.ndarray],
     bins: tuple[int, ...],
     arguments: Arguments,
 ) -> Plan:
-    """Plan the gradient of the boxes."""
+    """Plan a gradient that reads the maps."""
     arrays: Any = tuple(maps.values())
     if arguments.pyramid is None:
         (arrays,) = arrays
-    return Plan("grad_boxes", row, rule, arrays, bins, arguments)
+    return Plan(purpose, row, rule, arrays, bins, arguments)
 
 
-def plan_backward_samples(
-    row: Operator,
-    rule: Rule,
-    maps: dict[str, np.ndarray],
-    bins: tuple[int, ...],
-    arguments: Arguments,
-) -> Plan:
-    """Plan the gradient of the map of maxima of samples, which are found in the map again."""
-    (array,) = maps.values()
-    return Plan("max_sample_grad", row, rule, array, bins, arguments)
+plan_backward_boxes = functools.partial(_plan_with_maps, "grad_boxes")
+plan_backward_samples = functools.partial(_plan_with_maps, "max_sample_grad")
 
 
 def box_arrays(_: Plan, arguments: Arguments) -> Iterator[np.ndarray]:
@@ -105,9 +99,10 @@ def output(plan: Plan) -> np.ndarray:
 def forward(plan: Plan, out: np.ndarray, extra: Any) -> None:
     """Pool; extra: argmax, or the option of ``_call.forward``."""
     target = out if out.dtype == plan.dtype else _arguments.new(out.shape, plan.dtype)
-    target_nchw = plan.nchw(target)
+    layout = plan.layout
+    target_nchw = layout.nchw(target)
     kernels = _dispatch.kernels
-    argmax = plan.nchw(extra) if isinstance(extra, np.ndarray) else None
+    argmax = layout.nchw(extra) if isinstance(extra, np.ndarray) else None
     for _, rows in plan.empty_levels():
         target_nchw[rows] = 0
         if argmax is not None:
@@ -135,7 +130,8 @@ def backward(plan: Plan, grad: np.ndarray, outs: list[np.ndarray]) -> None:
     """Write the gradients of the maps of weighted sums; grad: seen as (K, C, PH, PW)."""
     for level, _ in plan.empty_levels():
         outs[level][...] = 0
-    plan.bind([plan.nchw(out) for out in outs])
+    layout = plan.layout
+    plan.bind([layout.nchw(out) for out in outs])
     while plan.next(MAX_BOXES):
         _dispatch.kernels.grad_input.grad_input[plan.type](plan, grad)
 
@@ -153,7 +149,7 @@ def backward_max(
         _check_argmax(argmax, pixels, plan.max_threads)
     for _ in plan.empty_levels():
         out[...] = 0
-    plan.bind([plan.nchw(out)])
+    plan.bind([plan.layout.nchw(out)])
     while plan.next():
         if kernels.backward[plan.type](plan, grad, argmax):
             _check_argmax(argmax, pixels, 1)
@@ -172,7 +168,7 @@ def backward_samples(plan: Plan, grad: np.ndarray, out: np.ndarray, products: bo
     """Write the gradient of the map of maxima of samples, or of products."""
     for _ in plan.empty_levels():
         out[...] = 0
-    grad_input = plan.nchw(out)
+    grad_input = plan.layout.nchw(out)
     while plan.next(MAX_BOXES):
         _dispatch.kernels.max_sample.backward[plan.type](plan, grad, grad_input, products)
 

@@ -414,9 +414,9 @@ cdef class Plan:
             return self.boxes.count, self.ph, self.pw, self.channels
         return self.boxes.count, self.channels, self.ph, self.pw
 
-    def nchw(self, array):
-        """An array of the call's layout seen as (N, C, H, W)."""
-        return array.transpose(0, 3, 1, 2) if self.last else array
+    @property
+    def layout(self):
+        return _arguments.Layout("NHWC" if self.last else "NCHW")
 
     def map_size(self, Py_ssize_t level=0):
         """(N, C, H, W)"""
