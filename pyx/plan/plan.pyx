@@ -514,23 +514,27 @@ cdef class Plan:
         sort_boxes(&call.order, boxes, call.map.images, axes, rows, self.itemsize)
         return 0
 
-    cdef int choose_strategy(self, Call *call, Py_ssize_t thin) noexcept:
-        """Return the strategy of a level for the boxes at hand, so many of which are thin."""
+    cdef bint scalars_pay(self, const Call *call) noexcept:
+        """Whether numbers are computed one by one in less time than lanes of them."""
         cdef const Tables *tables = &call.tables
         cdef double pixels = <double>call.map.rows * call.map.columns * call.map.images
-        cdef double reads = 0 if tables.taps == 0 else all_taps(tables, self.ph, self.pw)
-        cdef bint few = lanes_are_empty(call)
-        call.few_channels = few
-        if few and self.purpose == FORWARD and (
-                self.position_sensitive or reads * call.channels < all_windows(tables)):
-            return SCALARS
+        if self.purpose == FORWARD and call.few_channels:
+            return (self.position_sensitive
+                    or all_taps(tables, self.ph, self.pw) * call.channels < all_windows(tables))
         # A few numbers are added in place faster than a tile is cleared and stored.
-        if self.purpose == GRAD_INPUT and (few or self.position_sensitive):
+        if self.purpose == GRAD_INPUT and (call.few_channels or self.position_sensitive):
             if self.position_sensitive:
                 pixels *= (TILE_COST * call.channels_per_output
                            * ((call.channels - 1) // call.lanes + 1))
-            if reads * call.channels < pixels:
-                return SCALARS
+            return all_taps(tables, self.ph, self.pw) * call.channels < pixels
+        return False
+
+    cdef int choose_strategy(self, Call *call, Py_ssize_t thin) noexcept:
+        """Return the strategy of a level for the boxes at hand, so many of which are thin."""
+        cdef const Tables *tables = &call.tables
+        call.few_channels = lanes_are_empty(call)
+        if self.scalars_pay(call):
+            return SCALARS
         if (self.purpose == FORWARD and not self.position_sensitive and channels_are_few(call)
                 # Row lanes read whole rows, and so are not for boxes with few columns.
                 and 2 * thin <= tables.count and row_lanes_fit(call)):

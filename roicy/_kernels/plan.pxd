@@ -75,6 +75,7 @@ cdef class Plan:
     cdef bint has_boxes_left(self, Py_ssize_t level) noexcept
     cdef TableRequest request_of(self, Py_ssize_t level, Py_ssize_t max_boxes) except *
     cdef int begin(self, Py_ssize_t level, const Boxes *boxes, const AxisSize *axes) except -1
+    cdef bint scalars_pay(self, const Call *call) noexcept
     cdef int choose_strategy(self, Call *call, Py_ssize_t thin) noexcept
     cdef int tabulate(self, Py_ssize_t level, Py_ssize_t max_boxes) except -1
     cdef int make_tasks(self) except -1
