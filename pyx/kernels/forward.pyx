@@ -20,8 +20,8 @@ from kernels.run cimport (Part, Scratch, begins_box, even_share, is_empty, is_th
 from kernels.scalars cimport sum_bins
 from move.prefetch cimport prefetch_pixel_ends
 from move.store cimport Target, put_pixels, strides_of, unpack
-from move.tile cimport (TileCache, View, Window, bin_tile_bytes, cell_columns, cell_rows, load,
-                        load_bins, load_once, open_tile)
+from move.tile cimport (TileCache, View, Window, before_cells, bin_tile_bytes, cell_columns,
+                        cell_rows, load, load_bins, load_once, next_cell, open_tile)
 from plan.spans cimport clip, taps_after
 from plan.structs cimport (BINS, COPY_ONCE, DIRECT, ROW_LANES, SCALARS, STREAMING, Call, Map,
                            Strides, Task)
@@ -118,25 +118,18 @@ cdef void contract_cell(
 
 
 cdef void sum_cells(
-        Axis *y, Axis *x, TileCache *tile, Scratch *scratch, real *bins, Py_ssize_t rows,
-        Py_ssize_t columns) noexcept nogil:
+        const Window *window, Axis *y, Axis *x, TileCache *tile, Scratch *scratch, real *bins,
+        Py_ssize_t rows, Py_ssize_t columns) noexcept nogil:
     """bins = the weighted sums of a window, cell by cell of rows x columns pixels."""
-    cdef Window cell
+    cdef Window cell = before_cells(window)
     cdef View steps
     cdef const real *pixels
     cdef bint add = False
-    cell.y0 = y.low
-    while cell.y0 < y.low + y.count:
-        cell.y1 = min(cell.y0 + rows, y.low + y.count)
-        cell.x0 = x.low
-        while cell.x0 < x.low + x.count:
-            cell.x1 = min(cell.x0 + columns, x.low + x.count)
-            pixels = load(tile, <real*>scratch.tile, &cell, &steps)
-            y.stride, x.stride = steps.y, steps.x
-            contract_cell(y, x, &cell, pixels, <real*>scratch.strip, bins, add)
-            add = True
-            cell.x0 = cell.x1
-        cell.y0 = cell.y1
+    while next_cell(window, rows, columns, &cell):
+        pixels = load(tile, <real*>scratch.tile, &cell, &steps)
+        y.stride, x.stride = steps.y, steps.x
+        contract_cell(y, x, &cell, pixels, <real*>scratch.strip, bins, add)
+        add = True
 
 
 cdef void reduce_thin(
@@ -172,7 +165,7 @@ cdef inline void reduce_planes(
     rows = cell_rows(tile, window.y1 - window.y0, columns)
     set_axes(call, part, &y, &x)
     if rows < window.y1 - window.y0 or columns < window.x1 - window.x0:
-        sum_cells(&y, &x, tile, scratch, bins, rows, columns)
+        sum_cells(window, &y, &x, tile, scratch, bins, rows, columns)
         return
     pixels = load(tile, <real*>scratch.tile, window, &steps)
     contract_window(pixels, &y, &x, &steps, x_first(call, part), scratch, bins)

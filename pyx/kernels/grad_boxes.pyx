@@ -16,8 +16,8 @@ from kernels.run cimport (Part, Scratch, is_empty, is_thin, load_thin, next_part
 from move.pack cimport pack
 from move.prefetch cimport Prefetch, prefetch_of, prefetch_some
 from move.store cimport strides_of
-from move.tile cimport (TileCache, View, Window, bin_tile_bytes, cell_columns, load, load_bins,
-                        load_once, open_tile)
+from move.tile cimport (TileCache, View, Window, before_cells, bin_tile_bytes, cell_columns,
+                        load, load_bins, load_once, next_cell, open_tile)
 from plan.spans cimport clip
 from plan.structs cimport BINS, COPY_ONCE, Call, Map, Task
 from roicy._kernels.plan cimport Plan
@@ -171,21 +171,15 @@ cdef void slopes_of_part(
         return
     if blocks.tiles[0].in_place:
         pixels.step = call.lanes
-    cell.y0 = window.y0
-    while cell.y0 < window.y1:
-        cell.y1 = min(cell.y0 + height, window.y1)
-        cell.x0 = window.x0
-        while cell.x0 < window.x1:
-            cell.x1 = min(cell.x0 + width, window.x1)
-            first = load(&blocks.tiles[0], <real*>scratch.tile, &cell, &steps)
-            if not blocks.tiles[0].in_place:
-                for b in range(1, blocks.count):
-                    load(&blocks.tiles[b], <real*>scratch.tile + b * tile, &cell, &steps)
-            pixels.start = first - cell.y0 * steps.y - cell.x0 * steps.x
-            pixels.stride_y, pixels.stride_x = steps.y, steps.x
-            slopes_of_cell(call, part, blocks, &cell, &bins, &pixels, sums, ahead)
-            cell.x0 = cell.x1
-        cell.y0 = cell.y1
+    cell = before_cells(window)
+    while next_cell(window, height, width, &cell):
+        first = load(&blocks.tiles[0], <real*>scratch.tile, &cell, &steps)
+        if not blocks.tiles[0].in_place:
+            for b in range(1, blocks.count):
+                load(&blocks.tiles[b], <real*>scratch.tile + b * tile, &cell, &steps)
+        pixels.start = first - cell.y0 * steps.y - cell.x0 * steps.x
+        pixels.stride_y, pixels.stride_x = steps.y, steps.x
+        slopes_of_cell(call, part, blocks, &cell, &bins, &pixels, sums, ahead)
 
 
 cdef inline Prefetch prefetch_next_box(

@@ -21,8 +21,8 @@ from kernels.scalars cimport find_argmax, pool_bins
 from move.prefetch cimport prefetch_pixel_ends
 from move.store cimport (Target, clear, put_pixels, strides_of, strides_of_indices,
                          unpack)
-from move.tile cimport (TileCache, View, Window, cell_columns, cell_rows, load, load_once,
-                        open_tile)
+from move.tile cimport (TileCache, View, Window, before_cells, cell_columns, cell_rows, load,
+                        load_once, next_cell, open_tile)
 from plan.structs cimport COPY_ONCE, STREAMING, Call, Map, Strides, Task
 from roicy._kernels.plan cimport Plan
 from simd.simd cimport (LANE_BYTES, PlaneRows, Stream, Winners, add_at_pixels, add_at_planes,
@@ -220,21 +220,12 @@ cdef void reduce_cells(
     """Reduce a window cell by cell, of rows x columns pixels."""
     cdef const Window *window = &part.window
     cdef const real *pixels
-    cdef Window cell
+    cdef Window cell = before_cells(window)
     cdef View steps
     clear_bins(part, <real*>best.bins, best.bins_at)
-    if is_empty(window):
-        return
-    cell.y0 = window.y0
-    while cell.y0 < window.y1:
-        cell.y1 = min(cell.y0 + rows, window.y1)
-        cell.x0 = window.x0
-        while cell.x0 < window.x1:
-            cell.x1 = min(cell.x0 + columns, window.x1)
-            pixels = load(tile, memory, &cell, &steps)
-            reduce_cell(call, part, &cell, pixels, &steps, best)
-            cell.x0 = cell.x1
-        cell.y0 = cell.y1
+    while next_cell(window, rows, columns, &cell):
+        pixels = load(tile, memory, &cell, &steps)
+        reduce_cell(call, part, &cell, pixels, &steps, best)
 
 
 cdef void store_argmax(

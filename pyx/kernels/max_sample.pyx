@@ -17,8 +17,8 @@ from libc.string cimport memset
 from kernels.run cimport (Part, Scratch, is_thin, load_thin, lowest, next_part, parts_of, run,
                           scratch_of, target_of, thinned)
 from move.store cimport Target, clear, strides_of, unpack
-from move.tile cimport (TileCache, View, Window, cell_columns, cell_rows, load, load_once,
-                        open_tile)
+from move.tile cimport (TileCache, View, Window, before_cells, cell_columns, cell_rows, load,
+                        load_once, next_cell, open_tile)
 from plan.spans cimport clip
 from plan.structs cimport PACK_WINDOW, Call, Map, Strides, Task
 from roicy._kernels.plan cimport Plan
@@ -144,19 +144,13 @@ cdef void reduce_part(
         reduce_cell(call, &slots, &slots.window, &slots.window, memory, &steps, bins)
         return
     all.y0, all.y1, all.x0, all.x1 = 0, call.map.rows, 0, call.map.columns
-    cell.y0 = window.y0
-    while cell.y0 < window.y1 and window.x0 < window.x1:
-        cell.y1 = min(cell.y0 + rows, window.y1)
-        cell.x0 = window.x0
-        while cell.x0 < window.x1:
-            cell.x1 = min(cell.x0 + columns, window.x1)
-            read = cell
-            read.y1 = min(cell.y1 + 1, <Py_ssize_t>box[1])
-            read.x1 = min(cell.x1 + 1, <Py_ssize_t>box[3])
-            pixels = load(tile, memory, &read, &steps)
-            reduce_cell(call, part, &cell, &all, pixels, &steps, bins)
-            cell.x0 = cell.x1
-        cell.y0 = cell.y1
+    cell = before_cells(window)
+    while next_cell(window, rows, columns, &cell):
+        read = cell
+        read.y1 = min(cell.y1 + 1, <Py_ssize_t>box[1])
+        read.x1 = min(cell.x1 + 1, <Py_ssize_t>box[3])
+        pixels = load(tile, memory, &read, &steps)
+        reduce_cell(call, part, &cell, &all, pixels, &steps, bins)
 
 
 cdef void forward_task(

@@ -192,6 +192,28 @@ cdef inline Py_ssize_t cell_rows(
     return max(rows, 1)
 
 
+cdef inline Window before_cells(const Window *window) noexcept nogil:
+    """The cell from which next_cell goes to the first one of a window."""
+    cdef Window cell
+    cell.y0 = cell.y1 = window.y0
+    cell.x0 = cell.x1 = window.x1
+    return cell
+
+
+cdef inline bint next_cell(
+        const Window *window, Py_ssize_t rows, Py_ssize_t columns, Window *cell) noexcept nogil:
+    """Go to the next cell of at most rows x columns pixels; False after the last one."""
+    if cell.x1 < window.x1:
+        cell.x0 = cell.x1
+    else:
+        cell.y0, cell.x0 = cell.y1, window.x0
+        if cell.y0 >= window.y1 or cell.x0 >= window.x1:
+            return False
+        cell.y1 = min(cell.y0 + rows, window.y1)
+    cell.x1 = min(cell.x0 + columns, window.x1)
+    return True
+
+
 # Channels last, neighbouring bins of a position-sensitive operator lie together in a pixel.  They
 # are transposed like a row of pixels, into one tile for each bin.
 

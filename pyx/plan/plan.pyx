@@ -29,7 +29,7 @@ from plan.tables cimport (AxisSize, TableRequest, all_taps, find_thin_boxes, fre
                           whole_map_tables)
 from plan.tasks cimport free_tasks, max_rows, tasks_to_read, tasks_to_write
 from simd.simd cimport LANE_BYTES
-from tuning cimport STREAM_BYTES, TILE_COST
+from tuning cimport ROW_LANES_COST, STREAM_BYTES, TILE_COST
 
 from roicy import _arguments, _levels, _threads
 
@@ -519,8 +519,12 @@ cdef class Plan:
         cdef const Tables *tables = &call.tables
         cdef double pixels = <double>call.map.rows * call.map.columns * call.map.images
         if self.purpose == FORWARD and call.few_channels:
-            return (self.position_sensitive
-                    or all_taps(tables, self.ph, self.pw) * call.channels < all_windows(tables))
+            if self.position_sensitive:
+                return True
+            pixels = all_windows(tables)
+            if call.channels == 1:
+                pixels += ROW_LANES_COST * tables.count
+            return all_taps(tables, self.ph, self.pw) * call.channels < pixels
         # A few numbers are added in place faster than a tile is cleared and stored.
         if self.purpose == GRAD_INPUT and (call.few_channels or self.position_sensitive):
             if self.position_sensitive:
