@@ -577,8 +577,11 @@ cdef inline bint may_be_thin(
 
 cdef inline void set_slots(
         Tables *tables, const int32_t *spans, int bins, Py_ssize_t extent) noexcept nogil:
-    """The slots of one axis of a box: a pixel for each tap, or for each single sample the two
-    pixels around it, of which the last of the map is its own neighbour."""
+    """Set the slots of one axis of a box: the pixels that its taps read, in their order.
+
+    A single sample has two slots, for the pixels around it.  The last pixel of the map has no
+    neighbour and takes itself for one.
+    """
     cdef Py_ssize_t first = spans[0], tap
     cdef int each = tables.slots_of_tap
     cdef int32_t pixel

@@ -372,7 +372,7 @@ cdef inline Pieces pieces_of_image(
 
 
 cdef inline Pieces pieces_of_planes(const Work *work) noexcept nogil:
-    """A task is for one unit of channels, whose planes it packs."""
+    """Each task packs the planes of one unit of channels."""
     cdef Pieces pieces
     pieces.blocks, pieces.bins = work.units, 1
     pieces.load, pieces.max_boxes = PACK_WINDOW, INT32_MAX
@@ -415,7 +415,7 @@ cdef inline bint pixels_are_worth_copying(
     if not (small or (not work.slopes
                       and COPY_PIXELS_BYTES < cover.hull * work.blocks * LANE_BYTES / 2)):
         return False
-    # The boxes of one task are the image's, or as many of them as cost its share. They have to
+    # The boxes of a task are all of the image, or as many as cost its share. They have to
     # read each pixel more than four times, or more than once if it would be widened each time.
     return (cover.area * min(work.cost * pieces / (work.blocks * cover.cost), 1)
             > (1 if small else MIN_COPY_COVER) * cover.hull)

@@ -1,6 +1,6 @@
-/* Between planes and lane vectors: the pixels of some channels, whose planes lie channel_step
-   elements apart, to one lane vector for each pixel and back.  simd.h includes this file once for
-   each type REAL.
+/* Packs planes into lane vectors and unpacks them.  The planes of channels lie channel_step
+   elements apart.  Each pixel becomes one lane vector.  simd.h includes this file once for each
+   type REAL.
 
    The loops are functions that are never inlined: inlined, they would slow down their callers. */
 
@@ -58,7 +58,7 @@ static NOINLINE void NAME(pack_squares)(const REAL *from, ptrdiff_t channel_step
    function for both was slower. */
 static NOINLINE void NAME(pack_long)(const REAL *from, ptrdiff_t channel_step, int lanes,
                                      ptrdiff_t pixels, REAL *to) {
-    enum { n = VECTOR_LANES, w = GROUP_LANES, all = LANES };
+    enum { n = VECTOR_LANES, w = SEGMENT_LANES, all = LANES };
     for (ptrdiff_t i = 0; i < pixels; i += all) {
         for (int l = 0; l < lanes; l++)
             prefetch_l1(from + l * channel_step + i + LONG_PREFETCH / (int)sizeof(REAL));
@@ -170,7 +170,7 @@ static FORCE_INLINE int NAME(planes_collide)(ptrdiff_t channel_step) {
     return channel_step * (ptrdiff_t)sizeof(REAL) % COLLIDING_BYTES == 0;
 }
 
-/* Packs neighbouring pixels of `lanes` planes into lane vectors, whose other lanes become zero.
+/* Packs neighbouring pixels of `lanes` planes into lane vectors.  The other lanes become zero.
    prefetch_step is the distance to pixels that are needed soon; long runs do not use it. */
 static inline void NAME(planes_to_lanes)(const REAL *from, ptrdiff_t channel_step, int lanes,
                                          ptrdiff_t pixels, ptrdiff_t prefetch_step, REAL *to) {

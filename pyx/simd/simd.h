@@ -55,9 +55,9 @@ struct plane_rows {
 
 #define MAX_RUNS 8 /* runs that are prefetched beside a pixel */
 
-/* Runs that are prefetched, in the order in which they are read: rows of in_row runs, of which each
-   begins `step` behind the one before, and the first of a row past_row behind the last of the row
-   before. */
+/* Runs that are prefetched, in the order in which they are read.  A row has in_row runs.  A run
+   begins `step` behind the run before it, and the first run of a row begins past_row behind the
+   last run of the row before. */
 struct prefetch_rows {
     const void *first;
     ptrdiff_t count, in_row, step, past_row;
@@ -81,7 +81,7 @@ struct prefetch_runs {
 
 #define LANES ((int)(LANE_BYTES / sizeof(REAL)))
 #define VECTOR_LANES ((int)(VECTOR_BYTES / sizeof(REAL)))
-#define GROUP_LANES ((int)(GROUP_BYTES / sizeof(REAL)))
+#define SEGMENT_LANES ((int)(SEGMENT_BYTES / sizeof(REAL)))
 #define FOLDED_LANES ((int)(FOLDED_BYTES / sizeof(REAL)))
 #define JOIN(name, type) name##_##type
 #define NAME_OF(name, type) JOIN(name, type)

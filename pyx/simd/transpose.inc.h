@@ -12,11 +12,11 @@ static FORCE_INLINE void NAME(load_rows)(VECTOR *a, int count, const REAL *from,
             a[i] = (VECTOR){0};
 }
 
-/* Separates the groups of two vectors: every other one goes to `low`. */
-static FORCE_INLINE void NAME(split_groups)(VECTOR a, VECTOR b, VECTOR *low, VECTOR *high) {
-#if VECTOR_BYTES > GROUP_BYTES
-    *low = __builtin_shufflevector(a, b, NAME(LOW_GROUPS));
-    *high = __builtin_shufflevector(a, b, NAME(HIGH_GROUPS));
+/* Separates the segments of two vectors: every other one goes to `low`. */
+static FORCE_INLINE void NAME(split_segments)(VECTOR a, VECTOR b, VECTOR *low, VECTOR *high) {
+#if VECTOR_BYTES > SEGMENT_BYTES
+    *low = __builtin_shufflevector(a, b, NAME(LOW_SEGMENTS));
+    *high = __builtin_shufflevector(a, b, NAME(HIGH_SEGMENTS));
 #else
     *low = a;
     *high = b;
@@ -28,20 +28,20 @@ static FORCE_INLINE void NAME(split_groups)(VECTOR a, VECTOR b, VECTOR *low, VEC
 static FORCE_INLINE void NAME(transpose_square)(const REAL *from, ptrdiff_t from_step, int rows,
                                                 REAL *to, ptrdiff_t to_step, int columns,
                                                 int streaming) {
-    enum { n = VECTOR_LANES, w = GROUP_LANES };
+    enum { n = VECTOR_LANES, w = SEGMENT_LANES };
     VECTOR a[n], t[4];
     NAME(load_rows)(a, n, from, from_step, rows);
     for (int i = 0; i < n; i += w)
-        NAME(transpose_groups)(a + i);
+        NAME(transpose_segments)(a + i);
     if (VECTOR_BYTES == 32)
         for (int j = 0; j < w; j++)
-            NAME(split_groups)(a[j], a[w + j], &a[j], &a[w + j]);
+            NAME(split_segments)(a[j], a[w + j], &a[j], &a[w + j]);
     if (VECTOR_BYTES == 64)
         for (int j = 0; j < w; j++) {
-            NAME(split_groups)(a[j], a[w + j], &t[0], &t[1]);
-            NAME(split_groups)(a[2 * w + j], a[3 * w + j], &t[2], &t[3]);
-            NAME(split_groups)(t[0], t[2], &a[j], &a[2 * w + j]);
-            NAME(split_groups)(t[1], t[3], &a[w + j], &a[3 * w + j]);
+            NAME(split_segments)(a[j], a[w + j], &t[0], &t[1]);
+            NAME(split_segments)(a[2 * w + j], a[3 * w + j], &t[2], &t[3]);
+            NAME(split_segments)(t[0], t[2], &a[j], &a[2 * w + j]);
+            NAME(split_segments)(t[1], t[3], &a[w + j], &a[3 * w + j]);
         }
     for (int i = 0; i < n && i < columns; i++)
         if (streaming)
@@ -50,30 +50,31 @@ static FORCE_INLINE void NAME(transpose_square)(const REAL *from, ptrdiff_t from
             NAME(store)(to + i * to_step, a[i]);
 }
 
-/* Stores the groups of a vector `step` elements apart. */
-static FORCE_INLINE void NAME(store_groups)(REAL *to, ptrdiff_t step, VECTOR a) {
-    typedef REAL group __attribute__((vector_size(GROUP_BYTES), aligned(sizeof(REAL)), may_alias));
-    *(group *)to = __builtin_shufflevector(a, a, NAME(GROUP)(0));
+/* Stores the segments of a vector `step` elements apart. */
+static FORCE_INLINE void NAME(store_segments)(REAL *to, ptrdiff_t step, VECTOR a) {
+    typedef REAL segment
+        __attribute__((vector_size(SEGMENT_BYTES), aligned(sizeof(REAL)), may_alias));
+    *(segment *)to = __builtin_shufflevector(a, a, NAME(SEGMENT)(0));
 #if VECTOR_BYTES >= 32
-    *(group *)(to + step) = __builtin_shufflevector(a, a, NAME(GROUP)(1));
+    *(segment *)(to + step) = __builtin_shufflevector(a, a, NAME(SEGMENT)(1));
 #endif
 #if VECTOR_BYTES == 64
-    *(group *)(to + 2 * step) = __builtin_shufflevector(a, a, NAME(GROUP)(2));
-    *(group *)(to + 3 * step) = __builtin_shufflevector(a, a, NAME(GROUP)(3));
+    *(segment *)(to + 2 * step) = __builtin_shufflevector(a, a, NAME(SEGMENT)(2));
+    *(segment *)(to + 3 * step) = __builtin_shufflevector(a, a, NAME(SEGMENT)(3));
 #endif
     (void)step;
 }
 
-/* Transposes GROUP_BYTES of planes and VECTOR_BYTES of pixels.  It needs no round across groups,
-   but two to four times as many stores as transpose_square. */
+/* Transposes SEGMENT_BYTES of planes and VECTOR_BYTES of pixels.  It needs no round across
+   segments, but two to four times as many stores as transpose_square. */
 static FORCE_INLINE void NAME(transpose_quads)(const REAL *from, ptrdiff_t from_step, int rows,
                                                REAL *to, ptrdiff_t to_step) {
-    enum { w = GROUP_LANES };
+    enum { w = SEGMENT_LANES };
     VECTOR a[w];
     NAME(load_rows)(a, w, from, from_step, rows);
-    NAME(transpose_groups)(a);
+    NAME(transpose_segments)(a);
     for (int i = 0; i < w; i++, to += to_step)
-        NAME(store_groups)(to, w * to_step, a[i]);
+        NAME(store_segments)(to, w * to_step, a[i]);
 }
 #else
 static inline void NAME(transpose_plain)(const REAL *from, ptrdiff_t from_step, int rows, REAL *to,
@@ -92,6 +93,6 @@ static inline void NAME(transpose_square)(const REAL *from, ptrdiff_t from_step,
 
 static inline void NAME(transpose_quads)(const REAL *from, ptrdiff_t from_step, int rows, REAL *to,
                                          ptrdiff_t to_step) {
-    NAME(transpose_plain)(from, from_step, rows, to, to_step, VECTOR_LANES, GROUP_LANES);
+    NAME(transpose_plain)(from, from_step, rows, to, to_step, VECTOR_LANES, SEGMENT_LANES);
 }
 #endif
