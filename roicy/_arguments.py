@@ -8,8 +8,10 @@ and the first offending row of the boxes.
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -18,9 +20,10 @@ import numpy as np
 from . import _limits, _memory
 
 FLOATS = {"f": "float", "d": "double"}  # dtype characters, and what the kernels call them
-# float16, bfloat16 (of ml_dtypes, which need not be there) and uint8: types of maps that are
-# computed with as float32
-SMALL = "eEB"
+# float16, bfloat16 (of ml_dtypes, which need not be there), uint8, int8, int16 and uint16: types of
+# maps that are computed with as float32, in which all their numbers are exact
+SMALL = "eEBbhH"
+MAP_TYPES = "float32, float64, float16, bfloat16, uint8, int8, uint16 or int16"
 # Whole numbers to this one are exact in floating point; the next is rounded to it.
 LARGEST_EXACT = {"bfloat16": 2**8, "float16": 2**11, "float32": 2**24, "float64": 2**53}
 MOST_PIXELS = 2**30  # a side of the map: pixel indices are int32
@@ -28,6 +31,12 @@ MOST_BINS = 2**24  # a side of the output
 FLOAT32 = np.dtype(np.float32)
 INT32 = np.dtype(np.int32)
 LARGE = 2**28  # bytes of a result; below, nobody asks how much memory there is
+# Types of numbers in nested lists that need no closer look.
+NUMBERS = {int, float, np.float64, np.int64, np.int32}
+# The byte order of types whose format spells it out, as those of ctypes do; NumPy's have "=".
+NATIVE = "<" if sys.byteorder == "little" else ">"
+# How objects give their memory to numpy.asarray, beside the buffer protocol.
+ARRAY_PROTOCOLS = ("__array__", "__array_interface__", "__array_struct__")
 
 
 class Arguments(NamedTuple):
@@ -52,7 +61,7 @@ def array(name: str, value: Any, shape: str) -> np.ndarray:
     Return a float32 or float64 array of 4 dimensions, as it is: of any strides, read-only or
     not.
     """
-    value = plain(name, value)
+    value = taken(name, value)
     if value.dtype.char not in FLOATS or not value.dtype.isnative:
         raise TypeError(f"{name}: dtype {_spell(value.dtype)}, expected float32 or float64")
     if value.ndim != 4:
@@ -62,12 +71,11 @@ def array(name: str, value: Any, shape: str) -> np.ndarray:
 
 def maps(name: str, value: Any, shape: str) -> np.ndarray:
     """Return an array of 4 dimensions of any type that feature maps may have, as it is."""
-    value = plain(name, value)
+    value = taken(name, value)
     dtype = value.dtype
     if not ((dtype.char in FLOATS and dtype.isnative) or is_small(dtype)):
-        raise TypeError(
-            f"{name}: dtype {_spell(dtype)}, expected float32, float64, float16, bfloat16 or uint8"
-        )
+        hint = "; pass its view(numpy.uint8)" if dtype.kind == "b" else ""
+        raise TypeError(f"{name}: dtype {_spell(dtype)}, expected {MAP_TYPES}{hint}")
     if value.ndim != 4:
         raise ValueError(f"{name}: shape {value.shape}, expected {shape}")
     return _addressable(name, value)
@@ -89,7 +97,7 @@ def pooled(dtype: np.dtype) -> tuple[np.dtype, ...]:
     """Return the types that what is pooled from maps of `dtype` may have, the default first."""
     if dtype.char in FLOATS:
         return (dtype,)
-    return (FLOAT32, dtype) if dtype.kind == "u" else (dtype, FLOAT32)
+    return (FLOAT32, dtype) if dtype.kind in "iu" else (dtype, FLOAT32)
 
 
 def bits(array: np.ndarray) -> np.ndarray:
@@ -111,6 +119,69 @@ def plain(name: str, value: Any) -> np.ndarray:
             f"{name}: a masked array, whose mask would be lost; expected a numpy.ndarray"
         )
     return value.view(np.ndarray)
+
+
+def taken(name: str, value: Any) -> np.ndarray:
+    """
+    Return an array of what NumPy can read: an array, or an object of the CPU that has
+    ``__array__``, DLPack or the buffer protocol.  Its memory is shared, if the object shares it.
+    """
+    array = plain(name, value if isinstance(value, np.ndarray) else _read(name, value))
+    if array.dtype.byteorder == NATIVE:
+        array = array.view(array.dtype.newbyteorder("="))
+    return array
+
+
+def _read(name: str, value: Any) -> np.ndarray:
+    """Return an array of an object that is none."""
+    if _is_lazy(value):
+        raise TypeError(
+            f"{name}: {spell_type(value)}, which is not computed yet; pass its compute(), or pool "
+            'block by block: "Many machines" in README.md'
+        )
+    has_protocol = any(hasattr(type(value), protocol) for protocol in ARRAY_PROTOCOLS)
+    source = value
+    if not has_protocol and not hasattr(type(value), "__dlpack__"):
+        source, has_protocol = _buffer(name, value), True
+    try:
+        found = _of_bfloat16(source)
+        if found is not None:
+            return found
+        return np.asanyarray(source) if has_protocol else np.from_dlpack(source)
+    except MemoryError:
+        raise
+    except Exception as error:  # of any kind, since it comes from the object
+        raise TypeError(f"{name}: {spell_type(value)}, which NumPy cannot read: {error}") from None
+
+
+def _buffer(name: str, value: Any) -> memoryview:
+    try:
+        return memoryview(value)
+    except TypeError:
+        raise TypeError(
+            f"{name}: {spell_type(value)}, expected a numpy.ndarray, or what NumPy can read as one"
+        ) from None
+
+
+def _is_lazy(value: Any) -> bool:
+    """Whether a value is a collection of dask, or an array that holds one."""
+    kind = type(value)
+    if not callable(getattr(kind, "__dask_graph__", None)):
+        return False
+    return kind.__module__.startswith("dask") or value.__dask_graph__() is not None
+
+
+def _of_bfloat16(value: Any) -> np.ndarray | None:
+    """Return an array of a tensor of bfloat16, whose type PyTorch does not tell NumPy."""
+    torch = sys.modules.get("torch")  # a caller with tensors has imported it
+    if torch is None or not isinstance(value, torch.Tensor) or value.dtype is not torch.bfloat16:
+        return None
+    import ml_dtypes
+
+    if value.requires_grad:
+        raise TypeError("it requires a gradient; pass its detach(), or call roicy.torch")
+    bits: np.ndarray = np.asarray(value.view(torch.int16))
+    return bits.view(ml_dtypes.bfloat16)
 
 
 def spell_type(value: Any) -> str:
@@ -210,9 +281,13 @@ def scale(value: Any) -> float:
     return number
 
 
-def sampling_ratio(value: Any) -> int:
+def sampling_ratio(value: Any, most: int = 2**31 - 1) -> int:
     """Return samples per bin and axis; 0 and below mean as many as the bin has pixels."""
-    return integer("sampling_ratio", value, -(2**31), 2**31 - 1)
+    if isinstance(value, (float, np.floating)):
+        if not value.is_integer():
+            raise ValueError(f"sampling_ratio: {value!r}, expected a whole number")
+        value = int(value)
+    return integer("sampling_ratio", value, -(2**31), most)
 
 
 def flag(name: str, value: Any) -> bool:
@@ -276,26 +351,123 @@ def box_counts(value: Any, box_count: int, image_count: int) -> list[int]:
     return result
 
 
+def holds_rows(boxes: Any) -> bool:
+    """
+    Whether a list of boxes is one array, with a row in each place, rather than a list of the boxes
+    of each image.
+
+    The first place that is not empty tells: it is a row if it is one number after the other.
+    """
+    for item in boxes:
+        if isinstance(item, (list, tuple)):
+            if item:
+                return not isinstance(item[0], (list, tuple)) and not getattr(item[0], "ndim", 0)
+            continue
+        shape = getattr(item, "shape", None)
+        if shape is None:
+            return isinstance(item, (int, float, str))
+        if tuple(shape) != (0,):
+            return len(shape) < 2
+    return False
+
+
+def boxes_array(name: str, value: Any) -> np.ndarray:
+    """Return an array of boxes: of a list of rows, or of anything else that NumPy can read."""
+    if not isinstance(value, (list, tuple)):
+        return taken(name, value)
+    if not value:
+        return np.empty((0, 4))
+    if all(isinstance(row, (list, tuple)) for row in value):
+        types = set(map(type, itertools.chain.from_iterable(value)))
+        if types <= NUMBERS and len(set(map(len, value))) == 1:
+            try:
+                return np.array(value, np.float64)
+            except OverflowError:
+                pass  # `_row` finds it
+    rows = [_row(f"{name}[{k}]", row) for k, row in enumerate(value)]
+    for k, row in enumerate(rows):
+        if len(row) != len(rows[0]):
+            raise ValueError(
+                f"{name}[{k}]: {len(row)} numbers, expected {len(rows[0])}, as {name}[0] has"
+            )
+    return np.stack(rows)
+
+
+def _row(name: str, value: Any) -> np.ndarray:
+    """Return the array of a row of numbers."""
+    if isinstance(value, (list, tuple)):
+        for i, number in enumerate(value):
+            _check_number(f"{name}[{i}]", number)
+        types = set(map(type, value))
+        # NumPy's numbers keep their type, which says up to where it can tell images apart.
+        alone = len(types) == 1 and isinstance(value[0], np.floating)
+        return np.array(value, None if alone else np.float64)
+    if not isinstance(value, (int, float, str)) and value is not None:
+        value = taken(name, value)
+        if value.ndim == 1:
+            return value
+        raise ValueError(f"{name}: shape {value.shape}, expected a row of numbers")
+    raise TypeError(
+        f"{name}: {spell_type(value)}, expected a row of numbers, such as [0, 1.5, 2, 7.5, 8], or "
+        "the boxes of an image"
+    )
+
+
+def _check_number(name: str, value: Any) -> None:
+    is_number = isinstance(value, (int, float, np.integer, np.floating))
+    if not is_number or isinstance(value, bool):
+        raise TypeError(f"{name}: {spell_type(value)}, expected a number")
+    try:
+        float(value)
+    except OverflowError:
+        raise ValueError(f"{name}: an integer that is beyond float64") from None
+
+
 def gather_boxes(
-    boxes: Any, boxes_num: Any, images: int, check: Callable[[str, Any, int], Any]
-) -> tuple[list[Any], list[int] | None]:
-    """Return arrays of boxes and the number of those of each image, None where rows say it."""
-    if isinstance(boxes, (list, tuple)):
+    boxes: Any, boxes_num: Any, images: int, take: Callable[[str, Any], Any]
+) -> tuple[Any, list[int] | None]:
+    """
+    Return the boxes as an array, or as a list with an array for each image, and the number of
+    boxes of each image, None where rows say it.
+
+    take: returns the array of a value, given its name.
+    """
+    if isinstance(boxes, (list, tuple)) and not holds_rows(boxes):
         if boxes_num is not None:
             raise ValueError(
                 "boxes_num: expected None, since boxes is a list with the boxes of each image"
             )
         if len(boxes) != images:
+            hint = "" if boxes else "; no boxes at all are numpy.zeros((0, 5))"
             raise ValueError(
                 f"boxes: a list of {len(boxes)} arrays, "
-                f"expected one for each of the input's {images} images"
+                f"expected one for each of the input's {images} images{hint}"
             )
-        arrays = [check(f"boxes[{n}]", rows, 4) for n, rows in enumerate(boxes)]
+        arrays = [take(f"boxes[{n}]", rows) for n, rows in enumerate(boxes)]
+        arrays = [rows.reshape(0, 4) if rows.shape == (0,) else rows for rows in arrays]
+        for n, rows in enumerate(arrays):
+            check_rows(f"boxes[{n}]", rows, 4)
         return arrays, [rows.shape[0] for rows in arrays]
+    rows = take("boxes", boxes)
+    if boxes_num is None and images == 1 and rows.ndim == 2 and rows.shape[1] == 4:
+        boxes_num = [rows.shape[0]]  # there is no other image
+    check_rows("boxes", rows, 5 if boxes_num is None else 4)
     if boxes_num is None:
-        return [check("boxes", boxes, 5)], None
-    rows = check("boxes", boxes, 4)
-    return [rows], box_counts(boxes_num, rows.shape[0], images)
+        return rows, None
+    return rows, box_counts(boxes_num, rows.shape[0], images)
+
+
+def box_rows(name: str, value: Any) -> np.ndarray:
+    """Return an array of boxes, of a type that boxes may have."""
+    value = boxes_array(name, value)
+    dtype = value.dtype
+    is_float = dtype.char in FLOATS or is_small(dtype)
+    if not dtype.isnative or not (is_float or dtype.kind in "iu"):
+        raise TypeError(
+            f"{name}: dtype {_spell(dtype)}, "
+            "expected float32, float64, float16, bfloat16 or integers"
+        )
+    return _addressable(name, value)
 
 
 class Boxes:
@@ -306,9 +478,11 @@ class Boxes:
     ----------
     coordinates : ndarray (K, 4), of the type of the data
     images : ndarray (K,), int32
+    boxes : ndarray or list of ndarrays
+        As the caller gave them, but for the class of arrays.
     """
 
-    __slots__ = ("coordinates", "images")
+    __slots__ = ("boxes", "coordinates", "images")
 
     def __init__(
         self,
@@ -318,11 +492,13 @@ class Boxes:
         dtype: np.dtype,
         scale: tuple[float, float],
     ):
-        arrays, counts = gather_boxes(boxes, boxes_num, image_count, self._rows)
+        self.boxes, counts = gather_boxes(boxes, boxes_num, image_count, box_rows)
+        listed = isinstance(self.boxes, list)
+        arrays = [self._widened(rows) for rows in (self.boxes if listed else [self.boxes])]
         with np.errstate(all="ignore"):  # what overflows is found right below
             corners = [rows[:, -4:].astype(dtype, copy=False) for rows in arrays]
         if counts is None:
-            self.images = self._read_images(arrays[0], image_count, boxes.dtype)
+            self.images = self._read_images(arrays[0], image_count, self.boxes.dtype)
         else:
             self.images = np.repeat(np.arange(image_count, dtype=np.int32), counts)
         self.coordinates = (
@@ -331,7 +507,7 @@ class Boxes:
         row, column = self._bad_coordinate(self.coordinates, scale)
         if row >= 0:
             where = f"boxes[{row}]"
-            if isinstance(boxes, (list, tuple)):
+            if listed:
                 image = int(self.images[row])
                 row -= sum(len(rows) for rows in arrays[:image])
                 where = f"boxes[{image}]: row {row}"
@@ -358,20 +534,11 @@ class Boxes:
         return images
 
     @staticmethod
-    def _rows(name: str, value: Any, columns: int) -> np.ndarray:
-        value = plain(name, value)
-        check_rows(name, value, columns)
-        dtype = value.dtype
-        if dtype.char in FLOATS and dtype.isnative:
-            return _addressable(name, value)
-        if dtype.kind in "iu" and dtype.isnative:
-            return value.astype(np.float64)
-        if is_small(dtype):  # of two bytes: integers are above
-            return value.astype(np.float32)
-        raise TypeError(
-            f"{name}: dtype {_spell(dtype)}, "
-            "expected float32, float64, float16, bfloat16 or integers"
-        )
+    def _widened(rows: np.ndarray) -> np.ndarray:
+        """Return rows of a type that corners are converted from."""
+        if rows.dtype.kind in "iu":
+            return rows.astype(np.float64)
+        return rows.astype(np.float32) if is_small(rows.dtype) else rows
 
     @staticmethod
     def _bad_coordinate(coordinates: np.ndarray, scale: tuple[float, float]) -> tuple[int, int]:
@@ -427,7 +594,12 @@ def check_rows(name: str, value: Any, columns: int) -> None:
         if columns == 5:
             expected = "(K, 5) with rows [batch_index, x1, y1, x2, y2]"
             if value.ndim == 2 and value.shape[1] == 4:
-                hint = "; boxes of 4 columns need boxes_num"
+                hint = (
+                    "; boxes of 4 columns need boxes_num, or a list with an array for each image, "
+                    "unless there is one image"
+                )
+            elif value.ndim == 3 and value.shape[2] == 4:
+                hint = "; of boxes (N, L, 4) pass list(boxes)"
         raise ValueError(f"{name}: shape {value.shape}, expected {expected}{hint}")
     if value.shape[0] >= 2**31:
         raise ValueError(f"{name}: {value.shape[0]} boxes, expected less than 2**31")
@@ -440,7 +612,7 @@ def _spell_number(value: Any) -> str:
 
 def indices(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Return an int32 array of that shape."""
-    value = plain(name, value)
+    value = taken(name, value)
     if value.dtype.char != np.dtype(np.int32).char or not value.dtype.isnative:
         raise TypeError(f"{name}: dtype {_spell(value.dtype)}, expected int32")
     if value.shape != shape:

@@ -92,7 +92,7 @@ def backward(
     call = backend.plan_backward(row, rule, grad, shapes, arguments)
     single = arguments.pyramid is None
     _levels.check_gradient(call, grad, input_shape if single else None)
-    read = [grad, *backend.box_arrays(call, arguments)]
+    read = [grad, *backend.box_arrays(call)]
     if row.reduction is MAX_PIXEL:
         _arguments.check_argmax_fits("input_shape", *call.map_size()[2:])
         argmax = backend.indices("argmax", argmax, grad.shape)
@@ -150,7 +150,7 @@ def backward_samples(
     call, grad, maps = _plan_with_maps(
         _cpu, _cpu.plan_backward_samples, rule, grad_output, input, arguments
     )
-    read = (grad, *maps.values(), *_cpu.box_arrays(call, arguments))
+    read = (grad, *maps.values(), *_cpu.box_arrays(call))
     out = _cpu.result(arguments.out, maps["input"].shape, (call.dtype,), read)
     _cpu.backward_samples(call, call.layout.nchw(grad), out, products)
     return out
@@ -170,4 +170,4 @@ def backward_boxes(
     call, grad, _ = _plan_with_maps(
         backend, backend.plan_backward_boxes, rule, grad_output, input, arguments
     )
-    return backend.restore(arguments, backend.backward_boxes(call, call.layout.nchw(grad)))
+    return backend.restore(call, backend.backward_boxes(call, call.layout.nchw(grad)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -77,11 +77,10 @@ plan_backward_boxes = functools.partial(_plan_with_maps, "grad_boxes")
 plan_backward_samples = functools.partial(_plan_with_maps, "max_sample_grad")
 
 
-def box_arrays(_: Plan, arguments: Arguments) -> Iterator[np.ndarray]:
-    """Yield the memory of the boxes that a call reads."""
-    boxes = arguments.boxes
-    for rows in boxes if isinstance(boxes, (list, tuple)) else (boxes,):
-        yield _arguments.plain("boxes", rows)
+def box_arrays(plan: Plan) -> Sequence[np.ndarray]:
+    """Return the memory of the boxes that a call reads."""
+    boxes = plan.arguments.boxes
+    return boxes if isinstance(boxes, (list, tuple)) else [boxes]
 
 
 def output(plan: Plan) -> np.ndarray:
@@ -92,7 +91,7 @@ def output(plan: Plan) -> np.ndarray:
     if plan.takes(out):
         return out
     dtypes = _arguments.pooled(plan.maps[0].dtype)
-    read = (*plan.maps, *box_arrays(plan, plan.arguments))
+    read = (*plan.maps, *box_arrays(plan))
     return result(out, plan.output_shape, dtypes, read)
 
 
@@ -188,12 +187,12 @@ def backward_boxes(plan: Plan, grad: np.ndarray) -> np.ndarray:
     return out
 
 
-def restore(arguments: Arguments, grad: np.ndarray) -> Any:
+def restore(plan: Plan, grad: np.ndarray) -> Any:
     """Return gradients (K, 4) of boxes in the format that the boxes came in."""
-    boxes = arguments.boxes
+    boxes = plan.arguments.boxes
     if isinstance(boxes, (list, tuple)):
         ends = list(itertools.accumulate(len(rows) for rows in boxes))
         return np.split(grad, ends[:-1]) if boxes else []
-    if arguments.boxes_num is not None:
+    if boxes.shape[1] == 4:
         return grad
     return np.concatenate([np.zeros((len(grad), 1), grad.dtype), grad], axis=1)

@@ -13,20 +13,24 @@ from typing import Any, TypeVar
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _PASSAGES = {
-    "input": """input : ndarray, (N, C, H, W) or (N, H, W, C), float32, float64, float16, \
-bfloat16 (of ml_dtypes) or uint8
-        Feature maps, of any strides, read-only or not.  Of the last three types each pixel is
-        converted where it is read, and everything is computed in float32.""",
-    "input_gradient": """input : ndarray, (N, C, H, W) or (N, H, W, C), dtype of `grad_output`, \
+    "input": """input : array_like, (N, C, H, W) or (N, H, W, C), float32, float64, float16, \
+bfloat16 (of ml_dtypes), uint8, int8, uint16 or int16
+        Feature maps, of any strides, read-only or not: an array, or what NumPy reads as one, by
+        ``__array__``, DLPack or the buffer protocol, but no list.  Of all types but the first two
+        each pixel is converted where it is read, and everything is computed in float32.""",
+    "input_gradient": """input : array_like, (N, C, H, W) or (N, H, W, C), dtype of `grad_output`, \
 or one that is computed with as float32
         Feature maps.""",
-    "features": """features : sequence of ndarrays, (N, C, H_l, W_l) or (N, H_l, W_l, C)
+    "features": """features : sequence of array_likes, (N, C, H_l, W_l) or (N, H_l, W_l, C)
         Feature maps of each level, from fine to coarse, of the same N, C and dtype: float32,
-        float64, float16, bfloat16 (of ml_dtypes) or uint8.""",
-    "grad_output": """grad_output : ndarray, (K, C', PH, PW) or (K, PH, PW, C'), float32 or float64
+        float64, float16, bfloat16 (of ml_dtypes), uint8, int8, uint16 or int16.""",
+    "grad_output": """grad_output : array_like, (K, C', PH, PW) or (K, PH, PW, C'), float32 or \
+float64
         Gradient of the output.""",
-    "boxes": """boxes : ndarray (K, 5), list of N ndarrays (L_i, 4), or ndarray (K, 4) with \
-`boxes_num`
+    "boxes": """boxes : array_like (K, 5), list of N array_likes (L_i, 4), or array_like (K, 4) \
+with `boxes_num` or where N is 1
+        Arrays, what NumPy reads as such, or nested lists of numbers: a list of rows is one array,
+        a list of lists of rows has those of each image, where an empty one has none.
         Rows [batch_index, x1, y1, x2, y2], or [x1, y1, x2, y2] where the image is known
         otherwise, in units of pixels of the input divided by `spatial_scale`.  Converted to the
         dtype of the data.  Boxes may lie off the map, have no area or be inverted.""",
@@ -41,9 +45,9 @@ or one that is computed with as float32
     "scales": """spatial_scale : sequence of floats or of (float, float), optional
         What coordinates are multiplied by, for each level, none above the one before; two are
         those of y and x.  By default it follows from `image_size`.""",
-    "sampling_ratio": """sampling_ratio : int, optional
+    "sampling_ratio": """sampling_ratio : int, or whole float, optional
         Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.""",
-    "max_sampling_ratio": """sampling_ratio : int, optional
+    "max_sampling_ratio": """sampling_ratio : int, or whole float, optional
         Samples per bin and axis, at most 1024; if 0 or negative, as many as the bin has pixels,
         rounded up.""",
     "products": """products : bool, optional
@@ -67,21 +71,25 @@ or one that is computed with as float32
     "out": """out : ndarray, optional
         Written to, and returned.  It has the shape and dtype of the result, may have any
         strides, and shares no memory with what is read.  Where an input of another type is
-        computed with as float32, it may have either type.""",
+        computed with as float32, it may have either type; integers are rounded to the nearest,
+        halves to even, within their range.""",
     "num_threads": """num_threads : int, optional
         At most as many threads are used; by default :func:`roicy.get_num_threads`.  The result
         does not depend on it.  Of no meaning for arrays of CuPy.""",
-    "output": ("ndarray, (K, C, PH, PW) or (K, PH, PW, C), dtype of `input`, but float32 of uint8"),
+    "output": (
+        "ndarray, (K, C, PH, PW) or (K, PH, PW, C), dtype of `input`, but float32 of integers"
+    ),
     "output_position_sensitive": """ndarray, (K, C', PH, PW) or (K, PH, PW, C'), \
-dtype of `input`, but float32 of uint8
+dtype of `input`, but float32 of integers
         Where C' = C / (PH * PW).""",
     "output_multiscale": """ndarray, (K, C, PH, PW) or (K, PH, PW, C), dtype of `features`, \
-but float32 of uint8
+but float32 of integers
         In the order of the boxes.""",
     "grad_input": """ndarray of shape `input_shape`, dtype of `grad_output`
         Gradient of the input.""",
     "grad_boxes": """ndarray or list of ndarrays, dtype of `grad_output`
-        Gradient of the boxes in the format that they came in; of batch indices it is 0.""",
+        Gradient of the boxes in the format that they came in: an array of as many columns, or a
+        list of arrays (L_i, 4); of batch indices it is 0.""",
     "raises": """TypeError, ValueError
         If an argument is of a wrong type, dtype or shape, a coordinate is not finite, or a
         batch index is not that of an image, or may have been rounded to it: bfloat16 is exact

@@ -64,8 +64,8 @@ def _sampled_and_aligned(sampling_ratio: Any) -> Rule:
 
 
 def _samples(sampling_ratio: Any, aligned: Any) -> Rule:
-    _arguments.integer("sampling_ratio", sampling_ratio, -(2**31), MAX_SAMPLES)
-    return (RULES["single_samples"], *_sampled(sampling_ratio, aligned)[1:])
+    ratio = _arguments.sampling_ratio(sampling_ratio, MAX_SAMPLES)
+    return (RULES["single_samples"], *_sampled(ratio, aligned)[1:])
 
 
 def _without_parameters(kind: str, inclusive: bool = False) -> Callable[[], Rule]:

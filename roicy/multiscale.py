@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from .operators import Boxes, Counts, Float, Layout, Scale, Size
+    from .operators import Boxes, Counts, Float, Input, Layout, Ratio, Readable, Scale, Size
 
     Scales = Sequence[Scale] | NDArray[np.floating[Any]] | None
     ImageSize = tuple[SupportsIndex, SupportsIndex] | None
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 @documented(returns="{output_multiscale}", spatial_scale="{scales}")
 def multiscale_roi_align(
-    features: Sequence[NDArray[Float]], boxes: Boxes, output_size: Size,
-    spatial_scale: Scales = None, sampling_ratio: SupportsIndex = -1, aligned: bool = False, *,
+    features: Sequence[Input[Float]], boxes: Boxes, output_size: Size,
+    spatial_scale: Scales = None, sampling_ratio: Ratio = -1, aligned: bool = False, *,
     image_size: ImageSize = None, canonical_scale: SupportsFloat = 224,
     canonical_level: SupportsIndex = 4, boxes_num: Counts = None, layout: Layout = "NCHW",
     out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
@@ -79,8 +79,8 @@ def multiscale_roi_align(
         result.""",
 )
 def multiscale_roi_align_backward(
-    grad_output: NDArray[Float], boxes: Boxes, input_shapes: Sequence[tuple[int, ...]],
-    spatial_scale: Scales = None, sampling_ratio: SupportsIndex = -1, aligned: bool = False, *,
+    grad_output: Input[Float], boxes: Boxes, input_shapes: Sequence[tuple[int, ...]],
+    spatial_scale: Scales = None, sampling_ratio: Ratio = -1, aligned: bool = False, *,
     image_size: ImageSize = None, canonical_scale: SupportsFloat = 224,
     canonical_level: SupportsIndex = 4, boxes_num: Counts = None, layout: Layout = "NCHW",
     out: Sequence[NDArray[Float]] | None = None, num_threads: SupportsIndex | None = None,
@@ -107,8 +107,8 @@ def multiscale_roi_align_backward(
 
 @documented(returns="{grad_boxes}", spatial_scale="{scales}")
 def multiscale_roi_align_backward_boxes(
-    grad_output: NDArray[Float], features: Sequence[NDArray[Any]], boxes: Boxes,
-    spatial_scale: Scales = None, sampling_ratio: SupportsIndex = -1, aligned: bool = False, *,
+    grad_output: Input[Float], features: Sequence[Readable], boxes: Boxes,
+    spatial_scale: Scales = None, sampling_ratio: Ratio = -1, aligned: bool = False, *,
     image_size: ImageSize = None, canonical_scale: SupportsFloat = 224,
     canonical_level: SupportsIndex = 4, boxes_num: Counts = None, layout: Layout = "NCHW",
     num_threads: SupportsIndex | None = None,

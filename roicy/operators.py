@@ -7,7 +7,16 @@ What tells one operator from another is in ``_table.py``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    Protocol,
+    SupportsFloat,
+    SupportsIndex,
+    TypeVar,
+    overload,
+)
 
 import numpy as np
 
@@ -29,15 +38,27 @@ if TYPE_CHECKING:
     Float = TypeVar("Float", bound=np.floating[Any])
     Size = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int]
     Scale = SupportsFloat | tuple[SupportsFloat, SupportsFloat] | list[float]
-    Boxes = NDArray[Any] | Sequence[NDArray[Any]]
-    Counts = NDArray[np.integer[Any]] | Sequence[int] | None
+
+    class SupportsArray(Protocol):
+        def __array__(self) -> Any: ...
+
+    class SupportsDLPack(Protocol):
+        def __dlpack__(self) -> Any: ...
+
+    # What NumPy can read as an array; of arrays of NumPy, `Float` is the type of the result.
+    Readable = SupportsArray | SupportsDLPack | memoryview
+    Input = NDArray[Float] | Readable
+    Rows = Readable | Sequence[Sequence[SupportsFloat]]
+    Boxes = Rows | Sequence[Rows]
+    Ratio = SupportsIndex | float | np.floating[Any]
+    Counts = Readable | Sequence[int] | None
     Layout = Literal["NCHW", "NHWC"]
 
 
 @documented(returns="{output}")
 def roi_align(
-    input: NDArray[Float] | NDArray[np.uint8], boxes: Boxes, output_size: Size,
-    spatial_scale: Scale = 1.0, sampling_ratio: SupportsIndex = -1, aligned: bool = False,
+    input: Input[Float], boxes: Boxes, output_size: Size,
+    spatial_scale: Scale = 1.0, sampling_ratio: Ratio = -1, aligned: bool = False,
     *, boxes_num: Counts = None, layout: Layout = "NCHW", out: NDArray[Float] | None = None,
     num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
@@ -82,8 +103,8 @@ def roi_align(
     products="{products}",
 )
 def roi_align_max(
-    input: NDArray[Float] | NDArray[np.uint8], boxes: Boxes, output_size: Size,
-    spatial_scale: Scale = 1.0, sampling_ratio: SupportsIndex = -1, aligned: bool = False,
+    input: Input[Float], boxes: Boxes, output_size: Size,
+    spatial_scale: Scale = 1.0, sampling_ratio: Ratio = -1, aligned: bool = False,
     *, products: bool = False, boxes_num: Counts = None, layout: Layout = "NCHW",
     out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
@@ -132,8 +153,8 @@ def roi_align_max(
     products="{products}",
 )
 def roi_align_max_backward(
-    grad_output: NDArray[Float], input: NDArray[Any], boxes: Boxes,
-    spatial_scale: Scale = 1.0, sampling_ratio: SupportsIndex = -1, aligned: bool = False,
+    grad_output: Input[Float], input: Readable, boxes: Boxes,
+    spatial_scale: Scale = 1.0, sampling_ratio: Ratio = -1, aligned: bool = False,
     *, products: bool = False, boxes_num: Counts = None, layout: Layout = "NCHW",
     out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
@@ -178,8 +199,8 @@ def roi_align_max_backward(
 
 @documented(returns="{grad_input}")
 def roi_align_backward(
-    grad_output: NDArray[Float], boxes: Boxes, input_shape: tuple[int, ...],
-    spatial_scale: Scale = 1.0, sampling_ratio: SupportsIndex = -1, aligned: bool = False,
+    grad_output: Input[Float], boxes: Boxes, input_shape: tuple[int, ...],
+    spatial_scale: Scale = 1.0, sampling_ratio: Ratio = -1, aligned: bool = False,
     *, boxes_num: Counts = None, layout: Layout = "NCHW", out: NDArray[Float] | None = None,
     num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
@@ -206,8 +227,8 @@ def roi_align_backward(
 
 @documented(returns="{grad_boxes}", input="{input_gradient}")
 def roi_align_backward_boxes(
-    grad_output: NDArray[Float], input: NDArray[Any], boxes: Boxes,
-    spatial_scale: Scale = 1.0, sampling_ratio: SupportsIndex = -1, aligned: bool = False,
+    grad_output: Input[Float], input: Readable, boxes: Boxes,
+    spatial_scale: Scale = 1.0, sampling_ratio: Ratio = -1, aligned: bool = False,
     *, boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: SupportsIndex | None = None,
 ) -> Any:  # fmt: skip
     """
@@ -242,8 +263,8 @@ def roi_align_backward_boxes(
         C is a multiple of PH * PW.""",
 )
 def ps_roi_align(
-    input: NDArray[Float] | NDArray[np.uint8], boxes: Boxes, output_size: Size,
-    spatial_scale: Scale = 1.0, sampling_ratio: SupportsIndex = -1, *,
+    input: Input[Float], boxes: Boxes, output_size: Size,
+    spatial_scale: Scale = 1.0, sampling_ratio: Ratio = -1, *,
     boxes_num: Counts = None, layout: Layout = "NCHW", out: NDArray[Float] | None = None,
     num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
@@ -277,8 +298,8 @@ def ps_roi_align(
 
 @documented(returns="{grad_input}")
 def ps_roi_align_backward(
-    grad_output: NDArray[Float], boxes: Boxes, input_shape: tuple[int, ...],
-    spatial_scale: Scale = 1.0, sampling_ratio: SupportsIndex = -1, *,
+    grad_output: Input[Float], boxes: Boxes, input_shape: tuple[int, ...],
+    spatial_scale: Scale = 1.0, sampling_ratio: Ratio = -1, *,
     boxes_num: Counts = None, layout: Layout = "NCHW", out: NDArray[Float] | None = None,
     num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
@@ -301,8 +322,8 @@ def ps_roi_align_backward(
 
 @documented(returns="{grad_boxes}", input="{input_gradient}")
 def ps_roi_align_backward_boxes(
-    grad_output: NDArray[Float], input: NDArray[Any], boxes: Boxes,
-    spatial_scale: Scale = 1.0, sampling_ratio: SupportsIndex = -1, *,
+    grad_output: Input[Float], input: Readable, boxes: Boxes,
+    spatial_scale: Scale = 1.0, sampling_ratio: Ratio = -1, *,
     boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: SupportsIndex | None = None,
 ) -> Any:  # fmt: skip
     """
@@ -329,7 +350,7 @@ def ps_roi_align_backward_boxes(
         A box without area, or inverted, gives 0.""",
 )
 def prroi_pool(
-    input: NDArray[Float] | NDArray[np.uint8], boxes: Boxes, output_size: Size,
+    input: Input[Float], boxes: Boxes, output_size: Size,
     spatial_scale: Scale = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
     out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
@@ -367,7 +388,7 @@ def prroi_pool(
 
 @documented(returns="{grad_input}")
 def prroi_pool_backward(
-    grad_output: NDArray[Float], boxes: Boxes, input_shape: tuple[int, ...],
+    grad_output: Input[Float], boxes: Boxes, input_shape: tuple[int, ...],
     spatial_scale: Scale = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
     out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
@@ -395,7 +416,7 @@ def prroi_pool_backward(
     input="{input_gradient}",
 )
 def prroi_pool_backward_boxes(
-    grad_output: NDArray[Float], input: NDArray[Any], boxes: Boxes,
+    grad_output: Input[Float], input: Readable, boxes: Boxes,
     spatial_scale: Scale = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
     num_threads: SupportsIndex | None = None,
 ) -> Any:  # fmt: skip
@@ -425,7 +446,7 @@ def prroi_pool_backward_boxes(
         C is a multiple of PH * PW.""",
 )
 def ps_prroi_pool(
-    input: NDArray[Float] | NDArray[np.uint8], boxes: Boxes, output_size: Size,
+    input: Input[Float], boxes: Boxes, output_size: Size,
     spatial_scale: Scale = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
     out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
@@ -458,7 +479,7 @@ def ps_prroi_pool(
 
 @documented(returns="{grad_input}")
 def ps_prroi_pool_backward(
-    grad_output: NDArray[Float], boxes: Boxes, input_shape: tuple[int, ...],
+    grad_output: Input[Float], boxes: Boxes, input_shape: tuple[int, ...],
     spatial_scale: Scale = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
     out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
@@ -485,7 +506,7 @@ def ps_prroi_pool_backward(
     input="{input_gradient}",
 )
 def ps_prroi_pool_backward_boxes(
-    grad_output: NDArray[Float], input: NDArray[Any], boxes: Boxes,
+    grad_output: Input[Float], input: Readable, boxes: Boxes,
     spatial_scale: Scale = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
     num_threads: SupportsIndex | None = None,
 ) -> Any:  # fmt: skip
@@ -513,7 +534,7 @@ def ps_prroi_pool_backward_boxes(
         C is a multiple of PH * PW.""",
 )
 def ps_roi_pool(
-    input: NDArray[Float] | NDArray[np.uint8], boxes: Boxes, output_size: Size,
+    input: Input[Float], boxes: Boxes, output_size: Size,
     spatial_scale: Scale = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
     out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
@@ -550,7 +571,7 @@ def ps_roi_pool(
 
 @documented(returns="{grad_input}")
 def ps_roi_pool_backward(
-    grad_output: NDArray[Float], boxes: Boxes, input_shape: tuple[int, ...],
+    grad_output: Input[Float], boxes: Boxes, input_shape: tuple[int, ...],
     spatial_scale: Scale = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
     out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
@@ -575,7 +596,7 @@ def ps_roi_pool_backward(
 
 @overload
 def roi_pool(
-    input: NDArray[Float] | NDArray[np.uint8],
+    input: Input[Float],
     boxes: Boxes,
     output_size: Size,
     spatial_scale: Scale = ...,
@@ -590,7 +611,7 @@ def roi_pool(
 
 @overload
 def roi_pool(
-    input: NDArray[Float] | NDArray[np.uint8],
+    input: Input[Float],
     boxes: Boxes,
     output_size: Size,
     spatial_scale: Scale = ...,
@@ -613,7 +634,7 @@ def roi_pool(
         Also return where the largest pixels are, which the gradient needs.""",
 )
 def roi_pool(
-    input: NDArray[Float] | NDArray[np.uint8], boxes: Boxes, output_size: Size,
+    input: Input[Float], boxes: Boxes, output_size: Size,
     spatial_scale: Scale = 1.0, *, return_argmax: bool = False, boxes_num: Counts = None,
     layout: Layout = "NCHW", out: NDArray[Float] | None = None,
     num_threads: SupportsIndex | None = None,
@@ -652,13 +673,13 @@ def roi_pool(
 
 @documented(
     returns="{grad_input}",
-    argmax="""argmax : ndarray of the same shape, int32
+    argmax="""argmax : array_like of the same shape, int32
         As :func:`roi_pool` returns it.""",
     boxes="""{boxes}
         Only their images matter.""",
 )
 def roi_pool_backward(
-    grad_output: NDArray[Float], argmax: NDArray[np.int32], boxes: Boxes,
+    grad_output: Input[Float], argmax: Readable, boxes: Boxes,
     input_shape: tuple[int, ...], *, boxes_num: Counts = None, layout: Layout = "NCHW",
     out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip

@@ -523,7 +523,7 @@ ERRORS = [
     ),
     (
         lambda c: roicy.roi_align(c.asarray(X), c.asarray(BOXES), 2, sampling_ratio=0.5),
-        TypeError,
+        ValueError,
         "sampling_ratio: 0.5",
     ),
     (

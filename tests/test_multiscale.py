@@ -396,7 +396,7 @@ ERRORS = [
         r"boxes\[0\]: x2 is inf",
     ),
     ({"output_size": 0}, ValueError, "output_size: 0"),
-    ({"sampling_ratio": 1.5}, TypeError, "sampling_ratio: 1.5"),
+    ({"sampling_ratio": 1.5}, ValueError, "sampling_ratio: 1.5"),
     ({"aligned": 1}, TypeError, "aligned: 1"),
     ({"layout": "CHWN"}, ValueError, "layout: 'CHWN'"),
     (

@@ -1,5 +1,5 @@
 """
-Maps of float16, bfloat16 and uint8 give the bits that their values give as float32.
+Maps of float16, bfloat16 and small integers give the bits that their values give as float32.
 
 No converted copy of the map is made.
 """
@@ -40,20 +40,29 @@ SHAPES = {
 }
 
 
-@pytest.fixture(params=["float16", "bfloat16", "uint8"])
+@pytest.fixture(params=["float16", "bfloat16", "uint8", "int8", "uint16", "int16"])
 def small(request):
     if request.param == "bfloat16" and BFLOAT16 is None:
         pytest.skip("ml_dtypes is not installed")
     return BFLOAT16 if request.param == "bfloat16" else np.dtype(request.param)
 
 
+def is_whole(small):
+    return small.kind in "iu"
+
+
+def limits(small):
+    """Return the lowest and the highest number of a type of integers, or what others are within."""
+    return (np.iinfo(small).min, np.iinfo(small).max) if is_whole(small) else (0, 255)
+
+
 def make(rng, name, shape, small, layout="NCHW"):
     n, c, h, w = SHAPES[shape]
     if name.startswith("ps_"):
         c = max(c // 4, 1) * 4
-    x = to_layout(
-        np.clip(rng.standard_normal((n, c, h, w)) * 40 + 100, 0, 255).astype(small), layout
-    )
+    low, high = limits(small)
+    values = rng.standard_normal((n, c, h, w)) * (high - low) / 6 + (high + low) / 2
+    x = to_layout(np.clip(values, low, high).astype(small), layout)
     return x, random_boxes(rng, n, 40, (h, w), np.float32)
 
 
@@ -68,7 +77,7 @@ def test_forward(name, shape, small, layout, isa, rng):
         assert operator(name)(x, boxes, 2, layout=layout, out=out, num_threads=threads) is out
         assert_same_bits(out, expected)
     result = operator(name)(x, boxes, 2, layout=layout)
-    assert_same_bits(result, expected if small == np.uint8 else expected.astype(small))
+    assert_same_bits(result, expected if is_whole(small) else expected.astype(small))
 
 
 @pytest.mark.parametrize("shape", ["camera", "wide camera"])
@@ -193,18 +202,20 @@ def test_every_value(small, layout, denormals, isa):
 
 
 def test_results_of_the_input_s_type(small, rng):
-    """Results are float32 rounded once, to the nearest; uint8 is limited to 0 ..  255."""
+    """Results are float32 rounded once, to the nearest, and to the range of integers."""
     x, boxes = make(rng, "prroi_pool", "blocks", small)
     expected = roicy.prroi_pool(x.astype(np.float32), boxes, 3)
     out = np.zeros(expected.shape, small)
     assert roicy.prroi_pool(x, boxes, 3, out=out) is out
-    if small == np.uint8:
+    if is_whole(small):
         np.testing.assert_array_equal(out, np.rint(expected))
-        full = np.full_like(x, 255)
-        assert roicy.prroi_pool(full, boxes, 3, out=out).max() == 255
+        for limit in limits(small):
+            box = np.array([[0, 4, 4, 9, 9]], np.float32)
+            full = np.full_like(x, limit)
+            assert (roicy.prroi_pool(full, box, 3, out=np.zeros_like(out[:1])) == limit).all()
     else:
         assert_same_bits(out, expected.astype(small))
-    types = "float32 or uint8" if small == np.uint8 else f"{small.name} or float32"
+    types = f"float32 or {small.name}" if is_whole(small) else f"{small.name} or float32"
     with pytest.raises(TypeError, match=f"out: dtype float64, expected {types}"):
         roicy.prroi_pool(x, boxes, 3, out=np.zeros(expected.shape))
 
@@ -214,8 +225,9 @@ def between(small):
     Return float32 numbers: those of a small type, the middle of any two neighbours, and the numbers
     next to it.  Infinities, NaN, denormal and large numbers are among them.
     """
-    if small == np.uint8:
-        own = np.arange(-3, 260, dtype=np.float32)
+    if is_whole(small):
+        low, high = limits(small)
+        own = np.arange(low - 3, high + 4, dtype=np.float32)
     else:
         with np.errstate(invalid="ignore"):  # signalling NaN warns on aarch64
             own = np.arange(2**16, dtype=np.uint16).view(small).astype(np.float32)
@@ -242,9 +254,11 @@ def test_rounding(threads, small, isa):
     """
     values = between(small)
     with np.errstate(all="ignore"):
-        expected = (
-            np.nan_to_num(np.clip(np.rint(values), 0, 255)) if small == np.uint8 else values
-        ).astype(small)
+        if is_whole(small):
+            low, high = limits(small)
+            expected = np.nan_to_num(np.clip(np.rint(values), low, high), nan=low).astype(small)
+        else:
+            expected = values.astype(small)
     for count in (*range(20), len(values) - 1):
         given = values[len(values) - count :] if count < 20 else values[:count]
         out = np.full(count + 1, 77, f"u{small.itemsize}")
@@ -252,7 +266,7 @@ def test_rounding(threads, small, isa):
         wanted = expected[len(values) - count :] if count < 20 else expected[:count]
         numbers = ~np.isnan(given)
         np.testing.assert_array_equal(out[:count][numbers], wanted.view(out.dtype)[numbers])
-        assert small == np.uint8 or np.isnan(out[:count][~numbers].view(small)).all()
+        assert is_whole(small) or np.isnan(out[:count][~numbers].view(small)).all()
         assert out[count] == 77
 
 
@@ -276,7 +290,7 @@ def test_large_results(small):
     x = np.full((1, 256, 9, 9), 3, small)
     out = roicy.roi_align(x, np.array([[0, 1, 1, 7, 7]] * 1500, np.float32), 7)
     assert out.nbytes > _memory.LEAST
-    assert out.dtype == (np.float32 if small == np.uint8 else small)
+    assert out.dtype == (np.float32 if is_whole(small) else small)
     assert (out == 3).all()
 
 

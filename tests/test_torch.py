@@ -117,7 +117,7 @@ def test_rows_hold_any_index(kind, bits):
             exact = _boxes.exact_type(dtype, images)
             last = torch.tensor([images - 1], dtype=exact)
             assert int(last) == images - 1
-            rows = _boxes.rows_of([torch.ones(1, 4).to(dtype)] * 3)
+            rows = _boxes.rows_of([torch.ones(1, 4).to(dtype)] * 3, 3)
             assert rows.dtype == _boxes.exact_type(dtype, 3)
             assert rows.tolist() == [[i, 1, 1, 1, 1] for i in range(3)]
 

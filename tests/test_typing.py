@@ -27,6 +27,18 @@ def gradient(g: NDArray[np.float32], boxes: NDArray[np.float32]) -> NDArray[np.f
     return roicy.prroi_pool_backward(g, boxes, (1, 2, 3, 4), layout="NHWC", boxes_num=[1])
 
 
+class OfAnotherLibrary:
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> NDArray[np.float32]:
+        return np.zeros((1, 2, 3, 4), np.float32)
+
+
+def of_lists(x: NDArray[np.float32], picture: NDArray[np.uint16]) -> NDArray[np.float32]:
+    roicy.roi_align(picture, [[0, 0.5, 0, 2, 2]], 7, sampling_ratio=2.0)
+    roicy.roi_align(OfAnotherLibrary(), [[[0, 0, 2, 2]], []], 7)
+    roicy.multiscale_roi_align([OfAnotherLibrary()], OfAnotherLibrary(), 7, [0.5])
+    return roicy.ps_roi_align(x, ([[0, 0, 2, 2]], x[0, 0]), 1)
+
+
 roicy.set_num_threads(roicy.get_num_threads())
 roicy.show_config()
 version: str = roicy.__version__
@@ -35,6 +47,8 @@ WRONG = {
     'roicy.roi_align(np.ones((1, 1, 2, 2)), np.ones((1, 5)), "7")': "arg-type",
     'roicy.roi_align(np.ones((1, 1, 2, 2)), np.ones((1, 5)), 7, layout="CHW")': "arg-type",
     "roicy.roi_align(np.ones((1, 1, 2, 2)), np.ones((1, 5)), 7, 1.0, 2, True, None)": "call-arg",
+    'roicy.roi_align("map", np.ones((1, 5)), 7)': "arg-type",
+    'roicy.roi_align(np.ones((1, 1, 2, 2)), [["0"]], 7)': "arg-type",
     "y: int = roicy.prroi_pool(np.ones((1, 1, 2, 2)), np.ones((1, 5)), 7)": "assignment",
 }
 

@@ -1,25 +1,21 @@
 """Round: results of small types, from float32."""
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cython.parallel cimport prange
-from libc.stdint cimport uint8_t, uint16_t
 
-from simd.simd cimport BFLOAT, BYTE, narrow_bfloats, narrow_bytes, narrow_halves
+from simd.simd cimport narrow as narrow_numbers
+from simd.simd cimport small_size
 from tuning cimport ROUND_NUMBERS
+
 
 cdef inline void narrow_piece(
         const float *values, Py_ssize_t first, Py_ssize_t stop, void *out, int kind) noexcept nogil:
-    if kind == BYTE:
-        narrow_bytes(values + first, stop - first, <uint8_t*>out + first)
-    elif kind == BFLOAT:
-        narrow_bfloats(values + first, stop - first, <uint16_t*>out + first)
-    else:
-        narrow_halves(values + first, stop - first, <uint16_t*>out + first)
+    narrow_numbers(values + first, kind, stop - first, <char*>out + first * small_size(kind))
 
 
 cdef int narrow_all(
         const Py_buffer *source, const Py_buffer *target, int kind, int threads) except -1:
     cdef Py_ssize_t i, count = source.len // <Py_ssize_t>sizeof(float)
-    if target.len != count * (1 if kind == BYTE else 2):
+    if target.len != count * small_size(kind):
         raise ValueError(f"out: {target.len} bytes for {count} numbers")
     threads = <int>min(<Py_ssize_t>threads, count // ROUND_NUMBERS)
     if threads <= 1:
@@ -34,7 +30,7 @@ cdef int narrow_all(
 def narrow(values, out, int kind, int threads):
     """out = values, rounded to the nearest number of a type; ties go to the even one.
 
-    values: float32, and out: bytes or uint16 for as many, both C-contiguous; kind: NumPy's
+    values: float32, and out: one or two bytes for each, both C-contiguous; kind: NumPy's
     character of the type.  Buffers are asked for by hand, since typed memoryviews would make this
     small module much larger.
     """

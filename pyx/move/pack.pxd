@@ -2,7 +2,7 @@
 from libc.string cimport memcpy, memset
 
 from plan.structs cimport Strides
-from simd.simd cimport LANE_BYTES, planes_to_lanes, real, widen
+from simd.simd cimport LANE_BYTES, planes_to_lanes, real, small_size, widen
 from tuning cimport MIN_TRANSPOSE_PIXELS, WIDEN_PIXELS
 
 
@@ -60,7 +60,7 @@ cdef inline void pack_widened(
         Py_ssize_t columns, real *tile) noexcept nogil:
     """Pack pixels of a map of a small type, a few at a time."""
     cdef int all_lanes = LANE_BYTES // sizeof(real), lane
-    cdef Py_ssize_t size = 1 if kind == c'B' else 2, y, x, count
+    cdef Py_ssize_t size = small_size(kind), y, x, count
     cdef real[16 * WIDEN_PIXELS] run
     cdef Strides run_strides
     cdef const char *row

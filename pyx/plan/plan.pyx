@@ -75,10 +75,15 @@ cdef inline double plain_scale(object value) except? -1:
     return scale if 0 < scale < INFINITY else 0
 
 
+cdef inline bint is_whole(int kind) noexcept nogil:
+    """Whether a type of maps is one of integers, of which float32 is pooled."""
+    return kind == c'B' or kind == c'b' or kind == c'h' or kind == c'H'
+
+
 cdef inline bint is_plain_map(const Py_buffer *array) noexcept nogil:
     """Whether an array has 4 dimensions, of sizes that can be counted, and a type of maps."""
     cdef int kind = array.format[0], i
-    if not (kind == c'f' or kind == c'd' or kind == c'B' or kind == c'e'):
+    if not (kind == c'f' or kind == c'd' or kind == c'e' or is_whole(kind)):
         return False
     if not on_elements(array, 4) or array.shape[0] > INT32_MAX:
         return False
@@ -319,12 +324,17 @@ cdef class Plan:
         return 0
 
     cdef bint take_rows(self, boxes, Py_ssize_t image) except? False:
-        """Take an array, or return False; image: of all its boxes, or -1 where column 0 says it."""
+        """Take an array, or return False.
+
+        image: of all its boxes, or -1 where column 0 says it, or where there is only one.
+        """
         cdef Py_buffer array
         cdef Py_ssize_t images = self.calls[0].map.images
         cdef bint taken = False
         if not has_buffer(boxes, ndarray, &array):
             return False
+        if image < 0 and images == 1 and array.ndim == 2 and array.shape[1] == 4:
+            image = 0      # there is no other
         try:
             if (is_plain(&array, 5 if image < 0 else 4)
                     and not (image < 0 and may_be_rounded(&array, images))):
@@ -352,6 +362,8 @@ cdef class Plan:
         dtype = FLOAT if self.itemsize == sizeof(float) else DOUBLE
         given = _arguments.Boxes(self.given_boxes, self.given_counts,
                                  self.calls[0].map.images, dtype, self.scale_of(0))
+        self.given_boxes = given.boxes      # arrays from here on
+        self.given = (given.boxes, *self.given[1:])
         self.boxes.count = 0
         if not self.take_rows(given.coordinates.view(ndarray), 0):
             raise AssertionError("boxes are not plain after they were converted")
@@ -446,7 +458,7 @@ cdef class Plan:
         right = (target.ndim == 4 and target.format[0] == (c'f' if self.itemsize == 4 else c'd')
                  and on_elements(&target, 4) and not target.readonly
                  and PyBuffer_IsContiguous(&target, c'C')
-                 and (self.kind == c'f' or self.kind == c'd' or self.kind == c'B'))
+                 and (self.kind == c'f' or self.kind == c'd' or is_whole(self.kind)))
         for i in range(4 if right else 0):
             right = right and target.shape[i] == <Py_ssize_t>shape[i]
         for i in range(self.held if right else 0):

@@ -1,11 +1,15 @@
-/* Maps of small types, half precision, bfloat16 and bytes, from and to float. */
+/* Maps of small types, half precision, bfloat16 and integers of up to 16 bits, from and to float.
+ */
 #ifndef ROICY_CONVERT_H
 #define ROICY_CONVERT_H
 
 #include "vector.h"
 
 /* The small types, by NumPy's characters. */
-enum { HALF = 'e', BFLOAT = 'E', BYTE = 'B' };
+enum { HALF = 'e', BFLOAT = 'E', BYTE = 'B', INT8 = 'b', INT16 = 'h', UINT16 = 'H' };
+
+/* The bytes of an element of a small type. */
+static inline ptrdiff_t small_size(int kind) { return kind == BYTE || kind == INT8 ? 1 : 2; }
 
 static inline float float_of_bits(uint32_t bits) {
     float value;
@@ -53,12 +57,33 @@ static inline void widen_bytes(const uint8_t *from, ptrdiff_t count, float *to) 
         to[i] = from[i];
 }
 
+static inline void widen_int8(const int8_t *from, ptrdiff_t count, float *to) {
+    for (ptrdiff_t i = 0; i < count; i++)
+        to[i] = from[i];
+}
+
+static inline void widen_int16(const int16_t *from, ptrdiff_t count, float *to) {
+    for (ptrdiff_t i = 0; i < count; i++)
+        to[i] = from[i];
+}
+
+static inline void widen_uint16(const uint16_t *from, ptrdiff_t count, float *to) {
+    for (ptrdiff_t i = 0; i < count; i++)
+        to[i] = from[i];
+}
+
 /* Widens `count` elements of a small type. */
 static inline void widen_float(const char *from, int kind, ptrdiff_t count, float *to) {
     if (kind == HALF)
         widen_halves((const uint16_t *)from, count, to);
     else if (kind == BFLOAT)
         widen_bfloats((const uint16_t *)from, count, to);
+    else if (kind == INT8)
+        widen_int8((const int8_t *)from, count, to);
+    else if (kind == INT16)
+        widen_int16((const int16_t *)from, count, to);
+    else if (kind == UINT16)
+        widen_uint16((const uint16_t *)from, count, to);
     else
         widen_bytes((const uint8_t *)from, count, to);
 }
@@ -92,10 +117,12 @@ static inline uint16_t bfloat_of_float(float value) {
     return (uint16_t)(is_nan ? nan : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-static inline uint8_t byte_of_float(float value) {
-    value = value > 0 ? value : 0;
-    value = value < 255 ? value : 255;
-    return (uint8_t)(int32_t)(value + 0x1p23f - 0x1p23f);
+/* The nearest whole number from `low` to `high`, which have at most 17 bits; NaN becomes `low`.
+   Adding 0x1.8p23 leaves no room for digits behind the point, of numbers of either sign. */
+static inline int32_t whole_of_float(float value, float low, float high) {
+    value = value > low ? value : low;
+    value = value < high ? value : high;
+    return (int32_t)(value + 0x1.8p23f - 0x1.8p23f);
 }
 
 static inline void narrow_halves(const float *from, ptrdiff_t count, uint16_t *to) {
@@ -117,7 +144,38 @@ static inline void narrow_bfloats(const float *from, ptrdiff_t count, uint16_t *
 
 static inline void narrow_bytes(const float *from, ptrdiff_t count, uint8_t *to) {
     for (ptrdiff_t i = 0; i < count; i++)
-        to[i] = byte_of_float(from[i]);
+        to[i] = (uint8_t)whole_of_float(from[i], 0, UINT8_MAX);
+}
+
+static inline void narrow_int8(const float *from, ptrdiff_t count, int8_t *to) {
+    for (ptrdiff_t i = 0; i < count; i++)
+        to[i] = (int8_t)whole_of_float(from[i], INT8_MIN, INT8_MAX);
+}
+
+static inline void narrow_int16(const float *from, ptrdiff_t count, int16_t *to) {
+    for (ptrdiff_t i = 0; i < count; i++)
+        to[i] = (int16_t)whole_of_float(from[i], INT16_MIN, INT16_MAX);
+}
+
+static inline void narrow_uint16(const float *from, ptrdiff_t count, uint16_t *to) {
+    for (ptrdiff_t i = 0; i < count; i++)
+        to[i] = (uint16_t)whole_of_float(from[i], 0, UINT16_MAX);
+}
+
+/* Rounds `count` numbers to a small type. */
+static inline void narrow(const float *from, int kind, ptrdiff_t count, char *to) {
+    if (kind == HALF)
+        narrow_halves(from, count, (uint16_t *)to);
+    else if (kind == BFLOAT)
+        narrow_bfloats(from, count, (uint16_t *)to);
+    else if (kind == INT8)
+        narrow_int8(from, count, (int8_t *)to);
+    else if (kind == INT16)
+        narrow_int16(from, count, (int16_t *)to);
+    else if (kind == UINT16)
+        narrow_uint16(from, count, (uint16_t *)to);
+    else
+        narrow_bytes(from, count, (uint8_t *)to);
 }
 
 /* Copies the runs of a rectangle of pixels, `run` bytes each, end to end.  It is not inlined: such

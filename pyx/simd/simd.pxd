@@ -4,7 +4,7 @@ A function that is declared with `...` exists for float and for double, and C ch
 two by the type of its first pointer to a real.  The comment above it says what its parameters are;
 those without a type are Py_ssize_t.
 """
-from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t
+from libc.stdint cimport int32_t, uint32_t
 
 ctypedef fused real:
     float
@@ -15,9 +15,6 @@ cdef extern from "simd/simd.h":
     enum: PAGE_BYTES
     enum: VECTOR_BYTES
     enum: FOLDED_BYTES
-    enum: HALF  # the types of maps that are not of the type of the computation
-    enum: BFLOAT
-    enum: BYTE
 
     ctypedef struct Taps "struct taps":
         const int32_t *spans
@@ -135,9 +132,8 @@ cdef extern from "simd/simd.h":
 
     # const char *start, int kind, count, real *to
     void widen(const char *start, int kind, Py_ssize_t count, ...) noexcept nogil
-    void narrow_halves(const float *start, Py_ssize_t count, uint16_t *to) noexcept nogil
-    void narrow_bfloats(const float *start, Py_ssize_t count, uint16_t *to) noexcept nogil
-    void narrow_bytes(const float *start, Py_ssize_t count, uint8_t *to) noexcept nogil
+    void narrow(const float *start, int kind, Py_ssize_t count, char *to) noexcept nogil
+    Py_ssize_t small_size(int kind) noexcept nogil
     void copy_runs(
         const char *start, Py_ssize_t row, Py_ssize_t column, Py_ssize_t rows, Py_ssize_t columns,
         size_t run, char *to) noexcept nogil

@@ -26,7 +26,7 @@ cdef class Plan:
     cdef readonly object row       # of roicy/_table.py
     cdef readonly bint position_sensitive
     cdef tuple rule
-    cdef tuple given               # as the caller gave them: roicy._arguments.Arguments
+    cdef tuple given               # roicy._arguments.Arguments; boxes as arrays if not plain
     cdef object given_boxes
     cdef object given_counts
     cdef object given_scale

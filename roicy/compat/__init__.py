@@ -16,6 +16,23 @@ import numpy as np
 from .. import _arguments
 
 
+def rows_of(boxes: Any) -> Any:
+    """
+    Return rows of boxes as an array of NumPy.  Others are returned as they are, for the operator to
+    take (arrays of CuPy), or to say what is wrong with them.
+    """
+    try:
+        return _arguments.box_rows("boxes", boxes)
+    except (TypeError, ValueError):
+        return boxes
+
+
+def images_of(maps: Any) -> int | None:
+    """Return the number of images of an array (N, C, H, W) of any kind, or None."""
+    shape = getattr(maps, "shape", ())
+    return int(shape[0]) if len(shape) == 4 else None
+
+
 def float32_scale(value: Any) -> float:
     """Return the scale as Paddle and MXNet keep it."""
     with np.errstate(over="ignore", under="ignore"):

@@ -19,7 +19,7 @@ import numpy as np
 
 from .. import _arguments, _call, _table, operators
 from .._arguments import Arguments
-from . import float32_scale
+from . import float32_scale, images_of, rows_of
 
 __all__ = ["ROIAlign", "ROIPooling", "contrib"]
 
@@ -70,9 +70,10 @@ def ROIPooling(
              [19., 21.]]]], dtype=float32)
     """
     bins = _arguments.output_size(pooled_size, "pooled_size")
+    images = images_of(data) or 0
     return _of_images(
         rois,
-        lambda image: (image >= 0) & (image < len(data)),
+        lambda image: (image >= 0) & (image < images),
         lambda rows: operators.roi_pool(data, rows, bins, float32_scale(spatial_scale)),
     )
 
@@ -148,6 +149,7 @@ def _of_images(
     pool: Callable[[np.ndarray], np.ndarray],
 ) -> np.ndarray:
     """Pool boxes of images that exist, and return 0 for the others."""
+    rois = rows_of(rois)
     if not (
         isinstance(rois, np.ndarray)
         and rois.ndim == 2

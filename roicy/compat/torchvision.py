@@ -17,8 +17,9 @@ from ..operators import ps_roi_align, ps_roi_pool, roi_align, roi_pool
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ..operators import Boxes, Ratio, Readable, Rows
+
     Size = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int]
-    Boxes = NDArray[Any] | Sequence[NDArray[Any]]
 
 __all__ = [
     "MultiScaleRoIAlign",
@@ -58,7 +59,7 @@ class RoIPool:
         self.output_size = output_size
         self.spatial_scale = spatial_scale
 
-    def __call__(self, input: NDArray[Any], rois: Boxes) -> NDArray[Any]:
+    def __call__(self, input: Readable, rois: Boxes) -> NDArray[Any]:
         """
         Pool.
 
@@ -100,14 +101,14 @@ class RoIAlign(RoIPool):
         self,
         output_size: Size,
         spatial_scale: SupportsFloat,
-        sampling_ratio: SupportsIndex,
+        sampling_ratio: Ratio,
         aligned: bool = False,
     ):
         super().__init__(output_size, spatial_scale)
         self.sampling_ratio = sampling_ratio
         self.aligned = aligned
 
-    def __call__(self, input: NDArray[Any], rois: Boxes) -> NDArray[Any]:
+    def __call__(self, input: Readable, rois: Boxes) -> NDArray[Any]:
         """Pool; see :class:`RoIPool`."""
         return roi_align(
             input, rois, self.output_size, self.spatial_scale, self.sampling_ratio, self.aligned
@@ -128,13 +129,11 @@ class PSRoIAlign(RoIPool):
         Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.
     """
 
-    def __init__(
-        self, output_size: Size, spatial_scale: SupportsFloat, sampling_ratio: SupportsIndex
-    ):
+    def __init__(self, output_size: Size, spatial_scale: SupportsFloat, sampling_ratio: Ratio):
         super().__init__(output_size, spatial_scale)
         self.sampling_ratio = sampling_ratio
 
-    def __call__(self, input: NDArray[Any], rois: Boxes) -> NDArray[Any]:
+    def __call__(self, input: Readable, rois: Boxes) -> NDArray[Any]:
         """Pool; see :class:`RoIPool`."""
         return ps_roi_align(input, rois, self.output_size, self.spatial_scale, self.sampling_ratio)
 
@@ -142,7 +141,7 @@ class PSRoIAlign(RoIPool):
 class PSRoIPool(RoIPool):
     """:func:`roicy.ps_roi_pool` with its parameters given once; see :class:`RoIPool`."""
 
-    def __call__(self, input: NDArray[Any], rois: Boxes) -> NDArray[Any]:
+    def __call__(self, input: Readable, rois: Boxes) -> NDArray[Any]:
         """Pool; see :class:`RoIPool`."""
         return ps_roi_pool(input, rois, self.output_size, self.spatial_scale)
 
@@ -182,7 +181,7 @@ class MultiScaleRoIAlign:
         self,
         featmap_names: Sequence[str],
         output_size: Size,
-        sampling_ratio: SupportsIndex,
+        sampling_ratio: Ratio,
         *,
         canonical_scale: SupportsFloat = 224,
         canonical_level: SupportsIndex = 4,
@@ -195,8 +194,8 @@ class MultiScaleRoIAlign:
 
     def __call__(
         self,
-        x: Mapping[str, NDArray[Any]],
-        boxes: Sequence[NDArray[Any]],
+        x: Mapping[str, Readable],
+        boxes: Sequence[Rows],
         image_shapes: Sequence[tuple[int, int]],
     ) -> NDArray[Any]:
         """

@@ -106,16 +106,18 @@ class _Boxes:
 
         self.images = None
 
-        def check(name: str, value: Any, columns: int) -> Any:
-            self._check(name, value, columns, device)
-            if columns == 5 and value.dtype != dtype:
-                self.images = self._images_of(value[:, 0], images)
-            return cupy().ascontiguousarray(value.astype(dtype, copy=False))
+        def take(name: str, value: Any) -> Any:
+            return self._take(name, value, device)
 
-        arrays, counts = _arguments.gather_boxes(
-            arguments.boxes, arguments.boxes_num, images, check
-        )
-        self.counts = counts if isinstance(arguments.boxes, (list, tuple)) else None
+        given, counts = _arguments.gather_boxes(arguments.boxes, arguments.boxes_num, images, take)
+        listed = isinstance(given, list)
+        if counts is None and given.dtype != dtype:
+            self.images = self._images_of(given[:, 0], images)
+        arrays = [
+            cupy().ascontiguousarray(rows.astype(dtype, copy=False))
+            for rows in (given if listed else [given])
+        ]
+        self.counts = counts if listed else None
         self.rows = cupy().empty((0, 4), dtype)
         if arrays:
             self.rows = arrays[0] if self.counts is None else cupy().concatenate(arrays)
@@ -127,13 +129,17 @@ class _Boxes:
         return int(self.count)
 
     @staticmethod
-    def _check(name: str, value: Any, columns: int, device: Any) -> None:
-        _arguments.check_rows(name, _of_cupy(name, value), columns)
+    def _take(name: str, value: Any, device: Any) -> Any:
+        """Return an array as it is, or a list of rows of numbers as an array on the device."""
+        if isinstance(value, (list, tuple)):
+            value = cupy().asarray(_arguments.boxes_array(name, value))
+        value = _of_cupy(name, value)
         if value.dtype.char not in _arguments.FLOATS and value.dtype.kind not in "iu":
             raise TypeError(
                 f"{name}: dtype {value.dtype.name}, expected float32, float64 or integers"
             )
         _check_device(device, name, value)
+        return value
 
     @staticmethod
     def _images_of(column: Any, images: int) -> Any:
@@ -273,7 +279,7 @@ def plan_backward_boxes(
     return call
 
 
-def box_arrays(call: Call, _: Arguments) -> list[Any]:
+def box_arrays(call: Call) -> list[Any]:
     """Return the memory of the boxes that a call reads."""
     return [call.boxes.rows]
 
@@ -283,7 +289,7 @@ def output(call: Call) -> Any:
     return result(call.out, call.output_shape, (call.dtype,), (*call.arrays, call.boxes.rows))
 
 
-def restore(_: Arguments, grad: Any) -> Any:
+def restore(_: Call, grad: Any) -> Any:
     """Return gradients of boxes in the format that the boxes came in, as `backward_boxes` did."""
     return grad
 

@@ -24,12 +24,21 @@ def exact_type(dtype: torch.dtype, images: int) -> torch.dtype:
     return dtype
 
 
-def rows_of(boxes: Union[Tensor, List[Tensor]]) -> Tensor:
-    """Return boxes of either format as (K, 5)."""
+def _with_image(corners: Tensor, image: int, images: int) -> Tensor:
+    dtype = exact_type(corners.dtype, images)
+    column = torch.full_like(corners[:, :1], image, dtype=dtype)
+    return torch.cat([column, corners.to(dtype)], dim=1)
+
+
+def rows_of(boxes: Union[Tensor, List[Tensor]], images: int) -> Tensor:
+    """Return boxes of any format as (K, 5); images: how many the input has."""
     if isinstance(boxes, Tensor):
+        if boxes.dim() == 2 and boxes.size(-1) == 4 and images == 1:
+            return _with_image(boxes, 0, 1)
         torch._assert(
             boxes.dim() == 2 and boxes.size(-1) == 5,
-            "boxes: expected a Tensor[K, 5] with rows [batch_index, x1, y1, x2, y2]",
+            "boxes: expected a Tensor[K, 5] with rows [batch_index, x1, y1, x2, y2], a list with "
+            "a Tensor[L, 4] for each image, or a Tensor[K, 4] where there is one image",
         )
         return boxes
     rows = []
@@ -38,8 +47,6 @@ def rows_of(boxes: Union[Tensor, List[Tensor]]) -> Tensor:
             corners.dim() == 2 and corners.size(-1) == 4,
             "boxes: expected a List[Tensor[L, 4]] with rows [x1, y1, x2, y2]",
         )
-        dtype = exact_type(corners.dtype, len(boxes))
-        image = torch.full_like(corners[:, :1], n, dtype=dtype)
-        rows.append(torch.cat([image, corners.to(dtype)], dim=1))
+        rows.append(_with_image(corners, n, len(boxes)))
     torch._assert(len(rows) > 0, "boxes: an empty list, expected a Tensor[L, 4] for each image")
     return torch.cat(rows, dim=0)

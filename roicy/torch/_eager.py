@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.modules.utils import _pair
@@ -39,6 +40,31 @@ def _check_boxes(boxes: Any) -> None:
         _check_tensors("boxes", boxes)
     else:
         _check_tensor("boxes", boxes, "a torch.Tensor or a list of them")
+
+
+def _tensors_of(boxes: Any) -> Any:
+    """Return tensors in place of nested lists of numbers, and all else as it is."""
+    if not isinstance(boxes, (list, tuple)) or any([isinstance(item, Tensor) for item in boxes]):
+        return boxes
+    if _arguments.holds_rows(boxes):
+        return _tensor_of("boxes", boxes)
+    return [
+        _tensor_of(f"boxes[{n}]", item) if isinstance(item, (list, tuple)) else item
+        for n, item in enumerate(boxes)
+    ]
+
+
+def _tensor_of(name: str, rows: Any) -> Tensor:
+    if torch.compiler.is_compiling():  # NumPy's arrays have no place in a graph
+        return torch.tensor(rows, dtype=torch.float64).reshape(len(rows), -1 if rows else 4)
+    return torch.from_numpy(_arguments.boxes_array(name, rows))
+
+
+def whole(value: Any) -> Any:
+    """Return a whole float as an integer; the dispatcher checks all else."""
+    if isinstance(value, (float, np.floating)):
+        return _arguments.sampling_ratio(value)
+    return value
 
 
 def check_flag(name: str, value: Any) -> bool:
@@ -78,8 +104,10 @@ def pool(
     """Check what the dispatcher would refuse without a name, and call the operator."""
     is_pyramid = operator is MULTISCALE_ROI_ALIGN.pool
     _check_maps(input, is_pyramid)
+    boxes = _tensors_of(boxes)
     _check_boxes(boxes)
-    rows, maps = rows_of(boxes), input if is_pyramid else (input,)
+    maps = input if is_pyramid else (input,)
+    rows = rows_of(boxes, maps[0].shape[0] if maps[0].dim() > 0 else 0)
     size = list(_pair(output_size))
     scales = (
         _scales_of_levels(spatial_scale, len(maps)) if is_pyramid else _scales_of(spatial_scale)

@@ -90,7 +90,7 @@ def pool(
         return _pool_pyramid(input, rows, size, scales, *parameters)
     if name not in NODES:
         raise NotImplementedError(f"{name}: not exported, since ONNX's runtimes differ in it")
-    # ONNX knows no maps of uint8, and column 0 of boxes of small types may not hold an index.
+    # ONNX knows no maps of integers, and column 0 of boxes of small types may not hold an index.
     dtype = pooled_type(input)
     computed = torch.float32 if dtype in HALVES else dtype
     images, rows, maps = rows[:, 0], _to(rows, computed), _to(input, computed)

@@ -46,7 +46,7 @@ def tensor(array: np.ndarray, dtype: torch.dtype) -> Tensor:
 
 def pooled_type(maps: Tensor) -> torch.dtype:
     """Return the type of what is pooled from maps."""
-    return torch.float32 if maps.dtype is torch.uint8 else maps.dtype
+    return maps.dtype if maps.dtype.is_floating_point else torch.float32
 
 
 def gradient(grad: Tensor) -> np.ndarray:

@@ -32,12 +32,14 @@ def roi_align(
 
     Parameters
     ----------
-    input : Tensor[N, C, H, W], float32, float64, float16, bfloat16 or uint8
-        Feature maps on the CPU, contiguous, channels_last or of any other strides.  Of the last
-        three types everything is computed in float32; the result is of the input's type, but
-        float32 of uint8.
+    input : Tensor[N, C, H, W], floating point, uint8, int8, uint16 or int16
+        Feature maps on the CPU, contiguous, channels_last or of any other strides.  All but
+        float32 and float64 are computed with in float32; the result is of the input's type, but
+        float32 of integers.
     boxes : Tensor[K, 5] or list of N Tensor[L, 4], floating point or integers
-        Rows [batch_index, x1, y1, x2, y2], or [x1, y1, x2, y2] for each image.  A batch index is
+        Rows [batch_index, x1, y1, x2, y2], or [x1, y1, x2, y2] for each image, or a Tensor[K, 4]
+        where there is one image.  Nested lists of numbers of these shapes are taken too, but not by
+        TorchScript.  A batch index is
         exact in float16 to 2048, and in bfloat16 to 256; larger ones are refused where the input
         has more images.  A list has no such bound.
     output_size : int or (int, int)
@@ -45,7 +47,7 @@ def roi_align(
     spatial_scale : float or (float, float), optional
         Multiplies the coordinates of the boxes; of two, (vertical, horizontal), the first those of
         y and the second those of x.
-    sampling_ratio : int, optional
+    sampling_ratio : int, or whole float, optional
         Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.
     aligned : bool, optional
         Whether pixel i covers [i, i + 1), rather than lie at i.
@@ -90,13 +92,13 @@ def roi_align(
             boxes,
             output_size,
             spatial_scale,
-            sampling_ratio,
+            _eager.whole(sampling_ratio),
             _eager.check_flag("aligned", aligned),
             num_threads,
         )
     return torch.ops.roicy.roi_align(
         input,
-        rows_of(boxes),
+        rows_of(boxes, input.size(0)),
         _pair(output_size),
         scales_of(spatial_scale),
         sampling_ratio,
@@ -139,14 +141,14 @@ def roi_align_max(
             boxes,
             output_size,
             spatial_scale,
-            sampling_ratio,
+            _eager.whole(sampling_ratio),
             _eager.check_flag("aligned", aligned),
             _eager.check_flag("products", products),
             num_threads,
         )
     return torch.ops.roicy.roi_align_max(
         input,
-        rows_of(boxes),
+        rows_of(boxes, input.size(0)),
         _pair(output_size),
         scales_of(spatial_scale),
         sampling_ratio,
@@ -180,12 +182,12 @@ def ps_roi_align(
             boxes,
             output_size,
             spatial_scale,
-            sampling_ratio,
+            _eager.whole(sampling_ratio),
             num_threads,
         )
     return torch.ops.roicy.ps_roi_align(
         input,
-        rows_of(boxes),
+        rows_of(boxes, input.size(0)),
         _pair(output_size),
         scales_of(spatial_scale),
         sampling_ratio,
@@ -220,7 +222,7 @@ def prroi_pool(
         )
     return torch.ops.roicy.prroi_pool(
         input,
-        rows_of(boxes),
+        rows_of(boxes, input.size(0)),
         _pair(output_size),
         scales_of(spatial_scale),
         num_threads,
@@ -254,7 +256,7 @@ def ps_prroi_pool(
         )
     return torch.ops.roicy.ps_prroi_pool(
         input,
-        rows_of(boxes),
+        rows_of(boxes, input.size(0)),
         _pair(output_size),
         scales_of(spatial_scale),
         num_threads,
@@ -287,7 +289,7 @@ def roi_pool(
         )
     return torch.ops.roicy.roi_pool(
         input,
-        rows_of(boxes),
+        rows_of(boxes, input.size(0)),
         _pair(output_size),
         scales_of(spatial_scale),
         num_threads,
@@ -321,7 +323,7 @@ def ps_roi_pool(
         )
     return torch.ops.roicy.ps_roi_pool(
         input,
-        rows_of(boxes),
+        rows_of(boxes, input.size(0)),
         _pair(output_size),
         scales_of(spatial_scale),
         num_threads,
@@ -357,7 +359,7 @@ def multiscale_roi_align(
             boxes,
             output_size,
             spatial_scale,
-            sampling_ratio,
+            _eager.whole(sampling_ratio),
             _eager.check_flag("aligned", aligned),
             canonical_scale,
             canonical_level,
@@ -365,7 +367,7 @@ def multiscale_roi_align(
         )
     return torch.ops.roicy.multiscale_roi_align(
         features,
-        rows_of(boxes),
+        rows_of(boxes, features[0].size(0)),
         _pair(output_size),
         scales_of_levels(spatial_scale, len(features)),
         sampling_ratio,

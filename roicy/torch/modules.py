@@ -10,7 +10,10 @@ from torch import Tensor, nn
 from torch.jit.annotations import BroadcastingList2
 from torch.nn.modules.utils import _pair
 
-from . import functions  # its functions are called by this name, where torch.fx has wrapped them
+from . import (
+    _eager,
+    functions,  # its functions are called by this name, where torch.fx has wrapped them
+)
 
 
 def _shown_threads(num_threads: Optional[int]) -> List[str]:
@@ -97,7 +100,7 @@ class RoIAlign(_Pool):
         num_threads: Optional[int] = None,
     ):
         super().__init__(output_size, spatial_scale, num_threads=num_threads)
-        self.sampling_ratio = sampling_ratio
+        self.sampling_ratio = _eager.whole(sampling_ratio)
         self.aligned = aligned
 
     def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
@@ -125,7 +128,7 @@ class PSRoIAlign(_Pool):
         num_threads: Optional[int] = None,
     ):
         super().__init__(output_size, spatial_scale, num_threads=num_threads)
-        self.sampling_ratio = sampling_ratio
+        self.sampling_ratio = _eager.whole(sampling_ratio)
 
     def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
         """Pool."""
@@ -199,7 +202,7 @@ class MultiScaleRoIAlign(nn.Module):
         nn.Module.__init__(self)  # not that of torchvision's class, if this is one
         self.featmap_names = featmap_names
         self.output_size = _pair(output_size)
-        self.sampling_ratio = sampling_ratio
+        self.sampling_ratio = _eager.whole(sampling_ratio)
         self.canonical_scale = canonical_scale
         self.canonical_level = canonical_level
         self.num_threads = num_threads

@@ -16,7 +16,11 @@ from ... import _arguments, operators
 from .. import float32_scale
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
+
+    from ...operators import Ratio, Readable, Rows
 
 __all__ = ["MaxRoiPool", "RoiAlign"]
 
@@ -28,15 +32,15 @@ def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
 
 
 def RoiAlign(
-    X: NDArray[Any],
-    rois: NDArray[Any],
-    batch_indices: NDArray[np.integer[Any]],
+    X: Readable,
+    rois: Rows,
+    batch_indices: Readable | Sequence[int],
     *,
     coordinate_transformation_mode: str = "half_pixel",
     mode: str = "avg",
     output_height: SupportsIndex = 1,
     output_width: SupportsIndex = 1,
-    sampling_ratio: SupportsIndex = 0,
+    sampling_ratio: Ratio = 0,
     spatial_scale: SupportsFloat = 1.0,
     largest: Literal["products", "samples"] = "products",
 ) -> NDArray[Any]:
@@ -113,10 +117,9 @@ def RoiAlign(
 
 def _with_images(rois: Any, batch_indices: Any) -> np.ndarray:
     """Return boxes with their image in front, in a type that holds its number."""
-    if not isinstance(rois, np.ndarray) or rois.ndim != 2 or rois.shape[1] != 4:
-        raise ValueError(
-            f"rois: {getattr(rois, 'shape', type(rois).__name__)}, expected an array (K, 4)"
-        )
+    rois = _arguments.box_rows("rois", rois)
+    if rois.ndim != 2 or rois.shape[1] != 4:
+        raise ValueError(f"rois: {rois.shape}, expected an array (K, 4)")
     images = np.asarray(batch_indices)
     if images.shape != rois.shape[:1] or (images.dtype.kind not in "iu" and images.size):
         raise ValueError(
@@ -127,8 +130,8 @@ def _with_images(rois: Any, batch_indices: Any) -> np.ndarray:
 
 
 def MaxRoiPool(
-    X: NDArray[Any],
-    rois: NDArray[Any],
+    X: Readable,
+    rois: Rows,
     *,
     pooled_shape: tuple[SupportsIndex, SupportsIndex],
     spatial_scale: SupportsFloat = 1.0,

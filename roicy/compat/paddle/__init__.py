@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from ... import _arguments, operators
-from .. import float32_scale
+from .. import float32_scale, images_of
 from .vision import ops as _ops
 
 __all__ = [
@@ -115,7 +115,7 @@ def _counts(input: Any, rois: Any, counts: Any, name: str, lod: Any = None) -> A
         counts = np.diff(offsets.astype(np.int64))
     elif counts is None:
         counts = lengths
-    if counts is None and isinstance(input, np.ndarray) and input.ndim == 4 and len(input) == 1:
+    if counts is None and images_of(input) == 1:
         counts = [len(rois)]
     if counts is None:
         raise ValueError(f"{name}: None, expected the number of boxes of each image")
@@ -147,7 +147,8 @@ def _also(newer: Function) -> Callable[[Function], Function]:
         @wraps(older)
         def call(*args: Any, **kwargs: Any) -> np.ndarray:
             is_newer = not names.isdisjoint(kwargs) or (
-                len(args) > 2 and isinstance(args[2], (np.ndarray, list, tuple))
+                len(args) > 2
+                and (isinstance(args[2], (np.ndarray, list, tuple)) or np.ndim(args[2]) > 0)
             )
             return newer(*args, **kwargs) if is_newer else older(*args, **kwargs)
 
@@ -336,7 +337,7 @@ def psroi_pool(
     """
     bins = _bins(pooled_height, pooled_width)
     wanted = _arguments.integer("output_channels", output_channels, 0, 2**62)
-    if isinstance(input, np.ndarray) and input.ndim == 4:
+    if images_of(input) is not None:
         if wanted * bins[0] * bins[1] != input.shape[1]:
             raise ValueError(
                 f"output_channels: {wanted}, expected the input's {input.shape[1]} channels "
@@ -421,7 +422,7 @@ def prroi_pool(input: np.ndarray, rois: np.ndarray, *args: Any, **kwargs: Any) -
 def _is_position_sensitive(input: Any, output_channels: Any, bins: tuple[int, int]) -> bool:
     """Return whether each bin has channels of its own, given the channels of the output."""
     wanted = _arguments.integer("output_channels", output_channels, 0, 2**62)
-    if not isinstance(input, np.ndarray) or input.ndim != 4 or wanted == input.shape[1]:
+    if images_of(input) is None or wanted == input.shape[1]:
         return False  # the operator says what is wrong with such an input
     channels, of_bins = input.shape[1], bins[0] * bins[1]
     if wanted * of_bins == channels:

@@ -1,0 +1,513 @@
+"""
+Calls take what NumPy can read as an array, boxes as nested lists, boxes of one image without more,
+and whole numbers of samples as floats.
+
+Each gives the bits of the plain call, and what could be meant in two ways is refused.
+"""
+
+import ctypes
+import math
+
+import numpy as np
+import pytest
+from conftest import SUMS, WITH_BOX_GRADIENTS, assert_same_bits, operator, random_boxes
+
+import roicy
+from roicy import _arguments
+from roicy.compat import mxnet, onnx, paddle, torchvision
+
+OPERATORS = [*SUMS, "roi_pool", "roi_align_max"]
+
+
+class WithArray:
+    """Memory that NumPy reads by the method ``__array__``."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __array__(self, dtype=None, copy=None):
+        assert dtype is None
+        assert copy is None
+        return self.array
+
+
+class WithInterface:
+    """Memory that NumPy reads by the attribute ``__array_interface__``."""
+
+    def __init__(self, array):
+        self.array = array
+
+    @property
+    def __array_interface__(self):
+        return self.array.__array_interface__
+
+
+class WithDLPack:
+    """Memory that is exchanged by DLPack alone."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def as_ctypes(array):
+    kind = {"f": ctypes.c_float, "d": ctypes.c_double, "i": ctypes.c_int32}[array.dtype.char]
+    for extent in array.shape[::-1]:
+        kind = kind * extent
+    return kind.from_buffer(array)
+
+
+def as_memmap(array, path):
+    array.tofile(path)
+    return np.memmap(path, array.dtype, "r", shape=array.shape)
+
+
+ARRAY_LIKES = [WithArray, WithInterface, WithDLPack, memoryview, as_ctypes, "memmap", "torch"]
+
+
+@pytest.fixture(params=ARRAY_LIKES, ids=lambda kind: getattr(kind, "__name__", kind))
+def like(request, tmp_path):
+    """Return a function that gives an array's memory another form."""
+    if request.param == "torch":
+        return pytest.importorskip("torch").from_numpy
+    if request.param == "memmap":
+        return lambda array: as_memmap(array, tmp_path / f"{id(array)}")
+    return request.param
+
+
+def make(rng, images=3):
+    x = rng.standard_normal((images, 8, 20, 30)).astype(np.float32)
+    return x, random_boxes(rng, images, 12, (20, 30), np.float32)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_array_likes(name, like, rng):
+    """Passes of all operators read maps, boxes, gradients and argmax where they are."""
+    x, boxes = make(rng)
+    pool, backward = operator(name), operator(name, "_backward")
+    given = {"return_argmax": True} if name == "roi_pool" else {}
+    expected = pool(x, boxes, 2, **given)
+    got = pool(like(x), like(boxes), 2, **given)
+    pooled = expected[0] if name == "roi_pool" else expected
+    for a, b in zip(got, expected, strict=True) if given else [(got, expected)]:
+        assert type(a) is np.ndarray
+        assert_same_bits(a, b)
+    g = rng.standard_normal(pooled.shape).astype(np.float32)
+    if name == "roi_align_max":
+        assert_same_bits(backward(like(g), like(x), like(boxes)), backward(g, x, boxes))
+    elif name == "roi_pool":
+        argmax = expected[1]
+        result = backward(like(g), like(argmax), like(boxes), x.shape)
+        assert_same_bits(result, backward(g, argmax, boxes, x.shape))
+    else:
+        result = backward(like(g), like(boxes), x.shape)
+        assert_same_bits(result, backward(g, boxes, x.shape))
+    if name in WITH_BOX_GRADIENTS:
+        backward = operator(name, "_backward_boxes")
+        assert_same_bits(backward(like(g), like(x), like(boxes)), backward(g, x, boxes))
+
+
+def test_array_likes_of_a_pyramid(like, rng):
+    x, boxes = make(rng)
+    maps, scales = [x, x[:, :, ::2, ::2].copy()], [1.0, 0.5]
+    likes = [like(level) for level in maps]
+    listed = [boxes[boxes[:, 0] == n, 1:].copy() for n in range(3)]
+    expected = roicy.multiscale_roi_align(maps, boxes, 2, scales)
+    assert_same_bits(roicy.multiscale_roi_align(likes, like(boxes), 2, scales), expected)
+    order = np.argsort(boxes[:, 0], kind="stable")
+    result = roicy.multiscale_roi_align(likes, [like(part) for part in listed], 2, scales)
+    assert_same_bits(result, expected[order])
+
+
+def test_arrays_whose_type_spells_its_byte_order(rng):
+    """NumPy keeps the mark that the formats of ctypes have, though it is that of the machine."""
+    x, boxes = make(rng)
+    expected = roicy.roi_align(x, boxes, 2)
+    odd = [np.asarray(memoryview(as_ctypes(array))) for array in (x, boxes, expected.copy())]
+    assert all(memoryview(array).format in ("<f", ">f") for array in odd)
+    assert_same_bits(roicy.roi_align(*odd[:2], 2), expected)
+    odd[2][...] = 7
+    assert roicy.roi_align(*odd[:2], 2, out=odd[2]) is odd[2]
+    assert odd[2].tobytes() == expected.tobytes()
+    g = np.asarray(memoryview(as_ctypes(expected)))
+    backward = roicy.roi_align_backward
+    assert_same_bits(backward(g, odd[1], x.shape), backward(expected, boxes, x.shape))
+
+
+def test_memory_is_shared(like, rng, monkeypatch):
+    """No map is copied, and nobody can write to what the caller may not write to."""
+    x, _ = make(rng)
+    given = like(x)
+    taken = _arguments.taken("input", given)
+    assert type(taken) is np.ndarray
+    of = np.asarray(given) if isinstance(given, np.memmap) else x
+    assert np.shares_memory(taken, of)
+    assert taken.shape == x.shape
+
+
+def test_other_types_of_tensors(rng):
+    torch = pytest.importorskip("torch")
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    x, boxes = make(rng)
+    numbers = torch.from_numpy(np.round(x * 20))
+    for name in ("float64", "float16", "bfloat16", "uint8", "int8", "uint16", "int16"):
+        tensor = numbers.abs().to(getattr(torch, name))
+        dtype = ml_dtypes.bfloat16 if name == "bfloat16" else np.dtype(name)
+        array = tensor.double().numpy().astype(dtype)
+        assert_same_bits(roicy.roi_align(tensor, boxes, 2), roicy.roi_align(array, boxes, 2))
+    rows = torch.from_numpy(boxes).to(torch.bfloat16)
+    expected = roicy.roi_align(x, rows.float().numpy(), 2)
+    assert_same_bits(roicy.roi_align(x, rows, 2), expected)
+    for dtype in (torch.float32, torch.bfloat16):
+        needs = numbers.to(dtype).requires_grad_()
+        with pytest.raises(
+            TypeError, match=r"input: torch\.Tensor, which NumPy cannot.*detach\(\)"
+        ):
+            roicy.roi_align(needs, boxes, 2)
+    with pytest.raises(TypeError, match="input: torch.Tensor, which NumPy cannot read"):
+        roicy.roi_align(torch.zeros(1, 1, 2, 2, device="meta"), boxes, 2)
+    with pytest.raises(TypeError, match="input: dtype bool, expected"):
+        roicy.roi_align(numbers > 0, boxes, 2)
+    with pytest.raises(TypeError, match="out: torch.Tensor, expected a numpy.ndarray"):
+        roicy.roi_align(x, boxes, 2, out=torch.zeros(12, 8, 2, 2))
+
+
+# What is lazy
+
+
+class Lazy:
+    """An array that is computed when it is asked for."""
+
+    graph: object = {}
+
+    def __dask_graph__(self):
+        return self.graph
+
+    def __array__(self, dtype=None, copy=None):
+        assert self.graph is None, "the whole array was computed"
+        return np.ones((1, 1, 4, 4), np.float32)
+
+
+class Eager(Lazy):
+    """As some libraries have it: their arrays may be lazy, and this one is not."""
+
+    graph = None
+
+
+@pytest.mark.parametrize("where", ["input", "boxes", "list", "features", "grad_output"])
+def test_lazy_arrays_are_refused(where):
+    x, boxes, lazy = np.ones((1, 1, 4, 4), np.float32), np.zeros((1, 5), np.float32), Lazy()
+    message = r'Lazy, which is not computed yet; pass its compute\(\), .* "Many machines" in README'
+    with pytest.raises(TypeError, match=message):
+        if where == "features":
+            roicy.multiscale_roi_align([x, lazy], boxes, 1, [1.0, 0.5])
+        elif where == "grad_output":
+            roicy.roi_align_backward(lazy, boxes, x.shape)
+        else:
+            rows = {"boxes": lazy, "list": [lazy]}.get(where, boxes)
+            roicy.roi_align(lazy if where == "input" else x, rows, 1)
+
+
+def test_arrays_that_could_be_lazy():
+    assert_same_bits(
+        roicy.roi_align(Eager(), np.array([[0, 0, 0, 2, 2.0]]), 1),
+        np.ones((1, 1, 1, 1), np.float32),
+    )
+
+
+def test_arrays_of_dask():
+    da = pytest.importorskip("dask.array")
+    x = da.ones((1, 1, 4, 4), dtype=np.float32)
+    with pytest.raises(TypeError, match=r"input: dask\.array.*Many machines"):
+        roicy.roi_align(x, np.zeros((1, 5)), 1)
+
+
+class Broken:
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("no memory on this side")
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        (Broken(), TypeError, r"input: .*Broken, which NumPy cannot read: no memory on this side"),
+        (WithArray([1.0]), TypeError, r"input: .*WithArray, which NumPy cannot read"),
+        (WithArray(np.ones(3)), ValueError, r"input: shape \(3,\), expected \(N, C, H, W\)"),
+        (WithArray(np.ma.ones((1, 1, 4, 4))), TypeError, "input: a masked array"),
+        (b"abc", ValueError, r"input: shape \(\), expected|input: shape \(3,\), expected"),
+        ("abc", TypeError, "input: builtins.str, expected a numpy.ndarray, or what NumPy can read"),
+        ([[[[1.0]]]], TypeError, "input: builtins.list, expected a numpy.ndarray"),
+        (3.0, TypeError, "input: builtins.float, expected a numpy.ndarray"),
+        (np.ndarray, TypeError, "input: builtins.type, expected a numpy.ndarray"),
+        (WithArray(np.ones((1, 1, 4, 4), object)), TypeError, "input: dtype object, expected"),
+    ],
+)
+def test_what_is_no_map(given, error, message):
+    with pytest.raises(error, match=message):
+        roicy.roi_align(given, [[0, 0, 0, 2, 2]], 1)
+
+
+# Boxes
+
+
+def forms(boxes, images):
+    """Yield boxes (K, 5), sorted by image, in forms that say the same, and whether as a list."""
+    listed = [boxes[boxes[:, 0] == n, 1:] for n in range(images)]
+    yield boxes.tolist(), False
+    yield tuple(map(tuple, boxes.tolist())), False
+    yield [tuple(row) for row in boxes], False  # of NumPy's numbers
+    yield list(boxes), False
+    yield [list(boxes[0]), *boxes[1:]], False
+    yield WithDLPack(boxes), False
+    yield [part.tolist() for part in listed], True
+    yield tuple([part.tolist(), part][n % 2] for n, part in enumerate(listed)), True
+    yield [list(part) for part in listed], True
+    yield [WithArray(part) if len(part) else np.array([]) for part in listed], True
+
+
+@pytest.mark.parametrize("name", [*OPERATORS, "multiscale_roi_align"])
+def test_nested_lists(name, rng):
+    x, boxes = make(rng)
+    boxes = boxes[np.argsort(boxes[:, 0], kind="stable")]
+    boxes = boxes[boxes[:, 0] != 1]  # one image has no boxes
+    pyramid = name.startswith("multiscale")
+    maps, given = ([x], {"spatial_scale": [0.5]}) if pyramid else (x, {})
+    expected = operator(name)(maps, boxes, 2, **given)
+    g = rng.standard_normal(expected.shape).astype(np.float32)
+    for form, is_list in forms(boxes, 3):
+        assert_same_bits(operator(name)(maps, form, 2, **given), expected)
+        if name not in (*WITH_BOX_GRADIENTS, "multiscale_roi_align"):
+            continue
+        backward = operator(name, "_backward_boxes")
+        right = backward(g, maps, boxes, **given)
+        grads = backward(g, maps, form, **given)
+        assert isinstance(grads, list) == is_list
+        if is_list:
+            assert [len(part) for part in grads] == [(boxes[:, 0] == n).sum() for n in range(3)]
+            grads, right = np.concatenate(grads), right[:, 1:].copy()
+        assert_same_bits(grads, right)
+        shapes = [x.shape] if pyramid else x.shape
+        backward = operator(name, "_backward")
+        grads, right = (backward(g, rows, shapes, **given) for rows in (form, boxes))
+        assert_same_bits(np.asarray(grads), np.asarray(right))
+    counts = np.bincount(boxes[:, 0].astype(int), minlength=3)
+    for rows in (boxes[:, 1:].tolist(), WithArray(boxes[:, 1:])):
+        for boxes_num in (counts, counts.tolist(), WithArray(counts)):
+            pooled = operator(name)(maps, rows, 2, boxes_num=boxes_num, **given)
+            assert_same_bits(pooled, expected)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", [*OPERATORS, "multiscale_roi_align"])
+def test_boxes_of_one_image(name, dtype, layout, rng):
+    """Boxes (K, 4) need no counts if there is one image; their gradients are (K, 4)."""
+    x, boxes = make(rng, 1)
+    x, boxes = x.astype(dtype), boxes.astype(dtype)
+    if layout == "NHWC":
+        x = x.transpose(0, 2, 3, 1).copy()
+    corners = boxes[:, 1:]
+    pyramid = name.startswith("multiscale")
+    maps, given = ([x], {"spatial_scale": [0.5]}) if pyramid else (x, {})
+    given["layout"] = layout
+    expected = operator(name)(maps, boxes, 2, **given)
+    g = rng.standard_normal(expected.shape).astype(dtype)
+    for form in (corners, corners.copy(), corners.tolist(), corners.astype(np.float16)):
+        if dtype == np.float64 or form is not corners:
+            exact = np.asarray(form, dtype)
+            expected = operator(name)(maps, np.insert(exact, 0, 0, axis=1), 2, **given)
+        assert_same_bits(operator(name)(maps, form, 2, **given), expected)
+        if name in (*WITH_BOX_GRADIENTS, "multiscale_roi_align"):
+            exact = np.insert(np.asarray(form, dtype), 0, 0, axis=1)
+            backward = operator(name, "_backward_boxes")
+            right = backward(g, maps, exact, **given)[:, 1:].copy()
+            assert_same_bits(backward(g, maps, form, **given), right)
+            assert_same_bits(backward(g, maps, form, boxes_num=[len(exact)], **given), right)
+    empty = operator(name)(maps, corners[:0], 2, **given)
+    assert empty.shape == (0, *expected.shape[1:])
+    if name == "roi_pool":
+        _, argmax = roicy.roi_pool(x, boxes, 2, return_argmax=True, layout=layout)
+        grads = [
+            roicy.roi_pool_backward(g, argmax, rows, x.shape, layout=layout)
+            for rows in (boxes, corners)
+        ]
+        assert_same_bits(*grads)
+
+
+X = np.ones((2, 4, 6, 6), np.float32)
+ARRAY = np.ones((2, 4), np.float32)
+WRONG_BOXES = [
+    ([0, 0, 0, 3, 3], TypeError, r"boxes\[0\]: builtins\.int, expected a row of numbers, such as"),
+    ([0.5], TypeError, r"boxes\[0\]: builtins\.float, expected a row of numbers"),
+    (["abcd"], TypeError, r"boxes\[0\]: builtins\.str, expected a row of numbers"),
+    (list(np.ones(5)), TypeError, r"boxes\[0\]: .*float64, expected a row of numbers"),
+    ([[0, 0, 0, 3, 3], [1, 0, 0, 3]], ValueError, r"boxes\[1\]: 4 numbers, expected 5, as boxes"),
+    ([[0, 0, 0, 3, 3], []], ValueError, r"boxes\[1\]: 0 numbers, expected 5, as boxes\[0\] has"),
+    ([[], [0, 0, 3, 3]], ValueError, r"boxes\[1\]: 4 numbers, expected 0, as boxes\[0\] has"),
+    ([[0, 0, 0, None, 3]], TypeError, r"boxes\[0\]\[3\]: builtins\.NoneType, expected a number"),
+    ([[0, 0, 0, "3", 3]], TypeError, r"boxes\[0\]\[3\]: builtins\.str, expected a number"),
+    ([[0, 0, 0, True, 3]], TypeError, r"boxes\[0\]\[3\]: builtins\.bool, expected a number"),
+    ([[0, 0, 0, np.True_, 3]], TypeError, r"boxes\[0\]\[3\]: numpy\.bool.*, expected a number"),
+    ([[0, 0, 0, 1j, 3]], TypeError, r"boxes\[0\]\[3\]: builtins\.complex, expected a number"),
+    ([[0, 0, 0, 10**400, 3]], ValueError, r"boxes\[0\]\[3\]: an integer that is beyond float64"),
+    ([[0, 0, 0, 10**5000, 3]], ValueError, r"boxes\[0\]\[3\]: an integer that is beyond float64"),
+    ([[0, 0, 0, [3], 3]], TypeError, r"boxes\[0\]\[3\]: builtins\.list, expected a number"),
+    ([[0, 0, 0, math.nan, 3]], ValueError, r"boxes\[0\]: x2 is nan, expected a finite"),
+    ([[0, 0, 0, 3, 3], [2, 0, 0, 3, 3]], ValueError, r"boxes\[1\]: batch index 2 is outside"),
+    ([[0.5, 0, 0, 3, 3]], ValueError, r"boxes\[0\]: batch index 0\.5, expected a whole number"),
+    (
+        [[0, 0, 3, 3]] * 2,
+        ValueError,
+        r"boxes: shape \(2, 4\), expected \(K, 5\) .* boxes_num, or a",
+    ),
+    (
+        ARRAY,
+        ValueError,
+        r"boxes: shape \(2, 4\), .*need boxes_num, or a list .* unless there is one",
+    ),
+    (np.ones((2, 3, 4)), ValueError, r"boxes: shape \(2, 3, 4\), .*\(N, L, 4\) pass list\(boxes\)"),
+    ([[1, 2, 3]] * 2, ValueError, r"boxes: shape \(2, 3\), expected \(K, 5\)"),
+    (
+        [],
+        ValueError,
+        r"boxes: a list of 0 arrays, expected .* 2 images; .* numpy\.zeros\(\(0, 5\)\)",
+    ),
+    ([[]], ValueError, "boxes: a list of 1 arrays, expected one for each of the input's 2 images"),
+    ([[[0, 0, 3, 3]]], ValueError, "boxes: a list of 1 arrays, expected one for each"),
+    (
+        [ARRAY, [1, 1, 3, 3]],
+        TypeError,
+        r"boxes\[1\]\[0\]: builtins\.int, expected a row of numbers",
+    ),
+    ([[1, 1, 3, 3], ARRAY], ValueError, r"boxes\[1\]: shape \(2, 4\), expected a row of numbers"),
+    ([[[0, 0, 3, 3]], [[1, 1, 3]]], ValueError, r"boxes\[1\]: shape \(1, 3\), expected \(K, 4\)"),
+    ([[[0, 0, 3, 3]], [[1, 1, 3, 3], [1]]], ValueError, r"boxes\[1\]\[1\]: 1 numbers, expected 4"),
+    ([[[0, 0, 3, 3]], [[1, 1, None, 3]]], TypeError, r"boxes\[1\]\[0\]\[2\]: builtins\.NoneType"),
+    ([[[0, 0, 3, 3]], [[1, 1, math.inf, 3]]], ValueError, r"boxes\[1\]: row 0: x2 is inf"),
+    ([[[0, 0, 3, 3]], None], TypeError, r"boxes\[1\]: builtins\.NoneType, expected"),
+    ([None, ARRAY], TypeError, r"boxes\[0\]: builtins\.NoneType, expected|boxes: a list of"),
+    ([[[[0, 0, 3, 3]]]] * 2, TypeError, r"boxes\[0\]\[0\]\[0\]: builtins\.list, expected a number"),
+    ([ARRAY[None], ARRAY], ValueError, r"boxes\[0\]: shape \(1, 2, 4\), expected \(K, 4\)"),
+    ({0: ARRAY}, TypeError, "boxes: builtins.dict, expected a numpy.ndarray"),
+    (iter([ARRAY] * 2), TypeError, "boxes: builtins.list_iterator, expected a numpy.ndarray"),
+    ({"boxes": [ARRAY] * 2, "boxes_num": [2, 2]}, ValueError, "boxes_num: expected None, since"),
+    ({"boxes": [[0, 0, 3, 3]], "boxes_num": [2, 2]}, ValueError, "counts that sum to 4, expected"),
+    (
+        {"boxes": [[0] * 5], "boxes_num": [1, 0]},
+        ValueError,
+        r"boxes: shape \(1, 5\), expected \(K, 4",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("boxes", "error", "message"), WRONG_BOXES, ids=[message[:60] for *_, message in WRONG_BOXES]
+)
+def test_wrong_boxes(boxes, error, message):
+    given = boxes if isinstance(boxes, dict) and "boxes" in boxes else {"boxes": boxes}
+    out = np.full((2, 4, 2, 2), 7, np.float32)
+    with pytest.raises(error, match=message):
+        roicy.roi_align(X, output_size=2, out=out, **given)
+    assert (out == 7).all()
+
+
+def test_a_list_that_holds_itself():
+    rows = [[0, 0, 3, 3]]
+    rows[0].append(rows)
+    with pytest.raises(TypeError, match=r"boxes\[0\]\[4\]: builtins\.list, expected a number"):
+        roicy.roi_align(X, rows, 2)
+
+
+def test_halves_in_lists_may_be_rounded():
+    """NumPy's numbers keep their type in lists, and with it the bound of batch indices."""
+    x = np.broadcast_to(np.ones((1, 1, 1, 1), np.float32), (3000, 1, 1, 1))
+    row = np.array([2048, 0, 0, 1, 1], np.float16)
+    for rows in ([row], [tuple(row)], [list(row)] * 2):
+        with pytest.raises(ValueError, match="batch index 2048 in float16, which is exact to 2048"):
+            roicy.roi_align(x, rows, 1)
+
+
+def test_out_that_overlaps_boxes(rng):
+    memory = np.zeros(400, np.float32)
+    boxes = memory[:8].reshape(2, 4)
+    boxes[:] = [0, 0, 3, 3]
+    x, out = X[:1], memory[4:36].reshape(2, 4, 2, 2)
+    for rows in (boxes, WithArray(boxes), [boxes], [WithDLPack(boxes)]):
+        with pytest.raises(ValueError, match="out: overlaps memory that the call reads"):
+            roicy.roi_align(x, rows, 2, out=out)
+    assert roicy.roi_align(x, boxes.tolist(), 2, out=out) is out  # the list was copied
+
+
+# Samples
+
+
+@pytest.mark.parametrize("ratio", [2.0, np.float32(2), np.float64(2), np.float16(2), np.int8(2)])
+@pytest.mark.parametrize("name", ["roi_align", "ps_roi_align", "roi_align_max"])
+def test_whole_floats(name, ratio, rng):
+    x, boxes = make(rng)
+    expected = operator(name)(x, boxes, 2, sampling_ratio=2)
+    assert_same_bits(operator(name)(x, boxes, 2, sampling_ratio=ratio), expected)
+    for none in (0.0, -1.0, -0.0):
+        assert_same_bits(
+            operator(name)(x, boxes, 2, sampling_ratio=none), operator(name)(x, boxes, 2)
+        )
+
+
+# The calls of other systems
+
+
+def test_compat(rng):
+    x, boxes = make(rng)
+    boxes = boxes[np.argsort(boxes[:, 0], kind="stable")]
+    corners, one = boxes[:, 1:], x[:1].copy()
+    counts = np.bincount(boxes[:, 0].astype(int), minlength=3)
+    images = boxes[:, 0].astype(int)
+    likes = WithArray(x), boxes.tolist(), corners.tolist()
+    lists = [corners[images == n].tolist() for n in range(3)]
+    for call, plain, other in [
+        (mxnet.ROIPooling, (x, boxes, (2, 2), 1.0), (x, boxes.tolist(), (2, 2), 1.0)),
+        (mxnet.ROIAlign, (x, boxes, (2, 2), 1.0, 2), (likes[0], likes[1], (2, 2), 1.0, 2.0)),
+        (
+            paddle.roi_align,
+            (x, corners, 2, 2, 1.0, 2, counts),
+            (*likes[::2], 2, 2, 1.0, 2.0, counts),
+        ),
+        (paddle.roi_pool, (one, corners, 2, 2), (WithDLPack(one), corners[None].tolist()[0], 2, 2)),
+        (paddle.roi_align, (x, corners, counts, 2), (*likes[::2], WithArray(counts), 2)),
+        (paddle.vision.ops.roi_pool, (x, corners, counts, 2), (*likes[::2], counts.tolist(), 2)),
+        (onnx.RoiAlign, (x, corners, images), (likes[0], likes[2], images.tolist())),
+        (torchvision.RoIAlign(2, 1.0, 2), (x, boxes), (likes[0], lists)),
+        (torchvision.PSRoIAlign(2, 1.0, 2.0), (x, boxes), likes[:2]),
+    ]:
+        if call is paddle.roi_pool:
+            other = (memoryview(one), *other[1:])
+        assert_same_bits(call(*other), call(*plain))
+    pooled = onnx.MaxRoiPool(likes[0], likes[1], pooled_shape=(2, 2))
+    assert_same_bits(pooled, onnx.MaxRoiPool(x, boxes, pooled_shape=(2, 2)))
+    pooler = torchvision.MultiScaleRoIAlign(["a"], 2, 2.0)
+    result = pooler({"a": WithArray(x)}, lists, [(20, 30)] * 3)
+    assert_same_bits(result, pooler({"a": x}, [np.array(part) for part in lists], [(20, 30)] * 3))
+
+
+def test_mxnet_s_boxes_of_no_image():
+    """They give 0 in lists too."""
+    out = mxnet.ROIPooling(X, [[0, 0, 0, 3, 3], [-1, 0, 0, 3, 3], [2, 0, 0, 3, 3]], (1, 1), 1.0)
+    np.testing.assert_array_equal(out[:, 0].ravel(), [1, 0, 0])
+
+
+def test_compat_errors():
+    with pytest.raises(TypeError, match=r"rois\[0\]\[1\]: builtins\.NoneType, expected a number"):
+        onnx.RoiAlign(X, [[0, None, 3, 3]], [0])
+    with pytest.raises(TypeError, match="rois: dtype bool, expected"):
+        onnx.RoiAlign(X, np.ones((1, 4), bool), [0])
+    with pytest.raises(ValueError, match=r"rois: \(1, 5\), expected an array \(K, 4\)"):
+        onnx.RoiAlign(X, [[0, 0, 0, 3, 3]], [0])
+    with pytest.raises(ValueError, match=r"boxes\[1\]: 4 numbers, expected 5"):
+        mxnet.ROIPooling(X, [[0, 0, 0, 3, 3], [0, 0, 3, 3]], (1, 1), 1.0)
+    with pytest.raises(ValueError, match="rois_num: None, expected the number of boxes"):
+        paddle.roi_align(WithArray(X), [[0, 0, 3, 3]], 2, 2)
