@@ -332,7 +332,13 @@ def channels(c: int, bins: tuple[int, int], position_sensitive: bool) -> int:
 
 def box_counts(value: Any, box_count: int, image_count: int) -> list[int]:
     """Return the number of boxes of each image."""
-    numbers = np.asarray(value)
+    if isinstance(value, (list, tuple, int)):
+        try:
+            numbers = np.asarray(value)
+        except ValueError:
+            raise ValueError("boxes_num: lists of different lengths, expected integers") from None
+    else:
+        numbers = taken("boxes_num", value)
     if numbers.dtype.kind not in "iu" and numbers.size:
         raise TypeError(f"boxes_num: dtype {numbers.dtype.name}, expected integers")
     if numbers.shape != (image_count,):
@@ -361,7 +367,7 @@ def holds_rows(boxes: Any) -> bool:
     for item in boxes:
         if isinstance(item, (list, tuple)):
             if item:
-                return not isinstance(item[0], (list, tuple)) and not getattr(item[0], "ndim", 0)
+                return _is_number(item[0])
             continue
         shape = getattr(item, "shape", None)
         if shape is None:
@@ -369,6 +375,13 @@ def holds_rows(boxes: Any) -> bool:
         if tuple(shape) != (0,):
             return len(shape) < 2
     return False
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value has no places of its own."""
+    if isinstance(value, (int, float)):  # it comes first, since torch.compile knows no more of them
+        return True
+    return not isinstance(value, (list, tuple)) and not getattr(value, "ndim", 0)
 
 
 def boxes_array(name: str, value: Any) -> np.ndarray:

@@ -29,9 +29,10 @@ from ._table import MAX_PIXEL, Operator, Rule
 # the CPU reads the tuple, and an ``Arguments`` is made only where fields are needed by name.
 
 
-def _lies_on_device(value: Any, array: type) -> bool:
+def _lies_on_device(value: Any, array: type, depth: int = 3) -> bool:
+    """Whether a value is such an array, or a list of them; depth: of lists that are searched."""
     if isinstance(value, (list, tuple)):
-        return any(_lies_on_device(item, array) for item in value)
+        return depth > 0 and any(_lies_on_device(item, array, depth - 1) for item in value)
     return isinstance(value, array)
 
 

@@ -402,6 +402,11 @@ WRONG_BOXES = [
         ValueError,
         r"boxes: shape \(1, 5\), expected \(K, 4",
     ),
+    ({"boxes": ARRAY, "boxes_num": [[1], [1, 0]]}, ValueError, "boxes_num: lists of different"),
+    ({"boxes": ARRAY, "boxes_num": {1: 1}}, TypeError, "boxes_num: builtins.dict, expected"),
+    ({"boxes": ARRAY, "boxes_num": Lazy()}, TypeError, "boxes_num: .*Lazy, which is not computed"),
+    ({"boxes": ARRAY, "boxes_num": [None, 2]}, TypeError, "boxes_num: dtype object, expected int"),
+    ({"boxes": ARRAY, "boxes_num": 2}, ValueError, r"boxes_num: shape \(\), expected \(2,\)"),
 ]
 
 

@@ -137,6 +137,67 @@ def test_sums(case, shape, dtype, layout, cupy, rng):
         assert_close(backward_boxes(cupy.asarray(g), *on_device, **options), expected, 4000)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", [*SUMS, "roi_pool", "roi_align_max"])
+def test_lists_of_numbers(name, dtype, cupy, rng):
+    """Nested lists of boxes go to the device, and boxes (K, 4) belong to the only image."""
+    x = rng.standard_normal((2, 8, 9, 11)).astype(dtype)
+    boxes = random_boxes(rng, 2, 9, (9, 11), dtype)
+    boxes = boxes[np.argsort(boxes[:, 0], kind="stable")]
+    listed = [boxes[boxes[:, 0] == n, 1:].tolist() for n in range(2)]
+    maps = cupy.asarray(x)
+    expected = operator(name)(maps, cupy.asarray(boxes), 2).get()
+    one = operator(name)(cupy.asarray(x[:1]), cupy.asarray(boxes * [0, 1, 1, 1, 1]), 2).get()
+    g = cupy.asarray(rng.standard_normal(expected.shape).astype(dtype))
+    for rows in (boxes.tolist(), tuple(map(tuple, boxes.tolist())), listed):
+        np.testing.assert_array_equal(operator(name)(maps, rows, 2).get(), expected)
+    corners = boxes[:, 1:].copy()
+    for rows in (corners.tolist(), cupy.asarray(corners), [corners.tolist()]):
+        np.testing.assert_array_equal(operator(name)(maps[:1], rows, 2).get(), one)
+    counted = operator(name)(maps, corners.tolist(), 2, boxes_num=list(map(len, listed)))
+    np.testing.assert_array_equal(counted.get(), expected)
+    if name in WITH_BOX_GRADIENTS:
+        backward = operator(name, "_backward_boxes")
+        right = backward(g, maps, cupy.asarray(boxes)).get()
+        np.testing.assert_array_equal(backward(g, maps, boxes.tolist()).get(), right)
+        parts = backward(g, maps, listed)
+        np.testing.assert_array_equal(np.concatenate([part.get() for part in parts]), right[:, 1:])
+        given = backward(g, maps[:1], corners.tolist()).get()
+        assert given.shape == corners.shape
+        assert given.dtype == dtype
+    if name in SUMS:
+        backward = operator(name, "_backward")
+        right = backward(g, cupy.asarray(boxes), x.shape).get()
+        np.testing.assert_array_equal(backward(g, listed, x.shape).get(), right)
+
+
+def test_lists_beside_arrays_of_cupy(cupy):
+    maps = cupy.asarray(X)
+    rows = [[0, 0, 3, 3]]
+    rows[0].append(rows)  # a list that holds itself
+    for wrong, error, message in [
+        (rows, TypeError, r"boxes\[0\]\[4\]: builtins\.list, expected a number"),
+        ([[0, 1, 1, None, 3]], TypeError, r"boxes\[0\]\[3\]: builtins\.NoneType, expected"),
+        ([[0, 1, 1, 3]], ValueError, r"boxes: shape \(1, 4\), expected \(K, 5\) .* one image"),
+        ([BOXES[:, 1:]] * 2, TypeError, r"boxes\[0\]: numpy\.ndarray, expected a cupy\.ndarray"),
+        ([[[1, 1, 3, 3]]], ValueError, "boxes: a list of 1 arrays, expected one for each"),
+        ([cupy.asarray(BOXES[0])] * 2, TypeError, r"boxes\[0\]: .*, which NumPy cannot read"),
+    ]:
+        with pytest.raises(error, match=message):
+            roicy.roi_align(maps, wrong, 2)
+    mixed = [cupy.asarray(BOXES[:, 1:]), [[1, 1, 3, 3]]]
+    right = roicy.roi_align(maps, [mixed[0], mixed[0]], 2).get()
+    np.testing.assert_array_equal(roicy.roi_align(maps, mixed, 2).get(), right)
+
+
+def test_whole_floats(cupy):
+    maps, boxes = cupy.asarray(X), cupy.asarray(BOXES)
+    for name in ("roi_align", "roi_align_max"):
+        expected = operator(name)(maps, boxes, 2, sampling_ratio=2).get()
+        result = operator(name)(maps, boxes, 2, sampling_ratio=2.0).get()
+        np.testing.assert_array_equal(result, expected)
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_recorded(case, emulated):
     name, size, keywords, arrays = load(case)

@@ -307,6 +307,90 @@ def test_errors(name, rng):
         function(x.to_sparse(), boxes, size, *parameters)
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint16, torch.int16])
+@pytest.mark.parametrize("name", NAMES)
+def test_integers(name, dtype, rng):
+    """Maps of integers are read in place, and float32 is pooled from them."""
+    x, boxes, size, parameters = problem(rng, name, torch.float32)
+    x = (x * 20).abs().to(dtype)
+    function = getattr(rt, name)
+    out = function(x, boxes, size, *parameters)
+    assert out.dtype == torch.float32
+    assert torch.equal(out, function(x.float(), boxes, size, *parameters))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nested_lists_of_boxes(name, rng):
+    x, boxes, size, parameters = problem(rng, name, torch.float32)
+    function = getattr(rt, name)
+    boxes = boxes[boxes[:, 0].argsort(stable=True)].detach()
+    listed = [boxes[boxes[:, 0] == n, 1:] for n in range(len(x))]
+    x = x.detach().requires_grad_()
+    expected = function(x, boxes, size, *parameters)
+    grad = torch.autograd.grad(expected.sum(), x)[0]
+    mixed = [part if n % 2 else part.tolist() for n, part in enumerate(listed)]
+    for rows in (boxes.tolist(), [part.tolist() for part in listed], mixed):
+        pooled = function(x, rows, size, *parameters)
+        assert torch.equal(pooled, expected)
+        assert torch.equal(torch.autograd.grad(pooled.sum(), x)[0], grad)
+    whole = [float(p) if type(p) is int else p for p in parameters]
+    assert torch.equal(function(x, boxes, size, *whole), expected)
+    with pytest.raises(AssertionError, match=r"boxes: expected a Tensor\[K, 5\] .* one image"):
+        function(x, boxes[:, 1:], size, *parameters)
+    with pytest.raises(TypeError, match=r"boxes\[0\]\[4\]: builtins\.str, expected a number"):
+        function(x, [[0, 1, 1, 4, "4"]], size, *parameters)
+    with pytest.raises(ValueError, match=r"boxes\[1\]: 4 numbers, expected 5"):
+        function(x, [[0, 1, 1, 4, 4], [0, 1, 1, 4]], size, *parameters)
+
+
+@pytest.mark.parametrize("kind", ["eager", "script", "compile"])
+@pytest.mark.parametrize("name", ["roi_align", "roi_pool", "ps_roi_pool", "multiscale_roi_align"])
+def test_boxes_of_one_image(name, kind, rng):
+    """Boxes (K, 4) need nothing else, and get a gradient of their shape."""
+    pyramid = name.startswith("multiscale")
+    x = torch.from_numpy(rng.standard_normal((1, 8, 20, 20)))
+    scale = [0.5] if pyramid else 0.5
+
+    def call(x, boxes):
+        return getattr(rt, name)([x] if pyramid else x, boxes, 2, scale)
+
+    boxes = torch.tensor([[2.0, 3.0, 20.0, 30.0], [1.0, 1.5, 9.0, 12.0]], dtype=torch.float64)
+    rows = torch.cat([torch.zeros(2, 1), boxes], dim=1)
+    expected = call(x, rows)
+    if kind == "compile":
+        torch._dynamo.reset()  # the limit of compilations is of all operators together
+        call = torch.compile(call, backend="eager", fullgraph=True)
+    if kind == "script":
+        with pytest.warns(match="deprecated"):
+            scripted = torch.jit.script(getattr(rt, name))
+        assert torch.equal(scripted([x] if pyramid else x, boxes, [2, 2], scale), expected)
+        return
+    assert torch.equal(call(x, boxes), expected)
+    for nested in (boxes.tolist(), rows.tolist(), [boxes.tolist()]):
+        assert torch.equal(call(x, nested), expected)
+    assert call(x, [[]]).shape == (0, *expected.shape[1:])
+    if name.endswith("roi_align"):
+        boxes.requires_grad_()
+        call(x, boxes).sum().backward()
+        rows.requires_grad_()
+        expected = getattr(rt, name)([x] if pyramid else x, rows, 2, scale)
+        expected.sum().backward()
+        assert torch.equal(boxes.grad, rows.grad[:, 1:])
+
+
+def test_whole_floats_of_modules():
+    x, boxes = torch.ones(1, 4, 8, 8), torch.tensor([[0.0, 1, 1, 5, 5]])
+    for module in (rt.RoIAlign, rt.PSRoIAlign):
+        whole = module(2, 1.0, 2.0)
+        assert torch.equal(whole(x, boxes), module(2, 1.0, 2)(x, boxes))
+        with pytest.warns(match="deprecated"):
+            assert torch.equal(torch.jit.script(whole)(x, boxes), whole(x, boxes))
+        with pytest.raises(ValueError, match="sampling_ratio: 2.5, expected a whole number"):
+            module(2, 1.0, 2.5)
+    with pytest.raises(ValueError, match="sampling_ratio: 2.5, expected a whole number"):
+        rt.roi_align(x, boxes, 2, sampling_ratio=2.5)
+
+
 @OF_OPCHECK
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.uint8])
 @pytest.mark.parametrize("name", NAMES)

@@ -4,7 +4,8 @@ The calls of other systems on NumPy arrays, with their names, order of arguments
 A program can import ``roicy.compat.paddle`` (fluid's layers, and ``paddle.vision.ops``),
 ``roicy.compat.mxnet`` or ``roicy.compat.torchvision`` in place of the system.
 ``roicy.compat.onnx`` has ONNX's operators as functions.  Each function translates its arguments
-for an operator of roicy, and raises the errors of that operator.
+for an operator of roicy, and raises the errors of that operator.  Maps and boxes may be what they
+may be there: arrays, what NumPy reads as such, and nested lists of numbers as boxes.
 """
 
 from __future__ import annotations

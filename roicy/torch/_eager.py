@@ -44,9 +44,9 @@ def _check_boxes(boxes: Any) -> None:
 
 def _tensors_of(boxes: Any) -> Any:
     """Return tensors in place of nested lists of numbers, and all else as it is."""
-    if not isinstance(boxes, (list, tuple)) or any([isinstance(item, Tensor) for item in boxes]):
+    if not isinstance(boxes, (list, tuple)) or all([isinstance(item, Tensor) for item in boxes]):
         return boxes
-    if _arguments.holds_rows(boxes):
+    if not isinstance(boxes[0], Tensor) and _arguments.holds_rows(boxes):
         return _tensor_of("boxes", boxes)
     return [
         _tensor_of(f"boxes[{n}]", item) if isinstance(item, (list, tuple)) else item
