@@ -491,11 +491,9 @@ class Boxes:
     ----------
     coordinates : ndarray (K, 4), of the type of the data
     images : ndarray (K,), int32
-    boxes : ndarray or list of ndarrays
-        As the caller gave them, but for the class of arrays.
     """
 
-    __slots__ = ("boxes", "coordinates", "images")
+    __slots__ = ("coordinates", "images")
 
     def __init__(
         self,
@@ -505,13 +503,13 @@ class Boxes:
         dtype: np.dtype,
         scale: tuple[float, float],
     ):
-        self.boxes, counts = gather_boxes(boxes, boxes_num, image_count, box_rows)
-        listed = isinstance(self.boxes, list)
-        arrays = [self._widened(rows) for rows in (self.boxes if listed else [self.boxes])]
+        given, counts = gather_boxes(boxes, boxes_num, image_count, box_rows)
+        listed = isinstance(given, list)
+        arrays = [self._widened(rows) for rows in (given if listed else [given])]
         with np.errstate(all="ignore"):  # what overflows is found right below
             corners = [rows[:, -4:].astype(dtype, copy=False) for rows in arrays]
         if counts is None:
-            self.images = self._read_images(arrays[0], image_count, self.boxes.dtype)
+            self.images = self._read_images(arrays[0], image_count, given.dtype)
         else:
             self.images = np.repeat(np.arange(image_count, dtype=np.int32), counts)
         self.coordinates = (

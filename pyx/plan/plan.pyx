@@ -303,24 +303,29 @@ cdef class Plan:
         return 0
 
     cdef int take_boxes(self) except -1:
-        """Take boxes of any format; those that are not plain are converted first."""
+        """Take boxes of any format: plain arrays, what becomes such, or else what is converted."""
         cdef Py_ssize_t images = self.calls[0].map.images, n
         cdef bint plain = True
-        boxes, counts = self.given_boxes, self.given_counts
-        if type(boxes) is list or type(boxes) is tuple:
-            plain = counts is None and len(boxes) == images
-            n = 0
-            while plain and n < images:
-                plain = self.take_rows(boxes[n], n)
-                n += 1
-        elif counts is None:
-            plain = self.take_rows(boxes, -1)
-        else:
-            plain = False
-        if plain:
-            plain = self.are_finite()
-        if not plain:
-            self.convert_boxes()
+        cdef int i
+        for i in range(2):
+            boxes, counts = self.given_boxes, self.given_counts
+            if type(boxes) is list or type(boxes) is tuple:
+                plain = counts is None and len(boxes) == images
+                n = 0
+                while plain and n < images:
+                    plain = self.take_rows(boxes[n], n)
+                    n += 1
+            elif counts is None:
+                plain = self.take_rows(boxes, -1)
+            else:
+                plain = False
+            if plain and self.are_finite():
+                return 0
+            self.boxes.count = 0
+            if i == 0:      # lists and other objects become arrays
+                boxes, _ = _arguments.gather_boxes(boxes, counts, images, _arguments.box_rows)
+                self.given_boxes, self.given = boxes, (boxes, *self.given[1:])
+        self.convert_boxes()
         return 0
 
     cdef bint take_rows(self, boxes, Py_ssize_t image) except? False:
@@ -362,9 +367,6 @@ cdef class Plan:
         dtype = FLOAT if self.itemsize == sizeof(float) else DOUBLE
         given = _arguments.Boxes(self.given_boxes, self.given_counts,
                                  self.calls[0].map.images, dtype, self.scale_of(0))
-        self.given_boxes = given.boxes      # arrays from here on
-        self.given = (given.boxes, *self.given[1:])
-        self.boxes.count = 0
         if not self.take_rows(given.coordinates.view(ndarray), 0):
             raise AssertionError("boxes are not plain after they were converted")
         images = given.images
