@@ -10,9 +10,10 @@ ROICY_BUILD_FLAGS    further flags for compiler and linker, for instance "-fsani
 """
 
 import os
-import platform
 import shlex
+import struct
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 
@@ -30,6 +31,7 @@ X86 = {
     "avx2": ["-march=x86-64-v3"],
     "avx512": ["-march=x86-64-v4", "-mprefer-vector-width=512"],
 }
+SHARED = "roicy._kernels.memoryviews"  # Cython's code for memoryviews, once for all extensions
 HEADERS = sorted(str(path) for path in Path("pyx").glob("**/*.h"))
 DEBUG = os.environ.get("ROICY_BUILD_DEBUG", "0") != "0"
 FLAGS = shlex.split(os.environ.get("ROICY_BUILD_FLAGS", ""))
@@ -45,11 +47,10 @@ DIRECTIVES = {
 
 
 def instruction_sets():
-    known = (
-        X86
-        if platform.machine().lower() in ("x86_64", "amd64") and os.name != "nt"
-        else {"baseline": []}
-    )
+    # The platform that is built for.  In a cross-build this is not the machine that builds.
+    system, _, processor = sysconfig.get_platform().partition("-")
+    x86 = processor.endswith("x86_64") and system in ("linux", "macosx")
+    known = X86 if x86 else {"baseline": []}
     wanted = os.environ.get("ROICY_BUILD_ISA", ",".join(known)).split(",")
     unknown = set(wanted) - set(known)
     if unknown or "baseline" not in wanted:
@@ -61,29 +62,44 @@ def instruction_sets():
 
 
 def extensions():
-    """Each instruction set has its own generated C files: module names are compiled into them."""
     packages = [("roicy._kernels", ONCE, [])]
     for isa, flags in instruction_sets().items():
         packages.append((f"roicy._kernels.{isa}", KERNELS, flags))
-    made = []
-    for package, files, flags in packages:
-        modules = [
-            Extension(
-                f"{package}.{file.stem}",
-                [str(file)],
-                include_dirs=["pyx"],
-                depends=HEADERS,
-                extra_compile_args=list(flags),
-            )
-            for file in files
-        ]
-        made += cythonize(
+    shared = Extension(SHARED, [f"build/{SHARED}.c"])
+    return [shared] + [
+        Extension(
+            f"{package}.{file.stem}",
+            [str(file)],
+            include_dirs=["pyx"],
+            depends=HEADERS,
+            extra_compile_args=list(flags),
+        )
+        for package, files, flags in packages
+        for file in files
+    ]
+
+
+def translate(extensions):
+    """
+    Write the C files of extensions.
+
+    Each instruction set has its own, since the names of modules are compiled into them.
+    """
+    packages = {}
+    for extension in extensions:
+        packages.setdefault(extension.name.rpartition(".")[0], []).append(extension)
+    for package, modules in packages.items():
+        made = cythonize(
             modules,
             include_path=["pyx", "."],
             build_dir=f"build/{package}",
             compiler_directives=DIRECTIVES,
+            shared_utility_qualified_name=SHARED,
         )
-    return made
+        written = {module.name: module for module in made}
+        for extension in modules:
+            extension.sources = written[extension.name].sources
+            extension.depends = written[extension.name].depends
 
 
 class BuildExt(build_ext):
@@ -94,6 +110,7 @@ class BuildExt(build_ext):
         self.parallel = self.parallel or os.cpu_count()
 
     def build_extensions(self):
+        translate(self.extensions)
         if self.compiler.compiler_type == "msvc":
             optimise = ["/O2", "/fp:precise", "/std:c11"]
             openmp = (["/openmp"], [])
@@ -169,11 +186,18 @@ class BuildExt(build_ext):
         return True
 
 
+def check_python():
+    """End with a plain sentence where roicy cannot work."""
+    if struct.calcsize("P") != 8:
+        sys.exit("roicy needs a 64-bit Python: its arrays may have more than 2**31 elements")
+
+
 def copy_rules():
     """Put rules.h into the package before package data is gathered."""
     if not RULES_OF_GPU.exists() or RULES_OF_GPU.read_bytes() != RULES.read_bytes():
         RULES_OF_GPU.write_bytes(RULES.read_bytes())
 
 
+check_python()
 copy_rules()
 setup(ext_modules=extensions(), cmdclass={"build_ext": BuildExt})
