@@ -13,6 +13,7 @@ cdef extern from "machine.h":
     int free_pages(void *start, size_t bytes) noexcept nogil
     int omp_get_max_threads() noexcept nogil
     const char *COMPILER
+    const unsigned int CYTHON_HEX_VERSION
 
 
 def supported():
@@ -57,4 +58,10 @@ def free_lazily(unsigned char[::1] block):
 
 
 def compiler():
+    """The C compiler that built this module, and its version."""
     return COMPILER.decode()
+
+
+def cython():
+    """The version of Cython that this module was written by."""
+    return ".".join(str(CYTHON_HEX_VERSION >> shift & 255) for shift in (24, 16, 8))

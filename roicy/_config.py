@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from pathlib import Path
 
 import numpy as np
 
@@ -10,6 +11,19 @@ from . import _dispatch, _threads
 from ._kernels import machine
 
 __version__ = "0.1.0"
+
+
+def _openmp() -> str:
+    """Return the version of OpenMP that this build uses, and where its runtime was loaded from."""
+    if not machine.openmp():
+        return "none: this build runs on one thread"
+    try:
+        mapped = Path("/proc/self/maps").read_text().split()
+    except OSError:  # not Linux
+        return str(machine.openmp())
+    names = ("libgomp", "libomp", "libiomp")
+    runtimes = {word for word in mapped if word.rpartition("/")[2].startswith(names)}
+    return ", ".join([str(machine.openmp()), *sorted(runtimes)])
 
 
 def show_config() -> None:
@@ -23,14 +37,15 @@ def show_config() -> None:
     roicy            0.1.0
     ...
     """
-    openmp, supported = machine.openmp(), ", ".join(machine.supported())
+    built, supported = ", ".join(_dispatch.built()), ", ".join(machine.supported())
     lines = {
         "roicy": __version__,
         "numpy": np.__version__,
         "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
         "compiler": machine.compiler(),
         "instruction set": f"{_dispatch.ISA} (supported here: {supported}; ROICY_ISA overrides)",
-        "openmp": str(openmp) if openmp else "none: this build runs on one thread",
+        "built for": f"{built}, by Cython {machine.cython()}",
+        "openmp": _openmp(),
         "threads": str(_threads.resolve(None)),
     }
     print("\n".join(f"{name:<16} {value}" for name, value in lines.items()))

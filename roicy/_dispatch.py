@@ -18,15 +18,26 @@ KNOWN = ("baseline", "avx2", "avx512")
 KERNELS = ("forward", "grad_boxes", "grad_input", "max_pool", "max_sample", "round")
 
 
-def _choose() -> str:
-    built = [
+def built() -> list[str]:
+    """Return the instruction sets that this installation has kernels for, best first."""
+    return [
         name
-        for name in machine.supported()
+        for name in reversed(KNOWN)
         if importlib.util.find_spec(f"roicy._kernels.{name}") is not None
     ]
+
+
+def _choose() -> str:
+    usable = [name for name in built() if name in machine.supported()]
     wanted = os.environ.get("ROICY_ISA")
+    if not usable:
+        raise ImportError(
+            "roicy: this installation has kernels for "
+            f"{', '.join(built()) or 'no instruction set'}, this processor supports "
+            f"{', '.join(machine.supported())}; install roicy again"
+        )
     if not wanted:
-        return built[0]
+        return usable[0]
     if wanted not in KNOWN:
         raise ImportError(
             f"ROICY_ISA={wanted!r}: unknown instruction set, expected one of {', '.join(KNOWN)}"
@@ -36,9 +47,9 @@ def _choose() -> str:
             f"ROICY_ISA={wanted!r}: this processor or operating system does not support it, "
             f"only {', '.join(machine.supported())}"
         )
-    if wanted not in built:
+    if wanted not in usable:
         raise ImportError(
-            f"ROICY_ISA={wanted!r}: this build of roicy lacks it and has only {', '.join(built)}"
+            f"ROICY_ISA={wanted!r}: this build of roicy lacks it and has only {', '.join(usable)}"
         )
     return wanted
 

@@ -50,6 +50,20 @@ def test_unknown_override():
     )
 
 
+@pytest.mark.parametrize("missing", ["machine", "kernels"])
+def test_broken_installation(missing):
+    """Without its compiled modules the package says what to do, and does not fail at random."""
+    if missing == "machine":
+        code, expected = "sys.modules['roicy._kernels.machine'] = None", "cannot be loaded"
+    else:
+        code = "importlib.util.find_spec = lambda name: None"
+        expected = "this installation has kernels for no instruction set"
+    done = python(f"import importlib.util, sys; {code}; import roicy")
+    assert done.returncode == 1
+    assert f"{expected}" in done.stderr
+    assert "install roicy again" in done.stderr
+
+
 def test_unsupported_override(monkeypatch):
     monkeypatch.setattr(machine, "supported", lambda: ["baseline"])
     monkeypatch.setenv("ROICY_ISA", "avx512")

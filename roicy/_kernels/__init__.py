@@ -40,6 +40,11 @@ _before = {name: os.environ.get(name) for name in _said}
 _put(_said)
 try:
     from . import machine as machine
+except ImportError as error:
+    raise ImportError(
+        f"roicy: the compiled kernels cannot be loaded: {error}. They are built for one version "
+        "of Python and one kind of processor; install roicy again with this Python."
+    ) from error
 finally:
     _put(_before)
 if "OMP_NUM_THREADS" in _said and machine.is_llvms():
