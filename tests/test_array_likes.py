@@ -202,7 +202,7 @@ class Eager(Lazy):
 @pytest.mark.parametrize("where", ["input", "boxes", "list", "features", "grad_output"])
 def test_lazy_arrays_are_refused(where):
     x, boxes, lazy = np.ones((1, 1, 4, 4), np.float32), np.zeros((1, 5), np.float32), Lazy()
-    message = r'Lazy, which is not computed yet; pass its compute\(\), .* "Many machines" in README'
+    message = r'Lazy, which is not computed yet; pass its compute\(\), .* see docs/many_machines\.md'
     with pytest.raises(TypeError, match=message):
         if where == "features":
             roicy.multiscale_roi_align([x, lazy], boxes, 1, [1.0, 0.5])
@@ -223,7 +223,7 @@ def test_arrays_that_could_be_lazy():
 def test_arrays_of_dask():
     da = pytest.importorskip("dask.array")
     x = da.ones((1, 1, 4, 4), dtype=np.float32)
-    with pytest.raises(TypeError, match=r"input: dask\.array.*Many machines"):
+    with pytest.raises(TypeError, match=r"input: dask\.array.*many_machines"):
         roicy.roi_align(x, np.zeros((1, 5)), 1)
 
 

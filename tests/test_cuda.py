@@ -707,7 +707,7 @@ def test_readme(cupy, rng):
     """The example runs as it is printed."""
     (example,) = re.findall(
         r"```python\n(import cupy\n.*?)```",
-        (Path(__file__).parents[1] / "README.md").read_text(),
+        (Path(__file__).parents[1] / "docs/gpu.md").read_text(),
         re.DOTALL,
     )
     names = {

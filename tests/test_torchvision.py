@@ -276,7 +276,7 @@ def test_models(vision, model):
 
 def test_readme(vision, monkeypatch, rng):
     """The example runs as it is printed, but without the weights, which would be downloaded."""
-    text = (Path(__file__).parents[1] / "README.md").read_text()
+    text = (Path(__file__).parents[1] / "docs/pytorch.md").read_text()
     (example,) = re.findall(r"```python\n(import roicy\.torch\n.*?)```", text, re.DOTALL)
     network = vision.models.detection.maskrcnn_resnet50_fpn
     monkeypatch.setattr(
