@@ -137,7 +137,7 @@ def _read(name: str, value: Any) -> np.ndarray:
     if _is_lazy(value):
         raise TypeError(
             f"{name}: {spell_type(value)}, which is not computed yet; pass its compute(), or pool "
-            'block by block: see docs/many_machines.md'
+            "block by block: see docs/many_machines.md"
         )
     has_protocol = any(hasattr(type(value), protocol) for protocol in ARRAY_PROTOCOLS)
     source = value

@@ -202,7 +202,9 @@ class Eager(Lazy):
 @pytest.mark.parametrize("where", ["input", "boxes", "list", "features", "grad_output"])
 def test_lazy_arrays_are_refused(where):
     x, boxes, lazy = np.ones((1, 1, 4, 4), np.float32), np.zeros((1, 5), np.float32), Lazy()
-    message = r'Lazy, which is not computed yet; pass its compute\(\), .* see docs/many_machines\.md'
+    message = (
+        r"Lazy, which is not computed yet; pass its compute\(\), .* see docs/many_machines\.md"
+    )
     with pytest.raises(TypeError, match=message):
         if where == "features":
             roicy.multiscale_roi_align([x, lazy], boxes, 1, [1.0, 0.5])
