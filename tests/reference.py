@@ -321,3 +321,82 @@ def roi_align_max_backward(
             others = [best - value for value, pixels in candidates if pixels != winner]
             margins[k, channel, p, q] = min(others, default=np.inf)
     return grad, margins, terms
+
+
+# Crops of frames.  A frame is an array (H, W, C) and a box (x1, y1, x2, y2).
+
+
+def crop_area(box, size, fit):
+    """
+    Return the part of a box that is shown, and the output rows and columns that show it.
+
+    "cover" shows the middle of the box, and "letterbox" shows all of it in the middle of the
+    output.
+    """
+    (x1, y1, x2, y2), (h, w) = map(float, box), size
+    width, height = abs(x2 - x1), abs(y2 - y1)
+    rows, columns = (0, h), (0, w)
+    if fit == "cover" and width * h != height * w:
+        if width * h > height * w:
+            keep = height * w / h / width
+            x1, x2 = x1 + (x2 - x1) * (1 - keep) / 2, x2 - (x2 - x1) * (1 - keep) / 2
+        else:
+            keep = width * h / w / height
+            y1, y2 = y1 + (y2 - y1) * (1 - keep) / 2, y2 - (y2 - y1) * (1 - keep) / 2
+    if fit == "letterbox" and width * h != height * w:
+        if width * h > height * w:
+            shown = max(round(height * w / (width * h) * h), 1)
+            rows = ((h - shown) // 2, (h - shown) // 2 + shown)
+        else:
+            shown = max(round(width * h / (height * w) * w), 1)
+            columns = ((w - shown) // 2, (w - shown) // 2 + shown)
+    return (x1, y1, x2, y2), rows, columns
+
+
+def crop_weights(low, high, bins, extent, antialias, border):
+    """
+    Weigh the pixels of an axis for each of `bins` output pixels between low and high.
+
+    A weight is the part of the interval of an output pixel in [i, i + 1).  What is not on the
+    frame, or for border="crop" on the pixels that the box touches, belongs to the outermost pixel
+    or to none.
+    """
+    first, last = 0, extent - 1
+    if border == "crop":
+        first = min(max(math.floor(min(low, high)), 0), extent - 1)
+        last = max(min(math.ceil(max(low, high)), extent) - 1, first)
+    step = (high - low) / bins
+    half = max(abs(step), 1) / 2 if antialias else 0.5
+    for p in range(bins):
+        a = low + (p + 0.5) * step - half
+        b = a + 2 * half
+        weights = {}
+        for i in range(first, last + 1):
+            start = -math.inf if i == first and border != "constant" else i
+            stop = math.inf if i == last and border != "constant" else i + 1
+            part = max(min(b, stop) - max(a, start), 0)
+            if part > 0:
+                weights[i] = part / (2 * half)
+        yield weights
+
+
+def crop(frame, box, size, antialias, border, fit="stretch", pad=0.0):
+    """Return a box of a frame as float64 (h, w, C), neither scaled nor rounded."""
+    height, width, channels = frame.shape
+    out = np.full((*size, channels), pad, np.float64)
+    if height == 0 or width == 0:
+        return out
+    (x1, y1, x2, y2), rows, columns = crop_area(box, size, fit)
+    if border == "crop" and fit == "cover":
+        raise NotImplementedError("the touched pixels are those of the whole box")
+    in_y = list(crop_weights(y1, y2, rows[1] - rows[0], height, antialias, border))
+    in_x = list(crop_weights(x1, x2, columns[1] - columns[0], width, antialias, border))
+    pad = np.broadcast_to(np.asarray(pad, np.float64), (channels,))
+    for p, weights_y in enumerate(in_y):
+        for q, weights_x in enumerate(in_x):
+            total = (1 - sum(weights_y.values()) * sum(weights_x.values())) * pad
+            for y, wy in weights_y.items():
+                for x, wx in weights_x.items():
+                    total = total + wy * wx * frame[y, x].astype(np.float64)
+            out[rows[0] + p, columns[0] + q] = total
+    return out

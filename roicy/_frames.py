@@ -1,0 +1,314 @@
+"""
+What the arguments of :func:`roicy.crop` may be: frames, boxes, and what is done to pixels.
+
+Everything is brought to the form that ``pyx/kernels/crop.pyx`` takes.  Each error names the
+argument, what it was and what was expected.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _arguments
+
+MOST_CHANNELS = 4
+LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
+FRAME_TYPES = "BHef"  # NumPy's characters of uint8, uint16, float16 and float32
+FITS = ("stretch", "letterbox", "cover")
+BORDERS = ("image", "crop", "constant")
+CHANNELS = ("first", "last")
+SHAPES = "(H, W), (H, W, C) or (N, H, W, C) with 1 to 4 channels"
+ROWS = "(K, 4) with rows [x1, y1, x2, y2] or (K, 5) with rows [frame_index, x1, y1, x2, y2]"
+
+
+class Frames(NamedTuple):
+    """Frames of one type and number of channels."""
+
+    arrays: tuple[np.ndarray, ...]  # (N, H, W, C), those of two bytes as uint16
+    count: int
+    channels: int
+    kind: str  # NumPy's character of the type
+    planar: bool  # pixels of a channel follow each other
+    reversed: bool  # the arrays have the caller's channels in reverse order
+
+
+class Boxes(NamedTuple):
+    """Boxes, and the frames that they are of."""
+
+    values: np.ndarray  # (K, 4), float64
+    images: np.ndarray  # (K,), int32
+
+
+class Pixels(NamedTuple):
+    """What is done to pixels, for each channel of the result."""
+
+    scale: list[float]
+    bias: list[float]
+    pad: list[float]
+
+
+def choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """Return one of some words."""
+    if not isinstance(value, str) or value not in choices:
+        expected = ", ".join(map(repr, choices[:-1])) + f" or {choices[-1]!r}"
+        raise ValueError(f"{name}: {value!r}, expected {expected}")
+    return value
+
+
+def _frame(name: str, value: Any, most: int) -> np.ndarray:
+    """Return an array (N, H, W, C) of a frame, or of several if `most` is 4."""
+    value = _arguments.plain(name, value)
+    dtype, shape = value.dtype, value.shape
+    if dtype.char not in FRAME_TYPES or not dtype.isnative:
+        order = "" if dtype.isnative else " in foreign byte order"
+        raise TypeError(
+            f"{name}: dtype {dtype.name}{order}, expected uint8, uint16, float16 or float32"
+        )
+    _arguments.addressable(name, value)
+    if len(shape) == 2:
+        value = value[None, :, :, None]
+    elif len(shape) == 3:
+        value = value[None]
+    if value.ndim != 4 or len(shape) > most or not 1 <= value.shape[3] <= MOST_CHANNELS:
+        expected = SHAPES if most == 4 else "(H, W) or (H, W, C) with 1 to 4 channels"
+        raise ValueError(f"{name}: shape {shape}, expected {expected}")
+    images, height, width, channels = value.shape
+    _arguments.extents(name, (images, channels, height, width))
+    return value
+
+
+def frames(value: Any) -> Frames:
+    """Return the frames of an array, or of a list of arrays of different sizes."""
+    if isinstance(value, (list, tuple)):
+        arrays = [_frame(f"frames[{i}]", one, 3) for i, one in enumerate(value)]
+        if not arrays:
+            raise ValueError("frames: an empty list, expected one frame or more")
+    else:
+        arrays = [_frame("frames", value, 4)]
+    first = arrays[0]
+    for i, array in enumerate(arrays):
+        if array.dtype != first.dtype or array.shape[3] != first.shape[3]:
+            raise ValueError(
+                f"frames[{i}]: {array.shape[3]} channels of dtype {array.dtype.name}, expected "
+                f"{first.shape[3]} of {first.dtype.name} as frames[0] has"
+            )
+    channels, size = first.shape[3], first.itemsize
+    backwards = channels > 1 and all(array.strides[3] == -size for array in arrays)
+    if backwards:
+        arrays = [array[..., ::-1] for array in arrays]
+    planar = channels > 1 and all(array.strides[2] == size for array in arrays)
+    count = sum(map(len, arrays))
+    plain = tuple(map(_arguments.bits, arrays))
+    return Frames(plain, count, channels, first.dtype.char, planar, backwards)
+
+
+def _rows(name: str, value: Any) -> np.ndarray:
+    """Return numbers as a float64 array."""
+    if type(value) is np.ndarray and value.dtype.char == "d" and value.flags.c_contiguous:
+        return value
+    if not isinstance(value, np.ndarray):
+        try:
+            value = np.asarray(value)
+        except ValueError:
+            raise ValueError(f"{name}: rows of different lengths, expected {ROWS}") from None
+        if not value.size:
+            value = value.astype(np.float64)
+    value = _arguments.plain(name, value)
+    if not (value.dtype.kind in "iuf" or value.dtype.name == "bfloat16"):
+        raise TypeError(f"{name}: dtype {value.dtype.name}, expected numbers")
+    with np.errstate(all="ignore"):  # a signalling NaN is found later
+        return np.ascontiguousarray(value, np.float64)
+
+
+def _is_for_each_frame(value: Any) -> bool:
+    """Whether a list has the boxes of each frame, and not numbers."""
+    if not isinstance(value, (list, tuple)):
+        return False
+    filled = [one for one in value if not isinstance(one, (list, tuple, np.ndarray)) or len(one)]
+    return any(map(_has_rows, filled)) or (len(value) > 0 and not filled)
+
+
+def _has_rows(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.ndim > 1
+    return isinstance(value, (list, tuple)) and isinstance(value[0], (list, tuple, np.ndarray))
+
+
+def boxes(value: Any, boxes_num: Any, count: int) -> Boxes:
+    """Return boxes of `count` frames."""
+    if _is_for_each_frame(value):
+        if boxes_num is not None:
+            raise ValueError(
+                "boxes_num: expected None, since boxes is a list with the boxes of each frame"
+            )
+        if len(value) != count:
+            raise ValueError(
+                f"boxes: a list of {len(value)} arrays, expected one for each of {count} frames"
+            )
+        parts = [_of_one_frame(f"boxes[{n}]", part) for n, part in enumerate(value)]
+        images = np.repeat(np.arange(count, dtype=np.int32), [len(part) for part in parts])
+        return Boxes(_finite(np.concatenate(parts)), images)
+    rows = _rows("boxes", value)
+    if rows.ndim == 1 and not rows.size:
+        rows = rows.reshape(0, 4)
+    if rows.ndim != 2 or rows.shape[1] not in (4, 5):
+        raise ValueError(f"boxes: shape {rows.shape}, expected {ROWS}")
+    if boxes_num is not None:
+        if rows.shape[1] != 4:
+            raise ValueError(f"boxes: shape {rows.shape}, expected (K, 4) beside boxes_num")
+        counts = _arguments.box_counts(boxes_num, len(rows), count)
+        return Boxes(_finite(rows), np.repeat(np.arange(count, dtype=np.int32), counts))
+    if rows.shape[1] == 5:
+        return Boxes(_finite(np.ascontiguousarray(rows[:, 1:])), _images(rows[:, 0], count))
+    if count != 1 and len(rows):
+        raise ValueError(
+            f"boxes: shape {rows.shape} for {count} frames, expected {ROWS}, a list with the boxes "
+            "of each frame, or boxes_num"
+        )
+    return Boxes(_finite(rows), np.zeros(len(rows), np.int32))
+
+
+def _of_one_frame(name: str, value: Any) -> np.ndarray:
+    rows = _rows(name, value)
+    if not rows.size:
+        return np.empty((0, 4))
+    if rows.ndim != 2 or rows.shape[1] != 4:
+        raise ValueError(f"{name}: shape {rows.shape}, expected (L, 4) with rows [x1, y1, x2, y2]")
+    return rows
+
+
+def _images(column: np.ndarray, count: int) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        images = column.astype(np.int32)
+        wrong = ~((column >= 0) & (column < count) & (np.trunc(column) == column))
+    if wrong.any():
+        row = int(wrong.argmax())
+        index = float(column[row])
+        if index.is_integer():
+            raise ValueError(
+                f"boxes[{row}]: frame index {int(index)} is outside the {count} frames"
+            )
+        raise ValueError(f"boxes[{row}]: frame index {index!r}, expected a whole number")
+    return images
+
+
+def _finite(values: np.ndarray) -> np.ndarray:
+    """Return boxes whose coordinates and sides are finite."""
+    flat = values.reshape(-1)
+    with np.errstate(all="ignore"):
+        if math.isfinite(np.dot(flat, flat)):  # then all are, which is quicker to find out
+            return values
+        sides = values[:, 2:] - values[:, :2]
+    if np.isfinite(sides).all():  # so are the corners
+        return values
+    row = int((~np.isfinite(sides)).any(axis=1).argmax())
+    numbers = ", ".join(repr(float(number)) for number in values[row])
+    raise ValueError(f"boxes[{row}]: ({numbers}), expected finite coordinates and sides")
+
+
+def _number(name: str, value: Any, number: Any, channels: int) -> float:
+    """Return a number of the argument `value`."""
+    if isinstance(number, (str, bytes, bool, np.bool_)) or not hasattr(number, "__float__"):
+        raise TypeError(f"{name}: {value!r}, expected a number or {channels}, one a channel")
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf
+
+
+def _numbers(name: str, value: Any, channels: int) -> list[float]:
+    """Return a finite number for each channel."""
+    numbers = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+    if not isinstance(numbers, (list, tuple)):
+        numbers = [numbers] * channels
+    if len(numbers) != channels:
+        raise ValueError(f"{name}: {value!r}, expected a number or {channels}, one a channel")
+    result = []
+    for number in numbers:
+        if type(number) is not float:
+            number = _number(name, value, number, channels)
+        if not -LARGEST_FLOAT32 <= number <= LARGEST_FLOAT32:
+            raise ValueError(f"{name}: {value!r}, expected finite numbers of float32")
+        result.append(number)
+    return result
+
+
+def pixels(mean: Any, std: Any, scale: Any, pad_value: Any, channels: int) -> Pixels:
+    """Return scale and bias such that pixel * scale + bias is (pixel * scale - mean) / std."""
+    scales = _numbers("scale", 1.0 if scale is None else scale, channels)
+    biases = _numbers("mean", -0.0 if mean is None else mean, channels)
+    deviations = _numbers("std", 1.0 if std is None else std, channels)
+    for c, deviation in enumerate(deviations):
+        if not deviation:
+            raise ValueError(f"std: {std!r}, expected numbers other than 0")
+        scales[c] /= deviation
+        biases[c] /= -deviation
+    if max(map(abs, scales + biases)) > LARGEST_FLOAT32:
+        raise ValueError(f"std: {std!r}, expected numbers whose inverse float32 can hold")
+    return Pixels(scales, biases, _numbers("pad_value", pad_value, channels))
+
+
+def places(channels: int, swap: bool, backwards: bool) -> list[int]:
+    """Return where in the result each channel of the arrays goes."""
+    if swap and channels < 3:
+        raise ValueError(f"swap_channels: True, expected frames of 3 or 4 channels, not {channels}")
+    order = [2, 1, 0, *range(3, channels)] if swap else list(range(channels))
+    return order[::-1] if backwards else order
+
+
+def result_dtype(value: Any) -> np.dtype:
+    """Return a type that a result may have."""
+    try:
+        dtype = np.dtype(value)
+    except TypeError:
+        raise TypeError(f"dtype: {value!r}, expected a dtype of NumPy") from None
+    if dtype == np.float32 or dtype.name in ("float16", "bfloat16", "uint8"):
+        return dtype
+    raise TypeError(f"dtype: {dtype.name}, expected float32, float16, bfloat16 or uint8")
+
+
+def cover(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """Return the largest boxes in the middle of these that have the aspect of the output."""
+    with np.errstate(all="ignore"):
+        left = (values[:, 2:] - values[:, :2]) * (1 - _kept(values, size)) / 2
+    return np.concatenate([values[:, :2] + left, values[:, 2:] - left], axis=1)
+
+
+def letterbox(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """Return the output pixels [top, left, bottom, right] that show boxes of unchanged aspect."""
+    extent = np.array(size[::-1])
+    # The axis of which a cover would keep all has the smaller scale, and is the one to shrink.
+    shown = np.maximum(np.rint(_kept(values, size)[:, ::-1] * extent), 1).astype(np.int32)
+    first = (extent - shown) // 2
+    return np.concatenate([first[:, ::-1], (first + shown)[:, ::-1]], axis=1).astype(np.int32)
+
+
+def _kept(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """Return the parts of widths and heights of boxes that have the aspect of the output."""
+    sides = np.abs(values[:, 2:] - values[:, :2])
+    # Powers of two change no digit, and products stay finite.
+    with np.errstate(all="ignore"):
+        sides = np.ldexp(sides, -np.frexp(sides.max(axis=1, keepdims=True))[1])
+    scaled = sides * size  # (width * h, height * w)
+    kept = np.ones_like(scaled)
+    for axis in (0, 1):
+        larger = scaled[:, axis] > scaled[:, 1 - axis]
+        kept[larger, axis] = scaled[larger, 1 - axis] / scaled[larger, axis]
+    return kept
+
+
+def matrices(values: np.ndarray, content: np.ndarray | None, size: tuple[int, int]) -> np.ndarray:
+    """Return what takes the middles of output pixels to those of pixels of frames."""
+    result = np.zeros((len(values), 3, 3))
+    result[:, 2, 2] = 1
+    for axis in (0, 1):
+        first: Any = 0 if content is None else content[:, 1 - axis]
+        shown: Any = size[1 - axis] if content is None else content[:, 3 - axis] - first
+        with np.errstate(all="ignore"):
+            step = (values[:, 2 + axis] - values[:, axis]) / shown
+            result[:, axis, 2] = values[:, axis] + (0.5 - first) * step - 0.5
+        result[:, axis, axis] = step
+    return result

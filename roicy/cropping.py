@@ -1,0 +1,210 @@
+"""Crops of camera frames, resized and normalised for a network: :func:`crop`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
+
+import numpy as np
+
+from . import _arguments, _dispatch, _frames, _threads
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+    Frames = NDArray[Any] | Sequence[NDArray[Any]]
+    Boxes = NDArray[Any] | Sequence[Any]
+    Numbers = float | Sequence[float] | NDArray[Any] | None
+    Counts = NDArray[np.integer[Any]] | Sequence[int] | None
+    Size = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int]
+    Fit = Literal["stretch", "letterbox", "cover"]
+    Border = Literal["image", "crop", "constant"]
+    Channels = Literal["first", "last"]
+
+
+@overload
+def crop(
+    frames: Frames,
+    boxes: Boxes,
+    size: Size,
+    *,
+    mean: Numbers = ...,
+    std: Numbers = ...,
+    scale: Numbers = ...,
+    swap_channels: bool = ...,
+    fit: Fit = ...,
+    pad_value: float | Sequence[float] = ...,
+    antialias: bool = ...,
+    border: Border = ...,
+    channels: Channels = ...,
+    dtype: DTypeLike = ...,
+    boxes_num: Counts = ...,
+    out: NDArray[Any] | None = ...,
+    num_threads: SupportsIndex | None = ...,
+    return_matrices: Literal[False] = ...,
+) -> NDArray[Any]: ...  # fmt: skip
+
+
+@overload
+def crop(
+    frames: Frames,
+    boxes: Boxes,
+    size: Size,
+    *,
+    mean: Numbers = ...,
+    std: Numbers = ...,
+    scale: Numbers = ...,
+    swap_channels: bool = ...,
+    fit: Fit = ...,
+    pad_value: float | Sequence[float] = ...,
+    antialias: bool = ...,
+    border: Border = ...,
+    channels: Channels = ...,
+    dtype: DTypeLike = ...,
+    boxes_num: Counts = ...,
+    out: NDArray[Any] | None = ...,
+    num_threads: SupportsIndex | None = ...,
+    return_matrices: Literal[True],
+) -> tuple[NDArray[Any], NDArray[np.float64]]: ...  # fmt: skip
+
+
+def crop(
+    frames: Frames, boxes: Boxes, size: Size, *, mean: Numbers = None, std: Numbers = None,
+    scale: Numbers = None, swap_channels: bool = False, fit: Fit = "stretch",
+    pad_value: float | Sequence[float] = 0, antialias: bool = True, border: Border = "image",
+    channels: Channels = "first", dtype: DTypeLike = np.float32, boxes_num: Counts = None,
+    out: NDArray[Any] | None = None, num_threads: SupportsIndex | None = None,
+    return_matrices: bool = False,
+) -> NDArray[Any] | tuple[NDArray[Any], NDArray[np.float64]]:  # fmt: skip
+    """
+    Cut boxes out of frames, resize and normalise them: the input of a network, in one call.
+
+    Output pixel (p, q) of a box [x1, y1, x2, y2] is the mean of the frame over the intervals ::
+
+        y1 + (p + 1/2) * bh +- max(bh, 1) / 2,    bh = (y2 - y1) / h
+        x1 + (q + 1/2) * bw +- max(bw, 1) / 2,    bw = (x2 - x1) / w
+
+    where pixel (y, x) of the frame covers [y, y + 1) x [x, x + 1), and is constant on it: the area
+    under the output pixel where the box is reduced, and bilinear interpolation where it is
+    enlarged.  Without `antialias` the intervals have length 1 in any case, which is bilinear
+    interpolation at the middle of the output pixel.  A result is
+    ``(pixel * scale - mean) / std``.
+
+    Parameters
+    ----------
+    frames : ndarray (H, W), (H, W, C) or (N, H, W, C), or list of ndarrays (H_n, W_n[, C])
+        Pictures of uint8, uint16, float16 or float32, of 1 to 4 channels and any strides,
+        read-only or not.  They are read where they lie; a list may have different sizes.
+    boxes : array_like (K, 4) or (K, 5), or list of N array_likes (L_n, 4)
+        Rows [x1, y1, x2, y2] of the only frame, or [frame_index, x1, y1, x2, y2], or the boxes of
+        each frame; in pixels, of which the first covers [0, 1).  Nested lists of numbers may stand
+        for arrays.  Boxes may lie off the frame; one with x2 < x1 (y2 < y1) is shown in a mirror,
+        and a side of 0 repeats one point.
+    size : int or (int, int)
+        Height and width of the result, (h, w).
+    mean, std, scale : float or sequence of C floats, optional
+        In the order of the channels of the result; by default 0, 1 and 1.
+    swap_channels : bool, optional
+        Whether the first three channels are reversed: BGR to RGB and back.
+    fit : {"stretch", "letterbox", "cover"}, optional
+        "stretch": the box fills the result.  "letterbox": it keeps its aspect and lies in the
+        middle, in whole output pixels, and the rest is `pad_value`.  "cover": the middle part of
+        the box that has the aspect of the result fills it.
+    pad_value : float or sequence of C floats, optional
+        The pixels of padding, before they are scaled; in the order of the channels of the result.
+    antialias : bool, optional
+        Whether areas are averaged, and not points sampled.
+    border : {"image", "crop", "constant"}, optional
+        Where an interval goes beyond the box, pixels come from the frame, and beyond the frame its
+        edge is repeated ("image") or they are `pad_value` ("constant").  "crop" repeats the edge of
+        the whole pixels that the box touches, as if a slice of the frame were resized.
+    channels : {"first", "last"}, optional
+        Whether the result is (K, C, h, w) or (K, h, w, C).
+    dtype : dtype, optional
+        Of the result: float32, float16, bfloat16 (of ml_dtypes), or uint8, rounded to the nearest
+        number, to the even one of two, and moved to 0..255.
+    boxes_num : (N,) ints, optional
+        Number of boxes of each frame, for boxes of shape (K, 4), which are sorted by frame.
+    out : ndarray, optional
+        Written to, and returned.  It has the shape and dtype of the result, may have any strides,
+        and shares no memory with what is read.
+    num_threads : int, optional
+        At most as many threads are used; by default :func:`roicy.get_num_threads`.  The result
+        does not depend on it.
+    return_matrices : bool, optional
+        Whether the matrices are returned, too.
+
+    Returns
+    -------
+    ndarray, (K, C, h, w) or (K, h, w, C), of `dtype`
+        The crops; everything is computed in float32, and positions in float64.  A frame without
+        pixels gives `pad_value`.
+    ndarray, (K, 3, 3), float64
+        If `return_matrices`: ``m @ [q, p, 1]`` is the point [x, y, 1] of the frame that output
+        pixel (p, q) shows.  Pixels are counted from the middle of the first, as OpenCV does.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong type, dtype or shape, a coordinate is not finite, or a frame
+        index is not that of a frame.  The message names the argument, what it was, and the first
+        such box.  Nothing has been written then.
+    MemoryError
+        If there is no memory for the result.
+
+    Notes
+    -----
+    Without `antialias` and with border="crop" this is ``cv2.resize`` with INTER_LINEAR of
+    a slice, PyTorch's ``interpolate(mode="bilinear")`` and torchvision's ``resize`` with
+    antialias=False.  With `antialias`, where both axes are reduced, it is INTER_AREA; Pillow's BOX
+    is the same where sizes divide each other.  Pillow's BILINEAR, and torchvision's with
+    antialias=True, weigh an area of twice the width with a triangle when they reduce, and are
+    equal when they enlarge.  OpenCV computes INTER_LINEAR of uint8 with weights of 11 bits, and
+    rounds.
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> frame = np.full((1080, 1920, 3), 128, np.uint8)
+    >>> batch = roicy.crop(frame, [[100, 200, 300, 500], [7.5, 0, 64, 64]], (224, 224),
+    ...                    scale=1 / 255, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225),
+    ...                    swap_channels=True)
+    >>> batch.shape, batch.dtype
+    ((2, 3, 224, 224), dtype('float32'))
+    >>> roicy.crop(np.arange(16, dtype=np.uint8).reshape(4, 4), [[0, 0, 4, 4]], 2)[0, 0]
+    array([[ 2.5,  4.5],
+           [10.5, 12.5]], dtype=float32)
+    """
+    given = _frames.frames(frames)
+    rows = _frames.boxes(boxes, boxes_num, given.count)
+    extent = _arguments.output_size(size, "size")
+    count = given.channels
+    swap = _arguments.flag("swap_channels", swap_channels)
+    finish = (
+        _frames.places(count, swap, given.reversed),
+        *_frames.pixels(mean, std, scale, pad_value, count),
+    )
+    antialias = _arguments.flag("antialias", antialias)
+    return_matrices = _arguments.flag("return_matrices", return_matrices)
+    _frames.choice("border", border, _frames.BORDERS)
+    _frames.choice("fit", fit, _frames.FITS)
+    last = _frames.choice("channels", channels, _frames.CHANNELS) == "last"
+    kind = _frames.result_dtype(dtype)
+    threads = _threads.resolve(num_threads)
+    shape = (len(rows.images), *((*extent, count) if last else (count, *extent)))
+    result = _arguments.result(out, shape, (kind,), (*given.arrays, rows.values))
+    content = _frames.letterbox(rows.values, extent) if fit == "letterbox" else None
+    touched = rows.values if border == "crop" else None
+    values = _frames.cover(rows.values, extent) if fit == "cover" else rows.values
+    view = _arguments.bits(result)
+    _dispatch.kernels.crop.crop(
+        given.arrays,
+        (values, rows.images, content, touched),
+        (antialias, border != "constant", given.planar, given.kind, kind.char),
+        finish,
+        view if last else view.transpose(0, 2, 3, 1),
+        threads,
+    )
+    if return_matrices:
+        return result, _frames.matrices(values, content, extent)
+    return result
