@@ -113,7 +113,8 @@ cdef inline void set_rows(const Call *call, Work *work, Scratch *scratch) noexce
 
 
 cdef inline void finish(
-        const Call *call, const Work *work, Scratch *scratch, int first, int count) noexcept nogil:
+        const Call *call, const Work *work, Scratch *scratch, bint scaled, int first,
+        int count) noexcept nogil:
     """Complete, scale and store the sums of `count` output columns."""
     cdef int c
     cdef Py_ssize_t step = call.channels if call.target.interleaved else 1
@@ -123,7 +124,8 @@ cdef inline void finish(
                                    else CROP_ROWS * CROP_COLUMNS)
         if work.padded:
             crop_pad_columns(sums, step, scratch.columns + first, count, scratch.cover, call.pad[c])
-        crop_scale_columns(sums, step, count, call.scale[c], call.bias[c])
+        if not scaled:
+            crop_scale_columns(sums, step, count, call.scale[c], call.bias[c])
     crop_store(
         scratch.sums, work.rows, count, work.out + work.row * call.target.stride_y
         + (work.column + first) * call.target.stride_x, &call.target)
@@ -142,7 +144,7 @@ cdef inline void sum_piecewise(
         frame.channels, frame.dense = 1, True
     room = CROP_STRIP // frame.channels
     for c in range(planes):
-        columns = columns_of(call, scratch, c)
+        columns = columns_of(call, scratch, c, False)
         strip.sums, strip.channels, strip.add = scratch.strip, frame.channels, False
         frame.start = work.frame.start + c * frame.stride_c
         strip.low = low
@@ -155,16 +157,22 @@ cdef inline void sum_piecewise(
             strip.add = True
             if strip.low >= stop:
                 break
-    finish(call, work, scratch, first, count)
+    finish(call, work, scratch, False, first, count)
 
 
-cdef inline Columns columns_of(const Call *call, Scratch *scratch, int channel) noexcept nogil:
-    """Where the sums of channels go, from that channel of the frame on."""
+cdef inline Columns columns_of(
+        const Call *call, Scratch *scratch, int channel, bint scaled) noexcept nogil:
+    """Where the sums of channels go, from that channel of the frame on.
+
+    scaled: whether sums are scaled at once, since nothing is added to them.
+    """
     cdef Columns columns
     cdef int c
     columns.sums = scratch.sums
     columns.step = call.channels if call.target.interleaved else 1
     for c in range(call.channels - channel):
+        columns.scale[c] = call.scale[call.place[channel + c]] if scaled else 1
+        columns.bias[c] = call.bias[call.place[channel + c]] if scaled else 0
         columns.place[c] = call.place[channel + c] * (1 if call.target.interleaved
                                                       else CROP_COLUMNS)
     return columns
@@ -173,7 +181,7 @@ cdef inline Columns columns_of(const Call *call, Scratch *scratch, int channel) 
 cdef inline void crop_block(const Call *call, const Work *work, Scratch *scratch) noexcept nogil:
     """A block of rows, in chunks of columns; the last group overlaps the one before it."""
     cdef Strip strip
-    cdef Columns columns = columns_of(call, scratch, 0)
+    cdef Columns columns = columns_of(call, scratch, 0, not work.padded)
     cdef int first, count, group = 0, stop_group, groups
     cdef Py_ssize_t low, stop, room = CROP_STRIP // call.channels
     groups = (work.columns + CROP_COLUMNS - 1) // CROP_COLUMNS
@@ -199,7 +207,7 @@ cdef inline void crop_block(const Call *call, const Work *work, Scratch *scratch
             first = group * CROP_COLUMNS
             count = min(<int>CROP_COLUMNS, work.columns - first)
             crop_sum_columns(&strip, scratch.columns + first, count, &columns)
-            finish(call, work, scratch, first, count)
+            finish(call, work, scratch, not work.padded, first, count)
             group += 1
 
 

@@ -41,11 +41,13 @@ struct crop_strip {
 };
 
 /* Where the sums of CROP_COLUMNS output columns are: column q of frame channel c lies at
-   sums + q * step + place[c], in lane vectors. */
+   sums + q * step + place[c], in lane vectors.  A sum whose pixels are all in one
+   strip becomes sum * scale[c] + bias[c]. */
 struct crop_columns {
     float *sums;
     ptrdiff_t step;
     ptrdiff_t place[CROP_CHANNELS];
+    float scale[CROP_CHANNELS], bias[CROP_CHANNELS];
 };
 
 /* The output of a box.  Strides are bytes. */
@@ -281,11 +283,14 @@ static FORCE_INLINE void crop_sum_column(const struct crop_strip *strip,
             sum[i] = FUSED_VECTOR_float(load_float(at + i * CROP_VECTOR), weight, sum[i]);
     }
     UNROLLED(4)
-    for (int c = 0; c < channels; c++)
+    for (int c = 0; c < channels; c++) {
+        float *column = to->sums + (q * to->step + to->place[c]) * CROP_ROWS;
+        vector_float scale = crop_splat(to->scale[c]), bias = crop_splat(to->bias[c]);
         UNROLLED(4)
-    for (int i = 0; i < CROP_UNIT; i++)
-        store_float(to->sums + (q * to->step + to->place[c]) * CROP_ROWS + i * CROP_VECTOR,
-                    sum[c * CROP_UNIT + i]);
+        for (int i = 0; i < CROP_UNIT; i++)
+            store_float(column + i * CROP_VECTOR,
+                        FUSED_VECTOR_float(sum[c * CROP_UNIT + i], scale, bias));
+    }
 }
 
 /* As crop_sum_column, of columns of which the strip has a part, or none. */

@@ -43,6 +43,8 @@ cdef extern from "simd/crop.h":
         float *sums
         Py_ssize_t step
         Py_ssize_t *place
+        float *scale
+        float *bias
 
     ctypedef struct Target "struct crop_target":
         char *start
