@@ -21,7 +21,15 @@ FITS = ("stretch", "letterbox", "cover")
 BORDERS = ("image", "crop", "constant")
 CHANNELS = ("first", "last")
 SHAPES = "(H, W), (H, W, C) or (N, H, W, C) with 1 to 4 channels"
-ROWS = "(K, 4) with rows [x1, y1, x2, y2] or (K, 5) with rows [frame_index, x1, y1, x2, y2]"
+FORMATS = (
+    "(K, 4) with rows [x1, y1, x2, y2], (K, 5) with rows [frame_index, x1, y1, x2, y2], "
+    "(K, 6) with rows [frame_index, cx, cy, w, h, angle], (K, 4, 2) corners or (K, 2, 3) matrices"
+)
+OF_A_FRAME = (
+    "(L, 4) with rows [x1, y1, x2, y2], (L, 5) with rows [cx, cy, w, h, angle], "
+    "(L, 4, 2) corners or (L, 2, 3) matrices"
+)
+KINDS = {(4,): "upright", (5,): "rotated", (4, 2): "corners", (2, 3): "matrices"}
 
 
 class Frames(NamedTuple):
@@ -38,8 +46,18 @@ class Frames(NamedTuple):
 class Boxes(NamedTuple):
     """Boxes, and the frames that they are of."""
 
-    values: np.ndarray  # (K, 4), float64
+    kind: str  # of KINDS
+    values: np.ndarray  # (K, ...), float64
     images: np.ndarray  # (K,), int32
+
+
+class Place(NamedTuple):
+    """What a result shows of frames."""
+
+    values: np.ndarray  # (K, 4) boxes, or (K, 9) matrices
+    content: np.ndarray | None  # (K, 4) output pixels that show the box; None: all
+    touched: np.ndarray | None  # (K, 4) boxes beyond whose pixels nothing is read
+    matrices: np.ndarray | None  # (K, 3, 3), if they are asked for
 
 
 class Pixels(NamedTuple):
@@ -113,7 +131,7 @@ def _rows(name: str, value: Any) -> np.ndarray:
         try:
             value = np.asarray(value)
         except ValueError:
-            raise ValueError(f"{name}: rows of different lengths, expected {ROWS}") from None
+            raise ValueError(f"{name}: rows of different lengths, expected {FORMATS}") from None
         if not value.size:
             value = value.astype(np.float64)
     value = _arguments.plain(name, value)
@@ -124,60 +142,71 @@ def _rows(name: str, value: Any) -> np.ndarray:
 
 
 def _is_for_each_frame(value: Any) -> bool:
-    """Whether a list has the boxes of each frame, and not numbers."""
+    """Whether a list has the boxes of each frame, and not boxes."""
     if not isinstance(value, (list, tuple)):
         return False
     filled = [one for one in value if not isinstance(one, (list, tuple, np.ndarray)) or len(one)]
-    return any(map(_has_rows, filled)) or (len(value) > 0 and not filled)
+    return any(map(_has_boxes, filled)) or (len(value) > 0 and not filled)
 
 
-def _has_rows(value: Any) -> bool:
-    if isinstance(value, np.ndarray):
-        return value.ndim > 1
-    return isinstance(value, (list, tuple)) and isinstance(value[0], (list, tuple, np.ndarray))
+def _has_boxes(value: Any) -> bool:
+    """Whether this is a sequence of boxes; one box has 4 or 5 numbers, or rows of 2 or 3."""
+    extents = []
+    while isinstance(value, (list, tuple, np.ndarray)) and np.shape(value[:1]) and len(value):
+        value = value[0]
+        extents.append(len(value) if isinstance(value, (list, tuple, np.ndarray)) else 0)
+    return len(extents) > 2 or (len(extents) == 2 and extents[0] not in (2, 3))
 
 
 def boxes(value: Any, boxes_num: Any, count: int) -> Boxes:
     """Return boxes of `count` frames."""
     if _is_for_each_frame(value):
-        if boxes_num is not None:
-            raise ValueError(
-                "boxes_num: expected None, since boxes is a list with the boxes of each frame"
-            )
-        if len(value) != count:
-            raise ValueError(
-                f"boxes: a list of {len(value)} arrays, expected one for each of {count} frames"
-            )
-        parts = [_of_one_frame(f"boxes[{n}]", part) for n, part in enumerate(value)]
-        images = np.repeat(np.arange(count, dtype=np.int32), [len(part) for part in parts])
-        return Boxes(_finite(np.concatenate(parts)), images)
+        return _of_each_frame(value, boxes_num, count)
     rows = _rows("boxes", value)
     if rows.ndim == 1 and not rows.size:
         rows = rows.reshape(0, 4)
-    if rows.ndim != 2 or rows.shape[1] not in (4, 5):
-        raise ValueError(f"boxes: shape {rows.shape}, expected {ROWS}")
+    shape = rows.shape[1:]
+    if rows.ndim == 2 and shape[0] in (5, 6) and boxes_num is None:
+        rows, images = np.ascontiguousarray(rows[:, 1:]), _images(rows[:, 0], count)
+        return Boxes("upright" if shape[0] == 5 else "rotated", _finite(rows), images)
+    if shape not in KINDS:
+        expected = FORMATS if boxes_num is None else OF_A_FRAME.replace("L", "K")
+        raise ValueError(f"boxes: shape {rows.shape}, expected {expected}")
     if boxes_num is not None:
-        if rows.shape[1] != 4:
-            raise ValueError(f"boxes: shape {rows.shape}, expected (K, 4) beside boxes_num")
         counts = _arguments.box_counts(boxes_num, len(rows), count)
-        return Boxes(_finite(rows), np.repeat(np.arange(count, dtype=np.int32), counts))
-    if rows.shape[1] == 5:
-        return Boxes(_finite(np.ascontiguousarray(rows[:, 1:])), _images(rows[:, 0], count))
-    if count != 1 and len(rows):
+        images = np.repeat(np.arange(count, dtype=np.int32), counts)
+    elif count == 1 or not len(rows):
+        images = np.zeros(len(rows), np.int32)
+    else:
         raise ValueError(
-            f"boxes: shape {rows.shape} for {count} frames, expected {ROWS}, a list with the boxes "
-            "of each frame, or boxes_num"
+            f"boxes: shape {rows.shape} for {count} frames, expected rows with a frame_index, a "
+            "list with the boxes of each frame, or boxes_num"
         )
-    return Boxes(_finite(rows), np.zeros(len(rows), np.int32))
+    return Boxes(KINDS[shape], _finite(rows), images)
 
 
-def _of_one_frame(name: str, value: Any) -> np.ndarray:
-    rows = _rows(name, value)
-    if not rows.size:
-        return np.empty((0, 4))
-    if rows.ndim != 2 or rows.shape[1] != 4:
-        raise ValueError(f"{name}: shape {rows.shape}, expected (L, 4) with rows [x1, y1, x2, y2]")
-    return rows
+def _of_each_frame(value: Any, boxes_num: Any, count: int) -> Boxes:
+    """Return the boxes of a list with those of each frame."""
+    if boxes_num is not None:
+        raise ValueError(
+            "boxes_num: expected None, since boxes is a list with the boxes of each frame"
+        )
+    if len(value) != count:
+        raise ValueError(
+            f"boxes: a list of {len(value)} arrays, expected one for each of {count} frames"
+        )
+    parts = [_rows(f"boxes[{n}]", part) for n, part in enumerate(value)]
+    filled = [(n, part) for n, part in enumerate(parts) if part.size]
+    shape = filled[0][1].shape[1:] if filled else (4,)
+    for n, part in filled:
+        if part.shape[1:] != shape or shape not in KINDS:
+            raise ValueError(
+                f"boxes[{n}]: shape {part.shape}, expected {OF_A_FRAME}, alike for all frames"
+            )
+    sizes = [len(part) if part.size else 0 for part in parts]
+    rows = np.concatenate([np.empty((0, *shape)), *(part for _, part in filled)])
+    images = np.repeat(np.arange(count, dtype=np.int32), sizes)
+    return Boxes(KINDS[shape], _finite(rows), images)
 
 
 def _images(column: np.ndarray, count: int) -> np.ndarray:
@@ -201,11 +230,14 @@ def _finite(values: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         if math.isfinite(np.dot(flat, flat)):  # then all are, which is quicker to find out
             return values
-        sides = values[:, 2:] - values[:, :2]
-    if np.isfinite(sides).all():  # so are the corners
+        if values.shape[1:] == (4,):
+            finite = np.isfinite(values[:, 2:] - values[:, :2])
+        else:
+            finite = np.isfinite(values)
+    if finite.all():
         return values
-    row = int((~np.isfinite(sides)).any(axis=1).argmax())
-    numbers = ", ".join(repr(float(number)) for number in values[row])
+    row = int((~finite).reshape(len(values), -1).any(axis=1).argmax())
+    numbers = ", ".join(repr(float(number)) for number in values[row].reshape(-1))
     raise ValueError(f"boxes[{row}]: ({numbers}), expected finite coordinates and sides")
 
 
@@ -270,10 +302,34 @@ def result_dtype(value: Any) -> np.dtype:
     raise TypeError(f"dtype: {dtype.name}, expected float32, float16, bfloat16 or uint8")
 
 
+def place(boxes: Boxes, size: tuple[int, int], fit: str, border: str, wanted: bool) -> Place:
+    """Return what is shown; wanted: whether the matrices are."""
+    values, content = boxes.values, None
+    if boxes.kind != "upright" and border == "crop":
+        raise ValueError(
+            f"border: 'crop', expected 'image' or 'constant' for boxes of kind {boxes.kind!r}"
+        )
+    if boxes.kind in ("corners", "matrices") and fit != "stretch":
+        raise ValueError(f"fit: {fit!r}, expected 'stretch' for boxes of kind {boxes.kind!r}")
+    touched = values if border == "crop" else None
+    if boxes.kind == "upright" and fit == "stretch" and not wanted:
+        return Place(values, None, touched, None)
+    with np.errstate(all="ignore"):
+        if boxes.kind == "rotated":
+            values = unrotated(values)
+        if fit == "letterbox":
+            content = letterbox(values, size)
+        elif fit == "cover":
+            values = cover(values, size)
+        if boxes.kind != "upright":
+            result = warps(boxes, values, content, size)
+            return Place(np.ascontiguousarray(result.reshape(-1, 9)), content, None, result)
+        return Place(values, content, touched, matrices(values, content, size))
+
+
 def cover(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     """Return the largest boxes in the middle of these that have the aspect of the output."""
-    with np.errstate(all="ignore"):
-        left = (values[:, 2:] - values[:, :2]) * (1 - _kept(values, size)) / 2
+    left = (values[:, 2:] - values[:, :2]) * (1 - _kept(values, size)) / 2
     return np.concatenate([values[:, :2] + left, values[:, 2:] - left], axis=1)
 
 
@@ -290,8 +346,7 @@ def _kept(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     """Return the parts of widths and heights of boxes that have the aspect of the output."""
     sides = np.abs(values[:, 2:] - values[:, :2])
     # Powers of two change no digit, and products stay finite.
-    with np.errstate(all="ignore"):
-        sides = np.ldexp(sides, -np.frexp(sides.max(axis=1, keepdims=True))[1])
+    sides = np.ldexp(sides, -np.frexp(sides.max(axis=1, keepdims=True))[1])
     scaled = sides * size  # (width * h, height * w)
     kept = np.ones_like(scaled)
     for axis in (0, 1):
@@ -307,8 +362,89 @@ def matrices(values: np.ndarray, content: np.ndarray | None, size: tuple[int, in
     for axis in (0, 1):
         first: Any = 0 if content is None else content[:, 1 - axis]
         shown: Any = size[1 - axis] if content is None else content[:, 3 - axis] - first
-        with np.errstate(all="ignore"):
-            step = (values[:, 2 + axis] - values[:, axis]) / shown
-            result[:, axis, 2] = values[:, axis] + (0.5 - first) * step - 0.5
+        step = (values[:, 2 + axis] - values[:, axis]) / shown
         result[:, axis, axis] = step
+        result[:, axis, 2] = values[:, axis] + (0.5 - first) * step - 0.5
+    return result
+
+
+def warps(boxes: Boxes, values: np.ndarray, content: Any, size: tuple[int, int]) -> np.ndarray:
+    """
+    Return what takes the middles of output pixels to those of pixels of frames, (K, 3, 3).
+
+    `values` are the shown parts of rotated boxes, as if they were upright around (0, 0).
+    """
+    if boxes.kind == "matrices":
+        result, fault = _inverse(boxes.values), "a singular matrix"
+    elif boxes.kind == "corners":
+        result, fault = _of_corners(boxes.values, size), "three corners on a line"
+    else:
+        result, fault = _of_rotated(boxes.values, matrices(values, content, size)), "a box"
+    wrong = ~np.isfinite(result).all(axis=(1, 2))
+    if wrong.any():
+        row = int(wrong.argmax())
+        numbers = ", ".join(repr(float(number)) for number in boxes.values[row].reshape(-1))
+        raise ValueError(f"boxes[{row}]: ({numbers}), {fault} that no finite matrix can show")
+    return result
+
+
+def unrotated(values: np.ndarray) -> np.ndarray:
+    """Return rotated boxes [cx, cy, w, h, angle] as upright boxes around (0, 0)."""
+    sides = values[:, 2:4] / 2
+    return np.concatenate([-sides, sides], axis=1)
+
+
+def _of_rotated(values: np.ndarray, upright: np.ndarray) -> np.ndarray:
+    """Turn upright boxes around (0, 0), and move them to their centres."""
+    turn = np.zeros((len(values), 3, 3))
+    turn[:, 0, 0] = turn[:, 1, 1] = np.cos(values[:, 4])
+    turn[:, 0, 1] = np.sin(values[:, 4])
+    turn[:, 1, 0] = -turn[:, 0, 1]
+    turn[:, 2, 2] = 1
+    result = upright.copy()
+    result[:, :2, 2] += 0.5  # from the middle of the first pixel to its corner, and back
+    result = turn @ result
+    result[:, :2, 2] += values[:, :2] - 0.5
+    return result
+
+
+def _inverse(values: np.ndarray) -> np.ndarray:
+    """Invert matrices (K, 2, 3)."""
+    (a, b, x), (c, d, y) = values.transpose(1, 2, 0)
+    determinant = a * d - b * c
+    result = np.zeros((len(values), 3, 3))
+    result[:, 0, 0], result[:, 0, 1] = d / determinant, -b / determinant
+    result[:, 1, 0], result[:, 1, 1] = -c / determinant, a / determinant
+    result[:, 0, 2] = (b * y - d * x) / determinant
+    result[:, 1, 2] = (c * x - a * y) / determinant
+    result[:, 2, 2] = 1
+    return result
+
+
+def _of_corners(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """
+    Return the projections of the output to corners, clockwise from that of output pixel (0, 0).
+
+    Heckbert, "Fundamentals of Texture Mapping and Image Warping", 1989: the unit square to a
+    quadrilateral.
+    """
+    (x0, y0), (x1, y1), (x2, y2), (x3, y3) = values.transpose(1, 2, 0)
+    from_x, from_y = x0 - x1 + x2 - x3, y0 - y1 + y2 - y3
+    right_x, right_y, below_x, below_y = x1 - x2, y1 - y2, x3 - x2, y3 - y2
+    area = right_x * below_y - below_x * right_y
+    flat = (from_x == 0) & (from_y == 0)  # a parallelogram, also one without area
+    g = np.where(flat, 0, (from_x * below_y - from_y * below_x) / area)
+    h = np.where(flat, 0, (right_x * from_y - right_y * from_x) / area)
+    ones = np.ones_like(g)
+    square = np.array(
+        [
+            [x1 - x0 + g * x1, x3 - x0 + h * x3, x0],
+            [y1 - y0 + g * y1, y3 - y0 + h * y3, y0],
+            [g, h, ones],
+        ]
+    ).transpose(2, 0, 1)
+    height, width = size
+    to_square = np.array([[1 / width, 0, 0.5 / width], [0, 1 / height, 0.5 / height], [0, 0, 1]])
+    result = square @ to_square
+    result[:, :2] -= 0.5 * result[:, 2:]
     return result

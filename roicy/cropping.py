@@ -95,11 +95,21 @@ def crop(
     frames : ndarray (H, W), (H, W, C) or (N, H, W, C), or list of ndarrays (H_n, W_n[, C])
         Pictures of uint8, uint16, float16 or float32, of 1 to 4 channels and any strides,
         read-only or not.  They are read where they lie; a list may have different sizes.
-    boxes : array_like (K, 4) or (K, 5), or list of N array_likes (L_n, 4)
-        Rows [x1, y1, x2, y2] of the only frame, or [frame_index, x1, y1, x2, y2], or the boxes of
-        each frame; in pixels, of which the first covers [0, 1).  Nested lists of numbers may stand
-        for arrays.  Boxes may lie off the frame; one with x2 < x1 (y2 < y1) is shown in a mirror,
-        and a side of 0 repeats one point.
+    boxes : array_like, or list of N array_likes
+        In pixels, of which the first covers [0, 1).  Nested lists of numbers may stand for arrays.
+        Boxes may lie off the frame.
+
+        - (K, 4) with rows [x1, y1, x2, y2] of the only frame, or (K, 5) with rows
+          [frame_index, x1, y1, x2, y2].  A box with x2 < x1 (y2 < y1) is shown in a mirror, and a
+          side of 0 repeats one point.
+        - (K, 6) with rows [frame_index, cx, cy, w, h, angle]: a box turned around its centre, by
+          radians, counter-clockwise on the screen.
+        - (K, 4, 2): corners (x, y), clockwise from that of output pixel (0, 0); their perspective
+          is undone.
+        - (K, 2, 3): affine matrices that take pixels of the frame to those of the result, both
+          counted from the middle of the first, as ``cv2.warpAffine`` takes them.
+        - A list with the boxes of each frame, or boxes beside `boxes_num`, have no frame_index:
+          rows of 4 or 5 numbers, corners, or matrices.
     size : int or (int, int)
         Height and width of the result, (h, w).
     mean, std, scale : float or sequence of C floats, optional
@@ -109,22 +119,26 @@ def crop(
     fit : {"stretch", "letterbox", "cover"}, optional
         "stretch": the box fills the result.  "letterbox": it keeps its aspect and lies in the
         middle, in whole output pixels, and the rest is `pad_value`.  "cover": the middle part of
-        the box that has the aspect of the result fills it.
+        the box that has the aspect of the result fills it.  Corners and matrices are stretched.
     pad_value : float or sequence of C floats, optional
         The pixels of padding, before they are scaled; in the order of the channels of the result.
     antialias : bool, optional
-        Whether areas are averaged, and not points sampled.
+        Whether areas are averaged, and not points sampled.  Of boxes that are not upright, the
+        mean of nx * ny points of an output pixel is taken instead, where n along an axis is the
+        number of pixels, rounded up but for a hundredth, that one output pixel is wide at that
+        corner of the result where it is widest; at most 8.
     border : {"image", "crop", "constant"}, optional
         Where an interval goes beyond the box, pixels come from the frame, and beyond the frame its
         edge is repeated ("image") or they are `pad_value` ("constant").  "crop" repeats the edge of
-        the whole pixels that the box touches, as if a slice of the frame were resized.
+        the whole pixels that the box touches, as if a slice of the frame were resized, and is for
+        upright boxes only.
     channels : {"first", "last"}, optional
         Whether the result is (K, C, h, w) or (K, h, w, C).
     dtype : dtype, optional
         Of the result: float32, float16, bfloat16 (of ml_dtypes), or uint8, rounded to the nearest
         number, to the even one of two, and moved to 0..255.
     boxes_num : (N,) ints, optional
-        Number of boxes of each frame, for boxes of shape (K, 4), which are sorted by frame.
+        Number of boxes of each frame, for boxes without frame_index, which are sorted by frame.
     out : ndarray, optional
         Written to, and returned.  It has the shape and dtype of the result, may have any strides,
         and shares no memory with what is read.
@@ -138,17 +152,19 @@ def crop(
     -------
     ndarray, (K, C, h, w) or (K, h, w, C), of `dtype`
         The crops; everything is computed in float32, and positions in float64.  A frame without
-        pixels gives `pad_value`.
+        pixels gives `pad_value`, and so do pixels behind the horizon of corners that cross.
     ndarray, (K, 3, 3), float64
-        If `return_matrices`: ``m @ [q, p, 1]`` is the point [x, y, 1] of the frame that output
-        pixel (p, q) shows.  Pixels are counted from the middle of the first, as OpenCV does.
+        If `return_matrices`: ``m @ [q, p, 1]`` is, divided by its last number, the point [x, y, 1]
+        of the frame that output pixel (p, q) shows.  Pixels are counted from the middle of the
+        first, as OpenCV does.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is of a wrong type, dtype or shape, a coordinate is not finite, or a frame
-        index is not that of a frame.  The message names the argument, what it was, and the first
-        such box.  Nothing has been written then.
+        If an argument is of a wrong type, dtype or shape, a coordinate is not finite, a frame
+        index is not that of a frame, a matrix is singular, or the corners of a box have no
+        perspective since three lie on a line.  The message names the argument, what it was, and
+        the first such box.  Nothing has been written then.
     MemoryError
         If there is no memory for the result.
 
@@ -192,19 +208,17 @@ def crop(
     kind = _frames.result_dtype(dtype)
     threads = _threads.resolve(num_threads)
     shape = (len(rows.images), *((*extent, count) if last else (count, *extent)))
+    place = _frames.place(rows, extent, fit, border, return_matrices)
     result = _arguments.result(out, shape, (kind,), (*given.arrays, rows.values))
-    content = _frames.letterbox(rows.values, extent) if fit == "letterbox" else None
-    touched = rows.values if border == "crop" else None
-    values = _frames.cover(rows.values, extent) if fit == "cover" else rows.values
     view = _arguments.bits(result)
     _dispatch.kernels.crop.crop(
         given.arrays,
-        (values, rows.images, content, touched),
+        (place.values, rows.images, place.content, place.touched),
         (antialias, border != "constant", given.planar, given.kind, kind.char),
         finish,
         view if last else view.transpose(0, 2, 3, 1),
         threads,
     )
     if return_matrices:
-        return result, _frames.matrices(values, content, extent)
+        return result, place.matrices
     return result

@@ -554,10 +554,26 @@ def crop_frames(data):
     return one(n - data.rarely(), h, w, c), n, c
 
 
+def crop_boxes(data, n):
+    """Return the number of boxes, upright or not, and boxes_num."""
+    kind = data.below(6)
+    if kind < 3:
+        return boxes_of(data, n, np.float64)
+    count = data.below(4)
+    shape = {3: (count, 4, 2), 4: (count, 2, 3), 5: (count, 5)}[kind]
+    numbers = [data.ordinary(COORDINATES, FINITE) for _ in range(math.prod(shape))]
+    rows = np.array(numbers, np.float64).reshape(shape)
+    if kind == 5 and data.below(2):
+        images = [data.ordinary((data.below(max(n, 1)), *IMAGES), 1) for _ in range(count)]
+        return count, np.column_stack([np.array(images, np.float64), rows]), None
+    counts = np.bincount([data.below(max(n, 1)) for _ in range(count)], minlength=n)
+    return count, rows if data.below(2) else rows.tolist(), counts
+
+
 def crop_call(data) -> str:
     """Make a call of crop, and return how it ended."""
     frames, n, c = crop_frames(data)
-    count, boxes, counts = boxes_of(data, n, np.float64)
+    count, boxes, counts = crop_boxes(data, n)
     size = (data.ordinary(SIZES, 7), data.ordinary(SIZES, 7))
     size = size if data.below(2) else size[0]
     numbers = (0.0, 1.0, -2.5, 255, None, np.float32(0.5), [1, 2, 3], 0, np.nan, "1", 1e300, ())

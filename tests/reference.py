@@ -7,6 +7,7 @@ the systems do that these operators come from, since it decides how many samples
 which of them lie on the map.  Sums are float64.
 """
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -400,3 +401,74 @@ def crop(frame, box, size, antialias, border, fit="stretch", pad=0.0):
                     total = total + wy * wx * frame[y, x].astype(np.float64)
             out[rows[0] + p, columns[0] + q] = total
     return out
+
+
+def rotated_points(box, size, shown=None):
+    """
+    Return the point of the frame that output pixel (p, q) of [cx, cy, w, h, angle] shows.
+
+    `shown` are the output rows and columns that show the box.
+    """
+    cx, cy, width, height, angle = map(float, box)
+    rows, columns = shown or ((0, size[0]), (0, size[1]))
+
+    def point(p, q):
+        yy = ((p - rows[0] + 0.5) / (rows[1] - rows[0]) - 0.5) * height
+        xx = ((q - columns[0] + 0.5) / (columns[1] - columns[0]) - 0.5) * width
+        return (
+            yy * math.sin(angle) + xx * math.cos(angle) + cx - 0.5,
+            yy * math.cos(angle) - xx * math.sin(angle) + cy - 0.5,
+        )
+
+    return point
+
+
+def corner_points(corners, size):
+    """Return the point of the frame that output pixel (p, q) shows, of eight equations."""
+    rows, right = [], []
+    for (x, y), (u, v) in zip(corners, ((0, 0), (1, 0), (1, 1), (0, 1)), strict=True):
+        rows += [[u, v, 1, 0, 0, 0, -u * x, -v * x], [0, 0, 0, u, v, 1, -u * y, -v * y]]
+        right += [x, y]
+    m = np.append(np.linalg.solve(np.array(rows, np.float64), right), 1).reshape(3, 3)
+
+    def point(p, q):
+        x, y, w = m @ [(q + 0.5) / size[1], (p + 0.5) / size[0], 1]
+        return (x / w - 0.5, y / w - 0.5) if w > 0 else None
+
+    return point
+
+
+def matrix_points(matrix):
+    """Return the point of the frame that a matrix of frame to output takes to pixel (p, q)."""
+    matrix = np.asarray(matrix, np.float64)
+    return lambda p, q: np.linalg.solve(matrix[:, :2], np.array([q, p]) - matrix[:, 2])
+
+
+def bilinear(frame, point, border, pad):
+    """Interpolate at a point; pixels are counted from the middle of the first."""
+    height, width, _ = frame.shape
+    if point is None or height == 0 or width == 0:
+        return pad
+    x, y = point
+    total = 0.0
+    for column, row in itertools.product((0, 1), (0, 1)):
+        i, j = math.floor(y) + row, math.floor(x) + column
+        weight = (1 - abs(y - i)) * (1 - abs(x - j))
+        if weight == 0:
+            continue
+        inside = 0 <= i < height and 0 <= j < width
+        i, j = min(max(i, 0), height - 1), min(max(j, 0), width - 1)
+        shown = frame[i, j].astype(np.float64) if inside or border == "image" else pad
+        total = total + weight * shown
+    return total
+
+
+def warp(frame, point, size, samples=(1, 1), border="image", pad=0.0):
+    """Return the mean of so many samples down and across each output pixel, (h, w, C)."""
+    out = np.zeros((*size, frame.shape[2]))
+    pad = np.broadcast_to(np.asarray(pad, np.float64), (frame.shape[2],))
+    for p, q in itertools.product(range(size[0]), range(size[1])):
+        for j, i in itertools.product(range(samples[0]), range(samples[1])):
+            at = point(p + (j + 0.5) / samples[0] - 0.5, q + (i + 0.5) / samples[1] - 0.5)
+            out[p, q] += bilinear(frame, at, border, pad)
+    return out / (samples[0] * samples[1])

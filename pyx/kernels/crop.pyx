@@ -10,9 +10,9 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from simd.crop cimport (CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, Axis, Columns, Source, Span, Strip,
-                        Target, crop_axis_limit, crop_axis_set, crop_pad_columns,
+                        Target, Warp, crop_axis_limit, crop_axis_set, crop_pad_columns,
                         crop_scale_columns, crop_span_of, crop_store, crop_sum_columns,
-                        crop_sum_rows)
+                        crop_sum_rows, warp_pixels, warp_samples)
 from simd.simd cimport pages_alloc, pages_free
 from tuning cimport CROP_COLUMNS_AT_ONCE, CROP_SERIAL_NUMBERS, CROP_STRIP, TASKS_PER_THREAD
 
@@ -23,7 +23,8 @@ cdef enum:
 cdef struct Call:
     Source *frames
     Py_ssize_t count               # of boxes
-    const double *boxes            # [k][x1, y1, x2, y2]
+    const double *boxes            # [k][x1, y1, x2, y2], or matrices [k][9]
+    bint warped                    # boxes are matrices
     const int32_t *images          # [k]
     const int32_t *content         # [k][top, left, bottom, right] of output pixels; or NULL
     const double *touched          # boxes whose pixels alone may be read; or NULL
@@ -211,11 +212,54 @@ cdef inline void crop_block(const Call *call, const Work *work, Scratch *scratch
             group += 1
 
 
+cdef Warp warp_of(const Call *call, Py_ssize_t k) noexcept nogil:
+    """How the box of a matrix lies, and how many samples its pixels have."""
+    cdef Warp warp
+    cdef int c, place
+    cdef const double *m = call.boxes + 9 * k
+    for c in range(9):
+        warp.m[c] = m[c]
+    warp.nx = warp.ny = 1
+    if call.antialias:
+        warp.nx = warp_samples(m, False, call.height, call.width)
+        warp.ny = warp_samples(m, True, call.height, call.width)
+    warp.projective = m[6] != 0 or m[7] != 0 or m[8] != 1
+    warp.repeats = call.repeats
+    for c in range(CROP_CHANNELS):
+        warp.scale[c] = warp.bias[c] = warp.pad[c] = 0
+    for c in range(call.channels):
+        place = <int>call.place[c]
+        warp.scale[c] = call.scale[place] / <float>(warp.nx * warp.ny)
+        warp.bias[c], warp.pad[c] = call.bias[place], call.pad[place]
+    warp.low_p, warp.low_q = 0, 0
+    warp.stop_p, warp.stop_q = call.height, call.width
+    if call.content != NULL:
+        warp.low_p, warp.low_q = call.content[4 * k], call.content[4 * k + 1]
+        warp.stop_p, warp.stop_q = call.content[4 * k + 2], call.content[4 * k + 3]
+    return warp
+
+
+cdef void warp_task(
+        const Call *call, Py_ssize_t k, int first_row, int stop_row) noexcept nogil:
+    cdef Warp warp = warp_of(call, k)
+    cdef const Source *frame = call.frames + call.images[k]
+    cdef char *row = call.out + k * call.stride_k + first_row * call.target.stride_y
+    cdef int p
+    for p in range(first_row, stop_row):
+        warp_pixels(frame, &warp, &call.target, call.place, p, 0, warp.low_q, row)
+        warp_pixels(frame, &warp, &call.target, call.place, p, warp.low_q, warp.stop_q, row)
+        warp_pixels(frame, &warp, &call.target, call.place, p, warp.stop_q, call.width, row)
+        row += call.target.stride_y
+
+
 cdef void crop_task(const Call *call, Py_ssize_t task, Scratch *scratch) noexcept nogil:
     cdef Work work
     cdef Py_ssize_t k = task // call.parts, part = task % call.parts
     cdef int first_row = <int>(call.blocks * part // call.parts) * CROP_ROWS
     cdef int stop_row = min(call.height, <int>(call.blocks * (part + 1) // call.parts) * CROP_ROWS)
+    if call.warped:
+        warp_task(call, k, first_row, stop_row)
+        return
     work.frame = call.frames + call.images[k]
     work.y, work.x = axis_of(call, k, False), axis_of(call, k, True)
     work.out = call.out + k * call.stride_k
@@ -319,8 +363,9 @@ def crop(tuple frames, tuple boxes, tuple options, tuple finish, out, int thread
     """Resize boxes of frames.
 
     frames: arrays (N, H, W, C) of one type, those of two bytes as uint16.
-    boxes: float64 (K, 4), int32 (K,) of frames, int32 (K, 4) or None: output pixels that show the
-    box, and float64 (K, 4) or None: boxes beyond whose pixels nothing is read.
+    boxes: float64 (K, 4), or (K, 9) matrices that take output pixels to pixels of frames; int32
+    (K,) of frames; int32 (K, 4) or None: output pixels that show the box; float64 (K, 4) or None:
+    boxes beyond whose pixels nothing is read.
     options: antialias; whether edges are repeated; whether channels are read one by one; NumPy's
     characters of the types of frames and result.
     finish: for each channel of the frame its place in the output; for each one of the output scale,
@@ -346,6 +391,7 @@ def crop(tuple frames, tuple boxes, tuple options, tuple finish, out, int thread
         raise MemoryError(f"no {count * sizeof(Source)} bytes for frames")
     try:
         set_frames(&call, buffers, frames, ord(options[3]))
+        call.warped = boxes[0].shape[1] == 9
         call.boxes = <const double*>buffers.take(boxes[0], PyBUF_STRIDES).buf
         call.images = <const int32_t*>buffers.take(boxes[1], PyBUF_STRIDES).buf
         if boxes[2] is not None:

@@ -354,10 +354,19 @@ static NOINLINE void crop_pad_columns(float *sums, ptrdiff_t step, const struct 
         }
 }
 
+/* Copies a few floats, by whole lines, which are short enough to need no call. */
+static FORCE_INLINE void crop_copy_run(const float *from, int count, char *to) {
+    int i = 0;
+    for (; i + CROP_COLUMNS <= count; i += CROP_COLUMNS)
+        memcpy(to + i * sizeof(float), from + i, CROP_COLUMNS * sizeof(float));
+    for (; i < count; i++)
+        memcpy(to + i * sizeof(float), from + i, sizeof(float));
+}
+
 /* Stores `count` floats as numbers of the target, which follow each other. */
 static FORCE_INLINE void crop_store_run(const float *from, int count, int kind, char *to) {
     if (kind == CROP_FLOAT)
-        memcpy(to, from, (size_t)count * sizeof(float));
+        crop_copy_run(from, count, to);
     else if (kind == BYTE)
         narrow_bytes(from, count, (uint8_t *)to);
     else if (kind == HALF)

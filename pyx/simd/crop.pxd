@@ -1,4 +1,4 @@
-"""What crop.h and plan/crop_axis.h offer to Cython.  The headers say what each function does."""
+"""What crop.h, warp.h and plan/crop_axis.h offer to Cython; they say what each function does."""
 from libc.stdint cimport int32_t
 
 cdef extern from "simd/crop.h":
@@ -70,3 +70,24 @@ cdef extern from "simd/crop.h":
         float pad) noexcept nogil
     void crop_store(
         const float *sums, int rows, int count, char *to, const Target *target) noexcept nogil
+
+
+cdef extern from "simd/warp.h":
+    ctypedef struct Warp "struct warp":
+        double *m
+        int nx
+        int ny
+        bint projective
+        bint repeats
+        float *scale
+        float *bias
+        float *pad
+        int32_t low_p
+        int32_t stop_p
+        int32_t low_q
+        int32_t stop_q
+
+    int warp_samples(const double *m, bint along_y, int height, int width) noexcept nogil
+    void warp_pixels(
+        const Source *source, const Warp *warp, const Target *target, const Py_ssize_t *place,
+        int32_t p, int32_t q, int32_t stop, char *row) noexcept nogil
