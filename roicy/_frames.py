@@ -20,6 +20,9 @@ FRAME_TYPES = "BHef"  # NumPy's characters of uint8, uint16, float16 and float32
 FITS = ("stretch", "letterbox", "cover")
 BORDERS = ("image", "crop", "constant")
 CHANNELS = ("first", "last")
+COLORS = ("nv12", "i420")
+RANGES = ("video", "full")
+KR_KB = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722)}  # weights of red and blue in Y
 SHAPES = "(H, W), (H, W, C) or (N, H, W, C) with 1 to 4 channels"
 FORMATS = (
     "(K, 4) with rows [x1, y1, x2, y2], (K, 5) with rows [frame_index, x1, y1, x2, y2], "
@@ -38,9 +41,10 @@ class Frames(NamedTuple):
     arrays: tuple[np.ndarray, ...]  # (N, H, W, C), those of two bytes as uint16
     count: int
     channels: int
-    kind: str  # NumPy's character of the type
+    kind: str  # NumPy's character of the type; "Y" for bytes of YCbCr
     planar: bool  # pixels of a channel follow each other
     reversed: bool  # the arrays have the caller's channels in reverse order
+    yuv: tuple[Any, ...] | None = None  # how YCbCr becomes RGB
 
 
 class Boxes(NamedTuple):
@@ -96,6 +100,39 @@ def _frame(name: str, value: Any, most: int) -> np.ndarray:
     images, height, width, channels = value.shape
     _arguments.extents(name, (images, channels, height, width))
     return value
+
+
+def _yuv_frame(name: str, value: Any, most: int) -> np.ndarray:
+    """Return an array (N, 3 * H / 2, W, 1) of a frame of YCbCr, or of several if `most` is 3."""
+    value = _arguments.plain(name, value)
+    if value.dtype != np.uint8:
+        raise TypeError(f"{name}: dtype {value.dtype.name}, expected uint8 for its color")
+    shape = value.shape
+    if not 2 <= len(shape) <= most or shape[-2] % 3 or shape[-1] % 2:
+        expected = "(3 * H / 2, W)" + (" or (N, 3 * H / 2, W)" if most == 3 else "")
+        raise ValueError(f"{name}: shape {shape}, expected {expected} with even H and W")
+    value = value[None, ..., None] if len(shape) == 2 else value[..., None]
+    _arguments.extents(name, (len(value), 1, *value.shape[1:3]))
+    return value
+
+
+def yuv_frames(value: Any, color: str, color_range: str, color_matrix: str) -> Frames:
+    """Return frames of YCbCr 4:2:0, and how they become RGB."""
+    if isinstance(value, (list, tuple)):
+        arrays = [_yuv_frame(f"frames[{i}]", one, 2) for i, one in enumerate(value)]
+        if not arrays:
+            raise ValueError("frames: an empty list, expected one frame or more")
+    else:
+        arrays = [_yuv_frame("frames", value, 3)]
+    red, blue = KR_KB[color_matrix]
+    luma, black, chroma = (1.0, 0, 1.0) if color_range == "full" else (255 / 219, 16, 255 / 224)
+    of_v, of_u = 2 * (1 - red) * chroma, 2 * (1 - blue) * chroma
+    green = 1 - red - blue
+    scales = ((0.0, of_v), (-of_u * blue / green, -of_v * red / green), (of_u, 0.0))
+    channels = [(-luma * black - 128 * (u + v), u, v) for u, v in scales]
+    count = sum(map(len, arrays))
+    yuv = (color == "i420", luma, *channels)
+    return Frames(tuple(arrays), count, 3, "Y", True, False, yuv)
 
 
 def frames(value: Any) -> Frames:

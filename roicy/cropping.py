@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     Fit = Literal["stretch", "letterbox", "cover"]
     Border = Literal["image", "crop", "constant"]
     Channels = Literal["first", "last"]
+    Color = Literal["nv12", "i420"]
 
 
 @overload
@@ -73,6 +74,8 @@ def crop(
     scale: Numbers = None, swap_channels: bool = False, fit: Fit = "stretch",
     pad_value: float | Sequence[float] = 0, antialias: bool = True, border: Border = "image",
     channels: Channels = "first", dtype: DTypeLike = np.float32, boxes_num: Counts = None,
+    color: Color | None = None, color_range: Literal["video", "full"] = "video",
+    color_matrix: Literal["bt601", "bt709"] = "bt601",
     out: NDArray[Any] | None = None, num_threads: SupportsIndex | None = None,
     return_matrices: bool = False,
 ) -> NDArray[Any] | tuple[NDArray[Any], NDArray[np.float64]]:  # fmt: skip
@@ -139,6 +142,14 @@ def crop(
         number, to the even one of two, and moved to 0..255.
     boxes_num : (N,) ints, optional
         Number of boxes of each frame, for boxes without frame_index, which are sorted by frame.
+    color : {"nv12", "i420"}, optional
+        That frames are bytes of YCbCr 4:2:0: arrays (3 * H / 2, W) or (N, 3 * H / 2, W), or a list
+        of the former, with H rows of Y and then those of U and V, pair by pair ("nv12") or U
+        before V, two of their rows in a row ("i420"), as OpenCV has them.  The result has red,
+        green and blue.  Only pixels that boxes read are converted: four share U and V, and red,
+        green and blue are moved to 0..255 but not rounded.
+    color_range, color_matrix : {"video", "full"}, {"bt601", "bt709"}, optional
+        Of YCbCr: whether Y lies in 16..235 or 0..255, and the standard with the weights of colours.
     out : ndarray, optional
         Written to, and returned.  It has the shape and dtype of the result, may have any strides,
         and shares no memory with what is read.
@@ -191,7 +202,13 @@ def crop(
     array([[ 2.5,  4.5],
            [10.5, 12.5]], dtype=float32)
     """
-    given = _frames.frames(frames)
+    _frames.choice("color_range", color_range, _frames.RANGES)
+    _frames.choice("color_matrix", color_matrix, tuple(_frames.KR_KB))
+    if color is None:
+        given = _frames.frames(frames)
+    else:
+        _frames.choice("color", color, _frames.COLORS)
+        given = _frames.yuv_frames(frames, color, color_range, color_matrix)
     rows = _frames.boxes(boxes, boxes_num, given.count)
     extent = _arguments.output_size(size, "size")
     count = given.channels
@@ -214,7 +231,7 @@ def crop(
     _dispatch.kernels.crop.crop(
         given.arrays,
         (place.values, rows.images, place.content, place.touched),
-        (antialias, border != "constant", given.planar, given.kind, kind.char),
+        (antialias, border != "constant", given.planar, given.kind, kind.char, given.yuv),
         finish,
         view if last else view.transpose(0, 2, 3, 1),
         threads,

@@ -9,10 +9,10 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from simd.crop cimport (CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, Axis, Columns, Source, Span, Strip,
-                        Target, Warp, crop_axis_limit, crop_axis_set, crop_pad_columns,
-                        crop_scale_columns, crop_span_of, crop_store, crop_sum_columns,
-                        crop_sum_rows, warp_pixels, warp_samples)
+from simd.crop cimport (CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_YUV, Axis, Columns, Source,
+                        Span, Strip, Target, Warp, Yuv, crop_axis_limit, crop_axis_set,
+                        crop_pad_columns, crop_scale_columns, crop_span_of, crop_store,
+                        crop_sum_columns, crop_sum_rows, warp_pixels, warp_samples)
 from simd.simd cimport pages_alloc, pages_free
 from tuning cimport CROP_COLUMNS_AT_ONCE, CROP_SERIAL_NUMBERS, CROP_STRIP, TASKS_PER_THREAD
 
@@ -36,6 +36,7 @@ cdef struct Call:
     bint antialias
     bint repeats                   # the edges of frames, or of boxes
     bint planar                    # channels of frames are read one by one
+    Yuv yuv                        # of frames of CROP_YUV
     int channels
     Py_ssize_t[4] place            # of a channel of the frame in the output
     float[4] scale
@@ -51,7 +52,7 @@ cdef struct Scratch:               # of one thread
     float[CROP_ROWS] cover         # of the rows
     Py_ssize_t[GROUPS] low         # pixels that CROP_COLUMNS output columns read
     Py_ssize_t[GROUPS] stop
-    float[(CROP_STRIP + CROP_ROWS) * CROP_ROWS] strip
+    float[(CROP_STRIP + CROP_CHANNELS * CROP_ROWS) * CROP_ROWS] strip  # or one for each plane
     float[CROP_CHANNELS * CROP_COLUMNS * CROP_ROWS] sums
 
 
@@ -132,25 +133,31 @@ cdef inline void finish(
         + (work.column + first) * call.target.stride_x, &call.target)
 
 
+cdef inline Source plane_of(const Call *call, const Source *frame, int plane) noexcept nogil:
+    """The frame, or one of its channels where they are read one by one."""
+    cdef Source source = frame[0]
+    if call.planar:
+        source.start = frame.start + plane * frame.stride_c
+        source.channels, source.plane = 1, plane
+        source.dense = frame.kind != CROP_YUV
+    return source
+
+
 cdef inline void sum_piecewise(
         const Call *call, const Work *work, Scratch *scratch, int first, int count,
         Py_ssize_t low, Py_ssize_t stop) noexcept nogil:
-    """The sums of a group of columns, channel by channel or strip by strip, whichever is needed."""
-    cdef Source frame = work.frame[0]
+    """The sums of a group of columns whose pixels no strip has room for."""
+    cdef Source frame
     cdef Strip strip
     cdef Columns columns
-    cdef int c, planes = call.channels if call.planar else 1
-    cdef Py_ssize_t room
-    if call.planar:
-        frame.channels, frame.dense = 1, True
-    room = CROP_STRIP // frame.channels
-    for c in range(planes):
+    cdef int c
+    for c in range(call.channels if call.planar else 1):
+        frame = plane_of(call, work.frame, c)
         columns = columns_of(call, scratch, c, False)
         strip.sums, strip.channels, strip.add = scratch.strip, frame.channels, False
-        frame.start = work.frame.start + c * frame.stride_c
         strip.low = low
         while True:
-            strip.stop = min(strip.low + room, stop)
+            strip.stop = min(strip.low + CROP_STRIP // frame.channels, stop)
             if strip.low < strip.stop:
                 crop_sum_rows(&frame, scratch.rows, work.rows, &strip)
             crop_sum_columns(&strip, scratch.columns + first, count, &columns)
@@ -179,35 +186,53 @@ cdef inline Columns columns_of(
     return columns
 
 
+cdef inline int groups_together(
+        const Scratch *scratch, int group, int groups, Py_ssize_t room, Py_ssize_t *low,
+        Py_ssize_t *stop) noexcept nogil:
+    """Where the groups of columns end, from `group` on, whose pixels a strip has room for."""
+    cdef Py_ssize_t first, last
+    low[0], stop[0] = scratch.low[group], scratch.stop[group]
+    if stop[0] == 0 or stop[0] - low[0] > room:
+        return group
+    group += 1
+    while group < groups and scratch.stop[group] > 0:
+        first, last = min(low[0], scratch.low[group]), max(stop[0], scratch.stop[group])
+        if last - first > room:
+            break
+        low[0], stop[0] = first, last
+        group += 1
+    return group
+
+
 cdef inline void crop_block(const Call *call, const Work *work, Scratch *scratch) noexcept nogil:
-    """A block of rows, in chunks of columns; the last group overlaps the one before it."""
-    cdef Strip strip
-    cdef Columns columns = columns_of(call, scratch, 0, not work.padded)
-    cdef int first, count, group = 0, stop_group, groups
+    """A block of rows, in chunks of columns."""
+    cdef Source[CROP_CHANNELS] frames
+    cdef Strip[CROP_CHANNELS] strips
+    cdef Columns[CROP_CHANNELS] columns
+    cdef int c, first, count, group = 0, stop_group, planes = call.channels if call.planar else 1
+    cdef int groups = (work.columns + CROP_COLUMNS - 1) // CROP_COLUMNS
     cdef Py_ssize_t low, stop, room = CROP_STRIP // call.channels
-    groups = (work.columns + CROP_COLUMNS - 1) // CROP_COLUMNS
-    strip.sums, strip.channels, strip.add = scratch.strip, call.channels, False
+    for c in range(planes):
+        frames[c] = plane_of(call, work.frame, c)
+        columns[c] = columns_of(call, scratch, c, not work.padded)
+        strips[c].sums = scratch.strip + c * (room + CROP_ROWS) * CROP_ROWS
+        strips[c].channels, strips[c].add = frames[c].channels, False
     while group < groups:
-        low, stop, stop_group = scratch.low[group], scratch.stop[group], group + 1
-        while (stop_group < groups and scratch.stop[stop_group] > 0 and stop > 0
-                and max(stop, scratch.stop[stop_group])
-                - min(low, scratch.low[stop_group]) <= room):
-            low = min(low, scratch.low[stop_group])
-            stop = max(stop, scratch.stop[stop_group])
-            stop_group += 1
-        if call.planar or stop - low > room or stop == 0:
+        stop_group = groups_together(scratch, group, groups, room, &low, &stop)
+        if stop_group == group:
             first = group * CROP_COLUMNS
             count = min(<int>CROP_COLUMNS, work.columns - first)
-            sum_piecewise(call, work, scratch, first, count, scratch.low[group],
-                          scratch.stop[group])
+            sum_piecewise(call, work, scratch, first, count, low, stop)
             group += 1
             continue
-        strip.low, strip.stop = low, stop
-        crop_sum_rows(work.frame, scratch.rows, work.rows, &strip)
+        for c in range(planes):
+            strips[c].low, strips[c].stop = low, stop
+            crop_sum_rows(&frames[c], scratch.rows, work.rows, &strips[c])
         while group < stop_group:
             first = group * CROP_COLUMNS
             count = min(<int>CROP_COLUMNS, work.columns - first)
-            crop_sum_columns(&strip, scratch.columns + first, count, &columns)
+            for c in range(planes):
+                crop_sum_columns(&strips[c], scratch.columns + first, count, &columns[c])
             finish(call, work, scratch, not work.padded, first, count)
             group += 1
 
@@ -340,7 +365,9 @@ cdef int set_frames(Call *call, Buffers buffers, tuple arrays, int kind) except 
             frame.height, frame.width = <int32_t>view.shape[1], <int32_t>view.shape[2]
             frame.stride_y, frame.stride_x = view.strides[1], view.strides[2]
             frame.stride_c, frame.channels = view.strides[3], call.channels
-            frame.kind = kind
+            frame.kind, frame.yuv = kind, &call.yuv
+            if kind == CROP_YUV:       # rows of Y, and half as many of U and V
+                frame.height, frame.stride_c = frame.height // 3 * 2, 0
             frame.dense = (frame.stride_x == view.itemsize * call.channels
                            and (frame.stride_c == view.itemsize or call.channels == 1))
             i += 1
@@ -359,6 +386,14 @@ cdef int set_target(Call *call, const Py_buffer *out, int kind) except -1:
     return 0
 
 
+cdef int set_yuv(Call *call, tuple yuv) except -1:
+    cdef int c
+    call.yuv.planar, call.yuv.luma = yuv[0], yuv[1]
+    for c in range(3):
+        call.yuv.bias[c], call.yuv.from_u[c], call.yuv.from_v[c] = yuv[2 + c]
+    return 0
+
+
 def crop(tuple frames, tuple boxes, tuple options, tuple finish, out, int threads):
     """Resize boxes of frames.
 
@@ -367,7 +402,8 @@ def crop(tuple frames, tuple boxes, tuple options, tuple finish, out, int thread
     (K,) of frames; int32 (K, 4) or None: output pixels that show the box; float64 (K, 4) or None:
     boxes beyond whose pixels nothing is read.
     options: antialias; whether edges are repeated; whether channels are read one by one; NumPy's
-    characters of the types of frames and result.
+    characters of the types of frames and result; for bytes of YCbCr ('Y') also whether they are
+    I420, the scale of Y, and for each channel its bias and the scales of U and V.
     finish: for each channel of the frame its place in the output; for each one of the output scale,
     bias and padding.
     out: (K, h, w, C), written to.
@@ -390,6 +426,8 @@ def crop(tuple frames, tuple boxes, tuple options, tuple finish, out, int thread
     if call.frames == NULL:
         raise MemoryError(f"no {count * sizeof(Source)} bytes for frames")
     try:
+        if options[5] is not None:
+            set_yuv(&call, options[5])
         set_frames(&call, buffers, frames, ord(options[3]))
         call.warped = boxes[0].shape[1] == 9
         call.boxes = <const double*>buffers.take(boxes[0], PyBUF_STRIDES).buf

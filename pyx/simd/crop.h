@@ -20,8 +20,15 @@ enum {
     CROP_CHANNELS = 4
 };
 
-/* Types of frames besides those of convert.h. */
-enum { CROP_FLOAT = 'f', CROP_SHORT = 'H' };
+/* Types of frames besides those of convert.h; CROP_YUV stands for bytes of YCbCr 4:2:0. */
+enum { CROP_FLOAT = 'f', CROP_SHORT = 'H', CROP_YUV = 'Y' };
+
+/* How bytes of YCbCr become red, green and blue: y * luma + u * from_u[c] + v * from_v[c] +
+   bias[c], moved to 0..255. */
+struct crop_yuv {
+    int planar; /* I420, and not NV12 */
+    float luma, bias[3], from_u[3], from_v[3];
+};
 
 /* A frame, or one plane of it.  Strides are bytes. */
 struct crop_source {
@@ -31,6 +38,8 @@ struct crop_source {
     int channels; /* at most CROP_CHANNELS */
     int kind;     /* NumPy's character of the type */
     int dense;    /* numbers of a row follow each other */
+    int plane;    /* the channel that is read of CROP_YUV */
+    const struct crop_yuv *yuv;
 };
 
 /* Columns [low, stop) of the frame in a strip, where `add`, of several that are summed. */
@@ -150,6 +159,53 @@ static FORCE_INLINE float crop_number(const char *from, int kind) {
     return kind == CROP_SHORT ? (float)two : float_of_half(two);
 }
 
+/* Where a row of U or V (plane 1, 2) is that belongs to row y.  Planes of I420 have two rows in a
+   row of the array. */
+static FORCE_INLINE const char *crop_chroma_row(const struct crop_source *source, ptrdiff_t y,
+                                                int plane) {
+    ptrdiff_t row = y / 2, height = source->height;
+    if (!source->yuv->planar)
+        return source->start + (height + row) * source->stride_y + (plane - 1) * source->stride_x;
+    row += plane == 2 ? height / 2 : 0;
+    return source->start + (height + row / 2) * source->stride_y +
+           row % 2 * (source->width / 2) * source->stride_x;
+}
+
+static FORCE_INLINE float crop_limit(float value) {
+    value = value > 0 ? value : 0;
+    return value < 255 ? value : 255;
+}
+
+/* Pixels x..x + count - 1 of the plane that is read, at most CROP_RUN. */
+static NOINLINE void crop_load_yuv(const struct crop_source *source, ptrdiff_t y, ptrdiff_t x,
+                                   int count, float *to) {
+    enum { most = CROP_RUN / 2 + 1 };
+    const struct crop_yuv *yuv = source->yuv;
+    ptrdiff_t step = source->stride_x * (yuv->planar ? 1 : 2), first = x / 2;
+    const char *row = source->start + y * source->stride_y + 2 * first * source->stride_x;
+    const char *from_u = crop_chroma_row(source, y, 1) + first * step;
+    const char *from_v = crop_chroma_row(source, y, 2) + first * step;
+    uint8_t u[most], v[most], luma[2 * most];
+    float values[2 * most], a = yuv->from_u[source->plane], b = yuv->from_v[source->plane];
+    float bias = yuv->bias[source->plane], scale = yuv->luma;
+    int pairs = (int)((x + count - 1) / 2 - first + 1);
+    for (int i = 0; i < pairs; i++) {
+        u[i] = *(const uint8_t *)(from_u + i * step);
+        v[i] = *(const uint8_t *)(from_v + i * step);
+    }
+    if (source->stride_x == 1)
+        memcpy(luma, row, (size_t)(2 * pairs));
+    else
+        for (int i = 0; i < 2 * pairs; i++)
+            luma[i] = *(const uint8_t *)(row + i * source->stride_x);
+    for (int i = 0; i < pairs; i++) {
+        float chroma = FUSED_float((float)v[i], b, FUSED_float((float)u[i], a, bias));
+        values[2 * i] = crop_limit(FUSED_float((float)luma[2 * i], scale, chroma));
+        values[2 * i + 1] = crop_limit(FUSED_float((float)luma[2 * i + 1], scale, chroma));
+    }
+    memcpy(to, values + (x - 2 * first), (size_t)count * sizeof(float));
+}
+
 /* Numbers at..at + count - 1 of a row, counted from its start as pixels of interleaved channels. */
 static FORCE_INLINE void crop_load_strided(const struct crop_source *source, const char *row,
                                            ptrdiff_t at, int count, int kind, float *to) {
@@ -169,7 +225,9 @@ static NOINLINE void crop_load_row(const struct crop_source *source, ptrdiff_t y
                                    int count, float *to) {
     const char *row = source->start + y * source->stride_y;
     int kind = source->kind;
-    if (source->dense && kind == HALF)
+    if (kind == CROP_YUV)
+        crop_load_yuv(source, y, at, count, to);
+    else if (source->dense && kind == HALF)
         widen_halves((const uint16_t *)row + at, count, to);
     else if (source->dense && kind == CROP_SHORT)
         for (int i = 0; i < count; i++)

@@ -5,6 +5,7 @@ cdef extern from "simd/crop.h":
     enum: CROP_ROWS
     enum: CROP_COLUMNS
     enum: CROP_CHANNELS
+    enum: CROP_YUV
 
     ctypedef struct Span "struct crop_span":
         int32_t low
@@ -21,6 +22,13 @@ cdef extern from "simd/crop.h":
         int32_t stop
         bint repeats
 
+    ctypedef struct Yuv "struct crop_yuv":
+        bint planar
+        float luma
+        float *bias
+        float *from_u
+        float *from_v
+
     ctypedef struct Source "struct crop_source":
         const char *start
         Py_ssize_t stride_y
@@ -31,6 +39,8 @@ cdef extern from "simd/crop.h":
         int channels
         int kind
         bint dense
+        int plane
+        const Yuv *yuv
 
     ctypedef struct Strip "struct crop_strip":
         float *sums

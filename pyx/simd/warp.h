@@ -83,7 +83,12 @@ static NOINLINE warp_quad warp_load_pixel(const struct crop_source *source, cons
         return warp_quad_of(warp->pad);
     x = x < 0 ? 0 : x > right ? right : x;
     y = y < 0 ? 0 : y > bottom ? bottom : y;
-    crop_load_row(source, y, x * source->channels, source->channels, numbers);
+    if (source->kind == CROP_YUV) {
+        struct crop_source plane = *source;
+        for (plane.plane = 0; plane.plane < 3; plane.plane++)
+            crop_load_yuv(&plane, y, x, 1, numbers + plane.plane);
+    } else
+        crop_load_row(source, y, x * source->channels, source->channels, numbers);
     return warp_quad_of(numbers);
 }
 
