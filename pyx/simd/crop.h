@@ -17,7 +17,8 @@ enum {
     CROP_VECTOR = sizeof(vector_float) / sizeof(float),
     CROP_UNIT = CROP_ROWS / CROP_VECTOR, /* vectors of a lane vector */
     CROP_SQUARE = VECTOR_BYTES / sizeof(float),
-    CROP_CHANNELS = 4
+    CROP_CHANNELS = 4,
+    CROP_LOADED = 40 /* rows of a block that are converted once, and kept in 10 KB */
 };
 
 /* Types of frames besides those of convert.h; CROP_YUV stands for bytes of YCbCr 4:2:0. */
@@ -176,33 +177,43 @@ static FORCE_INLINE float crop_limit(float value) {
     return value < 255 ? value : 255;
 }
 
-/* Pixels x..x + count - 1 of the plane that is read, at most CROP_RUN. */
+/* Copies `count` bytes that lie `step` apart. */
+static FORCE_INLINE void crop_gather_bytes(const char *from, ptrdiff_t step, int count,
+                                           uint8_t *to) {
+    const uint8_t *bytes = (const uint8_t *)from;
+    if (step == 1)
+        memcpy(to, from, (size_t)count);
+    else if (step == 2)
+        for (int i = 0; i < count; i++)
+            to[i] = bytes[2 * i];
+    else
+        for (int i = 0; i < count; i++)
+            to[i] = bytes[i * step];
+}
+
+/* Pixels x..x + count - 1 of the plane that is read, at most CROP_RUN.  Loops are plain, so that
+   they become whole vectors; pixels of a pair share their part of U and V. */
 static NOINLINE void crop_load_yuv(const struct crop_source *source, ptrdiff_t y, ptrdiff_t x,
                                    int count, float *to) {
-    enum { most = CROP_RUN / 2 + 1 };
+    enum { most = CROP_RUN / 2 + CROP_ROWS / 2 }; /* one more than half a run, in whole vectors */
     const struct crop_yuv *yuv = source->yuv;
     ptrdiff_t step = source->stride_x * (yuv->planar ? 1 : 2), first = x / 2;
     const char *row = source->start + y * source->stride_y + 2 * first * source->stride_x;
-    const char *from_u = crop_chroma_row(source, y, 1) + first * step;
-    const char *from_v = crop_chroma_row(source, y, 2) + first * step;
-    uint8_t u[most], v[most], luma[2 * most];
-    float values[2 * most], a = yuv->from_u[source->plane], b = yuv->from_v[source->plane];
+    uint8_t u[most] = {0}, v[most] = {0}, luma[2 * most] = {0};
+    float chroma[2 * most], values[2 * most];
+    float a = yuv->from_u[source->plane], b = yuv->from_v[source->plane];
     float bias = yuv->bias[source->plane], scale = yuv->luma;
     int pairs = (int)((x + count - 1) / 2 - first + 1);
-    for (int i = 0; i < pairs; i++) {
-        u[i] = *(const uint8_t *)(from_u + i * step);
-        v[i] = *(const uint8_t *)(from_v + i * step);
+    crop_gather_bytes(crop_chroma_row(source, y, 1) + first * step, step, pairs, u);
+    crop_gather_bytes(crop_chroma_row(source, y, 2) + first * step, step, pairs, v);
+    crop_gather_bytes(row, source->stride_x, 2 * pairs, luma);
+    for (int i = 0; i < most; i++) {
+        float part = FUSED_float((float)v[i], b, FUSED_float((float)u[i], a, bias));
+        chroma[2 * i] = part;
+        chroma[2 * i + 1] = part;
     }
-    if (source->stride_x == 1)
-        memcpy(luma, row, (size_t)(2 * pairs));
-    else
-        for (int i = 0; i < 2 * pairs; i++)
-            luma[i] = *(const uint8_t *)(row + i * source->stride_x);
-    for (int i = 0; i < pairs; i++) {
-        float chroma = FUSED_float((float)v[i], b, FUSED_float((float)u[i], a, bias));
-        values[2 * i] = crop_limit(FUSED_float((float)luma[2 * i], scale, chroma));
-        values[2 * i + 1] = crop_limit(FUSED_float((float)luma[2 * i + 1], scale, chroma));
-    }
+    for (int i = 0; i < 2 * most; i++)
+        values[i] = crop_limit(FUSED_float((float)luma[i], scale, chroma[i]));
     memcpy(to, values + (x - 2 * first), (size_t)count * sizeof(float));
 }
 
@@ -257,6 +268,39 @@ static NOINLINE void crop_sum_any(const struct crop_source *source, const struct
     }
 }
 
+/* Sums of a block of rows of any type.  Each row of the frame is loaded once, where there are few:
+   neighbouring output rows read the same ones. */
+static NOINLINE void crop_sum_loaded(const struct crop_source *source,
+                                     const struct crop_span *spans, int rows, ptrdiff_t at,
+                                     int count, float *sums) {
+    float loaded[CROP_LOADED * CROP_RUN];
+    int room = count > CROP_ROWS ? CROP_RUN : CROP_ROWS, any = 0;
+    int32_t low = 0, high = -1;
+    for (int p = 0; p < rows; p++) {
+        if (spans[p].high < spans[p].low)
+            continue;
+        low = any && low < spans[p].low ? low : spans[p].low;
+        high = any && high > spans[p].high ? high : spans[p].high;
+        any = 1;
+    }
+    int few = high - low < CROP_LOADED;
+    for (int32_t y = low; few && y <= high; y++)
+        crop_load_row(source, y, at, count, loaded + (y - low) * room);
+    for (int p = 0; p < rows; p++) {
+        struct crop_span span = spans[p];
+        if (span.high < span.low)
+            continue;
+        if (!few || count < room) {
+            crop_sum_any(source, spans + p, at, count, sums + p * room);
+            continue;
+        }
+        span.low -= low;
+        span.high -= low;
+        crop_sum_run((const char *)loaded, room * (ptrdiff_t)sizeof(float), CROP_FLOAT, &span, room,
+                     sums + p * room);
+    }
+}
+
 /* Transposes CROP_ROWS rows of `count` sums, `step` apart, to lane vectors. */
 static FORCE_INLINE void crop_transpose(const float *from, ptrdiff_t step, int count, float *to) {
     enum { n = CROP_SQUARE };
@@ -274,17 +318,18 @@ static FORCE_INLINE void crop_sum_block(const struct crop_source *source,
     int room = count > CROP_ROWS ? CROP_RUN : CROP_ROWS;
     int direct = source->dense && count >= CROP_ROWS;
     int size = source->kind == BYTE ? 1 : (int)sizeof(float);
+    direct = direct && (source->kind == BYTE || source->kind == CROP_FLOAT);
+    if (!direct)
+        crop_sum_loaded(source, spans, rows, at, count, sums);
     for (int p = 0; p < CROP_ROWS; p++) {
         float *row = sums + p * room;
         if (p >= rows || spans[p].high < spans[p].low)
             memset(row, 0, (size_t)room * sizeof(float));
         else if (direct && source->kind == BYTE)
             crop_sum_run(source->start + at * size, source->stride_y, BYTE, spans + p, room, row);
-        else if (direct && source->kind == CROP_FLOAT)
+        else if (direct)
             crop_sum_run(source->start + at * size, source->stride_y, CROP_FLOAT, spans + p, room,
                          row);
-        else
-            crop_sum_any(source, spans + p, at, count, row);
     }
     if (count < CROP_ROWS)
         for (int p = 0; p < rows; p++)
