@@ -58,7 +58,8 @@ NAMED = (
     "layout", "out", "num_threads", "grad_output", "input_shape", "argmax", "return_argmax",
     "the result of shape", "products", "features", "input_shapes", "image_size",
     "canonical_scale", "canonical_level", "frames", "size", "mean", "std", "scale", "swap_channels",
-    "fit", "pad_value", "antialias", "border", "channels", "dtype",
+    "fit", "pad_value", "antialias", "border", "channels", "dtype", "color", "color_range",
+    "color_matrix",
 )  # fmt: skip
 COORDINATES = (
     0.0, -0.0, 0.5, 1.0, -1.0, 3.25, 7.0, 11.5, 19.99, 40.0, -7.5, 2.75, 9.0, 16.0, 31.125, 25.0,
@@ -555,27 +556,33 @@ def crop_frames(data):
 
 
 def crop_boxes(data, n):
-    """Return the number of boxes, upright or not, and boxes_num."""
+    """Return the number of boxes, the boxes, boxes_num, and whether they are upright."""
     kind = data.below(6)
     if kind < 3:
-        return boxes_of(data, n, np.float64)
+        return *boxes_of(data, n, np.float64), True
     count = data.below(4)
     shape = {3: (count, 4, 2), 4: (count, 2, 3), 5: (count, 5)}[kind]
     numbers = [data.ordinary(COORDINATES, FINITE) for _ in range(math.prod(shape))]
     rows = np.array(numbers, np.float64).reshape(shape)
     if kind == 5 and data.below(2):
         images = [data.ordinary((data.below(max(n, 1)), *IMAGES), 1) for _ in range(count)]
-        return count, np.column_stack([np.array(images, np.float64), rows]), None
+        return count, np.column_stack([np.array(images, np.float64), rows]), None, False
     counts = np.bincount([data.below(max(n, 1)) for _ in range(count)], minlength=n)
-    return count, rows if data.below(2) else rows.tolist(), counts
+    return count, rows if data.below(2) else rows.tolist(), counts, False
 
 
 def crop_call(data) -> str:
     """Make a call of crop, and return how it ended."""
     frames, n, c = crop_frames(data)
-    count, boxes, counts = crop_boxes(data, n)
+    count, boxes, counts, upright = crop_boxes(data, n)
     size = (data.ordinary(SIZES, 7), data.ordinary(SIZES, 7))
-    size = size if data.below(2) else size[0]
+    if all(type(extent) is int and extent > 0 for extent in size):
+        # Up to 64 samples a pixel are slow.  Larger outputs than 2**40 are refused, and kept.
+        if (5000 if upright else 500) < size[0] * size[1] < 2**40:
+            size = (3, 14)
+    size = size if data.below(2) or size == (3, 14) else size[0]
+    if type(size) is int and 65 < size < 2**20:
+        size = 7
     numbers = (0.0, 1.0, -2.5, 255, None, np.float32(0.5), [1, 2, 3], 0, np.nan, "1", 1e300, ())
     arguments = {
         "frames": frames, "boxes": boxes, "size": size, "boxes_num": counts,
@@ -590,6 +597,18 @@ def crop_call(data) -> str:
         "dtype": data.ordinary((np.float32, *SMALL, np.float64, "?", 3), 1 + len(SMALL)),
         "num_threads": data.ordinary((1, 2, 3, 0, 10**9, None), 3),
     }  # fmt: skip
+    if data.below(4) == 3:
+        arguments |= {
+            "color": data.ordinary(("nv12", "i420", "yuyv", 1), 2),
+            "color_range": data.ordinary(("video", "full", ""), 2),
+            "color_matrix": data.ordinary(("bt601", "bt709", None), 2),
+        }
+        if not data.rarely():
+            c, shape = 3, (3 * data.below(9), 2 * data.below(15))
+            whole = data.below(2) and n > 0
+            frames = np.zeros((n, *shape) if whole else shape, np.uint8)
+            frames[...] = np.arange(math.prod(shape)).reshape(shape)
+            arguments["frames"] = frames if whole or n == 1 else [frames] * n
     buffer = None
     if data.below(2):
         h, w = size if isinstance(size, tuple) else (size, size)

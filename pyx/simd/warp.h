@@ -177,11 +177,20 @@ static FORCE_INLINE int warp_place(const struct crop_source *source, const struc
     float x0 = (float)(x - column), y0 = (float)(y - row), dx = (float)by_x, dy = (float)by_y;
     float dw = (float)by_w;
     int32_t first_column = (int32_t)column, first_row = (int32_t)row;
+    float shares[CROP_COLUMNS];
+    if (warp->projective) {
+        WARP_SIMD
+        for (int i = 0; i < CROP_COLUMNS; i++)
+            shares[i] = (float)i / (1 + (float)i * dw);
+    } else {
+        WARP_SIMD
+        for (int i = 0; i < CROP_COLUMNS; i++)
+            shares[i] = (float)i;
+    }
     WARP_SIMD
     for (int i = 0; i < CROP_COLUMNS; i++) {
-        float at = (float)i, share = at / (1 + at * dw);
-        warp_split(x0 + share * dx, first_column, places->column + i, places->x + i);
-        warp_split(y0 + share * dy, first_row, places->row + i, places->y + i);
+        warp_split(x0 + shares[i] * dx, first_column, places->column + i, places->x + i);
+        warp_split(y0 + shares[i] * dy, first_row, places->row + i, places->y + i);
     }
     return 1;
 }
@@ -214,10 +223,11 @@ static FORCE_INLINE uint64_t warp_eight_bytes(const char *from) {
     return eight;
 }
 
-/* Adds samples amid dense bytes to sums [channel][column].  Two pixels of a row are fetched at
-   once, one sample after the other; they are then computed with as vectors of samples. */
+/* Adds samples amid dense bytes to sums [channel][column], which begin with the `first`.  Two
+   pixels of a row are fetched at once, one sample after the other; they are then computed with as
+   vectors of samples. */
 static FORCE_INLINE void warp_add_bytes(const struct crop_source *source, int channels,
-                                        const struct warp_places *places, float *sums) {
+                                        const struct warp_places *places, int first, float *sums) {
     enum { n = CROP_COLUMNS };
     uint64_t above[n], below[n];
     uint32_t a[n], b[n], c[n], d[n];
@@ -243,14 +253,16 @@ static FORCE_INLINE void warp_add_bytes(const struct crop_source *source, int ch
             float last = (float)(int32_t)(d[i] >> 8 * k & 255);
             float top = FUSED_float(to - from, places->x[i], from);
             float bottom = FUSED_float(last - under, places->x[i], under);
-            sums[k * n + i] += FUSED_float(bottom - top, places->y[i], top);
+            float sample = FUSED_float(bottom - top, places->y[i], top);
+            sums[k * n + i] = first ? sample : sums[k * n + i] + sample;
         }
     }
 }
 
 /* Adds samples of any frame, one by one. */
 static NOINLINE void warp_add_any(const struct crop_source *source, const struct warp *warp,
-                                  int count, const struct warp_places *places, float *sums) {
+                                  int count, const struct warp_places *places, int first,
+                                  float *sums) {
     for (int i = 0; i < count; i++) {
         int32_t pixel[2] = {places->column[i], places->row[i]};
         float part[2] = {places->x[i], places->y[i]}, numbers[4];
@@ -258,8 +270,10 @@ static NOINLINE void warp_add_any(const struct crop_source *source, const struct
         if (pixel[1] != INT32_MIN)
             sample = warp_sample_any(source, warp, pixel, part);
         memcpy(numbers, &sample, sizeof sample);
-        for (int k = 0; k < source->channels; k++)
-            sums[k * CROP_COLUMNS + i] += numbers[k];
+        for (int k = 0; k < source->channels; k++) {
+            float *sum = sums + k * CROP_COLUMNS + i;
+            *sum = first ? numbers[k] : *sum + numbers[k];
+        }
     }
 }
 
@@ -268,15 +282,17 @@ static FORCE_INLINE void warp_row(const struct crop_source *source, const struct
                                   int channels, int32_t p, int32_t q, int count, float *sums) {
     struct warp_places places;
     int dense = source->dense && source->kind == BYTE;
-    memset(sums, 0, CROP_CHANNELS * CROP_COLUMNS * sizeof(*sums));
     for (int j = 0; j < warp->ny; j++)
         for (int i = 0; i < warp->nx; i++) {
             int on_line = warp_place(source, warp, q + (i + 0.5) / warp->nx - 0.5,
                                      p + (j + 0.5) / warp->ny - 0.5, &places);
-            if (dense && warp_is_inside(source, channels, &places, on_line))
-                warp_add_bytes(source, channels, &places, sums);
+            int first = i + j == 0;
+            if (!dense || !warp_is_inside(source, channels, &places, on_line))
+                warp_add_any(source, warp, count, &places, first, sums);
+            else if (first)
+                warp_add_bytes(source, channels, &places, 1, sums);
             else
-                warp_add_any(source, warp, count, &places, sums);
+                warp_add_bytes(source, channels, &places, 0, sums);
         }
 }
 
@@ -284,29 +300,25 @@ static FORCE_INLINE void warp_row(const struct crop_source *source, const struct
 static FORCE_INLINE void warp_store(const struct warp *warp, const struct crop_target *target,
                                     const ptrdiff_t *place, int count, const float *sums,
                                     char *to) {
-    float line[CROP_CHANNELS * CROP_COLUMNS];
-    int n = target->channels, interleaved = target->interleaved;
+    float line[CROP_CHANNELS * CROP_COLUMNS], run[CROP_COLUMNS];
+    int n = target->channels;
     for (int c = 0; c < n; c++) {
         const float *from = sums + c * CROP_COLUMNS;
         float scale = warp->scale[c], bias = warp->bias[c];
-        float *run = line + (interleaved ? place[c] : place[c] * CROP_COLUMNS);
-        if (!interleaved) {
-            WARP_SIMD
+        char *row = to + place[c] * target->stride_c;
+        WARP_SIMD
+        for (int i = 0; i < CROP_COLUMNS; i++)
+            run[i] = FUSED_float(from[i], scale, bias);
+        if (target->interleaved)
             for (int i = 0; i < CROP_COLUMNS; i++)
-                run[i] = FUSED_float(from[i], scale, bias);
-        } else
-            for (int i = 0; i < CROP_COLUMNS; i++)
-                run[i * n] = FUSED_float(from[i], scale, bias);
-    }
-    if (interleaved) {
-        crop_store_run(line, count * n, target->kind, to);
-        return;
-    }
-    for (int c = 0; c < n; c++, to += target->stride_c)
-        if (target->stride_x == target->itemsize)
-            crop_store_run(line + c * CROP_COLUMNS, count, target->kind, to);
+                line[i * n + place[c]] = run[i];
+        else if (target->stride_x == target->itemsize)
+            crop_store_run(run, count, target->kind, row);
         else
-            crop_store_apart(line + c * CROP_COLUMNS, count, target->kind, to, target->stride_x);
+            crop_store_apart(run, count, target->kind, row, target->stride_x);
+    }
+    if (target->interleaved)
+        crop_store_run(line, count * n, target->kind, to);
 }
 
 /* As warp_store, of padding. */
