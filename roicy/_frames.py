@@ -82,7 +82,7 @@ def choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
 
 def _frame(name: str, value: Any, most: int) -> np.ndarray:
     """Return an array (N, H, W, C) of a frame, or of several if `most` is 4."""
-    value = _arguments.plain(name, value)
+    value = _arguments.taken(name, value)
     dtype, shape = value.dtype, value.shape
     if dtype.char not in FRAME_TYPES or not dtype.isnative:
         order = "" if dtype.isnative else " in foreign byte order"
@@ -104,7 +104,7 @@ def _frame(name: str, value: Any, most: int) -> np.ndarray:
 
 def _yuv_frame(name: str, value: Any, most: int) -> np.ndarray:
     """Return an array (N, 3 * H / 2, W, 1) of a frame of YCbCr, or of several if `most` is 3."""
-    value = _arguments.plain(name, value)
+    value = _arguments.taken(name, value)
     if value.dtype != np.uint8:
         raise TypeError(f"{name}: dtype {value.dtype.name}, expected uint8 for its color")
     shape = value.shape
@@ -164,18 +164,25 @@ def _rows(name: str, value: Any) -> np.ndarray:
     """Return numbers as a float64 array."""
     if type(value) is np.ndarray and value.dtype.char == "d" and value.flags.c_contiguous:
         return value
-    if not isinstance(value, np.ndarray):
+    if isinstance(value, (list, tuple)):
         try:
             value = np.asarray(value)
         except ValueError:
             raise ValueError(f"{name}: rows of different lengths, expected {FORMATS}") from None
-        if not value.size:
-            value = value.astype(np.float64)
-    value = _arguments.plain(name, value)
+        value = value if value.size else value.astype(np.float64)
+    else:
+        value = _arguments.taken(name, value)
     if not (value.dtype.kind in "iuf" or value.dtype.name == "bfloat16"):
         raise TypeError(f"{name}: dtype {value.dtype.name}, expected numbers")
     with np.errstate(all="ignore"):  # a signalling NaN is found later
         return np.ascontiguousarray(value, np.float64)
+
+
+def _item(name: str, value: Any) -> Any:
+    """Return an item of a list of boxes: numbers and lists as they are, others as arrays."""
+    if isinstance(value, (list, tuple, np.ndarray, np.generic, int, float, str)) or value is None:
+        return value
+    return _arguments.taken(name, value)
 
 
 def _is_for_each_frame(value: Any) -> bool:
@@ -197,6 +204,8 @@ def _has_boxes(value: Any) -> bool:
 
 def boxes(value: Any, boxes_num: Any, count: int) -> Boxes:
     """Return boxes of `count` frames."""
+    if isinstance(value, (list, tuple)):
+        value = [_item(f"boxes[{i}]", one) for i, one in enumerate(value)]
     if _is_for_each_frame(value):
         return _of_each_frame(value, boxes_num, count)
     rows = _rows("boxes", value)

@@ -97,7 +97,8 @@ def crop(
     ----------
     frames : ndarray (H, W), (H, W, C) or (N, H, W, C), or list of ndarrays (H_n, W_n[, C])
         Pictures of uint8, uint16, float16 or float32, of 1 to 4 channels and any strides,
-        read-only or not.  They are read where they lie; a list may have different sizes.
+        read-only or not.  They are read where they lie; a list may have different sizes.  What
+        NumPy can read as an array, such as a tensor of the CPU, may stand for one.
     boxes : array_like, or list of N array_likes
         In pixels, of which the first covers [0, 1).  Nested lists of numbers may stand for arrays.
         Boxes may lie off the frame.

@@ -199,6 +199,24 @@ def test_formats_of_boxes():
     )
 
 
+class Holder:
+    """What NumPy reads by ``__array__``."""
+
+    def __init__(self, array):
+        self.array = np.asarray(array)
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array
+
+
+def test_objects_that_numpy_can_read():
+    frame = frame_of("uint8")
+    want = roicy.crop(frame, BOXES[:2], 4)
+    for boxes in (Holder(BOXES[:2]), [Holder(BOXES[:2])], [Holder(box) for box in BOXES[:2]]):
+        np.testing.assert_array_equal(roicy.crop(Holder(frame), boxes, 4), want)
+    np.testing.assert_array_equal(roicy.crop([memoryview(frame)], BOXES[:2], 4), want)
+
+
 def test_frames_of_different_sizes(isa):
     frames = [frame_of("uint8"), frame_of("uint8", extent=(9, 50), seed=1)]
     got = roicy.crop(frames, [BOXES[:2], BOXES[2:]], (8, 9))

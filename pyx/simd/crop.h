@@ -470,6 +470,8 @@ static FORCE_INLINE void crop_copy_run(const float *from, int count, char *to) {
 static FORCE_INLINE void crop_store_run(const float *from, int count, int kind, char *to) {
     if (kind == CROP_FLOAT)
         crop_copy_run(from, count, to);
+    else if (kind == BYTE && count == CROP_COLUMNS) /* a known number becomes whole vectors */
+        narrow_bytes(from, CROP_COLUMNS, (uint8_t *)to);
     else if (kind == BYTE)
         narrow_bytes(from, count, (uint8_t *)to);
     else if (kind == HALF)
