@@ -69,7 +69,8 @@ cdef enum:
 cdef enum:
     CROP_STRIP = 384               # numbers of summed rows, 16 output rows each: 24 KB # no record
     CROP_COLUMNS_AT_ONCE = 2048    # output columns whose spans are made: bounds memory # no record
-    CROP_SERIAL_NUMBERS = 131072   # numbers of a result for one thread alone, 0.1 ms   # no record
+    CROP_SERIAL_NUMBERS = 262144   # numbers of a result for one thread alone, 0.1 ms   # no record
+    WARP_COST = 3                  # of a number that is not upright, in upright ones   # no record
 
 # --------------------------------------------------------------------------------------- reduce
 cdef enum:

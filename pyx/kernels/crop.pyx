@@ -14,7 +14,8 @@ from simd.crop cimport (CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_YUV, Axis, 
                         crop_pad_columns, crop_scale_columns, crop_span_of, crop_store,
                         crop_sum_columns, crop_sum_rows, warp_pixels, warp_samples)
 from simd.simd cimport pages_alloc, pages_free
-from tuning cimport CROP_COLUMNS_AT_ONCE, CROP_SERIAL_NUMBERS, CROP_STRIP, TASKS_PER_THREAD
+from tuning cimport (CROP_COLUMNS_AT_ONCE, CROP_SERIAL_NUMBERS, CROP_STRIP, TASKS_PER_THREAD,
+                     WARP_COST)
 
 cdef enum:
     GROUPS = CROP_COLUMNS_AT_ONCE // CROP_COLUMNS
@@ -309,7 +310,7 @@ cdef int run(Call *call, int threads) except -1:
     cdef Scratch *scratch
     call.blocks = (call.height + CROP_ROWS - 1) // CROP_ROWS
     numbers = call.count * call.height * call.width * call.channels
-    if numbers < CROP_SERIAL_NUMBERS:
+    if numbers * (WARP_COST if call.warped else 1) < CROP_SERIAL_NUMBERS:
         threads = 1
     call.parts = 1
     if threads > 1 and call.count < TASKS_PER_THREAD * threads:
