@@ -65,6 +65,13 @@ cdef enum:
     MAX_COVER = 4                  # times boxes cover a map, for prefetches to pay     # R141
     BINS_TOGETHER = 16             # bins of a position-sensitive task: a cache line    # R164
 
+# ---------------------------------------------------------------------------------------- crops
+cdef enum:
+    CROP_STRIP = 384               # numbers of summed rows, 16 output rows each: 24 KB # no record
+    CROP_COLUMNS_AT_ONCE = 2048    # output columns whose spans are made: bounds memory # no record
+    CROP_SERIAL_NUMBERS = 262144   # numbers of a result for one thread alone, 0.1 ms   # no record
+    WARP_COST = 3                  # of a number that is not upright, in upright ones   # no record
+
 # --------------------------------------------------------------------------------------- reduce
 cdef enum:
     MAX_BINS = 1024                # bins of a box in BINS_BYTES: a lane vector each    # no record

@@ -2,6 +2,7 @@
 
 from ._config import __version__, show_config
 from ._threads import get_num_threads, set_num_threads
+from .cropping import crop
 from .multiscale import (
     multiscale_roi_align,
     multiscale_roi_align_backward,
@@ -30,6 +31,7 @@ from .operators import (
 
 __all__ = [
     "__version__",
+    "crop",
     "get_num_threads",
     "multiscale_roi_align",
     "multiscale_roi_align_backward",

@@ -11,7 +11,7 @@ import argparse
 import sys
 
 from . import show_config
-from ._workloads import WORKLOADS
+from ._workloads import CROPS, WORKLOADS
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
         "bench",
         help="time the operators on this machine, beside the other libraries that are installed",
     )
-    names, passes = list(WORKLOADS), ["forward", "backward", "backward_boxes"]
+    names, passes = [*WORKLOADS, *CROPS], ["forward", "backward", "backward_boxes"]
     some = {"nargs": "+", "metavar": "NAME", "choices": names, "default": names}
     bench.add_argument("--workloads", help="of " + ", ".join(names), **some)
     some = {"nargs": "+", "choices": passes, "default": ["forward"]}

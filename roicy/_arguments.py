@@ -200,6 +200,9 @@ def _addressable(name: str, value: np.ndarray) -> np.ndarray:
     return value
 
 
+addressable = _addressable
+
+
 def _spell(dtype: np.dtype) -> str:
     return dtype.name if dtype.isnative else f"{dtype.name} in foreign byte order"
 

@@ -21,8 +21,8 @@ from tqdm import tqdm
 
 import roicy
 
-from . import _dispatch
-from ._workloads import WORKLOADS, Workload, call, each_level
+from . import _bench_crop, _dispatch
+from ._workloads import CROPS, WORKLOADS, Workload, call, each_level
 
 ROUNDS = 5
 SECONDS = 0.25  # in each round, a call is repeated for so long
@@ -344,6 +344,24 @@ def copy_rate() -> float:
     return 2 * source.nbytes / best_of(lambda: np.copyto(target, source), 0.5)
 
 
+def prepared(
+    name: str, direction: str, dtype: str, threads: int, peers: list[Any]
+) -> tuple[dict[str, Callable[[], Any]], int]:
+    """Return the calls of all libraries on one workload, and how many bytes they have to read."""
+    if name in CROPS:
+        return _bench_crop.calls(name, threads)
+    workload = WORKLOADS[name]
+    arrays = workload.arrays(dtype)
+    calls = own(workload, arrays, direction, threads)
+    for peer in peers:
+        try:
+            calls[f"{peer.package} {peer.version}"] = peer.prepare(workload, arrays, direction)
+        except Unsupported:
+            continue
+    read = arrays["grad_output"] if direction == "backward" else arrays["input"]
+    return calls, sum(array.nbytes for array in each_level(read))
+
+
 def measure(
     name: str,
     direction: str,
@@ -354,14 +372,7 @@ def measure(
     progress: Any,
 ) -> dict[str, Any]:
     """Return the times and differences of all libraries on one workload; they take turns."""
-    workload = WORKLOADS[name]
-    arrays = workload.arrays(dtype)
-    calls = own(workload, arrays, direction, threads)
-    for peer in peers:
-        try:
-            calls[f"{peer.package} {peer.version}"] = peer.prepare(workload, arrays, direction)
-        except Unsupported:
-            continue
+    calls, read = prepared(name, direction, dtype, threads, peers)
     expected = each_level(calls["roicy"]())
     scale = max(*(float(np.abs(result).max()) for result in expected), np.finfo(dtype).tiny)
     differences = {}
@@ -376,8 +387,7 @@ def measure(
             progress.set_postfix_str(f"{name} {direction} {key}")
             seconds[key] = min(seconds[key], best_of(function, SECONDS))
         progress.update()
-    read = arrays["grad_output"] if direction == "backward" else arrays["input"]
-    moved = sum(array.nbytes for array in (*expected, *each_level(read)))
+    moved = read + sum(array.nbytes for array in expected)
     return {
         "workload": name,
         "direction": direction,
@@ -387,6 +397,13 @@ def measure(
         "differences": differences,
         "bytes": moved,
     }
+
+
+def has_pass(name: str, direction: str) -> bool:
+    """Whether a workload has this pass."""
+    if name in CROPS:
+        return direction == "forward"
+    return direction != "backward_boxes" or WORKLOADS[name].operator != "roi_pool"
 
 
 def processor() -> str:
@@ -492,7 +509,7 @@ def run(
         for count in threads
         for direction in directions
         for name in workloads
-        if direction != "backward_boxes" or not WORKLOADS[name].operator == "roi_pool"
+        if has_pass(name, direction)
     ]
     results = []
     with tqdm(total=len(work) * rounds, disable=None, leave=False) as progress:

@@ -128,6 +128,83 @@ WORKLOADS = {
 }
 
 
+class CropWorkload(NamedTuple):
+    """One call of crop on a frame of 1080 x 1920 bytes: how many boxes, of which sizes and kind."""
+
+    count: int
+    size: tuple[int, int]  # of a crop, (height, width)
+    widths: tuple[int, int]  # the smallest and the largest width of a box
+    aspects: tuple[float, float]  # height of a box / width
+    antialias: bool = False
+    kind: str = "upright"  # or "matrices" or "corners"
+
+    def arrays(self) -> dict[str, Any]:
+        """Return the frame and the boxes, upright ones in whole pixels as slices need them."""
+        rng = np.random.default_rng(0)
+        coarse = rng.uniform(0, 255, (68, 120, 3)).repeat(16, axis=0).repeat(16, axis=1)
+        frame = placed(np.clip(coarse[:1080] + rng.normal(0, 8, (1080, 1920, 3)), 0, 255), "uint8")
+        width = np.exp(rng.uniform(*np.log(self.widths), self.count))
+        height = np.minimum(width * rng.uniform(*self.aspects, self.count), 1000)
+        x, y = (rng.uniform(size=(2, self.count)).T * ((1920, 1080) - np.c_[width, height])).T
+        boxes = np.column_stack([x, y, x + width, y + height]).round()
+        if self.kind == "upright":
+            return {"frame": frame, "boxes": boxes}
+        x1, y1, x2, y2 = boxes.T
+        tilt = 0.15 * (y2 - y1)
+        if self.kind == "corners":
+            corners = np.array([[x1, y1 + tilt], [x2, y1], [x2, y2 - tilt], [x1, y2]])
+            return {"frame": frame, "boxes": np.ascontiguousarray(corners.transpose(2, 0, 1))}
+        angle = rng.uniform(-0.5, 0.5, self.count)
+        scale = self.size[1] / (x2 - x1)
+        turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]) * scale
+        turn = turn.transpose(2, 0, 1)
+        middle = np.array([(self.size[1] - 1) / 2, (self.size[0] - 1) / 2])
+        shift = middle - (turn @ np.c_[x1 + x2, y1 + y2][:, :, None] / 2)[:, :, 0]
+        return {"frame": frame, "boxes": np.concatenate([turn, shift[:, :, None]], axis=2)}
+
+
+FACES = CropWorkload(16, (112, 112), (60, 300), (1.0, 1.3))
+PEOPLE = CropWorkload(32, (256, 128), (60, 200), (2.2, 3.0))
+OBJECTS = CropWorkload(16, (224, 224), (64, 512), (0.7, 1.3))
+TEXT = CropWorkload(8, (48, 192), (100, 500), (0.15, 0.3))
+CROPS = {
+    "crop_faces": FACES,
+    "crop_people": PEOPLE,
+    "crop_objects": OBJECTS,
+    "crop_text": TEXT,
+    # what it costs to call
+    "crop_one": FACES._replace(count=1),
+    # areas under output pixels, and not points
+    "crop_faces_area": FACES._replace(antialias=True),
+    "crop_people_area": PEOPLE._replace(antialias=True),
+    "crop_objects_area": OBJECTS._replace(antialias=True),
+    "crop_text_area": TEXT._replace(antialias=True),
+    # faces aligned by their landmarks, and text lines in perspective
+    "crop_faces_affine": FACES._replace(kind="matrices"),
+    "crop_text_corners": TEXT._replace(kind="corners"),
+}
+MEAN, STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
+
+
+def crop_call(
+    roicy: Any, workload: CropWorkload, arrays: dict[str, Any], reuse: bool, num_threads: int
+) -> Any:
+    """Return a function without parameters that crops: BGR bytes to normalised RGB of float32."""
+    options: dict[str, Any] = {
+        "mean": MEAN, "std": STD, "scale": 1 / 255, "swap_channels": True,
+        "antialias": workload.antialias, "num_threads": num_threads,
+        "border": "crop" if workload.kind == "upright" else "constant",
+    }  # fmt: skip
+
+    def function(**out):
+        return roicy.crop(arrays["frame"], arrays["boxes"], workload.size, **options, **out)
+
+    if reuse:
+        out = function()
+        return lambda: function(out=out)
+    return function
+
+
 def placed(values: np.ndarray, dtype: str | np.dtype) -> np.ndarray:
     """
     Return a copy that begins 16 bytes into a page, as large arrays of NumPy do.

@@ -57,7 +57,9 @@ NAMED = (
     "input", "boxes", "boxes_num", "output_size", "spatial_scale", "sampling_ratio", "aligned",
     "layout", "out", "num_threads", "grad_output", "input_shape", "argmax", "return_argmax",
     "the result of shape", "products", "features", "input_shapes", "image_size",
-    "canonical_scale", "canonical_level",
+    "canonical_scale", "canonical_level", "frames", "size", "mean", "std", "scale", "swap_channels",
+    "fit", "pad_value", "antialias", "border", "channels", "dtype", "color", "color_range",
+    "color_matrix",
 )  # fmt: skip
 COORDINATES = (
     0.0, -0.0, 0.5, 1.0, -1.0, 3.25, 7.0, 11.5, 19.99, 40.0, -7.5, 2.75, 9.0, 16.0, 31.125, 25.0,
@@ -455,6 +457,8 @@ def one_call(bytes_: bytes) -> str:
     spoiled = name != "roi_pool_backward" and data.rarely(4)
     if spoiled:
         arguments["boxes"], spoiled = spoil(data, boxes)
+    if name == "roi_pool" and data.below(3) == 2:
+        return crop_call(data)
 
     read = {
         key: value.tobytes()
@@ -530,6 +534,105 @@ def friendlier(arguments, images):
     if "sampling_ratio" in given:
         given["sampling_ratio"] = float(given["sampling_ratio"])
     return given
+
+
+def crop_frames(data):
+    """Return frames, how many they are, and their channels."""
+    n, c = data.of((0, 1, 2, 3)), data.of((3, 1, 4, 2, 3))
+    h, w = 1 + data.below(40), 1 + data.below(40)
+    if data.rarely():
+        h, w = data.of(((0, 5), (5, 0), (1, 700), (700, 1), (0, 0)))
+    kind = data.of(("u1", "u1", "u2", "f2", "f4"))
+
+    def one(*shape):
+        with np.errstate(all="ignore"):
+            return disguised(data, (values(data, shape, np.dtype("f4")) * 16 + 128).astype(kind))
+
+    if n == 0:
+        return one(h, w) if c == 1 else one(h, w, c), 1, c
+    if data.below(2):
+        return [one(h, 1 + i, c) for i in range(n)], n, c
+    return one(n - data.rarely(), h, w, c), n, c
+
+
+def crop_boxes(data, n):
+    """Return the number of boxes, the boxes, boxes_num, and whether they are upright."""
+    kind = data.below(6)
+    if kind < 3:
+        return *boxes_of(data, n, np.float64), True
+    count = data.below(4)
+    shape = {3: (count, 4, 2), 4: (count, 2, 3), 5: (count, 5)}[kind]
+    numbers = [data.ordinary(COORDINATES, FINITE) for _ in range(math.prod(shape))]
+    rows = np.array(numbers, np.float64).reshape(shape)
+    if kind == 5 and data.below(2):
+        images = [data.ordinary((data.below(max(n, 1)), *IMAGES), 1) for _ in range(count)]
+        return count, np.column_stack([np.array(images, np.float64), rows]), None, False
+    counts = np.bincount([data.below(max(n, 1)) for _ in range(count)], minlength=n)
+    return count, rows if data.below(2) else rows.tolist(), counts, False
+
+
+def crop_call(data) -> str:
+    """Make a call of crop, and return how it ended."""
+    frames, n, c = crop_frames(data)
+    count, boxes, counts, upright = crop_boxes(data, n)
+    size = (data.ordinary(SIZES, 7), data.ordinary(SIZES, 7))
+    if all(type(extent) is int and extent > 0 for extent in size):
+        # Up to 64 samples a pixel are slow.  Larger outputs than 2**40 are refused, and kept.
+        if (5000 if upright else 500) < size[0] * size[1] < 2**40:
+            size = (3, 14)
+    size = size if data.below(2) or size == (3, 14) else size[0]
+    if type(size) is int and 65 < size < 2**20:
+        size = 7
+    numbers = (0.0, 1.0, -2.5, 255, None, np.float32(0.5), [1, 2, 3], 0, np.nan, "1", 1e300, ())
+    arguments = {
+        "frames": frames, "boxes": boxes, "size": size, "boxes_num": counts,
+        "fit": data.ordinary(("stretch", "letterbox", "cover", "fill", None), 3),
+        "border": data.ordinary(("image", "crop", "constant", "wrap", 1), 3),
+        "antialias": data.ordinary((True, False, 1, None), 2),
+        "channels": data.ordinary(("first", "last", "both"), 2),
+        "swap_channels": data.below(2) == 1 if c > 2 else data.rarely(3),
+        "mean": data.ordinary(numbers, 6), "scale": data.ordinary(numbers, 6),
+        "std": data.ordinary((None, 2.0, [1, 2, 3][:c], *numbers), 2),
+        "pad_value": data.ordinary(numbers, 4),
+        "dtype": data.ordinary((np.float32, *SMALL, np.float64, "?", 3), 1 + len(SMALL)),
+        "num_threads": data.ordinary((1, 2, 3, 0, 10**9, None), 3),
+    }  # fmt: skip
+    if data.below(4) == 3:
+        arguments |= {
+            "color": data.ordinary(("nv12", "i420", "yuyv", 1), 2),
+            "color_range": data.ordinary(("video", "full", ""), 2),
+            "color_matrix": data.ordinary(("bt601", "bt709", None), 2),
+        }
+        if not data.rarely():
+            c, shape = 3, (3 * data.below(9), 2 * data.below(15))
+            whole = data.below(2) and n > 0
+            frames = np.zeros((n, *shape) if whole else shape, np.uint8)
+            frames[...] = np.arange(math.prod(shape)).reshape(shape)
+            arguments["frames"] = frames if whole or n == 1 else [frames] * n
+    buffer = None
+    if data.below(2):
+        h, w = size if isinstance(size, tuple) else (size, size)
+        if all(type(extent) is int and 0 < extent <= 300 for extent in (h, w)):
+            shape = (count, c, h, w) if arguments["channels"] == "first" else (count, h, w, c)
+            dtype = arguments["dtype"] if not isinstance(arguments["dtype"], (str, int)) else "f4"
+            buffer = Buffer(data, shape, dtype)
+            arguments["out"] = buffer.array
+    ends = [outcome(isa, "crop", arguments) for isa in ISAS]
+    ended = "value"
+    if isinstance(ends[0], Exception):
+        ended = type(ends[0]).__name__
+        assert str(ends[0]).startswith(NAMED), f"an error that names no argument: {ends[0]!r}"
+        assert all(repr(end) == repr(ends[0]) for end in ends)
+    else:
+        count = count if len(boxes) else 0  # [] has no boxes, whatever was dropped from it
+        assert all(end.shape[0] == count for end in ends)
+        assert all(end.dtype == arguments["dtype"] for end in ends)
+        with np.errstate(all="ignore"):
+            assert all((np.isnan(end) == np.isnan(ends[0])).all() for end in ends)
+    assert bits(converted("crop", arguments)) == bits(ends[0])
+    if buffer is not None:
+        buffer.check(ended == "value")
+    return f"crop: {ended}"
 
 
 def two_scales(data, scale, multiscale):

@@ -7,6 +7,7 @@ the systems do that these operators come from, since it decides how many samples
 which of them lie on the map.  Sums are float64.
 """
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -321,3 +322,174 @@ def roi_align_max_backward(
             others = [best - value for value, pixels in candidates if pixels != winner]
             margins[k, channel, p, q] = min(others, default=np.inf)
     return grad, margins, terms
+
+
+# Crops of frames.  A frame is an array (H, W, C) and a box (x1, y1, x2, y2).
+
+
+def crop_area(box, size, fit):
+    """
+    Return the part of a box that is shown, and the output rows and columns that show it.
+
+    "cover" shows the middle of the box, and "letterbox" shows all of it in the middle of the
+    output.
+    """
+    (x1, y1, x2, y2), (h, w) = map(float, box), size
+    width, height = abs(x2 - x1), abs(y2 - y1)
+    rows, columns = (0, h), (0, w)
+    if fit == "cover" and width * h != height * w:
+        if width * h > height * w:
+            keep = height * w / h / width
+            x1, x2 = x1 + (x2 - x1) * (1 - keep) / 2, x2 - (x2 - x1) * (1 - keep) / 2
+        else:
+            keep = width * h / w / height
+            y1, y2 = y1 + (y2 - y1) * (1 - keep) / 2, y2 - (y2 - y1) * (1 - keep) / 2
+    if fit == "letterbox" and width * h != height * w:
+        if width * h > height * w:
+            shown = max(round(height * w / (width * h) * h), 1)
+            rows = ((h - shown) // 2, (h - shown) // 2 + shown)
+        else:
+            shown = max(round(width * h / (height * w) * w), 1)
+            columns = ((w - shown) // 2, (w - shown) // 2 + shown)
+    return (x1, y1, x2, y2), rows, columns
+
+
+def crop_weights(low, high, bins, extent, antialias, border):
+    """
+    Weigh the pixels of an axis for each of `bins` output pixels between low and high.
+
+    A weight is the part of the interval of an output pixel in [i, i + 1).  What is not on the
+    frame, or for border="crop" on the pixels that the box touches, belongs to the outermost pixel
+    or to none.
+    """
+    first, last = 0, extent - 1
+    if border == "crop":
+        first = min(max(math.floor(min(low, high)), 0), extent - 1)
+        last = max(min(math.ceil(max(low, high)), extent) - 1, first)
+    step = (high - low) / bins
+    half = max(abs(step), 1) / 2 if antialias else 0.5
+    for p in range(bins):
+        a = low + (p + 0.5) * step - half
+        b = a + 2 * half
+        weights = {}
+        for i in range(first, last + 1):
+            start = -math.inf if i == first and border != "constant" else i
+            stop = math.inf if i == last and border != "constant" else i + 1
+            part = max(min(b, stop) - max(a, start), 0)
+            if part > 0:
+                weights[i] = part / (2 * half)
+        yield weights
+
+
+def crop(frame, box, size, antialias, border, fit="stretch", pad=0.0):
+    """Return a box of a frame as float64 (h, w, C), neither scaled nor rounded."""
+    height, width, channels = frame.shape
+    out = np.full((*size, channels), pad, np.float64)
+    if height == 0 or width == 0:
+        return out
+    (x1, y1, x2, y2), rows, columns = crop_area(box, size, fit)
+    if border == "crop" and fit == "cover":
+        raise NotImplementedError("the touched pixels are those of the whole box")
+    in_y = list(crop_weights(y1, y2, rows[1] - rows[0], height, antialias, border))
+    in_x = list(crop_weights(x1, x2, columns[1] - columns[0], width, antialias, border))
+    pad = np.broadcast_to(np.asarray(pad, np.float64), (channels,))
+    for p, weights_y in enumerate(in_y):
+        for q, weights_x in enumerate(in_x):
+            total = (1 - sum(weights_y.values()) * sum(weights_x.values())) * pad
+            for y, wy in weights_y.items():
+                for x, wx in weights_x.items():
+                    total = total + wy * wx * frame[y, x].astype(np.float64)
+            out[rows[0] + p, columns[0] + q] = total
+    return out
+
+
+def rotated_points(box, size, shown=None):
+    """
+    Return the point of the frame that output pixel (p, q) of [cx, cy, w, h, angle] shows.
+
+    `shown` are the output rows and columns that show the box.
+    """
+    cx, cy, width, height, angle = map(float, box)
+    rows, columns = shown or ((0, size[0]), (0, size[1]))
+
+    def point(p, q):
+        yy = ((p - rows[0] + 0.5) / (rows[1] - rows[0]) - 0.5) * height
+        xx = ((q - columns[0] + 0.5) / (columns[1] - columns[0]) - 0.5) * width
+        return (
+            yy * math.sin(angle) + xx * math.cos(angle) + cx - 0.5,
+            yy * math.cos(angle) - xx * math.sin(angle) + cy - 0.5,
+        )
+
+    return point
+
+
+def corner_points(corners, size):
+    """Return the point of the frame that output pixel (p, q) shows, of eight equations."""
+    rows, right = [], []
+    for (x, y), (u, v) in zip(corners, ((0, 0), (1, 0), (1, 1), (0, 1)), strict=True):
+        rows += [[u, v, 1, 0, 0, 0, -u * x, -v * x], [0, 0, 0, u, v, 1, -u * y, -v * y]]
+        right += [x, y]
+    m = np.append(np.linalg.solve(np.array(rows, np.float64), right), 1).reshape(3, 3)
+
+    def point(p, q):
+        x, y, w = m @ [(q + 0.5) / size[1], (p + 0.5) / size[0], 1]
+        return (x / w - 0.5, y / w - 0.5) if w > 0 else None
+
+    return point
+
+
+def matrix_points(matrix):
+    """Return the point of the frame that a matrix of frame to output takes to pixel (p, q)."""
+    matrix = np.asarray(matrix, np.float64)
+    return lambda p, q: np.linalg.solve(matrix[:, :2], np.array([q, p]) - matrix[:, 2])
+
+
+def bilinear(frame, point, border, pad):
+    """Interpolate at a point; pixels are counted from the middle of the first."""
+    height, width, _ = frame.shape
+    if point is None or height == 0 or width == 0:
+        return pad
+    x, y = point
+    total = 0.0
+    for column, row in itertools.product((0, 1), (0, 1)):
+        i, j = math.floor(y) + row, math.floor(x) + column
+        weight = (1 - abs(y - i)) * (1 - abs(x - j))
+        if weight == 0:
+            continue
+        inside = 0 <= i < height and 0 <= j < width
+        i, j = min(max(i, 0), height - 1), min(max(j, 0), width - 1)
+        shown = frame[i, j].astype(np.float64) if inside or border == "image" else pad
+        total = total + weight * shown
+    return total
+
+
+def warp(frame, point, size, samples=(1, 1), border="image", pad=0.0):
+    """Return the mean of so many samples down and across each output pixel, (h, w, C)."""
+    out = np.zeros((*size, frame.shape[2]))
+    pad = np.broadcast_to(np.asarray(pad, np.float64), (frame.shape[2],))
+    for p, q in itertools.product(range(size[0]), range(size[1])):
+        for j, i in itertools.product(range(samples[0]), range(samples[1])):
+            at = point(p + (j + 0.5) / samples[0] - 0.5, q + (i + 0.5) / samples[1] - 0.5)
+            out[p, q] += bilinear(frame, at, border, pad)
+    return out / (samples[0] * samples[1])
+
+
+def rgb_of_yuv(frame, color, color_range, color_matrix):
+    """Return a frame (3 * H / 2, W) of YCbCr 4:2:0 as float64 (H, W, 3), moved to 0..255."""
+    height, width = frame.shape[0] * 2 // 3, frame.shape[1]
+    luma = frame[:height].astype(np.float64)
+    rest = np.ascontiguousarray(frame[height:]).reshape(-1)
+    if color == "nv12":
+        u, v = rest[0::2], rest[1::2]
+    else:
+        u, v = np.split(rest, 2)
+    u, v = (
+        np.kron(half.reshape(height // 2, width // 2).astype(np.float64) - 128, np.ones((2, 2)))
+        for half in (u, v)
+    )
+    if color_range == "video":
+        luma, u, v = (luma - 16) * 255 / 219, u * 255 / 224, v * 255 / 224
+    red, blue = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722)}[color_matrix]
+    r, b = luma + 2 * (1 - red) * v, luma + 2 * (1 - blue) * u
+    g = (luma - red * r - blue * b) / (1 - red - blue)
+    return np.stack([r, g, b], axis=-1).clip(0, 255)

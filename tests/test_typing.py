@@ -39,6 +39,12 @@ def of_lists(x: NDArray[np.float32], picture: NDArray[np.uint16]) -> NDArray[np.
     return roicy.ps_roi_align(x, ([[0, 0, 2, 2]], x[0, 0]), 1)
 
 
+def batch(frame: NDArray[np.uint8]) -> NDArray[np.float32]:
+    crops, matrices = roicy.crop(frame, [[0, 0, 4, 4]], 2, mean=(1, 2, 3), return_matrices=True)
+    points: NDArray[np.float64] = matrices
+    return roicy.crop([frame, frame], [[[0, 0, 4, 4]], []], (2, 3), out=crops, channels="last")
+
+
 roicy.set_num_threads(roicy.get_num_threads())
 roicy.show_config()
 version: str = roicy.__version__
@@ -46,6 +52,7 @@ version: str = roicy.__version__
 WRONG = {
     'roicy.roi_align(np.ones((1, 1, 2, 2)), np.ones((1, 5)), "7")': "arg-type",
     'roicy.roi_align(np.ones((1, 1, 2, 2)), np.ones((1, 5)), 7, layout="CHW")': "arg-type",
+    'roicy.crop(np.ones((2, 2), np.uint8), [], 7, fit="contain")': "call-overload",
     "roicy.roi_align(np.ones((1, 1, 2, 2)), np.ones((1, 5)), 7, 1.0, 2, True, None)": "call-arg",
     'roicy.roi_align("map", np.ones((1, 5)), 7)': "arg-type",
     'roicy.roi_align(np.ones((1, 1, 2, 2)), [["0"]], 7)': "arg-type",

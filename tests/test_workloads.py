@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import roicy
-from roicy._workloads import WORKLOADS, call, each_level
+from roicy._workloads import CROPS, WORKLOADS, call, crop_call, each_level
 
 DIRECTIONS = ["forward", "backward", "backward_boxes"]
 
@@ -72,3 +72,28 @@ def test_maps_of_small_types(layout, dtype):
         call(roicy, workload, arrays, "forward", layout, True, 1)(),
         expected if dtype == "uint8" else expected.astype(dtype),
     )
+
+
+@pytest.mark.parametrize("name", CROPS)
+def test_crops(name):
+    """Boxes lie on the frame, so that the result has the values of a picture and no padding."""
+    workload = CROPS[name]._replace(count=2)
+    arrays = workload.arrays()
+    got = crop_call(roicy, workload, arrays, True, 1)()
+    assert got.shape == (2, 3, *workload.size)
+    assert np.ptp(got, axis=(1, 2, 3)).min() > 1
+    np.testing.assert_array_equal(crop_call(roicy, workload, arrays, False, 2)(), got)
+    if workload.kind == "upright":
+        assert (arrays["boxes"][:, :2] >= 0).all()
+        assert (arrays["boxes"][:, 2:] <= (1920, 1080)).all()
+
+
+@pytest.mark.parametrize("name", ["crop_faces", "crop_faces_affine", "crop_text_corners"])
+def test_crops_of_opencv(name):
+    """What the benchmark times beside roicy computes the same, but for the rounding of bytes."""
+    pytest.importorskip("cv2")
+    from roicy._bench_crop import calls
+
+    results = [function() for function in calls(name, 1)[0].values()]
+    for result in results[1:]:
+        np.testing.assert_allclose(result, results[0], rtol=0, atol=1.1 / 255 / 0.224)

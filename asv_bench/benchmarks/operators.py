@@ -164,6 +164,24 @@ class BackwardBoxes(Call):
         self.call()
 
 
+class Crop:
+    """Boxes of a camera frame to a normalised batch, written to the same array."""
+
+    params = [list(workloads.CROPS), [1, 2]]
+    param_names = ["workload", "threads"]
+    repeat = (5, 50, 2.0)
+    warmup_time = 0.2
+
+    def setup(self, workload, threads):
+        roicy, work = load(), workloads.CROPS[workload]
+        if not hasattr(roicy, "crop"):
+            raise NotImplementedError
+        self.call = workloads.crop_call(roicy, work, work.arrays(), True, threads)
+
+    def time_crop(self, *_):
+        self.call()
+
+
 class Memory(Call):
     """Peak memory of the process, with the arrays and the scratch of two threads."""
 

@@ -1,0 +1,444 @@
+"""Crop: boxes of frames, resized and normalised.
+
+A task is a box, or some of its rows.  Blocks of CROP_ROWS rows are computed one after the other,
+each in chunks of output columns whose pixels a strip has room for.  simd/crop.h has the sums.
+"""
+from cpython.buffer cimport PyBUF_STRIDED, PyBUF_STRIDES, PyBuffer_Release, PyObject_GetBuffer
+from cython.parallel cimport prange, threadid
+from libc.stdint cimport int32_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+
+from simd.crop cimport (CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_YUV, Axis, Columns, Source,
+                        Span, Strip, Target, Warp, Yuv, crop_axis_limit, crop_axis_set,
+                        crop_pad_columns, crop_scale_columns, crop_span_of, crop_store,
+                        crop_sum_columns, crop_sum_rows, warp_pixels, warp_samples)
+from simd.simd cimport pages_alloc, pages_free
+from tuning cimport (CROP_COLUMNS_AT_ONCE, CROP_SERIAL_NUMBERS, CROP_STRIP, TASKS_PER_THREAD,
+                     WARP_COST)
+
+cdef enum:
+    GROUPS = CROP_COLUMNS_AT_ONCE // CROP_COLUMNS
+
+
+cdef struct Call:
+    Source *frames
+    Py_ssize_t count               # of boxes
+    const double *boxes            # [k][x1, y1, x2, y2], or matrices [k][9]
+    bint warped                    # boxes are matrices
+    const int32_t *images          # [k]
+    const int32_t *content         # [k][top, left, bottom, right] of output pixels; or NULL
+    const double *touched          # boxes whose pixels alone may be read; or NULL
+    char *out
+    Py_ssize_t stride_k
+    Target target                  # of the first box
+    int height
+    int width
+    bint antialias
+    bint repeats                   # the edges of frames, or of boxes
+    bint planar                    # channels of frames are read one by one
+    Yuv yuv                        # of frames of CROP_YUV
+    int channels
+    Py_ssize_t[4] place            # of a channel of the frame in the output
+    float[4] scale
+    float[4] bias
+    float[4] pad
+    Py_ssize_t blocks              # blocks of rows of a box
+    Py_ssize_t parts               # tasks of a box
+
+
+cdef struct Scratch:               # of one thread
+    Span[CROP_COLUMNS_AT_ONCE] columns
+    Span[CROP_ROWS] rows
+    float[CROP_ROWS] cover         # of the rows
+    Py_ssize_t[GROUPS] low         # pixels that CROP_COLUMNS output columns read
+    Py_ssize_t[GROUPS] stop
+    float[(CROP_STRIP + CROP_CHANNELS * CROP_ROWS) * CROP_ROWS] strip  # or one for each plane
+    float[CROP_CHANNELS * CROP_COLUMNS * CROP_ROWS] sums
+
+
+cdef struct Work:                  # one box, and some rows and columns of it
+    const Source *frame
+    Axis y
+    Axis x
+    char *out
+    bint padded
+    int row
+    int rows
+    int column                     # the first of scratch.columns
+    int columns
+
+
+cdef inline Axis axis_of(
+        const Call *call, Py_ssize_t k, bint along_x) noexcept nogil:
+    cdef Axis axis
+    cdef const double *box = call.boxes + 4 * k
+    cdef const double *first
+    cdef const Source *frame = call.frames + call.images[k]
+    axis.bin_low, axis.bin_stop = 0, call.width if along_x else call.height
+    axis.low, axis.stop = 0, frame.width if along_x else frame.height
+    axis.repeats = call.repeats
+    if call.content != NULL:
+        axis.bin_low = call.content[4 * k + along_x]
+        axis.bin_stop = call.content[4 * k + 2 + along_x]
+    if call.touched != NULL:
+        first = call.touched + 4 * k + (0 if along_x else 1)
+        crop_axis_limit(&axis, first[0], first[2])
+    crop_axis_set(&axis, box[0 if along_x else 1], box[2 if along_x else 3], call.antialias)
+    return axis
+
+
+cdef inline void set_columns(Work *work, Scratch *scratch) noexcept nogil:
+    """Spans of output columns, and the pixels that each group of them reads."""
+    cdef int q, group
+    cdef Span span
+    for q in range(work.columns):
+        group = q // CROP_COLUMNS
+        span = crop_span_of(&work.x, work.column + q)
+        scratch.columns[q] = span
+        if q % CROP_COLUMNS == 0:
+            scratch.low[group] = scratch.stop[group] = 0
+        if span.high < span.low:
+            continue
+        if scratch.stop[group] == 0:
+            scratch.low[group] = span.low
+        scratch.low[group] = min(scratch.low[group], <Py_ssize_t>span.low)
+        scratch.stop[group] = max(scratch.stop[group], <Py_ssize_t>span.high + 1)
+
+
+cdef inline void set_rows(const Call *call, Work *work, Scratch *scratch) noexcept nogil:
+    cdef int p
+    for p in range(CROP_ROWS):
+        scratch.cover[p] = 0
+        if p < work.rows:
+            scratch.rows[p] = crop_span_of(&work.y, work.row + p)
+            scratch.cover[p] = scratch.rows[p].cover
+
+
+cdef inline void finish(
+        const Call *call, const Work *work, Scratch *scratch, bint scaled, int first,
+        int count) noexcept nogil:
+    """Complete, scale and store the sums of `count` output columns."""
+    cdef int c
+    cdef Py_ssize_t step = call.channels if call.target.interleaved else 1
+    cdef float *sums
+    for c in range(call.channels):
+        sums = scratch.sums + c * (CROP_ROWS if call.target.interleaved
+                                   else CROP_ROWS * CROP_COLUMNS)
+        if work.padded:
+            crop_pad_columns(sums, step, scratch.columns + first, count, scratch.cover, call.pad[c])
+        if not scaled:
+            crop_scale_columns(sums, step, count, call.scale[c], call.bias[c])
+    crop_store(
+        scratch.sums, work.rows, count, work.out + work.row * call.target.stride_y
+        + (work.column + first) * call.target.stride_x, &call.target)
+
+
+cdef inline Source plane_of(const Call *call, const Source *frame, int plane) noexcept nogil:
+    """The frame, or one of its channels where they are read one by one."""
+    cdef Source source = frame[0]
+    if call.planar:
+        source.start = frame.start + plane * frame.stride_c
+        source.channels, source.plane = 1, plane
+        source.dense = frame.kind != CROP_YUV
+    return source
+
+
+cdef inline void sum_piecewise(
+        const Call *call, const Work *work, Scratch *scratch, int first, int count,
+        Py_ssize_t low, Py_ssize_t stop) noexcept nogil:
+    """The sums of a group of columns whose pixels no strip has room for."""
+    cdef Source frame
+    cdef Strip strip
+    cdef Columns columns
+    cdef int c
+    for c in range(call.channels if call.planar else 1):
+        frame = plane_of(call, work.frame, c)
+        columns = columns_of(call, scratch, c, False)
+        strip.sums, strip.channels, strip.add = scratch.strip, frame.channels, False
+        strip.low = low
+        while True:
+            strip.stop = min(strip.low + CROP_STRIP // frame.channels, stop)
+            if strip.low < strip.stop:
+                crop_sum_rows(&frame, scratch.rows, work.rows, &strip)
+            crop_sum_columns(&strip, scratch.columns + first, count, &columns)
+            strip.low = strip.stop
+            strip.add = True
+            if strip.low >= stop:
+                break
+    finish(call, work, scratch, False, first, count)
+
+
+cdef inline Columns columns_of(
+        const Call *call, Scratch *scratch, int channel, bint scaled) noexcept nogil:
+    """Where the sums of channels go, from that channel of the frame on.
+
+    scaled: whether sums are scaled at once, since nothing is added to them.
+    """
+    cdef Columns columns
+    cdef int c
+    columns.sums = scratch.sums
+    columns.step = call.channels if call.target.interleaved else 1
+    for c in range(call.channels - channel):
+        columns.scale[c] = call.scale[call.place[channel + c]] if scaled else 1
+        columns.bias[c] = call.bias[call.place[channel + c]] if scaled else 0
+        columns.place[c] = call.place[channel + c] * (1 if call.target.interleaved
+                                                      else CROP_COLUMNS)
+    return columns
+
+
+cdef inline int groups_together(
+        const Scratch *scratch, int group, int groups, Py_ssize_t room, Py_ssize_t *low,
+        Py_ssize_t *stop) noexcept nogil:
+    """Where the groups of columns end, from `group` on, whose pixels a strip has room for."""
+    cdef Py_ssize_t first, last
+    low[0], stop[0] = scratch.low[group], scratch.stop[group]
+    if stop[0] == 0 or stop[0] - low[0] > room:
+        return group
+    group += 1
+    while group < groups and scratch.stop[group] > 0:
+        first, last = min(low[0], scratch.low[group]), max(stop[0], scratch.stop[group])
+        if last - first > room:
+            break
+        low[0], stop[0] = first, last
+        group += 1
+    return group
+
+
+cdef inline void crop_block(const Call *call, const Work *work, Scratch *scratch) noexcept nogil:
+    """A block of rows, in chunks of columns."""
+    cdef Source[CROP_CHANNELS] frames
+    cdef Strip[CROP_CHANNELS] strips
+    cdef Columns[CROP_CHANNELS] columns
+    cdef int c, first, count, group = 0, stop_group, planes = call.channels if call.planar else 1
+    cdef int groups = (work.columns + CROP_COLUMNS - 1) // CROP_COLUMNS
+    cdef Py_ssize_t low, stop, room = CROP_STRIP // call.channels
+    for c in range(planes):
+        frames[c] = plane_of(call, work.frame, c)
+        columns[c] = columns_of(call, scratch, c, not work.padded)
+        strips[c].sums = scratch.strip + c * (room + CROP_ROWS) * CROP_ROWS
+        strips[c].channels, strips[c].add = frames[c].channels, False
+    while group < groups:
+        stop_group = groups_together(scratch, group, groups, room, &low, &stop)
+        if stop_group == group:
+            first = group * CROP_COLUMNS
+            count = min(<int>CROP_COLUMNS, work.columns - first)
+            sum_piecewise(call, work, scratch, first, count, low, stop)
+            group += 1
+            continue
+        for c in range(planes):
+            strips[c].low, strips[c].stop = low, stop
+            crop_sum_rows(&frames[c], scratch.rows, work.rows, &strips[c])
+        while group < stop_group:
+            first = group * CROP_COLUMNS
+            count = min(<int>CROP_COLUMNS, work.columns - first)
+            for c in range(planes):
+                crop_sum_columns(&strips[c], scratch.columns + first, count, &columns[c])
+            finish(call, work, scratch, not work.padded, first, count)
+            group += 1
+
+
+cdef Warp warp_of(const Call *call, Py_ssize_t k) noexcept nogil:
+    """How the box of a matrix lies, and how many samples its pixels have."""
+    cdef Warp warp
+    cdef int c, place
+    cdef const double *m = call.boxes + 9 * k
+    for c in range(9):
+        warp.m[c] = m[c]
+    warp.nx = warp.ny = 1
+    if call.antialias:
+        warp.nx = warp_samples(m, False, call.height, call.width)
+        warp.ny = warp_samples(m, True, call.height, call.width)
+    warp.projective = m[6] != 0 or m[7] != 0 or m[8] != 1
+    warp.repeats = call.repeats
+    for c in range(CROP_CHANNELS):
+        warp.scale[c] = warp.bias[c] = warp.pad[c] = 0
+    for c in range(call.channels):
+        place = <int>call.place[c]
+        warp.scale[c] = call.scale[place] / <float>(warp.nx * warp.ny)
+        warp.bias[c], warp.pad[c] = call.bias[place], call.pad[place]
+    warp.low_p, warp.low_q = 0, 0
+    warp.stop_p, warp.stop_q = call.height, call.width
+    if call.content != NULL:
+        warp.low_p, warp.low_q = call.content[4 * k], call.content[4 * k + 1]
+        warp.stop_p, warp.stop_q = call.content[4 * k + 2], call.content[4 * k + 3]
+    return warp
+
+
+cdef void warp_task(
+        const Call *call, Py_ssize_t k, int first_row, int stop_row) noexcept nogil:
+    cdef Warp warp = warp_of(call, k)
+    cdef const Source *frame = call.frames + call.images[k]
+    cdef char *row = call.out + k * call.stride_k + first_row * call.target.stride_y
+    cdef int p
+    for p in range(first_row, stop_row):
+        warp_pixels(frame, &warp, &call.target, call.place, p, 0, warp.low_q, row)
+        warp_pixels(frame, &warp, &call.target, call.place, p, warp.low_q, warp.stop_q, row)
+        warp_pixels(frame, &warp, &call.target, call.place, p, warp.stop_q, call.width, row)
+        row += call.target.stride_y
+
+
+cdef void crop_task(const Call *call, Py_ssize_t task, Scratch *scratch) noexcept nogil:
+    cdef Work work
+    cdef Py_ssize_t k = task // call.parts, part = task % call.parts
+    cdef int first_row = <int>(call.blocks * part // call.parts) * CROP_ROWS
+    cdef int stop_row = min(call.height, <int>(call.blocks * (part + 1) // call.parts) * CROP_ROWS)
+    if call.warped:
+        warp_task(call, k, first_row, stop_row)
+        return
+    work.frame = call.frames + call.images[k]
+    work.y, work.x = axis_of(call, k, False), axis_of(call, k, True)
+    work.out = call.out + k * call.stride_k
+    work.padded = (call.content != NULL or not call.repeats
+                   or work.frame.height == 0 or work.frame.width == 0)
+    work.column = 0
+    while work.column < call.width:
+        work.columns = min(call.width - work.column, <int>CROP_COLUMNS_AT_ONCE)
+        set_columns(&work, scratch)
+        work.row = first_row
+        while work.row < stop_row:
+            work.rows = min(<int>CROP_ROWS, stop_row - work.row)
+            set_rows(call, &work, scratch)
+            crop_block(call, &work, scratch)
+            work.row += CROP_ROWS
+        work.column += CROP_COLUMNS_AT_ONCE
+
+
+cdef int run(Call *call, int threads) except -1:
+    """Carry out all tasks.  How boxes are divided changes no bit of the result."""
+    cdef Py_ssize_t i, tasks, numbers
+    cdef Scratch *scratch
+    call.blocks = (call.height + CROP_ROWS - 1) // CROP_ROWS
+    numbers = call.count * call.height * call.width * call.channels
+    if numbers * (WARP_COST if call.warped else 1) < CROP_SERIAL_NUMBERS:
+        threads = 1
+    call.parts = 1
+    if threads > 1 and call.count < TASKS_PER_THREAD * threads:
+        call.parts = min(call.blocks, (TASKS_PER_THREAD * threads + call.count - 1) // call.count)
+    tasks = call.count * call.parts
+    scratch = <Scratch*>pages_alloc(threads * sizeof(Scratch))
+    if scratch == NULL:
+        raise MemoryError(f"no {threads * sizeof(Scratch)} bytes of scratch for {threads} threads")
+    if threads == 1:
+        with nogil:
+            for i in range(tasks):
+                crop_task(call, i, scratch)
+    else:
+        for i in prange(tasks, nogil=True, num_threads=threads, schedule="dynamic", chunksize=1):
+            crop_task(call, i, scratch + threadid())
+    pages_free(scratch)
+    return 0
+
+
+cdef class Buffers:
+    """Buffers of arrays, which are released with the object."""
+
+    cdef Py_buffer *items
+    cdef Py_ssize_t count
+
+    def __cinit__(self, Py_ssize_t room):
+        self.items = <Py_buffer*>calloc(room, sizeof(Py_buffer))
+        if self.items == NULL:
+            raise MemoryError(f"no {room * sizeof(Py_buffer)} bytes for buffers")
+
+    def __dealloc__(self):
+        cdef Py_ssize_t i
+        for i in range(self.count):
+            PyBuffer_Release(self.items + i)
+        free(self.items)
+
+    cdef Py_buffer *take(self, array, int flags) except NULL:
+        PyObject_GetBuffer(array, self.items + self.count, flags)
+        self.count += 1
+        return self.items + self.count - 1
+
+
+cdef int set_frames(Call *call, Buffers buffers, tuple arrays, int kind) except -1:
+    """The frames of arrays (N, H, W, C)."""
+    cdef Py_ssize_t i = 0, n
+    cdef Py_buffer *view
+    cdef Source *frame
+    for array in arrays:
+        view = buffers.take(array, PyBUF_STRIDES)
+        for n in range(view.shape[0]):
+            frame = call.frames + i
+            frame.start = <const char*>view.buf + n * view.strides[0]
+            frame.height, frame.width = <int32_t>view.shape[1], <int32_t>view.shape[2]
+            frame.stride_y, frame.stride_x = view.strides[1], view.strides[2]
+            frame.stride_c, frame.channels = view.strides[3], call.channels
+            frame.kind, frame.yuv = kind, &call.yuv
+            if kind == CROP_YUV:       # rows of Y, and half as many of U and V
+                frame.height, frame.stride_c = frame.height // 3 * 2, 0
+            frame.dense = (frame.stride_x == view.itemsize * call.channels
+                           and (frame.stride_c == view.itemsize or call.channels == 1))
+            i += 1
+    return 0
+
+
+cdef int set_target(Call *call, const Py_buffer *out, int kind) except -1:
+    """The array (K, h, w, C) to write to."""
+    cdef Target *target = &call.target
+    call.out, call.stride_k = <char*>out.buf, out.strides[0]
+    target.stride_y, target.stride_x = out.strides[1], out.strides[2]
+    target.stride_c, target.channels = out.strides[3], call.channels
+    target.kind, target.itemsize = kind, <int>out.itemsize
+    target.interleaved = (call.channels > 1 and target.stride_c == out.itemsize
+                          and target.stride_x == out.itemsize * call.channels)
+    return 0
+
+
+cdef int set_yuv(Call *call, tuple yuv) except -1:
+    cdef int c
+    call.yuv.planar, call.yuv.luma = yuv[0], yuv[1]
+    for c in range(3):
+        call.yuv.bias[c], call.yuv.from_u[c], call.yuv.from_v[c] = yuv[2 + c]
+    return 0
+
+
+def crop(tuple frames, tuple boxes, tuple options, tuple finish, out, int threads):
+    """Resize boxes of frames.
+
+    frames: arrays (N, H, W, C) of one type, those of two bytes as uint16.
+    boxes: float64 (K, 4), or (K, 9) matrices that take output pixels to pixels of frames; int32
+    (K,) of frames; int32 (K, 4) or None: output pixels that show the box; float64 (K, 4) or None:
+    boxes beyond whose pixels nothing is read.
+    options: antialias; whether edges are repeated; whether channels are read one by one; NumPy's
+    characters of the types of frames and result; for bytes of YCbCr ('Y') also whether they are
+    I420, the scale of Y, and for each channel its bias and the scales of U and V.
+    finish: for each channel of the frame its place in the output; for each one of the output scale,
+    bias and padding.
+    out: (K, h, w, C), written to.
+    """
+    cdef Call call
+    cdef Buffers buffers = Buffers(len(frames) + 5)
+    cdef Py_ssize_t count = 0
+    cdef int c
+    memset(&call, 0, sizeof(call))
+    call.target.channels = call.channels = <int>out.shape[3]
+    call.count, call.height, call.width = out.shape[0], <int>out.shape[1], <int>out.shape[2]
+    call.antialias, call.repeats, call.planar = options[0], options[1], options[2]
+    for c in range(call.channels):
+        call.place[c] = finish[0][c]
+        call.scale[c], call.bias[c] = finish[1][c], finish[2][c]
+        call.pad[c] = finish[3][c]
+    for array in frames:
+        count += len(array)
+    call.frames = <Source*>calloc(count + 1, sizeof(Source))
+    if call.frames == NULL:
+        raise MemoryError(f"no {count * sizeof(Source)} bytes for frames")
+    try:
+        if options[5] is not None:
+            set_yuv(&call, options[5])
+        set_frames(&call, buffers, frames, ord(options[3]))
+        call.warped = boxes[0].shape[1] == 9
+        call.boxes = <const double*>buffers.take(boxes[0], PyBUF_STRIDES).buf
+        call.images = <const int32_t*>buffers.take(boxes[1], PyBUF_STRIDES).buf
+        if boxes[2] is not None:
+            call.content = <const int32_t*>buffers.take(boxes[2], PyBUF_STRIDES).buf
+        if boxes[3] is not None:
+            call.touched = <const double*>buffers.take(boxes[3], PyBUF_STRIDES).buf
+        set_target(&call, buffers.take(out, PyBUF_STRIDED), ord(options[4]))
+        if call.count and call.channels:
+            run(&call, threads)
+    finally:
+        free(call.frames)

@@ -1,0 +1,110 @@
+/* Which pixels of a frame an output pixel reads along one axis, and with which weights.
+
+   Output pixel p stands for an interval of the frame: its share of the box, or one pixel around
+   the middle of this share where the share is smaller or where points are asked for.  A pixel of
+   the frame covers [i, i + 1) and is constant on it, and its weight is its part of the interval.
+   An interval of one pixel weighs two neighbours as bilinear interpolation does. */
+#ifndef ROICY_CROP_AXIS_H
+#define ROICY_CROP_AXIS_H
+
+#include <math.h>
+#include <stdint.h>
+
+/* The interval of one output pixel: pixels low to high.  The first weighs `first`, the last weighs
+   `last` if it is another one, and those between weigh `middle`.  They sum to `cover`, the part of
+   the interval that lies on the frame; high < low where it is none. */
+struct crop_span {
+    int32_t low, high;
+    float first, middle, last, cover;
+};
+
+/* One axis of one box.  Output pixels bin_low to bin_stop - 1 show the box, the others padding. */
+struct crop_axis {
+    double start; /* where the box begins, in pixels of the frame */
+    double step;  /* of output pixels; negative where the box is inverted */
+    double half;  /* half of the length of an interval, at least 1/2 */
+    int32_t bin_low, bin_stop;
+    int32_t low, stop; /* pixels that may be read */
+    int repeats;       /* the outermost of these pixels go on for ever; else there is nothing */
+};
+
+/* The axis from low to high of which bins [bin_low, bin_stop) show the whole. */
+static inline void crop_axis_set(struct crop_axis *axis, double low, double high, int antialias) {
+    double step = (high - low) / (axis->bin_stop - axis->bin_low), size = fabs(step);
+    axis->start = low;
+    axis->step = step;
+    axis->half = antialias && size > 1 ? size / 2 : 0.5;
+}
+
+static inline double crop_within(double v, double low, double high) {
+    v = v > low ? v : low;
+    return v < high ? v : high;
+}
+
+/* Only pixels that the box from `from` to `to` touches may be read, or at least one. */
+static inline void crop_axis_limit(struct crop_axis *axis, double from, double to) {
+    double low = floor(from < to ? from : to), stop = ceil(from < to ? to : from);
+    double extent = axis->stop;
+    if (extent < 1)
+        return;
+    low = crop_within(low, 0, extent - 1);
+    axis->low = (int32_t)low;
+    axis->stop = (int32_t)crop_within(stop, low + 1, extent);
+}
+
+/* The interval [a, b] on pixels that go on beyond the outermost ones. */
+static inline struct crop_span crop_span_repeated(const struct crop_axis *axis, double a,
+                                                  double b) {
+    struct crop_span span = {0, 0, 1, 0, 0, 1};
+    double outermost = (double)axis->stop - 1, share = 1 / (2 * axis->half);
+    double low = crop_within(floor(a), axis->low, outermost);
+    double high = crop_within(ceil(b) - 1, low, outermost);
+    span.low = (int32_t)low;
+    span.high = (int32_t)high;
+    if (low < high) {
+        span.first = (float)((low + 1 - a) * share);
+        span.middle = (float)share;
+        span.last = (float)((b - high) * share);
+    }
+    return span;
+}
+
+/* The interval [a, b] on pixels that end with the frame. */
+static inline struct crop_span crop_span_ended(const struct crop_axis *axis, double a, double b) {
+    struct crop_span span = {0, -1, 0, 0, 0, 0};
+    double share = 1 / (2 * axis->half), from = a, to = b;
+    double low = floor(a), high = ceil(b) - 1;
+    if (low < axis->low)
+        low = from = axis->low;
+    if (high > (double)axis->stop - 1) {
+        to = axis->stop;
+        high = to - 1;
+    }
+    if (!(from < to))
+        return span;
+    high = high > low ? high : low;
+    span.low = (int32_t)low;
+    span.high = (int32_t)high;
+    span.cover = from == a && to == b ? 1 : (float)((to - from) * share);
+    span.first = span.cover;
+    if (low < high) {
+        span.first = (float)((low + 1 - from) * share);
+        span.middle = (float)share;
+        span.last = (float)((to - high) * share);
+    }
+    return span;
+}
+
+/* The interval of output pixel p. */
+static inline struct crop_span crop_span_of(const struct crop_axis *axis, int32_t p) {
+    struct crop_span none = {0, -1, 0, 0, 0, 0};
+    double middle;
+    if (p < axis->bin_low || p >= axis->bin_stop || axis->low >= axis->stop)
+        return none;
+    middle = axis->start + (p - axis->bin_low + 0.5) * axis->step;
+    if (axis->repeats)
+        return crop_span_repeated(axis, middle - axis->half, middle + axis->half);
+    return crop_span_ended(axis, middle - axis->half, middle + axis->half);
+}
+
+#endif

@@ -1,0 +1,103 @@
+"""What crop.h, warp.h and plan/crop_axis.h offer to Cython; they say what each function does."""
+from libc.stdint cimport int32_t
+
+cdef extern from "simd/crop.h":
+    enum: CROP_ROWS
+    enum: CROP_COLUMNS
+    enum: CROP_CHANNELS
+    enum: CROP_YUV
+
+    ctypedef struct Span "struct crop_span":
+        int32_t low
+        int32_t high
+        float first
+        float middle
+        float last
+        float cover
+
+    ctypedef struct Axis "struct crop_axis":
+        int32_t bin_low
+        int32_t bin_stop
+        int32_t low
+        int32_t stop
+        bint repeats
+
+    ctypedef struct Yuv "struct crop_yuv":
+        bint planar
+        float luma
+        float *bias
+        float *from_u
+        float *from_v
+
+    ctypedef struct Source "struct crop_source":
+        const char *start
+        Py_ssize_t stride_y
+        Py_ssize_t stride_x
+        Py_ssize_t stride_c
+        int32_t height
+        int32_t width
+        int channels
+        int kind
+        bint dense
+        int plane
+        const Yuv *yuv
+
+    ctypedef struct Strip "struct crop_strip":
+        float *sums
+        Py_ssize_t low
+        Py_ssize_t stop
+        int channels
+        bint add
+
+    ctypedef struct Columns "struct crop_columns":
+        float *sums
+        Py_ssize_t step
+        Py_ssize_t *place
+        float *scale
+        float *bias
+
+    ctypedef struct Target "struct crop_target":
+        char *start
+        Py_ssize_t stride_y
+        Py_ssize_t stride_x
+        Py_ssize_t stride_c
+        int channels
+        int kind
+        int itemsize
+        bint interleaved
+
+    void crop_axis_set(Axis *axis, double low, double high, bint antialias) noexcept nogil
+    void crop_axis_limit(Axis *axis, double first, double second) noexcept nogil
+    Span crop_span_of(const Axis *axis, int32_t p) noexcept nogil
+    void crop_sum_rows(
+        const Source *source, const Span *spans, int rows, const Strip *strip) noexcept nogil
+    void crop_sum_columns(
+        const Strip *strip, const Span *spans, int count, const Columns *to) noexcept nogil
+    void crop_scale_columns(
+        float *sums, Py_ssize_t step, int count, float scale, float bias) noexcept nogil
+    void crop_pad_columns(
+        float *sums, Py_ssize_t step, const Span *spans, int count, const float *rows,
+        float pad) noexcept nogil
+    void crop_store(
+        const float *sums, int rows, int count, char *to, const Target *target) noexcept nogil
+
+
+cdef extern from "simd/warp.h":
+    ctypedef struct Warp "struct warp":
+        double *m
+        int nx
+        int ny
+        bint projective
+        bint repeats
+        float *scale
+        float *bias
+        float *pad
+        int32_t low_p
+        int32_t stop_p
+        int32_t low_q
+        int32_t stop_q
+
+    int warp_samples(const double *m, bint along_y, int height, int width) noexcept nogil
+    void warp_pixels(
+        const Source *source, const Warp *warp, const Target *target, const Py_ssize_t *place,
+        int32_t p, int32_t q, int32_t stop, char *row) noexcept nogil

@@ -1,0 +1,381 @@
+/* Crops that are not upright: bilinear samples at positions that a matrix gives.
+
+   Output pixel (p, q) is the mean of nx * ny samples, which are spread evenly over the pixel.  The
+   sample at (q', p') lies at m * [q', p', 1], and pixels of output and frame are counted from the
+   middle of the first. */
+#ifndef ROICY_WARP_H
+#define ROICY_WARP_H
+
+#include "crop.h"
+
+/* The most samples along one axis of an output pixel: more would cost more than they show. */
+enum { WARP_SAMPLES = 8 };
+
+/* The iterations of the loop that follows may be lanes of vectors. */
+#if defined(__GNUC__)
+#define WARP_SIMD PRAGMA(omp simd)
+#define WARP_SIMD_OR PRAGMA(omp simd reduction(| : outside))
+#else
+#define WARP_SIMD
+#define WARP_SIMD_OR
+#endif
+
+/* Four numbers: the channels of a pixel, and anything. */
+#if defined(__GNUC__)
+typedef float warp_quad __attribute__((vector_size(16)));
+#else
+typedef struct {
+    float lane[4];
+} warp_quad;
+#endif
+
+/* How a box lies, and how it is sampled. */
+struct warp {
+    double m[9];
+    int nx, ny;                      /* samples of an output pixel */
+    int projective;                  /* the last row is not 0, 0, 1 */
+    int repeats;                     /* the edges of the frame go on for ever */
+    float scale[4], bias[4], pad[4]; /* of channels of the frame; scale includes 1 / (nx * ny) */
+    int32_t low_p, stop_p, low_q, stop_q; /* output pixels that show the box */
+};
+
+/* a * b + c, for each number. */
+static FORCE_INLINE warp_quad warp_fma(warp_quad a, warp_quad b, warp_quad c) {
+#if defined(__FMA__)
+    return (warp_quad)_mm_fmadd_ps((__m128)a, (__m128)b, (__m128)c);
+#elif defined(__aarch64__) && defined(__GNUC__)
+    return (warp_quad)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#elif defined(__GNUC__)
+    return a * b + c;
+#else
+    for (int i = 0; i < 4; i++)
+        a.lane[i] = FUSED_float(a.lane[i], b.lane[i], c.lane[i]);
+    return a;
+#endif
+}
+
+static FORCE_INLINE warp_quad warp_splat(float value) {
+#if defined(__GNUC__)
+    return (warp_quad){value, value, value, value};
+#else
+    warp_quad quad = {{value, value, value, value}};
+    return quad;
+#endif
+}
+
+/* a + (b - a) * t, for each number. */
+static FORCE_INLINE warp_quad warp_mix(warp_quad a, warp_quad b, float t) {
+    return warp_fma(warp_fma(a, warp_splat(-1), b), warp_splat(t), a);
+}
+
+static FORCE_INLINE warp_quad warp_quad_of(const float *numbers) {
+    warp_quad quad;
+    memcpy(&quad, numbers, sizeof quad);
+    return quad;
+}
+
+/* The pixel (y, x) of a frame of any strides and type, or padding. */
+static NOINLINE warp_quad warp_load_pixel(const struct crop_source *source, const struct warp *warp,
+                                          ptrdiff_t y, ptrdiff_t x) {
+    float numbers[4] = {0, 0, 0, 0};
+    ptrdiff_t right = source->width - 1, bottom = source->height - 1;
+    if (!warp->repeats && (x < 0 || x > right || y < 0 || y > bottom))
+        return warp_quad_of(warp->pad);
+    x = x < 0 ? 0 : x > right ? right : x;
+    y = y < 0 ? 0 : y > bottom ? bottom : y;
+    if (source->kind == CROP_YUV) {
+        struct crop_source plane = *source;
+        for (plane.plane = 0; plane.plane < 3; plane.plane++)
+            crop_load_yuv(&plane, y, x, 1, numbers + plane.plane);
+    } else
+        crop_load_row(source, y, x * source->channels, source->channels, numbers);
+    return warp_quad_of(numbers);
+}
+
+/* A sample near an edge, or of a frame that is not dense bytes.  Pixels of weight 0 are not read.
+ */
+static NOINLINE warp_quad warp_sample_any(const struct crop_source *source, const struct warp *warp,
+                                          const int32_t *pixel, const float *part) {
+    ptrdiff_t x = pixel[0], y = pixel[1], right = x + (part[0] > 0), below = y + (part[1] > 0);
+    warp_quad top = warp_mix(warp_load_pixel(source, warp, y, x),
+                             warp_load_pixel(source, warp, y, right), part[0]);
+    if (below == y)
+        return top;
+    return warp_mix(top,
+                    warp_mix(warp_load_pixel(source, warp, below, x),
+                             warp_load_pixel(source, warp, below, right), part[0]),
+                    part[1]);
+}
+
+/* Positions of samples of neighbouring output pixels: the pixel before each and the distance from
+   it.  A row of INT32_MIN means that there is none. */
+struct warp_places {
+    int32_t column[CROP_COLUMNS], row[CROP_COLUMNS];
+    float x[CROP_COLUMNS], y[CROP_COLUMNS];
+};
+
+/* As warp_place, of any matrix. */
+static NOINLINE void warp_place_any(const struct crop_source *source, const struct warp *warp,
+                                    double q, double p, struct warp_places *places) {
+    const double *m = warp->m;
+    double right = source->width + 1.0, bottom = source->height + 1.0;
+    double x0 = m[1] * p + m[2], y0 = m[4] * p + m[5], w0 = m[7] * p + m[8];
+    double x[CROP_COLUMNS], y[CROP_COLUMNS], w[CROP_COLUMNS];
+    double by_x = m[0], by_y = m[3], by_w = m[6];
+    WARP_SIMD
+    for (int i = 0; i < CROP_COLUMNS; i++) {
+        x[i] = by_x * (q + i) + x0;
+        y[i] = by_y * (q + i) + y0;
+        w[i] = 1;
+    }
+    if (warp->projective) {
+        WARP_SIMD
+        for (int i = 0; i < CROP_COLUMNS; i++) {
+            w[i] = by_w * (q + i) + w0;
+            x[i] /= w[i];
+            y[i] /= w[i];
+        }
+    }
+    WARP_SIMD
+    for (int i = 0; i < CROP_COLUMNS; i++) {
+        int valid = (w[i] > 0) & (x[i] == x[i]) & (y[i] == y[i]);
+        double column = crop_within(x[i], -2, right), row = crop_within(y[i], -2, bottom);
+        int32_t before = (int32_t)(column + 4) - 4, above = (int32_t)(row + 4) - 4;
+        places->x[i] = (float)(column - before);
+        places->y[i] = (float)(row - above);
+        places->column[i] = before;
+        places->row[i] = valid ? above : INT32_MIN;
+    }
+}
+
+/* The pixel before a position relative to one pixel, and the distance from it. */
+static FORCE_INLINE void warp_split(float position, int32_t origin, int32_t *pixel, float *part) {
+    int32_t whole = (int32_t)position;
+    whole -= (float)whole > position;
+    *pixel = origin + whole;
+    *part = position - (float)whole;
+}
+
+/* Places the samples from (q, p) of the output on.  The first is computed in double, and the others
+   relative to its pixel in float, where they are near enough.
+
+   The first lies at x = X / W, and the sample i columns on is i * (m0 - x * m6) / (W + i * m6)
+   pixels farther on.  Returns whether samples are known to lie on a line. */
+static FORCE_INLINE int warp_place(const struct crop_source *source, const struct warp *warp,
+                                   double q, double p, struct warp_places *places) {
+    const double *m = warp->m, far = 1e8, steep = 32, least = -1.0 / (2 * CROP_COLUMNS);
+    double w = m[6] * q + m[7] * p + m[8], inverse = warp->projective ? 1 / w : 1;
+    double x = (m[0] * q + m[1] * p + m[2]) * inverse, y = (m[3] * q + m[4] * p + m[5]) * inverse;
+    double by_x = (m[0] - x * m[6]) * inverse, by_y = (m[3] - y * m[6]) * inverse;
+    double by_w = m[6] * inverse;
+    if (!(w > 0 && fabs(x) < far && fabs(y) < far && fabs(by_x) < steep && fabs(by_y) < steep &&
+          by_w > least && by_w < 1)) {
+        warp_place_any(source, warp, q, p, places);
+        return 0;
+    }
+    double column = floor(x), row = floor(y);
+    float x0 = (float)(x - column), y0 = (float)(y - row), dx = (float)by_x, dy = (float)by_y;
+    float dw = (float)by_w;
+    int32_t first_column = (int32_t)column, first_row = (int32_t)row;
+    float shares[CROP_COLUMNS];
+    if (warp->projective) {
+        WARP_SIMD
+        for (int i = 0; i < CROP_COLUMNS; i++)
+            shares[i] = (float)i / (1 + (float)i * dw);
+    } else {
+        WARP_SIMD
+        for (int i = 0; i < CROP_COLUMNS; i++)
+            shares[i] = (float)i;
+    }
+    WARP_SIMD
+    for (int i = 0; i < CROP_COLUMNS; i++) {
+        warp_split(x0 + shares[i] * dx, first_column, places->column + i, places->x + i);
+        warp_split(y0 + shares[i] * dy, first_row, places->row + i, places->y + i);
+    }
+    return 1;
+}
+
+/* Whether the pixels of all samples lie in the frame, and are followed by bytes of the row that
+   warp_add_bytes may read: eight from the first pixel on.  Of samples on a line the ends are
+   enough, with a pixel to spare for rounding. */
+static FORCE_INLINE int warp_is_inside(const struct crop_source *source, int channels,
+                                       const struct warp_places *places, int on_line) {
+    const int32_t *column = places->column, *row = places->row;
+    enum { last = CROP_COLUMNS - 1 };
+    int32_t right = source->width - (channels == 1 ? 8 : channels == 2 ? 4 : channels == 3 ? 3 : 2);
+    int32_t bottom = source->height - 2;
+    int outside = 0;
+    if (on_line && column[0] > 0 && column[0] < right && row[0] > 0 && row[0] < bottom &&
+        column[last] > 0 && column[last] < right && row[last] > 0 && row[last] < bottom)
+        return 1;
+    WARP_SIMD_OR
+    for (int i = 0; i < CROP_COLUMNS; i++)
+        outside |= (column[i] < 0) | (column[i] > right) | (row[i] < 0) | (row[i] > bottom);
+    return !outside;
+}
+
+static FORCE_INLINE uint64_t warp_eight_bytes(const char *from) {
+    uint64_t eight;
+    memcpy(&eight, from, sizeof eight);
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    eight = __builtin_bswap64(eight);
+#endif
+    return eight;
+}
+
+/* Adds samples amid dense bytes to sums [channel][column], which begin with the `first`.  Two
+   pixels of a row are fetched at once, one sample after the other; they are then computed with as
+   vectors of samples. */
+static FORCE_INLINE void warp_add_bytes(const struct crop_source *source, int channels,
+                                        const struct warp_places *places, int first, float *sums) {
+    enum { n = CROP_COLUMNS };
+    uint64_t above[n], below[n];
+    uint32_t a[n], b[n], c[n], d[n];
+    for (int i = 0; i < n; i++) {
+        const char *at =
+            source->start + places->row[i] * source->stride_y + places->column[i] * channels;
+        above[i] = warp_eight_bytes(at);
+        below[i] = warp_eight_bytes(at + source->stride_y);
+    }
+    WARP_SIMD
+    for (int i = 0; i < n; i++) {
+        a[i] = (uint32_t)above[i];
+        b[i] = (uint32_t)(above[i] >> 8 * channels);
+        c[i] = (uint32_t)below[i];
+        d[i] = (uint32_t)(below[i] >> 8 * channels);
+    }
+    for (int k = 0; k < channels; k++) {
+        WARP_SIMD
+        for (int i = 0; i < n; i++) {
+            float from = (float)(int32_t)(a[i] >> 8 * k & 255);
+            float to = (float)(int32_t)(b[i] >> 8 * k & 255);
+            float under = (float)(int32_t)(c[i] >> 8 * k & 255);
+            float last = (float)(int32_t)(d[i] >> 8 * k & 255);
+            float top = FUSED_float(to - from, places->x[i], from);
+            float bottom = FUSED_float(last - under, places->x[i], under);
+            float sample = FUSED_float(bottom - top, places->y[i], top);
+            sums[k * n + i] = first ? sample : sums[k * n + i] + sample;
+        }
+    }
+}
+
+/* Adds samples of any frame, one by one. */
+static NOINLINE void warp_add_any(const struct crop_source *source, const struct warp *warp,
+                                  int count, const struct warp_places *places, int first,
+                                  float *sums) {
+    for (int i = 0; i < count; i++) {
+        int32_t pixel[2] = {places->column[i], places->row[i]};
+        float part[2] = {places->x[i], places->y[i]}, numbers[4];
+        warp_quad sample = warp_quad_of(warp->pad);
+        if (pixel[1] != INT32_MIN)
+            sample = warp_sample_any(source, warp, pixel, part);
+        memcpy(numbers, &sample, sizeof sample);
+        for (int k = 0; k < source->channels; k++) {
+            float *sum = sums + k * CROP_COLUMNS + i;
+            *sum = first ? numbers[k] : *sum + numbers[k];
+        }
+    }
+}
+
+/* Computes `count` output pixels, at most CROP_COLUMNS, of row p from column q on. */
+static FORCE_INLINE void warp_row(const struct crop_source *source, const struct warp *warp,
+                                  int channels, int32_t p, int32_t q, int count, float *sums) {
+    struct warp_places places;
+    int dense = source->dense && source->kind == BYTE;
+    for (int j = 0; j < warp->ny; j++)
+        for (int i = 0; i < warp->nx; i++) {
+            int on_line = warp_place(source, warp, q + (i + 0.5) / warp->nx - 0.5,
+                                     p + (j + 0.5) / warp->ny - 0.5, &places);
+            int first = i + j == 0;
+            if (!dense || !warp_is_inside(source, channels, &places, on_line))
+                warp_add_any(source, warp, count, &places, first, sums);
+            else if (first)
+                warp_add_bytes(source, channels, &places, 1, sums);
+            else
+                warp_add_bytes(source, channels, &places, 0, sums);
+        }
+}
+
+/* Scales sums and stores them as a part of a row of the output. */
+static FORCE_INLINE void warp_store(const struct warp *warp, const struct crop_target *target,
+                                    const ptrdiff_t *place, int count, const float *sums,
+                                    char *to) {
+    float line[CROP_CHANNELS * CROP_COLUMNS], run[CROP_COLUMNS];
+    int n = target->channels;
+    for (int c = 0; c < n; c++) {
+        const float *from = sums + c * CROP_COLUMNS;
+        float scale = warp->scale[c], bias = warp->bias[c];
+        char *row = to + place[c] * target->stride_c;
+        WARP_SIMD
+        for (int i = 0; i < CROP_COLUMNS; i++)
+            run[i] = FUSED_float(from[i], scale, bias);
+        if (target->interleaved)
+            for (int i = 0; i < CROP_COLUMNS; i++)
+                line[i * n + place[c]] = run[i];
+        else if (target->stride_x == target->itemsize)
+            crop_store_run(run, count, target->kind, row);
+        else
+            crop_store_apart(run, count, target->kind, row, target->stride_x);
+    }
+    if (target->interleaved)
+        crop_store_run(line, count * n, target->kind, to);
+}
+
+/* As warp_store, of padding. */
+static NOINLINE void warp_store_padding(const struct warp *warp, const struct crop_target *target,
+                                        const ptrdiff_t *place, int count, char *to) {
+    float sums[CROP_CHANNELS * CROP_COLUMNS];
+    for (int i = 0; i < CROP_CHANNELS * CROP_COLUMNS; i++)
+        sums[i] = warp->pad[i / CROP_COLUMNS] * (float)(warp->nx * warp->ny);
+    warp_store(warp, target, place, count, sums, to);
+}
+
+/* Output pixels [q, stop) of row p, which all show the box or all do not. */
+static NOINLINE void warp_pixels(const struct crop_source *source, const struct warp *warp,
+                                 const struct crop_target *target, const ptrdiff_t *place,
+                                 int32_t p, int32_t q, int32_t stop, char *row) {
+    int shown = p >= warp->low_p && p < warp->stop_p && q >= warp->low_q && q < warp->stop_q &&
+                source->width > 0 && source->height > 0;
+    for (int32_t at = q; at < stop; at += CROP_COLUMNS) {
+        float sums[CROP_CHANNELS * CROP_COLUMNS];
+        int count = stop - at < CROP_COLUMNS ? stop - at : CROP_COLUMNS;
+        char *to = row + at * target->stride_x;
+        if (!shown) {
+            warp_store_padding(warp, target, place, count, to);
+            continue;
+        }
+        if (source->channels == 3)
+            warp_row(source, warp, 3, p, at, count, sums);
+        else if (source->channels == 1)
+            warp_row(source, warp, 1, p, at, count, sums);
+        else
+            warp_row(source, warp, source->channels, p, at, count, sums);
+        warp_store(warp, target, place, count, sums, to);
+    }
+}
+
+/* How far the frame moves, in pixels, from one output pixel to the next along x or y, at most at
+   the corners of the output; many where it is not known. */
+static inline double warp_scale(const double *m, int along_y, int height, int width) {
+    double most = 0;
+    for (int i = 0; i < 4; i++) {
+        double q = i & 1 ? width - 1 : 0, p = i & 2 ? height - 1 : 0;
+        double w = m[6] * q + m[7] * p + m[8];
+        double x = (m[0] * q + m[1] * p + m[2]) / w, y = (m[3] * q + m[4] * p + m[5]) / w;
+        double dx = (m[along_y] - x * m[6 + along_y]) / w;
+        double dy = (m[3 + along_y] - y * m[6 + along_y]) / w;
+        double scale = sqrt(dx * dx + dy * dy);
+        if (!(scale < WARP_SAMPLES))
+            return WARP_SAMPLES;
+        most = scale > most ? scale : most;
+    }
+    return most;
+}
+
+/* Samples along one axis of an output pixel: as many as it has pixels, to a hundredth. */
+static inline int warp_samples(const double *m, int along_y, int height, int width) {
+    double samples = ceil(warp_scale(m, along_y, height, width) - 0.01);
+    return samples < 1 ? 1 : samples > WARP_SAMPLES ? WARP_SAMPLES : (int)samples;
+}
+
+#endif

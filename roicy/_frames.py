@@ -1,0 +1,496 @@
+"""
+What the arguments of :func:`roicy.crop` may be: frames, boxes, and what is done to pixels.
+
+Everything is brought to the form that ``pyx/kernels/crop.pyx`` takes.  Each error names the
+argument, what it was and what was expected.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _arguments
+
+MOST_CHANNELS = 4
+LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
+FRAME_TYPES = "BHef"  # NumPy's characters of uint8, uint16, float16 and float32
+FITS = ("stretch", "letterbox", "cover")
+BORDERS = ("image", "crop", "constant")
+CHANNELS = ("first", "last")
+COLORS = ("nv12", "i420")
+RANGES = ("video", "full")
+KR_KB = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722)}  # weights of red and blue in Y
+SHAPES = "(H, W), (H, W, C) or (N, H, W, C) with 1 to 4 channels"
+FORMATS = (
+    "(K, 4) with rows [x1, y1, x2, y2], (K, 5) with rows [frame_index, x1, y1, x2, y2], "
+    "(K, 6) with rows [frame_index, cx, cy, w, h, angle], (K, 4, 2) corners or (K, 2, 3) matrices"
+)
+OF_A_FRAME = (
+    "(L, 4) with rows [x1, y1, x2, y2], (L, 5) with rows [cx, cy, w, h, angle], "
+    "(L, 4, 2) corners or (L, 2, 3) matrices"
+)
+KINDS = {(4,): "upright", (5,): "rotated", (4, 2): "corners", (2, 3): "matrices"}
+
+
+class Frames(NamedTuple):
+    """Frames of one type and number of channels."""
+
+    arrays: tuple[np.ndarray, ...]  # (N, H, W, C), those of two bytes as uint16
+    count: int
+    channels: int
+    kind: str  # NumPy's character of the type; "Y" for bytes of YCbCr
+    planar: bool  # pixels of a channel follow each other
+    reversed: bool  # the arrays have the caller's channels in reverse order
+    yuv: tuple[Any, ...] | None = None  # how YCbCr becomes RGB
+
+
+class Boxes(NamedTuple):
+    """Boxes, and the frames that they are of."""
+
+    kind: str  # of KINDS
+    values: np.ndarray  # (K, ...), float64
+    images: np.ndarray  # (K,), int32
+
+
+class Place(NamedTuple):
+    """What a result shows of frames."""
+
+    values: np.ndarray  # (K, 4) boxes, or (K, 9) matrices
+    content: np.ndarray | None  # (K, 4) output pixels that show the box; None: all
+    touched: np.ndarray | None  # (K, 4) boxes beyond whose pixels nothing is read
+    matrices: np.ndarray | None  # (K, 3, 3), if they are asked for
+
+
+class Pixels(NamedTuple):
+    """What is done to pixels, for each channel of the result."""
+
+    scale: list[float]
+    bias: list[float]
+    pad: list[float]
+
+
+def choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """Return one of some words."""
+    if not isinstance(value, str) or value not in choices:
+        expected = ", ".join(map(repr, choices[:-1])) + f" or {choices[-1]!r}"
+        raise ValueError(f"{name}: {value!r}, expected {expected}")
+    return value
+
+
+def _frame(name: str, value: Any, most: int) -> np.ndarray:
+    """Return an array (N, H, W, C) of a frame, or of several if `most` is 4."""
+    value = _arguments.taken(name, value)
+    dtype, shape = value.dtype, value.shape
+    if dtype.char not in FRAME_TYPES or not dtype.isnative:
+        order = "" if dtype.isnative else " in foreign byte order"
+        raise TypeError(
+            f"{name}: dtype {dtype.name}{order}, expected uint8, uint16, float16 or float32"
+        )
+    _arguments.addressable(name, value)
+    if len(shape) == 2:
+        value = value[None, :, :, None]
+    elif len(shape) == 3:
+        value = value[None]
+    if value.ndim != 4 or len(shape) > most or not 1 <= value.shape[3] <= MOST_CHANNELS:
+        expected = SHAPES if most == 4 else "(H, W) or (H, W, C) with 1 to 4 channels"
+        raise ValueError(f"{name}: shape {shape}, expected {expected}")
+    images, height, width, channels = value.shape
+    _arguments.extents(name, (images, channels, height, width))
+    return value
+
+
+def _yuv_frame(name: str, value: Any, most: int) -> np.ndarray:
+    """Return an array (N, 3 * H / 2, W, 1) of a frame of YCbCr, or of several if `most` is 3."""
+    value = _arguments.taken(name, value)
+    if value.dtype != np.uint8:
+        raise TypeError(f"{name}: dtype {value.dtype.name}, expected uint8 for its color")
+    shape = value.shape
+    if not 2 <= len(shape) <= most or shape[-2] % 3 or shape[-1] % 2:
+        expected = "(3 * H / 2, W)" + (" or (N, 3 * H / 2, W)" if most == 3 else "")
+        raise ValueError(f"{name}: shape {shape}, expected {expected} with even H and W")
+    value = value[None, ..., None] if len(shape) == 2 else value[..., None]
+    _arguments.extents(name, (len(value), 1, *value.shape[1:3]))
+    return value
+
+
+def yuv_frames(value: Any, color: str, color_range: str, color_matrix: str) -> Frames:
+    """Return frames of YCbCr 4:2:0, and how they become RGB."""
+    if isinstance(value, (list, tuple)):
+        arrays = [_yuv_frame(f"frames[{i}]", one, 2) for i, one in enumerate(value)]
+        if not arrays:
+            raise ValueError("frames: an empty list, expected one frame or more")
+    else:
+        arrays = [_yuv_frame("frames", value, 3)]
+    red, blue = KR_KB[color_matrix]
+    luma, black, chroma = (1.0, 0, 1.0) if color_range == "full" else (255 / 219, 16, 255 / 224)
+    of_v, of_u = 2 * (1 - red) * chroma, 2 * (1 - blue) * chroma
+    green = 1 - red - blue
+    scales = ((0.0, of_v), (-of_u * blue / green, -of_v * red / green), (of_u, 0.0))
+    channels = [(-luma * black - 128 * (u + v), u, v) for u, v in scales]
+    count = sum(map(len, arrays))
+    yuv = (color == "i420", luma, *channels)
+    return Frames(tuple(arrays), count, 3, "Y", True, False, yuv)
+
+
+def frames(value: Any) -> Frames:
+    """Return the frames of an array, or of a list of arrays of different sizes."""
+    if isinstance(value, (list, tuple)):
+        arrays = [_frame(f"frames[{i}]", one, 3) for i, one in enumerate(value)]
+        if not arrays:
+            raise ValueError("frames: an empty list, expected one frame or more")
+    else:
+        arrays = [_frame("frames", value, 4)]
+    first = arrays[0]
+    for i, array in enumerate(arrays):
+        if array.dtype != first.dtype or array.shape[3] != first.shape[3]:
+            raise ValueError(
+                f"frames[{i}]: {array.shape[3]} channels of dtype {array.dtype.name}, expected "
+                f"{first.shape[3]} of {first.dtype.name} as frames[0] has"
+            )
+    channels, size = first.shape[3], first.itemsize
+    backwards = channels > 1 and all(array.strides[3] == -size for array in arrays)
+    if backwards:
+        arrays = [array[..., ::-1] for array in arrays]
+    planar = channels > 1 and all(array.strides[2] == size for array in arrays)
+    count = sum(map(len, arrays))
+    plain = tuple(map(_arguments.bits, arrays))
+    return Frames(plain, count, channels, first.dtype.char, planar, backwards)
+
+
+def _rows(name: str, value: Any) -> np.ndarray:
+    """Return numbers as a float64 array."""
+    if type(value) is np.ndarray and value.dtype.char == "d" and value.flags.c_contiguous:
+        return value
+    if isinstance(value, (list, tuple)):
+        try:
+            value = np.asarray(value)
+        except ValueError:
+            raise ValueError(f"{name}: rows of different lengths, expected {FORMATS}") from None
+        value = value if value.size else value.astype(np.float64)
+    else:
+        value = _arguments.taken(name, value)
+    if not (value.dtype.kind in "iuf" or value.dtype.name == "bfloat16"):
+        raise TypeError(f"{name}: dtype {value.dtype.name}, expected numbers")
+    with np.errstate(all="ignore"):  # a signalling NaN is found later
+        return np.ascontiguousarray(value, np.float64)
+
+
+def _item(name: str, value: Any) -> Any:
+    """Return an item of a list of boxes: numbers and lists as they are, others as arrays."""
+    if isinstance(value, (list, tuple, np.ndarray, np.generic, int, float, str)) or value is None:
+        return value
+    return _arguments.taken(name, value)
+
+
+def _is_for_each_frame(value: Any) -> bool:
+    """Whether a list has the boxes of each frame, and not boxes."""
+    if not isinstance(value, (list, tuple)):
+        return False
+    filled = [one for one in value if not isinstance(one, (list, tuple, np.ndarray)) or len(one)]
+    return any(map(_has_boxes, filled)) or (len(value) > 0 and not filled)
+
+
+def _has_boxes(value: Any) -> bool:
+    """Whether this is a sequence of boxes; one box has 4 or 5 numbers, or rows of 2 or 3."""
+    extents = []
+    while isinstance(value, (list, tuple, np.ndarray)) and np.shape(value[:1]) and len(value):
+        value = value[0]
+        extents.append(len(value) if isinstance(value, (list, tuple, np.ndarray)) else 0)
+    return len(extents) > 2 or (len(extents) == 2 and extents[0] not in (2, 3))
+
+
+def boxes(value: Any, boxes_num: Any, count: int) -> Boxes:
+    """Return boxes of `count` frames."""
+    if isinstance(value, (list, tuple)):
+        value = [_item(f"boxes[{i}]", one) for i, one in enumerate(value)]
+    if _is_for_each_frame(value):
+        return _of_each_frame(value, boxes_num, count)
+    rows = _rows("boxes", value)
+    if rows.ndim == 1 and not rows.size:
+        rows = rows.reshape(0, 4)
+    shape = rows.shape[1:]
+    if rows.ndim == 2 and shape[0] in (5, 6) and boxes_num is None:
+        rows, images = np.ascontiguousarray(rows[:, 1:]), _images(rows[:, 0], count)
+        return Boxes("upright" if shape[0] == 5 else "rotated", _finite(rows), images)
+    if shape not in KINDS:
+        expected = FORMATS if boxes_num is None else OF_A_FRAME.replace("L", "K")
+        raise ValueError(f"boxes: shape {rows.shape}, expected {expected}")
+    if boxes_num is not None:
+        counts = _arguments.box_counts(boxes_num, len(rows), count)
+        images = np.repeat(np.arange(count, dtype=np.int32), counts)
+    elif count == 1 or not len(rows):
+        images = np.zeros(len(rows), np.int32)
+    else:
+        raise ValueError(
+            f"boxes: shape {rows.shape} for {count} frames, expected rows with a frame_index, a "
+            "list with the boxes of each frame, or boxes_num"
+        )
+    return Boxes(KINDS[shape], _finite(rows), images)
+
+
+def _of_each_frame(value: Any, boxes_num: Any, count: int) -> Boxes:
+    """Return the boxes of a list with those of each frame."""
+    if boxes_num is not None:
+        raise ValueError(
+            "boxes_num: expected None, since boxes is a list with the boxes of each frame"
+        )
+    if len(value) != count:
+        raise ValueError(
+            f"boxes: a list of {len(value)} arrays, expected one for each of {count} frames"
+        )
+    parts = [_rows(f"boxes[{n}]", part) for n, part in enumerate(value)]
+    filled = [(n, part) for n, part in enumerate(parts) if part.size]
+    shape = filled[0][1].shape[1:] if filled else (4,)
+    for n, part in filled:
+        if part.shape[1:] != shape or shape not in KINDS:
+            raise ValueError(
+                f"boxes[{n}]: shape {part.shape}, expected {OF_A_FRAME}, alike for all frames"
+            )
+    sizes = [len(part) if part.size else 0 for part in parts]
+    rows = np.concatenate([np.empty((0, *shape)), *(part for _, part in filled)])
+    images = np.repeat(np.arange(count, dtype=np.int32), sizes)
+    return Boxes(KINDS[shape], _finite(rows), images)
+
+
+def _images(column: np.ndarray, count: int) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        images = column.astype(np.int32)
+        wrong = ~((column >= 0) & (column < count) & (np.trunc(column) == column))
+    if wrong.any():
+        row = int(wrong.argmax())
+        index = float(column[row])
+        if index.is_integer():
+            raise ValueError(
+                f"boxes[{row}]: frame index {int(index)} is outside the {count} frames"
+            )
+        raise ValueError(f"boxes[{row}]: frame index {index!r}, expected a whole number")
+    return images
+
+
+def _finite(values: np.ndarray) -> np.ndarray:
+    """Return boxes whose coordinates and sides are finite."""
+    flat = values.reshape(-1)
+    with np.errstate(all="ignore"):
+        if math.isfinite(np.dot(flat, flat)):  # then all are, which is quicker to find out
+            return values
+        if values.shape[1:] == (4,):
+            finite = np.isfinite(values[:, 2:] - values[:, :2])
+        else:
+            finite = np.isfinite(values)
+    if finite.all():
+        return values
+    row = int((~finite).reshape(len(values), -1).any(axis=1).argmax())
+    numbers = ", ".join(repr(float(number)) for number in values[row].reshape(-1))
+    raise ValueError(f"boxes[{row}]: ({numbers}), expected finite coordinates and sides")
+
+
+def _number(name: str, value: Any, number: Any, channels: int) -> float:
+    """Return a number of the argument `value`."""
+    if isinstance(number, (str, bytes, bool, np.bool_)) or not hasattr(number, "__float__"):
+        raise TypeError(f"{name}: {value!r}, expected a number or {channels}, one a channel")
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf
+
+
+def _numbers(name: str, value: Any, channels: int) -> list[float]:
+    """Return a finite number for each channel."""
+    numbers = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+    if not isinstance(numbers, (list, tuple)):
+        numbers = [numbers] * channels
+    if len(numbers) != channels:
+        raise ValueError(f"{name}: {value!r}, expected a number or {channels}, one a channel")
+    result = []
+    for number in numbers:
+        if type(number) is not float:
+            number = _number(name, value, number, channels)
+        if not -LARGEST_FLOAT32 <= number <= LARGEST_FLOAT32:
+            raise ValueError(f"{name}: {value!r}, expected finite numbers of float32")
+        result.append(number)
+    return result
+
+
+def pixels(mean: Any, std: Any, scale: Any, pad_value: Any, channels: int) -> Pixels:
+    """Return scale and bias such that pixel * scale + bias is (pixel * scale - mean) / std."""
+    scales = _numbers("scale", 1.0 if scale is None else scale, channels)
+    biases = _numbers("mean", -0.0 if mean is None else mean, channels)
+    deviations = _numbers("std", 1.0 if std is None else std, channels)
+    for c, deviation in enumerate(deviations):
+        if not deviation:
+            raise ValueError(f"std: {std!r}, expected numbers other than 0")
+        scales[c] /= deviation
+        biases[c] /= -deviation
+    if max(map(abs, scales + biases)) > LARGEST_FLOAT32:
+        raise ValueError(f"std: {std!r}, expected numbers whose inverse float32 can hold")
+    return Pixels(scales, biases, _numbers("pad_value", pad_value, channels))
+
+
+def places(channels: int, swap: bool, backwards: bool) -> list[int]:
+    """Return where in the result each channel of the arrays goes."""
+    if swap and channels < 3:
+        raise ValueError(f"swap_channels: True, expected frames of 3 or 4 channels, not {channels}")
+    order = [2, 1, 0, *range(3, channels)] if swap else list(range(channels))
+    return order[::-1] if backwards else order
+
+
+def result_dtype(value: Any) -> np.dtype:
+    """Return a type that a result may have."""
+    try:
+        dtype = np.dtype(value)
+    except TypeError:
+        raise TypeError(f"dtype: {value!r}, expected a dtype of NumPy") from None
+    if dtype == np.float32 or dtype.name in ("float16", "bfloat16", "uint8"):
+        return dtype
+    raise TypeError(f"dtype: {dtype.name}, expected float32, float16, bfloat16 or uint8")
+
+
+def place(boxes: Boxes, size: tuple[int, int], fit: str, border: str, wanted: bool) -> Place:
+    """Return what is shown; wanted: whether the matrices are."""
+    values, content = boxes.values, None
+    if boxes.kind != "upright" and border == "crop":
+        raise ValueError(
+            f"border: 'crop', expected 'image' or 'constant' for boxes of kind {boxes.kind!r}"
+        )
+    if boxes.kind in ("corners", "matrices") and fit != "stretch":
+        raise ValueError(f"fit: {fit!r}, expected 'stretch' for boxes of kind {boxes.kind!r}")
+    touched = values if border == "crop" else None
+    if boxes.kind == "upright" and fit == "stretch" and not wanted:
+        return Place(values, None, touched, None)
+    with np.errstate(all="ignore"):
+        if boxes.kind == "rotated":
+            values = unrotated(values)
+        if fit == "letterbox":
+            content = letterbox(values, size)
+        elif fit == "cover":
+            values = cover(values, size)
+        if boxes.kind != "upright":
+            result = warps(boxes, values, content, size)
+            return Place(np.ascontiguousarray(result.reshape(-1, 9)), content, None, result)
+        return Place(values, content, touched, matrices(values, content, size))
+
+
+def cover(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """Return the largest boxes in the middle of these that have the aspect of the output."""
+    left = (values[:, 2:] - values[:, :2]) * (1 - _kept(values, size)) / 2
+    return np.concatenate([values[:, :2] + left, values[:, 2:] - left], axis=1)
+
+
+def letterbox(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """Return the output pixels [top, left, bottom, right] that show boxes of unchanged aspect."""
+    extent = np.array(size[::-1])
+    # The axis of which a cover would keep all has the smaller scale, and is the one to shrink.
+    shown = np.maximum(np.rint(_kept(values, size)[:, ::-1] * extent), 1).astype(np.int32)
+    first = (extent - shown) // 2
+    return np.concatenate([first[:, ::-1], (first + shown)[:, ::-1]], axis=1).astype(np.int32)
+
+
+def _kept(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """Return the parts of widths and heights of boxes that have the aspect of the output."""
+    sides = np.abs(values[:, 2:] - values[:, :2])
+    # Powers of two change no digit, and products stay finite.
+    sides = np.ldexp(sides, -np.frexp(sides.max(axis=1, keepdims=True))[1])
+    scaled = sides * size  # (width * h, height * w)
+    kept = np.ones_like(scaled)
+    for axis in (0, 1):
+        larger = scaled[:, axis] > scaled[:, 1 - axis]
+        kept[larger, axis] = scaled[larger, 1 - axis] / scaled[larger, axis]
+    return kept
+
+
+def matrices(values: np.ndarray, content: np.ndarray | None, size: tuple[int, int]) -> np.ndarray:
+    """Return what takes the middles of output pixels to those of pixels of frames."""
+    result = np.zeros((len(values), 3, 3))
+    result[:, 2, 2] = 1
+    for axis in (0, 1):
+        first: Any = 0 if content is None else content[:, 1 - axis]
+        shown: Any = size[1 - axis] if content is None else content[:, 3 - axis] - first
+        step = (values[:, 2 + axis] - values[:, axis]) / shown
+        result[:, axis, axis] = step
+        result[:, axis, 2] = values[:, axis] + (0.5 - first) * step - 0.5
+    return result
+
+
+def warps(boxes: Boxes, values: np.ndarray, content: Any, size: tuple[int, int]) -> np.ndarray:
+    """
+    Return what takes the middles of output pixels to those of pixels of frames, (K, 3, 3).
+
+    `values` are the shown parts of rotated boxes, as if they were upright around (0, 0).
+    """
+    if boxes.kind == "matrices":
+        result, fault = _inverse(boxes.values), "a singular matrix"
+    elif boxes.kind == "corners":
+        result, fault = _of_corners(boxes.values, size), "three corners on a line"
+    else:
+        result, fault = _of_rotated(boxes.values, matrices(values, content, size)), "a box"
+    wrong = ~np.isfinite(result).all(axis=(1, 2))
+    if wrong.any():
+        row = int(wrong.argmax())
+        numbers = ", ".join(repr(float(number)) for number in boxes.values[row].reshape(-1))
+        raise ValueError(f"boxes[{row}]: ({numbers}), {fault} that no finite matrix can show")
+    return result
+
+
+def unrotated(values: np.ndarray) -> np.ndarray:
+    """Return rotated boxes [cx, cy, w, h, angle] as upright boxes around (0, 0)."""
+    sides = values[:, 2:4] / 2
+    return np.concatenate([-sides, sides], axis=1)
+
+
+def _of_rotated(values: np.ndarray, upright: np.ndarray) -> np.ndarray:
+    """Turn upright boxes around (0, 0), and move them to their centres."""
+    turn = np.zeros((len(values), 3, 3))
+    turn[:, 0, 0] = turn[:, 1, 1] = np.cos(values[:, 4])
+    turn[:, 0, 1] = np.sin(values[:, 4])
+    turn[:, 1, 0] = -turn[:, 0, 1]
+    turn[:, 2, 2] = 1
+    result = upright.copy()
+    result[:, :2, 2] += 0.5  # from the middle of the first pixel to its corner, and back
+    result = turn @ result
+    result[:, :2, 2] += values[:, :2] - 0.5
+    return result
+
+
+def _inverse(values: np.ndarray) -> np.ndarray:
+    """Invert matrices (K, 2, 3)."""
+    (a, b, x), (c, d, y) = values.transpose(1, 2, 0)
+    determinant = a * d - b * c
+    result = np.zeros((len(values), 3, 3))
+    result[:, 0, 0], result[:, 0, 1] = d / determinant, -b / determinant
+    result[:, 1, 0], result[:, 1, 1] = -c / determinant, a / determinant
+    result[:, 0, 2] = (b * y - d * x) / determinant
+    result[:, 1, 2] = (c * x - a * y) / determinant
+    result[:, 2, 2] = 1
+    return result
+
+
+def _of_corners(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """
+    Return the projections of the output to corners, clockwise from that of output pixel (0, 0).
+
+    Heckbert, "Fundamentals of Texture Mapping and Image Warping", 1989: the unit square to a
+    quadrilateral.
+    """
+    (x0, y0), (x1, y1), (x2, y2), (x3, y3) = values.transpose(1, 2, 0)
+    from_x, from_y = x0 - x1 + x2 - x3, y0 - y1 + y2 - y3
+    right_x, right_y, below_x, below_y = x1 - x2, y1 - y2, x3 - x2, y3 - y2
+    area = right_x * below_y - below_x * right_y
+    flat = (from_x == 0) & (from_y == 0)  # a parallelogram, also one without area
+    g = np.where(flat, 0, (from_x * below_y - from_y * below_x) / area)
+    h = np.where(flat, 0, (right_x * from_y - right_y * from_x) / area)
+    ones = np.ones_like(g)
+    square = np.array(
+        [
+            [x1 - x0 + g * x1, x3 - x0 + h * x3, x0],
+            [y1 - y0 + g * y1, y3 - y0 + h * y3, y0],
+            [g, h, ones],
+        ]
+    ).transpose(2, 0, 1)
+    height, width = size
+    to_square = np.array([[1 / width, 0, 0.5 / width], [0, 1 / height, 0.5 / height], [0, 0, 1]])
+    result = square @ to_square
+    result[:, :2] -= 0.5 * result[:, 2:]
+    return result

@@ -1,0 +1,242 @@
+"""Crops of camera frames, resized and normalised for a network: :func:`crop`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
+
+import numpy as np
+
+from . import _arguments, _dispatch, _frames, _threads
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+    Frames = NDArray[Any] | Sequence[NDArray[Any]]
+    Boxes = NDArray[Any] | Sequence[Any]
+    Numbers = float | Sequence[float] | NDArray[Any] | None
+    Counts = NDArray[np.integer[Any]] | Sequence[int] | None
+    Size = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int]
+    Fit = Literal["stretch", "letterbox", "cover"]
+    Border = Literal["image", "crop", "constant"]
+    Channels = Literal["first", "last"]
+    Color = Literal["nv12", "i420"]
+
+
+@overload
+def crop(
+    frames: Frames,
+    boxes: Boxes,
+    size: Size,
+    *,
+    mean: Numbers = ...,
+    std: Numbers = ...,
+    scale: Numbers = ...,
+    swap_channels: bool = ...,
+    fit: Fit = ...,
+    pad_value: float | Sequence[float] = ...,
+    antialias: bool = ...,
+    border: Border = ...,
+    channels: Channels = ...,
+    dtype: DTypeLike = ...,
+    boxes_num: Counts = ...,
+    out: NDArray[Any] | None = ...,
+    num_threads: SupportsIndex | None = ...,
+    return_matrices: Literal[False] = ...,
+) -> NDArray[Any]: ...  # fmt: skip
+
+
+@overload
+def crop(
+    frames: Frames,
+    boxes: Boxes,
+    size: Size,
+    *,
+    mean: Numbers = ...,
+    std: Numbers = ...,
+    scale: Numbers = ...,
+    swap_channels: bool = ...,
+    fit: Fit = ...,
+    pad_value: float | Sequence[float] = ...,
+    antialias: bool = ...,
+    border: Border = ...,
+    channels: Channels = ...,
+    dtype: DTypeLike = ...,
+    boxes_num: Counts = ...,
+    out: NDArray[Any] | None = ...,
+    num_threads: SupportsIndex | None = ...,
+    return_matrices: Literal[True],
+) -> tuple[NDArray[Any], NDArray[np.float64]]: ...  # fmt: skip
+
+
+def crop(
+    frames: Frames, boxes: Boxes, size: Size, *, mean: Numbers = None, std: Numbers = None,
+    scale: Numbers = None, swap_channels: bool = False, fit: Fit = "stretch",
+    pad_value: float | Sequence[float] = 0, antialias: bool = True, border: Border = "image",
+    channels: Channels = "first", dtype: DTypeLike = np.float32, boxes_num: Counts = None,
+    color: Color | None = None, color_range: Literal["video", "full"] = "video",
+    color_matrix: Literal["bt601", "bt709"] = "bt601",
+    out: NDArray[Any] | None = None, num_threads: SupportsIndex | None = None,
+    return_matrices: bool = False,
+) -> NDArray[Any] | tuple[NDArray[Any], NDArray[np.float64]]:  # fmt: skip
+    """
+    Cut boxes out of frames, resize and normalise them: the input of a network, in one call.
+
+    Output pixel (p, q) of a box [x1, y1, x2, y2] is the mean of the frame over the intervals ::
+
+        y1 + (p + 1/2) * bh +- max(bh, 1) / 2,    bh = (y2 - y1) / h
+        x1 + (q + 1/2) * bw +- max(bw, 1) / 2,    bw = (x2 - x1) / w
+
+    where pixel (y, x) of the frame covers [y, y + 1) x [x, x + 1), and is constant on it: the area
+    under the output pixel where the box is reduced, and bilinear interpolation where it is
+    enlarged.  Without `antialias` the intervals have length 1 in any case, which is bilinear
+    interpolation at the middle of the output pixel.  A result is
+    ``(pixel * scale - mean) / std``.
+
+    Parameters
+    ----------
+    frames : ndarray (H, W), (H, W, C) or (N, H, W, C), or list of ndarrays (H_n, W_n[, C])
+        Pictures of uint8, uint16, float16 or float32, of 1 to 4 channels and any strides,
+        read-only or not.  They are read where they lie; a list may have different sizes.  What
+        NumPy can read as an array, such as a tensor of the CPU, may stand for one.
+    boxes : array_like, or list of N array_likes
+        In pixels, of which the first covers [0, 1).  Nested lists of numbers may stand for arrays.
+        Boxes may lie off the frame.
+
+        - (K, 4) with rows [x1, y1, x2, y2] of the only frame, or (K, 5) with rows
+          [frame_index, x1, y1, x2, y2].  A box with x2 < x1 (y2 < y1) is shown in a mirror, and a
+          side of 0 repeats one point.
+        - (K, 6) with rows [frame_index, cx, cy, w, h, angle]: a box turned around its centre, by
+          radians, counter-clockwise on the screen.
+        - (K, 4, 2): corners (x, y), clockwise from that of output pixel (0, 0); their perspective
+          is undone.
+        - (K, 2, 3): affine matrices that take pixels of the frame to those of the result, both
+          counted from the middle of the first, as ``cv2.warpAffine`` takes them.
+        - A list with the boxes of each frame, or boxes beside `boxes_num`, have no frame_index:
+          rows of 4 or 5 numbers, corners, or matrices.
+    size : int or (int, int)
+        Height and width of the result, (h, w).
+    mean, std, scale : float or sequence of C floats, optional
+        In the order of the channels of the result; by default 0, 1 and 1.
+    swap_channels : bool, optional
+        Whether the first three channels are reversed: BGR to RGB and back.
+    fit : {"stretch", "letterbox", "cover"}, optional
+        "stretch": the box fills the result.  "letterbox": it keeps its aspect and lies in the
+        middle, in whole output pixels, and the rest is `pad_value`.  "cover": the middle part of
+        the box that has the aspect of the result fills it.  Corners and matrices are stretched.
+    pad_value : float or sequence of C floats, optional
+        The pixels of padding, before they are scaled; in the order of the channels of the result.
+    antialias : bool, optional
+        Whether areas are averaged, and not points sampled.  Of boxes that are not upright, the
+        mean of nx * ny points of an output pixel is taken instead, where n along an axis is the
+        number of pixels, rounded up but for a hundredth, that one output pixel is wide at that
+        corner of the result where it is widest; at most 8.
+    border : {"image", "crop", "constant"}, optional
+        Where an interval goes beyond the box, pixels come from the frame, and beyond the frame its
+        edge is repeated ("image") or they are `pad_value` ("constant").  "crop" repeats the edge of
+        the whole pixels that the box touches, as if a slice of the frame were resized, and is for
+        upright boxes only.
+    channels : {"first", "last"}, optional
+        Whether the result is (K, C, h, w) or (K, h, w, C).
+    dtype : dtype, optional
+        Of the result: float32, float16, bfloat16 (of ml_dtypes), or uint8, rounded to the nearest
+        number, to the even one of two, and moved to 0..255.
+    boxes_num : (N,) ints, optional
+        Number of boxes of each frame, for boxes without frame_index, which are sorted by frame.
+    color : {"nv12", "i420"}, optional
+        That frames are bytes of YCbCr 4:2:0: arrays (3 * H / 2, W) or (N, 3 * H / 2, W), or a list
+        of the former, with H rows of Y and then those of U and V, pair by pair ("nv12") or U
+        before V, two of their rows in a row ("i420"), as OpenCV has them.  The result has red,
+        green and blue.  Only pixels that boxes read are converted: four share U and V, and red,
+        green and blue are moved to 0..255 but not rounded.
+    color_range, color_matrix : {"video", "full"}, {"bt601", "bt709"}, optional
+        Of YCbCr: whether Y lies in 16..235 or 0..255, and the standard with the weights of colours.
+    out : ndarray, optional
+        Written to, and returned.  It has the shape and dtype of the result, may have any strides,
+        and shares no memory with what is read.
+    num_threads : int, optional
+        At most as many threads are used; by default :func:`roicy.get_num_threads`.  The result
+        does not depend on it.
+    return_matrices : bool, optional
+        Whether the matrices are returned, too.
+
+    Returns
+    -------
+    ndarray, (K, C, h, w) or (K, h, w, C), of `dtype`
+        The crops; everything is computed in float32, and positions in float64.  A frame without
+        pixels gives `pad_value`, and so do pixels behind the horizon of corners that cross.
+    ndarray, (K, 3, 3), float64
+        If `return_matrices`: ``m @ [q, p, 1]`` is, divided by its last number, the point [x, y, 1]
+        of the frame that output pixel (p, q) shows.  Pixels are counted from the middle of the
+        first, as OpenCV does.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong type, dtype or shape, a coordinate is not finite, a frame
+        index is not that of a frame, a matrix is singular, or the corners of a box have no
+        perspective since three lie on a line.  The message names the argument, what it was, and
+        the first such box.  Nothing has been written then.
+    MemoryError
+        If there is no memory for the result.
+
+    Notes
+    -----
+    Without `antialias` and with border="crop" this is ``cv2.resize`` with INTER_LINEAR of
+    a slice, PyTorch's ``interpolate(mode="bilinear")`` and torchvision's ``resize`` with
+    antialias=False.  With `antialias`, where both axes are reduced, it is INTER_AREA; Pillow's BOX
+    is the same where sizes divide each other.  Pillow's BILINEAR, and torchvision's with
+    antialias=True, weigh an area of twice the width with a triangle when they reduce, and are
+    equal when they enlarge.  OpenCV computes INTER_LINEAR of uint8 with weights of 11 bits, and
+    rounds.
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> frame = np.full((1080, 1920, 3), 128, np.uint8)
+    >>> batch = roicy.crop(frame, [[100, 200, 300, 500], [7.5, 0, 64, 64]], (224, 224),
+    ...                    scale=1 / 255, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225),
+    ...                    swap_channels=True)
+    >>> batch.shape, batch.dtype
+    ((2, 3, 224, 224), dtype('float32'))
+    >>> roicy.crop(np.arange(16, dtype=np.uint8).reshape(4, 4), [[0, 0, 4, 4]], 2)[0, 0]
+    array([[ 2.5,  4.5],
+           [10.5, 12.5]], dtype=float32)
+    """
+    _frames.choice("color_range", color_range, _frames.RANGES)
+    _frames.choice("color_matrix", color_matrix, tuple(_frames.KR_KB))
+    if color is None:
+        given = _frames.frames(frames)
+    else:
+        _frames.choice("color", color, _frames.COLORS)
+        given = _frames.yuv_frames(frames, color, color_range, color_matrix)
+    rows = _frames.boxes(boxes, boxes_num, given.count)
+    extent = _arguments.output_size(size, "size")
+    count = given.channels
+    swap = _arguments.flag("swap_channels", swap_channels)
+    finish = (
+        _frames.places(count, swap, given.reversed),
+        *_frames.pixels(mean, std, scale, pad_value, count),
+    )
+    antialias = _arguments.flag("antialias", antialias)
+    return_matrices = _arguments.flag("return_matrices", return_matrices)
+    _frames.choice("border", border, _frames.BORDERS)
+    _frames.choice("fit", fit, _frames.FITS)
+    last = _frames.choice("channels", channels, _frames.CHANNELS) == "last"
+    kind = _frames.result_dtype(dtype)
+    threads = _threads.resolve(num_threads)
+    shape = (len(rows.images), *((*extent, count) if last else (count, *extent)))
+    place = _frames.place(rows, extent, fit, border, return_matrices)
+    result = _arguments.result(out, shape, (kind,), (*given.arrays, rows.values))
+    view = _arguments.bits(result)
+    _dispatch.kernels.crop.crop(
+        given.arrays,
+        (place.values, rows.images, place.content, place.touched),
+        (antialias, border != "constant", given.planar, given.kind, kind.char, given.yuv),
+        finish,
+        view if last else view.transpose(0, 2, 3, 1),
+        threads,
+    )
+    if return_matrices:
+        return result, place.matrices
+    return result

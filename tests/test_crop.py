@@ -1,0 +1,370 @@
+"""roicy.crop against its definition, its guarantees and its errors."""
+
+import itertools
+
+import numpy as np
+import pytest
+import reference
+
+import roicy
+from roicy import _dispatch
+
+ml_dtypes = pytest.importorskip("ml_dtypes")
+BOXES = [
+    (2, 3, 21, 17),  # whole pixels, inside
+    (1.25, 2.5, 30.75, 9.125),  # fractions
+    (-7.5, -3, 12.25, 40),  # beyond the frame on three sides
+    (20, 15, 3.5, 4),  # inverted: a mirror
+    (5.5, 6.25, 5.5, 12),  # no area
+    (60, -20, 90, -3),  # off the frame
+    (-1e9, -2e9, 1e9, 1e9),
+    (8, 8, 8.75, 9.5),  # less than a pixel
+]
+FRAME = (23, 37)  # height and width
+
+
+def frame_of(dtype, channels=3, extent=FRAME, seed=0):
+    numbers = np.random.default_rng(seed).uniform(0, 255, (*extent, channels))
+    return (numbers * 200 if dtype == "uint16" else numbers).astype(dtype)
+
+
+def bound(frame):
+    """
+    Return how much a result may be off: some dozen roundings of float32, also of the weights, of
+    numbers as large as pixels.
+    """
+    return 40 * 2.0**-24 * float(np.abs(frame.astype(np.float64)).max(initial=1))
+
+
+def expected(frame, boxes, size, antialias=True, border="image", **options):
+    return np.stack([reference.crop(frame, b, size, antialias, border, **options) for b in boxes])
+
+
+@pytest.mark.parametrize("border", ["image", "crop", "constant"])
+@pytest.mark.parametrize("antialias", [True, False])
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "float16", "float32"])
+def test_definition(isa, dtype, antialias, border):
+    for channels, size in ((3, (7, 5)), (1, (20, 18)), (4, (3, 33)), (2, (1, 1))):
+        frame = frame_of(dtype, channels)
+        got = roicy.crop(
+            frame, BOXES, size, antialias=antialias, border=border, channels="last", pad_value=9
+        )
+        want = expected(frame, BOXES, size, antialias, border, pad=9)
+        assert got.dtype == np.float32
+        np.testing.assert_allclose(got, want, rtol=0, atol=bound(frame))
+
+
+@pytest.mark.parametrize("fit", ["letterbox", "cover"])
+@pytest.mark.parametrize("antialias", [True, False])
+def test_fit(isa, fit, antialias):
+    frame = frame_of("uint8")
+    for size in ((9, 20), (16, 16), (40, 5)):
+        got = roicy.crop(frame, BOXES, size, antialias=antialias, fit=fit, pad_value=(1, 2, 3))
+        want = expected(frame, BOXES, size, antialias, fit=fit, pad=(1, 2, 3))
+        np.testing.assert_allclose(
+            got, want.transpose(0, 3, 1, 2), rtol=0, atol=bound(frame), err_msg=str(size)
+        )
+
+
+def test_large_outputs_and_windows(isa):
+    """More columns than spans are made at once, and windows that do not fit a strip."""
+    for channels, extent, sizes in ((1, (3, 700), [(1, 2100)]), (3, (3, 900), [(3, 7), (2, 40)])):
+        wide = frame_of("uint8", channels, extent)
+        boxes = [(1.5, 0, extent[1] - 1, 3)]
+        for size in sizes:
+            got = roicy.crop(wide, boxes, size, channels="last")
+            np.testing.assert_allclose(
+                got, expected(wide, boxes, size), rtol=0, atol=4 * bound(wide)
+            )
+
+
+def test_scale_mean_std(isa):
+    frame, size = frame_of("uint8"), (6, 18)
+    mean, std, scale = (0.4, 0.5, 0.6), np.array([0.2, 0.3, 0.25], np.float32), 1 / 255
+    plain = roicy.crop(frame, BOXES[:3], size, channels="last")
+    got = roicy.crop(frame, BOXES[:3], size, mean=mean, std=std, scale=scale, swap_channels=True)
+    want = (plain[..., ::-1].astype(np.float64) * scale - mean) / std
+    np.testing.assert_allclose(got, want.transpose(0, 3, 1, 2), rtol=0, atol=2e-6)
+    four = frame_of("uint8", 4)
+    np.testing.assert_array_equal(
+        roicy.crop(four, BOXES, size, swap_channels=True),
+        roicy.crop(four[..., [2, 1, 0, 3]], BOXES, size),
+    )
+
+
+def test_padding_is_scaled_as_pixels_are(isa):
+    frame = np.zeros((4, 4, 3), np.uint8)
+    got = roicy.crop(
+        frame, [(0, 0, 4, 2)], (4, 4), fit="letterbox", pad_value=(10, 20, 30), mean=1, std=2
+    )
+    np.testing.assert_array_equal(got[0, :, 0], [[4.5] * 4, [9.5] * 4, [14.5] * 4])
+    np.testing.assert_array_equal(got[0, :, 1], np.full((3, 4), -0.5))
+
+
+@pytest.mark.parametrize("channels", ["first", "last"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float16, ml_dtypes.bfloat16])
+def test_dtypes(isa, channels, dtype):
+    """A result of a smaller type is that of float32, rounded."""
+    frame = frame_of("float32") * 1.2 - 20  # beyond what bytes hold
+    if dtype == np.uint8:  # which has no infinity, and 0 for NaN
+        frame[:2, :3] = np.inf
+        frame[4:6, 20:22] = -np.inf
+        frame[12, 9] = np.nan
+    for size in ((16, 16), (5, 21), (18, 3)):
+        wide = roicy.crop(frame, BOXES, size, channels=channels)
+        got = roicy.crop(frame, BOXES, size, channels=channels, dtype=dtype)
+        if dtype == np.uint8:
+            wide = np.nan_to_num(np.rint(wide), nan=0).clip(0, 255)
+        want = wide.astype(dtype)
+        np.testing.assert_array_equal(got, want)
+
+
+def views(frame):
+    """Yield equal frames of other strides."""
+    yield "Fortran", np.asfortranarray(frame)
+    yield "planes", np.ascontiguousarray(frame.transpose(2, 0, 1)).transpose(1, 2, 0)
+    yield "flipped", np.flip(np.flip(frame, (0, 1)).copy(), (0, 1))
+    yield "channels flipped", frame[..., ::-1].copy()[..., ::-1]
+    padded = np.zeros((frame.shape[0], frame.shape[1] + 5, frame.shape[2] + 2), frame.dtype)
+    padded[:, 2:-3, 1:-1] = frame
+    yield "spaced", padded[:, 2:-3, 1:-1]
+    rows = np.zeros((frame.shape[0], frame.shape[1] + 5, frame.shape[2]), frame.dtype)
+    rows[:, 2:-3] = frame
+    yield "padded rows", rows[:, 2:-3]
+    locked = frame.copy()
+    locked.flags.writeable = False
+    yield "read-only", locked
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "float16", "float32"])
+def test_strides_change_no_bit(isa, dtype):
+    for channels in (1, 3, 4):
+        frame = frame_of(dtype, channels)
+        for size, border in itertools.product(((5, 7), (19, 40)), ("image", "constant")):
+            want = roicy.crop(frame, BOXES, size, border=border)
+            for name, view in views(frame):
+                got = roicy.crop(view, BOXES, size, border=border)
+                assert got.tobytes() == want.tobytes(), name
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+def test_out(isa, dtype):
+    """Any memory of the right shape takes the same bits, and nothing beside it is written."""
+    frame, size = frame_of("uint8"), (18, 21)
+    for channels, swap in itertools.product(("first", "last"), (False, True)):
+        options = {"channels": channels, "dtype": dtype, "swap_channels": swap}
+        want = roicy.crop(frame, BOXES, size, **options)
+        for order in itertools.permutations(range(4)):
+            shape = [want.shape[i] for i in order]
+            for steps in ((1, 1, 1, 1), (1, 2, 1, 2)):
+                memory = np.full(np.multiply(shape, steps), 77, dtype)
+                part = memory[tuple(slice(None, None, step) for step in steps)]
+                out = part.transpose(np.argsort(order))
+                assert roicy.crop(frame, BOXES, size, out=out, **options) is out
+                np.testing.assert_array_equal(out, want)
+                part[...] = 77
+                assert (memory == 77).all()
+
+
+def test_threads_change_no_bit(isa):
+    frames = frame_of("uint8", 3, (200, 300))[None].repeat(2, axis=0)
+    rng = np.random.default_rng(1)
+    low = rng.uniform(-20, 200, (9, 2))
+    boxes = np.concatenate([rng.integers(0, 2, (9, 1)), low, low + rng.uniform(1, 150, (9, 2))], 1)
+    for count in (1, 9):
+        size = (320, 280) if count == 1 else (100, 120)  # too much for one thread alone
+        one = roicy.crop(frames, boxes[:count], size, num_threads=1)
+        for threads in (2, 3):
+            other = roicy.crop(frames, boxes[:count], size, num_threads=threads)
+            assert one.tobytes() == other.tobytes()
+
+
+def test_formats_of_boxes():
+    frames = np.stack([frame_of("uint8", seed=i) for i in range(3)])
+    rows = [[0, *BOXES[0]], [2, *BOXES[1]], [2, *BOXES[2]]]
+    want = roicy.crop(frames, np.array(rows), 4)
+    of_each = [[BOXES[0]], [], [BOXES[1], BOXES[2]]]
+    for boxes, counts in (
+        (rows, None),
+        (np.array(rows, np.float32), None),
+        ([row[1:] for row in rows], [1, 0, 2]),
+        (np.array(rows)[:, 1:], np.array([1, 0, 2])),
+        (of_each, None),
+        ([np.array(part).reshape(-1, 4) for part in of_each], None),
+        (tuple(np.array(part, np.float32).reshape(-1, 4) for part in of_each), None),
+    ):
+        np.testing.assert_array_equal(roicy.crop(frames, boxes, 4, boxes_num=counts), want)
+    one = roicy.crop(frames[0], [BOXES[0]], 4)
+    np.testing.assert_array_equal(one, want[:1])
+    np.testing.assert_array_equal(roicy.crop(frames[:1], [BOXES[0]], 4), one)
+    np.testing.assert_array_equal(roicy.crop(frames[0], [[BOXES[0]]], 4), one)
+    np.testing.assert_array_equal(roicy.crop(frames[0], [[0, *BOXES[0]]], 4), one)
+    for empty in ([], np.empty((0, 4)), np.empty((0, 5)), [[], [], []]):
+        assert roicy.crop(frames, empty, (2, 3)).shape == (0, 3, 2, 3)
+    np.testing.assert_array_equal(
+        roicy.crop(frames[0], np.array([[2, 3, 21, 17]], np.uint8), 4), one
+    )
+
+
+class Holder:
+    """What NumPy reads by ``__array__``."""
+
+    def __init__(self, array):
+        self.array = np.asarray(array)
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array
+
+
+def test_objects_that_numpy_can_read():
+    frame = frame_of("uint8")
+    want = roicy.crop(frame, BOXES[:2], 4)
+    for boxes in (Holder(BOXES[:2]), [Holder(BOXES[:2])], [Holder(box) for box in BOXES[:2]]):
+        np.testing.assert_array_equal(roicy.crop(Holder(frame), boxes, 4), want)
+    np.testing.assert_array_equal(roicy.crop([memoryview(frame)], BOXES[:2], 4), want)
+
+
+def test_frames_of_different_sizes(isa):
+    frames = [frame_of("uint8"), frame_of("uint8", extent=(9, 50), seed=1)]
+    got = roicy.crop(frames, [BOXES[:2], BOXES[2:]], (8, 9))
+    for k, box in enumerate(BOXES):
+        np.testing.assert_array_equal(got[k : k + 1], roicy.crop(frames[k > 1], [box], (8, 9)))
+    grey = [frame[..., 0] for frame in frames]
+    np.testing.assert_array_equal(roicy.crop(grey, [BOXES[:2], BOXES[2:]], (8, 9))[:, 0], got[:, 0])
+
+
+@pytest.mark.parametrize("fit", ["stretch", "letterbox", "cover"])
+def test_matrices(fit):
+    """A matrix takes the middle of an output pixel to what the pixel shows: of ramps, itself."""
+    y, x = np.mgrid[:60, :80].astype(np.float32)
+    boxes = [(10, 12, 50, 33.5), (60.25, 5, 20, 45)]
+    size = (14, 21)
+    got, matrices = roicy.crop(
+        np.stack([x, y], -1), boxes, size, fit=fit, pad_value=-1, antialias=False,
+        return_matrices=True,
+    )  # fmt: skip
+    q, p = np.meshgrid(np.arange(size[1]), np.arange(size[0]))
+    for crop, matrix in zip(got, matrices, strict=True):
+        points = matrix @ np.stack([q, p, np.ones_like(p)]).reshape(3, -1)
+        shown = crop.reshape(2, -1)[0] >= 0
+        assert shown.sum() > 80
+        np.testing.assert_array_equal(points[2], 1)
+        np.testing.assert_allclose(points[:2, shown], crop.reshape(2, -1)[:, shown], atol=2e-5)
+
+
+def test_nan_spreads_to_its_pixels_only():
+    frame = np.ones((8, 8, 1), np.float32)
+    frame[3, 5] = np.nan
+    got = roicy.crop(frame, [(0, 0, 8, 8)], 4)[0, 0]
+    assert np.argwhere(np.isnan(got)).tolist() == [[1, 2]]
+    got = roicy.crop(frame, [(0, 0, 8, 8)], 8)[0, 0]
+    assert np.argwhere(np.isnan(got)).tolist() == [[3, 5]]
+
+
+def test_frames_without_pixels():
+    for shape in ((0, 5, 3), (5, 0, 3), (0, 0, 3)):
+        for border in ("image", "crop", "constant"):
+            got = roicy.crop(np.empty(shape, np.uint8), BOXES, (3, 4), border=border, pad_value=7)
+            np.testing.assert_array_equal(got, np.full((len(BOXES), 3, 3, 4), 7))
+    assert roicy.crop(np.empty((0, 4, 4, 3), np.uint8), [], 2).shape == (0, 3, 2, 2)
+
+
+def test_huge_boxes_cost_no_more_than_the_frame():
+    frame = frame_of("uint8")
+    for box in ((-1e300, -1e300, 1e300, 1e300), (1e15, 1e15, 1e15 + 4, 1e18), (0, 0, 1e-300, 1)):
+        for border, fit in itertools.product(("image", "constant", "crop"), ("stretch", "cover")):
+            got = roicy.crop(frame, [box], 3, border=border, fit=fit)
+            assert np.isfinite(got).all()
+            assert 0 <= got.min() <= got.max() <= 256
+
+
+FRAMES = np.zeros((8, 9, 3), np.uint8)
+BOX = [[0, 0, 4, 4]]
+WRONG = [
+    ({"frames": FRAMES.astype(np.float64)}, TypeError, "frames: dtype float64, expected uint8"),
+    ({"frames": FRAMES.astype(">f4")}, TypeError, "frames: dtype float32 in foreign byte order"),
+    ({"frames": "frame"}, TypeError, "frames: builtins.str, expected a numpy.ndarray"),
+    ({"frames": FRAMES[0, 0]}, ValueError, r"frames: shape \(3,\), expected \(H, W\)"),
+    ({"frames": np.zeros((8, 9, 5), np.uint8)}, ValueError, r"frames: shape \(8, 9, 5\)"),
+    ({"frames": []}, ValueError, "frames: an empty list"),
+    ({"frames": [FRAMES, FRAMES[..., :1]]}, ValueError, r"frames\[1\]: 1 channels of dtype uint8"),
+    ({"frames": [FRAMES[None]]}, ValueError, r"frames\[0\]: shape \(1, 8, 9, 3\)"),
+    ({"boxes": [[0, 0, 4]]}, ValueError, r"boxes: shape \(1, 3\), expected \(K, 4\)"),
+    ({"boxes": [[0, 0, 4, 4], [1]]}, ValueError, "boxes: rows of different lengths"),
+    ({"boxes": [["a", 0, 4, 4]]}, TypeError, "boxes: dtype .*, expected numbers"),
+    ({"boxes": np.zeros((1, 4), complex)}, TypeError, "boxes: dtype complex128"),
+    ({"boxes": [[0, 0, 0, np.nan, 4]]}, ValueError, r"boxes\[0\]: .*nan.*, expected finite"),
+    ({"boxes": [[0, 0, 1, 1], [0, 0, np.inf, 4]]}, ValueError, r"boxes\[1\]: .*inf.*finite"),
+    ({"boxes": [[-1.7e308, 0, 1.7e308, 4]]}, ValueError, r"boxes\[0\]: .*finite .* sides"),
+    ({"boxes": [[1, 0, 0, 4, 4]]}, ValueError, r"boxes\[0\]: frame index 1 is outside the 1 fra"),
+    ({"boxes": [[0.5, 0, 0, 4, 4]]}, ValueError, r"boxes\[0\]: frame index 0.5, expected a whole"),
+    ({"boxes": [[np.nan, 0, 0, 4, 4]]}, ValueError, r"boxes\[0\]: frame index nan"),
+    ({"frames": FRAMES[None].repeat(2, 0)}, ValueError, r"boxes: shape \(1, 4\) for 2 frames"),
+    ({"boxes": [BOX, BOX]}, ValueError, "boxes: a list of 2 arrays, expected one for each of 1"),
+    ({"boxes": [BOX], "boxes_num": [1]}, ValueError, "boxes_num: expected None"),
+    ({"boxes_num": [2]}, ValueError, "boxes_num: counts that sum to 2, expected the 1 rows"),
+    ({"size": 0}, ValueError, "size: 0, expected an integer from 1"),
+    ({"size": (4, 4.5)}, TypeError, "size: 4.5, expected an integer"),
+    ({"mean": (1, 2)}, ValueError, r"mean: \(1, 2\), expected a number or 3, one a channel"),
+    ({"mean": "1"}, TypeError, "mean: '1', expected a number or 3"),
+    ({"std": (1, 0, 1)}, ValueError, "std: .*, expected numbers other than 0"),
+    ({"std": np.nan}, ValueError, "std: nan, expected finite numbers"),
+    ({"std": 1e-300}, ValueError, "std: 1e-300, expected numbers whose inverse"),
+    ({"scale": np.inf}, ValueError, "scale: inf, expected finite"),
+    ({"pad_value": None}, TypeError, "pad_value: None, expected a number or 3"),
+    ({"swap_channels": 1}, TypeError, "swap_channels: 1, expected True or False"),
+    ({"frames": FRAMES[..., 0], "swap_channels": True}, ValueError, "swap_channels: True, expect"),
+    ({"fit": "contain"}, ValueError, "fit: 'contain', expected 'stretch', 'letterbox' or 'cov"),
+    ({"antialias": None}, TypeError, "antialias: None, expected True or False"),
+    ({"border": "reflect"}, ValueError, "border: 'reflect', expected 'image', 'crop' or 'const"),
+    ({"channels": "middle"}, ValueError, "channels: 'middle', expected 'first' or 'last'"),
+    ({"dtype": np.float64}, TypeError, "dtype: float64, expected float32, float16, bfloat16 or"),
+    ({"dtype": "no such"}, TypeError, "dtype: 'no such', expected a dtype"),
+    ({"num_threads": 0}, ValueError, "num_threads: 0"),
+    ({"return_matrices": 0}, TypeError, "return_matrices: 0, expected True or False"),
+    ({"out": np.zeros((1, 3, 4, 5), np.float32)}, ValueError, r"out: shape \(1, 3, 4, 5\), expec"),
+    ({"out": np.zeros((1, 3, 4, 4))}, TypeError, "out: dtype float64, expected float32"),
+    ({"size": 2**24}, MemoryError, "the result of shape"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "error", "message"), WRONG, ids=lambda v: str(v)[:40])
+def test_errors_name_the_argument(arguments, error, message):
+    given = {"frames": FRAMES, "boxes": BOX, "size": 4} | arguments
+    out = given.get("out")
+    before = out.copy() if out is not None else None
+    with np.errstate(all="raise"), pytest.raises(error, match=message):
+        roicy.crop(**given)
+    if out is not None:
+        np.testing.assert_array_equal(out, before)
+
+
+def test_out_must_not_overlap():
+    memory = np.zeros((1, 3, 8, 9), np.float32)
+    with pytest.raises(ValueError, match="out: overlaps memory that the call reads"):
+        roicy.crop(memory[0].transpose(1, 2, 0), BOX, (8, 9), out=memory)
+    boxes = np.zeros((1, 4))
+    with pytest.raises(ValueError, match="out: overlaps memory that the call reads"):
+        roicy.crop(FRAMES[..., 0], boxes, (2, 4), out=boxes.view(np.float32).reshape(1, 1, 2, 4))
+    with pytest.raises(ValueError, match="out: strides .* make its elements share memory"):
+        out = np.broadcast_to(np.zeros(4, np.float32), (1, 3, 4, 4))
+        out = np.lib.stride_tricks.as_strided(np.zeros(4, np.float32), out.shape, out.strides)
+        roicy.crop(FRAMES, BOX, 4, out=out)
+
+
+def test_instruction_sets_agree():
+    frame = frame_of("uint8")
+    results = []
+    for isa in ("baseline", "avx2", "avx512"):
+        try:
+            kernels = _dispatch.load(isa)
+        except ModuleNotFoundError:
+            continue
+        before, _dispatch.kernels = _dispatch.kernels, kernels
+        try:
+            if isa in _dispatch.machine.supported():
+                results.append(roicy.crop(frame, BOXES, (13, 18)))
+        finally:
+            _dispatch.kernels = before
+    for result in results[1:]:
+        np.testing.assert_allclose(result, results[0], rtol=0, atol=bound(frame))

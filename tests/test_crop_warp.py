@@ -1,0 +1,232 @@
+"""roicy.crop of boxes that are not upright: rotated boxes, corners and matrices."""
+
+import numpy as np
+import pytest
+import reference
+from test_crop import frame_of
+
+import roicy
+
+SIZE = (9, 21)
+ROTATED = [
+    (15, 11, 12, 8, 0.3),
+    (18.25, 10.5, 20, 9.5, -2),
+    (2, 3, 14, 14, 0.75),  # partly off the frame
+    (90, 50, 10, 8, 1),  # off the frame
+    (10, 10, 0, 0, 0.5),  # no area
+    (16, 12, -10, 6, 0.2),  # mirrored
+]
+CORNERS = [
+    [(3, 2), (30, 5), (28, 20), (5, 18)],
+    [(10, 4), (20, 4), (20, 12), (10, 12)],  # upright
+    [(-6, -3), (15, 1), (40, 30), (2, 12)],  # partly off the frame
+    [(4, 4), (30, 18), (30, 4), (4, 19)],  # they cross
+]
+MATRICES = [
+    [(1.2, -0.4, -5), (0.4, 1.2, -8)],
+    [(0.7, 0, 2), (0, 0.8, -1)],
+    [(-1, 0.2, 30), (0.1, 1.5, -10)],
+]
+
+
+def bound(frame):
+    """
+    Return how much a result may be off: positions in float32 relative to one in a row of 16, and
+    some dozen roundings, of numbers as large as pixels.
+    """
+    return 16 * 8 * 2.0**-24 * float(np.abs(frame.astype(np.float64)).max(initial=1))
+
+
+def points_of(kind, box):
+    if kind == "rotated":
+        return reference.rotated_points(box, SIZE)
+    return reference.corner_points(box, SIZE) if kind == "corners" else reference.matrix_points(box)
+
+
+def given(kind):
+    if kind == "rotated":
+        return [(0, *box) for box in ROTATED]
+    return CORNERS if kind == "corners" else MATRICES
+
+
+@pytest.mark.parametrize("border", ["image", "constant"])
+@pytest.mark.parametrize("kind", ["rotated", "corners", "matrices"])
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "float16", "float32"])
+def test_points(isa, dtype, kind, border):
+    for channels in (3, 1) if dtype == "uint8" else (2,):
+        frame = frame_of(dtype, channels)
+        boxes = given(kind)
+        got = roicy.crop(
+            frame, boxes, SIZE, antialias=False, border=border, pad_value=9, channels="last"
+        )
+        for k, box in enumerate(boxes):
+            box = box[1:] if kind == "rotated" else box
+            want = reference.warp(frame, points_of(kind, box), SIZE, border=border, pad=9)
+            np.testing.assert_allclose(got[k], want, rtol=0, atol=bound(frame), err_msg=str(box))
+
+
+def test_samples(isa):
+    """As many samples as an output pixel has pixels of the frame, rounded up, and at most 8."""
+    frame, size = frame_of("uint8"), (4, 5)
+    for width, height, samples in ((5, 4, (1, 1)), (5.04, 4.03, (1, 1)), (11, 7, (2, 3)),
+                                   (3, 30, (8, 1)), (900, 12.2, (4, 8))):  # fmt: skip
+        box = (17.5, 11.25, width, height, 0.4)
+        got = roicy.crop(frame, [(0, *box)], size, channels="last")
+        want = reference.warp(frame, reference.rotated_points(box, size), size, samples)
+        np.testing.assert_allclose(got[0], want, rtol=0, atol=2 * bound(frame))
+
+
+def test_upright_boxes_agree(isa):
+    """A box means the same in each format."""
+    frame = frame_of("uint8")
+    x1, y1, x2, y2 = box = (3.5, 2.25, 30, 19.5)
+    want = roicy.crop(frame, [box], SIZE, antialias=False)
+    step = ((x2 - x1) / SIZE[1], (y2 - y1) / SIZE[0])
+    for other in (
+        [(0, (x1 + x2) / 2, (y1 + y2) / 2, x2 - x1, y2 - y1, 0)],
+        [[(x1, y1), (x2, y1), (x2, y2), (x1, y2)]],
+        [
+            [
+                (1 / step[0], 0, (0.5 - x1) / step[0] - 0.5),
+                (0, 1 / step[1], (0.5 - y1) / step[1] - 0.5),
+            ]
+        ],
+    ):
+        got = roicy.crop(frame, other, SIZE, antialias=False)
+        np.testing.assert_allclose(got, want, rtol=0, atol=bound(frame))
+
+
+@pytest.mark.parametrize("fit", ["letterbox", "cover"])
+def test_fit_of_rotated_boxes(fit):
+    frame = frame_of("uint8")
+    got = roicy.crop(frame, given("rotated")[:4], SIZE, fit=fit, pad_value=7, antialias=False)
+    for k, (cx, cy, width, height, angle) in enumerate(ROTATED[:4]):
+        half = (width / 2, height / 2)
+        area = reference.crop_area((-half[0], -half[1], *half), SIZE, fit)
+        (x1, y1, x2, y2), rows, columns = area
+        point = reference.rotated_points((cx, cy, x2 - x1, y2 - y1, angle), SIZE, (rows, columns))
+        want = reference.warp(frame, point, SIZE)
+        shown = np.zeros((*SIZE, 1), bool)
+        shown[rows[0] : rows[1], columns[0] : columns[1]] = True
+        want = np.where(shown, want, 7).transpose(2, 0, 1)
+        np.testing.assert_allclose(got[k], want, rtol=0, atol=bound(frame))
+
+
+def test_matrices():
+    y, x = np.mgrid[:60, :80].astype(np.float32)
+    ramp = np.stack([x, y], -1)
+    boxes = [(0, 40, 30, 20, 25, 0.6)]
+    corners = [[(20, 10), (60, 15), (55, 45), (22, 40)]]
+    for given_ in (boxes, corners, [[(0.9, 0.3, -20), (-0.3, 0.9, 0)]]):
+        got, matrices = roicy.crop(ramp, given_, SIZE, antialias=False, return_matrices=True)
+        assert matrices.shape == (1, 3, 3)
+        q, p = np.meshgrid(np.arange(SIZE[1]), np.arange(SIZE[0]))
+        points = matrices[0] @ np.stack([q, p, np.ones_like(p)]).reshape(3, -1)
+        np.testing.assert_allclose(points[:2] / points[2], got[0].reshape(2, -1), atol=2e-5)
+    np.testing.assert_allclose(np.linalg.inv(matrices[0])[:2], given_[0], atol=1e-12)
+
+
+def test_pixels_beyond_the_horizon_are_padding():
+    """Corners that cross have a line of no return inside, and what is behind it is not shown."""
+    got, m = roicy.crop(
+        frame_of("uint8"), [CORNERS[3]], SIZE, pad_value=300, antialias=False, return_matrices=True
+    )
+    q, p = np.meshgrid(np.arange(SIZE[1]), np.arange(SIZE[0]))
+    behind = m[0, 2, 0] * q + m[0, 2, 1] * p + m[0, 2, 2] <= 0
+    assert 20 < behind.sum() < behind.size - 20
+    np.testing.assert_array_equal(got[0] == 300, np.broadcast_to(behind, got[0].shape))
+
+
+def test_threads_strides_and_outs_change_no_bit(isa):
+    frame = frame_of("uint8", extent=(150, 200))
+    for boxes in ([(0, 90, 70, 130, 80, 0.5)], [[(10, 5), (150, 20), (180, 140), (-20, 120)]]):
+        size = (170, 183)  # too much for one thread alone
+        want = roicy.crop(frame, boxes, size, num_threads=1, swap_channels=True, scale=0.5)
+        views = [np.asfortranarray(frame), frame[..., ::-1].copy()[..., ::-1], frame.copy()[:, :]]
+        for view in (frame, *views):
+            for last, dtype in ((False, np.float32), (True, np.float32), (True, np.uint8)):
+                got = roicy.crop(
+                    view, boxes, size, num_threads=2, swap_channels=True, scale=0.5, dtype=dtype,
+                    channels="last" if last else "first",
+                )  # fmt: skip
+                got = got.transpose(0, 3, 1, 2) if last else got
+                np.testing.assert_array_equal(
+                    got, np.rint(want).astype(np.uint8) if dtype == np.uint8 else want
+                )
+
+
+def test_nan_is_read_only_with_a_weight():
+    frame = np.ones((8, 8, 1), np.float32)
+    frame[3, 5] = np.nan
+    got = roicy.crop(frame, [[(0, 0), (8, 0), (8, 8), (0, 8)]], 8)[0, 0]
+    assert np.argwhere(np.isnan(got)).tolist() == [[3, 5]]
+
+
+def test_hostile_boxes():
+    frame = frame_of("uint8")
+    for boxes in (
+        [(0, 1e300, -1e300, 1e300, 1e300, 1e300)],
+        [(0, 5, 5, 1e12, 1e-300, 0.1)],
+        [[(0, 0), (1e200, 0), (1e200, 1e200), (0, 1e200)]],
+        [[(5, 5)] * 4],
+        [[(1e-9, 0, 0), (0, 1e9, 0)]],
+    ):
+        for border in ("image", "constant"):
+            got = roicy.crop(frame, boxes, 5, border=border, pad_value=3)
+            assert np.isfinite(got).all()
+            assert 0 <= got.min() <= got.max() <= 255
+    got = roicy.crop(np.empty((0, 4, 3), np.uint8), CORNERS, 5, pad_value=4)
+    np.testing.assert_array_equal(got, np.full((4, 3, 5, 5), 4))
+
+
+def test_formats():
+    frames = np.stack([frame_of("uint8", seed=i) for i in range(2)])
+    for boxes in (CORNERS[:3], MATRICES):
+        want = roicy.crop(frames, boxes, 4, boxes_num=[1, 2])
+        for other in ([boxes[:1], boxes[1:]], [np.array(boxes[:1]), np.array(boxes[1:])]):
+            np.testing.assert_array_equal(roicy.crop(frames, other, 4), want)
+        np.testing.assert_array_equal(roicy.crop(frames[0], boxes[:1], 4), want[:1])
+    rows = np.array(ROTATED[:3])
+    want = roicy.crop(frames, np.column_stack([[0, 1, 1], rows]), 4)
+    np.testing.assert_array_equal(roicy.crop(frames, rows, 4, boxes_num=[1, 2]), want)
+    np.testing.assert_array_equal(roicy.crop(frames, [rows[:1], rows[1:]], 4), want)
+
+
+WRONG = [
+    ({"boxes": [[(1, 0, 0), (2, 0, 0)]]}, ValueError, r"boxes\[0\]: .*singular matrix"),
+    ({"boxes": [CORNERS[0], [(0, 4), (0, 0), (5, 5), (9, 9)]]}, ValueError, r"boxes\[1\]: .*line"),
+    ({"boxes": [[(0, 0), (np.nan, 5), (9, 9), (0, 4)]]}, ValueError, r"boxes\[0\]: .*nan.*finite"),
+    ({"boxes": [(0, 1, 1, 1, 1, np.inf)]}, ValueError, r"boxes\[0\]: .*inf.*finite"),
+    ({"boxes": [(3, 1, 1, 1, 1, 0)]}, ValueError, r"boxes\[0\]: frame index 3 is outside"),
+    ({"boxes": np.zeros((2, 3, 3))}, ValueError, r"boxes: shape \(2, 3, 3\), expected"),
+    ({"boxes": CORNERS, "border": "crop"}, ValueError, "border: 'crop', expected 'image' or"),
+    ({"boxes": MATRICES, "fit": "cover"}, ValueError, "fit: 'cover', expected 'stretch'"),
+    ({"boxes": [CORNERS, MATRICES], "frames": [np.zeros((4, 4), np.uint8)] * 2}, ValueError,
+     r"boxes\[1\]: shape \(3, 2, 3\), expected .*alike for all frames"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "error", "message"), WRONG, ids=lambda v: str(v)[:40])
+def test_errors_name_the_argument(arguments, error, message):
+    with np.errstate(all="raise"), pytest.raises(error, match=message):
+        roicy.crop(**({"frames": frame_of("uint8"), "size": 4} | arguments))
+
+
+def test_opencv(isa):
+    """OpenCV 5 computes positions in float32; before, it rounded them to 1/32 of a pixel."""
+    cv2 = pytest.importorskip("cv2")
+    frame = frame_of("float32", extent=(120, 160))
+    exact = int(cv2.__version__.split(".")[0]) >= 5
+    atol = 4 * 255 * 160 * 2.0**-24 if exact else 2 * 255 / 64
+    size, options = (40, 70), {"antialias": False, "border": "constant", "channels": "last"}
+    matrix = np.array([(0.8, -0.3, -10), (0.3, 0.8, -20.5)])
+    want = cv2.warpAffine(frame, matrix, size[::-1], flags=cv2.INTER_LINEAR)
+    got = roicy.crop(frame, [matrix], size, **options)[0]
+    np.testing.assert_allclose(got, want, rtol=0, atol=atol)
+    corners = np.array([(10, 12), (140, 30), (150, 100), (-5, 90)], np.float32)
+    height, width = size
+    target = np.array([(0, 0), (width, 0), (width, height), (0, height)], np.float32)
+    matrix = cv2.getPerspectiveTransform(corners - 0.5, target - 0.5)
+    want = cv2.warpPerspective(frame, matrix, size[::-1], flags=cv2.INTER_LINEAR)
+    got = roicy.crop(frame, [corners], size, **options)[0]
+    np.testing.assert_allclose(got, want, rtol=0, atol=2 * atol)

@@ -1,0 +1,35 @@
+"""The examples run."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+pytestmark = pytest.mark.skipif(not (ROOT / "examples").is_dir(), reason="they are not here")
+
+
+def run(*arguments):
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+    command = [sys.executable, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_crop_gallery(tmp_path):
+    pytest.importorskip("matplotlib")
+    assert "wrote" in run(ROOT / "examples/crop_gallery.py", "--output", tmp_path / "crops.png")
+    assert (tmp_path / "crops.png").stat().st_size > 50000
+
+
+@pytest.mark.parametrize("color", [(), ("--color", "nv12")], ids=["bgr", "nv12"])
+def test_video_loop(color):
+    pytest.importorskip("tqdm")
+    said = run(
+        ROOT / "examples/video_loop.py", "--frames", 20, "--boxes", 3, "--threads", 1, *color
+    )
+    assert "20 frames of 3 boxes" in said
+    assert "p99" in said
