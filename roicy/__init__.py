@@ -3,6 +3,7 @@
 from ._config import __version__, show_config
 from ._threads import get_num_threads, set_num_threads
 from .cropping import crop
+from .masks import paste_masks
 from .multiscale import (
     multiscale_roi_align,
     multiscale_roi_align_backward,
@@ -36,6 +37,7 @@ __all__ = [
     "multiscale_roi_align",
     "multiscale_roi_align_backward",
     "multiscale_roi_align_backward_boxes",
+    "paste_masks",
     "prroi_pool",
     "prroi_pool_backward",
     "prroi_pool_backward_boxes",

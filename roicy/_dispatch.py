@@ -15,7 +15,16 @@ from ._kernels import machine
 
 KNOWN = ("baseline", "avx2", "avx512")
 # files of pyx/kernels, which are built for each instruction set
-KERNELS = ("crop", "forward", "grad_boxes", "grad_input", "max_pool", "max_sample", "round")
+KERNELS = (
+    "crop",
+    "forward",
+    "grad_boxes",
+    "grad_input",
+    "max_pool",
+    "max_sample",
+    "paste",
+    "round",
+)
 
 
 def built() -> list[str]:

@@ -60,6 +60,7 @@ NAMED = (
     "canonical_scale", "canonical_level", "frames", "size", "mean", "std", "scale", "swap_channels",
     "fit", "pad_value", "antialias", "border", "channels", "dtype", "color", "color_range",
     "color_matrix",
+    "masks", "image_shape", "threshold", "padding", "rule", "format",
 )  # fmt: skip
 COORDINATES = (
     0.0, -0.0, 0.5, 1.0, -1.0, 3.25, 7.0, 11.5, 19.99, 40.0, -7.5, 2.75, 9.0, 16.0, 31.125, 25.0,
@@ -120,7 +121,7 @@ INTEGERS = (np.dtype(np.int8), np.dtype(np.uint16), np.dtype(np.int16))
 # What is no number in a nested list of boxes.
 NO_NUMBERS = (None, "1", True, [], 10**400, b"1", 1j, np.True_, [[0.0]])
 # Arguments that are read as arrays, whatever gives them to NumPy.
-READ = ("input", "features", "boxes", "boxes_num", "grad_output", "argmax")
+READ = ("input", "features", "masks", "boxes", "boxes_num", "grad_output", "argmax")
 RATIOS = (-1, 0, 1, 2, 3, 7, 2**31 - 1, -(2**31), 2**31, 10**30, 1.5, None, True)
 SHAPES = (
     (2**31, 1, 1, 1),
@@ -460,6 +461,10 @@ def one_call(bytes_: bytes) -> str:
     if name == "roi_pool" and data.below(3) == 2:
         return crop_call(data)
 
+    if name == "ps_roi_pool" and data.below(3) == 2:
+        name = "paste_masks"
+        arguments, buffer = paste_arguments(data, dtype)
+
     read = {
         key: value.tobytes()
         for key, value in arguments.items()
@@ -474,7 +479,8 @@ def one_call(bytes_: bytes) -> str:
         assert all(repr(end) == repr(ends[0]) for end in ends)
     else:
         ended = "value"
-        check_value(name, arguments, ends, dtype, out_shape, boxes)
+        check = check_pasted if name == "paste_masks" else check_value
+        check(name, arguments, ends, dtype, out_shape, boxes)
     assert not spoiled or ended != "value"
     assert bits(converted(name, arguments)) == bits(ends[0])
     if ended == "value":
@@ -635,6 +641,46 @@ def crop_call(data) -> str:
     return f"crop: {ended}"
 
 
+def paste_arguments(data, dtype):
+    """Return the arguments of paste_masks, and its `out` or None."""
+    count = data.below(5)
+    shape = data.of(((20, 30), (1, 1), (7, 300), (300, 7), (0, 4)))
+    masks = values(data, (count, 1, 1 + data.below(9), 1 + data.below(9)), dtype)
+    boxes = np.array(
+        [[data.ordinary(COORDINATES, FINITE) for _ in range(4)] for _ in range(count)], np.float64
+    ).reshape(count, 4)
+    with np.errstate(all="ignore"):
+        boxes = boxes.astype(data.of((dtype, np.float64, np.float32)))
+    arguments = {
+        "masks": disguised(data, masks if data.below(2) else masks[:, 0]),
+        "boxes": disguised(data, boxes),
+        "image_shape": data.ordinary((shape, list(shape), (2**40, 1), (-1, 2), (1.5, 2), 7), 2),
+        "threshold": data.ordinary((0.5, None, 0, -1, 1e300, np.nan, "1"), 5),
+        "rule": data.ordinary(("torchvision", "detectron2", "mmdet", "none", None), 3),
+        "format": data.ordinary(("image", "image", "rle", "png"), 3),
+        "num_threads": data.ordinary((1, 2, 3, 0), 3),
+    }
+    if data.below(3) == 2:
+        arguments["padding"] = data.ordinary((1, 0, 2, -1, 2**40, 1.0), 3)
+    buffer = None
+    if data.below(3) == 2:
+        kind = np.uint8 if arguments["threshold"] is not None else dtype
+        buffer = Buffer(data, (count, 1, *shape), np.dtype(data.ordinary((kind, np.uint8), 1)))
+        arguments["out"] = buffer.array[:, 0]
+    return arguments, buffer
+
+
+def check_pasted(name, arguments, results, *_):
+    """Check the results of paste_masks, of which those of fused products are equal."""
+    for result in results:
+        if arguments["format"] == "rle":
+            assert [code["size"] for code in result] == [[*arguments["image_shape"]]] * len(
+                arguments["boxes"]
+            )
+        else:
+            assert result.shape == (len(arguments["boxes"]), *arguments["image_shape"])
+
+
 def two_scales(data, scale, multiscale):
     """Return a pair of scales, rarely a wrong one; one level of a pyramid gets such a pair."""
     other = data.ordinary(SCALES, 7)
@@ -743,7 +789,7 @@ def bits(result):
         return [bits(part) for part in result]
     return (
         repr(result)
-        if isinstance(result, Exception)
+        if isinstance(result, (Exception, dict))
         else (result.shape, result.dtype, result.tobytes())
     )
 

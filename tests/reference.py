@@ -493,3 +493,79 @@ def rgb_of_yuv(frame, color, color_range, color_matrix):
     r, b = luma + 2 * (1 - red) * v, luma + 2 * (1 - blue) * u
     g = (luma - red * r - blue * b) / (1 - red - blue)
     return np.stack([r, g, b], axis=-1).clip(0, 255)
+
+
+def _resized(n, pixels, padding, low, high):
+    """
+    Return for each pixel of an axis the two numbers of a mask, with its border, that it lies
+    between, and the weight of the second; a box of torchvision has whole pixels low to high.
+    """
+    extent, size = n + 2 * padding, max(high - low + 1, 1)
+    for pixel in range(pixels):
+        if not low <= pixel <= high:
+            yield None
+            continue
+        at = min(max((pixel - low + 0.5) * extent / size - 0.5, 0), extent - 1)
+        first = min(int(at), max(extent - 2, 0))
+        yield first - padding, min(first + 1, extent - 1) - padding, at - first
+
+
+def _sampled_mask(n, pixels, low, high, infinite_is_middle):
+    """As _resized, for a box whose edges are those of the mask."""
+    for pixel in range(pixels):
+        if not math.floor(low) - 1 <= pixel <= math.ceil(high):
+            yield None
+            continue
+        distance = pixel + 0.5 - float(low)
+        if high == low:
+            if distance == 0 or not infinite_is_middle:
+                yield None
+                continue
+            at = n / 2 - 0.5
+        else:
+            at = distance / (float(high) - float(low)) * n - 0.5
+        yield math.floor(at), math.floor(at) + 1, at - math.floor(at)
+
+
+def paste_masks(masks, boxes, shape, rule="torchvision", padding=1):
+    """Return masks (K, h, w) in images of their own."""
+    count, h, w = masks.shape
+    out = np.zeros((count, *shape))
+    for k in range(count):
+        x1, y1, x2, y2 = boxes[k]
+        if rule == "torchvision":
+            half, grown = boxes.dtype.type(0.5), boxes.dtype.type((w + 2 * padding) / w)
+            ends = [
+                (int((high + low) * half - (high - low) * half * grown),
+                 int((high + low) * half + (high - low) * half * grown))
+                for low, high in ((y1, y2), (x1, x2))
+            ]  # fmt: skip
+            rows = list(_resized(h, shape[0], padding, *ends[0]))
+            columns = list(_resized(w, shape[1], padding, *ends[1]))
+        else:
+            rows = list(_sampled_mask(h, shape[0], y1, y2, rule == "mmdet"))
+            columns = list(_sampled_mask(w, shape[1], x1, x2, rule == "mmdet"))
+        for y, row in enumerate(rows):
+            for x, column in enumerate(columns):
+                if row is None or column is None:
+                    continue
+                for i, wi in ((row[0], 1 - row[2]), (row[1], row[2])):
+                    for j, wj in ((column[0], 1 - column[2]), (column[1], column[2])):
+                        if 0 <= i < h and 0 <= j < w:
+                            out[k, y, x] += float(masks[k, i, j]) * wi * wj
+    return out
+
+
+def run_lengths(mask):
+    """Return the lengths of runs down the columns of a mask, zeros first, and their characters."""
+    pixels = np.concatenate([[0], mask.T.reshape(-1), [2]])
+    ends = [0, *np.flatnonzero(np.diff(pixels))]
+    runs = [int(stop - start) for start, stop in itertools.pairwise(ends)] or [0]
+    text = ""
+    for i, run in enumerate(runs):
+        rest, more = run - runs[i - 2] if i > 2 else run, True
+        while more:
+            bits, rest = rest & 31, rest >> 5
+            more = rest != (-1 if bits & 16 else 0)
+            text += chr(48 + bits + (32 if more else 0))
+    return text.encode()

@@ -45,6 +45,12 @@ def batch(frame: NDArray[np.uint8]) -> NDArray[np.float32]:
     return roicy.crop([frame, frame], [[[0, 0, 4, 4]], []], (2, 3), out=crops, channels="last")
 
 
+def images(m: NDArray[np.float32], boxes: NDArray[np.float32]) -> NDArray[np.bool_]:
+    codes = roicy.paste_masks(m, boxes, (8, 9), format="rle")
+    print(codes[0]["counts"].decode())
+    return roicy.paste_masks(m, boxes, (8, 9), threshold=0.5, rule="mmdet")
+
+
 roicy.set_num_threads(roicy.get_num_threads())
 roicy.show_config()
 version: str = roicy.__version__

@@ -214,6 +214,22 @@ static inline void stream_copy(void *to, const void *from, size_t bytes) {
     stream_rest(&run);
 }
 
+/* Clears bytes past the caches. */
+static NOINLINE void stream_clear(void *to, size_t bytes) {
+    static const char zeros[LANE_BYTES] = {0};
+    char *at = (char *)to;
+    size_t head = (size_t)(-(uintptr_t)to & (LANE_BYTES - 1));
+    if (head > bytes)
+        head = bytes;
+    memset(at, 0, head);
+    at += head;
+    bytes -= head;
+    for (; bytes >= LANE_BYTES; bytes -= LANE_BYTES, at += LANE_BYTES)
+        for (int j = 0; j < LANE_BYTES; j += VECTOR_BYTES)
+            STREAM(at + j, *(const unaligned_float *)(zeros + j));
+    memset(at, 0, bytes);
+}
+
 /* Memory that begins at a page.  Not every C library has aligned_alloc. */
 static inline void *pages_alloc(size_t bytes) {
     void *block = malloc(bytes + PAGE_BYTES + sizeof(void *));

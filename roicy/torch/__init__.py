@@ -14,6 +14,7 @@ AssertionErrors, as there.
 
 import torch.fx
 
+from ._masks import paste_masks
 from ._torchvision import patch_torchvision
 from .functions import (
     multiscale_roi_align,
@@ -44,6 +45,7 @@ __all__ = [
     "RoIAlign",
     "RoIPool",
     "multiscale_roi_align",
+    "paste_masks",
     "patch_torchvision",
     "prroi_pool",
     "ps_prroi_pool",

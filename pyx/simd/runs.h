@@ -1,0 +1,78 @@
+/* COCO's run-length codes: the lengths of runs of zeros and ones in turn, zeros first, down the
+   columns.  A length is written as its difference from the one before the last, five bits a
+   character, the lowest first. */
+#ifndef ROICY_RUNS_H
+#define ROICY_RUNS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RUNS_ROOM 256 /* characters that there is room for at first */
+
+struct runs {
+    char *text; /* of malloc; its owner frees it */
+    size_t used, room;
+    int64_t length;    /* of the run that has not ended */
+    int64_t before[2]; /* lengths of the run before, and of the one before that */
+    int64_t index;     /* of the run that has not ended */
+    int value;         /* of its pixels */
+    int lacks_memory;
+};
+
+/* Writes the length of the run that ends, and begins another. */
+static NOINLINE void runs_end(struct runs *runs) {
+    if (runs->room - runs->used < 16) {
+        size_t room = runs->room ? 2 * runs->room : RUNS_ROOM;
+        char *text = (char *)realloc(runs->text, room);
+        if (!text) {
+            runs->lacks_memory = 1;
+            return;
+        }
+        runs->text = text;
+        runs->room = room;
+    }
+    int64_t rest = runs->length - (runs->index > 2 ? runs->before[1] : 0);
+    int more;
+    do {
+        int bits = (int)(rest & 31);
+        rest = (rest - bits) / 32;
+        more = bits & 16 ? rest != -1 : rest != 0;
+        runs->text[runs->used++] = (char)(48 + (bits | (more ? 32 : 0)));
+    } while (more);
+    runs->before[1] = runs->before[0];
+    runs->before[0] = runs->length;
+    runs->index++;
+    runs->length = 0;
+    runs->value ^= 1;
+}
+
+/* Adds pixels of one value. */
+static inline void runs_add(struct runs *runs, int value, int64_t count) {
+    if (count == 0)
+        return;
+    if (value != runs->value)
+        runs_end(runs);
+    runs->length += count;
+}
+
+/* Adds pixels of values 0 and 1, eight at a time where they are equal. */
+static NOINLINE void runs_add_pixels(struct runs *runs, const uint8_t *pixels, ptrdiff_t count) {
+    ptrdiff_t i = 0;
+    while (i < count && !runs->lacks_memory) {
+        const ptrdiff_t first = i;
+        const uint8_t value = pixels[i];
+        const uint64_t equal = value ? UINT64_C(0x0101010101010101) : 0;
+        for (uint64_t eight; i + 8 <= count; i += 8) {
+            memcpy(&eight, pixels + i, 8);
+            if (eight != equal)
+                break;
+        }
+        while (i < count && pixels[i] == value)
+            i++;
+        runs_add(runs, value, i - first);
+    }
+}
+
+#endif

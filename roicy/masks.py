@@ -1,0 +1,330 @@
+"""
+Masks of boxes in their images: what a detector's mask head gives, as large as the image, or as
+run-length codes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, TypedDict, overload
+
+import numpy as np
+
+from . import _arguments, _dispatch, _threads
+from ._arguments import FLOAT32
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Rule = Literal["torchvision", "detectron2", "mmdet"]
+
+__all__ = ["Code", "paste_masks"]
+
+RULES = ("torchvision", "detectron2", "mmdet")
+FORMATS = ("image", "rle")
+BOOL, UINT8 = np.dtype(bool), np.dtype(np.uint8)
+FARTHEST = 2.0**60  # pixels: corners of boxes beyond are moved there, so that int64 holds them
+MOST_CODED = 2**32  # pixels of an image: COCO's codes count in uint32
+MOST_PADDING = 2**15
+
+
+class Code(TypedDict):
+    """The run-length code of a mask, as COCO has it."""
+
+    size: list[int]
+    counts: bytes
+
+
+@overload
+def paste_masks(
+    masks: NDArray[np.floating[Any]],
+    boxes: NDArray[Any],
+    image_shape: tuple[SupportsIndex, SupportsIndex] | Sequence[int],
+    *,
+    threshold: SupportsFloat | None = 0.5,
+    padding: SupportsIndex = 1,
+    rule: Rule = "torchvision",
+    format: Literal["image"] = "image",
+    out: NDArray[Any] | None = None,
+    num_threads: SupportsIndex | None = None,
+) -> NDArray[Any]: ...  # fmt: skip
+
+
+@overload
+def paste_masks(
+    masks: NDArray[np.floating[Any]],
+    boxes: NDArray[Any],
+    image_shape: tuple[SupportsIndex, SupportsIndex] | Sequence[int],
+    *,
+    threshold: SupportsFloat | None = 0.5,
+    padding: SupportsIndex = 1,
+    rule: Rule = "torchvision",
+    format: Literal["rle"],
+    out: None = None,
+    num_threads: SupportsIndex | None = None,
+) -> list[Code]: ...  # fmt: skip
+
+
+def paste_masks(
+    masks: Any, boxes: Any, image_shape: Any, *, threshold: Any = 0.5, padding: Any = 1,
+    rule: Any = "torchvision", format: Any = "image", out: Any = None, num_threads: Any = None,
+) -> Any:  # fmt: skip
+    """
+    Masks of boxes, each resized to its box in an image of its own, or run-length coded.
+
+    A pixel inside of a box is the bilinear value of its mask at the pixel's centre, and a pixel
+    elsewhere is 0.  `rule` says what the pixels of a box are:
+
+    - "torchvision": the mask gets a border of `padding` zeros, and the box grows in proportion,
+      by (w + 2 padding) / w about its centre.  Its corners are cut to whole pixels, both of
+      which are of the box, and the mask is resized to these pixels.
+    - "detectron2": the mask is sampled where the centres of pixels lie in the box, with zeros
+      around it ::
+
+          v = (y + 0.5 - y1) / (y2 - y1) * h - 0.5,    u = (x + 0.5 - x1) / (x2 - x1) * w - 0.5
+
+      from the pixel before floor(x1), floor(y1) to the one after ceil(x2), ceil(y2).
+    - "mmdet": as "detectron2", but a box of no width or height has the middle of its mask there.
+
+    Parameters
+    ----------
+    masks : ndarray (K, 1, h, w) or (K, h, w), float32, float64, float16 or bfloat16
+        Masks of each box, with any strides.  Those of the last two types are computed with as
+        float32.
+    boxes : ndarray (K, 4), floating point or integers
+        Rows [x1, y1, x2, y2] in pixels of the image, or a list of such rows.  Converted to the
+        type that is computed in.  Boxes may lie off the image, be larger than
+        it, have no area or be inverted: what is not in the image is not pasted.
+    image_shape : (int, int)
+        Height and width of the images, (H, W).
+    threshold : float or None, optional
+        A pixel is set if its value is at least this.  None: images of the values themselves.
+    padding : int, optional
+        Zeros around a mask, for the rule "torchvision"; the other rules have no such parameter.
+    rule : {"torchvision", "detectron2", "mmdet"}, optional
+        Whose pixels are computed; see above.
+    format : {"image", "rle"}, optional
+        "rle": run-length codes of thresholded masks, made without the images.
+    out : ndarray (K, H, W), optional
+        Written to, and returned.  With a threshold it is of bool or uint8, of values 0 and 1.
+        Without one it is of the type that is computed in, or of uint8, which is given 255 times
+        the values, without their fraction and within 0 to 255.
+    num_threads : int, optional
+        At most as many threads are used; by default :func:`roicy.get_num_threads`.  The result
+        does not depend on it.
+
+    Returns
+    -------
+    ndarray (K, H, W) of bool, or of float32 or float64 without a threshold
+        With "rle" a list of K dictionaries, {"size": [H, W], "counts": bytes}, with the counts as
+        compressed by COCO's own programs.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong type, dtype or shape, or a coordinate is not finite.  The
+        message names the argument, what it was, and the first such box.  Nothing has been written
+        then.
+    MemoryError
+        If there is no memory for the images.
+
+    Notes
+    -----
+    torchvision's ``paste_masks_in_image``, Detectron2's function of that name and mmdet's
+    ``_do_paste_mask``, all on CPUs; a threshold is compared as theirs are.  With fused
+    multiply-adds, values of float32 have the bits of PyTorch's kernels.  Where these
+    systems end in an error, since a box is off the image or inverted, nothing is pasted.
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> mask, box = np.ones((1, 2, 2), np.float32), np.array([[1, 0, 3, 2]], np.float32)
+    >>> roicy.paste_masks(mask, box, (4, 5), rule="detectron2").astype(int)
+    array([[[0, 1, 1, 0, 0],
+            [0, 1, 1, 0, 0],
+            [0, 0, 0, 0, 0],
+            [0, 0, 0, 0, 0]]])
+    >>> roicy.paste_masks(mask, box, (4, 5), rule="detectron2", format="rle")
+    [{'size': [4, 5], 'counts': b'42208'}]
+    """
+    given = _masks(masks)
+    shape = _image_shape(image_shape)
+    coded = _choice("format", format, FORMATS) == "rle"
+    rule = _choice("rule", rule, RULES)
+    border = _padding(padding, rule)
+    least = _threshold(threshold, coded)
+    threads = _threads.resolve(num_threads)
+    rows = _boxes(boxes, len(given))
+    computed = np.dtype(given.dtype) if given.dtype.char in "fd" else FLOAT32
+    if not 0 < min(given.shape[1:], default=0):
+        raise ValueError(f"masks: shape {masks.shape}, expected at least one number a mask")
+    places, corners = _places(rows, given.shape[2], shape, rule, border, computed)
+    if coded:
+        if out is not None:
+            raise ValueError("out: an array, expected None, since codes are returned")
+        return _codes(given, border, computed, (places, corners, RULES.index(rule)), least, shape,
+                      threads)  # fmt: skip
+    types = (computed, UINT8) if least is None else (BOOL, UINT8)
+    result = _arguments.result(out, (len(given), *shape), types, (given, rows))
+    if result.size == 0:
+        return result
+    values = 1 if least is not None else 2 if result.dtype == UINT8 else 0
+    padded = _padded(given, border, computed)
+    target = result.view(UINT8) if result.dtype == BOOL else result
+    _dispatch.kernels.paste.images(
+        padded, places, corners, RULES.index(rule), least or 0.0, values, target, threads
+    )
+    return result
+
+
+def _masks(given: Any) -> np.ndarray:
+    """Return masks as (K, h, w), of any strides."""
+    masks: np.ndarray = _arguments.taken("masks", given)
+    dtype = masks.dtype
+    if not dtype.isnative or not (
+        dtype.char in "fd" or (_arguments.is_small(dtype) and dtype.kind not in "iu")
+    ):
+        raise TypeError(
+            f"masks: dtype {dtype.name if dtype.isnative else 'in foreign byte order'}, "
+            "expected float32, float64, float16 or bfloat16"
+        )
+    if masks.ndim == 4 and masks.shape[1] == 1:
+        return masks[:, 0]
+    if masks.ndim != 3:
+        raise ValueError(f"masks: shape {masks.shape}, expected (K, 1, h, w) or (K, h, w)")
+    return masks
+
+
+def _image_shape(value: Any) -> tuple[int, int]:
+    if not isinstance(value, (tuple, list, np.ndarray)) or np.shape(value) != (2,):
+        raise ValueError(f"image_shape: {value!r}, expected two integers, (height, width)")
+    most = _arguments.MOST_PIXELS
+    height = _arguments.integer("image_shape", value[0], 0, most)
+    return height, _arguments.integer("image_shape", value[1], 0, most)
+
+
+def _choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name}: {value!r}, expected {' or '.join(map(repr, choices))}")
+    return value
+
+
+def _padding(value: Any, rule: str) -> int:
+    """Return the width of the border; rules that sample need one of zeros."""
+    padding = _arguments.integer("padding", value, 0, MOST_PADDING)
+    if rule != "torchvision" and padding != 1:
+        raise ValueError(f"padding: {padding}, expected 1, since rule {rule!r} has no padding")
+    return padding
+
+
+def _threshold(value: Any, coded: bool) -> float | None:
+    if value is None:
+        if coded:
+            raise ValueError("threshold: None, expected a number, since codes are of set pixels")
+        return None
+    if isinstance(value, (str, bytes, bool, np.bool_)):
+        raise TypeError(f"threshold: {value!r}, expected a number or None")
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"threshold: {value!r}, expected a number or None") from None
+    if math.isnan(number):
+        raise ValueError(f"threshold: {value!r}, expected a number or None")
+    return number
+
+
+def _boxes(given: Any, count: int) -> np.ndarray:
+    boxes: np.ndarray = _arguments.boxes_array("boxes", given)
+    dtype = boxes.dtype
+    if boxes.shape != (count, 4):
+        raise ValueError(
+            f"boxes: shape {boxes.shape}, expected ({count}, 4), a row [x1, y1, x2, y2] a mask"
+        )
+    if not dtype.isnative or not (
+        dtype.char in "fd" or _arguments.is_small(dtype) or dtype.kind in "iu"
+    ):
+        raise TypeError(
+            f"boxes: dtype {dtype.name}, expected float32, float64, float16, bfloat16 or integers"
+        )
+    return boxes
+
+
+def _check_finite(boxes: np.ndarray, corners: np.ndarray) -> None:
+    """Raise the error of the first box that is not finite, or not when it has grown."""
+    wrong = ~np.isfinite(corners).all(axis=1)
+    if not wrong.any():
+        return
+    k = int(wrong.argmax())
+    for name, value in zip(("x1", "y1", "x2", "y2"), boxes[k], strict=True):
+        if not np.isfinite(value):
+            raise ValueError(f"boxes[{k}]: {name} is {float(value)}, expected a finite coordinate")
+    ends = ", ".join(str(float(value)) for value in boxes[k])
+    raise ValueError(f"boxes[{k}]: ({ends}) is larger than {corners.dtype.name} can tell")
+
+
+def _places(
+    boxes: np.ndarray, width: int, shape: tuple[int, int], rule: str, padding: int, computed: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """
+    Return where masks lie, as struct Place of ``pyx/kernels/paste.pyx``, and corners of boxes.
+
+    Boxes are converted to the type of the masks first.
+    """
+    height_width = np.array(shape)[:, None]
+    with np.errstate(all="ignore"):  # what overflows is found right below
+        if rule == "torchvision":
+            corners = _expanded(boxes.astype(computed), width, padding)
+            _check_finite(boxes, corners)
+            whole = np.trunc(corners.astype(np.float64)).clip(-FARTHEST, FARTHEST)
+            low, high = whole.astype(np.int64).T.reshape(2, 2, -1)
+            sizes = np.maximum(high - low + 1, 1)
+            first, stop, origins = low, high + 1, low
+        else:
+            corners = boxes.astype(computed)
+            _check_finite(boxes, corners)
+            wide = corners.astype(np.float64).T.reshape(2, 2, -1)
+            first = np.floor(wide[0]).clip(-FARTHEST, FARTHEST).astype(np.int64) - 1
+            stop = np.ceil(wide[1]).clip(-FARTHEST, FARTHEST).astype(np.int64) + 1
+            origins, sizes = np.zeros_like(first), np.ones_like(first)
+    first = np.maximum(first, 0)[::-1]  # x, y become y, x
+    stop = np.maximum(np.minimum(stop[::-1], height_width), first)
+    first = np.minimum(first, stop)
+    ends = np.stack([first, stop], axis=1).reshape(4, -1)
+    places = np.concatenate([ends, origins[::-1], sizes[::-1]]).T
+    return np.ascontiguousarray(places), np.ascontiguousarray(corners, np.float64)
+
+
+def _expanded(boxes: np.ndarray, width: int, padding: int) -> np.ndarray:
+    """Return boxes that have grown about their centres, as a mask that gets a border."""
+    half = boxes.dtype.type(0.5)
+    low, high = boxes[:, :2], boxes[:, 2:]
+    centre = (high + low) * half
+    reach = (high - low) * half * boxes.dtype.type((width + 2 * padding) / width)
+    return np.concatenate([centre - reach, centre + reach], axis=1)
+
+
+def _padded(masks: np.ndarray, padding: int, dtype: np.dtype) -> np.ndarray:
+    count, height, width = masks.shape
+    if padding == 0:
+        return np.ascontiguousarray(masks, dtype)
+    shape = (count, height + 2 * padding, width + 2 * padding)
+    padded: np.ndarray = _arguments.new(shape, dtype)
+    padded[...] = 0
+    padded[:, padding:-padding, padding:-padding] = masks
+    return padded
+
+
+def _codes(
+    masks: np.ndarray, padding: int, dtype: np.dtype, boxes: Any, threshold: Any,
+    shape: tuple[int, int], threads: int,
+) -> list[Code]:  # fmt: skip
+    if math.prod(shape) >= MOST_CODED:
+        raise ValueError(
+            f"image_shape: {shape}, expected less than 2**32 pixels, which COCO's codes count"
+        )
+    if not len(masks):
+        return []
+    padded = _padded(masks.transpose(0, 2, 1), padding, dtype)
+    codes = _dispatch.kernels.paste.codes(padded, *boxes, threshold, shape, threads)
+    return [{"size": list(shape), "counts": counts} for counts in codes]
