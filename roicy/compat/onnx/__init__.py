@@ -3,7 +3,8 @@ ONNX's operators ``RoiAlign`` (opset 10, 16, 22) and ``MaxRoiPool`` (opset 1, 22
 inputs and attributes, on NumPy arrays.
 
 They need no ``onnx``.  With it, :mod:`roicy.compat.onnx.reference` runs them in its reference
-evaluator.
+evaluator.  With ``onnxruntime``, ``roicy.compat.onnx.InferenceSession`` runs whole models, and
+has their RoI nodes computed by roicy.
 """
 
 from __future__ import annotations
@@ -21,8 +22,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...operators import Ratio, Readable, Rows
+    from ._session import InferenceSession as InferenceSession
 
 __all__ = ["MaxRoiPool", "RoiAlign"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs other packages when it is asked for."""
+    if name == "InferenceSession":
+        from ._session import InferenceSession
+
+        return InferenceSession
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
