@@ -188,7 +188,7 @@ def attributes_of(node: Any, operator: Operator) -> dict[str, Any]:
         if value is REQUIRED:
             raise ValueError(f"{spell(node)}: attribute {name!r} is missing")
     least, most = operator.inputs
-    if not least <= len(node.input) <= most or len(node.output) != 1:
+    if not least <= len(node.input) <= most or len(node.output) != 1 or not all(node.input):
         raise ValueError(
             f"{spell(node)}: {len(node.input)} inputs and {len(node.output)} outputs, "
             f"expected {least} inputs{' or more' if most > least else ''} and 1 output"
@@ -197,7 +197,7 @@ def attributes_of(node: Any, operator: Operator) -> dict[str, Any]:
 
 
 def warn_of_bodies(graph: Graph) -> list[str]:
-    """Warn of RoI nodes in the bodies of other nodes, and return what was found."""
+    """Warn of RoI nodes in bodies of other nodes and in functions; return what was found."""
     found: list[str] = []
 
     def look(nodes: Any, where: str) -> None:
@@ -210,6 +210,13 @@ def warn_of_bodies(graph: Graph) -> list[str]:
                 look(body.node, inner)
 
     look(graph.nodes, "")
+    for function in graph.model.functions:
+        found += [
+            f"{spell(node)} in the function {function.name!r}"
+            for node in function.node
+            if (domain(node.domain), node.op_type) in TABLE
+        ]
+        look(function.node, f"the function {function.name!r}")
     for one in found:
         warnings.warn(f"{one}: left to ONNX Runtime", stacklevel=5)
     return found

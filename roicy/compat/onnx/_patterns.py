@@ -97,7 +97,8 @@ def _pyramid(walk: _Walk, last: Any, steps: dict[str, RoiStep]) -> PyramidStep |
     value = zeros and _attribute(zeros, "value", None)
     if zeros is None or (value is not None and numpy_helper.to_array(value).any()):
         return None
-    levels, sources, given, nodes = [], set(), [], list(chain)
+    levels, given, nodes = [], [], list(chain)
+    sources: set[tuple[str, str]] = set()
     for node in reversed(chain):
         found = _scattered(walk, node, steps)
         if found is None:
@@ -111,12 +112,32 @@ def _pyramid(walk: _Walk, last: Any, steps: dict[str, RoiStep]) -> PyramidStep |
     numbers = [level.number for level in levels]
     if len(sources) != 1 or not same or len(set(numbers)) != len(numbers):
         return None
+    if not _has_shape(walk, zeros, next(iter(sources)), nodes[len(chain) :]):
+        return None
     order = sorted(levels, key=lambda level: -level.scale)
     return PyramidStep(nodes, order, list(sources.pop()), last.output[0], given[0])
 
 
+def _has_shape(walk: _Walk, zeros: Any, source: tuple[str, str], roi_nodes: list[Any]) -> bool:
+    """Whether zeros are as many rows as there are boxes, of the extents of what is pooled."""
+    extents = walk.node(zeros.input[0], "Concat")
+    if extents is None or len(extents.input) != 4:
+        return False
+    pooled = {node.output[0] for node in roi_nodes}
+    for i, name in enumerate(extents.input):
+        chosen = walk.node(walk.through(name), "Gather")
+        shape = chosen and walk.node(chosen.input[0], "Shape")
+        number = chosen and walk.graph.constant(chosen.input[1])
+        if not shape or number is None or number.reshape(-1).tolist() != [i]:
+            return False
+        of = walk.through(shape.input[0], ("Cast", "Identity"))
+        if of not in pooled if i else shape.input[0] not in source:
+            return False
+    return True
+
+
 def _scattered(walk: _Walk, node: Any, steps: dict[str, RoiStep]) -> Any:
-    """Return what one ScatterElements puts to its rows: (level, (levels, rows), attributes, node)."""
+    """Return (level, (levels, rows), attributes, RoiAlign) of one ScatterElements, or None."""
     if _attribute(node, "axis", 0) != 0 or _attribute(node, "reduction", b"none") != b"none":
         return None
     of = walk.level(node.input[1])

@@ -59,9 +59,8 @@ def needed(graph: Graph, steps: dict[str, Step]) -> tuple[list[Any], list[Step]]
             nodes.add(id(node))
             wanted.extend(reads(node))
     kept = [node for node in graph.nodes if id(node) in nodes]
-    ordered = [
-        steps[name] for node in graph.nodes for name in node.output if name in steps and name in seen
-    ]
+    ends = [name for node in graph.nodes for name in node.output]
+    ordered = [steps[name] for name in ends if name in steps and name in seen]
     return kept, ordered
 
 
@@ -120,9 +119,9 @@ def _segment(
             elsewhere.update(step.inputs)
         if other != stage:
             elsewhere.update(name for node in others for name in reads(node))
-    own = list({id(constants[name]): constants[name] for name in read if name in constants}.values())
+    own = {id(constants[name]): constants[name] for name in read if name in constants}
     return Segment(
-        nodes=[*own, *nodes],
+        nodes=[*own.values(), *nodes],
         inputs=[
             name for name in read
             if name not in made and name not in constants and name not in graph.initializers

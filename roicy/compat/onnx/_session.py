@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
-import onnxruntime
+import onnxruntime  # type: ignore[import-untyped]
 
 from ... import _threads
 from ._model import Graph, load, warn_of_bodies
@@ -24,10 +24,7 @@ from ._segments import Segment, Stage, cut, model_of, with_views
 from ._steps import Step, roi_steps
 
 SHARED_BYTES = 1 << 10  # an initializer of several segments is kept once from this size on
-ELEMENTS = {
-    name.lower(): number for name, number in onnx.TensorProto.DataType.items()
-}  # fmt: skip
-ELEMENTS["double"] = onnx.TensorProto.DOUBLE
+ELEMENTS = {name.lower(): number for name, number in onnx.TensorProto.DataType.items()}
 
 
 class NodeArg(NamedTuple):
@@ -49,9 +46,7 @@ def _type_string(proto: Any) -> str:
 
 def _shape_list(proto: Any) -> list[Any]:
     dims = proto.tensor_type.shape.dim if proto.HasField("tensor_type") else []
-    return [
-        dim.dim_value if dim.HasField("dim_value") else (dim.dim_param or None) for dim in dims
-    ]
+    return [dim.dim_value if dim.HasField("dim_value") else (dim.dim_param or None) for dim in dims]
 
 
 def _type_proto(spelled: str, shape: Sequence[Any] | None) -> Any:
@@ -89,7 +84,7 @@ class InferenceSession:
 
     Parameters
     ----------
-    model : path, bytes or onnx.ModelProto
+    path_or_bytes : path, bytes or onnx.ModelProto
         The model; its external data lie beside the file.
     sess_options : onnxruntime.SessionOptions, optional
         Of the sessions of all segments.
@@ -122,7 +117,7 @@ class InferenceSession:
     """
 
     def __init__(
-        self, model: Any, sess_options: Any = None, providers: Any = None,
+        self, path_or_bytes: Any, sess_options: Any = None, providers: Any = None,
         provider_options: Any = None, *, num_threads: int | None = None, **options: Any,
     ):  # fmt: skip
         given = onnxruntime.SessionOptions() if sess_options is None else sess_options
@@ -134,14 +129,15 @@ class InferenceSession:
             "provider_options": provider_options,
             **options,
         }
-        proto, folder = load(model)
+        proto, folder = load(path_or_bytes)
         self.graph = Graph(proto, folder)
         self.in_bodies = warn_of_bodies(self.graph)
         self.stages = self._find()
         steps = any(stage.steps for stage in self.stages)
         if not steps and not self.in_bodies:
             warnings.warn("the model has no RoI nodes: ONNX Runtime runs it alone", stacklevel=2)
-        self._given, self._shared = given, {}
+        self._given = given
+        self._shared: dict[str, Any] = {}
         if folder is not None:
             given.add_session_config_entry(
                 "session.model_external_initializers_file_folder_path", folder
@@ -154,9 +150,11 @@ class InferenceSession:
         if steps:
             self._parts = [self._make(stage) for stage in self.stages]
         else:
-            source = os.fspath(model) if folder is not None else proto.SerializeToString()
+            source = os.fspath(path_or_bytes) if folder is not None else proto.SerializeToString()
             self._whole = onnxruntime.InferenceSession(source, given, **self._options)
         self._outputs = [value.name for value in self.graph.proto.output]
+        for name in filter(self.graph.is_constant, self._outputs):
+            self._constants[name] = self.graph.tensor(name)
         self._last_use = self._find_last_uses()
         self._describe()
 
@@ -272,9 +270,9 @@ class InferenceSession:
         ValueError
             If an input is missing, or a name is not one of the model's.
         """
-        names = self._names(output_names, input_feed)
         if self._whole is not None:
-            return list(self._whole.run(names, dict(input_feed), run_options))
+            return list(self._whole.run(output_names, dict(input_feed), run_options))
+        names = self._names(output_names, input_feed)
         values = self._compute(names, input_feed, run_options)
         return [_as_array(values[name]) for name in names]
 
@@ -283,10 +281,11 @@ class InferenceSession:
         run_options: Any = None,
     ) -> list[Any]:  # fmt: skip
         """Compute outputs as :meth:`run` does, and return them as OrtValue."""
-        names = self._names(output_names, input_dict_ort_values)
         if self._whole is not None:
             feed = {name: _as_ort(value) for name, value in input_dict_ort_values.items()}
+            names = list(output_names or self._outputs)
             return list(self._whole.run_with_ort_values(names, feed, run_options))
+        names = self._names(output_names, input_dict_ort_values)
         values = self._compute(names, input_dict_ort_values, run_options)
         return [_as_ort(values[name]) for name in names]
 
@@ -308,14 +307,12 @@ class InferenceSession:
             if name not in feed:
                 raise ValueError(f"input_feed: {name!r} is missing, expected {inputs}")
         for name in feed:
-            if name not in inputs and name not in self.graph.initializers:
+            if name not in inputs:
                 raise ValueError(f"input_feed: {name!r}, expected {inputs}")
         return wanted
 
     def _compute(self, wanted: list[str], feed: Mapping[str, Any], run_options: Any) -> Any:
         values: dict[str, Any] = {**self._constants, **feed}
-        for name in set(self._outputs) & set(self.graph.initializers):
-            values[name] = self.graph.tensor(name)
         threads = _threads.resolve(self._num_threads)
         for (part, steps), unused in zip(self._parts, self._last_use, strict=True):
             if part is not None:

@@ -102,9 +102,7 @@ def _pooling(name: str, *parameters: str) -> Callable[[Arrays, Attributes, int],
 
     def run(arrays: Arrays, given: Attributes, threads: int) -> Any:
         x, rows = arrays
-        values = [
-            bool(given[name]) if name in ("aligned",) else given[name] for name in parameters
-        ]
+        values = [bool(given[name]) if name in ("aligned",) else given[name] for name in parameters]
         return function(x, _images(rows), _size(given), _scale(given), *values, num_threads=threads)
 
     return run

@@ -1,0 +1,473 @@
+"""InferenceSession gives what ONNX Runtime gives, and what it lacks, however a graph is cut."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+from conftest import random_boxes
+
+import roicy
+from roicy.compat import onnx as compat
+
+onnx = pytest.importorskip("onnx")
+runtime = pytest.importorskip("onnxruntime")
+parser = pytest.importorskip("onnx.parser")
+from onnx import numpy_helper  # noqa: E402
+
+from roicy.compat.onnx import _session, _steps  # noqa: E402
+from roicy.compat.onnx._table import TABLE  # noqa: E402
+
+
+def parsed(body, opset=16, domains=""):
+    imports = f'["": {opset}{domains}]'
+    return parser.parse_model(f"<ir_version: 9, opset_import: {imports}>\n{body}")
+
+
+def of_onnx_runtime(model, inputs):
+    session = runtime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    return session.run(None, inputs)
+
+
+def of_roicy(model, inputs, **options):
+    return compat.InferenceSession(model.SerializeToString(), **options).run(None, inputs)
+
+
+@pytest.fixture
+def inputs(rng):
+    x = rng.standard_normal((2, 3, 20, 25)).astype(np.float32)
+    boxes = random_boxes(rng, 2, 30, (40, 50), np.float32)
+    return {"X": x, "rois": boxes[:, 1:].copy(), "images": boxes[:, 0].astype(np.int64)}
+
+
+VALUES = "(float[N, C, H, W] X, float[K, 4] rois, int64[K] images)"
+# Two RoI nodes that wait for each other, values that pass them by, and a value read by both.
+OUTPUTS = "(float[K, C, 2, 2] pooled, float[K, C, 3, 3] last, float[N, C, H, W] Z)"
+CHAIN = f"""cut {VALUES} => {OUTPUTS} {{
+    two = Constant <value_float = 2.0> ()
+    Z = Mul (X, two)
+    pooled = RoiAlign <output_height = 2, output_width = 2, sampling_ratio = 2,
+                       spatial_scale = 0.5> (Z, rois, images)
+    means = ReduceMean <axes = [1, 2, 3], keepdims = 0> (pooled)
+    columns = Unsqueeze (means, one)
+    moved = Add (rois, columns)
+    last = RoiAlign <output_height = 3, output_width = 3, sampling_ratio = 1,
+                     spatial_scale = 0.5> (Z, moved, images)
+}}"""
+
+
+def with_ones(model):
+    model.graph.initializer.append(numpy_helper.from_array(np.array([1]), "one"))
+    return model
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_chain(threads, inputs, isa):
+    model = with_ones(parsed(CHAIN))
+    session = compat.InferenceSession(model.SerializeToString(), num_threads=threads)
+    assert [len(stage.steps) for stage in session.stages] == [1, 1]
+    got = session.run(None, inputs)
+    assert [one.dtype for one in got] == [np.float32] * 3
+    assert_as_onnx_runtime(got, model, inputs)
+    (last,) = session.run(["last"], inputs)
+    np.testing.assert_array_equal(last, got[1])
+    assert [(v.name, v.type, v.shape) for v in session.get_outputs()] == [
+        ("pooled", "tensor(float)", ["K", "C", 2, 2]),
+        ("last", "tensor(float)", ["K", "C", 3, 3]),
+        ("Z", "tensor(float)", ["N", "C", "H", "W"]),
+    ]
+    assert [value.name for value in session.get_inputs()] == ["X", "rois", "images"]
+    assert session.get_providers() == ["CPUExecutionProvider"]
+
+
+@pytest.mark.parametrize("opset", [10, 16, 22])
+@pytest.mark.parametrize("mode", ["avg", "max"])
+def test_opsets(opset, mode, inputs):
+    """Opset 22 of RoiAlign is one that ONNX Runtime has none of on the CPU."""
+    body = f"""pooled {VALUES} => (float[K, C, 3, 2] Y) {{
+        Z = Neg (X)
+        P = RoiAlign <mode = "{mode}", output_height = 3, output_width = 2, spatial_scale = 0.5>
+            (Z, rois, images)
+        Y = Neg (P)
+    }}"""
+    model = parsed(body, opset)
+    mode_of_opset = {"coordinate_transformation_mode": "output_half_pixel"} if opset < 16 else {}
+    expected = compat.RoiAlign(
+        -inputs["X"], inputs["rois"], inputs["images"], mode=mode, output_height=3,
+        output_width=2, spatial_scale=0.5, **mode_of_opset,
+    )  # fmt: skip
+    np.testing.assert_array_equal(of_roicy(model, inputs)[0], -expected)
+    if opset == 22:
+        with pytest.raises(Exception, match="NOT_IMPLEMENTED"):
+            of_onnx_runtime(model, inputs)
+
+
+ROWS = "(float[N, C, H, W] X, float[K, 5] rows)"
+POOLINGS = {
+    "RoIAlign": (roicy.roi_align, {"sampling_ratio": 2, "aligned": 1}),
+    "RoIAlignMax": (roicy.roi_align_max, {"sampling_ratio": 2, "aligned": 0, "products": 1}),
+    "PSRoIAlign": (roicy.ps_roi_align, {"sampling_ratio": 2}),
+    "PrRoIPool": (roicy.prroi_pool, {}),
+    "PSPrRoIPool": (roicy.ps_prroi_pool, {}),
+    "PSRoIPool": (roicy.ps_roi_pool, {}),
+    "RoIPool": (roicy.roi_pool, {}),
+}
+
+
+def row_inputs(rng, channels=8):
+    x = rng.standard_normal((2, channels, 20, 25)).astype(np.float32)
+    return {"X": x, "rows": random_boxes(rng, 2, 20, (40, 50), np.float32)}
+
+
+def plain(given):
+    return {
+        name: bool(value) if name in ("aligned", "products") else value
+        for name, value in given.items()
+    }
+
+
+@pytest.mark.parametrize("name", POOLINGS)
+@pytest.mark.parametrize("scale", ["0.5", "[0.5, 0.25]"])
+def test_domain_roicy(name, scale, rng):
+    """Every operator of the domain, with a scale or two, before a node that reads its output."""
+    function, given = POOLINGS[name]
+    attributes = ", ".join(f"{key} = {value}" for key, value in given.items())
+    model = parsed(
+        f"""pooled {ROWS} => (float[K, D, 2, 2] Y) {{
+            P = roicy.{name} <output_height = 2, output_width = 2, spatial_scale = {scale}
+                {", " if attributes else ""}{attributes}> (X, rows)
+            Y = Neg (P)
+        }}""",
+        domains=', "roicy": 1',
+    )
+    inputs = row_inputs(rng)
+    scales = (0.5, 0.25) if "[" in scale else 0.5
+    expected = function(inputs["X"], inputs["rows"], 2, scales, **plain(given))
+    np.testing.assert_array_equal(of_roicy(model, inputs)[0], -expected)
+
+
+def test_all_of_the_domain_are_tested():
+    others = {"MultiScaleRoIAlign", "PasteMasks"}
+    assert {name for domain, name in TABLE if domain == "roicy"} == {*POOLINGS, *others}
+
+
+def test_pyramids_and_masks_of_the_domain(rng):
+    model = parsed(
+        """all (float[K, 5] rows, float[N, C, H, W] A, float[N, C, h, w] B, float[K, 1, m, m] M,
+                int64[2] shape) => (float[K, C, 2, 2] Y, float[K, H, W] images) {
+            Y = roicy.MultiScaleRoIAlign <output_height = 2, output_width = 2, scales = [0.5, 0.25],
+                sampling_ratio = 2, canonical_scale = 16.0, canonical_level = 2> (rows, A, B)
+            begin = Constant <value_ints = [1]> ()
+            end = Constant <value_ints = [5]> ()
+            axis = Constant <value_ints = [1]> ()
+            boxes = Slice (rows, begin, end, axis)
+            images = roicy.PasteMasks <rule = "detectron2"> (M, boxes, shape)
+        }""",
+        domains=', "roicy": 1',
+    )
+    maps = [rng.standard_normal((2, 4, side, side)).astype(np.float32) for side in (20, 10)]
+    rows = random_boxes(rng, 2, 9, (40, 40), np.float32)
+    masks = rng.random((9, 1, 7, 7)).astype(np.float32)
+    inputs = {"rows": rows, "A": maps[0], "B": maps[1], "M": masks, "shape": np.array([40, 41])}
+    pooled, images = of_roicy(model, inputs)
+    expected = roicy.multiscale_roi_align(
+        maps, rows, 2, [0.5, 0.25], 2, canonical_scale=16, canonical_level=2
+    )
+    np.testing.assert_array_equal(pooled, expected)
+    np.testing.assert_array_equal(
+        images,
+        roicy.paste_masks(masks, rows[:, 1:], (40, 41), rule="detectron2", threshold=None),
+    )
+
+
+@pytest.mark.parametrize("domain", ["mmcv", "mmdeploy"])
+@pytest.mark.parametrize("mode", ["avg", "max"])
+def test_mmcv(domain, mode, rng):
+    model = parsed(
+        f"""pooled {ROWS} => (float[K, C, 2, 2] Y) {{
+            Y = {domain}.MMCVRoiAlign <output_height = 2, output_width = 2, spatial_scale = 0.5,
+                sampling_ratio = 2, aligned = 1, mode = "{mode}"> (X, rows)
+        }}""",
+        domains=f', "{domain}": 1',
+    )
+    inputs = row_inputs(rng)
+    function = roicy.roi_align if mode == "avg" else roicy.roi_align_max
+    expected = function(inputs["X"], inputs["rows"], 2, 0.5, 2, True)
+    np.testing.assert_array_equal(of_roicy(model, inputs)[0], expected)
+
+
+def test_max_roi_pool(rng):
+    model = parsed(
+        f"""pooled {ROWS} => (float[K, C, 2, 3] Y) {{
+            Y = MaxRoiPool <pooled_shape = [2, 3], spatial_scale = 0.5> (X, rows)
+        }}"""
+    )
+    inputs = row_inputs(rng)
+    expected = compat.MaxRoiPool(
+        inputs["X"], inputs["rows"], pooled_shape=(2, 3), spatial_scale=0.5
+    )
+    np.testing.assert_array_equal(of_roicy(model, inputs)[0], expected)
+
+
+SHARED = f"""shared {VALUES} => (float[K, C, 1, 1] P, float[K, C, 1, 1] Y) {{
+    Z = Mul (X, two)
+    P = RoiAlign <sampling_ratio = 2, spatial_scale = 0.5> (Z, rois, images)
+    mean = ReduceMean <keepdims = 0> (P)
+    A = Add (two, mean)
+    B = Mul (A, Z)
+    Y = RoiAlign <sampling_ratio = 2, spatial_scale = 0.5> (B, rois, images)
+}}"""
+
+
+def shared(rng):
+    """Return a model with an initializer that two segments read."""
+    model = parsed(SHARED)
+    two = rng.standard_normal((3, 20, 25)).astype(np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(two, "two"))
+    return model
+
+
+def assert_as_onnx_runtime(got, model, inputs):
+    for one, other in zip(got, of_onnx_runtime(model, inputs), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=2e-6 * np.abs(other).max())
+
+
+def test_shared_initializers(rng, inputs):
+    """The tensor that two segments read is one OrtValue."""
+    model = shared(rng)
+    session = compat.InferenceSession(model.SerializeToString())
+    read = [stage.segment.constants for stage in session.stages if stage.segment]
+    assert read == [["two"], ["two"]]
+    assert list(session._shared) == ["two"]
+    assert_as_onnx_runtime(session.run(None, inputs), model, inputs)
+
+
+def test_external_data(rng, inputs, tmp_path, monkeypatch):
+    """Data beside the model are found from any folder, and are not in the segments' models."""
+    path, model = tmp_path / "model.onnx", shared(rng)
+    stored = {"save_as_external_data": True, "location": "weights", "size_threshold": 64}
+    onnx.save_model(model, path, **stored)
+    assert (tmp_path / "weights").stat().st_size >= 4 * 3 * 20 * 25
+    monkeypatch.chdir(tmp_path.parent)
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = compat.InferenceSession(path, options)
+    assert session.get_session_options() is options
+    assert session.graph.proto.ByteSize() < 4 * 3 * 20 * 25
+    assert_as_onnx_runtime(session.run(None, inputs), onnx.load(path), inputs)
+
+
+IN_BODIES = f"""branches {VALUES} => (float[K, C, 2, 2] Y) {{
+    P = RoiAlign <output_height = 2, output_width = 2, sampling_ratio = 2> (X, rois, images)
+    mean = ReduceMean <keepdims = 0> (P)
+    zero = Constant <value_float = 0.0> ()
+    large = Less (zero, mean)
+    Y = If (large) <
+        then_branch = then () => (float[K, C, 2, 2] A) {{ A = Add (P, mean) }},
+        else_branch = other () => (float[K, C, 2, 2] B) {{
+            B = RoiAlign <output_height = 2, output_width = 2> (X, rois, images) }}
+    >
+}}"""
+
+
+def test_nodes_in_bodies(inputs):
+    """Bodies capture values of other segments, and their own RoI nodes are left where they are."""
+    model = parsed(IN_BODIES)
+    for sign in (1, -1):
+        given = inputs | {"X": sign * np.abs(inputs["X"])}
+        with pytest.warns(
+            UserWarning, match=r"node 'B' \(RoiAlign\) in a body of node 'Y' \(If\): left to ONNX"
+        ):
+            (got,) = of_roicy(model, given)
+        (expected,) = of_onnx_runtime(model, given)
+        np.testing.assert_allclose(got, expected, rtol=0, atol=2e-6 * np.abs(expected).max())
+
+
+def test_outputs_that_are_no_results(inputs):
+    """An output may be an input, a constant, an initializer or a RoI node's output."""
+    model = parsed(
+        f"""outputs {VALUES} => (float[K, C, 1, 1] P, float[N, C, H, W] same, float[2] numbers) {{
+            P = RoiAlign (X, rois, images)
+            same = Identity (X)
+            numbers = Constant <value = float[2] {{1, 2}}> ()
+        }}"""
+    )
+    got = of_roicy(model, inputs)
+    np.testing.assert_array_equal(got[1], inputs["X"])
+    np.testing.assert_array_equal(got[2], [1, 2])
+    assert got[0].shape == (30, 3, 1, 1)
+
+
+def test_no_boxes(inputs):
+    none = inputs | {"rois": np.empty((0, 4), np.float32), "images": np.empty(0, np.int64)}
+    model = with_ones(parsed(CHAIN))
+    assert [one.shape for one in of_roicy(model, none)] == [
+        (0, 3, 2, 2),
+        (0, 3, 3, 3),
+        (2, 3, 20, 25),
+    ]
+
+
+def test_values_are_handed_over_without_a_copy(inputs, monkeypatch):
+    session = compat.InferenceSession(with_ones(parsed(CHAIN)).SerializeToString())
+    seen = {}
+
+    class Recording(runtime.InferenceSession):
+        def run_with_ort_values(self, names, feed, options=None):
+            found = super().run_with_ort_values(names, feed, options)
+            seen.update({name: value.data_ptr() for name, value in feed.items()})
+            seen.update({n: v.data_ptr() for n, v in zip(names, found, strict=True)})
+            return found
+
+    def run(step, arrays, threads, given=_steps.RoiStep.run):
+        for name, array in zip(step.inputs, arrays, strict=True):
+            address = array.__array_interface__["data"][0]
+            assert seen.setdefault(name, address) == address
+        result = given(step, arrays, threads)
+        seen[step.output] = result.__array_interface__["data"][0]
+        return result
+
+    monkeypatch.setattr(runtime, "InferenceSession", Recording)
+    monkeypatch.setattr(_steps.RoiStep, "run", run)
+    session = compat.InferenceSession(with_ones(parsed(CHAIN)).SerializeToString())
+    pooled, _, z = session.run(None, inputs)
+    assert pooled.__array_interface__["data"][0] == seen["pooled"]
+    assert z.__array_interface__["data"][0] == seen["Z"]
+    assert inputs["X"].__array_interface__["data"][0] == seen["X"]
+
+
+def test_binding(inputs):
+    session = compat.InferenceSession(with_ones(parsed(CHAIN)).SerializeToString())
+    expected = session.run(["last", "pooled"], inputs)
+    binding = session.io_binding()
+    for name, array in inputs.items():
+        binding.bind_cpu_input(name, array)
+    binding.bind_ortvalue_input("X", runtime.OrtValue.ortvalue_from_numpy(inputs["X"]))
+    binding.bind_output("last")
+    out = np.zeros_like(expected[1])
+    binding.bind_ortvalue_output("pooled", runtime.OrtValue.ortvalue_from_numpy(out))
+    session.run_with_iobinding(binding)
+    for one, other in zip(binding.copy_outputs_to_cpu(), expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(out, expected[1])
+    with pytest.raises(ValueError, match="device_type: 'cuda', expected 'cpu'"):
+        binding.bind_output("last", "cuda")
+
+
+def test_no_roi_nodes(tmp_path):
+    model = parsed("plain (float[N] X) => (float[N] Y) { Y = Neg (X) }")
+    path = tmp_path / "plain.onnx"
+    onnx.save(model, path)
+    for source in (model.SerializeToString(), path, str(path), model):
+        with pytest.warns(UserWarning, match="the model has no RoI nodes") as caught:
+            session = compat.InferenceSession(source)
+        assert len(caught) == 1
+        assert session.run(["Y"], {"X": np.ones(2, np.float32)})[0].tolist() == [-1, -1]
+        values = {"X": runtime.OrtValue.ortvalue_from_numpy(np.ones(2, np.float32))}
+        assert session.run_with_ort_values(None, values)[0].numpy().tolist() == [-1, -1]
+
+
+def roi_align(attributes, opset=16, inputs="X, rois, images"):
+    shown = f"<{attributes}>" if attributes else ""
+    body = f"pooled {VALUES} => (float[K, C, H, W] Y) {{ Y = RoiAlign {shown} ({inputs}) }}"
+    model = parsed(body, opset)
+    model.graph.node[0].name = "pool"
+    return model
+
+
+def test_wrong_models():
+    with pytest.raises(ValueError, match="model: 10 bytes is no ONNX model"):
+        compat.InferenceSession(b"not ONNX !")
+    with pytest.raises(ValueError, match="model: 0 bytes is no ONNX model"):
+        compat.InferenceSession(b"")
+    with pytest.raises(TypeError, match="model: builtins.int, expected a path or the bytes"):
+        compat.InferenceSession(3)
+    with pytest.raises(FileNotFoundError):
+        compat.InferenceSession("/no/such/model.onnx")
+    with pytest.raises(ValueError, match="num_threads: 0, expected"):
+        compat.InferenceSession(roi_align("").SerializeToString(), num_threads=0)
+
+
+WRONG_NODES = {
+    "attribute 'rotated' is unknown, expected any of mode, output_height": ("rotated = 1", 16),
+    "attribute 'output_width' is 2.5, expected int": ("output_width = 2.5", 16),
+    "attribute 'mode' is 3, expected str": ("mode = 3", 16),
+    "attribute 'coordinate_transformation_mode' is unknown": (
+        'coordinate_transformation_mode = "half_pixel"',
+        10,
+    ),
+    "opset 9, expected at least 10": ("", 9),
+    "opset 999 of the domain 'ai.onnx', expected at most": ("", 999),
+}
+
+
+@pytest.mark.parametrize("message", WRONG_NODES)
+def test_wrong_nodes(message):
+    attributes, opset = WRONG_NODES[message]
+    with pytest.raises(ValueError, match=re.escape(f"node 'pool' (RoiAlign): {message}")):
+        compat.InferenceSession(roi_align(attributes, opset).SerializeToString())
+
+
+def test_wrong_inputs_and_missing_attributes(inputs):
+    with pytest.raises(ValueError, match="2 inputs and 1 outputs, expected 3 inputs and 1 output"):
+        compat.InferenceSession(roi_align("", inputs="X, rois").SerializeToString())
+    model = parsed(f"pooled {ROWS} => (float[K, C, H, W] Y) {{ Y = MaxRoiPool (X, rows) }}")
+    with pytest.raises(ValueError, match=r"node 'Y' \(MaxRoiPool\): attribute 'pooled_shape' is m"):
+        compat.InferenceSession(model.SerializeToString())
+    session = compat.InferenceSession(roi_align("").SerializeToString())
+    with pytest.raises(ValueError, match="input_feed: 'images' is missing"):
+        session.run(None, {"X": inputs["X"], "rois": inputs["rois"]})
+    with pytest.raises(ValueError, match="input_feed: 'other', expected"):
+        session.run(None, inputs | {"other": inputs["X"]})
+    with pytest.raises(ValueError, match="output_names: 'Q', expected any of"):
+        session.run(["Q"], inputs)
+    with pytest.raises(ValueError, match=r"node 'pool' \(RoiAlign\): boxes\[0\]: batch index 7"):
+        session.run(None, inputs | {"images": np.full(30, 7)})
+    wrong = roi_align('mode = "median"')
+    with pytest.raises(ValueError, match=r"node 'pool' \(RoiAlign\): mode: 'median', expected"):
+        compat.InferenceSession(wrong.SerializeToString()).run(None, inputs)
+
+
+def test_newer_meaning(monkeypatch):
+    """A RoiAlign that ONNX has defined anew since is not taken for an older one."""
+
+    class Schema:
+        since_version = 25
+
+    monkeypatch.setattr(onnx.defs, "get_schema", lambda *_: Schema)
+    with pytest.raises(ValueError, match="its meaning changed in opset 25, which is not known"):
+        compat.InferenceSession(roi_align("", 22).SerializeToString())
+
+
+def test_types():
+    for kind in ("float", "double", "int64", "bool", "float16", "string"):
+        proto = _session._type_proto(f"tensor({kind})", [None, 3])
+        assert _session._type_string(proto) == f"tensor({kind})"
+        assert _session._shape_list(proto) == [None, 3]
+    proto = _session._type_proto("seq(tensor(float))", None)
+    assert _session._type_string(proto) == "seq(tensor(float))"
+    with pytest.raises(ValueError, match="a value of type map"):
+        _session._type_proto("map(int64,tensor(float))", None)
+
+
+def test_loops_that_do_something_else_stay(inputs):
+    """A Loop of the same kinds of nodes that pastes nothing is left to ONNX Runtime."""
+    model = parsed(
+        f"""looping {VALUES} => (float[K, C, 1, 1] Y, float[a, b] sums) {{
+            Y = RoiAlign (X, rois, images)
+            count = Constant <value = int64 {{3}}> ()
+            yes = Constant <value = bool {{1}}> ()
+            start = Constant <value = float[1, 1] {{1}}> ()
+            sums = Loop (count, yes, start) <
+                body = turn (int64 i, bool goes, float[a, b] before) => (bool on, float[a, b] after)
+                {{ on = Identity (goes)  after = Add (before, before) }}
+            >
+        }}"""
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        session = compat.InferenceSession(model.SerializeToString())
+    assert sum(len(stage.steps) for stage in session.stages) == 1
+    assert session.run(["sums"], inputs)[0].tolist() == [[8.0]]
