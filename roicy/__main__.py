@@ -2,7 +2,7 @@
 The command line.
 
 ``python -m roicy demo`` runs the operators on a photograph, ``bench`` times them beside other
-libraries, and ``info`` says what this installation is.
+libraries, ``onnx`` shows how a model is run, and ``info`` says what this installation is.
 """
 
 from __future__ import annotations
@@ -43,6 +43,15 @@ def main(arguments: list[str] | None = None) -> int:
     bench.add_argument("--rounds", type=int, default=5, help=rounds)
     bench.add_argument("--plot", metavar="FILE", help="draw the times, with matplotlib")
     bench.add_argument("--json", metavar="FILE", help="write the measurements")
+    model = commands.add_parser("onnx", help="show how a model is cut at its RoI nodes")
+    model.add_argument("model", metavar="MODEL", help="the file of the model")
+    model.add_argument(
+        "--bench", action="store_true", help="run it on random inputs, and without roicy too"
+    )
+    shape = "extents of an input that are open, as in image=1x3x800x1088"
+    model.add_argument("--shape", action="append", default=[], metavar="NAME=EXTENTS", help=shape)
+    model.add_argument("--threads", type=int, default=1, help="(default: %(default)s)")
+    model.add_argument("--rounds", type=int, default=3, help=rounds)
     options = parser.parse_args(arguments)
     if options.command == "info":
         show_config()
@@ -52,6 +61,10 @@ def main(arguments: list[str] | None = None) -> int:
             from ._demo import run as run_demo
 
             run_demo(options.output)
+        elif options.command == "onnx":
+            from .compat.onnx._command import run as run_onnx
+
+            run_onnx(options.model, options.bench, options.shape, options.threads, options.rounds)
         else:
             from ._bench import run as run_bench
 
@@ -65,13 +78,18 @@ def main(arguments: list[str] | None = None) -> int:
                 options.json,
             )
     except ModuleNotFoundError as error:
-        if error.name not in ("matplotlib", "tqdm"):
+        if error.name not in ("matplotlib", "tqdm", "onnx", "onnxruntime"):
             raise
         print(
             f"{error.name} is not installed, which this command needs: "
             f"pip install 'roicy[{options.command}]'",
             file=sys.stderr,
         )
+        return 1
+    except (OSError, ValueError) as error:
+        if options.command != "onnx":
+            raise
+        print(f"{options.model}: {error}", file=sys.stderr)
         return 1
     return 0
 

@@ -8,6 +8,7 @@ import pytest
 from conftest import random_boxes
 
 import roicy
+from roicy.__main__ import main
 from roicy.compat import onnx as compat
 
 onnx = pytest.importorskip("onnx")
@@ -471,3 +472,34 @@ def test_loops_that_do_something_else_stay(inputs):
         session = compat.InferenceSession(model.SerializeToString())
     assert sum(len(stage.steps) for stage in session.stages) == 1
     assert session.run(["sums"], inputs)[0].tolist() == [[8.0]]
+
+
+def test_command(tmp_path, capsys):
+    path = tmp_path / "chain.onnx"
+    onnx.save(with_ones(parsed(CHAIN)), path)
+    assert main(["onnx", str(path)]) == 0
+    printed = capsys.readouterr().out
+    assert "segment 0, by ONNX Runtime: 2 nodes (1 values in, 1 out)" in printed
+    assert printed.count("roicy: node") == 2
+    shapes = ["--shape", "1x3x20x25", "--shape", "rois=5x4", "--shape", "images=5"]
+    assert main(["onnx", str(path), "--bench", "--rounds", "1", *shapes]) == 0
+    printed = capsys.readouterr().out
+    assert "roicy: " in printed
+    assert "ONNX Runtime alone takes" in printed
+    assert "output 'last': shape (5, 3, 3, 3), largest difference" in printed
+
+
+def test_errors_of_the_command(tmp_path, capsys):
+    path = tmp_path / "later.onnx"
+    onnx.save(roi_align("", 22), path)
+    shapes = ["--shape", "X=1x3x8x9", "--shape", "rois=5x4", "--shape", "images=5"]
+    assert main(["onnx", str(path), "--bench", *shapes]) == 0
+    assert "ONNX Runtime cannot run the model" in capsys.readouterr().out
+    assert main(["onnx", str(path), "--bench"]) == 1
+    assert "--shape: input 'X' is tensor(float)" in capsys.readouterr().err
+    assert main(["onnx", str(path), "--bench", "--shape", "X=big"]) == 1
+    assert "--shape X=big: expected NAME=" in capsys.readouterr().err
+    path.write_bytes(b"nothing")
+    assert main(["onnx", str(path)]) == 1
+    assert "is no ONNX model" in capsys.readouterr().err
+    assert main(["onnx", str(tmp_path / "none")]) == 1

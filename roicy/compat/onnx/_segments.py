@@ -12,9 +12,12 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import onnx
+import onnx.shape_inference
 
 from ._model import Graph, reads
-from ._steps import Step, ViewStep, view_of
+from ._steps import Step, view_of
+
+SMALL_BYTES = 1 << 12  # initializers below may be shapes, whose values matter
 
 
 class Segment(NamedTuple):
@@ -148,6 +151,31 @@ def model_of(graph: Graph, segment: Segment, types: dict[str, Any]) -> Any:
     return model
 
 
-def count_views(steps: Iterable[Step]) -> int:
-    """Return how many of these steps only give an array another shape."""
-    return sum(isinstance(step, ViewStep) for step in steps)
+def scalars_of(graph: Graph) -> set[str]:
+    """
+    Return the values that are known to be scalars.
+
+    ONNX Runtime tells the shape () both of these and of values whose rank it does not know.  A
+    segment that is not told which of its inputs are scalars may be refused.
+    """
+    sketch = onnx.ModelProto()
+    sketch.ir_version = max(graph.model.ir_version, 4)
+    sketch.opset_import.extend(graph.model.opset_import)
+    sketch.graph.node.extend(graph.nodes)
+    sketch.graph.input.extend(graph.inputs)
+    sketch.graph.output.extend(graph.proto.output)
+    for name, tensor in graph.initializers.items():
+        if tensor.data_location != onnx.TensorProto.EXTERNAL and tensor.ByteSize() < SMALL_BYTES:
+            sketch.graph.initializer.append(tensor)
+        else:  # its shape is all that matters
+            value = onnx.helper.make_tensor_value_info(name, tensor.data_type, tensor.dims)
+            sketch.graph.input.append(value)
+    try:
+        inferred = onnx.shape_inference.infer_shapes(sketch, data_prop=True).graph
+    except Exception:  # a model may be wrong in ways that do not matter here
+        return set()
+    return {
+        value.name
+        for value in [*inferred.value_info, *inferred.input]
+        if value.type.tensor_type.HasField("shape") and not value.type.tensor_type.shape.dim
+    }

@@ -20,7 +20,7 @@ import onnxruntime  # type: ignore[import-untyped]
 from ... import _threads
 from ._model import Graph, load, warn_of_bodies
 from ._patterns import pasting_loops, pyramids
-from ._segments import Segment, Stage, cut, model_of, with_views
+from ._segments import Segment, Stage, cut, model_of, scalars_of, with_views
 from ._steps import Step, roi_steps
 
 SHARED_BYTES = 1 << 10  # an initializer of several segments is kept once from this size on
@@ -57,6 +57,8 @@ def _type_proto(spelled: str, shape: Sequence[Any] | None) -> Any:
         proto.sequence_type.elem_type.CopyFrom(_type_proto(inner, None))
     elif kind == "tensor" and inner in ELEMENTS:
         proto.tensor_type.elem_type = ELEMENTS[inner]
+        if shape is not None:
+            proto.tensor_type.shape.SetInParent()
         for extent in shape or ():
             dim = proto.tensor_type.shape.dim.add()
             if isinstance(extent, int):
@@ -144,6 +146,7 @@ class InferenceSession:
             )
         self._types = {value.name: value.type for value in self.graph.inputs}
         self._constants: dict[str, np.ndarray] = {}
+        self._scalars = scalars_of(self.graph) if steps else set()
         self._parts: list[tuple[_Part | None, list[Step]]] = []
         self._share_initializers()
         self._whole: Any = None
@@ -187,7 +190,9 @@ class InferenceSession:
             )
             part = _Part(stage.segment, session)
             for value in session.get_outputs():
-                self._types[value.name] = _type_proto(value.type, value.shape)
+                is_known = bool(value.shape) or value.name in self._scalars
+                shape = value.shape if is_known else None
+                self._types[value.name] = _type_proto(value.type, shape)
         for step in stage.steps:
             for name in step.inputs:
                 if self.graph.is_constant(name):

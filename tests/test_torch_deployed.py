@@ -1,0 +1,127 @@
+"""Detectors that PyTorch exports give the same by InferenceSession, ONNX Runtime and PyTorch."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from roicy.compat import onnx as compat
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("torchvision")
+onnx = pytest.importorskip("onnx")
+runtime = pytest.importorskip("onnxruntime")
+
+from roicy.compat.onnx import _steps  # noqa: E402
+
+SCRIPT = Path(__file__).parent.parent / "examples" / "export_detectors.py"
+pytestmark = [
+    pytest.mark.skipif(not SCRIPT.exists(), reason="the examples are not here"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning"),
+]
+SIZE = (96, 128)
+
+
+@pytest.fixture(scope="module")
+def script():
+    spec = importlib.util.spec_from_file_location("export_detectors", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def exported(script, name, opset, folder, size=SIZE):
+    """Return the path of a model, its inputs, and what PyTorch computes."""
+    model, inputs = script.build(name, *size), script.inputs_of(name, *size)
+    path = folder / f"{name}.onnx"
+    script.export(name, model, inputs, path, opset)
+    return path, inputs, script.detect(name, model, inputs)
+
+
+def session_of(path):
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = 1
+    return compat.InferenceSession(path, options)
+
+
+def run(session, inputs):
+    names = [value.name for value in session.get_inputs()]
+    feed = dict(zip(names, [tensor.numpy() for tensor in inputs], strict=True))
+    results = session.run(None, feed)
+    return dict(zip([value.name for value in session.get_outputs()], results, strict=True))
+
+
+def steps_of(session, kind):
+    return [step for stage in session.stages for step in stage.steps if isinstance(step, kind)]
+
+
+def assert_close(got, expected):
+    """Scores agree to 1e-4 of the largest, boxes to 1e-2 pixel, and nearly all pixels of masks."""
+    assert list(got) == list(expected)
+    for name, array in got.items():
+        other = np.asarray(expected[name])
+        assert array.shape == other.shape
+        if name == "masks":
+            # Corners of boxes are cut to whole pixels, so a mask may move by one.
+            assert (np.abs(array - other).max(axis=(1, 2, 3)) < 1e-3).mean() > 0.8
+        elif name == "labels":
+            np.testing.assert_array_equal(array, other)
+        else:
+            atol = 1e-2 if name == "boxes" else 1e-4 * np.abs(other).max()
+            np.testing.assert_allclose(array, other, rtol=0, atol=atol)
+
+
+def test_mask_rcnn(script, tmp_path, monkeypatch):
+    """Both pyramids and the Loop that pastes are found, whatever the size of the image is."""
+    path, inputs, expected = exported(script, "small_maskrcnn", 16, tmp_path)
+    session = session_of(path)
+    assert len(steps_of(session, _steps.PyramidStep)) == 2
+    assert len(steps_of(session, _steps.PasteStep)) == 1
+    assert not steps_of(session, _steps.RoiStep)
+    got = run(session, inputs)
+    assert got["masks"].max() > 0.1
+    assert_close(got, expected)
+    alone = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    assert_close(got, run(alone, inputs))
+    # an image of another size, and boxes whose levels the graph would choose in another way
+    other = (torch.rand(3, 70, 110),)
+    assert_close(run(session, other), run(alone, other))
+    monkeypatch.setattr(_steps.PyramidStep, "_own_rule", lambda *_: None)
+    assert_close(run(session, inputs), run(alone, inputs))
+
+
+def test_loops_that_paste_otherwise_stay(script, tmp_path):
+    """A Loop of the same nodes with another constant is left to ONNX Runtime."""
+    path, *_ = exported(script, "small_maskrcnn", 16, tmp_path)
+    model = onnx.load(path)
+    (loop,) = [node for node in model.graph.node if node.op_type == "Loop"]
+    for node in loop.attribute[0].g.node:
+        if node.op_type == "Add":
+            (constant,) = [
+                one for one in loop.attribute[0].g.node if one.output[0] == node.input[1]
+            ]
+            two = onnx.numpy_helper.from_array(np.array([2]))
+            constant.attribute[0].t.CopyFrom(two)
+            break
+    session = compat.InferenceSession(model.SerializeToString())
+    assert not steps_of(session, _steps.PasteStep)
+    assert len(steps_of(session, _steps.PyramidStep)) == 2
+
+
+def test_an_opset_that_onnx_runtime_lacks(script, tmp_path):
+    size = (160, 192)
+    path, inputs, expected = exported(script, "fasterrcnn_mobilenet_320", 22, tmp_path, size)
+    with pytest.raises(Exception, match="NOT_IMPLEMENTED"):
+        runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    session = session_of(path)
+    assert len(steps_of(session, _steps.PyramidStep)) == 1
+    assert_close(run(session, inputs), expected)
+
+
+@pytest.mark.parametrize("name", ["rfcn", "iounet"])
+def test_operators_that_onnx_lacks(name, script, tmp_path):
+    path, inputs, expected = exported(script, name, 17, tmp_path)
+    session = session_of(path)
+    assert len(steps_of(session, _steps.RoiStep)) == {"rfcn": 1, "iounet": 3}[name]
+    assert_close(run(session, inputs), expected)
