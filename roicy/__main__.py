@@ -9,24 +9,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import Any
 
 from . import show_config
 from ._workloads import CROPS, WORKLOADS
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run a command of the command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m roicy", description="Region-of-interest operators on NumPy arrays."
-    )
-    commands = parser.add_subparsers(dest="command", required=True)
-    demo = commands.add_parser(
-        "demo", help="run every operator on a photograph, print a table, write a picture"
-    )
-    demo.add_argument(
-        "--output", default="roicy-demo.png", help="the picture to write (default: %(default)s)"
-    )
-    commands.add_parser("info", help="print versions, instruction set and threads")
+def _add_bench(commands: Any) -> None:
+    """Add the command that times the operators."""
     bench = commands.add_parser(
         "bench",
         help="time the operators on this machine, beside the other libraries that are installed",
@@ -43,6 +33,10 @@ def main(arguments: list[str] | None = None) -> int:
     bench.add_argument("--rounds", type=int, default=5, help=rounds)
     bench.add_argument("--plot", metavar="FILE", help="draw the times, with matplotlib")
     bench.add_argument("--json", metavar="FILE", help="write the measurements")
+
+
+def _add_onnx(commands: Any) -> None:
+    """Add the command that shows how a model is cut."""
     model = commands.add_parser("onnx", help="show how a model is cut at its RoI nodes")
     model.add_argument("model", metavar="MODEL", help="the file of the model")
     model.add_argument(
@@ -51,7 +45,24 @@ def main(arguments: list[str] | None = None) -> int:
     shape = "extents of an input that are open, as in image=1x3x800x1088"
     model.add_argument("--shape", action="append", default=[], metavar="NAME=EXTENTS", help=shape)
     model.add_argument("--threads", type=int, default=1, help="(default: %(default)s)")
-    model.add_argument("--rounds", type=int, default=3, help=rounds)
+    model.add_argument("--rounds", type=int, default=3, help="turns of each (default: %(default)s)")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command of the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m roicy", description="Region-of-interest operators on NumPy arrays."
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    demo = commands.add_parser(
+        "demo", help="run every operator on a photograph, print a table, write a picture"
+    )
+    demo.add_argument(
+        "--output", default="roicy-demo.png", help="the picture to write (default: %(default)s)"
+    )
+    commands.add_parser("info", help="print versions, instruction set and threads")
+    _add_bench(commands)
+    _add_onnx(commands)
     options = parser.parse_args(arguments)
     if options.command == "info":
         show_config()

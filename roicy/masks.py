@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, Ty
 
 import numpy as np
 
-from . import _arguments, _dispatch, _threads
+from . import _arguments, _dispatch, _limits, _memory, _threads
 from ._arguments import FLOAT32
 
 if TYPE_CHECKING:
@@ -160,22 +160,49 @@ def paste_masks(
     if not 0 < min(given.shape[1:], default=0):
         raise ValueError(f"masks: shape {masks.shape}, expected at least one number a mask")
     places, corners = _places(rows, given.shape[2], shape, rule, border, computed)
+    chosen = (RULES.index(rule), least or 0.0)
     if coded:
         if out is not None:
             raise ValueError("out: an array, expected None, since codes are returned")
-        return _codes(given, border, computed, (places, corners, RULES.index(rule)), least, shape,
-                      threads)  # fmt: skip
+        if math.prod(shape) >= MOST_CODED:
+            raise ValueError(
+                f"image_shape: {shape}, expected less than 2**32 pixels, which COCO's codes count"
+            )
+        turned = _padded(given.transpose(0, 2, 1), border, computed)
+        counts = (
+            _dispatch.kernels.paste.codes(turned, places, corners, chosen, shape, threads)
+            if len(given)
+            else []
+        )
+        return [{"size": list(shape), "counts": one} for one in counts]
     types = (computed, UINT8) if least is None else (BOOL, UINT8)
-    result = _arguments.result(out, (len(given), *shape), types, (given, rows))
-    if result.size == 0:
-        return result
-    values = 1 if least is not None else 2 if result.dtype == UINT8 else 0
-    padded = _padded(given, border, computed)
-    target = result.view(UINT8) if result.dtype == BOOL else result
-    _dispatch.kernels.paste.images(
-        padded, places, corners, RULES.index(rule), least or 0.0, values, target, threads
-    )
+    result, cleared = _images(out, (len(given), *shape), types, (given, rows))
+    if result.size:
+        values = 1 if least is not None else 2 if result.dtype == UINT8 else 0
+        target = result.view(UINT8) if result.dtype == BOOL else result
+        padded = _padded(given, border, computed)
+        _dispatch.kernels.paste.images(
+            padded, places, corners, chosen, values, target, cleared, threads
+        )
     return result
+
+
+def _images(
+    out: Any, shape: tuple[int, ...], types: tuple[np.dtype, ...], read: tuple[np.ndarray, ...]
+) -> tuple[np.ndarray, bool]:
+    """
+    Return the array to write to, and whether it is cleared.
+
+    Memory that is too large to be kept from call to call comes from the system, which clears
+    each page when it is first written.  So pages without a box are not even taken.
+    """
+    size = math.prod(shape) * types[0].itemsize
+    if out is not None or size <= max(_memory.most, _memory.LEAST) or size > _limits.memory():
+        return _arguments.result(out, shape, types, read), False
+    try:
+        return np.zeros(shape, types[0]), True
+    except (ValueError, MemoryError):
+        return _arguments.result(out, shape, types, read), False
 
 
 def _masks(given: Any) -> np.ndarray:
@@ -313,18 +340,3 @@ def _padded(masks: np.ndarray, padding: int, dtype: np.dtype) -> np.ndarray:
     padded[...] = 0
     padded[:, padding:-padding, padding:-padding] = masks
     return padded
-
-
-def _codes(
-    masks: np.ndarray, padding: int, dtype: np.dtype, boxes: Any, threshold: Any,
-    shape: tuple[int, int], threads: int,
-) -> list[Code]:  # fmt: skip
-    if math.prod(shape) >= MOST_CODED:
-        raise ValueError(
-            f"image_shape: {shape}, expected less than 2**32 pixels, which COCO's codes count"
-        )
-    if not len(masks):
-        return []
-    padded = _padded(masks.transpose(0, 2, 1), padding, dtype)
-    codes = _dispatch.kernels.paste.codes(padded, *boxes, threshold, shape, threads)
-    return [{"size": list(shape), "counts": counts} for counts in codes]

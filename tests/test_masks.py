@@ -6,6 +6,7 @@ import reference
 from conftest import assert_same_bits, behind_a_line
 
 import roicy
+from roicy import _memory
 
 RULES = ("torchvision", "detectron2", "mmdet")
 SHAPE = (23, 31)
@@ -131,6 +132,23 @@ def test_threads_and_strides(kind, rng, dtype, isa):
             np.testing.assert_array_equal(out, plain)
         make(kept)[...] = plain
         np.testing.assert_array_equal(memory, kept)
+
+
+@pytest.mark.parametrize("most", [0, 1 << 26])
+def test_large_results(most, rng, isa, monkeypatch):
+    """Memory of a result is that of one before, or fresh pages, which are not cleared again."""
+    monkeypatch.setattr(_memory, "most", most)
+    shape, count = (901, 1003), 10
+    masks = rng.random((count, 28, 28)).astype(np.float32)
+    boxes = np.array([[10 * k, 20 * k, 300 + 60 * k, 200 + 70 * k] for k in range(count)], float)
+    out = np.full((count, *shape), np.nan, np.float32)
+    roicy.paste_masks(masks, boxes, shape, threshold=None, out=out)
+    for _ in range(2):
+        fresh = roicy.paste_masks(masks, boxes, shape, threshold=None)
+        assert fresh.nbytes > _memory.LEAST
+        np.testing.assert_array_equal(fresh, out)
+        fresh[...] = np.nan
+        del fresh
 
 
 def test_streaming(rng, isa):

@@ -62,6 +62,7 @@ cdef struct Paste:
     Py_ssize_t height              # of an image
     Py_ssize_t width
     bint streaming
+    bint cleared                   # all pixels are 0 beforehand
     Runs *codes                    # [K], of masks that are transposed; NULL for images
 
 
@@ -208,6 +209,8 @@ cdef inline void clear_pixels(
         const Paste *paste, char *out, Py_ssize_t count) noexcept nogil:
     """Clear pixels of a row, or of rows that lie together."""
     cdef Py_ssize_t i
+    if paste.cleared:
+        return
     if paste.out_column != paste.out_itemsize:
         for i in range(count):
             memset(out + i * paste.out_column, 0, paste.out_itemsize)
@@ -370,40 +373,44 @@ cdef int run_paste(Paste *paste, Py_ssize_t count, int threads) except -1:
 
 cdef Paste paste_of(
         const real[:, :, ::1] masks, const int64_t[:, ::1] places, const double[:, ::1] corners,
-        int rule, double threshold):
+        tuple rule):
     cdef Paste paste
     memset(&paste, 0, sizeof(paste))
     paste.masks = <const char*>&masks[0, 0, 0]
     paste.rows, paste.columns, paste.itemsize = masks.shape[1], masks.shape[2], sizeof(real)
     paste.places = <const Place*>&places[0, 0]
     paste.corners = &corners[0, 0]
-    paste.rule, paste.threshold = rule, threshold
+    paste.rule, paste.threshold = rule
     return paste
 
 
 def images(const real[:, :, ::1] masks, const int64_t[:, ::1] places,
-           const double[:, ::1] corners, int rule, double threshold, int values, out, int threads):
-    """Paste at least one mask into `out` (K, H, W), of any strides.
+           const double[:, ::1] corners, tuple rule, int values, out, bint cleared, int threads):
+    """Paste at least one mask into `out` (K, H, W), of any strides; cleared: it is all zeros.
 
-    masks: (K, h, w) with their borders; places: as struct Place; values: of VALUES.
+    masks: (K, h, w) with their borders; places: as struct Place; rule: (of RULES, threshold);
+    values: of VALUES.
     """
-    cdef Paste paste = paste_of(masks, places, corners, rule, threshold)
+    cdef Paste paste = paste_of(masks, places, corners, rule)
     cdef Py_ssize_t address = out.__array_interface__["data"][0]
     paste.values = values
     paste.out, paste.out_itemsize = <char*>address, out.itemsize
     paste.out_image, paste.out_row, paste.out_column = out.strides
     paste.height, paste.width = out.shape[1:]
-    paste.streaming = out.nbytes > STREAM_BYTES
+    paste.cleared = cleared
+    # Pages that the system has cleared for a store are in cache.
+    paste.streaming = not cleared and out.nbytes > STREAM_BYTES
     run_paste(&paste, masks.shape[0], threads)
 
 
 def codes(const real[:, :, ::1] masks, const int64_t[:, ::1] places,
-          const double[:, ::1] corners, int rule, double threshold, shape, int threads):
+          const double[:, ::1] corners, tuple rule, shape, int threads):
     """Return the run-length codes of at least one mask, as bytes.
 
-    masks: (K, w, h), transposed, with their borders; places: as struct Place; shape: (H, W).
+    masks: (K, w, h), transposed, with their borders; places: as struct Place; rule: (of RULES,
+    threshold); shape: (H, W).
     """
-    cdef Paste paste = paste_of(masks, places, corners, rule, threshold)
+    cdef Paste paste = paste_of(masks, places, corners, rule)
     cdef Py_ssize_t k, count = masks.shape[0]
     paste.rows, paste.columns = masks.shape[2], masks.shape[1]
     paste.height, paste.width = shape
