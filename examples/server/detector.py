@@ -1,0 +1,128 @@
+"""
+What all three servers share: an image as bytes in, detections out.
+
+An image is refused, with a reason, before it is decoded as a whole: by its size in bytes, its
+format and the extents that its header tells.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import warnings
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from PIL import Image, UnidentifiedImageError
+
+import roicy
+from roicy.compat.onnx import InferenceSession
+
+MOST_BYTES = 16 << 20  # of an upload
+MOST_PIXELS = 25_000_000
+MOST_SIDE = 16_384
+FORMATS = ("JPEG", "PNG")
+
+
+class BadImage(ValueError):
+    """The client sent what is no image, or one that is not taken; `status` is HTTP's."""
+
+    def __init__(self, message: str, status: int = 400):
+        super().__init__(message)
+        self.status = status
+
+
+def decode(data: bytes) -> np.ndarray:
+    """
+    Return an image (3, H, W) of float32 from 0 to 1.
+
+    Raises
+    ------
+    BadImage
+        If it is empty, too large, of another format, truncated or of no pixels.
+    """
+    if not data:
+        raise BadImage("the upload is empty")
+    if len(data) > MOST_BYTES:
+        raise BadImage(f"{len(data)} bytes, expected at most {MOST_BYTES}", 413)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # Pillow warns of bombs
+            image = Image.open(io.BytesIO(data), formats=FORMATS)
+            width, height = image.size
+            if not 0 < min(width, height) or max(width, height) > MOST_SIDE:
+                raise BadImage(f"{width} x {height} pixels, expected 1 to {MOST_SIDE} a side", 413)
+            if width * height > MOST_PIXELS:
+                raise BadImage(f"{width} x {height}, expected at most {MOST_PIXELS} pixels", 413)
+            pixels = np.asarray(image.convert("RGB"))
+    except UnidentifiedImageError:
+        raise BadImage(f"no image of {' or '.join(FORMATS)}", 415) from None
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise BadImage(str(error), 413) from None
+    except BadImage:
+        raise
+    except Exception as error:  # decoders raise many kinds: truncated, wrong sums, wrong blocks
+        raise BadImage(f"the image cannot be decoded: {error}") from None
+    return np.ascontiguousarray(pixels.transpose(2, 0, 1), np.float32) / np.float32(255)
+
+
+class Detector:
+    """
+    A detector that torchvision exported, with inputs (image) and outputs boxes, labels, scores.
+
+    Parameters
+    ----------
+    path : str
+        The model.
+    threads : int
+        Of each request.
+    with_roicy : bool
+        False: ONNX Runtime alone, for comparison.
+    """
+
+    def __init__(self, path: str, threads: int = 1, with_roicy: bool = True):
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        # Requests differ in size; without an arena, memory goes back when a request is done.
+        options.enable_cpu_mem_arena = False
+        self.threads = threads
+        if with_roicy:
+            self.session: Any = InferenceSession(path, options, num_threads=threads)
+        else:
+            self.session = onnxruntime.InferenceSession(
+                path, options, providers=["CPUExecutionProvider"]
+            )
+        self.input = self.session.get_inputs()[0].name
+        self.outputs = [value.name for value in self.session.get_outputs()]
+
+    def __call__(self, data: bytes, least_score: float = 0.05, most: int = 20) -> dict[str, Any]:
+        """Return detections of an upload, as JSON can hold them."""
+        image = decode(data)
+        values = self.session.run(None, {self.input: image})
+        found = dict(zip(self.outputs, values, strict=True))
+        kept = np.flatnonzero(found["scores"] >= least_score)[:most]
+        boxes = found["boxes"][kept]
+        return {
+            "size": list(image.shape[1:]),
+            "boxes": boxes.round(2).tolist(),
+            "labels": found["labels"][kept].tolist(),
+            "scores": found["scores"][kept].round(4).tolist(),
+            "means": self._crops(image, boxes).mean(axis=(2, 3)).round(4).tolist(),
+        }
+
+    def _crops(self, image: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+        """Return crops (K, 3, 64, 64) of boxes, such as a second model would take."""
+        rows = np.concatenate([np.zeros((len(boxes), 1), np.float32), boxes], axis=1)
+        return roicy.roi_align(
+            image[None], rows, (64, 64), sampling_ratio=2, aligned=True, num_threads=self.threads
+        )
+
+
+def from_environment() -> Detector:
+    """Return the detector that MODEL, THREADS and ALONE (1: ONNX Runtime alone) tell."""
+    environment = os.environ
+    if "MODEL" not in environment:
+        raise SystemExit("MODEL: not set, expected the path of an ONNX model")
+    alone = environment.get("ALONE", "0") == "1"
+    return Detector(environment["MODEL"], int(environment.get("THREADS", "1")), not alone)

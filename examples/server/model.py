@@ -1,0 +1,34 @@
+"""
+The detector as a model of Triton's Python backend.
+
+config.pbtxt has an input IMAGE of TYPE_STRING [1], the bytes of a JPEG or PNG, an output DETECTIONS
+of TYPE_STRING [1], JSON, and a parameter `model` with the path of the ONNX model.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import triton_python_backend_utils as pb_utils  # Triton provides it
+from detector import BadImage, Detector
+
+
+class TritonPythonModel:
+    def initialize(self, args: dict[str, str]) -> None:
+        parameters = json.loads(args["model_config"])["parameters"]
+        threads = parameters.get("threads", {"string_value": "1"})["string_value"]
+        self.detector = Detector(parameters["model"]["string_value"], int(threads))
+
+    def execute(self, requests: list[Any]) -> list[Any]:
+        return [self.answer(request) for request in requests]
+
+    def answer(self, request: Any) -> Any:
+        data = pb_utils.get_input_tensor_by_name(request, "IMAGE").as_numpy().reshape(-1)[0]
+        try:
+            found = json.dumps(self.detector(data)).encode()
+        except BadImage as error:
+            return pb_utils.InferenceResponse(error=pb_utils.TritonError(str(error)))
+        tensor = pb_utils.Tensor("DETECTIONS", np.array([found], dtype=np.object_))
+        return pb_utils.InferenceResponse(output_tensors=[tensor])
