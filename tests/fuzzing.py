@@ -462,7 +462,7 @@ def one_call(bytes_: bytes) -> str:
         return crop_call(data)
 
     if name == "ps_roi_pool" and data.below(3) == 2:
-        name = "paste_masks"
+        name, spoiled = "paste_masks", False
         arguments, buffer = paste_arguments(data, dtype)
 
     read = {

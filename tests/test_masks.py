@@ -10,7 +10,7 @@ from roicy import _memory
 
 RULES = ("torchvision", "detectron2", "mmdet")
 SHAPE = (23, 31)
-RECORDED_CODE, RECORDED_PASTE = b"0120000000000000000000000000", b"a05301No0"
+RECORDED_CODE, RECORDED_PASTE = b"0120000000000000000000000000", b":342O01No0"
 RECORDED_SUM = 3756.5456221038476
 RECORDED_VALUES = {  # by image, row and column
     (0, 0, 1): 0.0,
@@ -90,7 +90,7 @@ def test_codes_of_pycocotools():
     assert reference.run_lengths(np.ones((3, 4), bool)) == b"0<"
     assert reference.run_lengths(np.arange(40).reshape(5, 8) % 3 == 0) == RECORDED_CODE
     assert roicy.paste_masks(
-        np.ones((1, 2, 2)), np.array([[1, 1, 4, 5.0]]), (8, 9), format="rle"
+        np.ones((1, 2, 2)), np.array([[1, 1, 4, 5.0]]), (8, 9), threshold=0.45, format="rle"
     ) == [{"size": [8, 9], "counts": RECORDED_PASTE}]
 
 
@@ -214,6 +214,10 @@ def test_small_types(rng):
         )
     whole = np.array([[3, 4, 12, 15]])
     assert_same_bits(
+        roicy.paste_masks(masks[:1], whole.tolist(), list(SHAPE)),
+        roicy.paste_masks(masks[:1], whole, SHAPE),
+    )
+    assert_same_bits(
         roicy.paste_masks(masks[:1], whole, SHAPE),
         roicy.paste_masks(masks[:1], whole.astype(np.float32), SHAPE),
     )
@@ -240,7 +244,10 @@ WRONG = {
     "boxes: dtype bool, expected": {"boxes": np.zeros((1, 4), bool)},
     "boxes[0]: y1 is nan, expected a finite": {"boxes": np.array([[0, np.nan, 4, 4.0]])},
     "boxes[0]: x2 is inf, expected a finite": {"boxes": np.array([[0, 0, np.inf, 4.0]])},
-    "boxes[0]: (-3.39": {"boxes": np.array([[-3.4e38, 0, 3.4e38, 4]], np.float32)},
+    "boxes[0]: (-3.39": {
+        "boxes": np.array([[-3.4e38, 0, 3.4e38, 4]], np.float32),
+        "masks": np.ones((1, 2, 2), np.float32),
+    },
     "image_shape: 5, expected two integers": {"image_shape": 5},
     "image_shape: -1, expected an integer from 0": {"image_shape": (-1, 6)},
     "image_shape: 6.0, expected an integer": {"image_shape": (5, 6.0)},
