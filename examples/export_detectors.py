@@ -84,7 +84,7 @@ class IoUNet(nn.Module):
         return boxes[:, 1:], self.score(hidden).sigmoid()[:, 0]
 
 
-def build(name: str, height: int, width: int) -> nn.Module:
+def build(name: str, height: int, width: int, least_score: float = 0.0) -> nn.Module:
     """Return a detector with random weights, the same in each run."""
     torch.manual_seed(0)
     if name == "rfcn":
@@ -94,11 +94,10 @@ def build(name: str, height: int, width: int) -> nn.Module:
     from torchvision.models import detection
     from torchvision.models.detection.backbone_utils import resnet_fpn_backbone
 
-    # A detector that has learnt nothing is sure of nothing, so that no score is left out.
     sizes = {
         "min_size": min(height, width),
         "max_size": max(height, width),
-        "box_score_thresh": 0.0,
+        "box_score_thresh": least_score,
     }
     if name == "small_maskrcnn":
         backbone = resnet_fpn_backbone(
@@ -190,12 +189,14 @@ def main() -> None:
     size = {"nargs": 2, "type": int, "default": [224, 288], "metavar": ("HEIGHT", "WIDTH")}
     parser.add_argument("--size", **size)
     parser.add_argument("--opset", type=int, default=16)
+    help = "of a detection; by default 0, so that even small models detect something"
+    parser.add_argument("--least-score", type=float, default=0.0, help=help)
     parser.add_argument("--folder", type=Path, default=Path())
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     for name in options.names:
         path = options.folder / f"{name}.onnx"
-        model = build(name, *options.size)
+        model = build(name, *options.size, options.least_score)
         export(name, model, inputs_of(name, *options.size), path, options.opset)
         print(path)
 
