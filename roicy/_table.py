@@ -1,17 +1,18 @@
 """
 The operators, a row each: what tells one from another.
 
-=============  ====================================  ============  ==============================
-operator       bins and weights along an axis        reduction     input channel of (c, p, q)
-=============  ====================================  ============  ==============================
-roi_align      sampled: mean of bilinear samples     weighted sum  c
-ps_roi_align   sampled                               weighted sum  (c * PH + p) * PW + q
-prroi_pool     integrated: exact bilinear integral   weighted sum  c
-ps_prroi_pool  integrated                            weighted sum  (c * PH + p) * PW + q
-ps_roi_pool    uniform: whole pixels, equal weights  weighted sum  (c * PH + p) * PW + q
-roi_pool       quantised: whole pixels               maximum       c
-roi_align_max  samples, one by one                   maximum       c
-=============  ====================================  ============  ==============================
+=================  =====================================  ============  ==========================
+operator           bins and weights along an axis         reduction     input channel of (c, p, q)
+=================  =====================================  ============  ==========================
+roi_align          sampled: mean of bilinear samples      weighted sum  c
+ps_roi_align       sampled                                weighted sum  (c * PH + p) * PW + q
+prroi_pool         integrated: exact bilinear integral    weighted sum  c
+ps_prroi_pool      integrated                             weighted sum  (c * PH + p) * PW + q
+ps_roi_pool        uniform: whole pixels, equal weights   weighted sum  (c * PH + p) * PW + q
+roi_align_rotated  rotated: sampled, of both axes at once weighted sum  c
+roi_pool           quantised: whole pixels                maximum       c
+roi_align_max      samples, one by one                    maximum       c
+=================  =====================================  ============  ==========================
 
 The second column is a rule of ``pyx/plan/rules.h``, the third a file of ``pyx/kernels``, the last
 the flag `position_sensitive`.
@@ -31,8 +32,9 @@ from ._kernels.plan import RULES
 
 MAX_SAMPLES = 1024  # of a bin and axis, where each sample is looked at: a bin costs their square
 
-# kind, sampling_ratio, aligned, at_least_one, inclusive: struct rule of rules.h
-Rule = tuple[int, int, bool, bool, bool]
+# kind, sampling_ratio, aligned, at_least_one, inclusive, clockwise: struct rule of rules.h
+Rule = tuple[int, int, bool, bool, bool, bool]
+CORNERS = _arguments.Boxes.names
 
 
 class Reduction(enum.Enum):
@@ -51,16 +53,17 @@ class Operator(NamedTuple):
     reduction: Reduction
     position_sensitive: bool = False  # each bin reads input channels of its own
     has_box_gradients: bool = False
+    box: tuple[str, ...] = CORNERS  # the numbers of a box
 
 
 def _sampled(sampling_ratio: Any, aligned: Any) -> Rule:
     aligned = _arguments.flag("aligned", aligned)
     ratio = _arguments.sampling_ratio(sampling_ratio)
-    return (RULES["sampled"], ratio, aligned, not aligned, False)
+    return (RULES["sampled"], ratio, aligned, not aligned, False, False)
 
 
 def _sampled_and_aligned(sampling_ratio: Any) -> Rule:
-    return (RULES["sampled"], _arguments.sampling_ratio(sampling_ratio), True, False, False)
+    return (RULES["sampled"], _arguments.sampling_ratio(sampling_ratio), True, False, False, False)
 
 
 def _samples(sampling_ratio: Any, aligned: Any) -> Rule:
@@ -68,8 +71,14 @@ def _samples(sampling_ratio: Any, aligned: Any) -> Rule:
     return (RULES["single_samples"], *_sampled(ratio, aligned)[1:])
 
 
+def _rotated(sampling_ratio: Any, aligned: Any, clockwise: Any) -> Rule:
+    _arguments.integer("sampling_ratio", sampling_ratio, -(2**31), MAX_SAMPLES)
+    clockwise = _arguments.flag("clockwise", clockwise)
+    return (RULES["rotated"], *_sampled(sampling_ratio, aligned)[1:5], clockwise)
+
+
 def _without_parameters(kind: str, inclusive: bool = False) -> Callable[[], Rule]:
-    rule = (RULES[kind], 0, False, False, inclusive)
+    rule = (RULES[kind], 0, False, False, inclusive, False)
     return lambda: rule
 
 
@@ -94,6 +103,13 @@ R_FCN_POOL = Operator(
     "psroi_pool", _without_parameters("rounded"), WEIGHTED_SUM, position_sensitive=True
 )
 ROI_POOL = Operator("roi_pool", _without_parameters("quantised", inclusive=True), MAX_PIXEL)
+ROI_ALIGN_ROTATED = Operator(
+    "roi_align_rotated",
+    _rotated,
+    WEIGHTED_SUM,
+    has_box_gradients=True,
+    box=_arguments.RotatedBoxes.names,
+)
 ROI_ALIGN_MAX = Operator("roi_align_max", _samples, MAX_SAMPLE)
 
 OPERATORS = (
@@ -104,4 +120,5 @@ OPERATORS = (
     PS_ROI_POOL,
     ROI_POOL,
     ROI_ALIGN_MAX,
+    ROI_ALIGN_ROTATED,
 )

@@ -50,8 +50,10 @@ SLOWEST = 20  # seconds that a call may take
 FUNCTIONS = [
     name
     for name in roicy.__all__
-    if "roi" in name and not name.startswith(("multiscale", "roi_align_max", "ps_prroi"))
+    if "roi" in name
+    and not name.startswith(("multiscale", "roi_align_max", "roi_align_rotated", "ps_prroi"))
 ]
+TURNED = ("roi_align", "roi_align_backward", "roi_align_backward_boxes")
 # An error begins with the argument that is wrong, or with what could not be made.
 NAMED = (
     "input", "boxes", "boxes_num", "output_size", "spatial_scale", "sampling_ratio", "aligned",
@@ -60,6 +62,7 @@ NAMED = (
     "canonical_scale", "canonical_level", "frames", "size", "mean", "std", "scale", "swap_channels",
     "fit", "pad_value", "antialias", "border", "channels", "dtype", "color", "color_range",
     "color_matrix",
+    "clockwise",
 )  # fmt: skip
 COORDINATES = (
     0.0, -0.0, 0.5, 1.0, -1.0, 3.25, 7.0, 11.5, 19.99, 40.0, -7.5, 2.75, 9.0, 16.0, 31.125, 25.0,
@@ -460,6 +463,12 @@ def one_call(bytes_: bytes) -> str:
     if name == "roi_pool" and data.below(3) == 2:
         return crop_call(data)
 
+    if name in TURNED and not spoiled and data.below(4) == 3:
+        name = name.replace("roi_align", "roi_align_rotated")
+        arguments["boxes"] = boxes = turned(data, boxes)
+        if not data.below(3):
+            arguments["clockwise"] = data.of((False, True)) if not data.rarely(100) else 1
+
     read = {
         key: value.tobytes()
         for key, value in arguments.items()
@@ -645,6 +654,18 @@ def two_scales(data, scale, multiscale):
     i = data.below(len(scales))
     scales[i] = (scales[i], other) if data.below(2) else (scales[i], scales[i])
     return scales
+
+
+def turned(data, boxes):
+    """Return boxes with an angle more, which takes corners for centres and sizes."""
+    if isinstance(boxes, list):
+        return [turned(data, rows) for rows in boxes]
+    if type(boxes) is not np.ndarray or boxes.ndim != 2 or boxes.dtype.kind not in "fiu":
+        return boxes
+    angles = [data.ordinary((0.0, 0.5, -2.0, 1.5707964, 3.0, *COORDINATES), 9) for _ in boxes]
+    with np.errstate(all="ignore"):
+        angles = np.nan_to_num(angles) if boxes.dtype.kind != "f" else np.array(angles)
+        return np.c_[boxes, angles.reshape(-1, 1).astype(boxes.dtype)]
 
 
 def as_multiscale(data, name, arguments):

@@ -36,6 +36,15 @@ struct slope_taps {
     const void *weight, *low, *high; /* REAL */
 };
 
+/* Taps of pixels (y, x), and by how much weights change with each number of a turned box: slope k
+   of tap t is slopes[k * step + t]. */
+struct sparse_taps {
+    ptrdiff_t count;
+    const int32_t *pixel;
+    const void *slopes; /* REAL */
+    ptrdiff_t step;
+};
+
 /* The index of the pixel that won each bin (at), and the gradient of the bin (values, REAL).  From
    channel to channel they are at_step and step elements further on.  next_at and next_values are
    prefetched. */
@@ -97,6 +106,7 @@ struct prefetch_runs {
 #include "maximum.inc.h"
 #include "numbers.inc.h"
 #include "scatter.inc.h"
+#include "sparse.inc.h"
 #undef REAL
 
 #define REAL double
@@ -108,6 +118,7 @@ struct prefetch_runs {
 #include "maximum.inc.h"
 #include "numbers.inc.h"
 #include "scatter.inc.h"
+#include "sparse.inc.h"
 #undef REAL
 #undef NAME
 #undef VECTOR
@@ -131,6 +142,9 @@ struct prefetch_runs {
 #define accumulate_pixels(first, ...) FOR_TYPE(accumulate_pixels, first)(first, __VA_ARGS__)
 #define accumulate_row(first, ...) FOR_TYPE(accumulate_row, first)(first, __VA_ARGS__)
 #define add_slopes(first, ...) FOR_TYPE(add_slopes, first)(first, __VA_ARGS__)
+#define contract_sparse(first, ...) FOR_TYPE(contract_sparse, first)(first, __VA_ARGS__)
+#define accumulate_sparse(first, ...) FOR_TYPE(accumulate_sparse, first)(first, __VA_ARGS__)
+#define add_sparse_slopes(first, ...) FOR_TYPE(add_sparse_slopes, first)(first, __VA_ARGS__)
 #define keep_larger(first, ...) FOR_TYPE(keep_larger, first)(first, __VA_ARGS__)
 #define keep_larger_at(first, ...) FOR_TYPE(keep_larger_at, first)(first, __VA_ARGS__)
 #define keep_first_larger(first, ...) FOR_TYPE(keep_first_larger, first)(first, __VA_ARGS__)

@@ -56,7 +56,9 @@ STRUCTURES = {
     ],
     "Rule": [
         (name, np.int32)
-        for name in ("kind", "sampling_ratio", "aligned", "at_least_one", "inclusive")
+        for name in (
+            "kind", "sampling_ratio", "aligned", "at_least_one", "inclusive", "clockwise",
+        )
     ],
     "Room": [("y", np.int32), ("x", np.int32), ("box", np.int64)],
 }  # fmt: skip
