@@ -23,6 +23,7 @@ from .functions import (
     ps_roi_pool,
     roi_align,
     roi_align_max,
+    roi_align_rotated,
     roi_pool,
 )
 from .modules import (
@@ -32,6 +33,7 @@ from .modules import (
     PSRoIAlign,
     PSRoIPool,
     RoIAlign,
+    RoIAlignRotated,
     RoIPool,
 )
 
@@ -42,6 +44,7 @@ __all__ = [
     "PSRoIPool",
     "PrRoIPool",
     "RoIAlign",
+    "RoIAlignRotated",
     "RoIPool",
     "multiscale_roi_align",
     "patch_torchvision",
@@ -51,6 +54,7 @@ __all__ = [
     "ps_roi_pool",
     "roi_align",
     "roi_align_max",
+    "roi_align_rotated",
     "roi_pool",
 ]
 
