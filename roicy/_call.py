@@ -8,8 +8,8 @@ The steps of every public function: normalise, plan, run, finish.
 - finish: the result is given the form that the caller asked for.
 
 The two backends, ``_cpu.py`` for NumPy arrays and ``cuda/backend.py`` for CuPy arrays, have the
-same functions, but only the first has the gradient of roi_align_max, and boxes that are turned.
-Only this file decides which of them a call uses.
+same functions, but only the first has the gradient of roi_align_max.  Only this file decides which
+of them a call uses.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 from . import _arguments, _cpu, _levels
 from ._arguments import INT32, Arguments, Layout
-from ._table import CORNERS, MAX_PIXEL, Operator, Rule
+from ._table import MAX_PIXEL, Operator, Rule
 
 # The arguments that all operators share come here as `given`: the fields of ``Arguments`` in their
 # order, which are boxes, boxes_num, spatial_scale, layout, num_threads, out and pyramid.  It is a
@@ -36,13 +36,11 @@ def _lies_on_device(value: Any, array: type, depth: int = 3) -> bool:
     return isinstance(value, array)
 
 
-def _backend(row: Operator, *values: Any) -> ModuleType:
+def _backend(*values: Any) -> ModuleType:
     """Return the backend of a call with these arguments: the GPU's if any is a CuPy array."""
     cupy = sys.modules.get("cupy")  # a caller with CuPy arrays has imported it
     if cupy is None or not _lies_on_device(values, cupy.ndarray):
         return _cpu
-    if row.box != CORNERS:
-        raise TypeError(f"{row.name}: an array of CuPy, expected arrays of NumPy")
     from .cuda import backend
 
     return backend
@@ -63,7 +61,7 @@ def forward(
     ``Arguments`` (see above).  For maxima of pixels, `option` says whether argmax is returned too.
     For maxima of samples, it says whether products are compared.
     """
-    backend = _backend(row, input, given)
+    backend = _backend(input, given)
     call = backend.plan_forward(row, row.rule(*parameters), input, output_size, given)
     if row.reduction is not MAX_PIXEL or not option:
         out = backend.output(call)
@@ -85,7 +83,7 @@ def backward(
     argmax: Any = None,
 ) -> Any:
     """Return the gradient of the map, or a list with the gradient of each map of a pyramid."""
-    backend = _backend(row, grad_output, argmax, given)
+    backend = _backend(grad_output, argmax, given)
     arguments = Arguments(*given)
     layout = Layout(arguments.layout)
     shapes = _levels.input_shapes(input_shape, arguments)
@@ -146,7 +144,7 @@ def backward_samples(
     products: bool,
 ) -> Any:
     """Return the gradient of a map of maxima of samples, or of products."""
-    if _backend(row, grad_output, input, given) is not _cpu:
+    if _backend(grad_output, input, given) is not _cpu:
         raise TypeError(f"{row.name}_backward: an array of CuPy, expected arrays of NumPy")
     arguments = Arguments(*given)
     rule = (row, row.rule(*parameters))
@@ -167,7 +165,7 @@ def backward_boxes(
     given: tuple[Any, ...],
 ) -> Any:
     """Return the gradients of the boxes, in the format that the boxes came in."""
-    backend = _backend(row, grad_output, input, given)
+    backend = _backend(grad_output, input, given)
     arguments = Arguments(*given)
     rule = (row, row.rule(*parameters))
     call, grad, _ = _plan_with_maps(
