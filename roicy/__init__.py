@@ -3,10 +3,18 @@
 from ._config import __version__, show_config
 from ._threads import get_num_threads, set_num_threads
 from .cropping import crop
+from .crops import (
+    crop_and_resize,
+    crop_and_resize_backward,
+    crop_and_resize_backward_boxes,
+)
 from .multiscale import (
     multiscale_roi_align,
     multiscale_roi_align_backward,
     multiscale_roi_align_backward_boxes,
+    multiscale_roi_align_rotated,
+    multiscale_roi_align_rotated_backward,
+    multiscale_roi_align_rotated_backward_boxes,
 )
 from .operators import (
     prroi_pool,
@@ -35,10 +43,16 @@ from .operators import (
 __all__ = [
     "__version__",
     "crop",
+    "crop_and_resize",
+    "crop_and_resize_backward",
+    "crop_and_resize_backward_boxes",
     "get_num_threads",
     "multiscale_roi_align",
     "multiscale_roi_align_backward",
     "multiscale_roi_align_backward_boxes",
+    "multiscale_roi_align_rotated",
+    "multiscale_roi_align_rotated_backward",
+    "multiscale_roi_align_rotated_backward_boxes",
     "prroi_pool",
     "prroi_pool_backward",
     "prroi_pool_backward_boxes",

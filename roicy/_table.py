@@ -18,7 +18,8 @@ The second column is a rule of ``pyx/plan/rules.h``, the third a file of ``pyx/k
 the flag `position_sensitive`.
 
 `R_FCN_POOL` is only of :mod:`roicy.compat`: it is ps_roi_pool with other bins, those of whole
-pixels that a box touches whose corners are rounded before they are scaled.
+pixels that a box touches whose corners are rounded before they are scaled.  `CROP_AND_RESIZE` takes
+one bilinear sample a bin, or the nearest pixel, and has a signature of its own.
 """
 
 from __future__ import annotations
@@ -72,14 +73,20 @@ def _samples(sampling_ratio: Any, aligned: Any) -> Rule:
 
 
 def _rotated(sampling_ratio: Any, aligned: Any, clockwise: Any) -> Rule:
-    _arguments.integer("sampling_ratio", sampling_ratio, -(2**31), MAX_SAMPLES)
+    ratio = _arguments.sampling_ratio(sampling_ratio, MAX_SAMPLES)
     clockwise = _arguments.flag("clockwise", clockwise)
-    return (RULES["rotated"], *_sampled(sampling_ratio, aligned)[1:5], clockwise)
+    return (RULES["rotated"], *_sampled(ratio, aligned)[1:5], clockwise)
 
 
 def _without_parameters(kind: str, inclusive: bool = False) -> Callable[[], Rule]:
     rule = (RULES[kind], 0, False, False, inclusive, False)
     return lambda: rule
+
+
+def _crop(method: Any) -> Rule:
+    if not isinstance(method, str) or method not in ("bilinear", "nearest"):
+        raise ValueError(f"method: {method!r}, expected 'bilinear' or 'nearest'")
+    return (RULES[method], 1, False, False, False, False)
 
 
 WEIGHTED_SUM, MAX_PIXEL, MAX_SAMPLE = Reduction
@@ -102,6 +109,7 @@ PS_ROI_POOL = Operator(
 R_FCN_POOL = Operator(
     "psroi_pool", _without_parameters("rounded"), WEIGHTED_SUM, position_sensitive=True
 )
+CROP_AND_RESIZE = Operator("crop_and_resize", _crop, WEIGHTED_SUM, has_box_gradients=True)
 ROI_POOL = Operator("roi_pool", _without_parameters("quantised", inclusive=True), MAX_PIXEL)
 ROI_ALIGN_ROTATED = Operator(
     "roi_align_rotated",

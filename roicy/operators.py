@@ -265,8 +265,8 @@ def roi_align_backward_boxes(
     sampling_ratio="{max_sampling_ratio}",
 )
 def roi_align_rotated(
-    input: NDArray[Float] | NDArray[np.uint8], boxes: Boxes, output_size: Size,
-    spatial_scale: SupportsFloat = 1.0, sampling_ratio: SupportsIndex = -1, aligned: bool = True,
+    input: Input[Float], boxes: Boxes, output_size: Size,
+    spatial_scale: SupportsFloat = 1.0, sampling_ratio: Ratio = -1, aligned: bool = True,
     clockwise: bool = False, *, boxes_num: Counts = None, layout: Layout = "NCHW",
     out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
@@ -320,8 +320,8 @@ def roi_align_rotated(
     sampling_ratio="{max_sampling_ratio}",
 )
 def roi_align_rotated_backward(
-    grad_output: NDArray[Float], boxes: Boxes, input_shape: tuple[int, ...],
-    spatial_scale: SupportsFloat = 1.0, sampling_ratio: SupportsIndex = -1, aligned: bool = True,
+    grad_output: Input[Float], boxes: Boxes, input_shape: tuple[int, ...],
+    spatial_scale: SupportsFloat = 1.0, sampling_ratio: Ratio = -1, aligned: bool = True,
     clockwise: bool = False, *, boxes_num: Counts = None, layout: Layout = "NCHW",
     out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
 ) -> NDArray[Float]:  # fmt: skip
@@ -355,8 +355,8 @@ def roi_align_rotated_backward(
     sampling_ratio="{max_sampling_ratio}",
 )
 def roi_align_rotated_backward_boxes(
-    grad_output: NDArray[Float], input: NDArray[Any], boxes: Boxes,
-    spatial_scale: SupportsFloat = 1.0, sampling_ratio: SupportsIndex = -1, aligned: bool = True,
+    grad_output: Input[Float], input: Readable, boxes: Boxes,
+    spatial_scale: SupportsFloat = 1.0, sampling_ratio: Ratio = -1, aligned: bool = True,
     clockwise: bool = False, *, boxes_num: Counts = None, layout: Layout = "NCHW",
     num_threads: SupportsIndex | None = None,
 ) -> Any:  # fmt: skip

@@ -11,6 +11,7 @@ from test_gradients import differences
 
 import roicy
 from roicy import _cpu
+from roicy.compat import detectron2, mmcv, mxnet, onnx, openvino
 
 RECORDED = np.load(Path(__file__).with_name("data") / "rotated.npz")
 
@@ -165,6 +166,53 @@ def test_boxes_in_float32(layout_of_grad, isa, rng):
     assert np.abs(single - double).max() <= 20 * 12 * np.finfo(np.float32).eps * size
 
 
+def test_compat_errors():
+    x, boxes = RECORDED["x"], RECORDED["boxes"]
+    with pytest.raises(ValueError, match=r"rois: \(24, 6\), expected an array \(K, 5\)"):
+        openvino.roi_align_rotated(x, boxes, [0] * 24, 2, 2, 0, 1.0, False)
+    with pytest.raises(ValueError, match="batch_indices: shape"):
+        openvino.roi_align_rotated(x, boxes[:, 1:], [0], 2, 2, 0, 1.0, False)
+    with pytest.raises(ValueError, match="aligned: 2, expected an integer from 0 to 1"):
+        onnx.MMCVRoIAlignRotated(x, boxes, output_height=2, output_width=2, aligned=2)
+    with pytest.raises(ValueError, match=r"rois: \(24, 5\), expected an array \(K, 6\)"):
+        detectron2.roi_align_rotated(x, boxes[:, 1:], (2, 2), 1.0, 0)
+
+
+def test_pyramid(layout, isa, rng):
+    """Each box has the bits of its level, which its area decides."""
+    maps = [rng.standard_normal((2, 17, side, side + 3)) for side in (32, 16)]
+    boxes = rotated_boxes(rng, 2, 20, (64, 70), np.float64)
+    scales, options = [0.5, 0.25], {"sampling_ratio": 2, "layout": layout}
+    maps = [to_layout(level, layout) for level in maps]
+    pyramid = {"canonical_scale": 20, "canonical_level": 2}
+    out = roicy.multiscale_roi_align_rotated(maps, boxes, 3, scales, **pyramid, **options)
+    area = np.maximum(boxes[:, 3], 0) * np.maximum(boxes[:, 4], 0)
+    level = (np.sqrt(area) >= 20 * (1 - 1e-6)).astype(int)
+    assert 0 < level.sum() < 20
+    grad = rng.standard_normal(out.shape)
+    shapes = [one.shape for one in maps]
+    grads = roicy.multiscale_roi_align_rotated_backward(
+        grad, boxes, shapes, scales, **pyramid, **options
+    )
+    of_boxes = roicy.multiscale_roi_align_rotated_backward_boxes(
+        grad, maps, boxes, scales, **pyramid, **options
+    )
+    for i, one in enumerate(maps):
+        mine = level == i
+        given = (boxes[mine], scales[i])
+        assert_same_bits(out[mine], roicy.roi_align_rotated(one, given[0], 3, given[1], **options))
+        assert_same_bits(
+            grads[i],
+            roicy.roi_align_rotated_backward(grad[mine], given[0], one.shape, given[1], **options),
+        )
+        assert_same_bits(
+            of_boxes[mine],
+            roicy.roi_align_rotated_backward_boxes(grad[mine], one, *given, **options),
+        )
+    with pytest.raises(ValueError, match="spatial_scale: .* expected one number"):
+        roicy.multiscale_roi_align_rotated(maps, boxes, 3, [(0.5, 0.4), 0.25], **options)
+
+
 def test_known_values(dtype, layout, isa):
     x = to_layout(np.array([[[[1, 2], [3, 4]]]], dtype), layout)
     boxes = np.array([[0, 0.5, 0.5, 1, 1, 0], [0, 0.5, 0.5, 1, 1, np.pi / 2]], dtype)
@@ -181,34 +229,54 @@ def test_known_values(dtype, layout, isa):
 @pytest.mark.parametrize("ratio", [0, 2, 3])
 def test_openvino_recorded(ratio, clockwise, isa):
     """OpenVINO 2026.4 computes in float32; positions are off by 1e-7 times a size of 25."""
-    out = roicy.roi_align_rotated(
-        RECORDED["x"], RECORDED["boxes"], (3, 4), 0.5, ratio, True, clockwise
-    )
+    x, boxes = RECORDED["x"], RECORDED["boxes"]
+    images = boxes[:, 0].astype(np.int32)
+    out = openvino.roi_align_rotated(x, boxes[:, 1:], images, 3, 4, ratio, 0.5, clockwise)
     np.testing.assert_allclose(out, RECORDED[f"out_{ratio}_{int(clockwise)}"], rtol=0, atol=1e-5)
+    # the calls of other systems differ only in how they are written
+    assert_same_bits(mmcv.roi_align_rotated(x, boxes, (3, 4), 0.5, ratio, True, clockwise), out)
+    module = mmcv.RoIAlignRotated((3, 4), 0.5, ratio, clockwise=clockwise)
+    assert_same_bits(module(x, boxes), out)
+    assert repr(module).endswith(f"aligned=True, clockwise={clockwise})")
+    attributes = {"output_height": 3, "output_width": 4, "spatial_scale": 0.5}
+    assert_same_bits(
+        onnx.MMCVRoIAlignRotated(
+            x, boxes, sampling_ratio=ratio, clockwise=int(clockwise), **attributes
+        ),
+        out,
+    )
+    if not clockwise:
+        degrees = boxes.astype(np.float64)
+        degrees[:, 5] = np.rad2deg(degrees[:, 5])
+        theirs = detectron2.roi_align_rotated(x, degrees, (3, 4), 0.5, ratio)
+        np.testing.assert_allclose(theirs, out, rtol=0, atol=1e-6)
+        module = detectron2.ROIAlignRotated((3, 4), 0.5, ratio)
+        assert_same_bits(module(x, degrees), theirs)
+        assert repr(module) == (
+            f"ROIAlignRotated(output_size=(3, 4), spatial_scale=0.5, sampling_ratio={ratio})"
+        )
 
 
 @pytest.mark.parametrize("ratio", [-1, 2])
 def test_mxnet_recorded(ratio, isa):
     """MXNet 1.9.1 has angles in degrees, no half pixel, and sizes of at least 1."""
-    boxes = RECORDED["mx_boxes"].astype(np.float64)
-    boxes[:, 5] = np.deg2rad(boxes[:, 5])
-    out = roicy.roi_align_rotated(RECORDED["x"], boxes, (3, 4), 0.5, ratio, False)
+    out = mxnet.contrib.RROIAlign(RECORDED["x"], RECORDED["mx_boxes"], (3, 4), 0.5, ratio)
     np.testing.assert_allclose(out, RECORDED[f"mx_out_{ratio}"], rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("clockwise", [False, True])
 @pytest.mark.parametrize("ratio", [0, 2])
 def test_openvino_live(ratio, clockwise, rng):
-    openvino = pytest.importorskip("openvino")
-    from openvino import opset15
+    runtime = pytest.importorskip("openvino")
+    opset15 = pytest.importorskip("openvino.opset15")
 
     x, boxes, bins = make(rng, "blocks", 0.25, np.float32)
     of_input = opset15.parameter(x.shape, np.float32)
     of_boxes = opset15.parameter((len(boxes), 5), np.float32)
     of_images = opset15.parameter((len(boxes),), np.int32)
     node = opset15.roi_align_rotated(of_input, of_boxes, of_images, *bins, ratio, 0.25, clockwise)
-    model = openvino.Model([node], [of_input, of_boxes, of_images])
-    run = openvino.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    model = runtime.Model([node], [of_input, of_boxes, of_images])
+    run = runtime.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     boxes[:, 3:5] = np.abs(boxes[:, 3:5])  # it raises sizes to those of a pixel
     images = boxes[:, 0].astype(np.int32)
     (theirs,) = run([x, np.ascontiguousarray(boxes[:, 1:]), images]).values()

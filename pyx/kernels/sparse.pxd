@@ -15,7 +15,7 @@ from move.tile cimport TileCache, View, Window, load
 from plan.spans cimport hull_of_taps
 from plan.structs cimport PACK_WINDOW, Call, Task
 from simd.simd cimport (LANE_BYTES, Pixels, SparseTaps, Taps, accumulate_sparse, add_sparse_slopes,
-                        contract_sparse, real)
+                        contract_sparse, contract_sparse_pixels, real)
 from tuning cimport BINS_BYTES
 
 
@@ -119,15 +119,14 @@ cdef inline void sum_sparse_pixels(
         const Call *call, const Part *part, const TileCache *tile, real *out,
         real *bins) noexcept nogil:
     """Some bins of a box, of part.blocks blocks that lie together in the map and in the output."""
-    cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), width = part.blocks * lanes, b
+    cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), width = part.blocks * lanes
     cdef int qs = part.q1 - part.q0, p
     cdef Taps taps
     taps.pixel, taps.weight = call.tables.tap_pixel, call.tables.tap_weight
     for p in range(part.p0, part.p1):
         taps.spans = spans_of(call, part, p)
-        for b in range(part.blocks):
-            contract_sparse(bins + b * lanes, width, <const real*>tile.plane + b * lanes,
-                            tile.strides.y, tile.strides.x, qs, &taps, False)
+        contract_sparse_pixels(bins, width, <const real*>tile.plane, tile.strides.y,
+                               tile.strides.x, qs, &taps, part.blocks)
         put_pixels(bins, qs, width, out + p * call.bins.y + part.q0 * call.bins.x, call.bins.x,
                    call.store)
 

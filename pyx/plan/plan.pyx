@@ -20,8 +20,9 @@ from plan.boxes cimport (all_finite, all_rotated_finite, free_boxes, has_buffer,
 from plan.layout cimport (all_windows, channels_are_few, lanes_are_empty, lay_out,
                           max_owned_bytes, row_lanes_fit, set_sizes, store_for, strategy_of,
                           worth_prefetching)
-from plan.rules cimport (RULE_INTEGRATED, RULE_QUANTISED, RULE_ROTATED, RULE_ROUNDED, RULE_SAMPLED,
-                         RULE_SINGLE_SAMPLES, RULE_SLOPES, RULE_UNIFORM)
+from plan.rules cimport (RULE_BILINEAR, RULE_INTEGRATED, RULE_NEAREST, RULE_QUANTISED, RULE_ROTATED,
+                         RULE_ROUNDED, RULE_SAMPLED, RULE_SINGLE_SAMPLES, RULE_SLOPES,
+                         RULE_UNIFORM)
 from plan.sparse cimport make_sparse_tables
 from plan.structs cimport (BINS, PIXELS, ROW_LANES, SCALARS, Boxes, Call, Map, Scale, Strides,
                            Tables)
@@ -47,7 +48,8 @@ cdef dict PURPOSES = {"forward": FORWARD, "grad_input": GRAD_INPUT, "grad_boxes"
 # Kinds of rules by their names in roicy/_table.py; the GPU compiles the same rules.h.
 RULES = {"sampled": RULE_SAMPLED, "integrated": RULE_INTEGRATED, "uniform": RULE_UNIFORM,
          "rounded": RULE_ROUNDED, "quantised": RULE_QUANTISED,
-         "single_samples": RULE_SINGLE_SAMPLES, "rotated": RULE_ROTATED}
+         "single_samples": RULE_SINGLE_SAMPLES, "rotated": RULE_ROTATED,
+         "bilinear": RULE_BILINEAR, "nearest": RULE_NEAREST}
 
 cdef type ndarray = np.ndarray
 cdef object FLOAT = np.dtype(np.float32), DOUBLE = np.dtype(np.float64)
@@ -284,12 +286,10 @@ cdef class Plan:
         return self.check_scales()
 
     cdef int check_scales(self) except -1:
-        """Turned boxes have one scale for y and x: with two, they would not stay rectangles."""
+        """Turned boxes have one scale for y and x."""
         cdef Py_ssize_t i
-        for i in range(self.levels):
-            if self.boxes.width == 5 and self.scales[i].y != self.scales[i].x:
-                raise ValueError(f"spatial_scale: {self.scale_of(i)}, "
-                                 "expected one number for boxes that are turned")
+        if self.boxes.width == 5:
+            _levels.check_same_scales([self.scale_of(i) for i in range(self.levels)])
         return 0
 
     cdef tuple scale_of(self, Py_ssize_t level):

@@ -24,7 +24,9 @@ enum rule_kind {
     RULE_ROUNDED,        /* the mean of whole pixels, of corners that are rounded and then scaled */
     RULE_QUANTISED,      /* whole pixels without weights (roi_pool) */
     RULE_SINGLE_SAMPLES, /* bilinear samples one by one (roi_align_max) */
-    RULE_ROTATED         /* the mean of bilinear samples of turned boxes (roi_align_rotated) */
+    RULE_ROTATED,        /* the mean of bilinear samples of turned boxes (roi_align_rotated) */
+    RULE_BILINEAR,       /* one bilinear sample a bin, the outer ones at the corners of the box */
+    RULE_NEAREST         /* as RULE_BILINEAR, the pixel nearest to it (crop_and_resize) */
 };
 
 struct rule {
@@ -188,6 +190,11 @@ RULE_FN void NAME(make_axis)(struct box_axis *axis, const struct rule *rule, dou
         start = (REAL)NAME(within)((REAL)round((double)low) * s, -RULE_HUGE, RULE_HUGE);
         end = (REAL)NAME(within)((REAL)(round((double)high) + 1) * s, -RULE_HUGE, RULE_HUGE);
         size = (REAL)NAME(rule_max)(end - start, (REAL)0.1);
+    } else if (rule->kind == RULE_BILINEAR || rule->kind == RULE_NEAREST) {
+        s = (REAL)(extent - 1); /* coordinates are parts of the map, from centre to centre */
+        scale = s;
+        start = bins > 1 ? low * s : (REAL)0.5 * (low + high) * s;
+        size = (high - low) * s;
     } else {
         REAL offset = rule->aligned ? (REAL)0.5 : (REAL)0;
         start = low * s - offset;
@@ -201,6 +208,8 @@ RULE_FN void NAME(make_axis)(struct box_axis *axis, const struct rule *rule, dou
     axis->low = start;
     axis->size = size;
     axis->bin_size = size / (REAL)bins;
+    if (rule->kind == RULE_BILINEAR || rule->kind == RULE_NEAREST)
+        axis->bin_size = size / (REAL)(bins > 1 ? bins - 1 : 1);
     axis->scale = scale;
     axis->bins = bins;
     axis->extent = extent;
@@ -462,6 +471,28 @@ RULE_FN void NAME(uniform_bin)(const struct rule *rule, const struct box_axis *a
     }
 }
 
+/* The sample of bin p between its two pixels, or the pixel that is nearest; none off the map. */
+RULE_FN void NAME(single_sample)(const struct rule *rule, const struct box_axis *axis, int p,
+                                 struct taps_out *out) {
+    double v = NAME(bin_start)(axis, p), part = axis->bins > 1 ? p / (axis->bins - 1.0) : 0.5;
+    double fraction, by_low, by_high;
+    if (!(v >= 0 && v <= axis->extent - 1))
+        return;
+    if (rule->kind == RULE_NEAREST)
+        v = round(v);
+    fraction = v - floor(v);
+    by_low = fraction > 0 ? axis->scale * (1 - part) : 0;
+    by_high = fraction > 0 ? axis->scale * part : 0;
+    NAME(put_tap)(out, (int)v, 1 - fraction);
+    if (out->slope_low)
+        NAME(put_slopes)(out, -by_low, -by_high);
+    if (fraction == 0)
+        return;
+    NAME(put_tap)(out, (int)v + 1, fraction);
+    if (out->slope_low)
+        NAME(put_slopes)(out, by_low, by_high);
+}
+
 /* The taps of bin p, by any rule that has taps: not RULE_QUANTISED.  Returns whether some single
    samples lie off the map. */
 RULE_FN int NAME(bin_taps)(const struct rule *rule, const struct box_axis *axis, int p,
@@ -472,6 +503,8 @@ RULE_FN int NAME(bin_taps)(const struct rule *rule, const struct box_axis *axis,
         NAME(sampled_bin)(axis, p, out);
     else if (rule->kind == RULE_INTEGRATED)
         NAME(integrated_bin)(axis, p, out);
+    else if (rule->kind == RULE_BILINEAR || rule->kind == RULE_NEAREST)
+        NAME(single_sample)(rule, axis, p, out);
     else
         NAME(uniform_bin)(rule, axis, p, out);
     return 0;
@@ -697,8 +730,7 @@ RULE_FN void NAME(add_sample_row)(const struct rotated_box *box, int q, struct s
         REAL y = NAME(turned_y)(box, (REAL)row.at, xx), x = NAME(turned_x)(box, (REAL)row.at, xx);
         if (out->want_slopes)
             NAME(motion_of_sample)(box, &row, NAME(part_of_box)(&box->x, q, s), xx, move_y, move_x);
-        NAME(add_rotated_sample)(box, y, x, out->want_slopes ? move_y : NULL, move_x, n, slots,
-                                 out);
+        NAME(add_rotated_sample)(box, y, x, out->want_slopes ? move_y : 0, move_x, n, slots, out);
     }
 }
 

@@ -12,6 +12,8 @@ cdef extern from "plan/rules_of_cpu.h":
         RULE_QUANTISED
         RULE_SINGLE_SAMPLES
         RULE_ROTATED
+        RULE_BILINEAR
+        RULE_NEAREST
         RULE_SLOPES
 
     cdef struct Rule "rule":

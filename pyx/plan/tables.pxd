@@ -16,7 +16,8 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from plan.rules cimport (
-    BoxAxis, Rule, RULE_QUANTISED, RULE_SAMPLED, RULE_SINGLE_SAMPLES, TapsOut, axis_taps_double,
+    BoxAxis, Rule, RULE_QUANTISED, RULE_ROTATED, RULE_SAMPLED,
+    RULE_SINGLE_SAMPLES, TapsOut, axis_taps_double,
     axis_taps_float, make_axis_double, make_axis_float, sample_count_double, sample_count_float)
 from plan.layout cimport slope_pixels
 from plan.spans cimport hull
@@ -589,7 +590,7 @@ cdef inline bint may_be_thin(
     """Whether any window has many more pixels than there can be taps: two a sample."""
     cdef double samples = <double>of_bins.sampling_ratio * of_bins.sampling_ratio
     cdef Py_ssize_t i
-    if samples == 0 or (of_bins.kind != RULE_SAMPLED and of_bins.kind != RULE_SINGLE_SAMPLES):
+    if samples == 0 or of_bins.kind == RULE_ROTATED:
         return False
     for i in range(tables.count):
         if window_area(tables, i) >= THIN_GAIN * 4.0 * ph * pw * samples:

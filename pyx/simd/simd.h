@@ -143,6 +143,8 @@ struct prefetch_runs {
 #define accumulate_row(first, ...) FOR_TYPE(accumulate_row, first)(first, __VA_ARGS__)
 #define add_slopes(first, ...) FOR_TYPE(add_slopes, first)(first, __VA_ARGS__)
 #define contract_sparse(first, ...) FOR_TYPE(contract_sparse, first)(first, __VA_ARGS__)
+#define contract_sparse_pixels(first, ...)                                                         \
+    FOR_TYPE(contract_sparse_pixels, first)(first, __VA_ARGS__)
 #define accumulate_sparse(first, ...) FOR_TYPE(accumulate_sparse, first)(first, __VA_ARGS__)
 #define add_sparse_slopes(first, ...) FOR_TYPE(add_sparse_slopes, first)(first, __VA_ARGS__)
 #define keep_larger(first, ...) FOR_TYPE(keep_larger, first)(first, __VA_ARGS__)

@@ -138,6 +138,8 @@ cdef extern from "simd/simd.h":
 
     # real *to, to_step, const real *from, row, column, int bins, const Taps *taps, bint add
     void contract_sparse(...) noexcept nogil
+    # real *to, to_step, const real *from, row, column, int bins, const Taps *taps, vectors
+    void contract_sparse_pixels(...) noexcept nogil
     # real *to, row, column, const real *from, vectors, const Taps *taps, const Py_ssize_t *window
     void accumulate_sparse(...) noexcept nogil
     # real *sums, const real *by, by_step, const Pixels *from, const SparseTaps *taps, int slopes

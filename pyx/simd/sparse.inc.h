@@ -4,21 +4,81 @@
    taps->pixel holds two numbers a tap, y and x.  `row` and `column` are the steps from pixel to
    pixel, and an array begins at pixel (0, 0). */
 
-/* to[b * to_step] = (add: +=) the weighted pixels of bin b, of one lane vector, tap by tap. */
+/* The pixel of tap t. */
+static FORCE_INLINE const REAL *NAME(tap_at)(const REAL *from, ptrdiff_t row, ptrdiff_t column,
+                                             const int32_t *pixel, ptrdiff_t t) {
+    return from + pixel[2 * t] * row + pixel[2 * t + 1] * column;
+}
+
+static FORCE_INLINE void NAME(begin_sums)(REAL *sums, const REAL *to, int add) {
+    for (int l = 0; l < LANES; l++)
+        sums[l] = add ? to[l] : 0;
+}
+
+static FORCE_INLINE void NAME(end_sums)(REAL *to, const REAL *sums) {
+    for (int l = 0; l < LANES; l++)
+        to[l] = sums[l];
+}
+
+/* to[b * to_step] = (add: +=) the weighted pixels of bin b, of one lane vector, tap by tap.  Two
+   bins are summed at a time: the taps of one bin wait for each other. */
 static NOINLINE void NAME(contract_sparse)(REAL *to, ptrdiff_t to_step, const REAL *from,
                                            ptrdiff_t row, ptrdiff_t column, int bins,
                                            const struct taps *taps, int add) {
     const int32_t *spans = taps->spans, *pixel = taps->pixel;
     const REAL *weight = (const REAL *)taps->weight;
-    for (int b = 0; b < bins; b++, to += to_step) {
-        REAL sums[LANES];
-        for (int l = 0; l < LANES; l++)
-            sums[l] = add ? to[l] : 0;
-        for (ptrdiff_t t = spans[2 * b]; t < spans[2 * b + 1]; t++)
-            NAME(add_product)(sums, weight[t],
-                              from + pixel[2 * t] * row + pixel[2 * t + 1] * column);
-        for (int l = 0; l < LANES; l++)
-            to[l] = sums[l];
+    for (int left = bins; left > 0; left -= 2, spans += 4, to += 2 * to_step) {
+        REAL a[LANES], b[LANES];
+        ptrdiff_t t = spans[0], stop_a = spans[1], u = 0, stop_b = 0;
+        NAME(begin_sums)(a, to, add);
+        if (left > 1) {
+            u = spans[2], stop_b = spans[3];
+            NAME(begin_sums)(b, to + to_step, add);
+        }
+        for (; t < stop_a && u < stop_b; t++, u++) {
+            NAME(add_product)(a, weight[t], NAME(tap_at)(from, row, column, pixel, t));
+            NAME(add_product)(b, weight[u], NAME(tap_at)(from, row, column, pixel, u));
+        }
+        for (; t < stop_a; t++)
+            NAME(add_product)(a, weight[t], NAME(tap_at)(from, row, column, pixel, t));
+        for (; u < stop_b; u++)
+            NAME(add_product)(b, weight[u], NAME(tap_at)(from, row, column, pixel, u));
+        NAME(end_sums)(to, a);
+        if (left > 1)
+            NAME(end_sums)(to + to_step, b);
+    }
+}
+
+/* to[b * to_step + i] = the weighted pixels of bin b, of lane vectors i that lie together.  Some
+   vectors are summed at a time. */
+static NOINLINE void NAME(contract_sparse_pixels)(REAL *to, ptrdiff_t to_step, const REAL *from,
+                                                  ptrdiff_t row, ptrdiff_t column, int bins,
+                                                  const struct taps *taps, ptrdiff_t vectors) {
+    const int32_t *spans = taps->spans, *pixel = taps->pixel;
+    const REAL *weight = (const REAL *)taps->weight;
+    for (int left = bins; left > 0; left--, spans += 2, to += to_step) {
+        ptrdiff_t v = 0;
+        for (; v + 4 <= vectors; v += 4) {
+            REAL a[LANES] = {0}, b[LANES] = {0}, c[LANES] = {0}, d[LANES] = {0};
+            for (ptrdiff_t t = spans[0]; t < spans[1]; t++) {
+                const REAL *at = NAME(tap_at)(from, row, column, pixel, t) + v * LANES;
+                NAME(add_product)(a, weight[t], at);
+                NAME(add_product)(b, weight[t], at + LANES);
+                NAME(add_product)(c, weight[t], at + 2 * LANES);
+                NAME(add_product)(d, weight[t], at + 3 * LANES);
+            }
+            NAME(end_sums)(to + v * LANES, a);
+            NAME(end_sums)(to + (v + 1) * LANES, b);
+            NAME(end_sums)(to + (v + 2) * LANES, c);
+            NAME(end_sums)(to + (v + 3) * LANES, d);
+        }
+        for (; v < vectors; v++) {
+            REAL a[LANES] = {0};
+            for (ptrdiff_t t = spans[0]; t < spans[1]; t++)
+                NAME(add_product)(a, weight[t],
+                                  NAME(tap_at)(from, row, column, pixel, t) + v * LANES);
+            NAME(end_sums)(to + v * LANES, a);
+        }
     }
 }
 

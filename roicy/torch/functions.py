@@ -204,7 +204,7 @@ def roi_align_rotated(
             boxes,
             output_size,
             spatial_scale,
-            sampling_ratio,
+            _eager.whole(sampling_ratio),
             _eager.check_flag("aligned", aligned),
             _eager.check_flag("clockwise", clockwise),
             num_threads,
