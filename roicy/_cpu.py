@@ -193,6 +193,6 @@ def restore(plan: Plan, grad: np.ndarray) -> Any:
     if isinstance(boxes, (list, tuple)):
         ends = list(itertools.accumulate(len(rows) for rows in boxes))
         return np.split(grad, ends[:-1]) if boxes else []
-    if boxes.shape[1] == 4:
+    if boxes.shape[1] == plan.edges:
         return grad
     return np.concatenate([np.zeros((len(grad), 1), grad.dtype), grad], axis=1)

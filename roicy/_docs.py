@@ -34,8 +34,9 @@ with `boxes_num` or where N is 1
         Rows [batch_index, x1, y1, x2, y2], or [x1, y1, x2, y2] where the image is known
         otherwise, in units of pixels of the input divided by `spatial_scale`.  Converted to the
         dtype of the data.  Boxes may lie off the map, have no area or be inverted.""",
-    "rotated_boxes": """boxes : ndarray (K, 6), list of N ndarrays (L_i, 5), or ndarray (K, 5) \
-with `boxes_num`
+    "rotated_boxes": """boxes : array_like (K, 6), list of N array_likes (L_i, 5), or array_like \
+(K, 5) with `boxes_num` or where N is 1
+        Arrays, what NumPy reads as such, or nested lists of numbers.
         Rows [batch_index, cx, cy, w, h, angle], or [cx, cy, w, h, angle] where the image is known
         otherwise: centre and size in units of pixels of the input divided by `spatial_scale`, and
         the angle in radians.  Converted to the dtype of the data.  Boxes may lie off the map, have

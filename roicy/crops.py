@@ -150,7 +150,7 @@ def crop_and_resize_backward_boxes(
     >>> import numpy as np, roicy
     >>> image, grad = np.tile(np.arange(8.0), (1, 1, 8, 1)), np.ones((1, 1, 1, 1))
     >>> boxes = np.array([[0.1, 0.2, 0.3, 0.4]])
-    >>> roicy.crop_and_resize_backward_boxes(grad, image, boxes, [0])
+    >>> roicy.crop_and_resize_backward_boxes(grad, image, boxes, [0]).round(6)
     array([[0. , 3.5, 0. , 3.5]])
     """
     extents = _extents("image", np.shape(image), layout)

@@ -394,9 +394,19 @@ class TestBits:
             roicy.roi_align_rotated_backward(grad, boxes[:, 1:], x.shape, boxes_num=counts),
             grad_input,
         )
+        counted = {"boxes_num": counts}
+        assert_same_bits(
+            roicy.roi_align_rotated_backward_boxes(grad, x, boxes[:, 1:], **counted),
+            np.ascontiguousarray(grad_boxes[:, 1:]),
+        )
         listed = roicy.roi_align_rotated_backward_boxes(grad, x, parts)
         np.testing.assert_array_equal(np.concatenate(listed), grad_boxes[:, 1:])
         np.testing.assert_array_equal(grad_boxes[:, 0], 0)
+        mine = boxes[: counts[0]]
+        expected = roicy.roi_align_rotated(x[:1], mine, bins)
+        for given in (mine[:, 1:], mine.tolist(), mine[:, 1:].tolist(), [mine[:, 1:].tolist()]):
+            assert_same_bits(roicy.roi_align_rotated(x[:1], given, bins), expected)
+        assert roicy.roi_align_rotated(x, [[], []], bins).shape == (0, *expected.shape[1:])
 
     @pytest.mark.parametrize("small", [np.float16, np.uint8])
     def test_small_types(self, small, layout, isa, rng):

@@ -14,10 +14,7 @@ from plan.rules cimport (RULE_SLOPES, RULE_SLOTS, RotatedBox, SparseOut, TapSlot
 from plan.spans cimport hull_of_taps, widen_hull
 from plan.structs cimport Boxes, Order, Tables
 from plan.tables cimport TableRequest, make_windows, room_for
-from tuning cimport BOXES_AT_ONCE, MIN_PARALLEL_BINS, TABLE_BYTES, THIN_GAIN
-
-cdef enum:
-    MAX_BOUND = 1 << 16            # taps of a box: with more, they are counted before room is made
+from tuning cimport BOXES_AT_ONCE, MAX_TAPS_BOUND, MIN_PARALLEL_BINS, TABLE_BYTES, THIN_GAIN
 
 
 cdef inline void make_rotated(
@@ -137,7 +134,7 @@ cdef inline int fill_sparse(
     try:
         for i in prange(tables.count, nogil=True, num_threads=threads, schedule="dynamic",
                         chunksize=BOXES_AT_ONCE):
-            if bounds[i] > MAX_BOUND:
+            if bounds[i] > MAX_TAPS_BOUND:
                 bounds[i] = count_taps(boxes, order[i], request, &slots[threadid()])
         tap_starts[0] = 0
         for i in range(tables.count):
