@@ -475,7 +475,7 @@ def one_call(bytes_: bytes) -> str:
         if not data.below(3):
             arguments["clockwise"] = data.of((False, True)) if not data.rarely(100) else 1
 
-    if name in CROPS and data.below(6) == 5:
+    if name in CROPS and not spoiled and data.below(6) == 5:
         name = as_crop(data, name, arguments)
         boxes = arguments["boxes"]
 

@@ -418,6 +418,11 @@ class TestBits:
         )
         assert_same_bits(out, wide.astype(out.dtype))
         assert out.dtype == (np.float32 if small is np.uint8 else small)
+        long = long_boxes(4, 120).astype(np.float32)
+        x = to_layout(rng.integers(0, 200, (1, 32, 120, 130)).astype(small), layout)
+        out = roicy.roi_align_rotated(x, long, (1, 20), layout=layout)
+        wide = roicy.roi_align_rotated(x.astype(np.float32), long, (1, 20), layout=layout)
+        assert_same_bits(out, wide.astype(out.dtype))
 
 
 class TestEdges:
