@@ -6,6 +6,7 @@
 # --------------------------------------------------------------------------------- plan: tables
 cdef enum:
     TABLE_BYTES = 8 << 20          # bytes of tables made at once: bounds memory        # no record
+    MAX_TAPS_BOUND = 1 << 16       # taps of a rotated box: more are counted first      # no record
     PLACE_BUCKETS = 1024           # buckets of the sort by place: rows, or bands       # R011
     PLACE_BANDS = 32               # buckets from left to right, if nothing is packed   # R014
     MIN_BAND_ROWS = 32             # rows of a band: the next band is still in cache    # R014

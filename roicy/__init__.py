@@ -3,11 +3,19 @@
 from ._config import __version__, show_config
 from ._threads import get_num_threads, set_num_threads
 from .cropping import crop
+from .crops import (
+    crop_and_resize,
+    crop_and_resize_backward,
+    crop_and_resize_backward_boxes,
+)
 from .masks import paste_masks
 from .multiscale import (
     multiscale_roi_align,
     multiscale_roi_align_backward,
     multiscale_roi_align_backward_boxes,
+    multiscale_roi_align_rotated,
+    multiscale_roi_align_rotated_backward,
+    multiscale_roi_align_rotated_backward_boxes,
 )
 from .operators import (
     prroi_pool,
@@ -26,6 +34,9 @@ from .operators import (
     roi_align_backward_boxes,
     roi_align_max,
     roi_align_max_backward,
+    roi_align_rotated,
+    roi_align_rotated_backward,
+    roi_align_rotated_backward_boxes,
     roi_pool,
     roi_pool_backward,
 )
@@ -33,10 +44,16 @@ from .operators import (
 __all__ = [
     "__version__",
     "crop",
+    "crop_and_resize",
+    "crop_and_resize_backward",
+    "crop_and_resize_backward_boxes",
     "get_num_threads",
     "multiscale_roi_align",
     "multiscale_roi_align_backward",
     "multiscale_roi_align_backward_boxes",
+    "multiscale_roi_align_rotated",
+    "multiscale_roi_align_rotated_backward",
+    "multiscale_roi_align_rotated_backward_boxes",
     "paste_masks",
     "prroi_pool",
     "prroi_pool_backward",
@@ -54,6 +71,9 @@ __all__ = [
     "roi_align_backward_boxes",
     "roi_align_max",
     "roi_align_max_backward",
+    "roi_align_rotated",
+    "roi_align_rotated_backward",
+    "roi_align_rotated_backward_boxes",
     "roi_pool",
     "roi_pool_backward",
     "set_num_threads",

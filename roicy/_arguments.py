@@ -28,6 +28,7 @@ MAP_TYPES = "float32, float64, float16, bfloat16, uint8, int8, uint16 or int16"
 LARGEST_EXACT = {"bfloat16": 2**8, "float16": 2**11, "float32": 2**24, "float64": 2**53}
 MOST_PIXELS = 2**30  # a side of the map: pixel indices are int32
 MOST_BINS = 2**24  # a side of the output
+CORNERS = ("x1", "y1", "x2", "y2")
 FLOAT32 = np.dtype(np.float32)
 INT32 = np.dtype(np.int32)
 LARGE = 2**28  # bytes of a result; below, nobody asks how much memory there is
@@ -440,14 +441,19 @@ def _check_number(name: str, value: Any) -> None:
 
 
 def gather_boxes(
-    boxes: Any, boxes_num: Any, images: int, take: Callable[[str, Any], Any]
+    boxes: Any,
+    boxes_num: Any,
+    images: int,
+    take: Callable[[str, Any], Any],
+    names: tuple[str, ...] = CORNERS,
 ) -> tuple[Any, list[int] | None]:
     """
     Return the boxes as an array, or as a list with an array for each image, and the number of
     boxes of each image, None where rows say it.
 
-    take: returns the array of a value, given its name.
+    take: returns the array of a value, given its name; names: of the numbers of a box.
     """
+    width = len(names)
     if isinstance(boxes, (list, tuple)) and not holds_rows(boxes):
         if boxes_num is not None:
             raise ValueError(
@@ -460,14 +466,16 @@ def gather_boxes(
                 f"expected one for each of the input's {images} images{hint}"
             )
         arrays = [take(f"boxes[{n}]", rows) for n, rows in enumerate(boxes)]
-        arrays = [rows.reshape(0, 4) if rows.shape == (0,) else rows for rows in arrays]
+        arrays = [
+            rows.reshape(0, width) if rows.shape in ((0,), (0, 4)) else rows for rows in arrays
+        ]
         for n, rows in enumerate(arrays):
-            check_rows(f"boxes[{n}]", rows, 4)
+            check_rows(f"boxes[{n}]", rows, width, names)
         return arrays, [rows.shape[0] for rows in arrays]
     rows = take("boxes", boxes)
-    if boxes_num is None and images == 1 and rows.ndim == 2 and rows.shape[1] == 4:
+    if boxes_num is None and images == 1 and rows.ndim == 2 and rows.shape[1] == width:
         boxes_num = [rows.shape[0]]  # there is no other image
-    check_rows("boxes", rows, 5 if boxes_num is None else 4)
+    check_rows("boxes", rows, width + (boxes_num is None), names)
     if boxes_num is None:
         return rows, None
     return rows, box_counts(boxes_num, rows.shape[0], images)
@@ -497,6 +505,7 @@ class Boxes:
     """
 
     __slots__ = ("coordinates", "images")
+    names: tuple[str, ...] = CORNERS
 
     def __init__(
         self,
@@ -506,17 +515,20 @@ class Boxes:
         dtype: np.dtype,
         scale: tuple[float, float],
     ):
-        given, counts = gather_boxes(boxes, boxes_num, image_count, box_rows)
+        width = len(self.names)
+        given, counts = gather_boxes(boxes, boxes_num, image_count, box_rows, self.names)
         listed = isinstance(given, list)
         arrays = [self._widened(rows) for rows in (given if listed else [given])]
         with np.errstate(all="ignore"):  # what overflows is found right below
-            corners = [rows[:, -4:].astype(dtype, copy=False) for rows in arrays]
+            corners = [rows[:, -width:].astype(dtype, copy=False) for rows in arrays]
         if counts is None:
             self.images = self._read_images(arrays[0], image_count, given.dtype)
         else:
             self.images = np.repeat(np.arange(image_count, dtype=np.int32), counts)
         self.coordinates = (
-            corners[0] if len(corners) == 1 else np.concatenate([np.empty((0, 4), dtype), *corners])
+            corners[0]
+            if len(corners) == 1
+            else np.concatenate([np.empty((0, width), dtype), *corners])
         )
         row, column = self._bad_coordinate(self.coordinates, scale)
         if row >= 0:
@@ -526,7 +538,7 @@ class Boxes:
                 row -= sum(len(rows) for rows in arrays[:image])
                 where = f"boxes[{image}]: row {row}"
                 arrays = arrays[image:]
-            self._raise(where, arrays[0][row, -4:], column, dtype, scale)
+            self._raise(where, arrays[0][row, -width:], column, dtype, scale)
 
     @staticmethod
     def _read_images(rows: np.ndarray, image_count: int, dtype: np.dtype) -> np.ndarray:
@@ -591,6 +603,32 @@ class Boxes:
         raise ValueError(f"{where}: ({ends}) has a {side} that {beyond}")
 
 
+class RotatedBoxes(Boxes):
+    """Boxes that are turned.  `coordinates` is (K, 5)."""
+
+    __slots__ = ()
+    names = ("cx", "cy", "w", "h", "angle")
+
+    @staticmethod
+    def _bad_coordinate(coordinates: np.ndarray, scale: tuple[float, float]) -> tuple[int, int]:
+        """Return the (row, column) of the first number that is not finite, scaled but the angle."""
+        with np.errstate(all="ignore"):
+            wrong = ~np.isfinite(coordinates * np.array([*scale, *scale, 1], coordinates.dtype))
+        rows = np.flatnonzero(wrong.any(axis=1))
+        return (int(rows[0]), int(wrong[rows[0]].argmax())) if len(rows) else (-1, -1)
+
+    @staticmethod
+    def _raise(
+        where: str, numbers: np.ndarray, column: int, dtype: np.dtype, scale: tuple[float, float]
+    ) -> None:
+        value = numbers[column]
+        spelled = f"{where}: {RotatedBoxes.names[column]} is {_spell_number(value)}"
+        if not np.isfinite(value):
+            raise ValueError(f"{spelled}, expected a finite number")
+        times = f" times spatial_scale {scale[0]:g}" if column < 4 else ""
+        raise ValueError(f"{spelled}, which{times} is beyond {dtype.name}")
+
+
 def rounded_index(row: int, image: int, dtype: str, images: int) -> ValueError:
     """Return the error of a batch index that may have been rounded to that of another image."""
     return ValueError(
@@ -600,20 +638,20 @@ def rounded_index(row: int, image: int, dtype: str, images: int) -> ValueError:
     )
 
 
-def check_rows(name: str, value: Any, columns: int) -> None:
-    """Check the shape of an array of boxes, of NumPy or CuPy."""
+def check_rows(name: str, value: Any, columns: int, numbers: tuple[str, ...] = CORNERS) -> None:
+    """Check the shape of an array of boxes, of NumPy or CuPy; numbers: the names of a box's."""
     if value.ndim != 2 or value.shape[1] != columns:
-        expected = "(K, 4) with rows [x1, y1, x2, y2]"
-        hint = ""
-        if columns == 5:
-            expected = "(K, 5) with rows [batch_index, x1, y1, x2, y2]"
-            if value.ndim == 2 and value.shape[1] == 4:
+        columns_of_box, expected, hint = len(numbers), ", ".join(numbers), ""
+        if columns > columns_of_box:
+            expected = f"batch_index, {expected}"
+            if value.ndim == 2 and value.shape[1] == columns_of_box:
                 hint = (
-                    "; boxes of 4 columns need boxes_num, or a list with an array for each image, "
-                    "unless there is one image"
+                    f"; boxes of {columns_of_box} columns need boxes_num, or a list with an array "
+                    "for each image, unless there is one image"
                 )
-            elif value.ndim == 3 and value.shape[2] == 4:
-                hint = "; of boxes (N, L, 4) pass list(boxes)"
+            elif value.ndim == 3 and value.shape[2] == columns_of_box:
+                hint = f"; of boxes (N, L, {columns_of_box}) pass list(boxes)"
+        expected = f"(K, {columns}) with rows [{expected}]"
         raise ValueError(f"{name}: shape {value.shape}, expected {expected}{hint}")
     if value.shape[0] >= 2**31:
         raise ValueError(f"{name}: {value.shape[0]} boxes, expected less than 2**31")

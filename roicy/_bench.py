@@ -206,7 +206,7 @@ class OpenVino:
 
         if (
             direction != "forward"
-            or workload.operator not in ("roi_align", "roi_pool")
+            or workload.operator not in ("roi_align", "roi_align_rotated", "roi_pool")
             or arrays["input"].dtype != np.float32
         ):
             raise Unsupported
@@ -233,6 +233,12 @@ class OpenVino:
                 mode,
             )
             node = ops.transpose(node, ops.constant(np.array([0, 2, 3, 1])))
+        elif workload.operator == "roi_align_rotated":  # it has no kernel for channels last
+            feeds = [np.ascontiguousarray(boxes[:, 1:]), boxes[:, 0].astype(np.int32)]
+            rows = [ops.parameter(list(feed.shape), feed.dtype) for feed in feeds]
+            ratio = max(workload.parameters["sampling_ratio"], 0)
+            input = ops.constant(arrays["input"])
+            node = ops.roi_align_rotated(input, *rows, height, width, ratio, scale, False)
         else:
             feeds = [boxes]
             rows = [ops.parameter(list(boxes.shape), np.float32)]

@@ -173,14 +173,14 @@ def backward_samples(plan: Plan, grad: np.ndarray, out: np.ndarray, products: bo
 
 
 def backward_boxes(plan: Plan, grad: np.ndarray) -> np.ndarray:
-    """Return the gradients (K, 4) of the boxes of weighted sums."""
-    out = np.zeros((plan.count, 4), plan.dtype)
+    """Return the gradients of the numbers of each box of weighted sums."""
+    out = np.zeros((plan.count, plan.edges), plan.dtype)
     count = plan.sums_per_box()
-    bytes_per_box = 4 * count * np.dtype(np.float64).itemsize
+    bytes_per_box = plan.edges * count * np.dtype(np.float64).itemsize
     most = max(PARTIAL_SUMS_BYTES // max(bytes_per_box * plan.levels, 1), 1)
     while plan.next(most):
         rows = plan.rows()
-        sums = np.zeros((count, len(rows), 4))
+        sums = np.zeros((count, len(rows), plan.edges))
         _dispatch.kernels.grad_boxes.grad_boxes[plan.type](plan, grad, sums)
         with np.errstate(all="ignore"):  # infinite pixels give infinite gradients, or NaN
             out[rows] = sums.sum(axis=0)
@@ -188,11 +188,11 @@ def backward_boxes(plan: Plan, grad: np.ndarray) -> np.ndarray:
 
 
 def restore(plan: Plan, grad: np.ndarray) -> Any:
-    """Return gradients (K, 4) of boxes in the format that the boxes came in."""
+    """Return gradients of the numbers of boxes in the format that the boxes came in."""
     boxes = plan.arguments.boxes
     if isinstance(boxes, (list, tuple)):
         ends = list(itertools.accumulate(len(rows) for rows in boxes))
         return np.split(grad, ends[:-1]) if boxes else []
-    if boxes.shape[1] == 4:
+    if boxes.shape[1] == plan.edges:
         return grad
     return np.concatenate([np.zeros((len(grad), 1), grad.dtype), grad], axis=1)

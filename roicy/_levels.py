@@ -156,6 +156,15 @@ def scales_of_levels(value: Any, count: int) -> list[Scale]:
     return [_arguments.spatial_scale(scale) for scale in value]
 
 
+def check_same_scales(scales: list[Scale]) -> None:
+    """Check that y and x have one scale: with two, boxes that are turned would not stay so."""
+    for scale in scales:
+        if scale[0] != scale[1]:
+            raise ValueError(
+                f"spatial_scale: {scale}, expected one number for boxes that are turned"
+            )
+
+
 def _given_scales(arguments: Arguments, count: int) -> list[Scale]:
     value, image_size = arguments.spatial_scale, arguments.pyramid[2]
     if image_size is not None:

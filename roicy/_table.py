@@ -1,23 +1,25 @@
 """
 The operators, a row each: what tells one from another.
 
-=============  ====================================  ============  ==============================
-operator       bins and weights along an axis        reduction     input channel of (c, p, q)
-=============  ====================================  ============  ==============================
-roi_align      sampled: mean of bilinear samples     weighted sum  c
-ps_roi_align   sampled                               weighted sum  (c * PH + p) * PW + q
-prroi_pool     integrated: exact bilinear integral   weighted sum  c
-ps_prroi_pool  integrated                            weighted sum  (c * PH + p) * PW + q
-ps_roi_pool    uniform: whole pixels, equal weights  weighted sum  (c * PH + p) * PW + q
-roi_pool       quantised: whole pixels               maximum       c
-roi_align_max  samples, one by one                   maximum       c
-=============  ====================================  ============  ==============================
+=================  =====================================  ============  ==========================
+operator           bins and weights along an axis         reduction     input channel of (c, p, q)
+=================  =====================================  ============  ==========================
+roi_align          sampled: mean of bilinear samples      weighted sum  c
+ps_roi_align       sampled                                weighted sum  (c * PH + p) * PW + q
+prroi_pool         integrated: exact bilinear integral    weighted sum  c
+ps_prroi_pool      integrated                             weighted sum  (c * PH + p) * PW + q
+ps_roi_pool        uniform: whole pixels, equal weights   weighted sum  (c * PH + p) * PW + q
+roi_align_rotated  rotated: sampled, of both axes at once weighted sum  c
+roi_pool           quantised: whole pixels                maximum       c
+roi_align_max      samples, one by one                    maximum       c
+=================  =====================================  ============  ==========================
 
 The second column is a rule of ``pyx/plan/rules.h``, the third a file of ``pyx/kernels``, the last
 the flag `position_sensitive`.
 
 `R_FCN_POOL` is only of :mod:`roicy.compat`: it is ps_roi_pool with other bins, those of whole
-pixels that a box touches whose corners are rounded before they are scaled.
+pixels that a box touches whose corners are rounded before they are scaled.  `CROP_AND_RESIZE` takes
+one bilinear sample a bin, or the nearest pixel, and has a signature of its own.
 """
 
 from __future__ import annotations
@@ -31,8 +33,9 @@ from ._kernels.plan import RULES
 
 MAX_SAMPLES = 1024  # of a bin and axis, where each sample is looked at: a bin costs their square
 
-# kind, sampling_ratio, aligned, at_least_one, inclusive: struct rule of rules.h
-Rule = tuple[int, int, bool, bool, bool]
+# kind, sampling_ratio, aligned, at_least_one, inclusive, clockwise: struct rule of rules.h
+Rule = tuple[int, int, bool, bool, bool, bool]
+CORNERS = _arguments.Boxes.names
 
 
 class Reduction(enum.Enum):
@@ -51,16 +54,17 @@ class Operator(NamedTuple):
     reduction: Reduction
     position_sensitive: bool = False  # each bin reads input channels of its own
     has_box_gradients: bool = False
+    box: tuple[str, ...] = CORNERS  # the numbers of a box
 
 
 def _sampled(sampling_ratio: Any, aligned: Any) -> Rule:
     aligned = _arguments.flag("aligned", aligned)
     ratio = _arguments.sampling_ratio(sampling_ratio)
-    return (RULES["sampled"], ratio, aligned, not aligned, False)
+    return (RULES["sampled"], ratio, aligned, not aligned, False, False)
 
 
 def _sampled_and_aligned(sampling_ratio: Any) -> Rule:
-    return (RULES["sampled"], _arguments.sampling_ratio(sampling_ratio), True, False, False)
+    return (RULES["sampled"], _arguments.sampling_ratio(sampling_ratio), True, False, False, False)
 
 
 def _samples(sampling_ratio: Any, aligned: Any) -> Rule:
@@ -68,9 +72,21 @@ def _samples(sampling_ratio: Any, aligned: Any) -> Rule:
     return (RULES["single_samples"], *_sampled(ratio, aligned)[1:])
 
 
+def _rotated(sampling_ratio: Any, aligned: Any, clockwise: Any) -> Rule:
+    ratio = _arguments.sampling_ratio(sampling_ratio, MAX_SAMPLES)
+    clockwise = _arguments.flag("clockwise", clockwise)
+    return (RULES["rotated"], *_sampled(ratio, aligned)[1:5], clockwise)
+
+
 def _without_parameters(kind: str, inclusive: bool = False) -> Callable[[], Rule]:
-    rule = (RULES[kind], 0, False, False, inclusive)
+    rule = (RULES[kind], 0, False, False, inclusive, False)
     return lambda: rule
+
+
+def _crop(method: Any) -> Rule:
+    if not isinstance(method, str) or method not in ("bilinear", "nearest"):
+        raise ValueError(f"method: {method!r}, expected 'bilinear' or 'nearest'")
+    return (RULES[method], 1, False, False, False, False)
 
 
 WEIGHTED_SUM, MAX_PIXEL, MAX_SAMPLE = Reduction
@@ -93,7 +109,15 @@ PS_ROI_POOL = Operator(
 R_FCN_POOL = Operator(
     "psroi_pool", _without_parameters("rounded"), WEIGHTED_SUM, position_sensitive=True
 )
+CROP_AND_RESIZE = Operator("crop_and_resize", _crop, WEIGHTED_SUM, has_box_gradients=True)
 ROI_POOL = Operator("roi_pool", _without_parameters("quantised", inclusive=True), MAX_PIXEL)
+ROI_ALIGN_ROTATED = Operator(
+    "roi_align_rotated",
+    _rotated,
+    WEIGHTED_SUM,
+    has_box_gradients=True,
+    box=_arguments.RotatedBoxes.names,
+)
 ROI_ALIGN_MAX = Operator("roi_align_max", _samples, MAX_SAMPLE)
 
 OPERATORS = (
@@ -104,4 +128,5 @@ OPERATORS = (
     PS_ROI_POOL,
     ROI_POOL,
     ROI_ALIGN_MAX,
+    ROI_ALIGN_ROTATED,
 )

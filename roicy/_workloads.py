@@ -52,7 +52,11 @@ class Workload(NamedTuple):
         sides = np.minimum(sides, (width - 1, height - 1))
         corners = rng.uniform(size=(self.count, 2)) * ((width, height) - sides)
         images = np.sort(rng.integers(0, n, self.count))
-        boxes = np.column_stack([images, corners, corners + sides]).astype(computed)
+        boxes = np.column_stack([images, corners, corners + sides])
+        if "rotated" in self.operator:
+            angles = np.random.default_rng(1).uniform(-np.pi, np.pi, self.count)
+            boxes = np.column_stack([images, corners + sides / 2, sides, angles])
+        boxes = boxes.astype(computed)
         channels = (
             c // (self.output_size[0] * self.output_size[1])
             if self.operator.startswith("ps_")
@@ -108,6 +112,13 @@ WORKLOADS = {
     # crops of a camera frame
     "align_camera": Workload(
         "roi_align", (1, 3, 1080, 1920), 64, (224, 224), 1.0, (64, 512), ADAPTIVE
+    ),
+    # rotated boxes: objects on aerial images, and lines of text
+    "rotated_aerial": Workload(
+        "roi_align_rotated", (1, 256, 256, 256), 2000, (7, 7), 1 / 8, (16, 300), TWO
+    ),
+    "rotated_text": Workload(
+        "roi_align_rotated", (1, 256, 160, 160), 64, (8, 32), 1 / 4, (16, 400), TWO
     ),
     # Fast R-CNN
     "pool_vgg": Workload("roi_pool", (1, 512, 50, 76), 1000, (7, 7), 1 / 16, (64, 600), {}),

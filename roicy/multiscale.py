@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 
 from . import _call
 from ._docs import documented
-from ._table import ROI_ALIGN
+from ._table import ROI_ALIGN, ROI_ALIGN_ROTATED
 
 if TYPE_CHECKING:
     import numpy as np
@@ -131,3 +131,95 @@ def multiscale_roi_align_backward_boxes(
     pyramid = (canonical_scale, canonical_level, image_size)
     given = (boxes, boxes_num, spatial_scale, layout, num_threads, None, pyramid)
     return _call.backward_boxes(ROI_ALIGN, (sampling_ratio, aligned), grad_output, features, given)
+
+
+@documented(
+    returns="{output_multiscale}",
+    boxes="{rotated_boxes}",
+    spatial_scale="{scales}",
+    sampling_ratio="{max_sampling_ratio}",
+)
+def multiscale_roi_align_rotated(
+    features: Sequence[Input[Float]], boxes: Boxes, output_size: Size,
+    spatial_scale: Scales = None, sampling_ratio: Ratio = -1, aligned: bool = True,
+    clockwise: bool = False, *, image_size: ImageSize = None, canonical_scale: SupportsFloat = 224,
+    canonical_level: SupportsIndex = 4, boxes_num: Counts = None, layout: Layout = "NCHW",
+    out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
+) -> NDArray[Float]:  # fmt: skip
+    """
+    RoIAlignRotated of each box from the level of a feature pyramid that suits its size.
+
+    Levels are those of :func:`multiscale_roi_align`, of boxes as wide and as high.  y and x have
+    one scale on each level.
+
+    {sections}
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> fine = np.full((1, 1, 64, 64), 1, np.float32)
+    >>> coarse = np.full((1, 1, 32, 32), 2, np.float32)
+    >>> boxes = np.array([[0, 128, 128, 180, 170, 0.7], [0, 60, 60, 50, 40, 0.7]], np.float32)
+    >>> pooled = roicy.multiscale_roi_align_rotated([fine, coarse], boxes, 1, [1 / 4, 1 / 8], 2)
+    >>> pooled.ravel().round(3)
+    array([2., 1.], dtype=float32)
+    """
+    pyramid = (canonical_scale, canonical_level, image_size)
+    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, pyramid)
+    parameters = (sampling_ratio, aligned, clockwise)
+    return _call.forward(ROI_ALIGN_ROTATED, parameters, features, output_size, given)
+
+
+@documented(
+    returns="""list of ndarrays of the shapes `input_shapes`, dtype of `grad_output`
+        Gradients of the maps; zeros of a level that no box is pooled from.""",
+    input_shapes="""input_shapes : sequence of tuples of 4 ints
+        Shape of the maps of each level, in the order of `layout`.""",
+    boxes="{rotated_boxes}",
+    spatial_scale="{scales}",
+    sampling_ratio="{max_sampling_ratio}",
+    out="""out : sequence of ndarrays, optional
+        Written to, and returned, in a list: one for each level, of the shape and dtype of the
+        result.""",
+)
+def multiscale_roi_align_rotated_backward(
+    grad_output: Input[Float], boxes: Boxes, input_shapes: Sequence[tuple[int, ...]],
+    spatial_scale: Scales = None, sampling_ratio: Ratio = -1, aligned: bool = True,
+    clockwise: bool = False, *, image_size: ImageSize = None, canonical_scale: SupportsFloat = 224,
+    canonical_level: SupportsIndex = 4, boxes_num: Counts = None, layout: Layout = "NCHW",
+    out: Sequence[NDArray[Float]] | None = None, num_threads: SupportsIndex | None = None,
+) -> list[NDArray[Float]]:  # fmt: skip
+    """
+    Gradients of :func:`multiscale_roi_align_rotated` by the maps of each level.
+
+    {sections}
+    """
+    pyramid = (canonical_scale, canonical_level, image_size)
+    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, pyramid)
+    parameters = (sampling_ratio, aligned, clockwise)
+    return _call.backward(ROI_ALIGN_ROTATED, parameters, grad_output, input_shapes, given)
+
+
+@documented(
+    returns="{grad_boxes}",
+    boxes="{rotated_boxes}",
+    spatial_scale="{scales}",
+    sampling_ratio="{max_sampling_ratio}",
+)
+def multiscale_roi_align_rotated_backward_boxes(
+    grad_output: Input[Float], features: Sequence[Readable], boxes: Boxes,
+    spatial_scale: Scales = None, sampling_ratio: Ratio = -1, aligned: bool = True,
+    clockwise: bool = False, *, image_size: ImageSize = None, canonical_scale: SupportsFloat = 224,
+    canonical_level: SupportsIndex = 4, boxes_num: Counts = None, layout: Layout = "NCHW",
+    num_threads: SupportsIndex | None = None,
+) -> Any:  # fmt: skip
+    """
+    Gradient of :func:`multiscale_roi_align_rotated` by the numbers of its boxes, each at the level
+    that it is pooled from.
+
+    {sections}
+    """
+    pyramid = (canonical_scale, canonical_level, image_size)
+    given = (boxes, boxes_num, spatial_scale, layout, num_threads, None, pyramid)
+    parameters = (sampling_ratio, aligned, clockwise)
+    return _call.backward_boxes(ROI_ALIGN_ROTATED, parameters, grad_output, features, given)

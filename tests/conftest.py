@@ -8,10 +8,11 @@ import pytest
 import roicy
 from roicy import _dispatch
 from roicy._kernels import machine
-from roicy._table import OPERATORS, WEIGHTED_SUM
+from roicy._table import CORNERS, OPERATORS, WEIGHTED_SUM
 
-SUMS = tuple(row.name for row in OPERATORS if row.reduction is WEIGHTED_SUM)
-WITH_BOX_GRADIENTS = tuple(row.name for row in OPERATORS if row.has_box_gradients)
+UPRIGHT = [row for row in OPERATORS if row.box == CORNERS]
+SUMS = tuple(row.name for row in UPRIGHT if row.reduction is WEIGHTED_SUM)
+WITH_BOX_GRADIENTS = tuple(row.name for row in UPRIGHT if row.has_box_gradients)
 
 
 @pytest.fixture(params=_dispatch.KNOWN)

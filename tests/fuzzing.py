@@ -50,8 +50,15 @@ SLOWEST = 20  # seconds that a call may take
 FUNCTIONS = [
     name
     for name in roicy.__all__
-    if "roi" in name and not name.startswith(("multiscale", "roi_align_max", "ps_prroi"))
+    if "roi" in name
+    and not name.startswith(("multiscale", "roi_align_max", "roi_align_rotated", "ps_prroi"))
 ]
+TURNED = tuple(
+    prefix + "roi_align" + suffix
+    for prefix in ("", "multiscale_")
+    for suffix in ("", "_backward", "_backward_boxes")
+)
+CROPS = ("roi_align", "roi_align_backward", "roi_align_backward_boxes")
 # An error begins with the argument that is wrong, or with what could not be made.
 NAMED = (
     "input", "boxes", "boxes_num", "output_size", "spatial_scale", "sampling_ratio", "aligned",
@@ -61,6 +68,8 @@ NAMED = (
     "fit", "pad_value", "antialias", "border", "channels", "dtype", "color", "color_range",
     "color_matrix",
     "masks", "image_shape", "threshold", "padding", "rule", "format",
+    "clockwise", "image", "image_shape", "crop_size",
+    "method", "extrapolation_value", "box_indices",
 )  # fmt: skip
 COORDINATES = (
     0.0, -0.0, 0.5, 1.0, -1.0, 3.25, 7.0, 11.5, 19.99, 40.0, -7.5, 2.75, 9.0, 16.0, 31.125, 25.0,
@@ -465,6 +474,16 @@ def one_call(bytes_: bytes) -> str:
         name, spoiled = "paste_masks", False
         arguments, buffer = paste_arguments(data, dtype)
 
+    if name in TURNED and not spoiled and data.below(4) == 3:
+        name = name.replace("roi_align", "roi_align_rotated")
+        arguments["boxes"] = boxes = turned(data, boxes)
+        if not data.below(3):
+            arguments["clockwise"] = data.of((False, True)) if not data.rarely(100) else 1
+
+    if name in CROPS and not spoiled and data.below(6) == 5:
+        name = as_crop(data, name, arguments)
+        boxes = arguments["boxes"]
+
     read = {
         key: value.tobytes()
         for key, value in arguments.items()
@@ -693,6 +712,43 @@ def two_scales(data, scale, multiscale):
     return scales
 
 
+def turned(data, boxes):
+    """Return boxes with an angle more, which takes corners for centres and sizes."""
+    if isinstance(boxes, list):
+        return [turned(data, rows) for rows in boxes]
+    if type(boxes) is not np.ndarray or boxes.ndim != 2 or boxes.dtype.kind not in "fiu":
+        return boxes
+    angles = [data.ordinary((0.0, 0.5, -2.0, 1.5707964, 3.0, *COORDINATES), 9) for _ in boxes]
+    with np.errstate(all="ignore"):
+        angles = np.nan_to_num(angles) if boxes.dtype.kind != "f" else np.array(angles)
+        return np.c_[boxes, angles.reshape(-1, 1).astype(boxes.dtype)]
+
+
+def as_crop(data, name, arguments):
+    """Turn the arguments into those of crop_and_resize, whose boxes are normalised."""
+    name = name.replace("roi_align", "crop_and_resize")
+    for key in ("spatial_scale", "sampling_ratio", "aligned", "boxes_num"):
+        arguments.pop(key, None)
+    for old, new in (
+        ("input", "image"),
+        ("input_shape", "image_shape"),
+        ("output_size", "crop_size"),
+    ):
+        if old in arguments:
+            arguments[new] = arguments.pop(old)
+    boxes = arguments["boxes"]
+    if type(boxes) is not np.ndarray or boxes.ndim != 2 or boxes.dtype.kind not in "fiu":
+        boxes = np.zeros((0, 4), np.float32)
+    with np.errstate(all="ignore"):
+        images = np.nan_to_num(boxes[:, 0]) if boxes.shape[1] == 5 else np.zeros(len(boxes))
+        arguments["box_indices"] = images.clip(-5, 2**40).astype(np.int64)
+        boxes = boxes[:, -4:].astype(boxes.dtype if boxes.dtype.kind == "f" else np.float64)
+        arguments["boxes"] = boxes / data.of((16.0, 1.0, 40.0))
+    if not name.endswith("_boxes"):
+        arguments["method"] = data.of(("bilinear", "nearest")) if not data.rarely(50) else None
+    return name
+
+
 def as_multiscale(data, name, arguments):
     """
     Turn the arguments into those of multiscale_roi_align, with maps at several scales.  Rarely the
@@ -812,7 +868,9 @@ def check_value(name, arguments, results, dtype, shape, boxes):
         return
     forward = "grad_output" not in arguments
     sources = arguments.get("features") or [
-        arguments["input"] if forward else arguments["grad_output"]
+        arguments["input" if "input" in arguments else "image"]
+        if forward
+        else arguments["grad_output"]
     ]
     source = sources[0]
     if forward and source.dtype != dtype:

@@ -569,3 +569,70 @@ def run_lengths(mask):
             more = rest != (-1 if bits & 16 else 0)
             text += chr(48 + bits + (32 if more else 0))
     return text.encode()
+
+
+def rotated_taps(
+    box, bins, extents, dtype, *, spatial_scale=1.0, sampling_ratio=-1, aligned=True,
+    clockwise=False,
+):  # fmt: skip
+    """
+    Yield (p, q, {(y, x): weight}) of each bin of a turned box [n, cx, cy, w, h, angle].
+
+    Samples lie on a grid in the box's own axes, which is turned and moved to the centre.
+    """
+    scale, offset = dtype(spatial_scale), dtype(0.5 if aligned else 0)
+    cx, cy, *size = [dtype(value) * scale for value in box[1:5]]
+    w, h = size if aligned else (max(side, dtype(1)) for side in size)
+    angle = -float(dtype(box[5])) if clockwise else float(dtype(box[5]))
+    cos, sin = dtype(math.cos(angle)), dtype(math.sin(angle))
+
+    def positions(size, count):
+        step = size / dtype(count)
+        grid = sampling_ratio if sampling_ratio > 0 else min(max(math.ceil(step), 0), 4096)
+        return [
+            [-size / 2 + dtype(p) * step + dtype(i + 0.5) * step / dtype(grid) for i in range(grid)]
+            for p in range(count)
+        ]
+
+    rows, columns = positions(h, bins[0]), positions(w, bins[1])
+    for p, q in np.ndindex(*bins):
+        pixels = {}
+        for yy in rows[p]:
+            for xx in columns[q]:
+                y = yy * cos - xx * sin + (cy - offset)
+                x = yy * sin + xx * cos + (cx - offset)
+                if y < -1 or y > extents[0] or x < -1 or x > extents[1]:
+                    continue
+                for i, wy in _neighbours(y, extents[0]):
+                    for j, wx in _neighbours(x, extents[1]):
+                        share = wy * wx / (len(rows[p]) * len(columns[q]))
+                        pixels[i, j] = pixels.get((i, j), 0.0) + share
+        yield p, q, pixels
+
+
+def _neighbours(v, extent):
+    """Return the two pixels around a position on one axis, with weights other than 0."""
+    v = min(max(float(v), 0.0), extent - 1)
+    return [(int(v) + i, w) for i, w in enumerate((1 - (v - int(v)), v - int(v))) if w != 0]
+
+
+def roi_align_rotated(input, boxes, bins, dtype=None, **parameters):
+    """Return the mean of the samples of each bin, in float64."""
+    out = np.zeros((len(boxes), input.shape[1], *bins))
+    dtype = dtype or input.dtype.type
+    for k, box in enumerate(boxes):
+        for p, q, pixels in rotated_taps(box, bins, input.shape[2:], dtype, **parameters):
+            for (y, x), weight in pixels.items():
+                out[k, :, p, q] += weight * input[int(box[0]), :, y, x].astype(np.float64)
+    return out
+
+
+def roi_align_rotated_backward(grad_output, boxes, shape, dtype=None, **parameters):
+    """Return the gradient of the input, in float64."""
+    grad = np.zeros(shape)
+    bins, dtype = grad_output.shape[2:], dtype or grad_output.dtype.type
+    for k, box in enumerate(boxes):
+        for p, q, pixels in rotated_taps(box, bins, shape[2:], dtype, **parameters):
+            for (y, x), weight in pixels.items():
+                grad[int(box[0]), :, y, x] += weight * grad_output[k, :, p, q].astype(np.float64)
+    return grad

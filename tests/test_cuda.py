@@ -16,6 +16,7 @@ import pytest
 from conftest import SUMS, WITH_BOX_GRADIENTS, operator, random_boxes, to_layout, two_scales
 from cuda_emulation import standin
 from test_recorded import CASES, OTHERWISE, load
+from test_rotated import rotated_boxes
 
 import roicy
 from roicy import _call, _cpu, _workloads, cuda
@@ -305,6 +306,63 @@ def test_meetings_of_lanes_are_needed(emulated, monkeypatch, rng):
         if not np.allclose(back, grad, atol=1e-3):
             wrong.add("backward")
     assert wrong == {"forward", "backward"}
+
+
+@pytest.mark.parametrize("shape", ["blocks", "pixel"])
+@pytest.mark.parametrize(
+    "parameters",
+    [{"sampling_ratio": 2, "spatial_scale": 0.5}, {"aligned": False, "clockwise": True}],
+    ids=["fixed", "adaptive"],
+)
+def test_rotated(parameters, shape, dtype, layout, cupy, rng):
+    """The forward pass and both gradients of rotated boxes agree with those of the CPU."""
+    count, n, c, h, w, bins = SHAPES[shape]
+    scale = parameters.get("spatial_scale", 1.0)
+    x = to_layout(rng.standard_normal((n, c, h, w)).astype(dtype), layout)
+    boxes = rotated_boxes(rng, n, min(count, 8), (h / scale, w / scale), dtype)
+    options = {**parameters, "layout": layout}
+    on_device = cupy.asarray(x), cupy.asarray(boxes)
+    expected = roicy.roi_align_rotated(x, boxes, bins, **options)
+    assert_close(roicy.roi_align_rotated(*on_device, bins, **options), expected)
+    g = rng.standard_normal(expected.shape).astype(dtype)
+    assert_close(
+        roicy.roi_align_rotated_backward(cupy.asarray(g), on_device[1], x.shape, **options),
+        roicy.roi_align_rotated_backward(g, boxes, x.shape, **options),
+    )
+    backward = roicy.roi_align_rotated_backward_boxes
+    assert_close(
+        backward(cupy.asarray(g), *on_device, **options), backward(g, x, boxes, **options), 4000
+    )
+
+
+def test_rotated_values_and_formats(emulated, rng):
+    x = rng.standard_normal((2, 5, 12, 14))
+    boxes = rotated_boxes(rng, 2, 6, (12, 14), np.float64)
+    boxes = boxes[np.argsort(boxes[:, 0], kind="stable")]
+    bad = boxes.copy()
+    bad[2, 5], bad[4, 0], bad[5, 3] = np.nan, 7, np.inf
+    out = roicy.roi_align_rotated(emulated.asarray(x), emulated.asarray(bad), 2).get()
+    expected = roicy.roi_align_rotated(x, boxes, 2)
+    expected[[2, 4, 5]] = 0
+    np.testing.assert_allclose(out, expected, atol=1e-12)
+    counts = np.bincount(boxes[:, 0].astype(int), minlength=2)
+    parts = [emulated.asarray(part) for part in np.split(boxes[:, 1:], counts[:1])]
+    listed = roicy.roi_align_rotated(emulated.asarray(x), parts, 2).get()
+    np.testing.assert_allclose(listed, roicy.roi_align_rotated(x, boxes, 2), atol=1e-12)
+    maps = [x, x[:, :, ::2, ::2].copy()]
+    options = {"canonical_scale": 6, "canonical_level": 1}
+    pyramid = roicy.multiscale_roi_align_rotated(
+        [emulated.asarray(level) for level in maps],
+        emulated.asarray(boxes), 2, [1.0, 0.5], **options,
+    ).get()  # fmt: skip
+    on_host = roicy.multiscale_roi_align_rotated(maps, boxes, 2, [1.0, 0.5], **options)
+    np.testing.assert_allclose(pyramid, on_host, atol=1e-12)
+    with pytest.raises(ValueError, match=r"spatial_scale: .* expected one number"):
+        roicy.roi_align_rotated(emulated.asarray(x), emulated.asarray(boxes), 2, (0.5, 0.25))
+    with pytest.raises(ValueError, match=r"expected \(K, 6\) with rows \[batch_index, cx, cy"):
+        roicy.roi_align_rotated(
+            emulated.asarray(x), emulated.asarray(np.ascontiguousarray(boxes[:, :5])), 2
+        )
 
 
 @pytest.mark.parametrize("products", [False, True])

@@ -57,7 +57,7 @@ def smooth_boxes(rng, images, count):
 def differences(function, boxes, h):
     grad = np.zeros_like(boxes)
     for k in range(len(boxes)):
-        for i in range(1, 5):
+        for i in range(1, boxes.shape[1]):
             values = []
             for sign in (1, -1):
                 moved = boxes.copy()

@@ -136,7 +136,7 @@ def test_functions_are_found():
         functions = c_functions(text) if file.suffix == ".h" else cython_functions(text)
         found |= {(file.name, name): sizes for name, *sizes in functions}
     assert len(found) > 300
-    assert found["boxes.pxd", "level_of"][0] == 2
+    assert found["boxes.pxd", "level_of"][0] == 3
     assert found["rules.h", "make_axis"][0] == 7
     assert found["run.pxd", "next_part"][1] > 15
 

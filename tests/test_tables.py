@@ -17,7 +17,7 @@ REDUCTIONS = {"max_pixel": MAX_PIXEL, "max_pixel_grad": MAX_PIXEL, "max_sample":
 
 def rule_of(kind, sampling_ratio=0, aligned=False, at_least_one=False, inclusive=False):
     """Return a rule as the table of operators makes it."""
-    return (KINDS[kind], sampling_ratio, aligned, at_least_one, inclusive)
+    return (KINDS[kind], sampling_ratio, aligned, at_least_one, inclusive, False)
 
 
 INTEGRATED, UNIFORM = rule_of("integrated"), rule_of("uniform")

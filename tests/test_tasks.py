@@ -12,9 +12,9 @@ from roicy._table import MAX_PIXEL, WEIGHTED_SUM, Operator
 PACK_WINDOW, PACK_ROWS, COPY_ONCE, COPY_PER_BOX, PACK_TAPS = range(5)
 PLANES, PIXELS, BY_BINS, ROW_LANES, SCALARS = range(5)
 BINS = (7, 7)
-SAMPLED = (RULES["sampled"], 2, False, True, False)
-INTEGRATED = (RULES["integrated"], 0, False, False, False)
-QUANTISED = (RULES["quantised"], 0, False, False, True)
+SAMPLED = (RULES["sampled"], 2, False, True, False, False)
+INTEGRATED = (RULES["integrated"], 0, False, False, False, False)
+QUANTISED = (RULES["quantised"], 0, False, False, True, False)
 LANES = 16  # float32 in a lane vector
 # Each load is images, boxes and channels.
 LOADS = [

@@ -18,6 +18,7 @@ from kernels.run cimport (Part, Scratch, begins_box, even_share, is_empty, is_th
                           next_part, parts_of, prefetch_next_box, run, scratch_of, set_box,
                           target_of, thinned, x_first)
 from kernels.scalars cimport sum_bins
+from kernels.sparse cimport forward_sparse
 from move.prefetch cimport prefetch_pixel_ends
 from move.store cimport Target, put_pixels, strides_of, unpack
 from move.tile cimport (TileCache, View, Window, before_cells, bin_tile_bytes, cell_columns,
@@ -405,6 +406,9 @@ cdef void forward_task(
             target.lanes = tile.lanes
         elif call.store == STREAMING and not tile.in_place and begins_box(&part, task):
             prefetch_next_box(call, task, &part, out, tile.lanes)
+        if call.sparse:
+            forward_sparse(call, task, &part, &tile, &target, to, &scratch)
+            continue
         if call.strategy == ROW_LANES:
             reduce_row_lanes(call, &part, &tile, to, &scratch)
             continue

@@ -13,6 +13,7 @@ from libc.string cimport memset
 
 from kernels.run cimport (Part, Scratch, is_empty, is_thin, load_thin, next_part, parts_of, run,
                           scratch_of, thinned)
+from kernels.sparse cimport Stretch, add_slopes_of_taps, loads_window, next_stretch, spans_of
 from move.pack cimport pack
 from move.prefetch cimport Prefetch, prefetch_of, prefetch_some
 from move.store cimport strides_of
@@ -25,7 +26,7 @@ from simd.simd cimport (FOLDED_BYTES, Pixels, SlopeTaps, add_slopes, prefetch_l1
 from tuning cimport BINS_AHEAD, MAX_BINS, SLOPE_BLOCKS, SLOPE_GROUPS
 
 cdef enum:
-    EDGES = 4                      # y1, y2, x1, x2
+    MAX_EDGES = 5                  # y1, y2, x1, x2; of turned boxes cx, cy, w, h and angle
 
 
 cdef struct Blocks:                # channel blocks that are computed together: some groups of them
@@ -108,7 +109,7 @@ cdef inline void slopes_of_bin(
     while b < blocks.count:
         pixels.start = origin + b * pixels.step
         pixels.count = min(blocks.count - b, <Py_ssize_t>SLOPE_BLOCKS)
-        add_slopes(sums + b // SLOPE_BLOCKS * (EDGES * FOLDED_BYTES // <int>sizeof(real)),
+        add_slopes(sums + b // SLOPE_BLOCKS * (4 * FOLDED_BYTES // <int>sizeof(real)),
                    bin + b * bins.block, bins.block, pixels, y, x)
         b += SLOPE_BLOCKS
     pixels.start = origin
@@ -141,6 +142,63 @@ cdef void slopes_of_cell(
                 slopes_of_bin(bins, blocks, pixels, &y, &x, bin, sums)
 
 
+cdef void sparse_slopes_of_bin(
+        const Call *call, const int32_t *span, Blocks *blocks, Pixels *pixels, const real *bin,
+        Py_ssize_t bin_step, real *sums) noexcept nogil:
+    """Add the slopes of some taps of a bin to the sums of each group of blocks."""
+    cdef Py_ssize_t b = 0
+    cdef const real *origin = <const real*>pixels.start
+    while b < blocks.count:
+        pixels.start = origin + b * pixels.step
+        pixels.count = min(blocks.count - b, <Py_ssize_t>SLOPE_BLOCKS)
+        add_slopes_of_taps(
+            call, span, pixels, bin + b * bin_step, bin_step,
+            sums + b // SLOPE_BLOCKS * (call.edges * FOLDED_BYTES // <int>sizeof(real)))
+        b += SLOPE_BLOCKS
+    pixels.start = origin
+
+
+cdef inline void load_blocks(
+        const Call *call, Blocks *blocks, const Window *window, real *memory,
+        Pixels *pixels) noexcept nogil:
+    """Load a window of all blocks; pixels: from pixel (0, 0) on."""
+    cdef Py_ssize_t tile = call.layout.tile_bytes // <Py_ssize_t>sizeof(real), b
+    cdef View steps
+    cdef const real *first = load(&blocks.tiles[0], memory, window, &steps)
+    pixels.step = call.lanes if blocks.tiles[0].in_place else tile
+    if not blocks.tiles[0].in_place:
+        for b in range(1, blocks.count):
+            load(&blocks.tiles[b], memory + b * tile, window, &steps)
+    pixels.start = first - window.y0 * steps.y - window.x0 * steps.x
+    pixels.stride_y, pixels.stride_x = steps.y, steps.x
+
+
+cdef void sparse_slopes_of_part(
+        const Call *call, const Part *part, Blocks *blocks, const Bins *bins, real *memory,
+        real *sums) noexcept nogil:
+    """As slopes_of_part, of a turned box; memory: of the tiles."""
+    cdef bint together = loads_window(call, part, &blocks.tiles[0], call.cell_pixels)
+    cdef const int32_t *span
+    cdef const real *bin
+    cdef Stretch stretch
+    cdef Pixels pixels
+    cdef int p, q
+    if together:
+        load_blocks(call, blocks, &part.window, memory, &pixels)
+    for p in range(part.p0, part.p1):
+        span = spans_of(call, part, p)
+        for q in range(part.q1 - part.q0):
+            bin = <const real*>bins.origin + (p - part.p0) * bins.y + q * bins.x
+            stretch.span[1] = span[0]
+            if together:
+                sparse_slopes_of_bin(call, span, blocks, &pixels, bin, bins.block, sums)
+                stretch.span[1] = span[1]
+            while next_stretch(call.tables.tap_pixel, span, call.cell_pixels, &stretch):
+                load_blocks(call, blocks, &stretch.window, memory, &pixels)
+                sparse_slopes_of_bin(call, stretch.span, blocks, &pixels, bin, bins.block, sums)
+            span += 2
+
+
 cdef void slopes_of_part(
         const Call *call, const Part *part, Blocks *blocks, const real *grad_output,
         Scratch *scratch, real *sums, Prefetch *ahead) noexcept nogil:
@@ -158,6 +216,9 @@ cdef void slopes_of_part(
     if is_empty(window):
         return
     bins = bins_of_part(call, part, blocks, grad_output, <real*>scratch.bins)
+    if call.sparse:
+        sparse_slopes_of_part(call, part, blocks, &bins, <real*>scratch.tile, sums)
+        return
     pixels.step = tile
     memset(&steps, 0, sizeof(steps))
     if is_thin(call, part, &blocks.tiles[0]):
@@ -206,21 +267,24 @@ cdef inline Prefetch prefetch_next_box(
 cdef inline void store_slopes(
         const Call *call, const Task *task, const Part *part, const Blocks *blocks,
         const real *sums) noexcept nogil:
-    """Write the partial sum of each group, which is x1, y1, x2, y2, at the group's first block."""
+    """Write the partial sum of each group, in the order of the box, at the group's first block."""
     cdef Py_ssize_t lanes = FOLDED_BYTES // sizeof(real), b = 0, i, lane
     cdef int edge
     cdef double total
     cdef double *to
-    cdef int[EDGES] corner      # of y1, y2, x1, x2
-    corner[0], corner[1], corner[2], corner[3] = 1, 3, 0, 2
+    cdef int[MAX_EDGES] column      # of y1, y2, x1, x2
+    column[0], column[1], column[2], column[3] = 1, 3, 0, 2
+    if call.sparse:
+        for edge in range(call.edges):
+            column[edge] = edge
     while b < blocks.count:
         i = (part.block + b) * call.channels_per_output + task.first_bin
-        to = call.partial_sums + 4 * (i * call.box_count + call.boxes_before + part.place)
-        for edge in range(EDGES):
+        to = call.partial_sums + call.edges * (i * call.box_count + call.boxes_before + part.place)
+        for edge in range(call.edges):
             total = 0
             for lane in range(lanes):
-                total += sums[(b // SLOPE_BLOCKS * EDGES + edge) * lanes + lane]
-            to[corner[edge]] = total
+                total += sums[(b // SLOPE_BLOCKS * call.edges + edge) * lanes + lane]
+            to[column[edge]] = total
         b += SLOPE_BLOCKS
 
 
@@ -232,7 +296,7 @@ cdef void slopes_of_boxes(
     cdef Py_ssize_t opened = -1
     cdef Blocks blocks
     cdef Prefetch ahead
-    cdef real[SLOPE_GROUPS * EDGES * FOLDED_BYTES] sums      # more than enough of either type
+    cdef real[SLOPE_GROUPS * MAX_EDGES * FOLDED_BYTES] sums      # more than enough of either type
     while next_part(call, task, &part):
         if part.p0 == part.p_first and part.q0 == part.q_first:
             if opened != part.block:      # tiles keep rows from box to box
@@ -240,7 +304,7 @@ cdef void slopes_of_boxes(
                 opened = part.block
             part.blocks = blocks.count
             memset(sums, 0,
-                   (blocks.count + SLOPE_BLOCKS - 1) // SLOPE_BLOCKS * EDGES * FOLDED_BYTES)
+                   (blocks.count + SLOPE_BLOCKS - 1) // SLOPE_BLOCKS * call.edges * FOLDED_BYTES)
             ahead = prefetch_next_box(call, task, &part, &blocks, grad_output)
         slopes_of_part(call, &part, &blocks, grad_output, scratch, sums, &ahead)
         if part.p1 == part.p_stop and part.q1 == part.q_stop:
@@ -274,7 +338,7 @@ cdef void grad_boxes_double(const Call *call, const Task *task, char *memory) no
 
 
 def grad_boxes(Plan plan, const real[:, :, :, :] grad_output, double[:, :, ::1] sums):
-    """Write partial sums (sums_per_box, boxes, 4) of the gradients by x1, y1, x2, y2.
+    """Write partial sums (sums_per_box, boxes, edges) of the gradients by the numbers of boxes.
 
     The sum of a group is written at its first block; the other sums are left as they are.
     """

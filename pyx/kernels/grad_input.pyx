@@ -16,6 +16,7 @@ from libc.string cimport memset
 from kernels.run cimport (Part, Scratch, begins_box, ends_box, even_share, next_part, parts_of,
                           run, scratch_of, set_box, skip_to)
 from kernels.scalars cimport add_bins
+from kernels.sparse cimport scatter_sparse
 from move.pack cimport pack
 from move.prefetch cimport Prefetch, prefetch_of, prefetch_some
 from move.store cimport Target, clear, store_bins, strides_of, unpack
@@ -261,7 +262,7 @@ cdef inline void go_on(const Call *call, const Task *task, Upcoming *boxes) noex
     cdef Part *part = &boxes.part
     part.p0 = part.p1 = part.q0 = part.q1 = 0
     part.row = call.tables.rows[task.first_box]
-    if call.strategy != BINS and place < task.stop_box:
+    if call.strategy != BINS and not call.sparse and place < task.stop_box:
         set_box(call, part, place)
         part.p1, part.q1 = call.ph, call.pw
         keep_readers(call, task, part)
@@ -347,6 +348,11 @@ cdef void accumulate_part(
     if call.strategy == BINS:
         grad = bins_of_part(call, part, tile, grad_output, <real*>scratch.bins)
         accumulate_bin(call, task, part, <const real*>grad.origin, <real*>scratch.strip, sums)
+        return
+    if call.sparse:
+        grad = bins_of_part(call, part, tile, grad_output, <real*>scratch.bins)
+        scatter_sparse(call, task, part, <const real*>grad.origin, &grad.steps, <real*>sums.origin,
+                       &sums.steps)
         return
     keep_readers(call, task, &near)
     if near.p0 >= near.p1 or near.q0 >= near.q1:

@@ -11,7 +11,7 @@ from libc.string cimport memset
 from move.prefetch cimport prefetch_ends
 from move.store cimport Target
 from move.tile cimport TileCache, View, Window, load_slots
-from plan.spans cimport hull
+from plan.spans cimport hull, hull_of_taps
 from plan.structs cimport (BINS, COPY_ONCE, COPY_PER_BOX, PACK_TAPS, PACK_WINDOW, ROW_LANES,
                            STREAMING, Call, Strides, Task, Tasks)
 from simd.simd cimport LANE_BYTES, Stream, pages_alloc, pages_free, real
@@ -126,7 +126,7 @@ cdef struct Part:                  # some bins of one box, for a channel block o
     Py_ssize_t row                 # of the box in the output
     Py_ssize_t block
     Py_ssize_t blocks              # looked at together: set by passes that can, else 1
-    const int32_t *spans_y         # of all bins of the box
+    const int32_t *spans_y         # of all bins of the box; of a turned one, both axes together
     const int32_t *spans_x
     int p0                         # bins of the part
     int p1
@@ -169,6 +169,20 @@ cdef inline Part parts_of(const Call *call, const Task *task, int max_columns) n
     return part
 
 
+cdef inline Window window_of_bins(const Call *call, const Part *part) noexcept nogil:
+    """The window of some bins of a turned box."""
+    cdef Py_ssize_t[4] edges
+    cdef Window window
+    cdef const int32_t *span
+    cdef int p
+    memset(edges, 0, sizeof(edges))
+    for p in range(part.p0, part.p1):      # the taps of the bins of a row follow each other
+        span = part.spans_y + 2 * (<Py_ssize_t>p * call.pw)
+        hull_of_taps(call.tables.tap_pixel, span[2 * part.q0], span[2 * part.q1 - 1], edges)
+    window.y0, window.y1, window.x0, window.x1 = edges[0], edges[1], edges[2], edges[3]
+    return window
+
+
 cdef inline void set_bins(const Call *call, Part *part, int p, int q) noexcept nogil:
     """The part that begins with bin (p, q)."""
     cdef const int32_t *window
@@ -179,6 +193,9 @@ cdef inline void set_bins(const Call *call, Part *part, int p, int q) noexcept n
         window = call.tables.windows + 4 * part.place
         pixels.y0, pixels.y1, pixels.x0, pixels.x1 = window[0], window[1], window[2], window[3]
         return
+    if call.sparse:
+        pixels[0] = window_of_bins(call, part)
+        return
     hull(part.spans_y, part.p0, part.p1, call.tables.tap_pixel, &pixels.y0, &pixels.y1)
     hull(part.spans_x, part.q0, part.q1, call.tables.tap_pixel, &pixels.x0, &pixels.x1)
 
@@ -187,6 +204,9 @@ cdef inline void set_box(const Call *call, Part *part, Py_ssize_t place) noexcep
     part.place = place
     part.row = call.tables.rows[place]
     part.pixel = call.tables.tap_pixel
+    if call.sparse:
+        part.spans_y = call.tables.spans + 2 * place * (<Py_ssize_t>call.ph * call.pw)
+        return
     part.spans_y = call.tables.spans + 2 * place * (call.ph + call.pw)
     part.spans_x = part.spans_y + 2 * call.ph
 

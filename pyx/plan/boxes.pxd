@@ -1,4 +1,4 @@
-"""Boxes: rows of numbers of any type as images and corners, and the level of each in a pyramid."""
+"""Boxes: rows of numbers of any type as images and numbers, and the level of each in a pyramid."""
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyObject_GetBuffer
 from libc.math cimport INFINITY, fabs, floor, log2, sqrt, trunc
 from libc.stdint cimport INT32_MAX, int32_t
@@ -18,7 +18,8 @@ cdef struct BoxList:               # a list that grows; a plan owns it
     Py_ssize_t count
     Py_ssize_t room
     int32_t *images
-    char *corners                  # [count][4], in the type of the computation
+    char *numbers                  # [count][width], in the type of the computation
+    int width                      # numbers of a box: 4, or 5 of a turned one
     int32_t *rows                  # of the output, where boxes are sorted by level
 
 
@@ -26,16 +27,16 @@ cdef inline int reserve(BoxList *boxes, Py_ssize_t more, int itemsize) except -1
     """Make room for more boxes."""
     cdef Py_ssize_t room = boxes.count + more
     cdef void *images
-    cdef void *corners
+    cdef void *numbers
     if room <= boxes.room:
         return 0
     if room > INT32_MAX:
         raise ValueError(f"boxes: {room} boxes, expected less than 2**31")
     images = realloc(boxes.images, room * sizeof(int32_t))
     boxes.images = boxes.images if images == NULL else <int32_t*>images
-    corners = realloc(boxes.corners, room * 4 * itemsize)
-    boxes.corners = boxes.corners if corners == NULL else <char*>corners
-    if images == NULL or corners == NULL:
+    numbers = realloc(boxes.numbers, room * boxes.width * itemsize)
+    boxes.numbers = boxes.numbers if numbers == NULL else <char*>numbers
+    if images == NULL or numbers == NULL:
         raise MemoryError(f"no room for {room} boxes")
     boxes.room = room
     return 0
@@ -43,7 +44,7 @@ cdef inline int reserve(BoxList *boxes, Py_ssize_t more, int itemsize) except -1
 
 cdef inline void free_boxes(BoxList *boxes) noexcept:
     free(boxes.images)
-    free(boxes.corners)
+    free(boxes.numbers)
     free(boxes.rows)
 
 
@@ -72,7 +73,7 @@ cdef inline bint on_elements(const Py_buffer *array, int dimensions) noexcept no
 
 cdef inline Py_ssize_t copy_rows(
         const char *row, const Py_buffer *array, Py_ssize_t image, Py_ssize_t images,
-        number of_type, BoxList *boxes, real *corners) noexcept nogil:
+        number of_type, BoxList *boxes, real *numbers) noexcept nogil:
     """Copy rows of an array to boxes.  Return the first row whose image does not exist, or -1.
 
     image: the image of all rows, or -1 if column 0 holds it; of_type: any number of the array's
@@ -89,29 +90,29 @@ cdef inline Py_ssize_t copy_rows(
             if not (n >= 0 and n < images and trunc(n) == n):
                 return k
             image_of[k] = <int32_t>n
-        for i in range(4):
-            corners[i] = <real>(<const number*>(row + (i + (image < 0)) * column))[0]
-        corners += 4
+        for i in range(boxes.width):
+            numbers[i] = <real>(<const number*>(row + (i + (image < 0)) * column))[0]
+        numbers += boxes.width
         row += array.strides[0]
     return -1
 
 
 cdef inline bint take_array(
         BoxList *boxes, const Py_buffer *array, Py_ssize_t image, Py_ssize_t images,
-        real *corners) noexcept nogil:
+        real *numbers) noexcept nogil:
     """Add the rows of an array to boxes that have room for them; False if an image is wrong."""
     cdef int kind = array.format[0]
     cdef const char *row = <const char*>array.buf
     cdef Py_ssize_t bad = -1
-    corners += 4 * boxes.count
+    numbers += boxes.width * boxes.count
     if kind == c'f':
-        bad = copy_rows(row, array, image, images, <float>0, boxes, corners)
+        bad = copy_rows(row, array, image, images, <float>0, boxes, numbers)
     elif kind == c'd':
-        bad = copy_rows(row, array, image, images, <double>0, boxes, corners)
+        bad = copy_rows(row, array, image, images, <double>0, boxes, numbers)
     elif kind == c'i':
-        bad = copy_rows(row, array, image, images, <int>0, boxes, corners)
+        bad = copy_rows(row, array, image, images, <int>0, boxes, numbers)
     else:
-        bad = copy_rows(row, array, image, images, <long>0, boxes, corners)
+        bad = copy_rows(row, array, image, images, <long>0, boxes, numbers)
     boxes.count += array.shape[0]
     return bad < 0
 
@@ -139,6 +140,19 @@ cdef inline bint all_finite(
     return True
 
 
+cdef inline bint all_rotated_finite(
+        const real *numbers, Py_ssize_t count, const Scale *scale) noexcept nogil:
+    """Whether all numbers of turned boxes are finite, and all but the angle when scaled."""
+    cdef real by = <real>scale.x
+    cdef int i
+    for _ in range(count):
+        for i in range(5):
+            if not fabs(numbers[i] * (by if i < 4 else <real>1)) < INFINITY:
+                return False
+        numbers += 5
+    return True
+
+
 cdef struct Pyramid:
     int levels
     int finest                     # level of the finest map, which no box is below
@@ -148,13 +162,15 @@ cdef struct Pyramid:
     double close                   # boxes this close below a level belong to it
 
 
-cdef inline int level_of(const real *corners, const Pyramid *pyramid) noexcept nogil:
+cdef inline int level_of(
+        const real *numbers, int width_of_row, const Pyramid *pyramid) noexcept nogil:
     """The level of a box by the rule of feature pyramid networks, counted from the finest map.
 
     It is floor(canonical_level + log2(sqrt(area) / canonical_scale)).
     """
-    cdef real width = max(corners[2] - corners[0], <real>0)
-    cdef real height = max(corners[3] - corners[1], <real>0)
+    cdef bint turned = width_of_row == 5
+    cdef real width = max(numbers[2] - (<real>0 if turned else numbers[0]), <real>0)
+    cdef real height = max(numbers[3] - (<real>0 if turned else numbers[1]), <real>0)
     cdef real size = <real>sqrt(<double>(width * height)) / <real>pyramid.canonical_scale
     cdef real wanted = <real>pyramid.canonical_level + <real>log2(<double>size)
     wanted = wanted + <real>pyramid.close
@@ -164,31 +180,32 @@ cdef inline int level_of(const real *corners, const Pyramid *pyramid) noexcept n
 
 
 cdef inline int sort_by_level(
-        BoxList *boxes, const real *corners, const Pyramid *pyramid, Py_ssize_t *stops) except -1:
+        BoxList *boxes, const real *numbers, const Pyramid *pyramid, Py_ssize_t *stops) except -1:
     """Sort boxes, the finest level first; stops: where each level ends."""
-    cdef Py_ssize_t k, count = boxes.count, place = 0, size = 4 * sizeof(real)
+    cdef Py_ssize_t k, count = boxes.count, place = 0, width = boxes.width
+    cdef Py_ssize_t size = width * sizeof(real)
     cdef int32_t *images = <int32_t*>malloc(max(count, 1) * sizeof(int32_t))
     cdef int32_t *levels = <int32_t*>malloc(max(count, 1) * sizeof(int32_t))
-    cdef real *sorted_corners = <real*>malloc(max(count, 1) * size)
+    cdef real *sorted_numbers = <real*>malloc(max(count, 1) * size)
     cdef int i
     boxes.rows = <int32_t*>malloc(max(count, 1) * sizeof(int32_t))
-    if images == NULL or levels == NULL or sorted_corners == NULL or boxes.rows == NULL:
+    if images == NULL or levels == NULL or sorted_numbers == NULL or boxes.rows == NULL:
         free(images)
         free(levels)
-        free(sorted_corners)
+        free(sorted_numbers)
         raise MemoryError(f"no room for {count} boxes")
     for k in range(count):
-        levels[k] = level_of(corners + 4 * k, pyramid)
+        levels[k] = level_of(numbers + width * k, boxes.width, pyramid)
     for i in range(pyramid.levels):
         for k in range(count):
             if levels[k] == i:
                 boxes.rows[place] = <int32_t>k
                 images[place] = boxes.images[k]
-                memcpy(sorted_corners + 4 * place, corners + 4 * k, size)
+                memcpy(sorted_numbers + width * place, numbers + width * k, size)
                 place += 1
         stops[i] = place
     free(levels)
     free(boxes.images)
-    free(boxes.corners)
-    boxes.images, boxes.corners = images, <char*>sorted_corners
+    free(boxes.numbers)
+    boxes.images, boxes.numbers = images, <char*>sorted_numbers
     return 0

@@ -15,13 +15,15 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from plan.boxes cimport (all_finite, free_boxes, has_buffer, is_plain,
+from plan.boxes cimport (all_finite, all_rotated_finite, free_boxes, has_buffer, is_plain,
                          on_elements, reserve, sort_by_level, take_array)
 from plan.layout cimport (all_windows, channels_are_few, lanes_are_empty, lay_out,
                           max_owned_bytes, row_lanes_fit, set_sizes, store_for, strategy_of,
                           worth_prefetching)
-from plan.rules cimport (RULE_INTEGRATED, RULE_QUANTISED, RULE_ROUNDED, RULE_SAMPLED,
-                         RULE_SINGLE_SAMPLES, RULE_UNIFORM)
+from plan.rules cimport (RULE_BILINEAR, RULE_INTEGRATED, RULE_NEAREST, RULE_QUANTISED, RULE_ROTATED,
+                         RULE_ROUNDED, RULE_SAMPLED, RULE_SINGLE_SAMPLES, RULE_SLOPES,
+                         RULE_UNIFORM)
+from plan.sparse cimport make_sparse_tables
 from plan.structs cimport (BINS, PIXELS, ROW_LANES, SCALARS, Boxes, Call, Map, Scale, Strides,
                            Tables)
 from plan.tables cimport (AxisSize, TableRequest, all_taps, find_thin_boxes, free_order,
@@ -46,7 +48,8 @@ cdef dict PURPOSES = {"forward": FORWARD, "grad_input": GRAD_INPUT, "grad_boxes"
 # Kinds of rules by their names in roicy/_table.py; the GPU compiles the same rules.h.
 RULES = {"sampled": RULE_SAMPLED, "integrated": RULE_INTEGRATED, "uniform": RULE_UNIFORM,
          "rounded": RULE_ROUNDED, "quantised": RULE_QUANTISED,
-         "single_samples": RULE_SINGLE_SAMPLES}
+         "single_samples": RULE_SINGLE_SAMPLES, "rotated": RULE_ROTATED,
+         "bilinear": RULE_BILINEAR, "nearest": RULE_NEAREST}
 
 cdef type ndarray = np.ndarray
 cdef object FLOAT = np.dtype(np.float32), DOUBLE = np.dtype(np.float64)
@@ -135,6 +138,7 @@ cdef class Plan:
          self.given_pyramid) = given
         self.max_threads = _threads.resolve(threads)
         self.row, self.position_sensitive = row, row.position_sensitive
+        self.boxes.width = len(row.box)
         self.rule = rule
         if type(layout) is not str or (layout != "NCHW" and layout != "NHWC"):
             _arguments.Layout(layout)
@@ -260,7 +264,7 @@ cdef class Plan:
             self.scales[0].y = self.scales[0].x = plain_scale(scales)
             if self.scales[0].y == 0:
                 self.scales[0].y, self.scales[0].x = _arguments.spatial_scale(scales)
-            return 0
+            return self.check_scales()
         if (type(scales) is list or type(scales) is tuple) and len(scales) == self.levels:
             for i in range(self.levels):
                 self.scales[i].y = self.scales[i].x = plain_scale(scales[i])
@@ -279,6 +283,13 @@ cdef class Plan:
         side, level = _levels.canonical(pyramid)
         self.pyramid.canonical_scale, self.pyramid.canonical_level = side, level
         self.pyramid.close = _levels.CLOSE
+        return self.check_scales()
+
+    cdef int check_scales(self) except -1:
+        """Turned boxes have one scale for y and x."""
+        cdef Py_ssize_t i
+        if self.boxes.width == 5:
+            _levels.check_same_scales([self.scale_of(i) for i in range(self.levels)])
         return 0
 
     cdef tuple scale_of(self, Py_ssize_t level):
@@ -323,7 +334,8 @@ cdef class Plan:
                 return 0
             self.boxes.count = 0
             if i == 0:      # lists and other objects become arrays
-                boxes, _ = _arguments.gather_boxes(boxes, counts, images, _arguments.box_rows)
+                boxes, _ = _arguments.gather_boxes(
+                    boxes, counts, images, _arguments.box_rows, self.row.box)
                 self.given_boxes, self.given = boxes, (boxes, *self.given[1:])
         self.convert_boxes()
         return 0
@@ -338,35 +350,42 @@ cdef class Plan:
         cdef bint taken = False
         if not has_buffer(boxes, ndarray, &array):
             return False
-        if image < 0 and images == 1 and array.ndim == 2 and array.shape[1] == 4:
+        if image < 0 and images == 1 and array.ndim == 2 and array.shape[1] == self.boxes.width:
             image = 0      # there is no other
         try:
-            if (is_plain(&array, 5 if image < 0 else 4)
+            if (is_plain(&array, self.boxes.width + (image < 0))
                     and not (image < 0 and may_be_rounded(&array, images))):
                 reserve(&self.boxes, array.shape[0], self.itemsize)
                 if self.itemsize == sizeof(float):
                     taken = take_array(&self.boxes, &array, image, images,
-                                       <float*>self.boxes.corners)
+                                       <float*>self.boxes.numbers)
                 else:
                     taken = take_array(&self.boxes, &array, image, images,
-                                       <double*>self.boxes.corners)
+                                       <double*>self.boxes.numbers)
         finally:
             PyBuffer_Release(&array)
         return taken
 
     cdef bint are_finite(self) noexcept:
         """Whether all corners are finite, also when scaled by the largest scale, the first."""
+        cdef void *numbers = self.boxes.numbers
+        cdef Py_ssize_t count = self.boxes.count
         if self.itemsize == sizeof(float):
-            return all_finite(<float*>self.boxes.corners, self.boxes.count, &self.scales[0])
-        return all_finite(<double*>self.boxes.corners, self.boxes.count, &self.scales[0])
+            if self.boxes.width == 5:
+                return all_rotated_finite(<float*>numbers, count, &self.scales[0])
+            return all_finite(<float*>numbers, count, &self.scales[0])
+        if self.boxes.width == 5:
+            return all_rotated_finite(<double*>numbers, count, &self.scales[0])
+        return all_finite(<double*>numbers, count, &self.scales[0])
 
     cdef int convert_boxes(self) except -1:
         """Check boxes of any kind, and take what can be taken."""
         cdef const int32_t[::1] images
         cdef Py_ssize_t k
         dtype = FLOAT if self.itemsize == sizeof(float) else DOUBLE
-        given = _arguments.Boxes(self.given_boxes, self.given_counts,
-                                 self.calls[0].map.images, dtype, self.scale_of(0))
+        kind = _arguments.RotatedBoxes if self.boxes.width == 5 else _arguments.Boxes
+        given = kind(self.given_boxes, self.given_counts, self.calls[0].map.images, dtype,
+                     self.scale_of(0))
         if not self.take_rows(given.coordinates.view(ndarray), 0):
             raise AssertionError("boxes are not plain after they were converted")
         images = given.images
@@ -381,15 +400,16 @@ cdef class Plan:
         if self.levels == 1:
             self.stops[0] = self.boxes.count
         elif self.itemsize == sizeof(float):
-            sort_by_level(&self.boxes, <float*>self.boxes.corners, &self.pyramid, self.stops)
+            sort_by_level(&self.boxes, <float*>self.boxes.numbers, &self.pyramid, self.stops)
         else:
-            sort_by_level(&self.boxes, <double*>self.boxes.corners, &self.pyramid, self.stops)
+            sort_by_level(&self.boxes, <double*>self.boxes.numbers, &self.pyramid, self.stops)
         self.done = True
         for i in range(self.levels):
             call = &self.calls[i]
             call.ph, call.pw, call.itemsize = self.ph, self.pw, self.itemsize
             call.lanes = LANE_BYTES // self.itemsize
             call.channels, call.channels_per_output = self.channels, 1
+            call.sparse, call.edges = self.boxes.width == 5, self.boxes.width
             if self.position_sensitive:
                 call.channels_per_output = <Py_ssize_t>self.ph * self.pw
             if not self.is_empty(i):
@@ -412,6 +432,11 @@ cdef class Plan:
     @property
     def count(self):
         return self.boxes.count
+
+    @property
+    def edges(self):
+        """Numbers of a box that have gradients."""
+        return self.boxes.width
 
     @property
     def dtype(self):
@@ -490,7 +515,8 @@ cdef class Plan:
         cdef Py_ssize_t first = self.stops[level - 1] if level > 0 else 0
         boxes.count = self.stops[level] - first
         boxes.images = self.boxes.images + first
-        boxes.corners = self.boxes.corners + 4 * first * self.itemsize
+        boxes.width = self.boxes.width
+        boxes.numbers = self.boxes.numbers + boxes.width * first * self.itemsize
         boxes.rows = NULL if self.boxes.rows == NULL else self.boxes.rows + first
         return boxes
 
@@ -505,7 +531,7 @@ cdef class Plan:
         cdef const Call *call = &self.calls[level]
         memset(&request, 0, sizeof(request))
         (request.rule.kind, request.rule.sampling_ratio, request.rule.aligned,
-         request.rule.at_least_one, request.rule.inclusive) = self.rule
+         request.rule.at_least_one, request.rule.inclusive, request.rule.clockwise) = self.rule
         request.axes[0].bins, request.axes[0].extent = self.ph, call.map.rows
         request.axes[1].bins, request.axes[1].extent = self.pw, call.map.columns
         request.axes[0].scale, request.axes[1].scale = self.scales[level].y, self.scales[level].x
@@ -551,6 +577,8 @@ cdef class Plan:
         """Return the strategy of a level for the boxes at hand, so many of which are thin."""
         cdef const Tables *tables = &call.tables
         call.few_channels = lanes_are_empty(call)
+        if call.sparse:
+            return strategy_of(call, False)
         if self.scalars_pay(call):
             return SCALARS
         if (self.purpose == FORWARD and not self.position_sensitive and channels_are_few(call)
@@ -573,7 +601,10 @@ cdef class Plan:
             return 0
         if call.order.boxes == NULL:
             self.begin(level, &boxes, request.axes)
-        make_tables(&call.tables, &call.order, &boxes, &request)
+        if call.sparse:
+            make_sparse_tables(&call.tables, &call.order, &boxes, &request)
+        else:
+            make_tables(&call.tables, &call.order, &boxes, &request)
         if (not writes_maps(self.purpose)
                 and may_be_thin(&call.tables, self.ph, self.pw, &request.rule)):
             thin = find_thin_boxes(&call.tables, &request)
@@ -602,7 +633,7 @@ cdef class Plan:
                 call.layout.size = max_owned_bytes(&self.tasks)
             else:
                 lay_out(call, &self.tasks, level, slopes)
-            if (self.purpose == GRAD_INPUT and call.strategy != BINS
+            if (self.purpose == GRAD_INPUT and not call.sparse and call.strategy != BINS
                     and call.strategy != SCALARS):
                 transpose_tables(&call.tables, self.ph, self.pw, self.itemsize, self.threads)
             self.scratch_bytes = max(self.scratch_bytes, call.layout.size)
@@ -702,6 +733,9 @@ cdef class Plan:
         cdef const Call *call = &self.calls[level]
         cdef const Tables *tables = &call.tables
         cdef Py_ssize_t count = tables.count, bins = self.ph + self.pw, taps = tables.taps
+        cdef int coordinates = 2 if call.sparse else 1, slopes = RULE_SLOPES if call.sparse else 2
+        if call.sparse:
+            bins = <Py_ssize_t>self.ph * self.pw
         real_type = self.dtype
         return SimpleNamespace(
             strategy=call.strategy, first=tables.first, stop=tables.stop,
@@ -710,9 +744,9 @@ cdef class Plan:
             rows=copied(tables.rows, count, np.int32, (count,)),
             windows=copied(tables.windows, 4 * count, np.int32, (count, 4)),
             spans=copied(tables.spans, 2 * bins * count, np.int32, (count, bins, 2)),
-            tap_pixel=copied(tables.tap_pixel, taps, np.int32, (-1,)),
+            tap_pixel=copied(tables.tap_pixel, coordinates * taps, np.int32, (-1,)),
             tap_weight=copied(tables.tap_weight, taps, real_type, (-1,)),
-            tap_slopes=copied(tables.tap_slopes, 2 * taps, real_type, (2, -1)),
+            tap_slopes=copied(tables.tap_slopes, slopes * taps, real_type, (slopes, -1)),
             outside=copied(tables.outside, bins * count, np.uint8, (count, bins)),
             counts=copied(tables.counts, 2 * count, np.int32, (count, 2)),
             pixels=copied(tables.pixels, taps, np.int32, (-1,)),

@@ -11,6 +11,10 @@ cdef extern from "plan/rules_of_cpu.h":
         RULE_ROUNDED
         RULE_QUANTISED
         RULE_SINGLE_SAMPLES
+        RULE_ROTATED
+        RULE_BILINEAR
+        RULE_NEAREST
+        RULE_SLOPES
 
     cdef struct Rule "rule":
         int kind
@@ -18,6 +22,7 @@ cdef extern from "plan/rules_of_cpu.h":
         int aligned
         int at_least_one
         int inclusive
+        int clockwise
 
     cdef struct BoxAxis "box_axis":
         double low
@@ -52,3 +57,35 @@ cdef extern from "plan/rules_of_cpu.h":
     void axis_taps_double(
         const Rule *rule, const BoxAxis *axis, int start, int32_t *spans, uint8_t *outside,
         TapsOut *out) noexcept nogil
+
+    cdef struct RotatedBox "rotated_box":
+        BoxAxis y
+        BoxAxis x
+
+    cdef struct TapSlot "tap_slot":
+        int y
+
+    cdef struct TapSlots "tap_slots":
+        int used
+        TapSlot *slots
+
+    cdef enum:
+        RULE_SLOTS
+
+    cdef struct SparseOut "sparse_out":
+        long long count
+        int32_t *pixel
+        void *weight
+        void *slopes
+        long long step
+        int want_slopes
+
+    void make_rotated_float(RotatedBox *box, const Rule *rule, const float *numbers) noexcept nogil
+    void make_rotated_double(
+        RotatedBox *box, const Rule *rule, const double *numbers) noexcept nogil
+    void rotated_bin_float(
+        const RotatedBox *box, int p, int q, TapSlots *slots, SparseOut *out) noexcept nogil
+    void rotated_bin_double(
+        const RotatedBox *box, int p, int q, TapSlots *slots, SparseOut *out) noexcept nogil
+    double max_rotated_taps_float(const RotatedBox *box) noexcept nogil
+    double max_rotated_taps_double(const RotatedBox *box) noexcept nogil

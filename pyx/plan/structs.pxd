@@ -52,7 +52,8 @@ cdef struct Map:                   # feature maps, or their gradient
 cdef struct Boxes:                 # of one level, in the order in which they came
     Py_ssize_t count
     const int32_t *images
-    const void *corners            # [count][x1, y1, x2, y2], in the type of the computation
+    const void *numbers            # [count][x1, y1, x2, y2], in the type of the computation
+    int width                      # numbers of a box: 4, or 5 of a turned one, cx, cy, w, h, angle
     const int32_t *rows            # of the output; NULL where box k is row k
 
 
@@ -72,12 +73,15 @@ cdef struct Tables:                # axis tables of boxes first .. stop - 1 of a
     Py_ssize_t *starts             # [images + 1]: those of the order, counted from `first`
     const int32_t *rows            # [i]: row of the output
     int32_t *windows               # [i][y0, y1, x0, x1]: pixels that the box reads
+    # Of turned boxes there are spans [i][PH * PW][2], and a tap_pixel holds y and x.
     int32_t *spans                 # [i][PH + PW][2]: taps of each bin; of whole pixels, the pixels
     int32_t *tap_pixel             # [taps]; of single samples, the pixel at or before each
     void *tap_weight               # [taps]; of single samples, how far each is from its pixel
-    void *tap_slopes               # [low, high][taps]: weight by either edge of the box, or NULL
+    # or NULL; of turned boxes, [cx, cy, w, h, angle][taps]:
+    void *tap_slopes               # [low, high][taps]: weight by either edge of the box
     uint8_t *outside               # [i][PH + PW]: whether single samples of a bin lie off the map
     # made by find_thin_boxes, where a few rows and columns of a window have all taps:
+    # Of turned boxes, where the windows of bins have much fewer pixels:
     int32_t *thin                  # [i]: pixels of those rows and columns, 0 if box i is not thin
     int slots_of_tap               # 2 where a tap needs the pixel after it as well, else 1
     int32_t *tap_slot              # [taps]: row or column of a tap, counted from the box's first
@@ -129,6 +133,8 @@ cdef struct Call:                  # what a call does with one level; most often
     Tables tables
     Layout layout
     int strategy                   # of enum Strategy
+    bint sparse                    # taps are in two dimensions: boxes are turned
+    int edges                      # numbers of a box that have gradients: 4 or 5
     int store                      # of enum Store
     int ph
     int pw
@@ -151,7 +157,7 @@ cdef struct Call:                  # what a call does with one level; most often
     bint products                  # roi_align_max only: the largest product of weight and pixel
     void *grad_input               # gradient of roi_align_max: what is written, while `map` is read
     Strides grad_strides
-    double *partial_sums           # [sums_per_box][box_count][x1, y1, x2, y2], to be added up
+    double *partial_sums           # [sums_per_box][box_count][edges], to be added up
     Py_ssize_t box_count           # boxes of all levels
     Py_ssize_t boxes_before        # boxes of the levels before
     Py_ssize_t cell_pixels         # of a window that gradients of the boxes look at together

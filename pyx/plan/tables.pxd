@@ -10,13 +10,14 @@ free_order and free_tables, which take what is all zeros as well.
 """
 from cython.parallel cimport prange
 from libc.float cimport DBL_EPSILON, FLT_EPSILON
-from libc.math cimport ceil, fabs, floor
+from libc.math cimport ceil, cos, fabs, floor, sin
 from libc.stdint cimport INT32_MAX, int32_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from plan.rules cimport (
-    BoxAxis, Rule, RULE_QUANTISED, RULE_SAMPLED, RULE_SINGLE_SAMPLES, TapsOut, axis_taps_double,
+    BoxAxis, Rule, RULE_QUANTISED, RULE_ROTATED, RULE_SAMPLED,
+    RULE_SINGLE_SAMPLES, TapsOut, axis_taps_double,
     axis_taps_float, make_axis_double, make_axis_float, sample_count_double, sample_count_float)
 from plan.layout cimport slope_pixels
 from plan.spans cimport hull
@@ -67,8 +68,28 @@ cdef struct Buckets:               # a grid of places, and another of tall boxes
 cdef inline double corner(
         const Boxes *boxes, Py_ssize_t k, int i, int itemsize) noexcept nogil:
     if itemsize == sizeof(float):
-        return (<const float*>boxes.corners)[4 * k + i]
-    return (<const double*>boxes.corners)[4 * k + i]
+        return (<const float*>boxes.numbers)[boxes.width * k + i]
+    return (<const double*>boxes.numbers)[boxes.width * k + i]
+
+
+cdef inline void hull_of_box(
+        const Boxes *boxes, Py_ssize_t k, int itemsize, double *edges) noexcept nogil:
+    """x1, y1, x2, y2 of a box, or of the upright box around a turned one."""
+    cdef double[5] of_box
+    cdef double width, height, c, s
+    cdef int i
+    memset(of_box, 0, sizeof(of_box))
+    for i in range(boxes.width):
+        of_box[i] = corner(boxes, k, i, itemsize)
+    for i in range(4):
+        edges[i] = of_box[i]
+    if boxes.width == 5:
+        s, c = fabs(sin(of_box[4])), fabs(cos(of_box[4]))
+        width, height = fabs(of_box[2]), fabs(of_box[3])
+        edges[0], edges[2] = (of_box[0] - (width * c + height * s) / 2,
+                              of_box[0] + (width * c + height * s) / 2)
+        edges[1], edges[3] = (of_box[1] - (width * s + height * c) / 2,
+                              of_box[1] + (width * s + height * c) / 2)
 
 
 cdef inline Py_ssize_t pixel_at(double edge, double scale, Py_ssize_t extent) noexcept nogil:
@@ -92,12 +113,14 @@ cdef inline int32_t bucket_of(
         int itemsize) noexcept nogil:
     cdef double scale_y = axes[0].scale, scale_x = axes[1].scale
     cdef Py_ssize_t extent = axes[0].extent, top, left, rows, tall = 0
+    cdef double[4] edges
+    hull_of_box(boxes, k, itemsize, edges)
     if itemsize == sizeof(float):
         scale_y, scale_x = <float>scale_y, <float>scale_x
-    top = pixel_at(corner(boxes, k, 1, itemsize), scale_y, extent)
-    left = pixel_at(corner(boxes, k, 0, itemsize), scale_x, axes[1].extent)
+    top = pixel_at(edges[1], scale_y, extent)
+    left = pixel_at(edges[0], scale_x, axes[1].extent)
     if extent > buckets.max_rows:
-        rows = pixel_at(corner(boxes, k, 3, itemsize), scale_y, extent) - top
+        rows = pixel_at(edges[3], scale_y, extent) - top
         # samples reach a pixel farther than a box, and boxes are at least a pixel high
         tall = PLACE_BUCKETS if max(rows, -rows) + 3 > buckets.max_rows else 0
     return <int32_t>(tall + top // buckets.rows * buckets.steps + left // buckets.columns)
@@ -567,7 +590,7 @@ cdef inline bint may_be_thin(
     """Whether any window has many more pixels than there can be taps: two a sample."""
     cdef double samples = <double>of_bins.sampling_ratio * of_bins.sampling_ratio
     cdef Py_ssize_t i
-    if samples == 0 or (of_bins.kind != RULE_SAMPLED and of_bins.kind != RULE_SINGLE_SAMPLES):
+    if samples == 0 or of_bins.kind == RULE_ROTATED:
         return False
     for i in range(tables.count):
         if window_area(tables, i) >= THIN_GAIN * 4.0 * ph * pw * samples:

@@ -37,6 +37,15 @@ struct slope_taps {
     const void *weight, *low, *high; /* REAL */
 };
 
+/* Taps of pixels (y, x), and by how much weights change with each number of a turned box: slope k
+   of tap t is slopes[k * step + t]. */
+struct sparse_taps {
+    ptrdiff_t count;
+    const int32_t *pixel;
+    const void *slopes; /* REAL */
+    ptrdiff_t step;
+};
+
 /* The index of the pixel that won each bin (at), and the gradient of the bin (values, REAL).  From
    channel to channel they are at_step and step elements further on.  next_at and next_values are
    prefetched. */
@@ -119,6 +128,7 @@ struct mask_corner {
 #include "numbers.inc.h"
 #include "scatter.inc.h"
 #include "paste.inc.h"
+#include "sparse.inc.h"
 #undef REAL
 
 #define REAL double
@@ -131,6 +141,7 @@ struct mask_corner {
 #include "numbers.inc.h"
 #include "scatter.inc.h"
 #include "paste.inc.h"
+#include "sparse.inc.h"
 #undef REAL
 #undef NAME
 #undef VECTOR
@@ -154,6 +165,11 @@ struct mask_corner {
 #define accumulate_pixels(first, ...) FOR_TYPE(accumulate_pixels, first)(first, __VA_ARGS__)
 #define accumulate_row(first, ...) FOR_TYPE(accumulate_row, first)(first, __VA_ARGS__)
 #define add_slopes(first, ...) FOR_TYPE(add_slopes, first)(first, __VA_ARGS__)
+#define contract_sparse(first, ...) FOR_TYPE(contract_sparse, first)(first, __VA_ARGS__)
+#define contract_sparse_pixels(first, ...)                                                         \
+    FOR_TYPE(contract_sparse_pixels, first)(first, __VA_ARGS__)
+#define accumulate_sparse(first, ...) FOR_TYPE(accumulate_sparse, first)(first, __VA_ARGS__)
+#define add_sparse_slopes(first, ...) FOR_TYPE(add_sparse_slopes, first)(first, __VA_ARGS__)
 #define keep_larger(first, ...) FOR_TYPE(keep_larger, first)(first, __VA_ARGS__)
 #define keep_larger_at(first, ...) FOR_TYPE(keep_larger_at, first)(first, __VA_ARGS__)
 #define keep_first_larger(first, ...) FOR_TYPE(keep_first_larger, first)(first, __VA_ARGS__)

@@ -41,6 +41,12 @@ cdef extern from "simd/simd.h":
         const void *low
         const void *high
 
+    ctypedef struct SparseTaps "struct sparse_taps":
+        Py_ssize_t count
+        const int32_t *pixel
+        const void *slopes
+        Py_ssize_t step
+
     ctypedef struct Winners "struct winners":
         const int32_t *at
         Py_ssize_t at_step
@@ -176,6 +182,17 @@ cdef extern from "simd/simd.h":
     void runs_add(Runs *runs, int value, int64_t count) noexcept nogil
     void runs_add_pixels(Runs *runs, const uint8_t *pixels, Py_ssize_t count) noexcept nogil
     void runs_end(Runs *runs) noexcept nogil
+
+    # sparse.inc.h
+
+    # real *to, to_step, const real *from, row, column, int bins, const Taps *taps, bint add
+    void contract_sparse(...) noexcept nogil
+    # real *to, to_step, const real *from, row, column, int bins, const Taps *taps, vectors
+    void contract_sparse_pixels(...) noexcept nogil
+    # real *to, row, column, const real *from, vectors, const Taps *taps, const Py_ssize_t *window
+    void accumulate_sparse(...) noexcept nogil
+    # real *sums, const real *by, by_step, const Pixels *from, const SparseTaps *taps, int slopes
+    void add_sparse_slopes(...) noexcept nogil
 
     # convert.h
 

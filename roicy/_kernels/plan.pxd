@@ -63,6 +63,7 @@ cdef class Plan:
     cdef int take_scales(self) except -1
     cdef tuple scale_of(self, Py_ssize_t level)
     cdef dict named_shapes(self)
+    cdef int check_scales(self) except -1
     cdef int take_channels(self) except -1
     cdef int take_boxes(self) except -1
     cdef bint take_rows(self, boxes, Py_ssize_t image) except? False

@@ -2,7 +2,9 @@
 The calls of other systems on NumPy arrays, with their names, order of arguments and defaults.
 
 A program can import ``roicy.compat.paddle`` (fluid's layers, and ``paddle.vision.ops``),
-``roicy.compat.mxnet`` or ``roicy.compat.torchvision`` in place of the system.
+``roicy.compat.mxnet`` or ``roicy.compat.torchvision`` in place of the system.  Modules of one
+operator are ``roicy.compat.detectron2``, ``mmcv`` and ``openvino`` (rotated boxes), and
+``tensorflow`` (crops).
 ``roicy.compat.onnx`` has ONNX's operators as functions.  Each function translates its arguments
 for an operator of roicy, and raises the errors of that operator.  Maps and boxes may be what they
 may be there: arrays, what NumPy reads as such, and nested lists of numbers as boxes.
@@ -38,3 +40,28 @@ def float32_scale(value: Any) -> float:
     """Return the scale as Paddle and MXNet keep it."""
     with np.errstate(over="ignore", under="ignore"):
         return _arguments.scale(np.float32(_arguments.scale(value)))
+
+
+def in_radians(rois: Any) -> Any:
+    """Return rotated boxes (K, 6) whose angles are degrees with angles in radians."""
+    rois = _arguments.box_rows("rois", rois)
+    if rois.ndim != 2 or rois.shape[1] != 6:
+        raise ValueError(f"rois: {rois.shape}, expected an array (K, 6)")
+    turned = rois.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        turned[:, 5] = np.deg2rad(turned[:, 5])
+    return turned
+
+
+def with_images(rois: Any, batch_indices: Any, columns: int) -> np.ndarray:
+    """Return boxes with their image in front, in a type that holds its number."""
+    rois = _arguments.box_rows("rois", rois)
+    if rois.ndim != 2 or rois.shape[1] != columns:
+        raise ValueError(f"rois: {rois.shape}, expected an array (K, {columns})")
+    images = np.asarray(batch_indices)
+    if images.shape != rois.shape[:1] or (images.dtype.kind not in "iu" and images.size):
+        raise ValueError(
+            f"batch_indices: shape {images.shape} of {images.dtype.name}, "
+            f"expected ({len(rois)},) integers, the image of each box"
+        )
+    return np.concatenate([images[:, None].astype(np.float64), rois.astype(np.float64)], axis=1)

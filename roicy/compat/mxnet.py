@@ -1,7 +1,7 @@
 """
-MXNet's ``ROIPooling`` and ``contrib.ROIAlign``.
+MXNet's ``ROIPooling``, ``contrib.ROIAlign`` and ``contrib.RROIAlign``.
 
-Both round `spatial_scale` to float32, even for float64 data, as MXNet does.
+They round `spatial_scale` to float32, even for float64 data, as MXNet does.
 
 The functions of roicy refuse a box if there is no image with its batch index.  Here `ROIPooling`
 gives 0 for such a box, as MXNet does.  `ROIAlign` gives 0 if the index is negative, which MXNet's
@@ -19,9 +19,9 @@ import numpy as np
 
 from .. import _arguments, _call, _table, operators
 from .._arguments import Arguments
-from . import float32_scale, images_of, rows_of
+from . import float32_scale, images_of, in_radians, rows_of
 
-__all__ = ["ROIAlign", "ROIPooling", "contrib"]
+__all__ = ["ROIAlign", "ROIPooling", "RROIAlign", "contrib"]
 
 # ps_roi_align is always aligned.  This operator has its channels, and the bins of roi_align.
 _POSITION_SENSITIVE = _table.ROI_ALIGN._replace(position_sensitive=True)
@@ -143,6 +143,56 @@ def ROIAlign(
     return _of_images(rois, lambda image: ~(image < 0), align)
 
 
+def RROIAlign(
+    data: np.ndarray,
+    rois: np.ndarray,
+    pooled_size: Any,
+    spatial_scale: float,
+    sampling_ratio: int = -1,
+    **_: Any,
+) -> np.ndarray:
+    """
+    Mean of bilinear samples in each bin of each rotated box; see :func:`roicy.roi_align_rotated`.
+
+    Parameters
+    ----------
+    data : ndarray (N, C, H, W), float32 or float64
+        Feature maps.
+    rois : ndarray (K, 6)
+        Rows [batch_index, cx, cy, w, h, angle], the angle in degrees, counter-clockwise.  Pixel i
+        lies at i, and boxes are at least 1 pixel wide and high.
+    pooled_size : (int, int)
+        Bins of a box, (height, width).
+    spatial_scale : float
+        Multiplies centres and sizes.
+    sampling_ratio : int, optional
+        Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.
+    **_
+        `name` and the like are ignored.
+
+    Returns
+    -------
+    ndarray (K, C, PH, PW)
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`roicy.roi_align_rotated`; so for the index of no image, too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from roicy.compat import mxnet
+    >>> x = np.array([[1, 2], [3, 4]], np.float32).reshape(1, 1, 2, 2)
+    >>> mxnet.contrib.RROIAlign(x, np.array([[0, 0.5, 0.5, 1, 1, 90]]), (2, 2), 1.0, 2)[0, 0]
+    array([[2.75, 1.75],
+           [3.25, 2.25]], dtype=float32)
+    """
+    bins = _arguments.output_size(pooled_size, "pooled_size")
+    scale = float32_scale(spatial_scale)
+    return operators.roi_align_rotated(data, in_radians(rois), bins, scale, sampling_ratio, False)
+
+
 def _of_images(
     rois: np.ndarray,
     valid: Callable[[np.ndarray], np.ndarray],
@@ -170,4 +220,4 @@ def _of_images(
     return out
 
 
-contrib = types.SimpleNamespace(ROIAlign=ROIAlign)
+contrib = types.SimpleNamespace(ROIAlign=ROIAlign, RROIAlign=RROIAlign)

@@ -16,11 +16,12 @@ import numpy as np
 
 FOLDER = Path(__file__).parent / "kernels"
 # These files become one source, since CuPy's cache on disk ignores changes of included files.
-SOURCES = ("geometry.cu", "weighted_sum.cu", "window_max.cu")
+SOURCES = ("geometry.cu", "weighted_sum.cu", "window_max.cu", "rotated.cu")
 # A partial sum of the gradients of the boxes covers so many channels.  A thread adds them up, or a
 # warp if channels are last.
 CHANNELS_OF_THREAD = 32
 CHANNELS_OF_WARP = 128
+ROTATED_BYTES = 224  # of a rotated box as kernels make it
 PART_BYTES = 16384  # bytes of a plane that a warp owns in shared memory
 LANES = 32  # threads of a warp
 THREADS = 128  # threads of a block
@@ -32,6 +33,7 @@ OPTIONS = (
     "--fmad=false",
     f"-DCHANNELS_OF_THREAD={CHANNELS_OF_THREAD}",
     f"-DCHANNELS_OF_WARP={CHANNELS_OF_WARP}",
+    f"-DROTATED_BYTES={ROTATED_BYTES}",
     f"-DPART_BYTES={PART_BYTES}",
     f"-DTHREADS={THREADS}",
     f"-DTHREADS_OF_PLANES={THREADS_OF_PLANES}",
@@ -40,7 +42,8 @@ OF_PLANES = ("backward_bins", "largest_pixel_backward")  # their blocks have THR
 NAMES = (
     "tables", "windows_of_boxes", "forward_planes", "forward_pixels", "forward_bins",
     "backward_planes", "backward_pixels", "backward_boxes", "add_partial_sums",
-    "largest_pixel", "largest_sample", "add_segments", *OF_PLANES,
+    "largest_pixel", "largest_sample", "add_segments", "make_rotated_boxes", "forward_rotated",
+    "backward_rotated", "backward_rotated_boxes", "add_rotated_sums", *OF_PLANES,
 )  # fmt: skip
 MOST_BLOCKS = 2**20  # blocks of a grid: a thread takes further elements until there is none left
 
@@ -56,7 +59,9 @@ STRUCTURES = {
     ],
     "Rule": [
         (name, np.int32)
-        for name in ("kind", "sampling_ratio", "aligned", "at_least_one", "inclusive")
+        for name in (
+            "kind", "sampling_ratio", "aligned", "at_least_one", "inclusive", "clockwise",
+        )
     ],
     "Room": [("y", np.int32), ("x", np.int32), ("box", np.int64)],
 }  # fmt: skip

@@ -17,13 +17,14 @@ from .. import _arguments, _levels
 from .._arguments import INT32, Arguments, Layout
 from .._kernels.plan import RULES
 from .._levels import Scale, Shape
-from .._table import MAX_PIXEL, WEIGHTED_SUM, Operator, Rule
+from .._table import CORNERS, MAX_PIXEL, WEIGHTED_SUM, Operator, Rule
 from ._launch import (
     CHANNELS_OF_THREAD,
     CHANNELS_OF_WARP,
     LANES,
     NULL,
     PART_BYTES,
+    ROTATED_BYTES,
     cupy,
     launch,
     strides,
@@ -88,16 +89,23 @@ class _Boxes:
     """
     Boxes of any format, or the boxes that are pooled from one level of a pyramid.
 
-    `rows` (K, 4) or (K, 5) lies on the device and has the dtype of the data.  `images` is int32 on
-    the device, or None where column 0 of `rows` holds the images.  The boxes of one level still
-    have all rows: `levels` (K,) says to which level each box belongs, and `level` is the level of
-    these boxes.
+    `rows` (K, 4) or (K, 5) lies on the device and has the dtype of the data; of rotated boxes it
+    has a column more.  `images` is int32 on the device, or None where column 0 of `rows` holds the
+    images.  The boxes of one level still have all rows: `levels` (K,) says to which level each box
+    belongs, and `level` is the level of these boxes.
     """
 
     levels: Any = None
     level = 0
 
-    def __init__(self, arguments: Arguments, images: int, dtype: np.dtype, device: Any):
+    def __init__(
+        self,
+        arguments: Arguments,
+        images: int,
+        dtype: np.dtype,
+        device: Any,
+        names: tuple[str, ...],
+    ):
         if isinstance(arguments.boxes_num, cupy().ndarray):
             raise TypeError(
                 "boxes_num: a cupy.ndarray, which would have to be waited for; "
@@ -109,7 +117,9 @@ class _Boxes:
         def take(name: str, value: Any) -> Any:
             return self._take(name, value, device)
 
-        given, counts = _arguments.gather_boxes(arguments.boxes, arguments.boxes_num, images, take)
+        given, counts = _arguments.gather_boxes(
+            arguments.boxes, arguments.boxes_num, images, take, names
+        )
         listed = isinstance(given, list)
         if counts is None and given.dtype != dtype:
             self.images = self._images_of(given[:, 0], images)
@@ -118,7 +128,7 @@ class _Boxes:
             for rows in (given if listed else [given])
         ]
         self.counts = counts if listed else None
-        self.rows = cupy().empty((0, 4), dtype)
+        self.rows = cupy().empty((0, len(names)), dtype)
         if arrays:
             self.rows = arrays[0] if self.counts is None else cupy().concatenate(arrays)
         if counts is not None:
@@ -171,12 +181,17 @@ class _Boxes:
         return self.rows[first:stop], np.int32(self.columns), images
 
 
-def _distribute(boxes: _Boxes, scales: list[Scale], canonical: tuple[float, int]) -> list[_Boxes]:
+def _distribute(
+    boxes: _Boxes, scales: list[Scale], canonical: tuple[float, int], rotated: bool
+) -> list[_Boxes]:
     """Return the boxes of each level, by the rule of ``level_of`` in pyx/plan/boxes.pxd."""
     canonical_scale, canonical_level = canonical
-    coordinates = boxes.rows[:, -4:]
-    xp, kind = cupy(), coordinates.dtype.type
-    sides = xp.maximum(coordinates[:, 2:] - coordinates[:, :2], kind(0))
+    xp, kind = cupy(), boxes.rows.dtype.type
+    if rotated:
+        sides = boxes.rows[:, -3:-1]
+    else:
+        sides = boxes.rows[:, -2:] - boxes.rows[:, -4:-2]
+    sides = xp.maximum(sides, kind(0))
     with np.errstate(all="ignore"):  # a scale may be too large for the dtype of the data
         size = xp.sqrt(sides[:, 0] * sides[:, 1]) / kind(canonical_scale)
         exact = kind(canonical_level) + xp.log2(size)
@@ -214,15 +229,18 @@ class Call:
         self.layout = Layout(arguments.layout)
         self.dtype, self.device = first.dtype, first.device
         self.out = arguments.out
+        self.rotated = row.box != CORNERS
         self.arrays: list[Any] = []
         scales = _levels.scales(arguments, shapes)
         (n, c, _, _) = next(iter(shapes.values()))
+        if self.rotated:
+            _levels.check_same_scales(scales)
         with self.device:
-            self.boxes = _Boxes(arguments, n, self.dtype, self.device)
+            self.boxes = _Boxes(arguments, n, self.dtype, self.device, row.box)
             of_levels = [self.boxes]
             if arguments.pyramid is not None:
                 canonical = _levels.canonical(arguments.pyramid)
-                of_levels = _distribute(self.boxes, scales, canonical)
+                of_levels = _distribute(self.boxes, scales, canonical, self.rotated)
         self.count = len(self.boxes)
         self.channels = _arguments.channels(c, bins, row.position_sensitive)
         self.levels = [
@@ -347,8 +365,8 @@ def _steps(call: Call, level: Level, slopes: bool = False, most: int = 2**31) ->
     """Make the tables of as many boxes at a time as there is room for."""
     if level.empty:
         return
-    kind, sampling_ratio, *_ = call.rule
-    ratio = sampling_ratio if kind == SAMPLED and sampling_ratio > 0 else 2**30
+    _, sampling_ratio, *_ = call.rule
+    ratio = sampling_ratio if sampling_ratio > 0 else 2**30
     ph, pw = call.bins
     room_y, room_x = min(level.h, 2 * ratio), min(level.w, 2 * ratio)
     if call.row.reduction is MAX_PIXEL:
@@ -380,7 +398,9 @@ def forward(call: Call, out: Any, extra: Any) -> None:
     with call.device:
         if len(call.levels) > 1 or call.empty:
             out.fill(0)
-        if call.row.reduction is WEIGHTED_SUM:
+        if call.rotated:
+            _rotated_sums(call, inputs, call.layout.nchw(out))
+        elif call.row.reduction is WEIGHTED_SUM:
             _weighted_sums(call, inputs, call.layout.nchw(out))
         elif call.row.reduction is MAX_PIXEL:
             argmax = None if isinstance(extra, bool) else call.layout.nchw(extra)
@@ -495,6 +515,8 @@ def backward(call: Call, grad: Any, outs: list[Any]) -> None:
         for level, out in zip(call.levels, outs, strict=True):
             if level.empty:
                 out.fill(0)
+            elif call.rotated:
+                _backward_rotated(call, level, grad, call.layout.nchw(out))
             elif call.row.position_sensitive:
                 _backward_bins(call, level, grad, out)
             else:
@@ -548,7 +570,8 @@ def backward_boxes(call: Call, grad: Any) -> Any:
     with call.device:
         out = cupy().zeros((call.count, call.boxes.columns), call.dtype)
         for level, array in zip(call.levels, call.arrays, strict=True):
-            _add_box_gradients(call, level, call.layout.nchw(array), grad, out)
+            add = _add_rotated_gradients if call.rotated else _add_box_gradients
+            add(call, level, call.layout.nchw(array), grad, out)
         return call.boxes.restore(out)
 
 
@@ -571,4 +594,55 @@ def _add_box_gradients(call: Call, level: Level, input: Any, grad: Any, out: Any
         launch(
             "add_partial_sums", call.dtype, step.boxes * LANES, partial_sums, shape, images,
             out[step.first :], np.int32(call.boxes.columns),
+        )  # fmt: skip
+
+
+def _rotated_boxes(call: Call, level: Level) -> tuple[Any, ...]:
+    """Return the last arguments of kernels of rotated boxes: shape, and the boxes of a level."""
+    count = len(level.boxes)
+    made, levels = cupy().empty(count * ROTATED_BYTES, np.uint8), level.boxes.levels
+    shape = _shape(call, level, count)
+    launch(
+        "make_rotated_boxes", call.dtype, count, *level.boxes.given(0, count),
+        NULL if levels is None else levels, np.int32(level.boxes.level),
+        structure("Rule", *call.rule), shape, _scales(call, level)[0], made,
+    )  # fmt: skip
+    return shape, made
+
+
+def _rotated_sums(call: Call, inputs: list[Any], out: Any) -> None:
+    for level, input in zip(call.levels, inputs, strict=True):
+        if not level.empty:
+            launch(
+                "forward_rotated", call.dtype, math.prod(out.shape), input, strides(input), out,
+                strides(out), *_rotated_boxes(call, level),
+            )  # fmt: skip
+
+
+def _backward_rotated(call: Call, level: Level, grad: Any, out: Any) -> None:
+    launch(
+        "backward_rotated", call.dtype, level.n * -(-level.c // 8) * level.h * level.w, grad,
+        strides(grad), out, strides(out), *_rotated_boxes(call, level),
+    )  # fmt: skip
+
+
+def _add_rotated_gradients(call: Call, level: Level, input: Any, grad: Any, out: Any) -> None:
+    """Write the rows of the rotated boxes of a level."""
+    if level.empty:
+        return
+    numbers = len(call.row.box)
+    each = -(-call.channels // CHANNELS_OF_THREAD) * call.bins[0] * call.bins[1]
+    most = max(PARTIAL_SUMS_BYTES // (8 * numbers * each), 1)
+    _, made = _rotated_boxes(call, level)
+    for first in range(0, len(level.boxes), most):
+        count = min(most, len(level.boxes) - first)
+        some = _shape(call, level, count), made[first * ROTATED_BYTES :]
+        partial_sums = cupy().empty(count * each * numbers, np.float64)
+        launch(
+            "backward_rotated_boxes", call.dtype, count * each, grad[first:], strides(grad), input,
+            strides(input), *some, partial_sums,
+        )  # fmt: skip
+        launch(
+            "add_rotated_sums", call.dtype, count * numbers, partial_sums, *some, out[first:],
+            np.int32(call.boxes.columns),
         )  # fmt: skip

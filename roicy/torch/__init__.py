@@ -24,6 +24,7 @@ from .functions import (
     ps_roi_pool,
     roi_align,
     roi_align_max,
+    roi_align_rotated,
     roi_pool,
 )
 from .modules import (
@@ -33,6 +34,7 @@ from .modules import (
     PSRoIAlign,
     PSRoIPool,
     RoIAlign,
+    RoIAlignRotated,
     RoIPool,
 )
 
@@ -43,6 +45,7 @@ __all__ = [
     "PSRoIPool",
     "PrRoIPool",
     "RoIAlign",
+    "RoIAlignRotated",
     "RoIPool",
     "multiscale_roi_align",
     "paste_masks",
@@ -53,6 +56,7 @@ __all__ = [
     "ps_roi_pool",
     "roi_align",
     "roi_align_max",
+    "roi_align_rotated",
     "roi_pool",
 ]
 

@@ -30,23 +30,33 @@ def _with_image(corners: Tensor, image: int, images: int) -> Tensor:
     return torch.cat([column, corners.to(dtype)], dim=1)
 
 
-def rows_of(boxes: Union[Tensor, List[Tensor]], images: int) -> Tensor:
-    """Return boxes of any format as (K, 5); images: how many the input has."""
+def rows_of(boxes: Union[Tensor, List[Tensor]], images: int, numbers: int = 4) -> Tensor:
+    """
+    Return boxes of any format as (K, 1 + numbers).
+
+    images: how many the input has; numbers: 4 corners, or 5 numbers of a box that is turned.
+    """
+    rotated = numbers == 5
     if isinstance(boxes, Tensor):
-        if boxes.dim() == 2 and boxes.size(-1) == 4 and images == 1:
+        if boxes.dim() == 2 and boxes.size(-1) == numbers and images == 1:
             return _with_image(boxes, 0, 1)
         torch._assert(
-            boxes.dim() == 2 and boxes.size(-1) == 5,
-            "boxes: expected a Tensor[K, 5] with rows [batch_index, x1, y1, x2, y2], a list with "
-            "a Tensor[L, 4] for each image, or a Tensor[K, 4] where there is one image",
+            boxes.dim() == 2 and boxes.size(-1) == 1 + numbers,
+            "boxes: expected a Tensor[K, 6] with rows [batch_index, cx, cy, w, h, angle], a list "
+            "with a Tensor[L, 5] for each image, or a Tensor[K, 5] where there is one image"
+            if rotated
+            else "boxes: expected a Tensor[K, 5] with rows [batch_index, x1, y1, x2, y2], a list "
+            "with a Tensor[L, 4] for each image, or a Tensor[K, 4] where there is one image",
         )
         return boxes
     rows = []
     for n, corners in enumerate(boxes):
         torch._assert(
-            corners.dim() == 2 and corners.size(-1) == 4,
-            "boxes: expected a List[Tensor[L, 4]] with rows [x1, y1, x2, y2]",
+            corners.dim() == 2 and corners.size(-1) == numbers,
+            "boxes: expected a List[Tensor[L, 5]] with rows [cx, cy, w, h, angle]"
+            if rotated
+            else "boxes: expected a List[Tensor[L, 4]] with rows [x1, y1, x2, y2]",
         )
         rows.append(_with_image(corners, n, len(boxes)))
-    torch._assert(len(rows) > 0, "boxes: an empty list, expected a Tensor[L, 4] for each image")
+    torch._assert(len(rows) > 0, "boxes: an empty list, expected a Tensor for each image")
     return torch.cat(rows, dim=0)

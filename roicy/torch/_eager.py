@@ -12,7 +12,7 @@ from torch.nn.modules.utils import _pair
 from .. import _arguments, _levels
 from . import _autograd, _onnx, _vmap  # noqa: F401  they register what the operators need
 from ._boxes import rows_of
-from ._operators import MULTISCALE_ROI_ALIGN
+from ._operators import MULTISCALE_ROI_ALIGN, ROI_ALIGN_ROTATED
 
 
 def _check_tensors(name: str, values: Any) -> None:
@@ -107,7 +107,8 @@ def pool(
     boxes = _tensors_of(boxes)
     _check_boxes(boxes)
     maps = input if is_pyramid else (input,)
-    rows = rows_of(boxes, maps[0].shape[0] if maps[0].dim() > 0 else 0)
+    numbers = 5 if operator is ROI_ALIGN_ROTATED.pool else 4
+    rows = rows_of(boxes, maps[0].shape[0] if maps[0].dim() > 0 else 0, numbers)
     size = list(_pair(output_size))
     scales = (
         _scales_of_levels(spatial_scale, len(maps)) if is_pyramid else _scales_of(spatial_scale)

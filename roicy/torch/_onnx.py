@@ -3,7 +3,8 @@ The operators in models that torch.onnx.export makes, by either of its exporters
 
 RoIAlign and RoIPool become ONNX's RoiAlign (opset 16) and MaxRoiPool, and pyramids RoiAlign of each
 level.  ONNX has no other of them: PSRoIAlign, PrRoIPool, PSPrRoIPool and PSRoIPool become
-operators of the domain "roicy", which the runtime has to be given.  The largest samples are not
+operators of the domain "roicy", and rotated boxes MMDeploy's MMCVRoIAlignRotated, which the runtime
+has to be given.  The largest samples are not
 exported: what mode "max" of RoiAlign means is not the same in all runtimes.
 
 The exporter of ``dynamo=True`` is given nodes as the model is traced.  That of ``dynamo=False``
@@ -68,6 +69,14 @@ def _scaled(size: Any, scales: Sequence[float]) -> dict[str, Any]:
     return {"output_height": height, "output_width": width, "spatial_scale": list(scales)}
 
 
+def _rotated(
+    size: Any, scales: Sequence[float], sampling_ratio: int, aligned: bool, clockwise: bool
+) -> dict[str, Any]:
+    sampled = _sampled(size, scales, sampling_ratio)
+    flags = {"aligned": int(aligned), "clockwise": int(clockwise)}
+    return {**sampled, "spatial_scale": scales[0], **flags}
+
+
 def _roi_pool(size: Any, scales: Sequence[float]) -> dict[str, Any]:
     return {"pooled_shape": list(size), "spatial_scale": scales[0]}
 
@@ -75,6 +84,7 @@ def _roi_pool(size: Any, scales: Sequence[float]) -> dict[str, Any]:
 NODES = {
     "roi_align": _Node("RoiAlign", _roi_align, has_images=True),
     "roi_pool": _Node("MaxRoiPool", _roi_pool),
+    "roi_align_rotated": _Node("mmdeploy::MMCVRoIAlignRotated", _rotated),
     "ps_roi_align": _Node("roicy::PSRoIAlign", _sampled, per_bin=True),
     "prroi_pool": _Node("roicy::PrRoIPool", _scaled),
     "ps_prroi_pool": _Node("roicy::PSPrRoIPool", _scaled, per_bin=True),
@@ -155,7 +165,11 @@ def _register() -> None:
     from torch.onnx import register_custom_op_symbolic, symbolic_helper
 
     # fs: list of float, i: int, b: bool
-    kinds = {"roi_align": ("fs", "i", "b"), "ps_roi_align": ("fs", "i")}
+    kinds = {
+        "roi_align": ("fs", "i", "b"),
+        "roi_align_rotated": ("fs", "i", "b", "b"),
+        "ps_roi_align": ("fs", "i"),
+    }
     for name, node in NODES.items():
         own = kinds.get(name, ("fs",))
         parse = symbolic_helper.parse_args("v", "v", "is", *own, "none")
@@ -169,11 +183,11 @@ def _symbolic(node: _Node, count: int) -> Callable[..., Any]:
     # the exporter converts as many arguments as there are names
     def symbolic(
         graph: Any, input: Any, rows: Any, size: Any, p: Any, q: Any = None, r: Any = None,
-        _: Any = None,
+        s: Any = None, _: Any = None,
     ) -> Any:  # fmt: skip
         attributes = {
             f"{name}_{kinds[type(value[0] if isinstance(value, list) else value)]}": value
-            for name, value in node.attributes(size, *(p, q, r)[:count]).items()
+            for name, value in node.attributes(size, *(p, q, r, s)[:count]).items()
         }
         if not node.has_images:
             return graph.op(node.name, input, rows, **attributes)

@@ -24,6 +24,7 @@ LIBRARY = torch.library.Library("roicy", "DEF")
 SCALE = {"spatial_scale": "float[2]"}
 SAMPLED = {**SCALE, "sampling_ratio": "int"}
 ALIGNED = {**SAMPLED, "aligned": "bool"}
+ROTATED = {**ALIGNED, "clockwise": "bool"}
 PYRAMID = {
     **ALIGNED,
     "spatial_scale": "float[]",
@@ -206,6 +207,7 @@ def _weighted_sum(
 
 
 ROI_ALIGN = _weighted_sum("roi_align", ALIGNED)
+ROI_ALIGN_ROTATED = _weighted_sum("roi_align_rotated", ROTATED)
 PS_ROI_ALIGN = _weighted_sum("ps_roi_align", SAMPLED, per_bin=True)
 PRROI_POOL = _weighted_sum("prroi_pool", SCALE)
 PS_PRROI_POOL = _weighted_sum("ps_prroi_pool", SCALE, per_bin=True)
@@ -213,6 +215,7 @@ PS_ROI_POOL = _weighted_sum("ps_roi_pool", SCALE, per_bin=True, grad_boxes=False
 MULTISCALE_ROI_ALIGN = _weighted_sum("multiscale_roi_align", PYRAMID)
 WEIGHTED_SUMS = (
     ROI_ALIGN,
+    ROI_ALIGN_ROTATED,
     PS_ROI_ALIGN,
     PRROI_POOL,
     PS_PRROI_POOL,

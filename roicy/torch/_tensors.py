@@ -56,7 +56,7 @@ def gradient(grad: Tensor) -> np.ndarray:
 
 def boxes(rows: Tensor, images: int) -> np.ndarray:
     """
-    Return boxes (K, 5) as an array.
+    Return boxes with their images as an array.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def boxes(rows: Tensor, images: int) -> np.ndarray:
         If a batch index may have been rounded before, to that of another image.
     """
     largest = LARGEST_EXACT.get(rows.dtype, images)
-    if images > largest + 1 and rows.dim() == 2 and rows.shape[1] == 5:
+    if images > largest + 1 and rows.dim() == 2 and rows.shape[1] > 0:
         # those of no image are refused in any case
         rounded = torch.nonzero((rows[:, 0] >= largest) & (rows[:, 0] < images))
         if len(rounded):

@@ -1,4 +1,4 @@
-"""torchvision's functions on regions, and four more, on tensors."""
+"""torchvision's functions on regions, and five more, on tensors."""
 
 # torch.jit.script reads annotations: they are not postponed here, and are spelled as it knows them
 
@@ -154,6 +154,69 @@ def roi_align_max(
         sampling_ratio,
         aligned,
         products,
+        num_threads,
+    )
+
+
+@torch.fx.wrap
+def roi_align_rotated(
+    input: Tensor,
+    boxes: Union[Tensor, List[Tensor]],
+    output_size: BroadcastingList2[int],
+    spatial_scale: float = 1.0,
+    sampling_ratio: int = -1,
+    aligned: bool = True,
+    clockwise: bool = False,
+    num_threads: Optional[int] = None,
+) -> Tensor:
+    """
+    Mean of bilinear samples in each bin of each rotated box; see :func:`roicy.roi_align_rotated`,
+    and :func:`roi_align` here.
+
+    Gradients flow to the input and to the five numbers of each box.
+
+    Parameters
+    ----------
+    boxes : Tensor[K, 6] or list of N Tensor[L, 5], floating point or integers
+        Rows [batch_index, cx, cy, w, h, angle], or [cx, cy, w, h, angle] for each image, angles in
+        radians.
+    clockwise : bool, optional
+        The direction of angles in the image.
+
+    Returns
+    -------
+    Tensor[K, C, height, width]
+
+    Examples
+    --------
+    >>> import torch
+    >>> import roicy.torch
+    >>> ramp = torch.arange(8.0).repeat(1, 1, 8, 1)
+    >>> boxes = torch.tensor([[0, 4.0, 4.0, 4.0, 2.0, 0.5]], requires_grad=True)
+    >>> roicy.torch.roi_align_rotated(ramp, boxes, 1, sampling_ratio=2).sum().backward()
+    >>> boxes.grad[:, 1].round(decimals=4)
+    tensor([1.])
+    """
+    if not torch.jit.is_scripting():
+        return _eager.pool(
+            _operators.ROI_ALIGN_ROTATED.pool,
+            input,
+            boxes,
+            output_size,
+            spatial_scale,
+            _eager.whole(sampling_ratio),
+            _eager.check_flag("aligned", aligned),
+            _eager.check_flag("clockwise", clockwise),
+            num_threads,
+        )
+    return torch.ops.roicy.roi_align_rotated(
+        input,
+        rows_of(boxes, input.size(0), 5),
+        _pair(output_size),
+        scales_of(spatial_scale),
+        sampling_ratio,
+        aligned,
+        clockwise,
         num_threads,
     )
 

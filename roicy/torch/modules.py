@@ -1,4 +1,4 @@
-"""torchvision's modules on regions, and two more."""
+"""torchvision's modules on regions, and three more."""
 
 # torch.jit.script reads annotations: they are not postponed here, and are spelled as it knows them
 
@@ -42,7 +42,7 @@ class _Pool(nn.Module):
 
     def extra_repr(self) -> str:
         """Return the parameters, for repr()."""
-        names = ("output_size", "spatial_scale", "sampling_ratio", "aligned")
+        names = ("output_size", "spatial_scale", "sampling_ratio", "aligned", "clockwise")
         shown = [f"{name}={getattr(self, name)}" for name in names if hasattr(self, name)]
         return ", ".join([*shown, *_shown_threads(self.num_threads)])
 
@@ -112,6 +112,40 @@ class RoIAlign(_Pool):
             self.spatial_scale,
             self.sampling_ratio,
             self.aligned,
+            self.num_threads,
+        )
+
+
+class RoIAlignRotated(_Pool):
+    """:func:`roi_align_rotated` as a module, with the parameters of mmcv's."""
+
+    spatial_scale: float
+
+    def __init__(
+        self,
+        output_size: BroadcastingList2[int],
+        spatial_scale: float,
+        sampling_ratio: int = 0,
+        aligned: bool = True,
+        clockwise: bool = False,
+        *,
+        num_threads: Optional[int] = None,
+    ):
+        super().__init__(output_size, spatial_scale, num_threads=num_threads)
+        self.sampling_ratio = sampling_ratio
+        self.aligned = aligned
+        self.clockwise = clockwise
+
+    def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
+        """Pool."""
+        return functions.roi_align_rotated(
+            input,
+            boxes,
+            self.output_size,
+            self.spatial_scale,
+            self.sampling_ratio,
+            self.aligned,
+            self.clockwise,
             self.num_threads,
         )
 

@@ -1,6 +1,7 @@
 """
 ONNX's operators ``RoiAlign`` (opset 10, 16, 22) and ``MaxRoiPool`` (opset 1, 22), with their
-inputs and attributes, on NumPy arrays.
+inputs and attributes, on NumPy arrays; and two of other domains, ``CropAndResize`` of ONNX Runtime
+(com.microsoft) and ``MMCVRoIAlignRotated`` of MMDeploy (mmdeploy, and mmcv).
 
 They need no ``onnx``.  With it, :mod:`roicy.compat.onnx.reference` runs them in its reference
 evaluator.  With ``onnxruntime``, ``roicy.compat.onnx.InferenceSession`` runs whole models, and
@@ -13,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex
 
 import numpy as np
 
-from ... import _arguments, operators
-from .. import float32_scale
+from ... import _arguments, crops, operators
+from .. import float32_scale, with_images
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ...operators import Ratio, Readable, Rows
     from ._session import InferenceSession as InferenceSession
 
-__all__ = ["MaxRoiPool", "RoiAlign"]
+__all__ = ["CropAndResize", "MMCVRoIAlignRotated", "MaxRoiPool", "RoiAlign"]
 
 
 def __getattr__(name: str) -> Any:
@@ -112,7 +113,7 @@ def RoiAlign(
         )
         == "half_pixel"
     )
-    boxes = _with_images(rois, batch_indices)
+    boxes = with_images(rois, batch_indices, 4)
     size = (
         _arguments.integer("output_height", output_height, 1, 2**24),
         _arguments.integer("output_width", output_width, 1, 2**24),
@@ -124,20 +125,6 @@ def RoiAlign(
     return operators.roi_align_max(
         X, boxes, size, scale, sampling_ratio, aligned, products=products
     )
-
-
-def _with_images(rois: Any, batch_indices: Any) -> np.ndarray:
-    """Return boxes with their image in front, in a type that holds its number."""
-    rois = _arguments.box_rows("rois", rois)
-    if rois.ndim != 2 or rois.shape[1] != 4:
-        raise ValueError(f"rois: {rois.shape}, expected an array (K, 4)")
-    images = np.asarray(batch_indices)
-    if images.shape != rois.shape[:1] or (images.dtype.kind not in "iu" and images.size):
-        raise ValueError(
-            f"batch_indices: shape {images.shape} of {images.dtype.name}, "
-            f"expected ({len(rois)},) integers, the image of each box"
-        )
-    return np.concatenate([images[:, None].astype(np.float64), rois.astype(np.float64)], axis=1)
 
 
 def MaxRoiPool(
@@ -181,3 +168,113 @@ def MaxRoiPool(
     """
     bins = _arguments.output_size(pooled_shape, "pooled_shape")
     return operators.roi_pool(X, rois, bins, float32_scale(spatial_scale))
+
+
+def CropAndResize(
+    X: NDArray[Any],
+    rois: NDArray[Any],
+    batch_indices: NDArray[np.integer[Any]],
+    crop_size: Any,
+    *,
+    mode: Literal["bilinear", "nearest"] = "bilinear",
+    extrapolation_value: SupportsFloat = 0.0,
+) -> NDArray[Any]:
+    """
+    Crops of boxes in normalised coordinates, resized, of ONNX Runtime's domain com.microsoft.
+
+    Parameters
+    ----------
+    X : ndarray (N, C, H, W)
+        Images or feature maps.
+    rois : ndarray (K, 4)
+        Rows [y1, x1, y2, x2]: 0 is the centre of the first pixel, and 1 that of the last.
+    batch_indices : ndarray (K,) of integers
+        Image of each box.
+    crop_size : ndarray (2,) of integers
+        Bins of a box, (height, width).
+    mode : {"bilinear", "nearest"}, optional
+        How pixels are interpolated.
+    extrapolation_value : float, optional
+        Value of bins off the image.
+
+    Returns
+    -------
+    ndarray (K, C, height, width), dtype of `X`
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`roicy.crop_and_resize`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from roicy.compat import onnx
+    >>> X, rois = np.arange(9, dtype=np.float32).reshape(1, 1, 3, 3), np.array([[0, 0, 1, 1]])
+    >>> onnx.CropAndResize(X, rois, np.array([0]), np.array([2, 2]))[0, 0]
+    array([[0., 2.],
+           [6., 8.]], dtype=float32)
+    """
+    method = _one_of("mode", mode, ("bilinear", "nearest"))
+    size = _arguments.output_size(crop_size, "crop_size")
+    return crops.crop_and_resize(X, rois, batch_indices, size, method, extrapolation_value)
+
+
+def MMCVRoIAlignRotated(
+    input: NDArray[Any],
+    rois: NDArray[Any],
+    *,
+    output_height: SupportsIndex,
+    output_width: SupportsIndex,
+    spatial_scale: SupportsFloat = 1.0,
+    sampling_ratio: SupportsIndex = 0,
+    aligned: SupportsIndex = 1,
+    clockwise: SupportsIndex = 0,
+) -> NDArray[Any]:
+    """
+    Mean of bilinear samples in each bin of each rotated box, of MMDeploy's domain.
+
+    Parameters
+    ----------
+    input : ndarray (N, C, H, W)
+        Feature maps.
+    rois : ndarray (K, 6)
+        Rows [batch_index, cx, cy, w, h, angle], the angle in radians.
+    output_height, output_width : int
+        Bins of a box.
+    spatial_scale : float, optional
+        Multiplies centres and sizes; kept in float32, as an attribute of ONNX is.
+    sampling_ratio : int, optional
+        Samples per bin and axis; if 0, as many as the bin has pixels, rounded up.
+    aligned, clockwise : {0, 1}, optional
+        As those of :func:`roicy.roi_align_rotated`.
+
+    Returns
+    -------
+    ndarray (K, C, output_height, output_width)
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`roicy.roi_align_rotated`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from roicy.compat import onnx
+    >>> input = np.array([[1, 2], [3, 4]], np.float32).reshape(1, 1, 2, 2)
+    >>> rois, size = np.array([[0, 0.5, 0.5, 1, 1, np.pi / 2]]), {"output_height": 2}
+    >>> onnx.MMCVRoIAlignRotated(input, rois, output_width=2, sampling_ratio=2, **size)[0, 0]
+    array([[1.5 , 1.  ],
+           [1.75, 1.25]], dtype=float32)
+    """
+    size = (
+        _arguments.integer("output_height", output_height, 1, 2**24),
+        _arguments.integer("output_width", output_width, 1, 2**24),
+    )
+    flags = [
+        bool(_arguments.integer(name, int(value) if isinstance(value, bool) else value, 0, 1))
+        for name, value in (("aligned", aligned), ("clockwise", clockwise))
+    ]
+    scale = float32_scale(spatial_scale)
+    return operators.roi_align_rotated(input, rois, size, scale, sampling_ratio, *flags)

@@ -25,10 +25,12 @@ from typing import Any
 import numpy as np
 from onnx.reference.op_run import OpRun
 
+from . import CropAndResize as _crop_and_resize
 from . import MaxRoiPool as _max_roi_pool
+from . import MMCVRoIAlignRotated as _roi_align_rotated
 from . import RoiAlign as _roi_align
 
-__all__ = ["OPERATORS", "MaxRoiPool", "RoiAlign"]
+__all__ = ["OPERATORS", "CropAndResize", "MMCVRoIAlignRotated", "MaxRoiPool", "RoiAlign"]
 
 
 class RoiAlign(OpRun):
@@ -63,4 +65,31 @@ class MaxRoiPool(OpRun):
         )
 
 
-OPERATORS = [RoiAlign, MaxRoiPool]
+class CropAndResize(OpRun):
+    """:func:`roicy.compat.onnx.CropAndResize`."""
+
+    op_domain = "com.microsoft"
+
+    def _run(
+        self,
+        X: np.ndarray,
+        rois: np.ndarray,
+        batch_indices: np.ndarray,
+        crop_size: np.ndarray,
+        mode: str = "bilinear",
+        extrapolation_value: float = 0.0,
+    ) -> tuple[np.ndarray]:
+        options = {"mode": mode, "extrapolation_value": extrapolation_value}
+        return (_crop_and_resize(X, rois, batch_indices, crop_size, **options),)
+
+
+class MMCVRoIAlignRotated(OpRun):
+    """:func:`roicy.compat.onnx.MMCVRoIAlignRotated`."""
+
+    op_domain = "mmdeploy"
+
+    def _run(self, input: np.ndarray, rois: np.ndarray, **attributes: Any) -> tuple[np.ndarray]:
+        return (_roi_align_rotated(input, rois, **attributes),)
+
+
+OPERATORS = [RoiAlign, MaxRoiPool, CropAndResize, MMCVRoIAlignRotated]

@@ -5,11 +5,11 @@
 // box reads nothing.
 template <typename T>
 __device__ inline int image_of(const T *rows, int columns, const int *given, const int *levels,
-                               int level, long long k, int images) {
+                               int level, long long k, int images, int numbers = 4) {
     const T *row = rows + k * columns;
     if (levels && levels[k] != level)
         return OTHER_LEVEL;
-    for (int i = columns - 4; i < columns; i++)
+    for (int i = columns - numbers; i < columns; i++)
         if (!(fabs((double)row[i]) <= (double)-Limits<T>::lowest))
             return NO_IMAGE;
     if (given)

@@ -1,0 +1,89 @@
+"""Detectron2's ``ROIAlignRotated`` on NumPy arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import operators
+from . import in_radians
+
+__all__ = ["ROIAlignRotated", "roi_align_rotated"]
+
+
+def roi_align_rotated(
+    input: np.ndarray,
+    rois: np.ndarray,
+    output_size: Any,
+    spatial_scale: float,
+    sampling_ratio: int,
+) -> np.ndarray:
+    """
+    Mean of bilinear samples in each bin of each rotated box; see :func:`roicy.roi_align_rotated`.
+
+    Parameters
+    ----------
+    input : ndarray (N, C, H, W)
+        Feature maps.
+    rois : ndarray (K, 6)
+        Rows [batch_index, cx, cy, w, h, angle], the angle in degrees, counter-clockwise.
+    output_size : (int, int)
+        Bins of a box, (height, width).
+    spatial_scale : float
+        Multiplies centres and sizes.
+    sampling_ratio : int
+        Samples per bin and axis; if 0, as many as the bin has pixels, rounded up.
+
+    Returns
+    -------
+    ndarray (K, C, PH, PW)
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`roicy.roi_align_rotated`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from roicy.compat import detectron2
+    >>> input = np.array([[1, 2], [3, 4]], np.float32).reshape(1, 1, 2, 2)
+    >>> rois = np.array([[0, 0.5, 0.5, 1, 1, 90]], np.float32)
+    >>> detectron2.roi_align_rotated(input, rois, (2, 2), 1.0, 2)[0, 0]
+    array([[1.5 , 1.  ],
+           [1.75, 1.25]], dtype=float32)
+    """
+    return operators.roi_align_rotated(
+        input, in_radians(rois), output_size, spatial_scale, sampling_ratio
+    )
+
+
+class ROIAlignRotated:
+    """
+    :func:`roi_align_rotated` with its parameters given once.
+
+    Parameters
+    ----------
+    output_size : (int, int)
+        Bins of a box, (height, width).
+    spatial_scale : float
+        Multiplies centres and sizes.
+    sampling_ratio : int
+        Samples per bin and axis; if 0, as many as the bin has pixels, rounded up.
+    """
+
+    def __init__(self, output_size: Any, spatial_scale: float, sampling_ratio: int):
+        self.output_size = output_size
+        self.spatial_scale = spatial_scale
+        self.sampling_ratio = sampling_ratio
+
+    def __call__(self, input: np.ndarray, rois: np.ndarray) -> np.ndarray:
+        """Pool; see :func:`roi_align_rotated`."""
+        return roi_align_rotated(
+            input, rois, self.output_size, self.spatial_scale, self.sampling_ratio
+        )
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({values})"

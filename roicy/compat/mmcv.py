@@ -1,0 +1,113 @@
+"""mmcv's ``RoIAlignRotated`` on NumPy arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import operators
+
+__all__ = ["RoIAlignRotated", "roi_align_rotated"]
+
+
+def roi_align_rotated(
+    input: np.ndarray,
+    rois: np.ndarray,
+    output_size: Any,
+    spatial_scale: float,
+    sampling_ratio: int = 0,
+    aligned: bool = True,
+    clockwise: bool = False,
+) -> np.ndarray:
+    """
+    Mean of bilinear samples in each bin of each rotated box; see :func:`roicy.roi_align_rotated`.
+
+    Parameters
+    ----------
+    input : ndarray (N, C, H, W)
+        Feature maps.
+    rois : ndarray (K, 6)
+        Rows [batch_index, cx, cy, w, h, angle], the angle in radians.
+    output_size : int or (int, int)
+        Bins of a box, (height, width).
+    spatial_scale : float
+        Multiplies centres and sizes.
+    sampling_ratio : int, optional
+        Samples per bin and axis; if 0, as many as the bin has pixels, rounded up.
+    aligned : bool, optional
+        Whether pixel i covers [i, i + 1); else boxes are at least 1 pixel wide and high.
+    clockwise : bool, optional
+        Whether angles are clockwise in the image.
+
+    Returns
+    -------
+    ndarray (K, C, PH, PW)
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`roicy.roi_align_rotated`.
+    """
+    return operators.roi_align_rotated(
+        input, rois, output_size, spatial_scale, sampling_ratio, aligned, clockwise
+    )
+
+
+class RoIAlignRotated:
+    """
+    :func:`roi_align_rotated` with its parameters given once.
+
+    Parameters
+    ----------
+    output_size : int or (int, int)
+        Bins of a box, (height, width).
+    spatial_scale : float
+        Multiplies centres and sizes.
+    sampling_ratio : int, optional
+        Samples per bin and axis; if 0, as many as the bin has pixels, rounded up.
+    aligned : bool, optional
+        Whether pixel i covers [i, i + 1).
+    clockwise : bool, optional
+        Whether angles are clockwise in the image.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from roicy.compat.mmcv import RoIAlignRotated
+    >>> input = np.array([[1, 2], [3, 4]], np.float32).reshape(1, 1, 2, 2)
+    >>> rois = np.array([[0, 0.5, 0.5, 1, 1, -np.pi / 2]], np.float32)
+    >>> RoIAlignRotated(2, 1.0, 2, clockwise=True)(input, rois)[0, 0]
+    array([[1.5 , 1.  ],
+           [1.75, 1.25]], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        output_size: Any,
+        spatial_scale: float,
+        sampling_ratio: int = 0,
+        aligned: bool = True,
+        clockwise: bool = False,
+    ):
+        self.output_size = output_size
+        self.spatial_scale = spatial_scale
+        self.sampling_ratio = sampling_ratio
+        self.aligned = aligned
+        self.clockwise = clockwise
+
+    def __call__(self, input: np.ndarray, rois: np.ndarray) -> np.ndarray:
+        """Pool; see :func:`roi_align_rotated`."""
+        return roi_align_rotated(
+            input,
+            rois,
+            self.output_size,
+            self.spatial_scale,
+            self.sampling_ratio,
+            self.aligned,
+            self.clockwise,
+        )
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({values})"

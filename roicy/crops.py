@@ -1,0 +1,212 @@
+"""
+Crops of normalised boxes, with bins on the corners of boxes: TensorFlow's crop_and_resize.
+
+Its signature differs from that of the other operators: what it calls a box is that of TensorFlow.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex
+
+import numpy as np
+
+from . import _arguments, _call
+from ._docs import documented
+from ._table import CROP_AND_RESIZE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .operators import Float, Input, Layout, Readable, Rows, Size
+
+    Method = Literal["bilinear", "nearest"]
+
+_BOXES = """boxes : ndarray (K, 4)
+        Rows [y1, x1, y2, x2] in units of the height and width of a map less one pixel: 0 is the
+        centre of its first pixel and 1 that of its last.  Converted to the dtype of the data.
+        Boxes may lie off the map; where y1 > y2 or x1 > x2, crops are mirrored."""
+_INDICES = """box_indices : (K,) ints
+        Image of each box."""
+_METHOD = """method : {{"bilinear", "nearest"}}, optional
+        Whether a bin is a bilinear sample or the nearest pixel; halves are rounded away from 0."""
+_SIZE = """crop_size : int or (int, int)
+        Bins of a box, (PH, PW), each at least 1."""
+_VALUE = """extrapolation_value : float, optional
+        Value of bins off the map."""
+
+
+@documented(
+    returns="{output}",
+    image="{input}",
+    boxes=_BOXES,
+    box_indices=_INDICES,
+    crop_size=_SIZE,
+    method=_METHOD,
+    extrapolation_value=_VALUE,
+)
+def crop_and_resize(
+    image: Input[Float], boxes: Rows, box_indices: Any,
+    crop_size: Size, method: Method = "bilinear", extrapolation_value: SupportsFloat = 0.0, *,
+    layout: Layout = "NCHW", out: NDArray[Float] | None = None,
+    num_threads: SupportsIndex | None = None,
+) -> NDArray[Float]:  # fmt: skip
+    """
+    One sample of each bin of each box, from corner to corner: TensorFlow's crop_and_resize.
+
+    ``out[k, c, p, q]`` is ``image[n, c]`` at ::
+
+        y = y1 * (H - 1) + p * (y2 - y1) * (H - 1) / (PH - 1)
+        x = x1 * (W - 1) + q * (x2 - x1) * (W - 1) / (PW - 1)
+
+    or in the middle of the box along an axis with one bin.  A bin for which y is not in [0, H - 1]
+    or x is not in [0, W - 1] is `extrapolation_value`.
+
+    {sections}
+
+    Notes
+    -----
+    TensorFlow, tf.image.crop_and_resize; :mod:`roicy.compat.tensorflow` has its layout.
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> image = np.arange(9, dtype=np.float32).reshape(1, 1, 3, 3)
+    >>> boxes = np.array([[0, 0, 1, 1], [0.25, 0.5, 1.5, 0.5]], np.float32)
+    >>> roicy.crop_and_resize(image, boxes, [0, 0], 2, extrapolation_value=-1)[:, 0]
+    array([[[ 0. ,  2. ],
+            [ 6. ,  8. ]],
+    <BLANKLINE>
+           [[ 2.5,  2.5],
+            [-1. , -1. ]]], dtype=float32)
+    """
+    value = _value(extrapolation_value)
+    height, width = _extents("image", np.shape(image), layout)
+    given = _given(boxes, box_indices, (height, width), layout, num_threads, out)
+    size = _arguments.output_size(crop_size, "crop_size")
+    out = _call.forward(CROP_AND_RESIZE, (method,), image, size, given)
+    if value != 0 and out.size:
+        crops = _arguments.Layout(layout).nchw(out)
+        rows, columns = _off_map(
+            given[0][:, 1:], (height, width), size, _arguments.computed(out.dtype)
+        )
+        np.copyto(
+            crops, value, where=(rows[:, :, None] | columns[:, None])[:, None], casting="unsafe"
+        )
+    return out
+
+
+@documented(
+    returns="{grad_input}",
+    image_shape="""image_shape : tuple of 4 ints
+        Shape of the image, in the order of `layout`.""",
+    boxes=_BOXES,
+    box_indices=_INDICES,
+    method=_METHOD,
+)
+def crop_and_resize_backward(
+    grad_output: Input[Float], boxes: Rows, box_indices: Any,
+    image_shape: tuple[int, ...], method: Method = "bilinear", *, layout: Layout = "NCHW",
+    out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
+) -> NDArray[Float]:  # fmt: skip
+    """
+    Gradient of :func:`crop_and_resize` by its image.
+
+    {sections}
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> boxes, grad = np.array([[0.25, 0, 0.25, 1]], np.float32), np.ones((1, 1, 1, 2), np.float32)
+    >>> roicy.crop_and_resize_backward(grad, boxes, [0], (1, 1, 3, 3))[0, 0]
+    array([[0.5, 0. , 0.5],
+           [0.5, 0. , 0.5],
+           [0. , 0. , 0. ]], dtype=float32)
+    """
+    _, _, *extents = _arguments.input_shape("image_shape", image_shape, _arguments.Layout(layout))
+    given = _given(boxes, box_indices, tuple(extents), layout, num_threads, out)
+    return _call.backward(CROP_AND_RESIZE, (method,), grad_output, image_shape, given)
+
+
+@documented(
+    returns="""ndarray (K, 4), dtype of `grad_output`
+        Gradient of the boxes, [y1, x1, y2, x2].""",
+    image="{input_gradient}",
+    boxes=_BOXES,
+    box_indices=_INDICES,
+)
+def crop_and_resize_backward_boxes(
+    grad_output: Input[Float], image: Readable, boxes: Rows, box_indices: Any, *,
+    layout: Layout = "NCHW", num_threads: SupportsIndex | None = None,
+) -> NDArray[Any]:  # fmt: skip
+    """
+    Gradient of :func:`crop_and_resize`, method "bilinear", by the coordinates of its boxes.
+
+    It is 0 along an axis where a sample lies on a pixel.
+
+    {sections}
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> image, grad = np.tile(np.arange(8.0), (1, 1, 8, 1)), np.ones((1, 1, 1, 1))
+    >>> boxes = np.array([[0.1, 0.2, 0.3, 0.4]])
+    >>> roicy.crop_and_resize_backward_boxes(grad, image, boxes, [0]).round(6)
+    array([[0. , 3.5, 0. , 3.5]])
+    """
+    extents = _extents("image", np.shape(image), layout)
+    given = _given(boxes, box_indices, extents, layout, num_threads, None)
+    grad = _call.backward_boxes(CROP_AND_RESIZE, ("bilinear",), grad_output, image, given)
+    return grad[:, [2, 1, 4, 3]]
+
+
+def _extents(name: str, shape: tuple[int, ...], layout: Any) -> tuple[int, int]:
+    expected = _arguments.Layout(layout)
+    if len(shape) != 4:
+        raise ValueError(f"{name}: shape {shape}, expected {expected.spell('N', 'C', 'H', 'W')}")
+    return shape[2:] if expected.axes is None else shape[1:3]
+
+
+def _value(value: Any) -> float:
+    if isinstance(value, (str, bytes, bool, np.bool_)):
+        raise TypeError(f"extrapolation_value: {value!r}, expected a number")
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"extrapolation_value: {value!r}, expected a number") from None
+
+
+def _given(
+    boxes: Any, box_indices: Any, extents: tuple[int, int], layout: Any, threads: Any, out: Any
+) -> tuple[Any, ...]:
+    """Return the arguments that all operators share: rows [batch_index, x1, y1, x2, y2]."""
+    rows = _arguments.box_rows("boxes", boxes)
+    if rows.ndim != 2 or rows.shape[1] != 4:
+        raise ValueError(f"boxes: shape {rows.shape}, expected (K, 4) with rows [y1, x1, y2, x2]")
+    images = np.asarray(box_indices)
+    if images.shape != rows.shape[:1] or (images.dtype.kind not in "iu" and images.size):
+        raise ValueError(
+            f"box_indices: shape {images.shape} of {images.dtype.name}, "
+            f"expected ({len(rows)},) integers, the image of each box"
+        )
+    if rows.dtype.kind not in "fiu" and not _arguments.is_small(rows.dtype):
+        raise TypeError(f"boxes: dtype {rows.dtype.name}, expected floating point or integers")
+    whole = np.empty((len(rows), 5))
+    whole[:, 0], whole[:, 1:] = images, rows[:, [1, 0, 3, 2]]
+    # Boxes are sorted by their places in pixels, which these scales give.
+    scale = tuple(float(max(extent - 1, 1)) for extent in extents)
+    return whole, None, scale, layout, threads, out, None
+
+
+def _off_map(
+    corners: np.ndarray, extents: tuple[int, int], bins: tuple[int, int], dtype: np.dtype
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return which rows and columns of bins lie off the map, as rules.h computes them."""
+    found = []
+    for a, (extent, count) in enumerate(zip(extents, bins, strict=True)):
+        low, high = corners[:, 1 - a].astype(dtype), corners[:, 3 - a].astype(dtype)
+        last, one = dtype.type(extent - 1), dtype.type(1)
+        step = (high - low) * last / max(dtype.type(count) - one, one)
+        at = low * last if count > 1 else dtype.type(0.5) * (low + high) * last
+        at = at[:, None] + np.arange(count, dtype=dtype) * step[:, None]
+        found.append(~((at >= 0) & (at <= last)))
+    return found[0], found[1]

@@ -1,0 +1,228 @@
+// These kernels compute roi_align_rotated and its gradients.  On the CPU, plan/sparse.pxd and
+// kernels/sparse.pxd of pyx do this.  There are no tables of taps here: a thread finds the samples
+// that it needs by itself, with the functions of rules.h.
+
+// A box and its image, which is negative where the box reads nothing.
+struct alignas(8) Rotated {
+    rotated_box box;
+    int image;
+};
+static_assert(sizeof(Rotated) == ROTATED_BYTES, "_launch.py has another size");
+
+// Make all boxes.  A box whose positions are not finite reads nothing.
+template <typename T>
+__global__ void make_rotated_boxes(const T *rows, int columns, const int *given, const int *levels,
+                                   int level, rule rule, Shape shape, T scale, Rotated *boxes) {
+    for (long long k = thread_number(); k < shape.boxes; k += thread_count()) {
+        Rotated &made = boxes[k];
+        rotated_box &box = made.box;
+        made.image = image_of(rows, columns, given, levels, level, k, shape.images, 5);
+        box.y.bins = shape.ph, box.x.bins = shape.pw;
+        box.y.extent = shape.rows, box.x.extent = shape.columns;
+        box.y.scale = box.x.scale = scale;
+        Rules<T>::make_rotated(&box, &rule, rows + k * columns + columns - 5);
+        bool finite = on_a_map(box.y) && on_a_map(box.x) && box.center_y - box.center_y == 0 &&
+                      box.center_x - box.center_x == 0;
+        if (made.image >= 0 && !finite)
+            made.image = NO_IMAGE;
+    }
+}
+
+// A sample on the map: the pixel at or before it, and how far it is from there.  `moving` is 0 past
+// the outer pixels, where weights do not change.
+template <typename T> struct Corner {
+    int y, x;
+    double part_y, part_x, moving_y, moving_x;
+
+    __device__ Corner(const rotated_box &box, T at_y, T at_x) {
+        int last_y = box.y.extent - 1, last_x = box.x.extent - 1;
+        double v = Rules<T>::within(at_y, 0, last_y), u = Rules<T>::within(at_x, 0, last_x);
+        y = (int)v, x = (int)u;
+        part_y = v - y, part_x = u - x;
+        moving_y = at_y > 0 && at_y < last_y, moving_x = at_x > 0 && at_x < last_x;
+    }
+    __device__ double weight_y(int i) const { return i ? part_y : 1 - part_y; }
+    __device__ double weight_x(int j) const { return j ? part_x : 1 - part_x; }
+};
+
+// Call visit(row, sample, corner) for each sample of a bin that lies on the map.
+template <typename T, typename F>
+__device__ inline void each_sample(const rotated_box &box, int p, int q, F visit) {
+    T start_y = Rules<T>::bin_start(&box.y, p), start_x = Rules<T>::bin_start(&box.x, q);
+    long long y0, y1, x0, x1;
+    Rules<T>::samples_between(&box.y, start_y, box.near_low[0], box.near_high[0], &y0, &y1);
+    Rules<T>::samples_between(&box.x, start_x, box.near_low[1], box.near_high[1], &x0, &x1);
+    for (long long i = y0; i < y1 && x0 < x1; i++) {
+        sample_row row;
+        row.at = Rules<T>::sample(&box.y, start_y, i);
+        row.start = start_x;
+        row.part = Rules<T>::part_of_box(&box.y, p, i);
+        row.first = x0, row.stop = x1;
+        Rules<T>::keep_on_map(&box, &row);
+        for (long long s = row.first; s < row.stop; s++) {
+            T xx = Rules<T>::sample(&box.x, start_x, s), yy = (T)row.at;
+            visit(
+                row, s,
+                Corner<T>(box, Rules<T>::turned_y(&box, yy, xx), Rules<T>::turned_x(&box, yy, xx)));
+        }
+    }
+}
+
+__device__ inline double samples_of_bin(const rotated_box &box) {
+    return (double)box.y.grid * (double)box.x.grid;
+}
+
+// Write the mean of the samples of each bin.
+template <typename T>
+__global__ void forward_rotated(const T *input, Strides map, T *out, Strides bins, Shape shape,
+                                const Rotated *boxes) {
+    for (long long t = thread_number(); t < outputs(shape); t += thread_count()) {
+        Element e = element_of(t, shape);
+        const Rotated &made = boxes[e.k];
+        if (made.image == OTHER_LEVEL)
+            continue;
+        const T *plane = input + (made.image < 0 ? 0 : made.image) * map.first + e.c * map.channel;
+        double sum = 0;
+        if (made.image >= 0)
+            each_sample<T>(
+                made.box, e.p, e.q, [&](const sample_row &, long long, const Corner<T> &at) {
+                    for (int i = 0; i < 2; i++)
+                        for (int j = 0; j < 2; j++) {
+                            double weight = at.weight_y(i) * at.weight_x(j);
+                            if (weight != 0)
+                                sum += weight * plane[(at.y + i) * map.y + (at.x + j) * map.x];
+                        }
+                });
+        out[e.k * bins.first + e.c * bins.channel + e.p * bins.y + e.q * bins.x] =
+            sum == 0 ? (T)0 : (T)(sum / samples_of_bin(made.box));
+    }
+}
+
+// The weight of a pixel in the mean of a bin, times its number of samples.  Only samples near the
+// pixel, along the box's own axes, are looked at.
+template <typename T>
+__device__ inline double weight_of_pixel(const rotated_box &box, int p, int q, int y, int x,
+                                         double own_y, double own_x, double reach) {
+    T start_y = Rules<T>::bin_start(&box.y, p), start_x = Rules<T>::bin_start(&box.x, q);
+    long long y0, y1, x0, x1;
+    double sum = 0;
+    Rules<T>::samples_between(&box.y, start_y, own_y - reach, own_y + reach, &y0, &y1);
+    Rules<T>::samples_between(&box.x, start_x, own_x - reach, own_x + reach, &x0, &x1);
+    for (long long i = y0; i < y1; i++)
+        for (long long s = x0; s < x1; s++) {
+            T yy = Rules<T>::sample(&box.y, start_y, i), xx = Rules<T>::sample(&box.x, start_x, s);
+            T at_y = Rules<T>::turned_y(&box, yy, xx), at_x = Rules<T>::turned_x(&box, yy, xx);
+            if (!Rules<T>::is_on_map(&box, at_y, at_x))
+                continue;
+            Corner<T> at(box, at_y, at_x);
+            if (y - at.y >= 0 && y - at.y < 2 && x - at.x >= 0 && x - at.x < 2)
+                sum += at.weight_y(y - at.y) * at.weight_x(x - at.x);
+        }
+    return sum;
+}
+
+// Add the gradients of all boxes to each pixel.  A thread takes a pixel of some channels, and goes
+// through boxes and bins in order, so that sums have the same bits in every run.
+template <typename T>
+__global__ void backward_rotated(const T *grad_output, Strides bins, T *out, Strides map,
+                                 Shape shape, const Rotated *boxes) {
+    constexpr int EACH = 8; // channels of a thread
+    int groups = (shape.channels + EACH - 1) / EACH;
+    long long all = (long long)shape.images * groups * shape.rows * shape.columns;
+    for (long long t = thread_number(); t < all; t += thread_count()) {
+        long long rest = t;
+        int x = (int)split(rest, shape.columns), y = (int)split(rest, shape.rows);
+        int c = (int)split(rest, groups) * EACH, image = (int)rest;
+        int channels = shape.channels - c < EACH ? shape.channels - c : EACH;
+        T sums[EACH] = {};
+        for (long long k = 0; k < shape.boxes; k++) {
+            const Rotated &made = boxes[k];
+            const rotated_box &box = made.box;
+            double reach = 1.5 + Rules<T>::rounding(&box);
+            double dy = y - box.center_y, dx = x - box.center_x;
+            double own_y = dy * box.cosine + dx * box.sine;
+            double own_x = dx * box.cosine - dy * box.sine;
+            if (made.image != image || fabs(own_y) > fabs(box.y.size) / 2 + reach ||
+                fabs(own_x) > fabs(box.x.size) / 2 + reach)
+                continue;
+            for (int p = 0; p < shape.ph; p++)
+                for (int q = 0; q < shape.pw; q++) {
+                    double weight = weight_of_pixel<T>(box, p, q, y, x, own_y, own_x, reach);
+                    if (weight == 0)
+                        continue;
+                    weight /= samples_of_bin(box);
+                    const T *grad =
+                        grad_output + k * bins.first + c * bins.channel + p * bins.y + q * bins.x;
+                    for (int i = 0; i < channels; i++)
+                        sums[i] = fma((T)weight, grad[i * bins.channel], sums[i]);
+                }
+        }
+        T *to = out + image * map.first + c * map.channel + y * map.y + x * map.x;
+        for (int i = 0; i < channels; i++)
+            to[i * map.channel] = sums[i];
+    }
+}
+
+// Write the gradients of a bin of some channels by the five numbers of its box, to be added up.
+template <typename T>
+__global__ void backward_rotated_boxes(const T *grad_output, Strides bins, const T *input,
+                                       Strides map, Shape shape, const Rotated *boxes,
+                                       double *partial_sums) {
+    int groups = (shape.channels + CHANNELS_OF_THREAD - 1) / CHANNELS_OF_THREAD;
+    long long all = (long long)shape.boxes * groups * shape.ph * shape.pw;
+    for (long long t = thread_number(); t < all; t += thread_count()) {
+        long long k = t;
+        int q = (int)split(k, shape.pw), p = (int)split(k, shape.ph);
+        int c = (int)split(k, groups) * CHANNELS_OF_THREAD;
+        int channels =
+            shape.channels - c < CHANNELS_OF_THREAD ? shape.channels - c : CHANNELS_OF_THREAD;
+        const Rotated &made = boxes[k];
+        const T *grad = grad_output + k * bins.first + c * bins.channel + p * bins.y + q * bins.x;
+        const T *plane = input + (made.image < 0 ? 0 : made.image) * map.first + c * map.channel;
+        double sums[RULE_SLOPES] = {};
+        auto visit = [&](const sample_row &row, long long s, const Corner<T> &at) {
+            double by_y = 0, by_x = 0; // the gradients by the place of the sample
+            for (int i = 0; i < 2; i++)
+                for (int j = 0; j < 2; j++) {
+                    if (at.y + i >= shape.rows || at.x + j >= shape.columns)
+                        continue;
+                    const T *pixel = plane + (at.y + i) * map.y + (at.x + j) * map.x;
+                    T sum = 0;
+                    for (int channel = 0; channel < channels; channel++)
+                        sum = fma(grad[channel * bins.channel], pixel[channel * map.channel], sum);
+                    by_y += (i ? at.moving_y : -at.moving_y) * at.weight_x(j) * (double)sum;
+                    by_x += (j ? at.moving_x : -at.moving_x) * at.weight_y(i) * (double)sum;
+                }
+            double move_y[RULE_SLOPES], move_x[RULE_SLOPES];
+            T xx = Rules<T>::sample(&made.box.x, (T)row.start, s);
+            Rules<T>::motion_of_sample(&made.box, &row, Rules<T>::part_of_box(&made.box.x, q, s),
+                                       xx, move_y, move_x);
+            for (int n = 0; n < RULE_SLOPES; n++)
+                sums[n] += by_y * move_y[n] + by_x * move_x[n];
+        };
+        if (made.image >= 0)
+            each_sample<T>(made.box, p, q, visit);
+        for (int n = 0; n < RULE_SLOPES; n++)
+            partial_sums[t * RULE_SLOPES + n] =
+                sums[n] == 0 ? 0 : sums[n] / samples_of_bin(made.box);
+    }
+}
+
+// Add up the partial sums of each number of each box, and write them to the last five columns.
+template <typename T>
+__global__ void add_rotated_sums(const double *partial_sums, Shape shape, const Rotated *boxes,
+                                 T *grad_boxes, int columns) {
+    int groups = (shape.channels + CHANNELS_OF_THREAD - 1) / CHANNELS_OF_THREAD;
+    long long each = (long long)groups * shape.ph * shape.pw;
+    for (long long t = thread_number(); t < (long long)shape.boxes * RULE_SLOPES;
+         t += thread_count()) {
+        long long k = t;
+        int n = (int)split(k, RULE_SLOPES);
+        double sum = 0;
+        if (boxes[k].image == OTHER_LEVEL)
+            continue;
+        for (long long i = 0; i < each; i++)
+            sum += partial_sums[(k * each + i) * RULE_SLOPES + n];
+        grad_boxes[k * columns + columns - RULE_SLOPES + n] = (T)sum;
+    }
+}

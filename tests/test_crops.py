@@ -1,0 +1,207 @@
+"""crop_and_resize: the definition, ONNX Runtime's operator, gradients and edges."""
+
+import numpy as np
+import pytest
+from conftest import assert_same_bits, from_layout, to_layout
+from test_gradients import differences
+
+import roicy
+from roicy.compat import onnx, tensorflow
+
+SIZES = [(3, 4), (1, 5), (14, 1)]
+
+
+def make(rng, dtype, count=20, images=2, channels=19):
+    x = rng.standard_normal((images, channels, 12, 15)).astype(dtype)
+    boxes = rng.uniform(-0.3, 1.3, (count, 4)).astype(dtype)
+    boxes[:5] = [[0, 0, 1, 1], [1, 1, 0, 0], [0.5, 0.5, 0.5, 0.5], [2, 2, 3, 3], [-9, -9, 9, 9]]
+    return x, boxes, rng.integers(0, images, count)
+
+
+def positions(low, high, extent, bins, dtype):
+    last = dtype(extent - 1)
+    if bins == 1:
+        return [dtype(0.5) * (low + high) * last]
+    step = (high - low) * last / dtype(bins - 1)
+    return [low * last + dtype(p) * step for p in range(bins)]
+
+
+def neighbours(v, extent, method):
+    """Return the pixels that a sample reads along an axis, with their weights; none off the map."""
+    if not 0 <= v <= extent - 1:
+        return []
+    if method == "nearest":
+        return [(int(np.floor(float(v) + 0.5)), 1.0)]
+    i = int(v)
+    return [(j, w) for j, w in ((i, 1 - (float(v) - i)), (i + 1, float(v) - i)) if w > 0]
+
+
+def reference(x, boxes, images, bins, method, value):
+    """Return the crops, float64."""
+    out = np.full((len(boxes), x.shape[1], *bins), value, np.float64)
+    dtype = x.dtype.type
+    for k, (y1, x1, y2, x2) in enumerate(boxes):
+        for p, y in enumerate(positions(y1, y2, x.shape[2], bins[0], dtype)):
+            for q, at in enumerate(positions(x1, x2, x.shape[3], bins[1], dtype)):
+                rows, columns = (
+                    neighbours(v, extent, method)
+                    for v, extent in zip((y, at), x.shape[2:], strict=True)
+                )
+                if rows and columns:
+                    out[k, :, p, q] = sum(
+                        wy * wx * x[images[k], :, i, j].astype(np.float64)
+                        for i, wy in rows
+                        for j, wx in columns
+                    )
+    return out
+
+
+@pytest.mark.parametrize("method", ["bilinear", "nearest"])
+@pytest.mark.parametrize("bins", SIZES)
+@pytest.mark.parametrize("value", [0.0, -7.5])
+def test_definition(value, bins, method, dtype, layout, isa, rng):
+    x, boxes, images = make(rng, dtype)
+    expected = reference(x, boxes, images, bins, method, value)
+    outs = [
+        from_layout(
+            roicy.crop_and_resize(
+                to_layout(x, layout), boxes, images, bins, method, value, layout=layout,
+                num_threads=threads,
+            ),
+            layout,
+        )
+        for threads in (1, 2)
+    ]  # fmt: skip
+    assert_same_bits(*outs)
+    # Four weights are rounded, and four products and sums.
+    slack = 0 if method == "nearest" else 8 * np.finfo(dtype).eps * np.abs(x).max()
+    assert np.abs(outs[0] - expected).max() <= slack
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+@pytest.mark.parametrize("bins", SIZES)
+def test_onnxruntime(bins, mode, rng):
+    runtime = pytest.importorskip("onnxruntime")
+    parser = pytest.importorskip("onnx.parser")
+    model = parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["": 16, "com.microsoft": 1]>
+        crops (float[N, C, H, W] X, float[K, 4] rois, int32[K] images, int32[2] size)
+        => (float[K, C, A, B] Y) {{
+        Y = com.microsoft.CropAndResize <mode = "{mode}", extrapolation_value = 3.0>
+        (X, rois, images, size) }}"""
+    )
+    x, boxes, images = make(rng, np.float32)
+    boxes = np.round(boxes * 64) / 64  # so that no position is rounded
+    inputs = {"X": x, "rois": boxes, "images": images.astype(np.int32)}
+    inputs["size"] = np.array(bins, np.int32)
+    session = runtime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    (theirs,) = session.run(None, inputs)
+    given = (images, inputs["size"])
+    ours = onnx.CropAndResize(x, boxes, *given, mode=mode, extrapolation_value=3.0)
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
+    from onnx.reference import ReferenceEvaluator
+
+    from roicy.compat.onnx.reference import OPERATORS
+
+    assert_same_bits(ReferenceEvaluator(model, new_ops=OPERATORS).run(None, inputs)[0], ours)
+    last = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    pooled = tensorflow.crop_and_resize(last, boxes, *given, mode, 3.0)
+    assert_same_bits(np.ascontiguousarray(pooled.transpose(0, 3, 1, 2)), ours)
+    assert tensorflow.image.crop_and_resize is tensorflow.crop_and_resize
+
+
+@pytest.mark.parametrize("method", ["bilinear", "nearest"])
+@pytest.mark.parametrize("bins", SIZES)
+def test_backward(bins, method, dtype, layout, isa, rng):
+    """<forward(x), g> equals <x, backward(g)>."""
+    x, boxes, images = make(rng, dtype)
+    options = {"layout": layout}
+    out = roicy.crop_and_resize(to_layout(x, layout), boxes, images, bins, method, **options)
+    grad = rng.standard_normal(out.shape).astype(dtype)
+    results = [
+        roicy.crop_and_resize_backward(
+            grad, boxes, images, to_layout(x, layout).shape, method, num_threads=threads, **options
+        )
+        for threads in (1, 2)
+    ]
+    assert_same_bits(*results)
+    left = np.vdot(out.astype(np.float64), grad)
+    right = np.vdot(to_layout(x, layout).astype(np.float64), results[0])
+    size = np.vdot(np.abs(out), np.abs(grad)) + 1
+    assert abs(left - right) <= 100 * np.finfo(dtype).eps * size
+
+
+@pytest.mark.parametrize("bins", SIZES)
+def test_boxes_by_differences(bins, layout, isa, rng):
+    x, boxes, images = make(rng, np.float64)
+    boxes = boxes[5:]
+    images = images[5:]
+    options = {"layout": layout}
+    x = to_layout(x, layout)
+    grad = rng.standard_normal(roicy.crop_and_resize(x, boxes, images, bins, **options).shape)
+
+    def total(moved):
+        return np.vdot(roicy.crop_and_resize(x, moved[:, 1:], images, bins, **options), grad)
+
+    ours = roicy.crop_and_resize_backward_boxes(grad, x, boxes, images, **options)
+    rows = np.c_[np.zeros(len(boxes)), boxes]
+    coarse, fine = (differences(total, rows, h)[:, 1:] for h in (1e-6, 1e-7))
+    scale = np.abs(ours).max()
+    smooth = np.abs(coarse - fine) < 1e-5 * scale
+    assert smooth.mean() > 0.9
+    np.testing.assert_allclose(ours[smooth], fine[smooth], rtol=0, atol=1e-5 * scale)
+
+
+class TestEdges:
+    x = np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4)
+
+    def test_tiny_maps(self, isa):
+        for shape in ((1, 2, 1, 1), (1, 2, 1, 5), (1, 2, 5, 1)):
+            x = np.ones(shape, np.float32)
+            out = roicy.crop_and_resize(x, np.array([[-3, 0, 9, 1]], np.float32), [0], (3, 2))
+            # on a side of one pixel every coordinate is that pixel
+            assert out.shape == (1, 2, 3, 2)
+            assert out.min() == (0 if shape[2] == 5 else 1)
+
+    def test_large_crops_read_few_pixels(self, isa, rng):
+        x = rng.standard_normal((1, 33, 300, 310)).astype(np.float32)
+        boxes = np.tile(np.array([[0.013, 0.02, 0.97, 0.99]], np.float32), (4, 1))
+        images = np.zeros(4, int)
+        expected = reference(x, boxes[:1], images, (3, 4), "bilinear", 0.0)
+        for layout in ("NCHW", "NHWC"):
+            out = roicy.crop_and_resize(to_layout(x, layout), boxes, images, (3, 4), layout=layout)
+            np.testing.assert_allclose(from_layout(out, layout)[:1], expected, atol=1e-4)
+
+    def test_nothing(self):
+        none = np.zeros((0, 4), np.float32)
+        assert roicy.crop_and_resize(self.x, none, [], 2, extrapolation_value=1).shape[0] == 0
+        grad = np.zeros((0, 2, 2, 2), np.float32)
+        assert not roicy.crop_and_resize_backward(grad, none, [], self.x.shape).any()
+        assert roicy.crop_and_resize_backward_boxes(grad, self.x, none, []).shape == (0, 4)
+
+    def test_small_types(self, isa):
+        boxes = np.array([[0, 0, 0.7, 1.5]], np.float32)
+        for small in (np.float16, np.uint8):
+            out = roicy.crop_and_resize(self.x.astype(small), boxes, [0], 3, "bilinear", 2.5)
+            wide = roicy.crop_and_resize(self.x, boxes, [0], 3, "bilinear", 2.5)
+            assert_same_bits(out, wide.astype(out.dtype))
+
+    def test_errors(self):
+        boxes = np.zeros((2, 4), np.float32)
+        cases = [
+            (ValueError, (self.x, boxes[:, :3], [0, 0], 2), r"boxes: shape \(2, 3\), expected"),
+            (ValueError, (self.x, boxes, [0], 2), r"box_indices: shape \(1,\) of int64, expected"),
+            (ValueError, (self.x, boxes, [0.0, 0.0], 2), "box_indices: shape .* of float64"),
+            (ValueError, (self.x, boxes, [0, 1], 2), r"boxes\[1\]: batch index 1 is outside"),
+            (ValueError, (self.x, boxes, [0, 0], 0), "crop_size: 0, expected an integer from 1"),
+            (ValueError, (self.x, boxes, [0, 0], 2, "cubic"), "method: 'cubic', expected 'bil"),
+            (TypeError, (self.x, boxes, [0, 0], 2, "nearest", "1"), "extrapolation_value: '1'"),
+            (ValueError, (self.x[0], boxes, [0, 0], 2), r"image: shape \(2, 3, 4\), expected"),
+            (TypeError, (self.x, boxes.astype(complex), [0, 0], 2), "boxes: dtype complex128"),
+            (ValueError, (self.x, boxes * np.nan, [0, 0], 2), r"boxes\[0\]: x1 is nan"),
+        ]
+        for error, given, message in cases:
+            with pytest.raises(error, match=message):
+                roicy.crop_and_resize(*given)

@@ -1,0 +1,531 @@
+"""roi_align_rotated and its gradients: definition, other systems, differences, bits and edges."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import reference
+from conftest import assert_same_bits, from_layout, to_layout
+from test_against_reference import assert_sum_close
+from test_gradients import differences
+
+import roicy
+from roicy import _cpu
+from roicy.compat import detectron2, mmcv, mxnet, onnx, openvino
+
+RECORDED = np.load(Path(__file__).with_name("data") / "rotated.npz")
+
+# K boxes, N, C, H, W and (PH, PW).  There are whole and partial blocks, one channel, a single row,
+# and more bins than are computed together.
+SHAPES = {
+    "blocks": (30, 2, 37, 26, 31, (3, 4)),
+    "pixels": (6, 1, 48, 33, 20, (7, 2)),
+    "row": (6, 3, 1, 1, 23, (2, 2)),
+    "cell": (5, 2, 16, 1, 1, (2, 3)),
+    "parts": (2, 1, 17, 12, 14, (34, 40)),
+}
+PARAMETERS = [
+    {"sampling_ratio": 2, "spatial_scale": 0.5},
+    {"spatial_scale": 0.25, "clockwise": True},
+    {"sampling_ratio": 1, "aligned": False},
+]
+
+
+def rotated_boxes(rng, images, count, extent, dtype):
+    """Return boxes of all sizes and angles, some partly off the map, upright or inverted."""
+    height, width = extent
+    boxes = np.empty((count, 6))
+    boxes[:, 0] = rng.integers(0, images, count)
+    boxes[:, 1:3] = rng.uniform(-0.1, 1.1, (count, 2)) * (width, height)
+    boxes[:, 3:5] = np.exp(rng.uniform(np.log(0.4), np.log(1.2 * max(extent)), (count, 2)))
+    boxes[:, 5] = rng.uniform(-4, 4, count)
+    boxes[::5, 5] = 0
+    boxes[3::7, 3:5] *= -0.5
+    return boxes.astype(dtype)
+
+
+def make(rng, shape, scale, dtype):
+    count, images, channels, height, width, bins = SHAPES[shape]
+    input = rng.standard_normal((images, channels, height, width)).astype(dtype)
+    boxes = rotated_boxes(rng, images, count, (height / scale, width / scale), dtype)
+    return input, boxes, bins
+
+
+def long_boxes(count, side):
+    """Return boxes across a map that are long, narrow and askew."""
+    boxes = np.tile([0, side / 2, side / 2, 1.3 * side, 6, np.pi / 4], (count, 1))
+    boxes[:, 1] += np.arange(count)
+    return boxes
+
+
+cache = {}
+
+
+def expected(case, shape, dtype, x, boxes, bins):
+    """Return pooled values, those of absolute values, and the most pixels of a bin."""
+    key = (case, shape, dtype)
+    if key not in cache:
+        given = (boxes, bins, dtype)
+        taps = [
+            len(pixels)
+            for box in boxes
+            for *_, pixels in reference.rotated_taps(
+                box, bins, x.shape[2:], dtype, **PARAMETERS[case]
+            )
+        ]
+        values = [
+            reference.roi_align_rotated(array, *given, **PARAMETERS[case])
+            for array in (x, np.abs(x))
+        ]
+        cache[key] = (*values, max(taps))
+    return cache[key]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("case", range(len(PARAMETERS)))
+def test_forward(case, shape, threads, dtype, layout, isa, rng):
+    x, boxes, bins = make(rng, shape, PARAMETERS[case].get("spatial_scale", 1.0), dtype)
+    out = roicy.roi_align_rotated(
+        to_layout(x, layout), boxes, bins, layout=layout, num_threads=threads, **PARAMETERS[case]
+    )
+    assert_sum_close(from_layout(out, layout), *expected(case, shape, dtype, x, boxes, bins), dtype)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("case", range(len(PARAMETERS)))
+def test_backward(case, shape, dtype, layout, isa, rng):
+    x, boxes, bins = make(rng, shape, PARAMETERS[case].get("spatial_scale", 1.0), dtype)
+    grad = rng.standard_normal((len(boxes), x.shape[1], *bins)).astype(dtype)
+    key = ("backward", case, shape, dtype)
+    if key not in cache:
+        cache[key] = [
+            reference.roi_align_rotated_backward(g, boxes, x.shape, **PARAMETERS[case])
+            for g in (grad, np.abs(grad), np.ones_like(grad[:, :1]))
+        ]
+    values, magnitude, _ = cache[key]
+    results = [
+        roicy.roi_align_rotated_backward(
+            to_layout(grad, layout),
+            boxes,
+            to_layout(x, layout).shape,
+            layout=layout,
+            num_threads=threads,
+            **PARAMETERS[case],
+        )
+        for threads in (1, 3)
+    ]
+    assert_same_bits(*results)
+    terms = len(boxes) * bins[0] * bins[1]
+    assert_sum_close(from_layout(results[0], layout), values, magnitude, terms, dtype)
+
+
+@pytest.mark.parametrize("parameters", [{"sampling_ratio": 2}, {"clockwise": True}])
+def test_boxes_by_differences(parameters, layout, isa, rng):
+    x = to_layout(rng.standard_normal((2, 36, 13, 15)), layout)
+    boxes = rotated_boxes(rng, 2, 30, (13, 15), np.float64)
+    boxes[:, 3:5] = rng.uniform(1.5, 12, (30, 2))
+    boxes[::5, 5] = 0.1
+    options = {"aligned": False, "spatial_scale": 0.8, "layout": layout, **parameters}
+    g = rng.standard_normal(roicy.roi_align_rotated(x, boxes, (3, 2), **options).shape)
+
+    def total(moved):
+        return np.vdot(roicy.roi_align_rotated(x, moved, (3, 2), **options), g)
+
+    grads = [
+        roicy.roi_align_rotated_backward_boxes(g, x, boxes, num_threads=threads, **options)
+        for threads in (1, 3)
+    ]
+    assert_same_bits(*grads)
+    coarse, fine = (differences(total, boxes, h) for h in (1e-5, 1e-6))
+    # If a kink is within reach, differences of two widths disagree.  Such a number is left out.
+    scale = np.abs(grads[0]).max()
+    smooth = np.abs(coarse - fine) < 1e-6 * scale
+    assert smooth.mean() > 0.9
+    np.testing.assert_allclose(grads[0][smooth], fine[smooth], rtol=0, atol=1e-6 * scale)
+
+
+@pytest.mark.parametrize("layout_of_grad", ["NCHW", "NHWC"])
+def test_boxes_in_float32(layout_of_grad, isa, rng):
+    """Positions are off by eps * 20, and so the gradient by that part of absolute values."""
+    x = rng.standard_normal((1, 36, 13, 15)).astype(np.float32)
+    boxes = rotated_boxes(rng, 1, 12, (13, 15), np.float32)
+    boxes[:, 3:5] = rng.uniform(1.5, 12, (12, 2))
+    g = rng.standard_normal((12, 36, 3, 2)).astype(np.float32)
+    options = {"sampling_ratio": 2, "layout": layout_of_grad}
+    single, double = (
+        roicy.roi_align_rotated_backward_boxes(
+            to_layout(g, layout_of_grad).astype(dtype),
+            to_layout(x, layout_of_grad).astype(dtype),
+            boxes,
+            **options,
+        )
+        for dtype in (np.float32, np.float64)
+    )
+    size = np.abs(g).sum(axis=(1, 2, 3)).max() * np.abs(x).max()
+    assert np.abs(single - double).max() <= 20 * 12 * np.finfo(np.float32).eps * size
+
+
+def test_compat_errors():
+    x, boxes = RECORDED["x"], RECORDED["boxes"]
+    with pytest.raises(ValueError, match=r"rois: \(24, 6\), expected an array \(K, 5\)"):
+        openvino.roi_align_rotated(x, boxes, [0] * 24, 2, 2, 0, 1.0, False)
+    with pytest.raises(ValueError, match="batch_indices: shape"):
+        openvino.roi_align_rotated(x, boxes[:, 1:], [0], 2, 2, 0, 1.0, False)
+    with pytest.raises(ValueError, match="aligned: 2, expected an integer from 0 to 1"):
+        onnx.MMCVRoIAlignRotated(x, boxes, output_height=2, output_width=2, aligned=2)
+    with pytest.raises(ValueError, match=r"rois: \(24, 5\), expected an array \(K, 6\)"):
+        detectron2.roi_align_rotated(x, boxes[:, 1:], (2, 2), 1.0, 0)
+
+
+def test_pyramid(layout, isa, rng):
+    """Each box has the bits of its level, which its area decides."""
+    maps = [rng.standard_normal((2, 17, side, side + 3)) for side in (32, 16)]
+    boxes = rotated_boxes(rng, 2, 20, (64, 70), np.float64)
+    scales, options = [0.5, 0.25], {"sampling_ratio": 2, "layout": layout}
+    maps = [to_layout(level, layout) for level in maps]
+    pyramid = {"canonical_scale": 20, "canonical_level": 2}
+    out = roicy.multiscale_roi_align_rotated(maps, boxes, 3, scales, **pyramid, **options)
+    area = np.maximum(boxes[:, 3], 0) * np.maximum(boxes[:, 4], 0)
+    level = (np.sqrt(area) >= 20 * (1 - 1e-6)).astype(int)
+    assert 0 < level.sum() < 20
+    grad = rng.standard_normal(out.shape)
+    shapes = [one.shape for one in maps]
+    grads = roicy.multiscale_roi_align_rotated_backward(
+        grad, boxes, shapes, scales, **pyramid, **options
+    )
+    of_boxes = roicy.multiscale_roi_align_rotated_backward_boxes(
+        grad, maps, boxes, scales, **pyramid, **options
+    )
+    for i, one in enumerate(maps):
+        mine = level == i
+        given = (boxes[mine], scales[i])
+        assert_same_bits(out[mine], roicy.roi_align_rotated(one, given[0], 3, given[1], **options))
+        assert_same_bits(
+            grads[i],
+            roicy.roi_align_rotated_backward(grad[mine], given[0], one.shape, given[1], **options),
+        )
+        assert_same_bits(
+            of_boxes[mine],
+            roicy.roi_align_rotated_backward_boxes(grad[mine], one, *given, **options),
+        )
+    with pytest.raises(ValueError, match="spatial_scale: .* expected one number"):
+        roicy.multiscale_roi_align_rotated(maps, boxes, 3, [(0.5, 0.4), 0.25], **options)
+
+
+def test_known_values(dtype, layout, isa):
+    x = to_layout(np.array([[[[1, 2], [3, 4]]]], dtype), layout)
+    boxes = np.array([[0, 0.5, 0.5, 1, 1, 0], [0, 0.5, 0.5, 1, 1, np.pi / 2]], dtype)
+    out = from_layout(roicy.roi_align_rotated(x, boxes, 2, sampling_ratio=2, layout=layout), layout)
+    np.testing.assert_allclose(
+        out[:, 0], [[[1, 1.25], [1.5, 1.75]], [[1.5, 1], [1.75, 1.25]]], rtol=1e-6
+    )
+    turned = boxes * np.array([1, 1, 1, 1, 1, -1], dtype)
+    options = {"sampling_ratio": 2, "layout": layout, "clockwise": True}
+    assert_same_bits(from_layout(roicy.roi_align_rotated(x, turned, 2, **options), layout), out)
+
+
+@pytest.mark.parametrize("clockwise", [False, True])
+@pytest.mark.parametrize("ratio", [0, 2, 3])
+def test_openvino_recorded(ratio, clockwise, isa):
+    """OpenVINO 2026.4 computes in float32; positions are off by 1e-7 times a size of 25."""
+    x, boxes = RECORDED["x"], RECORDED["boxes"]
+    images = boxes[:, 0].astype(np.int32)
+    out = openvino.roi_align_rotated(x, boxes[:, 1:], images, 3, 4, ratio, 0.5, clockwise)
+    np.testing.assert_allclose(out, RECORDED[f"out_{ratio}_{int(clockwise)}"], rtol=0, atol=1e-5)
+    # the calls of other systems differ only in how they are written
+    assert_same_bits(mmcv.roi_align_rotated(x, boxes, (3, 4), 0.5, ratio, True, clockwise), out)
+    module = mmcv.RoIAlignRotated((3, 4), 0.5, ratio, clockwise=clockwise)
+    assert_same_bits(module(x, boxes), out)
+    assert repr(module).endswith(f"aligned=True, clockwise={clockwise})")
+    attributes = {"output_height": 3, "output_width": 4, "spatial_scale": 0.5}
+    assert_same_bits(
+        onnx.MMCVRoIAlignRotated(
+            x, boxes, sampling_ratio=ratio, clockwise=int(clockwise), **attributes
+        ),
+        out,
+    )
+    if not clockwise:
+        degrees = boxes.astype(np.float64)
+        degrees[:, 5] = np.rad2deg(degrees[:, 5])
+        theirs = detectron2.roi_align_rotated(x, degrees, (3, 4), 0.5, ratio)
+        np.testing.assert_allclose(theirs, out, rtol=0, atol=1e-6)
+        module = detectron2.ROIAlignRotated((3, 4), 0.5, ratio)
+        assert_same_bits(module(x, degrees), theirs)
+        assert repr(module) == (
+            f"ROIAlignRotated(output_size=(3, 4), spatial_scale=0.5, sampling_ratio={ratio})"
+        )
+
+
+@pytest.mark.parametrize("ratio", [-1, 2])
+def test_mxnet_recorded(ratio, isa):
+    """MXNet 1.9.1 has angles in degrees, no half pixel, and sizes of at least 1."""
+    out = mxnet.contrib.RROIAlign(RECORDED["x"], RECORDED["mx_boxes"], (3, 4), 0.5, ratio)
+    np.testing.assert_allclose(out, RECORDED[f"mx_out_{ratio}"], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("clockwise", [False, True])
+@pytest.mark.parametrize("ratio", [0, 2])
+def test_openvino_live(ratio, clockwise, rng):
+    runtime = pytest.importorskip("openvino")
+    opset15 = pytest.importorskip("openvino.opset15")
+
+    x, boxes, bins = make(rng, "blocks", 0.25, np.float32)
+    of_input = opset15.parameter(x.shape, np.float32)
+    of_boxes = opset15.parameter((len(boxes), 5), np.float32)
+    of_images = opset15.parameter((len(boxes),), np.int32)
+    node = opset15.roi_align_rotated(of_input, of_boxes, of_images, *bins, ratio, 0.25, clockwise)
+    model = runtime.Model([node], [of_input, of_boxes, of_images])
+    run = runtime.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    boxes[:, 3:5] = np.abs(boxes[:, 3:5])  # it raises sizes to those of a pixel
+    images = boxes[:, 0].astype(np.int32)
+    (theirs,) = run([x, np.ascontiguousarray(boxes[:, 1:]), images]).values()
+    ours = roicy.roi_align_rotated(x, boxes, bins, 0.25, ratio, True, clockwise)
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("aligned", [False, True])
+@pytest.mark.parametrize("ratio", [-1, 1, 3])
+def test_angle_0_is_upright(ratio, aligned, dtype, isa, rng):
+    """The samples are those of roi_align, and only the order of sums differs."""
+    x = rng.standard_normal((2, 20, 24, 30)).astype(dtype)
+    size = rng.uniform(0.5, 30, (25, 2))
+    centre = rng.uniform(0, 30, (25, 2))
+    image = rng.integers(0, 2, (25, 1))
+    boxes = np.c_[image, centre - size / 2, centre + size / 2].astype(dtype)
+    turned = np.c_[image, centre, size, np.zeros(25)].astype(dtype)
+    ours = roicy.roi_align_rotated(x, turned, (3, 2), 1.0, ratio, aligned)
+    upright = roicy.roi_align(x, boxes, (3, 2), 1.0, ratio, aligned)
+    largest = roicy.roi_align(np.abs(x), boxes, (3, 2), 1.0, ratio, aligned)
+    # Positions of samples have another rounding, of half a unit of 64; bins have up to 17 * 17
+    # pixels.
+    slack = (32 * 8 + 17 * 17) * np.finfo(dtype).eps
+    assert (np.abs(ours - upright) <= slack * np.maximum(largest, np.abs(x).max())).all()
+
+
+def test_turning_the_map(layout, isa, rng):
+    """A box that is turned by a quarter is the upright box on the map that is turned back."""
+    x = rng.standard_normal((1, 5, 17, 17))
+    boxes = np.array([[0, 8.5, 8.5, 9, 5, 0.3], [0, 4.5, 6.0, 3, 8, -1.0]])
+    centre = boxes[:, 1:3] - 8.5
+    quarter = boxes.copy()
+    quarter[:, 1], quarter[:, 2] = 8.5 - centre[:, 1], 8.5 + centre[:, 0]
+    quarter[:, 5] -= np.pi / 2
+    options = {"layout": layout, "sampling_ratio": 2}
+    turned = np.rot90(x, -1, (2, 3))
+    np.testing.assert_allclose(
+        roicy.roi_align_rotated(to_layout(turned, layout), quarter, 3, **options),
+        roicy.roi_align_rotated(to_layout(x, layout), boxes, 3, **options),
+        atol=1e-12,
+    )
+
+
+class TestBits:
+    """Results have the same bits for all threads, strides, layouts, formats and steps."""
+
+    def passes(self, x, boxes, bins, grad, layout, **options):
+        x, grad = to_layout(x, layout), to_layout(grad, layout)
+        options = {"layout": layout, **options}
+        return [
+            from_layout(roicy.roi_align_rotated(x, boxes, bins, **options), layout),
+            from_layout(roicy.roi_align_rotated_backward(grad, boxes, x.shape, **options), layout),
+            roicy.roi_align_rotated_backward_boxes(grad, x, boxes, **options),
+        ]
+
+    def check(self, x, boxes, bins, grad, **options):
+        first, *others = (
+            self.passes(x, boxes, bins, grad, layout, num_threads=threads, **options)
+            for layout in ("NCHW", "NHWC")
+            for threads in (1, 2)
+        )
+        for other in others:
+            for a, b in zip(first, other, strict=True):
+                assert_same_bits(a, b)
+        return first
+
+    @pytest.mark.parametrize("shape", ["blocks", "pixels", "parts"])
+    def test_layouts_and_threads(self, shape, dtype, isa, rng):
+        x, boxes, bins = make(rng, shape, 1.0, dtype)
+        grad = rng.standard_normal((len(boxes), x.shape[1], *bins)).astype(dtype)
+        self.check(x, boxes, bins, grad)
+
+    @pytest.mark.parametrize("bins", [(1, 9), (1, 1)])
+    def test_windows_beyond_a_tile(self, bins, isa, rng):
+        """Bins are loaded by themselves, and those that are too large in stretches of taps."""
+        side = 450
+        x = rng.standard_normal((1, 17, side, side)).astype(np.float32)
+        boxes = long_boxes(2, side).astype(np.float32)
+        boxes[1, 3:5] = 300, 310
+        grad = rng.standard_normal((2, 17, *bins)).astype(np.float32)
+        out, grad_input, _ = self.check(x, boxes, bins, grad)
+        one = [np.ones_like(a) for a in (x, grad)]
+        ones = roicy.roi_align_rotated(one[0], boxes[1:], bins)
+        np.testing.assert_allclose(ones, 1, rtol=1e-4)
+        np.testing.assert_allclose(
+            np.vdot(out.astype(np.float64), grad),
+            np.vdot(x.astype(np.float64), grad_input),
+            atol=1e-3,
+        )
+
+    def test_steps(self, layout, isa, rng, monkeypatch):
+        x, boxes, bins = make(rng, "blocks", 1.0, np.float32)
+        grad = rng.standard_normal((len(boxes), x.shape[1], *bins)).astype(np.float32)
+        at_once = self.passes(x, boxes, bins, grad, layout)
+        monkeypatch.setattr(_cpu, "MAX_BOXES", 4)
+        for a, b in zip(at_once, self.passes(x, boxes, bins, grad, layout), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+        assert_same_bits(at_once[0], self.passes(x, boxes, bins, grad, layout)[0])
+
+    def test_formats_and_strides(self, dtype, isa, rng):
+        x, boxes, bins = make(rng, "blocks", 1.0, dtype)
+        boxes = boxes[np.argsort(boxes[:, 0], kind="stable")]
+        counts = np.bincount(boxes[:, 0].astype(int), minlength=2)
+        grad = rng.standard_normal((len(boxes), x.shape[1], *bins)).astype(dtype)
+        parts = np.split(boxes[:, 1:], np.cumsum(counts)[:-1])
+        out, grad_input, grad_boxes = self.passes(x, boxes, bins, grad, "NCHW")
+        spaced = np.zeros((*x.shape[:3], 2 * x.shape[3]), dtype)[..., ::2]
+        spaced[...] = x
+        mine = np.full((*out.shape[:3], 2 * out.shape[3]), 7, dtype)
+        target = mine[..., ::2]
+        assert roicy.roi_align_rotated(spaced, parts, bins, out=target) is target
+        assert_same_bits(np.ascontiguousarray(target), out)
+        assert (mine[..., 1::2] == 7).all()
+        assert_same_bits(
+            roicy.roi_align_rotated_backward(grad, boxes[:, 1:], x.shape, boxes_num=counts),
+            grad_input,
+        )
+        counted = {"boxes_num": counts}
+        assert_same_bits(
+            roicy.roi_align_rotated_backward_boxes(grad, x, boxes[:, 1:], **counted),
+            np.ascontiguousarray(grad_boxes[:, 1:]),
+        )
+        listed = roicy.roi_align_rotated_backward_boxes(grad, x, parts)
+        np.testing.assert_array_equal(np.concatenate(listed), grad_boxes[:, 1:])
+        np.testing.assert_array_equal(grad_boxes[:, 0], 0)
+        mine = boxes[: counts[0]]
+        expected = roicy.roi_align_rotated(x[:1], mine, bins)
+        for given in (mine[:, 1:], mine.tolist(), mine[:, 1:].tolist(), [mine[:, 1:].tolist()]):
+            assert_same_bits(roicy.roi_align_rotated(x[:1], given, bins), expected)
+        assert roicy.roi_align_rotated(x, [[], []], bins).shape == (0, *expected.shape[1:])
+
+    @pytest.mark.parametrize("small", [np.float16, np.uint8])
+    def test_small_types(self, small, layout, isa, rng):
+        x = rng.integers(0, 200, (2, 33, 12, 14)).astype(small)
+        boxes = rotated_boxes(rng, 2, 9, (12, 14), np.float32)
+        out = roicy.roi_align_rotated(to_layout(x, layout), boxes, (2, 3), layout=layout)
+        wide = roicy.roi_align_rotated(
+            to_layout(x.astype(np.float32), layout), boxes, (2, 3), layout=layout
+        )
+        assert_same_bits(out, wide.astype(out.dtype))
+        assert out.dtype == (np.float32 if small is np.uint8 else small)
+        long = long_boxes(4, 120).astype(np.float32)
+        x = to_layout(rng.integers(0, 200, (1, 32, 120, 130)).astype(small), layout)
+        out = roicy.roi_align_rotated(x, long, (1, 20), layout=layout)
+        wide = roicy.roi_align_rotated(x.astype(np.float32), long, (1, 20), layout=layout)
+        assert_same_bits(out, wide.astype(out.dtype))
+
+
+class TestEdges:
+    x = np.random.default_rng(5).standard_normal((2, 3, 9, 8)).astype(np.float32)
+
+    def pooled(self, box, ratio=-1, aligned=True, x=None):
+        boxes = np.array([[0, *box]], np.float32)
+        return roicy.roi_align_rotated(self.x if x is None else x, boxes, 2, 1.0, ratio, aligned)[0]
+
+    def test_sizes(self, isa):
+        assert not self.pooled((4, 4, 0, 5, 1)).any()
+        assert not self.pooled((4, 4, -3, 5, 1)).any()
+        assert self.pooled((4, 4, 0, 5, 1), 2).any()
+        assert self.pooled((4, 4, 0, 5, 1), -1, False).any()
+        # bins of an inverted box run backwards
+        backwards = self.pooled((4, 4, -3, 5, 1), 2)
+        np.testing.assert_allclose(
+            backwards[:, :, ::-1], self.pooled((4, 4, 3, 5, 1), 2), atol=1e-6
+        )
+
+    @pytest.mark.parametrize("size", [1e4, 1e9, 1e30])
+    @pytest.mark.parametrize("angle", [0.0, 0.7, 1e30])
+    def test_huge(self, size, angle, dtype, isa):
+        """The largest bins have 4096 x 4096 samples, of which few are on the map."""
+        ones = np.ones((1, 1, 30, 40), dtype)
+        for numbers in ((20, 15, size, size), (20, 15, size, 3), (size, -size, 5, size)):
+            boxes = np.array([[0, *numbers, angle]], dtype)
+            out = roicy.roi_align_rotated(ones, boxes, 3)
+            grad = roicy.roi_align_rotated_backward(out, boxes, ones.shape)
+            of_boxes = roicy.roi_align_rotated_backward_boxes(out, ones, boxes)
+            assert 0 <= out.min() <= out.max() <= 1 + 1e-6
+            assert np.isfinite(grad).all()
+            assert np.isfinite(of_boxes).all()
+        square = np.array([[0, 20, 15, 2000, 2000, 0.0]], dtype)
+        out = roicy.roi_align_rotated(ones, square, 1)
+        # The share of the map in the box; 32 x 42 samples count, those between -1 and 30.
+        np.testing.assert_allclose(out, 32 * 42 / 2000**2, rtol=0.08)
+
+    @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+    @pytest.mark.parametrize("column", range(1, 6))
+    def test_not_finite(self, column, value):
+        boxes = np.ones((3, 6), np.float32)
+        boxes[1, column] = value
+        name = ("cx", "cy", "w", "h", "angle")[column - 1]
+        with pytest.raises(ValueError, match=rf"boxes\[1\]: {name} is -?(nan|inf), expected a"):
+            roicy.roi_align_rotated(self.x, boxes, 2)
+        with pytest.raises(ValueError, match=rf"boxes\[0\]: row 1: {name} is"):
+            roicy.roi_align_rotated(self.x, [boxes[:, 1:], boxes[:, 1:]], 2)
+
+    def test_errors(self):
+        boxes = np.ones((3, 6), np.float32)
+        cases = [
+            ((self.x, boxes[:, :5], 2), {}, r"boxes: shape \(3, 5\), expected \(K, 6\) with rows "
+             r"\[batch_index, cx, cy, w, h, angle\]; boxes of 5 columns need boxes_num"),
+            ((self.x, [boxes, boxes], 2), {}, r"boxes\[0\]: shape .* with rows \[cx, cy, w, h"),
+            ((self.x, boxes + 1, 2), {}, "batch index 2 is outside the input's 2 images"),
+            ((self.x, boxes * 0.5, 2), {}, r"batch index 0.5, expected a whole number"),
+            ((self.x, boxes, 2, (0.5, 0.25)), {}, "spatial_scale: .* expected one number"),
+            ((self.x, boxes, 2, 1.0, 1025), {}, "sampling_ratio: 1025, expected an integer"),
+        ]  # fmt: skip
+        for given, options, message in cases:
+            with pytest.raises(ValueError, match=message):
+                roicy.roi_align_rotated(*given, **options)
+        with pytest.raises(TypeError, match="clockwise: 1, expected True or False"):
+            roicy.roi_align_rotated(self.x, boxes, 2, clockwise=1)
+        with pytest.raises(
+            ValueError, match=r"boxes\[1\]: w is 3.0*\d*e\+38, which times spatial_scale"
+        ):
+            boxes[1, 3] = 3e38
+            roicy.roi_align_rotated(self.x, boxes, 2, 2.0)
+
+    def test_rounded_index(self):
+        x = np.zeros((300, 1, 2, 2), np.float16)
+        boxes = np.zeros((1, 6), np.float16)
+        many = np.broadcast_to(x[:1], (5000, 1, 2, 2))
+        boxes[0, 0] = 2048
+        with pytest.raises(ValueError, match="batch index 2048 in float16, which is exact to 2048"):
+            roicy.roi_align_rotated(many, boxes, 1)
+
+    def test_nothing(self, dtype, layout):
+        x, boxes = np.ones((2, 3, 4, 5), dtype), np.ones((0, 6), dtype)
+        grad = np.ones(to_layout(np.ones((0, 3, 2, 2)), layout).shape, dtype)
+        x = to_layout(x, layout)
+        out = roicy.roi_align_rotated(x, boxes, 2, layout=layout)
+        assert out.shape == grad.shape
+        assert not roicy.roi_align_rotated_backward(grad, boxes, x.shape, layout=layout).any()
+        of_boxes = roicy.roi_align_rotated_backward_boxes(grad, x, boxes, layout=layout)
+        assert of_boxes.shape == (0, 6)
+        empty = np.ones((2, 0, 4, 5), dtype)
+        assert roicy.roi_align_rotated(empty, np.ones((3, 6)), 2).shape == (3, 0, 2, 2)
+
+    def test_nan_spreads_to_bins_that_read_it(self, layout, isa):
+        x = np.zeros((1, 2, 20, 20))
+        x[0, 1, 8, 9] = np.nan
+        boxes = np.array([[0, 10, 10, 12, 12, 0.4], [0, 15, 15, 4, 4, 0.4], [0, -90, -90, 9, 9, 0]])
+        out = roicy.roi_align_rotated(to_layout(x, layout), boxes, 3, layout=layout)
+        out = from_layout(out, layout)
+        found = {
+            (k, p, q)
+            for k, box in enumerate(boxes)
+            for p, q, pixels in reference.rotated_taps(box, (3, 3), (20, 20), np.float64)
+            if (8, 9) in pixels
+        }
+        assert found
+        assert {tuple(place) for place in np.argwhere(np.isnan(out[:, 1]))} == found
+        assert not np.isnan(out[:, 0]).any()
