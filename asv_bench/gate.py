@@ -1,0 +1,325 @@
+"""
+The gate of slow commits: counted instructions and cache misses beside those of counts.json.
+
+    python asv_bench/gate.py                  # count, compare, fail where something is worse
+    python asv_bench/gate.py --write          # accept the counts of this build as the new ones
+    python asv_bench/gate.py --requirements   # what pip must install to make counts comparable
+
+All calls are counted in one process by valgrind's callgrind, with the AVX2 kernels, since it does
+not know AVX-512, and one thread.  Each call is made once before it is counted, and start-up is not
+counted at all.  The caches are simulated, and have the same sizes on every machine.
+
+Counts depend on the compiler, Cython, Python and NumPy.  If one of them is not the one that
+counts.json names, nothing is compared: the gate says why, and passes (with --no-skip it fails).
+"""
+
+import argparse
+import ctypes
+import gc
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent
+COUNTS = FOLDER / "counts.json"
+# Size, ways and line of the simulated caches.  The second is the level 2 cache of a core, so the
+# maps of these workloads do not fit into it.
+CACHES = {"I1": "32768,8,64", "D1": "32768,8,64", "LL": "1048576,16,64"}
+LINE = 64
+# A count fails if it has grown by more than this share, and by more than this number.  A few lines
+# are those of the interpreter's objects, whose places depend on what was allocated before.
+WORSE = {
+    "instructions": (0.01, 0),
+    "level 1 misses": (0.01, 200),
+    "last level misses": (0.01, 200),
+    "bytes moved": (0.01, 200 * LINE),
+}
+# workload, pass, layout, calls, and what is smaller than in the workload of the timings
+FPN, C4 = {"shape": (1, 32, 200, 304), "count": 100}, {"shape": (1, 32, 50, 76), "count": 50}
+POOL, PRROI = {"shape": (1, 32, 50, 76), "count": 100}, {"shape": (1, 32, 100, 152), "count": 50}
+PS, CAMERA = {"shape": (1, 147, 50, 76), "count": 100}, {"shape": (1, 3, 270, 480), "count": 4}
+FEW = {"shape": (1, 32, 200, 304)}
+CALLS = [
+    ("align_fpn_p2", "forward", "NCHW", 2, FPN),
+    ("align_fpn_p2", "forward", "NHWC", 2, FPN),
+    ("align_fpn_p2", "backward", "NCHW", 1, FPN),
+    ("align_c4", "backward", "NHWC", 2, C4),
+    ("align_c4", "backward_boxes", "NCHW", 2, C4),
+    ("align_fpn_p2", "backward_boxes", "NHWC", 2, FPN),
+    ("align_pyramid", "forward", "NCHW", 1, FPN),
+    ("align_few", "forward", "NCHW", 4, FEW),
+    ("align_few", "rounded", "NHWC", 4, FEW),
+    ("align_camera", "forward", "NHWC", 2, CAMERA),
+    ("align_few", "maximum", "NCHW", 1, FEW),
+    ("align_few", "maximum_backward", "NHWC", 1, FEW),
+    ("pool_vgg", "forward", "NCHW", 2, POOL),
+    ("pool_vgg", "backward", "NHWC", 2, POOL),
+    ("prroi_iounet", "forward", "NHWC", 1, PRROI),
+    ("ps_align_rfcn", "forward", "NCHW", 1, PS),
+    ("align_tiny", "forward", "NCHW", 50, {}),
+    ("pool_tiny", "backward", "NCHW", 50, {}),
+]
+
+
+def name_of(workload, direction, layout):
+    return f"{workload} {direction} {layout}"
+
+
+def prepared(roicy, workloads, workload, direction, layout, smaller):
+    """Return a function without parameters, which makes a call of the gate."""
+    work = workloads.WORKLOADS[workload]._replace(**smaller)
+    if direction == "rounded":  # results of float16
+        arrays, direction = work.arrays("float16"), "forward"
+        return workloads.call(roicy, work, arrays, direction, layout, True, 1)
+    arrays = work.arrays()
+    if direction.startswith("maximum"):
+        work = work._replace(operator="roi_align_max")
+    if direction == "maximum":
+        return workloads.call(roicy, work, arrays, "forward", layout, True, 1)
+    if direction == "maximum_backward":
+        input, grad = arrays["input"], arrays["grad_output"]
+        if layout == "NHWC":
+            input, grad = (
+                workloads.placed(array.transpose(0, 2, 3, 1), array.dtype)
+                for array in (input, grad)
+            )
+        out = workloads.placed(input, input.dtype)
+        return lambda: roicy.roi_align_max_backward(
+            grad,
+            input,
+            arrays["boxes"],
+            work.spatial_scale,
+            **work.parameters,
+            layout=layout,
+            out=out,
+            num_threads=1,
+        )
+    return workloads.call(roicy, work, arrays, direction, layout, direction != "backward_boxes", 1)
+
+
+def count_here(library, only):
+    """Make all calls; this runs in a process of its own, under callgrind."""
+    sys.path.insert(0, str(FOLDER))
+    from benchmarks.common import workloads
+
+    import roicy
+
+    counter = ctypes.CDLL(library)
+    print(json.dumps(versions_here()))
+    started = False
+    gc.disable()  # it would run at calls that depend on everything before
+    for workload, direction, layout, calls, smaller in CALLS:
+        name = name_of(workload, direction, layout)
+        if only and not re.search(only, name):
+            continue
+        call = prepared(roicy, workloads, workload, direction, layout, smaller)
+        call()
+        if not started:
+            counter.start_counting()
+            started = True
+        call()
+        encoded = f"{name}, {calls}".encode()
+        repeats = range(calls)
+        counter.forget_counts()
+        for _ in repeats:
+            call()
+        counter.write_counts(encoded)
+
+
+def versions_here():
+    """Return what the counts of this process depend on."""
+    from roicy._timing import facts
+
+    found = facts()
+    build, runtime = found["build"], found["runtime"]
+    return {
+        "compiler": build["compiler"],
+        "cython": build["cython"],
+        "python": f"{runtime['python']}, {runtime['python_compiler']}",
+        "numpy": runtime["numpy"],
+        "libc": runtime["libc"],
+    }
+
+
+def read_counts(folder):
+    """Return the counts of a call, by names of calls, from the files that callgrind wrote."""
+    counts = {}
+    for path in Path(folder).glob("counts.*"):
+        text = path.read_text()
+        trigger = re.search(r"^desc: Trigger: Client Request: (.*), (\d+)$", text, re.MULTILINE)
+        if trigger is None:
+            continue  # of the end of the process
+        events = re.search(r"^events: (.*)$", text, re.MULTILINE)[1].split()
+        values = re.search(r"^(?:summary|totals): (.*)$", text, re.MULTILINE)[1].split()
+        found = dict.fromkeys(events, 0) | dict(zip(events, map(int, values), strict=False))
+        calls = int(trigger[2])
+        first = found["D1mr"] + found["D1mw"] + found["I1mr"]
+        last = found["DLmr"] + found["DLmw"] + found["ILmr"]
+        # A miss reads a line, and a dirty miss writes another one back.
+        lines = last + found["ILdmr"] + found["DLdmr"] + found["DLdmw"]
+        counts[trigger[1]] = {
+            "instructions": round(found["Ir"] / calls),
+            "level 1 misses": round(first / calls),
+            "last level misses": round(last / calls),
+            "bytes moved": round(lines * LINE / calls),
+        }
+    return {name: counts[name] for name in (name_of(*row[:3]) for row in CALLS) if name in counts}
+
+
+def count(only):
+    """Return the versions, and the counts of all calls, from a process under callgrind."""
+    with tempfile.TemporaryDirectory() as folder:
+        library = f"{folder}/counter.so"
+        compiler = os.environ.get("CC", "cc").split()
+        subprocess.run(
+            [*compiler, "-O1", "-shared", "-fPIC", f"{FOLDER}/counter.c", "-o", library], check=True
+        )
+        command = [
+            "valgrind",
+            "--tool=callgrind",
+            "--instr-atstart=no",
+            "--cache-sim=yes",
+            "--simulate-wb=yes",
+            *(f"--{name}={value}" for name, value in CACHES.items()),
+            f"--callgrind-out-file={folder}/counts",
+            sys.executable,
+            __file__,
+            "--count-here",
+            library,
+            *(["--only", only] if only else []),
+        ]
+        # A short environment of fixed length: it lies above the stack, and so moves it.
+        environment = {
+            name: os.environ[name] for name in ("PATH", "PYTHONPATH", "HOME") if name in os.environ
+        } | {
+            "ROICY_ISA": "avx2",
+            "PYTHONHASHSEED": "0",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+        }
+        ended = subprocess.run(command, env=environment, capture_output=True, text=True)
+        if ended.returncode:
+            raise SystemExit(f"the counted process failed:\n{ended.stderr[-3000:]}")
+        valgrind = subprocess.run(["valgrind", "--version"], capture_output=True, text=True)
+        versions = json.loads(ended.stdout.splitlines()[0])
+        return versions | {"valgrind": valgrind.stdout.strip()}, read_counts(folder)
+
+
+def why_not():
+    """Return why this machine cannot count, or None."""
+    if shutil.which("valgrind") is None:
+        return "valgrind is not installed"
+    if shutil.which(os.environ.get("CC", "cc").split()[0]) is None:
+        return "there is no C compiler, which the part of the gate in C needs"
+    tried = subprocess.run(
+        [sys.executable, "-c", "import roicy"],
+        env=os.environ | {"ROICY_ISA": "avx2"},
+        capture_output=True,
+        text=True,
+    )
+    if tried.returncode:
+        return "no AVX2 kernels: " + (tried.stderr.strip().splitlines() or ["import failed"])[-1]
+    return None
+
+
+def compare(old, new):
+    """Return (call, count, old, new, change, verdict) of all counts that moved, worst first."""
+    rows = []
+    for name in [*old, *(name for name in new if name not in old)]:
+        if name not in new or name not in old:
+            rows.append((name, "-", None, None, float("inf"), "not in both"))
+            continue
+        for what, (share, least) in WORSE.items():
+            before, now = old[name][what], new[name][what]
+            change = now / before - 1 if before else float(now > 0)
+            worse = change > share and now - before > least
+            better = change < -share and before - now > least
+            verdict = "WORSE" if worse else "better" if better else ""
+            if verdict or (abs(change) > share / 4 and abs(now - before) > least):
+                rows.append((name, what, before, now, change, verdict))
+    return sorted(rows, key=lambda row: -row[4])
+
+
+def table(rows):
+    lines = [f"{'call':<36} {'count':<18} {'before':>12} {'now':>12} {'change':>8}"]
+    for name, what, before, now, change, verdict in rows:
+        if before is None:
+            lines.append(f"{name:<36} {what:<18} {'':>12} {'':>12} {'':>8}  {verdict}")
+        else:
+            lines.append(f"{name:<36} {what:<18} {before:>12} {now:>12} {change:>+8.2%}  {verdict}")
+    return "\n".join(lines)
+
+
+def judge(old, versions, counts, no_skip):
+    """Print what moved, and return the exit code."""
+    differing = [
+        f"{key} {versions.get(key)}, and the counts are of {value}"
+        for key, value in old["versions"].items()
+        if versions.get(key) != value
+    ]
+    if differing:
+        print("SKIPPED, counts are not comparable: " + "; ".join(differing))
+        return int(no_skip)
+    rows = compare(old["counts"], counts)
+    if rows:
+        print(table(rows))
+    verdicts = [row[-1] for row in rows]
+    if "WORSE" in verdicts or "not in both" in verdicts:
+        print(
+            f"FAILED: {verdicts.count('WORSE')} counts are worse, "
+            f"{verdicts.count('not in both')} are not in both.\nIf that is meant, run "
+            "`python asv_bench/gate.py --write`, and say in the commit why counts.json changes."
+        )
+        return 1
+    if "better" in verdicts:
+        print("Better: `python asv_bench/gate.py --write` keeps what was gained.")
+    print(f"passed: {len(counts)} calls, no count more than 1 % worse")
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--write", action="store_true", help="write the counts to counts.json")
+    parser.add_argument("--requirements", action="store_true", help="print what pip must install")
+    parser.add_argument("--no-skip", action="store_true", help="fail where nothing can be compared")
+    parser.add_argument("--only", metavar="PATTERN", help="count only these calls")
+    parser.add_argument("--json", metavar="FILE", help="also write the counts to another file")
+    parser.add_argument("--count-here", metavar="LIBRARY", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.count_here:
+        count_here(options.count_here, options.only)
+        return 0
+    old = json.loads(COUNTS.read_text()) if COUNTS.exists() else {"versions": {}, "counts": {}}
+    if options.requirements:
+        print(" ".join(f"{name}=={old['versions'][name]}" for name in ("cython", "numpy")))
+        return 0
+    reason = why_not()
+    if reason:
+        print("SKIPPED: " + reason)
+        return int(options.no_skip)
+    start = time.monotonic()
+    versions, counts = count(options.only)
+    print(f"counted {len(counts)} calls in {time.monotonic() - start:.0f} s")
+    text = json.dumps({"versions": versions, "caches": CACHES, "counts": counts}, indent=1) + "\n"
+    if options.json:
+        Path(options.json).write_text(text)
+    if options.write:
+        if options.only:
+            parser.error("--write: needs all counts, expected no --only")
+        COUNTS.write_text(text)
+        print(f"wrote {COUNTS}")
+        return 0
+    if options.only:
+        old["counts"] = {name: old["counts"][name] for name in counts if name in old["counts"]}
+    return judge(old, versions, counts, options.no_skip)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

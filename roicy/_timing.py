@@ -1,0 +1,154 @@
+"""
+Times of calls in this process, for comparisons of versions.
+
+This file and _workloads.py are loaded by their paths, with whatever version of roicy the process
+imports.  So they use nothing of the package but its operators, and what says how it was built.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import json
+import os
+import platform
+import re
+import statistics
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+SETTINGS = ("ROICY_ISA", "OMP_", "GOMP_", "KMP_", "MALLOC_", "GLIBC_TUNABLES")
+
+
+def workloads() -> ModuleType:
+    """Return the module of workloads that lies beside this file."""
+    path = Path(__file__).with_name("_workloads.py")
+    spec: Any = importlib.util.spec_from_file_location("workloads", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def processor() -> str:
+    """Return the name that the system gives to the processor."""
+    try:
+        with open("/proc/cpuinfo") as lines:
+            return next(
+                line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")
+            )
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def usable_cores() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def cython_version(function: Any) -> str:
+    """Return the version of Cython that compiled a function: it names the module of its type."""
+    found = re.search(r"_cython_(\d\w*)", type(function).__module__)
+    return found[1].replace("_", ".") if found else "unknown"
+
+
+def facts() -> dict[str, dict[str, Any]]:
+    """Return what times depend on: the machine, the build of roicy, and what runs it."""
+    roicy = importlib.import_module("roicy")
+    machine = importlib.import_module("roicy._kernels.machine")
+    dispatch = importlib.import_module("roicy._dispatch")
+    return {
+        "machine": {
+            "processor": processor(),
+            "architecture": platform.machine(),
+            "cores": os.cpu_count(),
+            "usable_cores": usable_cores(),
+            "system": f"{platform.system()} {platform.release()}",
+        },
+        "build": {
+            "roicy": getattr(roicy, "__version__", "unknown"),
+            "compiler": machine.compiler(),
+            "cython": cython_version(machine.supported),
+            "instruction_set": dispatch.ISA,
+            "openmp": machine.openmp(),
+            "openmp_runtime": "LLVM" if getattr(machine, "is_llvms", bool)() else "other",
+        },
+        "runtime": {
+            "python": platform.python_version(),
+            "python_compiler": platform.python_compiler(),
+            "numpy": np.__version__,
+            "libc": " ".join(platform.libc_ver()),
+            "settings": {
+                name: value
+                for name, value in sorted(os.environ.items())
+                if name.startswith(SETTINGS)
+            },
+        },
+    }
+
+
+def digest(result: Any) -> str:
+    """Return a hash of the bits of a result, which may be a list of arrays."""
+    found = hashlib.sha256()
+    for array in result if isinstance(result, (list, tuple)) else [result]:
+        found.update(f"{array.dtype} {array.shape}".encode())
+        found.update(np.ascontiguousarray(array))
+    return found.hexdigest()[:16]
+
+
+def times(function: Any, seconds: float) -> list[float]:
+    """Return the times of at least five calls, and of as many as fit into `seconds`."""
+    function()
+    found, end = [], time.perf_counter() + seconds
+    while True:
+        start = time.perf_counter()
+        function()
+        now = time.perf_counter()
+        found.append(now - start)
+        if now >= end and len(found) >= 5:
+            return found
+
+
+def measure(
+    module: ModuleType, roicy: Any, run: dict[str, Any], seconds: float
+) -> dict[str, Any] | None:
+    """Return least and median of a call, or None where this version cannot make it."""
+    work = module.WORKLOADS[run["workload"]]
+    arrays = work.arrays(run["dtype"])
+    reuse = run["direction"] != "backward_boxes"
+    try:
+        call = module.call(
+            roicy, work, arrays, run["direction"], run["layout"], reuse, run["threads"]
+        )
+        result = call()
+    except (AttributeError, TypeError, ValueError):  # an operator or parameter that came later
+        return None
+    found = times(call, seconds)
+    return {
+        "least": min(found),
+        "median": statistics.median(found),
+        "digest": digest(result),
+        "bytes": least_bytes(module, arrays, run["direction"], result),
+    }
+
+
+def least_bytes(module: ModuleType, arrays: dict[str, Any], direction: str, result: Any) -> int:
+    """Return the bytes that a call must read and write at the least."""
+    read = arrays["grad_output"] if direction == "backward" else arrays["input"]
+    moved = (*module.each_level(read), *module.each_level(result))
+    return sum(int(array.nbytes) for array in moved)
+
+
+def main() -> None:
+    """Read what to time from the standard input, and print facts and times as JSON."""
+    asked = json.load(sys.stdin)
+    module, roicy = workloads(), importlib.import_module("roicy")
+    found = [measure(module, roicy, run, asked["seconds"]) for run in asked["runs"]]
+    print(json.dumps(facts() | {"runs": found}))
