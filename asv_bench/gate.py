@@ -203,6 +203,8 @@ def count(only):
             "PYTHONDONTWRITEBYTECODE": "1",
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",
+            # Larger arrays begin at the same place of a page, whatever was freed before.
+            "MALLOC_MMAP_THRESHOLD_": "16384",
         }
         ended = subprocess.run(command, env=environment, capture_output=True, text=True)
         if ended.returncode:

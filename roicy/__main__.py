@@ -11,7 +11,7 @@ import argparse
 import sys
 from typing import Any
 
-from . import show_config
+from . import _track, show_config
 from ._workloads import CROPS, WORKLOADS
 
 
@@ -33,6 +33,7 @@ def _add_bench(commands: Any) -> None:
     bench.add_argument("--rounds", type=int, default=5, help=rounds)
     bench.add_argument("--plot", metavar="FILE", help="draw the times, with matplotlib")
     bench.add_argument("--json", metavar="FILE", help="write the measurements")
+    _track.add_options(bench)
 
 
 def _add_onnx(commands: Any) -> None:
@@ -77,17 +78,7 @@ def main(arguments: list[str] | None = None) -> int:
 
             run_onnx(options.model, options.bench, options.shape, options.threads, options.rounds)
         else:
-            from ._bench import run as run_bench
-
-            run_bench(
-                options.workloads,
-                options.passes,
-                options.dtype,
-                options.threads,
-                options.rounds,
-                options.plot,
-                options.json,
-            )
+            return _track.run(options)
     except ModuleNotFoundError as error:
         if error.name not in ("matplotlib", "tqdm", "onnx", "onnxruntime"):
             raise

@@ -8,7 +8,6 @@ with roicy's, and the largest difference is printed beside the time.
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import platform
 import sys
@@ -22,6 +21,7 @@ from tqdm import tqdm
 import roicy
 
 from . import _bench_crop, _dispatch
+from ._timing import processor
 from ._workloads import CROPS, WORKLOADS, Workload, call, each_level
 
 ROUNDS = 5
@@ -412,17 +412,6 @@ def has_pass(name: str, direction: str) -> bool:
     return direction != "backward_boxes" or WORKLOADS[name].operator != "roi_pool"
 
 
-def processor() -> str:
-    """Return the name that the system gives to the processor."""
-    try:
-        with open("/proc/cpuinfo") as lines:
-            return next(
-                line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")
-            )
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
-
-
 def table(results: list[dict[str, Any]], rate: float) -> str:
     """Return the results as text: each call has a row, and its time is compared with roicy's."""
     lines = [
@@ -502,9 +491,8 @@ def run(
     threads: list[int],
     rounds: int,
     plot_path: str | None,
-    json_path: str | None,
-) -> None:
-    """Measure, print the table, and write what was asked for."""
+) -> dict[str, Any]:
+    """Measure, print the table, draw it where that was asked for, and return the results."""
     title = (
         f"roicy {roicy.__version__} ({_dispatch.ISA}) on {processor()}, "
         f"{os.cpu_count()} processors, Python {platform.python_version()}, NumPy {np.__version__}"
@@ -528,8 +516,6 @@ def run(
         f"{title}; one thread copies {rate / 1e9:.0f} GB/s, "
         f"read and written; {dtype}\n\n{table(results, rate)}"
     )
-    if json_path:
-        with open(json_path, "w") as file:
-            json.dump({"title": title, "copy_rate": rate, "results": results}, file, indent=1)
     if plot_path:
         plot(results, plot_path, title)
+    return {"title": title, "copy_rate": rate, "results": results}

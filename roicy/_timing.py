@@ -99,7 +99,7 @@ def digest(result: Any) -> str:
     found = hashlib.sha256()
     for array in result if isinstance(result, (list, tuple)) else [result]:
         found.update(f"{array.dtype} {array.shape}".encode())
-        found.update(np.ascontiguousarray(array))
+        found.update(array.tobytes())
     return found.hexdigest()[:16]
 
 
@@ -135,12 +135,12 @@ def measure(
         "least": min(found),
         "median": statistics.median(found),
         "digest": digest(result),
-        "bytes": least_bytes(module, arrays, run["direction"], result),
+        "bytes": bytes_of_arrays(module, arrays, run["direction"], result),
     }
 
 
-def least_bytes(module: ModuleType, arrays: dict[str, Any], direction: str, result: Any) -> int:
-    """Return the bytes that a call must read and write at the least."""
+def bytes_of_arrays(module: ModuleType, arrays: dict[str, Any], direction: str, result: Any) -> int:
+    """Return the bytes of the map, or of the gradient that is read, and of the result."""
     read = arrays["grad_output"] if direction == "backward" else arrays["input"]
     moved = (*module.each_level(read), *module.each_level(result))
     return sum(int(array.nbytes) for array in moved)

@@ -4,8 +4,11 @@ import importlib.util
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from roicy import _against, _compare, _scaling, _timing
+from roicy.__main__ import main
 from roicy._kernels import machine
 from roicy._timing import cython_version
 
@@ -93,3 +96,128 @@ def test_gate_reads_files_of_callgrind(gate, tmp_path):
 def test_version_of_cython():
     assert cython_version(machine.supported)[:2] == "3."
     assert cython_version(len) == "unknown"
+
+
+def run_of(least, **others):
+    call = {"workload": "align_tiny", "direction": "forward", "layout": "NCHW"}
+    call |= {"dtype": "float32", "threads": 1}
+    return call | {"least": least, "median": least, "digest": "a", "bytes": 8} | others
+
+
+def file_of(*runs, turns="a", **build):
+    parts = {"machine": {"cores": 2}, "build": build, "runtime": {}}
+    method = {"processes": len(runs[0]["least"]), "seconds": 0.1, "turns": turns}
+    return {"schema": _compare.SCHEMA, **parts, "method": method, "runs": list(runs)}
+
+
+STEADY = [1.00, 1.01, 1.00, 1.02, 1.01, 1.00, 1.01]
+
+
+@pytest.mark.parametrize(
+    ("factor", "turns", "processes", "expected"),
+    [
+        (1.00, "a", 7, "cannot tell"),
+        (1.10, "a", 7, "slower"),
+        (0.90, "a", 7, "faster"),
+        (1.05, "a", 7, "slower"),
+        (1.05, "b", 7, "cannot tell"),  # not in turns
+        (1.10, "a", 3, "cannot tell"),  # of few processes
+        (1.30, "a", 3, "slower"),
+    ],
+)
+def test_verdicts(factor, turns, processes, expected, capsys):
+    old = file_of(run_of(STEADY[:processes]))
+    new = file_of(run_of([factor * one for one in STEADY[:processes]]), turns=turns)
+    (row,) = _compare.compare(old, new)
+    assert row["verdict"] == expected
+    assert row["low"] <= row["ratio"] <= row["high"]
+    np.testing.assert_allclose([row["ratio"], row["ratio_of_least"]], factor)
+    assert _compare.report(old, new) == (expected == "slower")
+    assert expected in capsys.readouterr().out
+
+
+def test_interval_covers_the_ratio():
+    """Of many pairs of builds that are equally fast, few get a verdict."""
+    rng = np.random.default_rng(1)
+    pairs = 1 + 0.03 * rng.exponential(size=(200, 2, 7))
+    verdicts = [
+        _compare.compare(file_of(run_of(list(old))), file_of(run_of(list(new))))[0]["verdict"]
+        for old, new in pairs
+    ]
+    assert verdicts.count("cannot tell") >= 196
+
+
+def test_facts_and_bits_that_differ_are_named(capsys):
+    old = file_of(run_of(STEADY), compiler="GCC 12")
+    new = file_of(run_of(STEADY, digest="b"), compiler="Clang 19")
+    assert _compare.report(old, new) == 0
+    said = capsys.readouterr().out
+    assert "compiler: GCC 12 -> Clang 19" in said
+    assert "other bits" in said
+
+
+def test_nothing_in_common(capsys):
+    old, new = file_of(run_of(STEADY)), file_of(run_of(STEADY, threads=2))
+    assert _compare.report(old, new) == 2
+    assert "no call in common" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "not JSON"),
+        ("[]", "schema None, expected 'roicy-bench/1'"),
+        ('{"schema": "roicy-bench/1", "machine": {}}', "no build, runtime, method, runs"),
+    ],
+)
+def test_files_that_are_none(tmp_path, capsys, text, said):
+    path = tmp_path / "file.json"
+    path.write_text(text)
+    assert main(["bench", "--compare", str(path), str(path)]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_processes_take_turns(tmp_path):
+    """Two builds are timed by processes of their own; a call that is unknown is left out."""
+    pytest.importorskip("tqdm")
+    call = {"direction": "forward", "layout": "NCHW", "dtype": "float32", "threads": 1}
+    runs = [call | {"workload": "pool_tiny"}, call | {"workload": "pool_tiny", "layout": "CHWN"}]
+    builds = [_compare.this_build(), _compare.this_build()]
+    old, new = _compare.alternate(builds, runs, 2, 0.001)
+    assert [len(run["least"]) for run in (*old["runs"], *new["runs"])] == [2, 2]
+    assert old["runs"][0]["digest"] == new["runs"][0]["digest"]
+    assert old["build"] == new["build"] == _timing.facts()["build"]
+    path = tmp_path / "file.json"
+    path.write_text(json.dumps(old))
+    assert _compare.read(str(path)) == old
+    assert set(old) == {"schema", *_compare.PARTS}
+
+
+def test_what_is_compared_against(tmp_path):
+    assert _against.kind_of(str(tmp_path)) == "path"
+    assert _against.kind_of("0.1.0") == "version"
+    with pytest.raises(ValueError, match="--against: 'no such commit' is no file, no commit"):
+        _against.kind_of("no such commit")
+
+
+def test_scaling(monkeypatch):
+    pytest.importorskip("tqdm")
+    assert _scaling.counts_of_threads(1) == [1]
+    assert _scaling.counts_of_threads(6) == [1, 2, 4, 6]
+    rows = _scaling.scaling(["pool_tiny"], ["forward", "backward_boxes"], "float32", 2, 1, 0.001)
+    assert [(row["direction"], row["threads"]) for row in rows] == [("forward", 1), ("forward", 2)]
+    assert rows[0]["speedup"] == rows[0]["efficiency"] == 1
+    assert rows[1]["efficiency"] == rows[1]["speedup"] / 2
+    assert "pool_tiny" in _scaling.table_of_scaling(rows)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_latency(monkeypatch):
+    pytest.importorskip("tqdm")
+    monkeypatch.setattr(_scaling, "MIN_CALLS", 10)
+    rows = _scaling.latency(["pool_tiny"], [1], 0.001)
+    assert [row["situation"] for row in rows] == list(_scaling.SITUATIONS)
+    for row in rows:
+        assert 0 < row["p50"] <= row["p99"] <= row["p99.9"] <= row["worst"]
+    assert rows[2]["calls"] >= 10 * _scaling.PYTHON_THREADS
+    assert "forked workers" in _scaling.table_of_latency(rows)

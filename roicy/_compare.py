@@ -1,0 +1,230 @@
+"""
+Two builds or two machines compared: ratios of times, their intervals, and a verdict for each.
+
+docs/tracking.md describes the files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SCHEMA = "roicy-bench/1"
+PARTS = ("machine", "build", "runtime", "method", "runs")
+KEY = ("workload", "direction", "layout", "dtype", "threads")
+LEVEL = 0.99  # of the intervals: many calls are compared at once
+RESAMPLES = 4000
+# Smaller differences get no verdict: of processes that took turns, and of files that were measured
+# one after the other, between which a machine changes.
+IN_TURNS, ONE_BY_ONE = 0.02, 0.05
+# A process runs the same code up to a tenth more slowly than another, as long as it lives (R001
+# in docs/records.md), so a few processes tell only larger differences.
+FEW_PROCESSES, MARGIN_OF_FEW = 5, 0.10
+FASTER, SLOWER, UNKNOWN = "faster", "slower", "cannot tell"
+# A process loads this file by its path, so that any version of roicy can be timed by it.
+PROGRAM = """
+import importlib.util
+spec = importlib.util.spec_from_file_location("timing", {path!r})
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+module.main()
+"""
+
+
+class Build:
+    """A version of roicy, and the Python that imports it."""
+
+    def __init__(self, name: str, python: str, path: str | None):
+        self.name, self.python = name, python
+        self.environment = {
+            name: value for name, value in os.environ.items() if name != "PYTHONPATH"
+        }
+        if path:
+            self.environment["PYTHONPATH"] = path
+
+    def measure(self, runs: list[dict[str, Any]], seconds: float) -> dict[str, Any]:
+        """Return facts and times of a new process."""
+        program = PROGRAM.format(path=str(Path(__file__).with_name("_timing.py")))
+        with tempfile.TemporaryDirectory() as folder:  # nothing there can be imported instead
+            ended = subprocess.run(
+                [self.python, "-c", program],
+                input=json.dumps({"runs": runs, "seconds": seconds}),
+                env=self.environment,
+                cwd=folder,
+                capture_output=True,
+                text=True,
+            )
+        if ended.returncode:
+            raise RuntimeError(f"{self.name}: the process failed\n{ended.stderr[-2000:]}")
+        return dict(json.loads(ended.stdout.splitlines()[-1]))
+
+
+def this_build() -> Build:
+    """Return the version that runs now."""
+    folders = [str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")]
+    return Build("this", sys.executable, os.pathsep.join(filter(None, folders)))
+
+
+def alternate(
+    builds: list[Build], runs: list[dict[str, Any]], processes: int, seconds: float
+) -> list[dict[str, Any]]:
+    """Return a file of each build; their processes take turns, and the order of a turn changes."""
+    from tqdm import tqdm
+
+    files: list[dict[str, Any]] = [{} for _ in builds]
+    with tqdm(total=processes * len(builds), disable=None, leave=False) as progress:
+        for turn in range(processes):
+            order = range(len(builds))
+            for i in order if turn % 2 == 0 else reversed(order):
+                progress.set_postfix_str(builds[i].name)
+                add(files[i], builds[i].measure(runs, seconds), runs)
+                progress.update()
+    turns = secrets.token_hex(8)
+    for file in files:
+        file["method"] = {"processes": processes, "seconds": seconds, "turns": turns}
+        file["runs"] = [run for run in file["runs"] if run["least"]]
+    return files
+
+
+def add(file: dict[str, Any], found: dict[str, Any], runs: list[dict[str, Any]]) -> None:
+    """Add the times of a process to those of the processes before it."""
+    if not file:
+        facts = {name: found[name] for name in ("machine", "build", "runtime")}
+        file |= {"schema": SCHEMA, **facts}
+        file["runs"] = [run | {"least": [], "median": []} for run in runs]
+    for run, times in zip(file["runs"], found["runs"], strict=True):
+        if times is not None:
+            run["least"].append(times["least"])
+            run["median"].append(times["median"])
+            run |= {"digest": times["digest"], "bytes": times["bytes"]}
+
+
+def read(path: str) -> dict[str, Any]:
+    """Return a file that `--json` wrote; ValueError where it is not one."""
+    try:
+        file = json.loads(Path(path).read_text())
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}: not JSON ({error})") from None
+    schema = file.get("schema") if isinstance(file, dict) else None
+    if schema != SCHEMA:
+        raise ValueError(f"{path}: schema {schema!r}, expected {SCHEMA!r}")
+    missing = [name for name in PARTS if name not in file]
+    if missing:
+        raise ValueError(f"{path}: no {', '.join(missing)}, expected all of docs/tracking.md")
+    return dict(file)
+
+
+def interval(old: list[float], new: list[float]) -> tuple[float, float, float]:
+    """
+    Return the ratio of the medians, new over old, and a bootstrap interval of it.
+
+    Each number is the least time of a process, and processes are what is drawn again.
+    """
+    rng = np.random.default_rng(0)
+    medians = [
+        np.median(rng.choice(np.asarray(times), (RESAMPLES, len(times))), axis=1)
+        for times in (old, new)
+    ]
+    low, high = np.quantile(medians[1] / medians[0], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(np.median(new) / np.median(old)), float(low), float(high)
+
+
+def margin_of(old: dict[str, Any], new: dict[str, Any]) -> float:
+    """Return the share that a difference between two files must exceed."""
+    if min(file["method"]["processes"] for file in (old, new)) < FEW_PROCESSES:
+        return MARGIN_OF_FEW
+    return IN_TURNS if old["method"]["turns"] == new["method"]["turns"] else ONE_BY_ONE
+
+
+def verdict(least: float, low: float, high: float, margin: float) -> str:
+    """Return a verdict, for which the interval and the ratio of the least times must speak."""
+    if high < 1 - margin and least < 1 - margin / 2:
+        return FASTER
+    if low > 1 + margin and least > 1 + margin / 2:
+        return SLOWER
+    return UNKNOWN
+
+
+def compare(old: dict[str, Any], new: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a row for each call that both files have."""
+    before = {tuple(run[name] for name in KEY): run for run in old["runs"]}
+    margin, rows = margin_of(old, new), []
+    for run in new["runs"]:
+        other = before.get(tuple(run[name] for name in KEY))
+        if other is None:
+            continue
+        ratio, low, high = interval(other["least"], run["least"])
+        least = min(run["least"]) / min(other["least"])
+        rows.append(
+            {name: run[name] for name in KEY}
+            | {
+                "old": min(other["least"]),
+                "new": min(run["least"]),
+                "ratio": ratio,
+                "low": low,
+                "high": high,
+                "ratio_of_least": least,
+                "verdict": verdict(least, low, high, margin),
+                "same_bits": other["digest"] == run["digest"],
+            }
+        )
+    return rows
+
+
+def differing(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """Return a line for each fact in which the files differ."""
+    lines = []
+    for part in ("machine", "build", "runtime"):
+        for name in {**old[part], **new[part]}:
+            before, now = old[part].get(name), new[part].get(name)
+            if before != now:
+                lines.append(f"{name}: {before} -> {now}")
+    return lines
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return the rows as text."""
+    lines = [
+        f"{'workload':<20} {'pass':<14} {'layout':<6} {'threads':>7} {'old ms':>9} {'new ms':>9} "
+        f"{'least':>6} {'median':>6}  {'interval':<13}  verdict"
+    ]
+    for row in rows:
+        note = "" if row["same_bits"] else ", other bits"
+        lines.append(
+            f"{row['workload']:<20} {row['direction']:<14} {row['layout']:<6} "
+            f"{row['threads']:>7} {row['old'] * 1e3:>9.3f} {row['new'] * 1e3:>9.3f} "
+            f"{row['ratio_of_least']:>6.3f} {row['ratio']:>6.3f}  "
+            f"{row['low']:.3f} - {row['high']:.3f}  {row['verdict']}{note}"
+        )
+    lines.append("")
+    lines.append(
+        "least, median: the ratio new / old of the least times of the processes; less than 1 is "
+        f"faster\ninterval: of that of the medians, {LEVEL:.0%}, by bootstrap over processes"
+    )
+    return "\n".join(lines)
+
+
+def report(old: dict[str, Any], new: dict[str, Any]) -> int:
+    """Print the comparison; return 0 if nothing is slower, 1 if something is, 2 if no call is."""
+    rows = compare(old, new)
+    for line in differing(old, new):
+        print(line)
+    if not rows:
+        print("the files have no call in common", file=sys.stderr)
+        return 2
+    print(table(rows))
+    counts = {each: sum(row["verdict"] == each for row in rows) for each in (FASTER, SLOWER)}
+    rest = len(rows) - sum(counts.values())
+    print(
+        f"{counts[FASTER]} faster, {counts[SLOWER]} slower, {rest} cannot tell "
+        f"(a verdict needs more than {margin_of(old, new):.0%})"
+    )
+    return int(counts[SLOWER] > 0)

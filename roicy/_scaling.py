@@ -1,0 +1,208 @@
+"""How times change with the number of threads, and with what else the machine does."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import roicy
+
+from . import _timing, _workloads
+
+PYTHON_THREADS = 8
+MIN_CALLS = 1000  # with fewer calls, there is no percentile 99.9
+PERCENTILES = {"p50": 50, "p99": 99, "p99.9": 99.9}
+
+
+def counts_of_threads(most: int) -> list[int]:
+    """Return 1, 2, 4, ... and `most`."""
+    counts = [1]
+    while 2 * counts[-1] <= most:
+        counts.append(2 * counts[-1])
+    return counts if counts[-1] == most else [*counts, most]
+
+
+def scaling(
+    names: list[str], directions: list[str], dtype: str, most: int, rounds: int, seconds: float
+) -> list[dict[str, Any]]:
+    """Return times of calls on 1, 2, 4, ... threads, which take turns on the same arrays."""
+    from tqdm import tqdm
+
+    counts = counts_of_threads(most)
+    work = [(name, direction) for direction in directions for name in names]
+    work = [(name, direction) for name, direction in work if can_run(name, direction)]
+    rows: list[dict[str, Any]] = []
+    with tqdm(total=len(work) * rounds, disable=None, leave=False) as progress:
+        for name, direction in work:
+            workload = _workloads.WORKLOADS[name]
+            arrays = workload.arrays(dtype)
+            reuse = direction != "backward_boxes"
+            calls = {
+                count: _workloads.call(roicy, workload, arrays, direction, "NCHW", reuse, count)
+                for count in counts
+            }
+            moved = _timing.bytes_of_arrays(_workloads, arrays, direction, calls[1]())
+            least = dict.fromkeys(counts, float("inf"))
+            for _ in range(rounds):
+                progress.set_postfix_str(f"{name} {direction}")
+                for count, function in calls.items():
+                    least[count] = min(least[count], *_timing.times(function, seconds))
+                progress.update()
+            for count, best in least.items():
+                speedup = least[1] / best
+                rows.append(
+                    {"workload": name, "direction": direction, "layout": "NCHW", "dtype": dtype}
+                    | {"threads": count, "least": best, "speedup": speedup}
+                    | {"efficiency": speedup / count, "bytes_per_second": moved / best}
+                )
+    return rows
+
+
+def can_run(name: str, direction: str) -> bool:
+    """Whether the operator of a workload has this pass."""
+    operator = _workloads.WORKLOADS[name].operator
+    suffix = "" if direction == "forward" else f"_{direction}"
+    return hasattr(roicy, operator + suffix)
+
+
+def table_of_scaling(rows: list[dict[str, Any]]) -> str:
+    """Return the rows as text."""
+    head = f"{'workload':<20} {'pass':<14} {'threads':>7} {'ms':>9} {'speed-up':>9}"
+    lines = [f"{head} {'efficiency':>10} {'GB/s':>6}"]
+    lines += [
+        f"{row['workload']:<20} {row['direction']:<14} {row['threads']:>7} "
+        f"{row['least'] * 1e3:>9.3f} {row['speedup']:>8.2f}x {row['efficiency']:>10.0%} "
+        f"{row['bytes_per_second'] / 1e9:>6.1f}"
+        for row in rows
+    ]
+    lines.append(
+        "\nGB/s: bytes of the map (or of the gradient that is read) and of the result, over the "
+        "time; boxes that\nreach a part of the map read less"
+    )
+    return "\n".join(lines)
+
+
+def prepared(name: str, threads: int) -> Callable[[], Any]:
+    """Return a small call that writes to an array of its own."""
+    workload = _workloads.WORKLOADS[name]
+    function: Callable[[], Any] = _workloads.call(
+        roicy, workload, workload.arrays(), "forward", "NCHW", True, threads
+    )
+    return function
+
+
+def collect(function: Callable[[], Any], seconds: float) -> list[float]:
+    """Return the times of all calls of `seconds`, and of at least MIN_CALLS."""
+    for _ in range(20):
+        function()
+    found, end = [], time.perf_counter() + seconds
+    while True:
+        start = time.perf_counter()
+        function()
+        now = time.perf_counter()
+        found.append(now - start)
+        if now >= end and len(found) >= MIN_CALLS:
+            return found
+
+
+def alone(name: str, threads: int, seconds: float) -> list[float]:
+    """Time calls in this process only."""
+    return collect(prepared(name, threads), seconds)
+
+
+@contextlib.contextmanager
+def busy_core() -> Iterator[None]:
+    """Keep one core busy with another process."""
+    spinning = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        yield
+    finally:
+        spinning.kill()
+        spinning.wait()
+
+
+def beside_busy_core(name: str, threads: int, seconds: float) -> list[float]:
+    """Time calls while a process spins."""
+    with busy_core():
+        return alone(name, threads, seconds)
+
+
+def from_python_threads(name: str, threads: int, seconds: float) -> list[float]:
+    """Time calls that eight threads of Python make at the same time, each on its own arrays."""
+    barrier, found = threading.Barrier(PYTHON_THREADS), []
+
+    def work() -> None:
+        function = prepared(name, threads)
+        barrier.wait()
+        found.extend(collect(function, seconds))
+
+    callers = [threading.Thread(target=work) for _ in range(PYTHON_THREADS)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    return found
+
+
+def in_forked_workers(name: str, threads: int, seconds: float) -> list[float] | None:
+    """Time calls in as many forked processes as there are cores; None where nothing forks."""
+    if not hasattr(os, "fork"):
+        return None
+    prepared(name, threads)()  # as in a program that has called roicy before it forks
+    workers = max(_timing.usable_cores(), 2)
+    with multiprocessing.get_context("fork").Pool(workers) as pool:
+        each = pool.starmap(alone, [(name, threads, seconds)] * workers, chunksize=1)
+    return [one for found in each for one in found]
+
+
+SITUATIONS: dict[str, Callable[[str, int, float], list[float] | None]] = {
+    "alone": alone,
+    "beside a busy core": beside_busy_core,
+    f"{PYTHON_THREADS} Python threads": from_python_threads,
+    "forked workers": in_forked_workers,
+}
+
+
+def latency(names: list[str], threads: list[int], seconds: float) -> list[dict[str, Any]]:
+    """Return percentiles of the times of small calls in each situation."""
+    from tqdm import tqdm
+
+    rows: list[dict[str, Any]] = []
+    total = len(names) * len(threads) * len(SITUATIONS)
+    with tqdm(total=total, disable=None, leave=False) as progress:
+        for name in names:
+            for count in threads:
+                for situation, measure in SITUATIONS.items():
+                    progress.set_postfix_str(f"{name} {situation}")
+                    found = measure(name, count, seconds)
+                    progress.update()
+                    if found is None:
+                        continue
+                    values = np.percentile(found, list(PERCENTILES.values()))
+                    rows.append(
+                        {"workload": name, "threads": count, "situation": situation}
+                        | {"calls": len(found), "worst": max(found)}
+                        | dict(zip(PERCENTILES, map(float, values), strict=True))
+                    )
+    return rows
+
+
+def table_of_latency(rows: list[dict[str, Any]]) -> str:
+    """Return the rows as text."""
+    head = f"{'workload':<12} {'threads':>7}  {'situation':<20} {'calls':>8}"
+    lines = [f"{head} {'p50 us':>9} {'p99 us':>9} {'p99.9 us':>9} {'worst us':>9}"]
+    lines += [
+        f"{row['workload']:<12} {row['threads']:>7}  {row['situation']:<20} {row['calls']:>8} "
+        + " ".join(f"{row[name] * 1e6:>9.1f}" for name in (*PERCENTILES, "worst"))
+        for row in rows
+    ]
+    return "\n".join(lines)
