@@ -28,17 +28,18 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
 COUNTS = FOLDER / "counts.json"
-# Size, ways and line of the simulated caches.  The second is the level 2 cache of a core, so the
-# maps of these workloads do not fit into it.
-CACHES = {"I1": "32768,8,64", "D1": "32768,8,64", "LL": "1048576,16,64"}
+# Size, ways and line of the simulated caches.  The last level is as large as the level 2 cache of a
+# core, so the maps of these workloads do not fit into it.  A way of each covers one page.  So it
+# does not matter which pages an array got, and counts do not depend on what was allocated before.
+CACHES = {"I1": "32768,8,64", "D1": "32768,8,64", "LL": "1048576,256,64"}
 LINE = 64
-# A count fails if it has grown by more than this share, and by more than this number.  A few lines
-# are those of the interpreter's objects, whose places depend on what was allocated before.
+# A count fails if it has grown by more than this share, and by more than this number.  Some hundred
+# lines more or less depend on where the checkout lies: its path moves the interpreter's objects.
 WORSE = {
     "instructions": (0.01, 0),
-    "level 1 misses": (0.01, 200),
-    "last level misses": (0.01, 200),
-    "bytes moved": (0.01, 200 * LINE),
+    "level 1 misses": (0.01, 500),
+    "last level misses": (0.01, 500),
+    "bytes moved": (0.01, 500 * LINE),
 }
 # workload, pass, layout, calls, and what is smaller than in the workload of the timings
 FPN, C4 = {"shape": (1, 32, 200, 304), "count": 100}, {"shape": (1, 32, 50, 76), "count": 50}

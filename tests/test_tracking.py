@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -15,15 +16,24 @@ from roicy._timing import cython_version
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.fixture
-def gate():
-    path = ROOT / "asv_bench" / "gate.py"
+def load(name):
+    path = ROOT / "asv_bench" / f"{name}.py"
     if not path.exists():
         pytest.skip("the ASV suite is not here")
-    spec = importlib.util.spec_from_file_location("gate", path)
+    spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def gate():
+    return load("gate")
+
+
+@pytest.fixture
+def device():
+    return load("device")
 
 
 CALL = "align_fpn_p2 forward NCHW"
@@ -139,12 +149,12 @@ def test_verdicts(factor, turns, processes, expected, capsys):
 def test_interval_covers_the_ratio():
     """Of many pairs of builds that are equally fast, few get a verdict."""
     rng = np.random.default_rng(1)
-    pairs = 1 + 0.03 * rng.exponential(size=(200, 2, 7))
+    pairs = 1 + 0.03 * rng.exponential(size=(60, 2, 7))
     verdicts = [
         _compare.compare(file_of(run_of(list(old))), file_of(run_of(list(new))))[0]["verdict"]
         for old, new in pairs
     ]
-    assert verdicts.count("cannot tell") >= 196
+    assert verdicts.count("cannot tell") >= 58
 
 
 def test_facts_and_bits_that_differ_are_named(capsys):
@@ -221,3 +231,42 @@ def test_latency(monkeypatch):
         assert 0 < row["p50"] <= row["p99"] <= row["p99.9"] <= row["worst"]
     assert rows[2]["calls"] >= 10 * _scaling.PYTHON_THREADS
     assert "forked workers" in _scaling.table_of_latency(rows)
+
+
+def steps_of_device(own, other, copy_rate, speedup):
+    call = {"workload": "align_fpn_p2", "direction": "forward", "layout": "NCHW"}
+    times = {"seconds_cold": 1.0, "host": 1.0, "bytes": 1000}
+    bench = [
+        call | times | {"library": library, "seconds": seconds}
+        for library, seconds in (("roicy", own), ("torchvision", other))
+    ]
+    scaling = [{"workload": "pool_vgg", "direction": "forward", "threads": 16, "least": 1.0}]
+    scaling[0] |= {"speedup": speedup, "efficiency": speedup / 16}
+    facts = [{"gpu": {"name": "a GPU", "copy_rate": copy_rate}}]
+    rows = {"facts": facts, "bench": bench, "scaling": scaling}
+    ends = {"ended": "done", "took": 1.0, "errors": ""}
+    return {name: ends | {"rows": found} for name, found in rows.items()}
+
+
+@pytest.mark.parametrize(
+    ("steps", "met"),
+    [
+        (steps_of_device(1.0, 5.0, 2000.0, 12.0), ["-", "yes", "-", "yes", "yes"]),
+        (steps_of_device(1.0, 3.0, 4000.0, 9.0), ["-", "no", "-", "no", "no"]),
+        ({}, ["-"] * 5),
+    ],
+)
+def test_targets_of_the_device(device, steps, met):
+    page = device.markdown({"dry_run": False, "steps": steps})
+    lines = page.split("| target ")[1].split("\n\n")[0].splitlines()[2:]
+    assert [line.split(" | ")[-1].rstrip(" |") for line in lines] == met
+    assert ("a GPU" in page) == bool(steps)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no sh")
+def test_steps_of_the_device_end(device):
+    """A step that takes too long is stopped, and the rows that it has printed are kept."""
+    found = device.run_step(["sh", "-c", """echo '{"a": 1}'; echo other; sleep 60"""], 1)
+    assert (found["ended"], found["rows"]) == ("stopped after 1 s", [{"a": 1}])
+    found = device.run_step(["sh", "-c", "echo why >&2; exit 3"], 60)
+    assert (found["ended"], found["errors"]) == ("failed", "why\n")

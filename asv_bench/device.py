@@ -1,0 +1,505 @@
+"""
+What only a machine with a GPU and many cores can tell; .ci/device starts it.
+
+Each step is a process with a limit of its time.  It prints its results line by line, and
+device.json and device.md are written after each step, so that nothing is lost if the time is over.
+"""
+
+import argparse
+import contextlib
+import importlib.metadata
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent
+TESTS = FOLDER.parent / "tests"
+# CuPy 14.2 is of CUDA 13; another driver needs cupy-cuda12x and the wheels of its toolkit.
+WHEELS = [
+    "numpy",
+    "pytest",
+    "hypothesis",
+    "tqdm",
+    "cupy-cuda13x[ctk]==14.2.0",
+    "nvidia-cuda-sanitizer-api",
+    "torch==2.14.1",
+    "torchvision==0.29.1",
+]
+# seconds that a step may take, in the order of what is learnt from them
+STEPS = {
+    "facts": 30,
+    "compile": 60,
+    "bench": 110,
+    "tests": 100,
+    "memcheck": 60,
+    "racecheck": 60,
+    "scaling": 60,
+    "deterministic": 60,
+}
+TIMED = [
+    "align_fpn_p2_sr2",
+    "align_fpn_p2",
+    "align_c4",
+    "align_mask",
+    "align_tiny",
+    "pool_vgg",
+    "prroi_iounet",
+    "ps_align_lighthead",
+]
+DIRECTIONS = ["forward", "backward", "backward_boxes"]
+SCALED = ["align_fpn_p2", "align_c4", "pool_vgg", "prroi_iounet"]
+CALLS, REPEATS = 20, 7  # calls that are queued between two events, and how often
+LEVEL_2 = 256 << 20  # bytes that are written to empty the level 2 cache
+# workload, pass, how many times as fast as torchvision
+TARGETS = [
+    ("align_fpn_p2_sr2", "forward", 2),
+    ("align_fpn_p2", "forward", 4),
+    ("align_fpn_p2_sr2", "backward", 2),
+]
+OF_FLOOR = ("align_fpn_p2", "forward", 3)  # times that of copying the bytes
+OF_THREADS = (16, 10)  # threads, and how many times as fast as one
+
+
+def say(**row):
+    """Give a result to the process that runs the steps."""
+    print(json.dumps(row), flush=True)
+
+
+def small(workload):
+    """Return a workload that the stand-in computes in a second."""
+    n, c, h, w = workload.shape
+    c = 49 if workload.operator.startswith("ps_") else min(c, 8)
+    return workload._replace(shape=(n, c, min(h, 50), min(w, 76)), count=5)
+
+
+class Device:
+    """The GPU, or the stand-in for it on the CPU."""
+
+    def __init__(self, dry):
+        self.dry = dry
+        if dry:
+            sys.path.insert(0, str(TESTS))
+            from cuda_emulation import standin
+
+            sys.modules["cupy"] = standin
+        import cupy
+
+        self.cupy = cupy
+        self.flushed = None if dry else cupy.empty(LEVEL_2, "uint8")
+
+    def synchronize(self):
+        if not self.dry:
+            self.cupy.cuda.get_current_stream().synchronize()
+
+    def between_events(self, function, calls):
+        """Return the seconds of so many calls, by the clock of the GPU, and until it has them."""
+        if self.dry:
+            start = time.perf_counter()
+            for _ in range(calls):
+                function()
+            return [time.perf_counter() - start] * 2
+        first, last = self.cupy.cuda.Event(), self.cupy.cuda.Event()
+        start = time.perf_counter()
+        first.record()
+        for _ in range(calls):
+            function()
+        last.record()
+        host = time.perf_counter() - start
+        last.synchronize()
+        return self.cupy.cuda.get_elapsed_time(first, last) / 1e3, host
+
+    def timed(self, function):
+        """Return times of a call: queued ones, host only, and after emptying the cache."""
+        calls, repeats = (1, 1) if self.dry else (CALLS, REPEATS)
+        function()
+        self.synchronize()
+        queued = [self.between_events(function, calls) for _ in range(repeats)]
+        cold = []
+        for _ in range(repeats):
+            if self.flushed is not None:
+                self.flushed.fill(0)
+            cold.append(self.between_events(function, 1)[0])
+        return {
+            "seconds": statistics.median(one for one, _ in queued) / calls,
+            "host": statistics.median(host for _, host in queued) / calls,
+            "seconds_cold": statistics.median(cold),
+        }
+
+
+def workloads_of(device):
+    """Return the workloads of the steps, small ones for the stand-in."""
+    from roicy._workloads import WORKLOADS
+
+    return {name: small(WORKLOADS[name]) if device.dry else WORKLOADS[name] for name in TIMED}
+
+
+def step_facts(device):
+    """What the machine is, and how fast its memory is."""
+    from roicy import _timing
+
+    say(**_timing.facts())
+    packages = {}
+    for name in WHEELS:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            package = name.split("=")[0].split("[")[0]
+            packages[package] = importlib.metadata.version(package)
+    say(packages=packages)
+    if device.dry:
+        say(gpu={"name": "none, emulated on the CPU", "copy_rate": None})
+        return
+    cupy, runtime = device.cupy, device.cupy.cuda.runtime
+    found = runtime.getDeviceProperties(0)
+    source, target = cupy.ones(1 << 28, "float32"), cupy.empty(1 << 28, "float32")
+    seconds = device.timed(lambda: cupy.copyto(target, source))["seconds"]
+    say(
+        gpu={
+            "name": found["name"].decode(),
+            "compute_capability": f"{found['major']}.{found['minor']}",
+            "memory": found["totalGlobalMem"],
+            "multiprocessors": found["multiProcessorCount"],
+            "level_2": found["l2CacheSize"],
+            "driver": runtime.driverGetVersion(),
+            "runtime": runtime.runtimeGetVersion(),
+            "copy_rate": 2 * source.nbytes / seconds,
+        }
+    )
+
+
+def step_compile(device):
+    """How long a first call takes, with no compiled kernels in the cache, and with them."""
+    with tempfile.TemporaryDirectory() as folder:
+        for cache in ["full"] if device.dry else ["empty", "full"]:
+            start = time.perf_counter()
+            subprocess.run(
+                [sys.executable, __file__, "--step", "first", *["--dry-run"] * device.dry],
+                env=os.environ | ({} if device.dry else {"CUPY_CACHE_DIR": folder}),
+                stdout=subprocess.DEVNULL,
+                check=True,
+            )
+            say(cache=cache, process_seconds=time.perf_counter() - start)
+
+
+def step_first(device):
+    """Make one call, in a new process."""
+    prepared(device, "align_tiny", "forward", "NCHW")()
+    device.synchronize()
+
+
+def prepared(device, name, direction, layout):
+    """Return a call of roicy on the device."""
+    import roicy
+    from roicy import _workloads
+
+    work = workloads_of(device)[name]
+    reuse = direction != "backward_boxes"
+    put = device.cupy.asarray
+    return _workloads.call(roicy, work, work.arrays(), direction, layout, reuse, 1, put)
+
+
+def torchvision_on(device):
+    """Return what prepares torchvision's calls, which do not wait for the GPU; or None."""
+    from roicy import _bench
+
+    class Queued(_bench.TorchVisionCuda):
+        def done(self, results):
+            return results
+
+    class OnCpu(_bench.TorchVision):
+        pass
+
+    try:
+        return (OnCpu if device.dry else Queued)(1)
+    except ImportError as error:
+        say(note=f"torchvision is left out: {error}")
+        return None
+
+
+def step_bench(device):
+    """Times of roicy and torchvision, on the same arrays."""
+    from roicy import _bench, _timing, _workloads
+
+    peer = torchvision_on(device)
+    for direction in DIRECTIONS:
+        for name, work in workloads_of(device).items():
+            if (name, direction) == ("pool_vgg", "backward_boxes"):
+                continue
+            arrays = work.arrays()
+            for layout in ("NCHW", "NHWC"):
+                call = prepared(device, name, direction, layout)
+                first, second = call().get(), call().get()
+                moved = _timing.bytes_of_arrays(_workloads, arrays, direction, first)
+                row = {"workload": name, "direction": direction, "bytes": moved}
+                same = first.tobytes() == second.tobytes()
+                times = device.timed(call)
+                say(library="roicy", layout=layout, repeats_bits=same, **row, **times)
+            if peer is None:
+                continue
+            try:
+                call = peer.prepare(work, arrays, direction)
+            except _bench.Unsupported:
+                continue
+            say(library="torchvision", layout="NCHW", **row, **device.timed(call))
+
+
+def step_deterministic(device):
+    """Time torchvision where PyTorch is asked for results that repeat."""
+    peer = torchvision_on(device)
+    if peer is None:
+        return
+    peer.torch.use_deterministic_algorithms(True)
+    for name in ("align_fpn_p2_sr2", "align_fpn_p2"):
+        work = workloads_of(device)[name]
+        arrays = work.arrays()
+        row = {"workload": name, "library": "torchvision deterministic", "layout": "NCHW"}
+        for direction in ("forward", "backward"):
+            times = device.timed(peer.prepare(work, arrays, direction))
+            say(direction=direction, **row, **times)
+
+
+def step_tests(device):
+    """Run the tests of the GPU, up to the first failure; a few of them on the stand-in."""
+    chosen = "forward and (test_workloads or test_any_strides)" if device.dry else "GPU"
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-c", os.devnull, "--rootdir=."]
+    ended = subprocess.run(
+        [*command, "-p", "no:cacheprovider", "-k", chosen, "test_cuda.py"],
+        cwd=TESTS,
+        capture_output=True,
+        text=True,
+    )
+    lines = ended.stdout.strip().splitlines()
+    say(passed=ended.returncode == 0, said=lines[-1] if lines else ended.stderr[-500:])
+    if ended.returncode:
+        say(failure="\n".join(lines[-60:]))
+
+
+def find_sanitizer():
+    """Return the path of compute-sanitizer, of the system or of a wheel, or None."""
+    found = shutil.which("compute-sanitizer") or shutil.which(
+        "/usr/local/cuda/bin/compute-sanitizer"
+    )
+    folders = [Path(folder) / "nvidia" for folder in sys.path]
+    wheels = (path for folder in folders for path in folder.glob("**/compute-sanitizer"))
+    return found or next((str(path) for path in wheels if path.is_file()), None)
+
+
+def sanitize(device, tool):
+    """Make small calls under a tool of compute-sanitizer; on the stand-in, without it."""
+    program = [sys.executable, __file__, "--step", "calls", *["--dry-run"] * device.dry]
+    if not device.dry:
+        sanitizer = find_sanitizer()
+        if sanitizer is None:
+            say(left_out="compute-sanitizer is not installed")
+            return
+        program = [sanitizer, "--tool", tool, "--error-exitcode", "9", *program]
+    ended = subprocess.run(program, capture_output=True, text=True)
+    said = (ended.stdout + ended.stderr).strip().splitlines()
+    say(passed=ended.returncode == 0, emulated=device.dry, said=said[-1] if said else "")
+    if ended.returncode:
+        say(failure="\n".join(said[-60:]))
+
+
+def step_calls(device):
+    """Small calls of every pass; without a pool, so that each array has its own allocation."""
+    import roicy
+    from roicy import _workloads
+
+    if not device.dry:
+        device.cupy.cuda.set_allocator(None)
+    for name, work in _workloads.WORKLOADS.items():
+        if name not in TIMED:
+            continue
+        work = small(work)
+        for direction in DIRECTIONS:
+            for layout in ("NCHW", "NHWC"):
+                if (name, direction) == ("pool_vgg", "backward_boxes"):
+                    continue
+                put = device.cupy.asarray
+                arrays = work.arrays()
+                _workloads.call(roicy, work, arrays, direction, layout, False, 1, put)()
+    device.synchronize()
+
+
+def step_memcheck(device):
+    sanitize(device, "memcheck")
+
+
+def step_racecheck(device):
+    sanitize(device, "racecheck")
+
+
+def step_scaling(device):
+    """Speed of the CPU on 1, 2, 4, ... threads."""
+    from roicy import _scaling, _timing
+
+    most = min(_timing.usable_cores(), OF_THREADS[0])
+    names, seconds = (SCALED[:1], 0.01) if device.dry else (SCALED, 0.2)
+    for direction in ("forward", "backward"):
+        for name in names:
+            rows = _scaling.scaling([name], [direction], "float32", most, 3, seconds)
+            for row in rows:
+                say(**row)
+
+
+def run_step(command, limit):
+    """Run a step in a process group of its own, and return its results and how it ended."""
+    start = time.monotonic()
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(command, stdout=out, stderr=errors, start_new_session=True)
+        try:
+            ended = "done" if process.wait(limit) == 0 else "failed"
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            ended = f"stopped after {limit:.0f} s"
+        out.seek(0)
+        errors.seek(0)
+        rows = []
+        for line in out:
+            with contextlib.suppress(json.JSONDecodeError):
+                rows.append(json.loads(line))
+        said = errors.read()[-2000:] if ended == "failed" else ""
+    return {"ended": ended, "took": time.monotonic() - start, "rows": rows, "errors": said}
+
+
+def merged(step):
+    """Return the rows of a step as one object."""
+    return {name: value for row in step["rows"] for name, value in row.items()}
+
+
+def judged(steps):
+    """Yield a line for each target: what was wanted, what was found, and whether it is met."""
+    rows = {
+        (row["workload"], row["direction"], row["library"]): row
+        for row in steps.get("bench", {"rows": []})["rows"]
+        if row.get("layout") == "NCHW"
+    }
+    for name, direction, wanted in TARGETS:
+        own, other = (rows.get((name, direction, who)) for who in ("roicy", "torchvision"))
+        found = other["seconds"] / own["seconds"] if own and other else None
+        yield f"`{name}` {direction}, times as fast as torchvision", wanted, found, True
+    name, direction, wanted = OF_FLOOR
+    own = rows.get((name, direction, "roicy"))
+    rate = merged(steps["facts"]).get("gpu", {}).get("copy_rate") if "facts" in steps else None
+    found = own["seconds"] * rate / own["bytes"] if own and rate else None
+    yield f"`{name}` {direction}, times as long as a copy of its bytes", wanted, found, False
+    threads, wanted = OF_THREADS
+    scaled = steps.get("scaling", {"rows": []})["rows"]
+    speedups = [row["speedup"] for row in scaled if row["threads"] == threads]
+    found = min(speedups) if speedups else None
+    yield f"{threads} threads of the CPU, times as fast as one (the least)", wanted, found, True
+
+
+def markdown(file):
+    """Return the results as a page for the documentation."""
+    steps = file["steps"]
+    facts = merged(steps["facts"]) if "facts" in steps else {}
+    gpu, machine = facts.get("gpu", {}), facts.get("machine", {})
+    rate = gpu.get("copy_rate")
+    title = f"# {gpu.get('name', 'unknown GPU')}, {machine.get('usable_cores', '?')} cores"
+    lines = [title + f" of {machine.get('processor', '?')}", ""]
+    if file["dry_run"]:
+        lines += ["**A dry run: emulated, small calls. No figure says anything about a GPU.**", ""]
+    if rate:
+        lines += [f"The GPU copies {rate / 1e9:.0f} GB/s, read and written.", ""]
+    lines += ["| step | ended | seconds | said |", "|---|---|---|---|"]
+    for name, step in steps.items():
+        found = merged(step)
+        said = found.get("said") or found.get("left_out") or found.get("note") or ""
+        lines.append(f"| {name} | {step['ended']} | {step['took']:.0f} | {said} |")
+    lines += ["", "| target | wanted | found | met |", "|---|---|---|---|"]
+    for what, wanted, found, least in judged(steps):
+        shown = "not measured" if found is None or file["dry_run"] else f"{found:.2f}"
+        met = "-" if shown == "not measured" else "yes" if (found >= wanted) == least else "no"
+        lines.append(f"| {what} | {wanted} | {shown} | {met} |")
+    lines += [
+        "",
+        "| workload | pass | layout | library | us | us, level 2 empty | host us | of a copy |",
+    ]
+    lines.append("|---|---|---|---|---|---|---|---|")
+    timed = [
+        row for name in ("bench", "deterministic") for row in steps.get(name, {"rows": []})["rows"]
+    ]
+    for row in timed:
+        if "seconds" in row:
+            floor = (
+                f"{row['seconds'] * rate / row['bytes']:.1f}" if rate and "bytes" in row else "-"
+            )
+            lines.append(
+                f"| `{row['workload']}` | {row['direction']} | {row['layout']} | "
+                f"{row['library']} | {row['seconds'] * 1e6:.1f} | "
+                f"{row['seconds_cold'] * 1e6:.1f} | {row['host'] * 1e6:.1f} | {floor} |"
+            )
+    lines += [
+        "",
+        "| workload | pass | threads | ms | speed-up | efficiency |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| `{row['workload']}` | {row['direction']} | {row['threads']} | "
+        f"{row['least'] * 1e3:.3f} | {row['speedup']:.2f} | {row['efficiency']:.0%} |"
+        for row in steps.get("scaling", {"rows": []})["rows"]
+        if "least" in row
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def has_gpu():
+    try:
+        import cupy
+    except ImportError:
+        return False
+    return cupy.cuda.is_available()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--dry-run", action="store_true", help="without a GPU, by emulation")
+    parser.add_argument("--minutes", type=float, default=8.0, help="(default: %(default)s)")
+    parser.add_argument("--output", default=".", help="folder of device.json and device.md")
+    parser.add_argument("--steps", nargs="+", choices=STEPS, default=list(STEPS))
+    parser.add_argument("--requirements", action="store_true", help="print what pip must install")
+    parser.add_argument("--step", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.requirements:
+        print(" ".join(WHEELS))
+        return 0
+    if options.step:
+        globals()[f"step_{options.step}"](Device(options.dry_run))
+        return 0
+    if not options.dry_run and not has_gpu():
+        print("CuPy is not installed or sees no GPU; --dry-run runs without one", file=sys.stderr)
+        return 2
+    end = time.monotonic() + 60 * options.minutes
+    file = {"schema": "roicy-device/1", "dry_run": options.dry_run, "steps": {}}
+    folder = Path(options.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in options.steps:
+        left = end - time.monotonic()
+        if left < 1:
+            file["steps"][name] = {"ended": "no time left", "took": 0, "rows": [], "errors": ""}
+        else:
+            command = [sys.executable, __file__, "--step", name, *["--dry-run"] * options.dry_run]
+            file["steps"][name] = run_step(command, min(STEPS[name], left))
+        step = file["steps"][name]
+        print(f"{name}: {step['ended']}, {step['took']:.0f} s {step['errors']}", flush=True)
+        (folder / "device.json").write_text(json.dumps(file, indent=1) + "\n")
+        (folder / "device.md").write_text(markdown(file))
+    bad = [
+        name
+        for name, step in file["steps"].items()
+        if step["ended"] != "done" or merged(step).get("passed") is False
+    ]
+    if bad:
+        print(f"not done, or failed: {', '.join(bad)}", file=sys.stderr)
+    return int(bool(bad))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
