@@ -34,9 +34,10 @@ COUNTS = FOLDER / "counts.json"
 CACHES = {"I1": "32768,8,64", "D1": "32768,8,64", "LL": "1048576,256,64"}
 LINE = 64
 # A count fails if it has grown by more than this share, and by more than this number.  Some hundred
-# lines more or less depend on where the checkout lies: its path moves the interpreter's objects.
+# lines and instructions more or less depend on where the checkout lies: its path moves objects of
+# the interpreter, whose caches of attributes then collide or do not.
 WORSE = {
-    "instructions": (0.01, 0),
+    "instructions": (0.01, 1000),
     "level 1 misses": (0.01, 500),
     "last level misses": (0.01, 500),
     "bytes moved": (0.01, 500 * LINE),
@@ -45,6 +46,7 @@ WORSE = {
 FPN, C4 = {"shape": (1, 32, 200, 304), "count": 100}, {"shape": (1, 32, 50, 76), "count": 50}
 POOL, PRROI = {"shape": (1, 32, 50, 76), "count": 100}, {"shape": (1, 32, 100, 152), "count": 50}
 PS, CAMERA = {"shape": (1, 147, 50, 76), "count": 100}, {"shape": (1, 3, 270, 480), "count": 4}
+ONE = {"shape": (1, 4, 32, 32), "count": 1}  # most of it is the front end
 FEW = {"shape": (1, 32, 200, 304)}
 CALLS = [
     ("align_fpn_p2", "forward", "NCHW", 2, FPN),
@@ -63,8 +65,9 @@ CALLS = [
     ("pool_vgg", "backward", "NHWC", 2, POOL),
     ("prroi_iounet", "forward", "NHWC", 1, PRROI),
     ("ps_align_rfcn", "forward", "NCHW", 1, PS),
-    ("align_tiny", "forward", "NCHW", 50, {}),
-    ("pool_tiny", "backward", "NCHW", 50, {}),
+    ("align_tiny", "forward", "NCHW", 50, ONE),
+    ("align_tiny", "backward_boxes", "NHWC", 50, ONE),
+    ("pool_tiny", "backward", "NCHW", 50, ONE),
 ]
 
 
@@ -119,8 +122,12 @@ def count_here(library, only):
         name = name_of(workload, direction, layout)
         if only and not re.search(only, name):
             continue
-        call = prepared(roicy, workloads, workload, direction, layout, smaller)
-        call()
+        try:
+            call = prepared(roicy, workloads, workload, direction, layout, smaller)
+            call()
+        except (AttributeError, TypeError, ValueError) as error:  # of a commit before the operator
+            print(f"{name}: {error}", file=sys.stderr)
+            continue
         if not started:
             counter.start_counting()
             started = True
@@ -135,9 +142,9 @@ def count_here(library, only):
 
 def versions_here():
     """Return what the counts of this process depend on."""
-    from roicy._timing import facts
+    from benchmarks.common import module_of
 
-    found = facts()
+    found = module_of("_timing").facts()
     build, runtime = found["build"], found["runtime"]
     return {
         "compiler": build["compiler"],

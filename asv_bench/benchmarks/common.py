@@ -5,12 +5,17 @@ import importlib.util
 import os
 from pathlib import Path
 
-# The workloads are those of this checkout, whatever version of roicy is timed.
-_path = Path(__file__).resolve().parents[2] / "roicy" / "_workloads.py"
-_spec = importlib.util.spec_from_file_location("workloads", _path)
-workloads = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(workloads)
 
+def module_of(name):
+    """Return a module of this checkout, whatever version of roicy is measured."""
+    path = Path(__file__).resolve().parents[2] / "roicy" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name.strip("_"), path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+workloads = module_of("_workloads")
 BEST = "best"  # the best instruction set of the machine
 
 
