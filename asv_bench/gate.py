@@ -65,6 +65,8 @@ CALLS = [
     ("pool_vgg", "backward", "NHWC", 2, POOL),
     ("prroi_iounet", "forward", "NHWC", 1, PRROI),
     ("ps_align_rfcn", "forward", "NCHW", 1, PS),
+    ("crop_faces", "forward", "NHWC", 2, {"count": 4}),
+    ("crop_text_corners", "forward", "NHWC", 1, {"count": 2}),
     ("align_tiny", "forward", "NCHW", 50, ONE),
     ("align_tiny", "backward_boxes", "NHWC", 50, ONE),
     ("pool_tiny", "backward", "NCHW", 50, ONE),
@@ -77,6 +79,9 @@ def name_of(workload, direction, layout):
 
 def prepared(roicy, workloads, workload, direction, layout, smaller):
     """Return a function without parameters, which makes a call of the gate."""
+    if workload in workloads.CROPS:
+        work = workloads.CROPS[workload]._replace(**smaller)
+        return workloads.crop_call(roicy, work, work.arrays(), True, 1)
     work = workloads.WORKLOADS[workload]._replace(**smaller)
     if direction == "rounded":  # results of float16
         arrays, direction = work.arrays("float16"), "forward"

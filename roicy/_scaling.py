@@ -43,14 +43,14 @@ def scaling(
     rows: list[dict[str, Any]] = []
     with tqdm(total=len(work) * rounds, disable=None, leave=False) as progress:
         for name, direction in work:
-            workload = _workloads.WORKLOADS[name]
-            arrays = workload.arrays(dtype)
-            reuse = direction != "backward_boxes"
-            calls = {
-                count: _workloads.call(roicy, workload, arrays, direction, "NCHW", reuse, count)
+            run = {"workload": name, "direction": direction, "layout": "NCHW", "dtype": dtype}
+            found = {
+                count: _timing.prepared(_workloads, roicy, run | {"threads": count})
                 for count in counts
             }
-            moved = _timing.bytes_of_arrays(_workloads, arrays, direction, calls[1]())
+            calls = {count: function for count, (function, _) in found.items()}
+            results = _workloads.each_level(calls[1]())
+            moved = found[1][1] + sum(array.nbytes for array in results)
             least = dict.fromkeys(counts, float("inf"))
             for _ in range(rounds):
                 progress.set_postfix_str(f"{name} {direction}")
@@ -60,7 +60,7 @@ def scaling(
             for count, best in least.items():
                 speedup = least[1] / best
                 rows.append(
-                    {"workload": name, "direction": direction, "layout": "NCHW", "dtype": dtype}
+                    run
                     | {"threads": count, "least": best, "speedup": speedup}
                     | {"efficiency": speedup / count, "bytes_per_second": moved / best}
                 )
@@ -69,6 +69,8 @@ def scaling(
 
 def can_run(name: str, direction: str) -> bool:
     """Whether the operator of a workload has this pass."""
+    if name in _workloads.CROPS:
+        return direction == "forward"
     operator = _workloads.WORKLOADS[name].operator
     suffix = "" if direction == "forward" else f"_{direction}"
     return hasattr(roicy, operator + suffix)
@@ -93,10 +95,8 @@ def table_of_scaling(rows: list[dict[str, Any]]) -> str:
 
 def prepared(name: str, threads: int) -> Callable[[], Any]:
     """Return a small call that writes to an array of its own."""
-    workload = _workloads.WORKLOADS[name]
-    function: Callable[[], Any] = _workloads.call(
-        roicy, workload, workload.arrays(), "forward", "NCHW", True, threads
-    )
+    run = {"workload": name, "direction": "forward", "layout": "NCHW", "dtype": "float32"}
+    function: Callable[[], Any] = _timing.prepared(_workloads, roicy, run | {"threads": threads})[0]
     return function
 
 

@@ -116,17 +116,27 @@ def times(function: Any, seconds: float) -> list[float]:
             return found
 
 
+def prepared(module: ModuleType, roicy: Any, run: dict[str, Any]) -> tuple[Any, int]:
+    """Return a call without parameters, and the bytes of the arrays that it may read."""
+    name, direction = run["workload"], run["direction"]
+    if name in module.CROPS:
+        work = module.CROPS[name]
+        arrays = work.arrays()
+        return module.crop_call(roicy, work, arrays, True, run["threads"]), arrays["frame"].nbytes
+    work = module.WORKLOADS[name]
+    arrays = work.arrays(run["dtype"])
+    reuse = direction != "backward_boxes"
+    call = module.call(roicy, work, arrays, direction, run["layout"], reuse, run["threads"])
+    read = arrays["grad_output"] if direction == "backward" else arrays["input"]
+    return call, sum(array.nbytes for array in module.each_level(read))
+
+
 def measure(
     module: ModuleType, roicy: Any, run: dict[str, Any], seconds: float
 ) -> dict[str, Any] | None:
     """Return least and median of a call, or None where this version cannot make it."""
-    work = module.WORKLOADS[run["workload"]]
-    arrays = work.arrays(run["dtype"])
-    reuse = run["direction"] != "backward_boxes"
     try:
-        call = module.call(
-            roicy, work, arrays, run["direction"], run["layout"], reuse, run["threads"]
-        )
+        call, read = prepared(module, roicy, run)
         result = call()
     except (AttributeError, TypeError, ValueError):  # an operator or parameter that came later
         return None
@@ -135,15 +145,8 @@ def measure(
         "least": min(found),
         "median": statistics.median(found),
         "digest": digest(result),
-        "bytes": bytes_of_arrays(module, arrays, run["direction"], result),
+        "bytes": read + sum(array.nbytes for array in module.each_level(result)),
     }
-
-
-def bytes_of_arrays(module: ModuleType, arrays: dict[str, Any], direction: str, result: Any) -> int:
-    """Return the bytes of the map, or of the gradient that is read, and of the result."""
-    read = arrays["grad_output"] if direction == "backward" else arrays["input"]
-    moved = (*module.each_level(read), *module.each_level(result))
-    return sum(int(array.nbytes) for array in moved)
 
 
 def main() -> None:

@@ -9,7 +9,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-SMALL = ["align_tiny", "pool_tiny"]
+from ._workloads import WORKLOADS
+
+SMALL = ["align_tiny", "pool_tiny"]  # of --latency
 
 
 def add_options(bench: argparse.ArgumentParser) -> None:
@@ -48,7 +50,7 @@ def runs_of(options: argparse.Namespace) -> list[dict[str, Any]]:
         for threads in options.threads
         for direction in options.passes
         for name in options.workloads
-        for layout in options.layouts
+        for layout in (options.layouts if name in WORKLOADS else ["NHWC"])  # frames have one layout
         if can_run(name, direction)
     ]
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from roicy import _against, _compare, _scaling, _timing
+import roicy
+from roicy import _against, _compare, _scaling, _timing, _track
 from roicy.__main__ import main
 from roicy._kernels import machine
 from roicy._timing import cython_version
@@ -270,3 +271,24 @@ def test_steps_of_the_device_end(device):
     assert (found["ended"], found["rows"]) == ("stopped after 1 s", [{"a": 1}])
     found = device.run_step(["sh", "-c", "echo why >&2; exit 3"], 60)
     assert (found["ended"], found["errors"]) == ("failed", "why\n")
+
+
+def test_runs_of_options(monkeypatch):
+    """Operators run in each layout and pass that they have, and crops once."""
+    found = []
+    monkeypatch.setattr(
+        _track, "run_against", lambda options: found.extend(_track.runs_of(options))
+    )
+    names = ["--workloads", "pool_tiny", "crop_one", "--passes", "forward", "backward_boxes"]
+    main(["bench", "--against", "HEAD", *names])
+    calls = [(run["workload"], run["direction"], run["layout"]) for run in found]
+    assert calls == [
+        ("pool_tiny", "forward", "NCHW"),
+        ("pool_tiny", "forward", "NHWC"),
+        ("crop_one", "forward", "NHWC"),
+    ]
+    for run in found:
+        measured = _timing.measure(_timing.workloads(), roicy, run, 0.001)
+        assert 0 < measured["least"] <= measured["median"]
+        assert measured["bytes"] > 1000
+    assert _timing.measure(_timing.workloads(), object(), found[0], 0.001) is None
