@@ -46,6 +46,7 @@ WORSE = {
 FPN, C4 = {"shape": (1, 32, 200, 304), "count": 100}, {"shape": (1, 32, 50, 76), "count": 50}
 POOL, PRROI = {"shape": (1, 32, 50, 76), "count": 100}, {"shape": (1, 32, 100, 152), "count": 50}
 PS, CAMERA = {"shape": (1, 147, 50, 76), "count": 100}, {"shape": (1, 3, 270, 480), "count": 4}
+ROTATED = {"shape": (1, 32, 128, 128), "count": 50}
 ONE = {"shape": (1, 4, 32, 32), "count": 1}  # most of it is the front end
 FEW = {"shape": (1, 32, 200, 304)}
 CALLS = [
@@ -65,6 +66,8 @@ CALLS = [
     ("pool_vgg", "backward", "NHWC", 2, POOL),
     ("prroi_iounet", "forward", "NHWC", 1, PRROI),
     ("ps_align_rfcn", "forward", "NCHW", 1, PS),
+    ("rotated_aerial", "forward", "NCHW", 1, ROTATED),
+    ("rotated_aerial", "backward", "NHWC", 1, ROTATED),
     ("crop_faces", "forward", "NHWC", 2, {"count": 4}),
     ("crop_text_corners", "forward", "NHWC", 1, {"count": 2}),
     ("align_tiny", "forward", "NCHW", 50, ONE),
