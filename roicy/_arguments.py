@@ -440,6 +440,12 @@ def _check_number(name: str, value: Any) -> None:
         raise ValueError(f"{name}: an integer that is beyond float64") from None
 
 
+def _rows_of_width(rows: Any, width: int) -> Any:
+    """Return rows; no boxes of an image may be an empty list, or (0, 4) for boxes of any kind."""
+    empty = rows.shape == (0,) or (rows.shape == (0, 4) and width != 4)
+    return rows.reshape(0, width) if empty else rows
+
+
 def gather_boxes(
     boxes: Any,
     boxes_num: Any,
@@ -466,9 +472,7 @@ def gather_boxes(
                 f"expected one for each of the input's {images} images{hint}"
             )
         arrays = [take(f"boxes[{n}]", rows) for n, rows in enumerate(boxes)]
-        arrays = [
-            rows.reshape(0, width) if rows.shape in ((0,), (0, 4)) else rows for rows in arrays
-        ]
+        arrays = [_rows_of_width(rows, width) for rows in arrays]
         for n, rows in enumerate(arrays):
             check_rows(f"boxes[{n}]", rows, width, names)
         return arrays, [rows.shape[0] for rows in arrays]

@@ -199,6 +199,45 @@ def test_mmcv(domain, mode, rng):
     np.testing.assert_array_equal(of_roicy(model, inputs)[0], expected)
 
 
+@pytest.mark.parametrize("domain", ["mmcv", "mmdeploy"])
+def test_mmcv_rotated(domain, rng):
+    model = parsed(
+        f"""pooled (float[N, C, H, W] X, float[K, 6] rows) => (float[K, C, 2, 3] Y) {{
+            Y = {domain}.MMCVRoIAlignRotated <output_height = 2, output_width = 3,
+                spatial_scale = 0.5, sampling_ratio = 2, clockwise = 1> (X, rows)
+        }}""",
+        domains=f', "{domain}": 1',
+    )
+    inputs = row_inputs(rng)
+    turned = [[0, 12, 9, 10, 6, 0.4], [1, 8, 8, 5, 9, -2.0]]
+    inputs["rows"] = np.array(turned, np.float32)
+    expected = roicy.roi_align_rotated(
+        inputs["X"], inputs["rows"], (2, 3), 0.5, 2, True, clockwise=True
+    )
+    np.testing.assert_array_equal(of_roicy(model, inputs)[0], expected)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+def test_crop_and_resize(mode, rng):
+    """ONNX Runtime has this operator itself."""
+    model = parsed(
+        f"""cropped (float[N, C, H, W] X, float[K, 4] rois, int32[K] images, int32[2] size) =>
+            (float[K, C, P, Q] Y) {{
+            Y = com.microsoft.CropAndResize <mode = "{mode}", extrapolation_value = 2.5>
+                (X, rois, images, size)
+        }}""",
+        domains=', "com.microsoft": 1',
+    )
+    inputs = {
+        "X": row_inputs(rng)["X"],
+        "rois": np.array([[0.1, 0.2, 0.9, 0.7], [-0.5, 0, 1, 1.2]], np.float32),
+        "images": np.array([1, 0], np.int32),
+        "size": np.array([3, 4], np.int32),
+    }
+    theirs = of_onnx_runtime(model, inputs)[0]
+    np.testing.assert_allclose(of_roicy(model, inputs)[0], theirs, rtol=0, atol=1e-6)
+
+
 def test_max_roi_pool(rng):
     model = parsed(
         f"""pooled {ROWS} => (float[K, C, 2, 3] Y) {{

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ... import _arguments, masks, multiscale, operators
-from .. import float32_scale
-from . import _one_of, _with_images
+from ... import _arguments, crops, masks, multiscale, operators
+from .. import float32_scale, with_images
+from . import _one_of
 
 Arrays = list[Any]
 Attributes = dict[str, Any]
@@ -72,7 +72,7 @@ def _roi_align(arrays: Arrays, given: Attributes, threads: int) -> Any:
     x, rois, images = arrays
     aligned = given["coordinate_transformation_mode"] == "half_pixel"
     common = (
-        x, _with_images(rois, images), _size(given), float32_scale(given["spatial_scale"]),
+        x, with_images(rois, images, 4), _size(given), float32_scale(given["spatial_scale"]),
         given["sampling_ratio"], aligned,
     )  # fmt: skip
     if _one_of("mode", given["mode"], ("avg", "max")) == "avg":
@@ -94,6 +94,22 @@ def _mmcv_roi_align(arrays: Arrays, given: Attributes, threads: int) -> Any:
     if _one_of("mode", given["mode"], ("avg", "max")) == "avg":
         return operators.roi_align(*common, num_threads=threads)
     return operators.roi_align_max(*common, num_threads=threads)
+
+
+def _mmcv_roi_align_rotated(arrays: Arrays, given: Attributes, threads: int) -> Any:
+    return operators.roi_align_rotated(
+        *arrays, _size(given), float32_scale(given["spatial_scale"]), given["sampling_ratio"],
+        bool(given["aligned"]), bool(given["clockwise"]), num_threads=threads,
+    )  # fmt: skip
+
+
+def _crop_and_resize(arrays: Arrays, given: Attributes, threads: int) -> Any:
+    x, rois, images, size = arrays
+    return crops.crop_and_resize(
+        x, rois, images, tuple(int(extent) for extent in size),
+        _one_of("mode", given["mode"], ("bilinear", "nearest")), given["extrapolation_value"],
+        num_threads=threads,
+    )  # fmt: skip
 
 
 def _pooling(name: str, *parameters: str) -> Callable[[Arrays, Attributes, int], Any]:
@@ -143,6 +159,15 @@ ROI_ALIGN_10 = {
 ROI_ALIGN_16 = {**ROI_ALIGN_10, "coordinate_transformation_mode": "half_pixel"}
 MAX_ROI_POOL = {"pooled_shape": REQUIRED, "spatial_scale": 1.0}
 MMCV_ROI_ALIGN = {**ROI_ALIGN_10, "aligned": 1}
+ROTATED = {
+    "output_height": 1,
+    "output_width": 1,
+    "sampling_ratio": 0,
+    "spatial_scale": 1.0,
+    "aligned": 1,
+    "clockwise": 0,
+}
+CROP = {"mode": "bilinear", "extrapolation_value": 0.0}
 POOL = {"output_height": 1, "output_width": 1, "spatial_scale": [1.0]}
 SAMPLED = {**POOL, "sampling_ratio": 0}
 
@@ -154,6 +179,7 @@ def _roi_align_10(arrays: Arrays, given: Attributes, threads: int) -> Any:
 
 _MAX_ROI_POOL = Operator(_max_roi_pool, (2, 2), MAX_ROI_POOL, bins=())
 _ROI_ALIGN_16 = Operator(_roi_align, (3, 3), ROI_ALIGN_16)
+_ROTATED = Operator(_mmcv_roi_align_rotated, (2, 2), ROTATED)
 _MMCV_ROI_ALIGN = Operator(_mmcv_roi_align, (2, 2), MMCV_ROI_ALIGN)
 
 # (domain, operator): what it is, by the opset version from which on it is that
@@ -166,6 +192,9 @@ TABLE: dict[tuple[str, str], dict[int, Operator]] = {
     ("", "MaxRoiPool"): {1: _MAX_ROI_POOL, 22: _MAX_ROI_POOL},
     ("mmcv", "MMCVRoiAlign"): {1: _MMCV_ROI_ALIGN},
     ("mmdeploy", "MMCVRoiAlign"): {1: _MMCV_ROI_ALIGN},
+    ("mmcv", "MMCVRoIAlignRotated"): {1: _ROTATED},
+    ("mmdeploy", "MMCVRoIAlignRotated"): {1: _ROTATED},
+    ("com.microsoft", "CropAndResize"): {1: Operator(_crop_and_resize, (4, 4), CROP, bins=())},
     ("roicy", "RoIAlign"): {
         1: Operator(
             _pooling("roi_align", "sampling_ratio", "aligned"), (2, 2), {**SAMPLED, "aligned": 0}
