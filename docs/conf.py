@@ -45,7 +45,7 @@ nitpicky = True
 nitpick_ignore_regex = [("py:.*", r"(torch|onnx|dask)\..*")]  # their pages are on other hosts
 suppress_warnings = ["config.cache"]  # functions in sphinx_gallery_conf
 
-myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 autosummary_generate = True

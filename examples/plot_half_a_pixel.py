@@ -26,7 +26,7 @@ print("aligned=False reads", centres)
 print("aligned=True  reads", corners)
 
 # %%
-# Tensorflow's ``crop_and_resize`` puts its first and last sample on the edges of the box.  So do
+# TensorFlow's ``crop_and_resize`` puts its first and last sample on the edges of the box.  So do
 # the bins of :func:`roicy.roi_align` if the box is half a bin larger on every side.
 
 half = (BOX[1] - BOX[0]) / 3 / 2
@@ -45,7 +45,17 @@ def draw(axes, first, samples, title, text):
     for i in range(PIXELS):
         colour = "#cfe3ee" if reads[i] else "white"
         axes.add_patch(Rectangle((first + i, 0), 1, 1, facecolor=colour, edgecolor=GREY))
-        axes.text(first + i + 0.5, 0.14, str(i), ha="center", color=GREY, fontsize=11)
+        axes.text(
+            first + i + 0.5,
+            0.22,
+            str(i),
+            ha="center",
+            va="center",
+            color=GREY,
+            fontsize=11,
+            zorder=4,
+            bbox={"facecolor": colour, "edgecolor": "none", "pad": 1.5},
+        )
     axes.add_patch(
         Rectangle((BOX[0], -0.13), BOX[1] - BOX[0], 1.26, fill=False, edgecolor=RED, linewidth=2.5)
     )
@@ -71,4 +81,5 @@ draw(
     rows[2], -0.5, np.linspace(*BOX, 4), "crop_and_resize: samples on the edges",
     f"reads {', '.join(f'{v:.3g}' for v in edges)}\nmean {edges.mean():.3g}, spread wider",
 )  # fmt: skip
+rows[2].set_xlabel("coordinate, as boxes have it", loc="left", color=GREY, fontsize=11)
 plt.show()

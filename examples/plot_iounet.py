@@ -45,11 +45,11 @@ def overlap(box):
 
 
 # %%
-# Sixty small steps uphill, from a detection that is off.
+# Forty small steps uphill, from a detection that is off.
 
 box = np.array([8.0, 22.0, 36.0, 60.0])
 path, scores, overlaps = [box], [], []
-for _ in range(60):
+for _ in range(40):
     score, gradient = score_and_gradient(box)
     scores.append(score)
     overlaps.append(overlap(box))
@@ -62,7 +62,7 @@ print(f"overlap {overlaps[0]:.2f} -> {overlaps[-1]:.2f}, box {box.round(1)}")
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained")
 left.imshow(maps[0, 0], cmap="PuOr", vmin=-1.5, vmax=1.5)
-shown = [0, 3, 8, 18, 60]
+shown = [0, 3, 8, 18, 40]
 for step, colour in zip(shown, plt.cm.viridis(np.linspace(0, 0.9, len(shown))), strict=True):
     x1, y1, x2, y2 = path[step]
     left.add_patch(

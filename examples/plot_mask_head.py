@@ -3,8 +3,8 @@ A Mask R-CNN head on feature maps
 =================================
 
 A detector pools each box from feature maps, gives the bins to a small network, and pastes the
-mask that comes back into the picture.  Here are both ends of that, on a photograph.  The network
-is left out: what it would get is a mask already.
+mask that comes back into the picture.  Here are both ends of that, on a photograph.  Two thresholds
+stand in for the network.
 """
 
 import matplotlib.cbook
@@ -37,13 +37,14 @@ pooled = roicy.roi_align(features, rows, BINS, 1 / STRIDE, sampling_ratio=2, ali
 print("the head gets", pooled.shape)
 
 # %%
-# In place of the network: skin is redder than the cloth, and medals are brighter.
+# In place of the network: skin is redder than what is around it, and medals are lighter than the
+# cloth.
 
-masks = np.stack([pooled[0, 1] > 0.12, pooled[1, 0] > 0.42])
+masks = np.stack([pooled[0, 1] > 0.12, pooled[1, 0] > 0.2])
 
 # %%
-# A mask is pasted back by the same operator.  The box of the picture is, in the mask's own pixels,
-# a box that is much larger than the mask: bins off the mask are 0.
+# The same operator pastes a mask.  Now the mask is the map, and the whole picture is the box, in
+# pixels of the mask.  It has a bin for each pixel of the picture, and bins off the mask are 0.
 
 
 def paste(mask, box, height, width):
@@ -74,7 +75,7 @@ figure, axes = plt.subplot_mosaic(
     width_ratios=[1.55, 1, 1, 1.55],
     layout="constrained",
 )
-colours = {"face": "#ff5a4f", "medals": "#ffd23f"}
+colours = {"face": "#ff5a4f", "medals": "#3ddc84"}
 axes["photo"].imshow(photo)
 axes["photo"].set_title("boxes")
 shaded = photo.copy()
@@ -87,7 +88,7 @@ for i, (name, (x1, y1, x2, y2)) in enumerate(boxes.items()):
     axes[f"{name}2"].imshow(pooled[i, 2], cmap="magma")
     axes[f"{name}2"].set_title(f"{name}: edges")
     colour = matplotlib.colors.to_rgb(colours[name])
-    shaded += 0.55 * pasted[i][..., None] * (colour - shaded)
+    shaded += 0.6 * pasted[i][..., None] * (colour - shaded)
 axes["result"].imshow(shaded)
 axes["result"].set_title("pasted masks")
 for one in axes.values():

@@ -13,27 +13,23 @@ from matplotlib.patches import Rectangle
 import roicy
 
 # %%
-# Maps for 3 x 3 parts of one object.  Map (p, q) is high where that part of the object is.
+# Maps for 3 x 3 parts of one object.  Map (p, q) is high where that part of the object is.  The
+# bottom right part is hidden by something else, so its map is weak.
 
 SIZE, BINS = 48, 3
-OBJECT = (14.0, 10.0, 35.0, 37.0)  # x1, y1, x2, y2
+OBJECT = (9.0, 6.0, 39.0, 42.0)  # x1, y1, x2, y2
 y, x = np.mgrid[:SIZE, :SIZE].astype(np.float32) + 0.5
 xs, ys = (np.linspace(OBJECT[i], OBJECT[i + 2], BINS + 1) for i in (0, 1))
-maps = np.stack(
-    [
-        np.exp(
-            -(((x - (xs[q] + xs[q + 1]) / 2) / 5) ** 2) - ((y - (ys[p] + ys[p + 1]) / 2) / 6) ** 2
-        )
-        for p in range(BINS)
-        for q in range(BINS)
-    ]
-)[None].astype(np.float32)
+middles = [((xs[q] + xs[q + 1]) / 2, (ys[p] + ys[p + 1]) / 2) for p in range(3) for q in range(3)]
+maps = np.stack([np.exp(-(((x - mx) / 8) ** 4) - ((y - my) / 9) ** 4) for mx, my in middles])
+maps[8] *= 0.25
+maps = maps[None].astype(np.float32)
 print("the input is", maps.shape)
 
 # %%
 # A box on the object, and one beside it.  The mean of the bins is the vote for the object.
 
-boxes = {"fits": OBJECT, "is off": (24.0, 4.0, 45.0, 31.0)}
+boxes = {"fits": OBJECT, "is off": (16.0, 1.0, 46.0, 37.0)}
 rows = [[0, *box] for box in boxes.values()]
 pooled = roicy.ps_roi_align(maps, rows, BINS, sampling_ratio=2)
 votes = pooled.mean(axis=(1, 2, 3))

@@ -19,6 +19,10 @@ def read(app, name, content):
         return f"]({path.removeprefix('docs/')}{anchor})"
 
     content[0] = re.sub(r"\]\((?!https?:)([^)#\s]+)(#[^)]*)?\)", link, content[0])
+    # Examples end with an empty line for doctest, which readers need not see.
+    content[0] = re.sub(
+        r"^(```python\n(?:(?!```)[\s\S])*?\n)\n```$", r"\1```", content[0], flags=re.MULTILINE
+    )
     missing = [
         page for page in config.pages_to_come if not (Path(app.srcdir) / f"{page}.md").exists()
     ]
