@@ -41,6 +41,7 @@ pages_of_files = {
 
 exclude_patterns = ["auto_examples/*.ipynb", "auto_examples/*.py"]
 templates_path = ["_templates"]
+highlight_language = "none"  # blocks that name no language are drawings and output
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", r"(torch|onnx|dask)\..*")]  # their pages are on other hosts
 suppress_warnings = ["config.cache"]  # functions in sphinx_gallery_conf
