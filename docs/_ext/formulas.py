@@ -1,6 +1,6 @@
 """The formulas of the reference, in TeX: one or a few for each function."""
 
-MEAN = r"\mathrm{out}_{kcpq} = \frac{1}{g_y g_x} \sum_{i,\,j} f_{%s}(y_{pi},\, x_{qj})"
+MEAN = r"\mathrm{out}_{kcpq} = \frac{1}{g_y g_x} \sum_{i,\,j} f_{%s}(y_{pi},\, x_{qj}),\quad f: \text{the bilinear surface}"
 SAMPLES = (
     r"y_{pi} = lo_y + p\,b_h + \left(i + \frac{1}{2}\right) \frac{b_h}{g_y},"
     r"\quad i = 0, \dots, g_y - 1",
@@ -27,7 +27,7 @@ BY_BOXES = r"""\frac{\partial L}{\partial x_1} = \sum_{c,\,p,\,q}
 
 
 FORMULAS = {
-    "roi_align": [(MEAN % "c", *SAMPLES)],
+    "roi_align": [(*SAMPLES, MEAN % "c")],
     "roi_align_max": [
         r"\max_{\text{samples}}\; (w_1 v_1 + w_2 v_2 + w_3 v_3 + w_4 v_4)",
         r"\max_{\text{samples}}\; \max(w_1 v_1, w_2 v_2, w_3 v_3, w_4 v_4)",

@@ -13,7 +13,7 @@ def inline(self, node):
 def block(self, node):
     """Write a formula that stands by itself."""
     formula = latex2mathml.converter.convert(node.astext(), display="block")
-    self.body.append(self.starttag(node, "div", CLASS="math") + formula + "</div>\n")
+    self.body.append(self.starttag(node, "div", CLASS="formula") + formula + "</div>\n")
     raise SkipNode
 
 
