@@ -56,9 +56,8 @@ numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
 sphinx_gallery_conf = {
-    "examples_dirs": "../examples",
+    "examples_dirs": "../examples/gallery",
     "gallery_dirs": "auto_examples",
-    "ignore_pattern": r"[/\\](?!plot_)[^/\\]*\.py$",  # the other scripts are commands
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
     "show_memory": False,

@@ -1,6 +1,9 @@
 """The formulas of the reference, in TeX: one or a few for each function."""
 
-MEAN = r"\mathrm{out}_{kcpq} = \frac{1}{g_y g_x} \sum_{i,\,j} f_{%s}(y_{pi},\, x_{qj}),\quad f: \text{the bilinear surface}"
+MEAN = (
+    r"\mathrm{out}_{kcpq} = \frac{1}{g_y g_x} \sum_{i,\,j} f_{%s}(y_{pi},\, x_{qj}),"
+    r"\quad f \text{: the bilinear surface}"
+)
 SAMPLES = (
     r"y_{pi} = lo_y + p\,b_h + \left(i + \frac{1}{2}\right) \frac{b_h}{g_y},"
     r"\quad i = 0, \dots, g_y - 1",
@@ -19,7 +22,7 @@ SURFACE = r"""f_c(y, x) = \sum_{i,\,j} \mathrm{input}_{ncij}\,
     \max(0, 1 - |y - i|)\, \max(0, 1 - |x - j|)"""
 BY_INPUT = r"""\frac{\partial L}{\partial \mathrm{input}_{n,\,%s,\,y,\,x}} =
     \sum_{%s} W_{kpy}\, W_{kqx}\, \frac{\partial L}{\partial \mathrm{out}_{kcpq}},
-    \quad W: \text{the weights of the operator}"""
+    \quad W \text{: the weights of the operator}"""
 BY_BOXES = r"""\frac{\partial L}{\partial x_1} = \sum_{c,\,p,\,q}
     \frac{\partial L}{\partial \mathrm{out}_{kcpq}}\,
     \frac{\partial\, \mathrm{out}_{kcpq}}{\partial x_1},
