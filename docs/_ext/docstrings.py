@@ -8,6 +8,7 @@ a tuple of lines.  A function whose docstring has none gets its formula after th
 
 import inspect
 import re
+from pathlib import Path
 
 from formulas import FORMULAS
 from sphinx.errors import ExtensionError
@@ -54,7 +55,8 @@ def related(full_name):
     for suffix, what in SUFFIXES.items():
         if hasattr(roicy, operator + suffix) and f"roicy.{operator}{suffix}" != full_name:
             yield f"roicy.{operator}{suffix}", what
-    if module != "roicy.torch":
+    on_tensors = Path(roicy.__file__).with_name("torch") / "__init__.py"
+    if module != "roicy.torch" and f'"{operator}"' in on_tensors.read_text():
         yield f"roicy.torch.{operator}", "the operator on tensors, with its gradients"
 
 

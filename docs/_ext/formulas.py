@@ -10,6 +10,19 @@ SAMPLES = (
     r"x_{qj} = lo_x + q\,b_w + \left(j + \frac{1}{2}\right) \frac{b_w}{g_x},"
     r"\quad j = 0, \dots, g_x - 1",
 )
+ROTATED = (
+    r"y_{ij} = yy \cos t - xx \sin t + c_y, \quad x_{ij} = yy \sin t + xx \cos t + c_x",
+    r"yy = -\frac{h}{2} + p\,b_h + \left(i + \frac{1}{2}\right) \frac{b_h}{g_y},"
+    r"\quad i = 0, \dots, g_y - 1",
+    r"xx = -\frac{w}{2} + q\,b_w + \left(j + \frac{1}{2}\right) \frac{b_w}{g_x},"
+    r"\quad j = 0, \dots, g_x - 1",
+    r"\mathrm{out}_{kcpq} = \frac{1}{g_y g_x} \sum_{i,\,j} f_c(y_{ij},\, x_{ij}),"
+    r"\quad f \text{: the bilinear surface}",
+)
+CORNERS = (
+    r"y = y_1 (H - 1) + p\, \frac{(y_2 - y_1)(H - 1)}{P_H - 1}",
+    r"x = x_1 (W - 1) + q\, \frac{(x_2 - x_1)(W - 1)}{P_W - 1}",
+)
 INTEGRAL = r"""\mathrm{out}_{kcpq} = \frac{1}{b_h b_w}
     \int_{y_1 + p\,b_h}^{y_1 + (p + 1) b_h} \int_{x_1 + q\,b_w}^{x_1 + (q + 1) b_w}
     f_{%s}(y, x)\, dx\, dy"""
@@ -27,6 +40,12 @@ BY_BOXES = r"""\frac{\partial L}{\partial x_1} = \sum_{c,\,p,\,q}
     \frac{\partial L}{\partial \mathrm{out}_{kcpq}}\,
     \frac{\partial\, \mathrm{out}_{kcpq}}{\partial x_1},
     \quad \text{likewise for } y_1, x_2, y_2"""
+
+LEVEL = (
+    r"\left\lfloor \mathrm{canonical\_level} + \log_2"
+    r" \frac{\sqrt{\mathrm{width} \cdot \mathrm{height}}}{\mathrm{canonical\_scale}}"
+    r" + 10^{-6} \right\rfloor"
+)
 
 
 FORMULAS = {
@@ -50,15 +69,19 @@ FORMULAS = {
             *CELLS,
         )
     ],
-    "multiscale_roi_align": [
-        r"\left\lfloor \mathrm{canonical\_level} + \log_2"
-        r" \frac{\sqrt{\mathrm{width} \cdot \mathrm{height}}}{\mathrm{canonical\_scale}}"
-        r" + 10^{-6} \right\rfloor"
-    ],
+    "roi_align_rotated": [ROTATED],
+    "crop_and_resize": [CORNERS],
+    "multiscale_roi_align": [LEVEL],
+    "multiscale_roi_align_rotated": [LEVEL],
 }
-for _name in ("roi_align", "prroi_pool"):
+for _name in ("roi_align", "prroi_pool", "crop_and_resize"):
     FORMULAS[f"{_name}_backward"] = [BY_INPUT % ("c", r"k,\,p,\,q")]
 for _name in ("ps_roi_align", "ps_prroi_pool", "ps_roi_pool"):
     FORMULAS[f"{_name}_backward"] = [BY_INPUT % (OWN, "k")]
 for _name in ("roi_align", "prroi_pool", "ps_roi_align", "ps_prroi_pool"):
     FORMULAS[f"{_name}_backward_boxes"] = [BY_BOXES]
+FORMULAS["roi_align_rotated_backward"] = [
+    r"\frac{\partial L}{\partial \mathrm{input}_{ncyx}} = \sum_{k,\,p,\,q} W_{kpqyx}\,"
+    r" \frac{\partial L}{\partial \mathrm{out}_{kcpq}},"
+    r" \quad W \text{: the weights of the operator}"
+]

@@ -43,28 +43,11 @@ print("the head gets", pooled.shape)
 masks = np.stack([pooled[0, 1] > 0.12, pooled[1, 0] > 0.2])
 
 # %%
-# The same operator pastes a mask.  Now the mask is the map, and the whole picture is the box, in
-# pixels of the mask.  It has a bin for each pixel of the picture, and bins off the mask are 0.
+# Masks are pasted into the picture by :func:`roicy.paste_masks`, which thresholds them too.
 
-
-def paste(mask, box, height, width):
-    """Return a mask (BINS, BINS) at its box in a picture."""
-    x1, y1, x2, y2 = box
-    to_mask = BINS / np.array([x2 - x1, y2 - y1])
-    corners = (np.array([[0, 0], [width, height]]) - (x1, y1)) * to_mask
-    whole = roicy.roi_align(
-        mask[None, None].astype(np.float32),
-        [[0, *corners.ravel()]],
-        (height, width),
-        sampling_ratio=1,
-        aligned=True,
-    )
-    return whole[0, 0]
-
-
-pasted = [
-    paste(mask, box, *photo.shape[:2]) for mask, box in zip(masks, boxes.values(), strict=True)
-]
+corners = np.array(list(boxes.values()), np.float32)
+pasted = roicy.paste_masks(masks.astype(np.float32), corners, photo.shape[:2])
+print("the pasted masks are", pasted.shape, pasted.dtype)
 
 # %%
 # The picture: boxes on the photograph, what the head gets, and the pasted masks.
