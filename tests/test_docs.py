@@ -17,7 +17,7 @@ def names_listed(page):
     """Return the names that the tables of a page of the reference list, by module."""
     found = {}
     for module, table in re.findall(
-        r"\.\. currentmodule:: (\S+)\n(.*?)```", (DOCS / page).read_text(), re.DOTALL
+        r"\.\. (?:current)?module:: (\S+)\n(.*?)```", (DOCS / page).read_text(), re.DOTALL
     ):
         found.setdefault(module, []).extend(re.findall(r"^   ([A-Za-z_.]+)$", table, re.MULTILINE))
     return found
