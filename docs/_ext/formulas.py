@@ -11,10 +11,10 @@ SAMPLES = (
     r"\quad j = 0, \dots, g_x - 1",
 )
 ROTATED = (
-    r"y_{ij} = yy \cos t - xx \sin t + c_y, \quad x_{ij} = yy \sin t + xx \cos t + c_x",
-    r"yy = -\frac{h}{2} + p\,b_h + \left(i + \frac{1}{2}\right) \frac{b_h}{g_y},"
+    r"y_{ij} = \mathrm{yy} \cos(t) - \mathrm{xx} \sin(t) + c_y, \quad x_{ij} = \mathrm{yy} \sin(t) + \mathrm{xx} \cos(t) + c_x",
+    r"\mathrm{yy} = -\frac{h}{2} + p\,b_h + \left(i + \frac{1}{2}\right) \frac{b_h}{g_y},"
     r"\quad i = 0, \dots, g_y - 1",
-    r"xx = -\frac{w}{2} + q\,b_w + \left(j + \frac{1}{2}\right) \frac{b_w}{g_x},"
+    r"\mathrm{xx} = -\frac{w}{2} + q\,b_w + \left(j + \frac{1}{2}\right) \frac{b_w}{g_x},"
     r"\quad j = 0, \dots, g_x - 1",
     r"\mathrm{out}_{kcpq} = \frac{1}{g_y g_x} \sum_{i,\,j} f_c(y_{ij},\, x_{ij}),"
     r"\quad f \text{: the bilinear surface}",

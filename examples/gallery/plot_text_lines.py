@@ -16,9 +16,9 @@ import roicy
 
 HEIGHT, WIDTH = 360, 520
 LINES = [
-    ("REGION OF INTEREST", (165, 110), 24),
-    ("on every core", (370, 125), -35),
-    ("upright at last", (260, 275), 8),
+    ("REGION OF INTEREST", (160, 105), 24),
+    ("on every core", (390, 150), -38),
+    ("upright at last", (190, 275), 8),
 ]
 page = plt.figure(figsize=(WIDTH / 100, HEIGHT / 100), dpi=100)
 for text, (cx, cy), degrees in LINES:
@@ -30,7 +30,7 @@ for text, (cx, cy), degrees in LINES:
         rotation_mode="anchor",
         ha="center",
         va="center_baseline",
-        fontsize=19,
+        fontsize=15,
         family="serif",
     )
 page.canvas.draw()
@@ -41,8 +41,8 @@ print("the map is", picture.shape, picture.dtype)
 # %%
 # Boxes are [image, cx, cy, w, h, angle].  Angles are radians, counter-clockwise as one sees it.
 
-boxes = [[0, cx, cy, 270, 36, np.deg2rad(degrees)] for _, (cx, cy), degrees in LINES]
-lines = roicy.roi_align_rotated(picture[None], boxes, (36, 270), sampling_ratio=2, layout="NHWC")
+boxes = [[0, cx, cy, 252, 32, np.deg2rad(degrees)] for _, (cx, cy), degrees in LINES]
+lines = roicy.roi_align_rotated(picture[None], boxes, (32, 252), sampling_ratio=2, layout="NHWC")
 print("the lines are", lines.shape, lines.dtype)
 
 # %%
