@@ -11,7 +11,8 @@ SAMPLES = (
     r"\quad j = 0, \dots, g_x - 1",
 )
 ROTATED = (
-    r"y_{ij} = \mathrm{yy} \cos(t) - \mathrm{xx} \sin(t) + c_y, \quad x_{ij} = \mathrm{yy} \sin(t) + \mathrm{xx} \cos(t) + c_x",
+    r"y_{ij} = \mathrm{yy}\, \cos(t) - \mathrm{xx}\, \sin(t) + c_y",
+    r"x_{ij} = \mathrm{yy}\, \sin(t) + \mathrm{xx}\, \cos(t) + c_x",
     r"\mathrm{yy} = -\frac{h}{2} + p\,b_h + \left(i + \frac{1}{2}\right) \frac{b_h}{g_y},"
     r"\quad i = 0, \dots, g_y - 1",
     r"\mathrm{xx} = -\frac{w}{2} + q\,b_w + \left(j + \frac{1}{2}\right) \frac{b_w}{g_x},"
