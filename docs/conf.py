@@ -30,7 +30,7 @@ extensions = [
     "pages",
 ]
 # Pages that the contents list before they are written.  They are left out while they are missing.
-pages_to_come = ["deployed", "embedded", "tracking", "c_interface"]
+pages_to_come = ["tracking"]
 # Pages that are files of the repository, which also read well there.
 pages_of_files = {
     "changelog": "CHANGELOG.md",
