@@ -29,8 +29,8 @@ extensions = [
     "docstrings",
     "pages",
 ]
-# Pages that the contents list before they are written.  They are left out while they are missing.
-pages_to_come = ["tracking"]
+# Pages that the contents list before they are written: they are left out while they are missing.
+pages_to_come = []
 # Pages that are files of the repository, which also read well there.
 pages_of_files = {
     "changelog": "CHANGELOG.md",
