@@ -1,0 +1,76 @@
+"""The site has a page for each public function, and lists only pages that exist."""
+
+import ast
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+import roicy
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+
+
+def names_listed(page):
+    """Return the names that the tables of a page of the reference list, by module."""
+    found = {}
+    for module, table in re.findall(
+        r"\.\. (?:current)?module:: (\S+)\n(.*?)```", (DOCS / page).read_text(), re.DOTALL
+    ):
+        found.setdefault(module, []).extend(re.findall(r"^   ([A-Za-z_.]+)$", table, re.MULTILINE))
+    return found
+
+
+def public_names(module):
+    """Return ``__all__`` of a module, which need not be importable here."""
+    path = ROOT.joinpath(*module.split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    for statement in ast.parse(path.read_text()).body:
+        if isinstance(statement, ast.Assign) and statement.targets[0].id == "__all__":
+            return set(ast.literal_eval(statement.value))
+    raise AssertionError(f"{module} has no __all__")
+
+
+def test_functions():
+    """Each public name of roicy is in the reference once."""
+    names = names_listed("api.md")["roicy"]
+    assert sorted(names) == sorted(set(roicy.__all__) - {"__version__"})
+
+
+def test_tensors():
+    """Each public name of roicy.torch is in the reference once."""
+    names = names_listed("api_torch.md")["roicy.torch"]
+    assert sorted(names) == sorted(public_names("roicy.torch"))
+
+
+SYSTEMS = sorted(
+    path.stem for path in (ROOT / "roicy/compat").iterdir() if not path.name.startswith("_")
+)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_other_systems(system):
+    """The calls of other systems are in the reference; torchvision's functions are roicy's own."""
+    module = f"roicy.compat.{system}"
+    names = names_listed("api_compat.md")[module]
+    expected = public_names(module) - {"contrib", "image"}  # namespaces
+    if system == "torchvision":
+        expected -= set(roicy.__all__)
+    if system == "paddle":
+        expected |= {f"vision.ops.{name}" for name in public_names(f"{module}.vision.ops")}
+    assert sorted(names) == sorted(expected)
+
+
+def test_formulas():
+    """Formulas of the reference are of functions that exist."""
+    specification = importlib.util.spec_from_file_location("formulas", DOCS / "_ext/formulas.py")
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    assert set(module.FORMULAS) <= set(roicy.__all__)
+    for name in roicy.__all__:
+        if "Parameters" in (getattr(roicy, name).__doc__ or "") and hasattr(
+            roicy, f"{name}_backward"
+        ):
+            assert name in module.FORMULAS
