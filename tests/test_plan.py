@@ -329,7 +329,7 @@ PLAIN = [
     {"spatial_scale": 1e-30},
     {"input": lambda x, _: x.astype(np.uint8)},
     {"input": lambda x, _: x.astype(np.float64)},
-    {"output_size": 1000},
+    {"output_size": 200},
     {
         "input": lambda x, _: x.astype(np.uint8),
         "out": lambda x, _: np.empty((11, 37, 3, 2), np.float32),

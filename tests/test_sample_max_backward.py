@@ -254,9 +254,9 @@ def test_pixels_of_weight_zero(products):
 @both
 def test_bins_larger_than_the_tile(products, layout, rng):
     """Windows of many samples, and of few that lie far apart."""
-    h, w = 40, 3000
+    h, w = 44, 1750  # a tile has 65,536 pixels
     x = rng.standard_normal((1, 2, h, w)).astype(np.float32)
-    boxes = np.array([[0, 10, 2, 2900, 38]], np.float32)
+    boxes = np.array([[0, 10, 2, 1720, 42]], np.float32)
     grad = rng.standard_normal((1, 2, 1, 2)).astype(np.float32)
     for ratio in (3, 0):
         grad, expected, bound = with_clear_winners(grad, x, boxes, products, sampling_ratio=ratio)

@@ -263,10 +263,10 @@ def test_threads_make_the_same_tables(dtype, rng):
         np.testing.assert_array_equal(alone.windows, together.windows)
         np.testing.assert_array_equal(alone.spans, together.spans)
         np.testing.assert_array_equal(alone.outside, together.outside)
-        for start, stop in alone.spans.reshape(-1, 2):
-            mine = slice(start, stop)
-            np.testing.assert_array_equal(alone.tap_pixel[mine], together.tap_pixel[mine])
-            np.testing.assert_array_equal(alone.tap_weight[mine], together.tap_weight[mine])
+        spans = alone.spans.reshape(-1, 2)
+        used = np.concatenate([np.arange(start, stop) for start, stop in spans])
+        np.testing.assert_array_equal(alone.tap_pixel[used], together.tap_pixel[used])
+        np.testing.assert_array_equal(alone.tap_weight[used], together.tap_weight[used])
 
 
 def test_tables_are_bounded(dtype):
