@@ -36,6 +36,7 @@ pages_of_files = {
     "changelog": "CHANGELOG.md",
     "contributing": "CONTRIBUTING.md",
     "internals": "pyx/README.md",
+    "roadmap": "ROADMAP.md",
     "security": "SECURITY.md",
 }
 

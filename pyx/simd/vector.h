@@ -54,9 +54,11 @@ typedef float unaligned_float
     __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(float)), may_alias));
 typedef double unaligned_double
     __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(double)), may_alias));
+typedef char unaligned_bytes __attribute__((vector_size(VECTOR_BYTES), aligned(1), may_alias));
 #else
 typedef float vector_float, unaligned_float;
 typedef double vector_double, unaligned_double;
+typedef char unaligned_bytes;
 #endif
 
 static FORCE_INLINE vector_float load_float(const float *from) {
@@ -179,7 +181,7 @@ static inline void stream_some(struct stream *run) {
     size_t now = run->left < run->at_once ? run->left : run->at_once;
     for (size_t i = 0; i < now; i += LANE_BYTES)
         for (int j = 0; j < LANE_BYTES; j += VECTOR_BYTES)
-            STREAM(to + i + j, *(const unaligned_float *)(from + i + j));
+            STREAM(to + i + j, *(const unaligned_bytes *)(from + i + j));
     run->to = to + now;
     run->left -= now;
     run->from = from + now;
@@ -226,7 +228,7 @@ static NOINLINE void stream_clear(void *to, size_t bytes) {
     bytes -= head;
     for (; bytes >= LANE_BYTES; bytes -= LANE_BYTES, at += LANE_BYTES)
         for (int j = 0; j < LANE_BYTES; j += VECTOR_BYTES)
-            STREAM(at + j, *(const unaligned_float *)(zeros + j));
+            STREAM(at + j, *(const unaligned_bytes *)(zeros + j));
     memset(at, 0, bytes);
 }
 
