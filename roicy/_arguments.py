@@ -440,6 +440,17 @@ def _check_number(name: str, value: Any) -> None:
         raise ValueError(f"{name}: an integer that is beyond float64") from None
 
 
+def images_of_boxes(name: str, value: Any, count: int) -> np.ndarray:
+    """Return the batch index of each of some boxes, given beside them."""
+    images = np.asarray(value)
+    if images.shape != (count,) or (images.dtype.kind not in "iu" and images.size):
+        raise ValueError(
+            f"{name}: shape {images.shape} of {images.dtype.name}, "
+            f"expected ({count},) integers, the image of each box"
+        )
+    return images
+
+
 def _rows_of_width(rows: Any, width: int) -> Any:
     """Return rows; no boxes of an image may be an empty list, or (0, 4) for boxes of any kind."""
     empty = rows.shape == (0,) or (rows.shape == (0, 4) and width != 4)

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -102,16 +101,9 @@ def prepared(name: str, threads: int) -> Callable[[], Any]:
 
 def collect(function: Callable[[], Any], seconds: float) -> list[float]:
     """Return the times of all calls of `seconds`, and of at least MIN_CALLS."""
-    for _ in range(20):
+    for _ in range(19):  # the next one is in times
         function()
-    found, end = [], time.perf_counter() + seconds
-    while True:
-        start = time.perf_counter()
-        function()
-        now = time.perf_counter()
-        found.append(now - start)
-        if now >= end and len(found) >= MIN_CALLS:
-            return found
+    return _timing.times(function, seconds, MIN_CALLS)
 
 
 def alone(name: str, threads: int, seconds: float) -> list[float]:

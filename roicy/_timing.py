@@ -103,8 +103,8 @@ def digest(result: Any) -> str:
     return found.hexdigest()[:16]
 
 
-def times(function: Any, seconds: float) -> list[float]:
-    """Return the times of at least five calls, and of as many as fit into `seconds`."""
+def times(function: Any, seconds: float, least: int = 5) -> list[float]:
+    """Return the times of at least so many calls, and of as many as fit into `seconds`."""
     function()
     found, end = [], time.perf_counter() + seconds
     while True:
@@ -112,7 +112,7 @@ def times(function: Any, seconds: float) -> list[float]:
         function()
         now = time.perf_counter()
         found.append(now - start)
-        if now >= end and len(found) >= 5:
+        if now >= end and len(found) >= least:
             return found
 
 

@@ -182,12 +182,7 @@ def _given(
     rows = _arguments.box_rows("boxes", boxes)
     if rows.ndim != 2 or rows.shape[1] != 4:
         raise ValueError(f"boxes: shape {rows.shape}, expected (K, 4) with rows [y1, x1, y2, x2]")
-    images = np.asarray(box_indices)
-    if images.shape != rows.shape[:1] or (images.dtype.kind not in "iu" and images.size):
-        raise ValueError(
-            f"box_indices: shape {images.shape} of {images.dtype.name}, "
-            f"expected ({len(rows)},) integers, the image of each box"
-        )
+    images = _arguments.images_of_boxes("box_indices", box_indices, len(rows))
     if rows.dtype.kind not in "fiu" and not _arguments.is_small(rows.dtype):
         raise TypeError(f"boxes: dtype {rows.dtype.name}, expected floating point or integers")
     whole = np.empty((len(rows), 5))

@@ -58,10 +58,5 @@ def with_images(rois: Any, batch_indices: Any, columns: int) -> np.ndarray:
     rois = _arguments.box_rows("rois", rois)
     if rois.ndim != 2 or rois.shape[1] != columns:
         raise ValueError(f"rois: {rois.shape}, expected an array (K, {columns})")
-    images = np.asarray(batch_indices)
-    if images.shape != rois.shape[:1] or (images.dtype.kind not in "iu" and images.size):
-        raise ValueError(
-            f"batch_indices: shape {images.shape} of {images.dtype.name}, "
-            f"expected ({len(rois)},) integers, the image of each box"
-        )
+    images = _arguments.images_of_boxes("batch_indices", batch_indices, len(rois))
     return np.concatenate([images[:, None].astype(np.float64), rois.astype(np.float64)], axis=1)
