@@ -11,6 +11,7 @@ ROICY_BUILD_FLAGS    further flags for compiler and linker, for instance "-fsani
 
 import os
 import shlex
+import shutil
 import struct
 import sys
 import sysconfig
@@ -105,6 +106,8 @@ def translate(extensions):
 class BuildExt(build_ext):
     """Adds the flags that depend on the compiler: optimisation, and OpenMP where it works."""
 
+    prefix = ""  # of flags that GCC and Clang have in common
+
     def finalize_options(self):
         super().finalize_options()
         self.parallel = self.parallel or os.cpu_count()
@@ -112,29 +115,45 @@ class BuildExt(build_ext):
     def build_extensions(self):
         translate(self.extensions)
         if self.compiler.compiler_type == "msvc":
-            optimise = ["/O2", "/fp:precise", "/std:c11"]
-            openmp = (["/openmp"], [])
-        else:
-            # No -ffast-math: results must not depend on what the compiler finds convenient.
-            optimise = (
-                ["-O0", "-g"]
-                if DEBUG
-                else ["-O3", "-g0", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd"]
-            )
-            # Positions of samples must round as in the libraries whose results we reproduce, and a
-            # sum must round in the same way wherever it is compiled.
-            optimise.append("-ffp-contract=off")
-            # GCC stops inlining when a file has grown by a certain share, and makes copies of
-            # inner loops for some of their callers.  In both cases some loops lose constants that
-            # make them fast (R307 and R308 in docs/records.md).
-            for flag in ("--param=inline-unit-growth=400", "-fno-ipa-cp-clone"):
-                if self.builds("int main(void) { return 0; }", [flag]):
-                    optimise.append(flag)
-            openmp = self.openmp_flags()
+            self.use_clang_cl()
+        # No -ffast-math: results must not depend on what the compiler finds convenient.
+        optimise = (
+            ["-O0", "-g"]
+            if DEBUG
+            else ["-O3", "-g0", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd"]
+        )
+        # Positions of samples must round as in the libraries whose results we reproduce, and a
+        # sum must round in the same way wherever it is compiled.
+        optimise.append("-ffp-contract=off")
+        # GCC stops inlining when a file has grown by a certain share, and makes copies of inner
+        # loops for some of their callers.  In both cases some loops lose constants that make them
+        # fast (R307 and R308 in docs/records.md).
+        for flag in ("--param=inline-unit-growth=400", "-fno-ipa-cp-clone"):
+            if self.builds("int main(void) { return 0; }", [self.prefix + flag]):
+                optimise.append(flag)
+        optimise = [self.prefix + flag for flag in optimise]
+        openmp = self.openmp_flags()
         for extension in self.extensions:
             extension.extra_compile_args += optimise + openmp[0] + FLAGS
             extension.extra_link_args += openmp[1] + FLAGS
         super().build_extensions()
+
+    def use_clang_cl(self):
+        """
+        Compile for Windows by Clang.
+
+        The kernels use the vector types of GCC and Clang, which Microsoft's compiler lacks.
+        """
+        found = shutil.which("clang-cl")
+        if found is None:
+            sys.exit(
+                "roicy is compiled by clang-cl on Windows, and there is none on the PATH: "
+                "install LLVM, or the component 'C++ Clang tools' of Visual Studio"
+            )
+        self.compiler.initialize()
+        self.compiler.cc = found
+        self.compiler.add_library_dir(str(Path(found).parent.parent / "lib"))  # libomp.lib
+        self.prefix = "/clang:"
 
     def run(self):
         """
@@ -153,16 +172,13 @@ class BuildExt(build_ext):
 
     def openmp_flags(self):
         """(compile, link) flags that build and link an OpenMP program, or none."""
-        candidates = [(["-fopenmp"], ["-fopenmp"])]
-        if sys.platform == "darwin":
-            candidates = [(["-Xpreprocessor", "-fopenmp"], ["-lomp"])]
-        for compile_flags, link_flags in candidates:
-            if self.builds(
-                "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }",
-                compile_flags,
-                link_flags,
-            ):
-                return compile_flags, link_flags
+        compile_flags, link_flags = {
+            "darwin": (["-Xpreprocessor", "-fopenmp"], ["-lomp"]),
+            "win32": (["-openmp"], []),  # the object files name the library
+        }.get(sys.platform, (["-fopenmp"], ["-fopenmp"]))
+        program = "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }"
+        if self.builds(program, compile_flags, link_flags):
+            return compile_flags, link_flags
         print(
             "roicy: this compiler has no OpenMP; building kernels that run on one thread",
             file=sys.stderr,
