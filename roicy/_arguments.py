@@ -57,6 +57,14 @@ class Arguments(NamedTuple):
     pyramid: tuple[Any, Any, Any] | None = None
 
 
+def choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """Return one of some words."""
+    if not isinstance(value, str) or value not in choices:
+        expected = ", ".join(map(repr, choices[:-1])) + f" or {choices[-1]!r}"
+        raise ValueError(f"{name}: {value!r}, expected {expected}")
+    return value
+
+
 def array(name: str, value: Any, shape: str) -> np.ndarray:
     """
     Return a float32 or float64 array of 4 dimensions, as it is: of any strides, read-only or

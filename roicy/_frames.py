@@ -72,14 +72,6 @@ class Pixels(NamedTuple):
     pad: list[float]
 
 
-def choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    """Return one of some words."""
-    if not isinstance(value, str) or value not in choices:
-        expected = ", ".join(map(repr, choices[:-1])) + f" or {choices[-1]!r}"
-        raise ValueError(f"{name}: {value!r}, expected {expected}")
-    return value
-
-
 def _frame(name: str, value: Any, most: int) -> np.ndarray:
     """Return an array (N, H, W, C) of a frame, or of several if `most` is 4."""
     value = _arguments.taken(name, value)

@@ -203,12 +203,12 @@ def crop(
     array([[ 2.5,  4.5],
            [10.5, 12.5]], dtype=float32)
     """
-    _frames.choice("color_range", color_range, _frames.RANGES)
-    _frames.choice("color_matrix", color_matrix, tuple(_frames.KR_KB))
+    _arguments.choice("color_range", color_range, _frames.RANGES)
+    _arguments.choice("color_matrix", color_matrix, tuple(_frames.KR_KB))
     if color is None:
         given = _frames.frames(frames)
     else:
-        _frames.choice("color", color, _frames.COLORS)
+        _arguments.choice("color", color, _frames.COLORS)
         given = _frames.yuv_frames(frames, color, color_range, color_matrix)
     rows = _frames.boxes(boxes, boxes_num, given.count)
     extent = _arguments.output_size(size, "size")
@@ -220,9 +220,9 @@ def crop(
     )
     antialias = _arguments.flag("antialias", antialias)
     return_matrices = _arguments.flag("return_matrices", return_matrices)
-    _frames.choice("border", border, _frames.BORDERS)
-    _frames.choice("fit", fit, _frames.FITS)
-    last = _frames.choice("channels", channels, _frames.CHANNELS) == "last"
+    _arguments.choice("border", border, _frames.BORDERS)
+    _arguments.choice("fit", fit, _frames.FITS)
+    last = _arguments.choice("channels", channels, _frames.CHANNELS) == "last"
     kind = _frames.result_dtype(dtype)
     threads = _threads.resolve(num_threads)
     shape = (len(rows.images), *((*extent, count) if last else (count, *extent)))

@@ -150,8 +150,8 @@ def paste_masks(
     """
     given = _masks(masks)
     shape = _image_shape(image_shape)
-    coded = _choice("format", format, FORMATS) == "rle"
-    rule = _choice("rule", rule, RULES)
+    coded = _arguments.choice("format", format, FORMATS) == "rle"
+    rule = _arguments.choice("rule", rule, RULES)
     border = _padding(padding, rule)
     least = _threshold(threshold, coded)
     threads = _threads.resolve(num_threads)
@@ -229,12 +229,6 @@ def _image_shape(value: Any) -> tuple[int, int]:
     most = _arguments.MOST_PIXELS
     height = _arguments.integer("image_shape", value[0], 0, most)
     return height, _arguments.integer("image_shape", value[1], 0, most)
-
-
-def _choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name}: {value!r}, expected {' or '.join(map(repr, choices))}")
-    return value
 
 
 def _padding(value: Any, rule: str) -> int:

@@ -256,7 +256,7 @@ WRONG = {
     "threshold: None, expected a number, since codes": {"threshold": None, "format": "rle"},
     "padding: -1, expected an integer from 0": {"padding": -1},
     "padding: 2, expected 1, since rule 'mmdet'": {"padding": 2, "rule": "mmdet"},
-    "rule: 'coco', expected 'torchvision' or": {"rule": "coco"},
+    "rule: 'coco', expected 'torchvision', 'detectron2' or 'mmdet'": {"rule": "coco"},
     "format: 'png', expected 'image' or 'rle'": {"format": "png"},
     "out: dtype float32, expected bool or uint8": {"out": np.zeros((1, 5, 6), np.float32)},
     "out: shape (1, 6, 5), expected (1, 5, 6)": {"out": np.zeros((1, 6, 5), bool)},

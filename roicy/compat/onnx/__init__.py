@@ -38,9 +38,8 @@ def __getattr__(name: str) -> Any:
 
 
 def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    if not isinstance(value, str) or value.lower() not in choices:
-        raise ValueError(f"{name}: {value!r}, expected {' or '.join(map(repr, choices))}")
-    return value.lower()
+    """Return one of some words, in lower case; ONNX Runtime takes any case."""
+    return _arguments.choice(name, value.lower() if isinstance(value, str) else value, choices)
 
 
 def RoiAlign(
