@@ -130,7 +130,10 @@ def documented(returns: str, **passages: str) -> Callable[[Function], Function]:
         if function.__doc__ is not None:  # python -OO
             names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
             templates = {name: f"{{{name}}}" for name in names} | passages
-            filled = [templates[name].format(**_PASSAGES) for name in names]
+            filled = [
+                templates[name].format(**_PASSAGES).replace("input :", f"{name} :", 1)
+                for name in names
+            ]
             sections = [
                 _section("Parameters", filled),
                 _section("Returns", [returns.format(**_PASSAGES)]),

@@ -36,7 +36,8 @@ _VALUE = """extrapolation_value : float, optional
 
 
 @documented(
-    returns="{output}",
+    returns="""ndarray, (K, C, PH, PW) or (K, PH, PW, C), dtype of `image`, but float32 of \
+integers""",
     image="{input}",
     boxes=_BOXES,
     box_indices=_INDICES,
@@ -96,7 +97,8 @@ def crop_and_resize(
 
 
 @documented(
-    returns="{grad_input}",
+    returns="""ndarray of shape `image_shape`, dtype of `grad_output`
+        Gradient of the image.""",
     image_shape="""image_shape : tuple of 4 ints
         Shape of the image, in the order of `layout`.""",
     boxes=_BOXES,

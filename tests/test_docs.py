@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import inspect
 import re
 from pathlib import Path
 
@@ -61,6 +62,18 @@ def test_other_systems(system):
     if system == "paddle":
         expected |= {f"vision.ops.{name}" for name in public_names(f"{module}.vision.ops")}
     assert sorted(names) == sorted(expected)
+
+
+def test_parameters():
+    """The docstring of a function describes each of its parameters, by the name that it has."""
+    for name in roicy.__all__:
+        found = re.search(
+            r"Parameters\n +-+\n(.*?)\n\n +Returns", getattr(roicy, name).__doc__ or "", re.S
+        )
+        if found is not None:
+            described = re.findall(r"^    ([a-z_, 0-9]+) :", found[1], re.MULTILINE)
+            described = [one for names in described for one in names.split(", ")]
+            assert described == list(inspect.signature(getattr(roicy, name)).parameters), name
 
 
 def test_formulas():

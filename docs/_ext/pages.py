@@ -15,8 +15,10 @@ def read(app, name, content):
         target, anchor = found[1], found[2] or ""
         path = re.sub(r"^(\.\./)+", "", target)
         if path in pages:
-            return f"]({pages[path]}{anchor})"
-        return f"]({path.removeprefix('docs/')}{anchor})"
+            return f"](/{pages[path]}{anchor})"
+        if name in config.pages_of_files:  # their links start at the root of the repository
+            return f"](/{path.removeprefix('docs/')}{anchor})"
+        return f"]({target}{anchor})"
 
     content[0] = re.sub(r"\]\((?!https?:)([^)#\s]+)(#[^)]*)?\)", link, content[0])
     # Examples end with an empty line for doctest, which readers need not see.
