@@ -33,3 +33,10 @@ def test_video_loop(color):
     )
     assert "20 frames of 3 boxes" in said
     assert "p99" in said
+
+
+def test_many_machines():
+    pytest.importorskip("distributed")
+    said = run(ROOT / "examples/many_machines.py", "--maps", 300, "--block", 10)
+    assert "killed worker" in said
+    assert "0 of 300 results differ in a bit" in said
