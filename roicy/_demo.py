@@ -31,7 +31,14 @@ BOXES = {
     "whole": (0, 0, 511, 599),
 }
 SHOWN = "face"  # the box that is pooled in the picture
-STRIDE = 8  # of the picture that is pooled: coarse enough to see its pixels
+STRIDE = 16  # of the picture that is pooled: coarse enough to see its pixels
+DRAWN_BINS = 4  # in the picture
+# operators of the picture
+DRAWN = {
+    "roi_pool": "largest pixel",
+    "roi_align": "mean of samples",
+    "prroi_pool": "exact mean",
+}
 INK, GREY, ACCENT, BAND = "#1b1f24", "#57606a", "#e4572e", "#2e86ab"
 
 
@@ -162,13 +169,13 @@ def position_sensitive(maps):
     )
 
 
-Operator = tuple[str, Callable[..., Any], dict[str, Any], str]
+Operator = tuple[str, Callable[..., Any], dict[str, Any]]
 OPERATORS: list[Operator] = [
-    ("roi_pool", roicy.roi_pool, {}, "largest whole pixel of a bin"),
-    ("roi_align", roicy.roi_align, {"aligned": True}, "mean of bilinear samples"),
-    ("prroi_pool", roicy.prroi_pool, {}, "exact mean of the bilinear surface"),
-    ("ps_roi_align", roicy.ps_roi_align, {}, "samples, a map for each bin"),
-    ("ps_roi_pool", roicy.ps_roi_pool, {}, "whole pixels, a map for each bin"),
+    ("roi_pool", roicy.roi_pool, {}),
+    ("roi_align", roicy.roi_align, {"aligned": True}),
+    ("prroi_pool", roicy.prroi_pool, {}),
+    ("ps_roi_align", roicy.ps_roi_align, {}),
+    ("ps_roi_pool", roicy.ps_roi_pool, {}),
 ]
 
 
@@ -209,7 +216,7 @@ def run(output):
     )
     for title, plain, scale in sources:
         print(f"- {title}")
-        for name, function, parameters, _ in OPERATORS:
+        for name, function, parameters in OPERATORS:
             x = (position_sensitive(plain) if name.startswith("ps_") else plain)[None]
             pooled = function(x, boxes, BINS, scale, **parameters)
             expected = np.stack([by_definition(name, x[0], box, scale) for box in BOXES.values()])
@@ -230,87 +237,66 @@ def run(output):
 
 def draw(picture, output):
     """
-    Draw, per operator, the bins or sample points of a box on the pixels that it reads, and what
-    was pooled.
+    Draw some operators: what each bin of a box reads of the map, and below it what was pooled.
+
+    All text is at least a fortieth of the width large, so that it can be read on a phone.
     """
-    small = shrink(picture, STRIDE)
+    small = shrink(picture[:, : picture.shape[1] // STRIDE * STRIDE], STRIDE)
     plt.rcParams.update({"font.family": "DejaVu Sans", "text.color": INK, "axes.edgecolor": INK})
-    figure = plt.figure(figsize=(16, 8.6), facecolor="white")
+    figure = plt.figure(figsize=(8, 6.1), facecolor="white")
     grid = figure.add_gridspec(
         2,
-        6,
-        width_ratios=[1.75, 1, 1, 1, 1, 1],
+        4,
+        width_ratios=[1.3, 1, 1, 1],
         left=0.015,
         right=0.985,
-        bottom=0.025,
-        top=0.805,
-        wspace=0.06,
-        hspace=0.05,
+        bottom=0.015,
+        top=0.79,
+        wspace=0.07,
+        hspace=0.06,
     )
     figure.text(
-        0.015, 0.95, "One box, five ways to pool it", fontsize=23, weight="bold", va="center"
+        0.015, 0.945, "One box, three ways to pool it", fontsize=23, weight="bold", va="center"
     )
-    figure.text(
-        0.015,
-        0.9,
-        f"A box on the photograph, its {BINS} x {BINS} bins on a map of 1/{STRIDE} of the size "
-        "(above), and what each operator makes of it",
-        fontsize=13,
-        va="center",
-        color=GREY,
-    )
-    whole = figure.add_subplot(grid[:, 0], anchor="N")
-    draw_photograph(whole, picture)
-    for i, operator in enumerate(OPERATORS, start=1):
+    draw_photograph(figure.add_subplot(grid[:, 0], anchor="N"), picture)
+    shown = [operator for operator in OPERATORS if operator[0] in DRAWN]
+    for i, operator in enumerate(shown, start=1):
         draw_bins(figure.add_subplot(grid[0, i]), operator, small)
         draw_pooled(figure.add_subplot(grid[1, i]), operator, small)
     for axes in figure.axes:
         axes.set_xticks([])
         axes.set_yticks([])
-    figure.savefig(output, dpi=110)
+    figure.savefig(output, dpi=160)
     plt.close(figure)
 
 
 def draw_photograph(axes, picture):
-    """Draw the photograph with its boxes, and below it what the other drawings mean."""
+    """Draw the photograph with the box that is pooled, and below it what the rows are."""
     axes.imshow(picture.transpose(1, 2, 0))
-    for name, (left, top, right, bottom) in BOXES.items():
-        if name == "whole":
-            continue
-        colour = ACCENT if name == SHOWN else "white"
-        axes.add_patch(
-            Rectangle(
-                (left, top),
-                right - left,
-                bottom - top,
-                fill=False,
-                edgecolor=colour,
-                linewidth=3 if name == SHOWN else 1.6,
-            )
+    left, top, right, bottom = BOXES[SHOWN]
+    axes.add_patch(
+        Rectangle(
+            (left, top), right - left, bottom - top, fill=False, edgecolor=ACCENT, linewidth=3.5
         )
-        at = (right + 8, top + 4, "top") if right < 400 else (left, top - 6, "bottom")
-        axes.text(*at[:2], name, color=colour, fontsize=13, weight="bold", va=at[2])
+    )
     axes.text(
         0,
-        -0.04,
-        "Dots: bilinear samples, as many as a bin has pixels.\n"
-        "Shaded: all of the surface between pixels counts.\n"
-        "Rectangles: whole pixels; neighbours overlap.\n\n"
-        "Position-sensitive operators read another map in\n"
-        "each bin; here they fade from the middle out.",
+        -0.05,
+        f"Above: the box on a\nmap of 1/{STRIDE} of the\nsize, and what each\nof {DRAWN_BINS} x "
+        f"{DRAWN_BINS} bins reads.\n\nBelow: what comes\nout of them.",
         transform=axes.transAxes,
         va="top",
-        fontsize=10.6,
-        linespacing=1.5,
+        fontsize=14.5,
+        linespacing=1.35,
         color=GREY,
     )
 
 
 def draw_bins(axes, operator, small):
     """Draw what an operator reads of the box that is shown, on the pixels of the small picture."""
-    name, _, _, caption = operator
+    name = operator[0]
     x1, y1, x2, y2 = np.array(BOXES[SHOWN]) / STRIDE
-    margin = 2.2
+    margin = 1.6
     axes.imshow(
         small.transpose(1, 2, 0),
         alpha=0.9,
@@ -322,28 +308,31 @@ def draw_bins(axes, operator, small):
         # an aligned operator has pixel i in [i, i + 1), where the picture has it around i
         draw_samples(axes, (y1 - 0.5, y2 - 0.5), (x1 - 0.5, x2 - 0.5))
     elif name == "prroi_pool":
-        lines(axes, np.linspace(y1, y2, BINS + 1), np.linspace(x1, x2, BINS + 1), fill=True)
+        edges = (np.linspace(low, high, DRAWN_BINS + 1) for low, high in ((y1, y2), (x1, x2)))
+        lines(axes, *edges, fill=True)
     else:
-        draw_whole_pixels(axes, (y1, y2), (x1, x2), inclusive=name == "roi_pool")
-    axes.set_title(f"{name}\n", fontsize=14.5, weight="bold", pad=1)
-    axes.text(0.5, 1.025, caption, transform=axes.transAxes, ha="center", fontsize=9.2, color=GREY)
+        draw_whole_pixels(axes, (y1, y2), (x1, x2))
+    axes.set_title(f"{name}\n", fontsize=16, weight="bold", pad=9)
+    axes.text(
+        0.5, 1.03, DRAWN[name], transform=axes.transAxes, ha="center", fontsize=13.5, color=GREY
+    )
 
 
 def draw_samples(axes, of_y, of_x):
     """Draw the bins between two edges of each axis, and their samples."""
-    lines(axes, *(np.linspace(*edges, BINS + 1) for edges in (of_y, of_x)))
-    ys, xs = (sample_positions(*edges, BINS, -1).ravel() for edges in (of_y, of_x))
+    lines(axes, *(np.linspace(*edges, DRAWN_BINS + 1) for edges in (of_y, of_x)))
+    ys, xs = (sample_positions(*edges, DRAWN_BINS, -1).ravel() for edges in (of_y, of_x))
     points_y, points_x = (points.ravel() for points in np.meshgrid(ys, xs, indexing="ij"))
-    axes.scatter(points_x, points_y, s=7, color=ACCENT, linewidths=0, zorder=3)
+    axes.scatter(points_x, points_y, s=14, color=ACCENT, linewidths=0, zorder=3)
 
 
-def draw_whole_pixels(axes, of_y, of_x, inclusive):
+def draw_whole_pixels(axes, of_y, of_x):
     """Draw a rectangle around the pixels of each bin."""
-    rows, columns = (whole_pixels(*edges, BINS, 1000, inclusive) for edges in (of_y, of_x))
-    for p in range(BINS):
-        for q in range(BINS):
+    rows, columns = (whole_pixels(*edges, DRAWN_BINS, 1000, True) for edges in (of_y, of_x))
+    for p in range(DRAWN_BINS):
+        for q in range(DRAWN_BINS):
             (ry,), (rx,) = np.nonzero(rows[p]), np.nonzero(columns[q])
-            inset = 0.16 if (p + q) % 2 else 0.04  # neighbours may share pixels
+            inset = 0.22 if (p + q) % 2 else 0.06  # neighbours may share pixels
             axes.add_patch(
                 Rectangle(
                     (rx[0] - 0.5 + inset, ry[0] - 0.5 + inset),
@@ -351,20 +340,18 @@ def draw_whole_pixels(axes, of_y, of_x, inclusive):
                     len(ry) - 2 * inset,
                     fill=False,
                     edgecolor=ACCENT if (p + q) % 2 else BAND,
-                    linewidth=1.3,
+                    linewidth=2.2,
                 )
             )
 
 
 def draw_pooled(axes, operator, small):
     """Draw what an operator makes of the box that is shown."""
-    name, function, parameters, _ = operator
+    function, parameters = operator[1:3]
     x1, y1, x2, y2 = BOXES[SHOWN]
     row = np.array([(0, x1, y1, x2, y2)], np.float32)
-    x = position_sensitive(small) if name.startswith("ps_") else small
-    pooled = function(
-        np.ascontiguousarray(x[None], np.float32), row, BINS, 1 / STRIDE, **parameters
-    )
+    x = np.ascontiguousarray(small[None], np.float32)
+    pooled = function(x, row, DRAWN_BINS, 1 / STRIDE, **parameters)
     axes.imshow(
         np.clip(pooled[0].transpose(1, 2, 0), 0, 1),
         aspect=(y2 - y1) / (x2 - x1),
@@ -374,11 +361,11 @@ def draw_pooled(axes, operator, small):
 
 def lines(axes, edges_y, edges_x, fill=False):
     """The borders of the bins, shaded in turn where all of a bin counts."""
-    axes.hlines(edges_y, edges_x[0], edges_x[-1], color=ACCENT if fill else BAND, linewidth=1.3)
-    axes.vlines(edges_x, edges_y[0], edges_y[-1], color=ACCENT if fill else BAND, linewidth=1.3)
+    axes.hlines(edges_y, edges_x[0], edges_x[-1], color=ACCENT if fill else BAND, linewidth=2.2)
+    axes.vlines(edges_x, edges_y[0], edges_y[-1], color=ACCENT if fill else BAND, linewidth=2.2)
     if fill:
-        for p in range(BINS):
-            for q in range(p % 2, BINS, 2):
+        for p in range(DRAWN_BINS):
+            for q in range(p % 2, DRAWN_BINS, 2):
                 axes.add_patch(
                     Rectangle(
                         (edges_x[q], edges_y[p]),
