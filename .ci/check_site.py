@@ -52,6 +52,8 @@ def faults(site):
         yield f"{site}: {len(pages)} pages, expected those of all functions"
     for path, page in pages.items():
         name = path.relative_to(site)
+        if "= &lt;function" in path.read_text(encoding="utf-8"):
+            yield f"{name}: shows a function as data, without its parameters"
         for link in page.loads:
             if is_elsewhere(link):
                 yield f"{name}: loads {link}"

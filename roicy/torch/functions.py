@@ -119,20 +119,40 @@ def roi_align_max(
     num_threads: Optional[int] = None,
 ) -> Tensor:
     """
-    Largest bilinear sample in each bin of each box; see :func:`roicy.roi_align_max`, and
-    :func:`roi_align` here.
-
-    The gradient flows to the input, as :func:`roicy.roi_align_max_backward` says.  It cannot be
-    differentiated again, and there is none in forward mode.
+    Largest bilinear sample in each bin of each box: ONNX's mode "max".
 
     Parameters
     ----------
+    input, boxes, output_size, spatial_scale, sampling_ratio, aligned, num_threads
+        As of :func:`roi_align`; at most 1024 samples per bin and axis.
     products : bool, optional
-        Whether the largest product is meant, rather than the largest sample.
+        Whether the largest product of a pixel and its weight is meant, rather than the largest
+        sample.
 
     Returns
     -------
     Tensor[K, C, height, width]
+        Of the input's type, but float32 of integers.
+
+    Raises
+    ------
+    TypeError, ValueError, AssertionError
+        As :func:`roi_align`.
+    NotImplementedError
+        If the gradient is to be differentiated again, or in forward mode.
+
+    See Also
+    --------
+    roicy.roi_align_max : the operator on arrays, with its formula
+    roicy.roi_align_max_backward : the gradient that flows to the input; boxes have none
+
+    Examples
+    --------
+    >>> import torch
+    >>> import roicy.torch
+    >>> input = torch.arange(16.0).reshape(1, 1, 4, 4)
+    >>> roicy.torch.roi_align_max(input, torch.tensor([[0, 0.0, 0, 2, 2]]), 1, sampling_ratio=2)
+    tensor([[[[7.5000]]]])
     """
     if not torch.jit.is_scripting():
         return _eager.pool(
@@ -170,22 +190,40 @@ def roi_align_rotated(
     num_threads: Optional[int] = None,
 ) -> Tensor:
     """
-    Mean of bilinear samples in each bin of each rotated box; see :func:`roicy.roi_align_rotated`,
-    and :func:`roi_align` here.
+    Mean of bilinear samples in each bin of each rotated box.
 
     Gradients flow to the input and to the five numbers of each box.
 
     Parameters
     ----------
+    input, output_size, num_threads
+        As of :func:`roi_align`.
     boxes : Tensor[K, 6] or list of N Tensor[L, 5], floating point or integers
-        Rows [batch_index, cx, cy, w, h, angle], or [cx, cy, w, h, angle] for each image, angles in
-        radians.
+        Rows [batch_index, cx, cy, w, h, angle], or [cx, cy, w, h, angle] for each image: centres
+        and sizes in pixels of the input divided by `spatial_scale`, angles in radians.
+    spatial_scale : float, optional
+        Multiplies centres and sizes.
+    sampling_ratio : int, or whole float, optional
+        Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.
+    aligned : bool, optional
+        Whether pixel i covers [i, i + 1); else boxes are at least 1 pixel wide and high.
     clockwise : bool, optional
-        The direction of angles in the image.
+        The direction in which angles turn a box on an image whose y axis points down.
 
     Returns
     -------
     Tensor[K, C, height, width]
+        Of the input's type, but float32 of integers.
+
+    Raises
+    ------
+    TypeError, ValueError, AssertionError, NotImplementedError
+        As :func:`roi_align`.
+
+    See Also
+    --------
+    roicy.roi_align_rotated : the operator on arrays, with its formula
+    RoIAlignRotated : this function as a module
 
     Examples
     --------
@@ -231,12 +269,41 @@ def ps_roi_align(
     num_threads: Optional[int] = None,
 ) -> Tensor:
     """
-    Mean of bilinear samples, where each bin reads channels of its own; see
-    :func:`roicy.ps_roi_align`, and :func:`roi_align` here.
+    Mean of bilinear samples, where each bin reads channels of its own.
+
+    Gradients flow to the input and to the boxes.  Pixel i always covers [i, i + 1).
+
+    Parameters
+    ----------
+    input : Tensor[N, C, H, W]
+        As of :func:`roi_align`.  C is a multiple of height * width of the output: output channel
+        c of bin (p, q) reads input channel (c * height + p) * width + q.
+    boxes, output_size, spatial_scale, sampling_ratio, num_threads
+        As of :func:`roi_align`.
 
     Returns
     -------
     Tensor[K, C / (height * width), height, width]
+        Of the input's type, but float32 of integers.
+
+    Raises
+    ------
+    TypeError, ValueError, AssertionError, NotImplementedError
+        As :func:`roi_align`.
+
+    See Also
+    --------
+    roicy.ps_roi_align : the operator on arrays, with its formula
+    PSRoIAlign : this function as a module
+
+    Examples
+    --------
+    >>> import torch
+    >>> import roicy.torch
+    >>> channels = torch.arange(4.0).reshape(1, 4, 1, 1).expand(1, 4, 6, 6)
+    >>> roicy.torch.ps_roi_align(channels, torch.tensor([[0, 1.0, 1, 5, 5]]), 2)
+    tensor([[[[0., 1.],
+              [2., 3.]]]])
     """
     if not torch.jit.is_scripting():
         return _eager.pool(
@@ -267,12 +334,39 @@ def prroi_pool(
     num_threads: Optional[int] = None,
 ) -> Tensor:
     """
-    Exact mean of the bilinear surface over each bin; see :func:`roicy.prroi_pool`, and
-    :func:`roi_align` here.
+    Exact mean of the bilinear surface over each bin of each box.
+
+    Gradients flow to the input and to the boxes.
+
+    Parameters
+    ----------
+    input, boxes, output_size, spatial_scale, num_threads
+        As of :func:`roi_align`.
 
     Returns
     -------
     Tensor[K, C, height, width]
+        Of the input's type, but float32 of integers.
+
+    Raises
+    ------
+    TypeError, ValueError, AssertionError, NotImplementedError
+        As :func:`roi_align`.
+
+    See Also
+    --------
+    roicy.prroi_pool : the operator on arrays, with its formula
+    PrRoIPool : this function as a module
+
+    Examples
+    --------
+    >>> import torch
+    >>> import roicy.torch
+    >>> ramp = torch.arange(8.0).repeat(1, 1, 8, 1)
+    >>> boxes = torch.tensor([[0, 1.25, 1.25, 5.25, 5.25]], requires_grad=True)
+    >>> roicy.torch.prroi_pool(ramp, boxes, 1).sum().backward()
+    >>> boxes.grad
+    tensor([[0.0000, 0.5000, 0.0000, 0.5000, 0.0000]])
     """
     if not torch.jit.is_scripting():
         return _eager.pool(
@@ -301,12 +395,41 @@ def ps_prroi_pool(
     num_threads: Optional[int] = None,
 ) -> Tensor:
     """
-    Exact mean of the bilinear surface over each bin, which reads channels of its own; see
-    :func:`roicy.ps_prroi_pool`, and :func:`roi_align` here.
+    Exact mean of the bilinear surface, where each bin reads channels of its own.
+
+    Gradients flow to the input and to the boxes.
+
+    Parameters
+    ----------
+    input : Tensor[N, C, H, W]
+        As of :func:`roi_align`.  C is a multiple of height * width of the output: output channel
+        c of bin (p, q) reads input channel (c * height + p) * width + q.
+    boxes, output_size, spatial_scale, num_threads
+        As of :func:`roi_align`.
 
     Returns
     -------
     Tensor[K, C / (height * width), height, width]
+        Of the input's type, but float32 of integers.
+
+    Raises
+    ------
+    TypeError, ValueError, AssertionError, NotImplementedError
+        As :func:`roi_align`.
+
+    See Also
+    --------
+    roicy.ps_prroi_pool : the operator on arrays, with its formula
+    PSPrRoIPool : this function as a module
+
+    Examples
+    --------
+    >>> import torch
+    >>> import roicy.torch
+    >>> channels = torch.arange(4.0).reshape(1, 4, 1, 1).expand(1, 4, 6, 6)
+    >>> roicy.torch.ps_prroi_pool(channels, torch.tensor([[0, 1.0, 1, 5, 5]]), 2)
+    tensor([[[[0., 1.],
+              [2., 3.]]]])
     """
     if not torch.jit.is_scripting():
         return _eager.pool(
@@ -335,11 +458,38 @@ def roi_pool(
     num_threads: Optional[int] = None,
 ) -> Tensor:
     """
-    Largest pixel in each bin; see :func:`roicy.roi_pool`, and :func:`roi_align` here.
+    Largest pixel of each bin of each box.
+
+    Gradients flow to the input.  Boxes have none, since their corners are rounded.
+
+    Parameters
+    ----------
+    input, boxes, output_size, spatial_scale, num_threads
+        As of :func:`roi_align`.
 
     Returns
     -------
     Tensor[K, C, height, width]
+        Of the input's type, but float32 of integers.
+
+    Raises
+    ------
+    TypeError, ValueError, AssertionError, NotImplementedError
+        As :func:`roi_align`.
+
+    See Also
+    --------
+    roicy.roi_pool : the operator on arrays, with its formula
+    RoIPool : this function as a module
+
+    Examples
+    --------
+    >>> import torch
+    >>> import roicy.torch
+    >>> input = torch.arange(16.0).reshape(1, 1, 4, 4)
+    >>> roicy.torch.roi_pool(input, torch.tensor([[0, 0.0, 0, 2, 2]]), 2)
+    tensor([[[[ 5.,  6.],
+              [ 9., 10.]]]])
     """
     if not torch.jit.is_scripting():
         return _eager.pool(
@@ -368,12 +518,41 @@ def ps_roi_pool(
     num_threads: Optional[int] = None,
 ) -> Tensor:
     """
-    Mean of whole pixels, where each bin reads channels of its own; see
-    :func:`roicy.ps_roi_pool`, and :func:`roi_align` here.
+    Mean of whole pixels, where each bin reads channels of its own.
+
+    Gradients flow to the input.  Boxes have none, since their corners are rounded.
+
+    Parameters
+    ----------
+    input : Tensor[N, C, H, W]
+        As of :func:`roi_align`.  C is a multiple of height * width of the output: output channel
+        c of bin (p, q) reads input channel (c * height + p) * width + q.
+    boxes, output_size, spatial_scale, num_threads
+        As of :func:`roi_align`.
 
     Returns
     -------
     Tensor[K, C / (height * width), height, width]
+        Of the input's type, but float32 of integers.
+
+    Raises
+    ------
+    TypeError, ValueError, AssertionError, NotImplementedError
+        As :func:`roi_align`.
+
+    See Also
+    --------
+    roicy.ps_roi_pool : the operator on arrays, with its formula
+    PSRoIPool : this function as a module
+
+    Examples
+    --------
+    >>> import torch
+    >>> import roicy.torch
+    >>> channels = torch.arange(4.0).reshape(1, 4, 1, 1).expand(1, 4, 6, 6)
+    >>> roicy.torch.ps_roi_pool(channels, torch.tensor([[0, 1.0, 1, 5, 5]]), 2)
+    tensor([[[[0., 1.],
+              [2., 3.]]]])
     """
     if not torch.jit.is_scripting():
         return _eager.pool(
@@ -406,14 +585,48 @@ def multiscale_roi_align(
     num_threads: Optional[int] = None,
 ) -> Tensor:
     """
-    :func:`roi_align` of each box from the level of a feature pyramid that suits its size; see
-    :func:`roicy.multiscale_roi_align`.  spatial_scale has a number for each level, or two,
-    (vertical, horizontal), which TorchScript takes for all levels or for none.
+    :func:`roi_align` of each box from the level of a feature pyramid that suits its size.
+
+    Gradients flow to the maps of all levels, and to the boxes.
+
+    Parameters
+    ----------
+    features : list of Tensor[N, C, H_l, W_l]
+        Feature maps of each level, from fine to coarse, of one type: those of :func:`roi_align`.
+    boxes, output_size, sampling_ratio, aligned, num_threads
+        As of :func:`roi_align`.
+    spatial_scale : list of floats, or of (float, float)
+        What coordinates are multiplied by, for each level; two are (vertical, horizontal), which
+        TorchScript takes for all levels or for none.
+    canonical_scale, canonical_level : float, int, optional
+        A box as large as a square of side `canonical_scale`, in pixels of the image, is pooled
+        from level `canonical_level`, the map of scale 2**-canonical_level.
 
     Returns
     -------
     Tensor[K, C, height, width]
-        In the order of the boxes; gradients flow to the maps of all levels, and to the boxes.
+        In the order of the boxes, of the features' type, but float32 of integers.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`roicy.multiscale_roi_align`.
+    AssertionError, NotImplementedError
+        As :func:`roi_align`.
+
+    See Also
+    --------
+    roicy.multiscale_roi_align : the operator on arrays, with the formula of the level
+    MultiScaleRoIAlign : this function as a module, which takes the scales from the image's size
+
+    Examples
+    --------
+    >>> import torch
+    >>> import roicy.torch
+    >>> levels = [torch.full((1, 1, 64, 64), 1.0), torch.full((1, 1, 32, 32), 2.0)]
+    >>> boxes = [torch.tensor([[0.0, 0, 200, 200], [10, 10, 60, 60]])]
+    >>> roicy.torch.multiscale_roi_align(levels, boxes, 1, [1 / 4, 1 / 8], sampling_ratio=2).ravel()
+    tensor([2., 1.])
     """
     if not torch.jit.is_scripting():
         return _eager.pool(

@@ -48,47 +48,187 @@ class _Pool(nn.Module):
 
 
 class RoIPool(_Pool):
-    """:func:`roi_pool` as a module."""
+    """
+    :func:`roi_pool` as a module.
+
+    Parameters
+    ----------
+    output_size : int or (int, int)
+        Bins of a box, (height, width).
+    spatial_scale : float or (float, float), optional
+        Multiplies the coordinates of the boxes; of two, (vertical, horizontal).
+    num_threads : int, optional
+        Threads of a call and of its gradients, as of :func:`roi_align`.
+
+    See Also
+    --------
+    roi_pool : the function, which says what input and boxes may be, and its errors
+    """
 
     def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
-        """Pool."""
+        """
+        Pool.
+
+        Parameters
+        ----------
+        input : Tensor[N, C, H, W]
+            Feature maps.
+        boxes : Tensor[K, 5] or list of N Tensor[L, 4]
+            Rows [batch_index, x1, y1, x2, y2], or [x1, y1, x2, y2] for each image.
+
+        Returns
+        -------
+        Tensor[K, C, height, width]
+        """
         return functions.roi_pool(
             input, boxes, self.output_size, self.spatial_scale, self.num_threads
         )
 
 
 class PSRoIPool(_Pool):
-    """:func:`ps_roi_pool` as a module."""
+    """
+    :func:`ps_roi_pool` as a module.
+
+    Parameters
+    ----------
+    output_size : int or (int, int)
+        Bins of a box, (height, width).
+    spatial_scale : float or (float, float), optional
+        Multiplies the coordinates of the boxes; of two, (vertical, horizontal).
+    num_threads : int, optional
+        Threads of a call and of its gradients, as of :func:`roi_align`.
+
+    See Also
+    --------
+    ps_roi_pool : the function, which says what input and boxes may be, and its errors
+    """
 
     def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
-        """Pool."""
+        """
+        Pool.
+
+        Parameters
+        ----------
+        input : Tensor[N, C, H, W]
+            Feature maps.
+        boxes : Tensor[K, 5] or list of N Tensor[L, 4]
+            Rows [batch_index, x1, y1, x2, y2], or [x1, y1, x2, y2] for each image.
+
+        Returns
+        -------
+        Tensor[K, C / (height * width), height, width]
+        """
         return functions.ps_roi_pool(
             input, boxes, self.output_size, self.spatial_scale, self.num_threads
         )
 
 
 class PrRoIPool(_Pool):
-    """:func:`prroi_pool` as a module."""
+    """
+    :func:`prroi_pool` as a module.
+
+    Parameters
+    ----------
+    output_size : int or (int, int)
+        Bins of a box, (height, width).
+    spatial_scale : float or (float, float), optional
+        Multiplies the coordinates of the boxes; of two, (vertical, horizontal).
+    num_threads : int, optional
+        Threads of a call and of its gradients, as of :func:`roi_align`.
+
+    See Also
+    --------
+    prroi_pool : the function, which says what input and boxes may be, and its errors
+    """
 
     def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
-        """Pool."""
+        """
+        Pool.
+
+        Parameters
+        ----------
+        input : Tensor[N, C, H, W]
+            Feature maps.
+        boxes : Tensor[K, 5] or list of N Tensor[L, 4]
+            Rows [batch_index, x1, y1, x2, y2], or [x1, y1, x2, y2] for each image.
+
+        Returns
+        -------
+        Tensor[K, C, height, width]
+        """
         return functions.prroi_pool(
             input, boxes, self.output_size, self.spatial_scale, self.num_threads
         )
 
 
 class PSPrRoIPool(_Pool):
-    """:func:`ps_prroi_pool` as a module."""
+    """
+    :func:`ps_prroi_pool` as a module.
+
+    Parameters
+    ----------
+    output_size : int or (int, int)
+        Bins of a box, (height, width).
+    spatial_scale : float or (float, float), optional
+        Multiplies the coordinates of the boxes; of two, (vertical, horizontal).
+    num_threads : int, optional
+        Threads of a call and of its gradients, as of :func:`roi_align`.
+
+    See Also
+    --------
+    ps_prroi_pool : the function, which says what input and boxes may be, and its errors
+    """
 
     def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
-        """Pool."""
+        """
+        Pool.
+
+        Parameters
+        ----------
+        input : Tensor[N, C, H, W]
+            Feature maps.
+        boxes : Tensor[K, 5] or list of N Tensor[L, 4]
+            Rows [batch_index, x1, y1, x2, y2], or [x1, y1, x2, y2] for each image.
+
+        Returns
+        -------
+        Tensor[K, C / (height * width), height, width]
+        """
         return functions.ps_prroi_pool(
             input, boxes, self.output_size, self.spatial_scale, self.num_threads
         )
 
 
 class RoIAlign(_Pool):
-    """:func:`roi_align` as a module."""
+    """
+    :func:`roi_align` as a module, with the parameters of torchvision's.
+
+    Parameters
+    ----------
+    output_size : int or (int, int)
+        Bins of a box, (height, width).
+    spatial_scale : float or (float, float)
+        Multiplies the coordinates of the boxes; of two, (vertical, horizontal).
+    sampling_ratio : int, or whole float
+        Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.
+    aligned : bool, optional
+        Whether pixel i covers [i, i + 1), rather than lie at i.
+    num_threads : int, optional
+        Threads of a call and of its gradients, as of :func:`roi_align`.
+
+    See Also
+    --------
+    roi_align : the function, which says what input and boxes may be, and its errors
+
+    Examples
+    --------
+    >>> import torch
+    >>> from roicy.torch import RoIAlign
+    >>> pool = RoIAlign(2, spatial_scale=1.0, sampling_ratio=-1, aligned=True)
+    >>> pool(torch.arange(64.0).reshape(1, 1, 8, 8), torch.tensor([[0, 2.0, 1, 6, 5]]))
+    tensor([[[[14.5000, 16.5000],
+              [30.5000, 32.5000]]]])
+    """
 
     def __init__(
         self,
@@ -104,7 +244,20 @@ class RoIAlign(_Pool):
         self.aligned = aligned
 
     def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
-        """Pool."""
+        """
+        Pool.
+
+        Parameters
+        ----------
+        input : Tensor[N, C, H, W]
+            Feature maps.
+        boxes : Tensor[K, 5] or list of N Tensor[L, 4]
+            Rows [batch_index, x1, y1, x2, y2], or [x1, y1, x2, y2] for each image.
+
+        Returns
+        -------
+        Tensor[K, C, height, width]
+        """
         return functions.roi_align(
             input,
             boxes,
@@ -117,7 +270,28 @@ class RoIAlign(_Pool):
 
 
 class RoIAlignRotated(_Pool):
-    """:func:`roi_align_rotated` as a module, with the parameters of mmcv's."""
+    """
+    :func:`roi_align_rotated` as a module, with the parameters of mmcv's.
+
+    Parameters
+    ----------
+    output_size : int or (int, int)
+        Bins of a box, (height, width).
+    spatial_scale : float
+        Multiplies centres and sizes.
+    sampling_ratio : int, optional
+        Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.
+    aligned : bool, optional
+        Whether pixel i covers [i, i + 1).
+    clockwise : bool, optional
+        Whether angles are clockwise in the image.
+    num_threads : int, optional
+        Threads of a call and of its gradients, as of :func:`roi_align`.
+
+    See Also
+    --------
+    roi_align_rotated : the function, which says what input and boxes may be, and its errors
+    """
 
     spatial_scale: float
 
@@ -137,7 +311,20 @@ class RoIAlignRotated(_Pool):
         self.clockwise = clockwise
 
     def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
-        """Pool."""
+        """
+        Pool.
+
+        Parameters
+        ----------
+        input : Tensor[N, C, H, W]
+            Feature maps.
+        boxes : Tensor[K, 6] or list of N Tensor[L, 5]
+            Rows [batch_index, cx, cy, w, h, angle], or [cx, cy, w, h, angle] for each image.
+
+        Returns
+        -------
+        Tensor[K, C, height, width]
+        """
         return functions.roi_align_rotated(
             input,
             boxes,
@@ -151,7 +338,24 @@ class RoIAlignRotated(_Pool):
 
 
 class PSRoIAlign(_Pool):
-    """:func:`ps_roi_align` as a module."""
+    """
+    :func:`ps_roi_align` as a module.
+
+    Parameters
+    ----------
+    output_size : int or (int, int)
+        Bins of a box, (height, width).
+    spatial_scale : float or (float, float)
+        Multiplies the coordinates of the boxes; of two, (vertical, horizontal).
+    sampling_ratio : int, or whole float
+        Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.
+    num_threads : int, optional
+        Threads of a call and of its gradients, as of :func:`roi_align`.
+
+    See Also
+    --------
+    ps_roi_align : the function, which says what input and boxes may be, and its errors
+    """
 
     def __init__(
         self,
@@ -165,7 +369,20 @@ class PSRoIAlign(_Pool):
         self.sampling_ratio = _eager.whole(sampling_ratio)
 
     def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
-        """Pool."""
+        """
+        Pool.
+
+        Parameters
+        ----------
+        input : Tensor[N, C, H, W]
+            Feature maps.
+        boxes : Tensor[K, 5] or list of N Tensor[L, 4]
+            Rows [batch_index, x1, y1, x2, y2], or [x1, y1, x2, y2] for each image.
+
+        Returns
+        -------
+        Tensor[K, C / (height * width), height, width]
+        """
         return functions.ps_roi_align(
             input,
             boxes,
