@@ -57,14 +57,14 @@ def crops(picture: np.ndarray) -> dict[str, np.ndarray]:
 
     return {
         "stretch, areas": one(whole, (75, 75)),
-        "stretch, points: texture aliases": one(whole, (75, 75), antialias=False),
+        "stretch, points": one(whole, (75, 75), antialias=False),
         "letterbox": one(whole, (75, 75), fit="letterbox"),
         "cover": one(whole, (75, 75), fit="cover"),
         "upright box": one(FACE, (112, 112)),
         "rotated box": one(TILTED, (112, 112)),
         "corners": one(PLATE, (48, 144)),
-        "beyond the frame: constant": one((-60, -50, 120, 130), (112, 112), border="constant"),
-        "beyond the frame: image": one((-60, -50, 120, 130), (112, 112)),
+        "off the frame:\nconstant": one((-60, -50, 120, 130), (112, 112), border="constant"),
+        "off the frame:\nimage": one((-60, -50, 120, 130), (112, 112)),
     }
 
 
@@ -72,10 +72,12 @@ def draw(path: str) -> None:
     """Write the picture and its crops."""
     picture = scene()
     shown = crops(picture)
-    figure, axes = plt.subplots(2, 5, figsize=(15, 6.2), layout="constrained")
-    first, *others = axes.ravel()
+    figure, axes = plt.subplot_mosaic(
+        "ffab;cdeg;hhij", figsize=(8, 6.6), height_ratios=[1, 1, 0.9], layout="constrained"
+    )
+    first, *others = axes.values()
     first.imshow(picture)
-    first.set_title("frame", fontsize=10)
+    first.set_title("frame", fontsize=14)
     for corners, colour in (
         ([FACE[:2], (FACE[2], FACE[1]), FACE[2:], (FACE[0], FACE[3])], "#2e86ab"),
         (PLATE, "#e4572e"),
@@ -83,10 +85,10 @@ def draw(path: str) -> None:
         first.add_patch(Polygon(corners, fill=False, edgecolor=colour, linewidth=1.5))
     for axis, (title, crop) in zip(others, shown.items(), strict=True):
         axis.imshow(crop, interpolation="nearest")
-        axis.set_title(title, fontsize=10)
-    for axis in axes.ravel():
+        axis.set_title(title, fontsize=14)
+    for axis in axes.values():
         axis.set_axis_off()
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=160)
     plt.close(figure)
 
 

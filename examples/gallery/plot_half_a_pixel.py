@@ -52,7 +52,7 @@ def draw(axes, first, samples, title, text):
             ha="center",
             va="center",
             color=GREY,
-            fontsize=11,
+            fontsize=13,
             zorder=4,
             bbox={"facecolor": colour, "edgecolor": "none", "pad": 1.5},
         )
@@ -60,26 +60,26 @@ def draw(axes, first, samples, title, text):
         Rectangle((BOX[0], -0.13), BOX[1] - BOX[0], 1.26, fill=False, edgecolor=RED, linewidth=2.5)
     )
     axes.scatter(samples, np.full(4, 0.62), s=55, color=BLUE, zorder=3)
-    axes.set_title(title, loc="left", fontsize=13, weight="bold", color=INK)
-    axes.text(8.75, 0.5, text, fontsize=11, color=INK, va="center")
-    axes.set(xlim=(-0.7, 12.6), ylim=(-0.25, 1.25), xticks=range(9), yticks=[])
+    axes.set_title(f"{title}\n", loc="left", fontsize=15, weight="bold", color=INK)
+    axes.text(-0.65, 1.42, text, fontsize=13, color=INK)
+    axes.set(xlim=(-0.7, 8.2), ylim=(-0.25, 1.3), xticks=range(9), yticks=[])
     axes.spines[["top", "left", "right", "bottom"]].set_visible(False)
-    axes.tick_params(length=0, labelcolor=GREY)
+    axes.tick_params(length=0, labelcolor=GREY, labelsize=13)
 
 
-figure, rows = plt.subplots(3, 1, figsize=(10, 6), layout="constrained")
+figure, rows = plt.subplots(3, 1, figsize=(6.4, 6.4), dpi=160, layout="constrained")
 at_bins = BOX[0] + 0.5 + np.arange(4)
 draw(
     rows[0], 0, at_bins, "aligned=True: pixel i covers [i, i + 1)",
-    f"reads {', '.join(f'{v:g}' for v in corners)}\nmean {corners.mean():g}: pixels 2 to 5",
+    f"reads {', '.join(f'{v:g}' for v in corners)}: mean {corners.mean():g}",
 )  # fmt: skip
 draw(
     rows[1], -0.5, at_bins, "aligned=False: pixel i lies at i",
-    f"reads {', '.join(f'{v:g}' for v in centres)}\nmean {centres.mean():g}: half a pixel later",
+    f"reads {', '.join(f'{v:g}' for v in centres)}: mean {centres.mean():g}",
 )  # fmt: skip
 draw(
     rows[2], -0.5, np.linspace(*BOX, 4), "crop_and_resize: samples on the edges",
-    f"reads {', '.join(f'{v:.3g}' for v in edges)}\nmean {edges.mean():.3g}, spread wider",
+    f"reads {', '.join(f'{v:.3g}' for v in edges)}: mean {edges.mean():.3g}",
 )  # fmt: skip
-rows[2].set_xlabel("coordinate, as boxes have it", loc="left", color=GREY, fontsize=11)
+rows[2].set_xlabel("coordinate, as boxes have it", loc="left", color=GREY, fontsize=13)
 plt.show()

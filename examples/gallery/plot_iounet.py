@@ -60,7 +60,8 @@ print(f"overlap {overlaps[0]:.2f} -> {overlaps[-1]:.2f}, box {box.round(1)}")
 # %%
 # The picture: the box on its way, and the overlap with the object after each step.
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained")
+plt.rcParams.update({"axes.titlesize": 14, "axes.labelsize": 13, "legend.fontsize": 11.5})
+figure, (left, right) = plt.subplots(1, 2, figsize=(7, 3.7), dpi=160, layout="constrained")
 left.imshow(maps[0, 0], cmap="PuOr", vmin=-1.5, vmax=1.5)
 shown = [0, 3, 8, 18, 40]
 for step, colour in zip(shown, plt.cm.viridis(np.linspace(0, 0.9, len(shown))), strict=True):
@@ -76,9 +77,9 @@ for step, colour in zip(shown, plt.cm.viridis(np.linspace(0, 0.9, len(shown))), 
             label=f"step {step}",
         )
     )
-left.legend(loc="upper right", framealpha=0.95)
+left.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=3, handlelength=1)
 left.set(xticks=[], yticks=[], title="the box on the map")
 right.plot(overlaps, linewidth=2.2, color="#0b5c83")
-right.set(xlabel="step", ylabel="overlap with the object (IoU)", ylim=(0, 1), title="the overlap")
+right.set(xlabel="step", ylim=(0, 1), title="overlap with the object (IoU)")
 right.grid(alpha=0.3)
 plt.show()

@@ -54,26 +54,27 @@ print("the pasted masks are", pasted.shape, pasted.dtype)
 
 figure, axes = plt.subplot_mosaic(
     [["photo", "face0", "face2", "result"], ["photo", "medals0", "medals2", "result"]],
-    figsize=(11, 5.4),
-    width_ratios=[1.55, 1, 1, 1.55],
+    figsize=(7, 4.1),
+    dpi=160,
+    width_ratios=[1.45, 1, 1, 1.45],
     layout="constrained",
 )
 colours = {"face": "#ff5a4f", "medals": "#3ddc84"}
 axes["photo"].imshow(photo)
-axes["photo"].set_title("boxes")
+axes["photo"].set_title("boxes", fontsize=14)
 shaded = photo.copy()
 for i, (name, (x1, y1, x2, y2)) in enumerate(boxes.items()):
     axes["photo"].add_patch(
         Rectangle((x1, y1), x2 - x1, y2 - y1, fill=False, edgecolor=colours[name], linewidth=2.5)
     )
     axes[f"{name}0"].imshow(pooled[i, 0], cmap="gray")
-    axes[f"{name}0"].set_title(f"{name}: brightness")
+    axes[f"{name}0"].set_title(f"{name}:\nbrightness", fontsize=13)
     axes[f"{name}2"].imshow(pooled[i, 2], cmap="magma")
-    axes[f"{name}2"].set_title(f"{name}: edges")
+    axes[f"{name}2"].set_title(f"{name}:\nedges", fontsize=13)
     colour = matplotlib.colors.to_rgb(colours[name])
     shaded += 0.6 * pasted[i][..., None] * (colour - shaded)
 axes["result"].imshow(shaded)
-axes["result"].set_title("pasted masks")
+axes["result"].set_title("pasted masks", fontsize=14)
 for one in axes.values():
     one.set(xticks=[], yticks=[])
 plt.show()

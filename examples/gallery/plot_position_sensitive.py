@@ -40,7 +40,8 @@ print("the output is", pooled.shape, "and the votes are", votes.round(2))
 
 figure, axes = plt.subplot_mosaic(
     [[*(f"{p}{q}" for q in range(BINS)), *["fits"] * 3, *["is off"] * 3] for p in range(BINS)],
-    figsize=(11, 4.2),
+    figsize=(7, 3.1),
+    dpi=160,
     layout="constrained",
 )
 colours = {"fits": "#d1495b", "is off": "#8d6cab"}
@@ -64,8 +65,9 @@ for i, name in enumerate(boxes):
     axes[name].imshow(pooled[i, 0], cmap="YlGnBu", vmin=0, vmax=1)
     for (p, q), value in np.ndenumerate(pooled[i, 0]):
         colour = "white" if value > 0.6 else "black"
-        axes[name].text(q, p, f"{value:.2f}", ha="center", va="center", color=colour)
-    axes[name].set_title(f"the box that {name}: vote {votes[i]:.2f}", color=colours[name])
+        axes[name].text(q, p, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=13)
+    title = f"the box that {name}:\nvote {votes[i]:.2f}"
+    axes[name].set_title(title, color=colours[name], fontsize=13)
 for one in axes.values():
     one.set(xticks=[], yticks=[])
 plt.show()

@@ -58,13 +58,14 @@ for name, size, one in zip(boxes, sizes, level, strict=True):
     print(f"{name:7} {size:5.0f} pixels: stride {2**one}")
 
 # %%
-# The picture: each level with the boxes that are pooled from it, and the bins of each box.
+# The picture: each level with the boxes that are pooled from it, and the 14 x 14 bins of each
+# box.
 
 COLOURS = ("#ff5a4f", "#ffd23f", "#59c3ff", "#7bd88f")
-figure, axes = plt.subplots(2, 4, figsize=(11, 6), layout="constrained")
+figure, axes = plt.subplots(2, 4, figsize=(7, 4.4), dpi=160, layout="constrained")
 for i, (stride, one) in enumerate(zip(STRIDES, axes[0], strict=True)):
     one.imshow(levels[i][0])
-    one.set_title(f"stride {stride}")
+    one.set_title(f"stride {stride}", fontsize=14)
     for name, at, (x1, y1, x2, y2), colour in zip(
         boxes, level, boxes.values(), COLOURS, strict=True
     ):
@@ -85,7 +86,7 @@ for one, name, bins, (x1, y1, x2, y2), colour in zip(
     axes[1], boxes, pooled, boxes.values(), COLOURS, strict=True
 ):
     one.imshow(bins, aspect=(y2 - y1) / (x2 - x1))
-    one.set_title(f"{name}, 14 x 14 bins")
+    one.set_title(name, fontsize=14)
     one.spines[:].set(color=colour, linewidth=3)
 for one in axes.flat:
     one.set(xticks=[], yticks=[])

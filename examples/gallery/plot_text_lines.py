@@ -50,12 +50,13 @@ print("the lines are", lines.shape, lines.dtype)
 
 figure, axes = plt.subplot_mosaic(
     [["page", "0"], ["page", "1"], ["page", "2"]],
-    figsize=(10, 3.8),
+    figsize=(7, 2.7),
+    dpi=160,
     layout="constrained",
     width_ratios=[1.15, 1],
 )
 axes["page"].imshow(picture, cmap="gray")
-axes["page"].set_title("the page")
+axes["page"].set_title("the page", fontsize=13)
 for i, colour in enumerate(("#d1495b", "#2e86ab", "#3a8f5c")):
     _, cx, cy, w, h, angle = boxes[i]
     corners = np.array([[-w, -h], [w, -h], [w, h], [-w, h], [-w, -h]]) / 2

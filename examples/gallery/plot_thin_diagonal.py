@@ -47,16 +47,16 @@ for name, pooled in results.items():
 # %%
 # The picture: the map with its box, then each operator.
 
-figure, axes = plt.subplots(2, 4, figsize=(11, 6), layout="constrained")
+figure, axes = plt.subplots(2, 4, figsize=(7, 4.3), dpi=160, layout="constrained")
 x1, y1, x2, y2 = boxes[0][1:]
 axes[0, 0].imshow(line, cmap="magma", vmin=0, vmax=1)
 axes[0, 0].add_patch(
     plt.Rectangle((x1, y1), x2 - x1, y2 - y1, fill=False, edgecolor="white", linewidth=1.5)
 )
-axes[0, 0].set_title("the map and the box")
+axes[0, 0].set_title("the map\nand the box", fontsize=13)
 for one, (name, pooled) in zip(axes.flat[1:], results.items(), strict=True):
     one.imshow(pooled[0, 0], cmap="magma", vmin=0, vmax=1)
-    one.set_title(name)
+    one.set_title(name.replace(", ", ",\n"), fontsize=13)
 for one in axes.flat:
     one.set(xticks=[], yticks=[])
 plt.show()

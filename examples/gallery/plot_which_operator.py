@@ -36,9 +36,9 @@ own_maps = (ring * strength[:, None, None])[None]
 def panel(title):
     """Return two axes: for the map and for the bins."""
     figure, (left, right) = plt.subplots(
-        1, 2, figsize=(6.4, 3.6), width_ratios=[1.55, 1], layout="constrained"
+        1, 2, figsize=(6.4, 3.7), dpi=130, width_ratios=[1.55, 1], layout="constrained"
     )
-    figure.suptitle(title, fontsize=13, weight="bold")
+    figure.suptitle(title, fontsize=15, weight="bold")
     left.set(xticks=[], yticks=[])
     right.set(xticks=[], yticks=[])
     return left, right
@@ -49,8 +49,8 @@ def show(right, pooled):
     right.imshow(pooled, **PALETTE)
     for (p, q), value in np.ndenumerate(pooled):
         colour = "white" if value > 0.6 else "black"
-        right.text(q, p, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=11)
-    right.set_title("output", fontsize=11, color=GREY)
+        right.text(q, p, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=14)
+    right.set_title("output", fontsize=14, color=GREY)
 
 
 def edges(first, last):
@@ -167,7 +167,7 @@ def a_bin(offset):
     return draw
 
 
-left, right = panel("ps_roi_align, ps_prroi_pool, ps_roi_pool: a map for each bin")
+left, right = panel("ps_...: a map for each bin")
 draw_own_maps(left, a_bin(0.5))
 show(right, roicy.ps_roi_align(own_maps, BOXES, BINS, sampling_ratio=2)[0, 0])
 plt.show()
@@ -192,17 +192,17 @@ pooled = roicy.multiscale_roi_align(
     canonical_level=2,
 )
 
-figure, axes = plt.subplots(1, 4, figsize=(9.6, 3), width_ratios=[1.5, 1, 1.5, 1])
-figure.suptitle("multiscale_roi_align: a level for each box", fontsize=13, weight="bold")
+figure, axes = plt.subplots(2, 2, figsize=(6.4, 6.2), dpi=130, width_ratios=[1.55, 1])
+figure.suptitle("multiscale_roi_align: a level for each box", fontsize=15, weight="bold")
 for i, (level, scale, box) in enumerate([(fine, 1, small), (coarse, 1 / 4, large)]):
     x1, y1, x2, y2 = np.array(box) * scale - 0.5
-    axes[2 * i].imshow(level, **PALETTE)
-    axes[2 * i].add_patch(
+    axes[i, 0].imshow(level, **PALETTE)
+    axes[i, 0].add_patch(
         Rectangle((x1, y1), x2 - x1, y2 - y1, fill=False, edgecolor=RED, linewidth=2)
     )
-    axes[2 * i].set_title(f"level of scale {scale:g}", fontsize=11, color=GREY)
-    show(axes[2 * i + 1], pooled[i, 0])
-for one in axes:
+    axes[i, 0].set_title(f"level of scale {scale:g}", fontsize=14, color=GREY)
+    show(axes[i, 1], pooled[i, 0])
+for one in axes.flat:
     one.set(xticks=[], yticks=[])
 figure.tight_layout()
 plt.show()
