@@ -61,7 +61,7 @@ def draw(axes, first, samples, title, text):
     )
     axes.scatter(samples, np.full(4, 0.62), s=55, color=BLUE, zorder=3)
     axes.set_title(f"{title}\n", loc="left", fontsize=15, weight="bold", color=INK)
-    axes.text(-0.65, 1.42, text, fontsize=13, color=INK)
+    axes.text(-0.7, 1.42, text, fontsize=13, color=INK)
     axes.set(xlim=(-0.7, 8.2), ylim=(-0.25, 1.3), xticks=range(9), yticks=[])
     axes.spines[["top", "left", "right", "bottom"]].set_visible(False)
     axes.tick_params(length=0, labelcolor=GREY, labelsize=13)
