@@ -76,6 +76,18 @@ def test_parameters():
             assert described == list(inspect.signature(getattr(roicy, name)).parameters), name
 
 
+def test_nothing_is_hidden():
+    """No line of a page begins with a percent sign, by which MyST takes it for a comment."""
+    pages = [*DOCS.rglob("*.md"), *ROOT.glob("*.md"), ROOT / "pyx/README.md"]
+    hidden = [
+        f"{page.name}: {line}"
+        for page in pages
+        for line in page.read_text().splitlines()
+        if line.startswith("%")
+    ]
+    assert not hidden
+
+
 def test_formulas():
     """Formulas of the reference are of functions that exist."""
     specification = importlib.util.spec_from_file_location("formulas", DOCS / "_ext/formulas.py")
