@@ -53,7 +53,7 @@ def run(session, inputs):
 
 
 def steps_of(session, kind):
-    return [step for stage in session.stages for step in stage.steps if isinstance(step, kind)]
+    return [step for _, steps in session.parts() for step in steps if isinstance(step, kind)]
 
 
 def assert_close(got, expected):

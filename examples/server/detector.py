@@ -22,6 +22,7 @@ from roicy.compat.onnx import InferenceSession
 MOST_BYTES = 16 << 20  # of an upload
 MOST_PIXELS = 25_000_000
 MOST_SIDE = 16_384
+LONGEST = 1333  # pixels of the longer side of what the model gets
 FORMATS = ("JPEG", "PNG")
 
 
@@ -35,7 +36,7 @@ class BadImage(ValueError):
 
 def decode(data: bytes) -> np.ndarray:
     """
-    Return an image (3, H, W) of float32 from 0 to 1.
+    Return an image (H, W, 3) of bytes.
 
     Raises
     ------
@@ -55,7 +56,7 @@ def decode(data: bytes) -> np.ndarray:
                 raise BadImage(f"{width} x {height} pixels, expected 1 to {MOST_SIDE} a side", 413)
             if width * height > MOST_PIXELS:
                 raise BadImage(f"{width} x {height}, expected at most {MOST_PIXELS} pixels", 413)
-            pixels = np.asarray(image.convert("RGB"))
+            return np.asarray(image.convert("RGB"))
     except UnidentifiedImageError:
         raise BadImage(f"no image of {' or '.join(FORMATS)}", 415) from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
@@ -64,7 +65,6 @@ def decode(data: bytes) -> np.ndarray:
         raise
     except Exception as error:  # decoders raise many kinds: truncated, wrong sums, wrong blocks
         raise BadImage(f"the image cannot be decoded: {error}") from None
-    return np.ascontiguousarray(pixels.transpose(2, 0, 1), np.float32) / np.float32(255)
 
 
 class Detector:
@@ -98,25 +98,28 @@ class Detector:
 
     def __call__(self, data: bytes, least_score: float = 0.05, most: int = 20) -> dict[str, Any]:
         """Return detections of an upload, as JSON can hold them."""
-        image = decode(data)
+        frame = decode(data)
+        height, width = frame.shape[:2]
+        factor = min(1.0, LONGEST / max(height, width))
+        size = (max(1, round(height * factor)), max(1, round(width * factor)))
+        image = self._crop(frame, [[0, 0, width, height]], size)[0]
         values = self.session.run(None, {self.input: image})
         found = dict(zip(self.outputs, values, strict=True))
         kept = np.flatnonzero(found["scores"] >= least_score)[:most]
-        boxes = found["boxes"][kept]
+        boxes = found["boxes"][kept] * np.float32([width / size[1], height / size[0]] * 2)
+        # What a second model would take: from the frame, in its full resolution.
+        crops = self._crop(frame, boxes, (64, 64))
         return {
-            "size": list(image.shape[1:]),
+            "size": [height, width],
             "boxes": boxes.round(2).tolist(),
             "labels": found["labels"][kept].tolist(),
             "scores": found["scores"][kept].round(4).tolist(),
-            "means": self._crops(image, boxes).mean(axis=(2, 3)).round(4).tolist(),
+            "means": crops.mean(axis=(2, 3)).round(4).tolist(),
         }
 
-    def _crops(self, image: np.ndarray, boxes: np.ndarray) -> np.ndarray:
-        """Return crops (K, 3, 64, 64) of boxes, such as a second model would take."""
-        rows = np.concatenate([np.zeros((len(boxes), 1), np.float32), boxes], axis=1)
-        return roicy.roi_align(
-            image[None], rows, (64, 64), sampling_ratio=2, aligned=True, num_threads=self.threads
-        )
+    def _crop(self, frame: np.ndarray, boxes: Any, size: tuple[int, int]) -> np.ndarray:
+        """Return crops (K, 3, *size) of float32 from 0 to 1."""
+        return roicy.crop(frame, boxes, size, scale=1 / 255, num_threads=self.threads)
 
 
 def from_environment() -> Detector:

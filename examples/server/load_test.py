@@ -2,16 +2,22 @@
 Sends requests to the server on this machine: good ones for its times, and malformed ones.
 
     python load_test.py http://127.0.0.1:8000 --seconds 20 --clients 4
+    python load_test.py http://127.0.0.1:8000 --seconds 1800 --rate 3 --malformed 10 --watch PID
+
+PID is the process of the server that started the workers.  Once a minute, the memory and the open
+files of each worker are printed; where memory grows, or files, there is a leak.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
+import itertools
 import struct
 import threading
 import time
 import zlib
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -55,6 +61,23 @@ def malformed() -> dict[str, bytes]:
     }
 
 
+def refused(answer: httpx.Response) -> bool:
+    return 400 <= answer.status_code < 500
+
+
+def wait(url: str, seconds: float = 60) -> None:
+    """Wait until the server answers."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            httpx.get(f"{url}/health").raise_for_status()
+            return
+        except httpx.ConnectError:
+            if time.monotonic() > end:
+                raise SystemExit(f"{url}: no server answers") from None
+            time.sleep(0.2)
+
+
 def check_refusals(url: str) -> int:
     """Send malformed uploads; return how many were not answered by 4xx."""
     wrong = 0
@@ -63,47 +86,104 @@ def check_refusals(url: str) -> int:
             for form in (False, True):
                 given = {"files": {"image": data}} if form else {"content": data}
                 answer = client.post(f"{url}/detect", **given)
-                refused = 400 <= answer.status_code < 500
-                wrong += not refused
+                wrong += not refused(answer)
                 print(f"{name:34} {answer.status_code} {answer.text[:70]}")
         answer = client.post(f"{url}/detect", data={"image": "text"})
-        wrong += not 400 <= answer.status_code < 500
+        wrong += not refused(answer)
         headers = {"content-type": "multipart/form-data; boundary=x"}
         answer = client.post(f"{url}/detect", content=b"--y--", headers=headers)
-        wrong += not 400 <= answer.status_code < 500
+        wrong += not refused(answer)
         assert client.post(f"{url}/detect", content=photograph(120, 160)).status_code == 200
     return wrong
 
 
-def load(url: str, seconds: float, clients: int, size: tuple[int, int]) -> None:
-    """Send good requests from some clients, and print their times."""
-    data, times, failed = photograph(*size), [], []
-    stop = time.monotonic() + seconds
+class Load:
+    """
+    Clients that send requests, and what came of them.
 
-    def client() -> None:
+    Parameters
+    ----------
+    url : str
+    size : (int, int)
+        Height and width of the good images.
+    rate : float
+        Requests a second of each client, at most; 0 if it sends the next one at once.
+    every : int
+        One of so many requests is malformed; 0 if none is.
+    """
+
+    def __init__(self, url: str, size: tuple[int, int], rate: float, every: int):
+        self.url, self.rate, self.every = url, rate, every
+        self.good, self.bad = photograph(*size), itertools.cycle(malformed().values())
+        self.times: list[float] = []
+        self.refusals = 0
+        self.failed: dict[str, int] = {}  # by the status, or the error of the connection
+        self.lock = threading.Lock()
+
+    def client(self, stop: float) -> None:
         with httpx.Client(timeout=120) as one:
-            while time.monotonic() < stop:
-                start = time.perf_counter()
-                try:
-                    answer = one.post(f"{url}/detect", content=data)
-                    (times if answer.status_code == 200 else failed).append(
-                        time.perf_counter() - start
-                    )
-                except httpx.HTTPError as error:
-                    failed.append(error)
+            for number in itertools.count(1):
+                start = time.monotonic()
+                if start >= stop:
+                    return
+                is_bad = self.every > 0 and number % self.every == 0
+                self.send(one, is_bad)
+                if self.rate:
+                    time.sleep(max(0.0, start + 1 / self.rate - time.monotonic()))
 
-    threads = [threading.Thread(target=client) for _ in range(clients)]
-    start = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    taken = time.perf_counter() - start
-    p50, p99 = np.percentile(times, [50, 99]) if times else (np.nan, np.nan)
-    print(
-        f"{len(times)} answers, {len(failed)} failed, {len(times) / taken:.2f} a second, "
-        f"p50 {1000 * p50:.0f} ms, p99 {1000 * p99:.0f} ms"
-    )
+    def send(self, one: httpx.Client, is_bad: bool) -> None:
+        with self.lock:
+            data = next(self.bad) if is_bad else self.good
+        start = time.perf_counter()
+        try:
+            answer = one.post(f"{self.url}/detect", content=data)
+            is_right = refused(answer) if is_bad else answer.status_code == 200
+            error = f"status {answer.status_code} of a {'bad' if is_bad else 'good'} image"
+        except httpx.HTTPError as problem:
+            is_right, error = False, type(problem).__name__
+        with self.lock:
+            if not is_right:
+                self.failed[error] = self.failed.get(error, 0) + 1
+            elif is_bad:
+                self.refusals += 1
+            else:
+                self.times.append(time.perf_counter() - start)
+
+    def run(self, seconds: float, clients: int, watched: int | None) -> None:
+        start = time.monotonic()
+        threads = [
+            threading.Thread(target=self.client, args=(start + seconds,)) for _ in range(clients)
+        ]
+        for thread in threads:
+            thread.start()
+        while watched is not None and time.monotonic() < start + seconds:
+            time.sleep(min(60.0, max(0.0, start + seconds - time.monotonic())))
+            passed = f"{time.monotonic() - start:.0f} s: {len(self.times)} answers"
+            print(f"{passed}; {workers(watched)}", flush=True)
+        for thread in threads:
+            thread.join()
+        taken = time.monotonic() - start
+        p50, p99 = np.percentile(self.times, [50, 99]) if self.times else (np.nan, np.nan)
+        print(
+            f"{len(self.times)} answers, {self.refusals} refused, "
+            f"{sum(self.failed.values())} failed {self.failed or ''}, "
+            f"{len(self.times) / taken:.2f} a second, "
+            f"p50 {1000 * p50:.0f} ms, p99 {1000 * p99:.0f} ms"
+        )
+
+
+def workers(parent: int) -> str:
+    """Return the memory and the open files of each child of a process (on Linux)."""
+    said = []
+    for task in Path(f"/proc/{parent}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            try:
+                pages = int(Path(f"/proc/{child}/statm").read_text().split()[1])
+                files = len(list(Path(f"/proc/{child}/fd").iterdir()))
+            except OSError:  # it has just ended
+                continue
+            said.append(f"{child}: {pages * 4096 / 1e6:.1f} MB, {files} files")
+    return "; ".join(said)
 
 
 def main() -> None:
@@ -112,10 +192,15 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--size", nargs=2, type=int, default=[224, 288])
+    parser.add_argument("--rate", type=float, default=0, help="requests a second of each client")
+    parser.add_argument("--malformed", type=int, default=0, help="one of so many is malformed")
+    parser.add_argument("--watch", type=int, metavar="PID", help="whose children are watched")
     options = parser.parse_args()
+    wait(options.url)
     wrong = check_refusals(options.url)
     print(f"{wrong} malformed uploads were not refused")
-    load(options.url, options.seconds, options.clients, tuple(options.size))
+    load = Load(options.url, tuple(options.size), options.rate, options.malformed)
+    load.run(options.seconds, options.clients, options.watch)
     raise SystemExit(wrong > 0)
 
 

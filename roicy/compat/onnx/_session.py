@@ -68,11 +68,41 @@ def _type_proto(spelled: str, shape: Sequence[Any] | None) -> Any:
     return proto
 
 
-class _Part(NamedTuple):
-    """A segment and ONNX Runtime's session of it."""
+def _node_arg(value: Any) -> NodeArg:
+    return NodeArg(value.name, _type_string(value.type), _shape_list(value.type))
 
-    segment: Segment
+
+def _find(graph: Graph) -> list[Stage]:
+    """Find the steps of a graph, and cut it between them; no stages if there are none."""
+    single = roi_steps(graph)
+    steps: dict[str, Step] = dict(single)
+    steps.update(pyramids(graph, single))
+    steps.update(pasting_loops(graph, _run_alone))
+    return cut(graph, with_views(graph, steps)) if steps else []
+
+
+class _Part(NamedTuple):
+    """
+    ONNX Runtime's session of a segment.
+
+    Attributes
+    ----------
+    inputs, outputs, constants : as those of the segment
+    kinds : how many nodes there are of each operator
+    """
+
     session: Any
+    inputs: list[str]
+    outputs: list[str]
+    constants: list[str]
+    kinds: dict[str, int]
+
+    @classmethod
+    def of(cls, segment: Segment, session: Any) -> _Part:
+        kinds: dict[str, int] = {}
+        for node in segment.nodes:
+            kinds[node.op_type] = kinds.get(node.op_type, 0) + 1
+        return cls(session, segment.inputs, segment.outputs, segment.constants, kinds)
 
 
 class InferenceSession:
@@ -131,79 +161,87 @@ class InferenceSession:
             "provider_options": provider_options,
             **options,
         }
-        proto, folder = load(path_or_bytes)
-        self.graph = Graph(proto, folder)
-        self.in_bodies = warn_of_bodies(self.graph)
-        self.stages = self._find()
-        steps = any(stage.steps for stage in self.stages)
-        if not steps and not self.in_bodies:
-            warnings.warn("the model has no RoI nodes: ONNX Runtime runs it alone", stacklevel=2)
         self._given = given
         self._shared: dict[str, Any] = {}
-        if folder is not None:
-            given.add_session_config_entry(
-                "session.model_external_initializers_file_folder_path", folder
-            )
-        self._types = {value.name: value.type for value in self.graph.inputs}
         self._constants: dict[str, np.ndarray] = {}
-        self._scalars = scalars_of(self.graph) if steps else set()
         self._parts: list[tuple[_Part | None, list[Step]]] = []
-        self._share_initializers()
         self._whole: Any = None
-        if steps:
-            self._parts = [self._make(stage) for stage in self.stages]
+        # The graph holds the data of initializers, of which ONNX Runtime has copies in the end.
+        # So nothing of it is kept.
+        graph = Graph(*load(path_or_bytes))
+        self.in_bodies = warn_of_bodies(graph)
+        stages = _find(graph)
+        if any(stage.steps for stage in stages):
+            self._start(graph, stages)
         else:
-            source = os.fspath(path_or_bytes) if folder is not None else proto.SerializeToString()
+            if not self.in_bodies:
+                warnings.warn(
+                    "the model has no RoI nodes: ONNX Runtime runs it alone", stacklevel=2
+                )
+            is_path = graph.folder is not None
+            source = os.fspath(path_or_bytes) if is_path else graph.model.SerializeToString()
             self._whole = onnxruntime.InferenceSession(source, given, **self._options)
-        self._outputs = [value.name for value in self.graph.proto.output]
-        for name in filter(self.graph.is_constant, self._outputs):
-            self._constants[name] = self.graph.tensor(name)
+        self._outputs = [value.name for value in graph.proto.output]
+        for name in filter(graph.is_constant, self._outputs):
+            self._constants[name] = graph.tensor(name)
         self._last_use = self._find_last_uses()
-        self._describe()
+        self._input_args = [_node_arg(value) for value in graph.inputs]
+        self._output_args = [_node_arg(value) for value in graph.proto.output]
 
-    def _find(self) -> list[Stage]:
-        single = roi_steps(self.graph)
-        steps: dict[str, Step] = dict(single)
-        steps.update(pyramids(self.graph, single))
-        steps.update(pasting_loops(self.graph, _run_alone))
-        return cut(self.graph, with_views(self.graph, steps)) if steps else []
+    def _start(self, graph: Graph, stages: list[Stage]) -> None:
+        """Make the sessions of all segments."""
+        if graph.folder is not None:
+            self._given.add_session_config_entry(
+                "session.model_external_initializers_file_folder_path", graph.folder
+            )
+        self._share_initializers(graph, stages)
+        types = {value.name: value.type for value in graph.inputs}
+        scalars = scalars_of(graph)
+        for stage in stages:
+            self._parts.append((self._make(graph, stage, types, scalars), stage.steps))
 
-    def _share_initializers(self) -> None:
-        """Have one OrtValue for each larger initializer that several segments read."""
+    def _share_initializers(self, graph: Graph, stages: list[Stage]) -> None:
+        """
+        Have one OrtValue for each larger initializer that several segments read.
+
+        External data are none of them, since ONNX Runtime maps their file.
+        """
         counts: dict[str, int] = {}
-        for segment, _ in self.stages:
+        for segment, _ in stages:
             for name in segment.constants if segment else ():
                 counts[name] = counts.get(name, 0) + 1
         for name, count in counts.items():
-            if count > 1 and self.graph.initializers[name].ByteSize() >= SHARED_BYTES:
-                array = np.ascontiguousarray(self.graph.tensor(name))
+            if count > 1 and graph.initializers[name].ByteSize() >= SHARED_BYTES:
+                array = np.ascontiguousarray(graph.tensor(name))
                 self._shared[name] = onnxruntime.OrtValue.ortvalue_from_numpy(array)
                 self._given.add_initializer(name, self._shared[name])
 
-    def _make(self, stage: Stage) -> tuple[_Part | None, list[Step]]:
+    def _make(
+        self, graph: Graph, stage: Stage, types: dict[str, Any], scalars: set[str]
+    ) -> _Part | None:
         """Make the session of a segment, and learn the types of what the stage gives."""
         part = None
         if stage.segment is not None:
-            proto = model_of(self.graph, stage.segment, self._types)
-            session = onnxruntime.InferenceSession(
-                proto.SerializeToString(), self._given, **self._options
-            )
-            part = _Part(stage.segment, session)
+            model = model_of(graph, stage.segment, types).SerializeToString()
+            session = onnxruntime.InferenceSession(model, self._given, **self._options)
+            if hasattr(session, "_model_bytes"):
+                # It is kept for set_providers, which would start the session anew.
+                session._model_bytes = None
+            part = _Part.of(stage.segment, session)
             for value in session.get_outputs():
-                is_known = bool(value.shape) or value.name in self._scalars
-                shape = value.shape if is_known else None
-                self._types[value.name] = _type_proto(value.type, shape)
+                is_known = bool(value.shape) or value.name in scalars
+                types[value.name] = _type_proto(value.type, value.shape if is_known else None)
         for step in stage.steps:
             for name in step.inputs:
-                if self.graph.is_constant(name):
-                    self._constants[name] = self.graph.tensor(name)
-            types = [self._type_of(name) for name in step.inputs]
-            self._types[step.output] = _type_proto(step.type_of(types), step.shape())
-        return part, stage.steps
+                if graph.is_constant(name):
+                    self._constants[name] = graph.tensor(name)
+            of_inputs = [self._type_of(name, types) for name in step.inputs]
+            types[step.output] = _type_proto(step.type_of(of_inputs), step.shape())
+        return part
 
-    def _type_of(self, name: str) -> str:
-        if name in self._types:
-            return _type_string(self._types[name])
+    def _type_of(self, name: str, types: dict[str, Any]) -> str:
+        if name in types:
+            return _type_string(types[name])
         element = onnx.helper.np_dtype_to_tensor_dtype(self._constants[name].dtype)
         return f"tensor({onnx.TensorProto.DataType.Name(element).lower()})"
 
@@ -212,21 +250,10 @@ class InferenceSession:
         seen, last = set(self._outputs), []
         for part, steps in reversed(self._parts):
             names = {name for step in steps for name in step.inputs}
-            names |= set(part.segment.inputs) if part else set()
+            names |= set(part.inputs) if part else set()
             last.append(names - seen)
             seen |= names
         return last[::-1]
-
-    def _describe(self) -> None:
-        values = self.graph.proto.output
-        self._output_args = [
-            NodeArg(value.name, _type_string(value.type), _shape_list(value.type))
-            for value in values
-        ]
-        self._input_args = [
-            NodeArg(value.name, _type_string(value.type), _shape_list(value.type))
-            for value in self.graph.inputs
-        ]
 
     def get_inputs(self) -> list[NodeArg]:
         """Return name, type and shape of each input."""
@@ -244,6 +271,10 @@ class InferenceSession:
     def get_session_options(self) -> Any:
         """Return the options of ONNX Runtime's sessions."""
         return self._given
+
+    def parts(self) -> list[tuple[_Part | None, list[Step]]]:
+        """Return ONNX Runtime's part of each stage, or None, and the steps after it."""
+        return list(self._parts)
 
     def sessions(self) -> list[Any]:
         """Return ONNX Runtime's session of each segment, in their order."""
@@ -321,11 +352,9 @@ class InferenceSession:
         threads = _threads.resolve(self._num_threads)
         for (part, steps), unused in zip(self._parts, self._last_use, strict=True):
             if part is not None:
-                inputs = {name: _as_ort(values[name]) for name in part.segment.inputs}
-                outputs = part.session.run_with_ort_values(
-                    part.segment.outputs, inputs, run_options
-                )
-                values.update(zip(part.segment.outputs, outputs, strict=True))
+                inputs = {name: _as_ort(values[name]) for name in part.inputs}
+                outputs = part.session.run_with_ort_values(part.outputs, inputs, run_options)
+                values.update(zip(part.outputs, outputs, strict=True))
             for step in steps:
                 arrays = [_as_array(values[name]) for name in step.inputs]
                 values[step.output] = step.run(arrays, threads)
@@ -406,21 +435,18 @@ def _run_alone(model: bytes, feed: Mapping[str, np.ndarray]) -> Any:
 
 def describe(session: InferenceSession) -> Iterable[str]:
     """Yield lines that say what was found in a model and how it was cut."""
-    for number, stage in enumerate(session.stages):
-        if stage.segment is not None:
-            kinds: dict[str, int] = {}
-            for node in stage.segment.nodes:
-                kinds[node.op_type] = kinds.get(node.op_type, 0) + 1
-            most = sorted(kinds.items(), key=lambda pair: -pair[1])
+    for number, (part, steps) in enumerate(session.parts()):
+        if part is not None:
+            most = sorted(part.kinds.items(), key=lambda pair: -pair[1])
             shown = ", ".join(f"{count} {kind}" for kind, count in most if kind != "Constant")
             yield (
-                f"segment {number}, by ONNX Runtime: {sum(kinds.values())} nodes "
-                f"({len(stage.segment.inputs)} values in, {len(stage.segment.outputs)} out)"
+                f"segment {number}, by ONNX Runtime: {sum(part.kinds.values())} nodes "
+                f"({len(part.inputs)} values in, {len(part.outputs)} out)"
             )
             yield f"    {shown[:88]}"
-        for step in stage.steps:
+        for step in steps:
             yield f"roicy: {step.title}"
     for one in session.in_bodies:
         yield f"left to ONNX Runtime: {one}"
-    if not any(stage.steps for stage in session.stages):
+    if not session.parts():
         yield "no RoI nodes: ONNX Runtime runs the model alone"
