@@ -111,10 +111,10 @@ class Detector:
         crops = self._crop(frame, boxes, (64, 64))
         return {
             "size": [height, width],
-            "boxes": boxes.round(2).tolist(),
+            "boxes": boxes.astype(float).round(2).tolist(),
             "labels": found["labels"][kept].tolist(),
-            "scores": found["scores"][kept].round(4).tolist(),
-            "means": crops.mean(axis=(2, 3)).round(4).tolist(),
+            "scores": found["scores"][kept].astype(float).round(4).tolist(),
+            "means": crops.mean(axis=(2, 3), dtype=float).round(4).tolist(),
         }
 
     def _crop(self, frame: np.ndarray, boxes: Any, size: tuple[int, int]) -> np.ndarray:

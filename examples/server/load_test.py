@@ -70,7 +70,7 @@ def wait(url: str, seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while True:
         try:
-            httpx.get(f"{url}/health").raise_for_status()
+            httpx.get(f"{url}/health")
             return
         except httpx.ConnectError:
             if time.monotonic() > end:

@@ -1,8 +1,8 @@
 """
 The detector as a model of Triton's Python backend.
 
-config.pbtxt has an input IMAGE of TYPE_STRING [1], the bytes of a JPEG or PNG, an output DETECTIONS
-of TYPE_STRING [1], JSON, and a parameter `model` with the path of the ONNX model.
+Its input IMAGE is the bytes of a JPEG or PNG, and its output DETECTIONS is JSON.  config.pbtxt has
+the path of the ONNX model.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class TritonPythonModel:
         try:
             found = json.dumps(self.detector(data)).encode()
         except BadImage as error:
-            return pb_utils.InferenceResponse(error=pb_utils.TritonError(str(error)))
+            refusal = pb_utils.TritonError(str(error), pb_utils.TritonError.INVALID_ARG)  # HTTP 400
+            return pb_utils.InferenceResponse(error=refusal)
         tensor = pb_utils.Tensor("DETECTIONS", np.array([found], dtype=np.object_))
         return pb_utils.InferenceResponse(output_tensors=[tensor])
