@@ -4,23 +4,25 @@ Exports detectors with random weights to ONNX, for trying roicy.compat.onnx.Infe
     python examples/export_detectors.py maskrcnn --size 800 1088 --opset 16 --folder models
     python -m roicy onnx models/maskrcnn.onnx --bench --shape image=3x800x1088
 
-It needs torch, torchvision and onnx.  The detectors of torchvision are those of
-torchvision.models.detection; "small_maskrcnn" is one of few channels and boxes.  Two more have
-operators that ONNX lacks, so they are exported as nodes of the domain "roicy": "rfcn" takes
-position-sensitive scores of boxes as R-FCN does, and "iounet" refines boxes by the precise pooling
-of IoU-Net.
+It needs torch, torchvision and onnx, and for --dynamo onnxscript.  The detectors of torchvision
+are those of torchvision.models.detection; "small_maskrcnn" is one of few channels and boxes.  Two
+more have operators that ONNX lacks, so they are exported as nodes of the domain "roicy": "rfcn"
+takes position-sensitive scores of boxes as R-FCN does, and "iounet" refines boxes by the precise
+pooling of IoU-Net.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torchvision.ops import FrozenBatchNorm2d, MultiScaleRoIAlign
+from torchvision.ops import FrozenBatchNorm2d, MultiScaleRoIAlign, boxes, nms
 
 import roicy.torch
 
@@ -183,6 +185,39 @@ def export(name: str, model: nn.Module, inputs: tuple[Any, ...], path: Path, ops
         )  # fmt: skip
 
 
+@contextlib.contextmanager
+def exportable() -> Iterator[None]:
+    """
+    Have torchvision's batched_nms not look at how many boxes there are.
+
+    torch.export cannot follow that branch, and so no detector of torchvision as it is.
+    """
+
+    def batched_nms(rows: Tensor, scores: Tensor, groups: Tensor, threshold: float) -> Tensor:
+        shift = groups.to(rows) * (rows.max() + 1)
+        return nms(rows + shift[:, None], scores, threshold)
+
+    given = boxes.batched_nms
+    boxes.batched_nms = batched_nms
+    try:
+        yield
+    finally:
+        boxes.batched_nms = given
+
+
+def export_dynamo(
+    name: str, model: nn.Module, inputs: tuple[Any, ...], path: Path, opset: int
+) -> None:
+    """Export a detector by torch.export, for images of one size; those with masks cannot be."""
+    outputs = list(detect(name, model, inputs))
+    with warnings.catch_warnings(), torch.no_grad(), exportable():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            model, (list(inputs),), str(path), opset_version=opset, dynamo=True, verbose=False,
+            input_names=["image"], output_names=outputs, external_data=False,
+        )  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Export detectors with random weights to ONNX.")
     parser.add_argument("names", nargs="+", choices=[*TORCHVISION, *OTHERS])
@@ -192,12 +227,15 @@ def main() -> None:
     help = "of a detection; by default 0, so that even small models detect something"
     parser.add_argument("--least-score", type=float, default=0.0, help=help)
     parser.add_argument("--folder", type=Path, default=Path())
+    help = "by torch.export: Faster R-CNN alone, for images of this size alone"
+    parser.add_argument("--dynamo", action="store_true", help=help)
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     for name in options.names:
         path = options.folder / f"{name}.onnx"
         model = build(name, *options.size, options.least_score)
-        export(name, model, inputs_of(name, *options.size), path, options.opset)
+        by = export_dynamo if options.dynamo else export
+        by(name, model, inputs_of(name, *options.size), path, options.opset)
         print(path)
 
 

@@ -183,6 +183,84 @@ def test_pyramids_and_masks_of_the_domain(rng):
     )
 
 
+def scattered(levels=(0, 1), zero="0.0", columns="one, five, one, one"):
+    """Return a pyramid as PyTorch's exporter of torch.export writes it, with changes."""
+    body = """pyramid (float[N, C, H, W] A, float[N, C, h, w] B, float[K, 5] rows, int64[K] levels,
+                       int64[1] count, int64[3] others) => (float[R, C, 2, 2] Y) {
+        nothing = Constant <value_ints = [0]> ()
+        one = Constant <value_ints = [1]> ()
+        five = Constant <value_ints = [5]> ()
+        last = Constant <value_ints = [-1]> ()
+        zero = Constant <value = float {ZERO}> ()
+        shape = Concat <axis = 0> (count, others)
+        zeros = Expand (zero, shape)
+    """.replace("ZERO", zero)
+    for i, level in enumerate(levels):
+        body += f"""
+        number{i} = Constant <value = int64 {{{level}}}> ()
+        equal{i} = Equal (levels, number{i})
+        found{i} = NonZero (equal{i})
+        turned{i} = Transpose <perm = [1, 0]> (found{i})
+        sliced{i} = Slice (turned{i}, nothing, one, one)
+        which{i} = Squeeze (sliced{i}, one)
+        column{i} = Unsqueeze (which{i}, last)
+        some{i} = GatherND (rows, column{i})
+        first{i} = Slice (some{i}, nothing, one, one)
+        floats{i} = Squeeze (first{i}, one)
+        images{i} = Cast <to = 7> (floats{i})
+        boxes{i} = Slice (some{i}, {columns})
+        pooled{i} = RoiAlign <output_height = 2, output_width = 2, sampling_ratio = 2,
+            spatial_scale = {0.5 / 2**i}, coordinate_transformation_mode = "output_half_pixel">
+            ({"AB"[i]}, boxes{i}, images{i})
+        {"Y" if i else "part"} = ScatterND ({"part" if i else "zeros"}, column{i}, pooled{i})
+        """
+    return parsed(body + "}", opset=18)
+
+
+def pyramid_inputs(rng, count):
+    maps = [rng.standard_normal((2, 3, side, side)).astype(np.float32) for side in (20, 10)]
+    rows = random_boxes(rng, 2, 9, (40, 40), np.float32)
+    levels = rng.integers(0, 2, 9)
+    shapes = {"count": np.array([count]), "others": np.array([3, 2, 2])}
+    return {"A": maps[0], "B": maps[1], "rows": rows, "levels": levels, **shapes}
+
+
+@pytest.mark.parametrize("levels", [(0, 1), (1, 0), (0, 2)])
+def test_pyramids_that_are_scattered(levels, rng):
+    """As many rows come out as zeros are given, and those of no level are zeros."""
+    model = scattered(levels)
+    session = compat.InferenceSession(model.SerializeToString())
+    assert [type(s) for _, steps in session.parts() for s in steps] == [_steps.PyramidStep]
+    for count in (9, 12):
+        inputs = pyramid_inputs(rng, count)
+        got = session.run(None, inputs)
+        assert got[0].shape == (count, 3, 2, 2)
+        assert_as_onnx_runtime(got, model, inputs)
+    with pytest.raises(ValueError, match="-> 'Y': 9 boxes, expected at most 8"):
+        session.run(None, pyramid_inputs(rng, 8))
+
+
+def found_in(model):
+    session = compat.InferenceSession(model.SerializeToString())
+    return {type(step) for _, steps in session.parts() for step in steps}
+
+
+def test_what_is_no_pyramid(rng):
+    """It is computed node by node, whatever it is."""
+    inputs = pyramid_inputs(rng, 9)
+    model = scattered(zero="1.0")
+    assert found_in(model) == {_steps.RoiStep}
+    assert_as_onnx_runtime(of_roicy(model, inputs), model, inputs)
+    model = scattered(columns="nothing, last, one, one")  # image, x1, y1, x2 for boxes
+    assert found_in(model) == {_steps.RoiStep}
+    assert_as_onnx_runtime(of_roicy(model, inputs), model, inputs)
+    model = scattered()
+    (last,) = [node for node in model.graph.node if node.output[0] == "Y"]
+    last.attribute.append(onnx.helper.make_attribute("reduction", "add"))
+    assert found_in(model) == {_steps.RoiStep}
+    assert_as_onnx_runtime(of_roicy(model, inputs), model, inputs)
+
+
 @pytest.mark.parametrize("domain", ["mmcv", "mmdeploy"])
 @pytest.mark.parametrize("mode", ["avg", "max"])
 def test_mmcv(domain, mode, rng):

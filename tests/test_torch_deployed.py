@@ -9,7 +9,7 @@ import pytest
 from roicy.compat import onnx as compat
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("torchvision")
+torchvision = pytest.importorskip("torchvision")
 onnx = pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")
 
@@ -124,4 +124,61 @@ def test_operators_that_onnx_lacks(name, script, tmp_path):
     path, inputs, expected = exported(script, name, 17, tmp_path)
     session = session_of(path)
     assert len(steps_of(session, _steps.RoiStep)) == {"rfcn": 1, "iounet": 3}[name]
+    assert_close(run(session, inputs), expected)
+
+
+class Pooling(torch.nn.Module):
+    """A pyramid, and a layer that reads what is pooled."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        strides = (4, 8, 16)
+        self.convolutions = torch.nn.ModuleList(
+            torch.nn.Conv2d(3, 8, 3, stride=stride, padding=1) for stride in strides
+        )
+        self.pool = torchvision.ops.MultiScaleRoIAlign(["0", "1", "2"], 7, 2)
+        self.layer = torch.nn.Linear(8 * 49, 5)
+
+    def forward(self, image, boxes):
+        maps = {str(i): layer(image) for i, layer in enumerate(self.convolutions)}
+        pooled = self.pool(maps, [boxes], [SIZE])
+        return self.layer(pooled.flatten(1)), pooled
+
+
+def pooling_inputs(count):
+    torch.manual_seed(1)
+    low = torch.rand(count, 2) * torch.tensor([70.0, 50.0])
+    boxes = torch.cat([low, low + 4 + torch.rand(count, 2) ** 2 * 60], dim=1)
+    boxes[:3] = torch.tensor([[0, 0, 128, 96], [-500, -500, 600, 500], [3, 4, 3, 4]])
+    return torch.rand(1, 3, *SIZE), boxes
+
+
+@pytest.mark.parametrize("opset", [18, 22])
+@pytest.mark.parametrize("count", ["any", "one"])
+def test_pyramids_of_torch_export(count, opset, tmp_path, monkeypatch):
+    """The exporter of dynamo=True joins levels by ScatterND, on zeros of fixed rows or not."""
+    pytest.importorskip("onnxscript")
+    path, model = tmp_path / "pooling.onnx", Pooling().eval()
+    counts = {0: torch.export.Dim.DYNAMIC} if count == "any" else {}
+    with torch.no_grad():
+        torch.onnx.export(
+            model, pooling_inputs(20), str(path), opset_version=opset, dynamo=True, verbose=False,
+            dynamic_shapes=({}, counts), output_names=["scores", "pooled"], external_data=False,
+        )  # fmt: skip
+    session = session_of(path)
+    (step,) = steps_of(session, _steps.PyramidStep)
+    assert not steps_of(session, _steps.RoiStep)
+    assert [level.scale for level in step.levels] == [0.25, 0.125, 0.0625]
+    for rows in (20, 33, 3) if count == "any" else (20,):
+        inputs = pooling_inputs(rows)
+        with torch.no_grad():
+            expected = dict(zip(("scores", "pooled"), model(*inputs), strict=True))
+        got = run(session, inputs)
+        assert_close(got, expected)
+        if opset < 22:
+            assert_close(
+                got, run(runtime.InferenceSession(path, providers=["CPUExecutionProvider"]), inputs)
+            )
+    monkeypatch.setattr(_steps.PyramidStep, "_own_rule", lambda *_: None)
     assert_close(run(session, inputs), expected)

@@ -1,8 +1,10 @@
 """
 Pieces of graphs that torchvision's models are exported to, and that are one call of roicy.
 
-A pyramid of RoiAlign nodes is known by its nodes.  The Loop that pastes masks is known by what it
-computes: it is run on small masks, and has to give what paste_masks gives.
+A pyramid of RoiAlign nodes is known by its nodes.  Of PyTorch's exporters, that of TorchScript
+joins the levels by ScatterElements, and that of torch.export (dynamo=True) by ScatterND.  The Loop
+that pastes masks, which only the first writes, is known by what it computes: it is run on small
+masks, and has to give what paste_masks gives.
 """
 
 from __future__ import annotations
@@ -46,9 +48,26 @@ class _Walk:
             name = node.input[0]
         return name
 
+    def numbers(self, name: str) -> list[int] | None:
+        """Return the numbers of a small constant, or None for other values."""
+        value = self.graph.constant(name)
+        return None if value is None else value.reshape(-1).tolist()
+
+    def sliced(self, name: str) -> tuple[str, list[int]] | None:
+        """Return (rows, columns) where a value is columns of rows that a Slice takes."""
+        node = self.node(name, "Slice")
+        if node is None or len(node.input) < 4:
+            return None
+        start, end, axis, *step = map(self.numbers, node.input[1:])
+        if axis != [1] or not start or not end or step not in ([], [[1]]):
+            return None
+        return node.input[0], list(range(start[0], end[0])) if 0 <= start[0] < end[0] < 9 else []
+
     def level(self, indices: str) -> tuple[str, int] | None:
         """Return (levels of boxes, level) of the indices of the boxes of one level."""
-        node = self.node(self.through(indices), "NonZero")
+        name = self.through(indices)
+        found = self.sliced(name)  # the only column of the transposed indices
+        node = self.node(self.through(found[0]) if found and found[1] == [0] else name, "NonZero")
         equal = node and self.node(node.input[0], "Equal")
         if not equal:
             return None
@@ -60,14 +79,44 @@ class _Walk:
 
     def columns(self, name: str, wanted: list[int]) -> tuple[str, str] | None:
         """Return (rows, indices) where a value is these columns of some rows."""
-        columns = self.node(self.through(name, ("Cast", "Squeeze")), "Gather")
-        if columns is None or _attribute(columns, "axis", 0) != 1:
+        name = self.through(name, ("Cast", "Squeeze"))
+        found = self.sliced(name)
+        columns = self.node(name, "Gather")
+        if columns is not None and _attribute(columns, "axis", 0) == 1:
+            found = columns.input[0], self.numbers(columns.input[1]) or []
+        if found is None or found[1] != wanted:
             return None
-        which = self.graph.constant(columns.input[1])
-        rows = self.node(columns.input[0], "Gather")
-        if which is None or which.reshape(-1).tolist() != wanted or rows is None:
+        rows = self.node(found[0], "Gather", "GatherND")
+        # GatherND takes rows too, since its indices are a column: others give no boxes.
+        is_first = rows is not None and not _attribute(rows, "axis", 0)
+        if not is_first or _attribute(rows, "batch_dims", 0):
             return None
-        return None if _attribute(rows, "axis", 0) != 0 else (rows.input[0], rows.input[1])
+        return rows.input[0], rows.input[1]
+
+    def is_zeros(self, name: str) -> bool:
+        """Whether a value is zeros, of extents that need not be known."""
+        node = self.graph.producer.get(name)
+        if node is not None and node.op_type == "Expand":
+            return self.is_zeros(node.input[0])
+        if node is not None and node.op_type == "ConstantOfShape":
+            value = _attribute(node, "value", None)
+            return value is None or not numpy_helper.to_array(value).any()
+        return self.graph.is_constant(name) and not self.graph.tensor(name).any()
+
+    def rows_of(self, zeros: str) -> str | int | None:
+        """Return how many rows zeros have: a number, or the value that tells it, or None."""
+        if zeros in self.graph.initializers:
+            dims = self.graph.initializers[zeros].dims
+            return dims[0] if dims else None
+        node = self.node(zeros, "ConstantOfShape", "Expand")
+        if node is None or (node.op_type == "Expand" and self.numbers(node.input[0]) != [0]):
+            return None
+        extents = self.numbers(node.input[-1])
+        shape = self.node(node.input[-1], "Concat")
+        return extents[0] if extents else shape and shape.input[0]
+
+
+SCATTERS = ("ScatterElements", "ScatterND")
 
 
 def pyramids(graph: Graph, steps: dict[str, RoiStep]) -> dict[str, PyramidStep]:
@@ -76,11 +125,11 @@ def pyramids(graph: Graph, steps: dict[str, RoiStep]) -> dict[str, PyramidStep]:
     inner = {
         node.input[0]
         for node in graph.nodes
-        if node.op_type == "ScatterElements" and walk.node(node.input[0], "ScatterElements")
+        if node.op_type in SCATTERS and walk.node(node.input[0], node.op_type)
     }
     found = {}
     for node in graph.nodes:
-        if node.op_type == "ScatterElements" and node.output[0] not in inner:
+        if node.op_type in SCATTERS and node.output[0] not in inner:
             step = _pyramid(walk, node, steps)
             if step is not None:
                 found[step.output] = step
@@ -88,15 +137,11 @@ def pyramids(graph: Graph, steps: dict[str, RoiStep]) -> dict[str, PyramidStep]:
 
 
 def _pyramid(walk: _Walk, last: Any, steps: dict[str, RoiStep]) -> PyramidStep | None:
-    """Follow a chain of ScatterElements back to the zeros that it begins with."""
-    chain, name = [], last.output[0]
-    while (node := walk.node(name, "ScatterElements")) is not None:
+    """Follow a chain of scattering nodes back to the zeros that it begins with."""
+    chain, zeros = [], last.output[0]
+    while (node := walk.node(zeros, last.op_type)) is not None:
         chain.append(node)
-        name = node.input[0]
-    zeros = walk.node(name, "ConstantOfShape")
-    value = zeros and _attribute(zeros, "value", None)
-    if zeros is None or (value is not None and numpy_helper.to_array(value).any()):
-        return None
+        zeros = node.input[0]
     levels, given, nodes = [], [], list(chain)
     sources: set[tuple[str, str]] = set()
     for node in reversed(chain):
@@ -112,23 +157,31 @@ def _pyramid(walk: _Walk, last: Any, steps: dict[str, RoiStep]) -> PyramidStep |
     numbers = [level.number for level in levels]
     if len(sources) != 1 or not same or len(set(numbers)) != len(numbers):
         return None
-    if not _has_shape(walk, zeros, next(iter(sources)), nodes[len(chain) :]):
+    source = sources.pop()
+    rows = None
+    if last.op_type == "ScatterND":  # takes no updates of other extents than its data have
+        rows = walk.rows_of(zeros)
+        if rows is None:
+            return None
+    elif not _has_shape(walk, zeros, source, nodes[len(chain) :]):
+        return None
+    if not walk.is_zeros(zeros):
         return None
     order = sorted(levels, key=lambda level: -level.scale)
-    return PyramidStep(nodes, order, list(sources.pop()), last.output[0], given[0])
+    return PyramidStep(nodes, order, source, last.output[0], given[0], rows)
 
 
-def _has_shape(walk: _Walk, zeros: Any, source: tuple[str, str], roi_nodes: list[Any]) -> bool:
+def _has_shape(walk: _Walk, zeros: str, source: tuple[str, str], roi_nodes: list[Any]) -> bool:
     """Whether zeros are as many rows as there are boxes, of the extents of what is pooled."""
-    extents = walk.node(zeros.input[0], "Concat")
-    if extents is None or len(extents.input) != 4:
+    node = walk.node(zeros, "ConstantOfShape")
+    extents = node and walk.node(node.input[0], "Concat")
+    if not extents or len(extents.input) != 4:
         return False
     pooled = {node.output[0] for node in roi_nodes}
     for i, name in enumerate(extents.input):
         chosen = walk.node(walk.through(name), "Gather")
         shape = chosen and walk.node(chosen.input[0], "Shape")
-        number = chosen and walk.graph.constant(chosen.input[1])
-        if not shape or number is None or number.reshape(-1).tolist() != [i]:
+        if not shape or walk.numbers(chosen.input[1]) != [i]:
             return False
         of = walk.through(shape.input[0], ("Cast", "Identity"))
         if of not in pooled if i else shape.input[0] not in source:
@@ -137,7 +190,7 @@ def _has_shape(walk: _Walk, zeros: Any, source: tuple[str, str], roi_nodes: list
 
 
 def _scattered(walk: _Walk, node: Any, steps: dict[str, RoiStep]) -> Any:
-    """Return (level, (levels, rows), attributes, RoiAlign) of one ScatterElements, or None."""
+    """Return (level, (levels, rows), attributes, RoiAlign) of one scattering node, or None."""
     if _attribute(node, "axis", 0) != 0 or _attribute(node, "reduction", b"none") != b"none":
         return None
     of = walk.level(node.input[1])

@@ -80,20 +80,45 @@ class PyramidStep(Step):
 
     The graph computes the level of each box.  Where roicy's own rule agrees, as it does but for
     boxes whose size lies between two levels, all are pooled by one call.
+
+    Parameters
+    ----------
+    source : (str, str)
+        The values that have the level of each box, and its row.
+    rows : int, str or None
+        How many rows the output has, or the value that tells it; None: as many as boxes.  More of
+        them are zeros.
     """
 
     def __init__(
-        self, nodes: list[Any], levels: list[Level], inputs: list[str], output: str, given: Any
-    ):
+        self, nodes: list[Any], levels: list[Level], source: tuple[str, str], output: str,
+        given: Any, rows: int | str | None,
+    ):  # fmt: skip
         title = f"pyramid of {len(levels)} x RoiAlign -> {output!r}"
-        super().__init__(title, [*inputs, *(level.map for level in levels)], output)
+        inputs = [*source, *(level.map for level in levels)]
+        super().__init__(title, inputs + ([rows] if isinstance(rows, str) else []), output)
+        self.rows = rows
         self.replaced = len(nodes)
         self.levels, self.given = levels, given
         self.numbers = [level.number for level in levels]
         self.scales = [float(np.float32(level.scale)) for level in levels]
 
     def run(self, arrays: list[Any], threads: int) -> Any:
+        count = self.rows
+        if isinstance(count, str):
+            *arrays, extent = arrays
+            count = int(extent.reshape(-1)[0])
         chosen, rows, *maps = arrays
+        pooled = self._pool(chosen, rows, maps, threads)
+        if count is None or count == len(pooled):
+            return pooled
+        if count < len(pooled):
+            raise ValueError(f"{self.title}: {len(pooled)} boxes, expected at most {count}")
+        out = np.zeros((count, *pooled.shape[1:]), pooled.dtype)
+        out[: len(pooled)] = pooled
+        return out
+
+    def _pool(self, chosen: Any, rows: Any, maps: list[Any], threads: int) -> Any:
         given = self.given
         size = (given["output_height"], given["output_width"])
         aligned = given["coordinate_transformation_mode"] == "half_pixel"
