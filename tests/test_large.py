@@ -40,11 +40,11 @@ needs_proc = pytest.mark.skipif(
 )
 
 
-def run(code, timeout=1500):
+def run(code, timeout=1500, arguments=()):
     """Run a program, which has assertions of its own, and return what it prints."""
     environment = {**os.environ, "OMP_NUM_THREADS": "2"}
     done = subprocess.run(
-        [sys.executable, "-c", PREAMBLE + code],
+        [sys.executable, "-c", PREAMBLE + code, *arguments],
         env=environment,
         capture_output=True,
         text=True,
@@ -217,3 +217,64 @@ out = roicy.roi_align(x, boxes, size, sampling_ratio=1)
 assert took() < out.nbytes / 2**20 + 64 + 64 * sum(out.shape[2:]) / 2**20, took()
 np.testing.assert_allclose(out, 1, rtol=1e-6)
 """)
+
+
+# Only the rows that are read are written, so that the file takes no room.  Two segments read them.
+EXTERNAL = """
+import onnx, onnxruntime
+import onnx.parser
+from roicy.compat.onnx import InferenceSession
+path, count, width = sys.argv[1] + "/model.onnx", 1150000, 1000
+with open(sys.argv[1] + "/table", "wb") as file:
+    file.truncate(2 * count * width)
+    for row in (3, 700000, count - 1):
+        file.seek(2 * row * width)
+        file.write((row % 1000 + np.arange(width) / 8).astype(np.float16).tobytes())
+assert 2 * count * width > 2**31
+model = onnx.parser.parse_model('''<ir_version: 9, opset_import: ["": 16]>
+large (int64[M] which, float[K, 4] rois, int64[K] images) => (float[K, C, 2, 2] Y) {
+    shape = Constant <value_ints = [1, 1, -1, 1000]> ()
+    zero = Constant <value = int64 {0}> ()
+    first = Gather (table, which)
+    wide = Cast <to = 1> (first)
+    X = Reshape (wide, shape)
+    P = RoiAlign <output_height = 2, output_width = 2, sampling_ratio = 2> (X, rois, images)
+    means = ReduceMean <keepdims = 0> (P)
+    nothing = Cast <to = 7> (means)
+    none = Mul (nothing, zero)
+    again = Add (which, none)
+    second = Gather (table, again)
+    width = Cast <to = 1> (second)
+    Z = Reshape (width, shape)
+    Y = RoiAlign <output_height = 2, output_width = 2, sampling_ratio = 2> (Z, rois, images)
+}''')
+table = onnx.TensorProto(name="table", data_type=onnx.TensorProto.FLOAT16, dims=[count, width])
+table.data_location = onnx.TensorProto.EXTERNAL
+table.external_data.add(key="location", value="table")
+model.graph.initializer.append(table)
+onnx.save_model(model, path)
+which = np.array([3, count - 1, 700000, 3])
+rois = np.array([[0, 0, 900, 4], [10, 1, 40, 3]], np.float32)
+feed = {"which": which, "rois": rois, "images": np.zeros(2, np.int64)}
+
+start = peak()
+session = InferenceSession(path, num_threads=1)
+assert [len(steps) for _, steps in session.parts()] == [1, 1]
+got = session.run(None, feed)[0]
+assert took() < 100, took()
+numbers = np.arange(width, dtype=np.float32) / 8
+maps = np.stack([row % 1000 + numbers for row in which]).astype(np.float16).astype(np.float32)
+rows = np.concatenate([np.zeros((2, 1), np.float32), rois], axis=1)
+expected = roicy.roi_align(maps[None, None], rows, 2, 1.0, 2, True)
+np.testing.assert_array_equal(got, expected)
+(alone,) = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, feed)
+np.testing.assert_allclose(got, alone, rtol=1e-6)
+"""
+
+
+@needs_proc
+def test_external_data_beyond_2_31_bytes(tmp_path):
+    """A model's data stay in their file, mapped once, and only the pages that are read are here."""
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    run(EXTERNAL, arguments=[str(tmp_path)])
