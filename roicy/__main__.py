@@ -45,6 +45,8 @@ def _add_onnx(commands: Any) -> None:
     )
     shape = "extents of an input that are open, as in image=1x3x800x1088"
     model.add_argument("--shape", action="append", default=[], metavar="NAME=EXTENTS", help=shape)
+    file = "an array for an input in place of random numbers from 0 to 1, such as boxes in pixels"
+    model.add_argument("--input", action="append", default=[], metavar="NAME=FILE.npy", help=file)
     model.add_argument("--threads", type=int, default=1, help="(default: %(default)s)")
     model.add_argument("--rounds", type=int, default=3, help="turns of each (default: %(default)s)")
 
@@ -76,7 +78,8 @@ def main(arguments: list[str] | None = None) -> int:
         elif options.command == "onnx":
             from .compat.onnx._command import run as run_onnx
 
-            run_onnx(options.model, options.bench, options.shape, options.threads, options.rounds)
+            given = options.shape, options.input
+            run_onnx(options.model, options.bench, *given, options.threads, options.rounds)
         else:
             return _track.run(options)
     except ModuleNotFoundError as error:

@@ -404,6 +404,42 @@ def test_nodes_in_bodies(inputs):
         np.testing.assert_allclose(got, expected, rtol=0, atol=2e-6 * np.abs(expected).max())
 
 
+IN_LOOPS = f"""turns {VALUES} => (float[K, C, 1, 1] P, float[N, C, H, W] Z) {{
+    P = RoiAlign <sampling_ratio = 2, spatial_scale = 0.5> (X, rois, images)
+    mean = ReduceMean <keepdims = 0> (P)
+    A = Mul (X, table)
+    count = Constant <value = int64 {{3}}> ()
+    yes = Constant <value = bool {{1}}> ()
+    B = Add (A, mean)
+    Z = Loop (count, yes, B) <
+        body = turn (int64 i, bool goes, float[N, C, H, W] before)
+            => (bool on, float[N, C, H, W] after) {{
+            on = Identity (goes)
+            Q = RoiAlign <sampling_ratio = 2, spatial_scale = 0.5> (before, rois, images)
+            some = ReduceMean <keepdims = 0> (Q)
+            sum = Add (before, table)
+            after = Add (sum, some)
+        }}
+    >
+}}"""
+
+
+@pytest.mark.parametrize("is_external", [False, True])
+def test_initializers_that_bodies_read(is_external, rng, inputs, tmp_path):
+    """A tensor of the graph that one segment and the body of a Loop in another one read."""
+    model, path = parsed(IN_LOOPS), tmp_path / "loops.onnx"
+    table = rng.standard_normal((3, 20, 25)).astype(np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(table, "table"))
+    stored = {"location": "weights", "size_threshold": 64}
+    copy = onnx.ModelProto.FromString(model.SerializeToString())  # saving moves data out of it
+    onnx.save_model(copy, path, save_as_external_data=is_external, **stored)
+    with pytest.warns(UserWarning, match=r"node 'Q' \(RoiAlign\) in a body of node 'Z' \(Loop\)"):
+        session = compat.InferenceSession(path)
+    assert [part.constants for part, _ in session.parts() if part] == [["table"], ["table"]]
+    assert list(session._shared) == ([] if is_external else ["table"])  # ONNX Runtime maps files
+    assert_as_onnx_runtime(session.run(None, inputs), model, inputs)
+
+
 def test_outputs_that_are_no_results(inputs):
     """An output may be an input, a constant, an initializer or a RoI node's output."""
     model = parsed(
@@ -509,6 +545,17 @@ def test_wrong_models():
         compat.InferenceSession(roi_align("").SerializeToString(), num_threads=0)
 
 
+def test_models_that_are_too_large():
+    """Models are written by protobuf, which writes no more than 2 GB."""
+
+    class Refused:
+        def SerializeToString(self):
+            raise RuntimeError("Failed to serialize proto")
+
+    with pytest.raises(ValueError, match="more than 2 GB cannot be bytes, expected the path"):
+        _model.serialized(Refused())
+
+
 WRONG_NODES = {
     "attribute 'rotated' is unknown, expected any of mode, output_height": ("rotated = 1", 16),
     "attribute 'output_width' is 2.5, expected int": ("output_width = 2.5", 16),
@@ -602,9 +649,30 @@ def test_command(tmp_path, capsys):
     shapes = ["--shape", "1x3x20x25", "--shape", "rois=5x4", "--shape", "images=5"]
     assert main(["onnx", str(path), "--bench", "--rounds", "1", *shapes]) == 0
     printed = capsys.readouterr().out
-    assert "roicy: " in printed
+    assert "ONNX Runtime with roicy: " in printed
+    assert " ms, the least of 1 runs on 1 thread\n" in printed
     assert "ONNX Runtime alone takes" in printed
     assert "output 'last': shape (5, 3, 3, 3), largest difference" in printed
+
+
+def test_arrays_for_the_command(tmp_path, capsys, inputs):
+    path = tmp_path / "chain.onnx"
+    onnx.save(with_ones(parsed(CHAIN)), path)
+    given = []
+    for name, array in inputs.items():
+        np.save(tmp_path / f"{name}.npy", array)
+        given += ["--input", f"{name}={tmp_path}/{name}.npy"]
+    assert main(["onnx", str(path), "--bench", "--rounds", "1", *given]) == 0
+    (mean,) = of_roicy(with_ones(parsed(CHAIN)), inputs)[:1]
+    assert f"of {np.abs(mean).max():.3g}\n" in capsys.readouterr().out
+    wrong = ["--input", f"Z={tmp_path}/X.npy"]
+    assert main(["onnx", str(path), "--bench", *wrong]) == 1
+    assert "--input: 'Z', expected any of ['X', 'rois', 'images']" in capsys.readouterr().err
+    np.save(tmp_path / "X.npy", inputs["X"][0])
+    assert main(["onnx", str(path), "--bench", *given]) == 1
+    said = capsys.readouterr().err
+    assert "the model does not run on these inputs: " in said
+    assert "Invalid rank for input: X" in said
 
 
 def test_errors_of_the_command(tmp_path, capsys):

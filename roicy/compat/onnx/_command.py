@@ -15,7 +15,9 @@ from ._model import Graph, load
 from ._session import InferenceSession, _type_string, describe
 
 
-def run(model: str, bench: bool, shapes: list[str], threads: int, rounds: int) -> None:
+def run(
+    model: str, bench: bool, shapes: list[str], files: list[str], threads: int, rounds: int
+) -> None:
     """
     Print what is found in a model, and with `bench` the times of both sessions.
 
@@ -26,7 +28,10 @@ def run(model: str, bench: bool, shapes: list[str], threads: int, rounds: int) -
     bench : bool
         Whether to run it, and without roicy too.
     shapes : list of str
-        Of inputs whose extents the model leaves open: "NAME=1x3x800x1088", or without "NAME=".
+        Of inputs whose extents the model leaves open: "NAME=1x3x800x1088"; without "NAME=", of the
+        first input.
+    files : list of str
+        Arrays for inputs, "NAME=FILE.npy"; the others are random numbers.
     threads, rounds : int
         Threads of both, and how often each has its turn.
     """
@@ -37,7 +42,9 @@ def run(model: str, bench: bool, shapes: list[str], threads: int, rounds: int) -
     for line in describe(session):
         print(line)
     if bench:
-        feed = random_inputs(Graph(*load(model)), shapes)
+        graph = Graph(*load(model))
+        given = arrays_of(graph, files)
+        feed = given | random_inputs(graph, shapes, set(given))
         for line in _compare(session, model, feed, threads, rounds):
             print(line)
 
@@ -48,8 +55,20 @@ def _options(threads: int) -> Any:
     return options
 
 
-def random_inputs(graph: Graph, shapes: list[str]) -> dict[str, np.ndarray]:
-    """Return random inputs of a model; numbers that are not floating point are 0."""
+def arrays_of(graph: Graph, files: list[str]) -> dict[str, np.ndarray]:
+    """Return the arrays that files have for inputs of a model."""
+    names = [value.name for value in graph.inputs]
+    found = {}
+    for one in files:
+        name, _, file = one.rpartition("=")
+        if (name or names[0]) not in names:
+            raise ValueError(f"--input: {name!r}, expected any of {names}")
+        found[name or names[0]] = np.load(file)
+    return found
+
+
+def random_inputs(graph: Graph, shapes: list[str], others: set[str]) -> dict[str, np.ndarray]:
+    """Return random inputs of a model but for others; of integers and bool, zeros."""
     given: dict[str, list[int]] = {}
     for one in shapes:
         name, _, extents = one.rpartition("=")
@@ -60,19 +79,22 @@ def random_inputs(graph: Graph, shapes: list[str]) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(0)
     feed = {}
     for value in graph.inputs:
+        if value.name in others:
+            continue
         dims = value.type.tensor_type.shape.dim
         extents = given.pop(value.name, None) or [dim.dim_value for dim in dims]
         if 0 in extents:
+            example = "x".join(str(extent or 800) for extent in extents)
             raise ValueError(
                 f"--shape: input {value.name!r} is {_type_string(value.type)} of "
                 f"{[dim.dim_param or dim.dim_value for dim in dims]}, expected its extents, as in "
-                f"--shape {value.name}=1x3x800x1088"
+                f"--shape {value.name}={example}"
             )
         dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
         numbers = rng.random(extents) if dtype.kind == "f" else np.zeros(extents)
         feed[value.name] = numbers.astype(dtype)
     if given:
-        raise ValueError(f"--shape: {next(iter(given))!r}, expected an input of the model")
+        raise ValueError(f"--shape: {next(iter(given))!r}, expected an input without a file")
     return feed
 
 
@@ -80,7 +102,7 @@ def _compare(
     session: InferenceSession, model: str, feed: dict[str, np.ndarray], threads: int, rounds: int
 ) -> Iterator[str]:
     """Yield lines with the times of both sessions, taken in turns, and how their results differ."""
-    runs = {"roicy": session.run}
+    runs = {"ONNX Runtime with roicy": session.run}
     try:
         alone = onnxruntime.InferenceSession(
             model, _options(threads), providers=["CPUExecutionProvider"]
@@ -88,7 +110,13 @@ def _compare(
         runs["ONNX Runtime alone"] = alone.run
     except Exception as error:  # nodes that it lacks
         yield f"ONNX Runtime cannot run the model: {str(error).splitlines()[0][:120]}"
-    results = {name: run(None, feed) for name, run in runs.items()}
+    try:
+        results = {name: run(None, feed) for name, run in runs.items()}
+    except ValueError:
+        raise
+    except Exception as error:  # ONNX Runtime's have no class of their own
+        said = str(error).splitlines()[0][:300]
+        raise ValueError(f"the model does not run on these inputs: {said}") from None
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
@@ -96,7 +124,8 @@ def _compare(
             run(None, feed)
             times[name].append(time.perf_counter() - start)
     for name, taken in times.items():
-        yield f"{name}: {1000 * min(taken):.1f} ms, the least of {rounds} on {threads} threads"
+        on = f"{threads} thread{'s' * (threads != 1)}"
+        yield f"{name}: {1000 * min(taken):.1f} ms, the least of {rounds} runs on {on}"
     if len(runs) == 2:
         least = [min(taken) for taken in times.values()]
         yield f"ONNX Runtime alone takes {least[1] / least[0]:.2f} times as long"

@@ -52,6 +52,17 @@ def load(model: Any) -> tuple[Any, str | None]:
     return read, folder
 
 
+def serialized(model: Any) -> bytes:
+    """Return the bytes of a model."""
+    try:
+        return bytes(model.SerializeToString())
+    except Exception as error:  # of protobuf, as above
+        raise ValueError(
+            f"model: {error}; a model of more than 2 GB cannot be bytes, expected the path of one "
+            "with external data"
+        ) from None
+
+
 def bodies(node: Any) -> Iterator[Any]:
     """Yield the graphs in the attributes of a node, such as the branches of an If."""
     for attribute in node.attribute:

@@ -18,7 +18,7 @@ import onnx
 import onnxruntime  # type: ignore[import-untyped]
 
 from ... import _threads
-from ._model import Graph, load, warn_of_bodies
+from ._model import Graph, load, serialized, warn_of_bodies
 from ._patterns import pasting_loops, pyramids
 from ._segments import Segment, Stage, cut, model_of, scalars_of, with_views
 from ._steps import Step, roi_steps
@@ -179,7 +179,7 @@ class InferenceSession:
                     "the model has no RoI nodes: ONNX Runtime runs it alone", stacklevel=2
                 )
             is_path = graph.folder is not None
-            source = os.fspath(path_or_bytes) if is_path else graph.model.SerializeToString()
+            source = os.fspath(path_or_bytes) if is_path else serialized(graph.model)
             self._whole = onnxruntime.InferenceSession(source, given, **self._options)
         self._outputs = [value.name for value in graph.proto.output]
         for name in filter(graph.is_constant, self._outputs):
@@ -222,7 +222,7 @@ class InferenceSession:
         """Make the session of a segment, and learn the types of what the stage gives."""
         part = None
         if stage.segment is not None:
-            model = model_of(graph, stage.segment, types).SerializeToString()
+            model = serialized(model_of(graph, stage.segment, types))
             session = onnxruntime.InferenceSession(model, self._given, **self._options)
             if hasattr(session, "_model_bytes"):
                 # It is kept for set_providers, which would start the session anew.
@@ -433,17 +433,23 @@ def _run_alone(model: bytes, feed: Mapping[str, np.ndarray]) -> Any:
     return output
 
 
+def _most_of(kinds: dict[str, int], most: int = 8) -> str:
+    """Return what there is most of, in a line."""
+    shown = {kind: count for kind, count in kinds.items() if kind != "Constant"}
+    order = sorted(shown.items(), key=lambda pair: -pair[1])
+    more = ", ..." if len(order) > most else ""
+    return ", ".join(f"{count} {kind}" for kind, count in order[:most]) + more
+
+
 def describe(session: InferenceSession) -> Iterable[str]:
     """Yield lines that say what was found in a model and how it was cut."""
     for number, (part, steps) in enumerate(session.parts()):
         if part is not None:
-            most = sorted(part.kinds.items(), key=lambda pair: -pair[1])
-            shown = ", ".join(f"{count} {kind}" for kind, count in most if kind != "Constant")
             yield (
                 f"segment {number}, by ONNX Runtime: {sum(part.kinds.values())} nodes "
                 f"({len(part.inputs)} values in, {len(part.outputs)} out)"
             )
-            yield f"    {shown[:88]}"
+            yield f"    {_most_of(part.kinds)}"
         for step in steps:
             yield f"roicy: {step.title}"
     for one in session.in_bodies:

@@ -184,7 +184,8 @@ class ViewStep(Step):
     """A node that gives the array of a step another shape, and need not be copied for that."""
 
     def __init__(self, node: Any, axes: Any):
-        super().__init__(spell(node), [node.input[0]], node.output[0])
+        title = f"{spell(node)}, which copies nothing"
+        super().__init__(title, [node.input[0]], node.output[0])
         self.kind, self.axes = node.op_type, axes
 
     def run(self, arrays: list[Any], threads: int) -> Any:
