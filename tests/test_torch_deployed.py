@@ -182,3 +182,18 @@ def test_pyramids_of_torch_export(count, opset, tmp_path, monkeypatch):
             )
     monkeypatch.setattr(_steps.PyramidStep, "_own_rule", lambda *_: None)
     assert_close(run(session, inputs), expected)
+
+
+def test_nms_that_can_be_exported(script):
+    """It keeps the boxes that torchvision's keeps, and torchvision's is back after it."""
+    torch.manual_seed(0)
+    given = torchvision.ops.boxes.batched_nms
+    low = torch.rand(200, 2) * 60
+    boxes = torch.cat([low, low + 5 + torch.rand(200, 2) * 30], dim=1)
+    scores, groups = torch.rand(200), torch.randint(0, 3, (200,))
+    with script.exportable():
+        assert torchvision.ops.boxes.batched_nms is not given
+        kept = torchvision.ops.boxes.batched_nms(boxes, scores, groups, 0.3)
+    assert torchvision.ops.boxes.batched_nms is given
+    assert 0 < len(kept) < 200
+    assert torch.equal(kept, given(boxes, scores, groups, 0.3))

@@ -5,7 +5,10 @@ Sends requests to the server on this machine: good ones for its times, and malfo
     python load_test.py http://127.0.0.1:8000 --seconds 1800 --rate 3 --malformed 10 --watch PID
 
 PID is the process of the server that started the workers.  Once a minute, the memory and the open
-files of each worker are printed; where memory grows, or files, there is a leak.
+files of each worker are printed; where memory grows, or files, there is a leak.  Of several
+servers, each has its turn --rounds times:
+
+    python load_test.py http://127.0.0.1:8000 http://127.0.0.1:8001 --rounds 3
 """
 
 from __future__ import annotations
@@ -188,7 +191,8 @@ def workers(parent: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("url")
+    parser.add_argument("url", nargs="+")
+    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--size", nargs=2, type=int, default=[224, 288])
@@ -196,11 +200,16 @@ def main() -> None:
     parser.add_argument("--malformed", type=int, default=0, help="one of so many is malformed")
     parser.add_argument("--watch", type=int, metavar="PID", help="whose children are watched")
     options = parser.parse_args()
-    wait(options.url)
-    wrong = check_refusals(options.url)
+    wrong = 0
+    for url in options.url:
+        wait(url)
+        wrong += check_refusals(url)
     print(f"{wrong} malformed uploads were not refused")
-    load = Load(options.url, tuple(options.size), options.rate, options.malformed)
-    load.run(options.seconds, options.clients, options.watch)
+    for _ in range(options.rounds):
+        for url in options.url:
+            print(f"{url}: ", end="\n" if options.watch else "", flush=True)
+            load = Load(url, tuple(options.size), options.rate, options.malformed)
+            load.run(options.seconds, options.clients, options.watch)
     raise SystemExit(wrong > 0)
 
 
