@@ -404,6 +404,30 @@ def test_nodes_in_bodies(inputs):
         np.testing.assert_allclose(got, expected, rtol=0, atol=2e-6 * np.abs(expected).max())
 
 
+def test_functions(inputs):
+    """Functions with RoI nodes, one of which calls another, are parts of the graph."""
+    model = parsed(
+        f"""calls {VALUES} => (float[K, C, 2, 2] Y) {{
+            A = mine.outer <size = 2> (X, rois, images)
+            Y = Neg (A)
+        }}
+        <domain: "mine", opset_import: ["": 16, "mine": 1]>
+        outer <size> (X, rois, images) => (Z) {{
+            P = mine.inner <size: int = @size> (X, rois, images)
+            Z = Relu (P)
+        }}
+        <domain: "mine", opset_import: ["": 16]>
+        inner <size> (X, rois, images) => (P) {{
+            P = RoiAlign <output_height: int = @size, output_width: int = @size,
+                sampling_ratio = 2> (X, rois, images)
+        }}""",
+        domains=', "mine": 1',
+    )
+    session = compat.InferenceSession(model.SerializeToString())
+    assert sum(len(steps) for _, steps in session.parts()) == 1
+    assert_as_onnx_runtime(session.run(None, inputs), model, inputs)
+
+
 IN_LOOPS = f"""turns {VALUES} => (float[K, C, 1, 1] P, float[N, C, H, W] Z) {{
     P = RoiAlign <sampling_ratio = 2, spatial_scale = 0.5> (X, rois, images)
     mean = ReduceMean <keepdims = 0> (P)

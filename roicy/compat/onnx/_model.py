@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.inliner
 from onnx import numpy_helper
 
 from ._table import KINDS, REQUIRED, TABLE, Operator
@@ -61,6 +62,14 @@ def serialized(model: Any) -> bytes:
             f"model: {error}; a model of more than 2 GB cannot be bytes, expected the path of one "
             "with external data"
         ) from None
+
+
+def inlined(model: Any) -> Any:
+    """Return a model whose functions with RoI nodes stand where they are called, all or none."""
+    for function in model.functions:
+        if any((domain(node.domain), node.op_type) in TABLE for node in function.node):
+            return onnx.inliner.inline_local_functions(model)
+    return model
 
 
 def bodies(node: Any) -> Iterator[Any]:

@@ -18,7 +18,7 @@ import onnx
 import onnxruntime  # type: ignore[import-untyped]
 
 from ... import _threads
-from ._model import Graph, load, serialized, warn_of_bodies
+from ._model import Graph, inlined, load, serialized, warn_of_bodies
 from ._patterns import pasting_loops, pyramids
 from ._segments import Segment, Stage, cut, model_of, scalars_of, with_views
 from ._steps import Step, roi_steps
@@ -168,7 +168,8 @@ class InferenceSession:
         self._whole: Any = None
         # The graph holds the data of initializers, of which ONNX Runtime has copies in the end.
         # So nothing of it is kept.
-        graph = Graph(*load(path_or_bytes))
+        proto, folder = load(path_or_bytes)
+        graph = Graph(inlined(proto), folder)
         self.in_bodies = warn_of_bodies(graph)
         stages = _find(graph)
         if any(stage.steps for stage in stages):
