@@ -363,6 +363,24 @@ def test_shared_initializers(rng, inputs):
     assert_as_onnx_runtime(session.run(None, inputs), model, inputs)
 
 
+def test_options_for_several_models(rng, inputs):
+    """
+    Options do not give a model the tensors of another one that has them under the same names.
+
+    ONNX Runtime does that with `add_initializer`, and reads memory that is gone.
+    """
+    options = runtime.SessionOptions()
+    for _ in range(2):
+        model = shared(rng)
+        session = compat.InferenceSession(model.SerializeToString(), options)
+        assert_as_onnx_runtime(session.run(None, inputs), model, inputs)
+        del session
+    model = shared(rng)
+    given = {"sess_options": options, "providers": ["CPUExecutionProvider"]}
+    alone = runtime.InferenceSession(model.SerializeToString(), **given).run(None, inputs)
+    assert_as_onnx_runtime(alone, model, inputs)
+
+
 def test_external_data(rng, inputs, tmp_path, monkeypatch):
     """Data beside the model are found from any folder, and are not in the segments' models."""
     path, model = tmp_path / "model.onnx", shared(rng)

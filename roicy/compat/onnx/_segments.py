@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import onnx
 import onnx.shape_inference
 
-from ._model import Graph, reads
+from ._model import Graph, bodies, reads
 from ._steps import Step, view_of
 
 SMALL_BYTES = 1 << 12  # initializers below may be shapes, whose values matter
@@ -134,8 +134,31 @@ def _segment(
     )  # fmt: skip
 
 
-def model_of(graph: Graph, segment: Segment, types: dict[str, Any]) -> Any:
-    """Return the model of a segment; types: TypeProto of each value that it reads."""
+def _rename(nodes: Iterable[Any], names: dict[str, str]) -> None:
+    """Give values that nodes and their bodies read other names."""
+    for node in nodes:
+        for i, name in enumerate(node.input):
+            if name in names:
+                node.input[i] = names[name]
+        for body in bodies(node):
+            _rename(body.node, names)
+            for value in body.output:
+                value.name = names.get(value.name, value.name)
+
+
+def model_of(graph: Graph, segment: Segment, types: dict[str, Any], names: dict[str, str]) -> Any:
+    """
+    Return the model of a segment.
+
+    Parameters
+    ----------
+    graph, segment :
+        What it is a part of, and which.
+    types : dict
+        The TypeProto of each value that it reads.
+    names : dict
+        New names for initializers.
+    """
     model = onnx.ModelProto()
     model.ir_version = max(graph.model.ir_version, 4)  # initializers need not be inputs
     model.opset_import.extend(graph.model.opset_import)
@@ -148,6 +171,9 @@ def model_of(graph: Graph, segment: Segment, types: dict[str, Any]) -> Any:
     # ONNX Runtime finds their types.
     inner.output.extend(onnx.ValueInfoProto(name=name) for name in segment.outputs)
     inner.initializer.extend(graph.initializers[name] for name in segment.constants)
+    for tensor in inner.initializer:
+        tensor.name = names.get(tensor.name, tensor.name)
+    _rename(inner.node, names)
     return model
 
 

@@ -9,6 +9,7 @@ as OrtValue and array of the same memory.
 from __future__ import annotations
 
 import os
+import uuid
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -163,6 +164,7 @@ class InferenceSession:
         }
         self._given = given
         self._shared: dict[str, Any] = {}
+        self._shared_names: dict[str, str] = {}
         self._constants: dict[str, np.ndarray] = {}
         self._parts: list[tuple[_Part | None, list[Step]]] = []
         self._whole: Any = None
@@ -205,7 +207,9 @@ class InferenceSession:
         """
         Have one OrtValue for each larger initializer that several segments read.
 
-        External data are none of them, since ONNX Runtime maps their file.
+        External data are none of them, since ONNX Runtime maps their file.  The options know these
+        tensors by names that no other model has, since they may be used for another one: they
+        would give it tensors of the same name, even if those are gone.
         """
         counts: dict[str, int] = {}
         for segment, _ in stages:
@@ -215,7 +219,8 @@ class InferenceSession:
             if count > 1 and graph.initializers[name].ByteSize() >= SHARED_BYTES:
                 array = np.ascontiguousarray(graph.tensor(name))
                 self._shared[name] = onnxruntime.OrtValue.ortvalue_from_numpy(array)
-                self._given.add_initializer(name, self._shared[name])
+                self._shared_names[name] = f"{name} {uuid.uuid4()}"
+                self._given.add_initializer(self._shared_names[name], self._shared[name])
 
     def _make(
         self, graph: Graph, stage: Stage, types: dict[str, Any], scalars: set[str]
@@ -223,7 +228,7 @@ class InferenceSession:
         """Make the session of a segment, and learn the types of what the stage gives."""
         part = None
         if stage.segment is not None:
-            model = serialized(model_of(graph, stage.segment, types))
+            model = serialized(model_of(graph, stage.segment, types, self._shared_names))
             session = onnxruntime.InferenceSession(model, self._given, **self._options)
             if hasattr(session, "_model_bytes"):
                 # It is kept for set_providers, which would start the session anew.
