@@ -381,6 +381,20 @@ def test_options_for_several_models(rng, inputs):
     assert_as_onnx_runtime(alone, model, inputs)
 
 
+def test_metadata():
+    """It is what ONNX Runtime says; labels of classes are often there."""
+    model = with_ones(parsed(CHAIN))
+    model.producer_name, model.domain, model.model_version = "a tool", "a.b", 7
+    model.doc_string, model.graph.doc_string = "of a model", "of a graph"
+    model.metadata_props.add(key="names", value="{0: 'cat'}")
+    got = compat.InferenceSession(model.SerializeToString()).get_modelmeta()
+    given = {"providers": ["CPUExecutionProvider"]}
+    other = runtime.InferenceSession(model.SerializeToString(), **given).get_modelmeta()
+    for name in got._fields:
+        assert getattr(got, name) == getattr(other, name)
+    assert got.custom_metadata_map == {"names": "{0: 'cat'}"}
+
+
 def test_external_data(rng, inputs, tmp_path, monkeypatch):
     """Data beside the model are found from any folder, and are not in the segments' models."""
     path, model = tmp_path / "model.onnx", shared(rng)

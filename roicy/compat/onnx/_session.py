@@ -36,6 +36,26 @@ class NodeArg(NamedTuple):
     shape: list[Any]
 
 
+class ModelMetadata(NamedTuple):
+    """What a model says of itself, as ONNX Runtime names it."""
+
+    producer_name: str
+    graph_name: str
+    domain: str
+    description: str
+    graph_description: str
+    version: int
+    custom_metadata_map: dict[str, str]
+
+    @classmethod
+    def of(cls, model: Any) -> ModelMetadata:
+        return cls(
+            model.producer_name, model.graph.name, model.domain, model.doc_string,
+            model.graph.doc_string, model.model_version,
+            {one.key: one.value for one in model.metadata_props},
+        )  # fmt: skip
+
+
 def _type_string(proto: Any) -> str:
     if proto.HasField("tensor_type"):
         name = onnx.TensorProto.DataType.Name(proto.tensor_type.elem_type).lower()
@@ -190,6 +210,7 @@ class InferenceSession:
         self._last_use = self._find_last_uses()
         self._input_args = [_node_arg(value) for value in graph.inputs]
         self._output_args = [_node_arg(value) for value in graph.proto.output]
+        self._metadata = ModelMetadata.of(proto)
 
     def _start(self, graph: Graph, stages: list[Stage]) -> None:
         """Make the sessions of all segments."""
@@ -273,6 +294,10 @@ class InferenceSession:
         """Return the execution providers of ONNX Runtime's sessions."""
         sessions = [part.session for part, _ in self._parts if part] or [self._whole]
         return list(sessions[0].get_providers()) if sessions[0] else []
+
+    def get_modelmeta(self) -> ModelMetadata:
+        """Return what the model says of itself."""
+        return self._metadata
 
     def get_session_options(self) -> Any:
         """Return the options of ONNX Runtime's sessions."""
