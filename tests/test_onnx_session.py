@@ -1,5 +1,6 @@
 """InferenceSession gives what ONNX Runtime gives, and what it lacks, however a graph is cut."""
 
+import random
 import re
 import warnings
 
@@ -494,6 +495,86 @@ def test_initializers_that_bodies_read(is_external, rng, inputs, tmp_path):
     assert [part.constants for part, _ in session.parts() if part] == [["table"], ["table"]]
     assert list(session._shared) == ([] if is_external else ["table"])  # ONNX Runtime maps files
     assert_as_onnx_runtime(session.run(None, inputs), model, inputs)
+
+
+class RandomGraph:
+    """A model of random nodes on maps and scalars, RoiAlign among them, and Ifs that capture."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.maps, self.scalars, self.pooled = ["X"], ["half"], []
+        self.lines = ["half = Constant <value_float = 0.5> ()"]
+        kinds = [self.sum, self.pool, self.pool, self.mean, self.flat, self.same, self.branch]
+        for i in range(self.random.randint(4, 24)):
+            self.random.choice(kinds)(i)
+        made = self.maps[1:] + self.pooled
+        self.outputs = self.random.sample(made, min(3, len(made)))
+
+    def any(self, *of):
+        return self.random.choice([name for names in of for name in names])
+
+    def sum(self, i):
+        self.lines.append(
+            f"m{i} = Add ({self.any(self.maps)}, {self.any(self.scalars, ['table'])})"
+        )
+        self.maps.append(f"m{i}")
+
+    def same(self, i):
+        self.lines.append(f"m{i} = Identity ({self.any(self.maps)})")
+        self.maps.append(f"m{i}")
+
+    def pool(self, i):
+        given = "output_height = 2, output_width = 2, sampling_ratio = 2, spatial_scale = 0.5"
+        self.lines.append(f"p{i} = RoiAlign <{given}> ({self.any(self.maps)}, rois, images)")
+        self.pooled.append(f"p{i}")
+
+    def mean(self, i):
+        self.lines.append(f"s{i} = ReduceMean <keepdims = 0> ({self.any(self.pooled, self.maps)})")
+        self.scalars.append(f"s{i}")
+
+    def flat(self, i):
+        self.lines.append(f"f{i} = Flatten ({self.any(self.pooled, self.maps)})")
+        self.lines.append(f"s{i} = ReduceMax <keepdims = 0> (f{i})")
+        self.scalars.append(f"s{i}")
+
+    def branch(self, i):
+        a, b = (f"{self.any(self.maps)}, {self.any(self.scalars, ['table'])}" for _ in range(2))
+        self.lines.append(f"c{i} = Less ({self.any(self.scalars)}, {self.any(self.scalars)})")
+        self.lines.append(
+            f"m{i} = If (c{i}) <"
+            f"then_branch = a{i} () => (float[A{i}, B, C, D] t{i}) {{ t{i} = Add ({a}) }}, "
+            f"else_branch = b{i} () => (float[A{i}, B, C, D] e{i}) {{ e{i} = Mul ({b}) }}>"
+        )
+        self.maps.append(f"m{i}")
+
+    def model(self, table):
+        outputs = ", ".join(f"float[N{i}, P, Q, R] {name}" for i, name in enumerate(self.outputs))
+        text = "\n".join(self.lines)
+        model = parsed(f"mixed {VALUES} => ({outputs}) {{\n{text}\n}}")
+        model.graph.initializer.append(numpy_helper.from_array(table, "table"))
+        return model
+
+
+@pytest.mark.filterwarnings("ignore:the model has no RoI nodes")
+def test_random_graphs(rng, inputs, request):
+    """However nodes depend on each other, and wherever outputs come from."""
+    runtime.set_default_logger_severity(3)  # it warns of constants that nobody reads
+    request.addfinalizer(lambda: runtime.set_default_logger_severity(2))
+    table = rng.standard_normal((3, 20, 25)).astype(np.float32)
+    cuts = set()
+    for seed in range(60):
+        graph = RandomGraph(seed)
+        if not graph.outputs:
+            continue
+        model = graph.model(table)
+        session = compat.InferenceSession(model.SerializeToString())
+        cuts.add(len(session.parts()))
+        for one, other in zip(
+            session.run(None, inputs), of_onnx_runtime(model, inputs), strict=True
+        ):
+            bound = 1e-5 * max(1, np.abs(other).max())
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=bound, err_msg=str(seed))
+    assert cuts >= {0, 1, 2, 3}
 
 
 def test_outputs_that_are_no_results(inputs):
