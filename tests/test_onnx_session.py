@@ -3,6 +3,7 @@
 import random
 import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -431,8 +432,9 @@ def test_nodes_in_bodies(inputs):
         given = inputs | {"X": sign * np.abs(inputs["X"])}
         with pytest.warns(
             UserWarning, match=r"node 'B' \(RoiAlign\) in a body of node 'Y' \(If\): left to ONNX"
-        ):
+        ) as caught:
             (got,) = of_roicy(model, given)
+        assert [Path(one.filename) for one in caught] == [Path(__file__)]
         (expected,) = of_onnx_runtime(model, given)
         np.testing.assert_allclose(got, expected, rtol=0, atol=2e-6 * np.abs(expected).max())
 

@@ -238,5 +238,5 @@ def warn_of_bodies(graph: Graph) -> list[str]:
         ]
         look(function.node, f"the function {function.name!r}")
     for one in found:
-        warnings.warn(f"{one}: left to ONNX Runtime", stacklevel=5)
+        warnings.warn(f"{one}: left to ONNX Runtime", stacklevel=3)
     return found

@@ -251,8 +251,8 @@ class InferenceSession:
         if stage.segment is not None:
             model = serialized(model_of(graph, stage.segment, types, self._shared_names))
             session = onnxruntime.InferenceSession(model, self._given, **self._options)
-            if hasattr(session, "_model_bytes"):
-                # It is kept for set_providers, which would start the session anew.
+            if session.get_providers() == ["CPUExecutionProvider"]:
+                # They are kept for starting anew on the CPU where another provider has failed.
                 session._model_bytes = None
             part = _Part.of(stage.segment, session)
             for value in session.get_outputs():
