@@ -164,7 +164,7 @@ def versions_here():
 
 
 def read_counts(folder):
-    """Return the counts of a call, by names of calls, from the files that callgrind wrote."""
+    """Return the counts of each call, by its name, from the files that callgrind wrote."""
     counts = {}
     for path in Path(folder).glob("counts.*"):
         text = path.read_text()
@@ -188,8 +188,31 @@ def read_counts(folder):
     return {name: counts[name] for name in (name_of(*row[:3]) for row in CALLS) if name in counts}
 
 
-def count(only):
-    """Return the versions, and the counts of all calls, from a process under callgrind."""
+def environment_of(isa, path):
+    """Return a short environment of fixed length, since it lies above the stack and so moves it."""
+    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "HOME") if name in os.environ}
+    return (
+        kept
+        | {
+            "ROICY_ISA": isa,
+            "PYTHONHASHSEED": "0",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+            # Larger arrays begin at the same place of a page, whatever was freed before.
+            "MALLOC_MMAP_THRESHOLD_": "16384",
+        }
+        | ({"PYTHONPATH": str(path)} if path else {})
+    )
+
+
+def count(only, isa="avx2", path=None):
+    """
+    Return the versions, and the counts of all calls, from a process under callgrind.
+
+    `only` is a pattern of names of calls, or None.  `path` is the folder from which that process
+    imports roicy, if it is not the one from which this process does.
+    """
     with tempfile.TemporaryDirectory() as folder:
         library = f"{folder}/counter.so"
         compiler = os.environ.get("CC", "cc").split()
@@ -210,21 +233,11 @@ def count(only):
             library,
             *(["--only", only] if only else []),
         ]
-        # A short environment of fixed length: it lies above the stack, and so moves it.
-        environment = {
-            name: os.environ[name] for name in ("PATH", "PYTHONPATH", "HOME") if name in os.environ
-        } | {
-            "ROICY_ISA": "avx2",
-            "PYTHONHASHSEED": "0",
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "OMP_NUM_THREADS": "1",
-            "OPENBLAS_NUM_THREADS": "1",
-            # Larger arrays begin at the same place of a page, whatever was freed before.
-            "MALLOC_MMAP_THRESHOLD_": "16384",
-        }
-        ended = subprocess.run(command, env=environment, capture_output=True, text=True)
+        ended = subprocess.run(
+            command, env=environment_of(isa, path), capture_output=True, text=True
+        )
         if ended.returncode:
-            raise SystemExit(f"the counted process failed:\n{ended.stderr[-3000:]}")
+            raise RuntimeError(f"the counted process failed:\n{ended.stderr[-3000:]}")
         valgrind = subprocess.run(["valgrind", "--version"], capture_output=True, text=True)
         versions = json.loads(ended.stdout.splitlines()[0])
         return versions | {"valgrind": valgrind.stdout.strip()}, read_counts(folder)
@@ -323,7 +336,10 @@ def main():
         print("SKIPPED: " + reason)
         return int(options.no_skip)
     start = time.monotonic()
-    versions, counts = count(options.only)
+    try:
+        versions, counts = count(options.only)
+    except RuntimeError as error:
+        raise SystemExit(str(error)) from None
     print(f"counted {len(counts)} calls in {time.monotonic() - start:.0f} s")
     text = json.dumps({"versions": versions, "caches": CACHES, "counts": counts}, indent=1) + "\n"
     if options.json:
