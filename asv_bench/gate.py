@@ -47,6 +47,7 @@ FPN, C4 = {"shape": (1, 32, 200, 304), "count": 100}, {"shape": (1, 32, 50, 76),
 POOL, PRROI = {"shape": (1, 32, 50, 76), "count": 100}, {"shape": (1, 32, 100, 152), "count": 50}
 PS, CAMERA = {"shape": (1, 147, 50, 76), "count": 100}, {"shape": (1, 3, 270, 480), "count": 4}
 ROTATED = {"shape": (1, 32, 128, 128), "count": 50}
+PASTE = {"image_shape": (400, 544), "count": 20, "sides": (16, 256)}
 ONE = {"shape": (1, 4, 32, 32), "count": 1}  # most of it is the front end
 FEW = {"shape": (1, 32, 200, 304)}
 CALLS = [
@@ -70,6 +71,9 @@ CALLS = [
     ("rotated_aerial", "backward", "NHWC", 1, ROTATED),
     ("crop_faces", "forward", "NHWC", 2, {"count": 4}),
     ("crop_text_corners", "forward", "NHWC", 1, {"count": 2}),
+    ("paste_masks", "forward", "NCHW", 1, PASTE),
+    ("paste_masks_values", "forward", "NCHW", 1, PASTE),
+    ("paste_masks_rle", "forward", "NCHW", 1, PASTE),
     ("align_tiny", "forward", "NCHW", 50, ONE),
     ("align_tiny", "backward_boxes", "NHWC", 50, ONE),
     ("pool_tiny", "backward", "NCHW", 50, ONE),
@@ -82,6 +86,9 @@ def name_of(workload, direction, layout):
 
 def prepared(roicy, workloads, workload, direction, layout, smaller):
     """Return a function without parameters, which makes a call of the gate."""
+    if workload in workloads.MASKS:
+        work = workloads.MASKS[workload]._replace(**smaller)
+        return workloads.paste_call(roicy, work, work.arrays(), True, 1)
     if workload in workloads.CROPS:
         work = workloads.CROPS[workload]._replace(**smaller)
         return workloads.crop_call(roicy, work, work.arrays(), True, 1)

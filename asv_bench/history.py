@@ -15,6 +15,7 @@ commits, so that a step belongs to one commit.
 """
 
 import argparse
+import itertools
 import json
 import math
 import os
@@ -60,9 +61,7 @@ def git(*arguments):
 def landed(revision):
     """Return the commits that may be counted, the oldest first."""
     root = git("rev-parse", "--show-toplevel")
-    listed = git(
-        "-C", root, "rev-list", "--first-parent", "--reverse", revision, "--", *SOURCES
-    )
+    listed = git("-C", root, "rev-list", "--first-parent", "--reverse", revision, "--", *SOURCES)
     return listed.splitlines()
 
 
@@ -105,7 +104,7 @@ def choose(commits, known, evenly=EVENLY):
         return commits[max(left, key=lambda i: min((abs(i - j) for j in tried), default=i))]
     counted = [i for i in tried if known[commits[i]]]
     best, chosen = STEP, None
-    for first, second in zip(counted, counted[1:], strict=False):
+    for first, second in itertools.pairwise(counted):
         between = [i for i in range(first + 1, second) if commits[i] not in known]
         size = change(known[commits[first]], known[commits[second]])
         if between and size > best:

@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 from . import _track, show_config
-from ._workloads import CROPS, WORKLOADS
+from ._workloads import CROPS, MASKS, WORKLOADS
 
 
 def _add_bench(commands: Any) -> None:
@@ -21,7 +21,7 @@ def _add_bench(commands: Any) -> None:
         "bench",
         help="time the operators on this machine, beside the other libraries that are installed",
     )
-    names, passes = [*WORKLOADS, *CROPS], ["forward", "backward", "backward_boxes"]
+    names, passes = [*WORKLOADS, *CROPS, *MASKS], ["forward", "backward", "backward_boxes"]
     some = {"nargs": "+", "metavar": "NAME", "choices": names, "default": names}
     bench.add_argument("--workloads", help="of " + ", ".join(names), **some)
     some = {"nargs": "+", "choices": passes, "default": ["forward"]}

@@ -21,9 +21,10 @@ from tqdm import tqdm
 
 import roicy
 
-from . import _bench_crop, _dispatch
+from . import _bench_crop, _bench_masks, _dispatch
+from ._scaling import can_run
 from ._timing import processor
-from ._workloads import CROPS, WORKLOADS, Workload, call, each_level
+from ._workloads import CROPS, MASKS, WORKLOADS, Workload, call, each_level
 
 ROUNDS = 5
 SECONDS = 0.25  # in each round, a call is repeated for so long
@@ -357,6 +358,8 @@ def prepared(
     """Return the calls of all libraries on one workload, and how many bytes they have to read."""
     if name in CROPS:
         return _bench_crop.calls(name, threads)
+    if name in MASKS:
+        return _bench_masks.calls(name, threads)
     workload = WORKLOADS[name]
     arrays = workload.arrays(dtype)
     calls = own(workload, arrays, direction, threads)
@@ -386,7 +389,7 @@ def measure(
     for key, function in calls.items():
         pairs = zip(each_level(function()), expected, strict=True)
         differences[key] = (
-            max(float(np.abs(on_host(result) - other).max()) for result, other in pairs) / scale
+            max(difference(on_host(result), other) for result, other in pairs) / scale
         )
     seconds = dict.fromkeys(calls, float("inf"))
     for _ in range(rounds):
@@ -406,11 +409,12 @@ def measure(
     }
 
 
-def has_pass(name: str, direction: str) -> bool:
-    """Whether a workload has this pass."""
-    if name in CROPS:
-        return direction == "forward"
-    return direction != "backward_boxes" or WORKLOADS[name].operator != "roi_pool"
+def difference(result: np.ndarray, expected: np.ndarray) -> float:
+    """Return the largest difference of two results; infinity if their shapes differ."""
+    if result.shape != expected.shape:
+        return float("inf")
+    dtype = np.result_type(expected, np.float32)
+    return float(np.abs(np.subtract(result, expected, dtype=dtype)).max(initial=0))
 
 
 def table(results: list[dict[str, Any]], rate: float) -> str:
@@ -515,7 +519,7 @@ def run(
         for count in threads
         for direction in directions
         for name in workloads
-        if has_pass(name, direction)
+        if can_run(name, direction)
     ]
     results = []
     with tqdm(total=len(work) * rounds, disable=None, leave=False) as progress:

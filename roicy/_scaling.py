@@ -68,7 +68,7 @@ def scaling(
 
 def can_run(name: str, direction: str) -> bool:
     """Whether the operator of a workload has this pass."""
-    if name in _workloads.CROPS:
+    if name in _workloads.CROPS or name in _workloads.MASKS:
         return direction == "forward"
     operator = _workloads.WORKLOADS[name].operator
     suffix = "" if direction == "forward" else f"_{direction}"

@@ -123,6 +123,10 @@ def prepared(module: ModuleType, roicy: Any, run: dict[str, Any]) -> tuple[Any, 
         work = module.CROPS[name]
         arrays = work.arrays()
         return module.crop_call(roicy, work, arrays, True, run["threads"]), arrays["frame"].nbytes
+    if name in module.MASKS:
+        work = module.MASKS[name]
+        arrays = work.arrays()
+        return module.paste_call(roicy, work, arrays, True, run["threads"]), arrays["masks"].nbytes
     work = module.WORKLOADS[name]
     arrays = work.arrays(run["dtype"])
     reuse = direction != "backward_boxes"

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ._workloads import WORKLOADS
+from ._workloads import CROPS, MASKS
 
 SMALL = ["align_tiny", "pool_tiny"]  # of --latency
 
@@ -44,13 +44,15 @@ def runs_of(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Return the calls that the options name."""
     from ._scaling import can_run
 
+    # A frame has its channels last, and masks are planes.
+    only = {name: ["NHWC"] for name in CROPS} | {name: ["NCHW"] for name in MASKS}
     return [
         {"workload": name, "direction": direction, "layout": layout}
         | {"dtype": options.dtype, "threads": threads}
         for threads in options.threads
         for direction in options.passes
         for name in options.workloads
-        for layout in (options.layouts if name in WORKLOADS else ["NHWC"])  # frames have one layout
+        for layout in only.get(name, options.layouts)
         if can_run(name, direction)
     ]
 

@@ -1,6 +1,8 @@
 """
 Calls in the sizes that detectors use.  `python -m roicy bench` and the ASV suite time them.
 
+WORKLOADS are calls of operators on maps, CROPS of crop, and MASKS of paste_masks.
+
 This file imports only NumPy, so the suite can use it with any version of roicy.
 """
 
@@ -209,6 +211,66 @@ def crop_call(
 
     def function(**out):
         return roicy.crop(arrays["frame"], arrays["boxes"], workload.size, **options, **out)
+
+    if reuse:
+        out = function()
+        return lambda: function(out=out)
+    return function
+
+
+class MaskWorkload(NamedTuple):
+    """One call of paste_masks: masks of 28 x 28 numbers, and images of 800 x 1088 pixels."""
+
+    result: str  # "values", "bool" or "rle"
+    count: int = 100
+    image_shape: tuple[int, int] = (800, 1088)
+    sides: tuple[int, int] = (16, 512)  # the smallest and the largest side of a box
+
+    def arrays(self) -> dict[str, Any]:
+        """Return masks (K, 28, 28) of a disk with soft edges, and boxes (K, 4) on the image."""
+        rng = np.random.default_rng(0)
+        grid = np.linspace(-1, 1, 28)
+        disk = 1 / (1 + np.exp(8 * (grid[:, None] ** 2 + grid**2 - 0.6)))
+        height, width = self.image_shape
+        sides = np.exp(rng.uniform(*np.log(self.sides), (self.count, 2)))
+        sides = np.minimum(sides, (width - 1, height - 1))
+        corners = rng.uniform(size=(self.count, 2)) * ((width, height) - sides)
+        return {
+            "masks": placed(np.repeat(disk[None], self.count, axis=0), "float32"),
+            "boxes": np.concatenate([corners, corners + sides], axis=1).astype(np.float32),
+        }
+
+
+MASKS = {
+    "paste_masks": MaskWorkload("bool"),
+    "paste_masks_values": MaskWorkload("values"),
+    "paste_masks_rle": MaskWorkload("rle"),
+}
+
+
+def paste_call(
+    roicy: Any, workload: MaskWorkload, arrays: dict[str, Any], reuse: bool, num_threads: int
+) -> Any:
+    """
+    Return a function without parameters that pastes masks.
+
+    Run-length codes are returned as arrays of bytes, so that they are compared as other results
+    are, and are new in each call.
+    """
+    masks, boxes, shape = arrays["masks"], arrays["boxes"], workload.image_shape
+    if workload.result == "rle":
+
+        def codes():
+            found = roicy.paste_masks(masks, boxes, shape, format="rle", num_threads=num_threads)
+            return [np.frombuffer(code["counts"], np.uint8) for code in found]
+
+        return codes
+    threshold = None if workload.result == "values" else 0.5
+
+    def function(**out):
+        return roicy.paste_masks(
+            masks, boxes, shape, threshold=threshold, num_threads=num_threads, **out
+        )
 
     if reuse:
         out = function()

@@ -97,3 +97,18 @@ def test_tensors():
     assert rt.paste_masks(masks.bfloat16(), boxes, SHAPE, threshold=None).dtype is torch.float32
     with pytest.raises(TypeError, match="boxes: numpy.ndarray, expected a torch.Tensor"):
         rt.paste_masks(masks, boxes.numpy(), SHAPE)
+
+
+@pytest.mark.skipif(not FUSED, reason="values at the threshold may be on its other side")
+@pytest.mark.parametrize("name", ["paste_masks", "paste_masks_values", "paste_masks_rle"])
+def test_what_the_benchmark_times(name):
+    """The calls of other libraries that stand beside roicy's compute the same."""
+    pytest.importorskip("torchvision")
+    pytest.importorskip("pycocotools")
+    from roicy._bench_masks import calls
+
+    first, *others = (function() for function in calls(name, 1)[0].values())
+    assert others
+    for result in others:
+        for one, other in zip(result, first, strict=True):
+            np.testing.assert_array_equal(one, other)

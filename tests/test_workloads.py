@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import roicy
-from roicy._workloads import CROPS, WORKLOADS, call, crop_call, each_level
+from roicy._workloads import CROPS, MASKS, WORKLOADS, call, crop_call, each_level, paste_call
 
 DIRECTIONS = ["forward", "backward", "backward_boxes"]
 
@@ -97,3 +97,32 @@ def test_crops_of_opencv(name):
     results = [function() for function in calls(name, 1)[0].values()]
     for result in results[1:]:
         np.testing.assert_allclose(result, results[0], rtol=0, atol=1.1 / 255 / 0.224)
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_masks(name):
+    """Each image has a mask that covers a part of it, and codes are those of the images."""
+    workload = MASKS[name]._replace(count=3, image_shape=(200, 300))
+    arrays = workload.arrays()
+    got = paste_call(roicy, workload, arrays, True, 1)()
+    fresh = paste_call(roicy, workload, arrays, False, 2)()
+    for one, other in zip(got, fresh, strict=True):
+        np.testing.assert_array_equal(one, other)
+    if workload.result == "rle":
+        codes = roicy.paste_masks(arrays["masks"], arrays["boxes"], (200, 300), format="rle")
+        assert [code.tobytes() for code in got] == [code["counts"] for code in codes]
+        return
+    covered = np.asarray(got).mean(axis=(1, 2))
+    assert got.shape == (3, 200, 300)
+    assert ((covered > 0) & (covered < 1)).all()
+    assert got.dtype == (bool if workload.result == "bool" else np.float32)
+
+
+def test_difference():
+    pytest.importorskip("tqdm")
+    from roicy._bench import difference
+
+    assert difference(np.array([True]), np.array([False])) == 1
+    assert difference(np.array([1, 2], np.uint8), np.array([2, 1], np.uint8)) == 1
+    assert difference(np.zeros(2), np.zeros(3)) == np.inf
+    assert difference(np.zeros(0), np.zeros(0)) == 0

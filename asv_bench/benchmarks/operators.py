@@ -205,31 +205,19 @@ class Import:
 
 
 class PasteMasks:
-    """100 masks of 28 x 28 numbers in images of 800 x 1088."""
+    """Masks of a detector in images, written to the same array, or as run-length codes."""
 
-    params = [["real", "bool", "rle"], [1, 2]]
-    param_names = ["result", "threads"]
+    params = [list(workloads.MASKS), [1, 2]]
+    param_names = ["workload", "threads"]
     timeout = 120
     repeat = (5, 50, 2.0)
+    warmup_time = 0.2
 
-    def setup(self, result, threads):
-        roicy = load()
+    def setup(self, workload, threads):
+        roicy, work = load(), workloads.MASKS[workload]
         if not hasattr(roicy, "paste_masks"):
             raise NotImplementedError
-        rng, shape = np.random.default_rng(0), (800, 1088)
-        grid = np.linspace(-1, 1, 28)
-        blob = 1 / (1 + np.exp(8 * (grid[:, None] ** 2 + grid**2 - 0.6)))
-        masks = np.repeat(blob[None].astype(np.float32), 100, axis=0)
-        sides = np.exp(rng.uniform(*np.log((16, 512)), (100, 2)))
-        corners = rng.uniform(size=(100, 2)) * ((1088, 800) - sides)
-        boxes = np.concatenate([corners, corners + sides], axis=1).astype(np.float32)
-        options = {"threshold": None if result == "real" else 0.5, "num_threads": threads}
-        if result == "rle":
-            options["format"] = "rle"
-        else:
-            options["out"] = np.zeros((100, *shape), np.float32 if result == "real" else bool)
-        self.call = lambda: roicy.paste_masks(masks, boxes, shape, **options)
-        self.call()
+        self.call = workloads.paste_call(roicy, work, work.arrays(), True, threads)
 
     def time_paste_masks(self, *_):
         self.call()
