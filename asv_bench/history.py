@@ -1,17 +1,18 @@
 """
 Instruction counts of commits that have landed, for the page of the documentation.
 
-    python asv_bench/history.py count                # thirty commits, an hour at most
-    python asv_bench/history.py show                 # a table, with the steps that were found
-    python asv_bench/history.py asv                  # result files, which `asv publish` draws
+    python asv_bench/history.py count     # thirty commits, an hour at most
+    python asv_bench/history.py steps     # marks the commits at which counts changed; needs asv
+    python asv_bench/history.py asv       # result files, which `asv publish` draws
 
 `count` builds a commit in a temporary folder and counts a few calls of it as gate.py does.  It
 writes history.json after each commit, and does not count again what is there.  So it may be ended
 at any time, and goes on later.  Commits whose build or calls fail are kept with the reason.
 
-Commits are the first parents of a revision, if they change what a call runs.  Twenty of them are
-spread evenly over the history.  The others are put where counts changed most between two counted
-commits, so that a step belongs to one commit.
+Commits are the first parents of a revision, if they change what a call runs.  The newest and the
+oldest come first, then those in the middle of the widest gaps, until twenty are spread over the
+history.  The others are put where counts changed most between two counted commits, so that a step
+belongs to as few commits as possible.
 """
 
 import argparse
@@ -45,14 +46,15 @@ CALLS = [
 SOURCES = ["pyx", "setup.py", "roicy/*.py", ":!roicy/torch", ":!roicy/cuda", ":!roicy/compat"]
 # One set of kernels is compiled, to save time, but for the processors for which the gate counts.
 BUILD = {"ROICY_BUILD_ISA": "baseline", "ROICY_BUILD_FLAGS": "-march=x86-64-v3"}
-BUILD_SECONDS = 900
+BUILD_SECONDS = 1800
 EVENLY = 20  # commits that are spread over the history, before steps are looked at
-STEP = 0.05  # a smaller change is no reason to look at commits in between
+STEP = 0.05  # a smaller change is neither marked nor a reason to look at commits in between
+BENCHMARK = "gate.Gate.track_instructions"
 
 
 def git(*arguments):
     """Return what git prints."""
-    ended = subprocess.run(["git", *arguments], cwd=FOLDER, capture_output=True, text=True)
+    ended = subprocess.run(["git", *arguments], cwd=FOLDER.parent, capture_output=True, text=True)
     if ended.returncode:
         raise SystemExit(f"git {' '.join(arguments)}: {ended.stderr.strip()}")
     return ended.stdout.strip()
@@ -60,26 +62,31 @@ def git(*arguments):
 
 def landed(revision):
     """Return the commits that may be counted, the oldest first."""
-    root = git("rev-parse", "--show-toplevel")
-    listed = git("-C", root, "rev-list", "--first-parent", "--reverse", revision, "--", *SOURCES)
+    listed = git("rev-list", "--first-parent", "--reverse", revision, "--", *SOURCES)
     return listed.splitlines()
 
 
 def read():
-    """Return what has been counted."""
-    if not FILE.exists():
-        return {"versions": {}, "commits": {}}
-    return json.loads(FILE.read_text())
+    """Return what has been counted, and what is known about it."""
+    empty = {"versions": {}, "commits": {}, "steps": [], "notes": {}}
+    return empty | (json.loads(FILE.read_text()) if FILE.exists() else {})
 
 
 def write(history, commits):
     """Write what has been counted, in the order of the history, a line for each commit."""
     order = {commit: i for i, commit in enumerate(commits)}
     known = sorted(history["commits"], key=lambda commit: order.get(commit, -1))
-    lines = [f'  "{commit}": {json.dumps(history["commits"][commit])}' for commit in known]
-    text = f'{{\n "versions": {json.dumps(history["versions"])},\n "commits": {{\n'
+    parts = {
+        "commits": [f'"{commit}": {json.dumps(history["commits"][commit])}' for commit in known],
+        "steps": [json.dumps(step) for step in history["steps"]],
+        "notes": [f'"{commit}": {json.dumps(note)}' for commit, note in history["notes"].items()],
+    }
+    texts = [f'"versions": {json.dumps(history["versions"])}']
+    for name, lines in parts.items():
+        first, last = "[]" if name == "steps" else "{}"
+        texts.append(f'"{name}": {first}\n  ' + ",\n  ".join(lines) + f"\n {last}")
     temporary = FILE.with_suffix(".new")
-    temporary.write_text(text + ",\n".join(lines) + "\n }\n}\n")
+    temporary.write_text("{\n " + ",\n ".join(texts) + "\n}\n")
     os.replace(temporary, FILE)
 
 
@@ -96,14 +103,15 @@ def choose(commits, known, evenly=EVENLY):
     `commits` are in order, and `known` maps those that were tried to their counts, or to None if
     they failed.
     """
-    last = len(commits) - 1
-    grid = sorted({round(i * last / (evenly - 1)) for i in range(evenly)})
+    for end in (commits[-1], commits[0]):
+        if end not in known:
+            return end
     tried = [i for i, commit in enumerate(commits) if commit in known]
-    left = [i for i in grid if commits[i] not in known]
-    if left:  # the one that is farthest from all others, so that few commits are spread evenly too
-        return commits[max(left, key=lambda i: min((abs(i - j) for j in tried), default=i))]
+    if len(tried) < evenly:  # the middle of the widest gap
+        first, second = max(itertools.pairwise(tried), key=lambda pair: pair[1] - pair[0])
+        return commits[(first + second) // 2] if second > first + 1 else None
     counted = [i for i in tried if known[commits[i]]]
-    best, chosen = STEP, None
+    best, chosen = math.log1p(STEP), None
     for first, second in itertools.pairwise(counted):
         between = [i for i in range(first + 1, second) if commits[i] not in known]
         size = change(known[commits[first]], known[commits[second]])
@@ -115,8 +123,7 @@ def choose(commits, known, evenly=EVENLY):
 def build(commit, folder):
     """Compile a commit in a folder; RuntimeError with the end of what was printed."""
     archive = subprocess.Popen(
-        ["git", "-C", git("rev-parse", "--show-toplevel"), "archive", commit],
-        stdout=subprocess.PIPE,
+        ["git", "archive", commit], cwd=FOLDER.parent, stdout=subprocess.PIPE
     )
     subprocess.run(["tar", "-x", "-C", folder], stdin=archive.stdout, check=True)
     if archive.wait():
@@ -153,29 +160,28 @@ def about(commit):
     return {"date": int(date), "subject": subject}
 
 
+def counted_of(history, commits):
+    """Return the commits that have counts, in order."""
+    return [one for one in commits if "counts" in history["commits"].get(one, {})]
+
+
 def count_all(revision, most, minutes):
     """Count commits until there are enough, or no time is left."""
     from tqdm import tqdm
 
     commits, history = landed(revision), read()
-    end = time.monotonic() + 60 * minutes
-
-    def known():
-        return {commit: found.get("counts") for commit, found in history["commits"].items()}
-
-    def counted():
-        return [commit for commit in commits if known().get(commit)]
-
-    with tqdm(total=most, initial=len(counted()), unit="commit") as progress:
-        while len(counted()) < most and time.monotonic() < end:
-            commit = choose(commits, known())
+    done, end = len(counted_of(history, commits)), time.monotonic() + 60 * minutes
+    with tqdm(total=most, initial=done, unit="commit") as progress:
+        while done < most and time.monotonic() < end:
+            known = {one: found.get("counts") for one, found in history["commits"].items()}
+            commit = choose(commits, known)
             if commit is None:
                 break
             found = about(commit)
             progress.set_postfix_str(commit[:10])
             with tempfile.TemporaryDirectory(prefix=f"roicy-{commit[:10]}-") as folder:
                 try:
-                    versions, counts = count(commit, folder)
+                    versions, found["counts"] = count(commit, folder)
                 except RuntimeError as error:
                     found["missing"] = str(error)
                 else:
@@ -185,22 +191,98 @@ def count_all(revision, most, minutes):
                             f"{versions}; delete the file to count all commits anew"
                         )
                     history["versions"] = versions
-                    found["counts"] = counts
+                    done += 1
                     progress.update()
             history["commits"][commit] = found
             write(history, commits)
-    print(f"{len(counted())} commits counted, {len(history['commits']) - len(counted())} missing")
+    print(f"{done} commits have counts, {len(history['commits']) - done} failed")
+
+
+def steps_of(history, commits):
+    """
+    Return a step for each pair of neighbouring commits between which a count changed.
+
+    ASV's detection says where a sequence of counts is piecewise constant.
+    """
+    from asv.step_detect import detect_steps
+
+    counted, places, found = counted_of(history, commits), {}, {}
+    places = {commit: i for i, commit in enumerate(commits)}
+    for call in CALLS:
+        values = [history["commits"][one]["counts"].get(call, [None])[0] for one in counted]
+        for first, *_ in detect_steps([value and math.log(value) for value in values])[1:]:
+            before, now = values[first - 1], values[first]
+            if before and abs(now / before - 1) > STEP:
+                found.setdefault(first, {})[call] = [before, now]
+    steps = []
+    for i in sorted(found):
+        before, commit = counted[i - 1], counted[i]
+        between = commits[places[before] + 1 : places[commit] + 1]
+        noted = [one for one in between if one in history["notes"]]
+        named = noted[-1] if noted else commit
+        why = history["notes"].get(named, history["commits"][commit]["subject"])
+        if len(between) > 1 and not noted:
+            why = f"Not looked for yet; the last of these commits is: {why}"
+        steps.append(
+            {"before": before, "commit": commit, "of": len(between), "named": named}
+            | {"why": why, "calls": found[i]}
+        )
+    return steps
+
+
+def write_asv(history, folder):
+    """Write the result files of ASV, and what it knows about the machine and the benchmark."""
+    versions, calls = history["versions"], [repr(call) for call in CALLS]
+    environment = f"virtualenv-py{versions['python'].split(',')[0]}-numpy{versions['numpy']}"
+    machine = {"machine": "callgrind", "os": "Linux", "arch": "x86_64", "cpu": "simulated"}
+    machine |= {"num_cpu": "1", "ram": ""}
+    folder.joinpath("callgrind").mkdir(parents=True, exist_ok=True)
+
+    def put(name, content, version):
+        folder.joinpath(name).write_text(json.dumps(content | {"version": version}))
+
+    put("callgrind/machine.json", machine, 1)
+    benchmark = {"name": BENCHMARK, "param_names": ["call"], "params": [calls], "timeout": 1200}
+    benchmark |= {"type": "track", "unit": "instructions", "version": "1", "code": ""}
+    put("benchmarks.json", {BENCHMARK: benchmark}, 2)
+    for commit, found in history["commits"].items():
+        if "counts" not in found:
+            continue
+        values = [found["counts"].get(call, [None])[0] for call in CALLS]
+        result = {
+            "commit_hash": commit,
+            "env_name": environment,
+            "date": 1000 * found["date"],
+            "params": machine | {"python": versions["python"], "numpy": versions["numpy"]},
+            "python": versions["python"].split(",")[0],
+            "requirements": {"numpy": versions["numpy"]},
+            "env_vars": {},
+            "result_columns": ["result", "params", "version"],
+            "results": {BENCHMARK: [values, [calls], "1"]},
+            "durations": {},
+        }
+        put(f"callgrind/{commit[:8]}-{environment}.json", result, 2)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.strip().splitlines()[0])
-    commands = parser.add_subparsers(dest="command", required=True)
-    counting = commands.add_parser("count", help="build and count commits")
-    counting.add_argument("--revision", default="HEAD", help="(default: %(default)s)")
-    counting.add_argument("--commits", type=int, default=30, help="(default: %(default)s)")
-    counting.add_argument("--minutes", type=float, default=60, help="(default: %(default)s)")
+    parser.add_argument("command", choices=["count", "steps", "asv"])
+    parser.add_argument("--revision", default="HEAD", help="(default: %(default)s)")
+    parser.add_argument("--commits", type=int, default=30, help="(default: %(default)s)")
+    parser.add_argument("--minutes", type=float, default=60, help="(default: %(default)s)")
     options = parser.parse_args()
-    count_all(options.revision, options.commits, options.minutes)
+    if options.command == "count":
+        count_all(options.revision, options.commits, options.minutes)
+    elif options.command == "steps":
+        commits, history = landed(options.revision), read()
+        history["steps"] = steps_of(history, commits)
+        write(history, commits)
+        for step in history["steps"]:
+            print(step["named"][:10], f"of {step['of']}:", step["why"])
+            for call, (before, now) in step["calls"].items():
+                print(f"    {call:<30} {before:>10} {now:>10} {now / before - 1:+.1%}")
+    else:
+        write_asv(read(), FOLDER / "results")
 
 
 if __name__ == "__main__":

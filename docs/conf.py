@@ -28,6 +28,7 @@ extensions = [
     "mathml",
     "docstrings",
     "pages",
+    "speed",
 ]
 # Pages that the contents list before they are written: they are left out while they are missing.
 pages_to_come = []

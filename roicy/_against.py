@@ -56,6 +56,7 @@ def install(what: str, folder: Path) -> Build:
     variables say.
     """
     kind = kind_of(what)
+    print(f"installing {what}", file=sys.stderr)
     venv.create(folder / "environment", with_pip=True)
     scripts = "Scripts" if os.name == "nt" else "bin"
     python = str(folder / "environment" / scripts / Path(sys.executable).name)

@@ -190,6 +190,18 @@ def differing(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     return lines
 
 
+def left_out(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """Return the calls that only one of the files has: a build may lack an operator."""
+    calls = [
+        dict.fromkeys(tuple(run[name] for name in KEY) for run in one["runs"]) for one in (old, new)
+    ]
+    return [
+        " ".join(map(str, call))
+        for call in {**calls[0], **calls[1]}
+        if call not in calls[0] or call not in calls[1]
+    ]
+
+
 def table(rows: list[dict[str, Any]]) -> str:
     """Return the rows as text."""
     lines = [
@@ -217,6 +229,8 @@ def report(old: dict[str, Any], new: dict[str, Any]) -> int:
     rows = compare(old, new)
     for line in differing(old, new):
         print(line)
+    for name in left_out(old, new):
+        print(f"left out, since only one has it: {name}")
     if not rows:
         print("the files have no call in common", file=sys.stderr)
         return 2

@@ -69,7 +69,6 @@ def run_against(options: argparse.Namespace) -> int:
     from ._compare import alternate, report, this_build
 
     with tempfile.TemporaryDirectory() as folder:
-        print(f"installing {options.against}", file=sys.stderr)
         builds = [install(options.against, Path(folder)), this_build()]
         runs = runs_of(options)
         old, new = alternate(builds, runs, options.processes, options.seconds)

@@ -104,6 +104,86 @@ def test_gate_reads_files_of_callgrind(gate, tmp_path):
     assert gate.read_counts(tmp_path) == {CALL: expected}
 
 
+@pytest.fixture
+def history():
+    return load("history")
+
+
+def counts_of_commits(values):
+    return {f"c{i}": {"align_tiny forward NCHW": [value, 64]} for i, value in values.items()}
+
+
+@pytest.mark.parametrize(
+    ("known", "expected"),
+    [
+        ({}, "c10"),
+        ({10: 100}, "c0"),
+        ({0: 100, 10: 100}, "c5"),
+        ({0: 100, 5: 100, 9: 100}, "c10"),  # that has landed since
+        ({0: 100, 5: 100, 10: 100}, None),  # no step
+        ({0: 100, 5: 104, 10: 100}, None),  # a small one
+        ({0: 100, 5: 100, 10: 50}, "c8"),
+        ({0: 200, 5: 100, 10: 90}, "c3"),  # in the largest step
+        ({0: 200, 1: 200, 2: 100, 5: 100, 10: 100}, None),  # neighbours
+    ],
+)
+def test_history_chooses_commits(history, known, expected):
+    """The newest comes first; commits are spread evenly, and then lie where counts changed."""
+    commits = [f"c{i}" for i in range(11)]
+    assert history.choose(commits, counts_of_commits(known), evenly=3) == expected
+
+
+def test_history_goes_past_commits_that_fail(history):
+    commits = [f"c{i}" for i in range(11)]
+    known = counts_of_commits({0: 100, 5: 100, 10: 50}) | {"c8": None}
+    assert history.choose(commits, known, evenly=3) == "c7"
+
+
+def test_history_is_kept(history, monkeypatch, tmp_path):
+    monkeypatch.setattr(history, "FILE", tmp_path / "history.json")
+    found = history.read()
+    assert found == {"versions": {}, "commits": {}, "steps": [], "notes": {}}
+    history.write(found, [])
+    assert history.read() == found
+    found["commits"] = {"c2": {"date": 2, "missing": "why"}, "c1": {"date": 1, "counts": {}}}
+    found |= {"versions": VERSIONS, "steps": [{"of": 1}, {"of": 2}], "notes": {"c1": "more"}}
+    history.write(found, ["c1", "c2"])
+    assert history.read() == found
+    assert list(history.read()["commits"]) == ["c1", "c2"]
+    assert history.counted_of(found, ["c1", "c2", "c3"]) == ["c1"]
+
+
+def test_history_finds_steps(history):
+    """A step that was looked at names its commit; another names how many commits it is one of."""
+    pytest.importorskip("asv")
+    commits = [f"c{i}" for i in range(12)]
+    values = counts_of_commits(dict.fromkeys(range(0, 6, 2), 1000) | {6: 700, 8: 701, 10: 699})
+    values |= counts_of_commits({11: 500})
+    found = {
+        name: {"date": 0, "subject": f"of {name}", "counts": one} for name, one in values.items()
+    }
+    steps = history.steps_of({"commits": found, "notes": {"c5": "a note"}}, commits)
+    assert [(step["named"], step["of"], step["why"]) for step in steps] == [
+        ("c5", 2, "a note"),
+        ("c11", 1, "of c11"),
+    ]
+    assert steps[0]["calls"] == {"align_tiny forward NCHW": [1000, 700]}
+
+
+def test_history_stored(history):
+    """What the page of the documentation draws belongs together."""
+    found = history.read()
+    for one in found["commits"].values():
+        assert one["subject"]
+        assert "missing" in one or set(one["counts"]) <= set(history.CALLS)
+    for step in found["steps"]:
+        assert {step["before"], step["commit"]} <= set(found["commits"])
+
+
+def test_history_counts_calls_of_the_gate(history, gate):
+    assert set(history.CALLS) <= {gate.name_of(*call[:3]) for call in gate.CALLS}
+
+
 def test_version_of_cython():
     assert cython_version(machine.supported)[:2] == "3."
     assert cython_version(len) == "unknown"
@@ -171,6 +251,14 @@ def test_nothing_in_common(capsys):
     old, new = file_of(run_of(STEADY)), file_of(run_of(STEADY, threads=2))
     assert _compare.report(old, new) == 2
     assert "no call in common" in capsys.readouterr().err
+
+
+def test_calls_of_one_file_are_named(capsys):
+    old, new = file_of(run_of(STEADY)), file_of(run_of(STEADY), run_of(STEADY, threads=2))
+    assert _compare.report(old, new) == 0
+    said = capsys.readouterr().out
+    assert "left out, since only one has it: align_tiny forward NCHW float32 2" in said
+    assert said.count("left out") == 1
 
 
 @pytest.mark.parametrize(
