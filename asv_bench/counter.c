@@ -12,3 +12,7 @@ void forget_counts(void) {
 void write_counts(const char *name) {
     CALLGRIND_DUMP_STATS_AT(name);
 }
+
+void stop_counting(void) {
+    CALLGRIND_STOP_INSTRUMENTATION;
+}

@@ -3,14 +3,16 @@ The gate of slow commits: counted instructions and cache misses beside those of 
 
     python asv_bench/gate.py                  # count, compare, fail where something is worse
     python asv_bench/gate.py --write          # accept the counts of this build as the new ones
+    python asv_bench/gate.py --commit main    # beside another commit, which is built first
     python asv_bench/gate.py --requirements   # what pip must install to make counts comparable
 
 All calls are counted in one process by valgrind's callgrind, with the AVX2 kernels, since it does
-not know AVX-512, and one thread.  Each call is made once before it is counted, and start-up is not
-counted at all.  The caches are simulated, and have the same sizes on every machine.
+not know AVX-512, and one thread.  Each call is made some times before it is counted, and start-up
+is not counted at all.  The caches are simulated, and have the same sizes on every machine.
 
 Counts depend on the compiler, Cython, Python and NumPy.  If one of them is not the one that
 counts.json names, nothing is compared: the gate says why, and passes (with --no-skip it fails).
+`--commit` needs no such versions, since it counts both with those that there are.
 """
 
 import argparse
@@ -22,23 +24,27 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
+BUILD = {"ROICY_BUILD_ISA": "baseline,avx2"}  # of --commit
+BUILD_SECONDS = 1800
 COUNTS = FOLDER / "counts.json"
 # Size, ways and line of the simulated caches.  The last level is as large as the level 2 cache of a
 # core, so the maps of these workloads do not fit into it.  A way of each covers one page.  So it
 # does not matter which pages an array got, and counts do not depend on what was allocated before.
 CACHES = {"I1": "32768,8,64", "D1": "32768,8,64", "LL": "1048576,256,64"}
 LINE = 64
+WARM_UP = 10  # calls after which the interpreter has chosen its instructions; they run fast
 # A count fails if it has grown by more than this share, and by more than this number.  Some hundred
 # lines and instructions more or less depend on where the checkout lies: its path moves objects of
 # the interpreter, whose caches of attributes then collide or do not.
 WORSE = {
     "instructions": (0.01, 1000),
-    "level 1 misses": (0.01, 500),
+    "level 1 misses": (0.01, 1000),
     "last level misses": (0.01, 500),
     "bytes moved": (0.01, 500 * LINE),
 }
@@ -131,7 +137,6 @@ def count_here(library, only):
 
     counter = ctypes.CDLL(library)
     print(json.dumps(versions_here()))
-    started = False
     gc.disable()  # it would run at calls that depend on everything before
     for workload, direction, layout, calls, smaller in CALLS:
         name = name_of(workload, direction, layout)
@@ -139,20 +144,20 @@ def count_here(library, only):
             continue
         try:
             call = prepared(roicy, workloads, workload, direction, layout, smaller)
-            call()
+            for _ in range(WARM_UP):
+                call()
         except (AttributeError, TypeError, ValueError) as error:  # of a commit before the operator
             print(f"{name}: {error}", file=sys.stderr)
             continue
-        if not started:
-            counter.start_counting()
-            started = True
-        call()
+        counter.start_counting()
+        call()  # the simulated caches are empty before it
         encoded = f"{name}, {calls}".encode()
         repeats = range(calls)
         counter.forget_counts()
         for _ in repeats:
             call()
         counter.write_counts(encoded)
+        counter.stop_counting()
 
 
 def versions_here():
@@ -161,10 +166,12 @@ def versions_here():
 
     found = module_of("_timing").facts()
     build, runtime = found["build"], found["runtime"]
+    arguments = sysconfig.get_config_var("CONFIG_ARGS") or ""
+    profiled = ", profiled" if "--enable-optimizations" in arguments else ""
     return {
         "compiler": build["compiler"],
         "cython": build["cython"],
-        "python": f"{runtime['python']}, {runtime['python_compiler']}",
+        "python": f"{runtime['python']}, {runtime['python_compiler']}{profiled}",
         "numpy": runtime["numpy"],
         "libc": runtime["libc"],
     }
@@ -250,6 +257,58 @@ def count(only, isa="avx2", path=None):
         return versions | {"valgrind": valgrind.stdout.strip()}, read_counts(folder)
 
 
+def git(*arguments):
+    """Return what git prints."""
+    ended = subprocess.run(["git", *arguments], cwd=FOLDER.parent, capture_output=True, text=True)
+    if ended.returncode:
+        raise SystemExit(f"git {' '.join(arguments)}: {ended.stderr.strip()}")
+    return ended.stdout.strip()
+
+
+def build(commit, folder, settings):
+    """Compile a commit in a folder; RuntimeError with the end of what was printed."""
+    archive = subprocess.Popen(
+        ["git", "archive", commit], cwd=FOLDER.parent, stdout=subprocess.PIPE
+    )
+    subprocess.run(["tar", "-x", "-C", folder], stdin=archive.stdout, check=True)
+    if archive.wait():
+        raise RuntimeError(f"git archive {commit} failed")
+    command = [sys.executable, "setup.py", "build_ext", "--inplace"]
+    try:
+        ended = subprocess.run(
+            command,
+            cwd=folder,
+            env=os.environ | settings,
+            capture_output=True,
+            text=True,
+            timeout=BUILD_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"the build took more than {BUILD_SECONDS} s") from None
+    if ended.returncode:
+        raise RuntimeError("the build failed: " + (ended.stdout + ended.stderr)[-500:])
+
+
+def count_commit(commit, only):
+    """
+    Return versions and counts of another commit, without the calls whose change is accepted.
+
+    Those are the calls whose counts in counts.json differ between that commit and this tree.
+    """
+    commit = git("rev-parse", "--verify", f"{commit}^{{commit}}")
+    listed = git("ls-tree", commit, "asv_bench/counts.json")
+    then = json.loads(git("show", f"{commit}:asv_bench/counts.json")) if listed else {}
+    before, now = then.get("counts", {}), json.loads(COUNTS.read_text())["counts"]
+    with tempfile.TemporaryDirectory(prefix="roicy-") as folder:
+        build(commit, folder, BUILD)
+        versions, counts = count(only, path=folder)
+    accepted = [name for name in counts if name in before and before[name] != now.get(name)]
+    if accepted:
+        print(f"counts.json has new counts, which are accepted: {', '.join(accepted)}")
+    kept = {name: found for name, found in counts.items() if name not in accepted}
+    return {"versions": versions, "counts": kept}
+
+
 def why_not():
     """Return why this machine cannot count, or None."""
     if shutil.which("valgrind") is None:
@@ -283,6 +342,14 @@ def compare(old, new):
             if verdict or (abs(change) > share / 4 and abs(now - before) > least):
                 rows.append((name, what, before, now, change, verdict))
     return sorted(rows, key=lambda row: -row[4])
+
+
+def accepted(old, versions, counts):
+    """Return what `--write` writes: counts that hardly moved stay as they are in `old`."""
+    if old["versions"] != versions:
+        return counts
+    moved = {row[0] for row in compare(old["counts"], counts)}
+    return {name: found if name in moved else old["counts"][name] for name, found in counts.items()}
 
 
 def table(rows):
@@ -322,18 +389,27 @@ def judge(old, versions, counts, no_skip):
     return 0
 
 
+def write(path, versions, counts):
+    """Write counts to a file."""
+    content = {"versions": versions, "caches": CACHES, "counts": counts}
+    Path(path).write_text(json.dumps(content, indent=1) + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--write", action="store_true", help="write the counts to counts.json")
     parser.add_argument("--requirements", action="store_true", help="print what pip must install")
     parser.add_argument("--no-skip", action="store_true", help="fail where nothing can be compared")
     parser.add_argument("--only", metavar="PATTERN", help="count only these calls")
+    parser.add_argument("--commit", metavar="COMMIT", help="compare with this commit, built first")
     parser.add_argument("--json", metavar="FILE", help="also write the counts to another file")
     parser.add_argument("--count-here", metavar="LIBRARY", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.count_here:
         count_here(options.count_here, options.only)
         return 0
+    if options.write and options.only:
+        parser.error("--write: needs all counts, expected no --only")
     old = json.loads(COUNTS.read_text()) if COUNTS.exists() else {"versions": {}, "counts": {}}
     if options.requirements:
         print(" ".join(f"{name}=={old['versions'][name]}" for name in ("cython", "numpy")))
@@ -348,16 +424,16 @@ def main():
     except RuntimeError as error:
         raise SystemExit(str(error)) from None
     print(f"counted {len(counts)} calls in {time.monotonic() - start:.0f} s")
-    text = json.dumps({"versions": versions, "caches": CACHES, "counts": counts}, indent=1) + "\n"
     if options.json:
-        Path(options.json).write_text(text)
+        write(options.json, versions, counts)
     if options.write:
-        if options.only:
-            parser.error("--write: needs all counts, expected no --only")
-        COUNTS.write_text(text)
+        write(COUNTS, versions, accepted(old, versions, counts))
         print(f"wrote {COUNTS}")
         return 0
-    if options.only:
+    if options.commit:
+        old = count_commit(options.commit, options.only)
+        counts = {name: counts[name] for name in counts if name in old["counts"]}
+    elif options.only:
         old["counts"] = {name: old["counts"][name] for name in counts if name in old["counts"]}
     return judge(old, versions, counts, options.no_skip)
 

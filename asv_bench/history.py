@@ -20,7 +20,6 @@ import itertools
 import json
 import math
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -46,23 +45,14 @@ CALLS = [
 SOURCES = ["pyx", "setup.py", "roicy/*.py", ":!roicy/torch", ":!roicy/cuda", ":!roicy/compat"]
 # One set of kernels is compiled, to save time, but for the processors for which the gate counts.
 BUILD = {"ROICY_BUILD_ISA": "baseline", "ROICY_BUILD_FLAGS": "-march=x86-64-v3"}
-BUILD_SECONDS = 1800
 EVENLY = 20  # commits that are spread over the history, before steps are looked at
 STEP = 0.05  # a smaller change is neither marked nor a reason to look at commits in between
 BENCHMARK = "gate.Gate.track_instructions"
 
 
-def git(*arguments):
-    """Return what git prints."""
-    ended = subprocess.run(["git", *arguments], cwd=FOLDER.parent, capture_output=True, text=True)
-    if ended.returncode:
-        raise SystemExit(f"git {' '.join(arguments)}: {ended.stderr.strip()}")
-    return ended.stdout.strip()
-
-
 def landed(revision):
     """Return the commits that may be counted, the oldest first."""
-    listed = git("rev-list", "--first-parent", "--reverse", revision, "--", *SOURCES)
+    listed = gate.git("rev-list", "--first-parent", "--reverse", revision, "--", *SOURCES)
     return listed.splitlines()
 
 
@@ -120,33 +110,9 @@ def choose(commits, known, evenly=EVENLY):
     return chosen
 
 
-def build(commit, folder):
-    """Compile a commit in a folder; RuntimeError with the end of what was printed."""
-    archive = subprocess.Popen(
-        ["git", "archive", commit], cwd=FOLDER.parent, stdout=subprocess.PIPE
-    )
-    subprocess.run(["tar", "-x", "-C", folder], stdin=archive.stdout, check=True)
-    if archive.wait():
-        raise RuntimeError(f"git archive {commit} failed")
-    command = [sys.executable, "setup.py", "build_ext", "--inplace"]
-    try:
-        ended = subprocess.run(
-            command,
-            cwd=folder,
-            env=os.environ | BUILD,
-            capture_output=True,
-            text=True,
-            timeout=BUILD_SECONDS,
-        )
-    except subprocess.TimeoutExpired:
-        raise RuntimeError(f"the build took more than {BUILD_SECONDS} s") from None
-    if ended.returncode:
-        raise RuntimeError("the build failed: " + (ended.stdout + ended.stderr)[-500:])
-
-
 def count(commit, folder):
     """Return the versions, and (instructions, bytes moved) of each call of a commit."""
-    build(commit, folder)
+    gate.build(commit, folder, BUILD)
     pattern = "^(" + "|".join(CALLS) + ")$"
     versions, counts = gate.count(pattern, "baseline", folder)
     return versions, {
@@ -156,7 +122,7 @@ def count(commit, folder):
 
 def about(commit):
     """Return when a commit was made, in seconds since 1970, and the first line of its message."""
-    date, subject = git("show", "-s", "--format=%ct%n%s", commit).splitlines()
+    date, subject = gate.git("show", "-s", "--format=%ct%n%s", commit).splitlines()
     return {"date": int(date), "subject": subject}
 
 
