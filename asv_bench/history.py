@@ -20,6 +20,7 @@ import itertools
 import json
 import math
 import os
+import re
 import sys
 import tempfile
 import time
@@ -184,16 +185,26 @@ def steps_of(history, commits):
     for i in sorted(found):
         before, commit = counted[i - 1], counted[i]
         between = commits[places[before] + 1 : places[commit] + 1]
-        noted = [one for one in between if one in history["notes"]]
-        named = noted[-1] if noted else commit
-        why = history["notes"].get(named, history["commits"][commit]["subject"])
-        if len(between) > 1 and not noted:
-            why = f"Not looked for yet; the last of these commits is: {why}"
+        named = noted(history["notes"], between, found[i])
+        why = " ".join(history["notes"][one]["why"] for one in named)
+        if not named:
+            why = history["commits"][commit]["subject"]
+            if len(between) > 1:
+                why = f"Not looked for yet; the last of these commits is: {why}"
         steps.append(
-            {"before": before, "commit": commit, "of": len(between), "named": named}
+            {"before": before, "commit": commit, "of": len(between), "named": named or [commit]}
             | {"why": why, "calls": found[i]}
         )
     return steps
+
+
+def noted(notes, commits, calls):
+    """Return the commits that have a note about one of the calls."""
+    return [
+        one
+        for one in commits
+        if one in notes and any(re.search(notes[one]["of"], call) for call in calls)
+    ]
 
 
 def write_asv(history, folder):
@@ -244,7 +255,7 @@ def main():
         history["steps"] = steps_of(history, commits)
         write(history, commits)
         for step in history["steps"]:
-            print(step["named"][:10], f"of {step['of']}:", step["why"])
+            print(*(one[:10] for one in step["named"]), f"of {step['of']}:", step["why"])
             for call, (before, now) in step["calls"].items():
                 print(f"    {call:<30} {before:>10} {now:>10} {now / before - 1:+.1%}")
     else:

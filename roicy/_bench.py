@@ -8,8 +8,6 @@ with roicy's, and the largest difference is printed beside the time.
 from __future__ import annotations
 
 import importlib.util
-import os
-import platform
 import sys
 import textwrap
 import time
@@ -21,9 +19,8 @@ from tqdm import tqdm
 
 import roicy
 
-from . import _bench_crop, _bench_masks, _dispatch
+from . import _bench_crop, _bench_masks, _timing
 from ._scaling import can_run
-from ._timing import processor
 from ._workloads import CROPS, MASKS, WORKLOADS, Workload, call, each_level
 
 ROUNDS = 5
@@ -509,11 +506,7 @@ def run(
     plot_path: str | None,
 ) -> dict[str, Any]:
     """Measure, print the table, draw it where that was asked for, and return the results."""
-    title = (
-        f"roicy {roicy.__version__} ({_dispatch.ISA}) on {processor()}, "
-        f"{os.cpu_count()} processors, Python {platform.python_version()}, NumPy {np.__version__}"
-    )
-    rate = copy_rate()
+    title, rate = _timing.title(), copy_rate()
     work = [
         (count, name, direction)
         for count in threads

@@ -86,7 +86,8 @@ def table_of_scaling(rows: list[dict[str, Any]]) -> str:
         for row in rows
     ]
     lines.append(
-        "\nGB/s: bytes of the map (or of the gradient that is read) and of the result, over the "
+        "\nms: the least time of a call; efficiency: speed-up over threads\n"
+        "GB/s: bytes of the map (or of the gradient that is read) and of the result, over the "
         "time; boxes that\nreach a part of the map read less"
     )
     return "\n".join(lines)
@@ -197,4 +198,8 @@ def table_of_latency(rows: list[dict[str, Any]]) -> str:
         + " ".join(f"{row[name] * 1e6:>9.1f}" for name in (*PERCENTILES, "worst"))
         for row in rows
     ]
+    lines.append(
+        "\nthreads: that a call may use; p99: the time that one call of a hundred exceeds; forked "
+        "workers: as many\nprocesses as cores, each of which makes calls"
+    )
     return "\n".join(lines)

@@ -94,6 +94,16 @@ def facts() -> dict[str, dict[str, Any]]:
     }
 
 
+def title() -> str:
+    """Return a line that says what was timed, and on which machine."""
+    machine, build, runtime = facts().values()
+    return (
+        f"roicy {build['roicy']} ({build['instruction_set']}) on {machine['processor']}, "
+        f"{machine['usable_cores']} of {machine['cores']} cores, Python {runtime['python']}, "
+        f"NumPy {runtime['numpy']}"
+    )
+
+
 def digest(result: Any) -> str:
     """Return a hash of the bits of a result, which may be a list of arrays."""
     found = hashlib.sha256()

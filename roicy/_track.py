@@ -83,12 +83,13 @@ def run_threads(options: argparse.Namespace) -> int:
     from . import _scaling, _timing
 
     file: dict[str, Any] = {"schema": "roicy-threads/1", **_timing.facts()}
+    print(_timing.title() + "\n")
     if options.scaling:
         most = options.max_threads or _timing.usable_cores()
         file["scaling"] = _scaling.scaling(
             options.workloads, options.passes, options.dtype, most, options.rounds, options.seconds
         )
-        print(_scaling.table_of_scaling(file["scaling"]))
+        print(_scaling.table_of_scaling(file["scaling"]) + "\n")
     if options.latency:
         small = [name for name in SMALL if name in options.workloads] or options.workloads
         file["latency"] = _scaling.latency(small, options.threads, max(options.seconds, 0.01))

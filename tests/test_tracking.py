@@ -170,10 +170,11 @@ def test_history_finds_steps(history):
     found = {
         name: {"date": 0, "subject": f"of {name}", "counts": one} for name, one in values.items()
     }
-    steps = history.steps_of({"commits": found, "notes": {"c5": "a note"}}, commits)
+    notes = {"c5": {"of": "tiny", "why": "A note."}, "c6": {"of": "pool", "why": "Another."}}
+    steps = history.steps_of({"commits": found, "notes": notes}, commits)
     assert [(step["named"], step["of"], step["why"]) for step in steps] == [
-        ("c5", 2, "a note"),
-        ("c11", 1, "of c11"),
+        (["c5"], 2, "A note."),
+        (["c11"], 1, "of c11"),
     ]
     assert steps[0]["calls"] == {"align_tiny forward NCHW": [1000, 700]}
 

@@ -93,10 +93,11 @@ def row(step, letter, commits):
     moved = "<br>".join(
         f"{escape(call)}: {now / before - 1:+.0%}" for call, (before, now) in step["calls"].items()
     )
-    few = f"<br>one of {step['of']} commits" if step["of"] > 1 else ""
+    names = "".join(f"<code>{name[:10]}</code><br>" for name in step["named"])
+    few = f"<br>of {step['of']} commits" if step["of"] > 1 else ""
     cells = [
         letter,
-        f"<code>{step['named'][:10]}</code><br>{day(commits[step['commit']]['date'])}{few}",
+        f"{names}{day(commits[step['commit']]['date'])}{few}",
         moved,
         escape(step["why"]),
     ]
