@@ -48,7 +48,7 @@ SOURCES = ["pyx", "setup.py", "roicy/*.py", ":!roicy/torch", ":!roicy/cuda", ":!
 BUILD = {"ROICY_BUILD_ISA": "baseline", "ROICY_BUILD_FLAGS": "-march=x86-64-v3"}
 EVENLY = 20  # commits that are spread over the history, before steps are looked at
 STEP = 0.05  # a smaller change is neither marked nor a reason to look at commits in between
-BENCHMARK = "gate.Gate.track_instructions"
+BENCHMARK = "history.track_instructions"  # in the pages of ASV
 
 
 def landed(revision):
@@ -210,7 +210,8 @@ def noted(notes, commits, calls):
 def write_asv(history, folder):
     """Write the result files of ASV, and what it knows about the machine and the benchmark."""
     versions, calls = history["versions"], [repr(call) for call in CALLS]
-    environment = f"virtualenv-py{versions['python'].split(',')[0]}-numpy{versions['numpy']}"
+    python = versions["python"].split(",")[0]
+    environment = f"virtualenv-py{python}-numpy{versions['numpy']}"
     machine = {"machine": "callgrind", "os": "Linux", "arch": "x86_64", "cpu": "simulated"}
     machine |= {"num_cpu": "1", "ram": ""}
     folder.joinpath("callgrind").mkdir(parents=True, exist_ok=True)
@@ -221,7 +222,9 @@ def write_asv(history, folder):
     put("callgrind/machine.json", machine, 1)
     benchmark = {"name": BENCHMARK, "param_names": ["call"], "params": [calls], "timeout": 1200}
     benchmark |= {"type": "track", "unit": "instructions", "version": "1", "code": ""}
-    put("benchmarks.json", {BENCHMARK: benchmark}, 2)
+    known = folder / "benchmarks.json"  # of other benchmarks, which `asv run` has left
+    others = json.loads(known.read_text()) if known.exists() else {}
+    put("benchmarks.json", others | {BENCHMARK: benchmark}, 2)
     for commit, found in history["commits"].items():
         if "counts" not in found:
             continue
@@ -230,8 +233,8 @@ def write_asv(history, folder):
             "commit_hash": commit,
             "env_name": environment,
             "date": 1000 * found["date"],
-            "params": machine | {"python": versions["python"], "numpy": versions["numpy"]},
-            "python": versions["python"].split(",")[0],
+            "params": machine | {"python": python, "numpy": versions["numpy"]},
+            "python": python,
             "requirements": {"numpy": versions["numpy"]},
             "env_vars": {},
             "result_columns": ["result", "params", "version"],
