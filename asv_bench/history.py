@@ -43,7 +43,10 @@ CALLS = [
     "ps_align_rfcn forward NCHW",
     "align_tiny forward NCHW",  # the front end
 ]
-SOURCES = ["pyx", "setup.py", "roicy/*.py", ":!roicy/torch", ":!roicy/cuda", ":!roicy/compat"]
+# What a call runs: the tools of the command line are no part of it.
+SOURCES = ["pyx", "setup.py", "roicy/*.py"]
+TOOLS = ["_bench*", "_track*", "_against*", "_compare*", "_scaling*", "_timing*", "_workloads*"]
+TOOLS += ["_demo*", "__main__*", "torch", "cuda", "compat"]
 # One set of kernels is compiled, to save time, but for the processors for which the gate counts.
 BUILD = {"ROICY_BUILD_ISA": "baseline", "ROICY_BUILD_FLAGS": "-march=x86-64-v3"}
 EVENLY = 20  # commits that are spread over the history, before steps are looked at
@@ -53,7 +56,8 @@ BENCHMARK = "history.track_instructions"  # in the pages of ASV
 
 def landed(revision):
     """Return the commits that may be counted, the oldest first."""
-    listed = gate.git("rev-list", "--first-parent", "--reverse", revision, "--", *SOURCES)
+    tools = [f":!roicy/{name}" for name in TOOLS]
+    listed = gate.git("rev-list", "--first-parent", "--reverse", revision, "--", *SOURCES, *tools)
     return listed.splitlines()
 
 
