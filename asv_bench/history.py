@@ -2,7 +2,7 @@
 Instruction counts of commits that have landed, for the page of the documentation.
 
     python asv_bench/history.py count     # thirty commits, an hour at most
-    python asv_bench/history.py steps     # marks the commits at which counts changed; needs asv
+    python asv_bench/history.py steps     # marks the commits at which counts changed
     python asv_bench/history.py asv       # result files, which `asv publish` draws
 
 `count` builds a commit in a temporary folder and counts a few calls of it as gate.py does.  It
@@ -171,21 +171,21 @@ def count_all(revision, most, minutes):
 
 def steps_of(history, commits):
     """
-    Return a step for each pair of neighbouring commits between which a count changed.
+    Return a step for each counted commit at which a call left the level of its counts.
 
-    ASV's detection says where a sequence of counts is piecewise constant.
+    A level begins at a step.  Counts have no noise, so detectors that look for noise, such as
+    ASV's, leave out what one commit changes and the next one changes again.
     """
-    from asv.step_detect import detect_steps
-
-    counted, places, found = counted_of(history, commits), {}, {}
+    counted, found, steps = counted_of(history, commits), {}, []
     places = {commit: i for i, commit in enumerate(commits)}
     for call in CALLS:
-        values = [history["commits"][one]["counts"].get(call, [None])[0] for one in counted]
-        for first, *_ in detect_steps([value and math.log(value) for value in values])[1:]:
-            before, now = values[first - 1], values[first]
-            if before and abs(now / before - 1) > STEP:
-                found.setdefault(first, {})[call] = [before, now]
-    steps = []
+        level = None
+        for i, commit in enumerate(counted):
+            now = history["commits"][commit]["counts"].get(call, [None])[0]
+            if now and level and abs(now / level - 1) > STEP:
+                found.setdefault(i, {})[call] = [level, now]
+                level = now
+            level = level or now
     for i in sorted(found):
         before, commit = counted[i - 1], counted[i]
         between = commits[places[before] + 1 : places[commit] + 1]

@@ -162,8 +162,7 @@ def test_history_is_kept(history, monkeypatch, tmp_path):
 
 
 def test_history_finds_steps(history):
-    """A step that was looked at names its commit; another names how many commits it is one of."""
-    pytest.importorskip("asv")
+    """A step that has notes names their commits; another one names the first counted commit."""
     commits = [f"c{i}" for i in range(12)]
     values = counts_of_commits(dict.fromkeys(range(0, 6, 2), 1000) | {6: 700, 8: 701, 10: 699})
     values |= counts_of_commits({11: 500})
@@ -177,6 +176,15 @@ def test_history_finds_steps(history):
         (["c11"], 1, "of c11"),
     ]
     assert steps[0]["calls"] == {"align_tiny forward NCHW": [1000, 700]}
+
+
+def test_history_finds_slow_changes(history):
+    """Small changes add up to a step."""
+    commits = [f"c{i}" for i in range(6)]
+    values = counts_of_commits({0: 1000, 1: 1030, 2: 1060, 3: 1090, 4: 1050, 5: 1010})
+    found = {name: {"date": 0, "subject": "", "counts": one} for name, one in values.items()}
+    steps = history.steps_of({"commits": found, "notes": {}}, commits)
+    assert [step["commit"] for step in steps] == ["c2"]
 
 
 def test_history_stored(history):
