@@ -173,7 +173,7 @@ def steps_of(history, commits):
     """
     Return a step for each counted commit at which a call left the level of its counts.
 
-    A level begins at a step.  Counts have no noise, so detectors that look for noise, such as
+    A level begins at a step.  Counts have hardly any noise.  Detectors for noisy times, such as
     ASV's, leave out what one commit changes and the next one changes again.
     """
     counted, found, steps = counted_of(history, commits), {}, []
