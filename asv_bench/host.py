@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-from cuda_emulation import standin
+from cuda_emulation import standin  # noqa: E402
 
 sys.modules["cupy"] = standin
 import roicy

@@ -22,7 +22,7 @@ import roicy
 from roicy import _call, _cpu, _workloads, cuda
 from roicy._arguments import Arguments
 from roicy._table import R_FCN_POOL
-from roicy.cuda import _launch, backend
+from roicy.cuda import _launch, _plan, backend
 
 
 def real():
@@ -35,8 +35,8 @@ def real():
 
 def forget():
     """Forget the kernels that were made with another CuPy."""
-    _launch._module.cache_clear()
     _launch._kernel.cache_clear()
+    _plan.KEPT.clear()
 
 
 @pytest.fixture(params=["forward", "reverse", "mixed", "GPU"])
@@ -494,8 +494,12 @@ def test_any_strides_and_out(cupy, rng):
 def test_boxes_in_steps(name, monkeypatch, dtype, cupy, rng):
     """Boxes are computed in steps, as many at a time as there is memory for."""
     x, boxes, bins = make(rng, name, "blocks", 1, dtype)
-    for limit in ("TABLE_BYTES", "SEGMENTS_BYTES", "PARTIAL_SUMS_BYTES"):
-        monkeypatch.setattr(backend, limit, 3000)
+    for module, limit in (
+        (_plan, "TABLE_BYTES"),
+        (backend, "SEGMENTS_BYTES"),
+        (backend, "PARTIAL_SUMS_BYTES"),
+    ):
+        monkeypatch.setattr(module, limit, 3000)
     assert_close(
         operator(name)(cupy.asarray(x), cupy.asarray(boxes), bins), operator(name)(x, boxes, bins)
     )

@@ -2,7 +2,7 @@
 Compiles the kernels and calls them with arguments of exactly their types.
 
 CuPy passes a Python int as 64 bits and a float as double, whatever the kernel takes.  So
-arguments are arrays of CuPy, null pointers, and NumPy's scalars and structures.
+arguments are arrays of CuPy, addresses as numpy.uint64, and NumPy's scalars and structures.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,8 +26,10 @@ PART_BYTES = 16384  # bytes of a plane that a warp owns in shared memory
 LANES = 32  # threads of a warp
 THREADS = 128  # threads of a block
 THREADS_OF_PLANES = 64  # threads of a block of a kernel whose warps own parts of planes
+MOST_LEVELS = 8  # maps of a launch; a pyramid of more maps takes several launches
 # Positions must round as on the CPU, so the compiler may not fuse products and sums by itself
-# (--fmad=false).  The kernels call fma() where they want a fused multiply-add.
+# (--fmad=false).  The kernels call fma() where they want a fused multiply-add.  CuPy appends
+# -ftz=true, and the last option counts, so --ftz=false would change nothing.
 OPTIONS = (
     "--std=c++17",
     "--fmad=false",
@@ -37,34 +39,60 @@ OPTIONS = (
     f"-DPART_BYTES={PART_BYTES}",
     f"-DTHREADS={THREADS}",
     f"-DTHREADS_OF_PLANES={THREADS_OF_PLANES}",
+    f"-DMOST_LEVELS={MOST_LEVELS}",
 )
 OF_PLANES = ("backward_bins", "largest_pixel_backward")  # their blocks have THREADS_OF_PLANES
 NAMES = (
-    "tables", "windows_of_boxes", "forward_planes", "forward_pixels", "forward_bins",
+    "tables", "tables_with_slopes", "forward_planes", "forward_pixels", "forward_bins",
     "backward_planes", "backward_pixels", "backward_boxes", "add_partial_sums",
     "largest_pixel", "largest_sample", "add_segments", "make_rotated_boxes", "forward_rotated",
     "backward_rotated", "backward_rotated_boxes", "add_rotated_sums", *OF_PLANES,
 )  # fmt: skip
 MOST_BLOCKS = 2**20  # blocks of a grid: a thread takes further elements until there is none left
 
-# These must agree with the structures of common.cu and rules.h.
+
+def _structure(*fields: Any) -> np.dtype:
+    return np.dtype(list(fields), align=True)
+
+
+def _of(kind: Any, *names: str) -> list[tuple[str, Any]]:
+    return [(name, kind) for name in names]
+
+
+_STRIDES = _structure(*_of(np.int64, "first", "channel", "y", "x"))
+_SHAPE = _structure(
+    *_of(np.int32, "images", "channels", "rows", "columns", "boxes", "ph", "pw"),
+    *_of(np.int32, "position_sensitive", "channels_last"),
+)
+_RULE = _structure(
+    *_of(np.int32, "kind", "sampling_ratio", "aligned", "at_least_one", "inclusive", "clockwise")
+)
+_ROOM = _structure(*_of(np.int32, "y", "x"), ("box", np.int64), ("starts", np.uint64))
+_MAP = _structure(("pixels", np.uint64), ("strides", _STRIDES), *_of(np.int32, "rows", "columns"))
+_LEVEL = _structure(*_of(np.int32, "rows", "columns"), *_of(np.float64, "scale_y", "scale_x"))
+_PYRAMID = _structure(
+    *_of(np.int32, "first", "count", "last", "finest", "canonical_level"),
+    *_of(np.float64, "canonical_scale", "close"),
+    ("at", _LEVEL, MOST_LEVELS),
+)
+_OFFSETS = ("images", "levels", "counts", "starts", "taps", "slope_low", "slope_high", "windows")
+# These must agree with the structures of common.cu, geometry.cu and rules.h.
 STRUCTURES = {
-    "Strides": [(name, np.int64) for name in ("first", "channel", "y", "x")],
-    "Shape": [
-        (name, np.int32)
-        for name in (
-            "images", "channels", "rows", "columns", "boxes", "ph", "pw", "position_sensitive",
-            "channels_last",
-        )
-    ],
-    "Rule": [
-        (name, np.int32)
-        for name in (
-            "kind", "sampling_ratio", "aligned", "at_least_one", "inclusive", "clockwise",
-        )
-    ],
-    "Room": [("y", np.int32), ("x", np.int32), ("box", np.int64)],
-}  # fmt: skip
+    "Strides": _STRIDES,
+    "Shape": _SHAPE,
+    "Rule": _RULE,
+    "Room": _ROOM,
+    "Maps": _structure(("levels", np.uint64), ("count", np.int32), ("at", _MAP, MOST_LEVELS)),
+    "Pyramid": _PYRAMID,
+    "Setup": _structure(
+        ("rule", _RULE),
+        ("shape", _SHAPE),
+        ("room", _ROOM),
+        *_of(np.int32, "columns", "numbers", "lanes", "packed"),
+        *_of(np.int64, *_OFFSETS),
+        ("pyramid", _PYRAMID),
+    ),
+}
 NULL = np.uint64(0)
 
 
@@ -82,6 +110,7 @@ def rules() -> str:
     return "\n".join([text, *members])
 
 
+@functools.cache
 def source() -> str:
     """Return the text of all kernels."""
     return "\n".join(
@@ -110,19 +139,15 @@ def cupy() -> ModuleType:
 
 
 @functools.cache
-def _module() -> Any:
-    """Return the kernels; CuPy compiles them at first use, once for each device."""
-    return cupy().RawModule(code=source(), options=OPTIONS, name_expressions=instantiations())
-
-
-@functools.cache
 def _kernel(name: str, device: int) -> Any:
     """
     Return a kernel for the current device, which has number `device`.
 
-    It is cached, since CuPy would search for it at every call.
+    Each kernel is compiled by itself at its first use, which takes half a second.  All of them
+    would take ten.
     """
-    return _module().get_function(name)
+    module = cupy().RawModule(code=source(), options=OPTIONS, name_expressions=[name])
+    return module.get_function(name)
 
 
 @functools.lru_cache(1024)
@@ -137,23 +162,26 @@ def structure(name: str, *values: int) -> np.ndarray:
     return made
 
 
-def strides(array: Any) -> np.ndarray:
-    """Return the strides of an array seen as (N, C, H, W), in elements."""
-    size = array.dtype.itemsize
-    first, channel, y, x = array.strides
-    return structure("Strides", first // size, channel // size, y // size, x // size)
+class Launch(NamedTuple):
+    """A kernel with its grid."""
+
+    kernel: Any
+    grid: tuple[int]
+    block: tuple[int]
+
+    def __call__(self, *arguments: Any) -> None:
+        """Run the kernel on the current stream."""
+        if self.grid[0]:
+            self.kernel(self.grid, self.block, arguments)
 
 
-def launch(name: str, dtype: np.dtype, threads: int, *arguments: Any) -> None:
+def launch(name: str, dtype: np.dtype, threads: int) -> Launch:
     """
-    Run a kernel on the current stream, with at least `threads` threads.
+    Return a kernel for the current device, with at least `threads` threads.
 
     If these are more than MOST_BLOCKS blocks hold, the kernel runs with MOST_BLOCKS blocks.
     """
-    kernel = _kernel(
-        f"{name}<{'float' if dtype == np.float32 else 'double'}>", cupy().cuda.runtime.getDevice()
-    )
+    kind = "float" if dtype == np.float32 else "double"
+    kernel = _kernel(f"{name}<{kind}>", cupy().cuda.runtime.getDevice())
     of_block = THREADS_OF_PLANES if name in OF_PLANES else THREADS
-    blocks = min(-(-threads // of_block), MOST_BLOCKS)
-    if blocks:
-        kernel((blocks,), (of_block,), arguments)
+    return Launch(kernel, (min(-(-threads // of_block), MOST_BLOCKS),), (of_block,))

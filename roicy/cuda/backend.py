@@ -1,23 +1,28 @@
 """
 The backend of CuPy arrays: the functions of ``_cpu.py``, with the kernels of the GPU.
 
-Nothing here waits for the device, so the values of boxes and of argmax are not looked at.
+Nothing here waits for the device, so the values of boxes and of argmax are not looked at.  A call
+queues one kernel that looks at the boxes, and then as a rule one that pools.  Its scratch memory
+is one allocation, which belongs to the current stream, as the kernels do.
 """
 
 from __future__ import annotations
 
-import itertools
+import contextlib
 import math
-from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import _arguments, _levels
-from .._arguments import INT32, Arguments, Layout
+from .._arguments import Arguments, Layout
 from .._kernels.plan import RULES
-from .._levels import Scale, Shape
+from .._levels import Shape
 from .._table import CORNERS, MAX_PIXEL, WEIGHTED_SUM, Operator, Rule
+from ._arrays import Boxes, addressable, check_device, check_devices, floats, of_cupy, overlap
+from ._arrays import indices as indices
+from ._arrays import restore as restore_boxes
 from ._launch import (
     CHANNELS_OF_THREAD,
     CHANNELS_OF_WARP,
@@ -25,15 +30,26 @@ from ._launch import (
     NULL,
     PART_BYTES,
     ROTATED_BYTES,
+    Launch,
     cupy,
     launch,
-    strides,
     structure,
 )
+from ._plan import (
+    KEPT,
+    Plan,
+    Scratch,
+    Step,
+    address,
+    key_of,
+    maps_of,
+    setup_of,
+    steps,
+    strides,
+)
 
-# Memory is bounded: the tables of boxes (those of one step), the arrays of gradients of planes
-# that are added up later, and the partial sums of the gradients of boxes.
-TABLE_BYTES = 128 << 20
+# Memory is bounded: the tables of boxes (_plan.py), the arrays of gradients of planes that are
+# added up later, and the partial sums of the gradients of boxes.
 SEGMENTS_BYTES = 128 << 20
 PARTIAL_SUMS_BYTES = 128 << 20
 # At least so many warps share the gradients of planes, if there are enough boxes.  A GPU has room
@@ -41,225 +57,58 @@ PARTIAL_SUMS_BYTES = 128 << 20
 WARPS = 4096
 SAMPLED = RULES["sampled"]
 
-
-def _of_cupy(name: str, value: Any) -> Any:
-    if not isinstance(value, cupy().ndarray):
-        raise TypeError(
-            f"{name}: {_arguments.spell_type(value)}, "
-            "expected a cupy.ndarray, as the other arrays are"
-        )
-    return value
+array = floats
+maps = floats
+_NOTHING = contextlib.nullcontext()
 
 
-def array(name: str, value: Any, expected: str) -> Any:
-    """Return a CuPy array of 4 dimensions, float32 or float64."""
-    value = _of_cupy(name, value)
-    if value.dtype.char not in _arguments.FLOATS:
-        raise TypeError(f"{name}: dtype {value.dtype.name}, expected float32 or float64")
-    if value.ndim != 4:
-        raise ValueError(f"{name}: shape {value.shape}, expected {expected}")
-    return value
-
-
-maps = array
-
-
-def indices(name: str, value: Any, shape: tuple[int, ...]) -> Any:
-    """Return an int32 array of that shape."""
-    if not isinstance(value, cupy().ndarray) or value.dtype != INT32 or value.shape != shape:
-        raise TypeError(f"{name}: expected a cupy.ndarray of int32 and shape {shape}")
-    return value
-
-
-def check_devices(arrays: dict[str, Any]) -> None:
-    """Check that all arrays lie where the first does, which is where kernels run."""
-    first = next(iter(arrays.values()))
-    for name, value in arrays.items():
-        _check_device(first.device, name, value)
-
-
-def _check_device(device: Any, name: str, value: Any) -> None:
-    if value.device != device:
-        raise ValueError(
-            f"{name}: on {value.device}, expected {device}, where the other arrays are"
-        )
-
-
-class _Boxes:
-    """
-    Boxes of any format, or the boxes that are pooled from one level of a pyramid.
-
-    `rows` (K, 4) or (K, 5) lies on the device and has the dtype of the data; of rotated boxes it
-    has a column more.  `images` is int32 on the device, or None where column 0 of `rows` holds the
-    images.  The boxes of one level still have all rows: `levels` (K,) says to which level each box
-    belongs, and `level` is the level of these boxes.
-    """
-
-    levels: Any = None
-    level = 0
-
-    def __init__(
-        self,
-        arguments: Arguments,
-        images: int,
-        dtype: np.dtype,
-        device: Any,
-        names: tuple[str, ...],
-    ):
-        if isinstance(arguments.boxes_num, cupy().ndarray):
-            raise TypeError(
-                "boxes_num: a cupy.ndarray, which would have to be waited for; "
-                "expected integers on the host"
-            )
-
-        self.images = None
-
-        def take(name: str, value: Any) -> Any:
-            return self._take(name, value, device)
-
-        given, counts = _arguments.gather_boxes(
-            arguments.boxes, arguments.boxes_num, images, take, names
-        )
-        listed = isinstance(given, list)
-        if counts is None and given.dtype != dtype:
-            self.images = self._images_of(given[:, 0], images)
-        arrays = [
-            cupy().ascontiguousarray(rows.astype(dtype, copy=False))
-            for rows in (given if listed else [given])
-        ]
-        self.counts = counts if listed else None
-        self.rows = cupy().empty((0, len(names)), dtype)
-        if arrays:
-            self.rows = arrays[0] if self.counts is None else cupy().concatenate(arrays)
-        if counts is not None:
-            self.images = cupy().asarray(np.repeat(np.arange(images, dtype=np.int32), counts))
-        self.count, self.columns = self.rows.shape
-
-    def __len__(self) -> int:
-        return int(self.count)
-
-    @staticmethod
-    def _take(name: str, value: Any, device: Any) -> Any:
-        """Return an array as it is, or a list of rows of numbers as an array on the device."""
-        if isinstance(value, (list, tuple)):
-            value = cupy().asarray(_arguments.boxes_array(name, value))
-        value = _of_cupy(name, value)
-        if value.dtype.char not in _arguments.FLOATS and value.dtype.kind not in "iu":
-            raise TypeError(
-                f"{name}: dtype {value.dtype.name}, expected float32, float64 or integers"
-            )
-        _check_device(device, name, value)
-        return value
-
-    @staticmethod
-    def _images_of(column: Any, images: int) -> Any:
-        """
-        Return batch indices as int32, with -1 where there is no such image.
-
-        They are converted by themselves, since the dtype of the data may be too small for them.
-        """
-        column = column.astype(np.float64)
-        exists = (column >= 0) & (column < images) & (column == cupy().floor(column))
-        return cupy().where(exists, column, -1).astype(np.int32)
-
-    def of_level(self, levels: Any, level: int) -> _Boxes:
-        """Return the boxes that belong to a level."""
-        boxes = _Boxes.__new__(_Boxes)
-        boxes.__dict__.update(self.__dict__, levels=levels, level=level)
-        return boxes
-
-    def restore(self, grad: Any) -> Any:
-        """Return gradients of the rows in the format that the boxes came in."""
-        if self.counts is None:
-            return grad
-        ends = list(itertools.accumulate(self.counts))
-        return [grad[end - count : end] for end, count in zip(ends, self.counts, strict=True)]
-
-    def given(self, first: int, stop: int) -> tuple[Any, ...]:
-        """Return the arguments of kernels for some boxes: rows, columns and images."""
-        images = NULL if self.images is None else self.images[first:stop]
-        return self.rows[first:stop], np.int32(self.columns), images
-
-
-def _distribute(
-    boxes: _Boxes, scales: list[Scale], canonical: tuple[float, int], rotated: bool
-) -> list[_Boxes]:
-    """Return the boxes of each level, by the rule of ``level_of`` in pyx/plan/boxes.pxd."""
-    canonical_scale, canonical_level = canonical
-    xp, kind = cupy(), boxes.rows.dtype.type
-    if rotated:
-        sides = boxes.rows[:, -3:-1]
-    else:
-        sides = boxes.rows[:, -2:] - boxes.rows[:, -4:-2]
-    sides = xp.maximum(sides, kind(0))
-    with np.errstate(all="ignore"):  # a scale may be too large for the dtype of the data
-        size = xp.sqrt(sides[:, 0] * sides[:, 1]) / kind(canonical_scale)
-        exact = kind(canonical_level) + xp.log2(size)
-    wanted = xp.floor(exact + kind(_levels.CLOSE)) - kind(_levels.level_of_scale(scales[0]))
-    last = _levels.last_map(len(scales), scales[0], scales[-1])
-    # A box whose size is not a number belongs to the finest level.
-    levels = xp.minimum(xp.fmax(wanted, kind(0)), kind(last)).astype(np.int32)
-    return [boxes.of_level(levels, i) for i in range(len(scales))]
-
-
-class Level:
-    """A map of a call: its size, its scales, and the boxes that are pooled from it."""
-
-    def __init__(self, shape: Shape, scale: Scale, boxes: _Boxes, channels: int):
-        self.n, self.c, self.h, self.w = shape
-        self.scale = scale
-        self.boxes = boxes
-        # An empty level has nothing to read or to write: outputs and gradients are zeros.
-        self.empty = not (len(boxes) and channels and self.n and self.h and self.w)
+def _inside(device: Any) -> Any:
+    """Return a context in which a device is the current one."""
+    return _NOTHING if device.id == cupy().cuda.runtime.getDevice() else device
 
 
 class Call:
-    """A call with checked arguments: its levels, and what they have in common."""
+    """A call with checked arguments: a plan, and the arrays of the call."""
 
-    def __init__(
-        self,
-        row: Operator,
-        rule: Rule,
-        arguments: Arguments,
-        first: Any,
-        bins: tuple[int, int],
-        shapes: dict[str, Shape],
-    ):
-        self.row, self.rule, self.bins = row, rule, bins
-        self.layout = Layout(arguments.layout)
-        self.dtype, self.device = first.dtype, first.device
-        self.out = arguments.out
-        self.rotated = row.box != CORNERS
-        self.arrays: list[Any] = []
-        scales = _levels.scales(arguments, shapes)
-        (n, c, _, _) = next(iter(shapes.values()))
-        if self.rotated:
-            _levels.check_same_scales(scales)
-        with self.device:
-            self.boxes = _Boxes(arguments, n, self.dtype, self.device, row.box)
-            of_levels = [self.boxes]
-            if arguments.pyramid is not None:
-                canonical = _levels.canonical(arguments.pyramid)
-                of_levels = _distribute(self.boxes, scales, canonical, self.rotated)
-        self.count = len(self.boxes)
-        self.channels = _arguments.channels(c, bins, row.position_sensitive)
-        self.levels = [
-            Level(shape, scale, boxes, self.channels)
-            for shape, scale, boxes in zip(shapes.values(), scales, of_levels, strict=True)
-        ]
-
-    @property
-    def output_shape(self) -> tuple[int, ...]:
-        return self.layout.shape(self.count, self.channels, *self.bins)
-
-    @property
-    def empty(self) -> bool:
-        return all(level.empty for level in self.levels)
+    def __init__(self, plan: Plan, arrays: list[Any], arguments: Arguments, boxes: Any = None):
+        """boxes: if rows are not the argument as it is."""
+        self.plan, self.arrays, self.out = plan, arrays, arguments.out
+        self.dtype, self.count, self.output_shape = plan.dtype, plan.count, plan.output_shape
+        self.layout = plan.layout
+        self.rows = arguments.boxes if boxes is None else boxes.rows
+        self.images = None if boxes is None else boxes.images
+        self.counts = None if boxes is None else boxes.counts
+        self.device = self.rows.device
 
     def map_size(self) -> Shape:
         """Return (N, C, H, W) of the first level."""
-        level = self.levels[0]
-        return level.n, level.c, level.h, level.w
+        return self.plan.map_size
+
+    def seen(self, arrays: list[Any]) -> list[Any]:
+        """Return arrays seen as (N, C, H, W)."""
+        return [self.layout.nchw(array) for array in arrays]
+
+
+def _planned(
+    row: Operator,
+    rule: Rule,
+    first: Any,
+    bins: tuple[int, int],
+    shapes: dict[str, Shape],
+    arguments: Arguments,
+) -> Call:
+    """Check the arguments that all passes share; first: an array of the dtype of the data."""
+    layout = Layout(arguments.layout)
+    scales = _levels.scales(arguments, shapes)
+    if row.box != CORNERS:
+        _levels.check_same_scales(scales)
+    of_levels = tuple(shapes.values())
+    with _inside(first.device):
+        boxes = Boxes(arguments, of_levels[0][0], first.dtype, first.device, row.box)
+    canonical = None if arguments.pyramid is None else _levels.canonical(arguments.pyramid)
+    plan = Plan(row, rule, layout, first.dtype, bins, of_levels, boxes.rows.shape)
+    plan.set_levels(scales, canonical)
+    return Call(plan, [], arguments, boxes)
 
 
 def plan_forward(
@@ -267,17 +116,30 @@ def plan_forward(
 ) -> Call:
     """Check the arguments of a forward pass."""
     arguments = Arguments(*given)
-    named = _levels.maps(input, arguments, maps)
     bins = _arguments.output_size(output_size)
-    return plan_backward_boxes(row, rule, named, bins, arguments)
+    listed = isinstance(input, (list, tuple))
+    arrays = list(input) if listed else [input]
+    key = key_of("forward", row, rule, arrays, (bins, listed), arguments)
+    plan = KEPT.get(key)
+    if plan is not None:
+        return Call(plan, arrays, arguments)
+    call = _with_maps(row, rule, _levels.maps(input, arguments, maps), bins, arguments)
+    KEPT.add(key, call.plan)
+    return call
 
 
 def plan_backward(
     row: Operator, rule: Rule, grad: Any, shapes: dict[str, Shape], arguments: Arguments
 ) -> Call:
     """Check the arguments of the gradient of maps of these shapes (N, C, H, W)."""
+    key = key_of("backward", row, rule, (grad,), tuple(shapes.values()), arguments)
+    plan = KEPT.get(key)
+    if plan is not None:
+        return Call(plan, [], arguments)
     bins = tuple(Layout(arguments.layout).nchw(grad).shape[2:])
-    return Call(row, rule, arguments, grad, bins, shapes)
+    call = _planned(row, rule, grad, bins, shapes, arguments)
+    KEPT.add(key, call.plan)
+    return call
 
 
 def plan_backward_boxes(
@@ -287,24 +149,44 @@ def plan_backward_boxes(
     bins: tuple[int, int],
     arguments: Arguments,
 ) -> Call:
-    """Check the arguments of the gradient of the boxes, and those of a forward pass."""
-    layout = Layout(arguments.layout)
-    shapes = _levels.shapes_of(maps, layout)
-    check_devices(maps)
-    first = next(iter(maps.values()))
-    call = Call(row, rule, arguments, first, bins, shapes)
-    call.arrays = list(maps.values())
+    """Check the arguments of the gradient of the boxes."""
+    arrays = list(maps.values())
+    key = key_of("boxes", row, rule, arrays, bins, arguments)
+    plan = KEPT.get(key)
+    if plan is not None:
+        return Call(plan, arrays, arguments)
+    call = _with_maps(row, rule, maps, bins, arguments)
+    KEPT.add(key, call.plan)
     return call
+
+
+def _with_maps(
+    row: Operator, rule: Rule, maps: dict[str, Any], bins: tuple[int, int], arguments: Arguments
+) -> Call:
+    """Check the arguments of a pass that reads the maps."""
+    shapes = _levels.shapes_of(maps, Layout(arguments.layout))
+    check_devices(maps)
+    call = _planned(row, rule, next(iter(maps.values())), bins, shapes, arguments)
+    call.arrays = list(maps.values())
+    call.plan.near = all(_is_near(array) for array in call.seen(call.arrays))
+    return call
+
+
+def _is_near(array: Any) -> bool:
+    """Whether a plane of an array seen as (N, C, H, W) spans less than 2**31 elements."""
+    _, _, y, x = (abs(stride) // array.dtype.itemsize for stride in array.strides)
+    reach = (array.shape[2] - 1) * y + (array.shape[3] - 1) * x
+    return bool(reach < 2**31)
 
 
 def box_arrays(call: Call) -> list[Any]:
     """Return the memory of the boxes that a call reads."""
-    return [call.boxes.rows]
+    return [call.rows]
 
 
 def output(call: Call) -> Any:
     """Return the array that a forward pass writes to."""
-    return result(call.out, call.output_shape, (call.dtype,), (*call.arrays, call.boxes.rows))
+    return result(call.out, call.output_shape, (call.dtype,), (*call.arrays, call.rows))
 
 
 def restore(_: Call, grad: Any) -> Any:
@@ -326,323 +208,436 @@ def result(
     """
     (dtype,) = dtypes
     if out is None:
-        with read[0].device:
+        with _inside(read[0].device):
             return cupy().empty(shape, dtype)
-    out = _of_cupy(name, out)
+    out = of_cupy(name, out)
     if out.dtype != dtype:
         raise TypeError(f"{name}: dtype {out.dtype.name}, expected {dtype.name}")
     if out.shape != shape:
         raise ValueError(f"{name}: shape {out.shape}, expected {shape}")
-    _check_device(read[0].device, name, out)
+    check_device(read[0].device, name, out)
+    addressable(name, out)
     _arguments.distinct(name, out)
-    if any(cupy().may_share_memory(out, other) for other in read):
+    if any(overlap(out, other) for other in read):
         raise ValueError(f"{name}: overlaps memory that the call reads")
     return out
 
 
-def _shape(call: Call, level: Level, boxes: int) -> np.ndarray:
-    return structure(
-        "Shape", level.n, call.channels, level.h, level.w, boxes, *call.bins,
-        call.row.position_sensitive, call.layout.axes is not None,
-    )  # fmt: skip
+class Pass(NamedTuple):
+    """What a pass runs: for each step the tables and a kernel, and its scratch memory."""
+
+    bytes: int
+    steps: list[Step]
+    launches: list[Launch]
+    more: tuple[Any, ...] = ()  # whatever else a pass needs
 
 
-def _scales(call: Call, level: Level) -> list[Any]:
-    """Return the scales of y and x as kernels take them."""
-    return [call.dtype.type(scale) for scale in level.scale]
+def _scratch(bytes: int) -> tuple[Any, int]:
+    """Return scratch memory, which must be kept until its kernels are queued, and its address."""
+    if not bytes:
+        return None, 0
+    memory = cupy().cuda.alloc(bytes)
+    return memory, memory.ptr
 
 
-class _Step(NamedTuple):
-    """Some boxes and their tables: the first box, the number of boxes, and arguments of kernels."""
-
-    first: int
-    boxes: int
-    tables: tuple[Any, ...]  # shape, room, images, counts, taps
-    slopes: Any
+def _from(array: Any, first: int) -> Any:
+    return array[first:] if first else array
 
 
-def _steps(call: Call, level: Level, slopes: bool = False, most: int = 2**31) -> Iterator[_Step]:
-    """Make the tables of as many boxes at a time as there is room for."""
-    if level.empty:
-        return
-    _, sampling_ratio, *_ = call.rule
-    ratio = sampling_ratio if sampling_ratio > 0 else 2**30
-    ph, pw = call.bins
-    room_y, room_x = min(level.h, 2 * ratio), min(level.w, 2 * ratio)
-    if call.row.reduction is MAX_PIXEL:
-        room_y = room_x = 1
-    each = ph * room_y + pw * room_x
-    room = structure("Room", room_y, room_x, each)
-    per_entry = call.dtype.itemsize * (4 if slopes else 2)
-    count = max(min(len(level.boxes), TABLE_BYTES // (each * per_entry), most), 1)
-    make = cupy().empty
-    for first in range(0, len(level.boxes), count):
-        boxes = min(count, len(level.boxes) - first)
-        shape = _shape(call, level, boxes)
-        images, counts = make(boxes, np.int32), make((boxes, ph + pw), np.int32)
-        taps = make(boxes * each * 2 * call.dtype.itemsize, np.uint8)
-        slope = make((2, boxes * each), call.dtype) if slopes else None
-        levels = level.boxes.levels
-        launch(
-            "tables", call.dtype, boxes * (ph + pw), *level.boxes.given(first, first + boxes),
-            NULL if levels is None else levels[first : first + boxes], np.int32(level.boxes.level),
-            structure("Rule", *call.rule), shape, room, *_scales(call, level),
-            images, counts, taps, *((NULL, NULL) if slope is None else (slope[0], slope[1])),
-        )  # fmt: skip
-        yield _Step(first, boxes, (shape, room, images, counts, taps), slope)
+def _maps_of_step(call: Call, step: Step, arrays: list[Any], base: int) -> np.ndarray:
+    plan = call.plan
+    of_boxes = base + step.offsets["levels"] if len(plan.levels) > 1 else None
+    return maps_of(plan, step.levels, arrays, of_boxes)
 
 
 def forward(call: Call, out: Any, extra: Any) -> None:
     """Write the output of a forward pass.  extra is argmax, or the option of ``_call.forward``."""
-    inputs = [call.layout.nchw(array) for array in call.arrays]
-    with call.device:
-        if len(call.levels) > 1 or call.empty:
-            out.fill(0)
-        if call.rotated:
-            _rotated_sums(call, inputs, call.layout.nchw(out))
-        elif call.row.reduction is WEIGHTED_SUM:
-            _weighted_sums(call, inputs, call.layout.nchw(out))
-        elif call.row.reduction is MAX_PIXEL:
-            argmax = None if isinstance(extra, bool) else call.layout.nchw(extra)
-            _largest_pixels(call, inputs[0], out, argmax)
+    plan = call.plan
+    argmax = None if isinstance(extra, bool) or extra is None else extra
+    with _inside(call.device):
+        if plan.empty:
+            for empty, value in ((out, 0), (argmax, -1)):
+                if empty is not None and empty.size:
+                    empty.fill(value)
+        elif plan.rotated:
+            _rotated_sums(call, call.layout.nchw(out))
+        elif plan.row.reduction is WEIGHTED_SUM:
+            _weighted_sums(call, call.layout.nchw(out))
+        elif plan.row.reduction is MAX_PIXEL:
+            _largest_pixels(call, out, argmax)
         else:
-            _largest_samples(call, inputs[0], call.layout.nchw(out), extra)
+            _largest_samples(call, call.layout.nchw(out), bool(extra))
 
 
-def _forward_kernel(call: Call, level: Level, map_strides: np.ndarray) -> tuple[str, int]:
+def _forward_kernel(plan: Plan, count: int) -> tuple[str, int]:
     """
-    Return the kernel for maps with these strides, and the number of its threads.
+    Return the kernel for some boxes, and the number of its threads.
 
     This number decides only how work is divided; the results are right with any number.
     """
-    ph, pw = call.bins
-    count, last = len(level.boxes), call.layout.axes is not None
-    if call.row.position_sensitive:
-        return "forward_bins", count * call.channels * ph * pw
-    if last:
-        return "forward_pixels", LANES * count * ph * -(-call.channels // 128)
-    reach = (level.h - 1) * abs(int(map_strides["y"])) + (level.w - 1) * abs(int(map_strides["x"]))
-    if reach < 2**31:
+    ph, pw = plan.bins
+    if plan.row.position_sensitive:
+        return "forward_bins", count * plan.channels * ph * pw
+    if plan.layout.axes is not None:
+        return "forward_pixels", LANES * count * ph * -(-plan.channels // 128)
+    if plan.near:
         tiles = -(-ph // 8) * -(-pw // 8)
-        return "forward_planes", LANES * count * -(-call.channels // 64) * 4 * tiles
-    return "forward_bins", count * call.channels * ph * pw
+        return "forward_planes", LANES * count * -(-plan.channels // 64) * 4 * tiles
+    return "forward_bins", count * plan.channels * ph * pw
 
 
-def _weighted_sums(call: Call, inputs: list[Any], out: Any) -> None:
-    for level, input in zip(call.levels, inputs, strict=True):
-        input_strides = strides(input)
-        kernel, threads = _forward_kernel(call, level, input_strides)
-        for step in _steps(call, level):
-            some = out[step.first :] if step.first else out
-            launch(
-                kernel, call.dtype, threads, input, input_strides, some, strides(some),
-                *step.tables,
-            )  # fmt: skip
+def _forward_pass(plan: Plan) -> Pass:
+    scratch = Scratch()
+    made = steps(plan, scratch)
+    launches = []
+    for step in made:
+        kernel, threads = _forward_kernel(plan, step.boxes)
+        launches.append(launch(kernel, plan.dtype, threads))
+    return Pass(scratch.bytes, made, launches)
 
 
-def _largest_pixels(call: Call, input: Any, out: Any, argmax: Any) -> None:
-    (level,) = call.levels
+def _weighted_sums(call: Call, out: Any) -> None:
+    own = call.plan.prepared(_forward_pass)
+    _memory, base = _scratch(own.bytes)
+    inputs, bins = call.seen(call.arrays), strides(out)
+    for step, run in zip(own.steps, own.launches, strict=True):
+        room = step.make_tables(call.rows, call.images, base)
+        run(
+            _maps_of_step(call, step, inputs, base), _from(out, step.first), bins, step.shape, room,
+            *step.at(base, "images", "counts", "taps"),
+        )  # fmt: skip
+
+
+def _largest_pixels_pass(plan: Plan) -> Pass:
+    scratch = Scratch()
+    made = steps(plan, scratch)
+    each = plan.channels * math.prod(plan.bins)
+    return Pass(
+        scratch.bytes,
+        made,
+        [launch("largest_pixel", plan.dtype, step.boxes * each) for step in made],
+    )
+
+
+def _largest_pixels(call: Call, out: Any, argmax: Any) -> None:
+    own = call.plan.prepared(_largest_pixels_pass)
+    (input,) = call.seen(call.arrays)
     pooled = out_nchw = call.layout.nchw(out)
     if argmax is not None:
-        if level.empty:
-            argmax.fill(-1)
+        argmax = call.layout.nchw(argmax)
         # The kernel writes both arrays by the strides of `pooled`, in elements.
         size = call.dtype.itemsize
         if [s // size for s in pooled.strides] != [s // 4 for s in argmax.strides]:
             pooled = call.layout.nchw(cupy().empty(out.shape, call.dtype))
-    for step in _steps(call, level):
-        some = pooled[step.first :]
-        launch(
-            "largest_pixel", call.dtype, math.prod(some.shape), input, strides(input), some,
-            NULL if argmax is None else argmax[step.first :], strides(some), *step.tables,
+    _memory, base = _scratch(own.bytes)
+    of_input, bins = strides(input), strides(pooled)
+    for step, run in zip(own.steps, own.launches, strict=True):
+        room = step.make_tables(call.rows, call.images, base)
+        run(
+            input, of_input, _from(pooled, step.first),
+            NULL if argmax is None else _from(argmax, step.first), bins, step.shape, room,
+            *step.at(base, "images", "counts", "taps"),
         )  # fmt: skip
-    if pooled is not out_nchw and not level.empty:
+    if pooled is not out_nchw:
         out_nchw[...] = pooled
 
 
-def _largest_samples(call: Call, input: Any, out: Any, products: bool) -> None:
-    (level,) = call.levels
-    if level.empty:
-        return
-    count = len(level.boxes)
-    rule = structure("Rule", SAMPLED, *call.rule[1:])  # the kernel makes the samples itself
-    launch(
-        "largest_sample", call.dtype, math.prod(out.shape), input, strides(input), out,
-        strides(out), _shape(call, level, count), rule, *level.boxes.given(0, count),
-        *_scales(call, level), np.int32(products),
+def _largest_samples_pass(plan: Plan) -> Pass:
+    run = launch("largest_sample", plan.dtype, plan.count * plan.channels * math.prod(plan.bins))
+    (level,) = plan.levels
+    rule = structure("Rule", SAMPLED, *plan.rule[1:])  # the kernel makes the samples itself
+    return Pass(
+        0, [], [run], (plan.shape(range(1), plan.count), rule, *map(plan.real, level.scale))
+    )
+
+
+def _largest_samples(call: Call, out: Any, products: bool) -> None:
+    plan = call.plan
+    (run,), (shape, rule, *scales) = plan.prepared(_largest_samples_pass)[2:]
+    (input,) = call.seen(call.arrays)
+    run(
+        input, strides(input), out, strides(out), shape, rule, *_given(call), *scales,
+        np.int32(products),
     )  # fmt: skip
 
 
-class _Segments:
+def _given(call: Call) -> tuple[Any, ...]:
+    """Return the arguments of kernels for boxes: rows, columns and images."""
+    return call.rows, np.int32(call.plan.columns), NULL if call.images is None else call.images
+
+
+@dataclass(frozen=True)
+class Segments:
     """
-    Several arrays of gradients like `out`: the boxes of each segment are added to an array.
+    Several arrays of gradients like the map's: the boxes of each segment are added to an array.
 
     They are for maps with too few planes to keep a GPU busy.
     """
 
-    def __init__(self, call: Call, level: Level, out: Any):
-        self.call, self.level, self.out = call, level, out
-        planes = level.n * level.c
-        of_plane = -(-level.h * level.w * call.dtype.itemsize // PART_BYTES)  # parts of a plane
-        room = SEGMENTS_BYTES // (out.size * call.dtype.itemsize)
-        most = min(-(-WARPS // (planes * of_plane)), room, len(level.boxes) // 64, 16)
-        self.count = max(most, 1)
-        self.threads = LANES * planes * of_plane * self.count
-        if self.count > 1:
-            self.all = cupy().empty((self.count, *out.shape), call.dtype)
-        self.first = call.layout.nchw(self.all[0] if self.count > 1 else out)
+    count: int
+    threads: int
+    begin: int  # where the arrays lie in scratch memory
+    strides: np.ndarray
+    size: np.int64
+    add_up: Launch | None
+    shape: np.ndarray
 
-    @property
-    def arguments(self) -> tuple[Any, ...]:
-        return self.first, strides(self.first), np.int64(self.out.size), np.int32(self.count)
+    def arguments(self, out: Any, base: int) -> tuple[Any, ...]:
+        """Return arguments of kernels: the first array, its strides, and how many there are."""
+        first, each = (out, strides(out)) if self.add_up is None else (
+            address(base + self.begin), self.strides
+        )  # fmt: skip
+        return first, each, self.size, np.int32(self.count)
 
-    def add_up(self) -> None:
-        if self.count > 1:
-            level, out = self.level, self.call.layout.nchw(self.out)
-            shape = structure(
-                "Shape", level.n, level.c, level.h, level.w, level.n, level.h, level.w, False,
-                self.call.layout.axes is not None,
-            )  # fmt: skip
-            launch(
-                "add_segments", self.call.dtype, self.out.size, *self.arguments, out, strides(out),
-                shape,
-            )  # fmt: skip
+    def finish(self, out: Any, base: int) -> None:
+        """Write the sum of the arrays to `out`, seen as (N, C, H, W)."""
+        if self.add_up is not None:
+            self.add_up(*self.arguments(out, base), out, strides(out), self.shape)
+
+
+def _segments(plan: Plan, scratch: Scratch) -> Segments:
+    n, c, h, w = plan.map_size
+    size = n * c * h * w
+    of_plane = -(-h * w * plan.dtype.itemsize // PART_BYTES)  # parts of a plane
+    room = SEGMENTS_BYTES // (size * plan.dtype.itemsize)
+    count = max(min(-(-WARPS // (n * c * of_plane)), room, plan.count // 64, 16), 1)
+    threads = LANES * n * c * of_plane * count
+    last = plan.layout.axes is not None
+    each = (h * w * c, 1, w * c, c) if last else (c * h * w, h * w, w, 1)
+    shape = structure("Shape", n, c, h, w, n, h, w, False, last)
+    add_up, begin = None, 0
+    if count > 1:
+        begin = scratch.room(count * size * plan.dtype.itemsize)
+        add_up = launch("add_segments", plan.dtype, size)
+    return Segments(
+        count, threads, begin, structure("Strides", *each), np.int64(size), add_up, shape
+    )
 
 
 def backward(call: Call, grad: Any, outs: list[Any]) -> None:
     """Write the gradients of the maps of weighted sums.  grad is seen as (K, C, PH, PW)."""
-    with call.device:
-        for level, out in zip(call.levels, outs, strict=True):
-            if level.empty:
-                out.fill(0)
-            elif call.rotated:
-                _backward_rotated(call, level, grad, call.layout.nchw(out))
-            elif call.row.position_sensitive:
-                _backward_bins(call, level, grad, out)
-            else:
-                _backward_tiles(call, level, grad, call.layout.nchw(out))
+    plan = call.plan
+    with _inside(call.device):
+        if plan.empty:
+            for out in outs:
+                if out.size:
+                    out.fill(0)
+        elif plan.rotated:
+            _backward_rotated(call, grad, call.seen(outs))
+        elif plan.row.position_sensitive:
+            _backward_bins(call, grad, call.layout.nchw(outs[0]))
+        else:
+            _backward_tiles(call, grad, call.seen(outs))
 
 
-def _backward_bins(call: Call, level: Level, grad: Any, out: Any) -> None:
-    segments = _Segments(call, level, out)
-    for step in _steps(call, level):
-        some = grad[step.first :] if step.first else grad
-        launch(
-            "backward_bins", call.dtype, segments.threads, some, strides(some),
-            *segments.arguments, *step.tables, np.int32(step.first > 0),
+def _bins_pass(plan: Plan) -> Pass:
+    scratch = Scratch()
+    made = steps(plan, scratch)
+    segments = _segments(plan, scratch)
+    run = launch("backward_bins", plan.dtype, segments.threads)
+    return Pass(scratch.bytes, made, [run] * len(made), (segments,))
+
+
+def _backward_bins(call: Call, grad: Any, out: Any) -> None:
+    own = call.plan.prepared(_bins_pass)
+    (segments,) = own.more
+    _memory, base = _scratch(own.bytes)
+    for step, run in zip(own.steps, own.launches, strict=True):
+        room = step.make_tables(call.rows, call.images, base)
+        run(
+            _from(grad, step.first), strides(grad), *segments.arguments(out, base), step.shape,
+            room, *step.at(base, "images", "counts", "taps"), np.int32(step.first > 0),
         )  # fmt: skip
-    segments.add_up()
+    segments.finish(out, base)
 
 
-def _backward_tiles(call: Call, level: Level, grad: Any, out: Any) -> None:
-    kernel = "backward_planes" if call.layout.axes is None else "backward_pixels"
-    tall = 32 // call.dtype.itemsize  # tiles of 8 x 8 or 4 x 8 pixels
-    tiles = level.n * -(-level.h // tall) * -(-level.w // 8) * -(-level.c // LANES)
-    for step in _steps(call, level):
-        some = grad[step.first :] if step.first else grad
-        shape, room, _, counts, taps = step.tables
-        windows = cupy().empty(step.boxes * 4, np.int32)
-        launch("windows_of_boxes", call.dtype, step.boxes * 2, shape, room, counts, taps, windows)
-        launch(
-            kernel, call.dtype, LANES * tiles, some, strides(some), out, strides(out),
-            *step.tables, windows, np.int32(step.first > 0),
+def _tiles_pass(plan: Plan) -> Pass:
+    scratch = Scratch()
+    made = steps(plan, scratch, windows=True)
+    kernel = "backward_planes" if plan.layout.axes is None else "backward_pixels"
+    tall = 32 // plan.dtype.itemsize  # tiles of 8 x 8 or 4 x 8 pixels
+    planes = plan.images * -(-plan.channels // LANES)
+    launches = []
+    for step in made:
+        sizes = (plan.sizes[i] for i in step.levels)
+        tiles = sum(-(-rows // tall) * -(-columns // 8) for rows, columns in sizes)
+        launches.append(launch(kernel, plan.dtype, LANES * planes * tiles))
+    return Pass(scratch.bytes, made, launches)
+
+
+def _backward_tiles(call: Call, grad: Any, outs: list[Any]) -> None:
+    own = call.plan.prepared(_tiles_pass)
+    _memory, base = _scratch(own.bytes)
+    bins = strides(grad)
+    for step, run in zip(own.steps, own.launches, strict=True):
+        room = step.make_tables(call.rows, call.images, base)
+        run(
+            _from(grad, step.first), bins, _maps_of_step(call, step, outs, base), step.shape, room,
+            *step.at(base, "images", "counts", "taps", "windows"), np.int32(step.first > 0),
         )  # fmt: skip
+
+
+def _largest_pixel_backward_pass(plan: Plan) -> Pass:
+    scratch = Scratch()
+    segments = _segments(plan, scratch)
+    run = launch("largest_pixel_backward", plan.dtype, segments.threads)
+    return Pass(scratch.bytes, [], [run], (segments, plan.shape(range(1), plan.count)))
 
 
 def backward_max(call: Call, grad: Any, argmax: Any, out: Any, new: bool) -> None:
     """Write the gradient of the map of maxima of pixels.  argmax is seen as (K, C, PH, PW)."""
-    (level,) = call.levels
-    with call.device:
-        if level.empty:
-            out.fill(0)
+    with _inside(call.device):
+        if call.plan.empty:
+            if out.size:
+                out.fill(0)
             return
-        segments = _Segments(call, level, out)
-        launch(
-            "largest_pixel_backward", call.dtype, segments.threads, grad, strides(grad), argmax,
-            strides(argmax), *level.boxes.given(0, call.count), *segments.arguments,
-            _shape(call, level, call.count),
+        own = call.plan.prepared(_largest_pixel_backward_pass)
+        segments, shape = own.more
+        _memory, base = _scratch(own.bytes)
+        out = call.layout.nchw(out)
+        own.launches[0](
+            grad, strides(grad), argmax, strides(argmax), *_given(call),
+            *segments.arguments(out, base), shape,
         )  # fmt: skip
-        segments.add_up()
+        segments.finish(out, base)
 
 
 def backward_boxes(call: Call, grad: Any) -> Any:
     """Return the gradients of the boxes of weighted sums, in the format that boxes came in."""
-    with call.device:
-        out = cupy().zeros((call.count, call.boxes.columns), call.dtype)
-        for level, array in zip(call.levels, call.arrays, strict=True):
-            add = _add_rotated_gradients if call.rotated else _add_box_gradients
-            add(call, level, call.layout.nchw(array), grad, out)
-        return call.boxes.restore(out)
+    plan = call.plan
+    with _inside(call.device):
+        make = cupy().zeros if plan.empty else cupy().empty
+        out = make((plan.count, plan.columns), plan.dtype)
+        if not plan.empty:
+            add = _rotated_gradients if plan.rotated else _box_gradients
+            add(call, grad, out)
+        return restore_boxes(out, call.counts)
 
 
-def _add_box_gradients(call: Call, level: Level, input: Any, grad: Any, out: Any) -> None:
-    """Write the rows of the boxes of a level."""
+def _box_gradients_pass(plan: Plan) -> Pass:
     # A thread adds up a bin of some channels.  If channels are last, a warp adds up more of them.
     channels, sharing = CHANNELS_OF_THREAD, 1
-    if call.layout.axes is not None:
+    if plan.layout.axes is not None:
         channels, sharing = CHANNELS_OF_WARP, LANES
-    each = -(-call.channels // channels) * call.bins[0] * call.bins[1]
-    for step in _steps(call, level, True, max(PARTIAL_SUMS_BYTES // max(32 * each, 1), 1)):
-        partial_sums = cupy().empty(step.boxes * each * 4, np.float64)
-        some = grad[step.first :]
-        shape, _, images, *_ = step.tables
-        launch(
-            "backward_boxes", call.dtype, step.boxes * each * sharing, some, strides(some),
-            input, strides(input), *step.tables, step.slopes[0], step.slopes[1],
-            partial_sums,
+    each = -(-plan.channels // channels) * math.prod(plan.bins)
+    scratch = Scratch()
+    made = steps(plan, scratch, slopes=True, most=max(PARTIAL_SUMS_BYTES // (32 * each), 1))
+    sums = scratch.room(32 * each * max(step.boxes for step in made))
+    runs = [launch("backward_boxes", plan.dtype, step.boxes * each * sharing) for step in made]
+    add_up = [launch("add_partial_sums", plan.dtype, step.boxes * LANES) for step in made]
+    return Pass(scratch.bytes, made, runs, (add_up, sums))
+
+
+def _box_gradients(call: Call, grad: Any, out: Any) -> None:
+    """Write the gradients of the rows of boxes."""
+    own = call.plan.prepared(_box_gradients_pass)
+    add_up, sums = own.more
+    _memory, base = _scratch(own.bytes)
+    partial_sums = address(base + sums)
+    inputs, bins = call.seen(call.arrays), strides(grad)
+    for step, run, add in zip(own.steps, own.launches, add_up, strict=True):
+        room = step.make_tables(call.rows, call.images, base)
+        tables = step.at(base, "images", "counts", "taps", "slope_low", "slope_high")
+        run(
+            _from(grad, step.first), bins, _maps_of_step(call, step, inputs, base), step.shape,
+            room, *tables, partial_sums,
         )  # fmt: skip
-        launch(
-            "add_partial_sums", call.dtype, step.boxes * LANES, partial_sums, shape, images,
-            out[step.first :], np.int32(call.boxes.columns),
+        add(
+            partial_sums, step.shape, tables[0], _from(out, step.first),
+            np.int32(call.plan.columns),
         )  # fmt: skip
 
 
-def _rotated_boxes(call: Call, level: Level) -> tuple[Any, ...]:
-    """Return the last arguments of kernels of rotated boxes: shape, and the boxes of a level."""
-    count = len(level.boxes)
-    made, levels = cupy().empty(count * ROTATED_BYTES, np.uint8), level.boxes.levels
-    shape = _shape(call, level, count)
-    launch(
-        "make_rotated_boxes", call.dtype, count, *level.boxes.given(0, count),
-        NULL if levels is None else levels, np.int32(level.boxes.level),
-        structure("Rule", *call.rule), shape, _scales(call, level)[0], made,
-    )  # fmt: skip
-    return shape, made
+class RotatedStep(NamedTuple):
+    """The rotated boxes of some levels."""
+
+    levels: range
+    setup: np.ndarray
+    shape: np.ndarray
+    make: Launch
 
 
-def _rotated_sums(call: Call, inputs: list[Any], out: Any) -> None:
-    for level, input in zip(call.levels, inputs, strict=True):
-        if not level.empty:
-            launch(
-                "forward_rotated", call.dtype, math.prod(out.shape), input, strides(input), out,
-                strides(out), *_rotated_boxes(call, level),
-            )  # fmt: skip
+def _rotated_steps(plan: Plan, scratch: Scratch) -> list[RotatedStep]:
+    scratch.room(plan.count * ROTATED_BYTES)  # at the beginning
+    made = []
+    for levels in plan.groups():
+        shape = plan.shape(levels, plan.count)
+        make = launch("make_rotated_boxes", plan.dtype, plan.count)
+        made.append(RotatedStep(levels, setup_of(plan, levels, shape), shape, make))
+    return made
 
 
-def _backward_rotated(call: Call, level: Level, grad: Any, out: Any) -> None:
-    launch(
-        "backward_rotated", call.dtype, level.n * -(-level.c // 8) * level.h * level.w, grad,
-        strides(grad), out, strides(out), *_rotated_boxes(call, level),
-    )  # fmt: skip
+def _make_rotated(call: Call, step: RotatedStep, base: int) -> np.uint64:
+    """Make the boxes, and return where they are."""
+    boxes = address(base)
+    step.make(call.rows, NULL if call.images is None else call.images, boxes, step.setup)
+    return boxes
 
 
-def _add_rotated_gradients(call: Call, level: Level, input: Any, grad: Any, out: Any) -> None:
-    """Write the rows of the rotated boxes of a level."""
-    if level.empty:
-        return
-    numbers = len(call.row.box)
-    each = -(-call.channels // CHANNELS_OF_THREAD) * call.bins[0] * call.bins[1]
-    most = max(PARTIAL_SUMS_BYTES // (8 * numbers * each), 1)
-    _, made = _rotated_boxes(call, level)
-    for first in range(0, len(level.boxes), most):
-        count = min(most, len(level.boxes) - first)
-        some = _shape(call, level, count), made[first * ROTATED_BYTES :]
-        partial_sums = cupy().empty(count * each * numbers, np.float64)
-        launch(
-            "backward_rotated_boxes", call.dtype, count * each, grad[first:], strides(grad), input,
-            strides(input), *some, partial_sums,
-        )  # fmt: skip
-        launch(
-            "add_rotated_sums", call.dtype, count * numbers, partial_sums, *some, out[first:],
-            np.int32(call.boxes.columns),
-        )  # fmt: skip
+def _rotated_pass(plan: Plan) -> Pass:
+    scratch = Scratch()
+    made = _rotated_steps(plan, scratch)
+    threads = plan.count * plan.channels * math.prod(plan.bins)
+    run = launch("forward_rotated", plan.dtype, threads)
+    return Pass(scratch.bytes, [], [run] * len(made), (made,))
+
+
+def _rotated_sums(call: Call, out: Any) -> None:
+    own = call.plan.prepared(_rotated_pass)
+    _memory, base = _scratch(own.bytes)
+    inputs, bins = call.seen(call.arrays), strides(out)
+    for step, run in zip(*own.more, own.launches, strict=True):
+        boxes = _make_rotated(call, step, base)
+        run(maps_of(call.plan, step.levels, inputs), out, bins, step.shape, boxes)
+
+
+def _backward_rotated_pass(plan: Plan) -> Pass:
+    scratch = Scratch()
+    made = _rotated_steps(plan, scratch)
+    planes = plan.images * -(-plan.channels // 8)
+    launches = []
+    for step in made:
+        pixels = sum(rows * columns for rows, columns in (plan.sizes[i] for i in step.levels))
+        launches.append(launch("backward_rotated", plan.dtype, planes * pixels))
+    return Pass(scratch.bytes, [], launches, (made,))
+
+
+def _backward_rotated(call: Call, grad: Any, outs: list[Any]) -> None:
+    own = call.plan.prepared(_backward_rotated_pass)
+    _memory, base = _scratch(own.bytes)
+    for step, run in zip(*own.more, own.launches, strict=True):
+        boxes = _make_rotated(call, step, base)
+        run(grad, strides(grad), maps_of(call.plan, step.levels, outs), step.shape, boxes)
+
+
+def _rotated_gradients_pass(plan: Plan) -> Pass:
+    scratch = Scratch()
+    made = _rotated_steps(plan, scratch)
+    numbers = len(plan.row.box)
+    each = -(-plan.channels // CHANNELS_OF_THREAD) * math.prod(plan.bins)
+    most = min(max(PARTIAL_SUMS_BYTES // (8 * numbers * each), 1), plan.count)
+    sums = scratch.room(8 * numbers * each * most)
+    parts = []
+    for first in range(0, plan.count, most):
+        count = min(most, plan.count - first)
+        run = launch("backward_rotated_boxes", plan.dtype, count * each)
+        add = launch("add_rotated_sums", plan.dtype, count * numbers)
+        parts.append((first, count, run, add))
+    return Pass(scratch.bytes, [], [], (made, parts, sums))
+
+
+def _rotated_gradients(call: Call, grad: Any, out: Any) -> None:
+    """Write the gradients of the rows of rotated boxes."""
+    plan = call.plan
+    own = plan.prepared(_rotated_gradients_pass)
+    made, parts, sums = own.more
+    _memory, base = _scratch(own.bytes)
+    partial_sums = address(base + sums)
+    inputs, bins = call.seen(call.arrays), strides(grad)
+    for step in made:
+        _make_rotated(call, step, base)
+        pyramid = maps_of(plan, step.levels, inputs)
+        for first, count, run, add in parts:
+            some = plan.shape(step.levels, count), address(base + first * ROTATED_BYTES)
+            run(_from(grad, first), bins, pyramid, *some, partial_sums)
+            add(partial_sums, *some, _from(out, first), np.int32(plan.columns))

@@ -22,12 +22,15 @@ using std::floor;
 using std::fma;
 using std::fmax;
 using std::fmin;
+using std::log2;
 using std::round;
+using std::sqrt;
 
 #define __global__
 #define __device__
 #define __shared__ static
 #define __launch_bounds__(...)
+#define __grid_constant__
 
 struct Index {
     unsigned x, y, z;
@@ -135,6 +138,14 @@ inline unsigned __ballot_sync(unsigned mask, int predicate) {
     for (int i = 0; i < fibers::LANES; i++)
         all |= (unsigned)fibers::lanes[i].brought[turn] << i;
     return all;
+}
+template <typename T> T __shfl_sync(unsigned mask, T value, int from) {
+    unsigned turn = fibers::meet(mask, fibers::SHUFFLE, fibers::bits(value));
+    std::memcpy(&value, &fibers::lanes[from % fibers::LANES].brought[turn], sizeof(T));
+    return value;
+}
+template <typename T> T __shfl_up_sync(unsigned mask, T value, int by) {
+    return __shfl_sync(mask, value, fibers::current < by ? fibers::current : fibers::current - by);
 }
 template <typename T> T __shfl_xor_sync(unsigned mask, T value, int other) {
     unsigned turn = fibers::meet(mask, fibers::SHUFFLE, fibers::bits(value));

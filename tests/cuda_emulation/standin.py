@@ -22,6 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
+from roicy.cuda._launch import instantiations
+
 FLAGS = os.environ.get("ROICY_EMULATION_FLAGS", "-O2").split()
 BUILT = (
     Path(tempfile.gettempdir())
@@ -272,42 +274,56 @@ floor, fmax, log2, maximum, minimum, sqrt = (
 
 
 class RawModule:
-    """Kernels, which are compiled once for each source text."""
+    """
+    Kernels, of which only `name_expressions` can be had.
+
+    All of them are compiled at once for each source text, since one compilation takes less time.
+    """
+
+    libraries = {}  # noqa: RUF012
 
     def __init__(self, code, options, name_expressions):
         assert "--fmad=false" in options
-        launchers = "\n".join(f"LAUNCHER({i}, {name})" for i, name in enumerate(name_expressions))
-        text = f"{Path(__file__).with_name('shim.h').read_text()}\n{code}\n{launchers}\n"
-        flags = [
-            "-std=c++20",
-            "-shared",
-            "-fPIC",
-            "-ffp-contract=off",
-            "-Wall",
-            "-Wno-unknown-pragmas",
-            "-Werror",
-            *FLAGS,
-        ]
-        flags += ["-U_FORTIFY_SOURCE"]  # it takes jumps between stacks for errors
-        flags += [option for option in options if option.startswith("-D")]
-        BUILT.mkdir(exist_ok=True)
-        library = BUILT / f"{hashlib.sha256((text + repr(flags)).encode()).hexdigest()[:20]}.so"
-        if not library.exists():
-            with tempfile.TemporaryDirectory(dir=BUILT) as folder:
-                source, made = Path(folder, "kernels.cpp"), Path(folder, "kernels.so")
-                source.write_text(text)
-                subprocess.run(
-                    [os.environ.get("CXX", "g++"), *flags, str(source), "-o", str(made)], check=True
-                )
-                made.replace(library)  # other processes may build it at the same time
-        self.library = ctypes.CDLL(str(library))
-        self.numbers = {name: i for i, name in enumerate(name_expressions)}
+        self.names = name_expressions
+        self.library = self.libraries.get((code, options))
+        if self.library is None:
+            self.library = self.libraries[code, options] = compiled(code, options)
 
     def get_function(self, name):
-        number = self.numbers[name]
+        assert name in self.names
+        number = instantiations().index(name)
         types = getattr(self.library, f"types_{number}")
         types.restype = ctypes.c_char_p
         return Function(name, types().decode().split(), getattr(self.library, f"run_{number}"))
+
+
+def compiled(code, options):
+    """Return a library of all kernels."""
+    launchers = "\n".join(f"LAUNCHER({i}, {name})" for i, name in enumerate(instantiations()))
+    text = f"{Path(__file__).with_name('shim.h').read_text()}\n{code}\n{launchers}\n"
+    flags = [
+        "-std=c++20",
+        "-shared",
+        "-fPIC",
+        "-ffp-contract=off",
+        "-Wall",
+        "-Wno-unknown-pragmas",
+        "-Werror",
+        *FLAGS,
+    ]
+    flags += ["-U_FORTIFY_SOURCE"]  # it takes jumps between stacks for errors
+    flags += [option for option in options if option.startswith("-D")]
+    BUILT.mkdir(exist_ok=True)
+    library = BUILT / f"{hashlib.sha256((text + repr(flags)).encode()).hexdigest()[:20]}.so"
+    if not library.exists():
+        with tempfile.TemporaryDirectory(dir=BUILT) as folder:
+            source, made = Path(folder, "kernels.cpp"), Path(folder, "kernels.so")
+            source.write_text(text)
+            subprocess.run(
+                [os.environ.get("CXX", "g++"), *flags, str(source), "-o", str(made)], check=True
+            )
+            made.replace(library)  # other processes may build it at the same time
+    return ctypes.CDLL(str(library))
 
 
 def _address(argument, expected, where):

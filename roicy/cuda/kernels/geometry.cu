@@ -1,31 +1,78 @@
-// This kernel makes axis tables of boxes.  A thread takes one bin of one axis.  rules.h says where
-// bins lie.
+// These kernels look at the boxes of a call once, before other kernels pool from the maps.  They
+// say from which image and which map each box is pooled, and make the axis tables.  rules.h says
+// where bins lie.
 
-// Return the image of box k, OTHER_LEVEL if the box belongs to another level, or NO_IMAGE if the
-// box reads nothing.
+// What the set-up of a call needs to know.  The long numbers say where arrays lie in the scratch
+// memory of the call.  They are -1 where an array is not wanted.
+struct Setup {
+    struct rule rule;
+    Shape shape;
+    Room room;
+    int columns, numbers; // of the rows of boxes; numbers are 4, or 5 of rotated boxes
+    int lanes;            // that take one axis of a box together, a power of two
+    int packed;           // the bins of an axis share slots
+    long long images, levels, counts, starts, taps, slope_low, slope_high, windows;
+    Pyramid pyramid;
+};
+
+// Return the image of box k, or NO_IMAGE if the box reads nothing.  Rows that hold only the numbers
+// of a box are those of the first image, unless images are given.
 template <typename T>
-__device__ inline int image_of(const T *rows, int columns, const int *given, const int *levels,
-                               int level, long long k, int images, int numbers = 4) {
+__device__ inline int image_of(const T *rows, int columns, const int *given, long long k,
+                               int images, int numbers = 4) {
     const T *row = rows + k * columns;
-    if (levels && levels[k] != level)
-        return OTHER_LEVEL;
     for (int i = columns - numbers; i < columns; i++)
         if (!(fabs((double)row[i]) <= (double)-Limits<T>::lowest))
             return NO_IMAGE;
     if (given)
         return given[k];
-    double image = row[0];
+    double image = columns > numbers ? row[0] : (T)0;
     return image >= 0 && image < images && image == floor(image) ? (int)image : NO_IMAGE;
+}
+
+// Return the map from which a box is pooled, counted from the finest one, by the rule of level_of
+// in pyx/plan/boxes.pxd.  Numbers are rounded as there.
+template <typename T>
+__device__ inline int level_of(const T *row, int columns, int numbers, const Pyramid &pyramid) {
+    if (pyramid.last == 0)
+        return 0;
+    bool turned = numbers == 5;
+    const T *corners = row + columns - numbers;
+    T width = corners[2] - (turned ? (T)0 : corners[0]);
+    T height = corners[3] - (turned ? (T)0 : corners[1]);
+    width = width > 0 ? width : (T)0, height = height > 0 ? height : (T)0;
+    T size = (T)sqrt((double)(width * height)) / (T)pyramid.canonical_scale;
+    T wanted = (T)pyramid.canonical_level + (T)log2((double)size);
+    wanted = (T)floor((double)(wanted + (T)pyramid.close)) - (T)pyramid.finest;
+    // A box whose size is not a number belongs to the finest map.
+    if (!(wanted > 0))
+        return 0;
+    return wanted < pyramid.last ? (int)wanted : pyramid.last;
+}
+
+// The place of a box: an image and a map of the launch.
+struct Place {
+    int image, level;
+};
+
+template <typename T>
+__device__ inline Place place_of(const T *rows, const int *given, const Setup &setup, long long k) {
+    const Pyramid &pyramid = setup.pyramid;
+    int level = level_of(rows + k * setup.columns, setup.columns, setup.numbers, pyramid);
+    level -= pyramid.first;
+    if (level < 0 || level >= pyramid.count)
+        return {OTHER_LEVEL, 0};
+    int image = image_of(rows, setup.columns, given, k, setup.shape.images, setup.numbers);
+    bool has_pixels = pyramid.at[level].rows && pyramid.at[level].columns;
+    return {has_pixels ? image : NO_IMAGE, level};
 }
 
 // Return the axis y of a box, or its axis x where x is 1.  corners are x1, y1, x2, y2.
 template <typename T>
-__device__ inline box_axis axis_of(const rule &rule, T scale_y, T scale_x, const Shape &shape,
-                                   int x, const T *corners) {
+__device__ inline box_axis axis_of(const rule &rule, double scale, int bins, int extent, int x,
+                                   const T *corners) {
     box_axis axis;
-    int bins = x ? shape.pw : shape.ph, extent = x ? shape.columns : shape.rows;
-    Rules<T>::make_axis(&axis, &rule, x ? scale_x : scale_y, bins, extent, corners[x ? 0 : 1],
-                        corners[x ? 2 : 3]);
+    Rules<T>::make_axis(&axis, &rule, scale, bins, extent, corners[x ? 0 : 1], corners[x ? 2 : 3]);
     return axis;
 }
 
@@ -35,35 +82,120 @@ __device__ inline bool on_a_map(const box_axis &axis) {
     return axis.low - axis.low == 0 && axis.bin_size - axis.bin_size == 0;
 }
 
-// Write the image of each box, and the taps of each bin with their count.  Slopes are written where
-// slope_low and slope_high are not null.
+// Write the taps of a bin, and return how many there are.  Where taps is null, they are only
+// counted.
 template <typename T>
-__global__ void tables(const T *rows, int columns, const int *given, const int *levels, int level,
-                       rule rule, Shape shape, Room room, T scale_y, T scale_x, int *images,
-                       int *counts, Tap<T> *taps, T *slope_low, T *slope_high) {
-    int bins = shape.ph + shape.pw;
-    for (long long t = thread_number(); t < (long long)shape.boxes * bins; t += thread_count()) {
-        long long k = t / bins;
-        int bin = (int)(t % bins), x = bin >= shape.ph, p = x ? bin - shape.ph : bin;
-        int image = image_of(rows, columns, given, levels, level, k, shape.images);
-        if (bin == 0)
-            images[k] = image;
-        long long slot = slot_of(room, shape, k, bin);
-        box_axis axis = axis_of(rule, scale_y, scale_x, shape, x, rows + k * columns + columns - 4);
-        taps_out out = {0, (int *)0, taps + slot, slope_low ? slope_low + slot : (T *)0,
-                        slope_high ? slope_high + slot : (T *)0};
-        if (image >= 0 && on_a_map(axis)) {
-            if (rule.kind != RULE_QUANTISED) {
-                Rules<T>::bin_taps(&rule, &axis, p, &out);
-            } else { // the tap holds the first pixel, and the count says how many
-                int first, stop;
-                Rules<T>::quantised_bin(&axis, p, axis.extent, &first, &stop);
-                if (first < stop) {
-                    taps[slot].pixel = first;
-                    out.count = stop - first;
-                }
+__device__ inline int taps_of_bin(const rule &rule, const box_axis &axis, int p, Tap<T> *taps,
+                                  T *slope_low, T *slope_high) {
+    if (rule.kind != RULE_QUANTISED) {
+        taps_out out = {0, (int *)0, taps, slope_low, slope_high};
+        Rules<T>::bin_taps(&rule, &axis, p, &out);
+        return (int)out.count;
+    }
+    int first, stop; // the tap holds the first pixel, and the count says how many
+    Rules<T>::quantised_bin(&axis, p, axis.extent, &first, &stop);
+    if (first >= stop)
+        return 0;
+    *taps = {first, 0};
+    return stop - first;
+}
+
+// Return the sum of the values of the lanes before this one.  `lanes` lanes take part together, and
+// `total` becomes the sum of all of them.
+__device__ inline int sum_before(int value, int lane, int lanes, int &total) {
+    int sum = value;
+    for (int step = 1; step < lanes; step *= 2) {
+        int other = __shfl_up_sync(ALL, sum, step);
+        sum += lane >= step ? other : 0;
+    }
+    total = __shfl_sync(ALL, sum, lane_number() | (lanes - 1));
+    return sum - value;
+}
+
+// Write the place of each box, and the taps of each bin with their count.  Slopes are written if
+// SLOPES.  Some lanes of a warp take one axis of a box, and each of them takes a bin at a time.
+template <typename T, bool SLOPES>
+__device__ inline void make_tables(const T *rows, const int *given, char *scratch,
+                                   const Setup &setup) {
+    const Shape &shape = setup.shape;
+    const Room &room = setup.room;
+    int *images = (int *)(scratch + setup.images), *levels = (int *)(scratch + setup.levels);
+    int *counts = (int *)(scratch + setup.counts), *starts = (int *)(scratch + setup.starts);
+    int *windows = (int *)(scratch + setup.windows);
+    Tap<T> *taps = (Tap<T> *)(scratch + setup.taps);
+    T *slope_low = (T *)(scratch + setup.slope_low), *slope_high = (T *)(scratch + setup.slope_high);
+    int lanes = setup.lanes, lane = lane_number() % lanes, of_warp = LANES / lanes;
+    int most = shape.ph > shape.pw ? shape.ph : shape.pw;
+    for (long long first = warp_number() * of_warp; first < 2LL * shape.boxes;
+         first += warp_count() * of_warp) {
+        long long t = first + lane_number() / lanes, k = t / 2;
+        int x = (int)(t % 2), bins = x ? shape.pw : shape.ph;
+        bool exists = k < shape.boxes;
+        Place place = {NO_IMAGE, 0};
+        if (exists)
+            place = place_of(rows, given, setup, k);
+        const Level &level = setup.pyramid.at[place.level];
+        box_axis axis = axis_of(setup.rule, x ? level.scale_x : level.scale_y, bins,
+                                x ? level.columns : level.rows, x,
+                                rows + (exists ? k : 0) * setup.columns + setup.columns - 4);
+        bool reads = place.image >= 0 && on_a_map(axis);
+        if (exists && x == 0 && lane == 0) {
+            images[k] = place.image;
+            if (setup.levels >= 0)
+                levels[k] = place.level;
+        }
+        int low = axis.extent, high = 0, used = 0;
+        for (int from = 0; from < most; from += lanes) {
+            int p = from + lane, bin = x ? shape.ph + p : p, count = 0;
+            bool some = reads && p < bins;
+            long long slot = slot_of(room, shape, k, bin), entry = k * (shape.ph + shape.pw) + bin;
+            if (setup.packed) { // bins are counted first, and their taps follow each other
+                int end, total, limit = x ? room.x : room.y;
+                if (some)
+                    count = taps_of_bin(setup.rule, axis, p, (Tap<T> *)0, (T *)0, (T *)0);
+                int start = used + sum_before(count, lane, lanes, total);
+                used += total, end = start + count;
+                some = some && end <= limit; // there is room for all of them (see _tables.py)
+                start += x ? room.y : 0;
+                if (exists && p < bins)
+                    starts[entry] = start;
+                slot = k * room.box + start;
+            }
+            count = 0;
+            if (some)
+                count = taps_of_bin(setup.rule, axis, p, taps + slot,
+                                    SLOPES ? slope_low + slot : (T *)0,
+                                    SLOPES ? slope_high + slot : (T *)0);
+            if (exists && p < bins)
+                counts[entry] = count;
+            if (count && setup.windows >= 0) {
+                int begin = taps[slot].pixel, end = taps[slot + count - 1].pixel + 1;
+                low = begin < low ? begin : low, high = end > high ? end : high;
             }
         }
-        counts[t] = (int)out.count;
+        if (setup.windows < 0)
+            continue;
+        for (int step = 1; step < lanes; step *= 2) {
+            int other_low = __shfl_xor_sync(ALL, low, step);
+            int other_high = __shfl_xor_sync(ALL, high, step);
+            low = other_low < low ? other_low : low;
+            high = other_high > high ? other_high : high;
+        }
+        // The bins read pixels low to high - 1.  Where they read none, both numbers are 0.
+        if (exists && lane == 0)
+            windows[2 * t] = high ? low : 0, windows[2 * t + 1] = high;
     }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(THREADS, 4)
+    tables(const T *rows, const int *given, char *scratch, const __grid_constant__ Setup setup) {
+    make_tables<T, false>(rows, given, scratch, setup);
+}
+
+template <typename T>
+__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 4 : 3)
+    tables_with_slopes(const T *rows, const int *given, char *scratch,
+                       const __grid_constant__ Setup setup) {
+    make_tables<T, true>(rows, given, scratch, setup);
 }

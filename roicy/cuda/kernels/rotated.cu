@@ -2,25 +2,28 @@
 // kernels/sparse.pxd of pyx do this.  There are no tables of taps here: a thread finds the samples
 // that it needs by itself, with the functions of rules.h.
 
-// A box and its image, which is negative where the box reads nothing.
+// A box, its image, which is negative where the box reads nothing, and its map.
 struct alignas(8) Rotated {
     rotated_box box;
-    int image;
+    int image, level;
 };
 static_assert(sizeof(Rotated) == ROTATED_BYTES, "_launch.py has another size");
 
 // Make all boxes.  A box whose positions are not finite reads nothing.
 template <typename T>
-__global__ void make_rotated_boxes(const T *rows, int columns, const int *given, const int *levels,
-                                   int level, rule rule, Shape shape, T scale, Rotated *boxes) {
+__global__ void make_rotated_boxes(const T *rows, const int *given, Rotated *boxes,
+                                   const __grid_constant__ Setup setup) {
+    const Shape &shape = setup.shape;
     for (long long k = thread_number(); k < shape.boxes; k += thread_count()) {
         Rotated &made = boxes[k];
         rotated_box &box = made.box;
-        made.image = image_of(rows, columns, given, levels, level, k, shape.images, 5);
+        Place place = place_of(rows, given, setup, k);
+        const Level &level = setup.pyramid.at[place.level];
+        made.image = place.image, made.level = place.level;
         box.y.bins = shape.ph, box.x.bins = shape.pw;
-        box.y.extent = shape.rows, box.x.extent = shape.columns;
-        box.y.scale = box.x.scale = scale;
-        Rules<T>::make_rotated(&box, &rule, rows + k * columns + columns - 5);
+        box.y.extent = level.rows, box.x.extent = level.columns;
+        box.y.scale = box.x.scale = level.scale_y;
+        Rules<T>::make_rotated(&box, &setup.rule, rows + k * setup.columns + setup.columns - 5);
         bool finite = on_a_map(box.y) && on_a_map(box.x) && box.center_y - box.center_y == 0 &&
                       box.center_x - box.center_x == 0;
         if (made.image >= 0 && !finite)
@@ -74,14 +77,17 @@ __device__ inline double samples_of_bin(const rotated_box &box) {
 
 // Write the mean of the samples of each bin.
 template <typename T>
-__global__ void forward_rotated(const T *input, Strides map, T *out, Strides bins, Shape shape,
-                                const Rotated *boxes) {
+__global__ void forward_rotated(const __grid_constant__ Maps<T> maps, T *out, Strides bins,
+                                Shape shape, const Rotated *boxes) {
     for (long long t = thread_number(); t < outputs(shape); t += thread_count()) {
         Element e = element_of(t, shape);
         const Rotated &made = boxes[e.k];
         if (made.image == OTHER_LEVEL)
             continue;
-        const T *plane = input + (made.image < 0 ? 0 : made.image) * map.first + e.c * map.channel;
+        const Map<T> &level = maps.at[made.level];
+        const Strides &map = level.strides;
+        const T *plane =
+            level.pixels + (made.image < 0 ? 0 : made.image) * map.first + e.c * map.channel;
         double sum = 0;
         if (made.image >= 0)
             each_sample<T>(
@@ -124,14 +130,23 @@ __device__ inline double weight_of_pixel(const rotated_box &box, int p, int q, i
 // Add the gradients of all boxes to each pixel.  A thread takes a pixel of some channels, and goes
 // through boxes and bins in order, so that sums have the same bits in every run.
 template <typename T>
-__global__ void backward_rotated(const T *grad_output, Strides bins, T *out, Strides map,
-                                 Shape shape, const Rotated *boxes) {
+__global__ void backward_rotated(const T *grad_output, Strides bins,
+                                 const __grid_constant__ Maps<T> maps, Shape shape,
+                                 const Rotated *boxes) {
     constexpr int EACH = 8; // channels of a thread
     int groups = (shape.channels + EACH - 1) / EACH;
-    long long all = (long long)shape.images * groups * shape.rows * shape.columns;
+    long long planes = (long long)shape.images * groups, all = 0;
+    for (int i = 0; i < maps.count; i++)
+        all += planes * maps.at[i].rows * maps.at[i].columns;
     for (long long t = thread_number(); t < all; t += thread_count()) {
         long long rest = t;
-        int x = (int)split(rest, shape.columns), y = (int)split(rest, shape.rows);
+        int i = 0;
+        for (long long of_level; rest >= (of_level = planes * maps.at[i].rows * maps.at[i].columns);
+             i++)
+            rest -= of_level;
+        const Map<T> &level = maps.at[i];
+        const Strides &map = level.strides;
+        int x = (int)split(rest, level.columns), y = (int)split(rest, level.rows);
         int c = (int)split(rest, groups) * EACH, image = (int)rest;
         int channels = shape.channels - c < EACH ? shape.channels - c : EACH;
         T sums[EACH] = {};
@@ -142,7 +157,7 @@ __global__ void backward_rotated(const T *grad_output, Strides bins, T *out, Str
             double dy = y - box.center_y, dx = x - box.center_x;
             double own_y = dy * box.cosine + dx * box.sine;
             double own_x = dx * box.cosine - dy * box.sine;
-            if (made.image != image || fabs(own_y) > fabs(box.y.size) / 2 + reach ||
+            if (made.image != image || made.level != i || fabs(own_y) > fabs(box.y.size) / 2 + reach ||
                 fabs(own_x) > fabs(box.x.size) / 2 + reach)
                 continue;
             for (int p = 0; p < shape.ph; p++)
@@ -153,21 +168,21 @@ __global__ void backward_rotated(const T *grad_output, Strides bins, T *out, Str
                     weight /= samples_of_bin(box);
                     const T *grad =
                         grad_output + k * bins.first + c * bins.channel + p * bins.y + q * bins.x;
-                    for (int i = 0; i < channels; i++)
-                        sums[i] = fma((T)weight, grad[i * bins.channel], sums[i]);
+                    for (int j = 0; j < channels; j++)
+                        sums[j] = fma((T)weight, grad[j * bins.channel], sums[j]);
                 }
         }
-        T *to = out + image * map.first + c * map.channel + y * map.y + x * map.x;
-        for (int i = 0; i < channels; i++)
-            to[i * map.channel] = sums[i];
+        T *to = level.pixels + image * map.first + c * map.channel + y * map.y + x * map.x;
+        for (int j = 0; j < channels; j++)
+            to[j * map.channel] = sums[j];
     }
 }
 
 // Write the gradients of a bin of some channels by the five numbers of its box, to be added up.
 template <typename T>
-__global__ void backward_rotated_boxes(const T *grad_output, Strides bins, const T *input,
-                                       Strides map, Shape shape, const Rotated *boxes,
-                                       double *partial_sums) {
+__global__ void backward_rotated_boxes(const T *grad_output, Strides bins,
+                                       const __grid_constant__ Maps<T> maps, Shape shape,
+                                       const Rotated *boxes, double *partial_sums) {
     int groups = (shape.channels + CHANNELS_OF_THREAD - 1) / CHANNELS_OF_THREAD;
     long long all = (long long)shape.boxes * groups * shape.ph * shape.pw;
     for (long long t = thread_number(); t < all; t += thread_count()) {
@@ -178,13 +193,16 @@ __global__ void backward_rotated_boxes(const T *grad_output, Strides bins, const
             shape.channels - c < CHANNELS_OF_THREAD ? shape.channels - c : CHANNELS_OF_THREAD;
         const Rotated &made = boxes[k];
         const T *grad = grad_output + k * bins.first + c * bins.channel + p * bins.y + q * bins.x;
-        const T *plane = input + (made.image < 0 ? 0 : made.image) * map.first + c * map.channel;
+        const Map<T> &level = maps.at[made.level];
+        const Strides &map = level.strides;
+        const T *plane =
+            level.pixels + (made.image < 0 ? 0 : made.image) * map.first + c * map.channel;
         double sums[RULE_SLOPES] = {};
         auto visit = [&](const sample_row &row, long long s, const Corner<T> &at) {
             double by_y = 0, by_x = 0; // the gradients by the place of the sample
             for (int i = 0; i < 2; i++)
                 for (int j = 0; j < 2; j++) {
-                    if (at.y + i >= shape.rows || at.x + j >= shape.columns)
+                    if (at.y + i >= level.rows || at.x + j >= level.columns)
                         continue;
                     const T *pixel = plane + (at.y + i) * map.y + (at.x + j) * map.x;
                     T sum = 0;
@@ -208,7 +226,8 @@ __global__ void backward_rotated_boxes(const T *grad_output, Strides bins, const
     }
 }
 
-// Add up the partial sums of each number of each box, and write them to the last five columns.
+// Add up the partial sums of each number of each box, and write them to the last five columns.  The
+// column before them, if there is one, becomes 0.
 template <typename T>
 __global__ void add_rotated_sums(const double *partial_sums, Shape shape, const Rotated *boxes,
                                  T *grad_boxes, int columns) {
@@ -224,5 +243,7 @@ __global__ void add_rotated_sums(const double *partial_sums, Shape shape, const 
         for (long long i = 0; i < each; i++)
             sum += partial_sums[(k * each + i) * RULE_SLOPES + n];
         grad_boxes[k * columns + columns - RULE_SLOPES + n] = (T)sum;
+        if (n == 0 && columns > RULE_SLOPES)
+            grad_boxes[k * columns] = 0;
     }
 }

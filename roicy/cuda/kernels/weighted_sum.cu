@@ -22,8 +22,8 @@ __device__ inline void add_rows(const Tap<T> *rows, const T *upper, const T *low
 // strips.  Along x, a lane is a column of bins of one channel.
 template <typename T>
 __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 5 : 4)
-    forward_planes(const T *input, Strides map, T *out, Strides bins, Shape shape, Room room,
-                   const int *images, const int *counts, const Tap<T> *taps) {
+    forward_planes(const __grid_constant__ Maps<T> maps, T *out, Strides bins, Shape shape,
+                   Room room, const int *images, const int *counts, const Tap<T> *taps) {
     constexpr int SIDE = 8, CHANNELS = 4, KEPT = 6, WIDTH = 128 / sizeof(T);
     struct Shared {
         T strips[SIDE][CHANNELS][WIDTH + 8]; // the last 8 columns are 0: missing taps read them
@@ -35,8 +35,6 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 5 : 4)
     Shared &own = shared[warp_of_block()];
     // Along y, a lane computes channels half and half + 2; along x, it computes channel of_bins.
     int lane = lane_number(), half = lane / 16, of_bins = lane / SIDE;
-    // The front end calls this kernel only if planes span less than 2**31 elements.
-    int pitch = (int)map.y, next = (int)map.x;
     int down = (shape.ph + SIDE - 1) / SIDE, across = (shape.pw + SIDE - 1) / SIDE;
     int all = shape.ph * shape.pw;
     // The results of 4 channels are one piece of memory.
@@ -56,13 +54,17 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 5 : 4)
         int image = images[k];
         if (group >= groups || image == OTHER_LEVEL)
             continue;
+        const Map<T> &level = maps.at[maps.level_of(k)];
+        const Strides &map = level.strides;
+        const T *input = level.pixels;
+        // The front end calls this kernel only if planes span less than 2**31 elements.
+        int pitch = (int)map.y, next = (int)map.x;
         const int *count = counts + k * (shape.ph + shape.pw);
         int q = first_q + lane % SIDE;
         int columns = q < shape.pw && image >= 0 ? count[shape.ph + q] : 0;
         int wide = shape.pw - first_q < SIDE ? shape.pw - first_q : SIDE;
         int tall = shape.ph - first_p < SIDE ? shape.ph - first_p : SIDE;
         const Tap<T> *along = taps + slot_of(room, shape, k, shape.ph + (q < shape.pw ? q : 0));
-        const Tap<T> *of_rows = taps + slot_of(room, shape, k, first_p);
         Tap<T> kept[KEPT];
 #pragma unroll
         for (int j = 0; j < KEPT; j++)
@@ -81,7 +83,7 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 5 : 4)
             if (i == 0)
                 own.many[p] = many;
             if (i < many) {
-                Tap<T> tap = of_rows[(long long)p * room.y + i];
+                Tap<T> tap = taps[slot_of(room, shape, k, first_p + p) + i];
                 own.rows[p][i] = {tap.pixel * pitch, tap.weight};
             }
         }
@@ -129,7 +131,7 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 5 : 4)
                                 add_rows<1>(rows + i++, upper, lower, a, b);
 #pragma unroll 1
                             for (; i < many; i++) {
-                                Tap<T> row = of_rows[(long long)p * room.y + i];
+                                Tap<T> row = taps[slot_of(room, shape, k, first_p + p) + i];
                                 a = fma(row.weight, __ldg(upper + row.pixel * pitch), a);
                                 b = fma(row.weight, __ldg(lower + row.pixel * pitch), b);
                             }
@@ -221,8 +223,8 @@ __device__ inline void sum_of_bin(const T *pixels, const Strides &map, long long
 // its lanes computes 4 of these channels.
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
-    forward_pixels(const T *input, Strides map, T *out, Strides bins, Shape shape, Room room,
-                   const int *images, const int *counts, const Tap<T> *taps) {
+    forward_pixels(const __grid_constant__ Maps<T> maps, T *out, Strides bins, Shape shape,
+                   Room room, const int *images, const int *counts, const Tap<T> *taps) {
     constexpr int EACH = 4;
     int blocks = (shape.channels + EACH * LANES - 1) / (EACH * LANES);
     long long tasks = (long long)shape.boxes * shape.ph * blocks;
@@ -237,7 +239,9 @@ __global__ void __launch_bounds__(THREADS)
         const int *count = counts + k * (shape.ph + shape.pw);
         int rows = image < 0 ? 0 : count[p];
         const Tap<T> *down = taps + slot_of(room, shape, k, p);
-        const T *pixels = input + image * map.first + c * map.channel;
+        const Map<T> &level = maps.at[maps.level_of(k)];
+        const Strides &map = level.strides;
+        const T *pixels = level.pixels + image * map.first + c * map.channel;
         T *to = out + k * bins.first + c * bins.channel + p * bins.y;
         for (int q = 0; q < shape.pw; q++, to += bins.x) {
             int columns = count[shape.ph + q], some_rows = columns ? rows : 0;
@@ -261,8 +265,9 @@ __global__ void __launch_bounds__(THREADS)
 // Pool where each bin has a channel of its own, and from planes of 2**31 elements or more.  A
 // thread computes one bin of one channel.
 template <typename T>
-__global__ void forward_bins(const T *input, Strides map, T *out, Strides bins, Shape shape,
-                             Room room, const int *images, const int *counts, const Tap<T> *taps) {
+__global__ void forward_bins(const __grid_constant__ Maps<T> maps, T *out, Strides bins,
+                             Shape shape, Room room, const int *images, const int *counts,
+                             const Tap<T> *taps) {
     for (long long t = thread_number(); t < outputs(shape); t += thread_count()) {
         Element e = element_of(t, shape);
         int image = images[e.k];
@@ -273,32 +278,19 @@ __global__ void forward_bins(const T *input, Strides map, T *out, Strides bins, 
         const int *count = counts + e.k * (shape.ph + shape.pw);
         int rows = image < 0 ? 0 : count[e.p], columns = count[shape.ph + e.q];
         long long channel = input_channel(shape, e.c, e.p, e.q);
-        const T *plane = input + image * map.first + channel * map.channel;
+        const Map<T> &level = maps.at[maps.level_of(e.k)];
+        const Strides &map = level.strides;
+        const T *plane = level.pixels + image * map.first + channel * map.channel;
         T total[1];
         sum_of_bin(plane, map, 0, 1, down, columns ? rows : 0, along, columns, total);
         out[e.k * bins.first + e.c * bins.channel + e.p * bins.y + e.q * bins.x] = total[0];
     }
 }
 
-// Write windows (boxes, 4), which are y0, y1, x0, x1: the bins of a box read rows y0 to y1 - 1 and
-// columns x0 to x1 - 1.  Where they read none, both numbers are 0.
+// Return how many tiles cover a plane of a map.
 template <typename T>
-__global__ void windows_of_boxes(Shape shape, Room room, const int *counts, const Tap<T> *taps,
-                                 int *windows) {
-    for (long long t = thread_number(); t < 2LL * shape.boxes; t += thread_count()) {
-        long long k = t / 2;
-        int first = t % 2 ? shape.ph : 0, stop = t % 2 ? shape.ph + shape.pw : shape.ph;
-        int low = 0, high = 0;
-        for (int bin = first; bin < stop; bin++) {
-            int count = counts[k * (shape.ph + shape.pw) + bin];
-            if (!count)
-                continue;
-            const Tap<T> *bins = taps + slot_of(room, shape, k, bin);
-            low = high == 0 || bins[0].pixel < low ? bins[0].pixel : low;
-            high = bins[count - 1].pixel >= high ? bins[count - 1].pixel + 1 : high;
-        }
-        windows[2 * t] = low, windows[2 * t + 1] = high;
-    }
+__device__ inline long long tiles_of(const Map<T> &map, int tall, int wide) {
+    return (long long)((map.rows + tall - 1) / tall) * ((map.columns + wide - 1) / wide);
 }
 
 // Find the first and the last bin of one axis that reach into pixels low to high - 1.  The bins of
@@ -327,8 +319,8 @@ __device__ inline void bins_of(const Shape &shape, const Room &room, const int *
 // which entries exist.  The other entries are skipped, since a weight of 0 times a NaN in the
 // gradient would be a NaN.
 template <typename T, bool CHANNELS_LAST>
-__device__ inline void backward_tiles(const T *grad_output, const Strides &bins, T *grad_input,
-                                      const Strides &map, const Shape &shape, const Room &room,
+__device__ inline void backward_tiles(const T *grad_output, const Strides &bins,
+                                      const Maps<T> &maps, const Shape &shape, const Room &room,
                                       const int *images, const int *counts, const Tap<T> *taps,
                                       const int *windows, int add) {
     constexpr int WIDE = 8, TALL = 32 / sizeof(T), BINS = 8;
@@ -337,7 +329,8 @@ __device__ inline void backward_tiles(const T *grad_output, const Strides &bins,
         alignas(16) T x[BINS][WIDE];
         int has_y[BINS], has_x[BINS];
         long long task;
-        int image, c, channels, y0, x0; // these and `task` are here since registers are scarce
+        // These and `task` are here since registers are scarce.
+        int level, image, c, channels, y0, x0;
         // This is a buffer between memory and lanes.  It holds gradients (bins, channels), and
         // later pixels of a row (columns, channels).  Planes are accessed as 8 neighbours of 4
         // channels at a time, and the pitch keeps these in different banks of shared memory.
@@ -346,21 +339,26 @@ __device__ inline void backward_tiles(const T *grad_output, const Strides &bins,
     __shared__ Shared shared[THREADS / LANES];
     Shared &own = shared[warp_of_block()];
     int lane = lane_number();
-    int tiles_x = (shape.columns + WIDE - 1) / WIDE, tiles_y = (shape.rows + TALL - 1) / TALL;
     int blocks = (shape.channels + LANES - 1) / LANES;
+    long long planes = (long long)shape.images * blocks, tasks = 0;
+    for (int i = 0; i < maps.count; i++)
+        tasks += planes * tiles_of(maps.at[i], TALL, WIDE);
     // A lane moves 8 numbers between memory and the buffer.  `near` (one of 8 neighbours) and `e`
     // (a channel) say which number is the first, and the steps lead from one number to the next.
     constexpr int near_step = CHANNELS_LAST ? 1 : 0, e_step = CHANNELS_LAST ? 0 : 4;
     int near = CHANNELS_LAST ? 0 : lane % 8, e = CHANNELS_LAST ? lane : lane / 8;
     long long bins_step = near_step * bins.x + e_step * bins.channel;
-    long long map_step = near_step * map.x + e_step * map.channel;
-    long long tasks = (long long)shape.images * blocks * tiles_y * tiles_x;
     for (long long t = warp_number(); t < tasks; t = own.task + warp_count()) {
         __syncwarp(); // all lanes have read the number of the task before
         long long u = own.task = t;
+        int level = 0;
+        for (long long of_level; u >= (of_level = planes * tiles_of(maps.at[level], TALL, WIDE));
+             level++)
+            u -= of_level;
+        own.level = level;
         own.c = split(u, blocks) * LANES;
-        own.x0 = split(u, tiles_x) * WIDE;
-        own.y0 = split(u, tiles_y) * TALL;
+        own.x0 = split(u, (maps.at[level].columns + WIDE - 1) / WIDE) * WIDE;
+        own.y0 = split(u, (maps.at[level].rows + TALL - 1) / TALL) * TALL;
         own.image = (int)u;
         own.channels = shape.channels - own.c < LANES ? shape.channels - own.c : LANES;
         __syncwarp();
@@ -374,6 +372,7 @@ __device__ inline void backward_tiles(const T *grad_output, const Strides &bins,
             int box = from + lane;
             const int *window = windows + 4LL * box;
             bool meets = box < shape.boxes && images[box] == own.image &&
+                         maps.level_of(box) == own.level &&
                          window[0] < own.y0 + TALL && window[1] > own.y0 &&
                          window[2] < own.x0 + WIDE && window[3] > own.x0;
             unsigned boxes = __ballot_sync(ALL, meets);
@@ -468,18 +467,21 @@ __device__ inline void backward_tiles(const T *grad_output, const Strides &bins,
                     }
             }
         }
-        T *to = grad_input + own.image * map.first + (own.c + e) * map.channel + own.y0 * map.y +
-                (own.x0 + near) * map.x;
+        const Map<T> &of_level = maps.at[own.level];
+        const Strides &map = of_level.strides;
+        T *to = of_level.pixels + own.image * map.first + (own.c + e) * map.channel +
+                own.y0 * map.y + (own.x0 + near) * map.x;
+        long long map_step = near_step * map.x + e_step * map.channel;
 #pragma unroll
         for (int y = 0; y < TALL; y++)
-            if (own.y0 + y < shape.rows) {
+            if (own.y0 + y < of_level.rows) {
 #pragma unroll
                 for (int x = 0; x < WIDE; x++)
                     own.turned[x][lane] = sums[y][x];
                 __syncwarp();
 #pragma unroll 1
                 for (int i = 0; i < 8; i++)
-                    if (own.x0 + near + i * near_step < shape.columns &&
+                    if (own.x0 + near + i * near_step < of_level.columns &&
                         e + i * e_step < own.channels) {
                         T sum = own.turned[near + i * near_step][e + i * e_step];
                         to[i * map_step] = add ? to[i * map_step] + sum : sum;
@@ -492,20 +494,20 @@ __device__ inline void backward_tiles(const T *grad_output, const Strides &bins,
 
 template <typename T>
 __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 4 : 3)
-    backward_planes(const T *grad_output, Strides bins, T *grad_input, Strides map, Shape shape,
-                    Room room, const int *images, const int *counts, const Tap<T> *taps,
-                    const int *windows, int add) {
-    backward_tiles<T, false>(grad_output, bins, grad_input, map, shape, room, images, counts, taps,
-                             windows, add);
+    backward_planes(const T *grad_output, Strides bins, const __grid_constant__ Maps<T> maps,
+                    Shape shape, Room room, const int *images, const int *counts,
+                    const Tap<T> *taps, const int *windows, int add) {
+    backward_tiles<T, false>(grad_output, bins, maps, shape, room, images, counts, taps, windows,
+                             add);
 }
 
 template <typename T>
 __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 4 : 3)
-    backward_pixels(const T *grad_output, Strides bins, T *grad_input, Strides map, Shape shape,
-                    Room room, const int *images, const int *counts, const Tap<T> *taps,
-                    const int *windows, int add) {
-    backward_tiles<T, true>(grad_output, bins, grad_input, map, shape, room, images, counts, taps,
-                            windows, add);
+    backward_pixels(const T *grad_output, Strides bins, const __grid_constant__ Maps<T> maps,
+                    Shape shape, Room room, const int *images, const int *counts,
+                    const Tap<T> *taps, const int *windows, int add) {
+    backward_tiles<T, true>(grad_output, bins, maps, shape, room, images, counts, taps, windows,
+                            add);
 }
 
 // Add up the gradients of the map where each bin has a channel of its own.  A warp owns a part of a
@@ -544,12 +546,13 @@ __global__ void __launch_bounds__(THREADS_OF_PLANES)
                 long long k = next_k;
                 next_k = boxes ? from + next_of(boxes) : -1;
                 if (next_k >= 0) {
-                    // Some lanes read slots that hold no tap, and do not use them.
                     const int *count = counts + next_k * (shape.ph + shape.pw);
                     const Tap<T> *y = taps + slot_of(room, shape, next_k, p);
                     const Tap<T> *x = taps + slot_of(room, shape, next_k, shape.ph + q);
-                    next = {grads[next_k * bins.first], count[p], count[shape.ph + q],
-                            y[row < room.y ? row : 0], x[column < room.x ? column : 0]};
+                    int rows = count[p], columns = count[shape.ph + q];
+                    next = {grads[next_k * bins.first], rows, columns,
+                            row < rows ? y[row] : Tap<T>{0, 0},
+                            column < columns ? x[column] : Tap<T>{0, 0}};
                 }
                 if (k < 0)
                     continue;
@@ -626,15 +629,15 @@ __device__ inline int channels_of_sum(const Shape &shape) {
 // its lanes are channels.
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
-    backward_boxes(const T *grad_output, Strides bins, const T *input, Strides map, Shape shape,
-                   Room room, const int *images, const int *counts, const Tap<T> *taps,
-                   const T *slope_low, const T *slope_high, double *partial_sums) {
+    backward_boxes(const T *grad_output, Strides bins, const __grid_constant__ Maps<T> maps,
+                   Shape shape, Room room, const int *images, const int *counts,
+                   const Tap<T> *taps, const T *slope_low, const T *slope_high,
+                   double *partial_sums) {
     constexpr int EACH = 4;
     int all = channels_of_sum(shape), blocks = (shape.channels + all - 1) / all;
     int sharing = shape.channels_last ? LANES : 1; // threads that compute one partial sum
     int lane = shape.channels_last ? lane_number() : 0;
     int stride = shape.channels_last ? LANES : 1; // from one channel of a thread to the next
-    long long step = (shape.position_sensitive ? (long long)shape.ph * shape.pw : 1) * map.channel;
     for (long long t = thread_number() / sharing;
          t < (long long)shape.boxes * blocks * shape.ph * shape.pw; t += thread_count() / sharing) {
         long long u = t;
@@ -645,8 +648,12 @@ __global__ void __launch_bounds__(THREADS)
         const int *count = counts + k * (shape.ph + shape.pw);
         Slopes<T> of_rows = {taps + y, slope_low + y, slope_high + y, image < 0 ? 0 : count[p]};
         Slopes<T> of_columns = {taps + x, slope_low + x, slope_high + x, count[shape.ph + q]};
-        const T *pixels =
-            input + image * map.first + input_channel(shape, first + lane, p, q) * map.channel;
+        const Map<T> &level = maps.at[maps.level_of(k)];
+        const Strides &map = level.strides;
+        long long step =
+            (shape.position_sensitive ? (long long)shape.ph * shape.pw : 1) * map.channel;
+        const T *pixels = level.pixels + image * map.first +
+                          input_channel(shape, first + lane, p, q) * map.channel;
         const T *grads =
             grad_output + k * bins.first + (first + lane) * bins.channel + p * bins.y + q * bins.x;
         double total[4] = {0, 0, 0, 0};
@@ -680,7 +687,8 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 // Add up partial_sums, and write the sums to the last four columns of grad_boxes (boxes, columns),
-// which belong to the corners.  The other columns are zeros already.  A warp takes a box at a time.
+// which belong to the corners.  The column before them, if there is one, becomes 0.  A warp takes a
+// box at a time.
 template <typename T>
 __global__ void add_partial_sums(const double *partial_sums, Shape shape, const int *images,
                                  T *grad_boxes, int columns) {
@@ -697,5 +705,7 @@ __global__ void add_partial_sums(const double *partial_sums, Shape shape, const 
             sum += __shfl_xor_sync(ALL, sum, step);
         if (lane < 4)
             grad_boxes[k * columns + columns - 4 + lane] = (T)sum;
+        else if (lane < columns)
+            grad_boxes[k * columns] = 0;
     }
 }

@@ -73,8 +73,8 @@ __global__ void __launch_bounds__(THREADS_OF_PLANES)
         for (int from = plane.first_box; from < plane.stop_box; from += LANES) {
             unsigned boxes =
                 __ballot_sync(ALL, from + lane < plane.stop_box &&
-                                       image_of(rows, columns, given, (const int *)0, 0,
-                                                from + lane, shape.images) == plane.image);
+                                       image_of(rows, columns, given, from + lane,
+                                                shape.images) == plane.image);
             Reads next = {};
             long long k = boxes ? from + next_of(boxes) : -1;
             int first = 0;
@@ -136,12 +136,14 @@ __global__ void largest_sample(const T *input, Strides map, T *out, Strides bins
                                T scale_x, int products) {
     for (long long t = thread_number(); t < outputs(shape); t += thread_count()) {
         Element e = element_of(t, shape);
-        int image = image_of(rows, columns, given, (const int *)0, 0, e.k, shape.images);
+        int image = image_of(rows, columns, given, e.k, shape.images);
         box_axis axes[2]; // y, x
         T start[2] = {0, 0};
         long long first[2] = {0, 0}, stop[2] = {0, 0};
         for (int x = 0; x < 2; x++) {
-            axes[x] = axis_of(rule, scale_y, scale_x, shape, x, rows + e.k * columns + columns - 4);
+            axes[x] = axis_of(rule, x ? scale_x : scale_y, x ? shape.pw : shape.ph,
+                              x ? shape.columns : shape.rows, x,
+                              rows + e.k * columns + columns - 4);
             if (image < 0 || !on_a_map(axes[x])) {
                 axes[x].grid = 0;
                 continue;

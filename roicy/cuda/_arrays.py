@@ -1,0 +1,176 @@
+"""What CuPy arrays a call may have, and the boxes of any format."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from .. import _arguments
+from .._arguments import INT32, Arguments
+from ._launch import cupy
+
+
+def of_cupy(name: str, value: Any) -> Any:
+    """Return an array of CuPy."""
+    if not isinstance(value, cupy().ndarray):
+        raise TypeError(
+            f"{name}: {_arguments.spell_type(value)}, "
+            "expected a cupy.ndarray, as the other arrays are"
+        )
+    return value
+
+
+def is_aligned(array: Any) -> bool:
+    """
+    Whether the first element lies at a multiple of its size.  An access to another place would end
+    all work on the device.
+    """
+    return bool(array.data.ptr % array.dtype.itemsize == 0)
+
+
+def addressable(name: str, array: Any) -> Any:
+    """Return an array whose elements lie at multiples of their size."""
+    size = array.dtype.itemsize
+    if array.size and not (
+        is_aligned(array) and all(stride % size == 0 for stride in array.strides)
+    ):
+        raise ValueError(
+            f"{name}: its elements do not lie at multiples of their size in memory; pass a copy"
+        )
+    return array
+
+
+def floats(name: str, value: Any, expected: str) -> Any:
+    """Return a CuPy array of 4 dimensions, float32 or float64."""
+    value = of_cupy(name, value)
+    if value.dtype.char not in _arguments.FLOATS:
+        raise TypeError(f"{name}: dtype {value.dtype.name}, expected float32 or float64")
+    if value.ndim != 4:
+        raise ValueError(f"{name}: shape {value.shape}, expected {expected}")
+    return addressable(name, value)
+
+
+def indices(name: str, value: Any, shape: tuple[int, ...]) -> Any:
+    """Return an int32 array of that shape."""
+    if not isinstance(value, cupy().ndarray) or value.dtype != INT32 or value.shape != shape:
+        raise TypeError(f"{name}: expected a cupy.ndarray of int32 and shape {shape}")
+    return addressable(name, value)
+
+
+def check_devices(arrays: dict[str, Any]) -> None:
+    """Check that all arrays lie where the first does, which is where kernels run."""
+    first = next(iter(arrays.values()))
+    for name, value in arrays.items():
+        check_device(first.device, name, value)
+
+
+def check_device(device: Any, name: str, value: Any) -> None:
+    """Check that an array lies on a device."""
+    if value.device != device:
+        raise ValueError(
+            f"{name}: on {value.device}, expected {device}, where the other arrays are"
+        )
+
+
+def bounds(array: Any) -> tuple[int, int]:
+    """Return where the memory that an array reaches begins and ends."""
+    low, high = 0, array.dtype.itemsize
+    for stride, extent in zip(array.strides, array.shape, strict=True):
+        if stride < 0:
+            low += stride * (extent - 1)
+        else:
+            high += stride * (extent - 1)
+    first = array.data.ptr
+    return first + low, first + high
+
+
+def overlap(a: Any, b: Any) -> bool:
+    """Whether the ranges of addresses of two arrays overlap."""
+    if not (a.size and b.size):
+        return False
+    (low_a, high_a), (low_b, high_b) = bounds(a), bounds(b)
+    return low_a < high_b and low_b < high_a
+
+
+class Boxes:
+    """
+    Boxes of any format.
+
+    `rows` (K, 4) or (K, 5) lies on the device and has the dtype of the data; of rotated boxes it
+    has a column more.  `images` is int32 on the device.  It is None where column 0 of `rows` holds
+    the images, and where rows have no such column since there is one image.  `counts` says how
+    many boxes each image has, where they came as a list.
+    """
+
+    def __init__(
+        self,
+        arguments: Arguments,
+        images: int,
+        dtype: np.dtype,
+        device: Any,
+        names: tuple[str, ...],
+    ):
+        if isinstance(arguments.boxes_num, cupy().ndarray):
+            raise TypeError(
+                "boxes_num: a cupy.ndarray, which would have to be waited for; "
+                "expected integers on the host"
+            )
+
+        self.images = None
+
+        def take(name: str, value: Any) -> Any:
+            return self._take(name, value, device)
+
+        given, counts = _arguments.gather_boxes(
+            arguments.boxes, arguments.boxes_num, images, take, names
+        )
+        listed = isinstance(given, list)
+        if counts is None and given.dtype != dtype:
+            self.images = self._images_of(given[:, 0], images)
+        arrays = [
+            cupy().ascontiguousarray(rows.astype(dtype, copy=False))
+            for rows in (given if listed else [given])
+        ]
+        self.counts = counts if listed else None
+        if not arrays:
+            self.rows = cupy().empty((0, len(names)), dtype)
+        elif len(arrays) == 1:
+            (self.rows,) = arrays
+        else:
+            self.rows = cupy().concatenate(arrays)
+        if counts is not None and images != 1:
+            self.images = cupy().asarray(np.repeat(np.arange(images, dtype=np.int32), counts))
+
+    @staticmethod
+    def _take(name: str, value: Any, device: Any) -> Any:
+        """Return an array as it is, or a list of rows of numbers as an array on the device."""
+        if isinstance(value, (list, tuple)):
+            value = cupy().asarray(_arguments.boxes_array(name, value))
+        value = of_cupy(name, value)
+        if value.dtype.char not in _arguments.FLOATS and value.dtype.kind not in "iu":
+            raise TypeError(
+                f"{name}: dtype {value.dtype.name}, expected float32, float64 or integers"
+            )
+        check_device(device, name, value)
+        return addressable(name, value)
+
+    @staticmethod
+    def _images_of(column: Any, images: int) -> Any:
+        """
+        Return batch indices as int32, with -1 where there is no such image.
+
+        They are converted by themselves, since the dtype of the data may be too small for them.
+        """
+        column = column.astype(np.float64)
+        exists = (column >= 0) & (column < images) & (column == cupy().floor(column))
+        return cupy().where(exists, column, -1).astype(np.int32)
+
+
+def restore(grad: Any, counts: list[int] | None) -> Any:
+    """Return gradients of rows in the format that the boxes came in."""
+    if counts is None:
+        return grad
+    ends = list(itertools.accumulate(counts))
+    return [grad[end - count : end] for end, count in zip(ends, counts, strict=True)]

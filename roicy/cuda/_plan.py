@@ -1,0 +1,363 @@
+"""
+Plans of calls: everything about a call that does not depend on where its arrays lie.
+
+A plan is kept for later calls with arrays of the same shapes and strides and with the same
+parameters.  So it holds no memory of the device.  What a pass needs is prepared at its first run:
+the kernels with their grids, the structures that they take, and where tables lie in the scratch
+memory of the call.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import _arguments, _levels
+from .._arguments import Layout
+from .._kernels.plan import RULES
+from .._levels import Scale, Shape
+from .._table import CORNERS, Operator, Rule
+from ._launch import LANES, MOST_LEVELS, STRUCTURES, Launch, cupy, launch, structure
+
+# The tables of the boxes are bounded: those of one step.
+TABLE_BYTES = 128 << 20
+# If the tables would take more, bins share slots, which costs time and saves memory.
+FIXED_BYTES = 32 << 20
+MOST_PLANS = 256  # that are kept
+
+
+class Level(NamedTuple):
+    """A map of a call: its size, and its scales."""
+
+    rows: int
+    columns: int
+    scale: Scale
+
+
+class Plan:
+    """What calls of equal shapes and parameters have in common."""
+
+    def __init__(
+        self,
+        row: Operator,
+        rule: Rule,
+        layout: Layout,
+        dtype: np.dtype,
+        bins: tuple[int, int],
+        shapes: tuple[Shape, ...],
+        boxes: tuple[int, int],
+    ):
+        """boxes: the shape of the rows of boxes."""
+        self.row, self.rule, self.layout, self.bins = row, rule, layout, bins
+        self.dtype = dtype
+        self.real = dtype.type
+        self.count, self.columns = boxes
+        self.rotated = row.box != CORNERS
+        self.images, c, *_ = shapes[0]
+        self.channels = _arguments.channels(c, bins, row.position_sensitive)
+        self.map_size = shapes[0]
+        self.output_shape = layout.shape(self.count, self.channels, *bins)
+        self.sizes = [shape[2:] for shape in shapes]
+        self.levels: list[Level] = []
+        self.canonical: tuple[float, int] | None = None
+        # Nothing is read or written: outputs and gradients are zeros.
+        pixels = any(h and w for h, w in self.sizes)
+        self.empty = not (self.count and self.channels and self.images and pixels)
+        self.near = True  # planes of the maps span less than 2**31 elements
+        self.passes: dict[Any, Any] = {}
+
+    def set_levels(self, scales: list[Scale], canonical: tuple[float, int] | None) -> None:
+        """Set the scales of the levels; canonical: of a pyramid."""
+        self.canonical = canonical
+        self.levels = [Level(*size, scale) for size, scale in zip(self.sizes, scales, strict=True)]
+
+    def prepared(self, make: Any) -> Any:
+        """Return make(self), which is made once."""
+        known = self.passes.get(make)
+        if known is None:
+            known = self.passes[make] = make(self)
+        return known
+
+    def groups(self) -> list[range]:
+        """Return the levels of each launch."""
+        last = len(self.levels)
+        return [range(i, min(i + MOST_LEVELS, last)) for i in range(0, last, MOST_LEVELS)]
+
+    def shape(self, levels: range, boxes: int) -> np.ndarray:
+        """Return the sizes of a launch; the map has those of the largest level."""
+        return structure(
+            "Shape", self.images, self.channels, max(self.levels[i].rows for i in levels),
+            max(self.levels[i].columns for i in levels), boxes, *self.bins,
+            self.row.position_sensitive, self.layout.axes is not None,
+        )  # fmt: skip
+
+    def pyramid(self, levels: range) -> np.ndarray:
+        """Return the rule that gives boxes a level, and the levels of a launch."""
+        made = np.zeros((), STRUCTURES["Pyramid"])
+        made["first"], made["count"] = levels.start, len(levels)
+        if self.canonical is not None:
+            scales = [level.scale for level in self.levels]
+            made["last"] = _levels.last_map(len(scales), scales[0], scales[-1])
+            made["finest"] = _levels.level_of_scale(scales[0])
+            made["canonical_scale"], made["canonical_level"] = self.canonical
+            made["close"] = _levels.CLOSE
+        for at, i in enumerate(levels):
+            rows, columns, scale = self.levels[i]
+            vertical, horizontal = (float(self.real(number)) for number in scale)
+            made["at"][at] = (rows, columns, vertical, horizontal)
+        return made
+
+
+class Scratch:
+    """The layout of the scratch memory of a call, which is one allocation."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+    def room(self, size: int) -> int:
+        """Return where an array of so many bytes begins."""
+        begin = self.bytes
+        self.bytes += -(-size // 256) * 256
+        return begin
+
+
+address = np.uint64
+
+
+class Step(NamedTuple):
+    """Some boxes of some levels, and where their tables lie."""
+
+    first: int
+    boxes: int
+    levels: range
+    shape: np.ndarray
+    launch: Launch
+    setup: np.ndarray
+    room: np.ndarray
+    offsets: dict[str, int]
+
+    def make_tables(self, rows: Any, images: Any, base: int) -> np.ndarray:
+        """Make the tables in the scratch memory at `base`, and return the room of the boxes."""
+        first = self.first
+        if first:
+            rows = rows[first:]
+            images = None if images is None else images[first:]
+        self.launch(rows, address(0) if images is None else images, address(base), self.setup)
+        if self.offsets["starts"] < 0:
+            return self.room
+        room: np.ndarray = self.room.copy()
+        room["starts"] = base + self.offsets["starts"]
+        return room
+
+    def at(self, base: int, *names: str) -> list[np.uint64]:
+        """Return the addresses of tables."""
+        return [address(base + self.offsets[name]) for name in names]
+
+
+def _sides(plan: Plan, levels: range) -> tuple[int, int]:
+    return max(plan.levels[i].rows for i in levels), max(plan.levels[i].columns for i in levels)
+
+
+def _room(plan: Plan, levels: range) -> tuple[int, int, int, bool]:
+    """
+    Return the slots of a bin along y and x and those of a box, and whether bins share slots.
+
+    Where they do, the first two numbers are the slots of all bins of an axis.  How many taps a
+    single bin has is not known without a look at the boxes, so that each of them could need a
+    slot for every pixel of the axis.  But neighbouring bins have only few pixels in common: two,
+    and some more where rounding moves the ends of the bins.  Only in boxes so large that four
+    bins do not fit on the map may many pixels be shared.  So 4 slots for each pixel and 8 for each
+    bin suffice, as long as positions on the map are exact to a fraction of a pixel.
+    """
+    kind, sampling_ratio, *_ = plan.rule
+    ph, pw = plan.bins
+    if kind == RULES["quantised"]:
+        return 1, 1, ph + pw, False
+    ratio = sampling_ratio if sampling_ratio > 0 else 2**30
+    rows, columns = _sides(plan, levels)
+    y, x = min(rows, 2 * ratio), min(columns, 2 * ratio)
+    fixed = ph * y + pw * x
+    shared_y, shared_x = 4 * rows + 8 * ph, 4 * columns + 8 * pw
+    exact = max(ph * rows, pw * columns) < 2**22
+    large = fixed * plan.count * 2 * plan.dtype.itemsize > FIXED_BYTES
+    if exact and large and 2 * (shared_y + shared_x) < fixed:
+        return shared_y, shared_x, shared_y + shared_x, True
+    return y, x, fixed, False
+
+
+def _sizes_of_tables(
+    plan: Plan, slots: int, packed: bool, slopes: bool, windows: bool
+) -> dict[str, int]:
+    """Return the bytes of each table for a box, 0 where a table is not wanted."""
+    bins, size = sum(plan.bins), plan.dtype.itemsize
+    return {
+        "images": 4,
+        "levels": 4 * (len(plan.levels) > 1),
+        "counts": 4 * bins,
+        "starts": 4 * bins * packed,
+        "taps": 2 * size * slots,
+        "slope_low": size * slots * slopes,
+        "slope_high": size * slots * slopes,
+        "windows": 16 * windows,
+    }
+
+
+def setup_of(plan: Plan, levels: range, shape: np.ndarray) -> np.ndarray:
+    """Return what the set-up of boxes needs to know, but for tables."""
+    setup = np.zeros((), STRUCTURES["Setup"])
+    setup["rule"], setup["shape"] = plan.rule, shape
+    setup["columns"], setup["numbers"] = plan.columns, len(plan.row.box)
+    setup["pyramid"] = plan.pyramid(levels)
+    return setup
+
+
+def steps(
+    plan: Plan, scratch: Scratch, slopes: bool = False, windows: bool = False, most: int = 2**31
+) -> list[Step]:
+    """
+    Return the steps of a pass: as many boxes at a time as there is room for, at most `most`.
+
+    Steps use the same tables one after the other.
+    """
+    name = "tables_with_slopes" if slopes else "tables"
+    lanes = min(LANES, 1 << (max(plan.bins) - 1).bit_length())
+    made = []
+    for levels in plan.groups():
+        y, x, slots, packed = _room(plan, levels)
+        sizes = _sizes_of_tables(plan, slots, packed, slopes, windows)
+        count = max(min(plan.count, TABLE_BYTES // sum(sizes.values()), most), 1)
+        own = Scratch()
+        offsets = {n: own.room(count * size) if size else -1 for n, size in sizes.items()}
+        scratch.bytes = max(scratch.bytes, own.bytes)
+        room = structure("Room", y, x, slots, 0)
+        for first in range(0, plan.count, count):
+            boxes = min(count, plan.count - first)
+            shape = plan.shape(levels, boxes)
+            setup = setup_of(plan, levels, shape)
+            setup["room"], setup["lanes"], setup["packed"] = room, lanes, packed
+            for table, offset in offsets.items():
+                setup[table] = offset
+            run = launch(name, plan.dtype, 2 * boxes * lanes)
+            made.append(Step(first, boxes, levels, shape, run, setup, room, offsets))
+    return made
+
+
+def strides(array: Any) -> np.ndarray:
+    """Return the strides of an array seen as (N, C, H, W), in elements."""
+    size = array.dtype.itemsize
+    first, channel, y, x = array.strides
+    return structure("Strides", first // size, channel // size, y // size, x // size)
+
+
+@functools.lru_cache(256)
+def _maps(sizes: tuple[Any, ...], of_bytes: tuple[Any, ...], itemsize: int) -> np.ndarray:
+    """Return maps of these sizes and strides, without their addresses."""
+    made = np.zeros((), STRUCTURES["Maps"])
+    made["count"] = len(sizes)
+    for at, ((rows, columns), each) in enumerate(zip(sizes, of_bytes, strict=True)):
+        made["at"][at] = (0, tuple(stride // itemsize for stride in each), rows, columns)
+    return made
+
+
+def maps_of(
+    plan: Plan, levels: range, arrays: list[Any], of_boxes: int | None = None
+) -> np.ndarray:
+    """
+    Return the maps of a launch.
+
+    arrays: of all levels, seen as (N, C, H, W); of_boxes: where the levels of boxes lie.
+    """
+    some = arrays[levels.start : levels.stop]
+    sizes = tuple(array.shape[2:] for array in some)
+    made: np.ndarray = _maps(
+        sizes, tuple(array.strides for array in some), plan.dtype.itemsize
+    ).copy()
+    pixels = made["at"]["pixels"]
+    for at, array in enumerate(some):
+        pixels[at] = array.data.ptr
+    if of_boxes is not None:
+        made["levels"] = of_boxes
+    return made
+
+
+class Kept:
+    """
+    Plans that are kept by their keys, the latest ones.
+
+    Threads may look for plans while others add some.
+    """
+
+    def __init__(self, most: int = MOST_PLANS):
+        self.most = most
+        self.plans: dict[Any, Plan] = {}
+        self.lock = threading.Lock()
+
+    def get(self, key: Any) -> Plan | None:
+        """Return the plan of a key, if there is one."""
+        return None if key is None else self.plans.get(key)
+
+    def add(self, key: Any, plan: Plan) -> None:
+        """Keep a plan, and forget the oldest one if there are too many."""
+        if key is None:
+            return
+        with self.lock:
+            self.plans[key] = plan
+            while len(self.plans) > self.most:
+                del self.plans[next(iter(self.plans))]
+
+    def clear(self) -> None:
+        """Forget all plans."""
+        with self.lock:
+            self.plans.clear()
+
+
+KEPT = Kept()
+
+
+def _exactly(value: Any) -> Any:
+    """
+    Return a key that is equal only for equal values of equal types, since some types are errors.
+
+    Raises TypeError for values of other types than plain ones.
+    """
+    kind = type(value)
+    if value is None or kind in (int, float, str) or isinstance(value, np.generic):
+        return kind, value
+    if kind is tuple or kind is list:
+        return (kind, *map(_exactly, value))
+    raise TypeError(f"{kind} has no key")
+
+
+def key_of(purpose: str, row: Operator, rule: Rule, arrays: Any, fixed: Any, given: Any) -> Any:
+    """
+    Return the key of the plan of a call, or None if its arguments are not plain.
+
+    Calls with equal keys have arguments that the same checks accept.  Whether elements are aligned
+    depends on an address, so it is looked at here.
+
+    Parameters
+    ----------
+    arrays : maps or gradients
+    fixed : hashable
+        Whatever else was checked.
+    given : Arguments
+    """
+    boxes = given.boxes
+    if given.boxes_num is not None or not isinstance(boxes, cupy().ndarray):
+        return None
+    try:
+        key = [
+            purpose, row.name, rule, fixed, given.layout, _exactly(given.spatial_scale),
+            given.pyramid and _exactly(given.pyramid),
+        ]  # fmt: skip
+        for array in (boxes, *arrays):
+            data, dtype = array.data, array.dtype
+            if data.ptr % dtype.itemsize:
+                return None
+            key += (array.shape, array.strides, dtype.char, data.device_id)
+        return tuple(key)
+    except (TypeError, AttributeError):  # something that the checks will refuse
+        return None
