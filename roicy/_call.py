@@ -14,6 +14,7 @@ of them a call uses.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -41,9 +42,20 @@ def _backend(*values: Any) -> ModuleType:
     cupy = sys.modules.get("cupy")  # a caller with CuPy arrays has imported it
     if cupy is None or not _lies_on_device(values, cupy.ndarray):
         return _cpu
+    return _gpu()
+
+
+@functools.cache
+def _gpu() -> ModuleType:
+    """Return the backend of CuPy arrays, which is imported when it is needed."""
     from .cuda import backend
 
     return backend
+
+
+# The backend of the GPU keeps what it knows of a call, since its kernels take less time than all
+# the checks.  A call with a key that it knows has arguments that were checked before.  On the CPU
+# plans are quick, and there are no keys.
 
 
 def forward(
@@ -61,8 +73,14 @@ def forward(
     ``Arguments`` (see above).  For maxima of pixels, `option` says whether argmax is returned too.
     For maxima of samples, it says whether products are compared.
     """
-    backend = _backend(input, given)
-    call = backend.plan_forward(row, row.rule(*parameters), input, output_size, given)
+    backend, key, call = _backend(input, given), None, None
+    if backend is not _cpu:
+        key = backend.key_of("forward", row, parameters, output_size, input, given)
+        call = backend.recall(key, input, given)
+    if call is None:
+        call = backend.plan_forward(row, row.rule(*parameters), input, output_size, given)
+        if key is not None:
+            backend.keep(key, call, given)
     if row.reduction is not MAX_PIXEL or not option:
         out = backend.output(call)
         backend.forward(call, out, option)
@@ -83,32 +101,58 @@ def backward(
     argmax: Any = None,
 ) -> Any:
     """Return the gradient of the map, or a list with the gradient of each map of a pyramid."""
-    backend = _backend(grad_output, argmax, given)
+    backend, key, call = _backend(grad_output, argmax, given), None, None
     arguments = Arguments(*given)
-    layout = Layout(arguments.layout)
-    shapes = _levels.input_shapes(input_shape, arguments)
+    grad = grad_output
+    if backend is not _cpu:
+        arrays = (grad,) if argmax is None else (grad, argmax)
+        key = backend.key_of("backward", row, parameters, input_shape, arrays, given)
+        call = backend.recall(key, None, given)
+    if call is None:
+        call, grad, argmax, shapes = _plan_backward(
+            backend, row, parameters, (grad, argmax), input_shape, arguments
+        )
+        if key is not None:
+            backend.keep(key, call, given, shapes)
+    else:
+        shapes = call.plan.results
     outs = _levels.outs(arguments, len(shapes))
-    grad = _levels.gradient(grad_output, arguments, backend.array)
-    rule = row.rule(*parameters)
-    call = backend.plan_backward(row, rule, grad, shapes, arguments)
-    single = arguments.pyramid is None
-    _levels.check_gradient(call, grad, input_shape if single else None)
     read = [grad, *backend.box_arrays(call)]
-    if row.reduction is MAX_PIXEL:
-        _arguments.check_argmax_fits("input_shape", *call.map_size()[2:])
-        argmax = backend.indices("argmax", argmax, grad.shape)
-        backend.check_devices({"grad_output": grad, "argmax": argmax})
+    if argmax is not None:
         read.append(argmax)
     results: list[Any] = []
-    for shape, (name, out) in zip(shapes.values(), outs.items(), strict=True):
-        shape = layout.shape(*shape)
+    for shape, (name, out) in zip(shapes, outs.items(), strict=True):
         results.append(backend.result(out, shape, (call.dtype,), (*read, *results), name))
+    layout = call.layout
     if row.reduction is MAX_PIXEL:
         new = arguments.out is None
         backend.backward_max(call, layout.nchw(grad), layout.nchw(argmax), results[0], new)
     else:
         backend.backward(call, layout.nchw(grad), results)
-    return results[0] if single else results
+    return results[0] if arguments.pyramid is None else results
+
+
+def _plan_backward(
+    backend: ModuleType,
+    row: Operator,
+    parameters: tuple[Any, ...],
+    arrays: tuple[Any, Any],
+    input_shape: Any,
+    arguments: Arguments,
+) -> tuple[Any, Any, Any, list[tuple[int, ...]]]:
+    """Plan the gradient of maps: the call, `grad_output`, `argmax` and the shapes of results."""
+    grad_output, argmax = arrays
+    layout = Layout(arguments.layout)
+    shapes = _levels.input_shapes(input_shape, arguments)
+    grad = _levels.gradient(grad_output, arguments, backend.array)
+    rule = row.rule(*parameters)
+    call = backend.plan_backward(row, rule, grad, shapes, arguments)
+    _levels.check_gradient(call, grad, input_shape if arguments.pyramid is None else None)
+    if row.reduction is MAX_PIXEL:
+        _arguments.check_argmax_fits("input_shape", *call.map_size()[2:])
+        argmax = backend.indices("argmax", argmax, grad.shape)
+        backend.check_devices({"grad_output": grad, "argmax": argmax})
+    return call, grad, argmax, [layout.shape(*shape) for shape in shapes.values()]
 
 
 def _plan_with_maps(
@@ -165,10 +209,16 @@ def backward_boxes(
     given: tuple[Any, ...],
 ) -> Any:
     """Return the gradients of the boxes, in the format that the boxes came in."""
-    backend = _backend(grad_output, input, given)
-    arguments = Arguments(*given)
-    rule = (row, row.rule(*parameters))
-    call, grad, _ = _plan_with_maps(
-        backend, backend.plan_backward_boxes, rule, grad_output, input, arguments
-    )
+    backend, key, call = _backend(grad_output, input, given), None, None
+    grad = grad_output
+    if backend is not _cpu:
+        key = backend.key_of("boxes", row, parameters, grad_output, input, given)
+        call = backend.recall(key, input, given)
+    if call is None:
+        rule = (row, row.rule(*parameters))
+        call, grad, _ = _plan_with_maps(
+            backend, backend.plan_backward_boxes, rule, grad, input, Arguments(*given)
+        )
+        if key is not None:
+            backend.keep(key, call, given)
     return backend.restore(call, backend.backward_boxes(call, call.layout.nchw(grad)))

@@ -813,6 +813,7 @@ def test_same_functions():
     """The backends have the functions that `_call` asks of them, with equal parameters."""
     asked = set(re.findall(r"\bbackend\.(\w+)", inspect.getsource(_call)))
     asked.remove("py")  # this is from the name of a file
+    asked -= {"key_of", "recall", "keep"}  # only the GPU's keeps plans
     assert asked == {
         "plan_forward", "plan_backward", "plan_backward_boxes", "output", "forward", "backward",
         "backward_max", "backward_boxes", "result", "maps", "array", "indices", "check_devices",

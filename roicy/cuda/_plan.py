@@ -10,6 +10,7 @@ memory of the call.
 from __future__ import annotations
 
 import functools
+import struct
 import threading
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from .._arguments import Layout
 from .._kernels.plan import RULES
 from .._levels import Scale, Shape
 from .._table import CORNERS, Operator, Rule
-from ._launch import LANES, MOST_LEVELS, STRUCTURES, Launch, cupy, launch, structure
+from ._launch import LANES, MOST_LEVELS, STRUCTURES, Launch, launch, structure
 
 # The tables of the boxes are bounded: those of one step.
 TABLE_BYTES = 128 << 20
@@ -66,6 +67,7 @@ class Plan:
         # Nothing is read or written: outputs and gradients are zeros.
         pixels = any(h and w for h, w in self.sizes)
         self.empty = not (self.count and self.channels and self.images and pixels)
+        self.results: Any = None  # shapes of the gradients of maps
         self.near = True  # planes of the maps span less than 2**31 elements
         self.passes: dict[Any, Any] = {}
 
@@ -253,13 +255,20 @@ def strides(array: Any) -> np.ndarray:
 
 
 @functools.lru_cache(256)
-def _maps(sizes: tuple[Any, ...], of_bytes: tuple[Any, ...], itemsize: int) -> np.ndarray:
+def _maps(sizes: tuple[Any, ...], of_bytes: tuple[Any, ...], itemsize: int) -> bytes:
     """Return maps of these sizes and strides, without their addresses."""
-    made = np.zeros((), STRUCTURES["Maps"])
+    made = np.zeros((), MAPS)
     made["count"] = len(sizes)
-    for at, ((rows, columns), each) in enumerate(zip(sizes, of_bytes, strict=True)):
-        made["at"][at] = (0, tuple(stride // itemsize for stride in each), rows, columns)
-    return made
+    for at, (shape, each) in enumerate(zip(sizes, of_bytes, strict=True)):
+        made["at"][at] = (0, tuple(stride // itemsize for stride in each), *shape[2:])
+    return made.tobytes()
+
+
+MAPS = STRUCTURES["Maps"]
+_ADDRESS = struct.Struct("=Q")
+# Where a structure holds the levels of boxes, and the pixels of the first map and of the next ones.
+_OF_LEVELS, _OF_PIXELS = MAPS.fields["levels"][1], MAPS.fields["at"][1]  # type: ignore[index]
+_NEXT = MAPS.fields["at"][0].base.itemsize  # type: ignore[index]
 
 
 def maps_of(
@@ -270,17 +279,15 @@ def maps_of(
 
     arrays: of all levels, seen as (N, C, H, W); of_boxes: where the levels of boxes lie.
     """
-    some = arrays[levels.start : levels.stop]
-    sizes = tuple(array.shape[2:] for array in some)
-    made: np.ndarray = _maps(
-        sizes, tuple(array.strides for array in some), plan.dtype.itemsize
-    ).copy()
-    pixels = made["at"]["pixels"]
+    some = arrays if len(levels) == len(arrays) else arrays[levels.start : levels.stop]
+    sizes, of_bytes = tuple(a.shape for a in some), tuple(a.strides for a in some)
+    made = bytearray(_maps(sizes, of_bytes, plan.dtype.itemsize))
+    put = _ADDRESS.pack_into
     for at, array in enumerate(some):
-        pixels[at] = array.data.ptr
+        put(made, _OF_PIXELS + at * _NEXT, array.data.ptr)
     if of_boxes is not None:
-        made["levels"] = of_boxes
-    return made
+        put(made, _OF_LEVELS, of_boxes)
+    return np.ndarray((), MAPS, made)
 
 
 class Kept:
@@ -297,12 +304,10 @@ class Kept:
 
     def get(self, key: Any) -> Plan | None:
         """Return the plan of a key, if there is one."""
-        return None if key is None else self.plans.get(key)
+        return self.plans.get(key)
 
     def add(self, key: Any, plan: Plan) -> None:
         """Keep a plan, and forget the oldest one if there are too many."""
-        if key is None:
-            return
         with self.lock:
             self.plans[key] = plan
             while len(self.plans) > self.most:
@@ -317,47 +322,17 @@ class Kept:
 KEPT = Kept()
 
 
-def _exactly(value: Any) -> Any:
+def exactly(value: Any) -> Any:
     """
     Return a key that is equal only for equal values of equal types, since some types are errors.
 
     Raises TypeError for values of other types than plain ones.
     """
     kind = type(value)
-    if value is None or kind in (int, float, str) or isinstance(value, np.generic):
+    if kind is int or kind is float or kind is bool or value is None:
         return kind, value
     if kind is tuple or kind is list:
-        return (kind, *map(_exactly, value))
+        return (kind, *map(exactly, value))
+    if isinstance(value, np.number):
+        return kind, value
     raise TypeError(f"{kind} has no key")
-
-
-def key_of(purpose: str, row: Operator, rule: Rule, arrays: Any, fixed: Any, given: Any) -> Any:
-    """
-    Return the key of the plan of a call, or None if its arguments are not plain.
-
-    Calls with equal keys have arguments that the same checks accept.  Whether elements are aligned
-    depends on an address, so it is looked at here.
-
-    Parameters
-    ----------
-    arrays : maps or gradients
-    fixed : hashable
-        Whatever else was checked.
-    given : Arguments
-    """
-    boxes = given.boxes
-    if given.boxes_num is not None or not isinstance(boxes, cupy().ndarray):
-        return None
-    try:
-        key = [
-            purpose, row.name, rule, fixed, given.layout, _exactly(given.spatial_scale),
-            given.pyramid and _exactly(given.pyramid),
-        ]  # fmt: skip
-        for array in (boxes, *arrays):
-            data, dtype = array.data, array.dtype
-            if data.ptr % dtype.itemsize:
-                return None
-            key += (array.shape, array.strides, dtype.char, data.device_id)
-        return tuple(key)
-    except (TypeError, AttributeError):  # something that the checks will refuse
-        return None

@@ -41,7 +41,7 @@ from ._plan import (
     Scratch,
     Step,
     address,
-    key_of,
+    exactly,
     maps_of,
     setup_of,
     steps,
@@ -70,15 +70,13 @@ def _inside(device: Any) -> Any:
 class Call:
     """A call with checked arguments: a plan, and the arrays of the call."""
 
-    def __init__(self, plan: Plan, arrays: list[Any], arguments: Arguments, boxes: Any = None):
-        """boxes: if rows are not the argument as it is."""
-        self.plan, self.arrays, self.out = plan, arrays, arguments.out
+    def __init__(self, plan: Plan, arrays: list[Any], rows: Any, out: Any):
+        self.plan, self.arrays, self.rows, self.out = plan, arrays, rows, out
         self.dtype, self.count, self.output_shape = plan.dtype, plan.count, plan.output_shape
         self.layout = plan.layout
-        self.rows = arguments.boxes if boxes is None else boxes.rows
-        self.images = None if boxes is None else boxes.images
-        self.counts = None if boxes is None else boxes.counts
-        self.device = self.rows.device
+        self.images: Any = None  # of boxes whose rows do not hold them
+        self.counts: list[int] | None = None  # of the boxes of each image, if they were listed
+        self.device = rows.device
 
     def map_size(self) -> Shape:
         """Return (N, C, H, W) of the first level."""
@@ -108,7 +106,72 @@ def _planned(
     canonical = None if arguments.pyramid is None else _levels.canonical(arguments.pyramid)
     plan = Plan(row, rule, layout, first.dtype, bins, of_levels, boxes.rows.shape)
     plan.set_levels(scales, canonical)
-    return Call(plan, [], arguments, boxes)
+    call = Call(plan, [], boxes.rows, arguments.out)
+    call.images, call.counts = boxes.images, boxes.counts
+    return call
+
+
+def key_of(
+    purpose: str, row: Operator, parameters: Any, size: Any, arrays: Any, given: tuple[Any, ...]
+) -> Any:
+    """
+    Return the key of the plan of a call, or None if its arguments are not plain.
+
+    Calls with equal keys have arguments that the same checks accept, but for `out`.  Whether
+    elements are aligned depends on an address, so it is looked at here.
+
+    Parameters
+    ----------
+    purpose : name of the pass
+    parameters : those of the rule of the operator
+    size : what the sizes of the result depend on, or an array on which they depend
+    arrays : an array or several: maps, or gradients
+    given : fields of Arguments
+    """
+    boxes, boxes_num, spatial_scale, layout, _, _, pyramid = given
+    kind = cupy().ndarray
+    listed = isinstance(arrays, (list, tuple))
+    some = [boxes, *arrays] if listed else [boxes, arrays]
+    if isinstance(size, kind):
+        some.append(size)
+        size = None
+    if boxes_num is not None or type(layout) is not str:
+        return None
+    key = [purpose, row.name, layout, listed]
+    try:
+        key += map(exactly, (*parameters, size, spatial_scale, pyramid))
+    except TypeError:
+        return None
+    for array in some:
+        if not isinstance(array, kind):
+            return None
+        data, dtype = array.data, array.dtype
+        if data.ptr % dtype.itemsize:
+            return None
+        key += (array.shape, array.strides, dtype.char, data.device_id)
+    return tuple(key)
+
+
+def recall(key: Any, arrays: Any, given: tuple[Any, ...]) -> Call | None:
+    """Return the call with the plan of that key, if there is one; arrays: its maps."""
+    plan = None if key is None else KEPT.get(key)
+    if plan is None:
+        return None
+    some = list(arrays) if isinstance(arrays, (list, tuple)) else [arrays]
+    return Call(plan, some, given[0], given[5])
+
+
+def keep(key: Any, call: Call, given: tuple[Any, ...], results: Any = None) -> None:
+    """
+    Keep the plan of a call whose arguments were all checked; results: shapes of gradients.
+
+    It serves calls whose kernels read the boxes as they are given.
+    """
+    rows, boxes = call.rows, given[0]
+    as_given = rows.dtype == boxes.dtype and rows.data.ptr == boxes.data.ptr
+    if as_given and call.images is None and call.counts is None:
+        call.plan.results = results
+        KEPT.add(key, call.plan)
 
 
 def plan_forward(
@@ -116,54 +179,23 @@ def plan_forward(
 ) -> Call:
     """Check the arguments of a forward pass."""
     arguments = Arguments(*given)
+    named = _levels.maps(input, arguments, maps)
     bins = _arguments.output_size(output_size)
-    listed = isinstance(input, (list, tuple))
-    arrays = list(input) if listed else [input]
-    key = key_of("forward", row, rule, arrays, (bins, listed), arguments)
-    plan = KEPT.get(key)
-    if plan is not None:
-        return Call(plan, arrays, arguments)
-    call = _with_maps(row, rule, _levels.maps(input, arguments, maps), bins, arguments)
-    KEPT.add(key, call.plan)
-    return call
+    return plan_backward_boxes(row, rule, named, bins, arguments)
 
 
 def plan_backward(
     row: Operator, rule: Rule, grad: Any, shapes: dict[str, Shape], arguments: Arguments
 ) -> Call:
     """Check the arguments of the gradient of maps of these shapes (N, C, H, W)."""
-    key = key_of("backward", row, rule, (grad,), tuple(shapes.values()), arguments)
-    plan = KEPT.get(key)
-    if plan is not None:
-        return Call(plan, [], arguments)
     bins = tuple(Layout(arguments.layout).nchw(grad).shape[2:])
-    call = _planned(row, rule, grad, bins, shapes, arguments)
-    KEPT.add(key, call.plan)
-    return call
+    return _planned(row, rule, grad, bins, shapes, arguments)
 
 
 def plan_backward_boxes(
-    row: Operator,
-    rule: Rule,
-    maps: dict[str, Any],
-    bins: tuple[int, int],
-    arguments: Arguments,
-) -> Call:
-    """Check the arguments of the gradient of the boxes."""
-    arrays = list(maps.values())
-    key = key_of("boxes", row, rule, arrays, bins, arguments)
-    plan = KEPT.get(key)
-    if plan is not None:
-        return Call(plan, arrays, arguments)
-    call = _with_maps(row, rule, maps, bins, arguments)
-    KEPT.add(key, call.plan)
-    return call
-
-
-def _with_maps(
     row: Operator, rule: Rule, maps: dict[str, Any], bins: tuple[int, int], arguments: Arguments
 ) -> Call:
-    """Check the arguments of a pass that reads the maps."""
+    """Check the arguments of the gradient of the boxes, and those of a forward pass."""
     shapes = _levels.shapes_of(maps, Layout(arguments.layout))
     check_devices(maps)
     call = _planned(row, rule, next(iter(maps.values())), bins, shapes, arguments)
