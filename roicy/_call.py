@@ -103,56 +103,40 @@ def backward(
     """Return the gradient of the map, or a list with the gradient of each map of a pyramid."""
     backend, key, call = _backend(grad_output, argmax, given), None, None
     arguments = Arguments(*given)
-    grad = grad_output
+    grad, single = grad_output, arguments.pyramid is None
     if backend is not _cpu:
         arrays = (grad,) if argmax is None else (grad, argmax)
         key = backend.key_of("backward", row, parameters, input_shape, arrays, given)
-        call = backend.recall(key, None, given)
-    if call is None:
-        call, grad, argmax, shapes = _plan_backward(
-            backend, row, parameters, (grad, argmax), input_shape, arguments
-        )
+        call = backend.recall(key, arrays, given)
+    if call is not None:
+        layout, shapes = call.layout, call.plan.results
+        outs = _levels.outs(arguments, len(shapes))
+    else:
+        layout = Layout(arguments.layout)
+        shapes = _levels.input_shapes(input_shape, arguments)
+        outs = _levels.outs(arguments, len(shapes))
+        grad = _levels.gradient(grad, arguments, backend.array)
+        call = backend.plan_backward(row, row.rule(*parameters), grad, shapes, arguments)
+        _levels.check_gradient(call, grad, input_shape if single else None)
+        if row.reduction is MAX_PIXEL:
+            _arguments.check_argmax_fits("input_shape", *call.map_size()[2:])
+            argmax = backend.indices("argmax", argmax, grad.shape)
+            backend.check_devices({"grad_output": grad, "argmax": argmax})
         if key is not None:
             backend.keep(key, call, given, shapes)
-    else:
-        shapes = call.plan.results
-    outs = _levels.outs(arguments, len(shapes))
     read = [grad, *backend.box_arrays(call)]
-    if argmax is not None:
+    if row.reduction is MAX_PIXEL:
         read.append(argmax)
     results: list[Any] = []
-    for shape, (name, out) in zip(shapes, outs.items(), strict=True):
+    for shape, (name, out) in zip(shapes.values(), outs.items(), strict=True):
+        shape = layout.shape(*shape)
         results.append(backend.result(out, shape, (call.dtype,), (*read, *results), name))
-    layout = call.layout
     if row.reduction is MAX_PIXEL:
         new = arguments.out is None
         backend.backward_max(call, layout.nchw(grad), layout.nchw(argmax), results[0], new)
     else:
         backend.backward(call, layout.nchw(grad), results)
-    return results[0] if arguments.pyramid is None else results
-
-
-def _plan_backward(
-    backend: ModuleType,
-    row: Operator,
-    parameters: tuple[Any, ...],
-    arrays: tuple[Any, Any],
-    input_shape: Any,
-    arguments: Arguments,
-) -> tuple[Any, Any, Any, list[tuple[int, ...]]]:
-    """Plan the gradient of maps: the call, `grad_output`, `argmax` and the shapes of results."""
-    grad_output, argmax = arrays
-    layout = Layout(arguments.layout)
-    shapes = _levels.input_shapes(input_shape, arguments)
-    grad = _levels.gradient(grad_output, arguments, backend.array)
-    rule = row.rule(*parameters)
-    call = backend.plan_backward(row, rule, grad, shapes, arguments)
-    _levels.check_gradient(call, grad, input_shape if arguments.pyramid is None else None)
-    if row.reduction is MAX_PIXEL:
-        _arguments.check_argmax_fits("input_shape", *call.map_size()[2:])
-        argmax = backend.indices("argmax", argmax, grad.shape)
-        backend.check_devices({"grad_output": grad, "argmax": argmax})
-    return call, grad, argmax, [layout.shape(*shape) for shape in shapes.values()]
+    return results[0] if single else results
 
 
 def _plan_with_maps(

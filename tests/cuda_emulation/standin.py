@@ -101,11 +101,16 @@ class Device:
 class Memory:
     """Memory that belongs to the stream on which it was made."""
 
+    idle = np.empty(1 << 20, np.uint8)
+
     def __init__(self, count, fill=255):  # bytes of 255 are NaN
         allocations.append(count)
         self.count, self.stream = count, Stream.current
         if idle:
-            self.host, self.ptr, self.first = np.empty(count, np.uint8), 4096, 0
+            # One piece of memory serves all, since the system takes long to give large ones.
+            if count > len(Memory.idle):
+                Memory.idle = np.empty(count, np.uint8)
+            self.host, self.ptr, self.first = Memory.idle, 4096, 0
             return
         self.host = np.empty(count + 16, np.uint8)
         self.host.fill(fill)

@@ -123,7 +123,8 @@ __device__ inline void make_tables(const T *rows, const int *given, char *scratc
     int *counts = (int *)(scratch + setup.counts), *starts = (int *)(scratch + setup.starts);
     int *windows = (int *)(scratch + setup.windows);
     Tap<T> *taps = (Tap<T> *)(scratch + setup.taps);
-    T *slope_low = (T *)(scratch + setup.slope_low), *slope_high = (T *)(scratch + setup.slope_high);
+    T *slope_low = (T *)(scratch + setup.slope_low),
+      *slope_high = (T *)(scratch + setup.slope_high);
     int lanes = setup.lanes, lane = lane_number() % lanes, of_warp = LANES / lanes;
     int most = shape.ph > shape.pw ? shape.ph : shape.pw;
     for (long long first = warp_number() * of_warp; first < 2LL * shape.boxes;

@@ -157,7 +157,8 @@ __global__ void backward_rotated(const T *grad_output, Strides bins,
             double dy = y - box.center_y, dx = x - box.center_x;
             double own_y = dy * box.cosine + dx * box.sine;
             double own_x = dx * box.cosine - dy * box.sine;
-            if (made.image != image || made.level != i || fabs(own_y) > fabs(box.y.size) / 2 + reach ||
+            if (made.image != image || made.level != i ||
+                fabs(own_y) > fabs(box.y.size) / 2 + reach ||
                 fabs(own_x) > fabs(box.x.size) / 2 + reach)
                 continue;
             for (int p = 0; p < shape.ph; p++)

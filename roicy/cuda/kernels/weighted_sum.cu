@@ -288,8 +288,7 @@ __global__ void forward_bins(const __grid_constant__ Maps<T> maps, T *out, Strid
 }
 
 // Return how many tiles cover a plane of a map.
-template <typename T>
-__device__ inline long long tiles_of(const Map<T> &map, int tall, int wide) {
+template <typename T> __device__ inline long long tiles_of(const Map<T> &map, int tall, int wide) {
     return (long long)((map.rows + tall - 1) / tall) * ((map.columns + wide - 1) / wide);
 }
 
@@ -372,9 +371,8 @@ __device__ inline void backward_tiles(const T *grad_output, const Strides &bins,
             int box = from + lane;
             const int *window = windows + 4LL * box;
             bool meets = box < shape.boxes && images[box] == own.image &&
-                         maps.level_of(box) == own.level &&
-                         window[0] < own.y0 + TALL && window[1] > own.y0 &&
-                         window[2] < own.x0 + WIDE && window[3] > own.x0;
+                         maps.level_of(box) == own.level && window[0] < own.y0 + TALL &&
+                         window[1] > own.y0 && window[2] < own.x0 + WIDE && window[3] > own.x0;
             unsigned boxes = __ballot_sync(ALL, meets);
             while (boxes) {
                 int k = from + next_of(boxes);
@@ -630,9 +628,8 @@ __device__ inline int channels_of_sum(const Shape &shape) {
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
     backward_boxes(const T *grad_output, Strides bins, const __grid_constant__ Maps<T> maps,
-                   Shape shape, Room room, const int *images, const int *counts,
-                   const Tap<T> *taps, const T *slope_low, const T *slope_high,
-                   double *partial_sums) {
+                   Shape shape, Room room, const int *images, const int *counts, const Tap<T> *taps,
+                   const T *slope_low, const T *slope_high, double *partial_sums) {
     constexpr int EACH = 4;
     int all = channels_of_sum(shape), blocks = (shape.channels + all - 1) / all;
     int sharing = shape.channels_last ? LANES : 1; // threads that compute one partial sum

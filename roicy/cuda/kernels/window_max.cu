@@ -71,10 +71,9 @@ __global__ void __launch_bounds__(THREADS_OF_PLANES)
         const T *grads = grad_output + plane.channel * bins.channel;
         plane.clear(part);
         for (int from = plane.first_box; from < plane.stop_box; from += LANES) {
-            unsigned boxes =
-                __ballot_sync(ALL, from + lane < plane.stop_box &&
-                                       image_of(rows, columns, given, from + lane,
-                                                shape.images) == plane.image);
+            unsigned boxes = __ballot_sync(
+                ALL, from + lane < plane.stop_box &&
+                         image_of(rows, columns, given, from + lane, shape.images) == plane.image);
             Reads next = {};
             long long k = boxes ? from + next_of(boxes) : -1;
             int first = 0;
@@ -141,9 +140,9 @@ __global__ void largest_sample(const T *input, Strides map, T *out, Strides bins
         T start[2] = {0, 0};
         long long first[2] = {0, 0}, stop[2] = {0, 0};
         for (int x = 0; x < 2; x++) {
-            axes[x] = axis_of(rule, x ? scale_x : scale_y, x ? shape.pw : shape.ph,
-                              x ? shape.columns : shape.rows, x,
-                              rows + e.k * columns + columns - 4);
+            axes[x] =
+                axis_of(rule, x ? scale_x : scale_y, x ? shape.pw : shape.ph,
+                        x ? shape.columns : shape.rows, x, rows + e.k * columns + columns - 4);
             if (image < 0 || !on_a_map(axes[x])) {
                 axes[x].grid = 0;
                 continue;
