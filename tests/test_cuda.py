@@ -34,7 +34,8 @@ def real():
 
 
 def forget():
-    """Forget the kernels that were made with another CuPy."""
+    """Forget the kernels and plans that were made with another CuPy, and finish what is queued."""
+    standin.synchronize(standin.Stream.null)
     _launch._kernel.cache_clear()
     _plan.KEPT.clear()
 

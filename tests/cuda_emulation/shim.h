@@ -7,6 +7,9 @@
 // result.
 #include <setjmp.h>
 #include <ucontext.h>
+#ifdef __SSE2__
+#include <xmmintrin.h>
+#endif
 
 #include <cmath>
 #include <cstdio>
@@ -36,6 +39,16 @@ struct Index {
     unsigned x, y, z;
 };
 static Index threadIdx, blockIdx, blockDim, gridDim;
+
+// Subnormal numbers count as 0, as on a GPU where kernels are compiled with -ftz=true.  The CPU does
+// so in double, too.
+static bool flushing;
+inline void set_flushing(bool on) {
+#ifdef __SSE2__
+    constexpr unsigned BITS = 0x8040; // of results, and of what is read
+    _mm_setcsr(on ? _mm_getcsr() | BITS : _mm_getcsr() & ~BITS);
+#endif
+}
 
 namespace fibers {
 constexpr int LANES = 32, STACK = 1 << 18;
@@ -201,9 +214,13 @@ template <typename... A> struct Kernel<void (*)(A...)> {
             blockIdx.x = (unsigned)(t / of_block);
             fibers::run_warp((unsigned)(t % of_block * fibers::LANES), step, &Kernel::call, &whole);
         }
+        set_flushing(false);
     }
 
-    static void call(void *of_call) { call(*(Call *)of_call, std::index_sequence_for<A...>()); }
+    static void call(void *of_call) {
+        set_flushing(flushing); // fibers begin without
+        call(*(Call *)of_call, std::index_sequence_for<A...>());
+    }
     template <std::size_t... I> static void call(const Call &of_call, std::index_sequence<I...>) {
         of_call.kernel(*(std::remove_const_t<A> *)of_call.arguments[I]...);
     }
@@ -218,3 +235,5 @@ template <typename... A> struct Kernel<void (*)(A...)> {
                                  void **arguments) {                                               \
         Kernel<decltype(&name)>::run(&name, blocks, threads, step, arguments);                     \
     }
+
+extern "C" void flush_subnormals(int on) { flushing = on; }

@@ -30,6 +30,7 @@ BUILT = (
     / f"roicy-cuda-emulation-{os.getuid() if hasattr(os, 'getuid') else 0}"
 )
 order = "forward"  # or "reverse" or "mixed"
+flushing = False  # subnormal numbers count as 0, as in what CuPy compiles
 deferred = False
 idle = False  # kernels are counted and do not run, which is for measuring the time of the host
 # What was asked of the device since these lists were cleared last.
@@ -299,7 +300,8 @@ class RawModule:
         number = instantiations().index(name)
         types = getattr(self.library, f"types_{number}")
         types.restype = ctypes.c_char_p
-        return Function(name, types().decode().split(), getattr(self.library, f"run_{number}"))
+        run = getattr(self.library, f"run_{number}")
+        return Function(name, types().decode().split(), run, self.library.flush_subnormals)
 
 
 def compiled(code, options):
@@ -351,8 +353,8 @@ def _address(argument, expected, where):
 
 
 class Function:
-    def __init__(self, name, types, run):
-        self.name, self.types, self.run = name, types, run
+    def __init__(self, name, types, run, flush):
+        self.name, self.types, self.run, self.flush = name, types, run, flush
 
     def __call__(self, grid, block, arguments):
         launches.append(self.name)
@@ -386,6 +388,7 @@ class Function:
         step = {"forward": 1, "reverse": -1}.get(order) or next(
             s for s in range(warps // 3 + 2, 2 * warps + 3) if math.gcd(s, warps) == 1
         )
+        self.flush(int(flushing))
         self.run(
             ctypes.c_longlong(grid[0]),
             ctypes.c_longlong(block[0]),

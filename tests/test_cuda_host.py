@@ -1,0 +1,460 @@
+"""
+The host side of calls with CuPy arrays: memory, streams, alignment, and plans that are kept.
+
+These tests run on the stand-in for CuPy (cuda_emulation/), which knows where memory is used after
+it was freed.
+"""
+
+import threading
+
+import numpy as np
+import pytest
+from conftest import operator, random_boxes
+from cuda_emulation import standin
+from test_cuda import emulated  # noqa: F401
+from test_rotated import rotated_boxes
+
+import roicy
+from roicy.cuda import _launch, _plan, backend
+
+SIZE = (2, 9, 14, 17)
+BINS = 3
+SCALES = [1.0, 0.5]
+COUNT = 130  # so many boxes that gradients of planes are added up in segments
+
+
+def data(rng, dtype=np.float32, rotated=False):
+    """Return maps of two levels, boxes, and a gradient of the output."""
+    n, c, h, w = SIZE
+    maps = [rng.standard_normal((n, c, h // i, w // i)).astype(dtype) for i in (1, 2)]
+    boxes = (rotated_boxes if rotated else random_boxes)(rng, n, COUNT, (h, w), dtype)
+    return maps, boxes, rng.standard_normal((COUNT, c, BINS, BINS)).astype(dtype)
+
+
+def calls(maps, boxes, grad, rotated, argmax):
+    """Return functions that call each pass with these arrays, by their names."""
+    x = maps[0]
+    shapes, size = [level.shape for level in maps], BINS
+    boxes_of = {"roi_align": boxes, "roi_align_rotated": rotated}
+    pyramid = {"canonical_scale": 8, "canonical_level": 1, "sampling_ratio": 2}
+    found = {}
+    for name, rows in boxes_of.items():
+        multi = "multiscale_" + name
+        found |= {
+            name: lambda n=name, r=rows: operator(n)(x, r, size),
+            name + " backward": lambda n=name, r=rows: operator(n, "_backward")(grad, r, x.shape),
+            name + " boxes": lambda n=name, r=rows: operator(n, "_backward_boxes")(grad, x, r),
+            multi: lambda n=multi, r=rows: operator(n)(maps, r, size, SCALES, **pyramid),
+            multi + " backward": lambda n=multi, r=rows: operator(n, "_backward")(
+                grad, r, shapes, SCALES, **pyramid
+            ),
+            multi + " boxes": lambda n=multi, r=rows: operator(n, "_backward_boxes")(
+                grad, maps, r, SCALES, **pyramid
+            ),
+        }
+    ps = grad[:, :1]
+    return found | {
+        "ps_roi_align": lambda: roicy.ps_roi_align(x, boxes, size),
+        "ps_roi_align backward": lambda: roicy.ps_roi_align_backward(ps, boxes, x.shape),
+        "roi_pool": lambda: roicy.roi_pool(x, boxes, size, return_argmax=True)[1],
+        "roi_pool backward": lambda: roicy.roi_pool_backward(grad, argmax, boxes, x.shape),
+        "roi_align_max": lambda: roicy.roi_align_max(x, boxes, size),
+    }
+
+
+def case(rng):
+    """Return the calls on the host, and the arrays from which they read."""
+    maps, boxes, grad = data(rng)
+    _, rotated, _ = data(rng, rotated=True)
+    argmax = roicy.roi_pool(maps[0], boxes, BINS, return_argmax=True)[1]
+    return maps, boxes, grad, rotated, argmax
+
+
+def on_device(c, arrays):
+    maps, *others = arrays
+    return [c.asarray(level) for level in maps], *map(c.asarray, others)
+
+
+NAMES = list(calls([np.zeros((1, 1, 1, 1))], None, np.zeros((1, 1, 1, 1)), None, None))
+
+
+def each(result):
+    return result if isinstance(result, list) else [result]
+
+
+def is_close(actual, expected):
+    """Whether results agree with those of the CPU."""
+    pairs = zip(each(actual), each(expected), strict=True)
+    return all(np.allclose(mine.host, theirs, rtol=0, atol=1e-3) for mine, theirs in pairs)
+
+
+# The launches of a call.  Partial sums of gradients of boxes are added up by a kernel of their own,
+# and so are segments of planes.
+LAUNCHES = {
+    "roi_align": 2, "roi_align backward": 2, "roi_align boxes": 3, "ps_roi_align": 2,
+    "ps_roi_align backward": 3, "roi_pool": 2, "roi_pool backward": 2, "roi_align_max": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_launches_and_allocations(name, emulated, rng):  # noqa: F811
+    """A call launches few kernels, one piece of scratch memory serves them, and CuPy adds none."""
+    arrays = case(rng)
+    call = calls(*on_device(emulated, arrays))[name]
+    for _ in range(2):  # with a new plan, and with one that was kept
+        for found in (standin.launches, standin.operations, standin.allocations):
+            found.clear()
+        results = each(call())
+        single = name.replace("multiscale_", "").replace("_rotated", "")
+        assert len(standin.launches) == LAUNCHES[single], standin.launches
+        assert standin.operations == []
+        # roi_pool makes two results, and the calls without tables need no scratch memory
+        extra = {"roi_pool": 2, "roi_align_max": 0}.get(name, 1)
+        assert len(standin.allocations) == len(results) + extra
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_streams(name, emulated, monkeypatch, rng):  # noqa: F811
+    """Calls on several streams at once, whose scratch memory is free when they return."""
+    first, second = case(rng), case(rng)
+    given = [on_device(emulated, arrays) for arrays in (first, second)]
+    expected = [calls(*arrays)[name]() for arrays in (first, second)]
+    monkeypatch.setattr(standin, "deferred", True)
+    for turn in range(3):
+        streams = [standin.Stream(), standin.Stream(), standin.Stream.null]
+        results = []
+        for stream, arrays in zip(streams[:2], given, strict=True):
+            with stream:
+                results.append(calls(*arrays)[name]())
+        standin.synchronize(*streams[turn:], *streams[:turn])
+        assert is_close(results[0], expected[0])
+        assert is_close(results[1], expected[1])
+
+
+def test_memory_of_another_stream_shows(emulated, monkeypatch, rng):  # noqa: F811
+    """If scratch memory did not belong to the stream of the kernels, test_streams would fail."""
+    arrays = case(rng)
+    call = calls(*on_device(emulated, arrays))["roi_align"]
+    expected = calls(*arrays)["roi_align"]()
+    monkeypatch.setattr(standin, "deferred", True)
+    alloc = standin.cuda.alloc
+
+    def elsewhere(count):
+        with standin.Stream.null:
+            return alloc(count)
+
+    monkeypatch.setattr(standin.cuda, "alloc", elsewhere)
+    with standin.Stream() as stream:
+        result = call()
+    standin.synchronize(stream, standin.Stream.null)
+    assert not is_close(result, expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_capture(name, emulated, rng):  # noqa: F811
+    """A graph repeats a call with what its arrays hold by then."""
+    first, second = case(rng), case(rng)
+    given = on_device(emulated, first)
+    call = calls(*given)[name]
+    call()  # compiles the kernels
+    with standin.Stream() as stream:
+        stream.begin_capture()
+        results = call()
+        repeat = stream.end_capture()
+    for mine, theirs in zip((*given[0], *given[1:]), (*second[0], *second[1:]), strict=True):
+        mine.host[...] = theirs
+    repeat()
+    assert is_close(results, calls(*second)[name]())
+
+
+def shifted(array):
+    """Return a copy that does not begin at a multiple of the size of its elements."""
+    bytes = np.zeros(array.nbytes + 2, np.uint8)
+    moved = bytes[2:].view(array.dtype).reshape(array.shape)
+    moved[...] = array
+    return standin.ndarray(moved)
+
+
+def torn(array):
+    """Return a copy whose elements lie a size and a half from each other."""
+    size = array.itemsize
+    bytes = np.zeros((array.size * 3 + 4) * size, np.uint8)
+    strides, step = [], size * 3 // 2
+    for extent in reversed(array.shape):
+        strides.insert(0, step)
+        step *= max(extent, 1)
+    moved = np.ndarray(array.shape, array.dtype, bytes, 0, strides)
+    moved[...] = array
+    return standin.ndarray(moved)
+
+
+@pytest.mark.parametrize("spoil", [shifted, torn])
+def test_elements_between_elements(spoil, emulated, rng):  # noqa: F811
+    """Arrays whose elements do not lie at multiples of their size are refused by their names."""
+    arrays = case(rng)
+    maps, boxes, grad, rotated, argmax = on_device(emulated, arrays)
+    right = calls(maps, boxes, grad, rotated, argmax)
+    out = np.zeros(arrays[2].shape, np.float32)
+    for call in (right[name] for name in NAMES):
+        call()  # so that there are plans of calls with equal shapes
+    bad = [spoil(array) for array in (arrays[0][1], *arrays[1:])]
+    wrong = [
+        ("input", calls([spoil(arrays[0][0])], boxes, grad, rotated, argmax)["roi_align"]),
+        (r"features\[1\]", calls([maps[0], bad[0]], boxes, grad, rotated, argmax)[
+            "multiscale_roi_align"]),
+        ("boxes", calls(maps, bad[1], grad, rotated, argmax)["roi_align backward"]),
+        ("boxes", calls(maps, boxes, grad, bad[3], argmax)["roi_align_rotated"]),
+        ("grad_output", calls(maps, boxes, bad[2], rotated, argmax)["roi_align backward"]),
+        ("grad_output", calls(maps, boxes, bad[2], rotated, argmax)["roi_align boxes"]),
+        ("argmax", calls(maps, boxes, grad, rotated, bad[4])["roi_pool backward"]),
+        ("out", lambda: roicy.roi_align(maps[0], boxes, BINS, out=spoil(out))),
+        ("out", lambda: roicy.roi_align_backward(
+            grad, boxes, maps[0].shape, out=spoil(arrays[0][0]))),
+    ]  # fmt: skip
+    launches = len(standin.launches)
+    for name, call in wrong:
+        with pytest.raises(
+            ValueError, match=f"^{name}: its elements do not lie at multiples of their size"
+        ):
+            call()
+    assert len(standin.launches) == launches
+
+
+@pytest.mark.parametrize("name", ["roi_align", "prroi_pool", "ps_roi_align"])
+def test_no_sector_beyond_the_arrays(name, emulated, rng):  # noqa: F811
+    """Maps and gradients that begin at any element, between others that are NaN."""
+    (x, _), boxes, grad = data(rng)
+    grad = grad[:, :1] if name.startswith("ps_") else grad
+    expected = operator(name)(x, boxes, BINS)
+    of_map = operator(name, "_backward")(grad, boxes, x.shape)
+
+    def inside(array, before):
+        whole = np.full(array.size + before + 4, np.nan, array.dtype)
+        part = whole[before : before + array.size].reshape(array.shape)
+        part[...] = array
+        return standin.ndarray(part)
+
+    rows = emulated.asarray(boxes)
+    for before in range(1, 5):
+        out = inside(np.zeros_like(expected), before)
+        operator(name)(inside(x, before), rows, BINS, out=out)
+        assert is_close(out, expected)
+        assert np.isnan(out.host.base[:before]).all()
+        assert np.isnan(out.host.base[before + expected.size :]).all()
+        assert is_close(operator(name, "_backward")(inside(grad, before), rows, x.shape), of_map)
+
+
+def test_subnormal_numbers(emulated, monkeypatch, rng):  # noqa: F811
+    """They count as 0 in float32, and nothing else changes where kernels are compiled so."""
+    arrays = case(rng)
+    given = on_device(emulated, arrays)
+    plain = {name: each(call()) for name, call in calls(*given).items()}
+    monkeypatch.setattr(standin, "flushing", True)
+    for name, call in calls(*given).items():
+        for mine, theirs in zip(each(call()), plain[name], strict=True):
+            np.testing.assert_allclose(mine.host, theirs.host, rtol=0, atol=2.0**-126 * 400)
+    x = emulated.asarray(np.full((1, 1, 6, 6), 1e-40, np.float32))
+    boxes = emulated.asarray(np.array([[0, 1, 1, 5, 5], [1e-40, 1, 1, 5, 5]], np.float32))
+    assert not roicy.roi_align(x, boxes, 2).get().any()
+    x = emulated.asarray(np.ones((1, 1, 6, 6), np.float32))
+    pooled = roicy.roi_align(x, boxes, 2).get()
+    np.testing.assert_array_equal(pooled[1], pooled[0])  # of image 0
+
+
+def test_kernels_are_compiled_when_they_are_needed(emulated, monkeypatch, rng):  # noqa: F811
+    (x, _), boxes, _ = data(rng)
+    asked = []
+
+    class Counted(standin.RawModule):
+        def __init__(self, code, options, name_expressions):
+            super().__init__(code, options, name_expressions)
+            asked.extend(name_expressions)
+
+    monkeypatch.setattr(standin, "RawModule", Counted)
+    for _ in range(2):
+        roicy.roi_align(emulated.asarray(x), emulated.asarray(boxes), 2)
+    assert asked == ["tables<float>", "forward_planes<float>"]
+
+
+def test_options_of_the_compiler():
+    """Whether subnormal numbers count is not ours to say, since CuPy's option is the last."""
+    assert "--fmad=false" in _launch.OPTIONS
+    assert not any("ftz" in option for option in _launch.OPTIONS)
+
+
+def test_plans_do_not_mix(emulated, rng):  # noqa: F811
+    """Each call gets the result of its own arguments, however many calls there were before."""
+    (x, y), boxes, _ = data(rng)
+    maps = [x, y, np.ascontiguousarray(x[:, :, ::-1]), x.astype(np.float64), x[:, :, :, ::2]]
+    rows = [boxes, boxes[:9], boxes.astype(np.float64), boxes[:, [0, 2, 1, 4, 3]]]
+    for _ in range(2):
+        for input in maps:
+            for given in rows:
+                for options in (
+                    {}, {"aligned": True}, {"sampling_ratio": 1}, {"sampling_ratio": 2},
+                    {"sampling_ratio": 2.0}, {"spatial_scale": 0.5}, {"spatial_scale": (0.5, 1)},
+                ):  # fmt: skip
+                    for size in (2, (2, 3)):
+                        expected = roicy.roi_align(
+                            input, given.astype(input.dtype), size, **options
+                        )
+                        result = roicy.roi_align(
+                            emulated.ndarray(input), emulated.ndarray(given), size, **options
+                        )
+                        assert is_close(result, expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"aligned": 1}, TypeError),
+        ({"sampling_ratio": True}, TypeError),
+        ({"sampling_ratio": 2.5}, ValueError),
+        ({"spatial_scale": True}, TypeError),
+        ({"layout": ["NCHW"]}, ValueError),
+        ({"output_size": 1.0}, TypeError),
+        ({"output_size": (True, 1)}, TypeError),
+        ({"boxes_num": [1]}, ValueError),
+        ({"out": np.zeros(3)}, TypeError),
+    ],
+    ids=str,
+)
+def test_errors_after_right_calls(options, error, emulated, rng):  # noqa: F811
+    """A value of a wrong type that equals a right one is still an error."""
+    (x, _), boxes, _ = data(rng)
+    given = emulated.asarray(x), emulated.asarray(boxes)
+    for right in (
+        {"aligned": True},
+        {"sampling_ratio": 1},
+        {"spatial_scale": 1},
+        {"spatial_scale": 1.0},
+        {"output_size": (1, 1)},
+        {},
+    ):
+        roicy.roi_align(*given, **{"output_size": 1} | right)
+    with pytest.raises(error):
+        roicy.roi_align(*given, **{"output_size": 1} | options)
+
+
+def test_plans_of_devices(emulated, rng):  # noqa: F811
+    """A plan of one device does not serve another."""
+    (x, _), boxes, _ = data(rng)
+    maps, rows = emulated.asarray(x), emulated.asarray(boxes)
+    given = (rows, None, 1.0, "NCHW", None, None, None)
+    key = backend.key_of("forward", backend.WEIGHTED_SUM, (), 2, maps, given)
+    maps.data.device_id = 1
+    assert backend.key_of("forward", backend.WEIGHTED_SUM, (), 2, maps, given) != key
+
+
+def test_plans_are_few(emulated, rng):  # noqa: F811
+    (x, _), boxes, _ = data(rng)
+    maps = emulated.asarray(x)
+    for count in range(1, 40):
+        roicy.roi_align(maps, emulated.asarray(boxes[:count]), 1)
+    assert len(_plan.KEPT.plans) == 39
+    kept = _plan.Kept(5)
+    for i in range(9):
+        kept.add(i, i)
+    assert kept.plans == {i: i for i in range(4, 9)}
+
+
+def test_plans_of_threads():
+    """Threads add plans and look for some at the same time."""
+    kept, wrong = _plan.Kept(8), []
+
+    def work(seed):
+        for i in range(3000):
+            number = (i * 7 + seed) % 30
+            kept.add(number, number)
+            if kept.get(number) not in (None, number):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert len(kept.plans) <= 8
+
+
+FAR = [
+    [0, -1e8, -1e8, 1e8, 1e8], [0, -3e7, -1e6, 5e6, 2e7], [0, 1, 2, 90, 35], [0, -5, -5, 400, 300],
+    [0, 20, 30, 10, 12], [0, 88.9, 39.9, 89.1, 40.1], [0, -2e9, 3, 2e9, 9], [0, 3, 3, 3.001, 3.001],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("bins", [(37, 5), (10, 11), (3, 80)], ids=str)
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("roi_align", {}),
+        ("roi_align", {"aligned": True, "sampling_ratio": 60}),
+        ("prroi_pool", {}),
+        ("ps_roi_align", {}),
+        ("ps_roi_pool", {}),
+    ],
+    ids=str,
+)
+def test_bins_that_share_slots(case, bins, dtype, layout, emulated, monkeypatch, rng):  # noqa: F811
+    """Where tables are large, bins share slots, and results have the same bits."""
+    name, options = case
+    c = bins[0] * bins[1] if name.startswith("ps_") else 5
+    x = rng.standard_normal((1, c, 40, 90)).astype(dtype)
+    x = x if layout == "NCHW" else np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    boxes = np.array(FAR, dtype)
+    options = options | {"layout": layout}
+    maps, rows = emulated.asarray(x), emulated.asarray(boxes)
+    expected = operator(name)(maps, rows, bins, **options)
+    grad = emulated.asarray(rng.standard_normal(expected.shape).astype(dtype))
+    backward = operator(name, "_backward")
+    of_map = backward(grad, rows, x.shape, **options)
+    results = [(expected, lambda: operator(name)(maps, rows, bins, **options))]
+    results.append((of_map, lambda: backward(grad, rows, x.shape, **options)))
+    if name != "ps_roi_pool":
+        boxes_backward = operator(name, "_backward_boxes")
+        of_boxes = boxes_backward(grad, maps, rows, **options)
+        results.append((of_boxes, lambda: boxes_backward(grad, maps, rows, **options)))
+    _plan.KEPT.clear()
+    monkeypatch.setattr(_plan, "FIXED_BYTES", 0)
+    shared = _plan._room
+    packed = []
+
+    def noted(*given):
+        packed.append(shared(*given))
+        return packed[-1]
+
+    monkeypatch.setattr(_plan, "_room", noted)
+    for theirs, call in results:
+        np.testing.assert_array_equal(call().get(), theirs.host)
+    adaptive = options.get("sampling_ratio", 0) == 0
+    assert [is_packed for *_, is_packed in packed] == [True] * len(results) or not adaptive
+
+
+def test_pyramids_of_many_levels(emulated, rng):  # noqa: F811
+    """More levels than a launch takes, and levels without pixels."""
+    count = 11
+    sides = [max(2200 >> i, 2) for i in range(count)]
+    maps = [rng.standard_normal((1, 2, side, 3)).astype(np.float32) for side in sides]
+    maps[3] = maps[3][:, :, :0]
+    scales = [2.0**-i for i in range(count)]
+    side = np.exp2(rng.uniform(0, count + 1, (40, 2)))
+    boxes = np.concatenate([np.zeros((40, 3)), side], axis=1).astype(np.float32)
+    options = {"canonical_scale": 1, "canonical_level": 0, "sampling_ratio": 1}
+    given = [emulated.asarray(level) for level in maps], emulated.asarray(boxes)
+    expected = roicy.multiscale_roi_align(maps, boxes, 2, scales, **options)
+    assert is_close(roicy.multiscale_roi_align(*given, 2, scales, **options), expected)
+    grad = rng.standard_normal(expected.shape).astype(np.float32)
+    shapes = [level.shape for level in maps]
+    assert is_close(
+        roicy.multiscale_roi_align_backward(
+            emulated.asarray(grad), given[1], shapes, scales, **options
+        ),
+        roicy.multiscale_roi_align_backward(grad, boxes, shapes, scales, **options),
+    )
+    assert is_close(
+        roicy.multiscale_roi_align_backward_boxes(
+            emulated.asarray(grad), *given, scales, **options
+        ),
+        roicy.multiscale_roi_align_backward_boxes(grad, maps, boxes, scales, **options),
+    )
