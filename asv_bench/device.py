@@ -36,16 +36,24 @@ WHEELS = [
 STEPS = {
     "facts": 30,
     "compile": 60,
-    "bench": 110,
+    "bench": 120,
+    "host": 20,
     "tests": 100,
-    "memcheck": 60,
-    "racecheck": 60,
+    "kernels": 30,
+    "sizes": 30,
+    "large": 40,
+    "memcheck": 45,
+    "racecheck": 45,
+    "synccheck": 30,
+    "initcheck": 30,
     "scaling": 60,
     "deterministic": 60,
 }
 TIMED = [
     "align_fpn_p2_sr2",
     "align_fpn_p2",
+    "align_adaptive",
+    "align_pyramid",
     "align_c4",
     "align_mask",
     "align_tiny",
@@ -54,14 +62,23 @@ TIMED = [
     "ps_align_lighthead",
 ]
 DIRECTIONS = ["forward", "backward", "backward_boxes"]
+# Sizes of align_fpn_p2_sr2, of which one is changed at a time.
+SIZES = {
+    "boxes": [64, 250, 1000, 4000],
+    "channels": [3, 32, 256, 1024],
+    "bins": [1, 7, 14, 28],
+}
+SMALL_CALLS = 200  # that are queued before the GPU is waited for; its queue holds about a thousand
 SCALED = ["align_fpn_p2", "align_c4", "pool_vgg", "prroi_iounet"]
 CALLS, REPEATS = 20, 7  # calls that are queued between two events, and how often
 LEVEL_2 = 256 << 20  # bytes that are written to empty the level 2 cache
 # workload, pass, how many times as fast as torchvision
 TARGETS = [
     ("align_fpn_p2_sr2", "forward", 2),
-    ("align_fpn_p2", "forward", 4),
+    ("align_adaptive", "forward", 4),
     ("align_fpn_p2_sr2", "backward", 2),
+    ("pool_vgg", "forward", 1),
+    ("pool_vgg", "backward", 1),
 ]
 OF_FLOOR = ("align_fpn_p2", "forward", 3)  # times that of copying the bytes
 OF_THREADS = (16, 10)  # threads, and how many times as fast as one
@@ -221,6 +238,29 @@ def torchvision_on(device):
         return None
 
 
+def on_another_stream(device, call):
+    """Return the result of a call on a stream of its own."""
+    if device.dry:
+        return call()
+    with device.cupy.cuda.Stream(non_blocking=True) as stream:
+        result = call()
+        stream.synchronize()
+    return result
+
+
+def bytes_of(results):
+    """Return the bytes of a result, or of the results of a pyramid."""
+    each = results if isinstance(results, list) else [results]
+    return b"".join(result.get().tobytes() for result in each)
+
+
+def moved_bytes(arrays, direction, result):
+    """Return how many bytes a call reads and writes at least."""
+    read = arrays["grad_output" if direction == "backward" else "input"]
+    each = read if isinstance(read, list) else [read]
+    return sum(array.nbytes for array in each) + len(result)
+
+
 def step_bench(device):
     """Times of roicy and torchvision, on the same arrays."""
     from roicy import _bench
@@ -233,11 +273,11 @@ def step_bench(device):
             arrays = work.arrays()
             for layout in ("NCHW", "NHWC"):
                 call = prepared(device, name, direction, layout)
-                first, second = call().get(), call().get()
-                read = arrays["grad_output" if direction == "backward" else "input"]
-                moved = read.nbytes + first.nbytes
+                first, second = bytes_of(call()), bytes_of(call())
+                other = bytes_of(on_another_stream(device, call))
+                moved = moved_bytes(arrays, direction, first)
                 row = {"workload": name, "direction": direction, "bytes": moved}
-                same = first.tobytes() == second.tobytes()
+                same = first == second == other
                 times = device.timed(call)
                 say(library="roicy", layout=layout, repeats_bits=same, **row, **times)
             if peer is None:
@@ -262,6 +302,87 @@ def step_deterministic(device):
         for direction in ("forward", "backward"):
             times = device.timed(peer.prepare(work, arrays, direction))
             say(direction=direction, **row, **times)
+
+
+def step_host(device):
+    """What small calls cost the host, which does not wait for the GPU: the least of five times."""
+    calls = 5 if device.dry else SMALL_CALLS
+    for name in ("align_tiny", "align_pyramid"):
+        for direction in DIRECTIONS:
+            call = prepared(device, name, direction, "NCHW")
+            call()
+            seconds = []
+            for _ in range(5):
+                device.synchronize()
+                seconds.append(device.between_events(call, calls)[1] / calls)
+            say(workload=name, direction=direction, calls=5 * calls, host=min(seconds))
+
+
+def step_kernels(device):
+    """The time of each kernel, by the profiler of PyTorch."""
+    if device.dry:
+        say(left_out="there is no GPU to profile")
+        return
+    try:
+        from torch.profiler import ProfilerActivity, profile
+    except ImportError as error:
+        say(left_out=f"PyTorch is not installed: {error}")
+        return
+    for name in TIMED:
+        for direction in DIRECTIONS:
+            if (name, direction) == ("pool_vgg", "backward_boxes"):
+                continue
+            call = prepared(device, name, direction, "NCHW")
+            call()
+            with profile(activities=[ProfilerActivity.CUDA]) as found:
+                for _ in range(5):
+                    call()
+                device.synchronize()
+            times = {event.key: event.self_device_time_total / 5 for event in found.key_averages()}
+            say(workload=name, direction=direction, kernels=times)
+
+
+def step_sizes(device):
+    """How times grow with boxes, channels and bins."""
+    import roicy
+    from roicy import _workloads
+
+    base = _workloads.WORKLOADS["align_fpn_p2_sr2"]
+    for what, numbers in SIZES.items():
+        for number in numbers[:2] if device.dry else numbers:
+            n, _, h, w = base.shape
+            work = {
+                "boxes": base._replace(count=number),
+                "channels": base._replace(shape=(n, number, h, w)),
+                "bins": base._replace(output_size=(number, number)),
+            }[what]
+            work = small(work) if device.dry else work
+            for direction in ("forward", "backward"):
+                put = device.cupy.asarray
+                call = _workloads.call(roicy, work, work.arrays(), direction, "NCHW", True, 1, put)
+                name = f"align_fpn_p2_sr2, {number} {what}"
+                row = {"workload": name, "direction": direction, "layout": "NCHW"}
+                say(library="roicy", **row, **device.timed(call))
+
+
+def step_large(device):
+    """A map of more than 2**31 elements, of which a box reads the last ones."""
+    import numpy as np
+
+    import roicy
+
+    shape = (1, 4, 60, 70) if device.dry else (1, 64, 5860, 5870)
+    x = np.zeros(shape, np.float32)  # the system provides only the pages that are written
+    x[0, :, -40:, -40:] = np.random.default_rng(0).standard_normal((shape[1], 40, 40))
+    box = np.array([[0, shape[3] - 29.5, shape[2] - 29.75, shape[3] - 5, shape[2] - 10]], "f")
+    maps, rows = device.cupy.asarray(x), device.cupy.asarray(box)
+    found = roicy.roi_align(maps, rows, 3).get()
+    expected = roicy.roi_align(x, box, 3)
+    grad = device.cupy.asarray(np.ones_like(expected))
+    last_rows = roicy.roi_align_backward(grad, rows, shape)[0, -1, -60:].get()
+    # The gradient of each of the 9 bins is 1.
+    wrong = max(np.abs(found - expected).max(), abs(last_rows.sum(dtype=np.float64) - 9))
+    say(elements=x.size, passed=bool(wrong < 1e-3), said=f"{x.size} elements, off by {wrong:.1e}")
 
 
 def step_tests(device):
@@ -333,6 +454,14 @@ def step_memcheck(device):
 
 def step_racecheck(device):
     sanitize(device, "racecheck")
+
+
+def step_synccheck(device):
+    sanitize(device, "synccheck")
+
+
+def step_initcheck(device):
+    sanitize(device, "initcheck")
 
 
 def step_scaling(device):
@@ -425,7 +554,9 @@ def markdown(file):
     ]
     lines.append("|---|---|---|---|---|---|---|---|")
     timed = [
-        row for name in ("bench", "deterministic") for row in steps.get(name, {"rows": []})["rows"]
+        row
+        for name in ("bench", "deterministic", "sizes")
+        for row in steps.get(name, {"rows": []})["rows"]
     ]
     for row in timed:
         if "seconds" in row:
@@ -437,6 +568,26 @@ def markdown(file):
                 f"{row['library']} | {row['seconds'] * 1e6:.1f} | "
                 f"{row['seconds_cold'] * 1e6:.1f} | {row['host'] * 1e6:.1f} | {floor} |"
             )
+    return "\n".join([*lines, *tables_of_steps(steps)]) + "\n"
+
+
+def tables_of_steps(steps):
+    """Return the tables of the host's times, of kernels and of threads."""
+
+    def rows_of(name):
+        return steps.get(name, {"rows": []})["rows"]
+
+    lines = ["", "| small calls, not waited for | pass | host us |", "|---|---|---|"]
+    lines += [
+        f"| `{row['workload']}` | {row['direction']} | {row['host'] * 1e6:.1f} |"
+        for row in rows_of("host")
+    ]
+    lines += ["", "| workload | pass | kernel | us |", "|---|---|---|---|"]
+    lines += [
+        f"| `{row['workload']}` | {row['direction']} | `{kernel}` | {us:.1f} |"
+        for row in rows_of("kernels")
+        for kernel, us in row.get("kernels", {}).items()
+    ]
     lines += [
         "",
         "| workload | pass | threads | ms | speed-up | efficiency |",
@@ -445,10 +596,10 @@ def markdown(file):
     lines += [
         f"| `{row['workload']}` | {row['direction']} | {row['threads']} | "
         f"{row['least'] * 1e3:.3f} | {row['speedup']:.2f} | {row['efficiency']:.0%} |"
-        for row in steps.get("scaling", {"rows": []})["rows"]
+        for row in rows_of("scaling")
         if "least" in row
     ]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def has_gpu():

@@ -13,11 +13,12 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-from cuda_emulation import standin  # noqa: E402
+from cuda_emulation import standin
 
-sys.modules["cupy"] = standin
 import roicy
 from roicy import _workloads
+
+sys.modules["cupy"] = standin
 
 SMALL = _workloads.WORKLOADS["align_tiny"]
 CASES = {

@@ -107,6 +107,16 @@ WORKLOADS = {
     "align_c4": Workload(
         "roi_align", (1, 1024, 50, 76), 300, (14, 14), 1 / 16, (64, 760), ADAPTIVE
     ),
+    # few boxes that are so large that samples a pixel apart are many
+    "align_adaptive": Workload(
+        "roi_align",
+        (1, 256, 200, 304),
+        300,
+        (7, 7),
+        1 / 4,
+        (300, 800),
+        ADAPTIVE | {"aligned": True},
+    ),
     # the batch of a training step
     "align_train": Workload("roi_align", (4, 256, 100, 152), 2048, (7, 7), 1 / 8, (32, 224), TWO),
     # so little work that the cost of a call itself shows

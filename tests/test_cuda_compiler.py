@@ -45,3 +45,25 @@ def test_compiles(architecture):
         assert not any(spills), report
         assert int(re.search(r"Used (\d+) registers", report)[1]) <= REGISTERS[kind]
         assert int((re.search(r"(\d+) bytes smem", report) or "00")[1]) <= SHARED
+
+
+def compiled(*options):
+    """Return the PTX of a kernel."""
+    _, program = nvrtc.nvrtcCreateProgram(_launch.source().encode(), b"roicy.cu", 0, [], [])
+    assert nvrtc.nvrtcAddNameExpression(program, b"forward_bins<float>")[0] == 0
+    given = [option.encode() for option in (*_launch.OPTIONS, *options)]
+    (error,) = nvrtc.nvrtcCompileProgram(program, len(given), given)
+    assert error == 0
+    text = b" " * nvrtc.nvrtcGetPTXSize(program)[1]
+    nvrtc.nvrtcGetPTX(program, text)
+    return text.decode()
+
+
+def test_last_option_decides_about_subnormal_numbers():
+    """
+    CuPy appends -ftz=true to the options of a module.  So an option of ours would have no effect,
+    and docs/gpu.md says that subnormal numbers count as 0.
+    """
+    assert ".ftz." in compiled("-ftz=true")
+    assert ".ftz." in compiled("--ftz=false", "-ftz=true")
+    assert ".ftz." not in compiled("--ftz=false")

@@ -40,8 +40,8 @@ struct Index {
 };
 static Index threadIdx, blockIdx, blockDim, gridDim;
 
-// Subnormal numbers count as 0, as on a GPU where kernels are compiled with -ftz=true.  The CPU does
-// so in double, too.
+// Subnormal numbers count as 0, as on a GPU where kernels are compiled with -ftz=true.  This CPU
+// does so in double, too.
 static bool flushing;
 inline void set_flushing(bool on) {
 #ifdef __SSE2__

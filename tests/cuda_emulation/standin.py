@@ -113,7 +113,9 @@ class Memory:
                 Memory.idle = np.empty(count, np.uint8)
             self.host, self.ptr, self.first = Memory.idle, 4096, 0
             return
-        self.host = np.empty(count + 16, np.uint8)
+        self.host = np.empty(count, np.uint8)
+        if self.host.__array_interface__["data"][0] % 16:
+            self.host = np.empty(count + 16, np.uint8)
         self.host.fill(fill)
         self.ptr = -(-self.host.__array_interface__["data"][0] // 16) * 16
         self.first = self.ptr - self.host.__array_interface__["data"][0]
