@@ -378,59 +378,6 @@ def test_plans_of_threads():
     assert len(kept.plans) <= 8
 
 
-FAR = [
-    [0, -1e8, -1e8, 1e8, 1e8], [0, -3e7, -1e6, 5e6, 2e7], [0, 1, 2, 90, 35], [0, -5, -5, 400, 300],
-    [0, 20, 30, 10, 12], [0, 88.9, 39.9, 89.1, 40.1], [0, -2e9, 3, 2e9, 9], [0, 3, 3, 3.001, 3.001],
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("bins", [(37, 5), (10, 11), (3, 80)], ids=str)
-@pytest.mark.parametrize(
-    "case",
-    [
-        ("roi_align", {}),
-        ("roi_align", {"aligned": True, "sampling_ratio": 60}),
-        ("prroi_pool", {}),
-        ("ps_roi_align", {}),
-        ("ps_roi_pool", {}),
-    ],
-    ids=str,
-)
-def test_bins_that_share_slots(case, bins, dtype, layout, emulated, monkeypatch, rng):  # noqa: F811
-    """Where tables are large, bins share slots, and results have the same bits."""
-    name, options = case
-    c = bins[0] * bins[1] if name.startswith("ps_") else 5
-    x = rng.standard_normal((1, c, 40, 90)).astype(dtype)
-    x = x if layout == "NCHW" else np.ascontiguousarray(x.transpose(0, 2, 3, 1))
-    boxes = np.array(FAR, dtype)
-    options = options | {"layout": layout}
-    maps, rows = emulated.asarray(x), emulated.asarray(boxes)
-    expected = operator(name)(maps, rows, bins, **options)
-    grad = emulated.asarray(rng.standard_normal(expected.shape).astype(dtype))
-    backward = operator(name, "_backward")
-    of_map = backward(grad, rows, x.shape, **options)
-    results = [(expected, lambda: operator(name)(maps, rows, bins, **options))]
-    results.append((of_map, lambda: backward(grad, rows, x.shape, **options)))
-    if name != "ps_roi_pool":
-        boxes_backward = operator(name, "_backward_boxes")
-        of_boxes = boxes_backward(grad, maps, rows, **options)
-        results.append((of_boxes, lambda: boxes_backward(grad, maps, rows, **options)))
-    _plan.KEPT.clear()
-    monkeypatch.setattr(_plan, "FIXED_BYTES", 0)
-    shared = _plan._room
-    packed = []
-
-    def noted(*given):
-        packed.append(shared(*given))
-        return packed[-1]
-
-    monkeypatch.setattr(_plan, "_room", noted)
-    for theirs, call in results:
-        np.testing.assert_array_equal(call().get(), theirs.host)
-    adaptive = options.get("sampling_ratio", 0) == 0
-    assert [is_packed for *_, is_packed in packed] == [True] * len(results) or not adaptive
-
-
 def test_pyramids_of_many_levels(emulated, rng):  # noqa: F811
     """More levels than a launch takes, and levels without pixels."""
     count = 11

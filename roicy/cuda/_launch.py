@@ -67,7 +67,7 @@ _SHAPE = _structure(
 _RULE = _structure(
     *_of(np.int32, "kind", "sampling_ratio", "aligned", "at_least_one", "inclusive", "clockwise")
 )
-_ROOM = _structure(*_of(np.int32, "y", "x"), ("box", np.int64), ("starts", np.uint64))
+_ROOM = _structure(*_of(np.int32, "y", "x"), ("box", np.int64))
 _MAP = _structure(("pixels", np.uint64), ("strides", _STRIDES), *_of(np.int32, "rows", "columns"))
 _LEVEL = _structure(*_of(np.int32, "rows", "columns"), *_of(np.float64, "scale_y", "scale_x"))
 _PYRAMID = _structure(
@@ -75,7 +75,7 @@ _PYRAMID = _structure(
     *_of(np.float64, "canonical_scale", "close"),
     ("at", _LEVEL, MOST_LEVELS),
 )
-_OFFSETS = ("images", "levels", "counts", "starts", "taps", "slope_low", "slope_high", "windows")
+_OFFSETS = ("images", "levels", "counts", "taps", "slope_low", "slope_high", "windows")
 # These must agree with the structures of common.cu, geometry.cu and rules.h.
 STRUCTURES = {
     "Strides": _STRIDES,
@@ -88,7 +88,7 @@ STRUCTURES = {
         ("rule", _RULE),
         ("shape", _SHAPE),
         ("room", _ROOM),
-        *_of(np.int32, "columns", "numbers", "lanes", "packed"),
+        *_of(np.int32, "columns", "numbers", "lanes"),
         *_of(np.int64, *_OFFSETS),
         ("pyramid", _PYRAMID),
     ),

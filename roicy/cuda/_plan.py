@@ -21,12 +21,10 @@ from .._arguments import Layout
 from .._kernels.plan import RULES
 from .._levels import Scale, Shape
 from .._table import CORNERS, Operator, Rule
-from ._launch import LANES, MOST_LEVELS, STRUCTURES, Launch, launch, structure
+from ._launch import LANES, MOST_LEVELS, NULL, STRUCTURES, Launch, launch, structure
 
 # The tables of the boxes are bounded: those of one step.
 TABLE_BYTES = 128 << 20
-# If the tables would take more, bins share slots, which costs time and saves memory.
-FIXED_BYTES = 32 << 20
 MOST_PLANS = 256  # that are kept
 
 
@@ -141,65 +139,44 @@ class Step(NamedTuple):
     room: np.ndarray
     offsets: dict[str, int]
 
-    def make_tables(self, rows: Any, images: Any, base: int) -> np.ndarray:
-        """Make the tables in the scratch memory at `base`, and return the room of the boxes."""
+    def make_tables(self, rows: Any, images: Any, base: int) -> None:
+        """Make the tables in the scratch memory at `base`."""
         first = self.first
         if first:
             rows = rows[first:]
             images = None if images is None else images[first:]
-        self.launch(rows, address(0) if images is None else images, address(base), self.setup)
-        if self.offsets["starts"] < 0:
-            return self.room
-        room: np.ndarray = self.room.copy()
-        room["starts"] = base + self.offsets["starts"]
-        return room
+        self.launch(rows, NULL if images is None else images, address(base), self.setup)
 
     def at(self, base: int, *names: str) -> list[np.uint64]:
         """Return the addresses of tables."""
         return [address(base + self.offsets[name]) for name in names]
 
 
-def _sides(plan: Plan, levels: range) -> tuple[int, int]:
-    return max(plan.levels[i].rows for i in levels), max(plan.levels[i].columns for i in levels)
-
-
-def _room(plan: Plan, levels: range) -> tuple[int, int, int, bool]:
+def _room(plan: Plan, levels: range) -> tuple[int, int, int]:
     """
-    Return the slots of a bin along y and x and those of a box, and whether bins share slots.
+    Return the slots of a bin along y and x, and those of a box.
 
-    Where they do, the first two numbers are the slots of all bins of an axis.  How many taps a
-    single bin has is not known without a look at the boxes, so that each of them could need a
-    slot for every pixel of the axis.  But neighbouring bins have only few pixels in common: two,
-    and some more where rounding moves the ends of the bins.  Only in boxes so large that four
-    bins do not fit on the map may many pixels be shared.  So 4 slots for each pixel and 8 for each
-    bin suffice, as long as positions on the map are exact to a fraction of a pixel.
+    How many taps a bin has is not known without a look at the boxes.  With an adaptive
+    sampling_ratio each of them could need a slot for every pixel of the axis.  The bins of an axis
+    together need little more than that, but then kernels would have to look up where the slots of
+    a bin begin, which takes more time than slots that nobody touches.
     """
     kind, sampling_ratio, *_ = plan.rule
-    ph, pw = plan.bins
     if kind == RULES["quantised"]:
-        return 1, 1, ph + pw, False
+        return 1, 1, sum(plan.bins)
     ratio = sampling_ratio if sampling_ratio > 0 else 2**30
-    rows, columns = _sides(plan, levels)
-    y, x = min(rows, 2 * ratio), min(columns, 2 * ratio)
-    fixed = ph * y + pw * x
-    shared_y, shared_x = 4 * rows + 8 * ph, 4 * columns + 8 * pw
-    exact = max(ph * rows, pw * columns) < 2**22
-    large = fixed * plan.count * 2 * plan.dtype.itemsize > FIXED_BYTES
-    if exact and large and 2 * (shared_y + shared_x) < fixed:
-        return shared_y, shared_x, shared_y + shared_x, True
-    return y, x, fixed, False
+    y = min(max(plan.levels[i].rows for i in levels), 2 * ratio)
+    x = min(max(plan.levels[i].columns for i in levels), 2 * ratio)
+    return y, x, plan.bins[0] * y + plan.bins[1] * x
 
 
-def _sizes_of_tables(
-    plan: Plan, slots: int, packed: bool, slopes: bool, windows: bool
-) -> dict[str, int]:
+def _sizes_of_tables(plan: Plan, slots: int, slopes: bool, windows: bool) -> dict[str, int]:
     """Return the bytes of each table for a box, 0 where a table is not wanted."""
-    bins, size = sum(plan.bins), plan.dtype.itemsize
+    size = plan.dtype.itemsize
     return {
         "images": 4,
         "levels": 4 * (len(plan.levels) > 1),
-        "counts": 4 * bins,
-        "starts": 4 * bins * packed,
+        "counts": 4 * sum(plan.bins),
         "taps": 2 * size * slots,
         "slope_low": size * slots * slopes,
         "slope_high": size * slots * slopes,
@@ -228,18 +205,18 @@ def steps(
     lanes = min(LANES, 1 << (max(plan.bins) - 1).bit_length())
     made = []
     for levels in plan.groups():
-        y, x, slots, packed = _room(plan, levels)
-        sizes = _sizes_of_tables(plan, slots, packed, slopes, windows)
+        y, x, slots = _room(plan, levels)
+        sizes = _sizes_of_tables(plan, slots, slopes, windows)
         count = max(min(plan.count, TABLE_BYTES // sum(sizes.values()), most), 1)
         own = Scratch()
         offsets = {n: own.room(count * size) if size else -1 for n, size in sizes.items()}
         scratch.bytes = max(scratch.bytes, own.bytes)
-        room = structure("Room", y, x, slots, 0)
+        room = structure("Room", y, x, slots)
         for first in range(0, plan.count, count):
             boxes = min(count, plan.count - first)
             shape = plan.shape(levels, boxes)
             setup = setup_of(plan, levels, shape)
-            setup["room"], setup["lanes"], setup["packed"] = room, lanes, packed
+            setup["room"], setup["lanes"] = room, lanes
             for table, offset in offsets.items():
                 setup[table] = offset
             run = launch(name, plan.dtype, 2 * boxes * lanes)

@@ -333,10 +333,10 @@ def _weighted_sums(call: Call, out: Any) -> None:
     _memory, base = _scratch(own.bytes)
     inputs, bins = call.seen(call.arrays), strides(out)
     for step, run in zip(own.steps, own.launches, strict=True):
-        room = step.make_tables(call.rows, call.images, base)
+        step.make_tables(call.rows, call.images, base)
         run(
-            _maps_of_step(call, step, inputs, base), _from(out, step.first), bins, step.shape, room,
-            *step.at(base, "images", "counts", "taps"),
+            _maps_of_step(call, step, inputs, base), _from(out, step.first), bins, step.shape,
+            step.room, *step.at(base, "images", "counts", "taps"),
         )  # fmt: skip
 
 
@@ -364,10 +364,10 @@ def _largest_pixels(call: Call, out: Any, argmax: Any) -> None:
     _memory, base = _scratch(own.bytes)
     of_input, bins = strides(input), strides(pooled)
     for step, run in zip(own.steps, own.launches, strict=True):
-        room = step.make_tables(call.rows, call.images, base)
+        step.make_tables(call.rows, call.images, base)
         run(
             input, of_input, _from(pooled, step.first),
-            NULL if argmax is None else _from(argmax, step.first), bins, step.shape, room,
+            NULL if argmax is None else _from(argmax, step.first), bins, step.shape, step.room,
             *step.at(base, "images", "counts", "taps"),
         )  # fmt: skip
     if pooled is not out_nchw:
@@ -475,10 +475,10 @@ def _backward_bins(call: Call, grad: Any, out: Any) -> None:
     (segments,) = own.more
     _memory, base = _scratch(own.bytes)
     for step, run in zip(own.steps, own.launches, strict=True):
-        room = step.make_tables(call.rows, call.images, base)
+        step.make_tables(call.rows, call.images, base)
         run(
             _from(grad, step.first), strides(grad), *segments.arguments(out, base), step.shape,
-            room, *step.at(base, "images", "counts", "taps"), np.int32(step.first > 0),
+            step.room, *step.at(base, "images", "counts", "taps"), np.int32(step.first > 0),
         )  # fmt: skip
     segments.finish(out, base)
 
@@ -502,10 +502,11 @@ def _backward_tiles(call: Call, grad: Any, outs: list[Any]) -> None:
     _memory, base = _scratch(own.bytes)
     bins = strides(grad)
     for step, run in zip(own.steps, own.launches, strict=True):
-        room = step.make_tables(call.rows, call.images, base)
+        step.make_tables(call.rows, call.images, base)
         run(
-            _from(grad, step.first), bins, _maps_of_step(call, step, outs, base), step.shape, room,
-            *step.at(base, "images", "counts", "taps", "windows"), np.int32(step.first > 0),
+            _from(grad, step.first), bins, _maps_of_step(call, step, outs, base), step.shape,
+            step.room, *step.at(base, "images", "counts", "taps", "windows"),
+            np.int32(step.first > 0),
         )  # fmt: skip
 
 
@@ -568,11 +569,11 @@ def _box_gradients(call: Call, grad: Any, out: Any) -> None:
     partial_sums = address(base + sums)
     inputs, bins = call.seen(call.arrays), strides(grad)
     for step, run, add in zip(own.steps, own.launches, add_up, strict=True):
-        room = step.make_tables(call.rows, call.images, base)
+        step.make_tables(call.rows, call.images, base)
         tables = step.at(base, "images", "counts", "taps", "slope_low", "slope_high")
         run(
             _from(grad, step.first), bins, _maps_of_step(call, step, inputs, base), step.shape,
-            room, *tables, partial_sums,
+            step.room, *tables, partial_sums,
         )  # fmt: skip
         add(
             partial_sums, step.shape, tables[0], _from(out, step.first),

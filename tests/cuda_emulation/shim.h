@@ -152,14 +152,6 @@ inline unsigned __ballot_sync(unsigned mask, int predicate) {
         all |= (unsigned)fibers::lanes[i].brought[turn] << i;
     return all;
 }
-template <typename T> T __shfl_sync(unsigned mask, T value, int from) {
-    unsigned turn = fibers::meet(mask, fibers::SHUFFLE, fibers::bits(value));
-    std::memcpy(&value, &fibers::lanes[from % fibers::LANES].brought[turn], sizeof(T));
-    return value;
-}
-template <typename T> T __shfl_up_sync(unsigned mask, T value, int by) {
-    return __shfl_sync(mask, value, fibers::current < by ? fibers::current : fibers::current - by);
-}
 template <typename T> T __shfl_xor_sync(unsigned mask, T value, int other) {
     unsigned turn = fibers::meet(mask, fibers::SHUFFLE, fibers::bits(value));
     std::memcpy(&value, &fibers::lanes[fibers::current ^ other].brought[turn], sizeof(T));

@@ -26,15 +26,11 @@ struct Shape {
     int channels_last; // neighbouring threads take neighbouring channels
 };
 
-// How many slots for taps a box has.  Each bin along y has y slots, and then each bin along x has x
-// slots, which makes `box` slots in all.  Where bins may have very many taps, starts is not null:
-// all bins along y share y slots, and those along x share x slots.  Then starts holds the first
-// slot of each bin of each box, counted from the first slot of the box.  So kernels find the slots
-// of a bin by slot_of alone.
+// How many slots for taps a box has: y slots for each bin along y, then x slots for each bin along
+// x, which makes `box` slots in all.
 struct Room {
     int y, x;
     long long box;
-    const int *starts;
 };
 
 // A map from which boxes are pooled, or its gradient.
@@ -78,12 +74,7 @@ template <typename T> struct alignas(2 * sizeof(T)) Tap {
 // _launch.py inserts rules.h between this file and the others.  Rules<T> has its functions for T.
 template <typename T> struct Rules;
 #define RULE_FN static __device__ inline
-// Where weight is null, taps are only counted.
-#define RULE_STORE_TAP(out, i, p, w)                                                               \
-    do {                                                                                           \
-        if ((out)->weight)                                                                         \
-            ((Tap<REAL> *)(out)->weight)[i] = {p, w};                                              \
-    } while (0)
+#define RULE_STORE_TAP(out, i, p, w) ((Tap<REAL> *)(out)->weight)[i] = {p, w}
 
 template <typename T> struct Limits;
 template <> struct Limits<float> {
@@ -123,8 +114,6 @@ __device__ inline int next_of(unsigned &bits) {
 
 // Return the first slot of a bin of box k.  Bins along x are counted after the bins along y.
 __device__ inline long long slot_of(const Room &room, const Shape &shape, long long k, int bin) {
-    if (room.starts)
-        return k * room.box + room.starts[k * (shape.ph + shape.pw) + bin];
     return k * room.box +
            (bin < shape.ph ? (long long)bin * room.y
                            : (long long)shape.ph * room.y + (long long)(bin - shape.ph) * room.x);

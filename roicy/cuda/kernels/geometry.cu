@@ -10,8 +10,7 @@ struct Setup {
     Room room;
     int columns, numbers; // of the rows of boxes; numbers are 4, or 5 of rotated boxes
     int lanes;            // that take one axis of a box together, a power of two
-    int packed;           // the bins of an axis share slots
-    long long images, levels, counts, starts, taps, slope_low, slope_high, windows;
+    long long images, levels, counts, taps, slope_low, slope_high, windows;
     Pyramid pyramid;
 };
 
@@ -41,7 +40,7 @@ __device__ inline int level_of(const T *row, int columns, int numbers, const Pyr
     T width = corners[2] - (turned ? (T)0 : corners[0]);
     T height = corners[3] - (turned ? (T)0 : corners[1]);
     width = width > 0 ? width : (T)0, height = height > 0 ? height : (T)0;
-    T size = (T)sqrt((double)(width * height)) / (T)pyramid.canonical_scale;
+    T size = sqrt(width * height) / (T)pyramid.canonical_scale;
     T wanted = (T)pyramid.canonical_level + (T)log2((double)size);
     wanted = (T)floor((double)(wanted + (T)pyramid.close)) - (T)pyramid.finest;
     // A box whose size is not a number belongs to the finest map.
@@ -82,8 +81,7 @@ __device__ inline bool on_a_map(const box_axis &axis) {
     return axis.low - axis.low == 0 && axis.bin_size - axis.bin_size == 0;
 }
 
-// Write the taps of a bin, and return how many there are.  Where taps is null, they are only
-// counted.
+// Write the taps of a bin, and return how many there are.
 template <typename T>
 __device__ inline int taps_of_bin(const rule &rule, const box_axis &axis, int p, Tap<T> *taps,
                                   T *slope_low, T *slope_high) {
@@ -100,18 +98,6 @@ __device__ inline int taps_of_bin(const rule &rule, const box_axis &axis, int p,
     return stop - first;
 }
 
-// Return the sum of the values of the lanes before this one.  `lanes` lanes take part together, and
-// `total` becomes the sum of all of them.
-__device__ inline int sum_before(int value, int lane, int lanes, int &total) {
-    int sum = value;
-    for (int step = 1; step < lanes; step *= 2) {
-        int other = __shfl_up_sync(ALL, sum, step);
-        sum += lane >= step ? other : 0;
-    }
-    total = __shfl_sync(ALL, sum, lane_number() | (lanes - 1));
-    return sum - value;
-}
-
 // Write the place of each box, and the taps of each bin with their count.  Slopes are written if
 // SLOPES.  Some lanes of a warp take one axis of a box, and each of them takes a bin at a time.
 template <typename T, bool SLOPES>
@@ -120,13 +106,11 @@ __device__ inline void make_tables(const T *rows, const int *given, char *scratc
     const Shape &shape = setup.shape;
     const Room &room = setup.room;
     int *images = (int *)(scratch + setup.images), *levels = (int *)(scratch + setup.levels);
-    int *counts = (int *)(scratch + setup.counts), *starts = (int *)(scratch + setup.starts);
-    int *windows = (int *)(scratch + setup.windows);
+    int *counts = (int *)(scratch + setup.counts), *windows = (int *)(scratch + setup.windows);
     Tap<T> *taps = (Tap<T> *)(scratch + setup.taps);
     T *slope_low = (T *)(scratch + setup.slope_low),
       *slope_high = (T *)(scratch + setup.slope_high);
     int lanes = setup.lanes, lane = lane_number() % lanes, of_warp = LANES / lanes;
-    int most = shape.ph > shape.pw ? shape.ph : shape.pw;
     for (long long first = warp_number() * of_warp; first < 2LL * shape.boxes;
          first += warp_count() * of_warp) {
         long long t = first + lane_number() / lanes, k = t / 2;
@@ -145,30 +129,15 @@ __device__ inline void make_tables(const T *rows, const int *given, char *scratc
             if (setup.levels >= 0)
                 levels[k] = place.level;
         }
-        int low = axis.extent, high = 0, used = 0;
-        for (int from = 0; from < most; from += lanes) {
-            int p = from + lane, bin = x ? shape.ph + p : p, count = 0;
-            bool some = reads && p < bins;
-            long long slot = slot_of(room, shape, k, bin), entry = k * (shape.ph + shape.pw) + bin;
-            if (setup.packed) { // bins are counted first, and their taps follow each other
-                int end, total, limit = x ? room.x : room.y;
-                if (some)
-                    count = taps_of_bin(setup.rule, axis, p, (Tap<T> *)0, (T *)0, (T *)0);
-                int start = used + sum_before(count, lane, lanes, total);
-                used += total, end = start + count;
-                some = some && end <= limit; // there is room for all of them (see _tables.py)
-                start += x ? room.y : 0;
-                if (exists && p < bins)
-                    starts[entry] = start;
-                slot = k * room.box + start;
-            }
-            count = 0;
-            if (some)
+        int low = axis.extent, high = 0;
+        for (int p = lane; p < bins && exists; p += lanes) {
+            int bin = x ? shape.ph + p : p, count = 0;
+            long long slot = slot_of(room, shape, k, bin);
+            if (reads)
                 count = taps_of_bin(setup.rule, axis, p, taps + slot,
                                     SLOPES ? slope_low + slot : (T *)0,
                                     SLOPES ? slope_high + slot : (T *)0);
-            if (exists && p < bins)
-                counts[entry] = count;
+            counts[k * (shape.ph + shape.pw) + bin] = count;
             if (count && setup.windows >= 0) {
                 int begin = taps[slot].pixel, end = taps[slot + count - 1].pixel + 1;
                 low = begin < low ? begin : low, high = end > high ? end : high;

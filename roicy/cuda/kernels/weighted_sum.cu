@@ -65,6 +65,7 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 5 : 4)
         int wide = shape.pw - first_q < SIDE ? shape.pw - first_q : SIDE;
         int tall = shape.ph - first_p < SIDE ? shape.ph - first_p : SIDE;
         const Tap<T> *along = taps + slot_of(room, shape, k, shape.ph + (q < shape.pw ? q : 0));
+        const Tap<T> *of_rows = taps + slot_of(room, shape, k, first_p);
         Tap<T> kept[KEPT];
 #pragma unroll
         for (int j = 0; j < KEPT; j++)
@@ -83,7 +84,7 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 5 : 4)
             if (i == 0)
                 own.many[p] = many;
             if (i < many) {
-                Tap<T> tap = taps[slot_of(room, shape, k, first_p + p) + i];
+                Tap<T> tap = of_rows[(long long)p * room.y + i];
                 own.rows[p][i] = {tap.pixel * pitch, tap.weight};
             }
         }
@@ -131,7 +132,7 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 5 : 4)
                                 add_rows<1>(rows + i++, upper, lower, a, b);
 #pragma unroll 1
                             for (; i < many; i++) {
-                                Tap<T> row = taps[slot_of(room, shape, k, first_p + p) + i];
+                                Tap<T> row = of_rows[(long long)p * room.y + i];
                                 a = fma(row.weight, __ldg(upper + row.pixel * pitch), a);
                                 b = fma(row.weight, __ldg(lower + row.pixel * pitch), b);
                             }
