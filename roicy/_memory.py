@@ -10,7 +10,7 @@ when the result is deleted.  This is slow on virtual machines.  So the blocks of
 are kept and marked as free, and the system may take their pages whenever it lacks memory
 (MADV_FREE of Linux).  On other systems nothing is kept.
 
-At most ``ROICY_KEEP_BYTES`` are kept in all.  The default is 256 MB, and 0 switches this off.
+At most ``ROICY_KEEP_BYTES`` are kept in all.  The default is 512 MB, and 0 switches this off.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _most() -> int:
     wanted = os.environ.get("ROICY_KEEP_BYTES", "").strip()
     if wanted and not wanted.isdecimal():
         raise ImportError(f"ROICY_KEEP_BYTES={wanted!r}: expected a number of bytes")
-    return int(wanted) if wanted else 1 << 28
+    return int(wanted) if wanted else 1 << 29
 
 
 most = _most()
