@@ -33,6 +33,7 @@ order = "forward"  # or "reverse" or "mixed"
 flushing = False  # subnormal numbers count as 0, as in what CuPy compiles
 deferred = False
 idle = False  # kernels are counted and do not run, which is for measuring the time of the host
+alignment = 16  # bytes at whose multiples new memory begins: what kernels may rely on
 # What was asked of the device since these lists were cleared last.
 launches = []  # names of kernels that were launched
 operations = []  # names of operations of CuPy that are launches, too, or copies from the host
@@ -114,10 +115,10 @@ class Memory:
             self.host, self.ptr, self.first = Memory.idle, 4096, 0
             return
         self.host = np.empty(count, np.uint8)
-        if self.host.__array_interface__["data"][0] % 16:
-            self.host = np.empty(count + 16, np.uint8)
+        if self.host.__array_interface__["data"][0] % alignment:
+            self.host = np.empty(count + alignment, np.uint8)
         self.host.fill(fill)
-        self.ptr = -(-self.host.__array_interface__["data"][0] // 16) * 16
+        self.ptr = -(-self.host.__array_interface__["data"][0] // alignment) * alignment
         self.first = self.ptr - self.host.__array_interface__["data"][0]
         _in_use[self.ptr] = self.ptr + count
 
@@ -187,6 +188,9 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def view(self, dtype):
         return ndarray(self.host.view(dtype), self.mem)
+
+    def reshape(self, shape):
+        return ndarray(self.host.reshape(shape), self.mem)
 
     def fill(self, value):
         operations.append("fill")
@@ -321,6 +325,11 @@ def compiled(code, options):
         *FLAGS,
     ]
     flags += ["-U_FORTIFY_SOURCE"]  # it takes jumps between stacks for errors
+    compiler = os.environ.get("CXX", "g++")
+    if "clang" not in compiler:
+        # Lanes jump between stacks, so what GCC finds out about the memory that functions use is
+        # wrong: it drops stores that other lanes read.
+        flags += ["-fno-ipa-pure-const", "-fno-ipa-modref"]
     flags += [option for option in options if option.startswith("-D")]
     BUILT.mkdir(exist_ok=True)
     library = BUILT / f"{hashlib.sha256((text + repr(flags)).encode()).hexdigest()[:20]}.so"
@@ -328,9 +337,7 @@ def compiled(code, options):
         with tempfile.TemporaryDirectory(dir=BUILT) as folder:
             source, made = Path(folder, "kernels.cpp"), Path(folder, "kernels.so")
             source.write_text(text)
-            subprocess.run(
-                [os.environ.get("CXX", "g++"), *flags, str(source), "-o", str(made)], check=True
-            )
+            subprocess.run([compiler, *flags, str(source), "-o", str(made)], check=True)
             made.replace(library)  # other processes may build it at the same time
     return ctypes.CDLL(str(library))
 
