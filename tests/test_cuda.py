@@ -6,6 +6,7 @@ test runs on the GPU, on the stand-in, or on both.
 """
 
 import inspect
+import itertools
 import re
 import shutil
 import sys
@@ -92,7 +93,7 @@ SUM_CASES = [(name, i) for name in SUMS for i in range(len(PARAMETERS[name]))]
 # Each shape is boxes, images, channels, rows, columns and bins. "tiles" has more bins, wider
 # windows and more channels than a warp takes at once. "bins" has more bins than there are lanes.
 # "boxes" has so many boxes that planes are added up in segments. "parts" has planes of several
-# parts, and bins of many rows.
+# parts, and bins of many rows.  "vectors" has rows and channels of whole vectors.
 SHAPES = {
     "blocks": (30, 2, 21, 17, 19, (3, 4)),
     "row": (6, 3, 1, 1, 23, (2, 2)),
@@ -101,6 +102,7 @@ SHAPES = {
     "bins": (3, 1, 5, 40, 30, (37, 2)),
     "boxes": (200, 2, 9, 9, 11, (3, 3)),
     "parts": (6, 1, 3, 90, 100, (2, 2)),
+    "vectors": (12, 2, 40, 13, 24, (3, 4)),
 }
 
 
@@ -245,6 +247,44 @@ def test_roi_pool(shape, dtype, layout, cupy, rng):
     assert_close(grad, roicy.roi_pool_backward(g, expected_at, boxes, x.shape, layout=layout))
 
 
+@pytest.mark.parametrize("shape", ["blocks", "parts", "boxes", "bins", "tiles"])
+def test_argmax_of_anything(shape, dtype, layout, cupy, rng):
+    """Bins of any two places may have the same pixel, and their gradients are all added."""
+    x, boxes, bins = make(rng, "roi_pool", shape, 1, dtype)
+    grad = rng.integers(-8, 8, (len(boxes), x.shape[1], *bins)).astype(dtype)
+    pixels = x.shape[2] * x.shape[3]
+    some = rng.choice(pixels, 3)  # few pixels for many bins
+    argmax = np.where(rng.random(grad.shape) < 0.5, rng.choice(some, grad.shape), -1)
+    argmax = argmax.astype(np.int32)
+    grad, argmax = to_layout(grad, layout), to_layout(argmax, layout)
+    shape = to_layout(x, layout).shape
+    result = roicy.roi_pool_backward(
+        cupy.asarray(grad), cupy.asarray(argmax), cupy.asarray(boxes), shape, layout=layout
+    )
+    expected = roicy.roi_pool_backward(grad, argmax, boxes, shape, layout=layout)
+    np.testing.assert_array_equal(result.get(), expected)  # these sums are exact
+
+
+@pytest.mark.parametrize("name", ["roi_align", "roi_pool"])
+def test_addresses_of_no_vectors(name, dtype, layout, cupy, rng):
+    """Arrays may begin anywhere, and nothing is read or written beside them."""
+    x, boxes, _ = make(rng, name, "blocks", 1, dtype)
+    x = to_layout(np.ascontiguousarray(x[:, :20]), layout)
+    for bins in ((1, 1), (3, 3), (4, 2)):
+        expected = operator(name)(x, boxes, bins, layout=layout)
+        for start, of_input in itertools.product(range(3), (0, 1, 3)):
+            memory = np.full(x.size + 8, np.nan, dtype)
+            memory[of_input : of_input + x.size] = x.ravel()
+            maps = cupy.asarray(memory)[of_input : of_input + x.size].reshape(x.shape)
+            memory = cupy.asarray(np.full(expected.size + 8, 77, dtype))
+            out = memory[start : start + expected.size].reshape(expected.shape)
+            operator(name)(maps, cupy.asarray(boxes), bins, layout=layout, out=out)
+            assert_close(out, expected)
+            beside = memory.get()
+            assert (beside[:start] == 77).all()
+            assert (beside[start + expected.size :] == 77).all()
+
+
 @pytest.mark.parametrize("name", [*SUMS, "roi_pool"])
 def test_gradients_that_are_no_numbers(name, dtype, layout, cupy, rng):
     """Gradients that are NaN or infinite reach the same pixels as on the CPU, and no others."""
@@ -288,7 +328,7 @@ def test_meetings_of_lanes_are_needed(emulated, monkeypatch, rng):
     # These two stand before values are read that other lanes wrote.  Without the other ones, wrong
     # offsets would lead to any memory.
     less, removed = re.subn(
-        r"__syncwarp\(\);(?=\n#pragma unroll\n *for \(int j = 0; j < KEPT|\n *T of_columns)",
+        r"__syncwarp\(\);(?=\n#pragma unroll 1\n *while \(tap|\n *T of_columns)",
         ";",
         _launch.source(),
     )
@@ -422,6 +462,46 @@ def test_multiscale(scales, dtype, layout, cupy, rng):
         roicy.multiscale_roi_align_backward_boxes(g, maps, boxes, scales, **options),
         4000,
     )
+
+
+@pytest.mark.parametrize("starts", [(0, 0, 0), (0, 1, 0), (3, 0, 1)], ids=str)
+def test_levels_with_and_without_vectors(starts, dtype, layout, cupy, rng):
+    """Some levels of a pyramid have rows and addresses of whole vectors, and others do not."""
+
+    def placed(array, start):
+        memory = cupy.asarray(np.full(array.size + 8, 77, dtype))
+        part = memory[start : start + array.size].reshape(array.shape)
+        part[...] = cupy.asarray(array)
+        return memory, part
+
+    sizes = [(12, 24), (9, 16), (5, 7)]
+    maps = [to_layout(rng.standard_normal((2, 20, *size)).astype(dtype), layout) for size in sizes]
+    low = rng.uniform(0, 40, (30, 2))
+    boxes = np.concatenate(
+        [rng.integers(0, 2, (30, 1)), low, low + np.exp(rng.uniform(1, 5, (30, 2)))], axis=1
+    ).astype(dtype)
+    options = {"canonical_scale": 28, "canonical_level": 3, "layout": layout}
+    given = [1 / 4, 1 / 8, 1 / 16], 2
+    on_device = [placed(level, start)[1] for level, start in zip(maps, starts, strict=True)]
+    expected = roicy.multiscale_roi_align(maps, boxes, (3, 4), *given, **options)
+    assert_close(
+        roicy.multiscale_roi_align(on_device, cupy.asarray(boxes), (3, 4), *given, **options),
+        expected,
+    )
+    g = rng.standard_normal(expected.shape).astype(dtype)
+    shapes = [level.shape for level in maps]
+    right = roicy.multiscale_roi_align_backward(g, boxes, shapes, *given, **options)
+    assert all(level.any() for level in right)
+    outs = [placed(level, start) for level, start in zip(maps, starts, strict=True)]
+    roicy.multiscale_roi_align_backward(
+        cupy.asarray(g), cupy.asarray(boxes), shapes, *given, **options,
+        out=[part for _, part in outs],
+    )  # fmt: skip
+    for (memory, part), level, start in zip(outs, right, starts, strict=True):
+        assert_close(part, level)
+        beside = memory.get()
+        assert (beside[:start] == 77).all()
+        assert (beside[start + level.size :] == 77).all()
 
 
 def test_formats_of_boxes(cupy, rng):

@@ -11,6 +11,8 @@ nvrtc = pytest.importorskip("cuda.bindings.nvrtc")
 # With so many registers, a multiprocessor of any architecture holds four blocks of 128 threads for
 # float, and three for double.
 REGISTERS = {"f": 128, "d": 168}
+# Before Hopper, a multiprocessor holds three blocks of these kernels (Turing: one) in any type.
+POOLING, OF_THREE = ("forward_planes", "largest_planes", "numbered_planes"), 168
 SHARED = 48 << 10  # bytes that a block may have on every architecture
 
 
@@ -39,11 +41,12 @@ def test_compiles(architecture):
     reports = log.split("Compiling entry function")[1:]
     assert len(reports) == len(_launch.instantiations())
     for report in reports:
-        (kind,) = re.match(r" '_Z\d+[a-z_]+I([fd])", report).groups()  # float or double
+        name, kind = re.match(r" '_Z\d+([a-z_]+)I([fd])", report).groups()  # float or double
+        most = OF_THREE if architecture < 90 and name in POOLING else REGISTERS[kind]
         spills = [int(count) for count in re.findall(r"(\d+) bytes spill (?:stores|loads)", report)]
         assert len(spills) >= 2
         assert not any(spills), report
-        assert int(re.search(r"Used (\d+) registers", report)[1]) <= REGISTERS[kind]
+        assert int(re.search(r"Used (\d+) registers", report)[1]) <= most
         assert int((re.search(r"(\d+) bytes smem", report) or "00")[1]) <= SHARED
 
 

@@ -45,8 +45,9 @@ OF_PLANES = ("backward_bins", "largest_pixel_backward")  # their blocks have THR
 NAMES = (
     "tables", "tables_with_slopes", "forward_planes", "forward_pixels", "forward_bins",
     "backward_planes", "backward_pixels", "backward_boxes", "add_partial_sums",
-    "largest_pixel", "largest_sample", "add_segments", "make_rotated_boxes", "forward_rotated",
-    "backward_rotated", "backward_rotated_boxes", "add_rotated_sums", *OF_PLANES,
+    "largest_planes", "numbered_planes", "largest_pixel", "largest_sample",
+    "add_segments", "make_rotated_boxes", "forward_rotated", "backward_rotated",
+    "backward_rotated_boxes", "add_rotated_sums", *OF_PLANES,
 )  # fmt: skip
 MOST_BLOCKS = 2**20  # blocks of a grid: a thread takes further elements until there is none left
 

@@ -340,20 +340,33 @@ def _weighted_sums(call: Call, out: Any) -> None:
         )  # fmt: skip
 
 
-def _largest_pixels_pass(plan: Plan) -> Pass:
+def _largest_pixels_kernel(plan: Plan, count: int, numbers: bool) -> tuple[str, int]:
+    """Return the kernel for some boxes, and the number of its threads; numbers: also of argmax."""
+    kernel, threads = _forward_kernel(plan, count)
+    if kernel == "forward_planes":
+        return "numbered_planes" if numbers else "largest_planes", threads
+    if kernel == "forward_bins" or numbers:
+        threads = count * plan.channels * math.prod(plan.bins)
+    return "largest_pixel", threads
+
+
+def _largest_pixels_pass(plan: Plan, numbers: bool = False) -> Pass:
     scratch = Scratch()
     made = steps(plan, scratch)
-    each = plan.channels * math.prod(plan.bins)
-    return Pass(
-        scratch.bytes,
-        made,
-        [launch("largest_pixel", plan.dtype, step.boxes * each) for step in made],
-    )
+    launches = []
+    for step in made:
+        kernel, threads = _largest_pixels_kernel(plan, step.boxes, numbers)
+        launches.append(launch(kernel, plan.dtype, threads))
+    return Pass(scratch.bytes, made, launches, (kernel,))
+
+
+def _numbered_pixels_pass(plan: Plan) -> Pass:
+    return _largest_pixels_pass(plan, True)
 
 
 def _largest_pixels(call: Call, out: Any, argmax: Any) -> None:
-    own = call.plan.prepared(_largest_pixels_pass)
-    (input,) = call.seen(call.arrays)
+    own = call.plan.prepared(_largest_pixels_pass if argmax is None else _numbered_pixels_pass)
+    inputs = call.seen(call.arrays)
     pooled = out_nchw = call.layout.nchw(out)
     if argmax is not None:
         argmax = call.layout.nchw(argmax)
@@ -362,13 +375,15 @@ def _largest_pixels(call: Call, out: Any, argmax: Any) -> None:
         if [s // size for s in pooled.strides] != [s // 4 for s in argmax.strides]:
             pooled = call.layout.nchw(cupy().empty(out.shape, call.dtype))
     _memory, base = _scratch(own.bytes)
-    of_input, bins = strides(input), strides(pooled)
+    bins = strides(pooled)
     for step, run in zip(own.steps, own.launches, strict=True):
         step.make_tables(call.rows, call.images, base)
+        numbers: tuple[Any, ...] = () if own.more[0] == "largest_planes" else (NULL,)
+        if argmax is not None:
+            numbers = (_from(argmax, step.first),)
         run(
-            input, of_input, _from(pooled, step.first),
-            NULL if argmax is None else _from(argmax, step.first), bins, step.shape, step.room,
-            *step.at(base, "images", "counts", "taps"),
+            _maps_of_step(call, step, inputs, base), _from(pooled, step.first), *numbers, bins,
+            step.shape, step.room, *step.at(base, "images", "counts", "taps"),
         )  # fmt: skip
     if pooled is not out_nchw:
         out_nchw[...] = pooled
@@ -411,7 +426,7 @@ class Segments:
     begin: int  # where the arrays lie in scratch memory
     strides: np.ndarray
     size: np.int64
-    add_up: Launch | None
+    add_up: tuple[Launch, Launch] | None  # for gradients with gaps in memory, and without
     shape: np.ndarray
 
     def arguments(self, out: Any, base: int) -> tuple[Any, ...]:
@@ -424,7 +439,10 @@ class Segments:
     def finish(self, out: Any, base: int) -> None:
         """Write the sum of the arrays to `out`, seen as (N, C, H, W)."""
         if self.add_up is not None:
-            self.add_up(*self.arguments(out, base), out, strides(out), self.shape)
+            to = strides(out)
+            dense = to.tobytes() == self.strides.tobytes()  # comparing structures takes long
+            add_up = self.add_up[dense]
+            add_up(*self.arguments(out, base), out, to, self.shape, np.int32(dense))
 
 
 def _segments(plan: Plan, scratch: Scratch) -> Segments:
@@ -440,7 +458,11 @@ def _segments(plan: Plan, scratch: Scratch) -> Segments:
     add_up, begin = None, 0
     if count > 1:
         begin = scratch.room(count * size * plan.dtype.itemsize)
-        add_up = launch("add_segments", plan.dtype, size)
+        vectors = -(-size * plan.dtype.itemsize // 16)  # a thread adds one if there are no gaps
+        add_up = (
+            launch("add_segments", plan.dtype, size),
+            launch("add_segments", plan.dtype, vectors),
+        )
     return Segments(
         count, threads, begin, structure("Strides", *each), np.int64(size), add_up, shape
     )

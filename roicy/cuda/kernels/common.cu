@@ -76,6 +76,30 @@ template <typename T> struct Rules;
 #define RULE_FN static __device__ inline
 #define RULE_STORE_TAP(out, i, p, w) ((Tap<REAL> *)(out)->weight)[i] = {p, w}
 
+// 16 bytes, which an instruction loads or stores at once.
+template <typename T> constexpr int OF_VECTOR = 16 / sizeof(T);
+template <typename T> struct alignas(16) Vector {
+    T of[OF_VECTOR<T>];
+};
+
+// Load a vector that no thread writes.
+__device__ inline Vector<float> load_vector(const float *from) {
+#ifdef __CUDACC__
+    float4 four = __ldg((const float4 *)from);
+    return {four.x, four.y, four.z, four.w};
+#else
+    return *(const Vector<float> *)from;
+#endif
+}
+__device__ inline Vector<double> load_vector(const double *from) {
+#ifdef __CUDACC__
+    double2 two = __ldg((const double2 *)from);
+    return {two.x, two.y};
+#else
+    return *(const Vector<double> *)from;
+#endif
+}
+
 template <typename T> struct Limits;
 template <> struct Limits<float> {
     static constexpr float lowest = -3.402823466e+38f;
@@ -193,6 +217,13 @@ template <typename T> struct PartOfPlane {
     }
 
     __device__ void write(const T *part, T *to, const Strides &map, int columns, int add) const {
+        if (map.x == 1 && map.y == columns) {
+            T *pixel = to + image * map.first + channel * map.channel + first + lane_number();
+            for (int i = lane_number(); i < pixels; i += LANES, pixel += LANES)
+                *pixel = add ? *pixel + part[i] : part[i];
+            __syncwarp();
+            return;
+        }
         for (int i = lane_number(); i < pixels; i += LANES) {
             long long y = first + i, x = split(y, columns);
             T *pixel = to + image * map.first + channel * map.channel + y * map.y + x * map.x;
@@ -203,10 +234,39 @@ template <typename T> struct PartOfPlane {
 };
 
 // Write the sum of the arrays of all segments to `to`.  `shape` describes the maps as if they were
-// an output: images are in place of boxes, and pixels are in place of bins.
+// an output: images are in place of boxes, and pixels are in place of bins.  If `dense`, `to` lies
+// in memory as the array of a segment does, without gaps.
 template <typename T>
 __global__ void add_segments(const T *from, Strides segment, long long of_segment, int segments,
-                             T *to, Strides map, Shape shape) {
+                             T *to, Strides map, Shape shape, int dense) {
+    if (dense) {
+        long long done = 0;
+        if ((unsigned long long)from % sizeof(Vector<T>) == 0 &&
+            (unsigned long long)to % sizeof(Vector<T>) == 0 && of_segment % OF_VECTOR<T> == 0) {
+            done = of_segment;
+            for (long long t = thread_number() * OF_VECTOR<T>; t < of_segment;
+                 t += thread_count() * OF_VECTOR<T>) {
+                const T *pixels = from + t;
+                Vector<T> sum = *(const Vector<T> *)pixels;
+#pragma unroll 1
+                for (int s = 1; s < segments; s++) {
+                    pixels += of_segment;
+                    Vector<T> more = *(const Vector<T> *)pixels;
+#pragma unroll
+                    for (int i = 0; i < OF_VECTOR<T>; i++)
+                        sum.of[i] += more.of[i];
+                }
+                *(Vector<T> *)(to + t) = sum;
+            }
+        }
+        for (long long t = done + thread_number(); t < of_segment; t += thread_count()) {
+            T sum = 0;
+            for (int s = 0; s < segments; s++)
+                sum += from[s * of_segment + t];
+            to[t] = sum;
+        }
+        return;
+    }
     for (long long t = thread_number(); t < outputs(shape); t += thread_count()) {
         Element e = element_of(t, shape);
         const T *pixel =

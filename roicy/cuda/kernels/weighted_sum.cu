@@ -1,192 +1,389 @@
 // These kernels compute weighted sums of the pixels of a bin, and their gradients.  On the CPU,
 // forward.pyx, grad_input.pyx and grad_boxes.pyx of pyx/kernels do this.
 
-// Add weighted pixels of COUNT rows of two planes to a and b.  All loads are in flight at once.
-template <int COUNT, typename T>
-__device__ inline void add_rows(const Tap<T> *rows, const T *upper, const T *lower, T &a, T &b) {
-    T above[COUNT], below[COUNT];
-#pragma unroll
-    for (int i = 0; i < COUNT; i++) {
-        above[i] = __ldg(upper + rows[i].pixel);
-        below[i] = __ldg(lower + rows[i].pixel);
-    }
-#pragma unroll
-    for (int i = 0; i < COUNT; i++) {
-        a = fma(rows[i].weight, above[i], a);
-        b = fma(rows[i].weight, below[i], b);
-    }
-}
+// How pixels and their weights are put together: a weighted sum, or the largest pixel.
+template <typename T> struct WeightedSum {
+    static constexpr bool MAXIMUM = false;
+    static __device__ T start() { return 0; }
+    static __device__ T add(T sum, T weight, T pixel) { return fma(weight, pixel, sum); }
+};
+template <typename T> struct LargestPixel {
+    static constexpr bool MAXIMUM = true;
+    static __device__ T start() { return Limits<T>::lowest; }
+    static __device__ T add(T best, T, T pixel) { return fmax(best, pixel); }
+};
 
-// Pool from planes of pixels (NCHW).  A warp computes 8 x 8 bins of a box for 16 channels, 4 at a
-// time.  Along y, the lanes of half a warp are neighbouring columns of pixels, and their sums go to
-// strips.  Along x, a lane is a column of bins of one channel.
-template <typename T>
-__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 5 : 4)
-    forward_planes(const __grid_constant__ Maps<T> maps, T *out, Strides bins, Shape shape,
-                   Room room, const int *images, const int *counts, const Tap<T> *taps) {
-    constexpr int SIDE = 8, CHANNELS = 4, KEPT = 6, WIDTH = 128 / sizeof(T);
-    struct Shared {
-        T strips[SIDE][CHANNELS][WIDTH + 8]; // the last 8 columns are 0: missing taps read them
-        T stage[CHANNELS * SIDE * SIDE];
-        alignas(16) Tap<T> rows[SIDE][SIDE]; // `pixel` is the offset where the row begins
-        int many[SIDE];                      // how many taps each bin along y has
+// Pooling from planes of pixels (NCHW).  A warp computes 8 x 8 bins of a box for a group of
+// channels.  Along y, 8 lanes are neighbouring columns of pixels of a channel, a lane takes EACH
+// channels, and what they find goes to strips.  Along x, a lane is a column of bins of these
+// channels.  If NUMBERS, the number of the largest pixel is found, too.
+template <typename T, template <typename> class Reduction, bool NUMBERS> struct Planes {
+    static constexpr int SIDE = 8, ROWS = LANES / SIDE, WIDTH = 16, PARTS = OF_VECTOR<T>;
+    static constexpr int EACH = OF_VECTOR<T> / (NUMBERS ? 2 : 1), GROUP = ROWS * EACH;
+    using Rule = Reduction<T>;
+    struct alignas(4 * PARTS) Numbers {
+        int of[PARTS];
     };
-    __shared__ Shared shared[THREADS / LANES];
-    Shared &own = shared[warp_of_block()];
-    // Along y, a lane computes channels half and half + 2; along x, it computes channel of_bins.
-    int lane = lane_number(), half = lane / 16, of_bins = lane / SIDE;
-    int down = (shape.ph + SIDE - 1) / SIDE, across = (shape.pw + SIDE - 1) / SIDE;
-    int all = shape.ph * shape.pw;
-    // The results of 4 channels are one piece of memory.
-    bool together = down * across == 1 && bins.x == 1 && bins.y == shape.pw && bins.channel == all;
-    for (int p = 0; p < SIDE; p++)
-        own.strips[p][of_bins][WIDTH + lane % SIDE] = 0;
-    int groups = (shape.channels + 4 * CHANNELS - 1) / (4 * CHANNELS);
-    // All boxes are pooled from 64 channels, and then from the next 64, so that these planes stay
-    // in the level 2 cache.
-    for (long long t = warp_number(); t < (groups + 3LL) / 4 * shape.boxes * down * across * 4;
-         t += warp_count()) {
-        long long u = t;
-        int group = split(u, 4);
-        int first_q = split(u, across) * SIDE, first_p = split(u, down) * SIDE;
-        long long k = split(u, shape.boxes);
-        group += 4 * (int)u;
-        int image = images[k];
-        if (group >= groups || image == OTHER_LEVEL)
-            continue;
-        const Map<T> &level = maps.at[maps.level_of(k)];
-        const Strides &map = level.strides;
-        const T *input = level.pixels;
-        // The front end calls this kernel only if planes span less than 2**31 elements.
-        int pitch = (int)map.y, next = (int)map.x;
-        const int *count = counts + k * (shape.ph + shape.pw);
-        int q = first_q + lane % SIDE;
-        int columns = q < shape.pw && image >= 0 ? count[shape.ph + q] : 0;
-        int wide = shape.pw - first_q < SIDE ? shape.pw - first_q : SIDE;
-        int tall = shape.ph - first_p < SIDE ? shape.ph - first_p : SIDE;
-        const Tap<T> *along = taps + slot_of(room, shape, k, shape.ph + (q < shape.pw ? q : 0));
-        const Tap<T> *of_rows = taps + slot_of(room, shape, k, first_p);
-        Tap<T> kept[KEPT];
-#pragma unroll
-        for (int j = 0; j < KEPT; j++)
-            kept[j] = j < columns ? along[j] : Tap<T>{-1, 0};
-        int low = columns ? kept[0].pixel : shape.columns;
-        int high = columns ? along[columns - 1].pixel + 1 : 0;
+    struct Shared {
+        // Values of PARTS bins along y, and the rows of the bin in which they were found.
+        Vector<T> strips[SIDE / PARTS * GROUP * WIDTH];
+        Numbers numbers[NUMBERS ? SIDE / PARTS * GROUP * WIDTH : 1];
+        alignas(16) Tap<T> rows[SIDE][SIDE]; // `pixel` is the offset where the row begins
+        alignas(16) Tap<T> columns[SIDE][SIDE];
+        int many[SIDE], first[SIDE]; // how many taps each bin along y has, and its first row
+    };
+    // A call, and what a warp does now: 8 x 8 bins of box k.
+    struct Call {
+        const Maps<T> &maps;
+        const Strides &bins;
+        const Shape &shape;
+        const Room &room;
+        const Tap<T> *taps;
+        long long k;
+        int image, pitch, next; // pitch and next are the strides of y and x
+        int first_p, first_q, tall, wide;
+        int low, high;     // the bins read columns low to high - 1
+        int columns;       // taps of the lane's bin along x
+        const T *input;    // the image of the box
+        long long channel; // from one channel of it to the next
+        bool together; // the results of a channel are one piece of memory, and so are those of all
+    };
+
+    // Return tap i of a bin of one axis.
+    static __device__ Tap<T> tap_of(const Tap<T> *bin, int i) {
+        if constexpr (Rule::MAXIMUM)
+            return {bin[0].pixel + i, 0}; // a quantised bin has one tap, which is its first pixel
+        else
+            return bin[i];
+    }
+
+    // Return the taps of a bin of box k.  Bins along x are counted after the bins along y.
+    static __device__ const Tap<T> *bin_of(const Call &call, int bin) {
+        return call.taps + slot_of(call.room, call.shape, call.k, bin);
+    }
+
+    // Prepare the taps of the bins.
+    static __device__ void prepare(Shared &own, Call &call, const int *count) {
+        int lane = lane_number(), near = lane % SIDE, q = call.first_q + near;
+        const Tap<T> *of_columns = bin_of(call, call.shape.ph + (near < call.wide ? q : 0));
+        const Tap<T> *of_rows = bin_of(call, call.first_p);
+        call.columns = near < call.wide && call.image >= 0 ? count[call.shape.ph + q] : 0;
+        for (int i = lane / SIDE; i < SIDE && i < call.columns; i += ROWS)
+            own.columns[near][i] = tap_of(of_columns, i);
+        int low = call.columns ? of_columns[0].pixel : call.shape.columns;
+        int high = call.columns ? tap_of(of_columns, call.columns - 1).pixel + 1 : 0;
         for (int step = 1; step < SIDE; step *= 2) {
             int other_low = __shfl_xor_sync(ALL, low, step);
             int other_high = __shfl_xor_sync(ALL, high, step);
             low = other_low < low ? other_low : low;
             high = other_high > high ? other_high : high;
         }
-        bool more = __ballot_sync(ALL, columns > KEPT);
-        for (int p = lane / SIDE; p < SIDE; p += LANES / SIDE) {
-            int i = lane % SIDE, many = p < tall && image >= 0 ? count[first_p + p] : 0;
-            if (i == 0)
+        call.low = low, call.high = high;
+        for (int p = lane / SIDE; p < SIDE; p += ROWS) {
+            const Tap<T> *bin = of_rows + (long long)p * call.room.y;
+            int many = p < call.tall && call.image >= 0 ? count[call.first_p + p] : 0;
+            if (near == 0) {
                 own.many[p] = many;
-            if (i < many) {
-                Tap<T> tap = of_rows[(long long)p * room.y + i];
-                own.rows[p][i] = {tap.pixel * pitch, tap.weight};
+                if (NUMBERS)
+                    own.first[p] = many ? bin[0].pixel : 0;
             }
-        }
-        __syncwarp();
-#pragma unroll 1
-        for (int c = group * 4 * CHANNELS; c < shape.channels && c < (group + 1) * 4 * CHANNELS;
-             c += CHANNELS) {
-            int mine = shape.channels - c < CHANNELS ? shape.channels - c : CHANNELS;
-            // A lane without a channel of its own reads another channel, and writes no result.
-            const T *plane =
-                input + image * map.first + (c + (half < mine ? half : 0)) * map.channel;
-            long long second = half + 2 < mine ? 2 * map.channel : 0;
-            T sums[SIDE];
-#pragma unroll
-            for (int p = 0; p < SIDE; p++)
-                sums[p] = 0;
-#pragma unroll 1
-            for (int from = low; from < high; from += WIDTH) {
-                int stop = high - from < WIDTH ? high : from + WIDTH;
-#pragma unroll 1
-                for (int x = lane % 16; from + x - lane % 16 < stop; x += 16) {
-                    int column = from + x < stop ? from + x : stop - 1;
-                    const T *upper = known_as_it_is(plane + (long long)column * next);
-                    const T *lower = known_as_it_is(upper + second);
-                    T *to = &own.strips[0][half][x];
-#pragma unroll 1
-                    for (int p = 0; p < tall; p++, to += CHANNELS * (WIDTH + 8)) {
-                        int many = own.many[p];
-                        T a = 0, b = 0;
-                        const Tap<T> *rows = own.rows[p];
-                        if (many == 3)
-                            add_rows<3>(rows, upper, lower, a, b);
-                        else if (many == 4)
-                            add_rows<4>(rows, upper, lower, a, b);
-                        else if (many == 2)
-                            add_rows<2>(rows, upper, lower, a, b);
-                        else if (many == 1)
-                            add_rows<1>(rows, upper, lower, a, b);
-                        else if (many) {
-                            int i = 4;
-                            add_rows<4>(rows, upper, lower, a, b);
-                            for (; i + 1 < many && i < SIDE; i += 2)
-                                add_rows<2>(rows + i, upper, lower, a, b);
-                            if (i < many && i < SIDE)
-                                add_rows<1>(rows + i++, upper, lower, a, b);
-#pragma unroll 1
-                            for (; i < many; i++) {
-                                Tap<T> row = of_rows[(long long)p * room.y + i];
-                                a = fma(row.weight, __ldg(upper + row.pixel * pitch), a);
-                                b = fma(row.weight, __ldg(lower + row.pixel * pitch), b);
-                            }
-                        }
-                        to[0] = a;
-                        to[2 * (WIDTH + 8)] = b;
-                    }
-                }
-                __syncwarp();
-#pragma unroll
-                for (int j = 0; j < KEPT; j++) {
-                    const T *at =
-                        &own.strips[0][of_bins][kept[j].pixel >= from && kept[j].pixel < stop
-                                                    ? kept[j].pixel - from
-                                                    : WIDTH];
-#pragma unroll
-                    for (int p = 0; p < SIDE; p++)
-                        if (p < tall)
-                            sums[p] = fma(kept[j].weight, at[p * CHANNELS * (WIDTH + 8)], sums[p]);
-                }
-                if (more)
-#pragma unroll 1
-                    for (int j = KEPT; j < columns; j++) {
-                        Tap<T> tap = along[j];
-                        const T *at = &own.strips[0][of_bins][tap.pixel >= from && tap.pixel < stop
-                                                                  ? tap.pixel - from
-                                                                  : WIDTH];
-#pragma unroll
-                        for (int p = 0; p < SIDE; p++)
-                            if (p < tall)
-                                sums[p] = fma(tap.weight, at[p * CHANNELS * (WIDTH + 8)], sums[p]);
-                    }
-                __syncwarp();
-            }
-            T *to = out + k * bins.first + c * bins.channel;
-            if (together) {
-#pragma unroll
-                for (int p = 0; p < SIDE; p++)
-                    if (p < tall && lane % SIDE < wide)
-                        own.stage[of_bins * all + p * wide + lane % SIDE] = sums[p];
-                __syncwarp();
-#pragma unroll 1
-                for (int i = lane; i < mine * all; i += LANES)
-                    to[i] = own.stage[i];
-                __syncwarp();
-            } else {
-#pragma unroll
-                for (int p = 0; p < SIDE; p++)
-                    if (p < tall && lane % SIDE < wide && of_bins < mine)
-                        to[of_bins * bins.channel + (first_p + p) * bins.y + q * bins.x] = sums[p];
+            if (near < many) {
+                Tap<T> tap = tap_of(bin, near);
+                own.rows[p][near] = {tap.pixel * call.pitch, tap.weight};
             }
         }
         __syncwarp();
     }
+
+    // Add pixels of COUNT rows, of which the first is row `first` of the bin.  All loads are in
+    // flight at once.
+    template <int COUNT, int E>
+    static __device__ void add_rows(const Tap<T> *rows, int first, const T *const (&columns)[E],
+                                    T (&values)[E], int (&places)[E]) {
+        T pixels[COUNT][E];
+#pragma unroll
+        for (int i = 0; i < COUNT; i++)
+#pragma unroll
+            for (int e = 0; e < E; e++)
+                pixels[i][e] = __ldg(columns[e] + rows[i].pixel);
+#pragma unroll
+        for (int i = 0; i < COUNT; i++)
+#pragma unroll
+            for (int e = 0; e < E; e++) {
+                if (NUMBERS)
+                    places[e] = pixels[i][e] > values[e] ? first + i : places[e];
+                values[e] = Rule::add(values[e], rows[i].weight, pixels[i][e]);
+            }
+    }
+
+    // Add the rows of bin p.
+    template <int E>
+    static __device__ void add_bin(const Shared &own, const Call &call, int p,
+                                   const T *const (&columns)[E], T (&values)[E], int (&places)[E]) {
+        const Tap<T> *rows = own.rows[p];
+        int many = own.many[p];
+        if (many == 3)
+            return add_rows<3>(rows, 0, columns, values, places);
+        if (many == 2)
+            return add_rows<2>(rows, 0, columns, values, places);
+        if (many == 1)
+            return add_rows<1>(rows, 0, columns, values, places);
+        int i = 0;
+        if (!NUMBERS && many) {
+            add_rows<4>(rows, 0, columns, values, places);
+            i = 4;
+        }
+        // Numbers need registers, so that fewer loads are in flight.
+#pragma unroll 1
+        for (; NUMBERS && i + 1 < many && i < SIDE; i += 2)
+            add_rows<2>(rows + i, i, columns, values, places);
+#pragma unroll 1
+        for (; i < many; i++) {
+            Tap<T> row[1] = {rows[i < SIDE ? i : 0]};
+            if (i >= SIDE) {
+                row[0] = tap_of(bin_of(call, call.first_p + p), i);
+                row[0].pixel *= call.pitch;
+            }
+            add_rows<1>(row, i, columns, values, places);
+        }
+    }
+
+    // Fill strips with what the rows of all bins give in columns `from` to `stop` - 1.
+    template <int E>
+    static __device__ void along_y(Shared &own, const Call &call, const T *const (&planes)[E],
+                                   int from, int stop) {
+        int lane = lane_number(), row = lane / SIDE;
+#pragma unroll 1
+        for (int x = lane % SIDE; from + x - lane % SIDE < stop; x += SIDE) {
+            int column = from + x < stop ? from + x : stop - 1;
+            const T *columns[E];
+#pragma unroll
+            for (int e = 0; e < E; e++)
+                columns[e] = known_as_it_is(planes[e] + column * call.next);
+#pragma unroll 1
+            for (int h = 0; h * PARTS < call.tall; h++) {
+                Vector<T> found[E];
+                Numbers rows[E];
+#pragma unroll
+                for (int part = 0; part < PARTS; part++) {
+                    T values[E];
+                    int places[E];
+#pragma unroll
+                    for (int e = 0; e < E; e++)
+                        values[e] = Rule::start(), places[e] = 0;
+                    add_bin(own, call, h * PARTS + part, columns, values, places);
+#pragma unroll
+                    for (int e = 0; e < E; e++)
+                        found[e].of[part] = values[e], rows[e].of[part] = places[e];
+                }
+#pragma unroll
+                for (int e = 0; e < E; e++) {
+                    own.strips[(h * GROUP + row + e * ROWS) * WIDTH + x] = found[e];
+                    if (NUMBERS)
+                        own.numbers[(h * GROUP + row + e * ROWS) * WIDTH + x] = rows[e];
+                }
+            }
+        }
+    }
+
+    // Add a column of strips to the lane's bins.
+    template <int E>
+    static __device__ void add_column(const Shared &own, const Call &call, const Tap<T> &tap,
+                                      int from, T (&values)[E][SIDE], int (&numbers)[E][SIDE]) {
+        int at = lane_number() / SIDE * WIDTH + tap.pixel - from;
+#pragma unroll
+        for (int h = 0; h < SIDE / PARTS; h++)
+            if (h * PARTS < call.tall)
+#pragma unroll
+                for (int e = 0; e < E; e++) {
+                    Vector<T> found = own.strips[at + (h * GROUP + e * ROWS) * WIDTH];
+                    Numbers rows = {};
+                    if (NUMBERS)
+                        rows = own.numbers[at + (h * GROUP + e * ROWS) * WIDTH];
+#pragma unroll
+                    for (int part = 0; part < PARTS; part++) {
+                        T &value = values[e][h * PARTS + part];
+                        if (NUMBERS) {
+                            // The first of equal pixels counts, row by row.
+                            int &best = numbers[e][h * PARTS + part];
+                            int number = rows.of[part] * call.shape.columns + tap.pixel;
+                            bool better = found.of[part] > value ||
+                                          (found.of[part] == value && number < best);
+                            best = better ? number : best;
+                        }
+                        value = Rule::add(value, tap.weight, found.of[part]);
+                    }
+                }
+    }
+
+    // Write the results of the lanes to `out`, from channel c on, of which `mine` exist.
+    template <typename U, int E>
+    static __device__ void write(Shared &own, const Call &call, int c, int mine, U *out,
+                                 const U (&values)[E][SIDE]) {
+        int lane = lane_number(), near = lane % SIDE, row = lane / SIDE;
+        int all = call.tall * call.wide;
+        U *to = out + call.k * call.bins.first + c * call.bins.channel;
+        if (!call.together) {
+            to += row * call.bins.channel + call.first_p * call.bins.y +
+                  (call.first_q + near) * call.bins.x;
+#pragma unroll
+            for (int e = 0; e < E; e++)
+                if (near < call.wide && row + e * ROWS < mine)
+#pragma unroll
+                    for (int p = 0; p < SIDE; p++)
+                        if (p < call.tall)
+                            to[e * ROWS * call.bins.channel + p * call.bins.y] = values[e][p];
+            return;
+        }
+        U *stage = (U *)own.strips;
+        if (near < call.wide) {
+            U *at = stage + row * all + near;
+#pragma unroll
+            for (int p = 0; p < SIDE; p++)
+                if (p < call.tall) {
+#pragma unroll
+                    for (int e = 0; e < E; e++)
+                        at[e * ROWS * all] = values[e][p];
+                    at += call.wide;
+                }
+        }
+        __syncwarp();
+        int count = mine * all, done = 0;
+        if ((unsigned long long)to % sizeof(Vector<U>) == 0) {
+            done = count / OF_VECTOR<U> * OF_VECTOR<U>;
+#pragma unroll 1
+            for (int i = lane; i < count / OF_VECTOR<U>; i += LANES)
+                ((Vector<U> *)to)[i] = ((const Vector<U> *)stage)[i];
+        }
+#pragma unroll 1
+        for (int i = done + lane; i < count; i += LANES)
+            to[i] = stage[i];
+        __syncwarp();
+    }
+
+    // Pool ROWS * E channels from channel c on, of which `mine` exist.
+    template <int E>
+    static __device__ void pool(Shared &own, const Call &call, int c, int mine, T *out,
+                                int *argmax) {
+        int lane = lane_number(), near = lane % SIDE, row = lane / SIDE;
+        T values[E][SIDE];
+        int numbers[E][SIDE];
+        const T *planes[E];
+        // A lane without a channel of its own reads another channel, and writes no result.
+        planes[0] = known_as_it_is(call.input + (c + (row < mine ? row : 0)) * call.channel);
+#pragma unroll
+        for (int e = 0; e < E; e++) {
+            if (e)
+                planes[e] = known_as_it_is(planes[e - 1] +
+                                           (row + e * ROWS < mine ? ROWS * call.channel : 0));
+#pragma unroll
+            for (int p = 0; p < SIDE; p++)
+                values[e][p] = Rule::start(), numbers[e][p] = -1;
+        }
+        const Tap<T> none = {0x7fffffff, 0};
+        Tap<T> tap = call.columns ? own.columns[near][0] : none;
+        int j = 0;
+#pragma unroll 1
+        for (int from = call.low; from < call.high; from += WIDTH) {
+            int stop = call.high - from < WIDTH ? call.high : from + WIDTH;
+            along_y(own, call, planes, from, stop);
+            __syncwarp();
+#pragma unroll 1
+            while (tap.pixel < stop) {
+                add_column(own, call, tap, from, values, numbers);
+                j++;
+                tap = none;
+                if (j < call.columns)
+                    tap = j < SIDE ? own.columns[near][j]
+                                   : tap_of(bin_of(call, call.shape.ph + call.first_q + near), j);
+            }
+            __syncwarp();
+        }
+        if (Rule::MAXIMUM)
+#pragma unroll
+            for (int e = 0; e < E; e++)
+#pragma unroll
+                for (int p = 0; p < SIDE; p++) {
+                    bool some = own.many[p] && call.columns;
+                    values[e][p] = some ? values[e][p] : (T)0;
+                    if (NUMBERS && numbers[e][p] >= 0)
+                        numbers[e][p] += own.first[p] * call.shape.columns;
+                }
+        write(own, call, c, mine, out, values);
+        if (NUMBERS)
+            write(own, call, c, mine, argmax, numbers);
+    }
+
+    // Pool all boxes.
+    static __device__ void run(Shared &own, Call &call, T *out, int *argmax, const int *images,
+                               const int *counts) {
+        const Shape &shape = call.shape;
+        // The bins are divided into blocks of nearly equal sizes.
+        int down = (shape.ph + SIDE - 1) / SIDE, across = (shape.pw + SIDE - 1) / SIDE;
+        int tiles = down * across, most_tall = shape.ph, most_wide = shape.pw;
+        if (tiles > 1)
+            most_tall = (shape.ph + down - 1) / down, most_wide = (shape.pw + across - 1) / across;
+        call.together = tiles == 1 && call.bins.x == 1 && call.bins.y == shape.pw &&
+                        call.bins.channel == shape.ph * shape.pw;
+        int groups = (shape.channels + GROUP - 1) / GROUP;
+        // All boxes are pooled from some groups of channels, and then from the next ones, so that
+        // these planes stay in the level 2 cache.
+        int near = groups < 3 ? groups : 4;
+        int rounds = groups < 3 ? 1 : (groups + 3) / 4;
+        call.first_p = call.first_q = 0;
+        for (long long t = warp_number(); t < (long long)rounds * shape.boxes * tiles * near;
+             t += warp_count()) {
+            long long u = t;
+            int group = (int)(near == 4 ? u & 3 : near == 2 ? u & 1 : 0);
+            u >>= near / 2;
+            if (tiles > 1) {
+                call.first_q = split(u, across) * most_wide;
+                call.first_p = split(u, down) * most_tall;
+            }
+            call.k = u;
+            if (rounds > 1) {
+                call.k = split(u, shape.boxes);
+                group += near * (int)u;
+            }
+            call.image = images[call.k];
+            if (group >= groups || call.image == OTHER_LEVEL)
+                continue;
+            // Only weighted sums have pyramids.
+            const Map<T> &level = call.maps.at[Rule::MAXIMUM ? 0 : call.maps.level_of(call.k)];
+            call.input = level.pixels + call.image * level.strides.first;
+            call.channel = level.strides.channel;
+            call.pitch = (int)level.strides.y, call.next = (int)level.strides.x;
+            int wide = shape.pw - call.first_q, tall = shape.ph - call.first_p;
+            call.wide = wide < most_wide ? wide : most_wide;
+            call.tall = tall < most_tall ? tall : most_tall;
+            prepare(own, call, counts + call.k * (shape.ph + shape.pw));
+            int c = group * GROUP, mine = shape.channels - c < GROUP ? shape.channels - c : GROUP;
+            if (mine > ROWS)
+                pool<EACH>(own, call, c, mine, out, argmax);
+            else
+                pool<1>(own, call, c, mine, out, argmax);
+            __syncwarp();
+        }
+    }
+};
+
+// How many blocks of these kernels a multiprocessor should hold.  Turing has shared memory for one
+// of them.  Before Hopper their threads need more registers than four blocks have.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+template <typename T> constexpr int BLOCKS_OF_POOLING = 3;
+#else
+template <typename T> constexpr int BLOCKS_OF_POOLING = sizeof(T) == 4 ? 4 : 3;
+#endif
+
+// Compute weighted sums of pixels of planes.
+template <typename T>
+__global__ void __launch_bounds__(THREADS, BLOCKS_OF_POOLING<T>)
+    forward_planes(const __grid_constant__ Maps<T> maps, T *out, Strides bins, Shape shape,
+                   Room room, const int *images, const int *counts, const Tap<T> *taps) {
+    using Pooling = Planes<T, WeightedSum, false>;
+    __shared__ typename Pooling::Shared shared[THREADS / LANES];
+    typename Pooling::Call call = {maps, bins, shape, room, taps};
+    Pooling::run(shared[warp_of_block()], call, out, (int *)0, images, counts);
 }
 
 // Write the sums of a bin to `total`, for EACH channels that lie `next` elements apart.  Only the
@@ -220,13 +417,145 @@ __device__ inline void sum_of_bin(const T *pixels, const Strides &map, long long
     }
 }
 
-// Pool from pixels of channels (NHWC).  A warp computes a row of bins for 128 channels, and each of
-// its lanes computes 4 of these channels.
+// A row of bins of pixels (NHWC), as a lane sees it that pools a vector of neighbouring channels.
+template <typename T, template <typename> class Reduction> struct RowOfBins {
+    static constexpr int KEPT = 4, EACH = OF_VECTOR<T>;
+    using Rule = Reduction<T>;
+    int pitch, next; // the strides of y and x
+    const Tap<T> *down;
+    int rows;          // taps along y
+    Tap<T> kept[KEPT]; // the first of them; `pixel` is the offset where the row begins
+
+    __device__ RowOfBins(const Strides &map, const Tap<T> *down, int rows)
+        : pitch((int)map.y), next((int)map.x), down(down), rows(rows) {
+#pragma unroll
+        for (int i = 0; i < KEPT; i++)
+            kept[i] = i < rows ? row(i) : Tap<T>{0, 0};
+    }
+    __device__ Tap<T> row(int i) const {
+        Tap<T> tap = Rule::MAXIMUM ? Tap<T>{down[0].pixel + i, 0} : down[i];
+        return {tap.pixel * pitch, tap.weight};
+    }
+
+    // Put the pixels of a bin together, of which ROWS rows are kept.
+    template <int ROWS>
+    __device__ Vector<T> bin(const T *pixels, const Tap<T> *along, int columns) const {
+        Vector<T> total;
+#pragma unroll
+        for (int e = 0; e < EACH; e++)
+            total.of[e] = Rule::start();
+        int first = Rule::MAXIMUM ? along[0].pixel : 0;
+#pragma unroll 1
+        for (int j = 0; j < columns; j++) {
+            Tap<T> x = Rule::MAXIMUM ? Tap<T>{first + j, 0} : along[j];
+            const T *column = known_as_it_is(pixels + x.pixel * next);
+            Vector<T> found[ROWS], sum;
+#pragma unroll
+            for (int i = 0; i < ROWS; i++)
+                found[i] = load_vector(column + kept[i].pixel);
+#pragma unroll
+            for (int e = 0; e < EACH; e++) {
+                sum.of[e] = Rule::start();
+#pragma unroll
+                for (int i = 0; i < ROWS; i++)
+                    sum.of[e] = Rule::add(sum.of[e], kept[i].weight, found[i].of[e]);
+            }
+            if (ROWS == KEPT)
+#pragma unroll 1
+                for (int i = KEPT; i < rows; i++) {
+                    Tap<T> y = row(i);
+                    Vector<T> more = load_vector(column + y.pixel);
+#pragma unroll
+                    for (int e = 0; e < EACH; e++)
+                        sum.of[e] = Rule::add(sum.of[e], y.weight, more.of[e]);
+                }
+#pragma unroll
+            for (int e = 0; e < EACH; e++)
+                total.of[e] = Rule::add(total.of[e], x.weight, sum.of[e]);
+        }
+        return total;
+    }
+
+    __device__ Vector<T> bin(const T *pixels, const Tap<T> *along, int columns) const {
+        if (rows == 0 || columns == 0)
+            return {};
+        if (rows == 1)
+            return bin<1>(pixels, along, columns);
+        if (rows == 2)
+            return bin<2>(pixels, along, columns);
+        if (rows == 3)
+            return bin<3>(pixels, along, columns);
+        return bin<4>(pixels, along, columns);
+    }
+};
+
+// Pool whole vectors of channels from pixels (NHWC).  A warp computes a row of bins for a vector of
+// each lane.
+template <typename T, template <typename> class Reduction>
+__device__ inline void pool_vectors(const Maps<T> &maps, T *out, const Strides &bins,
+                                    const Shape &shape, const Room &room, const int *images,
+                                    const int *counts, const Tap<T> *taps) {
+    constexpr int EACH = LANES * OF_VECTOR<T>;
+    int blocks = (shape.channels + EACH - 1) / EACH;
+    for (long long t = warp_number(); t < (long long)shape.boxes * shape.ph * blocks;
+         t += warp_count()) {
+        long long u = t;
+        int c = blocks > 1 ? split(u, blocks) * EACH : 0, p = split(u, shape.ph);
+        long long k = u;
+        int image = images[k];
+        c += lane_number() * OF_VECTOR<T>;
+        if (image == OTHER_LEVEL || c >= shape.channels)
+            continue;
+        const int *count = counts + k * (shape.ph + shape.pw);
+        const Map<T> &level = maps.at[maps.level_of(k)];
+        const Strides &map = level.strides;
+        RowOfBins<T, Reduction> row(map, taps + slot_of(room, shape, k, p),
+                                    image < 0 ? 0 : count[p]);
+        const T *pixels = known_as_it_is(level.pixels + image * map.first + c);
+        const Tap<T> *along = taps + slot_of(room, shape, k, shape.ph);
+        T *to = out + k * bins.first + p * bins.y + c;
+        count += shape.ph;
+#pragma unroll 1
+        for (int q = 0; q < shape.pw; q++, to += bins.x, along += room.x)
+            *(Vector<T> *)to = row.bin(pixels, along, count[q]);
+    }
+}
+
+// Return whether whole vectors of channels lie at addresses of whole vectors, so that an
+// instruction can load or store one.
 template <typename T>
-__global__ void __launch_bounds__(THREADS)
+__device__ inline bool has_vectors(const T *array, const Strides &strides, int channels) {
+    return strides.channel == 1 && channels % OF_VECTOR<T> == 0 &&
+           (unsigned long long)array % sizeof(Vector<T>) == 0 &&
+           strides.first % OF_VECTOR<T> == 0 && strides.y % OF_VECTOR<T> == 0 &&
+           strides.x % OF_VECTOR<T> == 0;
+}
+
+// Return whether pool_vectors can be used, whose offsets in an image have 32 bits.
+template <typename T>
+__device__ inline bool can_pool_vectors(const Maps<T> &maps, const T *out, const Strides &bins,
+                                        const Shape &shape) {
+    bool can = has_vectors(out, bins, shape.channels);
+    for (int i = 0; i < maps.count; i++) {
+        const Map<T> &level = maps.at[i];
+        const Strides &map = level.strides;
+        can = can && has_vectors(level.pixels, map, shape.channels) &&
+              level.rows * map.y + level.columns * map.x < 1LL << 31 && map.y > 0 && map.x > 0;
+    }
+    return can;
+}
+
+// Pool from pixels of channels (NHWC).  A warp computes a row of bins for 128 channels, and each of
+// its lanes computes 4 of these channels: neighbours where vectors of them can be loaded.
+template <typename T>
+__global__ void __launch_bounds__(THREADS, 6)
     forward_pixels(const __grid_constant__ Maps<T> maps, T *out, Strides bins, Shape shape,
                    Room room, const int *images, const int *counts, const Tap<T> *taps) {
     constexpr int EACH = 4;
+    if (can_pool_vectors(maps, out, bins, shape)) {
+        pool_vectors<T, WeightedSum>(maps, out, bins, shape, room, images, counts, taps);
+        return;
+    }
     int blocks = (shape.channels + EACH * LANES - 1) / (EACH * LANES);
     long long tasks = (long long)shape.boxes * shape.ph * blocks;
     for (long long t = warp_number(); t < tasks; t += warp_count()) {
@@ -248,13 +577,8 @@ __global__ void __launch_bounds__(THREADS)
             int columns = count[shape.ph + q], some_rows = columns ? rows : 0;
             const Tap<T> *along = taps + slot_of(room, shape, k, shape.ph + q);
             T total[EACH];
-            // The stride is nearly always 1.  Then the distance of the channels is a constant,
-            // which the load instruction holds.
-            if (map.channel == 1)
-                sum_of_bin(pixels, map, LANES, mine, down, some_rows, along, columns, total);
-            else
-                sum_of_bin(pixels, map, LANES * map.channel, mine, down, some_rows, along, columns,
-                           total);
+            sum_of_bin(pixels, map, LANES * map.channel, mine, down, some_rows, along, columns,
+                       total);
 #pragma unroll
             for (int e = 0; e < EACH; e++)
                 if (e < mine)
@@ -313,6 +637,23 @@ __device__ inline void bins_of(const Shape &shape, const Room &room, const int *
     }
 }
 
+// Return the number of the first tap that reads pixel `low` or one behind it.  Taps ascend.
+template <typename T> __device__ inline int first_from(const Tap<T> *taps, int count, int low) {
+    int i = 0;
+#pragma unroll 1
+    for (int end = count; end - i > 8;) {
+        int middle = (i + end) / 2;
+        if (taps[middle].pixel < low)
+            i = middle + 1;
+        else
+            end = middle;
+    }
+#pragma unroll 1
+    while (i < count && taps[i].pixel < low)
+        i++;
+    return i;
+}
+
 // Add up the gradients of the map.  A warp owns a tile of pixels, and each lane holds the pixels of
 // one channel in registers.  The warp goes through the boxes whose windows meet the tile.  The
 // weights of 8 x 8 bins of a box are stored as matrices of bins and pixels, with masks that say
@@ -334,7 +675,7 @@ __device__ inline void backward_tiles(const T *grad_output, const Strides &bins,
         // This is a buffer between memory and lanes.  It holds gradients (bins, channels), and
         // later pixels of a row (columns, channels).  Planes are accessed as 8 neighbours of 4
         // channels at a time, and the pitch keeps these in different banks of shared memory.
-        T turned[8][LANES + 4];
+        alignas(16) T turned[8][LANES + 4];
     };
     __shared__ Shared shared[THREADS / LANES];
     Shared &own = shared[warp_of_block()];
@@ -348,6 +689,8 @@ __device__ inline void backward_tiles(const T *grad_output, const Strides &bins,
     constexpr int near_step = CHANNELS_LAST ? 1 : 0, e_step = CHANNELS_LAST ? 0 : 4;
     int near = CHANNELS_LAST ? 0 : lane % 8, e = CHANNELS_LAST ? lane : lane / 8;
     long long bins_step = near_step * bins.x + e_step * bins.channel;
+    long long byte_step = bins_step * (int)sizeof(T);
+    bool few = shape.ph <= LANES / 2 && shape.pw <= LANES / 2;
     for (long long t = warp_number(); t < tasks; t = own.task + warp_count()) {
         __syncwarp(); // all lanes have read the number of the task before
         long long u = own.task = t;
@@ -379,15 +722,50 @@ __device__ inline void backward_tiles(const T *grad_output, const Strides &bins,
                 int k = from + next_of(boxes);
                 const int *count = counts + (long long)k * (shape.ph + shape.pw);
                 int first_p, last_p, first_q, last_q;
-                bins_of(shape, room, count, taps, k, 0, shape.ph, own.y0, own.y0 + TALL, first_p,
-                        last_p);
-                bins_of(shape, room, count, taps, k, shape.ph, shape.pw, own.x0, own.x0 + WIDE,
-                        first_q, last_q);
+                bool filled = false; // whether the matrices are made already
+                if (few) {
+                    // Half of the lanes are bins along y, and the others are bins along x.
+                    bool along_x = lane >= LANES / 2;
+                    int b = lane % (LANES / 2), low = along_x ? own.x0 : own.y0;
+                    int high = low + (along_x ? WIDE : TALL), bin = b + (along_x ? shape.ph : 0);
+                    int i = 0, stop = b < (along_x ? shape.pw : shape.ph) ? count[bin] : 0;
+                    const Tap<T> *of_bin = taps + slot_of(room, shape, k, bin);
+                    Tap<T> tap = {0, 0};
+                    if (stop)
+                        i = first_from(of_bin, stop, low);
+                    if (i < stop)
+                        tap = of_bin[i];
+                    unsigned some = __ballot_sync(ALL, i < stop && tap.pixel < high);
+                    unsigned of_y = some & 0xffff, of_x = some >> 16;
+                    if (!of_y || !of_x)
+                        continue;
+                    first_p = __ffs((int)of_y) - 1, last_p = 31 - __clz((int)of_y);
+                    first_q = __ffs((int)of_x) - 1, last_q = 31 - __clz((int)of_x);
+                    filled = last_p - first_p < BINS && last_q - first_q < BINS;
+                    b -= along_x ? first_q : first_p;
+                    if (filled && b >= 0 && b <= (along_x ? last_q - first_q : last_p - first_p)) {
+                        T *weights = along_x ? own.x[b] : own.y[b];
+                        int has = 0;
+#pragma unroll 1
+                        while (i < stop && tap.pixel < high) {
+                            weights[tap.pixel - low] = tap.weight;
+                            has |= 1 << (tap.pixel - low);
+                            if (++i < stop)
+                                tap = of_bin[i];
+                        }
+                        (along_x ? own.has_x : own.has_y)[b] = has;
+                    }
+                } else {
+                    bins_of(shape, room, count, taps, k, 0, shape.ph, own.y0, own.y0 + TALL,
+                            first_p, last_p);
+                    bins_of(shape, room, count, taps, k, shape.ph, shape.pw, own.x0, own.x0 + WIDE,
+                            first_q, last_q);
+                }
                 for (int q0 = first_q; q0 <= last_q; q0 += BINS)
                     for (int p0 = first_p; p0 <= last_p; p0 += BINS) {
                         int stop_p = last_p - p0 < BINS ? last_p + 1 : p0 + BINS;
                         int stop_q = last_q - q0 < BINS ? last_q + 1 : q0 + BINS;
-                        if (lane < 2 * BINS) {
+                        if (!filled && lane < 2 * BINS) {
                             bool along_x = lane >= BINS;
                             int b = lane % BINS, bin = (along_x ? q0 : p0) + b;
                             int low = along_x ? own.x0 : own.y0, side = along_x ? WIDE : TALL;
@@ -395,15 +773,7 @@ __device__ inline void backward_tiles(const T *grad_output, const Strides &bins,
                             if (bin < (along_x ? stop_q : stop_p)) {
                                 bin += along_x ? shape.ph : 0;
                                 const Tap<T> *of_bin = taps + slot_of(room, shape, k, bin);
-                                int i = 0, stop = count[bin];
-                                // Taps ascend, so that bisection finds the first on the tile.
-                                for (int end = stop; i < end;) {
-                                    int middle = (i + end) / 2;
-                                    if (of_bin[middle].pixel < low)
-                                        i = middle + 1;
-                                    else
-                                        end = middle;
-                                }
+                                int stop = count[bin], i = first_from(of_bin, stop, low);
 #pragma unroll 1
                                 for (; i < stop && of_bin[i].pixel < low + side; i++) {
                                     int at = of_bin[i].pixel - low;
@@ -414,22 +784,35 @@ __device__ inline void backward_tiles(const T *grad_output, const Strides &bins,
                             (along_x ? own.has_x : own.has_y)[b] = has;
                         }
                         __syncwarp();
+                        // What lies past the bins is not used; the last one stands for it.
+                        int last = stop_q - q0 - 1;
+                        bool quick = !CHANNELS_LAST && own.channels == LANES;
+                        int q = q0 + (quick && near > last ? last : near);
+                        const T *of_box =
+                            grad_output + k * bins.first + q * bins.x + (own.c + e) * bins.channel;
+                        const T *of_row = of_box + p0 * bins.y;
 #pragma unroll 1
-                        for (int p = p0; p < stop_p; p++) {
+                        for (int p = p0; p < stop_p; p++, of_row += bins.y) {
                             int has_y = own.has_y[p - p0];
                             if (!has_y)
                                 continue;
-                            const T *of_lane =
-                                known_as_it_is(grad_output + k * bins.first + p * bins.y +
-                                               (q0 + near) * bins.x + (own.c + e) * bins.channel);
-                            int neighbours = stop_q - q0 - near, channels = own.channels - e;
+                            // Channels last, registers are scarce, and the row is found anew.
+                            const char *of_lane = (const char *)known_as_it_is(
+                                CHANNELS_LAST ? of_box + p * bins.y : of_row);
+                            int steps = last - near; // how many bins follow the lane's
                             // All 8 loads are in flight at once.
                             T grads[8];
+                            if (quick)
 #pragma unroll
-                            for (int i = 0; i < 8; i++, of_lane += bins_step)
-                                grads[i] = i * near_step < neighbours && i * e_step < channels
-                                               ? __ldg(of_lane)
-                                               : (T)0;
+                                for (int i = 0; i < 8; i++, of_lane += byte_step)
+                                    grads[i] = __ldg((const T *)of_lane);
+                            else
+#pragma unroll
+                                for (int i = 0; i < 8; i++, of_lane += byte_step)
+                                    grads[i] =
+                                        i * near_step <= steps && e + i * e_step < own.channels
+                                            ? __ldg((const T *)of_lane)
+                                            : (T)0;
 #pragma unroll
                             for (int i = 0; i < 8; i++)
                                 own.turned[near + i * near_step][e + i * e_step] = grads[i];
@@ -468,26 +851,64 @@ __device__ inline void backward_tiles(const T *grad_output, const Strides &bins,
         }
         const Map<T> &of_level = maps.at[own.level];
         const Strides &map = of_level.strides;
-        T *to = of_level.pixels + own.image * map.first + (own.c + e) * map.channel +
-                own.y0 * map.y + (own.x0 + near) * map.x;
-        long long map_step = near_step * map.x + e_step * map.channel;
+        T *to = of_level.pixels + own.image * map.first + own.c * map.channel + own.y0 * map.y +
+                own.x0 * map.x;
+        // Whether the pixels of a row of the tile are whole vectors.
+        bool vectors = !CHANNELS_LAST && !add && map.x == 1 && of_level.columns % WIDE == 0 &&
+                       map.y % OF_VECTOR<T> == 0 &&
+                       (unsigned long long)to % sizeof(Vector<T>) == 0 &&
+                       map.channel % OF_VECTOR<T> == 0;
+        if (CHANNELS_LAST) {
+            to += lane * map.channel;
+            if (lane < own.channels)
 #pragma unroll
-        for (int y = 0; y < TALL; y++)
-            if (own.y0 + y < of_level.rows) {
+                for (int y = 0; y < TALL; y++, to += map.y)
 #pragma unroll
-                for (int x = 0; x < WIDE; x++)
-                    own.turned[x][lane] = sums[y][x];
-                __syncwarp();
+                    for (int x = 0; x < WIDE; x++)
+                        if (own.y0 + y < of_level.rows && own.x0 + x < of_level.columns)
+                            to[x * map.x] = add ? to[x * map.x] + sums[y][x] : sums[y][x];
+        } else if (vectors) {
+            // A lane holds the pixels of a channel, and writes vectors of some channels.
+            constexpr int PARTS = WIDE / OF_VECTOR<T>, STEP = LANES / PARTS;
+            Vector<T> *turned = (Vector<T> *)own.turned;
+            int channel = lane / PARTS;
+            to += channel * map.channel + lane % PARTS * OF_VECTOR<T>;
+#pragma unroll
+            for (int y = 0; y < TALL; y++)
+                if (own.y0 + y < of_level.rows) {
+#pragma unroll
+                    for (int part = 0; part < PARTS; part++)
+#pragma unroll
+                        for (int i = 0; i < OF_VECTOR<T>; i++)
+                            turned[lane * PARTS + part].of[i] = sums[y][part * OF_VECTOR<T> + i];
+                    __syncwarp();
+#pragma unroll
+                    for (int i = 0; i < PARTS; i++)
+                        if (channel + i * STEP < own.channels)
+                            *(Vector<T> *)(to + i * STEP * map.channel) = turned[lane + i * LANES];
+                    __syncwarp();
+                    to += map.y;
+                }
+        } else {
+            long long map_step = near_step * map.x + e_step * map.channel;
+            to += e * map.channel + near * map.x;
+#pragma unroll
+            for (int y = 0; y < TALL; y++)
+                if (own.y0 + y < of_level.rows) {
+#pragma unroll
+                    for (int x = 0; x < WIDE; x++)
+                        own.turned[x][lane] = sums[y][x];
+                    __syncwarp();
 #pragma unroll 1
-                for (int i = 0; i < 8; i++)
-                    if (own.x0 + near + i * near_step < of_level.columns &&
-                        e + i * e_step < own.channels) {
-                        T sum = own.turned[near + i * near_step][e + i * e_step];
-                        to[i * map_step] = add ? to[i * map_step] + sum : sum;
-                    }
-                __syncwarp();
-                to += map.y;
-            }
+                    for (int i = 0; i < 8; i++)
+                        if (own.x0 + near < of_level.columns && e + i * e_step < own.channels) {
+                            T sum = own.turned[near][e + i * e_step];
+                            to[i * map_step] = add ? to[i * map_step] + sum : sum;
+                        }
+                    __syncwarp();
+                    to += map.y;
+                }
+        }
     }
 }
 
@@ -549,6 +970,7 @@ __global__ void __launch_bounds__(THREADS_OF_PLANES)
                     const Tap<T> *y = taps + slot_of(room, shape, next_k, p);
                     const Tap<T> *x = taps + slot_of(room, shape, next_k, shape.ph + q);
                     int rows = count[p], columns = count[shape.ph + q];
+                    // Slots behind the taps of a bin are not read, since nothing was written there.
                     next = {grads[next_k * bins.first], rows, columns,
                             row < rows ? y[row] : Tap<T>{0, 0},
                             column < columns ? x[column] : Tap<T>{0, 0}};
