@@ -319,6 +319,47 @@ def test_gradients_that_are_no_numbers(name, dtype, layout, cupy, rng):
     )
 
 
+@pytest.mark.parametrize("name", ["roi_align", "ps_roi_align"])
+def test_gradients_of_boxes_skip_what_no_bin_reads(name, dtype, layout, cupy, rng):
+    """Neither pixels between the samples count, nor gradients of bins that lie outside the map."""
+    options = {"sampling_ratio": 1, "layout": layout}
+    boxes = np.array([[0, -30.3, -20.7, 35.2, 28.4], [1, 3.3, 2.6, 44.1, 29.2]], dtype)
+    bins = (4, 5)
+    x = to_layout(rng.standard_normal((2, 20, 30, 41)).astype(dtype), layout)
+    ones = operator(name)(np.ones_like(x), boxes, bins, **options)
+    read = operator(name, "_backward")(np.ones_like(ones), boxes, x.shape, **options)
+    g = rng.standard_normal(ones.shape).astype(dtype)
+    assert (ones == 0).any()
+    assert (read == 0).any()
+    backward = operator(name, "_backward_boxes")
+    expected = backward(np.where(ones == 0, 0, g), np.where(read == 0, 0, x), boxes, **options)
+    g[ones == 0], x[read == 0] = np.nan, np.nan
+    result = backward(*map(cupy.asarray, (g, x, boxes)), **options)
+    assert_close(result, expected, 4000)
+
+
+@pytest.mark.parametrize("name", sorted(WITH_BOX_GRADIENTS))
+def test_gradients_of_boxes_with_large_bins(name, dtype, layout, cupy, rng):
+    """Bins have more rows and columns than a warp takes at once."""
+    boxes = np.array([[0, 2.3, 1.4, 90.2, 35.1], [0, 12.3, 5.4, 70.2, 35.1]], dtype)
+    x = to_layout(rng.standard_normal((1, 20, 40, 100)).astype(dtype), layout)
+    g = rng.standard_normal(operator(name)(x, boxes, 2, layout=layout).shape).astype(dtype)
+    backward = operator(name, "_backward_boxes")
+    result = backward(*map(cupy.asarray, (g, x, boxes)), layout=layout)
+    assert_close(result, backward(g, x, boxes, layout=layout), 4000)
+
+
+def test_gradients_of_boxes_of_planes_far_apart(dtype, cupy, monkeypatch, rng):
+    """The kernel for planes whose offsets need 64 bits agrees with the other one."""
+    x, boxes, bins = make(rng, "roi_align", "blocks", 1, dtype)
+    g = rng.standard_normal((len(boxes), x.shape[1], *bins)).astype(dtype)
+    monkeypatch.setattr(backend, "_is_near", lambda _: False)
+    result = roicy.roi_align_backward_boxes(*map(cupy.asarray, (g, x, boxes)))
+    assert_close(result, roicy.roi_align_backward_boxes(g, x, boxes), 4000)
+    if cupy is standin:
+        assert f"backward_boxes<{'float' if dtype == np.float32 else 'double'}>" in standin.launches
+
+
 def test_meetings_of_lanes_are_needed(emulated, monkeypatch, rng):
     """
     Without __syncwarp() some order of lanes gives other results.  So the emulation would show that

@@ -18,9 +18,10 @@ FOLDER = Path(__file__).parent / "kernels"
 # These files become one source, since CuPy's cache on disk ignores changes of included files.
 SOURCES = ("geometry.cu", "weighted_sum.cu", "window_max.cu", "rotated.cu")
 # A partial sum of the gradients of the boxes covers so many channels.  A thread adds them up, or a
-# warp if channels are last.
+# warp if channels are last.  From planes (NCHW) a warp adds up those of GROUP_BYTES.
 CHANNELS_OF_THREAD = 32
 CHANNELS_OF_WARP = 128
+GROUP_BYTES = 64
 ROTATED_BYTES = 224  # of a rotated box as kernels make it
 PART_BYTES = 16384  # bytes of a plane that a warp owns in shared memory
 LANES = 32  # threads of a warp
@@ -35,6 +36,7 @@ OPTIONS = (
     "--fmad=false",
     f"-DCHANNELS_OF_THREAD={CHANNELS_OF_THREAD}",
     f"-DCHANNELS_OF_WARP={CHANNELS_OF_WARP}",
+    f"-DGROUP_BYTES={GROUP_BYTES}",
     f"-DROTATED_BYTES={ROTATED_BYTES}",
     f"-DPART_BYTES={PART_BYTES}",
     f"-DTHREADS={THREADS}",
@@ -44,8 +46,8 @@ OPTIONS = (
 OF_PLANES = ("backward_bins", "largest_pixel_backward")  # their blocks have THREADS_OF_PLANES
 NAMES = (
     "tables", "tables_with_slopes", "forward_planes", "forward_pixels", "forward_bins",
-    "backward_planes", "backward_pixels", "backward_boxes", "add_partial_sums",
-    "largest_planes", "numbered_planes", "largest_pixel", "largest_sample",
+    "backward_planes", "backward_pixels", "backward_boxes", "backward_boxes_of_planes",
+    "add_partial_sums", "largest_planes", "numbered_planes", "largest_pixel", "largest_sample",
     "add_segments", "make_rotated_boxes", "forward_rotated", "backward_rotated",
     "backward_rotated_boxes", "add_rotated_sums", *OF_PLANES,
 )  # fmt: skip

@@ -26,6 +26,7 @@ from ._arrays import restore as restore_boxes
 from ._launch import (
     CHANNELS_OF_THREAD,
     CHANNELS_OF_WARP,
+    GROUP_BYTES,
     LANES,
     NULL,
     PART_BYTES,
@@ -569,24 +570,32 @@ def backward_boxes(call: Call, grad: Any) -> Any:
         return restore_boxes(out, call.counts)
 
 
-def _box_gradients_pass(plan: Plan) -> Pass:
-    # A thread adds up a bin of some channels.  If channels are last, a warp adds up more of them.
-    channels, sharing = CHANNELS_OF_THREAD, 1
+def _box_gradients_kernel(plan: Plan) -> tuple[str, int, int]:
+    """Return the kernel, how many partial sums a box gets, and how many threads make each."""
+    bins = math.prod(plan.bins)
     if plan.layout.axes is not None:
-        channels, sharing = CHANNELS_OF_WARP, LANES
-    each = -(-plan.channels // channels) * math.prod(plan.bins)
+        return "backward_boxes", -(-plan.channels // CHANNELS_OF_WARP) * bins, LANES
+    if plan.row.position_sensitive or not plan.near:
+        return "backward_boxes", -(-plan.channels // CHANNELS_OF_THREAD) * bins, 1
+    groups = -(-plan.channels // (GROUP_BYTES // plan.dtype.itemsize))
+    ph, pw = plan.bins
+    return "backward_boxes_of_planes", groups * -(-ph // 8) * -(-pw // 8), LANES
+
+
+def _box_gradients_pass(plan: Plan) -> Pass:
+    kernel, each, sharing = _box_gradients_kernel(plan)
     scratch = Scratch()
     made = steps(plan, scratch, slopes=True, most=max(PARTIAL_SUMS_BYTES // (32 * each), 1))
     sums = scratch.room(32 * each * max(step.boxes for step in made))
-    runs = [launch("backward_boxes", plan.dtype, step.boxes * each * sharing) for step in made]
+    runs = [launch(kernel, plan.dtype, step.boxes * each * sharing) for step in made]
     add_up = [launch("add_partial_sums", plan.dtype, step.boxes * LANES) for step in made]
-    return Pass(scratch.bytes, made, runs, (add_up, sums))
+    return Pass(scratch.bytes, made, runs, (add_up, sums, np.int64(each)))
 
 
 def _box_gradients(call: Call, grad: Any, out: Any) -> None:
     """Write the gradients of the rows of boxes."""
     own = call.plan.prepared(_box_gradients_pass)
-    add_up, sums = own.more
+    add_up, sums, each = own.more
     _memory, base = _scratch(own.bytes)
     partial_sums = address(base + sums)
     inputs, bins = call.seen(call.arrays), strides(grad)
@@ -598,7 +607,7 @@ def _box_gradients(call: Call, grad: Any, out: Any) -> None:
             step.room, *tables, partial_sums,
         )  # fmt: skip
         add(
-            partial_sums, step.shape, tables[0], _from(out, step.first),
+            partial_sums, each, step.shape, tables[0], _from(out, step.first),
             np.int32(call.plan.columns),
         )  # fmt: skip
 

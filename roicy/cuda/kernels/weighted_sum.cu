@@ -13,6 +13,18 @@ template <typename T> struct LargestPixel {
     static __device__ T add(T best, T, T pixel) { return fmax(best, pixel); }
 };
 
+// The bins of a box in blocks of nearly equal sizes, of at most SIDE x SIDE bins.
+template <int SIDE> struct BlocksOfBins {
+    int down, across, count, tall, wide; // tall and wide are the sizes of a block
+
+    __device__ BlocksOfBins(const Shape &shape)
+        : down((shape.ph + SIDE - 1) / SIDE), across((shape.pw + SIDE - 1) / SIDE),
+          count(down * across), tall(shape.ph), wide(shape.pw) {
+        if (count > 1)
+            tall = (shape.ph + down - 1) / down, wide = (shape.pw + across - 1) / across;
+    }
+};
+
 // Pooling from planes of pixels (NCHW).  A warp computes 8 x 8 bins of a box for a group of
 // channels.  Along y, 8 lanes are neighbouring columns of pixels of a channel, a lane takes EACH
 // channels, and what they find goes to strips.  Along x, a lane is a column of bins of these
@@ -318,11 +330,8 @@ template <typename T, template <typename> class Reduction, bool NUMBERS> struct 
     static __device__ void run(Shared &own, Call &call, T *out, int *argmax, const int *images,
                                const int *counts) {
         const Shape &shape = call.shape;
-        // The bins are divided into blocks of nearly equal sizes.
-        int down = (shape.ph + SIDE - 1) / SIDE, across = (shape.pw + SIDE - 1) / SIDE;
-        int tiles = down * across, most_tall = shape.ph, most_wide = shape.pw;
-        if (tiles > 1)
-            most_tall = (shape.ph + down - 1) / down, most_wide = (shape.pw + across - 1) / across;
+        BlocksOfBins<SIDE> blocks(shape);
+        int tiles = blocks.count, most_tall = blocks.tall, most_wide = blocks.wide;
         call.together = tiles == 1 && call.bins.x == 1 && call.bins.y == shape.pw &&
                         call.bins.channel == shape.ph * shape.pw;
         int groups = (shape.channels + GROUP - 1) / GROUP;
@@ -337,8 +346,8 @@ template <typename T, template <typename> class Reduction, bool NUMBERS> struct 
             int group = (int)(near == 4 ? u & 3 : near == 2 ? u & 1 : 0);
             u >>= near / 2;
             if (tiles > 1) {
-                call.first_q = split(u, across) * most_wide;
-                call.first_p = split(u, down) * most_tall;
+                call.first_q = split(u, blocks.across) * most_wide;
+                call.first_p = split(u, blocks.down) * most_tall;
             }
             call.k = u;
             if (rounds > 1) {
@@ -1039,22 +1048,17 @@ __device__ inline void slopes_of_bin(const T *pixels, const Strides &map, long l
     }
 }
 
-// Return how many channels go into one partial sum of the gradients of the boxes.  A thread
-// computes this sum, or a warp if channels are last.
-__device__ inline int channels_of_sum(const Shape &shape) {
-    return shape.channels_last ? CHANNELS_OF_WARP : CHANNELS_OF_THREAD;
-}
-
-// Write partial_sums (boxes, blocks of channels, bins, 4) of the gradients by x1, y1, x2, y2.  A
-// thread computes a bin, 4 channels at a time.  If channels are last, a warp computes a bin, and
-// its lanes are channels.
+// Write partial_sums (boxes, blocks of channels, bins, 4) of the gradients by x1, y1, x2, y2, for
+// whatever backward_boxes_of_planes does not take.  A thread computes a bin, 4 channels at a time.
+// If channels are last, a warp computes a bin, and its lanes are channels.
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
     backward_boxes(const T *grad_output, Strides bins, const __grid_constant__ Maps<T> maps,
                    Shape shape, Room room, const int *images, const int *counts, const Tap<T> *taps,
                    const T *slope_low, const T *slope_high, double *partial_sums) {
     constexpr int EACH = 4;
-    int all = channels_of_sum(shape), blocks = (shape.channels + all - 1) / all;
+    int all = shape.channels_last ? CHANNELS_OF_WARP : CHANNELS_OF_THREAD; // of a partial sum
+    int blocks = (shape.channels + all - 1) / all;
     int sharing = shape.channels_last ? LANES : 1; // threads that compute one partial sum
     int lane = shape.channels_last ? lane_number() : 0;
     int stride = shape.channels_last ? LANES : 1; // from one channel of a thread to the next
@@ -1106,14 +1110,320 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// Add up partial_sums, and write the sums to the last four columns of grad_boxes (boxes, columns),
-// which belong to the corners.  The column before them, if there is one, becomes 0.  A warp takes a
-// box at a time.
+// A tap, and the slopes of its weight: the derivatives by the low and by the high edge of the box.
+template <typename T> struct alignas(16) TapWithSlopes {
+    int pixel;
+    T weight, low, high;
+};
+
+// The gradients of the boxes from planes of pixels (NCHW).  A warp takes 8 x 8 bins of a box for a
+// group of channels.  8 lanes are neighbouring columns of pixels of a channel, and a lane takes E
+// channels.  For each row of bins, a lane computes two kinds of sums.  Along x, it multiplies the
+// gradients of the bins that read its column by their weights and slopes.  Along y, it multiplies
+// the pixels of the column by theirs.  Products of these sums are what the column adds to the
+// gradients, so no bin is put together.
+template <typename T> struct BoxesOfPlanes {
+    static constexpr int SIDE = 8, ROWS = LANES / SIDE, EACH = OF_VECTOR<T>, GROUP = ROWS * EACH;
+    static_assert(GROUP * sizeof(T) == GROUP_BYTES);
+    using Sloped = TapWithSlopes<T>;
+    struct Shared {
+        // Rows are one element longer than needed, so that lanes read different banks.
+        Vector<T> grads[SIDE][SIDE * ROWS + 1]; // by column of bins; EACH channels
+        Sloped columns[SIDE][SIDE + 1];         // by column of pixels and column of bins
+        Sloped rows[SIDE][SIDE];                // `pixel` is the offset where the row begins
+        int many[SIDE];                         // how many taps each bin along y has
+    };
+    // A call, and what a warp does now: 8 x 8 bins of box k.
+    struct Call {
+        const Shape &shape;
+        const Room &room;
+        const Tap<T> *taps;
+        const T *slope_low, *slope_high;
+        long long k, of_rows,
+            of_columns;  // slots of the first bin along y, and of the lane's along x
+        int pitch, next; // the strides of y and x
+        int first_p, first_q, tall, wide;
+        int low, high; // the bins read columns low to high - 1
+        int columns;   // taps of the lane's bin along x
+    };
+    // Sums of products with weights, and with slopes by the low and by the high edge.
+    template <int E> struct Sums {
+        T weight[E], low[E], high[E];
+
+        __device__ void add(const Sloped &tap, const T *values) {
+#pragma unroll
+            for (int e = 0; e < E; e++) {
+                weight[e] = fma(tap.weight, values[e], weight[e]);
+                low[e] = fma(tap.low, values[e], low[e]);
+                high[e] = fma(tap.high, values[e], high[e]);
+            }
+        }
+    };
+
+    // Return the tap of a slot.
+    static __device__ Sloped tap_of(const Call &call, long long slot) {
+        Tap<T> tap = call.taps[slot];
+        return {tap.pixel, tap.weight, call.slope_low[slot], call.slope_high[slot]};
+    }
+
+    // Prepare the taps of the bins.
+    static __device__ void prepare(Shared &own, Call &call, bool reads, const int *count) {
+        int lane = lane_number(), near = lane % SIDE, q = call.first_q + near;
+        call.of_rows = slot_of(call.room, call.shape, call.k, call.first_p);
+        call.of_columns = slot_of(call.room, call.shape, call.k, call.shape.ph + q);
+        call.columns = near < call.wide && reads ? count[call.shape.ph + q] : 0;
+        int low = call.columns ? call.taps[call.of_columns].pixel : call.shape.columns;
+        int high = call.columns ? call.taps[call.of_columns + call.columns - 1].pixel + 1 : 0;
+        for (int step = 1; step < SIDE; step *= 2) {
+            int other_low = __shfl_xor_sync(ALL, low, step);
+            int other_high = __shfl_xor_sync(ALL, high, step);
+            low = other_low < low ? other_low : low;
+            high = other_high > high ? other_high : high;
+        }
+        call.low = low, call.high = high;
+        for (int p = lane / SIDE; p < SIDE; p += ROWS) {
+            int many = p < call.tall && reads ? count[call.first_p + p] : 0;
+            if (near == 0)
+                own.many[p] = many;
+            if (near < many) {
+                Sloped tap = tap_of(call, call.of_rows + (long long)p * call.room.y + near);
+                tap.pixel *= call.pitch;
+                own.rows[p][near] = tap;
+            }
+        }
+        __syncwarp();
+    }
+
+    // Copy the gradients of the bins, of which the first one of the first channel is `from`.
+    // Channels behind the first `mine` get 0.
+    static __device__ void copy_gradients(Shared &own, const Call &call, const T *from,
+                                          const Strides &bins, int mine) {
+        int lane = lane_number(), near = lane % SIDE, row = lane / SIDE;
+        if (near < call.wide) {
+            from += row * bins.channel + near * bins.x;
+#pragma unroll
+            for (int p = 0; p < SIDE; p++, from += bins.y)
+                if (p < call.tall) {
+                    Vector<T> grads;
+#pragma unroll
+                    for (int e = 0; e < EACH; e++)
+                        grads.of[e] = row + e * ROWS < mine ? from[e * ROWS * bins.channel] : (T)0;
+                    own.grads[near][p * ROWS + row] = grads;
+                }
+        }
+        __syncwarp();
+    }
+
+    // Prepare columns `from` to `stop` - 1 of pixels.  Return a bit for each bin that reads the
+    // lane's column.  j is the lane's next tap along x: four lanes share the taps of a bin.
+    static __device__ unsigned prepare_columns(Shared &own, const Call &call, int from, int stop,
+                                               int &j) {
+        int near = lane_number() % SIDE;
+        unsigned reads = 0, bins = 0;
+        for (; j < call.columns; j += ROWS) {
+            Sloped tap = tap_of(call, call.of_columns + j);
+            if (tap.pixel >= stop)
+                break;
+            own.columns[tap.pixel - from][near] = tap;
+            reads |= 1u << (tap.pixel - from);
+        }
+#pragma unroll
+        for (int x = 0; x < SIDE; x++) {
+            unsigned lanes = __ballot_sync(ALL, reads >> x & 1);
+            bins = x == near ? lanes : bins;
+        }
+        bins |= bins >> 16;
+        bins |= bins >> 8;
+        __syncwarp();
+        return bins & 0xff;
+    }
+
+    // Add pixels of COUNT rows.  All loads are in flight at once.
+    template <int COUNT, int E>
+    static __device__ void add_rows(const Sloped *rows, const T *const (&columns)[E],
+                                    Sums<E> &down) {
+        T pixels[COUNT][E];
+#pragma unroll
+        for (int i = 0; i < COUNT; i++)
+#pragma unroll
+            for (int e = 0; e < E; e++)
+                pixels[i][e] = __ldg(columns[e] + rows[i].pixel);
+#pragma unroll
+        for (int i = 0; i < COUNT; i++)
+            down.add(rows[i], pixels[i]);
+    }
+
+    // Return the sums along y of bin p.
+    template <int E>
+    static __device__ Sums<E> down_bin(const Shared &own, const Call &call, int p, int many,
+                                       const T *const (&columns)[E]) {
+        Sums<E> down = {};
+        const Sloped *rows = own.rows[p];
+        if (many == 3) {
+            add_rows<3>(rows, columns, down);
+        } else if (many == 2) {
+            add_rows<2>(rows, columns, down);
+        } else if (many == 1) {
+            add_rows<1>(rows, columns, down);
+        } else {
+            add_rows<4>(rows, columns, down);
+#pragma unroll 1
+            for (int i = 4; i < many && i < SIDE; i++)
+                add_rows<1>(rows + i, columns, down);
+#pragma unroll 1
+            for (int i = SIDE; i < many; i++) {
+                Sloped row = tap_of(call, call.of_rows + (long long)p * call.room.y + i);
+                row.pixel *= call.pitch;
+                add_rows<1>(&row, columns, down);
+            }
+        }
+        return down;
+    }
+
+    // Add the gradients from columns `from` to `stop` - 1 to `total`.  `bins` says which bins read
+    // the lane's column.
+    template <int E>
+    static __device__ void add_columns(const Shared &own, const Call &call,
+                                       const T *const (&columns)[E], unsigned bins, int mine,
+                                       double (&total)[4]) {
+        int lane = lane_number(), near = lane % SIDE, row = lane / SIDE;
+        bool some = bins, two = bins & (bins - 1);
+        int first = some ? next_of(bins) : 0, second = two ? next_of(bins) : 0;
+        const Sloped of_first = own.columns[near][first], of_second = own.columns[near][second];
+        T sums[4][E] = {};
+#pragma unroll 1
+        for (int p = 0; p < call.tall; p++) {
+            int many = own.many[p];
+            if (many == 0)
+                continue;
+            // Where no bin reads the column, what is added here does not count.
+            Sums<E> along = {};
+            along.add(of_first, own.grads[first][p * ROWS + row].of);
+            if (two)
+                along.add(of_second, own.grads[second][p * ROWS + row].of);
+#pragma unroll 1
+            for (unsigned more = bins; more;) {
+                int q = next_of(more);
+                along.add(own.columns[near][q], own.grads[q][p * ROWS + row].of);
+            }
+            Sums<E> down = down_bin(own, call, p, many, columns);
+#pragma unroll
+            for (int e = 0; e < E; e++) {
+                sums[0][e] = fma(along.low[e], down.weight[e], sums[0][e]);
+                sums[1][e] = fma(along.weight[e], down.low[e], sums[1][e]);
+                sums[2][e] = fma(along.high[e], down.weight[e], sums[2][e]);
+                sums[3][e] = fma(along.weight[e], down.high[e], sums[3][e]);
+            }
+        }
+#pragma unroll
+        for (int e = 0; e < E; e++)
+            if (some && row + e * ROWS < mine)
+#pragma unroll
+                for (int edge = 0; edge < 4; edge++)
+                    total[edge] += (double)sums[edge][e];
+    }
+
+    // Add the gradients from ROWS * E channels to `total`.  Only the first `mine` of them exist;
+    // the first one is `plane`, and the next ones lie `channel` elements apart.
+    template <int E>
+    static __device__ void add_channels(Shared &own, const Call &call, const T *plane,
+                                        long long channel, int mine, double (&total)[4]) {
+        int lane = lane_number(), near = lane % SIDE, row = lane / SIDE;
+        const T *planes[E];
+        // A lane without a channel of its own reads another channel, which does not count.
+        planes[0] = known_as_it_is(plane + (row < mine ? row : 0) * channel);
+#pragma unroll
+        for (int e = 1; e < E; e++)
+            planes[e] =
+                known_as_it_is(planes[e - 1] + (row + e * ROWS < mine ? ROWS * channel : 0));
+        int j = row;
+#pragma unroll 1
+        for (int from = call.low; from < call.high; from += SIDE) {
+            int stop = call.high - from < SIDE ? call.high : from + SIDE;
+            unsigned bins = prepare_columns(own, call, from, stop, j);
+            int column = from + near < stop ? from + near : stop - 1;
+            const T *columns[E];
+#pragma unroll
+            for (int e = 0; e < E; e++)
+                columns[e] = known_as_it_is(planes[e] + column * call.next);
+            add_columns(own, call, columns, bins, mine, total);
+            __syncwarp();
+        }
+    }
+
+    // Write the sums over all lanes to `to`.
+    static __device__ void write(double (&total)[4], double *to) {
+        int lane = lane_number();
+        bool upper = lane & 2, odd = lane & 1;
+        // Each step halves how many sums a lane holds, until it has that of edge lane % 4.
+        double two[2];
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            double other = __shfl_xor_sync(ALL, upper ? total[i] : total[2 + i], 2);
+            two[i] = (upper ? total[2 + i] : total[i]) + other;
+        }
+        double sum = __shfl_xor_sync(ALL, odd ? two[0] : two[1], 1);
+        sum += odd ? two[1] : two[0];
+        for (int step = 4; step < LANES; step *= 2)
+            sum += __shfl_xor_sync(ALL, sum, step);
+        if (lane < 4)
+            to[lane] = sum;
+    }
+};
+
+// Write partial_sums (boxes, groups of channels, blocks of bins, 4) of the gradients by x1, y1, x2,
+// y2 from planes of pixels.
 template <typename T>
-__global__ void add_partial_sums(const double *partial_sums, Shape shape, const int *images,
-                                 T *grad_boxes, int columns) {
-    int all = channels_of_sum(shape), blocks = (shape.channels + all - 1) / all;
-    long long each = (long long)blocks * shape.ph * shape.pw;
+__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 4 : 3)
+    backward_boxes_of_planes(const T *grad_output, Strides bins,
+                             const __grid_constant__ Maps<T> maps, Shape shape, Room room,
+                             const int *images, const int *counts, const Tap<T> *taps,
+                             const T *slope_low, const T *slope_high, double *partial_sums) {
+    using Boxes = BoxesOfPlanes<T>;
+    constexpr int SIDE = Boxes::SIDE, GROUP = Boxes::GROUP;
+    __shared__ typename Boxes::Shared shared[THREADS / LANES];
+    typename Boxes::Shared &own = shared[warp_of_block()];
+    typename Boxes::Call call = {shape, room, taps, slope_low, slope_high};
+    BlocksOfBins<SIDE> blocks(shape);
+    int groups = (shape.channels + GROUP - 1) / GROUP;
+    for (long long t = warp_number(); t < (long long)shape.boxes * groups * blocks.count;
+         t += warp_count()) {
+        long long u = t;
+        call.first_q = (int)split(u, blocks.across) * blocks.wide;
+        call.first_p = (int)split(u, blocks.down) * blocks.tall;
+        int c = (int)split(u, groups) * GROUP;
+        call.k = u;
+        int image = images[u], wide = shape.pw - call.first_q, tall = shape.ph - call.first_p;
+        if (image == OTHER_LEVEL)
+            continue;
+        const Map<T> &level = maps.at[maps.level_of(u)];
+        long long channel = level.strides.channel;
+        const T *plane = level.pixels + image * level.strides.first + c * channel;
+        call.pitch = (int)level.strides.y, call.next = (int)level.strides.x;
+        call.wide = wide < blocks.wide ? wide : blocks.wide;
+        call.tall = tall < blocks.tall ? tall : blocks.tall;
+        Boxes::prepare(own, call, image >= 0, counts + u * (shape.ph + shape.pw));
+        int mine = shape.channels - c < GROUP ? shape.channels - c : GROUP;
+        Boxes::copy_gradients(own, call,
+                              grad_output + u * bins.first + c * bins.channel +
+                                  call.first_p * bins.y + call.first_q * bins.x,
+                              bins, mine);
+        double total[4] = {0, 0, 0, 0};
+        if (mine > Boxes::ROWS)
+            Boxes::template add_channels<Boxes::EACH>(own, call, plane, channel, mine, total);
+        else
+            Boxes::template add_channels<1>(own, call, plane, channel, mine, total);
+        Boxes::write(total, partial_sums + t * 4);
+        __syncwarp();
+    }
+}
+
+// Add up partial_sums (boxes, each, 4), and write the sums to the last four columns of grad_boxes
+// (boxes, columns), which belong to the corners.  The column before them, if there is one, becomes
+// 0.  A warp takes a box at a time.
+template <typename T>
+__global__ void add_partial_sums(const double *partial_sums, long long each, Shape shape,
+                                 const int *images, T *grad_boxes, int columns) {
     int lane = lane_number();
     for (long long k = warp_number(); k < shape.boxes; k += warp_count()) {
         if (images[k] == OTHER_LEVEL)
