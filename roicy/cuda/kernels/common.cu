@@ -120,6 +120,16 @@ __device__ inline int warp_of_block() { return threadIdx.x / LANES; }
 __device__ inline long long warp_number() { return thread_number() / LANES; }
 __device__ inline long long warp_count() { return thread_count() / LANES; }
 
+// Widen the span [low, high) of a lane to that of all lanes of its group of `lanes` neighbours.
+__device__ inline void join_spans(int &low, int &high, int lanes) {
+    for (int step = 1; step < lanes; step *= 2) {
+        int other_low = __shfl_xor_sync(ALL, low, step);
+        int other_high = __shfl_xor_sync(ALL, high, step);
+        low = other_low < low ? other_low : low;
+        high = other_high > high ? other_high : high;
+    }
+}
+
 // Return a pointer, and hide from the compiler how it was computed.  Otherwise the compiler would
 // compute each address from the start again, instead of adding an offset to this pointer.
 template <typename T> __device__ inline const T *known_as_it_is(const T *pointer) {

@@ -145,12 +145,7 @@ __device__ inline void make_tables(const T *rows, const int *given, char *scratc
         }
         if (setup.windows < 0)
             continue;
-        for (int step = 1; step < lanes; step *= 2) {
-            int other_low = __shfl_xor_sync(ALL, low, step);
-            int other_high = __shfl_xor_sync(ALL, high, step);
-            low = other_low < low ? other_low : low;
-            high = other_high > high ? other_high : high;
-        }
+        join_spans(low, high, lanes);
         // The bins read pixels low to high - 1.  Where they read none, both numbers are 0.
         if (exists && lane == 0)
             windows[2 * t] = high ? low : 0, windows[2 * t + 1] = high;

@@ -84,12 +84,7 @@ template <typename T, template <typename> class Reduction, bool NUMBERS> struct 
             own.columns[near][i] = tap_of(of_columns, i);
         int low = call.columns ? of_columns[0].pixel : call.shape.columns;
         int high = call.columns ? tap_of(of_columns, call.columns - 1).pixel + 1 : 0;
-        for (int step = 1; step < SIDE; step *= 2) {
-            int other_low = __shfl_xor_sync(ALL, low, step);
-            int other_high = __shfl_xor_sync(ALL, high, step);
-            low = other_low < low ? other_low : low;
-            high = other_high > high ? other_high : high;
-        }
+        join_spans(low, high, SIDE);
         call.low = low, call.high = high;
         for (int p = lane / SIDE; p < SIDE; p += ROWS) {
             const Tap<T> *bin = of_rows + (long long)p * call.room.y;
@@ -1174,12 +1169,7 @@ template <typename T> struct BoxesOfPlanes {
         call.columns = near < call.wide && reads ? count[call.shape.ph + q] : 0;
         int low = call.columns ? call.taps[call.of_columns].pixel : call.shape.columns;
         int high = call.columns ? call.taps[call.of_columns + call.columns - 1].pixel + 1 : 0;
-        for (int step = 1; step < SIDE; step *= 2) {
-            int other_low = __shfl_xor_sync(ALL, low, step);
-            int other_high = __shfl_xor_sync(ALL, high, step);
-            low = other_low < low ? other_low : low;
-            high = other_high > high ? other_high : high;
-        }
+        join_spans(low, high, SIDE);
         call.low = low, call.high = high;
         for (int p = lane / SIDE; p < SIDE; p += ROWS) {
             int many = p < call.tall && reads ? count[call.first_p + p] : 0;
