@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import os
-import re
 from pathlib import Path
 
 import numpy as np
@@ -36,11 +35,6 @@ def gate():
 @pytest.fixture
 def device():
     return load("device")
-
-
-@pytest.fixture
-def gpu_counts():
-    return load("gpu_counts")
 
 
 CALL = "align_fpn_p2 forward NCHW"
@@ -414,37 +408,3 @@ def test_runs_of_options(monkeypatch):
         assert 0 < measured["least"] <= measured["median"]
         assert measured["bytes"] > 1000
     assert _timing.measure(_timing.workloads(), object(), found[0], 0.001) is None
-
-
-def model(instructions=1000, launches=2, spills=0, nvrtc="1"):
-    return {
-        "versions": {"nvrtc": nvrtc},
-        "calls": {CALL: {"instructions": instructions, "launches": launches}},
-        "kernels": {"forward_planes": {"registers": 96, "spills": spills}},
-    }
-
-
-@pytest.mark.parametrize(
-    ("now", "code", "said"),
-    [
-        ({}, 0, "passed: 1 calls"),
-        ({"instructions": 1040}, 0, r"\+4.00%"),
-        ({"instructions": 1060}, 1, "WORSE"),
-        ({"launches": 3}, 1, "WORSE"),
-        ({"instructions": 900}, 0, "--write` keeps"),
-        ({"spills": 8}, 1, "spill: forward_planes"),
-        ({"nvrtc": "2", "instructions": 2000}, 0, "SKIPPED, .* nvrtc 2, and the counts are of 1"),
-    ],
-)
-def test_counts_of_the_gpu(gpu_counts, capsys, now, code, said):
-    assert gpu_counts.judge(model(), model(**now), False) == code
-    assert re.search(said, capsys.readouterr().out)
-
-
-def test_every_call_of_the_gpu_is_counted(gpu_counts, capsys):
-    old = model()
-    old["calls"]["another"] = old["calls"][CALL]
-    assert gpu_counts.judge(old, model(), False) == 1
-    assert "not in both" in capsys.readouterr().out
-    kept = json.loads(gpu_counts.COUNTS.read_text())
-    assert set(kept["calls"]) == {gpu_counts.name_of(*row[:3]) for row in gpu_counts.CALLS}
