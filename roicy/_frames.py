@@ -7,6 +7,7 @@ argument, what it was and what was expected.
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ import numpy as np
 from . import _arguments
 
 MOST_CHANNELS = 4
+ROUNDING = 4 * float(np.finfo(np.float64).eps)  # of a sum of two products of rounded numbers
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 FRAME_TYPES = "BHef"  # NumPy's characters of uint8, uint16, float16 and float32
 FITS = ("stretch", "letterbox", "cover")
@@ -32,6 +34,8 @@ OF_A_FRAME = (
     "(L, 4) with rows [x1, y1, x2, y2], (L, 5) with rows [cx, cy, w, h, angle], "
     "(L, 4, 2) corners or (L, 2, 3) matrices"
 )
+# Corners of triangles; the order of the last two does not matter.
+TRIANGLES = np.array([i for i in itertools.permutations(range(4), 3) if i[1] < i[2]])
 KINDS = {(4,): "upright", (5,): "rotated", (4, 2): "corners", (2, 3): "matrices"}
 
 
@@ -412,17 +416,22 @@ def warps(boxes: Boxes, values: np.ndarray, content: Any, size: tuple[int, int])
 
     `values` are the shown parts of rotated boxes, as if they were upright around (0, 0).
     """
+    singular = np.zeros(len(values), bool)
     if boxes.kind == "matrices":
-        result, fault = _inverse(boxes.values), "a singular matrix"
+        expected = "a matrix that is not singular"
+        result, singular = _inverse(boxes.values)
     elif boxes.kind == "corners":
-        result, fault = _of_corners(boxes.values, size), "three corners on a line"
+        expected = "corners of which no three lie on a line"
+        result, singular = _of_corners(boxes.values, size), _on_a_line(boxes.values)
     else:
-        result, fault = _of_rotated(boxes.values, matrices(values, content, size)), "a box"
-    wrong = ~np.isfinite(result).all(axis=(1, 2))
+        result = _of_rotated(boxes.values, matrices(values, content, size))
+    wrong = singular | ~np.isfinite(result).all(axis=(1, 2))
     if wrong.any():
         row = int(wrong.argmax())
         numbers = ", ".join(repr(float(number)) for number in boxes.values[row].reshape(-1))
-        raise ValueError(f"boxes[{row}]: ({numbers}), {fault} that no finite matrix can show")
+        if not singular[row]:
+            expected = "numbers whose matrix float64 can hold"
+        raise ValueError(f"boxes[{row}]: ({numbers}), expected {expected}")
     return result
 
 
@@ -446,17 +455,50 @@ def _of_rotated(values: np.ndarray, upright: np.ndarray) -> np.ndarray:
     return result
 
 
-def _inverse(values: np.ndarray) -> np.ndarray:
-    """Invert matrices (K, 2, 3)."""
-    (a, b, x), (c, d, y) = values.transpose(1, 2, 0)
+def _scaled(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
+    """
+    Return numbers in [-1, 1], and the exponents of the powers of two that they were divided by.
+
+    Numbers along `axis` are divided by the same power.  It changes no digit, and products of
+    such numbers do not overflow.
+    """
+    exponents = np.frexp(np.abs(values).max(axis=axis, keepdims=True))[1]
+    return np.ldexp(values, -exponents), exponents
+
+
+def _inverse(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """
+    Return the inverses of matrices (K, 2, 3), and which matrices have none.
+
+    A matrix is taken as singular if its determinant is 0 up to rounding of its numbers.
+    """
+    exponents = _scaled(values[:, :, :2], 2)[1]
+    (a, b, x), (c, d, y) = np.ldexp(values, -exponents).transpose(1, 2, 0)
     determinant = a * d - b * c
+    singular = np.abs(determinant) <= ROUNDING * (np.abs(a * d) + np.abs(b * c))
     result = np.zeros((len(values), 3, 3))
     result[:, 0, 0], result[:, 0, 1] = d / determinant, -b / determinant
     result[:, 1, 0], result[:, 1, 1] = -c / determinant, a / determinant
+    result[:, :2, :2] = np.ldexp(result[:, :2, :2], -exponents.transpose(0, 2, 1))
     result[:, 0, 2] = (b * y - d * x) / determinant
     result[:, 1, 2] = (c * x - a * y) / determinant
     result[:, 2, 2] = 1
-    return result
+    return result, singular
+
+
+def _on_a_line(corners: np.ndarray) -> np.ndarray:
+    """
+    Return which rows of corners (K, 4, 2) have three on a line, up to rounding of coordinates.
+
+    No other corners lack a projection from a rectangle.  The area of each triangle is computed
+    from each of its corners, so that the order of corners decides nothing.
+    """
+    triangles = _scaled(corners, 1)[0][:, TRIANGLES]  # (K, 12, 3, 2)
+    sides = triangles[:, :, 1:] - triangles[:, :, :1]
+    area = sides[:, :, 0, 0] * sides[:, :, 1, 1] - sides[:, :, 0, 1] * sides[:, :, 1, 0]
+    most, longest = np.abs(triangles).max(axis=2), np.abs(sides).max(axis=2)
+    rounding = ROUNDING * (most * longest[:, :, ::-1]).sum(axis=2)
+    return (np.abs(area) <= rounding).any(axis=1)
 
 
 def _of_corners(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
@@ -466,11 +508,12 @@ def _of_corners(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     Heckbert, "Fundamentals of Texture Mapping and Image Warping", 1989: the unit square to a
     quadrilateral.
     """
-    (x0, y0), (x1, y1), (x2, y2), (x3, y3) = values.transpose(1, 2, 0)
+    scaled, exponents = _scaled(values, 1)
+    (x0, y0), (x1, y1), (x2, y2), (x3, y3) = scaled.transpose(1, 2, 0)
     from_x, from_y = x0 - x1 + x2 - x3, y0 - y1 + y2 - y3
     right_x, right_y, below_x, below_y = x1 - x2, y1 - y2, x3 - x2, y3 - y2
     area = right_x * below_y - below_x * right_y
-    flat = (from_x == 0) & (from_y == 0)  # a parallelogram, also one without area
+    flat = (from_x == 0) & (from_y == 0)  # a parallelogram
     g = np.where(flat, 0, (from_x * below_y - from_y * below_x) / area)
     h = np.where(flat, 0, (right_x * from_y - right_y * from_x) / area)
     ones = np.ones_like(g)
@@ -484,5 +527,6 @@ def _of_corners(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     height, width = size
     to_square = np.array([[1 / width, 0, 0.5 / width], [0, 1 / height, 0.5 / height], [0, 0, 1]])
     result = square @ to_square
+    result[:, :2] = np.ldexp(result[:, :2], exponents.transpose(0, 2, 1))
     result[:, :2] -= 0.5 * result[:, 2:]
     return result

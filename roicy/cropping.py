@@ -107,9 +107,9 @@ def crop(
           [frame_index, x1, y1, x2, y2].  A box with x2 < x1 (y2 < y1) is shown in a mirror, and a
           side of 0 repeats one point.
         - (K, 6) with rows [frame_index, cx, cy, w, h, angle]: a box turned around its centre, by
-          radians, counter-clockwise on the screen.
+          radians, counter-clockwise on the screen.  It may have sides below 0, or of 0, too.
         - (K, 4, 2): corners (x, y), clockwise from that of output pixel (0, 0); their perspective
-          is undone.
+          is undone.  No three of them lie on a line.  Counter-clockwise, they are mirrored.
         - (K, 2, 3): affine matrices that take pixels of the frame to those of the result, both
           counted from the middle of the first, as ``cv2.warpAffine`` takes them.
         - A list with the boxes of each frame, or boxes beside `boxes_num`, have no frame_index:
@@ -174,9 +174,10 @@ def crop(
     ------
     TypeError, ValueError
         If an argument is of a wrong type, dtype or shape, a coordinate is not finite, a frame
-        index is not that of a frame, a matrix is singular, or the corners of a box have no
-        perspective since three lie on a line.  The message names the argument, what it was, and
-        the first such box.  Nothing has been written then.
+        index is not that of a frame, a matrix is singular, or three of the four corners of a box
+        lie on a line, in whichever order; either is decided up to rounding of float64.  The
+        message names the argument, what it was, what was expected, and the first such box.
+        Nothing has been written then.
     MemoryError
         If there is no memory for the result.
 

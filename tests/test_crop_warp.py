@@ -168,7 +168,6 @@ def test_hostile_boxes():
         [(0, 1e300, -1e300, 1e300, 1e300, 1e300)],
         [(0, 5, 5, 1e12, 1e-300, 0.1)],
         [[(0, 0), (1e200, 0), (1e200, 1e200), (0, 1e200)]],
-        [[(5, 5)] * 4],
         [[(1e-9, 0, 0), (0, 1e9, 0)]],
     ):
         for border in ("image", "constant"):
@@ -192,9 +191,90 @@ def test_formats():
     np.testing.assert_array_equal(roicy.crop(frames, [rows[:1], rows[1:]], 4), want)
 
 
+LINES = [
+    [(0, 0), (10, 0), (10, 5), (10, 10)],
+    [(0.1, 0.3), (0.3, 0.9), (7, 3), (0.7, 2.1)],  # on a line up to rounding
+    [(5, 5), (5, 5), (9, 9), (0, 8)],  # two are the same
+    [(4, 4)] * 4,
+    [(1, 1), (9, 1), (9, 1), (1, 1)],  # a parallelogram without area
+    [(1e6, 1e-6), (3e6, 3e-6), (9e6, 2e-6), (2e6, 2e-6)],
+]
+FINE = [
+    *CORNERS,
+    [(0, 0), (10, 0), (4, 4), (0, 10)],  # one lies inside the triangle of the others
+    [(1000, 1000), (1000 + 1e-6, 1000), (1000 + 1e-6, 1000 + 1e-6), (1000, 1000 + 1e-6)],
+    [(1e200, 1), (3e200, 1), (3e200, 3), (1e200, 2)],
+]
+
+
+def orders(corners):
+    """Return corners begun at each one, clockwise and counter-clockwise."""
+    rolled = [corners[i:] + corners[:i] for i in range(4)]
+    return rolled + [one[::-1] for one in rolled]
+
+
+@pytest.mark.parametrize("corners", LINES, ids=str)
+def test_three_corners_on_a_line(corners):
+    """There is no perspective then, whichever corner is the first."""
+    for one in orders(corners):
+        for exponent in (0, -600, 600):
+            one_ = np.ldexp(np.array(one, np.float64), exponent)
+            with np.errstate(all="raise"), pytest.raises(ValueError, match="boxes") as error:
+                roicy.crop(frame_of("uint8"), [CORNERS[0], one_.tolist()], 4)
+            numbers = ", ".join(map(repr, one_.ravel().tolist()))
+            assert str(error.value) == (
+                f"boxes[1]: ({numbers}), expected corners of which no three lie on a line"
+            )
+
+
+@pytest.mark.parametrize("corners", FINE, ids=str)
+def test_no_three_corners_on_a_line(corners):
+    """The matrix takes the corners of the output to the given ones, and is not singular."""
+    for one in orders(corners):
+        frame = frame_of("uint8")
+        _, matrices = roicy.crop(frame, [one], SIZE, return_matrices=True)
+        scale = np.abs(one).max(axis=0)
+        matrix = matrices[0] / np.array([*scale, 1])[:, None]
+        assert abs(np.linalg.det(matrix)) > 0
+        height, width = SIZE
+        ends = [
+            (-0.5, -0.5),
+            (width - 0.5, -0.5),
+            (width - 0.5, height - 0.5),
+            (-0.5, height - 0.5),
+        ]
+        shown = matrix @ np.column_stack([ends, np.ones(4)]).T
+        np.testing.assert_allclose((shown[:2] / shown[2]).T, (np.array(one) - 0.5) / scale,
+                                   rtol=0, atol=1e-13)  # fmt: skip
+
+
+@pytest.mark.parametrize("scale", [1e-200, 0.1, 1, 1e200])
+def test_singular_matrices(scale):
+    for linear in ([(1, 3), (3, 9)], [(0, 0), (1, 1)], [(0, 2), (0, 1)], [(0, 0), (0, 0)]):
+        matrix = np.column_stack([scale * np.array(linear, np.float64), (3, 4)])
+        with np.errstate(all="raise"), pytest.raises(ValueError) as error:
+            roicy.crop(frame_of("uint8"), [MATRICES[0], matrix.tolist()], 4)
+        numbers = ", ".join(map(repr, matrix.ravel().tolist()))
+        assert str(error.value) == (
+            f"boxes[1]: ({numbers}), expected a matrix that is not singular"
+        )
+    matrix = np.array([(0, -2 * scale, 0), (scale, 0, 5 * scale)])
+    _, found = roicy.crop(frame_of("uint8"), [matrix], 4, return_matrices=True)
+    np.testing.assert_allclose(found[0, :2], [(0, 1 / scale, -5), (-0.5 / scale, 0, 0)], rtol=1e-15)
+
+
+def test_sides_of_0_repeat_one_point():
+    """A turned box may have such sides, as an upright one may."""
+    frame = frame_of("uint8")
+    for box in ((0, 10, 8, 0, 0, 0.5), (0, 10, 8, 0, 6, 0.0), (0, 10, 8, 6, 0, 0.0)):
+        got = roicy.crop(frame, [box], SIZE, channels="last")[0]
+        x1, y1 = box[1] - box[3] / 2, box[2] - box[4] / 2
+        want = roicy.crop(frame, [(x1, y1, x1 + box[3], y1 + box[4])], SIZE, channels="last")[0]
+        np.testing.assert_allclose(got, want, rtol=0, atol=bound(frame))
+
+
 WRONG = [
-    ({"boxes": [[(1, 0, 0), (2, 0, 0)]]}, ValueError, r"boxes\[0\]: .*singular matrix"),
-    ({"boxes": [CORNERS[0], [(0, 4), (0, 0), (5, 5), (9, 9)]]}, ValueError, r"boxes\[1\]: .*line"),
+    ({"boxes": [[(1e-308, 0, 1e3), (0, 1, 0)]]}, ValueError, r"boxes\[0\]: .*matrix float64 can"),
     ({"boxes": [[(0, 0), (np.nan, 5), (9, 9), (0, 4)]]}, ValueError, r"boxes\[0\]: .*nan.*finite"),
     ({"boxes": [(0, 1, 1, 1, 1, np.inf)]}, ValueError, r"boxes\[0\]: .*inf.*finite"),
     ({"boxes": [(3, 1, 1, 1, 1, 0)]}, ValueError, r"boxes\[0\]: frame index 3 is outside"),
