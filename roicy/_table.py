@@ -83,10 +83,10 @@ def _without_parameters(kind: str, inclusive: bool = False) -> Callable[[], Rule
     return lambda: rule
 
 
-def _crop(method: Any) -> Rule:
+def _crop(method: Any, inclusive: bool = False) -> Rule:
     if not isinstance(method, str) or method not in ("bilinear", "nearest"):
         raise ValueError(f"method: {method!r}, expected 'bilinear' or 'nearest'")
-    return (RULES[method], 1, False, False, False, False)
+    return (RULES[method], 1, False, False, inclusive, False)
 
 
 WEIGHTED_SUM, MAX_PIXEL, MAX_SAMPLE = Reduction

@@ -60,7 +60,9 @@ def crop_and_resize(
         x = x1 * (W - 1) + q * (x2 - x1) * (W - 1) / (PW - 1)
 
     or in the middle of the box along an axis with one bin.  A bin for which y is not in [0, H - 1]
-    or x is not in [0, W - 1] is `extrapolation_value`.
+    or x is not in [0, W - 1] is `extrapolation_value`.  As in TensorFlow, the steps are rounded, so
+    that the last bins of a box that ends at 1 may lie off the map: [0, 0, 1, 1] of 56 x 56 pixels
+    in 28 x 28 bins loses the last row and column.
 
     {sections}
 
@@ -80,20 +82,8 @@ def crop_and_resize(
            [[ 2.5,  2.5],
             [-1. , -1. ]]], dtype=float32)
     """
-    value = _value(extrapolation_value)
-    height, width = _extents("image", np.shape(image), layout)
-    given = _given(boxes, box_indices, (height, width), layout, num_threads, out)
-    size = _arguments.output_size(crop_size, "crop_size")
-    out = _call.forward(CROP_AND_RESIZE, (method,), image, size, given)
-    if value != 0 and out.size:
-        crops = _arguments.Layout(layout).nchw(out)
-        rows, columns = _off_map(
-            given[0][:, 1:], (height, width), size, _arguments.computed(out.dtype)
-        )
-        np.copyto(
-            crops, value, where=(rows[:, :, None] | columns[:, None])[:, None], casting="unsafe"
-        )
-    return out
+    given = (boxes, box_indices, layout, num_threads, out)
+    return resized((method,), image, crop_size, extrapolation_value, given)
 
 
 @documented(
@@ -161,6 +151,28 @@ def crop_and_resize_backward_boxes(
     return grad[:, [2, 1, 4, 3]]
 
 
+def resized(
+    parameters: tuple[Any, ...], image: Any, crop_size: Any, extrapolation_value: Any,
+    given: tuple[Any, ...],
+) -> Any:  # fmt: skip
+    """Return the crops by a rule of these parameters; given: boxes and what follows them."""
+    value = _value(extrapolation_value)
+    boxes, box_indices, layout, num_threads, out = given
+    extents = _extents("image", np.shape(image), layout)
+    given = _given(boxes, box_indices, extents, layout, num_threads, out)
+    size = _arguments.output_size(crop_size, "crop_size")
+    out = _call.forward(CROP_AND_RESIZE, parameters, image, size, given)
+    if value != 0 and out.size:
+        dtype = _arguments.computed(out.dtype)
+        rows, columns = (
+            _off_map(parameters, given[0][:, [2 - a, 4 - a]], extents[a], size[a], dtype)
+            for a in (0, 1)
+        )
+        where = (rows[:, :, None] | columns[:, None])[:, None]
+        np.copyto(_arguments.Layout(layout).nchw(out), value, where=where, casting="unsafe")
+    return out
+
+
 def _extents(name: str, shape: tuple[int, ...], layout: Any) -> tuple[int, int]:
     expected = _arguments.Layout(layout)
     if len(shape) != 4:
@@ -195,15 +207,12 @@ def _given(
 
 
 def _off_map(
-    corners: np.ndarray, extents: tuple[int, int], bins: tuple[int, int], dtype: np.dtype
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return which rows and columns of bins lie off the map, as rules.h computes them."""
-    found = []
-    for a, (extent, count) in enumerate(zip(extents, bins, strict=True)):
-        low, high = corners[:, 1 - a].astype(dtype), corners[:, 3 - a].astype(dtype)
-        last, one = dtype.type(extent - 1), dtype.type(1)
-        step = (high - low) * last / max(dtype.type(count) - one, one)
-        at = low * last if count > 1 else dtype.type(0.5) * (low + high) * last
-        at = at[:, None] + np.arange(count, dtype=dtype) * step[:, None]
-        found.append(~((at >= 0) & (at <= last)))
-    return found[0], found[1]
+    parameters: tuple[Any, ...], ends: np.ndarray, extent: int, bins: int, dtype: np.dtype
+) -> np.ndarray:
+    """Return which bins of an axis lie off the map: those that read nothing of a line of ones."""
+    boxes = np.zeros((len(ends), 5))
+    boxes[:, [2, 4]] = ends
+    given = (boxes, None, (float(max(extent - 1, 1)), 1.0), "NCHW", None, None, None)
+    line = np.ones((1, 1, extent, 1), dtype)
+    read = _call.forward(CROP_AND_RESIZE, parameters, line, (bins, 1), given)
+    return read[:, 0, :, 0] == 0

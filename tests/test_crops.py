@@ -91,7 +91,8 @@ def test_onnxruntime(bins, mode, rng):
         (X, rois, images, size) }}"""
     )
     x, boxes, images = make(rng, np.float32)
-    boxes = np.round(boxes * 64) / 64  # so that no position is rounded
+    boxes[10:, 2:] = 1  # where a position is rounded past the edge of the map, or is not
+    boxes[15:, :2] = 0
     inputs = {"X": x, "rois": boxes, "images": images.astype(np.int32)}
     inputs["size"] = np.array(bins, np.int32)
     session = runtime.InferenceSession(
@@ -107,9 +108,26 @@ def test_onnxruntime(bins, mode, rng):
 
     assert_same_bits(ReferenceEvaluator(model, new_ops=OPERATORS).run(None, inputs)[0], ours)
     last = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
-    pooled = tensorflow.crop_and_resize(last, boxes, *given, mode, 3.0)
-    assert_same_bits(np.ascontiguousarray(pooled.transpose(0, 3, 1, 2)), ours)
+    pooled = tensorflow.crop_and_resize(last, boxes, *given, mode, 3.0).transpose(0, 3, 1, 2)
+    assert_same_bits(
+        np.ascontiguousarray(pooled),
+        roicy.crop_and_resize(x, boxes, images, inputs["size"], mode, 3.0),
+    )
     assert tensorflow.image.crop_and_resize is tensorflow.crop_and_resize
+
+
+def test_the_last_sample():
+    """ONNX Runtime puts it on the corner of the box; TensorFlow's steps are rounded past it."""
+    ones, image = np.ones((1, 1, 50, 50), np.float32), np.array([0])
+    box = np.array([[0.248046786, 0, 1, 0.5]], np.float32)
+    theirs = onnx.CropAndResize(ones, box, image, np.array([4, 4]), extrapolation_value=-7)
+    assert (theirs == 1).all()
+    crops = roicy.crop_and_resize(ones, box, image, 4, extrapolation_value=-7)
+    assert (crops[0, 0, 3] == -7).all() and (crops[0, 0, :3] == 1).all()
+    ones, box = np.ones((1, 1, 56, 56), np.float32), np.array([[0, 0, 1, 1]], np.float32)
+    assert onnx.CropAndResize(ones, box, image, np.array([28, 28])).all()
+    (lost,) = roicy.crop_and_resize(ones, box, image, 28)[0] == 0
+    assert lost[-1].all() and lost[:, -1].all() and not lost[:-1, :-1].any()
 
 
 @pytest.mark.parametrize("method", ["bilinear", "nearest"])

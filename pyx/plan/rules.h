@@ -34,7 +34,8 @@ struct rule {
     int sampling_ratio; /* samples per bin and axis; 0 or less: ceil(size of a bin) */
     int aligned;        /* samples: coordinates are moved by half a pixel */
     int at_least_one;   /* samples: boxes are at least one pixel wide and high */
-    int inclusive;      /* whole pixels: the pixel of the second corner belongs to the box */
+    int inclusive;      /* whole pixels: the pixel of the second corner belongs to the box;
+                           one sample a bin: the last lies on that corner, however steps round */
     int clockwise;      /* turned boxes: angles are clockwise, where y points down */
 };
 
@@ -44,7 +45,7 @@ struct box_axis {
     double size;
     double bin_size;
     double first_sample; /* how far the first sample of a bin lies from the bin's start */
-    double last_sample;
+    double last_sample;  /* the same of its last; by rules of one sample a bin, where it lies */
     double scale;
     long long grid; /* samples of a bin; 0 where an inverted box has none */
     int bins;
@@ -177,6 +178,10 @@ RULE_FN void NAME(place_samples)(const struct rule *rule, struct box_axis *axis)
     axis->last_sample = NAME(within_bin)(axis, axis->grid - 1);
 }
 
+RULE_FN REAL NAME(bin_start)(const struct box_axis *axis, int p) {
+    return (REAL)axis->low + (REAL)p * (REAL)axis->bin_size;
+}
+
 /* The axis of a box from edge low to edge high, in coordinates of the image. */
 RULE_FN void NAME(make_axis)(struct box_axis *axis, const struct rule *rule, double scale, int bins,
                              int extent, REAL low, REAL high) {
@@ -208,19 +213,19 @@ RULE_FN void NAME(make_axis)(struct box_axis *axis, const struct rule *rule, dou
     axis->low = start;
     axis->size = size;
     axis->bin_size = size / (REAL)bins;
-    if (rule->kind == RULE_BILINEAR || rule->kind == RULE_NEAREST)
-        axis->bin_size = size / (REAL)(bins > 1 ? bins - 1 : 1);
     axis->scale = scale;
     axis->bins = bins;
     axis->extent = extent;
     axis->grid = 0;
     axis->first_sample = axis->last_sample = 0;
-    if (rule->kind == RULE_SAMPLED || rule->kind == RULE_SINGLE_SAMPLES)
+    if (rule->kind == RULE_SAMPLED || rule->kind == RULE_SINGLE_SAMPLES) {
         NAME(place_samples)(rule, axis);
-}
-
-RULE_FN REAL NAME(bin_start)(const struct box_axis *axis, int p) {
-    return (REAL)axis->low + (REAL)p * (REAL)axis->bin_size;
+    } else if (rule->kind == RULE_BILINEAR || rule->kind == RULE_NEAREST) {
+        axis->bin_size = size / (REAL)(bins > 1 ? bins - 1 : 1);
+        axis->last_sample = NAME(bin_start)(axis, bins - 1);
+        if (rule->inclusive && bins > 1)
+            axis->last_sample = high * s;
+    }
 }
 
 /* Position of sample s of a bin.  Most bins only have a first and a last sample, both known. */
@@ -474,8 +479,8 @@ RULE_FN void NAME(uniform_bin)(const struct rule *rule, const struct box_axis *a
 /* The sample of bin p between its two pixels, or the pixel that is nearest; none off the map. */
 RULE_FN void NAME(single_sample)(const struct rule *rule, const struct box_axis *axis, int p,
                                  struct taps_out *out) {
-    double v = NAME(bin_start)(axis, p), part = axis->bins > 1 ? p / (axis->bins - 1.0) : 0.5;
-    double fraction, by_low, by_high;
+    double v = p < axis->bins - 1 ? NAME(bin_start)(axis, p) : axis->last_sample;
+    double part = axis->bins > 1 ? p / (axis->bins - 1.0) : 0.5, fraction, by_low, by_high;
     if (!(v >= 0 && v <= axis->extent - 1))
         return;
     if (rule->kind == RULE_NEAREST)

@@ -181,6 +181,9 @@ def CropAndResize(
     """
     Crops of boxes in normalised coordinates, resized, of ONNX Runtime's domain com.microsoft.
 
+    Unlike in :func:`roicy.crop_and_resize`, which is TensorFlow's, the last sample of a box lies on
+    its second corner exactly, so that no rounding loses the edge of the map.
+
     Parameters
     ----------
     X : ndarray (N, C, H, W)
@@ -216,7 +219,8 @@ def CropAndResize(
     """
     method = _one_of("mode", mode, ("bilinear", "nearest"))
     size = _arguments.output_size(crop_size, "crop_size")
-    return crops.crop_and_resize(X, rois, batch_indices, size, method, extrapolation_value)
+    given = (rois, batch_indices, "NCHW", None, None)
+    return crops.resized((method, True), X, size, extrapolation_value, given)
 
 
 def MMCVRoIAlignRotated(

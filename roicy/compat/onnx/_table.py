@@ -105,11 +105,10 @@ def _mmcv_roi_align_rotated(arrays: Arrays, given: Attributes, threads: int) -> 
 
 def _crop_and_resize(arrays: Arrays, given: Attributes, threads: int) -> Any:
     x, rois, images, size = arrays
-    return crops.crop_and_resize(
-        x, rois, images, tuple(int(extent) for extent in size),
-        _one_of("mode", given["mode"], ("bilinear", "nearest")), given["extrapolation_value"],
-        num_threads=threads,
-    )  # fmt: skip
+    method = _one_of("mode", given["mode"], ("bilinear", "nearest"))
+    size = tuple(int(extent) for extent in size)
+    boxes = (rois, images, "NCHW", threads, None)
+    return crops.resized((method, True), x, size, given["extrapolation_value"], boxes)
 
 
 def _pooling(name: str, *parameters: str) -> Callable[[Arrays, Attributes, int], Any]:
