@@ -148,6 +148,61 @@ def test_torchvision_is_not_imported():
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+NAMES_IN_PLACE = """
+import importlib, sys
+for name in sys.argv[2:]:
+    importlib.import_module(name)
+import torch, torchvision
+from torchvision.models.detection import fasterrcnn_mobilenet_v3_large_320_fpn
+
+library, ops = sys.modules[sys.argv[1]], torchvision.ops
+shared = {name: getattr(ops, name) for name in library.__all__ if hasattr(ops, name)}
+assert len(shared) == 9
+x, boxes = torch.arange(256.0).reshape(1, 4, 8, 8) % 7, torch.tensor([[0, 1, 1, 6, 5.0]])
+given = (x, boxes) if library.__name__ == "roicy.torch" else (x.numpy(), boxes.numpy())
+
+def pooled(given):
+    for name in sorted(shared.keys() - {"MultiScaleRoIAlign"}):
+        parameters = (1.0, 2) if "lign" in name else (1.0,)
+        found = getattr(ops, name)
+        out = found(*given, 2, *parameters) if name.islower() else found(2, *parameters)(*given)
+        yield torch.as_tensor(out)
+
+def detections(**pooler):
+    torch.manual_seed(0)
+    model = fasterrcnn_mobilenet_v3_large_320_fpn(
+        weights=None, weights_backbone=None, num_classes=3, min_size=64, max_size=80,
+        box_score_thresh=0.0, box_detections_per_img=10, **pooler,
+    )
+    with torch.no_grad():
+        return model.eval()([torch.rand(3, 64, 80)])[0]["boxes"]
+
+expected = [*pooled((x, boxes)), detections()]
+for modules in [ops], [*sys.modules.values()]:
+    for module in modules:
+        for name, theirs in shared.items():
+            if module.__name__.startswith("torchvision") and vars(module).get(name) is theirs:
+                setattr(module, name, getattr(library, name))
+    pooler = {"box_roi_pool": ops.MultiScaleRoIAlign(["0", "1", "2"], 7, 2)}
+    if library.__name__ != "roicy.torch":
+        pooler = {}  # a model of tensors has no use for a pooler of arrays
+    for mine, theirs in zip([*pooled(given), detections(**pooler)], expected, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=2e-3)
+    if not pooler:
+        break
+"""
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [("torchvision", "roicy.torch"), ("roicy.torch", "torchvision"), ("roicy.compat.torchvision",)],
+)
+def test_names_in_place(vision, imports):
+    """Names of roicy in torchvision's place, whichever was imported first; models run with them."""
+    library = max(imports, key=lambda name: name.startswith("roicy"))
+    subprocess.run([sys.executable, "-c", NAMES_IN_PLACE, library, *imports], check=True)
+
+
 @pytest.mark.parametrize("sides", [(5, 5), (2, 2, 1), (12, 6, 6), (4, 4, 4)])
 def test_maps_of_equal_scales(vision, sides, rng):
     """MobileNet's detectors have two maps of stride 32, and more of them for small images."""
