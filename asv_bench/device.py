@@ -152,16 +152,16 @@ class Device:
 
 def workloads_of(device):
     """Return the workloads of the steps, small ones for the stand-in."""
-    from roicy._workloads import WORKLOADS
+    from roicy.bench.workloads import WORKLOADS
 
     return {name: small(WORKLOADS[name]) if device.dry else WORKLOADS[name] for name in TIMED}
 
 
 def step_facts(device):
     """What the machine is, and how fast its memory is."""
-    from roicy import _timing
+    from roicy.bench import timing
 
-    say(**_timing.facts())
+    say(**timing.facts())
     packages = {}
     for name in WHEELS:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -212,23 +212,21 @@ def step_first(device):
 def prepared(device, name, direction, layout):
     """Return a call of roicy on the device."""
     import roicy
-    from roicy import _workloads
 
-    work = workloads_of(device)[name]
-    reuse = direction != "backward_boxes"
     put = device.cupy.asarray
-    return _workloads.call(roicy, work, work.arrays(), direction, layout, reuse, 1, put)
+    work = workloads_of(device)[name]
+    return work.call(roicy, work.arrays(), direction, layout, True, put=put)
 
 
 def torchvision_on(device):
     """Return what prepares torchvision's calls, which do not wait for the GPU; or None."""
-    from roicy import _bench
+    from roicy.bench import peers
 
-    class Queued(_bench.TorchVisionCuda):
+    class Queued(peers.TorchVisionCuda):
         def done(self, results):
             return results
 
-    class OnCpu(_bench.TorchVision):
+    class OnCpu(peers.TorchVision):
         pass
 
     try:
@@ -263,7 +261,7 @@ def moved_bytes(arrays, direction, result):
 
 def step_bench(device):
     """Times of roicy and torchvision, on the same arrays."""
-    from roicy import _bench
+    from roicy.bench import peers
 
     peer = torchvision_on(device)
     for direction in DIRECTIONS:
@@ -284,7 +282,7 @@ def step_bench(device):
                 continue
             try:
                 call = peer.prepare(work, arrays, direction)
-            except _bench.Unsupported:
+            except peers.Unsupported:
                 continue
             say(library="torchvision", layout="NCHW", **row, **device.timed(call))
 
@@ -345,9 +343,9 @@ def step_kernels(device):
 def step_sizes(device):
     """How times grow with boxes, channels and bins."""
     import roicy
-    from roicy import _workloads
+    from roicy.bench.workloads import WORKLOADS
 
-    base = _workloads.WORKLOADS["align_fpn_p2_sr2"]
+    base = WORKLOADS["align_fpn_p2_sr2"]
     for what, numbers in SIZES.items():
         for number in numbers[:2] if device.dry else numbers:
             n, _, h, w = base.shape
@@ -359,7 +357,7 @@ def step_sizes(device):
             work = small(work) if device.dry else work
             for direction in ("forward", "backward"):
                 put = device.cupy.asarray
-                call = _workloads.call(roicy, work, work.arrays(), direction, "NCHW", True, 1, put)
+                call = work.call(roicy, work.arrays(), direction, reuse=True, put=put)
                 name = f"align_fpn_p2_sr2, {number} {what}"
                 row = {"workload": name, "direction": direction, "layout": "NCHW"}
                 say(library="roicy", **row, **device.timed(call))
@@ -430,11 +428,11 @@ def sanitize(device, tool):
 def step_calls(device):
     """Small calls of every pass; without a pool, so that each array has its own allocation."""
     import roicy
-    from roicy import _workloads
+    from roicy.bench.workloads import WORKLOADS
 
     if not device.dry:
         device.cupy.cuda.set_allocator(None)
-    for name, work in _workloads.WORKLOADS.items():
+    for name, work in WORKLOADS.items():
         if name not in TIMED:
             continue
         work = small(work)
@@ -444,7 +442,7 @@ def step_calls(device):
                     continue
                 put = device.cupy.asarray
                 arrays = work.arrays()
-                _workloads.call(roicy, work, arrays, direction, layout, False, 1, put)()
+                work.call(roicy, arrays, direction, layout, put=put)()
     device.synchronize()
 
 
@@ -466,13 +464,13 @@ def step_initcheck(device):
 
 def step_scaling(device):
     """Speed of the CPU on 1, 2, 4, ... threads."""
-    from roicy import _scaling, _timing
+    from roicy.bench import threads, timing
 
-    most = min(_timing.usable_cores(), OF_THREADS[0])
+    most = min(timing.usable_cores(), OF_THREADS[0])
     names, seconds = (SCALED[:1], 0.01) if device.dry else (SCALED, 0.2)
     for direction in ("forward", "backward"):
         for name in names:
-            rows = _scaling.scaling([name], [direction], "float32", most, 3, seconds)
+            rows = threads.scaling([name], [direction], "float32", most, 3, seconds)
             for row in rows:
                 say(**row)
 

@@ -30,8 +30,12 @@ import time
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
+sys.path.insert(0, str(FOLDER))
+
+from benchmarks.common import module_of  # noqa: E402
+
+builds = module_of("builds")
 BUILD = {"ROICY_BUILD_ISA": "baseline,avx2"}  # of --commit
-BUILD_SECONDS = 1800
 COUNTS = FOLDER / "counts.json"
 # Size, ways and line of the simulated caches.  The last level is as large as the level 2 cache of a
 # core, so the maps of these workloads do not fit into it.  A way of each covers one page.  So it
@@ -92,45 +96,17 @@ def name_of(workload, direction, layout):
 
 def prepared(roicy, workloads, workload, direction, layout, smaller):
     """Return a function without parameters, which makes a call of the gate."""
-    if workload in workloads.MASKS:
-        work = workloads.MASKS[workload]._replace(**smaller)
-        return workloads.paste_call(roicy, work, work.arrays(), True, 1)
-    if workload in workloads.CROPS:
-        work = workloads.CROPS[workload]._replace(**smaller)
-        return workloads.crop_call(roicy, work, work.arrays(), True, 1)
-    work = workloads.WORKLOADS[workload]._replace(**smaller)
-    if direction == "rounded":  # results of float16
-        arrays, direction = work.arrays("float16"), "forward"
-        return workloads.call(roicy, work, arrays, direction, layout, True, 1)
-    arrays = work.arrays()
+    work = workloads.ALL[workload]._replace(**smaller)
+    arrays = work.arrays("float16" if direction == "rounded" else "float32")
     if direction.startswith("maximum"):
         work = work._replace(operator="roi_align_max")
-    if direction == "maximum":
-        return workloads.call(roicy, work, arrays, "forward", layout, True, 1)
-    if direction == "maximum_backward":
-        input, grad = arrays["input"], arrays["grad_output"]
-        if layout == "NHWC":
-            input, grad = (
-                workloads.placed(array.transpose(0, 2, 3, 1), array.dtype)
-                for array in (input, grad)
-            )
-        out = workloads.placed(input, input.dtype)
-        return lambda: roicy.roi_align_max_backward(
-            grad,
-            input,
-            arrays["boxes"],
-            work.spatial_scale,
-            **work.parameters,
-            layout=layout,
-            out=out,
-            num_threads=1,
-        )
-    return workloads.call(roicy, work, arrays, direction, layout, direction != "backward_boxes", 1)
+    backward = "backward_boxes" if direction == "backward_boxes" else "backward"
+    direction = backward if "backward" in direction else "forward"
+    return work.call(roicy, arrays, direction, layout, reuse=True)
 
 
 def count_here(library, only):
     """Make all calls; this runs in a process of its own, under callgrind."""
-    sys.path.insert(0, str(FOLDER))
     from benchmarks.common import workloads
 
     import roicy
@@ -162,9 +138,7 @@ def count_here(library, only):
 
 def versions_here():
     """Return what the counts of this process depend on."""
-    from benchmarks.common import module_of
-
-    found = module_of("_timing").facts()
+    found = module_of("timing").facts()
     build, runtime = found["build"], found["runtime"]
     arguments = sysconfig.get_config_var("CONFIG_ARGS") or ""
     profiled = ", profiled" if "--enable-optimizations" in arguments else ""
@@ -257,51 +231,19 @@ def count(only, isa="avx2", path=None):
         return versions | {"valgrind": valgrind.stdout.strip()}, read_counts(folder)
 
 
-def git(*arguments):
-    """Return what git prints."""
-    ended = subprocess.run(["git", *arguments], cwd=FOLDER.parent, capture_output=True, text=True)
-    if ended.returncode:
-        raise SystemExit(f"git {' '.join(arguments)}: {ended.stderr.strip()}")
-    return ended.stdout.strip()
-
-
-def build(commit, folder, settings):
-    """Compile a commit in a folder; RuntimeError with the end of what was printed."""
-    archive = subprocess.Popen(
-        ["git", "archive", commit], cwd=FOLDER.parent, stdout=subprocess.PIPE
-    )
-    subprocess.run(["tar", "-x", "-C", folder], stdin=archive.stdout, check=True)
-    if archive.wait():
-        raise RuntimeError(f"git archive {commit} failed")
-    command = [sys.executable, "setup.py", "build_ext", "--inplace"]
-    try:
-        ended = subprocess.run(
-            command,
-            cwd=folder,
-            env=os.environ | settings,
-            capture_output=True,
-            text=True,
-            timeout=BUILD_SECONDS,
-        )
-    except subprocess.TimeoutExpired:
-        raise RuntimeError(f"the build took more than {BUILD_SECONDS} s") from None
-    if ended.returncode:
-        raise RuntimeError("the build failed: " + (ended.stdout + ended.stderr)[-500:])
-
-
 def count_commit(commit, only):
     """
     Return versions and counts of another commit, without the calls whose change is accepted.
 
     Those are the calls whose counts in counts.json differ between that commit and this tree.
     """
-    commit = git("rev-parse", "--verify", f"{commit}^{{commit}}")
-    listed = git("ls-tree", commit, "asv_bench/counts.json")
-    then = json.loads(git("show", f"{commit}:asv_bench/counts.json")) if listed else {}
+    commit = builds.git("rev-parse", "--verify", f"{commit}^{{commit}}")
+    listed = builds.git("ls-tree", commit, "asv_bench/counts.json")
+    then = json.loads(builds.git("show", f"{commit}:asv_bench/counts.json")) if listed else {}
     before, now = then.get("counts", {}), json.loads(COUNTS.read_text())["counts"]
     with tempfile.TemporaryDirectory(prefix="roicy-") as folder:
-        build(commit, folder, BUILD)
-        versions, counts = count(only, path=folder)
+        path = builds.compile_commit(commit, Path(folder), BUILD)
+        versions, counts = count(only, path=path)
     accepted = [name for name in counts if name in before and before[name] != now.get(name)]
     if accepted:
         print(f"counts.json has new counts, which are accepted: {', '.join(accepted)}")

@@ -46,7 +46,7 @@ CALLS = [
 # What a call runs: the tools of the command line are no part of it.
 SOURCES = ["pyx", "setup.py", "roicy/*.py"]
 TOOLS = ["_bench*", "_track*", "_against*", "_compare*", "_scaling*", "_timing*", "_workloads*"]
-TOOLS += ["_demo*", "__main__*", "torch", "cuda", "compat"]
+TOOLS += ["_demo*", "__main__*", "bench", "torch", "cuda", "compat"]
 # One set of kernels is compiled, to save time, but for the processors for which the gate counts.
 BUILD = {"ROICY_BUILD_ISA": "baseline", "ROICY_BUILD_FLAGS": "-march=x86-64-v3"}
 EVENLY = 20  # commits that are spread over the history, before steps are looked at
@@ -57,7 +57,9 @@ BENCHMARK = "history.track_instructions"  # in the pages of ASV
 def landed(revision):
     """Return the commits that may be counted, the oldest first."""
     tools = [f":!roicy/{name}" for name in TOOLS]
-    listed = gate.git("rev-list", "--first-parent", "--reverse", revision, "--", *SOURCES, *tools)
+    listed = gate.builds.git(
+        "rev-list", "--first-parent", "--reverse", revision, "--", *SOURCES, *tools
+    )
     return listed.splitlines()
 
 
@@ -117,9 +119,9 @@ def choose(commits, known, evenly=EVENLY):
 
 def count(commit, folder):
     """Return the versions, and (instructions, bytes moved) of each call of a commit."""
-    gate.build(commit, folder, BUILD)
+    path = gate.builds.compile_commit(commit, Path(folder), BUILD)
     pattern = "^(" + "|".join(CALLS) + ")$"
-    versions, counts = gate.count(pattern, "baseline", folder)
+    versions, counts = gate.count(pattern, "baseline", path)
     return versions, {
         name: [found["instructions"], found["bytes moved"]] for name, found in counts.items()
     }
@@ -127,7 +129,7 @@ def count(commit, folder):
 
 def about(commit):
     """Return when a commit was made, in seconds since 1970, and the first line of its message."""
-    date, subject = gate.git("show", "-s", "--format=%ct%n%s", commit).splitlines()
+    date, subject = gate.builds.git("show", "-s", "--format=%ct%n%s", commit).splitlines()
     return {"date": int(date), "subject": subject}
 
 

@@ -16,15 +16,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from cuda_emulation import standin
 
 import roicy
-from roicy import _workloads
+from roicy.bench.workloads import WORKLOADS
 
 sys.modules["cupy"] = standin
 
-SMALL = _workloads.WORKLOADS["align_tiny"]
+SMALL = WORKLOADS["align_tiny"]
 CASES = {
     "roi_align": SMALL,
     "roi_align, 4 levels": SMALL._replace(operator="multiscale_roi_align", levels=4),
-    "roi_pool": _workloads.WORKLOADS["pool_tiny"],
+    "roi_pool": WORKLOADS["pool_tiny"],
     "ps_roi_align": SMALL._replace(operator="ps_roi_align", shape=(1, 49, 32, 32)),
     "roi_align_rotated": SMALL._replace(operator="roi_align_rotated"),
 }
@@ -33,8 +33,8 @@ DIRECTIONS = ("forward", "backward", "backward_boxes")
 
 def prepared(workload, direction, reuse=False):
     """Return a call of the workload on the stand-in."""
-    arrays = workload.arrays()
-    return _workloads.call(roicy, workload, arrays, direction, "NCHW", reuse, 1, standin.asarray)
+    put = standin.asarray
+    return workload.call(roicy, workload.arrays(), direction, reuse=reuse, put=put)
 
 
 def counted(call):

@@ -11,29 +11,8 @@ import argparse
 import sys
 from typing import Any
 
-from . import _track, show_config
-from ._workloads import CROPS, MASKS, WORKLOADS
-
-
-def _add_bench(commands: Any) -> None:
-    """Add the command that times the operators."""
-    bench = commands.add_parser(
-        "bench",
-        help="time the operators on this machine, beside the other libraries that are installed",
-    )
-    names, passes = [*WORKLOADS, *CROPS, *MASKS], ["forward", "backward", "backward_boxes"]
-    some = {"nargs": "+", "metavar": "NAME", "choices": names, "default": names}
-    bench.add_argument("--workloads", help="of " + ", ".join(names), **some)
-    some = {"nargs": "+", "choices": passes, "default": ["forward"]}
-    bench.add_argument("--passes", help="(default: forward)", **some)
-    some = {"nargs": "+", "type": int, "default": [1]}
-    bench.add_argument("--threads", help="numbers of threads, in turn (default: 1)", **some)
-    bench.add_argument("--dtype", choices=["float32", "float64"], default="float32")
-    rounds = "how often each library has its turn (default: %(default)s)"
-    bench.add_argument("--rounds", type=int, default=5, help=rounds)
-    bench.add_argument("--plot", metavar="FILE", help="draw the times, with matplotlib")
-    bench.add_argument("--json", metavar="FILE", help="write the measurements")
-    _track.add_options(bench)
+from . import show_config
+from .bench import command
 
 
 def _add_onnx(commands: Any) -> None:
@@ -64,7 +43,8 @@ def main(arguments: list[str] | None = None) -> int:
         "--output", default="roicy-demo.png", help="the picture to write (default: %(default)s)"
     )
     commands.add_parser("info", help="print versions, instruction set and threads")
-    _add_bench(commands)
+    about = "time the operators on this machine, beside the other libraries that are installed"
+    command.add_options(commands.add_parser("bench", help=about))
     _add_onnx(commands)
     options = parser.parse_args(arguments)
     if options.command == "info":
@@ -72,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     try:
         if options.command == "demo":
-            from ._demo import run as run_demo
+            from .bench.demo import run as run_demo
 
             run_demo(options.output)
         elif options.command == "onnx":
@@ -81,7 +61,7 @@ def main(arguments: list[str] | None = None) -> int:
             given = options.shape, options.input
             run_onnx(options.model, options.bench, *given, options.threads, options.rounds)
         else:
-            return _track.run(options)
+            return command.run(options)
     except ModuleNotFoundError as error:
         if error.name not in ("matplotlib", "tqdm", "onnx", "onnxruntime"):
             raise

@@ -20,9 +20,10 @@ from test_recorded import CASES, OTHERWISE, load
 from test_rotated import rotated_boxes
 
 import roicy
-from roicy import _call, _cpu, _workloads, cuda
+from roicy import _call, _cpu, cuda
 from roicy._arguments import Arguments
 from roicy._table import R_FCN_POOL
+from roicy.bench.workloads import WORKLOADS
 from roicy.cuda import _launch, _plan, backend
 
 
@@ -874,14 +875,12 @@ def test_stand_in_has_names_of_cupy():
 
 def test_workloads(cupy):
     """The calls of the benchmarks give the same results on the GPU as on the CPU."""
-    work = _workloads.WORKLOADS["align_tiny"]
+    work = WORKLOADS["align_tiny"]
     arrays = work.arrays()
     for direction in ("forward", "backward", "backward_boxes"):
-        expected = _workloads.call(roicy, work, arrays, direction, "NHWC", False, 1)()
+        expected = work.call(roicy, arrays, direction, "NHWC")()
         assert_close(
-            _workloads.call(
-                roicy, work, arrays, direction, "NHWC", direction == "forward", 1, cupy.asarray
-            )(),
+            work.call(roicy, arrays, direction, "NHWC", direction == "forward", 1, cupy.asarray)(),
             expected,
             4000,
         )

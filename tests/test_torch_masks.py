@@ -105,9 +105,11 @@ def test_what_the_benchmark_times(name):
     """The calls of other libraries that stand beside roicy's compute the same."""
     pytest.importorskip("torchvision")
     pytest.importorskip("pycocotools")
-    from roicy._bench_masks import calls
+    pytest.importorskip("tqdm")
+    from roicy.bench.beside import prepared
 
-    first, *others = (function() for function in calls(name, 1)[0].values())
+    calls = prepared(name, "forward", "float32", 1, [])[0]
+    first, *others = (function() for function in calls.values())
     assert others
     for result in others:
         for one, other in zip(result, first, strict=True):

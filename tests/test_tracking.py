@@ -3,16 +3,17 @@
 import importlib.util
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import roicy
-from roicy import _against, _compare, _scaling, _timing, _track
 from roicy.__main__ import main
 from roicy._kernels import machine
-from roicy._timing import cython_version
+from roicy.bench import builds, command, compare, threads, timing
 
 ROOT = Path(__file__).parent.parent
 
@@ -201,9 +202,16 @@ def test_history_counts_calls_of_the_gate(history, gate):
     assert set(history.CALLS) <= {gate.name_of(*call[:3]) for call in gate.CALLS}
 
 
+def test_import_loads_no_tool():
+    """What times and compares costs nothing to those who only call operators."""
+    program = "import sys, roicy; print(*(n for n in sys.modules if n.startswith('roicy.bench')))"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (found.stdout, found.stderr) == ("\n", "")
+
+
 def test_version_of_cython():
-    assert cython_version(machine.supported)[:2] == "3."
-    assert cython_version(len) == "unknown"
+    assert timing.cython_version(machine.supported)[:2] == "3."
+    assert timing.cython_version(len) == "unknown"
 
 
 def run_of(least, **others):
@@ -215,7 +223,7 @@ def run_of(least, **others):
 def file_of(*runs, turns="a", **build):
     parts = {"machine": {"cores": 2}, "build": build, "runtime": {}}
     method = {"processes": len(runs[0]["least"]), "seconds": 0.1, "turns": turns}
-    return {"schema": _compare.SCHEMA, **parts, "method": method, "runs": list(runs)}
+    return {"schema": builds.SCHEMA, **parts, "method": method, "runs": list(runs)}
 
 
 STEADY = [1.00, 1.01, 1.00, 1.02, 1.01, 1.00, 1.01]
@@ -236,11 +244,11 @@ STEADY = [1.00, 1.01, 1.00, 1.02, 1.01, 1.00, 1.01]
 def test_verdicts(factor, turns, processes, expected, capsys):
     old = file_of(run_of(STEADY[:processes]))
     new = file_of(run_of([factor * one for one in STEADY[:processes]]), turns=turns)
-    (row,) = _compare.compare(old, new)
+    (row,) = compare.compare(old, new)
     assert row["verdict"] == expected
     assert row["low"] <= row["ratio"] <= row["high"]
     np.testing.assert_allclose([row["ratio"], row["ratio_of_least"]], factor)
-    assert _compare.report(old, new) == (expected == "slower")
+    assert compare.report(old, new) == (expected == "slower")
     assert expected in capsys.readouterr().out
 
 
@@ -249,7 +257,7 @@ def test_interval_covers_the_ratio():
     rng = np.random.default_rng(1)
     pairs = 1 + 0.03 * rng.exponential(size=(60, 2, 7))
     verdicts = [
-        _compare.compare(file_of(run_of(list(old))), file_of(run_of(list(new))))[0]["verdict"]
+        compare.compare(file_of(run_of(list(old))), file_of(run_of(list(new))))[0]["verdict"]
         for old, new in pairs
     ]
     assert verdicts.count("cannot tell") >= 58
@@ -258,7 +266,7 @@ def test_interval_covers_the_ratio():
 def test_facts_and_bits_that_differ_are_named(capsys):
     old = file_of(run_of(STEADY), compiler="GCC 12")
     new = file_of(run_of(STEADY, digest="b"), compiler="Clang 19")
-    assert _compare.report(old, new) == 0
+    assert compare.report(old, new) == 0
     said = capsys.readouterr().out
     assert "compiler: GCC 12 -> Clang 19" in said
     assert "other bits" in said
@@ -266,13 +274,13 @@ def test_facts_and_bits_that_differ_are_named(capsys):
 
 def test_nothing_in_common(capsys):
     old, new = file_of(run_of(STEADY)), file_of(run_of(STEADY, threads=2))
-    assert _compare.report(old, new) == 2
+    assert compare.report(old, new) == 2
     assert "no call in common" in capsys.readouterr().err
 
 
 def test_calls_of_one_file_are_named(capsys):
     old, new = file_of(run_of(STEADY)), file_of(run_of(STEADY), run_of(STEADY, threads=2))
-    assert _compare.report(old, new) == 0
+    assert compare.report(old, new) == 0
     said = capsys.readouterr().out
     assert "left out, since only one has it: align_tiny forward NCHW float32 2" in said
     assert said.count("left out") == 1
@@ -298,45 +306,45 @@ def test_processes_take_turns(tmp_path):
     pytest.importorskip("tqdm")
     call = {"direction": "forward", "layout": "NCHW", "dtype": "float32", "threads": 1}
     runs = [call | {"workload": "pool_tiny"}, call | {"workload": "pool_tiny", "layout": "CHWN"}]
-    builds = [_compare.this_build(), _compare.this_build()]
-    old, new = _compare.alternate(builds, runs, 2, 0.001)
+    both = [builds.this_build(), builds.this_build()]
+    old, new = builds.alternate(both, runs, 2, 0.001)
     assert [len(run["least"]) for run in (*old["runs"], *new["runs"])] == [2, 2]
     assert old["runs"][0]["digest"] == new["runs"][0]["digest"]
-    assert old["build"] == new["build"] == _timing.facts()["build"]
+    assert old["build"] == new["build"] == timing.facts()["build"]
     path = tmp_path / "file.json"
     path.write_text(json.dumps(old))
-    assert _compare.read(str(path)) == old
-    assert set(old) == {"schema", *_compare.PARTS}
+    assert compare.read(str(path)) == old
+    assert set(old) == {"schema", *compare.PARTS}
 
 
 def test_what_is_compared_against(tmp_path):
-    assert _against.kind_of(str(tmp_path)) == "path"
-    assert _against.kind_of("0.1.0") == "version"
+    assert builds.kind_of(str(tmp_path)) == "path"
+    assert builds.kind_of("0.1.0") == "version"
     with pytest.raises(ValueError, match="--against: 'no such commit' is no file, no commit"):
-        _against.kind_of("no such commit")
+        builds.kind_of("no such commit")
 
 
 def test_scaling(monkeypatch):
     pytest.importorskip("tqdm")
-    assert _scaling.counts_of_threads(1) == [1]
-    assert _scaling.counts_of_threads(6) == [1, 2, 4, 6]
-    rows = _scaling.scaling(["pool_tiny"], ["forward", "backward_boxes"], "float32", 2, 1, 0.001)
+    assert threads.counts_of_threads(1) == [1]
+    assert threads.counts_of_threads(6) == [1, 2, 4, 6]
+    rows = threads.scaling(["pool_tiny"], ["forward", "backward_boxes"], "float32", 2, 1, 0.001)
     assert [(row["direction"], row["threads"]) for row in rows] == [("forward", 1), ("forward", 2)]
     assert rows[0]["speedup"] == rows[0]["efficiency"] == 1
     assert rows[1]["efficiency"] == rows[1]["speedup"] / 2
-    assert "pool_tiny" in _scaling.table_of_scaling(rows)
+    assert "pool_tiny" in threads.table_of_scaling(rows)
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_latency(monkeypatch):
     pytest.importorskip("tqdm")
-    monkeypatch.setattr(_scaling, "MIN_CALLS", 10)
-    rows = _scaling.latency(["pool_tiny"], [1], 0.001)
-    assert [row["situation"] for row in rows] == list(_scaling.SITUATIONS)
+    monkeypatch.setattr(threads, "MIN_CALLS", 10)
+    rows = threads.latency(["pool_tiny"], [1], 0.001)
+    assert [row["situation"] for row in rows] == list(threads.SITUATIONS)
     for row in rows:
         assert 0 < row["p50"] <= row["p99"] <= row["p99.9"] <= row["worst"]
-    assert rows[2]["calls"] >= 10 * _scaling.PYTHON_THREADS
-    assert "forked workers" in _scaling.table_of_latency(rows)
+    assert rows[2]["calls"] >= 10 * threads.PYTHON_THREADS
+    assert "forked workers" in threads.table_of_latency(rows)
 
 
 def steps_of_device(own, other, copy_rate, speedup):
@@ -393,7 +401,7 @@ def test_runs_of_options(monkeypatch):
     """Operators run in each layout and pass that they have, and crops once."""
     found = []
     monkeypatch.setattr(
-        _track, "run_against", lambda options: found.extend(_track.runs_of(options))
+        command, "run_against", lambda options: found.extend(command.runs_of(options))
     )
     names = ["--workloads", "pool_tiny", "crop_one", "--passes", "forward", "backward_boxes"]
     main(["bench", "--against", "HEAD", *names])
@@ -404,7 +412,7 @@ def test_runs_of_options(monkeypatch):
         ("crop_one", "forward", "NHWC"),
     ]
     for run in found:
-        measured = _timing.measure(_timing.workloads(), roicy, run, 0.001)
+        measured = timing.measure(timing.workloads(), roicy, run, 0.001)
         assert 0 < measured["least"] <= measured["median"]
         assert measured["bytes"] > 1000
-    assert _timing.measure(_timing.workloads(), object(), found[0], 0.001) is None
+    assert timing.measure(timing.workloads(), object(), found[0], 0.001) is None

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import roicy
-from roicy._workloads import CROPS, MASKS, WORKLOADS, call, crop_call, each_level, paste_call
+from roicy.bench.workloads import CROPS, MASKS, WORKLOADS, each_level
 
 DIRECTIONS = ["forward", "backward", "backward_boxes"]
 
@@ -21,11 +21,11 @@ def test_layouts_agree(name, direction):
     workload = small(WORKLOADS[name])
     if direction == "backward_boxes" and workload.operator == "roi_pool":
         with pytest.raises(AttributeError):
-            call(roicy, workload, workload.arrays(), direction, "NCHW", False, 1)()
+            workload.call(roicy, workload.arrays(), direction)()
         return
     arrays = workload.arrays()
-    first = each_level(call(roicy, workload, arrays, direction, "NCHW", False, 1)())
-    last = each_level(call(roicy, workload, arrays, direction, "NHWC", False, 1)())
+    first = each_level(workload.call(roicy, arrays, direction)())
+    last = each_level(workload.call(roicy, arrays, direction, "NHWC")())
     assert len(first) == (workload.levels if direction == "backward" else 1)
     assert max(np.abs(one).max() for one in first) > 0
     for one, other in zip(first, last, strict=True):
@@ -33,7 +33,7 @@ def test_layouts_agree(name, direction):
             other.transpose(0, 3, 1, 2) if other.ndim == 4 else other, one
         )
     if direction != "backward_boxes":
-        reusing = call(roicy, workload, arrays, direction, "NCHW", True, 1)
+        reusing = workload.call(roicy, arrays, direction, reuse=True)
         for one, again, other in zip(
             each_level(reusing()), each_level(reusing()), first, strict=True
         ):
@@ -66,10 +66,10 @@ def test_maps_of_small_types(layout, dtype):
     arrays = workload.arrays(dtype)
     assert [str(array.dtype) for array in arrays.values()] == [dtype, "float32", "float32"]
     wide = arrays | {"input": arrays["input"].astype(np.float32)}
-    expected = call(roicy, workload, wide, "forward", layout, False, 1)()
+    expected = workload.call(roicy, wide, layout=layout)()
     assert np.ptp(expected) > 1
     np.testing.assert_array_equal(
-        call(roicy, workload, arrays, "forward", layout, True, 1)(),
+        workload.call(roicy, arrays, layout=layout, reuse=True)(),
         expected if dtype == "uint8" else expected.astype(dtype),
     )
 
@@ -79,10 +79,10 @@ def test_crops(name):
     """Boxes lie on the frame, so that the result has the values of a picture and no padding."""
     workload = CROPS[name]._replace(count=2)
     arrays = workload.arrays()
-    got = crop_call(roicy, workload, arrays, True, 1)()
+    got = workload.call(roicy, arrays, reuse=True)()
     assert got.shape == (2, 3, *workload.size)
     assert np.ptp(got, axis=(1, 2, 3)).min() > 1
-    np.testing.assert_array_equal(crop_call(roicy, workload, arrays, False, 2)(), got)
+    np.testing.assert_array_equal(workload.call(roicy, arrays, threads=2)(), got)
     if workload.kind == "upright":
         assert (arrays["boxes"][:, :2] >= 0).all()
         assert (arrays["boxes"][:, 2:] <= (1920, 1080)).all()
@@ -92,9 +92,10 @@ def test_crops(name):
 def test_crops_of_opencv(name):
     """What the benchmark times beside roicy computes the same, but for the rounding of bytes."""
     pytest.importorskip("cv2")
-    from roicy._bench_crop import calls
+    pytest.importorskip("tqdm")
+    from roicy.bench.beside import prepared
 
-    results = [function() for function in calls(name, 1)[0].values()]
+    results = [function() for function in prepared(name, "forward", "float32", 1, [])[0].values()]
     for result in results[1:]:
         np.testing.assert_allclose(result, results[0], rtol=0, atol=1.1 / 255 / 0.224)
 
@@ -104,8 +105,8 @@ def test_masks(name):
     """Each image has a mask that covers a part of it, and codes are those of the images."""
     workload = MASKS[name]._replace(count=3, image_shape=(200, 300))
     arrays = workload.arrays()
-    got = paste_call(roicy, workload, arrays, True, 1)()
-    fresh = paste_call(roicy, workload, arrays, False, 2)()
+    got = workload.call(roicy, arrays, reuse=True)()
+    fresh = workload.call(roicy, arrays, threads=2)()
     for one, other in zip(got, fresh, strict=True):
         np.testing.assert_array_equal(one, other)
     if workload.result == "rle":
@@ -120,7 +121,7 @@ def test_masks(name):
 
 def test_difference():
     pytest.importorskip("tqdm")
-    from roicy._bench import difference
+    from roicy.bench.beside import difference
 
     assert difference(np.array([True]), np.array([False])) == 1
     assert difference(np.array([1, 2], np.uint8), np.array([2, 1], np.uint8)) == 1

@@ -8,14 +8,14 @@ from pathlib import Path
 
 def module_of(name):
     """Return a module of this checkout, whatever version of roicy is measured."""
-    path = Path(__file__).resolve().parents[2] / "roicy" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name.strip("_"), path)
+    path = Path(__file__).resolve().parents[2] / "roicy" / "bench" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-workloads = module_of("_workloads")
+workloads = module_of("workloads")
 BEST = "best"  # the best instruction set of the machine
 
 

@@ -17,9 +17,7 @@ class Gpu:
         if not cupy.cuda.is_available():
             raise NotImplementedError("no GPU")
         work = workloads.WORKLOADS[workload]
-        self.call = workloads.call(
-            load(), work, work.arrays(), direction, layout, True, 1, cupy.asarray
-        )
+        self.call = work.call(load(), work.arrays(), direction, layout, True, 1, cupy.asarray)
         self.wait = cupy.cuda.get_current_stream().synchronize
         self.call()
         self.wait()

@@ -28,8 +28,8 @@ class Call:
         work = workloads.WORKLOADS[workload]
         if not hasattr(roicy, work.operator):
             raise NotImplementedError
-        self.call = workloads.call(
-            roicy, work, work.arrays(dtype), self.direction, layout, self.reuse, threads
+        self.call = work.call(
+            roicy, work.arrays(dtype), self.direction, layout, self.reuse, threads
         )
 
     def setup(self, *parameters):
@@ -96,7 +96,7 @@ class FewOfPyramid(Call):
 
     def setup(self, boxes, layout, threads):
         work = workloads.WORKLOADS["align_pyramid"]._replace(count=boxes)
-        self.call = workloads.call(load(), work, work.arrays(), "forward", layout, False, threads)
+        self.call = work.call(load(), work.arrays(), "forward", layout, False, threads)
 
     def time_few_of_pyramid(self, *_):
         self.call()
@@ -176,7 +176,7 @@ class Crop:
         roicy, work = load(), workloads.CROPS[workload]
         if not hasattr(roicy, "crop"):
             raise NotImplementedError
-        self.call = workloads.crop_call(roicy, work, work.arrays(), True, threads)
+        self.call = work.call(roicy, work.arrays(), reuse=True, threads=threads)
 
     def time_crop(self, *_):
         self.call()
@@ -217,7 +217,7 @@ class PasteMasks:
         roicy, work = load(), workloads.MASKS[workload]
         if not hasattr(roicy, "paste_masks"):
             raise NotImplementedError
-        self.call = workloads.paste_call(roicy, work, work.arrays(), True, threads)
+        self.call = work.call(roicy, work.arrays(), reuse=True, threads=threads)
 
     def time_paste_masks(self, *_):
         self.call()

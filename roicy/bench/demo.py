@@ -7,7 +7,7 @@ and one for its columns, and each rule is the few lines that make such a matrix.
 
 from __future__ import annotations
 
-import time
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -18,11 +18,14 @@ import numpy as np
 
 import roicy
 
+from .timing import times
+
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.patches import Rectangle
 
 BINS = 7
+SECONDS = 0.05  # in which a call is repeated
 # x1, y1, x2, y2 on the photograph, in pixels
 BOXES = {
     "face": (178, 118, 332, 322),
@@ -179,16 +182,6 @@ OPERATORS: list[Operator] = [
 ]
 
 
-def best_of(call):
-    """Milliseconds, least of several."""
-    times = []
-    while len(times) < 5 or (sum(times) < 0.05 and len(times) < 200):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return 1e3 * min(times)
-
-
 def gradient(name, function, x, boxes, scale, parameters):
     """A call that computes the gradient of the input."""
     pooled = function(x, boxes, BINS, scale, **parameters)
@@ -221,14 +214,12 @@ def run(output):
             pooled = function(x, boxes, BINS, scale, **parameters)
             expected = np.stack([by_definition(name, x[0], box, scale) for box in BOXES.values()])
             difference = np.abs(pooled - expected).max()
-            forward = best_of(
-                lambda x=x, function=function, parameters=parameters, scale=scale: function(
-                    x, boxes, BINS, scale, **parameters
-                )
-            )
-            backward = best_of(gradient(name, function, x, boxes, scale, parameters))
+            call = functools.partial(function, x, boxes, BINS, scale, **parameters)
+            backward = gradient(name, function, x, boxes, scale, parameters)
+            shown = (1e3 * min(times(each, SECONDS)) for each in (call, backward))
             shapes = f"{'x'.join(map(str, x.shape)):<18}{'x'.join(map(str, pooled.shape)):<16}"
-            print(f"{name:<14}{shapes}{forward:7.3f} ms{backward:8.3f} ms   {difference:.1e}")
+            milliseconds = "{:7.3f} ms{:8.3f} ms".format(*shown)
+            print(f"{name:<14}{shapes}{milliseconds}   {difference:.1e}")
             if not difference < 1e-5:
                 raise SystemExit(f"{name} is off its definition")
     draw(picture, output)

@@ -1,4 +1,4 @@
-"""What ``python -m roicy bench`` does beside its table: files, comparisons, threads and latency."""
+"""``python -m roicy bench``: its options, and what each of them runs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,27 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ._workloads import CROPS, MASKS
+import roicy
+
+from .workloads import ALL
 
 SMALL = ["align_tiny", "pool_tiny"]  # of --latency
 
 
 def add_options(bench: argparse.ArgumentParser) -> None:
-    """Add the options that follow speed from build to build."""
+    """Add the options of the command."""
+    names, passes = list(ALL), ["forward", "backward", "backward_boxes"]
+    some: dict[str, Any] = {"nargs": "+", "metavar": "NAME", "choices": names, "default": names}
+    bench.add_argument("--workloads", help="of " + ", ".join(names), **some)
+    some = {"nargs": "+", "choices": passes, "default": ["forward"]}
+    bench.add_argument("--passes", help="(default: forward)", **some)
+    some = {"nargs": "+", "type": int, "default": [1]}
+    bench.add_argument("--threads", help="numbers of threads, in turn (default: 1)", **some)
+    bench.add_argument("--dtype", choices=["float32", "float64"], default="float32")
+    rounds = "how often each library has its turn (default: %(default)s)"
+    bench.add_argument("--rounds", type=int, default=5, help=rounds)
+    bench.add_argument("--plot", metavar="FILE", help="draw the times, with matplotlib")
+    bench.add_argument("--json", metavar="FILE", help="write the measurements")
     group = bench.add_argument_group("from build to build (docs/tracking.md)")
     group.add_argument(
         "--compare", nargs=2, metavar=("OLD", "NEW"), help="compare two files that --json wrote"
@@ -42,18 +56,15 @@ def add_options(bench: argparse.ArgumentParser) -> None:
 
 def runs_of(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Return the calls that the options name."""
-    from ._scaling import can_run
-
-    # A frame has its channels last, and masks are planes.
-    only = {name: ["NHWC"] for name in CROPS} | {name: ["NCHW"] for name in MASKS}
     return [
         {"workload": name, "direction": direction, "layout": layout}
         | {"dtype": options.dtype, "threads": threads}
         for threads in options.threads
         for direction in options.passes
         for name in options.workloads
-        for layout in only.get(name, options.layouts)
-        if can_run(name, direction)
+        for layout in ALL[name].layouts
+        if ALL[name].has(roicy, direction)
+        and (layout in options.layouts or len(ALL[name].layouts) == 1)
     ]
 
 
@@ -65,8 +76,8 @@ def write(path: str | None, file: dict[str, Any]) -> None:
 
 def run_against(options: argparse.Namespace) -> int:
     """Build the other version, time both, and print the comparison."""
-    from ._against import install
-    from ._compare import alternate, report, this_build
+    from .builds import alternate, install, this_build
+    from .compare import report
 
     with tempfile.TemporaryDirectory() as folder:
         builds = [install(options.against, Path(folder)), this_build()]
@@ -80,30 +91,30 @@ def run_against(options: argparse.Namespace) -> int:
 
 def run_threads(options: argparse.Namespace) -> int:
     """Time threads, other work, or both."""
-    from . import _scaling, _timing
+    from . import threads, timing
 
-    file: dict[str, Any] = {"schema": "roicy-threads/1", **_timing.facts()}
-    print(_timing.title() + "\n")
+    file: dict[str, Any] = {"schema": "roicy-threads/1", **timing.facts()}
+    print(timing.title() + "\n")
     if options.scaling:
-        most = options.max_threads or _timing.usable_cores()
-        file["scaling"] = _scaling.scaling(
+        most = options.max_threads or timing.usable_cores()
+        file["scaling"] = threads.scaling(
             options.workloads, options.passes, options.dtype, most, options.rounds, options.seconds
         )
-        print(_scaling.table_of_scaling(file["scaling"]) + "\n")
+        print(threads.table_of_scaling(file["scaling"]) + "\n")
     if options.latency:
         small = [name for name in SMALL if name in options.workloads] or options.workloads
-        file["latency"] = _scaling.latency(small, options.threads, max(options.seconds, 0.01))
-        print(_scaling.table_of_latency(file["latency"]))
+        file["latency"] = threads.latency(small, options.threads, max(options.seconds, 0.01))
+        print(threads.table_of_latency(file["latency"]))
     write(options.json, file)
     return 0
 
 
 def run_bench(options: argparse.Namespace) -> int:
     """Time the operators beside other libraries; a file gets times of several processes too."""
-    from . import _bench
-    from ._compare import alternate, this_build
+    from . import beside
+    from .builds import alternate, this_build
 
-    found = _bench.run(
+    found = beside.run(
         options.workloads,
         options.passes,
         options.dtype,
@@ -124,7 +135,7 @@ def run(options: argparse.Namespace) -> int:
         return 2
     try:
         if options.compare:
-            from ._compare import read, report
+            from .compare import read, report
 
             return report(*map(read, options.compare))
         if options.against:

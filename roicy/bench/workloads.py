@@ -1,7 +1,9 @@
 """
 Calls in the sizes that detectors use.  `python -m roicy bench` and the ASV suite time them.
 
-WORKLOADS are calls of operators on maps, CROPS of crop, and MASKS of paste_masks.
+WORKLOADS are calls of operators on maps, CROPS of crop, MASKS of paste_masks, and ALL are all of
+these.  Each has the layouts in which it runs, its `arrays`, and `call`, which returns a function
+without parameters.
 
 This file imports only NumPy, so the suite can use it with any version of roicy.
 """
@@ -11,6 +13,39 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+
+
+def placed(values: np.ndarray, dtype: str | np.dtype) -> np.ndarray:
+    """
+    Return a copy that begins 16 bytes into a page, as large arrays of NumPy do.
+
+    Where smaller arrays begin depends on what was allocated before, even on the length of a
+    module's path.  Vectors then cross cache lines or do not, which changes the times.
+    """
+    page = 4096
+    size = values.size * np.dtype(dtype).itemsize
+    memory = np.empty(size + 2 * page, np.uint8)
+    start = -memory.ctypes.data % page + 16
+    copy = memory[start : start + size].view(dtype).reshape(values.shape)
+    np.copyto(copy, values, casting="unsafe")
+    return copy
+
+
+def each_level(maps: Any) -> list[Any]:
+    """Return a list of the maps of a pyramid, or of the only one."""
+    return list(maps) if isinstance(maps, (list, tuple)) else [maps]
+
+
+def called(operator: Any, given: Any, options: dict[str, Any], reuse: bool) -> Any:
+    """Return a function without parameters, which writes to one array in all calls if `reuse`."""
+
+    def function(**out):
+        return operator(*given, **options, **out)
+
+    if reuse:
+        out = function()
+        return lambda: function(out=out)
+    return function
 
 
 class Workload(NamedTuple):
@@ -27,6 +62,13 @@ class Workload(NamedTuple):
     sides: tuple[int, int]  # the smallest and the largest side of a box, in pixels of the image
     parameters: dict[str, Any]
     levels: int = 1
+
+    layouts = ("NCHW", "NHWC")
+
+    def has(self, roicy: Any, direction: str) -> bool:
+        """Return whether the operator has this pass."""
+        suffix = "" if direction == "forward" else f"_{direction}"
+        return hasattr(roicy, self.operator + suffix)
 
     @property
     def scales(self) -> float | list[float]:
@@ -76,6 +118,59 @@ class Workload(NamedTuple):
                 rng.standard_normal((self.count, channels, *self.output_size), "float32"), computed
             ),
         }
+
+    def call(
+        self,
+        roicy: Any,
+        arrays: dict[str, Any],
+        direction: str = "forward",
+        layout: str = "NCHW",
+        reuse: bool = False,
+        threads: int = 1,
+        put: Any = np.asarray,
+    ) -> Any:
+        """
+        Return a function without parameters, which calls an operator of the module `roicy`.
+
+        `direction` is "forward", "backward" or "backward_boxes".  If `reuse`, all calls write to
+        the same array, except for gradients of boxes, which have no `out`.  `put` is a function
+        that brings an array to the device of the call.
+        """
+
+        def laid_out(array):
+            if isinstance(array, list):
+                return [laid_out(level) for level in array]
+            last = layout == "NHWC"
+            return put(placed(array.transpose(0, 2, 3, 1), array.dtype) if last else array)
+
+        input, grad = laid_out(arrays["input"]), laid_out(arrays["grad_output"])
+        boxes = put(arrays["boxes"])
+        options = {**self.parameters, "layout": layout, "num_threads": threads}
+        name, scale = self.operator, self.scales
+        if direction == "forward":
+            operator = getattr(roicy, name)
+            given = (input, boxes, self.output_size, scale)
+        elif direction == "backward_boxes":
+            operator = getattr(roicy, name + "_backward_boxes")
+            given, reuse = (grad, input, boxes, scale), False
+        elif name == "roi_pool":
+            operator = roicy.roi_pool_backward
+            pooled = roicy.roi_pool(
+                input, boxes, self.output_size, scale, return_argmax=True, **options
+            )
+            given = (grad, pooled[1], boxes, input.shape)
+        elif name == "roi_align_max":
+            operator, given = roicy.roi_align_max_backward, (grad, input, boxes, scale)
+        else:
+            operator = getattr(roicy, name + "_backward")
+            shape = input.shape if self.levels == 1 else [level.shape for level in input]
+            given = (grad, boxes, shape, scale)
+        return called(operator, given, options, reuse)
+
+    def read_bytes(self, arrays: dict[str, Any], direction: str) -> int:
+        """Return the bytes of the arrays that a call may read, but for the boxes."""
+        read = arrays["grad_output"] if direction == "backward" else arrays["input"]
+        return sum(array.nbytes for array in each_level(read))
 
 
 ADAPTIVE, TWO = {"sampling_ratio": -1}, {"sampling_ratio": 2}
@@ -161,8 +256,14 @@ class CropWorkload(NamedTuple):
     antialias: bool = False
     kind: str = "upright"  # or "matrices" or "corners"
 
-    def arrays(self) -> dict[str, Any]:
-        """Return the frame and the boxes, upright ones in whole pixels as slices need them."""
+    layouts = ("NHWC",)  # a frame has its channels last
+
+    def has(self, roicy: Any, direction: str) -> bool:
+        """Return whether this version has the call."""
+        return direction == "forward" and hasattr(roicy, "crop")
+
+    def arrays(self, dtype: str = "float32") -> dict[str, Any]:
+        """Return the frame, of bytes, and the boxes, upright ones in whole pixels for slices."""
         rng = np.random.default_rng(0)
         coarse = rng.uniform(0, 255, (68, 120, 3)).repeat(16, axis=0).repeat(16, axis=1)
         frame = placed(np.clip(coarse[:1080] + rng.normal(0, 8, (1080, 1920, 3)), 0, 255), "uint8")
@@ -184,6 +285,35 @@ class CropWorkload(NamedTuple):
         middle = np.array([(self.size[1] - 1) / 2, (self.size[0] - 1) / 2])
         shift = middle - (turn @ np.c_[x1 + x2, y1 + y2][:, :, None] / 2)[:, :, 0]
         return {"frame": frame, "boxes": np.concatenate([turn, shift[:, :, None]], axis=2)}
+
+    def call(
+        self,
+        roicy: Any,
+        arrays: dict[str, Any],
+        direction: str = "forward",
+        layout: str = "NHWC",
+        reuse: bool = False,
+        threads: int = 1,
+    ) -> Any:
+        """Return a function without parameters: BGR bytes to normalised RGB of float32."""
+        options: dict[str, Any] = {
+            "mean": MEAN, "std": STD, "scale": 1 / 255, "swap_channels": True,
+            "antialias": self.antialias, "num_threads": threads,
+            "border": "crop" if self.kind == "upright" else "constant",
+        }  # fmt: skip
+        given = (arrays["frame"], arrays["boxes"], self.size)
+        return called(roicy.crop, given, options, reuse)
+
+    def read_bytes(self, arrays: dict[str, Any], direction: str) -> int:
+        """Return the bytes of the frame."""
+        return int(arrays["frame"].nbytes)
+
+    def bytes_in_boxes(self, arrays: dict[str, Any]) -> int:
+        """Return the bytes of the pixels in upright boxes; 0 for other boxes."""
+        if self.kind != "upright":
+            return 0
+        boxes = arrays["boxes"]
+        return int(3 * np.prod(boxes[:, 2:] - boxes[:, :2], axis=1).sum())
 
 
 FACES = CropWorkload(16, (112, 112), (60, 300), (1.0, 1.3))
@@ -209,25 +339,6 @@ CROPS = {
 MEAN, STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
 
 
-def crop_call(
-    roicy: Any, workload: CropWorkload, arrays: dict[str, Any], reuse: bool, num_threads: int
-) -> Any:
-    """Return a function without parameters that crops: BGR bytes to normalised RGB of float32."""
-    options: dict[str, Any] = {
-        "mean": MEAN, "std": STD, "scale": 1 / 255, "swap_channels": True,
-        "antialias": workload.antialias, "num_threads": num_threads,
-        "border": "crop" if workload.kind == "upright" else "constant",
-    }  # fmt: skip
-
-    def function(**out):
-        return roicy.crop(arrays["frame"], arrays["boxes"], workload.size, **options, **out)
-
-    if reuse:
-        out = function()
-        return lambda: function(out=out)
-    return function
-
-
 class MaskWorkload(NamedTuple):
     """One call of paste_masks: masks of 28 x 28 numbers, and images of 800 x 1088 pixels."""
 
@@ -236,8 +347,14 @@ class MaskWorkload(NamedTuple):
     image_shape: tuple[int, int] = (800, 1088)
     sides: tuple[int, int] = (16, 512)  # the smallest and the largest side of a box
 
-    def arrays(self) -> dict[str, Any]:
-        """Return masks (K, 28, 28) of a disk with soft edges, and boxes (K, 4) on the image."""
+    layouts = ("NCHW",)  # masks are planes
+
+    def has(self, roicy: Any, direction: str) -> bool:
+        """Return whether this version has the call."""
+        return direction == "forward" and hasattr(roicy, "paste_masks")
+
+    def arrays(self, dtype: str = "float32") -> dict[str, Any]:
+        """Return masks (K, 28, 28) of a disk with soft edges, of float32, and boxes (K, 4)."""
         rng = np.random.default_rng(0)
         grid = np.linspace(-1, 1, 28)
         disk = 1 / (1 + np.exp(8 * (grid[:, None] ** 2 + grid**2 - 0.6)))
@@ -250,123 +367,41 @@ class MaskWorkload(NamedTuple):
             "boxes": np.concatenate([corners, corners + sides], axis=1).astype(np.float32),
         }
 
+    def call(
+        self,
+        roicy: Any,
+        arrays: dict[str, Any],
+        direction: str = "forward",
+        layout: str = "NCHW",
+        reuse: bool = False,
+        threads: int = 1,
+    ) -> Any:
+        """
+        Return a function without parameters that pastes masks.
+
+        Run-length codes are returned as arrays of bytes, so that they are compared as other
+        results are, and are new in each call.
+        """
+        given = (arrays["masks"], arrays["boxes"], self.image_shape)
+        if self.result == "rle":
+
+            def codes():
+                found = roicy.paste_masks(*given, format="rle", num_threads=threads)
+                return [np.frombuffer(code["counts"], np.uint8) for code in found]
+
+            return codes
+        threshold = None if self.result == "values" else 0.5
+        options = {"threshold": threshold, "num_threads": threads}
+        return called(roicy.paste_masks, given, options, reuse)
+
+    def read_bytes(self, arrays: dict[str, Any], direction: str) -> int:
+        """Return the bytes of the masks."""
+        return int(arrays["masks"].nbytes)
+
 
 MASKS = {
     "paste_masks": MaskWorkload("bool"),
     "paste_masks_values": MaskWorkload("values"),
     "paste_masks_rle": MaskWorkload("rle"),
 }
-
-
-def paste_call(
-    roicy: Any, workload: MaskWorkload, arrays: dict[str, Any], reuse: bool, num_threads: int
-) -> Any:
-    """
-    Return a function without parameters that pastes masks.
-
-    Run-length codes are returned as arrays of bytes, so that they are compared as other results
-    are, and are new in each call.
-    """
-    masks, boxes, shape = arrays["masks"], arrays["boxes"], workload.image_shape
-    if workload.result == "rle":
-
-        def codes():
-            found = roicy.paste_masks(masks, boxes, shape, format="rle", num_threads=num_threads)
-            return [np.frombuffer(code["counts"], np.uint8) for code in found]
-
-        return codes
-    threshold = None if workload.result == "values" else 0.5
-
-    def function(**out):
-        return roicy.paste_masks(
-            masks, boxes, shape, threshold=threshold, num_threads=num_threads, **out
-        )
-
-    if reuse:
-        out = function()
-        return lambda: function(out=out)
-    return function
-
-
-def placed(values: np.ndarray, dtype: str | np.dtype) -> np.ndarray:
-    """
-    Return a copy that begins 16 bytes into a page, as large arrays of NumPy do.
-
-    Where smaller arrays begin depends on what was allocated before, even on the length of a
-    module's path.  Vectors then cross cache lines or do not, which changes the times.
-    """
-    page = 4096
-    size = values.size * np.dtype(dtype).itemsize
-    memory = np.empty(size + 2 * page, np.uint8)
-    start = -memory.ctypes.data % page + 16
-    copy = memory[start : start + size].view(dtype).reshape(values.shape)
-    np.copyto(copy, values, casting="unsafe")
-    return copy
-
-
-def each_level(maps: Any) -> list[Any]:
-    """Return a list of the maps of a pyramid, or of the only one."""
-    return list(maps) if isinstance(maps, (list, tuple)) else [maps]
-
-
-def call(
-    roicy: Any,
-    workload: Workload,
-    arrays: dict[str, Any],
-    direction: str,
-    layout: str,
-    reuse: bool,
-    num_threads: int,
-    put: Any = np.asarray,
-) -> Any:
-    """
-    Return a function without parameters, which calls an operator of the module `roicy`.
-
-    `direction` is "forward", "backward" or "backward_boxes".  If `reuse`, all calls write to the
-    same array.  `put` is a function that brings an array to the device of the call.
-    """
-
-    def laid_out(array):
-        if isinstance(array, list):
-            return [laid_out(level) for level in array]
-        return put(placed(array.transpose(0, 2, 3, 1), array.dtype) if layout == "NHWC" else array)
-
-    input, grad, boxes = (
-        laid_out(arrays["input"]),
-        laid_out(arrays["grad_output"]),
-        put(arrays["boxes"]),
-    )
-    options = {"layout": layout, "num_threads": num_threads}
-    sampling = workload.parameters
-    name, scale = workload.operator, workload.scales
-    if direction == "forward":
-
-        def function(**out):
-            return getattr(roicy, name)(
-                input, boxes, workload.output_size, scale, **sampling, **options, **out
-            )
-
-    elif direction == "backward_boxes":
-        return lambda: getattr(roicy, name + "_backward_boxes")(
-            grad, input, boxes, scale, **sampling, **options
-        )
-    elif name == "roi_pool":
-        argmax = roicy.roi_pool(
-            input, boxes, workload.output_size, scale, return_argmax=True, **options
-        )[1]
-
-        def function(**out):
-            return roicy.roi_pool_backward(grad, argmax, boxes, input.shape, **options, **out)
-
-    else:
-        shape = input.shape if workload.levels == 1 else [level.shape for level in input]
-
-        def function(**out):
-            return getattr(roicy, name + "_backward")(
-                grad, boxes, shape, scale, **sampling, **options, **out
-            )
-
-    if reuse:
-        out = function()
-        return lambda: function(out=out)
-    return function
+ALL: dict[str, Any] = {**WORKLOADS, **CROPS, **MASKS}

@@ -1,7 +1,9 @@
 """
 Times of calls in this process, for comparisons of versions.
 
-This file and _workloads.py are loaded by their paths, with whatever version of roicy the process
+Everything that times a call does so by `times`.
+
+This file and workloads.py are loaded by their paths, with whatever version of roicy the process
 imports.  So they use nothing of the package but its operators, and what says how it was built.
 """
 
@@ -17,6 +19,7 @@ import re
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,7 +31,7 @@ SETTINGS = ("ROICY_ISA", "OMP_", "GOMP_", "KMP_", "MALLOC_", "GLIBC_TUNABLES")
 
 def workloads() -> ModuleType:
     """Return the module of workloads that lies beside this file."""
-    path = Path(__file__).with_name("_workloads.py")
+    path = Path(__file__).with_name("workloads.py")
     spec: Any = importlib.util.spec_from_file_location("workloads", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -113,53 +116,62 @@ def digest(result: Any) -> str:
     return found.hexdigest()[:16]
 
 
-def times(function: Any, seconds: float, least: int = 5) -> list[float]:
-    """Return the times of at least so many calls, and of as many as fit into `seconds`."""
+def times(
+    function: Callable[[], Any],
+    seconds: float,
+    least: int = 5,
+    calls: int = 1,
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[float]:
+    """
+    Return times of a call: at least so many, and as many as fit into `seconds`.
+
+    A first call is not timed.  Each time is the mean of so many `calls`.
+    """
     function()
     found, end = [], time.perf_counter() + seconds
     while True:
-        start = time.perf_counter()
-        function()
-        now = time.perf_counter()
-        found.append(now - start)
-        if now >= end and len(found) >= least:
+        start = clock()
+        for _ in range(calls):
+            function()
+        found.append((clock() - start) / calls)
+        if time.perf_counter() >= end and len(found) >= least:
             return found
 
 
-def prepared(module: ModuleType, roicy: Any, run: dict[str, Any]) -> tuple[Any, int]:
-    """Return a call without parameters, and the bytes of the arrays that it may read."""
-    name, direction = run["workload"], run["direction"]
-    if name in module.CROPS:
-        work = module.CROPS[name]
-        arrays = work.arrays()
-        return module.crop_call(roicy, work, arrays, True, run["threads"]), arrays["frame"].nbytes
-    if name in module.MASKS:
-        work = module.MASKS[name]
-        arrays = work.arrays()
-        return module.paste_call(roicy, work, arrays, True, run["threads"]), arrays["masks"].nbytes
-    work = module.WORKLOADS[name]
-    arrays = work.arrays(run["dtype"])
-    reuse = direction != "backward_boxes"
-    call = module.call(roicy, work, arrays, direction, run["layout"], reuse, run["threads"])
-    read = arrays["grad_output"] if direction == "backward" else arrays["input"]
-    return call, sum(array.nbytes for array in module.each_level(read))
+def in_turns(
+    functions: dict[Any, Callable[[], Any]],
+    rounds: int,
+    seconds: float,
+    after_round: Callable[[], Any] = lambda: None,
+) -> dict[Any, float]:
+    """Return the least time of each function; in each round, each is called for `seconds`."""
+    least = dict.fromkeys(functions, float("inf"))
+    for _ in range(rounds):
+        for name, function in functions.items():
+            least[name] = min(least[name], *times(function, seconds, 1))
+        after_round()
+    return least
 
 
 def measure(
     module: ModuleType, roicy: Any, run: dict[str, Any], seconds: float
 ) -> dict[str, Any] | None:
     """Return least and median of a call, or None where this version cannot make it."""
+    work, direction = module.ALL[run["workload"]], run["direction"]
+    arrays = work.arrays(run["dtype"])
     try:
-        call, read = prepared(module, roicy, run)
+        call = work.call(roicy, arrays, direction, run["layout"], True, run["threads"])
         result = call()
     except (AttributeError, TypeError, ValueError):  # an operator or parameter that came later
         return None
     found = times(call, seconds)
+    results = module.each_level(result)
     return {
         "least": min(found),
         "median": statistics.median(found),
         "digest": digest(result),
-        "bytes": read + sum(array.nbytes for array in module.each_level(result)),
+        "bytes": work.read_bytes(arrays, direction) + sum(array.nbytes for array in results),
     }
 
 

@@ -15,7 +15,8 @@ import numpy as np
 
 import roicy
 
-from . import _timing, _workloads
+from . import timing
+from .workloads import ALL, each_level
 
 PYTHON_THREADS = 8
 MIN_CALLS = 1000  # with fewer calls, there is no percentile 99.9
@@ -37,25 +38,22 @@ def scaling(
     from tqdm import tqdm
 
     counts = counts_of_threads(most)
-    work = [(name, direction) for direction in directions for name in names]
-    work = [(name, direction) for name, direction in work if can_run(name, direction)]
+    calls = [(name, direction) for direction in directions for name in names]
+    calls = [(name, direction) for name, direction in calls if ALL[name].has(roicy, direction)]
     rows: list[dict[str, Any]] = []
-    with tqdm(total=len(work) * rounds, disable=None, leave=False) as progress:
-        for name, direction in work:
+    with tqdm(total=len(calls) * rounds, disable=None, leave=False) as progress:
+        for name, direction in calls:
+            progress.set_postfix_str(f"{name} {direction}")
             run = {"workload": name, "direction": direction, "layout": "NCHW", "dtype": dtype}
-            found = {
-                count: _timing.prepared(_workloads, roicy, run | {"threads": count})
+            work = ALL[name]
+            arrays = work.arrays(dtype)
+            functions = {
+                count: work.call(roicy, arrays, direction, reuse=True, threads=count)
                 for count in counts
             }
-            calls = {count: function for count, (function, _) in found.items()}
-            results = _workloads.each_level(calls[1]())
-            moved = found[1][1] + sum(array.nbytes for array in results)
-            least = dict.fromkeys(counts, float("inf"))
-            for _ in range(rounds):
-                progress.set_postfix_str(f"{name} {direction}")
-                for count, function in calls.items():
-                    least[count] = min(least[count], *_timing.times(function, seconds))
-                progress.update()
+            moved = work.read_bytes(arrays, direction)
+            moved += sum(array.nbytes for array in each_level(functions[1]()))
+            least = timing.in_turns(functions, rounds, seconds, progress.update)
             for count, best in least.items():
                 speedup = least[1] / best
                 rows.append(
@@ -64,15 +62,6 @@ def scaling(
                     | {"efficiency": speedup / count, "bytes_per_second": moved / best}
                 )
     return rows
-
-
-def can_run(name: str, direction: str) -> bool:
-    """Whether the operator of a workload has this pass."""
-    if name in _workloads.CROPS or name in _workloads.MASKS:
-        return direction == "forward"
-    operator = _workloads.WORKLOADS[name].operator
-    suffix = "" if direction == "forward" else f"_{direction}"
-    return hasattr(roicy, operator + suffix)
 
 
 def table_of_scaling(rows: list[dict[str, Any]]) -> str:
@@ -95,8 +84,8 @@ def table_of_scaling(rows: list[dict[str, Any]]) -> str:
 
 def prepared(name: str, threads: int) -> Callable[[], Any]:
     """Return a small call that writes to an array of its own."""
-    run = {"workload": name, "direction": "forward", "layout": "NCHW", "dtype": "float32"}
-    function: Callable[[], Any] = _timing.prepared(_workloads, roicy, run | {"threads": threads})[0]
+    work = ALL[name]
+    function: Callable[[], Any] = work.call(roicy, work.arrays(), reuse=True, threads=threads)
     return function
 
 
@@ -104,7 +93,7 @@ def collect(function: Callable[[], Any], seconds: float) -> list[float]:
     """Return the times of all calls of `seconds`, and of at least MIN_CALLS."""
     for _ in range(19):  # the next one is in times
         function()
-    return _timing.times(function, seconds, MIN_CALLS)
+    return timing.times(function, seconds, MIN_CALLS)
 
 
 def alone(name: str, threads: int, seconds: float) -> list[float]:
@@ -151,7 +140,7 @@ def in_forked_workers(name: str, threads: int, seconds: float) -> list[float] | 
     if not hasattr(os, "fork"):
         return None
     prepared(name, threads)()  # as in a program that has called roicy before it forks
-    workers = max(_timing.usable_cores(), 2)
+    workers = max(timing.usable_cores(), 2)
     with multiprocessing.get_context("fork").Pool(workers) as pool:
         each = pool.starmap(alone, [(name, threads, seconds)] * workers, chunksize=1)
     return [one for found in each for one in found]

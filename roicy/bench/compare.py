@@ -7,17 +7,14 @@ docs/tracking.md describes the files.
 from __future__ import annotations
 
 import json
-import os
-import secrets
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-SCHEMA = "roicy-bench/1"
+from .builds import SCHEMA
+
 PARTS = ("machine", "build", "runtime", "method", "runs")
 KEY = ("workload", "direction", "layout", "dtype", "threads")
 LEVEL = 0.99  # of the intervals: many calls are compared at once
@@ -29,82 +26,6 @@ IN_TURNS, ONE_BY_ONE = 0.02, 0.05
 # in docs/records.md), so a few processes tell only larger differences.
 FEW_PROCESSES, MARGIN_OF_FEW = 5, 0.10
 FASTER, SLOWER, UNKNOWN = "faster", "slower", "cannot tell"
-# A process loads this file by its path, so that any version of roicy can be timed by it.
-PROGRAM = """
-import importlib.util
-spec = importlib.util.spec_from_file_location("timing", {path!r})
-module = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)
-module.main()
-"""
-
-
-class Build:
-    """A version of roicy, and the Python that imports it."""
-
-    def __init__(self, name: str, python: str, path: str | None):
-        self.name, self.python = name, python
-        self.environment = {
-            name: value for name, value in os.environ.items() if name != "PYTHONPATH"
-        }
-        if path:
-            self.environment["PYTHONPATH"] = path
-
-    def measure(self, runs: list[dict[str, Any]], seconds: float) -> dict[str, Any]:
-        """Return facts and times of a new process."""
-        program = PROGRAM.format(path=str(Path(__file__).with_name("_timing.py")))
-        with tempfile.TemporaryDirectory() as folder:  # nothing there can be imported instead
-            ended = subprocess.run(
-                [self.python, "-c", program],
-                input=json.dumps({"runs": runs, "seconds": seconds}),
-                env=self.environment,
-                cwd=folder,
-                capture_output=True,
-                text=True,
-            )
-        if ended.returncode:
-            raise RuntimeError(f"{self.name}: the process failed\n{ended.stderr[-2000:]}")
-        return dict(json.loads(ended.stdout.splitlines()[-1]))
-
-
-def this_build() -> Build:
-    """Return the version that runs now."""
-    folders = [str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")]
-    return Build("this", sys.executable, os.pathsep.join(filter(None, folders)))
-
-
-def alternate(
-    builds: list[Build], runs: list[dict[str, Any]], processes: int, seconds: float
-) -> list[dict[str, Any]]:
-    """Return a file of each build; their processes take turns, and the order of a turn changes."""
-    from tqdm import tqdm
-
-    files: list[dict[str, Any]] = [{} for _ in builds]
-    with tqdm(total=processes * len(builds), disable=None, leave=False) as progress:
-        for turn in range(processes):
-            order = range(len(builds))
-            for i in order if turn % 2 == 0 else reversed(order):
-                progress.set_postfix_str(builds[i].name)
-                add(files[i], builds[i].measure(runs, seconds), runs)
-                progress.update()
-    turns = secrets.token_hex(8)
-    for file in files:
-        file["method"] = {"processes": processes, "seconds": seconds, "turns": turns}
-        file["runs"] = [run for run in file["runs"] if run["least"]]
-    return files
-
-
-def add(file: dict[str, Any], found: dict[str, Any], runs: list[dict[str, Any]]) -> None:
-    """Add the times of a process to those of the processes before it."""
-    if not file:
-        facts = {name: found[name] for name in ("machine", "build", "runtime")}
-        file |= {"schema": SCHEMA, **facts}
-        file["runs"] = [run | {"least": [], "median": []} for run in runs]
-    for run, times in zip(file["runs"], found["runs"], strict=True):
-        if times is not None:
-            run["least"].append(times["least"])
-            run["median"].append(times["median"])
-            run |= {"digest": times["digest"], "bytes": times["bytes"]}
 
 
 def read(path: str) -> dict[str, Any]:

@@ -1,8 +1,10 @@
 """
-The benchmark of crop: OpenCV's functions in a loop, as people who care for speed write it.
+What the benchmark times beside crop and paste_masks: OpenCV, torchvision, and COCO's coder.
 
-A loop writes to arrays that it has made once: it resizes or warps a box, separates the channels,
-and scales each of them into the batch.  ``blobFromImages`` is timed, too.
+OpenCV's functions run in a loop, as people who care for speed write it: it writes to arrays that
+it has made once, resizes or warps a box, separates the channels, and scales each of them into the
+batch.  torchvision returns images of values, which its users compare with a threshold themselves.
+So this is timed too where roicy returns booleans or codes.
 """
 
 from __future__ import annotations
@@ -13,30 +15,15 @@ from typing import Any
 
 import numpy as np
 
-import roicy
-
-from ._workloads import CROPS, MEAN, STD, CropWorkload, crop_call
+from .workloads import MEAN, STD, CropWorkload, MaskWorkload
 
 
-def calls(name: str, threads: int) -> tuple[dict[str, Callable[[], Any]], int]:
-    """Return the calls of a workload by their names, and the bytes of the pixels of its boxes."""
-    workload = CROPS[name]
-    arrays = workload.arrays()
-    found = {
-        "roicy": crop_call(roicy, workload, arrays, False, threads),
-        "roicy out=": crop_call(roicy, workload, arrays, True, threads),
-    }
-    if importlib.util.find_spec("cv2") is not None:
-        found |= _opencv(workload, arrays, threads)
-    boxes, read = arrays["boxes"], 0
-    if workload.kind == "upright":
-        read = int(3 * np.prod(boxes[:, 2:] - boxes[:, :2], axis=1).sum())
-    return found, read
-
-
-def _opencv(
+def of_crop(
     workload: CropWorkload, arrays: dict[str, Any], threads: int
 ) -> dict[str, Callable[[], Any]]:
+    """Return calls of OpenCV, if it is installed."""
+    if importlib.util.find_spec("cv2") is None:
+        return {}
     import cv2
 
     cv2.setNumThreads(threads)
@@ -104,3 +91,37 @@ def _warp_loop(
         return out
 
     return loop
+
+
+def of_paste_masks(
+    workload: MaskWorkload, arrays: dict[str, Any], threads: int
+) -> dict[str, Callable[[], Any]]:
+    """Return torchvision's call; none for codes where COCO's programs are not installed."""
+    if importlib.util.find_spec("torchvision") is None:
+        return {}
+    import torch
+    import torchvision
+    from torchvision.models.detection.roi_heads import paste_masks_in_image
+
+    torch.set_num_threads(threads)
+    masks = torch.from_numpy(arrays["masks"])[:, None]
+    boxes = torch.from_numpy(arrays["boxes"])
+
+    def values():
+        return paste_masks_in_image(masks, boxes, workload.image_shape)[:, 0]
+
+    name = f"torchvision {torchvision.__version__}"
+    if workload.result == "values":
+        return {name: values}
+    if workload.result == "bool":
+        return {name: lambda: values() >= 0.5}
+    if importlib.util.find_spec("pycocotools") is None:
+        return {}
+    from pycocotools import mask as coder
+
+    def codes():
+        images = (values() >= 0.5).numpy().view(np.uint8)
+        found = coder.encode(np.asfortranarray(images.transpose(1, 2, 0)))
+        return [np.frombuffer(code["counts"], np.uint8) for code in found]
+
+    return {f"{name}, pycocotools": codes}

@@ -1,0 +1,1 @@
+"""What ``python -m roicy bench`` and ``demo`` run; ``import roicy`` does not load it."""
