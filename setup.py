@@ -1,5 +1,6 @@
 """
-Builds the extensions: each file of pyx/kernels once for each instruction set, the others once.
+Builds the extensions: each file of pyx/images and of pyx/kernels once for each instruction set, the
+others once.
 
 Environment variables:
 
@@ -23,7 +24,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError, LinkError
 
-KERNELS = sorted(Path("pyx/kernels").glob("*.pyx"))
+KERNELS = sorted(path for room in ("images", "kernels") for path in Path("pyx", room).glob("*.pyx"))
 ONCE = [Path("pyx/machine.pyx"), Path("pyx/plan/plan.pyx")]
 # The GPU compiles these rules, too: at run time, from the folder of the package.
 RULES, RULES_OF_GPU = Path("pyx/plan/rules.h"), Path("roicy/cuda/kernels/rules.h")

@@ -3,11 +3,6 @@
 from ._config import __version__, show_config
 from ._threads import get_num_threads, set_num_threads
 from .cropping import crop
-from .crops import (
-    crop_and_resize,
-    crop_and_resize_backward,
-    crop_and_resize_backward_boxes,
-)
 from .masks import paste_masks
 from .multiscale import (
     multiscale_roi_align,
@@ -16,6 +11,11 @@ from .multiscale import (
     multiscale_roi_align_rotated,
     multiscale_roi_align_rotated_backward,
     multiscale_roi_align_rotated_backward_boxes,
+)
+from .normalised import (
+    crop_and_resize,
+    crop_and_resize_backward,
+    crop_and_resize_backward_boxes,
 )
 from .operators import (
     prroi_pool,

@@ -288,7 +288,7 @@ def _places(
     boxes: np.ndarray, width: int, shape: tuple[int, int], rule: str, padding: int, computed: Any
 ) -> tuple[np.ndarray, np.ndarray]:
     """
-    Return where masks lie, as struct Place of ``pyx/kernels/paste.pyx``, and corners of boxes.
+    Return where masks lie, as struct Place of ``pyx/images/paste.pyx``, and corners of boxes.
 
     Boxes are converted to the type of the masks first.
     """

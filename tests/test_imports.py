@@ -1,4 +1,4 @@
-"""Files of pyx import only from the folders that pyx/README.md allows."""
+"""Files of pyx import and include only what pyx/README.md allows."""
 
 import re
 from pathlib import Path
@@ -6,30 +6,54 @@ from pathlib import Path
 import pytest
 
 PYX = Path(__file__).parent.parent / "pyx"
-FILES = [path.relative_to(PYX) for ending in ("pxd", "pyx") for path in PYX.rglob(f"*.{ending}")]
+ENDINGS = ("pxd", "pyx", "h")
+FILES = [path.relative_to(PYX) for ending in ENDINGS for path in PYX.rglob(f"*.{ending}")]
 # For each folder, what it may import.  A folder stands for all of its files.
 MAY_IMPORT = {
-    "simd": (),
+    "simd": ("simd",),
     "move": ("move", "simd", "tuning", "plan.structs"),
     "plan": ("plan", "simd", "tuning"),
     "kernels": (
         "kernels", "move", "simd", "tuning", "plan.structs", "plan.spans", "roicy._kernels.plan",
     ),
+    "images": ("images", "kernels.run", "simd", "tuning", "plan.structs"),
     "": (),  # tuning.pxd, machine.pyx
 }  # fmt: skip
-OURS = ("simd", "move", "plan", "kernels", "tuning", "roicy")
+OURS = (*filter(None, MAY_IMPORT), "tuning", "roicy")
+# Cython's imports, and headers in quotation marks, which Cython's `extern` names as well
 CIMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+cimport|cimport\s+([\w.]+))", re.MULTILINE)
+INCLUDE = re.compile(r'^\s*(?:#\s*include|cdef extern from) "([\w./]+)"', re.MULTILINE)
+
+
+def imports_of(file):
+    """Return what a file imports, as modules; a header stands for the module of that name."""
+    text = (PYX / file).read_text()
+    modules = [one or other for one, other in CIMPORT.findall(text)]
+    for header in INCLUDE.findall(text):
+        beside = file.parent / header
+        found = beside if (PYX / beside).is_file() else Path(header)
+        assert (PYX / found).is_file(), f"{header} is neither in this folder nor in pyx"
+        modules.append(".".join(found.with_suffix("").parts))
+    return modules
 
 
 @pytest.mark.skipif(not PYX.is_dir(), reason="the sources are not here")
 @pytest.mark.parametrize("file", FILES, ids=str)
-def test_cimports(file):
+def test_imports(file):
     room = file.parts[0] if len(file.parts) > 1 else ""
-    modules = [one or other for one, other in CIMPORT.findall((PYX / file).read_text())]
-    for module in modules:
-        if module.split(".")[0] in OURS:
+    for module in imports_of(file):
+        if room and module.split(".")[0] in OURS:
             allowed = MAY_IMPORT[room]
             assert module in allowed or module.split(".")[0] in allowed, module
+
+
+@pytest.mark.skipif(not PYX.is_dir(), reason="the sources are not here")
+def test_imports_are_found():
+    """Both kinds of them are read."""
+    assert "simd.simd" in imports_of(Path("images/paste.pyx"))
+    assert "simd.vector" in imports_of(Path("simd/simd.h"))
+    assert "images.axis" in imports_of(Path("images/rows.h"))
+    assert "tuning" in imports_of(Path("tuning.pxd"))
 
 
 def test_the_rooms_are_there():

@@ -5,7 +5,6 @@
 #define ROICY_SIMD_H
 
 #include "convert.h"
-#include "runs.h"
 #include "shuffle.h"
 #include "vector.h"
 
@@ -79,26 +78,6 @@ struct prefetch_runs {
     int count;
 };
 
-/* One axis of a mask, and where its box lies along it. */
-struct mask_axis {
-    int64_t origin, size;   /* of a mask that is resized: its first pixel, and how many it has */
-    double start, stop;     /* of a mask that is sampled: the edges of the box */
-    int32_t extent;         /* numbers of the mask, with its border */
-    int infinite_is_middle; /* whether points at infinity lie in the middle of the mask */
-};
-
-/* The two numbers of an axis of a mask that each of some pixels lies between, and their weights. */
-struct mask_taps {
-    int32_t *low, *high;
-    void *low_weight, *high_weight; /* REAL */
-};
-
-/* Numbers of pixels, and their weights along the axis of the pixels and along the other one. */
-struct mask_corner {
-    const void *values, *weights; /* REAL */
-    double weight;
-};
-
 /* Unrolls the loop that follows. */
 #define PRAGMA(text) _Pragma(#text)
 #if defined(__clang__)
@@ -127,7 +106,6 @@ struct mask_corner {
 #include "maximum.inc.h"
 #include "numbers.inc.h"
 #include "scatter.inc.h"
-#include "paste.inc.h"
 #include "sparse.inc.h"
 #undef REAL
 
@@ -140,7 +118,6 @@ struct mask_corner {
 #include "maximum.inc.h"
 #include "numbers.inc.h"
 #include "scatter.inc.h"
-#include "paste.inc.h"
 #include "sparse.inc.h"
 #undef REAL
 #undef NAME
@@ -179,17 +156,6 @@ struct mask_corner {
 #define largest_number(first, ...) FOR_TYPE(largest_number, first)(first, __VA_ARGS__)
 #define add_at_planes(first, ...) FOR_TYPE(add_at_planes, first)(first, __VA_ARGS__)
 #define add_at_pixels(first, ...) FOR_TYPE(add_at_pixels, first)(first, __VA_ARGS__)
-#define resized_taps(axis, first, count, taps, pointer)                                            \
-    FOR_TYPE(resized_taps, pointer)(axis, first, count, taps)
-#define sampled_taps(axis, first, count, taps, pointer)                                            \
-    FOR_TYPE(sampled_taps, pointer)(axis, first, count, taps)
-#define blend_taps(first, ...) FOR_TYPE(blend_taps, first)(first, __VA_ARGS__)
-#define blend_rows(first, ...) FOR_TYPE(blend_rows, first)(first, __VA_ARGS__)
-#define pick_taps(first, ...) FOR_TYPE(pick_taps, first)(first, __VA_ARGS__)
-#define blend_corners(first, ...) FOR_TYPE(blend_corners, first)(first, __VA_ARGS__)
-#define blend_twice(first, ...) FOR_TYPE(blend_twice, first)(first, __VA_ARGS__)
-#define reach(to, values, ...) FOR_TYPE(reach, values)(to, values, __VA_ARGS__)
-#define to_bytes(to, values, count) FOR_TYPE(to_bytes, values)(to, values, count)
 #define widen(from, kind, count, to) FOR_TYPE(widen, to)(from, kind, count, to)
 
 #endif

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import crops
+from .. import normalised
 
 __all__ = ["crop_and_resize", "image"]
 
@@ -60,7 +60,7 @@ def crop_and_resize(
     array([[0., 2.],
            [6., 8.]], dtype=float32)
     """
-    return crops.crop_and_resize(
+    return normalised.crop_and_resize(
         image, boxes, box_indices, crop_size, method, extrapolation_value, layout="NHWC"
     )
 

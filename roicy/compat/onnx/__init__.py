@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex
 
 import numpy as np
 
-from ... import _arguments, crops, operators
+from ... import _arguments, normalised, operators
 from .. import float32_scale, with_images
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def CropAndResize(
     method = _one_of("mode", mode, ("bilinear", "nearest"))
     size = _arguments.output_size(crop_size, "crop_size")
     given = (rois, batch_indices, "NCHW", None, None)
-    return crops.resized((method, True), X, size, extrapolation_value, given)
+    return normalised.resized((method, True), X, size, extrapolation_value, given)
 
 
 def MMCVRoIAlignRotated(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ... import _arguments, crops, masks, multiscale, operators
+from ... import _arguments, masks, multiscale, normalised, operators
 from .. import float32_scale, with_images
 from . import _one_of
 
@@ -108,7 +108,7 @@ def _crop_and_resize(arrays: Arrays, given: Attributes, threads: int) -> Any:
     method = _one_of("mode", given["mode"], ("bilinear", "nearest"))
     size = tuple(int(extent) for extent in size)
     boxes = (rois, images, "NCHW", threads, None)
-    return crops.resized((method, True), x, size, given["extrapolation_value"], boxes)
+    return normalised.resized((method, True), x, size, given["extrapolation_value"], boxes)
 
 
 def _pooling(name: str, *parameters: str) -> Callable[[Arrays, Attributes, int], Any]:

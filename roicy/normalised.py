@@ -1,7 +1,7 @@
 """
-Crops of normalised boxes, with bins on the corners of boxes: TensorFlow's crop_and_resize.
+The operator of normalised boxes, with bins on the corners of boxes: TensorFlow's crop_and_resize.
 
-Its signature differs from that of the other operators: what it calls a box is that of TensorFlow.
+It takes boxes as TensorFlow does, so its signature differs from those of the other operators.
 """
 
 from __future__ import annotations

@@ -6,7 +6,9 @@
 #ifndef ROICY_WARP_H
 #define ROICY_WARP_H
 
-#include "crop.h"
+#include "images/axis.h"
+#include "images/load.h"
+#include "images/store.h"
 
 /* The most samples along one axis of an output pixel: more would cost more than they show. */
 enum { WARP_SAMPLES = 8 };

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "simd/vector.h"
+
 #define RUNS_ROOM 256 /* characters that there is room for at first */
 
 struct runs {

@@ -4,8 +4,8 @@
    the middle of this share where the share is smaller or where points are asked for.  A pixel of
    the frame covers [i, i + 1) and is constant on it, and its weight is its part of the interval.
    An interval of one pixel weighs two neighbours as bilinear interpolation does. */
-#ifndef ROICY_CROP_AXIS_H
-#define ROICY_CROP_AXIS_H
+#ifndef ROICY_AXIS_H
+#define ROICY_AXIS_H
 
 #include <math.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 """Crop: boxes of frames, resized and normalised.
 
 A task is a box, or some of its rows.  Blocks of CROP_ROWS rows are computed one after the other,
-each in chunks of output columns whose pixels a strip has room for.  simd/crop.h has the sums.
+each in chunks of output columns whose pixels a strip has room for.  rows.h has the sums.
 """
 from cpython.buffer cimport PyBUF_STRIDED, PyBUF_STRIDES, PyBuffer_Release, PyObject_GetBuffer
 from cython.parallel cimport prange, threadid
@@ -9,10 +9,10 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from simd.crop cimport (CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_YUV, Axis, Columns, Source,
-                        Span, Strip, Target, Warp, Yuv, crop_axis_limit, crop_axis_set,
-                        crop_pad_columns, crop_scale_columns, crop_span_of, crop_store,
-                        crop_sum_columns, crop_sum_rows, warp_pixels, warp_samples)
+from images.frames cimport (CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_YUV, Axis, Columns, Source,
+                            Span, Strip, Target, Warp, Yuv, crop_axis_limit, crop_axis_set,
+                            crop_pad_columns, crop_scale_columns, crop_span_of, crop_store,
+                            crop_sum_columns, crop_sum_rows, warp_pixels, warp_samples)
 from simd.simd cimport pages_alloc, pages_free
 from tuning cimport (CROP_COLUMNS_AT_ONCE, CROP_SERIAL_NUMBERS, CROP_STRIP, TASKS_PER_THREAD,
                      WARP_COST)

@@ -1,7 +1,7 @@
-"""What crop.h, warp.h and plan/crop_axis.h offer to Cython; they say what each function does."""
+"""What axis.h, load.h, rows.h, store.h and warp.h offer; they say what each function does."""
 from libc.stdint cimport int32_t
 
-cdef extern from "simd/crop.h":
+cdef extern from "images/rows.h":
     enum: CROP_ROWS
     enum: CROP_COLUMNS
     enum: CROP_CHANNELS
@@ -57,7 +57,6 @@ cdef extern from "simd/crop.h":
         float *bias
 
     ctypedef struct Target "struct crop_target":
-        char *start
         Py_ssize_t stride_y
         Py_ssize_t stride_x
         Py_ssize_t stride_c
@@ -82,7 +81,7 @@ cdef extern from "simd/crop.h":
         const float *sums, int rows, int count, char *to, const Target *target) noexcept nogil
 
 
-cdef extern from "simd/warp.h":
+cdef extern from "images/warp.h":
     ctypedef struct Warp "struct warp":
         double *m
         int nx

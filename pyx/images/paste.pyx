@@ -8,21 +8,19 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
+from images.masks cimport (MaskAxis, MaskCorner, MaskTaps, Runs, blend_corners, blend_rows,
+                           blend_taps, blend_twice, pick_taps, reach, resized_taps, runs_add,
+                           runs_add_pixels, runs_end, sampled_taps, to_bytes)
 from kernels.run cimport run
 from plan.structs cimport Call, Task, Tasks
-from simd.simd cimport (LANE_BYTES, MaskAxis, MaskCorner, MaskTaps, Runs, blend_corners, blend_rows,
-                        blend_taps, blend_twice, pick_taps, reach, real, resized_taps, runs_add,
-                        runs_add_pixels, runs_end, sampled_taps, stream_clear, stream_copy,
-                        stream_fence, to_bytes)
+from simd.simd cimport LANE_BYTES, real, stream_clear, stream_copy, stream_fence
 from tuning cimport PASTE_PIXELS, PASTE_TASK_BYTES, STREAM_BYTES
 
-RULES = {"torchvision": 0, "detectron2": 1, "mmdet": 2}
-cdef enum Rule:
+cdef enum Rule:                    # the order is that of RULES in roicy/masks.py
     TORCHVISION                    # the mask is resized to whole pixels
     DETECTRON2                     # the mask is sampled at the centres of pixels
     MMDET                          # the same, but points at infinity lie in its middle
 
-VALUES = {"real": 0, "reached": 1, "bytes": 2}
 cdef enum Values:
     REAL_VALUES                    # as they are
     REACHED                        # whether they are at least the threshold
@@ -388,8 +386,8 @@ def images(const real[:, :, ::1] masks, const int64_t[:, ::1] places,
            const double[:, ::1] corners, tuple rule, int values, out, bint cleared, int threads):
     """Paste at least one mask into `out` (K, H, W), of any strides; cleared: it is all zeros.
 
-    masks: (K, h, w) with their borders; places: as struct Place; rule: (of RULES, threshold);
-    values: of VALUES.
+    masks: (K, h, w) with their borders; places: as struct Place; rule: (of enum Rule, threshold);
+    values: of enum Values.
     """
     cdef Paste paste = paste_of(masks, places, corners, rule)
     cdef Py_ssize_t address = out.__array_interface__["data"][0]
@@ -407,8 +405,8 @@ def codes(const real[:, :, ::1] masks, const int64_t[:, ::1] places,
           const double[:, ::1] corners, tuple rule, shape, int threads):
     """Return the run-length codes of at least one mask, as bytes.
 
-    masks: (K, w, h), transposed, with their borders; places: as struct Place; rule: (of RULES,
-    threshold); shape: (H, W).
+    masks: (K, w, h), transposed, with their borders; places: as struct Place; rule: (of enum
+    Rule, threshold); shape: (H, W).
     """
     cdef Paste paste = paste_of(masks, places, corners, rule)
     cdef Py_ssize_t k, count = masks.shape[0]

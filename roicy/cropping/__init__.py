@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 
 import numpy as np
 
-from . import _arguments, _dispatch, _frames, _threads
+from .. import _arguments, _dispatch, _threads
+from . import arguments, matrices
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -204,30 +205,30 @@ def crop(
     array([[ 2.5,  4.5],
            [10.5, 12.5]], dtype=float32)
     """
-    _arguments.choice("color_range", color_range, _frames.RANGES)
-    _arguments.choice("color_matrix", color_matrix, tuple(_frames.KR_KB))
+    _arguments.choice("color_range", color_range, arguments.RANGES)
+    _arguments.choice("color_matrix", color_matrix, tuple(arguments.KR_KB))
     if color is None:
-        given = _frames.frames(frames)
+        given = arguments.frames(frames)
     else:
-        _arguments.choice("color", color, _frames.COLORS)
-        given = _frames.yuv_frames(frames, color, color_range, color_matrix)
-    rows = _frames.boxes(boxes, boxes_num, given.count)
+        _arguments.choice("color", color, arguments.COLORS)
+        given = arguments.yuv_frames(frames, color, color_range, color_matrix)
+    rows = arguments.boxes(boxes, boxes_num, given.count)
     extent = _arguments.output_size(size, "size")
     count = given.channels
     swap = _arguments.flag("swap_channels", swap_channels)
     finish = (
-        _frames.places(count, swap, given.reversed),
-        *_frames.pixels(mean, std, scale, pad_value, count),
+        arguments.places(count, swap, given.reversed),
+        *arguments.pixels(mean, std, scale, pad_value, count),
     )
     antialias = _arguments.flag("antialias", antialias)
     return_matrices = _arguments.flag("return_matrices", return_matrices)
-    _arguments.choice("border", border, _frames.BORDERS)
-    _arguments.choice("fit", fit, _frames.FITS)
-    last = _arguments.choice("channels", channels, _frames.CHANNELS) == "last"
-    kind = _frames.result_dtype(dtype)
+    _arguments.choice("border", border, arguments.BORDERS)
+    _arguments.choice("fit", fit, arguments.FITS)
+    last = _arguments.choice("channels", channels, arguments.CHANNELS) == "last"
+    kind = arguments.result_dtype(dtype)
     threads = _threads.resolve(num_threads)
     shape = (len(rows.images), *((*extent, count) if last else (count, *extent)))
-    place = _frames.place(rows, extent, fit, border, return_matrices)
+    place = matrices.place(rows, extent, fit, border, return_matrices)
     result = _arguments.result(out, shape, (kind,), (*given.arrays, rows.values))
     view = _arguments.bits(result)
     _dispatch.kernels.crop.crop(

@@ -4,43 +4,17 @@
    are summed first, with vectors along the row, whatever the number of channels.  Squares of these
    sums are transposed to a strip [column][channel][row].  Sums along x then need no shuffles, and
    the result is transposed back. */
-#ifndef ROICY_CROP_H
-#define ROICY_CROP_H
+#ifndef ROICY_ROWS_H
+#define ROICY_ROWS_H
 
-#include "plan/crop_axis.h"
-#include "simd.h"
+#include "images/axis.h"
+#include "images/load.h"
+#include "images/store.h"
 
 enum {
-    CROP_ROWS = LANE_BYTES / sizeof(float), /* output rows of a block */
-    CROP_COLUMNS = CROP_ROWS,               /* output columns that are stored together */
-    CROP_RUN = 64,                          /* numbers of a row that are summed together */
     CROP_VECTOR = sizeof(vector_float) / sizeof(float),
     CROP_UNIT = CROP_ROWS / CROP_VECTOR, /* vectors of a lane vector */
-    CROP_SQUARE = VECTOR_BYTES / sizeof(float),
-    CROP_CHANNELS = 4,
     CROP_LOADED = 40 /* rows of a block that are converted once, and kept in 10 KB */
-};
-
-/* Types of frames besides those of convert.h; CROP_YUV stands for bytes of YCbCr 4:2:0. */
-enum { CROP_FLOAT = 'f', CROP_SHORT = 'H', CROP_YUV = 'Y' };
-
-/* How bytes of YCbCr become red, green and blue: y * luma + u * from_u[c] + v * from_v[c] +
-   bias[c], moved to 0..255. */
-struct crop_yuv {
-    int planar; /* I420, and not NV12 */
-    float luma, bias[3], from_u[3], from_v[3];
-};
-
-/* A frame, or one plane of it.  Strides are bytes. */
-struct crop_source {
-    const char *start;
-    ptrdiff_t stride_y, stride_x, stride_c;
-    int32_t height, width;
-    int channels; /* at most CROP_CHANNELS */
-    int kind;     /* NumPy's character of the type */
-    int dense;    /* numbers of a row follow each other */
-    int plane;    /* the channel that is read of CROP_YUV */
-    const struct crop_yuv *yuv;
 };
 
 /* Columns [low, stop) of the frame in a strip, where `add`, of several that are summed. */
@@ -58,17 +32,6 @@ struct crop_columns {
     ptrdiff_t step;
     ptrdiff_t place[CROP_CHANNELS];
     float scale[CROP_CHANNELS], bias[CROP_CHANNELS];
-};
-
-/* The output of a box.  Strides are bytes. */
-struct crop_target {
-    char *start;
-    ptrdiff_t stride_y, stride_x, stride_c;
-    int channels;
-    int kind;
-    int itemsize;
-    int interleaved; /* channels follow each other, and pixels too */
-    int contiguous;  /* the numbers of a run follow each other */
 };
 
 static FORCE_INLINE vector_float crop_splat(float value) {
@@ -146,113 +109,6 @@ static FORCE_INLINE void crop_sum_run(const char *row, ptrdiff_t stride, int kin
             crop_sum_vectors(row + i * size, stride, kind, span, most, to + i);
 }
 
-/* One number of a frame as float. */
-static FORCE_INLINE float crop_number(const char *from, int kind) {
-    uint16_t two;
-    float four;
-    if (kind == BYTE)
-        return *(const uint8_t *)from;
-    if (kind == CROP_FLOAT) {
-        memcpy(&four, from, sizeof four);
-        return four;
-    }
-    memcpy(&two, from, sizeof two);
-    return kind == CROP_SHORT ? (float)two : float_of_half(two);
-}
-
-/* Where a row of U or V (plane 1, 2) is that belongs to row y.  Planes of I420 have two rows in a
-   row of the array. */
-static FORCE_INLINE const char *crop_chroma_row(const struct crop_source *source, ptrdiff_t y,
-                                                int plane) {
-    ptrdiff_t row = y / 2, height = source->height;
-    if (!source->yuv->planar)
-        return source->start + (height + row) * source->stride_y + (plane - 1) * source->stride_x;
-    row += plane == 2 ? height / 2 : 0;
-    return source->start + (height + row / 2) * source->stride_y +
-           row % 2 * (source->width / 2) * source->stride_x;
-}
-
-static FORCE_INLINE float crop_limit(float value) {
-    value = value > 0 ? value : 0;
-    return value < 255 ? value : 255;
-}
-
-/* Copies `count` bytes that lie `step` apart. */
-static FORCE_INLINE void crop_gather_bytes(const char *from, ptrdiff_t step, int count,
-                                           uint8_t *to) {
-    const uint8_t *bytes = (const uint8_t *)from;
-    if (step == 1)
-        memcpy(to, from, (size_t)count);
-    else if (step == 2)
-        for (int i = 0; i < count; i++)
-            to[i] = bytes[2 * i];
-    else
-        for (int i = 0; i < count; i++)
-            to[i] = bytes[i * step];
-}
-
-/* Pixels x..x + count - 1 of the plane that is read, at most CROP_RUN.  Loops are plain, so that
-   they become whole vectors; pixels of a pair share their part of U and V. */
-static NOINLINE void crop_load_yuv(const struct crop_source *source, ptrdiff_t y, ptrdiff_t x,
-                                   int count, float *to) {
-    enum { most = CROP_RUN / 2 + CROP_ROWS / 2 }; /* one more than half a run, in whole vectors */
-    const struct crop_yuv *yuv = source->yuv;
-    ptrdiff_t step = source->stride_x * (yuv->planar ? 1 : 2), first = x / 2;
-    const char *row = source->start + y * source->stride_y + 2 * first * source->stride_x;
-    uint8_t u[most] = {0}, v[most] = {0}, luma[2 * most] = {0};
-    float chroma[2 * most], values[2 * most];
-    float a = yuv->from_u[source->plane], b = yuv->from_v[source->plane];
-    float bias = yuv->bias[source->plane], scale = yuv->luma;
-    int pairs = (int)((x + count - 1) / 2 - first + 1);
-    crop_gather_bytes(crop_chroma_row(source, y, 1) + first * step, step, pairs, u);
-    crop_gather_bytes(crop_chroma_row(source, y, 2) + first * step, step, pairs, v);
-    crop_gather_bytes(row, source->stride_x, 2 * pairs, luma);
-    for (int i = 0; i < most; i++) {
-        float part = FUSED_float((float)v[i], b, FUSED_float((float)u[i], a, bias));
-        chroma[2 * i] = part;
-        chroma[2 * i + 1] = part;
-    }
-    for (int i = 0; i < 2 * most; i++)
-        values[i] = crop_limit(FUSED_float((float)luma[i], scale, chroma[i]));
-    memcpy(to, values + (x - 2 * first), (size_t)count * sizeof(float));
-}
-
-/* Numbers at..at + count - 1 of a row, counted from its start as pixels of interleaved channels. */
-static FORCE_INLINE void crop_load_strided(const struct crop_source *source, const char *row,
-                                           ptrdiff_t at, int count, int kind, float *to) {
-    ptrdiff_t x = at / source->channels, c = at - x * source->channels;
-    const char *pixel = row + x * source->stride_x;
-    for (int i = 0; i < count; i++) {
-        to[i] = crop_number(pixel + c * source->stride_c, kind);
-        if (++c == source->channels) {
-            c = 0;
-            pixel += source->stride_x;
-        }
-    }
-}
-
-/* Numbers of a row of any type and strides. */
-static NOINLINE void crop_load_row(const struct crop_source *source, ptrdiff_t y, ptrdiff_t at,
-                                   int count, float *to) {
-    const char *row = source->start + y * source->stride_y;
-    int kind = source->kind;
-    if (kind == CROP_YUV)
-        crop_load_yuv(source, y, at, count, to);
-    else if (source->dense && kind == HALF)
-        widen_halves((const uint16_t *)row + at, count, to);
-    else if (source->dense && kind == CROP_SHORT)
-        for (int i = 0; i < count; i++)
-            to[i] = ((const uint16_t *)row)[at + i];
-    else if (kind == BYTE)
-        crop_load_strided(source, row, at, count, BYTE, to);
-    else if (kind == CROP_FLOAT)
-        crop_load_strided(source, row, at, count, CROP_FLOAT, to);
-    else if (kind == CROP_SHORT)
-        crop_load_strided(source, row, at, count, CROP_SHORT, to);
-    else
-        crop_load_strided(source, row, at, count, HALF, to);
-}
-
 /* Sums `count` numbers of rows of any type, number by number, as crop_sum_run does. */
 static NOINLINE void crop_sum_any(const struct crop_source *source, const struct crop_span *span,
                                   ptrdiff_t at, int count, float *to) {
@@ -299,15 +155,6 @@ static NOINLINE void crop_sum_loaded(const struct crop_source *source,
         crop_sum_run((const char *)loaded, room * (ptrdiff_t)sizeof(float), CROP_FLOAT, &span, room,
                      sums + p * room);
     }
-}
-
-/* Transposes CROP_ROWS rows of `count` sums, `step` apart, to lane vectors. */
-static FORCE_INLINE void crop_transpose(const float *from, ptrdiff_t step, int count, float *to) {
-    enum { n = CROP_SQUARE };
-    for (int i = 0; i < count; i += n)
-        for (int l = 0; l < CROP_ROWS; l += n)
-            transpose_square_float(from + l * step + i, step, n, to + i * CROP_ROWS + l, CROP_ROWS,
-                                   n, 0);
 }
 
 /* Sums numbers at..at + count - 1 of the rows of a block, and puts them into the strip. */
@@ -455,99 +302,6 @@ static NOINLINE void crop_pad_columns(float *sums, ptrdiff_t step, const struct 
             float *sum = sums + q * step * CROP_ROWS + l;
             *sum = FUSED_float(missing, pad, *sum);
         }
-}
-
-/* Copies a few floats, by whole lines, which are short enough to need no call. */
-static FORCE_INLINE void crop_copy_run(const float *from, int count, char *to) {
-    int i = 0;
-    for (; i + CROP_COLUMNS <= count; i += CROP_COLUMNS)
-        memcpy(to + i * sizeof(float), from + i, CROP_COLUMNS * sizeof(float));
-    for (; i < count; i++)
-        memcpy(to + i * sizeof(float), from + i, sizeof(float));
-}
-
-/* As narrow_bytes, 16 at a time where there are instructions for it, which pack and saturate. */
-static FORCE_INLINE void crop_narrow_run(const float *from, int count, char *to) {
-    int i = 0;
-#if defined(__SSE2__)
-    __m128 least = _mm_setzero_ps(), most = _mm_set1_ps(255);
-    for (; i + 16 <= count; i += 16) {
-        __m128i four[4];
-        for (int j = 0; j < 4; j++) { /* the maximum of NaN and 0 is 0 */
-            __m128 value = _mm_max_ps(_mm_loadu_ps(from + i + 4 * j), least);
-            four[j] = _mm_cvtps_epi32(_mm_min_ps(value, most));
-        }
-        __m128i low = _mm_packs_epi32(four[0], four[1]), high = _mm_packs_epi32(four[2], four[3]);
-        _mm_storeu_si128((__m128i *)(to + i), _mm_packus_epi16(low, high));
-    }
-#endif
-    narrow_bytes(from + i, count - i, (uint8_t *)to + i);
-}
-
-/* Stores `count` floats as numbers of the target, which follow each other. */
-static FORCE_INLINE void crop_store_run(const float *from, int count, int kind, char *to) {
-    if (kind == CROP_FLOAT)
-        crop_copy_run(from, count, to);
-    else if (kind == BYTE)
-        crop_narrow_run(from, count, to);
-    else if (kind == HALF)
-        narrow_halves(from, count, (uint16_t *)to);
-    else
-        narrow_bfloats(from, count, (uint16_t *)to);
-}
-
-/* Stores `count` floats as numbers `step` bytes apart. */
-static NOINLINE void crop_store_apart(const float *from, int count, int kind, char *to,
-                                      ptrdiff_t step) {
-    for (int i = 0; i < count; i++)
-        crop_store_run(from + i, 1, kind, to + i * step);
-}
-
-/* Transposes a square of sums, whose columns follow each other, to rows of floats. */
-static FORCE_INLINE void crop_store_square(const float *sums, int rows, float *to, ptrdiff_t step,
-                                           int streaming) {
-    enum { n = CROP_SQUARE };
-    for (int l = 0; l < rows; l += n)
-        for (int j = 0; j < CROP_COLUMNS; j += n)
-            transpose_square_float(sums + j * CROP_ROWS + l, CROP_ROWS, n, to + l * step + j, step,
-                                   rows - l, streaming);
-}
-
-/* Stores a square as numbers of another type, or of other strides, or a part of it: `count`
-   columns.  `stride` is that of columns. */
-static NOINLINE void crop_store_slowly(const float *sums, int rows, int count, char *to,
-                                       const struct crop_target *target, ptrdiff_t stride) {
-    float staging[CROP_ROWS * CROP_COLUMNS];
-    crop_transpose(sums, CROP_ROWS, CROP_COLUMNS, staging);
-    for (int p = 0; p < rows; p++) {
-        const float *from = staging + p * CROP_COLUMNS;
-        char *row = to + p * target->stride_y;
-        if (stride == target->itemsize)
-            crop_store_run(from, count, target->kind, row);
-        else
-            crop_store_apart(from, count, target->kind, row, stride);
-    }
-}
-
-/* Stores `rows` rows of `count` output columns from output pixel `to` on.  Sums of interleaved
-   channels are in the order of the target, others channel by channel. */
-static NOINLINE void crop_store(const float *sums, int rows, int count, char *to,
-                                const struct crop_target *target) {
-    int interleaved = target->interleaved;
-    int whole = target->kind == CROP_FLOAT && target->stride_y % (int)sizeof(float) == 0;
-    ptrdiff_t stride = interleaved ? target->itemsize : target->stride_x;
-    ptrdiff_t next = interleaved ? CROP_COLUMNS * target->itemsize : target->stride_c;
-    int columns = interleaved ? count * target->channels : count;
-    for (int c = 0; c < target->channels; c++, to += next, sums += CROP_ROWS * CROP_COLUMNS) {
-        int n = interleaved ? columns - c * CROP_COLUMNS : columns;
-        n = n < CROP_COLUMNS ? n : CROP_COLUMNS;
-        if (n <= 0)
-            break;
-        if (whole && n == CROP_COLUMNS && stride == (ptrdiff_t)sizeof(float))
-            crop_store_square(sums, rows, (float *)to, target->stride_y / (int)sizeof(float), 0);
-        else
-            crop_store_slowly(sums, rows, n, to, target, stride);
-    }
 }
 
 #endif

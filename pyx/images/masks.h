@@ -1,0 +1,49 @@
+/* Masks that are pasted into images, in float and in double, and their run-length codes. */
+#ifndef ROICY_MASKS_H
+#define ROICY_MASKS_H
+
+#include "images/runs.h"
+#include "simd/simd.h"
+
+/* One axis of a mask, and where its box lies along it. */
+struct mask_axis {
+    int64_t origin, size;   /* of a mask that is resized: its first pixel, and how many it has */
+    double start, stop;     /* of a mask that is sampled: the edges of the box */
+    int32_t extent;         /* numbers of the mask, with its border */
+    int infinite_is_middle; /* whether points at infinity lie in the middle of the mask */
+};
+
+/* The two numbers of an axis of a mask that each of some pixels lies between, and their weights. */
+struct mask_taps {
+    int32_t *low, *high;
+    void *low_weight, *high_weight; /* REAL */
+};
+
+/* Numbers of pixels, and their weights along the axis of the pixels and along the other one. */
+struct mask_corner {
+    const void *values, *weights; /* REAL */
+    double weight;
+};
+
+#define NAME(name) NAME_OF(name, REAL)
+#define REAL float
+#include "paste.inc.h"
+#undef REAL
+#define REAL double
+#include "paste.inc.h"
+#undef REAL
+#undef NAME
+
+#define resized_taps(axis, first, count, taps, pointer)                                            \
+    FOR_TYPE(resized_taps, pointer)(axis, first, count, taps)
+#define sampled_taps(axis, first, count, taps, pointer)                                            \
+    FOR_TYPE(sampled_taps, pointer)(axis, first, count, taps)
+#define blend_taps(first, ...) FOR_TYPE(blend_taps, first)(first, __VA_ARGS__)
+#define blend_rows(first, ...) FOR_TYPE(blend_rows, first)(first, __VA_ARGS__)
+#define pick_taps(first, ...) FOR_TYPE(pick_taps, first)(first, __VA_ARGS__)
+#define blend_corners(first, ...) FOR_TYPE(blend_corners, first)(first, __VA_ARGS__)
+#define blend_twice(first, ...) FOR_TYPE(blend_twice, first)(first, __VA_ARGS__)
+#define reach(to, values, ...) FOR_TYPE(reach, values)(to, values, __VA_ARGS__)
+#define to_bytes(to, values, count) FOR_TYPE(to_bytes, values)(to, values, count)
+
+#endif

@@ -1,0 +1,118 @@
+/* Sums [channel][column][row], or with interleaved channels [column][channel][row], to pixels of
+   any type and strides. */
+#ifndef ROICY_STORE_H
+#define ROICY_STORE_H
+
+#include "images/load.h"
+
+/* The output of a box.  Strides are bytes. */
+struct crop_target {
+    ptrdiff_t stride_y, stride_x, stride_c;
+    int channels;
+    int kind;
+    int itemsize;
+    int interleaved; /* channels follow each other, and pixels too */
+};
+
+/* Transposes CROP_ROWS rows of `count` sums, `step` apart, to lane vectors. */
+static FORCE_INLINE void crop_transpose(const float *from, ptrdiff_t step, int count, float *to) {
+    enum { n = CROP_SQUARE };
+    for (int i = 0; i < count; i += n)
+        for (int l = 0; l < CROP_ROWS; l += n)
+            transpose_square_float(from + l * step + i, step, n, to + i * CROP_ROWS + l, CROP_ROWS,
+                                   n, 0);
+}
+
+/* Copies a few floats, by whole lines, which are short enough to need no call. */
+static FORCE_INLINE void crop_copy_run(const float *from, int count, char *to) {
+    int i = 0;
+    for (; i + CROP_COLUMNS <= count; i += CROP_COLUMNS)
+        memcpy(to + i * sizeof(float), from + i, CROP_COLUMNS * sizeof(float));
+    for (; i < count; i++)
+        memcpy(to + i * sizeof(float), from + i, sizeof(float));
+}
+
+/* As narrow_bytes, 16 at a time where there are instructions for it, which pack and saturate. */
+static FORCE_INLINE void crop_narrow_run(const float *from, int count, char *to) {
+    int i = 0;
+#if defined(__SSE2__)
+    __m128 least = _mm_setzero_ps(), most = _mm_set1_ps(255);
+    for (; i + 16 <= count; i += 16) {
+        __m128i four[4];
+        for (int j = 0; j < 4; j++) { /* the maximum of NaN and 0 is 0 */
+            __m128 value = _mm_max_ps(_mm_loadu_ps(from + i + 4 * j), least);
+            four[j] = _mm_cvtps_epi32(_mm_min_ps(value, most));
+        }
+        __m128i low = _mm_packs_epi32(four[0], four[1]), high = _mm_packs_epi32(four[2], four[3]);
+        _mm_storeu_si128((__m128i *)(to + i), _mm_packus_epi16(low, high));
+    }
+#endif
+    narrow_bytes(from + i, count - i, (uint8_t *)to + i);
+}
+
+/* Stores `count` floats as numbers of the target, which follow each other. */
+static FORCE_INLINE void crop_store_run(const float *from, int count, int kind, char *to) {
+    if (kind == CROP_FLOAT)
+        crop_copy_run(from, count, to);
+    else if (kind == BYTE)
+        crop_narrow_run(from, count, to);
+    else if (kind == HALF)
+        narrow_halves(from, count, (uint16_t *)to);
+    else
+        narrow_bfloats(from, count, (uint16_t *)to);
+}
+
+/* Stores `count` floats as numbers `step` bytes apart. */
+static NOINLINE void crop_store_apart(const float *from, int count, int kind, char *to,
+                                      ptrdiff_t step) {
+    for (int i = 0; i < count; i++)
+        crop_store_run(from + i, 1, kind, to + i * step);
+}
+
+/* Transposes a square of sums, whose columns follow each other, to rows of floats. */
+static FORCE_INLINE void crop_store_square(const float *sums, int rows, float *to, ptrdiff_t step) {
+    enum { n = CROP_SQUARE };
+    for (int l = 0; l < rows; l += n)
+        for (int j = 0; j < CROP_COLUMNS; j += n)
+            transpose_square_float(sums + j * CROP_ROWS + l, CROP_ROWS, n, to + l * step + j, step,
+                                   rows - l, 0);
+}
+
+/* Stores a square as numbers of another type, or of other strides, or a part of it: `count`
+   columns.  `stride` is that of columns. */
+static NOINLINE void crop_store_slowly(const float *sums, int rows, int count, char *to,
+                                       const struct crop_target *target, ptrdiff_t stride) {
+    float staging[CROP_ROWS * CROP_COLUMNS];
+    crop_transpose(sums, CROP_ROWS, CROP_COLUMNS, staging);
+    for (int p = 0; p < rows; p++) {
+        const float *from = staging + p * CROP_COLUMNS;
+        char *row = to + p * target->stride_y;
+        if (stride == target->itemsize)
+            crop_store_run(from, count, target->kind, row);
+        else
+            crop_store_apart(from, count, target->kind, row, stride);
+    }
+}
+
+/* Stores `rows` rows of `count` output columns from output pixel `to` on.  Sums of interleaved
+   channels are in the order of the target, others channel by channel. */
+static NOINLINE void crop_store(const float *sums, int rows, int count, char *to,
+                                const struct crop_target *target) {
+    int interleaved = target->interleaved;
+    int whole = target->kind == CROP_FLOAT && target->stride_y % (int)sizeof(float) == 0;
+    ptrdiff_t stride = interleaved ? target->itemsize : target->stride_x;
+    ptrdiff_t next = interleaved ? CROP_COLUMNS * target->itemsize : target->stride_c;
+    int columns = interleaved ? count * target->channels : count;
+    for (int c = 0; c < target->channels; c++, to += next, sums += CROP_ROWS * CROP_COLUMNS) {
+        int n = interleaved ? columns - c * CROP_COLUMNS : columns;
+        n = n < CROP_COLUMNS ? n : CROP_COLUMNS;
+        if (n <= 0)
+            break;
+        if (whole && n == CROP_COLUMNS && stride == (ptrdiff_t)sizeof(float))
+            crop_store_square(sums, rows, (float *)to, target->stride_y / (int)sizeof(float));
+        else
+            crop_store_slowly(sums, rows, n, to, target, stride);
+    }
+}
+
+#endif
