@@ -43,13 +43,13 @@ class Pool(torch.nn.Module):
         return self.function(x, boxes, self.size, *self.given)
 
 
-def export(path, dynamo, model, x, boxes):
-    """Export a model that takes any height and any number of boxes."""
+def export(path, dynamo, model, x, boxes, opset=17):
+    """Export a model that takes any height and any number of boxes; opset: without dynamo."""
     if dynamo:
         height, count = torch.export.Dim("height"), torch.export.Dim("count")
         free = {"dynamic_shapes": {"x": {2: height}, "boxes": {0: count}}}
     else:
-        free = {"dynamic_axes": {"x": {2: "height"}, "boxes": {0: "count"}}, "opset_version": 17}
+        free = {"dynamic_axes": {"x": {2: "height"}, "boxes": {0: "count"}}, "opset_version": opset}
     names = {"input_names": ["x", "boxes"], "output_names": ["y"]}
     torch.onnx.export(model, (x, boxes), path, dynamo=dynamo, verbose=False, **names, **free)
     return onnx.load(path)
@@ -100,6 +100,17 @@ def test_roi_pool(scale, dynamo, dtype, rng, tmp_path):
     model = Pool("roi_pool", (2, 3), scale)
     exported = export(path, dynamo, model, x, boxes)
     assert "MaxRoiPool" in [node.op_type for node in exported.graph.node]
+    np.testing.assert_array_equal(run(path, x, boxes), model(x, boxes))
+
+
+@pytest.mark.parametrize("opset", [7, 9, 12, 15])
+def test_roi_pool_of_old_opsets(opset, rng, tmp_path):
+    """MaxRoiPool is of opset 1, and 7 is the oldest that PyTorch exports to."""
+    path = str(tmp_path / "model.onnx")
+    x, boxes = problem(rng, 15, 9)
+    model = Pool("roi_pool", (2, 3), PAIR)
+    exported = export(path, False, model, x, boxes, opset)
+    assert [version.version for version in exported.opset_import] == [opset]
     np.testing.assert_array_equal(run(path, x, boxes), model(x, boxes))
 
 

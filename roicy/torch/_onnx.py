@@ -173,7 +173,9 @@ def _register() -> None:
     for name, node in NODES.items():
         own = kinds.get(name, ("fs",))
         parse = symbolic_helper.parse_args("v", "v", "is", *own, "none")
-        register_custom_op_symbolic(f"roicy::{name}", parse(_symbolic(node, len(own))), OPSET)
+        # What is registered of opset 9 serves older ones too, and 1 has all nodes but RoiAlign.
+        first = OPSET if node.has_images else 9
+        register_custom_op_symbolic(f"roicy::{name}", parse(_symbolic(node, len(own))), first)
 
 
 def _symbolic(node: _Node, count: int) -> Callable[..., Any]:
