@@ -12,6 +12,7 @@ import numpy as np
 
 from . import _arguments, _call
 from ._docs import documented
+from ._names import errors_name
 from ._table import CROP_AND_RESIZE
 
 if TYPE_CHECKING:
@@ -31,10 +32,13 @@ _METHOD = """method : {{"bilinear", "nearest"}}, optional
         Whether a bin is a bilinear sample or the nearest pixel; halves are rounded away from 0."""
 _SIZE = """crop_size : int or (int, int)
         Bins of a box, (PH, PW), each at least 1."""
+# positions are numbers of the box times (side of the map - 1), in place of spatial_scale
+_errors = errors_name(input="image", input_shape="image_shape", spatial_scale="(side - 1) =")
 _VALUE = """extrapolation_value : float, optional
         Value of bins off the map."""
 
 
+@_errors
 @documented(
     returns="""ndarray, (K, C, PH, PW) or (K, PH, PW, C), dtype of `image`, but float32 of \
 integers""",
@@ -86,6 +90,7 @@ def crop_and_resize(
     return resized((method,), image, crop_size, extrapolation_value, given)
 
 
+@_errors
 @documented(
     returns="""ndarray of shape `image_shape`, dtype of `grad_output`
         Gradient of the image.""",
@@ -114,11 +119,12 @@ def crop_and_resize_backward(
            [0.5, 0. , 0.5],
            [0. , 0. , 0. ]], dtype=float32)
     """
-    _, _, *extents = _arguments.input_shape("image_shape", image_shape, _arguments.Layout(layout))
-    given = _given(boxes, box_indices, tuple(extents), layout, num_threads, out)
+    n, _, h, w = _arguments.input_shape("image_shape", image_shape, _arguments.Layout(layout))
+    given = _given(boxes, box_indices, (n, h, w), layout, num_threads, out)
     return _call.backward(CROP_AND_RESIZE, (method,), grad_output, image_shape, given)
 
 
+@_errors
 @documented(
     returns="""ndarray (K, 4), dtype of `grad_output`
         Gradient of the boxes, [y1, x1, y2, x2].""",
@@ -145,8 +151,8 @@ def crop_and_resize_backward_boxes(
     >>> roicy.crop_and_resize_backward_boxes(grad, image, boxes, [0]).round(6)
     array([[0. , 3.5, 0. , 3.5]])
     """
-    extents = _extents("image", np.shape(image), layout)
-    given = _given(boxes, box_indices, extents, layout, num_threads, None)
+    shape = _extents("image", np.shape(image), layout)
+    given = _given(boxes, box_indices, shape, layout, num_threads, None)
     grad = _call.backward_boxes(CROP_AND_RESIZE, ("bilinear",), grad_output, image, given)
     return grad[:, [2, 1, 4, 3]]
 
@@ -158,14 +164,14 @@ def resized(
     """Return the crops by a rule of these parameters; given: boxes and what follows them."""
     value = _value(extrapolation_value)
     boxes, box_indices, layout, num_threads, out = given
-    extents = _extents("image", np.shape(image), layout)
-    given = _given(boxes, box_indices, extents, layout, num_threads, out)
+    shape = _extents("image", np.shape(image), layout)
+    given = _given(boxes, box_indices, shape, layout, num_threads, out)
     size = _arguments.output_size(crop_size, "crop_size")
     out = _call.forward(CROP_AND_RESIZE, parameters, image, size, given)
     if value != 0 and out.size:
         dtype = _arguments.computed(out.dtype)
         rows, columns = (
-            _off_map(parameters, given[0][:, [2 - a, 4 - a]], extents[a], size[a], dtype)
+            _off_map(parameters, given[0][:, [2 - a, 4 - a]], shape[1 + a], size[a], dtype)
             for a in (0, 1)
         )
         where = (rows[:, :, None] | columns[:, None])[:, None]
@@ -173,11 +179,13 @@ def resized(
     return out
 
 
-def _extents(name: str, shape: tuple[int, ...], layout: Any) -> tuple[int, int]:
+def _extents(name: str, shape: tuple[int, ...], layout: Any) -> tuple[int, int, int]:
+    """Return N, H and W."""
     expected = _arguments.Layout(layout)
     if len(shape) != 4:
         raise ValueError(f"{name}: shape {shape}, expected {expected.spell('N', 'C', 'H', 'W')}")
-    return shape[2:] if expected.axes is None else shape[1:3]
+    height, width = shape[2:] if expected.axes is None else shape[1:3]
+    return shape[0], height, width
 
 
 def _value(value: Any) -> float:
@@ -190,17 +198,26 @@ def _value(value: Any) -> float:
 
 
 def _given(
-    boxes: Any, box_indices: Any, extents: tuple[int, int], layout: Any, threads: Any, out: Any
+    boxes: Any, box_indices: Any, shape: tuple[int, int, int], layout: Any, threads: Any, out: Any
 ) -> tuple[Any, ...]:
-    """Return the arguments that all operators share: rows [batch_index, x1, y1, x2, y2]."""
+    """
+    Return the arguments that all operators share: rows [batch_index, x1, y1, x2, y2].
+
+    shape: of the image, (N, H, W).
+    """
+    images, *extents = shape
     rows = _arguments.box_rows("boxes", boxes)
     if rows.ndim != 2 or rows.shape[1] != 4:
         raise ValueError(f"boxes: shape {rows.shape}, expected (K, 4) with rows [y1, x1, y2, x2]")
-    images = _arguments.images_of_boxes("box_indices", box_indices, len(rows))
+    indices = _arguments.images_of_boxes("box_indices", box_indices, len(rows))
+    wrong = (indices < 0) | (indices >= images)
+    if wrong.any():
+        k = int(wrong.argmax())
+        raise ValueError(f"box_indices[{k}]: {indices[k]} is outside the {images} images")
     if rows.dtype.kind not in "fiu" and not _arguments.is_small(rows.dtype):
         raise TypeError(f"boxes: dtype {rows.dtype.name}, expected floating point or integers")
     whole = np.empty((len(rows), 5))
-    whole[:, 0], whole[:, 1:] = images, rows[:, [1, 0, 3, 2]]
+    whole[:, 0], whole[:, 1:] = indices, rows[:, [1, 0, 3, 2]]
     # Boxes are sorted by their places in pixels, which these scales give.
     scale = tuple(float(max(extent - 1, 1)) for extent in extents)
     return whole, None, scale, layout, threads, out, None

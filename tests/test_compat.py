@@ -13,7 +13,7 @@ from conftest import random_boxes
 from test_recorded import CASES, OTHERWISE, assert_agrees, load
 
 import roicy
-from roicy.compat import mxnet, onnx, paddle, torchvision
+from roicy.compat import mmcv, mxnet, onnx, openvino, paddle, tensorflow, torchvision
 from roicy.compat.paddle.vision import ops
 
 
@@ -310,13 +310,13 @@ def test_boxes_of_no_image_in_mxnet(rng):
     assert not out[1].any()
     for pool in (mxnet.ROIPooling, mxnet.ROIAlign):
         assert not pool(x[:0], boxes[[1, 1]], (2, 2), 1.0).any()
-    with pytest.raises(ValueError, match=r"boxes\[3\]: batch index 2 is outside"):
+    with pytest.raises(ValueError, match=r"rois\[3\]: batch index 2 is outside the data"):
         mxnet.ROIAlign(x, boxes, (2, 2), 1.0)
     with pytest.raises(ValueError, match=r"batch index nan"):
         mxnet.ROIAlign(x, np.array([[np.nan, 0, 0, 1, 1]], np.float32), (2, 2), 1.0)
     with pytest.raises(TypeError, match="position_sensitive: 1, expected True or False"):
         mxnet.ROIAlign(x, boxes, (2, 2), 1.0, position_sensitive=1)
-    with pytest.raises(ValueError, match=r"boxes: shape \(2, 4\)"):
+    with pytest.raises(ValueError, match=r"rois: shape \(2, 4\)"):
         mxnet.ROIPooling(x, boxes[:2, 1:], (2, 2), 1.0)
 
 
@@ -335,7 +335,7 @@ def test_rounded_indices_are_refused():
     """Where they may be those of other images; the row is named whatever is dropped before."""
     x = np.ones((2050, 4, 3, 3), np.float32)
     boxes = np.array([[-1, 0, 0, 2, 2], [7, 0, 0, 2, 2], [2048, 0, 0, 2, 2]], np.float16)
-    message = r"boxes\[%d\]: batch index 2048 in float16, which is exact to 2048 only"
+    message = r"(boxes|rois)\[%d\]: batch index 2048 in float16, which is exact to 2048 only"
     for pool in (mxnet.ROIPooling, mxnet.ROIAlign):
         with pytest.raises(ValueError, match=message % 2):
             pool(x, boxes, (2, 2), 1.0)
@@ -402,7 +402,73 @@ def test_psroi_pool_by_hand():
     )
 
 
+def test_gradients_that_only_these_systems_have(rng):
+    """<forward(x), g> equals <x, backward(g)>; boxes of no image add nothing."""
+    x = rng.standard_normal((2, 8, 9, 11))
+    boxes = random_boxes(rng, 2, 12, (18, 22), np.float64)
+    rois, counts, _ = sorted_by_image(boxes, 2)
+    boxes[3, 0] = -1
+    for aligned in (False, True):
+        given = (boxes, (2, 2), 0.5, 2, True, aligned)
+        out = mxnet.ROIAlign(x, *given)
+        grad = rng.standard_normal(out.shape)
+        back = mxnet.ROIAlign_backward(grad, boxes, x.shape, *given[2:])
+        np.testing.assert_allclose(np.vdot(out, grad), np.vdot(x, back), rtol=1e-12)
+    plain = mxnet.ROIAlign_backward(grad, boxes, (2, 2, 9, 11), 0.5, 2)
+    expected = roicy.roi_align_backward(
+        np.delete(grad, 3, 0), np.delete(boxes, 3, 0), (2, 2, 9, 11), 0.5, 2
+    )
+    np.testing.assert_array_equal(plain, expected)
+    assert not mxnet.ROIAlign_backward(grad[3:4], boxes[3:4], (2, 2, 9, 11), 0.5).any()
+    out = ops.psroi_pool(x, rois, counts, 2, 0.5)
+    grad = rng.standard_normal(out.shape)
+    back = ops.psroi_pool_backward(grad, rois, counts, x.shape, 0.5)
+    np.testing.assert_allclose(np.vdot(out, grad), np.vdot(x, back), rtol=1e-12)
+
+
+def test_distribute_fpn_proposals(dtype):
+    """The numbers are those of Paddle 3.3, boxes just below the size of a level included."""
+    sides = [448, 447.99997, 111.99999, 50, 9999, -3, 224]
+    rois = np.array([[0, 0, side, side] for side in sides], dtype)
+    levels, restore, counts = ops.distribute_fpn_proposals(rois, 2, 5, 4, 224, rois_num=[3, 4])
+    places = restore.ravel()
+    np.testing.assert_array_equal(np.concatenate(levels)[places], rois)
+    of_box = np.repeat(range(2, 6), [len(level) for level in levels])[places]
+    single = dtype == np.float32  # in which 4 - 1e-7 is rounded to 4
+    assert of_box.tolist() == [5, 5 if single else 4, 3 if single else 2, 2, 5, 2, 4]
+    assert np.sum(counts, axis=0).tolist() == [3, 4]
+    assert [count.tolist() for count in counts] == [
+        np.bincount((np.arange(7) >= 3)[of_box == level], minlength=2).tolist()
+        for level in range(2, 6)
+    ]
+    assert ops.distribute_fpn_proposals(rois[:0], 2, 5, 4, 224)[2] is None
+    grown = ops.distribute_fpn_proposals(rois[:1] - 1, 2, 5, 4, 449, pixel_offset=True)[0]
+    assert [len(level) for level in grown] == [0, 0, 1, 0]
+
+
+def test_old_names_of_mmcv():
+    with pytest.warns(DeprecationWarning) as warned:
+        pool = mmcv.RoIAlignRotated(out_size=2, spatial_scale=0.5, sample_num=3)
+    assert [str(warning.message) for warning in warned] == [
+        "out_size: deprecated, use output_size", "sample_num: deprecated, use sampling_ratio",
+    ]  # fmt: skip
+    assert repr(pool) == repr(mmcv.RoIAlignRotated(2, 0.5, 3))
+    with pytest.raises(TypeError, match="sample_num: given together with sampling_ratio"):
+        mmcv.RoIAlignRotated(2, 0.5, sampling_ratio=2, sample_num=3)
+
+
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+def test_wide_integers_in_tensorflow(kind, rng):
+    image = rng.integers(-(2**30), 2**30, (2, 5, 6, 3)).astype(kind)
+    boxes, given = rng.uniform(0, 1, (4, 4)), ([0, 1, 1, 0], (3, 2))
+    expected = tensorflow.crop_and_resize(image.astype(np.float32), boxes, *given)
+    out = tensorflow.crop_and_resize(image, boxes, *given)
+    np.testing.assert_array_equal(out, expected)
+    assert out.dtype == np.float32
+
+
 X, ROIS = np.ones((2, 3, 6, 6), np.float32), np.ones((2, 4), np.float32)
+IMAGE = np.ones((2, 6, 6, 3), np.float32)
 
 
 @pytest.mark.parametrize(
@@ -414,7 +480,7 @@ X, ROIS = np.ones((2, 3, 6, 6), np.float32), np.ones((2, 4), np.float32)
         ),
         (
             lambda: paddle.roi_pool(X, ROIS, rois_num=[1, 2]),
-            "boxes_num: counts that sum to 3, expected the 2 rows",
+            "rois_num: counts that sum to 3, expected the 2 rows",
         ),
         (
             lambda: paddle.roi_align(X, ROIS, rois_num=[1, 1], rois_lod=[0, 1, 2]),
@@ -426,7 +492,7 @@ X, ROIS = np.ones((2, 3, 6, 6), np.float32), np.ones((2, 4), np.float32)
         ),
         (
             lambda: paddle.roi_align(X, ROIS, rois_lod=[0, 2]),
-            r"boxes_num: shape \(1,\), expected \(2,\)",
+            r"rois_num: shape \(1,\), expected \(2,\)",
         ),
         (lambda: paddle.prroi_pool(X, ROIS), "batch_roi_nums: None, expected"),
         (
@@ -456,7 +522,7 @@ X, ROIS = np.ones((2, 3, 6, 6), np.float32), np.ones((2, 4), np.float32)
         ),
         (
             lambda: ops.psroi_pool(X, ROIS, [1, 1], 2),
-            "input: 3 channels, expected a multiple of the 2 x 2 bins of output_size",
+            "x: 3 channels, expected a multiple of the 2 x 2 bins of output_size",
         ),
         (
             lambda: paddle.roi_pool(X, ROIS, 0, 1, 1.0, [1, 1]),
@@ -481,6 +547,38 @@ X, ROIS = np.ones((2, 3, 6, 6), np.float32), np.ones((2, 4), np.float32)
         (
             lambda: onnx.MaxRoiPool(X, np.ones((1, 5)), pooled_shape=(2, 0)),
             "pooled_shape: 0, expected an integer from 1",
+        ),
+        (
+            lambda: onnx.RoiAlign(X[0], ROIS, [0, 1]),
+            r"^X: shape \(3, 6, 6\), expected \(N, C, H, W\)",
+        ),
+        (
+            lambda: onnx.CropAndResize(X, ROIS, [0, 2], (2, 2)),
+            r"^batch_indices\[1\]: 2 is outside the 2 images",
+        ),
+        (
+            lambda: tensorflow.crop_and_resize(IMAGE, 1e38 * ROIS, [0, 1], (2, 2)),
+            r"^boxes\[0\]: x1 is .*, which times \(side - 1\) = 5 is beyond float32",
+        ),
+        (
+            lambda: openvino.roi_align(X, ROIS, [0, 5], 2, 2, 0, 1.0, "avg"),
+            r"^rois\[1\]: batch index 5 is outside the data's 2 images",
+        ),
+        (
+            lambda: openvino.roi_align(X, ROIS, [0, 1], 2, 2, 0, 1.0, "avg", "output_half_pixel"),
+            "^aligned_mode: 'output_half_pixel', expected",
+        ),
+        (
+            lambda: openvino.roi_pooling(X, [[0, 0, 0, 1, 1], [0.5] * 5], (2, 2), 1.0, "bilinear"),
+            r"^coords\[1\]: batch index 0.5, expected a whole number",
+        ),
+        (
+            lambda: openvino.psroi_pooling(X, np.ones((1, 5)), 2, 3, 1.0, 2, 2, "bilinear"),
+            "^input: 3 channels, expected 2 for each of the 4 parts",
+        ),
+        (
+            lambda: ops.distribute_fpn_proposals(np.nan * ROIS, 2, 5, 4, 224),
+            r"^fpn_rois\[0\]: \[nan, .*, expected a box of finite size",
         ),
     ],
 )

@@ -212,7 +212,11 @@ class TestEdges:
             (ValueError, (self.x, boxes[:, :3], [0, 0], 2), r"boxes: shape \(2, 3\), expected"),
             (ValueError, (self.x, boxes, [0], 2), r"box_indices: shape \(1,\) of int64, expected"),
             (ValueError, (self.x, boxes, [0.0, 0.0], 2), "box_indices: shape .* of float64"),
-            (ValueError, (self.x, boxes, [0, 1], 2), r"boxes\[1\]: batch index 1 is outside"),
+            (
+                ValueError,
+                (self.x, boxes, [0, 1], 2),
+                r"box_indices\[1\]: 1 is outside the",
+            ),
             (ValueError, (self.x, boxes, [0, 0], 0), "crop_size: 0, expected an integer from 1"),
             (ValueError, (self.x, boxes, [0, 0], 2, "cubic"), "method: 'cubic', expected 'bil"),
             (TypeError, (self.x, boxes, [0, 0], 2, "nearest", "1"), "extrapolation_value: '1'"),

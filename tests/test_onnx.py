@@ -186,11 +186,11 @@ def test_errors(inputs):
         (
             {"batch_indices": images + 2**40},
             ValueError,
-            r"boxes\[0\]: batch index 10995116277\d\d is outside the input's 2 images",
+            r"rois\[0\]: batch index 10995116277\d\d is outside the X's 2 images",
         ),
         ({"output_height": 0}, ValueError, "output_height: 0"),
         ({"spatial_scale": 0}, ValueError, "spatial_scale: 0"),
-        ({"X": x[0]}, ValueError, "input: shape"),
+        ({"X": x[0]}, ValueError, "X: shape"),
     ):
         with pytest.raises(error, match=message):
             compat.RoiAlign(**{"X": x, "rois": rois, "batch_indices": images, **changed})

@@ -2,12 +2,13 @@
 The calls of other systems on NumPy arrays, with their names, order of arguments and defaults.
 
 A program can import ``roicy.compat.paddle`` (fluid's layers, and ``paddle.vision.ops``),
-``roicy.compat.mxnet`` or ``roicy.compat.torchvision`` in place of the system.  Modules of one
-operator are ``roicy.compat.detectron2``, ``mmcv`` and ``openvino`` (rotated boxes), and
-``tensorflow`` (crops).
-``roicy.compat.onnx`` has ONNX's operators as functions.  Each function translates its arguments
-for an operator of roicy, and raises the errors of that operator.  Maps and boxes may be what they
-may be there: arrays, what NumPy reads as such, and nested lists of numbers as boxes.
+``roicy.compat.mxnet`` or ``roicy.compat.torchvision`` in place of the system.
+``roicy.compat.onnx`` and ``openvino`` have the operators of these systems as functions.  Modules of
+one operator are ``roicy.compat.detectron2`` and ``mmcv`` (rotated boxes), and ``tensorflow``
+(crops).  Each function translates its arguments
+for an operator of roicy, and raises the errors of that operator, with its own names.  Maps and
+boxes may be what they may be there: arrays, what NumPy reads as such, and nested lists of numbers
+as boxes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _arguments
+from .. import _arguments, _call, _table
 
 
 def rows_of(boxes: Any) -> Any:
@@ -34,6 +35,28 @@ def images_of(maps: Any) -> int | None:
     """Return the number of images of an array (N, C, H, W) of any kind, or None."""
     shape = getattr(maps, "shape", ())
     return int(shape[0]) if len(shape) == 4 else None
+
+
+def bins_of(**extents: Any) -> tuple[int, int]:
+    """Return the bins of a box, given as one argument for each axis."""
+    most = _arguments.MOST_BINS
+    height, width = (_arguments.integer(name, value, 1, most) for name, value in extents.items())
+    return height, width
+
+
+def r_fcn_pool(maps: Any, boxes: Any, counts: Any, bins: Any, scale: Any) -> np.ndarray:
+    """Return the pooled boxes of R-FCN, whose corners are rounded before they are scaled."""
+    given = _arguments.Arguments(boxes, counts, float32_scale(scale), "NCHW", None)
+    pooled: np.ndarray = _call.forward(_table.R_FCN_POOL, (), maps, bins, given)
+    return pooled
+
+
+class Parameters:
+    """The parameters of a function, given once."""
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({values})"
 
 
 def float32_scale(value: Any) -> float:

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from .. import operators
-from . import in_radians
+from .._names import errors_name
+from . import Parameters, in_radians
 
 __all__ = ["ROIAlignRotated", "roi_align_rotated"]
 
 
+@errors_name(boxes="rois")
 def roi_align_rotated(
     input: np.ndarray,
     rois: np.ndarray,
@@ -59,7 +61,7 @@ def roi_align_rotated(
     )
 
 
-class ROIAlignRotated:
+class ROIAlignRotated(Parameters):
     """
     :func:`roi_align_rotated` with its parameters given once.
 
@@ -83,7 +85,3 @@ class ROIAlignRotated:
         return roi_align_rotated(
             input, rois, self.output_size, self.spatial_scale, self.sampling_ratio
         )
-
-    def __repr__(self) -> str:
-        values = ", ".join(f"{name}={value}" for name, value in vars(self).items())
-        return f"{type(self).__name__}({values})"

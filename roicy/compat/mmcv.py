@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .. import operators
+from .._names import errors_name
+from . import Parameters
 
 __all__ = ["RoIAlignRotated", "roi_align_rotated"]
 
 
+@errors_name(boxes="rois")
 def roi_align_rotated(
     input: np.ndarray,
     rois: np.ndarray,
@@ -54,7 +60,24 @@ def roi_align_rotated(
     )
 
 
-class RoIAlignRotated:
+def _with_old_names(function: Callable[..., None]) -> Callable[..., None]:
+    """Let a function take arguments by their old names too, as mmcv does."""
+    names = {"out_size": "output_size", "sample_num": "sampling_ratio"}
+
+    @functools.wraps(function)
+    def call(*args: Any, **keywords: Any) -> None:
+        for old, new in names.items():
+            if old in keywords:
+                if new in keywords:
+                    raise TypeError(f"{old}: given together with {new}, which it is an old name of")
+                warnings.warn(f"{old}: deprecated, use {new}", DeprecationWarning, stacklevel=2)
+                keywords[new] = keywords.pop(old)
+        function(*args, **keywords)
+
+    return call
+
+
+class RoIAlignRotated(Parameters):
     """
     :func:`roi_align_rotated` with its parameters given once.
 
@@ -70,6 +93,8 @@ class RoIAlignRotated:
         Whether pixel i covers [i, i + 1).
     clockwise : bool, optional
         Whether angles are clockwise in the image.
+    out_size, sample_num : optional
+        Old names of `output_size` and `sampling_ratio`.  They bring a DeprecationWarning.
 
     Examples
     --------
@@ -82,6 +107,7 @@ class RoIAlignRotated:
            [1.75, 1.25]], dtype=float32)
     """
 
+    @_with_old_names
     def __init__(
         self,
         output_size: Any,
@@ -107,7 +133,3 @@ class RoIAlignRotated:
             self.aligned,
             self.clockwise,
         )
-
-    def __repr__(self) -> str:
-        values = ", ".join(f"{name}={value}" for name, value in vars(self).items())
-        return f"{type(self).__name__}({values})"

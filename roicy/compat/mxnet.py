@@ -19,14 +19,19 @@ import numpy as np
 
 from .. import _arguments, _call, _table, operators
 from .._arguments import Arguments
+from .._names import errors_name
 from . import float32_scale, images_of, in_radians, rows_of
 
-__all__ = ["ROIAlign", "ROIPooling", "RROIAlign", "contrib"]
+__all__ = ["ROIAlign", "ROIAlign_backward", "ROIPooling", "RROIAlign", "contrib"]
 
 # ps_roi_align is always aligned.  This operator has its channels, and the bins of roi_align.
+_errors = errors_name(
+    input="data", input_shape="data_shape", boxes="rois", sampling_ratio="sample_ratio"
+)
 _POSITION_SENSITIVE = _table.ROI_ALIGN._replace(position_sensitive=True)
 
 
+@_errors
 def ROIPooling(
     data: np.ndarray, rois: np.ndarray, pooled_size: Any, spatial_scale: float, **_: Any
 ) -> np.ndarray:
@@ -71,13 +76,14 @@ def ROIPooling(
     """
     bins = _arguments.output_size(pooled_size, "pooled_size")
     images = images_of(data) or 0
-    return _of_images(
+    return _pooled(
         rois,
         lambda image: (image >= 0) & (image < images),
         lambda rows: operators.roi_pool(data, rows, bins, float32_scale(spatial_scale)),
     )
 
 
+@_errors
 def ROIAlign(
     data: np.ndarray,
     rois: np.ndarray,
@@ -131,18 +137,79 @@ def ROIAlign(
            [6.5, 7.5]], dtype=float32)
     """
     scale, bins = float32_scale(spatial_scale), _arguments.output_size(pooled_size, "pooled_size")
-    position_sensitive = _arguments.flag("position_sensitive", position_sensitive)
+    row = _row(position_sensitive)
 
     def align(rows: np.ndarray) -> np.ndarray:
-        if not position_sensitive:
-            return operators.roi_align(data, rows, bins, scale, sample_ratio, aligned)
         given = Arguments(rows, None, scale, "NCHW", None)
-        parameters = (sample_ratio, aligned)
-        return _call.forward(_POSITION_SENSITIVE, parameters, data, bins, given)
+        return _call.forward(row, (sample_ratio, aligned), data, bins, given)
 
-    return _of_images(rois, lambda image: ~(image < 0), align)
+    return _pooled(rois, lambda image: ~(image < 0), align)
 
 
+@_errors
+def ROIAlign_backward(
+    grad_output: np.ndarray,
+    rois: np.ndarray,
+    data_shape: tuple[int, int, int, int],
+    spatial_scale: float,
+    sample_ratio: int = -1,
+    position_sensitive: bool = False,
+    aligned: bool = False,
+) -> np.ndarray:
+    """
+    Gradient of :func:`ROIAlign` with respect to its data, which MXNet's autograd computes.
+
+    Parameters
+    ----------
+    grad_output : ndarray (K, C', PH, PW), float32 or float64
+        Gradient of the output.
+    rois, spatial_scale, sample_ratio, position_sensitive, aligned
+        As of :func:`ROIAlign`.
+    data_shape : (int, int, int, int)
+        Shape of the data.
+
+    Returns
+    -------
+    ndarray of shape `data_shape`
+        Boxes with a negative batch index add nothing to it.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`roicy.roi_align_backward`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from roicy.compat import mxnet
+    >>> grad, rois = np.ones((1, 1, 1, 2), np.float32), np.array([[0, 0, 0, 2, 2]], np.float32)
+    >>> mxnet.ROIAlign_backward(grad, rois, (1, 2, 2, 3), 1.0, 1, position_sensitive=True)[0]
+    array([[[0. , 0. , 0. ],
+            [0.5, 0.5, 0. ]],
+    <BLANKLINE>
+           [[0. , 0. , 0. ],
+            [0. , 0.5, 0.5]]], dtype=float32)
+    """
+    row = _row(position_sensitive)
+
+    rows, kept = _of_images(rois, lambda image: ~(image < 0))
+    if kept is not None and np.ndim(grad_output) == 4 and len(grad_output) == len(kept):
+        grads = np.asarray(grad_output)
+        grad_output = np.where(kept[:, None, None, None], grads, 0) if len(rows) else grads[:0]
+    given = Arguments(rows, None, float32_scale(spatial_scale), "NCHW", None)
+    gradient: np.ndarray = _call.backward(
+        row, (sample_ratio, aligned), grad_output, data_shape, given
+    )
+    return gradient
+
+
+def _row(position_sensitive: Any) -> _table.Operator:
+    """Return the operator that ROIAlign is."""
+    flag = _arguments.flag("position_sensitive", position_sensitive)
+    return _POSITION_SENSITIVE if flag else _table.ROI_ALIGN
+
+
+@errors_name(input="data", boxes="rois")
 def RROIAlign(
     data: np.ndarray,
     rois: np.ndarray,
@@ -194,11 +261,14 @@ def RROIAlign(
 
 
 def _of_images(
-    rois: np.ndarray,
-    valid: Callable[[np.ndarray], np.ndarray],
-    pool: Callable[[np.ndarray], np.ndarray],
-) -> np.ndarray:
-    """Pool boxes of images that exist, and return 0 for the others."""
+    rois: Any, valid: Callable[[np.ndarray], np.ndarray]
+) -> tuple[Any, np.ndarray | None]:
+    """
+    Return boxes of images that exist, and which of the given ones they are, None for all.
+
+    In place of others stands one that is kept, as errors name rows; where none is, there are no
+    boxes.
+    """
     rois = rows_of(rois)
     if not (
         isinstance(rois, np.ndarray)
@@ -206,16 +276,28 @@ def _of_images(
         and rois.shape[1] == 5
         and (rois.dtype.kind in "fiu" or _arguments.is_small(rois.dtype))
     ):
-        return pool(rois)  # this raises an error that says what is wrong
+        return rois, None  # the operator says what is wrong
     kept = valid(rois[:, 0].astype(np.float64))  # float64 holds the number of images exactly
     if kept.all():
-        return pool(rois)
-    if not kept.any():
-        some = pool(rois[:0])
-        return np.zeros((len(rois), *some.shape[1:]), some.dtype)
-    others = rois.copy()  # rows stay where they are, as errors name them
-    others[~kept] = rois[kept][0]
-    out = pool(others)
+        return rois, None
+    others = rois.copy() if kept.any() else rois[:0]
+    if len(others):
+        others[~kept] = rois[kept][0]
+    return others, kept
+
+
+def _pooled(
+    rois: Any,
+    valid: Callable[[np.ndarray], np.ndarray],
+    pool: Callable[[Any], np.ndarray],
+) -> np.ndarray:
+    """Pool boxes of images that exist, and return 0 for the others."""
+    rows, kept = _of_images(rois, valid)
+    out = pool(rows)
+    if kept is None:
+        return out
+    if not len(rows):
+        return np.zeros((len(kept), *out.shape[1:]), out.dtype)
     out[~kept] = 0
     return out
 

@@ -1,4 +1,10 @@
-"""OpenVINO's ``ROIAlignRotated`` (opset 15) on NumPy arrays."""
+"""
+OpenVINO's operations on regions, on NumPy arrays: ``ROIAlign`` (opset 3, 9 and 14),
+``ROIAlignRotated`` (opset 15), ``ROIPooling`` (opset 2) and ``PSROIPooling`` (opset 1).
+
+The functions have the names and arguments of ``openvino.opset15``.  They keep `spatial_scale` in
+float32, as an attribute of an operation is.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +12,90 @@ from typing import Any
 
 import numpy as np
 
-from .. import _arguments, operators
-from . import float32_scale, with_images
+from .. import _arguments, normalised, operators
+from .._names import errors_name
+from . import bins_of, float32_scale, r_fcn_pool, with_images
 
-__all__ = ["roi_align_rotated"]
+__all__ = ["psroi_pooling", "roi_align", "roi_align_rotated", "roi_pooling"]
 
 
+@errors_name(input="data", boxes="rois")
+def roi_align(
+    data: np.ndarray,
+    rois: np.ndarray,
+    batch_indices: Any,
+    pooled_h: int,
+    pooled_w: int,
+    sampling_ratio: int,
+    spatial_scale: float,
+    mode: str,
+    aligned_mode: str = "asymmetric",
+) -> np.ndarray:
+    """
+    Mean or largest of bilinear samples in each bin of each box; see :func:`roicy.roi_align`.
+
+    Parameters
+    ----------
+    data : ndarray (N, C, H, W)
+        Feature maps.
+    rois : ndarray (K, 4)
+        Rows [x1, y1, x2, y2].
+    batch_indices : (K,) ints
+        Image of each box.
+    pooled_h, pooled_w : int
+        Bins of a box.
+    sampling_ratio : int
+        Samples per bin and axis; if 0, as many as the bin has pixels, rounded up.
+    spatial_scale : float
+        Multiplies the coordinates.
+    mode : {"avg", "max"}
+        Whether the mean or the largest of the samples is taken.  A largest sample below 0 gives 0,
+        as in OpenVINO.
+    aligned_mode : {"asymmetric", "half_pixel_for_nn", "half_pixel"}, optional
+        Where a coordinate x of a box lies on the map.  "asymmetric": at ``x * spatial_scale``, and
+        boxes are at least 1 pixel wide and high.  "half_pixel_for_nn", which ONNX calls
+        "half_pixel": at ``x * spatial_scale - 0.5``.  "half_pixel": at ``(x + 0.5) *
+        spatial_scale - 0.5``.
+
+    Returns
+    -------
+    ndarray (K, C, pooled_h, pooled_w)
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`roicy.roi_align`.
+
+    Notes
+    -----
+    OpenVINO, operations ROIAlign-3, ROIAlign-9 and ROIAlign-14.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from roicy.compat import openvino
+    >>> data = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    >>> rois = np.array([[0, 0, 2, 2]], np.float32)
+    >>> for aligned_mode in ("asymmetric", "half_pixel_for_nn", "half_pixel"):
+    ...     openvino.roi_align(data, rois, [0], 1, 1, 2, 0.5, "avg", aligned_mode).item()
+    2.5
+    0.625
+    1.25
+    """
+    modes = ("asymmetric", "half_pixel_for_nn", "half_pixel")
+    aligned_mode = _arguments.choice("aligned_mode", aligned_mode, modes)
+    boxes = with_images(rois, batch_indices, 4)
+    if aligned_mode == "half_pixel":
+        boxes[:, 1:] += 0.5
+    size = bins_of(pooled_h=pooled_h, pooled_w=pooled_w)
+    given = (boxes, size, float32_scale(spatial_scale), sampling_ratio, aligned_mode != modes[0])
+    if _arguments.choice("mode", mode, ("avg", "max")) == "avg":
+        return operators.roi_align(data, *given)
+    largest: np.ndarray = operators.roi_align_max(data, *given)
+    return np.maximum(largest, 0, out=largest)
+
+
+@errors_name(input="data", boxes="rois")
 def roi_align_rotated(
     data: np.ndarray,
     rois: np.ndarray,
@@ -27,18 +111,12 @@ def roi_align_rotated(
 
     Parameters
     ----------
-    data : ndarray (N, C, H, W)
-        Feature maps.
+    data, batch_indices, pooled_h, pooled_w, sampling_ratio
+        As of :func:`roi_align`.
     rois : ndarray (K, 5)
         Rows [cx, cy, w, h, angle], the angle in radians.
-    batch_indices : (K,) ints
-        Image of each box.
-    pooled_h, pooled_w : int
-        Bins of a box.
-    sampling_ratio : int
-        Samples per bin and axis; if 0, as many as the bin has pixels, rounded up.
     spatial_scale : float
-        Multiplies centres and sizes; kept in float32, as an attribute of the operation is.
+        Multiplies centres and sizes.
     clockwise_mode : bool
         Whether angles are clockwise in the image.
 
@@ -51,6 +129,10 @@ def roi_align_rotated(
     TypeError, ValueError
         As :func:`roicy.roi_align_rotated`.
 
+    Notes
+    -----
+    OpenVINO, operation ROIAlignRotated-15.
+
     Examples
     --------
     >>> import numpy as np
@@ -62,11 +144,168 @@ def roi_align_rotated(
            [1.75, 1.25]], dtype=float32)
     """
     boxes = with_images(rois, batch_indices, 5)
-    size = (
-        _arguments.integer("pooled_h", pooled_h, 1, 2**24),
-        _arguments.integer("pooled_w", pooled_w, 1, 2**24),
-    )
+    size = bins_of(pooled_h=pooled_h, pooled_w=pooled_w)
     scale = float32_scale(spatial_scale)
     return operators.roi_align_rotated(
         data, boxes, size, scale, sampling_ratio, True, clockwise_mode
     )
+
+
+@errors_name(boxes="coords", box_indices="coords", image="input")
+def roi_pooling(
+    input: np.ndarray,
+    coords: np.ndarray,
+    output_roi: Any,
+    spatial_scale: float,
+    method: str = "max",
+) -> np.ndarray:
+    """
+    Largest pixel in each bin of each box, or one bilinear sample of it; see :func:`roicy.roi_pool`
+    and :func:`roicy.crop_and_resize`.
+
+    Parameters
+    ----------
+    input : ndarray (N, C, H, W)
+        Feature maps.
+    coords : ndarray (K, 5)
+        Rows [batch_index, x1, y1, x2, y2].  For the method "bilinear" they are normalised: 0 is the
+        centre of the first pixel, and 1 that of the last.
+    output_roi : (int, int)
+        Bins of a box, (height, width).
+    spatial_scale : float
+        Multiplies the coordinates; of no meaning for the method "bilinear".
+    method : {"max", "bilinear"}, optional
+        What is taken of a bin.  Bilinear samples off the map are 0.
+
+    Returns
+    -------
+    ndarray (K, C, height, width)
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`roicy.roi_pool` and :func:`roicy.crop_and_resize`.
+
+    Notes
+    -----
+    OpenVINO, operation ROIPooling-1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from roicy.compat import openvino
+    >>> input = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    >>> openvino.roi_pooling(input, np.array([[0, 0, 0, 2, 2]], np.float32), (2, 2), 1.0)[0, 0]
+    array([[ 5.,  6.],
+           [ 9., 10.]], dtype=float32)
+    >>> openvino.roi_pooling(input, np.array([[0, 0, 0, 1, 1]]), (2, 2), 1.0, "bilinear")[0, 0]
+    array([[ 0.,  3.],
+           [12., 15.]], dtype=float32)
+    """
+    size, scale = _arguments.output_size(output_roi, "output_roi"), float32_scale(spatial_scale)
+    if _arguments.choice("method", method, ("max", "bilinear")) == "max":
+        return operators.roi_pool(input, coords, size, scale)
+    images, corners = _normalised(coords)
+    # the last sample lies on the corner of the box, as in ONNX Runtime
+    given = (corners, images, "NCHW", None, None)
+    pooled: np.ndarray = normalised.resized(("bilinear", True), input, size, 0, given)
+    return pooled
+
+
+@errors_name(boxes="coords", box_indices="coords", image="input", output_size="group_size")
+def psroi_pooling(
+    input: np.ndarray,
+    coords: np.ndarray,
+    output_dim: int,
+    group_size: int,
+    spatial_scale: float,
+    spatial_bins_x: int,
+    spatial_bins_y: int,
+    mode: str,
+) -> np.ndarray:
+    """
+    Mean of the whole pixels that a bin touches, or of bilinear samples, where each bin or sample
+    reads channels of its own.
+
+    "average" is R-FCN's operator, :func:`roicy.compat.paddle.vision.ops.psroi_pool`.  "bilinear"
+    cuts a box into `spatial_bins_y` x `spatial_bins_x` parts, takes the samples of
+    :func:`roicy.crop_and_resize` of each part from channels of its own, `output_dim` of them, and
+    returns their means over the parts.
+
+    Parameters
+    ----------
+    input : ndarray (N, C, H, W)
+        Feature maps.  C is `output_dim` times ``group_size**2`` for "average", and times the number
+        of parts for "bilinear".
+    coords : ndarray (K, 5)
+        Rows [batch_index, x1, y1, x2, y2].  For "bilinear" they are normalised, when they are
+        scaled: 0 is the centre of the first pixel, and 1 that of the last.
+    output_dim : int
+        Channels of the output.
+    group_size : int
+        Bins of a box along each axis.
+    spatial_scale : float
+        Multiplies the coordinates.
+    spatial_bins_x, spatial_bins_y : int
+        Parts of a box; of no meaning for "average".
+    mode : {"average", "bilinear"}
+        See there.
+
+    Returns
+    -------
+    ndarray (K, output_dim, group_size, group_size)
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`roicy.ps_roi_pool` and :func:`roicy.crop_and_resize`; and if C is another number.
+
+    Notes
+    -----
+    OpenVINO, operation PSROIPooling-1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from roicy.compat import openvino
+    >>> input = np.arange(16, dtype=np.float32).reshape(1, 4, 2, 2)
+    >>> coords = np.array([[0, 0, 0, 1, 1]], np.float32)
+    >>> openvino.psroi_pooling(input, coords, 1, 2, 1.0, 1, 1, "average")[0, 0]
+    array([[ 0.,  5.],
+           [10., 15.]], dtype=float32)
+    >>> openvino.psroi_pooling(input, coords, 1, 1, 1.0, 2, 2, "bilinear")[0, 0]
+    array([[7.5]], dtype=float32)
+    """
+    bilinear = _arguments.choice("mode", mode, ("average", "bilinear")) == "bilinear"
+    group, _ = bins_of(group_size=group_size, output_dim=output_dim)
+    wide, high = bins_of(spatial_bins_x=spatial_bins_x, spatial_bins_y=spatial_bins_y)
+    parts, name = (wide * high, "parts") if bilinear else (group * group, "bins")
+    shape = np.shape(input)
+    if len(shape) == 4 and shape[1] != output_dim * parts:
+        expected = f"{output_dim} for each of the {parts} {name}"
+        raise ValueError(f"input: {shape[1]} channels, expected {expected}")
+    if not bilinear:
+        return r_fcn_pool(input, coords, None, group, spatial_scale)
+    images, corners = _normalised(coords)
+    corners = corners * np.float32(float32_scale(spatial_scale))
+    sides = (corners[:, 2:] - corners[:, :2]) / np.array([high, wide], corners.dtype)
+    total: Any = 0
+    for part in range(parts):
+        low = corners[:, :2] + sides * np.array(divmod(part, wide), corners.dtype)
+        boxes = np.concatenate([low, low + sides], axis=1)
+        channels = input[:, part * output_dim : (part + 1) * output_dim]
+        total = total + normalised.crop_and_resize(channels, boxes, images, (group, group))
+    mean: np.ndarray = total / total.dtype.type(parts)
+    return mean
+
+
+def _normalised(coords: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the image of each box, and corners [y1, x1, y2, x2]."""
+    rows = _arguments.box_rows("coords", coords)
+    _arguments.check_rows("coords", rows, 5)
+    rows = rows.astype(np.result_type(rows.dtype, np.float32))
+    whole = rows[:, 0] == np.trunc(rows[:, 0])
+    if not whole.all():
+        k = int(whole.argmin())
+        raise ValueError(f"coords[{k}]: batch index {rows[k, 0]}, expected a whole number")
+    return rows[:, 0].astype(np.int64), rows[:, [2, 1, 4, 3]]

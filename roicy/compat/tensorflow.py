@@ -27,7 +27,7 @@ def crop_and_resize(
     Parameters
     ----------
     image : ndarray (N, H, W, C)
-        Images or feature maps.
+        Images or feature maps of any type that roicy reads, or int32 or int64.
     boxes : ndarray (K, 4)
         Rows [y1, x1, y2, x2]: 0 is the centre of the first pixel, and 1 that of the last.
     box_indices : (K,) ints
@@ -43,7 +43,7 @@ def crop_and_resize(
 
     Returns
     -------
-    ndarray (K, PH, PW, C), dtype of `image`, but float32 of uint8
+    ndarray (K, PH, PW, C), dtype of `image`, but float32 of integers
         TensorFlow gives float32 for all types.
 
     Raises
@@ -60,6 +60,8 @@ def crop_and_resize(
     array([[0., 2.],
            [6., 8.]], dtype=float32)
     """
+    if getattr(image, "dtype", None) in (np.int32, np.int64):
+        image = np.asarray(image).astype(np.float32)
     return normalised.crop_and_resize(
         image, boxes, box_indices, crop_size, method, extrapolation_value, layout="NHWC"
     )

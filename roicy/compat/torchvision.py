@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 from .. import _arguments
 from ..multiscale import multiscale_roi_align
 from ..operators import ps_roi_align, ps_roi_pool, roi_align, roi_pool
+from . import Parameters
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,7 +35,7 @@ __all__ = [
 ]
 
 
-class RoIPool:
+class RoIPool(Parameters):
     """
     :func:`roicy.roi_pool` with its parameters given once.
 
@@ -75,10 +76,6 @@ class RoIPool:
         ndarray (K, C, height, width)
         """
         return roi_pool(input, rois, self.output_size, self.spatial_scale)
-
-    def __repr__(self) -> str:
-        values = ", ".join(f"{name}={value}" for name, value in vars(self).items())
-        return f"{type(self).__name__}({values})"
 
 
 class RoIAlign(RoIPool):

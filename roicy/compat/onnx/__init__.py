@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex
 import numpy as np
 
 from ... import _arguments, normalised, operators
-from .. import float32_scale, with_images
+from ..._names import errors_name
+from .. import bins_of, float32_scale, with_images
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +43,7 @@ def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     return _arguments.choice(name, value.lower() if isinstance(value, str) else value, choices)
 
 
+@errors_name(input="X", boxes="rois")
 def RoiAlign(
     X: Readable,
     rois: Rows,
@@ -113,10 +115,7 @@ def RoiAlign(
         == "half_pixel"
     )
     boxes = with_images(rois, batch_indices, 4)
-    size = (
-        _arguments.integer("output_height", output_height, 1, 2**24),
-        _arguments.integer("output_width", output_width, 1, 2**24),
-    )
+    size = bins_of(output_height=output_height, output_width=output_width)
     scale = float32_scale(spatial_scale)
     if _one_of("mode", mode, ("avg", "max")) == "avg":
         return operators.roi_align(X, boxes, size, scale, sampling_ratio, aligned)
@@ -126,6 +125,7 @@ def RoiAlign(
     )
 
 
+@errors_name(input="X", boxes="rois")
 def MaxRoiPool(
     X: Readable,
     rois: Rows,
@@ -169,6 +169,9 @@ def MaxRoiPool(
     return operators.roi_pool(X, rois, bins, float32_scale(spatial_scale))
 
 
+@errors_name(
+    input="X", image="X", boxes="rois", box_indices="batch_indices", spatial_scale="(side - 1) ="
+)
 def CropAndResize(
     X: NDArray[Any],
     rois: NDArray[Any],
@@ -223,6 +226,7 @@ def CropAndResize(
     return normalised.resized((method, True), X, size, extrapolation_value, given)
 
 
+@errors_name(boxes="rois")
 def MMCVRoIAlignRotated(
     input: NDArray[Any],
     rois: NDArray[Any],
@@ -271,10 +275,7 @@ def MMCVRoIAlignRotated(
     array([[1.5 , 1.  ],
            [1.75, 1.25]], dtype=float32)
     """
-    size = (
-        _arguments.integer("output_height", output_height, 1, 2**24),
-        _arguments.integer("output_width", output_width, 1, 2**24),
-    )
+    size = bins_of(output_height=output_height, output_width=output_width)
     flags = [
         bool(_arguments.integer(name, int(value) if isinstance(value, bool) else value, 0, 1))
         for name, value in (("aligned", aligned), ("clockwise", clockwise))

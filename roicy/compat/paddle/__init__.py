@@ -32,7 +32,8 @@ from typing import Any
 import numpy as np
 
 from ... import _arguments, operators
-from .. import float32_scale, images_of
+from ..._names import errors_name
+from .. import bins_of, float32_scale, images_of
 from .vision import ops as _ops
 
 __all__ = [
@@ -122,16 +123,8 @@ def _counts(input: Any, rois: Any, counts: Any, name: str, lod: Any = None) -> A
     return counts
 
 
-def _bins(height: Any, width: Any) -> tuple[int, int]:
-    """Return the bins of a box, by the names that they have here."""
-    most = _arguments.MOST_BINS
-    return (
-        _arguments.integer("pooled_height", height, 1, most),
-        _arguments.integer("pooled_width", width, 1, most),
-    )
-
-
 Function = Callable[..., np.ndarray]
+_errors = errors_name(boxes="rois", boxes_num="rois_num")
 
 
 def _also(newer: Function) -> Callable[[Function], Function]:
@@ -159,6 +152,7 @@ def _also(newer: Function) -> Callable[[Function], Function]:
 
 
 @_also(_ops.roi_pool)
+@_errors
 def roi_pool(
     input: np.ndarray,
     rois: np.ndarray,
@@ -212,11 +206,12 @@ def roi_pool(
     array([[[[11.]]], [[[16.]]]], dtype=float32)
     """
     counts = _counts(input, rois, rois_num, "rois_num", rois_lod)
-    bins = _bins(pooled_height, pooled_width)
+    bins = bins_of(pooled_height=pooled_height, pooled_width=pooled_width)
     return operators.roi_pool(input, rois, bins, float32_scale(spatial_scale), boxes_num=counts)
 
 
 @_also(_ops.roi_align)
+@_errors
 def roi_align(
     input: np.ndarray,
     rois: np.ndarray,
@@ -274,7 +269,7 @@ def roi_align(
     return operators.roi_align(
         input,
         rois,
-        _bins(pooled_height, pooled_width),
+        bins_of(pooled_height=pooled_height, pooled_width=pooled_width),
         float32_scale(spatial_scale),
         sampling_ratio,
         boxes_num=counts,
@@ -282,6 +277,7 @@ def roi_align(
 
 
 @_also(_ops.psroi_pool)
+@errors_name(x="input", boxes="rois", boxes_num="rois_num")
 def psroi_pool(
     input: np.ndarray,
     rois: np.ndarray,
@@ -335,7 +331,7 @@ def psroi_pool(
     >>> paddle.psroi_pool(x, rois, 10, 1.0, 7, 7).shape
     (1, 10, 7, 7)
     """
-    bins = _bins(pooled_height, pooled_width)
+    bins = bins_of(pooled_height=pooled_height, pooled_width=pooled_width)
     wanted = _arguments.integer("output_channels", output_channels, 0, 2**62)
     if images_of(input) is not None:
         if wanted * bins[0] * bins[1] != input.shape[1]:
@@ -347,6 +343,7 @@ def psroi_pool(
     return _ops.psroi_pool(input, rois, counts, bins, spatial_scale)
 
 
+@errors_name(boxes="rois", boxes_num="batch_roi_nums")
 def prroi_pool(input: np.ndarray, rois: np.ndarray, *args: Any, **kwargs: Any) -> np.ndarray:
     """
     Exact mean of the bilinear surface over each bin of each box; see :func:`roicy.prroi_pool`.
@@ -409,7 +406,7 @@ def prroi_pool(input: np.ndarray, rois: np.ndarray, *args: Any, **kwargs: Any) -
     given = (_DOCUMENTED if documented else _OF_1_8).bind(*args, **kwargs)
     given.apply_defaults()
     values = given.arguments
-    bins = _bins(values["pooled_height"], values["pooled_width"])
+    bins = bins_of(**{name: values[name] for name in ("pooled_height", "pooled_width")})
     pool = operators.prroi_pool
     if documented and _is_position_sensitive(input, values["output_channels"], bins):
         pool = operators.ps_prroi_pool

@@ -10,14 +10,26 @@ from typing import Any
 
 import numpy as np
 
-from .... import _call, operators
+from .... import _arguments, _call, _table, operators
 from ...._arguments import Arguments
-from ...._table import R_FCN_POOL
-from ... import float32_scale
+from ...._names import errors_name
+from ... import float32_scale, r_fcn_pool
 
-__all__ = ["PSRoIPool", "RoIAlign", "RoIPool", "psroi_pool", "roi_align", "roi_pool"]
+__all__ = [
+    "PSRoIPool",
+    "RoIAlign",
+    "RoIPool",
+    "distribute_fpn_proposals",
+    "psroi_pool",
+    "psroi_pool_backward",
+    "roi_align",
+    "roi_pool",
+]
+
+_errors = errors_name(input="x")
 
 
+@_errors
 def roi_pool(
     x: np.ndarray,
     boxes: np.ndarray,
@@ -58,6 +70,7 @@ def roi_pool(
     )
 
 
+@_errors
 def roi_align(
     x: np.ndarray,
     boxes: np.ndarray,
@@ -110,6 +123,7 @@ def roi_align(
     )
 
 
+@_errors
 def psroi_pool(
     x: np.ndarray,
     boxes: np.ndarray,
@@ -167,9 +181,143 @@ def psroi_pool(
     >>> ops.psroi_pool(x, boxes, np.array([1, 2]), 7, 1.0).shape
     (3, 10, 7, 7)
     """
+    return r_fcn_pool(x, boxes, boxes_num, output_size, spatial_scale)
+
+
+@errors_name(input_shape="x_shape")
+def psroi_pool_backward(
+    grad_output: np.ndarray,
+    boxes: np.ndarray,
+    boxes_num: Any,
+    x_shape: tuple[int, int, int, int],
+    spatial_scale: float = 1.0,
+) -> np.ndarray:
+    """
+    Gradient of :func:`psroi_pool` with respect to its input, which Paddle's autograd computes.
+
+    Parameters
+    ----------
+    grad_output : ndarray (K, C / (PH * PW), PH, PW), float32 or float64
+        Gradient of the output.
+    boxes, boxes_num, spatial_scale
+        As of :func:`psroi_pool`.
+    x_shape : (int, int, int, int)
+        Shape of the input.
+
+    Returns
+    -------
+    ndarray of shape `x_shape`
+        Each pixel of a bin gets the bin's gradient, divided by the number of its pixels.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`roicy.ps_roi_pool_backward`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from roicy.compat.paddle.vision import ops
+    >>> grad, boxes = np.ones((1, 1, 1, 1), np.float32), np.array([[0, 0, 1, 0]], np.float32)
+    >>> ops.psroi_pool_backward(grad, boxes, [1], (1, 1, 2, 2))[0, 0]
+    array([[0.5, 0.5],
+           [0. , 0. ]], dtype=float32)
+    """
     given = Arguments(boxes, boxes_num, float32_scale(spatial_scale), "NCHW", None)
-    pooled: np.ndarray = _call.forward(R_FCN_POOL, (), x, output_size, given)
-    return pooled
+    gradient: np.ndarray = _call.backward(_table.R_FCN_POOL, (), grad_output, x_shape, given)
+    return gradient
+
+
+@errors_name(boxes_num="rois_num")
+def distribute_fpn_proposals(
+    fpn_rois: np.ndarray,
+    min_level: int,
+    max_level: int,
+    refer_level: int,
+    refer_scale: int,
+    pixel_offset: bool = False,
+    rois_num: Any = None,
+    name: str | None = None,
+) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray] | None]:
+    """
+    Boxes by the levels of a feature pyramid that they are pooled from.
+
+    The level of a box is ``floor(log2(sqrt(area) / refer_scale + 1e-8) + refer_level)``, within
+    `min_level` and `max_level`, in the type of the boxes.  :func:`roicy.multiscale_roi_align` needs
+    no such call: it finds the levels itself.
+
+    Parameters
+    ----------
+    fpn_rois : ndarray (K, 4), float32 or float64
+        Rows [x1, y1, x2, y2], sorted by image.
+    min_level, max_level : int
+        The first and the last level.
+    refer_level, refer_scale : int
+        Boxes as large as a square of side `refer_scale` are of level `refer_level`.
+    pixel_offset : bool, optional
+        Whether the pixel of the second corner belongs to a box.
+    rois_num : (N,) ints, optional
+        Number of boxes of each image.
+    name : str, optional
+        Ignored.
+
+    Returns
+    -------
+    multi_rois : list of ndarrays (K_l, 4)
+        The boxes of each level, in the order that they were given in.
+    restore_ind : ndarray (K, 1), int32
+        Where each given box stands in the boxes of all levels, one level after the other.
+    rois_num_per_level : list of ndarrays (N,), int32, or None
+        Number of boxes of each image in each level; None without `rois_num`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong type or shape, or a coordinate is not finite.
+
+    Notes
+    -----
+    PaddlePaddle 3, ``paddle.vision.ops.distribute_fpn_proposals``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from roicy.compat.paddle.vision import ops
+    >>> rois = np.array([[0, 0, 448, 448], [0, 0, 50, 50], [0, 0, 60, 60]], np.float32)
+    >>> levels, restore, _ = ops.distribute_fpn_proposals(rois, 2, 5, 4, 224)
+    >>> [len(level) for level in levels], restore.ravel()
+    ([2, 0, 0, 1], array([2, 0, 1], dtype=int32))
+    """
+    rois = _arguments.box_rows("fpn_rois", fpn_rois)
+    _arguments.check_rows("fpn_rois", rois, 4)
+    low = _arguments.integer("min_level", min_level, -(2**20), 2**20)
+    high = _arguments.integer("max_level", max_level, low, 2**20)
+    refer = _arguments.integer("refer_level", refer_level, -(2**20), 2**20)
+    levels = _levels(rois, _arguments.scale(refer_scale), refer, pixel_offset)
+    levels = np.clip(levels, low, high) - low
+    order = np.argsort(levels, kind="stable")
+    restore = np.empty((len(rois), 1), np.int32)
+    restore[order, 0] = np.arange(len(rois))
+    parts = np.split(order, np.searchsorted(levels[order], np.arange(1, high - low + 1)))
+    counts = None
+    if rois_num is not None:
+        given = _arguments.box_counts(rois_num, len(rois), np.size(rois_num))
+        images = np.repeat(np.arange(len(given)), given)
+        counts = [np.bincount(images[part], minlength=len(given)) for part in parts]
+        counts = [count.astype(np.int32) for count in counts]
+    return [rois[part] for part in parts], restore, counts
+
+
+def _levels(rois: np.ndarray, scale: float, refer: int, pixel_offset: Any) -> np.ndarray:
+    """Return the level of each box, rounded as by Paddle; boxes of size `scale` are of `refer`."""
+    offset, real = _arguments.flag("pixel_offset", pixel_offset), rois.dtype.type
+    sides = rois[:, 2:] - rois[:, :2]
+    areas = np.where((sides < 0).any(axis=1), real(0), np.prod(sides + real(offset), axis=1))
+    levels = np.floor(np.log2(np.sqrt(areas) / real(scale) + real(1e-8)) + real(refer))
+    if not np.isfinite(levels).all():
+        k = int(np.isfinite(levels).argmin())
+        raise ValueError(f"fpn_rois[{k}]: {rois[k].tolist()}, expected a box of finite size")
+    return levels.astype(np.int64)
 
 
 class RoIPool:

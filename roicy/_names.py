@@ -1,0 +1,34 @@
+"""Errors of calls whose arguments have other names than those of the operators beneath."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def errors_name(**names: str) -> Callable[[Function], Function]:
+    """
+    Have the errors of a function say its own names.
+
+    names: of arguments, by the names that operators give them.  In a message a name is followed by
+    a colon, an index or a genitive, or it is what something is multiplied by.
+    """
+    name = rf"\b(?:{'|'.join(names)})\b"
+    pattern = re.compile(rf"{name}(?=:|\[|'s)|(?<=times ){name}")
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def call(*args: Any, **keywords: Any) -> Any:
+            try:
+                return function(*args, **keywords)
+            except (TypeError, ValueError) as error:
+                error.args = (pattern.sub(lambda found: names[found[0]], str(error)),)
+                raise
+
+        return cast(Function, call)
+
+    return decorate
