@@ -5,7 +5,7 @@ from libc.stdint cimport INT32_MAX, int32_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 
-from plan.structs cimport Scale
+from plan.structs cimport BoxList, Pyramid, Scale
 from simd.simd cimport real
 
 ctypedef fused number:             # types of the numbers in arrays of boxes
@@ -13,15 +13,6 @@ ctypedef fused number:             # types of the numbers in arrays of boxes
     double
     int
     long
-
-cdef struct BoxList:               # a list that grows; a plan owns it
-    Py_ssize_t count
-    Py_ssize_t room
-    int32_t *images
-    char *numbers                  # [count][width], in the type of the computation
-    int width                      # numbers of a box: 4, or 5 of a turned one
-    int32_t *rows                  # of the output, where boxes are sorted by level
-
 
 cdef inline int reserve(BoxList *boxes, Py_ssize_t more, int itemsize) except -1:
     """Make room for more boxes."""
@@ -151,15 +142,6 @@ cdef inline bint all_rotated_finite(
                 return False
         numbers += 5
     return True
-
-
-cdef struct Pyramid:
-    int levels
-    int finest                     # level of the finest map, which no box is below
-    int last                       # place of the last map that boxes are pooled from
-    double canonical_scale         # the side of a box of level canonical_level
-    int canonical_level
-    double close                   # boxes this close below a level belong to it
 
 
 cdef inline int level_of(

@@ -123,6 +123,37 @@ cdef inline bint apart(const Py_buffer *array, const Py_buffer *out) noexcept no
     return high <= <char*>out.buf or <char*>out.buf + out.len <= low
 
 
+cdef TableRequest request_of(Plan plan, Py_ssize_t level, Py_ssize_t max_boxes) except *:
+    """What the next tables of a level are to be made of."""
+    cdef TableRequest request
+    cdef const Call *call = &plan.calls[level]
+    memset(&request, 0, sizeof(request))
+    (request.rule.kind, request.rule.sampling_ratio, request.rule.aligned,
+     request.rule.at_least_one, request.rule.inclusive, request.rule.clockwise) = plan.rule
+    request.axes[0].bins, request.axes[0].extent = plan.ph, call.map.rows
+    request.axes[1].bins, request.axes[1].extent = plan.pw, call.map.columns
+    request.axes[0].scale, request.axes[1].scale = plan.scales[level].y, plan.scales[level].x
+    request.first, request.max_boxes = call.tables.stop, max_boxes
+    request.slopes = plan.purpose == GRAD_BOXES
+    request.threads, request.itemsize = plan.max_threads, plan.itemsize
+    return request
+
+
+cdef int begin(Plan plan, Py_ssize_t level, const Boxes *boxes, const AxisSize *axes) except -1:
+    """Find out what boxes do not change, and sort them by place."""
+    cdef Call *call = &plan.calls[level]
+    cdef Py_ssize_t rows = 0      # boxes are sorted in bands, from left to right
+    set_sizes(call)
+    call.may_swap_axes = not plan.position_sensitive and not channels_are_few(call)
+    call.beyond_cache = (<double>call.map.rows * call.map.columns * plan.channels
+                         * plan.itemsize > STREAM_BYTES)
+    if (not writes_maps(plan.purpose)
+            and strategy_of(call, plan.position_sensitive) != PIXELS):
+        rows = max_rows(call.map.columns, plan.purpose == GRAD_BOXES)
+    sort_boxes(&call.order, boxes, call.map.images, axes, rows, plan.itemsize)
+    return 0
+
+
 cdef class Plan:
     """What one call computes: its levels, their boxes, and step by step their tables and tasks."""
 
@@ -525,35 +556,6 @@ cdef class Plan:
             return False
         return self.calls[level].tables.stop < self.boxes_of(level).count
 
-    cdef TableRequest request_of(self, Py_ssize_t level, Py_ssize_t max_boxes) except *:
-        """What the next tables of a level are to be made of."""
-        cdef TableRequest request
-        cdef const Call *call = &self.calls[level]
-        memset(&request, 0, sizeof(request))
-        (request.rule.kind, request.rule.sampling_ratio, request.rule.aligned,
-         request.rule.at_least_one, request.rule.inclusive, request.rule.clockwise) = self.rule
-        request.axes[0].bins, request.axes[0].extent = self.ph, call.map.rows
-        request.axes[1].bins, request.axes[1].extent = self.pw, call.map.columns
-        request.axes[0].scale, request.axes[1].scale = self.scales[level].y, self.scales[level].x
-        request.first, request.max_boxes = call.tables.stop, max_boxes
-        request.slopes = self.purpose == GRAD_BOXES
-        request.threads, request.itemsize = self.max_threads, self.itemsize
-        return request
-
-    cdef int begin(self, Py_ssize_t level, const Boxes *boxes, const AxisSize *axes) except -1:
-        """Find out what boxes do not change, and sort them by place."""
-        cdef Call *call = &self.calls[level]
-        cdef Py_ssize_t rows = 0      # boxes are sorted in bands, from left to right
-        set_sizes(call)
-        call.may_swap_axes = not self.position_sensitive and not channels_are_few(call)
-        call.beyond_cache = (<double>call.map.rows * call.map.columns * self.channels
-                             * self.itemsize > STREAM_BYTES)
-        if (not writes_maps(self.purpose)
-                and strategy_of(call, self.position_sensitive) != PIXELS):
-            rows = max_rows(call.map.columns, self.purpose == GRAD_BOXES)
-        sort_boxes(&call.order, boxes, call.map.images, axes, rows, self.itemsize)
-        return 0
-
     cdef bint scalars_pay(self, const Call *call) noexcept:
         """Whether numbers are computed one by one in less time than lanes of them."""
         cdef const Tables *tables = &call.tables
@@ -591,7 +593,7 @@ cdef class Plan:
         """Make the tables of the next boxes of a level."""
         cdef Call *call = &self.calls[level]
         cdef Boxes boxes = self.boxes_of(level)
-        cdef TableRequest request = self.request_of(level, max_boxes)
+        cdef TableRequest request = request_of(self, level, max_boxes)
         cdef Py_ssize_t thin = 0
         if self.purpose == MAX_PIXEL_GRAD:      # reads argmax, and so needs no taps
             set_sizes(call)
@@ -600,7 +602,7 @@ cdef class Plan:
                              call.map.columns)
             return 0
         if call.order.boxes == NULL:
-            self.begin(level, &boxes, request.axes)
+            begin(self, level, &boxes, request.axes)
         if call.sparse:
             make_sparse_tables(&call.tables, &call.order, &boxes, &request)
         else:

@@ -49,6 +49,24 @@ cdef struct Map:                   # feature maps, or their gradient
     Py_ssize_t columns
 
 
+cdef struct BoxList:               # a list that grows; a plan owns it
+    Py_ssize_t count
+    Py_ssize_t room
+    int32_t *images
+    char *numbers                  # [count][width], in the type of the computation
+    int width                      # numbers of a box: 4, or 5 of a turned one
+    int32_t *rows                  # of the output, where boxes are sorted by level
+
+
+cdef struct Pyramid:
+    int levels
+    int finest                     # level of the finest map, which no box is below
+    int last                       # place of the last map that boxes are pooled from
+    double canonical_scale         # the side of a box of level canonical_level
+    int canonical_level
+    double close                   # boxes this close below a level belong to it
+
+
 cdef struct Boxes:                 # of one level, in the order in which they came
     Py_ssize_t count
     const int32_t *images

@@ -1,9 +1,7 @@
 """What pyx/plan/plan.pyx offers to kernels; here, where Cython looks for it."""
 from libc.stdint cimport int32_t
 
-from plan.boxes cimport BoxList, Pyramid
-from plan.structs cimport Boxes, Call, Scale, Strides, Tasks
-from plan.tables cimport AxisSize, TableRequest
+from plan.structs cimport BoxList, Boxes, Call, Pyramid, Scale, Strides, Tasks
 
 cdef enum Purpose:                 # what a plan is for
     FORWARD
@@ -74,8 +72,6 @@ cdef class Plan:
     cdef bint boxes_overlap(self, out) except? True
     cdef Boxes boxes_of(self, Py_ssize_t level) noexcept
     cdef bint has_boxes_left(self, Py_ssize_t level) noexcept
-    cdef TableRequest request_of(self, Py_ssize_t level, Py_ssize_t max_boxes) except *
-    cdef int begin(self, Py_ssize_t level, const Boxes *boxes, const AxisSize *axes) except -1
     cdef bint scalars_pay(self, const Call *call) noexcept
     cdef int choose_strategy(self, Call *call, Py_ssize_t thin) noexcept
     cdef int tabulate(self, Py_ssize_t level, Py_ssize_t max_boxes) except -1
