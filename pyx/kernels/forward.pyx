@@ -21,8 +21,8 @@ from kernels.scalars cimport sum_bins
 from kernels.sparse cimport forward_sparse
 from move.prefetch cimport prefetch_pixel_ends
 from move.store cimport Target, put_pixels, strides_of, unpack
-from move.tile cimport (TileCache, View, Window, before_cells, bin_tile_bytes, cell_columns,
-                        cell_rows, load, load_bins, load_once, next_cell, open_tile)
+from move.tile cimport (TileCache, View, Window, bin_tile_bytes, cell_columns, cell_rows, load,
+                        load_bins, load_once, open_tile)
 from plan.spans cimport clip, taps_after
 from plan.structs cimport (BINS, COPY_ONCE, DIRECT, ROW_LANES, SCALARS, STREAMING, Call, Map,
                            Strides, Task)
@@ -92,45 +92,52 @@ cdef inline void contract_window(
         contract(pixels - y.low * y.stride, y, x, <real*>scratch.strip, bins, &scratch.queue)
 
 
-cdef void contract_cell(
-        const Axis *y, const Axis *x, const Window *cell, const real *pixels, real *strip,
-        real *bins, bint add) noexcept nogil:
-    """bins (+)= what the pixels of a cell give, of a window too large for the tile."""
-    cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), columns = cell.x1 - cell.x0
-    cdef int at_once = <int>max(STRIP_BYTES // (columns * LANE_BYTES), 1)
-    cdef int p = 0, q, i, some
+cdef void sum_cell(
+        const Axis *axis, Py_ssize_t low, Py_ssize_t high, const Vectors *pixels, real *to,
+        Py_ssize_t bin_step, Py_ssize_t step) noexcept nogil:
+    """Go on with the sums of each bin along an axis: the pixels low .. high - 1 of it.
+
+    The first pixels of a bin set its sums, and later ones are added.
+    """
     cdef int32_t[2] span
-    cdef Taps taps = y.taps
-    cdef Vectors window, strips
+    cdef Taps taps = axis.taps
+    cdef int p
     taps.spans = span
-    window.start, window.step = pixels - cell.y0 * y.stride, x.stride
-    window.stride, window.count = y.stride, columns
-    strips.start, strips.step, strips.stride = strip - cell.x0 * lanes, columns * lanes, lanes
-    while p < y.bins:
-        some = min(at_once, y.bins - p)
-        for i in range(some):
-            clip(y.taps.spans + 2 * (p + i), taps.pixel, cell.y0, cell.y1, span)
-            contract_axis(strip + i * columns * lanes, lanes, &window, &taps, False)
-        strips.count = some
-        for q in range(x.bins):
-            clip(x.taps.spans + 2 * q, taps.pixel, cell.x0, cell.x1, span)
-            contract_axis(bins + p * y.bin_step + q * lanes, y.bin_step, &strips, &taps, add)
-        p += at_once
+    for p in range(axis.bins):
+        clip(axis.taps.spans + 2 * p, taps.pixel, low, high, span)
+        contract_axis(to + p * bin_step, step, pixels, &taps, span[0] > axis.taps.spans[2 * p])
 
 
 cdef void sum_cells(
         const Window *window, Axis *y, Axis *x, TileCache *tile, Scratch *scratch, real *bins,
-        Py_ssize_t rows, Py_ssize_t columns) noexcept nogil:
-    """bins = the weighted sums of a window, cell by cell of rows x columns pixels."""
-    cdef Window cell = before_cells(window)
-    cdef View steps
+        Py_ssize_t columns) noexcept nogil:
+    """bins = the weighted sums of a window that is larger than the tile, cell by cell.
+
+    As many columns as the strip has room for are summed along y, one cell below the other, and
+    then along x.  So numbers are added in the order in which `contract` adds them.
+    """
+    cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real)
+    cdef Py_ssize_t rows = cell_rows(tile, window.y1 - window.y0, columns), width
+    cdef real *strip = <real*>scratch.strip
     cdef const real *pixels
-    cdef bint add = False
-    while next_cell(window, rows, columns, &cell):
-        pixels = load(tile, <real*>scratch.tile, &cell, &steps)
-        y.stride, x.stride = steps.y, steps.x
-        contract_cell(y, x, &cell, pixels, <real*>scratch.strip, bins, add)
-        add = True
+    cdef View steps
+    cdef Vectors cells, strips
+    cdef Window cell
+    strips.stride, strips.count = lanes, y.bins
+    cell.x1 = window.x0
+    while cell.x1 < window.x1:
+        cell.x0, cell.y1 = cell.x1, window.y0
+        cell.x1 = min(cell.x0 + columns, window.x1)
+        width = cell.x1 - cell.x0
+        while cell.y1 < window.y1:
+            cell.y0 = cell.y1
+            cell.y1 = min(cell.y0 + rows, window.y1)
+            pixels = load(tile, <real*>scratch.tile, &cell, &steps)
+            cells.start, cells.step = pixels - cell.y0 * steps.y, steps.x
+            cells.stride, cells.count = steps.y, width
+            sum_cell(y, cell.y0, cell.y1, &cells, strip, width * lanes, lanes)
+        strips.start, strips.step = strip - cell.x0 * lanes, width * lanes
+        sum_cell(x, cell.x0, cell.x1, &strips, bins, x.bin_step, y.bin_step)
 
 
 cdef void reduce_thin(
@@ -156,17 +163,18 @@ cdef inline void reduce_planes(
     cdef View steps
     cdef const real *pixels
     cdef const Window *window = &part.window
-    cdef Py_ssize_t rows, columns = cell_columns(window.x1 - window.x0)
+    cdef Py_ssize_t columns = cell_columns(window.x1 - window.x0)
     if is_empty(window):
         memset(bins, 0, (part.p1 - part.p0) * (part.q1 - part.q0) * LANE_BYTES)
         return
     if is_thin(call, part, tile):
         reduce_thin(call, part, tile, scratch, bins)
         return
-    rows = cell_rows(tile, window.y1 - window.y0, columns)
     set_axes(call, part, &y, &x)
-    if rows < window.y1 - window.y0 or columns < window.x1 - window.x0:
-        sum_cells(window, &y, &x, tile, scratch, bins, rows, columns)
+    if (columns < window.x1 - window.x0
+            or cell_rows(tile, window.y1 - window.y0, columns) < window.y1 - window.y0):
+        columns = min(columns, call.layout.strip_bytes // (y.bins * LANE_BYTES))
+        sum_cells(window, &y, &x, tile, scratch, bins, columns)
         return
     pixels = load(tile, <real*>scratch.tile, window, &steps)
     contract_window(pixels, &y, &x, &steps, x_first(call, part), scratch, bins)

@@ -15,17 +15,18 @@ from libc.string cimport memset
 
 from kernels.run cimport (Part, Scratch, begins_box, ends_box, even_share, next_part, parts_of,
                           run, scratch_of, set_box, skip_to)
-from kernels.scalars cimport add_bins
+from kernels.scalars cimport add_bins, clear_channels, stop_channel
 from kernels.sparse cimport scatter_sparse
 from move.pack cimport pack
 from move.prefetch cimport Prefetch, prefetch_of, prefetch_some
 from move.store cimport Target, clear, store_bins, strides_of, unpack
 from move.tile cimport TileCache, View, Window, bin_tile_bytes, load_bins, open_tile, read_pixels
 from plan.spans cimport bins_between, clip, taps_after
-from plan.structs cimport BINS, COPY_ONCE, SCALARS, Call, Task
+from plan.structs cimport BINS, COPY_ONCE, SCALARS, Call, Strides, Task
 from roicy._kernels.plan cimport Plan
 from simd.simd cimport (LANE_BYTES, PrefetchRows, Stream, Taps, Vectors, accumulate_pixels,
-                        accumulate_row, contract_bins, real, scale_vectors, stream_fence)
+                        accumulate_row, add_numbers, contract_bins, real, scale_vectors,
+                        stream_fence, sum_rows)
 from tuning cimport (MAX_COLUMNS, MIN_BLOCKS_TOGETHER, PIXELS_AT_ONCE, SQUARE_BINS, STRIP_BYTES)
 
 
@@ -137,6 +138,28 @@ cdef void accumulate_planes(
                 x += some
             r += together
         y += rows
+
+
+cdef void accumulate_numbers(
+        const PixelAxis *y_axis, const PixelAxis *x_axis, const real *grad, const Strides *bins,
+        real *plane, const Strides *map, real *strip) noexcept nogil:
+    """plane += Wy^T grad Wx for one channel, as accumulate_planes adds.
+
+    grad: of the first bin that the axes look at; plane: pixel (0, 0).
+    """
+    cdef Py_ssize_t y, x, qs = x_axis.high - x_axis.low
+    cdef Py_ssize_t at_once = x_axis.stop - x_axis.first if x_axis.whole else 1
+    cdef int32_t[2] clipped
+    cdef Taps y_bins = y_axis.bins, x_bins = x_axis.bins
+    for y in range(y_axis.first, y_axis.stop):
+        y_bins.spans = bins_of_pixel(y_axis, y, clipped)
+        sum_rows(strip, grad - y_axis.low * bins.y, bins.y, bins.x, qs, &y_bins)
+        x = x_axis.first
+        while x < x_axis.stop:
+            x_bins.spans = bins_of_pixel(x_axis, x, clipped)
+            add_numbers(plane + y_axis.pixels[y] * map.y, map.x, strip - x_axis.low, at_once,
+                        x_axis.pixels + x, &x_bins)
+            x += at_once
 
 
 cdef inline void prefetch_bins(
@@ -428,6 +451,30 @@ cdef void accumulate_boxes(
         stream_fence()
 
 
+cdef void add_boxes(
+        const Call *call, const Task *task, const real *grad_output, real *strip) noexcept nogil:
+    """Pixels of the task's rectangle = (add: +=) the gradients of its boxes, number by number."""
+    cdef const Strides *map = &call.map.strides
+    cdef const Strides *bins = &call.bins
+    cdef real *plane = <real*>call.map.data + task.image * map.image
+    cdef const real *grad
+    cdef Part part = parts_of(call, task, SQUARE_BINS), near
+    cdef Py_ssize_t c
+    cdef PixelAxis y, x
+    if not call.add:
+        clear_channels(call, task, plane)
+    while next_part(call, task, &part):
+        near = part
+        keep_readers(call, task, &near)
+        if near.p0 >= near.p1 or near.q0 >= near.q1:
+            continue
+        set_axes(call, task, &near, &y, &x)
+        grad = grad_output + near.row * bins.image + near.p0 * bins.y + near.q0 * bins.x
+        for c in range(part.block * call.lanes, stop_channel(call, &part)):
+            accumulate_numbers(&y, &x, grad + c * bins.channel, bins, plane + c * map.channel, map,
+                               strip)
+
+
 cdef void grad_input_task(
         const Call *call, const Task *task, const real *grad_output, char *memory) noexcept nogil:
     """All bins together, or those of a position-sensitive operator one by one."""
@@ -435,7 +482,10 @@ cdef void grad_input_task(
     cdef real *tile = <real*>scratch.tile
     cdef Task one = task[0]
     if call.strategy == SCALARS:
-        add_bins(call, task, grad_output)
+        if call.tables.counts == NULL:      # not transposed: the operator is position-sensitive
+            add_bins(call, task, grad_output)
+        else:
+            add_boxes(call, task, grad_output, <real*>scratch.strip)
         return
     if task.load != COPY_ONCE:
         accumulate_boxes(call, task, grad_output, tile, &scratch)

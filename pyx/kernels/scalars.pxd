@@ -2,7 +2,7 @@
 
 Nothing is packed: each bin reads the map, or adds to it, as it lies.  The bins of a
 position-sensitive operator read channels of their own.  Sums are taken in the order in which lanes
-take them, so that both give the same bits.
+take them, so that both give the same bits: which of them computes a box depends on the batch.
 """
 from libc.stdint cimport int32_t
 
@@ -52,10 +52,23 @@ cdef inline void sum_bins(const Call *call, const Task *task, real *out) noexcep
                         sum_number(to + q * call.bins.x, start, map.y, map.x, &y, &x)
 
 
+cdef inline void clear_channels(
+        const Call *call, const Task *task, real *plane) noexcept nogil:
+    """Zeros in the task's rectangle of its channels; plane: channel 0."""
+    cdef Py_ssize_t first = task.first_block * call.lanes * call.channels_per_output
+    cdef Py_ssize_t stop = min(task.stop_block * call.lanes, call.channels)
+    cdef const Strides *map = &call.map.strides
+    clear(plane + first * map.channel + task.y0 * map.y + task.x0 * map.x, map,
+          stop * call.channels_per_output - first, task.y1 - task.y0, task.x1 - task.x0)
+
+
 cdef inline void add_bins(
         const Call *call, const Task *task, const real *grad_output) noexcept nogil:
-    """The task's rectangle of its channels = (add: +=) the gradients of its boxes."""
-    cdef Py_ssize_t c, first = task.first_block * call.lanes
+    """The task's rectangle of its channels = (add: +=) the gradients of its boxes.
+
+    Each bin has channels of its own, so no two bins of a box add to the same number.
+    """
+    cdef Py_ssize_t c
     cdef int p, q
     cdef int32_t[2] rows, columns
     cdef const Strides *map = &call.map.strides
@@ -67,10 +80,7 @@ cdef inline void add_bins(
     y.pixel = x.pixel = call.tables.tap_pixel
     y.weight = x.weight = call.tables.tap_weight
     if not call.add:
-        clear(plane + first * call.channels_per_output * map.channel + task.y0 * map.y
-              + task.x0 * map.x, map,
-              (min(task.stop_block * call.lanes, call.channels) - first) * call.channels_per_output,
-              task.y1 - task.y0, task.x1 - task.x0)
+        clear_channels(call, task, plane)
     while next_part(call, task, &part):
         for p in range(part.p0, part.p1):
             clip(part.spans_y + 2 * p, part.pixel, task.y0, task.y1, rows)

@@ -24,10 +24,10 @@ from plan.rules cimport (RULE_BILINEAR, RULE_INTEGRATED, RULE_NEAREST, RULE_QUAN
                          RULE_ROUNDED, RULE_SAMPLED, RULE_SINGLE_SAMPLES, RULE_SLOPES,
                          RULE_UNIFORM)
 from plan.sparse cimport make_sparse_tables
-from plan.structs cimport (BINS, PIXELS, ROW_LANES, SCALARS, Boxes, Call, Map, Scale, Strides,
+from plan.structs cimport (PIXELS, ROW_LANES, SCALARS, Boxes, Call, Map, Scale, Strides,
                            Tables)
 from plan.tables cimport (AxisSize, TableRequest, all_taps, find_thin_boxes, free_order,
-                          free_tables, make_tables, may_be_thin, sort_boxes, transpose_tables,
+                          free_tables, make_tables, sort_boxes, transpose_tables,
                           whole_map_tables)
 from plan.tasks cimport free_tasks, max_rows, tasks_to_read, tasks_to_write
 from simd.simd cimport LANE_BYTES
@@ -607,8 +607,7 @@ cdef class Plan:
             make_sparse_tables(&call.tables, &call.order, &boxes, &request)
         else:
             make_tables(&call.tables, &call.order, &boxes, &request)
-        if (not writes_maps(self.purpose)
-                and may_be_thin(&call.tables, self.ph, self.pw, &request.rule)):
+        if not writes_maps(self.purpose):
             thin = find_thin_boxes(&call.tables, &request)
         call.strategy = self.choose_strategy(call, thin)
         call.prefetch = self.purpose != GRAD_BOXES and worth_prefetching(call)
@@ -635,8 +634,7 @@ cdef class Plan:
                 call.layout.size = max_owned_bytes(&self.tasks)
             else:
                 lay_out(call, &self.tasks, level, slopes)
-            if (self.purpose == GRAD_INPUT and not call.sparse and call.strategy != BINS
-                    and call.strategy != SCALARS):
+            if self.purpose == GRAD_INPUT and not call.sparse and not self.position_sensitive:
                 transpose_tables(&call.tables, self.ph, self.pw, self.itemsize, self.threads)
             self.scratch_bytes = max(self.scratch_bytes, call.layout.size)
         return 0

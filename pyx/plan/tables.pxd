@@ -10,7 +10,7 @@ free_order and free_tables, which take what is all zeros as well.
 """
 from cython.parallel cimport prange
 from libc.float cimport DBL_EPSILON, FLT_EPSILON
-from libc.math cimport ceil, cos, fabs, floor, sin
+from libc.math cimport INFINITY, ceil, cos, fabs, floor, sin
 from libc.stdint cimport INT32_MAX, int32_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
@@ -585,15 +585,22 @@ cdef inline double all_taps(const Tables *tables, int ph, int pw) noexcept nogil
     return taps
 
 
-cdef inline bint may_be_thin(
-        const Tables *tables, int ph, int pw, const Rule *of_bins) noexcept nogil:
-    """Whether any window has many more pixels than there can be taps: two a sample."""
-    cdef double samples = <double>of_bins.sampling_ratio * of_bins.sampling_ratio
+cdef inline double thin_area(int ph, int pw, const Rule *rule) noexcept nogil:
+    """From how many pixels on a window is thin: it has many times more than there can be taps.
+
+    There are at most two taps a sample.  Neither the taps that lie on the map nor other boxes
+    matter, so that a box is thin in every batch or in none.
+    """
+    cdef double samples = <double>rule.sampling_ratio * rule.sampling_ratio
+    if samples == 0 or rule.kind == RULE_ROTATED:
+        return INFINITY
+    return THIN_GAIN * 4.0 * ph * pw * samples
+
+
+cdef inline bint any_is_thin(const Tables *tables, double area) noexcept nogil:
     cdef Py_ssize_t i
-    if samples == 0 or of_bins.kind == RULE_ROTATED:
-        return False
     for i in range(tables.count):
-        if window_area(tables, i) >= THIN_GAIN * 4.0 * ph * pw * samples:
+        if window_area(tables, i) >= area:
             return True
     return False
 
@@ -625,7 +632,10 @@ cdef inline Py_ssize_t find_thin_boxes(
     cdef const int32_t *spans = tables.spans
     cdef int ph = request.axes[0].bins, pw = request.axes[1].bins
     cdef int each = 2 if request.rule.kind == RULE_SINGLE_SAMPLES else 1
+    cdef double area = thin_area(ph, pw, &request.rule)
     cdef Py_ssize_t i, rows, columns, found = 0
+    if area == INFINITY or not any_is_thin(tables, area):
+        return 0
     tables.slots_of_tap = each
     tables.tap_slot = <int32_t*>room_for(tables.taps, sizeof(int32_t))
     tables.slot_pixel = <int32_t*>room_for(each * tables.taps, sizeof(int32_t))
@@ -636,7 +646,7 @@ cdef inline Py_ssize_t find_thin_boxes(
         columns = each * (spans[2 * (ph + pw) - 1] - spans[2 * ph])
         if (rows > 0 and columns > 0 and columns <= MAX_COLUMNS
                 and <double>rows * columns <= slope_pixels(SLOPE_BLOCKS)
-                and THIN_GAIN * <double>rows * columns <= window_area(tables, i)):
+                and window_area(tables, i) >= area):
             set_slots(tables, spans, ph, request.axes[0].extent)
             set_slots(tables, spans + 2 * ph, pw, request.axes[1].extent)
             tables.thin[i] = <int32_t>(rows * columns)

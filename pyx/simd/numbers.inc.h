@@ -36,6 +36,34 @@ static NOINLINE void NAME(sum_number)(REAL *to, const REAL *plane, ptrdiff_t row
     *to = sum;
 }
 
+/* to[i] = the weighted sum of some numbers of column i, in the order of contract_axis. */
+static NOINLINE void NAME(sum_rows)(REAL *to, const REAL *from, ptrdiff_t row, ptrdiff_t column,
+                                    ptrdiff_t columns, const struct taps *taps) {
+    const REAL *weight = (const REAL *)taps->weight;
+    const ptrdiff_t first = taps->spans[0], stop = taps->spans[1];
+    for (ptrdiff_t i = 0; i < columns; i++, from += column) {
+        REAL sum = first < stop ? weight[first] * from[taps->pixel[first] * row] : 0;
+        for (ptrdiff_t j = first + 1; j < stop; j++)
+            sum = NAME(FUSED)(weight[j], from[taps->pixel[j] * row], sum);
+        to[i] = sum;
+    }
+}
+
+/* Adds to each of some pixels of a row the weighted sum of the numbers of the bins that read it, in
+   the order of accumulate_pixels. */
+static NOINLINE void NAME(add_numbers)(REAL *to, ptrdiff_t column, const REAL *from,
+                                       ptrdiff_t pixels, const int32_t *pixel,
+                                       const struct taps *bins) {
+    const REAL *weight = (const REAL *)bins->weight;
+    const int32_t *spans = bins->spans;
+    for (; pixels > 0; pixels--, pixel++, spans += 2) {
+        REAL *at = to + *pixel * column, sum = *at;
+        for (ptrdiff_t j = spans[0]; j < spans[1]; j++)
+            sum = NAME(FUSED)(weight[j], from[bins->pixel[j]], sum);
+        *at = sum;
+    }
+}
+
 /* plane += the weights of a bin times its gradient. */
 static NOINLINE void NAME(add_number)(REAL *plane, ptrdiff_t row, ptrdiff_t column, REAL gradient,
                                       const struct taps *y, const struct taps *x) {

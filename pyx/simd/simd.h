@@ -151,6 +151,8 @@ struct prefetch_runs {
 #define keep_larger_at(first, ...) FOR_TYPE(keep_larger_at, first)(first, __VA_ARGS__)
 #define keep_first_larger(first, ...) FOR_TYPE(keep_first_larger, first)(first, __VA_ARGS__)
 #define sum_number(first, ...) FOR_TYPE(sum_number, first)(first, __VA_ARGS__)
+#define sum_rows(first, ...) FOR_TYPE(sum_rows, first)(first, __VA_ARGS__)
+#define add_numbers(first, ...) FOR_TYPE(add_numbers, first)(first, __VA_ARGS__)
 #define add_number(first, ...) FOR_TYPE(add_number, first)(first, __VA_ARGS__)
 #define find_number(first, ...) FOR_TYPE(find_number, first)(first, __VA_ARGS__)
 #define largest_number(first, ...) FOR_TYPE(largest_number, first)(first, __VA_ARGS__)

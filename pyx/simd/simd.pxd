@@ -120,6 +120,10 @@ cdef extern from "simd/simd.h":
 
     # real *to, const real *plane, row, column, const Taps *y, const Taps *x
     void sum_number(...) noexcept nogil
+    # real *to, const real *from, row, column, columns, const Taps *taps
+    void sum_rows(...) noexcept nogil
+    # real *to, column, const real *from, pixels, const int32_t *pixel, const Taps *bins
+    void add_numbers(...) noexcept nogil
     # real *plane, row, column, real gradient, const Taps *y, const Taps *x
     void add_number(...) noexcept nogil
     # const real *from, real value, row, column, rows, columns, map_columns
