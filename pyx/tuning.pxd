@@ -71,7 +71,7 @@ cdef enum:
     CROP_STRIP = 384               # numbers of summed rows, 16 output rows each: 24 KB # no record
     CROP_COLUMNS_AT_ONCE = 2048    # output columns whose spans are made: bounds memory # no record
     CROP_SERIAL_NUMBERS = 262144   # numbers of a result for one thread alone, 0.1 ms   # no record
-    WARP_COST = 3                  # of a number that is not upright, in upright ones   # no record
+    WARP_COST = 3                  # cost of a number of a turned crop; upright: 1      # no record
 
 # --------------------------------------------------------------------------------------- reduce
 cdef enum:
@@ -122,7 +122,7 @@ cdef enum:
 #
 # Constants of Python files, which cannot read an enum:
 #     _memory.LEAST                32 MB of a result, whose memory is kept              # R289
-#     _memory.most                 256 MB kept in all                                   # R290
+#     _memory.most                 512 MB kept in all                                   # R290
 #     _memory.LINE                 64 bytes: LANE_BYTES                                 # R041
 #     _memory.ON_LINES             1 MB of a result that begins on a line               # R041
 #     _kernels._SHORTLY            3000 turns that threads of GCC's OpenMP wait         # R299
@@ -138,7 +138,6 @@ cdef enum:
 #     cuda._launch.THREADS         128 threads of a block                               # no record
 #     cuda._launch.THREADS_OF_PLANES   64 threads where warps own parts of planes       # R328
 #     cuda._launch.MOST_BLOCKS     2**20 blocks of a grid                               # no record
-#     kernels: SIDE, CHANNELS, KEPT    8 bins, 4 channels, 6 taps of forward_planes     # R323
+#     kernels: SIDE                8 bins of a side of a block, forward                 # R323
 #     kernels: WIDE, TALL, BINS    8 and 32 / size pixels, 8 bins of backward_tiles     # R326
 #     kernels: EACH                4 channels of a lane; 2 bins of the scatter          # R325
-#     __launch_bounds__            5 or 4 blocks an SM forward, 4 or 3 backward         # no record
