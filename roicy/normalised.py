@@ -32,8 +32,8 @@ _METHOD = """method : {{"bilinear", "nearest"}}, optional
         Whether a bin is a bilinear sample or the nearest pixel; halves are rounded away from 0."""
 _SIZE = """crop_size : int or (int, int)
         Bins of a box, (PH, PW), each at least 1."""
-# positions are numbers of the box times (side of the map - 1), in place of spatial_scale
-_errors = errors_name(input="image", input_shape="image_shape", spatial_scale="(side - 1) =")
+_PIXELS = "(side - 1) ="  # which numbers of boxes are multiplied by, in place of spatial_scale
+_errors = errors_name(input="image", input_shape="image_shape", spatial_scale=_PIXELS)
 _VALUE = """extrapolation_value : float, optional
         Value of bins off the map."""
 
@@ -151,12 +151,13 @@ def crop_and_resize_backward_boxes(
     >>> roicy.crop_and_resize_backward_boxes(grad, image, boxes, [0]).round(6)
     array([[0. , 3.5, 0. , 3.5]])
     """
-    shape = _extents("image", np.shape(image), layout)
+    shape = _extents("input", np.shape(image), layout)
     given = _given(boxes, box_indices, shape, layout, num_threads, None)
     grad = _call.backward_boxes(CROP_AND_RESIZE, ("bilinear",), grad_output, image, given)
     return grad[:, [2, 1, 4, 3]]
 
 
+@errors_name(spatial_scale=_PIXELS)
 def resized(
     parameters: tuple[Any, ...], image: Any, crop_size: Any, extrapolation_value: Any,
     given: tuple[Any, ...],
@@ -164,7 +165,7 @@ def resized(
     """Return the crops by a rule of these parameters; given: boxes and what follows them."""
     value = _value(extrapolation_value)
     boxes, box_indices, layout, num_threads, out = given
-    shape = _extents("image", np.shape(image), layout)
+    shape = _extents("input", np.shape(image), layout)
     given = _given(boxes, box_indices, shape, layout, num_threads, out)
     size = _arguments.output_size(crop_size, "crop_size")
     out = _call.forward(CROP_AND_RESIZE, parameters, image, size, given)

@@ -7,44 +7,21 @@ from typing import Any
 import numpy as np
 
 from .. import operators
-from .._names import errors_name
 from . import Parameters, in_radians
+from ._docs import documented
 
 __all__ = ["ROIAlignRotated", "roi_align_rotated"]
 
 
-@errors_name(boxes="rois")
+@documented("roi_align_rotated", "ndarray (K, C, PH, PW)", rois="in_degrees")
 def roi_align_rotated(
-    input: np.ndarray,
-    rois: np.ndarray,
-    output_size: Any,
-    spatial_scale: float,
+    input: np.ndarray, rois: np.ndarray, output_size: Any, spatial_scale: float,
     sampling_ratio: int,
-) -> np.ndarray:
+) -> np.ndarray:  # fmt: skip
     """
     Mean of bilinear samples in each bin of each rotated box; see :func:`roicy.roi_align_rotated`.
 
-    Parameters
-    ----------
-    input : ndarray (N, C, H, W)
-        Feature maps.
-    rois : ndarray (K, 6)
-        Rows [batch_index, cx, cy, w, h, angle], the angle in degrees, counter-clockwise.
-    output_size : (int, int)
-        Bins of a box, (height, width).
-    spatial_scale : float
-        Multiplies centres and sizes.
-    sampling_ratio : int
-        Samples per bin and axis; if 0, as many as the bin has pixels, rounded up.
-
-    Returns
-    -------
-    ndarray (K, C, PH, PW)
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`roicy.roi_align_rotated`.
+    {sections}
 
     Examples
     --------
@@ -61,18 +38,12 @@ def roi_align_rotated(
     )
 
 
+@documented("roi_align_rotated")
 class ROIAlignRotated(Parameters):
     """
     :func:`roi_align_rotated` with its parameters given once.
 
-    Parameters
-    ----------
-    output_size : (int, int)
-        Bins of a box, (height, width).
-    spatial_scale : float
-        Multiplies centres and sizes.
-    sampling_ratio : int
-        Samples per bin and axis; if 0, as many as the bin has pixels, rounded up.
+    {sections}
     """
 
     def __init__(self, output_size: Any, spatial_scale: float, sampling_ratio: int):

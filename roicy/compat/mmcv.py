@@ -10,50 +10,21 @@ from typing import Any
 import numpy as np
 
 from .. import operators
-from .._names import errors_name
 from . import Parameters
+from ._docs import documented
 
 __all__ = ["RoIAlignRotated", "roi_align_rotated"]
 
 
-@errors_name(boxes="rois")
+@documented("roi_align_rotated", "ndarray (K, C, PH, PW)", rois="in_radians")
 def roi_align_rotated(
-    input: np.ndarray,
-    rois: np.ndarray,
-    output_size: Any,
-    spatial_scale: float,
-    sampling_ratio: int = 0,
-    aligned: bool = True,
-    clockwise: bool = False,
-) -> np.ndarray:
+    input: np.ndarray, rois: np.ndarray, output_size: Any, spatial_scale: float,
+    sampling_ratio: int = 0, aligned: bool = True, clockwise: bool = False,
+) -> np.ndarray:  # fmt: skip
     """
     Mean of bilinear samples in each bin of each rotated box; see :func:`roicy.roi_align_rotated`.
 
-    Parameters
-    ----------
-    input : ndarray (N, C, H, W)
-        Feature maps.
-    rois : ndarray (K, 6)
-        Rows [batch_index, cx, cy, w, h, angle], the angle in radians.
-    output_size : int or (int, int)
-        Bins of a box, (height, width).
-    spatial_scale : float
-        Multiplies centres and sizes.
-    sampling_ratio : int, optional
-        Samples per bin and axis; if 0, as many as the bin has pixels, rounded up.
-    aligned : bool, optional
-        Whether pixel i covers [i, i + 1); else boxes are at least 1 pixel wide and high.
-    clockwise : bool, optional
-        Whether angles are clockwise in the image.
-
-    Returns
-    -------
-    ndarray (K, C, PH, PW)
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`roicy.roi_align_rotated`.
+    {sections}
     """
     return operators.roi_align_rotated(
         input, rois, output_size, spatial_scale, sampling_ratio, aligned, clockwise
@@ -77,24 +48,14 @@ def _with_old_names(function: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
+@documented("roi_align_rotated")
 class RoIAlignRotated(Parameters):
     """
     :func:`roi_align_rotated` with its parameters given once.
 
-    Parameters
-    ----------
-    output_size : int or (int, int)
-        Bins of a box, (height, width).
-    spatial_scale : float
-        Multiplies centres and sizes.
-    sampling_ratio : int, optional
-        Samples per bin and axis; if 0, as many as the bin has pixels, rounded up.
-    aligned : bool, optional
-        Whether pixel i covers [i, i + 1).
-    clockwise : bool, optional
-        Whether angles are clockwise in the image.
-    out_size, sample_num : optional
-        Old names of `output_size` and `sampling_ratio`.  They bring a DeprecationWarning.
+    {sections}
+
+    Two old names, `out_size` and `sample_num`, bring a DeprecationWarning.
 
     Examples
     --------
@@ -109,13 +70,9 @@ class RoIAlignRotated(Parameters):
 
     @_with_old_names
     def __init__(
-        self,
-        output_size: Any,
-        spatial_scale: float,
-        sampling_ratio: int = 0,
-        aligned: bool = True,
+        self, output_size: Any, spatial_scale: float, sampling_ratio: int = 0, aligned: bool = True,
         clockwise: bool = False,
-    ):
+    ):  # fmt: skip
         self.output_size = output_size
         self.spatial_scale = spatial_scale
         self.sampling_ratio = sampling_ratio

@@ -19,47 +19,27 @@ import numpy as np
 
 from .. import _arguments, _call, _table, operators
 from .._arguments import Arguments
-from .._names import errors_name
 from . import float32_scale, images_of, in_radians, rows_of
+from ._docs import documented
 
 __all__ = ["ROIAlign", "ROIAlign_backward", "ROIPooling", "RROIAlign", "contrib"]
 
 # ps_roi_align is always aligned.  This operator has its channels, and the bins of roi_align.
-_errors = errors_name(
-    input="data", input_shape="data_shape", boxes="rois", sampling_ratio="sample_ratio"
-)
 _POSITION_SENSITIVE = _table.ROI_ALIGN._replace(position_sensitive=True)
 
 
-@_errors
+@documented(
+    "roi_pool",
+    "ndarray (K, C, PH, PW)\n    The result is 0 for a box if there is no image with its index.",
+    rois="boxes_with_image",
+)
 def ROIPooling(
     data: np.ndarray, rois: np.ndarray, pooled_size: Any, spatial_scale: float, **_: Any
 ) -> np.ndarray:
     """
     Largest pixel in each bin of each box; see :func:`roicy.roi_pool`.
 
-    Parameters
-    ----------
-    data : ndarray (N, C, H, W), float32 or float64
-        Feature maps.
-    rois : ndarray (K, 5)
-        Rows [batch_index, x1, y1, x2, y2].
-    pooled_size : (int, int)
-        Bins of a box, (height, width).
-    spatial_scale : float
-        Multiplies the coordinates.
-    **_
-        `name` and the like are ignored.
-
-    Returns
-    -------
-    ndarray (K, C, PH, PW)
-        The result is 0 for a box if there is no image with its index.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`roicy.roi_pool`.
+    {sections}
 
     Examples
     --------
@@ -83,49 +63,21 @@ def ROIPooling(
     )
 
 
-@_errors
+@documented(
+    "roi_align",
+    "ndarray (K, C, PH, PW), or (K, C / (PH * PW), PH, PW) if `position_sensitive`\n"
+    "    The result is 0 for a box with a negative index; MXNet returns what was in memory.",
+    rois="boxes_with_image",
+)
 def ROIAlign(
-    data: np.ndarray,
-    rois: np.ndarray,
-    pooled_size: Any,
-    spatial_scale: float,
-    sample_ratio: int = -1,
-    position_sensitive: bool = False,
-    aligned: bool = False,
-    **_: Any,
-) -> np.ndarray:
+    data: np.ndarray, rois: np.ndarray, pooled_size: Any, spatial_scale: float,
+    sample_ratio: int = -1, position_sensitive: bool = False, aligned: bool = False, **_: Any,
+) -> np.ndarray:  # fmt: skip
     """
     Mean of bilinear samples in each bin of each box; see :func:`roicy.roi_align` and
     :func:`roicy.ps_roi_align`.
 
-    Parameters
-    ----------
-    data : ndarray (N, C, H, W), float32 or float64
-        Feature maps.
-    rois : ndarray (K, 5)
-        Rows [batch_index, x1, y1, x2, y2].
-    pooled_size : (int, int)
-        Bins of a box, (height, width).
-    spatial_scale : float
-        Multiplies the coordinates.
-    sample_ratio : int, optional
-        Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.
-    position_sensitive : bool, optional
-        Whether each bin reads channels of its own.
-    aligned : bool, optional
-        Whether pixel i covers [i, i + 1).
-    **_
-        `name` and the like are ignored.
-
-    Returns
-    -------
-    ndarray (K, C, PH, PW), or (K, C / (PH * PW), PH, PW) if `position_sensitive`
-        The result is 0 for a box with a negative batch index; MXNet returns what was in memory.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`roicy.roi_align`.
+    {sections}
 
     Examples
     --------
@@ -146,37 +98,20 @@ def ROIAlign(
     return _pooled(rois, lambda image: ~(image < 0), align)
 
 
-@_errors
+@documented(
+    "roi_align_backward",
+    "ndarray of shape `data_shape`\n    Boxes with a negative batch index add nothing to it.",
+    rois="boxes_with_image",
+)
 def ROIAlign_backward(
-    grad_output: np.ndarray,
-    rois: np.ndarray,
-    data_shape: tuple[int, int, int, int],
-    spatial_scale: float,
-    sample_ratio: int = -1,
-    position_sensitive: bool = False,
+    grad_output: np.ndarray, rois: np.ndarray, data_shape: tuple[int, int, int, int],
+    spatial_scale: float, sample_ratio: int = -1, position_sensitive: bool = False,
     aligned: bool = False,
-) -> np.ndarray:
+) -> np.ndarray:  # fmt: skip
     """
     Gradient of :func:`ROIAlign` with respect to its data, which MXNet's autograd computes.
 
-    Parameters
-    ----------
-    grad_output : ndarray (K, C', PH, PW), float32 or float64
-        Gradient of the output.
-    rois, spatial_scale, sample_ratio, position_sensitive, aligned
-        As of :func:`ROIAlign`.
-    data_shape : (int, int, int, int)
-        Shape of the data.
-
-    Returns
-    -------
-    ndarray of shape `data_shape`
-        Boxes with a negative batch index add nothing to it.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`roicy.roi_align_backward`.
+    {sections}
 
     Examples
     --------
@@ -209,42 +144,17 @@ def _row(position_sensitive: Any) -> _table.Operator:
     return _POSITION_SENSITIVE if flag else _table.ROI_ALIGN
 
 
-@errors_name(input="data", boxes="rois")
+@documented(
+    "roi_align_rotated", "ndarray (K, C, PH, PW)", "for the index of no image", rois="in_degrees"
+)
 def RROIAlign(
-    data: np.ndarray,
-    rois: np.ndarray,
-    pooled_size: Any,
-    spatial_scale: float,
-    sampling_ratio: int = -1,
-    **_: Any,
-) -> np.ndarray:
+    data: np.ndarray, rois: np.ndarray, pooled_size: Any, spatial_scale: float,
+    sampling_ratio: int = -1, **_: Any,
+) -> np.ndarray:  # fmt: skip
     """
     Mean of bilinear samples in each bin of each rotated box; see :func:`roicy.roi_align_rotated`.
 
-    Parameters
-    ----------
-    data : ndarray (N, C, H, W), float32 or float64
-        Feature maps.
-    rois : ndarray (K, 6)
-        Rows [batch_index, cx, cy, w, h, angle], the angle in degrees, counter-clockwise.  Pixel i
-        lies at i, and boxes are at least 1 pixel wide and high.
-    pooled_size : (int, int)
-        Bins of a box, (height, width).
-    spatial_scale : float
-        Multiplies centres and sizes.
-    sampling_ratio : int, optional
-        Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.
-    **_
-        `name` and the like are ignored.
-
-    Returns
-    -------
-    ndarray (K, C, PH, PW)
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`roicy.roi_align_rotated`; so for the index of no image, too.
+    {sections}
 
     Examples
     --------
@@ -287,10 +197,8 @@ def _of_images(
 
 
 def _pooled(
-    rois: Any,
-    valid: Callable[[np.ndarray], np.ndarray],
-    pool: Callable[[Any], np.ndarray],
-) -> np.ndarray:
+    rois: Any, valid: Callable[[np.ndarray], np.ndarray], pool: Callable[[Any], np.ndarray],
+) -> np.ndarray:  # fmt: skip
     """Pool boxes of images that exist, and return 0 for the others."""
     rows, kept = _of_images(rois, valid)
     out = pool(rows)

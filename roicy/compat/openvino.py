@@ -13,58 +13,33 @@ from typing import Any
 import numpy as np
 
 from .. import _arguments, normalised, operators
-from .._names import errors_name
 from . import bins_of, float32_scale, r_fcn_pool, with_images
+from ._docs import documented
 
 __all__ = ["psroi_pooling", "roi_align", "roi_align_rotated", "roi_pooling"]
 
 
-@errors_name(input="data", boxes="rois")
+@documented(
+    "roi_align",
+    "ndarray (K, C, pooled_h, pooled_w)",
+    rois="boxes",
+    mode="""{"avg", "max"}
+Whether the mean or the largest of the samples is taken.  A largest sample below 0 gives 0,
+    as in OpenVINO.""",
+    aligned_mode="""{"asymmetric", "half_pixel_for_nn", "half_pixel"}
+Where a coordinate x of a box lies on the map.  "asymmetric": at ``x * spatial_scale``, and
+    boxes are at least 1 pixel wide and high.  "half_pixel_for_nn", which ONNX calls
+    "half_pixel": at ``x * spatial_scale - 0.5``.  "half_pixel": at ``(x + 0.5) *
+    spatial_scale - 0.5``.""",
+)
 def roi_align(
-    data: np.ndarray,
-    rois: np.ndarray,
-    batch_indices: Any,
-    pooled_h: int,
-    pooled_w: int,
-    sampling_ratio: int,
-    spatial_scale: float,
-    mode: str,
-    aligned_mode: str = "asymmetric",
-) -> np.ndarray:
+    data: np.ndarray, rois: np.ndarray, batch_indices: Any, pooled_h: int, pooled_w: int,
+    sampling_ratio: int, spatial_scale: float, mode: str, aligned_mode: str = "asymmetric",
+) -> np.ndarray:  # fmt: skip
     """
     Mean or largest of bilinear samples in each bin of each box; see :func:`roicy.roi_align`.
 
-    Parameters
-    ----------
-    data : ndarray (N, C, H, W)
-        Feature maps.
-    rois : ndarray (K, 4)
-        Rows [x1, y1, x2, y2].
-    batch_indices : (K,) ints
-        Image of each box.
-    pooled_h, pooled_w : int
-        Bins of a box.
-    sampling_ratio : int
-        Samples per bin and axis; if 0, as many as the bin has pixels, rounded up.
-    spatial_scale : float
-        Multiplies the coordinates.
-    mode : {"avg", "max"}
-        Whether the mean or the largest of the samples is taken.  A largest sample below 0 gives 0,
-        as in OpenVINO.
-    aligned_mode : {"asymmetric", "half_pixel_for_nn", "half_pixel"}, optional
-        Where a coordinate x of a box lies on the map.  "asymmetric": at ``x * spatial_scale``, and
-        boxes are at least 1 pixel wide and high.  "half_pixel_for_nn", which ONNX calls
-        "half_pixel": at ``x * spatial_scale - 0.5``.  "half_pixel": at ``(x + 0.5) *
-        spatial_scale - 0.5``.
-
-    Returns
-    -------
-    ndarray (K, C, pooled_h, pooled_w)
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`roicy.roi_align`.
+    {sections}
 
     Notes
     -----
@@ -95,39 +70,19 @@ def roi_align(
     return np.maximum(largest, 0, out=largest)
 
 
-@errors_name(input="data", boxes="rois")
+@documented(
+    "roi_align_rotated",
+    "ndarray (K, C, pooled_h, pooled_w)",
+    rois="ndarray (K, 5)\nRows [cx, cy, w, h, angle], the angle in radians.",
+)
 def roi_align_rotated(
-    data: np.ndarray,
-    rois: np.ndarray,
-    batch_indices: Any,
-    pooled_h: int,
-    pooled_w: int,
-    sampling_ratio: int,
-    spatial_scale: float,
-    clockwise_mode: bool,
-) -> np.ndarray:
+    data: np.ndarray, rois: np.ndarray, batch_indices: Any, pooled_h: int, pooled_w: int,
+    sampling_ratio: int, spatial_scale: float, clockwise_mode: bool,
+) -> np.ndarray:  # fmt: skip
     """
     Mean of bilinear samples in each bin of each rotated box; see :func:`roicy.roi_align_rotated`.
 
-    Parameters
-    ----------
-    data, batch_indices, pooled_h, pooled_w, sampling_ratio
-        As of :func:`roi_align`.
-    rois : ndarray (K, 5)
-        Rows [cx, cy, w, h, angle], the angle in radians.
-    spatial_scale : float
-        Multiplies centres and sizes.
-    clockwise_mode : bool
-        Whether angles are clockwise in the image.
-
-    Returns
-    -------
-    ndarray (K, C, pooled_h, pooled_w)
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`roicy.roi_align_rotated`.
+    {sections}
 
     Notes
     -----
@@ -151,40 +106,25 @@ def roi_align_rotated(
     )
 
 
-@errors_name(boxes="coords", box_indices="coords", image="input")
+@documented(
+    "roi_pool",
+    "ndarray (K, C, height, width)",
+    "as :func:`roicy.crop_and_resize`",
+    coords="""ndarray (K, 5)
+Rows [batch_index, x1, y1, x2, y2].  For the method "bilinear" they are normalised: 0 is the
+    centre of the first pixel, and 1 that of the last.""",
+    spatial_scale='float\nMultiplies the coordinates; of no meaning for the method "bilinear".',
+    method='{"max", "bilinear"}\nWhat is taken of a bin.  Bilinear samples off the map are 0.',
+)
 def roi_pooling(
-    input: np.ndarray,
-    coords: np.ndarray,
-    output_roi: Any,
-    spatial_scale: float,
+    input: np.ndarray, coords: np.ndarray, output_roi: Any, spatial_scale: float,
     method: str = "max",
-) -> np.ndarray:
+) -> np.ndarray:  # fmt: skip
     """
     Largest pixel in each bin of each box, or one bilinear sample of it; see :func:`roicy.roi_pool`
     and :func:`roicy.crop_and_resize`.
 
-    Parameters
-    ----------
-    input : ndarray (N, C, H, W)
-        Feature maps.
-    coords : ndarray (K, 5)
-        Rows [batch_index, x1, y1, x2, y2].  For the method "bilinear" they are normalised: 0 is the
-        centre of the first pixel, and 1 that of the last.
-    output_roi : (int, int)
-        Bins of a box, (height, width).
-    spatial_scale : float
-        Multiplies the coordinates; of no meaning for the method "bilinear".
-    method : {"max", "bilinear"}, optional
-        What is taken of a bin.  Bilinear samples off the map are 0.
-
-    Returns
-    -------
-    ndarray (K, C, height, width)
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`roicy.roi_pool` and :func:`roicy.crop_and_resize`.
+    {sections}
 
     Notes
     -----
@@ -212,17 +152,26 @@ def roi_pooling(
     return pooled
 
 
-@errors_name(boxes="coords", box_indices="coords", image="input", output_size="group_size")
+@documented(
+    "ps_roi_pool",
+    "ndarray (K, output_dim, group_size, group_size)",
+    "as :func:`roicy.crop_and_resize`, and if C is another number",
+    input="""ndarray (N, C, H, W)
+Feature maps.  C is `output_dim` times ``group_size**2`` for "average", and times the number
+    of parts for "bilinear".""",
+    coords="""ndarray (K, 5)
+Rows [batch_index, x1, y1, x2, y2].  For "bilinear" they are normalised, when they are
+    scaled: 0 is the centre of the first pixel, and 1 that of the last.""",
+    output_dim="int\nChannels of the output.",
+    group_size="int\nBins of a box along each axis.",
+    spatial_bins_x='int\nParts of a box along x; of no meaning for "average".',
+    spatial_bins_y="int\nThe same along y.",
+    mode='{"average", "bilinear"}\nSee above.',
+)
 def psroi_pooling(
-    input: np.ndarray,
-    coords: np.ndarray,
-    output_dim: int,
-    group_size: int,
-    spatial_scale: float,
-    spatial_bins_x: int,
-    spatial_bins_y: int,
-    mode: str,
-) -> np.ndarray:
+    input: np.ndarray, coords: np.ndarray, output_dim: int, group_size: int, spatial_scale: float,
+    spatial_bins_x: int, spatial_bins_y: int, mode: str,
+) -> np.ndarray:  # fmt: skip
     """
     Mean of the whole pixels that a bin touches, or of bilinear samples, where each bin or sample
     reads channels of its own.
@@ -232,33 +181,7 @@ def psroi_pooling(
     :func:`roicy.crop_and_resize` of each part from channels of its own, `output_dim` of them, and
     returns their means over the parts.
 
-    Parameters
-    ----------
-    input : ndarray (N, C, H, W)
-        Feature maps.  C is `output_dim` times ``group_size**2`` for "average", and times the number
-        of parts for "bilinear".
-    coords : ndarray (K, 5)
-        Rows [batch_index, x1, y1, x2, y2].  For "bilinear" they are normalised, when they are
-        scaled: 0 is the centre of the first pixel, and 1 that of the last.
-    output_dim : int
-        Channels of the output.
-    group_size : int
-        Bins of a box along each axis.
-    spatial_scale : float
-        Multiplies the coordinates.
-    spatial_bins_x, spatial_bins_y : int
-        Parts of a box; of no meaning for "average".
-    mode : {"average", "bilinear"}
-        See there.
-
-    Returns
-    -------
-    ndarray (K, output_dim, group_size, group_size)
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`roicy.ps_roi_pool` and :func:`roicy.crop_and_resize`; and if C is another number.
+    {sections}
 
     Notes
     -----

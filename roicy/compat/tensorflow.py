@@ -8,48 +8,28 @@ from typing import Any
 import numpy as np
 
 from .. import normalised
+from ._docs import documented
 
 __all__ = ["crop_and_resize", "image"]
 
 
+@documented(
+    "crop_and_resize",
+    "ndarray (K, PH, PW, C), dtype of `image`, but float32 of integers\n"
+    "    TensorFlow gives float32 for all types.",
+    image="ndarray (N, H, W, C)\nImages or maps of any type that roicy reads, or int32 or int64.",
+    boxes="normalised",
+    box_indices="images",
+    crop_size="bins",
+)
 def crop_and_resize(
-    image: np.ndarray,
-    boxes: np.ndarray,
-    box_indices: Any,
-    crop_size: Any,
-    method: str = "bilinear",
-    extrapolation_value: float = 0.0,
-    name: str | None = None,
-) -> np.ndarray:
+    image: np.ndarray, boxes: np.ndarray, box_indices: Any, crop_size: Any,
+    method: str = "bilinear", extrapolation_value: float = 0.0, name: str | None = None,
+) -> np.ndarray:  # fmt: skip
     """
     Crops of boxes in normalised coordinates, resized; see :func:`roicy.crop_and_resize`.
 
-    Parameters
-    ----------
-    image : ndarray (N, H, W, C)
-        Images or feature maps of any type that roicy reads, or int32 or int64.
-    boxes : ndarray (K, 4)
-        Rows [y1, x1, y2, x2]: 0 is the centre of the first pixel, and 1 that of the last.
-    box_indices : (K,) ints
-        Image of each box.
-    crop_size : (int, int)
-        Bins of a box, (height, width).
-    method : {"bilinear", "nearest"}, optional
-        How pixels are interpolated.
-    extrapolation_value : float, optional
-        Value of bins off the image.
-    name : str, optional
-        Ignored.
-
-    Returns
-    -------
-    ndarray (K, PH, PW, C), dtype of `image`, but float32 of integers
-        TensorFlow gives float32 for all types.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`roicy.crop_and_resize`.
+    {sections}
 
     Examples
     --------

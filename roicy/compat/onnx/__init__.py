@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex
 import numpy as np
 
 from ... import _arguments, normalised, operators
-from ..._names import errors_name
 from .. import bins_of, float32_scale, with_images
+from .._docs import documented
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,55 +43,29 @@ def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     return _arguments.choice(name, value.lower() if isinstance(value, str) else value, choices)
 
 
-@errors_name(input="X", boxes="rois")
+@documented(
+    "roi_align",
+    "ndarray (K, C, output_height, output_width), dtype of `X`",
+    rois="boxes",
+    spatial_scale="float32",
+    coordinate_transformation_mode="""{"half_pixel", "output_half_pixel"}
+"half_pixel": pixel i covers [i, i + 1), roicy's `aligned`.  "output_half_pixel": pixel
+    i lies at i, and boxes are at least 1 pixel wide and high, as always in opset 10.""",
+    largest="""{"products", "samples"}
+This parameter is not part of ONNX.  It says what mode "max" compares.  "products": each
+    pixel times its bilinear weight, as the reference implementation and ONNX Runtime do.
+    "samples": the sums of these products, as OpenVINO does.""",
+)
 def RoiAlign(
-    X: Readable,
-    rois: Rows,
-    batch_indices: Readable | Sequence[int],
-    *,
-    coordinate_transformation_mode: str = "half_pixel",
-    mode: str = "avg",
-    output_height: SupportsIndex = 1,
-    output_width: SupportsIndex = 1,
-    sampling_ratio: Ratio = 0,
-    spatial_scale: SupportsFloat = 1.0,
-    largest: Literal["products", "samples"] = "products",
-) -> NDArray[Any]:
+    X: Readable, rois: Rows, batch_indices: Readable | Sequence[int], *,
+    coordinate_transformation_mode: str = "half_pixel", mode: str = "avg",
+    output_height: SupportsIndex = 1, output_width: SupportsIndex = 1, sampling_ratio: Ratio = 0,
+    spatial_scale: SupportsFloat = 1.0, largest: Literal["products", "samples"] = "products",
+) -> NDArray[Any]:  # fmt: skip
     """
     Mean or largest of bilinear samples in each bin of each box.
 
-    Parameters
-    ----------
-    X : ndarray (N, C, H, W), float32, float64, float16 or bfloat16 (of ml_dtypes)
-        Feature maps.
-    rois : ndarray (K, 4)
-        Rows [x1, y1, x2, y2].
-    batch_indices : ndarray (K,) of integers
-        Image of each box.
-    coordinate_transformation_mode : {"half_pixel", "output_half_pixel"}, optional
-        "half_pixel": pixel i covers [i, i + 1), roicy's `aligned`.  "output_half_pixel": pixel
-        i lies at i, and boxes are at least 1 pixel wide and high, as always in opset 10.
-    mode : {"avg", "max"}, optional
-        Whether the mean or the largest of the samples is taken.
-    output_height, output_width : int, optional
-        Bins of a box.
-    sampling_ratio : int, optional
-        Samples per bin and axis; if 0, as many as the bin has pixels, rounded up.
-    spatial_scale : float, optional
-        Multiplies the coordinates of the boxes; kept in float32, as an attribute of ONNX is.
-    largest : {"products", "samples"}, optional
-        This parameter is not part of ONNX.  It says what mode "max" compares.  "products": each
-        pixel times its bilinear weight, as the reference implementation and ONNX Runtime do.
-        "samples": the sums of these products, as OpenVINO does.
-
-    Returns
-    -------
-    ndarray (K, C, output_height, output_width), dtype of `X`
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`roicy.roi_align`.
+    {sections}
 
     Examples
     --------
@@ -125,36 +99,20 @@ def RoiAlign(
     )
 
 
-@errors_name(input="X", boxes="rois")
+@documented(
+    "roi_pool",
+    "ndarray (K, C, height, width), dtype of `X`",
+    rois="boxes_with_image",
+    spatial_scale="float32",
+)
 def MaxRoiPool(
-    X: Readable,
-    rois: Rows,
-    *,
-    pooled_shape: tuple[SupportsIndex, SupportsIndex],
+    X: Readable, rois: Rows, *, pooled_shape: tuple[SupportsIndex, SupportsIndex],
     spatial_scale: SupportsFloat = 1.0,
-) -> NDArray[Any]:
+) -> NDArray[Any]:  # fmt: skip
     """
     Largest pixel in each bin of each box.
 
-    Parameters
-    ----------
-    X : ndarray (N, C, H, W), float32, float64, float16 or bfloat16 (of ml_dtypes)
-        Feature maps.
-    rois : ndarray (K, 5)
-        Rows [batch_index, x1, y1, x2, y2].
-    pooled_shape : (int, int)
-        Bins of a box, (height, width).
-    spatial_scale : float, optional
-        Multiplies the coordinates of the boxes; kept in float32.
-
-    Returns
-    -------
-    ndarray (K, C, height, width), dtype of `X`
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`roicy.roi_pool`.
+    {sections}
 
     Examples
     --------
@@ -169,47 +127,24 @@ def MaxRoiPool(
     return operators.roi_pool(X, rois, bins, float32_scale(spatial_scale))
 
 
-@errors_name(
-    input="X", image="X", boxes="rois", box_indices="batch_indices", spatial_scale="(side - 1) ="
+@documented(
+    "crop_and_resize",
+    "ndarray (K, C, height, width), dtype of `X`",
+    rois="normalised",
+    crop_size="bins",
+    mode="method",
 )
 def CropAndResize(
-    X: NDArray[Any],
-    rois: NDArray[Any],
-    batch_indices: NDArray[np.integer[Any]],
-    crop_size: Any,
-    *,
-    mode: Literal["bilinear", "nearest"] = "bilinear",
-    extrapolation_value: SupportsFloat = 0.0,
-) -> NDArray[Any]:
+    X: NDArray[Any], rois: NDArray[Any], batch_indices: NDArray[np.integer[Any]], crop_size: Any, *,
+    mode: Literal["bilinear", "nearest"] = "bilinear", extrapolation_value: SupportsFloat = 0.0,
+) -> NDArray[Any]:  # fmt: skip
     """
     Crops of boxes in normalised coordinates, resized, of ONNX Runtime's domain com.microsoft.
 
     Unlike in :func:`roicy.crop_and_resize`, which is TensorFlow's, the last sample of a box lies on
     its second corner exactly, so that no rounding loses the edge of the map.
 
-    Parameters
-    ----------
-    X : ndarray (N, C, H, W)
-        Images or feature maps.
-    rois : ndarray (K, 4)
-        Rows [y1, x1, y2, x2]: 0 is the centre of the first pixel, and 1 that of the last.
-    batch_indices : ndarray (K,) of integers
-        Image of each box.
-    crop_size : ndarray (2,) of integers
-        Bins of a box, (height, width).
-    mode : {"bilinear", "nearest"}, optional
-        How pixels are interpolated.
-    extrapolation_value : float, optional
-        Value of bins off the image.
-
-    Returns
-    -------
-    ndarray (K, C, height, width), dtype of `X`
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`roicy.crop_and_resize`.
+    {sections}
 
     Examples
     --------
@@ -226,44 +161,22 @@ def CropAndResize(
     return normalised.resized((method, True), X, size, extrapolation_value, given)
 
 
-@errors_name(boxes="rois")
+@documented(
+    "roi_align_rotated",
+    "ndarray (K, C, output_height, output_width)",
+    rois="in_radians",
+    aligned="{0, 1}\nAs of :func:`roicy.roi_align_rotated`.",
+    clockwise="{0, 1}\nAs of :func:`roicy.roi_align_rotated`.",
+)
 def MMCVRoIAlignRotated(
-    input: NDArray[Any],
-    rois: NDArray[Any],
-    *,
-    output_height: SupportsIndex,
-    output_width: SupportsIndex,
-    spatial_scale: SupportsFloat = 1.0,
-    sampling_ratio: SupportsIndex = 0,
-    aligned: SupportsIndex = 1,
-    clockwise: SupportsIndex = 0,
-) -> NDArray[Any]:
+    input: NDArray[Any], rois: NDArray[Any], *, output_height: SupportsIndex,
+    output_width: SupportsIndex, spatial_scale: SupportsFloat = 1.0,
+    sampling_ratio: SupportsIndex = 0, aligned: SupportsIndex = 1, clockwise: SupportsIndex = 0,
+) -> NDArray[Any]:  # fmt: skip
     """
     Mean of bilinear samples in each bin of each rotated box, of MMDeploy's domain.
 
-    Parameters
-    ----------
-    input : ndarray (N, C, H, W)
-        Feature maps.
-    rois : ndarray (K, 6)
-        Rows [batch_index, cx, cy, w, h, angle], the angle in radians.
-    output_height, output_width : int
-        Bins of a box.
-    spatial_scale : float, optional
-        Multiplies centres and sizes; kept in float32, as an attribute of ONNX is.
-    sampling_ratio : int, optional
-        Samples per bin and axis; if 0, as many as the bin has pixels, rounded up.
-    aligned, clockwise : {0, 1}, optional
-        As those of :func:`roicy.roi_align_rotated`.
-
-    Returns
-    -------
-    ndarray (K, C, output_height, output_width)
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`roicy.roi_align_rotated`.
+    {sections}
 
     Examples
     --------

@@ -33,7 +33,8 @@ import numpy as np
 
 from ... import _arguments, operators
 from ..._names import errors_name
-from .. import bins_of, float32_scale, images_of
+from .. import bins_of, float32_scale, images_of, r_fcn_pool
+from .._docs import documented
 from .vision import ops as _ops
 
 __all__ = [
@@ -124,7 +125,8 @@ def _counts(input: Any, rois: Any, counts: Any, name: str, lod: Any = None) -> A
 
 
 Function = Callable[..., np.ndarray]
-_errors = errors_name(boxes="rois", boxes_num="rois_num")
+_OUT = "ndarray (K, C, pooled_height, pooled_width)"
+_UNKNOWN = "if nothing says which image the boxes are of and there are several"
 
 
 def _also(newer: Function) -> Callable[[Function], Function]:
@@ -152,48 +154,17 @@ def _also(newer: Function) -> Callable[[Function], Function]:
 
 
 @_also(_ops.roi_pool)
-@_errors
+@documented("roi_pool", _OUT, _UNKNOWN, rois="sorted_boxes", spatial_scale="float32")
 def roi_pool(
-    input: np.ndarray,
-    rois: np.ndarray,
-    pooled_height: int = 1,
-    pooled_width: int = 1,
-    spatial_scale: float = 1.0,
-    rois_num: Any = None,
-    name: str | None = None,
-    *,
+    input: np.ndarray, rois: np.ndarray, pooled_height: int = 1, pooled_width: int = 1,
+    spatial_scale: float = 1.0, rois_num: Any = None, name: str | None = None, *,
     rois_lod: Any = None,
-) -> np.ndarray:
+) -> np.ndarray:  # fmt: skip
     """
     Largest pixel in each bin of each box, as ``paddle.fluid.layers.roi_pool``; see
     :func:`roicy.roi_pool`.
 
-    Parameters
-    ----------
-    input : ndarray (N, C, H, W), float32 or float64
-        Feature maps.
-    rois : ndarray (K, 4)
-        Rows [x1, y1, x2, y2], sorted by image.
-    pooled_height, pooled_width : int, optional
-        Bins of a box.
-    spatial_scale : float, optional
-        Multiplies the coordinates; rounded to float32.
-    rois_num : (N,) ints, optional
-        Number of boxes of each image.
-    name : str, optional
-        Ignored.
-    rois_lod : (N + 1,) ints, optional
-        Offsets of the boxes of each image, as in 1.8.
-
-    Returns
-    -------
-    ndarray (K, C, pooled_height, pooled_width)
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`roicy.roi_pool`; and if nothing says which image the boxes are of and there
-        are several.
+    {sections}
 
     Examples
     --------
@@ -211,51 +182,17 @@ def roi_pool(
 
 
 @_also(_ops.roi_align)
-@_errors
+@documented("roi_align", _OUT, _UNKNOWN, rois="sorted_boxes", spatial_scale="float32")
 def roi_align(
-    input: np.ndarray,
-    rois: np.ndarray,
-    pooled_height: int = 1,
-    pooled_width: int = 1,
-    spatial_scale: float = 1.0,
-    sampling_ratio: int = -1,
-    rois_num: Any = None,
-    name: str | None = None,
-    *,
-    rois_lod: Any = None,
-) -> np.ndarray:
+    input: np.ndarray, rois: np.ndarray, pooled_height: int = 1, pooled_width: int = 1,
+    spatial_scale: float = 1.0, sampling_ratio: int = -1, rois_num: Any = None,
+    name: str | None = None, *, rois_lod: Any = None,
+) -> np.ndarray:  # fmt: skip
     """
     Mean of bilinear samples in each bin of each box, as ``paddle.fluid.layers.roi_align``; see
     :func:`roicy.roi_align`.
 
-    Parameters
-    ----------
-    input : ndarray (N, C, H, W), float32 or float64
-        Feature maps.
-    rois : ndarray (K, 4)
-        Rows [x1, y1, x2, y2], sorted by image.
-    pooled_height, pooled_width : int, optional
-        Bins of a box.
-    spatial_scale : float, optional
-        Multiplies the coordinates; rounded to float32.
-    sampling_ratio : int, optional
-        Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.
-    rois_num : (N,) ints, optional
-        Number of boxes of each image.
-    name : str, optional
-        Ignored.
-    rois_lod : (N + 1,) ints, optional
-        Offsets of the boxes of each image, as in 1.8.
-
-    Returns
-    -------
-    ndarray (K, C, pooled_height, pooled_width)
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`roicy.roi_align`; and if nothing says which image the boxes are of and there
-        are several.
+    {sections}
 
     Examples
     --------
@@ -277,51 +214,24 @@ def roi_align(
 
 
 @_also(_ops.psroi_pool)
-@errors_name(x="input", boxes="rois", boxes_num="rois_num")
+@documented(
+    "ps_roi_pool",
+    _OUT.replace("C,", "output_channels,"),
+    "if `output_channels` is another number, or nothing says which image the boxes are of",
+    rois="sorted_boxes",
+    output_channels="int\nC / (pooled_height * pooled_width).",
+    spatial_scale="float32",
+)
 def psroi_pool(
-    input: np.ndarray,
-    rois: np.ndarray,
-    output_channels: int,
-    spatial_scale: float,
-    pooled_height: int,
-    pooled_width: int,
-    name: str | None = None,
-    *,
-    rois_num: Any = None,
+    input: np.ndarray, rois: np.ndarray, output_channels: int, spatial_scale: float,
+    pooled_height: int, pooled_width: int, name: str | None = None, *, rois_num: Any = None,
     rois_lod: Any = None,
-) -> np.ndarray:
+) -> np.ndarray:  # fmt: skip
     """
     Mean of the whole pixels that a bin touches, where each bin reads channels of its own, as
     ``paddle.fluid.layers.psroi_pool``; see :func:`.vision.ops.psroi_pool`.
 
-    Parameters
-    ----------
-    input : ndarray (N, C, H, W), float32 or float64
-        Feature maps.
-    rois : ndarray (K, 4)
-        Rows [x1, y1, x2, y2], sorted by image.
-    output_channels : int
-        C / (pooled_height * pooled_width).
-    spatial_scale : float
-        Multiplies the coordinates; rounded to float32.
-    pooled_height, pooled_width : int
-        Bins of a box.
-    name : str, optional
-        Ignored.
-    rois_num : (N,) ints, optional
-        Number of boxes of each image.
-    rois_lod : (N + 1,) ints, optional
-        Offsets of the boxes of each image.
-
-    Returns
-    -------
-    ndarray (K, output_channels, pooled_height, pooled_width)
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`roicy.ps_roi_pool`; and if `output_channels` is another number, or nothing says
-        which image the boxes are of and there are several.
+    {sections}
 
     Examples
     --------
@@ -340,7 +250,7 @@ def psroi_pool(
                 f"divided by {bins[0]} x {bins[1]} bins"
             )
     counts = _counts(input, rois, rois_num, "rois_num", rois_lod)
-    return _ops.psroi_pool(input, rois, counts, bins, spatial_scale)
+    return r_fcn_pool(input, rois, counts, bins, spatial_scale)
 
 
 @errors_name(boxes="rois", boxes_num="batch_roi_nums")

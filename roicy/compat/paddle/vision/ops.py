@@ -12,8 +12,8 @@ import numpy as np
 
 from .... import _arguments, _call, _table, operators
 from ...._arguments import Arguments
-from ...._names import errors_name
 from ... import float32_scale, r_fcn_pool
+from ..._docs import documented
 
 __all__ = [
     "PSRoIPool",
@@ -26,91 +26,33 @@ __all__ = [
     "roi_pool",
 ]
 
-_errors = errors_name(input="x")
+_OUT = "ndarray (K, C, PH, PW)"
 
 
-@_errors
+@documented("roi_pool", _OUT, boxes="sorted_boxes")
 def roi_pool(
-    x: np.ndarray,
-    boxes: np.ndarray,
-    boxes_num: Any,
-    output_size: Any,
-    spatial_scale: float = 1.0,
+    x: np.ndarray, boxes: np.ndarray, boxes_num: Any, output_size: Any, spatial_scale: float = 1.0,
     name: str | None = None,
-) -> np.ndarray:
+) -> np.ndarray:  # fmt: skip
     """
     Largest pixel in each bin of each box; see :func:`roicy.roi_pool`.
 
-    Parameters
-    ----------
-    x : ndarray (N, C, H, W), float32 or float64
-        Feature maps.
-    boxes : ndarray (K, 4)
-        Rows [x1, y1, x2, y2], sorted by image.
-    boxes_num : (N,) ints
-        Number of boxes of each image.
-    output_size : int or (int, int)
-        Bins of a box, (height, width).
-    spatial_scale : float, optional
-        Multiplies the coordinates.
-    name : str, optional
-        Ignored.
-
-    Returns
-    -------
-    ndarray (K, C, PH, PW)
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`roicy.roi_pool`.
+    {sections}
     """
     return operators.roi_pool(
         x, boxes, output_size, float32_scale(spatial_scale), boxes_num=boxes_num
     )
 
 
-@_errors
+@documented("roi_align", _OUT, boxes="sorted_boxes")
 def roi_align(
-    x: np.ndarray,
-    boxes: np.ndarray,
-    boxes_num: Any,
-    output_size: Any,
-    spatial_scale: float = 1.0,
-    sampling_ratio: int = -1,
-    aligned: bool = True,
-    name: str | None = None,
-) -> np.ndarray:
+    x: np.ndarray, boxes: np.ndarray, boxes_num: Any, output_size: Any, spatial_scale: float = 1.0,
+    sampling_ratio: int = -1, aligned: bool = True, name: str | None = None,
+) -> np.ndarray:  # fmt: skip
     """
     Mean of bilinear samples in each bin of each box; see :func:`roicy.roi_align`.
 
-    Parameters
-    ----------
-    x : ndarray (N, C, H, W), float32 or float64
-        Feature maps.
-    boxes : ndarray (K, 4)
-        Rows [x1, y1, x2, y2], sorted by image.
-    boxes_num : (N,) ints
-        Number of boxes of each image.
-    output_size : int or (int, int)
-        Bins of a box, (height, width).
-    spatial_scale : float, optional
-        Multiplies the coordinates.
-    sampling_ratio : int, optional
-        Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.
-    aligned : bool, optional
-        Whether pixel i covers [i, i + 1): True by default, unlike in the other systems.
-    name : str, optional
-        Ignored.
-
-    Returns
-    -------
-    ndarray (K, C, PH, PW)
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`roicy.roi_align`.
+    {sections}
     """
     return operators.roi_align(
         x,
@@ -123,15 +65,11 @@ def roi_align(
     )
 
 
-@_errors
+@documented("ps_roi_pool", _OUT.replace("C", "C / (PH * PW)"), boxes="sorted_boxes")
 def psroi_pool(
-    x: np.ndarray,
-    boxes: np.ndarray,
-    boxes_num: Any,
-    output_size: Any,
-    spatial_scale: float = 1.0,
+    x: np.ndarray, boxes: np.ndarray, boxes_num: Any, output_size: Any, spatial_scale: float = 1.0,
     name: str | None = None,
-) -> np.ndarray:
+) -> np.ndarray:  # fmt: skip
     """
     Mean of the whole pixels that a bin touches, where each bin reads channels of its own.
 
@@ -144,29 +82,7 @@ def psroi_pool(
     are scaled, the pixel of the second corner belongs to the box, and the last row and column of
     the map are read.
 
-    Parameters
-    ----------
-    x : ndarray (N, C, H, W), float32 or float64
-        Feature maps; C is a multiple of PH * PW.
-    boxes : ndarray (K, 4)
-        Rows [x1, y1, x2, y2], sorted by image.
-    boxes_num : (N,) ints
-        Number of boxes of each image.
-    output_size : int or (int, int)
-        Bins of a box, (height, width).
-    spatial_scale : float, optional
-        Multiplies the coordinates.
-    name : str, optional
-        Ignored.
-
-    Returns
-    -------
-    ndarray (K, C / (PH * PW), PH, PW)
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`roicy.ps_roi_pool`.
+    {sections}
 
     Notes
     -----
@@ -184,35 +100,20 @@ def psroi_pool(
     return r_fcn_pool(x, boxes, boxes_num, output_size, spatial_scale)
 
 
-@errors_name(input_shape="x_shape")
+@documented(
+    "ps_roi_pool_backward",
+    "ndarray of shape `x_shape`\n"
+    "    Each pixel of a bin gets the bin's gradient, divided by the number of its pixels.",
+    boxes="sorted_boxes",
+)
 def psroi_pool_backward(
-    grad_output: np.ndarray,
-    boxes: np.ndarray,
-    boxes_num: Any,
-    x_shape: tuple[int, int, int, int],
+    grad_output: np.ndarray, boxes: np.ndarray, boxes_num: Any, x_shape: tuple[int, int, int, int],
     spatial_scale: float = 1.0,
-) -> np.ndarray:
+) -> np.ndarray:  # fmt: skip
     """
     Gradient of :func:`psroi_pool` with respect to its input, which Paddle's autograd computes.
 
-    Parameters
-    ----------
-    grad_output : ndarray (K, C / (PH * PW), PH, PW), float32 or float64
-        Gradient of the output.
-    boxes, boxes_num, spatial_scale
-        As of :func:`psroi_pool`.
-    x_shape : (int, int, int, int)
-        Shape of the input.
-
-    Returns
-    -------
-    ndarray of shape `x_shape`
-        Each pixel of a bin gets the bin's gradient, divided by the number of its pixels.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`roicy.ps_roi_pool_backward`.
+    {sections}
 
     Examples
     --------
@@ -228,17 +129,25 @@ def psroi_pool_backward(
     return gradient
 
 
-@errors_name(boxes_num="rois_num")
+@documented(
+    "multiscale_roi_align",
+    """multi_rois : list of ndarrays (K_l, 4)
+    The boxes of each level, in the order that they were given in.
+restore_ind : ndarray (K, 1), int32
+    Where each given box stands in the boxes of all levels, one level after the other.
+rois_num_per_level : list of ndarrays (N,), int32, or None
+    Number of boxes of each image in each level; None without `rois_num`.""",
+    fpn_rois="sorted_boxes",
+    min_level="int\nThe first level.",
+    max_level="int\nThe last level.",
+    refer_level="int\nThe level of boxes as large as a square of side `refer_scale`.",
+    refer_scale="int\nSee `refer_level`.",
+    pixel_offset="bool\nWhether the pixel of the second corner belongs to a box.",
+)
 def distribute_fpn_proposals(
-    fpn_rois: np.ndarray,
-    min_level: int,
-    max_level: int,
-    refer_level: int,
-    refer_scale: int,
-    pixel_offset: bool = False,
-    rois_num: Any = None,
-    name: str | None = None,
-) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray] | None]:
+    fpn_rois: np.ndarray, min_level: int, max_level: int, refer_level: int, refer_scale: int,
+    pixel_offset: bool = False, rois_num: Any = None, name: str | None = None,
+) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray] | None]:  # fmt: skip
     """
     Boxes by the levels of a feature pyramid that they are pooled from.
 
@@ -246,34 +155,7 @@ def distribute_fpn_proposals(
     `min_level` and `max_level`, in the type of the boxes.  :func:`roicy.multiscale_roi_align` needs
     no such call: it finds the levels itself.
 
-    Parameters
-    ----------
-    fpn_rois : ndarray (K, 4), float32 or float64
-        Rows [x1, y1, x2, y2], sorted by image.
-    min_level, max_level : int
-        The first and the last level.
-    refer_level, refer_scale : int
-        Boxes as large as a square of side `refer_scale` are of level `refer_level`.
-    pixel_offset : bool, optional
-        Whether the pixel of the second corner belongs to a box.
-    rois_num : (N,) ints, optional
-        Number of boxes of each image.
-    name : str, optional
-        Ignored.
-
-    Returns
-    -------
-    multi_rois : list of ndarrays (K_l, 4)
-        The boxes of each level, in the order that they were given in.
-    restore_ind : ndarray (K, 1), int32
-        Where each given box stands in the boxes of all levels, one level after the other.
-    rois_num_per_level : list of ndarrays (N,), int32, or None
-        Number of boxes of each image in each level; None without `rois_num`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong type or shape, or a coordinate is not finite.
+    {sections}
 
     Notes
     -----
