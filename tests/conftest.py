@@ -1,5 +1,7 @@
 """Every test that computes runs on every instruction set that this machine has."""
 
+import importlib.util
+import itertools
 import math
 
 import numpy as np
@@ -13,6 +15,60 @@ from roicy._table import CORNERS, OPERATORS, WEIGHTED_SUM
 UPRIGHT = [row for row in OPERATORS if row.box == CORNERS]
 SUMS = tuple(row.name for row in UPRIGHT if row.reduction is WEIGHTED_SUM)
 WITH_BOX_GRADIENTS = tuple(row.name for row in UPRIGHT if row.has_box_gradients)
+DTYPES = (np.float32, np.float64)
+LAYOUTS = ("NCHW", "NHWC")
+ISAS = tuple(
+    isa
+    for isa in _dispatch.KNOWN
+    if isa in machine.supported() and importlib.util.find_spec(f"roicy._kernels.{isa}")
+)
+
+
+def pairwise(axes):
+    """
+    Return rows of one value of each axis, in which any two values of two axes meet.
+
+    They are far fewer than the product of the axes, and nearly as strong: almost no fault needs
+    three values that meet.  Where three have to, an axis has tuples.
+    """
+    places = [range(len(axis)) for axis in axes]
+    pairs = itertools.combinations(range(len(axes)), 2)
+    missing = dict.fromkeys(
+        (i, a, j, b) for i, j in pairs for a in places[i] for b in places[j]
+    )  # a dict, whose order is that of insertion, so that each run has the same rows
+    rows = []
+    while missing:
+        i, a, j, b = next(iter(missing))
+        row = {i: a, j: b}
+        for k in range(len(axes)):
+            if k not in row:
+                row[k] = max(places[k], key=lambda c: _met(row, k, c, missing))
+        for i, j in itertools.combinations(range(len(axes)), 2):
+            missing.pop((i, row[i], j, row[j]), None)
+        rows.append([axis[row[k]] for k, axis in enumerate(axes)])
+    return rows
+
+
+def _met(row, k, c, missing):
+    """Count the missing pairs of value c of axis k with the values that a row has already."""
+    pairs = ((i, a, k, c) if i < k else (k, c, i, a) for i, a in row.items())
+    return sum(pair in missing for pair in pairs)
+
+
+def pairs(**axes):
+    """Run a test with rows in which any two values of two arguments meet."""
+    rows = pairwise([tuple(axis) for axis in axes.values()])
+    names = ["-".join(_words(value) for value in row) for row in rows]
+    indirect = ["isa"] if "isa" in axes else False
+    return pytest.mark.parametrize(tuple(axes), rows, ids=names, indirect=indirect)
+
+
+def _words(value):
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    if isinstance(value, (tuple, list)):
+        return ",".join(map(_words, value))
+    return str(getattr(value, "__name__", value))
 
 
 @pytest.fixture(params=_dispatch.KNOWN)
@@ -27,13 +83,13 @@ def isa(request, monkeypatch):
     return request.param
 
 
-@pytest.fixture(params=[np.float32, np.float64], ids=["float32", "float64"])
+@pytest.fixture(params=DTYPES, ids=["float32", "float64"])
 def dtype(request):
     """Run the test in both types."""
     return request.param
 
 
-@pytest.fixture(params=["NCHW", "NHWC"])
+@pytest.fixture(params=LAYOUTS)
 def layout(request):
     """Run the test in both layouts."""
     return request.param

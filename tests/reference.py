@@ -4,7 +4,7 @@ The operators by their definitions: plain loops, as slow as they are clear.
 Nothing of roicy is used.  Each operator says which pixels a bin reads and with which weights;
 `forward` and `backward` follow from that.  Positions are computed in the type of the data, as
 the systems do that these operators come from, since it decides how many samples a bin has and
-which of them lie on the map.  Sums are float64.
+which of them lie on the map.  Sums of products are long double.
 """
 
 import itertools
@@ -179,29 +179,32 @@ def _output(operator, boxes, bins, c):
 
 
 def forward(operator, input, boxes, bins, dtype=None, **parameters):
-    """Return a weighted sum for each bin, in float64."""
+    """Return a weighted sum for each bin, in long double."""
     dtype = dtype or input.dtype.type
-    out = np.zeros(_output(operator, boxes, bins, input.shape[1]))
+    out = np.zeros(_output(operator, boxes, bins, input.shape[1]), np.longdouble)
     for k, n, p, q, channels, ys, xs in _bins(
         operator, boxes, bins, input.shape, dtype, parameters
     ):
-        for y, wy in ys.items():
-            for x, wx in xs.items():
-                out[k, :, p, q] += wy * wx * input[n, channels, y, x].astype(np.float64)
+        window = input[n][np.ix_(channels, [*ys], [*xs])].astype(np.longdouble)
+        out[k, :, p, q] = window @ _weights(xs) @ _weights(ys)
     return out
 
 
 def backward(operator, grad_output, boxes, shape, dtype=None, **parameters):
-    """Return the gradient of the input, in float64."""
+    """Return the gradient of the input, in long double."""
     dtype = dtype or grad_output.dtype.type
-    grad = np.zeros(shape)
+    grad = np.zeros(shape, np.longdouble)
     for k, n, p, q, channels, ys, xs in _bins(
         operator, boxes, grad_output.shape[2:], shape, dtype, parameters
     ):
-        for y, wy in ys.items():
-            for x, wx in xs.items():
-                grad[n, channels, y, x] += wy * wx * grad_output[k, :, p, q].astype(np.float64)
+        given = grad_output[k, :, p, q].astype(np.longdouble)
+        weights = np.outer(_weights(ys), _weights(xs))
+        grad[n][np.ix_(channels, [*ys], [*xs])] += given[:, None, None] * weights
     return grad
+
+
+def _weights(axis):
+    return np.array([*axis.values()], np.longdouble)
 
 
 def roi_pool(input, boxes, bins, **parameters):

@@ -1,112 +1,31 @@
 """
-Results keep the error bounds of docs/guarantees.md, on random and on adversarial inputs.
+Gradients of boxes, narrow bins and maxima keep the error bounds of docs/guarantees.md.
 
-float32 is compared with float64, and float64 with long double.  u is half of the type's epsilon.
-A weight is off by a few roundings of float64 and one rounding to the type.  Each of the two
-contractions rounds once for each term, or twice without fused multiply-add.  To first order, the
-bounds say just this.
+test_against_reference.py does so for weighted sums and the gradients of their input.
 """
 
 import numpy as np
-import pytest
 import reference
-from conftest import SUMS, WITH_BOX_GRADIENTS, from_layout, operator, random_boxes, to_layout
+from conftest import (
+    DTYPES,
+    ISAS,
+    LAYOUTS,
+    WITH_BOX_GRADIENTS,
+    operator,
+    pairs,
+    random_boxes,
+    to_layout,
+)
+from test_against_reference import VALUES
 
-PARAMETERS = {
-    "roi_align": [
-        {},
-        {"aligned": True},
-        {"sampling_ratio": 2, "aligned": True},
-        {"sampling_ratio": 7},
-    ],
-    "ps_roi_align": [{}, {"sampling_ratio": 2}],
-    "prroi_pool": [{}],
-    "ps_prroi_pool": [{}],
-    "ps_roi_pool": [{}],
-}
-CASES = [(name, parameters) for name in SUMS for parameters in PARAMETERS[name]]
+import roicy
+
 BINS = (4, 3)
-
-VALUES = {
-    "random": lambda rng, shape: rng.standard_normal(shape),
-    # Large numbers cancel, so that only a bound relative to the absolute values can hold.
-    "cancelling": lambda rng, shape: rng.choice([-1e6, 1e6], shape) + rng.standard_normal(shape),
-    "of all magnitudes": lambda rng, shape: rng.choice([-1, 1], shape)
-    * 10.0 ** rng.uniform(-15, 15, shape),
-    "positive": lambda rng, shape: rng.uniform(1, 2, shape),  # here roundings add up
-}
-
-
-def matrices(name, box, extents, dtype, parameters):
-    """
-    Return the weights of one box as (PH, H) and (PW, W) in long double, and the most pixels that a
-    bin has along each axis.
-    """
-    found = []
-    for axis, extent in zip(
-        reference.axes(name, box, BINS, extents, dtype, **parameters), extents, strict=True
-    ):
-        matrix = np.zeros((len(axis), extent), np.longdouble)
-        for p, pixels in enumerate(axis):
-            for i, weight in pixels.items():
-                matrix[p, i] = weight
-        found += [matrix, max(len(pixels) for pixels in axis), max((matrix != 0).sum(axis=0))]
-    return found
 
 
 def unit(dtype):
     """Return half an epsilon of the type."""
     return np.finfo(dtype).eps / 2
-
-
-@pytest.mark.parametrize("values", VALUES)
-@pytest.mark.parametrize(("name", "parameters"), CASES)
-def test_sums(name, parameters, values, dtype, layout, isa, rng):
-    """Weighted sums and the gradients of their input keep the bounds."""
-    shape = (2, 2 * BINS[0] * BINS[1] if name.startswith("ps_") else 17, 23, 29)
-    x = VALUES[values](rng, shape).astype(dtype)
-    boxes = random_boxes(rng, 2, 16, (46, 58), dtype)
-    options = {"spatial_scale": 0.5, **parameters}
-    out = from_layout(
-        operator(name)(to_layout(x, layout), boxes, BINS, layout=layout, **options), layout
-    )
-    g = VALUES[values](rng, out.shape).astype(dtype)
-    grad = from_layout(
-        operator(name, "_backward")(
-            to_layout(g, layout), boxes, to_layout(x, layout).shape, layout=layout, **options
-        ),
-        layout,
-    )
-
-    # The reference rounds weights to float64.  If this is the type itself, it is one more rounding
-    # for each weight.
-    u, more = unit(dtype), 4 if dtype == np.float64 else 0
-    expected_grad, size_grad = np.zeros(shape, np.longdouble), np.zeros(shape, np.longdouble)
-    most = np.zeros(2)
-    for k, box in enumerate(boxes):
-        wy, terms_y, bins_y, wx, terms_x, bins_x = matrices(name, box, shape[2:], dtype, options)
-        n = int(box[0])
-        image, gradient = x[n].astype(np.longdouble), g[k].astype(np.longdouble)
-        if name.startswith("ps_"):
-            image = image.reshape(-1, *BINS, *shape[2:])
-            expected, size = (
-                np.einsum("py,cpqyx,qx->cpq", wy, part, wx, optimize=True)
-                for part in (image, np.abs(image))
-            )
-            back, back_size = (
-                np.einsum("py,cpq,qx->cpqyx", wy, part, wx).reshape(shape[1:])
-                for part in (gradient, np.abs(gradient))
-            )
-        else:
-            expected, size = (wy @ part @ wx.T for part in (image, np.abs(image)))
-            back, back_size = (wy.T @ part @ wx for part in (gradient, np.abs(gradient)))
-        assert (np.abs(out[k] - expected) <= (terms_y + terms_x + 4 + more) * u * size).all()
-        expected_grad[n] += back
-        size_grad[n] += back_size
-        most = np.maximum(most, (bins_y, bins_x))
-    assert (
-        np.abs(grad - expected_grad) <= (most.sum() + len(boxes) + 4 + more) * u * size_grad
-    ).all()
 
 
 def dyadic_boxes(rng, count):
@@ -117,9 +36,8 @@ def dyadic_boxes(rng, count):
     )
 
 
-@pytest.mark.parametrize("values", ["random", "positive"])
-@pytest.mark.parametrize("name", WITH_BOX_GRADIENTS)
-def test_gradients_of_boxes(name, values, isa, layout, rng):
+@pairs(name=WITH_BOX_GRADIENTS, values=["random", "positive"], layout=LAYOUTS, isa=ISAS)
+def test_gradients_of_boxes(name, values, layout, isa, rng):
     """
     Gradients of boxes in float32 are close to those in float64, relative to a sum of absolute
     values.
@@ -155,17 +73,14 @@ NARROW = [
 ]
 
 
-@pytest.mark.parametrize(("low", "high"), NARROW)
-@pytest.mark.parametrize("bins", [1, 7, 64])
-def test_narrow_bins_far_from_the_origin(bins, low, high, dtype, isa):
+@pairs(ends=NARROW, bins=[1, 7, 64], dtype=DTYPES, isa=ISAS)
+def test_narrow_bins_far_from_the_origin(ends, bins, dtype, isa):
     """
     prroi_pool is exact for bins that are narrower than the distance of two numbers of the type.
 
     The mean of ones is 1, whatever the bins, and the mean over a ramp is the middle of the bin.
     """
-    import roicy
-
-    low, high = dtype(low), dtype(high)
+    low, high = map(dtype, ends)
     if dtype == np.float64:  # as in float32, few numbers of the type lie between them
         high = low + dtype(float(high - low) * 2.0**-29)
     assert low < high
@@ -194,8 +109,6 @@ def test_pooling_is_exact(dtype, isa, rng):
     The result is a pixel, bit for bit, and the gradient of a pixel is a sum over the bins that
     chose it.
     """
-    import roicy
-
     x = VALUES["of all magnitudes"](rng, (2, 20, 37, 45)).astype(dtype)
     boxes = random_boxes(rng, 2, 60, (37, 45), dtype)
     out, argmax = roicy.roi_pool(x, boxes, BINS, return_argmax=True)

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import reference
+from conftest import ISAS, pairs
 
 import roicy
 from roicy import _dispatch
@@ -40,10 +41,13 @@ def expected(frame, boxes, size, antialias=True, border="image", **options):
     return np.stack([reference.crop(frame, b, size, antialias, border, **options) for b in boxes])
 
 
-@pytest.mark.parametrize("border", ["image", "crop", "constant"])
-@pytest.mark.parametrize("antialias", [True, False])
-@pytest.mark.parametrize("dtype", ["uint8", "uint16", "float16", "float32"])
-def test_definition(isa, dtype, antialias, border):
+@pairs(
+    dtype=["uint8", "uint16", "float16", "float32"],
+    antialias=[True, False],
+    border=["image", "crop", "constant"],
+    isa=ISAS,
+)
+def test_definition(dtype, antialias, border, isa):
     for channels, size in ((3, (7, 5)), (1, (20, 18)), (4, (3, 33)), (2, (1, 1))):
         frame = frame_of(dtype, channels)
         got = roicy.crop(
@@ -54,9 +58,8 @@ def test_definition(isa, dtype, antialias, border):
         np.testing.assert_allclose(got, want, rtol=0, atol=bound(frame))
 
 
-@pytest.mark.parametrize("fit", ["letterbox", "cover"])
-@pytest.mark.parametrize("antialias", [True, False])
-def test_fit(isa, fit, antialias):
+@pairs(fit=["letterbox", "cover"], antialias=[True, False], isa=ISAS)
+def test_fit(fit, antialias, isa):
     frame = frame_of("uint8")
     for size in ((9, 20), (16, 16), (40, 5)):
         got = roicy.crop(frame, BOXES, size, antialias=antialias, fit=fit, pad_value=(1, 2, 3))
@@ -101,9 +104,8 @@ def test_padding_is_scaled_as_pixels_are(isa):
     np.testing.assert_array_equal(got[0, :, 1], np.full((3, 4), -0.5))
 
 
-@pytest.mark.parametrize("channels", ["first", "last"])
-@pytest.mark.parametrize("dtype", [np.uint8, np.float16, ml_dtypes.bfloat16])
-def test_dtypes(isa, channels, dtype):
+@pairs(channels=["first", "last"], dtype=[np.uint8, np.float16, ml_dtypes.bfloat16], isa=ISAS)
+def test_dtypes(channels, dtype, isa):
     """A result of a smaller type is that of float32, rounded."""
     frame = frame_of("float32") * 1.2 - 20  # beyond what bytes hold
     if dtype == np.uint8:  # which has no infinity, and 0 for NaN

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import reference
+from conftest import ISAS, pairs
 from test_crop import frame_of
 
 import roicy
@@ -49,10 +50,13 @@ def given(kind):
     return CORNERS if kind == "corners" else MATRICES
 
 
-@pytest.mark.parametrize("border", ["image", "constant"])
-@pytest.mark.parametrize("kind", ["rotated", "corners", "matrices"])
-@pytest.mark.parametrize("dtype", ["uint8", "uint16", "float16", "float32"])
-def test_points(isa, dtype, kind, border):
+@pairs(
+    dtype=["uint8", "uint16", "float16", "float32"],
+    kind=["rotated", "corners", "matrices"],
+    border=["image", "constant"],
+    isa=ISAS,
+)
+def test_points(dtype, kind, border, isa):
     for channels in (3, 1) if dtype == "uint8" else (2,):
         frame = frame_of(dtype, channels)
         boxes = given(kind)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import reference
+from conftest import ISAS, pairs
 from test_crop import BOXES
 from test_crop_warp import CORNERS
 
@@ -17,9 +18,9 @@ def frame_of(height=22, width=38, seed=0):
     return np.random.default_rng(seed).integers(0, 256, (height * 3 // 2, width), dtype=np.uint8)
 
 
-@pytest.mark.parametrize("color", COLORS, ids="-".join)
-@pytest.mark.parametrize("height", [22, 24])  # planes of I420 begin amid a row, or with one
-def test_definition(isa, color, height):
+# Planes of I420 begin amid a row, or with one.
+@pairs(color=COLORS, height=[22, 24], isa=ISAS)
+def test_definition(color, height, isa):
     frame = frame_of(height)
     names = dict(zip(("color", "color_range", "color_matrix"), color, strict=True))
     rgb = reference.rgb_of_yuv(frame, *color)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import assert_same_bits, from_layout, to_layout
+from conftest import DTYPES, ISAS, LAYOUTS, assert_same_bits, from_layout, pairs, to_layout
 from test_gradients import differences
 
 import roicy
@@ -56,10 +56,15 @@ def reference(x, boxes, images, bins, method, value):
     return out
 
 
-@pytest.mark.parametrize("method", ["bilinear", "nearest"])
-@pytest.mark.parametrize("bins", SIZES)
-@pytest.mark.parametrize("value", [0.0, -7.5])
-def test_definition(value, bins, method, dtype, layout, isa, rng):
+@pairs(
+    bins=SIZES,
+    method=["bilinear", "nearest"],
+    value=[0.0, -7.5],
+    layout=LAYOUTS,
+    dtype=DTYPES,
+    isa=ISAS,
+)
+def test_definition(bins, method, value, layout, dtype, isa, rng):
     x, boxes, images = make(rng, dtype)
     expected = reference(x, boxes, images, bins, method, value)
     outs = [
@@ -130,9 +135,8 @@ def test_the_last_sample():
     assert lost[-1].all() and lost[:, -1].all() and not lost[:-1, :-1].any()
 
 
-@pytest.mark.parametrize("method", ["bilinear", "nearest"])
-@pytest.mark.parametrize("bins", SIZES)
-def test_backward(bins, method, dtype, layout, isa, rng):
+@pairs(bins=SIZES, method=["bilinear", "nearest"], layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
+def test_backward(bins, method, layout, dtype, isa, rng):
     """<forward(x), g> equals <x, backward(g)>."""
     x, boxes, images = make(rng, dtype)
     options = {"layout": layout}
@@ -151,7 +155,7 @@ def test_backward(bins, method, dtype, layout, isa, rng):
     assert abs(left - right) <= 100 * np.finfo(dtype).eps * size
 
 
-@pytest.mark.parametrize("bins", SIZES)
+@pairs(bins=SIZES, layout=LAYOUTS, isa=ISAS)
 def test_boxes_by_differences(bins, layout, isa, rng):
     x, boxes, images = make(rng, np.float64)
     boxes = boxes[5:]

@@ -8,12 +8,16 @@ import types
 import numpy as np
 import pytest
 from conftest import (
+    DTYPES,
+    ISAS,
+    LAYOUTS,
     SUMS,
     WITH_BOX_GRADIENTS,
     assert_same_bits,
     copied_behind_a_line,
     from_layout,
     operator,
+    pairs,
     random_boxes,
     to_layout,
 )
@@ -43,9 +47,8 @@ def make(rng, name, shape, dtype):
     )
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("name", SUMS)
-def test_threads(name, shape, dtype, layout, isa, rng):
+@pairs(name=SUMS, shape=SHAPES, layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
+def test_threads(name, shape, layout, dtype, isa, rng):
     x, boxes, bins = make(rng, name, shape, dtype)
     x = to_layout(x, layout)
     options = {"layout": layout}
@@ -53,14 +56,11 @@ def test_threads(name, shape, dtype, layout, isa, rng):
     g = rng.standard_normal(out.shape).astype(dtype)
     grad_input = operator(name, "_backward")(g, boxes, x.shape, 0.5, num_threads=1, **options)
     for threads in THREADS:
-        for _ in range(2):
-            assert_same_bits(
-                operator(name)(x, boxes, bins, 0.5, num_threads=threads, **options), out
-            )
-            assert_same_bits(
-                operator(name, "_backward")(g, boxes, x.shape, 0.5, num_threads=threads, **options),
-                grad_input,
-            )
+        assert_same_bits(operator(name)(x, boxes, bins, 0.5, num_threads=threads, **options), out)
+        assert_same_bits(
+            operator(name, "_backward")(g, boxes, x.shape, 0.5, num_threads=threads, **options),
+            grad_input,
+        )
     if name in WITH_BOX_GRADIENTS:
         grad_boxes = operator(name, "_backward_boxes")(g, x, boxes, 0.5, num_threads=1, **options)
         for threads in THREADS:
@@ -70,8 +70,8 @@ def test_threads(name, shape, dtype, layout, isa, rng):
             )
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_threads_of_roi_pool(shape, dtype, layout, isa, rng):
+@pairs(shape=SHAPES, layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
+def test_threads_of_roi_pool(shape, layout, dtype, isa, rng):
     x, boxes, bins = make(rng, "roi_pool", shape, dtype)
     x = to_layout(x, layout)
     out, argmax = roicy.roi_pool(
@@ -103,9 +103,8 @@ def test_threads_of_roi_pool(shape, dtype, layout, isa, rng):
         )
 
 
-@pytest.mark.parametrize("extents", [(20, 24), (130, 130)])
-@pytest.mark.parametrize("name", SUMS)
-def test_wherever_arrays_begin(name, extents, dtype, layout, isa, rng):
+@pairs(name=SUMS, extents=[(20, 24), (130, 130)], layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
+def test_wherever_arrays_begin(name, extents, layout, dtype, isa, rng):
     """
     Arrays may begin at any element of a cache line, so that vectors cross lines.  The large map is
     beyond the caches, so that its next rows are prefetched.
@@ -130,7 +129,7 @@ def test_wherever_arrays_begin(name, extents, dtype, layout, isa, rng):
         )
 
 
-@pytest.mark.parametrize("name", [*SUMS, "roi_pool"])
+@pairs(name=[*SUMS, "roi_pool"], dtype=DTYPES, isa=ISAS)
 def test_strides(name, dtype, isa, rng):
     """Views are read and written in place."""
     x, boxes, bins = make(rng, name, "blocks", dtype)
@@ -173,29 +172,24 @@ def assert_equal_but_for_order(one, other, size, extents, bins):
 # The bin rows fill less than a lane vector, more than one, or several.  There are more bin columns
 # than are computed together.  There are boxes from which only some columns, or only the columns of
 # one channel, fit scratch together.  There are bins that are too wide for scratch.
-FEW_CHANNELS = pytest.mark.parametrize(
-    ("extents", "bins"),
-    [
-        ((40, 90), (7, 5)),
-        ((40, 90), (20, 3)),
-        ((40, 90), (37, 70)),
-        ((40, 90), (16, 1100)),
-        ((12, 3000), (16, 30)),
-        ((12, 3000), (20, 4)),
-        ((9, 3000), (8, 2)),
-    ],
-    ids=str,
-)
+FEW_CHANNELS = [
+    ((40, 90), (7, 5)),
+    ((40, 90), (20, 3)),
+    ((40, 90), (37, 70)),
+    ((40, 90), (16, 1100)),
+    ((12, 3000), (16, 30)),
+    ((12, 3000), (20, 4)),
+    ((9, 3000), (8, 2)),
+]
 
 
-@FEW_CHANNELS
-@pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
-def test_few_channels(name, extents, bins, dtype, isa, rng):
+@pairs(sizes=FEW_CHANNELS, name=["roi_align", "prroi_pool"], dtype=DTYPES, isa=ISAS)
+def test_few_channels(sizes, name, dtype, isa, rng):
     """
     With few channels, lanes are bin rows, and y is always contracted first.  Results are close to
     those of the same channels among so many that lanes are channels.
     """
-    n, c, (h, w) = 2, 3, extents
+    n, c, ((h, w), bins) = 2, 3, sizes
     many = rng.standard_normal((n, 18, h, w)).astype(dtype)
     boxes = np.concatenate(
         [
@@ -239,11 +233,10 @@ def test_few_channels(name, extents, bins, dtype, isa, rng):
     )
 
 
-@FEW_CHANNELS
-@pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
-def test_gradients_of_boxes_of_few_channels(name, extents, bins, dtype, isa, rng):
+@pairs(sizes=FEW_CHANNELS, name=["roi_align", "prroi_pool"], dtype=DTYPES, isa=ISAS)
+def test_gradients_of_boxes_of_few_channels(sizes, name, dtype, isa, rng):
     """Few channels agree with many, and strides, threads and other boxes change no bits."""
-    n, c, (h, w) = 2, 3, extents
+    n, c, ((h, w), bins) = 2, 3, sizes
     many = rng.standard_normal((n, 18, h, w)).astype(dtype)
     boxes = np.concatenate(
         [
@@ -318,7 +311,7 @@ def loads(monkeypatch):
     return loads
 
 
-@pytest.mark.parametrize("aligned", [False, True])
+@pairs(aligned=[False, True], dtype=DTYPES, isa=ISAS)
 def test_many_channels_last(aligned, dtype, isa, rng, loads):
     """
     Pixels that many boxes read are copied together, some channels at a time.  The bits are those of
@@ -353,7 +346,7 @@ def test_many_channels_last(aligned, dtype, isa, rng, loads):
     assert set(loads) == {0}  # nothing is copied: each bin takes all channels at once
 
 
-@pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
+@pairs(name=["roi_align", "prroi_pool"], dtype=DTYPES, isa=ISAS)
 def test_large_maps_channels_last(name, dtype, isa, rng, loads):
     """
     The maps are larger than the caches, so that the next pixels of a few boxes are prefetched.  The
@@ -388,7 +381,7 @@ def test_large_maps_channels_last(name, dtype, isa, rng, loads):
         assert_same_bits(to_layout(expected, "NHWC"), grad)
 
 
-@pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
+@pairs(name=["roi_align", "prroi_pool"], dtype=DTYPES, isa=ISAS)
 def test_wide_pixels_channels_last(name, dtype, isa, rng):
     """
     A row of bins with all of its channels does not fit scratch, so that gradients are summed in
@@ -410,8 +403,10 @@ def test_wide_pixels_channels_last(name, dtype, isa, rng):
         assert_same_bits(to_layout(expected, "NHWC"), out)
 
 
-@pytest.mark.parametrize(
-    "name", ["roi_align", "ps_roi_align", "prroi_pool", "roi_pool", "roi_align_max"]
+@pairs(
+    name=["roi_align", "ps_roi_align", "prroi_pool", "roi_pool", "roi_align_max"],
+    dtype=DTYPES,
+    isa=ISAS,
 )
 def test_rows_are_shared_beside_tall_boxes(name, dtype, isa, rng, loads):
     """
@@ -443,7 +438,7 @@ def test_rows_are_shared_beside_tall_boxes(name, dtype, isa, rng, loads):
             )
 
 
-@pytest.mark.parametrize("name", ["roi_align", "prroi_pool", "roi_pool", "roi_align_max"])
+@pairs(name=["roi_align", "prroi_pool", "roi_pool", "roi_align_max"], dtype=DTYPES, isa=ISAS)
 def test_large_boxes_channels_last(name, dtype, isa, rng, loads):
     """
     The boxes are so large that their pixels do not fit the tile with all channels.  So some
@@ -461,7 +456,7 @@ def test_large_boxes_channels_last(name, dtype, isa, rng, loads):
     assert set(loads) == {2}
 
 
-@pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
+@pairs(name=["roi_align", "prroi_pool"], dtype=DTYPES, isa=ISAS)
 def test_rows_are_shared(name, dtype, isa, rng, loads):
     """Boxes with gaps between them share packed rows.  Each box has the bits that it has alone."""
     count, bins, w, h = 200, (7, 5), 300, 60
@@ -482,9 +477,14 @@ def test_rows_are_shared(name, dtype, isa, rng, loads):
 
 
 # There are few bins, several, and more than are computed together.
-@pytest.mark.parametrize("bins", [(7, 7), (14, 9), (40, 33)], ids=str)
-@pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
-def test_wide_boxes(name, bins, dtype, layout, isa, rng):
+@pairs(
+    name=["roi_align", "prroi_pool"],
+    bins=[(7, 7), (14, 9), (40, 33)],
+    layout=LAYOUTS,
+    dtype=DTYPES,
+    isa=ISAS,
+)
+def test_wide_boxes(name, bins, layout, dtype, isa, rng):
     """
     Wide boxes are contracted along x first.  The bits are those of the transposed box on the
     transposed map, which is contracted along y first.
@@ -508,9 +508,14 @@ def test_wide_boxes(name, bins, dtype, layout, isa, rng):
     )
 
 
-@pytest.mark.parametrize("extents", [(20, 30), (9, 7)], ids=str)
-@pytest.mark.parametrize("channels", [1, 10, 16, 21])
-def test_position_sensitive(channels, extents, dtype, layout, isa, rng):
+@pairs(
+    channels=[1, 10, 16, 21],
+    extents=[(20, 30), (9, 7)],
+    layout=LAYOUTS,
+    dtype=DTYPES,
+    isa=ISAS,
+)
+def test_position_sensitive(channels, extents, layout, dtype, isa, rng):
     """
     Each bin agrees with roi_align on the channels that it reads, but y is contracted first.  Few
     boxes have the same bits as more boxes than are computed together.
@@ -535,8 +540,7 @@ def test_position_sensitive(channels, extents, dtype, layout, isa, rng):
             assert_same_bits(out, to_layout(expected[some], layout))
 
 
-@pytest.mark.parametrize("bins", [(2, 2), (5, 7), (1, 16)], ids=str)
-@pytest.mark.parametrize("channels", [5, 16, 21])
+@pairs(channels=[5, 16, 21], bins=[(2, 2), (5, 7), (1, 16)], dtype=DTYPES, isa=ISAS)
 def test_bins_of_a_pixel_together(channels, bins, dtype, isa, rng, loads):
     """
     With channels last, the pixels that boxes read are transposed for several bins at once.  The
@@ -587,8 +591,7 @@ def test_bins_of_a_pixel_together(channels, bins, dtype, isa, rng, loads):
         assert_same_bits(np.ascontiguousarray(out), to_layout(of_input, "NHWC"))
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("name", SUMS)
+@pairs(name=SUMS, shape=SHAPES, dtype=DTYPES, isa=ISAS)
 def test_layouts(name, shape, dtype, isa, rng):
     x, boxes, bins = make(rng, name, shape, dtype)
     last = to_layout(x, "NHWC")
@@ -608,7 +611,7 @@ def test_layouts(name, shape, dtype, isa, rng):
         )
 
 
-@pytest.mark.parametrize("name", SUMS)
+@pairs(name=SUMS, dtype=DTYPES, isa=ISAS)
 def test_strides_of_gradients(name, dtype, isa, rng):
     x, boxes, bins = make(rng, name, "blocks", dtype)
     g = rng.standard_normal(operator(name)(x, boxes, bins, 0.5).shape).astype(dtype)
@@ -636,8 +639,12 @@ def test_strides_of_gradients(name, dtype, isa, rng):
 
 # There are whole groups of eight blocks that are summed together, smaller groups, and channels that
 # fill no block.  Several groups are computed at once or one after the other.
-@pytest.mark.parametrize("channels", [(0, 5), (8, 0), (20, 3), (75, 0)], ids=str)
-@pytest.mark.parametrize("name", WITH_BOX_GRADIENTS)
+@pairs(
+    name=WITH_BOX_GRADIENTS,
+    channels=[(0, 5), (8, 0), (20, 3), (75, 0)],
+    dtype=DTYPES,
+    isa=ISAS,
+)
 def test_gradients_of_boxes(name, channels, dtype, isa, rng):
     """
     Gradients of boxes have the same bits whatever is packed or copied.  Windows of many thousands
@@ -686,8 +693,8 @@ def test_gradients_of_boxes(name, channels, dtype, isa, rng):
         assert_same_bits(backward(g, map, many, **options)[: len(boxes)], expected)
 
 
-@pytest.mark.parametrize("name", SUMS)
-def test_boxes_in_steps(name, dtype, layout, monkeypatch, isa, rng):
+@pairs(name=SUMS, layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
+def test_boxes_in_steps(name, layout, dtype, isa, monkeypatch, rng):
     """Many boxes are pooled in several steps, which changes no bits."""
     x, boxes, bins = make(rng, name, "images", dtype)
     x, options = to_layout(x, layout), {"layout": layout}
@@ -810,9 +817,13 @@ def test_unsorted_images(rng, dtype, isa):
         assert_same_bits(roicy.prroi_pool(x[int(boxes[k, 0])][None], alone, 3), together[k : k + 1])
 
 
-@pytest.mark.parametrize("channels", [1, 2, 4, 5])
-@pytest.mark.parametrize("sides", [(1, 8), (5, 60)])
-@pytest.mark.parametrize("name", ["roi_align", "ps_roi_align", "roi_pool"])
+@pairs(
+    name=["roi_align", "ps_roi_align", "roi_pool"],
+    sides=[(1, 8), (5, 60)],
+    channels=[1, 2, 4, 5],
+    dtype=DTYPES,
+    isa=ISAS,
+)
 def test_numbers_one_by_one(name, sides, channels, dtype, isa, rng):
     """
     In some layouts, few channels are computed number by number.  They have the same bits, and zeros

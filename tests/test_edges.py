@@ -9,12 +9,16 @@ import numpy as np
 import pytest
 import reference
 from conftest import (
+    DTYPES,
+    ISAS,
+    LAYOUTS,
     SUMS,
     WITH_BOX_GRADIENTS,
     assert_same_bits,
     behind_a_line,
     copied_behind_a_line,
     operator,
+    pairs,
     to_layout,
 )
 
@@ -31,11 +35,13 @@ def backward(name, grad, x, boxes, **parameters):
     return operator(name, "_backward")(grad, boxes, x.shape, **parameters)
 
 
-@pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize(
-    "shape", [(2, 4, 5, 6), (0, 4, 5, 6), (2, 0, 5, 6), (2, 4, 0, 6), (2, 4, 5, 0)]
+@pairs(
+    name=ALL,
+    shape=[(2, 4, 5, 6), (0, 4, 5, 6), (2, 0, 5, 6), (2, 4, 0, 6), (2, 4, 5, 0)],
+    layout=LAYOUTS,
+    dtype=DTYPES,
 )
-def test_nothing_to_do(name, shape, dtype, layout, isa):
+def test_nothing_to_do(name, shape, layout, dtype):
     x = np.ones(shape, dtype)
     for count in (0, 3) if shape[0] else (0,):
         boxes = np.tile(np.array([[0, 1, 1, 3, 3]], dtype), (count, 1))
@@ -64,7 +70,7 @@ def test_empty_list_of_images(dtype):
     assert roicy.roi_align(np.ones((0, 3, 4, 4), dtype), [], 2).shape == (0, 3, 2, 2)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pairs(name=ALL, dtype=DTYPES, isa=ISAS)
 def test_boxes_off_the_map(name, dtype, isa):
     x = np.ones((1, 4, 6, 6), dtype)
     far = [
@@ -84,8 +90,7 @@ def test_boxes_off_the_map(name, dtype, isa):
         assert not operator(name, "_backward_boxes")(np.ones_like(out), x, boxes).any()
 
 
-@pytest.mark.parametrize("size", [1e9, 1e12, 1e18, 1e30])
-@pytest.mark.parametrize("name", ALL)
+@pairs(name=ALL, size=[1e9, 1e12, 1e18, 1e30], dtype=DTYPES, isa=ISAS)
 def test_huge_boxes(name, size, dtype, isa):
     """The map bounds the work.  If boxes did, this test would not end."""
     x = np.ones((1, 4, 40, 30), dtype)
@@ -158,9 +163,8 @@ def test_inverted_boxes_run_backwards_with_fixed_samples(dtype, isa, rng):
     )
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("name", SUMS)
-def test_nan_and_inf_reach_the_bins_that_read_them(name, bad, dtype, layout, isa):
+@pairs(name=SUMS, bad=[np.nan, np.inf, -np.inf], layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
+def test_nan_and_inf_reach_the_bins_that_read_them(name, bad, layout, dtype, isa):
     """
     Every bin is finite unless its own pixels are bad.  A bad pixel does not reach it with weight 0,
     from a gap between samples, or from pixel (0, 0).
@@ -184,8 +188,7 @@ def test_nan_and_inf_reach_the_bins_that_read_them(name, bad, dtype, layout, isa
         np.testing.assert_array_equal(np.isfinite(out), ~read)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-@pytest.mark.parametrize("name", WITH_BOX_GRADIENTS)
+@pairs(name=WITH_BOX_GRADIENTS, bad=[np.nan, np.inf], dtype=DTYPES, isa=ISAS)
 def test_nan_reaches_the_gradients_of_the_boxes_that_read_it(name, bad, dtype, isa):
     parameters = {"sampling_ratio": 1} if "align" in name else {}
     boxes = np.array([[0, 0, 0, 30, 30], [0, 9, 9, 14, 14], [0, -40, -40, -20, -20]], dtype)
@@ -223,8 +226,6 @@ MANY = 2051  # images: float16, int8 and bfloat16 cannot number so many
 SMALL_BOXES = ["float16", "bfloat16", "int8", "uint8", "float32", "int64"]
 
 
-@pytest.mark.parametrize("kind", SMALL_BOXES)
-@pytest.mark.parametrize("listed", [True, False], ids=["list", "boxes_num"])
 class TestBatchIndicesBeyondTheTypeOfTheBoxes:
     """Images are numbered exactly, whatever the types of boxes and maps are."""
 
@@ -237,13 +238,13 @@ class TestBatchIndicesBeyondTheTypeOfTheBoxes:
         boxes = list(rows[:, None]) if listed else rows
         return maps.astype(dtype), boxes, {} if listed else {"boxes_num": [1] * MANY}
 
-    @pytest.mark.parametrize("name", [*ALL, "roi_align_max"])
+    @pairs(name=[*ALL, "roi_align_max"], kind=SMALL_BOXES, listed=[True, False], dtype=DTYPES)
     def test_forward(self, name, kind, listed, dtype):
         maps, boxes, options = self.make(kind, listed, dtype)
         out = operator(name)(maps, boxes, 1, **options)
         np.testing.assert_array_equal(out.ravel(), np.arange(MANY).astype(dtype))
 
-    @pytest.mark.parametrize("name", ALL)
+    @pairs(name=ALL, kind=SMALL_BOXES, listed=[True, False], dtype=DTYPES)
     def test_backward(self, name, kind, listed, dtype):
         maps, boxes, options = self.make(kind, listed, dtype)
         g = 1 + maps[:, :, :1, :1]
@@ -255,7 +256,7 @@ class TestBatchIndicesBeyondTheTypeOfTheBoxes:
         sums = grad.sum(axis=(1, 2, 3))
         np.testing.assert_allclose(sums, g.ravel(), rtol=8 * np.finfo(dtype).eps)
 
-    @pytest.mark.parametrize("name", WITH_BOX_GRADIENTS)
+    @pairs(name=WITH_BOX_GRADIENTS, kind=SMALL_BOXES, listed=[True, False], dtype=DTYPES)
     def test_gradients_of_boxes(self, name, kind, listed, dtype):
         maps, boxes, options = self.make(kind, listed, dtype)
         ramp = maps * np.arange(4, dtype=dtype)
@@ -264,6 +265,7 @@ class TestBatchIndicesBeyondTheTypeOfTheBoxes:
         rows = np.concatenate(grad) if listed else grad
         np.testing.assert_allclose(rows[:, 0] + rows[:, 2], np.arange(MANY), rtol=1e-5)
 
+    @pairs(kind=SMALL_BOXES, listed=[True, False], dtype=DTYPES)
     def test_pyramid(self, kind, listed, dtype):
         maps, boxes, options = self.make(kind, listed, dtype)
         levels, scales = [maps, maps[..., :2, :2].copy()], [1, 1 / 2]
@@ -332,8 +334,8 @@ class TestRoiPool:
             assert (out.item(), argmax.item()) == (7, y * 9000 + x_)
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_windows_beyond_the_scratch_budget(name, dtype, layout, isa, rng):
+@pairs(name=ALL, layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
+def test_windows_beyond_the_scratch_budget(name, layout, dtype, isa, rng):
     """
     The rows of the map do not fit a tile, and boxes cover all of it.  So windows are divided into
     cells, and results agree but for rounding.
@@ -376,9 +378,8 @@ def test_windows_beyond_the_scratch_budget(name, dtype, layout, isa, rng):
         np.testing.assert_allclose(total, expected, rtol=2000 * np.finfo(dtype).eps)
 
 
-@pytest.mark.parametrize("channels", [3, 18])
-@pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
-def test_gradients_of_bins_that_read_nothing_are_not_read(name, channels, dtype, layout, isa, rng):
+@pairs(name=["roi_align", "prroi_pool"], channels=[3, 18], layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
+def test_gradients_of_bins_that_read_nothing_are_not_read(name, channels, layout, dtype, isa, rng):
     """Bins off the map add nothing to the gradient of their box, even if theirs is NaN."""
     x = rng.standard_normal((1, channels, 20, 30)).astype(dtype)
     boxes = np.array(
@@ -440,8 +441,8 @@ def test_few_channels_beyond_the_scratch_budget(dtype, isa, rng):
             )
 
 
-@pytest.mark.parametrize("channels", [3, 18])
-def test_more_bins_than_are_computed_together(channels, dtype, layout, isa, rng):
+@pairs(channels=[3, 18], layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
+def test_more_bins_than_are_computed_together(channels, layout, dtype, isa, rng):
     x = rng.standard_normal((1, channels, 30, 40)).astype(dtype)
     boxes = np.array([[0, 2, 3, 37, 26]], dtype)
     given = x if layout == "NCHW" else np.ascontiguousarray(x.transpose(0, 2, 3, 1))
@@ -470,8 +471,7 @@ def test_more_bins_than_are_computed_together(channels, dtype, layout, isa, rng)
         )
 
 
-@pytest.mark.parametrize("past", [0, 4, 13])
-@pytest.mark.parametrize("channels", [16, 21])
+@pairs(channels=[16, 21], past=[0, 4, 13], dtype=DTYPES, isa=ISAS)
 def test_planes_a_multiple_of_4_kilobytes_apart(channels, past, dtype, isa, rng):
     """
     Such planes are transposed in another order, from line to line, wherever they begin.  Planes
@@ -513,9 +513,8 @@ def test_planes_a_multiple_of_4_kilobytes_apart(channels, past, dtype, isa, rng)
 # The planes are contiguous and begin at the start of a line, or within one.  In others, cache lines
 # begin at different pixels, or planes lie a multiple of 4 KB apart.  The last two have gaps between
 # rows: rows begin at one place of a line, or at different places.
-@pytest.mark.parametrize(
-    "extents, past, spare",
-    [
+@pairs(
+    place=[
         ((160, 208), 0, 0),
         ((160, 208), 13, 0),
         ((161, 207), 4, 0),
@@ -523,13 +522,15 @@ def test_planes_a_multiple_of_4_kilobytes_apart(channels, past, dtype, isa, rng)
         ((160, 192), 5, 16),
         ((160, 203), 5, 5),
     ],
+    dtype=DTYPES,
+    isa=ISAS,
 )
-def test_large_gradients(extents, past, spare, dtype, isa, rng):
+def test_large_gradients(place, dtype, isa, rng):
     """
     Whole lines are written past the caches.  The bits are those of channels last, and nothing
     beside them is written.
     """
-    (h, w), c = extents, 4 * 16 + 5
+    ((h, w), past, spare), c = place, 4 * 16 + 5
     assert c * h * w * 4 > 8 << 20
     boxes = np.array([[0, 1, 2, 29, 30.5], [0, w - 80, 90, w, h], [0, 3, 3, w - 9, 5]], dtype)
     grad = rng.standard_normal((len(boxes), c, 3, 4)).astype(dtype)
@@ -544,14 +545,13 @@ def test_large_gradients(extents, past, spare, dtype, isa, rng):
         assert np.isfinite(memory).sum() == out.size
 
 
-@pytest.mark.parametrize("name", ["roi_align", "roi_pool"])
-@pytest.mark.parametrize("past, spare", [(0, 16), (5, 16), (5, 3)])
-def test_large_results_with_gaps(name, past, spare, dtype, isa, rng):
+@pairs(name=["roi_align", "roi_pool"], place=[(0, 16), (5, 16), (5, 3)], dtype=DTYPES, isa=ISAS)
+def test_large_results_with_gaps(name, place, dtype, isa, rng):
     """
     Rows of bins with gaps between them go past the caches one by one.  The bits are those of a
     result without gaps, and nothing is written into the gaps.
     """
-    c, bins = 37, (48, 64)
+    (past, spare), c, bins = place, 37, (48, 64)
     x = rng.standard_normal((1, c, 20, 20)).astype(dtype)
     boxes = np.column_stack(
         [np.zeros(20), rng.uniform(0, 9, (20, 2)), rng.uniform(10, 20, (20, 2))]
@@ -588,9 +588,8 @@ def fenced(array, at_end):
 
 
 @needs_fences
-@pytest.mark.parametrize("at_end", [False, True])
-@pytest.mark.parametrize("name", [*ALL, "roi_align_max"])
-def test_nothing_beyond_arrays_is_touched(name, at_end, dtype, layout, isa, rng):
+@pairs(name=[*ALL, "roi_align_max"], at_end=[False, True], layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
+def test_nothing_beyond_arrays_is_touched(name, at_end, layout, dtype, isa, rng):
     """Maps and windows are narrower or wider than a vector; channel blocks are whole or partial."""
     for width in (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 23, 33):
         for channels in (3, 16, 20):
@@ -638,9 +637,8 @@ def test_nothing_beyond_arrays_is_touched(name, at_end, dtype, layout, isa, rng)
 
 
 @needs_fences
-@pytest.mark.parametrize("count", [1, 3, 60])
-@pytest.mark.parametrize("name", [*ALL, "roi_align_max"])
-def test_rows_that_no_box_reads_are_left_alone(name, count, dtype, layout, isa, rng):
+@pairs(name=[*ALL, "roi_align_max"], count=[1, 3, 60], layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
+def test_rows_that_no_box_reads_are_left_alone(name, count, layout, dtype, isa, rng):
     """Rows far from all boxes are not touched, since a map may be a file that is read on demand."""
     height, width, channels = (
         48,
@@ -676,8 +674,7 @@ def test_rows_that_no_box_reads_are_left_alone(name, count, dtype, layout, isa, 
         roicy.roi_align_max_backward(expected, x[None], boxes, layout=layout, **parameters)
 
 
-@pytest.mark.parametrize("channels", [3, 17, 32])
-@pytest.mark.parametrize("kind", ["float32", "float64", "uint8"])
+@pairs(kind=["float32", "float64", "uint8"], channels=[3, 17, 32], isa=ISAS)
 def test_large_boxes_with_few_samples(kind, channels, isa, rng):
     """Only rows and columns with samples are read, and the bits are the same in all layouts."""
     x = (rng.standard_normal((2, channels, 300, 420)) * 40 + 128).clip(0, 255).astype(kind)

@@ -1,40 +1,27 @@
-"""Gradients satisfy the adjoint identity, and those of boxes agree with differences."""
+"""Gradients of boxes agree with differences of the output."""
 
 import numpy as np
 import pytest
-from conftest import SUMS, WITH_BOX_GRADIENTS, from_layout, operator, random_boxes, to_layout
+from conftest import (
+    ISAS,
+    LAYOUTS,
+    WITH_BOX_GRADIENTS,
+    from_layout,
+    operator,
+    pairs,
+    random_boxes,
+    to_layout,
+)
 
-PARAMETERS = {
-    "roi_align": [{"sampling_ratio": 2}, {"aligned": True}, {"sampling_ratio": 3, "aligned": True}],
-    "ps_roi_align": [{"sampling_ratio": 2}, {}],
-    "prroi_pool": [{}],
-    "ps_prroi_pool": [{}],
-    "ps_roi_pool": [{}],
-}
-CASES = [(name, parameters) for name in SUMS for parameters in PARAMETERS[name]]
-BOX_CASES = [case for case in CASES if case[0] in WITH_BOX_GRADIENTS]
-
-
-@pytest.mark.parametrize(("name", "parameters"), CASES)
-def test_adjoint(name, parameters, dtype, layout, isa, rng):
-    """<forward(x), g> equals <x, backward(g)>, since both are sums of the same products."""
-    x = rng.standard_normal((2, 36, 19, 23)).astype(dtype)
-    boxes = random_boxes(rng, 2, 12, (38, 46), dtype)
-    forward = operator(name)(to_layout(x, layout), boxes, (3, 2), 0.5, layout=layout, **parameters)
-    g = rng.standard_normal(forward.shape).astype(dtype)
-    backward = operator(name, "_backward")(
-        g, boxes, to_layout(x, layout).shape, 0.5, layout=layout, **parameters
-    )
-    left = np.vdot(forward.astype(np.float64), g)
-    right = np.vdot(to_layout(x, layout).astype(np.float64), backward)
-    size = np.vdot(
-        operator(name)(
-            to_layout(np.abs(x), layout), boxes, (3, 2), 0.5, layout=layout, **parameters
-        ).astype(np.float64),
-        np.abs(g),
-    )
-    # Each of the two sums has up to 19 + 23 pixels and 12 * 6 bins.
-    assert abs(left - right) <= 2 * (19 + 23 + 12 * 6) * np.finfo(dtype).eps * size
+CASES = [
+    ("roi_align", {"sampling_ratio": 2}),
+    ("roi_align", {"aligned": True}),
+    ("roi_align", {"sampling_ratio": 3, "aligned": True}),
+    ("ps_roi_align", {"sampling_ratio": 2}),
+    ("ps_roi_align", {}),
+    ("prroi_pool", {}),
+    ("ps_prroi_pool", {}),
+]
 
 
 def smooth_boxes(rng, images, count):
@@ -67,9 +54,9 @@ def differences(function, boxes, h):
     return grad
 
 
-@pytest.mark.parametrize(("name", "parameters"), BOX_CASES)
-@pytest.mark.parametrize("threads", [1, 3])
-def test_boxes_by_differences(name, parameters, threads, layout, isa, rng):
+@pairs(case=CASES, layout=LAYOUTS, isa=ISAS)
+def test_boxes_by_differences(case, layout, isa, rng):
+    name, parameters = case
     x = rng.standard_normal((2, 36, 13, 15))
     boxes = smooth_boxes(rng, 2, 40)
     forward = operator(name)
@@ -85,15 +72,8 @@ def test_boxes_by_differences(name, parameters, threads, layout, isa, rng):
             to_layout(g, layout),
         )
 
-    grad = operator(name, "_backward_boxes")(
-        to_layout(g, layout),
-        to_layout(x, layout),
-        boxes,
-        0.8,
-        layout=layout,
-        num_threads=threads,
-        **parameters,
-    )
+    given = (to_layout(g, layout), to_layout(x, layout), boxes, 0.8)
+    grad = operator(name, "_backward_boxes")(*given, layout=layout, **parameters)
     coarse, fine = differences(total, boxes, 1e-5), differences(total, boxes, 1e-6)
     # If a kink is within reach, differences of two widths disagree.  Such a coordinate is left out.
     scale = np.abs(grad).max()
@@ -104,12 +84,13 @@ def test_boxes_by_differences(name, parameters, threads, layout, isa, rng):
     np.testing.assert_allclose(grad[smooth], fine[smooth], rtol=0, atol=1e-6 * scale)
 
 
-@pytest.mark.parametrize(("name", "parameters"), BOX_CASES)
-def test_boxes_in_float32(name, parameters, isa, rng):
+@pairs(case=CASES, isa=ISAS)
+def test_boxes_in_float32(case, isa, rng):
     """
     Positions in float32 are off by eps * 15, and bins are at least 0.2 wide.  So the gradient is
     off by that part of the sum of absolute values.
     """
+    name, parameters = case
     x = rng.standard_normal((1, 36, 13, 15)).astype(np.float32)
     boxes = smooth_boxes(rng, 1, 30).astype(np.float32)
     boxes[:, 0] = 0

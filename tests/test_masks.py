@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import reference
-from conftest import assert_same_bits, behind_a_line
+from conftest import DTYPES, ISAS, assert_same_bits, behind_a_line, pairs
 
 import roicy
 from roicy import _memory
@@ -44,9 +44,8 @@ def tolerance(dtype):
     return 64 * np.finfo(dtype).eps
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("size", [(7, 5), (1, 1), (28, 28)])
-def test_definition(rule, size, rng, dtype, isa):
+@pairs(rule=RULES, size=[(7, 5), (1, 1), (28, 28)], dtype=DTYPES, isa=ISAS)
+def test_definition(rule, size, dtype, isa, rng):
     masks, boxes = problem(rng, dtype, size=size)
     expected = reference.paste_masks(masks, boxes, SHAPE, rule)
     out = roicy.paste_masks(masks[:, None], boxes, SHAPE, threshold=None, rule=rule)
@@ -61,17 +60,16 @@ def test_definition(rule, size, rng, dtype, isa):
     np.testing.assert_array_equal(small, (out * dtype(255)).astype(np.uint8))
 
 
-@pytest.mark.parametrize("padding", [0, 1, 3])
-def test_padding(padding, rng, dtype, isa):
+@pairs(padding=[0, 1, 3], dtype=DTYPES, isa=ISAS)
+def test_padding(padding, dtype, isa, rng):
     masks, boxes = problem(rng, dtype)
     expected = reference.paste_masks(masks, boxes, SHAPE, padding=padding)
     out = roicy.paste_masks(masks, boxes, SHAPE, threshold=None, padding=padding)
     np.testing.assert_allclose(out, expected, rtol=0, atol=tolerance(dtype))
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("shape", [SHAPE, (90, 70), (1, 1), (5000, 3), (3, 5000)])
-def test_codes_are_those_of_images(rule, shape, rng, dtype, isa):
+@pairs(shape=[SHAPE, (90, 70), (1, 1), (5000, 3), (3, 5000)], rule=RULES, dtype=DTYPES, isa=ISAS)
+def test_codes_are_those_of_images(shape, rule, dtype, isa, rng):
     """The runs of both kinds of sums: boxes of few pixels, and larger ones."""
     masks, boxes = problem(rng, dtype, 8, (9, 9), shape)
     boxes[0] = (-1, -1, shape[1] + 1, shape[0] + 1)
@@ -104,8 +102,8 @@ def test_recorded_numbers(isa):
     assert abs(out.sum(dtype=np.float64) - RECORDED_SUM) < 1e-3
 
 
-@pytest.mark.parametrize("kind", ["bool", "uint8", "bytes", "real"])
-def test_threads_and_strides(kind, rng, dtype, isa):
+@pairs(kind=["bool", "uint8", "bytes", "real"], dtype=DTYPES, isa=ISAS)
+def test_threads_and_strides(kind, dtype, isa, rng):
     """Images of any strides have the same bits, and nothing beside them is written."""
     shape = (70, 61)
     masks, boxes = problem(rng, dtype, 5, (14, 14), shape)
@@ -134,7 +132,7 @@ def test_threads_and_strides(kind, rng, dtype, isa):
         np.testing.assert_array_equal(memory, kept)
 
 
-@pytest.mark.parametrize("most", [0, 1 << 26])
+@pairs(most=[0, 1 << 26], isa=ISAS)
 def test_large_results(most, rng, isa, monkeypatch):
     """Memory of a result is that of one before, or fresh pages, which are not cleared again."""
     monkeypatch.setattr(_memory, "most", most)
@@ -171,7 +169,7 @@ def test_streaming(rng, isa):
     np.testing.assert_array_equal(bits, [each[0] >= np.float32(0.5)] * count)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pairs(rule=RULES, dtype=DTYPES, isa=ISAS)
 def test_far_boxes(rule, dtype, isa):
     """Boxes of up to 1e30 pixels cost what is seen of them."""
     masks = np.full((6, 28, 28), 0.75, dtype)

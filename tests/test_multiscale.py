@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from conftest import assert_same_bits, from_layout, to_layout
+from conftest import DTYPES, ISAS, LAYOUTS, assert_same_bits, from_layout, pairs, to_layout
 
 import roicy
 from roicy import _cpu
@@ -39,11 +39,11 @@ def make(rng, dtype, layout, count=90, channels=20, sides=(8, 300)):
     return [to_layout(level, layout) for level in maps], boxes
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize(
-    "sides", [(8, 300), (8, 60), (210, 230)], ids=["all levels", "fine levels", "a coarse level"]
+# Boxes of all levels, of fine ones, and of a coarse one.
+@pairs(
+    sides=[(8, 300), (8, 60), (210, 230)], threads=[1, 3], layout=LAYOUTS, dtype=DTYPES, isa=ISAS
 )
-def test_against_the_levels_alone(sides, threads, dtype, layout, isa, rng):
+def test_against_the_levels_alone(sides, threads, layout, dtype, isa, rng):
     maps, boxes = make(rng, dtype, layout, sides=sides)
     levels = np.array([level_of(box) for box in boxes[:, 1:].tolist()])
     parameters = {"sampling_ratio": 2, "aligned": True, "layout": layout}
@@ -187,17 +187,18 @@ def map_by_torchvision(box, scales):
     return min(max(level, lowest), highest) - lowest
 
 
-@pytest.mark.parametrize(
-    ("scales", "used"),
-    [
-        ([1 / 32, 1 / 32], [0]),
-        ([1 / 4, 1 / 4, 1 / 8], [0, 1]),
-        ([1 / 4, 1 / 8, 1 / 8, 1 / 8], [0, 1]),
-        ([1 / 4, 1 / 4, 1 / 4, 1 / 32], [0, 1, 2, 3]),
-    ],
-)
-def test_equal_scales(scales, used, dtype, layout, isa, rng):
+EQUAL_SCALES = [
+    ([1 / 32, 1 / 32], [0]),
+    ([1 / 4, 1 / 4, 1 / 8], [0, 1]),
+    ([1 / 4, 1 / 8, 1 / 8, 1 / 8], [0, 1]),
+    ([1 / 4, 1 / 4, 1 / 4, 1 / 32], [0, 1, 2, 3]),
+]
+
+
+@pairs(case=EQUAL_SCALES, layout=LAYOUTS, dtype=DTYPES)
+def test_equal_scales(case, layout, dtype, rng):
     """Maps may have equal strides, as in torchvision's MobileNet detectors."""
+    scales, used = case
     _, boxes = make(rng, dtype, layout, sides=(20, 900))
     boxes[:, 1:] = np.abs(boxes[:, 1:])
     boxes[:, 3:] = np.maximum(boxes[:, 3:], boxes[:, 1:3] + 1)

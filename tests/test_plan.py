@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import SUMS, operator, random_boxes, to_layout
+from conftest import LAYOUTS, SUMS, operator, pairs, random_boxes, to_layout
 
 import roicy
 from roicy import _cpu
@@ -89,10 +89,13 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", [*SUMS, "roi_pool", "argmax"])
-@pytest.mark.parametrize("kind", ["float32", "float64", "uint8"])
-def test_same_bits_in_any_form(name, form, kind, layout, isa, rng, plans, tmp_path):
+@pairs(
+    name=[*SUMS, "roi_pool", "argmax"],
+    form=FORMS,
+    kind=["float32", "float64", "uint8"],
+    layout=LAYOUTS,
+)
+def test_same_bits_in_any_form(name, form, kind, layout, rng, plans, tmp_path):
     x, boxes = make(
         rng,
         np.float64 if kind == "float64" else np.float32,
@@ -179,9 +182,8 @@ def test_formats_of_boxes(kind, rng, plans):
     assert count == 79
 
 
-@pytest.mark.parametrize("kind", ["float32", "float64", "uint8"])
-@pytest.mark.parametrize("levels", [1, 3, 8, 12])
-def test_levels(levels, kind, layout, isa, rng, plans):
+@pairs(levels=[1, 3, 8, 12], kind=["float32", "float64", "uint8"], layout=LAYOUTS)
+def test_levels(levels, kind, layout, rng, plans):
     x = [
         to_layout(
             (rng.uniform(size=(2, 19, max(160 >> i, 1), max(240 >> i, 1))) * 255).astype(kind),

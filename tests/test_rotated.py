@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import reference
-from conftest import assert_same_bits, from_layout, to_layout
-from test_against_reference import assert_sum_close
+from conftest import DTYPES, ISAS, LAYOUTS, assert_same_bits, from_layout, pairs, to_layout
+from test_against_reference import assert_within
 from test_gradients import differences
 
 import roicy
@@ -81,46 +81,36 @@ def expected(case, shape, dtype, x, boxes, bins):
     return cache[key]
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("case", range(len(PARAMETERS)))
-def test_forward(case, shape, threads, dtype, layout, isa, rng):
-    x, boxes, bins = make(rng, shape, PARAMETERS[case].get("spatial_scale", 1.0), dtype)
-    out = roicy.roi_align_rotated(
-        to_layout(x, layout), boxes, bins, layout=layout, num_threads=threads, **PARAMETERS[case]
-    )
-    assert_sum_close(from_layout(out, layout), *expected(case, shape, dtype, x, boxes, bins), dtype)
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("case", range(len(PARAMETERS)))
-def test_backward(case, shape, dtype, layout, isa, rng):
-    x, boxes, bins = make(rng, shape, PARAMETERS[case].get("spatial_scale", 1.0), dtype)
+@pairs(shape=SHAPES, case=range(len(PARAMETERS)), layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
+def test_definition(shape, case, layout, dtype, isa, rng):
+    parameters = PARAMETERS[case]
+    x, boxes, bins = make(rng, shape, parameters.get("spatial_scale", 1.0), dtype)
     grad = rng.standard_normal((len(boxes), x.shape[1], *bins)).astype(dtype)
     key = ("backward", case, shape, dtype)
     if key not in cache:
         cache[key] = [
-            reference.roi_align_rotated_backward(g, boxes, x.shape, **PARAMETERS[case])
-            for g in (grad, np.abs(grad), np.ones_like(grad[:, :1]))
+            reference.roi_align_rotated_backward(g, boxes, x.shape, **parameters)
+            for g in (grad, np.abs(grad))
         ]
-    values, magnitude, _ = cache[key]
-    results = [
-        roicy.roi_align_rotated_backward(
-            to_layout(grad, layout),
-            boxes,
-            to_layout(x, layout).shape,
-            layout=layout,
-            num_threads=threads,
-            **PARAMETERS[case],
+    of_input = (*cache[key], len(boxes) * bins[0] * bins[1])
+    given, given_grad = to_layout(x, layout), to_layout(grad, layout)
+    results = []
+    for threads in (1, 3):
+        options = {"layout": layout, "num_threads": threads, **parameters}
+        results.append(
+            [
+                roicy.roi_align_rotated(given, boxes, bins, **options),
+                roicy.roi_align_rotated_backward(given_grad, boxes, given.shape, **options),
+            ]
         )
-        for threads in (1, 3)
-    ]
-    assert_same_bits(*results)
-    terms = len(boxes) * bins[0] * bins[1]
-    assert_sum_close(from_layout(results[0], layout), values, magnitude, terms, dtype)
+    for one, other, wanted in zip(
+        *results, (expected(case, shape, dtype, x, boxes, bins), of_input), strict=True
+    ):
+        assert_same_bits(one, other)
+        assert_within(from_layout(one, layout), *wanted, dtype)
 
 
-@pytest.mark.parametrize("parameters", [{"sampling_ratio": 2}, {"clockwise": True}])
+@pairs(parameters=[{"sampling_ratio": 2}, {"clockwise": True}], layout=LAYOUTS, isa=ISAS)
 def test_boxes_by_differences(parameters, layout, isa, rng):
     x = to_layout(rng.standard_normal((2, 36, 13, 15)), layout)
     boxes = rotated_boxes(rng, 2, 30, (13, 15), np.float64)
@@ -343,13 +333,13 @@ class TestBits:
                 assert_same_bits(a, b)
         return first
 
-    @pytest.mark.parametrize("shape", ["blocks", "pixels", "parts"])
+    @pairs(shape=["blocks", "pixels", "parts"], dtype=DTYPES, isa=ISAS)
     def test_layouts_and_threads(self, shape, dtype, isa, rng):
         x, boxes, bins = make(rng, shape, 1.0, dtype)
         grad = rng.standard_normal((len(boxes), x.shape[1], *bins)).astype(dtype)
         self.check(x, boxes, bins, grad)
 
-    @pytest.mark.parametrize("bins", [(1, 9), (1, 1)])
+    @pairs(bins=[(1, 9), (1, 1)], isa=ISAS)
     def test_windows_beyond_a_tile(self, bins, isa, rng):
         """Bins are loaded by themselves, and those that are too large in stretches of taps."""
         side = 450
@@ -408,7 +398,7 @@ class TestBits:
             assert_same_bits(roicy.roi_align_rotated(x[:1], given, bins), expected)
         assert roicy.roi_align_rotated(x, [[], []], bins).shape == (0, *expected.shape[1:])
 
-    @pytest.mark.parametrize("small", [np.float16, np.uint8])
+    @pairs(small=[np.float16, np.uint8], layout=LAYOUTS, isa=ISAS)
     def test_small_types(self, small, layout, isa, rng):
         x = rng.integers(0, 200, (2, 33, 12, 14)).astype(small)
         boxes = rotated_boxes(rng, 2, 9, (12, 14), np.float32)
@@ -443,8 +433,7 @@ class TestEdges:
             backwards[:, :, ::-1], self.pooled((4, 4, 3, 5, 1), 2), atol=1e-6
         )
 
-    @pytest.mark.parametrize("size", [1e4, 1e9, 1e30])
-    @pytest.mark.parametrize("angle", [0.0, 0.7, 1e30])
+    @pairs(size=[1e4, 1e9, 1e30], angle=[0.0, 0.7, 1e30], dtype=DTYPES, isa=ISAS)
     def test_huge(self, size, angle, dtype, isa):
         """The largest bins have 4096 x 4096 samples, of which few are on the map."""
         ones = np.ones((1, 1, 30, 40), dtype)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import reference
-from conftest import from_layout, random_boxes, to_layout, two_scales
+from conftest import DTYPES, ISAS, LAYOUTS, from_layout, pairs, random_boxes, to_layout, two_scales
 
 import roicy
 from roicy import _cpu
@@ -28,10 +28,15 @@ PARAMETERS = [
 ]
 
 
-@pytest.mark.parametrize("products", [False, True], ids=["samples", "products"])
-@pytest.mark.parametrize("case", range(len(PARAMETERS)))
-@pytest.mark.parametrize("shape", SHAPES)
-def test_against_the_definition(shape, case, products, dtype, layout, isa, rng):
+@pairs(
+    shape=SHAPES,
+    case=range(len(PARAMETERS)),
+    products=[False, True],
+    layout=LAYOUTS,
+    dtype=DTYPES,
+    isa=ISAS,
+)
+def test_against_the_definition(shape, case, products, layout, dtype, isa, rng):
     count, n, c, h, w, bins = SHAPES[shape]
     vertical, horizontal = two_scales(PARAMETERS[case])
     x = rng.standard_normal((n, c, h, w)).astype(dtype)

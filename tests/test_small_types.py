@@ -6,6 +6,7 @@ No converted copy of the map is made.
 
 import contextlib
 import ctypes
+import itertools
 import platform
 import struct
 import sys
@@ -13,7 +14,17 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from conftest import SUMS, WITH_BOX_GRADIENTS, assert_same_bits, operator, random_boxes, to_layout
+from conftest import (
+    ISAS,
+    LAYOUTS,
+    SUMS,
+    WITH_BOX_GRADIENTS,
+    assert_same_bits,
+    operator,
+    pairs,
+    random_boxes,
+    to_layout,
+)
 
 import roicy
 from roicy import _dispatch, _memory
@@ -40,11 +51,15 @@ SHAPES = {
 }
 
 
-@pytest.fixture(params=["float16", "bfloat16", "uint8", "int8", "uint16", "int16"])
+SMALL = [
+    *map(np.dtype, ("float16", "uint8", "int8", "uint16", "int16")),
+    *([BFLOAT16] if BFLOAT16 else []),
+]
+
+
+@pytest.fixture(params=SMALL, ids=str)
 def small(request):
-    if request.param == "bfloat16" and BFLOAT16 is None:
-        pytest.skip("ml_dtypes is not installed")
-    return BFLOAT16 if request.param == "bfloat16" else np.dtype(request.param)
+    return request.param
 
 
 def is_whole(small):
@@ -66,9 +81,9 @@ def make(rng, name, shape, small, layout="NCHW"):
     return x, random_boxes(rng, n, 40, (h, w), np.float32)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("name", OPERATORS)
-def test_forward(name, shape, small, layout, isa, rng):
+@pairs(how=itertools.product(OPERATORS, LAYOUTS), shape=SHAPES, small=SMALL, isa=ISAS)
+def test_forward(how, shape, small, isa, rng):
+    name, layout = how
     x, boxes = make(rng, name, shape, small, layout)
     wide = x.astype(np.float32)
     expected = operator(name)(wide, boxes, 2, layout=layout)
@@ -80,8 +95,13 @@ def test_forward(name, shape, small, layout, isa, rng):
     assert_same_bits(result, expected if is_whole(small) else expected.astype(small))
 
 
-@pytest.mark.parametrize("shape", ["camera", "wide camera"])
-@pytest.mark.parametrize("name", ["roi_align", "prroi_pool"])
+@pairs(
+    name=["roi_align", "prroi_pool"],
+    shape=["camera", "wide camera"],
+    small=SMALL,
+    layout=LAYOUTS,
+    isa=ISAS,
+)
 def test_crops_of_a_camera(name, shape, small, layout, isa, rng):
     """
     There are so few channels that lanes are bin rows.  The map is also a view of the other layout,
@@ -110,7 +130,7 @@ def test_crops_of_a_camera(name, shape, small, layout, isa, rng):
         )
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+@pairs(name=OPERATORS, small=SMALL, isa=ISAS)
 def test_any_strides(name, small, isa, rng):
     x, boxes = make(rng, name, "blocks", small)
     x = np.ascontiguousarray(x[:, :36])
@@ -135,9 +155,14 @@ def test_any_strides(name, small, isa, rng):
     )
 
 
-@pytest.mark.parametrize("shape", ["blocks", "whole blocks", "large boxes of many blocks"])
-@pytest.mark.parametrize("name", WITH_BOX_GRADIENTS)
-def test_gradient_of_boxes(name, shape, small, layout, isa, rng):
+@pairs(
+    how=itertools.product(WITH_BOX_GRADIENTS, LAYOUTS),
+    shape=["blocks", "whole blocks", "large boxes of many blocks"],
+    small=SMALL,
+    isa=ISAS,
+)
+def test_gradient_of_boxes(how, shape, small, isa, rng):
+    name, layout = how
     x, boxes = make(rng, name, shape, small, layout)
     g = rng.standard_normal(operator(name)(x, boxes, 2, layout=layout).shape).astype(np.float32)
     backward = operator(name, "_backward_boxes")
@@ -171,9 +196,8 @@ def flushed_denormals():
         library.fesetenv(before)
 
 
-@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-@pytest.mark.parametrize("denormals", ["as they are", "flushed"])
-def test_every_value(small, layout, denormals, isa):
+@pairs(small=SMALL, isa=ISAS, layout=LAYOUTS, denormals=["as they are", "flushed"])
+def test_every_value(small, isa, layout, denormals):
     """
     Each of the 2**16 or 2**8 values is read exactly: NaN, infinities and denormal numbers too.
     This holds even if the processor treats denormal float32 as 0.
@@ -246,8 +270,8 @@ def between(small):
     )
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_rounding(threads, small, isa):
+@pairs(small=SMALL, isa=ISAS, threads=[1, 3])
+def test_rounding(small, isa, threads):
     """
     Numbers are rounded to the nearest number of the type, or to the even one of two.  Their place
     in the array does not matter.
@@ -326,8 +350,7 @@ def test_gradients_are_float32_or_float64(rng):
         )
 
 
-@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-@pytest.mark.parametrize("name", ["roi_align", "prroi_pool", "roi_pool"])
+@pairs(name=["roi_align", "prroi_pool", "roi_pool"], layout=LAYOUTS, small=SMALL)
 def test_no_copy_of_the_map(name, layout, small):
     """
     NumPy allocates far less during a call than the map as float32 would take.  The scratch of the

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import random_boxes
+from conftest import pairs, random_boxes
 from roicy._kernels.plan import RULES, Plan
 
 from roicy._arguments import Arguments
@@ -23,21 +23,20 @@ LOADS = [
     for images, boxes in ((1, 1000), (64, 1000), (64, 64), (1, 1))
 ]
 
-# What tasks read is images, boxes, channels, whether the channels of a pixel lie together, their
-# type, and whether each bin has channels of its own.  Maps of small types are read in place only in
-# whole blocks, which are converted first.
-READ = [
-    (*load, *lie)
-    for load in LOADS
-    for lie in (
-        (False, "f", False),
-        (True, "f", False),
-        (True, "e", False),
-        (False, "f", True),
-        (True, "f", True),
-    )
-    if lie[1] == "f" or load[2] % 16 == 0
+# How a map lies in memory: whether the channels of a pixel lie together, their type, and whether
+# each bin has channels of its own.
+LIE = [
+    (False, "f", False),
+    (True, "f", False),
+    (True, "e", False),
+    (False, "f", True),
+    (True, "f", True),
 ]
+
+
+def whole_blocks(channels, kind):
+    """Maps of small types are read in place only in whole blocks, which are converted first."""
+    return channels if kind == "f" else -(-channels // LANES) * LANES
 
 
 def random_work(rng, images, count, extents=(50, 76)):
@@ -156,14 +155,10 @@ def size(numbers):
     return numbers.stop - numbers.start
 
 
-@pytest.mark.parametrize("slopes", [False, True])
-@pytest.mark.parametrize("threads", [1, 2, 5, 128])
-@pytest.mark.parametrize(
-    ("images", "count", "channels", "channels_last", "kind", "position_sensitive"), READ
-)
-def test_reading_covers_everything_once(
-    images, count, channels, threads, channels_last, kind, position_sensitive, slopes, rng
-):
+@pairs(load=LOADS, lie=LIE, threads=[1, 2, 5, 128], slopes=[False, True])
+def test_reading_covers_everything_once(load, lie, threads, slopes, rng):
+    (images, count, channels), (channels_last, kind, position_sensitive) = load, lie
+    channels = whole_blocks(channels, kind)
     if position_sensitive:
         channels = min(channels, 100)
     boxes = random_work(rng, images, count)
@@ -298,15 +293,14 @@ def test_few_boxes_are_not_worth_copying(rng):
     assert (tasks["load"] == PACK_WINDOW).all()
 
 
-@pytest.mark.parametrize("position_sensitive", [False, True])
-@pytest.mark.parametrize("channels_last", [False, True])
-@pytest.mark.parametrize("threads", [1, 2, 128])
-@pytest.mark.parametrize(
-    ("images", "count", "channels"), [load for load in LOADS if load[2] != 2048]
+@pairs(
+    load=[load for load in LOADS if load[2] != 2048],
+    channels_last=[False, True],
+    position_sensitive=[False, True],
+    threads=[1, 2, 128],
 )
-def test_writing_covers_every_pixel_once(
-    images, count, channels, threads, channels_last, position_sensitive, rng
-):
+def test_writing_covers_every_pixel_once(load, channels_last, position_sensitive, threads, rng):
+    images, count, channels = load
     boxes = random_work(rng, images, count)
     plan, tasks, used = work_of(
         "grad_input", boxes, channels, threads, images=images,
@@ -434,18 +428,14 @@ def most_loaded(costs, threads):
     return loads.max() / loads.mean()
 
 
-@pytest.mark.parametrize("slopes", [False, True])
-@pytest.mark.parametrize("threads", [2, 3, 8, 16, 32, 64, 128])
-@pytest.mark.parametrize(
-    ("images", "count", "channels", "channels_last", "kind", "position_sensitive"), READ
-)
-def test_reading_is_even(
-    images, count, channels, channels_last, kind, position_sensitive, threads, slopes, rng
-):
+@pairs(load=LOADS, lie=LIE, threads=[2, 3, 8, 16, 128], slopes=[False, True])
+def test_reading_is_even(load, lie, threads, slopes, rng):
     """
     Boxes of any size are divided evenly among so many threads.  The smallest share is one channel
     block of the largest box, or a group of eight blocks for gradients of the boxes.
     """
+    (images, count, channels), (channels_last, kind, position_sensitive) = load, lie
+    channels = whole_blocks(channels, kind)
     plan, tasks, used = work_of(
         reading(slopes), random_work(rng, images, count), channels, threads, images=images,
         channels_last=channels_last, kind=kind, position_sensitive=position_sensitive,

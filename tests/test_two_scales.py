@@ -3,11 +3,15 @@
 import numpy as np
 import pytest
 from conftest import (
+    DTYPES,
+    ISAS,
+    LAYOUTS,
     SUMS,
     WITH_BOX_GRADIENTS,
     assert_same_bits,
     from_layout,
     operator,
+    pairs,
     random_boxes,
     to_layout,
 )
@@ -30,8 +34,8 @@ def scaled(boxes):
     return boxes * np.array([1, SCALES[1], SCALES[0], SCALES[1], SCALES[0]], boxes.dtype)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_each_axis_has_its_scale(name, dtype, layout, isa, rng):
+@pairs(name=NAMES, layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
+def test_each_axis_has_its_scale(name, layout, dtype, isa, rng):
     x, boxes = make(rng, name, dtype, layout)
     options = {"layout": layout}
     pool = operator(name)
@@ -52,9 +56,8 @@ def test_each_axis_has_its_scale(name, dtype, layout, isa, rng):
         assert_same_bits(grad, scaled(backward(g, x, scaled(boxes), **options)))
 
 
-@pytest.mark.parametrize("scale", EQUAL, ids=lambda scale: type(scale).__name__)
-@pytest.mark.parametrize("name", NAMES)
-def test_equal_scales_are_one(name, scale, dtype, layout, isa, rng):
+@pairs(name=NAMES, scale=EQUAL, layout=LAYOUTS, dtype=DTYPES)
+def test_equal_scales_are_one(name, scale, layout, dtype, rng):
     x, boxes = make(rng, name, dtype, layout)
     options = {"layout": layout}
     out = operator(name)(x, boxes, 3, 0.7, **options)
