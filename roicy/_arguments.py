@@ -479,16 +479,19 @@ def gather_boxes(
     take: returns the array of a value, given its name; names: of the numbers of a box.
     """
     width = len(names)
-    if isinstance(boxes, (list, tuple)) and not holds_rows(boxes):
+    listed = isinstance(boxes, (list, tuple)) and not holds_rows(boxes)
+    if listed and not boxes:
+        listed = boxes_num is None  # no boxes of any image
+        boxes = [[]] * images if listed else np.empty((0, width))
+    if listed:
         if boxes_num is not None:
             raise ValueError(
                 "boxes_num: expected None, since boxes is a list with the boxes of each image"
             )
         if len(boxes) != images:
-            hint = "" if boxes else "; no boxes at all are numpy.zeros((0, 5))"
             raise ValueError(
                 f"boxes: a list of {len(boxes)} arrays, "
-                f"expected one for each of the input's {images} images{hint}"
+                f"expected one for each of the input's {images} images"
             )
         arrays = [take(f"boxes[{n}]", rows) for n, rows in enumerate(boxes)]
         arrays = [_rows_of_width(rows, width) for rows in arrays]
@@ -573,9 +576,10 @@ class Boxes:
         if wrong.any():
             bad = int(wrong.argmax())
             image = f"boxes[{bad}]: batch index {_spell_number(rows[bad, 0])}"
+            hint = columns_hint("batch_index", rows.shape[1])
             if float(rows[bad, 0]).is_integer():
-                raise ValueError(f"{image} is outside the input's {image_count} images")
-            raise ValueError(f"{image}, expected a whole number")
+                raise ValueError(f"{image} is outside the input's {image_count} images{hint}")
+            raise ValueError(f"{image}, expected a whole number{hint}")
         largest = LARGEST_EXACT.get(dtype.name, image_count)
         if image_count > largest + 1 and (images >= largest).any():
             bad = int((images >= largest).argmax())
@@ -661,6 +665,13 @@ def rounded_index(row: int, image: int, dtype: str, images: int) -> ValueError:
     )
 
 
+def columns_hint(index: str, columns: int) -> str:
+    """Return what rows of 5 or 6 columns mean, where the first of them is no index."""
+    meant = "x1, y1, x2, y2" if columns == 5 else "cx, cy, w, h, angle"
+    given = "x1, y1, x2, y2, score" + ", class" * (columns == 6)
+    return f"; {columns} columns are [{index}, {meant}]: of [{given}] pass boxes[:, :4]"
+
+
 def check_rows(name: str, value: Any, columns: int, numbers: tuple[str, ...] = CORNERS) -> None:
     """Check the shape of an array of boxes, of NumPy or CuPy; numbers: the names of a box's."""
     if value.ndim != 2 or value.shape[1] != columns:
@@ -674,6 +685,8 @@ def check_rows(name: str, value: Any, columns: int, numbers: tuple[str, ...] = C
                 )
             elif value.ndim == 3 and value.shape[2] == columns_of_box:
                 hint = f"; of boxes (N, L, {columns_of_box}) pass list(boxes)"
+        if columns_of_box == 4 and value.ndim == 2 and value.shape[1] in (5, 6):
+            hint = "; of [x1, y1, x2, y2, score, class] pass boxes[:, :4]"
         expected = f"(K, {columns}) with rows [{expected}]"
         raise ValueError(f"{name}: shape {value.shape}, expected {expected}{hint}")
     if value.shape[0] >= 2**31:

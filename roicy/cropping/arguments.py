@@ -196,7 +196,8 @@ def boxes(value: Any, boxes_num: Any, count: int) -> Boxes:
         rows = rows.reshape(0, 4)
     shape = rows.shape[1:]
     if rows.ndim == 2 and shape[0] in (5, 6) and boxes_num is None:
-        rows, images = np.ascontiguousarray(rows[:, 1:]), _images(rows[:, 0], count)
+        images = _images(rows[:, 0], count, shape[0])
+        rows = np.ascontiguousarray(rows[:, 1:])
         return Boxes("upright" if shape[0] == 5 else "rotated", _finite(rows), images)
     if shape not in KINDS:
         expected = FORMATS if boxes_num is None else OF_A_FRAME.replace("L", "K")
@@ -238,18 +239,19 @@ def _of_each_frame(value: Any, boxes_num: Any, count: int) -> Boxes:
     return Boxes(KINDS[shape], _finite(rows), images)
 
 
-def _images(column: np.ndarray, count: int) -> np.ndarray:
+def _images(column: np.ndarray, count: int, columns: int) -> np.ndarray:
+    """Return the frame of each box; columns: of the rows whose first is `column`."""
     with np.errstate(all="ignore"):
         images = column.astype(np.int32)
         wrong = ~((column >= 0) & (column < count) & (np.trunc(column) == column))
     if wrong.any():
         row = int(wrong.argmax())
-        index = float(column[row])
+        index, hint = float(column[row]), _arguments.columns_hint("frame_index", columns)
         if index.is_integer():
             raise ValueError(
-                f"boxes[{row}]: frame index {int(index)} is outside the {count} frames"
+                f"boxes[{row}]: frame index {int(index)} is outside the {count} frames{hint}"
             )
-        raise ValueError(f"boxes[{row}]: frame index {index!r}, expected a whole number")
+        raise ValueError(f"boxes[{row}]: frame index {index!r}, expected a whole number{hint}")
     return images
 
 

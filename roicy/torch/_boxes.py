@@ -58,5 +58,6 @@ def rows_of(boxes: Union[Tensor, List[Tensor]], images: int, numbers: int = 4) -
             else "boxes: expected a List[Tensor[L, 4]] with rows [x1, y1, x2, y2]",
         )
         rows.append(_with_image(corners, n, len(boxes)))
-    torch._assert(len(rows) > 0, "boxes: an empty list, expected a Tensor for each image")
+    if len(rows) == 0:
+        return torch.zeros((0, 1 + numbers))
     return torch.cat(rows, dim=0)
