@@ -1,6 +1,8 @@
 """
-Builds the extensions: each file of pyx/images and of pyx/kernels once for each instruction set, the
-others once.
+Builds the extensions.
+
+Each file of pyx/kernels and pyx/images is translated to C once and compiled for each instruction
+set.  The other files are compiled once.
 
 Environment variables:
 
@@ -11,6 +13,7 @@ ROICY_BUILD_FLAGS    further flags for compiler and linker, for instance "-fsani
 """
 
 import os
+import re
 import shlex
 import shutil
 import struct
@@ -33,8 +36,8 @@ X86 = {
     "avx2": ["-march=x86-64-v3"],
     "avx512": ["-march=x86-64-v4", "-mprefer-vector-width=512"],
 }
-SHARED = "roicy._kernels.memoryviews"  # Cython's code for memoryviews, once for all extensions
-HEADERS = sorted(str(path) for path in Path("pyx").glob("**/*.h"))
+PACKAGE = "roicy._kernels"
+SHARED = f"{PACKAGE}.memoryviews"  # Cython's code for memoryviews, once for all extensions
 DEBUG = os.environ.get("ROICY_BUILD_DEBUG", "0") != "0"
 FLAGS = shlex.split(os.environ.get("ROICY_BUILD_FLAGS", ""))
 DIRECTIVES = {
@@ -64,44 +67,60 @@ def instruction_sets():
 
 
 def extensions():
-    packages = [("roicy._kernels", ONCE, [])]
+    found = [Extension(SHARED, [f"build/{SHARED}.c"])]
+    found += [Extension(f"{PACKAGE}.{file.stem}", [str(file)]) for file in ONCE]
     for isa, flags in instruction_sets().items():
-        packages.append((f"roicy._kernels.{isa}", KERNELS, flags))
-    shared = Extension(SHARED, [f"build/{SHARED}.c"])
-    return [shared] + [
-        Extension(
-            f"{package}.{file.stem}",
-            [str(file)],
-            include_dirs=["pyx"],
-            depends=HEADERS,
-            extra_compile_args=list(flags),
-        )
-        for package, files, flags in packages
-        for file in files
-    ]
+        for file in KERNELS:
+            name = f"{PACKAGE}.{isa}.{file.stem}"
+            found.append(Extension(name, [str(file)], extra_compile_args=list(flags)))
+    for extension in found:
+        extension.include_dirs = ["pyx"]
+    return found
 
 
 def translate(extensions):
     """
     Write the C files of extensions.
 
-    Each instruction set has its own, since the names of modules are compiled into them.
+    Cython knows each kernel by a name without an instruction set.  A copy for each set has the
+    name of the module that it becomes, which Python's table of modules has to say.
     """
-    packages = {}
+    modules = {file: Extension(f"{PACKAGE}.{file.stem}", [str(file)]) for file in KERNELS + ONCE}
+    shared = Extension(SHARED, [f"build/{SHARED}.c"])
+    made = cythonize(
+        [shared, *modules.values()],
+        include_path=["pyx", "."],
+        build_dir="build/c",
+        compiler_directives=DIRECTIVES,
+        shared_utility_qualified_name=SHARED,
+    )
+    written = {module.name: module for module in made}
     for extension in extensions:
-        packages.setdefault(extension.name.rpartition(".")[0], []).append(extension)
-    for package, modules in packages.items():
-        made = cythonize(
-            modules,
-            include_path=["pyx", "."],
-            build_dir=f"build/{package}",
-            compiler_directives=DIRECTIVES,
-            shared_utility_qualified_name=SHARED,
-        )
-        written = {module.name: module for module in made}
-        for extension in modules:
-            extension.sources = written[extension.name].sources
-            extension.depends = written[extension.name].depends
+        name = extension.name.rpartition(".")[2]
+        module = written[f"{PACKAGE}.{name}"]
+        extension.sources = list(module.sources)
+        extension.depends = with_included(module.depends)
+        if extension.name != module.name:
+            extension.sources = [renamed(module, extension.name)]
+
+
+def renamed(module, name):
+    """Return the path of a copy of the C file of a module in which it has another name."""
+    source, copy = Path(module.sources[0]), Path("build", "c", f"{name}.c")
+    if not copy.exists() or copy.stat().st_mtime <= source.stat().st_mtime:
+        copy.write_text(source.read_text().replace(f'"{module.name}', f'"{name}'))
+    return str(copy)
+
+
+def with_included(headers):
+    """Return headers and those that they include."""
+    found = [Path(header) for header in headers]
+    for header in found:
+        for name in re.findall('^ *#include "(.+)"', header.read_text(), re.MULTILINE):
+            path = next(path for path in (header.parent / name, Path("pyx", name)) if path.exists())
+            if path not in found:
+                found.append(path)
+    return sorted(map(str, found))
 
 
 class BuildExt(build_ext):

@@ -5,16 +5,27 @@
 #include <stddef.h>
 #include <stdint.h>
 #if (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
-/* __builtin_cpu_supports asks the processor, and whether the system saves the wide registers. */
+/* __builtin_cpu_supports asks the processor, and whether the system saves the wide registers.  The
+   kernels are compiled for x86-64-v3 and x86-64-v4, which newer compilers know by these names. */
+#if __GNUC__ >= 12 /* Clang says 4 */
+#define SUPPORTS_V3 __builtin_cpu_supports("x86-64-v3")
+#define SUPPORTS_V4 __builtin_cpu_supports("x86-64-v4")
+#else
+#define SUPPORTS_V3                                                                                \
+    (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&                            \
+     __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2"))
+#define SUPPORTS_V4                                                                                \
+    (SUPPORTS_V3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&     \
+     __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&                   \
+     __builtin_cpu_supports("avx512vl"))
+#endif
 static int supports_avx2(void) {
     __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-           __builtin_cpu_supports("bmi2");
+    return SUPPORTS_V3 != 0;
 }
 static int supports_avx512(void) {
-    return supports_avx2() && __builtin_cpu_supports("avx512f") &&
-           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    __builtin_cpu_init();
+    return SUPPORTS_V4 != 0;
 }
 #else
 static int supports_avx2(void) { return 0; }

@@ -6,25 +6,39 @@ Chooses the instruction set of the kernels, once, at import.
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import os
 from types import SimpleNamespace
 
 from ._kernels import machine
 
-KNOWN = ("baseline", "avx2", "avx512")
-# files of pyx/kernels, which are built for each instruction set
-KERNELS = (
-    "crop",
-    "forward",
-    "grad_boxes",
-    "grad_input",
-    "max_pool",
-    "max_sample",
-    "paste",
-    "round",
-)
+# Each set has the files of pyx/kernels.  They are named in import statements, since tools that
+# freeze programs read those, and would not find a module whose name is put together.
+
+
+def _baseline() -> SimpleNamespace:
+    from ._kernels.baseline import crop, forward, grad_boxes, grad_input
+    from ._kernels.baseline import max_pool, max_sample, paste, round
+
+    return SimpleNamespace(**locals())
+
+
+def _avx2() -> SimpleNamespace:
+    from ._kernels.avx2 import crop, forward, grad_boxes, grad_input
+    from ._kernels.avx2 import max_pool, max_sample, paste, round
+
+    return SimpleNamespace(**locals())
+
+
+def _avx512() -> SimpleNamespace:
+    from ._kernels.avx512 import crop, forward, grad_boxes, grad_input
+    from ._kernels.avx512 import max_pool, max_sample, paste, round
+
+    return SimpleNamespace(**locals())
+
+
+_LOADERS = {"baseline": _baseline, "avx2": _avx2, "avx512": _avx512}
+KNOWN = tuple(_LOADERS)
 
 
 def built() -> list[str]:
@@ -32,42 +46,54 @@ def built() -> list[str]:
     return [
         name
         for name in reversed(KNOWN)
-        if importlib.util.find_spec(f"roicy._kernels.{name}") is not None
+        if importlib.util.find_spec(f"roicy._kernels.{name}.forward") is not None
     ]
 
 
+def usable() -> list[str]:
+    """Return the instruction sets that can be loaded here, best first."""
+    return [name for name in built() if name in machine.supported()]
+
+
+def _check(isa: str, named: str) -> None:
+    """Refuse an instruction set that cannot be loaded here; `named` is how the error calls it."""
+    if isa not in KNOWN:
+        raise ImportError(f"{named}: unknown instruction set, expected one of {', '.join(KNOWN)}")
+    if isa not in machine.supported():
+        raise ImportError(
+            f"{named}: this processor or operating system does not support it, "
+            f"only {', '.join(machine.supported())}"
+        )
+    if isa not in built():
+        raise ImportError(
+            f"{named}: this build of roicy lacks it and has only {', '.join(built())}"
+        )
+
+
+def load(isa: str) -> SimpleNamespace:
+    """
+    Return the modules of kernels that are compiled for an instruction set, by their names.
+
+    A module's own start-up code already uses that instruction set, so nothing is imported that
+    the processor cannot run.
+    """
+    _check(isa, f"instruction set {isa!r}")
+    return _LOADERS[isa]()
+
+
 def _choose() -> str:
-    usable = [name for name in built() if name in machine.supported()]
     wanted = os.environ.get("ROICY_ISA")
-    if not usable:
+    if wanted:
+        _check(wanted, f"ROICY_ISA={wanted!r}")
+        return wanted
+    found = usable()
+    if not found:
         raise ImportError(
             "roicy: this installation has kernels for "
             f"{', '.join(built()) or 'no instruction set'}, this processor supports "
             f"{', '.join(machine.supported())}; install roicy again"
         )
-    if not wanted:
-        return usable[0]
-    if wanted not in KNOWN:
-        raise ImportError(
-            f"ROICY_ISA={wanted!r}: unknown instruction set, expected one of {', '.join(KNOWN)}"
-        )
-    if wanted not in machine.supported():
-        raise ImportError(
-            f"ROICY_ISA={wanted!r}: this processor or operating system does not support it, "
-            f"only {', '.join(machine.supported())}"
-        )
-    if wanted not in usable:
-        raise ImportError(
-            f"ROICY_ISA={wanted!r}: this build of roicy lacks it and has only {', '.join(usable)}"
-        )
-    return wanted
-
-
-def load(isa: str) -> SimpleNamespace:
-    """Return the modules of kernels that are compiled for an instruction set, by their names."""
-    return SimpleNamespace(
-        **{name: importlib.import_module(f"roicy._kernels.{isa}.{name}") for name in KERNELS}
-    )
+    return found[0]
 
 
 ISA: str = _choose()

@@ -9,7 +9,6 @@ import pytest
 
 import roicy
 from roicy import _dispatch
-from roicy._kernels import machine
 from roicy._table import CORNERS, OPERATORS, WEIGHTED_SUM
 
 UPRIGHT = [row for row in OPERATORS if row.box == CORNERS]
@@ -71,15 +70,18 @@ def _words(value):
     return str(getattr(value, "__name__", value))
 
 
+@pytest.fixture
+def use_kernels(monkeypatch):
+    """Give a function that has the test go on with the kernels of an instruction set."""
+    return lambda isa: monkeypatch.setattr(_dispatch, "kernels", _dispatch.load(isa))
+
+
 @pytest.fixture(params=_dispatch.KNOWN)
-def isa(request, monkeypatch):
+def isa(request, use_kernels):
     """Run the test with the kernels of each instruction set."""
-    if request.param not in machine.supported():
-        pytest.skip(f"this processor has no {request.param}")
-    try:
-        monkeypatch.setattr(_dispatch, "kernels", _dispatch.load(request.param))
-    except ModuleNotFoundError:
-        pytest.skip(f"this build has no {request.param}")
+    if request.param not in _dispatch.usable():
+        pytest.skip(f"this processor or this build has no {request.param}")
+    use_kernels(request.param)
     return request.param
 
 

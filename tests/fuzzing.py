@@ -38,7 +38,6 @@ except ImportError:
 
 import roicy
 from roicy import _dispatch
-from roicy._kernels import machine
 
 CORPUS = Path(__file__).parent / "data" / "fuzz_corpus.txt"
 MOST_ELEMENTS = 20000  # elements of an image: few, so that calls are quick
@@ -925,19 +924,11 @@ def check_value(name, arguments, results, dtype, shape, boxes):
                     assert (np.isnan(result) == np.isnan(first)).all() or bound < np.inf
 
 
-def _built(isa):
-    try:
-        _dispatch.load(isa)
-    except ModuleNotFoundError:
-        return False
-    return True
-
-
 def _use(isa):
     _dispatch.kernels = _dispatch.load(isa)
 
 
-ISAS = [isa for isa in machine.supported() if _built(isa)]
+ISAS = _dispatch.usable()
 
 
 def _too_slow(*_):

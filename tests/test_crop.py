@@ -354,19 +354,11 @@ def test_out_must_not_overlap():
         roicy.crop(FRAMES, BOX, 4, out=out)
 
 
-def test_instruction_sets_agree():
+def test_instruction_sets_agree(use_kernels):
     frame = frame_of("uint8")
     results = []
-    for isa in ("baseline", "avx2", "avx512"):
-        try:
-            kernels = _dispatch.load(isa)
-        except ModuleNotFoundError:
-            continue
-        before, _dispatch.kernels = _dispatch.kernels, kernels
-        try:
-            if isa in _dispatch.machine.supported():
-                results.append(roicy.crop(frame, BOXES, (13, 18)))
-        finally:
-            _dispatch.kernels = before
+    for isa in _dispatch.usable():
+        use_kernels(isa)
+        results.append(roicy.crop(frame, BOXES, (13, 18)))
     for result in results[1:]:
         np.testing.assert_allclose(result, results[0], rtol=0, atol=bound(frame))

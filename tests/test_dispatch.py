@@ -1,8 +1,13 @@
 """The right kernels are chosen, and importing roicy imports little."""
 
-import importlib.util
+import os
+import pkgutil
+import re
+import shutil
 import subprocess
 import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
 
 import pytest
 
@@ -10,10 +15,11 @@ import roicy
 from roicy import _dispatch
 from roicy._kernels import machine
 
+SHARED_LIBRARIES = "*" + EXTENSION_SUFFIXES[0]
+OF_A_BUILD = ("*.so", "*.pyd", "__pycache__")
 
-def python(code, **environment):
-    import os
 
+def python(code, folder=None, **environment):
     keep = {
         name: value
         for name, value in os.environ.items()
@@ -22,6 +28,7 @@ def python(code, **environment):
     return subprocess.run(
         [sys.executable, "-c", code],
         env={**keep, **environment},
+        cwd=folder,
         capture_output=True,
         text=True,
         check=False,
@@ -34,8 +41,7 @@ def test_override(isa):
         "from roicy import _dispatch as d; print(d.ISA, d.kernels.forward.__name__)",
         ROICY_ISA=isa,
     )
-    built = importlib.util.find_spec(f"roicy._kernels.{isa}") is not None
-    if isa in machine.supported() and built:
+    if isa in _dispatch.usable():
         assert done.stdout.split() == [isa, f"roicy._kernels.{isa}.forward"]
     else:
         assert f"ImportError: ROICY_ISA='{isa}': this " in done.stderr
@@ -64,6 +70,17 @@ def test_broken_installation(missing):
     assert "install roicy again" in done.stderr
 
 
+def test_clone_that_is_not_built(tmp_path):
+    """The error names the folder as the cause, and both ways out."""
+    root = Path(roicy.__file__).parent
+    shutil.copytree(root, tmp_path / "roicy", ignore=shutil.ignore_patterns(*OF_A_BUILD))
+    (tmp_path / "pyx").mkdir()
+    done = python("import roicy", tmp_path)
+    assert done.returncode == 1
+    for words in (f"from {tmp_path}, ", "Start Python in another folder", "pip install -e ."):
+        assert words in done.stderr
+
+
 def test_unsupported_override(monkeypatch):
     monkeypatch.setattr(machine, "supported", lambda: ["baseline"])
     monkeypatch.setenv("ROICY_ISA", "avx512")
@@ -78,14 +95,43 @@ def test_unsupported_override(monkeypatch):
 
 
 def test_the_best_is_chosen():
-    best = next(
-        name
-        for name in machine.supported()
-        if importlib.util.find_spec(f"roicy._kernels.{name}") is not None
-    )
+    best = next(name for name in machine.supported() if name in _dispatch.built())
     assert python(
         "from roicy import _dispatch as d; print(d.ISA)", ROICY_ISA=""
     ).stdout.split() == [best]
+
+
+@pytest.mark.parametrize("isa", ["avx2", "avx512"])
+def test_kernels_that_cannot_run_are_not_imported(isa, monkeypatch):
+    """Their start-up code would already end the process."""
+    monkeypatch.setattr(machine, "supported", lambda: ["baseline"])
+    monkeypatch.setitem(_dispatch._LOADERS, isa, lambda: pytest.fail("imported"))
+    expected = f"instruction set '{isa}': this processor .* does not support it, only baseline"
+    with pytest.raises(ImportError, match=expected):
+        _dispatch.load(isa)
+
+
+def test_only_dispatch_imports_kernels():
+    """Anything else might import what the processor cannot run."""
+    root = Path(__file__).parent.parent
+    name = re.compile(r"_kernels\.(?:\{|baseline|avx2|avx512)")
+    found = {
+        str(path.relative_to(root))
+        for folder in ("roicy", "tests", "asv_bench", "examples", ".ci")
+        for path in (root / folder).rglob("*.py")
+        if name.search(path.read_text())
+    }
+    assert found <= {str(Path("roicy", "_dispatch.py")), str(Path("tests", Path(__file__).name))}
+
+
+def test_every_kernel_is_named():
+    """Tools that freeze programs find the kernels by the import statements of load."""
+    folders = Path(_dispatch.__file__).parent / "_kernels"
+    for isa in _dispatch.usable():
+        files = {path.name.partition(".")[0] for path in (folders / isa).glob(SHARED_LIBRARIES)}
+        assert files == set(vars(_dispatch.load(isa)))
+    found = {module.name for module in pkgutil.walk_packages(roicy.__path__, "roicy.")}
+    assert {f"roicy._kernels.{isa}.forward" for isa in _dispatch.built()} <= found
 
 
 def test_import_brings_in_only_numpy():

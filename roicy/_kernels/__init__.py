@@ -7,6 +7,7 @@ variables that suit a library in a server, loads the runtime, and restores the e
 """
 
 import os
+from pathlib import Path
 
 from .. import _limits
 
@@ -36,15 +37,31 @@ def _put(variables: dict[str, str | None]) -> None:
             os.environ.pop(name, None)
 
 
+def _reason(error: ImportError) -> str:
+    """Say why there are no kernels, and what to do."""
+    said = f"roicy: the compiled kernels cannot be loaded: {error}. "
+    root = Path(__file__).parents[2]
+    if (root / "pyx").is_dir() and not any(Path(__file__).parent.glob("machine.*")):
+        return (
+            f"{said}Python took roicy from {root}, a folder of its sources, in which it has not "
+            "been compiled. Start Python in another folder to use an installed roicy, or compile "
+            "it there: pip install -e ."
+        )
+    return (
+        f"{said}They are built for one version of Python and one kind of processor; install "
+        "roicy again with this Python."
+    )
+
+
 _before = {name: os.environ.get(name) for name in _said}
 _put(_said)
 try:
     from . import machine as machine
+
+    # Compiled modules import this one, which tools that freeze programs cannot see.
+    from . import memoryviews as memoryviews
 except ImportError as error:
-    raise ImportError(
-        f"roicy: the compiled kernels cannot be loaded: {error}. They are built for one version "
-        "of Python and one kind of processor; install roicy again with this Python."
-    ) from error
+    raise ImportError(_reason(error)) from error
 finally:
     _put(_before)
 if "OMP_NUM_THREADS" in _said and machine.is_llvms():
