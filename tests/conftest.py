@@ -1,6 +1,5 @@
 """Every test that computes runs on every instruction set that this machine has."""
 
-import importlib.util
 import itertools
 import math
 
@@ -16,11 +15,7 @@ SUMS = tuple(row.name for row in UPRIGHT if row.reduction is WEIGHTED_SUM)
 WITH_BOX_GRADIENTS = tuple(row.name for row in UPRIGHT if row.has_box_gradients)
 DTYPES = (np.float32, np.float64)
 LAYOUTS = ("NCHW", "NHWC")
-ISAS = tuple(
-    isa
-    for isa in _dispatch.KNOWN
-    if isa in machine.supported() and importlib.util.find_spec(f"roicy._kernels.{isa}")
-)
+ISAS = tuple(_dispatch.usable())
 
 
 def pairwise(axes):
