@@ -138,6 +138,16 @@ def views(frame):
     yield "read-only", locked
 
 
+@pytest.mark.parametrize("classes", [0, 1])
+def test_rows_of_a_detector(classes):
+    """Rows that end with scores are read as they are, where the frame is one, and warned of."""
+    frame, rows = np.zeros((60, 80, 3), np.uint8), np.array([[0, 10, 40, 50, 0.9, 2]] * 3)
+    with pytest.warns(UserWarning, match=r"score.*score\] pass boxes\[:, :4\]|score, class\] pass"):
+        roicy.crop(frame, rows[:, : 5 + classes], 4)
+    rows[0, 4] = 20  # no score
+    roicy.crop(frame, rows[:, : 5 + classes], 4)
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "float16", "float32"])
 def test_strides_change_no_bit(isa, dtype):
     for channels in (1, 3, 4):

@@ -292,9 +292,10 @@ def test_modules(name, rng):
 def test_errors(name, rng):
     x, boxes, size, parameters = problem(rng, name, torch.float32)
     function = getattr(rt, name)
-    for wrong in (boxes[:, 1:], boxes[0], [boxes, boxes], [boxes[:, 1:3]] * 2, []):
+    for wrong in (boxes[:, 1:], boxes[0], [boxes, boxes], [boxes[:, 1:3]] * 2):
         with pytest.raises(AssertionError, match="boxes: "):
             function(x, wrong, size, *parameters)
+    assert len(function(x, [], size, *parameters)) == 0
     bad = boxes.clone()
     bad[2, 0] = 5
     with pytest.raises(

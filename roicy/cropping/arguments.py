@@ -8,6 +8,7 @@ what it was and what was expected.
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -197,6 +198,7 @@ def boxes(value: Any, boxes_num: Any, count: int) -> Boxes:
     shape = rows.shape[1:]
     if rows.ndim == 2 and shape[0] in (5, 6) and boxes_num is None:
         images = _images(rows[:, 0], count, shape[0])
+        _warn_of_scores(rows)
         rows = np.ascontiguousarray(rows[:, 1:])
         return Boxes("upright" if shape[0] == 5 else "rotated", _finite(rows), images)
     if shape not in KINDS:
@@ -213,6 +215,19 @@ def boxes(value: Any, boxes_num: Any, count: int) -> Boxes:
             "list with the boxes of each frame, or boxes_num"
         )
     return Boxes(KINDS[shape], _finite(rows), images)
+
+
+def _warn_of_scores(rows: np.ndarray) -> None:
+    """
+    Warn of rows [x1, y1, x2, y2, score] or [x1, y1, x2, y2, score, class] whose x1 may be the index
+    of a frame: read as boxes, all of them end at a score, or are a score high and turned by whole
+    angles.
+    """
+    score = rows[:, 4]
+    reads_so = rows[:, 2] > score if rows.shape[1] == 5 else rows[:, 5] == np.trunc(rows[:, 5])
+    if len(rows) and (reads_so & (score > 0) & (score < 1)).all():
+        hint = _arguments.columns_hint("frame_index", rows.shape[1])
+        warnings.warn(f"boxes: a score seems to be among the coordinates{hint}", stacklevel=4)
 
 
 def _of_each_frame(value: Any, boxes_num: Any, count: int) -> Boxes:
