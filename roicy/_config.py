@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import platform
-from pathlib import Path
-
 import numpy as np
 
 from . import _dispatch, _threads
@@ -18,7 +15,8 @@ def _openmp() -> str:
     if not machine.openmp():
         return "none: this build runs on one thread"
     try:
-        mapped = Path("/proc/self/maps").read_text().split()
+        with open("/proc/self/maps") as file:
+            mapped = file.read().split()
     except OSError:  # not Linux
         return str(machine.openmp())
     names = ("libgomp", "libomp", "libiomp")
@@ -37,6 +35,8 @@ def show_config() -> None:
     roicy            0.1.0
     ...
     """
+    import platform  # it takes milliseconds, and only reports need it
+
     built, supported = ", ".join(_dispatch.built()), ", ".join(machine.supported())
     lines = {
         "roicy": __version__,
