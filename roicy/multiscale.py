@@ -70,13 +70,13 @@ def multiscale_roi_align(
 
 @documented(
     returns="""list of ndarrays of the shapes `input_shapes`, dtype of `grad_output`
-        Gradients of the maps; zeros of a level that no box is pooled from.""",
+    Gradients of the maps; zeros of a level that no box is pooled from.""",
     input_shapes="""input_shapes : sequence of tuples of 4 ints
-        Shape of the maps of each level, in the order of `layout`.""",
+    Shape of the maps of each level, in the order of `layout`.""",
     spatial_scale="{scales}",
     out="""out : sequence of ndarrays, optional
-        Written to, and returned, in a list: one for each level, of the shape and dtype of the
-        result.""",
+    Written to, and returned, in a list: one for each level, of the shape and dtype of the
+    result.""",
 )
 def multiscale_roi_align_backward(
     grad_output: Input[Float], boxes: Boxes, input_shapes: Sequence[tuple[int, ...]],
@@ -172,15 +172,15 @@ def multiscale_roi_align_rotated(
 
 @documented(
     returns="""list of ndarrays of the shapes `input_shapes`, dtype of `grad_output`
-        Gradients of the maps; zeros of a level that no box is pooled from.""",
+    Gradients of the maps; zeros of a level that no box is pooled from.""",
     input_shapes="""input_shapes : sequence of tuples of 4 ints
-        Shape of the maps of each level, in the order of `layout`.""",
+    Shape of the maps of each level, in the order of `layout`.""",
     boxes="{rotated_boxes}",
     spatial_scale="{scales}",
     sampling_ratio="{max_sampling_ratio}",
     out="""out : sequence of ndarrays, optional
-        Written to, and returned, in a list: one for each level, of the shape and dtype of the
-        result.""",
+    Written to, and returned, in a list: one for each level, of the shape and dtype of the
+    result.""",
 )
 def multiscale_roi_align_rotated_backward(
     grad_output: Input[Float], boxes: Boxes, input_shapes: Sequence[tuple[int, ...]],

@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     Method = Literal["bilinear", "nearest"]
 
 _BOXES = """boxes : ndarray (K, 4)
-        Rows [y1, x1, y2, x2] in units of the height and width of a map less one pixel: 0 is the
-        centre of its first pixel and 1 that of its last.  Converted to the dtype of the data.
-        Boxes may lie off the map; where y1 > y2 or x1 > x2, crops are mirrored."""
+    Rows [y1, x1, y2, x2] in units of the height and width of a map less one pixel: 0 is the
+    centre of its first pixel and 1 that of its last.  Converted to the dtype of the data.
+    Boxes may lie off the map; where y1 > y2 or x1 > x2, crops are mirrored."""
 _INDICES = """box_indices : (K,) ints
-        Image of each box."""
+    Image of each box."""
 _METHOD = """method : {{"bilinear", "nearest"}}, optional
-        Whether a bin is a bilinear sample or the nearest pixel; halves are rounded away from 0."""
+    Whether a bin is a bilinear sample or the nearest pixel; halves are rounded away from 0."""
 _SIZE = """crop_size : int or (int, int)
-        Bins of a box, (PH, PW), each at least 1."""
+    Bins of a box, (PH, PW), each at least 1."""
 _PIXELS = "(side - 1) ="  # which numbers of boxes are multiplied by, in place of spatial_scale
 _errors = errors_name(input="image", input_shape="image_shape", spatial_scale=_PIXELS)
 _VALUE = """extrapolation_value : float, optional
-        Value of bins off the map."""
+    Value of bins off the map."""
 
 
 @_errors
@@ -93,9 +93,9 @@ def crop_and_resize(
 @_errors
 @documented(
     returns="""ndarray of shape `image_shape`, dtype of `grad_output`
-        Gradient of the image.""",
+    Gradient of the image.""",
     image_shape="""image_shape : tuple of 4 ints
-        Shape of the image, in the order of `layout`.""",
+    Shape of the image, in the order of `layout`.""",
     boxes=_BOXES,
     box_indices=_INDICES,
     method=_METHOD,
@@ -127,7 +127,7 @@ def crop_and_resize_backward(
 @_errors
 @documented(
     returns="""ndarray (K, 4), dtype of `grad_output`
-        Gradient of the boxes, [y1, x1, y2, x2].""",
+    Gradient of the boxes, [y1, x1, y2, x2].""",
     image="{input_gradient}",
     boxes=_BOXES,
     box_indices=_INDICES,

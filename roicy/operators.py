@@ -98,8 +98,8 @@ def roi_align(
 
 @documented(
     returns="""{output}
-        A sample farther than one pixel off the map counts as 0, and a bin without samples gives 0.
-        NaN is never the largest; a bin of NaN alone gives the lowest finite number.""",
+    A sample farther than one pixel off the map counts as 0, and a bin without samples gives 0.
+    NaN is never the largest; a bin of NaN alone gives the lowest finite number.""",
     sampling_ratio="{max_sampling_ratio}",
     products="{products}",
 )
@@ -148,7 +148,7 @@ def roi_align_max(
 
 @documented(
     returns="""ndarray of the shape of `input`, dtype of `grad_output`
-        Gradient of the input.""",
+    Gradient of the input.""",
     input="{input_gradient}",
     sampling_ratio="{max_sampling_ratio}",
     products="{products}",
@@ -390,7 +390,7 @@ def roi_align_rotated_backward_boxes(
 @documented(
     returns="{output_position_sensitive}",
     input="""{input}
-        C is a multiple of PH * PW.""",
+    C is a multiple of PH * PW.""",
 )
 def ps_roi_align(
     input: Input[Float], boxes: Boxes, output_size: Size,
@@ -477,7 +477,7 @@ def ps_roi_align_backward_boxes(
 
 @documented(
     returns="""{output}
-        A box without area, or inverted, gives 0.""",
+    A box without area, or inverted, gives 0.""",
 )
 def prroi_pool(
     input: Input[Float], boxes: Boxes, output_size: Size,
@@ -542,7 +542,7 @@ def prroi_pool_backward(
 
 @documented(
     returns="""{grad_boxes}
-        Of boxes without area it is 0 (Paddle: NaN).""",
+    Of boxes without area it is 0 (Paddle: NaN).""",
     input="{input_gradient}",
 )
 def prroi_pool_backward_boxes(
@@ -571,9 +571,9 @@ def prroi_pool_backward_boxes(
 
 @documented(
     returns="""{output_position_sensitive}
-        A box without area, or inverted, gives 0.""",
+    A box without area, or inverted, gives 0.""",
     input="""{input}
-        C is a multiple of PH * PW.""",
+    C is a multiple of PH * PW.""",
 )
 def ps_prroi_pool(
     input: Input[Float], boxes: Boxes, output_size: Size,
@@ -632,7 +632,7 @@ def ps_prroi_pool_backward(
 
 @documented(
     returns="""{grad_boxes}
-        Of boxes without area it is 0.""",
+    Of boxes without area it is 0.""",
     input="{input_gradient}",
 )
 def ps_prroi_pool_backward_boxes(
@@ -661,7 +661,7 @@ def ps_prroi_pool_backward_boxes(
 @documented(
     returns="{output_position_sensitive}",
     input="""{input}
-        C is a multiple of PH * PW.""",
+    C is a multiple of PH * PW.""",
 )
 def ps_roi_pool(
     input: Input[Float], boxes: Boxes, output_size: Size,
@@ -756,12 +756,12 @@ def roi_pool(
 
 @documented(
     returns="""{output}
-        NaN is never the largest; a bin of NaN or -inf alone gives the lowest finite number.
-    argmax : ndarray of the same shape, int32
-        Only with `return_argmax`: y * W + x of the first largest pixel in row order, -1 where there
-        is none.""",
+    NaN is never the largest; a bin of NaN or -inf alone gives the lowest finite number.
+argmax : ndarray of the same shape, int32
+    Only with `return_argmax`: y * W + x of the first largest pixel in row order, -1 where there
+    is none.""",
     return_argmax="""return_argmax : bool, optional
-        Also return where the largest pixels are, which the gradient needs.""",
+    Also return where the largest pixels are, which the gradient needs.""",
 )
 def roi_pool(
     input: Input[Float], boxes: Boxes, output_size: Size,
@@ -804,9 +804,9 @@ def roi_pool(
 @documented(
     returns="{grad_input}",
     argmax="""argmax : array_like of the same shape, int32
-        As :func:`roi_pool` returns it.""",
+    As :func:`roi_pool` returns it.""",
     boxes="""{boxes}
-        Only their images matter.""",
+    Only their images matter.""",
 )
 def roi_pool_backward(
     grad_output: Input[Float], argmax: Readable, boxes: Boxes,

@@ -1,8 +1,8 @@
 """
 How the operators are differentiated, in both modes and twice.
 
-They are linear in their input.  So the derivative of a forward pass in forward mode is the
-forward pass of the tangent, and the derivative of its gradient is a forward pass again.
+Weighted sums are linear in their input.  So the derivative of a forward pass in forward mode is
+the forward pass of the tangent, and the derivative of its gradient is a forward pass again.
 
 ``torch.library.register_autograd`` knows reverse mode only, and has forward mode give zeros
 without a word.  So each operator has a kernel of its own for the dispatcher's key "Autograd":
@@ -24,9 +24,10 @@ from torch.autograd import forward_ad
 # of the dispatcher runs at the level that is to be recorded.
 from torch.autograd.function import _SingleLevelFunction
 
-from ._operators import KERNELS, LIBRARY, ROI_ALIGN_MAX, ROI_POOL, WEIGHTED_SUMS, WeightedSum
+from ._operators import KERNELS, LIBRARY, OPERATORS, ROI_POOL, Operator
 from ._plain import is_plain
 
+IN_REVERSE = "reverse mode has them: backward(), torch.func.grad, torch.func.jacrev"
 RECORDERS: dict[Any, Callable[..., Any]] = {}  # what each operator calls for the key "Autograd"
 
 
@@ -75,8 +76,7 @@ def _compute(operator: Any, tensors: Sequence[Tensor], *arguments: Any) -> Any:
 def _refuse_tangent(name: str, of_boxes: Tensor | None) -> None:
     if of_boxes is not None:
         raise NotImplementedError(
-            f"{name}: forward-mode derivatives by boxes are not computed; "
-            "reverse mode has them: backward(), torch.func.grad, torch.func.jacrev"
+            f"{name}: forward-mode derivatives by boxes are not computed; {IN_REVERSE}"
         )
 
 
@@ -94,7 +94,7 @@ class _Pool(_SingleLevelFunction):
     """A forward pass: (operators, boxes, output_size, parameters, *maps) -> pooled."""
 
     @staticmethod
-    def forward(own: WeightedSum, boxes: Tensor, size: Any, parameters: Any, *maps: Tensor) -> Any:
+    def forward(own: Operator, boxes: Tensor, size: Any, parameters: Any, *maps: Tensor) -> Any:
         return _compute(own.pool, (boxes, *maps), own.pack(maps), boxes, size, *parameters)
 
     @staticmethod
@@ -103,7 +103,7 @@ class _Pool(_SingleLevelFunction):
         ctx.shapes = [extent for level in maps for extent in level.shape]
         ctx.pooled_shape, ctx.pooled_type = tuple(output.shape), output.dtype
         by_boxes = ctx.own.backward_boxes is not None and ctx.needs_input_grad[1]
-        ctx.save_for_backward(boxes, *(maps if by_boxes else ()))
+        ctx.save_for_backward(boxes, *(maps if by_boxes or not ctx.own.is_linear else ()))
         ctx.save_for_forward(boxes)
         ctx.set_materialize_grads(False)
 
@@ -112,11 +112,14 @@ class _Pool(_SingleLevelFunction):
         own, (boxes, *maps) = ctx.own, ctx.saved_tensors
         grads: list[Any] = [None] * (len(ctx.shapes) // 4)
         grad_boxes = None
-        if grad_output is not None and any(ctx.needs_input_grad[4:]):
-            arguments = (grad_output, boxes, ctx.shapes, *ctx.parameters)
-            grads = own.unpack(call(own.backward, (grad_output, boxes), *arguments))
-        if grad_output is not None and maps:
-            tensors = (grad_output, boxes, *maps)
+        if grad_output is None:
+            return (None, None, None, None, *grads)
+        tensors = (grad_output, boxes, *maps)
+        if any(ctx.needs_input_grad[4:]):
+            read = (boxes, ctx.shapes) if own.is_linear else (own.pack(maps), boxes)
+            arguments = (grad_output, *read, *ctx.parameters)
+            grads = own.unpack(call(own.backward, tensors, *arguments))
+        if own.backward_boxes is not None and maps:
             arguments = (grad_output, own.pack(maps), boxes, *ctx.parameters)
             grad_boxes = call(own.backward_boxes, tensors, *arguments)
         return (None, grad_boxes, None, None, *grads)
@@ -129,6 +132,10 @@ class _Pool(_SingleLevelFunction):
         given = [tangent for tangent in tangents if tangent is not None]
         if not given:  # boxes that have no gradient have a tangent
             return boxes.new_zeros(ctx.pooled_shape, dtype=ctx.pooled_type)
+        if not own.is_linear:
+            raise NotImplementedError(
+                f"{own.name}: forward-mode derivatives are not computed; {IN_REVERSE}"
+            )
         maps = _complete(tangents, ctx.shapes, given[0])
         return own.pool(own.pack(maps), boxes, ctx.pooled_shape[2:], *ctx.parameters)
 
@@ -141,7 +148,7 @@ class _Backward(_SingleLevelFunction):
     """
 
     @staticmethod
-    def forward(own: WeightedSum, grad: Tensor, boxes: Tensor, shapes: Any, parameters: Any) -> Any:
+    def forward(own: Operator, grad: Tensor, boxes: Tensor, shapes: Any, parameters: Any) -> Any:
         grads = _compute(own.backward, (grad, boxes), grad, boxes, shapes, *parameters)
         return tuple(own.unpack(grads))
 
@@ -177,15 +184,14 @@ class _Backward(_SingleLevelFunction):
         return tuple(own.unpack(own.backward(tangent, boxes, ctx.shapes, *ctx.parameters)))
 
 
-class _BackwardBoxes(_SingleLevelFunction):
-    """The gradient of boxes: (operators, grad_output, boxes, parameters, *maps) -> grad_boxes."""
+class _WithMaps(_SingleLevelFunction):
+    """A gradient that reads maps: (operators, grad_output, boxes, parameters, *maps) -> grad."""
 
     @staticmethod
-    def forward(
-        own: WeightedSum, grad: Tensor, boxes: Tensor, parameters: Any, *maps: Tensor
-    ) -> Any:
+    def forward(own: Operator, grad: Tensor, boxes: Tensor, parameters: Any, *maps: Tensor) -> Any:
         tensors, packed = (grad, boxes, *maps), own.pack(maps)
-        return _compute(own.backward_boxes, tensors, grad, packed, boxes, *parameters)
+        operator = own.backward_boxes if own.is_linear else own.backward
+        return _compute(operator, tensors, grad, packed, boxes, *parameters)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -195,13 +201,14 @@ class _BackwardBoxes(_SingleLevelFunction):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor | None) -> tuple[Any, ...]:
-        raise NotImplementedError(
-            f"{ctx.own.name}: the gradient of boxes cannot be differentiated again"
-        )
+        which = "the gradient of boxes" if ctx.own.is_linear else "its gradient"
+        raise NotImplementedError(f"{ctx.own.name}: {which} cannot be differentiated again")
 
     @staticmethod
     def jvp(ctx: Any, _: None, of_grad: Any, of_boxes: Any, __: None, *tangents: Any) -> Any:
         own, (grad_output, boxes, *maps) = ctx.own, ctx.saved_tensors
+        if not own.is_linear:
+            _WithMaps.backward(ctx, None)
         _refuse_tangent(own.name, of_boxes)
         terms = []  # of a product of two factors
         if of_grad is not None:
@@ -211,35 +218,6 @@ class _BackwardBoxes(_SingleLevelFunction):
             moved = own.pack(_complete(tangents, shapes, maps[0]))
             terms.append(own.backward_boxes(grad_output, moved, boxes, *ctx.parameters))
         return sum(terms[1:], terms[0]) if terms else None
-
-
-def _register(operator: Any, recorder: Callable[..., Any]) -> None:
-    RECORDERS[operator] = recorder
-    LIBRARY.impl(operator.name(), recorder, "Autograd")
-
-
-def _register_weighted_sum(own: WeightedSum) -> None:
-    def pool(input: Any, boxes: Tensor, size: list[int], *parameters: Any) -> Any:
-        maps = own.unpack(input)
-        if _is_differentiated((boxes, *maps)):
-            return _record(_Pool, own, boxes, size, parameters, *maps)
-        return _below_autograd(own.pool, input, boxes, size, *parameters)
-
-    def backward(grad_output: Tensor, boxes: Tensor, shapes: list[int], *parameters: Any) -> Any:
-        if _is_differentiated((grad_output, boxes)):
-            return own.pack(_record(_Backward, own, grad_output, boxes, shapes, parameters))
-        return _below_autograd(own.backward, grad_output, boxes, shapes, *parameters)
-
-    def backward_boxes(grad_output: Tensor, input: Any, boxes: Tensor, *parameters: Any) -> Any:
-        maps = own.unpack(input)
-        if _is_differentiated((grad_output, boxes, *maps)):
-            return _record(_BackwardBoxes, own, grad_output, boxes, parameters, *maps)
-        return _below_autograd(own.backward_boxes, grad_output, input, boxes, *parameters)
-
-    _register(own.pool, pool)
-    _register(own.backward, backward)
-    if own.backward_boxes is not None:
-        _register(own.backward_boxes, backward_boxes)
 
 
 def _at_argmax(maps: Tensor, argmax: Tensor, boxes: Tensor) -> Tensor:
@@ -316,99 +294,73 @@ class _RoIPoolBackward(_SingleLevelFunction):
         return ROI_POOL.backward(tangent, argmax, boxes, ctx.shape, ctx.num_threads)
 
 
-def _register_roi_pool() -> None:
-    def pool(input: Tensor, boxes: Tensor, size: list[int], *parameters: Any) -> Any:
-        if _is_differentiated((input,)):
-            return call(ROI_POOL.pool_argmax, (input, boxes), input, boxes, size, *parameters)[0]
-        return _below_autograd(ROI_POOL.pool, input, boxes, size, *parameters)
+def _register(
+    operator: Any, tensors: Callable[..., Sequence[Tensor]], record: Callable[..., Any]
+) -> None:
+    """Have an operator recorded where one of the tensors of a call is differentiated."""
+
+    def recorder(*given: Any) -> Any:
+        if _is_differentiated(tensors(*given)):
+            return record(*given)
+        return _below_autograd(operator, *given)
+
+    RECORDERS[operator] = recorder
+    LIBRARY.impl(operator.name(), recorder, "Autograd")
+
+
+def _register_pool(own: Operator) -> None:
+    def tensors(input: Any, boxes: Tensor, *_: Any) -> Sequence[Tensor]:
+        return (boxes, *own.unpack(input)) if own.is_linear else (input,)
+
+    def record(input: Any, boxes: Tensor, size: list[int], *parameters: Any) -> Any:
+        return _record(_Pool, own, boxes, size, parameters, *own.unpack(input))
+
+    _register(own.pool, tensors, record)
+
+
+def _register_backward(own: Operator) -> None:
+    def record(grad_output: Tensor, boxes: Tensor, shapes: list[int], *parameters: Any) -> Any:
+        return own.pack(_record(_Backward, own, grad_output, boxes, shapes, parameters))
+
+    _register(own.backward, lambda grad_output, boxes, *_: (grad_output, boxes), record)
+
+
+def _register_with_maps(own: Operator, operator: Any) -> None:
+    def tensors(grad_output: Tensor, input: Any, boxes: Tensor, *_: Any) -> Sequence[Tensor]:
+        return (grad_output, *own.unpack(input), *([boxes] if own.is_linear else ()))
+
+    def record(grad_output: Tensor, input: Any, boxes: Tensor, *parameters: Any) -> Any:
+        return _record(_WithMaps, own, grad_output, boxes, parameters, *own.unpack(input))
+
+    _register(operator, tensors, record)
+
+
+def _register_roi_pool(own: Operator) -> None:
+    def pool(input: Tensor, boxes: Tensor, *given: Any) -> Any:
+        return call(own.pool_argmax, (input, boxes), input, boxes, *given)[0]
 
     def pool_argmax(input: Tensor, boxes: Tensor, size: list[int], *parameters: Any) -> Any:
-        if _is_differentiated((input,)):
-            return _record(_RoIPool, input, boxes, size, parameters)
-        return _below_autograd(ROI_POOL.pool_argmax, input, boxes, size, *parameters)
+        return _record(_RoIPool, input, boxes, size, parameters)
 
-    def backward(
-        grad: Tensor, argmax: Tensor, boxes: Tensor, shape: list[int], threads: int | None
-    ) -> Any:
-        if _is_differentiated((grad,)):
-            return _record(_RoIPoolBackward, grad, argmax, boxes, shape, threads)
-        return _below_autograd(ROI_POOL.backward, grad, argmax, boxes, shape, threads)
+    def backward(*given: Any) -> Any:
+        return _record(_RoIPoolBackward, *given)
 
-    _register(ROI_POOL.pool, pool)
-    _register(ROI_POOL.pool_argmax, pool_argmax)
-    _register(ROI_POOL.backward, backward)
+    for operator, record in (
+        (own.pool, pool),
+        (own.pool_argmax, pool_argmax),
+        (own.backward, backward),
+    ):
+        _register(operator, lambda *given: given[:1], record)
 
 
-class _RoIAlignMax(_SingleLevelFunction):
-    """The largest samples: (input, boxes, output_size, parameters) -> pooled."""
-
-    @staticmethod
-    def forward(input: Tensor, boxes: Tensor, size: Any, parameters: Any) -> Any:
-        return _compute(ROI_ALIGN_MAX.pool, (input, boxes), input, boxes, size, *parameters)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        input, boxes, _, ctx.parameters = inputs
-        ctx.pooled_shape, ctx.pooled_type = tuple(output.shape), output.dtype
-        ctx.save_for_backward(input, boxes)
-        ctx.save_for_forward(boxes)
-        ctx.set_materialize_grads(False)
-
-    @staticmethod
-    def backward(ctx: Any, grad_output: Tensor | None) -> tuple[Any, ...]:
-        if grad_output is None or not ctx.needs_input_grad[0]:
-            return None, None, None, None
-        tensors = (grad_output, *ctx.saved_tensors)
-        return call(ROI_ALIGN_MAX.backward, tensors, *tensors, *ctx.parameters), None, None, None
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Any, *_: Any) -> Any:
-        if tangent is not None:
-            raise NotImplementedError(
-                "roi_align_max: forward-mode derivatives are not computed; "
-                "reverse mode has them: backward(), torch.func.grad, torch.func.jacrev"
-            )
-        (boxes,) = ctx.saved_tensors  # they have one
-        return boxes.new_zeros(ctx.pooled_shape, dtype=ctx.pooled_type)
-
-
-class _RoIAlignMaxBackward(_SingleLevelFunction):
-    """The gradient of the largest samples: (grad_output, input, boxes, parameters) -> grad."""
-
-    @staticmethod
-    def forward(grad: Tensor, input: Tensor, boxes: Tensor, parameters: Any) -> Any:
-        tensors = (grad, input, boxes)
-        return _compute(ROI_ALIGN_MAX.backward, tensors, *tensors, *parameters)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        pass
-
-    @staticmethod
-    def backward(ctx: Any, *_: Any) -> Any:
-        raise NotImplementedError("roi_align_max: its gradient cannot be differentiated again")
-
-    @staticmethod
-    def jvp(ctx: Any, *_: Any) -> Any:
-        raise NotImplementedError("roi_align_max: its gradient cannot be differentiated again")
-
-
-def _register_roi_align_max() -> None:
-    def pool(input: Tensor, boxes: Tensor, size: list[int], *parameters: Any) -> Any:
-        if _is_differentiated((input,)):
-            return _record(_RoIAlignMax, input, boxes, size, parameters)
-        return _below_autograd(ROI_ALIGN_MAX.pool, input, boxes, size, *parameters)
-
-    def backward(grad: Tensor, input: Tensor, boxes: Tensor, *parameters: Any) -> Any:
-        if _is_differentiated((grad, input)):
-            return _record(_RoIAlignMaxBackward, grad, input, boxes, parameters)
-        return _below_autograd(ROI_ALIGN_MAX.backward, grad, input, boxes, *parameters)
-
-    _register(ROI_ALIGN_MAX.pool, pool)
-    _register(ROI_ALIGN_MAX.backward, backward)
-
-
-for _own in WEIGHTED_SUMS:
-    _register_weighted_sum(_own)
-_register_roi_pool()
-_register_roi_align_max()
+for _own in OPERATORS:
+    if _own is ROI_POOL:
+        _register_roi_pool(_own)
+        continue
+    _register_pool(_own)
+    if _own.is_linear:
+        _register_backward(_own)
+    else:
+        _register_with_maps(_own, _own.backward)
+    if _own.backward_boxes is not None:
+        _register_with_maps(_own, _own.backward_boxes)

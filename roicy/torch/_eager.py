@@ -12,7 +12,7 @@ from torch.nn.modules.utils import _pair
 from .. import _arguments, _levels
 from . import _autograd, _onnx, _vmap  # noqa: F401  they register what the operators need
 from ._boxes import rows_of
-from ._operators import MULTISCALE_ROI_ALIGN, ROI_ALIGN_ROTATED
+from ._operators import ROTATED, Operator
 
 
 def _check_tensors(name: str, values: Any) -> None:
@@ -67,9 +67,11 @@ def whole(value: Any) -> Any:
     return value
 
 
-def check_flag(name: str, value: Any) -> bool:
-    """Return a bool; the dispatcher would take other types for one."""
-    return value if value is True or value is False else _arguments.flag(name, value)
+def _checked(kind: str, name: str, value: Any) -> Any:
+    """Return a value of a type of a schema; the dispatcher would take some others for it."""
+    if kind == "bool" and value is not True and value is not False:
+        return _arguments.flag(name, value)
+    return whole(value) if name == "sampling_ratio" else value
 
 
 def _pair_of(value: Any) -> list[float]:
@@ -99,22 +101,26 @@ def _scales_of_levels(value: Any, count: int) -> list[float]:
 
 
 def pool(
-    operator: Any, input: Any, boxes: Any, output_size: Any, spatial_scale: Any, *parameters: Any
+    own: Operator, input: Any, boxes: Any, output_size: Any, spatial_scale: Any, *given: Any
 ) -> Tensor:
     """Check what the dispatcher would refuse without a name, and call the operator."""
-    is_pyramid = operator is MULTISCALE_ROI_ALIGN.pool
+    is_pyramid = own.is_pyramid
     _check_maps(input, is_pyramid)
     boxes = _tensors_of(boxes)
     _check_boxes(boxes)
     maps = input if is_pyramid else (input,)
-    numbers = 5 if operator is ROI_ALIGN_ROTATED.pool else 4
+    numbers = 5 if own.parameters is ROTATED else 4
     rows = rows_of(boxes, maps[0].shape[0] if maps[0].dim() > 0 else 0, numbers)
     size = list(_pair(output_size))
     scales = (
         _scales_of_levels(spatial_scale, len(maps)) if is_pyramid else _scales_of(spatial_scale)
     )
+    kinds = list(own.parameters.items())[1:]  # without the scale
+    parameters = [
+        *(_checked(kind, name, value) for (name, kind), value in zip(kinds, given, strict=False)),
+        given[-1],  # num_threads
+    ]
     if _onnx.is_exporting():
-        name = operator.name().removeprefix("roicy::")
         scales = [scales, scales] if type(scales) is float else scales
-        return _onnx.pool(name, input, rows, size, scales, *parameters)
-    return _autograd.call(operator, (rows, *maps), input, rows, size, scales, *parameters)
+        return _onnx.pool(own.name, input, rows, size, scales, *parameters)
+    return _autograd.call(own.pool, (rows, *maps), input, rows, size, scales, *parameters)

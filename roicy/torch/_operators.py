@@ -25,6 +25,7 @@ SCALE = {"spatial_scale": "float[2]"}
 SAMPLED = {**SCALE, "sampling_ratio": "int"}
 ALIGNED = {**SAMPLED, "aligned": "bool"}
 ROTATED = {**ALIGNED, "clockwise": "bool"}
+LARGEST = {**ALIGNED, "products": "bool"}
 PYRAMID = {
     **ALIGNED,
     "spatial_scale": "float[]",
@@ -55,25 +56,40 @@ def _define(
     return operator
 
 
-class WeightedSum(NamedTuple):
+class Operator(NamedTuple):
     """
-    The operators of a weighted sum: its forward pass and its gradients.
+    An operator: its forward passes and its gradients, as torch.ops.roicy has them.
 
     Of a pyramid, `input` is a list of maps, and so is the gradient.
 
     Attributes
     ----------
     pool : (input, boxes, output_size, *parameters) -> pooled
-    backward : (grad_output, boxes, input_shapes, *parameters) -> grad_input
-        The extents of all maps are one list, since schemas know no lists of lists.
+    backward :
+        - of weighted sums (grad_output, boxes, input_shapes, *parameters) -> grad_input.  The
+          extents of all maps are one list, since schemas know no lists of lists.
+        - of the largest pixels (grad_output, argmax, boxes, input_shape, num_threads)
+        - of the largest samples (grad_output, input, boxes, *parameters)
     backward_boxes : (grad_output, input, boxes, *parameters) -> grad_boxes, or None
+    pool_argmax : as `pool` -> (pooled, argmax), or None
+        Takes several times as long, and is called where a gradient may be wanted.
     """
 
     name: str
-    is_pyramid: bool
+    parameters: dict[str, str]
     pool: Any
     backward: Any
-    backward_boxes: Any
+    backward_boxes: Any = None
+    pool_argmax: Any = None
+
+    @property
+    def is_pyramid(self) -> bool:
+        return self.parameters is PYRAMID
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the operator is linear in its input, as weighted sums are."""
+        return self.parameters is not LARGEST and self.pool_argmax is None
 
     def pack(self, maps: Sequence[Tensor]) -> Any:
         """Return maps as the operators take them."""
@@ -84,8 +100,16 @@ class WeightedSum(NamedTuple):
         return list(maps) if self.is_pyramid else [maps]
 
 
-def _size(output_size: list[int]) -> Any:
-    return tuple(output_size)
+def _function(name: str) -> Callable[..., Any]:
+    """Return the function on arrays."""
+    found: Callable[..., Any] = getattr(
+        multiscale if name.startswith("multiscale") else operators, name
+    )
+    return found
+
+
+def _input(parameters: dict[str, str]) -> str:
+    return "Tensor[] features" if parameters is PYRAMID else "Tensor input"
 
 
 def _first(input: Any) -> Tensor:
@@ -99,13 +123,6 @@ def _arrays(input: Any) -> Any:
     return _tensors.array(input)
 
 
-def _scales_of_levels(scales: list[float], levels: int) -> list[Any]:
-    """Return the scale of each level, or a pair for each."""
-    if len(scales) != 2 * levels:
-        return scales
-    return list(zip(scales[::2], scales[1::2], strict=True))
-
-
 def _keywords(
     parameters: dict[str, str], given: Sequence[Any], levels: Any = None
 ) -> dict[str, Any]:
@@ -115,105 +132,122 @@ def _keywords(
     levels: of a pyramid, the maps or their shapes.
     """
     *values, num_threads = given
-    if parameters is PYRAMID:
-        values[0] = _scales_of_levels(values[0], len(levels))
+    if parameters is PYRAMID and len(values[0]) == 2 * len(levels):
+        values[0] = list(zip(values[0][::2], values[0][1::2], strict=True))
     keywords = dict(zip(parameters, values, strict=True))
     keywords["num_threads"] = _tensors.threads(num_threads)
     return keywords
 
 
-def _pooled_like(input: Any, boxes: Tensor, output_size: Sequence[int], per_bin: bool) -> Tensor:
-    """Return a tensor without values of the shape and type of what is pooled."""
-    first = _first(input)
-    height, width = output_size
-    channels = first.shape[1] // (height * width) if per_bin else first.shape[1]
-    shape = (boxes.shape[0], channels, height, width)
-    return first.new_empty(shape, dtype=pooled_type(first))
+def _define_pool(
+    name: str, parameters: dict[str, str], by_bin: bool = False, argmax: bool = False
+) -> Any:
+    """Define a forward pass; by_bin: whether each bin reads channels of its own."""
+    option = {"return_argmax": True} if argmax else {}
 
-
-def _define_pool(name: str, input: str, parameters: dict[str, str], per_bin: bool) -> Any:
-    function = getattr(multiscale if parameters is PYRAMID else operators, name)
-
-    def kernel(input: Any, boxes: Tensor, output_size: list[int], *given: Any) -> Tensor:
+    def kernel(input: Any, boxes: Tensor, output_size: list[int], *given: Any) -> Any:
         first = _first(input)
         rows = _tensors.boxes(boxes, first.shape[0])
         keywords = _keywords(parameters, given, input)
-        pooled = function(_arrays(input), rows, _size(output_size), **keywords)
+        pooled = _function(name)(_arrays(input), rows, tuple(output_size), **keywords, **option)
+        if argmax:
+            pooled, indices = pooled
+            return _tensors.tensor(pooled, pooled_type(first)), torch.from_numpy(indices)
         return _tensors.tensor(pooled, pooled_type(first))
 
-    def fake(input: Any, boxes: Tensor, output_size: list[int], *_: Any) -> Tensor:
-        return _pooled_like(input, boxes, output_size, per_bin)
+    def fake(input: Any, boxes: Tensor, output_size: list[int], *_: Any) -> Any:
+        first, (height, width) = _first(input), output_size
+        channels = first.shape[1] // (height * width) if by_bin else first.shape[1]
+        shape = (boxes.shape[0], channels, height, width)
+        pooled = first.new_empty(shape, dtype=pooled_type(first))
+        return (pooled, torch.empty_like(pooled, dtype=torch.int32)) if argmax else pooled
 
-    arguments = f"{input}, Tensor boxes, SymInt[] output_size"
+    arguments = f"{_input(parameters)}, Tensor boxes, SymInt[] output_size"
+    if argmax:
+        return _define(f"{name}_argmax", arguments, parameters, "(Tensor, Tensor)", kernel, fake)
     return _define(name, arguments, parameters, "Tensor", kernel, fake)
 
 
-def _define_backward(name: str, parameters: dict[str, str]) -> Any:
+def _define_backward(name: str, parameters: dict[str, str], argmax: bool = False) -> Any:
+    """Define the gradient of maps, of which only the shapes are needed, and perhaps argmax."""
     is_pyramid = parameters is PYRAMID
-    function = getattr(multiscale if is_pyramid else operators, f"{name}_backward")
+    function = _function(f"{name}_backward")
 
     def shapes_of(extents: list[int]) -> list[tuple[int, ...]]:
         return [tuple(extents[i : i + 4]) for i in range(0, len(extents), 4)]
 
-    def kernel(grad_output: Tensor, boxes: Tensor, extents: list[int], *given: Any) -> Any:
+    def kernel(grad_output: Tensor, *given: Any) -> Any:
+        indices, (boxes, extents, *values) = given[:argmax], given[argmax:]
         shapes = shapes_of(extents)
         rows = _tensors.boxes(boxes, extents[0])
-        keywords = _keywords(parameters, given, shapes)
+        arrays = [_tensors.gradient(grad_output), *map(_tensors.array, indices), rows]
         wanted = shapes if is_pyramid else shapes[0]
-        grads = function(_tensors.gradient(grad_output), rows, wanted, **keywords)
-        tensors = [
-            _tensors.tensor(grad, grad_output.dtype) for grad in (grads if is_pyramid else [grads])
-        ]
-        return tensors if is_pyramid else tensors[0]
+        grads = function(*arrays, wanted, **_keywords(parameters, values, shapes))
+        if is_pyramid:
+            return [_tensors.tensor(grad, grad_output.dtype) for grad in grads]
+        return _tensors.tensor(grads, grad_output.dtype)
 
-    def fake(grad_output: Tensor, boxes: Tensor, extents: list[int], *_: Any) -> Any:
-        grads = [grad_output.new_empty(shape) for shape in shapes_of(extents)]
+    def fake(grad_output: Tensor, *given: Any) -> Any:
+        grads = [grad_output.new_empty(shape) for shape in shapes_of(given[argmax + 1])]
         return grads if is_pyramid else grads[0]
 
-    arguments = "Tensor grad_output, Tensor boxes, SymInt[] input_shape"
+    read = "Tensor argmax, Tensor boxes" if argmax else "Tensor boxes"
+    arguments = f"Tensor grad_output, {read}, SymInt[] input_shape"
     returns = "Tensor[]" if is_pyramid else "Tensor"
     return _define(f"{name}_backward", arguments, parameters, returns, kernel, fake)
 
 
-def _define_backward_boxes(name: str, input: str, parameters: dict[str, str]) -> Any:
-    module = multiscale if parameters is PYRAMID else operators
-    function = getattr(module, f"{name}_backward_boxes")
+def _define_with_maps(name: str, parameters: dict[str, str], of_boxes: bool) -> Any:
+    """Define a gradient that reads the maps: that of boxes, or else that of the map."""
+    function = _function(name)
 
     def kernel(grad_output: Tensor, input: Any, boxes: Tensor, *given: Any) -> Tensor:
         rows = _tensors.boxes(boxes, _first(input).shape[0])
         keywords = _keywords(parameters, given, input)
         grad = function(_tensors.gradient(grad_output), _arrays(input), rows, **keywords)
-        return _tensors.tensor(grad, boxes.dtype)
+        return _tensors.tensor(grad, boxes.dtype if of_boxes else grad_output.dtype)
 
     def fake(grad_output: Tensor, input: Any, boxes: Tensor, *_: Any) -> Tensor:
-        return torch.empty_like(boxes, memory_format=torch.contiguous_format)
+        if of_boxes:
+            return torch.empty_like(boxes, memory_format=torch.contiguous_format)
+        return grad_output.new_empty(input.shape)
 
-    arguments = f"Tensor grad_output, {input}, Tensor boxes"
-    return _define(f"{name}_backward_boxes", arguments, parameters, "Tensor", kernel, fake)
+    arguments = f"Tensor grad_output, {_input(parameters)}, Tensor boxes"
+    return _define(name, arguments, parameters, "Tensor", kernel, fake)
 
 
 def _weighted_sum(
-    name: str, parameters: dict[str, str], per_bin: bool = False, grad_boxes: bool = True
-) -> WeightedSum:
-    is_pyramid = parameters is PYRAMID
-    input = "Tensor[] features" if is_pyramid else "Tensor input"
-    return WeightedSum(
-        name,
-        is_pyramid,
-        _define_pool(name, input, parameters, per_bin),
-        _define_backward(name, parameters),
-        _define_backward_boxes(name, input, parameters) if grad_boxes else None,
-    )
+    name: str, parameters: dict[str, str], by_bin: bool = False, grad_boxes: bool = True
+) -> Operator:
+    pool = _define_pool(name, parameters, by_bin)
+    backward = _define_backward(name, parameters)
+    if not grad_boxes:
+        return Operator(name, parameters, pool, backward)
+    of_boxes = _define_with_maps(f"{name}_backward_boxes", parameters, True)
+    return Operator(name, parameters, pool, backward, of_boxes)
 
 
 ROI_ALIGN = _weighted_sum("roi_align", ALIGNED)
 ROI_ALIGN_ROTATED = _weighted_sum("roi_align_rotated", ROTATED)
-PS_ROI_ALIGN = _weighted_sum("ps_roi_align", SAMPLED, per_bin=True)
+PS_ROI_ALIGN = _weighted_sum("ps_roi_align", SAMPLED, by_bin=True)
 PRROI_POOL = _weighted_sum("prroi_pool", SCALE)
-PS_PRROI_POOL = _weighted_sum("ps_prroi_pool", SCALE, per_bin=True)
-PS_ROI_POOL = _weighted_sum("ps_roi_pool", SCALE, per_bin=True, grad_boxes=False)
+PS_PRROI_POOL = _weighted_sum("ps_prroi_pool", SCALE, by_bin=True)
+PS_ROI_POOL = _weighted_sum("ps_roi_pool", SCALE, by_bin=True, grad_boxes=False)
 MULTISCALE_ROI_ALIGN = _weighted_sum("multiscale_roi_align", PYRAMID)
-WEIGHTED_SUMS = (
+ROI_POOL = Operator(
+    "roi_pool",
+    SCALE,
+    _define_pool("roi_pool", SCALE),
+    _define_backward("roi_pool", {}, argmax=True),
+    pool_argmax=_define_pool("roi_pool", SCALE, argmax=True),
+)
+ROI_ALIGN_MAX = Operator(
+    "roi_align_max",
+    LARGEST,
+    _define_pool("roi_align_max", LARGEST),
+    _define_with_maps("roi_align_max_backward", LARGEST, False),
+)
+OPERATORS = (
     ROI_ALIGN,
     ROI_ALIGN_ROTATED,
     PS_ROI_ALIGN,
@@ -221,115 +255,6 @@ WEIGHTED_SUMS = (
     PS_PRROI_POOL,
     PS_ROI_POOL,
     MULTISCALE_ROI_ALIGN,
+    ROI_POOL,
+    ROI_ALIGN_MAX,
 )
-
-
-class RoIPool(NamedTuple):
-    """
-    The operators of RoIPool.
-
-    Attributes
-    ----------
-    pool : (input, boxes, output_size, spatial_scale, num_threads) -> pooled
-    pool_argmax : as `pool` -> (pooled, argmax)
-        Takes several times as long, and is called where a gradient may be wanted.
-    backward : (grad_output, argmax, boxes, input_shape, num_threads) -> grad_input
-    """
-
-    pool: Any
-    pool_argmax: Any
-    backward: Any
-
-
-def _roi_pool() -> RoIPool:
-    def pool(input: Tensor, boxes: Tensor, output_size: list[int], *given: Any) -> Tensor:
-        rows = _tensors.boxes(boxes, input.shape[0])
-        keywords = _keywords(SCALE, given)
-        pooled = operators.roi_pool(_tensors.array(input), rows, _size(output_size), **keywords)
-        return _tensors.tensor(pooled, pooled_type(input))
-
-    def fake_pool(input: Tensor, boxes: Tensor, output_size: list[int], *_: Any) -> Tensor:
-        return _pooled_like(input, boxes, output_size, False)
-
-    def pool_argmax(
-        input: Tensor, boxes: Tensor, output_size: list[int], *given: Any
-    ) -> tuple[Tensor, Tensor]:
-        rows = _tensors.boxes(boxes, input.shape[0])
-        keywords = _keywords(SCALE, given)
-        pooled, argmax = operators.roi_pool(
-            _tensors.array(input), rows, _size(output_size), return_argmax=True, **keywords
-        )
-        return _tensors.tensor(pooled, pooled_type(input)), torch.from_numpy(argmax)
-
-    def fake_pool_argmax(
-        input: Tensor, boxes: Tensor, output_size: list[int], *_: Any
-    ) -> tuple[Tensor, Tensor]:
-        pooled = _pooled_like(input, boxes, output_size, False)
-        return pooled, torch.empty_like(pooled, dtype=torch.int32)
-
-    def backward(
-        grad_output: Tensor, argmax: Tensor, boxes: Tensor, shape: list[int], *given: Any
-    ) -> Tensor:
-        rows = _tensors.boxes(boxes, shape[0])
-        grad = operators.roi_pool_backward(
-            _tensors.gradient(grad_output),
-            argmax.numpy(),
-            rows,
-            tuple(shape),
-            **_keywords({}, given),
-        )
-        return _tensors.tensor(grad, grad_output.dtype)
-
-    def fake_backward(
-        grad_output: Tensor, argmax: Tensor, boxes: Tensor, shape: list[int], *_: Any
-    ) -> Tensor:
-        return grad_output.new_empty(shape)
-
-    read = "Tensor input, Tensor boxes, SymInt[] output_size"
-    both = "(Tensor, Tensor)"
-    written = "Tensor grad_output, Tensor argmax, Tensor boxes, SymInt[] input_shape"
-    return RoIPool(
-        _define("roi_pool", read, SCALE, "Tensor", pool, fake_pool),
-        _define("roi_pool_argmax", read, SCALE, both, pool_argmax, fake_pool_argmax),
-        _define("roi_pool_backward", written, {}, "Tensor", backward, fake_backward),
-    )
-
-
-ROI_POOL = _roi_pool()
-
-
-class RoIAlignMax(NamedTuple):
-    """
-    The operators of the largest samples.
-
-    Attributes
-    ----------
-    pool : (input, boxes, output_size, *parameters) -> pooled
-    backward : (grad_output, input, boxes, *parameters) -> grad_input
-    """
-
-    pool: Any
-    backward: Any
-
-
-def _roi_align_max() -> RoIAlignMax:
-    name, parameters = "roi_align_max", {**ALIGNED, "products": "bool"}
-
-    def backward(grad_output: Tensor, input: Tensor, boxes: Tensor, *given: Any) -> Tensor:
-        rows = _tensors.boxes(boxes, input.shape[0])
-        gradient, array = _tensors.gradient(grad_output), _tensors.array(input)
-        keywords = _keywords(parameters, given)
-        grad = operators.roi_align_max_backward(gradient, array, rows, **keywords)
-        return _tensors.tensor(grad, grad_output.dtype)
-
-    def fake_backward(grad_output: Tensor, input: Tensor, boxes: Tensor, *_: Any) -> Tensor:
-        return grad_output.new_empty(input.shape)
-
-    read = "Tensor grad_output, Tensor input, Tensor boxes"
-    return RoIAlignMax(
-        _define_pool(name, "Tensor input", parameters, False),
-        _define(f"{name}_backward", read, parameters, "Tensor", backward, fake_backward),
-    )
-
-
-ROI_ALIGN_MAX = _roi_align_max()

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ._boxes import exact_type
-from ._operators import LIBRARY, ROI_ALIGN_MAX, ROI_POOL, WEIGHTED_SUMS, WeightedSum
+from ._operators import LIBRARY, OPERATORS, ROI_POOL, Operator
 
 
 class _Batch:
@@ -45,96 +45,72 @@ def _images(tensor: Tensor, dim: int | None) -> int:
     return tensor.shape[1 if dim == 0 else 0]
 
 
-def _register(name: str, rule: Callable[..., Any]) -> None:
-    torch.library.register_vmap(f"roicy::{name}", rule, lib=LIBRARY)
+def _register(operator: Any, rule: Callable[..., Any]) -> None:
+    torch.library.register_vmap(operator.name(), rule, lib=LIBRARY)
 
 
-def _register_weighted_sum(own: WeightedSum) -> None:
-    def fold(info: Any, input: Any, dims: Any, boxes: Tensor, boxes_dim: int | None) -> Any:
-        """Fold maps and boxes; maps that are the same for all elements stay as they are."""
-        maps, dims = own.unpack(input), own.unpack(dims)
-        batch = _Batch(info.batch_size, _images(maps[0], dims[0]))
-        if all(dim is None for dim in dims):
-            return batch, input, batch.fold(boxes, boxes_dim)
-        folded = [batch.fold(level, dim) for level, dim in zip(maps, dims, strict=True)]
-        return batch, own.pack(folded), batch.fold_boxes(boxes, boxes_dim)
+def _fold(own: Operator, info: Any, input: Any, dims: Any, boxes: Tensor, dim: int | None) -> Any:
+    """Fold maps and boxes; maps that are the same for all elements stay as they are."""
+    maps, dims = own.unpack(input), own.unpack(dims)
+    batch = _Batch(info.batch_size, _images(maps[0], dims[0]))
+    if all(one is None for one in dims):
+        return batch, input, batch.fold(boxes, dim)
+    folded = [batch.fold(level, one) for level, one in zip(maps, dims, strict=True)]
+    return batch, own.pack(folded), batch.fold_boxes(boxes, dim)
 
+
+def _register_pool(own: Operator, operator: Any) -> None:
     def pool(info: Any, dims: Any, input: Any, boxes: Tensor, *parameters: Any) -> Any:
-        batch, maps, rows = fold(info, input, dims[0], boxes, dims[1])
-        return batch.unfold(own.pool(maps, rows, *parameters)), 0
+        batch, maps, rows = _fold(own, info, input, dims[0], boxes, dims[1])
+        pooled = operator(maps, rows, *parameters)
+        if isinstance(pooled, tuple):
+            return tuple(map(batch.unfold, pooled)), (0,) * len(pooled)
+        return batch.unfold(pooled), 0
 
-    def backward(
-        info: Any, dims: Any, grad: Tensor, boxes: Tensor, shapes: list[int], *parameters: Any
-    ) -> Any:
+    _register(operator, pool)
+
+
+def _register_backward(own: Operator, count: int) -> None:
+    """count: of the tensors before the boxes, which are the gradient and perhaps argmax."""
+
+    def backward(info: Any, dims: Any, *given: Any) -> Any:
+        boxes, shapes, *parameters = given[count:]
         batch = _Batch(info.batch_size, shapes[0])
         more = [extent * batch.size if i % 4 == 0 else extent for i, extent in enumerate(shapes)]
-        rows = batch.fold_boxes(boxes, dims[1])
-        grads = own.unpack(own.backward(batch.fold(grad, dims[0]), rows, more, *parameters))
-        return own.pack([batch.unfold(level) for level in grads]), [0] * len(
-            grads
-        ) if own.is_pyramid else 0
+        folded = map(batch.fold, given[:count], dims)
+        rows = batch.fold_boxes(boxes, dims[count])
+        grads = own.unpack(own.backward(*folded, rows, more, *parameters))
+        return own.pack([batch.unfold(grad) for grad in grads]), own.pack([0] * len(grads))
 
-    def backward_boxes(
+    _register(own.backward, backward)
+
+
+def _register_with_maps(own: Operator, operator: Any) -> None:
+    def of_boxes(
         info: Any, dims: Any, grad: Tensor, input: Any, boxes: Tensor, *parameters: Any
     ) -> Any:
-        batch, maps, rows = fold(info, input, dims[1], boxes, dims[2])
-        result = own.backward_boxes(batch.fold(grad, dims[0]), maps, rows, *parameters)
+        batch, maps, rows = _fold(own, info, input, dims[1], boxes, dims[2])
+        result = operator(batch.fold(grad, dims[0]), maps, rows, *parameters)
         return batch.unfold(result.to(boxes.dtype)), 0
 
-    _register(own.name, pool)
-    _register(f"{own.name}_backward", backward)
-    if own.backward_boxes is not None:
-        _register(f"{own.name}_backward_boxes", backward_boxes)
-
-
-def _register_roi_pool() -> None:
-    def fold(info: Any, dims: Any, input: Tensor, boxes: Tensor) -> Any:
-        batch = _Batch(info.batch_size, _images(input, dims[0]))
-        return batch, batch.fold(input, dims[0]), batch.fold_boxes(boxes, dims[1])
-
-    def pool(info: Any, dims: Any, input: Tensor, boxes: Tensor, *parameters: Any) -> Any:
-        batch, maps, rows = fold(info, dims, input, boxes)
-        return batch.unfold(ROI_POOL.pool(maps, rows, *parameters)), 0
-
-    def pool_argmax(info: Any, dims: Any, input: Tensor, boxes: Tensor, *parameters: Any) -> Any:
-        batch, maps, rows = fold(info, dims, input, boxes)
-        pooled, argmax = ROI_POOL.pool_argmax(maps, rows, *parameters)
-        return (batch.unfold(pooled), batch.unfold(argmax)), (0, 0)
-
-    def backward(
-        info: Any, dims: Any, grad: Tensor, argmax: Tensor, boxes: Tensor, shape: list[int],
-        threads: int | None,
-    ) -> Any:  # fmt: skip
-        batch = _Batch(info.batch_size, shape[0])
-        folded = batch.fold(grad, dims[0]), batch.fold(argmax, dims[1])
-        more = [shape[0] * batch.size, *shape[1:]]
-        rows = batch.fold_boxes(boxes, dims[2])
-        return batch.unfold(ROI_POOL.backward(*folded, rows, more, threads)), 0
-
-    _register("roi_pool", pool)
-    _register("roi_pool_argmax", pool_argmax)
-    _register("roi_pool_backward", backward)
-
-
-def _register_roi_align_max() -> None:
-    def pool(info: Any, dims: Any, input: Tensor, boxes: Tensor, *parameters: Any) -> Any:
-        batch = _Batch(info.batch_size, _images(input, dims[0]))
-        folded = batch.fold(input, dims[0]), batch.fold_boxes(boxes, dims[1])
-        return batch.unfold(ROI_ALIGN_MAX.pool(*folded, *parameters)), 0
-
-    def backward(
+    def of_map(
         info: Any, dims: Any, grad: Tensor, input: Tensor, boxes: Tensor, *parameters: Any
     ) -> Any:
         batch = _Batch(info.batch_size, _images(input, dims[1]))
         folded = batch.fold(grad, dims[0]), batch.fold(input, dims[1])
         rows = batch.fold_boxes(boxes, dims[2])
-        return batch.unfold(ROI_ALIGN_MAX.backward(*folded, rows, *parameters)), 0
+        return batch.unfold(operator(*folded, rows, *parameters)), 0
 
-    _register("roi_align_max", pool)
-    _register("roi_align_max_backward", backward)
+    _register(operator, of_boxes if own.is_linear else of_map)
 
 
-for _own in WEIGHTED_SUMS:
-    _register_weighted_sum(_own)
-_register_roi_pool()
-_register_roi_align_max()
+for _own in OPERATORS:
+    _register_pool(_own, _own.pool)
+    if _own is ROI_POOL:
+        _register_pool(_own, _own.pool_argmax)
+    if _own.is_linear or _own is ROI_POOL:
+        _register_backward(_own, 1 + (_own is ROI_POOL))
+    else:
+        _register_with_maps(_own, _own.backward)
+    if _own.backward_boxes is not None:
+        _register_with_maps(_own, _own.backward_boxes)

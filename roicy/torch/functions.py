@@ -9,24 +9,20 @@ from torch import Tensor
 from torch.jit.annotations import BroadcastingList2
 from torch.nn.modules.utils import _pair
 
-from . import _eager, _operators
+from . import _docs, _eager, _operators
 from ._boxes import rows_of
 from ._scales import scales_of, scales_of_levels
 
+Boxes = Union[Tensor, List[Tensor]]
 Scale = Union[float, int, Tuple[float, float], List[float]]  # of y and x, or one for both
 Scales = Union[List[float], List[Tuple[float, float]]]  # of each level
 
 
 @torch.fx.wrap
 def roi_align(
-    input: Tensor,
-    boxes: Union[Tensor, List[Tensor]],
-    output_size: BroadcastingList2[int],
-    spatial_scale: Scale = 1.0,
-    sampling_ratio: int = -1,
-    aligned: bool = False,
-    num_threads: Optional[int] = None,
-) -> Tensor:
+    input: Tensor, boxes: Boxes, output_size: BroadcastingList2[int], spatial_scale: Scale = 1.0,
+    sampling_ratio: int = -1, aligned: bool = False, num_threads: Optional[int] = None,
+) -> Tensor:  # fmt: skip
     """
     Mean of bilinear samples in each bin of each box; see :func:`roicy.roi_align`.
 
@@ -87,37 +83,21 @@ def roi_align(
     """
     if not torch.jit.is_scripting():
         return _eager.pool(
-            _operators.ROI_ALIGN.pool,
-            input,
-            boxes,
-            output_size,
-            spatial_scale,
-            _eager.whole(sampling_ratio),
-            _eager.check_flag("aligned", aligned),
+            _operators.ROI_ALIGN, input, boxes, output_size, spatial_scale, sampling_ratio, aligned,
             num_threads,
-        )
+        )  # fmt: skip
     return torch.ops.roicy.roi_align(
-        input,
-        rows_of(boxes, input.size(0)),
-        _pair(output_size),
-        scales_of(spatial_scale),
-        sampling_ratio,
-        aligned,
-        num_threads,
-    )
+        input, rows_of(boxes, input.size(0)), _pair(output_size), scales_of(spatial_scale),
+        sampling_ratio, aligned, num_threads,
+    )  # fmt: skip
 
 
 @torch.fx.wrap
 def roi_align_max(
-    input: Tensor,
-    boxes: Union[Tensor, List[Tensor]],
-    output_size: BroadcastingList2[int],
-    spatial_scale: Scale = 1.0,
-    sampling_ratio: int = -1,
-    aligned: bool = False,
-    products: bool = False,
+    input: Tensor, boxes: Boxes, output_size: BroadcastingList2[int], spatial_scale: Scale = 1.0,
+    sampling_ratio: int = -1, aligned: bool = False, products: bool = False,
     num_threads: Optional[int] = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """
     Largest bilinear sample in each bin of each box: ONNX's mode "max".
 
@@ -156,39 +136,22 @@ def roi_align_max(
     """
     if not torch.jit.is_scripting():
         return _eager.pool(
-            _operators.ROI_ALIGN_MAX.pool,
-            input,
-            boxes,
-            output_size,
-            spatial_scale,
-            _eager.whole(sampling_ratio),
-            _eager.check_flag("aligned", aligned),
-            _eager.check_flag("products", products),
-            num_threads,
-        )
+            _operators.ROI_ALIGN_MAX, input, boxes, output_size, spatial_scale, sampling_ratio,
+            aligned, products, num_threads,
+        )  # fmt: skip
     return torch.ops.roicy.roi_align_max(
-        input,
-        rows_of(boxes, input.size(0)),
-        _pair(output_size),
-        scales_of(spatial_scale),
-        sampling_ratio,
-        aligned,
-        products,
-        num_threads,
-    )
+        input, rows_of(boxes, input.size(0)), _pair(output_size), scales_of(spatial_scale),
+        sampling_ratio, aligned, products, num_threads,
+    )  # fmt: skip
 
 
 @torch.fx.wrap
+@_docs.function("RoIAlignRotated", describes_parameters=False)
 def roi_align_rotated(
-    input: Tensor,
-    boxes: Union[Tensor, List[Tensor]],
-    output_size: BroadcastingList2[int],
-    spatial_scale: float = 1.0,
-    sampling_ratio: int = -1,
-    aligned: bool = True,
-    clockwise: bool = False,
+    input: Tensor, boxes: Boxes, output_size: BroadcastingList2[int], spatial_scale: float = 1.0,
+    sampling_ratio: int = -1, aligned: bool = True, clockwise: bool = False,
     num_threads: Optional[int] = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """
     Mean of bilinear samples in each bin of each rotated box.
 
@@ -210,20 +173,7 @@ def roi_align_rotated(
     clockwise : bool, optional
         The direction in which angles turn a box on an image whose y axis points down.
 
-    Returns
-    -------
-    Tensor[K, C, height, width]
-        Of the input's type, but float32 of integers.
-
-    Raises
-    ------
-    TypeError, ValueError, AssertionError, NotImplementedError
-        As :func:`roi_align`.
-
-    See Also
-    --------
-    roicy.roi_align_rotated : the operator on arrays, with its formula
-    RoIAlignRotated : this function as a module
+    {sections}
 
     Examples
     --------
@@ -237,64 +187,27 @@ def roi_align_rotated(
     """
     if not torch.jit.is_scripting():
         return _eager.pool(
-            _operators.ROI_ALIGN_ROTATED.pool,
-            input,
-            boxes,
-            output_size,
-            spatial_scale,
-            _eager.whole(sampling_ratio),
-            _eager.check_flag("aligned", aligned),
-            _eager.check_flag("clockwise", clockwise),
-            num_threads,
-        )
+            _operators.ROI_ALIGN_ROTATED, input, boxes, output_size, spatial_scale, sampling_ratio,
+            aligned, clockwise, num_threads,
+        )  # fmt: skip
     return torch.ops.roicy.roi_align_rotated(
-        input,
-        rows_of(boxes, input.size(0), 5),
-        _pair(output_size),
-        scales_of(spatial_scale),
-        sampling_ratio,
-        aligned,
-        clockwise,
-        num_threads,
-    )
+        input, rows_of(boxes, input.size(0), 5), _pair(output_size), scales_of(spatial_scale),
+        sampling_ratio, aligned, clockwise, num_threads,
+    )  # fmt: skip
 
 
 @torch.fx.wrap
+@_docs.function("PSRoIAlign", by_bin=True)
 def ps_roi_align(
-    input: Tensor,
-    boxes: Union[Tensor, List[Tensor]],
-    output_size: BroadcastingList2[int],
-    spatial_scale: Scale = 1.0,
-    sampling_ratio: int = -1,
-    num_threads: Optional[int] = None,
-) -> Tensor:
+    input: Tensor, boxes: Boxes, output_size: BroadcastingList2[int], spatial_scale: Scale = 1.0,
+    sampling_ratio: int = -1, num_threads: Optional[int] = None,
+) -> Tensor:  # fmt: skip
     """
     Mean of bilinear samples, where each bin reads channels of its own.
 
     Gradients flow to the input and to the boxes.  Pixel i always covers [i, i + 1).
 
-    Parameters
-    ----------
-    input : Tensor[N, C, H, W]
-        As of :func:`roi_align`.  C is a multiple of height * width of the output: output channel
-        c of bin (p, q) reads input channel (c * height + p) * width + q.
-    boxes, output_size, spatial_scale, sampling_ratio, num_threads
-        As of :func:`roi_align`.
-
-    Returns
-    -------
-    Tensor[K, C / (height * width), height, width]
-        Of the input's type, but float32 of integers.
-
-    Raises
-    ------
-    TypeError, ValueError, AssertionError, NotImplementedError
-        As :func:`roi_align`.
-
-    See Also
-    --------
-    roicy.ps_roi_align : the operator on arrays, with its formula
-    PSRoIAlign : this function as a module
+    {sections}
 
     Examples
     --------
@@ -307,56 +220,27 @@ def ps_roi_align(
     """
     if not torch.jit.is_scripting():
         return _eager.pool(
-            _operators.PS_ROI_ALIGN.pool,
-            input,
-            boxes,
-            output_size,
-            spatial_scale,
-            _eager.whole(sampling_ratio),
+            _operators.PS_ROI_ALIGN, input, boxes, output_size, spatial_scale, sampling_ratio,
             num_threads,
-        )
+        )  # fmt: skip
     return torch.ops.roicy.ps_roi_align(
-        input,
-        rows_of(boxes, input.size(0)),
-        _pair(output_size),
-        scales_of(spatial_scale),
-        sampling_ratio,
-        num_threads,
-    )
+        input, rows_of(boxes, input.size(0)), _pair(output_size), scales_of(spatial_scale),
+        sampling_ratio, num_threads,
+    )  # fmt: skip
 
 
 @torch.fx.wrap
+@_docs.function("PrRoIPool")
 def prroi_pool(
-    input: Tensor,
-    boxes: Union[Tensor, List[Tensor]],
-    output_size: BroadcastingList2[int],
-    spatial_scale: Scale = 1.0,
+    input: Tensor, boxes: Boxes, output_size: BroadcastingList2[int], spatial_scale: Scale = 1.0,
     num_threads: Optional[int] = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """
     Exact mean of the bilinear surface over each bin of each box.
 
     Gradients flow to the input and to the boxes.
 
-    Parameters
-    ----------
-    input, boxes, output_size, spatial_scale, num_threads
-        As of :func:`roi_align`.
-
-    Returns
-    -------
-    Tensor[K, C, height, width]
-        Of the input's type, but float32 of integers.
-
-    Raises
-    ------
-    TypeError, ValueError, AssertionError, NotImplementedError
-        As :func:`roi_align`.
-
-    See Also
-    --------
-    roicy.prroi_pool : the operator on arrays, with its formula
-    PrRoIPool : this function as a module
+    {sections}
 
     Examples
     --------
@@ -370,57 +254,26 @@ def prroi_pool(
     """
     if not torch.jit.is_scripting():
         return _eager.pool(
-            _operators.PRROI_POOL.pool,
-            input,
-            boxes,
-            output_size,
-            spatial_scale,
-            num_threads,
+            _operators.PRROI_POOL, input, boxes, output_size, spatial_scale, num_threads
         )
     return torch.ops.roicy.prroi_pool(
-        input,
-        rows_of(boxes, input.size(0)),
-        _pair(output_size),
-        scales_of(spatial_scale),
+        input, rows_of(boxes, input.size(0)), _pair(output_size), scales_of(spatial_scale),
         num_threads,
-    )
+    )  # fmt: skip
 
 
 @torch.fx.wrap
+@_docs.function("PSPrRoIPool", by_bin=True)
 def ps_prroi_pool(
-    input: Tensor,
-    boxes: Union[Tensor, List[Tensor]],
-    output_size: BroadcastingList2[int],
-    spatial_scale: Scale = 1.0,
+    input: Tensor, boxes: Boxes, output_size: BroadcastingList2[int], spatial_scale: Scale = 1.0,
     num_threads: Optional[int] = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """
     Exact mean of the bilinear surface, where each bin reads channels of its own.
 
     Gradients flow to the input and to the boxes.
 
-    Parameters
-    ----------
-    input : Tensor[N, C, H, W]
-        As of :func:`roi_align`.  C is a multiple of height * width of the output: output channel
-        c of bin (p, q) reads input channel (c * height + p) * width + q.
-    boxes, output_size, spatial_scale, num_threads
-        As of :func:`roi_align`.
-
-    Returns
-    -------
-    Tensor[K, C / (height * width), height, width]
-        Of the input's type, but float32 of integers.
-
-    Raises
-    ------
-    TypeError, ValueError, AssertionError, NotImplementedError
-        As :func:`roi_align`.
-
-    See Also
-    --------
-    roicy.ps_prroi_pool : the operator on arrays, with its formula
-    PSPrRoIPool : this function as a module
+    {sections}
 
     Examples
     --------
@@ -433,54 +286,26 @@ def ps_prroi_pool(
     """
     if not torch.jit.is_scripting():
         return _eager.pool(
-            _operators.PS_PRROI_POOL.pool,
-            input,
-            boxes,
-            output_size,
-            spatial_scale,
-            num_threads,
+            _operators.PS_PRROI_POOL, input, boxes, output_size, spatial_scale, num_threads
         )
     return torch.ops.roicy.ps_prroi_pool(
-        input,
-        rows_of(boxes, input.size(0)),
-        _pair(output_size),
-        scales_of(spatial_scale),
+        input, rows_of(boxes, input.size(0)), _pair(output_size), scales_of(spatial_scale),
         num_threads,
-    )
+    )  # fmt: skip
 
 
 @torch.fx.wrap
+@_docs.function("RoIPool")
 def roi_pool(
-    input: Tensor,
-    boxes: Union[Tensor, List[Tensor]],
-    output_size: BroadcastingList2[int],
-    spatial_scale: Scale = 1.0,
+    input: Tensor, boxes: Boxes, output_size: BroadcastingList2[int], spatial_scale: Scale = 1.0,
     num_threads: Optional[int] = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """
     Largest pixel of each bin of each box.
 
     Gradients flow to the input.  Boxes have none, since their corners are rounded.
 
-    Parameters
-    ----------
-    input, boxes, output_size, spatial_scale, num_threads
-        As of :func:`roi_align`.
-
-    Returns
-    -------
-    Tensor[K, C, height, width]
-        Of the input's type, but float32 of integers.
-
-    Raises
-    ------
-    TypeError, ValueError, AssertionError, NotImplementedError
-        As :func:`roi_align`.
-
-    See Also
-    --------
-    roicy.roi_pool : the operator on arrays, with its formula
-    RoIPool : this function as a module
+    {sections}
 
     Examples
     --------
@@ -493,57 +318,26 @@ def roi_pool(
     """
     if not torch.jit.is_scripting():
         return _eager.pool(
-            _operators.ROI_POOL.pool,
-            input,
-            boxes,
-            output_size,
-            spatial_scale,
-            num_threads,
+            _operators.ROI_POOL, input, boxes, output_size, spatial_scale, num_threads
         )
     return torch.ops.roicy.roi_pool(
-        input,
-        rows_of(boxes, input.size(0)),
-        _pair(output_size),
-        scales_of(spatial_scale),
+        input, rows_of(boxes, input.size(0)), _pair(output_size), scales_of(spatial_scale),
         num_threads,
-    )
+    )  # fmt: skip
 
 
 @torch.fx.wrap
+@_docs.function("PSRoIPool", by_bin=True)
 def ps_roi_pool(
-    input: Tensor,
-    boxes: Union[Tensor, List[Tensor]],
-    output_size: BroadcastingList2[int],
-    spatial_scale: Scale = 1.0,
+    input: Tensor, boxes: Boxes, output_size: BroadcastingList2[int], spatial_scale: Scale = 1.0,
     num_threads: Optional[int] = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """
     Mean of whole pixels, where each bin reads channels of its own.
 
     Gradients flow to the input.  Boxes have none, since their corners are rounded.
 
-    Parameters
-    ----------
-    input : Tensor[N, C, H, W]
-        As of :func:`roi_align`.  C is a multiple of height * width of the output: output channel
-        c of bin (p, q) reads input channel (c * height + p) * width + q.
-    boxes, output_size, spatial_scale, num_threads
-        As of :func:`roi_align`.
-
-    Returns
-    -------
-    Tensor[K, C / (height * width), height, width]
-        Of the input's type, but float32 of integers.
-
-    Raises
-    ------
-    TypeError, ValueError, AssertionError, NotImplementedError
-        As :func:`roi_align`.
-
-    See Also
-    --------
-    roicy.ps_roi_pool : the operator on arrays, with its formula
-    PSRoIPool : this function as a module
+    {sections}
 
     Examples
     --------
@@ -556,34 +350,20 @@ def ps_roi_pool(
     """
     if not torch.jit.is_scripting():
         return _eager.pool(
-            _operators.PS_ROI_POOL.pool,
-            input,
-            boxes,
-            output_size,
-            spatial_scale,
-            num_threads,
+            _operators.PS_ROI_POOL, input, boxes, output_size, spatial_scale, num_threads
         )
     return torch.ops.roicy.ps_roi_pool(
-        input,
-        rows_of(boxes, input.size(0)),
-        _pair(output_size),
-        scales_of(spatial_scale),
+        input, rows_of(boxes, input.size(0)), _pair(output_size), scales_of(spatial_scale),
         num_threads,
-    )
+    )  # fmt: skip
 
 
 @torch.fx.wrap
 def multiscale_roi_align(
-    features: List[Tensor],
-    boxes: Union[Tensor, List[Tensor]],
-    output_size: BroadcastingList2[int],
-    spatial_scale: Scales,
-    sampling_ratio: int = -1,
-    aligned: bool = False,
-    canonical_scale: float = 224.0,
-    canonical_level: int = 4,
-    num_threads: Optional[int] = None,
-) -> Tensor:
+    features: List[Tensor], boxes: Boxes, output_size: BroadcastingList2[int],
+    spatial_scale: Scales, sampling_ratio: int = -1, aligned: bool = False,
+    canonical_scale: float = 224.0, canonical_level: int = 4, num_threads: Optional[int] = None,
+) -> Tensor:  # fmt: skip
     """
     :func:`roi_align` of each box from the level of a feature pyramid that suits its size.
 
@@ -630,25 +410,11 @@ def multiscale_roi_align(
     """
     if not torch.jit.is_scripting():
         return _eager.pool(
-            _operators.MULTISCALE_ROI_ALIGN.pool,
-            features,
-            boxes,
-            output_size,
-            spatial_scale,
-            _eager.whole(sampling_ratio),
-            _eager.check_flag("aligned", aligned),
-            canonical_scale,
-            canonical_level,
-            num_threads,
-        )
+            _operators.MULTISCALE_ROI_ALIGN, features, boxes, output_size, spatial_scale,
+            sampling_ratio, aligned, canonical_scale, canonical_level, num_threads,
+        )  # fmt: skip
     return torch.ops.roicy.multiscale_roi_align(
-        features,
-        rows_of(boxes, features[0].size(0)),
-        _pair(output_size),
-        scales_of_levels(spatial_scale, len(features)),
-        sampling_ratio,
-        aligned,
-        canonical_scale,
-        canonical_level,
-        num_threads,
-    )
+        features, rows_of(boxes, features[0].size(0)), _pair(output_size),
+        scales_of_levels(spatial_scale, len(features)), sampling_ratio, aligned, canonical_scale,
+        canonical_level, num_threads,
+    )  # fmt: skip

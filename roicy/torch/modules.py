@@ -11,6 +11,7 @@ from torch.jit.annotations import BroadcastingList2
 from torch.nn.modules.utils import _pair
 
 from . import (
+    _docs,
     _eager,
     functions,  # its functions are called by this name, where torch.fx has wrapped them
 )
@@ -29,12 +30,9 @@ class _Pool(nn.Module):
     num_threads: Optional[int]
 
     def __init__(
-        self,
-        output_size: BroadcastingList2[int],
-        spatial_scale: functions.Scale = 1.0,
-        *,
+        self, output_size: BroadcastingList2[int], spatial_scale: functions.Scale = 1.0, *,
         num_threads: Optional[int] = None,
-    ):
+    ):  # fmt: skip
         super().__init__()
         self.output_size = output_size
         self.spatial_scale = spatial_scale
@@ -47,178 +45,68 @@ class _Pool(nn.Module):
         return ", ".join([*shown, *_shown_threads(self.num_threads)])
 
 
+@_docs.module("roi_pool")
 class RoIPool(_Pool):
     """
     :func:`roi_pool` as a module.
 
-    Parameters
-    ----------
-    output_size : int or (int, int)
-        Bins of a box, (height, width).
-    spatial_scale : float or (float, float), optional
-        Multiplies the coordinates of the boxes; of two, (vertical, horizontal).
-    num_threads : int, optional
-        Threads of a call and of its gradients, as of :func:`roi_align`.
-
-    See Also
-    --------
-    roi_pool : the function, which says what input and boxes may be, and its errors
+    {sections}
     """
 
-    def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
-        """
-        Pool.
-
-        Parameters
-        ----------
-        input : Tensor[N, C, H, W]
-            Feature maps.
-        boxes : Tensor[K, 5] or list of N Tensor[L, 4]
-            Rows [batch_index, x1, y1, x2, y2], or [x1, y1, x2, y2] for each image.
-
-        Returns
-        -------
-        Tensor[K, C, height, width]
-        """
+    def forward(self, input: Tensor, boxes: functions.Boxes) -> Tensor:
         return functions.roi_pool(
             input, boxes, self.output_size, self.spatial_scale, self.num_threads
         )
 
 
+@_docs.module("ps_roi_pool", by_bin=True)
 class PSRoIPool(_Pool):
     """
     :func:`ps_roi_pool` as a module.
 
-    Parameters
-    ----------
-    output_size : int or (int, int)
-        Bins of a box, (height, width).
-    spatial_scale : float or (float, float), optional
-        Multiplies the coordinates of the boxes; of two, (vertical, horizontal).
-    num_threads : int, optional
-        Threads of a call and of its gradients, as of :func:`roi_align`.
-
-    See Also
-    --------
-    ps_roi_pool : the function, which says what input and boxes may be, and its errors
+    {sections}
     """
 
-    def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
-        """
-        Pool.
-
-        Parameters
-        ----------
-        input : Tensor[N, C, H, W]
-            Feature maps.
-        boxes : Tensor[K, 5] or list of N Tensor[L, 4]
-            Rows [batch_index, x1, y1, x2, y2], or [x1, y1, x2, y2] for each image.
-
-        Returns
-        -------
-        Tensor[K, C / (height * width), height, width]
-        """
+    def forward(self, input: Tensor, boxes: functions.Boxes) -> Tensor:
         return functions.ps_roi_pool(
             input, boxes, self.output_size, self.spatial_scale, self.num_threads
         )
 
 
+@_docs.module("prroi_pool")
 class PrRoIPool(_Pool):
     """
     :func:`prroi_pool` as a module.
 
-    Parameters
-    ----------
-    output_size : int or (int, int)
-        Bins of a box, (height, width).
-    spatial_scale : float or (float, float), optional
-        Multiplies the coordinates of the boxes; of two, (vertical, horizontal).
-    num_threads : int, optional
-        Threads of a call and of its gradients, as of :func:`roi_align`.
-
-    See Also
-    --------
-    prroi_pool : the function, which says what input and boxes may be, and its errors
+    {sections}
     """
 
-    def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
-        """
-        Pool.
-
-        Parameters
-        ----------
-        input : Tensor[N, C, H, W]
-            Feature maps.
-        boxes : Tensor[K, 5] or list of N Tensor[L, 4]
-            Rows [batch_index, x1, y1, x2, y2], or [x1, y1, x2, y2] for each image.
-
-        Returns
-        -------
-        Tensor[K, C, height, width]
-        """
+    def forward(self, input: Tensor, boxes: functions.Boxes) -> Tensor:
         return functions.prroi_pool(
             input, boxes, self.output_size, self.spatial_scale, self.num_threads
         )
 
 
+@_docs.module("ps_prroi_pool", by_bin=True)
 class PSPrRoIPool(_Pool):
     """
     :func:`ps_prroi_pool` as a module.
 
-    Parameters
-    ----------
-    output_size : int or (int, int)
-        Bins of a box, (height, width).
-    spatial_scale : float or (float, float), optional
-        Multiplies the coordinates of the boxes; of two, (vertical, horizontal).
-    num_threads : int, optional
-        Threads of a call and of its gradients, as of :func:`roi_align`.
-
-    See Also
-    --------
-    ps_prroi_pool : the function, which says what input and boxes may be, and its errors
+    {sections}
     """
 
-    def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
-        """
-        Pool.
-
-        Parameters
-        ----------
-        input : Tensor[N, C, H, W]
-            Feature maps.
-        boxes : Tensor[K, 5] or list of N Tensor[L, 4]
-            Rows [batch_index, x1, y1, x2, y2], or [x1, y1, x2, y2] for each image.
-
-        Returns
-        -------
-        Tensor[K, C / (height * width), height, width]
-        """
+    def forward(self, input: Tensor, boxes: functions.Boxes) -> Tensor:
         return functions.ps_prroi_pool(
             input, boxes, self.output_size, self.spatial_scale, self.num_threads
         )
 
 
+@_docs.module("roi_align")
 class RoIAlign(_Pool):
     """
     :func:`roi_align` as a module, with the parameters of torchvision's.
 
-    Parameters
-    ----------
-    output_size : int or (int, int)
-        Bins of a box, (height, width).
-    spatial_scale : float or (float, float)
-        Multiplies the coordinates of the boxes; of two, (vertical, horizontal).
-    sampling_ratio : int, or whole float
-        Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.
-    aligned : bool, optional
-        Whether pixel i covers [i, i + 1), rather than lie at i.
-    num_threads : int, optional
-        Threads of a call and of its gradients, as of :func:`roi_align`.
-
-    See Also
-    --------
-    roi_align : the function, which says what input and boxes may be, and its errors
+    {sections}
 
     Examples
     --------
@@ -231,166 +119,72 @@ class RoIAlign(_Pool):
     """
 
     def __init__(
-        self,
-        output_size: BroadcastingList2[int],
-        spatial_scale: functions.Scale,
-        sampling_ratio: int,
-        aligned: bool = False,
-        *,
-        num_threads: Optional[int] = None,
-    ):
+        self, output_size: BroadcastingList2[int], spatial_scale: functions.Scale,
+        sampling_ratio: int, aligned: bool = False, *, num_threads: Optional[int] = None,
+    ):  # fmt: skip
         super().__init__(output_size, spatial_scale, num_threads=num_threads)
         self.sampling_ratio = _eager.whole(sampling_ratio)
         self.aligned = aligned
 
-    def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
-        """
-        Pool.
-
-        Parameters
-        ----------
-        input : Tensor[N, C, H, W]
-            Feature maps.
-        boxes : Tensor[K, 5] or list of N Tensor[L, 4]
-            Rows [batch_index, x1, y1, x2, y2], or [x1, y1, x2, y2] for each image.
-
-        Returns
-        -------
-        Tensor[K, C, height, width]
-        """
+    def forward(self, input: Tensor, boxes: functions.Boxes) -> Tensor:
         return functions.roi_align(
-            input,
-            boxes,
-            self.output_size,
-            self.spatial_scale,
-            self.sampling_ratio,
-            self.aligned,
+            input, boxes, self.output_size, self.spatial_scale, self.sampling_ratio, self.aligned,
             self.num_threads,
-        )
+        )  # fmt: skip
 
 
+@_docs.module(
+    "roi_align_rotated",
+    boxes=_docs.ROTATED_BOXES,
+    spatial_scale=("float", "Multiplies centres and sizes."),
+    sampling_ratio=("int", _docs.SAMPLES),
+    aligned=("bool", "Whether pixel i covers [i, i + 1)."),
+)
 class RoIAlignRotated(_Pool):
     """
     :func:`roi_align_rotated` as a module, with the parameters of mmcv's.
 
-    Parameters
-    ----------
-    output_size : int or (int, int)
-        Bins of a box, (height, width).
-    spatial_scale : float
-        Multiplies centres and sizes.
-    sampling_ratio : int, optional
-        Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.
-    aligned : bool, optional
-        Whether pixel i covers [i, i + 1).
-    clockwise : bool, optional
-        Whether angles are clockwise in the image.
-    num_threads : int, optional
-        Threads of a call and of its gradients, as of :func:`roi_align`.
-
-    See Also
-    --------
-    roi_align_rotated : the function, which says what input and boxes may be, and its errors
+    {sections}
     """
 
     spatial_scale: float
 
     def __init__(
-        self,
-        output_size: BroadcastingList2[int],
-        spatial_scale: float,
-        sampling_ratio: int = 0,
-        aligned: bool = True,
-        clockwise: bool = False,
-        *,
-        num_threads: Optional[int] = None,
-    ):
+        self, output_size: BroadcastingList2[int], spatial_scale: float, sampling_ratio: int = 0,
+        aligned: bool = True, clockwise: bool = False, *, num_threads: Optional[int] = None,
+    ):  # fmt: skip
         super().__init__(output_size, spatial_scale, num_threads=num_threads)
         self.sampling_ratio = sampling_ratio
         self.aligned = aligned
         self.clockwise = clockwise
 
-    def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
-        """
-        Pool.
-
-        Parameters
-        ----------
-        input : Tensor[N, C, H, W]
-            Feature maps.
-        boxes : Tensor[K, 6] or list of N Tensor[L, 5]
-            Rows [batch_index, cx, cy, w, h, angle], or [cx, cy, w, h, angle] for each image.
-
-        Returns
-        -------
-        Tensor[K, C, height, width]
-        """
+    def forward(self, input: Tensor, boxes: functions.Boxes) -> Tensor:
         return functions.roi_align_rotated(
-            input,
-            boxes,
-            self.output_size,
-            self.spatial_scale,
-            self.sampling_ratio,
-            self.aligned,
-            self.clockwise,
-            self.num_threads,
-        )
+            input, boxes, self.output_size, self.spatial_scale, self.sampling_ratio, self.aligned,
+            self.clockwise, self.num_threads,
+        )  # fmt: skip
 
 
+@_docs.module("ps_roi_align", by_bin=True)
 class PSRoIAlign(_Pool):
     """
     :func:`ps_roi_align` as a module.
 
-    Parameters
-    ----------
-    output_size : int or (int, int)
-        Bins of a box, (height, width).
-    spatial_scale : float or (float, float)
-        Multiplies the coordinates of the boxes; of two, (vertical, horizontal).
-    sampling_ratio : int, or whole float
-        Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.
-    num_threads : int, optional
-        Threads of a call and of its gradients, as of :func:`roi_align`.
-
-    See Also
-    --------
-    ps_roi_align : the function, which says what input and boxes may be, and its errors
+    {sections}
     """
 
     def __init__(
-        self,
-        output_size: BroadcastingList2[int],
-        spatial_scale: functions.Scale,
-        sampling_ratio: int,
-        *,
-        num_threads: Optional[int] = None,
-    ):
+        self, output_size: BroadcastingList2[int], spatial_scale: functions.Scale,
+        sampling_ratio: int, *, num_threads: Optional[int] = None,
+    ):  # fmt: skip
         super().__init__(output_size, spatial_scale, num_threads=num_threads)
         self.sampling_ratio = _eager.whole(sampling_ratio)
 
-    def forward(self, input: Tensor, boxes: Union[Tensor, List[Tensor]]) -> Tensor:
-        """
-        Pool.
-
-        Parameters
-        ----------
-        input : Tensor[N, C, H, W]
-            Feature maps.
-        boxes : Tensor[K, 5] or list of N Tensor[L, 4]
-            Rows [batch_index, x1, y1, x2, y2], or [x1, y1, x2, y2] for each image.
-
-        Returns
-        -------
-        Tensor[K, C / (height * width), height, width]
-        """
+    def forward(self, input: Tensor, boxes: functions.Boxes) -> Tensor:
         return functions.ps_roi_align(
-            input,
-            boxes,
-            self.output_size,
-            self.spatial_scale,
-            self.sampling_ratio,
+            input, boxes, self.output_size, self.spatial_scale, self.sampling_ratio,
             self.num_threads,
-        )
+        )  # fmt: skip
 
 
 class MultiScaleRoIAlign(nn.Module):
@@ -441,15 +235,10 @@ class MultiScaleRoIAlign(nn.Module):
         return super().__new__(cls)
 
     def __init__(
-        self,
-        featmap_names: List[str],
-        output_size: Union[int, Tuple[int, int], List[int]],
-        sampling_ratio: int,
-        *,
-        canonical_scale: float = 224,
-        canonical_level: int = 4,
+        self, featmap_names: List[str], output_size: Union[int, Tuple[int, int], List[int]],
+        sampling_ratio: int, *, canonical_scale: float = 224, canonical_level: int = 4,
         num_threads: Optional[int] = None,
-    ):
+    ):  # fmt: skip
         nn.Module.__init__(self)  # not that of torchvision's class, if this is one
         self.featmap_names = featmap_names
         self.output_size = _pair(output_size)
@@ -493,16 +282,9 @@ class MultiScaleRoIAlign(nn.Module):
             ]
             self.scales = scales
         return functions.multiscale_roi_align(
-            maps,
-            boxes,
-            self.output_size,
-            scales,
-            self.sampling_ratio,
-            False,
-            float(self.canonical_scale),
-            self.canonical_level,
-            self.num_threads,
-        )
+            maps, boxes, self.output_size, scales, self.sampling_ratio, False,
+            float(self.canonical_scale), self.canonical_level, self.num_threads,
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         """Return the parameters, as torchvision's does."""
