@@ -3,6 +3,14 @@
 from ._config import __version__, show_config
 from ._threads import get_num_threads, set_num_threads
 from .cropping import crop
+from .integrals import (
+    prroi_pool,
+    prroi_pool_backward,
+    prroi_pool_backward_boxes,
+    ps_prroi_pool,
+    ps_prroi_pool_backward,
+    ps_prroi_pool_backward_boxes,
+)
 from .masks import paste_masks
 from .multiscale import (
     multiscale_roi_align,
@@ -18,12 +26,6 @@ from .normalised import (
     crop_and_resize_backward_boxes,
 )
 from .operators import (
-    prroi_pool,
-    prroi_pool_backward,
-    prroi_pool_backward_boxes,
-    ps_prroi_pool,
-    ps_prroi_pool_backward,
-    ps_prroi_pool_backward_boxes,
     ps_roi_align,
     ps_roi_align_backward,
     ps_roi_align_backward_boxes,

@@ -89,7 +89,7 @@ with `boxes_num` or where N is 1
     At most as many threads are used; by default :func:`roicy.get_num_threads`.  The result
     does not depend on it.  Of no meaning for arrays of CuPy.""",
     "output": (
-    "ndarray, (K, C, PH, PW) or (K, PH, PW, C), dtype of `input`, but float32 of integers"
+        "ndarray, (K, C, PH, PW) or (K, PH, PW, C), dtype of `input`, but float32 of integers"
     ),
     "output_position_sensitive": """ndarray, (K, C', PH, PW) or (K, PH, PW, C'), \
 dtype of `input`, but float32 of integers

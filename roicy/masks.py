@@ -6,7 +6,6 @@ run-length codes.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, TypedDict, overload
 
 import numpy as np
@@ -17,6 +16,9 @@ from ._arguments import FLOAT32
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ._types import Readable, Rows, Shape, Threads
+
+    Form = Literal["image", "rle"]
     Rule = Literal["torchvision", "detectron2", "mmdet"]
 
 __all__ = ["Code", "paste_masks"]
@@ -38,38 +40,36 @@ class Code(TypedDict):
 
 @overload
 def paste_masks(
-    masks: NDArray[np.floating[Any]],
-    boxes: NDArray[Any],
-    image_shape: tuple[SupportsIndex, SupportsIndex] | Sequence[int],
-    *,
-    threshold: SupportsFloat | None = 0.5,
-    padding: SupportsIndex = 1,
-    rule: Rule = "torchvision",
-    format: Literal["image"] = "image",
-    out: NDArray[Any] | None = None,
-    num_threads: SupportsIndex | None = None,
-) -> NDArray[Any]: ...  # fmt: skip
+    masks: Readable, boxes: Rows, image_shape: Shape, *, threshold: SupportsFloat | None = 0.5,
+    padding: SupportsIndex = 1, rule: Rule = "torchvision", format: Literal["image"] = "image",
+    out: NDArray[Any] | None = None, num_threads: Threads = None,
+) -> NDArray[Any]:  # fmt: skip
+    ...
 
 
 @overload
 def paste_masks(
-    masks: NDArray[np.floating[Any]],
-    boxes: NDArray[Any],
-    image_shape: tuple[SupportsIndex, SupportsIndex] | Sequence[int],
-    *,
-    threshold: SupportsFloat | None = 0.5,
-    padding: SupportsIndex = 1,
-    rule: Rule = "torchvision",
-    format: Literal["rle"],
-    out: None = None,
-    num_threads: SupportsIndex | None = None,
-) -> list[Code]: ...  # fmt: skip
+    masks: Readable, boxes: Rows, image_shape: Shape, *, threshold: SupportsFloat | None = 0.5,
+    padding: SupportsIndex = 1, rule: Rule = "torchvision", format: Literal["rle"],
+    out: NDArray[Any] | None = None, num_threads: Threads = None,
+) -> list[Code]:  # fmt: skip
+    ...
+
+
+@overload
+def paste_masks(
+    masks: Readable, boxes: Rows, image_shape: Shape, *, threshold: SupportsFloat | None = 0.5,
+    padding: SupportsIndex = 1, rule: Rule = "torchvision", format: Form = "image",
+    out: NDArray[Any] | None = None, num_threads: Threads = None,
+) -> NDArray[Any] | list[Code]:  # fmt: skip
+    ...
 
 
 def paste_masks(
-    masks: Any, boxes: Any, image_shape: Any, *, threshold: Any = 0.5, padding: Any = 1,
-    rule: Any = "torchvision", format: Any = "image", out: Any = None, num_threads: Any = None,
-) -> Any:  # fmt: skip
+    masks: Readable, boxes: Rows, image_shape: Shape, *, threshold: SupportsFloat | None = 0.5,
+    padding: SupportsIndex = 1, rule: Rule = "torchvision", format: Form = "image",
+    out: NDArray[Any] | None = None, num_threads: Threads = None,
+) -> NDArray[Any] | list[Code]:  # fmt: skip
     """
     Masks of boxes, each resized to its box in an image of its own, or run-length coded.
 

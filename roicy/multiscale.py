@@ -6,30 +6,44 @@ All levels are computed in one parallel region.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
+from typing import TYPE_CHECKING, SupportsFloat, SupportsIndex, overload
 
 from . import _call
 from ._docs import documented
 from ._table import ROI_ALIGN, ROI_ALIGN_ROTATED
 
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-    from .operators import Boxes, Counts, Float, Input, Layout, Ratio, Readable, Scale, Size
-
-    Scales = Sequence[Scale] | NDArray[np.floating[Any]] | None
-    ImageSize = tuple[SupportsIndex, SupportsIndex] | None
+    from ._types import (
+        Boxes,
+        BoxesOfImages,
+        Counts,
+        Float,
+        Gradient,
+        Input,
+        Layout,
+        Out,
+        Pair,
+        Ratio,
+        Readable,
+        Rows,
+        Scales,
+        Shape,
+        Size,
+        Threads,
+    )
 
 
 @documented(returns="{output_multiscale}", spatial_scale="{scales}")
 def multiscale_roi_align(
-    features: Sequence[Input[Float]], boxes: Boxes, output_size: Size,
-    spatial_scale: Scales = None, sampling_ratio: Ratio = -1, aligned: bool = False, *,
-    image_size: ImageSize = None, canonical_scale: SupportsFloat = 224,
-    canonical_level: SupportsIndex = 4, boxes_num: Counts = None, layout: Layout = "NCHW",
-    out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
+    features: Sequence[Input[Float]], boxes: Boxes, output_size: Size, spatial_scale: Scales = None,
+    sampling_ratio: Ratio = -1, aligned: bool = False, *, image_size: Pair | None = None,
+    canonical_scale: SupportsFloat = 224, canonical_level: SupportsIndex = 4,
+    boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
+    num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
     RoIAlign of each box from the level of a feature pyramid that suits its size.
@@ -79,11 +93,11 @@ def multiscale_roi_align(
     result.""",
 )
 def multiscale_roi_align_backward(
-    grad_output: Input[Float], boxes: Boxes, input_shapes: Sequence[tuple[int, ...]],
+    grad_output: Gradient[Float], boxes: Boxes, input_shapes: Sequence[Shape],
     spatial_scale: Scales = None, sampling_ratio: Ratio = -1, aligned: bool = False, *,
-    image_size: ImageSize = None, canonical_scale: SupportsFloat = 224,
+    image_size: Pair | None = None, canonical_scale: SupportsFloat = 224,
     canonical_level: SupportsIndex = 4, boxes_num: Counts = None, layout: Layout = "NCHW",
-    out: Sequence[NDArray[Float]] | None = None, num_threads: SupportsIndex | None = None,
+    out: Sequence[NDArray[Float]] | None = None, num_threads: Threads = None,
 ) -> list[NDArray[Float]]:  # fmt: skip
     """
     Gradients of :func:`multiscale_roi_align` by the maps of each level.
@@ -105,14 +119,36 @@ def multiscale_roi_align_backward(
     return _call.backward(ROI_ALIGN, (sampling_ratio, aligned), grad_output, input_shapes, given)
 
 
+@overload
+def multiscale_roi_align_backward_boxes(
+    grad_output: Gradient[Float], features: Sequence[Readable], boxes: Rows,
+    spatial_scale: Scales = None, sampling_ratio: Ratio = -1, aligned: bool = False, *,
+    image_size: Pair | None = None, canonical_scale: SupportsFloat = 224,
+    canonical_level: SupportsIndex = 4, boxes_num: Counts = None, layout: Layout = "NCHW",
+    num_threads: Threads = None,
+) -> NDArray[Float]:  # fmt: skip
+    ...
+
+
+@overload
+def multiscale_roi_align_backward_boxes(
+    grad_output: Gradient[Float], features: Sequence[Readable], boxes: BoxesOfImages,
+    spatial_scale: Scales = None, sampling_ratio: Ratio = -1, aligned: bool = False, *,
+    image_size: Pair | None = None, canonical_scale: SupportsFloat = 224,
+    canonical_level: SupportsIndex = 4, boxes_num: Counts = None, layout: Layout = "NCHW",
+    num_threads: Threads = None,
+) -> list[NDArray[Float]]:  # fmt: skip
+    ...
+
+
 @documented(returns="{grad_boxes}", spatial_scale="{scales}")
 def multiscale_roi_align_backward_boxes(
-    grad_output: Input[Float], features: Sequence[Readable], boxes: Boxes,
+    grad_output: Gradient[Float], features: Sequence[Readable], boxes: Boxes,
     spatial_scale: Scales = None, sampling_ratio: Ratio = -1, aligned: bool = False, *,
-    image_size: ImageSize = None, canonical_scale: SupportsFloat = 224,
+    image_size: Pair | None = None, canonical_scale: SupportsFloat = 224,
     canonical_level: SupportsIndex = 4, boxes_num: Counts = None, layout: Layout = "NCHW",
-    num_threads: SupportsIndex | None = None,
-) -> Any:  # fmt: skip
+    num_threads: Threads = None,
+) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
     """
     Gradient of :func:`multiscale_roi_align` by the coordinates of its boxes, each at the level
     that it is pooled from.
@@ -140,11 +176,11 @@ def multiscale_roi_align_backward_boxes(
     sampling_ratio="{max_sampling_ratio}",
 )
 def multiscale_roi_align_rotated(
-    features: Sequence[Input[Float]], boxes: Boxes, output_size: Size,
-    spatial_scale: Scales = None, sampling_ratio: Ratio = -1, aligned: bool = True,
-    clockwise: bool = False, *, image_size: ImageSize = None, canonical_scale: SupportsFloat = 224,
+    features: Sequence[Input[Float]], boxes: Boxes, output_size: Size, spatial_scale: Scales = None,
+    sampling_ratio: Ratio = -1, aligned: bool = True, clockwise: bool = False, *,
+    image_size: Pair | None = None, canonical_scale: SupportsFloat = 224,
     canonical_level: SupportsIndex = 4, boxes_num: Counts = None, layout: Layout = "NCHW",
-    out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
+    out: Out[Float] = None, num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
     RoIAlignRotated of each box from the level of a feature pyramid that suits its size.
@@ -183,11 +219,12 @@ def multiscale_roi_align_rotated(
     result.""",
 )
 def multiscale_roi_align_rotated_backward(
-    grad_output: Input[Float], boxes: Boxes, input_shapes: Sequence[tuple[int, ...]],
+    grad_output: Gradient[Float], boxes: Boxes, input_shapes: Sequence[Shape],
     spatial_scale: Scales = None, sampling_ratio: Ratio = -1, aligned: bool = True,
-    clockwise: bool = False, *, image_size: ImageSize = None, canonical_scale: SupportsFloat = 224,
-    canonical_level: SupportsIndex = 4, boxes_num: Counts = None, layout: Layout = "NCHW",
-    out: Sequence[NDArray[Float]] | None = None, num_threads: SupportsIndex | None = None,
+    clockwise: bool = False, *, image_size: Pair | None = None,
+    canonical_scale: SupportsFloat = 224, canonical_level: SupportsIndex = 4,
+    boxes_num: Counts = None, layout: Layout = "NCHW", out: Sequence[NDArray[Float]] | None = None,
+    num_threads: Threads = None,
 ) -> list[NDArray[Float]]:  # fmt: skip
     """
     Gradients of :func:`multiscale_roi_align_rotated` by the maps of each level.
@@ -200,6 +237,28 @@ def multiscale_roi_align_rotated_backward(
     return _call.backward(ROI_ALIGN_ROTATED, parameters, grad_output, input_shapes, given)
 
 
+@overload
+def multiscale_roi_align_rotated_backward_boxes(
+    grad_output: Gradient[Float], features: Sequence[Readable], boxes: Rows,
+    spatial_scale: Scales = None, sampling_ratio: Ratio = -1, aligned: bool = True,
+    clockwise: bool = False, *, image_size: Pair | None = None,
+    canonical_scale: SupportsFloat = 224, canonical_level: SupportsIndex = 4,
+    boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
+) -> NDArray[Float]:  # fmt: skip
+    ...
+
+
+@overload
+def multiscale_roi_align_rotated_backward_boxes(
+    grad_output: Gradient[Float], features: Sequence[Readable], boxes: BoxesOfImages,
+    spatial_scale: Scales = None, sampling_ratio: Ratio = -1, aligned: bool = True,
+    clockwise: bool = False, *, image_size: Pair | None = None,
+    canonical_scale: SupportsFloat = 224, canonical_level: SupportsIndex = 4,
+    boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
+) -> list[NDArray[Float]]:  # fmt: skip
+    ...
+
+
 @documented(
     returns="{grad_boxes}",
     boxes="{rotated_boxes}",
@@ -207,12 +266,12 @@ def multiscale_roi_align_rotated_backward(
     sampling_ratio="{max_sampling_ratio}",
 )
 def multiscale_roi_align_rotated_backward_boxes(
-    grad_output: Input[Float], features: Sequence[Readable], boxes: Boxes,
+    grad_output: Gradient[Float], features: Sequence[Readable], boxes: Boxes,
     spatial_scale: Scales = None, sampling_ratio: Ratio = -1, aligned: bool = True,
-    clockwise: bool = False, *, image_size: ImageSize = None, canonical_scale: SupportsFloat = 224,
-    canonical_level: SupportsIndex = 4, boxes_num: Counts = None, layout: Layout = "NCHW",
-    num_threads: SupportsIndex | None = None,
-) -> Any:  # fmt: skip
+    clockwise: bool = False, *, image_size: Pair | None = None,
+    canonical_scale: SupportsFloat = 224, canonical_level: SupportsIndex = 4,
+    boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
+) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
     """
     Gradient of :func:`multiscale_roi_align_rotated` by the numbers of its boxes, each at the level
     that it is pooled from.

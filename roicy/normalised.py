@@ -6,7 +6,7 @@ It takes boxes as TensorFlow does, so its signature differs from those of the ot
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, SupportsFloat
 
 import numpy as np
 
@@ -18,7 +18,19 @@ from ._table import CROP_AND_RESIZE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .operators import Float, Input, Layout, Readable, Rows, Size
+    from ._types import (
+        Float,
+        Gradient,
+        Indices,
+        Input,
+        Layout,
+        Out,
+        Readable,
+        Rows,
+        Shape,
+        Size,
+        Threads,
+    )
 
     Method = Literal["bilinear", "nearest"]
 
@@ -50,10 +62,9 @@ integers""",
     extrapolation_value=_VALUE,
 )
 def crop_and_resize(
-    image: Input[Float], boxes: Rows, box_indices: Any,
-    crop_size: Size, method: Method = "bilinear", extrapolation_value: SupportsFloat = 0.0, *,
-    layout: Layout = "NCHW", out: NDArray[Float] | None = None,
-    num_threads: SupportsIndex | None = None,
+    image: Input[Float], boxes: Rows, box_indices: Indices, crop_size: Size,
+    method: Method = "bilinear", extrapolation_value: SupportsFloat = 0.0, *,
+    layout: Layout = "NCHW", out: Out[Float] = None, num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
     One sample of each bin of each box, from corner to corner: TensorFlow's crop_and_resize.
@@ -101,9 +112,9 @@ def crop_and_resize(
     method=_METHOD,
 )
 def crop_and_resize_backward(
-    grad_output: Input[Float], boxes: Rows, box_indices: Any,
-    image_shape: tuple[int, ...], method: Method = "bilinear", *, layout: Layout = "NCHW",
-    out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
+    grad_output: Gradient[Float], boxes: Rows, box_indices: Indices, image_shape: Shape,
+    method: Method = "bilinear", *, layout: Layout = "NCHW", out: Out[Float] = None,
+    num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
     Gradient of :func:`crop_and_resize` by its image.
@@ -133,8 +144,8 @@ def crop_and_resize_backward(
     box_indices=_INDICES,
 )
 def crop_and_resize_backward_boxes(
-    grad_output: Input[Float], image: Readable, boxes: Rows, box_indices: Any, *,
-    layout: Layout = "NCHW", num_threads: SupportsIndex | None = None,
+    grad_output: Gradient[Float], image: Readable, boxes: Rows, box_indices: Indices, *,
+    layout: Layout = "NCHW", num_threads: Threads = None,
 ) -> NDArray[Any]:  # fmt: skip
     """
     Gradient of :func:`crop_and_resize`, method "bilinear", by the coordinates of its boxes.

@@ -6,25 +6,11 @@ What tells one operator from another is in ``_table.py``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Literal,
-    Protocol,
-    SupportsFloat,
-    SupportsIndex,
-    TypeVar,
-    overload,
-)
-
-import numpy as np
+from typing import TYPE_CHECKING, Literal, SupportsFloat, overload
 
 from . import _arguments, _call
 from ._docs import documented
 from ._table import (
-    PRROI_POOL,
-    PS_PRROI_POOL,
     PS_ROI_ALIGN,
     PS_ROI_POOL,
     ROI_ALIGN,
@@ -34,34 +20,33 @@ from ._table import (
 )
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
-    Float = TypeVar("Float", bound=np.floating[Any])
-    Size = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int]
-    Scale = SupportsFloat | tuple[SupportsFloat, SupportsFloat] | list[float]
-
-    class SupportsArray(Protocol):
-        def __array__(self) -> Any: ...
-
-    class SupportsDLPack(Protocol):
-        def __dlpack__(self) -> Any: ...
-
-    # What NumPy can read as an array; of arrays of NumPy, `Float` is the type of the result.
-    Readable = SupportsArray | SupportsDLPack | memoryview
-    Input = NDArray[Float] | Readable
-    Rows = Readable | Sequence[Sequence[SupportsFloat]]
-    Boxes = Rows | Sequence[Rows]
-    Ratio = SupportsIndex | float | np.floating[Any]
-    Counts = Readable | Sequence[int] | None
-    Layout = Literal["NCHW", "NHWC"]
+    from ._types import (
+        Boxes,
+        BoxesOfImages,
+        Counts,
+        Float,
+        Gradient,
+        Input,
+        Layout,
+        Out,
+        Ratio,
+        Readable,
+        Rows,
+        Scale,
+        Shape,
+        Size,
+        Threads,
+    )
 
 
 @documented(returns="{output}")
 def roi_align(
-    input: Input[Float], boxes: Boxes, output_size: Size,
-    spatial_scale: Scale = 1.0, sampling_ratio: Ratio = -1, aligned: bool = False,
-    *, boxes_num: Counts = None, layout: Layout = "NCHW", out: NDArray[Float] | None = None,
-    num_threads: SupportsIndex | None = None,
+    input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: Scale = 1.0,
+    sampling_ratio: Ratio = -1, aligned: bool = False, *, boxes_num: Counts = None,
+    layout: Layout = "NCHW", out: Out[Float] = None, num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
     Mean of bilinear samples in each bin of each box: RoIAlign.
@@ -104,10 +89,10 @@ def roi_align(
     products="{products}",
 )
 def roi_align_max(
-    input: Input[Float], boxes: Boxes, output_size: Size,
-    spatial_scale: Scale = 1.0, sampling_ratio: Ratio = -1, aligned: bool = False,
-    *, products: bool = False, boxes_num: Counts = None, layout: Layout = "NCHW",
-    out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
+    input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: Scale = 1.0,
+    sampling_ratio: Ratio = -1, aligned: bool = False, *, products: bool = False,
+    boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
+    num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
     Largest bilinear sample in each bin of each box: RoIAlign with mode "max" of ONNX.
@@ -154,10 +139,10 @@ def roi_align_max(
     products="{products}",
 )
 def roi_align_max_backward(
-    grad_output: Input[Float], input: Readable, boxes: Boxes,
-    spatial_scale: Scale = 1.0, sampling_ratio: Ratio = -1, aligned: bool = False,
-    *, products: bool = False, boxes_num: Counts = None, layout: Layout = "NCHW",
-    out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
+    grad_output: Gradient[Float], input: Readable, boxes: Boxes, spatial_scale: Scale = 1.0,
+    sampling_ratio: Ratio = -1, aligned: bool = False, *, products: bool = False,
+    boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
+    num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
     Gradient of :func:`roi_align_max` by its input: that of each bin goes to its largest sample.
@@ -200,10 +185,9 @@ def roi_align_max_backward(
 
 @documented(returns="{grad_input}")
 def roi_align_backward(
-    grad_output: Input[Float], boxes: Boxes, input_shape: tuple[int, ...],
-    spatial_scale: Scale = 1.0, sampling_ratio: Ratio = -1, aligned: bool = False,
-    *, boxes_num: Counts = None, layout: Layout = "NCHW", out: NDArray[Float] | None = None,
-    num_threads: SupportsIndex | None = None,
+    grad_output: Gradient[Float], boxes: Boxes, input_shape: Shape, spatial_scale: Scale = 1.0,
+    sampling_ratio: Ratio = -1, aligned: bool = False, *, boxes_num: Counts = None,
+    layout: Layout = "NCHW", out: Out[Float] = None, num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
     Gradient of :func:`roi_align` by its input.
@@ -226,12 +210,30 @@ def roi_align_backward(
     return _call.backward(ROI_ALIGN, (sampling_ratio, aligned), grad_output, input_shape, given)
 
 
+@overload
+def roi_align_backward_boxes(
+    grad_output: Gradient[Float], input: Readable, boxes: Rows, spatial_scale: Scale = 1.0,
+    sampling_ratio: Ratio = -1, aligned: bool = False, *, boxes_num: Counts = None,
+    layout: Layout = "NCHW", num_threads: Threads = None,
+) -> NDArray[Float]:  # fmt: skip
+    ...
+
+
+@overload
+def roi_align_backward_boxes(
+    grad_output: Gradient[Float], input: Readable, boxes: BoxesOfImages, spatial_scale: Scale = 1.0,
+    sampling_ratio: Ratio = -1, aligned: bool = False, *, boxes_num: Counts = None,
+    layout: Layout = "NCHW", num_threads: Threads = None,
+) -> list[NDArray[Float]]:  # fmt: skip
+    ...
+
+
 @documented(returns="{grad_boxes}", input="{input_gradient}")
 def roi_align_backward_boxes(
-    grad_output: Input[Float], input: Readable, boxes: Boxes,
-    spatial_scale: Scale = 1.0, sampling_ratio: Ratio = -1, aligned: bool = False,
-    *, boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: SupportsIndex | None = None,
-) -> Any:  # fmt: skip
+    grad_output: Gradient[Float], input: Readable, boxes: Boxes, spatial_scale: Scale = 1.0,
+    sampling_ratio: Ratio = -1, aligned: bool = False, *, boxes_num: Counts = None,
+    layout: Layout = "NCHW", num_threads: Threads = None,
+) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
     """
     Gradient of :func:`roi_align` by the coordinates of its boxes.
 
@@ -265,10 +267,10 @@ def roi_align_backward_boxes(
     sampling_ratio="{max_sampling_ratio}",
 )
 def roi_align_rotated(
-    input: Input[Float], boxes: Boxes, output_size: Size,
-    spatial_scale: SupportsFloat = 1.0, sampling_ratio: Ratio = -1, aligned: bool = True,
-    clockwise: bool = False, *, boxes_num: Counts = None, layout: Layout = "NCHW",
-    out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
+    input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: SupportsFloat = 1.0,
+    sampling_ratio: Ratio = -1, aligned: bool = True, clockwise: bool = False, *,
+    boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
+    num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
     Mean of bilinear samples in each bin of each rotated box: RoIAlignRotated.
@@ -320,10 +322,10 @@ def roi_align_rotated(
     sampling_ratio="{max_sampling_ratio}",
 )
 def roi_align_rotated_backward(
-    grad_output: Input[Float], boxes: Boxes, input_shape: tuple[int, ...],
+    grad_output: Gradient[Float], boxes: Boxes, input_shape: Shape,
     spatial_scale: SupportsFloat = 1.0, sampling_ratio: Ratio = -1, aligned: bool = True,
     clockwise: bool = False, *, boxes_num: Counts = None, layout: Layout = "NCHW",
-    out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
+    out: Out[Float] = None, num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
     Gradient of :func:`roi_align_rotated` by its input.
@@ -347,6 +349,25 @@ def roi_align_rotated_backward(
     return _call.backward(ROI_ALIGN_ROTATED, parameters, grad_output, input_shape, given)
 
 
+@overload
+def roi_align_rotated_backward_boxes(
+    grad_output: Gradient[Float], input: Readable, boxes: Rows, spatial_scale: SupportsFloat = 1.0,
+    sampling_ratio: Ratio = -1, aligned: bool = True, clockwise: bool = False, *,
+    boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
+) -> NDArray[Float]:  # fmt: skip
+    ...
+
+
+@overload
+def roi_align_rotated_backward_boxes(
+    grad_output: Gradient[Float], input: Readable, boxes: BoxesOfImages,
+    spatial_scale: SupportsFloat = 1.0, sampling_ratio: Ratio = -1, aligned: bool = True,
+    clockwise: bool = False, *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    num_threads: Threads = None,
+) -> list[NDArray[Float]]:  # fmt: skip
+    ...
+
+
 @documented(
     returns="{grad_boxes}",
     input="{input_gradient}",
@@ -355,11 +376,10 @@ def roi_align_rotated_backward(
     sampling_ratio="{max_sampling_ratio}",
 )
 def roi_align_rotated_backward_boxes(
-    grad_output: Input[Float], input: Readable, boxes: Boxes,
-    spatial_scale: SupportsFloat = 1.0, sampling_ratio: Ratio = -1, aligned: bool = True,
-    clockwise: bool = False, *, boxes_num: Counts = None, layout: Layout = "NCHW",
-    num_threads: SupportsIndex | None = None,
-) -> Any:  # fmt: skip
+    grad_output: Gradient[Float], input: Readable, boxes: Boxes, spatial_scale: SupportsFloat = 1.0,
+    sampling_ratio: Ratio = -1, aligned: bool = True, clockwise: bool = False, *,
+    boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
+) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
     """
     Gradient of :func:`roi_align_rotated` by the centres, sizes and angles of its boxes.
 
@@ -393,10 +413,9 @@ def roi_align_rotated_backward_boxes(
     C is a multiple of PH * PW.""",
 )
 def ps_roi_align(
-    input: Input[Float], boxes: Boxes, output_size: Size,
-    spatial_scale: Scale = 1.0, sampling_ratio: Ratio = -1, *,
-    boxes_num: Counts = None, layout: Layout = "NCHW", out: NDArray[Float] | None = None,
-    num_threads: SupportsIndex | None = None,
+    input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: Scale = 1.0,
+    sampling_ratio: Ratio = -1, *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    out: Out[Float] = None, num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
     Position-sensitive RoIAlign: each bin reads channels of its own.
@@ -428,10 +447,9 @@ def ps_roi_align(
 
 @documented(returns="{grad_input}")
 def ps_roi_align_backward(
-    grad_output: Input[Float], boxes: Boxes, input_shape: tuple[int, ...],
-    spatial_scale: Scale = 1.0, sampling_ratio: Ratio = -1, *,
-    boxes_num: Counts = None, layout: Layout = "NCHW", out: NDArray[Float] | None = None,
-    num_threads: SupportsIndex | None = None,
+    grad_output: Gradient[Float], boxes: Boxes, input_shape: Shape, spatial_scale: Scale = 1.0,
+    sampling_ratio: Ratio = -1, *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    out: Out[Float] = None, num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
     Gradient of :func:`ps_roi_align` by its input.
@@ -450,12 +468,30 @@ def ps_roi_align_backward(
     return _call.backward(PS_ROI_ALIGN, (sampling_ratio,), grad_output, input_shape, given)
 
 
+@overload
+def ps_roi_align_backward_boxes(
+    grad_output: Gradient[Float], input: Readable, boxes: Rows, spatial_scale: Scale = 1.0,
+    sampling_ratio: Ratio = -1, *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    num_threads: Threads = None,
+) -> NDArray[Float]:  # fmt: skip
+    ...
+
+
+@overload
+def ps_roi_align_backward_boxes(
+    grad_output: Gradient[Float], input: Readable, boxes: BoxesOfImages, spatial_scale: Scale = 1.0,
+    sampling_ratio: Ratio = -1, *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    num_threads: Threads = None,
+) -> list[NDArray[Float]]:  # fmt: skip
+    ...
+
+
 @documented(returns="{grad_boxes}", input="{input_gradient}")
 def ps_roi_align_backward_boxes(
-    grad_output: Input[Float], input: Readable, boxes: Boxes,
-    spatial_scale: Scale = 1.0, sampling_ratio: Ratio = -1, *,
-    boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: SupportsIndex | None = None,
-) -> Any:  # fmt: skip
+    grad_output: Gradient[Float], input: Readable, boxes: Boxes, spatial_scale: Scale = 1.0,
+    sampling_ratio: Ratio = -1, *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    num_threads: Threads = None,
+) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
     """
     Gradient of :func:`ps_roi_align` by the coordinates of its boxes.
 
@@ -476,197 +512,14 @@ def ps_roi_align_backward_boxes(
 
 
 @documented(
-    returns="""{output}
-    A box without area, or inverted, gives 0.""",
-)
-def prroi_pool(
-    input: Input[Float], boxes: Boxes, output_size: Size,
-    spatial_scale: Scale = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
-    out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
-) -> NDArray[Float]:  # fmt: skip
-    """
-    Exact mean of the bilinear surface over each bin of each box: PrRoIPool.
-
-    ``out[k, c, p, q]`` is the integral over the bin, divided by the bin's area, of ::
-
-        f(y, x) = sum over i, j of input[n, c, i, j] * max(0, 1 - abs(y - i)) * max(0, 1 - abs(x
-        - j))
-
-    Coordinates are not rounded.  The surface falls to 0 within one pixel off the map.
-
-    {sections}
-
-    Notes
-    -----
-    Jiang, Luo, Mao, Xiao, Jiang, "Acquisition of Localization Confidence for Accurate Object
-    Detection", 2018; computed as by Paddle 1.6 to 1.8.  Bins narrower than the distance between
-    two numbers of the type are means too, where Paddle rounds their ends to the type, and
-    divides by a length that is not rounded.
-
-    Examples
-    --------
-    >>> import numpy as np, roicy
-    >>> input = np.arange(1, 17, dtype=np.float32).reshape(1, 1, 4, 4)
-    >>> boxes = np.array([[0, 0.5, 0.5, 2.5, 2.5]], np.float32)
-    >>> roicy.prroi_pool(input, boxes, 2)[0, 0]
-    array([[ 6.,  7.],
-           [10., 11.]], dtype=float32)
-    """
-    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
-    return _call.forward(PRROI_POOL, (), input, output_size, given)
-
-
-@documented(returns="{grad_input}")
-def prroi_pool_backward(
-    grad_output: Input[Float], boxes: Boxes, input_shape: tuple[int, ...],
-    spatial_scale: Scale = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
-    out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
-) -> NDArray[Float]:  # fmt: skip
-    """
-    Gradient of :func:`prroi_pool` by its input.
-
-    {sections}
-
-    Examples
-    --------
-    >>> import numpy as np, roicy
-    >>> boxes = np.array([[0, 0, 0, 2, 2]], np.float32)
-    >>> roicy.prroi_pool_backward(np.full((1, 1, 1, 1), 16, np.float32), boxes, (1, 1, 3, 3))[0, 0]
-    array([[1., 2., 1.],
-           [2., 4., 2.],
-           [1., 2., 1.]], dtype=float32)
-    """
-    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
-    return _call.backward(PRROI_POOL, (), grad_output, input_shape, given)
-
-
-@documented(
-    returns="""{grad_boxes}
-    Of boxes without area it is 0 (Paddle: NaN).""",
-    input="{input_gradient}",
-)
-def prroi_pool_backward_boxes(
-    grad_output: Input[Float], input: Readable, boxes: Boxes,
-    spatial_scale: Scale = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
-    num_threads: SupportsIndex | None = None,
-) -> Any:  # fmt: skip
-    """
-    Gradient of :func:`prroi_pool` by the coordinates of its boxes.
-
-    The pooled value is a smooth function of them, which is what the operator is for.
-
-    {sections}
-
-    Examples
-    --------
-    >>> import numpy as np, roicy
-    >>> input = np.tile(np.arange(8.0), (1, 1, 8, 1))
-    >>> boxes = np.array([[0, 1.2, 1.2, 5.2, 5.2]])
-    >>> roicy.prroi_pool_backward_boxes(np.ones((1, 1, 1, 1)), input, boxes)[:, [1, 3]].round(6)
-    array([[0.5, 0.5]])
-    """
-    given = (boxes, boxes_num, spatial_scale, layout, num_threads, None, None)
-    return _call.backward_boxes(PRROI_POOL, (), grad_output, input, given)
-
-
-@documented(
-    returns="""{output_position_sensitive}
-    A box without area, or inverted, gives 0.""",
-    input="""{input}
-    C is a multiple of PH * PW.""",
-)
-def ps_prroi_pool(
-    input: Input[Float], boxes: Boxes, output_size: Size,
-    spatial_scale: Scale = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
-    out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
-) -> NDArray[Float]:  # fmt: skip
-    """
-    Position-sensitive PrRoIPool: each bin reads channels of its own.
-
-    ``out[k, c, p, q]`` is what :func:`prroi_pool` computes from input channel
-    ``(c * PH + p) * PW + q``.
-
-    {sections}
-
-    Notes
-    -----
-    PrRoIPool with the channels of R-FCN: Paddle's `prroi_pool` with `output_channels` less than
-    the channels of the input, with boxes that are not rounded.
-
-    Examples
-    --------
-    >>> import numpy as np, roicy
-    >>> channels = np.arange(4, dtype=np.float32).reshape(1, 4, 1, 1)
-    >>> input = channels * np.ones((1, 1, 6, 6), np.float32)
-    >>> boxes = np.array([[0, 1, 1, 5, 5]], np.float32)
-    >>> roicy.ps_prroi_pool(input, boxes, 2)[0, 0]
-    array([[0., 1.],
-           [2., 3.]], dtype=float32)
-    """
-    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
-    return _call.forward(PS_PRROI_POOL, (), input, output_size, given)
-
-
-@documented(returns="{grad_input}")
-def ps_prroi_pool_backward(
-    grad_output: Input[Float], boxes: Boxes, input_shape: tuple[int, ...],
-    spatial_scale: Scale = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
-    out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
-) -> NDArray[Float]:  # fmt: skip
-    """
-    Gradient of :func:`ps_prroi_pool` by its input.
-
-    {sections}
-
-    Examples
-    --------
-    >>> import numpy as np, roicy
-    >>> boxes = np.array([[0, 1, 1, 5, 5]], np.float32)
-    >>> grad = roicy.ps_prroi_pool_backward(np.ones((1, 1, 2, 2)), boxes, (1, 4, 6, 6))
-    >>> grad.sum(axis=(2, 3)).round(6)
-    array([[1., 1., 1., 1.]])
-    """
-    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
-    return _call.backward(PS_PRROI_POOL, (), grad_output, input_shape, given)
-
-
-@documented(
-    returns="""{grad_boxes}
-    Of boxes without area it is 0.""",
-    input="{input_gradient}",
-)
-def ps_prroi_pool_backward_boxes(
-    grad_output: Input[Float], input: Readable, boxes: Boxes,
-    spatial_scale: Scale = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
-    num_threads: SupportsIndex | None = None,
-) -> Any:  # fmt: skip
-    """
-    Gradient of :func:`ps_prroi_pool` by the coordinates of its boxes.
-
-    {sections}
-
-    Examples
-    --------
-    >>> import numpy as np, roicy
-    >>> input = np.tile(np.arange(8.0), (1, 4, 8, 1))
-    >>> boxes = np.array([[0, 1.2, 1.2, 5.2, 5.2]])
-    >>> grad = np.ones((1, 1, 2, 2))
-    >>> roicy.ps_prroi_pool_backward_boxes(grad, input, boxes)[:, [1, 3]].round(6)
-    array([[2., 2.]])
-    """
-    given = (boxes, boxes_num, spatial_scale, layout, num_threads, None, None)
-    return _call.backward_boxes(PS_PRROI_POOL, (), grad_output, input, given)
-
-
-@documented(
     returns="{output_position_sensitive}",
     input="""{input}
     C is a multiple of PH * PW.""",
 )
 def ps_roi_pool(
-    input: Input[Float], boxes: Boxes, output_size: Size,
-    spatial_scale: Scale = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
-    out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
+    input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: Scale = 1.0, *,
+    boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
+    num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
     Position-sensitive RoIPool: the mean of whole pixels, where each bin reads channels of its own.
@@ -701,9 +554,9 @@ def ps_roi_pool(
 
 @documented(returns="{grad_input}")
 def ps_roi_pool_backward(
-    grad_output: Input[Float], boxes: Boxes, input_shape: tuple[int, ...],
-    spatial_scale: Scale = 1.0, *, boxes_num: Counts = None, layout: Layout = "NCHW",
-    out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
+    grad_output: Gradient[Float], boxes: Boxes, input_shape: Shape, spatial_scale: Scale = 1.0, *,
+    boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
+    num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
     Gradient of :func:`ps_roi_pool` by its input.
@@ -726,32 +579,29 @@ def ps_roi_pool_backward(
 
 @overload
 def roi_pool(
-    input: Input[Float],
-    boxes: Boxes,
-    output_size: Size,
-    spatial_scale: Scale = ...,
-    *,
-    return_argmax: Literal[False] = ...,
-    boxes_num: Counts = ...,
-    layout: Layout = ...,
-    out: NDArray[Float] | None = ...,
-    num_threads: SupportsIndex | None = ...,
-) -> NDArray[Float]: ...  # fmt: skip
+    input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: Scale = 1.0, *,
+    return_argmax: Literal[False] = False, boxes_num: Counts = None, layout: Layout = "NCHW",
+    out: Out[Float] = None, num_threads: Threads = None,
+) -> NDArray[Float]:  # fmt: skip
+    ...
 
 
 @overload
 def roi_pool(
-    input: Input[Float],
-    boxes: Boxes,
-    output_size: Size,
-    spatial_scale: Scale = ...,
-    *,
-    return_argmax: Literal[True],
-    boxes_num: Counts = ...,
-    layout: Layout = ...,
-    out: NDArray[Float] | None = ...,
-    num_threads: SupportsIndex | None = ...,
-) -> tuple[NDArray[Float], NDArray[np.int32]]: ...  # fmt: skip
+    input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: Scale = 1.0, *,
+    return_argmax: Literal[True], boxes_num: Counts = None, layout: Layout = "NCHW",
+    out: Out[Float] = None, num_threads: Threads = None,
+) -> tuple[NDArray[Float], NDArray[np.int32]]:  # fmt: skip
+    ...
+
+
+@overload
+def roi_pool(
+    input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: Scale = 1.0, *,
+    return_argmax: bool = False, boxes_num: Counts = None, layout: Layout = "NCHW",
+    out: Out[Float] = None, num_threads: Threads = None,
+) -> NDArray[Float] | tuple[NDArray[Float], NDArray[np.int32]]:  # fmt: skip
+    ...
 
 
 @documented(
@@ -764,10 +614,9 @@ argmax : ndarray of the same shape, int32
     Also return where the largest pixels are, which the gradient needs.""",
 )
 def roi_pool(
-    input: Input[Float], boxes: Boxes, output_size: Size,
-    spatial_scale: Scale = 1.0, *, return_argmax: bool = False, boxes_num: Counts = None,
-    layout: Layout = "NCHW", out: NDArray[Float] | None = None,
-    num_threads: SupportsIndex | None = None,
+    input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: Scale = 1.0, *,
+    return_argmax: bool = False, boxes_num: Counts = None, layout: Layout = "NCHW",
+    out: Out[Float] = None, num_threads: Threads = None,
 ) -> NDArray[Float] | tuple[NDArray[Float], NDArray[np.int32]]:  # fmt: skip
     """
     Largest pixel in each bin of each box: RoIPool.
@@ -809,9 +658,9 @@ def roi_pool(
     Only their images matter.""",
 )
 def roi_pool_backward(
-    grad_output: Input[Float], argmax: Readable, boxes: Boxes,
-    input_shape: tuple[int, ...], *, boxes_num: Counts = None, layout: Layout = "NCHW",
-    out: NDArray[Float] | None = None, num_threads: SupportsIndex | None = None,
+    grad_output: Gradient[Float], argmax: Readable, boxes: Boxes, input_shape: Shape, *,
+    boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
+    num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
     Gradient of :func:`roi_pool` by its input: that of each bin goes to its largest pixel.

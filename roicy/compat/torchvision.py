@@ -18,7 +18,7 @@ from . import Parameters
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..operators import Boxes, Ratio, Readable, Rows
+    from .._types import Boxes, Ratio, Readable, Rows
 
     Size = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int]
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -11,75 +10,72 @@ from .. import _arguments, _dispatch, _threads
 from . import arguments, matrices
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import DTypeLike, NDArray
 
-    Frames = NDArray[Any] | Sequence[NDArray[Any]]
-    Boxes = NDArray[Any] | Sequence[Any]
-    Numbers = float | Sequence[float] | NDArray[Any] | None
-    Counts = NDArray[np.integer[Any]] | Sequence[int] | None
-    Size = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int]
+    from .._types import Counts, Numbers, Picture, Readable, Size, Threads
+
+    Frames = Picture | Sequence[Picture]
+    Boxes = Readable | Sequence[Any]
     Fit = Literal["stretch", "letterbox", "cover"]
     Border = Literal["image", "crop", "constant"]
     Channels = Literal["first", "last"]
-    Color = Literal["nv12", "i420"]
+    Color = Literal["nv12", "i420"] | None
+    Range = Literal["video", "full"]
+    Matrix = Literal["bt601", "bt709"]
+    Crops = NDArray[Any]
+    Both = tuple[NDArray[Any], NDArray[np.float64]]
 
 
 @overload
 def crop(
-    frames: Frames,
-    boxes: Boxes,
-    size: Size,
-    *,
-    mean: Numbers = ...,
-    std: Numbers = ...,
-    scale: Numbers = ...,
-    swap_channels: bool = ...,
-    fit: Fit = ...,
-    pad_value: float | Sequence[float] = ...,
-    antialias: bool = ...,
-    border: Border = ...,
-    channels: Channels = ...,
-    dtype: DTypeLike = ...,
-    boxes_num: Counts = ...,
-    out: NDArray[Any] | None = ...,
-    num_threads: SupportsIndex | None = ...,
-    return_matrices: Literal[False] = ...,
-) -> NDArray[Any]: ...  # fmt: skip
+    frames: Frames, boxes: Boxes, size: Size, *, mean: Numbers = None, std: Numbers = None,
+    scale: Numbers = None, swap_channels: bool = False, fit: Fit = "stretch",
+    pad_value: Numbers = 0, antialias: bool = True, border: Border = "image",
+    channels: Channels = "first", dtype: DTypeLike = np.float32, boxes_num: Counts = None,
+    color: Color = None, color_range: Range = "video", color_matrix: Matrix = "bt601",
+    out: NDArray[Any] | None = None, num_threads: Threads = None,
+    return_matrices: Literal[False] = False,
+) -> Crops:  # fmt: skip
+    ...
 
 
 @overload
 def crop(
-    frames: Frames,
-    boxes: Boxes,
-    size: Size,
-    *,
-    mean: Numbers = ...,
-    std: Numbers = ...,
-    scale: Numbers = ...,
-    swap_channels: bool = ...,
-    fit: Fit = ...,
-    pad_value: float | Sequence[float] = ...,
-    antialias: bool = ...,
-    border: Border = ...,
-    channels: Channels = ...,
-    dtype: DTypeLike = ...,
-    boxes_num: Counts = ...,
-    out: NDArray[Any] | None = ...,
-    num_threads: SupportsIndex | None = ...,
+    frames: Frames, boxes: Boxes, size: Size, *, mean: Numbers = None, std: Numbers = None,
+    scale: Numbers = None, swap_channels: bool = False, fit: Fit = "stretch",
+    pad_value: Numbers = 0, antialias: bool = True, border: Border = "image",
+    channels: Channels = "first", dtype: DTypeLike = np.float32, boxes_num: Counts = None,
+    color: Color = None, color_range: Range = "video", color_matrix: Matrix = "bt601",
+    out: NDArray[Any] | None = None, num_threads: Threads = None,
     return_matrices: Literal[True],
-) -> tuple[NDArray[Any], NDArray[np.float64]]: ...  # fmt: skip
+) -> Both:  # fmt: skip
+    ...
+
+
+@overload
+def crop(
+    frames: Frames, boxes: Boxes, size: Size, *, mean: Numbers = None, std: Numbers = None,
+    scale: Numbers = None, swap_channels: bool = False, fit: Fit = "stretch",
+    pad_value: Numbers = 0, antialias: bool = True, border: Border = "image",
+    channels: Channels = "first", dtype: DTypeLike = np.float32, boxes_num: Counts = None,
+    color: Color = None, color_range: Range = "video", color_matrix: Matrix = "bt601",
+    out: NDArray[Any] | None = None, num_threads: Threads = None,
+    return_matrices: bool = False,
+) -> Crops | Both:  # fmt: skip
+    ...
 
 
 def crop(
     frames: Frames, boxes: Boxes, size: Size, *, mean: Numbers = None, std: Numbers = None,
     scale: Numbers = None, swap_channels: bool = False, fit: Fit = "stretch",
-    pad_value: float | Sequence[float] = 0, antialias: bool = True, border: Border = "image",
+    pad_value: Numbers = 0, antialias: bool = True, border: Border = "image",
     channels: Channels = "first", dtype: DTypeLike = np.float32, boxes_num: Counts = None,
-    color: Color | None = None, color_range: Literal["video", "full"] = "video",
-    color_matrix: Literal["bt601", "bt709"] = "bt601",
-    out: NDArray[Any] | None = None, num_threads: SupportsIndex | None = None,
+    color: Color = None, color_range: Range = "video", color_matrix: Matrix = "bt601",
+    out: NDArray[Any] | None = None, num_threads: Threads = None,
     return_matrices: bool = False,
-) -> NDArray[Any] | tuple[NDArray[Any], NDArray[np.float64]]:  # fmt: skip
+) -> Crops | Both:  # fmt: skip
     """
     Cut boxes out of frames, resize and normalise them: the input of a network, in one call.
 

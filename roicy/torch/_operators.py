@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .. import multiscale, operators
+from .. import integrals, multiscale, operators
 from . import _tensors
 from ._tensors import pooled_type
 
@@ -102,9 +102,9 @@ class Operator(NamedTuple):
 
 def _function(name: str) -> Callable[..., Any]:
     """Return the function on arrays."""
-    found: Callable[..., Any] = getattr(
-        multiscale if name.startswith("multiscale") else operators, name
-    )
+    is_integral, is_pyramid = "prroi_pool" in name, name.startswith("multiscale")
+    home = integrals if is_integral else multiscale if is_pyramid else operators
+    found: Callable[..., Any] = getattr(home, name)
     return found
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ...operators import Ratio, Readable, Rows
+    from ..._types import Ratio, Readable, Rows
     from ._session import InferenceSession as InferenceSession
 
 __all__ = ["CropAndResize", "MMCVRoIAlignRotated", "MaxRoiPool", "RoiAlign"]

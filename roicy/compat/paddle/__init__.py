@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import _arguments, operators
+from ... import _arguments, integrals, operators
 from ..._names import errors_name
 from .. import bins_of, float32_scale, images_of, r_fcn_pool
 from .._docs import documented
@@ -317,9 +317,9 @@ def prroi_pool(input: np.ndarray, rois: np.ndarray, *args: Any, **kwargs: Any) -
     given.apply_defaults()
     values = given.arguments
     bins = bins_of(**{name: values[name] for name in ("pooled_height", "pooled_width")})
-    pool = operators.prroi_pool
+    pool = integrals.prroi_pool
     if documented and _is_position_sensitive(input, values["output_channels"], bins):
-        pool = operators.ps_prroi_pool
+        pool = integrals.ps_prroi_pool
     counts = _counts(
         input, rois, values.get("batch_roi_nums"), "batch_roi_nums", values["rois_lod"]
     )

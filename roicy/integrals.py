@@ -1,0 +1,242 @@
+"""The operators that integrate the bilinear surface: PrRoIPool, in both orders of channels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, overload
+
+from . import _call
+from ._docs import documented
+from ._table import PRROI_POOL, PS_PRROI_POOL
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ._types import (
+        Boxes,
+        BoxesOfImages,
+        Counts,
+        Float,
+        Gradient,
+        Input,
+        Layout,
+        Out,
+        Readable,
+        Rows,
+        Scale,
+        Shape,
+        Size,
+        Threads,
+    )
+
+
+@documented(
+    returns="""{output}
+    A box without area, or inverted, gives 0.""",
+)
+def prroi_pool(
+    input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: Scale = 1.0, *,
+    boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
+    num_threads: Threads = None,
+) -> NDArray[Float]:  # fmt: skip
+    """
+    Exact mean of the bilinear surface over each bin of each box: PrRoIPool.
+
+    ``out[k, c, p, q]`` is the integral over the bin, divided by the bin's area, of ::
+
+        f(y, x) = sum over i, j of input[n, c, i, j] * max(0, 1 - abs(y - i)) * max(0, 1 - abs(x
+        - j))
+
+    Coordinates are not rounded.  The surface falls to 0 within one pixel off the map.
+
+    {sections}
+
+    Notes
+    -----
+    Jiang, Luo, Mao, Xiao, Jiang, "Acquisition of Localization Confidence for Accurate Object
+    Detection", 2018; computed as by Paddle 1.6 to 1.8.  Bins narrower than the distance between
+    two numbers of the type are means too, where Paddle rounds their ends to the type, and
+    divides by a length that is not rounded.
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> input = np.arange(1, 17, dtype=np.float32).reshape(1, 1, 4, 4)
+    >>> boxes = np.array([[0, 0.5, 0.5, 2.5, 2.5]], np.float32)
+    >>> roicy.prroi_pool(input, boxes, 2)[0, 0]
+    array([[ 6.,  7.],
+           [10., 11.]], dtype=float32)
+    """
+    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
+    return _call.forward(PRROI_POOL, (), input, output_size, given)
+
+
+@documented(returns="{grad_input}")
+def prroi_pool_backward(
+    grad_output: Gradient[Float], boxes: Boxes, input_shape: Shape, spatial_scale: Scale = 1.0, *,
+    boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
+    num_threads: Threads = None,
+) -> NDArray[Float]:  # fmt: skip
+    """
+    Gradient of :func:`prroi_pool` by its input.
+
+    {sections}
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> boxes = np.array([[0, 0, 0, 2, 2]], np.float32)
+    >>> roicy.prroi_pool_backward(np.full((1, 1, 1, 1), 16, np.float32), boxes, (1, 1, 3, 3))[0, 0]
+    array([[1., 2., 1.],
+           [2., 4., 2.],
+           [1., 2., 1.]], dtype=float32)
+    """
+    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
+    return _call.backward(PRROI_POOL, (), grad_output, input_shape, given)
+
+
+@overload
+def prroi_pool_backward_boxes(
+    grad_output: Gradient[Float], input: Readable, boxes: Rows, spatial_scale: Scale = 1.0, *,
+    boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
+) -> NDArray[Float]:  # fmt: skip
+    ...
+
+
+@overload
+def prroi_pool_backward_boxes(
+    grad_output: Gradient[Float], input: Readable, boxes: BoxesOfImages, spatial_scale: Scale = 1.0,
+    *, boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
+) -> list[NDArray[Float]]:  # fmt: skip
+    ...
+
+
+@documented(
+    returns="""{grad_boxes}
+    Of boxes without area it is 0 (Paddle: NaN).""",
+    input="{input_gradient}",
+)
+def prroi_pool_backward_boxes(
+    grad_output: Gradient[Float], input: Readable, boxes: Boxes, spatial_scale: Scale = 1.0, *,
+    boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
+) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
+    """
+    Gradient of :func:`prroi_pool` by the coordinates of its boxes.
+
+    The pooled value is a smooth function of them, which is what the operator is for.
+
+    {sections}
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> input = np.tile(np.arange(8.0), (1, 1, 8, 1))
+    >>> boxes = np.array([[0, 1.2, 1.2, 5.2, 5.2]])
+    >>> roicy.prroi_pool_backward_boxes(np.ones((1, 1, 1, 1)), input, boxes)[:, [1, 3]].round(6)
+    array([[0.5, 0.5]])
+    """
+    given = (boxes, boxes_num, spatial_scale, layout, num_threads, None, None)
+    return _call.backward_boxes(PRROI_POOL, (), grad_output, input, given)
+
+
+@documented(
+    returns="""{output_position_sensitive}
+    A box without area, or inverted, gives 0.""",
+    input="""{input}
+    C is a multiple of PH * PW.""",
+)
+def ps_prroi_pool(
+    input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: Scale = 1.0, *,
+    boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
+    num_threads: Threads = None,
+) -> NDArray[Float]:  # fmt: skip
+    """
+    Position-sensitive PrRoIPool: each bin reads channels of its own.
+
+    ``out[k, c, p, q]`` is what :func:`prroi_pool` computes from input channel
+    ``(c * PH + p) * PW + q``.
+
+    {sections}
+
+    Notes
+    -----
+    PrRoIPool with the channels of R-FCN: Paddle's `prroi_pool` with `output_channels` less than
+    the channels of the input, with boxes that are not rounded.
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> channels = np.arange(4, dtype=np.float32).reshape(1, 4, 1, 1)
+    >>> input = channels * np.ones((1, 1, 6, 6), np.float32)
+    >>> boxes = np.array([[0, 1, 1, 5, 5]], np.float32)
+    >>> roicy.ps_prroi_pool(input, boxes, 2)[0, 0]
+    array([[0., 1.],
+           [2., 3.]], dtype=float32)
+    """
+    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
+    return _call.forward(PS_PRROI_POOL, (), input, output_size, given)
+
+
+@documented(returns="{grad_input}")
+def ps_prroi_pool_backward(
+    grad_output: Gradient[Float], boxes: Boxes, input_shape: Shape, spatial_scale: Scale = 1.0, *,
+    boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
+    num_threads: Threads = None,
+) -> NDArray[Float]:  # fmt: skip
+    """
+    Gradient of :func:`ps_prroi_pool` by its input.
+
+    {sections}
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> boxes = np.array([[0, 1, 1, 5, 5]], np.float32)
+    >>> grad = roicy.ps_prroi_pool_backward(np.ones((1, 1, 2, 2)), boxes, (1, 4, 6, 6))
+    >>> grad.sum(axis=(2, 3)).round(6)
+    array([[1., 1., 1., 1.]])
+    """
+    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
+    return _call.backward(PS_PRROI_POOL, (), grad_output, input_shape, given)
+
+
+@overload
+def ps_prroi_pool_backward_boxes(
+    grad_output: Gradient[Float], input: Readable, boxes: Rows, spatial_scale: Scale = 1.0, *,
+    boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
+) -> NDArray[Float]:  # fmt: skip
+    ...
+
+
+@overload
+def ps_prroi_pool_backward_boxes(
+    grad_output: Gradient[Float], input: Readable, boxes: BoxesOfImages, spatial_scale: Scale = 1.0,
+    *, boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
+) -> list[NDArray[Float]]:  # fmt: skip
+    ...
+
+
+@documented(
+    returns="""{grad_boxes}
+    Of boxes without area it is 0.""",
+    input="{input_gradient}",
+)
+def ps_prroi_pool_backward_boxes(
+    grad_output: Gradient[Float], input: Readable, boxes: Boxes, spatial_scale: Scale = 1.0, *,
+    boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
+) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
+    """
+    Gradient of :func:`ps_prroi_pool` by the coordinates of its boxes.
+
+    {sections}
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> input = np.tile(np.arange(8.0), (1, 4, 8, 1))
+    >>> boxes = np.array([[0, 1.2, 1.2, 5.2, 5.2]])
+    >>> grad = np.ones((1, 1, 2, 2))
+    >>> roicy.ps_prroi_pool_backward_boxes(grad, input, boxes)[:, [1, 3]].round(6)
+    array([[2., 2.]])
+    """
+    given = (boxes, boxes_num, spatial_scale, layout, num_threads, None, None)
+    return _call.backward_boxes(PS_PRROI_POOL, (), grad_output, input, given)
