@@ -4,7 +4,6 @@ A task is a box, or some of its rows.  Blocks of CROP_ROWS rows are computed one
 each in chunks of output columns whose pixels a strip has room for.  rows.h has the sums.
 """
 from cpython.buffer cimport PyBUF_STRIDED, PyBUF_STRIDES, PyBuffer_Release, PyObject_GetBuffer
-from cython.parallel cimport prange, threadid
 from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
@@ -13,7 +12,7 @@ from images.frames cimport (CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_YUV, Ax
                             Span, Strip, Target, Warp, Yuv, crop_axis_limit, crop_axis_set,
                             crop_pad_columns, crop_scale_columns, crop_span_of, crop_store,
                             crop_sum_columns, crop_sum_rows, warp_pixels, warp_samples)
-from simd.simd cimport pages_alloc, pages_free
+from threads cimport run_tasks
 from tuning cimport (CROP_COLUMNS_AT_ONCE, CROP_SERIAL_NUMBERS, CROP_STRIP, TASKS_PER_THREAD,
                      WARP_COST)
 
@@ -278,7 +277,9 @@ cdef void warp_task(
         row += call.target.stride_y
 
 
-cdef void crop_task(const Call *call, Py_ssize_t task, Scratch *scratch) noexcept nogil:
+cdef void crop_task(const void *given, Py_ssize_t task, char *memory) noexcept nogil:
+    cdef const Call *call = <const Call*>given
+    cdef Scratch *scratch = <Scratch*>memory
     cdef Work work
     cdef Py_ssize_t k = task // call.parts, part = task % call.parts
     cdef int first_row = <int>(call.blocks * part // call.parts) * CROP_ROWS
@@ -306,28 +307,14 @@ cdef void crop_task(const Call *call, Py_ssize_t task, Scratch *scratch) noexcep
 
 cdef int run(Call *call, int threads) except -1:
     """Carry out all tasks.  How boxes are divided changes no bit of the result."""
-    cdef Py_ssize_t i, tasks, numbers
-    cdef Scratch *scratch
+    cdef Py_ssize_t numbers = call.count * call.height * call.width * call.channels
     call.blocks = (call.height + CROP_ROWS - 1) // CROP_ROWS
-    numbers = call.count * call.height * call.width * call.channels
     if numbers * (WARP_COST if call.warped else 1) < CROP_SERIAL_NUMBERS:
         threads = 1
     call.parts = 1
     if threads > 1 and call.count < TASKS_PER_THREAD * threads:
         call.parts = min(call.blocks, (TASKS_PER_THREAD * threads + call.count - 1) // call.count)
-    tasks = call.count * call.parts
-    scratch = <Scratch*>pages_alloc(threads * sizeof(Scratch))
-    if scratch == NULL:
-        raise MemoryError(f"no {threads * sizeof(Scratch)} bytes of scratch for {threads} threads")
-    if threads == 1:
-        with nogil:
-            for i in range(tasks):
-                crop_task(call, i, scratch)
-    else:
-        for i in prange(tasks, nogil=True, num_threads=threads, schedule="dynamic", chunksize=1):
-            crop_task(call, i, scratch + threadid())
-    pages_free(scratch)
-    return 0
+    return run_tasks(call, call.count * call.parts, threads, sizeof(Scratch), crop_task)
 
 
 cdef class Buffers:
@@ -353,12 +340,18 @@ cdef class Buffers:
         return self.items + self.count - 1
 
 
-cdef int set_frames(Call *call, Buffers buffers, tuple arrays, int kind) except -1:
+cdef int set_frames(Call *call, Buffers buffers, given) except -1:
     """The frames of arrays (N, H, W, C)."""
     cdef Py_ssize_t i = 0, n
+    cdef int c, kind = ord(given.kind)
     cdef Py_buffer *view
     cdef Source *frame
-    for array in arrays:
+    call.planar = given.planar
+    if given.yuv is not None:
+        call.yuv.planar, call.yuv.luma = given.yuv.planar, given.yuv.luma
+        for c in range(3):
+            call.yuv.bias[c], call.yuv.from_u[c], call.yuv.from_v[c] = given.yuv.channels[c]
+    for array in given.arrays:
         view = buffers.take(array, PyBUF_STRIDES)
         for n in range(view.shape[0]):
             frame = call.frames + i
@@ -375,70 +368,53 @@ cdef int set_frames(Call *call, Buffers buffers, tuple arrays, int kind) except 
     return 0
 
 
+cdef int set_boxes(Call *call, Buffers buffers, place) except -1:
+    call.warped = place.values.shape[1] == 9
+    call.boxes = <const double*>buffers.take(place.values, PyBUF_STRIDES).buf
+    call.images = <const int32_t*>buffers.take(place.images, PyBUF_STRIDES).buf
+    if place.content is not None:
+        call.content = <const int32_t*>buffers.take(place.content, PyBUF_STRIDES).buf
+    if place.touched is not None:
+        call.touched = <const double*>buffers.take(place.touched, PyBUF_STRIDES).buf
+    return 0
+
+
 cdef int set_target(Call *call, const Py_buffer *out, int kind) except -1:
     """The array (K, h, w, C) to write to."""
     cdef Target *target = &call.target
     call.out, call.stride_k = <char*>out.buf, out.strides[0]
+    call.count, call.height, call.width = out.shape[0], <int>out.shape[1], <int>out.shape[2]
     target.stride_y, target.stride_x = out.strides[1], out.strides[2]
-    target.stride_c, target.channels = out.strides[3], call.channels
+    target.stride_c, target.channels = out.strides[3], <int>out.shape[3]
     target.kind, target.itemsize = kind, <int>out.itemsize
-    target.interleaved = (call.channels > 1 and target.stride_c == out.itemsize
-                          and target.stride_x == out.itemsize * call.channels)
+    target.interleaved = (target.channels > 1 and target.stride_c == out.itemsize
+                          and target.stride_x == out.itemsize * target.channels)
     return 0
 
 
-cdef int set_yuv(Call *call, tuple yuv) except -1:
-    cdef int c
-    call.yuv.planar, call.yuv.luma = yuv[0], yuv[1]
-    for c in range(3):
-        call.yuv.bias[c], call.yuv.from_u[c], call.yuv.from_v[c] = yuv[2 + c]
-    return 0
-
-
-def crop(tuple frames, tuple boxes, tuple options, tuple finish, out, int threads):
+def crop(frames, place, pixels, options, out):
     """Resize boxes of frames.
 
-    frames: arrays (N, H, W, C) of one type, those of two bytes as uint16.
-    boxes: float64 (K, 4), or (K, 9) matrices that take output pixels to pixels of frames; int32
-    (K,) of frames; int32 (K, 4) or None: output pixels that show the box; float64 (K, 4) or None:
-    boxes beyond whose pixels nothing is read.
-    options: antialias; whether edges are repeated; whether channels are read one by one; NumPy's
-    characters of the types of frames and result; for bytes of YCbCr ('Y') also whether they are
-    I420, the scale of Y, and for each channel its bias and the scales of U and V.
-    finish: for each channel of the frame its place in the output; for each one of the output scale,
-    bias and padding.
-    out: (K, h, w, C), written to.
+    frames, pixels, options: as in roicy/cropping/arguments.py; place: as in
+    roicy/cropping/matrices.py; out: (K, h, w, C), written to.
     """
     cdef Call call
-    cdef Buffers buffers = Buffers(len(frames) + 5)
-    cdef Py_ssize_t count = 0
+    cdef Buffers buffers = Buffers(len(frames.arrays) + 5)
     cdef int c
     memset(&call, 0, sizeof(call))
-    call.target.channels = call.channels = <int>out.shape[3]
-    call.count, call.height, call.width = out.shape[0], <int>out.shape[1], <int>out.shape[2]
-    call.antialias, call.repeats, call.planar = options[0], options[1], options[2]
+    set_target(&call, buffers.take(out, PyBUF_STRIDED), ord(options.kind))
+    call.channels = call.target.channels
+    call.antialias, call.repeats = options.antialias, options.repeats
     for c in range(call.channels):
-        call.place[c] = finish[0][c]
-        call.scale[c], call.bias[c] = finish[1][c], finish[2][c]
-        call.pad[c] = finish[3][c]
-    for array in frames:
-        count += len(array)
-    call.frames = <Source*>calloc(count + 1, sizeof(Source))
+        call.place[c] = pixels.place[c]
+        call.scale[c], call.bias[c], call.pad[c] = pixels.scale[c], pixels.bias[c], pixels.pad[c]
+    call.frames = <Source*>calloc(frames.count + 1, sizeof(Source))
     if call.frames == NULL:
-        raise MemoryError(f"no {count * sizeof(Source)} bytes for frames")
+        raise MemoryError(f"no {frames.count * sizeof(Source)} bytes for frames")
     try:
-        if options[5] is not None:
-            set_yuv(&call, options[5])
-        set_frames(&call, buffers, frames, ord(options[3]))
-        call.warped = boxes[0].shape[1] == 9
-        call.boxes = <const double*>buffers.take(boxes[0], PyBUF_STRIDES).buf
-        call.images = <const int32_t*>buffers.take(boxes[1], PyBUF_STRIDES).buf
-        if boxes[2] is not None:
-            call.content = <const int32_t*>buffers.take(boxes[2], PyBUF_STRIDES).buf
-        if boxes[3] is not None:
-            call.touched = <const double*>buffers.take(boxes[3], PyBUF_STRIDES).buf
-        set_target(&call, buffers.take(out, PyBUF_STRIDED), ord(options[4]))
+        set_frames(&call, buffers, frames)
+        set_boxes(&call, buffers, place)
         if call.count and call.channels:
-            run(&call, threads)
+            run(&call, options.threads)
     finally:
         free(call.frames)

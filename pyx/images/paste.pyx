@@ -11,9 +11,8 @@ from libc.string cimport memcpy, memset
 from images.masks cimport (MaskAxis, MaskCorner, MaskTaps, Runs, blend_corners, blend_rows,
                            blend_taps, blend_twice, pick_taps, reach, resized_taps, runs_add,
                            runs_add_pixels, runs_end, sampled_taps, to_bytes)
-from kernels.run cimport run
-from plan.structs cimport Call, Task, Tasks
 from simd.simd cimport LANE_BYTES, real, stream_clear, stream_copy, stream_fence
+from threads cimport run_tasks
 from tuning cimport PASTE_PIXELS, PASTE_TASK_BYTES, STREAM_BYTES
 
 cdef enum Rule:                    # the order is that of RULES in roicy/masks.py
@@ -62,6 +61,7 @@ cdef struct Paste:
     bint streaming
     bint cleared                   # all pixels are 0 beforehand
     Runs *codes                    # [K], of masks that are transposed; NULL for images
+    Py_ssize_t parts               # of an image, some rows each; a task is one of them
 
 
 cdef struct Lines:                 # rows of a mask, or columns, where pixels along them lie
@@ -255,20 +255,22 @@ cdef inline void clear_between(
 
 
 cdef void paste_rows(
-        const Paste *paste, const Task *task, char *memory, const real *_) noexcept nogil:
-    """Write the rows of a task."""
-    cdef Py_ssize_t k = task.image, y, x, count
+        const Paste *paste, Py_ssize_t task, char *memory, const real *_) noexcept nogil:
+    """Write some rows of an image."""
+    cdef Py_ssize_t k = task // paste.parts, part = task % paste.parts, y, x, count
+    cdef Py_ssize_t first = paste.height * part // paste.parts
+    cdef Py_ssize_t stop = paste.height * (part + 1) // paste.parts
     cdef const Place *place = paste.places + k
     cdef char *image = paste.out + k * paste.out_image
-    cdef Py_ssize_t y0 = max(task.y0, place.y0), y1 = min(task.y1, place.y1)
+    cdef Py_ssize_t y0 = max(first, place.y0), y1 = min(stop, place.y1)
     cdef MaskAxis down = axis_of(paste, k, True), along = axis_of(paste, k, False)
     cdef real *values = <real*>take(&memory, PASTE_PIXELS * sizeof(real))
     cdef uint8_t *small = <uint8_t*>take(&memory, PASTE_PIXELS)
     cdef Lines lines = lines_of(paste, k, False, &memory)
     if y0 >= y1 or place.x0 >= place.x1:
-        clear_between(paste, image, task.y0, 0, task.y1, 0)
+        clear_between(paste, image, first, 0, stop, 0)
         return
-    clear_between(paste, image, task.y0, 0, y0, place.x0)
+    clear_between(paste, image, first, 0, y0, place.x0)
     x = place.x0
     while x < place.x1:
         count = min(<Py_ssize_t>PASTE_PIXELS, place.x1 - x)
@@ -280,15 +282,15 @@ cdef void paste_rows(
             if x + count == place.x1 and y + 1 < y1:
                 clear_between(paste, image, y, place.x1, y + 1, place.x0)
         x += count
-    clear_between(paste, image, y1 - 1, place.x1, task.y1, 0)
+    clear_between(paste, image, y1 - 1, place.x1, stop, 0)
 
 
 # Codes
 
 cdef void paste_codes(
-        const Paste *paste, const Task *task, char *memory, const real *_) noexcept nogil:
+        const Paste *paste, Py_ssize_t k, char *memory, const real *_) noexcept nogil:
     """Write the run-length code of a mask, column by column."""
-    cdef Py_ssize_t k = task.image, y, x, count
+    cdef Py_ssize_t y, x, count
     cdef Py_ssize_t height = paste.height
     cdef const Place *place = paste.places + k
     cdef Runs *runs = paste.codes + k
@@ -320,53 +322,32 @@ cdef void paste_codes(
     runs_end(runs)
 
 
-cdef void paste_task(
-        const Call *call, const Task *task, char *memory, const real *_) noexcept nogil:
-    cdef const Paste *paste = <const Paste*>call.result
-    if paste.codes != NULL:
-        paste_codes(paste, task, memory, _)
-        return
-    paste_rows(paste, task, memory, _)
+cdef void paste_task(const void *call, Py_ssize_t task, char *memory) noexcept nogil:
+    cdef const Paste *paste = <const Paste*>call
+    cdef bint single = paste.itemsize == sizeof(float)
+    if paste.codes != NULL and single:
+        paste_codes(paste, task, memory, <const float*>NULL)
+    elif paste.codes != NULL:
+        paste_codes(paste, task, memory, <const double*>NULL)
+    elif single:
+        paste_rows(paste, task, memory, <const float*>NULL)
+    else:
+        paste_rows(paste, task, memory, <const double*>NULL)
     if paste.streaming:
         stream_fence()
 
 
-cdef void paste_float(const Call *call, const Task *task, char *memory) noexcept nogil:
-    paste_task(call, task, memory, <const float*>NULL)
-
-
-cdef void paste_double(const Call *call, const Task *task, char *memory) noexcept nogil:
-    paste_task(call, task, memory, <const double*>NULL)
-
-
 cdef int run_paste(Paste *paste, Py_ssize_t count, int threads) except -1:
-    """Divide images into tasks of some rows, and codes into masks, and carry them out."""
-    cdef Py_ssize_t k, i, parts = 1, image_bytes = paste.height * paste.width * paste.out_itemsize
+    """Divide images into parts of some rows, and codes into masks, and carry them out."""
+    cdef Py_ssize_t image_bytes = paste.height * paste.width * paste.out_itemsize
     cdef Py_ssize_t scratch = (PASTE_PIXELS * (2 * sizeof(int32_t) + 7 * sizeof(double) + 1)
                                + 16 * LANE_BYTES)
-    cdef Call call
-    cdef Tasks tasks
-    memset(&call, 0, sizeof(call))
-    call.result = <void*>paste
+    paste.parts = 1
     if paste.codes == NULL and threads > 1:
-        parts = max(min(4 * threads // count, image_bytes // PASTE_TASK_BYTES), 1)
-        parts = min(parts, max(paste.height, 1))
-    tasks.count, tasks.costs, tasks.room = count * parts, NULL, 0
-    tasks.items = <Task*>calloc(tasks.count, sizeof(Task))
-    if tasks.items == NULL:
-        raise MemoryError(f"no memory for {tasks.count} tasks")
-    for k in range(count):
-        for i in range(parts):
-            tasks.items[k * parts + i].image = k
-            tasks.items[k * parts + i].y0 = paste.height * i // parts
-            tasks.items[k * parts + i].y1 = paste.height * (i + 1) // parts
-    try:
-        threads = <int>min(<Py_ssize_t>threads, tasks.count)
-        run(&call, &tasks, threads, scratch,
-            paste_float if paste.itemsize == sizeof(float) else paste_double)
-    finally:
-        free(tasks.items)
-    return 0
+        paste.parts = max(min(4 * threads // count, image_bytes // PASTE_TASK_BYTES), 1)
+        paste.parts = min(paste.parts, max(paste.height, 1))
+    threads = <int>min(<Py_ssize_t>threads, count * paste.parts)
+    return run_tasks(paste, count * paste.parts, threads, scratch, paste_task)
 
 
 cdef Paste paste_of(

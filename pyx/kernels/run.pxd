@@ -3,7 +3,6 @@
 A pass is a function of one task.  `run` calls it for every task on as many threads as the plan
 says; within it, `next_part` goes through the task's boxes, channel blocks and bins.
 """
-from cython.parallel cimport prange, threadid
 from libc.float cimport DBL_MAX, FLT_MAX
 from libc.stdint cimport int32_t
 from libc.string cimport memset
@@ -14,7 +13,8 @@ from move.tile cimport TileCache, View, Window, load_slots
 from plan.spans cimport hull, hull_of_taps
 from plan.structs cimport (BINS, COPY_ONCE, COPY_PER_BOX, PACK_TAPS, PACK_WINDOW, ROW_LANES,
                            STREAMING, Call, Strides, Task, Tasks)
-from simd.simd cimport LANE_BYTES, Stream, pages_alloc, pages_free, real
+from simd.simd cimport LANE_BYTES, Stream, real
+from threads cimport run_tasks
 from tuning cimport (COPY_BYTES, MAX_BIN_ROWS, MAX_BINS, MAX_COLUMNS, STRIP_BYTES, TILE_BYTES,
                      X_FIRST_GAIN)
 
@@ -99,24 +99,24 @@ cdef inline void run_task(
         function(call, &one, memory)
 
 
+cdef struct Pass:                  # what `run` carries out
+    const Call *calls
+    const Task *tasks
+    TaskFunction function
+
+
+cdef inline void run_one(const void *given, Py_ssize_t i, char *memory) noexcept nogil:
+    cdef const Pass *one = <const Pass*>given
+    run_task(one.calls, one.tasks + i, one.function, memory)
+
+
 cdef inline int run(
         const Call *calls, const Tasks *tasks, int threads, Py_ssize_t scratch_bytes,
         TaskFunction function) except -1:
-    """Carry out all tasks."""
-    cdef Py_ssize_t i, count = tasks.count
-    cdef const Task *items = tasks.items
-    cdef char *memory = <char*>pages_alloc(threads * scratch_bytes)
-    if memory == NULL:
-        raise MemoryError(f"no {threads * scratch_bytes} bytes of scratch for {threads} threads")
-    if threads == 1:      # without a parallel region, which small calls would notice
-        with nogil:
-            for i in range(count):
-                run_task(calls, items + i, function, memory)
-    else:
-        for i in prange(count, nogil=True, num_threads=threads, schedule="dynamic", chunksize=1):
-            run_task(calls, items + i, function, memory + threadid() * scratch_bytes)
-    pages_free(memory)
-    return 0
+    """Carry out all tasks of a pass."""
+    cdef Pass one
+    one.calls, one.tasks, one.function = calls, tasks.items, function
+    return run_tasks(&one, tasks.count, threads, scratch_bytes, run_one)
 
 
 # Boxes, blocks and parts

@@ -212,10 +212,8 @@ def crop(
     extent = _arguments.output_size(size, "size")
     count = given.channels
     swap = _arguments.flag("swap_channels", swap_channels)
-    finish = (
-        arguments.places(count, swap, given.reversed),
-        *arguments.pixels(mean, std, scale, pad_value, count),
-    )
+    order = arguments.places(count, swap, given.reversed)
+    pixels = arguments.pixels(mean, std, scale, pad_value, order)
     antialias = _arguments.flag("antialias", antialias)
     return_matrices = _arguments.flag("return_matrices", return_matrices)
     _arguments.choice("border", border, arguments.BORDERS)
@@ -227,14 +225,9 @@ def crop(
     place = matrices.place(rows, extent, fit, border, return_matrices)
     result = _arguments.result(out, shape, (kind,), (*given.arrays, rows.values))
     view = _arguments.bits(result)
-    _dispatch.kernels.crop.crop(
-        given.arrays,
-        (place.values, rows.images, place.content, place.touched),
-        (antialias, border != "constant", given.planar, given.kind, kind.char, given.yuv),
-        finish,
-        view if last else view.transpose(0, 2, 3, 1),
-        threads,
-    )
+    options = arguments.Options(antialias, border != "constant", kind.char, threads)
+    view = view if last else view.transpose(0, 2, 3, 1)
+    _dispatch.kernels.crop.crop(given, place, pixels, options, view)
     if return_matrices:
         return result, place.matrices
     return result

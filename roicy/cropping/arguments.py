@@ -36,6 +36,14 @@ OF_A_FRAME = (
 KINDS = {(4,): "upright", (5,): "rotated", (4, 2): "corners", (2, 3): "matrices"}
 
 
+class Yuv(NamedTuple):
+    """How bytes of YCbCr 4:2:0 become red, green and blue."""
+
+    planar: bool  # I420, and not NV12
+    luma: float  # the scale of Y
+    channels: list[tuple[float, float, float]]  # bias, and the scales of U and V
+
+
 class Frames(NamedTuple):
     """Frames of one type and number of channels."""
 
@@ -45,7 +53,7 @@ class Frames(NamedTuple):
     kind: str  # NumPy's character of the type; "Y" for bytes of YCbCr
     planar: bool  # pixels of a channel follow each other
     reversed: bool  # the arrays have the caller's channels in reverse order
-    yuv: tuple[Any, ...] | None = None  # how YCbCr becomes RGB
+    yuv: Yuv | None = None
 
 
 class Boxes(NamedTuple):
@@ -57,11 +65,21 @@ class Boxes(NamedTuple):
 
 
 class Pixels(NamedTuple):
-    """What is done to pixels, for each channel of the result."""
+    """What is done to pixels."""
 
-    scale: list[float]
+    place: list[int]  # where in the result each channel of the frame goes
+    scale: list[float]  # of each channel of the result
     bias: list[float]
     pad: list[float]
+
+
+class Options(NamedTuple):
+    """How pixels are computed."""
+
+    antialias: bool
+    repeats: bool  # the edges of frames, or of boxes
+    kind: str  # NumPy's character of the type of the result
+    threads: int
 
 
 def _frame(name: str, value: Any, most: int) -> np.ndarray:
@@ -115,7 +133,7 @@ def yuv_frames(value: Any, color: str, color_range: str, color_matrix: str) -> F
     scales = ((0.0, of_v), (-of_u * blue / green, -of_v * red / green), (of_u, 0.0))
     channels = [(-luma * black - 128 * (u + v), u, v) for u, v in scales]
     count = sum(map(len, arrays))
-    yuv = (color == "i420", luma, *channels)
+    yuv = Yuv(color == "i420", luma, channels)
     return Frames(tuple(arrays), count, 3, "Y", True, False, yuv)
 
 
@@ -314,8 +332,9 @@ def _numbers(name: str, value: Any, channels: int) -> list[float]:
     return result
 
 
-def pixels(mean: Any, std: Any, scale: Any, pad_value: Any, channels: int) -> Pixels:
+def pixels(mean: Any, std: Any, scale: Any, pad_value: Any, place: list[int]) -> Pixels:
     """Return scale and bias such that pixel * scale + bias is (pixel * scale - mean) / std."""
+    channels = len(place)
     scales = _numbers("scale", 1.0 if scale is None else scale, channels)
     biases = _numbers("mean", -0.0 if mean is None else mean, channels)
     deviations = _numbers("std", 1.0 if std is None else std, channels)
@@ -326,7 +345,7 @@ def pixels(mean: Any, std: Any, scale: Any, pad_value: Any, channels: int) -> Pi
         biases[c] /= -deviation
     if max(map(abs, scales + biases)) > LARGEST_FLOAT32:
         raise ValueError(f"std: {std!r}, expected numbers whose inverse float32 can hold")
-    return Pixels(scales, biases, _numbers("pad_value", pad_value, channels))
+    return Pixels(place, scales, biases, _numbers("pad_value", pad_value, channels))
 
 
 def places(channels: int, swap: bool, backwards: bool) -> list[int]:

@@ -17,7 +17,8 @@ TRIANGLES = np.array([i for i in itertools.permutations(range(4), 3) if i[1] < i
 class Place(NamedTuple):
     """What a result shows of frames."""
 
-    values: np.ndarray  # (K, 4) boxes, or (K, 9) matrices
+    images: np.ndarray  # (K,) int32: the frame of each box
+    values: np.ndarray  # (K, 4) boxes, or (K, 9) matrices that take output pixels to the frame
     content: np.ndarray | None  # (K, 4) output pixels that show the box; None: all
     touched: np.ndarray | None  # (K, 4) boxes beyond whose pixels nothing is read
     matrices: np.ndarray | None  # (K, 3, 3), if they are asked for
@@ -25,7 +26,7 @@ class Place(NamedTuple):
 
 def place(boxes: Boxes, size: tuple[int, int], fit: str, border: str, wanted: bool) -> Place:
     """Return what is shown; wanted: whether the matrices are."""
-    values, content = boxes.values, None
+    images, values, content = boxes.images, boxes.values, None
     if boxes.kind != "upright" and border == "crop":
         raise ValueError(
             f"border: 'crop', expected 'image' or 'constant' for boxes of kind {boxes.kind!r}"
@@ -34,7 +35,7 @@ def place(boxes: Boxes, size: tuple[int, int], fit: str, border: str, wanted: bo
         raise ValueError(f"fit: {fit!r}, expected 'stretch' for boxes of kind {boxes.kind!r}")
     touched = values if border == "crop" else None
     if boxes.kind == "upright" and fit == "stretch" and not wanted:
-        return Place(values, None, touched, None)
+        return Place(images, values, None, touched, None)
     with np.errstate(all="ignore"):
         if boxes.kind == "rotated":
             values = unrotated(values)
@@ -44,8 +45,8 @@ def place(boxes: Boxes, size: tuple[int, int], fit: str, border: str, wanted: bo
             values = cover(values, size)
         if boxes.kind != "upright":
             result = warps(boxes, values, content, size)
-            return Place(np.ascontiguousarray(result.reshape(-1, 9)), content, None, result)
-        return Place(values, content, touched, matrices(values, content, size))
+            return Place(images, np.ascontiguousarray(result.reshape(-1, 9)), content, None, result)
+        return Place(images, values, content, touched, matrices(values, content, size))
 
 
 def cover(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:

@@ -1,0 +1,25 @@
+"""Threads: the tasks of a call, with scratch for each thread.  All modules that compute use it."""
+from cython.parallel cimport prange, threadid
+
+from simd.simd cimport pages_alloc, pages_free
+
+ctypedef void (*Work)(const void *call, Py_ssize_t task, char *scratch) noexcept nogil
+
+
+cdef inline int run_tasks(
+        const void *call, Py_ssize_t tasks, int threads, Py_ssize_t scratch_bytes,
+        Work work) except -1:
+    """Carry out all tasks, in any order."""
+    cdef Py_ssize_t i
+    cdef char *scratch = <char*>pages_alloc(threads * scratch_bytes)
+    if scratch == NULL:
+        raise MemoryError(f"no {threads * scratch_bytes} bytes of scratch for {threads} threads")
+    if threads == 1:      # without a parallel region, which small calls would notice
+        with nogil:
+            for i in range(tasks):
+                work(call, i, scratch)
+    else:
+        for i in prange(tasks, nogil=True, num_threads=threads, schedule="dynamic", chunksize=1):
+            work(call, i, scratch + threadid() * scratch_bytes)
+    pages_free(scratch)
+    return 0
