@@ -17,7 +17,7 @@ MAY_IMPORT = {
         "kernels", "move", "simd", "threads", "tuning", "plan.structs", "plan.spans", "roicy._kernels.plan",
     ),
     "images": ("images", "simd", "threads", "tuning"),
-    "": ("simd",),  # tuning.pxd, threads.pxd, machine.pyx
+    "": ("simd", "tuning"),  # tuning.pxd, threads.pxd, machine.pyx
 }  # fmt: skip
 OURS = (*filter(None, MAY_IMPORT), "threads", "tuning", "roicy")
 # Cython's imports, and headers in quotation marks, which Cython's `extern` names as well

@@ -34,16 +34,4 @@ struct mask_corner {
 #undef REAL
 #undef NAME
 
-#define resized_taps(axis, first, count, taps, pointer)                                            \
-    FOR_TYPE(resized_taps, pointer)(axis, first, count, taps)
-#define sampled_taps(axis, first, count, taps, pointer)                                            \
-    FOR_TYPE(sampled_taps, pointer)(axis, first, count, taps)
-#define blend_taps(first, ...) FOR_TYPE(blend_taps, first)(first, __VA_ARGS__)
-#define blend_rows(first, ...) FOR_TYPE(blend_rows, first)(first, __VA_ARGS__)
-#define pick_taps(first, ...) FOR_TYPE(pick_taps, first)(first, __VA_ARGS__)
-#define blend_corners(first, ...) FOR_TYPE(blend_corners, first)(first, __VA_ARGS__)
-#define blend_twice(first, ...) FOR_TYPE(blend_twice, first)(first, __VA_ARGS__)
-#define reach(to, values, ...) FOR_TYPE(reach, values)(to, values, __VA_ARGS__)
-#define to_bytes(to, values, count) FOR_TYPE(to_bytes, values)(to, values, count)
-
 #endif

@@ -1,6 +1,8 @@
 """What masks.h offers to Cython; the headers say what each function does."""
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
+from simd.simd cimport real
+
 cdef extern from "images/masks.h":
     ctypedef struct MaskAxis "struct mask_axis":
         int64_t origin
@@ -26,24 +28,30 @@ cdef extern from "images/masks.h":
         size_t used
         bint lacks_memory
 
-    # paste.inc.h
+    # paste.inc.h; `like` only chooses the type
 
-    # const MaskAxis *axis, first, count, const MaskTaps *taps, const real *_: chooses the type
-    void resized_taps(...) noexcept nogil
-    void sampled_taps(...) noexcept nogil
-    # real *to, const real *from, const MaskTaps *taps, count
-    void blend_taps(...) noexcept nogil
-    # real *to, const real *low, const real *high, real low_weight, real high_weight, count
-    void blend_rows(...) noexcept nogil
-    # real *low, real *high, const real *from, const MaskTaps *taps, count
-    void pick_taps(...) noexcept nogil
-    # real *to, const MaskCorner *corners, count
-    void blend_corners(...) noexcept nogil
-    void blend_twice(...) noexcept nogil
-    # uint8_t *to, const real *values, real threshold, count
-    void reach(uint8_t *to, ...) noexcept nogil
-    # uint8_t *to, const real *values, count
-    void to_bytes(uint8_t *to, ...) noexcept nogil
+    void resized_taps "TYPED(resized_taps)"(
+        const MaskAxis *axis, Py_ssize_t first, Py_ssize_t count, const MaskTaps *taps,
+        const real *like) noexcept nogil
+    void sampled_taps "TYPED(sampled_taps)"(
+        const MaskAxis *axis, Py_ssize_t first, Py_ssize_t count, const MaskTaps *taps,
+        const real *like) noexcept nogil
+    void blend_taps "TYPED(blend_taps)"(
+        real *to, const real *source, const MaskTaps *taps, Py_ssize_t count) noexcept nogil
+    void blend_rows "TYPED(blend_rows)"(
+        real *to, const real *low, const real *high, real low_weight, real high_weight,
+        Py_ssize_t count) noexcept nogil
+    void pick_taps "TYPED(pick_taps)"(
+        real *low, real *high, const real *source, const MaskTaps *taps,
+        Py_ssize_t count) noexcept nogil
+    void blend_corners "TYPED(blend_corners)"(
+        real *to, const MaskCorner *corners, Py_ssize_t count) noexcept nogil
+    void blend_twice "TYPED(blend_twice)"(
+        real *to, const MaskCorner *corners, Py_ssize_t count) noexcept nogil
+    void reach "TYPED(reach)"(
+        uint8_t *to, const real *values, real threshold, Py_ssize_t count) noexcept nogil
+    void to_bytes "TYPED(to_bytes)"(
+        uint8_t *to, const real *values, Py_ssize_t count) noexcept nogil
 
     # runs.h
 

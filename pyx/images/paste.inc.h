@@ -6,7 +6,9 @@
    pixels from pixel `origin` on: area_pixel of PyTorch's interpolate, align_corners=False. Products
    are fused as its kernels have them, so that the weights have the same bits. */
 static NOINLINE void NAME(resized_taps)(const struct mask_axis *axis, ptrdiff_t first,
-                                        ptrdiff_t count, const struct mask_taps *taps) {
+                                        ptrdiff_t count, const struct mask_taps *taps,
+                                        const REAL *like) {
+    (void)like;
     const REAL scale = (REAL)axis->extent / (REAL)axis->size;
     const ptrdiff_t offset = first - axis->origin;
     const int32_t last = axis->extent - 1;
@@ -27,7 +29,9 @@ static NOINLINE void NAME(resized_taps)(const struct mask_axis *axis, ptrdiff_t 
    grid_sample of PyTorch, align_corners=False.  The first and the last number of the axis are a
    border of zeros, where all points beyond it lie.  A point that is no number weighs nothing. */
 static NOINLINE void NAME(sampled_taps)(const struct mask_axis *axis, ptrdiff_t first,
-                                        ptrdiff_t count, const struct mask_taps *taps) {
+                                        ptrdiff_t count, const struct mask_taps *taps,
+                                        const REAL *like) {
+    (void)like;
     const REAL start = (REAL)axis->start, size = (REAL)axis->stop - start;
     const int32_t last = axis->extent - 1;
     const REAL half = (REAL)(axis->extent - 2) / 2;

@@ -1,6 +1,6 @@
 /* All that knows vectors: the *.inc.h files are plain functions on REAL, compiled for float and for
-   double.  NAME(f) is f_float or f_double.  The macros at the end choose one of the two by the type
-   of a pointer, so that callers have one name for both. */
+   double.  NAME(f) is f_float or f_double.  Cython chooses one of the two by the types of
+   arguments. */
 #ifndef ROICY_SIMD_H
 #define ROICY_SIMD_H
 
@@ -123,41 +123,8 @@ struct prefetch_runs {
 #undef NAME
 #undef VECTOR
 
-/* The function for the type that a pointer points to. */
-#define FOR_TYPE(name, pointer)                                                                    \
-    _Generic((pointer),                                                                            \
-        float *: name##_float,                                                                     \
-        const float *: name##_float,                                                               \
-        double *: name##_double,                                                                   \
-        const double *: name##_double)
-
-#define planes_to_lanes(first, ...) FOR_TYPE(planes_to_lanes, first)(first, __VA_ARGS__)
-#define lanes_to_planes(first, ...) FOR_TYPE(lanes_to_planes, first)(first, __VA_ARGS__)
-#define add_product(first, ...) FOR_TYPE(add_product, first)(first, __VA_ARGS__)
-#define contract_axis(first, ...) FOR_TYPE(contract_axis, first)(first, __VA_ARGS__)
-#define contract_prefetching(first, ...) FOR_TYPE(contract_prefetching, first)(first, __VA_ARGS__)
-#define contract_bins(first, ...) FOR_TYPE(contract_bins, first)(first, __VA_ARGS__)
-#define contract_bin(first, ...) FOR_TYPE(contract_bin, first)(first, __VA_ARGS__)
-#define scale_vectors(first, ...) FOR_TYPE(scale_vectors, first)(first, __VA_ARGS__)
-#define accumulate_pixels(first, ...) FOR_TYPE(accumulate_pixels, first)(first, __VA_ARGS__)
-#define accumulate_row(first, ...) FOR_TYPE(accumulate_row, first)(first, __VA_ARGS__)
-#define add_slopes(first, ...) FOR_TYPE(add_slopes, first)(first, __VA_ARGS__)
-#define contract_sparse(first, ...) FOR_TYPE(contract_sparse, first)(first, __VA_ARGS__)
-#define contract_sparse_pixels(first, ...)                                                         \
-    FOR_TYPE(contract_sparse_pixels, first)(first, __VA_ARGS__)
-#define accumulate_sparse(first, ...) FOR_TYPE(accumulate_sparse, first)(first, __VA_ARGS__)
-#define add_sparse_slopes(first, ...) FOR_TYPE(add_sparse_slopes, first)(first, __VA_ARGS__)
-#define keep_larger(first, ...) FOR_TYPE(keep_larger, first)(first, __VA_ARGS__)
-#define keep_larger_at(first, ...) FOR_TYPE(keep_larger_at, first)(first, __VA_ARGS__)
-#define keep_first_larger(first, ...) FOR_TYPE(keep_first_larger, first)(first, __VA_ARGS__)
-#define sum_number(first, ...) FOR_TYPE(sum_number, first)(first, __VA_ARGS__)
-#define sum_rows(first, ...) FOR_TYPE(sum_rows, first)(first, __VA_ARGS__)
-#define add_numbers(first, ...) FOR_TYPE(add_numbers, first)(first, __VA_ARGS__)
-#define add_number(first, ...) FOR_TYPE(add_number, first)(first, __VA_ARGS__)
-#define find_number(first, ...) FOR_TYPE(find_number, first)(first, __VA_ARGS__)
-#define largest_number(first, ...) FOR_TYPE(largest_number, first)(first, __VA_ARGS__)
-#define add_at_planes(first, ...) FOR_TYPE(add_at_planes, first)(first, __VA_ARGS__)
-#define add_at_pixels(first, ...) FOR_TYPE(add_at_pixels, first)(first, __VA_ARGS__)
-#define widen(from, kind, count, to) FOR_TYPE(widen, to)(from, kind, count, to)
+/* What Cython makes of the name TYPED(f) in simd.pxd, for float and for double. */
+#define __pyx_fuse_0TYPED(f) f##_float
+#define __pyx_fuse_1TYPED(f) f##_double
 
 #endif

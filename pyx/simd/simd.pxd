@@ -1,8 +1,7 @@
 """What simd.h offers to Cython.  The headers say what each function does.
 
-A function that is declared with `...` exists for float and for double, and C chooses one of the
-two by the type of its first pointer to a real.  The comment above it says what its parameters are;
-those without a type are Py_ssize_t.
+A function that exists for float and for double is declared once, with the name TYPED(name).  Cython
+puts a prefix for the type before that name, and simd.h makes it the name of one of the two.
 """
 from libc.stdint cimport int32_t, uint32_t
 
@@ -72,87 +71,106 @@ cdef extern from "simd/simd.h":
 
     # pack.inc.h
 
-    # const real *from, channel_step, int lanes, pixels, prefetch_step, real *to
-    void planes_to_lanes(...) noexcept nogil
-    # const real *from, pixels, int lanes, real *to, channel_step, bint streaming
-    void lanes_to_planes(...) noexcept nogil
+    void planes_to_lanes "TYPED(planes_to_lanes)"(
+        const real *source, Py_ssize_t channel_step, int lanes, Py_ssize_t pixels,
+        Py_ssize_t prefetch_step, real *to) noexcept nogil
+    void lanes_to_planes "TYPED(lanes_to_planes)"(
+        const real *source, Py_ssize_t pixels, int lanes, real *to, Py_ssize_t channel_step,
+        bint streaming) noexcept nogil
 
     # contract.inc.h
 
-    # real *sums, real weight, const real *values
-    void add_product(...) noexcept nogil
-    # real *to, to_step, const Vectors *from, const Taps *taps, bint add
-    void contract_axis(...) noexcept nogil
-    # real *to, const Vectors *from, const Taps *taps, const real *prefetch, first, stop
-    void contract_prefetching(...) noexcept nogil
-    # real *to, bin_step, to_step, const Vectors *from, int bins, const Taps *taps, Stream *run
-    void contract_bins(...) noexcept nogil
-    # real *to, real *strip, const real *from, row, column, columns, const Taps *y, const Taps *x
-    void contract_bin(...) noexcept nogil
+    void add_product "TYPED(add_product)"(
+        real *sums, real weight, const real *values) noexcept nogil
+    void contract_axis "TYPED(contract_axis)"(
+        real *to, Py_ssize_t to_step, const Vectors *source, const Taps *taps,
+        bint add) noexcept nogil
+    void contract_prefetching "TYPED(contract_prefetching)"(
+        real *to, const Vectors *source, const Taps *taps, const real *prefetch, Py_ssize_t first,
+        Py_ssize_t stop) noexcept nogil
+    void contract_bins "TYPED(contract_bins)"(
+        real *to, Py_ssize_t bin_step, Py_ssize_t to_step, const Vectors *source, int bins,
+        const Taps *taps, Stream *run) noexcept nogil
+    void contract_bin "TYPED(contract_bin)"(
+        real *to, real *strip, const real *source, Py_ssize_t row, Py_ssize_t column,
+        Py_ssize_t columns, const Taps *y, const Taps *x) noexcept nogil
 
     # accumulate.inc.h
 
-    # real *to, to_step, const real *from, step, count, real weight, bint add
-    void scale_vectors(...) noexcept nogil
-    # real *to, pixel_step, to_step, const Vectors *from, pixels, const int32_t *pixel,
-    # const Taps *taps
-    void accumulate_pixels(...) noexcept nogil
-    # real *to, pixel_step, const Vectors *from, columns, const int32_t *pixel, const Taps *taps,
-    # below, const PrefetchRows *bins
-    void accumulate_row(...) noexcept nogil
+    void scale_vectors "TYPED(scale_vectors)"(
+        real *to, Py_ssize_t to_step, const real *source, Py_ssize_t step, Py_ssize_t count,
+        real weight, bint add) noexcept nogil
+    void accumulate_pixels "TYPED(accumulate_pixels)"(
+        real *to, Py_ssize_t pixel_step, Py_ssize_t to_step, const Vectors *source,
+        Py_ssize_t pixels, const int32_t *pixel, const Taps *taps) noexcept nogil
+    void accumulate_row "TYPED(accumulate_row)"(
+        real *to, Py_ssize_t pixel_step, const Vectors *source, Py_ssize_t columns,
+        const int32_t *pixel, const Taps *taps, Py_ssize_t below,
+        const PrefetchRows *bins) noexcept nogil
 
     # correlate.inc.h
 
-    # real *sums, const real *by, by_step, const Pixels *from, const SlopeTaps *y,
-    # const SlopeTaps *x
-    void add_slopes(...) noexcept nogil
+    void add_slopes "TYPED(add_slopes)"(
+        real *sums, const real *by, Py_ssize_t by_step, const Pixels *source, const SlopeTaps *y,
+        const SlopeTaps *x) noexcept nogil
 
     # maximum.inc.h
 
-    # real *best, const real *values
-    void keep_larger(...) noexcept nogil
-    # real *best, int32_t *at, const real *values, int32_t index
-    void keep_larger_at(...) noexcept nogil
-    # real *best, int32_t *at, const real *values, const int32_t *indices
-    void keep_first_larger(...) noexcept nogil
+    void keep_larger "TYPED(keep_larger)"(real *best, const real *values) noexcept nogil
+    void keep_larger_at "TYPED(keep_larger_at)"(
+        real *best, int32_t *at, const real *values, int32_t index) noexcept nogil
+    void keep_first_larger "TYPED(keep_first_larger)"(
+        real *best, int32_t *at, const real *values, const int32_t *indices) noexcept nogil
 
     # numbers.inc.h
 
-    # real *to, const real *plane, row, column, const Taps *y, const Taps *x
-    void sum_number(...) noexcept nogil
-    # real *to, const real *from, row, column, columns, const Taps *taps
-    void sum_rows(...) noexcept nogil
-    # real *to, column, const real *from, pixels, const int32_t *pixel, const Taps *bins
-    void add_numbers(...) noexcept nogil
-    # real *plane, row, column, real gradient, const Taps *y, const Taps *x
-    void add_number(...) noexcept nogil
-    # const real *from, real value, row, column, rows, columns, map_columns
-    int32_t find_number(...) noexcept nogil
-    # real *best, const real *from, row, column, rows, columns
-    void largest_number(...) noexcept nogil
+    void sum_number "TYPED(sum_number)"(
+        real *to, const real *plane, Py_ssize_t row, Py_ssize_t column, const Taps *y,
+        const Taps *x) noexcept nogil
+    void sum_rows "TYPED(sum_rows)"(
+        real *to, const real *source, Py_ssize_t row, Py_ssize_t column, Py_ssize_t columns,
+        const Taps *taps) noexcept nogil
+    void add_numbers "TYPED(add_numbers)"(
+        real *to, Py_ssize_t column, const real *source, Py_ssize_t pixels, const int32_t *pixel,
+        const Taps *bins) noexcept nogil
+    void add_number "TYPED(add_number)"(
+        real *plane, Py_ssize_t row, Py_ssize_t column, real gradient, const Taps *y,
+        const Taps *x) noexcept nogil
+    int32_t find_number "TYPED(find_number)"(
+        const real *source, real value, Py_ssize_t row, Py_ssize_t column, Py_ssize_t rows,
+        Py_ssize_t columns, Py_ssize_t map_columns) noexcept nogil
+    void largest_number "TYPED(largest_number)"(
+        real *best, const real *source, Py_ssize_t row, Py_ssize_t column, Py_ssize_t rows,
+        Py_ssize_t columns) noexcept nogil
 
     # scatter.inc.h
 
-    # real *plane, channel_step, const Winners *bins, channels, count, const PlaneRows *rows
-    bint add_at_planes(...) noexcept nogil
-    # real *plane, pixel_step, const Winners *bins, count, const PlaneRows *rows
-    bint add_at_pixels(...) noexcept nogil
+    bint add_at_planes "TYPED(add_at_planes)"(
+        real *plane, Py_ssize_t channel_step, const Winners *bins, Py_ssize_t channels,
+        Py_ssize_t count, const PlaneRows *rows) noexcept nogil
+    bint add_at_pixels "TYPED(add_at_pixels)"(
+        real *plane, Py_ssize_t pixel_step, const Winners *bins, Py_ssize_t count,
+        const PlaneRows *rows) noexcept nogil
 
     # sparse.inc.h
 
-    # real *to, to_step, const real *from, row, column, int bins, const Taps *taps, bint add
-    void contract_sparse(...) noexcept nogil
-    # real *to, to_step, const real *from, row, column, int bins, const Taps *taps, vectors
-    void contract_sparse_pixels(...) noexcept nogil
-    # real *to, row, column, const real *from, vectors, const Taps *taps, const Py_ssize_t *window
-    void accumulate_sparse(...) noexcept nogil
-    # real *sums, const real *by, by_step, const Pixels *from, const SparseTaps *taps, int slopes
-    void add_sparse_slopes(...) noexcept nogil
+    void contract_sparse "TYPED(contract_sparse)"(
+        real *to, Py_ssize_t to_step, const real *source, Py_ssize_t row, Py_ssize_t column,
+        int bins, const Taps *taps, bint add) noexcept nogil
+    void contract_sparse_pixels "TYPED(contract_sparse_pixels)"(
+        real *to, Py_ssize_t to_step, const real *source, Py_ssize_t row, Py_ssize_t column,
+        int bins, const Taps *taps, Py_ssize_t vectors) noexcept nogil
+    void accumulate_sparse "TYPED(accumulate_sparse)"(
+        real *to, Py_ssize_t row, Py_ssize_t column, const real *source, Py_ssize_t vectors,
+        const Taps *taps, const Py_ssize_t *window) noexcept nogil
+    void add_sparse_slopes "TYPED(add_sparse_slopes)"(
+        real *sums, const real *by, Py_ssize_t by_step, const Pixels *source,
+        const SparseTaps *taps, int slopes) noexcept nogil
 
     # convert.h
 
-    # const char *start, int kind, count, real *to
-    void widen(const char *start, int kind, Py_ssize_t count, ...) noexcept nogil
+    void widen "TYPED(widen)"(
+        const char *start, int kind, Py_ssize_t count, real *to) noexcept nogil
     void narrow(const float *start, int kind, Py_ssize_t count, char *to) noexcept nogil
     Py_ssize_t small_size(int kind) noexcept nogil
     void copy_runs(
