@@ -14,7 +14,8 @@ MAY_IMPORT = {
     "move": ("move", "simd", "tuning", "plan.structs"),
     "plan": ("plan", "simd", "tuning"),
     "kernels": (
-        "kernels", "move", "simd", "threads", "tuning", "plan.structs", "plan.spans", "roicy._kernels.plan",
+        "kernels", "move", "simd", "threads", "tuning",
+        "plan.structs", "plan.spans", "roicy._kernels.plan",
     ),
     "images": ("images", "simd", "threads", "tuning"),
     "": ("simd", "tuning"),  # tuning.pxd, threads.pxd, machine.pyx
