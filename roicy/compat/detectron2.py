@@ -19,7 +19,8 @@ def roi_align_rotated(
     sampling_ratio: int,
 ) -> np.ndarray:  # fmt: skip
     """
-    Mean of bilinear samples in each bin of each rotated box; see :func:`roicy.roi_align_rotated`.
+    Mean of bilinear samples in each bin of each rotated box, as
+    ``detectron2.layers.roi_align_rotated``; see :func:`roicy.roi_align_rotated`.
 
     {sections}
 
@@ -41,7 +42,8 @@ def roi_align_rotated(
 @documented("roi_align_rotated")
 class ROIAlignRotated(Parameters):
     """
-    :func:`roi_align_rotated` with its parameters given once.
+    :func:`roi_align_rotated` with its parameters given once, as
+    ``detectron2.layers.ROIAlignRotated``.
 
     {sections}
     """

@@ -22,7 +22,8 @@ def roi_align_rotated(
     sampling_ratio: int = 0, aligned: bool = True, clockwise: bool = False,
 ) -> np.ndarray:  # fmt: skip
     """
-    Mean of bilinear samples in each bin of each rotated box; see :func:`roicy.roi_align_rotated`.
+    Mean of bilinear samples in each bin of each rotated box, as ``mmcv.ops.roi_align_rotated``; see
+    :func:`roicy.roi_align_rotated`.
 
     {sections}
     """
@@ -51,7 +52,7 @@ def _with_old_names(function: Callable[..., None]) -> Callable[..., None]:
 @documented("roi_align_rotated")
 class RoIAlignRotated(Parameters):
     """
-    :func:`roi_align_rotated` with its parameters given once.
+    :func:`roi_align_rotated` with its parameters given once, as ``mmcv.ops.RoIAlignRotated``.
 
     {sections}
 

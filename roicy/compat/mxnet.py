@@ -37,7 +37,7 @@ def ROIPooling(
     data: np.ndarray, rois: np.ndarray, pooled_size: Any, spatial_scale: float, **_: Any
 ) -> np.ndarray:
     """
-    Largest pixel in each bin of each box; see :func:`roicy.roi_pool`.
+    Largest pixel in each bin of each box, as MXNet's ``ROIPooling``; see :func:`roicy.roi_pool`.
 
     {sections}
 
@@ -74,8 +74,8 @@ def ROIAlign(
     sample_ratio: int = -1, position_sensitive: bool = False, aligned: bool = False, **_: Any,
 ) -> np.ndarray:  # fmt: skip
     """
-    Mean of bilinear samples in each bin of each box; see :func:`roicy.roi_align` and
-    :func:`roicy.ps_roi_align`.
+    Mean of bilinear samples in each bin of each box, as MXNet's ``contrib.ROIAlign``; see
+    :func:`roicy.roi_align` and :func:`roicy.ps_roi_align`.
 
     {sections}
 
@@ -152,7 +152,8 @@ def RROIAlign(
     sampling_ratio: int = -1, **_: Any,
 ) -> np.ndarray:  # fmt: skip
     """
-    Mean of bilinear samples in each bin of each rotated box; see :func:`roicy.roi_align_rotated`.
+    Mean of bilinear samples in each bin of each rotated box, as MXNet's ``contrib.RROIAlign``; see
+    :func:`roicy.roi_align_rotated`.
 
     {sections}
 

@@ -27,7 +27,8 @@ def crop_and_resize(
     method: str = "bilinear", extrapolation_value: float = 0.0, name: str | None = None,
 ) -> np.ndarray:  # fmt: skip
     """
-    Crops of boxes in normalised coordinates, resized; see :func:`roicy.crop_and_resize`.
+    Crops of boxes in normalised coordinates, resized, as ``tf.image.crop_and_resize``; see
+    :func:`roicy.crop_and_resize`.
 
     {sections}
 

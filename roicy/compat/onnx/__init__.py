@@ -54,7 +54,7 @@ def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     largest="""{"products", "samples"}
 This parameter is not part of ONNX.  It says what mode "max" compares.  "products": each
     pixel times its bilinear weight, as the reference implementation and ONNX Runtime do.
-    "samples": the sums of these products, as OpenVINO does.""",
+    "samples": the sums of these products, as OpenVINO does, whose largest is at least 0.""",
 )
 def RoiAlign(
     X: Readable, rois: Rows, batch_indices: Readable | Sequence[int], *,
@@ -63,7 +63,7 @@ def RoiAlign(
     spatial_scale: SupportsFloat = 1.0, largest: Literal["products", "samples"] = "products",
 ) -> NDArray[Any]:  # fmt: skip
     """
-    Mean or largest of bilinear samples in each bin of each box.
+    Mean or largest of bilinear samples in each bin of each box: RoiAlign of ONNX, opset 10, 16, 22.
 
     {sections}
 
@@ -110,7 +110,7 @@ def MaxRoiPool(
     spatial_scale: SupportsFloat = 1.0,
 ) -> NDArray[Any]:  # fmt: skip
     """
-    Largest pixel in each bin of each box.
+    Largest pixel in each bin of each box: MaxRoiPool of ONNX, opset 1 and 22.
 
     {sections}
 

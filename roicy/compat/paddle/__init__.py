@@ -256,7 +256,8 @@ def psroi_pool(
 @errors_name(boxes="rois", boxes_num="batch_roi_nums")
 def prroi_pool(input: np.ndarray, rois: np.ndarray, *args: Any, **kwargs: Any) -> np.ndarray:
     """
-    Exact mean of the bilinear surface over each bin of each box; see :func:`roicy.prroi_pool`.
+    Exact mean of the bilinear surface over each bin of each box, as
+    ``paddle.fluid.layers.prroi_pool``; see :func:`roicy.prroi_pool`.
 
     Called as in Paddle 1.8, or with `output_channels` as in its documentation::
 

@@ -35,7 +35,8 @@ def roi_pool(
     name: str | None = None,
 ) -> np.ndarray:  # fmt: skip
     """
-    Largest pixel in each bin of each box; see :func:`roicy.roi_pool`.
+    Largest pixel in each bin of each box, as ``paddle.vision.ops.roi_pool``; see
+    :func:`roicy.roi_pool`.
 
     {sections}
     """
@@ -50,7 +51,8 @@ def roi_align(
     sampling_ratio: int = -1, aligned: bool = True, name: str | None = None,
 ) -> np.ndarray:  # fmt: skip
     """
-    Mean of bilinear samples in each bin of each box; see :func:`roicy.roi_align`.
+    Mean of bilinear samples in each bin of each box, as ``paddle.vision.ops.roi_align``; see
+    :func:`roicy.roi_align`.
 
     {sections}
     """
@@ -71,7 +73,8 @@ def psroi_pool(
     name: str | None = None,
 ) -> np.ndarray:  # fmt: skip
     """
-    Mean of the whole pixels that a bin touches, where each bin reads channels of its own.
+    Mean of the whole pixels that a bin touches, where each bin reads channels of its own, as
+    ``paddle.vision.ops.psroi_pool``.
 
     ``out[k, c, p, q]`` is the mean of the pixels of input channel ``(c * PH + p) * PW + q`` in
     rows ``floor(lo_y + p * bh) .. ceil(lo_y + (p + 1) * bh) - 1`` and columns likewise, on the
@@ -149,17 +152,14 @@ def distribute_fpn_proposals(
     pixel_offset: bool = False, rois_num: Any = None, name: str | None = None,
 ) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray] | None]:  # fmt: skip
     """
-    Boxes by the levels of a feature pyramid that they are pooled from.
+    Boxes by the levels of a feature pyramid that they are pooled from, as
+    ``paddle.vision.ops.distribute_fpn_proposals``.
 
     The level of a box is ``floor(log2(sqrt(area) / refer_scale + 1e-8) + refer_level)``, within
     `min_level` and `max_level`, in the type of the boxes.  :func:`roicy.multiscale_roi_align` needs
     no such call: it finds the levels itself.
 
     {sections}
-
-    Notes
-    -----
-    PaddlePaddle 3, ``paddle.vision.ops.distribute_fpn_proposals``.
 
     Examples
     --------
