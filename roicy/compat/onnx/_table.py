@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ... import _arguments, masks, multiscale, normalised, operators
+from ... import _arguments, integrals, masks, multiscale, normalised, operators
 from .. import float32_scale, with_images
 from . import _one_of
 
@@ -113,7 +113,7 @@ def _crop_and_resize(arrays: Arrays, given: Attributes, threads: int) -> Any:
 
 def _pooling(name: str, *parameters: str) -> Callable[[Arrays, Attributes, int], Any]:
     """Return what calls an operator of roicy with these attributes after its scale."""
-    function = getattr(operators, name)
+    function = getattr(integrals if "prroi" in name else operators, name)
 
     def run(arrays: Arrays, given: Attributes, threads: int) -> Any:
         x, rows = arrays
