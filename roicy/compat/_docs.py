@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from .._docs import fill_in, section
 from .._names import errors_name
 
 Documented = TypeVar("Documented", bound=Callable[..., Any])
@@ -37,7 +38,7 @@ _PASSAGES = {
     "offsets": ("(N + 1,) ints", "Offsets of the boxes of each image, as in 1.8."),
     "bins": ("int or (int, int)", "Bins of a box, (height, width)."),
     "sides": ("int", "Bins of a box."),
-    "scale": ("float", "Multiplies the coordinates, or centres and sizes."),
+    "scale": ("float", "Multiplies the coordinates; of rotated boxes, centres and sizes."),
     "float32": ("float", "Multiplies the coordinates; kept in float32."),
     "ratio": (
         "int",
@@ -102,18 +103,12 @@ def documented(
             header = f"**{name}" if parameter.kind is parameter.VAR_KEYWORD else f"{both} : {kind}"
             described.append(f"{header}{optional}\n    {text}")
             names.update(dict.fromkeys(_BENEATH.get(name, ()), name))
-        sections = [_section("Parameters", "\n".join(described))]
+        sections = [section("Parameters", described)]
         if returns:
-            sections.append(_section("Returns", returns))
             errors = textwrap.wrap(f"As :func:`roicy.{see}`{raises and '; and ' + raises}.", 92)
-            sections.append(_section("Raises", "\n    ".join(["TypeError, ValueError", *errors])))
-        text = "\n\n".join(sections).replace("\n", "\n    ").replace("\n    \n", "\n\n")
-        if function.__doc__ is not None:  # python -OO
-            function.__doc__ = function.__doc__.replace("{sections}", text)
+            sections.append(section("Returns", [returns]))
+            sections.append(section("Raises", ["\n    ".join(["TypeError, ValueError", *errors])]))
+        fill_in(function, sections)
         return errors_name(**names)(function) if names and returns else function
 
     return decorate
-
-
-def _section(title: str, text: str) -> str:
-    return f"{title}\n{'-' * len(title)}\n{text}"

@@ -14,6 +14,7 @@ from .. import _arguments
 from ..multiscale import multiscale_roi_align
 from ..operators import ps_roi_align, ps_roi_pool, roi_align, roi_pool
 from . import Parameters
+from ._docs import documented
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,16 +36,12 @@ __all__ = [
 ]
 
 
+@documented("roi_pool")
 class RoIPool(Parameters):
     """
     :func:`roicy.roi_pool` with its parameters given once.
 
-    Parameters
-    ----------
-    output_size : int or (int, int)
-        Bins of a box, (height, width).
-    spatial_scale : float
-        Multiplies the coordinates.
+    {sections}
 
     Examples
     --------
@@ -78,20 +75,12 @@ class RoIPool(Parameters):
         return roi_pool(input, rois, self.output_size, self.spatial_scale)
 
 
+@documented("roi_align")
 class RoIAlign(RoIPool):
     """
     :func:`roicy.roi_align` with its parameters given once.
 
-    Parameters
-    ----------
-    output_size : int or (int, int)
-        Bins of a box, (height, width).
-    spatial_scale : float
-        Multiplies the coordinates.
-    sampling_ratio : int
-        Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.
-    aligned : bool, optional
-        Whether pixel i covers [i, i + 1).
+    {sections}
     """
 
     def __init__(
@@ -112,18 +101,12 @@ class RoIAlign(RoIPool):
         )
 
 
+@documented("ps_roi_align")
 class PSRoIAlign(RoIPool):
     """
     :func:`roicy.ps_roi_align` with its parameters given once.
 
-    Parameters
-    ----------
-    output_size : int or (int, int)
-        Bins of a box, (height, width).
-    spatial_scale : float
-        Multiplies the coordinates.
-    sampling_ratio : int
-        Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.
+    {sections}
     """
 
     def __init__(self, output_size: Size, spatial_scale: SupportsFloat, sampling_ratio: Ratio):
