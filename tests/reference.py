@@ -240,8 +240,9 @@ def roi_pool_backward(grad_output, argmax, boxes, shape):
 
 def _bins_of_samples(boxes, bins, size, dtype, spatial_scale, sampling_ratio, aligned):
     """
-    Yield (k, image, p, q, samples) of every bin of every box.  A sample is a list of four
-    (weight, y, x), or None if it is off the map.
+    Yield (k, image, p, q, weights, rows, columns, outside) of every bin of every box.  There are
+    four weights, rows and columns for each sample on the map.  `outside` says whether some samples
+    are off it.
     """
     h, w = size
     for k, box in enumerate(boxes):
@@ -251,21 +252,28 @@ def _bins_of_samples(boxes, bins, size, dtype, spatial_scale, sampling_ratio, al
         ys = list(samples(y1, y2, bins[0], h, sampling_ratio, dtype, not aligned))
         xs = list(samples(x1, x2, bins[1], w, sampling_ratio, dtype, not aligned))
         for p, q in np.ndindex(*bins):
-            found = []
-            for y in ys[p]:
-                for x in xs[q]:
-                    if y is None or x is None:
-                        found.append(None)
-                        continue
-                    rows, columns = (y[0], min(y[0] + 1, h - 1)), (x[0], min(x[0] + 1, w - 1))
-                    found.append(
-                        [
-                            (wy * wx, i, j)
-                            for i, wy in zip(rows, (1 - y[1], y[1]), strict=True)
-                            for j, wx in zip(columns, (1 - x[1], x[1]), strict=True)
-                        ]
-                    )
-            yield k, int(box[0]), p, q, found
+            pairs = [pair for pair in itertools.product(ys[p], xs[q]) if None not in pair]
+            found = np.array(pairs).reshape(-1, 2, 2)  # pixel and fraction of either axis
+            (i, part_y), (j, part_x) = found[:, 0].T, found[:, 1].T
+            i, j = i.astype(int), j.astype(int)
+            rows = np.stack([i, i, np.minimum(i + 1, h - 1), np.minimum(i + 1, h - 1)], axis=1)
+            columns = np.stack([j, np.minimum(j + 1, w - 1)] * 2, axis=1)
+            weights = np.stack(
+                [wy * wx for wy in (1 - part_y, part_y) for wx in (1 - part_x, part_x)], axis=1
+            )
+            outside = len(pairs) < len(ys[p]) * len(xs[q])
+            yield k, int(box[0]), p, q, weights, rows, columns, outside
+
+
+def _candidates(weights, rows, columns, products):
+    """Return weights, rows and columns of what may be the largest of a bin, in order."""
+    shape = (-1, 1) if products else weights.shape
+    return [array.reshape(shape) for array in (weights, rows, columns)]
+
+
+def _values(planes, weights, rows, columns):
+    """Return the candidates of each channel, (C, count)."""
+    return (weights * planes[:, rows, columns].astype(np.float64)).sum(axis=2)
 
 
 def roi_align_max(
@@ -274,26 +282,13 @@ def roi_align_max(
     """The largest samples, or the largest products of weight and pixel, float64."""
     _, c, h, w = input.shape
     out = np.zeros((len(boxes), c, *bins))
-    for k, n, p, q, found in _bins_of_samples(
+    for k, n, p, q, *found, outside in _bins_of_samples(
         boxes, bins, (h, w), input.dtype.type, spatial_scale, sampling_ratio, aligned
     ):
-        for channel in range(c):
-            plane = input[n, channel].astype(np.float64)
-            values = []
-            for sample in found:
-                parts = [weight * plane[i, j] for weight, i, j in sample or [(0.0, 0, 0)]]
-                values.append(max(parts) if products else sum(parts))
-            out[k, channel, p, q] = max(values, default=0.0)
+        values = _values(input[n], *_candidates(*found, products))
+        if values.size:
+            out[k, :, p, q] = np.maximum(values.max(axis=1), 0 if outside else -np.inf)
     return out
-
-
-def _candidates(found, plane, products):
-    """Yield (value, pixels) of what may be the largest of a bin, in order."""
-    if None in found:
-        yield 0.0, []
-    for sample in filter(None, found):
-        for pixels in [[pixel] for pixel in sample] if products else [sample]:
-            yield sum(weight * plane[i, j] for weight, i, j in pixels), pixels
 
 
 def roi_align_max_backward(
@@ -301,29 +296,34 @@ def roi_align_max_backward(
 ):
     """
     Each gradient to the pixels of the first largest sample, or to the pixel of the first largest
-    product, float64.  A sample off the map counts as a 0 that comes first.  Also returned are by
-    how much each of them is larger than any other, (K, C, PH, PW), and how many gradients a pixel
-    got.
+    product, float64.  A sample off the map counts as a 0 that comes first.  A NaN wins nothing.
+    Also returned are by how much each of them is larger than any other, (K, C, PH, PW), and how
+    many gradients a pixel got.
     """
     _, c, h, w = input.shape
     grad, terms = np.zeros(input.shape), np.zeros(input.shape)
     margins = np.full(grad_output.shape, np.inf)
-    dtype = grad_output.dtype.type
-    for k, n, p, q, found in _bins_of_samples(
+    dtype, every = grad_output.dtype.type, np.arange(c)
+    for k, n, p, q, *found, outside in _bins_of_samples(
         boxes, grad_output.shape[2:], (h, w), dtype, spatial_scale, sampling_ratio, aligned
     ):
-        for channel in range(c):
-            plane = input[n, channel].astype(np.float64)
-            candidates = list(_candidates(found, plane, products))
-            best, winner = float(np.finfo(dtype).min), []
-            for value, pixels in candidates:
-                if value > best:
-                    best, winner = value, pixels
-            for weight, i, j in winner:
-                grad[n, channel, i, j] += weight * float(grad_output[k, channel, p, q])
-                terms[n, channel, i, j] += 1
-            others = [best - value for value, pixels in candidates if pixels != winner]
-            margins[k, channel, p, q] = min(others, default=np.inf)
+        candidates = _candidates(*found, products)
+        values = _values(input[n], *candidates)
+        if not values.size:
+            continue
+        values = np.where(np.isnan(values), -np.inf, values)
+        first = values.argmax(axis=1)
+        best = values[every, first]
+        same = [(array == array[first][:, None]).all(axis=2) for array in candidates]
+        others = np.where(np.logical_and.reduce(same), -np.inf, values)
+        least = 0.0 if outside else -np.inf
+        won = best > max(least, np.finfo(dtype).min)
+        margin = np.where(won, best - np.maximum(others.max(axis=1), least), least - best)
+        margins[k, :, p, q] = np.where(won | outside, margin, np.inf)
+        weights, rows, columns = (array[first[won]] for array in candidates)
+        at = (n, every[won][:, None], rows, columns)
+        np.add.at(grad, at, weights * grad_output[k, won, p, q, None].astype(np.float64))
+        np.add.at(terms, at, 1)
     return grad, margins, terms
 
 

@@ -446,7 +446,7 @@ def test_more_bins_than_are_computed_together(channels, layout, dtype, isa, rng)
     x = rng.standard_normal((1, channels, 30, 40)).astype(dtype)
     boxes = np.array([[0, 2, 3, 37, 26]], dtype)
     given = x if layout == "NCHW" else np.ascontiguousarray(x.transpose(0, 2, 3, 1))
-    for size in ((70, 9), (3, 600), (64, 64), (6, 1030)):
+    for size in ((70, 9), (3, 600), (64, 64), (2, 1030)):
         out = roicy.roi_align(given, boxes, size, sampling_ratio=1, layout=layout)
         out = out if layout == "NCHW" else out.transpose(0, 3, 1, 2)
         expected = reference.forward("roi_align", x, boxes, size, sampling_ratio=1)

@@ -35,6 +35,7 @@ def test_video_loop(color):
     assert "p99" in said
 
 
+@pytest.mark.slow
 def test_many_machines():
     pytest.importorskip("distributed")
     said = run(ROOT / "examples/many_machines.py", "--maps", 300, "--block", 10)

@@ -12,9 +12,12 @@ def test_kept(part):
         fuzzing.watched(data)
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_random(seed):
-    ends = fuzzing.random_calls(seed, 500)
+@pytest.mark.parametrize(
+    ("seed", "calls"),
+    [(0, 1000), *(pytest.param(seed, 10000, marks=pytest.mark.slow) for seed in range(1, 9))],
+)
+def test_random(seed, calls):
+    ends = fuzzing.random_calls(seed, calls)
     values = sum(count for end, count in ends.items() if end.endswith(": value"))
     # most calls must reach the kernels, and not end in an error
     assert values > sum(ends.values()) / 2

@@ -163,6 +163,7 @@ def test_prefork_server(tmp_path):
     assert run(code, tmp_path) == ["12"] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_multiprocessing(method, tmp_path):
     code = f"""
@@ -276,6 +277,7 @@ def test_threadpoolctl(tmp_path):
     assert run(code, tmp_path, OMP_NUM_THREADS="3") == ["True", "0", "2"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing"])
 def test_joblib(backend, tmp_path):
     pytest.importorskip("joblib")
@@ -290,6 +292,7 @@ def test_joblib(backend, tmp_path):
     assert run(code, tmp_path) == ["True"] * 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheduler", ["threads", "processes"])
 def test_dask(scheduler, tmp_path):
     pytest.importorskip("dask.array")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import reference
-from conftest import random_boxes
+from conftest import DTYPES, pairs, random_boxes
 from roicy._kernels.plan import RULES as KINDS
 from roicy._kernels.plan import Plan
 
@@ -285,11 +285,12 @@ def test_tables_are_bounded(dtype):
     assert tables_of(boxes, UNIFORM, (7, 7), (3000000, 3000000), dtype).stop == 1
 
 
-@pytest.mark.parametrize("ratio", [33, 200, 1000])
-@pytest.mark.parametrize(
-    "box",
-    [(0.0, 1.5), (3.0, 12.0), (-4.0, 30.0), (-0.75, 0.75), (18.5, 22.0), (9.0, 4.0), (6.0, 6.0)],
-)
+@pairs(
+    box=[
+        (0.0, 1.5), (3.0, 12.0), (-4.0, 30.0), (-0.75, 0.75), (18.5, 22.0), (9.0, 4.0), (6.0, 6.0),
+    ],
+    ratio=[33, 200, 1000],
+)  # fmt: skip
 def test_dense_samples_are_summed_by_pixel(box, ratio, rng):
     """
     Weights and slopes of a dense grid, which are computed pixel by pixel, are sums over its
@@ -335,15 +336,17 @@ SUMMED = {**{name: rule for name, (rule, _) in RULES.items()}}
 SUMMED["fixed samples"] = rule_of("sampled", 3, aligned=True)
 
 
-@pytest.mark.parametrize("rule", SUMMED.values(), ids=SUMMED)
-@pytest.mark.parametrize(
-    "boxes", ["ordinary", "inverted", "tiny", "coarse columns", "coarse rows", "far"]
+@pairs(
+    rule=SUMMED,
+    boxes=["ordinary", "inverted", "tiny", "coarse columns", "coarse rows", "far"],
+    dtype=DTYPES,
 )
 def test_transposed_tables_are_the_same(rule, boxes, dtype, rng):
     """
     Transposed tables have each tap once, and their pixels ascend.  This holds even if coordinates
     are so coarse that bins do not ascend.
     """
+    rule = SUMMED[rule]
     low = rng.uniform(-8, 40, (100, 2))
     size = {
         "ordinary": (1, 30),
@@ -388,13 +391,13 @@ def test_transposed_tables_are_the_same(rule, boxes, dtype, rng):
     assert found_some > 0 or boxes == "far" or no_pixels
 
 
-@pytest.mark.parametrize("rule", SUMMED.values(), ids=SUMMED)
-@pytest.mark.parametrize("magnitude", range(18, 31, 2))
+@pairs(rule=SUMMED, magnitude=range(18, 31, 2), dtype=DTYPES)
 def test_tables_have_room_where_coordinates_are_coarse(rule, magnitude, dtype, rng):
     """
     If coordinates are coarse, rounding moves the ends of bins by many pixels.  But the taps of an
     axis never run into those of the next one.
     """
+    rule = SUMMED[rule]
     low = rng.uniform(-(2**magnitude), 2**magnitude, (300, 2))
     corners = np.concatenate(
         [
