@@ -461,7 +461,7 @@ def images_of_boxes(name: str, value: Any, count: int) -> np.ndarray:
 def _rows_of_width(rows: Any, width: int) -> Any:
     """Return rows; no boxes of an image may be an empty list, or (0, 4) for boxes of any kind."""
     empty = rows.shape == (0,) or (rows.shape == (0, 4) and width != 4)
-    return rows.reshape(0, width) if empty else rows
+    return rows.reshape((0, width)) if empty else rows
 
 
 def gather_boxes(
@@ -481,7 +481,7 @@ def gather_boxes(
     listed = isinstance(boxes, (list, tuple)) and not holds_rows(boxes)
     if listed and not boxes:
         listed = boxes_num is None  # no boxes of any image
-        boxes = [[]] * images if listed else np.empty((0, width))
+        boxes = [[]] * images if listed else boxes
     if listed:
         if boxes_num is not None:
             raise ValueError(
@@ -498,6 +498,8 @@ def gather_boxes(
             check_rows(f"boxes[{n}]", rows, width, names)
         return arrays, [rows.shape[0] for rows in arrays]
     rows = take("boxes", boxes)
+    if isinstance(boxes, (list, tuple)):
+        rows = _rows_of_width(rows, width)
     if boxes_num is None and images == 1 and rows.ndim == 2 and rows.shape[1] == width:
         boxes_num = [rows.shape[0]]  # there is no other image
     check_rows("boxes", rows, width + (boxes_num is None), names)
