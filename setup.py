@@ -37,6 +37,7 @@ X86 = {
     "avx512": ["-march=x86-64-v4", "-mprefer-vector-width=512"],
 }
 PACKAGE = "roicy._kernels"
+PROVIDER = Extension("roicy.onnxruntime.provider", ["pyx/onnxruntime/provider.pyx"])
 SHARED = f"{PACKAGE}.memoryviews"  # Cython's code for memoryviews, once for all extensions
 DEBUG = os.environ.get("ROICY_BUILD_DEBUG", "0") != "0"
 FLAGS = shlex.split(os.environ.get("ROICY_BUILD_FLAGS", ""))
@@ -69,6 +70,7 @@ def instruction_sets():
 def extensions():
     found = [Extension(SHARED, [f"build/{SHARED}.c"])]
     found += [Extension(f"{PACKAGE}.{file.stem}", [str(file)]) for file in ONCE]
+    found.append(Extension(PROVIDER.name, PROVIDER.sources))  # ONNX Runtime loads it
     for isa, flags in instruction_sets().items():
         for file in KERNELS:
             name = f"{PACKAGE}.{isa}.{file.stem}"
@@ -88,7 +90,7 @@ def translate(extensions):
     modules = {file: Extension(f"{PACKAGE}.{file.stem}", [str(file)]) for file in KERNELS + ONCE}
     shared = Extension(SHARED, [f"build/{SHARED}.c"])
     made = cythonize(
-        [shared, *modules.values()],
+        [shared, PROVIDER, *modules.values()],
         include_path=["pyx", "."],
         build_dir="build/c",
         compiler_directives=DIRECTIVES,
@@ -97,7 +99,7 @@ def translate(extensions):
     written = {module.name: module for module in made}
     for extension in extensions:
         name = extension.name.rpartition(".")[2]
-        module = written[f"{PACKAGE}.{name}"]
+        module = written.get(extension.name) or written[f"{PACKAGE}.{name}"]
         extension.sources = list(module.sources)
         extension.depends = with_included(module.depends)
         if extension.name != module.name:

@@ -1,5 +1,5 @@
 """
-Exports detectors with random weights to ONNX, for trying roicy.compat.onnx.InferenceSession.
+Exports detectors with random weights to ONNX, for trying roicy.onnxruntime.
 
     python examples/export_detectors.py maskrcnn --size 800 1088 --opset 16 --folder models
     python -m roicy onnx models/maskrcnn.onnx --bench --shape image=3x800x1088

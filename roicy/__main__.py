@@ -2,7 +2,7 @@
 The command line.
 
 ``python -m roicy demo`` runs the operators on a photograph, ``bench`` times them beside other
-libraries, ``onnx`` shows how a model is run, and ``info`` says what this installation is.
+libraries, ``onnx`` shows what is taken of a model, and ``info`` says what this installation is.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from .bench import command
 
 
 def _add_onnx(commands: Any) -> None:
-    """Add the command that shows how a model is cut."""
-    model = commands.add_parser("onnx", help="show how a model is cut at its RoI nodes")
+    """Add the command that shows what roicy takes of a model."""
+    model = commands.add_parser("onnx", help="show which nodes of a model roicy takes")
     model.add_argument("model", metavar="MODEL", help="the file of the model")
     model.add_argument(
         "--bench", action="store_true", help="run it on random inputs, and without roicy too"

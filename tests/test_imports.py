@@ -18,6 +18,7 @@ MAY_IMPORT = {
         "plan.structs", "plan.spans", "roicy._kernels.plan",
     ),
     "images": ("images", "simd", "threads", "tuning"),
+    "onnxruntime": ("onnxruntime",),
     "": ("simd", "tuning"),  # tuning.pxd, threads.pxd, machine.pyx
 }  # fmt: skip
 OURS = (*filter(None, MAY_IMPORT), "threads", "tuning", "roicy")

@@ -82,4 +82,6 @@ def with_images(rois: Any, batch_indices: Any, columns: int) -> np.ndarray:
     if rois.ndim != 2 or rois.shape[1] != columns:
         raise ValueError(f"rois: {rois.shape}, expected an array (K, {columns})")
     images = _arguments.images_of_boxes("batch_indices", batch_indices, len(rois))
-    return np.concatenate([images[:, None].astype(np.float64), rois.astype(np.float64)], axis=1)
+    rows = np.empty((len(rois), columns + 1))
+    rows[:, 0], rows[:, 1:] = images, rois
+    return rows

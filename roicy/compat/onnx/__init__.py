@@ -4,12 +4,13 @@ inputs and attributes, on NumPy arrays; and two of other domains, ``CropAndResiz
 (com.microsoft) and ``MMCVRoIAlignRotated`` of MMDeploy (mmdeploy, and mmcv).
 
 They need no ``onnx``.  With it, :mod:`roicy.compat.onnx.reference` runs them in its reference
-evaluator.  With ``onnxruntime``, ``roicy.compat.onnx.InferenceSession`` runs whole models, and
-has their RoI nodes computed by roicy.
+evaluator.  With ``onnxruntime``, :mod:`roicy.onnxruntime` computes them in whole models, and
+``roicy.compat.onnx.InferenceSession`` is a session that has it do so.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex
 
 import numpy as np
@@ -19,7 +20,7 @@ from .. import bins_of, float32_scale, with_images
 from .._docs import documented
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -80,22 +81,28 @@ def RoiAlign(
     >>> onnx.RoiAlign(X, rois, images, mode="max", **given).ravel()
     array([2.5], dtype=float32)
     """
-    aligned = (
-        _one_of(
-            "coordinate_transformation_mode",
-            coordinate_transformation_mode,
-            ("half_pixel", "output_half_pixel"),
-        )
-        == "half_pixel"
-    )
-    boxes = with_images(rois, batch_indices, 4)
+    pool = _roi_align(
+        coordinate_transformation_mode, mode, output_height, output_width, sampling_ratio,
+        spatial_scale, largest,
+    )  # fmt: skip
+    return pool(X, rois, batch_indices)
+
+
+def _roi_align(
+    coordinate_transformation_mode: str, mode: str, output_height: Any, output_width: Any,
+    sampling_ratio: Any, spatial_scale: Any, largest: str = "products",
+) -> Callable[..., Any]:  # fmt: skip
+    """Return RoiAlign of these attributes, of arrays, and `out` and `num_threads` as roicy's."""
+    modes = ("half_pixel", "output_half_pixel")
+    given = _one_of("coordinate_transformation_mode", coordinate_transformation_mode, modes)
     size = bins_of(output_height=output_height, output_width=output_width)
-    scale = float32_scale(spatial_scale)
-    if _one_of("mode", mode, ("avg", "max")) == "avg":
-        return operators.roi_align(X, boxes, size, scale, sampling_ratio, aligned)
-    products = _one_of("largest", largest, ("products", "samples")) == "products"
-    return operators.roi_align_max(
-        X, boxes, size, scale, sampling_ratio, aligned, products=products
+    parameters = size, float32_scale(spatial_scale), sampling_ratio, given == "half_pixel"
+    function: Any = operators.roi_align
+    if _one_of("mode", mode, ("avg", "max")) == "max":
+        products = _one_of("largest", largest, ("products", "samples")) == "products"
+        function = functools.partial(operators.roi_align_max, products=products)
+    return lambda X, rois, batch_indices, **where: function(
+        X, with_images(rois, batch_indices, 4), *parameters, **where
     )
 
 
@@ -123,8 +130,13 @@ def MaxRoiPool(
     array([[ 5.,  6.],
            [ 9., 10.]], dtype=float32)
     """
-    bins = _arguments.output_size(pooled_shape, "pooled_shape")
-    return operators.roi_pool(X, rois, bins, float32_scale(spatial_scale))
+    return _max_roi_pool(pooled_shape, spatial_scale)(X, rois)
+
+
+def _max_roi_pool(pooled_shape: Any, spatial_scale: Any) -> Callable[..., Any]:
+    """Return MaxRoiPool of these attributes, as `_roi_align` does."""
+    parameters = _arguments.output_size(pooled_shape, "pooled_shape"), float32_scale(spatial_scale)
+    return lambda X, rois, **where: operators.roi_pool(X, rois, *parameters, **where)
 
 
 @documented(
@@ -155,10 +167,21 @@ def CropAndResize(
     array([[0., 2.],
            [6., 8.]], dtype=float32)
     """
-    method = _one_of("mode", mode, ("bilinear", "nearest"))
-    size = _arguments.output_size(crop_size, "crop_size")
-    given = (rois, batch_indices, "NCHW", None, None)
-    return normalised.resized((method, True), X, size, extrapolation_value, given)
+    crop = _crop_and_resize(mode, extrapolation_value)
+    return crop(X, rois, batch_indices, _arguments.output_size(crop_size, "crop_size"))
+
+
+def _crop_and_resize(mode: str, extrapolation_value: Any) -> Callable[..., Any]:
+    """Return CropAndResize of these attributes, as `_roi_align` does."""
+    rule = _one_of("mode", mode, ("bilinear", "nearest")), True
+
+    def crop(
+        X: Any, rois: Any, batch_indices: Any, size: Any, out: Any = None, num_threads: Any = None
+    ) -> Any:
+        given = (rois, batch_indices, "NCHW", num_threads, out)
+        return normalised.resized(rule, X, size, extrapolation_value, given)
+
+    return crop
 
 
 @documented(
@@ -188,10 +211,23 @@ def MMCVRoIAlignRotated(
     array([[1.5 , 1.  ],
            [1.75, 1.25]], dtype=float32)
     """
+    pool = _roi_align_rotated(
+        output_height, output_width, spatial_scale, sampling_ratio, aligned, clockwise
+    )
+    return pool(input, rois)
+
+
+def _roi_align_rotated(
+    output_height: Any, output_width: Any, spatial_scale: Any, sampling_ratio: Any, aligned: Any,
+    clockwise: Any,
+) -> Callable[..., Any]:  # fmt: skip
+    """Return MMCVRoIAlignRotated of these attributes, as `_roi_align` does."""
     size = bins_of(output_height=output_height, output_width=output_width)
     flags = [
         bool(_arguments.integer(name, int(value) if isinstance(value, bool) else value, 0, 1))
         for name, value in (("aligned", aligned), ("clockwise", clockwise))
     ]
-    scale = float32_scale(spatial_scale)
-    return operators.roi_align_rotated(input, rois, size, scale, sampling_ratio, *flags)
+    parameters = (size, float32_scale(spatial_scale), sampling_ratio, *flags)
+    return lambda input, rois, **where: operators.roi_align_rotated(
+        input, rois, *parameters, **where
+    )

@@ -1,25 +1,29 @@
-"""``python -m roicy onnx``: what is found in a model, how it is cut, and what that gains."""
+"""``python -m roicy onnx``: which nodes of a model roicy takes, and what that gains."""
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import time
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import onnx
 import onnxruntime  # type: ignore[import-untyped]
 
-from ._model import Graph, load
-from ._session import InferenceSession, _type_string, describe
+from ._session import InferenceSession
+
+TYPES = {
+    "float": "f4", "double": "f8", "float16": "f2", "int64": "i8", "int32": "i4", "int16": "i2",
+    "int8": "i1", "uint8": "u1", "bool": "?",
+}  # fmt: skip
 
 
 def run(
     model: str, bench: bool, shapes: list[str], files: list[str], threads: int, rounds: int
 ) -> None:
     """
-    Print what is found in a model, and with `bench` the times of both sessions.
+    Print which nodes of a model roicy takes, and with `bench` the times of both sessions.
 
     Parameters
     ----------
@@ -35,18 +39,39 @@ def run(
     threads, rounds : int
         Threads of both, and how often each has its turn.
     """
-    options = _options(threads)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # the lines below say it
-        session = InferenceSession(model, options, num_threads=threads)
-    for line in describe(session):
-        print(line)
+    with _claimed() as titles:
+        try:
+            session = InferenceSession(model, _options(threads))
+        except Exception as error:  # ONNX Runtime's have no class of their own
+            raise ValueError(f"model: {str(error).splitlines()[0][:300]}") from None
+    for title in titles:
+        print(f"roicy: {title}")
+    if not titles:
+        print(
+            "no RoI nodes: ONNX Runtime runs the model alone; roicy.crop can cut and resize "
+            "regions for its input"
+        )
     if bench:
-        graph = Graph(*load(model))
-        given = arrays_of(graph, files)
-        feed = given | random_inputs(graph, shapes, set(given))
+        given = arrays_of(session, files)
+        feed = given | random_inputs(session, shapes, set(given))
         for line in _compare(session, model, feed, threads, rounds):
             print(line)
+
+
+@contextlib.contextmanager
+def _claimed() -> Iterator[list[str]]:
+    """Collect what the provider says that it takes."""
+    titles: list[str] = []
+    log = logging.getLogger("roicy.onnxruntime")
+    handler, level = logging.Handler(), log.level
+    handler.emit = lambda record: titles.append(record.getMessage())  # type: ignore[method-assign]
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield titles
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
 
 
 def _options(threads: int) -> Any:
@@ -55,9 +80,9 @@ def _options(threads: int) -> Any:
     return options
 
 
-def arrays_of(graph: Graph, files: list[str]) -> dict[str, np.ndarray]:
+def arrays_of(session: Any, files: list[str]) -> dict[str, np.ndarray]:
     """Return the arrays that files have for inputs of a model."""
-    names = [value.name for value in graph.inputs]
+    names = [value.name for value in session.get_inputs()]
     found = {}
     for one in files:
         name, _, file = one.rpartition("=")
@@ -67,39 +92,42 @@ def arrays_of(graph: Graph, files: list[str]) -> dict[str, np.ndarray]:
     return found
 
 
-def random_inputs(graph: Graph, shapes: list[str], others: set[str]) -> dict[str, np.ndarray]:
+def random_inputs(session: Any, shapes: list[str], others: set[str]) -> dict[str, np.ndarray]:
     """Return random inputs of a model but for others; of integers and bool, zeros."""
+    inputs = session.get_inputs()
     given: dict[str, list[int]] = {}
     for one in shapes:
         name, _, extents = one.rpartition("=")
         try:
-            given[name or graph.inputs[0].name] = [int(extent) for extent in extents.split("x")]
+            given[name or inputs[0].name] = [int(extent) for extent in extents.split("x")]
         except ValueError:
             raise ValueError(f"--shape {one}: expected NAME=EXTENTxEXTENT...") from None
     rng = np.random.default_rng(0)
     feed = {}
-    for value in graph.inputs:
+    for value in inputs:
         if value.name in others:
             continue
-        dims = value.type.tensor_type.shape.dim
-        extents = given.pop(value.name, None) or [dim.dim_value for dim in dims]
-        if 0 in extents:
-            example = "x".join(str(extent or 800) for extent in extents)
+        extents = given.pop(value.name, None) or value.shape
+        kind = TYPES.get(value.type.removeprefix("tensor(").removesuffix(")"))
+        if kind is None:
+            raise ValueError(f"--input: {value.name!r} is {value.type}, expected its array")
+        if not all(isinstance(extent, int) for extent in extents):
+            example = "x".join(str(e if isinstance(e, int) else 800) for e in extents)
             raise ValueError(
-                f"--shape: input {value.name!r} is {_type_string(value.type)} of "
-                f"{[dim.dim_param or dim.dim_value for dim in dims]}, expected its extents, as in "
-                f"--shape {value.name}={example}"
+                f"--shape: input {value.name!r} is {value.type} of {extents}, expected its "
+                f"extents, as in --shape {value.name}={example}"
             )
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
-        numbers = rng.random(extents) if dtype.kind == "f" else np.zeros(extents)
-        feed[value.name] = numbers.astype(dtype)
+        dtype = np.dtype(kind)
+        feed[value.name] = (rng.random(extents) if dtype.kind == "f" else np.zeros(extents)).astype(
+            dtype
+        )
     if given:
         raise ValueError(f"--shape: {next(iter(given))!r}, expected an input without a file")
     return feed
 
 
 def _compare(
-    session: InferenceSession, model: str, feed: dict[str, np.ndarray], threads: int, rounds: int
+    session: Any, model: str, feed: dict[str, np.ndarray], threads: int, rounds: int
 ) -> Iterator[str]:
     """Yield lines with the times of both sessions, taken in turns, and how their results differ."""
     runs = {"ONNX Runtime with roicy": session.run}
@@ -112,9 +140,7 @@ def _compare(
         yield f"ONNX Runtime cannot run the model: {str(error).splitlines()[0][:120]}"
     try:
         results = {name: run(None, feed) for name, run in runs.items()}
-    except ValueError:
-        raise
-    except Exception as error:  # ONNX Runtime's have no class of their own
+    except Exception as error:
         said = str(error).splitlines()[0][:300]
         raise ValueError(f"the model does not run on these inputs: {said}") from None
     times: dict[str, list[float]] = {name: [] for name in runs}

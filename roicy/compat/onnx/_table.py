@@ -1,24 +1,43 @@
 """
 The ONNX operators that roicy computes, a line each: their domain, inputs and attributes.
 
-``TABLE`` maps (domain, operator) to what the operator is from an opset version on.  What a graph
-may contain beside them ONNX Runtime computes.
+``TABLE`` maps (domain, operator) to what the operator is from an opset version on.
+:mod:`roicy.onnxruntime` computes these nodes of a graph, and ONNX Runtime all others.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from ... import _arguments, integrals, masks, multiscale, normalised, operators
-from .. import float32_scale, with_images
-from . import _one_of
+from ... import _arguments, integrals, masks, multiscale, operators
+from .. import float32_scale
+from . import _crop_and_resize, _max_roi_pool, _one_of, _roi_align, _roi_align_rotated
 
 Arrays = list[Any]
 Attributes = dict[str, Any]
-REQUIRED = object()  # in place of a default
+Shape = tuple[int, ...]
+
+
+def _pooled(arrays: Arrays, given: Attributes) -> Shape:
+    """Return the shape of what is pooled from the first input at the boxes of the second."""
+    x, rows = arrays[:2]
+    return (len(rows), _four("X", x)[1], *_size(given))
+
+
+def _divided(arrays: Arrays, given: Attributes) -> Shape:
+    """Return the shape of an output each of whose bins has channels of its own."""
+    height, width = _size(given)
+    count, channels, *_ = _pooled(arrays, given)
+    return count, _arguments.channels(channels, (height, width), True), height, width
+
+
+def _four(name: str, x: Any) -> Shape:
+    if x.ndim != 4:
+        raise ValueError(f"{name}: shape {x.shape}, expected (N, C, H, W)")
+    shape: Shape = x.shape
+    return shape
 
 
 class Operator(NamedTuple):
@@ -27,159 +46,132 @@ class Operator(NamedTuple):
 
     Attributes
     ----------
-    run : Callable
-        Takes the input arrays, the attributes by their names and num_threads; returns an array.
+    prepare : Callable
+        Takes the attributes by their names; returns what computes the operator of the input
+        arrays, `out` and `num_threads`.
     inputs : (int, int)
         The least and the largest number of inputs.
     attributes : dict
-        The default of each attribute.  An attribute has the type of its default: int, float,
-        str, or a list of them.  Of ``scale`` it may be a float or two, and of `REQUIRED`
-        attributes it is told by their names in `KINDS`.
+        The default of each attribute, whose type it has: int, float, str, or a list of them.  Of
+        a list of floats it may be one float.
+    shape : Callable
+        Takes the input arrays and the attributes; returns the shape of the output.
     typed : int
         The input whose type the output has.
-    bins : (str, ...)
-        The attributes that are the last extents of the output.
+    required : (str, ...)
+        Attributes that have no default but a type.
+    integers : int
+        The input that is of int64 where others are of floats, for domains that only roicy knows.
     """
 
-    run: Callable[[Arrays, Attributes, int], Any]
+    prepare: Callable[..., Any]
     inputs: tuple[int, int]
     attributes: Attributes
+    shape: Callable[[Arrays, Attributes], Shape] = _pooled
     typed: int = 0
-    bins: tuple[str, ...] = ("output_height", "output_width")
+    required: tuple[str, ...] = ()
+    integers: int = -1
 
-
-KINDS: dict[str, type] = {"pooled_shape": list, "rule": str, "scales": list}
+    def checked(self, given: Attributes) -> Attributes:
+        """Return these attributes, of the types that they have to have, and all others."""
+        checked = dict(self.attributes)
+        for name, value in given.items():
+            if name not in checked:
+                known = ", ".join(self.attributes)
+                raise ValueError(f"attribute {name!r} is unknown, expected any of {known}")
+            kind = type(self.attributes[name])
+            value = [value] if kind is list and isinstance(value, float) else value
+            if not isinstance(value, kind) and not (kind is float and isinstance(value, int)):
+                raise ValueError(f"attribute {name!r} is {value!r}, expected {kind.__name__}")
+            checked[name] = value
+        for name in self.required:
+            if name not in given:
+                raise ValueError(f"attribute {name!r} is missing")
+        for name in ("output_height", "output_width"):
+            _arguments.integer(name, checked.get(name, 1), 1, _arguments.MOST_BINS)
+        return checked
 
 
 def _size(given: Attributes) -> tuple[int, int]:
     return given["output_height"], given["output_width"]
 
 
-def _images(rows: Any) -> Any:
-    return rows if rows.dtype.kind == "f" else rows.astype(np.float64)
+def _roi_align_10(**given: Any) -> Callable[..., Any]:
+    """RoiAlign, whose coordinates had no half pixel before opset 16."""
+    return _roi_align("output_half_pixel", **given)
 
 
-def _scale(given: Attributes) -> Any:
-    """Return one scale or two, (vertical, horizontal)."""
-    scale = given["spatial_scale"]
-    if not isinstance(scale, list):
-        return scale
-    return scale[0] if len(scale) == 1 else tuple(scale)
-
-
-def _roi_align(arrays: Arrays, given: Attributes, threads: int) -> Any:
-    """ONNX's RoiAlign: see :func:`roicy.compat.onnx.RoiAlign`."""
-    x, rois, images = arrays
-    aligned = given["coordinate_transformation_mode"] == "half_pixel"
-    common = (
-        x, with_images(rois, images, 4), _size(given), float32_scale(given["spatial_scale"]),
-        given["sampling_ratio"], aligned,
-    )  # fmt: skip
-    if _one_of("mode", given["mode"], ("avg", "max")) == "avg":
-        return operators.roi_align(*common, num_threads=threads)
-    return operators.roi_align_max(*common, products=True, num_threads=threads)
-
-
-def _max_roi_pool(arrays: Arrays, given: Attributes, threads: int) -> Any:
-    size = _arguments.output_size(tuple(given["pooled_shape"]), "pooled_shape")
+def _mmcv_roi_align(**given: Any) -> Callable[..., Any]:
+    mean = _one_of("mode", given["mode"], ("avg", "max")) == "avg"
+    function = operators.roi_align if mean else operators.roi_align_max
     scale = float32_scale(given["spatial_scale"])
-    return operators.roi_pool(*arrays, size, scale, num_threads=threads)
+    parameters = (_size(given), scale, given["sampling_ratio"], bool(given["aligned"]))
+    return lambda x, rows, **where: function(x, rows, *parameters, **where)
 
 
-def _mmcv_roi_align(arrays: Arrays, given: Attributes, threads: int) -> Any:
-    common = (
-        *arrays, _size(given), float32_scale(given["spatial_scale"]), given["sampling_ratio"],
-        bool(given["aligned"]),
-    )  # fmt: skip
-    if _one_of("mode", given["mode"], ("avg", "max")) == "avg":
-        return operators.roi_align(*common, num_threads=threads)
-    return operators.roi_align_max(*common, num_threads=threads)
+def _pooling(function: Callable[..., Any], *names: str) -> Callable[..., Any]:
+    """Return what prepares an operator of roicy, which takes these attributes after its scale."""
+
+    def prepare(**given: Any) -> Callable[..., Any]:
+        scale = given["spatial_scale"]  # or two, (vertical, horizontal)
+        scales = scale[0] if len(scale) == 1 else tuple(scale)
+        values = [bool(given[name]) if name == "aligned" else given[name] for name in names]
+        more = {"products": bool(given["products"])} if "products" in given else {}
+        pool = functools.partial(function, **more)
+        return lambda x, rows, **where: pool(x, rows, _size(given), scales, *values, **where)
+
+    return prepare
 
 
-def _mmcv_roi_align_rotated(arrays: Arrays, given: Attributes, threads: int) -> Any:
-    return operators.roi_align_rotated(
-        *arrays, _size(given), float32_scale(given["spatial_scale"]), given["sampling_ratio"],
-        bool(given["aligned"]), bool(given["clockwise"]), num_threads=threads,
-    )  # fmt: skip
+def _multiscale(**given: Any) -> Callable[..., Any]:
+    size, aligned = _size(given), bool(given["aligned"])
+    canonical = {name: given[name] for name in ("canonical_scale", "canonical_level")}
+    parameters = (size, given["scales"], given["sampling_ratio"], aligned)
+    pool: Callable[..., Any] = multiscale.multiscale_roi_align
+    return lambda rows, *maps, **where: pool(maps, rows, *parameters, **canonical, **where)
 
 
-def _crop_and_resize(arrays: Arrays, given: Attributes, threads: int) -> Any:
-    x, rois, images, size = arrays
-    method = _one_of("mode", given["mode"], ("bilinear", "nearest"))
-    size = tuple(int(extent) for extent in size)
-    boxes = (rois, images, "NCHW", threads, None)
-    return normalised.resized((method, True), x, size, given["extrapolation_value"], boxes)
-
-
-def _pooling(name: str, *parameters: str) -> Callable[[Arrays, Attributes, int], Any]:
-    """Return what calls an operator of roicy with these attributes after its scale."""
-    function = getattr(integrals if "prroi" in name else operators, name)
-
-    def run(arrays: Arrays, given: Attributes, threads: int) -> Any:
-        x, rows = arrays
-        values = [bool(given[name]) if name in ("aligned",) else given[name] for name in parameters]
-        return function(x, _images(rows), _size(given), _scale(given), *values, num_threads=threads)
-
-    return run
-
-
-def _roi_align_max(arrays: Arrays, given: Attributes, threads: int) -> Any:
-    x, rows = arrays
-    return operators.roi_align_max(
-        x, _images(rows), _size(given), _scale(given), given["sampling_ratio"],
-        bool(given["aligned"]), products=bool(given["products"]), num_threads=threads,
-    )  # fmt: skip
-
-
-def _multiscale(arrays: Arrays, given: Attributes, threads: int) -> Any:
-    rows, *maps = arrays
-    return multiscale.multiscale_roi_align(
-        maps, _images(rows), _size(given), given["scales"], given["sampling_ratio"],
-        bool(given["aligned"]), canonical_scale=given["canonical_scale"],
-        canonical_level=given["canonical_level"], num_threads=threads,
-    )  # fmt: skip
-
-
-def _paste_masks(arrays: Arrays, given: Attributes, threads: int) -> Any:
-    values, boxes, shape = arrays
-    return masks.paste_masks(
-        values, boxes, tuple(int(extent) for extent in shape), threshold=None,
-        padding=given["padding"], rule=given["rule"], num_threads=threads,
-    )  # fmt: skip
+def _paste_masks(**given: Any) -> Callable[..., Any]:
+    return lambda values, boxes, shape, **where: masks.paste_masks(
+        values, boxes, shape.tolist(), threshold=None, **given, **where
+    )
 
 
 ROI_ALIGN_10 = {
-    "mode": "avg",
-    "output_height": 1,
-    "output_width": 1,
-    "sampling_ratio": 0,
+    "mode": "avg", "output_height": 1, "output_width": 1, "sampling_ratio": 0,
     "spatial_scale": 1.0,
-}
-ROI_ALIGN_16 = {**ROI_ALIGN_10, "coordinate_transformation_mode": "half_pixel"}
-MAX_ROI_POOL = {"pooled_shape": REQUIRED, "spatial_scale": 1.0}
-MMCV_ROI_ALIGN = {**ROI_ALIGN_10, "aligned": 1}
-ROTATED = {
-    "output_height": 1,
-    "output_width": 1,
-    "sampling_ratio": 0,
-    "spatial_scale": 1.0,
-    "aligned": 1,
-    "clockwise": 0,
-}
-CROP = {"mode": "bilinear", "extrapolation_value": 0.0}
+}  # fmt: skip
+ROTATED = {**ROI_ALIGN_10, "aligned": 1, "clockwise": 0}
+del ROTATED["mode"]
 POOL = {"output_height": 1, "output_width": 1, "spatial_scale": [1.0]}
 SAMPLED = {**POOL, "sampling_ratio": 0}
+LEVELS = {
+    "output_height": 1, "output_width": 1, "scales": [0.0], "sampling_ratio": 0, "aligned": 0,
+    "canonical_scale": 224.0, "canonical_level": 4,
+}  # fmt: skip
 
-
-def _roi_align_10(arrays: Arrays, given: Attributes, threads: int) -> Any:
-    given = {**given, "coordinate_transformation_mode": "output_half_pixel"}
-    return _roi_align(arrays, given, threads)
-
-
-_MAX_ROI_POOL = Operator(_max_roi_pool, (2, 2), MAX_ROI_POOL, bins=())
-_ROI_ALIGN_16 = Operator(_roi_align, (3, 3), ROI_ALIGN_16)
-_ROTATED = Operator(_mmcv_roi_align_rotated, (2, 2), ROTATED)
-_MMCV_ROI_ALIGN = Operator(_mmcv_roi_align, (2, 2), MMCV_ROI_ALIGN)
+_ROI_ALIGN_16 = Operator(
+    _roi_align, (3, 3), {**ROI_ALIGN_10, "coordinate_transformation_mode": "half_pixel"}
+)
+_MAX_ROI_POOL = Operator(
+    _max_roi_pool,
+    (2, 2),
+    {"pooled_shape": [0], "spatial_scale": 1.0},
+    lambda arrays, given: (len(arrays[1]), _four("X", arrays[0])[1], *given["pooled_shape"]),
+    required=("pooled_shape",),
+)
+_CROP_AND_RESIZE = Operator(
+    _crop_and_resize,
+    (4, 4),
+    {"mode": "bilinear", "extrapolation_value": 0.0},
+    lambda arrays, given: (
+        len(arrays[1]),
+        _four("X", arrays[0])[1],
+        *_arguments.output_size(arrays[3], "crop_size"),
+    ),
+)
+_MMCV_ROI_ALIGN = Operator(_mmcv_roi_align, (2, 2), {**ROI_ALIGN_10, "aligned": 1})
+_ROTATED = Operator(_roi_align_rotated, (2, 2), ROTATED)
 
 # (domain, operator): what it is, by the opset version from which on it is that
 TABLE: dict[tuple[str, str], dict[int, Operator]] = {
@@ -193,35 +185,52 @@ TABLE: dict[tuple[str, str], dict[int, Operator]] = {
     ("mmdeploy", "MMCVRoiAlign"): {1: _MMCV_ROI_ALIGN},
     ("mmcv", "MMCVRoIAlignRotated"): {1: _ROTATED},
     ("mmdeploy", "MMCVRoIAlignRotated"): {1: _ROTATED},
-    ("com.microsoft", "CropAndResize"): {1: Operator(_crop_and_resize, (4, 4), CROP, bins=())},
-    ("roicy", "RoIAlign"): {
-        1: Operator(
-            _pooling("roi_align", "sampling_ratio", "aligned"), (2, 2), {**SAMPLED, "aligned": 0}
+    ("com.microsoft", "CropAndResize"): {1: _CROP_AND_RESIZE},
+    **{
+        ("roicy", name): {1: Operator(prepare, inputs, attributes, *more)}
+        for name, prepare, inputs, attributes, *more in (
+            (
+                "RoIAlign",
+                _pooling(operators.roi_align, "sampling_ratio", "aligned"),
+                (2, 2),
+                {**SAMPLED, "aligned": 0},
+            ),
+            (
+                "RoIAlignMax",
+                _pooling(operators.roi_align_max, "sampling_ratio", "aligned"),
+                (2, 2),
+                {**SAMPLED, "aligned": 0, "products": 0},
+            ),
+            (
+                "PSRoIAlign",
+                _pooling(operators.ps_roi_align, "sampling_ratio"),
+                (2, 2),
+                SAMPLED,
+                _divided,
+            ),
+            ("PrRoIPool", _pooling(integrals.prroi_pool), (2, 2), POOL),
+            ("PSPrRoIPool", _pooling(integrals.ps_prroi_pool), (2, 2), POOL, _divided),
+            ("PSRoIPool", _pooling(operators.ps_roi_pool), (2, 2), POOL, _divided),
+            ("RoIPool", _pooling(operators.roi_pool), (2, 2), POOL),
+            (
+                "MultiScaleRoIAlign",
+                _multiscale,
+                (2, 2**31),
+                LEVELS,
+                lambda arrays, given: (len(arrays[0]), _four("X", arrays[1])[1], *_size(given)),
+                1,
+                ("scales",),
+            ),
+            (
+                "PasteMasks",
+                _paste_masks,
+                (3, 3),
+                {"padding": 1, "rule": "torchvision"},
+                lambda arrays, given: (len(arrays[0]), *(int(extent) for extent in arrays[2])),
+                0,
+                (),
+                2,
+            ),
         )
     },
-    ("roicy", "RoIAlignMax"): {
-        1: Operator(_roi_align_max, (2, 2), {**SAMPLED, "aligned": 0, "products": 0})
-    },
-    ("roicy", "PSRoIAlign"): {
-        1: Operator(_pooling("ps_roi_align", "sampling_ratio"), (2, 2), SAMPLED)
-    },
-    ("roicy", "PrRoIPool"): {1: Operator(_pooling("prroi_pool"), (2, 2), POOL)},
-    ("roicy", "PSPrRoIPool"): {1: Operator(_pooling("ps_prroi_pool"), (2, 2), POOL)},
-    ("roicy", "PSRoIPool"): {1: Operator(_pooling("ps_roi_pool"), (2, 2), POOL)},
-    ("roicy", "RoIPool"): {1: Operator(_pooling("roi_pool"), (2, 2), POOL)},
-    ("roicy", "MultiScaleRoIAlign"): {
-        1: Operator(
-            _multiscale,
-            (2, 2**31),
-            {
-                "output_height": 1, "output_width": 1, "scales": REQUIRED, "sampling_ratio": 0,
-                "aligned": 0, "canonical_scale": 224.0, "canonical_level": 4,
-            },
-            typed=1,
-        )
-    },
-    ("roicy", "PasteMasks"): {
-        1: Operator(_paste_masks, (3, 3), {"padding": 1, "rule": "torchvision"}, bins=())
-    },
-}  # fmt: skip
-NEWEST = {"": 0}  # the newest opset that is known of each domain; of others it is 1
+}

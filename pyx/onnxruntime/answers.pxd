@@ -1,0 +1,94 @@
+"""What the provider answers without looking anything up."""
+from libc.stdint cimport uint32_t
+
+from onnxruntime.abi cimport CustomOp, Ep, Status
+
+cdef enum:
+    INT64 = 7                    # ONNXTensorElementDataType
+    VARIADIC = 2                 # OrtCustomOpInputOutputCharacteristic; 0: required
+    LATEST = 0x7fffffff          # any opset
+
+
+cdef inline Status create_state(void *group, void *context, void **state) noexcept nogil:
+    state[0] = NULL
+    return NULL
+
+
+cdef inline void ignore(void *this, void *other) noexcept nogil:
+    pass
+
+
+cdef inline const char *get_op_name(const void *op) noexcept nogil:
+    return (<CustomOp*>op).name
+
+
+cdef inline const char *get_no_provider(const void *op) noexcept nogil:
+    return NULL                  # that is the CPU provider
+
+
+cdef inline int get_input_type(const void *op, size_t index) noexcept nogil:
+    return INT64 if (<CustomOp*>op).integers == <int>index else (<CustomOp*>op).kind
+
+
+cdef inline int get_output_type(const void *op, size_t index) noexcept nogil:
+    return (<CustomOp*>op).kind
+
+
+cdef inline int zero(const void *op, size_t index) noexcept nogil:
+    return 0                     # required; in the memory of the provider
+
+
+cdef inline int one(const void *op) noexcept nogil:
+    return 1
+
+
+cdef inline int latest(const void *op) noexcept nogil:
+    return LATEST
+
+
+cdef inline size_t get_input_count(const void *op) noexcept nogil:
+    return (<CustomOp*>op).inputs
+
+
+cdef inline size_t get_output_count(const void *op) noexcept nogil:
+    return 1
+
+
+cdef inline int get_input_kind(const void *op, size_t index) noexcept nogil:
+    cdef const CustomOp *of = <const CustomOp*>op
+    return VARIADIC if of.variadic and index == of.inputs - 1 else 0
+
+
+cdef inline const char *get_vendor(const void *this) noexcept nogil:
+    return "roicy"
+
+
+cdef inline uint32_t get_vendor_id(const void *this) noexcept nogil:
+    return 0
+
+
+cdef inline Status validate(
+        void *this, const void *devices, size_t count, const char *text,
+        int *compatibility) noexcept nogil:
+    compatibility[0] = 0         # not applicable: nothing is compiled ahead
+    return NULL
+
+
+cdef inline Status make_none(
+        void *this, const void *memory, const void *options, void **made) noexcept nogil:
+    made[0] = NULL
+    return NULL
+
+
+cdef inline Status transfer_none(void *this, void **made) noexcept nogil:
+    made[0] = NULL
+    return NULL
+
+
+cdef inline char is_stream_aware(const void *this) noexcept nogil:
+    return 0
+
+
+cdef inline Status get_registry(void *ep, const void **registry) noexcept nogil:
+    registry[0] = (<Ep*>ep).registry
+    return NULL

@@ -1,0 +1,700 @@
+"""The provider: a library that ONNX Runtime loads as a plugin, and a module of Python.
+
+ONNX Runtime asks for nodes, kernels and results through tables of C functions (abi.pxd).  What is
+taken and how it is computed is decided in Python (roicy/onnxruntime/_claims.py).  This file only
+translates: graphs to objects, tensors to arrays of the same memory, errors to statuses.  Kernels of
+roicy release the GIL.
+"""
+from cpython.buffer cimport PyBUF_READ, PyBUF_WRITE
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
+from libc.stdint cimport int64_t
+from libc.stdlib cimport calloc, free
+
+import numpy as np
+
+from onnxruntime.abi cimport *
+from onnxruntime.answers cimport *
+
+from roicy._config import __version__
+
+cdef extern from * nogil:
+    bint Py_IsInitialized()
+    int PyGILState_Ensure()
+    void PyGILState_Release(int state)
+    PyObject *PyImport_ImportModule(const char *name)
+    void PyErr_Print()
+
+cdef enum:
+    MOST_AXES = 16
+    MOST_NODES = 1024            # of a group
+    MOST_FOLDED = 1024           # elements of a constant that patterns look at
+
+cdef bytes name_bytes = b"RoicyExecutionProvider", version_bytes = __version__.encode()
+cdef const char *NAME = name_bytes
+cdef const char *VERSION = version_bytes
+# NumPy's types by the numbers of ONNXTensorElementDataType
+cdef dict DTYPES = {number: np.dtype(name) for number, name in (
+    (1, "f4"), (2, "u1"), (3, "i1"), (6, "i4"), (7, "i8"), (9, "?"), (10, "f2"), (11, "f8"))}
+try:
+    import ml_dtypes
+    DTYPES[16] = np.dtype(ml_dtypes.bfloat16)
+except ImportError:              # then nodes of bfloat16 are not taken
+    pass
+FLOATS = tuple([kind for kind in (1, 11, 10, 16) if kind in DTYPES])
+cdef type ndarray = np.ndarray
+cdef bint imported = False       # whether the lines above were carried out
+cdef object claims_of            # roicy.onnxruntime._claims.Claims
+cdef dict table                  # the operators of roicy.compat.onnx
+cdef const Function *api = NULL
+cdef const Function *ep_api = NULL
+cdef Factory factory
+cdef void *domains[8]
+cdef size_t domain_count = 0
+
+ctypedef Status (*Make)(void*) noexcept nogil
+ctypedef Status (*One)(const void*, void*) noexcept nogil
+ctypedef Status (*Many)(const void*, void*, size_t) noexcept nogil
+ctypedef Status (*Named)(const void*, const char*, void*, size_t*) noexcept nogil
+
+
+# Calls of ONNX Runtime
+
+cdef int check(Status status) except -1:
+    """Raise what a status says."""
+    if status == NULL:
+        return 0
+    text = (<const char *(*)(const void*) noexcept nogil>api[GET_ERROR_MESSAGE])(status)
+    message = text.decode(errors="replace")
+    (<Release>api[RELEASE_STATUS])(status)
+    raise RuntimeError(message)
+
+
+cdef Status say(int code, const char *text) noexcept nogil:
+    return (<Status (*)(int, const char*) noexcept nogil>api[CREATE_STATUS])(code, text)
+
+
+cdef Status failure(object error) noexcept:
+    """The status of an exception."""
+    text = (str(error) or type(error).__name__).encode(errors="replace")
+    return say(INVALID_ARGUMENT if isinstance(error, (TypeError, ValueError)) else FAIL, text)
+
+
+cdef inline int ask(int place, const void *owner, void *answer) except -1:
+    return check((<One>api[place])(owner, answer))
+
+
+cdef str text_of(int place, const void *owner):
+    cdef const char *text = NULL
+    ask(place, owner, &text)
+    return "" if text == NULL else text.decode()
+
+
+cdef class Handles:              # what an object of ONNX Runtime has several of
+    cdef size_t count
+    cdef const void **items
+
+    def __dealloc__(self):
+        free(self.items)
+
+
+cdef Handles handles(int place, const void *owner):
+    """Those of which there are as many as the function at a place says, by that at the next."""
+    cdef Handles made = Handles()
+    ask(place, owner, &made.count)
+    made.items = <const void**>calloc(made.count + 1, sizeof(void*))
+    if made.items == NULL:
+        raise MemoryError(f"no room for {made.count} handles")
+    if made.count > 0:
+        check((<Many>api[place + 1])(owner, made.items, made.count))
+    return made
+
+
+cdef void *new(size_t size) except NULL:
+    cdef void *made = calloc(1, size)
+    if made == NULL:
+        raise MemoryError(f"no room for {size} bytes")
+    return made
+
+
+cdef void *kept(object value) noexcept:
+    Py_INCREF(value)
+    return <void*>value
+
+
+cdef void forget(void *value) noexcept nogil:
+    if Py_IsInitialized():       # ONNX Runtime may end after Python
+        with gil:
+            Py_DECREF(<object>value)
+
+
+# Tensors
+
+cdef list extents_of(const void *info):
+    """The extents of a tensor, of which -1 is not known."""
+    cdef int64_t extents[MOST_AXES]
+    cdef size_t axes, i
+    ask(GET_DIMENSIONS_COUNT, info, &axes)
+    if axes > MOST_AXES:
+        raise TypeError(f"a tensor of {axes} axes, expected at most {MOST_AXES}")
+    check((<Many>api[GET_DIMENSIONS])(info, extents, axes))
+    return [extents[i] for i in range(axes)]
+
+
+cdef object array_of(const void *value, bint writable):
+    """The array of a tensor, of the same memory."""
+    cdef void *info
+    cdef void *data
+    cdef int kind
+    cdef Py_ssize_t count = 1
+    ask(GET_TENSOR_TYPE_AND_SHAPE, value, &info)
+    try:
+        ask(GET_ELEMENT_TYPE, info, &kind)
+        shape = tuple(extents_of(info))
+    finally:
+        (<Release>api[RELEASE_TENSOR_INFO])(info)
+    dtype = DTYPES.get(kind)
+    if dtype is None:
+        raise TypeError(f"a tensor of the element type {kind} of ONNX, which roicy has none of")
+    for extent in shape:
+        count *= <Py_ssize_t>extent
+    if count == 0:
+        return np.empty(shape, dtype)
+    ask(GET_TENSOR_DATA, value, &data)
+    memory = PyMemoryView_FromMemory(<char*>data, count * <Py_ssize_t>dtype.itemsize,
+                                     PyBUF_WRITE if writable else PyBUF_READ)
+    return ndarray(shape, dtype, memory)
+
+
+cdef class Output:               # makes the only output of a node, of a shape
+    cdef void *context
+
+    def __call__(self, shape):
+        cdef int64_t extents[MOST_AXES]
+        cdef void *value
+        cdef size_t i, axes = len(shape)
+        for i in range(axes):
+            extents[i] = shape[i]
+        check((<Status (*)(void*, size_t, const int64_t*, size_t, void**) noexcept nogil>
+               api[KERNEL_CONTEXT_OUTPUT])(self.context, 0, extents, axes, &value))
+        return array_of(value, True)
+
+
+cdef object input_of(const void *context, size_t index):
+    cdef const void *value = NULL
+    check((<Status (*)(const void*, size_t, const void**) noexcept nogil>
+           api[KERNEL_CONTEXT_INPUT])(context, index, &value))
+    if value == NULL:
+        raise ValueError(f"input {index} is missing")
+    return array_of(value, False)
+
+
+cdef Status compute(void *step, void *context) noexcept nogil:
+    """Have a step compute a node."""
+    with gil:
+        return run(<object>step, context)
+
+
+cdef Status run(object step, void *context) noexcept:
+    cdef size_t count
+    cdef Output output = Output()
+    output.context = context
+    try:
+        indices = step.indices
+        if indices is None:
+            ask(KERNEL_CONTEXT_INPUT_COUNT, context, &count)
+            indices = range(count)
+        step.run([input_of(context, i) for i in indices], output)
+    except BaseException as error:
+        return failure(error)
+    return NULL
+
+
+# Graphs
+
+cdef class Graph:
+    """A graph, which is valid while ONNX Runtime waits for an answer, as are its nodes.
+
+    Attributes
+    ----------
+    nodes : list of Node, in an order in which they can be computed
+    inputs, outputs, initializers : lists of str
+    producer : dict
+        The node that each value comes from.
+    """
+
+    cdef readonly list nodes, inputs, outputs, initializers
+    cdef readonly dict producer
+    cdef dict infos              # of values, by their names
+
+    def __cinit__(self):
+        self.nodes, self.infos, self.producer = [], {}, {}
+
+    cdef list names(self, int place, const void *owner):
+        cdef Handles values = handles(place, owner)
+        cdef size_t i
+        found = []
+        for i in range(values.count):
+            name = "" if values.items[i] == NULL else text_of(VALUE_NAME, values.items[i])
+            found.append(name)
+            self.infos[name] = <size_t>values.items[i]
+        return found
+
+    cdef const void *info(self, name) except? NULL:
+        return <const void*><size_t>self.infos.get(name, 0)
+
+    cdef const void *tensor(self, name) except? NULL:
+        """What is known of the type of a tensor; NULL for other values."""
+        cdef const void *info = self.info(name)
+        cdef const void *tensor = NULL
+        if info != NULL:
+            ask(VALUE_TYPE, info, &info)
+            ask(CAST_TO_TENSOR_INFO, info, &tensor)
+        return tensor
+
+    def type_of(self, name):
+        """The element type of a tensor, as ONNX counts them; 0 if it is not known."""
+        cdef const void *tensor = self.tensor(name)
+        cdef int kind = 0
+        if tensor != NULL:
+            ask(GET_ELEMENT_TYPE, tensor, &kind)
+        return kind
+
+    def rank(self, name):
+        """The number of axes of a tensor."""
+        return len(extents_of(self.tensor(name)))
+
+    def is_constant(self, name):
+        """Whether a value is the same in each run."""
+        cdef char constant = 0
+        if self.info(name) != NULL:
+            ask(VALUE_IS_CONSTANT, self.info(name), &constant)
+        return constant != 0
+
+    def constant(self, name, small=True):
+        """A copy of a constant; None for other values, and for large ones if it is to be small."""
+        cdef const void *value = NULL
+        cdef const void *tensor = self.tensor(name) if self.is_constant(name) else NULL
+        if tensor == NULL or (small and np.prod(extents_of(tensor), dtype=float) > MOST_FOLDED):
+            return None
+        ask(VALUE_INITIALIZER, self.info(name), &value)
+        return None if value == NULL else array_of(value, False).copy()
+
+
+cdef class Node:                 # captures: what its bodies read of the graphs around them
+    cdef const void *handle
+    cdef readonly Graph graph
+    cdef readonly str name, op_type, domain
+    cdef readonly int since_version
+    cdef readonly list inputs, outputs, captures
+
+    @property
+    def attributes(self):
+        """The attributes but for graphs, by their names."""
+        cdef Handles found = handles(NODE_ATTRIBUTES, self.handle)
+        cdef size_t i
+        given = {text_of(ATTRIBUTE_NAME, found.items[i]): attribute(found.items[i])
+                 for i in range(found.count)}
+        return {name: value for name, value in given.items() if value is not None}
+
+    @property
+    def bodies(self):
+        """The graphs in its attributes, by their names."""
+        cdef Handles graphs = Handles(), names = Handles()
+        cdef size_t i
+        ask(NODE_GRAPH_COUNT, self.handle, &graphs.count)
+        graphs.items = <const void**>calloc(graphs.count + 1, sizeof(void*))
+        names.items = <const void**>calloc(graphs.count + 1, sizeof(void*))
+        if graphs.items == NULL or names.items == NULL:
+            raise MemoryError(f"no room for {graphs.count} handles")
+        if graphs.count > 0:
+            check((<Status (*)(const void*, const void**, size_t, const void**) noexcept nogil>
+                   api[NODE_GRAPHS])(self.handle, graphs.items, graphs.count, names.items))
+        return {(<const char*>names.items[i]).decode(): graph_of(graphs.items[i])
+                for i in range(graphs.count)}
+
+
+cdef Graph graph_of(const void *handle):
+    cdef Graph graph = Graph()
+    cdef Node node
+    cdef Handles nodes = handles(GRAPH_NODES, handle)
+    cdef size_t i
+    for i in range(nodes.count):
+        node = Node()
+        node.handle, node.graph = nodes.items[i], graph
+        node.name, node.domain = text_of(NODE_NAME, node.handle), text_of(NODE_DOMAIN, node.handle)
+        node.op_type = text_of(NODE_OP_TYPE, node.handle)
+        ask(NODE_SINCE_VERSION, node.handle, &node.since_version)
+        node.inputs = graph.names(NODE_INPUTS, node.handle)
+        node.outputs = graph.names(NODE_OUTPUTS, node.handle)
+        node.captures = graph.names(NODE_CAPTURES, node.handle)
+        graph.nodes.append(node)
+        graph.producer.update(dict.fromkeys(filter(None, node.outputs), node))
+    graph.inputs = graph.names(GRAPH_INPUTS, handle)
+    graph.outputs = graph.names(GRAPH_OUTPUTS, handle)
+    graph.initializers = graph.names(GRAPH_INITIALIZERS, handle)
+    return graph
+
+
+cdef object attribute(const void *handle):
+    """The value of an attribute; None for kinds that nobody looks at."""
+    cdef int kind
+    cdef size_t size = 0
+    cdef void *tensor
+    ask(ATTRIBUTE_TYPE, handle, &kind)
+    if kind == TENSOR:
+        ask(ATTRIBUTE_TENSOR, handle, &tensor)
+        try:
+            return array_of(tensor, False).copy()
+        finally:
+            (<Release>api[RELEASE_VALUE])(tensor)
+    if kind > STRING:
+        return None
+    read = <Status (*)(const void*, int, void*, size_t, size_t*) noexcept nogil>api[READ_OP_ATTR]
+    (<Release>api[RELEASE_STATUS])(read(handle, kind, NULL, 0, &size))     # says how large it is
+    memory = bytearray(size)
+    if size > 0:
+        check(read(handle, kind, <char*>memory, size, &size))
+    if kind == STRING:
+        return bytes(memory).decode()
+    values = np.frombuffer(memory, np.int64 if kind <= INTS else np.float32).tolist()
+    return values[0] if kind == INT or kind == FLOAT else values
+
+
+# What an EP does
+
+cdef Status get_capability(void *ep, const void *graph, void *support) noexcept nogil:
+    with gil:
+        try:
+            claim(<object>(<Ep*>ep).claims, graph_of(graph), support)
+        except BaseException as error:
+            return failure(error)
+    return NULL
+
+
+cdef int claim(object claims, Graph graph, void *support) except -1:
+    """Take groups of nodes, each of which becomes one node, and single nodes."""
+    cdef const void *nodes[MOST_NODES]
+    cdef size_t i
+    groups, singles = claims.of(graph)
+    for group in groups:
+        for i in range(min(<size_t>len(group), <size_t>MOST_NODES)):
+            nodes[i] = (<Node?>group[i]).handle
+        check((<Status (*)(void*, const void**, size_t, const void*) noexcept nogil>
+               ep_api[ADD_NODES_TO_FUSE])(support, nodes, len(group), NULL))
+    for node in singles:
+        check((<One>ep_api[ADD_SINGLE_NODE])(support, <void*>(<Node?>node).handle))
+    return 0
+
+
+cdef Status compute_group(void *group, void *state, void *context) noexcept nogil:
+    return compute((<Group*>group).step, context)
+
+
+cdef Status compile_nodes(void *ep, const void **graphs, const void **nodes, size_t count,
+                          void **groups, void **contexts) noexcept nogil:
+    """Find the steps of groups of nodes, in whose places there is one node now."""
+    cdef size_t i
+    with gil:
+        try:
+            for i in range(count):
+                groups[i] = new_group(<object>(<Ep*>ep).claims, nodes[i])
+        except BaseException as error:
+            return failure(error)
+    return NULL
+
+
+cdef void *new_group(object claims, const void *node) except NULL:
+    cdef Graph values = Graph()
+    cdef Group *group = <Group*>new(sizeof(Group))
+    step = claims.step_of(values.names(NODE_OUTPUTS, node), values.names(NODE_INPUTS, node))
+    group.version, group.compute = API_VERSION, compute_group
+    group.create_state, group.release_state = create_state, ignore
+    group.step = kept(step)
+    return group
+
+
+cdef void release_groups(void *ep, void **groups, size_t count) noexcept nogil:
+    cdef size_t i
+    for i in range(count):
+        if groups[i] != NULL:
+            forget((<Group*>groups[i]).step)
+            free(groups[i])
+
+
+# Kernels of single nodes
+
+cdef object attribute_of(const void *info, str name, object default):
+    """The attribute of a kernel, of the type of its default; None if it has none."""
+    cdef bytes key = name.encode()
+    cdef float number
+    cdef int64_t integer
+    cdef size_t size = 0
+    cdef int place = KERNEL_INFO_STRING
+    kind = type(default[0] if type(default) is list else default)
+    dtype = "u1" if kind is str else np.float32 if kind is float else np.int64
+    if kind is not str:          # of a list, one number may be given
+        value = None
+        status = (<Named>api[KERNEL_INFO_INT])(info, key, &integer, NULL)
+        if status == NULL:
+            value = integer      # also where a float is due
+        elif kind is float and (<Named>api[KERNEL_INFO_FLOAT])(info, key, &number, NULL) == NULL:
+            value = number
+        (<Release>api[RELEASE_STATUS])(status)
+        if value is not None or type(default) is not list:
+            return [value] if type(default) is list else value
+        place = KERNEL_INFO_FLOATS if kind is float else KERNEL_INFO_INTS
+    (<Release>api[RELEASE_STATUS])((<Named>api[place])(info, key, NULL, &size))   # its size
+    if size == 0:
+        return None
+    values = np.empty(size, dtype)
+    check((<Named>api[place])(info, key, <void*><size_t>values.ctypes.data, &size))
+    return values.tobytes().rstrip(b"\0").decode() if kind is str else values.tolist()
+
+
+cdef Status compute_kernel(void *kernel, void *context) noexcept nogil:
+    return compute((<Kernel*>kernel).step, context)
+
+
+cdef void release_kernel(void *kernel) noexcept nogil:
+    forget((<Kernel*>kernel).step)
+    free(kernel)
+
+
+cdef void *new_kernel(object operator, object claims, const void *info) except NULL:
+    given = {name: attribute_of(info, name, default)
+             for name, default in operator.attributes.items()}
+    step = claims.single(operator, {k: v for k, v in given.items() if v is not None})
+    cdef Kernel *kernel = <Kernel*>new(sizeof(Kernel))
+    kernel.version, kernel.compute, kernel.release = API_VERSION, compute_kernel, release_kernel
+    kernel.step = kept(step)
+    return kernel
+
+
+cdef Status create_kernel(void *pair, const void *info, void **kernel) noexcept nogil:
+    """Make the kernel of a node; pair: of an operator, and the claims of the EP."""
+    with gil:
+        try:
+            operator, claims = <object>pair
+            kernel[0] = new_kernel(operator, claims, info)
+        except BaseException as error:
+            return failure(error)
+    return NULL
+
+
+cdef int add_kernel(void *registry, tuple key, int version, object pair) except -1:
+    """Register the kernel of an operator as the opset of a version has it."""
+    cdef void *builder
+    cdef void *definition = NULL
+    cdef bytes domain = key[0].encode(), name = key[1].encode()
+    check((<Make>ep_api[CREATE_KERNEL_DEF_BUILDER])(&builder))
+    try:
+        check((<One>ep_api[BUILDER_OP_TYPE])(builder, <char*>name))
+        check((<One>ep_api[BUILDER_DOMAIN])(builder, <char*>domain))
+        check((<Status (*)(void*, int, int) noexcept nogil>ep_api[BUILDER_SINCE_VERSION])(
+            builder, version, version))
+        check((<One>ep_api[BUILDER_PROVIDER])(builder, <void*>NAME))
+        check((<One>ep_api[BUILDER_BUILD])(builder, &definition))
+        check((<Status (*)(void*, void*, void*, void*) noexcept nogil>
+               ep_api[REGISTRY_ADD_KERNEL])(registry, definition, <void*>create_kernel,
+                                            <void*>pair))
+    finally:
+        (<Release>ep_api[RELEASE_KERNEL_DEF_BUILDER])(builder)
+        (<Release>ep_api[RELEASE_KERNEL_DEF])(definition)
+    return 0
+
+
+# Operators of domains that ONNX Runtime does not know
+
+cdef Status create_custom(
+        const void *op, const void *table, const void *info, void **kernel) noexcept nogil:
+    """Make the kernel of a node that ONNX Runtime's own CPU provider has."""
+    with gil:
+        try:
+            kernel[0] = new_kernel(<object>(<CustomOp*>op).operator, claims_of({}), info)
+        except BaseException as error:
+            return failure(error)
+    return NULL
+
+
+cdef int add_operator(void *domain, bytes name, object operator, int kind) except -1:
+    """Add the form of an operator whose arrays are of one type."""
+    cdef CustomOp *op = <CustomOp*>new(sizeof(CustomOp))
+    op.kind, op.integers = kind, operator.integers
+    op.name, op.operator = <const char*>name, kept(operator)
+    kept(name)                   # as long as there is the operator: for ever
+    op.inputs, op.variadic = operator.inputs[0], operator.inputs[0] < operator.inputs[1]
+    op.version, op.get_name, op.get_provider = API_VERSION, get_op_name, get_no_provider
+    op.get_input_type, op.get_output_type = get_input_type, get_output_type
+    op.get_output_kind = op.get_input_memory = zero
+    op.get_input_count, op.get_output_count = get_input_count, get_output_count
+    op.get_input_kind = get_input_kind
+    op.get_least_variadic = op.is_variadic_homogeneous = one
+    op.create_kernel, op.compute, op.release = create_custom, compute_kernel, release_kernel
+    op.get_first_version, op.get_last_version = one, latest
+    check((<One>api[CUSTOM_OP_DOMAIN_ADD])(domain, op))
+    return 0
+
+
+cdef int make_domains() except -1:
+    global domain_count
+    if domain_count > 0:
+        return 0
+    for name in sorted({key[0] for key in table} - {"", "com.microsoft"}):
+        text = name.encode()
+        check((<One>api[CREATE_CUSTOM_OP_DOMAIN])(<char*>text, &domains[domain_count]))
+        for key, versions in table.items():
+            for kind in FLOATS if key[0] == name else ():
+                add_operator(domains[domain_count], key[1].encode(), versions[1], kind)
+        domain_count += 1
+    return 0
+
+
+cdef Status get_domain_count(void *this, size_t *count) noexcept nogil:
+    count[0] = domain_count
+    return NULL
+
+
+cdef Status get_domains(void *this, void **made, size_t count) noexcept nogil:
+    cdef size_t i
+    for i in range(min(count, domain_count)):
+        made[i] = domains[i]
+    return NULL
+
+
+# The factory of EPs
+
+cdef const char *get_name(const void *this) noexcept nogil:
+    return NAME
+
+
+cdef const char *get_version(const void *this) noexcept nogil:
+    return VERSION
+
+
+cdef Status get_devices(void *this, const void *const *devices, size_t count, void **found,
+                        size_t most, size_t *number) noexcept nogil:
+    """The CPU is the only device, of whatever number of sockets."""
+    cdef size_t i
+    number[0] = 0
+    for i in range(count if most > 0 else 0):
+        if (<int (*)(const void*) noexcept nogil>api[HARDWARE_DEVICE_TYPE])(devices[i]) == 0:
+            number[0] = 1
+            return (<Status (*)(void*, const void*, void*, void*, void**) noexcept nogil>
+                    ep_api[CREATE_EP_DEVICE])(this, devices[i], NULL, NULL, found)
+    return NULL
+
+
+cdef object option_of(const void *options, str key):
+    """An option of the provider, or None."""
+    cdef char value[32]
+    cdef size_t size = sizeof(value)
+    cdef bytes full = f"ep.{name_bytes.decode().lower()}.{key}".encode()
+    status = (<Named>api[GET_CONFIG_ENTRY])(options, full, value, &size)
+    if status != NULL:
+        (<Release>api[RELEASE_STATUS])(status)
+        return None
+    return value[:size].decode().rstrip("\0")
+
+
+cdef Status create_ep(void *this, const void *devices, const void *metadata, size_t count,
+                      const void *options, const void *logger, void **ep) noexcept nogil:
+    with gil:
+        try:
+            ep[0] = new_ep(options)
+        except BaseException as error:
+            return failure(error)
+    return NULL
+
+
+cdef void *new_ep(const void *options) except NULL:
+    claims = claims_of({key: option_of(options, key) for key in ("num_threads", "groups")})
+    cdef Ep *ep = <Ep*>new(sizeof(Ep))
+    ep.version, ep.get_name, ep.get_capability = API_VERSION, get_name, get_capability
+    ep.compile_nodes, ep.release_groups = compile_nodes, release_groups
+    ep.get_registry, ep.claims = get_registry, kept(claims)
+    check((<Make>ep_api[CREATE_KERNEL_REGISTRY])(&ep.registry))
+    claims.pairs = [(key, version, (operator, claims))
+                    for key, versions in table.items() for version, operator in versions.items()]
+    for key, version, pair in claims.pairs:
+        add_kernel(ep.registry, key, version, pair)
+    return ep
+
+
+cdef void release_ep(void *this, void *ep) noexcept nogil:
+    (<Release>ep_api[RELEASE_KERNEL_REGISTRY])((<Ep*>ep).registry)
+    forget((<Ep*>ep).claims)
+    free(ep)
+
+
+# Entry points
+
+cdef int start() except -1:
+    """Look up what is decided in Python, and fill what ONNX Runtime asks for."""
+    global claims_of, table
+    from roicy.compat.onnx._table import TABLE
+    from roicy.onnxruntime._claims import Claims
+    table, claims_of = TABLE, Claims
+    make_domains()
+    factory.version, factory.get_name, factory.get_vendor = API_VERSION, get_name, get_vendor
+    factory.get_version, factory.get_vendor_id = get_version, get_vendor_id
+    factory.get_devices, factory.create_ep, factory.release_ep = get_devices, create_ep, release_ep
+    factory.validate, factory.is_stream_aware = validate, is_stream_aware
+    factory.create_allocator, factory.release_allocator = make_none, ignore
+    factory.create_data_transfer, factory.create_stream = transfer_none, make_none
+    factory.get_domain_count, factory.get_domains = get_domain_count, get_domains
+    return 0
+
+
+cdef Status begin(const ApiBase *base) noexcept nogil:
+    """Start, where there is Python.  This module is imported if nobody has done so."""
+    global api, ep_api
+    cdef int state
+    api = base.get_api(API_VERSION)
+    if api == NULL:
+        api = base.get_api(1)
+        return say(FAIL, "roicy needs ONNX Runtime 1.24 or newer")
+    if not Py_IsInitialized():
+        return say(FAIL, "roicy's provider needs Python in its process, and there is none")
+    if not imported:
+        state = PyGILState_Ensure()
+        if PyImport_ImportModule("roicy.onnxruntime.provider") == NULL:
+            PyErr_Print()
+        PyGILState_Release(state)
+        if not imported:
+            return say(FAIL, "roicy cannot be imported in this process")
+    ep_api = (<const Function *(*)() noexcept nogil>api[GET_EP_API])()
+    with gil:
+        try:
+            start()
+        except BaseException as error:
+            return failure(error)
+    return NULL
+
+
+cdef public void *CreateEpFactories(
+        const char *name, const void *base, const void *logger, void **factories, size_t most,
+        size_t *count) noexcept nogil:
+    """Called by ONNX Runtime when the library is registered."""
+    cdef Status status = begin(<const ApiBase*>base)
+    count[0] = status == NULL
+    factories[0] = &factory
+    return status
+
+
+cdef public void *ReleaseEpFactory(void *made) noexcept nogil:
+    """Called by ONNX Runtime at its end; there is one factory for ever."""
+    return NULL
+
+
+cdef public void *RegisterCustomOps(void *options, const void *base) noexcept nogil:
+    """Called by register_custom_ops_library, which is for sessions without the provider."""
+    cdef Status status = begin(<const ApiBase*>base)
+    cdef size_t i
+    for i in range(domain_count):
+        if status == NULL:
+            status = (<One>api[ADD_CUSTOM_OP_DOMAIN])(options, domains[i])
+    return status
+
+
+imported = True

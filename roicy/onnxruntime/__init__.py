@@ -1,0 +1,163 @@
+"""
+roicy as an execution provider of ONNX Runtime: RoI nodes of a model run in roicy, all others as
+ever.
+
+ONNX Runtime loads the provider as a plugin; nothing of ONNX Runtime is compiled in.
+
+Examples
+--------
+>>> import onnxruntime
+>>> from roicy.onnxruntime import use
+>>> options = use(onnxruntime.SessionOptions())
+>>> # session = onnxruntime.InferenceSession("model.onnx", options)
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+from .. import _threads
+
+__all__ = ["get_ep_name", "get_ep_names", "get_library_path", "register", "use"]
+
+OLDEST = (1, 24)  # the first version whose plugins read attributes and have kernels
+_NAME = "RoicyExecutionProvider"
+_lock = threading.Lock()
+
+
+def _after_fork() -> None:
+    """Have a lock that nobody holds in a child."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def get_ep_name() -> str:
+    """
+    Return the name of the provider.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from roicy import onnxruntime
+    >>> onnxruntime.get_ep_name()
+    'RoicyExecutionProvider'
+    """
+    return _NAME
+
+
+def get_ep_names() -> list[str]:
+    """
+    Return the names of the providers of the library, of which there is one.
+
+    Returns
+    -------
+    list of str
+    """
+    return [_NAME]
+
+
+def get_library_path() -> str:
+    """
+    Return the path of the library that ONNX Runtime loads.
+
+    Returns
+    -------
+    str
+    """
+    from . import provider
+
+    return str(provider.__file__)
+
+
+def _devices() -> list[Any]:
+    import onnxruntime
+
+    return [device for device in onnxruntime.get_ep_devices() if device.ep_name == _NAME]
+
+
+def register() -> list[Any]:
+    """
+    Register the provider with ONNX Runtime, once in a process.
+
+    Any thread may call it, and any number of times.
+
+    Returns
+    -------
+    list of onnxruntime.OrtEpDevice
+        What ``SessionOptions.add_provider_for_devices`` takes.
+
+    Raises
+    ------
+    ImportError
+        If ONNX Runtime is missing, or older than 1.24.
+    """
+    import onnxruntime
+
+    numbers = onnxruntime.__version__.split(".")[:2]
+    if tuple(map(int, numbers)) < OLDEST:
+        raise ImportError(
+            f"onnxruntime {onnxruntime.__version__} is installed, and roicy.onnxruntime needs "
+            f"{'.'.join(map(str, OLDEST))} or newer"
+        )
+    with _lock:
+        if not _devices():
+            onnxruntime.register_execution_provider_library("roicy", get_library_path())
+        return _devices()
+
+
+def _given(options: Any, num_threads: int | None) -> dict[str, str]:
+    """Return the options of the provider for a session with these options."""
+    threads = _threads.check(num_threads) if num_threads is not None else 0
+    threads = threads or options.intra_op_num_threads
+    given = {"num_threads": str(threads)} if threads else {}
+    if options.optimized_model_filepath:  # a file has no place for nodes that stand for several
+        given["groups"] = "0"
+    return given
+
+
+def use(options: Any, num_threads: int | None = None) -> Any:
+    """
+    Have sessions with these options run RoI nodes in roicy.
+
+    The provider is registered if it is not yet.
+
+    Parameters
+    ----------
+    options : onnxruntime.SessionOptions
+        Options of a session, which get the provider.  ``intra_op_num_threads`` and
+        ``optimized_model_filepath`` have to be set before.
+    num_threads : int, optional
+        Threads of roicy, at most; by default ``intra_op_num_threads`` of `options` where it is
+        set, else :func:`roicy.get_num_threads`.
+
+    Returns
+    -------
+    onnxruntime.SessionOptions
+        `options`.
+
+    Raises
+    ------
+    ImportError
+        As :func:`register`.
+    TypeError, ValueError
+        If `num_threads` is no integer, or less than 1.
+
+    Examples
+    --------
+    >>> import onnxruntime
+    >>> from roicy.onnxruntime import use
+    >>> use(onnxruntime.SessionOptions()).has_providers()
+    True
+    """
+    given = _given(options, num_threads)
+    options.add_provider_for_devices(register(), given)
+    return options

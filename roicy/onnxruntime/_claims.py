@@ -1,0 +1,117 @@
+"""What of a graph the provider takes, and how it is computed; ``provider.pyx`` asks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from .. import _threads
+from ..compat.onnx._table import TABLE, Operator
+from ._pasting import pasting_loops
+from ._patterns import pyramids, spell
+from .provider import FLOATS
+
+log = logging.getLogger("roicy.onnxruntime")
+
+
+class Single:
+    """
+    A RoI node by itself.
+
+    Parameters
+    ----------
+    operator : Operator
+        What the node is.
+    given : dict
+        The attributes that it has.
+    threads : int or None
+        Threads of roicy, at most; None: those of calls that name none.
+    """
+
+    indices = None  # all inputs, in their order
+
+    def __init__(self, operator: Operator, given: dict[str, Any], threads: int | None):
+        self.given = operator.checked(given)
+        self.shape, self.threads = operator.shape, threads
+        self.compute = operator.prepare(**self.given)
+
+    def run(self, arrays: list[Any], output: Callable[[tuple[int, ...]], Any]) -> None:
+        """Compute the node, and write to the array that `output` makes of a shape."""
+        out = output(self.shape(arrays, self.given))
+        if out.size:
+            self.compute(*arrays, out=out, num_threads=self.threads)
+
+
+class Claims:
+    """
+    What an execution provider takes of the graphs of its session.
+
+    Parameters
+    ----------
+    options : dict
+        ``num_threads``, and ``groups``, "0" of which says that nodes are only taken one by one.
+    """
+
+    def __init__(self, options: dict[str, str | None]):
+        threads = options.get("num_threads")
+        self.threads = None if threads is None else _threads.check(int(threads))
+        self.groups = options.get("groups") != "0"
+        self.steps: dict[str, Any] = {}  # of groups, by their outputs
+        self.wrong: str | None = None
+
+    def single(self, operator: Operator, given: dict[str, Any]) -> Single:
+        """Return the step of a node."""
+        if self.wrong is not None:
+            raise ValueError(self.wrong)
+        return Single(operator, given, self.threads)
+
+    def _check(self, node: Any) -> None:
+        """
+        Remember what is wrong with a node.
+
+        ONNX Runtime hears of it when it asks for the kernel: an error before only makes it take
+        another provider.
+        """
+        operator = TABLE[node.domain, node.op_type][node.since_version]
+        try:
+            operator.prepare(**operator.checked(node.attributes))
+        except (TypeError, ValueError) as error:
+            self.wrong = f"{spell(node)}: {error}"
+
+    def of(self, graph: Any) -> tuple[list[list[Any]], list[Any]]:
+        """Return groups of nodes, each of which is to be one node, and single nodes."""
+        singles = {node.outputs[0]: node for node in graph.nodes if _is_known(node)}
+        groups: list[list[Any]] = []
+        inside: set[str] = set()
+        if self.groups:
+            steps: list[Any] = [*pyramids(graph, singles), *pasting_loops(graph)]
+            for step in steps:
+                step.threads = self.threads
+                self.steps[step.output] = step
+                groups.append(step.nodes)
+                inside.update(node.outputs[0] for node in step.nodes)
+                log.info("%s", step.title)
+                step.nodes = None  # they are gone when ONNX Runtime has its answer
+        alone = [node for name, node in singles.items() if name not in inside]
+        for node in alone:
+            self._check(node)
+            log.info("%s", spell(node))
+        return groups, alone
+
+    def step_of(self, outputs: list[str], inputs: list[str]) -> Any:
+        """Return the step of a group, which reads its inputs from these."""
+        (output,) = outputs
+        step = self.steps[output]
+        step.indices = [inputs.index(name) for name in step.inputs]
+        return step
+
+
+def _is_known(node: Any) -> bool:
+    """Whether a node is one of the table, of a type that roicy computes."""
+    operator = TABLE.get((node.domain, node.op_type), {}).get(node.since_version)
+    if operator is None or len(node.outputs) != 1 or not all(node.inputs):
+        return False
+    if node.graph.type_of(node.inputs[operator.typed]) not in FLOATS:
+        return False
+    return True

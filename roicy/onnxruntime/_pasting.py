@@ -1,0 +1,191 @@
+"""
+The Loop that pastes masks in torchvision's exports, known by what it computes.
+
+It is run on small masks, and has to give what paste_masks gives.  That takes ``onnx``, without
+which the Loop is left to ONNX Runtime.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import masks
+from ._patterns import Walk, spell
+
+FLOAT, INT64, BOOL = 1, 7, 9  # element types of ONNX
+KINDS = {
+    "Add", "Cast", "Concat", "Constant", "ConstantOfShape", "Equal", "Expand", "Gather", "Identity",
+    "Max", "Min", "Mul", "Pad", "ReduceMax", "ReduceMin", "Reshape", "Resize", "Shape", "Slice",
+    "Squeeze", "Sub", "Unsqueeze", "Where",
+}  # fmt: skip
+
+
+class Pasting:
+    """
+    The Loop that pastes masks into an image of each box, as torchvision exports it.
+
+    Its masks have their border of zeros already, and its boxes are of whole pixels.
+    """
+
+    threads: int | None = None
+    indices: list[int]  # of the inputs of the group
+
+    def __init__(self, node: Any, inputs: list[str]):
+        self.nodes, self.inputs, self.output = [node], inputs, node.outputs[0]
+        self.title = f"{spell(node)} that pastes masks"
+
+    def run(self, arrays: list[Any], output: Any) -> None:
+        """Paste the masks."""
+        padded, boxes, *extents = arrays
+        height, width = (int(np.squeeze(extent)) for extent in extents)
+        out = output((len(boxes), height, width))
+        if out.size:
+            masks.paste_masks(
+                padded, boxes.astype(np.float64), (height, width), threshold=None, padding=0,
+                out=out, num_threads=self.threads,
+            )  # fmt: skip
+
+
+def pasting_loops(graph: Any) -> list[Pasting]:
+    """Return the Loops that paste masks."""
+    found = []
+    for node in graph.nodes:
+        if node.op_type == "Loop" and not node.domain and len(node.outputs) == 1:
+            inputs = _pasted(graph, node)
+            order = inputs and _order_that_pastes(graph, node, inputs)
+            if order:
+                found.append(Pasting(node, order))
+    return found
+
+
+def _pasted(graph: Any, node: Any) -> list[str] | None:
+    """Return the masks, the boxes and two extents that a Loop may paste with, or None."""
+    walk, body = Walk(graph), node.bodies["body"]
+    kinds = [inner.op_type for inner in body.nodes]
+    if not set(kinds) <= KINDS or kinds.count("Resize") != 1 or len(body.inputs) != 3:
+        return None
+    values = [name for name in node.captures if not graph.is_constant(name)]
+    by_turn = {
+        inner.inputs[0]
+        for inner in body.nodes
+        if inner.op_type == "Gather" and inner.inputs[1] == body.inputs[0]
+    }
+    extents = [name for name in values if name not in by_turn]
+    boxes = [name for name in values if name in by_turn and graph.type_of(name) == INT64]
+    pasted = [name for name in values if name in by_turn and graph.type_of(name) == FLOAT]
+    if (len(pasted), len(boxes), len(extents)) != (1, 1, 2) or len(values) != 4:
+        return None
+    trips = walk.node(walk.through(node.inputs[0], ("Cast", "Squeeze", "Identity")), "Gather")
+    counted = trips and walk.node(trips.inputs[0], "Shape")
+    first = trips and walk.constant(trips.inputs[1])
+    zeros = walk.node(node.inputs[2], "ConstantOfShape")
+    shape = zeros and walk.node(zeros.inputs[0], "Concat")
+    empty = shape and walk.constant(shape.inputs[0])
+    goes_on = walk.constant(node.inputs[1]) if node.inputs[1] else np.True_
+    if (
+        not counted or walk.through(counted.inputs[0], ("Identity",)) not in (pasted[0], boxes[0])
+        or first is None or first.any()
+        or empty is None or empty.reshape(-1).tolist() != [0]
+        or goes_on is None or not goes_on.all()
+    ):  # fmt: skip
+        return None
+    return [pasted[0], boxes[0], *extents]
+
+
+def _probes() -> list[tuple[np.ndarray, np.ndarray, int, int]]:
+    """Return masks with borders, boxes of whole pixels partly in the image, and its extents."""
+    rng = np.random.default_rng(7)
+    boxes = [
+        [[2, 3, 9, 12], [-4, -5, 40, 30], [5, 5, 5, 5], [0, 0, 16, 22]],
+        [[-30, 2, 3, 4], [10, -9, 80, 1], [15, 21, 17, 90], [1, 1, 14, 2]],
+    ]
+    return [
+        (rng.random((4, 1, side, side)).astype(np.float32), np.array(each), 23, 17)
+        for side, each in zip((6, 30), boxes, strict=True)
+    ]
+
+
+def _order_that_pastes(graph: Any, node: Any, inputs: list[str]) -> list[str] | None:
+    """Run a Loop on probes; return its inputs in the order of Pasting, or None."""
+    try:
+        session = _alone(graph, node, inputs)
+    except Exception:  # onnx is missing, or what is rebuilt is no model
+        return None
+    for extents in (inputs[2:], inputs[:1:-1]):
+        order = [*inputs[:2], *extents]
+        step = Pasting(node, order)
+        if all(_agrees(session, node, step, probe) for probe in _probes()):
+            return order
+    return None
+
+
+def _agrees(session: Any, node: Any, step: Pasting, probe: Any) -> bool:
+    padded, boxes, height, width = probe
+    arrays = [padded, boxes, np.array(height), np.array(width)]
+    feed = dict(zip(step.inputs, arrays, strict=True))
+    feed[node.inputs[0]] = np.array(len(boxes))
+    feed[node.inputs[2]] = np.zeros((0, height, width), np.float32)
+    for value in session.get_inputs():  # scalars, or vectors of one element
+        if len(value.shape) == 1:
+            feed[value.name] = feed[value.name].reshape(1)
+    try:
+        (got,) = session.run(None, feed)
+    except Exception:  # whatever it is, the Loop does something else
+        return False
+    expected = np.empty((len(boxes), height, width), np.float32)
+    step.run(arrays, lambda shape: expected)
+    return got.shape == expected.shape and bool(np.allclose(got, expected, rtol=0, atol=1e-5))
+
+
+def _alone(graph: Any, node: Any, inputs: list[str]) -> Any:
+    """Return a session of the Loop alone, whose inputs are what it takes from the graph."""
+    import onnxruntime
+    from onnx import helper, numpy_helper
+
+    body = node.bodies["body"]
+    constant = [name for name in (*node.captures, node.inputs[1]) if graph.is_constant(name)]
+    tensors = [numpy_helper.from_array(graph.constant(n, False), n) for n in set(constant)]
+    given = [
+        (inputs[0], FLOAT, [None] * 4), (inputs[1], INT64, [None, 4]),
+        *((name, INT64, [None] * graph.rank(name)) for name in (*inputs[2:], node.inputs[0])),
+        (node.inputs[2], FLOAT, [None] * 3),
+    ]  # fmt: skip
+    types = [(INT64, []), (BOOL, []), (FLOAT, None)]
+    inner = helper.make_graph(
+        [_proto(one) for one in body.nodes],
+        "body",
+        [helper.make_tensor_value_info(n, *t) for n, t in zip(body.inputs, types, strict=True)],
+        [
+            helper.make_tensor_value_info(n, *t)
+            for n, t in zip(body.outputs, types[1:], strict=True)
+        ],
+        [numpy_helper.from_array(body.constant(n, False), n) for n in body.initializers],
+    )
+    loop = helper.make_node("Loop", node.inputs, node.outputs, body=inner)
+    made = helper.make_graph(
+        [loop],
+        "probe",
+        [helper.make_tensor_value_info(*each) for each in given],
+        [helper.make_tensor_value_info(node.outputs[0], FLOAT, None)],
+        tensors,
+    )
+    opset = max(one.since_version for one in (node, *body.nodes))
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 4
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+
+
+def _proto(node: Any) -> Any:
+    """Return a node as ONNX has it."""
+    from onnx import helper, numpy_helper
+
+    given = {
+        name: numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
+        for name, value in node.attributes.items()
+    }
+    return helper.make_node(node.op_type, node.inputs, node.outputs, domain=node.domain, **given)
