@@ -54,9 +54,9 @@ class RoIAlignRotated(Parameters):
     """
     :func:`roi_align_rotated` with its parameters given once, as ``mmcv.ops.RoIAlignRotated``.
 
-    {sections}
+    Two old names of parameters, `out_size` and `sample_num`, bring a DeprecationWarning.
 
-    Two old names, `out_size` and `sample_num`, bring a DeprecationWarning.
+    {sections}
 
     Examples
     --------

@@ -118,8 +118,13 @@ class PSRoIAlign(RoIPool):
         return ps_roi_align(input, rois, self.output_size, self.spatial_scale, self.sampling_ratio)
 
 
+@documented("ps_roi_pool")
 class PSRoIPool(RoIPool):
-    """:func:`roicy.ps_roi_pool` with its parameters given once; see :class:`RoIPool`."""
+    """
+    :func:`roicy.ps_roi_pool` with its parameters given once.
+
+    {sections}
+    """
 
     def __call__(self, input: Readable, rois: Boxes) -> NDArray[Any]:
         """Pool; see :class:`RoIPool`."""

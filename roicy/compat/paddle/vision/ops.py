@@ -202,10 +202,12 @@ def _levels(rois: np.ndarray, scale: float, refer: int, pixel_offset: Any) -> np
     return levels.astype(np.int64)
 
 
+@documented("roi_pool")
 class RoIPool:
     """
-    :func:`roi_pool` with `output_size` and `spatial_scale` given once, as
-    ``paddle.vision.ops.RoIPool``.
+    :func:`roi_pool` with its parameters given once, as ``paddle.vision.ops.RoIPool``.
+
+    {sections}
     """
 
     def __init__(self, output_size: Any, spatial_scale: float = 1.0):
@@ -217,10 +219,12 @@ class RoIPool:
         return roi_pool(x, boxes, boxes_num, self._output_size, self._spatial_scale)
 
 
+@documented("ps_roi_pool")
 class PSRoIPool(RoIPool):
     """
-    :func:`psroi_pool` with `output_size` and `spatial_scale` given once, as
-    ``paddle.vision.ops.PSRoIPool``.
+    :func:`psroi_pool` with its parameters given once, as ``paddle.vision.ops.PSRoIPool``.
+
+    {sections}
     """
 
     def __call__(self, x: np.ndarray, boxes: np.ndarray, boxes_num: Any) -> np.ndarray:
@@ -228,10 +232,12 @@ class PSRoIPool(RoIPool):
         return psroi_pool(x, boxes, boxes_num, self._output_size, self._spatial_scale)
 
 
+@documented("roi_align")
 class RoIAlign(RoIPool):
     """
-    :func:`roi_align` with `output_size` and `spatial_scale` given once, as
-    ``paddle.vision.ops.RoIAlign``.
+    :func:`roi_align` with its parameters given once, as ``paddle.vision.ops.RoIAlign``.
+
+    {sections}
     """
 
     def __call__(
