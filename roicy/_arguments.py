@@ -17,8 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _limits, _memory
-
 FLOATS = {"f": "float", "d": "double"}  # dtype characters, and what the kernels call them
 # float16, bfloat16 (of ml_dtypes, which need not be there), uint8, int8, int16 and uint16: types of
 # maps that are computed with as float32, in which all their numbers are exact
@@ -31,7 +29,6 @@ MOST_BINS = 2**24  # a side of the output
 CORNERS = ("x1", "y1", "x2", "y2")
 FLOAT32 = np.dtype(np.float32)
 INT32 = np.dtype(np.int32)
-LARGE = 2**28  # bytes of a result; below, nobody asks how much memory there is
 # Types of numbers in nested lists that need no closer look.
 NUMBERS = {int, float, np.float64, np.int64, np.int32}
 # The byte order of types whose format spells it out, as those of ctypes do; NumPy's have "=".
@@ -72,10 +69,10 @@ def array(name: str, value: Any, shape: str) -> np.ndarray:
     """
     value = taken(name, value)
     if value.dtype.char not in FLOATS or not value.dtype.isnative:
-        raise TypeError(f"{name}: dtype {_spell(value.dtype)}, expected float32 or float64")
+        raise TypeError(f"{name}: dtype {spell(value.dtype)}, expected float32 or float64")
     if value.ndim != 4:
         raise ValueError(f"{name}: shape {value.shape}, expected {shape}")
-    return _addressable(name, value)
+    return addressable(name, value)
 
 
 def maps(name: str, value: Any, shape: str) -> np.ndarray:
@@ -84,10 +81,10 @@ def maps(name: str, value: Any, shape: str) -> np.ndarray:
     dtype = value.dtype
     if not ((dtype.char in FLOATS and dtype.isnative) or is_small(dtype)):
         hint = "; pass its view(numpy.uint8)" if dtype.kind == "b" else ""
-        raise TypeError(f"{name}: dtype {_spell(dtype)}, expected {MAP_TYPES}{hint}")
+        raise TypeError(f"{name}: dtype {spell(dtype)}, expected {MAP_TYPES}{hint}")
     if value.ndim != 4:
         raise ValueError(f"{name}: shape {value.shape}, expected {shape}")
-    return _addressable(name, value)
+    return addressable(name, value)
 
 
 def is_small(dtype: np.dtype) -> bool:
@@ -198,7 +195,7 @@ def spell_type(value: Any) -> str:
     return f"{type(value).__module__}.{type(value).__qualname__}"
 
 
-def _addressable(name: str, value: np.ndarray) -> np.ndarray:
+def addressable(name: str, value: np.ndarray) -> np.ndarray:
     flags = value.flags
     if not flags.aligned or not (
         flags.c_contiguous or all(stride % value.itemsize == 0 for stride in value.strides)
@@ -209,10 +206,7 @@ def _addressable(name: str, value: np.ndarray) -> np.ndarray:
     return value
 
 
-addressable = _addressable
-
-
-def _spell(dtype: np.dtype) -> str:
+def spell(dtype: np.dtype) -> str:
     return dtype.name if dtype.isnative else f"{dtype.name} in foreign byte order"
 
 
@@ -278,19 +272,24 @@ def spatial_scale(value: Any) -> tuple[float, float]:
     return both, both
 
 
+def number(name: str, value: Any, expected: str = "a number") -> float:
+    """Return a float, of any type that is a number."""
+    if not isinstance(value, (str, bytes, bool, np.bool_)):
+        try:
+            return float(value)
+        except OverflowError:
+            raise ValueError(f"{name}: {value!r}, expected {expected}") from None
+        except (TypeError, ValueError):
+            pass
+    raise TypeError(f"{name}: {value!r}, expected {expected}")
+
+
 def scale(value: Any) -> float:
     """Return a finite scale above 0."""
-    if isinstance(value, (str, bytes, bool, np.bool_)):
-        raise TypeError(f"spatial_scale: {value!r}, expected a number")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    except (TypeError, ValueError):
-        raise TypeError(f"spatial_scale: {value!r}, expected a number") from None
-    if not (number > 0 and math.isfinite(number)):
+    found = number("spatial_scale", value)
+    if not (found > 0 and math.isfinite(found)):
         raise ValueError(f"spatial_scale: {value!r}, expected a finite number above 0")
-    return number
+    return found
 
 
 def sampling_ratio(value: Any, most: int = 2**31 - 1) -> int:
@@ -462,7 +461,7 @@ def images_of_boxes(name: str, value: Any, count: int) -> np.ndarray:
 def _rows_of_width(rows: Any, width: int) -> Any:
     """Return rows; no boxes of an image may be an empty list, or (0, 4) for boxes of any kind."""
     empty = rows.shape == (0,) or (rows.shape == (0, 4) and width != 4)
-    return rows.reshape(0, width) if empty else rows
+    return rows.reshape((0, width)) if empty else rows
 
 
 def gather_boxes(
@@ -482,7 +481,7 @@ def gather_boxes(
     listed = isinstance(boxes, (list, tuple)) and not holds_rows(boxes)
     if listed and not boxes:
         listed = boxes_num is None  # no boxes of any image
-        boxes = [[]] * images if listed else np.empty((0, width))
+        boxes = [[]] * images if listed else boxes
     if listed:
         if boxes_num is not None:
             raise ValueError(
@@ -499,6 +498,8 @@ def gather_boxes(
             check_rows(f"boxes[{n}]", rows, width, names)
         return arrays, [rows.shape[0] for rows in arrays]
     rows = take("boxes", boxes)
+    if isinstance(boxes, (list, tuple)):
+        rows = _rows_of_width(rows, width)
     if boxes_num is None and images == 1 and rows.ndim == 2 and rows.shape[1] == width:
         boxes_num = [rows.shape[0]]  # there is no other image
     check_rows("boxes", rows, width + (boxes_num is None), names)
@@ -514,10 +515,30 @@ def box_rows(name: str, value: Any) -> np.ndarray:
     is_float = dtype.char in FLOATS or is_small(dtype)
     if not dtype.isnative or not (is_float or dtype.kind in "iu"):
         raise TypeError(
-            f"{name}: dtype {_spell(dtype)}, "
+            f"{name}: dtype {spell(dtype)}, "
             "expected float32, float64, float16, bfloat16 or integers"
         )
-    return _addressable(name, value)
+    return addressable(name, value)
+
+
+def indices_of(rows: np.ndarray, count: int, kind: str, images: str) -> np.ndarray:
+    """
+    Return column 0 of rows of boxes, which says the image of each, as int32.
+
+    kind: what errors call an index; images: what they call the images, of which there are `count`.
+    """
+    column = rows[:, 0].astype(np.float64)  # in which the number of images is exact
+    with np.errstate(all="ignore"):
+        wrong = ~((column >= 0) & (column < count) & (np.trunc(column) == column))
+        images_of = column.astype(np.int32)
+    if wrong.any():
+        bad = int(wrong.argmax())
+        index = f"boxes[{bad}]: {kind} index {_spell_number(rows[bad, 0])}"
+        hint = columns_hint(f"{kind}_index", rows.shape[1])
+        if column[bad].is_integer():
+            raise ValueError(f"{index} is outside the {images}{hint}")
+        raise ValueError(f"{index}, expected a whole number{hint}")
+    return images_of
 
 
 class Boxes:
@@ -569,17 +590,7 @@ class Boxes:
     @staticmethod
     def _read_images(rows: np.ndarray, image_count: int, dtype: np.dtype) -> np.ndarray:
         """Return the images of rows; dtype: of the rows as the caller gave them."""
-        column = rows[:, 0].astype(np.float64)  # in which the number of images is exact
-        with np.errstate(all="ignore"):
-            wrong = ~((column >= 0) & (column < image_count) & (np.trunc(column) == column))
-            images = column.astype(np.int32)
-        if wrong.any():
-            bad = int(wrong.argmax())
-            image = f"boxes[{bad}]: batch index {_spell_number(rows[bad, 0])}"
-            hint = columns_hint("batch_index", rows.shape[1])
-            if float(rows[bad, 0]).is_integer():
-                raise ValueError(f"{image} is outside the input's {image_count} images{hint}")
-            raise ValueError(f"{image}, expected a whole number{hint}")
+        images = indices_of(rows, image_count, "batch", f"input's {image_count} images")
         largest = LARGEST_EXACT.get(dtype.name, image_count)
         if image_count > largest + 1 and (images >= largest).any():
             bad = int((images >= largest).argmax())
@@ -593,41 +604,48 @@ class Boxes:
             return rows.astype(np.float64)
         return rows.astype(np.float32) if is_small(rows.dtype) else rows
 
-    @staticmethod
-    def _bad_coordinate(coordinates: np.ndarray, scale: tuple[float, float]) -> tuple[int, int]:
+    @classmethod
+    def _bad_coordinate(
+        cls, coordinates: np.ndarray, scale: tuple[float, float]
+    ) -> tuple[int, int]:
         """
-        Return the (row, column) of the first corner that is not finite when it is scaled.
+        Return the (row, column) of the first number that is not finite when it is scaled.
 
-        Column 4 is for a width that is not finite, and 5 for a height; (-1, -1) is for none.
+        Behind the columns of corners, there is one for the width and one for the height; (-1, -1)
+        is for none.
         """
+        factors = [*scale[::-1], *scale[::-1], 1]  # angles have no scale
         with np.errstate(all="ignore"):
-            scaled = coordinates * np.array(scale[::-1] * 2, coordinates.dtype)
-            sides = scaled[:, 2:] - scaled[:, :2]
-        wrong = ~np.isfinite(np.concatenate([scaled, sides], axis=1))
+            scaled = coordinates * np.array(factors[: len(cls.names)], coordinates.dtype)
+            if cls.names is CORNERS:
+                scaled = np.concatenate([scaled, scaled[:, 2:] - scaled[:, :2]], axis=1)
+        wrong = ~np.isfinite(scaled)
         rows = np.flatnonzero(wrong.any(axis=1))
-        if not len(rows):
-            return -1, -1
-        return int(rows[0]), int(wrong[rows[0]].argmax())
+        return (int(rows[0]), int(wrong[rows[0]].argmax())) if len(rows) else (-1, -1)
 
-    @staticmethod
+    @classmethod
     def _raise(
+        cls,
         where: str,
-        corners: np.ndarray,
+        numbers: np.ndarray,
         column: int,
         dtype: np.dtype,
         scale: tuple[float, float],
     ) -> None:
-        of_axis = scale[1 - column % 2]  # x1, y1, x2, y2, width, height
-        beyond = f"times spatial_scale {of_axis:g} is beyond {dtype.name}"
-        if column < 4:
-            corner, value = ("x1", "y1", "x2", "y2")[column], corners[column]
-            spelled = f"{where}: {corner} is {_spell_number(value)}"
-            if not np.isfinite(value):
-                raise ValueError(f"{spelled}, expected a finite coordinate")
-            raise ValueError(f"{spelled}, which {beyond}")
-        side = ("width", "height")[column - 4]
-        ends = ", ".join(_spell_number(value) for value in corners)
-        raise ValueError(f"{where}: ({ends}) has a {side} that {beyond}")
+        upright = cls.names is CORNERS
+        beyond = f"times spatial_scale {scale[1 - column % 2]:g} is beyond {dtype.name}"
+        if column >= len(cls.names):
+            side = ("width", "height")[column - 4]
+            ends = ", ".join(_spell_number(value) for value in numbers)
+            raise ValueError(f"{where}: ({ends}) has a {side} that {beyond}")
+        value = numbers[column]
+        spelled = f"{where}: {cls.names[column]} is {_spell_number(value)}"
+        if not np.isfinite(value):
+            expected = "coordinate" if upright else "number"
+            raise ValueError(f"{spelled}, expected a finite {expected}")
+        if column == 4:
+            beyond = f"is beyond {dtype.name}"
+        raise ValueError(f"{spelled}, which {beyond}")
 
 
 class RotatedBoxes(Boxes):
@@ -635,25 +653,6 @@ class RotatedBoxes(Boxes):
 
     __slots__ = ()
     names = ("cx", "cy", "w", "h", "angle")
-
-    @staticmethod
-    def _bad_coordinate(coordinates: np.ndarray, scale: tuple[float, float]) -> tuple[int, int]:
-        """Return the (row, column) of the first number that is not finite, scaled but the angle."""
-        with np.errstate(all="ignore"):
-            wrong = ~np.isfinite(coordinates * np.array([*scale, *scale, 1], coordinates.dtype))
-        rows = np.flatnonzero(wrong.any(axis=1))
-        return (int(rows[0]), int(wrong[rows[0]].argmax())) if len(rows) else (-1, -1)
-
-    @staticmethod
-    def _raise(
-        where: str, numbers: np.ndarray, column: int, dtype: np.dtype, scale: tuple[float, float]
-    ) -> None:
-        value = numbers[column]
-        spelled = f"{where}: {RotatedBoxes.names[column]} is {_spell_number(value)}"
-        if not np.isfinite(value):
-            raise ValueError(f"{spelled}, expected a finite number")
-        times = f" times spatial_scale {scale[0]:g}" if column < 4 else ""
-        raise ValueError(f"{spelled}, which{times} is beyond {dtype.name}")
 
 
 def rounded_index(row: int, image: int, dtype: str, images: int) -> ValueError:
@@ -696,89 +695,3 @@ def check_rows(name: str, value: Any, columns: int, numbers: tuple[str, ...] = C
 def _spell_number(value: Any) -> str:
     number = float(value)
     return str(int(number)) if number.is_integer() and abs(number) < 1e16 else repr(number)
-
-
-def indices(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Return an int32 array of that shape."""
-    value = taken(name, value)
-    if value.dtype.char != np.dtype(np.int32).char or not value.dtype.isnative:
-        raise TypeError(f"{name}: dtype {_spell(value.dtype)}, expected int32")
-    if value.shape != shape:
-        raise ValueError(f"{name}: shape {value.shape}, expected {shape}")
-    return _addressable(name, value)
-
-
-def check_argmax_fits(name: str, height: int, width: int) -> None:
-    """Check that int32 can count the pixels of a map."""
-    if height * width >= 2**31:
-        raise ValueError(
-            f"{name}: a map of {height} x {width} pixels, "
-            "expected less than 2**31, which int32 argmax can count"
-        )
-
-
-def new(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """
-    Return a new array, if the machine has the memory: systems promise more than they have, and
-    end the process that uses it.
-    """
-    size = math.prod(shape) * dtype.itemsize
-    try:
-        if size > LARGE and size > _limits.memory():
-            raise MemoryError
-        return _memory.new(shape, dtype, size)
-    except (ValueError, MemoryError):
-        raise MemoryError(
-            f"the result of shape {shape} and dtype {dtype.name} takes {size} bytes, "
-            "more than there are"
-        ) from None
-
-
-def result(
-    out: Any,
-    shape: tuple[int, ...],
-    dtypes: tuple[np.dtype, ...],
-    read: tuple[np.ndarray, ...],
-    name: str = "out",
-) -> np.ndarray:
-    """
-    Return the array to write to: `out`, if it can take the result, or a new one, of the first
-    of the types that it may have.
-    """
-    if out is None:
-        return new(shape, dtypes[0])
-    out = plain(name, out)
-    if out.dtype not in dtypes:
-        expected = " or ".join(dtype.name for dtype in dtypes)
-        raise TypeError(f"{name}: dtype {_spell(out.dtype)}, expected {expected}")
-    if out.shape != shape:
-        raise ValueError(f"{name}: shape {out.shape}, expected {shape}")
-    if not out.flags.writeable:
-        raise ValueError(f"{name}: read-only, expected an array that can be written to")
-    _addressable(name, out)
-    if not out.flags.c_contiguous:  # it costs microseconds
-        distinct(name, out)
-    for other in read:
-        if np.may_share_memory(out, other) and _overlap(out, other):
-            raise ValueError(f"{name}: overlaps memory that the call reads")
-    return out
-
-
-def distinct(name: str, out: Any) -> None:
-    """Check that no two elements of an array, of NumPy or CuPy, share memory."""
-    reach = 0
-    for stride, extent in sorted(
-        (abs(stride), extent)
-        for stride, extent in zip(out.strides, out.shape, strict=True)
-        if extent > 1
-    ):
-        if stride <= reach and out.size:
-            raise ValueError(f"{name}: strides {out.strides} make its elements share memory")
-        reach += stride * (extent - 1)
-
-
-def _overlap(a: np.ndarray, b: np.ndarray) -> bool:
-    try:
-        return np.shares_memory(a, b, max_work=10000)
-    except np.exceptions.TooHardError:
-        return True

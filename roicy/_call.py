@@ -20,7 +20,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from . import _arguments, _cpu, _levels
+from . import _cpu, _levels
 from ._arguments import INT32, Arguments, Layout
 from ._table import MAX_PIXEL, Operator, Rule
 
@@ -51,6 +51,15 @@ def _gpu() -> ModuleType:
     from .cuda import backend
 
     return backend
+
+
+def _check_argmax_fits(name: str, height: int, width: int) -> None:
+    """Check that int32 can count the pixels of a map."""
+    if height * width >= 2**31:
+        raise ValueError(
+            f"{name}: a map of {height} x {width} pixels, "
+            "expected less than 2**31, which int32 argmax can count"
+        )
 
 
 # The backend of the GPU keeps what it knows of a call, since its kernels take less time than all
@@ -85,7 +94,7 @@ def forward(
         out = backend.output(call)
         backend.forward(call, out, option)
         return out
-    _arguments.check_argmax_fits("input", *call.map_size()[2:])
+    _check_argmax_fits("input", *call.map_size()[2:])
     out = backend.output(call)
     argmax = backend.result(None, out.shape, (INT32,), (out,))
     backend.forward(call, out, argmax)
@@ -119,7 +128,7 @@ def backward(
         call = backend.plan_backward(row, row.rule(*parameters), grad, shapes, arguments)
         _levels.check_gradient(call, grad, input_shape if single else None)
         if row.reduction is MAX_PIXEL:
-            _arguments.check_argmax_fits("input_shape", *call.map_size()[2:])
+            _check_argmax_fits("input_shape", *call.map_size()[2:])
             argmax = backend.indices("argmax", argmax, grad.shape)
             backend.check_devices({"grad_output": grad, "argmax": argmax})
         if key is not None:

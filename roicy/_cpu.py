@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from . import _arguments, _dispatch, _levels
-from ._arguments import Arguments, Layout
+from . import _arguments, _dispatch, _levels, _results
+from ._arguments import INT32, Arguments, Layout
 from ._kernels.plan import Plan
 from ._table import MAX_PIXEL, MAX_SAMPLE, WEIGHTED_SUM, Operator, Rule
 
@@ -29,8 +29,17 @@ PURPOSES = {
 
 maps = _arguments.maps
 array = _arguments.array
-indices = _arguments.indices
-result = _arguments.result
+result = _results.result
+
+
+def indices(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Return an int32 array of that shape."""
+    value = _arguments.taken(name, value)
+    if value.dtype.char != INT32.char or not value.dtype.isnative:
+        raise TypeError(f"{name}: dtype {_arguments.spell(value.dtype)}, expected int32")
+    if value.shape != shape:
+        raise ValueError(f"{name}: shape {value.shape}, expected {shape}")
+    return _arguments.addressable(name, value)
 
 
 def check_devices(_: dict[str, np.ndarray]) -> None:
@@ -87,7 +96,7 @@ def output(plan: Plan) -> np.ndarray:
     """Return the array that a forward pass writes to: `out`, if it can take the result."""
     out = plan.out
     if out is None:
-        return _arguments.new(plan.output_shape, _arguments.pooled(plan.maps[0].dtype)[0])
+        return _results.new(plan.output_shape, _arguments.pooled(plan.maps[0].dtype)[0])
     if plan.takes(out):
         return out
     dtypes = _arguments.pooled(plan.maps[0].dtype)
@@ -97,7 +106,7 @@ def output(plan: Plan) -> np.ndarray:
 
 def forward(plan: Plan, out: np.ndarray, extra: Any) -> None:
     """Pool; extra: argmax, or the option of ``_call.forward``."""
-    target = out if out.dtype == plan.dtype else _arguments.new(out.shape, plan.dtype)
+    target = out if out.dtype == plan.dtype else _results.new(out.shape, plan.dtype)
     layout = plan.layout
     target_nchw = layout.nchw(target)
     kernels = _dispatch.kernels
@@ -119,7 +128,7 @@ def forward(plan: Plan, out: np.ndarray, extra: Any) -> None:
 
 def _round(values: np.ndarray, out: np.ndarray, threads: int) -> None:
     """Write new float32 values to an array of a small type."""
-    rounded = out if out.flags.c_contiguous else _arguments.new(out.shape, out.dtype)
+    rounded = out if out.flags.c_contiguous else _results.new(out.shape, out.dtype)
     _dispatch.kernels.round.narrow(values, _arguments.bits(rounded), ord(out.dtype.char), threads)
     if rounded is not out:
         out[...] = rounded

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, Ty
 
 import numpy as np
 
-from . import _arguments, _dispatch, _limits, _memory, _threads
+from . import _arguments, _dispatch, _limits, _memory, _results, _threads
 from ._arguments import FLOAT32
 
 if TYPE_CHECKING:
@@ -198,11 +198,11 @@ def _images(
     """
     size = math.prod(shape) * types[0].itemsize
     if out is not None or size <= max(_memory.most, _memory.LEAST) or size > _limits.memory():
-        return _arguments.result(out, shape, types, read), False
+        return _results.result(out, shape, types, read), False
     try:
         return np.zeros(shape, types[0]), True
     except (ValueError, MemoryError):
-        return _arguments.result(out, shape, types, read), False
+        return _results.result(out, shape, types, read), False
 
 
 def _masks(given: Any) -> np.ndarray:
@@ -244,12 +244,7 @@ def _threshold(value: Any, coded: bool) -> float | None:
         if coded:
             raise ValueError("threshold: None, expected a number, since codes are of set pixels")
         return None
-    if isinstance(value, (str, bytes, bool, np.bool_)):
-        raise TypeError(f"threshold: {value!r}, expected a number or None")
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise TypeError(f"threshold: {value!r}, expected a number or None") from None
+    number = _arguments.number("threshold", value, "a number or None")
     if math.isnan(number):
         raise ValueError(f"threshold: {value!r}, expected a number or None")
     return number
@@ -330,7 +325,7 @@ def _padded(masks: np.ndarray, padding: int, dtype: np.dtype) -> np.ndarray:
     if padding == 0:
         return np.ascontiguousarray(masks, dtype)
     shape = (count, height + 2 * padding, width + 2 * padding)
-    padded: np.ndarray = _arguments.new(shape, dtype)
+    padded: np.ndarray = _results.new(shape, dtype)
     padded[...] = 0
     padded[:, padding:-padding, padding:-padding] = masks
     return padded

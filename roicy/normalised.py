@@ -174,7 +174,7 @@ def resized(
     given: tuple[Any, ...],
 ) -> Any:  # fmt: skip
     """Return the crops by a rule of these parameters; given: boxes and what follows them."""
-    value = _value(extrapolation_value)
+    value = _arguments.number("extrapolation_value", extrapolation_value)
     boxes, box_indices, layout, num_threads, out = given
     shape = _extents("input", np.shape(image), layout)
     given = _given(boxes, box_indices, shape, layout, num_threads, out)
@@ -198,15 +198,6 @@ def _extents(name: str, shape: tuple[int, ...], layout: Any) -> tuple[int, int, 
         raise ValueError(f"{name}: shape {shape}, expected {expected.spell('N', 'C', 'H', 'W')}")
     height, width = shape[2:] if expected.axes is None else shape[1:3]
     return shape[0], height, width
-
-
-def _value(value: Any) -> float:
-    if isinstance(value, (str, bytes, bool, np.bool_)):
-        raise TypeError(f"extrapolation_value: {value!r}, expected a number")
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise TypeError(f"extrapolation_value: {value!r}, expected a number") from None
 
 
 def _given(

@@ -719,6 +719,9 @@ def test_nothing_to_do(cupy):
     ).get().tolist() == [[0] * 5]
     g = cupy.asarray(np.ones((0, 4, 2, 2), np.float32))
     assert roicy.roi_align_backward_boxes(g, x[:0], []) == []
+    assert len(roicy.roi_align_backward_boxes(g, x, [])) == 2
+    for given in ({}, {"boxes_num": [0, 0]}):
+        assert roicy.roi_align(x, [], 2, **given).shape == (0, 4, 2, 2)
     assert [
         part.shape for part in roicy.roi_align_backward_boxes(g, x, [boxes[:, 1:], boxes[:, 1:]])
     ] == [(0, 4), (0, 4)]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
-from .. import _arguments, _dispatch, _threads
+from .. import _arguments, _dispatch, _results, _threads
 from . import arguments, matrices
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ def crop(
     threads = _threads.resolve(num_threads)
     shape = (len(rows.images), *((*extent, count) if last else (count, *extent)))
     place = matrices.place(rows, extent, fit, border, return_matrices)
-    result = _arguments.result(out, shape, (kind,), (*given.arrays, rows.values))
+    result = _results.result(out, shape, (kind,), (*given.arrays, rows.values))
     view = _arguments.bits(result)
     options = arguments.Options(antialias, border != "constant", kind.char, threads)
     view = view if last else view.transpose(0, 2, 3, 1)

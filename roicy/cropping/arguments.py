@@ -215,7 +215,7 @@ def boxes(value: Any, boxes_num: Any, count: int) -> Boxes:
         rows = rows.reshape(0, 4)
     shape = rows.shape[1:]
     if rows.ndim == 2 and shape[0] in (5, 6) and boxes_num is None:
-        images = _images(rows[:, 0], count, shape[0])
+        images = _arguments.indices_of(rows, count, "frame", f"{count} frames")
         _warn_of_scores(rows)
         rows = np.ascontiguousarray(rows[:, 1:])
         return Boxes("upright" if shape[0] == 5 else "rotated", _finite(rows), images)
@@ -272,22 +272,6 @@ def _of_each_frame(value: Any, boxes_num: Any, count: int) -> Boxes:
     return Boxes(KINDS[shape], _finite(rows), images)
 
 
-def _images(column: np.ndarray, count: int, columns: int) -> np.ndarray:
-    """Return the frame of each box; columns: of the rows whose first is `column`."""
-    with np.errstate(all="ignore"):
-        images = column.astype(np.int32)
-        wrong = ~((column >= 0) & (column < count) & (np.trunc(column) == column))
-    if wrong.any():
-        row = int(wrong.argmax())
-        index, hint = float(column[row]), _arguments.columns_hint("frame_index", columns)
-        if index.is_integer():
-            raise ValueError(
-                f"boxes[{row}]: frame index {int(index)} is outside the {count} frames{hint}"
-            )
-        raise ValueError(f"boxes[{row}]: frame index {index!r}, expected a whole number{hint}")
-    return images
-
-
 def _finite(values: np.ndarray) -> np.ndarray:
     """Return boxes whose coordinates and sides are finite."""
     flat = values.reshape(-1)
@@ -305,16 +289,6 @@ def _finite(values: np.ndarray) -> np.ndarray:
     raise ValueError(f"boxes[{row}]: ({numbers}), expected finite coordinates and sides")
 
 
-def _number(name: str, value: Any, number: Any, channels: int) -> float:
-    """Return a number of the argument `value`."""
-    if isinstance(number, (str, bytes, bool, np.bool_)) or not hasattr(number, "__float__"):
-        raise TypeError(f"{name}: {value!r}, expected a number or {channels}, one a channel")
-    try:
-        return float(number)
-    except OverflowError:
-        return math.inf
-
-
 def _numbers(name: str, value: Any, channels: int) -> list[float]:
     """Return a finite number for each channel."""
     numbers = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
@@ -325,7 +299,7 @@ def _numbers(name: str, value: Any, channels: int) -> list[float]:
     result = []
     for number in numbers:
         if type(number) is not float:
-            number = _number(name, value, number, channels)
+            number = _arguments.number(name, number, f"a number or {channels}, one a channel")
         if not -LARGEST_FLOAT32 <= number <= LARGEST_FLOAT32:
             raise ValueError(f"{name}: {value!r}, expected finite numbers of float32")
         result.append(number)

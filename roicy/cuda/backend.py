@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import _arguments, _levels
+from .. import _arguments, _levels, _results
 from .._arguments import Arguments, Layout
 from .._kernels.plan import RULES
 from .._levels import Shape
@@ -250,7 +250,7 @@ def result(
         raise ValueError(f"{name}: shape {out.shape}, expected {shape}")
     check_device(read[0].device, name, out)
     addressable(name, out)
-    _arguments.distinct(name, out)
+    _results.distinct(name, out)
     if any(overlap(out, other) for other in read):
         raise ValueError(f"{name}: overlaps memory that the call reads")
     return out

@@ -1,0 +1,79 @@
+"""The arrays that results are written to: new ones, and those that callers give."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from . import _arguments, _limits, _memory
+
+LARGE = 2**28  # bytes of a result; below, nobody asks how much memory there is
+
+
+def new(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """
+    Return a new array, if the machine has the memory: systems promise more than they have, and
+    end the process that uses it.
+    """
+    size = math.prod(shape) * dtype.itemsize
+    try:
+        if size > LARGE and size > _limits.memory():
+            raise MemoryError
+        return _memory.new(shape, dtype, size)
+    except (ValueError, MemoryError):
+        raise MemoryError(
+            f"the result of shape {shape} and dtype {dtype.name} takes {size} bytes, "
+            "more than there are"
+        ) from None
+
+
+def result(
+    out: Any,
+    shape: tuple[int, ...],
+    dtypes: tuple[np.dtype, ...],
+    read: tuple[np.ndarray, ...],
+    name: str = "out",
+) -> np.ndarray:
+    """
+    Return the array to write to: `out`, if it can take the result, or a new one, of the first
+    of the types that it may have.
+    """
+    if out is None:
+        return new(shape, dtypes[0])
+    out = _arguments.plain(name, out)
+    if out.dtype not in dtypes:
+        expected = " or ".join(dtype.name for dtype in dtypes)
+        raise TypeError(f"{name}: dtype {_arguments.spell(out.dtype)}, expected {expected}")
+    if out.shape != shape:
+        raise ValueError(f"{name}: shape {out.shape}, expected {shape}")
+    if not out.flags.writeable:
+        raise ValueError(f"{name}: read-only, expected an array that can be written to")
+    _arguments.addressable(name, out)
+    if not out.flags.c_contiguous:  # it costs microseconds
+        distinct(name, out)
+    for other in read:
+        if np.may_share_memory(out, other) and _overlap(out, other):
+            raise ValueError(f"{name}: overlaps memory that the call reads")
+    return out
+
+
+def distinct(name: str, out: Any) -> None:
+    """Check that no two elements of an array, of NumPy or CuPy, share memory."""
+    reach = 0
+    for stride, extent in sorted(
+        (abs(stride), extent)
+        for stride, extent in zip(out.strides, out.shape, strict=True)
+        if extent > 1
+    ):
+        if stride <= reach and out.size:
+            raise ValueError(f"{name}: strides {out.strides} make its elements share memory")
+        reach += stride * (extent - 1)
+
+
+def _overlap(a: np.ndarray, b: np.ndarray) -> bool:
+    try:
+        return np.shares_memory(a, b, max_work=10000)
+    except np.exceptions.TooHardError:
+        return True
