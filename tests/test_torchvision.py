@@ -195,7 +195,12 @@ for modules in [ops], [*sys.modules.values()]:
 
 @pytest.mark.parametrize(
     "imports",
-    [("torchvision", "roicy.torch"), ("roicy.torch", "torchvision"), ("roicy.compat.torchvision",)],
+    [
+        ("roicy.torch", "torchvision"),
+        pytest.param(("torchvision", "roicy.torch"), marks=pytest.mark.slow),
+        pytest.param(("roicy.compat.torchvision",), marks=pytest.mark.slow),
+    ],
+    ids=" ".join,
 )
 def test_names_in_place(vision, imports):
     """Names of roicy in torchvision's place, whichever was imported first; models run with them."""
