@@ -7,7 +7,6 @@ variables that suit a library in a server, loads the runtime, and restores the e
 """
 
 import os
-from pathlib import Path
 
 from .. import _limits
 
@@ -39,6 +38,8 @@ def _put(variables: dict[str, str | None]) -> None:
 
 def _reason(error: ImportError) -> str:
     """Say why there are no kernels, and what to do."""
+    from pathlib import Path  # imports much, which only a failure needs
+
     said = f"roicy: the compiled kernels cannot be loaded: {error}. "
     root = Path(__file__).parents[2]
     if (root / "pyx").is_dir() and not any(Path(__file__).parent.glob("machine.*")):
@@ -47,6 +48,8 @@ def _reason(error: ImportError) -> str:
             "been compiled. Start Python in another folder to use an installed roicy, or compile "
             "it there: pip install -e ."
         )
+    if not root.is_dir():
+        return f"{said}They cannot be loaded from an archive; unpack {root} and start from there."
     return (
         f"{said}They are built for one version of Python and one kind of processor; install "
         "roicy again with this Python."
