@@ -678,6 +678,29 @@ def test_node_tests():
             np.testing.assert_allclose(got, outputs[0], rtol=case.rtol, atol=case.atol)
 
 
+def test_numbers_of_onnx_runtimes_own_tests():
+    """Boxes without an extent, of opset 10; each row of bins adds 5 / 3, and each channel 25."""
+    body = f"""pooled {VALUES} => (float[K, C, P, Q] Y) {{
+        Y = RoiAlign <output_height = 3, output_width = 4, sampling_ratio = 2,
+            spatial_scale = 0.0625> (X, rois, images) }}"""
+    inputs = {
+        "X": np.arange(75, dtype=np.float32).reshape(1, 3, 5, 5),
+        "rois": np.array([[7, 5] * 2, [-10, 21] * 2, [13, 8] * 2, [-14, 19] * 2], np.float32),
+        "images": np.zeros(4, np.int64),
+    }
+    rows = np.array(
+        [
+            [2.95833, 3.20833, 3.45833, 3.70833],
+            [7.39583, 7.39583, 7.42708, 7.64583],
+            [4.27083, 4.52083, 4.77083, 5.02083],
+            [6.77083, 6.77083, 6.77083, 6.80208],
+        ]
+    )
+    steps = 25 * np.arange(3)[:, None, None] + 5 / 3 * np.arange(3)[:, None]
+    (got,) = of_roicy(parsed(body, 10), inputs)
+    np.testing.assert_allclose(got, rows[:, None, None] + steps, rtol=0, atol=1e-4)
+
+
 @pytest.mark.parametrize("kind, name", [("float16", "f2"), ("double", "f8")])
 def test_types(kind, name, inputs):
     """Opset 22 has float16, which ONNX Runtime's own provider lacks."""

@@ -1,12 +1,13 @@
 """
 The Loop that pastes masks in torchvision's exports, known by what it computes.
 
-It is run on small masks, and has to give what paste_masks gives.  That takes ``onnx``, without
-which the Loop is left to ONNX Runtime.
+It is run on small masks, and has to give what paste_masks gives.  The model of the Loop alone is
+written in ONNX's format here, since the package ``onnx`` would take more memory than all the rest.
 """
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import numpy as np
@@ -111,7 +112,7 @@ def _order_that_pastes(graph: Any, node: Any, inputs: list[str]) -> list[str] | 
     """Run a Loop on probes; return its inputs in the order of Pasting, or None."""
     try:
         session = _alone(graph, node, inputs)
-    except Exception:  # onnx is missing, or what is rebuilt is no model
+    except Exception:  # what is written is no model
         return None
     for extents in (inputs[2:], inputs[:1:-1]):
         order = [*inputs[:2], *extents]
@@ -142,50 +143,82 @@ def _agrees(session: Any, node: Any, step: Pasting, probe: Any) -> bool:
 def _alone(graph: Any, node: Any, inputs: list[str]) -> Any:
     """Return a session of the Loop alone, whose inputs are what it takes from the graph."""
     import onnxruntime
-    from onnx import helper, numpy_helper
 
     body = node.bodies["body"]
-    constant = [name for name in (*node.captures, node.inputs[1]) if graph.is_constant(name)]
-    tensors = [numpy_helper.from_array(graph.constant(n, False), n) for n in set(constant)]
-    given = [
-        (inputs[0], FLOAT, [None] * 4), (inputs[1], INT64, [None, 4]),
-        *((name, INT64, [None] * graph.rank(name)) for name in (*inputs[2:], node.inputs[0])),
-        (node.inputs[2], FLOAT, [None] * 3),
-    ]  # fmt: skip
-    types = [(INT64, []), (BOOL, []), (FLOAT, None)]
-    inner = helper.make_graph(
-        [_proto(one) for one in body.nodes],
-        "body",
-        [helper.make_tensor_value_info(n, *t) for n, t in zip(body.inputs, types, strict=True)],
-        [
-            helper.make_tensor_value_info(n, *t)
-            for n, t in zip(body.outputs, types[1:], strict=True)
-        ],
-        [numpy_helper.from_array(body.constant(n, False), n) for n in body.initializers],
+    constants = {n for n in (*node.captures, node.inputs[1]) if graph.is_constant(n)}
+    kinds = {inputs[0]: FLOAT, node.inputs[2]: FLOAT}
+    inner = _graph(
+        [_node(one, one.attributes) for one in body.nodes],
+        [*zip(body.inputs, (INT64, BOOL, FLOAT), (0, 0, None), strict=True)],
+        [*zip(body.outputs, (BOOL, FLOAT), (0, None), strict=True)],
+        {name: body.constant(name, False) for name in body.initializers},
     )
-    loop = helper.make_node("Loop", node.inputs, node.outputs, body=inner)
-    made = helper.make_graph(
-        [loop],
-        "probe",
-        [helper.make_tensor_value_info(*each) for each in given],
-        [helper.make_tensor_value_info(node.outputs[0], FLOAT, None)],
-        tensors,
+    whole = _graph(
+        [_node(node, {"body": inner})],
+        [(n, kinds.get(n, INT64), graph.rank(n)) for n in (*inputs, *node.inputs[::2])],
+        [(node.outputs[0], FLOAT, None)],
+        {name: graph.constant(name, False) for name in constants},
     )
     opset = max(one.since_version for one in (node, *body.nodes))
-    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    model = _field(1, 8) + _field(8, _field(2, opset)) + _field(7, whole)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 4
-    return onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-def _proto(node: Any) -> Any:
-    """Return a node as ONNX has it."""
-    from onnx import helper, numpy_helper
+# What onnx.proto calls ModelProto, GraphProto, NodeProto, AttributeProto and TensorProto
 
-    given = {
-        name: numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
-        for name, value in node.attributes.items()
-    }
-    return helper.make_node(node.op_type, node.inputs, node.outputs, domain=node.domain, **given)
+
+def _field(number: int, value: Any) -> bytes:
+    """Return a field of a protocol buffer: an integer, a float, a string or another message."""
+    if isinstance(value, float):
+        return _varint(number << 3 | 5) + struct.pack("<f", value)
+    if isinstance(value, int):
+        return _varint(number << 3) + _varint(value % 2**64)
+    data = value.encode() if isinstance(value, str) else value
+    return _varint(number << 3 | 2) + _varint(len(data)) + data
+
+
+def _varint(number: int) -> bytes:
+    digits = []
+    while number > 127:
+        digits.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*digits, number])
+
+
+def _graph(nodes: list[bytes], inputs: Any, outputs: Any, constants: dict[str, Any]) -> bytes:
+    """Return a graph; inputs and outputs: (name, element type, axes or None)."""
+    made = [_field(1, node) for node in nodes]
+    made.append(_field(2, "graph"))
+    made += [_field(5, _tensor(array) + _field(8, name)) for name, array in constants.items()]
+    for number, values in ((11, inputs), (12, outputs)):
+        for name, kind, axes in values:
+            shape = b"" if axes is None else _field(2, _field(1, b"") * axes)
+            value = _field(1, name) + _field(2, _field(1, _field(1, kind) + shape))
+            made.append(_field(number, value))
+    return b"".join(made)
+
+
+def _node(node: Any, attributes: dict[str, Any]) -> bytes:
+    made = [_field(1, name) for name in node.inputs] + [_field(2, name) for name in node.outputs]
+    given = [_field(1, name) + _value(value) for name, value in attributes.items()]
+    return b"".join([*made, _field(4, node.op_type), *(_field(5, one) for one in given)])
+
+
+def _value(value: Any) -> bytes:
+    """Return the value of an attribute and its type; bytes are a graph."""
+    number, kind = {
+        float: (2, 1), int: (3, 2), str: (4, 3), np.ndarray: (5, 4), bytes: (6, 5), list: (8, 7),
+    }[type(value)]  # fmt: skip
+    if isinstance(value, list):
+        number, kind = (7, 6) if value and isinstance(value[0], float) else (8, 7)
+        return b"".join(_field(number, one) for one in value) + _field(20, kind)
+    message = _tensor(value) if isinstance(value, np.ndarray) else value
+    return _field(number, message) + _field(20, kind)
+
+
+def _tensor(array: Any) -> bytes:
+    kinds = {"float32": FLOAT, "int64": INT64, "bool": BOOL, "int32": 6, "float64": 11, "uint8": 2}
+    dims = b"".join(_field(1, extent) for extent in array.shape)
+    return dims + _field(2, kinds[array.dtype.name]) + _field(9, array.tobytes())
