@@ -10,6 +10,7 @@ import contextlib
 import importlib.metadata
 import json
 import os
+import re
 import shutil
 import signal
 import statistics
@@ -22,64 +23,26 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent
 TESTS = FOLDER.parent / "tests"
 # CuPy 14.2 is of CUDA 13; another driver needs cupy-cuda12x and the wheels of its toolkit.
-WHEELS = [
-    "numpy",
-    "pytest",
-    "hypothesis",
-    "tqdm",
-    "cupy-cuda13x[ctk]==14.2.0",
-    "nvidia-cuda-sanitizer-api",
-    "torch==2.14.1",
-    "torchvision==0.29.1",
-]
+WHEELS = "numpy pytest hypothesis tqdm cupy-cuda13x[ctk]==14.2.0 nvidia-cuda-sanitizer-api".split()
+WHEELS += ["torch==2.14.1", "torchvision==0.29.1"]
 # seconds that a step may take, in the order of what is learnt from them
-STEPS = {
-    "facts": 30,
-    "compile": 60,
-    "bench": 120,
-    "host": 20,
-    "tests": 100,
-    "kernels": 30,
-    "sizes": 30,
-    "large": 40,
-    "memcheck": 45,
-    "racecheck": 45,
-    "synccheck": 30,
-    "initcheck": 30,
-    "scaling": 60,
-    "deterministic": 60,
-}
-TIMED = [
-    "align_fpn_p2_sr2",
-    "align_fpn_p2",
-    "align_adaptive",
-    "align_pyramid",
-    "align_c4",
-    "align_mask",
-    "align_tiny",
-    "pool_vgg",
-    "prroi_iounet",
-    "ps_align_lighthead",
-]
+STEPS = {"facts": 30, "compile": 60, "bench": 120, "host": 20, "tests": 100, "kernels": 30}
+STEPS |= {"sizes": 30, "large": 40, "memcheck": 45, "racecheck": 45, "synccheck": 30}
+STEPS |= {"initcheck": 30, "scaling": 60, "deterministic": 60}
+TIMED = "align_fpn_p2_sr2 align_fpn_p2 align_adaptive align_pyramid align_c4 align_mask".split()
+TIMED += ["align_tiny", "pool_vgg", "prroi_iounet", "ps_align_lighthead"]
+SANITIZERS = ("memcheck", "racecheck", "synccheck", "initcheck")  # steps, and tools
 DIRECTIONS = ["forward", "backward", "backward_boxes"]
 # Sizes of align_fpn_p2_sr2, of which one is changed at a time.
-SIZES = {
-    "boxes": [64, 250, 1000, 4000],
-    "channels": [3, 32, 256, 1024],
-    "bins": [1, 7, 14, 28],
-}
+SIZES = {"boxes": [64, 250, 1000, 4000], "channels": [3, 32, 256, 1024], "bins": [1, 7, 14, 28]}
 SMALL_CALLS = 200  # that are queued before the GPU is waited for; its queue holds about a thousand
 SCALED = ["align_fpn_p2", "align_c4", "pool_vgg", "prroi_iounet"]
 CALLS, REPEATS = 20, 7  # calls that are queued between two events, and how often
 LEVEL_2 = 256 << 20  # bytes that are written to empty the level 2 cache
 # workload, pass, how many times as fast as torchvision
-TARGETS = [
-    ("align_fpn_p2_sr2", "forward", 2),
-    ("align_adaptive", "forward", 4),
-    ("align_fpn_p2_sr2", "backward", 2),
-    ("pool_vgg", "forward", 1),
-    ("pool_vgg", "backward", 1),
-]
+TARGETS = [("align_fpn_p2_sr2", "forward", 2), ("align_adaptive", "forward", 4)]
+TARGETS += [("align_fpn_p2_sr2", "backward", 2), ("pool_vgg", "forward", 1)]
+TARGETS += [("pool_vgg", "backward", 1)]
 OF_FLOOR = ("align_fpn_p2", "forward", 3)  # times that of copying the bytes
 OF_THREADS = (16, 10)  # threads, and how many times as fast as one
 
@@ -114,6 +77,20 @@ class Device:
     def synchronize(self):
         if not self.dry:
             self.cupy.cuda.get_current_stream().synchronize()
+
+    def counted(self, call):
+        """Return what a call asks of the stand-in, which from then on runs no kernels."""
+        if not self.dry:
+            return {}
+        counted = {
+            name: getattr(self.cupy, name) for name in ("launches", "operations", "allocations")
+        }
+        self.cupy.idle = True
+        for found in counted.values():
+            found.clear()
+        call()
+        sizes = {"bytes": sum(counted["allocations"])}
+        return {name: len(found) for name, found in counted.items()} | sizes
 
     def between_events(self, function, calls):
         """Return the seconds of so many calls, by the clock of the GPU, and until it has them."""
@@ -155,6 +132,22 @@ def workloads_of(device):
     from roicy.bench.workloads import WORKLOADS
 
     return {name: small(WORKLOADS[name]) if device.dry else WORKLOADS[name] for name in TIMED}
+
+
+def passes_of(works):
+    """Yield name, workload and pass of everything that roicy can call."""
+    import roicy
+
+    for name, work in works.items():
+        yield from ((name, work, one) for one in DIRECTIONS if work.has(roicy, one))
+
+
+def prepared(device, work, direction="forward", layout="NCHW", reuse=True):
+    """Return a call of roicy on the device."""
+    import roicy
+
+    put = device.cupy.asarray
+    return work.call(roicy, work.arrays(), direction, layout, reuse, put=put)
 
 
 def step_facts(device):
@@ -205,17 +198,8 @@ def step_compile(device):
 
 def step_first(device):
     """Make one call, in a new process."""
-    prepared(device, "align_tiny", "forward", "NCHW")()
+    prepared(device, workloads_of(device)["align_tiny"])()
     device.synchronize()
-
-
-def prepared(device, name, direction, layout):
-    """Return a call of roicy on the device."""
-    import roicy
-
-    put = device.cupy.asarray
-    work = workloads_of(device)[name]
-    return work.call(roicy, work.arrays(), direction, layout, True, put=put)
 
 
 def torchvision_on(device):
@@ -226,11 +210,8 @@ def torchvision_on(device):
         def done(self, results):
             return results
 
-    class OnCpu(peers.TorchVision):
-        pass
-
     try:
-        return (OnCpu if device.dry else Queued)(1)
+        return (peers.TorchVision if device.dry else Queued)(1)
     except ImportError as error:
         say(note=f"torchvision is left out: {error}")
         return None
@@ -252,39 +233,25 @@ def bytes_of(results):
     return b"".join(result.get().tobytes() for result in each)
 
 
-def moved_bytes(arrays, direction, result):
-    """Return how many bytes a call reads and writes at least."""
-    read = arrays["grad_output" if direction == "backward" else "input"]
-    each = read if isinstance(read, list) else [read]
-    return sum(array.nbytes for array in each) + len(result)
-
-
 def step_bench(device):
     """Times of roicy and torchvision, on the same arrays."""
     from roicy.bench import peers
 
     peer = torchvision_on(device)
-    for direction in DIRECTIONS:
-        for name, work in workloads_of(device).items():
-            if (name, direction) == ("pool_vgg", "backward_boxes"):
-                continue
-            arrays = work.arrays()
-            for layout in ("NCHW", "NHWC"):
-                call = prepared(device, name, direction, layout)
-                first, second = bytes_of(call()), bytes_of(call())
-                other = bytes_of(on_another_stream(device, call))
-                moved = moved_bytes(arrays, direction, first)
-                row = {"workload": name, "direction": direction, "bytes": moved}
-                same = first == second == other
-                times = device.timed(call)
-                say(library="roicy", layout=layout, repeats_bits=same, **row, **times)
-            if peer is None:
-                continue
-            try:
+    for name, work, direction in passes_of(workloads_of(device)):
+        arrays = work.arrays()
+        for layout in work.layouts:
+            call = prepared(device, work, direction, layout)
+            first, second = bytes_of(call()), bytes_of(call())
+            same = first == second == bytes_of(on_another_stream(device, call))
+            moved = work.read_bytes(arrays, direction) + len(first)
+            row = {"workload": name, "direction": direction, "bytes": moved}
+            times = device.timed(call)
+            say(library="roicy", layout=layout, repeats_bits=same, **row, **times)
+        with contextlib.suppress(peers.Unsupported):
+            if peer is not None:
                 call = peer.prepare(work, arrays, direction)
-            except peers.Unsupported:
-                continue
-            say(library="torchvision", layout="NCHW", **row, **device.timed(call))
+                say(library="torchvision", layout="NCHW", **row, **device.timed(call))
 
 
 def step_deterministic(device):
@@ -303,17 +270,27 @@ def step_deterministic(device):
 
 
 def step_host(device):
-    """What small calls cost the host, which does not wait for the GPU: the least of five times."""
-    calls = 5 if device.dry else SMALL_CALLS
-    for name in ("align_tiny", "align_pyramid"):
-        for direction in DIRECTIONS:
-            call = prepared(device, name, direction, "NCHW")
-            call()
-            seconds = []
-            for _ in range(5):
-                device.synchronize()
-                seconds.append(device.between_events(call, calls)[1] / calls)
-            say(workload=name, direction=direction, calls=5 * calls, host=min(seconds))
+    """What small calls cost the host, which does not wait: the least of five times."""
+    from roicy.bench import timing
+    from roicy.bench.workloads import WORKLOADS
+
+    tiny = WORKLOADS["align_tiny"]
+    works = {
+        "roi_align": tiny,
+        "roi_align, 4 levels": tiny._replace(operator="multiscale_roi_align", levels=4),
+        "roi_pool": WORKLOADS["pool_tiny"],
+        "ps_roi_align": tiny._replace(operator="ps_roi_align", shape=(1, 49, 32, 32)),
+        "roi_align_rotated": tiny._replace(operator="roi_align_rotated"),
+    }
+    # On the stand-in there is nothing to wait for, and other programs do not count.
+    clock = time.process_time if device.dry else time.perf_counter
+    for name, work, direction in passes_of(works):
+        device.cupy.idle = False
+        call = prepared(device, work, direction, reuse=False)
+        call()
+        counts = device.counted(call)
+        host = min(timing.times(call, 0, 5, SMALL_CALLS, clock, device.synchronize))
+        say(workload=name, direction=direction, host=host, **counts)
 
 
 def step_kernels(device):
@@ -326,23 +303,19 @@ def step_kernels(device):
     except ImportError as error:
         say(left_out=f"PyTorch is not installed: {error}")
         return
-    for name in TIMED:
-        for direction in DIRECTIONS:
-            if (name, direction) == ("pool_vgg", "backward_boxes"):
-                continue
-            call = prepared(device, name, direction, "NCHW")
-            call()
-            with profile(activities=[ProfilerActivity.CUDA]) as found:
-                for _ in range(5):
-                    call()
-                device.synchronize()
-            times = {event.key: event.self_device_time_total / 5 for event in found.key_averages()}
-            say(workload=name, direction=direction, kernels=times)
+    for name, work, direction in passes_of(workloads_of(device)):
+        call = prepared(device, work, direction)
+        call()
+        with profile(activities=[ProfilerActivity.CUDA]) as found:
+            for _ in range(5):
+                call()
+            device.synchronize()
+        times = {event.key: event.self_device_time_total / 5 for event in found.key_averages()}
+        say(workload=name, direction=direction, kernels=times)
 
 
 def step_sizes(device):
     """How times grow with boxes, channels and bins."""
-    import roicy
     from roicy.bench.workloads import WORKLOADS
 
     base = WORKLOADS["align_fpn_p2_sr2"]
@@ -356,11 +329,9 @@ def step_sizes(device):
             }[what]
             work = small(work) if device.dry else work
             for direction in ("forward", "backward"):
-                put = device.cupy.asarray
-                call = work.call(roicy, work.arrays(), direction, reuse=True, put=put)
-                name = f"align_fpn_p2_sr2, {number} {what}"
-                row = {"workload": name, "direction": direction, "layout": "NCHW"}
-                say(library="roicy", **row, **device.timed(call))
+                row = {"workload": f"align_fpn_p2_sr2, {number} {what}", "direction": direction}
+                times = device.timed(prepared(device, work, direction))
+                say(library="roicy", layout="NCHW", **row, **times)
 
 
 def step_large(device):
@@ -427,39 +398,12 @@ def sanitize(device, tool):
 
 def step_calls(device):
     """Small calls of every pass; without a pool, so that each array has its own allocation."""
-    import roicy
-    from roicy.bench.workloads import WORKLOADS
-
     if not device.dry:
         device.cupy.cuda.set_allocator(None)
-    for name, work in WORKLOADS.items():
-        if name not in TIMED:
-            continue
-        work = small(work)
-        for direction in DIRECTIONS:
-            for layout in ("NCHW", "NHWC"):
-                if (name, direction) == ("pool_vgg", "backward_boxes"):
-                    continue
-                put = device.cupy.asarray
-                arrays = work.arrays()
-                work.call(roicy, arrays, direction, layout, put=put)()
+    for _, work, direction in passes_of(workloads_of(device)):
+        for layout in work.layouts:
+            prepared(device, small(work), direction, layout, reuse=False)()
     device.synchronize()
-
-
-def step_memcheck(device):
-    sanitize(device, "memcheck")
-
-
-def step_racecheck(device):
-    sanitize(device, "racecheck")
-
-
-def step_synccheck(device):
-    sanitize(device, "synccheck")
-
-
-def step_initcheck(device):
-    sanitize(device, "initcheck")
 
 
 def step_scaling(device):
@@ -524,6 +468,12 @@ def judged(steps):
     yield f"{threads} threads of the CPU, times as fast as one (the least)", wanted, found, True
 
 
+def table(head, rows):
+    """Return the lines of a table in Markdown."""
+    lines = ["", head, re.sub("[^|]+", "---", head)]
+    return lines + [f"| {' | '.join(map(str, row))} |" for row in rows]
+
+
 def markdown(file):
     """Return the results as a page for the documentation."""
     steps = file["steps"]
@@ -531,73 +481,67 @@ def markdown(file):
     gpu, machine = facts.get("gpu", {}), facts.get("machine", {})
     rate = gpu.get("copy_rate")
     title = f"# {gpu.get('name', 'unknown GPU')}, {machine.get('usable_cores', '?')} cores"
-    lines = [title + f" of {machine.get('processor', '?')}", ""]
+    lines = [title + f" of {machine.get('processor', '?')}"]
     if file["dry_run"]:
-        lines += ["**A dry run: emulated, small calls. No figure says anything about a GPU.**", ""]
+        lines += ["", "**A dry run: emulated, small calls. No figure says anything about a GPU.**"]
     if rate:
-        lines += [f"The GPU copies {rate / 1e9:.0f} GB/s, read and written.", ""]
-    lines += ["| step | ended | seconds | said |", "|---|---|---|---|"]
+        lines += ["", f"The GPU copies {rate / 1e9:.0f} GB/s, read and written."]
+    ends = []
     for name, step in steps.items():
         found = merged(step)
         said = found.get("said") or found.get("left_out") or found.get("note") or ""
-        lines.append(f"| {name} | {step['ended']} | {step['took']:.0f} | {said} |")
-    lines += ["", "| target | wanted | found | met |", "|---|---|---|---|"]
+        ends.append((name, step["ended"], f"{step['took']:.0f}", said))
+    lines += table("| step | ended | seconds | said |", ends)
+    targets = []
     for what, wanted, found, least in judged(steps):
         shown = "not measured" if found is None or file["dry_run"] else f"{found:.2f}"
         met = "-" if shown == "not measured" else "yes" if (found >= wanted) == least else "no"
-        lines.append(f"| {what} | {wanted} | {shown} | {met} |")
-    lines += [
-        "",
-        "| workload | pass | layout | library | us | us, level 2 empty | host us | of a copy |",
-    ]
-    lines.append("|---|---|---|---|---|---|---|---|")
-    timed = [
-        row
-        for name in ("bench", "deterministic", "sizes")
-        for row in steps.get(name, {"rows": []})["rows"]
-    ]
-    for row in timed:
+        targets.append((what, wanted, shown, met))
+    lines += table("| target | wanted | found | met |", targets)
+    return "\n".join([*lines, *tables_of_steps(steps, rate)]) + "\n"
+
+
+def tables_of_steps(steps, rate):
+    """Return the tables of calls, of the host's times, of kernels and of threads."""
+
+    def rows_of(*names):
+        return [row for name in names for row in steps.get(name, {"rows": []})["rows"]]
+
+    def microseconds(row, *names):
+        return tuple(f"{row[name] * 1e6:.1f}" for name in names)
+
+    timed = []
+    for row in rows_of("bench", "deterministic", "sizes"):
         if "seconds" in row:
-            floor = (
-                f"{row['seconds'] * rate / row['bytes']:.1f}" if rate and "bytes" in row else "-"
-            )
-            lines.append(
-                f"| `{row['workload']}` | {row['direction']} | {row['layout']} | "
-                f"{row['library']} | {row['seconds'] * 1e6:.1f} | "
-                f"{row['seconds_cold'] * 1e6:.1f} | {row['host'] * 1e6:.1f} | {floor} |"
-            )
-    return "\n".join([*lines, *tables_of_steps(steps)]) + "\n"
-
-
-def tables_of_steps(steps):
-    """Return the tables of the host's times, of kernels and of threads."""
-
-    def rows_of(name):
-        return steps.get(name, {"rows": []})["rows"]
-
-    lines = ["", "| small calls, not waited for | pass | host us |", "|---|---|---|"]
-    lines += [
-        f"| `{row['workload']}` | {row['direction']} | {row['host'] * 1e6:.1f} |"
+            copies = rate and "bytes" in row and row["seconds"] * rate / row["bytes"]
+            call = (f"`{row['workload']}`", row["direction"], row["layout"], row["library"])
+            times = microseconds(row, "seconds", "seconds_cold", "host")
+            timed.append((*call, *times, f"{copies:.1f}" if copies else "-"))
+    head = "| workload | pass | layout | library | us | us, level 2 empty | host us | of a copy |"
+    lines = table(head, timed)
+    counts = ("launches", "operations", "allocations", "bytes")
+    small = [
+        [row["workload"], row["direction"], *microseconds(row, "host")]
+        + [row.get(name, "-") for name in counts]
         for row in rows_of("host")
     ]
-    lines += ["", "| workload | pass | kernel | us |", "|---|---|---|---|"]
-    lines += [
-        f"| `{row['workload']}` | {row['direction']} | `{kernel}` | {us:.1f} |"
+    lines += table(f"| small calls | pass | host us | {' | '.join(counts)} |", small)
+    kernels = [
+        (f"`{row['workload']}`", row["direction"], f"`{kernel}`", f"{us:.1f}")
         for row in rows_of("kernels")
         for kernel, us in row.get("kernels", {}).items()
     ]
-    lines += [
-        "",
-        "| workload | pass | threads | ms | speed-up | efficiency |",
-        "|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| `{row['workload']}` | {row['direction']} | {row['threads']} | "
-        f"{row['least'] * 1e3:.3f} | {row['speedup']:.2f} | {row['efficiency']:.0%} |"
-        for row in rows_of("scaling")
-        if "least" in row
-    ]
-    return lines
+    lines += table("| workload | pass | kernel | us |", kernels)
+    scaled = []
+    for row in rows_of("scaling"):
+        if "least" in row:
+            numbers = (
+                f"{row['least'] * 1e3:.3f}",
+                f"{row['speedup']:.2f}",
+                f"{row['efficiency']:.0%}",
+            )
+            scaled.append((f"`{row['workload']}`", row["direction"], row["threads"], *numbers))
+    return lines + table("| workload | pass | threads | ms | speed-up | efficiency |", scaled)
 
 
 def has_gpu():
@@ -621,7 +565,11 @@ def main():
         print(" ".join(WHEELS))
         return 0
     if options.step:
-        globals()[f"step_{options.step}"](Device(options.dry_run))
+        device = Device(options.dry_run)
+        if options.step in SANITIZERS:
+            sanitize(device, options.step)
+        else:
+            globals()[f"step_{options.step}"](device)
         return 0
     if not options.dry_run and not has_gpu():
         print("CuPy is not installed or sees no GPU; --dry-run runs without one", file=sys.stderr)

@@ -1,234 +1,228 @@
 """
-The gate of slow commits: counted instructions and cache misses beside those of counts.json.
+The gate of slow commits: counts of calls beside those of counts.json.
 
     python asv_bench/gate.py                  # count, compare, fail where something is worse
+    python asv_bench/gate.py --same           # fail where anything has moved
     python asv_bench/gate.py --write          # accept the counts of this build as the new ones
     python asv_bench/gate.py --commit main    # beside another commit, which is built first
     python asv_bench/gate.py --requirements   # what pip must install to make counts comparable
 
-All calls are counted in one process by valgrind's callgrind, with the AVX2 kernels, since it does
-not know AVX-512, and one thread.  Each call is made some times before it is counted, and start-up
-is not counted at all.  The caches are simulated, and have the same sizes on every machine.
+counter.py says what is counted.  A count is worse if it has grown by more than the band of its
+call: --write counts three times, at paths of three lengths, and keeps by how much the counts
+differed, besides what they differed by before.  The band is Q3 + 3 IQR of these numbers.
 
 Counts depend on the compiler, Cython, Python and NumPy.  If one of them is not the one that
-counts.json names, nothing is compared: the gate says why, and passes (with --no-skip it fails).
-`--commit` needs no such versions, since it counts both with those that there are.
+counts.json names, or if nothing can be counted, the gate says why in a line, and fails; with
+--allow-skip it passes.  `--commit` needs no such versions, since it counts both with those that
+there are.
 """
 
 import argparse
-import ctypes
-import gc
+import importlib.util
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import time
 from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parent
-sys.path.insert(0, str(FOLDER))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from benchmarks.common import module_of  # noqa: E402
+import counter
 
-builds = module_of("builds")
+builds = counter.load("builds")
+ROOT = counter.FOLDER.parent
+COUNTS = counter.FOLDER / "counts.json"
 BUILD = {"ROICY_BUILD_ISA": "baseline,avx2"}  # of --commit
-COUNTS = FOLDER / "counts.json"
-# Size, ways and line of the simulated caches.  The last level is as large as the level 2 cache of a
-# core, so the maps of these workloads do not fit into it.  A way of each covers one page.  So it
-# does not matter which pages an array got, and counts do not depend on what was allocated before.
-CACHES = {"I1": "32768,8,64", "D1": "32768,8,64", "LL": "1048576,256,64"}
-LINE = 64
-WARM_UP = 10  # calls after which the interpreter has chosen its instructions; they run fast
-# A count fails if it has grown by more than this share, and by more than this number.  Some hundred
-# lines and instructions more or less depend on where the checkout lies: its path moves objects of
-# the interpreter, whose caches of attributes then collide or do not.
-WORSE = {
-    "instructions": (0.01, 1000),
-    "level 1 misses": (0.01, 1000),
-    "last level misses": (0.01, 500),
-    "bytes moved": (0.01, 500 * LINE),
+LONGER = (0, 9, 40)  # letters by which paths are longer when --write counts
+KEPT = 12  # numbers by which counts differed
+# No band is narrower or wider.  Counts of the interpreter move by 0.2 % if a docstring does.
+NARROWEST, WIDEST = 0.003, 0.009
+# What grows by less than this many is never worse, whatever its share is.
+LEAST = {
+    "instructions": 100,
+    "level 1 misses": 200,
+    "last level misses": 100,
+    "bytes moved": 100 * counter.LINE,
+    "memory": 4096,
+    "bytecodes": 0,
+    "bytes": 1024,
+    "processor seconds": 5,
 }
-# workload, pass, layout, calls, and what is smaller than in the workload of the timings
-FPN, C4 = {"shape": (1, 32, 200, 304), "count": 100}, {"shape": (1, 32, 50, 76), "count": 50}
-POOL, PRROI = {"shape": (1, 32, 50, 76), "count": 100}, {"shape": (1, 32, 100, 152), "count": 50}
-PS, CAMERA = {"shape": (1, 147, 50, 76), "count": 100}, {"shape": (1, 3, 270, 480), "count": 4}
-ROTATED = {"shape": (1, 32, 128, 128), "count": 50}
-PASTE = {"image_shape": (400, 544), "count": 20, "sides": (16, 256)}
-ONE = {"shape": (1, 4, 32, 32), "count": 1}  # most of it is the front end
-FEW = {"shape": (1, 32, 200, 304)}
-CALLS = [
-    ("align_fpn_p2", "forward", "NCHW", 2, FPN),
-    ("align_fpn_p2", "forward", "NHWC", 2, FPN),
-    ("align_fpn_p2", "backward", "NCHW", 1, FPN),
-    ("align_c4", "backward", "NHWC", 2, C4),
-    ("align_c4", "backward_boxes", "NCHW", 2, C4),
-    ("align_fpn_p2", "backward_boxes", "NHWC", 2, FPN),
-    ("align_pyramid", "forward", "NCHW", 1, FPN),
-    ("align_few", "forward", "NCHW", 4, FEW),
-    ("align_few", "rounded", "NHWC", 4, FEW),
-    ("align_camera", "forward", "NHWC", 2, CAMERA),
-    ("align_few", "maximum", "NCHW", 1, FEW),
-    ("align_few", "maximum_backward", "NHWC", 1, FEW),
-    ("pool_vgg", "forward", "NCHW", 2, POOL),
-    ("pool_vgg", "backward", "NHWC", 2, POOL),
-    ("prroi_iounet", "forward", "NHWC", 1, PRROI),
-    ("ps_align_rfcn", "forward", "NCHW", 1, PS),
-    ("rotated_aerial", "forward", "NCHW", 1, ROTATED),
-    ("rotated_aerial", "backward", "NHWC", 1, ROTATED),
-    ("crop_faces", "forward", "NHWC", 2, {"count": 4}),
-    ("crop_text_corners", "forward", "NHWC", 1, {"count": 2}),
-    ("paste_masks", "forward", "NCHW", 1, PASTE),
-    ("paste_masks_values", "forward", "NCHW", 1, PASTE),
-    ("paste_masks_rle", "forward", "NCHW", 1, PASTE),
-    ("align_tiny", "forward", "NCHW", 50, ONE),
-    ("align_tiny", "backward_boxes", "NHWC", 50, ONE),
-    ("pool_tiny", "backward", "NCHW", 50, ONE),
-]
+WIDE = {"level 1 misses": 0.01, "last level misses": 0.01, "bytes moved": 0.01}
+WIDE |= {"processor seconds": 0.1}  # bands that are wider at the least
+MOST_FUNCTIONS = 10
 
 
-def name_of(workload, direction, layout):
-    return f"{workload} {direction} {layout}"
-
-
-def prepared(roicy, workloads, workload, direction, layout, smaller):
-    """Return a function without parameters, which makes a call of the gate."""
-    work = workloads.ALL[workload]._replace(**smaller)
-    arrays = work.arrays("float16" if direction == "rounded" else "float32")
-    if direction.startswith("maximum"):
-        work = work._replace(operator="roi_align_max")
-    backward = "backward_boxes" if direction == "backward_boxes" else "backward"
-    direction = backward if "backward" in direction else "forward"
-    return work.call(roicy, arrays, direction, layout, reuse=True)
-
-
-def count_here(library, only):
-    """Make all calls; this runs in a process of its own, under callgrind."""
-    from benchmarks.common import workloads
-
-    import roicy
-
-    counter = ctypes.CDLL(library)
-    print(json.dumps(versions_here()))
-    gc.disable()  # it would run at calls that depend on everything before
-    for workload, direction, layout, calls, smaller in CALLS:
-        name = name_of(workload, direction, layout)
-        if only and not re.search(only, name):
-            continue
-        try:
-            call = prepared(roicy, workloads, workload, direction, layout, smaller)
-            for _ in range(WARM_UP):
-                call()
-        except (AttributeError, TypeError, ValueError) as error:  # of a commit before the operator
-            print(f"{name}: {error}", file=sys.stderr)
-            continue
-        counter.start_counting()
-        call()  # the simulated caches are empty before it
-        encoded = f"{name}, {calls}".encode()
-        repeats = range(calls)
-        counter.forget_counts()
-        for _ in repeats:
-            call()
-        counter.write_counts(encoded)
-        counter.stop_counting()
-
-
-def versions_here():
-    """Return what the counts of this process depend on."""
-    found = module_of("timing").facts()
-    build, runtime = found["build"], found["runtime"]
-    arguments = sysconfig.get_config_var("CONFIG_ARGS") or ""
-    profiled = ", profiled" if "--enable-optimizations" in arguments else ""
-    return {
-        "compiler": build["compiler"],
-        "cython": build["cython"],
-        "python": f"{runtime['python']}, {runtime['python_compiler']}{profiled}",
-        "numpy": runtime["numpy"],
-        "libc": runtime["libc"],
-    }
-
-
-def read_counts(folder):
-    """Return the counts of each call, by its name, from the files that callgrind wrote."""
-    counts = {}
-    for path in Path(folder).glob("counts.*"):
-        text = path.read_text()
-        trigger = re.search(r"^desc: Trigger: Client Request: (.*), (\d+)$", text, re.MULTILINE)
-        if trigger is None:
-            continue  # of the end of the process
-        events = re.search(r"^events: (.*)$", text, re.MULTILINE)[1].split()
-        values = re.search(r"^(?:summary|totals): (.*)$", text, re.MULTILINE)[1].split()
-        found = dict.fromkeys(events, 0) | dict(zip(events, map(int, values), strict=False))
-        calls = int(trigger[2])
-        first = found["D1mr"] + found["D1mw"] + found["I1mr"]
-        last = found["DLmr"] + found["DLmw"] + found["ILmr"]
-        # A miss reads a line, and a dirty miss writes another one back.
-        lines = last + found["ILdmr"] + found["DLdmr"] + found["DLdmw"]
-        counts[trigger[1]] = {
-            "instructions": round(found["Ir"] / calls),
-            "level 1 misses": round(first / calls),
-            "last level misses": round(last / calls),
-            "bytes moved": round(lines * LINE / calls),
-        }
-    return {name: counts[name] for name in (name_of(*row[:3]) for row in CALLS) if name in counts}
-
-
-def environment_of(isa, path):
-    """Return a short environment of fixed length, since it lies above the stack and so moves it."""
-    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "HOME") if name in os.environ}
-    return (
-        kept
-        | {
-            "ROICY_ISA": isa,
-            "PYTHONHASHSEED": "0",
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "OMP_NUM_THREADS": "1",
-            "OPENBLAS_NUM_THREADS": "1",
-            # Larger arrays begin at the same place of a page, whatever was freed before.
-            "MALLOC_MMAP_THRESHOLD_": "16384",
-        }
-        | ({"PYTHONPATH": str(path)} if path else {})
+def why_not():
+    """Return why this machine cannot count, or None."""
+    if shutil.which("valgrind") is None:
+        return "valgrind is not installed"
+    if shutil.which(os.environ.get("CC", "cc").split()[0]) is None:
+        return "there is no C compiler, which the part of the counter in C needs"
+    if importlib.util.find_spec("roicy") is None:
+        return "roicy cannot be imported: set PYTHONPATH to a checkout that is built"
+    tried = subprocess.run(
+        [sys.executable, "-c", "import roicy"],
+        env=os.environ | {"ROICY_ISA": "avx2"},
+        capture_output=True,
+        text=True,
     )
+    if tried.returncode:
+        return "import roicy: " + (tried.stderr.strip().splitlines() or ["failed"])[-1]
+    return None
 
 
-def count(only, isa="avx2", path=None):
-    """
-    Return the versions, and the counts of all calls, from a process under callgrind.
+def band(spreads, what):
+    """Return by which share a count may grow, from the shares by which it differed before."""
+    least = max(NARROWEST, WIDE.get(what, 0))
+    if len(spreads) < 2:
+        return least
+    ordered = sorted(spreads)
+    low, high = (ordered[round(share * (len(ordered) - 1))] for share in (0.25, 0.75))
+    return max(least, min(high + 3 * (high - low), WIDEST))
 
-    `only` is a pattern of names of calls, or None.  `path` is the folder from which that process
-    imports roicy, if it is not the one from which this process does.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        library = f"{folder}/counter.so"
-        compiler = os.environ.get("CC", "cc").split()
-        subprocess.run(
-            [*compiler, "-O1", "-shared", "-fPIC", f"{FOLDER}/counter.c", "-o", library], check=True
+
+def compare(old, new):
+    """Return (call, count, old, new, change, verdict) of all counts that moved, worst first."""
+    rows = []
+    for name in [*old, *(name for name in new if name not in old)]:
+        if name not in new or name not in old:
+            rows.append((name, "-", None, None, float("inf"), "not in both"))
+            continue
+        spreads = old[name].get("spread", {})
+        for what, least in LEAST.items():
+            before, now = old[name].get(what), new[name].get(what)
+            if before is None or now is None:
+                if before is not now:
+                    rows.append((name, what, None, None, float("inf"), "not in both"))
+                continue
+            change = now / before - 1 if before else float(now > 0)
+            beyond = abs(change) > band(spreads.get(what, []), what) and abs(now - before) > least
+            verdict = ("WORSE" if change > 0 else "better") if beyond else ""
+            if verdict or (abs(change) > NARROWEST and abs(now - before) > least / 2):
+                rows.append((name, what, before, now, change, verdict))
+    return sorted(rows, key=lambda row: -row[4])
+
+
+def grown(old, new):
+    """Return (function, old, new) of the functions that grew, the worst first."""
+    if "functions" not in old:
+        return []
+    rows = []
+    for name, now in new["functions"].items():
+        # A function that is not kept took less than this share.
+        unseen = 0 if " " in name else round(counter.SHOWN * old["instructions"])
+        before = old["functions"].get(name, min(unseen, now))
+        if now > before:
+            rows.append((name, before, now))
+    ours = [row for row in rows if " " in row[0] or where(row[0])]
+    return sorted(ours or rows, key=lambda row: row[1] - row[2])[:MOST_FUNCTIONS]
+
+
+def where(function):
+    """Return the file and the line of a function of roicy, or an empty text."""
+    name, _, file = function.partition(" ")
+    module, _, name = name.rpartition(".")
+    files = sorted((ROOT / "pyx").rglob("*.*"), key=lambda path: (path.stem != module, path.suffix))
+    name = name.removesuffix("_float").removesuffix("_double")
+    start = re.compile(rf"(?:\s*(?:cp?)?def |\w).*\b{name}\)?\(.*(?<!;)$")
+    for path in [ROOT / file] if file else files:
+        if path.suffix in (".py", ".pyx", ".pxd", ".h") and path.exists():
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                if name in line and start.match(line):
+                    return f"{path.relative_to(ROOT)}:{number}"
+    return file
+
+
+def accepted(old, versions, counts):
+    """Return what `--write` writes: counts that hardly moved stay as they are in `old`."""
+    if old["versions"] != versions:
+        return counts
+    moved = {row[0] for row in compare(old["counts"], counts)}
+    return {name: found if name in moved else old["counts"][name] for name, found in counts.items()}
+
+
+def with_spread(old, several):
+    """Return the first counts, with the shares by which the others differ and old ones did."""
+    first, *others = several
+    for name, found in first.items():
+        spread = dict(old.get(name, {}).get("spread", {}))
+        for what in LEAST.keys() & found.keys() - {"bytecodes", "bytes"}:
+            shares = [abs(other[name][what] / found[what] - 1) for other in others if found[what]]
+            kept = [*spread.get(what, []), *(round(share, 5) for share in shares)]
+            spread[what] = kept[-KEPT:]
+        if "instructions" in found:
+            found["spread"] = dict(sorted(spread.items()))
+    return first
+
+
+def table(rows):
+    lines = [f"{'call':<36} {'count':<18} {'before':>12} {'now':>12} {'change':>8}"]
+    for name, what, before, now, change, verdict in rows:
+        if before is None:
+            lines.append(f"{name:<36} {what:<18} {'':>12} {'':>12} {'':>8}  {verdict}")
+        else:
+            lines.append(f"{name:<36} {what:<18} {before:>12} {now:>12} {change:>+8.2%}  {verdict}")
+    return "\n".join(lines)
+
+
+def functions_text(name, old, new):
+    """Return the functions that grew in a call, a line each."""
+    rows = grown(old[name], new[name]) if name in old and name in new else []
+    lines = [f"\n{name}: what grew (instructions of kernels, bytecodes of Python)"] if rows else []
+    for function, before, now in rows:
+        called = function.split(" ")[0]
+        lines.append(f"  {called:<34} {before:>12} {now:>12}  {where(function)}")
+    return "\n".join(lines)
+
+
+def skipped(reason, allowed):
+    """Say in a line why nothing is compared, and return the exit code."""
+    print(f"{'SKIPPED' if allowed else 'FAILED'}: {reason}")
+    return int(not allowed)
+
+
+def judge(old, versions, counts, allow_skip=False, same=False):
+    """Print what moved, and return the exit code."""
+    differing = [
+        f"{key} {versions.get(key)}, and the counts are of {value}"
+        for key, value in old["versions"].items()
+        if versions.get(key) != value
+    ]
+    if differing:
+        return skipped("counts are not comparable: " + "; ".join(differing), allow_skip)
+    rows = compare(old["counts"], counts)
+    if rows:
+        print(table(rows))
+    verdicts = [row[-1] for row in rows]
+    for name in dict.fromkeys(row[0] for row in rows if row[-1] == "WORSE"):
+        print(functions_text(name, old["counts"], counts))
+    if "WORSE" in verdicts or "not in both" in verdicts or (same and "better" in verdicts):
+        print(
+            f"FAILED: {verdicts.count('WORSE')} counts are worse, {verdicts.count('better')} "
+            f"better, {verdicts.count('not in both')} not in both.\nIf that is meant, run "
+            "`python asv_bench/gate.py --write`, and say in the commit why counts.json changes."
         )
-        command = [
-            "valgrind",
-            "--tool=callgrind",
-            "--instr-atstart=no",
-            "--cache-sim=yes",
-            "--simulate-wb=yes",
-            *(f"--{name}={value}" for name, value in CACHES.items()),
-            f"--callgrind-out-file={folder}/counts",
-            sys.executable,
-            __file__,
-            "--count-here",
-            library,
-            *(["--only", only] if only else []),
-        ]
-        ended = subprocess.run(
-            command, env=environment_of(isa, path), capture_output=True, text=True
-        )
-        if ended.returncode:
-            raise RuntimeError(f"the counted process failed:\n{ended.stderr[-3000:]}")
-        valgrind = subprocess.run(["valgrind", "--version"], capture_output=True, text=True)
-        versions = json.loads(ended.stdout.splitlines()[0])
-        return versions | {"valgrind": valgrind.stdout.strip()}, read_counts(folder)
+        return 1
+    if "better" in verdicts:
+        print("Better: `python asv_bench/gate.py --write` keeps what was gained.")
+    else:
+        print("same: no count left its band")
+    print(f"passed: {len(counts)} calls and files, none of them worse")
+    return 0
+
+
+def write(path, versions, counts):
+    """Write counts to a file, what is kept of a call in a line each."""
+    content = {"versions": versions, "caches": counter.CACHES, "counts": counts}
+    text = json.dumps(content, indent=1)
+    short = re.compile(r'"(functions|spread)": \{[^{}]*\}')
+    text = short.sub(lambda found: re.sub(r"\s+", " ", found[0]), text)
+    Path(path).write_text(text + "\n")
 
 
 def count_commit(commit, only):
@@ -243,132 +237,49 @@ def count_commit(commit, only):
     before, now = then.get("counts", {}), json.loads(COUNTS.read_text())["counts"]
     with tempfile.TemporaryDirectory(prefix="roicy-") as folder:
         path = builds.compile_commit(commit, Path(folder), BUILD)
-        versions, counts = count(only, path=path)
+        versions, counts = counter.count(only, package=Path(path, "roicy"))
     accepted = [name for name in counts if name in before and before[name] != now.get(name)]
     if accepted:
         print(f"counts.json has new counts, which are accepted: {', '.join(accepted)}")
+    for name, found in counts.items():
+        found["spread"] = now.get(name, {}).get("spread", {})
     kept = {name: found for name, found in counts.items() if name not in accepted}
     return {"versions": versions, "counts": kept}
 
 
-def why_not():
-    """Return why this machine cannot count, or None."""
-    if shutil.which("valgrind") is None:
-        return "valgrind is not installed"
-    if shutil.which(os.environ.get("CC", "cc").split()[0]) is None:
-        return "there is no C compiler, which the part of the gate in C needs"
-    tried = subprocess.run(
-        [sys.executable, "-c", "import roicy"],
-        env=os.environ | {"ROICY_ISA": "avx2"},
-        capture_output=True,
-        text=True,
-    )
-    if tried.returncode:
-        return "no AVX2 kernels: " + (tried.stderr.strip().splitlines() or ["import failed"])[-1]
-    return None
-
-
-def compare(old, new):
-    """Return (call, count, old, new, change, verdict) of all counts that moved, worst first."""
-    rows = []
-    for name in [*old, *(name for name in new if name not in old)]:
-        if name not in new or name not in old:
-            rows.append((name, "-", None, None, float("inf"), "not in both"))
-            continue
-        for what, (share, least) in WORSE.items():
-            before, now = old[name][what], new[name][what]
-            change = now / before - 1 if before else float(now > 0)
-            worse = change > share and now - before > least
-            better = change < -share and before - now > least
-            verdict = "WORSE" if worse else "better" if better else ""
-            if verdict or (abs(change) > share / 4 and abs(now - before) > least):
-                rows.append((name, what, before, now, change, verdict))
-    return sorted(rows, key=lambda row: -row[4])
-
-
-def accepted(old, versions, counts):
-    """Return what `--write` writes: counts that hardly moved stay as they are in `old`."""
-    if old["versions"] != versions:
-        return counts
-    moved = {row[0] for row in compare(old["counts"], counts)}
-    return {name: found if name in moved else old["counts"][name] for name, found in counts.items()}
-
-
-def table(rows):
-    lines = [f"{'call':<36} {'count':<18} {'before':>12} {'now':>12} {'change':>8}"]
-    for name, what, before, now, change, verdict in rows:
-        if before is None:
-            lines.append(f"{name:<36} {what:<18} {'':>12} {'':>12} {'':>8}  {verdict}")
-        else:
-            lines.append(f"{name:<36} {what:<18} {before:>12} {now:>12} {change:>+8.2%}  {verdict}")
-    return "\n".join(lines)
-
-
-def judge(old, versions, counts, no_skip):
-    """Print what moved, and return the exit code."""
-    differing = [
-        f"{key} {versions.get(key)}, and the counts are of {value}"
-        for key, value in old["versions"].items()
-        if versions.get(key) != value
-    ]
-    if differing:
-        print("SKIPPED, counts are not comparable: " + "; ".join(differing))
-        return int(no_skip)
-    rows = compare(old["counts"], counts)
-    if rows:
-        print(table(rows))
-    verdicts = [row[-1] for row in rows]
-    if "WORSE" in verdicts or "not in both" in verdicts:
-        print(
-            f"FAILED: {verdicts.count('WORSE')} counts are worse, "
-            f"{verdicts.count('not in both')} are not in both.\nIf that is meant, run "
-            "`python asv_bench/gate.py --write`, and say in the commit why counts.json changes."
-        )
-        return 1
-    if "better" in verdicts:
-        print("Better: `python asv_bench/gate.py --write` keeps what was gained.")
-    print(f"passed: {len(counts)} calls, no count more than 1 % worse")
-    return 0
-
-
-def write(path, versions, counts):
-    """Write counts to a file."""
-    content = {"versions": versions, "caches": CACHES, "counts": counts}
-    Path(path).write_text(json.dumps(content, indent=1) + "\n")
-
-
-def main():
+def options_of():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--write", action="store_true", help="write the counts to counts.json")
+    parser.add_argument("--same", action="store_true", help="fail where a count is better, too")
     parser.add_argument("--requirements", action="store_true", help="print what pip must install")
-    parser.add_argument("--no-skip", action="store_true", help="fail where nothing can be compared")
+    parser.add_argument("--allow-skip", action="store_true", help="pass if nothing is compared")
     parser.add_argument("--only", metavar="PATTERN", help="count only these calls")
     parser.add_argument("--commit", metavar="COMMIT", help="compare with this commit, built first")
     parser.add_argument("--json", metavar="FILE", help="also write the counts to another file")
-    parser.add_argument("--count-here", metavar="LIBRARY", help=argparse.SUPPRESS)
+    parser.add_argument("--profile", metavar="FOLDER", help="keep callgrind's files there")
     options = parser.parse_args()
-    if options.count_here:
-        count_here(options.count_here, options.only)
-        return 0
     if options.write and options.only:
         parser.error("--write: needs all counts, expected no --only")
-    old = json.loads(COUNTS.read_text()) if COUNTS.exists() else {"versions": {}, "counts": {}}
-    if options.requirements:
-        print(" ".join(f"{name}=={old['versions'][name]}" for name in ("cython", "numpy")))
-        return 0
-    reason = why_not()
-    if reason:
-        print("SKIPPED: " + reason)
-        return int(options.no_skip)
+    return options
+
+
+def run(options, old):
+    """Count and compare, and return the exit code."""
+    keep = os.path.abspath(options.profile) if options.profile else None
+    if keep:
+        os.makedirs(keep, exist_ok=True)
     start = time.monotonic()
-    try:
-        versions, counts = count(options.only)
-    except RuntimeError as error:
-        raise SystemExit(str(error)) from None
-    print(f"counted {len(counts)} calls in {time.monotonic() - start:.0f} s")
+    several = [
+        counter.count(options.only, keep=keep, longer=longer)
+        for longer in (LONGER if options.write else LONGER[:1])
+    ]
+    versions, counts = several[0]
+    calls = [name for name in counts if "instructions" in counts[name]]
+    print(f"counted {len(calls)} calls in {time.monotonic() - start:.0f} s")
     if options.json:
         write(options.json, versions, counts)
     if options.write:
+        counts = with_spread(old["counts"], [found for _, found in several])
         write(COUNTS, versions, accepted(old, versions, counts))
         print(f"wrote {COUNTS}")
         return 0
@@ -377,7 +288,23 @@ def main():
         counts = {name: counts[name] for name in counts if name in old["counts"]}
     elif options.only:
         old["counts"] = {name: old["counts"][name] for name in counts if name in old["counts"]}
-    return judge(old, versions, counts, options.no_skip)
+    return judge(old, versions, counts, options.allow_skip, options.same)
+
+
+def main():
+    options = options_of()
+    old = json.loads(COUNTS.read_text()) if COUNTS.exists() else {"versions": {}, "counts": {}}
+    if options.requirements:
+        print(" ".join(f"{name}=={old['versions'][name]}" for name in ("cython", "numpy")))
+        return 0
+    reason = why_not()
+    if reason:
+        return skipped(reason, options.allow_skip)
+    try:
+        return run(options, old)
+    except (RuntimeError, ValueError) as error:
+        print(f"FAILED: {error}")
+        return 1
 
 
 if __name__ == "__main__":

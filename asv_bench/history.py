@@ -3,9 +3,8 @@ Instruction counts of commits that have landed, for the page of the documentatio
 
     python asv_bench/history.py count     # thirty commits, an hour at most
     python asv_bench/history.py steps     # marks the commits at which counts changed
-    python asv_bench/history.py asv       # result files, which `asv publish` draws
 
-`count` builds a commit in a temporary folder and counts a few calls of it as gate.py does.  It
+`count` builds a commit in a temporary folder and counts a few calls of it, by counter.py.  It
 writes history.json after each commit, and does not count again what is there.  So it may be ended
 at any time, and goes on later.  Commits whose build or calls fail are kept with the reason.
 
@@ -26,12 +25,12 @@ import tempfile
 import time
 from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parent
-sys.path.insert(0, str(FOLDER))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import gate  # noqa: E402
+import counter
 
-FILE = FOLDER / "history.json"
+builds = counter.load("builds")
+FILE = counter.FOLDER / "history.json"
 # Calls that the first version had already, of all passes and both layouts.
 CALLS = [
     "align_fpn_p2 forward NCHW",
@@ -50,16 +49,14 @@ TOOLS += ["_demo*", "__main__*", "bench", "torch", "cuda", "compat"]
 # One set of kernels is compiled, to save time, but for the processors for which the gate counts.
 BUILD = {"ROICY_BUILD_ISA": "baseline", "ROICY_BUILD_FLAGS": "-march=x86-64-v3"}
 EVENLY = 20  # commits that are spread over the history, before steps are looked at
+WHAT = ("instructions", "bytes moved", "memory")  # of a call
 STEP = 0.05  # a smaller change is neither marked nor a reason to look at commits in between
-BENCHMARK = "history.track_instructions"  # in the pages of ASV
 
 
 def landed(revision):
     """Return the commits that may be counted, the oldest first."""
     tools = [f":!roicy/{name}" for name in TOOLS]
-    listed = gate.builds.git(
-        "rev-list", "--first-parent", "--reverse", revision, "--", *SOURCES, *tools
-    )
+    listed = builds.git("rev-list", "--first-parent", "--reverse", revision, "--", *SOURCES, *tools)
     return listed.splitlines()
 
 
@@ -118,18 +115,24 @@ def choose(commits, known, evenly=EVENLY):
 
 
 def count(commit, folder):
-    """Return the versions, and (instructions, bytes moved) of each call of a commit."""
-    path = gate.builds.compile_commit(commit, Path(folder), BUILD)
+    """Return the versions, the counts of each call of a commit, and what is counted of all."""
+    before = os.times()
+    path = builds.compile_commit(commit, Path(folder), BUILD)
+    spent = os.times()
+    build = spent.children_user + spent.children_system
+    build -= before.children_user + before.children_system
     pattern = "^(" + "|".join(CALLS) + ")$"
-    versions, counts = gate.count(pattern, "baseline", path)
-    return versions, {
-        name: [found["instructions"], found["bytes moved"]] for name, found in counts.items()
-    }
+    versions, found = counter.count(pattern, "baseline", Path(path, "roicy"))
+    counts = {name: [found[name][what] for what in WHAT] for name in CALLS if name in found}
+    package = {"build seconds": round(build), "wheel bytes": found["wheel"]["bytes"]}
+    package["import instructions"] = found[counter.IMPORT]["instructions"]
+    package["import memory"] = found[counter.IMPORT]["memory"]
+    return versions, {"counts": counts, "package": package}
 
 
 def about(commit):
     """Return when a commit was made, in seconds since 1970, and the first line of its message."""
-    date, subject = gate.builds.git("show", "-s", "--format=%ct%n%s", commit).splitlines()
+    date, subject = builds.git("show", "-s", "--format=%ct%n%s", commit).splitlines()
     return {"date": int(date), "subject": subject}
 
 
@@ -154,7 +157,7 @@ def count_all(revision, most, minutes):
             progress.set_postfix_str(commit[:10])
             with tempfile.TemporaryDirectory(prefix=f"roicy-{commit[:10]}-") as folder:
                 try:
-                    versions, found["counts"] = count(commit, folder)
+                    versions, counted = count(commit, folder)
                 except RuntimeError as error:
                     found["missing"] = str(error)
                 else:
@@ -164,6 +167,7 @@ def count_all(revision, most, minutes):
                             f"{versions}; delete the file to count all commits anew"
                         )
                     history["versions"] = versions
+                    found |= counted
                     done += 1
                     progress.update()
             history["commits"][commit] = found
@@ -213,53 +217,16 @@ def noted(notes, commits, calls):
     ]
 
 
-def write_asv(history, folder):
-    """Write the result files of ASV, and what it knows about the machine and the benchmark."""
-    versions, calls = history["versions"], [repr(call) for call in CALLS]
-    python = versions["python"].split(",")[0]
-    environment = f"virtualenv-py{python}-numpy{versions['numpy']}"
-    machine = {"machine": "callgrind", "os": "Linux", "arch": "x86_64", "cpu": "simulated"}
-    machine |= {"num_cpu": "1", "ram": ""}
-    folder.joinpath("callgrind").mkdir(parents=True, exist_ok=True)
-
-    def put(name, content, version):
-        folder.joinpath(name).write_text(json.dumps(content | {"version": version}))
-
-    put("callgrind/machine.json", machine, 1)
-    benchmark = {"name": BENCHMARK, "param_names": ["call"], "params": [calls], "timeout": 1200}
-    benchmark |= {"type": "track", "unit": "instructions", "version": "1", "code": ""}
-    known = folder / "benchmarks.json"  # of other benchmarks, which `asv run` has left
-    others = json.loads(known.read_text()) if known.exists() else {}
-    put("benchmarks.json", others | {BENCHMARK: benchmark}, 2)
-    for commit, found in history["commits"].items():
-        if "counts" not in found:
-            continue
-        values = [found["counts"].get(call, [None])[0] for call in CALLS]
-        result = {
-            "commit_hash": commit,
-            "env_name": environment,
-            "date": 1000 * found["date"],
-            "params": machine | {"python": python, "numpy": versions["numpy"]},
-            "python": python,
-            "requirements": {"numpy": versions["numpy"]},
-            "env_vars": {},
-            "result_columns": ["result", "params", "version"],
-            "results": {BENCHMARK: [values, [calls], "1"]},
-            "durations": {},
-        }
-        put(f"callgrind/{commit[:8]}-{environment}.json", result, 2)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.strip().splitlines()[0])
-    parser.add_argument("command", choices=["count", "steps", "asv"])
+    parser.add_argument("command", choices=["count", "steps"])
     parser.add_argument("--revision", default="HEAD", help="(default: %(default)s)")
     parser.add_argument("--commits", type=int, default=30, help="(default: %(default)s)")
     parser.add_argument("--minutes", type=float, default=60, help="(default: %(default)s)")
     options = parser.parse_args()
     if options.command == "count":
         count_all(options.revision, options.commits, options.minutes)
-    elif options.command == "steps":
+    else:
         commits, history = landed(options.revision), read()
         history["steps"] = steps_of(history, commits)
         write(history, commits)
@@ -267,8 +234,6 @@ def main():
             print(*(one[:10] for one in step["named"]), f"of {step['of']}:", step["why"])
             for call, (before, now) in step["calls"].items():
                 print(f"    {call:<30} {before:>10} {now:>10} {now / before - 1:+.1%}")
-    else:
-        write_asv(read(), FOLDER / "results")
 
 
 if __name__ == "__main__":

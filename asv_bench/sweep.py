@@ -18,16 +18,17 @@ import argparse
 import itertools
 import json
 import sys
-import time
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
-import torchvision
 from tqdm import tqdm
 
 import roicy
+from roicy.bench import timing
+from roicy.bench.peers import TorchVision
+from roicy.bench.workloads import Workload
 
+ROUNDS = 5  # in which the libraries have their turns
 CHANNELS = (1, 2, 3, 8, 15, 16, 64, 256, 1024)
 SIDES = (16, 50, 200, 800, 2000, 8000)
 SHARES = (0.01, 0.05, 0.2, 0.5, 1.0)  # sides of boxes, as a share of the sides of the map
@@ -90,17 +91,12 @@ class Case(NamedTuple):
         work = self.boxes * self.channels * max(samples, self.bins**2)
         return elements <= MOST_ELEMENTS and work <= MOST_SAMPLES
 
-    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return input (1, C, H, W), boxes (K, 5) and the gradient of the output."""
-        rng = np.random.default_rng(0)
-        size = self.share * self.side
-        low = rng.uniform(0, self.side - size + 1e-3, (self.boxes, 2))
-        boxes = np.column_stack([np.zeros(self.boxes), low, low + size]).astype("float32")
-        maps = rng.random(
-            (1, self.channels * self.channels_per_output, self.side, self.side), "float32"
-        )
-        grad = rng.random((self.boxes, self.channels, self.bins, self.bins), "float32")
-        return maps, boxes, grad
+    def workload(self) -> Workload:
+        """Return the call of roicy."""
+        shape = (1, self.channels * self.channels_per_output, self.side, self.side)
+        sides, bins = (max(round(self.share * self.side), 1),) * 2, (self.bins, self.bins)
+        options = {"sampling_ratio": self.ratio} if "align" in self.operator else {}
+        return Workload(self.operator, shape, self.boxes, bins, 1.0, sides, options)
 
 
 def draw(count: int, seed: int) -> list[Case]:
@@ -121,58 +117,19 @@ def draw(count: int, seed: int) -> list[Case]:
     return cases
 
 
-def of_roicy(case: Case, threads: int) -> Any:
-    """Return a function that calls roicy."""
-    maps, boxes, grad = case.arrays()
-    shape = maps.shape
-    if case.layout == "NHWC":
-        maps, grad = (np.ascontiguousarray(a.transpose(0, 2, 3, 1)) for a in (maps, grad))
-        shape = maps.shape
-    options: dict[str, Any] = {"layout": case.layout, "num_threads": threads}
-    if "align" in case.operator:
-        options["sampling_ratio"] = case.ratio
-    backward = getattr(roicy, f"{case.operator}_backward", None)
-    if case.direction == "backward_boxes":
-        boxes_gradient = getattr(roicy, f"{case.operator}_backward_boxes")
-        return lambda: boxes_gradient(grad, maps, boxes, **options)
-    if case.operator == "roi_pool" and case.direction != "forward":
-        options["return_argmax"] = True
-    forward = getattr(roicy, case.operator)
-    if case.direction != "backward":
-        return lambda: forward(maps, boxes, case.bins, **options)
-    if case.operator == "roi_pool":
-        argmax = forward(maps, boxes, case.bins, **options)[1]
-        del options["return_argmax"]
-        return lambda: backward(grad, argmax, boxes, shape, **options)
-    return lambda: backward(grad, boxes, shape, **options)
-
-
-def of_torchvision(case: Case) -> Any:
-    """Return a function that calls torchvision, always with channels first."""
+def calls_of(case: Case, threads: int, peer: TorchVision) -> dict[str, Any]:
+    """Return the calls of roicy and of torchvision, the latter always with channels first."""
+    work = case.workload()
+    arrays = work.arrays()
+    if case.direction == "argmax":
+        work = work._replace(parameters={"return_argmax": True})
+    direction = case.direction.replace("argmax", "forward")
+    ours = work.call(roicy, arrays, direction, case.layout, threads=threads)
     operator, direction = PASSES[case.operator, case.direction]
-    maps, boxes, grad = (torch.from_numpy(array) for array in case.arrays())
-    function = getattr(torchvision.ops, operator)
     options = {"sampling_ratio": case.sampling_ratio} if "align" in operator else {}
-    if operator == "roi_align":
-        options["aligned"] = True
-    if direction == "forward":
-        return lambda: function(maps, boxes, case.bins, **options)
-    maps.requires_grad_()
-    output = function(maps, boxes, case.bins, **options)
-    return lambda: torch.autograd.grad(output, maps, grad, retain_graph=True)
-
-
-def least_times(calls: list[Any], seconds: float) -> list[float]:
-    """Call each in turns for some seconds, and at least twice; return the least time of each."""
-    least = [np.inf] * len(calls)
-    end, turns = time.perf_counter() + seconds, 0
-    while turns < 3 or time.perf_counter() < end:
-        for i, call in enumerate(calls):
-            start = time.perf_counter()
-            call()
-            least[i] = min(least[i], time.perf_counter() - start)
-        turns += 1
-    return least
+    options |= {"aligned": True} if operator == "roi_align" else {}
+    other = work._replace(operator=operator, parameters=options)
+    return {"roicy": ours, "torchvision": peer.prepare(other, arrays, direction)}
 
 
 def is_too_slow(ours: float, theirs: float) -> bool:
@@ -210,12 +167,12 @@ def main() -> None:
     parser.add_argument("--worst", type=int, default=20, help="rows of the table")
     parser.add_argument("--json", metavar="FILE", help="write all results here")
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    peer = TorchVision(options.threads)
     results = []
     for case in tqdm(draw(options.cases, options.seed), disable=not sys.stderr.isatty()):
-        calls = [of_roicy(case, options.threads), of_torchvision(case)]
-        ours, theirs = least_times(calls, options.seconds)
-        results.append({"case": case._asdict(), "roicy": ours, "torchvision": theirs})
+        calls = calls_of(case, options.threads, peer)
+        times = timing.in_turns(calls, ROUNDS, options.seconds / ROUNDS / 2)
+        results.append({"case": case._asdict()} | times)
     if options.json:
         with open(options.json, "w") as file:
             json.dump(results, file)

@@ -122,15 +122,18 @@ def times(
     least: int = 5,
     calls: int = 1,
     clock: Callable[[], float] = time.perf_counter,
+    before: Callable[[], Any] = lambda: None,
 ) -> list[float]:
     """
     Return times of a call: at least so many, and as many as fit into `seconds`.
 
-    A first call is not timed.  Each time is the mean of so many `calls`.
+    A first call is not timed.  Each time is the mean of so many `calls`, `before` which another
+    function is called.
     """
     function()
     found, end = [], time.perf_counter() + seconds
     while True:
+        before()
         start = clock()
         for _ in range(calls):
             function()

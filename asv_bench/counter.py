@@ -1,0 +1,374 @@
+"""
+Counts of calls: instructions and cache misses under callgrind, memory, and Python's bytecodes.
+
+The gate, the history and the ASV suite count by `count`, and by nothing else.
+
+All calls are counted in one process by valgrind's callgrind, with the AVX2 kernels, since it does
+not know AVX-512, and one thread.  Each call is made some times before it is counted, and start-up
+is not counted at all.  The caches are simulated, and have the same sizes on every machine.  A
+second process, without callgrind, counts the memory that a call takes, and the bytecodes that the
+functions of the front end execute.
+
+Both processes see roicy, this file and Python through links in a new folder, whose path has the
+same length each time.  A longer path would move objects of the interpreter, whose caches of
+attributes then collide or do not.
+"""
+
+import contextlib
+import ctypes
+import gc
+import importlib.util
+import itertools
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zlib
+from collections import Counter
+from pathlib import Path
+
+FOLDER = Path(__file__).absolute().parent
+BENCH = FOLDER.parent / "roicy" / "bench"
+# Size, ways and line of the simulated caches.  The last level is as large as the level 2 cache of a
+# core, so the maps of these workloads do not fit into it.  A way of each covers one page.  So it
+# does not matter which pages an array got, and counts do not depend on what was allocated before.
+CACHES = {"I1": "32768,8,64", "D1": "32768,8,64", "LL": "1048576,256,64"}
+LINE = 64
+WARM_UP = 10  # calls after which the interpreter has chosen its instructions; they run fast
+SHOWN = 0.005  # functions that execute a smaller share of a call's instructions are not kept
+IMPORT = "import roicy"
+# workload, pass, layout, calls, and what is smaller than in the workload of the timings
+FPN, C4 = {"shape": (1, 32, 200, 304), "count": 100}, {"shape": (1, 32, 50, 76), "count": 50}
+POOL, PRROI = {"shape": (1, 32, 50, 76), "count": 100}, {"shape": (1, 32, 100, 152), "count": 50}
+PS, CAMERA = {"shape": (1, 147, 50, 76), "count": 100}, {"shape": (1, 3, 270, 480), "count": 4}
+ROTATED = {"shape": (1, 32, 128, 128), "count": 50}
+PASTE = {"image_shape": (400, 544), "count": 20, "sides": (16, 256)}
+ONE = {"shape": (1, 4, 32, 32), "count": 1}  # most of it is the front end
+FEW = {"shape": (1, 32, 200, 304)}
+CALLS = [
+    ("align_fpn_p2", "forward", "NCHW", 2, FPN),
+    ("align_fpn_p2", "forward", "NHWC", 2, FPN),
+    ("align_fpn_p2", "backward", "NCHW", 1, FPN),
+    ("align_c4", "backward", "NHWC", 2, C4),
+    ("align_c4", "backward_boxes", "NCHW", 2, C4),
+    ("align_fpn_p2", "backward_boxes", "NHWC", 2, FPN),
+    ("align_pyramid", "forward", "NCHW", 1, FPN),
+    ("align_few", "forward", "NCHW", 4, FEW),
+    ("align_few", "rounded", "NHWC", 4, FEW),
+    ("align_camera", "forward", "NHWC", 2, CAMERA),
+    ("align_few", "maximum", "NCHW", 1, FEW),
+    ("align_few", "maximum_backward", "NHWC", 1, FEW),
+    ("pool_vgg", "forward", "NCHW", 2, POOL),
+    ("pool_vgg", "backward", "NHWC", 2, POOL),
+    ("prroi_iounet", "forward", "NHWC", 1, PRROI),
+    ("ps_align_rfcn", "forward", "NCHW", 1, PS),
+    ("rotated_aerial", "forward", "NCHW", 1, ROTATED),
+    ("rotated_aerial", "backward", "NHWC", 1, ROTATED),
+    ("crop_faces", "forward", "NHWC", 2, {"count": 4}),
+    ("crop_text_corners", "forward", "NHWC", 1, {"count": 2}),
+    ("paste_masks", "forward", "NCHW", 1, PASTE),
+    ("paste_masks_values", "forward", "NCHW", 1, PASTE),
+    ("paste_masks_rle", "forward", "NCHW", 1, PASTE),
+    ("align_tiny", "forward", "NCHW", 50, ONE),
+    ("align_tiny", "backward_boxes", "NHWC", 50, ONE),
+    ("pool_tiny", "backward", "NCHW", 50, ONE),
+]
+
+
+def name_of(workload, direction, layout):
+    return f"{workload} {direction} {layout}"
+
+
+NAMES = [IMPORT, *(name_of(*row[:3]) for row in CALLS)]
+
+
+def load(name):
+    """Return a module of roicy/bench, without importing roicy."""
+    spec = importlib.util.spec_from_file_location(name, BENCH / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def prepared(roicy, workloads, row):
+    """Return a function without parameters, which makes a call of the table."""
+    workload, direction, layout, _, smaller = row
+    work = workloads.ALL[workload]._replace(**smaller)
+    arrays = work.arrays("float16" if direction == "rounded" else "float32")
+    if direction.startswith("maximum"):
+        work = work._replace(operator="roi_align_max")
+    kinds = {"rounded": "forward", "maximum": "forward", "maximum_backward": "backward"}
+    return work.call(roicy, arrays, kinds.get(direction, direction), layout, reuse=True)
+
+
+def calls_here(only):
+    """Yield the name, the function and the repeats of each call, after its warm-up."""
+    import workloads
+
+    import roicy
+
+    for row in CALLS:
+        name = name_of(*row[:3])
+        if only and not re.search(only, name):
+            continue
+        try:
+            call = prepared(roicy, workloads, row)
+            for _ in range(WARM_UP):
+                call()
+        except (AttributeError, TypeError, ValueError) as error:  # of a commit before the operator
+            print(f"{name}: {error}", file=sys.stderr)
+            continue
+        yield name, call, row[3]
+
+
+def instructions_here(library, only):
+    """Count instructions; this runs in a process of its own, under callgrind."""
+    import numpy  # noqa: F401
+
+    counter = ctypes.CDLL(library)
+    gc.disable()  # it would run at calls that depend on everything before
+    counter.start_counting()
+    importlib.import_module("roicy")
+    counter.write_counts(f"{IMPORT}, 1".encode())
+    counter.stop_counting()
+    print(json.dumps(versions_here()))
+    for name, call, calls in calls_here(only):
+        counter.start_counting()
+        call()  # the simulated caches are empty before it
+        encoded, repeats = f"{name}, {calls}".encode(), range(calls)
+        counter.forget_counts()
+        for _ in repeats:
+            call()
+        counter.write_counts(encoded)
+        counter.stop_counting()
+
+
+def memory_here(library, only):
+    """Count memory and bytecodes; this runs in a process whose allocations the library counts."""
+    import numpy  # noqa: F401
+
+    counter = ctypes.CDLL(library)
+    counter.most_bytes.restype = ctypes.c_long
+    gc.disable()
+    counter.forget_most_bytes()
+    roicy = importlib.import_module("roicy")
+    found = {IMPORT: {"memory": counter.most_bytes(), "functions": {}}}
+    package = str(Path(roicy.__file__).parent)
+    for name, call, _ in calls_here(only):
+        counter.forget_most_bytes()
+        call()
+        found[name] = {"memory": counter.most_bytes(), "functions": bytecodes(call, package)}
+    print(json.dumps(found))
+
+
+def bytecodes(call, package):
+    """Return how many bytecodes each function of a package executes in a call."""
+    found = Counter()
+
+    def trace(frame, event, _):
+        code = frame.f_code
+        if not code.co_filename.startswith(package):
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            found[f"{code.co_name} roicy{code.co_filename.removeprefix(package)}"] += 1
+        return trace
+
+    sys.settrace(trace)
+    call()
+    sys.settrace(None)
+    return found
+
+
+def versions_here():
+    """Return what the counts of this process depend on."""
+    import timing
+
+    found = timing.facts()
+    build, runtime = found["build"], found["runtime"]
+    arguments = sysconfig.get_config_var("CONFIG_ARGS") or ""
+    profiled = ", profiled" if "--enable-optimizations" in arguments else ""
+    return {
+        "compiler": build["compiler"],
+        "cython": build["cython"],
+        "python": f"{runtime['python']}, {runtime['python_compiler']}{profiled}",
+        "numpy": runtime["numpy"],
+        "libc": runtime["libc"],
+    }
+
+
+def counts_of(text):
+    """Return the name and the counts of a call, from a file of callgrind; None of other files."""
+    trigger = re.search(r"^desc: Trigger: Client Request: (.*), (\d+)$", text, re.MULTILINE)
+    if trigger is None:
+        return None  # of the end of the process
+    events = re.search(r"^events: (.*)$", text, re.MULTILINE)[1].split()
+    values = re.search(r"^(?:summary|totals): (.*)$", text, re.MULTILINE)[1].split()
+    found = dict.fromkeys(events, 0) | dict(zip(events, map(int, values), strict=False))
+    first = found["D1mr"] + found["D1mw"] + found["I1mr"]
+    last = found["DLmr"] + found["DLmw"] + found["ILmr"]
+    # A miss reads a line, and a dirty miss writes another one back.
+    lines = last + found["ILdmr"] + found["DLdmr"] + found["DLdmw"]
+    calls = int(trigger[2])
+    counts = {
+        "instructions": found["Ir"],
+        "level 1 misses": first,
+        "last level misses": last,
+        "bytes moved": lines * LINE,
+    }
+    counts = {what: round(number / calls) for what, number in counts.items()}
+    least, functions = SHOWN * found["Ir"], functions_of(text).items()
+    kept = {name: round(spent / calls) for name, spent in functions if spent > least}
+    return trigger[1], counts | {"functions": kept}
+
+
+def functions_of(text):
+    """Return the instructions that each function executes itself, from a file of callgrind."""
+    names, found, function, called = {}, Counter(), None, False
+    for line in text.splitlines():
+        if line.startswith(("fn=", "cfn=")):
+            number, _, name = line.partition("=")[2].partition(" ")
+            name = names.setdefault(number, name)
+            if line.startswith("fn="):
+                function = plain(name)
+        elif line.startswith("calls="):
+            called = True  # the next line has the costs of the functions that are called
+        elif line[:1].isdigit() or line[:1] in ("+", "-", "*"):
+            if not called:
+                found[function] += int(line.split()[1])
+            called = False
+    return found
+
+
+def plain(symbol):
+    """Return the name of a function as its source has it, behind Cython's name of its module."""
+    symbol = symbol.split("'")[0].split(".")[0]
+    rest = re.sub(r"^(?:__pyx_fuse_\w+?)?__pyx_(?:pw|pf|f|fuse_\d+)_(?=\d)", "", symbol)
+    module = ""
+    while rest != symbol and (digits := re.match(r"\d+", rest)):
+        start, length = digits.end(), digits.end() + int(digits[0])
+        if rest[length : length + 1] != "_":  # the number of a function that Python can call
+            rest = rest[start:]
+            break
+        module, rest = rest[start:length] + ".", rest[length + 1 :]
+    return module + rest
+
+
+def sizes(package, isa):
+    """Return bytes of what is loaded of each extension, and of all files of a wheel."""
+    found = {}
+    package = Path(package)
+    for path in sorted(package.glob("_kernels/*.so")) + sorted(
+        package.glob(f"_kernels/{isa}/*.so")
+    ):
+        printed = subprocess.run(["size", path], capture_output=True, text=True, check=True)
+        text, data = printed.stdout.splitlines()[1].split()[:2]
+        found[f"extension {path.name.split('.')[0]}"] = {"bytes": int(text) + int(data)}
+    files = [
+        path for path in Path(package).rglob("*") if path.suffix in (".py", ".so", ".pyi", ".cu")
+    ]
+    packed = sum(len(zlib.compress(path.read_bytes())) for path in files)
+    return found | {"wheel": {"bytes": packed}}
+
+
+def run_in(folder, command, isa, preloaded=""):
+    """Return what a process prints that sees the links of a folder and little else."""
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": os.environ.get("HOME", "/"),
+        "PYTHONPATH": folder,
+        "ROICY_ISA": isa,
+        "PYTHONHASHSEED": "0",
+        "PYTHONPYCACHEPREFIX": f"{folder}/compiled",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        # Larger arrays begin at the same place of a page, whatever was freed before.
+        "MALLOC_MMAP_THRESHOLD_": "16384",
+    }
+    environment |= {"LD_PRELOAD": preloaded} if preloaded else {}
+    ended = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True)
+    if ended.returncode:
+        raise RuntimeError(f"the counted process failed:\n{ended.stderr[-3000:]}")
+    return ended.stdout
+
+
+def imported():
+    """Return the folder of the package that this process would import."""
+    found = importlib.util.find_spec("roicy")
+    if found is None or found.origin is None:
+        raise RuntimeError("roicy cannot be imported: set PYTHONPATH to a checkout that is built")
+    return Path(found.origin).parent
+
+
+@contextlib.contextmanager
+def linked(longer):
+    """Make a folder whose path is the same each time, unless another process counts too."""
+    for number in itertools.count():
+        folder = f"/tmp/roicy-counted-{number:03}{'x' * longer}"
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder)
+            break
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def count(only=None, isa="avx2", package=None, keep=None, longer=0):
+    """
+    Return the versions, and the counts of all calls and of the package.
+
+    `only` is a pattern of names of calls.  `package` is the folder of the roicy that is counted, by
+    default of the one that this process would import.  `keep` is a folder for callgrind's files.
+    Paths are longer by so many letters as `longer` says.
+    """
+    package = package or imported()
+    with linked(longer) as folder:
+        Path(folder, "roicy").symlink_to(package)
+        Path(folder, "python").symlink_to(sys.prefix)
+        for path in (FOLDER / "counter.py", BENCH / "workloads.py", BENCH / "timing.py"):
+            Path(folder, path.name).symlink_to(path)
+        library = f"{folder}/library.so"
+        compiler = os.environ.get("CC", "cc").split()
+        shared = [*compiler, "-O1", "-shared", "-fPIC", f"{FOLDER}/counter.c", "-o", library]
+        subprocess.run(shared, check=True)
+        python = f"{folder}/python/{Path(sys.executable).relative_to(sys.prefix)}"
+
+        def program(name):
+            made = f"import counter; counter.{name}_here({library!r}, {only!r})"
+            return [python, "-c", made]
+
+        run_in(folder, [python, "-c", "import counter, roicy, timing, workloads"], isa)
+        memory = run_in(folder, program("memory"), isa, library)
+        valgrind = [
+            shutil.which("valgrind"),
+            "--tool=callgrind",
+            "--instr-atstart=no",
+            "--cache-sim=yes",
+            "--simulate-wb=yes",
+            *(f"--{name}={value}" for name, value in CACHES.items()),
+            f"--callgrind-out-file={keep or folder}/counts",
+        ]
+        printed = run_in(folder, [*valgrind, *program("instructions")], isa)
+        files = {path: path.read_text() for path in Path(keep or folder).glob("counts.*")}
+    version = subprocess.run(["valgrind", "--version"], capture_output=True, text=True)
+    versions = json.loads(printed.splitlines()[0]) | {"valgrind": version.stdout.strip()}
+    counts = dict(filter(None, map(counts_of, files.values())))
+    return versions, joined(counts, json.loads(memory)) | sizes(package, isa)
+
+
+def joined(counts, memory):
+    """Return the counts of both processes, in the order of the calls."""
+    found = {}
+    for name in NAMES:
+        if name in counts:
+            functions = counts[name].pop("functions") | memory[name]["functions"]
+            found[name] = counts[name] | {
+                "memory": memory[name]["memory"],
+                "bytecodes": sum(memory[name]["functions"].values()),
+                "functions": functions,
+            }
+    return found
