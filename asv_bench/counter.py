@@ -187,7 +187,7 @@ def versions_here():
     """Return what the counts of this process depend on."""
     import timing
 
-    found = timing.facts()
+    found = timing.versions()
     build, runtime = found["build"], found["runtime"]
     arguments = sysconfig.get_config_var("CONFIG_ARGS") or ""
     profiled = ", profiled" if "--enable-optimizations" in arguments else ""

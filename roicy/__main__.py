@@ -63,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
         else:
             return command.run(options)
     except ModuleNotFoundError as error:
-        if error.name not in ("matplotlib", "tqdm", "onnx", "onnxruntime"):
+        if error.name not in ("matplotlib", "tqdm", "pyperf", "onnx", "onnxruntime"):
             raise
         print(
             f"{error.name} is not installed, which this command needs: "

@@ -335,7 +335,8 @@ STEADY = [1.00, 1.01, 1.00, 1.02, 1.01, 1.00, 1.01]
 @pytest.mark.parametrize(
     ("factor", "turns", "processes", "expected"),
     [
-        (1.00, "a", 7, "cannot tell"),
+        (1.00, "a", 7, "same"),
+        (1.02, "a", 7, "cannot tell"),
         (1.10, "a", 7, "slower"),
         (0.90, "a", 7, "faster"),
         (1.05, "a", 7, "slower"),
@@ -363,7 +364,27 @@ def test_interval_covers_the_ratio():
         compare.compare(file_of(run_of(list(old))), file_of(run_of(list(new))))[0]["verdict"]
         for old, new in pairs
     ]
-    assert verdicts.count("cannot tell") >= 58
+    assert verdicts.count("faster") + verdicts.count("slower") <= 2
+
+
+@pytest.mark.parametrize(
+    ("factor", "percent", "code"),
+    [(1, "5", 0), (1.01, "5", 0), (1.04, "5", 1), (0.9, "5", 1), (0.9, "20", 0), (1, "0.1", 1)],
+)
+def test_same_is_demanded(tmp_path, factor, percent, code):
+    files = []
+    for name, scale in (("old", 1), ("new", factor)):
+        files.append(str(tmp_path / name))
+        text = json.dumps(file_of(run_of([scale * one for one in STEADY])))
+        (tmp_path / name).write_text(text)
+    assert main(["bench", "--compare", *files, "--same", percent]) == code
+    assert main(["bench", "--compare", files[0], files[0], "--same", "5"]) == 0
+
+
+def test_same_needs_all_calls(capsys):
+    old, new = file_of(run_of(STEADY)), file_of(run_of(STEADY), run_of(STEADY, threads=2))
+    assert compare.report(old, old, 0.05) == 0
+    assert compare.report(old, new, 0.05) == 1
 
 
 def test_facts_and_bits_that_differ_are_named(capsys):
@@ -404,6 +425,36 @@ def test_files_that_are_none(tmp_path, capsys, text, said):
     assert said in capsys.readouterr().err
 
 
+def test_files_are_converted(tmp_path, capsys):
+    """Other tools read each call's times, and a row of each file."""
+    call = "align_tiny forward NCHW float32 1"
+    file = file_of(run_of([0.002, 0.003, 0.001]), compiler="GCC 12")
+    file["machine"]["processor"], file["build"]["commit"] = "a CPU", "abc"
+    paths = []
+    for date in ("2026-02-01", "2026-01-01"):
+        paths.append(str(tmp_path / date))
+        (tmp_path / date).write_text(json.dumps(file | {"date": date}))
+    assert main(["bench", "--convert", "github", paths[0]]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["name"], row["unit"], row["value"], row["range"]) == (call, "ms", 2, "2")
+    assert main(["bench", "--convert", "otava", *paths]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "time,commit,align_tiny_forward_NCHW_float32_1",
+        "2026-01-01,abc,0.002",
+        "2026-02-01,abc,0.002",
+    ]
+    for wrong, said in (
+        (["github", *paths], "2 files, expected one"),
+        (["xml"], "'xml', expected"),
+    ):
+        assert main(["bench", "--convert", *wrong]) == 2
+        assert said in capsys.readouterr().err
+    pyperf = pytest.importorskip("pyperf")
+    assert main(["bench", "--convert", "pyperf", paths[0]]) == 0
+    suite = pyperf.BenchmarkSuite.loads(capsys.readouterr().out)
+    assert suite.get_benchmark(call).get_values() == (0.002, 0.003, 0.001)
+
+
 def test_processes_take_turns(tmp_path):
     """Two builds are timed by processes of their own; a call that is unknown is left out."""
     pytest.importorskip("tqdm")
@@ -417,7 +468,7 @@ def test_processes_take_turns(tmp_path):
     path = tmp_path / "file.json"
     path.write_text(json.dumps(old))
     assert compare.read(str(path)) == old
-    assert set(old) == {"schema", *compare.PARTS}
+    assert set(old) == {"schema", "date", *compare.PARTS}
 
 
 def test_what_is_compared_against(tmp_path):

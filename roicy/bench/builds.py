@@ -7,6 +7,7 @@ the history of counts.  The latter two load this file by its path, without roicy
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import re
@@ -34,8 +35,8 @@ module.main()
 class Build:
     """A version of roicy, and the Python that imports it."""
 
-    def __init__(self, name: str, python: str, path: str | None):
-        self.name, self.python = name, python
+    def __init__(self, name: str, python: str, path: str | None, commit: str = ""):
+        self.name, self.python, self.commit = name, python, commit
         self.environment = {
             name: value for name, value in os.environ.items() if name != "PYTHONPATH"
         }
@@ -56,7 +57,10 @@ class Build:
             )
         if ended.returncode:
             raise RuntimeError(f"{self.name}: the process failed\n{ended.stderr[-2000:]}")
-        return dict(json.loads(ended.stdout.splitlines()[-1]))
+        found = dict(json.loads(ended.stdout.splitlines()[-1]))
+        if self.commit:  # whose sources lie in a folder without git
+            found["build"]["commit"] = self.commit
+        return found
 
 
 def this_build() -> Build:
@@ -147,7 +151,8 @@ def install(what: str, folder: Path) -> Build:
     else:
         run([*pip, "setuptools>=77", *cython_of_this_build()])
         if kind == "commit":
-            return Build(what, python, compile_commit(what, folder, {}, python))
+            path = compile_commit(what, folder, {}, python)
+            return Build(what, python, path, git("rev-parse", f"{what}^{{commit}}"))
         run([*pip, "--no-deps", "--no-build-isolation", str(Path(what).resolve())])
     return Build(what, python, None)
 
@@ -186,7 +191,8 @@ def add(file: dict[str, Any], found: dict[str, Any], runs: list[dict[str, Any]])
     """Add the times of a process to those of the processes before it."""
     if not file:
         facts = {name: found[name] for name in ("machine", "build", "runtime")}
-        file |= {"schema": SCHEMA, **facts}
+        date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+        file |= {"schema": SCHEMA, "date": date, **facts}
         file["runs"] = [run | {"least": [], "median": []} for run in runs]
     for run, times in zip(file["runs"], found["runs"], strict=True):
         if times is not None:

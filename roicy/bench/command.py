@@ -34,12 +34,16 @@ def add_options(bench: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--compare", nargs=2, metavar=("OLD", "NEW"), help="compare two files that --json wrote"
     )
+    convert = "print files of --json for pyperf, github (github-action-benchmark) or otava"
+    group.add_argument("--convert", nargs="+", metavar=("FORMAT", "FILE"), help=convert)
     group.add_argument(
         "--against",
         metavar="WHAT",
         help="compare with a wheel, a commit of this checkout or a version, built into an "
         "environment of its own; exit code 1 if this build is slower",
     )
+    same = "exit code 1 unless each call of --compare or --against is the same within so much"
+    group.add_argument("--same", type=float, metavar="PERCENT", help=same)
     processes = "of --json and --against, each build (default: %(default)s)"
     group.add_argument("--processes", type=int, default=7, help=processes)
     seconds = "in which a call is repeated in a process (default: %(default)s)"
@@ -68,6 +72,11 @@ def runs_of(options: argparse.Namespace) -> list[dict[str, Any]]:
     ]
 
 
+def share_of(options: argparse.Namespace) -> float | None:
+    """Return the share within which calls have to be the same, if that was asked for."""
+    return None if options.same is None else float(options.same) / 100
+
+
 def write(path: str | None, file: dict[str, Any]) -> None:
     """Write a file, where a path is given."""
     if path:
@@ -86,7 +95,7 @@ def run_against(options: argparse.Namespace) -> int:
     if options.json:
         write(options.json, new)
         write(str(Path(options.json).with_suffix(".against.json")), old)
-    return report(old, new)
+    return report(old, new, share_of(options))
 
 
 def run_threads(options: argparse.Namespace) -> int:
@@ -130,14 +139,20 @@ def run_bench(options: argparse.Namespace) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Do what the options ask for, and return the exit code."""
-    if min(options.processes, options.rounds) < 1 or options.seconds <= 0:
-        print("--processes, --rounds, --seconds: expected more than 0", file=sys.stderr)
+    numbers = (options.processes, options.rounds, options.seconds, options.same or 1)
+    if min(numbers) <= 0 or options.same == 0:
+        print("--processes, --rounds, --seconds, --same: expected more than 0", file=sys.stderr)
         return 2
     try:
         if options.compare:
             from .compare import read, report
 
-            return report(*map(read, options.compare))
+            return report(*map(read, options.compare), share_of(options))
+        if options.convert:
+            from .convert import convert
+
+            print(convert(options.convert[0], options.convert[1:]))
+            return 0
         if options.against:
             return run_against(options)
         if options.scaling or options.latency:

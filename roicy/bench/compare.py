@@ -25,7 +25,7 @@ IN_TURNS, ONE_BY_ONE = 0.02, 0.05
 # A process runs the same code up to a tenth more slowly than another, as long as it lives (R001
 # in docs/records.md), so a few processes tell only larger differences.
 FEW_PROCESSES, MARGIN_OF_FEW = 5, 0.10
-FASTER, SLOWER, UNKNOWN = "faster", "slower", "cannot tell"
+FASTER, SLOWER, SAME, UNKNOWN = "faster", "slower", "same", "cannot tell"
 
 
 def read(path: str) -> dict[str, Any]:
@@ -66,18 +66,25 @@ def margin_of(old: dict[str, Any], new: dict[str, Any]) -> float:
 
 
 def verdict(least: float, low: float, high: float, margin: float) -> str:
-    """Return a verdict, for which the interval and the ratio of the least times must speak."""
+    """
+    Return a verdict.
+
+    For "faster" and "slower" the interval and the ratio of the least times must speak.  For "same"
+    all of the interval lies within the margin.
+    """
     if high < 1 - margin and least < 1 - margin / 2:
         return FASTER
     if low > 1 + margin and least > 1 + margin / 2:
         return SLOWER
-    return UNKNOWN
+    return SAME if 1 - margin <= low and high <= 1 + margin else UNKNOWN
 
 
-def compare(old: dict[str, Any], new: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a row for each call that both files have."""
+def compare(
+    old: dict[str, Any], new: dict[str, Any], margin: float | None = None
+) -> list[dict[str, Any]]:
+    """Return a row for each call that both files have; `margin` is theirs if it is not given."""
     before = {tuple(run[name] for name in KEY): run for run in old["runs"]}
-    margin, rows = margin_of(old, new), []
+    margin, rows = margin or margin_of(old, new), []
     for run in new["runs"]:
         other = before.get(tuple(run[name] for name in KEY))
         if other is None:
@@ -145,21 +152,26 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def report(old: dict[str, Any], new: dict[str, Any]) -> int:
-    """Print the comparison; return 0 if nothing is slower, 1 if something is, 2 if no call is."""
-    rows = compare(old, new)
+def report(old: dict[str, Any], new: dict[str, Any], same: float | None = None) -> int:
+    """
+    Print the comparison, and return the exit code.
+
+    It is 0 if nothing is slower, 1 if something is, and 2 if no call is compared.  With `same`, a
+    share, it is 1 unless every call is in both files and the same within this share.
+    """
+    margin = same or margin_of(old, new)
+    rows, missing = compare(old, new, margin), left_out(old, new)
     for line in differing(old, new):
         print(line)
-    for name in left_out(old, new):
+    for name in missing:
         print(f"left out, since only one has it: {name}")
     if not rows:
         print("the files have no call in common", file=sys.stderr)
         return 2
     print(table(rows))
-    counts = {each: sum(row["verdict"] == each for row in rows) for each in (FASTER, SLOWER)}
-    rest = len(rows) - sum(counts.values())
-    print(
-        f"{counts[FASTER]} faster, {counts[SLOWER]} slower, {rest} cannot tell "
-        f"(a verdict needs more than {margin_of(old, new):.0%})"
-    )
-    return int(counts[SLOWER] > 0)
+    verdicts = [row["verdict"] for row in rows]
+    counts = [f"{verdicts.count(each)} {each}" for each in (FASTER, SLOWER, SAME, UNKNOWN)]
+    print(", ".join(counts) + f" (beyond, or within, {100 * margin:g} %)")
+    if same is not None:
+        return int(bool(missing) or verdicts.count(SAME) < len(rows))
+    return int(SLOWER in verdicts)

@@ -17,6 +17,7 @@ import os
 import platform
 import re
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -62,19 +63,41 @@ def cython_version(function: Any) -> str:
     return found[1].replace("_", ".") if found else "unknown"
 
 
-def facts() -> dict[str, dict[str, Any]]:
-    """Return what times depend on: the machine, the build of roicy, and what runs it."""
+def caches() -> dict[str, str]:
+    """Return the sizes of the caches of a core by their names, where Linux tells them."""
+    found = {}
+    for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        level, kind, size = (
+            (folder / name).read_text().strip() for name in ("level", "type", "size")
+        )
+        found[f"L{level}{kind[0].lower() if kind != 'Unified' else ''}"] = size
+    return found
+
+
+def commit_of(package: Path) -> str:
+    """Return the commit of the checkout that a package lies in, with a + if it has changed."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(package), *arguments]
+        try:
+            return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+        except OSError:
+            return ""
+
+    if not git("ls-files", "__init__.py"):
+        return "unknown"
+    return git("rev-parse", "HEAD") + "+" * bool(git("status", "--porcelain", "-uno", "."))
+
+
+def versions() -> dict[str, dict[str, Any]]:
+    """Return how roicy was built, and what runs it."""
     roicy = importlib.import_module("roicy")
     machine = importlib.import_module("roicy._kernels.machine")
     dispatch = importlib.import_module("roicy._dispatch")
+    settings = {
+        name: value for name, value in sorted(os.environ.items()) if name.startswith(SETTINGS)
+    }
     return {
-        "machine": {
-            "processor": processor(),
-            "architecture": platform.machine(),
-            "cores": os.cpu_count(),
-            "usable_cores": usable_cores(),
-            "system": f"{platform.system()} {platform.release()}",
-        },
         "build": {
             "roicy": getattr(roicy, "__version__", "unknown"),
             "compiler": machine.compiler(),
@@ -88,13 +111,26 @@ def facts() -> dict[str, dict[str, Any]]:
             "python_compiler": platform.python_compiler(),
             "numpy": np.__version__,
             "libc": " ".join(platform.libc_ver()),
-            "settings": {
-                name: value
-                for name, value in sorted(os.environ.items())
-                if name.startswith(SETTINGS)
-            },
+            "settings": settings,
         },
     }
+
+
+def facts() -> dict[str, dict[str, Any]]:
+    """Return what times depend on: the machine, the build of roicy, and what runs it."""
+    machine = {
+        "host": platform.node(),
+        "processor": processor(),
+        "caches": caches(),
+        "architecture": platform.machine(),
+        "cores": os.cpu_count(),
+        "usable_cores": usable_cores(),
+        "system": f"{platform.system()} {platform.release()}",
+    }
+    found = versions()
+    package = Path(str(importlib.import_module("roicy").__file__)).parent
+    found["build"]["commit"] = commit_of(package)
+    return {"machine": machine, **found}
 
 
 def title() -> str:
