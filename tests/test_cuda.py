@@ -24,7 +24,7 @@ from roicy import _call, _cpu, cuda
 from roicy._arguments import Arguments
 from roicy._table import R_FCN_POOL
 from roicy.bench.workloads import WORKLOADS
-from roicy.cuda import _launch, _plan, backend
+from roicy.cuda import _kept, _launch, _passes, _plan, backend
 
 
 def real():
@@ -39,7 +39,7 @@ def forget():
     """Forget the kernels and plans that were made with another CuPy, and finish what is queued."""
     standin.synchronize(standin.Stream.null)
     _launch._kernel.cache_clear()
-    _plan.KEPT.clear()
+    _kept.KEPT.clear()
 
 
 @pytest.fixture(params=["forward", "reverse", "mixed", "GPU"])
@@ -370,7 +370,7 @@ def test_meetings_of_lanes_are_needed(emulated, monkeypatch, rng):
     # These two stand before values are read that other lanes wrote.  Without the other ones, wrong
     # offsets would lead to any memory.
     less, removed = re.subn(
-        r"__syncwarp\(\);(?=\n#pragma unroll 1\n *while \(tap|\n *T of_columns)",
+        r"__syncwarp\(\);(?=\n#pragma unroll 1\n *while \(tap|\n    }\n\n    // Add row p)",
         ";",
         _launch.source(),
     )
@@ -619,8 +619,8 @@ def test_boxes_in_steps(name, monkeypatch, dtype, cupy, rng):
     x, boxes, bins = make(rng, name, "blocks", 1, dtype)
     for module, limit in (
         (_plan, "TABLE_BYTES"),
-        (backend, "SEGMENTS_BYTES"),
-        (backend, "PARTIAL_SUMS_BYTES"),
+        (_passes, "SEGMENTS_BYTES"),
+        (_passes, "PARTIAL_SUMS_BYTES"),
     ):
         monkeypatch.setattr(module, limit, 3000)
     assert_close(

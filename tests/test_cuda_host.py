@@ -15,7 +15,8 @@ from test_cuda import emulated  # noqa: F401
 from test_rotated import rotated_boxes
 
 import roicy
-from roicy.cuda import _launch, _plan, backend
+from roicy._table import WEIGHTED_SUM
+from roicy.cuda import _kept, _launch, backend
 
 SIZE = (2, 9, 14, 17)
 BINS = 3
@@ -341,9 +342,9 @@ def test_plans_of_devices(emulated, rng):  # noqa: F811
     (x, _), boxes, _ = data(rng)
     maps, rows = emulated.asarray(x), emulated.asarray(boxes)
     given = (rows, None, 1.0, "NCHW", None, None, None)
-    key = backend.key_of("forward", backend.WEIGHTED_SUM, (), 2, maps, given)
+    key = backend.key_of("forward", WEIGHTED_SUM, (), 2, maps, given)
     maps.data.device_id = 1
-    assert backend.key_of("forward", backend.WEIGHTED_SUM, (), 2, maps, given) != key
+    assert backend.key_of("forward", WEIGHTED_SUM, (), 2, maps, given) != key
 
 
 def test_plans_are_few(emulated, rng):  # noqa: F811
@@ -351,8 +352,8 @@ def test_plans_are_few(emulated, rng):  # noqa: F811
     maps = emulated.asarray(x)
     for count in range(1, 40):
         roicy.roi_align(maps, emulated.asarray(boxes[:count]), 1)
-    assert len(_plan.KEPT.plans) == 39
-    kept = _plan.Kept(5)
+    assert len(_kept.KEPT.plans) == 39
+    kept = _kept.Kept(5)
     for i in range(9):
         kept.add(i, i)
     assert kept.plans == {i: i for i in range(4, 9)}
@@ -360,7 +361,7 @@ def test_plans_are_few(emulated, rng):  # noqa: F811
 
 def test_plans_of_threads():
     """Threads add plans and look for some at the same time."""
-    kept, wrong = _plan.Kept(8), []
+    kept, wrong = _kept.Kept(8), []
 
     def work(seed):
         for i in range(3000):

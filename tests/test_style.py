@@ -10,7 +10,7 @@ import pytest
 import roicy
 
 ROOT = Path(__file__).parent.parent
-MAX_COLUMNS, MAX_LINES, MAX_PARAMETERS = 100, 60, 8
+MAX_COLUMNS, MAX_LINES, MAX_PARAMETERS, MAX_LINES_OF_FILE = 100, 60, 8, 700
 pytestmark = pytest.mark.skipif(not (ROOT / "pyx").is_dir(), reason="the sources are not here")
 
 
@@ -26,6 +26,7 @@ SOURCES = [
     if file.parts[:2] != ("roicy", "cuda") or file.suffix != ".h"
 ]
 COMPILED = files(("pyx", "roicy/_kernels"), (".pyx", ".pxd", ".h"))
+CUDA = files(["roicy"], [".cu"])
 
 
 @pytest.mark.parametrize("file", SOURCES, ids=str)
@@ -116,29 +117,71 @@ def c_functions(text):
         yield found[1] or found[2], count_parameters(found[3]), lines
 
 
-@pytest.mark.parametrize("file", COMPILED, ids=str)
-def test_compiled_functions(file):
+def closing(text, start):
+    """Return where the bracket at `start` is closed."""
+    pairs = {"(": ")", "{": "}"}
+    opened, closed, depth = text[start], pairs[text[start]], 0
+    for i in range(start, len(text)):
+        depth += (text[i] == opened) - (text[i] == closed)
+        if depth == 0:
+            return i
+    raise ValueError(f"{opened} at {start} is not closed")
+
+
+def cuda_functions(text):
+    """Yield (name, parameters, lines) of each function and method that has a body."""
+    clean = without_comments(text, cython=False)
+    clean = re.sub(r"^ *#.*", "", clean, flags=re.MULTILINE)
+    for found in re.finditer(r"\b__(?:device|global)__", clean):
+        at = found.end()
+        bounds = re.compile(r"\s+void\s+__launch_bounds__(?=\()").match(clean, at)
+        if bounds:
+            at = closing(clean, bounds.end()) + 1
+        head = re.compile(r"[^;{}()=]*?(\w+)(?=\()").match(clean, at)
+        if not head:
+            continue
+        end = closing(clean, head.end())
+        body = re.compile(r"[^;{}]*").match(clean, end).end()
+        if clean[body] == "{":
+            lines = clean.count("\n", found.start(), closing(clean, body)) + 1
+            yield head[1], count_parameters(clean[head.end() + 1 : end]), lines
+
+
+def functions_of(file):
     text = (ROOT / file).read_text()
-    functions = c_functions(text) if file.suffix == ".h" else cython_functions(text)
+    readers = {".h": c_functions, ".cu": cuda_functions}
+    return list(readers.get(file.suffix, cython_functions)(text))
+
+
+@pytest.mark.parametrize("file", [*COMPILED, *CUDA], ids=str)
+def test_compiled_functions(file):
     wrong = [
         (name, parameters, lines)
-        for name, parameters, lines in functions
+        for name, parameters, lines in functions_of(file)
         if parameters > MAX_PARAMETERS or lines > MAX_LINES
     ]
     assert wrong == []
 
 
+@pytest.mark.parametrize("file", CUDA, ids=str)
+def test_length_of_files(file):
+    assert len((ROOT / file).read_text().splitlines()) <= MAX_LINES_OF_FILE
+
+
 def test_functions_are_found():
-    """The readers of Cython and C find the functions, with their sizes."""
-    found = {}
-    for file in COMPILED:
-        text = (ROOT / file).read_text()
-        functions = c_functions(text) if file.suffix == ".h" else cython_functions(text)
-        found |= {(file.name, name): sizes for name, *sizes in functions}
+    """The readers of Cython, C and CUDA find the functions, with their sizes."""
+    found = {
+        (file.name, name): sizes
+        for file in (*COMPILED, *CUDA)
+        for name, *sizes in functions_of(file)
+    }
     assert len(found) > 300
     assert found["boxes.pxd", "level_of"][0] == 3
     assert found["rules.h", "make_axis"][0] == 7
     assert found["run.pxd", "next_part"][1] > 15
+    assert found["grad_tiles.cu", "backward_planes"] == [4, 7]
+    assert found["planes.cu", "add_rows"][0] == 5
+    assert found["segments.cu", "PartOfPlane"][0] == 4
 
 
 def test_sources_are_found():

@@ -16,13 +16,16 @@ import numpy as np
 
 FOLDER = Path(__file__).parent / "kernels"
 # These files become one source, since CuPy's cache on disk ignores changes of included files.
-SOURCES = ("geometry.cu", "weighted_sum.cu", "window_max.cu", "rotated.cu")
+SOURCES = (
+    "tables.cu", "blocks.cu", "planes.cu", "pixels.cu", "segments.cu", "grad_tiles.cu",
+    "grad_planes.cu", "grad_boxes.cu", "samples.cu", "rotated.cu",
+)  # fmt: skip
 # A partial sum of the gradients of the boxes covers so many channels.  A thread adds them up, or a
 # warp if channels are last.  From planes (NCHW) a warp adds up those of GROUP_BYTES.
 CHANNELS_OF_THREAD = 32
 CHANNELS_OF_WARP = 128
 GROUP_BYTES = 64
-ROTATED_BYTES = 224  # of a rotated box as kernels make it
+ROTATED_BYTES = 216  # of a rotated_box of rules.h
 PART_BYTES = 16384  # bytes of a plane that a warp owns in shared memory
 LANES = 32  # threads of a warp
 THREADS = 128  # threads of a block
@@ -45,11 +48,12 @@ OPTIONS = (
 )
 OF_PLANES = ("backward_bins", "largest_pixel_backward")  # their blocks have THREADS_OF_PLANES
 NAMES = (
-    "tables", "tables_with_slopes", "forward_planes", "forward_pixels", "forward_bins",
-    "backward_planes", "backward_pixels", "backward_boxes", "backward_boxes_of_planes",
-    "add_partial_sums", "largest_planes", "numbered_planes", "largest_pixel", "largest_sample",
-    "add_segments", "make_rotated_boxes", "forward_rotated", "backward_rotated",
-    "backward_rotated_boxes", "add_rotated_sums", *OF_PLANES,
+    "tables", "tables_with_slopes", "tables_of_rotated",
+    "forward_planes", "forward_bins", "forward_rotated",
+    "largest_planes", "numbered_planes", "largest_pixel", "largest_sample",
+    "backward_planes", "backward_pixels", "backward_rotated", "add_segments",
+    "backward_boxes", "backward_boxes_of_planes", "backward_rotated_boxes", "add_partial_sums",
+    *OF_PLANES,
 )  # fmt: skip
 MOST_BLOCKS = 2**20  # blocks of a grid: a thread takes further elements until there is none left
 
@@ -78,22 +82,25 @@ _PYRAMID = _structure(
     *_of(np.float64, "canonical_scale", "close"),
     ("at", _LEVEL, MOST_LEVELS),
 )
-_OFFSETS = ("images", "levels", "counts", "taps", "slope_low", "slope_high", "windows")
-# These must agree with the structures of common.cu, geometry.cu and rules.h.
+# The tables that kernels may have, in the order of their addresses.
+TABLES = (
+    "images", "levels", "counts", "taps", "slope_low", "slope_high", "windows", "rotated"
+)  # fmt: skip
+# These must agree with the structures of the kernels and of rules.h.
 STRUCTURES = {
     "Strides": _STRIDES,
     "Shape": _SHAPE,
     "Rule": _RULE,
     "Room": _ROOM,
-    "Maps": _structure(("levels", np.uint64), ("count", np.int32), ("at", _MAP, MOST_LEVELS)),
+    "Maps": _structure(("count", np.int32), ("at", _MAP, MOST_LEVELS)),
     "Pyramid": _PYRAMID,
-    "Setup": _structure(
-        ("rule", _RULE),
-        ("shape", _SHAPE),
-        ("room", _ROOM),
-        *_of(np.int32, "columns", "numbers", "lanes"),
-        *_of(np.int64, *_OFFSETS),
-        ("pyramid", _PYRAMID),
+    "Setup": _structure(("rule", _RULE), ("lanes", np.int32), ("pyramid", _PYRAMID)),
+    "Given": _structure(*_of(np.uint64, "rows", "images"), *_of(np.int32, "columns", "numbers")),
+    "Tables": _structure(
+        ("shape", _SHAPE), ("room", _ROOM), ("add", np.int32), *_of(np.uint64, *TABLES)
+    ),
+    "Segments": _structure(
+        ("first", np.uint64), ("strides", _STRIDES), ("size", np.int64), ("count", np.int32)
     ),
 }
 NULL = np.uint64(0)
@@ -168,6 +175,7 @@ def structure(name: str, *values: int) -> np.ndarray:
 class Launch(NamedTuple):
     """A kernel with its grid."""
 
+    name: str
     kernel: Any
     grid: tuple[int]
     block: tuple[int]
@@ -178,7 +186,7 @@ class Launch(NamedTuple):
             self.kernel(self.grid, self.block, arguments)
 
 
-def launch(name: str, dtype: np.dtype, threads: int) -> Launch:
+def launch(name: str, threads: int, dtype: np.dtype) -> Launch:
     """
     Return a kernel for the current device, with at least `threads` threads.
 
@@ -187,4 +195,4 @@ def launch(name: str, dtype: np.dtype, threads: int) -> Launch:
     kind = "float" if dtype == np.float32 else "double"
     kernel = _kernel(f"{name}<{kind}>", cupy().cuda.runtime.getDevice())
     of_block = THREADS_OF_PLANES if name in OF_PLANES else THREADS
-    return Launch(kernel, (min(-(-threads // of_block), MOST_BLOCKS),), (of_block,))
+    return Launch(name, kernel, (min(-(-threads // of_block), MOST_BLOCKS),), (of_block,))

@@ -1,17 +1,15 @@
 """
 Plans of calls: everything about a call that does not depend on where its arrays lie.
 
-A plan is kept for later calls with arrays of the same shapes and strides and with the same
-parameters.  So it holds no memory of the device.  What a pass needs is prepared at its first run:
-the kernels with their grids, the structures that they take, and where tables lie in the scratch
-memory of the call.
+A plan is kept for later calls (``_kept.py``), so it holds no memory of the device.  What a pass
+needs is prepared at its first run: the kernels with their grids, the structures that they take, and
+where tables lie in the scratch memory of the call.
 """
 
 from __future__ import annotations
 
 import functools
 import struct
-import threading
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,11 +19,19 @@ from .._arguments import Layout
 from .._kernels.plan import RULES
 from .._levels import Scale, Shape
 from .._table import CORNERS, Operator, Rule
-from ._launch import LANES, MOST_LEVELS, NULL, STRUCTURES, Launch, launch, structure
+from ._launch import (
+    LANES,
+    MOST_LEVELS,
+    ROTATED_BYTES,
+    STRUCTURES,
+    TABLES,
+    Launch,
+    launch,
+    structure,
+)
 
 # The tables of the boxes are bounded: those of one step.
 TABLE_BYTES = 128 << 20
-MOST_PLANS = 256  # that are kept
 
 
 class Level(NamedTuple):
@@ -74,11 +80,11 @@ class Plan:
         self.canonical = canonical
         self.levels = [Level(*size, scale) for size, scale in zip(self.sizes, scales, strict=True)]
 
-    def prepared(self, make: Any) -> Any:
-        """Return make(self), which is made once."""
-        known = self.passes.get(make)
+    def prepared(self, make: Any, *parameters: Any) -> Any:
+        """Return make(self, *parameters), which is made once."""
+        known = self.passes.get((make, parameters))
         if known is None:
-            known = self.passes[make] = make(self)
+            known = self.passes[make, parameters] = make(self, *parameters)
         return known
 
     def groups(self) -> list[range]:
@@ -94,20 +100,25 @@ class Plan:
             self.row.position_sensitive, self.layout.axes is not None,
         )  # fmt: skip
 
-    def pyramid(self, levels: range) -> np.ndarray:
-        """Return the rule that gives boxes a level, and the levels of a launch."""
-        made = np.zeros((), STRUCTURES["Pyramid"])
-        made["first"], made["count"] = levels.start, len(levels)
+    def setup(self, levels: range, kind: int | None = None) -> np.ndarray:
+        """Return what the set-up of boxes needs to know; kind: of a rule, if it is another."""
+        made = np.zeros((), STRUCTURES["Setup"])
+        made["rule"] = self.rule
+        if kind is not None:
+            made["rule"]["kind"] = kind
+        made["lanes"] = min(LANES, 1 << (max(self.bins) - 1).bit_length())
+        pyramid = made["pyramid"]
+        pyramid["first"], pyramid["count"] = levels.start, len(levels)
         if self.canonical is not None:
             scales = [level.scale for level in self.levels]
-            made["last"] = _levels.last_map(len(scales), scales[0], scales[-1])
-            made["finest"] = _levels.level_of_scale(scales[0])
-            made["canonical_scale"], made["canonical_level"] = self.canonical
-            made["close"] = _levels.CLOSE
+            pyramid["last"] = _levels.last_map(len(scales), scales[0], scales[-1])
+            pyramid["finest"] = _levels.level_of_scale(scales[0])
+            pyramid["canonical_scale"], pyramid["canonical_level"] = self.canonical
+            pyramid["close"] = _levels.CLOSE
         for at, i in enumerate(levels):
             rows, columns, scale = self.levels[i]
             vertical, horizontal = (float(self.real(number)) for number in scale)
-            made["at"][at] = (rows, columns, vertical, horizontal)
+            pyramid["at"][at] = (rows, columns, vertical, horizontal)
         return made
 
 
@@ -124,7 +135,12 @@ class Scratch:
         return begin
 
 
-address = np.uint64
+_ADDRESSES = struct.Struct(f"={len(TABLES)}Q")
+# Where structures hold addresses.
+_OF_TABLES = STRUCTURES["Tables"].fields["images"][1]  # type: ignore[index]
+_OF_PIXELS = STRUCTURES["Maps"].fields["at"][1]  # type: ignore[index]
+_NEXT = STRUCTURES["Maps"]["at"].base.itemsize
+_ADDRESS = struct.Struct("=Q")
 
 
 class Step(NamedTuple):
@@ -133,23 +149,17 @@ class Step(NamedTuple):
     first: int
     boxes: int
     levels: range
-    shape: np.ndarray
-    launch: Launch
+    make: Launch
     setup: np.ndarray
-    room: np.ndarray
-    offsets: dict[str, int]
+    without_addresses: bytes  # the structure Tables
+    offsets: tuple[int | None, ...]  # of tables in scratch memory
 
-    def make_tables(self, rows: Any, images: Any, base: int) -> None:
-        """Make the tables in the scratch memory at `base`."""
-        first = self.first
-        if first:
-            rows = rows[first:]
-            images = None if images is None else images[first:]
-        self.launch(rows, NULL if images is None else images, address(base), self.setup)
-
-    def at(self, base: int, *names: str) -> list[np.uint64]:
-        """Return the addresses of tables."""
-        return [address(base + self.offsets[name]) for name in names]
+    def tables(self, base: int) -> np.ndarray:
+        """Return the structure of the tables in the scratch memory at `base`."""
+        made = bytearray(self.without_addresses)
+        addresses = [0 if offset is None else base + offset for offset in self.offsets]
+        _ADDRESSES.pack_into(made, _OF_TABLES, *addresses)
+        return np.ndarray((), STRUCTURES["Tables"], made)
 
 
 def _room(plan: Plan, levels: range) -> tuple[int, int, int]:
@@ -170,27 +180,19 @@ def _room(plan: Plan, levels: range) -> tuple[int, int, int]:
     return y, x, plan.bins[0] * y + plan.bins[1] * x
 
 
-def _sizes_of_tables(plan: Plan, slots: int, slopes: bool, windows: bool) -> dict[str, int]:
+def _bytes_of_tables(plan: Plan, slots: int, slopes: bool, windows: bool) -> dict[str, int]:
     """Return the bytes of each table for a box, 0 where a table is not wanted."""
+    of_all = {"images": 4, "levels": 4 * (len(plan.levels) > 1)}
+    if plan.rotated:
+        return of_all | {"rotated": ROTATED_BYTES}
     size = plan.dtype.itemsize
-    return {
-        "images": 4,
-        "levels": 4 * (len(plan.levels) > 1),
+    return of_all | {
         "counts": 4 * sum(plan.bins),
         "taps": 2 * size * slots,
         "slope_low": size * slots * slopes,
         "slope_high": size * slots * slopes,
         "windows": 16 * windows,
     }
-
-
-def setup_of(plan: Plan, levels: range, shape: np.ndarray) -> np.ndarray:
-    """Return what the set-up of boxes needs to know, but for tables."""
-    setup = np.zeros((), STRUCTURES["Setup"])
-    setup["rule"], setup["shape"] = plan.rule, shape
-    setup["columns"], setup["numbers"] = plan.columns, len(plan.row.box)
-    setup["pyramid"] = plan.pyramid(levels)
-    return setup
 
 
 def steps(
@@ -202,25 +204,25 @@ def steps(
     Steps use the same tables one after the other.
     """
     name = "tables_with_slopes" if slopes else "tables"
-    lanes = min(LANES, 1 << (max(plan.bins) - 1).bit_length())
+    name = "tables_of_rotated" if plan.rotated else name
     made = []
     for levels in plan.groups():
-        y, x, slots = _room(plan, levels)
-        sizes = _sizes_of_tables(plan, slots, slopes, windows)
-        count = max(min(plan.count, TABLE_BYTES // sum(sizes.values()), most), 1)
+        room = (0, 0, 0) if plan.rotated else _room(plan, levels)
+        bytes = _bytes_of_tables(plan, room[2], slopes, windows)
+        count = max(min(plan.count, TABLE_BYTES // sum(bytes.values()), most), 1)
         own = Scratch()
-        offsets = {n: own.room(count * size) if size else -1 for n, size in sizes.items()}
+        begins = {table: own.room(count * size) for table, size in bytes.items() if size}
+        offsets = tuple(map(begins.get, TABLES))
         scratch.bytes = max(scratch.bytes, own.bytes)
-        room = structure("Room", y, x, slots)
+        setup = plan.setup(levels)
         for first in range(0, plan.count, count):
             boxes = min(count, plan.count - first)
-            shape = plan.shape(levels, boxes)
-            setup = setup_of(plan, levels, shape)
-            setup["room"], setup["lanes"] = room, lanes
-            for table, offset in offsets.items():
-                setup[table] = offset
-            run = launch(name, plan.dtype, 2 * boxes * lanes)
-            made.append(Step(first, boxes, levels, shape, run, setup, room, offsets))
+            tables = np.zeros((), STRUCTURES["Tables"])
+            tables["shape"], tables["room"] = plan.shape(levels, boxes), room
+            tables["add"] = first > 0
+            threads = boxes if plan.rotated else 2 * boxes * int(setup["lanes"])
+            run = launch(name, threads, plan.dtype)
+            made.append(Step(first, boxes, levels, run, setup, tables.tobytes(), offsets))
     return made
 
 
@@ -234,82 +236,32 @@ def strides(array: Any) -> np.ndarray:
 @functools.lru_cache(256)
 def _maps(sizes: tuple[Any, ...], of_bytes: tuple[Any, ...], itemsize: int) -> bytes:
     """Return maps of these sizes and strides, without their addresses."""
-    made = np.zeros((), MAPS)
+    made = np.zeros((), STRUCTURES["Maps"])
     made["count"] = len(sizes)
     for at, (shape, each) in enumerate(zip(sizes, of_bytes, strict=True)):
         made["at"][at] = (0, tuple(stride // itemsize for stride in each), *shape[2:])
     return made.tobytes()
 
 
-MAPS = STRUCTURES["Maps"]
-_ADDRESS = struct.Struct("=Q")
-# Where a structure holds the levels of boxes, and the pixels of the first map and of the next ones.
-_OF_LEVELS, _OF_PIXELS = MAPS.fields["levels"][1], MAPS.fields["at"][1]  # type: ignore[index]
-_NEXT = MAPS.fields["at"][0].base.itemsize  # type: ignore[index]
-
-
-def maps_of(
-    plan: Plan, levels: range, arrays: list[Any], of_boxes: int | None = None
-) -> np.ndarray:
-    """
-    Return the maps of a launch.
-
-    arrays: of all levels, seen as (N, C, H, W); of_boxes: where the levels of boxes lie.
-    """
+def maps_of(plan: Plan, levels: range, arrays: list[Any]) -> np.ndarray:
+    """Return the maps of a launch; arrays: of all levels, seen as (N, C, H, W)."""
     some = arrays if len(levels) == len(arrays) else arrays[levels.start : levels.stop]
     sizes, of_bytes = tuple(a.shape for a in some), tuple(a.strides for a in some)
     made = bytearray(_maps(sizes, of_bytes, plan.dtype.itemsize))
-    put = _ADDRESS.pack_into
     for at, array in enumerate(some):
-        put(made, _OF_PIXELS + at * _NEXT, array.data.ptr)
-    if of_boxes is not None:
-        put(made, _OF_LEVELS, of_boxes)
-    return np.ndarray((), MAPS, made)
+        _ADDRESS.pack_into(made, _OF_PIXELS + at * _NEXT, array.data.ptr)
+    return np.ndarray((), STRUCTURES["Maps"], made)
 
 
-class Kept:
-    """
-    Plans that are kept by their keys, the latest ones.
-
-    Threads may look for plans while others add some.
-    """
-
-    def __init__(self, most: int = MOST_PLANS):
-        self.most = most
-        self.plans: dict[Any, Plan] = {}
-        self.lock = threading.Lock()
-
-    def get(self, key: Any) -> Plan | None:
-        """Return the plan of a key, if there is one."""
-        return self.plans.get(key)
-
-    def add(self, key: Any, plan: Plan) -> None:
-        """Keep a plan, and forget the oldest one if there are too many."""
-        with self.lock:
-            self.plans[key] = plan
-            while len(self.plans) > self.most:
-                del self.plans[next(iter(self.plans))]
-
-    def clear(self) -> None:
-        """Forget all plans."""
-        with self.lock:
-            self.plans.clear()
+_GIVEN = struct.Struct("=QQii")
 
 
-KEPT = Kept()
-
-
-def exactly(value: Any) -> Any:
-    """
-    Return a key that is equal only for equal values of equal types, since some types are errors.
-
-    Raises TypeError for values of other types than plain ones.
-    """
-    kind = type(value)
-    if kind is int or kind is float or kind is bool or value is None:
-        return kind, value
-    if kind is tuple or kind is list:
-        return (kind, *map(exactly, value))
-    if isinstance(value, np.number):
-        return kind, value
-    raise TypeError(f"{kind} has no key")
+def given(plan: Plan, rows: Any, images: Any, first: int = 0) -> np.ndarray:
+    """Return the boxes from number `first` on as the caller gave them."""
+    return np.ndarray(
+        (), STRUCTURES["Given"], _GIVEN.pack(
+            rows.data.ptr + first * rows.strides[0],
+            0 if images is None else images.data.ptr + first * images.strides[0],
+            plan.columns, len(plan.row.box),
+        )
+    )  # fmt: skip

@@ -33,6 +33,36 @@ struct Room {
     long long box;
 };
 
+// What kernels know of the boxes of a step.  tables.cu and rotated.cu make the tables.  A table
+// that a call does not need is null.
+struct rotated_box;
+template <typename T> struct Tap;
+template <typename T> struct Tables {
+    Shape shape;
+    Room room;
+    int add; // whether boxes of earlier steps have written their gradients of the maps
+
+    int *images; // the image of each box
+    int *levels; // the map of each box, where a launch has several
+    int *counts; // how many taps each bin has: those along y, then those along x
+    Tap<T> *taps;
+    T *slope_low, *slope_high; // of the weights, with respect to the low and the high edge
+    int *windows;              // the pixels that a box reads: rows [low, high), columns [low, high)
+    rotated_box *rotated;
+
+    __device__ int level_of(long long k) const { return levels ? levels[k] : 0; }
+    // Return where the counts of box k begin.
+    __device__ const int *counts_of(long long k) const {
+        return counts + k * (shape.ph + shape.pw);
+    }
+    // Return the first slot of a bin of box k.  Bins along x are counted after the bins along y.
+    __device__ long long slot_of(long long k, int bin) const {
+        return k * room.box + (bin < shape.ph ? (long long)bin * room.y
+                                              : (long long)shape.ph * room.y +
+                                                    (long long)(bin - shape.ph) * room.x);
+    }
+};
+
 // A map from which boxes are pooled, or its gradient.
 template <typename T> struct Map {
     T *pixels;
@@ -40,14 +70,10 @@ template <typename T> struct Map {
     int rows, columns;
 };
 
-// The maps of a launch: one, or those of a feature pyramid from fine to coarse.  levels says to
-// which of them each box belongs.  It is null where there is one map.
+// The maps of a launch: one, or those of a feature pyramid from fine to coarse.
 template <typename T> struct Maps {
-    const int *levels;
     int count;
     Map<T> at[MOST_LEVELS];
-
-    __device__ int level_of(long long k) const { return levels ? levels[k] : 0; }
 };
 
 // The size of a map, and the scales from coordinates of boxes to pixels of the map.
@@ -81,6 +107,11 @@ template <typename T> constexpr int OF_VECTOR = 16 / sizeof(T);
 template <typename T> struct alignas(16) Vector {
     T of[OF_VECTOR<T>];
 };
+
+// Return whether an address is that of a vector.
+template <typename T> __device__ inline bool begins_vector(const T *address) {
+    return (unsigned long long)address % sizeof(Vector<T>) == 0;
+}
 
 // Load a vector that no thread writes.
 __device__ inline Vector<float> load_vector(const float *from) {
@@ -120,6 +151,20 @@ __device__ inline int warp_of_block() { return threadIdx.x / LANES; }
 __device__ inline long long warp_number() { return thread_number() / LANES; }
 __device__ inline long long warp_count() { return thread_count() / LANES; }
 
+// The lanes of a warp copy a piece of memory, by vectors if `to` begins one as `from` does.
+template <typename T> __device__ inline void copy_piece(const T *from, int count, T *to) {
+    int lane = lane_number(), done = 0;
+    if (begins_vector(to)) {
+        done = count / OF_VECTOR<T> * OF_VECTOR<T>;
+#pragma unroll 1
+        for (int i = lane; i < count / OF_VECTOR<T>; i += LANES)
+            ((Vector<T> *)to)[i] = ((const Vector<T> *)from)[i];
+    }
+#pragma unroll 1
+    for (int i = done + lane; i < count; i += LANES)
+        to[i] = from[i];
+}
+
 // Widen the span [low, high) of a lane to that of all lanes of its group of `lanes` neighbours.
 __device__ inline void join_spans(int &low, int &high, int lanes) {
     for (int step = 1; step < lanes; step *= 2) {
@@ -144,13 +189,6 @@ __device__ inline int next_of(unsigned &bits) {
     int first = __ffs((int)bits) - 1;
     bits &= bits - 1;
     return first;
-}
-
-// Return the first slot of a bin of box k.  Bins along x are counted after the bins along y.
-__device__ inline long long slot_of(const Room &room, const Shape &shape, long long k, int bin) {
-    return k * room.box +
-           (bin < shape.ph ? (long long)bin * room.y
-                           : (long long)shape.ph * room.y + (long long)(bin - shape.ph) * room.x);
 }
 
 // Divide t by `by` and return the remainder.  Where 32 bits suffice, one division of 32 bits gives
@@ -195,95 +233,7 @@ __device__ inline long long input_channel(const Shape &shape, int c, int p, int 
     return shape.position_sensitive ? ((long long)c * shape.ph + p) * shape.pw + q : c;
 }
 
-// The part of a plane that a warp owns: PART_BYTES of pixels in shared memory.  The warp adds the
-// gradients of the boxes of one segment to these pixels.  If there are fewer planes than a GPU has
-// room for warps, boxes are divided into several segments.  Each segment has an array of its own,
-// and add_segments adds these arrays.
-template <typename T> struct PartOfPlane {
-    static constexpr int MOST = PART_BYTES / sizeof(T);
-    long long channel, first;
-    int image, segment, pixels, first_box, stop_box;
-
-    static __device__ long long of_plane(const Shape &shape) {
-        return ((long long)shape.rows * shape.columns + MOST - 1) / MOST;
-    }
-
-    __device__ PartOfPlane(long long t, const Shape &shape, long long channels, int segments) {
-        channel = split(t, channels);
-        first = split(t, of_plane(shape)) * MOST;
-        segment = (int)split(t, segments);
-        image = (int)t;
-        long long rest = (long long)shape.rows * shape.columns - first;
-        long long boxes = ((long long)shape.boxes + segments - 1) / segments;
-        pixels = (int)(rest < MOST ? rest : MOST);
-        first_box = (int)(boxes * segment < shape.boxes ? boxes * segment : shape.boxes);
-        stop_box = (int)(first_box + boxes < shape.boxes ? first_box + boxes : shape.boxes);
-    }
-
-    __device__ void clear(T *part) const {
-        for (int i = lane_number(); i < pixels; i += LANES)
-            part[i] = 0;
-        __syncwarp();
-    }
-
-    __device__ void write(const T *part, T *to, const Strides &map, int columns, int add) const {
-        if (map.x == 1 && map.y == columns) {
-            T *pixel = to + image * map.first + channel * map.channel + first + lane_number();
-            for (int i = lane_number(); i < pixels; i += LANES, pixel += LANES)
-                *pixel = add ? *pixel + part[i] : part[i];
-            __syncwarp();
-            return;
-        }
-        for (int i = lane_number(); i < pixels; i += LANES) {
-            long long y = first + i, x = split(y, columns);
-            T *pixel = to + image * map.first + channel * map.channel + y * map.y + x * map.x;
-            *pixel = add ? *pixel + part[i] : part[i];
-        }
-        __syncwarp();
-    }
-};
-
-// Write the sum of the arrays of all segments to `to`.  `shape` describes the maps as if they were
-// an output: images are in place of boxes, and pixels are in place of bins.  If `dense`, `to` lies
-// in memory as the array of a segment does, without gaps.
-template <typename T>
-__global__ void add_segments(const T *from, Strides segment, long long of_segment, int segments,
-                             T *to, Strides map, Shape shape, int dense) {
-    if (dense) {
-        long long done = 0;
-        if ((unsigned long long)from % sizeof(Vector<T>) == 0 &&
-            (unsigned long long)to % sizeof(Vector<T>) == 0 && of_segment % OF_VECTOR<T> == 0) {
-            done = of_segment;
-            for (long long t = thread_number() * OF_VECTOR<T>; t < of_segment;
-                 t += thread_count() * OF_VECTOR<T>) {
-                const T *pixels = from + t;
-                Vector<T> sum = *(const Vector<T> *)pixels;
-#pragma unroll 1
-                for (int s = 1; s < segments; s++) {
-                    pixels += of_segment;
-                    Vector<T> more = *(const Vector<T> *)pixels;
-#pragma unroll
-                    for (int i = 0; i < OF_VECTOR<T>; i++)
-                        sum.of[i] += more.of[i];
-                }
-                *(Vector<T> *)(to + t) = sum;
-            }
-        }
-        for (long long t = done + thread_number(); t < of_segment; t += thread_count()) {
-            T sum = 0;
-            for (int s = 0; s < segments; s++)
-                sum += from[s * of_segment + t];
-            to[t] = sum;
-        }
-        return;
-    }
-    for (long long t = thread_number(); t < outputs(shape); t += thread_count()) {
-        Element e = element_of(t, shape);
-        const T *pixel =
-            from + e.k * segment.first + e.c * segment.channel + e.p * segment.y + e.q * segment.x;
-        T sum = 0;
-        for (int s = 0; s < segments; s++)
-            sum += pixel[s * of_segment];
-        to[e.k * map.first + e.c * map.channel + e.p * map.y + e.q * map.x] = sum;
-    }
+// Return the offset of an element in an array of those strides.
+__device__ inline long long offset_of(const Element &e, const Strides &strides) {
+    return e.k * strides.first + e.c * strides.channel + e.p * strides.y + e.q * strides.x;
 }

@@ -2,32 +2,26 @@
 // kernels/sparse.pxd of pyx do this.  There are no tables of taps here: a thread finds the samples
 // that it needs by itself, with the functions of rules.h.
 
-// A box, its image, which is negative where the box reads nothing, and its map.
-struct alignas(8) Rotated {
-    rotated_box box;
-    int image, level;
-};
-static_assert(sizeof(Rotated) == ROTATED_BYTES, "_launch.py has another size");
+static_assert(sizeof(rotated_box) == ROTATED_BYTES, "_launch.py has another size");
 
 // Make all boxes.  A box whose positions are not finite reads nothing.
 template <typename T>
-__global__ void make_rotated_boxes(const T *rows, const int *given, Rotated *boxes,
-                                   const __grid_constant__ Setup setup) {
-    const Shape &shape = setup.shape;
+__global__ void tables_of_rotated(Given<T> given, const __grid_constant__ Tables<T> tables,
+                                  const __grid_constant__ Setup setup) {
+    const Shape &shape = tables.shape;
     for (long long k = thread_number(); k < shape.boxes; k += thread_count()) {
-        Rotated &made = boxes[k];
-        rotated_box &box = made.box;
-        Place place = place_of(rows, given, setup, k);
+        rotated_box &box = tables.rotated[k];
+        Place place = place_of(given, setup.pyramid, k, shape.images);
         const Level &level = setup.pyramid.at[place.level];
-        made.image = place.image, made.level = place.level;
         box.y.bins = shape.ph, box.x.bins = shape.pw;
         box.y.extent = level.rows, box.x.extent = level.columns;
         box.y.scale = box.x.scale = level.scale_y;
-        Rules<T>::make_rotated(&box, &setup.rule, rows + k * setup.columns + setup.columns - 5);
+        Rules<T>::make_rotated(&box, &setup.rule, given.box(k));
         bool finite = on_a_map(box.y) && on_a_map(box.x) && box.center_y - box.center_y == 0 &&
                       box.center_x - box.center_x == 0;
-        if (made.image >= 0 && !finite)
-            made.image = NO_IMAGE;
+        tables.images[k] = place.image >= 0 && !finite ? NO_IMAGE : place.image;
+        if (tables.levels)
+            tables.levels[k] = place.level;
     }
 }
 
@@ -78,29 +72,29 @@ __device__ inline double samples_of_bin(const rotated_box &box) {
 // Write the mean of the samples of each bin.
 template <typename T>
 __global__ void forward_rotated(const __grid_constant__ Maps<T> maps, T *out, Strides bins,
-                                Shape shape, const Rotated *boxes) {
+                                const __grid_constant__ Tables<T> tables) {
+    const Shape &shape = tables.shape;
     for (long long t = thread_number(); t < outputs(shape); t += thread_count()) {
         Element e = element_of(t, shape);
-        const Rotated &made = boxes[e.k];
-        if (made.image == OTHER_LEVEL)
+        int image = tables.images[e.k];
+        if (image == OTHER_LEVEL)
             continue;
-        const Map<T> &level = maps.at[made.level];
+        const rotated_box &box = tables.rotated[e.k];
+        const Map<T> &level = maps.at[tables.level_of(e.k)];
         const Strides &map = level.strides;
-        const T *plane =
-            level.pixels + (made.image < 0 ? 0 : made.image) * map.first + e.c * map.channel;
+        const T *plane = level.pixels + image * map.first + e.c * map.channel;
         double sum = 0;
-        if (made.image >= 0)
-            each_sample<T>(
-                made.box, e.p, e.q, [&](const sample_row &, long long, const Corner<T> &at) {
-                    for (int i = 0; i < 2; i++)
-                        for (int j = 0; j < 2; j++) {
-                            double weight = at.weight_y(i) * at.weight_x(j);
-                            if (weight != 0)
-                                sum += weight * plane[(at.y + i) * map.y + (at.x + j) * map.x];
-                        }
-                });
-        out[e.k * bins.first + e.c * bins.channel + e.p * bins.y + e.q * bins.x] =
-            sum == 0 ? (T)0 : (T)(sum / samples_of_bin(made.box));
+        auto add = [&](const sample_row &, long long, const Corner<T> &at) {
+            for (int i = 0; i < 2; i++)
+                for (int j = 0; j < 2; j++) {
+                    double weight = at.weight_y(i) * at.weight_x(j);
+                    if (weight != 0)
+                        sum += weight * plane[(at.y + i) * map.y + (at.x + j) * map.x];
+                }
+        };
+        if (image >= 0)
+            each_sample<T>(box, e.p, e.q, add);
+        out[offset_of(e, bins)] = sum == 0 ? (T)0 : (T)(sum / samples_of_bin(box));
     }
 }
 
@@ -131,9 +125,10 @@ __device__ inline double weight_of_pixel(const rotated_box &box, int p, int q, i
 // through boxes and bins in order, so that sums have the same bits in every run.
 template <typename T>
 __global__ void backward_rotated(const T *grad_output, Strides bins,
-                                 const __grid_constant__ Maps<T> maps, Shape shape,
-                                 const Rotated *boxes) {
+                                 const __grid_constant__ Maps<T> maps,
+                                 const __grid_constant__ Tables<T> tables) {
     constexpr int EACH = 8; // channels of a thread
+    const Shape &shape = tables.shape;
     int groups = (shape.channels + EACH - 1) / EACH;
     long long planes = (long long)shape.images * groups, all = 0;
     for (int i = 0; i < maps.count; i++)
@@ -151,13 +146,12 @@ __global__ void backward_rotated(const T *grad_output, Strides bins,
         int channels = shape.channels - c < EACH ? shape.channels - c : EACH;
         T sums[EACH] = {};
         for (long long k = 0; k < shape.boxes; k++) {
-            const Rotated &made = boxes[k];
-            const rotated_box &box = made.box;
+            const rotated_box &box = tables.rotated[k];
             double reach = 1.5 + Rules<T>::rounding(&box);
             double dy = y - box.center_y, dx = x - box.center_x;
             double own_y = dy * box.cosine + dx * box.sine;
             double own_x = dx * box.cosine - dy * box.sine;
-            if (made.image != image || made.level != i ||
+            if (tables.images[k] != image || tables.level_of(k) != i ||
                 fabs(own_y) > fabs(box.y.size) / 2 + reach ||
                 fabs(own_x) > fabs(box.x.size) / 2 + reach)
                 continue;
@@ -167,23 +161,24 @@ __global__ void backward_rotated(const T *grad_output, Strides bins,
                     if (weight == 0)
                         continue;
                     weight /= samples_of_bin(box);
-                    const T *grad =
-                        grad_output + k * bins.first + c * bins.channel + p * bins.y + q * bins.x;
+                    const T *grad = grad_output + offset_of({k, c, p, q}, bins);
                     for (int j = 0; j < channels; j++)
                         sums[j] = fma((T)weight, grad[j * bins.channel], sums[j]);
                 }
         }
         T *to = level.pixels + image * map.first + c * map.channel + y * map.y + x * map.x;
-        for (int j = 0; j < channels; j++)
-            to[j * map.channel] = sums[j];
+        for (int j = 0; j < channels; j++, to += map.channel)
+            *to = tables.add ? *to + sums[j] : sums[j];
     }
 }
 
-// Write the gradients of a bin of some channels by the five numbers of its box, to be added up.
+// Write partial_sums (boxes, groups of channels, bins, 5) of the gradients with respect to the five
+// numbers of a box.
 template <typename T>
-__global__ void backward_rotated_boxes(const T *grad_output, Strides bins,
-                                       const __grid_constant__ Maps<T> maps, Shape shape,
-                                       const Rotated *boxes, double *partial_sums) {
+__global__ void
+backward_rotated_boxes(const T *grad_output, Strides bins, const __grid_constant__ Maps<T> maps,
+                       const __grid_constant__ Tables<T> tables, double *partial_sums) {
+    const Shape &shape = tables.shape;
     int groups = (shape.channels + CHANNELS_OF_THREAD - 1) / CHANNELS_OF_THREAD;
     long long all = (long long)shape.boxes * groups * shape.ph * shape.pw;
     for (long long t = thread_number(); t < all; t += thread_count()) {
@@ -192,15 +187,15 @@ __global__ void backward_rotated_boxes(const T *grad_output, Strides bins,
         int c = (int)split(k, groups) * CHANNELS_OF_THREAD;
         int channels =
             shape.channels - c < CHANNELS_OF_THREAD ? shape.channels - c : CHANNELS_OF_THREAD;
-        const Rotated &made = boxes[k];
-        const T *grad = grad_output + k * bins.first + c * bins.channel + p * bins.y + q * bins.x;
-        const Map<T> &level = maps.at[made.level];
+        int image = tables.images[k];
+        const rotated_box &box = tables.rotated[k];
+        const T *grad = grad_output + offset_of({k, c, p, q}, bins);
+        const Map<T> &level = maps.at[tables.level_of(k)];
         const Strides &map = level.strides;
-        const T *plane =
-            level.pixels + (made.image < 0 ? 0 : made.image) * map.first + c * map.channel;
+        const T *plane = level.pixels + image * map.first + c * map.channel;
         double sums[RULE_SLOPES] = {};
         auto visit = [&](const sample_row &row, long long s, const Corner<T> &at) {
-            double by_y = 0, by_x = 0; // the gradients by the place of the sample
+            double by_y = 0, by_x = 0; // the gradients with respect to the place of the sample
             for (int i = 0; i < 2; i++)
                 for (int j = 0; j < 2; j++) {
                     if (at.y + i >= level.rows || at.x + j >= level.columns)
@@ -213,38 +208,15 @@ __global__ void backward_rotated_boxes(const T *grad_output, Strides bins,
                     by_x += (j ? at.moving_x : -at.moving_x) * at.weight_y(i) * (double)sum;
                 }
             double move_y[RULE_SLOPES], move_x[RULE_SLOPES];
-            T xx = Rules<T>::sample(&made.box.x, (T)row.start, s);
-            Rules<T>::motion_of_sample(&made.box, &row, Rules<T>::part_of_box(&made.box.x, q, s),
-                                       xx, move_y, move_x);
+            T xx = Rules<T>::sample(&box.x, (T)row.start, s);
+            Rules<T>::motion_of_sample(&box, &row, Rules<T>::part_of_box(&box.x, q, s), xx, move_y,
+                                       move_x);
             for (int n = 0; n < RULE_SLOPES; n++)
                 sums[n] += by_y * move_y[n] + by_x * move_x[n];
         };
-        if (made.image >= 0)
-            each_sample<T>(made.box, p, q, visit);
+        if (image >= 0)
+            each_sample<T>(box, p, q, visit);
         for (int n = 0; n < RULE_SLOPES; n++)
-            partial_sums[t * RULE_SLOPES + n] =
-                sums[n] == 0 ? 0 : sums[n] / samples_of_bin(made.box);
-    }
-}
-
-// Add up the partial sums of each number of each box, and write them to the last five columns.  The
-// column before them, if there is one, becomes 0.
-template <typename T>
-__global__ void add_rotated_sums(const double *partial_sums, Shape shape, const Rotated *boxes,
-                                 T *grad_boxes, int columns) {
-    int groups = (shape.channels + CHANNELS_OF_THREAD - 1) / CHANNELS_OF_THREAD;
-    long long each = (long long)groups * shape.ph * shape.pw;
-    for (long long t = thread_number(); t < (long long)shape.boxes * RULE_SLOPES;
-         t += thread_count()) {
-        long long k = t;
-        int n = (int)split(k, RULE_SLOPES);
-        double sum = 0;
-        if (boxes[k].image == OTHER_LEVEL)
-            continue;
-        for (long long i = 0; i < each; i++)
-            sum += partial_sums[(k * each + i) * RULE_SLOPES + n];
-        grad_boxes[k * columns + columns - RULE_SLOPES + n] = (T)sum;
-        if (n == 0 && columns > RULE_SLOPES)
-            grad_boxes[k * columns] = 0;
+            partial_sums[t * RULE_SLOPES + n] = sums[n] == 0 ? 0 : sums[n] / samples_of_bin(box);
     }
 }

@@ -1,0 +1,320 @@
+"""
+The passes: what kernels a call runs, with how many threads, and where their scratch memory lies.
+
+A pass queues for each step of its boxes one kernel that makes tables, and then as a rule one that
+pools.  Its scratch memory is one allocation, which belongs to the current stream, as the kernels
+do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._kernels.plan import RULES
+from .._levels import Shape
+from .._table import MAX_PIXEL
+from ._launch import (
+    CHANNELS_OF_THREAD,
+    CHANNELS_OF_WARP,
+    GROUP_BYTES,
+    LANES,
+    NULL,
+    PART_BYTES,
+    STRUCTURES,
+    Launch,
+    cupy,
+    launch,
+    structure,
+)
+from ._plan import Plan, Scratch, Step, given, maps_of, steps, strides
+
+# Memory is bounded: the tables of boxes (_plan.py), the arrays of gradients of planes that are
+# added up later, and the partial sums of the gradients of boxes.
+SEGMENTS_BYTES = 128 << 20
+PARTIAL_SUMS_BYTES = 128 << 20
+# At least so many warps share the gradients of planes, if there are enough boxes.  A GPU has room
+# for some thousand warps.
+WARPS = 4096
+_NOTHING = contextlib.nullcontext()
+
+
+def inside(device: Any) -> Any:
+    """Return a context in which a device is the current one."""
+    return _NOTHING if device.id == cupy().cuda.runtime.getDevice() else device
+
+
+class Call:
+    """A call with checked arguments: a plan, and the arrays of the call."""
+
+    def __init__(self, plan: Plan, arrays: list[Any], rows: Any, out: Any):
+        self.plan, self.arrays, self.rows, self.out = plan, arrays, rows, out
+        self.dtype, self.count, self.output_shape = plan.dtype, plan.count, plan.output_shape
+        self.layout = plan.layout
+        self.images: Any = None  # of boxes whose rows do not hold them
+        self.counts: list[int] | None = None  # of the boxes of each image, if they were listed
+        self.device = rows.device
+
+    def map_size(self) -> Shape:
+        """Return (N, C, H, W) of the first level."""
+        return self.plan.map_size
+
+    def seen(self, arrays: list[Any]) -> list[Any]:
+        """Return arrays seen as (N, C, H, W)."""
+        return [self.layout.nchw(array) for array in arrays]
+
+
+class Pass(NamedTuple):
+    """What a pass runs: for each step the tables and a kernel, and its scratch memory."""
+
+    bytes: int
+    steps: list[Step]
+    launches: list[Launch]
+    more: Any = None  # whatever else a pass needs
+
+    def each(self, call: Call, base: int) -> Iterator[tuple[Step, Launch, np.ndarray]]:
+        """Make the tables of each step in scratch memory at `base`; yield its kernel and tables."""
+        for step, run in zip(self.steps, self.launches, strict=True):
+            tables = step.tables(base)
+            step.make(given(call.plan, call.rows, call.images, step.first), tables, step.setup)
+            yield step, run, tables
+
+
+def _scratch(bytes: int) -> tuple[Any, int]:
+    """Return scratch memory, which must be kept until its kernels are queued, and its address."""
+    if not bytes:
+        return None, 0
+    memory = cupy().cuda.alloc(bytes)
+    return memory, memory.ptr
+
+
+def _from(array: Any, first: int) -> Any:
+    return array[first:] if first else array
+
+
+def _outputs(plan: Plan, boxes: int) -> int:
+    return boxes * plan.channels * math.prod(plan.bins)
+
+
+# The functions that choose kernels return a name and the number of threads.  This number decides
+# only how work is divided; the results are right with any number.
+
+
+def _pooling(plan: Plan, boxes: int, numbers: bool) -> tuple[str, int]:
+    """Return the kernel that pools from maps; numbers: argmax is wanted too."""
+    ph, pw = plan.bins
+    vector = 16 // plan.dtype.itemsize
+    largest = plan.row.reduction is MAX_PIXEL
+    if plan.rotated:
+        return "forward_rotated", _outputs(plan, boxes)
+    if plan.layout.axes is None and plan.near and not plan.row.position_sensitive:
+        name = ("numbered_planes" if numbers else "largest_planes") if largest else "forward_planes"
+        groups = -(-plan.channels // (2 * vector if numbers else 4 * vector))
+        return name, LANES * boxes * groups * -(-ph // 8) * -(-pw // 8)
+    name = "largest_pixel" if largest else "forward_bins"
+    if plan.layout.axes is None or plan.row.position_sensitive or plan.channels % vector or numbers:
+        return name, _outputs(plan, boxes)
+    return name, LANES * boxes * ph * -(-plan.channels // (LANES * vector))
+
+
+def _pooling_pass(plan: Plan, numbers: bool) -> Pass:
+    scratch = Scratch()
+    made = steps(plan, scratch)
+    launches = [launch(*_pooling(plan, step.boxes, numbers), plan.dtype) for step in made]
+    return Pass(scratch.bytes, made, launches)
+
+
+def pool(call: Call, out: Any, argmax: Any) -> None:
+    """Write weighted sums, or the largest pixels and their numbers if argmax is not None."""
+    own = call.plan.prepared(_pooling_pass, argmax is not None)
+    inputs, out = call.seen(call.arrays), call.layout.nchw(out)
+    pooled = out
+    if argmax is not None:
+        argmax = call.layout.nchw(argmax)
+        # The kernel writes both arrays by the strides of `pooled`, in elements.
+        size = call.dtype.itemsize
+        if [s // size for s in pooled.strides] != [s // 4 for s in argmax.strides]:
+            pooled = call.layout.nchw(cupy().empty(call.output_shape, call.dtype))
+    _memory, base = _scratch(own.bytes)
+    bins = strides(pooled)
+    for step, run, tables in own.each(call, base):
+        maps = maps_of(call.plan, step.levels, inputs)
+        numbers: tuple[Any, ...] = ()
+        if run.name == "largest_pixel" or argmax is not None:
+            numbers = (NULL if argmax is None else _from(argmax, step.first),)
+        run(maps, _from(pooled, step.first), *numbers, bins, tables)
+    if pooled is not out:
+        out[...] = pooled
+
+
+def _samples_pass(plan: Plan) -> Pass:
+    # The kernel makes the samples itself, and needs no tables.
+    levels = range(1)
+    run = launch("largest_sample", _outputs(plan, plan.count), plan.dtype)
+    more = plan.shape(levels, plan.count), plan.setup(levels, RULES["sampled"])
+    return Pass(0, [], [run], more)
+
+
+def largest_samples(call: Call, out: Any, products: bool) -> None:
+    """Write the largest samples."""
+    plan = call.plan
+    own = plan.prepared(_samples_pass)
+    shape, setup = own.more
+    own.launches[0](
+        given(plan, call.rows, call.images), maps_of(plan, range(1), call.seen(call.arrays)), out,
+        strides(out), shape, setup, np.int32(products),
+    )  # fmt: skip
+
+
+class Segments(NamedTuple):
+    """
+    Several arrays of gradients like the map's: the boxes of each segment are added to an array.
+
+    They are for maps with too few planes to keep a GPU busy.
+    """
+
+    count: int
+    threads: int
+    begin: int  # where the arrays lie in scratch memory
+    strides: np.ndarray
+    size: int  # elements of an array
+    shape: np.ndarray
+    add_up: Launch | None
+
+    def at(self, out: Any, base: int) -> np.ndarray:
+        """Return the structure of the arrays: `out` alone if there is one segment."""
+        first, each = (out.data.ptr, strides(out)) if self.add_up is None else (
+            base + self.begin, self.strides
+        )  # fmt: skip
+        return np.array((first, each, self.size, self.count), STRUCTURES["Segments"])
+
+    def finish(self, arrays: np.ndarray, out: Any) -> None:
+        """Write the sum of the arrays to `out`, seen as (N, C, H, W)."""
+        if self.add_up is not None:
+            self.add_up(arrays, out, strides(out), self.shape)
+
+
+def _segments(plan: Plan, scratch: Scratch) -> Segments:
+    n, c, h, w = plan.map_size
+    size = n * c * h * w
+    vector = 16 // plan.dtype.itemsize
+    of_plane = -(-h * w * plan.dtype.itemsize // PART_BYTES)  # parts of a plane
+    room = SEGMENTS_BYTES // (size * plan.dtype.itemsize)
+    count = max(min(-(-WARPS // (n * c * of_plane)), room, plan.count // 64, 16), 1)
+    last = plan.layout.axes is not None
+    each = (h * w * c, 1, w * c, c) if last else (c * h * w, h * w, w, 1)
+    shape = structure("Shape", n, c, h, w, n, h, w, False, last)
+    add_up, begin = None, 0
+    if count > 1:
+        begin = scratch.room(count * size * plan.dtype.itemsize)
+        add_up = launch("add_segments", -(-size // vector), plan.dtype)
+    threads = LANES * n * c * of_plane * count
+    return Segments(count, threads, begin, structure("Strides", *each), size, shape, add_up)
+
+
+def _bins_pass(plan: Plan) -> Pass:
+    scratch = Scratch()
+    made = steps(plan, scratch)
+    segments = _segments(plan, scratch)
+    run = launch("backward_bins", segments.threads, plan.dtype)
+    return Pass(scratch.bytes, made, [run] * len(made), segments)
+
+
+def backward_bins(call: Call, grad: Any, out: Any) -> None:
+    """Write the gradient of a map whose bins have channels of their own."""
+    own = call.plan.prepared(_bins_pass)
+    _memory, base = _scratch(own.bytes)
+    arrays = own.more.at(out, base)
+    for step, run, tables in own.each(call, base):
+        run(_from(grad, step.first), strides(grad), arrays, tables)
+    own.more.finish(arrays, out)
+
+
+def _tiles_pass(plan: Plan) -> Pass:
+    scratch = Scratch()
+    made = steps(plan, scratch, windows=True)
+    launches = []
+    for step in made:
+        sizes = [plan.sizes[i] for i in step.levels]
+        if plan.rotated:
+            name = "backward_rotated"
+            threads = plan.images * -(-plan.channels // 8) * sum(h * w for h, w in sizes)
+        else:
+            name = "backward_planes" if plan.layout.axes is None else "backward_pixels"
+            tall = 32 // plan.dtype.itemsize  # tiles of 8 x 8 or 4 x 8 pixels
+            tiles = sum(-(-h // tall) * -(-w // 8) for h, w in sizes)
+            threads = LANES * plan.images * -(-plan.channels // LANES) * tiles
+        launches.append(launch(name, threads, plan.dtype))
+    return Pass(scratch.bytes, made, launches)
+
+
+def backward_tiles(call: Call, grad: Any, outs: list[Any]) -> None:
+    """Write the gradients of maps, whose pixels are added up tile by tile."""
+    own = call.plan.prepared(_tiles_pass)
+    _memory, base = _scratch(own.bytes)
+    for step, run, tables in own.each(call, base):
+        maps = maps_of(call.plan, step.levels, outs)
+        run(_from(grad, step.first), strides(grad), maps, tables)
+
+
+def _largest_pixels_grad_pass(plan: Plan) -> Pass:
+    scratch = Scratch()
+    segments = _segments(plan, scratch)
+    run = launch("largest_pixel_backward", segments.threads, plan.dtype)
+    return Pass(scratch.bytes, [], [run], (segments, plan.shape(range(1), plan.count)))
+
+
+def backward_largest_pixels(call: Call, grad: Any, argmax: Any, out: Any) -> None:
+    """Write the gradient of the map of maxima of pixels."""
+    own = call.plan.prepared(_largest_pixels_grad_pass)
+    segments, shape = own.more
+    _memory, base = _scratch(own.bytes)
+    arrays = segments.at(out, base)
+    own.launches[0](
+        grad, strides(grad), argmax, strides(argmax), given(call.plan, call.rows, call.images),
+        arrays, shape,
+    )  # fmt: skip
+    segments.finish(arrays, out)
+
+
+def _box_gradients(plan: Plan) -> tuple[str, int, int]:
+    """Return the kernel, how many partial sums a box gets, and how many threads make each."""
+    ph, pw = plan.bins
+    if plan.rotated:
+        return "backward_rotated_boxes", -(-plan.channels // CHANNELS_OF_THREAD) * ph * pw, 1
+    if plan.layout.axes is not None:
+        return "backward_boxes", -(-plan.channels // CHANNELS_OF_WARP) * ph * pw, LANES
+    if plan.row.position_sensitive or not plan.near:
+        return "backward_boxes", -(-plan.channels // CHANNELS_OF_THREAD) * ph * pw, 1
+    groups = -(-plan.channels // (GROUP_BYTES // plan.dtype.itemsize))
+    return "backward_boxes_of_planes", groups * -(-ph // 8) * -(-pw // 8), LANES
+
+
+def _box_gradients_pass(plan: Plan) -> Pass:
+    name, each, sharing = _box_gradients(plan)
+    scratch = Scratch()
+    bytes = 8 * len(plan.row.box) * each  # of the partial sums of a box
+    made = steps(plan, scratch, slopes=True, most=max(PARTIAL_SUMS_BYTES // bytes, 1))
+    sums = scratch.room(bytes * max(step.boxes for step in made))
+    runs = [launch(name, step.boxes * each * sharing, plan.dtype) for step in made]
+    add_up = [launch("add_partial_sums", step.boxes * LANES, plan.dtype) for step in made]
+    return Pass(scratch.bytes, made, runs, (add_up, sums, np.int64(each)))
+
+
+def backward_boxes(call: Call, grad: Any, out: Any) -> None:
+    """Write the gradients of the rows of boxes."""
+    plan = call.plan
+    own = plan.prepared(_box_gradients_pass)
+    add_up, sums, each = own.more
+    _memory, base = _scratch(own.bytes)
+    partial_sums = np.uint64(base + sums)
+    inputs, numbers, columns = call.seen(call.arrays), len(plan.row.box), plan.columns
+    for (step, run, tables), add in zip(own.each(call, base), add_up, strict=True):
+        maps = maps_of(plan, step.levels, inputs)
+        run(_from(grad, step.first), strides(grad), maps, tables, partial_sums)
+        to = _from(out, step.first)
+        add(partial_sums, each, np.int32(numbers), tables, to, np.int32(columns))
