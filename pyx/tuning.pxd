@@ -127,11 +127,11 @@ cdef enum:
 #     _memory.ON_LINES             1 MB of a result that begins on a line               # R041
 #     _kernels._SHORTLY            3000 turns that threads of GCC's OpenMP wait         # R299
 #     _cpu.PARTIAL_SUMS_BYTES      16 MB of gradients of the boxes, of all blocks       # no record
-#     cuda.TABLE_BYTES             128 MB of tables of the boxes computed at once       # no record
-#     cuda.SEGMENTS_BYTES          128 MB of gradients of planes before their sum       # no record
-#     cuda.PARTIAL_SUMS_BYTES      128 MB of gradients of the boxes before their sum    # no record
-#     cuda.WARPS                   4096 warps at least that share gradients of planes   # R328
-#     cuda: 64 boxes, 16           of a segment at least, segments of a plane at most   # no record
+#     cuda._plan.TABLE_BYTES       128 MB of tables of the boxes computed at once       # no record
+#     cuda._passes.SEGMENTS_BYTES  128 MB of gradients of planes before their sum       # no record
+#     cuda._passes.PARTIAL_SUMS_BYTES  128 MB of gradients of boxes before their sum    # no record
+#     cuda._passes.WARPS           4096 warps at least that share gradients of planes   # R328
+#     cuda._passes: 64 boxes, 16   of a segment at least, segments of a plane at most   # no record
 #     cuda._launch.CHANNELS_OF_THREAD  32 channels whose slopes a thread adds up        # R330
 #     cuda._launch.CHANNELS_OF_WARP    128 channels, channels last                      # R330
 #     cuda._launch.PART_BYTES      16 KB of a plane in shared memory                    # R328
@@ -139,5 +139,5 @@ cdef enum:
 #     cuda._launch.THREADS_OF_PLANES   64 threads where warps own parts of planes       # R328
 #     cuda._launch.MOST_BLOCKS     2**20 blocks of a grid                               # no record
 #     kernels: SIDE                8 bins of a side of a block, forward                 # R323
-#     kernels: WIDE, TALL, BINS    8 and 32 / size pixels, 8 bins of backward_tiles     # R326
+#     kernels: WIDE, TALL, BINS    8 and 32 / size pixels, 8 bins of grad_tiles.cu      # R326
 #     kernels: EACH                4 channels of a lane; 2 bins of the scatter          # R325

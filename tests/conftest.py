@@ -53,7 +53,7 @@ def pairs(**axes):
     """Run a test with rows in which any two values of two arguments meet."""
     rows = pairwise([tuple(axis) for axis in axes.values()])
     names = ["-".join(_words(value) for value in row) for row in rows]
-    indirect = ["isa"] if "isa" in axes else False
+    indirect = [name for name in ("isa", "cupy") if name in axes]
     return pytest.mark.parametrize(tuple(axes), rows, ids=names, indirect=indirect)
 
 

@@ -14,7 +14,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import SUMS, WITH_BOX_GRADIENTS, operator, random_boxes, to_layout, two_scales
+from conftest import (
+    DTYPES,
+    LAYOUTS,
+    SUMS,
+    WITH_BOX_GRADIENTS,
+    operator,
+    pairs,
+    random_boxes,
+    to_layout,
+    two_scales,
+)
 from cuda_emulation import standin
 from test_recorded import CASES, OTHERWISE, load
 from test_rotated import rotated_boxes
@@ -42,12 +52,17 @@ def forget():
     _kept.KEPT.clear()
 
 
-@pytest.fixture(params=["forward", "reverse", "mixed", "GPU"])
+# Orders in which the stand-in runs threads, and the GPU if there is one.
+ORDERS = ("forward", "reverse", "mixed", *(("GPU",) if real() else ()))
+# What decides which instantiation of a kernel runs: each runs in every order.
+KINDS = tuple(itertools.product(DTYPES, LAYOUTS))
+RUNS = {"kind": KINDS, "cupy": ORDERS}
+
+
+@pytest.fixture(params=ORDERS)
 def cupy(request, monkeypatch):
     """Return CuPy, or the stand-in, which runs threads in some order."""
     module = real() if request.param == "GPU" else standin
-    if module is None:
-        pytest.skip("no GPU")
     if module is standin and shutil.which("g++") is None:
         pytest.skip("no g++")
     if module is standin:
@@ -116,10 +131,10 @@ def make(rng, name, shape, scale, dtype):
     return x, random_boxes(rng, n, count, (h / vertical, w / horizontal), dtype), bins
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("case", SUM_CASES, ids=lambda case: f"{case[0]}-{case[1]}")
-def test_sums(case, shape, dtype, layout, cupy, rng):
+@pairs(case=SUM_CASES, shape=SHAPES, **RUNS)
+def test_sums(case, shape, kind, cupy, rng):
     """The forward pass and both gradients agree with those of the CPU."""
+    dtype, layout = kind
     name, parameters = case[0], PARAMETERS[case[0]][case[1]]
     x, boxes, bins = make(rng, name, shape, parameters["spatial_scale"], dtype)
     x = to_layout(x, layout)
@@ -142,8 +157,7 @@ def test_sums(case, shape, dtype, layout, cupy, rng):
         assert_close(backward_boxes(cupy.asarray(g), *on_device, **options), expected, 4000)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("name", [*SUMS, "roi_pool", "roi_align_max"])
+@pairs(name=[*SUMS, "roi_pool", "roi_align_max"], dtype=DTYPES, cupy=ORDERS)
 def test_lists_of_numbers(name, dtype, cupy, rng):
     """Nested lists of boxes go to the device, and boxes (K, 4) belong to the only image."""
     x = rng.standard_normal((2, 8, 9, 11)).astype(dtype)
@@ -222,8 +236,9 @@ def test_recorded(case, emulated):
             ) * np.abs(expected).max(initial=0)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_roi_pool(shape, dtype, layout, cupy, rng):
+@pairs(shape=SHAPES, **RUNS)
+def test_roi_pool(shape, kind, cupy, rng):
+    dtype, layout = kind
     x, boxes, bins = make(rng, "roi_pool", shape, 0.5, dtype)
     x[0, :, -1] = np.nan
     x = to_layout(x, layout)
@@ -248,9 +263,10 @@ def test_roi_pool(shape, dtype, layout, cupy, rng):
     assert_close(grad, roicy.roi_pool_backward(g, expected_at, boxes, x.shape, layout=layout))
 
 
-@pytest.mark.parametrize("shape", ["blocks", "parts", "boxes", "bins", "tiles"])
-def test_argmax_of_anything(shape, dtype, layout, cupy, rng):
+@pairs(shape=["blocks", "parts", "boxes", "bins", "tiles"], **RUNS)
+def test_argmax_of_anything(shape, kind, cupy, rng):
     """Bins of any two places may have the same pixel, and their gradients are all added."""
+    dtype, layout = kind
     x, boxes, bins = make(rng, "roi_pool", shape, 1, dtype)
     grad = rng.integers(-8, 8, (len(boxes), x.shape[1], *bins)).astype(dtype)
     pixels = x.shape[2] * x.shape[3]
@@ -266,9 +282,10 @@ def test_argmax_of_anything(shape, dtype, layout, cupy, rng):
     np.testing.assert_array_equal(result.get(), expected)  # these sums are exact
 
 
-@pytest.mark.parametrize("name", ["roi_align", "roi_pool"])
-def test_addresses_of_no_vectors(name, dtype, layout, cupy, rng):
+@pairs(name=["roi_align", "roi_pool"], **RUNS)
+def test_addresses_of_no_vectors(name, kind, cupy, rng):
     """Arrays may begin anywhere, and nothing is read or written beside them."""
+    dtype, layout = kind
     x, boxes, _ = make(rng, name, "blocks", 1, dtype)
     x = to_layout(np.ascontiguousarray(x[:, :20]), layout)
     for bins in ((1, 1), (3, 3), (4, 2)):
@@ -286,9 +303,10 @@ def test_addresses_of_no_vectors(name, dtype, layout, cupy, rng):
             assert (beside[start + expected.size :] == 77).all()
 
 
-@pytest.mark.parametrize("name", [*SUMS, "roi_pool"])
-def test_gradients_that_are_no_numbers(name, dtype, layout, cupy, rng):
+@pairs(name=[*SUMS, "roi_pool"], **RUNS)
+def test_gradients_that_are_no_numbers(name, kind, cupy, rng):
     """Gradients that are NaN or infinite reach the same pixels as on the CPU, and no others."""
+    dtype, layout = kind
     x, boxes, bins = make(rng, name, "blocks", 1, dtype)
     boxes[:, 3:] = boxes[:, 1:3] + (boxes[:, 3:] - boxes[:, 1:3]) / 3
     options = {"layout": layout}
@@ -320,9 +338,10 @@ def test_gradients_that_are_no_numbers(name, dtype, layout, cupy, rng):
     )
 
 
-@pytest.mark.parametrize("name", ["roi_align", "ps_roi_align"])
-def test_gradients_of_boxes_skip_what_no_bin_reads(name, dtype, layout, cupy, rng):
+@pairs(name=["roi_align", "ps_roi_align"], **RUNS)
+def test_gradients_of_boxes_skip_what_no_bin_reads(name, kind, cupy, rng):
     """Neither pixels between the samples count, nor gradients of bins that lie outside the map."""
+    dtype, layout = kind
     options = {"sampling_ratio": 1, "layout": layout}
     boxes = np.array([[0, -30.3, -20.7, 35.2, 28.4], [1, 3.3, 2.6, 44.1, 29.2]], dtype)
     bins = (4, 5)
@@ -339,9 +358,10 @@ def test_gradients_of_boxes_skip_what_no_bin_reads(name, dtype, layout, cupy, rn
     assert_close(result, expected, 4000)
 
 
-@pytest.mark.parametrize("name", sorted(WITH_BOX_GRADIENTS))
-def test_gradients_of_boxes_with_large_bins(name, dtype, layout, cupy, rng):
+@pairs(name=sorted(WITH_BOX_GRADIENTS), **RUNS)
+def test_gradients_of_boxes_with_large_bins(name, kind, cupy, rng):
     """Bins have more rows and columns than a warp takes at once."""
+    dtype, layout = kind
     boxes = np.array([[0, 2.3, 1.4, 90.2, 35.1], [0, 12.3, 5.4, 70.2, 35.1]], dtype)
     x = to_layout(rng.standard_normal((1, 20, 40, 100)).astype(dtype), layout)
     g = rng.standard_normal(operator(name)(x, boxes, 2, layout=layout).shape).astype(dtype)
@@ -350,6 +370,7 @@ def test_gradients_of_boxes_with_large_bins(name, dtype, layout, cupy, rng):
     assert_close(result, backward(g, x, boxes, layout=layout), 4000)
 
 
+@pairs(dtype=DTYPES, cupy=ORDERS)
 def test_gradients_of_boxes_of_planes_far_apart(dtype, cupy, monkeypatch, rng):
     """The kernel for planes whose offsets need 64 bits agrees with the other one."""
     x, boxes, bins = make(rng, "roi_align", "blocks", 1, dtype)
@@ -376,6 +397,8 @@ def test_meetings_of_lanes_are_needed(emulated, monkeypatch, rng):
     )
     assert removed == 2
     monkeypatch.setattr(_launch, "source", lambda: less)
+    names = ["tables", "forward_planes", "backward_planes"]
+    monkeypatch.setattr(standin, "instantiations", lambda: [f"{name}<float>" for name in names])
     expected = roicy.roi_align(x, boxes, bins)
     grad = roicy.roi_align_backward(expected, boxes, x.shape)
     wrong = set()
@@ -391,14 +414,17 @@ def test_meetings_of_lanes_are_needed(emulated, monkeypatch, rng):
     assert wrong == {"forward", "backward"}
 
 
-@pytest.mark.parametrize("shape", ["blocks", "pixel"])
-@pytest.mark.parametrize(
-    "parameters",
-    [{"sampling_ratio": 2, "spatial_scale": 0.5}, {"aligned": False, "clockwise": True}],
-    ids=["fixed", "adaptive"],
+@pairs(
+    parameters=[
+        {"sampling_ratio": 2, "spatial_scale": 0.5},
+        {"aligned": False, "clockwise": True},
+    ],
+    shape=["blocks", "pixel"],
+    **RUNS,
 )
-def test_rotated(parameters, shape, dtype, layout, cupy, rng):
+def test_rotated(parameters, shape, kind, cupy, rng):
     """The forward pass and both gradients of rotated boxes agree with those of the CPU."""
+    dtype, layout = kind
     count, n, c, h, w, bins = SHAPES[shape]
     scale = parameters.get("spatial_scale", 1.0)
     x = to_layout(rng.standard_normal((n, c, h, w)).astype(dtype), layout)
@@ -448,9 +474,9 @@ def test_rotated_values_and_formats(emulated, rng):
         )
 
 
-@pytest.mark.parametrize("products", [False, True])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_roi_align_max(shape, products, dtype, layout, cupy, rng):
+@pairs(products=[False, True], shape=SHAPES, **RUNS)
+def test_roi_align_max(shape, products, kind, cupy, rng):
+    dtype, layout = kind
     x, boxes, bins = make(rng, "roi_align_max", shape, 0.5, dtype)
     x = to_layout(x, layout)
     for parameters in ({"sampling_ratio": 3}, {"aligned": True}):
@@ -467,12 +493,16 @@ def test_roi_align_max(shape, products, dtype, layout, cupy, rng):
         )
 
 
-@pytest.mark.parametrize(
-    "scales",
-    [[1 / 4, 1 / 8, 1 / 16], [1 / 4, 1 / 4, 1 / 8], [(1 / 4, 1 / 5), 1 / 8, (1 / 20, 1 / 12)]],
-    ids=str,
+@pairs(
+    scales=[
+        [1 / 4, 1 / 8, 1 / 16],
+        [1 / 4, 1 / 4, 1 / 8],
+        [(1 / 4, 1 / 5), 1 / 8, (1 / 20, 1 / 12)],
+    ],
+    **RUNS,
 )
-def test_multiscale(scales, dtype, layout, cupy, rng):
+def test_multiscale(scales, kind, cupy, rng):
+    dtype, layout = kind
     maps = [
         to_layout(rng.standard_normal((2, 5, 64 // 2**i, 80 // 2**i)).astype(dtype), layout)
         for i in range(3)
@@ -506,9 +536,10 @@ def test_multiscale(scales, dtype, layout, cupy, rng):
     )
 
 
-@pytest.mark.parametrize("starts", [(0, 0, 0), (0, 1, 0), (3, 0, 1)], ids=str)
-def test_levels_with_and_without_vectors(starts, dtype, layout, cupy, rng):
+@pairs(starts=[(0, 0, 0), (0, 1, 0), (3, 0, 1)], **RUNS)
+def test_levels_with_and_without_vectors(starts, kind, cupy, rng):
     """Some levels of a pyramid have rows and addresses of whole vectors, and others do not."""
+    dtype, layout = kind
 
     def placed(array, start):
         memory = cupy.asarray(np.full(array.size + 8, 77, dtype))
@@ -567,6 +598,7 @@ def test_formats_of_boxes(cupy, rng):
             assert_close(grad, columns if given.shape[1] == 5 else columns[:, 1:], 4000)
 
 
+@pairs(dtype=DTYPES, cupy=ORDERS)
 def test_bins_of_compat(dtype, cupy, rng):
     """Rules that only roicy.compat uses agree too."""
     x = rng.standard_normal((2, 12, 20, 23)).astype(dtype)
@@ -613,7 +645,7 @@ def test_any_strides_and_out(cupy, rng):
     assert_close(out, expected)
 
 
-@pytest.mark.parametrize("name", ["roi_align", "prroi_pool", "roi_pool"])
+@pairs(name=["roi_align", "prroi_pool", "roi_pool"], dtype=DTYPES, cupy=ORDERS)
 def test_boxes_in_steps(name, monkeypatch, dtype, cupy, rng):
     """Boxes are computed in steps, as many at a time as there is memory for."""
     x, boxes, bins = make(rng, name, "blocks", 1, dtype)
@@ -639,55 +671,40 @@ def test_boxes_in_steps(name, monkeypatch, dtype, cupy, rng):
         )
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        (0, 5),
-        (0, -1),
-        (0, 0.5),
-        (0, np.nan),
-        (0, 1e30),
-        (1, np.nan),
-        (2, np.inf),
-        (3, -np.inf),
-        (4, 3e38),
-    ],
-)
-def test_values_that_are_errors_on_the_cpu(bad, cupy, rng):
+# Columns of boxes, and values in them that are errors on the CPU.
+BAD = [
+    (0, 5), (0, -1), (0, 0.5), (0, np.nan), (0, 1e30), (1, np.nan), (2, np.inf), (3, -np.inf),
+    (4, 3e38),
+]  # fmt: skip
+
+
+def test_values_that_are_errors_on_the_cpu(cupy, rng):
     """A wrong box reads nothing and adds nothing, and the results of other boxes do not change."""
     x, boxes, bins = make(rng, "roi_align", "blocks", 1, np.float32)
     x, bins = x[:, :12], (2, 2)
-    g = rng.standard_normal((len(boxes), 12, 2, 2)).astype(np.float32)
-    wrong = boxes.copy()
-    wrong[7, bad[0]] = bad[1]
-    if bad[0] == 4:
-        wrong[7, 2] = -3e38  # both corners are finite, but the height is infinite
-    others = np.arange(len(boxes)) != 7
+    wrong, places = boxes.copy(), np.arange(3, 3 + 2 * len(BAD), 2)
+    for place, (column, value) in zip(places, BAD, strict=True):
+        wrong[place, column] = value
+    high = places[-1]
+    wrong[high, 2] = -3e38  # both corners are finite, but the height is infinite
+    others = np.setdiff1d(np.arange(len(boxes)), places)
+    maps, rows = cupy.asarray(x), cupy.asarray(wrong)
     for name in (*SUMS, "roi_pool", "roi_align_max"):
-        mine = (g, x)
-        if name.startswith("ps_"):
-            mine = (g[:, :3], x)
         expected = operator(name)(x, boxes[others], bins)
-        out = operator(name)(cupy.asarray(x), cupy.asarray(wrong), bins).get()
-        if bad[0] == 4 and name in ("ps_roi_pool", "roi_pool"):
-            continue  # these operators count whole pixels, so such a box is only far away
-        assert not out[7].any(), name
+        out = operator(name)(maps, rows, bins).get()
+        # Operators that count whole pixels find the last box only far away.
+        nothing = places[:-1] if name in ("ps_roi_pool", "roi_pool") else places
+        assert not out[nothing].any(), name
         np.testing.assert_allclose(out[others], expected, rtol=0, atol=1e-4)
+        g = rng.standard_normal(out.shape).astype(np.float32)
+        g[high] = 0
         if name in SUMS:
-            grad = operator(name, "_backward")(
-                cupy.asarray(mine[0]), cupy.asarray(wrong), x.shape
-            ).get()
-            np.testing.assert_allclose(
-                grad,
-                operator(name, "_backward")(mine[0][others], boxes[others], x.shape),
-                rtol=0,
-                atol=1e-4,
-            )
+            grad = operator(name, "_backward")(cupy.asarray(g), rows, x.shape).get()
+            right = operator(name, "_backward")(g[others], boxes[others], x.shape)
+            np.testing.assert_allclose(grad, right, rtol=0, atol=1e-4)
         if name in WITH_BOX_GRADIENTS:
-            grad = operator(name, "_backward_boxes")(
-                cupy.asarray(mine[0]), cupy.asarray(x), cupy.asarray(wrong)
-            ).get()
-            assert not grad[7].any()
+            grad = operator(name, "_backward_boxes")(cupy.asarray(g), maps, rows).get()
+            assert not grad[places].any()
 
 
 def test_argmax_that_points_nowhere(cupy):

@@ -5,6 +5,7 @@ These tests run on the stand-in for CuPy (cuda_emulation/), which knows where me
 it was freed.
 """
 
+import itertools
 import threading
 
 import numpy as np
@@ -288,21 +289,16 @@ def test_plans_do_not_mix(emulated, rng):  # noqa: F811
     (x, y), boxes, _ = data(rng)
     maps = [x, y, np.ascontiguousarray(x[:, :, ::-1]), x.astype(np.float64), x[:, :, :, ::2]]
     rows = [boxes, boxes[:9], boxes.astype(np.float64), boxes[:, [0, 2, 1, 4, 3]]]
-    for _ in range(2):
-        for input in maps:
-            for given in rows:
-                for options in (
-                    {}, {"aligned": True}, {"sampling_ratio": 1}, {"sampling_ratio": 2},
-                    {"sampling_ratio": 2.0}, {"spatial_scale": 0.5}, {"spatial_scale": (0.5, 1)},
-                ):  # fmt: skip
-                    for size in (2, (2, 3)):
-                        expected = roicy.roi_align(
-                            input, given.astype(input.dtype), size, **options
-                        )
-                        result = roicy.roi_align(
-                            emulated.ndarray(input), emulated.ndarray(given), size, **options
-                        )
-                        assert is_close(result, expected)
+    given = list(itertools.product(maps, rows, [{}], [2]))
+    options = [
+        {"aligned": True}, {"sampling_ratio": 1}, {"sampling_ratio": 2}, {"sampling_ratio": 2.0},
+        {"spatial_scale": 0.5}, {"spatial_scale": (0.5, 1)},
+    ]  # fmt: skip
+    given += itertools.product(maps[:1], rows[:1], options, [2, (2, 3)])
+    for input, boxes, keywords, size in given * 2:
+        expected = roicy.roi_align(input, boxes.astype(input.dtype), size, **keywords)
+        on_device = emulated.ndarray(input), emulated.ndarray(boxes)
+        assert is_close(roicy.roi_align(*on_device, size, **keywords), expected)
 
 
 @pytest.mark.parametrize(

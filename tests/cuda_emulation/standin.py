@@ -24,7 +24,7 @@ import numpy as np
 
 from roicy.cuda._launch import instantiations
 
-FLAGS = os.environ.get("ROICY_EMULATION_FLAGS", "-O2").split()
+FLAGS = os.environ.get("ROICY_EMULATION_FLAGS", "-Og").split()  # compiles fast
 BUILT = (
     Path(tempfile.gettempdir())
     / f"roicy-cuda-emulation-{os.getuid() if hasattr(os, 'getuid') else 0}"
