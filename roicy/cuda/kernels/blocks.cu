@@ -157,8 +157,7 @@ template <typename T, int GROUP> struct Block {
     template <int E>
     __device__ void find_column(const T *const (&planes)[E], int column,
                                 const T *(&columns)[E]) const {
-#pragma unroll
-        for (int e = 0; e < E; e++)
+        UNROLL(e, E)
             columns[e] = known_as_it_is(planes[e] + column * next);
     }
 
@@ -166,10 +165,8 @@ template <typename T, int GROUP> struct Block {
     template <int COUNT, int E, typename Row>
     static __device__ void load(const Row *rows, const T *const (&columns)[E],
                                 T (&pixels)[COUNT][E]) {
-#pragma unroll
-        for (int i = 0; i < COUNT; i++)
-#pragma unroll
-            for (int e = 0; e < E; e++)
+        UNROLL(i, COUNT)
+            UNROLL(e, E)
                 pixels[i][e] = __ldg(columns[e] + rows[i].pixel);
     }
 };

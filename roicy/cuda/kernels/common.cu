@@ -9,6 +9,9 @@
 // atomic operations, and every sum is taken in a fixed order, so results have the same bits in
 // every run.
 
+// A loop from 0 to stop - 1, which the compiler unrolls since it knows `stop`.
+#define UNROLL(i, stop) _Pragma("unroll") for (int i = 0; i < (stop); i++)
+
 // These stand in place of the number of an image.  A box with NO_IMAGE reads nothing.  The output
 // of a box with OTHER_LEVEL is written by the launch for another level.
 enum Image { NO_IMAGE = -1, OTHER_LEVEL = -2 };

@@ -22,22 +22,19 @@ template <typename T> struct Slopes {
 template <int EACH, typename T>
 __device__ inline void slopes_of_bin(const T *pixels, const Strides &map, long long next, int mine,
                                      const Slopes<T> &y, const Slopes<T> &x, T (&sums)[EACH][4]) {
-#pragma unroll
-    for (int e = 0; e < EACH; e++)
+    UNROLL(e, EACH)
         sums[e][0] = sums[e][1] = sums[e][2] = sums[e][3] = 0;
     for (int i = 0; i < y.count; i++) {
         Tap<T> of_row = y.taps[i];
         T row_low = y.low[i], row_high = y.high[i], value[EACH], low[EACH], high[EACH];
         const T *row = known_as_it_is(pixels + of_row.pixel * map.y);
-#pragma unroll
-        for (int e = 0; e < EACH; e++)
+        UNROLL(e, EACH)
             value[e] = low[e] = high[e] = 0;
         for (int j = 0; j < x.count; j++) {
             Tap<T> of_column = x.taps[j];
             T column_low = x.low[j], column_high = x.high[j];
             const T *at = known_as_it_is(row + of_column.pixel * map.x);
-#pragma unroll
-            for (int e = 0; e < EACH; e++)
+            UNROLL(e, EACH)
                 if (e < mine) {
                     T pixel = __ldg(at + e * next);
                     value[e] = fma(of_column.weight, pixel, value[e]);
@@ -45,8 +42,7 @@ __device__ inline void slopes_of_bin(const T *pixels, const Strides &map, long l
                     high[e] = fma(column_high, pixel, high[e]);
                 }
         }
-#pragma unroll
-        for (int e = 0; e < EACH; e++) {
+        UNROLL(e, EACH) {
             sums[e][0] = fma(of_row.weight, low[e], sums[e][0]);
             sums[e][1] = fma(row_low, value[e], sums[e][1]);
             sums[e][2] = fma(of_row.weight, high[e], sums[e][2]);
@@ -89,19 +85,16 @@ __global__ void __launch_bounds__(THREADS)
             T sums[EACH][4];
             int mine = (last - c + sharing - 1) / sharing;
             slopes_of_bin<EACH>(pixels, map, step, mine, y, x, sums);
-#pragma unroll
-            for (int e = 0; e < EACH; e++)
+            UNROLL(e, EACH)
                 if (e < mine) {
                     T grad = grads[e * sharing * bins.channel];
-#pragma unroll
-                    for (int edge = 0; edge < 4; edge++)
+                    UNROLL(edge, 4)
                         total[edge] += (double)(grad * sums[e][edge]);
                 }
             pixels += EACH * step;
             grads += EACH * sharing * bins.channel;
         }
-#pragma unroll
-        for (int edge = 0; edge < 4; edge++) {
+        UNROLL(edge, 4) {
             for (int other = 1; sharing > 1 && other < LANES; other *= 2)
                 total[edge] += __shfl_xor_sync(ALL, total[edge], other);
             if (lane == 0)
@@ -144,8 +137,7 @@ template <typename T> struct BoxesOfPlanes {
         T weight[E], low[E], high[E];
 
         __device__ void add(const Sloped &tap, const T *values) {
-#pragma unroll
-            for (int e = 0; e < E; e++) {
+            UNROLL(e, E) {
                 weight[e] = fma(tap.weight, values[e], weight[e]);
                 low[e] = fma(tap.low, values[e], low[e]);
                 high[e] = fma(tap.high, values[e], high[e]);
@@ -178,8 +170,7 @@ template <typename T> struct BoxesOfPlanes {
             for (int p = 0; p < SIDE; p++, from += bins.y)
                 if (p < block.tall) {
                     Vector<T> grads;
-#pragma unroll
-                    for (int e = 0; e < EACH; e++)
+                    UNROLL(e, EACH)
                         grads.of[e] = Bins::row() + e * ROWS < block.mine
                                           ? from[e * ROWS * bins.channel]
                                           : (T)0;
@@ -199,8 +190,7 @@ template <typename T> struct BoxesOfPlanes {
             own.columns[tap.pixel - from][Bins::near()] = tap;
             reads |= 1u << (tap.pixel - from);
         }
-#pragma unroll
-        for (int x = 0; x < SIDE; x++) {
+        UNROLL(x, SIDE) {
             unsigned lanes = __ballot_sync(ALL, reads >> x & 1);
             bins = x == Bins::near() ? lanes : bins;
         }
@@ -249,8 +239,7 @@ template <typename T> struct BoxesOfPlanes {
                              Sums<E> &down) const {
         T pixels[COUNT][E];
         Bins::load(rows, columns, pixels);
-#pragma unroll
-        for (int i = 0; i < COUNT; i++)
+        UNROLL(i, COUNT)
             down.add(rows[i], pixels[i]);
     }
 
@@ -265,19 +254,16 @@ template <typename T> struct BoxesOfPlanes {
             Sums<E> along = sum_along<E>(p, readers);
             Sums<E> down = {}; // the sums along y
             Bins::template add_bin<4>(*this, p, columns, down);
-#pragma unroll
-            for (int e = 0; e < E; e++) {
+            UNROLL(e, E) {
                 sums[0][e] = fma(along.low[e], down.weight[e], sums[0][e]);
                 sums[1][e] = fma(along.weight[e], down.low[e], sums[1][e]);
                 sums[2][e] = fma(along.high[e], down.weight[e], sums[2][e]);
                 sums[3][e] = fma(along.weight[e], down.high[e], sums[3][e]);
             }
         }
-#pragma unroll
-        for (int e = 0; e < E; e++)
+        UNROLL(e, E)
             if (bins && Bins::row() + e * ROWS < block.mine)
-#pragma unroll
-                for (int edge = 0; edge < 4; edge++)
+                UNROLL(edge, 4)
                     total[edge] += (double)sums[edge][e];
     }
 
@@ -304,8 +290,7 @@ template <typename T> struct BoxesOfPlanes {
         bool upper = lane & 2, odd = lane & 1;
         // Each step halves how many sums a lane holds, until it has that of edge lane % 4.
         double two[2];
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
+        UNROLL(i, 2) {
             double other = __shfl_xor_sync(ALL, upper ? total[i] : total[2 + i], 2);
             two[i] = (upper ? total[2 + i] : total[i]) + other;
         }

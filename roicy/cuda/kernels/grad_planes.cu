@@ -92,8 +92,7 @@ template <int TURNS, typename T>
 __device__ inline void add_to_part(T *part, const int (&places)[TURNS], const T (&grads)[TURNS]) {
     T before[TURNS], number = (T)lane_number();
     bool alone = true;
-#pragma unroll
-    for (int turn = 0; turn < TURNS; turn++) {
+    UNROLL(turn, TURNS) {
         T *at = part + places[turn];
         before[turn] = *at;
         __syncwarp();
@@ -153,8 +152,7 @@ template <typename T> struct PairOfBins {
           grads_step(bins.first * (int)sizeof(T)) {
         near = (int)pixels_step == pixels_step && (int)grads_step == grads_step;
         int p = bin / shape.pw * ROWS, q = bin % shape.pw;
-#pragma unroll
-        for (int e = 0; e < ROWS; e++) {
+        UNROLL(e, ROWS) {
             some[e] = p + e < shape.ph;
             // A lane without a bin reads another one, and adds nothing.
             long long y = some[e] ? p + e : 0, x = some[e] ? q : 0;
@@ -165,8 +163,7 @@ template <typename T> struct PairOfBins {
 
     __device__ PixelsOfBins<T> load(int k) const {
         PixelsOfBins<T> loaded;
-#pragma unroll
-        for (int e = 0; e < ROWS; e++) {
+        UNROLL(e, ROWS) {
             long long to_pixels = (long long)k * (int)pixels_step;
             long long to_grads = (long long)k * (int)grads_step;
             if (!near)
@@ -181,12 +178,10 @@ template <typename T> struct PairOfBins {
         int nowhere = PartOfPlane<T>::MOST + lane_number(); // for a lane that has nothing to add
         int places[2 * ROWS];
         T added[2 * ROWS];
-#pragma unroll
-        for (int e = 0; e < ROWS; e++) {
+        UNROLL(e, ROWS) {
             unsigned place = (unsigned)box.pixel[e] - (unsigned)plane.first;
             bool mine = some[e] && place < (unsigned)plane.pixels;
-#pragma unroll
-            for (int column = 0; column < 2; column++) {
+            UNROLL(column, 2) {
                 places[2 * e + column] = mine && odd == column ? (int)place : nowhere;
                 added[2 * e + column] = box.grad[e];
             }

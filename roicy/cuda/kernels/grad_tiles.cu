@@ -156,8 +156,7 @@ template <typename T, bool CHANNELS_LAST> struct Tiles {
                     near() + i * NEAR_STEP <= last && channel() + i * CHANNEL_STEP < own.channels
                         ? __ldg((const T *)of_lane)
                         : (T)0;
-#pragma unroll
-        for (int i = 0; i < 8; i++)
+        UNROLL(i, 8)
             own.turned[near() + i * NEAR_STEP][channel() + i * CHANNEL_STEP] = grads[i];
         __syncwarp();
     }
@@ -165,29 +164,24 @@ template <typename T, bool CHANNELS_LAST> struct Tiles {
     // Add row p of the matrices, of `count` bins, whose gradients are in the buffer.
     __device__ void add_row(int p, int count, T (&sums)[TALL][WIDE]) const {
         T of_columns[WIDE];
-#pragma unroll
-        for (int x = 0; x < WIDE; x++)
+        UNROLL(x, WIDE)
             of_columns[x] = 0;
 #pragma unroll 1
         for (int b = 0; b < count; b++) {
             int has_x = own.has_x[b];
             // Weights that do not exist are loaded too, so that the loads are of vectors.
             T grad = own.turned[b][lane_number()], weights[WIDE];
-#pragma unroll
-            for (int x = 0; x < WIDE; x++)
+            UNROLL(x, WIDE)
                 weights[x] = own.x[b][x];
-#pragma unroll
-            for (int x = 0; x < WIDE; x++)
+            UNROLL(x, WIDE)
                 if (has_x >> x & 1)
                     of_columns[x] = fma(weights[x], grad, of_columns[x]);
         }
         __syncwarp();
-#pragma unroll
-        for (int y = 0; y < TALL; y++)
+        UNROLL(y, TALL)
             if (own.has_y[p] >> y & 1) {
                 T weight = own.y[p][y];
-#pragma unroll
-                for (int x = 0; x < WIDE; x++)
+                UNROLL(x, WIDE)
                     sums[y][x] = fma(weight, of_columns[x], sums[y][x]);
             }
     }
@@ -222,8 +216,7 @@ template <typename T, bool CHANNELS_LAST> struct Tiles {
         if (lane_number() < own.channels)
 #pragma unroll
             for (int y = 0; y < TALL; y++, to += map.strides.y)
-#pragma unroll
-                for (int x = 0; x < WIDE; x++)
+                UNROLL(x, WIDE)
                     if (own.y0 + y < map.rows && own.x0 + x < map.columns) {
                         T *pixel = to + x * map.strides.x;
                         *pixel = tables.add ? *pixel + sums[y][x] : sums[y][x];
@@ -243,15 +236,12 @@ template <typename T, bool CHANNELS_LAST> struct Tiles {
         Vector<T> *turned = (Vector<T> *)own.turned;
         int lane = lane_number(), channel = lane / PARTS;
         to += channel * map.strides.channel + lane % PARTS * OF_VECTOR<T>;
-#pragma unroll
-        for (int y = 0; y < TALL; y++)
+        UNROLL(y, TALL)
             if (own.y0 + y < map.rows) {
-#pragma unroll
-                for (int x = 0; x < WIDE; x++)
+                UNROLL(x, WIDE)
                     turned[lane * PARTS + x / OF_VECTOR<T>].of[x % OF_VECTOR<T>] = sums[y][x];
                 __syncwarp();
-#pragma unroll
-                for (int i = 0; i < PARTS; i++)
+                UNROLL(i, PARTS)
                     if (channel + i * STEP < own.channels)
                         *(Vector<T> *)(to + i * STEP * map.strides.channel) =
                             turned[lane + i * LANES];
@@ -263,11 +253,9 @@ template <typename T, bool CHANNELS_LAST> struct Tiles {
     // Write the tile where 8 neighbours of 4 channels are written at a time.
     __device__ void write_planes(const Map<T> &map, T *to, const T (&sums)[TALL][WIDE]) {
         to += channel() * map.strides.channel + near() * map.strides.x;
-#pragma unroll
-        for (int y = 0; y < TALL; y++)
+        UNROLL(y, TALL)
             if (own.y0 + y < map.rows) {
-#pragma unroll
-                for (int x = 0; x < WIDE; x++)
+                UNROLL(x, WIDE)
                     own.turned[x][lane_number()] = sums[y][x];
                 __syncwarp();
 #pragma unroll 1
@@ -301,10 +289,8 @@ template <typename T, bool CHANNELS_LAST> struct Tiles {
         for (long long t = warp_number(); t < tasks; t = own.task + warp_count()) {
             find_tile(t);
             T sums[TALL][WIDE];
-#pragma unroll
-            for (int y = 0; y < TALL; y++)
-#pragma unroll
-                for (int x = 0; x < WIDE; x++)
+            UNROLL(y, TALL)
+                UNROLL(x, WIDE)
                     sums[y][x] = 0;
             for (int from = 0; from < tables.shape.boxes; from += LANES) {
                 unsigned boxes = __ballot_sync(ALL, meets(from + lane_number()));

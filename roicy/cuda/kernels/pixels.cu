@@ -12,8 +12,7 @@ template <typename T, template <typename> class Reduction> struct RowOfBins {
 
     __device__ RowOfBins(const Strides &map, const Tap<T> *down, int rows)
         : pitch((int)map.y), next((int)map.x), down(down), rows(rows) {
-#pragma unroll
-        for (int i = 0; i < KEPT; i++)
+        UNROLL(i, KEPT)
             kept[i] = i < rows ? row(i) : Tap<T>{0, 0};
     }
     __device__ Tap<T> row(int i) const {
@@ -25,22 +24,18 @@ template <typename T, template <typename> class Reduction> struct RowOfBins {
     template <int ROWS>
     __device__ Vector<T> bin(const T *pixels, const Tap<T> *along, int columns) const {
         Vector<T> total;
-#pragma unroll
-        for (int e = 0; e < EACH; e++)
+        UNROLL(e, EACH)
             total.of[e] = Rule::start();
 #pragma unroll 1
         for (int j = 0; j < columns; j++) {
             Tap<T> x = tap_of<Rule::MAXIMUM>(along, j);
             const T *column = known_as_it_is(pixels + x.pixel * next);
             Vector<T> found[ROWS], sum;
-#pragma unroll
-            for (int i = 0; i < ROWS; i++)
+            UNROLL(i, ROWS)
                 found[i] = load_vector(column + kept[i].pixel);
-#pragma unroll
-            for (int e = 0; e < EACH; e++) {
+            UNROLL(e, EACH) {
                 sum.of[e] = Rule::start();
-#pragma unroll
-                for (int i = 0; i < ROWS; i++)
+                UNROLL(i, ROWS)
                     sum.of[e] = Rule::add(sum.of[e], kept[i].weight, found[i].of[e]);
             }
             if (ROWS == KEPT)
@@ -48,12 +43,10 @@ template <typename T, template <typename> class Reduction> struct RowOfBins {
                 for (int i = KEPT; i < rows; i++) {
                     Tap<T> y = row(i);
                     Vector<T> more = load_vector(column + y.pixel);
-#pragma unroll
-                    for (int e = 0; e < EACH; e++)
+                    UNROLL(e, EACH)
                         sum.of[e] = Rule::add(sum.of[e], y.weight, more.of[e]);
                 }
-#pragma unroll
-            for (int e = 0; e < EACH; e++)
+            UNROLL(e, EACH)
                 total.of[e] = Rule::add(total.of[e], x.weight, sum.of[e]);
         }
         return total;

@@ -64,10 +64,8 @@ template <typename T, template <typename> class Reduction, bool NUMBERS> struct 
         T pixels[COUNT][E];
         Bins::load(rows, columns, pixels);
         first += NUMBERS ? own.first[p] : 0;
-#pragma unroll
-        for (int i = 0; i < COUNT; i++)
-#pragma unroll
-            for (int e = 0; e < E; e++) {
+        UNROLL(i, COUNT)
+            UNROLL(e, E) {
                 if (NUMBERS)
                     found.rows[e] = pixels[i][e] > found.values[e] ? first + i : found.rows[e];
                 found.values[e] = Rule::add(found.values[e], rows[i].weight, pixels[i][e]);
@@ -84,21 +82,17 @@ template <typename T, template <typename> class Reduction, bool NUMBERS> struct 
             for (int h = 0; h * PARTS < block.tall; h++) {
                 Vector<T> found[E];
                 Numbers rows[E];
-#pragma unroll
-                for (int part = 0; part < PARTS; part++) {
+                UNROLL(part, PARTS) {
                     Found<E> of_bin;
-#pragma unroll
-                    for (int e = 0; e < E; e++)
+                    UNROLL(e, E)
                         of_bin.values[e] = Rule::start(), of_bin.rows[e] = 0;
                     // Numbers need registers, so that fewer loads are in flight.
                     Bins::template add_bin<NUMBERS ? 2 : 4>(*this, h * PARTS + part, columns,
                                                             of_bin);
-#pragma unroll
-                    for (int e = 0; e < E; e++)
+                    UNROLL(e, E)
                         found[e].of[part] = of_bin.values[e], rows[e].of[part] = of_bin.rows[e];
                 }
-#pragma unroll
-                for (int e = 0; e < E; e++) {
+                UNROLL(e, E) {
                     own.strips[(h * GROUP + Bins::row() + e * ROWS) * WIDTH + x] = found[e];
                     if (NUMBERS)
                         own.numbers[(h * GROUP + Bins::row() + e * ROWS) * WIDTH + x] = rows[e];
@@ -112,17 +106,14 @@ template <typename T, template <typename> class Reduction, bool NUMBERS> struct 
     __device__ void add_column(const Tap<T> &tap, int from, T (&values)[E][SIDE],
                                int (&numbers)[E][SIDE]) const {
         int at = Bins::row() * WIDTH + tap.pixel - from;
-#pragma unroll
-        for (int h = 0; h < SIDE / PARTS; h++)
+        UNROLL(h, SIDE / PARTS)
             if (h * PARTS < block.tall)
-#pragma unroll
-                for (int e = 0; e < E; e++) {
+                UNROLL(e, E) {
                     Vector<T> found = own.strips[at + (h * GROUP + e * ROWS) * WIDTH];
                     Numbers rows = {};
                     if (NUMBERS)
                         rows = own.numbers[at + (h * GROUP + e * ROWS) * WIDTH];
-#pragma unroll
-                    for (int part = 0; part < PARTS; part++) {
+                    UNROLL(part, PARTS) {
                         T &value = values[e][h * PARTS + part];
                         if (NUMBERS) {
                             // The first of equal pixels counts, row by row.
@@ -144,11 +135,9 @@ template <typename T, template <typename> class Reduction, bool NUMBERS> struct 
         // Whether the results of a channel are one piece of memory, and so are those of all.
         if (bins.x == 1 && bins.y == block.wide && bins.channel == all) {
             U *stage = (U *)own.strips + Bins::row() * all + Bins::near();
-#pragma unroll
-            for (int p = 0; p < SIDE; p++)
+            UNROLL(p, SIDE)
                 if (p < block.tall && Bins::near() < block.wide)
-#pragma unroll
-                    for (int e = 0; e < E; e++)
+                    UNROLL(e, E)
                         stage[e * ROWS * all + p * block.wide] = values[e][p];
             __syncwarp();
             copy_piece((const U *)own.strips, block.mine * all, to);
@@ -174,10 +163,8 @@ template <typename T, template <typename> class Reduction, bool NUMBERS> struct 
         int numbers[E][SIDE];
         const T *planes[E];
         block.find_planes(planes);
-#pragma unroll
-        for (int e = 0; e < E; e++)
-#pragma unroll
-            for (int p = 0; p < SIDE; p++)
+        UNROLL(e, E)
+            UNROLL(p, SIDE)
                 values[e][p] = Rule::start(), numbers[e][p] = -1;
         const Tap<T> none = {0x7fffffff, 0};
         Tap<T> tap = block.columns ? own.columns[Bins::near()][0] : none;
@@ -198,10 +185,8 @@ template <typename T, template <typename> class Reduction, bool NUMBERS> struct 
             __syncwarp();
         }
         if (Rule::MAXIMUM)
-#pragma unroll
-            for (int e = 0; e < E; e++)
-#pragma unroll
-                for (int p = 0; p < SIDE; p++)
+            UNROLL(e, E)
+                UNROLL(p, SIDE)
                     values[e][p] = own.many[p] && block.columns ? values[e][p] : (T)0;
         write(out, values);
         if (NUMBERS)

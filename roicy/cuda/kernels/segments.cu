@@ -69,8 +69,7 @@ template <typename T> __device__ inline void add_vectors(const Segments<T> &segm
         for (int s = 1; s < segments.count; s++) {
             pixels += segments.size;
             Vector<T> more = *(const Vector<T> *)pixels;
-#pragma unroll
-            for (int i = 0; i < OF_VECTOR<T>; i++)
+            UNROLL(i, OF_VECTOR<T>)
                 sum.of[i] += more.of[i];
         }
         *(Vector<T> *)(to + t) = sum;
