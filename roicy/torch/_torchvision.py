@@ -7,131 +7,83 @@ The kernels have the parameters of torchvision's schemas, by which its dispatche
 from __future__ import annotations
 
 import contextlib
-import functools
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from .. import operators
 from . import _tensors
 
-Shape = tuple[int, int, int, int]
+
+def _forward(name: str, empties: bool, second: str = "") -> Callable[..., Any]:
+    """
+    Return the kernel of a forward pass.
+
+    empties: whether torchvision allows outputs without bins, which roicy does not.  second: what
+    its kernel returns besides, "argmax" or the "mapping" of outputs to channels of the input, which
+    torchvision keeps for the gradient.
+    """
+    function = getattr(operators, name)
+    option = {"return_argmax": True} if second == "argmax" else {}
+
+    def kernel(
+        input: Tensor, rois: Tensor, scale: float, height: int, width: int, *parameters: Any
+    ) -> Any:
+        if empties and min(height, width) == 0 and max(height, width) >= 0:
+            pooled = input.new_empty((rois.shape[0], input.shape[1], height, width))
+            return (pooled, torch.empty_like(pooled, dtype=torch.int32)) if option else pooled
+        rows, threads = _tensors.boxes(rois, input.shape[0]), _tensors.threads(None)
+        given = (_tensors.array(input), rows, (height, width), scale, *parameters)
+        found = function(*given, num_threads=threads, **option)
+        found, more = found if option else (found, None)
+        pooled = _tensors.tensor(found, _tensors.pooled_type(input))
+        if second == "mapping":
+            channels = torch.arange(input.shape[1], dtype=torch.int32)
+            return pooled, channels.reshape(pooled.shape[1:]).expand(pooled.shape).contiguous()
+        return (pooled, torch.from_numpy(more)) if option else pooled
+
+    return kernel
 
 
-def _pool(function: Callable[..., Any], input: Tensor, rois: Tensor, *parameters: Any) -> Any:
-    rows = _tensors.boxes(rois, input.shape[0])
-    return function(_tensors.array(input), rows, *parameters, num_threads=_tensors.threads(None))
+def _backward(name: str, ratio_first: bool = False, second: str = "") -> Callable[..., Tensor]:
+    """
+    Return the kernel of the gradient of the input.
 
+    ratio_first: whether sampling_ratio is given before the shape, and not after it.
+    """
+    function = getattr(operators, f"{name}_backward")
 
-def _grad(
-    function: Callable[..., Any], grad: Tensor, rois: Tensor, shape: Shape, *parameters: Any
-) -> Tensor:
-    rows = _tensors.boxes(rois, shape[0])
-    threads = _tensors.threads(None)
-    grad_input = function(_tensors.gradient(grad), rows, shape, *parameters, num_threads=threads)
-    return _tensors.tensor(grad_input, grad.dtype)
+    def kernel(grad: Tensor, rois: Tensor, *given: Any) -> Tensor:
+        more, (scale, _, _, *rest) = given[: bool(second)], given[bool(second) :]
+        parameters = [scale]
+        if ratio_first:
+            parameters.append(rest.pop(0))
+        shape = tuple(rest[:4])
+        parameters += rest[4:]
+        if second != "mapping" and grad.numel() == 0:
+            return grad.new_zeros(shape)
+        rows = [_tensors.boxes(rois, shape[0]), shape]
+        if second == "argmax":
+            rows, parameters = [_tensors.array(more[0]), *rows], []
+        threads = _tensors.threads(None)
+        found = function(_tensors.gradient(grad), *rows, *parameters, num_threads=threads)
+        return _tensors.tensor(found, grad.dtype)
 
-
-def _empty(input: Tensor, rois: Tensor, height: int, width: int) -> Tensor | None:
-    """Return the result where there are no bins, which torchvision allows and roicy does not."""
-    if min(height, width) != 0 or max(height, width) < 0:
-        return None
-    return input.new_empty((rois.shape[0], input.shape[1], height, width))
-
-
-def _channel_mapping(input: Tensor, pooled: np.ndarray) -> Tensor:
-    """Return the input channel of each output, which torchvision keeps for its gradient."""
-    k, *rest = pooled.shape
-    channels = torch.arange(input.shape[1], dtype=torch.int32)
-    return channels.reshape(rest).expand(k, *rest).contiguous()
-
-
-def roi_align(
-    input: Tensor, rois: Tensor, scale: float, height: int, width: int, ratio: int,
-    aligned: bool,
-) -> Tensor:  # fmt: skip
-    empty = _empty(input, rois, height, width)
-    if empty is not None:
-        return empty
-    size = (height, width)
-    pooled = _pool(operators.roi_align, input, rois, size, scale, ratio, aligned)
-    return _tensors.tensor(pooled, _tensors.pooled_type(input))
-
-
-def roi_align_backward(
-    grad: Tensor, rois: Tensor, scale: float, height: int, width: int, n: int, c: int, h: int,
-    w: int, ratio: int, aligned: bool,
-) -> Tensor:  # fmt: skip
-    if grad.numel() == 0:
-        return grad.new_zeros((n, c, h, w))
-    shape = (n, c, h, w)
-    return _grad(operators.roi_align_backward, grad, rois, shape, scale, ratio, aligned)
-
-
-def roi_pool(
-    input: Tensor, rois: Tensor, scale: float, height: int, width: int,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    empty = _empty(input, rois, height, width)
-    if empty is not None:
-        return empty, torch.empty_like(empty, dtype=torch.int32)
-    pool = functools.partial(operators.roi_pool, return_argmax=True)
-    pooled, argmax = _pool(pool, input, rois, (height, width), scale)
-    return _tensors.tensor(pooled, _tensors.pooled_type(input)), torch.from_numpy(argmax)
-
-
-def roi_pool_backward(
-    grad: Tensor, rois: Tensor, argmax: Tensor, scale: float, height: int, width: int, n: int,
-    c: int, h: int, w: int,
-) -> Tensor:  # fmt: skip
-    if grad.numel() == 0:
-        return grad.new_zeros((n, c, h, w))
-    rows, threads = _tensors.boxes(rois, n), _tensors.threads(None)
-    grads, indices = _tensors.gradient(grad), _tensors.array(argmax)
-    found = operators.roi_pool_backward(grads, indices, rows, (n, c, h, w), num_threads=threads)
-    return _tensors.tensor(found, grad.dtype)
-
-
-def ps_roi_align(
-    input: Tensor, rois: Tensor, scale: float, height: int, width: int, ratio: int,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    pooled = _pool(operators.ps_roi_align, input, rois, (height, width), scale, ratio)
-    return _tensors.tensor(pooled, _tensors.pooled_type(input)), _channel_mapping(input, pooled)
-
-
-def ps_roi_align_backward(
-    grad: Tensor, rois: Tensor, mapping: Tensor, scale: float, height: int, width: int,
-    ratio: int, n: int, c: int, h: int, w: int,
-) -> Tensor:  # fmt: skip
-    return _grad(operators.ps_roi_align_backward, grad, rois, (n, c, h, w), scale, ratio)
-
-
-def ps_roi_pool(
-    input: Tensor, rois: Tensor, scale: float, height: int, width: int,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    pooled = _pool(operators.ps_roi_pool, input, rois, (height, width), scale)
-    return _tensors.tensor(pooled, _tensors.pooled_type(input)), _channel_mapping(input, pooled)
-
-
-def ps_roi_pool_backward(
-    grad: Tensor, rois: Tensor, mapping: Tensor, scale: float, height: int, width: int, n: int,
-    c: int, h: int, w: int,
-) -> Tensor:  # fmt: skip
-    return _grad(operators.ps_roi_pool_backward, grad, rois, (n, c, h, w), scale)
+    return kernel
 
 
 KERNELS = {
-    "roi_align": roi_align,
-    "_roi_align_backward": roi_align_backward,
-    "roi_pool": roi_pool,
-    "_roi_pool_backward": roi_pool_backward,
-    "ps_roi_align": ps_roi_align,
-    "_ps_roi_align_backward": ps_roi_align_backward,
-    "ps_roi_pool": ps_roi_pool,
-    "_ps_roi_pool_backward": ps_roi_pool_backward,
+    "roi_align": _forward("roi_align", empties=True),
+    "_roi_align_backward": _backward("roi_align"),
+    "roi_pool": _forward("roi_pool", empties=True, second="argmax"),
+    "_roi_pool_backward": _backward("roi_pool", second="argmax"),
+    "ps_roi_align": _forward("ps_roi_align", empties=False, second="mapping"),
+    "_ps_roi_align_backward": _backward("ps_roi_align", ratio_first=True, second="mapping"),
+    "ps_roi_pool": _forward("ps_roi_pool", empties=False, second="mapping"),
+    "_ps_roi_pool_backward": _backward("ps_roi_pool", second="mapping"),
 }
 
 
