@@ -286,6 +286,14 @@ def test_bins_of_a_pixel_are_copied_while_there_is_room(extents, most, channels_
     assert 3 <= bins.min() and bins.max() <= most
 
 
+@pytest.mark.parametrize(("ratio", "load"), [(1, PACK_TAPS), (0, PACK_ROWS), (-1, PACK_ROWS)])
+def test_adaptive_grids_are_not_thin(ratio, load):
+    """They have a sample for each pixel, and the rows of all bins together are more than the map."""
+    rule = (RULES["sampled"], ratio, False, True, False, False)
+    plan = planned("forward", all_of((150, 160)), 128, rule=rule, extents=(150, 160))
+    assert (plan.tasks_array()["load"] == load).all()
+
+
 def test_few_boxes_are_not_worth_copying(rng):
     boxes = random_work(rng, 1, 1)
     plan = planned("forward", boxes, 10, channels_last=True, position_sensitive=True)

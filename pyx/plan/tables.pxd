@@ -592,7 +592,7 @@ cdef inline double thin_area(int ph, int pw, const Rule *rule) noexcept nogil:
     matter, so that a box is thin in every batch or in none.
     """
     cdef double samples = <double>rule.sampling_ratio * rule.sampling_ratio
-    if samples == 0 or rule.kind == RULE_ROTATED:
+    if rule.sampling_ratio <= 0 or rule.kind == RULE_ROTATED:
         return INFINITY
     return THIN_GAIN * 4.0 * ph * pw * samples
 
