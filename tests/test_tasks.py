@@ -288,7 +288,7 @@ def test_bins_of_a_pixel_are_copied_while_there_is_room(extents, most, channels_
 
 @pytest.mark.parametrize(("ratio", "load"), [(1, PACK_TAPS), (0, PACK_ROWS), (-1, PACK_ROWS)])
 def test_adaptive_grids_are_not_thin(ratio, load):
-    """They have a sample for each pixel, and the rows of all bins together are more than the map."""
+    """They have a sample a pixel, and the rows of all bins together are more than the map."""
     rule = (RULES["sampled"], ratio, False, True, False, False)
     plan = planned("forward", all_of((150, 160)), 128, rule=rule, extents=(150, 160))
     assert (plan.tasks_array()["load"] == load).all()
