@@ -22,6 +22,7 @@ from onnx import numpy_helper  # noqa: E402
 from onnx.backend.test.case.node import collect_testcases  # noqa: E402
 
 from roicy import onnxruntime as provider  # noqa: E402
+from roicy.compat.onnx import _session  # noqa: E402
 from roicy.compat.onnx._command import _claimed  # noqa: E402
 from roicy.compat.onnx._table import TABLE  # noqa: E402
 
@@ -601,6 +602,23 @@ def test_use_and_custom_operators(rng):
     assert len(provider.register()) == 1
     with pytest.raises(ValueError, match="num_threads: 0, expected"):
         provider.use(quiet(), 0)
+
+
+def test_options_that_cannot_be_copied(inputs, monkeypatch):
+    """What is lost in the copy, such as a library of custom operators, is found in the options."""
+    if NAME not in runtime.get_available_providers():
+        pytest.skip("this ONNX Runtime takes no plugins by their names")
+
+    def lossy(options):
+        copy = quiet()
+        copy.add_session_config_entry("session.load_model_format", "ORT")
+        return copy
+
+    monkeypatch.setattr(_session, "_copy", lossy)
+    options = quiet()
+    session = session_of(with_ones(parsed(CHAIN)), options)
+    assert session.get_providers()[0] == NAME and not options.has_providers()
+    assert_as_onnx_runtime(session.run(None, inputs), with_ones(parsed(CHAIN)), inputs)
 
 
 def test_older_versions(monkeypatch):

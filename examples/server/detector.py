@@ -17,7 +17,7 @@ import onnxruntime
 from PIL import Image, UnidentifiedImageError
 
 import roicy
-from roicy.compat.onnx import InferenceSession
+import roicy.onnxruntime
 
 MOST_BYTES = 16 << 20  # of an upload
 MOST_PIXELS = 25_000_000
@@ -88,11 +88,8 @@ class Detector:
         options.enable_cpu_mem_arena = False
         self.threads = threads
         if with_roicy:
-            self.session: Any = InferenceSession(path, options, num_threads=threads)
-        else:
-            self.session = onnxruntime.InferenceSession(
-                path, options, providers=["CPUExecutionProvider"]
-            )
+            roicy.onnxruntime.use(options)
+        self.session = onnxruntime.InferenceSession(path, options)
         self.input = self.session.get_inputs()[0].name
         self.outputs = [value.name for value in self.session.get_outputs()]
 

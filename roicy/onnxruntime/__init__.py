@@ -114,7 +114,7 @@ def register() -> list[Any]:
         return _devices()
 
 
-def _given(options: Any, num_threads: int | None) -> dict[str, str]:
+def options_of(options: Any, num_threads: int | None) -> dict[str, str]:
     """Return the options of the provider for a session with these options."""
     threads = _threads.check(num_threads) if num_threads is not None else 0
     threads = threads or options.intra_op_num_threads
@@ -158,6 +158,6 @@ def use(options: Any, num_threads: int | None = None) -> Any:
     >>> use(onnxruntime.SessionOptions()).has_providers()
     True
     """
-    given = _given(options, num_threads)
+    given = options_of(options, num_threads)
     options.add_provider_for_devices(register(), given)
     return options

@@ -9,7 +9,7 @@ from onnxruntime import SessionOptions  # type: ignore[import-untyped]
 from onnxruntime.capi import onnxruntime_inference_collection as collection
 from onnxruntime.capi import onnxruntime_pybind11_state as state
 
-from ...onnxruntime import use
+from ...onnxruntime import get_ep_name, options_of, use
 
 CPU = "CPUExecutionProvider"
 EMPTY = b"\x08\x08:\x03\x12\x01gB\x04\n\x00\x10\x10"  # a model without nodes
@@ -79,15 +79,27 @@ class InferenceSession(collection.InferenceSession):  # type: ignore[misc]
             path_or_bytes = path_or_bytes.SerializeToString()
         if isinstance(path_or_bytes, (bytearray, memoryview)):
             path_or_bytes = bytes(path_or_bytes)
-        if sess_options is None or not sess_options.has_providers():
-            given = SessionOptions() if sess_options is None else _copy(sess_options)
-            sess_options = use(given, num_threads)
-            names = list(providers or [])
-            pairs = zip(names, provider_options or [{}] * len(names), strict=True)
-            for name, more in pairs:
-                name, more = name if isinstance(name, tuple) else (name, more)
-                if name != CPU:
-                    sess_options.add_provider(name, {k: str(v) for k, v in more.items()})
-            providers = provider_options = None
         options.setdefault("enable_fallback", 0)  # which would be without roicy
-        super().__init__(path_or_bytes, sess_options, providers, provider_options, **options)
+        given = sess_options
+        if given is not None and given.has_providers():
+            super().__init__(path_or_bytes, given, providers, provider_options, **options)
+            return
+        copy = use(SessionOptions() if given is None else _copy(given), num_threads)
+        names = list(providers or [])
+        pairs = zip(names, provider_options or [{}] * len(names), strict=True)
+        others = [one if isinstance(one, tuple) else (one, more) for one, more in pairs]
+        for name, more in others:
+            if name != CPU:
+                copy.add_provider(name, {key: str(value) for key, value in more.items()})
+        try:
+            super().__init__(path_or_bytes, copy, **options)
+        except Exception as error:
+            # The caller's options may have libraries of custom operators.  They are left as they
+            # are where ONNX Runtime takes plugins by their names.
+            if given is None or get_ep_name() not in state.get_available_providers():
+                raise
+            named = [(get_ep_name(), options_of(given, num_threads)), *(others or [CPU])]
+            try:
+                super().__init__(path_or_bytes, given, named, **options)
+            except Exception:
+                raise error from None

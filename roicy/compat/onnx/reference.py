@@ -20,9 +20,9 @@ array([[0., 1.],
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from onnx.reference.op_run import OpRun
 
 from . import CropAndResize as _crop_and_resize
@@ -33,63 +33,22 @@ from . import RoiAlign as _roi_align
 __all__ = ["OPERATORS", "CropAndResize", "MMCVRoIAlignRotated", "MaxRoiPool", "RoiAlign"]
 
 
-class RoiAlign(OpRun):
-    """:func:`roicy.compat.onnx.RoiAlign`."""
+def _operator(function: Callable[..., Any], domain: str = "") -> type[OpRun]:
+    """Return the operator of a function, whose attributes are its keyword arguments."""
+    name = function.__name__
 
-    op_domain = ""
-
-    def _run(
-        self,
-        X: np.ndarray,
-        rois: np.ndarray,
-        batch_indices: np.ndarray,
-        **attributes: Any,
-    ) -> tuple[np.ndarray]:
-        if (
-            self.run_params["opsets"][""] < 16
-        ):  # opset 10 had neither this attribute nor an offset, so its value is today's default
+    def run(self: Any, *inputs: Any, **attributes: Any) -> tuple[Any]:
+        # Opset 10 had neither this attribute nor an offset, so its value is today's default.
+        if name == "RoiAlign" and self.run_params["opsets"][""] < 16:
             attributes["coordinate_transformation_mode"] = "output_half_pixel"
-        return (_roi_align(X, rois, batch_indices, **attributes),)
+        return (function(*inputs, **attributes),)
+
+    about = f":func:`roicy.compat.onnx.{name}`."
+    return type(name, (OpRun,), {"op_domain": domain, "_run": run, "__doc__": about})
 
 
-class MaxRoiPool(OpRun):
-    """:func:`roicy.compat.onnx.MaxRoiPool`."""
-
-    op_domain = ""
-
-    def _run(
-        self, X: np.ndarray, rois: np.ndarray, pooled_shape: list[int], spatial_scale: float = 1.0
-    ) -> tuple[np.ndarray]:
-        return (
-            _max_roi_pool(X, rois, pooled_shape=tuple(pooled_shape), spatial_scale=spatial_scale),
-        )
-
-
-class CropAndResize(OpRun):
-    """:func:`roicy.compat.onnx.CropAndResize`."""
-
-    op_domain = "com.microsoft"
-
-    def _run(
-        self,
-        X: np.ndarray,
-        rois: np.ndarray,
-        batch_indices: np.ndarray,
-        crop_size: np.ndarray,
-        mode: str = "bilinear",
-        extrapolation_value: float = 0.0,
-    ) -> tuple[np.ndarray]:
-        options = {"mode": mode, "extrapolation_value": extrapolation_value}
-        return (_crop_and_resize(X, rois, batch_indices, crop_size, **options),)
-
-
-class MMCVRoIAlignRotated(OpRun):
-    """:func:`roicy.compat.onnx.MMCVRoIAlignRotated`."""
-
-    op_domain = "mmdeploy"
-
-    def _run(self, input: np.ndarray, rois: np.ndarray, **attributes: Any) -> tuple[np.ndarray]:
-        return (_roi_align_rotated(input, rois, **attributes),)
-
-
+RoiAlign = _operator(_roi_align)
+MaxRoiPool = _operator(_max_roi_pool)
+CropAndResize = _operator(_crop_and_resize, "com.microsoft")
+MMCVRoIAlignRotated = _operator(_roi_align_rotated, "mmdeploy")
 OPERATORS = [RoiAlign, MaxRoiPool, CropAndResize, MMCVRoIAlignRotated]
