@@ -77,7 +77,7 @@ def prroi_pool_backward(
     num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
-    Gradient of :func:`prroi_pool` by its input.
+    Gradient of :func:`prroi_pool` with respect to its input.
 
     {sections}
 
@@ -120,7 +120,7 @@ def prroi_pool_backward_boxes(
     boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
 ) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
     """
-    Gradient of :func:`prroi_pool` by the coordinates of its boxes.
+    Gradient of :func:`prroi_pool` with respect to the coordinates of its boxes.
 
     The pooled value is a smooth function of them, which is what the operator is for.
 
@@ -183,7 +183,7 @@ def ps_prroi_pool_backward(
     num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
-    Gradient of :func:`ps_prroi_pool` by its input.
+    Gradient of :func:`ps_prroi_pool` with respect to its input.
 
     {sections}
 
@@ -225,7 +225,7 @@ def ps_prroi_pool_backward_boxes(
     boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
 ) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
     """
-    Gradient of :func:`ps_prroi_pool` by the coordinates of its boxes.
+    Gradient of :func:`ps_prroi_pool` with respect to the coordinates of its boxes.
 
     {sections}
 

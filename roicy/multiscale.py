@@ -100,7 +100,7 @@ def multiscale_roi_align_backward(
     out: Sequence[NDArray[Float]] | None = None, num_threads: Threads = None,
 ) -> list[NDArray[Float]]:  # fmt: skip
     """
-    Gradients of :func:`multiscale_roi_align` by the maps of each level.
+    Gradients of :func:`multiscale_roi_align` with respect to the maps of each level.
 
     {sections}
 
@@ -150,8 +150,8 @@ def multiscale_roi_align_backward_boxes(
     num_threads: Threads = None,
 ) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
     """
-    Gradient of :func:`multiscale_roi_align` by the coordinates of its boxes, each at the level
-    that it is pooled from.
+    Gradient of :func:`multiscale_roi_align` with respect to the coordinates of its boxes, each at
+    the level that it is pooled from.
 
     {sections}
 
@@ -227,7 +227,7 @@ def multiscale_roi_align_rotated_backward(
     num_threads: Threads = None,
 ) -> list[NDArray[Float]]:  # fmt: skip
     """
-    Gradients of :func:`multiscale_roi_align_rotated` by the maps of each level.
+    Gradients of :func:`multiscale_roi_align_rotated` with respect to the maps of each level.
 
     {sections}
     """
@@ -273,8 +273,8 @@ def multiscale_roi_align_rotated_backward_boxes(
     boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
 ) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
     """
-    Gradient of :func:`multiscale_roi_align_rotated` by the numbers of its boxes, each at the level
-    that it is pooled from.
+    Gradient of :func:`multiscale_roi_align_rotated` with respect to the numbers of its boxes, each
+    at the level that it is pooled from.
 
     {sections}
     """

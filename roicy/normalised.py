@@ -117,7 +117,7 @@ def crop_and_resize_backward(
     num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
-    Gradient of :func:`crop_and_resize` by its image.
+    Gradient of :func:`crop_and_resize` with respect to its image.
 
     {sections}
 
@@ -148,7 +148,8 @@ def crop_and_resize_backward_boxes(
     layout: Layout = "NCHW", num_threads: Threads = None,
 ) -> NDArray[Any]:  # fmt: skip
     """
-    Gradient of :func:`crop_and_resize`, method "bilinear", by the coordinates of its boxes.
+    Gradient of :func:`crop_and_resize`, method "bilinear", with respect to the coordinates of its
+    boxes.
 
     It is 0 along an axis where a sample lies on a pixel.
 

@@ -145,7 +145,8 @@ def roi_align_max_backward(
     num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
-    Gradient of :func:`roi_align_max` by its input: that of each bin goes to its largest sample.
+    Gradient of :func:`roi_align_max` with respect to its input: that of each bin goes to its
+    largest sample.
 
     With g the gradient of a bin, the four pixels v[i] around its largest sample, whose weights
     are w[i], get ::
@@ -190,7 +191,7 @@ def roi_align_backward(
     layout: Layout = "NCHW", out: Out[Float] = None, num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
-    Gradient of :func:`roi_align` by its input.
+    Gradient of :func:`roi_align` with respect to its input.
 
     Each pixel gets the gradient of every bin that reads it, times its weight there.
 
@@ -235,7 +236,7 @@ def roi_align_backward_boxes(
     layout: Layout = "NCHW", num_threads: Threads = None,
 ) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
     """
-    Gradient of :func:`roi_align` by the coordinates of its boxes.
+    Gradient of :func:`roi_align` with respect to the coordinates of its boxes.
 
     Each sample contributes the slope of the bilinear surface where it lies, times how far it
     moves with each edge of the box.  The number of samples, and whether they lie on the map, is
@@ -328,7 +329,7 @@ def roi_align_rotated_backward(
     out: Out[Float] = None, num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
-    Gradient of :func:`roi_align_rotated` by its input.
+    Gradient of :func:`roi_align_rotated` with respect to its input.
 
     Each pixel gets the gradient of every bin that reads it, times its weight there.
 
@@ -381,7 +382,8 @@ def roi_align_rotated_backward_boxes(
     boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
 ) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
     """
-    Gradient of :func:`roi_align_rotated` by the centres, sizes and angles of its boxes.
+    Gradient of :func:`roi_align_rotated` with respect to the centres, sizes and angles of its
+    boxes.
 
     Each sample contributes the slope of the bilinear surface where it lies, times how far it
     moves with each number of the box.  The number of samples, and whether they lie on the map, is
@@ -452,7 +454,7 @@ def ps_roi_align_backward(
     out: Out[Float] = None, num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
-    Gradient of :func:`ps_roi_align` by its input.
+    Gradient of :func:`ps_roi_align` with respect to its input.
 
     {sections}
 
@@ -493,7 +495,7 @@ def ps_roi_align_backward_boxes(
     num_threads: Threads = None,
 ) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
     """
-    Gradient of :func:`ps_roi_align` by the coordinates of its boxes.
+    Gradient of :func:`ps_roi_align` with respect to the coordinates of its boxes.
 
     {sections}
 
@@ -559,7 +561,7 @@ def ps_roi_pool_backward(
     num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
-    Gradient of :func:`ps_roi_pool` by its input.
+    Gradient of :func:`ps_roi_pool` with respect to its input.
 
     {sections}
 
@@ -663,7 +665,8 @@ def roi_pool_backward(
     num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
-    Gradient of :func:`roi_pool` by its input: that of each bin goes to its largest pixel.
+    Gradient of :func:`roi_pool` with respect to its input: that of each bin goes to its largest
+    pixel.
 
     {sections}
 

@@ -67,9 +67,10 @@ def roi_align(
 
     Notes
     -----
-    The gradients may be differentiated again by what they are linear in: the input, and the
-    gradient of the output; and by boxes where they are gradients of the input.  Forward mode
-    (``torch.func.jvp``) has the derivative by the input, and ``torch.vmap`` is known.
+    The gradients may be differentiated again with respect to what they are linear in: the input,
+    and the gradient of the output.  Gradients of the input may be differentiated with respect to
+    the boxes too.  Forward mode (``torch.func.jvp``) has the derivative with respect to the input,
+    and ``torch.vmap`` is known.
 
     Examples
     --------
