@@ -14,7 +14,7 @@ MAY_IMPORT = {
     "move": ("move", "simd", "tuning", "plan.structs"),
     "plan": ("plan", "simd", "tuning"),
     "kernels": (
-        "kernels", "move", "simd", "threads", "tuning",
+        "kernels", "move", "simd", "threads", "tuning", "images.frames",
         "plan.structs", "plan.spans", "roicy._kernels.plan",
     ),
     "images": ("images", "simd", "threads", "tuning"),

@@ -8,10 +8,10 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from images.frames cimport (CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_YUV, Axis, Columns, Source,
-                            Span, Strip, Target, Warp, Yuv, crop_axis_limit, crop_axis_set,
+from images.frames cimport (CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_YUV, Axis, Lines, Source,
+                            Span, Strip, Sums, Target, Warp, Yuv, crop_axis_limit, crop_axis_set,
                             crop_pad_columns, crop_scale_columns, crop_span_of, crop_store,
-                            crop_sum_columns, crop_sum_rows, warp_pixels, warp_samples)
+                            sum_strip_columns_float, sum_strip_float, warp_pixels, warp_samples)
 from threads cimport run_tasks
 from tuning cimport (CROP_COLUMNS_AT_ONCE, CROP_SERIAL_NUMBERS, CROP_STRIP, TASKS_PER_THREAD,
                      WARP_COST)
@@ -52,7 +52,7 @@ cdef struct Scratch:               # of one thread
     float[CROP_ROWS] cover         # of the rows
     Py_ssize_t[GROUPS] low         # pixels that CROP_COLUMNS output columns read
     Py_ssize_t[GROUPS] stop
-    float[(CROP_STRIP + CROP_CHANNELS * CROP_ROWS) * CROP_ROWS] strip  # or one for each plane
+    float[(CROP_STRIP + CROP_CHANNELS * CROP_ROWS) * CROP_ROWS] strip
     float[CROP_CHANNELS * CROP_COLUMNS * CROP_ROWS] sums
 
 
@@ -133,57 +133,24 @@ cdef inline void finish(
         + (work.column + first) * call.target.stride_x, &call.target)
 
 
-cdef inline Source plane_of(const Call *call, const Source *frame, int plane) noexcept nogil:
-    """The frame, or one of its channels where they are read one by one."""
-    cdef Source source = frame[0]
-    if call.planar:
-        source.start = frame.start + plane * frame.stride_c
-        source.channels, source.plane = 1, plane
-        source.dense = frame.kind != CROP_YUV
-    return source
+cdef inline Lines lines_of(const Span *spans) noexcept nogil:
+    cdef Lines lines
+    memset(&lines, 0, sizeof(lines))
+    lines.spans = spans
+    return lines
 
 
-cdef inline void sum_piecewise(
-        const Call *call, const Work *work, Scratch *scratch, int first, int count,
-        Py_ssize_t low, Py_ssize_t stop) noexcept nogil:
-    """The sums of a group of columns whose pixels no strip has room for."""
-    cdef Source frame
-    cdef Strip strip
-    cdef Columns columns
+cdef inline Sums sums_of(const Call *call, Scratch *scratch, bint scaled) noexcept nogil:
+    """Where the sums of channels go; scaled: whether they are at once, as nothing is added."""
+    cdef Sums sums
     cdef int c
-    for c in range(call.channels if call.planar else 1):
-        frame = plane_of(call, work.frame, c)
-        columns = columns_of(call, scratch, c, False)
-        strip.sums, strip.channels, strip.add = scratch.strip, frame.channels, False
-        strip.low = low
-        while True:
-            strip.stop = min(strip.low + CROP_STRIP // frame.channels, stop)
-            if strip.low < strip.stop:
-                crop_sum_rows(&frame, scratch.rows, work.rows, &strip)
-            crop_sum_columns(&strip, scratch.columns + first, count, &columns)
-            strip.low = strip.stop
-            strip.add = True
-            if strip.low >= stop:
-                break
-    finish(call, work, scratch, False, first, count)
-
-
-cdef inline Columns columns_of(
-        const Call *call, Scratch *scratch, int channel, bint scaled) noexcept nogil:
-    """Where the sums of channels go, from that channel of the frame on.
-
-    scaled: whether sums are scaled at once, since nothing is added to them.
-    """
-    cdef Columns columns
-    cdef int c
-    columns.sums = scratch.sums
-    columns.step = call.channels if call.target.interleaved else 1
-    for c in range(call.channels - channel):
-        columns.scale[c] = call.scale[call.place[channel + c]] if scaled else 1
-        columns.bias[c] = call.bias[call.place[channel + c]] if scaled else 0
-        columns.place[c] = call.place[channel + c] * (1 if call.target.interleaved
-                                                      else CROP_COLUMNS)
-    return columns
+    sums.sums, sums.first, sums.channels = scratch.sums, 0, call.channels
+    sums.step = call.channels if call.target.interleaved else 1
+    for c in range(call.channels):
+        sums.scale[c] = call.scale[call.place[c]] if scaled else 1
+        sums.bias[c] = call.bias[call.place[c]] if scaled else 0
+        sums.place[c] = call.place[c] * (1 if call.target.interleaved else CROP_COLUMNS)
+    return sums
 
 
 cdef inline int groups_together(
@@ -204,36 +171,55 @@ cdef inline int groups_together(
     return group
 
 
+cdef inline void fill_strip(
+        const Call *call, const Work *work, Scratch *scratch, Strip *strip) noexcept nogil:
+    """Sum the rows of the frame, or of its channels where they are read one by one."""
+    cdef Lines y = lines_of(scratch.rows)
+    cdef Source plane = work.frame[0]
+    strip.channel = 0
+    if not call.planar:
+        sum_strip_float(work.frame, &y, work.rows, strip)
+        return
+    plane.channels, plane.dense = 1, plane.kind != CROP_YUV
+    while strip.channel < call.channels:
+        plane.start = work.frame.start + strip.channel * plane.stride_c
+        plane.plane = strip.channel
+        sum_strip_float(&plane, &y, work.rows, strip)
+        strip.channel += 1
+
+
 cdef inline void crop_block(const Call *call, const Work *work, Scratch *scratch) noexcept nogil:
-    """A block of rows, in chunks of columns."""
-    cdef Source[CROP_CHANNELS] frames
-    cdef Strip[CROP_CHANNELS] strips
-    cdef Columns[CROP_CHANNELS] columns
-    cdef int c, first, count, group = 0, stop_group, planes = call.channels if call.planar else 1
+    """A block of rows, in chunks of columns whose pixels a strip has room for.
+
+    Where it has no room for the pixels of one group of columns, it gets them piece by piece.
+    """
+    cdef Strip strip
+    cdef Sums sums
+    cdef Lines x
+    cdef int first, count, group = 0, stop_group
     cdef int groups = (work.columns + CROP_COLUMNS - 1) // CROP_COLUMNS
-    cdef Py_ssize_t low, stop, room = CROP_STRIP // call.channels
-    for c in range(planes):
-        frames[c] = plane_of(call, work.frame, c)
-        columns[c] = columns_of(call, scratch, c, not work.padded)
-        strips[c].sums = scratch.strip + c * (room + CROP_ROWS) * CROP_ROWS
-        strips[c].channels, strips[c].add = frames[c].channels, False
+    cdef Py_ssize_t stop = 0, room = CROP_STRIP // call.channels
+    cdef bint scaled
+    strip.sums, strip.channels = scratch.strip, call.channels
     while group < groups:
-        stop_group = groups_together(scratch, group, groups, room, &low, &stop)
-        if stop_group == group:
-            first = group * CROP_COLUMNS
-            count = min(<int>CROP_COLUMNS, work.columns - first)
-            sum_piecewise(call, work, scratch, first, count, low, stop)
-            group += 1
-            continue
-        for c in range(planes):
-            strips[c].low, strips[c].stop = low, stop
-            crop_sum_rows(&frames[c], scratch.rows, work.rows, &strips[c])
+        stop_group = groups_together(scratch, group, groups, room, &strip.low, &stop)
+        scaled = stop_group > group and not work.padded
+        stop_group = max(stop_group, group + 1)
+        sums = sums_of(call, scratch, scaled)
+        strip.stop, strip.add = min(strip.low + room, stop), False
+        if strip.low < stop:
+            fill_strip(call, work, scratch, &strip)
         while group < stop_group:
             first = group * CROP_COLUMNS
             count = min(<int>CROP_COLUMNS, work.columns - first)
-            for c in range(planes):
-                crop_sum_columns(&strips[c], scratch.columns + first, count, &columns[c])
-            finish(call, work, scratch, not work.padded, first, count)
+            x = lines_of(scratch.columns + first)
+            sum_strip_columns_float(&strip, &x, count, &sums)
+            while strip.stop < stop:
+                strip.low, strip.stop = strip.stop, min(strip.stop + room, stop)
+                strip.add = True
+                fill_strip(call, work, scratch, &strip)
+                sum_strip_columns_float(&strip, &x, count, &sums)
+            finish(call, work, scratch, scaled, first, count)
             group += 1
 
 

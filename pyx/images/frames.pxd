@@ -1,7 +1,9 @@
 """What axis.h, load.h, rows.h, store.h and warp.h offer; they say what each function does."""
 from libc.stdint cimport int32_t
 
-cdef extern from "images/rows.h":
+from simd.simd cimport Taps
+
+cdef extern from "images/store.h":
     enum: CROP_ROWS
     enum: CROP_COLUMNS
     enum: CROP_CHANNELS
@@ -42,16 +44,23 @@ cdef extern from "images/rows.h":
         int plane
         const Yuv *yuv
 
-    ctypedef struct Strip "struct crop_strip":
-        float *sums
+    ctypedef struct Lines "struct lines":
+        const Span *spans
+        Taps list
+
+    ctypedef struct Strip "struct strip":
+        void *sums
         Py_ssize_t low
         Py_ssize_t stop
         int channels
+        int channel
         bint add
 
-    ctypedef struct Columns "struct crop_columns":
-        float *sums
+    ctypedef struct Sums "struct sums":
+        void *sums
         Py_ssize_t step
+        int first
+        int channels
         Py_ssize_t *place
         float *scale
         float *bias
@@ -68,10 +77,14 @@ cdef extern from "images/rows.h":
     void crop_axis_set(Axis *axis, double low, double high, bint antialias) noexcept nogil
     void crop_axis_limit(Axis *axis, double first, double second) noexcept nogil
     Span crop_span_of(const Axis *axis, int32_t p) noexcept nogil
-    void crop_sum_rows(
-        const Source *source, const Span *spans, int rows, const Strip *strip) noexcept nogil
-    void crop_sum_columns(
-        const Strip *strip, const Span *spans, int count, const Columns *to) noexcept nogil
+    void sum_strip_float(
+        const Source *source, const Lines *lines, int rows, const Strip *strip) noexcept nogil
+    void sum_strip_double(
+        const Source *source, const Lines *lines, int rows, const Strip *strip) noexcept nogil
+    void sum_strip_columns_float(
+        const Strip *strip, const Lines *lines, int count, const Sums *to) noexcept nogil
+    void sum_strip_columns_double(
+        const Strip *strip, const Lines *lines, int count, const Sums *to) noexcept nogil
     void crop_scale_columns(
         float *sums, Py_ssize_t step, int count, float scale, float bias) noexcept nogil
     void crop_pad_columns(

@@ -11,6 +11,7 @@ enum {
     CROP_COLUMNS = CROP_ROWS,
     CROP_RUN = 64,
     CROP_CHANNELS = 4,
+    CROP_LOADED = 40, /* rows of a block that are converted once */
     CROP_SQUARE = VECTOR_BYTES / sizeof(float)
 };
 
@@ -24,15 +25,15 @@ struct crop_yuv {
     float luma, bias[3], from_u[3], from_v[3];
 };
 
-/* A frame, or one plane of it.  Strides are bytes. */
+/* A frame or a map, or one plane of it.  Strides are bytes. */
 struct crop_source {
     const char *start;
     ptrdiff_t stride_y, stride_x, stride_c;
     int32_t height, width;
-    int channels; /* at most CROP_CHANNELS */
-    int kind;     /* NumPy's character of the type */
-    int dense;    /* numbers of a row follow each other */
-    int plane;    /* the channel that is read of CROP_YUV */
+    int channels;
+    int kind;  /* NumPy's character of the type */
+    int dense; /* numbers of a row follow each other */
+    int plane; /* the channel that is read of CROP_YUV */
     const struct crop_yuv *yuv;
 };
 
@@ -44,6 +45,10 @@ static FORCE_INLINE float crop_number(const char *from, int kind) {
         return *(const uint8_t *)from;
     if (kind == CROP_FLOAT) {
         memcpy(&four, from, sizeof four);
+        return four;
+    }
+    if (kind != HALF && kind != CROP_SHORT) {
+        widen_float(from, kind, 1, &four);
         return four;
     }
     memcpy(&two, from, sizeof two);
@@ -122,25 +127,34 @@ static FORCE_INLINE void crop_load_strided(const struct crop_source *source, con
 }
 
 /* Numbers of a row of any type and strides. */
-static NOINLINE void crop_load_row(const struct crop_source *source, ptrdiff_t y, ptrdiff_t at,
-                                   int count, float *to) {
+static NOINLINE void load_row_float(const struct crop_source *source, ptrdiff_t y, ptrdiff_t at,
+                                    int count, float *to) {
     const char *row = source->start + y * source->stride_y;
     int kind = source->kind;
     if (kind == CROP_YUV)
         crop_load_yuv(source, y, at, count, to);
-    else if (source->dense && kind == HALF)
-        widen_halves((const uint16_t *)row + at, count, to);
-    else if (source->dense && kind == CROP_SHORT)
-        for (int i = 0; i < count; i++)
-            to[i] = ((const uint16_t *)row)[at + i];
+    else if (source->dense && kind != CROP_FLOAT)
+        widen_float(row + at * small_size(kind), kind, count, to);
     else if (kind == BYTE)
         crop_load_strided(source, row, at, count, BYTE, to);
     else if (kind == CROP_FLOAT)
         crop_load_strided(source, row, at, count, CROP_FLOAT, to);
     else if (kind == CROP_SHORT)
         crop_load_strided(source, row, at, count, CROP_SHORT, to);
-    else
+    else if (kind == HALF)
         crop_load_strided(source, row, at, count, HALF, to);
+    else
+        crop_load_strided(source, row, at, count, kind, to);
+}
+
+/* Numbers of a row of doubles, of any strides. */
+static NOINLINE void load_row_double(const struct crop_source *source, ptrdiff_t y, ptrdiff_t at,
+                                     int count, double *to) {
+    const char *row = source->start + y * source->stride_y;
+    ptrdiff_t channels = source->channels;
+    for (int i = 0; i < count; i++, at++)
+        memcpy(to + i, row + at / channels * source->stride_x + at % channels * source->stride_c,
+               sizeof *to);
 }
 
 #endif

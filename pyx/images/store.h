@@ -3,7 +3,7 @@
 #ifndef ROICY_STORE_H
 #define ROICY_STORE_H
 
-#include "images/load.h"
+#include "images/rows.h"
 
 /* The output of a box.  Strides are bytes. */
 struct crop_target {
@@ -13,15 +13,6 @@ struct crop_target {
     int itemsize;
     int interleaved; /* channels follow each other, and pixels too */
 };
-
-/* Transposes CROP_ROWS rows of `count` sums, `step` apart, to lane vectors. */
-static FORCE_INLINE void crop_transpose(const float *from, ptrdiff_t step, int count, float *to) {
-    enum { n = CROP_SQUARE };
-    for (int i = 0; i < count; i += n)
-        for (int l = 0; l < CROP_ROWS; l += n)
-            transpose_square_float(from + l * step + i, step, n, to + i * CROP_ROWS + l, CROP_ROWS,
-                                   n, 0);
-}
 
 /* Copies a few floats, by whole lines, which are short enough to need no call. */
 static FORCE_INLINE void crop_copy_run(const float *from, int count, char *to) {
@@ -83,7 +74,7 @@ static FORCE_INLINE void crop_store_square(const float *sums, int rows, float *t
 static NOINLINE void crop_store_slowly(const float *sums, int rows, int count, char *to,
                                        const struct crop_target *target, ptrdiff_t stride) {
     float staging[CROP_ROWS * CROP_COLUMNS];
-    crop_transpose(sums, CROP_ROWS, CROP_COLUMNS, staging);
+    transpose_lines_float(sums, CROP_ROWS, CROP_COLUMNS, staging, CROP_ROWS);
     for (int p = 0; p < rows; p++) {
         const float *from = staging + p * CROP_COLUMNS;
         char *row = to + p * target->stride_y;

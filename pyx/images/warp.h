@@ -90,7 +90,7 @@ static NOINLINE warp_quad warp_load_pixel(const struct crop_source *source, cons
         for (plane.plane = 0; plane.plane < 3; plane.plane++)
             crop_load_yuv(&plane, y, x, 1, numbers + plane.plane);
     } else
-        crop_load_row(source, y, x * source->channels, source->channels, numbers);
+        load_row_float(source, y, x * source->channels, source->channels, numbers);
     return warp_quad_of(numbers);
 }
 

@@ -1,28 +1,18 @@
 """Row lanes: where channels are few, the bin rows of a channel are the lanes instead.
 
-Pixels are contracted along y first, row by row as they lie in memory.  A lane vector of such rows
-is transposed into a strip [channel][x][lane], which is then contracted along x as elsewhere.
+The sums are those of images/rows.h, which sums rows of pixels as they lie and transposes them.
 """
-from libc.stdint cimport int32_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
+from images.frames cimport (CROP_CHANNELS, Lines, Source, Strip, Sums, sum_strip_columns_double,
+                            sum_strip_columns_float, sum_strip_double, sum_strip_float)
 from kernels.run cimport Part, Scratch
-from move.pack cimport pack
 from move.store cimport Target, unpack
 from move.tile cimport TileCache, Window
 from plan.spans cimport hull
 from plan.structs cimport DIRECT, Call, Strides
-from simd.simd cimport (LANE_BYTES, Taps, Vectors, add_product, contract_axis, prefetch_run, real,
-                        stream_rest, widen)
+from simd.simd cimport LANE_BYTES, prefetch_run, real, stream_rest
 from tuning cimport MAX_BINS
-
-
-cdef struct Runs:                  # how rows of the map are read: in runs of contiguous numbers
-    Py_ssize_t channels            # channels that are computed together
-    Py_ssize_t columns             # columns of the map that are computed together
-    bint mixed                     # a run holds all channels, and not only one
-    bint in_place                  # runs are read in the map, and not copied to the tile
-    bint prefetch                  # rows are not in cache, and too short for hardware to foresee
 
 
 cdef inline Py_ssize_t widest_bin(const Call *call, const Part *part) noexcept nogil:
@@ -34,37 +24,18 @@ cdef inline Py_ssize_t widest_bin(const Call *call, const Part *part) noexcept n
     return widest
 
 
-cdef inline Runs runs_of(const Call *call, const Part *part) noexcept nogil:
-    """How the bin rows of a part are read, in scratch that has room for any bin column."""
-    cdef Py_ssize_t channels = call.channels, columns = part.window.x1 - part.window.x0
-    cdef Py_ssize_t room = call.layout.strip_bytes // LANE_BYTES, widest = columns
-    cdef Py_ssize_t tile = call.layout.tile_bytes // call.itemsize
-    cdef const Strides *strides = &call.map.strides
-    cdef bint converted = call.map.itemsize != call.itemsize
-    cdef Runs runs
-    tile = min(room, tile // max(part.window.y1 - part.window.y0, 1))
-    if widest * channels > tile:      # not all bin columns together
-        widest = widest_bin(call, part)
-    runs.mixed = (strides.channel == 1 and strides.x == channels
-                  and widest * channels <= (tile if converted else room))
-    runs.in_place = not converted and (runs.mixed or strides.x == 1)
-    runs.prefetch = runs.in_place and call.beyond_cache
-    runs.channels = channels if runs.mixed else 1
-    if runs.in_place and not runs.mixed:      # as many as there is room for with all columns
-        runs.channels = max(min(room // max(columns, 1), channels), 1)
-    runs.columns = (room if runs.in_place else tile) // runs.channels
-    return runs
-
-
 cdef inline int bins_of_columns(
-        const Call *call, const Part *part, int first, const Runs *runs,
+        const Call *call, const Part *part, int first, Py_ssize_t together, Py_ssize_t room,
         Window *window) noexcept nogil:
-    """Set the window of the bin columns from `first` on that fit; return the column after them."""
-    cdef int q = first + 1, most = <int>(MAX_BINS // runs.channels)
+    """Set the window of the bin columns from `first` on; return the one after them.
+
+    There is room for so many columns of pixels, with `together` channels.
+    """
+    cdef int q = first + 1, most = <int>(MAX_BINS // together)
     cdef int stop = min(call.pw, first + most)
     cdef Py_ssize_t low = 0, high = 0
     window.y0, window.y1 = part.window.y0, part.window.y1
-    if part.window.x1 - part.window.x0 <= runs.columns and call.pw <= most:
+    if part.window.x1 - part.window.x0 <= room and call.pw <= most:
         window.x0, window.x1 = part.window.x0, part.window.x1
         return call.pw
     hull(part.spans_x, first, q, call.tables.tap_pixel, &window.x0, &window.x1)
@@ -73,113 +44,42 @@ cdef inline int bins_of_columns(
         if low < high:
             if window.x0 < window.x1:
                 low, high = min(low, window.x0), max(high, window.x1)
-            if high - low > runs.columns:
+            if high - low > room:
                 break
             window.x0, window.x1 = low, high
         q += 1
     return q
 
 
-cdef inline void read_runs(
-        const TileCache *tile, Py_ssize_t at, Py_ssize_t rows, Py_ssize_t count, Py_ssize_t step,
-        real *to) noexcept nogil:
-    """Copy `count` numbers of each row to one long run.
-
-    at: the first number, counted from the start of the plane; step: between numbers of a row.
-    """
-    cdef Py_ssize_t size = tile.itemsize, x
-    for _ in range(rows):
-        if size == sizeof(real):
-            for x in range(count):
-                to[x] = (<const real*>tile.plane)[at + x * step]
-        elif step == 1:
-            widen(tile.plane + at * size, tile.kind, count, to)
-        else:
-            for x in range(count):
-                widen(tile.plane + (at + x * step) * size, tile.kind, 1, to + x)
-        to += count
-        at += tile.strides.y
-
-
-cdef inline const real *load_runs(
-        const Call *call, const TileCache *tile, const Runs *runs, const Window *window,
-        Py_ssize_t channel, real *memory, Py_ssize_t *row_step) noexcept nogil:
-    """Return where row 0 begins at column window.x0; only rows of the window may be read."""
+cdef inline Source source_of(
+        const Call *call, const TileCache *tile, bint mixed) noexcept nogil:
+    """The map with the channels of a pixel together if they are mixed, or its first channel."""
     cdef const Strides *strides = &call.map.strides
-    cdef Py_ssize_t at = channel * strides.channel + window.x0 * strides.x
-    cdef Py_ssize_t run = (window.x1 - window.x0) * (call.channels if runs.mixed else 1)
-    row_step[0] = strides.y
-    if runs.in_place:
-        return <const real*>tile.plane + at
-    read_runs(tile, at + window.y0 * strides.y, window.y1 - window.y0, run,
-              1 if runs.mixed else strides.x, memory)
-    row_step[0] = run
-    return memory - window.y0 * run
+    cdef Py_ssize_t size = call.map.itemsize
+    cdef Source source
+    memset(&source, 0, sizeof(source))
+    source.start, source.kind = tile.plane, call.map.kind
+    source.stride_y, source.stride_x = strides.y * size, strides.x * size
+    source.stride_c, source.channels = strides.channel * size, call.channels if mixed else 1
+    source.dense = mixed or strides.x == 1
+    return source
 
 
-cdef inline void contract_run(
-        real *to, const real *source, Py_ssize_t count, const Taps *taps,
-        Py_ssize_t stride) noexcept nogil:
-    """to[i] = the sum over taps of weight * source[i + pixel * stride], as contract_axis adds."""
-    cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), lane, j
-    cdef Py_ssize_t first = taps.spans[0]
-    cdef const real *weight = <const real*>taps.weight
-    cdef real[16] sums, values
-    cdef Vectors vectors
-    if count >= lanes:
-        vectors.start, vectors.step, vectors.stride = source, lanes, stride
-        vectors.count = count // lanes
-        contract_axis(to, lanes, &vectors, taps, False)
-        if count % lanes > 0:      # the last vector overlaps the one before
-            vectors.start, vectors.count = source + count - lanes, 1
-            contract_axis(to + count - lanes, lanes, &vectors, taps, False)
-        return
-    memset(sums, 0, LANE_BYTES)
-    memset(values, 0, LANE_BYTES)
-    for j in range(first, taps.spans[1]):
-        memcpy(values, source + taps.pixel[j] * stride, count * sizeof(real))
-        if j > first:
-            add_product(sums, weight[j], values)
-        else:
-            for lane in range(lanes):
-                sums[lane] = weight[j] * values[lane]
-    memcpy(to, sums, count * sizeof(real))
+cdef inline void prefetch_rows(
+        const Call *call, const Part *part, const Source *source, int first) noexcept nogil:
+    """The rows of the map that a lane vector of bin rows reads, from bin row `first` on.
 
-
-cdef inline void prefetch_rows_after(
-        const Call *call, const Runs *runs, const real *source, Py_ssize_t row_step,
-        Py_ssize_t channels, Py_ssize_t bytes, const int32_t *span) noexcept nogil:
-    """The rows of the map that only the next bin row reads."""
-    cdef const int32_t *pixel = call.tables.tap_pixel
-    cdef Py_ssize_t tap, c
-    for tap in range(span[1], span[3]):
-        if pixel[tap] > pixel[span[1] - 1]:
-            for c in range(1 if runs.mixed else channels):
-                prefetch_run(source + c * call.map.strides.channel + pixel[tap] * row_step, bytes)
-
-
-cdef inline void contract_rows(
-        const Call *call, const Part *part, const Runs *runs, const real *source,
-        Py_ssize_t row_step, Py_ssize_t columns, Py_ssize_t channels, real *strip) noexcept nogil:
-    """The strip [channel][x][lane] of a part, or of mixed runs [x][channel][lane]."""
-    cdef int lanes = LANE_BYTES // sizeof(real), row, rows = part.p1 - part.p0
-    cdef Py_ssize_t width = columns * channels, run = width if runs.mixed else columns, c
-    cdef real *lines = strip + call.layout.strip_bytes // <Py_ssize_t>sizeof(real)
-    cdef Taps taps
-    cdef Strides planes
-    taps.spans, taps.pixel = part.spans_y + 2 * part.p0, call.tables.tap_pixel
-    taps.weight = call.tables.tap_weight
-    for row in range(rows):
-        if runs.prefetch and row + 1 < rows and taps.spans[1] > taps.spans[0]:
-            prefetch_rows_after(call, runs, source, row_step, channels, run * sizeof(real),
-                                taps.spans)
-        for c in range(1 if runs.mixed else channels):
-            contract_run(lines + row * width + c * run, source + c * call.map.strides.channel, run,
-                         &taps, row_step)
-        taps.spans += 2
-    memset(lines + rows * width, 0, (lanes - rows) * width * sizeof(real))
-    planes.image, planes.channel, planes.y, planes.x = 0, width, 0, 1
-    pack(lines, planes, lanes, 1, width, strip)
+    They are for maps beyond the caches: runs of a few hundred pixels are too short for hardware.
+    """
+    cdef Py_ssize_t low = 0, high = 0, y, c
+    cdef int stop = min(first + call.lanes, call.ph)
+    cdef Py_ssize_t planes = call.channels // source.channels
+    cdef const char *start = source.start + part.window.x0 * source.stride_x
+    cdef Py_ssize_t size = (part.window.x1 - part.window.x0) * source.stride_x
+    hull(part.spans_y, first, stop, call.tables.tap_pixel, &low, &high)
+    for y in range(low if first == 0 else max(low, part.window.y1), high):
+        for c in range(planes):
+            prefetch_run(start + y * source.stride_y + c * source.stride_c, size)
 
 
 cdef inline void interleave(
@@ -222,39 +122,74 @@ cdef inline void store_rows(
         interleave(planes + row * channels * qs, qs, channels, to + row * call.bins.y, call.bins.x)
 
 
+cdef inline void sum_channels(
+        const Call *call, const Part *part, const Source *map, int channel, const Lines *x,
+        int columns, Strip *strip, real *bins) noexcept nogil:
+    """bins[channel][column][bin row] = the sums of bin columns, of strip.channels channels."""
+    cdef Source source = map[0]
+    cdef Lines y
+    cdef Sums sums
+    cdef int c
+    memset(&y, 0, sizeof(y))
+    y.list.spans, y.list.pixel = part.spans_y + 2 * part.p0, call.tables.tap_pixel
+    y.list.weight = call.tables.tap_weight
+    strip.channel, strip.add = 0, False
+    while strip.channel < strip.channels:
+        source.start = map.start + (channel + strip.channel) * map.stride_c
+        if real is float:
+            sum_strip_float(&source, &y, part.p1 - part.p0, strip)
+        else:
+            sum_strip_double(&source, &y, part.p1 - part.p0, strip)
+        strip.channel += source.channels
+    sums.sums, sums.step, sums.first = bins, 1, 0
+    for c in range(CROP_CHANNELS):
+        sums.place[c], sums.scale[c], sums.bias[c] = c * columns, 1, -0.0      # -0 stays -0
+    while sums.first < strip.channels:
+        sums.channels = min(<int>CROP_CHANNELS, strip.channels - sums.first)
+        if real is float:
+            sum_strip_columns_float(strip, x, columns, &sums)
+        else:
+            sum_strip_columns_double(strip, x, columns, &sums)
+        sums.first += sums.channels
+        sums.sums = <real*>sums.sums + sums.channels * columns * (LANE_BYTES // sizeof(real))
+
+
 cdef inline void reduce_row_lanes(
         const Call *call, const Part *part, const TileCache *tile, real *out,
         Scratch *scratch) noexcept nogil:
     """Up to a lane vector of bin rows of one box, of all channels; out: bin (0, 0)."""
-    cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), c, together, columns, row_step = 0
-    cdef int q = 0, i, stop
-    cdef Runs runs = runs_of(call, part)
-    cdef Py_ssize_t column
+    cdef Py_ssize_t room = call.layout.strip_bytes // LANE_BYTES, channels = call.channels
+    cdef Py_ssize_t widest = max(part.window.x1 - part.window.x0, 1), together = channels
+    cdef bint mixed = call.map.strides.channel == 1 and call.map.strides.x == channels
+    cdef int q = 0, c, stop
+    cdef Source source
     cdef Window window
-    cdef const real *source
-    cdef real *strip = <real*>scratch.strip
-    cdef Taps taps
-    cdef Vectors strips
+    cdef Strip strip
+    cdef Lines x
+    if widest * channels > room:      # not all bin columns together
+        widest = max(widest_bin(call, part), 1)
+        mixed = mixed and widest * channels <= room
+        together = max(min(room // widest, channels), 1)
+    source = source_of(call, tile, mixed)
+    if call.beyond_cache and source.dense and call.map.itemsize == call.itemsize:
+        if part.p0 == 0:
+            prefetch_rows(call, part, &source, 0)
+        if part.p1 < call.ph:
+            prefetch_rows(call, part, &source, part.p1)
     stream_rest(&scratch.queue)      # the staging is needed again
-    taps.pixel, taps.weight = call.tables.tap_pixel, call.tables.tap_weight
+    memset(&x, 0, sizeof(x))
+    x.list.pixel, x.list.weight = call.tables.tap_pixel, call.tables.tap_weight
+    strip.sums = scratch.strip
     out += part.p0 * call.bins.y
     while q < call.pw:
-        stop = bins_of_columns(call, part, q, &runs, &window)
-        columns = window.x1 - window.x0
+        stop = bins_of_columns(call, part, q, together, room // together, &window)
+        strip.low, strip.stop = window.x0, window.x1
+        x.list.spans = part.spans_x + 2 * q
         c = 0
-        while c < call.channels:
-            together = min(runs.channels, call.channels - c)
-            column = lanes * (together if runs.mixed else 1)
-            source = load_runs(call, tile, &runs, &window, c, <real*>scratch.tile, &row_step)
-            contract_rows(call, part, &runs, source, row_step, columns, together, strip)
-            strips.start, strips.stride = strip - window.x0 * column, column
-            strips.step, strips.count = lanes if runs.mixed else columns * lanes, together
-            taps.spans = part.spans_x + 2 * q
-            for i in range(stop - q):
-                contract_axis(<real*>scratch.bins + i * lanes, (stop - q) * lanes, &strips, &taps,
-                              False)
-                taps.spans += 2
-            store_rows(call, part, together, stop - q,
+        while c < channels:
+            strip.channels = <int>min(together, channels - c)
+            sum_channels(call, part, &source, c, &x, stop - q, &strip, <real*>scratch.bins)
+            store_rows(call, part, strip.channels, stop - q,
                        out + c * call.bins.channel + q * call.bins.x, scratch)
-            c += together
+            c += strip.channels
         q = stop

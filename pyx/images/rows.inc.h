@@ -1,0 +1,274 @@
+/* The sums of rows.h, which includes this file once for each type REAL. */
+
+#define LINE_LANES ((int)(sizeof(VECTOR) / sizeof(REAL))) /* numbers of a vector */
+#define LINE_UNIT (LANES / LINE_LANES)                    /* vectors of a lane vector */
+
+static FORCE_INLINE VECTOR NAME(splat)(REAL value) {
+#if defined(__GNUC__)
+    return value - (VECTOR){0};
+#else
+    return value;
+#endif
+}
+
+/* Vector i of bytes, or of REAL. */
+static FORCE_INLINE VECTOR NAME(load_line)(const char *from, int kind, int i) {
+    if (kind == BYTE)
+        return NAME(load_bytes)((const uint8_t *)from + i * LINE_LANES);
+    return NAME(load)((const REAL *)from + i * LINE_LANES);
+}
+
+/* sums += weight * numbers, of `count` vectors. */
+static FORCE_INLINE void NAME(add_line)(VECTOR *sums, const char *from, int kind, REAL weight,
+                                        int count) {
+    VECTOR by = NAME(splat)(weight);
+    UNROLLED(16)
+    for (int i = 0; i < count; i++)
+        sums[i] = NAME(FUSED_VECTOR)(NAME(load_line)(from, kind, i), by, sums[i]);
+}
+
+/* sums = the numbers of all taps of line i, of `count` vectors.  Pixel 0 lies at `from`, and the
+   others are `stride` bytes apart.  The line has at least one tap. */
+static FORCE_INLINE void NAME(sum_line)(VECTOR *sums, const char *from, ptrdiff_t stride, int kind,
+                                        const struct lines *lines, int i, int count, int listed) {
+    const struct crop_span *span = listed ? NULL : lines->spans + i;
+    const int32_t *list = listed ? lines->list.spans + 2 * i : NULL, *pixel = lines->list.pixel;
+    const REAL *weight = (const REAL *)lines->list.weight;
+    const char *at = from + (listed ? pixel[list[0]] : span->low) * stride;
+    VECTOR by = NAME(splat)(listed ? weight[list[0]] : (REAL)span->first);
+    UNROLLED(16)
+    for (int j = 0; j < count; j++)
+        sums[j] = NAME(load_line)(at, kind, j) * by;
+    if (listed) {
+        for (int32_t t = list[0] + 1; t < list[1]; t++)
+            NAME(add_line)(sums, from + pixel[t] * stride, kind, weight[t], count);
+        return;
+    }
+    int32_t between = span->high - span->low - 1;
+    for (int32_t y = 0; y < between; y++) {
+        at += stride;
+        NAME(add_line)(sums, at, kind, (REAL)span->middle, count);
+    }
+    if (between >= 0)
+        NAME(add_line)(sums, at + stride, kind, (REAL)span->last, count);
+}
+
+/* Sums `count` numbers, CROP_RUN or LANES, of dense rows for output row i; `row` is where they
+   begin in row 0. */
+static FORCE_INLINE void NAME(sum_run)(const char *row, ptrdiff_t stride, int kind,
+                                       const struct lines *lines, int i, int count, REAL *to,
+                                       int listed) {
+    enum { all = CROP_RUN / LINE_LANES, most = all < 8 ? all : 8 };
+    ptrdiff_t size = kind == BYTE ? 1 : (ptrdiff_t)sizeof(REAL);
+    VECTOR sums[8];
+    if (count == LANES) {
+        NAME(sum_line)(sums, row, stride, kind, lines, i, LINE_UNIT, listed);
+        UNROLLED(8)
+        for (int j = 0; j < LINE_UNIT; j++)
+            NAME(store)(to + j * LINE_LANES, sums[j]);
+        return;
+    }
+    for (int at = 0; at < CROP_RUN; at += most * LINE_LANES) {
+        NAME(sum_line)(sums, row + at * size, stride, kind, lines, i, most, listed);
+        UNROLLED(8)
+        for (int j = 0; j < most; j++)
+            NAME(store)(to + at + j * LINE_LANES, sums[j]);
+    }
+}
+
+/* Sums `count` numbers of rows of any type for output row i, number by number, as sum_run does. */
+static NOINLINE void NAME(sum_any)(const struct crop_source *source, const struct lines *lines,
+                                   int i, ptrdiff_t at, int count, REAL *to) {
+    REAL numbers[CROP_RUN];
+    for (ptrdiff_t t = 0, taps = taps_of_line(lines, i, !lines->spans); t < taps; t++) {
+        REAL weight;
+        if (!lines->spans)
+            weight = ((const REAL *)lines->list.weight)[lines->list.spans[2 * i] + t];
+        else
+            weight = t == 0         ? lines->spans[i].first
+                     : t < taps - 1 ? lines->spans[i].middle
+                                    : lines->spans[i].last;
+        NAME(load_row)(source, pixel_of_line(lines, i, t), at, count, numbers);
+        for (int j = 0; j < count; j++)
+            to[j] = t ? NAME(FUSED)(numbers[j], weight, to[j]) : numbers[j] * weight;
+    }
+}
+
+/* Sums of a block of rows of any type.  Each row of pixels is loaded once, where there are few:
+   neighbouring output rows read the same ones. */
+static NOINLINE void NAME(sum_loaded)(const struct crop_source *source, const struct lines *lines,
+                                      int rows, ptrdiff_t at, int count, REAL *sums) {
+    REAL loaded[CROP_LOADED * CROP_RUN];
+    int room = count > LANES ? CROP_RUN : LANES, listed = !lines->spans;
+    ptrdiff_t low = PTRDIFF_MAX, high = -1;
+    for (int p = 0; p < rows; p++)
+        for (int end = 0; end < 2 && taps_of_line(lines, p, listed) > 0; end++) {
+            ptrdiff_t pixel = pixel_of_line(lines, p, end ? taps_of_line(lines, p, listed) - 1 : 0);
+            low = pixel < low ? pixel : low;
+            high = pixel > high ? pixel : high;
+        }
+    int few = count >= room && high - low < CROP_LOADED;
+    for (ptrdiff_t y = low; few && y <= high; y++)
+        NAME(load_row)(source, y, at, count, loaded + (y - low) * room);
+    for (int p = 0; p < rows; p++) {
+        if (taps_of_line(lines, p, listed) <= 0)
+            continue;
+        if (few && listed)
+            NAME(sum_run)((const char *)(loaded - low * room), room * (ptrdiff_t)sizeof(REAL), 0,
+                          lines, p, room, sums + p * room, 1);
+        else if (few)
+            NAME(sum_run)((const char *)(loaded - low * room), room * (ptrdiff_t)sizeof(REAL), 0,
+                          lines, p, room, sums + p * room, 0);
+        else
+            NAME(sum_any)(source, lines, p, at, count, sums + p * room);
+    }
+}
+
+/* Transposes a lane vector of rows of `count` sums, `step` apart, to lane vectors, `to_step` apart.
+ */
+static FORCE_INLINE void NAME(transpose_lines)(const REAL *from, ptrdiff_t step, int count,
+                                               REAL *to, ptrdiff_t to_step) {
+    enum { n = VECTOR_LANES };
+    for (int i = 0; i < count; i += n)
+        for (int l = 0; l < LANES; l += n)
+            NAME(transpose_square)(from + l * step + i, step, n, to + i * to_step + l, to_step, n,
+                                   0);
+}
+
+/* Sums numbers at .. at + count - 1 of the rows of a block, and puts them into the strip. */
+static FORCE_INLINE void NAME(sum_block)(const struct crop_source *source,
+                                         const struct lines *lines, int rows, ptrdiff_t at,
+                                         int count, REAL *to, ptrdiff_t to_step, int listed) {
+    REAL sums[LANES * CROP_RUN];
+    const char *start = source->start;
+    int room = count > LANES ? CROP_RUN : LANES, kind = source->kind;
+    int direct = source->dense && count >= LANES;
+    direct = direct && (kind == BYTE || kind == (sizeof(REAL) == 4 ? 'f' : 'd'));
+    if (!direct)
+        NAME(sum_loaded)(source, lines, rows, at, count, sums);
+    for (int p = 0; p < LANES; p++) {
+        REAL *row = sums + p * room;
+        if (p >= rows || taps_of_line(lines, p, listed) <= 0)
+            memset(row, 0, (size_t)room * sizeof(REAL));
+        else if (direct && kind == BYTE)
+            NAME(sum_run)(start + at, source->stride_y, BYTE, lines, p, room, row, listed);
+        else if (direct)
+            NAME(sum_run)(start + at * (ptrdiff_t)sizeof(REAL), source->stride_y, 0, lines, p, room,
+                          row, listed);
+        else
+            memset(row + count, 0, (size_t)(room - count) * sizeof(REAL));
+    }
+    NAME(transpose_lines)(sums, room, room, to, to_step);
+}
+
+/* Fills a strip with the sums of the rows of a block.  It has room for LANES columns at least.  The
+   last run of numbers overlaps the one before it, so that nothing past the row is read. */
+static FORCE_INLINE void NAME(fill_strip)(const struct crop_source *source,
+                                          const struct lines *lines, int rows,
+                                          const struct strip *strip, int listed) {
+    ptrdiff_t first = strip->low * source->channels;
+    ptrdiff_t count = (strip->stop - strip->low) * source->channels, i;
+    int run = count >= CROP_RUN ? CROP_RUN : LANES;
+    ptrdiff_t step = strip->channels / source->channels * LANES;
+    REAL *sums = (REAL *)strip->sums + strip->channel * LANES;
+    if (count < LANES) {
+        NAME(sum_block)(source, lines, rows, first, (int)count, sums, step, listed);
+        return;
+    }
+    for (i = 0; i < count; i += run) {
+        ptrdiff_t at = i + run <= count ? i : count - run;
+        if (run == CROP_RUN)
+            NAME(sum_block)(source, lines, rows, first + at, CROP_RUN, sums + at * step, step,
+                            listed);
+        else
+            NAME(sum_block)(source, lines, rows, first + at, LANES, sums + at * step, step, listed);
+    }
+}
+
+static NOINLINE void NAME(sum_strip)(const struct crop_source *source, const struct lines *lines,
+                                     int rows, const struct strip *strip) {
+    if (lines->spans)
+        NAME(fill_strip)(source, lines, rows, strip, 0);
+    else
+        NAME(fill_strip)(source, lines, rows, strip, 1);
+}
+
+/* Sums output column q of `channels` channels, whose pixels are all in the strip. */
+static FORCE_INLINE void NAME(sum_column)(const struct strip *strip, const struct lines *lines,
+                                          int q, int channels, const struct sums *to, int listed) {
+    VECTOR sums[CROP_CHANNELS * LINE_UNIT];
+    ptrdiff_t step = (listed ? strip->channels : channels) * LANES;
+    const REAL *from =
+        (const REAL *)strip->sums - strip->low * step + (listed ? to->first : 0) * LANES;
+    NAME(sum_line)(sums, (const char *)from, step * (ptrdiff_t)sizeof(REAL), 0, lines, q,
+                   channels * LINE_UNIT, listed);
+    UNROLLED(4)
+    for (int c = 0; c < channels; c++) {
+        REAL *column = (REAL *)to->sums + (q * to->step + to->place[c]) * LANES;
+        VECTOR scale = NAME(splat)(to->scale[c]), bias = NAME(splat)(to->bias[c]);
+        UNROLLED(4)
+        for (int i = 0; i < LINE_UNIT; i++)
+            NAME(store)(column + i * LINE_LANES,
+                        NAME(FUSED_VECTOR)(sums[c * LINE_UNIT + i], scale, bias));
+    }
+}
+
+/* As sum_column, of a span of which the strip has a part, or of a line without taps. */
+static NOINLINE void NAME(sum_part)(const struct strip *strip, const struct lines *lines, int q,
+                                    const struct sums *to) {
+    const struct crop_span none = {0, -1, 0, 0, 0, 0};
+    const struct crop_span *span = lines->spans ? lines->spans + q : &none;
+    ptrdiff_t low = span->low > strip->low ? span->low : strip->low;
+    ptrdiff_t high = span->high < strip->stop ? span->high : strip->stop - 1;
+    for (int c = 0; c < to->channels; c++) {
+        REAL *sums = (REAL *)to->sums + (q * to->step + to->place[c]) * LANES;
+        const REAL *from = (const REAL *)strip->sums + (to->first + c) * LANES;
+        if (!strip->add)
+            memset(sums, 0, LANE_BYTES);
+        for (ptrdiff_t x = low; x <= high; x++) {
+            const REAL *at = from + (x - strip->low) * strip->channels * LANES;
+            REAL weight = x == span->low    ? span->first
+                          : x == span->high ? span->last
+                                            : span->middle;
+            for (int l = 0; l < LANES; l++)
+                sums[l] = x == span->low ? at[l] * weight : NAME(FUSED)(at[l], weight, sums[l]);
+        }
+    }
+}
+
+/* Sums `count` output columns.  Copies of the structs stay in registers, since no store can change
+   them. */
+static FORCE_INLINE void NAME(sum_some_columns)(const struct strip *strip,
+                                                const struct lines *lines, int count,
+                                                const struct sums *to, int listed) {
+    const struct strip near = *strip;
+    const struct lines own = *lines;
+    const struct sums sums = *to;
+    for (int q = 0; q < count; q++) {
+        int whole = taps_of_line(&own, q, listed) > 0;
+        if (!listed)
+            whole =
+                whole && !near.add && own.spans[q].low >= near.low && own.spans[q].high < near.stop;
+        if (!whole)
+            NAME(sum_part)(strip, lines, q, to);
+        else if (sums.channels == 3)
+            NAME(sum_column)(&near, &own, q, 3, &sums, listed);
+        else if (sums.channels == 1)
+            NAME(sum_column)(&near, &own, q, 1, &sums, listed);
+        else if (sums.channels == 4)
+            NAME(sum_column)(&near, &own, q, 4, &sums, listed);
+        else
+            NAME(sum_column)(&near, &own, q, 2, &sums, listed);
+    }
+}
+
+static NOINLINE void NAME(sum_strip_columns)(const struct strip *strip, const struct lines *lines,
+                                             int count, const struct sums *to) {
+    if (lines->spans)
+        NAME(sum_some_columns)(strip, lines, count, to, 0);
+    else
+        NAME(sum_some_columns)(strip, lines, count, to, 1);
+}
+
+#undef LINE_LANES
+#undef LINE_UNIT
