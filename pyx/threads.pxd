@@ -1,14 +1,14 @@
-"""Threads: the tasks of a call, with scratch for each thread.  All modules that compute use it."""
+"""Threads: a team of threads carries out the tasks of a call, each thread with its own scratch."""
 from cython.parallel cimport prange, threadid
 
 from simd.simd cimport pages_alloc, pages_free
 
-ctypedef void (*Work)(const void *call, Py_ssize_t task, char *scratch) noexcept nogil
+ctypedef void (*WorkFunction)(const void *call, Py_ssize_t task, char *scratch) noexcept nogil
 
 
 cdef inline int run_tasks(
         const void *call, Py_ssize_t tasks, int threads, Py_ssize_t scratch_bytes,
-        Work work) except -1:
+        WorkFunction work) except -1:
     """Carry out all tasks, in any order."""
     cdef Py_ssize_t i
     cdef char *scratch = <char*>pages_alloc(threads * scratch_bytes)

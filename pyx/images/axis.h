@@ -1,4 +1,4 @@
-/* Which pixels of a frame an output pixel reads along one axis, and with which weights.
+/* The pixels of a frame that an output pixel reads along one axis, and their weights.
 
    Output pixel p stands for an interval of the frame: its share of the box, or one pixel around
    the middle of this share where the share is smaller or where points are asked for.  A pixel of
@@ -25,7 +25,7 @@ struct crop_axis {
     double half;  /* half of the length of an interval, at least 1/2 */
     int32_t bin_low, bin_stop;
     int32_t low, stop; /* pixels that may be read */
-    int repeats;       /* the outermost of these pixels go on for ever; else there is nothing */
+    int repeats;       /* the outermost of these pixels go on for ever; else padding follows */
 };
 
 /* The axis from low to high of which bins [bin_low, bin_stop) show the whole. */
@@ -41,7 +41,8 @@ static inline double crop_within(double v, double low, double high) {
     return v < high ? v : high;
 }
 
-/* Only pixels that the box from `from` to `to` touches may be read, or at least one. */
+/* Narrows the pixels that may be read to those that the box from `from` to `to` touches.  At least
+   one is left. */
 static inline void crop_axis_limit(struct crop_axis *axis, double from, double to) {
     double low = floor(from < to ? from : to), stop = ceil(from < to ? to : from);
     double extent = axis->stop;

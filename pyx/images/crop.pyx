@@ -1,7 +1,7 @@
 """Crop: boxes of frames, resized and normalised.
 
 A task is a box, or some of its rows.  Blocks of CROP_ROWS rows are computed one after the other,
-each in chunks of output columns whose pixels a strip has room for.  rows.h has the sums.
+each in chunks of output columns whose pixels fit a strip.  rows.h has the sums.
 """
 from cpython.buffer cimport PyBUF_STRIDED, PyBUF_STRIDES, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int32_t
@@ -27,18 +27,18 @@ cdef struct Call:
     bint warped                    # boxes are matrices
     const int32_t *images          # [k]
     const int32_t *content         # [k][top, left, bottom, right] of output pixels; or NULL
-    const double *touched          # boxes whose pixels alone may be read; or NULL
+    const double *touched          # boxes beyond whose pixels nothing is read; or NULL
     char *out
     Py_ssize_t stride_k
     Target target                  # of the first box
     int height
     int width
     bint antialias
-    bint repeats                   # the edges of frames, or of boxes
+    bint repeats                   # the edges of frames, or of `touched`, go on
     bint planar                    # channels of frames are read one by one
     Yuv yuv                        # of frames of CROP_YUV
     int channels
-    Py_ssize_t[4] place            # of a channel of the frame in the output
+    Py_ssize_t[4] place            # where in the output each channel of the frame goes
     float[4] scale
     float[4] bias
     float[4] pad
@@ -117,7 +117,7 @@ cdef inline void set_rows(const Call *call, Work *work, Scratch *scratch) noexce
 cdef inline void finish(
         const Call *call, const Work *work, Scratch *scratch, bint scaled, int first,
         int count) noexcept nogil:
-    """Complete, scale and store the sums of `count` output columns."""
+    """Pad, scale and store the sums of `count` output columns; scaled: they are already."""
     cdef int c
     cdef Py_ssize_t step = call.channels if call.target.interleaved else 1
     cdef float *sums
@@ -141,7 +141,7 @@ cdef inline Lines lines_of(const Span *spans) noexcept nogil:
 
 
 cdef inline Sums sums_of(const Call *call, Scratch *scratch, bint scaled) noexcept nogil:
-    """Where the sums of channels go; scaled: whether they are at once, as nothing is added."""
+    """Where the sums of channels go; scaled: they are scaled as soon as they are summed."""
     cdef Sums sums
     cdef int c
     sums.sums, sums.first, sums.channels = scratch.sums, 0, call.channels
@@ -156,7 +156,10 @@ cdef inline Sums sums_of(const Call *call, Scratch *scratch, bint scaled) noexce
 cdef inline int groups_together(
         const Scratch *scratch, int group, int groups, Py_ssize_t room, Py_ssize_t *low,
         Py_ssize_t *stop) noexcept nogil:
-    """Where the groups of columns end, from `group` on, whose pixels a strip has room for."""
+    """Return where the groups of columns end whose pixels fit a strip together, from `group` on.
+
+    low, stop: the pixels of these groups; those of `group` alone if they do not fit.
+    """
     cdef Py_ssize_t first, last
     low[0], stop[0] = scratch.low[group], scratch.stop[group]
     if stop[0] == 0 or stop[0] - low[0] > room:
@@ -224,7 +227,7 @@ cdef inline void crop_block(const Call *call, const Work *work, Scratch *scratch
 
 
 cdef Warp warp_of(const Call *call, Py_ssize_t k) noexcept nogil:
-    """How the box of a matrix lies, and how many samples its pixels have."""
+    """How an output that a matrix places is sampled and stored."""
     cdef Warp warp
     cdef int c, place
     cdef const double *m = call.boxes + 9 * k

@@ -64,16 +64,16 @@ cdef struct Paste:
     Py_ssize_t parts               # of an image, some rows each; a task is one of them
 
 
-cdef struct Lines:                 # rows of a mask, or columns, where pixels along them lie
-    bint along_y                   # they are columns
-    bint corners                   # four products are added, rather than two along each axis
+cdef struct MaskLines:             # the rows of a mask, or its columns, at the pixels along them
+    bint along_y                   # the lines are columns
+    bint corners                   # a pixel is a sum of four products, not of two and then two
     const char *mask
     Py_ssize_t step                # bytes from one line of the mask to the next
     Py_ssize_t count               # pixels along a line
     MaskTaps taps                  # of these pixels
-    int32_t kept[2]                # lines of the mask that are in `low` and `high`, by parity
-    void *low[2]                   # of rows: blended along the row; else numbers at the low taps
-    void *high[2]                  # numbers at the high taps: of columns, or with corners
+    int32_t kept[2]                # which even and which odd line is in `low` and `high`
+    void *low[2]                   # a row blended along x; or a line's numbers at the low taps
+    void *high[2]                  # numbers at the high taps, of columns or with `corners`
 
 
 cdef inline MaskAxis axis_of(const Paste *paste, Py_ssize_t k, bint is_y) noexcept nogil:
@@ -104,12 +104,12 @@ cdef inline void *take(char **memory, Py_ssize_t size) noexcept nogil:
     return piece
 
 
-cdef inline Lines lines_of(
+cdef inline MaskLines lines_of(
         const Paste *paste, Py_ssize_t k, bint along_y, char **memory) noexcept nogil:
     """Scratch for the lines of mask k: its columns for `along_y`, else its rows."""
     cdef const Place *place = paste.places + k
     cdef Py_ssize_t length = paste.rows if along_y else paste.columns
-    cdef Lines lines
+    cdef MaskLines lines
     cdef int i
     memset(&lines, 0, sizeof(lines))
     lines.along_y = along_y
@@ -127,7 +127,7 @@ cdef inline Lines lines_of(
 
 
 cdef inline void begin_lines(
-        const Paste *paste, Lines *lines, const MaskAxis *axis, Py_ssize_t first,
+        const Paste *paste, MaskLines *lines, const MaskAxis *axis, Py_ssize_t first,
         Py_ssize_t count, const real *values) noexcept nogil:
     """Make the taps of pixels along the lines, and keep no line of the mask."""
     lines.count = count
@@ -135,7 +135,7 @@ cdef inline void begin_lines(
     taps_of(paste, axis, first, count, &lines.taps, values)
 
 
-cdef inline int keep_line(Lines *lines, int32_t line, real *values) noexcept nogil:
+cdef inline int keep_line(MaskLines *lines, int32_t line, real *values) noexcept nogil:
     """Compute what is needed of a line of the mask, unless it is kept; return where it is."""
     cdef int slot = line & 1
     cdef const real *mask = <const real*>(lines.mask + line * lines.step)
@@ -157,7 +157,7 @@ cdef inline MaskCorner corner(
 
 
 cdef inline void blend_lines(
-        const Paste *paste, const Lines *lines, const int *slots, const real *weights,
+        const Paste *paste, const MaskLines *lines, const int *slots, const real *weights,
         real *values) noexcept nogil:
     """values = the pixels between two kept lines of the mask, which have these weights."""
     cdef MaskCorner corners[4]
@@ -186,7 +186,7 @@ cdef inline void blend_lines(
 
 
 cdef inline void one_line(
-        const Paste *paste, Lines *lines, const MaskAxis *across, Py_ssize_t pixel,
+        const Paste *paste, MaskLines *lines, const MaskAxis *across, Py_ssize_t pixel,
         real *values) noexcept nogil:
     """values = a row of pixels of an image, or a column."""
     cdef int32_t ends[2]
@@ -266,7 +266,7 @@ cdef void paste_rows(
     cdef MaskAxis down = axis_of(paste, k, True), along = axis_of(paste, k, False)
     cdef real *values = <real*>take(&memory, PASTE_PIXELS * sizeof(real))
     cdef uint8_t *small = <uint8_t*>take(&memory, PASTE_PIXELS)
-    cdef Lines lines = lines_of(paste, k, False, &memory)
+    cdef MaskLines lines = lines_of(paste, k, False, &memory)
     if y0 >= y1 or place.x0 >= place.x1:
         clear_between(paste, image, first, 0, stop, 0)
         return
@@ -297,7 +297,7 @@ cdef void paste_codes(
     cdef MaskAxis down = axis_of(paste, k, True), along = axis_of(paste, k, False)
     cdef real *values = <real*>take(&memory, PASTE_PIXELS * sizeof(real))
     cdef uint8_t *small = <uint8_t*>take(&memory, PASTE_PIXELS)
-    cdef Lines lines = lines_of(paste, k, True, &memory)
+    cdef MaskLines lines = lines_of(paste, k, True, &memory)
     cdef bint whole = place.y1 - place.y0 <= PASTE_PIXELS
     if place.y0 >= place.y1 or place.x0 >= place.x1:
         runs_add(runs, 0, height * paste.width)
