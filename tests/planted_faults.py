@@ -1,21 +1,145 @@
 """
-Planted faults, which show that the sanitizers find faults of these kinds.
-
-Each function gives a kernel arguments that no operator would give.
+Planted faults, which show that the sanitizers and the tests find faults of these kinds.
 
     python tests/planted_faults.py bounds | index | alignment | race | device
 
-Under the sanitizer for the fault, the program ends with a report.  Without a sanitizer, the fault
-takes its course.
+gives a kernel arguments that no operator would give.  Under the sanitizer for the fault, the
+program ends with a report.  Without a sanitizer, the fault takes its course.
+
+    python tests/planted_faults.py kernels [--only NAME ...] [--folder FOLDER] [PYTEST'S OPTIONS]
+
+builds a copy of the checkout with all FAULTS behind a switch, and runs the tests of operators with
+one fault at a time.  It prints which tests fail, and at the end which test functions no fault has
+made fail: these have to hold something else.  A fault that no test finds is an error.  All of them
+take an hour.  A line of FAULTS that is no longer in the sources is to be written anew.
 """
 
+import argparse
+import collections
+import os
+import re
+import shutil
+import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
 
 from roicy import _cpu
 from roicy._dispatch import kernels
 from roicy._table import PRROI_POOL
+
+ROOT = Path(__file__).resolve().parents[1]
+# Tests of other things than operators, of the GPU, and of programs that take their time.
+SKIPPED = re.compile(
+    r"test_(cuda|onnx|torch|style|docs|imports|typing|tracking|examples|server|processes|memory|"
+    r"limits|dispatch|workloads|threads|array_likes|arguments|openvino|fuzzing)"
+)
+SECONDS = 900  # of one run: a fault may make a loop endless
+HEADER = """
+#ifndef PLANTED_H
+#define PLANTED_H
+#include <stdlib.h>
+static int planted_fault = 0;
+__attribute__((constructor)) static void plant(void) {
+    const char *fault = getenv("ROICY_PLANTED");
+    planted_fault = fault ? atoi(fault) : 0;
+}
+#define PLANTED(i) (planted_fault == (i))
+#endif
+"""
+DECLARATION = 'cdef extern from "planted.h" nogil:\\n    bint PLANTED(int)\\n'
+
+# Each is a name, a file of pyx/, and some of its text, in which {right||wrong} is an expression and
+# what takes its place.
+FAULTS = [
+    ("samples in [-1, 0] are off the map", "plan/rules.h",
+     "NAME(samples_between)(axis, start, {-1||0}, axis->extent, first, stop);"),
+    ("samples lie at the ends of their cells", "plan/rules.h",
+     "return ((REAL)s + {(REAL)0.5||(REAL)0}) * bin_size / (REAL)axis->grid;"),
+    ("small boxes keep their size", "plan/rules.h", "if (rule->at_least_one && size < {1||0}) {"),
+    ("the two weights of a sample are swapped", "plan/rules.h",
+     "here.weight += {run.count - run.fraction||run.fraction};"),
+    ("dense samples lie at the first of them", "plan/rules.h",
+     "v = {0.5 * (v + NAME(sample)(axis, start, run.stop - 1))||v};"),
+    ("both edges move a sample alike", "plan/rules.h",
+     "by_high = run->moving * {r||1 - r} * axis->scale;"),
+    ("a raised size moves with its box", "plan/rules.h", "if ({axis->clamped||0})\n        r = 0;"),
+    ("an integral has a part of its hat twice", "plan/rules.h",
+     "share * (0.5 * (left - begin) + 0.5 * (right - {begin||left}));"),
+    ("an integral moves with the wrong edge", "plan/rules.h",
+     "by_end * (axis->bins - p - {1||0})) / n * axis->scale;"),
+    ("narrow bins are counted from pixel 0", "plan/rules.h",
+     "double origin = {axis->bin_size < 1 ? floor(axis->low) : 0||0}, low"),
+    ("the last pixel of a box is left out", "plan/rules.h",
+     "(double)end - (double)start + {rule->inclusive||0}, 1.0);"),
+    ("the last row of a map is read", "plan/rules.h",
+     "NAME(quantised_bin)(axis, p, axis->extent - {1||0}, &first, &stop);"),
+    ("the nearest pixel is the one before", "plan/rules.h", "v = {round(v)||floor(v)};"),
+    ("boxes turn one way only", "plan/rules.h", "box->sign = rule->clockwise ? {-1||1} : 1;"),
+    ("a turned box moves another way", "plan/rules.h",
+     "x[4] = box->sign * ({row->at * box->cosine||0} - xx * box->sine);"),
+    ("a turned sample has the weights of another", "plan/rules.h",
+     "double weight_y = i ? {part_y||1 - part_y} : 1 - part_y"),
+    ("a weight of a pair of taps is that of the other", "simd/contract.inc.h",
+     "wb = weight[taps > 1 ? {1||0} : 0];"),
+    ("one tap of four is left out", "simd/contract.inc.h",
+     "if (taps > {3||4})\n            NAME(add_product)(sums, wd"),
+    ("a gradient replaces what it is added to", "simd/accumulate.inc.h",
+     "&vectors, &bins, {1||0});"),
+    ("the last of equal pixels wins", "simd/maximum.inc.h",
+     "at[l] = {values[l] > best[l]||values[l] >= best[l]} ? index : at[l];"),
+    ("of equal cells the later one wins", "simd/maximum.inc.h",
+     "(values[l] == best[l]) & ({indices[l] < at[l]||indices[l] > at[l]})"),
+    ("a column is summed for another", "simd/numbers.inc.h",
+     "sum = i > first ? NAME(FUSED)(weight[i], sums[{l||0}], sum)"),
+    ("a number replaces what it is added to", "simd/numbers.inc.h",
+     "*at = NAME(FUSED)(weight_y[j], weight_x[i] * gradient, {*at||0});"),
+    ("a lane of a maximum is left out", "simd/numbers.inc.h",
+     "for (int l = {0||1}; l < LANES; l++)\n        largest = lanes[l]"),
+    ("a zero has the sign of another", "simd/numbers.inc.h",
+     "*best = {largest == 0||0} ? NAME(first_zero)"),
+    ("the last bin of a channel is left out", "simd/scatter.inc.h",
+     "for (; i < {count||count - 1}; i++)\n        bad |= NAME(add_one)(plane, 1,"),
+    ("half of the lanes is left out", "simd/correlate.inc.h",
+     "half[l] = sums[l] + {sums[l + half_lanes]||0};"),
+    ("an edge gets the slope of the other", "simd/correlate.inc.h",
+     "NAME(add_folded)(by_x2, weight_y[i], {of_high||of_low});"),
+    ("taps beyond 64 are left out", "simd/correlate.inc.h",
+     "for (ptrdiff_t i = 0; i < {y->count||rows}; i += rows) {\n        ptrdiff_t left"),
+    ("the last tap of a turned bin is left out", "simd/sparse.inc.h",
+     "for (; u < {stop_b||stop_b - 1}; u++)\n            NAME(add_product)(b, weight[u],"),
+    ("the last row of a turned window is left out", "simd/sparse.inc.h",
+     "y >= {window[1]||window[1] - 1} ||"),
+    ("halves are cut off", "simd/convert.h", "(bounded - bias + {0xfff||0} + (bounded >> 13 & 1))"),
+    ("integers have no upper limit", "simd/convert.h",
+     "value = value < {high||1e9f} ? value : high;"),
+    ("the lanes of a partial block are shifted", "move/pack.pxd",
+     "to[x * all_lanes + lane] = row[{lane||0} * strides.channel + x * strides.x]"),
+    ("a strip of few channels is one off", "kernels/row_lanes.pxd",
+     "vectors.start, vectors.count = source + count - {lanes||lanes - 1}, 1"),
+    ("rows are packed too late", "move/tile.pxd",
+     "if window.y1 > {tile.y1||tile.y1 + 1}:\n        bottom"),
+    ("the last row of cells is left out", "move/tile.pxd",
+     "if cell.y0 >= {window.y1||window.y1 - 1} or"),
+    ("samples before the last row read one row twice", "kernels/max_sample.pyx",
+     "row + (steps.y if pixel[s] + {1||2} < all.y1 else 0)\n                keep_largest"),
+    ("levels are rounded up", "plan/boxes.pxd",
+     "wanted = wanted + {<real>pyramid.close||<real>0.5}"),
+    ("the last pixel of a crop has the weight of the rest", "images/axis.h",
+     "span.last = (float)(({b - high||high + 1 - b}) * share);"),
+    ("a crop reads a pixel beside its box", "images/axis.h",
+     "axis->stop = (int32_t)crop_within(stop, low + {1||2}, extent);"),
+    ("a turned crop stops before the edge", "images/warp.h",
+     "x = x < 0 ? 0 : x > right ? {right||0} : x;"),
+    ("a mask goes on beyond its edge", "images/paste.inc.h",
+     "at = at > {0||-1} ? at : 0;\n        int32_t low = at < last"),
+    ("a threshold is not reached by itself", "images/paste.inc.h",
+     "to[i] = {values[i] >= threshold||values[i] > threshold};"),
+    ("a length is coded from another one", "images/runs.h",
+     "(runs->index > {2||1} ? runs->before[1] : 0)"),
+]  # fmt: skip
 
 
 def planned(boxes, threads):
@@ -71,8 +195,106 @@ def device():
     backend.forward(call, standin.zeros((1, channels, 7, 7), np.float32), None)
 
 
+def with_fault(text, fault, number, cython):
+    """Return the text of a file with a fault, which the switch turns on."""
+    _, file, place = fault
+    right, wrong = re.search(r"\{([^{}]*)\|\|([^{}]*)\}", place).groups()
+    both = f"{{{right}||{wrong}}}"
+    before = place.replace(both, right)
+    if text.count(before) != 1:
+        raise SystemExit(
+            f"{file}: {text.count(before)} times in the sources, expected once:\n{before}"
+        )
+    switch = f"PLANTED({number})"
+    either = (
+        f"({wrong} if {switch} else {right})" if cython else f"({switch} ? ({wrong}) : ({right}))"
+    )
+    return text.replace(before, place.replace(both, either))
+
+
+def build(folder):
+    """Copy the checkout, plant all faults and build its kernels for the least instruction set."""
+    names = subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).splitlines()
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name)
+    pyx = folder / "pyx"
+    (pyx / "planted.h").write_text(HEADER)
+    for name in sorted({file for _, file, _ in FAULTS}):
+        text, cython = (pyx / name).read_text(), not name.endswith(".h")
+        for number, fault in enumerate(FAULTS, 1):
+            if fault[1] == name:
+                text = with_fault(text, fault, number, cython)
+        if cython:
+            text = re.sub(r"(?m)^(?=from |cimport |cdef )", DECLARATION, text, count=1)
+        else:
+            text = '#include "planted.h"\n' + text
+        (pyx / name).write_text(text)
+    command = [sys.executable, "setup.py", "build_ext", "--inplace"]
+    environment = os.environ | {"ROICY_BUILD_ISA": "baseline"}
+    subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
+
+
+def failures(folder, number, options):
+    """Return which tests fail with a fault, or how the run ended."""
+    files = sorted(str(path) for path in (folder / "tests").glob("test_*.py"))
+    files = [file for file in files if not SKIPPED.search(Path(file).name)]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rfE", "--tb=no"]
+    environment = os.environ | {"PYTHONPATH": str(folder), "ROICY_PLANTED": str(number)}
+    try:
+        done = subprocess.run(
+            [*command, *options, *files], cwd=folder, env=environment, capture_output=True,
+            text=True, timeout=SECONDS,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return ["no end"]
+    found = re.findall(r"(?m)^(?:FAILED|ERROR) tests/(\S+)", done.stdout)
+    return found or ([] if done.returncode == 0 else [f"ended with {done.returncode}"])
+
+
+def functions(folder):
+    """Return the names of all test functions that are run."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--collect-only", "tests"], cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(folder)}, capture_output=True, text=True,
+    )  # fmt: skip
+    names = re.findall(r"(?m)^tests/(test_[^\[\s]+)", done.stdout)
+    return {name for name in names if not SKIPPED.search(name)}
+
+
+def kernel_faults(arguments):
+    """Run the tests with one fault of FAULTS at a time."""
+    parser = argparse.ArgumentParser("planted_faults.py kernels")
+    parser.add_argument("--only", nargs="*", default=[], help="the beginnings of names of faults")
+    parser.add_argument("--folder", type=Path, help="where the copy is made, and kept")
+    arguments, options = parser.parse_known_args(arguments)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = arguments.folder or Path(temporary)
+        if not (folder / "pyx/planted.h").exists():
+            build(folder)
+        if failures(folder, 0, options):
+            sys.exit("tests fail without a fault")
+        idle, unseen = functions(folder), []
+        for number, (name, file, _) in enumerate(FAULTS, 1):
+            if not name.startswith(tuple(arguments.only) or ""):
+                continue
+            found = failures(folder, number, options)
+            by_function = collections.Counter(test.partition("[")[0] for test in found)
+            idle -= set(by_function)
+            unseen += [] if found else [name]
+            print(f"{number}. {name} ({file}): {len(found)} tests", flush=True)
+            for function, count in by_function.most_common():
+                print(f"    {count:5} {function}", flush=True)
+        print("\nNo fault made fail:", *sorted(idle), sep="\n    ")
+        if unseen:
+            sys.exit("no test finds: " + "; ".join(unseen))
+
+
 if __name__ == "__main__":
-    {"bounds": bounds, "index": index, "alignment": alignment, "race": race, "device": device}[
-        sys.argv[1]
-    ]()
-    print("nothing was found")
+    if sys.argv[1] == "kernels":
+        kernel_faults(sys.argv[2:])
+    else:
+        {"bounds": bounds, "index": index, "alignment": alignment, "race": race, "device": device}[
+            sys.argv[1]
+        ]()
+        print("nothing was found")
