@@ -48,7 +48,7 @@ OPTIONS = (
 )
 OF_PLANES = ("backward_bins", "largest_pixel_backward")  # their blocks have THREADS_OF_PLANES
 NAMES = (
-    "tables", "tables_with_slopes", "tables_of_rotated",
+    "tables", "tables_of_rotated",
     "forward_planes", "forward_bins", "forward_rotated",
     "largest_planes", "numbered_planes", "largest_pixel", "largest_sample",
     "backward_planes", "backward_pixels", "backward_rotated", "add_segments",

@@ -203,8 +203,7 @@ def steps(
 
     Steps use the same tables one after the other.
     """
-    name = "tables_with_slopes" if slopes else "tables"
-    name = "tables_of_rotated" if plan.rotated else name
+    name = "tables_of_rotated" if plan.rotated else "tables"
     made = []
     for levels in plan.groups():
         room = (0, 0, 0) if plan.rotated else _room(plan, levels)

@@ -139,23 +139,18 @@ template <typename T, bool CHANNELS_LAST> struct Tiles {
         __syncwarp();
     }
 
-    // Copy gradients of a row of bins to the buffer.  `from` is the lane's first one, and `last` is
-    // the last bin.  All 8 loads are in flight at once.
+    // Copy gradients of a row of bins to the buffer, and zeros where there is no bin or channel.
+    // `from` is the lane's first one, and `last` is the last bin.  All 8 loads are in flight at
+    // once.
     __device__ void copy_gradients(const T *from, int last) {
         long long step = (NEAR_STEP * bins.x + CHANNEL_STEP * bins.channel) * (int)sizeof(T);
         const char *of_lane = (const char *)known_as_it_is(from);
         T grads[8];
-        if (!CHANNELS_LAST && own.channels == LANES)
 #pragma unroll
-            for (int i = 0; i < 8; i++, of_lane += step)
-                grads[i] = __ldg((const T *)of_lane);
-        else
-#pragma unroll
-            for (int i = 0; i < 8; i++, of_lane += step)
-                grads[i] =
-                    near() + i * NEAR_STEP <= last && channel() + i * CHANNEL_STEP < own.channels
-                        ? __ldg((const T *)of_lane)
-                        : (T)0;
+        for (int i = 0; i < 8; i++, of_lane += step)
+            grads[i] = near() + i * NEAR_STEP <= last && channel() + i * CHANNEL_STEP < own.channels
+                           ? __ldg((const T *)of_lane)
+                           : (T)0;
         UNROLL(i, 8)
             own.turned[near() + i * NEAR_STEP][channel() + i * CHANNEL_STEP] = grads[i];
         __syncwarp();
@@ -195,11 +190,9 @@ template <typename T, bool CHANNELS_LAST> struct Tiles {
                 int stop_p = of_y.last - p0 < BINS ? of_y.last + 1 : p0 + BINS;
                 int stop_q = of_x.last - q0 < BINS ? of_x.last + 1 : q0 + BINS;
                 store_weights(k, p0, stop_p, q0, stop_q);
-                // What lies past the bins is not used; the last one stands for it.
                 int last = stop_q - q0 - 1;
                 const T *of_row = grad_output + k * bins.first + p0 * bins.y +
-                                  (q0 + (near() < last ? near() : last)) * bins.x +
-                                  (own.c + channel()) * bins.channel;
+                                  (q0 + near()) * bins.x + (own.c + channel()) * bins.channel;
 #pragma unroll 1
                 for (int p = 0; p < stop_p - p0; p++, of_row += bins.y)
                     if (own.has_y[p]) {

@@ -100,11 +100,12 @@ __device__ inline int taps_of_bin(const rule &rule, const box_axis &axis, int p,
     return stop - first;
 }
 
-// Write the place of each box, and the taps of each bin with their count.  Slopes are written if
-// SLOPES.  Some lanes of a warp take one axis of a box, and each of them takes a bin at a time.
-template <typename T, bool SLOPES>
-__device__ inline void make_tables(const Given<T> &given, const Tables<T> &tables,
-                                   const Setup &setup) {
+// Write the place of each box, and the taps of each bin with their count, and with slopes if these
+// are wanted.  Some lanes of a warp take one axis of a box, and each of them takes a bin at a time.
+template <typename T>
+__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 4 : 3)
+    tables(Given<T> given, const __grid_constant__ Tables<T> tables,
+           const __grid_constant__ Setup setup) {
     const Shape &shape = tables.shape;
     int lanes = setup.lanes, lane = lane_number() % lanes, of_warp = LANES / lanes;
     for (long long first = warp_number() * of_warp; first < 2LL * shape.boxes;
@@ -127,10 +128,11 @@ __device__ inline void make_tables(const Given<T> &given, const Tables<T> &table
             int bin = along_x ? shape.ph + p : p, count = 0;
             long long slot = tables.slot_of(k, bin);
             Tap<T> *taps = tables.taps + slot;
+            bool slopes = tables.slope_low;
             if (reads)
                 count = taps_of_bin(setup.rule, axis, p, taps,
-                                    SLOPES ? tables.slope_low + slot : (T *)0,
-                                    SLOPES ? tables.slope_high + slot : (T *)0);
+                                    slopes ? tables.slope_low + slot : (T *)0,
+                                    slopes ? tables.slope_high + slot : (T *)0);
             tables.counts[k * (shape.ph + shape.pw) + bin] = count;
             if (count && tables.windows) {
                 int begin = taps[0].pixel, end = taps[count - 1].pixel + 1;
@@ -144,18 +146,4 @@ __device__ inline void make_tables(const Given<T> &given, const Tables<T> &table
         if (exists && lane == 0)
             tables.windows[2 * t] = high ? low : 0, tables.windows[2 * t + 1] = high;
     }
-}
-
-template <typename T>
-__global__ void __launch_bounds__(THREADS, 4)
-    tables(Given<T> given, const __grid_constant__ Tables<T> tables,
-           const __grid_constant__ Setup setup) {
-    make_tables<T, false>(given, tables, setup);
-}
-
-template <typename T>
-__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 4 : 3)
-    tables_with_slopes(Given<T> given, const __grid_constant__ Tables<T> tables,
-                       const __grid_constant__ Setup setup) {
-    make_tables<T, true>(given, tables, setup);
 }
