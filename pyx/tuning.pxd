@@ -47,14 +47,6 @@ cdef enum:
     SLOPE_TILES_BYTES = 8 << 20    # tiles of all blocks whose slopes are summed        # R275
     COPY_BYTES = 1 << 20           # pixels of one box, copied for COPY_PER_BOX         # R281
 
-# Zen 4 takes a load for a recent store whose physical address is the same in its low 16 bits, and
-# waits.  So bins begin this far behind a multiple of ALIAS_BYTES from the strip, and staging this
-# far behind the bins.
-cdef enum:
-    ALIAS_BYTES = 64 << 10         # bytes                                              # R059
-    BINS_OFFSET = 32 << 10         # bytes                                              # R059
-    STAGING_OFFSET = 16 << 10      # bytes                                              # R059
-
 # ----------------------------------------------------------------------------------------- load
 cdef enum:
     WIDEN_PIXELS = 64              # pixels of a small type converted at once           # no record

@@ -5,9 +5,9 @@ from plan.spans cimport hull
 from plan.structs cimport (BINS, COPY_ONCE, DIRECT, PIXELS, PLANES, STAGED, STREAMING, Call, Layout,
                            Tables, Task, Tasks)
 from simd.simd cimport LANE_BYTES, PAGE_BYTES
-from tuning cimport (ALIAS_BYTES, BIN_RANGE_BYTES, BINS_BYTES, BINS_OFFSET, DIRECT_BYTES,
-                     MAX_COLUMNS, MAX_COVER, MAX_STRIP_BYTES, SLOPE_BLOCKS, SLOPE_TILES_BYTES,
-                     STAGING_OFFSET, STREAM_BYTES, TILE_BYTES, WIDE_STRIP_BYTES)
+from tuning cimport (BIN_RANGE_BYTES, BINS_BYTES, DIRECT_BYTES, MAX_COLUMNS, MAX_COVER,
+                     MAX_STRIP_BYTES, SLOPE_BLOCKS, SLOPE_TILES_BYTES, STREAM_BYTES, TILE_BYTES,
+                     WIDE_STRIP_BYTES)
 
 
 cdef inline Py_ssize_t slope_blocks(const Call *call) noexcept nogil:
@@ -105,11 +105,6 @@ cdef inline Py_ssize_t whole_pages(Py_ssize_t size) noexcept nogil:
     return (size + PAGE_BYTES - 1) // PAGE_BYTES * PAGE_BYTES
 
 
-cdef inline Py_ssize_t pages_apart(Py_ssize_t size, Py_ssize_t past) noexcept nogil:
-    """Room for so many bytes, such that what follows lies `past` a multiple of ALIAS_BYTES."""
-    return (max(size - past, 0) + ALIAS_BYTES - 1) // ALIAS_BYTES * ALIAS_BYTES + past
-
-
 cdef inline void set_sizes(Call *call) noexcept nogil:
     """How large a tile and a strip of a level are: no more than its map needs."""
     cdef double pixel = LANE_BYTES
@@ -155,8 +150,8 @@ cdef inline void lay_out(
         layout.tile_bytes = min(layout.tile_bytes, call.cell_pixels * LANE_BYTES)
     layout.tiles_bytes = tiles * layout.tile_bytes
     layout.strip = whole_pages(layout.tiles_bytes)
-    layout.bins = layout.strip + pages_apart(2 * layout.strip_bytes, BINS_OFFSET)
-    layout.staging = layout.bins + pages_apart(bins, STAGING_OFFSET)
+    layout.bins = layout.strip + whole_pages(2 * layout.strip_bytes)
+    layout.staging = layout.bins + whole_pages(bins)
     layout.size = layout.staging + BINS_BYTES
 
 
