@@ -17,7 +17,6 @@ from libc.string cimport memset
 
 from kernels.run cimport (Part, Scratch, begins_box, even_share, is_empty, lowest, next_part,
                           parts_of, prefetch_next_box, run, scratch_of, target_of)
-from kernels.scalars cimport find_argmax, pool_bins
 from move.prefetch cimport prefetch_pixel_ends
 from move.store cimport (Target, clear, put_pixels, strides_of, strides_of_indices,
                          unpack)
@@ -249,21 +248,6 @@ cdef void store_argmax(
                         bins_at[(p * qs + q) * call.lanes + lane]
 
 
-cdef void search_argmax(
-        const Call *call, const Part *part, const TileCache *tile,
-        const real *bins) noexcept nogil:
-    """Search the map for the largest pixels [p][q][lane], where most lanes would stay empty."""
-    cdef const real *plane = <const real*>tile.plane
-    cdef Py_ssize_t lane
-    cdef int p, q
-    for p in range(part.p0, part.p1):
-        for q in range(part.q0, part.q1):
-            for lane in range(tile.lanes):
-                find_argmax(call, part, p, q, part.block * call.lanes + lane,
-                            plane + lane * tile.strides.channel, &tile.strides, bins[lane])
-            bins += call.lanes
-
-
 cdef void pool_planes(
         const Call *call, const Part *part, TileCache *tile, real *out, Scratch *scratch,
         const Target *target) noexcept nogil:
@@ -271,7 +255,7 @@ cdef void pool_planes(
     cdef const Window *window = &part.window
     cdef Py_ssize_t columns = cell_columns(window.x1 - window.x0)
     cdef Py_ssize_t rows = cell_rows(tile, window.y1 - window.y0, columns)
-    cdef bint no_indices = call.argmax == NULL or call.few_channels
+    cdef bint no_indices = call.argmax == NULL
     cdef const real *pixels
     cdef View steps
     cdef Best best
@@ -288,8 +272,6 @@ cdef void pool_planes(
            out + part.p0 * call.bins.y + part.q0 * call.bins.x, target)
     if best.bins_at != NULL:
         store_argmax(call, part, best.bins_at, <real*>scratch.strip, target)
-    elif call.argmax != NULL:
-        search_argmax(call, part, tile, <const real*>scratch.bins)
 
 
 cdef inline Py_ssize_t blocks_together(
@@ -343,12 +325,6 @@ cdef void pool_pixels(
         put_pixels(bins, qs, width, row, call.bins.x, call.store)
 
 
-cdef inline bint bins_fill_lanes(const Call *call, const Part *part) noexcept nogil:
-    """Whether the pixels of a row of a bin fill lane vectors, as they lie in the map."""
-    return (call.map.strides.x == 1
-            and part.window.x1 - part.window.x0 >= call.lanes * (part.q1 - part.q0))
-
-
 cdef void forward_task(
         const Call *call, const Task *task, real *out, char *memory) noexcept nogil:
     """Load, reduce and store each part of the task's boxes."""
@@ -363,9 +339,6 @@ cdef void forward_task(
     if call.argmax != NULL:      # the indices are in the staging
         target.staging = scratch.strip
     while next_part(call, task, &part):
-        if call.few_channels and bins_fill_lanes(call, &part):
-            pool_bins(call, task, &part, out)
-            continue
         to = out + part.row * call.bins.image + part.block * call.lanes * call.bins.channel
         if not one_block:
             tile = open_tile(call, &map, task, part.block)

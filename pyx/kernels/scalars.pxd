@@ -6,11 +6,11 @@ take them, so that both give the same bits: which of them computes a box depends
 """
 from libc.stdint cimport int32_t
 
-from kernels.run cimport Part, lowest, next_part, parts_of, x_first
+from kernels.run cimport Part, next_part, parts_of, x_first
 from move.store cimport clear
 from plan.spans cimport clip
 from plan.structs cimport Call, Strides, Task
-from simd.simd cimport Taps, add_number, find_number, largest_number, real, sum_number
+from simd.simd cimport Taps, add_number, real, sum_number
 from tuning cimport MAX_BINS
 
 
@@ -93,62 +93,3 @@ cdef inline void add_bins(
                 for c in range(part.block * call.lanes, stop_channel(call, &part)):
                     add_number(plane + channel_of(call, c, p, q) * map.channel, map.y, map.x,
                                grad[c * call.bins.channel], &y, &x)
-
-
-# roi_pool; see max_pool.pyx
-
-cdef struct PixelBin:              # the pixels of a bin of whole pixels
-    Py_ssize_t y
-    Py_ssize_t x
-    Py_ssize_t rows                # none where these or the columns are not above 0
-    Py_ssize_t columns
-
-
-cdef inline PixelBin pixels_of_bin(const Part *part, int p, int q) noexcept nogil:
-    cdef PixelBin bin
-    bin.y, bin.x = part.spans_y[2 * p], part.spans_x[2 * q]
-    bin.rows, bin.columns = part.spans_y[2 * p + 1] - bin.y, part.spans_x[2 * q + 1] - bin.x
-    return bin
-
-
-cdef inline void find_argmax(
-        const Call *call, const Part *part, int p, int q, Py_ssize_t c, const real *plane,
-        const Strides *map, real largest) noexcept nogil:
-    """Search a channel for the largest pixel of a bin, whose value is known.
-
-    A branch at each pixel that is larger so far would never be foreseen.
-    """
-    cdef const Strides *to = &call.argmax_strides
-    cdef PixelBin bin = pixels_of_bin(part, p, q)
-    cdef int32_t at = -1
-    if bin.rows > 0 and bin.columns > 0 and largest > lowest(plane):
-        at = find_number(plane + bin.y * map.y + bin.x * map.x, largest, map.y, map.x, bin.rows,
-                         bin.columns, call.map.columns)
-        at += <int32_t>(bin.y * call.map.columns + bin.x)
-    call.argmax[part.row * to.image + c * to.channel + p * to.y + q * to.x] = at
-
-
-cdef inline void pool_bins(
-        const Call *call, const Task *task, const Part *part, real *out) noexcept nogil:
-    """The largest pixels of a part's bins, and where they are."""
-    cdef Py_ssize_t c
-    cdef int p, q
-    cdef const Strides *map = &call.map.strides
-    cdef const real *image = <const real*>call.map.data + task.image * map.image
-    cdef const real *plane
-    cdef real *to
-    cdef PixelBin bin
-    for c in range(part.block * call.lanes, stop_channel(call, part)):
-        plane = image + c * map.channel
-        for p in range(part.p0, part.p1):
-            for q in range(part.q0, part.q1):
-                bin = pixels_of_bin(part, p, q)
-                to = out + (part.row * call.bins.image + c * call.bins.channel
-                            + p * call.bins.y + q * call.bins.x)
-                to[0] = 0      # of bins without pixels
-                if bin.rows > 0 and bin.columns > 0:
-                    to[0] = lowest(plane)
-                    largest_number(to, plane + bin.y * map.y + bin.x * map.x, map.y, map.x,
-                                   bin.rows, bin.columns)
-                if call.argmax != NULL:
-                    find_argmax(call, part, p, q, c, plane, map, to[0])

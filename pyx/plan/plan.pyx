@@ -560,7 +560,7 @@ cdef class Plan:
         """Whether numbers are computed one by one in less time than lanes of them."""
         cdef const Tables *tables = &call.tables
         cdef double pixels = <double>call.map.rows * call.map.columns * call.map.images
-        if self.purpose == FORWARD and call.few_channels:
+        if self.purpose == FORWARD and lanes_are_empty(call):
             if self.position_sensitive:
                 return True
             pixels = all_windows(tables)
@@ -568,7 +568,7 @@ cdef class Plan:
                 pixels += ROW_LANES_COST * tables.count
             return all_taps(tables, self.ph, self.pw) * call.channels < pixels
         # A few numbers are added in place faster than a tile is cleared and stored.
-        if self.purpose == GRAD_INPUT and (call.few_channels or self.position_sensitive):
+        if self.purpose == GRAD_INPUT and (lanes_are_empty(call) or self.position_sensitive):
             if self.position_sensitive:
                 pixels *= (TILE_COST * call.channels_per_output
                            * ((call.channels - 1) // call.lanes + 1))
@@ -578,7 +578,6 @@ cdef class Plan:
     cdef int choose_strategy(self, Call *call, Py_ssize_t thin) noexcept:
         """Return the strategy of a level for the boxes at hand, so many of which are thin."""
         cdef const Tables *tables = &call.tables
-        call.few_channels = lanes_are_empty(call)
         if call.sparse:
             return strategy_of(call, False)
         if self.scalars_pay(call):

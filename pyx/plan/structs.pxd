@@ -161,7 +161,6 @@ cdef struct Call:                  # what a call does with one level; most often
     Py_ssize_t channels            # of the output
     Py_ssize_t channels_per_output  # input channels of an output channel: PH * PW or 1
     bint add                       # gradients are added to what is there
-    bint few_channels              # that would leave most lanes empty
     bint may_swap_axes             # boxes that are wide may be contracted along x first
     int copy_blocks                # channel blocks that COPY_PER_BOX copies a multiple of
     bint beyond_cache              # the map of an image is too large to stay in cache

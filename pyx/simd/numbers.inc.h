@@ -77,46 +77,4 @@ static NOINLINE void NAME(add_number)(REAL *plane, ptrdiff_t row, ptrdiff_t colu
     }
 }
 
-/* The index of the first of rows x columns numbers that is equal to `value`, or -1: number (y, x)
-   has index y * map_columns + x. */
-static NOINLINE int32_t NAME(find_number)(const REAL *from, REAL value, ptrdiff_t row,
-                                          ptrdiff_t column, ptrdiff_t rows, ptrdiff_t columns,
-                                          ptrdiff_t map_columns) {
-    for (ptrdiff_t y = 0; y < rows; y++, from += row)
-        for (ptrdiff_t x = 0; x < columns; x++)
-            if (from[x * column] == value)
-                return (int32_t)(y * map_columns + x);
-    return -1;
-}
-
-/* The zero of either sign that comes first where rows are gone through before columns, as lanes do.
-   There is one. */
-static NOINLINE REAL NAME(first_zero)(const REAL *from, ptrdiff_t row, ptrdiff_t column,
-                                      ptrdiff_t rows, ptrdiff_t columns) {
-    for (ptrdiff_t x = 0; x < columns; x++, from += column)
-        for (ptrdiff_t y = 0; y < rows; y++)
-            if (from[y * row] == 0)
-                return from[y * row];
-    return 0;
-}
-
-/* best = the largest of rows x columns numbers and of best. */
-static NOINLINE void NAME(largest_number)(REAL *best, const REAL *from, ptrdiff_t row,
-                                          ptrdiff_t column, ptrdiff_t rows, ptrdiff_t columns) {
-    REAL largest = *best, lanes[LANES];
-    const REAL *at = from;
-    for (int l = 0; l < LANES; l++)
-        lanes[l] = largest;
-    for (ptrdiff_t y = 0; y < rows; y++, at += row) {
-        ptrdiff_t x = 0;
-        for (; column == 1 && x + LANES <= columns; x += LANES)
-            NAME(keep_larger)(lanes, at + x);
-        for (; x < columns; x++)
-            largest = at[x * column] > largest ? at[x * column] : largest;
-    }
-    for (int l = 0; l < LANES; l++)
-        largest = lanes[l] > largest ? lanes[l] : largest;
-    *best = largest == 0 ? NAME(first_zero)(from, row, column, rows, columns) : largest;
-}
-
 #undef COLUMNS_AT_ONCE

@@ -136,12 +136,6 @@ cdef extern from "simd/simd.h":
     void add_number "TYPED(add_number)"(
         real *plane, Py_ssize_t row, Py_ssize_t column, real gradient, const Taps *y,
         const Taps *x) noexcept nogil
-    int32_t find_number "TYPED(find_number)"(
-        const real *source, real value, Py_ssize_t row, Py_ssize_t column, Py_ssize_t rows,
-        Py_ssize_t columns, Py_ssize_t map_columns) noexcept nogil
-    void largest_number "TYPED(largest_number)"(
-        real *best, const real *source, Py_ssize_t row, Py_ssize_t column, Py_ssize_t rows,
-        Py_ssize_t columns) noexcept nogil
 
     # scatter.inc.h
 
