@@ -588,13 +588,14 @@ cdef inline double all_taps(const Tables *tables, int ph, int pw) noexcept nogil
 cdef inline double thin_area(int ph, int pw, const Rule *rule) noexcept nogil:
     """From how many pixels on a window is thin: it has many times more than there can be taps.
 
-    There are at most two taps a sample.  Neither the taps that lie on the map nor other boxes
-    matter, so that a box is thin in every batch or in none.
+    There are at most two taps a sample, and no bound where the box decides how many samples there
+    are.  Neither the taps that lie on the map nor other boxes matter, so that a box is thin in
+    every batch or in none.
     """
-    cdef double samples = <double>rule.sampling_ratio * rule.sampling_ratio
-    if rule.sampling_ratio <= 0 or rule.kind == RULE_ROTATED:
+    cdef double ratio = rule.sampling_ratio
+    if ratio <= 0 or rule.kind == RULE_ROTATED:
         return INFINITY
-    return THIN_GAIN * 4.0 * ph * pw * samples
+    return THIN_GAIN * 4.0 * ph * pw * ratio * ratio
 
 
 cdef inline bint any_is_thin(const Tables *tables, double area) noexcept nogil:
