@@ -14,23 +14,21 @@ from libc.stdint cimport int32_t
 from libc.string cimport memset
 
 from kernels.row_lanes cimport reduce_row_lanes
-from kernels.run cimport (Part, Scratch, begins_box, even_share, is_empty, is_thin, load_thin,
-                          next_part, parts_of, prefetch_next_box, run, scratch_of, set_box,
-                          target_of, thinned, x_first)
+from kernels.run cimport (Part, PartFunction, Scratch, forward_task, is_empty, is_thin, load_thin,
+                          parts_of, run, scratch_of, set_box, take_blocks, target_of, thinned,
+                          x_first)
 from kernels.scalars cimport sum_bins
 from kernels.sparse cimport forward_sparse
 from move.prefetch cimport prefetch_pixel_ends
 from move.store cimport Target, put_pixels, strides_of, unpack
 from move.tile cimport (TileCache, View, Window, bin_tile_bytes, cell_columns, cell_rows, load,
-                        load_bins, load_once, open_tile)
+                        load_bins, open_tile)
 from plan.spans cimport clip, taps_after
-from plan.structs cimport (BINS, COPY_ONCE, DIRECT, ROW_LANES, SCALARS, STREAMING, Call, Map,
-                           Strides, Task)
+from plan.structs cimport BINS, COPY_ONCE, DIRECT, ROW_LANES, SCALARS, Call, Strides, Task
 from roicy._kernels.plan cimport Plan
 from simd.simd cimport (LANE_BYTES, Stream, Taps, Vectors, contract_axis, contract_bin,
-                        contract_bins, contract_prefetching, prefetch_write, real, stream_fence,
-                        stream_rest)
-from tuning cimport BINS_BYTES, MAX_BINS, STRIP_BYTES, WIDE_STRIP_BYTES, WRITE_AHEAD
+                        contract_bins, contract_prefetching, prefetch_write, real)
+from tuning cimport STRIP_BYTES, WIDE_STRIP_BYTES, WRITE_AHEAD
 
 
 cdef struct Axis:                  # one axis of the bins at hand
@@ -183,25 +181,16 @@ cdef inline void reduce_planes(
 # Where lanes of pixels lie together in the map and in the output, nothing is packed: several
 # channel blocks are computed at a time, as one long run of each pixel.
 
-cdef inline Py_ssize_t blocks_together(
-        const Call *call, const Task *task, const Part *part, const TileCache *tile) noexcept nogil:
-    """How many blocks of a box are computed at once: even shares that fit scratch; 0 for none."""
-    cdef Py_ssize_t left = min(task.stop_block, call.channels // call.lanes) - part.block
+cdef inline Py_ssize_t strip_pixels(
+        const Call *call, const Part *part, const TileCache *tile) noexcept nogil:
+    """Pixels of the strip of a box whose lanes lie together; 0 if they do not, or it has none."""
     cdef const int32_t *box = call.tables.windows + 4 * part.place
-    cdef Py_ssize_t rows = box[1] - box[0], columns = box[3] - box[2], pixels = columns, most
-    if not tile.in_place or call.bins.channel != 1 or rows <= 0 or columns <= 0 or left < 1:
-        return 0
-    if is_thin(call, part, tile):
+    cdef Py_ssize_t rows = box[1] - box[0], columns = box[3] - box[2]
+    if not tile.in_place or rows <= 0 or columns <= 0 or is_thin(call, part, tile):
         return 0
     if not part.whole:      # parts may differ in which axis comes first
-        pixels = max(rows, columns)
-    elif x_first(call, part):
-        pixels = rows
-    most = min(WIDE_STRIP_BYTES // (pixels * LANE_BYTES),
-               BINS_BYTES // ((part.q1 - part.q0) * LANE_BYTES))
-    if most < 1:
-        return 0
-    return even_share(left, most)
+        return max(rows, columns)
+    return rows if x_first(call, part) else columns
 
 
 cdef void pixels_y_first(
@@ -353,21 +342,21 @@ cdef void store_bins_of_boxes(
 
 
 cdef void forward_bins(
-        const Call *call, const Task *task, real *out, Scratch *scratch) noexcept nogil:
+        const Call *call, const Task *task, real *out, char *memory) noexcept nogil:
     """Some bins of a position-sensitive operator, of one channel block.
 
     A bin reads the same channels for all boxes, so the loop over boxes is the inner one.  In the
     output the bins of a box lie together, so results are gathered and then stored box by box.
     """
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), count = task.stop_bin - task.first_bin, i
-    cdef char *tiles = <char*>scratch.tile
+    cdef Scratch scratch = scratch_of(call, memory)
     cdef real *bins
     cdef Task one = task[0]
     cdef TileCache tile
     cdef Target target
     cdef Part part
     if task.load == COPY_ONCE:
-        load_bins(call, task, <real*>tiles)
+        load_bins(call, task, <real*>scratch.tile)
     while one.first_bin < task.stop_bin:
         tile = open_tile(call, &call.map, &one, task.first_block)
         part = parts_of(call, &one, 1)
@@ -375,73 +364,69 @@ cdef void forward_bins(
         bins = <real*>scratch.bins + (one.first_bin - task.first_bin) * lanes
         for i in range(task.first_box, task.stop_box):
             set_box(call, &part, i)
-            reduce_bin(call, &part, &tile, scratch, bins)
+            reduce_bin(call, &part, &tile, &scratch, bins)
             bins += count * lanes
         scratch.tile = <char*>scratch.tile + bin_tile_bytes(task)
         one.first_bin += 1
-    target = target_of(call, &tile, scratch)
+    target = target_of(call, &tile, &scratch)
     target.store = DIRECT
     out += task.first_block * lanes * call.bins.channel
     store_bins_of_boxes(call, task, <const real*>scratch.bins, out, &target)
 
 
-cdef void forward_task(
-        const Call *call, const Task *task, real *out, char *memory) noexcept nogil:
-    """Load, reduce and store each part of the task's boxes."""
-    cdef Scratch scratch = scratch_of(call, memory)
+cdef inline void forward_part(
+        const Call *call, const Task *task, Part *part, TileCache *tile, const Target *target,
+        real *out, Scratch *scratch) noexcept nogil:
+    """Load, reduce and store a part."""
     cdef bint prefetch = call.prefetch and task.load != COPY_ONCE
-    cdef bint one_block = task.stop_block == task.first_block + 1
-    cdef Py_ssize_t blocks = 0
-    cdef Map map
-    cdef TileCache tile
-    cdef Target target
-    cdef Part part
-    cdef real *to
+    if call.sparse:
+        forward_sparse(call, task, part, tile, target, out, scratch)
+        return
+    if call.strategy == ROW_LANES:
+        reduce_row_lanes(call, part, tile, out, scratch)
+        return
+    if part.p0 == 0 and part.q0 == 0:
+        take_blocks(call, task, part, strip_pixels(call, part, tile))
+    if not part.together:
+        reduce_planes(call, part, tile, scratch, <real*>scratch.bins)
+        unpack(<real*>scratch.bins, part.p1 - part.p0, part.q1 - part.q0,
+               out + part.p0 * call.bins.y + part.q0 * call.bins.x, target)
+    elif x_first(call, part):
+        pixels_x_first(call, part, tile, out, prefetch, scratch)
+    else:
+        pixels_y_first(call, part, tile, out, prefetch, scratch)
+
+
+cdef void part_float(
+        const Call *call, const Task *task, Part *part, TileCache *tile, const Target *target,
+        void *out, Scratch *scratch) noexcept nogil:
+    forward_part(call, task, part, tile, target, <float*>out, scratch)
+
+
+cdef void part_double(
+        const Call *call, const Task *task, Part *part, TileCache *tile, const Target *target,
+        void *out, Scratch *scratch) noexcept nogil:
+    forward_part(call, task, part, tile, target, <double*>out, scratch)
+
+
+cdef inline void task_of_type(
+        const Call *call, const Task *task, char *memory, PartFunction compute,
+        real *out) noexcept nogil:
+    """Numbers and bins go through boxes in nests of their own."""
     if call.strategy == SCALARS:
         sum_bins(call, task, out)
-        return
-    if call.strategy == BINS:
-        forward_bins(call, task, out, &scratch)
-        return
-    map = load_once(call, task, <char*>scratch.tile)
-    tile = open_tile(call, &map, task, task.first_block)
-    target = target_of(call, &tile, &scratch)
-    part = parts_of(call, task, MAX_BINS)
-    while next_part(call, task, &part):
-        to = out + part.row * call.bins.image + part.block * call.lanes * call.bins.channel
-        if not one_block:
-            tile = open_tile(call, &map, task, part.block)
-            target.lanes = tile.lanes
-        elif call.store == STREAMING and not tile.in_place and begins_box(&part, task):
-            prefetch_next_box(call, task, &part, out, tile.lanes)
-        if call.sparse:
-            forward_sparse(call, task, &part, &tile, &target, to, &scratch)
-            continue
-        if call.strategy == ROW_LANES:
-            reduce_row_lanes(call, &part, &tile, to, &scratch)
-            continue
-        if part.p0 == 0 and part.q0 == 0:
-            blocks = blocks_together(call, task, &part, &tile)
-            part.blocks = max(blocks, 1)
-        if blocks == 0:
-            reduce_planes(call, &part, &tile, &scratch, <real*>scratch.bins)
-            unpack(<real*>scratch.bins, part.p1 - part.p0, part.q1 - part.q0,
-                   to + part.p0 * call.bins.y + part.q0 * call.bins.x, &target)
-            continue
-        if x_first(call, &part):
-            pixels_x_first(call, &part, &tile, to, prefetch, &scratch)
-        else:
-            pixels_y_first(call, &part, &tile, to, prefetch, &scratch)
-    stream_rest(&scratch.queue)
-    stream_fence()
+    elif call.strategy == BINS:
+        forward_bins(call, task, out, memory)
+    else:
+        forward_task(call, task, memory, compute)
 
 
 cdef void forward_float(const Call *call, const Task *task, char *memory) noexcept nogil:
-    forward_task(call, task, <float*>call.result, memory)
+    task_of_type(call, task, memory, part_float, <float*>call.result)
 
 
 cdef void forward_double(const Call *call, const Task *task, char *memory) noexcept nogil:
-    forward_task(call, task, <double*>call.result, memory)
+    task_of_type(call, task, memory, part_double, <double*>call.result)
 
 
 def forward(Plan plan, real[:, :, :, :] out):

@@ -15,19 +15,18 @@ from cython.parallel cimport prange
 from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memset
 
-from kernels.run cimport (Part, Scratch, begins_box, even_share, is_empty, lowest, next_part,
-                          parts_of, prefetch_next_box, run, scratch_of, target_of)
+from kernels.run cimport Part, Scratch, forward_task, is_empty, lowest, run, take_blocks
 from move.prefetch cimport prefetch_pixel_ends
 from move.store cimport (Target, clear, put_pixels, strides_of, strides_of_indices,
                          unpack)
 from move.tile cimport (TileCache, View, Window, before_cells, cell_columns, cell_rows, load,
-                        load_once, next_cell, open_tile)
-from plan.structs cimport COPY_ONCE, STREAMING, Call, Map, Strides, Task
+                        next_cell)
+from plan.structs cimport COPY_ONCE, Call, Strides, Task
 from roicy._kernels.plan cimport Plan
 from simd.simd cimport (LANE_BYTES, PlaneRows, Stream, Winners, add_at_pixels, add_at_planes,
                         keep_first_larger, keep_larger, keep_larger_at, real,
                         stream_fence, stream_rest, stream_some)
-from tuning cimport BINS_BYTES, MAX_BINS, STRIP_BYTES, WIDE_STRIP_BYTES
+from tuning cimport STRIP_BYTES
 
 
 cdef inline void keep_largest(
@@ -250,7 +249,7 @@ cdef void store_argmax(
 
 cdef void pool_planes(
         const Call *call, const Part *part, TileCache *tile, real *out, Scratch *scratch,
-        const Target *target) noexcept nogil:
+        const Target *of_block) noexcept nogil:
     """Some bins of a box, of one channel block; out: bin (0, 0)."""
     cdef const Window *window = &part.window
     cdef Py_ssize_t columns = cell_columns(window.x1 - window.x0)
@@ -259,6 +258,7 @@ cdef void pool_planes(
     cdef const real *pixels
     cdef View steps
     cdef Best best
+    cdef Target target = of_block[0]
     best.bins, best.strip = scratch.bins, scratch.strip
     best.strip_at = <int32_t*>(<char*>scratch.strip + call.layout.strip_bytes)
     best.bins_at = NULL if no_indices else <int32_t*>scratch.staging
@@ -268,26 +268,13 @@ cdef void pool_planes(
         reduce_window(part, pixels, &steps, <real*>best.strip, <real*>best.bins, &scratch.queue)
     else:
         reduce_cells(call, part, tile, <real*>scratch.tile, &best, rows, columns)
+    if not no_indices:      # which are in the staging
+        target.staging = scratch.strip
     unpack(<real*>best.bins, part.p1 - part.p0, part.q1 - part.q0,
-           out + part.p0 * call.bins.y + part.q0 * call.bins.x, target)
-    if best.bins_at != NULL:
-        store_argmax(call, part, best.bins_at, <real*>scratch.strip, target)
-
-
-cdef inline Py_ssize_t blocks_together(
-        const Call *call, const Task *task, const Part *part, const TileCache *tile) noexcept nogil:
-    """How many blocks of a box are pooled at once: even shares that fit scratch; 0 for none."""
-    cdef Py_ssize_t left = min(task.stop_block, call.channels // call.lanes) - part.block
-    cdef const int32_t *box = call.tables.windows + 4 * part.place
-    cdef Py_ssize_t columns = box[3] - box[2], most
-    if (not tile.in_place or call.bins.channel != 1 or call.argmax != NULL or columns <= 0
-            or left < 1):
-        return 0
-    most = min(WIDE_STRIP_BYTES // (columns * LANE_BYTES),
-               BINS_BYTES // ((part.q1 - part.q0) * LANE_BYTES))
-    if most < 1:
-        return 0
-    return even_share(left, most)
+           out + part.p0 * call.bins.y + part.q0 * call.bins.x, &target)
+    if not no_indices:
+        store_argmax(call, part, best.bins_at, <real*>scratch.strip, &target)
+        stream_rest(&scratch.queue)      # from the strip, which is needed again
 
 
 cdef void pool_pixels(
@@ -325,45 +312,43 @@ cdef void pool_pixels(
         put_pixels(bins, qs, width, row, call.bins.x, call.store)
 
 
-cdef void forward_task(
-        const Call *call, const Task *task, real *out, char *memory) noexcept nogil:
-    """Load, reduce and store each part of the task's boxes."""
-    cdef Scratch scratch = scratch_of(call, memory)
-    cdef bint one_block = task.stop_block == task.first_block + 1
-    cdef Py_ssize_t blocks = 0
-    cdef Map map = load_once(call, task, <char*>scratch.tile)
-    cdef TileCache tile = open_tile(call, &map, task, task.first_block)
-    cdef Target target = target_of(call, &tile, &scratch)
-    cdef Part part = parts_of(call, task, MAX_BINS)
-    cdef real *to
-    if call.argmax != NULL:      # the indices are in the staging
-        target.staging = scratch.strip
-    while next_part(call, task, &part):
-        to = out + part.row * call.bins.image + part.block * call.lanes * call.bins.channel
-        if not one_block:
-            tile = open_tile(call, &map, task, part.block)
-            target.lanes = tile.lanes
-        elif call.store == STREAMING and not tile.in_place and begins_box(&part, task):
-            prefetch_next_box(call, task, &part, out, tile.lanes)
-        if part.p0 == 0 and part.q0 == 0:
-            blocks = blocks_together(call, task, &part, &tile)
-            part.blocks = max(blocks, 1)
-        if blocks > 0:
-            pool_pixels(call, &part, &tile, to, &scratch)
-        else:
-            pool_planes(call, &part, &tile, to, &scratch, &target)
-            if call.argmax != NULL:
-                stream_rest(&scratch.queue)      # from the strip, which is needed again
-    stream_rest(&scratch.queue)
-    stream_fence()
+cdef inline Py_ssize_t strip_pixels(
+        const Call *call, const Part *part, const TileCache *tile) noexcept nogil:
+    """Columns of a box whose lanes lie together; 0 where they do not, or indices are wanted."""
+    cdef const int32_t *box = call.tables.windows + 4 * part.place
+    return box[3] - box[2] if tile.in_place and call.argmax == NULL else 0
+
+
+cdef inline void pool_part(
+        const Call *call, const Task *task, Part *part, TileCache *tile, const Target *target,
+        real *out, Scratch *scratch) noexcept nogil:
+    """Load, reduce and store a part."""
+    if part.p0 == 0 and part.q0 == 0:
+        take_blocks(call, task, part, strip_pixels(call, part, tile))
+    if part.together:
+        pool_pixels(call, part, tile, out, scratch)
+    else:
+        pool_planes(call, part, tile, out, scratch, target)
+
+
+cdef void part_float(
+        const Call *call, const Task *task, Part *part, TileCache *tile, const Target *target,
+        void *out, Scratch *scratch) noexcept nogil:
+    pool_part(call, task, part, tile, target, <float*>out, scratch)
+
+
+cdef void part_double(
+        const Call *call, const Task *task, Part *part, TileCache *tile, const Target *target,
+        void *out, Scratch *scratch) noexcept nogil:
+    pool_part(call, task, part, tile, target, <double*>out, scratch)
 
 
 cdef void forward_float(const Call *call, const Task *task, char *memory) noexcept nogil:
-    forward_task(call, task, <float*>call.result, memory)
+    forward_task(call, task, memory, part_float)
 
 
 cdef void forward_double(const Call *call, const Task *task, char *memory) noexcept nogil:
-    forward_task(call, task, <double*>call.result, memory)
+    forward_task(call, task, memory, part_double)
 
 
 def forward(Plan plan, real[:, :, :, :] out, int32_t[:, :, :, :] argmax):

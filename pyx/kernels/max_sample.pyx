@@ -14,16 +14,15 @@ equal ones the first wins, and a bin with samples off the map begins with 0, as 
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.string cimport memset
 
-from kernels.run cimport (Part, Scratch, is_thin, load_thin, lowest, next_part, parts_of, run,
-                          scratch_of, target_of, thinned)
+from kernels.run cimport (Part, Scratch, forward_task, is_thin, load_thin, lowest, next_part,
+                          parts_of, run, thinned)
 from move.store cimport Target, clear, strides_of, unpack
 from move.tile cimport (TileCache, View, Window, before_cells, cell_columns, cell_rows, load,
-                        load_once, next_cell, open_tile)
+                        next_cell, open_tile)
 from plan.spans cimport clip
-from plan.structs cimport PACK_WINDOW, Call, Map, Strides, Task
+from plan.structs cimport PACK_WINDOW, Call, Strides, Task
 from roicy._kernels.plan cimport Plan
-from simd.simd cimport (LANE_BYTES, add_product, keep_larger, keep_larger_at, real, stream_fence,
-                        stream_rest)
+from simd.simd cimport LANE_BYTES, add_product, keep_larger, keep_larger_at, real
 from tuning cimport MAX_BINS
 
 
@@ -153,33 +152,33 @@ cdef void reduce_part(
         reduce_cell(call, part, &cell, &all, pixels, &steps, bins)
 
 
-cdef void forward_task(
-        const Call *call, const Task *task, real *out, char *memory) noexcept nogil:
-    """Load, reduce and store each part of the task's boxes."""
-    cdef Scratch scratch = scratch_of(call, memory)
-    cdef Map map = load_once(call, task, <char*>scratch.tile)
-    cdef TileCache tile = open_tile(call, &map, task, task.first_block)
-    cdef Target target = target_of(call, &tile, &scratch)
-    cdef Part part = parts_of(call, task, MAX_BINS)
-    target.staging = scratch.staging
-    while next_part(call, task, &part):
-        if task.stop_block > task.first_block + 1:
-            tile = open_tile(call, &map, task, part.block)
-            target.lanes = tile.lanes
-        reduce_part(call, &part, &tile, <real*>scratch.tile, <real*>scratch.bins)
-        unpack(<real*>scratch.bins, part.p1 - part.p0, part.q1 - part.q0,
-               out + part.row * call.bins.image + part.block * call.lanes * call.bins.channel
-               + part.p0 * call.bins.y + part.q0 * call.bins.x, &target)
-    stream_rest(&scratch.queue)
-    stream_fence()
+cdef inline void sample_part(
+        const Call *call, Part *part, TileCache *tile, const Target *target, real *out,
+        Scratch *scratch) noexcept nogil:
+    """Load, reduce and store a part."""
+    reduce_part(call, part, tile, <real*>scratch.tile, <real*>scratch.bins)
+    unpack(<real*>scratch.bins, part.p1 - part.p0, part.q1 - part.q0,
+           out + part.p0 * call.bins.y + part.q0 * call.bins.x, target)
+
+
+cdef void part_float(
+        const Call *call, const Task *_, Part *part, TileCache *tile, const Target *target,
+        void *out, Scratch *scratch) noexcept nogil:
+    sample_part(call, part, tile, target, <float*>out, scratch)
+
+
+cdef void part_double(
+        const Call *call, const Task *_, Part *part, TileCache *tile, const Target *target,
+        void *out, Scratch *scratch) noexcept nogil:
+    sample_part(call, part, tile, target, <double*>out, scratch)
 
 
 cdef void forward_float(const Call *call, const Task *task, char *memory) noexcept nogil:
-    forward_task(call, task, <float*>call.result, memory)
+    forward_task(call, task, memory, part_float)
 
 
 cdef void forward_double(const Call *call, const Task *task, char *memory) noexcept nogil:
-    forward_task(call, task, <double*>call.result, memory)
+    forward_task(call, task, memory, part_double)
 
 
 def forward(Plan plan, real[:, :, :, :] out, bint products):

@@ -9,14 +9,14 @@ from libc.string cimport memset
 
 from move.prefetch cimport prefetch_ends
 from move.store cimport Target
-from move.tile cimport TileCache, View, Window, load_slots
+from move.tile cimport TileCache, View, Window, load_once, load_slots, open_tile
 from plan.spans cimport hull, hull_of_taps
 from plan.structs cimport (BINS, COPY_ONCE, COPY_PER_BOX, PACK_TAPS, PACK_WINDOW, ROW_LANES,
-                           STREAMING, Call, Strides, Task, Tasks)
-from simd.simd cimport LANE_BYTES, Stream, real
+                           STREAMING, Call, Map, Strides, Task, Tasks)
+from simd.simd cimport LANE_BYTES, Stream, real, stream_fence, stream_rest
 from threads cimport run_tasks
-from tuning cimport (COPY_BYTES, MAX_BIN_ROWS, MAX_BINS, MAX_COLUMNS, STRIP_BYTES, TILE_BYTES,
-                     X_FIRST_GAIN)
+from tuning cimport (BINS_BYTES, COPY_BYTES, MAX_BIN_ROWS, MAX_BINS, MAX_COLUMNS, STRIP_BYTES,
+                     TILE_BYTES, WIDE_STRIP_BYTES, X_FIRST_GAIN)
 
 ctypedef void (*TaskFunction)(const Call *call, const Task *task, char *memory) noexcept nogil
 
@@ -126,6 +126,7 @@ cdef struct Part:                  # some bins of one box, for a channel block o
     Py_ssize_t row                 # of the box in the output
     Py_ssize_t block
     Py_ssize_t blocks              # looked at together: set by passes that can, else 1
+    bint together                  # forward: they are one run of each pixel, and nothing is packed
     const int32_t *spans_y         # of all bins of the box; of a turned one, both axes together
     const int32_t *spans_x
     int p0                         # bins of the part
@@ -304,22 +305,6 @@ cdef inline void load_thin(
     steps.y = (slots.window.x1 - slots.window.x0) * call.lanes
 
 
-cdef inline void prefetch_next_box(
-        const Call *call, const Task *task, const Part *part, const real *out,
-        int lanes) noexcept nogil:
-    """The ends of the next box's runs in the results, which are read before they are written."""
-    cdef Strides to = call.argmax_strides
-    cdef Py_ssize_t row
-    if part.place + 1 >= task.stop_box:
-        return
-    row = call.tables.rows[part.place + 1]
-    prefetch_ends(out + row * call.bins.image + part.block * call.lanes * call.bins.channel,
-                  lanes * call.bins.channel * sizeof(real))
-    if call.argmax != NULL:
-        prefetch_ends(call.argmax + row * to.image + part.block * call.lanes * to.channel,
-                      lanes * to.channel * sizeof(int32_t))
-
-
 cdef inline real lowest(const real *_) noexcept nogil:
     """The lowest finite number, which a maximum begins with; the pointer only chooses the type."""
     return -FLT_MAX if real is float else -DBL_MAX
@@ -329,3 +314,68 @@ cdef inline Py_ssize_t even_share(Py_ssize_t count, Py_ssize_t most) noexcept no
     """How many of so many blocks are taken at once, in as few and as even turns as there can be."""
     cdef Py_ssize_t turns = (count + most - 1) // most
     return (count + turns - 1) // turns
+
+
+# Forward passes
+
+ctypedef void (*PartFunction)(
+    const Call *call, const Task *task, Part *part, TileCache *tile, const Target *target,
+    void *out, Scratch *scratch) noexcept nogil
+
+
+cdef inline void take_blocks(
+        const Call *call, const Task *task, Part *part, Py_ssize_t pixels) noexcept nogil:
+    """Have a part be of as many blocks as are computed at once: even shares that fit scratch.
+
+    pixels: of the strip, or 0 where lanes do not lie together in the map.
+    """
+    cdef Py_ssize_t left = min(task.stop_block, call.channels // call.lanes) - part.block, most
+    part.together = False
+    if pixels <= 0 or left < 1 or call.bins.channel != 1:
+        return
+    most = min(WIDE_STRIP_BYTES // (pixels * LANE_BYTES),
+               BINS_BYTES // ((part.q1 - part.q0) * LANE_BYTES))
+    if most >= 1:
+        part.blocks, part.together = even_share(left, most), True
+
+
+cdef inline void prefetch_next_box(
+        const Call *call, const Task *task, const Part *part, int lanes) noexcept nogil:
+    """The ends of the next box's runs in the results, which are read before they are written."""
+    cdef const Strides *to = &call.bins
+    cdef const Strides *at = &call.argmax_strides
+    cdef Py_ssize_t row, channel = part.block * call.lanes
+    if part.place + 1 >= task.stop_box:
+        return
+    row = call.tables.rows[part.place + 1]
+    prefetch_ends(<char*>call.result + call.itemsize * (row * to.image + channel * to.channel),
+                  lanes * to.channel * call.itemsize)
+    if call.argmax != NULL:
+        prefetch_ends(call.argmax + row * at.image + channel * at.channel,
+                      lanes * at.channel * sizeof(int32_t))
+
+
+cdef inline void forward_task(
+        const Call *call, const Task *task, char *memory, PartFunction compute) noexcept nogil:
+    """The nest of forward passes.
+
+    compute: loads, reduces and stores a part; its `out` is bin (0, 0) of the part's block.
+    """
+    cdef Scratch scratch = scratch_of(call, memory)
+    cdef bint one_block = task.stop_block == task.first_block + 1
+    cdef Map map = load_once(call, task, <char*>scratch.tile)
+    cdef TileCache tile = open_tile(call, &map, task, task.first_block)
+    cdef Target target = target_of(call, &tile, &scratch)
+    cdef Part part = parts_of(call, task, MAX_BINS)
+    cdef Py_ssize_t at
+    while next_part(call, task, &part):
+        if not one_block:
+            tile = open_tile(call, &map, task, part.block)
+            target.lanes = tile.lanes
+        elif call.store == STREAMING and not tile.in_place and begins_box(&part, task):
+            prefetch_next_box(call, task, &part, tile.lanes)
+        at = part.row * call.bins.image + part.block * call.lanes * call.bins.channel
+        compute(call, task, &part, &tile, &target, <char*>call.result + at * call.itemsize,
+                &scratch)
+    stream_rest(&scratch.queue)
+    stream_fence()
