@@ -1,13 +1,8 @@
-"""Layout: the strategy of a level and the scratch of a thread, from sizes alone."""
-from libc.stdint cimport int32_t
-
-from plan.spans cimport hull
-from plan.structs cimport (BINS, COPY_ONCE, DIRECT, PIXELS, PLANES, STAGED, STREAMING, Call, Layout,
-                           Tables, Task, Tasks)
+"""Layout: the scratch of a thread, from sizes alone."""
+from plan.structs cimport BINS, COPY_ONCE, PIXELS, Call, Layout, Task, Tasks
 from simd.simd cimport LANE_BYTES, PAGE_BYTES
-from tuning cimport (BIN_RANGE_BYTES, BINS_BYTES, DIRECT_BYTES, MAX_COLUMNS, MAX_COVER,
-                     MAX_STRIP_BYTES, SLOPE_BLOCKS, SLOPE_TILES_BYTES, STREAM_BYTES, TILE_BYTES,
-                     WIDE_STRIP_BYTES)
+from tuning cimport (BIN_RANGE_BYTES, BINS_BYTES, MAX_COLUMNS, MAX_STRIP_BYTES, SLOPE_BLOCKS,
+                     SLOPE_TILES_BYTES, TILE_BYTES, WIDE_STRIP_BYTES)
 
 
 cdef inline Py_ssize_t slope_blocks(const Call *call) noexcept nogil:
@@ -19,85 +14,6 @@ cdef inline Py_ssize_t slope_blocks(const Call *call) noexcept nogil:
 cdef inline Py_ssize_t slope_pixels(Py_ssize_t blocks) noexcept nogil:
     """Pixels of a tile, where there is one for each of so many blocks."""
     return min(<Py_ssize_t>TILE_BYTES, SLOPE_TILES_BYTES // blocks) // LANE_BYTES
-
-
-cdef inline bint channels_are_few(const Call *call) noexcept nogil:
-    """Whether bin rows fill lanes at least twice as well as channels do."""
-    cdef int vectors = (call.ph + call.lanes - 1) // call.lanes
-    return 2 * call.channels * vectors <= call.ph
-
-
-cdef inline bint lanes_are_empty(const Call *call) noexcept nogil:
-    """Whether channels fill a quarter of a lane vector at most."""
-    return 4 * call.channels <= call.lanes and call.map.itemsize == call.itemsize
-
-
-cdef inline int strategy_of(const Call *call, bint position_sensitive) noexcept nogil:
-    """The strategy of a level, before row lanes are considered.
-
-    Pixels whose channels lie together are read in place (PIXELS).  If they are of a small type,
-    their channels have to fill whole lane vectors; if they do not, they are packed (PLANES).
-    """
-    if position_sensitive:
-        return BINS
-    if call.map.strides.channel != 1:
-        return PLANES
-    if call.map.itemsize == call.itemsize or call.channels * call.itemsize % LANE_BYTES == 0:
-        return PIXELS
-    return PLANES
-
-
-cdef inline bint row_lanes_fit(const Call *call) noexcept nogil:
-    """Whether row lanes fit scratch.
-
-    They do if it has room for the pixels of one bin column and one lane vector of bin rows, for
-    every bin column and every box.
-    """
-    cdef const int32_t *pixel = call.tables.tap_pixel
-    cdef const int32_t *spans = call.tables.spans
-    cdef const int32_t *window = call.tables.windows
-    cdef Py_ssize_t room = call.layout.strip_bytes // LANE_BYTES, tallest, widest, low = 0, high = 0
-    cdef Py_ssize_t tile = call.layout.tile_bytes // call.itemsize
-    cdef int p, q
-    for _ in range(call.tables.count):
-        widest, tallest = window[3] - window[2], max(window[1] - window[0], 1)
-        if widest > min(room, tile // tallest):      # look closer
-            tallest, widest = 1, 0
-            p = 0
-            while p < call.ph:
-                hull(spans, p, min(p + call.lanes, call.ph), pixel, &low, &high)
-                tallest = max(tallest, high - low)
-                p += call.lanes
-            for q in range(call.ph, call.ph + call.pw):
-                hull(spans, q, q + 1, pixel, &low, &high)
-                widest = max(widest, high - low)
-            if widest > min(room, tile // tallest):
-                return False
-        window += 4
-        spans += 2 * (call.ph + call.pw)
-    return True
-
-
-cdef inline double all_windows(const Tables *tables) noexcept nogil:
-    """Pixels of the windows of all boxes."""
-    cdef const int32_t *window = tables.windows
-    cdef double pixels = 0
-    for _ in range(tables.count):
-        pixels += <double>(window[1] - window[0]) * (window[3] - window[2])
-        window += 4
-    return pixels
-
-
-cdef inline bint worth_prefetching(const Call *call) noexcept nogil:
-    """Whether pixels are prefetched.
-
-    They are if they are read in place, if the maps do not stay in cache, and if boxes cover the
-    maps less than MAX_COVER times: with more cover, most pixels are in cache already.
-    """
-    cdef double map_pixels = <double>call.map.rows * call.map.columns
-    if not call.beyond_cache or call.strategy != PIXELS:
-        return False
-    return all_windows(&call.tables) < MAX_COVER * map_pixels * call.order.images
 
 
 cdef inline Py_ssize_t whole_pages(Py_ssize_t size) noexcept nogil:
@@ -165,10 +81,3 @@ cdef inline Py_ssize_t max_owned_bytes(const Tasks *tasks) noexcept nogil:
                        * (task.x1 - task.x0) * LANE_BYTES)
         task += 1
     return whole_pages(most)
-
-
-cdef inline int store_for(double bytes) noexcept nogil:
-    """How an array of so many bytes is written; large ones do not stay in cache anyway."""
-    if bytes > STREAM_BYTES:
-        return STREAMING
-    return STAGED if bytes > DIRECT_BYTES else DIRECT

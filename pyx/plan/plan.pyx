@@ -17,21 +17,20 @@ import numpy as np
 
 from plan.boxes cimport (all_finite, all_rotated_finite, free_boxes, has_buffer, is_plain,
                          on_elements, reserve, sort_by_level, take_array)
-from plan.layout cimport (all_windows, channels_are_few, lanes_are_empty, lay_out,
-                          max_owned_bytes, row_lanes_fit, set_sizes, store_for, strategy_of,
+from plan.choose cimport (channels_are_few, choose_strategy, store_for, strategy_of,
                           worth_prefetching)
+from plan.layout cimport lay_out, max_owned_bytes, set_sizes
 from plan.rules cimport (RULE_BILINEAR, RULE_INTEGRATED, RULE_NEAREST, RULE_QUANTISED, RULE_ROTATED,
                          RULE_ROUNDED, RULE_SAMPLED, RULE_SINGLE_SAMPLES, RULE_SLOPES,
                          RULE_UNIFORM)
 from plan.sparse cimport make_sparse_tables
-from plan.structs cimport (PIXELS, ROW_LANES, SCALARS, Boxes, Call, Map, Scale, Strides,
-                           Tables)
-from plan.tables cimport (AxisSize, TableRequest, all_taps, find_thin_boxes, free_order,
-                          free_tables, make_tables, sort_boxes, transpose_tables,
-                          whole_map_tables)
+from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE,
+                           MAX_SAMPLE_GRAD, PIXELS, Boxes, Call, Map, Scale, Strides, Tables)
+from plan.tables cimport (AxisSize, TableRequest, find_thin_boxes, free_order, free_tables,
+                          make_tables, sort_boxes, transpose_tables, whole_map_tables)
 from plan.tasks cimport free_tasks, max_rows, tasks_to_read, tasks_to_write
 from simd.simd cimport LANE_BYTES
-from tuning cimport ROW_LANES_COST, STREAM_BYTES, TILE_COST
+from tuning cimport STREAM_BYTES
 
 from roicy import _arguments, _levels, _threads
 
@@ -556,38 +555,6 @@ cdef class Plan:
             return False
         return self.calls[level].tables.stop < self.boxes_of(level).count
 
-    cdef bint scalars_pay(self, const Call *call) noexcept:
-        """Whether numbers are computed one by one in less time than lanes of them."""
-        cdef const Tables *tables = &call.tables
-        cdef double pixels = <double>call.map.rows * call.map.columns * call.map.images
-        if self.purpose == FORWARD and lanes_are_empty(call):
-            if self.position_sensitive:
-                return True
-            pixels = all_windows(tables)
-            if call.channels == 1:
-                pixels += ROW_LANES_COST * tables.count
-            return all_taps(tables, self.ph, self.pw) * call.channels < pixels
-        # A few numbers are added in place faster than a tile is cleared and stored.
-        if self.purpose == GRAD_INPUT and (lanes_are_empty(call) or self.position_sensitive):
-            if self.position_sensitive:
-                pixels *= (TILE_COST * call.channels_per_output
-                           * ((call.channels - 1) // call.lanes + 1))
-            return all_taps(tables, self.ph, self.pw) * call.channels < pixels
-        return False
-
-    cdef int choose_strategy(self, Call *call, Py_ssize_t thin) noexcept:
-        """Return the strategy of a level for the boxes at hand, so many of which are thin."""
-        cdef const Tables *tables = &call.tables
-        if call.sparse:
-            return strategy_of(call, False)
-        if self.scalars_pay(call):
-            return SCALARS
-        if (self.purpose == FORWARD and not self.position_sensitive and channels_are_few(call)
-                # Row lanes read whole rows, and so are not for boxes with few columns.
-                and 2 * thin <= tables.count and row_lanes_fit(call)):
-            return ROW_LANES
-        return strategy_of(call, self.position_sensitive)
-
     cdef int tabulate(self, Py_ssize_t level, Py_ssize_t max_boxes) except -1:
         """Make the tables of the next boxes of a level."""
         cdef Call *call = &self.calls[level]
@@ -608,7 +575,7 @@ cdef class Plan:
             make_tables(&call.tables, &call.order, &boxes, &request)
         if not writes_maps(self.purpose):
             thin = find_thin_boxes(&call.tables, &request)
-        call.strategy = self.choose_strategy(call, thin)
+        call.strategy = choose_strategy(call, self.purpose, self.position_sensitive, thin)
         call.prefetch = self.purpose != GRAD_BOXES and worth_prefetching(call)
         return 0
 

@@ -7,6 +7,15 @@ place in the order.
 """
 from libc.stdint cimport int32_t, uint8_t
 
+cdef enum Purpose:                 # what a plan is for
+    FORWARD
+    GRAD_INPUT
+    GRAD_BOXES
+    MAX_PIXEL
+    MAX_PIXEL_GRAD
+    MAX_SAMPLE
+    MAX_SAMPLE_GRAD
+
 cdef enum Strategy:                # how pixels become lanes
     PLANES                         # channels are lanes; their planes are packed into a tile
     PIXELS                         # channels are lanes; they lie together and are read in place

@@ -574,17 +574,6 @@ cdef inline double window_area(const Tables *tables, Py_ssize_t i) noexcept nogi
     return <double>(window[1] - window[0]) * (window[3] - window[2])
 
 
-cdef inline double all_taps(const Tables *tables, int ph, int pw) noexcept nogil:
-    """Taps of all bins of all boxes, of both axes together: how many pixels bins read in all."""
-    cdef const int32_t *spans = tables.spans
-    cdef double taps = 0
-    for _ in range(tables.count):
-        taps += (<double>(spans[2 * ph - 1] - spans[0])
-                 * (spans[2 * (ph + pw) - 1] - spans[2 * ph]))
-        spans += 2 * (ph + pw)
-    return taps
-
-
 cdef inline double thin_area(int ph, int pw, const Rule *rule) noexcept nogil:
     """From how many pixels on a window is thin: it has many times more than there can be taps.
 

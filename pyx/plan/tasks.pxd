@@ -13,7 +13,7 @@ How an image becomes tasks, here to read:
     cover     what its boxes read
     pieces    into how many shares channel blocks and bins are divided: a function per strategy
     chunk     the next boxes: enough work for one task for each share
-    load      how the tasks of this chunk get their pixels
+    load      how the tasks of this chunk get their pixels: plan/choose.pxd
     add       a task for each share
 
 Costs are counted in operations on a lane vector.
@@ -22,53 +22,21 @@ from libc.math cimport INFINITY, ceil
 from libc.stdint cimport INT32_MAX, int32_t
 from libc.stdlib cimport calloc, free, malloc, qsort, realloc
 
-from plan.structs cimport (
-    BINS, COPY_ONCE, COPY_PER_BOX, PACK_ROWS, PACK_TAPS, PACK_WINDOW, PIXELS, ROW_LANES, SCALARS,
-    Call, Task, Tasks,
+from plan.choose cimport (
+    TILE_PIXELS, Cover, Pieces, Work, bins_are_worth_copying, load_of_chunk, packs_nothing,
+    pixels_are_worth_copying, rows_contiguous,
 )
-from simd.simd cimport LANE_BYTES
 from plan.layout cimport slope_pixels
-from plan.tables cimport window_area
-from tuning cimport (
-    BINS_TOGETHER, BIN_COST, BIN_RANGE_BYTES, COPY_COST, COPY_PIXELS_BYTES, DIVIDE_SHARE,
-    EVEN_SHARE, FAR_WINDOW_BYTES, MIN_COPY_BINS, MIN_COPY_BLOCKS, MIN_COPY_COVER, MOVE_COST,
-    NARROW_COST, PIXEL_COST, PLANES_BYTES, SERIAL_COST, SLOPE_BLOCKS, TASKS_PER_THREAD,
-    TILE_BYTES, WHOLE_ROWS, WINDOW_COST,
+from plan.structs cimport (
+    BINS, COPY_ONCE, PACK_WINDOW, PIXELS, SCALARS, Call, Task, Tasks,
 )
-
-cdef enum:
-    TILE_PIXELS = TILE_BYTES // LANE_BYTES
-
-
-cdef struct Work:                  # what all tasks of a call share
-    int threads                    # that are worth waking
-    Py_ssize_t bins
-    Py_ssize_t blocks              # channel blocks
-    Py_ssize_t whole_blocks        # of those, the ones that fill a lane vector
-    Py_ssize_t units               # what is not divided: a block, or blocks with common slopes
-    Py_ssize_t tile_pixels         # that the tile of one block has room for
-    double cost                    # of a task, at most, if it can be divided; reading only
-    bint slopes
-
-
-cdef struct Cover:                 # what the windows of some boxes cover
-    Py_ssize_t y0                  # the hull of all that are not empty; its rows may be made whole
-    Py_ssize_t y1
-    Py_ssize_t x0
-    Py_ssize_t x1
-    double hull                    # pixels of it
-    double area                    # pixels of the windows, added up
-    double rows                    # rows of the windows, added up
-    Py_ssize_t max_rows            # of one window
-    double cost
-    double max_cost                # of one box
-
-
-cdef struct Pieces:                # into how many shares work is divided
-    Py_ssize_t blocks
-    Py_ssize_t bins
-    int load                       # COPY_ONCE, or else PACK_WINDOW until load_of_chunk decides
-    Py_ssize_t max_boxes           # of a task
+from plan.tables cimport window_area
+from simd.simd cimport LANE_BYTES
+from tuning cimport (
+    BINS_TOGETHER, BIN_COST, BIN_RANGE_BYTES, COPY_PIXELS_BYTES, DIVIDE_SHARE, EVEN_SHARE,
+    MIN_COPY_BINS, NARROW_COST, PIXEL_COST, PLANES_BYTES, SERIAL_COST, SLOPE_BLOCKS,
+    TASKS_PER_THREAD, WHOLE_ROWS,
+)
 
 
 cdef struct Grid:                  # how an image becomes rectangles, for gradients of the input
@@ -220,19 +188,6 @@ cdef inline Py_ssize_t max_rows(Py_ssize_t width, bint slopes) noexcept nogil:
     share rows that are packed once. Taller boxes come last in the order."""
     cdef Py_ssize_t pixels = slope_pixels(SLOPE_BLOCKS) if slopes else TILE_PIXELS
     return max(pixels // max(width, 1), 1)
-
-
-cdef inline bint rows_contiguous(const Call *call) noexcept nogil:
-    return call.map.strides.x == 1
-
-
-cdef inline bint packs_nothing(const Call *call) noexcept nogil:
-    return call.strategy == ROW_LANES or call.strategy == SCALARS
-
-
-cdef inline bint small_type(const Call *call) noexcept nogil:
-    """Whether numbers of the map have to be widened before they are computed with."""
-    return call.map.kind != c'f' and call.map.kind != c'd'
 
 
 # --- tasks that read: forward passes and gradients of the boxes
@@ -394,41 +349,6 @@ cdef inline Pieces pieces_of_pixels(
     return pieces
 
 
-cdef inline bint pixels_are_worth_copying(
-        const Call *call, const Work *work, const Cover *cover, Py_ssize_t pieces,
-        Py_ssize_t boxes) noexcept nogil:
-    """Return whether the pixels that the boxes of an image read are copied once for all boxes.
-
-    pieces: into how many shares channels would be divided.
-    """
-    cdef bint small = small_type(call)
-    if call.channels % call.lanes != 0:
-        return False
-    # Too few blocks of each pixel would be read and written in short runs. Where windows come from
-    # memory at each read, this is still better.
-    if not (windows_are_far(work, cover, boxes)
-            or cover.hull * MIN_COPY_BLOCKS * LANE_BYTES <= COPY_PIXELS_BYTES):
-        return False
-    # A small type has to be widened, which a copy does once for all boxes. Maps that are hardly
-    # larger than a cache are read in place. So are those whose slopes are wanted: the gradients
-    # that are read beside them would come in short runs from memory.
-    if not (small or (not work.slopes
-                      and COPY_PIXELS_BYTES < cover.hull * work.blocks * LANE_BYTES / 2)):
-        return False
-    # The boxes of a task are all of the image, or as many as cost its share. They have to
-    # read each pixel more than four times, or more than once if it would be widened each time.
-    return (cover.area * min(work.cost * pieces / (work.blocks * cover.cost), 1)
-            > (1 if small else MIN_COPY_COVER) * cover.hull)
-
-
-cdef inline bint windows_are_far(
-        const Work *work, const Cover *cover, Py_ssize_t boxes) noexcept nogil:
-    """Whether the mean window, with all its channels, does not stay in a level 3 cache until the
-    next box reads it, while the tile has room for what all boxes read of a block."""
-    return (not work.slopes and work.blocks >= MIN_COPY_BLOCKS and cover.hull <= TILE_PIXELS
-            and cover.area * work.blocks * LANE_BYTES > <double>FAR_WINDOW_BYTES * boxes)
-
-
 cdef inline Pieces pieces_of_bins(
         const Call *call, const Work *work, const Cover *cover) noexcept nogil:
     """A task is for some bins of a block. Where the channels of a pixel lie together, what bins
@@ -439,8 +359,7 @@ cdef inline Pieces pieces_of_bins(
     if not rows_contiguous(call) and 0 < cover.hull <= TILE_PIXELS:
         copied = max(pieces.bins, ceiling(work.bins, TILE_PIXELS // <Py_ssize_t>cover.hull))
         together = ceiling(work.bins, copied)
-        if (together >= MIN_COPY_BINS
-                and COPY_COST * cover.hull < cover.area * cost_of_bin(call, work) * together):
+        if bins_are_worth_copying(call, work, cover, together):
             pieces.bins, pieces.load = copied, COPY_ONCE
     together = ceiling(work.bins, pieces.bins)
     pieces.max_boxes = max(BIN_RANGE_BYTES // (LANE_BYTES * together), 1)
@@ -452,12 +371,6 @@ cdef inline Py_ssize_t pieces_of_all_bins(const Work *work, Py_ssize_t others) n
     to divide already, and so many that a task has no more than it computes together."""
     cdef Py_ssize_t enough = min(work.bins, ceiling(TASKS_PER_THREAD * work.threads, others))
     return max(ceiling(work.bins, BINS_TOGETHER), enough)
-
-
-cdef inline double cost_of_bin(const Call *call, const Work *work) noexcept nogil:
-    """Return what a pixel of a window costs if each bin packs those that it reads, in pixels of
-    whole rows. Short runs of a plane take longer than a pixel that is read from its channels."""
-    return <double>(NARROW_COST if rows_contiguous(call) else 1) / work.bins
 
 
 # --- chunks of the boxes of an image
@@ -473,46 +386,6 @@ cdef inline Pieces pieces_of_chunk(
         shares = chunk.cost * work.blocks / (DIVIDE_SHARE * work.cost)
         pieces.blocks = min(max(<Py_ssize_t>ceil(shares), 1), work.units)
     return pieces
-
-
-cdef inline int load_of_chunk(
-        const Call *call, const Work *work, const Pieces *pieces, const Cover *chunk,
-        Py_ssize_t first, Py_ssize_t stop) noexcept nogil:
-    cdef Py_ssize_t columns = chunk.x1 - chunk.x0
-    if pieces.load == COPY_ONCE:
-        return COPY_ONCE
-    if call.strategy == PIXELS and small_type(call):
-        return COPY_PER_BOX
-    if packs_nothing(call):
-        return PACK_WINDOW
-    if (call.strategy != PIXELS and chunk.max_rows * columns <= work.tile_pixels
-            and cost_of_rows(call, work, chunk, first, stop) < cost_of_windows(call, work, chunk)):
-        return PACK_ROWS
-    return PACK_WINDOW if call.tables.thin == NULL else PACK_TAPS
-
-
-cdef inline double cost_of_rows(
-        const Call *call, const Work *work, const Cover *chunk, Py_ssize_t first,
-        Py_ssize_t stop) noexcept nogil:
-    """Return what packing whole rows costs, in pixels: each row is packed once. Where the tile has
-    no room for all of them, most boxes that take half of it move what it holds."""
-    cdef const int32_t *windows = call.tables.windows
-    cdef Py_ssize_t i, columns = chunk.x1 - chunk.x0
-    cdef double cost = chunk.hull
-    if chunk.hull > work.tile_pixels:
-        for i in range(first, stop):
-            if 2 * (windows[4 * i + 1] - windows[4 * i]) * columns > work.tile_pixels:
-                cost += MOVE_COST * work.tile_pixels
-    return cost
-
-
-cdef inline double cost_of_windows(
-        const Call *call, const Work *work, const Cover *chunk) noexcept nogil:
-    """Return what packing each window costs, in pixels of whole rows. Their runs are short, and
-    each ends in a cache line that is not needed as a whole."""
-    if call.strategy == BINS:
-        return chunk.area * cost_of_bin(call, work)
-    return WINDOW_COST * (chunk.area + chunk.rows * call.lanes)
 
 
 # --- tasks that write: gradients of the input

@@ -3,15 +3,6 @@ from libc.stdint cimport int32_t
 
 from plan.structs cimport BoxList, Boxes, Call, Pyramid, Scale, Strides, Tasks
 
-cdef enum Purpose:                 # what a plan is for
-    FORWARD
-    GRAD_INPUT
-    GRAD_BOXES
-    MAX_PIXEL
-    MAX_PIXEL_GRAD
-    MAX_SAMPLE
-    MAX_SAMPLE_GRAD
-
 
 cdef class Plan:
     # for kernels
@@ -72,8 +63,6 @@ cdef class Plan:
     cdef bint boxes_overlap(self, out) except? True
     cdef Boxes boxes_of(self, Py_ssize_t level) noexcept
     cdef bint has_boxes_left(self, Py_ssize_t level) noexcept
-    cdef bint scalars_pay(self, const Call *call) noexcept
-    cdef int choose_strategy(self, Call *call, Py_ssize_t thin) noexcept
     cdef int tabulate(self, Py_ssize_t level, Py_ssize_t max_boxes) except -1
     cdef int make_tasks(self) except -1
     # arrays of a step, from kernels

@@ -1,0 +1,297 @@
+"""Choose: every decision of a plan, and on which facts it rests.
+
+    strategy    of a level: how pixels become lanes
+    load        of a task: how it gets its pixels
+    store       of an array: how results are written
+    prefetch    of a level: whether pixels are asked for ahead
+
+None of them changes a bit of a result: sums are taken in an order that boxes, bins and channels
+decide alone (`x_first` in kernels/run.pxd, thin boxes in plan/tables.pxd).  So a decision may look
+at the whole batch.  Costs are counted in operations on a lane vector.
+"""
+from libc.stdint cimport int32_t
+
+from plan.spans cimport hull
+from plan.structs cimport (
+    BINS, COPY_ONCE, COPY_PER_BOX, DIRECT, FORWARD, GRAD_INPUT, PACK_ROWS, PACK_TAPS, PACK_WINDOW,
+    PIXELS, PLANES, ROW_LANES, SCALARS, STAGED, STREAMING, Call, Tables,
+)
+from simd.simd cimport LANE_BYTES
+from tuning cimport (
+    COPY_COST, COPY_PIXELS_BYTES, DIRECT_BYTES, FAR_WINDOW_BYTES, MAX_COVER, MIN_COPY_BINS,
+    MIN_COPY_BLOCKS, MIN_COPY_COVER, MOVE_COST, NARROW_COST, ROW_LANES_COST, STREAM_BYTES,
+    TILE_BYTES, TILE_COST, WINDOW_COST,
+)
+
+cdef enum:
+    TILE_PIXELS = TILE_BYTES // LANE_BYTES
+
+
+cdef struct Work:                  # what all tasks of a call share
+    int threads                    # that are worth waking
+    Py_ssize_t bins
+    Py_ssize_t blocks              # channel blocks
+    Py_ssize_t whole_blocks        # of those, the ones that fill a lane vector
+    Py_ssize_t units               # what is not divided: a block, or blocks with common slopes
+    Py_ssize_t tile_pixels         # that the tile of one block has room for
+    double cost                    # of a task, at most, if it can be divided; reading only
+    bint slopes
+
+
+cdef struct Cover:                 # what the windows of some boxes cover
+    Py_ssize_t y0                  # the hull of all that are not empty; its rows may be made whole
+    Py_ssize_t y1
+    Py_ssize_t x0
+    Py_ssize_t x1
+    double hull                    # pixels of it
+    double area                    # pixels of the windows, added up
+    double rows                    # rows of the windows, added up
+    Py_ssize_t max_rows            # of one window
+    double cost
+    double max_cost                # of one box
+
+
+cdef struct Pieces:                # into how many shares work is divided
+    Py_ssize_t blocks
+    Py_ssize_t bins
+    int load                       # COPY_ONCE, or else PACK_WINDOW until load_of_chunk decides
+    Py_ssize_t max_boxes           # of a task
+
+
+# --- strategy of a level
+
+cdef inline bint channels_are_few(const Call *call) noexcept nogil:
+    """Whether bin rows fill lanes at least twice as well as channels do."""
+    cdef int vectors = (call.ph + call.lanes - 1) // call.lanes
+    return 2 * call.channels * vectors <= call.ph
+
+
+cdef inline bint lanes_are_empty(const Call *call) noexcept nogil:
+    """Whether channels fill a quarter of a lane vector at most."""
+    return 4 * call.channels <= call.lanes and call.map.itemsize == call.itemsize
+
+
+cdef inline int strategy_of(const Call *call, bint position_sensitive) noexcept nogil:
+    """The strategy of a level, before row lanes and numbers are considered.
+
+    Pixels whose channels lie together are read in place (PIXELS).  If they are of a small type,
+    their channels have to fill whole lane vectors; if they do not, they are packed (PLANES).
+    """
+    if position_sensitive:
+        return BINS
+    if call.map.strides.channel != 1:
+        return PLANES
+    if call.map.itemsize == call.itemsize or call.channels * call.itemsize % LANE_BYTES == 0:
+        return PIXELS
+    return PLANES
+
+
+cdef inline bint row_lanes_fit(const Call *call) noexcept nogil:
+    """Whether row lanes fit scratch.
+
+    They do if it has room for the pixels of one bin column and one lane vector of bin rows, for
+    every bin column and every box.
+    """
+    cdef const int32_t *pixel = call.tables.tap_pixel
+    cdef const int32_t *spans = call.tables.spans
+    cdef const int32_t *window = call.tables.windows
+    cdef Py_ssize_t room = call.layout.strip_bytes // LANE_BYTES, tallest, widest, low = 0, high = 0
+    cdef Py_ssize_t tile = call.layout.tile_bytes // call.itemsize
+    cdef int p, q
+    for _ in range(call.tables.count):
+        widest, tallest = window[3] - window[2], max(window[1] - window[0], 1)
+        if widest > min(room, tile // tallest):      # look closer
+            tallest, widest = 1, 0
+            p = 0
+            while p < call.ph:
+                hull(spans, p, min(p + call.lanes, call.ph), pixel, &low, &high)
+                tallest = max(tallest, high - low)
+                p += call.lanes
+            for q in range(call.ph, call.ph + call.pw):
+                hull(spans, q, q + 1, pixel, &low, &high)
+                widest = max(widest, high - low)
+            if widest > min(room, tile // tallest):
+                return False
+        window += 4
+        spans += 2 * (call.ph + call.pw)
+    return True
+
+
+cdef inline double all_windows(const Tables *tables) noexcept nogil:
+    """Pixels of the windows of all boxes."""
+    cdef const int32_t *window = tables.windows
+    cdef double pixels = 0
+    for _ in range(tables.count):
+        pixels += <double>(window[1] - window[0]) * (window[3] - window[2])
+        window += 4
+    return pixels
+
+
+cdef inline double all_taps(const Tables *tables, int ph, int pw) noexcept nogil:
+    """Taps of all bins of all boxes, of both axes together: how many pixels bins read in all."""
+    cdef const int32_t *spans = tables.spans
+    cdef double taps = 0
+    for _ in range(tables.count):
+        taps += (<double>(spans[2 * ph - 1] - spans[0])
+                 * (spans[2 * (ph + pw) - 1] - spans[2 * ph]))
+        spans += 2 * (ph + pw)
+    return taps
+
+
+cdef inline bint scalars_pay(
+        const Call *call, int purpose, bint position_sensitive) noexcept nogil:
+    """Whether numbers are computed one by one in less time than lanes of them."""
+    cdef const Tables *tables = &call.tables
+    cdef double pixels = <double>call.map.rows * call.map.columns * call.map.images
+    if purpose == FORWARD and lanes_are_empty(call):
+        if position_sensitive:
+            return True
+        pixels = all_windows(tables)
+        if call.channels == 1:
+            pixels += ROW_LANES_COST * tables.count
+        return all_taps(tables, call.ph, call.pw) * call.channels < pixels
+    # A few numbers are added in place faster than a tile is cleared and stored.
+    if purpose == GRAD_INPUT and (lanes_are_empty(call) or position_sensitive):
+        if position_sensitive:
+            pixels *= (TILE_COST * call.channels_per_output
+                       * ((call.channels - 1) // call.lanes + 1))
+        return all_taps(tables, call.ph, call.pw) * call.channels < pixels
+    return False
+
+
+cdef inline int choose_strategy(
+        const Call *call, int purpose, bint position_sensitive, Py_ssize_t thin) noexcept nogil:
+    """The strategy of a level for the boxes at hand, so many of which are thin."""
+    if call.sparse:
+        return strategy_of(call, False)
+    if scalars_pay(call, purpose, position_sensitive):
+        return SCALARS
+    if (purpose == FORWARD and not position_sensitive and channels_are_few(call)
+            # Row lanes read whole rows, and so are not for boxes with few columns.
+            and 2 * thin <= call.tables.count and row_lanes_fit(call)):
+        return ROW_LANES
+    return strategy_of(call, position_sensitive)
+
+
+# --- load of a task
+
+cdef inline bint rows_contiguous(const Call *call) noexcept nogil:
+    return call.map.strides.x == 1
+
+
+cdef inline bint packs_nothing(const Call *call) noexcept nogil:
+    return call.strategy == ROW_LANES or call.strategy == SCALARS
+
+
+cdef inline bint small_type(const Call *call) noexcept nogil:
+    """Whether numbers of the map have to be widened before they are computed with."""
+    return call.map.kind != c'f' and call.map.kind != c'd'
+
+
+cdef inline bint pixels_are_worth_copying(
+        const Call *call, const Work *work, const Cover *cover, Py_ssize_t pieces,
+        Py_ssize_t boxes) noexcept nogil:
+    """Return whether the pixels that the boxes of an image read are copied once for all boxes.
+
+    pieces: into how many shares channels would be divided.
+    """
+    cdef bint small = small_type(call)
+    if call.channels % call.lanes != 0:
+        return False
+    # Too few blocks of each pixel would be read and written in short runs. Where windows come from
+    # memory at each read, this is still better.
+    if not (windows_are_far(work, cover, boxes)
+            or cover.hull * MIN_COPY_BLOCKS * LANE_BYTES <= COPY_PIXELS_BYTES):
+        return False
+    # A small type has to be widened, which a copy does once for all boxes. Maps that are hardly
+    # larger than a cache are read in place. So are those whose slopes are wanted: the gradients
+    # that are read beside them would come in short runs from memory.
+    if not (small or (not work.slopes
+                      and COPY_PIXELS_BYTES < cover.hull * work.blocks * LANE_BYTES / 2)):
+        return False
+    # The boxes of a task are all of the image, or as many as cost its share. They have to
+    # read each pixel more than four times, or more than once if it would be widened each time.
+    return (cover.area * min(work.cost * pieces / (work.blocks * cover.cost), 1)
+            > (1 if small else MIN_COPY_COVER) * cover.hull)
+
+
+cdef inline bint windows_are_far(
+        const Work *work, const Cover *cover, Py_ssize_t boxes) noexcept nogil:
+    """Whether the mean window, with all its channels, does not stay in a level 3 cache until the
+    next box reads it, while the tile has room for what all boxes read of a block."""
+    return (not work.slopes and work.blocks >= MIN_COPY_BLOCKS and cover.hull <= TILE_PIXELS
+            and cover.area * work.blocks * LANE_BYTES > <double>FAR_WINDOW_BYTES * boxes)
+
+
+cdef inline double cost_of_bin(const Call *call, const Work *work) noexcept nogil:
+    """Return what a pixel of a window costs if each bin packs those that it reads, in pixels of
+    whole rows. Short runs of a plane take longer than a pixel that is read from its channels."""
+    return <double>(NARROW_COST if rows_contiguous(call) else 1) / work.bins
+
+
+cdef inline bint bins_are_worth_copying(
+        const Call *call, const Work *work, const Cover *cover, Py_ssize_t together) noexcept nogil:
+    """Whether what so many bins read is copied for all of them: their channels lie together."""
+    return (together >= MIN_COPY_BINS
+            and COPY_COST * cover.hull < cover.area * cost_of_bin(call, work) * together)
+
+
+cdef inline int load_of_chunk(
+        const Call *call, const Work *work, const Pieces *pieces, const Cover *chunk,
+        Py_ssize_t first, Py_ssize_t stop) noexcept nogil:
+    cdef Py_ssize_t columns = chunk.x1 - chunk.x0
+    if pieces.load == COPY_ONCE:
+        return COPY_ONCE
+    if call.strategy == PIXELS and small_type(call):
+        return COPY_PER_BOX
+    if packs_nothing(call):
+        return PACK_WINDOW
+    if (call.strategy != PIXELS and chunk.max_rows * columns <= work.tile_pixels
+            and cost_of_rows(call, work, chunk, first, stop) < cost_of_windows(call, work, chunk)):
+        return PACK_ROWS
+    return PACK_WINDOW if call.tables.thin == NULL else PACK_TAPS
+
+
+cdef inline double cost_of_rows(
+        const Call *call, const Work *work, const Cover *chunk, Py_ssize_t first,
+        Py_ssize_t stop) noexcept nogil:
+    """Return what packing whole rows costs, in pixels: each row is packed once. Where the tile has
+    no room for all of them, most boxes that take half of it move what it holds."""
+    cdef const int32_t *windows = call.tables.windows
+    cdef Py_ssize_t i, columns = chunk.x1 - chunk.x0
+    cdef double cost = chunk.hull
+    if chunk.hull > work.tile_pixels:
+        for i in range(first, stop):
+            if 2 * (windows[4 * i + 1] - windows[4 * i]) * columns > work.tile_pixels:
+                cost += MOVE_COST * work.tile_pixels
+    return cost
+
+
+cdef inline double cost_of_windows(
+        const Call *call, const Work *work, const Cover *chunk) noexcept nogil:
+    """Return what packing each window costs, in pixels of whole rows. Their runs are short, and
+    each ends in a cache line that is not needed as a whole."""
+    if call.strategy == BINS:
+        return chunk.area * cost_of_bin(call, work)
+    return WINDOW_COST * (chunk.area + chunk.rows * call.lanes)
+
+
+# --- store, prefetch
+
+cdef inline int store_for(double bytes) noexcept nogil:
+    """How an array of so many bytes is written; large ones do not stay in cache anyway."""
+    if bytes > STREAM_BYTES:
+        return STREAMING
+    return STAGED if bytes > DIRECT_BYTES else DIRECT
+
+
+cdef inline bint worth_prefetching(const Call *call) noexcept nogil:
+    """Whether pixels are prefetched.
+
+    They are if they are read in place, if the maps do not stay in cache, and if boxes cover the
+    maps less than MAX_COVER times: with more cover, most pixels are in cache already.
+    """
+    cdef double map_pixels = <double>call.map.rows * call.map.columns
+    if not call.beyond_cache or call.strategy != PIXELS:
+        return False
+    return all_windows(&call.tables) < MAX_COVER * map_pixels * call.order.images
