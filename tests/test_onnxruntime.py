@@ -666,6 +666,18 @@ assert "roicy.onnxruntime" in sys.modules
         subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
 
 
+def test_the_library_by_its_path():
+    """As programs register plugins that have not imported roicy; another name is no matter."""
+    code = f"""
+import sys, onnxruntime
+onnxruntime.register_execution_provider_library("other", {provider.get_library_path()!r})
+assert {NAME!r} in [device.ep_name for device in onnxruntime.get_ep_devices()]
+from roicy.onnxruntime import register
+assert len(register()) == 1
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_import_is_lazy():
     code = "import sys, roicy; assert not [n for n in sys.modules if 'onnx' in n]"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -46,11 +46,11 @@ cdef type ndarray = np.ndarray
 cdef bint imported = False       # whether the lines above were carried out
 cdef object claims_of            # roicy.onnxruntime._claims.Claims
 cdef dict table                  # the operators of roicy.compat.onnx
-cdef const Function *api = NULL
-cdef const Function *ep_api = NULL
+cdef const Function *api          # found before this module is imported, perhaps
+cdef const Function *ep_api
 cdef Factory factory
 cdef void *domains[8]
-cdef size_t domain_count = 0
+cdef size_t domain_count
 
 ctypedef Status (*Make)(void*) noexcept nogil
 ctypedef Status (*One)(const void*, void*) noexcept nogil
