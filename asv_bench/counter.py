@@ -350,14 +350,17 @@ def count(only=None, isa="avx2", package=None, keep=None, longer=0):
             "--cache-sim=yes",
             "--simulate-wb=yes",
             *(f"--{name}={value}" for name, value in CACHES.items()),
-            f"--callgrind-out-file={keep or folder}/counts",
+            f"--callgrind-out-file={folder}/counts",
         ]
         printed = run_in(folder, [*valgrind, *program("instructions")], isa)
-        files = {path: path.read_text() for path in Path(keep or folder).glob("counts.*")}
+        files = {path: counts_of(path.read_text()) for path in Path(folder).glob("counts.*")}
+        files = {path: found for path, found in files.items() if found}
+        for path, (name, _) in files.items() if keep else ():
+            os.makedirs(keep, exist_ok=True)
+            shutil.move(path, Path(keep, f"callgrind.out.{name.replace(' ', '_')}"))
     version = subprocess.run(["valgrind", "--version"], capture_output=True, text=True)
     versions = json.loads(printed.splitlines()[0]) | {"valgrind": version.stdout.strip()}
-    counts = dict(filter(None, map(counts_of, files.values())))
-    return versions, joined(counts, json.loads(memory)) | sizes(package, isa)
+    return versions, joined(dict(files.values()), json.loads(memory)) | sizes(package, isa)
 
 
 def joined(counts, memory):

@@ -47,7 +47,7 @@ LEAST = {
     "level 1 misses": 200,
     "last level misses": 100,
     "bytes moved": 100 * counter.LINE,
-    "memory": 4096,
+    "memory": 1024,
     "bytecodes": 0,
     "bytes": 1024,
     "processor seconds": 5,
@@ -225,7 +225,7 @@ def write(path, versions, counts):
     Path(path).write_text(text + "\n")
 
 
-def count_commit(commit, only):
+def count_commit(commit, only, keep):
     """
     Return versions and counts of another commit, without the calls whose change is accepted.
 
@@ -237,7 +237,7 @@ def count_commit(commit, only):
     before, now = then.get("counts", {}), json.loads(COUNTS.read_text())["counts"]
     with tempfile.TemporaryDirectory(prefix="roicy-") as folder:
         path = builds.compile_commit(commit, Path(folder), BUILD)
-        versions, counts = counter.count(only, package=Path(path, "roicy"))
+        versions, counts = counter.count(only, package=Path(path, "roicy"), keep=keep)
     accepted = [name for name in counts if name in before and before[name] != now.get(name)]
     if accepted:
         print(f"counts.json has new counts, which are accepted: {', '.join(accepted)}")
@@ -256,7 +256,7 @@ def options_of():
     parser.add_argument("--only", metavar="PATTERN", help="count only these calls")
     parser.add_argument("--commit", metavar="COMMIT", help="compare with this commit, built first")
     parser.add_argument("--json", metavar="FILE", help="also write the counts to another file")
-    parser.add_argument("--profile", metavar="FOLDER", help="keep callgrind's files there")
+    parser.add_argument("--profile", metavar="FOLDER", help="keep files for KCachegrind there")
     options = parser.parse_args()
     if options.write and options.only:
         parser.error("--write: needs all counts, expected no --only")
@@ -265,12 +265,10 @@ def options_of():
 
 def run(options, old):
     """Count and compare, and return the exit code."""
-    keep = os.path.abspath(options.profile) if options.profile else None
-    if keep:
-        os.makedirs(keep, exist_ok=True)
+    keep = options.profile and Path(options.profile)
     start = time.monotonic()
     several = [
-        counter.count(options.only, keep=keep, longer=longer)
+        counter.count(options.only, keep=keep and keep / "now", longer=longer)
         for longer in (LONGER if options.write else LONGER[:1])
     ]
     versions, counts = several[0]
@@ -284,7 +282,7 @@ def run(options, old):
         print(f"wrote {COUNTS}")
         return 0
     if options.commit:
-        old = count_commit(options.commit, options.only)
+        old = count_commit(options.commit, options.only, keep and keep / "before")
         counts = {name: counts[name] for name in counts if name in old["counts"]}
     elif options.only:
         old["counts"] = {name: old["counts"][name] for name in counts if name in old["counts"]}

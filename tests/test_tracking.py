@@ -455,8 +455,8 @@ def test_files_are_converted(tmp_path, capsys):
     assert suite.get_benchmark(call).get_values() == (0.002, 0.003, 0.001)
 
 
-def test_processes_take_turns(tmp_path):
-    """Two builds are timed by processes of their own; a call that is unknown is left out."""
+def test_processes_take_turns(tmp_path, capsys):
+    """Two builds are timed by processes of their own; a call that is unknown is named."""
     pytest.importorskip("tqdm")
     call = {"direction": "forward", "layout": "NCHW", "dtype": "float32", "threads": 1}
     runs = [call | {"workload": "pool_tiny"}, call | {"workload": "pool_tiny", "layout": "CHWN"}]
@@ -464,6 +464,8 @@ def test_processes_take_turns(tmp_path):
     old, new = builds.alternate(both, runs, 2, 0.001)
     assert [len(run["least"]) for run in (*old["runs"], *new["runs"])] == [2, 2]
     assert old["runs"][0]["digest"] == new["runs"][0]["digest"]
+    said = capsys.readouterr().err
+    assert said.count("this: pool_tiny forward CHWN is left out, ValueError: layout") == 2
     assert old["build"] == new["build"] == timing.facts()["build"]
     path = tmp_path / "file.json"
     path.write_text(json.dumps(old))
@@ -569,4 +571,5 @@ def test_runs_of_options(monkeypatch):
         measured = timing.measure(timing.workloads(), roicy, run, 0.001)
         assert 0 < measured["least"] <= measured["median"]
         assert measured["bytes"] > 1000
-    assert timing.measure(timing.workloads(), object(), found[0], 0.001) is None
+    nothing = timing.measure(timing.workloads(), object(), found[0], 0.001)
+    assert nothing == {"missing": "AttributeError: 'object' object has no attribute 'roi_pool'"}

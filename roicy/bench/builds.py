@@ -181,7 +181,11 @@ def alternate(
                 add(files[i], builds[i].measure(runs, seconds), runs)
                 progress.update()
     turns = secrets.token_hex(8)
-    for file in files:
+    for build, file in zip(builds, files, strict=True):
+        for run in file["runs"]:
+            if "missing" in run:
+                call = f"{run['workload']} {run['direction']} {run['layout']}"
+                print(f"{build.name}: {call} is left out, {run['missing']}", file=sys.stderr)
         file["method"] = {"processes": processes, "seconds": seconds, "turns": turns}
         file["runs"] = [run for run in file["runs"] if run["least"]]
     return files
@@ -195,7 +199,9 @@ def add(file: dict[str, Any], found: dict[str, Any], runs: list[dict[str, Any]])
         file |= {"schema": SCHEMA, "date": date, **facts}
         file["runs"] = [run | {"least": [], "median": []} for run in runs]
     for run, times in zip(file["runs"], found["runs"], strict=True):
-        if times is not None:
+        if "missing" in times:
+            run["missing"] = times["missing"]
+        else:
             run["least"].append(times["least"])
             run["median"].append(times["median"])
             run |= {"digest": times["digest"], "bytes": times["bytes"]}

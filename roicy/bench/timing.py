@@ -193,17 +193,15 @@ def in_turns(
     return least
 
 
-def measure(
-    module: ModuleType, roicy: Any, run: dict[str, Any], seconds: float
-) -> dict[str, Any] | None:
-    """Return least and median of a call, or None where this version cannot make it."""
+def measure(module: ModuleType, roicy: Any, run: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """Return least and median of a call, or why this version cannot make it."""
     work, direction = module.ALL[run["workload"]], run["direction"]
     arrays = work.arrays(run["dtype"])
     try:
         call = work.call(roicy, arrays, direction, run["layout"], True, run["threads"])
         result = call()
-    except (AttributeError, TypeError, ValueError):  # an operator or parameter that came later
-        return None
+    except (AttributeError, TypeError, ValueError) as error:  # what came later than this version
+        return {"missing": f"{type(error).__name__}: {error}"}
     found = times(call, seconds)
     results = module.each_level(result)
     return {
