@@ -2,7 +2,8 @@
 
 # torch.jit.script reads annotations: they are not postponed here, and are spelled as it knows them
 
-from typing import List, Optional, Tuple, Union
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, List, Optional, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -13,7 +14,11 @@ from . import _docs, _eager, _operators
 from ._boxes import rows_of
 from ._scales import scales_of, scales_of_levels
 
-Boxes = Union[Tensor, List[Tensor]]
+if TYPE_CHECKING:  # TorchScript takes no nested lists of numbers
+    Rows = Union[Tensor, Sequence[Sequence[float]]]
+    Boxes = Union[Rows, Sequence[Rows]]
+else:
+    Boxes = Union[Tensor, List[Tensor]]
 Scale = Union[float, int, Tuple[float, float], List[float]]  # of y and x, or one for both
 Scales = Union[List[float], List[Tuple[float, float]]]  # of each level
 
