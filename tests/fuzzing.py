@@ -27,6 +27,7 @@ import random
 import signal
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -501,7 +502,7 @@ def one_call(bytes_: bytes) -> str:
         check(name, arguments, ends, dtype, out_shape, boxes)
     assert not spoiled or ended != "value"
     assert bits(converted(name, arguments)) == bits(ends[0])
-    if ended == "value":
+    if ended == "value" and not (isinstance(boxes, list) and not boxes):  # [] with boxes_num or not
         assert bits(outcome(ISAS[0], name, friendlier(arguments, n))) == bits(ends[0])
     if buffer is not None:
         buffer.check(ended == "value")
@@ -684,7 +685,7 @@ def paste_arguments(data, dtype):
     if data.below(3) == 2:
         kind = np.uint8 if arguments["threshold"] is not None else dtype
         buffer = Buffer(data, (count, 1, *shape), np.dtype(data.ordinary((kind, np.uint8), 1)))
-        arguments["out"] = buffer.array[:, 0]
+        arguments["out"] = buffer.array[:, 0] if isinstance(buffer.array, np.ndarray) else [1]
     return arguments, buffer
 
 
@@ -805,7 +806,8 @@ def outcome(isa, name, arguments):
     """Return what a call with the kernels of an instruction set returns or raises."""
     _use(isa)
     try:
-        with np.errstate(all="raise"):
+        with np.errstate(all="raise"), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "boxes: a score seems")
             result = getattr(roicy, name)(**arguments)
     except (TypeError, ValueError, MemoryError) as error:
         return error
@@ -856,7 +858,8 @@ def largest(array):
 def check_value(name, arguments, results, dtype, shape, boxes):
     """Check each result, and that the results of the instruction sets agree."""
     if name.endswith("_boxes"):
-        given = boxes if isinstance(results[0], list) else [boxes]
+        # An empty list has no boxes of each image.
+        given = [boxes] if not isinstance(results[0], list) else boxes or [[]] * len(results[0])
         given = [np.asarray(part) if len(part) else np.zeros((0, 4)) for part in given]
         for result in results:
             parts = result if isinstance(result, list) else [result]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,8 +9,6 @@ import numpy as np
 from .arguments import Boxes
 
 ROUNDING = 4 * float(np.finfo(np.float64).eps)  # of a sum of two products of rounded numbers
-# Corners of triangles; the order of the last two does not matter.
-TRIANGLES = np.array([i for i in itertools.permutations(range(4), 3) if i[1] < i[2]])
 
 
 class Place(NamedTuple):
@@ -102,7 +99,8 @@ def warps(boxes: Boxes, values: np.ndarray, content: Any, size: tuple[int, int])
         result, singular = _inverse(boxes.values)
     elif boxes.kind == "corners":
         expected = "corners of which no three lie on a line"
-        result, singular = _of_corners(boxes.values, size), _on_a_line(boxes.values)
+        scaled, exponents = _scaled(boxes.values, 1)
+        result, singular = _of_corners(scaled, exponents, size), _on_a_line(scaled)
     else:
         result = _of_rotated(boxes.values, matrices(values, content, size))
     wrong = singular | ~np.isfinite(result).all(axis=(1, 2))
@@ -166,29 +164,30 @@ def _inverse(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return result, singular
 
 
-def _on_a_line(corners: np.ndarray) -> np.ndarray:
+def _on_a_line(scaled: np.ndarray) -> np.ndarray:
     """
     Return which rows of corners (K, 4, 2) have three on a line, up to rounding of coordinates.
 
-    No other corners lack a projection from a rectangle.  The area of each triangle is computed
-    from each of its corners, so that the order of corners decides nothing.
+    No other corners lack a projection from a rectangle.  Any three of four corners follow each
+    other.  The area of their triangle is computed from the middle one, so that it does not matter
+    with which corner a row begins, and in which direction it goes on.
     """
-    triangles = _scaled(corners, 1)[0][:, TRIANGLES]  # (K, 12, 3, 2)
-    sides = triangles[:, :, 1:] - triangles[:, :, :1]
-    area = sides[:, :, 0, 0] * sides[:, :, 1, 1] - sides[:, :, 0, 1] * sides[:, :, 1, 0]
-    most, longest = np.abs(triangles).max(axis=2), np.abs(sides).max(axis=2)
-    rounding = ROUNDING * (most * longest[:, :, ::-1]).sum(axis=2)
-    return (np.abs(area) <= rounding).any(axis=1)
+    ahead, behind = scaled[:, [1, 2, 3, 0]] - scaled, scaled[:, [3, 0, 1, 2]] - scaled
+    products = ahead * behind[:, :, ::-1]
+    sides = np.abs(ahead) + np.abs(behind)
+    area = np.abs(products[:, :, 0] - products[:, :, 1])
+    return (area <= ROUNDING * (sides[:, :, 0] + sides[:, :, 1])).any(axis=1)
 
 
-def _of_corners(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+def _of_corners(scaled: np.ndarray, exponents: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     """
     Return the projections of the output to corners, clockwise from that of output pixel (0, 0).
+
+    The corners are given as by `_scaled`.
 
     Heckbert, "Fundamentals of Texture Mapping and Image Warping", 1989: the unit square to a
     quadrilateral.
     """
-    scaled, exponents = _scaled(values, 1)
     (x0, y0), (x1, y1), (x2, y2), (x3, y3) = scaled.transpose(1, 2, 0)
     from_x, from_y = x0 - x1 + x2 - x3, y0 - y1 + y2 - y3
     right_x, right_y, below_x, below_y = x1 - x2, y1 - y2, x3 - x2, y3 - y2
