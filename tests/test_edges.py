@@ -317,6 +317,19 @@ class TestRoiPool:
         )
         assert grad.sum() == 20
 
+    @pairs(channels=[1, 3, 16], layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
+    def test_the_largest_is_found_wherever_it_lies(self, channels, layout, dtype, isa):
+        """Each image has it at another pixel."""
+        count, extents = 150, (3, 50)
+        x = -np.ones((count, channels, 150), dtype)
+        x[np.arange(count), :, np.arange(count)] = 2
+        x = to_layout(x.reshape(count, channels, *extents), layout)
+        boxes = np.array([[n, 0, 0, 49, 2] for n in range(count)], dtype)
+        out, argmax = roicy.roi_pool(x, boxes, 1, return_argmax=True, layout=layout)
+        assert (roicy.roi_pool(x, boxes, 1, layout=layout) == 2).all()
+        assert (out == 2).all()
+        assert (argmax.reshape(count, channels) == np.arange(count)[:, None]).all()
+
     def test_only_minus_infinity(self, dtype, isa):
         x = np.full((1, 1, 3, 3), -np.inf, dtype)
         out, argmax = roicy.roi_pool(x, np.array([[0, 0, 0, 2, 2]], dtype), 1, return_argmax=True)
