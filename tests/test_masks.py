@@ -184,6 +184,13 @@ def test_far_boxes(rule, dtype, isa):
     ]
 
 
+def test_a_threshold_is_reached_by_itself(dtype, isa):
+    """The weights are eighths, so that no number between equal ones is rounded."""
+    masks, boxes = np.full((1, 2, 2), 0.5, dtype), np.array([[0, 0, 8, 8]], dtype)
+    out = roicy.paste_masks(masks, boxes, (8, 8), rule="detectron2", threshold=0.5)
+    assert out[0, 2:6, 2:6].all()
+
+
 def test_values_that_are_no_numbers(isa):
     """A NaN spreads to the pixels that read it, does not reach a threshold and is 0 as a byte."""
     masks = np.ones((1, 2, 2), np.float32)
