@@ -1,7 +1,7 @@
 """
 Boxes of many maps on workers of dask.distributed, one of which is killed in the middle.
 
-    pip install roicy 'dask[distributed]'
+    pip install 'dask[distributed]'    # beside roicy
     python many_machines.py
 
 The workers are processes of this machine.  With ``Client("tcp://scheduler:8786")`` in place of the

@@ -66,8 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
         if error.name not in ("matplotlib", "tqdm", "pyperf", "onnx", "onnxruntime"):
             raise
         print(
-            f"{error.name} is not installed, which this command needs: "
-            f"pip install 'roicy[{options.command}]'",
+            f"{error.name} is not installed, which this command needs: pip install {error.name}",
             file=sys.stderr,
         )
         return 1
