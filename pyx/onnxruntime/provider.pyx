@@ -76,7 +76,10 @@ cdef Status say(int code, const char *text) noexcept nogil:
 
 cdef Status failure(object error) noexcept:
     """The status of an exception."""
-    text = (str(error) or type(error).__name__).encode(errors="replace")
+    try:
+        text = (str(error) or type(error).__name__).encode(errors="replace")
+    except BaseException:        # a status of NULL would be success
+        return say(FAIL, "an error whose text cannot be had")
     return say(INVALID_ARGUMENT if isinstance(error, (TypeError, ValueError)) else FAIL, text)
 
 
@@ -87,7 +90,7 @@ cdef inline int ask(int place, const void *owner, void *answer) except -1:
 cdef str text_of(int place, const void *owner):
     cdef const char *text = NULL
     ask(place, owner, &text)
-    return "" if text == NULL else text.decode()
+    return "" if text == NULL else text.decode(errors="surrogateescape")
 
 
 cdef class Handles:              # what an object of ONNX Runtime has several of
@@ -173,6 +176,8 @@ cdef class Output:               # makes the only output of a node, of a shape
         cdef int64_t extents[MOST_AXES]
         cdef void *value
         cdef size_t i, axes = len(shape)
+        if axes > MOST_AXES:
+            raise ValueError(f"an output of {axes} axes, expected at most {MOST_AXES}")
         for i in range(axes):
             extents[i] = shape[i]
         check((<Status (*)(void*, size_t, const int64_t*, size_t, void**) noexcept nogil>
@@ -262,7 +267,10 @@ cdef class Graph:
 
     def rank(self, name):
         """The number of axes of a tensor."""
-        return len(extents_of(self.tensor(name)))
+        cdef const void *tensor = self.tensor(name)
+        if tensor == NULL:
+            raise TypeError(f"{name}: expected a tensor")
+        return len(extents_of(tensor))
 
     def is_constant(self, name):
         """Whether a value is the same in each run."""
@@ -378,7 +386,9 @@ cdef int claim(object claims, Graph graph, void *support) except -1:
     cdef size_t i
     groups, singles = claims.of(graph)
     for group in groups:
-        for i in range(min(<size_t>len(group), <size_t>MOST_NODES)):
+        if len(group) > MOST_NODES:
+            raise ValueError(f"a group of {len(group)} nodes, expected at most {MOST_NODES}")
+        for i in range(<size_t>len(group)):
             nodes[i] = (<Node?>group[i]).handle
         check((<Status (*)(void*, const void**, size_t, const void*) noexcept nogil>
                ep_api[ADD_NODES_TO_FUSE])(support, nodes, len(group), NULL))

@@ -108,6 +108,9 @@ def register() -> list[Any]:
             f"onnxruntime {onnxruntime.__version__} is installed, and roicy.onnxruntime needs "
             f"{'.'.join(map(str, OLDEST))} or newer"
         )
+    # ONNX Runtime holds a lock while it loads the library, which must not wait for imports then.
+    from . import _claims  # noqa: F401
+
     with _lock:
         if not _devices():
             onnxruntime.register_execution_provider_library("roicy", get_library_path())
