@@ -15,8 +15,8 @@ from sphinx.errors import ExtensionError
 
 SUFFIXES = {
     "": "the operator",
-    "_backward": "its gradient by the input",
-    "_backward_boxes": "its gradient by the boxes",
+    "_backward": "its gradient with respect to the input",
+    "_backward_boxes": "its gradient with respect to the boxes",
 }
 
 
