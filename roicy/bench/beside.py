@@ -119,8 +119,8 @@ def table(results: list[dict[str, Any]], rate: float) -> str:
             )
     lines.append("")
     lines.append(
-        "of a copy: the time over that of copying as many bytes as are "
-        "read and written at the least, on one thread"
+        "of a copy: the time, over the time in which one thread copies the bytes "
+        "that the call has to read and write"
     )
     lines.append("difference: the largest, over the largest value of the result")
     return "\n".join(lines)

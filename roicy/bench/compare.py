@@ -147,7 +147,7 @@ def table(rows: list[dict[str, Any]]) -> str:
     lines.append("")
     lines.append(
         "least, median: the ratio new / old of the least times of the processes; less than 1 is "
-        f"faster\ninterval: of that of the medians, {LEVEL:.0%}, by bootstrap over processes"
+        f"faster\ninterval: of the ratio of the medians, {LEVEL:.0%}, by bootstrap over processes"
     )
     return "\n".join(lines)
 

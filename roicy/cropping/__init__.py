@@ -124,10 +124,11 @@ def crop(
     pad_value : float or sequence of C floats, optional
         The pixels of padding, before they are scaled; in the order of the channels of the result.
     antialias : bool, optional
-        Whether areas are averaged, and not points sampled.  Of boxes that are not upright, the
-        mean of nx * ny points of an output pixel is taken instead, where n along an axis is the
-        number of pixels, rounded up but for a hundredth, that one output pixel is wide at that
-        corner of the result where it is widest; at most 8.
+        Whether areas are averaged, and not points sampled.  For boxes that are not upright, an
+        output pixel is the mean of nx * ny points instead.  Along each axis, n is the number of
+        pixels of the frame that one output pixel spans, at the corner of the result where it spans
+        most.  It is rounded up, unless it exceeds a whole number by less than a hundredth, and is
+        at most 8.
     border : {"image", "crop", "constant"}, optional
         Where an interval goes beyond the box, pixels come from the frame, and beyond the frame its
         edge is repeated ("image") or they are `pad_value` ("constant").  "crop" repeats the edge of
@@ -163,9 +164,9 @@ def crop(
         The crops; everything is computed in float32, and positions in float64.  A frame without
         pixels gives `pad_value`, and so do pixels behind the horizon of corners that cross.
     ndarray, (K, 3, 3), float64
-        If `return_matrices`: ``m @ [q, p, 1]`` is, divided by its last number, the point [x, y, 1]
-        of the frame that output pixel (p, q) shows.  Pixels are counted from the middle of the
-        first, as OpenCV does.
+        If `return_matrices`.  With ``[u, v, w] = m @ [q, p, 1]``, output pixel (p, q) shows the
+        point x = u / w, y = v / w of the frame.  Pixels are counted from the middle of the first,
+        as OpenCV does.
 
     Raises
     ------
