@@ -686,6 +686,8 @@ def check_rows(name: str, value: Any, columns: int, numbers: tuple[str, ...] = C
                 hint = f"; of boxes (N, L, {columns_of_box}) pass list(boxes)"
         if columns_of_box == 4 and value.ndim == 2 and value.shape[1] in (5, 6):
             hint = "; of [x1, y1, x2, y2, score, class] pass boxes[:, :4]"
+            if value.shape[1] == 5:
+                hint += ", of [batch_index, x1, y1, x2, y2] boxes[:, 1:]"
         expected = f"(K, {columns}) with rows [{expected}]"
         raise ValueError(f"{name}: shape {value.shape}, expected {expected}{hint}")
     if value.shape[0] >= 2**31:

@@ -625,3 +625,28 @@ def test_signatures():
         "pooled_size",
         "spatial_scale",
     ]
+
+
+def test_masked_images_of_whole_numbers_keep_their_error():
+    image = np.ma.masked_array(np.ones((1, 3, 3, 1), np.int32), mask=True)
+    with pytest.raises(TypeError, match="image: a masked array"):
+        tensorflow.crop_and_resize(image, [[0, 0, 1, 1]], [0], (2, 2))
+
+
+def test_position_sensitive_sums_of_small_types_do_not_overflow():
+    maps = np.full((1, 4, 8, 8), 40000, np.float16)
+    box = np.array([[0, 1, 1, 5, 5]], np.float16)
+    out = openvino.psroi_pooling(maps, box, 1, 1, 0.125, 2, 2, "bilinear")
+    assert out.dtype == np.float16
+    assert (out == 40000).all()
+
+
+def test_levels_of_proposals_in_every_type():
+    boxes = [[0, 0, 0, 0], [0, 0, 100, 100]]
+    given = (2, 5, 4, 224)
+    expected, _, _ = ops.distribute_fpn_proposals(np.array(boxes, np.float64), *given)
+    for dtype in (np.float32, np.float16, np.int8, np.uint8, np.int32, np.int64):
+        found, _, _ = ops.distribute_fpn_proposals(np.array(boxes, dtype), *given)
+        assert [len(level) for level in found] == [len(level) for level in expected]
+    with pytest.raises(ValueError, match="refer_scale: 0, expected a finite number above 0"):
+        ops.distribute_fpn_proposals(np.array(boxes, np.float32), 2, 5, 4, 0)

@@ -203,12 +203,15 @@ def psroi_pooling(
     group, _ = bins_of(group_size=group_size, output_dim=output_dim)
     wide, high = bins_of(spatial_bins_x=spatial_bins_x, spatial_bins_y=spatial_bins_y)
     parts, name = (wide * high, "parts") if bilinear else (group * group, "bins")
-    shape = np.shape(input)
+    input = _arguments.taken("input", input)
+    shape = input.shape
     if len(shape) == 4 and shape[1] != output_dim * parts:
         expected = f"{output_dim} for each of the {parts} {name}"
         raise ValueError(f"input: {shape[1]} channels, expected {expected}")
     if not bilinear:
         return r_fcn_pool(input, coords, None, group, spatial_scale)
+    small = input.dtype.name in ("float16", "bfloat16")  # of which sums would be rounded
+    maps = input.astype(np.float32) if small else input
     images, corners = _normalised(coords)
     corners = corners * np.float32(float32_scale(spatial_scale))
     sides = (corners[:, 2:] - corners[:, :2]) / np.array([high, wide], corners.dtype)
@@ -216,10 +219,10 @@ def psroi_pooling(
     for part in range(parts):
         low = corners[:, :2] + sides * np.array(divmod(part, wide), corners.dtype)
         boxes = np.concatenate([low, low + sides], axis=1)
-        channels = input[:, part * output_dim : (part + 1) * output_dim]
+        channels = maps[:, part * output_dim : (part + 1) * output_dim]
         total = total + normalised.crop_and_resize(channels, boxes, images, (group, group))
     mean: np.ndarray = total / total.dtype.type(parts)
-    return mean
+    return mean.astype(input.dtype) if small else mean
 
 
 def _normalised(coords: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import normalised
+from .. import _arguments, normalised
 from ._docs import documented
 
 __all__ = ["crop_and_resize", "image"]
@@ -41,8 +41,9 @@ def crop_and_resize(
     array([[0., 2.],
            [6., 8.]], dtype=float32)
     """
-    if getattr(image, "dtype", None) in (np.int32, np.int64):
-        image = np.asarray(image).astype(np.float32)
+    image = _arguments.taken("image", image)
+    if image.dtype.kind == "i" and image.dtype.itemsize >= 4:
+        image = image.astype(np.float32)
     return normalised.crop_and_resize(
         image, boxes, box_indices, crop_size, method, extrapolation_value, layout="NHWC"
     )

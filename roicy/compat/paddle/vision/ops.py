@@ -175,7 +175,10 @@ def distribute_fpn_proposals(
     low = _arguments.integer("min_level", min_level, -(2**20), 2**20)
     high = _arguments.integer("max_level", max_level, low, 2**20)
     refer = _arguments.integer("refer_level", refer_level, -(2**20), 2**20)
-    levels = _levels(rois, _arguments.scale(refer_scale), refer, pixel_offset)
+    scale = _arguments.number("refer_scale", refer_scale)
+    if not 0 < scale < np.inf:
+        raise ValueError(f"refer_scale: {refer_scale!r}, expected a finite number above 0")
+    levels = _levels(rois, scale, refer, pixel_offset)
     levels = np.clip(levels, low, high) - low
     order = np.argsort(levels, kind="stable")
     restore = np.empty((len(rois), 1), np.int32)
@@ -192,7 +195,9 @@ def distribute_fpn_proposals(
 
 def _levels(rois: np.ndarray, scale: float, refer: int, pixel_offset: Any) -> np.ndarray:
     """Return the level of each box, rounded as by Paddle; boxes of size `scale` are of `refer`."""
-    offset, real = _arguments.flag("pixel_offset", pixel_offset), rois.dtype.type
+    offset = _arguments.flag("pixel_offset", pixel_offset)
+    rois = rois.astype(np.float64 if rois.dtype == np.float64 else np.float32)
+    real = rois.dtype.type
     sides = rois[:, 2:] - rois[:, :2]
     areas = np.where((sides < 0).any(axis=1), real(0), np.prod(sides + real(offset), axis=1))
     levels = np.floor(np.log2(np.sqrt(areas) / real(scale) + real(1e-8)) + real(refer))
