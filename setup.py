@@ -186,12 +186,6 @@ class BuildExt(build_ext):
         if not self.inplace:
             self.copy_extensions_to_source()
 
-    def copy_extensions_to_source(self):
-        """Make the folders of the instruction sets, which may not exist there, and copy."""
-        for extension in self.extensions:
-            Path(*extension.name.split(".")[:-1]).mkdir(exist_ok=True)
-        super().copy_extensions_to_source()
-
     def openmp_flags(self):
         """(compile, link) flags that build and link an OpenMP program, or none."""
         compile_flags, link_flags = {

@@ -12,8 +12,8 @@ from types import SimpleNamespace
 
 from ._kernels import machine
 
-# Each set has the files of pyx/kernels.  They are named in import statements, since tools that
-# freeze programs read those, and would not find a module whose name is put together.
+# Each set has the modules of pyx/kernels and pyx/images.  They are named in import statements,
+# since tools that freeze programs read those, and would not find a name that is put together.
 
 
 def _baseline() -> SimpleNamespace:
@@ -41,18 +41,18 @@ _LOADERS = {"baseline": _baseline, "avx2": _avx2, "avx512": _avx512}
 KNOWN = tuple(_LOADERS)
 
 
+def _is_built(isa: str) -> bool:
+    return importlib.util.find_spec(f"roicy._kernels.{isa}.forward") is not None
+
+
 def built() -> list[str]:
     """Return the instruction sets that this installation has kernels for, best first."""
-    return [
-        name
-        for name in reversed(KNOWN)
-        if importlib.util.find_spec(f"roicy._kernels.{name}.forward") is not None
-    ]
+    return [name for name in reversed(KNOWN) if _is_built(name)]
 
 
 def usable() -> list[str]:
     """Return the instruction sets that can be loaded here, best first."""
-    return [name for name in built() if name in machine.supported()]
+    return [name for name in machine.supported() if _is_built(name)]
 
 
 def _check(isa: str, named: str) -> None:
@@ -64,7 +64,7 @@ def _check(isa: str, named: str) -> None:
             f"{named}: this processor or operating system does not support it, "
             f"only {', '.join(machine.supported())}"
         )
-    if isa not in built():
+    if not _is_built(isa):
         raise ImportError(
             f"{named}: this build of roicy lacks it and has only {', '.join(built())}"
         )
@@ -86,15 +86,15 @@ def _choose() -> str:
     if wanted:
         _check(wanted, f"ROICY_ISA={wanted!r}")
         return wanted
-    found = usable()
-    if not found:
-        raise ImportError(
-            "roicy: this installation has kernels for "
-            f"{', '.join(built()) or 'no instruction set'}, this processor supports "
-            f"{', '.join(machine.supported())}; install roicy again"
-        )
-    return found[0]
+    for name in machine.supported():
+        if _is_built(name):  # others are not looked for: that takes time at import
+            return name
+    raise ImportError(
+        "roicy: this installation has kernels for "
+        f"{', '.join(built()) or 'no instruction set'}, this processor supports "
+        f"{', '.join(machine.supported())}; install roicy again"
+    )
 
 
 ISA: str = _choose()
-kernels = load(ISA)  # read anew by each call
+kernels = _LOADERS[ISA]()  # read anew by each call

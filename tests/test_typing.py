@@ -154,7 +154,7 @@ def test_a_program_that_is_right(tmp_path):
 
 
 def test_pyright_agrees(tmp_path):
-    """The same program passes, and the same lines are errors."""
+    """Pyright accepts the program, and refuses the lines that mypy refuses."""
     pytest.importorskip("basedpyright")
     path = tmp_path / "program.py"
     for text in (PROGRAM, "import numpy as np\nimport roicy\n" + "\n".join(WRONG)):

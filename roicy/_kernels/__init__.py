@@ -44,7 +44,7 @@ def _reason(error: ImportError) -> str:
     root = Path(__file__).parents[2]
     if (root / "pyx").is_dir() and not any(Path(__file__).parent.glob("machine.*")):
         return (
-            f"{said}Python took roicy from {root}, a folder of its sources, in which it has not "
+            f"roicy: Python took roicy from {root}, a folder of its sources, in which it has not "
             "been compiled. Start Python in another folder to use an installed roicy, or compile "
             "it there: pip install -e ."
         )
