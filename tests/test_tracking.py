@@ -81,6 +81,11 @@ def test_gate_judges(gate, capsys, now, code, said):
     assert re.search(said, capsys.readouterr().out)
 
 
+def test_gate_takes_the_smaller_of_two_countings(gate):
+    found = gate.least(counts(1_001_000, lines=50_000), counts(1_000_000, lines=51_000))
+    assert found == counts(1_000_000, lines=50_000)
+
+
 def test_gate_demands_the_same(gate, capsys):
     old = {"versions": VERSIONS, "counts": counts()}
     assert gate.judge(old, VERSIONS, counts(), same=True) == 0
