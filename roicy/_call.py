@@ -16,13 +16,12 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 from . import _cpu, _levels
 from ._arguments import INT32, Arguments, Layout
-from ._table import MAX_PIXEL, Operator, Rule
+from ._table import MAX_PIXEL, Operator
 
 # The arguments that all operators share come here as `given`: the fields of ``Arguments`` in their
 # order, which are boxes, boxes_num, spatial_scale, layout, num_threads, out and pyramid.  It is a
@@ -62,11 +61,6 @@ def _check_argmax_fits(name: str, height: int, width: int) -> None:
         )
 
 
-# The backend of the GPU keeps what it knows of a call, since its kernels take less time than all
-# the checks.  A call with a key that it knows has arguments that were checked before.  On the CPU
-# plans are quick, and there are no keys.
-
-
 def forward(
     row: Operator,
     parameters: tuple[Any, ...],
@@ -82,14 +76,8 @@ def forward(
     ``Arguments`` (see above).  For maxima of pixels, `option` says whether argmax is returned too.
     For maxima of samples, it says whether products are compared.
     """
-    backend, key, call = _backend(input, given), None, None
-    if backend is not _cpu:
-        key = backend.key_of("forward", row, parameters, output_size, input, given)
-        call = backend.recall(key, input, given)
-    if call is None:
-        call = backend.plan_forward(row, row.rule(*parameters), input, output_size, given)
-        if key is not None:
-            backend.keep(key, call, given)
+    backend = _backend(input, given)
+    call = backend.plan_forward(row, parameters, input, output_size, given)
     if row.reduction is not MAX_PIXEL or not option:
         out = backend.output(call)
         backend.forward(call, out, option)
@@ -110,31 +98,18 @@ def backward(
     argmax: Any = None,
 ) -> Any:
     """Return the gradient of the map, or a list with the gradient of each map of a pyramid."""
-    backend, key, call = _backend(grad_output, argmax, given), None, None
+    backend = _backend(grad_output, argmax, given)
     arguments = Arguments(*given)
-    grad, single = grad_output, arguments.pyramid is None
-    if backend is not _cpu:
-        arrays = (grad,) if argmax is None else (grad, argmax)
-        key = backend.key_of("backward", row, parameters, input_shape, arrays, given)
-        call = backend.recall(key, arrays, given)
-    if call is not None:
-        layout, shapes = call.layout, call.plan.results
-        outs = _levels.outs(arguments, len(shapes))
-    else:
-        layout = Layout(arguments.layout)
-        shapes = _levels.input_shapes(input_shape, arguments)
-        outs = _levels.outs(arguments, len(shapes))
-        grad = _levels.gradient(grad, arguments, backend.array)
-        call = backend.plan_backward(row, row.rule(*parameters), grad, shapes, arguments)
-        _levels.check_gradient(call, grad, input_shape if single else None)
-        if row.reduction is MAX_PIXEL:
-            _check_argmax_fits("input_shape", *call.map_size()[2:])
-            argmax = backend.indices("argmax", argmax, grad.shape)
-            backend.check_devices({"grad_output": grad, "argmax": argmax})
-        if key is not None:
-            backend.keep(key, call, given, shapes)
+    layout, single = Layout(arguments.layout), arguments.pyramid is None
+    shapes = _levels.input_shapes(input_shape, arguments)
+    outs = _levels.outs(arguments, len(shapes))
+    grad = _levels.gradient(grad_output, arguments, backend.array)
+    call = backend.plan_backward(row, parameters, grad, shapes, arguments)
+    _levels.check_gradient(call, grad, input_shape if single else None)
     read = [grad, *backend.box_arrays(call)]
     if row.reduction is MAX_PIXEL:
+        _check_argmax_fits("input_shape", *call.map_size()[2:])
+        argmax = backend.indices("argmax", argmax, call)
         read.append(argmax)
     results: list[Any] = []
     for shape, (name, out) in zip(shapes.values(), outs.items(), strict=True):
@@ -150,26 +125,26 @@ def backward(
 
 def _plan_with_maps(
     backend: ModuleType,
-    plan: Callable[..., Any],
-    rule: tuple[Operator, Rule],
+    row: Operator,
+    parameters: tuple[Any, ...],
     grad_output: Any,
     input: Any,
-    arguments: Arguments,
-) -> tuple[Any, Any, dict[str, Any]]:
-    """Plan a gradient that reads the maps: the call, `grad_output`, and the maps by their names."""
+    given: tuple[Any, ...],
+) -> tuple[Any, Any]:
+    """Plan a gradient that reads the maps: the call and `grad_output`, seen as (K, C, PH, PW)."""
+    arguments = Arguments(*given)
     layout = Layout(arguments.layout)
     maps = _levels.maps(input, arguments, backend.maps)
     grad = _levels.gradient(grad_output, arguments, backend.array)
-    backend.check_devices({"grad_output": grad, **maps})
     bins = tuple(layout.nchw(grad).shape[2:])
-    call = plan(*rule, maps, bins, arguments)
+    call = backend.plan_with_maps(row, parameters, maps, bins, arguments)
     name, first = next(iter(maps.items()))
     _levels.check_gradient(call, grad, first.shape if arguments.pyramid is None else None)
     if call.dtype != grad.dtype:
         raise TypeError(
             f"{name}: dtype {first.dtype.name}, expected {grad.dtype.name} as grad_output has"
         )
-    return call, grad, maps
+    return call, layout.nchw(grad)
 
 
 def backward_samples(
@@ -183,14 +158,10 @@ def backward_samples(
     """Return the gradient of a map of maxima of samples, or of products."""
     if _backend(grad_output, input, given) is not _cpu:
         raise TypeError(f"{row.name}_backward: an array of CuPy, expected arrays of NumPy")
-    arguments = Arguments(*given)
-    rule = (row, row.rule(*parameters))
-    call, grad, maps = _plan_with_maps(
-        _cpu, _cpu.plan_backward_samples, rule, grad_output, input, arguments
-    )
-    read = (grad, *maps.values(), *_cpu.box_arrays(call))
-    out = _cpu.result(arguments.out, maps["input"].shape, (call.dtype,), read)
-    _cpu.backward_samples(call, call.layout.nchw(grad), out, products)
+    call, grad = _plan_with_maps(_cpu, row, parameters, grad_output, input, given)
+    read = (grad, *call.maps, *_cpu.box_arrays(call))
+    out = _cpu.result(call.out, call.maps[0].shape, (call.dtype,), read)
+    _cpu.backward_samples(call, grad, out, products)
     return out
 
 
@@ -202,16 +173,6 @@ def backward_boxes(
     given: tuple[Any, ...],
 ) -> Any:
     """Return the gradients of the boxes, in the format that the boxes came in."""
-    backend, key, call = _backend(grad_output, input, given), None, None
-    grad = grad_output
-    if backend is not _cpu:
-        key = backend.key_of("boxes", row, parameters, grad_output, input, given)
-        call = backend.recall(key, input, given)
-    if call is None:
-        rule = (row, row.rule(*parameters))
-        call, grad, _ = _plan_with_maps(
-            backend, backend.plan_backward_boxes, rule, grad, input, Arguments(*given)
-        )
-        if key is not None:
-            backend.keep(key, call, given)
-    return backend.restore(call, backend.backward_boxes(call, call.layout.nchw(grad)))
+    backend = _backend(grad_output, input, given)
+    call, grad = _plan_with_maps(backend, row, parameters, grad_output, input, given)
+    return backend.backward_boxes(call, grad)

@@ -7,7 +7,6 @@ tables have room for, and the kernels of a pass compute them.
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +16,7 @@ import numpy as np
 from . import _arguments, _dispatch, _levels, _results
 from ._arguments import INT32, Arguments, Layout
 from ._kernels.plan import Plan
-from ._table import MAX_PIXEL, MAX_SAMPLE, WEIGHTED_SUM, Operator, Rule
+from ._table import MAX_PIXEL, MAX_SAMPLE, WEIGHTED_SUM, Operator
 
 PARTIAL_SUMS_BYTES = 16 << 20  # partial sums of the gradients of the boxes of a step
 MAX_BOXES = 2**31 - 1  # boxes of a level in one step; tests take fewer
@@ -32,30 +31,26 @@ array = _arguments.array
 result = _results.result
 
 
-def indices(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Return an int32 array of that shape."""
+def indices(name: str, value: Any, plan: Plan) -> np.ndarray:
+    """Return an int32 array of the shape of the output."""
     value = _arguments.taken(name, value)
     if value.dtype.char != INT32.char or not value.dtype.isnative:
         raise TypeError(f"{name}: dtype {_arguments.spell(value.dtype)}, expected int32")
-    if value.shape != shape:
-        raise ValueError(f"{name}: shape {value.shape}, expected {shape}")
+    if value.shape != plan.output_shape:
+        raise ValueError(f"{name}: shape {value.shape}, expected {plan.output_shape}")
     return _arguments.addressable(name, value)
 
 
-def check_devices(_: dict[str, np.ndarray]) -> None:
-    """All arrays lie in the same memory."""
-
-
 def plan_forward(
-    row: Operator, rule: Rule, maps: Any, output_size: Any, given: tuple[Any, ...]
+    row: Operator, parameters: tuple[Any, ...], maps: Any, output_size: Any, given: tuple[Any, ...]
 ) -> Plan:
     """Plan a forward pass."""
-    return Plan(PURPOSES[row.reduction], row, rule, maps, output_size, given)
+    return Plan(PURPOSES[row.reduction], row, row.rule(*parameters), maps, output_size, given)
 
 
 def plan_backward(
     row: Operator,
-    rule: Rule,
+    parameters: tuple[Any, ...],
     grad: np.ndarray,
     shapes: dict[str, _levels.Shape],
     arguments: Arguments,
@@ -64,26 +59,22 @@ def plan_backward(
     purpose = "max_pixel_grad" if row.reduction is MAX_PIXEL else "grad_input"
     bins = Layout(arguments.layout).nchw(grad).shape[2:]
     named = dict(shapes, dtype=grad.dtype)
-    return Plan(purpose, row, rule, named, bins, arguments)
+    return Plan(purpose, row, row.rule(*parameters), named, bins, arguments)
 
 
-def _plan_with_maps(
-    purpose: str,
+def plan_with_maps(
     row: Operator,
-    rule: Rule,
+    parameters: tuple[Any, ...],
     maps: dict[str, np.ndarray],
     bins: tuple[int, ...],
     arguments: Arguments,
 ) -> Plan:
-    """Plan a gradient that reads the maps."""
+    """Plan a gradient that reads the maps: of the boxes, or of largest samples."""
+    purpose = "max_sample_grad" if row.reduction is MAX_SAMPLE else "grad_boxes"
     arrays: Any = tuple(maps.values())
     if arguments.pyramid is None:
         (arrays,) = arrays
-    return Plan(purpose, row, rule, arrays, bins, arguments)
-
-
-plan_backward_boxes = functools.partial(_plan_with_maps, "grad_boxes")
-plan_backward_samples = functools.partial(_plan_with_maps, "max_sample_grad")
+    return Plan(purpose, row, row.rule(*parameters), arrays, bins, arguments)
 
 
 def box_arrays(plan: Plan) -> Sequence[np.ndarray]:
@@ -181,8 +172,8 @@ def backward_samples(plan: Plan, grad: np.ndarray, out: np.ndarray, products: bo
         _dispatch.kernels.max_sample.backward[plan.type](plan, grad, grad_input, products)
 
 
-def backward_boxes(plan: Plan, grad: np.ndarray) -> np.ndarray:
-    """Return the gradients of the numbers of each box of weighted sums."""
+def backward_boxes(plan: Plan, grad: np.ndarray) -> Any:
+    """Return the gradients of the boxes of weighted sums, in the format that boxes came in."""
     out = np.zeros((plan.count, plan.edges), plan.dtype)
     count = plan.sums_per_box()
     bytes_per_box = plan.edges * count * np.dtype(np.float64).itemsize
@@ -193,15 +184,10 @@ def backward_boxes(plan: Plan, grad: np.ndarray) -> np.ndarray:
         _dispatch.kernels.grad_boxes.grad_boxes[plan.type](plan, grad, sums)
         with np.errstate(all="ignore"):  # infinite pixels give infinite gradients, or NaN
             out[rows] = sums.sum(axis=0)
-    return out
-
-
-def restore(plan: Plan, grad: np.ndarray) -> Any:
-    """Return gradients of the numbers of boxes in the format that the boxes came in."""
     boxes = plan.arguments.boxes
     if isinstance(boxes, (list, tuple)):
         ends = list(itertools.accumulate(len(rows) for rows in boxes))
-        return np.split(grad, ends[:-1]) if boxes else []
+        return np.split(out, ends[:-1]) if boxes else []
     if boxes.shape[1] == plan.edges:
-        return grad
-    return np.concatenate([np.zeros((len(grad), 1), grad.dtype), grad], axis=1)
+        return out
+    return np.concatenate([np.zeros((len(out), 1), out.dtype), out], axis=1)

@@ -13,10 +13,7 @@ nvrtc = pytest.importorskip("cuda.bindings.nvrtc")
 REGISTERS = {"f": 128, "d": 168}
 # In any type, a multiprocessor holds three blocks of these kernels (Turing: one or two) on
 # architectures before this one.
-THREE_BEFORE = {
-    "forward_planes": 90, "largest_planes": 90, "numbered_planes": 90,
-    "backward_boxes_of_planes": 80,
-}  # fmt: skip
+THREE_BEFORE = {"forward_planes": 90, "largest_planes": 90}
 OF_THREE = 168
 SHARED = 48 << 10  # bytes that a block may have on every architecture
 

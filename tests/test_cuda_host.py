@@ -16,7 +16,8 @@ from test_cuda import emulated  # noqa: F401
 from test_rotated import rotated_boxes
 
 import roicy
-from roicy._table import WEIGHTED_SUM
+from roicy._arguments import Arguments
+from roicy._table import ROI_ALIGN
 from roicy.cuda import _kept, _launch, backend
 
 SIZE = (2, 9, 14, 17)
@@ -336,11 +337,10 @@ def test_errors_after_right_calls(options, error, emulated, rng):  # noqa: F811
 def test_plans_of_devices(emulated, rng):  # noqa: F811
     """A plan of one device does not serve another."""
     (x, _), boxes, _ = data(rng)
-    maps, rows = emulated.asarray(x), emulated.asarray(boxes)
-    given = (rows, None, 1.0, "NCHW", None, None, None)
-    key = backend.key_of("forward", WEIGHTED_SUM, (), 2, maps, given)
+    maps, given = emulated.asarray(x), Arguments(emulated.asarray(boxes), None, 1.0, "NCHW", None)
+    key = backend.key_of(ROI_ALIGN, (), 2, [maps], given)
     maps.data.device_id = 1
-    assert backend.key_of("forward", WEIGHTED_SUM, (), 2, maps, given) != key
+    assert backend.key_of(ROI_ALIGN, (), 2, [maps], given) != key
 
 
 def test_plans_are_few(emulated, rng):  # noqa: F811

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -52,18 +51,13 @@ def floats(name: str, value: Any, expected: str) -> Any:
     return addressable(name, value)
 
 
-def indices(name: str, value: Any, shape: tuple[int, ...]) -> Any:
-    """Return an int32 array of that shape."""
+def indices(name: str, value: Any, call: Any) -> Any:
+    """Return an int32 array of the shape of the output."""
+    shape = call.output_shape
     if not isinstance(value, cupy().ndarray) or value.dtype != INT32 or value.shape != shape:
         raise TypeError(f"{name}: expected a cupy.ndarray of int32 and shape {shape}")
+    check_device(call.device, name, value)
     return addressable(name, value)
-
-
-def check_devices(arrays: dict[str, Any]) -> None:
-    """Check that all arrays lie where the first does, which is where kernels run."""
-    first = next(iter(arrays.values()))
-    for name, value in arrays.items():
-        check_device(first.device, name, value)
 
 
 def check_device(device: Any, name: str, value: Any) -> None:
@@ -143,6 +137,11 @@ class Boxes:
         if counts is not None and images != 1:
             self.images = cupy().asarray(np.repeat(np.arange(images, dtype=np.int32), counts))
 
+    def are_as_given(self, boxes: Any) -> bool:
+        """Whether kernels read the array `boxes` itself, which says the image of each box."""
+        same = self.rows.dtype == boxes.dtype and self.rows.data.ptr == boxes.data.ptr
+        return same and self.images is None
+
     @staticmethod
     def _take(name: str, value: Any, device: Any) -> Any:
         """Return an array as it is, or a list of rows of numbers as an array on the device."""
@@ -166,11 +165,3 @@ class Boxes:
         column = column.astype(np.float64)
         exists = (column >= 0) & (column < images) & (column == cupy().floor(column))
         return cupy().where(exists, column, -1).astype(np.int32)
-
-
-def restore(grad: Any, counts: list[int] | None) -> Any:
-    """Return gradients of rows in the format that the boxes came in."""
-    if counts is None:
-        return grad
-    ends = list(itertools.accumulate(counts))
-    return [grad[end - count : end] for end, count in zip(ends, counts, strict=True)]

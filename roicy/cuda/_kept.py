@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from .._arguments import Arguments
 from .._table import Operator
+from ._arrays import is_aligned
 from ._launch import cupy
 from ._plan import Plan
 
@@ -25,10 +27,7 @@ class Kept:
         self.most = most
         self.plans: dict[Any, Plan] = {}
         self.lock = threading.Lock()
-
-    def get(self, key: Any) -> Plan | None:
-        """Return the plan of a key, if there is one."""
-        return self.plans.get(key)
+        self.get, self.clear = self.plans.get, self.plans.clear
 
     def add(self, key: Any, plan: Plan) -> None:
         """Keep a plan, and forget the oldest one if there are too many."""
@@ -36,11 +35,6 @@ class Kept:
             self.plans[key] = plan
             while len(self.plans) > self.most:
                 del self.plans[next(iter(self.plans))]
-
-    def clear(self) -> None:
-        """Forget all plans."""
-        with self.lock:
-            self.plans.clear()
 
 
 KEPT = Kept()
@@ -63,41 +57,30 @@ def exactly(value: Any) -> Any:
 
 
 def key_of(
-    purpose: str, row: Operator, parameters: Any, size: Any, arrays: Any, given: tuple[Any, ...]
+    row: Operator,
+    parameters: tuple[Any, ...],
+    sizes: tuple[Any, ...],
+    arrays: list[Any],
+    arguments: Arguments,
 ) -> Any:
     """
     Return the key of the plan of a call, or None if its arguments are not plain.
 
-    Calls with equal keys have arguments that the same checks accept, but for `out`.  Whether
-    elements are aligned depends on an address, so it is looked at here.
+    Calls with equal keys have boxes and parameters that the same checks accept.  Whether elements
+    are aligned depends on an address, so it is looked at here.
 
-    Parameters
-    ----------
-    purpose : name of the pass
-    parameters : those of the rule of the operator
-    size : what the sizes of the result depend on, or an array on which they depend
-    arrays : an array or several: maps, or gradients
-    given : fields of Arguments
+    sizes: of the result and of the maps; arrays: maps or a gradient, which have been checked.
     """
-    boxes, boxes_num, spatial_scale, layout, _, _, pyramid = given
-    kind = cupy().ndarray
-    listed = isinstance(arrays, (list, tuple))
-    some = [boxes, *arrays] if listed else [boxes, arrays]
-    if isinstance(size, kind):
-        some.append(size)
-        size = None
-    if boxes_num is not None or type(layout) is not str:
+    boxes = arguments.boxes
+    if not isinstance(boxes, cupy().ndarray) or arguments.boxes_num is not None:
         return None
-    key = [purpose, row.name, layout, listed]
     try:
-        key += map(exactly, (*parameters, size, spatial_scale, pyramid))
+        given = exactly((*parameters, arguments.spatial_scale, arguments.pyramid))
     except TypeError:
         return None
-    for array in some:
-        if not isinstance(array, kind):
-            return None
-        data, dtype = array.data, array.dtype
-        if data.ptr % dtype.itemsize:
-            return None
-        key += (array.shape, array.strides, dtype.char, data.device_id)
+    if not is_aligned(boxes):
+        return None
+    key = [row.name, arguments.layout, sizes, given]
+    for array in (boxes, *arrays):
+        key += (array.shape, array.strides, array.dtype.char, array.data.device_id)
     return tuple(key)

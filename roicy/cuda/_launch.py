@@ -17,14 +17,13 @@ import numpy as np
 FOLDER = Path(__file__).parent / "kernels"
 # These files become one source, since CuPy's cache on disk ignores changes of included files.
 SOURCES = (
-    "tables.cu", "blocks.cu", "planes.cu", "pixels.cu", "segments.cu", "grad_tiles.cu",
-    "grad_planes.cu", "grad_boxes.cu", "samples.cu", "rotated.cu",
+    "tables.cu", "planes.cu", "pixels.cu", "segments.cu", "grad_tiles.cu", "grad_planes.cu",
+    "grad_boxes.cu", "samples.cu", "rotated.cu",
 )  # fmt: skip
 # A partial sum of the gradients of the boxes covers so many channels.  A thread adds them up, or a
-# warp if channels are last.  From planes (NCHW) a warp adds up those of GROUP_BYTES.
+# warp if channels are last.
 CHANNELS_OF_THREAD = 32
 CHANNELS_OF_WARP = 128
-GROUP_BYTES = 64
 ROTATED_BYTES = 216  # of a rotated_box of rules.h
 PART_BYTES = 16384  # bytes of a plane that a warp owns in shared memory
 LANES = 32  # threads of a warp
@@ -39,7 +38,6 @@ OPTIONS = (
     "--fmad=false",
     f"-DCHANNELS_OF_THREAD={CHANNELS_OF_THREAD}",
     f"-DCHANNELS_OF_WARP={CHANNELS_OF_WARP}",
-    f"-DGROUP_BYTES={GROUP_BYTES}",
     f"-DROTATED_BYTES={ROTATED_BYTES}",
     f"-DPART_BYTES={PART_BYTES}",
     f"-DTHREADS={THREADS}",
@@ -50,9 +48,9 @@ OF_PLANES = ("backward_bins", "largest_pixel_backward")  # their blocks have THR
 NAMES = (
     "tables", "tables_of_rotated",
     "forward_planes", "forward_bins", "forward_rotated",
-    "largest_planes", "numbered_planes", "largest_pixel", "largest_sample",
+    "largest_planes", "largest_pixel", "largest_sample",
     "backward_planes", "backward_pixels", "backward_rotated", "add_segments",
-    "backward_boxes", "backward_boxes_of_planes", "backward_rotated_boxes", "add_partial_sums",
+    "backward_boxes", "backward_rotated_boxes", "add_partial_sums",
     *OF_PLANES,
 )  # fmt: skip
 MOST_BLOCKS = 2**20  # blocks of a grid: a thread takes further elements until there is none left

@@ -21,7 +21,6 @@ from .._table import MAX_PIXEL
 from ._launch import (
     CHANNELS_OF_THREAD,
     CHANNELS_OF_WARP,
-    GROUP_BYTES,
     LANES,
     NULL,
     PART_BYTES,
@@ -51,8 +50,9 @@ def inside(device: Any) -> Any:
 class Call:
     """A call with checked arguments: a plan, and the arrays of the call."""
 
-    def __init__(self, plan: Plan, arrays: list[Any], rows: Any, out: Any):
-        self.plan, self.arrays, self.rows, self.out = plan, arrays, rows, out
+    def __init__(self, plan: Plan, rows: Any, out: Any):
+        self.plan, self.rows, self.out = plan, rows, out
+        self.arrays: list[Any] = []  # the maps that it reads
         self.dtype, self.count, self.output_shape = plan.dtype, plan.count, plan.output_shape
         self.layout = plan.layout
         self.images: Any = None  # of boxes whose rows do not hold them
@@ -111,12 +111,13 @@ def _pooling(plan: Plan, boxes: int, numbers: bool) -> tuple[str, int]:
     largest = plan.row.reduction is MAX_PIXEL
     if plan.rotated:
         return "forward_rotated", _outputs(plan, boxes)
-    if plan.layout.axes is None and plan.near and not plan.row.position_sensitive:
-        name = ("numbered_planes" if numbers else "largest_planes") if largest else "forward_planes"
-        groups = -(-plan.channels // (2 * vector if numbers else 4 * vector))
+    of_planes = plan.layout.axes is None
+    if of_planes and plan.near and not plan.row.position_sensitive and not numbers:
+        name = "largest_planes" if largest else "forward_planes"
+        groups = -(-plan.channels // (4 * vector))
         return name, LANES * boxes * groups * -(-ph // 8) * -(-pw // 8)
     name = "largest_pixel" if largest else "forward_bins"
-    if plan.layout.axes is None or plan.row.position_sensitive or plan.channels % vector or numbers:
+    if of_planes or plan.row.position_sensitive or plan.channels % vector or numbers:
         return name, _outputs(plan, boxes)
     return name, LANES * boxes * ph * -(-plan.channels // (LANES * vector))
 
@@ -132,23 +133,15 @@ def pool(call: Call, out: Any, argmax: Any) -> None:
     """Write weighted sums, or the largest pixels and their numbers if argmax is not None."""
     own = call.plan.prepared(_pooling_pass, argmax is not None)
     inputs, out = call.seen(call.arrays), call.layout.nchw(out)
-    pooled = out
-    if argmax is not None:
-        argmax = call.layout.nchw(argmax)
-        # The kernel writes both arrays by the strides of `pooled`, in elements.
-        size = call.dtype.itemsize
-        if [s // size for s in pooled.strides] != [s // 4 for s in argmax.strides]:
-            pooled = call.layout.nchw(cupy().empty(call.output_shape, call.dtype))
     _memory, base = _scratch(own.bytes)
-    bins = strides(pooled)
+    numbers: tuple[Any, ...] = (NULL, strides(out))
     for step, run, tables in own.each(call, base):
         maps = maps_of(call.plan, step.levels, inputs)
-        numbers: tuple[Any, ...] = ()
-        if run.name == "largest_pixel" or argmax is not None:
-            numbers = (NULL if argmax is None else _from(argmax, step.first),)
-        run(maps, _from(pooled, step.first), *numbers, bins, tables)
-    if pooled is not out:
-        out[...] = pooled
+        if argmax is not None:
+            seen = call.layout.nchw(argmax)
+            numbers = _from(seen, step.first), strides(seen)
+        more = numbers if run.name == "largest_pixel" else ()
+        run(maps, _from(out, step.first), strides(out), *more, tables)
 
 
 def _samples_pass(plan: Plan) -> Pass:
@@ -201,7 +194,6 @@ class Segments(NamedTuple):
 def _segments(plan: Plan, scratch: Scratch) -> Segments:
     n, c, h, w = plan.map_size
     size = n * c * h * w
-    vector = 16 // plan.dtype.itemsize
     of_plane = -(-h * w * plan.dtype.itemsize // PART_BYTES)  # parts of a plane
     room = SEGMENTS_BYTES // (size * plan.dtype.itemsize)
     count = max(min(-(-WARPS // (n * c * of_plane)), room, plan.count // 64, 16), 1)
@@ -211,7 +203,7 @@ def _segments(plan: Plan, scratch: Scratch) -> Segments:
     add_up, begin = None, 0
     if count > 1:
         begin = scratch.room(count * size * plan.dtype.itemsize)
-        add_up = launch("add_segments", -(-size // vector), plan.dtype)
+        add_up = launch("add_segments", size, plan.dtype)
     threads = LANES * n * c * of_plane * count
     return Segments(count, threads, begin, structure("Strides", *each), size, shape, add_up)
 
@@ -283,15 +275,12 @@ def backward_largest_pixels(call: Call, grad: Any, argmax: Any, out: Any) -> Non
 
 def _box_gradients(plan: Plan) -> tuple[str, int, int]:
     """Return the kernel, how many partial sums a box gets, and how many threads make each."""
-    ph, pw = plan.bins
+    bins = math.prod(plan.bins)
     if plan.rotated:
-        return "backward_rotated_boxes", -(-plan.channels // CHANNELS_OF_THREAD) * ph * pw, 1
-    if plan.layout.axes is not None:
-        return "backward_boxes", -(-plan.channels // CHANNELS_OF_WARP) * ph * pw, LANES
-    if plan.row.position_sensitive or not plan.near:
-        return "backward_boxes", -(-plan.channels // CHANNELS_OF_THREAD) * ph * pw, 1
-    groups = -(-plan.channels // (GROUP_BYTES // plan.dtype.itemsize))
-    return "backward_boxes_of_planes", groups * -(-ph // 8) * -(-pw // 8), LANES
+        return "backward_rotated_boxes", -(-plan.channels // CHANNELS_OF_THREAD) * bins, 1
+    if plan.layout.axes is None:
+        return "backward_boxes", -(-plan.channels // CHANNELS_OF_THREAD) * bins, 1
+    return "backward_boxes", -(-plan.channels // CHANNELS_OF_WARP) * bins, LANES
 
 
 def _box_gradients_pass(plan: Plan) -> Pass:

@@ -71,7 +71,6 @@ class Plan:
         # Nothing is read or written: outputs and gradients are zeros.
         pixels = any(h and w for h, w in self.sizes)
         self.empty = not (self.count and self.channels and self.images and pixels)
-        self.results: Any = None  # shapes of the gradients of maps
         self.near = True  # planes of the maps span less than 2**31 elements
         self.passes: dict[Any, Any] = {}
 

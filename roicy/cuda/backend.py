@@ -6,6 +6,7 @@ Nothing here waits for the device, so the values of boxes and of argmax are not 
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,11 @@ import numpy as np
 from .. import _arguments, _levels, _results
 from .._arguments import Arguments, Layout
 from .._levels import Shape
-from .._table import CORNERS, MAX_SAMPLE, Operator, Rule
+from .._table import CORNERS, MAX_SAMPLE, Operator
 from . import _passes
-from ._arrays import Boxes, addressable, check_device, check_devices, floats, of_cupy, overlap
+from ._arrays import Boxes, addressable, check_device, floats, of_cupy, overlap
 from ._arrays import indices as indices
-from ._arrays import restore as restore_boxes
-from ._kept import KEPT
-from ._kept import key_of as key_of
+from ._kept import KEPT, key_of
 from ._launch import cupy
 from ._passes import Call, inside
 from ._plan import Plan
@@ -30,77 +29,80 @@ maps = floats
 
 def _planned(
     row: Operator,
-    rule: Rule,
-    first: Any,
+    parameters: tuple[Any, ...],
+    arrays: list[Any],
     bins: tuple[int, int],
-    shapes: dict[str, Shape],
+    named: dict[str, Shape],
     arguments: Arguments,
 ) -> Call:
-    """Check the arguments that all passes share; first: an array of the dtype of the data."""
-    layout = Layout(arguments.layout)
-    scales = _levels.scales(arguments, shapes)
+    """
+    Return the call with a plan that is kept, or check the arguments that all passes share.
+
+    arrays: of the type and on the device of the data; named: the shapes of the maps.
+    """
+    shapes = tuple(named.values())
+    key = key_of(row, parameters, (bins, shapes), arrays, arguments)
+    kept = None if key is None else KEPT.get(key)
+    if kept is not None:
+        return Call(kept, arguments.boxes, arguments.out)
+    first, layout = arrays[0], Layout(arguments.layout)
+    scales = _levels.scales(arguments, named)
     if row.box != CORNERS:
         _levels.check_same_scales(scales)
-    of_levels = tuple(shapes.values())
     with inside(first.device):
-        boxes = Boxes(arguments, of_levels[0][0], first.dtype, first.device, row.box)
+        boxes = Boxes(arguments, shapes[0][0], first.dtype, first.device, row.box)
     canonical = None if arguments.pyramid is None else _levels.canonical(arguments.pyramid)
-    plan = Plan(row, rule, layout, first.dtype, bins, of_levels, boxes.rows.shape)
+    plan = Plan(row, row.rule(*parameters), layout, first.dtype, bins, shapes, boxes.rows.shape)
     plan.set_levels(scales, canonical)
-    call = Call(plan, [], boxes.rows, arguments.out)
+    plan.near = all(_is_near(layout.nchw(one)) for one in arrays)
+    call = Call(plan, boxes.rows, arguments.out)
     call.images, call.counts = boxes.images, boxes.counts
+    # A plan that is kept serves calls whose kernels read the boxes as they are given.
+    if key is not None and boxes.are_as_given(arguments.boxes):
+        KEPT.add(key, plan)
     return call
 
 
-def recall(key: Any, arrays: Any, given: tuple[Any, ...]) -> Call | None:
-    """Return the call with the plan of that key, if there is one; arrays: its maps."""
-    plan = None if key is None else KEPT.get(key)
-    if plan is None:
-        return None
-    some = list(arrays) if isinstance(arrays, (list, tuple)) else [arrays]
-    return Call(plan, some, given[0], given[5])
-
-
-def keep(key: Any, call: Call, given: tuple[Any, ...], results: Any = None) -> None:
-    """
-    Keep the plan of a call whose arguments were all checked; results: shapes of gradients.
-
-    It serves calls whose kernels read the boxes as they are given.
-    """
-    rows, boxes = call.rows, given[0]
-    as_given = rows.dtype == boxes.dtype and rows.data.ptr == boxes.data.ptr
-    if as_given and call.images is None and call.counts is None:
-        call.plan.results = results
-        KEPT.add(key, call.plan)
-
-
 def plan_forward(
-    row: Operator, rule: Rule, input: Any, output_size: Any, given: tuple[Any, ...]
+    row: Operator,
+    parameters: tuple[Any, ...],
+    input: Any,
+    output_size: Any,
+    given: tuple[Any, ...],
 ) -> Call:
     """Check the arguments of a forward pass."""
     arguments = Arguments(*given)
     named = _levels.maps(input, arguments, maps)
     bins = _arguments.output_size(output_size)
-    return plan_backward_boxes(row, rule, named, bins, arguments)
+    return plan_with_maps(row, parameters, named, bins, arguments)
 
 
 def plan_backward(
-    row: Operator, rule: Rule, grad: Any, shapes: dict[str, Shape], arguments: Arguments
+    row: Operator,
+    parameters: tuple[Any, ...],
+    grad: Any,
+    shapes: dict[str, Shape],
+    arguments: Arguments,
 ) -> Call:
     """Check the arguments of the gradient of maps of these shapes (N, C, H, W)."""
     bins = tuple(Layout(arguments.layout).nchw(grad).shape[2:])
-    return _planned(row, rule, grad, bins, shapes, arguments)
+    return _planned(row, parameters, [grad], bins, shapes, arguments)
 
 
-def plan_backward_boxes(
-    row: Operator, rule: Rule, maps: dict[str, Any], bins: tuple[int, int], arguments: Arguments
+def plan_with_maps(
+    row: Operator,
+    parameters: tuple[Any, ...],
+    maps: dict[str, Any],
+    bins: tuple[int, int],
+    arguments: Arguments,
 ) -> Call:
     """Check the arguments of the gradient of the boxes, and those of a forward pass."""
+    arrays = list(maps.values())
+    for name, level in maps.items():
+        check_device(arrays[0].device, name, level)
     shapes = _levels.shapes_of(maps, Layout(arguments.layout))
-    check_devices(maps)
-    call = _planned(row, rule, next(iter(maps.values())), bins, shapes, arguments)
-    call.arrays = list(maps.values())
-    call.plan.near = all(_is_near(array) for array in call.seen(call.arrays))
+    call = _planned(row, parameters, arrays, bins, shapes, arguments)
+    call.arrays = arrays
     return call
 
 
@@ -119,11 +121,6 @@ def box_arrays(call: Call) -> list[Any]:
 def output(call: Call) -> Any:
     """Return the array that a forward pass writes to."""
     return result(call.out, call.output_shape, (call.dtype,), (*call.arrays, call.rows))
-
-
-def restore(_: Call, grad: Any) -> Any:
-    """Return gradients of boxes in the format that the boxes came in, as `backward_boxes` did."""
-    return grad
 
 
 def result(
@@ -197,9 +194,13 @@ def backward_max(call: Call, grad: Any, argmax: Any, out: Any, _: bool) -> None:
 def backward_boxes(call: Call, grad: Any) -> Any:
     """Return the gradients of the boxes of weighted sums, in the format that boxes came in."""
     plan = call.plan
+    check_device(call.device, "grad_output", grad)
     with inside(call.device):
         make = cupy().zeros if plan.empty else cupy().empty
         out = make((plan.count, plan.columns), plan.dtype)
         if not plan.empty:
             _passes.backward_boxes(call, grad, out)
-        return restore_boxes(out, call.counts)
+    if call.counts is None:
+        return out
+    ends = list(itertools.accumulate(call.counts))
+    return [out[end - count : end] for end, count in zip(ends, call.counts, strict=True)]

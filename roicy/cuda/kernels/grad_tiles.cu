@@ -216,33 +216,6 @@ template <typename T, bool CHANNELS_LAST> struct Tiles {
                     }
     }
 
-    // Return whether the pixels of a row of a tile are whole vectors that nothing is added to.
-    __device__ bool writes_vectors(const Map<T> &map, const T *to) const {
-        return !tables.add && map.strides.x == 1 && map.columns % WIDE == 0 &&
-               map.strides.y % OF_VECTOR<T> == 0 && begins_vector(to) &&
-               map.strides.channel % OF_VECTOR<T> == 0;
-    }
-
-    // Write the tile by vectors.  A lane writes vectors of some channels.
-    __device__ void write_vectors(const Map<T> &map, T *to, const T (&sums)[TALL][WIDE]) {
-        constexpr int PARTS = WIDE / OF_VECTOR<T>, STEP = LANES / PARTS;
-        Vector<T> *turned = (Vector<T> *)own.turned;
-        int lane = lane_number(), channel = lane / PARTS;
-        to += channel * map.strides.channel + lane % PARTS * OF_VECTOR<T>;
-        UNROLL(y, TALL)
-            if (own.y0 + y < map.rows) {
-                UNROLL(x, WIDE)
-                    turned[lane * PARTS + x / OF_VECTOR<T>].of[x % OF_VECTOR<T>] = sums[y][x];
-                __syncwarp();
-                UNROLL(i, PARTS)
-                    if (channel + i * STEP < own.channels)
-                        *(Vector<T> *)(to + i * STEP * map.strides.channel) =
-                            turned[lane + i * LANES];
-                __syncwarp();
-                to += map.strides.y;
-            }
-    }
-
     // Write the tile where 8 neighbours of 4 channels are written at a time.
     __device__ void write_planes(const Map<T> &map, T *to, const T (&sums)[TALL][WIDE]) {
         to += channel() * map.strides.channel + near() * map.strides.x;
@@ -269,8 +242,6 @@ template <typename T, bool CHANNELS_LAST> struct Tiles {
                 own.y0 * map.strides.y + own.x0 * map.strides.x;
         if (CHANNELS_LAST)
             write_pixels(map, to, sums);
-        else if (writes_vectors(map, to))
-            write_vectors(map, to, sums);
         else
             write_planes(map, to, sums);
     }

@@ -200,8 +200,8 @@ __device__ inline T largest_of_bin(const T *plane, const Strides &map, const Bin
 // Write the largest pixel of each bin, and its number in the plane where argmax is not null.
 template <typename T>
 __global__ void __launch_bounds__(THREADS, 6)
-    largest_pixel(const __grid_constant__ Maps<T> maps, T *out, int *argmax, Strides bins,
-                  const __grid_constant__ Tables<T> tables) {
+    largest_pixel(const __grid_constant__ Maps<T> maps, T *out, Strides bins, int *argmax,
+                  Strides numbers, const __grid_constant__ Tables<T> tables) {
     const Shape &shape = tables.shape;
     if (!argmax && can_pool_vectors(maps, out, bins, shape))
         return pool_vectors<T, LargestPixel>(maps, out, bins, tables);
@@ -213,6 +213,6 @@ __global__ void __launch_bounds__(THREADS, 6)
         out[offset_of(e, bins)] =
             largest_of_bin(plane, map, Bin<T>(tables, e.k, e.p, e.q), shape.columns, at);
         if (argmax)
-            argmax[offset_of(e, bins)] = at;
+            argmax[offset_of(e, numbers)] = at;
     }
 }

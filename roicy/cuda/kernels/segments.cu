@@ -59,36 +59,13 @@ template <typename T> struct PartOfPlane {
     }
 };
 
-// Add up the arrays of all segments by vectors, to an array that lies in memory as each of them.
-template <typename T> __device__ inline void add_vectors(const Segments<T> &segments, T *to) {
-    for (long long t = thread_number() * OF_VECTOR<T>; t < segments.size;
-         t += thread_count() * OF_VECTOR<T>) {
-        const T *pixels = segments.first + t;
-        Vector<T> sum = *(const Vector<T> *)pixels;
-#pragma unroll 1
-        for (int s = 1; s < segments.count; s++) {
-            pixels += segments.size;
-            Vector<T> more = *(const Vector<T> *)pixels;
-            UNROLL(i, OF_VECTOR<T>)
-                sum.of[i] += more.of[i];
-        }
-        *(Vector<T> *)(to + t) = sum;
-    }
-}
-
 // Write the sum of the arrays of all segments to `to`.  `shape` describes the maps as if they were
 // an output: images are in place of boxes, and pixels are in place of bins.
 template <typename T>
 __global__ void add_segments(Segments<T> segments, T *to, Strides map, Shape shape) {
-    const Strides &own = segments.strides;
-    bool dense =
-        own.first == map.first && own.channel == map.channel && own.y == map.y && own.x == map.x;
-    if (dense && begins_vector(segments.first) && begins_vector(to) &&
-        segments.size % OF_VECTOR<T> == 0)
-        return add_vectors(segments, to);
     for (long long t = thread_number(); t < outputs(shape); t += thread_count()) {
         Element e = element_of(t, shape);
-        const T *pixel = segments.first + offset_of(e, own);
+        const T *pixel = segments.first + offset_of(e, segments.strides);
         T sum = 0;
         for (int s = 0; s < segments.count; s++)
             sum += pixel[s * segments.size];
