@@ -12,6 +12,7 @@ import itertools
 import math
 import operator
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -27,6 +28,9 @@ LARGEST_EXACT = {"bfloat16": 2**8, "float16": 2**11, "float32": 2**24, "float64"
 MOST_PIXELS = 2**30  # a side of the map: pixel indices are int32
 MOST_BINS = 2**24  # a side of the output
 CORNERS = ("x1", "y1", "x2", "y2")
+TURNED = ("cx", "cy", "w", "h", "angle")
+# Radians beyond it are rather degrees.
+TWO_TURNS = 4 * math.pi
 FLOAT32 = np.dtype(np.float32)
 INT32 = np.dtype(np.int32)
 # Types of numbers in nested lists that need no closer look.
@@ -329,14 +333,20 @@ def extents(name: str, shape: tuple[int, ...]) -> tuple[int, int, int, int]:
     return n, c, h, w
 
 
-def channels(c: int, bins: tuple[int, int], position_sensitive: bool) -> int:
-    """Return the number of output channels of an input of `c` channels."""
+def channels(
+    c: int, bins: tuple[int, int], position_sensitive: bool, grad: bool = False, name: str = "input"
+) -> int:
+    """
+    Return the number of output channels of an input of `c` channels.
+
+    grad: whether bins are those of a gradient; name: of the argument that says `c`.
+    """
     if not position_sensitive:
         return c
     if c % (bins[0] * bins[1]):
         raise ValueError(
-            f"input: {c} channels, "
-            f"expected a multiple of the {bins[0]} x {bins[1]} bins of output_size"
+            f"{name}: {c} channels, expected a multiple of the {bins[0]} x {bins[1]} bins of "
+            f"{'grad_output' if grad else 'output_size'}"
         )
     return c // (bins[0] * bins[1])
 
@@ -447,15 +457,30 @@ def _check_number(name: str, value: Any) -> None:
         raise ValueError(f"{name}: an integer that is beyond float64") from None
 
 
-def images_of_boxes(name: str, value: Any, count: int) -> np.ndarray:
-    """Return the batch index of each of some boxes, given beside them."""
-    images = np.asarray(value)
-    if images.shape != (count,) or (images.dtype.kind not in "iu" and images.size):
+def images_of_boxes(name: str, value: Any, boxes: int, images: int | None) -> np.ndarray:
+    """
+    Return the batch index of each of some boxes, given beside them.
+
+    images: how many there are; None where that is not known.
+    """
+    indices = np.asarray(value)
+    if indices.shape != (boxes,) or (indices.dtype.kind not in "iu" and indices.size):
         raise ValueError(
-            f"{name}: shape {images.shape} of {images.dtype.name}, "
-            f"expected ({count},) integers, the image of each box"
+            f"{name}: shape {indices.shape} of {indices.dtype.name}, "
+            f"expected ({boxes},) integers, the image of each box"
         )
-    return images
+    wrong = (indices < 0) | (indices >= (1 << 62 if images is None else images))
+    if wrong.any():
+        k = int(wrong.argmax())
+        raise ValueError(f"{name}[{k}]: {indices[k]} is outside the input's {images} images")
+    return indices
+
+
+def rows_of_numbers(name: str, value: Any, columns: int, numbers: tuple[str, ...]) -> np.ndarray:
+    """Return an array of boxes of so many columns; numbers: the names of a box's."""
+    rows = _rows_of_width(box_rows(name, value), columns)
+    check_rows(name, rows, columns, numbers)
+    return rows
 
 
 def _rows_of_width(rows: Any, width: int) -> Any:
@@ -534,7 +559,7 @@ def indices_of(rows: np.ndarray, count: int, kind: str, images: str) -> np.ndarr
     if wrong.any():
         bad = int(wrong.argmax())
         index = f"boxes[{bad}]: {kind} index {_spell_number(rows[bad, 0])}"
-        hint = columns_hint(f"{kind}_index", rows.shape[1])
+        hint = columns_hint(kind, rows[bad]) if _may_have_score(rows[bad]) else ""
         if column[bad].is_integer():
             raise ValueError(f"{index} is outside the {images}{hint}")
         raise ValueError(f"{index}, expected a whole number{hint}")
@@ -652,7 +677,7 @@ class RotatedBoxes(Boxes):
     """Boxes that are turned.  `coordinates` is (K, 5)."""
 
     __slots__ = ()
-    names = ("cx", "cy", "w", "h", "angle")
+    names = TURNED
 
 
 def rounded_index(row: int, image: int, dtype: str, images: int) -> ValueError:
@@ -664,11 +689,55 @@ def rounded_index(row: int, image: int, dtype: str, images: int) -> ValueError:
     )
 
 
-def columns_hint(index: str, columns: int) -> str:
-    """Return what rows of 5 or 6 columns mean, where the first of them is no index."""
-    meant = "x1, y1, x2, y2" if columns == 5 else "cx, cy, w, h, angle"
-    given = "x1, y1, x2, y2, score" + ", class" * (columns == 6)
-    return f"; {columns} columns are [{index}, {meant}]: of [{given}] pass boxes[:, :4]"
+def columns_hint(kind: str, row: np.ndarray) -> str:
+    """Return what a row of 5 or 6 columns means; kind: what errors call an index."""
+    meant, given = CORNERS, "x1, y1, x2, y2, score"
+    if len(row) == 6:
+        meant, given = TURNED, f"{given}, class"
+    columns = f"{len(row)} columns are [{kind}_index, {', '.join(meant)}]"
+    return f"; {columns}: of [{given}] pass boxes[:, :4]"
+
+
+def _may_have_score(row: np.ndarray) -> bool:
+    """Whether a row may be [x1, y1, x2, y2, score] or [x1, y1, x2, y2, score, class]."""
+    x1, y1, x2, y2, score = map(float, row[:5])
+    return 0 <= score <= 1 and 0 <= x1 <= x2 and y1 <= y2
+
+
+def warn_of_scores(kind: str, boxes: Any) -> None:
+    """
+    Warn of rows whose x1 may be the index of an image, and which end with a score, or with a
+    score and a class.
+
+    Read as boxes, all of them end at a score, above where they begin, or they are a score high and
+    turned by whole angles.  kind: what errors call an index.
+    """
+    rows = np.asarray(boxes, np.float64)
+    if not len(rows) or rows.shape[1] not in (5, 6):
+        return
+    x1, y1, x2, y2, score = rows[:, :5].T
+    reads_so = (score > 0) & (score < 1) & (x1 <= x2) & (y1 <= y2) & (x2 > 1) & (y2 > 1)
+    reads_so &= y1 > score if rows.shape[1] == 5 else rows[:, 5] == np.trunc(rows[:, 5])
+    if reads_so.all():
+        warn(f"boxes: a score seems to be among the coordinates{columns_hint(kind, rows[0])}")
+
+
+def warn_of_degrees(angle: float) -> None:
+    """Warn of an angle of more than two turns that seems to be given in degrees."""
+    if abs(angle) <= 720:
+        warn(
+            f"boxes: an angle of {angle:g}, which is more than two turns; angles are in radians: "
+            "of degrees pass numpy.deg2rad(angles)"
+        )
+
+
+def warn(message: str) -> None:
+    """Warn at the line of the program that called this package."""
+    frame: Any = sys._getframe()
+    level = 1
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "roicy":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)
 
 
 def check_rows(name: str, value: Any, columns: int, numbers: tuple[str, ...] = CORNERS) -> None:
@@ -684,10 +753,12 @@ def check_rows(name: str, value: Any, columns: int, numbers: tuple[str, ...] = C
                 )
             elif value.ndim == 3 and value.shape[2] == columns_of_box:
                 hint = f"; of boxes (N, L, {columns_of_box}) pass list(boxes)"
-        if columns_of_box == 4 and value.ndim == 2 and value.shape[1] in (5, 6):
+        if columns_of_box == 4 and value.ndim == 2 and value.shape[1] in (5, 6, 7):
             hint = "; of [x1, y1, x2, y2, score, class] pass boxes[:, :4]"
             if value.shape[1] == 5:
                 hint += ", of [batch_index, x1, y1, x2, y2] boxes[:, 1:]"
+        elif columns_of_box == 4 and value.shape == (4,):
+            hint = "; of one box pass [box]"
         expected = f"(K, {columns}) with rows [{expected}]"
         raise ValueError(f"{name}: shape {value.shape}, expected {expected}{hint}")
     if value.shape[0] >= 2**31:

@@ -14,11 +14,12 @@ def errors_name(**names: str) -> Callable[[Function], Function]:
     """
     Have the errors of a function say its own names.
 
-    names: of arguments, by the names that operators give them.  In a message a name is followed by
-    a colon, an index or a genitive, or it is what something is multiplied by.
+    names: of arguments, by the names that operators give them.  In a message a name that is also a
+    word of English is followed by a colon, an index or a genitive, or "of" comes before it.
     """
-    name = rf"\b(?:{'|'.join(names)})\b"
-    pattern = re.compile(rf"{name}(?=:|\[|'s)|(?<=times ){name}")
+    word = rf"(?:{'|'.join(filter(str.isalpha, names)) or '-'})\b"
+    other = rf"\b(?:{'|'.join(name for name in names if not name.isalpha()) or '-'})\b"
+    pattern = re.compile(rf"\b{word}(?=:|\[|'s| is a list)|(?<= rows of ){word}|{other}")
 
     def decorate(function: Function) -> Function:
         @functools.wraps(function)

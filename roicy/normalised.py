@@ -163,7 +163,7 @@ def crop_and_resize_backward_boxes(
     >>> roicy.crop_and_resize_backward_boxes(grad, image, boxes, [0]).round(6)
     array([[0. , 3.5, 0. , 3.5]])
     """
-    shape = _extents("input", np.shape(image), layout)
+    image, shape = _with_extents(image, layout)
     given = _given(boxes, box_indices, shape, layout, num_threads, None)
     grad = _call.backward_boxes(CROP_AND_RESIZE, ("bilinear",), grad_output, image, given)
     return grad[:, [2, 1, 4, 3]]
@@ -177,7 +177,7 @@ def resized(
     """Return the crops by a rule of these parameters; given: boxes and what follows them."""
     value = _arguments.number("extrapolation_value", extrapolation_value)
     boxes, box_indices, layout, num_threads, out = given
-    shape = _extents("input", np.shape(image), layout)
+    image, shape = _with_extents(image, layout)
     given = _given(boxes, box_indices, shape, layout, num_threads, out)
     size = _arguments.output_size(crop_size, "crop_size")
     out = _call.forward(CROP_AND_RESIZE, parameters, image, size, given)
@@ -192,13 +192,15 @@ def resized(
     return out
 
 
-def _extents(name: str, shape: tuple[int, ...], layout: Any) -> tuple[int, int, int]:
-    """Return N, H and W."""
-    expected = _arguments.Layout(layout)
+def _with_extents(image: Any, layout: Any) -> tuple[Any, tuple[int, int, int]]:
+    """Return an array of NumPy or CuPy, and its N, H and W."""
+    if not isinstance(getattr(image, "shape", None), tuple):
+        image = _arguments.taken("input", image)
+    expected, shape = _arguments.Layout(layout), image.shape
     if len(shape) != 4:
-        raise ValueError(f"{name}: shape {shape}, expected {expected.spell('N', 'C', 'H', 'W')}")
+        raise ValueError(f"input: shape {shape}, expected {expected.spell('N', 'C', 'H', 'W')}")
     height, width = shape[2:] if expected.axes is None else shape[1:3]
-    return shape[0], height, width
+    return image, (shape[0], height, width)
 
 
 def _given(
@@ -213,11 +215,7 @@ def _given(
     rows = _arguments.box_rows("boxes", boxes)
     if rows.ndim != 2 or rows.shape[1] != 4:
         raise ValueError(f"boxes: shape {rows.shape}, expected (K, 4) with rows [y1, x1, y2, x2]")
-    indices = _arguments.images_of_boxes("box_indices", box_indices, len(rows))
-    wrong = (indices < 0) | (indices >= images)
-    if wrong.any():
-        k = int(wrong.argmax())
-        raise ValueError(f"box_indices[{k}]: {indices[k]} is outside the {images} images")
+    indices = _arguments.images_of_boxes("box_indices", box_indices, len(rows), images)
     if rows.dtype.kind not in "fiu" and not _arguments.is_small(rows.dtype):
         raise TypeError(f"boxes: dtype {rows.dtype.name}, expected floating point or integers")
     whole = np.empty((len(rows), 5))

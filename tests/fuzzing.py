@@ -807,7 +807,7 @@ def outcome(isa, name, arguments):
     _use(isa)
     try:
         with np.errstate(all="raise"), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "boxes: a score seems")
+            warnings.filterwarnings("ignore", "(boxes|mean|mean, std|scale): ")
             result = getattr(roicy, name)(**arguments)
     except (TypeError, ValueError, MemoryError) as error:
         return error

@@ -7,6 +7,7 @@ Each gives the bits of the plain call, and what could be meant in two ways is re
 
 import ctypes
 import math
+import re
 
 import numpy as np
 import pytest
@@ -376,11 +377,13 @@ WRONG_BOXES = [
     ([[0, 0, 0, math.nan, 3]], ValueError, r"boxes\[0\]: x2 is nan, expected a finite"),
     ([[0, 0, 0, 3, 3], [2, 0, 0, 3, 3]], ValueError, r"boxes\[1\]: batch index 2 is outside"),
     (
-        [[0.5, 0, 0, 3, 3]],
+        [[0.5, 0, 3, 3, 0.5]],
         ValueError,
         r"boxes\[0\]: batch index 0\.5, expected a whole number; 5 columns are \[batch_index, x1, "
         r"y1, x2, y2\]: of \[x1, y1, x2, y2, score\] pass boxes\[:, :4\]",
     ),
+    ([[-1, 0, 3, 3, 0.5]], ValueError, r"boxes\[0\]: batch index -1 is outside .* images$"),
+    ([[0.5, 0, 0, 3, 3]], ValueError, r"boxes\[0\]: batch index 0.5, expected a whole number$"),
     (
         [[0, 0, 3, 3, 0.5, 2]],
         ValueError,
@@ -531,9 +534,37 @@ def test_compat_errors():
         onnx.RoiAlign(X, [[0, None, 3, 3]], [0])
     with pytest.raises(TypeError, match="rois: dtype bool, expected"):
         onnx.RoiAlign(X, np.ones((1, 4), bool), [0])
-    with pytest.raises(ValueError, match=r"rois: \(1, 5\), expected an array \(K, 4\)"):
+    with pytest.raises(ValueError, match=r"rois: shape \(1, 5\), expected \(K, 4\)"):
         onnx.RoiAlign(X, [[0, 0, 0, 3, 3]], [0])
     with pytest.raises(ValueError, match=r"rois\[1\]: 4 numbers, expected 5"):
         mxnet.ROIPooling(X, [[0, 0, 0, 3, 3], [0, 0, 3, 3]], (1, 1), 1.0)
     with pytest.raises(ValueError, match="rois_num: None, expected the number of boxes"):
         paddle.roi_align(WithArray(X), [[0, 0, 3, 3]], 2, 2)
+
+
+DEGREES = "boxes: an angle of 45, which is more than two turns; angles are in radians: of degrees"
+SCORES = r"boxes: a score seems .*; %d columns are \[batch_index, .*score%s\] pass boxes\[:, :4\]"
+
+
+@pytest.mark.parametrize(
+    ("name", "boxes", "message"),
+    [
+        ("roi_align", [[0, 1, 3, 4, 0.5], [1, 2, 4, 5, 0.9]], SCORES % (5, "")),
+        ("roi_pool", np.array([[0, 1, 3, 4, 0.5]], np.float16), SCORES % (5, "")),
+        ("roi_align_rotated", [[0, 1, 3, 4, 0.5, 2]], SCORES % (6, ", class")),
+        ("roi_align_rotated", [[0, 1, 3, 4, 4, 0], [0, 1, 3, 4, 4, 45]], DEGREES),
+        ("roi_align_rotated", [[[1, 3, 4, 4, 45]], []], DEGREES),
+        ("roi_align", [[0, 1, 3, 4, 0.5], [1, 2, 4, 5, 4.5]], None),
+        ("roi_align", [[[0, 1, 3, 0.5]], []], None),
+        ("roi_align", [[0, 0, 0.9, 0.8, 0.5]], None),
+        ("roi_align_rotated", [[0, 1, 3, 4, 0.5, 2.5], [0, 1, 3, 4, 4, 12.5]], None),
+    ],
+)
+def test_boxes_that_hardly_were_meant(name, boxes, message, recwarn):
+    """Scores where an index and coordinates are read, and degrees for radians, are warned of."""
+    getattr(roicy, name)(X, boxes, 2)
+    found = [(str(warning.message), warning.filename) for warning in recwarn]
+    assert len(found) == (message is not None)
+    if message:
+        assert re.match(message, found[0][0])
+        assert found[0][1] == __file__

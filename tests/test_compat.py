@@ -13,7 +13,7 @@ from conftest import random_boxes
 from test_recorded import CASES, OTHERWISE, assert_agrees, load
 
 import roicy
-from roicy.compat import mmcv, mxnet, onnx, openvino, paddle, tensorflow, torchvision
+from roicy.compat import detectron2, mmcv, mxnet, onnx, openvino, paddle, tensorflow, torchvision
 from roicy.compat.paddle.vision import ops
 
 
@@ -468,6 +468,7 @@ def test_wide_integers_in_tensorflow(kind, rng):
 
 
 X, ROIS = np.ones((2, 3, 6, 6), np.float32), np.ones((2, 4), np.float32)
+ROIS5, GRAD = np.eye(2, 5, dtype=np.float32), np.ones((2, 3, 2, 2), np.float32)
 IMAGE = np.ones((2, 6, 6, 3), np.float32)
 
 
@@ -554,7 +555,7 @@ IMAGE = np.ones((2, 6, 6, 3), np.float32)
         ),
         (
             lambda: onnx.CropAndResize(X, ROIS, [0, 2], (2, 2)),
-            r"^batch_indices\[1\]: 2 is outside the 2 images",
+            r"^batch_indices\[1\]: 2 is outside the X's 2 images",
         ),
         (
             lambda: tensorflow.crop_and_resize(IMAGE, 1e38 * ROIS, [0, 1], (2, 2)),
@@ -562,7 +563,43 @@ IMAGE = np.ones((2, 6, 6, 3), np.float32)
         ),
         (
             lambda: openvino.roi_align(X, ROIS, [0, 5], 2, 2, 0, 1.0, "avg"),
-            r"^rois\[1\]: batch index 5 is outside the data's 2 images",
+            r"^batch_indices\[1\]: 5 is outside the data's 2 images$",
+        ),
+        (
+            lambda: openvino.roi_align(X, ROIS5, [0, 1], 2, 2, 0, 1.0, "avg"),
+            r"^rois: shape \(2, 5\), expected \(K, 4\) .* pass rois\[:, :4\]",
+        ),
+        (
+            lambda: openvino.roi_pooling(X, [[5, 0, 0, 1, 1]], (2, 2), 1.0, "bilinear"),
+            r"^coords\[0\]: batch index 5 is outside the input's 2 images$",
+        ),
+        (
+            lambda: mxnet.RROIAlign(X, ROIS5, (2, 2), 1.0),
+            r"^rois: shape \(2, 5\), expected \(K, 6\) with rows \[batch_index, cx, cy",
+        ),
+        (
+            lambda: mxnet.ROIAlign(X, ROIS5, (2, 2), 1.0, position_sensitive=True),
+            "^data: 3 channels, expected a multiple of the 2 x 2 bins of pooled_size$",
+        ),
+        (
+            lambda: mxnet.ROIAlign_backward(GRAD, ROIS5, X.shape, 1.0, position_sensitive=True),
+            "^data_shape: 3 channels, expected a multiple of the 2 x 2 bins of grad_output$",
+        ),
+        (
+            lambda: mxnet.ROIAlign(X, [[-1, 0, 0, 1, 1], [0, np.nan, 0, 1, 1]], (2, 2), 1.0),
+            r"^rois\[1\]: x1 is nan",
+        ),
+        (
+            lambda: ops.psroi_pool_backward(GRAD, ROIS, [1, 1], X.shape),
+            "^x_shape: 3 channels, expected a multiple of the 2 x 2 bins of grad_output$",
+        ),
+        (
+            lambda: ops.distribute_fpn_proposals(ROIS, 2, 5, 4, 224, rois_num=[1, 2]),
+            "^rois_num: counts that sum to 3, expected the 2 rows of fpn_rois$",
+        ),
+        (
+            lambda: paddle.roi_pool(X, [ROIS, ROIS], rois_num=[2, 2]),
+            "^rois_num: expected None, since rois is a list with the boxes of each image$",
         ),
         (
             lambda: openvino.roi_align(X, ROIS, [0, 1], 2, 2, 0, 1.0, "avg", "output_half_pixel"),
@@ -585,6 +622,27 @@ IMAGE = np.ones((2, 6, 6, 3), np.float32)
 def test_errors(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    ("call", "shape"),
+    [
+        (lambda rois: mxnet.ROIAlign(X, rois, (2, 2), 1.0), (0, 3, 2, 2)),
+        (lambda rois: mxnet.ROIPooling(X, rois, (2, 2), 1.0), (0, 3, 2, 2)),
+        (lambda rois: mxnet.RROIAlign(X, rois, (2, 2), 1.0), (0, 3, 2, 2)),
+        (lambda rois: detectron2.roi_align_rotated(X, rois, 2, 1.0, 2), (0, 3, 2, 2)),
+        (lambda rois: mmcv.roi_align_rotated(X, rois, 2, 1.0), (0, 3, 2, 2)),
+        (lambda rois: openvino.roi_align(X, rois, [], 2, 2, 0, 1.0, "avg"), (0, 3, 2, 2)),
+        (lambda rois: openvino.roi_align_rotated(X, rois, [], 2, 2, 0, 1.0, True), (0, 3, 2, 2)),
+        (lambda rois: openvino.roi_pooling(X, rois, 2, 1.0, "bilinear"), (0, 3, 2, 2)),
+        (lambda rois: openvino.psroi_pooling(X, rois, 3, 2, 1.0, 1, 1, "bilinear"), (0, 3, 2, 2)),
+        (lambda rois: onnx.RoiAlign(X, rois, []), (0, 3, 1, 1)),
+        (lambda rois: tensorflow.crop_and_resize(IMAGE, rois, [], 2), (0, 2, 2, 3)),
+        (lambda rois: ops.roi_align(X, rois, [0, 0], 2), (0, 3, 2, 2)),
+    ],
+)
+def test_an_empty_list_is_no_boxes(call, shape):
+    assert call([]).shape == shape
 
 
 def test_signatures():

@@ -295,12 +295,19 @@ BOX = [[0, 0, 4, 4]]
 WRONG = [
     ({"frames": FRAMES.astype(np.float64)}, TypeError, "frames: dtype float64, expected uint8"),
     ({"frames": FRAMES.astype(">f4")}, TypeError, "frames: dtype float32 in foreign byte order"),
-    ({"frames": "frame"}, TypeError, "frames: builtins.str, expected a numpy.ndarray"),
+    ({"frames": "frame"}, TypeError, "frames: 'frame', expected the array .* not its path"),
+    ({"frames": None}, TypeError, "frames: None, expected an array; cv2.imread returns None"),
+    ({"frames": [FRAMES, None]}, TypeError, r"frames\[1\]: None, .* a file that it cannot read"),
+    ({"frames": (True, FRAMES)}, TypeError, r"frames\[0\]: True, .* of capture.read\(\) pass the"),
+    ({"frames": FRAMES.transpose(2, 0, 1)}, ValueError, r"it seems to be \(C, .*, \(1, 2, 0\)\)"),
+    ({"frames": FRAMES.transpose(2, 0, 1)[None]}, ValueError, r"\(frame, \(0, 2, 3, 1\)\)"),
+    ({"frames": FRAMES / 255}, TypeError, r"frames: .* pass its astype\(numpy.float32\)"),
     ({"frames": FRAMES[0, 0]}, ValueError, r"frames: shape \(3,\), expected \(H, W\)"),
     ({"frames": np.zeros((8, 9, 5), np.uint8)}, ValueError, r"frames: shape \(8, 9, 5\)"),
     ({"frames": []}, ValueError, "frames: an empty list"),
     ({"frames": [FRAMES, FRAMES[..., :1]]}, ValueError, r"frames\[1\]: 1 channels of dtype uint8"),
     ({"frames": [FRAMES[None]]}, ValueError, r"frames\[0\]: shape \(1, 8, 9, 3\)"),
+    ({"boxes": BOX[0]}, ValueError, r"boxes: shape \(4,\), .*; of one box pass \[box\]"),
     ({"boxes": [[0, 0, 4]]}, ValueError, r"boxes: shape \(1, 3\), expected \(K, 4\)"),
     ({"boxes": [[0, 0, 4, 4], [1]]}, ValueError, "boxes: rows of different lengths"),
     ({"boxes": [["a", 0, 4, 4]]}, TypeError, "boxes: dtype .*, expected numbers"),
@@ -308,7 +315,8 @@ WRONG = [
     ({"boxes": [[0, 0, 0, np.nan, 4]]}, ValueError, r"boxes\[0\]: .*nan.*, expected finite"),
     ({"boxes": [[0, 0, 1, 1], [0, 0, np.inf, 4]]}, ValueError, r"boxes\[1\]: .*inf.*finite"),
     ({"boxes": [[-1.7e308, 0, 1.7e308, 4]]}, ValueError, r"boxes\[0\]: .*finite .* sides"),
-    ({"boxes": [[1, 0, 0, 4, 4]]}, ValueError, r"boxes\[0\]: frame index 1 is outside the 1 fra"),
+    ({"boxes": [[1, 0, 0, 4, 4]]}, ValueError, r"boxes\[0\]: frame index 1 .* the 1 frames$"),
+    ({"boxes": [[1, 0, 4, 4, 0.5]]}, ValueError, r"1 frames; 5 columns are \[frame_index, x1"),
     ({"boxes": [[0.5, 0, 0, 4, 4]]}, ValueError, r"boxes\[0\]: frame index 0.5, expected a whole"),
     ({"boxes": [[np.nan, 0, 0, 4, 4]]}, ValueError, r"boxes\[0\]: frame index nan"),
     ({"frames": FRAMES[None].repeat(2, 0)}, ValueError, r"boxes: shape \(1, 4\) for 2 frames"),
@@ -349,6 +357,50 @@ def test_errors_name_the_argument(arguments, error, message):
         roicy.crop(**given)
     if out is not None:
         np.testing.assert_array_equal(out, before)
+
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+PIXELS = np.arange(8 * 9 * 3, dtype=np.uint8).reshape(8, 9, 3)
+SHARES = PIXELS.astype(np.float32) / 255
+NOT_SCALED = "mean, std: numbers of 0..1, but pixels of 0..%d are not scaled; pass scale=1 / %d"
+SUSPICIOUS = [
+    (PIXELS, {"mean": MEAN, "std": STD}, NOT_SCALED % (255, 255)),
+    (PIXELS, {"std": 0.5}, NOT_SCALED % (255, 255)),
+    (PIXELS.astype(np.float32), {"mean": 0.5}, NOT_SCALED % (255, 255)),
+    (PIXELS.astype(np.uint16), {"mean": MEAN}, NOT_SCALED % (65535, 65535)),
+    (SHARES, {"scale": 1 / 255}, "scale: 0.003922, but pixels are of 0..1 already; leave scale"),
+    (SHARES.astype(np.float16), {"scale": [1 / 255] * 3}, "scale: .* already; leave scale out"),
+    (SHARES, {"mean": 128}, "mean: 128, but pixels of 0..1 times scale are at most 1; the mean"),
+    (PIXELS, {"mean": 128, "std": 58, "scale": 1 / 255}, "mean: 128, but pixels of 0..255 times"),
+]
+
+
+@pytest.mark.parametrize(("frame", "given", "message"), SUSPICIOUS)
+def test_numbers_for_other_pixels(frame, given, message):
+    """What is meant for pixels of another range brings a warning at the line of the call."""
+    with pytest.warns(UserWarning, match=message) as warned:
+        roicy.crop(frame, BOX, 4, **given)
+    assert [warning.filename for warning in warned] == [__file__]
+
+
+def test_numbers_for_these_pixels(recwarn):
+    large = {"mean": 128, "std": 58}
+    for given in ({"mean": MEAN, "scale": 1 / 255}, large, {"scale": 2 / 255, "mean": 1}):
+        roicy.crop(PIXELS, BOX, 4, **given)
+        roicy.crop(PIXELS.astype(np.float32), BOX, 4, **given)
+    for frame in (SHARES, 0 * SHARES, SHARES - 0.5):
+        roicy.crop(frame, BOX, 4, mean=MEAN, std=STD)
+    for frame in (0 * SHARES, 1000 * SHARES, SHARES[:0]):  # nobody can tell
+        roicy.crop(frame, BOX, 4, **large)
+
+
+@pytest.mark.parametrize("mode", ["P", "1", "CMYK", "HSV"])
+def test_images_of_other_colours(mode):
+    """The numbers of such images are no pixels, but places in a palette, or other colours."""
+    image = pytest.importorskip("PIL.Image").fromarray(PIXELS).convert(mode)
+    for frames, boxes in ((image, BOX), ([image], [BOX])):
+        with pytest.raises(TypeError, match=rf"frames.*: a PIL image of mode '{mode}', .* convert"):
+            roicy.crop(frames, boxes, 4)
 
 
 def test_out_must_not_overlap():

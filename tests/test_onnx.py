@@ -176,7 +176,7 @@ def test_errors(inputs):
             "coordinate_transformation_mode: 'asymmetric', expected 'half_pixel' or",
         ),
         ({"mode": "max", "largest": "both"}, ValueError, "largest: 'both'"),
-        ({"rois": rois[:, :3]}, ValueError, r"rois: \(30, 3\), expected an array \(K, 4\)"),
+        ({"rois": rois[:, :3]}, ValueError, r"rois: shape \(30, 3\), expected \(K, 4\)"),
         (
             {"batch_indices": images[:3]},
             ValueError,
@@ -186,7 +186,7 @@ def test_errors(inputs):
         (
             {"batch_indices": images + 2**40},
             ValueError,
-            r"rois\[0\]: batch index 10995116277\d\d is outside the X's 2 images",
+            r"batch_indices\[0\]: 10995116277\d\d is outside the X's 2 images",
         ),
         ({"output_height": 0}, ValueError, "output_height: 0"),
         ({"spatial_scale": 0}, ValueError, "spatial_scale: 0"),

@@ -783,7 +783,7 @@ def test_wrong_inputs(inputs):
     nan = inputs["rois"].copy()
     nan[3, 1] = np.nan
     for changed, message in (
-        ({"images": np.full(30, 7)}, r"'pool' .*boxes\[0\]: batch index 7 is outside the input"),
+        ({"images": np.full(30, 7)}, r"'pool' .*batch_indices\[0\]: 7 is outside the input"),
         ({"rois": nan}, r"'pool' .*boxes\[3\]: y1 is nan, expected a finite coordinate"),
         ({"images": inputs["images"][:3]}, r"batch_indices: shape \(3,\) of int64, expected"),
     ):

@@ -6,7 +6,7 @@ tables and tasks of one step.  Tables are bounded, so a call with many boxes tak
 """
 from cpython.buffer cimport (PyBUF_FORMAT, PyBUF_STRIDES, PyBuffer_IsContiguous, PyBuffer_Release,
                              PyObject_GetBuffer)
-from libc.math cimport INFINITY
+from libc.math cimport INFINITY, fabs
 from libc.stdint cimport INT32_MAX, int32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
@@ -51,6 +51,7 @@ RULES = {"sampled": RULE_SAMPLED, "integrated": RULE_INTEGRATED, "uniform": RULE
          "bilinear": RULE_BILINEAR, "nearest": RULE_NEAREST}
 
 cdef type ndarray = np.ndarray
+cdef double TWO_TURNS = _arguments.TWO_TURNS
 cdef object FLOAT = np.dtype(np.float32), DOUBLE = np.dtype(np.float64)
 
 
@@ -153,6 +154,28 @@ cdef int begin(Plan plan, Py_ssize_t level, const Boxes *boxes, const AxisSize *
     return 0
 
 
+cdef inline double number_of(Plan plan, Py_ssize_t i) noexcept:
+    """One of the numbers of boxes."""
+    if plan.itemsize == sizeof(float):
+        return (<float*>plan.boxes.numbers)[i]
+    return (<double*>plan.boxes.numbers)[i]
+
+
+cdef int warn_of_boxes(Plan plan) except -1:
+    """Warn of rows that are boxes, but hardly those that were meant."""
+    cdef Py_ssize_t k
+    if plan.boxes.count == 0:
+        return 0
+    if 0 < number_of(plan, 3) < 1 and type(plan.given_boxes) is ndarray:      # y2, or h
+        if plan.given_boxes.shape[1] > plan.boxes.width:
+            _arguments.warn_of_scores("batch", plan.given_boxes)
+    for k in range(plan.boxes.count if plan.boxes.width == 5 else 0):
+        if fabs(number_of(plan, 5 * k + 4)) > TWO_TURNS:
+            _arguments.warn_of_degrees(number_of(plan, 5 * k + 4))
+            break
+    return 0
+
+
 cdef class Plan:
     """What one call computes: its levels, their boxes, and step by step their tables and tasks."""
 
@@ -181,6 +204,7 @@ cdef class Plan:
         self.take_scales()
         self.take_channels()
         self.take_boxes()
+        warn_of_boxes(self)
         self.distribute()
 
     def __dealloc__(self):
@@ -339,7 +363,10 @@ cdef class Plan:
         self.channels = self.input_channels
         if self.position_sensitive:
             if self.channels % bins:
-                _arguments.channels(self.channels, (self.ph, self.pw), True)
+                _arguments.channels(
+                    self.channels, (self.ph, self.pw), True,
+                    self.shapes is not None or self.purpose == GRAD_BOXES,
+                    "input" if self.shapes is None else "input_shape")
             self.channels //= bins
         return 0
 

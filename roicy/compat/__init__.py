@@ -26,14 +26,22 @@ def rows_of(boxes: Any) -> Any:
     take (arrays of CuPy), or to say what is wrong with them.
     """
     try:
-        return _arguments.box_rows("boxes", boxes)
+        rows = _arguments.box_rows("boxes", boxes)
+        return rows.reshape(0, 5) if isinstance(boxes, (list, tuple)) and not boxes else rows
     except (TypeError, ValueError):
         return boxes
 
 
+def shape_of(maps: Any) -> tuple[int, ...]:
+    """Return the shape of an array of any kind, or of what NumPy reads by DLPack; or ()."""
+    if not hasattr(maps, "shape") and hasattr(maps, "__dlpack__"):
+        maps = _arguments.taken("input", maps)
+    return getattr(maps, "shape", ())
+
+
 def images_of(maps: Any) -> int | None:
     """Return the number of images of an array (N, C, H, W) of any kind, or None."""
-    shape = getattr(maps, "shape", ())
+    shape = shape_of(maps)
     return int(shape[0]) if len(shape) == 4 else None
 
 
@@ -67,21 +75,24 @@ def float32_scale(value: Any) -> float:
 
 def in_radians(rois: Any) -> Any:
     """Return rotated boxes (K, 6) whose angles are degrees with angles in radians."""
-    rois = _arguments.box_rows("rois", rois)
-    if rois.ndim != 2 or rois.shape[1] != 6:
-        raise ValueError(f"rois: {rois.shape}, expected an array (K, 6)")
+    rois = _arguments.rows_of_numbers("rois", rois, 6, _arguments.TURNED)
     turned = rois.astype(np.float64)
     with np.errstate(invalid="ignore"):
         turned[:, 5] = np.deg2rad(turned[:, 5])
     return turned
 
 
-def with_images(rois: Any, batch_indices: Any, columns: int) -> np.ndarray:
-    """Return boxes with their image in front, in a type that holds its number."""
-    rois = _arguments.box_rows("rois", rois)
-    if rois.ndim != 2 or rois.shape[1] != columns:
-        raise ValueError(f"rois: {rois.shape}, expected an array (K, {columns})")
-    images = _arguments.images_of_boxes("batch_indices", batch_indices, len(rois))
-    rows = np.empty((len(rois), columns + 1))
+def with_images(
+    maps: Any, rois: Any, batch_indices: Any, numbers: tuple[str, ...] = _arguments.CORNERS
+) -> np.ndarray:
+    """
+    Return boxes with their image in front, in a type that holds its number.
+
+    numbers: the names of a box's.
+    """
+    rois = _arguments.rows_of_numbers("rois", rois, len(numbers), numbers)
+    given = (batch_indices, len(rois), images_of(maps))
+    images = _arguments.images_of_boxes("batch_indices", *given)
+    rows = np.empty((len(rois), len(numbers) + 1))
     rows[:, 0], rows[:, 1:] = images, rois
     return rows

@@ -71,8 +71,10 @@ _OF_NAME = {
 _BENEATH = {
     **dict.fromkeys(("data", "x", "X"), ("input",)),
     **dict.fromkeys(("data_shape", "x_shape"), ("input_shape",)),
-    "rois": ("boxes",), "coords": ("boxes", "box_indices"), "batch_indices": ("box_indices",),
+    **dict.fromkeys(("rois", "fpn_rois"), ("boxes",)),
+    "coords": ("boxes", "box_indices"), "batch_indices": ("box_indices",),
     "rois_num": ("boxes_num",), "sample_ratio": ("sampling_ratio",), "group_size": ("output_size",),
+    **dict.fromkeys(("pooled_size", "pooled_shape", "output_roi", "crop_size"), ("output_size",)),
 }  # fmt: skip
 _SECOND = {
     "pooled_h": "pooled_w", "pooled_height": "pooled_width", "output_height": "output_width",

@@ -177,8 +177,8 @@ def _of_images(
     """
     Return boxes of images that exist, and which of the given ones they are, None for all.
 
-    In place of others stands one that is kept, as errors name rows; where none is, there are no
-    boxes.
+    In place of others stands an empty box of the first image, as errors name rows; where none is
+    kept, there are no boxes.
     """
     rois = rows_of(rois)
     if not (
@@ -193,7 +193,7 @@ def _of_images(
         return rois, None
     others = rois.copy() if kept.any() else rois[:0]
     if len(others):
-        others[~kept] = rois[kept][0]
+        others[~kept] = 0
     return others, kept
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import _arguments, normalised, operators
-from . import bins_of, float32_scale, r_fcn_pool, with_images
+from . import bins_of, float32_scale, images_of, r_fcn_pool, with_images
 from ._docs import documented
 
 __all__ = ["psroi_pooling", "roi_align", "roi_align_rotated", "roi_pooling"]
@@ -59,7 +59,7 @@ def roi_align(
     """
     modes = ("asymmetric", "half_pixel_for_nn", "half_pixel")
     aligned_mode = _arguments.choice("aligned_mode", aligned_mode, modes)
-    boxes = with_images(rois, batch_indices, 4)
+    boxes = with_images(data, rois, batch_indices)
     if aligned_mode == "half_pixel":
         boxes[:, 1:] += 0.5
     size = bins_of(pooled_h=pooled_h, pooled_w=pooled_w)
@@ -98,7 +98,7 @@ def roi_align_rotated(
     array([[1.5 , 1.  ],
            [1.75, 1.25]], dtype=float32)
     """
-    boxes = with_images(rois, batch_indices, 5)
+    boxes = with_images(data, rois, batch_indices, _arguments.TURNED)
     size = bins_of(pooled_h=pooled_h, pooled_w=pooled_w)
     scale = float32_scale(spatial_scale)
     return operators.roi_align_rotated(
@@ -145,7 +145,8 @@ def roi_pooling(
     size, scale = _arguments.output_size(output_roi, "output_roi"), float32_scale(spatial_scale)
     if _arguments.choice("method", method, ("max", "bilinear")) == "max":
         return operators.roi_pool(input, coords, size, scale)
-    images, corners = _normalised(coords)
+    input = _arguments.taken("input", input)
+    images, corners = _normalised(input, coords)
     # the last sample lies on the corner of the box, as in ONNX Runtime
     given = (corners, images, "NCHW", None, None)
     pooled: np.ndarray = normalised.resized(("bilinear", True), input, size, 0, given)
@@ -212,7 +213,7 @@ def psroi_pooling(
         return r_fcn_pool(input, coords, None, group, spatial_scale)
     small = input.dtype.name in ("float16", "bfloat16")  # of which sums would be rounded
     maps = input.astype(np.float32) if small else input
-    images, corners = _normalised(coords)
+    images, corners = _normalised(input, coords)
     corners = corners * np.float32(float32_scale(spatial_scale))
     sides = (corners[:, 2:] - corners[:, :2]) / np.array([high, wide], corners.dtype)
     total: Any = 0
@@ -225,13 +226,12 @@ def psroi_pooling(
     return mean.astype(input.dtype) if small else mean
 
 
-def _normalised(coords: Any) -> tuple[np.ndarray, np.ndarray]:
+def _normalised(input: Any, coords: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the image of each box, and corners [y1, x1, y2, x2]."""
-    rows = _arguments.box_rows("coords", coords)
-    _arguments.check_rows("coords", rows, 5)
+    rows = _arguments.rows_of_numbers("coords", coords, 5, _arguments.CORNERS)
     rows = rows.astype(np.result_type(rows.dtype, np.float32))
-    whole = rows[:, 0] == np.trunc(rows[:, 0])
-    if not whole.all():
-        k = int(whole.argmin())
-        raise ValueError(f"coords[{k}]: batch index {rows[k, 0]}, expected a whole number")
-    return rows[:, 0].astype(np.int64), rows[:, [2, 1, 4, 3]]
+    count = images_of(input)
+    if count is None:  # the operator says what is wrong with the input
+        return np.zeros(len(rows), np.int64), rows[:, [2, 1, 4, 3]]
+    images = _arguments.indices_of(rows, count, "batch", f"input's {count} images")
+    return images, rows[:, [2, 1, 4, 3]]

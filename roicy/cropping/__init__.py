@@ -214,7 +214,7 @@ def crop(
     count = given.channels
     swap = _arguments.flag("swap_channels", swap_channels)
     order = arguments.places(count, swap, given.reversed)
-    pixels = arguments.pixels(mean, std, scale, pad_value, order)
+    pixels = arguments.pixels(given, mean, std, scale, pad_value, order)
     antialias = _arguments.flag("antialias", antialias)
     return_matrices = _arguments.flag("return_matrices", return_matrices)
     _arguments.choice("border", border, arguments.BORDERS)

@@ -8,7 +8,7 @@ what it was and what was expected.
 from __future__ import annotations
 
 import math
-import warnings
+import os
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,9 @@ from .. import _arguments
 
 MOST_CHANNELS = 4
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
+# Modes of Pillow's images whose channels are grey, or red, green and blue; others have palettes
+PIL_MODES = ("L", "LA", "La", "RGB", "RGBA", "RGBa", "RGBX", "I;16", "I;16L", "I;16B", "F")
+SAMPLE = 64  # pixels of each axis of a frame that are looked at
 FRAME_TYPES = "BHef"  # NumPy's characters of uint8, uint16, float16 and float32
 FITS = ("stretch", "letterbox", "cover")
 BORDERS = ("image", "crop", "constant")
@@ -84,12 +87,13 @@ class Options(NamedTuple):
 
 def _frame(name: str, value: Any, most: int) -> np.ndarray:
     """Return an array (N, H, W, C) of a frame, or of several if `most` is 4."""
-    value = _arguments.taken(name, value)
+    value = _taken(name, value)
     dtype, shape = value.dtype, value.shape
     if dtype.char not in FRAME_TYPES or not dtype.isnative:
         order = "" if dtype.isnative else " in foreign byte order"
+        hint = "; pass its astype(numpy.float32)" if dtype == np.float64 else ""
         raise TypeError(
-            f"{name}: dtype {dtype.name}{order}, expected uint8, uint16, float16 or float32"
+            f"{name}: dtype {dtype.name}{order}, expected uint8, uint16, float16 or float32{hint}"
         )
     _arguments.addressable(name, value)
     if len(shape) == 2:
@@ -98,15 +102,44 @@ def _frame(name: str, value: Any, most: int) -> np.ndarray:
         value = value[None]
     if value.ndim != 4 or len(shape) > most or not 1 <= value.shape[3] <= MOST_CHANNELS:
         expected = SHAPES if most == 4 else "(H, W) or (H, W, C) with 1 to 4 channels"
-        raise ValueError(f"{name}: shape {shape}, expected {expected}")
+        raise ValueError(f"{name}: shape {shape}, expected {expected}{_axes_hint(shape)}")
     images, height, width, channels = value.shape
     _arguments.extents(name, (images, channels, height, width))
     return value
 
 
+def _axes_hint(shape: tuple[int, ...]) -> str:
+    """Return how a frame becomes one whose channels are last, where they seem to be first."""
+    if len(shape) not in (3, 4) or not 1 <= shape[-3] <= MOST_CHANNELS:
+        return ""
+    axes = "(1, 2, 0)" if len(shape) == 3 else "(0, 2, 3, 1)"
+    first = "(C, H, W)" if len(shape) == 3 else "(N, C, H, W)"
+    return f"; it seems to be {first}: pass numpy.transpose(frame, {axes})"
+
+
+def _taken(name: str, value: Any) -> np.ndarray:
+    """Return the array of a frame; errors say what often stands in place of one."""
+    if value is None:
+        raise TypeError(
+            f"{name}: None, expected an array; cv2.imread returns None for a file that it cannot "
+            "read, and a capture after its last frame"
+        )
+    if isinstance(value, (str, os.PathLike)):
+        raise TypeError(f"{name}: {value!r}, expected the array of a picture, not its path")
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name}: {value!r}, expected an array; of capture.read() pass the second")
+    mode = getattr(value, "mode", None)
+    if type(value).__module__.startswith("PIL.") and mode not in PIL_MODES:
+        raise TypeError(
+            f"{name}: a PIL image of mode {mode!r}, whose pixels are not grey, red, green or blue; "
+            "pass its convert('RGB')"
+        )
+    return _arguments.taken(name, value)
+
+
 def _yuv_frame(name: str, value: Any, most: int) -> np.ndarray:
     """Return an array (N, 3 * H / 2, W, 1) of a frame of YCbCr, or of several if `most` is 3."""
-    value = _arguments.taken(name, value)
+    value = _taken(name, value)
     if value.dtype != np.uint8:
         raise TypeError(f"{name}: dtype {value.dtype.name}, expected uint8 for its color")
     shape = value.shape
@@ -216,12 +249,13 @@ def boxes(value: Any, boxes_num: Any, count: int) -> Boxes:
     shape = rows.shape[1:]
     if rows.ndim == 2 and shape[0] in (5, 6) and boxes_num is None:
         images = _arguments.indices_of(rows, count, "frame", f"{count} frames")
-        _warn_of_scores(rows)
+        _arguments.warn_of_scores("frame", rows)
         rows = np.ascontiguousarray(rows[:, 1:])
         return Boxes("upright" if shape[0] == 5 else "rotated", _finite(rows), images)
     if shape not in KINDS:
         expected = FORMATS if boxes_num is None else OF_A_FRAME.replace("L", "K")
-        raise ValueError(f"boxes: shape {rows.shape}, expected {expected}")
+        hint = "; of one box pass [box]" if rows.shape in KINDS else ""
+        raise ValueError(f"boxes: shape {rows.shape}, expected {expected}{hint}")
     if boxes_num is not None:
         counts = _arguments.box_counts(boxes_num, len(rows), count)
         images = np.repeat(np.arange(count, dtype=np.int32), counts)
@@ -233,19 +267,6 @@ def boxes(value: Any, boxes_num: Any, count: int) -> Boxes:
             "list with the boxes of each frame, or boxes_num"
         )
     return Boxes(KINDS[shape], _finite(rows), images)
-
-
-def _warn_of_scores(rows: np.ndarray) -> None:
-    """
-    Warn of rows [x1, y1, x2, y2, score] or [x1, y1, x2, y2, score, class] whose x1 may be the index
-    of a frame: read as boxes, all of them end at a score, or are a score high and turned by whole
-    angles.
-    """
-    score = rows[:, 4]
-    reads_so = rows[:, 2] > score if rows.shape[1] == 5 else rows[:, 5] == np.trunc(rows[:, 5])
-    if len(rows) and (reads_so & (score > 0) & (score < 1)).all():
-        hint = _arguments.columns_hint("frame_index", rows.shape[1])
-        warnings.warn(f"boxes: a score seems to be among the coordinates{hint}", stacklevel=4)
 
 
 def _of_each_frame(value: Any, boxes_num: Any, count: int) -> Boxes:
@@ -306,20 +327,66 @@ def _numbers(name: str, value: Any, channels: int) -> list[float]:
     return result
 
 
-def pixels(mean: Any, std: Any, scale: Any, pad_value: Any, place: list[int]) -> Pixels:
+def pixels(
+    frames: Frames, mean: Any, std: Any, scale: Any, pad_value: Any, place: list[int]
+) -> Pixels:
     """Return scale and bias such that pixel * scale + bias is (pixel * scale - mean) / std."""
     channels = len(place)
-    scales = _numbers("scale", 1.0 if scale is None else scale, channels)
-    biases = _numbers("mean", -0.0 if mean is None else mean, channels)
+    factors = _numbers("scale", 1.0 if scale is None else scale, channels)
+    means = _numbers("mean", -0.0 if mean is None else mean, channels)
     deviations = _numbers("std", 1.0 if std is None else std, channels)
-    for c, deviation in enumerate(deviations):
-        if not deviation:
-            raise ValueError(f"std: {std!r}, expected numbers other than 0")
-        scales[c] /= deviation
-        biases[c] /= -deviation
+    if not all(deviations):
+        raise ValueError(f"std: {std!r}, expected numbers other than 0")
+    scales = [factor / deviation for factor, deviation in zip(factors, deviations, strict=True)]
+    biases = [middle / -deviation for middle, deviation in zip(means, deviations, strict=True)]
     if max(map(abs, scales + biases)) > LARGEST_FLOAT32:
         raise ValueError(f"std: {std!r}, expected numbers whose inverse float32 can hold")
-    return Pixels(place, scales, biases, _numbers("pad_value", pad_value, channels))
+    padding = _numbers("pad_value", pad_value, channels)
+    if mean is not None or std is not None or scale is not None:
+        _warn_of_ranges(frames, means, deviations, None if scale is None else max(factors))
+    return Pixels(place, scales, biases, padding)
+
+
+def _warn_of_ranges(
+    frames: Frames, mean: list[float], std: list[float], scale: float | None
+) -> None:
+    """Warn of a mean, standard deviation or scale that is for pixels of another range."""
+    top = _largest(frames)
+    if top is None:
+        return
+    of_one = [abs(number) for number in mean + std]
+    if scale is None and top > 1 and max(of_one) <= 1 and any(0 < one < 1 for one in of_one):
+        _arguments.warn(
+            f"mean, std: numbers of 0..1, but pixels of 0..{top} are not scaled; pass "
+            f"scale=1 / {top}"
+        )
+    factor = 1.0 if scale is None else scale
+    if top == 1 and 0 < factor < 0.02:
+        _arguments.warn(f"scale: {scale:.4g}, but pixels are of 0..1 already; leave scale out")
+    elif min(mean) > 2 * top * abs(factor):
+        _arguments.warn(
+            f"mean: {mean[0]:g}, but pixels of 0..{top} times scale are at most {top * factor:g}; "
+            "the mean is of pixels that are scaled"
+        )
+
+
+def _largest(frames: Frames) -> int | None:
+    """Return the largest number that pixels are likely to have, where it can be told."""
+    if frames.kind in "BY":
+        return 255
+    if frames.kind == "H":
+        return 65535
+    array = frames.arrays[0]
+    array = array.view(np.float16) if frames.kind == "e" else array
+    if not array.size:
+        return None
+    rows, columns = (slice(None, None, -(-extent // SAMPLE)) for extent in array.shape[1:3])
+    sample = array[0, rows, columns]
+    if not (sample >= 0).all() or not (sample > 0).any():
+        return None
+    if sample.max() > 1:
+        return 255 if sample.max() <= 255 else None
+    return 1 if (sample < 1).any() else None
 
 
 def places(channels: int, swap: bool, backwards: bool) -> list[int]:

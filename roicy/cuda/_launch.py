@@ -141,7 +141,7 @@ def cupy() -> ModuleType:
         import cupy as module
     except ImportError as error:
         raise ImportError(
-            "roicy.cuda needs CuPy: pip install 'roicy[cuda13]' or 'roicy[cuda12]'"
+            "roicy.cuda needs CuPy: pip install cupy-cuda13x, or cupy-cuda12x for CUDA 12"
         ) from error
     return module
 

@@ -102,7 +102,7 @@ def _roi_align(
         products = _one_of("largest", largest, ("products", "samples")) == "products"
         function = functools.partial(operators.roi_align_max, products=products)
     return lambda X, rois, batch_indices, **where: function(
-        X, with_images(rois, batch_indices, 4), *parameters, **where
+        X, with_images(X, rois, batch_indices), *parameters, **where
     )
 
 

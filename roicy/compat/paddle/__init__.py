@@ -33,7 +33,7 @@ import numpy as np
 
 from ... import _arguments, integrals, operators
 from ..._names import errors_name
-from .. import bins_of, float32_scale, images_of, r_fcn_pool
+from .. import bins_of, float32_scale, images_of, r_fcn_pool, shape_of
 from .._docs import documented
 from .vision import ops as _ops
 
@@ -330,9 +330,10 @@ def prroi_pool(input: np.ndarray, rois: np.ndarray, *args: Any, **kwargs: Any) -
 def _is_position_sensitive(input: Any, output_channels: Any, bins: tuple[int, int]) -> bool:
     """Return whether each bin has channels of its own, given the channels of the output."""
     wanted = _arguments.integer("output_channels", output_channels, 0, 2**62)
-    if images_of(input) is None or wanted == input.shape[1]:
+    shape = shape_of(input)
+    if len(shape) != 4 or wanted == shape[1]:
         return False  # the operator says what is wrong with such an input
-    channels, of_bins = input.shape[1], bins[0] * bins[1]
+    channels, of_bins = shape[1], bins[0] * bins[1]
     if wanted * of_bins == channels:
         return True
     expected = f"the input's {channels} channels"
