@@ -534,6 +534,11 @@ def gather_boxes(
 
 
 def box_rows(name: str, value: Any) -> np.ndarray:
+    """Return an array of boxes that kernels can read."""
+    return addressable(name, typed_boxes(name, value))
+
+
+def typed_boxes(name: str, value: Any) -> np.ndarray:
     """Return an array of boxes, of a type that boxes may have."""
     value = boxes_array(name, value)
     dtype = value.dtype
@@ -543,7 +548,7 @@ def box_rows(name: str, value: Any) -> np.ndarray:
             f"{name}: dtype {spell(dtype)}, "
             "expected float32, float64, float16, bfloat16 or integers"
         )
-    return addressable(name, value)
+    return value
 
 
 def indices_of(rows: np.ndarray, count: int, kind: str, images: str) -> np.ndarray:

@@ -212,10 +212,8 @@ def _masks(given: Any) -> np.ndarray:
     if not dtype.isnative or not (
         dtype.char in "fd" or (_arguments.is_small(dtype) and dtype.kind not in "iu")
     ):
-        raise TypeError(
-            f"masks: dtype {dtype.name if dtype.isnative else 'in foreign byte order'}, "
-            "expected float32, float64, float16 or bfloat16"
-        )
+        spelled = _arguments.spell(dtype)
+        raise TypeError(f"masks: dtype {spelled}, expected float32, float64, float16 or bfloat16")
     if masks.ndim == 4 and masks.shape[1] == 1:
         return masks[:, 0]
     if masks.ndim != 3:
@@ -251,17 +249,10 @@ def _threshold(value: Any, coded: bool) -> float | None:
 
 
 def _boxes(given: Any, count: int) -> np.ndarray:
-    boxes: np.ndarray = _arguments.boxes_array("boxes", given)
-    dtype = boxes.dtype
+    boxes = _arguments.typed_boxes("boxes", given)
     if boxes.shape != (count, 4):
         raise ValueError(
             f"boxes: shape {boxes.shape}, expected ({count}, 4), a row [x1, y1, x2, y2] a mask"
-        )
-    if not dtype.isnative or not (
-        dtype.char in "fd" or _arguments.is_small(dtype) or dtype.kind in "iu"
-    ):
-        raise TypeError(
-            f"boxes: dtype {dtype.name}, expected float32, float64, float16, bfloat16 or integers"
         )
     return boxes
 

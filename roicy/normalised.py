@@ -216,8 +216,6 @@ def _given(
     if rows.ndim != 2 or rows.shape[1] != 4:
         raise ValueError(f"boxes: shape {rows.shape}, expected (K, 4) with rows [y1, x1, y2, x2]")
     indices = _arguments.images_of_boxes("box_indices", box_indices, len(rows), images)
-    if rows.dtype.kind not in "fiu" and not _arguments.is_small(rows.dtype):
-        raise TypeError(f"boxes: dtype {rows.dtype.name}, expected floating point or integers")
     whole = np.empty((len(rows), 5))
     whole[:, 0], whole[:, 1:] = indices, rows[:, [1, 0, 3, 2]]
     # Boxes are sorted by their places in pixels, which these scales give.

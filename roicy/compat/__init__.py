@@ -13,6 +13,7 @@ as boxes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,13 @@ def r_fcn_pool(maps: Any, boxes: Any, counts: Any, bins: Any, scale: Any) -> np.
 
 
 class Parameters:
-    """The parameters of a function, given once."""
+    """The parameters of a function, given once: attributes of their names."""
+
+    _function: Callable[..., np.ndarray]
+
+    def __call__(self, input: Any, rois: Any) -> np.ndarray:
+        """Pool; see the function."""
+        return self._function(input, rois, **vars(self))
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={value}" for name, value in vars(self).items())
@@ -75,8 +82,7 @@ def float32_scale(value: Any) -> float:
 
 def in_radians(rois: Any) -> Any:
     """Return rotated boxes (K, 6) whose angles are degrees with angles in radians."""
-    rois = _arguments.rows_of_numbers("rois", rois, 6, _arguments.TURNED)
-    turned = rois.astype(np.float64)
+    turned = _arguments.rows_of_numbers("rois", rois, 6, _arguments.TURNED).astype(np.float64)
     with np.errstate(invalid="ignore"):
         turned[:, 5] = np.deg2rad(turned[:, 5])
     return turned

@@ -48,13 +48,9 @@ class ROIAlignRotated(Parameters):
     {sections}
     """
 
+    _function = staticmethod(roi_align_rotated)
+
     def __init__(self, output_size: Any, spatial_scale: float, sampling_ratio: int):
         self.output_size = output_size
         self.spatial_scale = spatial_scale
         self.sampling_ratio = sampling_ratio
-
-    def __call__(self, input: np.ndarray, rois: np.ndarray) -> np.ndarray:
-        """Pool; see :func:`roi_align_rotated`."""
-        return roi_align_rotated(
-            input, rois, self.output_size, self.spatial_scale, self.sampling_ratio
-        )

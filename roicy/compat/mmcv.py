@@ -69,6 +69,8 @@ class RoIAlignRotated(Parameters):
            [1.75, 1.25]], dtype=float32)
     """
 
+    _function = staticmethod(roi_align_rotated)
+
     @_with_old_names
     def __init__(
         self, output_size: Any, spatial_scale: float, sampling_ratio: int = 0, aligned: bool = True,
@@ -79,15 +81,3 @@ class RoIAlignRotated(Parameters):
         self.sampling_ratio = sampling_ratio
         self.aligned = aligned
         self.clockwise = clockwise
-
-    def __call__(self, input: np.ndarray, rois: np.ndarray) -> np.ndarray:
-        """Pool; see :func:`roi_align_rotated`."""
-        return roi_align_rotated(
-            input,
-            rois,
-            self.output_size,
-            self.spatial_scale,
-            self.sampling_ratio,
-            self.aligned,
-            self.clockwise,
-        )

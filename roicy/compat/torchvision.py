@@ -53,6 +53,8 @@ class RoIPool(Parameters):
            [ 9., 10.]], dtype=float32)
     """
 
+    _function = staticmethod(roi_pool)
+
     def __init__(self, output_size: Size, spatial_scale: SupportsFloat):
         self.output_size = output_size
         self.spatial_scale = spatial_scale
@@ -72,7 +74,7 @@ class RoIPool(Parameters):
         -------
         ndarray (K, C, height, width)
         """
-        return roi_pool(input, rois, self.output_size, self.spatial_scale)
+        return super().__call__(input, rois)
 
 
 @documented("roi_align")
@@ -83,22 +85,15 @@ class RoIAlign(RoIPool):
     {sections}
     """
 
+    _function = staticmethod(roi_align)
+
     def __init__(
-        self,
-        output_size: Size,
-        spatial_scale: SupportsFloat,
-        sampling_ratio: Ratio,
+        self, output_size: Size, spatial_scale: SupportsFloat, sampling_ratio: Ratio,
         aligned: bool = False,
-    ):
+    ):  # fmt: skip
         super().__init__(output_size, spatial_scale)
         self.sampling_ratio = sampling_ratio
         self.aligned = aligned
-
-    def __call__(self, input: Readable, rois: Boxes) -> NDArray[Any]:
-        """Pool; see :class:`RoIPool`."""
-        return roi_align(
-            input, rois, self.output_size, self.spatial_scale, self.sampling_ratio, self.aligned
-        )
 
 
 @documented("ps_roi_align")
@@ -109,13 +104,11 @@ class PSRoIAlign(RoIPool):
     {sections}
     """
 
+    _function = staticmethod(ps_roi_align)
+
     def __init__(self, output_size: Size, spatial_scale: SupportsFloat, sampling_ratio: Ratio):
         super().__init__(output_size, spatial_scale)
         self.sampling_ratio = sampling_ratio
-
-    def __call__(self, input: Readable, rois: Boxes) -> NDArray[Any]:
-        """Pool; see :class:`RoIPool`."""
-        return ps_roi_align(input, rois, self.output_size, self.spatial_scale, self.sampling_ratio)
 
 
 @documented("ps_roi_pool")
@@ -126,9 +119,7 @@ class PSRoIPool(RoIPool):
     {sections}
     """
 
-    def __call__(self, input: Readable, rois: Boxes) -> NDArray[Any]:
-        """Pool; see :class:`RoIPool`."""
-        return ps_roi_pool(input, rois, self.output_size, self.spatial_scale)
+    _function = staticmethod(ps_roi_pool)
 
 
 class MultiScaleRoIAlign:
@@ -163,14 +154,9 @@ class MultiScaleRoIAlign:
     """
 
     def __init__(
-        self,
-        featmap_names: Sequence[str],
-        output_size: Size,
-        sampling_ratio: Ratio,
-        *,
-        canonical_scale: SupportsFloat = 224,
-        canonical_level: SupportsIndex = 4,
-    ):
+        self, featmap_names: Sequence[str], output_size: Size, sampling_ratio: Ratio, *,
+        canonical_scale: SupportsFloat = 224, canonical_level: SupportsIndex = 4,
+    ):  # fmt: skip
         self.featmap_names = featmap_names
         self.output_size = output_size
         self.sampling_ratio = sampling_ratio
@@ -178,11 +164,9 @@ class MultiScaleRoIAlign:
         self.canonical_level = canonical_level
 
     def __call__(
-        self,
-        x: Mapping[str, Readable],
-        boxes: Sequence[Rows],
+        self, x: Mapping[str, Readable], boxes: Sequence[Rows],
         image_shapes: Sequence[tuple[int, int]],
-    ) -> NDArray[Any]:
+    ) -> NDArray[Any]:  # fmt: skip
         """
         Pool.
 
@@ -239,12 +223,7 @@ def _largest(image_shapes: Sequence[tuple[int, int]]) -> tuple[int, int]:
         except (TypeError, ValueError):
             raise ValueError(f"image_shapes[{n}]: {shape!r}, expected (height, width)") from None
         name = f"image_shapes[{n}]"
-        sides.append(
-            (
-                _arguments.integer(name, height, 1, 2**62),
-                _arguments.integer(name, width, 1, 2**62),
-            )
-        )
+        sides.append([_arguments.integer(name, side, 1, 2**62) for side in (height, width)])
     if not sides:
         raise ValueError("image_shapes: none, expected the height and width of each image")
     return max(height for height, _ in sides), max(width for _, width in sides)

@@ -100,23 +100,17 @@ def create_lod_tensor(
 
 def _counts(input: Any, rois: Any, counts: Any, name: str, lod: Any = None) -> Any:
     """Return the number of boxes of each image."""
-    lengths = rois.lengths if isinstance(rois, LoDTensor) else None
     if counts is not None and lod is not None:
         raise ValueError(f"{name}: expected None, since rois_lod says which image a box is of")
     if lod is not None:
         offsets = np.asarray(lod)
-        if (
-            offsets.ndim != 1
-            or offsets.dtype.kind not in "iu"
-            or len(offsets) < 1
-            or offsets[0] != 0
-        ):
+        if offsets.ndim != 1 or offsets.dtype.kind not in "iu" or offsets[:1].tolist() != [0]:
             raise ValueError(
                 f"rois_lod: {lod!r}, expected offsets [0, count of the first image, ...]"
             )
         counts = np.diff(offsets.astype(np.int64))
-    elif counts is None:
-        counts = lengths
+    elif counts is None and isinstance(rois, LoDTensor):
+        counts = rois.lengths
     if counts is None and images_of(input) == 1:
         counts = [len(rois)]
     if counts is None:
@@ -203,14 +197,9 @@ def roi_align(
     (4, 256, 7, 7)
     """
     counts = _counts(input, rois, rois_num, "rois_num", rois_lod)
-    return operators.roi_align(
-        input,
-        rois,
-        bins_of(pooled_height=pooled_height, pooled_width=pooled_width),
-        float32_scale(spatial_scale),
-        sampling_ratio,
-        boxes_num=counts,
-    )
+    bins = bins_of(pooled_height=pooled_height, pooled_width=pooled_width)
+    scale = float32_scale(spatial_scale)
+    return operators.roi_align(input, rois, bins, scale, sampling_ratio, boxes_num=counts)
 
 
 @_also(_ops.psroi_pool)
@@ -342,29 +331,12 @@ def _is_position_sensitive(input: Any, output_channels: Any, bins: tuple[int, in
     raise ValueError(f"output_channels: {wanted}, expected {expected}")
 
 
-def _of_1_8(
-    spatial_scale=1.0,
-    pooled_height=1,
-    pooled_width=1,
-    batch_roi_nums=None,
-    name=None,
-    *,
-    rois_lod=None,
-):  # type: ignore[no-untyped-def]
-    pass
-
-
-def _documented(
-    output_channels,
-    spatial_scale=1.0,
-    pooled_height=1,
-    pooled_width=1,
-    name=None,
-    *,
-    batch_roi_nums=None,
-    rois_lod=None,
-):  # type: ignore[no-untyped-def]
-    pass
-
-
-_OF_1_8, _DOCUMENTED = inspect.signature(_of_1_8), inspect.signature(_documented)
+# The parameters after `rois`.
+_OF_1_8 = inspect.signature(
+    lambda spatial_scale=1.0, pooled_height=1, pooled_width=1, batch_roi_nums=None, name=None, *,
+    rois_lod=None: None
+)  # fmt: skip
+_DOCUMENTED = inspect.signature(
+    lambda output_channels, spatial_scale=1.0, pooled_height=1, pooled_width=1, name=None, *,
+    batch_roi_nums=None, rois_lod=None: None
+)  # fmt: skip

@@ -56,14 +56,9 @@ def roi_align(
 
     {sections}
     """
+    scale = float32_scale(spatial_scale)
     return operators.roi_align(
-        x,
-        boxes,
-        output_size,
-        float32_scale(spatial_scale),
-        sampling_ratio,
-        aligned,
-        boxes_num=boxes_num,
+        x, boxes, output_size, scale, sampling_ratio, aligned, boxes_num=boxes_num
     )
 
 
@@ -215,13 +210,15 @@ class RoIPool:
     {sections}
     """
 
+    _function = staticmethod(roi_pool)
+
     def __init__(self, output_size: Any, spatial_scale: float = 1.0):
         self._output_size = output_size
         self._spatial_scale = spatial_scale
 
     def __call__(self, x: np.ndarray, boxes: np.ndarray, boxes_num: Any) -> np.ndarray:
         """Pool."""
-        return roi_pool(x, boxes, boxes_num, self._output_size, self._spatial_scale)
+        return self._function(x, boxes, boxes_num, self._output_size, self._spatial_scale)
 
 
 @documented("ps_roi_pool")
@@ -232,9 +229,7 @@ class PSRoIPool(RoIPool):
     {sections}
     """
 
-    def __call__(self, x: np.ndarray, boxes: np.ndarray, boxes_num: Any) -> np.ndarray:
-        """Pool."""
-        return psroi_pool(x, boxes, boxes_num, self._output_size, self._spatial_scale)
+    _function = staticmethod(psroi_pool)
 
 
 @documented("roi_align")
