@@ -67,7 +67,9 @@ extern void kmp_set_defaults(const char *) __attribute__((weak));
 #define IS_LLVMS 0
 #endif
 static __thread int dismissed = 0, milliseconds = 0;
+static __thread int team = 1; /* threads of the last team of this thread */
 static void before_fork(void) {
+    team = 1;
     if (IS_LLVMS)
         milliseconds = kmp_get_blocktime();
 #if __GNUC__ >= 9
@@ -84,8 +86,39 @@ static void in_child(void) {
         team_lost = !dismissed;
 }
 static int watch_forks(void) { return pthread_atfork(before_fork, NULL, in_child); }
+
+/* Returns how many threads of a team can start now, up to the wanted number.
+
+   An OpenMP runtime ends the process if it cannot start a thread, for instance where a container
+   has a limit of processes, or a process one of memory.  So as many threads are started on trial as
+   the next team has more than the last one: an idle team stays, and a smaller one dismisses the
+   rest. */
+static void *wait_for(void *gate) {
+    pthread_mutex_lock((pthread_mutex_t *)gate);
+    pthread_mutex_unlock((pthread_mutex_t *)gate);
+    return NULL;
+}
+static int startable(int wanted) {
+    enum { MOST_AT_ONCE = 1024 }; /* roicy/_threads.py allows no more */
+    pthread_t on_trial[MOST_AT_ONCE];
+    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+    int count = 0;
+    if (wanted > team) {
+        pthread_mutex_lock(&gate);
+        while (count < wanted - team && count < MOST_AT_ONCE &&
+               pthread_create(&on_trial[count], NULL, wait_for, &gate) == 0)
+            count++;
+        pthread_mutex_unlock(&gate);
+        for (int i = 0; i < count; i++)
+            pthread_join(on_trial[i], NULL);
+        wanted = team + count;
+    }
+    team = wanted;
+    return wanted;
+}
 #else
 #define IS_LLVMS 0
+static int startable(int wanted) { return wanted; }
 static int watch_forks(void) { return 0; }
 #endif
 

@@ -9,6 +9,7 @@ cdef extern from "machine.h":
     const long openmp_version
     const int team_lost
     int watch_forks() noexcept
+    int c_startable "startable"(int wanted) noexcept nogil
     bint IS_LLVMS
     int free_pages(void *start, size_t bytes) noexcept nogil
     int omp_get_max_threads() noexcept nogil
@@ -47,6 +48,10 @@ def most_threads():
         return 1
     cdef int now = omp_get_max_threads()
     return now if now < at_start else INT_MAX
+
+
+cdef int startable(int wanted) noexcept nogil:
+    return c_startable(wanted) if wanted > 1 else 1
 
 
 def free_lazily(unsigned char[::1] block):

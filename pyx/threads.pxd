@@ -1,6 +1,7 @@
 """Threads: a team of threads carries out the tasks of a call, each thread with its own scratch."""
 from cython.parallel cimport prange, threadid
 
+from roicy._kernels.machine cimport startable
 from simd.simd cimport pages_alloc, pages_free
 
 ctypedef void (*WorkFunction)(const void *call, Py_ssize_t task, char *scratch) noexcept nogil
@@ -11,7 +12,9 @@ cdef inline int run_tasks(
         WorkFunction work) except -1:
     """Carry out all tasks, in any order."""
     cdef Py_ssize_t i
-    cdef char *scratch = <char*>pages_alloc(threads * scratch_bytes)
+    cdef char *scratch
+    threads = startable(threads)
+    scratch = <char*>pages_alloc(threads * scratch_bytes)
     if scratch == NULL:
         raise MemoryError(f"no {threads * scratch_bytes} bytes of scratch for {threads} threads")
     if threads == 1:      # without a parallel region, which small calls would notice

@@ -102,10 +102,7 @@ def forward(plan: Plan, out: np.ndarray, extra: Any) -> None:
     target_nchw = layout.nchw(target)
     kernels = _dispatch.kernels
     argmax = layout.nchw(extra) if isinstance(extra, np.ndarray) else None
-    for _, rows in plan.empty_levels():
-        target_nchw[rows] = 0
-        if argmax is not None:
-            argmax[rows] = -1
+    empty = plan.empty_levels()
     while plan.next(MAX_BOXES):
         if plan.row.reduction is WEIGHTED_SUM:
             kernels.forward.forward[plan.type](plan, target_nchw)
@@ -113,6 +110,12 @@ def forward(plan: Plan, out: np.ndarray, extra: Any) -> None:
             kernels.max_pool.forward[plan.type](plan, target_nchw, argmax)
         else:
             kernels.max_sample.forward[plan.type](plan, target_nchw, bool(extra))
+    # At last, since nothing is to be written if a plan lacks memory; and row by row, since NumPy
+    # has no right error where a list of rows lacks memory.
+    for row in itertools.chain.from_iterable(rows for _, rows in empty):
+        target_nchw[row] = 0
+        if argmax is not None:
+            argmax[row] = -1
     if target is not out:
         _round(target, out, plan.max_threads)
 
@@ -127,12 +130,13 @@ def _round(values: np.ndarray, out: np.ndarray, threads: int) -> None:
 
 def backward(plan: Plan, grad: np.ndarray, outs: list[np.ndarray]) -> None:
     """Write the gradients of the maps of weighted sums; grad: seen as (K, C, PH, PW)."""
-    for level, _ in plan.empty_levels():
-        outs[level][...] = 0
+    empty = plan.empty_levels()
     layout = plan.layout
     plan.bind([layout.nchw(out) for out in outs])
     while plan.next(MAX_BOXES):
         _dispatch.kernels.grad_input.grad_input[plan.type](plan, grad)
+    for level, _ in empty:  # at last: nothing is written where a plan lacks memory
+        outs[level][...] = 0
 
 
 def backward_max(

@@ -135,6 +135,10 @@ FAULTS = [
      "at = at > {0||-1} ? at : 0;\n        int32_t low = at < last"),
     ("a threshold is not reached by itself", "images/paste.inc.h",
      "to[i] = {values[i] >= threshold||values[i] > threshold};"),
+    ("tables are written without memory", "plan/tables.pxd",
+     "    if {memory == NULL||False}:\n        raise MemoryError"),
+    ("a task keeps its costs", "plan/tasks.pxd", "free({tasks.costs||NULL})"),
+    ("threads are not started on trial", "machine.h", "    if ({wanted > team||0}) {"),
     ("a length is coded from another one", "images/runs.h",
      "(runs->index > {2||1} ? runs->before[1] : 0)"),
 ]  # fmt: skip

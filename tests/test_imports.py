@@ -12,14 +12,14 @@ FILES = [path.relative_to(PYX) for ending in ENDINGS for path in PYX.rglob(f"*.{
 MAY_IMPORT = {
     "simd": ("simd",),
     "move": ("move", "simd", "tuning", "plan.structs"),
-    "plan": ("plan", "simd", "tuning"),
+    "plan": ("plan", "simd", "tuning", "roicy._kernels.machine"),
     "kernels": (
         "kernels", "move", "simd", "threads", "tuning", "images.frames",
-        "plan.structs", "plan.spans", "roicy._kernels.plan",
+        "plan.structs", "plan.spans", "roicy._kernels.machine", "roicy._kernels.plan",
     ),
     "images": ("images", "simd", "threads", "tuning"),
     "onnxruntime": ("onnxruntime",),
-    "": ("simd", "tuning"),  # tuning.pxd, threads.pxd, machine.pyx
+    "": ("simd", "tuning", "roicy._kernels.machine"),  # tuning.pxd, threads.pxd, machine.pyx
 }  # fmt: skip
 OURS = (*filter(None, MAY_IMPORT), "threads", "tuning", "roicy")
 # Cython's imports, and headers in quotation marks, which Cython's `extern` names as well

@@ -167,7 +167,7 @@ def test_maps_without_pixels_have_no_tables():
     box = np.array([[0, 3, 3, 5, 5]])
     for extents in ((0, 0), (0, 5), (5, 0)):
         plan = make(box, INTEGRATED, (1, 1), extents, np.float64)
-        assert plan.empty_levels() == [(0, ...)]
+        assert plan.empty_levels() == [(0, [...])]
         assert not plan.next()
 
 

@@ -22,6 +22,7 @@ from move.store cimport (Target, clear, put_pixels, strides_of, strides_of_indic
 from move.tile cimport (TileCache, View, Window, before_cells, cell_columns, cell_rows, load,
                         next_cell)
 from plan.structs cimport COPY_ONCE, Call, Strides, Task
+from roicy._kernels.machine cimport startable
 from roicy._kernels.plan cimport Plan
 from simd.simd cimport (LANE_BYTES, PlaneRows, Stream, Winners, add_at_pixels, add_at_planes,
                         keep_first_larger, keep_larger, keep_larger_at, real,
@@ -560,6 +561,7 @@ def first_outside(const int32_t[:, :, :, :] argmax, Py_ssize_t pixels, int threa
         return -1
     strides = strides_of_indices(argmax)
     at = &argmax[0, 0, 0, 0]
+    threads = startable(threads)
     if threads > 1:
         for k in prange(count, nogil=True, num_threads=threads, schedule="static"):
             bad += box_outside(at + k * strides.image, shape, &strides, <int32_t>pixels)

@@ -2,6 +2,7 @@
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cython.parallel cimport prange
 
+from roicy._kernels.machine cimport startable
 from simd.simd cimport narrow as narrow_numbers
 from simd.simd cimport small_size
 from tuning cimport ROUND_NUMBERS
@@ -17,7 +18,7 @@ cdef int narrow_all(
     cdef Py_ssize_t i, count = source.len // <Py_ssize_t>sizeof(float)
     if target.len != count * small_size(kind):
         raise ValueError(f"out: {target.len} bytes for {count} numbers")
-    threads = <int>min(<Py_ssize_t>threads, count // ROUND_NUMBERS)
+    threads = startable(<int>min(<Py_ssize_t>threads, count // ROUND_NUMBERS))
     if threads <= 1:
         with nogil:
             narrow_piece(<const float*>source.buf, 0, count, target.buf, kind)

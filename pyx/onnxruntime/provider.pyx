@@ -416,8 +416,8 @@ cdef Status compile_nodes(void *ep, const void **graphs, const void **nodes, siz
 
 cdef void *new_group(object claims, const void *node) except NULL:
     cdef Graph values = Graph()
-    cdef Group *group = <Group*>new(sizeof(Group))
     step = claims.step_of(values.names(NODE_OUTPUTS, node), values.names(NODE_INPUTS, node))
+    cdef Group *group = <Group*>new(sizeof(Group))
     group.version, group.compute = API_VERSION, compute_group
     group.create_state, group.release_state = create_state, ignore
     group.step = kept(step)
@@ -623,11 +623,15 @@ cdef void *new_ep(const void *options) except NULL:
     ep.version, ep.get_name, ep.get_capability = API_VERSION, get_name, get_capability
     ep.compile_nodes, ep.release_groups = compile_nodes, release_groups
     ep.get_registry, ep.claims = get_registry, kept(claims)
-    check((<Make>ep_api[CREATE_KERNEL_REGISTRY])(&ep.registry))
-    claims.pairs = [(key, version, (operator, claims))
-                    for key, versions in table.items() for version, operator in versions.items()]
-    for key, version, pair in claims.pairs:
-        add_kernel(ep.registry, key, version, pair)
+    try:
+        check((<Make>ep_api[CREATE_KERNEL_REGISTRY])(&ep.registry))
+        claims.pairs = [(key, version, (operator, claims)) for key, versions in table.items()
+                        for version, operator in versions.items()]
+        for key, version, pair in claims.pairs:
+            add_kernel(ep.registry, key, version, pair)
+    except BaseException:
+        release_ep(NULL, ep)
+        raise
     return ep
 
 

@@ -520,13 +520,13 @@ cdef class Plan:
         return map.images, self.input_channels, map.rows, map.columns
 
     def empty_levels(self):
-        """Levels that have nothing to read or to write, and their rows of the output."""
+        """Levels that have nothing to read or to write, and indices of their rows of the output."""
         cdef Py_ssize_t i, first
         found = []
         for i in range(self.levels):
             if self.is_empty(i):
                 first = self.stops[i - 1] if i > 0 else 0
-                rows = ... if self.boxes.rows == NULL else [
+                rows = [...] if self.boxes.rows == NULL else [
                     self.boxes.rows[k] for k in range(first, self.stops[i])]
                 found.append((i, rows))
         return found
@@ -719,7 +719,7 @@ cdef class Plan:
             tables = &self.calls[level].tables
             if tables.count > 0:
                 rows.append(copied(tables.rows, tables.count, np.int32, (tables.count,)))
-        return np.concatenate(rows)
+        return np.concatenate(rows, dtype=np.intp)
 
     def tables(self, Py_ssize_t level=0):
         """The strategy of a level, and copies of its tables by the names of struct Tables."""

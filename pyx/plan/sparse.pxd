@@ -14,6 +14,7 @@ from plan.rules cimport (RULE_SLOPES, RULE_SLOTS, RotatedBox, SparseOut, TapSlot
 from plan.spans cimport hull_of_taps, widen_hull
 from plan.structs cimport Boxes, Order, Tables
 from plan.tables cimport TableRequest, make_windows, room_for
+from roicy._kernels.machine cimport startable
 from tuning cimport BOXES_AT_ONCE, MAX_TAPS_BOUND, MIN_PARALLEL_BINS, TABLE_BYTES, THIN_GAIN
 
 
@@ -125,7 +126,8 @@ cdef inline int fill_sparse(
         Py_ssize_t *tap_starts, double *bounds) except -1:
     """Make room for taps, and write them.  Boxes with high bounds are counted first."""
     cdef Py_ssize_t bins = <Py_ssize_t>request.axes[0].bins * request.axes[1].bins, i
-    cdef int threads = request.threads if tables.count * bins >= MIN_PARALLEL_BINS else 1
+    cdef int threads = startable(
+        request.threads if tables.count * bins >= MIN_PARALLEL_BINS else 1)
     cdef TapSlots *slots = <TapSlots*>room_for(threads, sizeof(TapSlots))
     for i in range(threads * RULE_SLOTS * RULE_SLOTS):
         slots[i // (RULE_SLOTS * RULE_SLOTS)].slots[i % (RULE_SLOTS * RULE_SLOTS)].y = -1

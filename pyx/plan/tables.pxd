@@ -22,6 +22,7 @@ from plan.rules cimport (
 from plan.layout cimport slope_pixels
 from plan.spans cimport hull
 from plan.structs cimport Boxes, Order, Tables
+from roicy._kernels.machine cimport startable
 from tuning cimport (
     BOXES_AT_ONCE, MAX_COLUMNS, MIN_BAND_ROWS, MIN_PARALLEL_BINS, PLACE_BANDS,
     PLACE_BUCKETS, SLOPE_BLOCKS, TABLE_BYTES, THIN_GAIN)
@@ -312,6 +313,7 @@ cdef inline void fill_tables(
     cdef Py_ssize_t i
     if tables.count * (request.axes[0].bins + request.axes[1].bins) < MIN_PARALLEL_BINS:
         threads = 1
+    threads = startable(threads)
     if threads == 1:               # a parallel region is not free even with one thread
         for i in range(tables.count):
             box_tables(tables, boxes, request, order, tap_starts, i)
@@ -557,6 +559,7 @@ cdef inline int transpose_tables(
     tables.bin_weight = room_for(tables.taps, itemsize)
     if tables.count * (ph + pw) < MIN_PARALLEL_BINS:
         threads = 1
+    threads = startable(threads)
     for i in prange(
             tables.count, nogil=True, num_threads=threads, schedule="dynamic",
             chunksize=BOXES_AT_ONCE):

@@ -42,7 +42,7 @@ def _reason(error: ImportError) -> str:
 
     said = f"roicy: the compiled kernels cannot be loaded: {error}. "
     root = Path(__file__).parents[2]
-    if (root / "pyx").is_dir() and not any(Path(__file__).parent.glob("machine.*")):
+    if (root / "pyx").is_dir() and not any(Path(__file__).parent.glob("memoryviews.*")):
         return (
             f"roicy: Python took roicy from {root}, a folder of its sources, in which it has not "
             "been compiled. Start Python in another folder to use an installed roicy, or compile "

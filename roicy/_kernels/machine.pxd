@@ -1,0 +1,6 @@
+"""What pyx/machine.pyx offers to other extensions; here, where Cython looks for it."""
+
+
+# How many threads a parallel region may have now, of those that are wanted.  Each region with more
+# than one asks first, since a runtime that cannot start a thread ends the process.
+cdef int startable(int wanted) noexcept nogil
