@@ -224,7 +224,7 @@ def test_no_idle_spinning(forked, tmp_path):
                 start = time.process_time()
                 time.sleep(0.02)
                 spent.append(time.process_time() - start)
-            return sorted(spent)[10]
+            return min(spent)  # other work of the machine only adds to it
         if {forked} and os.fork():
             os.wait()
         else:
