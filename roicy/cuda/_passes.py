@@ -106,20 +106,15 @@ def _outputs(plan: Plan, boxes: int) -> int:
 
 def _pooling(plan: Plan, boxes: int, numbers: bool) -> tuple[str, int]:
     """Return the kernel that pools from maps; numbers: argmax is wanted too."""
-    ph, pw = plan.bins
-    vector = 16 // plan.dtype.itemsize
     largest = plan.row.reduction is MAX_PIXEL
     if plan.rotated:
         return "forward_rotated", _outputs(plan, boxes)
-    of_planes = plan.layout.axes is None
-    if of_planes and plan.near and not plan.row.position_sensitive and not numbers:
+    of_planes = plan.layout.axes is None and plan.near and not plan.row.position_sensitive
+    if of_planes and not numbers:
         name = "largest_planes" if largest else "forward_planes"
-        groups = -(-plan.channels // (4 * vector))
-        return name, LANES * boxes * groups * -(-ph // 8) * -(-pw // 8)
-    name = "largest_pixel" if largest else "forward_bins"
-    if of_planes or plan.row.position_sensitive or plan.channels % vector or numbers:
-        return name, _outputs(plan, boxes)
-    return name, LANES * boxes * ph * -(-plan.channels // (LANES * vector))
+        blocks = math.prod(-(-side // 8) for side in plan.bins)
+        return name, LANES * boxes * blocks * -(-plan.channels * plan.dtype.itemsize // 64)
+    return "largest_pixel" if largest else "forward_bins", _outputs(plan, boxes)
 
 
 def _pooling_pass(plan: Plan, numbers: bool) -> Pass:

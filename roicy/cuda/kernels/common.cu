@@ -116,24 +116,6 @@ template <typename T> __device__ inline bool begins_vector(const T *address) {
     return (unsigned long long)address % sizeof(Vector<T>) == 0;
 }
 
-// Load a vector that no thread writes.
-__device__ inline Vector<float> load_vector(const float *from) {
-#ifdef __CUDACC__
-    float4 four = __ldg((const float4 *)from);
-    return {four.x, four.y, four.z, four.w};
-#else
-    return *(const Vector<float> *)from;
-#endif
-}
-__device__ inline Vector<double> load_vector(const double *from) {
-#ifdef __CUDACC__
-    double2 two = __ldg((const double2 *)from);
-    return {two.x, two.y};
-#else
-    return *(const Vector<double> *)from;
-#endif
-}
-
 template <typename T> struct Limits;
 template <> struct Limits<float> {
     static constexpr float lowest = -3.402823466e+38f;
