@@ -24,7 +24,7 @@ from torch.autograd import forward_ad
 # of the dispatcher runs at the level that is to be recorded.
 from torch.autograd.function import _SingleLevelFunction
 
-from ._operators import KERNELS, LIBRARY, OPERATORS, ROI_POOL, Operator
+from ._operators import KERNELS, LIBRARY, OPERATORS, Operator
 from ._plain import is_plain
 
 IN_REVERSE = "reverse mode has them: backward(), torch.func.grad, torch.func.jacrev"
@@ -90,33 +90,60 @@ def _complete(
     ]
 
 
+def _at_argmax(maps: Tensor, argmax: Tensor, boxes: Tensor) -> Tensor:
+    """Return the pixels of maps that RoIPool chose, and 0 of a bin that chose none."""
+    if maps.shape[2] * maps.shape[3] == 0:
+        return maps.new_zeros(argmax.shape)
+    images = boxes[:, 0].long()[:, None, None]
+    channels = torch.arange(maps.shape[1])[None, :, None]
+    pixels = argmax.flatten(2)
+    chosen = maps.flatten(2)[images, channels, pixels.clamp(min=0).long()]
+    return torch.where(pixels >= 0, chosen, 0).unflatten(2, argmax.shape[2:])
+
+
+def _pool_others(ctx: Any, maps: Sequence[Tensor], boxes: Tensor, argmax: Sequence[Tensor]) -> Any:
+    """Return the forward pass of other maps, in which the largest pixels lie where they lay."""
+    if argmax:
+        return _at_argmax(maps[0], *argmax, boxes)
+    return ctx.own.pool(ctx.own.pack(maps), boxes, ctx.pooled_shape[2:], *ctx.parameters)
+
+
+# RoIPool is linear, too, where it is known which pixels are the largest: `argmax` is a list of the
+# tensor that says so, or an empty one of other operators.
+
+
 class _Pool(_SingleLevelFunction):
-    """A forward pass: (operators, boxes, output_size, parameters, *maps) -> pooled."""
+    """A forward pass: (operators, boxes, output_size, parameters, *maps) -> pooled, *argmax."""
 
     @staticmethod
     def forward(own: Operator, boxes: Tensor, size: Any, parameters: Any, *maps: Tensor) -> Any:
-        return _compute(own.pool, (boxes, *maps), own.pack(maps), boxes, size, *parameters)
+        pool = own.pool_argmax or own.pool
+        return _compute(pool, (boxes, *maps), own.pack(maps), boxes, size, *parameters)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        ctx.own, boxes, _, ctx.parameters, *maps = inputs
+        own, boxes, _, parameters, *maps = inputs
+        pooled, *argmax = output if own.has_argmax else (output,)
+        ctx.own, ctx.parameters = own, parameters[-1:] if argmax else parameters
         ctx.shapes = [extent for level in maps for extent in level.shape]
-        ctx.pooled_shape, ctx.pooled_type = tuple(output.shape), output.dtype
-        by_boxes = ctx.own.backward_boxes is not None and ctx.needs_input_grad[1]
-        ctx.save_for_backward(boxes, *(maps if by_boxes or not ctx.own.is_linear else ()))
-        ctx.save_for_forward(boxes)
+        ctx.pooled_shape, ctx.pooled_type = tuple(pooled.shape), pooled.dtype
+        by_boxes = own.backward_boxes is not None and ctx.needs_input_grad[1]
+        ctx.save_for_backward(boxes, *argmax, *(maps if by_boxes or not own.is_linear else ()))
+        ctx.save_for_forward(boxes, *argmax)
+        ctx.mark_non_differentiable(*argmax)
         ctx.set_materialize_grads(False)
 
     @staticmethod
-    def backward(ctx: Any, grad_output: Tensor | None) -> tuple[Any, ...]:
-        own, (boxes, *maps) = ctx.own, ctx.saved_tensors
+    def backward(ctx: Any, grad_output: Tensor | None, *_: None) -> tuple[Any, ...]:
+        own, (boxes, *saved) = ctx.own, ctx.saved_tensors
+        argmax, maps = saved[: own.has_argmax], saved[own.has_argmax :]
         grads: list[Any] = [None] * (len(ctx.shapes) // 4)
         grad_boxes = None
         if grad_output is None:
             return (None, None, None, None, *grads)
-        tensors = (grad_output, boxes, *maps)
+        tensors = (grad_output, boxes, *saved)
         if any(ctx.needs_input_grad[4:]):
-            read = (boxes, ctx.shapes) if own.is_linear else (own.pack(maps), boxes)
+            read = (*argmax, boxes, ctx.shapes) if own.is_linear else (own.pack(maps), boxes)
             arguments = (grad_output, *read, *ctx.parameters)
             grads = own.unpack(call(own.backward, tensors, *arguments))
         if own.backward_boxes is not None and maps:
@@ -126,62 +153,69 @@ class _Pool(_SingleLevelFunction):
 
     @staticmethod
     def jvp(ctx: Any, _: None, of_boxes: Any, __: None, ___: None, *tangents: Any) -> Any:
-        own, (boxes,) = ctx.own, ctx.saved_tensors[:1]
+        own, (boxes, *saved) = ctx.own, ctx.saved_tensors
+        argmax = saved[: own.has_argmax]
         if own.backward_boxes is not None:
             _refuse_tangent(own.name, of_boxes)
         given = [tangent for tangent in tangents if tangent is not None]
         if not given:  # boxes that have no gradient have a tangent
-            return boxes.new_zeros(ctx.pooled_shape, dtype=ctx.pooled_type)
-        if not own.is_linear:
+            pooled = boxes.new_zeros(ctx.pooled_shape, dtype=ctx.pooled_type)
+        elif own.is_linear:
+            pooled = _pool_others(ctx, _complete(tangents, ctx.shapes, given[0]), boxes, argmax)
+        else:
             raise NotImplementedError(
                 f"{own.name}: forward-mode derivatives are not computed; {IN_REVERSE}"
             )
-        maps = _complete(tangents, ctx.shapes, given[0])
-        return own.pool(own.pack(maps), boxes, ctx.pooled_shape[2:], *ctx.parameters)
+        return (pooled, None) if argmax else pooled
 
 
 class _Backward(_SingleLevelFunction):
     """
-    The gradient of maps: (operators, grad_output, boxes, shapes, parameters) -> grads.
+    The gradient of maps: (operators, grad_output, boxes, shapes, parameters, *argmax) -> grads.
 
     It is linear, too, and the transpose of the forward pass.
     """
 
     @staticmethod
-    def forward(own: Operator, grad: Tensor, boxes: Tensor, shapes: Any, parameters: Any) -> Any:
-        grads = _compute(own.backward, (grad, boxes), grad, boxes, shapes, *parameters)
-        return tuple(own.unpack(grads))
+    def forward(
+        own: Operator, grad: Tensor, boxes: Tensor, shapes: Any, parameters: Any, *argmax: Tensor
+    ) -> Any:
+        given = (grad, *argmax, boxes)
+        return tuple(own.unpack(_compute(own.backward, given, *given, shapes, *parameters)))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        ctx.own, grad_output, boxes, ctx.shapes, ctx.parameters = inputs
+        ctx.own, grad_output, boxes, ctx.shapes, ctx.parameters, *argmax = inputs
         ctx.pooled_shape, ctx.pooled_type = tuple(grad_output.shape), grad_output.dtype
         by_boxes = ctx.own.backward_boxes is not None and ctx.needs_input_grad[2]
-        ctx.save_for_backward(boxes, *([grad_output] if by_boxes else ()))
-        ctx.save_for_forward(boxes)
+        ctx.save_for_backward(boxes, *argmax, *([grad_output] if by_boxes else ()))
+        ctx.save_for_forward(boxes, *argmax)
         ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
-        own, (boxes, *grad_output) = ctx.own, ctx.saved_tensors
+        own, (boxes, *saved) = ctx.own, ctx.saved_tensors
+        argmax, grad_output = saved[: own.has_argmax], saved[own.has_argmax :]
         given = [grad for grad in grads if grad is not None]
         by_grad, by_boxes = None, None
         if given:
-            maps = own.pack(_complete(grads, ctx.shapes, given[0]))
+            maps = _complete(grads, ctx.shapes, given[0])
             if ctx.needs_input_grad[1]:
-                by_grad = own.pool(maps, boxes, ctx.pooled_shape[2:], *ctx.parameters)
+                by_grad = _pool_others(ctx, maps, boxes, argmax)
             if grad_output:
-                by_boxes = own.backward_boxes(grad_output[0], maps, boxes, *ctx.parameters)
-        return None, by_grad, by_boxes, None, None
+                packed = own.pack(maps)
+                by_boxes = own.backward_boxes(grad_output[0], packed, boxes, *ctx.parameters)
+        return None, by_grad, by_boxes, None, None, *[None] * len(argmax)
 
     @staticmethod
     def jvp(ctx: Any, _: None, tangent: Any, of_boxes: Any, *__: None) -> Any:
-        own, (boxes,) = ctx.own, ctx.saved_tensors[:1]
+        own, (boxes, *saved) = ctx.own, ctx.saved_tensors
         if own.backward_boxes is not None:
             _refuse_tangent(own.name, of_boxes)
         if tangent is None:
             tangent = boxes.new_zeros(ctx.pooled_shape, dtype=ctx.pooled_type)
-        return tuple(own.unpack(own.backward(tangent, boxes, ctx.shapes, *ctx.parameters)))
+        given = (tangent, *saved[: own.has_argmax], boxes)
+        return tuple(own.unpack(own.backward(*given, ctx.shapes, *ctx.parameters)))
 
 
 class _WithMaps(_SingleLevelFunction):
@@ -220,80 +254,6 @@ class _WithMaps(_SingleLevelFunction):
         return sum(terms[1:], terms[0]) if terms else None
 
 
-def _at_argmax(maps: Tensor, argmax: Tensor, boxes: Tensor) -> Tensor:
-    """Return the pixels of maps that RoIPool chose, and 0 of a bin that chose none."""
-    if maps.shape[2] * maps.shape[3] == 0:
-        return maps.new_zeros(argmax.shape)
-    images = boxes[:, 0].long()[:, None, None]
-    channels = torch.arange(maps.shape[1])[None, :, None]
-    pixels = argmax.flatten(2)
-    chosen = maps.flatten(2)[images, channels, pixels.clamp(min=0).long()]
-    return torch.where(pixels >= 0, chosen, 0).unflatten(2, argmax.shape[2:])
-
-
-class _RoIPool(_SingleLevelFunction):
-    """RoIPool: (input, boxes, output_size, parameters) -> pooled, argmax."""
-
-    @staticmethod
-    def forward(input: Tensor, boxes: Tensor, size: Any, parameters: Any) -> Any:
-        return _compute(ROI_POOL.pool_argmax, (input, boxes), input, boxes, size, *parameters)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        input, boxes, _, parameters = inputs
-        ctx.shape, ctx.num_threads = tuple(input.shape), parameters[-1]
-        ctx.pooled_type = output[0].dtype
-        ctx.save_for_backward(output[1], boxes)
-        ctx.save_for_forward(output[1], boxes)
-        ctx.mark_non_differentiable(output[1])
-        ctx.set_materialize_grads(False)
-
-    @staticmethod
-    def backward(ctx: Any, grad_output: Tensor | None, _: Any) -> tuple[Any, ...]:
-        if grad_output is None or not ctx.needs_input_grad[0]:
-            return None, None, None, None
-        argmax, boxes = ctx.saved_tensors
-        arguments = (grad_output, argmax, boxes, ctx.shape, ctx.num_threads)
-        grad = call(ROI_POOL.backward, (grad_output, argmax, boxes), *arguments)
-        return grad, None, None, None
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Any, *_: Any) -> Any:
-        argmax, boxes = ctx.saved_tensors
-        if tangent is None:  # the boxes have one
-            return boxes.new_zeros(argmax.shape, dtype=ctx.pooled_type), None
-        return _at_argmax(tangent, argmax, boxes), None
-
-
-class _RoIPoolBackward(_SingleLevelFunction):
-    """The gradient of RoIPool: (grad_output, argmax, boxes, shape, num_threads) -> grad_input."""
-
-    @staticmethod
-    def forward(grad: Tensor, argmax: Tensor, boxes: Tensor, shape: Any, threads: Any) -> Any:
-        tensors = (grad, argmax, boxes)
-        return _compute(ROI_POOL.backward, tensors, grad, argmax, boxes, shape, threads)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        grad_output, argmax, boxes, ctx.shape, ctx.num_threads = inputs
-        ctx.dtype = grad_output.dtype
-        ctx.save_for_backward(argmax, boxes)
-        ctx.save_for_forward(argmax, boxes)
-        ctx.set_materialize_grads(False)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor | None) -> tuple[Any, ...]:
-        by_grad = None if grad is None else _at_argmax(grad, *ctx.saved_tensors)
-        return by_grad, None, None, None, None
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Any, *_: Any) -> Any:
-        argmax, boxes = ctx.saved_tensors
-        if tangent is None:
-            return boxes.new_zeros(ctx.shape, dtype=ctx.dtype)
-        return ROI_POOL.backward(tangent, argmax, boxes, ctx.shape, ctx.num_threads)
-
-
 def _register(
     operator: Any, tensors: Callable[..., Sequence[Tensor]], record: Callable[..., Any]
 ) -> None:
@@ -310,19 +270,28 @@ def _register(
 
 def _register_pool(own: Operator) -> None:
     def tensors(input: Any, boxes: Tensor, *_: Any) -> Sequence[Tensor]:
-        return (boxes, *own.unpack(input)) if own.is_linear else (input,)
+        return (boxes, *own.unpack(input)) if own.is_linear and not own.has_argmax else (input,)
 
     def record(input: Any, boxes: Tensor, size: list[int], *parameters: Any) -> Any:
         return _record(_Pool, own, boxes, size, parameters, *own.unpack(input))
 
-    _register(own.pool, tensors, record)
+    def record_argmax(input: Tensor, boxes: Tensor, *given: Any) -> Any:
+        return call(own.pool_argmax, (input, boxes), input, boxes, *given)[0]
+
+    if own.has_argmax:
+        _register(own.pool, tensors, record_argmax)
+    _register(own.pool_argmax or own.pool, tensors, record)
 
 
 def _register_backward(own: Operator) -> None:
-    def record(grad_output: Tensor, boxes: Tensor, shapes: list[int], *parameters: Any) -> Any:
-        return own.pack(_record(_Backward, own, grad_output, boxes, shapes, parameters))
+    def tensors(grad_output: Tensor, boxes: Tensor, *_: Any) -> Sequence[Tensor]:
+        return (grad_output,) if own.has_argmax else (grad_output, boxes)
 
-    _register(own.backward, lambda grad_output, boxes, *_: (grad_output, boxes), record)
+    def record(grad_output: Tensor, *given: Any) -> Any:
+        argmax, (boxes, shapes, *parameters) = given[: own.has_argmax], given[own.has_argmax :]
+        return own.pack(_record(_Backward, own, grad_output, boxes, shapes, parameters, *argmax))
+
+    _register(own.backward, tensors, record)
 
 
 def _register_with_maps(own: Operator, operator: Any) -> None:
@@ -335,28 +304,7 @@ def _register_with_maps(own: Operator, operator: Any) -> None:
     _register(operator, tensors, record)
 
 
-def _register_roi_pool(own: Operator) -> None:
-    def pool(input: Tensor, boxes: Tensor, *given: Any) -> Any:
-        return call(own.pool_argmax, (input, boxes), input, boxes, *given)[0]
-
-    def pool_argmax(input: Tensor, boxes: Tensor, size: list[int], *parameters: Any) -> Any:
-        return _record(_RoIPool, input, boxes, size, parameters)
-
-    def backward(*given: Any) -> Any:
-        return _record(_RoIPoolBackward, *given)
-
-    for operator, record in (
-        (own.pool, pool),
-        (own.pool_argmax, pool_argmax),
-        (own.backward, backward),
-    ):
-        _register(operator, lambda *given: given[:1], record)
-
-
 for _own in OPERATORS:
-    if _own is ROI_POOL:
-        _register_roi_pool(_own)
-        continue
     _register_pool(_own)
     if _own.is_linear:
         _register_backward(_own)

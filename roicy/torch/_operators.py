@@ -87,9 +87,13 @@ class Operator(NamedTuple):
         return self.parameters is PYRAMID
 
     @property
+    def has_argmax(self) -> bool:
+        return self.pool_argmax is not None
+
+    @property
     def is_linear(self) -> bool:
-        """Whether the operator is linear in its input, as weighted sums are."""
-        return self.parameters is not LARGEST and self.pool_argmax is None
+        """Whether the operator is linear in its input, of largest pixels where argmax is known."""
+        return self.parameters is not LARGEST
 
     def pack(self, maps: Sequence[Tensor]) -> Any:
         """Return maps as the operators take them."""

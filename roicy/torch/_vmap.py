@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ._boxes import exact_type
-from ._operators import LIBRARY, OPERATORS, ROI_POOL, Operator
+from ._operators import LIBRARY, OPERATORS, Operator
 
 
 class _Batch:
@@ -70,8 +70,8 @@ def _register_pool(own: Operator, operator: Any) -> None:
     _register(operator, pool)
 
 
-def _register_backward(own: Operator, count: int) -> None:
-    """count: of the tensors before the boxes, which are the gradient and perhaps argmax."""
+def _register_backward(own: Operator) -> None:
+    count = 1 + own.has_argmax  # tensors before the boxes
 
     def backward(info: Any, dims: Any, *given: Any) -> Any:
         boxes, shapes, *parameters = given[count:]
@@ -106,10 +106,10 @@ def _register_with_maps(own: Operator, operator: Any) -> None:
 
 for _own in OPERATORS:
     _register_pool(_own, _own.pool)
-    if _own is ROI_POOL:
+    if _own.has_argmax:
         _register_pool(_own, _own.pool_argmax)
-    if _own.is_linear or _own is ROI_POOL:
-        _register_backward(_own, 1 + (_own is ROI_POOL))
+    if _own.is_linear:
+        _register_backward(_own)
     else:
         _register_with_maps(_own, _own.backward)
     if _own.backward_boxes is not None:
