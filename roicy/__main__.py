@@ -1,57 +1,71 @@
 """
 The command line.
 
-``python -m roicy demo`` runs the operators on a photograph, ``bench`` times them beside other
-libraries, ``onnx`` shows what is taken of a model, and ``info`` says what this installation is.
+``roicy demo``, or ``python -m roicy demo``, runs the operators on a photograph, ``bench`` times
+them beside other libraries, ``onnx`` shows what is taken of a model, and ``info`` says what this
+installation is.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import Any
 
-from . import show_config
+from . import __version__, show_config
 from .bench import command
 
 
 def _add_onnx(commands: Any) -> None:
     """Add the command that shows what roicy takes of a model."""
-    model = commands.add_parser("onnx", help="show which nodes of a model roicy takes")
-    model.add_argument("model", metavar="MODEL", help="the file of the model")
-    model.add_argument(
-        "--bench", action="store_true", help="run it on random inputs, and without roicy too"
+    text = "Show which nodes of an ONNX model roicy takes."
+    model = commands.add_parser("onnx", help=text, description=text)
+    model.add_argument("model", metavar="MODEL", help="The file of the model.")
+    text = "Run the model on random inputs too, with roicy and without it, and print the times."
+    model.add_argument("--bench", action="store_true", help=text)
+    text = "The extents of an input that the model leaves open, as in image=1x3x800x1088."
+    model.add_argument("--shape", action="append", default=[], metavar="NAME=EXTENTS", help=text)
+    text = "An array for an input, such as boxes in pixels.  Others get random numbers from 0 to 1."
+    model.add_argument("--input", action="append", default=[], metavar="NAME=FILE.npy", help=text)
+    text = "Use so many threads.  The default is %(default)s."
+    model.add_argument("--threads", type=int, default=1, metavar="N", help=text)
+    text = "Give both so many turns.  The default is %(default)s."
+    model.add_argument("--rounds", type=int, default=3, metavar="N", help=text)
+
+
+def _parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    program = "roicy" if Path(sys.argv[0]).stem == "roicy" else "python -m roicy"
+    text = "Region-of-interest operators on NumPy arrays."
+    parser = argparse.ArgumentParser(prog=program, description=text)
+    parser.add_argument(
+        "--version", action="version", version=f"roicy {__version__}", help="Print the version."
     )
-    shape = "extents of an input that are open, as in image=1x3x800x1088"
-    model.add_argument("--shape", action="append", default=[], metavar="NAME=EXTENTS", help=shape)
-    file = "an array for an input in place of random numbers from 0 to 1, such as boxes in pixels"
-    model.add_argument("--input", action="append", default=[], metavar="NAME=FILE.npy", help=file)
-    model.add_argument("--threads", type=int, default=1, help="(default: %(default)s)")
-    model.add_argument("--rounds", type=int, default=3, help="turns of each (default: %(default)s)")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    text = "Run operators on a photograph, print a table and draw a picture."
+    demo = commands.add_parser("demo", help=text, description=text)
+    text = "Write the picture to this file.  The default is %(default)s."
+    demo.add_argument("--output", default="roicy-demo.png", metavar="FILE", help=text)
+    text = "Print the versions, the instruction set and the number of threads."
+    commands.add_parser("info", help=text, description=text)
+    text = "Time the operators beside the other libraries that are installed."
+    command.add_options(commands.add_parser("bench", help=text, description=text))
+    _add_onnx(commands)
+    return parser
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command of the command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m roicy", description="Region-of-interest operators on NumPy arrays."
-    )
-    commands = parser.add_subparsers(dest="command", required=True)
-    demo = commands.add_parser(
-        "demo", help="run every operator on a photograph, print a table, write a picture"
-    )
-    demo.add_argument(
-        "--output", default="roicy-demo.png", help="the picture to write (default: %(default)s)"
-    )
-    commands.add_parser("info", help="print versions, instruction set and threads")
-    about = "time the operators on this machine, beside the other libraries that are installed"
-    command.add_options(commands.add_parser("bench", help=about))
-    _add_onnx(commands)
+    parser = _parser()
     options = parser.parse_args(arguments)
-    if options.command == "info":
-        show_config()
-        return 0
     try:
-        if options.command == "demo":
+        if options.command is None:
+            parser.print_help()
+        elif options.command == "info":
+            show_config()
+        elif options.command == "demo":
+            command.check_file("--output", options.output, is_picture=True)
             from .bench.demo import run as run_demo
 
             run_demo(options.output)
@@ -63,7 +77,7 @@ def main(arguments: list[str] | None = None) -> int:
         else:
             return command.run(options)
     except ModuleNotFoundError as error:
-        if error.name not in ("matplotlib", "tqdm", "pyperf", "onnx", "onnxruntime"):
+        if error.name not in ("matplotlib", "pyperf", "onnx", "onnxruntime"):
             raise
         print(
             f"{error.name} is not installed, which this command needs: pip install {error.name}",
@@ -71,10 +85,12 @@ def main(arguments: list[str] | None = None) -> int:
         )
         return 1
     except (OSError, ValueError) as error:
-        if options.command != "onnx":
-            raise
-        print(f"{options.model}: {error}", file=sys.stderr)
-        return 1
+        named = str(error).startswith("--") or options.command != "onnx"
+        print(error if named else f"{options.model}: {error}", file=sys.stderr)
+        return 2 if options.command == "demo" else 1
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
     return 0
 
 

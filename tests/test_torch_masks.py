@@ -105,7 +105,6 @@ def test_what_the_benchmark_times(name):
     """The calls of other libraries that stand beside roicy's compute the same."""
     pytest.importorskip("torchvision")
     pytest.importorskip("pycocotools")
-    pytest.importorskip("tqdm")
     from roicy.bench.beside import prepared
 
     calls = prepared(name, "forward", "float32", 1, [])[0]

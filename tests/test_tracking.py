@@ -462,7 +462,6 @@ def test_files_are_converted(tmp_path, capsys):
 
 def test_processes_take_turns(tmp_path, capsys):
     """Two builds are timed by processes of their own; a call that is unknown is named."""
-    pytest.importorskip("tqdm")
     call = {"direction": "forward", "layout": "NCHW", "dtype": "float32", "threads": 1}
     runs = [call | {"workload": "pool_tiny"}, call | {"workload": "pool_tiny", "layout": "CHWN"}]
     both = [builds.this_build(), builds.this_build()]
@@ -486,7 +485,6 @@ def test_what_is_compared_against(tmp_path):
 
 
 def test_scaling(monkeypatch):
-    pytest.importorskip("tqdm")
     assert threads.counts_of_threads(1) == [1]
     assert threads.counts_of_threads(6) == [1, 2, 4, 6]
     rows = threads.scaling(["pool_tiny"], ["forward", "backward_boxes"], "float32", 2, 1, 0.001)
@@ -498,7 +496,6 @@ def test_scaling(monkeypatch):
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_latency(monkeypatch):
-    pytest.importorskip("tqdm")
     monkeypatch.setattr(threads, "MIN_CALLS", 10)
     rows = threads.latency(["pool_tiny"], [1], 0.001)
     assert [row["situation"] for row in rows] == list(threads.SITUATIONS)

@@ -92,7 +92,6 @@ def test_crops(name):
 def test_crops_of_opencv(name):
     """What the benchmark times beside roicy computes the same, but for the rounding of bytes."""
     pytest.importorskip("cv2")
-    pytest.importorskip("tqdm")
     from roicy.bench.beside import prepared
 
     results = [function() for function in prepared(name, "forward", "float32", 1, [])[0].values()]
@@ -120,7 +119,6 @@ def test_masks(name):
 
 
 def test_difference():
-    pytest.importorskip("tqdm")
     from roicy.bench.beside import difference
 
     assert difference(np.array([True]), np.array([False])) == 1

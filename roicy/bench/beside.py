@@ -13,12 +13,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 import roicy
 
 from . import peers_of_images, timing
 from .peers import Unsupported, installed
+from .progress import Progress
 from .workloads import ALL, CROPS, MASKS, each_level
 
 SECONDS = 0.25  # in each round, a call is repeated for so long
@@ -104,25 +104,23 @@ def difference(result: np.ndarray, expected: np.ndarray) -> float:
 
 def table(results: list[dict[str, Any]], rate: float) -> str:
     """Return the results as text: each call has a row, and its time is compared with roicy's."""
-    lines = [
-        f"{'workload':<19} {'pass':<14} {'threads':>7}"
-        f"  {'call':<22} {'ms':>9} {'of roicy':>9} {'of a copy':>9}  difference"
-    ]
+    lines = []
     for result in results:
+        call = timing.titled(result["workload"], result["direction"], threads=result["threads"])
+        lines.append(f"{call:<37} {'ms':>9} {'of roicy':>9} {'of a copy':>9}  difference")
         reference = result["seconds"]["roicy"]
         for key, seconds in result["seconds"].items():
             lines.append(
-                f"{result['workload']:<19} {result['direction']:<14} "
-                f"{result['threads']:>7}  {key:<22} {seconds * 1e3:>9.3f} "
-                f"{seconds / reference:>8.2f}x {seconds / (result['bytes'] / rate):>8.1f}x  "
-                f"{result['differences'][key]:.1e}"
+                f"  {key:<35.35} {seconds * 1e3:>9.3f} {seconds / reference:>8.2f}x "
+                f"{seconds / (result['bytes'] / rate):>8.1f}x  {result['differences'][key]:.1e}"
             )
-    lines.append("")
+        lines.append("")
     lines.append(
-        "of a copy: the time, over the time in which one thread copies the bytes "
-        "that the call has to read and write"
+        "of roicy: the time, over roicy's\n"
+        "of a copy: the time, over that in which one thread copies the bytes that the\n"
+        "  call has to read and write\n"
+        "difference: the largest, over the largest value of the result"
     )
-    lines.append("difference: the largest, over the largest value of the result")
     return "\n".join(lines)
 
 
@@ -202,18 +200,17 @@ def run(
         if ALL[name].has(roicy, direction)
     ]
     results = []
-    with tqdm(total=len(calls) * len(threads) * rounds, disable=None, leave=False) as progress:
+    with Progress("bench: rounds", len(calls) * len(threads) * rounds) as progress:
+        progress.now("loading libraries")
         for count in threads:
             peers = list(installed(count))  # PyTorch keeps the number of threads of the latest
             for name, direction in calls:
-                progress.set_postfix_str(f"{name} {direction}")
+                progress.now(f"{name} {direction}")
                 found = prepared(name, direction, dtype, count, peers)
                 row = {"workload": name, "direction": direction, "dtype": dtype, "threads": count}
                 results.append(row | measure(*found, dtype, rounds, progress.update))
-    print(
-        f"{title}; one thread copies {rate / 1e9:.0f} GB/s, "
-        f"read and written; {dtype}\n\n{table(results, rate)}"
-    )
+    copies = f"one thread copies {rate / 1e9:.0f} GB/s, read and written"
+    print(textwrap.fill(f"{title}; {copies}; {dtype}", 80) + f"\n\n{table(results, rate)}")
     if plot_path:
         plot(results, plot_path, title)
     return {"title": title, "copy_rate": rate, "results": results}

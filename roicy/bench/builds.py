@@ -138,7 +138,6 @@ def install(what: str, folder: Path) -> Build:
     import numpy as np
 
     kind = kind_of(what)
-    print(f"installing {what}", file=sys.stderr)
     venv.create(folder / "environment", with_pip=True)
     scripts = "Scripts" if os.name == "nt" else "bin"
     python = str(folder / "environment" / scripts / Path(sys.executable).name)
@@ -170,14 +169,14 @@ def alternate(
     builds: list[Build], runs: list[dict[str, Any]], processes: int, seconds: float
 ) -> list[dict[str, Any]]:
     """Return a file of each build; their processes take turns, and the order of a turn changes."""
-    from tqdm import tqdm
-
     files: list[dict[str, Any]] = [{} for _ in builds]
-    with tqdm(total=processes * len(builds), disable=None, leave=False) as progress:
+    from .progress import Progress
+
+    with Progress("processes", processes * len(builds)) as progress:
         for turn in range(processes):
             order = range(len(builds))
             for i in order if turn % 2 == 0 else reversed(order):
-                progress.set_postfix_str(builds[i].name)
+                progress.now(builds[i].name)
                 add(files[i], builds[i].measure(runs, seconds), runs)
                 progress.update()
     turns = secrets.token_hex(8)

@@ -14,8 +14,11 @@ from typing import Any
 import numpy as np
 
 from .builds import SCHEMA
+from .progress import Progress
+from .timing import titled
 
 PARTS = ("machine", "build", "runtime", "method", "runs")
+OF_A_RUN = ("least", "digest")
 KEY = ("workload", "direction", "layout", "dtype", "threads")
 LEVEL = 0.99  # of the intervals: many calls are compared at once
 RESAMPLES = 4000
@@ -28,18 +31,23 @@ FEW_PROCESSES, MARGIN_OF_FEW = 5, 0.10
 FASTER, SLOWER, SAME, UNKNOWN = "faster", "slower", "same", "cannot tell"
 
 
-def read(path: str) -> dict[str, Any]:
+def read(path: str, option: str = "--compare") -> dict[str, Any]:
     """Return a file that `--json` wrote; ValueError where it is not one."""
+    name = f"{option}: {path}"
     try:
         file = json.loads(Path(path).read_text())
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}: not JSON ({error})") from None
+    except OSError as error:
+        raise ValueError(f"{name}: {error.strerror}") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{name}: not JSON ({error})") from None
     schema = file.get("schema") if isinstance(file, dict) else None
     if schema != SCHEMA:
-        raise ValueError(f"{path}: schema {schema!r}, expected {SCHEMA!r}")
-    missing = [name for name in PARTS if name not in file]
+        raise ValueError(f"{name}: schema {schema!r}, expected {SCHEMA!r}")
+    missing = [part for part in PARTS if not isinstance(file.get(part), (dict, list))]
+    for run in [] if missing else file["runs"]:
+        missing += [part for part in (*KEY, *OF_A_RUN) if part not in run and part not in missing]
     if missing:
-        raise ValueError(f"{path}: no {', '.join(missing)}, expected all of docs/tracking.md")
+        raise ValueError(f"{name}: no {', '.join(missing)}, expected all of docs/tracking.md")
     return dict(file)
 
 
@@ -132,23 +140,24 @@ def left_out(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
 
 def table(rows: list[dict[str, Any]]) -> str:
     """Return the rows as text."""
-    lines = [
-        f"{'workload':<20} {'pass':<14} {'layout':<6} {'threads':>7} {'old ms':>9} {'new ms':>9} "
-        f"{'least':>6} {'median':>6}  {'interval':<13}  verdict"
-    ]
+    head = f"{'':<18} {'old ms':>9} {'new ms':>9} {'least':>6} {'median':>6}  {'interval':<13}"
+    tables: dict[str, list[str]] = {}
     for row in rows:
-        note = "" if row["same_bits"] else ", other bits"
+        words = (row["direction"], row["layout"], row["dtype"])
+        lines = tables.setdefault(titled(*words, threads=row["threads"]), [f"{head}  verdict"])
         lines.append(
-            f"{row['workload']:<20} {row['direction']:<14} {row['layout']:<6} "
-            f"{row['threads']:>7} {row['old'] * 1e3:>9.3f} {row['new'] * 1e3:>9.3f} "
+            f"{row['workload']:<18} {row['old'] * 1e3:>9.3f} {row['new'] * 1e3:>9.3f} "
             f"{row['ratio_of_least']:>6.3f} {row['ratio']:>6.3f}  "
-            f"{row['low']:.3f} - {row['high']:.3f}  {row['verdict']}{note}"
+            f"{row['low']:.3f} - {row['high']:.3f}  {row['verdict']}{' *' * (not row['same_bits'])}"
         )
-    lines.append("")
+    lines = ["\n".join([call, *lines, ""]) for call, lines in tables.items()]
     lines.append(
-        "least, median: the ratio new / old of the least times of the processes; less than 1 is "
-        f"faster\ninterval: of the ratio of the medians, {LEVEL:.0%}, by bootstrap over processes"
+        "least, median: the ratio new / old of the least times of the processes; less\n"
+        f"  than 1 is faster\ninterval: of the ratio of the medians, {LEVEL:.0%}, by bootstrap "
+        "over processes"
     )
+    if not all(row["same_bits"] for row in rows):
+        lines.append("*: the results have other bits")
     return "\n".join(lines)
 
 
@@ -160,13 +169,14 @@ def report(old: dict[str, Any], new: dict[str, Any], same: float | None = None) 
     share, it is 1 unless every call is in both files and the same within this share.
     """
     margin = same or margin_of(old, new)
-    rows, missing = compare(old, new, margin), left_out(old, new)
+    with Progress("comparing"):
+        rows, missing = compare(old, new, margin), left_out(old, new)
     for line in differing(old, new):
         print(line)
     for name in missing:
         print(f"left out, since only one has it: {name}")
     if not rows:
-        print("the files have no call in common", file=sys.stderr)
+        print("no table: the files have no call in common", file=sys.stderr)
         return 2
     print(table(rows))
     verdicts = [row["verdict"] for row in rows]

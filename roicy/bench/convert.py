@@ -81,4 +81,4 @@ def convert(form: str, paths: list[str]) -> str:
     """Return files of `bench --json` in another format."""
     if form not in FORMATS:
         raise ValueError(f"--convert: {form!r}, expected any of {', '.join(FORMATS)}")
-    return FORMATS[form]([read(path) for path in paths])
+    return FORMATS[form]([read(path, "--convert") for path in paths])

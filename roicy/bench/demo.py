@@ -203,10 +203,7 @@ def run(output):
         f"A photograph of {picture.shape[2]} x {picture.shape[1]} pixels, "
         f"{len(BOXES)} boxes, {BINS} x {BINS} bins\n"
     )
-    print(
-        f"{'operator':<14}{'input':<18}{'output':<16}"
-        f"{'forward':>10}{'gradient':>11}   {'off the definition by':<22}"
-    )
+    print(f"{'operator':<14}{'input':<18}{'output':<16}{'forward':>10}{'gradient':>11}   off by")
     for title, plain, scale in sources:
         print(f"- {title}")
         for name, function, parameters in OPERATORS:
@@ -223,7 +220,7 @@ def run(output):
             if not difference < 1e-5:
                 raise SystemExit(f"{name} is off its definition")
     draw(picture, output)
-    print(f"\nWrote {output}")
+    print(f"\noff by: the largest difference from the definition\nWrote {output}")
 
 
 def draw(picture, output):

@@ -16,6 +16,7 @@ import numpy as np
 import roicy
 
 from . import timing
+from .progress import Progress
 from .workloads import ALL, each_level
 
 PYTHON_THREADS = 8
@@ -35,15 +36,13 @@ def scaling(
     names: list[str], directions: list[str], dtype: str, most: int, rounds: int, seconds: float
 ) -> list[dict[str, Any]]:
     """Return times of calls on 1, 2, 4, ... threads, which take turns on the same arrays."""
-    from tqdm import tqdm
-
     counts = counts_of_threads(most)
     calls = [(name, direction) for direction in directions for name in names]
     calls = [(name, direction) for name, direction in calls if ALL[name].has(roicy, direction)]
     rows: list[dict[str, Any]] = []
-    with tqdm(total=len(calls) * rounds, disable=None, leave=False) as progress:
+    with Progress("scaling: rounds", len(calls) * rounds) as progress:
         for name, direction in calls:
-            progress.set_postfix_str(f"{name} {direction}")
+            progress.now(f"{name} {direction}")
             run = {"workload": name, "direction": direction, "layout": "NCHW", "dtype": dtype}
             work = ALL[name]
             arrays = work.arrays(dtype)
@@ -66,18 +65,19 @@ def scaling(
 
 def table_of_scaling(rows: list[dict[str, Any]]) -> str:
     """Return the rows as text."""
-    head = f"{'workload':<20} {'pass':<14} {'threads':>7} {'ms':>9} {'speed-up':>9}"
+    head = f"{'workload':<18} {'pass':<14} {'threads':>7} {'ms':>9} {'speed-up':>9}"
     lines = [f"{head} {'efficiency':>10} {'GB/s':>6}"]
     lines += [
-        f"{row['workload']:<20} {row['direction']:<14} {row['threads']:>7} "
+        f"{row['workload']:<18} {row['direction']:<14} {row['threads']:>7} "
         f"{row['least'] * 1e3:>9.3f} {row['speedup']:>8.2f}x {row['efficiency']:>10.0%} "
         f"{row['bytes_per_second'] / 1e9:>6.1f}"
         for row in rows
     ]
     lines.append(
-        "\nms: the least time of a call; efficiency: speed-up over threads\n"
-        "GB/s: bytes of the map (or of the gradient that is read) and of the result, over the "
-        "time; boxes that\nreach a part of the map read less"
+        "\nms: the least time of a call\n"
+        "efficiency: speed-up over threads\n"
+        "GB/s: bytes of the map (or of the gradient that is read) and of the result, over\n"
+        "  the time; boxes that reach a part of the map read less"
     )
     return "\n".join(lines)
 
@@ -156,15 +156,13 @@ SITUATIONS: dict[str, Callable[[str, int, float], list[float] | None]] = {
 
 def latency(names: list[str], threads: list[int], seconds: float) -> list[dict[str, Any]]:
     """Return percentiles of the times of small calls in each situation."""
-    from tqdm import tqdm
-
     rows: list[dict[str, Any]] = []
     total = len(names) * len(threads) * len(SITUATIONS)
-    with tqdm(total=total, disable=None, leave=False) as progress:
+    with Progress("latency: situations", total) as progress:
         for name in names:
             for count in threads:
                 for situation, measure in SITUATIONS.items():
-                    progress.set_postfix_str(f"{name} {situation}")
+                    progress.now(f"{name} {situation}")
                     found = measure(name, count, seconds)
                     progress.update()
                     if found is None:
@@ -180,15 +178,17 @@ def latency(names: list[str], threads: list[int], seconds: float) -> list[dict[s
 
 def table_of_latency(rows: list[dict[str, Any]]) -> str:
     """Return the rows as text."""
-    head = f"{'workload':<12} {'threads':>7}  {'situation':<20} {'calls':>8}"
-    lines = [f"{head} {'p50 us':>9} {'p99 us':>9} {'p99.9 us':>9} {'worst us':>9}"]
-    lines += [
-        f"{row['workload']:<12} {row['threads']:>7}  {row['situation']:<20} {row['calls']:>8} "
-        + " ".join(f"{row[name] * 1e6:>9.1f}" for name in (*PERCENTILES, "worst"))
-        for row in rows
-    ]
+    head = f"{'situation':<20} {'calls':>8}"
+    head += "".join(f" {f'{name} us':>10}" for name in (*PERCENTILES, "worst"))
+    lines: list[str] = []
+    for row in rows:
+        call = timing.titled(row["workload"], threads=row["threads"])
+        if call not in lines:
+            lines += [*([""] if lines else []), call, head]
+        times = "".join(f" {row[name] * 1e6:>10.1f}" for name in (*PERCENTILES, "worst"))
+        lines.append(f"{row['situation']:<20} {row['calls']:>8}{times}")
     lines.append(
-        "\nthreads: that a call may use; p99: the time that one call of a hundred exceeds; forked "
-        "workers: as many\nprocesses as cores, each of which makes calls"
+        "\np99: the time that one call of a hundred exceeds\n"
+        "forked workers: as many processes as cores, each of which makes calls"
     )
     return "\n".join(lines)

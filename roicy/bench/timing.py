@@ -143,6 +143,11 @@ def title() -> str:
     )
 
 
+def titled(*words: str, threads: int) -> str:
+    """Return the heading of the rows of a call."""
+    return f"{' '.join(words)}, {threads} thread{'s' * (threads != 1)}"
+
+
 def digest(result: Any) -> str:
     """Return a hash of the bits of a result, which may be a list of arrays."""
     found = hashlib.sha256()

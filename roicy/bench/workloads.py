@@ -71,6 +71,13 @@ class Workload(NamedTuple):
         return hasattr(roicy, self.operator + suffix)
 
     @property
+    def description(self) -> str:
+        """What is pooled, in a line."""
+        bins, maps = ("x".join(map(str, sides)) for sides in (self.output_size, self.shape))
+        levels = f", {self.levels} levels" * (self.levels > 1)
+        return f"{self.operator}: {self.count} boxes, {bins} bins, map {maps}{levels}"
+
+    @property
     def scales(self) -> float | list[float]:
         """Return what the operator takes as its scale."""
         return (
@@ -175,7 +182,6 @@ class Workload(NamedTuple):
 
 ADAPTIVE, TWO = {"sampling_ratio": -1}, {"sampling_ratio": 2}
 WORKLOADS = {
-    # the box head on single levels of a feature pyramid, for an image of 800 x 1216
     "align_fpn_p2": Workload(
         "roi_align",
         (1, 256, 200, 304),
@@ -190,19 +196,14 @@ WORKLOADS = {
     ),
     "align_fpn_p3": Workload("roi_align", (1, 256, 100, 152), 400, (7, 7), 1 / 8, (112, 224), TWO),
     "align_fpn_p4": Workload("roi_align", (1, 256, 50, 76), 200, (7, 7), 1 / 16, (224, 448), TWO),
-    # the box head on all levels of the pyramid, with boxes of all sizes
     "align_pyramid": Workload(
         "multiscale_roi_align", (1, 256, 200, 304), 1000, (7, 7), 1 / 4, (16, 700), TWO, levels=4
     ),
-    # the mask head
     "align_mask": Workload("roi_align", (1, 256, 200, 304), 100, (14, 14), 1 / 4, (16, 224), TWO),
-    # the mask head on the few boxes that are left as the detections of an image
     "align_few": Workload("roi_align", (1, 256, 200, 304), 12, (14, 14), 1 / 4, (16, 224), TWO),
-    # a detector without a pyramid: one level of many channels, and large boxes
     "align_c4": Workload(
         "roi_align", (1, 1024, 50, 76), 300, (14, 14), 1 / 16, (64, 760), ADAPTIVE
     ),
-    # few boxes that are so large that samples a pixel apart are many
     "align_adaptive": Workload(
         "roi_align",
         (1, 256, 200, 304),
@@ -212,25 +213,19 @@ WORKLOADS = {
         (300, 800),
         ADAPTIVE | {"aligned": True},
     ),
-    # the batch of a training step
     "align_train": Workload("roi_align", (4, 256, 100, 152), 2048, (7, 7), 1 / 8, (32, 224), TWO),
-    # so little work that the cost of a call itself shows
     "align_tiny": Workload("roi_align", (1, 64, 32, 32), 8, (7, 7), 1 / 2, (8, 48), TWO),
-    # crops of a camera frame
     "align_camera": Workload(
         "roi_align", (1, 3, 1080, 1920), 64, (224, 224), 1.0, (64, 512), ADAPTIVE
     ),
-    # rotated boxes: objects on aerial images, and lines of text
     "rotated_aerial": Workload(
         "roi_align_rotated", (1, 256, 256, 256), 2000, (7, 7), 1 / 8, (16, 300), TWO
     ),
     "rotated_text": Workload(
         "roi_align_rotated", (1, 256, 160, 160), 64, (8, 32), 1 / 4, (16, 400), TWO
     ),
-    # Fast R-CNN
     "pool_vgg": Workload("roi_pool", (1, 512, 50, 76), 1000, (7, 7), 1 / 16, (64, 600), {}),
     "pool_tiny": Workload("roi_pool", (1, 64, 32, 32), 8, (7, 7), 1 / 2, (8, 48), {}),
-    # Light-Head R-CNN and R-FCN
     "ps_align_lighthead": Workload(
         "ps_roi_align", (1, 490, 50, 76), 1000, (7, 7), 1 / 16, (64, 600), TWO
     ),
@@ -240,7 +235,6 @@ WORKLOADS = {
     "ps_prroi_lighthead": Workload(
         "ps_prroi_pool", (1, 490, 50, 76), 1000, (7, 7), 1 / 16, (64, 600), {}
     ),
-    # IoU-Net
     "prroi_iounet": Workload("prroi_pool", (1, 256, 100, 152), 1000, (7, 7), 1 / 8, (32, 300), {}),
     "prroi_c4": Workload("prroi_pool", (1, 512, 50, 76), 300, (14, 14), 1 / 16, (64, 760), {}),
 }
@@ -257,6 +251,13 @@ class CropWorkload(NamedTuple):
     kind: str = "upright"  # or "matrices" or "corners"
 
     layouts = ("NHWC",)  # a frame has its channels last
+
+    @property
+    def description(self) -> str:
+        """What is cut out, in a line."""
+        size, sampled = "x".join(map(str, self.size)), "areas" if self.antialias else "points"
+        kind = "boxes" if self.kind == "upright" else self.kind
+        return f"crop: {self.count} {kind} of 1080x1920x3 bytes to {size}, by {sampled}"
 
     def has(self, roicy: Any, direction: str) -> bool:
         """Return whether this version has the call."""
@@ -325,14 +326,11 @@ CROPS = {
     "crop_people": PEOPLE,
     "crop_objects": OBJECTS,
     "crop_text": TEXT,
-    # what it costs to call
     "crop_one": FACES._replace(count=1),
-    # areas under output pixels, and not points
     "crop_faces_area": FACES._replace(antialias=True),
     "crop_people_area": PEOPLE._replace(antialias=True),
     "crop_objects_area": OBJECTS._replace(antialias=True),
     "crop_text_area": TEXT._replace(antialias=True),
-    # faces aligned by their landmarks, and text lines in perspective
     "crop_faces_affine": FACES._replace(kind="matrices"),
     "crop_text_corners": TEXT._replace(kind="corners"),
 }
@@ -348,6 +346,12 @@ class MaskWorkload(NamedTuple):
     sides: tuple[int, int] = (16, 512)  # the smallest and the largest side of a box
 
     layouts = ("NCHW",)  # masks are planes
+
+    @property
+    def description(self) -> str:
+        """What is pasted, in a line."""
+        image = "x".join(map(str, self.image_shape))
+        return f"paste_masks: {self.count} masks in images {image}, as {self.result}"
 
     def has(self, roicy: Any, direction: str) -> bool:
         """Return whether this version has the call."""
@@ -405,3 +409,40 @@ MASKS = {
     "paste_masks_rle": MaskWorkload("rle"),
 }
 ALL: dict[str, Any] = {**WORKLOADS, **CROPS, **MASKS}
+ABOUT = {
+    "align_fpn_p2": "the box head on the finest level of a pyramid",
+    "align_fpn_p2_sr2": "the same with 2 x 2 samples a bin",
+    "align_fpn_p3": "the box head on the next level",
+    "align_fpn_p4": "the box head on the level after it",
+    "align_pyramid": "the box head on all levels, boxes of all sizes",
+    "align_mask": "the mask head",
+    "align_few": "the mask head on the few boxes that are left of an image",
+    "align_c4": "a detector without a pyramid: one level of many channels",
+    "align_adaptive": "few boxes, so large that samples a pixel apart are many",
+    "align_train": "the batch of a training step",
+    "align_tiny": "so little work that the cost of a call itself shows",
+    "align_camera": "crops of a camera frame whose channels are first",
+    "rotated_aerial": "turned boxes: objects on aerial images",
+    "rotated_text": "turned boxes: lines of text",
+    "pool_vgg": "Fast R-CNN",
+    "pool_tiny": "so little work that the cost of a call itself shows",
+    "ps_align_lighthead": "Light-Head R-CNN",
+    "ps_align_rfcn": "R-FCN",
+    "ps_prroi_lighthead": "Light-Head R-CNN with exact means",
+    "prroi_iounet": "IoU-Net",
+    "prroi_c4": "a detector without a pyramid, exact means",
+    "crop_faces": "faces for a network that recognises them",
+    "crop_people": "people for a network that recognises them again",
+    "crop_objects": "objects for a classifier",
+    "crop_text": "lines of text for a reader",
+    "crop_one": "one face: what it costs to call",
+    "crop_faces_area": "faces, by areas under output pixels",
+    "crop_people_area": "people, by areas under output pixels",
+    "crop_objects_area": "objects, by areas under output pixels",
+    "crop_text_area": "lines of text, by areas under output pixels",
+    "crop_faces_affine": "faces that are aligned by their landmarks",
+    "crop_text_corners": "lines of text in perspective",
+    "paste_masks": "masks of an image's boxes, as bools",
+    "paste_masks_values": "the same as numbers of 0..1",
+    "paste_masks_rle": "the same as COCO's run-length codes",
+}

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import onnxruntime  # type: ignore[import-untyped]
 
+from ...bench.progress import Progress
 from ._session import InferenceSession
 
 TYPES = {
@@ -39,7 +40,8 @@ def run(
     threads, rounds : int
         Threads of both, and how often each has its turn.
     """
-    with _claimed() as titles:
+    given = {name: _loaded(file) for name, _, file in (one.rpartition("=") for one in files)}
+    with _claimed() as titles, Progress("making a session"):
         try:
             session = InferenceSession(model, _options(threads))
         except Exception as error:  # ONNX Runtime's have no class of their own
@@ -52,10 +54,11 @@ def run(
             "regions for its input"
         )
     if bench:
-        given = arrays_of(session, files)
+        given = _by_input(session, given)
         feed = given | random_inputs(session, shapes, set(given))
-        for line in _compare(session, model, feed, threads, rounds):
-            print(line)
+        with Progress("running it with roicy and without"):
+            lines = list(_compare(session, model, feed, threads, rounds))
+        print("\n".join(lines))
 
 
 @contextlib.contextmanager
@@ -80,16 +83,24 @@ def _options(threads: int) -> Any:
     return options
 
 
-def arrays_of(session: Any, files: list[str]) -> dict[str, np.ndarray]:
-    """Return the arrays that files have for inputs of a model."""
+def _loaded(file: str) -> np.ndarray:
+    """Return the array of a file of --input."""
+    try:
+        array: np.ndarray = np.load(file)
+    except OSError as error:
+        raise ValueError(f"--input: {file!r} cannot be read: {error.strerror or error}") from None
+    except ValueError as error:
+        raise ValueError(f"--input: {file!r} is no array of NumPy: {error}") from None
+    return array
+
+
+def _by_input(session: Any, given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return arrays by the names of inputs of a model; one without a name is for the first."""
     names = [value.name for value in session.get_inputs()]
-    found = {}
-    for one in files:
-        name, _, file = one.rpartition("=")
+    for name in given:
         if (name or names[0]) not in names:
             raise ValueError(f"--input: {name!r}, expected any of {names}")
-        found[name or names[0]] = np.load(file)
-    return found
+    return {name or names[0]: array for name, array in given.items()}
 
 
 def random_inputs(session: Any, shapes: list[str], others: set[str]) -> dict[str, np.ndarray]:

@@ -1,0 +1,160 @@
+"""The command line says what it does, tries files before it works, and fits 80 columns."""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+from roicy import __main__
+from roicy.bench import beside, command, compare, progress, threads
+from roicy.bench.workloads import ABOUT, ALL
+
+RUN = {"workload": "align_tiny", "direction": "backward_boxes", "layout": "NCHW"}
+RUN |= {"dtype": "float32", "threads": 16, "least": [1000.0], "median": [1000.0], "digest": "a"}
+FILE = {"schema": "roicy-bench/1", "machine": {}, "build": {}, "runtime": {}}
+FILE |= {"method": {"processes": 1, "turns": "a"}, "runs": [RUN | {"workload": w} for w in ALL]}
+
+
+def said_by(capsys, *arguments):
+    """Return the exit code of a command, and what it printed to the output and to the errors."""
+    try:
+        code = __main__.main(list(arguments))
+    except SystemExit as ended:
+        code = ended.code
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def widest(text):
+    return max(map(len, text.splitlines()))
+
+
+def test_no_command_prints_help(capsys):
+    code, said, _ = said_by(capsys)
+    assert code == 0
+    assert {"demo", "info", "bench", "onnx"} <= set(said.split())
+
+
+def test_version(capsys):
+    code, said, _ = said_by(capsys, "--version")
+    assert (code, said) == (0, f"roicy {__main__.__version__}\n")
+
+
+def test_help_is_sentences():
+    """Each option is explained by sentences."""
+    parsers = [__main__._parser()]
+    commands = next(a for a in parsers[0]._actions if isinstance(a, argparse._SubParsersAction))
+    parsers += commands.choices.values()
+    texts = [action.help for one in parsers for action in one._actions if action.dest != "help"]
+    texts += [action.help for action in commands._choices_actions]
+    for text in filter(None, texts):
+        assert text[0].isupper() or text.startswith("--")
+        assert text.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("demo", "--output", "no/x.png"), "--output: 'no/x.png' cannot be written: No such file"),
+        (("demo", "--output", "x.txt"), "--output: 'x.txt', expected a name that ends in .png"),
+        (("bench", "--json", "no/x"), "--json: 'no/x' cannot be written: No such file"),
+        (("bench", "--json", "."), "--json: '.' cannot be written: Is a directory"),
+        (("bench", "--plot", "no/x.png"), "--plot: 'no/x.png' cannot be written: No such file"),
+        (("bench", "--compare", "a", "b"), "--compare: a: No such file or directory"),
+        (("bench", "--convert", "github", "a"), "--convert: a: No such file or directory"),
+        (("bench", "--compare", sys.executable, "b"), f"--compare: {sys.executable}: not JSON"),
+        (("bench", "--rounds", "0"), "--rounds: 0, expected more than 0"),
+        (("bench", "--threads", "1", "0"), "--threads: 0, expected more than 0"),
+        (("bench", "--same", "1"), "--same: expected --compare or --against beside it"),
+        (
+            ("bench", "--workloads", "paste_masks", "crop_one", "--passes", "backward"),
+            "no table: none of paste_masks, crop_one has a pass backward\n",
+        ),
+    ],
+)
+def test_what_is_wrong_is_a_line(capsys, monkeypatch, tmp_path, arguments, message):
+    """It names the option, and nothing has been computed."""
+    if "--plot" in arguments or "demo" in arguments:
+        pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(command, "run_bench", lambda _: pytest.fail("it works already"))
+    code, said, errors = said_by(capsys, *arguments)
+    assert (code, said, errors.count("\n")) == (2, "", 1)
+    assert errors.startswith(message)
+    assert not list(tmp_path.iterdir())
+
+
+def test_files_that_can_be_written_stay(tmp_path):
+    path = tmp_path / "old.json"
+    path.write_text("{}")
+    command.check_file("--json", str(path))
+    command.check_file("--json", str(tmp_path / "new.json"))
+    assert [file.name for file in tmp_path.iterdir()] == ["old.json"]
+    assert path.read_text() == "{}"
+
+
+def test_workloads_are_listed(capsys):
+    code, said, _ = said_by(capsys, "bench", "--list")
+    assert code == 0
+    assert [line.split()[0] for line in said.splitlines()[::2]] == list(ALL) == list(ABOUT)
+    assert widest(said) <= 80
+
+
+def test_tables_fit(capsys, tmp_path):
+    """Also with the longest names, and with times of seconds."""
+    path = tmp_path / "file.json"
+    path.write_text(json.dumps(FILE))
+    code, said, _ = said_by(capsys, "bench", "--compare", str(path), str(path))
+    assert code == 0
+    assert widest(said) <= 80
+    other = FILE | {"runs": [run | {"digest": "b"} for run in FILE["runs"]]}
+    assert compare.report(FILE, other) == 0
+    said = capsys.readouterr().out
+    assert widest(said) <= 80
+    assert said.endswith("(beyond, or within, 10 %)\n")
+    assert "*: the results have other bits" in said
+    seconds = {"roicy": 10.0, "a library of a long name 2026.0.0+its.commit": 90.0}
+    row = RUN | {"seconds": seconds, "differences": dict.fromkeys(seconds, 1e-7), "bytes": 10**11}
+    assert widest(beside.table([row], 1e9)) <= 80
+    rates = {"speedup": 16.0, "efficiency": 1.0, "bytes_per_second": 1e12, "least": 10.0}
+    assert widest(threads.table_of_scaling([run | rates for run in FILE["runs"]])) <= 80
+    times = dict.fromkeys((*threads.PERCENTILES, "worst"), 1.0)
+    row = RUN | times | {"situation": "beside a busy core", "calls": 10**7}
+    assert widest(threads.table_of_latency([row])) <= 80
+
+
+@pytest.mark.parametrize("on_terminal", [False, True])
+def test_progress(capsys, monkeypatch, on_terminal):
+    """What takes long is seen on the standard error, line by line where that is no terminal."""
+    monkeypatch.setattr(progress, "FIRST", 0.01)
+    monkeypatch.setattr(progress, "PERIOD", 0.01)
+    monkeypatch.setattr(progress, "RENEWED", 0.01)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: on_terminal)
+    shown = []
+    with progress.Progress("rounds", 3) as work:
+        work.update()
+        work.now("align_tiny")
+        while not work.shown:
+            time.sleep(0.01)
+        shown.append(work.line())
+    assert shown == ["rounds: 1 of 3, align_tiny, 0 s"]
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert shown[0] in captured.err
+    assert captured.err.startswith("\r") == on_terminal
+    assert captured.err.endswith("\r" if on_terminal else "\n")
+
+
+def test_nothing_is_shown_of_short_work(capsys):
+    with progress.Progress("rounds"):
+        pass
+    assert capsys.readouterr().err == ""
+
+
+def test_as_a_module():
+    """`python -m roicy` is what the installed script runs."""
+    found = subprocess.run([sys.executable, "-m", "roicy", "--version"], capture_output=True)
+    assert found.stdout.startswith(b"roicy ")
