@@ -3,23 +3,34 @@ Makes calls of operators from strings of bytes, and checks what must hold afterw
 
 The bytes of a string decide the arguments of its call, which may be valid or hostile.
 
-    python tests/fuzzing.py --calls 1000000 --processes 4
-        makes calls of random bytes
-    python tests/fuzzing.py --coverage FOLDER
+    python tests/fuzzing.py --minutes 480
+        makes calls of random bytes, of all targets in turn, on all processors
+    python tests/fuzzing.py --calls 1000000 --processes 4 --targets crop masks
+        makes so many calls
+    python tests/fuzzing.py --coverage FOLDER --targets crop
         has libFuzzer look for bytes that reach new code; needs `pip install atheris`
-    python tests/fuzzing.py --replay HEX ...
+    python tests/fuzzing.py --replay crop:HEX ...
         makes the calls of these strings
-    python tests/fuzzing.py --keep FOLDER
-        makes the strings in FOLDER the corpus
+    python tests/fuzzing.py --keep FOLDER --targets crop
+        makes the strings in FOLDER the corpus of a target
+    python tests/fuzzing.py --choose 40 --targets crop
+        makes random strings the corpus of a target: those whose calls are of new kinds
 
 Whatever the bytes are, a call returns the defined value, or it raises an error that names an
-argument and has written nothing.  The sanitizers see whether a call reads or writes where it must
-not (CONTRIBUTING.md).  Writes beside `out` are seen here too.
+argument and has written nothing.  Each instruction set gives the same bits on one thread and on
+two, in both layouts, and for a box alone; between instruction sets there is a bound.  The
+sanitizers see whether a call reads or writes where it must not (CONTRIBUTING.md).  Writes beside
+`out` are seen here too.
+
+A target is a function in TARGETS, which makes a call from bytes and gives it to `judged`.
 """
 
 from __future__ import annotations
 
 import argparse
+import concurrent.futures
+import functools
+import itertools
 import math
 import multiprocessing
 import os
@@ -37,10 +48,18 @@ try:
 except ImportError:
     ml_dtypes = None
 
+try:
+    import onnx.parser
+    import onnxruntime
+except ImportError:
+    onnxruntime = None
+
+import fuzz_agreement
+
 import roicy
 from roicy import _dispatch
 
-CORPUS = Path(__file__).parent / "data" / "fuzz_corpus.txt"
+CORPUS = Path(__file__).parent / "corpus"  # a file for each target, a string a line
 MOST_ELEMENTS = 20000  # elements of an image: few, so that calls are quick
 LENGTH = 160  # bytes of a random call
 SLOWEST = 20  # seconds that a call may take
@@ -58,7 +77,7 @@ TURNED = tuple(
     for prefix in ("", "multiscale_")
     for suffix in ("", "_backward", "_backward_boxes")
 )
-CROPS = ("roi_align", "roi_align_backward", "roi_align_backward_boxes")
+ALIGN = CROPS = ("roi_align", "roi_align_backward", "roi_align_backward_boxes")
 # An error begins with the argument that is wrong, or with what could not be made.
 NAMED = (
     "input", "boxes", "boxes_num", "output_size", "spatial_scale", "sampling_ratio", "aligned",
@@ -157,8 +176,8 @@ class Bytes:
     first choice, which is the most ordinary one.
     """
 
-    def __init__(self, data: bytes):
-        self.data = data
+    def __init__(self, data: bytes, target: str = "operators"):
+        self.data, self.target = data, target
         self.at = 0
         self.hostile = False
         self.hostile = self.below(3) == 2
@@ -334,10 +353,9 @@ class Buffer:
         )
 
 
-def one_call(bytes_: bytes) -> str:
-    """Make the call, and return how it ended."""
-    data = Bytes(bytes_)
-    name = data.of(FUNCTIONS)
+def operator_call(data) -> str:
+    """Make a call of an operator, and return how it ended."""
+    name = data.of(FUNCTIONS if data.target == "operators" else ALIGN)
     dtype = np.dtype(data.of((np.float32, np.float32, np.float64)))
     layout = "NCHW" if data.below(2) else "NHWC"
     n, h, w = data.of((1, 2, 3, 1, 2, 3, 2, 0)), 1 + data.below(40), 1 + data.below(40)
@@ -434,6 +452,7 @@ def one_call(bytes_: bytes) -> str:
         with np.errstate(all="ignore"):
             arguments["input"] = arguments["input"].astype(data.of(SMALL))
     multiscale = name.startswith("roi_align") and data.below(3) == 2
+    multiscale = multiscale or data.target == "pyramids"
     if multiscale:
         name = as_multiscale(data, name, arguments)
         buffer = buffer if "out" in arguments else None
@@ -471,10 +490,9 @@ def one_call(bytes_: bytes) -> str:
         return crop_call(data)
 
     if name == "ps_roi_pool" and data.below(3) == 2:
-        name, spoiled = "paste_masks", False
-        arguments, buffer = paste_arguments(data, dtype)
+        return paste_call(data)
 
-    if name in TURNED and not spoiled and data.below(4) == 3:
+    if name in TURNED and not spoiled and (data.below(4) == 3 or data.target == "rotated"):
         name = name.replace("roi_align", "roi_align_rotated")
         arguments["boxes"] = boxes = turned(data, boxes)
         if not data.below(3):
@@ -498,8 +516,8 @@ def one_call(bytes_: bytes) -> str:
         assert all(repr(end) == repr(ends[0]) for end in ends)
     else:
         ended = "value"
-        check = check_pasted if name == "paste_masks" else check_value
-        check(name, arguments, ends, dtype, out_shape, boxes)
+        check_value(name, arguments, ends, dtype, out_shape, boxes)
+        agree(name, arguments, ends)
     assert not spoiled or ended != "value"
     assert bits(converted(name, arguments)) == bits(ends[0])
     if ended == "value" and not (isinstance(boxes, list) and not boxes):  # [] with boxes_num or not
@@ -642,27 +660,59 @@ def crop_call(data) -> str:
             dtype = arguments["dtype"] if not isinstance(arguments["dtype"], (str, int)) else "f4"
             buffer = Buffer(data, shape, dtype)
             arguments["out"] = buffer.array
-    ends = [outcome(isa, "crop", arguments) for isa in ISAS]
+    count = count if len(boxes) else 0  # [] has no boxes, whatever was dropped from it
+    return judged("crop", arguments, buffer, lambda ends: check_crops(arguments, ends, count))
+
+
+def check_crops(arguments, ends, count):
+    """Check the results of crop, which differ between instruction sets by a rounding."""
+    frames = arguments["frames"]
+    given = {key: 1.0 if arguments[key] is None else arguments[key] for key in ("scale", "std")}
+    mean = 0.0 if arguments["mean"] is None else arguments["mean"]
+    dtype = np.dtype(arguments["dtype"])
+    with np.errstate(all="ignore"):
+        largest_pixel = max((largest(x) for x in frames if x.size), default=0.0)
+        reach = largest_pixel * largest(np.asarray(given["scale"])) + largest(np.asarray(mean))
+        reach /= np.abs(np.asarray(given["std"], np.float64)).min()
+        for end in ends:
+            assert (end.shape[0], end.dtype) == (count, dtype)
+            assert (np.isnan(end) == np.isnan(ends[0])).all()
+            if reach < 6e4:
+                rounding = 1.0 if dtype.kind in "iu" else 2 * EPS[dtype.name] * reach
+                apart = np.abs(end.astype(np.float64) - ends[0])
+                assert np.nanmax(apart, initial=0) <= 1e-3 * reach + rounding
+
+
+def judged(name, arguments, buffer, check):
+    """Make a call on all instruction sets, check what must hold, and return how it ended."""
+    ends = [outcome(isa, name, arguments) for isa in ISAS]
     ended = "value"
     if isinstance(ends[0], Exception):
         ended = type(ends[0]).__name__
         assert str(ends[0]).startswith(NAMED), f"an error that names no argument: {ends[0]!r}"
         assert all(repr(end) == repr(ends[0]) for end in ends)
     else:
-        count = count if len(boxes) else 0  # [] has no boxes, whatever was dropped from it
-        assert all(end.shape[0] == count for end in ends)
-        assert all(end.dtype == arguments["dtype"] for end in ends)
-        with np.errstate(all="ignore"):
-            assert all((np.isnan(end) == np.isnan(ends[0])).all() for end in ends)
-    assert bits(converted("crop", arguments)) == bits(ends[0])
+        check(ends)
+        agree(name, arguments, ends)
+    assert bits(converted(name, arguments)) == bits(ends[0])
     if buffer is not None:
         buffer.check(ended == "value")
-    return f"crop: {ended}"
+    return f"{name}: {ended}"
 
 
-def paste_arguments(data, dtype):
-    """Return the arguments of paste_masks, and its `out` or None."""
-    count = data.below(5)
+def agree(name, arguments, ends):
+    """Check that each instruction set gives its bits on other threads, and so on."""
+    for isa, end in zip(ISAS, ends, strict=True):
+        for what, call, expected, taken in fuzz_agreement.variants(name, arguments, end):
+            found = outcome(isa, name, call)
+            context = f"{name} on {isa}, {what}: other bits than before"
+            assert not isinstance(found, Exception), f"{context}: {found!r}"
+            assert bits(taken(found)) == bits(expected), context
+
+
+def paste_call(data) -> str:
+    """Make a call of paste_masks, and return how it ended."""
+    count, dtype = data.below(5), np.dtype(data.of((np.float32, np.float64)))
     shape = data.of(((20, 30), (1, 1), (7, 300), (300, 7), (0, 4)))
     masks = values(data, (count, 1, 1 + data.below(9), 1 + data.below(9)), dtype)
     boxes = np.array(
@@ -686,11 +736,11 @@ def paste_arguments(data, dtype):
         kind = np.uint8 if arguments["threshold"] is not None else dtype
         buffer = Buffer(data, (count, 1, *shape), np.dtype(data.ordinary((kind, np.uint8), 1)))
         arguments["out"] = buffer.array[:, 0] if isinstance(buffer.array, np.ndarray) else [1]
-    return arguments, buffer
+    return judged("paste_masks", arguments, buffer, lambda ends: check_pasted(arguments, ends))
 
 
-def check_pasted(name, arguments, results, *_):
-    """Check the results of paste_masks, of which those of fused products are equal."""
+def check_pasted(arguments, results):
+    """Check the results of paste_masks: few pixels lie where rounding decides."""
     for result in results:
         if arguments["format"] == "rle":
             assert [code["size"] for code in result] == [[*arguments["image_shape"]]] * len(
@@ -698,6 +748,9 @@ def check_pasted(name, arguments, results, *_):
             )
         else:
             assert result.shape == (len(arguments["boxes"]), *arguments["image_shape"])
+            apart = np.abs(result.astype(np.float64) - results[0])
+            far = np.count_nonzero(apart > 1e-3 * max(largest(results[0]), 1))
+            assert far <= max(10, 0.02 * apart.size)
 
 
 def two_scales(data, scale, multiscale):
@@ -804,6 +857,8 @@ def as_multiscale(data, name, arguments):
 
 def outcome(isa, name, arguments):
     """Return what a call with the kernels of an instruction set returns or raises."""
+    for note in notes:
+        note(name, arguments)
     _use(isa)
     try:
         with np.errstate(all="raise"), warnings.catch_warnings():
@@ -932,20 +987,94 @@ def _use(isa):
 
 
 ISAS = _dispatch.usable()
+notes = []  # functions that are told the name and the arguments of each call
 
 
 def _too_slow(*_):
     raise AssertionError(f"a call took more than {SLOWEST} seconds")
 
 
-def watched(bytes_: bytes) -> str:
+@functools.cache
+def node_session(mode, ratio, size, corners, single):
+    """Return a session of a model that is one node, computed by roicy."""
+    import roicy.onnxruntime
+
+    text = f'''<ir_version: 8, opset_import: ["": 16]>
+    pool ({single} [N, C, H, W] x, {single} [K, 4] boxes, int64[K] images) => ({single} y) {{
+        y = RoiAlign <mode = "{mode}", sampling_ratio = {ratio}, output_height = {size},
+            output_width = 3, spatial_scale = 0.5, coordinate_transformation_mode = "{corners}">
+            (x, boxes, images)
+    }}'''
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 4
+    model = onnx.parser.parse_model(text).SerializeToString()
+    return onnxruntime.InferenceSession(model, roicy.onnxruntime.use(options))
+
+
+def node_call(data) -> str:
+    """Run a node in ONNX Runtime; it ends as the call of roicy does."""
+    if onnxruntime is None:
+        return "nodes: no ONNX Runtime"
+    mode, ratio, size = data.of(("avg", "max")), data.of((0, 2)), data.of((1, 4))
+    corners, single = data.of(("half_pixel", "output_half_pixel")), data.of(("float", "double"))
+    session = node_session(mode, ratio, size, corners, single)
+    dtype = np.dtype("f" if single == "float" else "d")
+    n, k = data.of((1, 2, 3)), data.below(6)
+    x = values(data, (n, 1 + data.below(20), 1 + data.below(30), 1 + data.below(30)), dtype)
+    with np.errstate(all="ignore"):
+        boxes = [[data.ordinary(COORDINATES, FINITE) for _ in range(4)] for _ in range(k)]
+        boxes = np.array(boxes, np.float64).reshape(k, 4).astype(dtype)
+    images = [data.ordinary((data.below(n), -1, n, 2**31, -(2**63)), 1) for _ in range(k)]
+    given = {"x": x, "boxes": boxes, "images": np.array(images, np.int64).reshape(k)}
+    name = "roi_align" if mode == "avg" else "roi_align_max"
+    aligned = corners == "half_pixel"
+    ended = "value"
+    for isa in ISAS:
+        _use(isa)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = session.run(None, given)[0]
+        except Exception as error:  # ONNX Runtime has no class of its own for all
+            assert type(error).__module__.startswith("onnxruntime"), error
+            found = error
+        finally:
+            _use(ISAS[0])
+        ended = type(found).__name__ if isinstance(found, Exception) else "value"
+        rows = [rows for rows in np.c_[images, boxes]] if k else np.zeros((0, 5), dtype)
+        arguments = {"input": x, "boxes": np.array(rows, np.float64), "output_size": (size, 3)}
+        arguments |= {"spatial_scale": 0.5, "sampling_ratio": ratio or -1, "aligned": aligned}
+        arguments |= {"products": True} if mode == "max" else {}
+        expected = outcome(isa, name, arguments)
+        assert isinstance(expected, Exception) == (ended != "value"), (found, expected)
+        assert ended != "value" or bits(found) == bits(expected)
+    return f"nodes: {ended}"
+
+
+# Strings of one target stay with it; a new target is a line here and a function above.
+TARGETS = {
+    "operators": operator_call,
+    "rotated": operator_call,
+    "pyramids": operator_call,
+    "crop": crop_call,
+    "masks": paste_call,
+    "nodes": node_call,
+}
+
+
+def one_call(bytes_: bytes, target: str = "operators") -> str:
+    """Make the call of a target, and return how it ended."""
+    return TARGETS[target](Bytes(bytes_, target))
+
+
+def watched(bytes_: bytes, target: str = "operators") -> str:
     """Make a call, and print its bytes if it fails."""
     if hasattr(signal, "alarm"):
         signal.alarm(SLOWEST)
     try:
-        return one_call(bytes_)
+        return one_call(bytes_, target)
     except BaseException:
-        print(f"failed: {bytes_.hex()}", file=sys.stderr)
+        print(f"failed: {target}:{bytes_.hex()}", file=sys.stderr)
         raise
     finally:
         if hasattr(signal, "alarm"):
@@ -958,95 +1087,157 @@ def fail_when_slow() -> None:
         signal.signal(signal.SIGALRM, _too_slow)
 
 
-def random_calls(seed: int, count: int) -> dict[str, int]:
+def random_calls(seed: int, count: int, targets=tuple(TARGETS)) -> dict[str, int]:
     """Make calls of random bytes on every instruction set, and count how they ended."""
     fail_when_slow()
     generator = random.Random(seed)
     ends: dict[str, int] = {}
-    for _ in range(count):
-        end = watched(generator.randbytes(LENGTH))
-        ends[end] = ends.get(end, 0) + len(ISAS)
+    for i in range(count):
+        end = watched(generator.randbytes(LENGTH), targets[i % len(targets)])
+        ends[end] = ends.get(end, 0) + 1
     return ends
 
 
-def corpus() -> list[bytes]:
-    """Return the strings of the corpus; each reached code that no other string reached."""
-    return [bytes.fromhex(line) for line in CORPUS.read_text().split()]
+def corpus(target: str) -> list[bytes]:
+    """Return the strings of a target; each reached code that no other string reached."""
+    file = CORPUS / f"{target}.txt"
+    return [bytes.fromhex(line) for line in file.read_text().split()] if file.exists() else []
 
 
-def _run_random(calls: int, processes: int, seed: int) -> None:
-    chunk = 20000
-    jobs = [(seed + i, min(chunk, calls - i * chunk)) for i in range(-(-calls // chunk))]
+def _write(target: str, strings) -> None:
+    (CORPUS / f"{target}.txt").write_text("".join(sorted(f"{s.hex()}\n" for s in strings if s)))
+
+
+def _run_random(options) -> None:
+    """Make random calls in several processes, until there are enough or the time is up."""
+    chunk = 500
+    stop = time.monotonic() + 60 * options.minutes if options.minutes else math.inf
+    calls = options.calls or sys.maxsize
+    print(f"seeds from {options.seed} on", file=sys.stderr)
+    jobs = (
+        (options.seed + i, min(chunk, calls - i * chunk), options.targets)
+        for i in range(-(-calls // chunk))
+    )
     ends: dict[str, int] = {}
-    start = time.monotonic()
-    with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        for done, part in enumerate(pool.imap_unordered(_random_calls, jobs), 1):
-            for end, count in part.items():
-                ends[end] = ends.get(end, 0) + count
-            print(
-                f"\r{sum(ends.values())} calls, {time.monotonic() - start:.0f} s",
-                end="" if done < len(jobs) else "\n",
-                file=sys.stderr,
+    with concurrent.futures.ProcessPoolExecutor(
+        options.processes, multiprocessing.get_context("spawn")
+    ) as pool:
+        running = {pool.submit(random_calls, *job) for job in itertools.islice(jobs, 16)}
+        while running:
+            done, running = concurrent.futures.wait(
+                running, return_when=concurrent.futures.FIRST_COMPLETED
             )
+            for part in done:
+                for end, count in part.result().items():
+                    ends[end] = ends.get(end, 0) + count
+            if time.monotonic() < stop:
+                running |= {
+                    pool.submit(random_calls, *job) for job, _ in zip(jobs, done, strict=False)
+                }
+            else:
+                running = {job for job in running if not job.cancel()}
+            print(f"\r{sum(ends.values())} calls", end="", file=sys.stderr)
+    print(file=sys.stderr)
     for end, count in sorted(ends.items()):
         print(f"{count:10} {end}")
 
 
-def _random_calls(job):
-    return random_calls(*job)
+def _kinds(bytes_: bytes, target: str) -> set:
+    """Return what a call is like: how it ended, and pairs of what its arguments are."""
+    seen = set()
+
+    def note(name, arguments):
+        known = sorted(f"{key}={_kind(value)}" for key, value in arguments.items())
+        seen.update(itertools.combinations([name, *known], 2))
+
+    notes.append(note)
+    try:
+        seen.add(one_call(bytes_, target))
+    finally:
+        notes.clear()
+    return seen
 
 
-def _run_coverage(folder: Path, arguments: list[str]) -> None:
+def _kind(value) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{value.ndim}{value.flags.c_contiguous}{value.size > 0}"
+    if isinstance(value, (list, tuple)):
+        return f"{type(value).__name__}{len(value) > 0 and _kind(value[0])}"
+    return str(value) if isinstance(value, (str, bool)) else type(value).__name__
+
+
+def choose(target: str, most: int, tries: int = 1500) -> list[bytes]:
+    """Return at most so many random strings, cut short, that make calls of the most kinds."""
+    generator = random.Random(len(target))
+    kinds = {}
+    for _ in range(tries):
+        string = generator.randbytes(LENGTH)
+        kinds[string] = _kinds(string, target)
+    chosen, seen = [], set()
+    while len(chosen) < most:
+        best = max(kinds, key=lambda string: len(kinds[string] - seen))
+        if not kinds[best] - seen:
+            break
+        seen |= kinds[best]
+        for length in (20, 40, 60, 80, 120):
+            if _kinds(best[:length], target) == kinds[best]:
+                break
+        else:
+            length = LENGTH
+        chosen.append(best[:length])
+    return chosen
+
+
+def _run_coverage(folder: Path, target: str, arguments: list[str]) -> None:
     import atheris
 
     folder.mkdir(parents=True, exist_ok=True)
-    for i, data in enumerate(corpus() if CORPUS.exists() else []):
+    for i, data in enumerate(corpus(target)):
         (folder / f"kept-{i}").write_bytes(data)
     # To merge, libFuzzer starts itself by a shell.
-    again = f"{sys.executable} {sys.argv[0]} --coverage {folder}"
+    again = f"{sys.executable} {sys.argv[0]} --targets {target} --coverage {folder}"
     atheris.Setup(
-        [again, f"-max_len={LENGTH}", f"-timeout={SLOWEST}", str(folder), *arguments], watched
+        [again, f"-max_len={LENGTH}", f"-timeout={SLOWEST}", str(folder), *arguments],
+        functools.partial(watched, target=target),
     )
     atheris.Fuzz()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[1])
+    parser.add_argument("--minutes", type=float, help="make random calls for so long")
     parser.add_argument("--calls", type=int, help="random calls to make")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
-    parser.add_argument(
-        "--seed",
-        type=int,
-        default=0,
-        help="of the random bytes; each 20000 calls take the next one",
-    )
+    parser.add_argument("--seed", type=int, help="of the first 500 calls; the next have the next")
+    parser.add_argument("--targets", nargs="+", choices=TARGETS, default=tuple(TARGETS))
     parser.add_argument(
         "--coverage",
         type=Path,
         metavar="FOLDER",
         help="fuzz by coverage, from the corpus and FOLDER, to which what is found is added",
     )
-    parser.add_argument("--replay", nargs="+", metavar="HEX", help="make the calls of these bytes")
+    parser.add_argument(
+        "--replay", nargs="+", metavar="TARGET:HEX", help="make the calls of these strings"
+    )
     parser.add_argument(
         "--keep", type=Path, metavar="FOLDER", help="make the files of FOLDER the corpus"
     )
+    parser.add_argument("--choose", type=int, metavar="N", help="choose N strings as the corpus")
     options, rest = parser.parse_known_args()
+    if options.seed is None:  # other calls in each night, the same where their number is given
+        options.seed = random.randrange(2**40) if options.minutes else 0
     for string in options.replay or ():
-        print(one_call(bytes.fromhex(string)))
-    if options.keep:
-        CORPUS.write_text(
-            "".join(
-                sorted(
-                    file.read_bytes().hex() + "\n"
-                    for file in options.keep.iterdir()
-                    if file.stat().st_size
-                )
-            )
-        )
-    if options.calls:
-        _run_random(options.calls, options.processes, options.seed)
+        target, _, digits = string.rpartition(":")
+        print(one_call(bytes.fromhex(digits), target or "operators"))
+    for target in options.targets:
+        if options.keep:
+            _write(target, [file.read_bytes() for file in options.keep.iterdir()])
+        if options.choose:
+            _write(target, choose(target, options.choose))
+    if options.calls or options.minutes:
+        _run_random(options)
     if options.coverage:
-        _run_coverage(options.coverage, rest)
+        _run_coverage(options.coverage, options.targets[0], rest)
 
 
 if __name__ == "__main__":

@@ -4,17 +4,18 @@ import fuzzing
 import pytest
 
 
-@pytest.mark.parametrize("part", range(8))
-def test_kept(part):
+@pytest.mark.parametrize("target", fuzzing.TARGETS)
+@pytest.mark.parametrize("part", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 3))])
+def test_kept(target, part):
     """Each of these strings reached new code, or once made a call fail."""
     fuzzing.fail_when_slow()
-    for data in fuzzing.corpus()[part::8]:
-        fuzzing.watched(data)
+    for data in fuzzing.corpus(target)[part::4]:
+        fuzzing.watched(data, target)
 
 
 @pytest.mark.parametrize(
     ("seed", "calls"),
-    [(0, 1000), *(pytest.param(seed, 10000, marks=pytest.mark.slow) for seed in range(1, 9))],
+    [(0, 300), *(pytest.param(seed, 5000, marks=pytest.mark.slow) for seed in range(1, 5))],
 )
 def test_random(seed, calls):
     ends = fuzzing.random_calls(seed, calls)

@@ -1,0 +1,107 @@
+"""
+What must agree with the result of a call of the fuzzer, in bits: the same call on another number of
+threads, in the other layout, and of one box alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+# Arguments that have an entry, or a row, for each box.
+OF_BOXES = ("grad_output", "argmax", "masks", "box_indices")
+MAPS = ("input", "image", "features", "grad_output", "argmax")
+SHAPES = ("input_shape", "input_shapes", "image_shape")
+
+
+def turned(value, axes):
+    """Return maps, results or shapes with axes in another order; others as they are."""
+    if isinstance(value, np.ndarray) and value.ndim == 4:
+        return value.transpose(axes)
+    if isinstance(value, (list, tuple)) and len(value) and not np.isscalar(value[0]):
+        return type(value)(turned(part, axes) for part in value)
+    is_shape = isinstance(value, tuple) or (isinstance(value, np.ndarray) and value.ndim == 1)
+    if is_shape and len(value) == 4:
+        return tuple(value[axis] for axis in axes)
+    return value
+
+
+def fresh(out):
+    """Return an array, or a list of them, to write to instead of `out`."""
+    if isinstance(out, list):
+        return [fresh(part) for part in out]
+    return np.full(out.shape, 99, out.dtype)
+
+
+def in_other_layout(arguments):
+    """Return the call in the other layout, and a function that takes its result back."""
+    last = arguments["layout"] == "NHWC"
+    axes, back = ((0, 3, 1, 2), (0, 2, 3, 1)) if last else ((0, 2, 3, 1), (0, 3, 1, 2))
+    given = {k: turned(v, axes) if k in MAPS + SHAPES else v for k, v in arguments.items()}
+    if "out" in given:
+        given["out"] = turned(fresh(given["out"]), axes)
+    return given | {"layout": "NCHW" if last else "NHWC"}, lambda result: turned(result, back)
+
+
+def of_one_box(arguments, k):
+    """Return the call with box k alone; None where it is in a list of numbers."""
+    given, boxes = dict(arguments), arguments["boxes"]
+    if isinstance(boxes, np.ndarray):
+        given["boxes"] = boxes[k : k + 1]
+        if given.get("boxes_num") is not None:
+            image = np.searchsorted(np.cumsum(given["boxes_num"]), k, side="right")
+            given["boxes_num"] = [int(i == image) for i in range(len(given["boxes_num"]))]
+    elif boxes and all(isinstance(part, np.ndarray) and part.ndim == 2 for part in boxes):
+        starts = np.cumsum([0] + [len(part) for part in boxes])
+        given["boxes"] = [
+            part[max(k - start, 0) : max(k - start + 1, 0)]
+            for part, start in zip(boxes, starts[:-1], strict=True)
+        ]
+    else:
+        return None
+    for key in OF_BOXES:
+        if isinstance(given.get(key), np.ndarray):
+            given[key] = given[key][k : k + 1]
+    if "out" in given:
+        given["out"] = fresh(given["out"])[k : k + 1]
+    return given
+
+
+def row(result, k):
+    """Return what a result has of box k."""
+    if isinstance(result, tuple):
+        return tuple(row(part, k) for part in result)
+    if isinstance(result, list) and result and isinstance(result[0], np.ndarray):
+        result = np.concatenate(result)
+    return result[k : k + 1]
+
+
+def gathered(result):
+    """Return gradients of boxes as one array, if they are a list for each image."""
+    is_list = isinstance(result, list) and result and isinstance(result[0], np.ndarray)
+    return np.concatenate(result) if is_list else result
+
+
+def variants(name, arguments, result):
+    """Return rows: what varies, a call, what it must give, and what takes this from its end."""
+    given = dict(arguments)
+    if "out" in given:
+        given["out"] = fresh(given["out"])
+    found = [(f"{n} threads", given | {"num_threads": n}, result, lambda end: end) for n in (1, 2)]
+    if "layout" in arguments:
+        call, back = in_other_layout(arguments)
+        found.append(("the other layout", call, result, back))
+    elif arguments.get("channels") in ("first", "last") and "frames" in arguments:
+        first = arguments["channels"] == "first"
+        axes = (0, 3, 1, 2) if first else (0, 2, 3, 1)
+        call = given | {"channels": "last" if first else "first"}
+        if "out" in call:
+            call["out"] = turned(call["out"], (0, 2, 3, 1) if first else (0, 3, 1, 2))
+        found.append(("the other order of channels", call, result, lambda end: turned(end, axes)))
+    if not name.endswith("_backward"):
+        whole = gathered(result)
+        count = len(whole[0] if isinstance(whole, tuple) else whole)
+        k = count * 2 // 3  # neither the first nor the last of several
+        call = of_one_box(arguments, k) if count else None
+        if call is not None:
+            found.append((f"box {k} alone", call, row(whole, k), gathered))
+    return found
