@@ -105,11 +105,11 @@ def forward(plan: Plan, out: np.ndarray, extra: Any) -> None:
     empty = plan.empty_levels()
     while plan.next(MAX_BOXES):
         if plan.row.reduction is WEIGHTED_SUM:
-            kernels.forward.forward[plan.type](plan, target_nchw)
+            kernels.forward.forward(plan, target_nchw)
         elif plan.row.reduction is MAX_PIXEL:
-            kernels.max_pool.forward[plan.type](plan, target_nchw, argmax)
+            kernels.max_pool.forward(plan, target_nchw, argmax)
         else:
-            kernels.max_sample.forward[plan.type](plan, target_nchw, bool(extra))
+            kernels.max_sample.forward(plan, target_nchw, bool(extra))
     # At last, since nothing is to be written if a plan lacks memory; and row by row, since NumPy
     # has no right error where a list of rows lacks memory.
     for row in itertools.chain.from_iterable(rows for _, rows in empty):
@@ -134,7 +134,7 @@ def backward(plan: Plan, grad: np.ndarray, outs: list[np.ndarray]) -> None:
     layout = plan.layout
     plan.bind([layout.nchw(out) for out in outs])
     while plan.next(MAX_BOXES):
-        _dispatch.kernels.grad_input.grad_input[plan.type](plan, grad)
+        _dispatch.kernels.grad_input.grad_input(plan, grad)
     for level, _ in empty:  # at last: nothing is written where a plan lacks memory
         outs[level][...] = 0
 
@@ -154,7 +154,7 @@ def backward_max(
         out[...] = 0
     plan.bind([plan.layout.nchw(out)])
     while plan.next():
-        if kernels.backward[plan.type](plan, grad, argmax):
+        if kernels.backward(plan, grad, argmax):
             _check_argmax(argmax, pixels, 1)
 
 
@@ -173,7 +173,7 @@ def backward_samples(plan: Plan, grad: np.ndarray, out: np.ndarray, products: bo
         out[...] = 0
     grad_input = plan.layout.nchw(out)
     while plan.next(MAX_BOXES):
-        _dispatch.kernels.max_sample.backward[plan.type](plan, grad, grad_input, products)
+        _dispatch.kernels.max_sample.backward(plan, grad, grad_input, products)
 
 
 def backward_boxes(plan: Plan, grad: np.ndarray) -> Any:
@@ -185,7 +185,7 @@ def backward_boxes(plan: Plan, grad: np.ndarray) -> Any:
     while plan.next(most):
         rows = plan.rows()
         sums = np.zeros((count, len(rows), plan.edges))
-        _dispatch.kernels.grad_boxes.grad_boxes[plan.type](plan, grad, sums)
+        _dispatch.kernels.grad_boxes.grad_boxes(plan, grad, sums)
         with np.errstate(all="ignore"):  # infinite pixels give infinite gradients, or NaN
             out[rows] = sums.sum(axis=0)
     boxes = plan.arguments.boxes

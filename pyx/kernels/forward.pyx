@@ -20,7 +20,7 @@ from kernels.run cimport (Part, PartFunction, Scratch, forward_task, is_empty, i
 from kernels.scalars cimport sum_bins
 from kernels.sparse cimport forward_sparse
 from move.prefetch cimport prefetch_pixel_ends
-from move.store cimport Target, put_pixels, strides_of, unpack
+from move.store cimport Target, put_pixels, unpack
 from move.tile cimport (TileCache, View, Window, bin_tile_bytes, cell_columns, cell_rows, load,
                         load_bins, open_tile)
 from plan.spans cimport clip, taps_after
@@ -429,8 +429,7 @@ cdef void forward_double(const Call *call, const Task *task, char *memory) noexc
     task_of_type(call, task, memory, part_double, <double*>call.result)
 
 
-def forward(Plan plan, real[:, :, :, :] out):
+def forward(Plan plan, out):
     """out (K, C, PH, PW) = the weighted sums of the plan's maps."""
-    plan.set_result(&out[0, 0, 0, 0], strides_of(out))
-    run(plan.calls, &plan.tasks, plan.threads, plan.scratch_bytes,
-        forward_float if real is float else forward_double)
+    plan.set_result(out)
+    run(plan, forward_float, forward_double)

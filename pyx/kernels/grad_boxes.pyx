@@ -16,7 +16,6 @@ from kernels.run cimport (Part, Scratch, is_empty, is_thin, load_thin, next_part
 from kernels.sparse cimport Stretch, add_slopes_of_taps, loads_window, next_stretch, spans_of
 from move.pack cimport pack
 from move.prefetch cimport Prefetch, prefetch_of, prefetch_some
-from move.store cimport strides_of
 from move.tile cimport (TileCache, View, Window, before_cells, bin_tile_bytes, cell_columns,
                         load, load_bins, load_once, next_cell, open_tile)
 from plan.spans cimport clip
@@ -337,12 +336,11 @@ cdef void grad_boxes_double(const Call *call, const Task *task, char *memory) no
     grad_boxes_task(call, task, <const double*>call.result, memory)
 
 
-def grad_boxes(Plan plan, const real[:, :, :, :] grad_output, double[:, :, ::1] sums):
-    """Write partial sums (sums_per_box, boxes, edges) of the gradients by the numbers of boxes.
+def grad_boxes(Plan plan, grad_output, sums):
+    """Write partial sums (sums_per_box, boxes, edges), float64, of the gradients of boxes.
 
     The sum of a group is written at its first block; the other sums are left as they are.
     """
-    plan.set_result(<void*>&grad_output[0, 0, 0, 0], strides_of(grad_output))
-    plan.set_partial_sums(&sums[0, 0, 0], sums.shape[1])
-    run(plan.calls, &plan.tasks, plan.threads, plan.scratch_bytes,
-        grad_boxes_float if real is float else grad_boxes_double)
+    plan.set_result(grad_output)
+    plan.set_partial_sums(sums)
+    run(plan, grad_boxes_float, grad_boxes_double)

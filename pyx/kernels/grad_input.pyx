@@ -19,7 +19,7 @@ from kernels.scalars cimport add_bins, clear_channels, stop_channel
 from kernels.sparse cimport scatter_sparse
 from move.pack cimport pack
 from move.prefetch cimport Prefetch, prefetch_of, prefetch_some
-from move.store cimport Target, clear, store_bins, strides_of, unpack
+from move.store cimport Target, clear, store_bins, unpack
 from move.tile cimport TileCache, View, Window, bin_tile_bytes, load_bins, open_tile, read_pixels
 from plan.spans cimport bins_between, clip, taps_after
 from plan.structs cimport BINS, COPY_ONCE, SCALARS, Call, Strides, Task
@@ -509,8 +509,7 @@ cdef void grad_input_double(const Call *call, const Task *task, char *memory) no
     grad_input_task(call, task, <const double*>call.result, memory)
 
 
-def grad_input(Plan plan, const real[:, :, :, :] grad_output):
+def grad_input(Plan plan, grad_output):
     """Maps of the plan = (add: +=) the gradients of the inputs for grad_output (K, C', PH, PW)."""
-    plan.set_result(<void*>&grad_output[0, 0, 0, 0], strides_of(grad_output))
-    run(plan.calls, &plan.tasks, plan.threads, plan.scratch_bytes,
-        grad_input_float if real is float else grad_input_double)
+    plan.set_result(grad_output)
+    run(plan, grad_input_float, grad_input_double)

@@ -17,10 +17,10 @@ from libc.string cimport memset
 
 from kernels.run cimport Part, Scratch, forward_task, is_empty, lowest, run, take_blocks
 from move.prefetch cimport prefetch_pixel_ends
-from move.store cimport (Target, clear, put_pixels, strides_of, strides_of_indices,
-                         unpack)
+from move.store cimport Target, clear, put_pixels, unpack
 from move.tile cimport (TileCache, View, Window, before_cells, cell_columns, cell_rows, load,
                         next_cell)
+from plan.arrays cimport start_of
 from plan.structs cimport COPY_ONCE, Call, Strides, Task
 from roicy._kernels.machine cimport startable
 from roicy._kernels.plan cimport Plan
@@ -352,13 +352,12 @@ cdef void forward_double(const Call *call, const Task *task, char *memory) noexc
     forward_task(call, task, memory, part_double)
 
 
-def forward(Plan plan, real[:, :, :, :] out, int32_t[:, :, :, :] argmax):
+def forward(Plan plan, out, argmax):
     """out (K, C, PH, PW) = the largest pixels, argmax (K, C, PH, PW) or None: where they are."""
-    plan.set_result(&out[0, 0, 0, 0], strides_of(out))
+    plan.set_result(out)
     if argmax is not None:
-        plan.set_argmax(&argmax[0, 0, 0, 0], strides_of_indices(argmax))
-    run(plan.calls, &plan.tasks, plan.threads, plan.scratch_bytes,
-        forward_float if real is float else forward_double)
+        plan.set_argmax(argmax)
+    run(plan, forward_float, forward_double)
 
 
 # The gradient of the input.
@@ -510,16 +509,15 @@ cdef void backward_double(const Call *call, const Task *task, char *memory) noex
     backward_task(call, task, <const double*>call.result, memory)
 
 
-def backward(Plan plan, const real[:, :, :, :] grad_output, const int32_t[:, :, :, :] argmax):
+def backward(Plan plan, grad_output, argmax):
     """Set the plan's map to the sums of grad_output (K, C, PH, PW) at the pixels of argmax.
 
     Return whether an index was of no pixel; such indices are passed over.
     """
-    plan.set_result(<void*>&grad_output[0, 0, 0, 0], strides_of(grad_output))
-    plan.set_argmax(<int32_t*>&argmax[0, 0, 0, 0], strides_of_indices(argmax))
+    plan.set_result(grad_output)
+    plan.set_argmax(argmax)
     plan.watch_indices()
-    run(plan.calls, &plan.tasks, plan.threads, plan.scratch_bytes,
-        backward_float if real is float else backward_double)
+    run(plan, backward_float, backward_double)
     return plan.found_bad_index()
 
 
@@ -550,17 +548,13 @@ cdef int box_outside(
     return bad
 
 
-def first_outside(const int32_t[:, :, :, :] argmax, Py_ssize_t pixels, int threads):
+def first_outside(argmax, Py_ssize_t pixels, int threads):
     """The first box with an index that is neither -1 nor in [0, pixels), or -1."""
-    cdef Py_ssize_t k, count = argmax.shape[0], first = -1
-    cdef const Py_ssize_t *shape = argmax.shape
+    cdef Py_ssize_t[4] shape
     cdef Strides strides
-    cdef const int32_t *at
+    cdef const int32_t *at = <const int32_t*>start_of(argmax, sizeof(int32_t), &strides, shape)
+    cdef Py_ssize_t k, count = shape[0], first = -1
     cdef int bad = 0
-    if 0 in (count, shape[1], shape[2], shape[3]):
-        return -1
-    strides = strides_of_indices(argmax)
-    at = &argmax[0, 0, 0, 0]
     threads = startable(threads)
     if threads > 1:
         for k in prange(count, nogil=True, num_threads=threads, schedule="static"):

@@ -16,7 +16,7 @@ from libc.string cimport memset
 
 from kernels.run cimport (Part, Scratch, forward_task, is_thin, load_thin, lowest, next_part,
                           parts_of, run, thinned)
-from move.store cimport Target, clear, strides_of, unpack
+from move.store cimport Target, clear, unpack
 from move.tile cimport (TileCache, View, Window, before_cells, cell_columns, cell_rows, load,
                         next_cell, open_tile)
 from plan.spans cimport clip
@@ -181,12 +181,11 @@ cdef void forward_double(const Call *call, const Task *task, char *memory) noexc
     forward_task(call, task, memory, part_double)
 
 
-def forward(Plan plan, real[:, :, :, :] out, bint products):
+def forward(Plan plan, out, bint products):
     """out (K, C, PH, PW) = the largest samples of the plan's map, or the largest products."""
     plan.calls[0].products = products
-    plan.set_result(&out[0, 0, 0, 0], strides_of(out))
-    run(plan.calls, &plan.tasks, plan.threads, plan.scratch_bytes,
-        forward_float if real is float else forward_double)
+    plan.set_result(out)
+    run(plan, forward_float, forward_double)
 
 
 # The gradient of the input.
@@ -357,14 +356,12 @@ cdef void backward_double(const Call *call, const Task *task, char *memory) noex
     backward_task(call, task, <const double*>call.result, memory)
 
 
-def backward(
-        Plan plan, const real[:, :, :, :] grad_output, real[:, :, :, :] grad_input, bint products):
+def backward(Plan plan, grad_output, grad_input, bint products):
     """grad_input (N, C, H, W) = grad_output (K, C, PH, PW) where the plan's map has its winners.
 
     From the second step of a plan on it is added to what is there.
     """
     plan.calls[0].products = products
-    plan.set_result(<void*>&grad_output[0, 0, 0, 0], strides_of(grad_output))
-    plan.set_gradient(&grad_input[0, 0, 0, 0], strides_of(grad_input))
-    run(plan.calls, &plan.tasks, plan.threads, plan.scratch_bytes,
-        backward_float if real is float else backward_double)
+    plan.set_result(grad_output)
+    plan.set_gradient(grad_input)
+    run(plan, backward_float, backward_double)

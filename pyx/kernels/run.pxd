@@ -12,7 +12,8 @@ from move.store cimport Target
 from move.tile cimport TileCache, View, Window, load_once, load_slots, open_tile
 from plan.spans cimport hull, hull_of_taps
 from plan.structs cimport (BINS, COPY_ONCE, COPY_PER_BOX, PACK_TAPS, PACK_WINDOW, ROW_LANES,
-                           STREAMING, Call, Map, Strides, Task, Tasks)
+                           STREAMING, Call, Map, Strides, Task)
+from roicy._kernels.plan cimport Plan
 from simd.simd cimport LANE_BYTES, Stream, real, stream_fence, stream_rest
 from threads cimport run_tasks
 from tuning cimport (BINS_BYTES, COPY_BYTES, MAX_BIN_ROWS, MAX_BINS, MAX_COLUMNS, STRIP_BYTES,
@@ -110,13 +111,12 @@ cdef inline void run_one(const void *given, Py_ssize_t i, char *memory) noexcept
     run_task(one.calls, one.tasks + i, one.function, memory)
 
 
-cdef inline int run(
-        const Call *calls, const Tasks *tasks, int threads, Py_ssize_t scratch_bytes,
-        TaskFunction function) except -1:
-    """Carry out all tasks of a pass."""
+cdef inline int run(Plan plan, TaskFunction of_float, TaskFunction of_double) except -1:
+    """Carry out all tasks of a pass, in the type of the plan."""
     cdef Pass one
-    one.calls, one.tasks, one.function = calls, tasks.items, function
-    return run_tasks(&one, tasks.count, threads, scratch_bytes, run_one)
+    one.calls, one.tasks = plan.calls, plan.tasks.items
+    one.function = of_float if plan.itemsize == sizeof(float) else of_double
+    return run_tasks(&one, plan.tasks.count, plan.threads, plan.scratch_bytes, run_one)
 
 
 # Boxes, blocks and parts

@@ -1,5 +1,4 @@
 """Store: [y][x][lane] into arrays of any strides."""
-from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
 from move.pack cimport copy_lanes
@@ -16,22 +15,6 @@ cdef struct Target:                # how lanes are written
     int store                      # of enum Store
     void *staging                  # room for a block that is contiguous in the array, or NULL
     Stream *queue                  # bytes of `staging` that are still to be streamed
-
-
-cdef inline Strides strides_in_elements(
-        const Py_ssize_t *bytes, Py_ssize_t itemsize) noexcept nogil:
-    cdef Strides strides
-    strides.image, strides.channel = bytes[0] // itemsize, bytes[1] // itemsize
-    strides.y, strides.x = bytes[2] // itemsize, bytes[3] // itemsize
-    return strides
-
-
-cdef inline Strides strides_of(const real[:, :, :, :] array) noexcept nogil:
-    return strides_in_elements(array.strides, sizeof(real))
-
-
-cdef inline Strides strides_of_indices(const int32_t[:, :, :, :] array) noexcept nogil:
-    return strides_in_elements(array.strides, sizeof(int32_t))
 
 
 cdef inline void short_rows(

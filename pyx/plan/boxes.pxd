@@ -1,10 +1,10 @@
 """Boxes: rows of numbers of any type as images and numbers, and the level of each in a pyramid."""
-from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyObject_GetBuffer
 from libc.math cimport INFINITY, fabs, floor, log2, sqrt, trunc
 from libc.stdint cimport INT32_MAX, int32_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 
+from plan.arrays cimport on_elements
 from plan.structs cimport BoxList, Pyramid, Scale
 from simd.simd cimport real
 
@@ -37,29 +37,6 @@ cdef inline void free_boxes(BoxList *boxes) noexcept:
     free(boxes.images)
     free(boxes.numbers)
     free(boxes.rows)
-
-
-cdef inline bint has_buffer(object value, type ndarray, Py_buffer *array) noexcept:
-    """Whether C can read an array.  If so, it is in `array`, and the caller has to release it."""
-    if type(value) is not ndarray:
-        return False
-    try:
-        PyObject_GetBuffer(value, array, PyBUF_STRIDES | PyBUF_FORMAT)
-    except Exception:      # the buffer protocol cannot express this type
-        return False
-    return True
-
-
-cdef inline bint on_elements(const Py_buffer *array, int dimensions) noexcept nogil:
-    """Whether an array has so many dimensions, and native elements at multiples of their size."""
-    cdef int i
-    if (array.ndim != dimensions or array.format[0] == 0 or array.format[1] != 0
-            or <size_t>array.buf % array.itemsize != 0):
-        return False
-    for i in range(dimensions):
-        if array.strides[i] % array.itemsize != 0:
-            return False
-    return True
 
 
 cdef inline Py_ssize_t copy_rows(

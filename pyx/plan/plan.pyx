@@ -15,8 +15,10 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from plan.boxes cimport (all_finite, all_rotated_finite, free_boxes, has_buffer, is_plain,
-                         on_elements, reserve, sort_by_level, take_array)
+from plan.arrays cimport (apart, has_buffer, is_plain_map, is_whole, on_elements, set_map,
+                          start_of)
+from plan.boxes cimport (all_finite, all_rotated_finite, free_boxes, is_plain, reserve,
+                         sort_by_level, take_array)
 from plan.choose cimport (channels_are_few, choose_strategy, store_for, strategy_of,
                           worth_prefetching)
 from plan.layout cimport lay_out, max_owned_bytes, set_sizes
@@ -36,7 +38,6 @@ from roicy import _arguments, _levels, _threads
 
 
 cdef enum:
-    MAX_EXTENT = 1 << 30           # pixels of a side of a map: _arguments.MOST_PIXELS
     MAX_SIDE = 1 << 24             # bins of a side of an output: _arguments.MOST_BINS
     MAX_EXACT = 1 << 24            # whole numbers in a float: _arguments.LARGEST_EXACT
 
@@ -76,51 +77,6 @@ cdef inline double plain_scale(object value) except? -1:
     """A scale; 0 if roicy/_arguments.py has to check the value."""
     cdef double scale = value if type(value) is float else 0
     return scale if 0 < scale < INFINITY else 0
-
-
-cdef inline bint is_whole(int kind) noexcept nogil:
-    """Whether a type of maps is one of integers, of which float32 is pooled."""
-    return kind == c'B' or kind == c'b' or kind == c'h' or kind == c'H'
-
-
-cdef inline bint is_plain_map(const Py_buffer *array) noexcept nogil:
-    """Whether an array has 4 dimensions, of sizes that can be counted, and a type of maps."""
-    cdef int kind = array.format[0], i
-    if not (kind == c'f' or kind == c'd' or kind == c'e' or is_whole(kind)):
-        return False
-    if not on_elements(array, 4) or array.shape[0] > INT32_MAX:
-        return False
-    for i in range(1, 4):
-        if array.shape[i] > MAX_EXTENT:
-            return False
-    return True
-
-
-cdef inline void set_map(Map *map, const Py_buffer *array, int kind, bint last) noexcept nogil:
-    """Describe an array of (N, C, H, W), or of (N, H, W, C) if channels are last."""
-    cdef int channel = 3 if last else 1, y = 1 if last else 2, size = <int>array.itemsize
-    map.data = <char*>array.buf
-    map.kind, map.itemsize = kind, size
-    map.images = array.shape[0]
-    map.rows, map.columns = array.shape[y], array.shape[y + 1]
-    map.strides.image = array.strides[0] // size
-    map.strides.channel = array.strides[channel] // size
-    map.strides.y, map.strides.x = array.strides[y] // size, array.strides[y + 1] // size
-
-
-cdef inline bint apart(const Py_buffer *array, const Py_buffer *out) noexcept nogil:
-    """Whether no element of an array can lie in the memory of `out`, which is contiguous."""
-    cdef const char *low = <const char*>array.buf
-    cdef const char *high = low + array.itemsize
-    cdef int i
-    for i in range(array.ndim):
-        if array.shape[i] == 0:
-            return True
-        if array.strides[i] < 0:
-            low += (array.shape[i] - 1) * array.strides[i]
-        else:
-            high += (array.shape[i] - 1) * array.strides[i]
-    return high <= <char*>out.buf or <char*>out.buf + out.len <= low
 
 
 cdef TableRequest request_of(Plan plan, Py_ssize_t level, Py_ssize_t max_boxes) except *:
@@ -500,11 +456,6 @@ cdef class Plan:
         return FLOAT if self.itemsize == sizeof(float) else DOUBLE
 
     @property
-    def type(self):
-        """What kernels call the type."""
-        return "float" if self.itemsize == sizeof(float) else "double"
-
-    @property
     def output_shape(self):
         if self.last:
             return self.boxes.count, self.ph, self.pw, self.channels
@@ -658,33 +609,42 @@ cdef class Plan:
 
     # Arrays of a step, for kernels
 
-    cdef void set_result(self, void *result, Strides bins) noexcept:
-        """Where the output is, or the gradient of it."""
+    cdef int set_result(self, array) except -1:
+        """Where the output is, or the gradient of it, seen as (K, C, PH, PW)."""
         cdef Py_ssize_t level
+        cdef Strides bins
+        cdef void *result = start_of(array, self.itemsize, &bins)
         cdef bint writes = writes_maps(self.purpose)
         cdef int store = store_for(<double>self.boxes.count * self.channels * self.ph * self.pw
                                    * self.itemsize)
         for level in range(self.levels):
             self.calls[level].result, self.calls[level].bins = result, bins
             self.calls[level].store = self.map_store(level) if writes else store
+        return 0
 
     cdef int map_store(self, Py_ssize_t level) noexcept:
         cdef const Map *map = &self.calls[level].map
         return store_for(<double>map.images * self.input_channels * map.rows * map.columns
                          * map.itemsize)
 
-    cdef void set_argmax(self, int32_t *argmax, Strides strides) noexcept:
-        self.calls[0].argmax, self.calls[0].argmax_strides = argmax, strides
+    cdef int set_argmax(self, array) except -1:
+        cdef Call *call = self.calls
+        call.argmax = <int32_t*>start_of(array, sizeof(int32_t), &call.argmax_strides)
+        return 0
 
-    cdef void set_gradient(self, void *gradient, Strides strides) noexcept:
+    cdef int set_gradient(self, array) except -1:
         """Where the gradient of the only map is, which is read meanwhile."""
-        self.calls[0].grad_input, self.calls[0].grad_strides = gradient, strides
+        self.calls[0].grad_input = start_of(array, self.itemsize, &self.calls[0].grad_strides)
+        return 0
 
-    cdef void set_partial_sums(self, double *sums, Py_ssize_t boxes) noexcept:
-        """Where the partial sums of the gradients of so many boxes go."""
+    cdef int set_partial_sums(self, array) except -1:
+        """Where the partial sums of the gradients of boxes go."""
+        cdef double[:, :, ::1] sums = array
         cdef Py_ssize_t level
         for level in range(self.levels):
-            self.calls[level].partial_sums, self.calls[level].box_count = sums, boxes
+            self.calls[level].partial_sums = &sums[0, 0, 0]
+            self.calls[level].box_count = sums.shape[1]
+        return 0
 
     cdef int watch_indices(self) except -1:
         """Have tasks say whether they met an index of no pixel."""

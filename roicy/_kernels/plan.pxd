@@ -1,7 +1,7 @@
 """What pyx/plan/plan.pyx offers to kernels; here, where Cython looks for it."""
 from libc.stdint cimport int32_t
 
-from plan.structs cimport BoxList, Boxes, Call, Pyramid, Scale, Strides, Tasks
+from plan.structs cimport BoxList, Boxes, Call, Pyramid, Scale, Tasks
 
 
 cdef class Plan:
@@ -66,10 +66,10 @@ cdef class Plan:
     cdef int tabulate(self, Py_ssize_t level, Py_ssize_t max_boxes) except -1
     cdef int make_tasks(self) except -1
     # arrays of a step, from kernels
-    cdef void set_result(self, void *result, Strides bins) noexcept
+    cdef int set_result(self, array) except -1
     cdef int map_store(self, Py_ssize_t level) noexcept
-    cdef void set_argmax(self, int32_t *argmax, Strides strides) noexcept
-    cdef void set_gradient(self, void *gradient, Strides strides) noexcept
-    cdef void set_partial_sums(self, double *sums, Py_ssize_t boxes) noexcept
+    cdef int set_argmax(self, array) except -1
+    cdef int set_gradient(self, array) except -1
+    cdef int set_partial_sums(self, array) except -1
     cdef int watch_indices(self) except -1
     cdef bint found_bad_index(self) noexcept
