@@ -1,8 +1,8 @@
 """
 Builds the extensions.
 
-Each file of pyx/kernels and pyx/images is translated to C once and compiled for each instruction
-set.  The other files are compiled once.
+Each file of pyx/kernels, pyx/images and pyx/move is translated to C once and compiled for each
+instruction set.  The other files are compiled once.
 
 Environment variables:
 
@@ -27,7 +27,8 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError, LinkError
 
-KERNELS = sorted(path for room in ("images", "kernels") for path in Path("pyx", room).glob("*.pyx"))
+ROOMS = ("images", "kernels", "move")
+KERNELS = sorted(path for room in ROOMS for path in Path("pyx", room).glob("*.pyx"))
 ONCE = [Path("pyx/machine.pyx"), Path("pyx/plan/plan.pyx")]
 # The GPU compiles these rules, too: at run time, from the folder of the package.
 RULES, RULES_OF_GPU = Path("pyx/plan/rules.h"), Path("roicy/cuda/kernels/rules.h")
@@ -87,7 +88,7 @@ def translate(extensions):
     Cython knows each kernel by a name without an instruction set.  A copy for each set has the
     name of the module that it becomes, which Python's table of modules has to say.
     """
-    modules = {file: Extension(f"{PACKAGE}.{file.stem}", [str(file)]) for file in KERNELS + ONCE}
+    modules = {file: Extension(name_of(file), [str(file)]) for file in KERNELS + ONCE}
     shared = Extension(SHARED, [f"build/{SHARED}.c"])
     made = cythonize(
         [shared, PROVIDER, *modules.values()],
@@ -98,19 +99,25 @@ def translate(extensions):
     )
     written = {module.name: module for module in made}
     for extension in extensions:
-        name = extension.name.rpartition(".")[2]
-        module = written.get(extension.name) or written[f"{PACKAGE}.{name}"]
+        module = written.get(extension.name) or written[name_of(Path(extension.sources[0]))]
         extension.sources = list(module.sources)
         extension.depends = with_included(module.depends)
         if extension.name != module.name:
             extension.sources = [renamed(module, extension.name)]
 
 
+def name_of(file):
+    """Return how Cython knows a file: those of move/, which kernels import, have their own pxd."""
+    return f"move.{file.stem}" if file.parent.name == "move" else f"{PACKAGE}.{file.stem}"
+
+
 def renamed(module, name):
-    """Return the path of a copy of the C file of a module in which it has another name."""
+    """Return the path of a copy of the C file of a module for an instruction set."""
     source, copy = Path(module.sources[0]), Path("build", "c", f"{name}.c")
+    package = name.rpartition(".")[0]
     if not copy.exists() or copy.stat().st_mtime <= source.stat().st_mtime:
-        copy.write_text(source.read_text().replace(f'"{module.name}', f'"{name}'))
+        text = source.read_text().replace(f'"{module.name}', f'"{name}')
+        copy.write_text(text.replace('"move.', f'"{package}.'))
     return str(copy)
 
 

@@ -12,27 +12,28 @@ from types import SimpleNamespace
 
 from ._kernels import machine
 
-# Each set has the modules of pyx/kernels and pyx/images.  They are named in import statements,
-# since tools that freeze programs read those, and would not find a name that is put together.
+# Each set has the modules of pyx/kernels, pyx/images and pyx/move.  They are named in import
+# statements, since tools that freeze programs read those, and would not find a name that is put
+# together.
 
 
 def _baseline() -> SimpleNamespace:
     from ._kernels.baseline import crop, forward, grad_boxes, grad_input
-    from ._kernels.baseline import max_pool, max_sample, paste, round
+    from ._kernels.baseline import max_pool, max_sample, paste, round, tile
 
     return SimpleNamespace(**locals())
 
 
 def _avx2() -> SimpleNamespace:
     from ._kernels.avx2 import crop, forward, grad_boxes, grad_input
-    from ._kernels.avx2 import max_pool, max_sample, paste, round
+    from ._kernels.avx2 import max_pool, max_sample, paste, round, tile
 
     return SimpleNamespace(**locals())
 
 
 def _avx512() -> SimpleNamespace:
     from ._kernels.avx512 import crop, forward, grad_boxes, grad_input
-    from ._kernels.avx512 import max_pool, max_sample, paste, round
+    from ._kernels.avx512 import max_pool, max_sample, paste, round, tile
 
     return SimpleNamespace(**locals())
 

@@ -15,7 +15,8 @@ MAY_IMPORT = {
     "plan": ("plan", "simd", "tuning", "roicy._kernels.machine"),
     "kernels": (
         "kernels", "move", "simd", "threads", "tuning", "images.frames",
-        "plan.arrays", "plan.structs", "plan.spans", "roicy._kernels.machine", "roicy._kernels.plan",
+        "plan.arrays", "plan.structs", "plan.spans",
+        "roicy._kernels.machine", "roicy._kernels.plan",
     ),
     "images": ("images", "simd", "threads", "tuning"),
     "onnxruntime": ("onnxruntime",),

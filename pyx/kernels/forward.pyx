@@ -20,9 +20,8 @@ from kernels.run cimport (Part, PartFunction, Scratch, forward_task, is_empty, i
 from kernels.scalars cimport sum_bins
 from kernels.sparse cimport forward_sparse
 from move.prefetch cimport prefetch_pixel_ends
-from move.store cimport Target, put_pixels, unpack
-from move.tile cimport (TileCache, View, Window, bin_tile_bytes, cell_columns, cell_rows, load,
-                        load_bins, open_tile)
+from move.tile cimport (Target, TileCache, View, Window, bin_tile_bytes, cell_columns, cell_rows,
+                        load, load_bins, open_tile, put_pixels, unpack)
 from plan.spans cimport clip, taps_after
 from plan.structs cimport BINS, COPY_ONCE, DIRECT, ROW_LANES, SCALARS, Call, Strides, Task
 from roicy._kernels.plan cimport Plan

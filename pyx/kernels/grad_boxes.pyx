@@ -14,10 +14,9 @@ from libc.string cimport memset
 from kernels.run cimport (Part, Scratch, is_empty, is_thin, load_thin, next_part, parts_of, run,
                           scratch_of, thinned)
 from kernels.sparse cimport Stretch, add_slopes_of_taps, loads_window, next_stretch, spans_of
-from move.pack cimport pack
 from move.prefetch cimport Prefetch, prefetch_of, prefetch_some
-from move.tile cimport (TileCache, View, Window, before_cells, bin_tile_bytes, cell_columns,
-                        load, load_bins, load_once, next_cell, open_tile)
+from move.tile cimport (TileCache, View, Window, before_cells, bin_tile_bytes, cell_columns, load,
+                        load_bins, load_once, next_cell, open_tile, pack)
 from plan.spans cimport clip
 from plan.structs cimport BINS, COPY_ONCE, Call, Map, Task
 from roicy._kernels.plan cimport Plan

@@ -17,10 +17,9 @@ from kernels.run cimport (Part, Scratch, begins_box, ends_box, even_share, next_
                           run, scratch_of, set_box, skip_to)
 from kernels.scalars cimport add_bins, clear_channels, stop_channel
 from kernels.sparse cimport scatter_sparse
-from move.pack cimport pack
 from move.prefetch cimport Prefetch, prefetch_of, prefetch_some
-from move.store cimport Target, clear, store_bins, unpack
-from move.tile cimport TileCache, View, Window, bin_tile_bytes, load_bins, open_tile, read_pixels
+from move.tile cimport (Target, TileCache, View, Window, bin_tile_bytes, clear, load_bins,
+                        open_tile, pack, read_pixels, store_bins, unpack)
 from plan.spans cimport bins_between, clip, taps_after
 from plan.structs cimport BINS, COPY_ONCE, SCALARS, Call, Strides, Task
 from roicy._kernels.plan cimport Plan

@@ -17,9 +17,8 @@ from libc.string cimport memset
 
 from kernels.run cimport Part, Scratch, forward_task, is_empty, lowest, run, take_blocks
 from move.prefetch cimport prefetch_pixel_ends
-from move.store cimport Target, clear, put_pixels, unpack
-from move.tile cimport (TileCache, View, Window, before_cells, cell_columns, cell_rows, load,
-                        next_cell)
+from move.tile cimport (Target, TileCache, View, Window, before_cells, cell_columns, cell_rows,
+                        clear, load, next_cell, put_pixels, unpack)
 from plan.arrays cimport start_of
 from plan.structs cimport COPY_ONCE, Call, Strides, Task
 from roicy._kernels.machine cimport startable

@@ -16,9 +16,8 @@ from libc.string cimport memset
 
 from kernels.run cimport (Part, Scratch, forward_task, is_thin, load_thin, lowest, next_part,
                           parts_of, run, thinned)
-from move.store cimport Target, clear, unpack
-from move.tile cimport (TileCache, View, Window, before_cells, cell_columns, cell_rows, load,
-                        next_cell, open_tile)
+from move.tile cimport (Target, TileCache, View, Window, before_cells, cell_columns, cell_rows,
+                        clear, load, next_cell, open_tile, unpack)
 from plan.spans cimport clip
 from plan.structs cimport PACK_WINDOW, Call, Strides, Task
 from roicy._kernels.plan cimport Plan

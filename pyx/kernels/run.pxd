@@ -8,8 +8,7 @@ from libc.stdint cimport int32_t
 from libc.string cimport memset
 
 from move.prefetch cimport prefetch_ends
-from move.store cimport Target
-from move.tile cimport TileCache, View, Window, load_once, load_slots, open_tile
+from move.tile cimport Target, TileCache, View, Window, load_once, load_slots, open_tile
 from plan.spans cimport hull, hull_of_taps
 from plan.structs cimport (BINS, COPY_ONCE, COPY_PER_BOX, PACK_TAPS, PACK_WINDOW, ROW_LANES,
                            STREAMING, Call, Map, Strides, Task)

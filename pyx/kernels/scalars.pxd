@@ -7,7 +7,7 @@ take them, so that both give the same bits: which of them computes a box depends
 from libc.stdint cimport int32_t
 
 from kernels.run cimport Part, next_part, parts_of, x_first
-from move.store cimport clear
+from move.tile cimport clear
 from plan.spans cimport clip
 from plan.structs cimport Call, Strides, Task
 from simd.simd cimport Taps, add_number, real, sum_number

@@ -10,8 +10,7 @@ lies askew, they are loaded bin by bin, and for a bin that is too large some tap
 from libc.stdint cimport int32_t
 
 from kernels.run cimport Part, Scratch, even_share, is_empty
-from move.store cimport Target, put_pixels, unpack
-from move.tile cimport TileCache, View, Window, load
+from move.tile cimport Target, TileCache, View, Window, load, put_pixels, unpack
 from plan.spans cimport hull_of_taps
 from plan.structs cimport PACK_WINDOW, Call, Task
 from simd.simd cimport (LANE_BYTES, Pixels, SparseTaps, Taps, accumulate_sparse, add_sparse_slopes,

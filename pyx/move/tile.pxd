@@ -1,15 +1,14 @@
 """Tiles: one channel block of one image as [y][x][lane], in scratch or where it lies.
 
-The lanes past the last channel of a partial block are zero, and are never written back.
+The lanes past the last channel of a partial block are zero, and are never written back.  What moves
+pixels is compiled once for each instruction set, in tile.pyx, and kernels call it by pointers.
+What is here is so short that each kernel has it.
 """
 from libc.stdint cimport int32_t
-from libc.string cimport memcpy, memmove, memset
 
-from move.pack cimport pack, pack_widened
 from plan.structs cimport COPY_ONCE, PACK_TAPS, PACK_WINDOW, Call, Map, Strides, Task
-from simd.simd cimport (LANE_BYTES, copy_runs, prefetch_l2, real, widen, widen_runs)
-from tuning cimport (BINS_TOGETHER, COPY_PIXELS_AHEAD, MAX_COLUMNS, PACK_ROWS_AHEAD,
-                     TILE_HEADROOM)
+from simd.simd cimport LANE_BYTES, Stream, real
+from tuning cimport MAX_COLUMNS
 
 
 cdef struct Window:                # pixels [y0, y1) x [x0, x1)
@@ -43,31 +42,39 @@ cdef struct TileCache:             # one channel block of one image, and what a 
     Py_ssize_t y1
 
 
-cdef inline Map load_once(const Call *call, const Task *task, char *tile) noexcept nogil:
-    """The map as it is, or for COPY_ONCE a copy in the tile of what the task reads of it."""
-    cdef Map near = call.map
-    cdef const Strides *strides = &call.map.strides
-    cdef Py_ssize_t size = call.map.itemsize, first = task.first_block * call.lanes
-    cdef Py_ssize_t width = task.stop_block * call.lanes - first
-    cdef Py_ssize_t rows = task.y1 - task.y0, columns = task.x1 - task.x0
-    cdef const char *source
-    if task.load != COPY_ONCE:
-        return near
-    source = call.map.data + size * (task.image * strides.image + first
-                                     + task.y0 * strides.y + task.x0 * strides.x)
-    if size == call.itemsize:
-        copy_runs(source, strides.y * size, strides.x * size, rows, columns, width * size, tile)
-    elif strides.x == width:
-        widen_runs(source, call.map.kind, strides.y * size, 0, rows, 1, columns * width,
-                   <float*>tile)
-    else:
-        widen_runs(source, call.map.kind, strides.y * size, strides.x * size, rows, columns, width,
-                   <float*>tile)
-    near.kind = c'f' if call.itemsize == sizeof(float) else c'd'
-    near.itemsize = call.itemsize
-    near.strides.image, near.strides.x, near.strides.y = 0, width, columns * width
-    near.data = tile - near.itemsize * (first + task.y0 * near.strides.y + task.x0 * near.strides.x)
-    return near
+cdef struct Target:                # how lanes are written
+    Strides strides
+    int lanes                      # channels of the block
+    int store                      # of enum Store
+    void *staging                  # room for a block that is contiguous in the array, or NULL
+    Stream *queue                  # bytes of `staging` that are still to be streamed
+
+
+# Into tiles and out of them: tile.pyx says what each does.
+
+cdef void pack(
+        const real *source, Strides strides, int lanes, Py_ssize_t rows, Py_ssize_t columns,
+        real *tile) noexcept nogil
+cdef void read_pixels(
+        const TileCache *tile, Py_ssize_t y, Py_ssize_t x, Py_ssize_t rows, Py_ssize_t columns,
+        real *to) noexcept nogil
+cdef const real *load_rows(
+        TileCache *tile, real *memory, const Window *window, View *steps) noexcept nogil
+cdef Map load_once(const Call *call, const Task *task, char *tile) noexcept nogil
+cdef void load_slots(
+        const TileCache *tile, const int32_t *rows, const int32_t *columns, const Window *slots,
+        real *to) noexcept nogil
+cdef void load_bins(const Call *call, const Task *task, real *to) noexcept nogil
+cdef void unpack(
+        const real *tile, Py_ssize_t rows, Py_ssize_t columns, real *to,
+        const Target *target) noexcept nogil
+cdef void put_pixels(
+        const real *pixels, Py_ssize_t count, Py_ssize_t width, real *target, Py_ssize_t step,
+        int store) noexcept nogil
+cdef void clear(
+        real *target, const Strides *to, Py_ssize_t channels, Py_ssize_t rows,
+        Py_ssize_t columns) noexcept nogil
+cdef void store_bins(const Call *call, const Task *task, const real *tile) noexcept nogil
 
 
 cdef inline TileCache open_tile(
@@ -95,44 +102,6 @@ cdef inline TileCache open_tile(
     return tile
 
 
-cdef inline void read_pixels(
-        const TileCache *tile, Py_ssize_t y, Py_ssize_t x, Py_ssize_t rows, Py_ssize_t columns,
-        real *to) noexcept nogil:
-    """Pack rows x columns pixels from (y, x) on."""
-    cdef Py_ssize_t at = y * tile.strides.y + x * tile.strides.x
-    if tile.itemsize == sizeof(real):
-        pack(<const real*>tile.plane + at, tile.strides, tile.lanes, rows, columns, to)
-    else:
-        pack_widened(tile.plane + at * tile.itemsize, tile.kind, tile.strides, tile.lanes, rows,
-                     columns, to)
-
-
-cdef inline const real *load_rows(
-        TileCache *tile, real *memory, const Window *window, View *steps) noexcept nogil:
-    """As load, if the tile does not hold the window yet: pack it alone, or with rows around it."""
-    cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), width = tile.x1 - tile.x0
-    cdef Py_ssize_t rows = window.y1 - window.y0, kept, top, bottom
-    if tile.load == PACK_WINDOW:
-        steps.y = (window.x1 - window.x0) * lanes
-        read_pixels(tile, window.y0, window.x0, rows, window.x1 - window.x0, memory)
-        return memory
-    if window.y0 < tile.y0 or window.y1 > tile.y0 + tile.capacity_rows:      # move the tile
-        # Boxes are sorted by their top rows only roughly, so leave room above this one.
-        top = max(window.y0 - (tile.capacity_rows - rows) // TILE_HEADROOM, tile.top)
-        kept = max(tile.y1 - top, 0) if top >= tile.y0 else 0
-        if kept > 0:
-            memmove(memory, memory + (top - tile.y0) * steps.y, kept * steps.y * sizeof(real))
-        tile.y0 = top
-        tile.y1 = top + kept
-    if window.y1 > tile.y1:
-        bottom = min(tile.y1 + PACK_ROWS_AHEAD, tile.y0 + tile.capacity_rows)
-        bottom = max(window.y1, min(bottom, tile.bottom))
-        read_pixels(tile, tile.y1, tile.x0, bottom - tile.y1, width,
-                    memory + (tile.y1 - tile.y0) * steps.y)
-        tile.y1 = bottom
-    return memory + (window.y0 - tile.y0) * steps.y + (window.x0 - tile.x0) * lanes
-
-
 cdef inline const real *load(
         TileCache *tile, real *memory, const Window *window, View *steps) noexcept nogil:
     """Return where pixel (y0, x0) of a window lies, and set `steps` from pixel to pixel.
@@ -150,33 +119,6 @@ cdef inline const real *load(
     if tile.load == PACK_WINDOW or window.y0 < tile.y0 or window.y1 > tile.y1:
         return load_rows(tile, memory, window, steps)
     return memory + (window.y0 - tile.y0) * steps.y + (window.x0 - tile.x0) * lanes
-
-
-cdef inline void load_slots(
-        const TileCache *tile, const int32_t *rows, const int32_t *columns, const Window *slots,
-        real *to) noexcept nogil:
-    """Pack the pixels of some rows and columns alone, those in a window of the lists."""
-    cdef int lanes = LANE_BYTES // sizeof(real), lane
-    cdef Py_ssize_t y, x, at, width = slots.x1 - slots.x0
-    columns += slots.x0
-    memset(to, 0, (slots.y1 - slots.y0) * width * LANE_BYTES if tile.lanes < lanes else 0)
-    for y in range(slots.y0, slots.y1):
-        if tile.strides.channel == 1 and tile.itemsize == sizeof(real):
-            for x in range(width):
-                at = rows[y] * tile.strides.y + columns[x] * tile.strides.x
-                memcpy(to + x * lanes, <const real*>tile.plane + at, tile.lanes * sizeof(real))
-            to += width * lanes
-            continue
-        for lane in range(tile.lanes):
-            at = rows[y] * tile.strides.y + lane * tile.strides.channel
-            for x in range(width):
-                if tile.itemsize == sizeof(real):
-                    to[x * lanes + lane] = \
-                        (<const real*>tile.plane)[at + columns[x] * tile.strides.x]
-                else:
-                    widen(tile.plane + (at + columns[x] * tile.strides.x) * tile.itemsize,
-                          tile.kind, 1, to + x * lanes + lane)
-        to += width * lanes
 
 
 # A window that is larger than the tile is divided into cells.  These are their columns and rows.
@@ -222,25 +164,3 @@ cdef inline Py_ssize_t bin_tile_bytes(const Task *task) noexcept nogil:
     if task.load != COPY_ONCE:
         return 0
     return (task.y1 - task.y0) * (task.x1 - task.x0) * LANE_BYTES
-
-
-cdef inline void load_bins(const Call *call, const Task *task, real *to) noexcept nogil:
-    """The task's pixels of all its bins, as [bin][y][x][lane]."""
-    cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real)
-    cdef Py_ssize_t bins = task.stop_bin - task.first_bin, y, x, z, lane
-    cdef Py_ssize_t step = bin_tile_bytes(task) // <Py_ssize_t>sizeof(real)
-    cdef TileCache tile = open_tile(call, &call.map, task, task.first_block)
-    cdef const Strides *strides = &call.map.strides
-    cdef char *plane = tile.plane
-    cdef real[16 * BINS_TOGETHER] pixel
-    tile.strides.x = strides.channel
-    for y in range(task.y0, task.y1):
-        for x in range(task.x0, task.x1):
-            tile.plane = plane + (y * strides.y + x * strides.x) * tile.itemsize
-            for lane in range(tile.lanes):      # four pixels ahead, which hardware does not foresee
-                prefetch_l2(tile.plane + tile.itemsize * (COPY_PIXELS_AHEAD * strides.x
-                                                          + lane * tile.strides.channel))
-            read_pixels(&tile, 0, 0, 1, bins, pixel)
-            for z in range(bins):
-                memcpy(to + z * step, pixel + z * lanes, LANE_BYTES)
-            to += lanes
