@@ -60,10 +60,10 @@ def of_roicy(model, inputs, **options):
     return session_of(model, **options).run(None, inputs)
 
 
-def claimed(model):
+def claimed(model, *options):
     """Return what the provider takes of a model, and the session."""
     with _claimed() as titles:
-        session = session_of(model)
+        session = session_of(model, *options)
     return titles, session
 
 

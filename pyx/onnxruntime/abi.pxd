@@ -34,8 +34,7 @@ cdef enum:                       # OrtApi
     GET_TENSOR_DATA = 51
     CAST_TO_TENSOR_INFO = 55
     GET_ELEMENT_TYPE = 60
-    GET_DIMENSIONS_COUNT = 61
-    GET_DIMENSIONS = 62                     # many
+    GET_DIMENSIONS_COUNT = 61               # how many, and at the next place which; so below
     GET_TENSOR_TYPE_AND_SHAPE = 65
     KERNEL_INFO_FLOAT = 85                  # info, name, answer
     KERNEL_INFO_INT = 86
@@ -56,7 +55,7 @@ cdef enum:                       # OrtApi
     GET_EP_API = 317                        # -> table
     VALUE_INITIALIZER = 326
     VALUE_IS_CONSTANT = 331
-    GRAPH_INPUTS = 338                      # how many, and at the next place which; so below
+    GRAPH_INPUTS = 338
     GRAPH_OUTPUTS = 340
     GRAPH_INITIALIZERS = 342
     GRAPH_NODES = 344
@@ -136,6 +135,7 @@ cdef struct Ep:                  # OrtEp, and what is ours
     Status (*get_registry)(void*, const void**) noexcept nogil
     Function later[16]           # of later versions, all of which may be NULL
     void *claims
+    void *pairs                  # (operator, version, (operator, claims)) of the registry
     void *registry
 
 cdef struct Group:               # OrtNodeComputeInfo, and what is ours

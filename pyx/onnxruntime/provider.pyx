@@ -10,6 +10,9 @@ from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+
+import threading
 
 import numpy as np
 
@@ -25,9 +28,11 @@ cdef extern from * nogil:
     PyObject *PyImport_ImportModule(const char *name)
     void PyErr_Print()
 
+cdef extern from *:
+    int Py_AddPendingCall(int (*function)(void*) except -1, void *argument)
+
 cdef enum:
-    MOST_AXES = 16
-    MOST_NODES = 1024            # of a group
+    MOST_AXES = 16               # of an output; NumPy's arrays have 32 at least
     MOST_FOLDED = 1024           # elements of a constant that patterns look at
 
 cdef bytes name_bytes = b"RoicyExecutionProvider", version_bytes = __version__.encode()
@@ -76,11 +81,48 @@ cdef Status say(int code, const char *text) noexcept nogil:
 
 cdef Status failure(object error) noexcept:
     """The status of an exception."""
+    if not isinstance(error, Exception):
+        follow_with(error)
     try:
         text = (str(error) or type(error).__name__).encode(errors="replace")
     except BaseException:        # a status of NULL would be success
         return say(FAIL, "an error whose text cannot be had")
     return say(INVALID_ARGUMENT if isinstance(error, (TypeError, ValueError)) else FAIL, text)
+
+
+cdef int raise_again(void *error) except -1:
+    raised = <object>error
+    Py_DECREF(raised)
+    raise raised
+
+
+cdef void follow_with(object error) noexcept:
+    """Have an exception raised in the main thread when ONNX Runtime has returned to Python."""
+    if Py_AddPendingCall(raise_again, kept(error)) != 0:
+        Py_DECREF(error)         # as many are waiting as there can be
+
+
+cdef object call(function, tuple arguments):
+    """Call a function; again, if the handler of a signal raises in it, as that of Ctrl-C does.
+
+    What it raises follows, so that the call of ONNX Runtime is as it would have been.
+    """
+    try:
+        return function(*arguments)
+    except Exception:
+        raise
+    except BaseException as error:
+        if threading.current_thread() is not threading.main_thread():
+            raise                # it is of no handler, since these run in the main thread
+        result = call(function, arguments)
+        follow_with(error)
+        return result
+
+
+cdef bint succeeds(Status status) noexcept:
+    """Whether a status is that of success; nobody reads what it says."""
+    (<Release>api[RELEASE_STATUS])(status)
+    return status == NULL
 
 
 cdef inline int ask(int place, const void *owner, void *answer) except -1:
@@ -101,14 +143,20 @@ cdef class Handles:              # what an object of ONNX Runtime has several of
         free(self.items)
 
 
+cdef Handles room_for(size_t count):
+    cdef Handles made = Handles()
+    made.count, made.items = count, <const void**>calloc(count + 1, sizeof(void*))
+    if made.items == NULL:
+        raise MemoryError(f"no room for {count} handles")
+    return made
+
+
 cdef Handles handles(int place, const void *owner):
     """Those of which there are as many as the function at a place says, by that at the next."""
-    cdef Handles made = Handles()
-    ask(place, owner, &made.count)
-    made.items = <const void**>calloc(made.count + 1, sizeof(void*))
-    if made.items == NULL:
-        raise MemoryError(f"no room for {made.count} handles")
-    if made.count > 0:
+    cdef size_t count
+    ask(place, owner, &count)
+    cdef Handles made = room_for(count)
+    if count > 0:
         check((<Many>api[place + 1])(owner, made.items, made.count))
     return made
 
@@ -133,15 +181,11 @@ cdef void forget(void *value) noexcept nogil:
 
 # Tensors
 
-cdef list extents_of(const void *info):
+cdef tuple extents_of(const void *info):
     """The extents of a tensor, of which -1 is not known."""
-    cdef int64_t extents[MOST_AXES]
-    cdef size_t axes, i
-    ask(GET_DIMENSIONS_COUNT, info, &axes)
-    if axes > MOST_AXES:
-        raise TypeError(f"a tensor of {axes} axes, expected at most {MOST_AXES}")
-    check((<Many>api[GET_DIMENSIONS])(info, extents, axes))
-    return [extents[i] for i in range(axes)]
+    cdef Handles extents = handles(GET_DIMENSIONS_COUNT, info)      # numbers of 64 bits, too
+    cdef size_t i
+    return tuple([<int64_t>extents.items[i] for i in range(extents.count)])
 
 
 cdef object array_of(const void *value, bint writable):
@@ -153,7 +197,7 @@ cdef object array_of(const void *value, bint writable):
     ask(GET_TENSOR_TYPE_AND_SHAPE, value, &info)
     try:
         ask(GET_ELEMENT_TYPE, info, &kind)
-        shape = tuple(extents_of(info))
+        shape = extents_of(info)
     finally:
         (<Release>api[RELEASE_TENSOR_INFO])(info)
     dtype = DTYPES.get(kind)
@@ -167,6 +211,14 @@ cdef object array_of(const void *value, bint writable):
     memory = PyMemoryView_FromMemory(<char*>data, count * <Py_ssize_t>dtype.itemsize,
                                      PyBUF_WRITE if writable else PyBUF_READ)
     return ndarray(shape, dtype, memory)
+
+
+cdef object copy_of(const void *value):
+    """A copy of a tensor, or None if NumPy has no such array."""
+    try:
+        return array_of(value, False).copy()
+    except (TypeError, ValueError):
+        return None
 
 
 cdef class Output:               # makes the only output of a node, of a shape
@@ -209,7 +261,7 @@ cdef Status run(object step, void *context) noexcept:
         if indices is None:
             ask(KERNEL_CONTEXT_INPUT_COUNT, context, &count)
             indices = range(count)
-        step.run([input_of(context, i) for i in indices], output)
+        call(step.run, ([input_of(context, i) for i in indices], output))
     except BaseException as error:
         return failure(error)
     return NULL
@@ -280,13 +332,16 @@ cdef class Graph:
         return constant != 0
 
     def constant(self, name, small=True):
-        """A copy of a constant; None for other values, and for large ones if it is to be small."""
+        """A copy of a constant; None for other values, and large ones if it is to be small.
+
+        Those that NumPy has no arrays of, such as texts, are None too.
+        """
         cdef const void *value = NULL
         cdef const void *tensor = self.tensor(name) if self.is_constant(name) else NULL
         if tensor == NULL or (small and np.prod(extents_of(tensor), dtype=float) > MOST_FOLDED):
             return None
         ask(VALUE_INITIALIZER, self.info(name), &value)
-        return None if value == NULL else array_of(value, False).copy()
+        return None if value == NULL else copy_of(value)
 
 
 cdef class Node:                 # captures: what its bodies read of the graphs around them
@@ -308,17 +363,13 @@ cdef class Node:                 # captures: what its bodies read of the graphs 
     @property
     def bodies(self):
         """The graphs in its attributes, by their names."""
-        cdef Handles graphs = Handles(), names = Handles()
-        cdef size_t i
-        ask(NODE_GRAPH_COUNT, self.handle, &graphs.count)
-        graphs.items = <const void**>calloc(graphs.count + 1, sizeof(void*))
-        names.items = <const void**>calloc(graphs.count + 1, sizeof(void*))
-        if graphs.items == NULL or names.items == NULL:
-            raise MemoryError(f"no room for {graphs.count} handles")
-        if graphs.count > 0:
+        cdef size_t count, i
+        ask(NODE_GRAPH_COUNT, self.handle, &count)
+        cdef Handles graphs = room_for(count), names = room_for(count)
+        if count > 0:
             check((<Status (*)(const void*, const void**, size_t, const void**) noexcept nogil>
                    api[NODE_GRAPHS])(self.handle, graphs.items, graphs.count, names.items))
-        return {(<const char*>names.items[i]).decode(): graph_of(graphs.items[i])
+        return {(<const char*>names.items[i]).decode(errors="replace"): graph_of(graphs.items[i])
                 for i in range(graphs.count)}
 
 
@@ -353,18 +404,18 @@ cdef object attribute(const void *handle):
     if kind == TENSOR:
         ask(ATTRIBUTE_TENSOR, handle, &tensor)
         try:
-            return array_of(tensor, False).copy()
+            return copy_of(tensor)
         finally:
             (<Release>api[RELEASE_VALUE])(tensor)
     if kind > STRING:
         return None
     read = <Status (*)(const void*, int, void*, size_t, size_t*) noexcept nogil>api[READ_OP_ATTR]
-    (<Release>api[RELEASE_STATUS])(read(handle, kind, NULL, 0, &size))     # says how large it is
+    succeeds(read(handle, kind, NULL, 0, &size))       # says how large it is
     memory = bytearray(size)
     if size > 0:
         check(read(handle, kind, <char*>memory, size, &size))
     if kind == STRING:
-        return bytes(memory).decode()
+        return memory.decode(errors="surrogateescape")
     values = np.frombuffer(memory, np.int64 if kind <= INTS else np.float32).tolist()
     return values[0] if kind == INT or kind == FLOAT else values
 
@@ -382,16 +433,15 @@ cdef Status get_capability(void *ep, const void *graph, void *support) noexcept 
 
 cdef int claim(object claims, Graph graph, void *support) except -1:
     """Take groups of nodes, each of which becomes one node, and single nodes."""
-    cdef const void *nodes[MOST_NODES]
+    cdef Handles nodes
     cdef size_t i
-    groups, singles = claims.of(graph)
+    groups, singles = call(claims.of, (graph,))
     for group in groups:
-        if len(group) > MOST_NODES:
-            raise ValueError(f"a group of {len(group)} nodes, expected at most {MOST_NODES}")
-        for i in range(<size_t>len(group)):
-            nodes[i] = (<Node?>group[i]).handle
+        nodes = room_for(len(group))
+        for i in range(nodes.count):
+            nodes.items[i] = (<Node?>group[i]).handle
         check((<Status (*)(void*, const void**, size_t, const void*) noexcept nogil>
-               ep_api[ADD_NODES_TO_FUSE])(support, nodes, len(group), NULL))
+               ep_api[ADD_NODES_TO_FUSE])(support, nodes.items, nodes.count, NULL))
     for node in singles:
         check((<One>ep_api[ADD_SINGLE_NODE])(support, <void*>(<Node?>node).handle))
     return 0
@@ -407,16 +457,19 @@ cdef Status compile_nodes(void *ep, const void **graphs, const void **nodes, siz
     cdef size_t i
     with gil:
         try:
+            memset(groups, 0, count * sizeof(void*))
             for i in range(count):
                 groups[i] = new_group(<object>(<Ep*>ep).claims, nodes[i])
         except BaseException as error:
+            release_groups(ep, groups, count)
             return failure(error)
     return NULL
 
 
 cdef void *new_group(object claims, const void *node) except NULL:
     cdef Graph values = Graph()
-    step = claims.step_of(values.names(NODE_OUTPUTS, node), values.names(NODE_INPUTS, node))
+    names = values.names(NODE_OUTPUTS, node), values.names(NODE_INPUTS, node)
+    step = call(claims.step_of, names)
     cdef Group *group = <Group*>new(sizeof(Group))
     group.version, group.compute = API_VERSION, compute_group
     group.create_state, group.release_state = create_state, ignore
@@ -430,6 +483,7 @@ cdef void release_groups(void *ep, void **groups, size_t count) noexcept nogil:
         if groups[i] != NULL:
             forget((<Group*>groups[i]).step)
             free(groups[i])
+            groups[i] = NULL
 
 
 # Kernels of single nodes
@@ -441,25 +495,26 @@ cdef object attribute_of(const void *info, str name, object default):
     cdef int64_t integer
     cdef size_t size = 0
     cdef int place = KERNEL_INFO_STRING
-    kind = type(default[0] if type(default) is list else default)
-    dtype = "u1" if kind is str else np.float32 if kind is float else np.int64
-    if kind is not str:          # of a list, one number may be given
+    cdef bint several = type(default) is list
+    kind = type(default[0] if several else default)
+    dtype = DTYPES[1] if kind is float else DTYPES[INT64]
+    if kind is not str:          # of a list, one number may be given, and where floats are due, int
         value = None
-        status = (<Named>api[KERNEL_INFO_INT])(info, key, &integer, NULL)
-        if status == NULL:
-            value = integer      # also where a float is due
-        elif kind is float and (<Named>api[KERNEL_INFO_FLOAT])(info, key, &number, NULL) == NULL:
+        if succeeds((<Named>api[KERNEL_INFO_INT])(info, key, &integer, NULL)):
+            value = integer
+        elif kind is float and succeeds((<Named>api[KERNEL_INFO_FLOAT])(info, key, &number, NULL)):
             value = number
-        (<Release>api[RELEASE_STATUS])(status)
-        if value is not None or type(default) is not list:
-            return [value] if type(default) is list else value
+        if value is not None or not several:
+            return [value] if several else value
         place = KERNEL_INFO_FLOATS if kind is float else KERNEL_INFO_INTS
-    (<Release>api[RELEASE_STATUS])((<Named>api[place])(info, key, NULL, &size))   # its size
+    succeeds((<Named>api[place])(info, key, NULL, &size))               # says its size
     if size == 0:
         return None
-    values = np.empty(size, dtype)
-    check((<Named>api[place])(info, key, <void*><size_t>values.ctypes.data, &size))
-    return values.tobytes().rstrip(b"\0").decode() if kind is str else values.tolist()
+    memory = bytearray(size if kind is str else size * dtype.itemsize)
+    check((<Named>api[place])(info, key, <char*>memory, &size))
+    if kind is str:
+        return memory.rstrip(b"\0").decode(errors="surrogateescape")
+    return np.frombuffer(memory, dtype).tolist()
 
 
 cdef Status compute_kernel(void *kernel, void *context) noexcept nogil:
@@ -474,7 +529,8 @@ cdef void release_kernel(void *kernel) noexcept nogil:
 cdef void *new_kernel(object operator, object claims, const void *info) except NULL:
     given = {name: attribute_of(info, name, default)
              for name, default in operator.attributes.items()}
-    step = claims.single(operator, {k: v for k, v in given.items() if v is not None})
+    given = {name: value for name, value in given.items() if value is not None}
+    step = call(claims.single, (operator, given))
     cdef Kernel *kernel = <Kernel*>new(sizeof(Kernel))
     kernel.version, kernel.compute, kernel.release = API_VERSION, compute_kernel, release_kernel
     kernel.step = kept(step)
@@ -600,9 +656,7 @@ cdef object option_of(const void *options, str key):
     cdef char value[32]
     cdef size_t size = sizeof(value)
     cdef bytes full = f"ep.{name_bytes.decode().lower()}.{key}".encode()
-    status = (<Named>api[GET_CONFIG_ENTRY])(options, full, value, &size)
-    if status != NULL:
-        (<Release>api[RELEASE_STATUS])(status)
+    if not succeeds((<Named>api[GET_CONFIG_ENTRY])(options, full, value, &size)):
         return None
     return value[:size].decode().rstrip("\0")
 
@@ -619,15 +673,15 @@ cdef Status create_ep(void *this, const void *devices, const void *metadata, siz
 
 cdef void *new_ep(const void *options) except NULL:
     claims = claims_of({key: option_of(options, key) for key in ("num_threads", "groups")})
+    pairs = [(key, version, (operator, claims))
+             for key, versions in table.items() for version, operator in versions.items()]
     cdef Ep *ep = <Ep*>new(sizeof(Ep))
     ep.version, ep.get_name, ep.get_capability = API_VERSION, get_name, get_capability
     ep.compile_nodes, ep.release_groups = compile_nodes, release_groups
-    ep.get_registry, ep.claims = get_registry, kept(claims)
+    ep.get_registry, ep.claims, ep.pairs = get_registry, kept(claims), kept(pairs)
     try:
         check((<Make>ep_api[CREATE_KERNEL_REGISTRY])(&ep.registry))
-        claims.pairs = [(key, version, (operator, claims)) for key, versions in table.items()
-                        for version, operator in versions.items()]
-        for key, version, pair in claims.pairs:
+        for key, version, pair in pairs:
             add_kernel(ep.registry, key, version, pair)
     except BaseException:
         release_ep(NULL, ep)
@@ -636,8 +690,10 @@ cdef void *new_ep(const void *options) except NULL:
 
 
 cdef void release_ep(void *this, void *ep) noexcept nogil:
-    (<Release>ep_api[RELEASE_KERNEL_REGISTRY])((<Ep*>ep).registry)
+    if (<Ep*>ep).registry != NULL:
+        (<Release>ep_api[RELEASE_KERNEL_REGISTRY])((<Ep*>ep).registry)
     forget((<Ep*>ep).claims)
+    forget((<Ep*>ep).pairs)
     free(ep)
 
 

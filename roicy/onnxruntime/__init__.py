@@ -78,6 +78,13 @@ def get_library_path() -> str:
     return str(provider.__file__)
 
 
+def version() -> tuple[int, ...]:
+    """Return the numbers of ONNX Runtime's version, (major, minor)."""
+    import onnxruntime
+
+    return tuple(map(int, onnxruntime.__version__.split(".")[:2]))
+
+
 def _devices() -> list[Any]:
     import onnxruntime
 
@@ -102,8 +109,7 @@ def register() -> list[Any]:
     """
     import onnxruntime
 
-    numbers = onnxruntime.__version__.split(".")[:2]
-    if tuple(map(int, numbers)) < OLDEST:
+    if version() < OLDEST:
         raise ImportError(
             f"onnxruntime {onnxruntime.__version__} is installed, and roicy.onnxruntime needs "
             f"{'.'.join(map(str, OLDEST))} or newer"

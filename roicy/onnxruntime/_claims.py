@@ -62,16 +62,19 @@ class Claims:
 
     def single(self, operator: Operator, given: dict[str, Any]) -> Single:
         """Return the step of a node."""
+        self._raise()
+        return Single(operator, given, self.threads)
+
+    def _raise(self) -> None:
         if self.wrong is not None:
             raise ValueError(self.wrong)
-        return Single(operator, given, self.threads)
 
     def _check(self, node: Any) -> None:
         """
         Remember what is wrong with a node.
 
-        ONNX Runtime hears of it when it asks for the kernel: an error before only makes it take
-        another provider.
+        ONNX Runtime hears of it when it asks for a kernel or a group: an error before only makes it
+        take another provider.
         """
         operator = TABLE[node.domain, node.op_type][node.since_version]
         try:
@@ -82,11 +85,12 @@ class Claims:
     def of(self, graph: Any) -> tuple[list[list[Any]], list[Any]]:
         """Return groups of nodes, each of which is to be one node, and single nodes."""
         singles = {node.outputs[0]: node for node in graph.nodes if _is_known(node)}
+        for node in singles.values():
+            self._check(node)
         groups: list[list[Any]] = []
         inside: set[str] = set()
         if self.groups:
-            steps: list[Any] = [*pyramids(graph, singles), *pasting_loops(graph)]
-            for step in steps:
+            for step in self._found(graph, singles):
                 step.threads = self.threads
                 self.steps[step.output] = step
                 groups.append(step.nodes)
@@ -95,12 +99,20 @@ class Claims:
                 step.nodes = None  # they are gone when ONNX Runtime has its answer
         alone = [node for name, node in singles.items() if name not in inside]
         for node in alone:
-            self._check(node)
             log.info("%s", spell(node))
         return groups, alone
 
+    def _found(self, graph: Any, singles: dict[str, Any]) -> list[Any]:
+        """Return the steps of groups; none where a graph is such as nobody has thought of."""
+        try:
+            return [*pyramids(graph, singles), *pasting_loops(graph)]
+        except Exception:
+            log.warning("groups of nodes were not looked for to the end", exc_info=True)
+            return []
+
     def step_of(self, outputs: list[str], inputs: list[str]) -> Any:
         """Return the step of a group, which reads its inputs from these."""
+        self._raise()
         (output,) = outputs
         step = self.steps[output]
         step.indices = [inputs.index(name) for name in step.inputs]

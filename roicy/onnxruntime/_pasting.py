@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import masks
+from . import version
 from ._patterns import Walk, spell
 
 FLOAT, INT64, BOOL = 1, 7, 9  # element types of ONNX
@@ -50,8 +51,15 @@ class Pasting:
 
 
 def pasting_loops(graph: Any) -> list[Pasting]:
-    """Return the Loops that paste masks."""
-    found = []
+    """
+    Return the Loops that paste masks.
+
+    There are none before ONNX Runtime 1.27, which does not hand a Loop that a provider takes the
+    values that its body reads of the graph around it.
+    """
+    found: list[Pasting] = []
+    if version() < (1, 27):
+        return found
     for node in graph.nodes:
         if node.op_type == "Loop" and not node.domain and len(node.outputs) == 1:
             inputs = _pasted(graph, node)
@@ -175,7 +183,7 @@ def _field(number: int, value: Any) -> bytes:
         return _varint(number << 3 | 5) + struct.pack("<f", value)
     if isinstance(value, int):
         return _varint(number << 3) + _varint(value % 2**64)
-    data = value.encode() if isinstance(value, str) else value
+    data = value.encode(errors="surrogateescape") if isinstance(value, str) else value
     return _varint(number << 3 | 2) + _varint(len(data)) + data
 
 

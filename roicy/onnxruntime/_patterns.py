@@ -164,7 +164,7 @@ class Walk:
             return None
         for value, other in (equal.inputs, equal.inputs[::-1]):
             number = self.constant(other)
-            if number is not None and number.size == 1:
+            if number is not None and number.size == 1 and number.dtype.kind == "i":
                 return value, int(number.reshape(()))
         return None
 
@@ -187,7 +187,8 @@ class Walk:
         """Whether a value is zeros, of extents that need not be known."""
         node = self.node(name, "Expand", "ConstantOfShape")
         if node is None:
-            return self.graph.is_constant(name) and not self.graph.constant(name, False).any()
+            value = self.graph.constant(name, False)
+            return value is not None and not value.any()
         if node.op_type == "Expand":
             return self.is_zeros(node.inputs[0])
         value = node.attributes.get("value")
@@ -195,9 +196,9 @@ class Walk:
 
     def rows_of(self, zeros: str) -> str | int | None:
         """Return how many rows zeros have: a number, or the value that tells it, or None."""
-        if self.graph.is_constant(zeros):
-            shape = self.graph.constant(zeros, False).shape
-            return shape[0] if shape else None
+        value = self.graph.constant(zeros, False)
+        if value is not None:
+            return value.shape[0] if value.ndim else None
         node = self.node(zeros, "ConstantOfShape", "Expand")
         if node is None or (node.op_type == "Expand" and self.numbers(node.inputs[0]) != [0]):
             return None
