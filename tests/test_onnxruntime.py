@@ -324,6 +324,43 @@ def test_mmcv_rotated(domain, rng):
     np.testing.assert_array_equal(of_roicy(model, inputs)[0], expected)
 
 
+@pytest.mark.parametrize("second", [", copied", ""])
+def test_pyramids_of_openvino(second, rng):
+    """The domain org.openvinotoolkit has one RoI node, whose second output is its boxes."""
+    outputs = "float[K, C, P, Q] Y" + second.replace(",", ", float[K, 4]")
+    model = parsed(
+        f"""pooled (float[K, 4] rois, float[N, C, H, W] A, float[N, C, h, w] B) => ({outputs}) {{
+            Y{second} = org.openvinotoolkit.ExperimentalDetectronROIFeatureExtractor <
+                output_size = 3, pyramid_scales = [4, 8], sampling_ratio = 2, aligned = 1,
+                image_id = 0> (rois, A, B) }}""",
+        domains=', "org.openvinotoolkit": 1',
+    )
+    maps = [rng.standard_normal((1, 4, side, side)).astype(np.float32) for side in (100, 50)]
+    rows = random_boxes(rng, 1, 30, (400, 400), np.float32)
+    inputs = {"rois": rows[:, 1:].copy(), "A": maps[0], "B": maps[1]}
+    expected = roicy.multiscale_roi_align(maps, rows, 3, [1 / 4, 1 / 8], 2, True)
+    got = of_roicy(model, inputs)
+    assert len(got) == 1 + bool(second)
+    for one, other in zip(got, (expected, inputs["rois"]), strict=False):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("kind, name", [("float16", "f2"), ("float", "f4"), ("double", "f8")])
+def test_boxes_of_other_types(kind, name, rng):
+    """In domains that ONNX Runtime does not know, boxes may have another type than maps."""
+    for of_boxes, dtype in (("float16", "f2"), ("float", "f4"), ("double", "f8")):
+        model = parsed(
+            f"""pooled ({kind}[N, C, H, W] X, {of_boxes}[K, 5] rows) => ({kind}[K, D, 2, 2] Y) {{
+                Y = roicy.PrRoIPool <output_height = 2, output_width = 2> (X, rows) }}""",
+            domains=', "roicy": 1',
+        )
+        inputs = {key: array.astype(name) for key, array in row_inputs(rng).items()}
+        inputs["rows"] = inputs["rows"].astype(dtype)
+        (got,) = of_roicy(model, inputs)
+        assert got.dtype == name
+        np.testing.assert_array_equal(got, roicy.prroi_pool(inputs["X"], inputs["rows"], 2))
+
+
 @pytest.mark.parametrize("mode", ["bilinear", "nearest"])
 def test_crop_and_resize(mode, rng):
     """ONNX Runtime has this operator itself."""
@@ -706,29 +743,6 @@ def test_node_tests():
             names = [value.name for value in case.model.graph.input]
             (got,) = session.run(None, dict(zip(names, inputs, strict=True)))
             np.testing.assert_allclose(got, outputs[0], rtol=case.rtol, atol=case.atol)
-
-
-def test_numbers_of_onnx_runtimes_own_tests():
-    """Boxes without an extent, of opset 10; each row of bins adds 5 / 3, and each channel 25."""
-    body = f"""pooled {VALUES} => (float[K, C, P, Q] Y) {{
-        Y = RoiAlign <output_height = 3, output_width = 4, sampling_ratio = 2,
-            spatial_scale = 0.0625> (X, rois, images) }}"""
-    inputs = {
-        "X": np.arange(75, dtype=np.float32).reshape(1, 3, 5, 5),
-        "rois": np.array([[7, 5] * 2, [-10, 21] * 2, [13, 8] * 2, [-14, 19] * 2], np.float32),
-        "images": np.zeros(4, np.int64),
-    }
-    rows = np.array(
-        [
-            [2.95833, 3.20833, 3.45833, 3.70833],
-            [7.39583, 7.39583, 7.42708, 7.64583],
-            [4.27083, 4.52083, 4.77083, 5.02083],
-            [6.77083, 6.77083, 6.77083, 6.80208],
-        ]
-    )
-    steps = 25 * np.arange(3)[:, None, None] + 5 / 3 * np.arange(3)[:, None]
-    (got,) = of_roicy(parsed(body, 10), inputs)
-    np.testing.assert_allclose(got, rows[:, None, None] + steps, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("kind, name", [("float16", "f2"), ("double", "f8")])

@@ -178,7 +178,8 @@ cdef struct CustomOp:            # OrtCustomOp, and what is ours
     Function aliases[4]
     void *operator
     const char *name
-    size_t inputs
-    bint variadic
-    int kind                     # of the elements of inputs and output
-    int integers                 # the input that has int64 in their place, or -1
+    size_t inputs, outputs
+    bint variadic                # the last input
+    int kind                     # of the elements of the maps and of the output
+    int typed                    # the first of the maps
+    int integers                 # the input of int64, or -1

@@ -5,7 +5,9 @@ from onnxruntime.abi cimport CustomOp, Ep, Status
 
 cdef enum:
     INT64 = 7                    # ONNXTensorElementDataType
-    VARIADIC = 2                 # OrtCustomOpInputOutputCharacteristic; 0: required
+    ANY = 0
+    OPTIONAL = 1                 # OrtCustomOpInputOutputCharacteristic; 0: required
+    VARIADIC = 2
     LATEST = 0x7fffffff          # any opset
 
 
@@ -27,7 +29,9 @@ cdef inline const char *get_no_provider(const void *op) noexcept nogil:
 
 
 cdef inline int get_input_type(const void *op, size_t index) noexcept nogil:
-    return INT64 if (<CustomOp*>op).integers == <int>index else (<CustomOp*>op).kind
+    """Boxes may have any type, whatever maps have."""
+    cdef const CustomOp *of = <const CustomOp*>op
+    return of.kind if of.typed == <int>index else INT64 if of.integers == <int>index else ANY
 
 
 cdef inline int get_output_type(const void *op, size_t index) noexcept nogil:
@@ -35,7 +39,7 @@ cdef inline int get_output_type(const void *op, size_t index) noexcept nogil:
 
 
 cdef inline int zero(const void *op, size_t index) noexcept nogil:
-    return 0                     # required; in the memory of the provider
+    return 0                     # the memory of the provider
 
 
 cdef inline int one(const void *op) noexcept nogil:
@@ -51,7 +55,11 @@ cdef inline size_t get_input_count(const void *op) noexcept nogil:
 
 
 cdef inline size_t get_output_count(const void *op) noexcept nogil:
-    return 1
+    return (<CustomOp*>op).outputs
+
+
+cdef inline int get_output_kind(const void *op, size_t index) noexcept nogil:
+    return OPTIONAL if index > 0 else 0
 
 
 cdef inline int get_input_kind(const void *op, size_t index) noexcept nogil:

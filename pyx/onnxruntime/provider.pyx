@@ -221,20 +221,20 @@ cdef object copy_of(const void *value):
         return None
 
 
-cdef class Output:               # makes the only output of a node, of a shape
+cdef class Output:               # makes an output of a node, of a shape; None if nobody wants it
     cdef void *context
 
-    def __call__(self, shape):
+    def __call__(self, shape, size_t index=0):
         cdef int64_t extents[MOST_AXES]
-        cdef void *value
+        cdef void *value = NULL
         cdef size_t i, axes = len(shape)
         if axes > MOST_AXES:
             raise ValueError(f"an output of {axes} axes, expected at most {MOST_AXES}")
         for i in range(axes):
             extents[i] = shape[i]
         check((<Status (*)(void*, size_t, const int64_t*, size_t, void**) noexcept nogil>
-               api[KERNEL_CONTEXT_OUTPUT])(self.context, 0, extents, axes, &value))
-        return array_of(value, True)
+               api[KERNEL_CONTEXT_OUTPUT])(self.context, index, extents, axes, &value))
+        return None if value == NULL else array_of(value, True)
 
 
 cdef object input_of(const void *context, size_t index):
@@ -586,13 +586,14 @@ cdef Status create_custom(
 cdef int add_operator(void *domain, bytes name, object operator, int kind) except -1:
     """Add the form of an operator whose arrays are of one type."""
     cdef CustomOp *op = <CustomOp*>new(sizeof(CustomOp))
-    op.kind, op.integers = kind, operator.integers
+    op.kind, op.typed, op.integers = kind, operator.typed, operator.integers
     op.name, op.operator = <const char*>name, kept(operator)
     kept(name)                   # as long as there is the operator: for ever
-    op.inputs, op.variadic = operator.inputs[0], operator.inputs[0] < operator.inputs[1]
+    op.inputs, op.variadic = operator.inputs, operator.variadic
+    op.outputs = 2 if operator.copied >= 0 else 1
     op.version, op.get_name, op.get_provider = API_VERSION, get_op_name, get_no_provider
     op.get_input_type, op.get_output_type = get_input_type, get_output_type
-    op.get_output_kind = op.get_input_memory = zero
+    op.get_output_kind, op.get_input_memory = get_output_kind, zero
     op.get_input_count, op.get_output_count = get_input_count, get_output_count
     op.get_input_kind = get_input_kind
     op.get_least_variadic = op.is_variadic_homogeneous = one
@@ -610,7 +611,7 @@ cdef int make_domains() except -1:
         text = name.encode()
         check((<One>api[CREATE_CUSTOM_OP_DOMAIN])(<char*>text, &domains[domain_count]))
         for key, versions in table.items():
-            for kind in FLOATS if key[0] == name else ():
+            for kind in FLOATS if key[0] == name else ():        # of maps
                 add_operator(domains[domain_count], key[1].encode(), versions[1], kind)
         domain_count += 1
     return 0

@@ -33,14 +33,19 @@ class Single:
 
     def __init__(self, operator: Operator, given: dict[str, Any], threads: int | None):
         self.given = operator.checked(given)
-        self.shape, self.threads = operator.shape, threads
+        self.shape, self.copied, self.threads = operator.shape, operator.copied, threads
         self.compute = operator.prepare(**self.given)
 
-    def run(self, arrays: list[Any], output: Callable[[tuple[int, ...]], Any]) -> None:
+    def run(self, arrays: list[Any], output: Callable[..., Any]) -> None:
         """Compute the node, and write to the array that `output` makes of a shape."""
         out = output(self.shape(arrays, self.given))
         if out.size:
             self.compute(*arrays, out=out, num_threads=self.threads)
+        if self.copied >= 0:
+            rows = arrays[self.copied]
+            copy = output(rows.shape, 1)
+            if copy is not None:
+                copy[...] = rows
 
 
 class Claims:
@@ -122,8 +127,6 @@ class Claims:
 def _is_known(node: Any) -> bool:
     """Whether a node is one of the table, of a type that roicy computes."""
     operator = TABLE.get((node.domain, node.op_type), {}).get(node.since_version)
-    if operator is None or len(node.outputs) != 1 or not all(node.inputs):
+    if operator is None or len(node.outputs) > 1 + (operator.copied >= 0) or not all(node.inputs):
         return False
-    if node.graph.type_of(node.inputs[operator.typed]) not in FLOATS:
-        return False
-    return True
+    return node.graph.type_of(node.inputs[operator.typed]) in FLOATS

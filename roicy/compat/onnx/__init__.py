@@ -178,6 +178,9 @@ def _crop_and_resize(mode: str, extrapolation_value: Any) -> Callable[..., Any]:
     def crop(
         X: Any, rois: Any, batch_indices: Any, size: Any, out: Any = None, num_threads: Any = None
     ) -> Any:
+        # ONNX Runtime takes boxes that are not finite for boxes outside of the map.
+        finite = np.isfinite(rois).all(axis=-1, keepdims=True)
+        rois = rois if finite.all() else np.where(finite, rois, np.array([2, 2, 3, 3], rois.dtype))
         given = (rois, batch_indices, "NCHW", num_threads, out)
         return normalised.resized(rule, X, size, extrapolation_value, given)
 

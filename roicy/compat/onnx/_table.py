@@ -11,7 +11,9 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ... import _arguments, integrals, masks, multiscale, operators
+import numpy as np
+
+from ... import _arguments, _levels, integrals, masks, multiscale, operators
 from .. import float32_scale
 from . import _crop_and_resize, _max_roi_pool, _one_of, _roi_align, _roi_align_rotated
 
@@ -20,24 +22,21 @@ Attributes = dict[str, Any]
 Shape = tuple[int, ...]
 
 
+def _of_boxes(boxes: Any, x: Any, size: Any) -> Shape:
+    """Return the shape of what is pooled from maps at boxes."""
+    if x.ndim != 4:
+        raise ValueError(f"X: shape {x.shape}, expected (N, C, H, W)")
+    return len(boxes), x.shape[1], *size
+
+
 def _pooled(arrays: Arrays, given: Attributes) -> Shape:
-    """Return the shape of what is pooled from the first input at the boxes of the second."""
-    x, rows = arrays[:2]
-    return (len(rows), _four("X", x)[1], *_size(given))
+    return _of_boxes(arrays[1], arrays[0], _size(given))
 
 
 def _divided(arrays: Arrays, given: Attributes) -> Shape:
     """Return the shape of an output each of whose bins has channels of its own."""
-    height, width = _size(given)
-    count, channels, *_ = _pooled(arrays, given)
-    return count, _arguments.channels(channels, (height, width), True), height, width
-
-
-def _four(name: str, x: Any) -> Shape:
-    if x.ndim != 4:
-        raise ValueError(f"{name}: shape {x.shape}, expected (N, C, H, W)")
-    shape: Shape = x.shape
-    return shape
+    count, channels, *size = _pooled(arrays, given)
+    return count, _arguments.channels(channels, _size(given), True), *size
 
 
 class Operator(NamedTuple):
@@ -49,28 +48,34 @@ class Operator(NamedTuple):
     prepare : Callable
         Takes the attributes by their names; returns what computes the operator of the input
         arrays, `out` and `num_threads`.
-    inputs : (int, int)
-        The least and the largest number of inputs.
     attributes : dict
         The default of each attribute, whose type it has: int, float, str, or a list of them.  Of
         a list of floats it may be one float.
     shape : Callable
         Takes the input arrays and the attributes; returns the shape of the output.
-    typed : int
-        The input whose type the output has.
     required : (str, ...)
         Attributes that have no default but a type.
+    inputs : int
+        How many there are.
+    variadic : bool
+        Whether there may be more inputs, as the last is.
+    typed : int
+        The input whose type the output has.
     integers : int
-        The input that is of int64 where others are of floats, for domains that only roicy knows.
+        The input that is of int64, for domains that only roicy knows.
+    copied : int
+        The input that a second output, which may be left out, is a copy of.
     """
 
     prepare: Callable[..., Any]
-    inputs: tuple[int, int]
     attributes: Attributes
     shape: Callable[[Arrays, Attributes], Shape] = _pooled
-    typed: int = 0
     required: tuple[str, ...] = ()
+    inputs: int = 2
+    variadic: bool = False
+    typed: int = 0
     integers: int = -1
+    copied: int = -1
 
     def checked(self, given: Attributes) -> Attributes:
         """Return these attributes, of the types that they have to have, and all others."""
@@ -87,7 +92,7 @@ class Operator(NamedTuple):
         for name in self.required:
             if name not in given:
                 raise ValueError(f"attribute {name!r} is missing")
-        for name in ("output_height", "output_width"):
+        for name in ("output_height", "output_width", "output_size"):
             _arguments.integer(name, checked.get(name, 1), 1, _arguments.MOST_BINS)
         return checked
 
@@ -124,11 +129,26 @@ def _pooling(function: Callable[..., Any], *names: str) -> Callable[..., Any]:
 
 
 def _multiscale(**given: Any) -> Callable[..., Any]:
-    size, aligned = _size(given), bool(given["aligned"])
+    parameters = _size(given), given["scales"], given["sampling_ratio"], bool(given["aligned"])
     canonical = {name: given[name] for name in ("canonical_scale", "canonical_level")}
-    parameters = (size, given["scales"], given["sampling_ratio"], aligned)
     pool: Callable[..., Any] = multiscale.multiscale_roi_align
     return lambda rows, *maps, **where: pool(maps, rows, *parameters, **canonical, **where)
+
+
+def _feature_extractor(**given: Any) -> Callable[..., Any]:
+    """OpenVINO's pyramid: its first map has the boxes of the size 56, whatever its scale is."""
+    scales = [1 / scale for scale in given["pyramid_scales"]]
+    level = 2 + _levels.level_of_scale((scales[0], scales[0]))
+    parameters = given["sampling_ratio"], bool(given["aligned"])
+
+    def pool(corners: Any, *maps: Any, **where: Any) -> Any:
+        rows = _arguments.rows_of_numbers("rois", corners, 4, _arguments.CORNERS)
+        return multiscale.multiscale_roi_align(
+            maps, np.pad(rows, ((0, 0), (1, 0))), given["output_size"], scales[: len(maps)],
+            *parameters, canonical_level=level, **where,
+        )  # fmt: skip
+
+    return pool
 
 
 def _paste_masks(**given: Any) -> Callable[..., Any]:
@@ -137,100 +157,84 @@ def _paste_masks(**given: Any) -> Callable[..., Any]:
     )
 
 
-ROI_ALIGN_10 = {
-    "mode": "avg", "output_height": 1, "output_width": 1, "sampling_ratio": 0,
-    "spatial_scale": 1.0,
-}  # fmt: skip
-ROTATED = {**ROI_ALIGN_10, "aligned": 1, "clockwise": 0}
-del ROTATED["mode"]
-POOL = {"output_height": 1, "output_width": 1, "spatial_scale": [1.0]}
+BINS = {"output_height": 1, "output_width": 1}
+POOL = {**BINS, "spatial_scale": [1.0]}
 SAMPLED = {**POOL, "sampling_ratio": 0}
+ROTATED = {**BINS, "sampling_ratio": 0, "spatial_scale": 1.0}
+ROI_ALIGN = {**ROTATED, "mode": "avg"}
 LEVELS = {
-    "output_height": 1, "output_width": 1, "scales": [0.0], "sampling_ratio": 0, "aligned": 0,
-    "canonical_scale": 224.0, "canonical_level": 4,
+    **BINS, "scales": [0.0], "sampling_ratio": 0, "aligned": 0, "canonical_scale": 224.0,
+    "canonical_level": 4,
+}  # fmt: skip
+EXTRACTED = {
+    "output_size": 7, "sampling_ratio": 2, "aligned": 0, "pyramid_scales": [4, 8, 16, 32, 64],
+    # OpenVINO reads none of these any more.
+    "distribute_rois_between_levels": 1, "image_id": 0, "preserve_rois_order": 1,
 }  # fmt: skip
 
 _ROI_ALIGN_16 = Operator(
-    _roi_align, (3, 3), {**ROI_ALIGN_10, "coordinate_transformation_mode": "half_pixel"}
+    _roi_align, {**ROI_ALIGN, "coordinate_transformation_mode": "half_pixel"}, inputs=3
 )
 _MAX_ROI_POOL = Operator(
-    _max_roi_pool,
-    (2, 2),
-    {"pooled_shape": [0], "spatial_scale": 1.0},
-    lambda arrays, given: (len(arrays[1]), _four("X", arrays[0])[1], *given["pooled_shape"]),
+    _max_roi_pool, {"pooled_shape": [0], "spatial_scale": 1.0},
+    lambda arrays, given: _of_boxes(arrays[1], arrays[0], given["pooled_shape"]),
     required=("pooled_shape",),
-)
+)  # fmt: skip
 _CROP_AND_RESIZE = Operator(
-    _crop_and_resize,
-    (4, 4),
-    {"mode": "bilinear", "extrapolation_value": 0.0},
-    lambda arrays, given: (
-        len(arrays[1]),
-        _four("X", arrays[0])[1],
-        *_arguments.output_size(arrays[3], "crop_size"),
+    _crop_and_resize, {"mode": "bilinear", "extrapolation_value": 0.0},
+    lambda arrays, given: _of_boxes(
+        arrays[1], arrays[0], _arguments.output_size(arrays[3], "crop_size")
+    ), inputs=4,
+)  # fmt: skip
+_MMCV = {
+    "MMCVRoiAlign": Operator(_mmcv_roi_align, {**ROI_ALIGN, "aligned": 1}),
+    "MMCVRoIAlignRotated": Operator(_roi_align_rotated, {**ROTATED, "aligned": 1, "clockwise": 0}),
+}
+_OF_LEVELS = {"inputs": 2, "variadic": True, "typed": 1}
+_ROICY = {
+    "RoIAlign": Operator(
+        _pooling(operators.roi_align, "sampling_ratio", "aligned"), {**SAMPLED, "aligned": 0}
     ),
-)
-_MMCV_ROI_ALIGN = Operator(_mmcv_roi_align, (2, 2), {**ROI_ALIGN_10, "aligned": 1})
-_ROTATED = Operator(_roi_align_rotated, (2, 2), ROTATED)
+    "RoIAlignMax": Operator(
+        _pooling(operators.roi_align_max, "sampling_ratio", "aligned"),
+        {**SAMPLED, "aligned": 0, "products": 0},
+    ),
+    "PSRoIAlign": Operator(_pooling(operators.ps_roi_align, "sampling_ratio"), SAMPLED, _divided),
+    "PrRoIPool": Operator(_pooling(integrals.prroi_pool), POOL),
+    "PSPrRoIPool": Operator(_pooling(integrals.ps_prroi_pool), POOL, _divided),
+    "PSRoIPool": Operator(_pooling(operators.ps_roi_pool), POOL, _divided),
+    "RoIPool": Operator(_pooling(operators.roi_pool), POOL),
+    "MultiScaleRoIAlign": Operator(
+        _multiscale, LEVELS, lambda arrays, given: _of_boxes(*arrays[:2], _size(given)),
+        required=("scales",), **_OF_LEVELS,
+    ),
+    "PasteMasks": Operator(
+        _paste_masks, {"padding": 1, "rule": "torchvision"},
+        lambda arrays, given: (len(arrays[0]), *(int(extent) for extent in arrays[2])),
+        inputs=3, integers=2,
+    ),
+}  # fmt: skip
+_OPENVINO = {
+    "ExperimentalDetectronROIFeatureExtractor": Operator(
+        _feature_extractor, EXTRACTED,
+        lambda arrays, given: _of_boxes(*arrays[:2], (given["output_size"],) * 2),
+        copied=0, **_OF_LEVELS,
+    ),
+}  # fmt: skip
 
 # (domain, operator): what it is, by the opset version from which on it is that
 TABLE: dict[tuple[str, str], dict[int, Operator]] = {
     ("", "RoiAlign"): {
-        10: Operator(_roi_align_10, (3, 3), ROI_ALIGN_10),
-        16: _ROI_ALIGN_16,
-        22: _ROI_ALIGN_16,
+        10: Operator(_roi_align_10, ROI_ALIGN, inputs=3), 16: _ROI_ALIGN_16, 22: _ROI_ALIGN_16,
     },
     ("", "MaxRoiPool"): {1: _MAX_ROI_POOL, 22: _MAX_ROI_POOL},
-    ("mmcv", "MMCVRoiAlign"): {1: _MMCV_ROI_ALIGN},
-    ("mmdeploy", "MMCVRoiAlign"): {1: _MMCV_ROI_ALIGN},
-    ("mmcv", "MMCVRoIAlignRotated"): {1: _ROTATED},
-    ("mmdeploy", "MMCVRoIAlignRotated"): {1: _ROTATED},
     ("com.microsoft", "CropAndResize"): {1: _CROP_AND_RESIZE},
     **{
-        ("roicy", name): {1: Operator(prepare, inputs, attributes, *more)}
-        for name, prepare, inputs, attributes, *more in (
-            (
-                "RoIAlign",
-                _pooling(operators.roi_align, "sampling_ratio", "aligned"),
-                (2, 2),
-                {**SAMPLED, "aligned": 0},
-            ),
-            (
-                "RoIAlignMax",
-                _pooling(operators.roi_align_max, "sampling_ratio", "aligned"),
-                (2, 2),
-                {**SAMPLED, "aligned": 0, "products": 0},
-            ),
-            (
-                "PSRoIAlign",
-                _pooling(operators.ps_roi_align, "sampling_ratio"),
-                (2, 2),
-                SAMPLED,
-                _divided,
-            ),
-            ("PrRoIPool", _pooling(integrals.prroi_pool), (2, 2), POOL),
-            ("PSPrRoIPool", _pooling(integrals.ps_prroi_pool), (2, 2), POOL, _divided),
-            ("PSRoIPool", _pooling(operators.ps_roi_pool), (2, 2), POOL, _divided),
-            ("RoIPool", _pooling(operators.roi_pool), (2, 2), POOL),
-            (
-                "MultiScaleRoIAlign",
-                _multiscale,
-                (2, 2**31),
-                LEVELS,
-                lambda arrays, given: (len(arrays[0]), _four("X", arrays[1])[1], *_size(given)),
-                1,
-                ("scales",),
-            ),
-            (
-                "PasteMasks",
-                _paste_masks,
-                (3, 3),
-                {"padding": 1, "rule": "torchvision"},
-                lambda arrays, given: (len(arrays[0]), *(int(extent) for extent in arrays[2])),
-                0,
-                (),
-                2,
-            ),
+        (domain, name): {1: operator}
+        for domain, of_domain in (
+            ("mmcv", _MMCV), ("mmdeploy", _MMCV), ("org.openvinotoolkit", _OPENVINO),
+            ("roicy", _ROICY),
         )
+        for name, operator in of_domain.items()
     },
-}
+}  # fmt: skip
