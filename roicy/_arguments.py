@@ -66,29 +66,25 @@ def choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     return value
 
 
-def array(name: str, value: Any, shape: str) -> np.ndarray:
+def array(name: str, value: Any, shape: str, types: str = "float32 or float64") -> np.ndarray:
     """
-    Return a float32 or float64 array of 4 dimensions, as it is: of any strides, read-only or
-    not.
+    Return an array of 4 dimensions, as it is: of any strides, read-only or not.
+
+    types: what it may be, the default or MAP_TYPES.
     """
     value = taken(name, value)
-    if value.dtype.char not in FLOATS or not value.dtype.isnative:
-        raise TypeError(f"{name}: dtype {spell(value.dtype)}, expected float32 or float64")
+    dtype, of_maps = value.dtype, types is MAP_TYPES
+    if not ((dtype.char in FLOATS and dtype.isnative) or (of_maps and is_small(dtype))):
+        hint = "; pass its view(numpy.uint8)" if of_maps and dtype.kind == "b" else ""
+        raise TypeError(f"{name}: dtype {spell(dtype)}, expected {types}{hint}")
     if value.ndim != 4:
         raise ValueError(f"{name}: shape {value.shape}, expected {shape}")
     return addressable(name, value)
 
 
 def maps(name: str, value: Any, shape: str) -> np.ndarray:
-    """Return an array of 4 dimensions of any type that feature maps may have, as it is."""
-    value = taken(name, value)
-    dtype = value.dtype
-    if not ((dtype.char in FLOATS and dtype.isnative) or is_small(dtype)):
-        hint = "; pass its view(numpy.uint8)" if dtype.kind == "b" else ""
-        raise TypeError(f"{name}: dtype {spell(dtype)}, expected {MAP_TYPES}{hint}")
-    if value.ndim != 4:
-        raise ValueError(f"{name}: shape {value.shape}, expected {shape}")
-    return addressable(name, value)
+    """Return an array of any type that feature maps may have, as `array` does."""
+    return array(name, value, shape, MAP_TYPES)
 
 
 def is_small(dtype: np.dtype) -> bool:
@@ -252,28 +248,25 @@ def integer(name: str, value: Any, low: int, high: int) -> int:
     return number
 
 
-def output_size(value: Any, name: str = "output_size") -> tuple[int, int]:
-    """Return (PH, PW); name: what the caller calls them."""
+def two_of(name: str, value: Any, expected: str) -> Any:
+    """Return two values, of which a caller may have given one for both."""
     if isinstance(value, (tuple, list)) or (isinstance(value, np.ndarray) and value.ndim == 1):
         if len(value) != 2:
-            raise ValueError(f"{name}: {value!r}, expected an integer or two, (height, width)")
-        height, width = value
-    else:
-        height = width = value
+            raise ValueError(f"{name}: {value!r}, expected {expected}")
+        return value
+    return value, value
+
+
+def output_size(value: Any, name: str = "output_size") -> tuple[int, int]:
+    """Return (PH, PW); name: what the caller calls them."""
+    height, width = two_of(name, value, "an integer or two, (height, width)")
     return integer(name, height, 1, MOST_BINS), integer(name, width, 1, MOST_BINS)
 
 
 def spatial_scale(value: Any) -> tuple[float, float]:
     """Return the scales of y and x, of one for both or of a pair (vertical, horizontal)."""
-    if isinstance(value, (tuple, list)) or (isinstance(value, np.ndarray) and value.ndim == 1):
-        if len(value) != 2:
-            raise ValueError(
-                f"spatial_scale: {value!r}, expected a number or two, (vertical, horizontal)"
-            )
-        vertical, horizontal = value
-        return scale(vertical), scale(horizontal)
-    both = scale(value)
-    return both, both
+    vertical, horizontal = two_of("spatial_scale", value, "a number or two, (vertical, horizontal)")
+    return scale(vertical), scale(horizontal)
 
 
 def number(name: str, value: Any, expected: str = "a number") -> float:
