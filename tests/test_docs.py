@@ -4,11 +4,13 @@ import ast
 import importlib.util
 import inspect
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
 import roicy
+from roicy.__main__ import _parser
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -99,3 +101,67 @@ def test_formulas():
             roicy, f"{name}_backward"
         ):
             assert name in module.FORMULAS
+
+
+PAGES = [
+    *(page for page in DOCS.rglob("*.md") if not {"auto_examples", "generated"} & {*page.parts}),
+    *ROOT.glob("*.md"),
+    *(ROOT / "examples").rglob("*.md"),
+    ROOT / "pyx/README.md",
+]
+BLOCK = re.compile(r"^( *)```(\S*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
+# what blocks may need that is not there; all else has to be there
+MISSING = ("dask", "onnx", "onnxruntime", "openvino", "torch", "torchvision")
+
+
+def blocks_of(page, *languages):
+    """Return the blocks of a page in some languages, and the lines where they begin."""
+    text = page.read_text()
+    found = [one for one in BLOCK.finditer(text) if one[2] in languages]
+    return [(text.count("\n", 0, one.start()) + 2, one[3]) for one in found]
+
+
+def plain_blocks(page):
+    """Return the blocks of Python that doctest does not run."""
+    return [one for one in blocks_of(page, "python") if ">>>" not in one[1]]
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if plain_blocks(page)], ids=lambda page: page.stem
+)
+def test_blocks_run(page, monkeypatch):
+    """
+    What readers paste runs, block after block, but for fragments, which say why they do not.
+
+    Pages with examples for doctest run by it, as ``--doctest-glob`` of pyproject.toml says.
+    """
+    monkeypatch.chdir(ROOT)
+    names = {"__name__": "__main__"}
+    for line, block in plain_blocks(page):
+        code = compile("\n" * (line - 1) + block, str(page), "exec")
+        if re.match(r"# fragment: \S", block):
+            continue
+        try:
+            exec(code, names)
+        except ModuleNotFoundError as error:
+            if error.name.split(".")[0] not in MISSING:
+                raise
+            pytest.skip(f"{error.name} is not here")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_commands_are_known(page):
+    """The command line takes what pages say that one should type."""
+    text = "\n".join(block for _, block in blocks_of(page, "sh", "", "yaml"))
+    text += "\n".join(re.findall(r"^    (python -m roicy .*)", page.read_text(), re.MULTILINE))
+    text = text.replace("\\\n", " ").replace("${{ github.event.pull_request.base.sha }}", "SHA")
+    for found in re.finditer(r"python -m roicy ([^|>&\n]*)", text):
+        words = shlex.split(found[1], comments=True)
+        _parser().parse_args(words)
+
+
+def test_blocks_of_python_are_marked():
+    """A block without a language is output or a drawing, and highlighted as such."""
+    for page in PAGES:
+        for line, block in blocks_of(page, ""):
+            assert not re.match(r"(import|from) \w+|>>> ", block), f"{page.name}:{line}"
