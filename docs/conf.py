@@ -4,6 +4,7 @@ The site: `pip install '.[docs]' && sphinx-build -W -n -b html docs site`.
 It is built without a network, and its pages load nothing from other hosts.
 """
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -17,9 +18,21 @@ author = "the roicy developers"
 copyright = "the roicy developers"
 version = release = roicy.__version__
 
+
+def repository():
+    """Return the address of the repository that this checkout came from, if it is on the web."""
+    command = ["git", "-C", str(HERE), "remote", "get-url", "origin"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    except OSError:
+        return ""
+    return found.removesuffix(".git") if found.startswith("https://") else ""
+
+
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
     "numpydoc",
     "myst_parser",
     "sphinx_design",
@@ -27,7 +40,9 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "mathml",
     "docstrings",
+    "names",
     "pages",
+    "phones",
     "speed",
 ]
 # Pages that the contents list before they are written: they are left out while they are missing.
@@ -43,7 +58,7 @@ pages_of_files = {
 
 exclude_patterns = ["auto_examples/*.ipynb", "auto_examples/*.py"]
 templates_path = ["_templates"]
-highlight_language = "none"  # blocks that name no language are drawings and output
+highlight_language = "text"  # blocks that name no language are drawings and output
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", r"(torch|onnx|dask)\..*")]  # their pages are on other hosts
 suppress_warnings = ["config.cache"]  # functions in sphinx_gallery_conf
@@ -60,6 +75,9 @@ numpydoc_class_members_toctree = False
 sphinx_gallery_conf = {
     "examples_dirs": "../examples/gallery",
     "gallery_dirs": "auto_examples",
+    "backreferences_dir": "generated/examples",  # of which pages of functions have a row
+    "doc_module": ("roicy",),
+    "reference_url": {"roicy": None},
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
     "show_memory": False,
@@ -76,14 +94,19 @@ html_theme = "pydata_sphinx_theme"
 html_title = "roicy"
 html_static_path = ["_static"]
 html_css_files = ["roicy.css"]
+html_js_files = ["names.js"]
 html_math_renderer = "mathml"
 html_copy_source = False
-html_use_index = False
-html_domain_indices = False
+html_domain_indices = False  # the general index has the modules
 html_show_sourcelink = False
 html_sidebars = {"index": [], "search": []}
 html_theme_options = {
-    "logo": {"text": "roicy"},
+    "logo": {"text": f"roicy {version}"},
+    "icon_links": [
+        {"name": "Repository", "url": address, "icon": "fa-solid fa-code-branch"}
+        for address in [repository()]
+        if address
+    ],
     "show_prev_next": True,
     "show_toc_level": 2,
     "navigation_with_keys": False,
