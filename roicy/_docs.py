@@ -40,13 +40,16 @@ with `boxes_num` or where N is 1
     Arrays, what NumPy reads as such, or nested lists of numbers.
     Rows [batch_index, cx, cy, w, h, angle], or [cx, cy, w, h, angle] where the image is known
     otherwise: centre and size in units of pixels of the input divided by `spatial_scale`, and
-    the angle in radians.  Converted to the dtype of the data.  Boxes may lie off the map, have
-    no area, or sizes below 0.""",
+    the angle in radians, counter-clockwise as one looks at the image.  Converted to the dtype of
+    the data.  Boxes may lie off the map, have no area, or sizes below 0.
+
+    Of a rectangle ((cx, cy), (w, h), a) of ``cv2.minAreaRect``, whose angle is in degrees and
+    clockwise, the row is [image, cx + 0.5, cy + 0.5, w, h, numpy.deg2rad(-a)].""",
     "rotated_scale": """spatial_scale : float, optional
     Multiplies the centres and sizes of the boxes, in the dtype of the data: the size of the map
     divided by the size of the image that the boxes are given on.""",
     "clockwise": """clockwise : bool, optional
-    The direction in which angles turn a box on an image whose y axis points down.""",
+    Whether angles are clockwise as one looks at the image.""",
     "output_size": """output_size : int or (int, int)
     Bins of a box, (PH, PW), each at least 1.""",
     "input_shape": """input_shape : tuple of 4 ints

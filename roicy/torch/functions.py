@@ -169,7 +169,8 @@ def roi_align_rotated(
         As of :func:`roi_align`.
     boxes : Tensor[K, 6] or list of N Tensor[L, 5], floating point or integers
         Rows [batch_index, cx, cy, w, h, angle], or [cx, cy, w, h, angle] for each image: centres
-        and sizes in pixels of the input divided by `spatial_scale`, angles in radians.
+        and sizes in pixels of the input divided by `spatial_scale`, angles in radians,
+        counter-clockwise as one looks at the image.
     spatial_scale : float, optional
         Multiplies centres and sizes.
     sampling_ratio : int, or whole float, optional
@@ -177,7 +178,7 @@ def roi_align_rotated(
     aligned : bool, optional
         Whether pixel i covers [i, i + 1); else boxes are at least 1 pixel wide and high.
     clockwise : bool, optional
-        The direction in which angles turn a box on an image whose y axis points down.
+        Whether angles are clockwise as one looks at the image.
 
     {sections}
 
