@@ -4,7 +4,9 @@ import importlib
 import io
 import json
 import sys
+import threading
 import types
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -86,7 +88,7 @@ class Stand:
     """What model.py uses of Triton's module."""
 
     class TritonError:
-        INVALID_ARG = 3
+        INVALID_ARG, INTERNAL = 3, 1
 
         def __init__(self, message, code=0):
             self.message, self.code = message, code
@@ -127,27 +129,138 @@ def test_triton_model(model, module, monkeypatch):
     assert (bad.error.code, bad.error.message) == (3, "no image of JPEG or PNG")
 
 
-def test_app(model, module, monkeypatch):
-    pytest.importorskip("httpx")
-    pytest.importorskip("python_multipart")
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("(float[3, 4] boxes, int64[3] labels,", "(float[3, 4] boxes,", "outputs"),
+        (
+            "float[3, height, width] image",
+            "float[3, height, width] image, int64[1] other",
+            "inputs",
+        ),
+        ("RoiAlign", "NoOperator", "cannot be opened"),
+    ],
+)
+def test_models_that_cannot_be_served(before, after, words, tmp_path, module):
+    """The server ends at its start, with one line."""
+    made = onnx.parser.parse_model(DETECTOR.replace(before, after))
+    onnx.save(made, tmp_path / "other.onnx")
+    with pytest.raises(SystemExit, match=f"^MODEL: .*{words}") as ended:
+        module("detector").Detector(str(tmp_path / "other.onnx"))
+    assert "\n" not in str(ended.value)
+
+
+def test_errors_by_cause(model, module, monkeypatch):
+    """What the model does not take is the client's fault, and what it lacks is not."""
+    detector = module("detector")
+    served = detector.Detector(str(model))
+    cases = [
+        (detector.InvalidArgument("boxes[0]: batch index 3 is outside"), 400),
+        (RuntimeError("[ONNXRuntimeError] Failed to allocate memory for a buffer"), 503),
+        (RuntimeError("[ONNXRuntimeError] no room for 3 levels"), 503),
+        (RuntimeError("[ONNXRuntimeError] Exiting due to terminate flag"), 500),
+    ]
+    for error, status in cases:
+
+        class Session:
+            def run(self, *_, error=error):
+                raise error
+
+        monkeypatch.setattr(served, "session", Session())
+        with pytest.raises(detector.Refused) as refused:
+            served(picture())
+        assert refused.value.status == status
+
+
+@pytest.fixture
+def client(model, module, monkeypatch):
+    """Give a client of the application."""
+    for name in ("httpx", "python_multipart", "prometheus_client"):
+        pytest.importorskip(name)
     client_of = pytest.importorskip("fastapi.testclient").TestClient
     monkeypatch.setenv("MODEL", str(model))
-    app, load_test = module("app"), module("load_test")
+    registry = sys.modules["prometheus_client"].REGISTRY
+    app = module("app")
     with client_of(app.app) as client:
-        assert client.get("/health").json() == {"status": "ready"}
-        for given in ({"content": picture()}, {"files": {"image": picture()}}):
-            answer = client.post("/detect", **given)
-            assert answer.status_code == 200
-            assert answer.json()["labels"] == [5, 7]
-        for data in load_test.malformed().values():
-            for given in ({"content": data}, {"files": {"image": data}}):
-                assert 400 <= client.post("/detect", **given).status_code < 500
-        for files in ({"other": picture()}, {"image": (None, "text")}):
-            assert client.post("/detect", files=files).status_code == 422
-        form = {"content-type": "multipart/form-data; boundary=x"}
-        assert client.post("/detect", content=b"--y--", headers=form).status_code == 400
-        streamed = client.post("/detect", content=iter([b"--x--"]), headers=form)
-        assert streamed.status_code == 411
-        assert (
-            client.post("/detect", content=(bytes(1 << 20) for _ in range(18))).status_code == 413
-        )
+        client.module = app
+        yield client
+    for name in ("began", "answered", "seconds", "inside"):
+        registry.unregister(getattr(app, name))
+
+
+def test_app(client, module):
+    assert client.get("/health").json() == {"status": "alive"}
+    assert client.get("/ready").json() == {"status": "ready"}
+    for given in ({"content": picture()}, {"files": {"image": picture()}}):
+        answer = client.post("/detect", **given)
+        assert answer.status_code == 200
+        assert answer.json()["labels"] == [5, 7]
+    for data in module("load_test").malformed().values():
+        for given in ({"content": data}, {"files": {"image": data}}):
+            assert 400 <= client.post("/detect", **given).status_code < 500
+    for files in ({"other": picture()}, {"image": (None, "text")}):
+        assert client.post("/detect", files=files).status_code == 422
+    form = {"content-type": "multipart/form-data; boundary=x"}
+    assert client.post("/detect", content=b"--y--", headers=form).status_code == 400
+    streamed = client.post("/detect", content=iter([b"--x--"]), headers=form)
+    assert streamed.status_code == 411
+    assert client.post("/detect", content=(bytes(1 << 20) for _ in range(18))).status_code == 413
+    metrics = client.get("/metrics").text
+    assert 'detect_answered_total{status="200"} 2.0' in metrics
+    assert 'detect_answered_total{status="422"} 2.0' in metrics
+    assert "detect_began_total 27.0" in metrics
+    assert "detect_inside 0.0" in metrics
+
+
+def test_overload(client, monkeypatch):
+    """Beyond the places there is 503 at once; who waits too long, or takes too long, is told so."""
+    app, desk = client.module, client.module.desks[0]
+    monkeypatch.setattr(app, "WAITING", 2)
+    monkeypatch.setattr(app, "DEADLINE", 0.5)
+    started, go_on = threading.Event(), threading.Event()
+    options = []
+
+    def slow(data, run):
+        options.append(run)
+        started.set()
+        go_on.wait(20)
+        return {}
+
+    monkeypatch.setattr(desk, "detector", slow)
+
+    def send(_=None):
+        return client.post("/detect", content=picture())
+
+    with ThreadPoolExecutor(4) as pool:
+        first = pool.submit(send)
+        assert started.wait(20)
+        others = [pool.submit(send) for _ in range(2)]
+        while desk.inside < 3:
+            pass
+        assert client.get("/ready").status_code == 503
+        turned_away = send()
+        assert turned_away.status_code == 503
+        assert int(turned_away.headers["Retry-After"]) >= 1
+        assert [other.result().status_code for other in others] == [503, 503]
+        assert first.result().status_code == 504
+        assert options[0].terminate and len(options) == 1  # the others were not computed
+        assert desk.inside == 1  # whose thread is not free yet
+        go_on.set()
+    while desk.inside:
+        pass
+    monkeypatch.setattr(app, "DEADLINE", 60.0)
+    assert send().status_code == 200
+
+
+def test_load_test_counts(module, monkeypatch):
+    """An answer other than the first one is wrong, and who is turned away comes again."""
+    load_test = module("load_test")
+    httpx = pytest.importorskip("httpx")
+    load = load_test.Load("http://x", (8, 8), 0, 0)
+    monkeypatch.setattr(load_test.time, "sleep", lambda _: None)
+    busy = httpx.Response(503, headers={"retry-after": "3"})
+    answers = iter([httpx.Response(200, content=b"a"), busy, httpx.Response(200, content=b"b")])
+    one = types.SimpleNamespace(post=lambda *_, **__: next(answers))
+    for _ in range(3):
+        load.send(one, False)
+    assert (len(load.times), load.turned_away, load.failed) == (1, 1, {"a wrong answer": 1})

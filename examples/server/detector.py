@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 from PIL import Image, UnidentifiedImageError
 
 import roicy
@@ -24,14 +25,29 @@ MOST_PIXELS = 25_000_000
 MOST_SIDE = 16_384
 LONGEST = 1333  # pixels of the longer side of what the model gets
 FORMATS = ("JPEG", "PNG")
+OUTPUTS = ("boxes", "labels", "scores")
+# Words of errors of ONNX Runtime and of roicy where memory is lacking
+LACKING = ("allocate", "bad_alloc", "no room", "no memory")
 
 
-class BadImage(ValueError):
-    """The client sent what is no image, or one that is not taken; `status` is HTTP's."""
+def one_line(error: Exception) -> str:
+    """Return what an error says, in a line of bounded length."""
+    return " ".join(str(error).split())[:300]
 
-    def __init__(self, message: str, status: int = 400):
+
+class Refused(Exception):
+    """There is no answer; `status` is HTTP's, and says whether that is the client's fault."""
+
+    def __init__(self, message: str, status: int):
         super().__init__(message)
         self.status = status
+
+
+class BadImage(Refused):
+    """The client sent what is no image, or one that is not taken."""
+
+    def __init__(self, message: str, status: int = 400):
+        super().__init__(message, status)
 
 
 def decode(data: bytes) -> np.ndarray:
@@ -61,7 +77,7 @@ def decode(data: bytes) -> np.ndarray:
         raise BadImage(f"no image of {' or '.join(FORMATS)}", 415) from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise BadImage(str(error), 413) from None
-    except BadImage:
+    except (BadImage, MemoryError):
         raise
     except Exception as error:  # decoders raise many kinds: truncated, wrong sums, wrong blocks
         raise BadImage(f"the image cannot be decoded: {error}") from None
@@ -83,26 +99,68 @@ class Detector:
 
     def __init__(self, path: str, threads: int = 1, with_roicy: bool = True):
         options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3  # errors
         options.intra_op_num_threads = threads
         # Requests differ in size; without an arena, memory goes back when a request is done.
         options.enable_cpu_mem_arena = False
         self.threads = threads
         if with_roicy:
             roicy.onnxruntime.use(options)
-        self.session = onnxruntime.InferenceSession(path, options)
+        try:
+            self.session = onnxruntime.InferenceSession(path, options)
+        except Exception as error:  # ONNX Runtime has a class for each code, and no other in common
+            raise SystemExit(f"MODEL: {path} cannot be opened: {one_line(error)}") from None
+        inputs = [(value.type, len(value.shape)) for value in self.session.get_inputs()]
+        if inputs != [("tensor(float)", 3)]:
+            raise SystemExit(f"MODEL: inputs {inputs}, expected one image (3, H, W) of float")
         self.input = self.session.get_inputs()[0].name
         self.outputs = [value.name for value in self.session.get_outputs()]
+        if set(OUTPUTS) - set(self.outputs):
+            raise SystemExit(f"MODEL: outputs {self.outputs}, expected {', '.join(OUTPUTS)}")
 
-    def __call__(self, data: bytes, least_score: float = 0.05, most: int = 20) -> dict[str, Any]:
-        """Return detections of an upload, as JSON can hold them."""
+    def warm_up(self) -> None:
+        """Compute once, so that the first request takes no longer than others."""
+        out = io.BytesIO()
+        Image.new("RGB", (224, 224)).save(out, "PNG")
+        self(out.getvalue())
+
+    def _run(self, image: np.ndarray, run: onnxruntime.RunOptions | None) -> dict[str, np.ndarray]:
+        """Return the outputs of the model by their names."""
+        try:
+            values = self.session.run(None, {self.input: image}, run)
+        except InvalidArgument as error:
+            raise BadImage(f"the model does not take this image: {one_line(error)}") from None
+        except Exception as error:
+            lacks_memory = any(word in str(error) for word in LACKING)
+            raise Refused(one_line(error), 503 if lacks_memory else 500) from None
+        found = dict(zip(self.outputs, values, strict=True))
+        count = len(found["scores"])
+        if [found[name].shape for name in OUTPUTS] != [(count, 4), (count,), (count,)]:
+            shapes = {name: found[name].shape for name in OUTPUTS}
+            raise Refused(f"the model gave {shapes}", 500)
+        return found
+
+    def __call__(
+        self,
+        data: bytes,
+        run: onnxruntime.RunOptions | None = None,
+        least_score: float = 0.05,
+        most: int = 20,
+    ) -> dict[str, Any]:
+        """
+        Return detections of an upload, as JSON can hold them.
+
+        `run` may be told to terminate, by another thread.
+        """
         frame = decode(data)
         height, width = frame.shape[:2]
         factor = min(1.0, LONGEST / max(height, width))
         size = (max(1, round(height * factor)), max(1, round(width * factor)))
         image = self._crop(frame, [[0, 0, width, height]], size)[0]
-        values = self.session.run(None, {self.input: image})
-        found = dict(zip(self.outputs, values, strict=True))
+        found = self._run(image, run)
         kept = np.flatnonzero(found["scores"] >= least_score)[:most]
+        if not np.isfinite(found["boxes"][kept]).all():
+            raise Refused("the model gave boxes that are not finite", 500)
         boxes = found["boxes"][kept] * np.float32([width / size[1], height / size[0]] * 2)
         # What a second model would take: from the frame, in its full resolution.
         crops = self._crop(frame, boxes, (64, 64))

@@ -2,11 +2,14 @@
 Sends requests to the server on this machine: good ones for its times, and malformed ones.
 
     python load_test.py http://127.0.0.1:8000 --seconds 20 --clients 4
-    python load_test.py http://127.0.0.1:8000 --seconds 1800 --rate 3 --malformed 10 --watch PID
+    python load_test.py http://127.0.0.1:8000 --seconds 1800 --clients 32 --malformed 10 \
+        --watch PID --kill 900
 
-PID is the process of the server that started the workers.  Once a minute, the memory and the open
-files of each worker are printed; where memory grows, or files, there is a leak.  Of several
-servers, each has its turn --rounds times:
+PID is the process of the server that started the workers.  Once a minute the clients pause, and the
+memory and the open files of each worker are printed; where memory grows, or files, there is a leak.
+After 900 seconds one worker is killed.  Clients that are turned away by 503 come again after as
+many seconds as the answer says.  An answer other than the first one is wrong.  Of several servers,
+each has its turn --rounds times:
 
     python load_test.py http://127.0.0.1:8000 http://127.0.0.1:8001 --rounds 3
 """
@@ -16,6 +19,9 @@ from __future__ import annotations
 import argparse
 import io
 import itertools
+import os
+import random
+import signal
 import struct
 import threading
 import time
@@ -119,13 +125,17 @@ class Load:
         self.url, self.rate, self.every = url, rate, every
         self.good, self.bad = photograph(*size), itertools.cycle(malformed().values())
         self.times: list[float] = []
-        self.refusals = 0
+        self.refusals = self.turned_away = 0
+        self.expected: bytes | None = None
+        self.going = threading.Event()
+        self.going.set()
         self.failed: dict[str, int] = {}  # by the status, or the error of the connection
         self.lock = threading.Lock()
 
     def client(self, stop: float) -> None:
         with httpx.Client(timeout=120) as one:
             for number in itertools.count(1):
+                self.going.wait()
                 start = time.monotonic()
                 if start >= stop:
                     return
@@ -143,8 +153,17 @@ class Load:
             is_right = refused(answer) if is_bad else answer.status_code == 200
             error = f"status {answer.status_code} of a {'bad' if is_bad else 'good'} image"
         except httpx.HTTPError as problem:
-            is_right, error = False, type(problem).__name__
+            answer, is_right, error = None, False, type(problem).__name__
+        if answer is not None and answer.status_code == 503 and "retry-after" in answer.headers:
+            with self.lock:
+                self.turned_away += 1
+            # Those that were turned away together do not come back together.
+            time.sleep(float(answer.headers["retry-after"]) * random.uniform(0.5, 1.5))
+            return
         with self.lock:
+            if is_right and not is_bad:
+                self.expected = self.expected or answer.content
+                is_right, error = answer.content == self.expected, "a wrong answer"
             if not is_right:
                 self.failed[error] = self.failed.get(error, 0) + 1
             elif is_bad:
@@ -152,8 +171,12 @@ class Load:
             else:
                 self.times.append(time.perf_counter() - start)
 
-    def run(self, seconds: float, clients: int, watched: int | None) -> None:
+    def run(self, options: argparse.Namespace) -> None:
+        """Send requests, and print what came of them."""
+        seconds, clients, watched = options.seconds, options.clients, options.watch
         start = time.monotonic()
+        if options.kill:
+            threading.Timer(options.kill, kill_one, [watched]).start()
         threads = [
             threading.Thread(target=self.client, args=(start + seconds,)) for _ in range(clients)
         ]
@@ -161,31 +184,42 @@ class Load:
             thread.start()
         while watched is not None and time.monotonic() < start + seconds:
             time.sleep(min(60.0, max(0.0, start + seconds - time.monotonic())))
+            self.going.clear()
+            time.sleep(options.rest)
             passed = f"{time.monotonic() - start:.0f} s: {len(self.times)} answers"
             print(f"{passed}; {workers(watched)}", flush=True)
+            self.going.set()
         for thread in threads:
             thread.join()
         taken = time.monotonic() - start
         p50, p99 = np.percentile(self.times, [50, 99]) if self.times else (np.nan, np.nan)
         print(
-            f"{len(self.times)} answers, {self.refusals} refused, "
+            f"{len(self.times)} answers, {self.turned_away} turned away, {self.refusals} refused, "
             f"{sum(self.failed.values())} failed {self.failed or ''}, "
             f"{len(self.times) / taken:.2f} a second, "
             f"p50 {1000 * p50:.0f} ms, p99 {1000 * p99:.0f} ms"
         )
 
 
+def children(parent: int) -> list[Path]:
+    """Return the folders of the workers of a process (on Linux)."""
+    tasks = Path(f"/proc/{parent}/task").iterdir()
+    pids = [pid for task in tasks for pid in (task / "children").read_text().split()]
+    folders = [Path("/proc", pid) for pid in pids]
+    return [one for one in folders if b"resource_tracker" not in (one / "cmdline").read_bytes()]
+
+
+def kill_one(parent: int) -> None:
+    os.kill(int(children(parent)[0].name), signal.SIGKILL)
+
+
 def workers(parent: int) -> str:
-    """Return the memory and the open files of each child of a process (on Linux)."""
+    """Return the memory and the open files of each worker."""
     said = []
-    for task in Path(f"/proc/{parent}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            try:
-                pages = int(Path(f"/proc/{child}/statm").read_text().split()[1])
-                files = len(list(Path(f"/proc/{child}/fd").iterdir()))
-            except OSError:  # it has just ended
-                continue
-            said.append(f"{child}: {pages * 4096 / 1e6:.1f} MB, {files} files")
+    for child in children(parent):
+        pages = int((child / "statm").read_text().split()[1])
+        files = len(list((child / "fd").iterdir()))
+        said.append(f"{child.name}: {pages * 4096 / 1e6:.1f} MB, {files} files")
     return "; ".join(said)
 
 
@@ -199,6 +233,8 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=0, help="requests a second of each client")
     parser.add_argument("--malformed", type=int, default=0, help="one of so many is malformed")
     parser.add_argument("--watch", type=int, metavar="PID", help="whose children are watched")
+    parser.add_argument("--kill", type=float, help="after how many seconds a worker is killed")
+    parser.add_argument("--rest", type=float, default=12, help="seconds before memory is read")
     options = parser.parse_args()
     wrong = 0
     for url in options.url:
@@ -209,7 +245,7 @@ def main() -> None:
         for url in options.url:
             print(f"{url}: ", end="\n" if options.watch else "", flush=True)
             load = Load(url, tuple(options.size), options.rate, options.malformed)
-            load.run(options.seconds, options.clients, options.watch)
+            load.run(options)
     raise SystemExit(wrong > 0)
 
 

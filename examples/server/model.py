@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import triton_python_backend_utils as pb_utils  # Triton provides it
-from detector import BadImage, Detector
+from detector import Detector, Refused
 
 
 class TritonPythonModel:
@@ -28,8 +28,9 @@ class TritonPythonModel:
         data = pb_utils.get_input_tensor_by_name(request, "IMAGE").as_numpy().reshape(-1)[0]
         try:
             found = json.dumps(self.detector(data)).encode()
-        except BadImage as error:
-            refusal = pb_utils.TritonError(str(error), pb_utils.TritonError.INVALID_ARG)  # HTTP 400
-            return pb_utils.InferenceResponse(error=refusal)
+        except Refused as error:
+            kinds = pb_utils.TritonError  # of which Triton makes HTTP's 400 and 500
+            code = kinds.INVALID_ARG if error.status < 500 else kinds.INTERNAL
+            return pb_utils.InferenceResponse(error=kinds(str(error), code))
         tensor = pb_utils.Tensor("DETECTIONS", np.array([found], dtype=np.object_))
         return pb_utils.InferenceResponse(output_tensors=[tensor])

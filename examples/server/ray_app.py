@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from detector import BadImage, from_environment
+from detector import Refused, from_environment
 from ray import serve
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -16,7 +16,7 @@ class Detections:
     async def __call__(self, request: Request) -> JSONResponse:
         try:
             return JSONResponse(self.detector(await request.body()))
-        except BadImage as error:
+        except Refused as error:
             return JSONResponse({"detail": str(error)}, status_code=error.status)
 
 
