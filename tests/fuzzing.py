@@ -145,6 +145,7 @@ SMALL = (
     np.dtype(np.uint8),
     *([np.dtype(ml_dtypes.bfloat16)] if ml_dtypes else []),
 )
+COLORS = ("nv12", "nv21", "i420", "yv12", "yuyv", "yuy2", "uyvy", "p010")
 INTEGERS = (np.dtype(np.int8), np.dtype(np.uint16), np.dtype(np.int16))
 # What is no number in a nested list of boxes.
 NO_NUMBERS = (None, "1", True, [], 10**400, b"1", 1j, np.True_, [[0.0]])
@@ -598,6 +599,24 @@ def crop_frames(data):
     return one(n - data.rarely(), h, w, c), n, c
 
 
+def yuv_frame(data, color):
+    """Return a frame of YCbCr: its planes, or an array."""
+    h, w = data.below(18), data.below(30)
+    dtype = np.uint16 if color == "p010" else np.uint8
+
+    def plane(*shape):
+        return disguised(data, (np.arange(math.prod(shape)) * 77).astype(dtype).reshape(shape))
+
+    if color in ("yuyv", "yuy2", "uyvy"):
+        return plane(h, w // 2 * 2, 2)
+    if data.below(2):
+        return plane((h + 1) // 2 + h, w // 2 * 2)
+    half = ((h + 1) // 2, (w + 1) // 2)
+    if color in ("i420", "yv12"):
+        return plane(h, w), plane(*half), plane(*half)
+    return plane(h, w), plane(*half, 2)
+
+
 def crop_boxes(data, n):
     """Return the number of boxes, the boxes, boxes_num, and whether they are upright."""
     kind = data.below(6)
@@ -641,17 +660,15 @@ def crop_call(data) -> str:
         "num_threads": data.ordinary((1, 2, 3, 0, 10**9, None), 3),
     }  # fmt: skip
     if data.below(4) == 3:
+        color = data.ordinary((*COLORS, "rgb", 1), len(COLORS))
         arguments |= {
-            "color": data.ordinary(("nv12", "i420", "yuyv", 1), 2),
+            "color": color,
             "color_range": data.ordinary(("video", "full", ""), 2),
-            "color_matrix": data.ordinary(("bt601", "bt709", None), 2),
+            "color_matrix": data.ordinary(("bt601", "bt709", "bt2020", None), 3),
         }
         if not data.rarely():
-            c, shape = 3, (3 * data.below(9), 2 * data.below(15))
-            whole = data.below(2) and n > 0
-            frames = np.zeros((n, *shape) if whole else shape, np.uint8)
-            frames[...] = np.arange(math.prod(shape)).reshape(shape)
-            arguments["frames"] = frames if whole or n == 1 else [frames] * n
+            c, frames = 3, yuv_frame(data, color)
+            arguments["frames"] = frames if n == 1 else [frames] * n
     buffer = None
     if data.below(2):
         h, w = size if isinstance(size, tuple) else (size, size)
@@ -671,7 +688,7 @@ def check_crops(arguments, ends, count):
     mean = 0.0 if arguments["mean"] is None else arguments["mean"]
     dtype = np.dtype(arguments["dtype"])
     with np.errstate(all="ignore"):
-        largest_pixel = max((largest(x) for x in frames if x.size), default=0.0)
+        largest_pixel = 255.0 if "color" in arguments else max(map(largest, frames), default=0.0)
         reach = largest_pixel * largest(np.asarray(given["scale"])) + largest(np.asarray(mean))
         reach /= np.abs(np.asarray(given["std"], np.float64)).min()
         for end in ends:

@@ -477,24 +477,21 @@ def warp(frame, point, size, samples=(1, 1), border="image", pad=0.0):
     return out / (samples[0] * samples[1])
 
 
-def rgb_of_yuv(frame, color, color_range, color_matrix):
-    """Return a frame (3 * H / 2, W) of YCbCr 4:2:0 as float64 (H, W, 3), moved to 0..255."""
-    height, width = frame.shape[0] * 2 // 3, frame.shape[1]
-    luma = frame[:height].astype(np.float64)
-    rest = np.ascontiguousarray(frame[height:]).reshape(-1)
-    if color == "nv12":
-        u, v = rest[0::2], rest[1::2]
-    else:
-        u, v = np.split(rest, 2)
-    u, v = (
-        np.kron(half.reshape(height // 2, width // 2).astype(np.float64) - 128, np.ones((2, 2)))
-        for half in (u, v)
-    )
+def rgb_of_yuv(planes, color_range, color_matrix, bits=8):
+    """Return Y (H, W), and U and V of half the columns or of half of both, as RGB in 0..255."""
+    y, u, v = (np.asarray(plane, np.float64) / 2 ** (bits - 8) for plane in planes)
+    across = np.arange(y.shape[1]) // 2
+    down = np.arange(y.shape[0]) // (1 if len(u) == len(y) else 2)
+    u, v = (plane[down][:, across] - 128 for plane in (u, v))
     if color_range == "video":
-        luma, u, v = (luma - 16) * 255 / 219, u * 255 / 224, v * 255 / 224
-    red, blue = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722)}[color_matrix]
-    r, b = luma + 2 * (1 - red) * v, luma + 2 * (1 - blue) * u
-    g = (luma - red * r - blue * b) / (1 - red - blue)
+        y, u, v = (y - 16) * 255 / 219, u * 255 / 224, v * 255 / 224
+    else:
+        y, u, v = (plane * 255 * 2 ** (bits - 8) / (2**bits - 1) for plane in (y, u, v))
+    red, blue = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722), "bt2020": (0.2627, 0.0593)}[
+        color_matrix
+    ]
+    r, b = y + 2 * (1 - red) * v, y + 2 * (1 - blue) * u
+    g = (y - red * r - blue * b) / (1 - red - blue)
     return np.stack([r, g, b], axis=-1).clip(0, 255)
 
 

@@ -1,4 +1,4 @@
-"""roicy.crop of frames of YCbCr 4:2:0."""
+"""roicy.crop of frames of YCbCr."""
 
 import numpy as np
 import pytest
@@ -9,86 +9,214 @@ from test_crop_warp import CORNERS
 
 import roicy
 
-COLORS = [("nv12", "video", "bt601"), ("i420", "full", "bt709"), ("nv12", "full", "bt601"),
-          ("i420", "video", "bt601")]  # fmt: skip
-CLOSE = {"rtol": 0, "atol": 80 * 2.0**-24 * 600}  # some dozen roundings of numbers up to 600
+COLORS = ["nv12", "nv21", "i420", "yv12", "yuyv", "yuy2", "uyvy", "p010"]
+OF_420 = ["nv12", "nv21", "i420", "yv12", "p010"]
+# A byte is rounded, and what is lost in three products and their scales is less than 0.07.
+ROUNDED = {"rtol": 0, "atol": 0.57}
 
 
-def frame_of(height=22, width=38, seed=0):
-    return np.random.default_rng(seed).integers(0, 256, (height * 3 // 2, width), dtype=np.uint8)
+def planes_of(color, height=22, width=38, seed=0):
+    """Return random Y, U and V, and how many bits they have."""
+    bits = 10 if color == "p010" else 8
+    rng = np.random.default_rng(seed)
+    rows = (height + 1) // 2 if color in OF_420 else height
+    shapes = [(height, width), *[(rows, (width + 1) // 2)] * 2]
+    return [rng.integers(0, 2**bits, shape, dtype=np.uint16) for shape in shapes], bits
 
 
-# Planes of I420 begin amid a row, or with one.
-@pairs(color=COLORS, height=[22, 24], isa=ISAS)
-def test_definition(color, height, isa):
-    frame = frame_of(height)
-    names = dict(zip(("color", "color_range", "color_matrix"), color, strict=True))
-    rgb = reference.rgb_of_yuv(frame, *color)
-    assert (rgb == 0).any()
-    assert (rgb == 255).any()
-    for size, antialias, border in (((7, 5), True, "image"), ((33, 41), False, "constant")):
-        got = roicy.crop(
-            frame, BOXES, size, antialias=antialias, border=border, channels="last", **names
-        )
-        want = [reference.crop(rgb, box, size, antialias, border) for box in BOXES]
-        np.testing.assert_allclose(got, want, **CLOSE)
-    got = roicy.crop(frame, CORNERS, (6, 9), antialias=False, channels="last", **names)
-    for k, corners in enumerate(CORNERS):
-        want = reference.warp(rgb, reference.corner_points(corners, (6, 9)), (6, 9))
-        np.testing.assert_allclose(got[k], want, rtol=0, atol=3e-3)
+def stored(color, planes):
+    """Return planes as the tuple that a camera gives, or None, and as one array, or None."""
+    y, u, v = planes
+    u, v = (v, u) if color in ("nv21", "yv12") else (u, v)
+    dtype, shift = (np.uint16, 6) if color == "p010" else (np.uint8, 0)
+    y, u, v = ((plane << shift).astype(dtype) for plane in (y, u, v))
+    even = y.shape[1] % 2 == 0
+    if color not in OF_420 and not even:
+        return None, None
+    if color not in OF_420:
+        both = np.stack([u, v], -1).reshape(y.shape)
+        pairs_of = [both, y] if color == "uyvy" else [y, both]
+        return None, np.stack(pairs_of, -1)
+    if color in ("i420", "yv12"):
+        flat = np.concatenate([plane.reshape(-1) for plane in (y, u, v)])
+        return (y, u, v), flat.reshape(-1, y.shape[1]) if even else None
+    both = np.stack([u, v], -1)
+    return (y, both), np.concatenate([y, both.reshape(len(u), -1)]) if even else None
 
 
-@pytest.mark.parametrize("color", ["nv12", "i420"])
-def test_strides_threads_and_frames_change_no_bit(isa, color):
-    frame = frame_of()
-    options = {"color": color, "swap_channels": True, "scale": 0.5}
-    want = roicy.crop(frame, BOXES, (120, 140), num_threads=1, **options)
+def padded(array):
+    """Return the same numbers in the midst of others."""
+    shape = [extent + 3 for extent in array.shape]
+    memory = np.full((shape[0], shape[1] + 4, *array.shape[2:]), 99, array.dtype)
+    view = memory[2 : 2 + len(array), 3 : 3 + array.shape[1]]
+    view[...] = array
+    return view
+
+
+@pairs(
+    color=COLORS,
+    color_range=["video", "full"],
+    color_matrix=["bt601", "bt709", "bt2020"],
+    isa=ISAS,
+)
+def test_every_pixel(color, color_range, color_matrix, isa):
+    """A box of the frame's size shows the bytes that its pixels become."""
+    options = {
+        "color": color, "color_range": color_range, "color_matrix": color_matrix,
+        "channels": "last",
+    }  # fmt: skip
+    for height, width in ((22, 38), (23, 150), (7, 1), (1, 67), (6, 129)):
+        planes, bits = planes_of(color, height, width)
+        want = reference.rgb_of_yuv(planes, color_range, color_matrix, bits)
+        parts, array = stored(color, planes)
+        given = [array] if parts is None else [parts, tuple(map(padded, parts)), array]
+        for frames in given:
+            if frames is not None:
+                got = roicy.crop(frames, [(0, 0, width, height)], (height, width), **options)[0]
+                np.testing.assert_array_equal(got, np.rint(got))
+                np.testing.assert_allclose(got, want, **ROUNDED)
+
+
+@pairs(color=["nv12", "i420", "yuyv", "p010"], isa=ISAS)
+def test_same_as_of_the_converted_frame(color, isa):
+    """In every way to read a frame: strips, rows, regions of frames and of boxes."""
+    planes, _ = planes_of(color, 130, 210)
+    _, frame = stored(color, planes)
+    whole = [(0, 0, 210, 130)]
+    rgb = roicy.crop(frame, whole, (130, 210), color=color, dtype=np.uint8, channels="last")[0]
+    many = [(x, y, x + 150, y + 90) for x in range(0, 60, 7) for y in range(0, 40, 9)]
+    for boxes, size in (
+        (BOXES, (7, 5)),
+        (BOXES, (60, 70)),
+        (whole, (40, 64)),
+        ([(0, 0, 210, 130), (210, 130, 0, 0)], (1, 300)),
+        (many, (8, 9)),
+        (CORNERS, (6, 9)),
+        ([(0, 20, 30, 90, 80, 0.3), (0, 100, 60, 500, 60, -2)], (33, 21)),
+        ([[[0.2, 0.1, 3], [-0.1, 0.2, 4]]], (20, 30)),
+    ):
+        upright = np.shape(boxes)[1:] == (4,)
+        for antialias in (True, False):
+            for border in ("image", "constant", *(["crop"] if upright else [])):
+                for threads in (1, 2):
+                    options = {
+                        "antialias": antialias, "border": border, "pad_value": 7,
+                        "scale": 0.5, "swap_channels": True, "num_threads": threads,
+                    }  # fmt: skip
+                    got = roicy.crop(frame, boxes, size, color=color, **options)
+                    want = roicy.crop(rgb, boxes, size, **options)
+                    assert got.tobytes() == want.tobytes(), (size, antialias, border)
+
+
+def test_tall_boxes_do_not_fit_a_strip(isa):
+    """So many rows of one output row that they are converted one by one."""
+    planes, _ = planes_of("nv12", 2000, 36)
+    _, frame = stored("nv12", planes)
+    rgb = roicy.crop(
+        frame, [(0, 0, 36, 2000)], (2000, 36), color="nv12", dtype=np.uint8, channels="last"
+    )[0]
+    for box in ((3, 0, 30, 2000), (30, 1990, 3, 10)):
+        got = roicy.crop(frame, [box], (1, 20), color="nv12")
+        assert got.tobytes() == roicy.crop(rgb, [box], (1, 20)).tobytes()
+
+
+@pytest.mark.parametrize("color", COLORS)
+def test_several_frames(color):
+    many = [planes_of(color, 22, 38, seed)[0] for seed in range(3)]
+    tuples, arrays = zip(*(stored(color, planes) for planes in many), strict=True)
+    want = [roicy.crop(array, BOXES, 9, color=color) for array in arrays]
+    lists = [list(arrays), np.stack(arrays)] + ([list(tuples)] if tuples[0] else [])
+    for frames in lists:
+        got = roicy.crop(frames, [BOXES] * 3, 9, color=color)
+        np.testing.assert_array_equal(got, np.concatenate(want))
+
+
+def test_strides_change_no_bit(isa):
+    _, frame = stored("nv12", planes_of("nv12")[0])
+    want = roicy.crop(frame, BOXES, (20, 30), color="nv12")
     rows = np.zeros((frame.shape[0] * 2, frame.shape[1] + 10), np.uint8)[::-2, 3:-7]
     rows[...] = frame
     columns = np.zeros((frame.shape[0], frame.shape[1] * 3), np.uint8)[:, ::-3]
     columns[...] = frame
     for view in (rows, columns, frame[None], [frame]):
         boxes = [BOXES] if isinstance(view, list) else BOXES
-        got = roicy.crop(view, boxes, (120, 140), num_threads=2, **options)
-        assert got.tobytes() == want.tobytes()
-    other = frame_of(8, 20, seed=1)
-    got = roicy.crop([other, frame], [BOXES, BOXES], (120, 140), **options)
-    assert got[len(BOXES) :].tobytes() == want.tobytes()
+        np.testing.assert_array_equal(roicy.crop(view, boxes, (20, 30), color="nv12"), want)
 
 
-def test_opencv():
-    """OpenCV rounds to whole numbers, in fixed point, and takes Y below 16 for 16."""
+def test_padded_rows_of_a_camera():
+    """A buffer whose height is aligned to 16 and whose rows are aligned to 64 bytes."""
+    planes, _ = planes_of("nv12", 24, 38)
+    (y, uv), _ = stored("nv12", planes)
+    buffer = np.full(64 * (32 + 12), 99, np.uint8)
+    luma = np.ndarray((24, 38), np.uint8, buffer, 0, (64, 1))
+    chroma = np.ndarray((12, 19, 2), np.uint8, buffer, 64 * 32, (64, 2, 1))
+    luma[...], chroma[...] = y, uv
+    want = roicy.crop((y, uv), BOXES, 9, color="nv12")
+    np.testing.assert_array_equal(roicy.crop((luma, chroma), BOXES, 9, color="nv12"), want)
+    # Android's planes of a camera: U and V have a pixel stride of 2.
+    planes = (luma, chroma[..., 0], chroma[..., 1])
+    np.testing.assert_array_equal(roicy.crop(planes, BOXES, 9, color="i420"), want)
+
+
+@pytest.mark.parametrize(
+    ("color", "code"),
+    [
+        ("nv12", "COLOR_YUV2RGB_NV12"), ("nv21", "COLOR_YUV2RGB_NV21"),
+        ("i420", "COLOR_YUV2RGB_I420"), ("yv12", "COLOR_YUV2RGB_YV12"),
+        ("yuyv", "COLOR_YUV2RGB_YUY2"), ("uyvy", "COLOR_YUV2RGB_UYVY"),
+    ],
+)  # fmt: skip
+def test_opencv(color, code):
+    """OpenCV rounds as well, takes Y below 16 for 16, and has scales of three digits."""
     cv2 = pytest.importorskip("cv2")
-    frame = frame_of(40, 60)
-    np.maximum(frame[:40], 16, out=frame[:40])
-    for color, code in (("nv12", cv2.COLOR_YUV2RGB_NV12), ("i420", cv2.COLOR_YUV2RGB_I420)):
-        want = cv2.cvtColor(frame, code)
-        got = roicy.crop(frame, [(0, 0, 60, 40)], (40, 60), channels="last", color=color)[0]
-        np.testing.assert_allclose(got, want, rtol=0, atol=1.5)
+    planes, _ = planes_of(color, 40, 60)
+    np.maximum(planes[0], 16, out=planes[0])
+    _, frame = stored(color, planes)
+    want = cv2.cvtColor(frame, getattr(cv2, code))
+    got = roicy.crop(
+        frame, [(0, 0, 60, 40)], (40, 60), channels="last", color=color, dtype=np.uint8
+    )[0]
+    np.testing.assert_allclose(got.astype(int), want, rtol=0, atol=1)
+
+
+FRAME = np.zeros((30, 20), np.uint8)
+PADDED = np.zeros((30, 24), np.uint8)[:, :20]
+PLANES = (np.zeros((20, 20), np.uint8), np.zeros((10, 20), np.uint8))
 
 
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"color": "yuyv"}, ValueError, "color: 'yuyv', expected 'nv12' or 'i420'"),
+        ({"color": "rgb"}, ValueError, "color: 'rgb', expected 'nv12', 'nv21', 'i420'"),
         ({"color_range": "tv"}, ValueError, "color_range: 'tv', expected 'video' or 'full'"),
-        ({"color_matrix": "bt2020"}, ValueError, "color_matrix: 'bt2020', expected 'bt601' or"),
+        ({"color_matrix": "bt470"}, ValueError, "color_matrix: 'bt470', expected 'bt601', 'bt709'"),
         ({"frames": np.zeros((30, 20, 3), np.uint8)}, ValueError, r"frames: shape \(30, 20, 3\)"),
-        ({"frames": np.zeros((31, 20), np.uint8)}, ValueError, r"frames: shape .*even H and W"),
-        ({"frames": np.zeros((30, 21), np.uint8)}, ValueError, r"frames: shape .*even H and W"),
-        ({"frames": np.zeros((30, 20), np.uint16)}, TypeError, "frames: dtype uint16, expected"),
+        ({"frames": np.zeros((31, 20), np.uint8)}, ValueError, r"frames: shape .*an even W"),
+        ({"frames": np.zeros((30, 21), np.uint8)}, ValueError, r"frames: shape .*an even W"),
+        ({"frames": FRAME.astype(np.uint16)}, TypeError, "frames: dtype uint16, expected uint8"),
+        ({"color": "p010"}, TypeError, "frames: dtype uint8, expected uint16 for color='p010'"),
         ({"frames": []}, ValueError, "frames: an empty list"),
+        ({"frames": [np.zeros((2, 30, 20), np.uint8)]}, ValueError, r"frames\[0\]: shape \(2, 30"),
+        ({"frames": PADDED, "color": "i420"}, ValueError, "frames: rows 24 bytes apart, expected"),
+        ({"frames": PADDED, "color": "yv12"}, ValueError, "frames: .*pass its planes"),
+        ({"frames": PLANES, "color": "i420"}, ValueError, r"frames: a tuple of 2, .*\(y, u, v\)"),
+        ({"frames": PLANES, "color": "uyvy"}, ValueError, "frames: a tuple, expected one array"),
+        ({"frames": (FRAME, FRAME)}, ValueError, r"frames\[1\]: shape \(30, 20\), expected \(15, "),
+        ({"frames": (FRAME[0], FRAME)}, ValueError, r"frames\[0\]: shape \(20,\), expected \(H, W"),
+        ({"frames": np.zeros((3, 3), np.uint8), "color": "yuyv"}, ValueError, "frames: shape .*ev"),
+        ({"frames": np.zeros((3, 3, 2), np.uint8), "color": "uyvy"}, ValueError, "an even W"),
         ({"pad_value": (1, 2)}, ValueError, "pad_value: .*expected a number or 3"),
     ],
     ids=lambda v: str(v)[:30],
-)
+)  # fmt: skip
 def test_errors_name_the_argument(arguments, error, message):
-    given = {"frames": frame_of(), "boxes": BOXES, "size": 4, "color": "nv12"} | arguments
+    given = {"frames": FRAME, "boxes": BOXES, "size": 4, "color": "nv12"} | arguments
     with pytest.raises(error, match=message):
         roicy.crop(**given)
 
 
 def test_frames_without_pixels():
     for shape in ((0, 4), (6, 0)):
-        got = roicy.crop(np.empty(shape, np.uint8), BOXES, 3, color="i420", pad_value=5)
-        np.testing.assert_array_equal(got, np.full((len(BOXES), 3, 3, 3), 5))
+        for boxes in (BOXES, CORNERS):
+            got = roicy.crop(np.empty(shape, np.uint8), boxes, 3, color="i420", pad_value=5)
+            np.testing.assert_array_equal(got, np.full((len(boxes), 3, 3, 3), 5))

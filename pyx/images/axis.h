@@ -96,6 +96,20 @@ static inline struct crop_span crop_span_ended(const struct crop_axis *axis, dou
     return span;
 }
 
+/* The pixels [low, stop) that all output pixels read, or a few more.  Returns how many these output
+   pixels read at most, since points of a large box are few. */
+static inline double crop_axis_hull(const struct crop_axis *axis, int32_t *low, int32_t *stop) {
+    double bins = axis->bin_stop - axis->bin_low, extent = axis->stop, most;
+    double a = axis->start + axis->step / 2, b = a + (bins - 1) * axis->step;
+    *low = *stop = 0;
+    if (axis->low >= axis->stop)
+        return 0;
+    *low = (int32_t)crop_within(floor((a < b ? a : b) - axis->half), axis->low, extent - 1);
+    *stop = (int32_t)crop_within(ceil((a < b ? b : a) + axis->half), *low + 1, extent);
+    most = bins * (ceil(2 * axis->half) + 1);
+    return most < *stop - *low ? most : *stop - *low;
+}
+
 /* The interval of output pixel p. */
 static inline struct crop_span crop_span_of(const struct crop_axis *axis, int32_t p) {
     struct crop_span none = {0, -1, 0, 0, 0, 0};

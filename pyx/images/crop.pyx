@@ -2,19 +2,24 @@
 
 A task is a box, or some of its rows.  Blocks of CROP_ROWS rows are computed one after the other,
 each in chunks of output columns whose pixels fit a strip.  rows.h has the sums.
+
+Rows of YCbCr are converted for each strip.  Where boxes overlap much, the frame is converted before
+all tasks, and where they are not upright, what each of them reads.
 """
 from cpython.buffer cimport PyBUF_STRIDED, PyBUF_STRIDES, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport int32_t
-from libc.stdlib cimport calloc, free
-from libc.string cimport memset
+from libc.stdint cimport int32_t, uint8_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy, memset
 
-from images.frames cimport (CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_YUV, Axis, Lines, Source,
-                            Span, Strip, Sums, Target, Warp, Yuv, crop_axis_limit, crop_axis_set,
-                            crop_pad_columns, crop_scale_columns, crop_span_of, crop_store,
-                            sum_strip_columns_float, sum_strip_float, warp_pixels, warp_samples)
+from images.frames cimport (BYTE, CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_RUN, CROP_YUV,
+                            YUV_SPARE, Axis, Lines, Source, Span, Strip, Sums, Target, Warp, Yuv,
+                            crop_axis_hull, crop_axis_limit, crop_axis_set, crop_convert,
+                            crop_convert_rows, crop_pad_columns, crop_scale_columns, crop_span_of,
+                            crop_store, sum_strip_columns_float, sum_strip_float, warp_hull,
+                            warp_pixels, warp_samples)
 from threads cimport run_tasks
-from tuning cimport (CROP_COLUMNS_AT_ONCE, CROP_SERIAL_NUMBERS, CROP_STRIP, TASKS_PER_THREAD,
-                     WARP_COST)
+from tuning cimport (CROP_COLUMNS_AT_ONCE, CROP_CONVERTED, CROP_OVERLAP, CROP_SERIAL_NUMBERS,
+                     CROP_STRIP, TASKS_PER_THREAD, WARP_COST)
 
 cdef enum:
     GROUPS = CROP_COLUMNS_AT_ONCE // CROP_COLUMNS
@@ -25,7 +30,7 @@ cdef struct Call:
     Py_ssize_t count               # of boxes
     const double *boxes            # [k][x1, y1, x2, y2], or matrices [k][9]
     bint warped                    # boxes are matrices
-    const int32_t *images          # [k]
+    const int32_t *images          # [k]; NULL where each box has a frame of its own
     const int32_t *content         # [k][top, left, bottom, right] of output pixels; or NULL
     const double *touched          # boxes beyond whose pixels nothing is read; or NULL
     char *out
@@ -49,11 +54,13 @@ cdef struct Call:
 cdef struct Scratch:               # of one thread
     Span[CROP_COLUMNS_AT_ONCE] columns
     Span[CROP_ROWS] rows
+    Span[CROP_ROWS] moved          # the same of converted rows
     float[CROP_ROWS] cover         # of the rows
     Py_ssize_t[GROUPS] low         # pixels that CROP_COLUMNS output columns read
     Py_ssize_t[GROUPS] stop
     float[(CROP_STRIP + CROP_CHANNELS * CROP_ROWS) * CROP_ROWS] strip
     float[CROP_CHANNELS * CROP_COLUMNS * CROP_ROWS] sums
+    uint8_t[CROP_CONVERTED + YUV_SPARE] converted
 
 
 cdef struct Work:                  # one box, and some rows and columns of it
@@ -62,10 +69,15 @@ cdef struct Work:                  # one box, and some rows and columns of it
     Axis x
     char *out
     bint padded
+    bint converts                  # rows are converted for each strip
     int row
     int rows
     int column                     # the first of scratch.columns
     int columns
+
+
+cdef inline const Source *frame_of(const Call *call, Py_ssize_t k) noexcept nogil:
+    return call.frames + (k if call.images == NULL else call.images[k])
 
 
 cdef inline Axis axis_of(
@@ -73,7 +85,7 @@ cdef inline Axis axis_of(
     cdef Axis axis
     cdef const double *box = call.boxes + 4 * k
     cdef const double *first
-    cdef const Source *frame = call.frames + call.images[k]
+    cdef const Source *frame = frame_of(call, k)
     axis.bin_low, axis.bin_stop = 0, call.width if along_x else call.height
     axis.low, axis.stop = 0, frame.width if along_x else frame.height
     axis.repeats = call.repeats
@@ -174,24 +186,62 @@ cdef inline int groups_together(
     return group
 
 
+cdef inline Source dense_bytes(
+        const Source *frame, const void *start, Py_ssize_t stride_y, Py_ssize_t y,
+        Py_ssize_t x) noexcept nogil:
+    """A converted frame of which pixel (y, x) lies at `start`."""
+    cdef Source source = frame[0]
+    source.kind, source.dense = BYTE, True
+    source.stride_y, source.stride_x, source.stride_c = stride_y, 3, 1
+    source.start = <const char*>start - y * stride_y - 3 * x
+    return source
+
+
+cdef inline Source convert_rows(
+        const Work *work, Scratch *scratch, const Strip *strip) noexcept nogil:
+    """Convert what the strip is summed of, and move spans to it."""
+    cdef Py_ssize_t low = strip.low & ~<Py_ssize_t>1
+    cdef Py_ssize_t stop = min((strip.stop + 1) & ~<Py_ssize_t>1, <Py_ssize_t>work.frame.width)
+    memcpy(scratch.moved, scratch.rows, sizeof(scratch.rows))
+    crop_convert_rows(
+        work.frame, scratch.moved, work.rows, work.y.step < 0, low, stop, scratch.converted)
+    return dense_bytes(work.frame, scratch.converted, 3 * (stop - low), 0, low)
+
+
+cdef inline Py_ssize_t room_for(const Call *call, Work *work, Scratch *scratch) noexcept nogil:
+    """Pixels of a row of a strip.  Too many rows of YCbCr are converted one by one."""
+    cdef Py_ssize_t room = CROP_STRIP // call.channels, rows, fit
+    work.converts = False
+    if work.frame.kind != CROP_YUV:
+        return room
+    rows = crop_convert_rows(work.frame, scratch.rows, work.rows, work.y.step < 0, 0, 0, NULL)
+    fit = CROP_CONVERTED // (3 * max(rows, <Py_ssize_t>1)) - 2
+    work.converts = fit >= CROP_RUN
+    return min(room, fit) if work.converts else room
+
+
 cdef inline void fill_strip(
         const Call *call, const Work *work, Scratch *scratch, Strip *strip) noexcept nogil:
-    """Sum the rows of the frame, or of its channels where they are read one by one."""
+    """Sum the rows of the frame, as they are or converted, or of its channels one by one."""
     cdef Lines y = lines_of(scratch.rows)
     cdef Source plane = work.frame[0]
     strip.channel = 0
+    if work.converts:
+        plane = convert_rows(work, scratch, strip)
+        y = lines_of(scratch.moved)
+        sum_strip_float(&plane, &y, work.rows, strip)
+        return
     if not call.planar:
         sum_strip_float(work.frame, &y, work.rows, strip)
         return
-    plane.channels, plane.dense = 1, plane.kind != CROP_YUV
+    plane.channels, plane.dense = 1, True
     while strip.channel < call.channels:
         plane.start = work.frame.start + strip.channel * plane.stride_c
-        plane.plane = strip.channel
         sum_strip_float(&plane, &y, work.rows, strip)
         strip.channel += 1
 
 
-cdef inline void crop_block(const Call *call, const Work *work, Scratch *scratch) noexcept nogil:
+cdef inline void crop_block(const Call *call, Work *work, Scratch *scratch) noexcept nogil:
     """A block of rows, in chunks of columns whose pixels a strip has room for.
 
     Where it has no room for the pixels of one group of columns, it gets them piece by piece.
@@ -201,7 +251,7 @@ cdef inline void crop_block(const Call *call, const Work *work, Scratch *scratch
     cdef Lines x
     cdef int first, count, group = 0, stop_group
     cdef int groups = (work.columns + CROP_COLUMNS - 1) // CROP_COLUMNS
-    cdef Py_ssize_t stop = 0, room = CROP_STRIP // call.channels
+    cdef Py_ssize_t stop = 0, room = room_for(call, work, scratch)
     cdef bint scaled
     strip.sums, strip.channels = scratch.strip, call.channels
     while group < groups:
@@ -256,7 +306,7 @@ cdef Warp warp_of(const Call *call, Py_ssize_t k) noexcept nogil:
 cdef void warp_task(
         const Call *call, Py_ssize_t k, int first_row, int stop_row) noexcept nogil:
     cdef Warp warp = warp_of(call, k)
-    cdef const Source *frame = call.frames + call.images[k]
+    cdef const Source *frame = frame_of(call, k)
     cdef char *row = call.out + k * call.stride_k + first_row * call.target.stride_y
     cdef int p
     for p in range(first_row, stop_row):
@@ -276,7 +326,7 @@ cdef void crop_task(const void *given, Py_ssize_t task, char *memory) noexcept n
     if call.warped:
         warp_task(call, k, first_row, stop_row)
         return
-    work.frame = call.frames + call.images[k]
+    work.frame = frame_of(call, k)
     work.y, work.x = axis_of(call, k, False), axis_of(call, k, True)
     work.out = call.out + k * call.stride_k
     work.padded = (call.content != NULL or not call.repeats
@@ -292,6 +342,119 @@ cdef void crop_task(const void *given, Py_ssize_t task, char *memory) noexcept n
             crop_block(call, &work, scratch)
             work.row += CROP_ROWS
         work.column += CROP_COLUMNS_AT_ONCE
+
+
+cdef struct Region:                # pixels of a frame of YCbCr that are converted in advance
+    const Source *frame
+    int32_t[2] low                 # y, x
+    int32_t[2] stop
+    uint8_t *to
+    Py_ssize_t pitch
+
+
+cdef struct Conversion:
+    Region *regions
+    Py_ssize_t parts               # tasks of a region
+
+
+cdef void convert_task(const void *given, Py_ssize_t task, char *memory) noexcept nogil:
+    cdef const Conversion *conversion = <const Conversion*>given
+    cdef const Region *region = conversion.regions + task // conversion.parts
+    cdef Py_ssize_t part = task % conversion.parts, rows = region.stop[0] - region.low[0]
+    cdef Py_ssize_t y
+    for y in range(rows * part // conversion.parts, rows * (part + 1) // conversion.parts):
+        crop_convert(region.frame, region.low[0] + y, region.low[1],
+                     region.stop[1] - region.low[1], region.to + y * region.pitch)
+
+
+cdef inline double region_of(const Call *call, Py_ssize_t k, Region *region) noexcept nogil:
+    """The pixels that a box reads; return how many it needs."""
+    cdef Axis axis
+    cdef Warp warp
+    cdef double y, x
+    region.frame = frame_of(call, k)
+    if region.frame.height == 0 or region.frame.width == 0:
+        return 0
+    if call.warped:
+        warp = warp_of(call, k)
+        warp_hull(&warp, region.frame, region.low, region.stop)
+        y, x = region.stop[0] - region.low[0], region.stop[1] - region.low[1]
+    else:
+        axis = axis_of(call, k, False)
+        y = crop_axis_hull(&axis, region.low, region.stop)
+        axis = axis_of(call, k, True)
+        crop_axis_hull(&axis, region.low + 1, region.stop + 1)
+        x = region.stop[1] - region.low[1]
+    region.low[1] &= ~1
+    return y * x
+
+
+cdef inline void unite(Region *region, const Region *other) noexcept nogil:
+    cdef int axis
+    for axis in range(2):
+        if region.frame == NULL or other.low[axis] < region.low[axis]:
+            region.low[axis] = other.low[axis]
+        if region.frame == NULL or other.stop[axis] > region.stop[axis]:
+            region.stop[axis] = other.stop[axis]
+    region.frame = other.frame
+
+
+cdef int convert_regions(
+        Call *call, Region *regions, Py_ssize_t count, int threads, void **memory) except -1:
+    """Convert regions to frames of bytes, which the call then has instead of its own."""
+    cdef Py_ssize_t i, size = 0
+    cdef Conversion conversion
+    cdef Source *frames
+    cdef uint8_t *to
+    for i in range(count):
+        regions[i].pitch = 3 * (regions[i].stop[1] - regions[i].low[1]) + YUV_SPARE
+        size += (regions[i].stop[0] - regions[i].low[0]) * regions[i].pitch
+    size += count * sizeof(Source)
+    memory[0] = malloc(size)
+    if memory[0] == NULL:
+        raise MemoryError(f"no {size} bytes for frames that are converted in advance")
+    frames = <Source*>memory[0]
+    to = <uint8_t*>(frames + count)
+    for i in range(count):
+        regions[i].to = to
+        if regions[i].frame == NULL:     # no box is of this frame
+            continue
+        frames[i] = dense_bytes(
+            regions[i].frame, to, regions[i].pitch, regions[i].low[0], regions[i].low[1])
+        to += (regions[i].stop[0] - regions[i].low[0]) * regions[i].pitch
+    conversion.regions = regions
+    conversion.parts = (TASKS_PER_THREAD * threads + count - 1) // count if threads > 1 else 1
+    run_tasks(&conversion, count * conversion.parts, threads, sizeof(Source), convert_task)
+    call.frames = frames
+    return 0
+
+
+cdef int convert(Call *call, Py_ssize_t frames, int threads, void **memory) except -1:
+    """Convert pixels of YCbCr in advance, where this costs less than to do it when they are read.
+
+    A region is a frame as far as boxes read it, or what a box that is not upright reads.
+    """
+    cdef Region *regions = <Region*>calloc(frames + call.count, sizeof(Region))
+    cdef Region *boxes = regions + frames
+    cdef double cost = 0, together = 0
+    cdef Py_ssize_t i
+    if regions == NULL:
+        raise MemoryError(f"no {(frames + call.count) * sizeof(Region)} bytes for regions")
+    try:
+        for i in range(call.count):
+            cost += region_of(call, i, boxes + i)
+            unite(regions + call.images[i], boxes + i)
+        for i in range(frames):
+            together += <double>(regions[i].stop[0] - regions[i].low[0]) * (
+                regions[i].stop[1] - regions[i].low[1])
+        if call.warped and cost < together:
+            convert_regions(call, boxes, call.count, threads, memory)
+            call.images = NULL
+        elif call.warped or cost > CROP_OVERLAP * together:
+            convert_regions(call, regions, frames, threads, memory)
+    finally:
+        free(regions)
+    return 0
 
 
 cdef int run(Call *call, int threads) except -1:
@@ -329,17 +492,41 @@ cdef class Buffers:
         return self.items + self.count - 1
 
 
+cdef int set_yuv_frames(Call *call, Buffers buffers, given) except -1:
+    """The frames of arrays (N, H, W) of Y, and smaller ones of U and V, which take turns."""
+    cdef Py_ssize_t i = 0, n, j
+    cdef int c
+    cdef Py_buffer *view
+    cdef Source *frame
+    call.yuv.shared, call.yuv.wide, call.yuv.luma = given.yuv.shared, given.yuv.wide, given.yuv.luma
+    for c in range(3):
+        call.yuv.bias[c], call.yuv.from_u[c], call.yuv.from_v[c] = given.yuv.channels[c]
+    for j, array in enumerate(given.arrays):
+        view = buffers.take(array, PyBUF_STRIDES)
+        for n in range(view.shape[0]):
+            frame = call.frames + i + n
+            if j % 3 > 0:
+                frame.chroma[j % 3 - 1].start = <const char*>view.buf + n * view.strides[0]
+                frame.chroma[j % 3 - 1].stride_y = view.strides[1]
+                frame.chroma[j % 3 - 1].stride_x = view.strides[2]
+                continue
+            frame.start = <const char*>view.buf + n * view.strides[0]
+            frame.height, frame.width = <int32_t>view.shape[1], <int32_t>view.shape[2]
+            frame.stride_y, frame.stride_x = view.strides[1], view.strides[2]
+            frame.channels, frame.kind, frame.yuv = 3, CROP_YUV, &call.yuv
+        i += view.shape[0] if j % 3 == 2 else 0
+    return 0
+
+
 cdef int set_frames(Call *call, Buffers buffers, given) except -1:
     """The frames of arrays (N, H, W, C)."""
     cdef Py_ssize_t i = 0, n
-    cdef int c, kind = ord(given.kind)
+    cdef int kind = ord(given.kind)
     cdef Py_buffer *view
     cdef Source *frame
     call.planar = given.planar
     if given.yuv is not None:
-        call.yuv.planar, call.yuv.luma = given.yuv.planar, given.yuv.luma
-        for c in range(3):
-            call.yuv.bias[c], call.yuv.from_u[c], call.yuv.from_v[c] = given.yuv.channels[c]
+        return set_yuv_frames(call, buffers, given)
     for array in given.arrays:
         view = buffers.take(array, PyBUF_STRIDES)
         for n in range(view.shape[0]):
@@ -348,9 +535,7 @@ cdef int set_frames(Call *call, Buffers buffers, given) except -1:
             frame.height, frame.width = <int32_t>view.shape[1], <int32_t>view.shape[2]
             frame.stride_y, frame.stride_x = view.strides[1], view.strides[2]
             frame.stride_c, frame.channels = view.strides[3], call.channels
-            frame.kind, frame.yuv = kind, &call.yuv
-            if kind == CROP_YUV:       # rows of Y, and half as many of U and V
-                frame.height, frame.stride_c = frame.height // 3 * 2, 0
+            frame.kind = kind
             frame.dense = (frame.stride_x == view.itemsize * call.channels
                            and (frame.stride_c == view.itemsize or call.channels == 1))
             i += 1
@@ -388,6 +573,8 @@ def crop(frames, place, pixels, options, out):
     roicy/cropping/matrices.py; out: (K, h, w, C), written to.
     """
     cdef Call call
+    cdef Source *own
+    cdef void *converted = NULL
     cdef Buffers buffers = Buffers(len(frames.arrays) + 5)
     cdef int c
     memset(&call, 0, sizeof(call))
@@ -397,13 +584,16 @@ def crop(frames, place, pixels, options, out):
     for c in range(call.channels):
         call.place[c] = pixels.place[c]
         call.scale[c], call.bias[c], call.pad[c] = pixels.scale[c], pixels.bias[c], pixels.pad[c]
-    call.frames = <Source*>calloc(frames.count + 1, sizeof(Source))
-    if call.frames == NULL:
+    own = call.frames = <Source*>calloc(frames.count + 1, sizeof(Source))
+    if own == NULL:
         raise MemoryError(f"no {frames.count * sizeof(Source)} bytes for frames")
     try:
         set_frames(&call, buffers, frames)
         set_boxes(&call, buffers, place)
+        if call.count and frames.yuv is not None:
+            convert(&call, frames.count, options.threads, &converted)
         if call.count and call.channels:
             run(&call, options.threads)
     finally:
-        free(call.frames)
+        free(converted)
+        free(own)

@@ -1,13 +1,16 @@
 """What axis.h, load.h, rows.h, store.h and warp.h offer; they say what each function does."""
-from libc.stdint cimport int32_t
+from libc.stdint cimport int16_t, int32_t, uint8_t
 
 from simd.simd cimport Taps
 
 cdef extern from "images/store.h":
+    enum: BYTE
     enum: CROP_ROWS
     enum: CROP_COLUMNS
     enum: CROP_CHANNELS
+    enum: CROP_RUN
     enum: CROP_YUV
+    enum: YUV_SPARE
 
     ctypedef struct Span "struct crop_span":
         int32_t low
@@ -22,14 +25,21 @@ cdef extern from "images/store.h":
         int32_t bin_stop
         int32_t low
         int32_t stop
+        double step
         bint repeats
 
     ctypedef struct Yuv "struct crop_yuv":
-        bint planar
-        float luma
-        float *bias
-        float *from_u
-        float *from_v
+        int shared
+        bint wide
+        int16_t luma
+        int16_t *bias
+        int16_t *from_u
+        int16_t *from_v
+
+    ctypedef struct Plane "struct crop_plane":
+        const char *start
+        Py_ssize_t stride_y
+        Py_ssize_t stride_x
 
     ctypedef struct Source "struct crop_source":
         const char *start
@@ -41,7 +51,7 @@ cdef extern from "images/store.h":
         int channels
         int kind
         bint dense
-        int plane
+        Plane *chroma
         const Yuv *yuv
 
     ctypedef struct Lines "struct lines":
@@ -76,7 +86,14 @@ cdef extern from "images/store.h":
 
     void crop_axis_set(Axis *axis, double low, double high, bint antialias) noexcept nogil
     void crop_axis_limit(Axis *axis, double first, double second) noexcept nogil
+    double crop_axis_hull(const Axis *axis, int32_t *low, int32_t *stop) noexcept nogil
     Span crop_span_of(const Axis *axis, int32_t p) noexcept nogil
+    void crop_convert(
+        const Source *source, Py_ssize_t y, Py_ssize_t x, Py_ssize_t count,
+        uint8_t *to) noexcept nogil
+    Py_ssize_t crop_convert_rows(
+        const Source *source, Span *spans, int count, bint backwards, Py_ssize_t low,
+        Py_ssize_t stop, uint8_t *to) noexcept nogil
     void sum_strip_float(
         const Source *source, const Lines *lines, int rows, const Strip *strip) noexcept nogil
     void sum_strip_double(
@@ -109,6 +126,8 @@ cdef extern from "images/warp.h":
         int32_t low_q
         int32_t stop_q
 
+    void warp_hull(
+        const Warp *warp, const Source *source, int32_t *low, int32_t *stop) noexcept nogil
     int warp_samples(const double *m, bint along_y, int height, int width) noexcept nogil
     void warp_pixels(
         const Source *source, const Warp *warp, const Target *target, const Py_ssize_t *place,

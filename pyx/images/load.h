@@ -1,8 +1,8 @@
-/* Frames of any type and strides, and of YCbCr 4:2:0: their numbers as floats. */
+/* Frames of any type and strides: their numbers as floats, and those of YCbCr as bytes. */
 #ifndef ROICY_LOAD_H
 #define ROICY_LOAD_H
 
-#include "simd/simd.h"
+#include "images/yuv.h"
 
 /* Output pixels are computed in blocks of CROP_ROWS rows, and stored CROP_COLUMNS columns at a
    time.  CROP_RUN numbers of a row of a frame are summed together. */
@@ -15,25 +15,19 @@ enum {
     CROP_SQUARE = VECTOR_BYTES / sizeof(float)
 };
 
-/* Types of frames besides those of convert.h; CROP_YUV stands for bytes of YCbCr 4:2:0. */
+/* Types of frames besides those of convert.h; CROP_YUV stands for YCbCr of any format. */
 enum { CROP_FLOAT = 'f', CROP_SHORT = 'H', CROP_YUV = 'Y' };
 
-/* How bytes of YCbCr become red, green and blue: y * luma + u * from_u[c] + v * from_v[c] +
-   bias[c], moved to 0..255. */
-struct crop_yuv {
-    int planar; /* I420, and not NV12 */
-    float luma, bias[3], from_u[3], from_v[3];
-};
-
-/* A frame or a map, or one plane of it.  Strides are bytes. */
+/* A frame or a map, or one plane of it.  Strides are bytes.  YCbCr has three channels, which are
+   red, green and blue; Y lies at `start`. */
 struct crop_source {
     const char *start;
     ptrdiff_t stride_y, stride_x, stride_c;
     int32_t height, width;
     int channels;
-    int kind;  /* NumPy's character of the type */
-    int dense; /* numbers of a row follow each other */
-    int plane; /* the channel that is read of CROP_YUV */
+    int kind;                    /* NumPy's character of the type */
+    int dense;                   /* numbers of a row follow each other */
+    struct crop_plane chroma[2]; /* U and V of YCbCr */
     const struct crop_yuv *yuv;
 };
 
@@ -55,61 +49,52 @@ static FORCE_INLINE float crop_number(const char *from, int kind) {
     return kind == CROP_SHORT ? (float)two : float_of_half(two);
 }
 
-/* Where a row of U or V (plane 1, 2) is that belongs to row y.  Planes of I420 have two rows in a
-   row of the array. */
-static FORCE_INLINE const char *crop_chroma_row(const struct crop_source *source, ptrdiff_t y,
-                                                int plane) {
-    ptrdiff_t row = y / 2, height = source->height;
-    if (!source->yuv->planar)
-        return source->start + (height + row) * source->stride_y + (plane - 1) * source->stride_x;
-    row += plane == 2 ? height / 2 : 0;
-    return source->start + (height + row / 2) * source->stride_y +
-           row % 2 * (source->width / 2) * source->stride_x;
-}
-
-static FORCE_INLINE float crop_limit(float value) {
-    value = value > 0 ? value : 0;
-    return value < 255 ? value : 255;
-}
-
-/* Copies `count` bytes that lie `step` apart. */
-static FORCE_INLINE void crop_gather_bytes(const char *from, ptrdiff_t step, int count,
-                                           uint8_t *to) {
-    const uint8_t *bytes = (const uint8_t *)from;
-    if (step == 1)
-        memcpy(to, from, (size_t)count);
-    else if (step == 2)
-        for (int i = 0; i < count; i++)
-            to[i] = bytes[2 * i];
-    else
-        for (int i = 0; i < count; i++)
-            to[i] = bytes[i * step];
-}
-
-/* Pixels x..x + count - 1 of the plane that is read, at most CROP_RUN.  Loops are plain, so that
-   they become whole vectors; pixels of a pair share their part of U and V. */
-static NOINLINE void crop_load_yuv(const struct crop_source *source, ptrdiff_t y, ptrdiff_t x,
-                                   int count, float *to) {
-    enum { most = CROP_RUN / 2 + CROP_ROWS / 2 }; /* one more than half a run, in whole vectors */
-    const struct crop_yuv *yuv = source->yuv;
-    ptrdiff_t step = source->stride_x * (yuv->planar ? 1 : 2), first = x / 2;
-    const char *row = source->start + y * source->stride_y + 2 * first * source->stride_x;
-    uint8_t u[most] = {0}, v[most] = {0}, luma[2 * most] = {0};
-    float chroma[2 * most], values[2 * most];
-    float a = yuv->from_u[source->plane], b = yuv->from_v[source->plane];
-    float bias = yuv->bias[source->plane], scale = yuv->luma;
-    int pairs = (int)((x + count - 1) / 2 - first + 1);
-    crop_gather_bytes(crop_chroma_row(source, y, 1) + first * step, step, pairs, u);
-    crop_gather_bytes(crop_chroma_row(source, y, 2) + first * step, step, pairs, v);
-    crop_gather_bytes(row, source->stride_x, 2 * pairs, luma);
-    for (int i = 0; i < most; i++) {
-        float part = FUSED_float((float)v[i], b, FUSED_float((float)u[i], a, bias));
-        chroma[2 * i] = part;
-        chroma[2 * i + 1] = part;
+/* Converts pixels x .. x + count - 1 of row y of YCbCr; x is even.  The YUV_SPARE bytes after them
+   may change.  Runs are whole but for an odd pixel or a short row, since the last one overlaps the
+   one before it.  The row YUV_AHEAD rows below is prefetched, since it is read next but a few. */
+enum { YUV_SPARE = 3 * YUV_STEP + 1, YUV_AHEAD = 8 };
+static NOINLINE void crop_convert(const struct crop_source *source, ptrdiff_t y, ptrdiff_t x,
+                                  ptrdiff_t count, uint8_t *to) {
+    const struct crop_yuv yuv = *source->yuv;
+    const char *row = source->start + y * source->stride_y;
+    ptrdiff_t step = source->stride_x, at = 0;
+    ptrdiff_t ahead = y + YUV_AHEAD < source->height ? YUV_AHEAD : 0;
+    while (at < count) {
+        struct crop_plane chroma[2] = {source->chroma[0], source->chroma[1]};
+        ptrdiff_t left = count - at;
+        if (at && left < YUV_STEP) {
+            at = (count - YUV_STEP + 1) / 2 * 2;
+            left = count - at;
+        }
+        for (int i = 0; i < 2; i++) {
+            chroma[i].start +=
+                (y >> yuv.shared) * chroma[i].stride_y + (x + at) / 2 * chroma[i].stride_x;
+            prefetch_l1(chroma[i].start + (ahead >> yuv.shared) * chroma[i].stride_y);
+        }
+        prefetch_l1(row + (x + at) * step + ahead * source->stride_y);
+        if (left >= YUV_RUN) {
+            yuv_convert_run(&yuv, row + (x + at) * step, step, chroma, YUV_RUN, YUV_RUN,
+                            to + 3 * at);
+            at += YUV_RUN;
+            continue;
+        }
+        if (left >= YUV_STEP)
+            yuv_convert_run(&yuv, row + (x + at) * step, step, chroma, YUV_STEP, YUV_STEP,
+                            to + 3 * at);
+        else
+            yuv_convert_run(&yuv, row + (x + at) * step, step, chroma, (int)left, YUV_STEP,
+                            to + 3 * at);
+        at += YUV_STEP;
     }
-    for (int i = 0; i < 2 * most; i++)
-        values[i] = crop_limit(FUSED_float((float)luma[i], scale, chroma[i]));
-    memcpy(to, values + (x - 2 * first), (size_t)count * sizeof(float));
+}
+
+/* A few numbers of a row of YCbCr, at most CROP_RUN. */
+static FORCE_INLINE void crop_load_yuv(const struct crop_source *source, ptrdiff_t y, ptrdiff_t at,
+                                       int count, float *to) {
+    uint8_t bytes[3 * CROP_RUN + YUV_SPARE];
+    ptrdiff_t first = at / 6 * 2, stop = (at + count + 2) / 3;
+    crop_convert(source, y, first, stop - first, bytes);
+    widen_float((const char *)bytes + (at - 3 * first), BYTE, count, to);
 }
 
 /* Numbers at..at + count - 1 of a row, counted from its start as pixels of interleaved channels. */

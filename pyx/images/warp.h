@@ -85,12 +85,7 @@ static NOINLINE warp_quad warp_load_pixel(const struct crop_source *source, cons
         return warp_quad_of(warp->pad);
     x = x < 0 ? 0 : x > right ? right : x;
     y = y < 0 ? 0 : y > bottom ? bottom : y;
-    if (source->kind == CROP_YUV) {
-        struct crop_source plane = *source;
-        for (plane.plane = 0; plane.plane < 3; plane.plane++)
-            crop_load_yuv(&plane, y, x, 1, numbers + plane.plane);
-    } else
-        load_row_float(source, y, x * source->channels, source->channels, numbers);
+    load_row_float(source, y, x * source->channels, source->channels, numbers);
     return warp_quad_of(numbers);
 }
 
@@ -372,6 +367,30 @@ static inline double warp_scale(const double *m, int along_y, int height, int wi
         most = scale > most ? scale : most;
     }
     return most;
+}
+
+/* The pixels [low, stop) of a frame, along y and x, that a warp may read: also for the columns that
+   complete the last run of a row.  They are all where a corner lies behind the horizon. */
+static inline void warp_hull(const struct warp *warp, const struct crop_source *source,
+                             int32_t *low, int32_t *stop) {
+    const double *m = warp->m, far = 1e15;
+    int columns = (warp->stop_q - warp->low_q + CROP_COLUMNS - 1) / CROP_COLUMNS * CROP_COLUMNS;
+    for (int axis = 0; axis < 2; axis++) {
+        const double *row = axis ? m : m + 3;
+        double extent = axis ? source->width : source->height, least = far, most = -far;
+        for (int i = 0; i < 4; i++) {
+            double q = warp->low_q + (i & 1 ? columns : 0) - 0.5;
+            double p = (i & 2 ? warp->stop_p : warp->low_p) - 0.5;
+            double w = m[6] * q + m[7] * p + m[8], at = (row[0] * q + row[1] * p + row[2]) / w;
+            int known = w > 0 && fabs(at) < far;
+            least = known ? fmin(least, at) : -far;
+            most = known ? fmax(most, at) : far;
+            if (!known)
+                break;
+        }
+        low[axis] = (int32_t)crop_within(floor(least) - 1, 0, extent - 1);
+        stop[axis] = (int32_t)crop_within(ceil(most) + 2, low[axis] + 1, extent);
+    }
 }
 
 /* Samples along one axis of an output pixel: as many as it has pixels, to a hundredth. */

@@ -27,11 +27,23 @@ def of_crop(
     import cv2
 
     cv2.setNumThreads(threads)
-    frame, (height, width) = arrays["frame"], workload.size
-    out = np.empty((workload.count, 3, height, width), np.float32)
+    height, width = workload.size
+    whole = np.zeros((workload.count, 3, height, width), np.float32)
+    top = 0
+    if workload.fit == "letterbox":  # of a frame of 1080 x 1920
+        height = width * 9 // 16
+        top = (workload.size[0] - height) // 2
+        whole[...] = (-MEAN / STD).reshape(3, 1, 1)
+    out = whole[:, :, top : top + height]
+    bgr = np.empty((1080, 1920, 3), np.uint8)
     patch = np.empty((height, width, 3), np.uint8)
     planes = [np.empty((height, width), np.uint8) for _ in range(3)]
     scale, bias = (1 / 255 / STD).astype(np.float32), (-MEAN / STD).astype(np.float32)
+
+    def frame_of():
+        if workload.color is None:
+            return arrays["frame"]
+        return cv2.cvtColor(arrays["frame"], cv2.COLOR_YUV2BGR_NV12, dst=bgr)
 
     def normalise(k):
         cv2.split(patch, planes)
@@ -41,15 +53,16 @@ def of_crop(
 
     version = f"opencv {cv2.__version__}"
     if workload.kind != "upright":
-        return {version: _warp_loop(cv2, workload, arrays, patch, normalise, out)}
+        return {version: _warp_loop(cv2, workload, arrays, patch, normalise, whole)}
     corners = arrays["boxes"].astype(int).tolist()
     how = cv2.INTER_AREA if workload.antialias else cv2.INTER_LINEAR
 
     def loop():
+        frame = frame_of()
         for k, (x1, y1, x2, y2) in enumerate(corners):
             cv2.resize(frame[y1:y2, x1:x2], (width, height), dst=patch, interpolation=how)
             normalise(k)
-        return out
+        return whole
 
     if workload.antialias:
         return {version: loop}
@@ -57,6 +70,7 @@ def of_crop(
     deviation = STD.astype(np.float32).reshape(3, 1, 1)
 
     def blob():
+        frame = frame_of()
         parts = [frame[y1:y2, x1:x2] for x1, y1, x2, y2 in corners]
         result = cv2.dnn.blobFromImages(parts, 1 / 255, (width, height), mean, swapRB=True)
         result /= deviation

@@ -249,6 +249,8 @@ class CropWorkload(NamedTuple):
     aspects: tuple[float, float]  # height of a box / width
     antialias: bool = False
     kind: str = "upright"  # or "matrices" or "corners"
+    color: str | None = None  # or "nv12", which becomes RGB
+    fit: str = "stretch"
 
     layouts = ("NHWC",)  # a frame has its channels last
 
@@ -257,7 +259,9 @@ class CropWorkload(NamedTuple):
         """What is cut out, in a line."""
         size, sampled = "x".join(map(str, self.size)), "areas" if self.antialias else "points"
         kind = "boxes" if self.kind == "upright" else self.kind
-        return f"crop: {self.count} {kind} of 1080x1920x3 bytes to {size}, by {sampled}"
+        frame = "1080x1920x3 bytes" if self.color is None else f"1080x1920 pixels of {self.color}"
+        fit = "" if self.fit == "stretch" else f", {self.fit}"
+        return f"crop: {self.count} {kind} of {frame} to {size}{fit}, by {sampled}"
 
     def has(self, roicy: Any, direction: str) -> bool:
         """Return whether this version has the call."""
@@ -269,9 +273,12 @@ class CropWorkload(NamedTuple):
         coarse = rng.uniform(0, 255, (68, 120, 3)).repeat(16, axis=0).repeat(16, axis=1)
         frame = placed(np.clip(coarse[:1080] + rng.normal(0, 8, (1080, 1920, 3)), 0, 255), "uint8")
         width = np.exp(rng.uniform(*np.log(self.widths), self.count))
-        height = np.minimum(width * rng.uniform(*self.aspects, self.count), 1000)
+        height = np.minimum(width * rng.uniform(*self.aspects, self.count), 1080)
         x, y = (rng.uniform(size=(2, self.count)).T * ((1920, 1080) - np.c_[width, height])).T
         boxes = np.column_stack([x, y, x + width, y + height]).round()
+        if self.color:  # green as Y, and red and blue of each fourth pixel as U and V
+            half = frame[::2, ::2, ::2].reshape(540, 1920)
+            frame = placed(np.concatenate([frame[:, :, 1], half]), "uint8")
         if self.kind == "upright":
             return {"frame": frame, "boxes": boxes}
         x1, y1, x2, y2 = boxes.T
@@ -298,10 +305,12 @@ class CropWorkload(NamedTuple):
     ) -> Any:
         """Return a function without parameters: BGR bytes to normalised RGB of float32."""
         options: dict[str, Any] = {
-            "mean": MEAN, "std": STD, "scale": 1 / 255, "swap_channels": True,
+            "mean": MEAN, "std": STD, "scale": 1 / 255, "swap_channels": self.color is None,
             "antialias": self.antialias, "num_threads": threads,
             "border": "crop" if self.kind == "upright" else "constant",
         }  # fmt: skip
+        if self.color:
+            options |= {"color": self.color, "fit": self.fit}
         given = (arrays["frame"], arrays["boxes"], self.size)
         return called(roicy.crop, given, options, reuse)
 
@@ -314,7 +323,7 @@ class CropWorkload(NamedTuple):
         if self.kind != "upright":
             return 0
         boxes = arrays["boxes"]
-        return int(3 * np.prod(boxes[:, 2:] - boxes[:, :2], axis=1).sum())
+        return int((1.5 if self.color else 3) * np.prod(boxes[:, 2:] - boxes[:, :2], axis=1).sum())
 
 
 FACES = CropWorkload(16, (112, 112), (60, 300), (1.0, 1.3))
@@ -331,6 +340,11 @@ CROPS = {
     "crop_people_area": PEOPLE._replace(antialias=True),
     "crop_objects_area": OBJECTS._replace(antialias=True),
     "crop_text_area": TEXT._replace(antialias=True),
+    "crop_nv12_faces": FACES._replace(color="nv12"),
+    "crop_nv12_people": PEOPLE._replace(color="nv12"),
+    "crop_nv12_letterbox": CropWorkload(
+        1, (640, 640), (1920, 1920), (0.5625, 0.5625), True, color="nv12", fit="letterbox"
+    ),
     "crop_faces_affine": FACES._replace(kind="matrices"),
     "crop_text_corners": TEXT._replace(kind="corners"),
 }

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     from .._types import Counts, Numbers, Picture, Readable, Size, Threads
 
-    Frames = Picture | Sequence[Picture]
+    Frames = Picture | Sequence[Picture | tuple[Picture, ...]]
     Boxes = Readable | Sequence[Any]
     Fit = Literal["stretch", "letterbox", "cover"]
     Border = Literal["image", "crop", "constant"]
     Channels = Literal["first", "last"]
-    Color = Literal["nv12", "i420"] | None
+    Color = Literal["nv12", "nv21", "i420", "yv12", "yuyv", "yuy2", "uyvy", "p010"] | None
     Range = Literal["video", "full"]
-    Matrix = Literal["bt601", "bt709"]
+    Matrix = Literal["bt601", "bt709", "bt2020"]
     Crops = NDArray[Any]
     Both = tuple[NDArray[Any], NDArray[np.float64]]
 
@@ -141,14 +141,25 @@ def crop(
         number, to the even one of two, and moved to 0..255.
     boxes_num : (N,) ints, optional
         Number of boxes of each frame, for boxes without frame_index, which are sorted by frame.
-    color : {"nv12", "i420"}, optional
-        That frames are bytes of YCbCr 4:2:0: arrays (3 * H / 2, W) or (N, 3 * H / 2, W), or a list
-        of the former, with H rows of Y and then those of U and V, pair by pair ("nv12") or U
-        before V, two of their rows in a row ("i420"), as OpenCV has them.  The result has red,
-        green and blue.  Only pixels that boxes read are converted: four share U and V, and red,
-        green and blue are moved to 0..255 but not rounded.
-    color_range, color_matrix : {"video", "full"}, {"bt601", "bt709"}, optional
-        Of YCbCr: whether Y lies in 16..235 or 0..255, and the standard with the weights of colours.
+    color : {"nv12", "nv21", "i420", "yv12", "yuyv", "yuy2", "uyvy", "p010"}, optional
+        That frames are YCbCr, whose format this is; the result has red, green and blue.  A pixel
+        becomes three bytes, at most 0.6 from the exact numbers; so a result is that of the frame
+        converted before.  Only what boxes read is converted.
+
+        - 4:2:0, an array (H + H / 2, W) or (N, H + H / 2, W), with the rows of Y and then those
+          of U and V: pair by pair ("nv12"; "nv21" has V first; "p010" has numbers of uint16, whose
+          upper ten bits count), or U before V, two of their rows in a row ("i420"; "yv12" has V
+          first).
+        - 4:2:2, an array (H, W, 2), (H, 2 * W) or (N, H, W, 2): bytes Y, U, Y, V ("yuyv" and
+          "yuy2" are the same), or U, Y, V, Y ("uyvy").
+        - A tuple of planes is one frame of 4:2:0, and each has strides of its own: (y, uv) with
+          arrays (H, W), and (H / 2, W / 2, 2) or (H / 2, W); (y, u, v) for "i420", and (y, v, u)
+          for "yv12".  Half of an odd number is rounded up.
+
+        A list has several frames, of different sizes.
+    color_range, color_matrix : {"video", "full"}, {"bt601", "bt709", "bt2020"}, optional
+        Of YCbCr: whether Y lies in 16..235 or 0..255 (in 64..940 or 0..1023 of ten bits), and the
+        standard with the weights of colours.
     out : ndarray, optional
         Written to, and returned.  It has the shape and dtype of the result, may have any strides,
         and shares no memory with what is read.

@@ -24,9 +24,11 @@ FRAME_TYPES = "BHef"  # NumPy's characters of uint8, uint16, float16 and float32
 FITS = ("stretch", "letterbox", "cover")
 BORDERS = ("image", "crop", "constant")
 CHANNELS = ("first", "last")
-COLORS = ("nv12", "i420")
+COLORS = ("nv12", "nv21", "i420", "yv12", "yuyv", "yuy2", "uyvy", "p010")
+PACKED = {"yuyv": (0, 1), "yuy2": (0, 1), "uyvy": (1, 0)}  # which of two bytes is Y, and which not
 RANGES = ("video", "full")
-KR_KB = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722)}  # weights of red and blue in Y
+# The weights of red and blue in Y.
+KR_KB = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722), "bt2020": (0.2627, 0.0593)}
 SHAPES = "(H, W), (H, W, C) or (N, H, W, C) with 1 to 4 channels"
 FORMATS = (
     "(K, 4) with rows [x1, y1, x2, y2], (K, 5) with rows [frame_index, x1, y1, x2, y2], "
@@ -40,17 +42,18 @@ KINDS = {(4,): "upright", (5,): "rotated", (4, 2): "corners", (2, 3): "matrices"
 
 
 class Yuv(NamedTuple):
-    """How bytes of YCbCr 4:2:0 become red, green and blue."""
+    """How YCbCr becomes red, green and blue: numbers of pyx/images/yuv.h."""
 
-    planar: bool  # I420, and not NV12
-    luma: float  # the scale of Y
-    channels: list[tuple[float, float, float]]  # bias, and the scales of U and V
+    shared: int  # 1 where two rows of Y share a row of U and V
+    wide: bool  # whether numbers have two bytes
+    luma: int  # the scale of Y
+    channels: list[tuple[int, int, int]]  # bias, and the scales of U and V
 
 
 class Frames(NamedTuple):
     """Frames of one type and number of channels."""
 
-    arrays: tuple[np.ndarray, ...]  # (N, H, W, C), those of two bytes as uint16
+    arrays: tuple[np.ndarray, ...]  # (N, H, W, C), those of two bytes as uint16; or Y, U and V
     count: int
     channels: int
     kind: str  # NumPy's character of the type; "Y" for bytes of YCbCr
@@ -137,37 +140,118 @@ def _taken(name: str, value: Any) -> np.ndarray:
     return _arguments.taken(name, value)
 
 
-def _yuv_frame(name: str, value: Any, most: int) -> np.ndarray:
-    """Return an array (N, 3 * H / 2, W, 1) of a frame of YCbCr, or of several if `most` is 3."""
+def _yuv_array(name: str, value: Any, color: str) -> np.ndarray:
+    """Return an array of YCbCr."""
     value = _taken(name, value)
-    if value.dtype != np.uint8:
-        raise TypeError(f"{name}: dtype {value.dtype.name}, expected uint8 for its color")
-    shape = value.shape
-    if not 2 <= len(shape) <= most or shape[-2] % 3 or shape[-1] % 2:
-        expected = "(3 * H / 2, W)" + (" or (N, 3 * H / 2, W)" if most == 3 else "")
-        raise ValueError(f"{name}: shape {shape}, expected {expected} with even H and W")
-    value = value[None, ..., None] if len(shape) == 2 else value[..., None]
-    _arguments.extents(name, (len(value), 1, *value.shape[1:3]))
+    wanted = "uint16" if color == "p010" else "uint8"
+    if value.dtype != wanted:
+        raise TypeError(f"{name}: dtype {value.dtype.name}, expected {wanted} for color={color!r}")
+    _arguments.addressable(name, value)
     return value
 
 
+def _yuv_planes(name: str, value: tuple[Any, ...], color: str) -> list[np.ndarray]:
+    """Return Y, U and V of one frame that is given as a tuple of planes."""
+    if color in PACKED:
+        raise ValueError(f"{name}: a tuple, expected one array for color={color!r}")
+    names = "(y, u, v)" if color == "i420" else "(y, v, u)" if color == "yv12" else "(y, uv)"
+    if len(value) != names.count(",") + 1:
+        raise ValueError(
+            f"{name}: a tuple of {len(value)}, expected the planes {names} of one frame for "
+            f"color={color!r}; several frames are a list"
+        )
+    planes = [_yuv_array(f"{name}[{i}]", one, color) for i, one in enumerate(value)]
+    if planes[0].ndim != 2:
+        raise ValueError(f"{name}[0]: shape {planes[0].shape}, expected (H, W)")
+    height, width = ((extent + 1) // 2 for extent in planes[0].shape)
+    for i, plane in enumerate(planes[1:], 1):
+        shapes = [(height, width)] if len(value) == 3 else [(height, 2 * width), (height, width, 2)]
+        if plane.shape not in shapes:
+            raise ValueError(
+                f"{name}[{i}]: shape {plane.shape}, expected "
+                f"{' or '.join(map(str, shapes))} beside Y of {planes[0].shape}"
+            )
+    if len(value) == 2:
+        both = planes[1].reshape(height, width, 2)
+        planes[1:] = [both[..., 0], both[..., 1]]
+    return [plane[None] for plane in planes]
+
+
+def _yuv_frame(name: str, value: Any, color: str, several: bool) -> list[np.ndarray]:
+    """Return Y, U and V, (N, h, w), of a frame, or of several where they may be."""
+    if isinstance(value, tuple):
+        planes = _yuv_planes(name, value, color)
+    else:
+        planes = _yuv_split(name, _yuv_array(name, value, color), color, several)
+    _arguments.extents(name, (len(planes[0]), 3, *planes[0].shape[1:]))
+    return planes if color not in ("nv21", "yv12") else [planes[0], planes[2], planes[1]]
+
+
+def _yuv_split(name: str, value: np.ndarray, color: str, several: bool) -> list[np.ndarray]:
+    """Return the planes of an array in the order in which they lie."""
+    shape, packed = value.shape, PACKED.get(color)
+    if packed:
+        if value.ndim > 1 and (value.ndim == 2 or shape[-1] != 2) and shape[-1] % 2 == 0:
+            value = value.reshape(*shape[:-1], shape[-1] // 2, 2)
+        several = several or value.ndim < 4
+        value = value[None] if value.ndim == 3 else value
+        if not several or value.ndim != 4 or value.shape[3] != 2 or value.shape[2] % 2:
+            raise ValueError(
+                f"{name}: shape {shape}, expected (H, W, 2) or (H, 2 * W), with an even W"
+            )
+        other = value[..., packed[1]]
+        return [value[..., packed[0]], other[..., 0::2], other[..., 1::2]]
+    if not 2 <= len(shape) <= 2 + several or shape[-2] % 3 == 1 or shape[-1] % 2:
+        expected = "(H + H / 2, W)" + (" or (N, H + H / 2, W)" if several else "")
+        raise ValueError(
+            f"{name}: shape {shape}, expected {expected} with an even W, or planes (a tuple)"
+        )
+    value = value[None] if value.ndim == 2 else value
+    rows, width = (shape[-2] + 1) // 3, shape[-1] // 2
+    luma, rest = value[:, : value.shape[1] - rows], value[:, value.shape[1] - rows :]
+    if color in ("i420", "yv12"):
+        if rest.size and value.strides[1] != value.shape[2] * value.strides[2]:
+            raise ValueError(
+                f"{name}: rows {value.strides[1]} bytes apart, expected {value.shape[2]}: a row of "
+                f"an array of {color!r} has two rows of U or V, and nothing tells how a padded "
+                "one is divided; pass its planes, a tuple of three arrays"
+            )
+        both = rest.reshape(len(value), 2, rows, width)
+        return [luma, both[:, 0], both[:, 1]]
+    return [luma, rest[:, :, 0::2], rest[:, :, 1::2]]
+
+
+def _yuv(color: str, color_range: str, color_matrix: str) -> Yuv:
+    """
+    Return how YCbCr becomes RGB, with 5 bits after the point.
+
+    A product loses half of the last bit on average, and the sum loses half of a byte.
+    """
+    red, blue = KR_KB[color_matrix]
+    green, wide = 1 - red - blue, color == "p010"
+    luma, black, chroma = (1.0, 0, 1.0) if color_range == "full" else (255 / 219, 16, 255 / 224)
+    if wide and color_range == "full":
+        luma = chroma = 255 * 4 / 1023
+    of_v, of_u = 2 * (1 - red) * chroma, 2 * (1 - blue) * chroma
+    channels = []
+    for u, v in ((0.0, of_v), (-of_u * blue / green, -of_v * red / green), (of_u, 0.0)):
+        lost = (1 + bool(u) + bool(v)) / 2
+        bias = 32 * (0.5 - luma * black) + lost
+        channels.append((round(bias), round(u * 2**13), round(v * 2**13)))
+    return Yuv(int(color not in PACKED), wide, round(luma * 2**14), channels)
+
+
 def yuv_frames(value: Any, color: str, color_range: str, color_matrix: str) -> Frames:
-    """Return frames of YCbCr 4:2:0, and how they become RGB."""
-    if isinstance(value, (list, tuple)):
-        arrays = [_yuv_frame(f"frames[{i}]", one, 2) for i, one in enumerate(value)]
-        if not arrays:
+    """Return frames of YCbCr, and how they become RGB."""
+    if isinstance(value, list):
+        frames = [_yuv_frame(f"frames[{i}]", one, color, False) for i, one in enumerate(value)]
+        if not frames:
             raise ValueError("frames: an empty list, expected one frame or more")
     else:
-        arrays = [_yuv_frame("frames", value, 3)]
-    red, blue = KR_KB[color_matrix]
-    luma, black, chroma = (1.0, 0, 1.0) if color_range == "full" else (255 / 219, 16, 255 / 224)
-    of_v, of_u = 2 * (1 - red) * chroma, 2 * (1 - blue) * chroma
-    green = 1 - red - blue
-    scales = ((0.0, of_v), (-of_u * blue / green, -of_v * red / green), (of_u, 0.0))
-    channels = [(-luma * black - 128 * (u + v), u, v) for u, v in scales]
-    count = sum(map(len, arrays))
-    yuv = Yuv(color == "i420", luma, channels)
-    return Frames(tuple(arrays), count, 3, "Y", True, False, yuv)
+        frames = [_yuv_frame("frames", value, color, True)]
+    count = sum(len(luma) for luma, _, _ in frames)
+    planes = tuple(plane for frame in frames for plane in frame)
+    return Frames(planes, count, 3, "Y", False, False, _yuv(color, color_range, color_matrix))
 
 
 def frames(value: Any) -> Frames:
