@@ -5,13 +5,14 @@ The gate, the history and the ASV suite count by `count`, and by nothing else.
 
 All calls are counted in one process by valgrind's callgrind, with the AVX2 kernels, since it does
 not know AVX-512, and one thread.  Each call is made some times before it is counted, and start-up
-is not counted at all.  The caches are simulated, and have the same sizes on every machine.  A
-second process, without callgrind, counts the memory that a call takes, and the bytecodes that the
-functions of the front end execute.
+is not counted at all.  The caches are simulated, and have the same sizes on every machine.  Then
+the memory that the call takes is counted, and the bytecodes that the front end executes.
 
-Both processes see roicy, this file and Python through links in a new folder, whose path has the
-same length each time.  A longer path would move objects of the interpreter, whose caches of
-attributes then collide or do not.
+The same commit has the same counts on every machine.  valgrind shows the same processor and the
+same addresses everywhere, and counter.c the same number of processors and the same kernel.  The
+process sees roicy, NumPy, Python and this file through links in a new folder, whose path has the
+same length each time, and nothing else that is installed.  A longer path would move objects of the
+interpreter, whose caches of attributes then collide or do not.
 """
 
 import contextlib
@@ -124,17 +125,30 @@ def calls_here(only):
         yield name, call, row[3]
 
 
-def instructions_here(library, only):
-    """Count instructions; this runs in a process of its own, under callgrind."""
+def import_here():
+    """Import everything, and print the memory that roicy takes."""
     import numpy  # noqa: F401
 
-    counter = ctypes.CDLL(library)
+    counter = ctypes.CDLL(None)
+    counter.most_bytes.restype = ctypes.c_long
+    counter.watch_bytes()
+    importlib.import_module("roicy")
+    print(counter.most_bytes())
+    importlib.import_module("timing"), importlib.import_module("workloads")
+
+
+def count_here(only):
+    """Count in this process, which runs under callgrind and has loaded counter.c."""
+    import numpy  # noqa: F401
+
+    counter = ctypes.CDLL(None)
+    counter.most_bytes.restype = ctypes.c_long
     gc.disable()  # it would run at calls that depend on everything before
     counter.start_counting()
-    importlib.import_module("roicy")
+    roicy = importlib.import_module("roicy")
     counter.write_counts(f"{IMPORT}, 1".encode())
     counter.stop_counting()
-    print(json.dumps(versions_here()))
+    memory, made = {}, {}
     for name, call, calls in calls_here(only):
         counter.start_counting()
         call()  # the simulated caches are empty before it
@@ -144,24 +158,12 @@ def instructions_here(library, only):
             call()
         counter.write_counts(encoded)
         counter.stop_counting()
-
-
-def memory_here(library, only):
-    """Count memory and bytecodes; this runs in a process whose allocations the library counts."""
-    import numpy  # noqa: F401
-
-    counter = ctypes.CDLL(library)
-    counter.most_bytes.restype = ctypes.c_long
-    gc.disable()
-    counter.forget_most_bytes()
-    roicy = importlib.import_module("roicy")
-    found = {IMPORT: {"memory": counter.most_bytes(), "functions": {}}}
-    package = str(Path(roicy.__file__).parent)
-    for name, call, _ in calls_here(only):
-        counter.forget_most_bytes()
+        counter.watch_bytes()
         call()
-        found[name] = {"memory": counter.most_bytes(), "functions": bytecodes(call, package)}
-    print(json.dumps(found))
+        memory[name], made[name] = counter.most_bytes(), call
+    package = str(Path(roicy.__file__).parent)
+    traced = {name: bytecodes(call, package) for name, call in made.items()}
+    print(json.dumps([versions_here(), memory, {IMPORT: {}, **traced}]))
 
 
 def bytecodes(call, package):
@@ -274,22 +276,27 @@ def sizes(package, isa):
     return found | {"wheel": {"bytes": packed}}
 
 
-def run_in(folder, command, isa, preloaded=""):
+def run_in(folder, command, isa):
     """Return what a process prints that sees the links of a folder and little else."""
     environment = {
         "PATH": "/usr/bin:/bin",
-        "HOME": os.environ.get("HOME", "/"),
+        "HOME": folder,
+        "LC_ALL": "C",
+        "LD_PRELOAD": f"{folder}/library.so",
+        "PYTHONHOME": folder,
         "PYTHONPATH": folder,
-        "ROICY_ISA": isa,
+        "PYTHONUTF8": "1",
+        "PYTHONCOERCECLOCALE": "0",
         "PYTHONHASHSEED": "0",
         "PYTHONPYCACHEPREFIX": f"{folder}/compiled",
+        "ROICY_ISA": isa,
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
         # Larger arrays begin at the same place of a page, whatever was freed before.
         "MALLOC_MMAP_THRESHOLD_": "16384",
     }
-    environment |= {"LD_PRELOAD": preloaded} if preloaded else {}
-    ended = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True)
+    options = {"env": environment, "cwd": folder, "stdin": subprocess.DEVNULL}
+    ended = subprocess.run(command, capture_output=True, text=True, **options)
     if ended.returncode:
         raise RuntimeError(f"the counted process failed:\n{ended.stderr[-3000:]}")
     return ended.stdout
@@ -325,24 +332,26 @@ def count(only=None, isa="avx2", package=None, keep=None, longer=0):
     default of the one that this process would import.  `keep` is a folder for callgrind's files.
     Paths are longer by so many letters as `longer` says.
     """
-    package = package or imported()
+    package, numpy = package or imported(), Path(importlib.util.find_spec("numpy").origin).parent
     with linked(longer) as folder:
-        Path(folder, "roicy").symlink_to(package)
-        Path(folder, "python").symlink_to(sys.prefix)
+        links = {
+            "roicy": package,
+            "lib": f"{sys.base_prefix}/lib",
+            "lib64": f"{sys.base_prefix}/lib64",
+        }
+        links |= {path.name: path for path in (numpy, numpy.with_name("numpy.libs"))}
         for path in (FOLDER / "counter.py", BENCH / "workloads.py", BENCH / "timing.py"):
-            Path(folder, path.name).symlink_to(path)
-        library = f"{folder}/library.so"
+            links[path.name] = path
+        for name, path in links.items():
+            Path(folder, name).symlink_to(path)
         compiler = os.environ.get("CC", "cc").split()
-        shared = [*compiler, "-O1", "-shared", "-fPIC", f"{FOLDER}/counter.c", "-o", library]
-        subprocess.run(shared, check=True)
-        python = f"{folder}/python/{Path(sys.executable).relative_to(sys.prefix)}"
-
-        def program(name):
-            made = f"import counter; counter.{name}_here({library!r}, {only!r})"
-            return [python, "-c", made]
-
-        run_in(folder, [python, "-c", "import counter, roicy, timing, workloads"], isa)
-        memory = run_in(folder, program("memory"), isa, library)
+        shared = ["-O1", "-shared", "-fPIC", f"{FOLDER}/counter.c", "-o", f"{folder}/library.so"]
+        subprocess.run([*compiler, *shared], check=True)
+        # A copy, since Python looks where a link leads.  It goes without `site`, whose work depends
+        # on what else is installed.
+        python = [shutil.copy(os.path.realpath(sys.executable), f"{folder}/python"), "-S", "-c"]
+        for _ in range(2):  # the first compiles
+            of_import = int(run_in(folder, [*python, "import counter; counter.import_here()"], isa))
         valgrind = [
             shutil.which("valgrind"),
             "--tool=callgrind",
@@ -352,26 +361,29 @@ def count(only=None, isa="avx2", package=None, keep=None, longer=0):
             *(f"--{name}={value}" for name, value in CACHES.items()),
             f"--callgrind-out-file={folder}/counts",
         ]
-        printed = run_in(folder, [*valgrind, *program("instructions")], isa)
+        program = f"import counter; counter.count_here({only!r})"
+        printed = run_in(folder, [*valgrind, *python, program], isa)
         files = {path: counts_of(path.read_text()) for path in Path(folder).glob("counts.*")}
         files = {path: found for path, found in files.items() if found}
         for path, (name, _) in files.items() if keep else ():
             os.makedirs(keep, exist_ok=True)
             shutil.move(path, Path(keep, f"callgrind.out.{name.replace(' ', '_')}"))
     version = subprocess.run(["valgrind", "--version"], capture_output=True, text=True)
-    versions = json.loads(printed.splitlines()[0]) | {"valgrind": version.stdout.strip()}
-    return versions, joined(dict(files.values()), json.loads(memory)) | sizes(package, isa)
+    versions, memory, traced = json.loads(printed)
+    memory[IMPORT] = of_import
+    versions["valgrind"] = version.stdout.strip()
+    return versions, joined(dict(files.values()), memory, traced) | sizes(package, isa)
 
 
-def joined(counts, memory):
-    """Return the counts of both processes, in the order of the calls."""
+def joined(counts, memory, traced):
+    """Return the counts of the calls, in their order."""
     found = {}
     for name in NAMES:
         if name in counts:
-            functions = counts[name].pop("functions") | memory[name]["functions"]
+            functions = counts[name].pop("functions") | traced[name]
             found[name] = counts[name] | {
-                "memory": memory[name]["memory"],
-                "bytecodes": sum(memory[name]["functions"].values()),
+                "memory": memory[name],
+                "bytecodes": sum(traced[name].values()),
                 "functions": functions,
             }
     return found

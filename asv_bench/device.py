@@ -39,12 +39,7 @@ SMALL_CALLS = 200  # that are queued before the GPU is waited for; its queue hol
 SCALED = ["align_fpn_p2", "align_c4", "pool_vgg", "prroi_iounet"]
 CALLS, REPEATS = 20, 7  # calls that are queued between two events, and how often
 LEVEL_2 = 256 << 20  # bytes that are written to empty the level 2 cache
-# workload, pass, how many times as fast as torchvision
-TARGETS = [("align_fpn_p2_sr2", "forward", 2), ("align_adaptive", "forward", 4)]
-TARGETS += [("align_fpn_p2_sr2", "backward", 2), ("pool_vgg", "forward", 1)]
-TARGETS += [("pool_vgg", "backward", 1)]
-OF_FLOOR = ("align_fpn_p2", "forward", 3)  # times that of copying the bytes
-OF_THREADS = (16, 10)  # threads, and how many times as fast as one
+MOST_THREADS = 16
 
 
 def say(**row):
@@ -410,7 +405,7 @@ def step_scaling(device):
     """Speed of the CPU on 1, 2, 4, ... threads."""
     from roicy.bench import threads, timing
 
-    most = min(timing.usable_cores(), OF_THREADS[0])
+    most = min(timing.usable_cores(), MOST_THREADS)
     names, seconds = (SCALED[:1], 0.01) if device.dry else (SCALED, 0.2)
     for direction in ("forward", "backward"):
         for name in names:
@@ -445,29 +440,6 @@ def merged(step):
     return {name: value for row in step["rows"] for name, value in row.items()}
 
 
-def judged(steps):
-    """Yield a line for each target: what was wanted, what was found, and whether it is met."""
-    rows = {
-        (row["workload"], row["direction"], row["library"]): row
-        for row in steps.get("bench", {"rows": []})["rows"]
-        if row.get("layout") == "NCHW"
-    }
-    for name, direction, wanted in TARGETS:
-        own, other = (rows.get((name, direction, who)) for who in ("roicy", "torchvision"))
-        found = other["seconds"] / own["seconds"] if own and other else None
-        yield f"`{name}` {direction}, times as fast as torchvision", wanted, found, True
-    name, direction, wanted = OF_FLOOR
-    own = rows.get((name, direction, "roicy"))
-    rate = merged(steps["facts"]).get("gpu", {}).get("copy_rate") if "facts" in steps else None
-    found = own["seconds"] * rate / own["bytes"] if own and rate else None
-    yield f"`{name}` {direction}, times as long as a copy of its bytes", wanted, found, False
-    threads, wanted = OF_THREADS
-    scaled = steps.get("scaling", {"rows": []})["rows"]
-    speedups = [row["speedup"] for row in scaled if row["threads"] == threads]
-    found = min(speedups) if speedups else None
-    yield f"{threads} threads of the CPU, times as fast as one (the least)", wanted, found, True
-
-
 def table(head, rows):
     """Return the lines of a table in Markdown."""
     lines = ["", head, re.sub("[^|]+", "---", head)]
@@ -492,12 +464,6 @@ def markdown(file):
         said = found.get("said") or found.get("left_out") or found.get("note") or ""
         ends.append((name, step["ended"], f"{step['took']:.0f}", said))
     lines += table("| step | ended | seconds | said |", ends)
-    targets = []
-    for what, wanted, found, least in judged(steps):
-        shown = "not measured" if found is None or file["dry_run"] else f"{found:.2f}"
-        met = "-" if shown == "not measured" else "yes" if (found >= wanted) == least else "no"
-        targets.append((what, wanted, shown, met))
-    lines += table("| target | wanted | found | met |", targets)
     return "\n".join([*lines, *tables_of_steps(steps, rate)]) + "\n"
 
 
