@@ -41,6 +41,7 @@ LINE = 64
 WARM_UP = 10  # calls after which the interpreter has chosen its instructions; they run fast
 SHOWN = 0.005  # functions that execute a smaller share of a call's instructions are not kept
 IMPORT = "import roicy"
+TRIGGER = re.compile(r"^desc: Trigger: Client Request: (.*), (\d+)$", re.MULTILINE)
 # workload, pass, layout, calls, and what is smaller than in the workload of the timings
 FPN, C4 = {"shape": (1, 32, 200, 304), "count": 100}, {"shape": (1, 32, 50, 76), "count": 50}
 POOL, PRROI = {"shape": (1, 32, 50, 76), "count": 100}, {"shape": (1, 32, 100, 152), "count": 50}
@@ -204,7 +205,7 @@ def versions_here():
 
 def counts_of(text):
     """Return the name and the counts of a call, from a file of callgrind; None of other files."""
-    trigger = re.search(r"^desc: Trigger: Client Request: (.*), (\d+)$", text, re.MULTILINE)
+    trigger = TRIGGER.search(text)
     if trigger is None:
         return None  # of the end of the process
     events = re.search(r"^events: (.*)$", text, re.MULTILINE)[1].split()
@@ -222,27 +223,36 @@ def counts_of(text):
         "bytes moved": lines * LINE,
     }
     counts = {what: round(number / calls) for what, number in counts.items()}
-    least, functions = SHOWN * found["Ir"], functions_of(text).items()
+    least, functions = SHOWN * found["Ir"], costs_of(text)[0].items()
     kept = {name: round(spent / calls) for name, spent in functions if spent > least}
     return trigger[1], counts | {"functions": kept}
 
 
-def functions_of(text):
-    """Return the instructions that each function executes itself, from a file of callgrind."""
-    names, found, function, called = {}, Counter(), None, False
+def costs_of(text):
+    """
+    Return what functions execute, from a file of callgrind.
+
+    The first result has the instructions of each function itself; the second those of each function
+    that it calls, by both their names.
+    """
+    names, own, called = {}, Counter(), {}
+    function = callee = None
+    calls = False
     for line in text.splitlines():
         if line.startswith(("fn=", "cfn=")):
             number, _, name = line.partition("=")[2].partition(" ")
-            name = names.setdefault(number, name)
+            name = names.setdefault(number, plain(name))
             if line.startswith("fn="):
-                function = plain(name)
+                function = name
+            else:
+                callee = name
         elif line.startswith("calls="):
-            called = True  # the next line has the costs of the functions that are called
+            calls = True  # the next line has the costs of the function that is called
         elif line[:1].isdigit() or line[:1] in ("+", "-", "*"):
-            if not called:
-                found[function] += int(line.split()[1])
-            called = False
-    return found
+            found = called.setdefault(function, Counter()) if calls else own
+            found[callee if calls else function] += int(line.split()[1])
+            calls = False
+    return own, called
 
 
 def plain(symbol):
@@ -308,6 +318,12 @@ def imported():
     if found is None or found.origin is None:
         raise RuntimeError("roicy cannot be imported: set PYTHONPATH to a checkout that is built")
     return Path(found.origin).parent
+
+
+def write(path, content, depth):
+    """Write JSON, with what is nested more deeply in one line."""
+    short = re.compile(rf"\n {{{depth},}}|\n {{{depth - 1}}}(?=[]}}])")
+    Path(path).write_text(short.sub(" ", json.dumps(content, indent=1)) + "\n")
 
 
 @contextlib.contextmanager

@@ -27,14 +27,12 @@ WHEELS = "numpy pytest hypothesis tqdm cupy-cuda13x[ctk]==14.2.0 nvidia-cuda-san
 WHEELS += ["torch==2.14.1", "torchvision==0.29.1"]
 # seconds that a step may take, in the order of what is learnt from them
 STEPS = {"facts": 30, "compile": 60, "bench": 120, "host": 20, "tests": 100, "kernels": 30}
-STEPS |= {"sizes": 30, "large": 40, "memcheck": 45, "racecheck": 45, "synccheck": 30}
-STEPS |= {"initcheck": 30, "scaling": 60, "deterministic": 60}
+STEPS |= {"large": 40, "memcheck": 45, "racecheck": 45, "synccheck": 30}
+STEPS |= {"initcheck": 30, "scaling": 60}
 TIMED = "align_fpn_p2_sr2 align_fpn_p2 align_adaptive align_pyramid align_c4 align_mask".split()
 TIMED += ["align_tiny", "pool_vgg", "prroi_iounet", "ps_align_lighthead"]
 SANITIZERS = ("memcheck", "racecheck", "synccheck", "initcheck")  # steps, and tools
 DIRECTIONS = ["forward", "backward", "backward_boxes"]
-# Sizes of align_fpn_p2_sr2, of which one is changed at a time.
-SIZES = {"boxes": [64, 250, 1000, 4000], "channels": [3, 32, 256, 1024], "bins": [1, 7, 14, 28]}
 SMALL_CALLS = 200  # that are queued before the GPU is waited for; its queue holds about a thousand
 SCALED = ["align_fpn_p2", "align_c4", "pool_vgg", "prroi_iounet"]
 CALLS, REPEATS = 20, 7  # calls that are queued between two events, and how often
@@ -249,21 +247,6 @@ def step_bench(device):
                 say(library="torchvision", layout="NCHW", **row, **device.timed(call))
 
 
-def step_deterministic(device):
-    """Time torchvision where PyTorch is asked for results that repeat."""
-    peer = torchvision_on(device)
-    if peer is None:
-        return
-    peer.torch.use_deterministic_algorithms(True)
-    for name in ("align_fpn_p2_sr2", "align_fpn_p2"):
-        work = workloads_of(device)[name]
-        arrays = work.arrays()
-        row = {"workload": name, "library": "torchvision deterministic", "layout": "NCHW"}
-        for direction in ("forward", "backward"):
-            times = device.timed(peer.prepare(work, arrays, direction))
-            say(direction=direction, **row, **times)
-
-
 def step_host(device):
     """What small calls cost the host, which does not wait: the least of five times."""
     from roicy.bench import timing
@@ -307,26 +290,6 @@ def step_kernels(device):
             device.synchronize()
         times = {event.key: event.self_device_time_total / 5 for event in found.key_averages()}
         say(workload=name, direction=direction, kernels=times)
-
-
-def step_sizes(device):
-    """How times grow with boxes, channels and bins."""
-    from roicy.bench.workloads import WORKLOADS
-
-    base = WORKLOADS["align_fpn_p2_sr2"]
-    for what, numbers in SIZES.items():
-        for number in numbers[:2] if device.dry else numbers:
-            n, _, h, w = base.shape
-            work = {
-                "boxes": base._replace(count=number),
-                "channels": base._replace(shape=(n, number, h, w)),
-                "bins": base._replace(output_size=(number, number)),
-            }[what]
-            work = small(work) if device.dry else work
-            for direction in ("forward", "backward"):
-                row = {"workload": f"align_fpn_p2_sr2, {number} {what}", "direction": direction}
-                times = device.timed(prepared(device, work, direction))
-                say(library="roicy", layout="NCHW", **row, **times)
 
 
 def step_large(device):
@@ -477,7 +440,7 @@ def tables_of_steps(steps, rate):
         return tuple(f"{row[name] * 1e6:.1f}" for name in names)
 
     timed = []
-    for row in rows_of("bench", "deterministic", "sizes"):
+    for row in rows_of("bench"):
         if "seconds" in row:
             copies = rate and "bytes" in row and row["seconds"] * rate / row["bytes"]
             call = (f"`{row['workload']}`", row["direction"], row["layout"], row["library"])

@@ -5,6 +5,7 @@ The gate of slow commits: counts of calls beside those of counts.json.
     python asv_bench/gate.py --same           # fail where anything has moved
     python asv_bench/gate.py --write          # accept the counts of this build as the new ones
     python asv_bench/gate.py --commit main    # beside another commit, which is built first
+    python asv_bench/gate.py --profile DIR    # keep callgrind's files, and flame graphs of them
     python asv_bench/gate.py --requirements   # what pip must install to make counts comparable
 
 counter.py says what is counted.  A count is worse if it has grown by more than the band of its
@@ -37,6 +38,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import counter
+import flame
 
 builds = counter.load("builds")
 ROOT = counter.FOLDER.parent
@@ -178,17 +180,6 @@ def with_spread(old, counts):
     return counts
 
 
-def raised(old, wrote, here):
-    """Return old counts, raised by the shares by which a commit exceeds here what it wrote."""
-    found = {name: dict(one) for name, one in old.items()}
-    for name in found.keys() & wrote.keys() & here.keys():
-        for what in LEAST.keys() & found[name].keys() & wrote[name].keys() & here[name].keys():
-            before, now = wrote[name][what], here[name][what]
-            if now > before:
-                found[name][what] = round(found[name][what] * now / before) if before else now
-    return found
-
-
 def as_here(old, only):
     """Return the counts of counts.json as far as this machine exceeds them, and say how it is."""
     try:
@@ -198,12 +189,15 @@ def as_here(old, only):
         if not wrote or builds.git("rev-parse", "--is-shallow-repository") == "true":
             raise ValueError("the history lacks the commit that wrote counts.json before this one")
         print(f"something is worse than counts.json; {wrote[0][:10]}, which wrote it, is counted")
-        then = json.loads(builds.git("show", f"{wrote[0]}:{RECORD}"))
-        _, here = built_and_counted(wrote[0], only)
+        _, here = as_of(wrote[0], only)
     except (RuntimeError, ValueError) as error:
         print(f"judged by counts.json alone: {error}")
         return old
-    return raised(old, then["counts"], here)
+    found = {name: dict(one) for name, one in old.items()}
+    for name in found.keys() & here.keys():
+        for what in LEAST.keys() & found[name].keys() & here[name].keys():
+            found[name][what] = max(found[name][what], here[name][what])
+    return found
 
 
 def table(rows):
@@ -265,38 +259,38 @@ def judge(old, versions, counts, allow_skip=False, same=False):
 def write(path, versions, counts):
     """Write counts to a file, what is kept of a call in a line each."""
     content = {"versions": versions, "caches": counter.CACHES, "counts": counts}
-    text = json.dumps(content, indent=1)
-    short = re.compile(r'"(functions|spread)": \{[^{}]*\}')
-    text = short.sub(lambda found: re.sub(r"\s+", " ", found[0]), text)
-    Path(path).write_text(text + "\n")
+    counter.write(path, content, depth=4)
 
 
-def built_and_counted(commit, only, keep=None):
-    """Return versions and counts of another commit, the least at paths of three lengths."""
-    with tempfile.TemporaryDirectory(prefix="roicy-") as folder:
-        path = Path(builds.compile_commit(commit, Path(folder), BUILD), "roicy")
-        several = [counter.count(only, package=path, keep=keep, longer=more) for more in LONGER]
-    return several[0][0], least_of([counts for _, counts in several])
-
-
-def count_commit(commit, only, keep):
+def as_of(commit, only, keep=None):
     """
-    Return versions and counts of another commit, without the calls whose change is accepted.
+    Return versions, and the counts of another commit, which is built.
 
-    Those are the calls whose counts in counts.json differ between that commit and this tree.
+    They are the least at paths of three lengths, times the changes that counts.json has accepted
+    since that commit.
     """
     commit = builds.git("rev-parse", "--verify", f"{commit}^{{commit}}")
     listed = builds.git("ls-tree", commit, RECORD)
     then = json.loads(builds.git("show", f"{commit}:{RECORD}")) if listed else {}
-    before, now = then.get("counts", {}), json.loads(COUNTS.read_text())["counts"]
-    versions, counts = built_and_counted(commit, only, keep)
-    accepted = [name for name in counts if name in before and before[name] != now.get(name)]
-    if accepted:
-        print(f"counts.json has new counts, which are accepted: {', '.join(accepted)}")
-    for name, found in counts.items():
-        found["spread"] = now.get(name, {}).get("spread", {})
-    kept = {name: found for name, found in counts.items() if name not in accepted}
-    return {"versions": versions, "counts": kept}
+    then, now = then.get("counts", {}), json.loads(COUNTS.read_text())["counts"]
+    with tempfile.TemporaryDirectory(prefix="roicy-") as folder:
+        path = Path(builds.compile_commit(commit, Path(folder), BUILD), "roicy")
+        several = [counter.count(only, package=path, keep=keep, longer=more) for more in LONGER]
+    counts = least_of([found for _, found in several])
+    for name in counts.keys() & then.keys() & now.keys():
+        found, before, after = counts[name], then[name], now[name]
+        for what in LEAST.keys() & found.keys() & before.keys() & after.keys():
+            found[what] = round(found[what] * after[what] / (before[what] or after[what] or 1))
+        found["spread"] = after.get("spread", {})
+    return several[0][0], counts
+
+
+def draw(keep):
+    """Draw a flame graph of each file of callgrind, beside it."""
+    for path in [one for one in (keep / "now").iterdir() if one.suffix != ".svg"]:
+        before = keep / "before" / path.name
+        old = before.read_text() if before.exists() else ""
+        path.with_name(f"{path.name}.svg").write_text(flame.drawn(path.read_text(), old))
 
 
 def options_of():
@@ -308,7 +302,9 @@ def options_of():
     parser.add_argument("--only", metavar="PATTERN", help="count only these calls")
     parser.add_argument("--commit", metavar="COMMIT", help="compare with this commit, built first")
     parser.add_argument("--json", metavar="FILE", help="also write the counts to another file")
-    parser.add_argument("--profile", metavar="FOLDER", help="keep files for KCachegrind there")
+    parser.add_argument(
+        "--profile", metavar="FOLDER", help="keep profiles for KCachegrind there, and flame graphs"
+    )
     options = parser.parse_args()
     if options.write and options.only:
         parser.error("--write: needs all counts, expected no --only")
@@ -318,6 +314,7 @@ def options_of():
 def run(options, old):
     """Count and compare, and return the exit code."""
     keep = options.profile and Path(options.profile)
+    before = keep and keep / "before"
     start = time.monotonic()
     versions, counts = counter.count(options.only, keep=keep and keep / "now")
 
@@ -335,10 +332,14 @@ def run(options, old):
         print(f"wrote {COUNTS}")
         return 0
     if options.commit:
-        old = count_commit(options.commit, options.only, keep and keep / "before")
+        old = dict(
+            zip(("versions", "counts"), as_of(options.commit, options.only, before), strict=True)
+        )
         counts = {name: counts[name] for name in counts if name in old["counts"]}
     elif options.only:
         old["counts"] = {name: old["counts"][name] for name in counts if name in old["counts"]}
+    if keep:
+        draw(keep)
     if old["versions"] == versions and worse(old["counts"], counts):
         counts = thrice()
         seeming = worse(old["counts"], counts)

@@ -81,17 +81,6 @@ def test_gate_judges(gate, capsys, now, code, said):
     assert re.search(said, capsys.readouterr().out)
 
 
-def test_gate_knows_what_is_the_machines(gate):
-    """Counts may exceed counts.json by what the commit that wrote it exceeds its own counts."""
-    wrote, here = counts(1_000_000, memory=500_000), counts(1_020_000, memory=490_000)
-    found = gate.raised(counts(1_100_000), wrote, here)
-    assert found[CALL]["instructions"] == 1_122_000
-    assert found[CALL]["memory"] == 500_000
-    assert gate.raised(counts(), {}, here) == counts()
-    assert not [row for row in gate.compare(found, counts(1_123_000)) if row[-1]]
-    assert [row for row in gate.compare(found, counts(1_130_000)) if row[-1] == "WORSE"]
-
-
 @pytest.fixture
 def commits(gate, monkeypatch, tmp_path):
     """A repository of three commits: counts.json is written, kept, and written again."""
@@ -108,18 +97,25 @@ def commits(gate, monkeypatch, tmp_path):
     return gate.builds.git("rev-list", "--reverse", "HEAD").splitlines()
 
 
-def test_gate_finds_the_commit_that_wrote_counts(gate, commits, monkeypatch, capsys, tmp_path):
-    """It is the last one before this commit, whose own counts are accepted."""
+def test_gate_knows_what_is_the_machines(gate, commits, monkeypatch, capsys, tmp_path):
+    """
+    Counts may exceed counts.json by what the commit that wrote it exceeds its own counts here.
+
+    That is the last one before this commit, whose own counts are accepted.
+    """
     built = []
-
-    def counted(commit, only):
-        built.append(commit)
-        return VERSIONS, counts(1_020_000)
-
-    monkeypatch.setattr(gate, "built_and_counted", counted)
+    monkeypatch.setattr(
+        gate.builds, "compile_commit", lambda commit, *_: built.append(commit) or ""
+    )
+    here = counts(1_020_000, memory=490_000)
+    monkeypatch.setattr(gate.counter, "count", lambda *_, **__: (VERSIONS, here))
     for commit, old, limit in ((2, 1_100_000, 1_122_000), (1, 1_000_000, 1_020_000)):
         gate.builds.git("checkout", "-q", commits[commit])
-        assert gate.as_here(counts(old), None)[CALL]["instructions"] == limit
+        found = gate.as_here(counts(old), None)
+        assert found[CALL]["instructions"] == limit
+        assert found[CALL]["memory"] == 500_000
+        assert not gate.worse(found, counts(round(1.002 * limit)))
+        assert gate.worse(found, counts(round(1.004 * limit))) == {(CALL, "instructions")}
     assert built == [commits[0], commits[0]]
     assert f"{commits[0][:10]}, which wrote it, is counted" in capsys.readouterr().out
     gate.builds.git("checkout", "-q", commits[0])
@@ -248,6 +244,26 @@ def test_counter_reads_files_of_callgrind(counter):
     assert counter.counts_of("desc: Trigger: Program termination\n") is None
 
 
+def test_flame_graphs(counter, monkeypatch):
+    """A callee stands on its caller, and what grew is red."""
+    monkeypatch.setitem(sys.modules, "counter", counter)
+    flame = load("flame")
+    head = f"desc: Trigger: Client Request: {CALL}, 2\n"
+    costs = "fn=(1) outer\n1 {}\ncfn=(2) inner<\ncalls=2 0\n* 600\n\nfn=(2)\n5 600\n"
+    assert counter.costs_of(costs.format(400)) == (
+        {"outer": 400, "inner<": 600},
+        {"outer": {"inner<": 600}},
+    )
+    svg = flame.drawn(head + costs.format(500), head + costs.format(400))
+    bars = re.findall(r'y="(\d+)" width="([\d.]+)".*?fill="(#\w+)"', svg)
+    low, high = (int(y) for y, _, _ in bars)
+    assert low - high == flame.HEIGHT
+    assert [float(width) for _, width, _ in bars] == [1200, pytest.approx(1200 * 6 / 11, abs=0.1)]
+    assert [fill for _, _, fill in bars] == [flame.colour(1, 2), flame.colour(1, 1)]
+    assert "inner&lt;: itself 600, before 600; 54.5% of all" in svg
+    assert "1100 instructions" in svg
+
+
 def test_names_of_functions(counter):
     names = {
         "__pyx_fuse_0__pyx_f_5roicy_8_kernels_4plan_make_tables": "plan.make_tables",
@@ -278,32 +294,6 @@ def counts_of_commits(values):
     return {f"c{i}": {"align_tiny forward NCHW": [value, 64]} for i, value in values.items()}
 
 
-@pytest.mark.parametrize(
-    ("known", "expected"),
-    [
-        ({}, "c10"),
-        ({10: 100}, "c0"),
-        ({0: 100, 10: 100}, "c5"),
-        ({0: 100, 5: 100, 9: 100}, "c10"),  # that has landed since
-        ({0: 100, 5: 100, 10: 100}, None),  # no step
-        ({0: 100, 5: 104, 10: 100}, None),  # a small one
-        ({0: 100, 5: 100, 10: 50}, "c8"),
-        ({0: 200, 5: 100, 10: 90}, "c3"),  # in the largest step
-        ({0: 200, 1: 200, 2: 100, 5: 100, 10: 100}, None),  # neighbours
-    ],
-)
-def test_history_chooses_commits(history, known, expected):
-    """The newest comes first; commits are spread evenly, and then lie where counts changed."""
-    commits = [f"c{i}" for i in range(11)]
-    assert history.choose(commits, counts_of_commits(known), evenly=3) == expected
-
-
-def test_history_goes_past_commits_that_fail(history):
-    commits = [f"c{i}" for i in range(11)]
-    known = counts_of_commits({0: 100, 5: 100, 10: 50}) | {"c8": None}
-    assert history.choose(commits, known, evenly=3) == "c7"
-
-
 def test_history_is_kept(history, monkeypatch, tmp_path):
     monkeypatch.setattr(history, "FILE", tmp_path / "history.json")
     found = history.read()
@@ -318,8 +308,9 @@ def test_history_is_kept(history, monkeypatch, tmp_path):
     assert history.counted_of(found, ["c1", "c2", "c3"]) == ["c1"]
 
 
-def test_history_finds_steps(history):
+def test_history_finds_steps(history, monkeypatch):
     """A step that has notes names their commits; another one names the first counted commit."""
+    monkeypatch.setitem(sys.modules, "otava", None)
     commits = [f"c{i}" for i in range(12)]
     values = counts_of_commits(dict.fromkeys(range(0, 6, 2), 1000) | {6: 700, 8: 701, 10: 699})
     values |= counts_of_commits({11: 500})
@@ -335,8 +326,16 @@ def test_history_finds_steps(history):
     assert steps[0]["calls"] == {"align_tiny forward NCHW": [1000, 700]}
 
 
-def test_history_finds_slow_changes(history):
+def test_history_finds_small_changes_by_otava(history):
+    pytest.importorskip("otava")
+    noise = np.random.default_rng(0).normal(1, 0.001, 30)
+    values = [1e6 * one * (1.01 if i >= 12 else 1) for i, one in enumerate(noise)]
+    assert history.places_of(values) == [12]
+
+
+def test_history_finds_slow_changes(history, monkeypatch):
     """Small changes add up to a step."""
+    monkeypatch.setitem(sys.modules, "otava", None)
     commits = [f"c{i}" for i in range(6)]
     values = counts_of_commits({0: 1000, 1: 1030, 2: 1060, 3: 1090, 4: 1050, 5: 1010})
     found = {name: {"date": 0, "subject": "", "counts": one} for name, one in values.items()}

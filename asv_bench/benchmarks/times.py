@@ -10,8 +10,6 @@ import os
 import sys
 from pathlib import Path
 
-import numpy as np
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import counter
@@ -94,59 +92,6 @@ class ForwardInstructionSets(_Call):
 
     def setup(self, workload, isa):
         self.prepare(workload, isa=isa)
-
-
-class FewOfPyramid(_Call):
-    """The few boxes that remain as the detections of an image."""
-
-    params = [[1, 12, 100], LAYOUTS, [1, 2]]
-    param_names = ["boxes", "layout", "threads"]
-
-    def setup(self, boxes, layout, threads):
-        work = workloads.WORKLOADS["align_pyramid"]._replace(count=boxes)
-        self.call = work.call(load(), work.arrays(), layout=layout, threads=threads)
-
-
-class FormatsOfBoxes(_Call):
-    """The call is so small that the cost of reading its arguments shows."""
-
-    params = [["array", "list", "boxes_num", "float64", "int64"]]
-    param_names = ["format"]
-
-    def setup(self, format):
-        roicy, work = load(), workloads.WORKLOADS["align_tiny"]
-        arrays = work.arrays()
-        boxes = arrays["boxes"]
-        given = {
-            "array": {"boxes": boxes},
-            "list": {"boxes": [boxes[:, 1:].copy()]},
-            "boxes_num": {"boxes": boxes[:, 1:].copy(), "boxes_num": np.array([len(boxes)])},
-            "float64": {"boxes": boxes.astype(np.float64)},
-            "int64": {"boxes": boxes.astype(np.int64)},
-        }[format]
-        given |= {"output_size": work.output_size, "spatial_scale": work.spatial_scale}
-        given |= {"num_threads": 1, **work.parameters}
-        self.call = lambda: roicy.roi_align(arrays["input"], **given)
-
-
-class Gpu(_Call):
-    """Times on a GPU, until it has finished.  They are skipped if CuPy sees no GPU."""
-
-    params = [list(workloads.WORKLOADS), ["forward", "backward"], LAYOUTS]
-    param_names = ["workload", "direction", "layout"]
-
-    def setup(self, workload, direction, layout):
-        try:
-            import cupy
-        except ImportError:
-            raise NotImplementedError("CuPy is not installed") from None
-        if not cupy.cuda.is_available():
-            raise NotImplementedError("no GPU")
-        work = workloads.WORKLOADS[workload]
-        put, wait = cupy.asarray, cupy.cuda.get_current_stream().synchronize
-        queue = work.call(load(), work.arrays(), direction, layout, True, put=put)
-        self.call = lambda: (queue(), wait())
-        self.call()
 
 
 class Import:
