@@ -61,6 +61,7 @@ def problems(draw):
     )
 
 
+@pytest.mark.filterwarnings("ignore:boxes")  # these may look like others'
 @SETTINGS
 @given(problem=problems())
 def test_operators(problem, isa):
