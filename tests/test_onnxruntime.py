@@ -510,14 +510,24 @@ def test_initializers_that_bodies_read(rng, inputs, tmp_path, monkeypatch):
             np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
 
 
+FUNCTION = """
+<domain: "mine", opset_import: ["": 16]>
+pool <size> (X, rois, images) => (Y) {
+    Y = RoiAlign <output_height: int = @size, output_width = 2, sampling_ratio = 2,
+        spatial_scale = 0.5> (X, rois, images)
+}"""
+
+
 class RandomGraph:
-    """A model of random nodes on maps and scalars, RoiAlign among them, and in bodies too."""
+    """A model of random nodes on maps and scalars; RoiAlign is in bodies and functions, too."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
         self.maps, self.scalars, self.pooled = ["X"], ["half"], []
         self.lines = ["half = Constant <value_float = 0.5> ()"]
+        self.lines.append("first = Constant <value = int64 {0}> ()")
         kinds = [self.sum, self.pool, self.pool, self.mean, self.flat, self.same, self.branch]
+        kinds += [self.sequence, self.optional, self.function]
         for i in range(self.random.randint(4, 24)):
             self.random.choice(kinds)(i)
         made = self.maps[1:] + self.pooled
@@ -535,6 +545,24 @@ class RandomGraph:
     def same(self, i):
         self.lines.append(f"m{i} = Identity ({self.any(self.maps)})")
         self.maps.append(f"m{i}")
+
+    def sequence(self, i):
+        self.lines.append(
+            f"q{i} = SequenceConstruct ({self.any(self.maps)}, {self.any(self.maps)})"
+        )
+        self.lines.append(f"m{i} = SequenceAt (q{i}, first)")
+        self.maps.append(f"m{i}")
+
+    def optional(self, i):
+        self.lines.append(f"o{i} = Optional ({self.any(self.maps)})")
+        self.lines.append(f"m{i} = OptionalGetElement (o{i})")
+        self.maps.append(f"m{i}")
+
+    def function(self, i):
+        self.lines.append(
+            f"p{i} = mine.pool <size = {i + 1}> ({self.any(self.maps)}, rois, images)"
+        )
+        self.pooled.append(f"p{i}")
 
     def pool(self, i):
         given = "output_height = 2, output_width = 2, sampling_ratio = 2, spatial_scale = 0.5"
@@ -566,24 +594,31 @@ class RandomGraph:
     def model(self, table):
         outputs = ", ".join(f"float[N{i}, P, Q, R] {name}" for i, name in enumerate(self.outputs))
         text = "\n".join(self.lines)
-        model = parsed(f"mixed {VALUES} => ({outputs}) {{\n{text}\n}}")
+        values = VALUES.replace(")", ", float[3, 20, 25] table)")  # which need not be given
+        body = f"mixed {values} => ({outputs}) {{\n{text}\n}}{FUNCTION}"
+        model = parsed(body, domains=', "mine": 1')
         model.graph.initializer.append(numpy_helper.from_array(table, "table"))
         return model
+
+
+RANDOM_GRAPHS = 20
 
 
 def test_random_graphs(rng, inputs):
     """However nodes depend on each other, and wherever outputs come from."""
     table = rng.standard_normal((3, 20, 25)).astype(np.float32)
-    options = quiet(intra_op_num_threads=1)  # of all sessions
-    for seed in range(30):
+    options = provider.use(quiet(intra_op_num_threads=1))  # of all sessions
+    for seed in range(RANDOM_GRAPHS):
         graph = RandomGraph(seed)
         if not graph.outputs:
             continue
         model = graph.model(table)
-        got = session_of(model, options).run(None, inputs)
-        for one, other in zip(got, of_onnx_runtime(model, inputs), strict=True):
-            bound = 1e-5 * max(1, np.abs(other).max())
-            np.testing.assert_allclose(one, other, rtol=1e-5, atol=bound, err_msg=str(seed))
+        session, theirs = runtime.InferenceSession(model.SerializeToString(), options), alone(model)
+        for given in (inputs, inputs | {"table": table[::-1].copy()}):
+            expected = theirs.run(None, given)
+            for one, other in zip(session.run(None, given), expected, strict=True):
+                bound = 1e-5 * max(1, np.abs(other).max())
+                np.testing.assert_allclose(one, other, rtol=1e-5, atol=bound, err_msg=str(seed))
 
 
 def test_no_boxes(inputs):

@@ -176,7 +176,7 @@ cdef struct CustomOp:            # OrtCustomOp, and what is ours
     OfOp get_first_version
     OfOp get_last_version
     Function aliases[4]
-    void *operator
+    void *pair                   # (operator, claims)
     const char *name
     size_t inputs, outputs
     bint variadic                # the last input

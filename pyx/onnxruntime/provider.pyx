@@ -13,6 +13,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 import threading
+from importlib.util import find_spec
 
 import numpy as np
 
@@ -41,12 +42,8 @@ cdef const char *VERSION = version_bytes
 # NumPy's types by the numbers of ONNXTensorElementDataType
 cdef dict DTYPES = {number: np.dtype(name) for number, name in (
     (1, "f4"), (2, "u1"), (3, "i1"), (6, "i4"), (7, "i8"), (9, "?"), (10, "f2"), (11, "f8"))}
-try:
-    import ml_dtypes
-    DTYPES[16] = np.dtype(ml_dtypes.bfloat16)
-except ImportError:              # then nodes of bfloat16 are not taken
-    pass
-FLOATS = tuple([kind for kind in (1, 11, 10, 16) if kind in DTYPES])
+# What is computed; bfloat16 where the package of its type is installed
+FLOATS = (1, 11, 10) + ((16,) if find_spec("ml_dtypes") else ())
 cdef type ndarray = np.ndarray
 cdef bint imported = False       # whether the lines above were carried out
 cdef object claims_of            # roicy.onnxruntime._claims.Claims
@@ -200,6 +197,9 @@ cdef object array_of(const void *value, bint writable):
         shape = extents_of(info)
     finally:
         (<Release>api[RELEASE_TENSOR_INFO])(info)
+    if kind == 16 and kind in FLOATS and kind not in DTYPES:
+        import ml_dtypes
+        DTYPES[kind] = np.dtype(ml_dtypes.bfloat16)
     dtype = DTYPES.get(kind)
     if dtype is None:
         raise TypeError(f"a tensor of the element type {kind} of ONNX, which roicy has none of")
@@ -422,12 +422,11 @@ cdef object attribute(const void *handle):
 
 # What an EP does
 
-cdef Status get_capability(void *ep, const void *graph, void *support) noexcept nogil:
-    with gil:
-        try:
-            claim(<object>(<Ep*>ep).claims, graph_of(graph), support)
-        except BaseException as error:
-            return failure(error)
+cdef Status get_capability(void *ep, const void *graph, void *support) noexcept with gil:
+    try:
+        claim(<object>(<Ep*>ep).claims, graph_of(graph), support)
+    except BaseException as error:
+        return failure(error)
     return NULL
 
 
@@ -452,17 +451,16 @@ cdef Status compute_group(void *group, void *state, void *context) noexcept nogi
 
 
 cdef Status compile_nodes(void *ep, const void **graphs, const void **nodes, size_t count,
-                          void **groups, void **contexts) noexcept nogil:
+                          void **groups, void **contexts) noexcept with gil:
     """Find the steps of groups of nodes, in whose places there is one node now."""
     cdef size_t i
-    with gil:
-        try:
-            memset(groups, 0, count * sizeof(void*))
-            for i in range(count):
-                groups[i] = new_group(<object>(<Ep*>ep).claims, nodes[i])
-        except BaseException as error:
-            release_groups(ep, groups, count)
-            return failure(error)
+    try:
+        memset(groups, 0, count * sizeof(void*))
+        for i in range(count):
+            groups[i] = new_group(<object>(<Ep*>ep).claims, nodes[i])
+    except BaseException as error:
+        release_groups(ep, groups, count)
+        return failure(error)
     return NULL
 
 
@@ -537,14 +535,13 @@ cdef void *new_kernel(object operator, object claims, const void *info) except N
     return kernel
 
 
-cdef Status create_kernel(void *pair, const void *info, void **kernel) noexcept nogil:
+cdef Status create_kernel(void *pair, const void *info, void **kernel) noexcept with gil:
     """Make the kernel of a node; pair: of an operator, and the claims of the EP."""
-    with gil:
-        try:
-            operator, claims = <object>pair
-            kernel[0] = new_kernel(operator, claims, info)
-        except BaseException as error:
-            return failure(error)
+    try:
+        operator, claims = <object>pair
+        kernel[0] = new_kernel(operator, claims, info)
+    except BaseException as error:
+        return failure(error)
     return NULL
 
 
@@ -552,14 +549,14 @@ cdef int add_kernel(void *registry, tuple key, int version, object pair) except 
     """Register the kernel of an operator as the opset of a version has it."""
     cdef void *builder
     cdef void *definition = NULL
-    cdef bytes domain = key[0].encode(), name = key[1].encode()
+    cdef bytes domain = key[0].encode(), name = key[1].encode(), text
     check((<Make>ep_api[CREATE_KERNEL_DEF_BUILDER])(&builder))
     try:
-        check((<One>ep_api[BUILDER_OP_TYPE])(builder, <char*>name))
-        check((<One>ep_api[BUILDER_DOMAIN])(builder, <char*>domain))
+        for place, text in ((BUILDER_OP_TYPE, name), (BUILDER_DOMAIN, domain),
+                            (BUILDER_PROVIDER, name_bytes)):
+            check((<One>ep_api[<int>place])(builder, <char*>text))
         check((<Status (*)(void*, int, int) noexcept nogil>ep_api[BUILDER_SINCE_VERSION])(
             builder, version, version))
-        check((<One>ep_api[BUILDER_PROVIDER])(builder, <void*>NAME))
         check((<One>ep_api[BUILDER_BUILD])(builder, &definition))
         check((<Status (*)(void*, void*, void*, void*) noexcept nogil>
                ep_api[REGISTRY_ADD_KERNEL])(registry, definition, <void*>create_kernel,
@@ -574,21 +571,15 @@ cdef int add_kernel(void *registry, tuple key, int version, object pair) except 
 
 cdef Status create_custom(
         const void *op, const void *table, const void *info, void **kernel) noexcept nogil:
-    """Make the kernel of a node that ONNX Runtime's own CPU provider has."""
-    with gil:
-        try:
-            kernel[0] = new_kernel(<object>(<CustomOp*>op).operator, claims_of({}), info)
-        except BaseException as error:
-            return failure(error)
-    return NULL
+    return create_kernel((<CustomOp*>op).pair, info, kernel)
 
 
 cdef int add_operator(void *domain, bytes name, object operator, int kind) except -1:
-    """Add the form of an operator whose arrays are of one type."""
+    """Add the form of an operator whose maps are of one type, to the CPU provider."""
     cdef CustomOp *op = <CustomOp*>new(sizeof(CustomOp))
     op.kind, op.typed, op.integers = kind, operator.typed, operator.integers
-    op.name, op.operator = <const char*>name, kept(operator)
-    kept(name)                   # as long as there is the operator: for ever
+    op.name, op.pair = <const char*>name, kept((operator, claims_of({})))
+    kept(name)                   # for ever, as the operator
     op.inputs, op.variadic = operator.inputs, operator.variadic
     op.outputs = 2 if operator.copied >= 0 else 1
     op.version, op.get_name, op.get_provider = API_VERSION, get_op_name, get_no_provider
@@ -663,12 +654,11 @@ cdef object option_of(const void *options, str key):
 
 
 cdef Status create_ep(void *this, const void *devices, const void *metadata, size_t count,
-                      const void *options, const void *logger, void **ep) noexcept nogil:
-    with gil:
-        try:
-            ep[0] = new_ep(options)
-        except BaseException as error:
-            return failure(error)
+                      const void *options, const void *logger, void **ep) noexcept with gil:
+    try:
+        ep[0] = new_ep(options)
+    except BaseException as error:
+        return failure(error)
     return NULL
 
 
