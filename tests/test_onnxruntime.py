@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,6 +28,8 @@ from roicy.compat.onnx._command import _claimed  # noqa: E402
 from roicy.compat.onnx._table import TABLE  # noqa: E402
 
 NAME = "RoicyExecutionProvider"
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs/deployed.md"
 
 
 def parsed(body, opset=16, domains=""):
@@ -872,6 +875,16 @@ def test_command(tmp_path, capsys):
     assert " ms, the least of 1 runs on 1 thread\n" in printed
     assert "ONNX Runtime alone takes" in printed
     assert "output 'last': shape (5, 3, 3, 3), largest difference" in printed
+
+
+def test_commands_of_the_page(monkeypatch, capsys):
+    """They run on a model that is in the repository."""
+    monkeypatch.chdir(ROOT)
+    commands = re.findall(r"^    python -m roicy (onnx .+)$", PAGE.read_text(), re.MULTILINE)
+    assert len(commands) == 2
+    for command in commands:
+        assert main(command.split()) == 0
+    assert capsys.readouterr().out.count("roicy: node 'pooled' (RoiAlign)") == 2
 
 
 def test_arrays_for_the_command(tmp_path, capsys, inputs):
