@@ -78,7 +78,8 @@ def array(name: str, value: Any, shape: str, types: str = "float32 or float64") 
         hint = "; pass its view(numpy.uint8)" if of_maps and dtype.kind == "b" else ""
         raise TypeError(f"{name}: dtype {spell(dtype)}, expected {types}{hint}")
     if value.ndim != 4:
-        raise ValueError(f"{name}: shape {value.shape}, expected {shape}")
+        hint = f"; of one image pass {name}[None]" if value.ndim == 3 else ""
+        raise ValueError(f"{name}: shape {value.shape}, expected {shape}{hint}")
     return addressable(name, value)
 
 
@@ -755,7 +756,7 @@ def check_rows(name: str, value: Any, columns: int, numbers: tuple[str, ...] = C
             hint = "; of [x1, y1, x2, y2, score, class] pass boxes[:, :4]"
             if value.shape[1] == 5:
                 hint += ", of [batch_index, x1, y1, x2, y2] boxes[:, 1:]"
-        elif columns_of_box == 4 and value.shape == (4,):
+        elif value.shape in ((columns_of_box,), (columns,)):
             hint = "; of one box pass [box]"
         expected = f"(K, {columns}) with rows [{expected}]"
         raise ValueError(f"{name}: shape {value.shape}, expected {expected}{hint}")

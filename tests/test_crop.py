@@ -299,8 +299,16 @@ WRONG = [
     ({"frames": None}, TypeError, "frames: None, expected an array; cv2.imread returns None"),
     ({"frames": [FRAMES, None]}, TypeError, r"frames\[1\]: None, .* a file that it cannot read"),
     ({"frames": (True, FRAMES)}, TypeError, r"frames\[0\]: True, .* of capture.read\(\) pass the"),
-    ({"frames": FRAMES.transpose(2, 0, 1)}, ValueError, r"it seems to be \(C, .*, \(1, 2, 0\)\)"),
-    ({"frames": FRAMES.transpose(2, 0, 1)[None]}, ValueError, r"\(frame, \(0, 2, 3, 1\)\)"),
+    (
+        {"frames": FRAMES.transpose(2, 0, 1)},
+        ValueError,
+        r"it seems to be \(C, .* pass frame.transpose\(1, 2, 0\)",
+    ),
+    (
+        {"frames": FRAMES.transpose(2, 0, 1)[None]},
+        ValueError,
+        r"\(N, C, H, W\): pass frame.transpose\(0, 2, 3, 1\)",
+    ),
     ({"frames": FRAMES / 255}, TypeError, r"frames: .* pass its astype\(numpy.float32\)"),
     ({"frames": FRAMES[0, 0]}, ValueError, r"frames: shape \(3,\), expected \(H, W\)"),
     ({"frames": np.zeros((8, 9, 5), np.uint8)}, ValueError, r"frames: shape \(8, 9, 5\)"),
@@ -373,6 +381,13 @@ SUSPICIOUS = [
     (SHARES, {"mean": 128}, "mean: 128, but pixels of 0..1 times scale are at most 1; the mean"),
     (PIXELS, {"mean": 128, "std": 58, "scale": 1 / 255}, "mean: 128, but pixels of 0..255 times"),
 ]
+
+
+def test_boxes_that_are_shares(recwarn):
+    roicy.crop(FRAMES, [[0, 0, 1, 1], [0.5, 0, 2, 1], [0.5, 0.5, 0.2, 1]], 4)
+    assert not recwarn.list
+    with pytest.warns(UserWarning, match="boxes: all coordinates are of 0..1, and read as pixels"):
+        roicy.crop(FRAMES, [[0.1, 0.2, 0.5, 1], [0, 0, 0.5, 1]], 4)
 
 
 @pytest.mark.parametrize(("frame", "given", "message"), SUSPICIOUS)

@@ -90,7 +90,7 @@ class Options(NamedTuple):
 
 def _frame(name: str, value: Any, most: int) -> np.ndarray:
     """Return an array (N, H, W, C) of a frame, or of several if `most` is 4."""
-    value = _taken(name, value)
+    given, value = value, _taken(name, value)
     dtype, shape = value.dtype, value.shape
     if dtype.char not in FRAME_TYPES or not dtype.isnative:
         order = "" if dtype.isnative else " in foreign byte order"
@@ -105,19 +105,20 @@ def _frame(name: str, value: Any, most: int) -> np.ndarray:
         value = value[None]
     if value.ndim != 4 or len(shape) > most or not 1 <= value.shape[3] <= MOST_CHANNELS:
         expected = SHAPES if most == 4 else "(H, W) or (H, W, C) with 1 to 4 channels"
-        raise ValueError(f"{name}: shape {shape}, expected {expected}{_axes_hint(shape)}")
+        raise ValueError(f"{name}: shape {shape}, expected {expected}{_axes_hint(given, shape)}")
     images, height, width, channels = value.shape
     _arguments.extents(name, (images, channels, height, width))
     return value
 
 
-def _axes_hint(shape: tuple[int, ...]) -> str:
+def _axes_hint(frame: Any, shape: tuple[int, ...]) -> str:
     """Return how a frame becomes one whose channels are last, where they seem to be first."""
     if len(shape) not in (3, 4) or not 1 <= shape[-3] <= MOST_CHANNELS:
         return ""
-    axes = "(1, 2, 0)" if len(shape) == 3 else "(0, 2, 3, 1)"
+    axes = "1, 2, 0" if len(shape) == 3 else "0, 2, 3, 1"
     first = "(C, H, W)" if len(shape) == 3 else "(N, C, H, W)"
-    return f"; it seems to be {first}: pass numpy.transpose(frame, {axes})"
+    turn = "permute" if hasattr(frame, "permute") else "transpose"  # PyTorch's, or NumPy's
+    return f"; it seems to be {first}: pass frame.{turn}({axes})"
 
 
 def _taken(name: str, value: Any) -> np.ndarray:
@@ -379,6 +380,8 @@ def _of_each_frame(value: Any, boxes_num: Any, count: int) -> Boxes:
 
 def _finite(values: np.ndarray) -> np.ndarray:
     """Return boxes whose coordinates and sides are finite."""
+    if len(values) and values.shape[1:] == (4,) and values[0, 2] <= 1 and values[0, 3] <= 1:
+        _warn_of_shares(values)
     flat = values.reshape(-1)
     with np.errstate(all="ignore"):
         if math.isfinite(np.dot(flat, flat)):  # then all are, which is quicker to find out
@@ -392,6 +395,16 @@ def _finite(values: np.ndarray) -> np.ndarray:
     row = int((~finite).reshape(len(values), -1).any(axis=1).argmax())
     numbers = ", ".join(repr(float(number)) for number in values[row].reshape(-1))
     raise ValueError(f"boxes[{row}]: ({numbers}), expected finite coordinates and sides")
+
+
+def _warn_of_shares(values: np.ndarray) -> None:
+    """Warn of upright boxes that seem to be given as shares of the sides of the frame."""
+    shares = (values >= 0).all() and (values <= 1).all() and (values != np.trunc(values)).any()
+    if shares and (values[:, 2:] - values[:, :2] > 0.001).all():
+        _arguments.warn(
+            "boxes: all coordinates are of 0..1, and read as pixels; multiply those that are "
+            "shares of the frame by its width and height"
+        )
 
 
 def _numbers(name: str, value: Any, channels: int) -> list[float]:
