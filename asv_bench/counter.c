@@ -57,8 +57,8 @@ static size_t *size_of(void *block) {
 static void *counted(void *block, size_t size) {
     if (watched && block) {
         *size_of(block) = size;
-        if ((bytes += size) > most)
-            most = bytes;
+        bytes += size;
+        most = bytes > most ? bytes : most;
     }
     return block;
 }

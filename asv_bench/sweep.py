@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import sys
 from typing import Any, NamedTuple
 
@@ -28,6 +27,7 @@ from roicy.bench import timing
 from roicy.bench.peers import TorchVision
 from roicy.bench.workloads import Workload
 
+WORST = 20  # rows of the table
 ROUNDS = 5  # in which the libraries have their turns
 CHANNELS = (1, 2, 3, 8, 15, 16, 64, 256, 1024)
 SIDES = (16, 50, 200, 800, 2000, 8000)
@@ -164,8 +164,6 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=0.2, help="for each case")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--worst", type=int, default=20, help="rows of the table")
-    parser.add_argument("--json", metavar="FILE", help="write all results here")
     options = parser.parse_args()
     peer = TorchVision(options.threads)
     results = []
@@ -173,11 +171,8 @@ def main() -> None:
         calls = calls_of(case, options.threads, peer)
         times = timing.in_turns(calls, ROUNDS, options.seconds / ROUNDS / 2)
         results.append({"case": case._asdict()} | times)
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump(results, file)
     results.sort(key=lambda result: result["torchvision"] / result["roicy"])
-    print(table(results[: options.worst]))
+    print(table(results[:WORST]))
     slow = [result for result in results if is_too_slow(result["roicy"], result["torchvision"])]
     ratios = [result["roicy"] / result["torchvision"] for result in results]
     print(f"\n{len(results)} cases, median ratio {np.median(ratios):.3f}; slower than allowed:")

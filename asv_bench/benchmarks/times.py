@@ -65,17 +65,6 @@ class BackwardBoxes(Backward):
     direction = "backward_boxes"
 
 
-class ForwardFresh(_Call):
-    """Each result is a new array, in the memory of the deleted result before."""
-
-    params = [[name for name in workloads.WORKLOADS if not name.endswith("tiny")]]
-    param_names = ["workload"]
-    reuse = False
-
-    def setup(self, workload):
-        self.prepare(workload)
-
-
 class ForwardTypes(_Call):
     """Results of uint8 are float32, and those of float16 are rounded to float16."""
 
