@@ -40,6 +40,13 @@ def run(
     threads, rounds : int
         Threads of both, and how often each has its turn.
     """
+    for option, number in (("--threads", threads), ("--rounds", rounds)):
+        if number < 1:
+            raise ValueError(f"{option}: {number}, expected 1 or more")
+    try:
+        open(model, "rb").close()
+    except OSError as error:
+        raise ValueError(f"cannot be read: {error.strerror}") from None
     given = {name: _loaded(file) for name, _, file in (one.rpartition("=") for one in files)}
     with _claimed() as titles, Progress("making a session"):
         try:
@@ -89,8 +96,10 @@ def _loaded(file: str) -> np.ndarray:
         array: np.ndarray = np.load(file)
     except OSError as error:
         raise ValueError(f"--input: {file!r} cannot be read: {error.strerror or error}") from None
-    except ValueError as error:
-        raise ValueError(f"--input: {file!r} is no array of NumPy: {error}") from None
+    except ValueError:
+        raise ValueError(
+            f"--input: {file!r} is no array of numbers that numpy.save wrote"
+        ) from None
     return array
 
 
