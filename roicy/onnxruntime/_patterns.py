@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import _levels, multiscale, operators
+from .. import multiscale, operators
+from ..compat.onnx._table import levels_of
 
 # Nodes that hand the indices of boxes on, in other shapes.
 SHAPES = ("Cast", "Expand", "Identity", "Reshape", "Split", "Squeeze", "Transpose", "Unsqueeze")
@@ -91,7 +92,7 @@ class Pyramid:
         place = np.full(len(chosen), -1)
         for i, number in enumerate(self.numbers):
             place[chosen == number] = i
-        if np.array_equal(place, self._own_rule(rows)):
+        if np.array_equal(place, levels_of(rows, self.scales)):
             multiscale.multiscale_roi_align(
                 maps, rows, size, self.scales, ratio, aligned, out=out, num_threads=threads
             )
@@ -102,19 +103,6 @@ class Pyramid:
             out[of_level] = operators.roi_align(
                 maps[i], rows[of_level], size, scale, ratio, aligned, num_threads=threads
             )
-
-    def _own_rule(self, rows: np.ndarray) -> np.ndarray:
-        """Return the levels that multiscale_roi_align chooses, in the type of the boxes."""
-        pairs = [(scale, scale) for scale in self.scales]
-        last = _levels.last_map(len(pairs), pairs[0], pairs[-1])
-        dtype = rows.dtype.type
-        with np.errstate(all="ignore"):
-            sides = np.maximum(rows[:, 3:] - rows[:, 1:3], dtype(0))
-            root = np.sqrt((sides[:, 0] * sides[:, 1]).astype(np.float64)).astype(dtype)
-            octaves = np.log2((root / dtype(224)).astype(np.float64)).astype(dtype)
-            wanted = np.floor(dtype(4) + octaves + dtype(_levels.CLOSE))
-            wanted = wanted - dtype(_levels.level_of_scale(pairs[0]))
-        return np.where(wanted > 0, np.minimum(wanted, last), 0).astype(np.int64)
 
 
 class Walk:

@@ -135,17 +135,38 @@ def _multiscale(**given: Any) -> Callable[..., Any]:
     return lambda rows, *maps, **where: pool(maps, rows, *parameters, **canonical, **where)
 
 
+def levels_of(rows: np.ndarray, scales: list[float], canonical_level: int = 4) -> np.ndarray:
+    """Return the maps that multiscale_roi_align pools rows from, in the type of the rows."""
+    pairs = [(scale, scale) for scale in scales]
+    last = _levels.last_map(len(pairs), pairs[0], pairs[-1])
+    dtype = rows.dtype.type
+    with np.errstate(all="ignore"):
+        sides = np.maximum(rows[:, 3:] - rows[:, 1:3], dtype(0))
+        root = np.sqrt((sides[:, 0] * sides[:, 1]).astype(np.float64)).astype(dtype)
+        octaves = np.log2((root / dtype(224)).astype(np.float64)).astype(dtype)
+        wanted = np.floor(dtype(canonical_level) + octaves + dtype(_levels.CLOSE))
+        wanted = wanted - dtype(_levels.level_of_scale(pairs[0]))
+    return np.where(wanted > 0, np.minimum(wanted, last), 0).astype(np.int64)
+
+
 def _feature_extractor(**given: Any) -> Callable[..., Any]:
-    """OpenVINO's pyramid: its first map has the boxes of the size 56, whatever its scale is."""
+    """
+    OpenVINO's pyramid: its first map has the boxes of size 56, whatever its scale is.
+
+    Boxes are at least 1 pixel wide and high in both modes; `aligned` shifts them by half a pixel.
+    """
     scales = [1 / scale for scale in given["pyramid_scales"]]
     level = 2 + _levels.level_of_scale((scales[0], scales[0]))
-    parameters = given["sampling_ratio"], bool(given["aligned"])
 
     def pool(corners: Any, *maps: Any, **where: Any) -> Any:
-        rows = _arguments.rows_of_numbers("rois", corners, 4, _arguments.CORNERS)
+        of_maps = scales[: len(maps)]
+        corners = _arguments.rows_of_numbers("rois", corners, 4, _arguments.CORNERS)
+        rows = np.pad(corners.astype(np.float64), ((0, 0), (1, 0)))
+        if given["aligned"]:
+            rows[:, 1:] -= (0.5 / np.array(of_maps)[levels_of(rows, of_maps, level)])[:, None]
         return multiscale.multiscale_roi_align(
-            maps, np.pad(rows, ((0, 0), (1, 0))), given["output_size"], scales[: len(maps)],
-            *parameters, canonical_level=level, **where,
+            maps, rows, given["output_size"], of_maps, given["sampling_ratio"],
+            canonical_level=level, **where,
         )  # fmt: skip
 
     return pool
