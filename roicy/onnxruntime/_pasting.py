@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import masks
 from . import version
-from ._patterns import Walk, spell
+from ._patterns import Walk, closed, spell
 
 FLOAT, INT64, BOOL = 1, 7, 9  # element types of ONNX
 KINDS = {
@@ -38,35 +38,38 @@ class Pasting:
         self.nodes, self.inputs, self.output = [node], inputs, node.outputs[0]
         self.title = f"{spell(node)} that pastes masks"
 
+    def has_readers(self, graph: Any) -> bool:
+        """Take the nodes before the Loop, too, if they read all of the inputs."""
+        cast = graph.producer.get(self.inputs[1])
+        if cast is not None and cast.op_type == "Cast":
+            self.inputs[1] = cast.inputs[0]
+        self.nodes = closed(graph, self.nodes[0], set(self.inputs))
+        return set(self.inputs) <= {name for node in self.nodes for name in node.inputs}
+
     def run(self, arrays: list[Any], output: Any) -> None:
         """Paste the masks."""
         padded, boxes, *extents = arrays
         height, width = (int(np.squeeze(extent)) for extent in extents)
+        corners = np.trunc(boxes.astype(np.float64))
         out = output((len(boxes), height, width))
         if out.size:
             masks.paste_masks(
-                padded, boxes.astype(np.float64), (height, width), threshold=None, padding=0,
-                out=out, num_threads=self.threads,
+                padded, corners, (height, width), threshold=None, padding=0, out=out,
+                num_threads=self.threads,
             )  # fmt: skip
 
 
 def pasting_loops(graph: Any) -> list[Pasting]:
-    """
-    Return the Loops that paste masks.
-
-    There are none before ONNX Runtime 1.27, which does not hand a Loop that a provider takes the
-    values that its body reads of the graph around it.
-    """
-    found: list[Pasting] = []
-    if version() < (1, 27):
-        return found
+    """Return the Loops that paste masks."""
+    found = []
     for node in graph.nodes:
         if node.op_type == "Loop" and not node.domain and len(node.outputs) == 1:
             inputs = _pasted(graph, node)
             order = inputs and _order_that_pastes(graph, node, inputs)
             if order:
                 found.append(Pasting(node, order))
-    return found
+    # ONNX Runtime before 1.27 does not hand a Loop that is taken what its body alone reads.
+    return [step for step in found if version() >= (1, 27) or step.has_readers(graph)]
 
 
 def _pasted(graph: Any, node: Any) -> list[str] | None:

@@ -245,7 +245,7 @@ def closed(graph: Any, last: Any, outside: set[Any]) -> list[Any]:
     for node in graph.nodes:
         for name in (*node.inputs, *node.captures):
             readers.setdefault(name, []).append(node)
-    group, waiting = [last], list(last.inputs)
+    group, waiting = [last], [*last.inputs, *last.captures]
     while waiting:
         node = graph.producer.get(waiting.pop())
         if node is None or node in group or any(name in outside for name in node.outputs):
