@@ -246,22 +246,17 @@ cdef object input_of(const void *context, size_t index):
     return array_of(value, False)
 
 
-cdef Status compute(void *step, void *context) noexcept nogil:
+cdef Status compute(void *step, void *context) noexcept with gil:
     """Have a step compute a node."""
-    with gil:
-        return run(<object>step, context)
-
-
-cdef Status run(object step, void *context) noexcept:
     cdef size_t count
     cdef Output output = Output()
     output.context = context
     try:
-        indices = step.indices
+        indices = (<object>step).indices
         if indices is None:
             ask(KERNEL_CONTEXT_INPUT_COUNT, context, &count)
             indices = range(count)
-        call(step.run, ([input_of(context, i) for i in indices], output))
+        call((<object>step).run, ([input_of(context, i) for i in indices], output))
     except BaseException as error:
         return failure(error)
     return NULL
@@ -270,18 +265,11 @@ cdef Status run(object step, void *context) noexcept:
 # Graphs
 
 cdef class Graph:
-    """A graph, which is valid while ONNX Runtime waits for an answer, as are its nodes.
+    """A graph, which is valid while ONNX Runtime waits for an answer, as are its nodes."""
 
-    Attributes
-    ----------
-    nodes : list of Node, in an order in which they can be computed
-    inputs, outputs, initializers : lists of str
-    producer : dict
-        The node that each value comes from.
-    """
-
-    cdef readonly list nodes, inputs, outputs, initializers
-    cdef readonly dict producer
+    cdef readonly list nodes     # in an order in which they can be computed
+    cdef readonly list inputs, outputs, initializers        # their names
+    cdef readonly dict producer  # the node that each value comes from
     cdef dict infos              # of values, by their names
 
     def __cinit__(self):
@@ -362,15 +350,14 @@ cdef class Node:                 # captures: what its bodies read of the graphs 
 
     @property
     def bodies(self):
-        """The graphs in its attributes, by their names."""
+        """The graphs in its attributes."""
         cdef size_t count, i
         ask(NODE_GRAPH_COUNT, self.handle, &count)
-        cdef Handles graphs = room_for(count), names = room_for(count)
+        cdef Handles graphs = room_for(count)
         if count > 0:
             check((<Status (*)(const void*, const void**, size_t, const void**) noexcept nogil>
-                   api[NODE_GRAPHS])(self.handle, graphs.items, graphs.count, names.items))
-        return {(<const char*>names.items[i]).decode(errors="replace"): graph_of(graphs.items[i])
-                for i in range(graphs.count)}
+                   api[NODE_GRAPHS])(self.handle, graphs.items, count, NULL))
+        return [graph_of(graphs.items[i]) for i in range(count)]
 
 
 cdef Graph graph_of(const void *handle):
@@ -492,26 +479,26 @@ cdef object attribute_of(const void *info, str name, object default):
     cdef float number
     cdef int64_t integer
     cdef size_t size = 0
-    cdef int place = KERNEL_INFO_STRING
     cdef bint several = type(default) is list
     kind = type(default[0] if several else default)
-    dtype = DTYPES[1] if kind is float else DTYPES[INT64]
-    if kind is not str:          # of a list, one number may be given, and where floats are due, int
-        value = None
-        if succeeds((<Named>api[KERNEL_INFO_INT])(info, key, &integer, NULL)):
-            value = integer
-        elif kind is float and succeeds((<Named>api[KERNEL_INFO_FLOAT])(info, key, &number, NULL)):
-            value = number
-        if value is not None or not several:
-            return [value] if several else value
-        place = KERNEL_INFO_FLOATS if kind is float else KERNEL_INFO_INTS
-    succeeds((<Named>api[place])(info, key, NULL, &size))               # says its size
-    if size == 0:
-        return None
-    memory = bytearray(size if kind is str else size * dtype.itemsize)
-    check((<Named>api[place])(info, key, <char*>memory, &size))
     if kind is str:
-        return memory.rstrip(b"\0").decode(errors="surrogateescape")
+        succeeds((<Named>api[KERNEL_INFO_STRING])(info, key, NULL, &size))        # says its size
+        memory = bytearray(size)
+        if size > 0:
+            check((<Named>api[KERNEL_INFO_STRING])(info, key, <char*>memory, &size))
+        return memory.rstrip(b"\0").decode(errors="surrogateescape") if size > 0 else None
+    # Of a list one number may be given, and where floats are due, an integer.
+    if succeeds((<Named>api[KERNEL_INFO_INT])(info, key, &integer, NULL)):
+        return [integer] if several else integer
+    if kind is float and succeeds((<Named>api[KERNEL_INFO_FLOAT])(info, key, &number, NULL)):
+        return [number] if several else number
+    place = KERNEL_INFO_FLOATS if kind is float else KERNEL_INFO_INTS
+    succeeds((<Named>api[place])(info, key, NULL, &size))
+    if size == 0 or not several:
+        return None
+    dtype = DTYPES[1] if kind is float else DTYPES[INT64]
+    memory = bytearray(size * dtype.itemsize)
+    check((<Named>api[place])(info, key, <char*>memory, &size))
     return np.frombuffer(memory, dtype).tolist()
 
 
@@ -524,24 +511,20 @@ cdef void release_kernel(void *kernel) noexcept nogil:
     free(kernel)
 
 
-cdef void *new_kernel(object operator, object claims, const void *info) except NULL:
-    given = {name: attribute_of(info, name, default)
-             for name, default in operator.attributes.items()}
-    given = {name: value for name, value in given.items() if value is not None}
-    step = call(claims.single, (operator, given))
-    cdef Kernel *kernel = <Kernel*>new(sizeof(Kernel))
-    kernel.version, kernel.compute, kernel.release = API_VERSION, compute_kernel, release_kernel
-    kernel.step = kept(step)
-    return kernel
-
-
-cdef Status create_kernel(void *pair, const void *info, void **kernel) noexcept with gil:
+cdef Status create_kernel(void *pair, const void *info, void **made) noexcept with gil:
     """Make the kernel of a node; pair: of an operator, and the claims of the EP."""
+    cdef Kernel *kernel
     try:
         operator, claims = <object>pair
-        kernel[0] = new_kernel(operator, claims, info)
+        given = {name: attribute_of(info, name, default)
+                 for name, default in operator.attributes.items()}
+        given = {name: value for name, value in given.items() if value is not None}
+        step = call(claims.single, (operator, given))
+        made[0] = kernel = <Kernel*>new(sizeof(Kernel))
     except BaseException as error:
         return failure(error)
+    kernel.version, kernel.compute, kernel.release = API_VERSION, compute_kernel, release_kernel
+    kernel.step = kept(step)
     return NULL
 
 
@@ -654,30 +637,25 @@ cdef object option_of(const void *options, str key):
 
 
 cdef Status create_ep(void *this, const void *devices, const void *metadata, size_t count,
-                      const void *options, const void *logger, void **ep) noexcept with gil:
+                      const void *options, const void *logger, void **made) noexcept with gil:
+    cdef Ep *ep = NULL
     try:
-        ep[0] = new_ep(options)
-    except BaseException as error:
-        return failure(error)
-    return NULL
-
-
-cdef void *new_ep(const void *options) except NULL:
-    claims = claims_of({key: option_of(options, key) for key in ("num_threads", "groups")})
-    pairs = [(key, version, (operator, claims))
-             for key, versions in table.items() for version, operator in versions.items()]
-    cdef Ep *ep = <Ep*>new(sizeof(Ep))
-    ep.version, ep.get_name, ep.get_capability = API_VERSION, get_name, get_capability
-    ep.compile_nodes, ep.release_groups = compile_nodes, release_groups
-    ep.get_registry, ep.claims, ep.pairs = get_registry, kept(claims), kept(pairs)
-    try:
+        claims = claims_of({key: option_of(options, key) for key in ("num_threads", "groups")})
+        pairs = [(key, version, (operator, claims))
+                 for key, versions in table.items() for version, operator in versions.items()]
+        ep = <Ep*>new(sizeof(Ep))
+        ep.version, ep.get_name, ep.get_capability = API_VERSION, get_name, get_capability
+        ep.compile_nodes, ep.release_groups = compile_nodes, release_groups
+        ep.get_registry, ep.claims, ep.pairs = get_registry, kept(claims), kept(pairs)
         check((<Make>ep_api[CREATE_KERNEL_REGISTRY])(&ep.registry))
         for key, version, pair in pairs:
             add_kernel(ep.registry, key, version, pair)
-    except BaseException:
-        release_ep(NULL, ep)
-        raise
-    return ep
+    except BaseException as error:
+        if ep != NULL:
+            release_ep(NULL, ep)
+        return failure(error)
+    made[0] = ep
+    return NULL
 
 
 cdef void release_ep(void *this, void *ep) noexcept nogil:

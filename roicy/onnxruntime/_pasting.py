@@ -74,7 +74,7 @@ def pasting_loops(graph: Any) -> list[Pasting]:
 
 def _pasted(graph: Any, node: Any) -> list[str] | None:
     """Return the masks, the boxes and two extents that a Loop may paste with, or None."""
-    walk, body = Walk(graph), node.bodies["body"]
+    walk, (body,) = Walk(graph), node.bodies
     kinds = [inner.op_type for inner in body.nodes]
     if not set(kinds) <= KINDS or kinds.count("Resize") != 1 or len(body.inputs) != 3:
         return None
@@ -155,7 +155,7 @@ def _alone(graph: Any, node: Any, inputs: list[str]) -> Any:
     """Return a session of the Loop alone, whose inputs are what it takes from the graph."""
     import onnxruntime
 
-    body = node.bodies["body"]
+    (body,) = node.bodies
     constants = {n for n in (*node.captures, node.inputs[1]) if graph.is_constant(n)}
     kinds = {inputs[0]: FLOAT, node.inputs[2]: FLOAT}
     inner = _graph(
