@@ -8,7 +8,8 @@ Environment variables:
 
 ROICY_BUILD_ISA      comma-separated instruction sets to build, for instance "baseline"; by default
                      all that exist for this architecture
-ROICY_BUILD_DEBUG=1  bounds checks and assertions on, no optimisation: for finding faults
+ROICY_BUILD_DEBUG=1  bounds checks and assertions on, no optimisation, and scratch is filled with
+                     NaN: for finding faults
 ROICY_BUILD_FLAGS    further flags for compiler and linker, for instance "-fsanitize=address"
 """
 
@@ -147,7 +148,7 @@ class BuildExt(build_ext):
             self.use_clang_cl()
         # No -ffast-math: results must not depend on what the compiler finds convenient.
         optimise = (
-            ["-O0", "-g"]
+            ["-O0", "-g", "-DROICY_DEBUG"]
             if DEBUG
             else ["-O3", "-g0", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd"]
         )

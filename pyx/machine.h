@@ -140,6 +140,12 @@ static int free_pages(void *start, size_t bytes) {
 #endif
 }
 
+#ifdef ROICY_DEBUG
+#define IS_DEBUG 1
+#else
+#define IS_DEBUG 0
+#endif
+
 #if defined(__clang__)
 #define COMPILER "Clang " __clang_version__
 #elif defined(__GNUC__)

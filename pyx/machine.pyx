@@ -14,6 +14,7 @@ cdef extern from "machine.h":
     int free_pages(void *start, size_t bytes) noexcept nogil
     int omp_get_max_threads() noexcept nogil
     const char *COMPILER
+    bint IS_DEBUG
     const unsigned int CYTHON_HEX_VERSION
 
 
@@ -60,6 +61,11 @@ def free_lazily(unsigned char[::1] block):
     with nogil:
         done = free_pages(&block[0], block.shape[0])
     return done
+
+
+def is_debug():
+    """Whether memory that has no value yet is filled with NaN, for tests."""
+    return IS_DEBUG
 
 
 def compiler():

@@ -36,6 +36,7 @@ def _most() -> int:
 
 
 most = _most()
+poisons = machine.is_debug()  # kept blocks: what is read of them before it is written is NaN
 # The kept arrays of bytes, the oldest first.  A result may be deleted in any thread and at any
 # point of a program, even in the middle of `_take`.  So no function waits for the lock: if it does
 # not get the lock, it does without a kept block.
@@ -107,5 +108,7 @@ def new(shape: tuple[int, ...], dtype: np.dtype, size: int) -> np.ndarray:
     block = _take(size)
     if block is None:
         block = _on_lines(size)
+    elif poisons:
+        block.fill(255)
     # The array is made of bytes and then viewed, since __array_interface__ cannot express bfloat16.
     return np.asarray(_Loan(block, size)).view(dtype).reshape(shape)

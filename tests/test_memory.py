@@ -57,6 +57,14 @@ def test_the_next_result_has_the_memory_of_one_that_is_gone():
     assert address(result(value=4.0)) == where
 
 
+def test_debug_builds_forget_what_a_kept_block_held(monkeypatch):
+    monkeypatch.setattr(_memory, "poisons", True)
+    where = address(result())
+    block = _memory.new((100, 8, 7, 7), np.dtype(np.float32), 156800)
+    assert address(block) == where
+    assert np.isnan(block).all()
+
+
 def test_a_block_of_twice_the_size_is_not_taken():
     where = address(result())
     assert address(result(boxes=49)) != where

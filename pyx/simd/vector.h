@@ -240,6 +240,9 @@ static inline void *pages_alloc(size_t bytes) {
     uintptr_t end = (uintptr_t)block + sizeof(void *) + PAGE_BYTES - 1;
     void **aligned = (void **)(end & ~(uintptr_t)(PAGE_BYTES - 1));
     aligned[-1] = block;
+#ifdef ROICY_DEBUG /* so that what is read before it is written is NaN, or an index of nothing */
+    memset(aligned, 0xff, bytes);
+#endif
     return aligned;
 }
 
