@@ -1,7 +1,8 @@
 """
 The steps of every public function: normalise, plan, run, finish.
 
-- normalise: each argument is checked and brought to one form (``_arguments.py``, ``_levels.py``).
+- normalise: each argument is checked and brought to one form (``_arguments.py``, ``_boxes.py``,
+  ``_levels.py``).
 - plan: the work is divided.  On the CPU, a plan normalises too, since plain arguments need no
   other form (``pyx/plan/plan.pyx``).
 - run: kernels do the work, step by step.

@@ -121,13 +121,18 @@ def section(title: str, passages: Iterable[str]) -> str:
     return "\n".join([title, "-" * len(title), *(passage for passage in passages if passage)])
 
 
-def fill_in(documented: Documented, sections: Iterable[str]) -> Documented:
-    """Put sections in the place of ``{sections}`` in a docstring, at its column."""
+def fill_in(documented: Documented, **sections: Iterable[str]) -> Documented:
+    """
+    Put sections in the place of ``{sections}`` in a docstring, at its column.
+
+    sections: their passages by their titles, with _ in place of spaces.
+    """
     text = documented.__doc__
     if text is not None:  # python -OO
         before, found, after = text.partition("{sections}")
         margin = " " * (len(before) - len(before.rstrip(" ")))
-        lines = "\n\n".join(sections).split("\n")
+        filled = [section(title.replace("_", " "), said) for title, said in sections.items()]
+        lines = "\n\n".join(filled).split("\n")
         shifted = "\n".join([lines[0], *(line and margin + line for line in lines[1:])])
         documented.__doc__ = before + (shifted if found else "") + after
     return documented
@@ -156,13 +161,7 @@ def documented(
         filled = [
             templates[name].format(**shared).replace("input :", f"{name} :", 1) for name in names
         ]
-        return fill_in(
-            function,
-            [
-                section("Parameters", filled),
-                section("Returns", [returns.format(**shared)]),
-                section("Raises", [shared["raises"]]),
-            ],
-        )
+        said = [returns.format(**shared)]
+        return fill_in(function, Parameters=filled, Returns=said, Raises=[shared["raises"]])
 
     return fill

@@ -17,9 +17,13 @@ def errors_name(**names: str) -> Callable[[Function], Function]:
     names: of arguments, by the names that operators give them.  In a message a name that is also a
     word of English is followed by a colon, an index or a genitive, or "of" comes before it.
     """
-    word = rf"(?:{'|'.join(filter(str.isalpha, names)) or '-'})\b"
-    other = rf"\b(?:{'|'.join(name for name in names if not name.isalpha()) or '-'})\b"
-    pattern = re.compile(rf"\b{word}(?=:|\[|'s| is a list)|(?<= rows of ){word}|{other}")
+
+    def renamed(message: str) -> str:
+        # The pattern is made when there is an error, since that takes long.
+        word = rf"(?:{'|'.join(filter(str.isalpha, names)) or '-'})\b"
+        other = rf"\b(?:{'|'.join(name for name in names if not name.isalpha()) or '-'})\b"
+        pattern = rf"\b{word}(?=:|\[|'s| is a list)|(?<= rows of ){word}|{other}"
+        return re.sub(pattern, lambda found: names[found[0]], message)
 
     def decorate(function: Function) -> Function:
         @functools.wraps(function)
@@ -27,7 +31,7 @@ def errors_name(**names: str) -> Callable[[Function], Function]:
             try:
                 return function(*args, **keywords)
             except (TypeError, ValueError) as error:
-                error.args = (pattern.sub(lambda found: names[found[0]], str(error)),)
+                error.args = (renamed(str(error)),)
                 raise
 
         return cast(Function, call)

@@ -35,7 +35,7 @@ MAX_SAMPLES = 1024  # of a bin and axis, where each sample is looked at: a bin c
 
 # kind, sampling_ratio, aligned, at_least_one, inclusive, clockwise: struct rule of rules.h
 Rule = tuple[int, int, bool, bool, bool, bool]
-CORNERS = _arguments.Boxes.names
+CORNERS = _arguments.CORNERS
 
 
 class Reduction(enum.Enum):
@@ -116,7 +116,7 @@ ROI_ALIGN_ROTATED = Operator(
     _rotated,
     WEIGHTED_SUM,
     has_box_gradients=True,
-    box=_arguments.RotatedBoxes.names,
+    box=_arguments.TURNED,
 )
 ROI_ALIGN_MAX = Operator("roi_align_max", _samples, MAX_SAMPLE)
 

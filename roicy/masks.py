@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, Ty
 
 import numpy as np
 
-from . import _arguments, _dispatch, _limits, _memory, _results, _threads
+from . import _arguments, _boxes, _dispatch, _limits, _memory, _results, _threads
 from ._arguments import FLOAT32
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def paste_masks(
     border = _padding(padding, rule)
     least = _threshold(threshold, coded)
     threads = _threads.resolve(num_threads)
-    rows = _boxes(boxes, len(given))
+    rows = _given_boxes(boxes, len(given))
     computed = np.dtype(given.dtype) if given.dtype.char in "fd" else FLOAT32
     if not 0 < min(given.shape[1:], default=0):
         raise ValueError(f"masks: shape {masks.shape}, expected at least one number a mask")
@@ -248,8 +248,8 @@ def _threshold(value: Any, coded: bool) -> float | None:
     return number
 
 
-def _boxes(given: Any, count: int) -> np.ndarray:
-    boxes = _arguments.typed_boxes("boxes", given)
+def _given_boxes(given: Any, count: int) -> np.ndarray:
+    boxes = _boxes.typed_boxes("boxes", given)
     if boxes.shape != (count, 4):
         raise ValueError(
             f"boxes: shape {boxes.shape}, expected ({count}, 4), a row [x1, y1, x2, y2] a mask"

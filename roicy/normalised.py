@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsFloat
 
 import numpy as np
 
-from . import _arguments, _call
+from . import _arguments, _boxes, _call
 from ._docs import documented
 from ._names import errors_name
 from ._table import CROP_AND_RESIZE
@@ -212,10 +212,10 @@ def _given(
     shape: of the image, (N, H, W).
     """
     images, *extents = shape
-    rows = _arguments.box_rows("boxes", boxes)
+    rows = _boxes.box_rows("boxes", boxes)
     if rows.ndim != 2 or rows.shape[1] != 4:
         raise ValueError(f"boxes: shape {rows.shape}, expected (K, 4) with rows [y1, x1, y2, x2]")
-    indices = _arguments.images_of_boxes("box_indices", box_indices, len(rows), images)
+    indices = _boxes.images_of_boxes("box_indices", box_indices, len(rows), images)
     whole = np.empty((len(rows), 5))
     whole[:, 0], whole[:, 1:] = indices, rows[:, [1, 0, 3, 2]]
     # Boxes are sorted by their places in pixels, which these scales give.

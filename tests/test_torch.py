@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from roicy.torch import _boxes, _tensors, _torchvision  # noqa: E402
+from roicy.torch import _rows, _tensors, _torchvision  # noqa: E402
 
 NAMES = [*SUMS, "roi_pool"]
 # PyTorch 2.14's own check of an operator asks views for a gradient
@@ -114,11 +114,11 @@ def test_rows_hold_any_index(kind, bits):
     dtype = getattr(torch, f"{kind}{bits}", None)
     if dtype is not None:
         for images in (3, 70_000, 2**24 + 2, 2**31):
-            exact = _boxes.exact_type(dtype, images)
+            exact = _rows.exact_type(dtype, images)
             last = torch.tensor([images - 1], dtype=exact)
             assert int(last) == images - 1
-            rows = _boxes.rows_of([torch.ones(1, 4).to(dtype)] * 3, 3)
-            assert rows.dtype == _boxes.exact_type(dtype, 3)
+            rows = _rows.rows_of([torch.ones(1, 4).to(dtype)] * 3, 3)
+            assert rows.dtype == _rows.exact_type(dtype, 3)
             assert rows.tolist() == [[i, 1, 1, 1, 1] for i in range(3)]
 
 

@@ -1,8 +1,9 @@
 """Plan: from the arguments of a call to what kernels carry out; the only door to this room.
 
 A plan normalises its arguments.  It takes plain ones as they are; all others go through
-roicy/_arguments.py, which converts them or says what is wrong.  Then each call of `next` makes the
-tables and tasks of one step.  Tables are bounded, so a call with many boxes takes several steps.
+roicy/_arguments.py and _boxes.py, which convert them or say what is wrong.  Then each call of
+`next` makes the tables and tasks of one step.  Tables are bounded, so a call with many boxes takes
+several steps.
 """
 from cpython.buffer cimport (PyBUF_FORMAT, PyBUF_STRIDES, PyBuffer_IsContiguous, PyBuffer_Release,
                              PyObject_GetBuffer)
@@ -34,7 +35,7 @@ from plan.tasks cimport free_tasks, max_rows, tasks_to_read, tasks_to_write
 from simd.simd cimport LANE_BYTES
 from tuning cimport STREAM_BYTES
 
-from roicy import _arguments, _levels, _threads
+from roicy import _arguments, _boxes, _levels, _threads
 
 
 cdef enum:
@@ -124,10 +125,10 @@ cdef int warn_of_boxes(Plan plan) except -1:
         return 0
     if 0 < number_of(plan, 3) < 1 and type(plan.given_boxes) is ndarray:      # y2, or h
         if plan.given_boxes.shape[1] > plan.boxes.width:
-            _arguments.warn_of_scores("batch", plan.given_boxes)
+            _boxes.warn_of_scores("batch", plan.given_boxes)
     for k in range(plan.boxes.count if plan.boxes.width == 5 else 0):
         if fabs(number_of(plan, 5 * k + 4)) > TWO_TURNS:
-            _arguments.warn_of_degrees(number_of(plan, 5 * k + 4))
+            _boxes.warn_of_degrees(number_of(plan, 5 * k + 4))
             break
     return 0
 
@@ -347,8 +348,8 @@ cdef class Plan:
                 return 0
             self.boxes.count = 0
             if i == 0:      # lists and other objects become arrays
-                boxes, _ = _arguments.gather_boxes(
-                    boxes, counts, images, _arguments.box_rows, self.row.box)
+                boxes, _ = _boxes.gather_boxes(
+                    boxes, counts, images, _boxes.box_rows, self.row.box)
                 self.given_boxes, self.given = boxes, (boxes, *self.given[1:])
         self.convert_boxes()
         return 0
@@ -396,7 +397,7 @@ cdef class Plan:
         cdef const int32_t[::1] images
         cdef Py_ssize_t k
         dtype = FLOAT if self.itemsize == sizeof(float) else DOUBLE
-        kind = _arguments.RotatedBoxes if self.boxes.width == 5 else _arguments.Boxes
+        kind = _boxes.RotatedBoxes if self.boxes.width == 5 else _boxes.Boxes
         given = kind(self.given_boxes, self.given_counts, self.calls[0].map.images, dtype,
                      self.scale_of(0))
         if not self.take_rows(given.coordinates.view(ndarray), 0):

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _arguments, _call, _table
+from .. import _arguments, _boxes, _call, _table
 
 
 def rows_of(boxes: Any) -> Any:
@@ -27,7 +27,7 @@ def rows_of(boxes: Any) -> Any:
     take (arrays of CuPy), or to say what is wrong with them.
     """
     try:
-        rows = _arguments.box_rows("boxes", boxes)
+        rows = _boxes.box_rows("boxes", boxes)
         return rows.reshape(0, 5) if isinstance(boxes, (list, tuple)) and not boxes else rows
     except (TypeError, ValueError):
         return boxes
@@ -82,7 +82,7 @@ def float32_scale(value: Any) -> float:
 
 def in_radians(rois: Any) -> Any:
     """Return rotated boxes (K, 6) whose angles are degrees with angles in radians."""
-    turned = _arguments.rows_of_numbers("rois", rois, 6, _arguments.TURNED).astype(np.float64)
+    turned = _boxes.rows_of_numbers("rois", rois, 6, _arguments.TURNED).astype(np.float64)
     with np.errstate(invalid="ignore"):
         turned[:, 5] = np.deg2rad(turned[:, 5])
     return turned
@@ -96,9 +96,9 @@ def with_images(
 
     numbers: the names of a box's.
     """
-    rois = _arguments.rows_of_numbers("rois", rois, len(numbers), numbers)
+    rois = _boxes.rows_of_numbers("rois", rois, len(numbers), numbers)
     given = (batch_indices, len(rois), images_of(maps))
-    images = _arguments.images_of_boxes("batch_indices", *given)
+    images = _boxes.images_of_boxes("batch_indices", *given)
     rows = np.empty((len(rois), len(numbers) + 1))
     rows[:, 0], rows[:, 1:] = images, rois
     return rows

@@ -9,12 +9,9 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Callable
-from typing import Any, TypeVar
 
-from .._docs import fill_in, section
+from .._docs import Documented, fill_in
 from .._names import errors_name
-
-Documented = TypeVar("Documented", bound=Callable[..., Any])
 
 # a type, and a line about it
 _PASSAGES = {
@@ -105,12 +102,11 @@ def documented(
             header = f"**{name}" if parameter.kind is parameter.VAR_KEYWORD else f"{both} : {kind}"
             described.append(f"{header}{optional}\n    {text}")
             names.update(dict.fromkeys(_BENEATH.get(name, ()), name))
-        sections = [section("Parameters", described)]
-        if returns:
-            errors = textwrap.wrap(f"As :func:`roicy.{see}`{raises and '; and ' + raises}.", 92)
-            sections.append(section("Returns", [returns]))
-            sections.append(section("Raises", ["\n    ".join(["TypeError, ValueError", *errors])]))
-        fill_in(function, sections)
-        return errors_name(**names)(function) if names and returns else function
+        if not returns:
+            return fill_in(function, Parameters=described)
+        errors = textwrap.wrap(f"As :func:`roicy.{see}`{raises and '; and ' + raises}.", 92)
+        said = "\n    ".join(["TypeError, ValueError", *errors])
+        fill_in(function, Parameters=described, Returns=[returns], Raises=[said])
+        return errors_name(**names)(function) if names else function
 
     return decorate

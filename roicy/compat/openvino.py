@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _arguments, normalised, operators
+from .. import _arguments, _boxes, normalised, operators
 from . import bins_of, float32_scale, images_of, r_fcn_pool, with_images
 from ._docs import documented
 
@@ -228,10 +228,10 @@ def psroi_pooling(
 
 def _normalised(input: Any, coords: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the image of each box, and corners [y1, x1, y2, x2]."""
-    rows = _arguments.rows_of_numbers("coords", coords, 5, _arguments.CORNERS)
+    rows = _boxes.rows_of_numbers("coords", coords, 5, _arguments.CORNERS)
     rows = rows.astype(np.result_type(rows.dtype, np.float32))
     count = images_of(input)
     if count is None:  # the operator says what is wrong with the input
         return np.zeros(len(rows), np.int64), rows[:, [2, 1, 4, 3]]
-    images = _arguments.indices_of(rows, count, "batch", f"input's {count} images")
+    images = _boxes.indices_of(rows, count, "batch", f"input's {count} images")
     return images, rows[:, [2, 1, 4, 3]]

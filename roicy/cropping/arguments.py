@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import _arguments
+from .. import _arguments, _boxes
 
 MOST_CHANNELS = 4
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
@@ -333,8 +333,8 @@ def boxes(value: Any, boxes_num: Any, count: int) -> Boxes:
         rows = rows.reshape(0, 4)
     shape = rows.shape[1:]
     if rows.ndim == 2 and shape[0] in (5, 6) and boxes_num is None:
-        images = _arguments.indices_of(rows, count, "frame", f"{count} frames")
-        _arguments.warn_of_scores("frame", rows)
+        images = _boxes.indices_of(rows, count, "frame", f"{count} frames")
+        _boxes.warn_of_scores("frame", rows)
         rows = np.ascontiguousarray(rows[:, 1:])
         return Boxes("upright" if shape[0] == 5 else "rotated", _finite(rows), images)
     if shape not in KINDS:
@@ -342,7 +342,7 @@ def boxes(value: Any, boxes_num: Any, count: int) -> Boxes:
         hint = "; of one box pass [box]" if rows.shape in KINDS else ""
         raise ValueError(f"boxes: shape {rows.shape}, expected {expected}{hint}")
     if boxes_num is not None:
-        counts = _arguments.box_counts(boxes_num, len(rows), count)
+        counts = _boxes.box_counts(boxes_num, len(rows), count)
         images = np.repeat(np.arange(count, dtype=np.int32), counts)
     elif count == 1 or not len(rows):
         images = np.zeros(len(rows), np.int32)
@@ -401,7 +401,7 @@ def _warn_of_shares(values: np.ndarray) -> None:
     """Warn of upright boxes that seem to be given as shares of the sides of the frame."""
     shares = (values >= 0).all() and (values <= 1).all() and (values != np.trunc(values)).any()
     if shares and (values[:, 2:] - values[:, :2] > 0.001).all():
-        _arguments.warn(
+        _boxes.warn(
             "boxes: all coordinates are of 0..1, and read as pixels; multiply those that are "
             "shares of the frame by its width and height"
         )
@@ -453,15 +453,15 @@ def _warn_of_ranges(
         return
     of_one = [abs(number) for number in mean + std]
     if scale is None and top > 1 and max(of_one) <= 1 and any(0 < one < 1 for one in of_one):
-        _arguments.warn(
+        _boxes.warn(
             f"mean, std: numbers of 0..1, but pixels of 0..{top} are not scaled; pass "
             f"scale=1 / {top}"
         )
     factor = 1.0 if scale is None else scale
     if top == 1 and 0 < factor < 0.02:
-        _arguments.warn(f"scale: {scale:.4g}, but pixels are of 0..1 already; leave scale out")
+        _boxes.warn(f"scale: {scale:.4g}, but pixels are of 0..1 already; leave scale out")
     elif min(mean) > 2 * top * abs(factor):
-        _arguments.warn(
+        _boxes.warn(
             f"mean: {mean[0]:g}, but pixels of 0..{top} times scale are at most {top * factor:g}; "
             "the mean is of pixels that are scaled"
         )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _arguments
+from .. import _arguments, _boxes
 from .._arguments import INT32, Arguments
 from ._launch import cupy
 
@@ -117,7 +117,7 @@ class Boxes:
         def take(name: str, value: Any) -> Any:
             return self._take(name, value, device)
 
-        given, counts = _arguments.gather_boxes(
+        given, counts = _boxes.gather_boxes(
             arguments.boxes, arguments.boxes_num, images, take, names
         )
         listed = isinstance(given, list)
@@ -146,7 +146,7 @@ class Boxes:
     def _take(name: str, value: Any, device: Any) -> Any:
         """Return an array as it is, or a list of rows of numbers as an array on the device."""
         if isinstance(value, (list, tuple)):
-            value = cupy().asarray(_arguments.boxes_array(name, value))
+            value = cupy().asarray(_boxes.boxes_array(name, value))
         value = of_cupy(name, value)
         if value.dtype.char not in _arguments.FLOATS and value.dtype.kind not in "iu":
             raise TypeError(

@@ -30,6 +30,9 @@ _BOXES = """boxes : Tensor[K, 5] or list of N Tensor[L, 4]
 ROTATED_BOXES = """boxes : Tensor[K, 6] or list of N Tensor[L, 5]
     Rows [batch_index, cx, cy, w, h, angle], or [cx, cy, w, h, angle] for each image."""
 
+_ERRORS = """TypeError, ValueError, AssertionError, NotImplementedError
+    As :func:`roi_align`."""
+
 
 def _pooled(by_bin: bool) -> str:
     return f"Tensor[K, C{' / (height * width)' if by_bin else ''}, height, width]"
@@ -50,29 +53,14 @@ def function(
         parameters = [_BY_BIN] if by_bin else []
         parameters.append(f"{names}\n    As of :func:`roi_align`.")
         name = documented.__name__
-        sections = [
-            section(
-                "Returns",
-                [f"{_pooled(by_bin)}\n    Of the input's type, but float32 of integers."],
-            ),
-            section(
-                "Raises",
-                [
-                    "TypeError, ValueError, AssertionError, NotImplementedError\n"
-                    "    As :func:`roi_align`."
-                ],
-            ),
-            section(
-                "See Also",
-                [
-                    f"roicy.{name} : the operator on arrays, with its formula",
-                    f"{module} : this function as a module",
-                ],
-            ),
-        ]
-        if describes_parameters:
-            sections.insert(0, section("Parameters", parameters))
-        return fill_in(documented, sections)
+        see = f"roicy.{name} : the operator on arrays, with its formula"
+        return fill_in(
+            documented,
+            **({"Parameters": parameters} if describes_parameters else {}),
+            Returns=[f"{_pooled(by_bin)}\n    Of the input's type, but float32 of integers."],
+            Raises=[_ERRORS],
+            See_Also=[see, f"{module} : this function as a module"],
+        )
 
     return fill
 
@@ -100,7 +88,7 @@ def module(
             for name in names
         ]
         said = f"{function} : the function, which says what input and boxes may be, and its errors"
-        fill_in(documented, [section("Parameters", entries), section("See Also", [said])])
+        fill_in(documented, Parameters=entries, See_Also=[said])
         maps = "input : Tensor[N, C, H, W]\n    Feature maps."
         documented.forward.__doc__ = "\n\n".join(
             [

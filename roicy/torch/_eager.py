@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn.modules.utils import _pair
 
-from .. import _arguments, _levels
+from .. import _arguments, _boxes, _levels
 from . import _autograd, _onnx, _vmap  # noqa: F401  they register what the operators need
-from ._boxes import rows_of
 from ._operators import ROTATED, Operator
+from ._rows import rows_of
 
 
 def _check_tensors(name: str, values: Any) -> None:
@@ -46,7 +46,7 @@ def _tensors_of(boxes: Any) -> Any:
     """Return tensors in place of nested lists of numbers, and all else as it is."""
     if not isinstance(boxes, (list, tuple)) or all([isinstance(item, Tensor) for item in boxes]):
         return boxes
-    if not isinstance(boxes[0], Tensor) and _arguments.holds_rows(boxes):
+    if not isinstance(boxes[0], Tensor) and _boxes.holds_rows(boxes):
         return _tensor_of("boxes", boxes)
     return [
         _tensor_of(f"boxes[{n}]", item) if isinstance(item, (list, tuple)) else item
@@ -57,7 +57,7 @@ def _tensors_of(boxes: Any) -> Any:
 def _tensor_of(name: str, rows: Any) -> Tensor:
     if torch.compiler.is_compiling():  # NumPy's arrays have no place in a graph
         return torch.tensor(rows, dtype=torch.float64).reshape(len(rows), -1 if rows else 4)
-    return torch.from_numpy(_arguments.boxes_array(name, rows))
+    return torch.from_numpy(_boxes.boxes_array(name, rows))
 
 
 def whole(value: Any) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .. import _arguments, _threads
+from .. import _arguments, _boxes, _threads
 
 HALVES = (torch.float16, torch.bfloat16)
 HAS_ML_DTYPES = importlib.util.find_spec("ml_dtypes") is not None
@@ -70,7 +70,7 @@ def boxes(rows: Tensor, images: int) -> np.ndarray:
         if len(rounded):
             k = int(rounded[0])
             name = str(rows.dtype).removeprefix("torch.")
-            raise _arguments.rounded_index(k, int(rows[k, 0]), name, images)
+            raise _boxes.rounded_index(k, int(rows[k, 0]), name, images)
     return array(rows)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._boxes import exact_type
 from ._operators import LIBRARY, OPERATORS, Operator
+from ._rows import exact_type
 
 
 class _Batch:

@@ -11,7 +11,7 @@ from torch.jit.annotations import BroadcastingList2
 from torch.nn.modules.utils import _pair
 
 from . import _docs, _eager, _operators
-from ._boxes import rows_of
+from ._rows import rows_of
 from ._scales import scales_of, scales_of_levels
 
 if TYPE_CHECKING:  # TorchScript takes no nested lists of numbers

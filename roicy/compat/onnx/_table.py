@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ... import _arguments, _levels, integrals, masks, multiscale, operators
+from ... import _arguments, _boxes, _levels, integrals, masks, multiscale, operators
 from .. import float32_scale
 from . import _crop_and_resize, _max_roi_pool, _one_of, _roi_align, _roi_align_rotated
 
@@ -160,7 +160,7 @@ def _feature_extractor(**given: Any) -> Callable[..., Any]:
 
     def pool(corners: Any, *maps: Any, **where: Any) -> Any:
         of_maps = scales[: len(maps)]
-        corners = _arguments.rows_of_numbers("rois", corners, 4, _arguments.CORNERS)
+        corners = _boxes.rows_of_numbers("rois", corners, 4, _arguments.CORNERS)
         rows = np.pad(corners.astype(np.float64), ((0, 0), (1, 0)))
         if given["aligned"]:
             rows[:, 1:] -= (0.5 / np.array(of_maps)[levels_of(rows, of_maps, level)])[:, None]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .... import _arguments, _call, _table, operators
+from .... import _arguments, _boxes, _call, _table, operators
 from ...._arguments import Arguments
 from ... import float32_scale, r_fcn_pool
 from ..._docs import documented
@@ -165,8 +165,8 @@ def distribute_fpn_proposals(
     >>> [len(level) for level in levels], restore.ravel()
     ([2, 0, 0, 1], array([2, 0, 1], dtype=int32))
     """
-    rois = _arguments.box_rows("fpn_rois", fpn_rois)
-    _arguments.check_rows("fpn_rois", rois, 4)
+    rois = _boxes.box_rows("fpn_rois", fpn_rois)
+    _boxes.check_rows("fpn_rois", rois, 4)
     low = _arguments.integer("min_level", min_level, -(2**20), 2**20)
     high = _arguments.integer("max_level", max_level, low, 2**20)
     refer = _arguments.integer("refer_level", refer_level, -(2**20), 2**20)
@@ -181,7 +181,7 @@ def distribute_fpn_proposals(
     parts = np.split(order, np.searchsorted(levels[order], np.arange(1, high - low + 1)))
     counts = None
     if rois_num is not None:
-        given = _arguments.box_counts(rois_num, len(rois), np.size(rois_num))
+        given = _boxes.box_counts(rois_num, len(rois), np.size(rois_num))
         images = np.repeat(np.arange(len(given)), given)
         counts = [np.bincount(images[part], minlength=len(given)) for part in parts]
         counts = [count.astype(np.int32) for count in counts]
