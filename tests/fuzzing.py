@@ -648,9 +648,11 @@ def crop_call(data) -> str:
     numbers = (0.0, 1.0, -2.5, 255, None, np.float32(0.5), [1, 2, 3], 0, np.nan, "1", 1e300, ())
     arguments = {
         "frames": frames, "boxes": boxes, "size": size, "boxes_num": counts,
-        "fit": data.ordinary(("stretch", "letterbox", "cover", "fill", None), 3),
+        "fit": data.ordinary(
+            ("stretch", "letterbox", "letterbox_top_left", "cover", "fill", None), 4
+        ),
         "border": data.ordinary(("image", "crop", "constant", "wrap", 1), 3),
-        "antialias": data.ordinary((True, False, 1, None), 2),
+        "antialias": data.ordinary((True, False, "pillow", "nearest", 1, None), 4),
         "channels": data.ordinary(("first", "last", "both"), 2),
         "swap_channels": data.below(2) == 1 if c > 2 else data.rarely(3),
         "mean": data.ordinary(numbers, 6), "scale": data.ordinary(numbers, 6),

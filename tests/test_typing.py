@@ -104,6 +104,7 @@ crops = roicy.crop(Image(), Tensor(), 2, dtype="uint8", fit="letterbox", pad_val
 crops = roicy.crop([Tensor(), Image()], [[], []], 2, antialias=flag, border="crop")
 crops = roicy.crop(frame[..., 0], boxes, 2, color="nv12", color_range="full", color_matrix="bt709")
 crops = roicy.crop((frame, frame), boxes, 2, color="nv21", color_matrix="bt2020")
+crops = roicy.crop(frame, boxes, 2, antialias="pillow", dtype="int8", quantization=(0.5, -3))
 crops = roicy.crop([(frame, frame, frame), frame[..., 0]], [boxes, []], 2, color="i420")
 crops, matrices = roicy.crop(frame, boxes, 2, boxes_num=[1], return_matrices=True, num_threads=1)
 assert_type(matrices, F64)

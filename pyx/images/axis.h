@@ -3,16 +3,25 @@
    Output pixel p stands for an interval of the frame: its share of the box, or one pixel around
    the middle of this share where the share is smaller or where points are asked for.  A pixel of
    the frame covers [i, i + 1) and is constant on it, and its weight is its part of the interval.
-   An interval of one pixel weighs two neighbours as bilinear interpolation does. */
+   An interval of one pixel weighs two neighbours as bilinear interpolation does.
+
+   By CROP_TRIANGLES, as Pillow does, weights fall evenly from the middle of an output pixel to its
+   neighbours' middles, or to a distance of one pixel where these are nearer.  They are taken at the
+   middles of pixels, and are divided by the sum of those that are on the frame. */
 #ifndef ROICY_AXIS_H
 #define ROICY_AXIS_H
 
 #include <math.h>
 #include <stdint.h>
 
+/* How output pixels weigh pixels: as bilinear interpolation, by areas, as Pillow, or only the pixel
+   around the middle. */
+enum { CROP_POINTS, CROP_AREAS, CROP_TRIANGLES, CROP_NEAREST };
+
 /* The interval of one output pixel: pixels low to high.  The first weighs `first`, the last weighs
    `last` if it is another one, and those between weigh `middle`.  They sum to `cover`, the part of
-   the interval that lies on the frame; high < low where it is none. */
+   the interval that lies on the frame; high < low where it is none.  The weight of pixel low + t of
+   a triangle is the smaller of first + t * middle and last - t * middle, at least 0. */
 struct crop_span {
     int32_t low, high;
     float first, middle, last, cover;
@@ -23,17 +32,21 @@ struct crop_axis {
     double start; /* where the box begins, in pixels of the frame */
     double step;  /* of output pixels; negative where the box is inverted */
     double half;  /* half of the length of an interval, at least 1/2 */
+    int rule;     /* CROP_POINTS and so on */
     int32_t bin_low, bin_stop;
     int32_t low, stop; /* pixels that may be read */
     int repeats;       /* the outermost of these pixels go on for ever; else padding follows */
 };
 
 /* The axis from low to high of which bins [bin_low, bin_stop) show the whole. */
-static inline void crop_axis_set(struct crop_axis *axis, double low, double high, int antialias) {
+static inline void crop_axis_set(struct crop_axis *axis, double low, double high, int rule) {
     double step = (high - low) / (axis->bin_stop - axis->bin_low), size = fabs(step);
     axis->start = low;
     axis->step = step;
-    axis->half = antialias && size > 1 ? size / 2 : 0.5;
+    axis->rule = rule;
+    axis->half = rule == CROP_AREAS && size > 1 ? size / 2 : 0.5;
+    if (rule == CROP_TRIANGLES)
+        axis->half = size > 1 ? size : 1;
 }
 
 static inline double crop_within(double v, double low, double high) {
@@ -96,6 +109,40 @@ static inline struct crop_span crop_span_ended(const struct crop_axis *axis, dou
     return span;
 }
 
+/* The part of a triangle around 0, of this half length and of area 1, that lies beyond `at`. */
+static inline double crop_beyond(double at, double half) {
+    double left = 1 - crop_within(fabs(at) / half, 0, 1), part = left * left / 2;
+    return at > 0 ? part : 1 - part;
+}
+
+/* The triangle around `middle`.  Where no pixel has its middle in it, the nearest one stands for
+   it if edges go on. */
+static inline struct crop_span crop_span_triangle(const struct crop_axis *axis, double middle) {
+    struct crop_span span = {0, -1, 0, 0, 0, 0};
+    double low = floor(middle - axis->half + 0.5), stop = floor(middle + axis->half + 0.5);
+    double sum = 0, outside = 0;
+    low = low > axis->low ? low : axis->low;
+    stop = stop < axis->stop ? stop : axis->stop;
+    for (double x = low; x < stop; x++)
+        sum += 1 - crop_within(fabs(x + 0.5 - middle) / axis->half, 0, 1);
+    if (!axis->repeats)
+        outside = axis->half * (crop_beyond(axis->stop - middle, axis->half) +
+                                crop_beyond(middle - axis->low, axis->half));
+    if (sum > 0) {
+        span.low = (int32_t)low;
+        span.high = (int32_t)stop - 1;
+        double share = 1 / (sum + outside), rise = share / axis->half;
+        span.first = (float)(share - rise * (middle - low - 0.5));
+        span.middle = (float)rise;
+        span.last = (float)(share + rise * (middle - low - 0.5));
+        span.cover = (float)(sum * share);
+    } else if (axis->repeats) {
+        span.low = span.high = (int32_t)crop_within(floor(middle), axis->low, axis->stop - 1.0);
+        span.first = span.last = span.cover = 1;
+    }
+    return span;
+}
+
 /* The pixels [low, stop) that all output pixels read, or a few more.  Returns how many these output
    pixels read at most, since points of a large box are few. */
 static inline double crop_axis_hull(const struct crop_axis *axis, int32_t *low, int32_t *stop) {
@@ -117,6 +164,14 @@ static inline struct crop_span crop_span_of(const struct crop_axis *axis, int32_
     if (p < axis->bin_low || p >= axis->bin_stop || axis->low >= axis->stop)
         return none;
     middle = axis->start + (p - axis->bin_low + 0.5) * axis->step;
+    if (axis->rule == CROP_TRIANGLES)
+        return crop_span_triangle(axis, middle);
+    if (axis->rule == CROP_NEAREST) {
+        if (!axis->repeats && !(middle >= axis->low && middle < axis->stop))
+            return none;
+        middle = crop_within(floor(middle), axis->low, axis->stop - 1.0);
+        return (struct crop_span){(int32_t)middle, (int32_t)middle, 1, 0, 0, 1};
+    }
     if (axis->repeats)
         return crop_span_repeated(axis, middle - axis->half, middle + axis->half);
     return crop_span_ended(axis, middle - axis->half, middle + axis->half);

@@ -11,12 +11,12 @@ from libc.stdint cimport int32_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
-from images.frames cimport (BYTE, CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_RUN, CROP_YUV,
-                            YUV_SPARE, Axis, Lines, Source, Span, Strip, Sums, Target, Warp, Yuv,
-                            crop_axis_hull, crop_axis_limit, crop_axis_set, crop_convert,
-                            crop_convert_rows, crop_pad_columns, crop_scale_columns, crop_span_of,
-                            crop_store, sum_strip_columns_float, sum_strip_float, warp_hull,
-                            warp_pixels, warp_samples)
+from images.frames cimport (BYTE, CROP_AREAS, CROP_CHANNELS, CROP_COLUMNS, CROP_NEAREST, CROP_ROWS,
+                            CROP_RUN, CROP_TRIANGLES, CROP_YUV, YUV_SPARE, Axis, Lines, Source,
+                            Span, Strip, Sums, Target, Warp, Yuv, crop_axis_hull, crop_axis_limit,
+                            crop_axis_set, crop_convert, crop_convert_rows, crop_pad_columns,
+                            crop_scale_columns, crop_span_of, crop_store, sum_strip_columns_float,
+                            sum_strip_float, warp_hull, warp_pixels, warp_samples)
 from threads cimport run_tasks
 from tuning cimport (CROP_COLUMNS_AT_ONCE, CROP_CONVERTED, CROP_OVERLAP, CROP_SERIAL_NUMBERS,
                      CROP_STRIP, TASKS_PER_THREAD, WARP_COST)
@@ -38,7 +38,7 @@ cdef struct Call:
     Target target                  # of the first box
     int height
     int width
-    bint antialias
+    int rule                       # how output pixels weigh pixels: CROP_AREAS and so on
     bint repeats                   # the edges of frames, or of `touched`, go on
     bint planar                    # channels of frames are read one by one
     Yuv yuv                        # of frames of CROP_YUV
@@ -95,7 +95,7 @@ cdef inline Axis axis_of(
     if call.touched != NULL:
         first = call.touched + 4 * k + (0 if along_x else 1)
         crop_axis_limit(&axis, first[0], first[2])
-    crop_axis_set(&axis, box[0 if along_x else 1], box[2 if along_x else 3], call.antialias)
+    crop_axis_set(&axis, box[0 if along_x else 1], box[2 if along_x else 3], call.rule)
     return axis
 
 
@@ -145,10 +145,10 @@ cdef inline void finish(
         + (work.column + first) * call.target.stride_x, &call.target)
 
 
-cdef inline Lines lines_of(const Span *spans) noexcept nogil:
+cdef inline Lines lines_of(const Call *call, const Span *spans) noexcept nogil:
     cdef Lines lines
     memset(&lines, 0, sizeof(lines))
-    lines.spans = spans
+    lines.spans, lines.triangles = spans, call.rule == CROP_TRIANGLES
     return lines
 
 
@@ -223,12 +223,12 @@ cdef inline Py_ssize_t room_for(const Call *call, Work *work, Scratch *scratch) 
 cdef inline void fill_strip(
         const Call *call, const Work *work, Scratch *scratch, Strip *strip) noexcept nogil:
     """Sum the rows of the frame, as they are or converted, or of its channels one by one."""
-    cdef Lines y = lines_of(scratch.rows)
+    cdef Lines y = lines_of(call, scratch.rows)
     cdef Source plane = work.frame[0]
     strip.channel = 0
     if work.converts:
         plane = convert_rows(work, scratch, strip)
-        y = lines_of(scratch.moved)
+        y = lines_of(call, scratch.moved)
         sum_strip_float(&plane, &y, work.rows, strip)
         return
     if not call.planar:
@@ -265,7 +265,7 @@ cdef inline void crop_block(const Call *call, Work *work, Scratch *scratch) noex
         while group < stop_group:
             first = group * CROP_COLUMNS
             count = min(<int>CROP_COLUMNS, work.columns - first)
-            x = lines_of(scratch.columns + first)
+            x = lines_of(call, scratch.columns + first)
             sum_strip_columns_float(&strip, &x, count, &sums)
             while strip.stop < stop:
                 strip.low, strip.stop = strip.stop, min(strip.stop + room, stop)
@@ -284,7 +284,8 @@ cdef Warp warp_of(const Call *call, Py_ssize_t k) noexcept nogil:
     for c in range(9):
         warp.m[c] = m[c]
     warp.nx = warp.ny = 1
-    if call.antialias:
+    warp.nearest = call.rule == CROP_NEAREST
+    if call.rule == CROP_AREAS:
         warp.nx = warp_samples(m, False, call.height, call.width)
         warp.ny = warp_samples(m, True, call.height, call.width)
     warp.projective = m[6] != 0 or m[7] != 0 or m[8] != 1
@@ -580,7 +581,8 @@ def crop(frames, place, pixels, options, out):
     memset(&call, 0, sizeof(call))
     set_target(&call, buffers.take(out, PyBUF_STRIDED), ord(options.kind))
     call.channels = call.target.channels
-    call.antialias, call.repeats = options.antialias, options.repeats
+    call.rule, call.repeats = options.rule, options.repeats
+    call.target.zero, call.target.flip = options.zero, options.flip
     for c in range(call.channels):
         call.place[c] = pixels.place[c]
         call.scale[c], call.bias[c], call.pad[c] = pixels.scale[c], pixels.bias[c], pixels.pad[c]

@@ -9,6 +9,9 @@ cdef extern from "images/store.h":
     enum: CROP_COLUMNS
     enum: CROP_CHANNELS
     enum: CROP_RUN
+    enum: CROP_AREAS
+    enum: CROP_TRIANGLES
+    enum: CROP_NEAREST
     enum: CROP_YUV
     enum: YUV_SPARE
 
@@ -56,6 +59,7 @@ cdef extern from "images/store.h":
 
     ctypedef struct Lines "struct lines":
         const Span *spans
+        bint triangles
         Taps list
 
     ctypedef struct Strip "struct strip":
@@ -82,9 +86,11 @@ cdef extern from "images/store.h":
         int channels
         int kind
         int itemsize
+        int zero
+        int flip
         bint interleaved
 
-    void crop_axis_set(Axis *axis, double low, double high, bint antialias) noexcept nogil
+    void crop_axis_set(Axis *axis, double low, double high, int rule) noexcept nogil
     void crop_axis_limit(Axis *axis, double first, double second) noexcept nogil
     double crop_axis_hull(const Axis *axis, int32_t *low, int32_t *stop) noexcept nogil
     Span crop_span_of(const Axis *axis, int32_t p) noexcept nogil
@@ -118,6 +124,7 @@ cdef extern from "images/warp.h":
         int ny
         bint projective
         bint repeats
+        bint nearest
         float *scale
         float *bias
         float *pad

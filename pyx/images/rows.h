@@ -9,11 +9,19 @@
 #include "images/axis.h"
 #include "images/load.h"
 
-/* Which pixels an output row or column i sums: those of spans[i], or the taps of `list`. */
+/* Which pixels an output row or column i sums: those of spans[i], which may be triangles, or the
+   taps of `list`. */
 struct lines {
     const struct crop_span *spans; /* or NULL */
+    int triangles;
     struct taps list;
 };
+
+/* The kinds of lines; functions that are inlined know them. */
+enum { SPANS, TRIANGLES, LISTED };
+static FORCE_INLINE int kind_of_lines(const struct lines *lines) {
+    return !lines->spans ? LISTED : lines->triangles ? TRIANGLES : SPANS;
+}
 
 /* Columns [low, stop) of the pixels, summed along y: [column][channel][output row].  With `add`
    they continue the sums of the columns before them. */
@@ -34,9 +42,9 @@ struct sums {
     float scale[CROP_CHANNELS], bias[CROP_CHANNELS];
 };
 
-/* The taps of line i; functions that are inlined know whether lines are `listed`. */
-static FORCE_INLINE ptrdiff_t taps_of_line(const struct lines *lines, int i, int listed) {
-    if (!listed)
+/* The number of taps of line i. */
+static FORCE_INLINE ptrdiff_t taps_of_line(const struct lines *lines, int i, int of) {
+    if (of != LISTED)
         return lines->spans[i].high - lines->spans[i].low + 1;
     return lines->list.spans[2 * i + 1] - lines->list.spans[2 * i];
 }

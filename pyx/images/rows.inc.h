@@ -27,19 +27,41 @@ static FORCE_INLINE void NAME(add_line)(VECTOR *sums, const char *from, int kind
         sums[i] = NAME(FUSED_VECTOR)(NAME(load_line)(from, kind, i), by, sums[i]);
 }
 
+/* The weight of tap t of line i. */
+static FORCE_INLINE REAL NAME(weight_of_line)(const struct lines *lines, int i, ptrdiff_t t,
+                                              int of) {
+    const struct crop_span *span = of == LISTED ? NULL : lines->spans + i;
+    if (of == LISTED)
+        return ((const REAL *)lines->list.weight)[lines->list.spans[2 * i] + t];
+    if (of == TRIANGLES) {
+        float rising = span->first + (float)t * span->middle;
+        float falling = span->last - (float)t * span->middle;
+        float weight = rising < falling ? rising : falling;
+        return weight > 0 ? weight : 0;
+    }
+    return t == 0 ? span->first : t < span->high - span->low ? span->middle : span->last;
+}
+
 /* sums = the numbers of all taps of line i, of `count` vectors.  Pixel 0 lies at `from`, and the
    others are `stride` bytes apart.  The line has at least one tap. */
 static FORCE_INLINE void NAME(sum_line)(VECTOR *sums, const char *from, ptrdiff_t stride, int kind,
-                                        const struct lines *lines, int i, int count, int listed) {
-    const struct crop_span *span = listed ? NULL : lines->spans + i;
-    const int32_t *list = listed ? lines->list.spans + 2 * i : NULL, *pixel = lines->list.pixel;
+                                        const struct lines *lines, int i, int count, int of) {
+    const struct crop_span *span = of == LISTED ? NULL : lines->spans + i;
+    const int32_t *list = of == LISTED ? lines->list.spans + 2 * i : NULL,
+                  *pixel = lines->list.pixel;
     const REAL *weight = (const REAL *)lines->list.weight;
-    const char *at = from + (listed ? pixel[list[0]] : span->low) * stride;
-    VECTOR by = NAME(splat)(listed ? weight[list[0]] : (REAL)span->first);
+    const char *at = from + (of == LISTED ? pixel[list[0]] : span->low) * stride;
+    VECTOR by = NAME(splat)(NAME(weight_of_line)(lines, i, 0, of));
     UNROLLED(16)
     for (int j = 0; j < count; j++)
         sums[j] = NAME(load_line)(at, kind, j) * by;
-    if (listed) {
+    if (of == TRIANGLES) {
+        for (int32_t t = 1; t <= span->high - span->low; t++)
+            NAME(add_line)(sums, at + t * stride, kind, NAME(weight_of_line)(lines, i, t, of),
+                           count);
+        return;
+    }
+    if (of == LISTED) {
         for (int32_t t = list[0] + 1; t < list[1]; t++)
             NAME(add_line)(sums, from + pixel[t] * stride, kind, weight[t], count);
         return;
@@ -57,19 +79,19 @@ static FORCE_INLINE void NAME(sum_line)(VECTOR *sums, const char *from, ptrdiff_
    begin in row 0. */
 static FORCE_INLINE void NAME(sum_run)(const char *row, ptrdiff_t stride, int kind,
                                        const struct lines *lines, int i, int count, REAL *to,
-                                       int listed) {
+                                       int of) {
     enum { all = CROP_RUN / LINE_LANES, most = all < 8 ? all : 8 };
     ptrdiff_t size = kind == BYTE ? 1 : (ptrdiff_t)sizeof(REAL);
     VECTOR sums[8];
     if (count == LANES) {
-        NAME(sum_line)(sums, row, stride, kind, lines, i, LINE_UNIT, listed);
+        NAME(sum_line)(sums, row, stride, kind, lines, i, LINE_UNIT, of);
         UNROLLED(8)
         for (int j = 0; j < LINE_UNIT; j++)
             NAME(store)(to + j * LINE_LANES, sums[j]);
         return;
     }
     for (int at = 0; at < CROP_RUN; at += most * LINE_LANES) {
-        NAME(sum_line)(sums, row + at * size, stride, kind, lines, i, most, listed);
+        NAME(sum_line)(sums, row + at * size, stride, kind, lines, i, most, of);
         UNROLLED(8)
         for (int j = 0; j < most; j++)
             NAME(store)(to + at + j * LINE_LANES, sums[j]);
@@ -80,14 +102,9 @@ static FORCE_INLINE void NAME(sum_run)(const char *row, ptrdiff_t stride, int ki
 static NOINLINE void NAME(sum_any)(const struct crop_source *source, const struct lines *lines,
                                    int i, ptrdiff_t at, int count, REAL *to) {
     REAL numbers[CROP_RUN];
-    for (ptrdiff_t t = 0, taps = taps_of_line(lines, i, !lines->spans); t < taps; t++) {
-        REAL weight;
-        if (!lines->spans)
-            weight = ((const REAL *)lines->list.weight)[lines->list.spans[2 * i] + t];
-        else
-            weight = t == 0         ? lines->spans[i].first
-                     : t < taps - 1 ? lines->spans[i].middle
-                                    : lines->spans[i].last;
+    int of = kind_of_lines(lines);
+    for (ptrdiff_t t = 0, taps = taps_of_line(lines, i, of); t < taps; t++) {
+        REAL weight = NAME(weight_of_line)(lines, i, t, of);
         NAME(load_row)(source, pixel_of_line(lines, i, t), at, count, numbers);
         for (int j = 0; j < count; j++)
             to[j] = t ? NAME(FUSED)(numbers[j], weight, to[j]) : numbers[j] * weight;
@@ -99,26 +116,28 @@ static NOINLINE void NAME(sum_any)(const struct crop_source *source, const struc
 static NOINLINE void NAME(sum_loaded)(const struct crop_source *source, const struct lines *lines,
                                       int rows, ptrdiff_t at, int count, REAL *sums) {
     REAL loaded[CROP_LOADED * CROP_RUN];
-    int room = count > LANES ? CROP_RUN : LANES, listed = !lines->spans;
+    int room = count > LANES ? CROP_RUN : LANES, of = kind_of_lines(lines);
     ptrdiff_t low = PTRDIFF_MAX, high = -1;
     for (int p = 0; p < rows; p++)
-        for (int end = 0; end < 2 && taps_of_line(lines, p, listed) > 0; end++) {
-            ptrdiff_t pixel = pixel_of_line(lines, p, end ? taps_of_line(lines, p, listed) - 1 : 0);
+        for (int end = 0; end < 2 && taps_of_line(lines, p, of) > 0; end++) {
+            ptrdiff_t pixel = pixel_of_line(lines, p, end ? taps_of_line(lines, p, of) - 1 : 0);
             low = pixel < low ? pixel : low;
             high = pixel > high ? pixel : high;
         }
     int few = count >= room && high - low < CROP_LOADED;
     for (ptrdiff_t y = low; few && y <= high; y++)
         NAME(load_row)(source, y, at, count, loaded + (y - low) * room);
+    const char *first = (const char *)(loaded - low * room);
+    ptrdiff_t size = sizeof(REAL);
     for (int p = 0; p < rows; p++) {
-        if (taps_of_line(lines, p, listed) <= 0)
+        if (taps_of_line(lines, p, of) <= 0)
             continue;
-        if (few && listed)
-            NAME(sum_run)((const char *)(loaded - low * room), room * (ptrdiff_t)sizeof(REAL), 0,
-                          lines, p, room, sums + p * room, 1);
+        if (few && of == LISTED)
+            NAME(sum_run)(first, room * size, 0, lines, p, room, sums + p * room, LISTED);
+        else if (few && of == TRIANGLES)
+            NAME(sum_run)(first, room * size, 0, lines, p, room, sums + p * room, TRIANGLES);
         else if (few)
-            NAME(sum_run)((const char *)(loaded - low * room), room * (ptrdiff_t)sizeof(REAL), 0,
-                          lines, p, room, sums + p * room, 0);
+            NAME(sum_run)(first, room * size, 0, lines, p, room, sums + p * room, SPANS);
         else
             NAME(sum_any)(source, lines, p, at, count, sums + p * room);
     }
@@ -138,7 +157,7 @@ static FORCE_INLINE void NAME(transpose_lines)(const REAL *from, ptrdiff_t step,
 /* Sums numbers at .. at + count - 1 of the rows of a block, and puts them into the strip. */
 static FORCE_INLINE void NAME(sum_block)(const struct crop_source *source,
                                          const struct lines *lines, int rows, ptrdiff_t at,
-                                         int count, REAL *to, ptrdiff_t to_step, int listed) {
+                                         int count, REAL *to, ptrdiff_t to_step, int of) {
     REAL sums[LANES * CROP_RUN];
     const char *start = source->start;
     int room = count > LANES ? CROP_RUN : LANES, kind = source->kind;
@@ -148,13 +167,13 @@ static FORCE_INLINE void NAME(sum_block)(const struct crop_source *source,
         NAME(sum_loaded)(source, lines, rows, at, count, sums);
     for (int p = 0; p < LANES; p++) {
         REAL *row = sums + p * room;
-        if (p >= rows || taps_of_line(lines, p, listed) <= 0)
+        if (p >= rows || taps_of_line(lines, p, of) <= 0)
             memset(row, 0, (size_t)room * sizeof(REAL));
         else if (direct && kind == BYTE)
-            NAME(sum_run)(start + at, source->stride_y, BYTE, lines, p, room, row, listed);
+            NAME(sum_run)(start + at, source->stride_y, BYTE, lines, p, room, row, of);
         else if (direct)
             NAME(sum_run)(start + at * (ptrdiff_t)sizeof(REAL), source->stride_y, 0, lines, p, room,
-                          row, listed);
+                          row, of);
         else
             memset(row + count, 0, (size_t)(room - count) * sizeof(REAL));
     }
@@ -165,43 +184,44 @@ static FORCE_INLINE void NAME(sum_block)(const struct crop_source *source,
    last run of numbers overlaps the one before it, so that nothing past the row is read. */
 static FORCE_INLINE void NAME(fill_strip)(const struct crop_source *source,
                                           const struct lines *lines, int rows,
-                                          const struct strip *strip, int listed) {
+                                          const struct strip *strip, int of) {
     ptrdiff_t first = strip->low * source->channels;
     ptrdiff_t count = (strip->stop - strip->low) * source->channels, i;
     int run = count >= CROP_RUN ? CROP_RUN : LANES;
     ptrdiff_t step = strip->channels / source->channels * LANES;
     REAL *sums = (REAL *)strip->sums + strip->channel * LANES;
     if (count < LANES) {
-        NAME(sum_block)(source, lines, rows, first, (int)count, sums, step, listed);
+        NAME(sum_block)(source, lines, rows, first, (int)count, sums, step, of);
         return;
     }
     for (i = 0; i < count; i += run) {
         ptrdiff_t at = i + run <= count ? i : count - run;
         if (run == CROP_RUN)
-            NAME(sum_block)(source, lines, rows, first + at, CROP_RUN, sums + at * step, step,
-                            listed);
+            NAME(sum_block)(source, lines, rows, first + at, CROP_RUN, sums + at * step, step, of);
         else
-            NAME(sum_block)(source, lines, rows, first + at, LANES, sums + at * step, step, listed);
+            NAME(sum_block)(source, lines, rows, first + at, LANES, sums + at * step, step, of);
     }
 }
 
 static NOINLINE void NAME(sum_strip)(const struct crop_source *source, const struct lines *lines,
                                      int rows, const struct strip *strip) {
-    if (lines->spans)
-        NAME(fill_strip)(source, lines, rows, strip, 0);
+    if (kind_of_lines(lines) == SPANS)
+        NAME(fill_strip)(source, lines, rows, strip, SPANS);
+    else if (kind_of_lines(lines) == TRIANGLES)
+        NAME(fill_strip)(source, lines, rows, strip, TRIANGLES);
     else
-        NAME(fill_strip)(source, lines, rows, strip, 1);
+        NAME(fill_strip)(source, lines, rows, strip, LISTED);
 }
 
 /* Sums output column q of `channels` channels, whose pixels are all in the strip. */
 static FORCE_INLINE void NAME(sum_column)(const struct strip *strip, const struct lines *lines,
-                                          int q, int channels, const struct sums *to, int listed) {
+                                          int q, int channels, const struct sums *to, int of) {
     VECTOR sums[CROP_CHANNELS * LINE_UNIT];
-    ptrdiff_t step = (listed ? strip->channels : channels) * LANES;
+    ptrdiff_t step = (of == LISTED ? strip->channels : channels) * LANES;
     const REAL *from =
-        (const REAL *)strip->sums - strip->low * step + (listed ? to->first : 0) * LANES;
+        (const REAL *)strip->sums - strip->low * step + (of == LISTED ? to->first : 0) * LANES;
     NAME(sum_line)(sums, (const char *)from, step * (ptrdiff_t)sizeof(REAL), 0, lines, q,
-                   channels * LINE_UNIT, listed);
+                   channels * LINE_UNIT, of);
     UNROLLED(4)
     for (int c = 0; c < channels; c++) {
         REAL *column = (REAL *)to->sums + (q * to->step + to->place[c]) * LANES;
@@ -227,9 +247,8 @@ static NOINLINE void NAME(sum_part)(const struct strip *strip, const struct line
             memset(sums, 0, LANE_BYTES);
         for (ptrdiff_t x = low; x <= high; x++) {
             const REAL *at = from + (x - strip->low) * strip->channels * LANES;
-            REAL weight = x == span->low    ? span->first
-                          : x == span->high ? span->last
-                                            : span->middle;
+            REAL weight =
+                NAME(weight_of_line)(lines, q, x - span->low, lines->triangles ? TRIANGLES : SPANS);
             for (int l = 0; l < LANES; l++)
                 sums[l] = x == span->low ? at[l] * weight : NAME(FUSED)(at[l], weight, sums[l]);
         }
@@ -240,34 +259,36 @@ static NOINLINE void NAME(sum_part)(const struct strip *strip, const struct line
    them. */
 static FORCE_INLINE void NAME(sum_some_columns)(const struct strip *strip,
                                                 const struct lines *lines, int count,
-                                                const struct sums *to, int listed) {
+                                                const struct sums *to, int of) {
     const struct strip near = *strip;
     const struct lines own = *lines;
     const struct sums sums = *to;
     for (int q = 0; q < count; q++) {
-        int whole = taps_of_line(&own, q, listed) > 0;
-        if (!listed)
+        int whole = taps_of_line(&own, q, of) > 0;
+        if (of != LISTED)
             whole =
                 whole && !near.add && own.spans[q].low >= near.low && own.spans[q].high < near.stop;
         if (!whole)
             NAME(sum_part)(strip, lines, q, to);
         else if (sums.channels == 3)
-            NAME(sum_column)(&near, &own, q, 3, &sums, listed);
+            NAME(sum_column)(&near, &own, q, 3, &sums, of);
         else if (sums.channels == 1)
-            NAME(sum_column)(&near, &own, q, 1, &sums, listed);
+            NAME(sum_column)(&near, &own, q, 1, &sums, of);
         else if (sums.channels == 4)
-            NAME(sum_column)(&near, &own, q, 4, &sums, listed);
+            NAME(sum_column)(&near, &own, q, 4, &sums, of);
         else
-            NAME(sum_column)(&near, &own, q, 2, &sums, listed);
+            NAME(sum_column)(&near, &own, q, 2, &sums, of);
     }
 }
 
 static NOINLINE void NAME(sum_strip_columns)(const struct strip *strip, const struct lines *lines,
                                              int count, const struct sums *to) {
-    if (lines->spans)
-        NAME(sum_some_columns)(strip, lines, count, to, 0);
+    if (kind_of_lines(lines) == SPANS)
+        NAME(sum_some_columns)(strip, lines, count, to, SPANS);
+    else if (kind_of_lines(lines) == TRIANGLES)
+        NAME(sum_some_columns)(strip, lines, count, to, TRIANGLES);
     else
-        NAME(sum_some_columns)(strip, lines, count, to, 1);
+        NAME(sum_some_columns)(strip, lines, count, to, LISTED);
 }
 
 #undef LINE_LANES

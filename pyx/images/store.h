@@ -11,6 +11,8 @@ struct crop_target {
     int channels;
     int kind;
     int itemsize;
+    int zero; /* what stands for 0 in bytes */
+    int flip; /* bits that are changed at last: a byte with a sign is one without, less 128 */
     int interleaved; /* channels follow each other, and pixels too */
 };
 
@@ -23,41 +25,46 @@ static FORCE_INLINE void crop_copy_run(const float *from, int count, char *to) {
         memcpy(to + i * sizeof(float), from + i, sizeof(float));
 }
 
-/* As narrow_bytes, 16 at a time where there are instructions for it, which pack and saturate. */
-static FORCE_INLINE void crop_narrow_run(const float *from, int count, char *to) {
+/* Rounds to bytes, adds `zero` and saturates.  16 at a time where there are instructions for it. */
+static FORCE_INLINE void crop_narrow_run(const float *from, int count, int zero, int flip,
+                                         char *to) {
     int i = 0;
 #if defined(__SSE2__)
-    __m128 least = _mm_setzero_ps(), most = _mm_set1_ps(255);
+    __m128 least = _mm_set1_ps((float)-zero), most = _mm_set1_ps((float)(UINT8_MAX - zero));
+    __m128i zeros = _mm_set1_epi32(zero), flips = _mm_set1_epi8((char)flip);
     for (; i + 16 <= count; i += 16) {
         __m128i four[4];
-        for (int j = 0; j < 4; j++) { /* the maximum of NaN and 0 is 0 */
+        for (int j = 0; j < 4; j++) { /* the maximum of NaN and a number is the number */
             __m128 value = _mm_max_ps(_mm_loadu_ps(from + i + 4 * j), least);
-            four[j] = _mm_cvtps_epi32(_mm_min_ps(value, most));
+            four[j] = _mm_add_epi32(_mm_cvtps_epi32(_mm_min_ps(value, most)), zeros);
         }
         __m128i low = _mm_packs_epi32(four[0], four[1]), high = _mm_packs_epi32(four[2], four[3]);
-        _mm_storeu_si128((__m128i *)(to + i), _mm_packus_epi16(low, high));
+        _mm_storeu_si128((__m128i *)(to + i), _mm_xor_si128(_mm_packus_epi16(low, high), flips));
     }
 #endif
-    narrow_bytes(from + i, count - i, (uint8_t *)to + i);
+    for (; i < count; i++)
+        ((uint8_t *)to)[i] =
+            (uint8_t)((whole_of_float(from[i], -zero, UINT8_MAX - zero) + zero) ^ flip);
 }
 
 /* Stores `count` floats as numbers of the target, which follow each other. */
-static FORCE_INLINE void crop_store_run(const float *from, int count, int kind, char *to) {
-    if (kind == CROP_FLOAT)
+static FORCE_INLINE void crop_store_run(const float *from, int count,
+                                        const struct crop_target *target, char *to) {
+    if (target->kind == CROP_FLOAT)
         crop_copy_run(from, count, to);
-    else if (kind == BYTE)
-        crop_narrow_run(from, count, to);
-    else if (kind == HALF)
+    else if (target->kind == BYTE)
+        crop_narrow_run(from, count, target->zero, target->flip, to);
+    else if (target->kind == HALF)
         narrow_halves(from, count, (uint16_t *)to);
     else
         narrow_bfloats(from, count, (uint16_t *)to);
 }
 
 /* Stores `count` floats as numbers `step` bytes apart. */
-static NOINLINE void crop_store_apart(const float *from, int count, int kind, char *to,
-                                      ptrdiff_t step) {
+static NOINLINE void crop_store_apart(const float *from, int count,
+                                      const struct crop_target *target, char *to, ptrdiff_t step) {
     for (int i = 0; i < count; i++)
-        crop_store_run(from + i, 1, kind, to + i * step);
+        crop_store_run(from + i, 1, target, to + i * step);
 }
 
 /* Transposes a square of sums, whose columns follow each other, to rows of floats. */
@@ -79,9 +86,9 @@ static NOINLINE void crop_store_slowly(const float *sums, int rows, int count, c
         const float *from = staging + p * CROP_COLUMNS;
         char *row = to + p * target->stride_y;
         if (stride == target->itemsize)
-            crop_store_run(from, count, target->kind, row);
+            crop_store_run(from, count, target, row);
         else
-            crop_store_apart(from, count, target->kind, row, stride);
+            crop_store_apart(from, count, target, row, stride);
     }
 }
 

@@ -37,6 +37,7 @@ struct warp {
     int nx, ny;                      /* samples of an output pixel */
     int projective;                  /* the last row is not 0, 0, 1 */
     int repeats;                     /* the edges of the frame go on for ever */
+    int nearest;                     /* a sample is the pixel around it */
     float scale[4], bias[4], pad[4]; /* of channels of the frame; scale includes 1 / (nx * ny) */
     int32_t low_p, stop_p, low_q, stop_q; /* output pixels that show the box */
 };
@@ -192,6 +193,15 @@ static FORCE_INLINE int warp_place(const struct crop_source *source, const struc
     return 1;
 }
 
+/* Moves samples to the middles of the pixels around them. */
+static FORCE_INLINE void warp_to_nearest(struct warp_places *places) {
+    for (int i = 0; i < CROP_COLUMNS; i++) {
+        places->column[i] += places->x[i] >= 0.5f;
+        places->row[i] += places->row[i] != INT32_MIN && places->y[i] >= 0.5f;
+        places->x[i] = places->y[i] = 0;
+    }
+}
+
 /* Whether the pixels of all samples lie in the frame, and are followed by bytes of the row that
    warp_add_bytes may read: eight from the first pixel on.  Of samples on a line the ends are
    enough, with a pixel to spare for rounding. */
@@ -284,6 +294,8 @@ static FORCE_INLINE void warp_row(const struct crop_source *source, const struct
             int on_line = warp_place(source, warp, q + (i + 0.5) / warp->nx - 0.5,
                                      p + (j + 0.5) / warp->ny - 0.5, &places);
             int first = i + j == 0;
+            if (warp->nearest)
+                warp_to_nearest(&places);
             if (!dense || !warp_is_inside(source, channels, &places, on_line))
                 warp_add_any(source, warp, count, &places, first, sums);
             else if (first)
@@ -310,12 +322,12 @@ static FORCE_INLINE void warp_store(const struct warp *warp, const struct crop_t
             for (int i = 0; i < CROP_COLUMNS; i++)
                 line[i * n + place[c]] = run[i];
         else if (target->stride_x == target->itemsize)
-            crop_store_run(run, count, target->kind, row);
+            crop_store_run(run, count, target, row);
         else
-            crop_store_apart(run, count, target->kind, row, target->stride_x);
+            crop_store_apart(run, count, target, row, target->stride_x);
     }
     if (target->interleaved)
-        crop_store_run(line, count * n, target->kind, to);
+        crop_store_run(line, count * n, target, to);
 }
 
 /* As warp_store, of padding. */

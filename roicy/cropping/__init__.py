@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
     Frames = Picture | Sequence[Picture | tuple[Picture, ...]]
     Boxes = Readable | Sequence[Any]
-    Fit = Literal["stretch", "letterbox", "cover"]
+    Fit = Literal["stretch", "letterbox", "letterbox_top_left", "cover"]
+    Antialias = bool | Literal["pillow", "nearest"]
+    Quantization = tuple[float, int] | None
     Border = Literal["image", "crop", "constant"]
     Channels = Literal["first", "last"]
     Color = Literal["nv12", "nv21", "i420", "yv12", "yuyv", "yuy2", "uyvy", "p010"] | None
@@ -32,8 +34,9 @@ if TYPE_CHECKING:
 def crop(
     frames: Frames, boxes: Boxes, size: Size, *, mean: Numbers = None, std: Numbers = None,
     scale: Numbers = None, swap_channels: bool = False, fit: Fit = "stretch",
-    pad_value: Numbers = 0, antialias: bool = True, border: Border = "image",
-    channels: Channels = "first", dtype: DTypeLike = "float32", boxes_num: Counts = None,
+    pad_value: Numbers = 0, antialias: Antialias = True, border: Border = "image",
+    channels: Channels = "first", dtype: DTypeLike = "float32", quantization: Quantization = None,
+    boxes_num: Counts = None,
     color: Color = None, color_range: Range = "video", color_matrix: Matrix = "bt601",
     out: NDArray[Any] | None = None, num_threads: Threads = None,
     return_matrices: Literal[False] = False,
@@ -45,8 +48,9 @@ def crop(
 def crop(
     frames: Frames, boxes: Boxes, size: Size, *, mean: Numbers = None, std: Numbers = None,
     scale: Numbers = None, swap_channels: bool = False, fit: Fit = "stretch",
-    pad_value: Numbers = 0, antialias: bool = True, border: Border = "image",
-    channels: Channels = "first", dtype: DTypeLike = "float32", boxes_num: Counts = None,
+    pad_value: Numbers = 0, antialias: Antialias = True, border: Border = "image",
+    channels: Channels = "first", dtype: DTypeLike = "float32", quantization: Quantization = None,
+    boxes_num: Counts = None,
     color: Color = None, color_range: Range = "video", color_matrix: Matrix = "bt601",
     out: NDArray[Any] | None = None, num_threads: Threads = None,
     return_matrices: Literal[True],
@@ -58,8 +62,9 @@ def crop(
 def crop(
     frames: Frames, boxes: Boxes, size: Size, *, mean: Numbers = None, std: Numbers = None,
     scale: Numbers = None, swap_channels: bool = False, fit: Fit = "stretch",
-    pad_value: Numbers = 0, antialias: bool = True, border: Border = "image",
-    channels: Channels = "first", dtype: DTypeLike = "float32", boxes_num: Counts = None,
+    pad_value: Numbers = 0, antialias: Antialias = True, border: Border = "image",
+    channels: Channels = "first", dtype: DTypeLike = "float32", quantization: Quantization = None,
+    boxes_num: Counts = None,
     color: Color = None, color_range: Range = "video", color_matrix: Matrix = "bt601",
     out: NDArray[Any] | None = None, num_threads: Threads = None,
     return_matrices: bool = False,
@@ -70,8 +75,9 @@ def crop(
 def crop(
     frames: Frames, boxes: Boxes, size: Size, *, mean: Numbers = None, std: Numbers = None,
     scale: Numbers = None, swap_channels: bool = False, fit: Fit = "stretch",
-    pad_value: Numbers = 0, antialias: bool = True, border: Border = "image",
-    channels: Channels = "first", dtype: DTypeLike = "float32", boxes_num: Counts = None,
+    pad_value: Numbers = 0, antialias: Antialias = True, border: Border = "image",
+    channels: Channels = "first", dtype: DTypeLike = "float32", quantization: Quantization = None,
+    boxes_num: Counts = None,
     color: Color = None, color_range: Range = "video", color_matrix: Matrix = "bt601",
     out: NDArray[Any] | None = None, num_threads: Threads = None,
     return_matrices: bool = False,
@@ -117,18 +123,23 @@ def crop(
         In the order of the channels of the result; by default 0, 1 and 1.
     swap_channels : bool, optional
         Whether the first three channels are reversed: BGR to RGB and back.
-    fit : {"stretch", "letterbox", "cover"}, optional
+    fit : {"stretch", "letterbox", "letterbox_top_left", "cover"}, optional
         "stretch": the box fills the result.  "letterbox": it keeps its aspect and lies in the
-        middle, in whole output pixels, and the rest is `pad_value`.  "cover": the middle part of
-        the box that has the aspect of the result fills it.  Corners and matrices are stretched.
+        middle, in whole output pixels, and the rest is `pad_value`.  "letterbox_top_left": it lies
+        at the top left, and its sides are rounded down, as YOLOX has it.  "cover": the middle part
+        of the box that has the aspect of the result fills it.  Corners and matrices are stretched.
     pad_value : float or sequence of C floats, optional
         The pixels of padding, before they are scaled; in the order of the channels of the result.
-    antialias : bool, optional
-        Whether areas are averaged, and not points sampled.  For boxes that are not upright, an
-        output pixel is the mean of nx * ny points instead.  Along each axis, n is the number of
-        pixels of the frame that one output pixel spans, at the corner of the result where it spans
-        most.  It is rounded up, unless it exceeds a whole number by less than a hundredth, and is
-        at most 8.
+    antialias : bool, "pillow" or "nearest", optional
+        How an output pixel weighs pixels.  True: areas are averaged.  False: points are sampled,
+        bilinearly.  "pillow": as BILINEAR of Pillow and torchvision's resize, which weigh twice the
+        area with a triangle where they reduce; for upright boxes only.  "nearest": the pixel around
+        the point.
+
+        For boxes that are not upright, True means that an output pixel is the mean of nx * ny
+        points.  Along each axis, n is the number of pixels of the frame that one output pixel
+        spans, at the corner of the result where it spans most.  It is rounded up, unless it exceeds
+        a whole number by less than a hundredth, and is at most 8.
     border : {"image", "crop", "constant"}, optional
         Where an interval goes beyond the box, pixels come from the frame, and beyond the frame its
         edge is repeated ("image") or they are `pad_value` ("constant").  "crop" repeats the edge of
@@ -137,8 +148,11 @@ def crop(
     channels : {"first", "last"}, optional
         Whether the result is (K, C, h, w) or (K, h, w, C).
     dtype : dtype, optional
-        Of the result: float32, float16, bfloat16 (of ml_dtypes), or uint8, rounded to the nearest
-        number, to the even one of two, and moved to 0..255.
+        Of the result: float32, float16, bfloat16 (of ml_dtypes), or uint8 or int8, rounded to the
+        nearest number, to the even one of two, and moved to what the type holds.
+    quantization : (float, int), optional
+        Scale and zero point of the input of a network of uint8 or int8: results are divided by the
+        scale, rounded, and added to the zero point, as ONNX's QuantizeLinear does.
     boxes_num : (N,) ints, optional
         Number of boxes of each frame, for boxes without frame_index, which are sorted by frame.
     color : {"nv12", "nv21", "i420", "yv12", "yuyv", "yuy2", "uyvy", "p010"}, optional
@@ -195,10 +209,9 @@ def crop(
     Without `antialias` and with border="crop" this is ``cv2.resize`` with INTER_LINEAR of
     a slice, PyTorch's ``interpolate(mode="bilinear")`` and torchvision's ``resize`` with
     antialias=False.  With `antialias`, where both axes are reduced, it is INTER_AREA; Pillow's BOX
-    is the same where sizes divide each other.  Pillow's BILINEAR, and torchvision's with
-    antialias=True, weigh an area of twice the width with a triangle when they reduce, and are
-    equal when they enlarge.  OpenCV computes INTER_LINEAR of uint8 with weights of 11 bits, and
-    rounds.
+    is the same where sizes divide each other.  antialias="pillow" is Pillow's BILINEAR, and
+    torchvision's with antialias=True; Pillow rounds bytes after each axis.  OpenCV computes
+    INTER_LINEAR of uint8 with weights of 11 bits, and rounds.
 
     Examples
     --------
@@ -226,18 +239,23 @@ def crop(
     swap = _arguments.flag("swap_channels", swap_channels)
     order = arguments.places(count, swap, given.reversed)
     pixels = arguments.pixels(given, mean, std, scale, pad_value, order)
-    antialias = _arguments.flag("antialias", antialias)
+    rule = arguments.rule(antialias)
+    if antialias == "pillow" and rows.kind != "upright":
+        raise ValueError(f"antialias: 'pillow', expected another for boxes of kind {rows.kind!r}")
     return_matrices = _arguments.flag("return_matrices", return_matrices)
     _arguments.choice("border", border, arguments.BORDERS)
     _arguments.choice("fit", fit, arguments.FITS)
     last = _arguments.choice("channels", channels, arguments.CHANNELS) == "last"
     kind = arguments.result_dtype(dtype)
+    pixels, zero = arguments.quantized(pixels, quantization, kind)
+    signed = 128 if kind.char == "b" else 0  # int8 is written as uint8, with its first bit turned
     threads = _threads.resolve(num_threads)
     shape = (len(rows.images), *((*extent, count) if last else (count, *extent)))
     place = matrices.place(rows, extent, fit, border, return_matrices)
     result = _results.result(out, shape, (kind,), (*given.arrays, rows.values))
     view = _arguments.bits(result)
-    options = arguments.Options(antialias, border != "constant", kind.char, threads)
+    stored = "B" if signed else kind.char
+    options = arguments.Options(rule, border != "constant", stored, zero + signed, signed, threads)
     view = view if last else view.transpose(0, 2, 3, 1)
     _dispatch.kernels.crop.crop(given, place, pixels, options, view)
     if return_matrices:

@@ -21,7 +21,8 @@ LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 PIL_MODES = ("L", "LA", "La", "RGB", "RGBA", "RGBa", "RGBX", "I;16", "I;16L", "I;16B", "F")
 SAMPLE = 64  # pixels of each axis of a frame that are looked at
 FRAME_TYPES = "BHef"  # NumPy's characters of uint8, uint16, float16 and float32
-FITS = ("stretch", "letterbox", "cover")
+FITS = ("stretch", "letterbox", "letterbox_top_left", "cover")
+RULES = {False: 0, True: 1, "pillow": 2, "nearest": 3}  # by antialias, as in pyx/images/axis.h
 BORDERS = ("image", "crop", "constant")
 CHANNELS = ("first", "last")
 COLORS = ("nv12", "nv21", "i420", "yv12", "yuyv", "yuy2", "uyvy", "p010")
@@ -82,9 +83,11 @@ class Pixels(NamedTuple):
 class Options(NamedTuple):
     """How pixels are computed."""
 
-    antialias: bool
+    rule: int  # of RULES
     repeats: bool  # the edges of frames, or of boxes
-    kind: str  # NumPy's character of the type of the result
+    kind: str  # NumPy's character of the type of the result; "B" for int8, too
+    zero: int  # what stands for 0 in bytes
+    flip: int  # the bit by which int8 differs from uint8
     threads: int
 
 
@@ -444,6 +447,36 @@ def pixels(
     return Pixels(place, scales, biases, padding)
 
 
+def quantized(pixels: Pixels, value: Any, dtype: np.dtype) -> tuple[Pixels, int]:
+    """Return how pixels become those of a network's input, and what stands for 0."""
+    if value is None:
+        return pixels, 0
+    if dtype.kind not in "iu":
+        raise ValueError(f"quantization: {value!r}, expected None for dtype={dtype.name!r}")
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise ValueError(f"quantization: {value!r}, expected (scale, zero_point)")
+    limits = np.iinfo(dtype)
+    step = _arguments.number("quantization", value[0], "a number as its scale")
+    zero = _arguments.integer("quantization", value[1], int(limits.min), int(limits.max))
+    numbers = pixels.scale + pixels.bias
+    if not 0 < step <= LARGEST_FLOAT32 or max(map(abs, numbers)) / step > LARGEST_FLOAT32:
+        raise ValueError(f"quantization: scale {value[0]!r}, expected a number above 0")
+    scaled = pixels._replace(
+        scale=[number / step for number in pixels.scale],
+        bias=[number / step for number in pixels.bias],
+    )
+    return scaled, zero
+
+
+def rule(value: Any) -> int:
+    """Return how output pixels weigh pixels."""
+    if not isinstance(value, (bool, np.bool_, str)) or value not in RULES:
+        raise (ValueError if isinstance(value, str) else TypeError)(
+            f"antialias: {value!r}, expected True or False, 'pillow' or 'nearest'"
+        )
+    return RULES[value]
+
+
 def _warn_of_ranges(
     frames: Frames, mean: list[float], std: list[float], scale: float | None
 ) -> None:
@@ -500,6 +533,6 @@ def result_dtype(value: Any) -> np.dtype:
         dtype = np.dtype(value)
     except TypeError:
         raise TypeError(f"dtype: {value!r}, expected a dtype of NumPy") from None
-    if dtype == np.float32 or dtype.name in ("float16", "bfloat16", "uint8"):
+    if dtype == np.float32 or dtype.name in ("float16", "bfloat16", "uint8", "int8"):
         return dtype
-    raise TypeError(f"dtype: {dtype.name}, expected float32, float16, bfloat16 or uint8")
+    raise TypeError(f"dtype: {dtype.name}, expected float32, float16, bfloat16, uint8 or int8")

@@ -36,8 +36,8 @@ def place(boxes: Boxes, size: tuple[int, int], fit: str, border: str, wanted: bo
     with np.errstate(all="ignore"):
         if boxes.kind == "rotated":
             values = unrotated(values)
-        if fit == "letterbox":
-            content = letterbox(values, size)
+        if fit.startswith("letterbox"):
+            content = letterbox(values, size, fit == "letterbox")
         elif fit == "cover":
             values = cover(values, size)
         if boxes.kind != "upright":
@@ -52,9 +52,19 @@ def cover(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     return np.concatenate([values[:, :2] + left, values[:, 2:] - left], axis=1)
 
 
-def letterbox(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Return the output pixels [top, left, bottom, right] that show boxes of unchanged aspect."""
+def letterbox(values: np.ndarray, size: tuple[int, int], centred: bool) -> np.ndarray:
+    """
+    Return the output pixels [top, left, bottom, right] that show boxes of unchanged aspect.
+
+    In the middle their numbers are rounded; at the top left they are rounded down, as YOLOX does.
+    """
     extent = np.array(size[::-1])
+    if not centred:
+        sides = np.abs(values[:, 2:] - values[:, :2])
+        ratios = np.where(sides > 0, extent / sides, np.inf).min(axis=1, keepdims=True)
+        shown = np.where(sides > 0, np.minimum(sides * ratios, extent), extent)
+        stop = np.maximum(shown[:, ::-1], 1).astype(np.int32)
+        return np.concatenate([np.zeros_like(stop), stop], axis=1)
     # The axis of which a cover would keep all has the smaller scale, and is the one to shrink.
     shown = np.maximum(np.rint(_kept(values, size)[:, ::-1] * extent), 1).astype(np.int32)
     first = (extent - shown) // 2

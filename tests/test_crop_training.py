@@ -1,0 +1,154 @@
+"""roicy.crop beside the preprocessing with which networks are trained."""
+
+import numpy as np
+import pytest
+from conftest import ISAS, pairs
+from test_crop import BOXES, frame_of
+
+import roicy
+
+
+def pillow_weights(low, high, bins, extent, touched, constant):
+    """Weigh the pixels of an axis: a triangle at the middles of pixels, of which some are left."""
+    scale = (high - low) / bins
+    reach = max(abs(scale), 1)
+    first, stop = touched
+    for p in range(bins):
+        middle = low + (p + 0.5) * scale
+        weights = np.maximum(1 - np.abs(np.arange(extent) + 0.5 - middle) / reach, 0)
+        weights[:first] = weights[stop:] = 0
+        total = weights.sum()
+        if constant:
+            t = np.linspace(-1, 1, 20001)
+            beyond = (middle + t * reach < first) | (middle + t * reach > stop)
+            total += reach * ((1 - np.abs(t)) * beyond).sum() * (t[1] - t[0])
+        elif not total:
+            weights[min(max(int(np.floor(middle)), first), stop - 1)] = total = 1
+        yield weights / total if total else weights
+
+
+@pairs(dtype=["uint8", "float32"], border=["image", "crop", "constant"], isa=ISAS)
+def test_pillow_is_a_triangle(dtype, border, isa):
+    frame = frame_of(dtype)
+    height, width = frame.shape[:2]
+    for size in ((7, 5), (30, 41), (2, 3)):
+        got = roicy.crop(
+            frame, BOXES, size, antialias="pillow", border=border, channels="last", pad_value=9
+        )
+        for k, (x1, y1, x2, y2) in enumerate(BOXES):
+            axes = []
+            for low, high, bins, extent in ((y1, y2, size[0], height), (x1, x2, size[1], width)):
+                touched = (0, extent)
+                if border == "crop":
+                    first = min(max(int(np.floor(min(low, high))), 0), extent - 1)
+                    touched = (first, max(min(int(np.ceil(max(low, high))), extent), first + 1))
+                axes.append(
+                    np.array([*pillow_weights(low, high, bins, extent, touched, border[1] == "o")])
+                )
+            want = np.einsum("py,qx,yxc->pqc", *axes, frame.astype(np.float64))
+            want += 9 * (1 - axes[0].sum(1)[:, None] * axes[1].sum(1))[..., None]
+            np.testing.assert_allclose(
+                got[k], want, rtol=0, atol=0.01 if border[1] == "o" else 1e-3
+            )
+
+
+def test_pillow_on_bytes(isa):
+    """Within one level of Pillow, which rounds after each axis, on random boxes and sizes."""
+    pillow = pytest.importorskip("PIL.Image")
+    rng = np.random.default_rng(3)
+    frame = rng.integers(0, 256, (211, 307, 3), dtype=np.uint8)
+    picture = pillow.fromarray(frame)
+    for _ in range(1000):
+        low = rng.uniform(0, (290, 195))
+        box = (*low, *np.minimum(low + np.exp(rng.uniform(1, 6, 2)), (307, 211)))
+        size = tuple(rng.integers(1, 120, 2).tolist())
+        want = np.asarray(picture.resize(size[::-1], pillow.Resampling.BILINEAR, box=box))
+        got = roicy.crop(
+            frame, [box], size, antialias="pillow", dtype=np.uint8, channels="last"
+        )[0]  # fmt: skip
+        assert np.abs(got.astype(int) - want).max() <= 1
+
+
+def test_nearest(isa):
+    pillow = pytest.importorskip("PIL.Image")
+    rng = np.random.default_rng(4)
+    frame = rng.integers(0, 256, (60, 90, 3), dtype=np.uint8)
+    picture = pillow.fromarray(frame)
+    for _ in range(100):
+        low = rng.uniform(0, (80, 50))
+        box = (*low, *np.minimum(low + rng.uniform(1, 90, 2), (90, 60)))
+        size = tuple(rng.integers(1, 100, 2).tolist())
+        want = np.asarray(picture.resize(size[::-1], pillow.Resampling.NEAREST, box=box))
+        got = roicy.crop(frame, [box], size, antialias="nearest", channels="last")[0]
+        np.testing.assert_array_equal(got, want)
+        corners = [[(box[0], box[1]), (box[2], box[1]), (box[2], box[3]), (box[0], box[3])]]
+        turned = roicy.crop(frame, corners, size, antialias="nearest", channels="last")[0]
+        assert (turned != want).any(axis=-1).mean() < 0.01  # positions are rounded in float32
+    outside = roicy.crop(frame, [(-10, 0, 90, 60)], (6, 10), antialias="nearest",
+                         border="constant", pad_value=7)  # fmt: skip
+    assert (outside[0, :, :, 0] == 7).all()
+    assert (outside[0, :, :, 1] == frame[5::10, 5].T).all()
+
+
+def test_letterbox_at_the_top_left(isa):
+    """As YOLOX: the scale is the smaller one, and sides are rounded down."""
+    rng = np.random.default_rng(5)
+    frame = rng.integers(0, 256, (200, 300, 3), dtype=np.uint8)
+    for _ in range(50):
+        h, w = rng.integers(2, 200, 2).tolist()
+        size = tuple(rng.integers(8, 64, 2).tolist())
+        ratio = min(size[0] / h, size[1] / w)
+        rows, columns = max(int(h * ratio), 1), max(int(w * ratio), 1)
+        want = np.full((3, *size), 114, np.float32)
+        want[:, :rows, :columns] = roicy.crop(frame, [(0, 0, w, h)], (rows, columns))[0]
+        got, matrices = roicy.crop(
+            frame, [(0, 0, w, h)], size, fit="letterbox_top_left", pad_value=114,
+            return_matrices=True,
+        )  # fmt: skip
+        np.testing.assert_array_equal(got[0], want)
+        np.testing.assert_allclose(matrices[0, 0, 0], w / columns)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_quantized(dtype, isa):
+    """As ONNX's QuantizeLinear: divided, rounded to the even one, moved, saturated."""
+    frame = np.arange(256, dtype=np.uint8).reshape(8, 32)
+    limits = np.iinfo(dtype)
+    for scale, zero in ((2.0, 3), (0.5, limits.min), (1 / 64, limits.max), (4.0, 1)):
+        for std, mean in ((1.0, 128.0), (2.0, 100.0)):
+            exact = (frame.astype(np.float64) - mean) / std / scale
+            want = np.clip(np.rint(exact) + zero, limits.min, limits.max)
+            for options in ({}, {"channels": "last"}, {"out": np.zeros((1, 1, 32, 8), dtype).mT}):
+                got = roicy.crop(
+                    frame, [(0, 0, 32, 8)], (8, 32), mean=mean, std=std, dtype=dtype,
+                    quantization=(scale, zero), **options,
+                )  # fmt: skip
+                assert got.dtype == dtype
+                np.testing.assert_array_equal(got.reshape(8, 32), want)
+            warped = roicy.crop(
+                frame, [[[1, 0, 0], [0, 1, 0]]], (8, 32), mean=mean, std=std, dtype=dtype,
+                quantization=(scale, zero),
+            )  # fmt: skip
+            np.testing.assert_array_equal(warped[0, 0], want)
+    np.testing.assert_array_equal(
+        roicy.crop(frame, [(0, 0, 32, 8)], (8, 32), dtype="int8")[0, 0], np.minimum(frame, 127)
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"antialias": "lanczos"}, ValueError, "antialias: 'lanczos', expected .* 'pillow' or"),
+        ({"antialias": "pillow", "boxes": np.ones((1, 2, 3))}, ValueError, "antialias: 'pillow'"),
+        ({"quantization": (0.5, 0)}, ValueError, "quantization: .*, expected None for dtype='fl"),
+        ({"quantization": (0, 0), "dtype": "int8"}, ValueError, "quantization: scale 0, expected"),
+        ({"quantization": (1, 128), "dtype": "int8"}, ValueError, "quantization: 128, expected"),
+        ({"quantization": 0.5, "dtype": "uint8"}, ValueError, "quantization: 0.5, expected .scale"),
+        ({"quantization": ("a", 0), "dtype": "uint8"}, TypeError, "quantization: 'a', expected"),
+    ],
+    ids=lambda v: str(v)[:30],
+)
+def test_errors_name_the_argument(arguments, error, message):
+    given = {"frames": np.zeros((8, 9, 3), np.uint8), "boxes": [[0, 0, 4, 4]], "size": 4}
+    with pytest.raises(error, match=message):
+        roicy.crop(**(given | arguments))
