@@ -575,7 +575,7 @@ IMAGE = np.ones((2, 6, 6, 3), np.float32)
         ),
         (
             lambda: mxnet.RROIAlign(X, ROIS5, (2, 2), 1.0),
-            r"^rois: shape \(2, 5\), expected \(K, 6\) with rows \[batch_index, cx, cy",
+            r"^rois: shape \(2, 5\), expected \(K, 6\) with .* h, angle\]$",
         ),
         (
             lambda: mxnet.ROIAlign(X, ROIS5, (2, 2), 1.0, position_sensitive=True),
@@ -588,6 +588,10 @@ IMAGE = np.ones((2, 6, 6, 3), np.float32)
         (
             lambda: mxnet.ROIAlign(X, [[-1, 0, 0, 1, 1], [0, np.nan, 0, 1, 1]], (2, 2), 1.0),
             r"^rois\[1\]: x1 is nan",
+        ),
+        (
+            lambda: onnx.CropAndResize(X, ROIS5, [0, 1], (2, 2)),
+            r"^rois: shape \(2, 5\), expected \(K, 4\) with rows \[y1, x1, y2, x2\]",
         ),
         (
             lambda: ops.psroi_pool_backward(GRAD, ROIS, [1, 1], X.shape),
@@ -708,3 +712,8 @@ def test_levels_of_proposals_in_every_type():
         assert [len(level) for level in found] == [len(level) for level in expected]
     with pytest.raises(ValueError, match="refer_scale: 0, expected a finite number above 0"):
         ops.distribute_fpn_proposals(np.array(boxes, np.float32), 2, 5, 4, 0)
+
+
+def test_clockwise_mode_is_named():
+    with pytest.raises(TypeError, match="^clockwise_mode: 1, expected True or False"):
+        openvino.roi_align_rotated(X, ROIS5, [0, 1], 2, 2, 0, 1.0, 1)

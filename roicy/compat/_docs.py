@@ -70,6 +70,7 @@ _BENEATH = {
     **dict.fromkeys(("data_shape", "x_shape"), ("input_shape",)),
     **dict.fromkeys(("rois", "fpn_rois"), ("boxes",)),
     "coords": ("boxes", "box_indices"), "batch_indices": ("box_indices",),
+    "clockwise_mode": ("clockwise",),
     "rois_num": ("boxes_num",), "sample_ratio": ("sampling_ratio",), "group_size": ("output_size",),
     **dict.fromkeys(("pooled_size", "pooled_shape", "output_roi", "crop_size"), ("output_size",)),
 }  # fmt: skip

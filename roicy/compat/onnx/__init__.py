@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex
 
 import numpy as np
 
-from ... import _arguments, normalised, operators
+from ... import _arguments, _boxes, normalised, operators
 from .. import bins_of, float32_scale, with_images
 from .._docs import documented
 
@@ -179,6 +179,7 @@ def _crop_and_resize(mode: str, extrapolation_value: Any) -> Callable[..., Any]:
         X: Any, rois: Any, batch_indices: Any, size: Any, out: Any = None, num_threads: Any = None
     ) -> Any:
         # ONNX Runtime takes boxes that are not finite for boxes outside of the map.
+        rois = _boxes.rows_of_numbers("boxes", rois, 4, ("y1", "x1", "y2", "x2"))
         finite = np.isfinite(rois).all(axis=-1, keepdims=True)
         rois = rois if finite.all() else np.where(finite, rois, np.array([2, 2, 3, 3], rois.dtype))
         given = (rois, batch_indices, "NCHW", num_threads, out)
