@@ -48,7 +48,8 @@ def drawn(text, before=""):
             found += bars(own, called, function, share, start, ())
         start += share
     tall = HEIGHT * (3 + max(depth for _, _, depth, _ in found))
-    title = f"{counter.TRIGGER.search(text)[1]}: {sum(own.values())} instructions"
+    name, calls = counter.TRIGGER.search(text).groups()
+    title = f"{name}: {sum(own.values())} instructions in {calls} calls"
     parts = [f'<text x="4" y="{HEIGHT - 4}">{escape(title)}</text>']
     for function, x, depth, share in found:
         y = tall - HEIGHT * (depth + 1)

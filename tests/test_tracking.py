@@ -261,7 +261,7 @@ def test_flame_graphs(counter, monkeypatch):
     assert [float(width) for _, width, _ in bars] == [1200, pytest.approx(1200 * 6 / 11, abs=0.1)]
     assert [fill for _, _, fill in bars] == [flame.colour(1, 2), flame.colour(1, 1)]
     assert "inner&lt;: itself 600, before 600; 54.5% of all" in svg
-    assert "1100 instructions" in svg
+    assert "1100 instructions in 2 calls" in svg
 
 
 def test_names_of_functions(counter):
