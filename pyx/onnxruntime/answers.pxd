@@ -67,6 +67,10 @@ cdef inline int get_input_kind(const void *op, size_t index) noexcept nogil:
     return VARIADIC if of.variadic and index == of.inputs - 1 else 0
 
 
+cdef inline const char *get_name(const void *this) noexcept nogil:
+    return "RoicyExecutionProvider"
+
+
 cdef inline const char *get_vendor(const void *this) noexcept nogil:
     return "roicy"
 

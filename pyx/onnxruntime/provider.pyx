@@ -2,15 +2,14 @@
 
 ONNX Runtime asks for nodes, kernels and results through tables of C functions (abi.pxd).  What is
 taken and how it is computed is decided in Python (roicy/onnxruntime/_claims.py).  This file only
-translates: graphs to objects, tensors to arrays of the same memory, errors to statuses.  Kernels of
-roicy release the GIL.
+translates: graphs to objects, tensors to arrays of the same memory, errors to statuses.
 """
 from cpython.buffer cimport PyBUF_READ, PyBUF_WRITE
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 import threading
 from importlib.util import find_spec
@@ -32,12 +31,7 @@ cdef extern from * nogil:
 cdef extern from *:
     int Py_AddPendingCall(int (*function)(void*) except -1, void *argument)
 
-cdef enum:
-    MOST_AXES = 16               # of an output; NumPy's arrays have 32 at least
-    MOST_FOLDED = 1024           # elements of a constant that patterns look at
-
-cdef bytes name_bytes = b"RoicyExecutionProvider", version_bytes = __version__.encode()
-cdef const char *NAME = name_bytes
+cdef bytes name_bytes = get_name(NULL), version_bytes = __version__.encode()
 cdef const char *VERSION = version_bytes
 # NumPy's types by the numbers of ONNXTensorElementDataType
 cdef dict DTYPES = {number: np.dtype(name) for number, name in (
@@ -46,8 +40,7 @@ cdef dict DTYPES = {number: np.dtype(name) for number, name in (
 FLOATS = (1, 11, 10) + ((16,) if find_spec("ml_dtypes") else ())
 cdef type ndarray = np.ndarray
 cdef bint imported = False       # whether the lines above were carried out
-cdef object claims_of            # roicy.onnxruntime._claims.Claims
-cdef dict table                  # the operators of roicy.compat.onnx
+cdef object claims_of, table     # Claims of roicy.onnxruntime; operators of roicy.compat.onnx
 cdef const Function *api          # found before this module is imported, perhaps
 cdef const Function *ep_api
 cdef Factory factory
@@ -136,23 +129,20 @@ cdef class Handles:              # what an object of ONNX Runtime has several of
     cdef size_t count
     cdef const void **items
 
+    def __cinit__(self, size_t count):
+        self.count, self.items = count, <const void**>calloc(count + 1, sizeof(void*))
+        if self.items == NULL:
+            raise MemoryError(f"no room for {count} handles")
+
     def __dealloc__(self):
         free(self.items)
-
-
-cdef Handles room_for(size_t count):
-    cdef Handles made = Handles()
-    made.count, made.items = count, <const void**>calloc(count + 1, sizeof(void*))
-    if made.items == NULL:
-        raise MemoryError(f"no room for {count} handles")
-    return made
 
 
 cdef Handles handles(int place, const void *owner):
     """Those of which there are as many as the function at a place says, by that at the next."""
     cdef size_t count
     ask(place, owner, &count)
-    cdef Handles made = room_for(count)
+    cdef Handles made = Handles(count)
     if count > 0:
         check((<Many>api[place + 1])(owner, made.items, made.count))
     return made
@@ -225,38 +215,33 @@ cdef class Output:               # makes an output of a node, of a shape; None i
     cdef void *context
 
     def __call__(self, shape, size_t index=0):
-        cdef int64_t extents[MOST_AXES]
+        cdef Handles extents = Handles(len(shape))
         cdef void *value = NULL
-        cdef size_t i, axes = len(shape)
-        if axes > MOST_AXES:
-            raise ValueError(f"an output of {axes} axes, expected at most {MOST_AXES}")
-        for i in range(axes):
-            extents[i] = shape[i]
-        check((<Status (*)(void*, size_t, const int64_t*, size_t, void**) noexcept nogil>
-               api[KERNEL_CONTEXT_OUTPUT])(self.context, index, extents, axes, &value))
+        cdef size_t i
+        for i in range(extents.count):
+            extents.items[i] = <const void*><int64_t>shape[i]
+        check((<Status (*)(void*, size_t, const void**, size_t, void**) noexcept nogil>
+               api[KERNEL_CONTEXT_OUTPUT])(
+                   self.context, index, extents.items, extents.count, &value))
         return None if value == NULL else array_of(value, True)
-
-
-cdef object input_of(const void *context, size_t index):
-    cdef const void *value = NULL
-    check((<Status (*)(const void*, size_t, const void**) noexcept nogil>
-           api[KERNEL_CONTEXT_INPUT])(context, index, &value))
-    if value == NULL:
-        raise ValueError(f"input {index} is missing")
-    return array_of(value, False)
 
 
 cdef Status compute(void *step, void *context) noexcept with gil:
     """Have a step compute a node."""
+    cdef const void *value = NULL
     cdef size_t count
     cdef Output output = Output()
-    output.context = context
+    output.context, arrays = context, []
     try:
+        ask(KERNEL_CONTEXT_INPUT_COUNT, context, &count)
         indices = (<object>step).indices
-        if indices is None:
-            ask(KERNEL_CONTEXT_INPUT_COUNT, context, &count)
-            indices = range(count)
-        call((<object>step).run, ([input_of(context, i) for i in indices], output))
+        for i in range(count) if indices is None else indices:
+            check((<Status (*)(const void*, size_t, const void**) noexcept nogil>
+                   api[KERNEL_CONTEXT_INPUT])(context, i, &value))
+            if value == NULL:
+                raise ValueError(f"input {i} is missing")
+            arrays.append(array_of(value, False))
+        call((<object>step).run, (arrays, output))
     except BaseException as error:
         return failure(error)
     return NULL
@@ -312,21 +297,17 @@ cdef class Graph:
             raise TypeError(f"{name}: expected a tensor")
         return len(extents_of(tensor))
 
-    def is_constant(self, name):
-        """Whether a value is the same in each run."""
-        cdef char constant = 0
-        if self.info(name) != NULL:
-            ask(VALUE_IS_CONSTANT, self.info(name), &constant)
-        return constant != 0
-
     def constant(self, name, small=True):
-        """A copy of a constant; None for other values, and large ones if it is to be small.
+        """A copy of a value that is the same in each run; None for other values.
 
-        Those that NumPy has no arrays of, such as texts, are None too.
+        None, too, for what NumPy has no arrays of, and more than 1024 numbers if `small`.
         """
+        cdef char constant = 0
         cdef const void *value = NULL
-        cdef const void *tensor = self.tensor(name) if self.is_constant(name) else NULL
-        if tensor == NULL or (small and np.prod(extents_of(tensor), dtype=float) > MOST_FOLDED):
+        cdef const void *tensor = self.tensor(name)
+        if tensor != NULL:
+            ask(VALUE_IS_CONSTANT, self.info(name), &constant)
+        if not constant or (small and np.prod(extents_of(tensor), dtype=float) > 1024):
             return None
         ask(VALUE_INITIALIZER, self.info(name), &value)
         return None if value == NULL else copy_of(value)
@@ -353,7 +334,7 @@ cdef class Node:                 # captures: what its bodies read of the graphs 
         """The graphs in its attributes."""
         cdef size_t count, i
         ask(NODE_GRAPH_COUNT, self.handle, &count)
-        cdef Handles graphs = room_for(count)
+        cdef Handles graphs = Handles(count)
         if count > 0:
             check((<Status (*)(const void*, const void**, size_t, const void**) noexcept nogil>
                    api[NODE_GRAPHS])(self.handle, graphs.items, count, NULL))
@@ -410,27 +391,22 @@ cdef object attribute(const void *handle):
 # What an EP does
 
 cdef Status get_capability(void *ep, const void *graph, void *support) noexcept with gil:
-    try:
-        claim(<object>(<Ep*>ep).claims, graph_of(graph), support)
-    except BaseException as error:
-        return failure(error)
-    return NULL
-
-
-cdef int claim(object claims, Graph graph, void *support) except -1:
     """Take groups of nodes, each of which becomes one node, and single nodes."""
     cdef Handles nodes
     cdef size_t i
-    groups, singles = call(claims.of, (graph,))
-    for group in groups:
-        nodes = room_for(len(group))
-        for i in range(nodes.count):
-            nodes.items[i] = (<Node?>group[i]).handle
-        check((<Status (*)(void*, const void**, size_t, const void*) noexcept nogil>
-               ep_api[ADD_NODES_TO_FUSE])(support, nodes.items, nodes.count, NULL))
-    for node in singles:
-        check((<One>ep_api[ADD_SINGLE_NODE])(support, <void*>(<Node?>node).handle))
-    return 0
+    try:
+        groups, singles = call((<object>(<Ep*>ep).claims).of, (graph_of(graph),))
+        for group in groups:
+            nodes = Handles(len(group))
+            for i in range(nodes.count):
+                nodes.items[i] = (<Node?>group[i]).handle
+            check((<Status (*)(void*, const void**, size_t, const void*) noexcept nogil>
+                   ep_api[ADD_NODES_TO_FUSE])(support, nodes.items, nodes.count, NULL))
+        for node in singles:
+            check((<One>ep_api[ADD_SINGLE_NODE])(support, <void*>(<Node?>node).handle))
+    except BaseException as error:
+        return failure(error)
+    return NULL
 
 
 cdef Status compute_group(void *group, void *state, void *context) noexcept nogil:
@@ -440,26 +416,21 @@ cdef Status compute_group(void *group, void *state, void *context) noexcept nogi
 cdef Status compile_nodes(void *ep, const void **graphs, const void **nodes, size_t count,
                           void **groups, void **contexts) noexcept with gil:
     """Find the steps of groups of nodes, in whose places there is one node now."""
+    cdef Graph values = Graph()
+    cdef Group *group
     cdef size_t i
+    memset(groups, 0, count * sizeof(void*))
     try:
-        memset(groups, 0, count * sizeof(void*))
         for i in range(count):
-            groups[i] = new_group(<object>(<Ep*>ep).claims, nodes[i])
+            names = values.names(NODE_OUTPUTS, nodes[i]), values.names(NODE_INPUTS, nodes[i])
+            step = call((<object>(<Ep*>ep).claims).step_of, names)
+            groups[i] = group = <Group*>new(sizeof(Group))
+            group.version, group.compute, group.step = API_VERSION, compute_group, kept(step)
+            group.create_state, group.release_state = create_state, ignore
     except BaseException as error:
         release_groups(ep, groups, count)
         return failure(error)
     return NULL
-
-
-cdef void *new_group(object claims, const void *node) except NULL:
-    cdef Graph values = Graph()
-    names = values.names(NODE_OUTPUTS, node), values.names(NODE_INPUTS, node)
-    step = call(claims.step_of, names)
-    cdef Group *group = <Group*>new(sizeof(Group))
-    group.version, group.compute = API_VERSION, compute_group
-    group.create_state, group.release_state = create_state, ignore
-    group.step = kept(step)
-    return group
 
 
 cdef void release_groups(void *ep, void **groups, size_t count) noexcept nogil:
@@ -479,26 +450,25 @@ cdef object attribute_of(const void *info, str name, object default):
     cdef float number
     cdef int64_t integer
     cdef size_t size = 0
+    cdef int place = KERNEL_INFO_STRING
     cdef bint several = type(default) is list
     kind = type(default[0] if several else default)
-    if kind is str:
-        succeeds((<Named>api[KERNEL_INFO_STRING])(info, key, NULL, &size))        # says its size
-        memory = bytearray(size)
-        if size > 0:
-            check((<Named>api[KERNEL_INFO_STRING])(info, key, <char*>memory, &size))
-        return memory.rstrip(b"\0").decode(errors="surrogateescape") if size > 0 else None
-    # Of a list one number may be given, and where floats are due, an integer.
-    if succeeds((<Named>api[KERNEL_INFO_INT])(info, key, &integer, NULL)):
-        return [integer] if several else integer
-    if kind is float and succeeds((<Named>api[KERNEL_INFO_FLOAT])(info, key, &number, NULL)):
-        return [number] if several else number
-    place = KERNEL_INFO_FLOATS if kind is float else KERNEL_INFO_INTS
-    succeeds((<Named>api[place])(info, key, NULL, &size))
-    if size == 0 or not several:
+    if kind is not str:          # of a list, one number may be given, and for a float, an integer
+        if succeeds((<Named>api[KERNEL_INFO_INT])(info, key, &integer, NULL)):
+            return [integer] if several else integer
+        if kind is float and succeeds((<Named>api[KERNEL_INFO_FLOAT])(info, key, &number, NULL)):
+            return [number] if several else number
+        if not several:
+            return None
+        place = KERNEL_INFO_FLOATS if kind is float else KERNEL_INFO_INTS
+    succeeds((<Named>api[place])(info, key, NULL, &size))                         # says its size
+    if size == 0:
         return None
-    dtype = DTYPES[1] if kind is float else DTYPES[INT64]
+    dtype = DTYPES[2] if kind is str else DTYPES[1] if kind is float else DTYPES[INT64]
     memory = bytearray(size * dtype.itemsize)
     check((<Named>api[place])(info, key, <char*>memory, &size))
+    if kind is str:
+        return memory.rstrip(b"\0").decode(errors="surrogateescape")
     return np.frombuffer(memory, dtype).tolist()
 
 
@@ -597,17 +567,11 @@ cdef Status get_domain_count(void *this, size_t *count) noexcept nogil:
 
 
 cdef Status get_domains(void *this, void **made, size_t count) noexcept nogil:
-    cdef size_t i
-    for i in range(min(count, domain_count)):
-        made[i] = domains[i]
+    memcpy(made, domains, min(count, domain_count) * sizeof(void*))
     return NULL
 
 
 # The factory of EPs
-
-cdef const char *get_name(const void *this) noexcept nogil:
-    return NAME
-
 
 cdef const char *get_version(const void *this) noexcept nogil:
     return VERSION
@@ -617,12 +581,12 @@ cdef Status get_devices(void *this, const void *const *devices, size_t count, vo
                         size_t most, size_t *number) noexcept nogil:
     """The CPU is the only device, of whatever number of sockets."""
     cdef size_t i
-    number[0] = 0
     for i in range(count if most > 0 else 0):
         if (<int (*)(const void*) noexcept nogil>api[HARDWARE_DEVICE_TYPE])(devices[i]) == 0:
             number[0] = 1
             return (<Status (*)(void*, const void*, void*, void*, void**) noexcept nogil>
                     ep_api[CREATE_EP_DEVICE])(this, devices[i], NULL, NULL, found)
+    number[0] = 0
     return NULL
 
 
@@ -631,9 +595,8 @@ cdef object option_of(const void *options, str key):
     cdef char value[32]
     cdef size_t size = sizeof(value)
     cdef bytes full = f"ep.{name_bytes.decode().lower()}.{key}".encode()
-    if not succeeds((<Named>api[GET_CONFIG_ENTRY])(options, full, value, &size)):
-        return None
-    return value[:size].decode().rstrip("\0")
+    found = succeeds((<Named>api[GET_CONFIG_ENTRY])(options, full, value, &size))
+    return value[:size].decode().rstrip("\0") if found else None
 
 
 cdef Status create_ep(void *this, const void *devices, const void *metadata, size_t count,
@@ -668,13 +631,16 @@ cdef void release_ep(void *this, void *ep) noexcept nogil:
 
 # Entry points
 
-cdef int start() except -1:
+cdef Status start() noexcept with gil:
     """Look up what is decided in Python, and fill what ONNX Runtime asks for."""
     global claims_of, table
-    from roicy.compat.onnx._table import TABLE
-    from roicy.onnxruntime._claims import Claims
-    table, claims_of = TABLE, Claims
-    make_domains()
+    try:
+        from roicy.compat.onnx._table import TABLE
+        from roicy.onnxruntime._claims import Claims
+        table, claims_of = TABLE, Claims
+        make_domains()
+    except BaseException as error:
+        return failure(error)
     factory.version, factory.get_name, factory.get_vendor = API_VERSION, get_name, get_vendor
     factory.get_version, factory.get_vendor_id = get_version, get_vendor_id
     factory.get_devices, factory.create_ep, factory.release_ep = get_devices, create_ep, release_ep
@@ -682,7 +648,7 @@ cdef int start() except -1:
     factory.create_allocator, factory.release_allocator = make_none, ignore
     factory.create_data_transfer, factory.create_stream = transfer_none, make_none
     factory.get_domain_count, factory.get_domains = get_domain_count, get_domains
-    return 0
+    return NULL
 
 
 cdef Status begin(const ApiBase *base) noexcept nogil:
@@ -703,12 +669,7 @@ cdef Status begin(const ApiBase *base) noexcept nogil:
         if not imported:
             return say(FAIL, "roicy cannot be imported in this process")
     ep_api = (<const Function *(*)() noexcept nogil>api[GET_EP_API])()
-    with gil:
-        try:
-            start()
-        except BaseException as error:
-            return failure(error)
-    return NULL
+    return start()
 
 
 cdef public void *CreateEpFactories(

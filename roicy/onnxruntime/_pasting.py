@@ -78,7 +78,7 @@ def _pasted(graph: Any, node: Any) -> list[str] | None:
     kinds = [inner.op_type for inner in body.nodes]
     if not set(kinds) <= KINDS or kinds.count("Resize") != 1 or len(body.inputs) != 3:
         return None
-    values = [name for name in node.captures if not graph.is_constant(name)]
+    values = [name for name in node.captures if graph.constant(name, False) is None]
     by_turn = {
         inner.inputs[0]
         for inner in body.nodes
@@ -156,7 +156,7 @@ def _alone(graph: Any, node: Any, inputs: list[str]) -> Any:
     import onnxruntime
 
     (body,) = node.bodies
-    constants = {n for n in (*node.captures, node.inputs[1]) if graph.is_constant(n)}
+    read = {name: graph.constant(name, False) for name in (*node.captures, node.inputs[1])}
     kinds = {inputs[0]: FLOAT, node.inputs[2]: FLOAT}
     inner = _graph(
         [_node(one, one.attributes) for one in body.nodes],
@@ -168,7 +168,7 @@ def _alone(graph: Any, node: Any, inputs: list[str]) -> Any:
         [_node(node, {"body": inner})],
         [(n, kinds.get(n, INT64), graph.rank(n)) for n in (*inputs, *node.inputs[::2])],
         [(node.outputs[0], FLOAT, None)],
-        {name: graph.constant(name, False) for name in constants},
+        {name: value for name, value in read.items() if value is not None},
     )
     opset = max(one.since_version for one in (node, *body.nodes))
     model = _field(1, 8) + _field(8, _field(2, opset)) + _field(7, whole)
