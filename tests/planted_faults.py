@@ -100,7 +100,7 @@ FAULTS = [
     ("a pixel of few channels forgets a box", "simd/numbers.inc.h",
      "REAL *at = to + *pixel * column, sum = {*at||0};"),
     ("the last bin of a channel is left out", "simd/scatter.inc.h",
-     "for (; i < {count||count - 1}; i++)\n        bad |= NAME(add_one)(plane, 1,"),
+     "for (; i < {count||count - 1}; i++)\n        bad |= NAME(add_one)(plane + i * step,"),
     ("half of the lanes is left out", "simd/correlate.inc.h",
      "half[l] = sums[l] + {sums[l + half_lanes]||0};"),
     ("an edge gets the slope of the other", "simd/correlate.inc.h",

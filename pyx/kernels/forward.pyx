@@ -14,7 +14,7 @@ from libc.stdint cimport int32_t
 from libc.string cimport memset
 
 from kernels.row_lanes cimport reduce_row_lanes
-from kernels.run cimport (Part, PartFunction, Scratch, forward_task, is_empty, is_thin, load_thin,
+from kernels.run cimport (Part, Scratch, Step, begin_steps, is_empty, is_thin, load_thin, next_step,
                           parts_of, run, scratch_of, set_box, take_blocks, target_of, thinned,
                           x_first)
 from kernels.scalars cimport sum_bins
@@ -374,61 +374,46 @@ cdef void forward_bins(
 
 
 cdef inline void forward_part(
-        const Call *call, const Task *task, Part *part, TileCache *tile, const Target *target,
-        real *out, Scratch *scratch) noexcept nogil:
+        const Call *call, const Task *task, Step *step, real _) noexcept nogil:
     """Load, reduce and store a part."""
+    cdef Part *part = &step.part
+    cdef real *out = <real*>step.out
     cdef bint prefetch = call.prefetch and task.load != COPY_ONCE
     if call.sparse:
-        forward_sparse(call, task, part, tile, target, out, scratch)
+        forward_sparse(call, task, step, out)
         return
     if call.strategy == ROW_LANES:
-        reduce_row_lanes(call, part, tile, out, scratch)
+        reduce_row_lanes(call, part, &step.tile, out, &step.scratch)
         return
     if part.p0 == 0 and part.q0 == 0:
-        take_blocks(call, task, part, strip_pixels(call, part, tile))
+        take_blocks(call, task, part, strip_pixels(call, part, &step.tile))
     if not part.together:
-        reduce_planes(call, part, tile, scratch, <real*>scratch.bins)
-        unpack(<real*>scratch.bins, part.p1 - part.p0, part.q1 - part.q0,
-               out + part.p0 * call.bins.y + part.q0 * call.bins.x, target)
+        reduce_planes(call, part, &step.tile, &step.scratch, <real*>step.scratch.bins)
+        unpack(<real*>step.scratch.bins, part.p1 - part.p0, part.q1 - part.q0,
+               out + part.p0 * call.bins.y + part.q0 * call.bins.x, &step.target)
     elif x_first(call, part):
-        pixels_x_first(call, part, tile, out, prefetch, scratch)
+        pixels_x_first(call, part, &step.tile, out, prefetch, &step.scratch)
     else:
-        pixels_y_first(call, part, tile, out, prefetch, scratch)
+        pixels_y_first(call, part, &step.tile, out, prefetch, &step.scratch)
 
 
-cdef void part_float(
-        const Call *call, const Task *task, Part *part, TileCache *tile, const Target *target,
-        void *out, Scratch *scratch) noexcept nogil:
-    forward_part(call, task, part, tile, target, <float*>out, scratch)
-
-
-cdef void part_double(
-        const Call *call, const Task *task, Part *part, TileCache *tile, const Target *target,
-        void *out, Scratch *scratch) noexcept nogil:
-    forward_part(call, task, part, tile, target, <double*>out, scratch)
-
-
-cdef inline void task_of_type(
-        const Call *call, const Task *task, char *memory, PartFunction compute,
-        real *out) noexcept nogil:
+cdef void forward_task(
+        const Call *call, const Task *task, char *memory, real of_type) noexcept nogil:
     """Numbers and bins go through boxes in nests of their own."""
+    cdef real *out = <real*>call.result
+    cdef Step step
     if call.strategy == SCALARS:
         sum_bins(call, task, out)
-    elif call.strategy == BINS:
+        return
+    if call.strategy == BINS:
         forward_bins(call, task, out, memory)
-    else:
-        forward_task(call, task, memory, compute)
-
-
-cdef void forward_float(const Call *call, const Task *task, char *memory) noexcept nogil:
-    task_of_type(call, task, memory, part_float, <float*>call.result)
-
-
-cdef void forward_double(const Call *call, const Task *task, char *memory) noexcept nogil:
-    task_of_type(call, task, memory, part_double, <double*>call.result)
+        return
+    begin_steps(call, task, memory, &step)
+    while next_step(call, task, &step):
+        forward_part(call, task, &step, of_type)
 
 
 def forward(Plan plan, out):
     """out (K, C, PH, PW) = the weighted sums of the plan's maps."""
     plan.set_result(out)
-    run(plan, forward_float, forward_double)
+    run(plan, forward_task[float], forward_task[double])

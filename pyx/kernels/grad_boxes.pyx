@@ -98,19 +98,26 @@ cdef inline SlopeTaps slope_taps(
     return taps
 
 
+cdef inline Pixels pixels_of_group(
+        const Blocks *blocks, const Pixels *pixels, Py_ssize_t b, real *_) noexcept nogil:
+    """The pixels of the group that begins with block b."""
+    cdef Pixels group = pixels[0]
+    group.start = <const real*>pixels.start + b * pixels.step
+    group.count = min(blocks.count - b, <Py_ssize_t>SLOPE_BLOCKS)
+    return group
+
+
 cdef inline void slopes_of_bin(
-        const Bins *bins, const Blocks *blocks, Pixels *pixels, const SlopeTaps *y,
+        const Bins *bins, const Blocks *blocks, const Pixels *pixels, const SlopeTaps *y,
         const SlopeTaps *x, const real *bin, real *sums) noexcept nogil:
     """Add the slopes of one bin to the sums of each group."""
     cdef Py_ssize_t b = 0
-    cdef const real *origin = <const real*>pixels.start
+    cdef Pixels group
     while b < blocks.count:
-        pixels.start = origin + b * pixels.step
-        pixels.count = min(blocks.count - b, <Py_ssize_t>SLOPE_BLOCKS)
-        add_slopes(sums + b // SLOPE_BLOCKS * (4 * FOLDED_BYTES // <int>sizeof(real)),
-                   bin + b * bins.block, bins.block, pixels, y, x)
+        group = pixels_of_group(blocks, pixels, b, sums)
+        add_slopes(sums, bin + b * bins.block, bins.block, &group, y, x)
+        sums += 4 * FOLDED_BYTES // <int>sizeof(real)
         b += SLOPE_BLOCKS
-    pixels.start = origin
 
 
 cdef void slopes_of_cell(
@@ -141,19 +148,16 @@ cdef void slopes_of_cell(
 
 
 cdef void sparse_slopes_of_bin(
-        const Call *call, const int32_t *span, Blocks *blocks, Pixels *pixels, const real *bin,
-        Py_ssize_t bin_step, real *sums) noexcept nogil:
-    """Add the slopes of some taps of a bin to the sums of each group of blocks."""
+        const Call *call, const int32_t *span, const Bins *bins, const Blocks *blocks,
+        const Pixels *pixels, const real *bin, real *sums) noexcept nogil:
+    """As slopes_of_bin, of some taps of a bin."""
     cdef Py_ssize_t b = 0
-    cdef const real *origin = <const real*>pixels.start
+    cdef Pixels group
     while b < blocks.count:
-        pixels.start = origin + b * pixels.step
-        pixels.count = min(blocks.count - b, <Py_ssize_t>SLOPE_BLOCKS)
-        add_slopes_of_taps(
-            call, span, pixels, bin + b * bin_step, bin_step,
-            sums + b // SLOPE_BLOCKS * (call.edges * FOLDED_BYTES // <int>sizeof(real)))
+        group = pixels_of_group(blocks, pixels, b, sums)
+        add_slopes_of_taps(call, span, &group, bin + b * bins.block, bins.block, sums)
+        sums += call.edges * FOLDED_BYTES // <int>sizeof(real)
         b += SLOPE_BLOCKS
-    pixels.start = origin
 
 
 cdef inline void load_blocks(
@@ -189,11 +193,11 @@ cdef void sparse_slopes_of_part(
             bin = <const real*>bins.origin + (p - part.p0) * bins.y + q * bins.x
             stretch.span[1] = span[0]
             if together:
-                sparse_slopes_of_bin(call, span, blocks, &pixels, bin, bins.block, sums)
+                sparse_slopes_of_bin(call, span, bins, blocks, &pixels, bin, sums)
                 stretch.span[1] = span[1]
             while next_stretch(call.tables.tap_pixel, span, call.cell_pixels, &stretch):
                 load_blocks(call, blocks, &stretch.window, memory, &pixels)
-                sparse_slopes_of_bin(call, stretch.span, blocks, &pixels, bin, bins.block, sums)
+                sparse_slopes_of_bin(call, stretch.span, bins, blocks, &pixels, bin, sums)
             span += 2
 
 
@@ -205,7 +209,6 @@ cdef void slopes_of_part(
     cdef const Window *window = &part.window
     cdef Py_ssize_t width = cell_columns(window.x1 - window.x0)
     cdef Py_ssize_t height = max(min(window.y1 - window.y0, call.cell_pixels // width), 1)
-    cdef const real *first
     cdef View steps
     cdef Window cell
     cdef Bins bins
@@ -217,10 +220,10 @@ cdef void slopes_of_part(
     if call.sparse:
         sparse_slopes_of_part(call, part, blocks, &bins, <real*>scratch.tile, sums)
         return
-    pixels.step = tile
-    memset(&steps, 0, sizeof(steps))
     if is_thin(call, part, &blocks.tiles[0]):
         slots = thinned(call, part)
+        pixels.step = tile
+        memset(&steps, 0, sizeof(steps))
         for b in range(blocks.count):
             load_thin(call, &slots, &blocks.tiles[b], <real*>scratch.tile + b * tile, &steps)
         pixels.start = (<real*>scratch.tile - slots.window.y0 * steps.y
@@ -228,16 +231,9 @@ cdef void slopes_of_part(
         pixels.stride_y, pixels.stride_x = steps.y, steps.x
         slopes_of_cell(call, &slots, blocks, &slots.window, &bins, &pixels, sums, ahead)
         return
-    if blocks.tiles[0].in_place:
-        pixels.step = call.lanes
     cell = before_cells(window)
     while next_cell(window, height, width, &cell):
-        first = load(&blocks.tiles[0], <real*>scratch.tile, &cell, &steps)
-        if not blocks.tiles[0].in_place:
-            for b in range(1, blocks.count):
-                load(&blocks.tiles[b], <real*>scratch.tile + b * tile, &cell, &steps)
-        pixels.start = first - cell.y0 * steps.y - cell.x0 * steps.x
-        pixels.stride_y, pixels.stride_x = steps.y, steps.x
+        load_blocks(call, blocks, &cell, <real*>scratch.tile, &pixels)
         slopes_of_cell(call, part, blocks, &cell, &bins, &pixels, sums, ahead)
 
 
@@ -310,8 +306,9 @@ cdef void slopes_of_boxes(
 
 
 cdef void grad_boxes_task(
-        const Call *call, const Task *task, const real *grad_output, char *memory) noexcept nogil:
+        const Call *call, const Task *task, char *memory, real _) noexcept nogil:
     """All bins together, or those of a position-sensitive operator one by one."""
+    cdef const real *grad_output = <const real*>call.result
     cdef Scratch scratch = scratch_of(call, memory)
     cdef Task one = task[0]
     cdef Map map
@@ -327,14 +324,6 @@ cdef void grad_boxes_task(
         one.first_bin += 1
 
 
-cdef void grad_boxes_float(const Call *call, const Task *task, char *memory) noexcept nogil:
-    grad_boxes_task(call, task, <const float*>call.result, memory)
-
-
-cdef void grad_boxes_double(const Call *call, const Task *task, char *memory) noexcept nogil:
-    grad_boxes_task(call, task, <const double*>call.result, memory)
-
-
 def grad_boxes(Plan plan, grad_output, sums):
     """Write partial sums (sums_per_box, boxes, edges), float64, of the gradients of boxes.
 
@@ -342,4 +331,4 @@ def grad_boxes(Plan plan, grad_output, sums):
     """
     plan.set_result(grad_output)
     plan.set_partial_sums(sums)
-    run(plan, grad_boxes_float, grad_boxes_double)
+    run(plan, grad_boxes_task[float], grad_boxes_task[double])

@@ -475,8 +475,9 @@ cdef void add_boxes(
 
 
 cdef void grad_input_task(
-        const Call *call, const Task *task, const real *grad_output, char *memory) noexcept nogil:
+        const Call *call, const Task *task, char *memory, real _) noexcept nogil:
     """All bins together, or those of a position-sensitive operator one by one."""
+    cdef const real *grad_output = <const real*>call.result
     cdef Scratch scratch = scratch_of(call, memory)
     cdef real *tile = <real*>scratch.tile
     cdef Task one = task[0]
@@ -500,15 +501,7 @@ cdef void grad_input_task(
     store_bins(call, task, <const real*>scratch.tile)
 
 
-cdef void grad_input_float(const Call *call, const Task *task, char *memory) noexcept nogil:
-    grad_input_task(call, task, <const float*>call.result, memory)
-
-
-cdef void grad_input_double(const Call *call, const Task *task, char *memory) noexcept nogil:
-    grad_input_task(call, task, <const double*>call.result, memory)
-
-
 def grad_input(Plan plan, grad_output):
     """Maps of the plan = (add: +=) the gradients of the inputs for grad_output (K, C', PH, PW)."""
     plan.set_result(grad_output)
-    run(plan, grad_input_float, grad_input_double)
+    run(plan, grad_input_task[float], grad_input_task[double])

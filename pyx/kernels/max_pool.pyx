@@ -15,7 +15,8 @@ from cython.parallel cimport prange
 from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memset
 
-from kernels.run cimport Part, Scratch, forward_task, is_empty, lowest, run, take_blocks
+from kernels.run cimport (Part, Scratch, Step, begin_maxima, begin_steps, is_empty, lowest,
+                          next_step, run, take_blocks)
 from move.prefetch cimport prefetch_pixel_ends
 from move.tile cimport (Target, TileCache, View, Window, before_cells, cell_columns, cell_rows,
                         clear, load, next_cell, put_pixels, unpack)
@@ -122,23 +123,6 @@ cdef struct Best:                  # of the bins [p][q][lane] of a part
     int32_t *strip_at
 
 
-cdef inline void clear_bins(const Part *part, real *bins, int32_t *bins_at) noexcept nogil:
-    """Set each bin to what its maximum begins with; bins without pixels are 0."""
-    cdef int lanes = LANE_BYTES // sizeof(real), lane, p, q
-    cdef bint empty
-    for p in range(part.p0, part.p1):
-        for q in range(part.q0, part.q1):
-            empty = (part.spans_y[2 * p] >= part.spans_y[2 * p + 1]
-                     or part.spans_x[2 * q] >= part.spans_x[2 * q + 1])
-            for lane in range(lanes):
-                bins[lane] = <real>0 if empty else lowest(bins)
-            bins += lanes
-            if bins_at != NULL:
-                for lane in range(lanes):
-                    bins_at[lane] = -1
-                bins_at += lanes
-
-
 cdef void reduce_columns_at(
         const Window *cell, const real *pixels, const View *steps, Py_ssize_t y0, Py_ssize_t y1,
         Py_ssize_t map_columns, real *strip, int32_t *strip_at) noexcept nogil:
@@ -220,7 +204,7 @@ cdef void reduce_cells(
     cdef const real *pixels
     cdef Window cell = before_cells(window)
     cdef View steps
-    clear_bins(part, <real*>best.bins, best.bins_at)
+    begin_maxima(call, part, <real*>best.bins, best.bins_at)
     while next_cell(window, rows, columns, &cell):
         pixels = load(tile, memory, &cell, &steps)
         reduce_cell(call, part, &cell, pixels, &steps, best)
@@ -319,36 +303,17 @@ cdef inline Py_ssize_t strip_pixels(
     return box[3] - box[2] if tile.in_place and call.argmax == NULL else 0
 
 
-cdef inline void pool_part(
-        const Call *call, const Task *task, Part *part, TileCache *tile, const Target *target,
-        real *out, Scratch *scratch) noexcept nogil:
-    """Load, reduce and store a part."""
-    if part.p0 == 0 and part.q0 == 0:
-        take_blocks(call, task, part, strip_pixels(call, part, tile))
-    if part.together:
-        pool_pixels(call, part, tile, out, scratch)
-    else:
-        pool_planes(call, part, tile, out, scratch, target)
-
-
-cdef void part_float(
-        const Call *call, const Task *task, Part *part, TileCache *tile, const Target *target,
-        void *out, Scratch *scratch) noexcept nogil:
-    pool_part(call, task, part, tile, target, <float*>out, scratch)
-
-
-cdef void part_double(
-        const Call *call, const Task *task, Part *part, TileCache *tile, const Target *target,
-        void *out, Scratch *scratch) noexcept nogil:
-    pool_part(call, task, part, tile, target, <double*>out, scratch)
-
-
-cdef void forward_float(const Call *call, const Task *task, char *memory) noexcept nogil:
-    forward_task(call, task, memory, part_float)
-
-
-cdef void forward_double(const Call *call, const Task *task, char *memory) noexcept nogil:
-    forward_task(call, task, memory, part_double)
+cdef void pool_task(const Call *call, const Task *task, char *memory, real _) noexcept nogil:
+    cdef Step step
+    cdef Part *part = &step.part
+    begin_steps(call, task, memory, &step)
+    while next_step(call, task, &step):
+        if part.p0 == 0 and part.q0 == 0:
+            take_blocks(call, task, part, strip_pixels(call, part, &step.tile))
+        if part.together:
+            pool_pixels(call, part, &step.tile, <real*>step.out, &step.scratch)
+        else:
+            pool_planes(call, part, &step.tile, <real*>step.out, &step.scratch, &step.target)
 
 
 def forward(Plan plan, out, argmax):
@@ -356,7 +321,7 @@ def forward(Plan plan, out, argmax):
     plan.set_result(out)
     if argmax is not None:
         plan.set_argmax(argmax)
-    run(plan, forward_float, forward_double)
+    run(plan, pool_task[float], pool_task[double])
 
 
 # The gradient of the input.
@@ -454,7 +419,7 @@ cdef inline bint bins_end_to_end(const Call *call) noexcept nogil:
 
 
 cdef void backward_task(
-        const Call *call, const Task *task, const real *grad_output, char *memory) noexcept nogil:
+        const Call *call, const Task *task, char *memory, real _) noexcept nogil:
     """The rows of a task, from border to border.
 
     COPY_ONCE: rows are summed in a tile and then stored, since neighbouring channels of a pixel
@@ -479,7 +444,7 @@ cdef void backward_task(
     rows.count = <uint32_t>(rows_count * columns)
     rows.all = <uint32_t>(call.map.rows * columns)
     grads.bins, grads.at_strides = call.bins, call.argmax_strides
-    grads.grad = grad_output + first * grads.bins.channel
+    grads.grad = <const real*>call.result + first * grads.bins.channel
     grads.at = call.argmax + first * grads.at_strides.channel
     clear(plane + task.y0 * map.y, &map, channels, rows_count, columns)
     for i in range(task.first_box, task.stop_box):
@@ -500,14 +465,6 @@ cdef void backward_task(
     call.bad[task - call.tasks] = bad
 
 
-cdef void backward_float(const Call *call, const Task *task, char *memory) noexcept nogil:
-    backward_task(call, task, <const float*>call.result, memory)
-
-
-cdef void backward_double(const Call *call, const Task *task, char *memory) noexcept nogil:
-    backward_task(call, task, <const double*>call.result, memory)
-
-
 def backward(Plan plan, grad_output, argmax):
     """Set the plan's map to the sums of grad_output (K, C, PH, PW) at the pixels of argmax.
 
@@ -516,7 +473,7 @@ def backward(Plan plan, grad_output, argmax):
     plan.set_result(grad_output)
     plan.set_argmax(argmax)
     plan.watch_indices()
-    run(plan, backward_float, backward_double)
+    run(plan, backward_task[float], backward_task[double])
     return plan.found_bad_index()
 
 

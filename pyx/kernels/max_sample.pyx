@@ -14,9 +14,9 @@ equal ones the first wins, and a bin with samples off the map begins with 0, as 
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.string cimport memset
 
-from kernels.run cimport (Part, Scratch, forward_task, is_thin, load_thin, lowest, next_part,
-                          parts_of, run, thinned)
-from move.tile cimport (Target, TileCache, View, Window, before_cells, cell_columns, cell_rows,
+from kernels.run cimport (Part, Step, begin_maxima, begin_steps, is_thin, load_thin, lowest,
+                          next_part, next_step, parts_of, run, thinned)
+from move.tile cimport (TileCache, View, Window, before_cells, cell_columns, cell_rows,
                         clear, load, next_cell, open_tile, unpack)
 from plan.spans cimport clip
 from plan.structs cimport PACK_WINDOW, Call, Strides, Task
@@ -77,21 +77,6 @@ cdef inline void keep_largest(
                 keep_larger(best, sums)
 
 
-cdef inline void clear_bins(const Call *call, const Part *part, real *bins) noexcept nogil:
-    """Set each bin to what its maximum begins with: 0 if samples are off the map or missing."""
-    cdef int lanes = LANE_BYTES // sizeof(real), lane, p, q
-    cdef const uint8_t *outside_y = call.tables.outside + part.place * (call.ph + call.pw)
-    cdef const uint8_t *outside_x = outside_y + call.ph
-    cdef bint zero
-    for p in range(part.p0, part.p1):
-        for q in range(part.q0, part.q1):
-            zero = (outside_y[p] or outside_x[q] or part.spans_y[2 * p] == part.spans_y[2 * p + 1]
-                    or part.spans_x[2 * q] == part.spans_x[2 * q + 1])
-            for lane in range(lanes):
-                bins[lane] = <real>0 if zero else lowest(bins)
-            bins += lanes
-
-
 cdef void reduce_cell(
         const Call *call, const Part *part, const Window *cell, const Window *all,
         const real *pixels, const View *steps, real *bins) noexcept nogil:
@@ -135,7 +120,7 @@ cdef void reduce_part(
     cdef Window cell, read, all
     cdef View steps
     cdef Part slots
-    clear_bins(call, part, bins)
+    begin_maxima(call, part, bins, NULL)
     if is_thin(call, part, tile):
         slots = thinned(call, part)
         load_thin(call, &slots, tile, memory, &steps)
@@ -151,40 +136,21 @@ cdef void reduce_part(
         reduce_cell(call, part, &cell, &all, pixels, &steps, bins)
 
 
-cdef inline void sample_part(
-        const Call *call, Part *part, TileCache *tile, const Target *target, real *out,
-        Scratch *scratch) noexcept nogil:
-    """Load, reduce and store a part."""
-    reduce_part(call, part, tile, <real*>scratch.tile, <real*>scratch.bins)
-    unpack(<real*>scratch.bins, part.p1 - part.p0, part.q1 - part.q0,
-           out + part.p0 * call.bins.y + part.q0 * call.bins.x, target)
-
-
-cdef void part_float(
-        const Call *call, const Task *_, Part *part, TileCache *tile, const Target *target,
-        void *out, Scratch *scratch) noexcept nogil:
-    sample_part(call, part, tile, target, <float*>out, scratch)
-
-
-cdef void part_double(
-        const Call *call, const Task *_, Part *part, TileCache *tile, const Target *target,
-        void *out, Scratch *scratch) noexcept nogil:
-    sample_part(call, part, tile, target, <double*>out, scratch)
-
-
-cdef void forward_float(const Call *call, const Task *task, char *memory) noexcept nogil:
-    forward_task(call, task, memory, part_float)
-
-
-cdef void forward_double(const Call *call, const Task *task, char *memory) noexcept nogil:
-    forward_task(call, task, memory, part_double)
+cdef void sample_task(const Call *call, const Task *task, char *memory, real _) noexcept nogil:
+    cdef Step step
+    cdef Part *part = &step.part
+    begin_steps(call, task, memory, &step)
+    while next_step(call, task, &step):
+        reduce_part(call, part, &step.tile, <real*>step.scratch.tile, <real*>step.scratch.bins)
+        unpack(<real*>step.scratch.bins, part.p1 - part.p0, part.q1 - part.q0,
+               <real*>step.out + part.p0 * call.bins.y + part.q0 * call.bins.x, &step.target)
 
 
 def forward(Plan plan, out, bint products):
     """out (K, C, PH, PW) = the largest samples of the plan's map, or the largest products."""
     plan.calls[0].products = products
     plan.set_result(out)
-    run(plan, forward_float, forward_double)
+    run(plan, sample_task[float], sample_task[double])
 
 
 # The gradient of the input.
@@ -310,7 +276,7 @@ cdef void add_gradients(
 
 
 cdef void backward_task(
-        const Call *call, const Task *task, const real *grad_output, char *memory) noexcept nogil:
+        const Call *call, const Task *task, char *memory, real _) noexcept nogil:
     """The rows of a task, from border to border.
 
     Each task finds all winners of its boxes that may be in its rows.
@@ -341,18 +307,11 @@ cdef void backward_task(
                         or pixel[bin.y1 - 1] + 1 < task.y0):
                     continue
                 find_winners(call, &bin, &tile, <real*>memory, &winners)
-                grad = (grad_output + part.row * call.bins.image + channel * call.bins.channel
+                grad = (<const real*>call.result + part.row * call.bins.image
+                        + channel * call.bins.channel
                         + p * call.bins.y + q * call.bins.x)
                 add_gradients(call, task, &bin, &winners, tile.lanes, grad,
                               plane + channel * to.channel)
-
-
-cdef void backward_float(const Call *call, const Task *task, char *memory) noexcept nogil:
-    backward_task(call, task, <const float*>call.result, memory)
-
-
-cdef void backward_double(const Call *call, const Task *task, char *memory) noexcept nogil:
-    backward_task(call, task, <const double*>call.result, memory)
 
 
 def backward(Plan plan, grad_output, grad_input, bint products):
@@ -363,4 +322,4 @@ def backward(Plan plan, grad_output, grad_input, bint products):
     plan.calls[0].products = products
     plan.set_result(grad_output)
     plan.set_gradient(grad_input)
-    run(plan, backward_float, backward_double)
+    run(plan, backward_task[float], backward_task[double])

@@ -1,10 +1,11 @@
 """Run: threads, scratch, and the nest task -> box -> block -> part, once for all passes.
 
-A pass is a function of one task.  `run` calls it for every task on as many threads as the plan
-says; within it, `next_part` goes through the task's boxes, channel blocks and bins.
+A pass is a function of one task, for float and for double.  `run` calls it for every task on as
+many threads as the plan says; within it, `next_part` goes through the task's boxes, channel blocks
+and bins, and forward passes go on by `next_step`.
 """
 from libc.float cimport DBL_MAX, FLT_MAX
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memset
 
 from move.prefetch cimport prefetch_ends
@@ -18,7 +19,9 @@ from threads cimport run_tasks
 from tuning cimport (BINS_BYTES, COPY_BYTES, MAX_BIN_ROWS, MAX_BINS, MAX_COLUMNS, STRIP_BYTES,
                      TILE_BYTES, WIDE_STRIP_BYTES, X_FIRST_GAIN)
 
-ctypedef void (*TaskFunction)(const Call *call, const Task *task, char *memory) noexcept nogil
+# The number is not read: its type chooses one of the two functions of a pass.
+ctypedef void (*FloatTask)(const Call *call, const Task *task, char *memory, float) noexcept nogil
+ctypedef void (*DoubleTask)(const Call *call, const Task *task, char *memory, double) noexcept nogil
 
 
 cdef struct Scratch:               # of one thread
@@ -86,36 +89,41 @@ cdef inline bint next_copy(const Call *call, const Task *task, Task *one) noexce
     return True
 
 
-cdef inline void run_task(
-        const Call *calls, const Task *task, TaskFunction function, char *memory) noexcept nogil:
-    cdef const Call *call = calls + task.level
-    cdef Task one
-    if task.load != COPY_PER_BOX:
-        function(call, task, memory)
-        return
-    one = task[0]
-    one.stop_box = task.first_box
-    while next_copy(call, task, &one):
-        function(call, &one, memory)
-
-
 cdef struct Pass:                  # what `run` carries out
     const Call *calls
     const Task *tasks
-    TaskFunction function
+    FloatTask of_float
+    DoubleTask of_double
 
 
-cdef inline void run_one(const void *given, Py_ssize_t i, char *memory) noexcept nogil:
+cdef inline void run_piece(
+        const Pass *one, const Call *call, const Task *task, char *memory) noexcept nogil:
+    if call.itemsize == sizeof(float):
+        one.of_float(call, task, memory, 0)
+    else:
+        one.of_double(call, task, memory, 0)
+
+
+cdef inline void run_task(const void *given, Py_ssize_t i, char *memory) noexcept nogil:
     cdef const Pass *one = <const Pass*>given
-    run_task(one.calls, one.tasks + i, one.function, memory)
+    cdef const Task *task = one.tasks + i
+    cdef const Call *call = one.calls + task.level
+    cdef Task piece
+    if task.load != COPY_PER_BOX:
+        run_piece(one, call, task, memory)
+        return
+    piece = task[0]
+    piece.stop_box = task.first_box
+    while next_copy(call, task, &piece):
+        run_piece(one, call, &piece, memory)
 
 
-cdef inline int run(Plan plan, TaskFunction of_float, TaskFunction of_double) except -1:
+cdef inline int run(Plan plan, FloatTask of_float, DoubleTask of_double) except -1:
     """Carry out all tasks of a pass, in the type of the plan."""
     cdef Pass one
     one.calls, one.tasks = plan.calls, plan.tasks.items
-    one.function = of_float if plan.itemsize == sizeof(float) else of_double
-    return run_tasks(&one, plan.tasks.count, plan.threads, plan.scratch_bytes, run_one)
+    one.of_float, one.of_double = of_float, of_double
+    return run_tasks(&one, plan.tasks.count, plan.threads, plan.scratch_bytes, run_task)
 
 
 # Boxes, blocks and parts
@@ -309,6 +317,29 @@ cdef inline real lowest(const real *_) noexcept nogil:
     return -FLT_MAX if real is float else -DBL_MAX
 
 
+cdef inline void begin_maxima(
+        const Call *call, const Part *part, real *bins, int32_t *bins_at) noexcept nogil:
+    """Set each bin to what its maximum begins with: 0 where it is empty, or where single samples
+    of it lie off the map.  bins_at: where maxima are, -1 for nowhere; or NULL."""
+    cdef int lanes = LANE_BYTES // sizeof(real), lane, p, q
+    cdef const uint8_t *outside = call.tables.outside
+    cdef bint zero
+    if outside != NULL:
+        outside += part.place * (call.ph + call.pw)
+    for p in range(part.p0, part.p1):
+        for q in range(part.q0, part.q1):
+            zero = (part.spans_y[2 * p] >= part.spans_y[2 * p + 1]
+                    or part.spans_x[2 * q] >= part.spans_x[2 * q + 1]
+                    or (outside != NULL and (outside[p] or outside[call.ph + q])))
+            for lane in range(lanes):
+                bins[lane] = <real>0 if zero else lowest(bins)
+            bins += lanes
+            if bins_at != NULL:
+                for lane in range(lanes):
+                    bins_at[lane] = -1
+                bins_at += lanes
+
+
 cdef inline Py_ssize_t even_share(Py_ssize_t count, Py_ssize_t most) noexcept nogil:
     """How many of so many blocks are taken at once, in as few and as even turns as there can be."""
     cdef Py_ssize_t turns = (count + most - 1) // most
@@ -317,9 +348,13 @@ cdef inline Py_ssize_t even_share(Py_ssize_t count, Py_ssize_t most) noexcept no
 
 # Forward passes
 
-ctypedef void (*PartFunction)(
-    const Call *call, const Task *task, Part *part, TileCache *tile, const Target *target,
-    void *out, Scratch *scratch) noexcept nogil
+cdef struct Step:                  # a part, where its pixels come from, and where its bins go
+    Part part
+    Map map
+    TileCache tile                 # of the part's block
+    Target target
+    Scratch scratch
+    void *out                      # bin (0, 0) of the part's block
 
 
 cdef inline void take_blocks(
@@ -354,27 +389,29 @@ cdef inline void prefetch_next_box(
                       lanes * at.channel * sizeof(int32_t))
 
 
-cdef inline void forward_task(
-        const Call *call, const Task *task, char *memory, PartFunction compute) noexcept nogil:
-    """The nest of forward passes.
+cdef inline void begin_steps(
+        const Call *call, const Task *task, char *memory, Step *step) noexcept nogil:
+    """The state from which next_step goes on to the first part of a task."""
+    step.scratch = scratch_of(call, memory)
+    step.map = load_once(call, task, <char*>step.scratch.tile)
+    step.tile = open_tile(call, &step.map, task, task.first_block)
+    step.target = target_of(call, &step.tile, &step.scratch)
+    step.part = parts_of(call, task, MAX_BINS)
 
-    compute: loads, reduces and stores a part; its `out` is bin (0, 0) of the part's block.
-    """
-    cdef Scratch scratch = scratch_of(call, memory)
-    cdef bint one_block = task.stop_block == task.first_block + 1
-    cdef Map map = load_once(call, task, <char*>scratch.tile)
-    cdef TileCache tile = open_tile(call, &map, task, task.first_block)
-    cdef Target target = target_of(call, &tile, &scratch)
-    cdef Part part = parts_of(call, task, MAX_BINS)
+
+cdef inline bint next_step(const Call *call, const Task *task, Step *step) noexcept nogil:
+    """Go on to the next part of a forward pass; after the last, end all stores and return False."""
+    cdef Part *part = &step.part
     cdef Py_ssize_t at
-    while next_part(call, task, &part):
-        if not one_block:
-            tile = open_tile(call, &map, task, part.block)
-            target.lanes = tile.lanes
-        elif call.store == STREAMING and not tile.in_place and begins_box(&part, task):
-            prefetch_next_box(call, task, &part, tile.lanes)
-        at = part.row * call.bins.image + part.block * call.lanes * call.bins.channel
-        compute(call, task, &part, &tile, &target, <char*>call.result + at * call.itemsize,
-                &scratch)
-    stream_rest(&scratch.queue)
-    stream_fence()
+    if not next_part(call, task, part):
+        stream_rest(&step.scratch.queue)
+        stream_fence()
+        return False
+    if task.stop_block != task.first_block + 1:
+        step.tile = open_tile(call, &step.map, task, part.block)
+        step.target.lanes = step.tile.lanes
+    elif call.store == STREAMING and not step.tile.in_place and begins_box(part, task):
+        prefetch_next_box(call, task, part, step.tile.lanes)
+    at = part.row * call.bins.image + part.block * call.lanes * call.bins.channel
+    step.out = <char*>call.result + at * call.itemsize
+    return True

@@ -9,8 +9,8 @@ lies askew, they are loaded bin by bin, and for a bin that is too large some tap
 """
 from libc.stdint cimport int32_t
 
-from kernels.run cimport Part, Scratch, even_share, is_empty
-from move.tile cimport Target, TileCache, View, Window, load, put_pixels, unpack
+from kernels.run cimport Part, Step, even_share, is_empty
+from move.tile cimport TileCache, View, Window, load, put_pixels, unpack
 from plan.spans cimport hull_of_taps
 from plan.structs cimport PACK_WINDOW, Call, Task
 from simd.simd cimport (LANE_BYTES, Pixels, SparseTaps, Taps, accumulate_sparse, add_sparse_slopes,
@@ -131,19 +131,19 @@ cdef inline void sum_sparse_pixels(
 
 
 cdef inline void forward_sparse(
-        const Call *call, const Task *task, Part *part, TileCache *tile, const Target *target,
-        real *out, Scratch *scratch) noexcept nogil:
+        const Call *call, const Task *task, Step *step, real *out) noexcept nogil:
     """Load, reduce and store a part; out: bin (0, 0) of the block."""
-    cdef real *bins = <real*>scratch.bins
+    cdef Part *part = &step.part
+    cdef real *bins = <real*>step.scratch.bins
     cdef Py_ssize_t left = min(task.stop_block, call.channels // call.lanes) - part.block
-    if tile.in_place and call.bins.channel == 1 and left > 0:
+    if step.tile.in_place and call.bins.channel == 1 and left > 0:
         if part.p0 == 0 and part.q0 == 0:
             part.blocks = even_share(left, max(BINS_BYTES // (part.q_step * LANE_BYTES), 1))
-        sum_sparse_pixels(call, part, tile, out, bins)
+        sum_sparse_pixels(call, part, &step.tile, out, bins)
         return
-    sum_sparse(call, part, tile, <real*>scratch.tile, bins)
+    sum_sparse(call, part, &step.tile, <real*>step.scratch.tile, bins)
     unpack(bins, part.p1 - part.p0, part.q1 - part.q0,
-           out + part.p0 * call.bins.y + part.q0 * call.bins.x, target)
+           out + part.p0 * call.bins.y + part.q0 * call.bins.x, &step.target)
 
 
 # Gradient of the input

@@ -87,30 +87,15 @@ cdef inline int strategy_of(const Call *call, bint position_sensitive) noexcept 
 
 
 cdef inline bint row_lanes_fit(const Call *call) noexcept nogil:
-    """Whether row lanes fit scratch.
-
-    They do if it has room for the pixels of one bin column and one lane vector of bin rows, for
-    every bin column and every box.
-    """
-    cdef const int32_t *pixel = call.tables.tap_pixel
+    """Whether the strip has room for the pixels of each bin column."""
     cdef const int32_t *spans = call.tables.spans
     cdef const int32_t *window = call.tables.windows
-    cdef Py_ssize_t room = call.layout.strip_bytes // LANE_BYTES, tallest, widest, low = 0, high = 0
-    cdef Py_ssize_t tile = call.layout.tile_bytes // call.itemsize
-    cdef int p, q
+    cdef Py_ssize_t room = call.layout.strip_bytes // LANE_BYTES, low = 0, high = 0
+    cdef int q
     for _ in range(call.tables.count):
-        widest, tallest = window[3] - window[2], max(window[1] - window[0], 1)
-        if widest > min(room, tile // tallest):      # look closer
-            tallest, widest = 1, 0
-            p = 0
-            while p < call.ph:
-                hull(spans, p, min(p + call.lanes, call.ph), pixel, &low, &high)
-                tallest = max(tallest, high - low)
-                p += call.lanes
-            for q in range(call.ph, call.ph + call.pw):
-                hull(spans, q, q + 1, pixel, &low, &high)
-                widest = max(widest, high - low)
-            if widest > min(room, tile // tallest):
+        for q in range(call.ph, call.ph + call.pw if window[3] - window[2] > room else 0):
+            hull(spans, q, q + 1, call.tables.tap_pixel, &low, &high)
+            if high - low > room:
                 return False
         window += 4
         spans += 2 * (call.ph + call.pw)

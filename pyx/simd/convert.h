@@ -52,25 +52,17 @@ static inline void widen_bfloats(const uint16_t *from, ptrdiff_t count, float *t
         to[i] = float_of_bits((uint32_t)from[i] << 16);
 }
 
-static inline void widen_bytes(const uint8_t *from, ptrdiff_t count, float *to) {
-    for (ptrdiff_t i = 0; i < count; i++)
-        to[i] = from[i];
-}
-
-static inline void widen_int8(const int8_t *from, ptrdiff_t count, float *to) {
-    for (ptrdiff_t i = 0; i < count; i++)
-        to[i] = from[i];
-}
-
-static inline void widen_int16(const int16_t *from, ptrdiff_t count, float *to) {
-    for (ptrdiff_t i = 0; i < count; i++)
-        to[i] = from[i];
-}
-
-static inline void widen_uint16(const uint16_t *from, ptrdiff_t count, float *to) {
-    for (ptrdiff_t i = 0; i < count; i++)
-        to[i] = from[i];
-}
+/* The integers of up to 16 bits; their numbers are exact, too. */
+#define WIDEN_WHOLE(name, type)                                                                    \
+    static inline void name(const type *from, ptrdiff_t count, float *to) {                        \
+        for (ptrdiff_t i = 0; i < count; i++)                                                      \
+            to[i] = from[i];                                                                       \
+    }
+WIDEN_WHOLE(widen_bytes, uint8_t)
+WIDEN_WHOLE(widen_int8, int8_t)
+WIDEN_WHOLE(widen_int16, int16_t)
+WIDEN_WHOLE(widen_uint16, uint16_t)
+#undef WIDEN_WHOLE
 
 /* Widens `count` elements of a small type. */
 static inline void widen_float(const char *from, int kind, ptrdiff_t count, float *to) {
@@ -142,25 +134,16 @@ static inline void narrow_bfloats(const float *from, ptrdiff_t count, uint16_t *
         to[i] = bfloat_of_float(from[i]);
 }
 
-static inline void narrow_bytes(const float *from, ptrdiff_t count, uint8_t *to) {
-    for (ptrdiff_t i = 0; i < count; i++)
-        to[i] = (uint8_t)whole_of_float(from[i], 0, UINT8_MAX);
-}
-
-static inline void narrow_int8(const float *from, ptrdiff_t count, int8_t *to) {
-    for (ptrdiff_t i = 0; i < count; i++)
-        to[i] = (int8_t)whole_of_float(from[i], INT8_MIN, INT8_MAX);
-}
-
-static inline void narrow_int16(const float *from, ptrdiff_t count, int16_t *to) {
-    for (ptrdiff_t i = 0; i < count; i++)
-        to[i] = (int16_t)whole_of_float(from[i], INT16_MIN, INT16_MAX);
-}
-
-static inline void narrow_uint16(const float *from, ptrdiff_t count, uint16_t *to) {
-    for (ptrdiff_t i = 0; i < count; i++)
-        to[i] = (uint16_t)whole_of_float(from[i], 0, UINT16_MAX);
-}
+#define NARROW_WHOLE(name, type, low, high)                                                        \
+    static inline void name(const float *from, ptrdiff_t count, type *to) {                        \
+        for (ptrdiff_t i = 0; i < count; i++)                                                      \
+            to[i] = (type)whole_of_float(from[i], low, high);                                      \
+    }
+NARROW_WHOLE(narrow_bytes, uint8_t, 0, UINT8_MAX)
+NARROW_WHOLE(narrow_int8, int8_t, INT8_MIN, INT8_MAX)
+NARROW_WHOLE(narrow_int16, int16_t, INT16_MIN, INT16_MAX)
+NARROW_WHOLE(narrow_uint16, uint16_t, 0, UINT16_MAX)
+#undef NARROW_WHOLE
 
 /* Rounds `count` numbers to a small type. */
 static inline void narrow(const float *from, int kind, ptrdiff_t count, char *to) {

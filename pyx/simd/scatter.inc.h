@@ -18,54 +18,36 @@ static FORCE_INLINE int NAME(add_one)(REAL *plane, ptrdiff_t step, int32_t at, R
     return at != -1 && (uint32_t)at >= rows.all;
 }
 
-/* Adds the bins of one channel to its plane. */
-static FORCE_INLINE int NAME(add_to_plane)(REAL *plane, const struct winners *bins,
-                                           ptrdiff_t channel, ptrdiff_t count,
-                                           struct plane_rows rows) {
-    const int32_t *at = bins->at + channel * bins->at_step;
-    const int32_t *next_at = bins->next_at + channel * bins->at_step;
-    const REAL *values = (const REAL *)bins->values + channel * bins->step;
-    const REAL *next_values = (const REAL *)bins->next_values + channel * bins->step;
+/* Adds the bins of one channel to its plane, or the channels of one bin, each to a pixel of its own
+   plane: number i to one of the pixels from plane + i * step on. */
+static FORCE_INLINE int NAME(add_run)(REAL *plane, ptrdiff_t step, ptrdiff_t pixel_step,
+                                      const struct winners *run, ptrdiff_t count,
+                                      struct plane_rows rows) {
+    const int32_t *at = run->at, *next_at = run->next_at;
+    const REAL *values = (const REAL *)run->values;
+    const REAL *next_values = (const REAL *)run->next_values;
     ptrdiff_t i = 0;
     int bad = 0;
     for (; i + LANES <= count; i += LANES) {
         prefetch_l2(next_at + i);
         prefetch_l2(next_values + i);
-        UNROLLED(16)
-        for (int j = 0; j < LANES; j++)
-            bad |= NAME(add_one)(plane, 1, at[i + j], values[i + j], rows);
+        if (step == 0) {
+            UNROLLED(16)
+            for (int j = 0; j < LANES; j++)
+                bad |= NAME(add_one)(plane, pixel_step, at[i + j], values[i + j], rows);
+        } else {
+            UNROLLED(4)
+            for (int j = 0; j < LANES; j++)
+                bad |= NAME(add_one)(plane + (i + j) * step, pixel_step, at[i + j], values[i + j],
+                                     rows);
+        }
     }
     if (i < count) {
         prefetch_l2(next_at + i);
         prefetch_l2(next_values + i);
     }
     for (; i < count; i++)
-        bad |= NAME(add_one)(plane, 1, at[i], values[i], rows);
-    return bad;
-}
-
-/* Adds the channels of one bin: channel i to one of the pixels from plane + i on. */
-static FORCE_INLINE int NAME(add_to_pixel)(REAL *plane, ptrdiff_t pixel_step,
-                                           const struct winners *bins, ptrdiff_t count,
-                                           struct plane_rows rows) {
-    const int32_t *at = bins->at, *next_at = bins->next_at;
-    const REAL *values = (const REAL *)bins->values;
-    const REAL *next_values = (const REAL *)bins->next_values;
-    ptrdiff_t i = 0;
-    int bad = 0;
-    for (; i + LANES <= count; i += LANES) {
-        prefetch_l2(next_at + i);
-        prefetch_l2(next_values + i);
-        UNROLLED(4)
-        for (int j = 0; j < LANES; j++)
-            bad |= NAME(add_one)(plane + i + j, pixel_step, at[i + j], values[i + j], rows);
-    }
-    if (i < count) {
-        prefetch_l2(next_at + i);
-        prefetch_l2(next_values + i);
-    }
-    for (; i < count; i++)
-        bad |= NAME(add_one)(plane + i, pixel_step, at[i], values[i], rows);
+        bad |= NAME(add_one)(plane + i * step, pixel_step, at[i], values[i], rows);
     return bad;
 }
 
@@ -73,9 +55,14 @@ static FORCE_INLINE int NAME(add_to_pixel)(REAL *plane, ptrdiff_t pixel_step,
 static FORCE_INLINE int NAME(add_to_planes)(REAL *plane, ptrdiff_t channel_step,
                                             const struct winners *bins, ptrdiff_t channels,
                                             ptrdiff_t count, struct plane_rows rows) {
+    struct winners run = *bins;
     int bad = 0;
-    for (ptrdiff_t c = 0; c < channels; c++)
-        bad |= NAME(add_to_plane)(plane + c * channel_step, bins, c, count, rows);
+    for (ptrdiff_t c = 0; c < channels; c++, plane += channel_step) {
+        bad |= NAME(add_run)(plane, 0, 1, &run, count, rows);
+        run.at += bins->at_step, run.next_at += bins->at_step;
+        run.values = (const REAL *)run.values + bins->step;
+        run.next_values = (const REAL *)run.next_values + bins->step;
+    }
     return bad;
 }
 
@@ -99,6 +86,6 @@ static NOINLINE int NAME(add_at_pixels)(REAL *plane, ptrdiff_t pixel_step,
                                         const struct plane_rows *rows) {
     const struct plane_rows some = *rows, whole = {0, rows->all, rows->all};
     if (some.count == some.all)
-        return NAME(add_to_pixel)(plane, pixel_step, bins, count, whole);
-    return NAME(add_to_pixel)(plane, pixel_step, bins, count, some);
+        return NAME(add_run)(plane, 1, pixel_step, bins, count, whole);
+    return NAME(add_run)(plane, 1, pixel_step, bins, count, some);
 }
