@@ -98,32 +98,35 @@ cdef inline SlopeTaps slope_taps(
     return taps
 
 
-cdef inline Pixels pixels_of_group(
-        const Blocks *blocks, const Pixels *pixels, Py_ssize_t b, real *_) noexcept nogil:
-    """The pixels of the group that begins with block b."""
-    cdef Pixels group = pixels[0]
-    group.start = <const real*>pixels.start + b * pixels.step
-    group.count = min(blocks.count - b, <Py_ssize_t>SLOPE_BLOCKS)
-    return group
+cdef inline void set_groups(
+        const Blocks *blocks, const real *first, const View *steps, Py_ssize_t step,
+        Pixels *groups) noexcept nogil:
+    """The pixels of each group of blocks; first: pixel (0, 0) of the first block."""
+    cdef Py_ssize_t b = 0
+    while b < blocks.count:
+        groups.start, groups.step = first + b * step, step
+        groups.count = min(blocks.count - b, <Py_ssize_t>SLOPE_BLOCKS)
+        groups.stride_y, groups.stride_x = steps.y, steps.x
+        groups += 1
+        b += SLOPE_BLOCKS
 
 
 cdef inline void slopes_of_bin(
-        const Bins *bins, const Blocks *blocks, const Pixels *pixels, const SlopeTaps *y,
+        const Bins *bins, const Blocks *blocks, const Pixels *groups, const SlopeTaps *y,
         const SlopeTaps *x, const real *bin, real *sums) noexcept nogil:
     """Add the slopes of one bin to the sums of each group."""
     cdef Py_ssize_t b = 0
-    cdef Pixels group
     while b < blocks.count:
-        group = pixels_of_group(blocks, pixels, b, sums)
-        add_slopes(sums, bin + b * bins.block, bins.block, &group, y, x)
+        add_slopes(sums, bin + b * bins.block, bins.block, groups, y, x)
         sums += 4 * FOLDED_BYTES // <int>sizeof(real)
+        groups += 1
         b += SLOPE_BLOCKS
 
 
 cdef void slopes_of_cell(
         const Call *call, const Part *part, const Blocks *blocks, const Window *cell,
-        const Bins *bins, Pixels *pixels, real *sums, Prefetch *ahead) noexcept nogil:
-    """Add what the pixels of a cell give to each bin of a part; pixels: from pixel (0, 0) on."""
+        const Bins *bins, const Pixels *groups, real *sums, Prefetch *ahead) noexcept nogil:
+    """Add what the pixels of a cell give to each bin of a part."""
     cdef int p, q
     cdef Py_ssize_t b
     cdef int32_t[2] rows, columns
@@ -144,35 +147,34 @@ cdef void slopes_of_cell(
             clip(part.spans_x + 2 * q, part.pixel, cell.x0, cell.x1, columns)
             if columns[0] < columns[1]:
                 x = slope_taps(call, part.pixel, columns, weight)
-                slopes_of_bin(bins, blocks, pixels, &y, &x, bin, sums)
+                slopes_of_bin(bins, blocks, groups, &y, &x, bin, sums)
 
 
 cdef void sparse_slopes_of_bin(
         const Call *call, const int32_t *span, const Bins *bins, const Blocks *blocks,
-        const Pixels *pixels, const real *bin, real *sums) noexcept nogil:
+        const Pixels *groups, const real *bin, real *sums) noexcept nogil:
     """As slopes_of_bin, of some taps of a bin."""
     cdef Py_ssize_t b = 0
-    cdef Pixels group
     while b < blocks.count:
-        group = pixels_of_group(blocks, pixels, b, sums)
-        add_slopes_of_taps(call, span, &group, bin + b * bins.block, bins.block, sums)
+        add_slopes_of_taps(call, span, groups, bin + b * bins.block, bins.block, sums)
         sums += call.edges * FOLDED_BYTES // <int>sizeof(real)
+        groups += 1
         b += SLOPE_BLOCKS
 
 
 cdef inline void load_blocks(
         const Call *call, Blocks *blocks, const Window *window, real *memory,
-        Pixels *pixels) noexcept nogil:
-    """Load a window of all blocks; pixels: from pixel (0, 0) on."""
+        Pixels *groups) noexcept nogil:
+    """Load a window of all blocks."""
     cdef Py_ssize_t tile = call.layout.tile_bytes // <Py_ssize_t>sizeof(real), b
     cdef View steps
     cdef const real *first = load(&blocks.tiles[0], memory, window, &steps)
-    pixels.step = call.lanes if blocks.tiles[0].in_place else tile
-    if not blocks.tiles[0].in_place:
+    if blocks.tiles[0].in_place:
+        tile = call.lanes
+    else:
         for b in range(1, blocks.count):
             load(&blocks.tiles[b], memory + b * tile, window, &steps)
-    pixels.start = first - window.y0 * steps.y - window.x0 * steps.x
-    pixels.stride_y, pixels.stride_x = steps.y, steps.x
+    set_groups(blocks, first - window.y0 * steps.y - window.x0 * steps.x, &steps, tile, groups)
 
 
 cdef void sparse_slopes_of_part(
@@ -183,21 +185,21 @@ cdef void sparse_slopes_of_part(
     cdef const int32_t *span
     cdef const real *bin
     cdef Stretch stretch
-    cdef Pixels pixels
+    cdef Pixels[SLOPE_GROUPS] groups
     cdef int p, q
     if together:
-        load_blocks(call, blocks, &part.window, memory, &pixels)
+        load_blocks(call, blocks, &part.window, memory, groups)
     for p in range(part.p0, part.p1):
         span = spans_of(call, part, p)
         for q in range(part.q1 - part.q0):
             bin = <const real*>bins.origin + (p - part.p0) * bins.y + q * bins.x
             stretch.span[1] = span[0]
             if together:
-                sparse_slopes_of_bin(call, span, bins, blocks, &pixels, bin, sums)
+                sparse_slopes_of_bin(call, span, bins, blocks, groups, bin, sums)
                 stretch.span[1] = span[1]
             while next_stretch(call.tables.tap_pixel, span, call.cell_pixels, &stretch):
-                load_blocks(call, blocks, &stretch.window, memory, &pixels)
-                sparse_slopes_of_bin(call, stretch.span, bins, blocks, &pixels, bin, sums)
+                load_blocks(call, blocks, &stretch.window, memory, groups)
+                sparse_slopes_of_bin(call, stretch.span, bins, blocks, groups, bin, sums)
             span += 2
 
 
@@ -212,7 +214,7 @@ cdef void slopes_of_part(
     cdef View steps
     cdef Window cell
     cdef Bins bins
-    cdef Pixels pixels
+    cdef Pixels[SLOPE_GROUPS] groups
     cdef Part slots
     if is_empty(window):
         return
@@ -222,19 +224,19 @@ cdef void slopes_of_part(
         return
     if is_thin(call, part, &blocks.tiles[0]):
         slots = thinned(call, part)
-        pixels.step = tile
         memset(&steps, 0, sizeof(steps))
         for b in range(blocks.count):
             load_thin(call, &slots, &blocks.tiles[b], <real*>scratch.tile + b * tile, &steps)
-        pixels.start = (<real*>scratch.tile - slots.window.y0 * steps.y
-                        - slots.window.x0 * steps.x)
-        pixels.stride_y, pixels.stride_x = steps.y, steps.x
-        slopes_of_cell(call, &slots, blocks, &slots.window, &bins, &pixels, sums, ahead)
+        set_groups(
+            blocks,
+            <real*>scratch.tile - slots.window.y0 * steps.y - slots.window.x0 * steps.x,
+            &steps, tile, groups)
+        slopes_of_cell(call, &slots, blocks, &slots.window, &bins, groups, sums, ahead)
         return
     cell = before_cells(window)
     while next_cell(window, height, width, &cell):
-        load_blocks(call, blocks, &cell, <real*>scratch.tile, &pixels)
-        slopes_of_cell(call, part, blocks, &cell, &bins, &pixels, sums, ahead)
+        load_blocks(call, blocks, &cell, <real*>scratch.tile, groups)
+        slopes_of_cell(call, part, blocks, &cell, &bins, groups, sums, ahead)
 
 
 cdef inline Prefetch prefetch_next_box(

@@ -82,43 +82,47 @@ cdef inline void prefetch_rows(
 
 
 cdef inline void interleave(
-        const real *planes, Py_ssize_t count, Py_ssize_t channels, real *to,
+        const real *planes, Py_ssize_t plane, Py_ssize_t count, Py_ssize_t channels, real *to,
         Py_ssize_t step) noexcept nogil:
-    """Channels of `count` numbers each, end to end, to pixels that lie `step` apart."""
+    """The first `count` numbers of planes that lie `plane` apart, to pixels `step` apart."""
     cdef Py_ssize_t x, c
     if channels == 3 and step == 3:      # compilers use shuffles for this loop
         for x in range(count):
-            to[3 * x], to[3 * x + 1] = planes[x], planes[count + x]
-            to[3 * x + 2] = planes[2 * count + x]
+            to[3 * x], to[3 * x + 1] = planes[x], planes[plane + x]
+            to[3 * x + 2] = planes[2 * plane + x]
         return
     for x in range(count):
         for c in range(channels):
-            to[x * step + c] = planes[c * count + x]
+            to[x * step + c] = planes[c * plane + x]
 
 
 cdef inline void store_rows(
         const Call *call, const Part *part, Py_ssize_t channels, Py_ssize_t qs, real *to,
         Scratch *scratch) noexcept nogil:
     """Bins [channel][q][lane], where lanes are bin rows, to the output."""
-    cdef int lanes = LANE_BYTES // sizeof(real), row
-    cdef Py_ssize_t c
+    cdef int lanes = LANE_BYTES // sizeof(real)
+    cdef Py_ssize_t rows = part.p1 - part.p0, count = qs, c, row
     cdef const real *bins = <const real*>scratch.bins
     cdef real *planes = <real*>scratch.staging
     cdef Target target
     target.strides.image, target.strides.y, target.strides.x = 0, 0, call.bins.x
-    target.strides.channel, target.lanes = call.bins.y, part.p1 - part.p0
+    target.strides.channel, target.lanes = call.bins.y, <int>rows
     target.store, target.queue = call.store, &scratch.queue
     target.staging = scratch.staging
     if call.bins.channel != 1 or channels == 1:
         for c in range(channels):
             unpack(bins + c * qs * lanes, 1, qs, to + c * call.bins.channel, &target)
         return
-    target.strides.channel, target.strides.x = channels * qs, 1
+    target.strides.channel, target.strides.x = qs, 1
     target.lanes, target.store, target.staging = lanes, DIRECT, NULL
     for c in range(channels):
-        unpack(bins + c * qs * lanes, 1, qs, planes + c * qs, &target)
-    for row in range(part.p1 - part.p0):
-        interleave(planes + row * channels * qs, qs, channels, to + row * call.bins.y, call.bins.x)
+        unpack(bins + c * qs * lanes, 1, qs, planes + c * qs * lanes, &target)
+    if call.bins.y == qs * call.bins.x:      # rows lie end to end: one long row
+        count = count * rows
+        rows = 1
+    for row in range(rows):
+        interleave(planes + row * qs, qs * lanes, count, channels, to + row * call.bins.y,
+                   call.bins.x)
 
 
 cdef inline void sum_channels(
