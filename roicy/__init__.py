@@ -2,7 +2,7 @@
 
 from ._config import __version__, show_config
 from ._threads import get_num_threads, set_num_threads
-from .cropping import crop
+from .cropping import crop, crop_lines
 from .integrals import (
     prroi_pool,
     prroi_pool_backward,
@@ -49,6 +49,7 @@ __all__ = [
     "crop_and_resize",
     "crop_and_resize_backward",
     "crop_and_resize_backward_boxes",
+    "crop_lines",
     "get_num_threads",
     "multiscale_roi_align",
     "multiscale_roi_align_backward",

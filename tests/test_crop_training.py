@@ -1,5 +1,7 @@
 """roicy.crop beside the preprocessing with which networks are trained."""
 
+import math
+
 import numpy as np
 import pytest
 from conftest import ISAS, pairs
@@ -152,3 +154,26 @@ def test_errors_name_the_argument(arguments, error, message):
     given = {"frames": np.zeros((8, 9, 3), np.uint8), "boxes": [[0, 0, 4, 4]], "size": 4}
     with pytest.raises(error, match=message):
         roicy.crop(**(given | arguments))
+
+
+def test_lines_of_text(isa):
+    """Widths and padding as PaddleOCR's recogniser: ceil(height * w / h), at most the width."""
+    frame = np.random.default_rng(6).integers(0, 256, (300, 400, 3), dtype=np.uint8)
+    boxes = [(10, 20, 210, 50), (5, 5, 45, 40), (0, 100, 390, 118)]
+    corners = [[(10, 20), (210, 30), (205, 60), (8, 50)], [(50, 9), (90, 12), (88, 40), (49, 33)]]
+    sides = [(x2 - x1, y2 - y1) for x1, y1, x2, y2 in boxes]
+    for given, lengths in ((boxes, sides), (corners, [(200, 30), (40, 28)])):
+        wide = [math.ceil(48 * w / h) for w, h in lengths]
+        for width in (None, 320):
+            got, widths = roicy.crop_lines(frame, given, 48, width, pad_value=127.5)
+            widest = width or max(wide)
+            assert got.shape == (len(given), 3, 48, widest)
+            assert widths.tolist() == [min(one, widest) for one in wide]
+            for k, shown in enumerate(widths.tolist()):
+                one = roicy.crop(frame, [given[k]], (48, shown))[0]
+                np.testing.assert_array_equal(got[k, :, :, :shown], one)
+                assert (got[k, :, :, shown:] == 127.5).all()
+    with pytest.raises(ValueError, match="boxes: matrices"):
+        roicy.crop_lines(frame, np.ones((1, 2, 3)), 48)
+    with pytest.raises(TypeError, match="fit: 'cover', expected no such argument"):
+        roicy.crop_lines(frame, boxes, 48, fit="cover")

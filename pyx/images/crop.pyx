@@ -283,11 +283,16 @@ cdef Warp warp_of(const Call *call, Py_ssize_t k) noexcept nogil:
     cdef const double *m = call.boxes + 9 * k
     for c in range(9):
         warp.m[c] = m[c]
+    warp.low_p, warp.low_q = 0, 0
+    warp.stop_p, warp.stop_q = call.height, call.width
+    if call.content != NULL:
+        warp.low_p, warp.low_q = call.content[4 * k], call.content[4 * k + 1]
+        warp.stop_p, warp.stop_q = call.content[4 * k + 2], call.content[4 * k + 3]
     warp.nx = warp.ny = 1
     warp.nearest = call.rule == CROP_NEAREST
     if call.rule == CROP_AREAS:
-        warp.nx = warp_samples(m, False, call.height, call.width)
-        warp.ny = warp_samples(m, True, call.height, call.width)
+        warp.nx = warp_samples(m, False, warp.stop_p, warp.stop_q)
+        warp.ny = warp_samples(m, True, warp.stop_p, warp.stop_q)
     warp.projective = m[6] != 0 or m[7] != 0 or m[8] != 1
     warp.repeats = call.repeats
     for c in range(CROP_CHANNELS):
@@ -296,11 +301,6 @@ cdef Warp warp_of(const Call *call, Py_ssize_t k) noexcept nogil:
         place = <int>call.place[c]
         warp.scale[c] = call.scale[place] / <float>(warp.nx * warp.ny)
         warp.bias[c], warp.pad[c] = call.bias[place], call.pad[place]
-    warp.low_p, warp.low_q = 0, 0
-    warp.stop_p, warp.stop_q = call.height, call.width
-    if call.content != NULL:
-        warp.low_p, warp.low_q = call.content[4 * k], call.content[4 * k + 1]
-        warp.stop_p, warp.stop_q = call.content[4 * k + 2], call.content[4 * k + 3]
     return warp
 
 

@@ -28,7 +28,9 @@ def place(boxes: Boxes, size: tuple[int, int], fit: str, border: str, wanted: bo
         raise ValueError(
             f"border: 'crop', expected 'image' or 'constant' for boxes of kind {boxes.kind!r}"
         )
-    if boxes.kind in ("corners", "matrices") and fit != "stretch":
+    if fit != "stretch" and boxes.kind in (
+        ("matrices",) if fit == "line" else ("corners", "matrices")
+    ):
         raise ValueError(f"fit: {fit!r}, expected 'stretch' for boxes of kind {boxes.kind!r}")
     touched = values if border == "crop" else None
     if boxes.kind == "upright" and fit == "stretch" and not wanted:
@@ -36,7 +38,10 @@ def place(boxes: Boxes, size: tuple[int, int], fit: str, border: str, wanted: bo
     with np.errstate(all="ignore"):
         if boxes.kind == "rotated":
             values = unrotated(values)
-        if fit.startswith("letterbox"):
+        if fit == "line":
+            content = np.zeros((len(values), 4), np.int32)
+            content[:, 2], content[:, 3] = size[0], np.minimum(widths(boxes, size[0]), size[1])
+        elif fit.startswith("letterbox"):
             content = letterbox(values, size, fit == "letterbox")
         elif fit == "cover":
             values = cover(values, size)
@@ -44,6 +49,24 @@ def place(boxes: Boxes, size: tuple[int, int], fit: str, border: str, wanted: bo
             result = warps(boxes, values, content, size)
             return Place(images, np.ascontiguousarray(result.reshape(-1, 9)), content, None, result)
         return Place(images, values, content, touched, matrices(values, content, size))
+
+
+def widths(boxes: Boxes, height: int) -> np.ndarray:
+    """
+    Return the widths of lines of text of this height: the aspect of boxes, rounded up.
+
+    Corners have the longer ones of opposite sides, in whole pixels, as PaddleOCR's recogniser.
+    """
+    if boxes.kind == "corners":
+        sides = np.linalg.norm(boxes.values[:, [1, 2, 3, 0]] - boxes.values, axis=2)
+        sides = np.maximum(np.floor(np.maximum(sides[:, :2], sides[:, 2:])), 1)
+    elif boxes.kind == "rotated":
+        sides = np.abs(boxes.values[:, 2:4])
+    else:
+        sides = np.abs(boxes.values[:, 2:4] - boxes.values[:, :2])
+    with np.errstate(all="ignore"):
+        ratios = np.where(sides[:, 1] > 0, sides[:, 0] / sides[:, 1], 1)
+    return np.clip(np.ceil(height * ratios), 1, 2**24).astype(np.int32)
 
 
 def cover(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
@@ -110,7 +133,9 @@ def warps(boxes: Boxes, values: np.ndarray, content: Any, size: tuple[int, int])
     elif boxes.kind == "corners":
         expected = "corners of which no three lie on a line"
         scaled, exponents = _scaled(boxes.values, 1)
-        result, singular = _of_corners(scaled, exponents, size), _on_a_line(scaled)
+        across = np.full(len(scaled), size[1]) if content is None else content[:, 3]
+        result = _of_corners(scaled, exponents, size[0], across)
+        singular = _on_a_line(scaled)
     else:
         result = _of_rotated(boxes.values, matrices(values, content, size))
     wrong = singular | ~np.isfinite(result).all(axis=(1, 2))
@@ -189,9 +214,11 @@ def _on_a_line(scaled: np.ndarray) -> np.ndarray:
     return (area <= ROUNDING * (sides[:, :, 0] + sides[:, :, 1])).any(axis=1)
 
 
-def _of_corners(scaled: np.ndarray, exponents: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+def _of_corners(
+    scaled: np.ndarray, exponents: np.ndarray, height: int, widths: np.ndarray
+) -> np.ndarray:
     """
-    Return the projections of the output to corners, clockwise from that of output pixel (0, 0).
+    Return the projections of outputs of these widths to corners, from that of pixel (0, 0) on.
 
     The corners are given as by `_scaled`.
 
@@ -213,8 +240,10 @@ def _of_corners(scaled: np.ndarray, exponents: np.ndarray, size: tuple[int, int]
             [g, h, ones],
         ]
     ).transpose(2, 0, 1)
-    height, width = size
-    to_square = np.array([[1 / width, 0, 0.5 / width], [0, 1 / height, 0.5 / height], [0, 0, 1]])
+    to_square = np.zeros((len(scaled), 3, 3))
+    to_square[:, 0, 0], to_square[:, 0, 2] = 1 / widths, 0.5 / widths
+    to_square[:, 1, 1], to_square[:, 1, 2] = 1 / height, 0.5 / height
+    to_square[:, 2, 2] = 1
     result = square @ to_square
     result[:, :2] = np.ldexp(result[:, :2], exponents.transpose(0, 2, 1))
     result[:, :2] -= 0.5 * result[:, 2:]
