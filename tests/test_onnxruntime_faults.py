@@ -311,6 +311,7 @@ def test_interrupts(place, monkeypatch):
     expected = session.run(None, ONE_BOX)
     monkeypatch.setattr(owner, place, interrupted)
     made, got, then = [], [], False
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # shells may ignore it
     try:
         if place == "run":
             got.append(session.run(None, ONE_BOX))
@@ -320,6 +321,8 @@ def test_interrupts(place, monkeypatch):
             then = True
     except KeyboardInterrupt:
         then = None
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert then is None and len(calls) > 1
     monkeypatch.undo()
     for one in (got or [session.run(None, ONE_BOX)]) + [each.run(None, ONE_BOX) for each in made]:

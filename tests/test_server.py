@@ -254,8 +254,8 @@ def test_overload(client, monkeypatch):
 
 def test_load_test_counts(module, monkeypatch):
     """An answer other than the first one is wrong, and who is turned away comes again."""
-    load_test = module("load_test")
     httpx = pytest.importorskip("httpx")
+    load_test = module("load_test")
     load = load_test.Load("http://x", (8, 8), 0, 0)
     monkeypatch.setattr(load_test.time, "sleep", lambda _: None)
     busy = httpx.Response(503, headers={"retry-after": "3"})
