@@ -14,7 +14,7 @@ onnx = pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")
 
 from roicy.compat.onnx._command import _claimed  # noqa: E402
-from roicy.onnxruntime._patterns import Pyramid  # noqa: E402
+from roicy.onnxruntime import _patterns  # noqa: E402
 
 SCRIPT = Path(__file__).parent.parent / "examples" / "export_detectors.py"
 pytestmark = [
@@ -87,7 +87,7 @@ def test_mask_rcnn(script, tmp_path, monkeypatch):
     # an image of another size, and boxes whose levels the graph would choose in another way
     other = (torch.rand(3, 70, 110),)
     assert_close(run(session, other), run(alone, other))
-    monkeypatch.setattr(Pyramid, "_own_rule", lambda *_: None)
+    monkeypatch.setattr(_patterns, "levels_of", lambda *_: None)
     assert_close(run(session, inputs), run(alone, inputs))
 
 
@@ -176,7 +176,7 @@ def test_pyramids_of_torch_export(count, opset, tmp_path, monkeypatch):
             assert_close(
                 got, run(runtime.InferenceSession(path, providers=["CPUExecutionProvider"]), inputs)
             )
-    monkeypatch.setattr(Pyramid, "_own_rule", lambda *_: None)
+    monkeypatch.setattr(_patterns, "levels_of", lambda *_: None)
     assert_close(run(session, inputs), expected)
 
 
