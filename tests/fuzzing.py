@@ -679,7 +679,8 @@ def crop_call(data) -> str:
             dtype = arguments["dtype"] if not isinstance(arguments["dtype"], (str, int)) else "f4"
             buffer = Buffer(data, shape, dtype)
             arguments["out"] = buffer.array
-    count = count if boxes is None or len(boxes) else 0  # [] has no boxes, whatever was dropped from it
+    # [] has no boxes, whatever was dropped from it.
+    count = count if boxes is None or len(boxes) else 0
     return judged("crop", arguments, buffer, lambda ends: check_crops(arguments, ends, count))
 
 
