@@ -168,6 +168,16 @@ def _rows_of_width(rows: Any, width: int) -> Any:
     return rows.reshape((0, width)) if empty else rows
 
 
+def check_listed(boxes: Any, boxes_num: Any, count: int, kind: str, places: str) -> None:
+    """Check a list with the boxes of each image; kind, places: what errors call one, and all."""
+    if boxes_num is not None:
+        raise ValueError(
+            f"boxes_num: expected None, since boxes is a list with the boxes of each {kind}"
+        )
+    if len(boxes) != count:
+        raise ValueError(f"boxes: a list of {len(boxes)} arrays, expected one for each of {places}")
+
+
 def gather_boxes(
     boxes: Any,
     boxes_num: Any,
@@ -187,15 +197,7 @@ def gather_boxes(
         listed = boxes_num is None  # no boxes of any image
         boxes = [[]] * images if listed else boxes
     if listed:
-        if boxes_num is not None:
-            raise ValueError(
-                "boxes_num: expected None, since boxes is a list with the boxes of each image"
-            )
-        if len(boxes) != images:
-            raise ValueError(
-                f"boxes: a list of {len(boxes)} arrays, "
-                f"expected one for each of the input's {images} images"
-            )
+        check_listed(boxes, boxes_num, images, "image", f"the input's {images} images")
         arrays = [take(f"boxes[{n}]", rows) for n, rows in enumerate(boxes)]
         arrays = [_rows_of_width(rows, width) for rows in arrays]
         for n, rows in enumerate(arrays):

@@ -107,6 +107,7 @@ crops = roicy.crop((frame, frame), boxes, 2, color="nv21", color_matrix="bt2020"
 crops = roicy.crop(frame, boxes, 2, antialias="pillow", dtype="int8", quantization=(0.5, -3))
 crops = roicy.crop([(frame, frame, frame), frame[..., 0]], [boxes, []], 2, color="i420")
 crops, matrices = roicy.crop(frame, boxes, 2, boxes_num=[1], return_matrices=True, num_threads=1)
+lines, widths = roicy.crop_lines(frame, boxes, 48, mean=0.5, dtype="int8", color=None, out=crops)
 assert_type(matrices, F64)
 assert_type(roicy.crop(frame, boxes, 2, return_matrices=flag), NDArray[Any] | Both)
 
@@ -129,6 +130,7 @@ WRONG = {
     'roicy.roi_align("map", np.ones((1, 5)), 7)': "arg-type",
     'roicy.roi_align(np.ones((1, 1, 2, 2)), [["0"]], 7)': "arg-type",
     "roicy.crop(np.ones((2, 2), np.uint8), [], 7, color='rgb')": "call-overload",
+    "roicy.crop_lines(np.ones((2, 2), np.uint8), [], 7, fit='cover')": "call-arg",
     "roicy.paste_masks(np.ones((1, 2, 2)), [[0, 0, 1, 1]], (4, 4), format='png')": "call-overload",
     "roicy.roi_pool(np.ones((1, 1, 2, 2)), np.ones((1, 5)), 7, return_argmax=1)": "call-overload",
     "y: int = roicy.prroi_pool(np.ones((1, 1, 2, 2)), np.ones((1, 5)), 7)": "assignment",

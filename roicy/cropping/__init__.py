@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import DTypeLike, NDArray
+    from typing_extensions import TypedDict, Unpack
 
     from .._types import Counts, Numbers, Picture, Readable, Size, Threads
 
@@ -28,6 +29,26 @@ if TYPE_CHECKING:
     Matrix = Literal["bt601", "bt709", "bt2020"]
     Crops = NDArray[Any]
     Both = tuple[NDArray[Any], NDArray[np.float64]]
+
+    class Options(TypedDict, total=False):
+        """What crop_lines hands on to crop."""
+
+        mean: Numbers
+        std: Numbers
+        scale: Numbers
+        swap_channels: bool
+        pad_value: Numbers
+        antialias: Antialias
+        border: Border
+        channels: Channels
+        dtype: DTypeLike
+        quantization: Quantization
+        boxes_num: Counts
+        color: Color
+        color_range: Range
+        color_matrix: Matrix
+        out: NDArray[Any] | None
+        num_threads: Threads
 
 
 @overload
@@ -227,14 +248,7 @@ def crop(
     array([[ 2.5,  4.5],
            [10.5, 12.5]], dtype=float32)
     """
-    _arguments.choice("color_range", color_range, arguments.RANGES)
-    _arguments.choice("color_matrix", color_matrix, tuple(arguments.KR_KB))
-    if color is None:
-        given = arguments.frames(frames)
-    else:
-        _arguments.choice("color", color, arguments.COLORS)
-        given = arguments.yuv_frames(frames, color, color_range, color_matrix)
-    rows = arguments.boxes(boxes, boxes_num, given.count)
+    given, rows = arguments.read(frames, boxes, boxes_num, color, color_range, color_matrix)
     extent = _arguments.output_size(size, "size")
     count = given.channels
     swap = _arguments.flag("swap_channels", swap_channels)
@@ -265,7 +279,7 @@ def crop(
 
 
 def crop_lines(
-    frames: Frames, boxes: Boxes, height: int, width: int | None = None, **options: Any
+    frames: Frames, boxes: Boxes, height: int, width: int | None = None, **options: Unpack[Options]
 ) -> tuple[NDArray[Any], NDArray[np.int32]]:
     """
     Cut lines of text out of frames: of one height, and each as wide as its aspect wants.
@@ -306,19 +320,20 @@ def crop_lines(
     for name in {"fit", "return_matrices"} & options.keys():
         raise TypeError(f"{name}: {options[name]!r}, expected no such argument of crop_lines")
     height = _arguments.integer("height", height, 1, 2**24)
-    color = options.get("color")
-    if color is not None:
-        _arguments.choice("color", color, arguments.COLORS)
-    given = (
-        arguments.frames(frames)
-        if color is None
-        else arguments.yuv_frames(frames, color, "video", "bt601")
+    given, rows = arguments.read(
+        frames,
+        boxes,
+        options.get("boxes_num"),
+        options.get("color"),
+        options.get("color_range", "video"),
+        options.get("color_matrix", "bt601"),
     )
-    rows = arguments.boxes(boxes, options.get("boxes_num"), given.count)
     if rows.kind == "matrices":
         raise ValueError("boxes: matrices (K, 2, 3), expected boxes or corners, which have sides")
     shown = matrices.widths(rows, height)
     if width is None:
         width = int(shown.max(initial=1))
     width = _arguments.integer("width", width, 1, 2**24)
-    return crop(frames, boxes, (height, width), fit="line", **options), np.minimum(shown, width)
+    cut: Any = crop  # whose types know no frames and boxes that have been read
+    lines = cut(given, rows, (height, width), fit="line", **options)
+    return lines, np.minimum(shown, width)

@@ -325,6 +325,22 @@ def _has_boxes(value: Any) -> bool:
     return len(extents) > 2 or (len(extents) == 2 and extents[0] not in (2, 3))
 
 
+def read(
+    value: Any, rows: Any, boxes_num: Any, color: Any, color_range: Any, color_matrix: Any
+) -> tuple[Frames, Boxes]:
+    """Return frames of any format and boxes; those that have been read stay as they are."""
+    if isinstance(value, Frames):
+        return value, rows
+    _arguments.choice("color_range", color_range, RANGES)
+    _arguments.choice("color_matrix", color_matrix, tuple(KR_KB))
+    if color is None:
+        given = frames(value)
+    else:
+        _arguments.choice("color", color, COLORS)
+        given = yuv_frames(value, color, color_range, color_matrix)
+    return given, boxes(rows, boxes_num, given.count)
+
+
 def boxes(value: Any, boxes_num: Any, count: int) -> Boxes:
     """Return boxes of `count` frames."""
     if isinstance(value, (list, tuple)):
@@ -359,14 +375,7 @@ def boxes(value: Any, boxes_num: Any, count: int) -> Boxes:
 
 def _of_each_frame(value: Any, boxes_num: Any, count: int) -> Boxes:
     """Return the boxes of a list with those of each frame."""
-    if boxes_num is not None:
-        raise ValueError(
-            "boxes_num: expected None, since boxes is a list with the boxes of each frame"
-        )
-    if len(value) != count:
-        raise ValueError(
-            f"boxes: a list of {len(value)} arrays, expected one for each of {count} frames"
-        )
+    _boxes.check_listed(value, boxes_num, count, "frame", f"{count} frames")
     parts = [_rows(f"boxes[{n}]", part) for n, part in enumerate(value)]
     filled = [(n, part) for n, part in enumerate(parts) if part.size]
     shape = filled[0][1].shape[1:] if filled else (4,)
