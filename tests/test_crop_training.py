@@ -54,34 +54,33 @@ def test_pillow_is_a_triangle(dtype, border, isa):
             )
 
 
+def beside_pillow(seed, shape, count, filter, **options):
+    """Yield random boxes, sizes, what crop makes of bytes, and what Pillow does."""
+    pillow = pytest.importorskip("PIL.Image")
+    rng = np.random.default_rng(seed)
+    frame = rng.integers(0, 256, (*shape, 3), dtype=np.uint8)
+    picture = pillow.fromarray(frame)
+    for _ in range(count):
+        low = rng.uniform(0, np.array(shape[::-1]) - 16)
+        box = (*low, *np.minimum(low + np.exp(rng.uniform(1, 6, 2)), shape[::-1]))
+        size = tuple(rng.integers(1, 120, 2).tolist())
+        want = np.asarray(picture.resize(size[::-1], pillow.Resampling[filter], box=box))
+        got = roicy.crop(frame, [box], size, channels="last", **options)[0]
+        yield frame, box, size, got, want
+
+
 def test_pillow_on_bytes(isa):
     """Within one level of Pillow, which rounds after each axis, on random boxes and sizes."""
-    pillow = pytest.importorskip("PIL.Image")
-    rng = np.random.default_rng(3)
-    frame = rng.integers(0, 256, (211, 307, 3), dtype=np.uint8)
-    picture = pillow.fromarray(frame)
-    for _ in range(1000):
-        low = rng.uniform(0, (290, 195))
-        box = (*low, *np.minimum(low + np.exp(rng.uniform(1, 6, 2)), (307, 211)))
-        size = tuple(rng.integers(1, 120, 2).tolist())
-        want = np.asarray(picture.resize(size[::-1], pillow.Resampling.BILINEAR, box=box))
-        got = roicy.crop(
-            frame, [box], size, antialias="pillow", dtype=np.uint8, channels="last"
-        )[0]  # fmt: skip
+    for *_, got, want in beside_pillow(
+        3, (211, 307), 1000, "BILINEAR", antialias="pillow", dtype=np.uint8
+    ):
         assert np.abs(got.astype(int) - want).max() <= 1
 
 
 def test_nearest(isa):
-    pillow = pytest.importorskip("PIL.Image")
-    rng = np.random.default_rng(4)
-    frame = rng.integers(0, 256, (60, 90, 3), dtype=np.uint8)
-    picture = pillow.fromarray(frame)
-    for _ in range(100):
-        low = rng.uniform(0, (80, 50))
-        box = (*low, *np.minimum(low + rng.uniform(1, 90, 2), (90, 60)))
-        size = tuple(rng.integers(1, 100, 2).tolist())
-        want = np.asarray(picture.resize(size[::-1], pillow.Resampling.NEAREST, box=box))
-        got = roicy.crop(frame, [box], size, antialias="nearest", channels="last")[0]
+    for frame, box, size, got, want in beside_pillow(
+        4, (60, 90), 100, "NEAREST", antialias="nearest"
+    ):
         np.testing.assert_array_equal(got, want)
         corners = [[(box[0], box[1]), (box[2], box[1]), (box[2], box[3]), (box[0], box[3])]]
         turned = roicy.crop(frame, corners, size, antialias="nearest", channels="last")[0]
