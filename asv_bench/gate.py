@@ -13,9 +13,9 @@ call: --write counts three times, at paths of three lengths, and keeps the least
 much the others differed, besides what they differed by before.  The band is Q3 + 3 IQR of these
 numbers.
 
-What seems worse is counted twice more, and so is the last commit before this one that wrote
-counts.json, which is built first: counts may exceed counts.json by as much as that commit exceeds
-its own counts here.  So a difference between machines fails nothing, and a slow-down does.
+What seems worse is counted twice more.  Then the last commit before this one that wrote counts.json
+is built and counted on this machine, too.  A count that does not exceed that commit's is not worse.
+So a difference between machines fails nothing, and a slow-down does.
 
 Counts depend on the compiler, Cython, Python and NumPy.  If one of them is not the one that
 counts.json names, or if nothing can be counted, the gate says why in a line, and fails; with

@@ -90,9 +90,9 @@ static int watch_forks(void) { return pthread_atfork(before_fork, NULL, in_child
 /* Returns how many threads of a team can start now, up to the wanted number.
 
    An OpenMP runtime ends the process if it cannot start a thread, for instance where a container
-   has a limit of processes, or a process one of memory.  So as many threads are started on trial as
-   the next team has more than the last one: an idle team stays, and a smaller one dismisses the
-   rest. */
+   has a limit of processes, or a process one of memory.  So the threads that the next team has
+   beyond the last one are started on trial first.  An idle team keeps its threads, and a smaller
+   team dismisses the others. */
 static void *wait_for(void *gate) {
     pthread_mutex_lock((pthread_mutex_t *)gate);
     pthread_mutex_unlock((pthread_mutex_t *)gate);

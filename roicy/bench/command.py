@@ -16,8 +16,6 @@ from .progress import Progress
 from .workloads import ABOUT, ALL
 
 SMALL = ["align_tiny", "pool_tiny"]  # of --latency
-
-
 PASSES = ["forward", "backward", "backward_boxes"]
 
 
