@@ -30,6 +30,7 @@ PACKED = {"yuyv": (0, 1), "yuy2": (0, 1), "uyvy": (1, 0)}  # which of two bytes 
 RANGES = ("video", "full")
 # The weights of red and blue in Y.
 KR_KB = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722), "bt2020": (0.2627, 0.0593)}
+MATRICES = tuple(KR_KB)
 SHAPES = "(H, W), (H, W, C) or (N, H, W, C) with 1 to 4 channels"
 FORMATS = (
     "(K, 4) with rows [x1, y1, x2, y2], (K, 5) with rows [frame_index, x1, y1, x2, y2], "
@@ -332,7 +333,7 @@ def read(
     if isinstance(value, Frames):
         return value, rows
     _arguments.choice("color_range", color_range, RANGES)
-    _arguments.choice("color_matrix", color_matrix, tuple(KR_KB))
+    _arguments.choice("color_matrix", color_matrix, MATRICES)
     if color is None:
         given = frames(value)
     else:
