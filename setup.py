@@ -32,7 +32,8 @@ ROOMS = ("images", "kernels", "move")
 KERNELS = sorted(path for room in ROOMS for path in Path("pyx", room).glob("*.pyx"))
 ONCE = [Path("pyx/machine.pyx"), Path("pyx/plan/plan.pyx")]
 # The GPU compiles these rules, too: at run time, from the folder of the package.
-RULES, RULES_OF_GPU = Path("pyx/plan/rules.h"), Path("roicy/cuda/kernels/rules.h")
+RULES = [Path("pyx/plan", name) for name in ("rules.h", "rules_levels.h", "rules_rotated.h")]
+FOLDER_OF_GPU = Path("roicy/cuda/kernels")
 X86 = {
     "baseline": [],
     "avx2": ["-march=x86-64-v3"],
@@ -233,9 +234,11 @@ def check_python():
 
 
 def copy_rules():
-    """Put rules.h into the package before package data is gathered."""
-    if not RULES_OF_GPU.exists() or RULES_OF_GPU.read_bytes() != RULES.read_bytes():
-        RULES_OF_GPU.write_bytes(RULES.read_bytes())
+    """Put RULES into the package before package data is gathered."""
+    for file in RULES:
+        copy = FOLDER_OF_GPU / file.name
+        if not copy.exists() or copy.read_bytes() != file.read_bytes():
+            copy.write_bytes(file.read_bytes())
 
 
 check_python()

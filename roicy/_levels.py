@@ -22,10 +22,6 @@ Scale = tuple[float, float]  # (vertical, horizontal)
 Check = Callable[[str, Any, str], Any]
 
 
-# Boxes this close below a level's size, as a power of two, belong to it: areas are rounded.
-CLOSE = 1e-6
-
-
 def level_of_scale(scale: Scale) -> int:
     """Return the level of a map of that scale, of the geometric mean where there are two."""
     vertical, horizontal = scale
@@ -33,14 +29,19 @@ def level_of_scale(scale: Scale) -> int:
     return math.floor(0.5 - 0.5 * (math.log2(vertical) + math.log2(horizontal)))
 
 
-def last_map(count: int, finest: Scale, coarsest: Scale) -> int:
+def rule(
+    count: int, finest: Scale, coarsest: Scale, canonical_scale: float, canonical_level: int
+) -> tuple[int, int, int, float, float]:
     """
-    Return the place of the last map that boxes are pooled from, of maps of these scales.
+    Return the numbers of struct level_rule of pyx/plan/rules_levels.h, for maps of these scales.
 
     Levels are those from the finest map's to the coarsest map's, as in torchvision, so that maps
-    beyond as many as there are levels have no boxes.
+    beyond as many as there are levels have no boxes.  Boxes that are a power of two of 1e-6 smaller
+    than those of a level belong to it, since areas are rounded.
     """
-    return min(count - 1, level_of_scale(coarsest) - level_of_scale(finest))
+    level = level_of_scale(finest)
+    last = min(count - 1, level_of_scale(coarsest) - level)
+    return last, level, canonical_level, canonical_scale, 1e-6
 
 
 def scale_from_height(rows: int, height: int) -> float:

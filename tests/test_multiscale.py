@@ -8,6 +8,7 @@ from conftest import DTYPES, ISAS, LAYOUTS, assert_same_bits, from_layout, pairs
 
 import roicy
 from roicy import _cpu
+from roicy.compat.onnx._table import levels_of
 from roicy.compat.torchvision import MultiScaleRoIAlign
 
 IMAGE = (256, 320)
@@ -130,6 +131,20 @@ def test_levels_at_their_borders(sides, level):
     )
     assert level == level_of(box[0, 1:].tolist())
     assert all(not grad.any() for i, grad in enumerate(grads) if i != level)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_places_that_are_asked_for(dtype, rng):
+    """levels_of says from which maps boxes are pooled, also of sides that round to a level's."""
+    sides = 224 * 2.0 ** rng.integers(-3, 3, 200) * rng.choice([1 - 1e-6, 1 - 1e-7, 1, 0.7], 200)
+    boxes = np.zeros((200, 5), dtype)
+    boxes[:, 1:3] = rng.uniform(10, 90, (200, 2))
+    boxes[:, 3:] = boxes[:, 1:3] + sides[:, None].astype(dtype)
+    maps = [np.full((1, 1, 300, 300), i, dtype) for i in range(4)]
+    pooled = roicy.multiscale_roi_align(maps, boxes, 1, SCALES, 1).ravel()
+    places = levels_of(boxes, SCALES)
+    assert set(places) == set(range(4))
+    np.testing.assert_array_equal(pooled.round(), places)
 
 
 def test_canonical_scale_and_level():

@@ -1,11 +1,12 @@
 """Boxes: rows of numbers of any type as images and numbers, and the level of each in a pyramid."""
-from libc.math cimport INFINITY, fabs, floor, log2, sqrt, trunc
+from libc.math cimport INFINITY, fabs, trunc
 from libc.stdint cimport INT32_MAX, int32_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 
 from plan.arrays cimport on_elements
-from plan.structs cimport BoxList, Pyramid, Scale
+from plan.rules cimport LevelRule, level_of
+from plan.structs cimport BoxList, Scale
 from simd.simd cimport real
 
 ctypedef fused number:             # types of the numbers in arrays of boxes
@@ -121,49 +122,33 @@ cdef inline bint all_rotated_finite(
     return True
 
 
-cdef inline int level_of(
-        const real *numbers, int width_of_row, const Pyramid *pyramid) noexcept nogil:
-    """The level of a box by the rule of feature pyramid networks, counted from the finest map.
-
-    It is floor(canonical_level + log2(sqrt(area) / canonical_scale)).
-    """
-    cdef bint turned = width_of_row == 5
-    cdef real width = max(numbers[2] - (<real>0 if turned else numbers[0]), <real>0)
-    cdef real height = max(numbers[3] - (<real>0 if turned else numbers[1]), <real>0)
-    cdef real size = <real>sqrt(<double>(width * height)) / <real>pyramid.canonical_scale
-    cdef real wanted = <real>pyramid.canonical_level + <real>log2(<double>size)
-    wanted = wanted + <real>pyramid.close
-    wanted = <real>floor(wanted) - <real>pyramid.finest
-    # NaN, which sizes that overflow may give, is not above 0 and goes to the finest level.
-    return <int>min(wanted, <real>pyramid.last) if wanted > 0 else 0
-
-
 cdef inline int sort_by_level(
-        BoxList *boxes, const real *numbers, const Pyramid *pyramid, Py_ssize_t *stops) except -1:
-    """Sort boxes, the finest level first; stops: where each level ends."""
+        BoxList *boxes, const real *numbers, const LevelRule *rule, Py_ssize_t levels,
+        Py_ssize_t *stops) except -1:
+    """Sort boxes by their levels, the finest first; stops: where each level ends."""
     cdef Py_ssize_t k, count = boxes.count, place = 0, width = boxes.width
     cdef Py_ssize_t size = width * sizeof(real)
     cdef int32_t *images = <int32_t*>malloc(max(count, 1) * sizeof(int32_t))
-    cdef int32_t *levels = <int32_t*>malloc(max(count, 1) * sizeof(int32_t))
+    cdef int32_t *places = <int32_t*>malloc(max(count, 1) * sizeof(int32_t))
     cdef real *sorted_numbers = <real*>malloc(max(count, 1) * size)
-    cdef int i
+    cdef Py_ssize_t i
     boxes.rows = <int32_t*>malloc(max(count, 1) * sizeof(int32_t))
-    if images == NULL or levels == NULL or sorted_numbers == NULL or boxes.rows == NULL:
+    if images == NULL or places == NULL or sorted_numbers == NULL or boxes.rows == NULL:
         free(images)
-        free(levels)
+        free(places)
         free(sorted_numbers)
         raise MemoryError(f"no room for {count} boxes")
     for k in range(count):
-        levels[k] = level_of(numbers + width * k, boxes.width, pyramid)
-    for i in range(pyramid.levels):
+        places[k] = level_of(rule, numbers + width * k, boxes.width)
+    for i in range(levels):
         for k in range(count):
-            if levels[k] == i:
+            if places[k] == i:
                 boxes.rows[place] = <int32_t>k
                 images[place] = boxes.images[k]
                 memcpy(sorted_numbers + width * place, numbers + width * k, size)
                 place += 1
         stops[i] = place
-    free(levels)
+    free(places)
     free(boxes.images)
     free(boxes.numbers)
     boxes.images, boxes.numbers = images, <char*>sorted_numbers

@@ -5,8 +5,8 @@ roicy/_arguments.py and _boxes.py, which convert them or say what is wrong.  The
 `next` makes the tables and tasks of one step.  Tables are bounded, so a call with many boxes takes
 several steps.
 """
-from cpython.buffer cimport (PyBUF_FORMAT, PyBUF_STRIDES, PyBuffer_IsContiguous, PyBuffer_Release,
-                             PyObject_GetBuffer)
+from cpython.buffer cimport (PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBUF_STRIDES, PyBuffer_IsContiguous,
+                             PyBuffer_Release, PyObject_GetBuffer)
 from libc.math cimport INFINITY, fabs
 from libc.stdint cimport INT32_MAX, int32_t
 from libc.stdlib cimport calloc, free
@@ -25,7 +25,7 @@ from plan.choose cimport (channels_are_few, choose_strategy, store_for, strategy
 from plan.layout cimport lay_out, max_owned_bytes, set_sizes
 from plan.rules cimport (RULE_BILINEAR, RULE_INTEGRATED, RULE_NEAREST, RULE_QUANTISED, RULE_ROTATED,
                          RULE_ROUNDED, RULE_SAMPLED, RULE_SINGLE_SAMPLES, RULE_SLOPES,
-                         RULE_UNIFORM)
+                         RULE_UNIFORM, LevelRule, level_of)
 from plan.sparse cimport make_sparse_tables
 from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE,
                            MAX_SAMPLE_GRAD, PIXELS, Boxes, Call, Map, Scale, Strides, Tables)
@@ -109,6 +109,13 @@ cdef int begin(Plan plan, Py_ssize_t level, const Boxes *boxes, const AxisSize *
         rows = max_rows(call.map.columns, plan.purpose == GRAD_BOXES)
     sort_boxes(&call.order, boxes, call.map.images, axes, rows, plan.itemsize)
     return 0
+
+
+cdef inline LevelRule level_rule(tuple given) except *:
+    """What roicy._levels.rule returned, as C takes it."""
+    cdef LevelRule rule
+    (rule.last, rule.finest, rule.canonical_level, rule.canonical_scale, rule.close) = given
+    return rule
 
 
 cdef inline double number_of(Plan plan, Py_ssize_t i) noexcept:
@@ -287,13 +294,9 @@ cdef class Plan:
         if not plain:
             for i, scale in enumerate(_levels.scales(self.arguments, self.named_shapes())):
                 self.scales[i].y, self.scales[i].x = scale
-        finest, coarsest = self.scale_of(0), self.scale_of(self.levels - 1)
-        self.pyramid.levels = <int>self.levels
-        self.pyramid.finest = _levels.level_of_scale(finest)
-        self.pyramid.last = _levels.last_map(self.levels, finest, coarsest)
-        side, level = _levels.canonical(pyramid)
-        self.pyramid.canonical_scale, self.pyramid.canonical_level = side, level
-        self.pyramid.close = _levels.CLOSE
+        self.level_rule = level_rule(_levels.rule(
+            self.levels, self.scale_of(0), self.scale_of(self.levels - 1),
+            *_levels.canonical(pyramid)))
         return self.check_scales()
 
     cdef int check_scales(self) except -1:
@@ -414,9 +417,11 @@ cdef class Plan:
         if self.levels == 1:
             self.stops[0] = self.boxes.count
         elif self.itemsize == sizeof(float):
-            sort_by_level(&self.boxes, <float*>self.boxes.numbers, &self.pyramid, self.stops)
+            sort_by_level(&self.boxes, <float*>self.boxes.numbers, &self.level_rule, self.levels,
+                          self.stops)
         else:
-            sort_by_level(&self.boxes, <double*>self.boxes.numbers, &self.pyramid, self.stops)
+            sort_by_level(&self.boxes, <double*>self.boxes.numbers, &self.level_rule, self.levels,
+                          self.stops)
         self.done = True
         for i in range(self.levels):
             call = &self.calls[i]
@@ -716,6 +721,26 @@ cdef class Plan:
         dtype = np.dtype([(name, np.int32 if name == "load" else np.intp) for name in names],
                          align=True)
         return copied(self.tasks.items, self.tasks.count, dtype, (-1,))
+
+
+def levels_of(boxes, tuple rule):
+    """The places of the maps that boxes (K, 4) of float or double are pooled from.
+
+    rule: as roicy._levels.rule returns it.
+    """
+    cdef LevelRule given = level_rule(rule)
+    cdef Py_buffer array
+    cdef Py_ssize_t k
+    places = np.empty(len(boxes), np.intp)
+    cdef Py_ssize_t[::1] place = places
+    PyObject_GetBuffer(boxes, &array, PyBUF_C_CONTIGUOUS)
+    for k in range(array.len // (4 * array.itemsize)):
+        if array.itemsize == sizeof(float):
+            place[k] = level_of(&given, <const float*>array.buf + 4 * k, 4)
+        else:
+            place[k] = level_of(&given, <const double*>array.buf + 4 * k, 4)
+    PyBuffer_Release(&array)
+    return places
 
 
 cdef copied(const void *elements, Py_ssize_t count, dtype, tuple shape):

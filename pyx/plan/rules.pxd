@@ -1,6 +1,8 @@
-"""Declarations of rules.h, which says where bins lie, for float and double."""
+"""Declarations of rules.h, rules_levels.h and rules_rotated.h, for float and double."""
 
 from libc.stdint cimport int32_t, uint8_t
+
+from simd.simd cimport real
 
 
 cdef extern from "plan/rules_of_cpu.h":
@@ -43,12 +45,9 @@ cdef extern from "plan/rules_of_cpu.h":
         void *slope_low
         void *slope_high
 
-    void make_axis_float(
-        BoxAxis *axis, const Rule *rule, double scale, int bins, int extent, float low,
-        float high) noexcept nogil
-    void make_axis_double(
-        BoxAxis *axis, const Rule *rule, double scale, int bins, int extent, double low,
-        double high) noexcept nogil
+    void make_axis "TYPED(make_axis)"(
+        BoxAxis *axis, const Rule *rule, double scale, int bins, int extent, real low,
+        real high) noexcept nogil
     long long sample_count_float(const BoxAxis *axis, int p) noexcept nogil
     long long sample_count_double(const BoxAxis *axis, int p) noexcept nogil
     void axis_taps_float(
@@ -57,6 +56,16 @@ cdef extern from "plan/rules_of_cpu.h":
     void axis_taps_double(
         const Rule *rule, const BoxAxis *axis, int start, int32_t *spans, uint8_t *outside,
         TapsOut *out) noexcept nogil
+
+    cdef struct LevelRule "level_rule":
+        int last
+        int finest
+        int canonical_level
+        double canonical_scale
+        double close
+
+    int level_of "TYPED(level_of)"(
+        const LevelRule *rule, const real *box, int numbers) noexcept nogil
 
     cdef struct RotatedBox "rotated_box":
         BoxAxis y
@@ -80,9 +89,8 @@ cdef extern from "plan/rules_of_cpu.h":
         long long step
         int want_slopes
 
-    void make_rotated_float(RotatedBox *box, const Rule *rule, const float *numbers) noexcept nogil
-    void make_rotated_double(
-        RotatedBox *box, const Rule *rule, const double *numbers) noexcept nogil
+    void make_rotated "TYPED(make_rotated)"(
+        RotatedBox *box, const Rule *rule, const real *numbers) noexcept nogil
     void rotated_bin_float(
         const RotatedBox *box, int p, int q, TapSlots *slots, SparseOut *out) noexcept nogil
     void rotated_bin_double(

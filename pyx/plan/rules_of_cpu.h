@@ -1,4 +1,4 @@
-/* rules.h for float and double, as the CPU compiles it. */
+/* The rules for float and double, as the CPU compiles them. */
 #ifndef ROICY_RULES_OF_CPU_H
 #define ROICY_RULES_OF_CPU_H
 
@@ -8,11 +8,15 @@
 #define REAL float
 #define NAME(f) f##_float
 #include "plan/rules.h"
+#include "plan/rules_levels.h"
+#include "plan/rules_rotated.h"
 #undef REAL
 #undef NAME
 #define REAL double
 #define NAME(f) f##_double
 #include "plan/rules.h"
+#include "plan/rules_levels.h"
+#include "plan/rules_rotated.h"
 #undef REAL
 #undef NAME
 

@@ -9,8 +9,8 @@ from libc.stdlib cimport free
 from libc.string cimport memset
 
 from plan.rules cimport (RULE_SLOPES, RULE_SLOTS, RotatedBox, SparseOut, TapSlots,
-                         make_rotated_double, make_rotated_float, max_rotated_taps_double,
-                         max_rotated_taps_float, rotated_bin_double, rotated_bin_float)
+                         make_rotated, max_rotated_taps_double, max_rotated_taps_float,
+                         rotated_bin_double, rotated_bin_float)
 from plan.spans cimport hull_of_taps, widen_hull
 from plan.structs cimport Boxes, Order, Tables
 from plan.tables cimport TableRequest, make_windows, room_for
@@ -18,16 +18,16 @@ from roicy._kernels.machine cimport startable
 from tuning cimport BOXES_AT_ONCE, MAX_TAPS_BOUND, MIN_PARALLEL_BINS, TABLE_BYTES, THIN_GAIN
 
 
-cdef inline void make_rotated(
+cdef inline void set_box(
         RotatedBox *box, const Boxes *boxes, Py_ssize_t k,
         const TableRequest *request) noexcept nogil:
     box.y.bins, box.x.bins = request.axes[0].bins, request.axes[1].bins
     box.y.extent, box.x.extent = <int>request.axes[0].extent, <int>request.axes[1].extent
     box.y.scale = box.x.scale = request.axes[0].scale
     if request.itemsize == sizeof(float):
-        make_rotated_float(box, &request.rule, <const float*>boxes.numbers + boxes.width * k)
+        make_rotated(box, &request.rule, <const float*>boxes.numbers + boxes.width * k)
     else:
-        make_rotated_double(box, &request.rule, <const double*>boxes.numbers + boxes.width * k)
+        make_rotated(box, &request.rule, <const double*>boxes.numbers + boxes.width * k)
 
 
 cdef inline double max_taps(
@@ -35,7 +35,7 @@ cdef inline double max_taps(
     """An upper bound of the taps of a box, which may be far above what memory holds."""
     cdef RotatedBox box
     cdef double of_bin
-    make_rotated(&box, boxes, k, request)
+    set_box(&box, boxes, k, request)
     if request.itemsize == sizeof(float):
         of_bin = max_rotated_taps_float(&box)
     else:
@@ -68,7 +68,7 @@ cdef inline Py_ssize_t count_taps(
     cdef SparseOut out
     memset(&out, 0, sizeof(out))
     out.want_slopes = request.slopes      # taps without weight may have slopes
-    make_rotated(&box, boxes, k, request)
+    set_box(&box, boxes, k, request)
     write_bins(&box, request.itemsize, NULL, 0, slots, &out)
     return <Py_ssize_t>out.count
 
@@ -89,7 +89,7 @@ cdef inline void sparse_box(
     out.pixel = tables.tap_pixel + 2 * start
     out.weight = <char*>tables.tap_weight + start * itemsize
     out.slopes = NULL if not request.slopes else <char*>tables.tap_slopes + start * itemsize
-    make_rotated(&box, boxes, order[i], request)
+    set_box(&box, boxes, order[i], request)
     write_bins(&box, request.itemsize, spans, start, slots, &out)
     memset(all, 0, sizeof(all))
     for b in range(bins):

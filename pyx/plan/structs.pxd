@@ -67,15 +67,6 @@ cdef struct BoxList:               # a list that grows; a plan owns it
     int32_t *rows                  # of the output, where boxes are sorted by level
 
 
-cdef struct Pyramid:
-    int levels
-    int finest                     # level of the finest map, which no box is below
-    int last                       # place of the last map that boxes are pooled from
-    double canonical_scale         # the side of a box of level canonical_level
-    int canonical_level
-    double close                   # boxes this close below a level belong to it
-
-
 cdef struct Boxes:                 # of one level, in the order in which they came
     Py_ssize_t count
     const int32_t *images

@@ -16,9 +16,8 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from plan.rules cimport (
-    BoxAxis, Rule, RULE_QUANTISED, RULE_ROTATED, RULE_SAMPLED,
-    RULE_SINGLE_SAMPLES, TapsOut, axis_taps_double,
-    axis_taps_float, make_axis_double, make_axis_float, sample_count_double, sample_count_float)
+    BoxAxis, Rule, RULE_QUANTISED, RULE_ROTATED, RULE_SAMPLED, RULE_SINGLE_SAMPLES, TapsOut,
+    axis_taps_double, axis_taps_float, make_axis, sample_count_double, sample_count_float)
 from plan.layout cimport slope_pixels
 from plan.spans cimport hull
 from plan.structs cimport Boxes, Order, Tables
@@ -225,7 +224,7 @@ cdef inline void free_order(Order *order) noexcept:
 
 # ---------------------------------------------------------------------------- tables
 
-cdef inline void make_axis(
+cdef inline void axis_of_box(
         BoxAxis *made, const Boxes *boxes, Py_ssize_t k, const TableRequest *request,
         int a) noexcept nogil:
     """Axis a of box k: 0 is y and 1 is x."""
@@ -234,10 +233,9 @@ cdef inline void make_axis(
     cdef double high = corner(boxes, k, 3 - a, request.itemsize)
     cdef int extent = <int>axis.extent
     if request.itemsize == sizeof(float):
-        make_axis_float(
-            made, &request.rule, axis.scale, axis.bins, extent, <float>low, <float>high)
+        make_axis(made, &request.rule, axis.scale, axis.bins, extent, <float>low, <float>high)
     else:
-        make_axis_double(made, &request.rule, axis.scale, axis.bins, extent, low, high)
+        make_axis(made, &request.rule, axis.scale, axis.bins, extent, low, high)
 
 
 cdef inline Py_ssize_t max_taps(const TableRequest *request, const BoxAxis *axis) noexcept nogil:
@@ -282,7 +280,7 @@ cdef inline void box_tables(
     if outside != NULL:
         outside += all_bins * i
     for a in range(2):
-        make_axis(&axis, boxes, order[i], request, a)
+        axis_of_box(&axis, boxes, order[i], request, a)
         start = tap_starts[2 * i + a]
         out.count = 0
         out.pixel = tables.tap_pixel + start
@@ -355,7 +353,7 @@ cdef inline Py_ssize_t place_taps(
             if few_samples:
                 total += min(2 * samples, request.axes[a].extent) * request.axes[a].bins
                 continue
-            make_axis(&axis, boxes, order.boxes[request.first + i], request, a)
+            axis_of_box(&axis, boxes, order.boxes[request.first + i], request, a)
             total += max_taps(request, &axis)
         if i > 0 and total * tap_bytes + i * box_bytes > TABLE_BYTES:
             return i

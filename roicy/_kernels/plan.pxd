@@ -1,7 +1,8 @@
 """What pyx/plan/plan.pyx offers to kernels; here, where Cython looks for it."""
 from libc.stdint cimport int32_t
 
-from plan.structs cimport BoxList, Boxes, Call, Pyramid, Scale, Tasks
+from plan.rules cimport LevelRule
+from plan.structs cimport BoxList, Boxes, Call, Scale, Tasks
 
 
 cdef class Plan:
@@ -36,7 +37,7 @@ cdef class Plan:
     cdef Py_ssize_t held           # buffers
     cdef Py_buffer *buffers
     cdef Scale *scales
-    cdef Pyramid pyramid
+    cdef LevelRule level_rule
     cdef BoxList boxes             # those of the finest level first
     cdef Py_ssize_t *stops         # where each level ends
     # steps

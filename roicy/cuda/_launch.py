@@ -24,7 +24,8 @@ SOURCES = (
 # warp if channels are last.
 CHANNELS_OF_THREAD = 32
 CHANNELS_OF_WARP = 128
-ROTATED_BYTES = 216  # of a rotated_box of rules.h
+RULES = "rules.h", "rules_levels.h", "rules_rotated.h"  # in the order in which they are included
+ROTATED_BYTES = 216  # of a rotated_box of rules_rotated.h
 PART_BYTES = 16384  # bytes of a plane that a warp owns in shared memory
 LANES = 32  # threads of a warp
 THREADS = 128  # threads of a block
@@ -75,16 +76,18 @@ _RULE = _structure(
 _ROOM = _structure(*_of(np.int32, "y", "x"), ("box", np.int64))
 _MAP = _structure(("pixels", np.uint64), ("strides", _STRIDES), *_of(np.int32, "rows", "columns"))
 _LEVEL = _structure(*_of(np.int32, "rows", "columns"), *_of(np.float64, "scale_y", "scale_x"))
-_PYRAMID = _structure(
-    *_of(np.int32, "first", "count", "last", "finest", "canonical_level"),
+_LEVEL_RULE = _structure(
+    *_of(np.int32, "last", "finest", "canonical_level"),
     *_of(np.float64, "canonical_scale", "close"),
-    ("at", _LEVEL, MOST_LEVELS),
+)
+_PYRAMID = _structure(
+    *_of(np.int32, "first", "count"), ("rule", _LEVEL_RULE), ("at", _LEVEL, MOST_LEVELS)
 )
 # The tables that kernels may have, in the order of their addresses.
 TABLES = (
     "images", "levels", "counts", "taps", "slope_low", "slope_high", "windows", "rotated"
 )  # fmt: skip
-# These must agree with the structures of the kernels and of rules.h.
+# These must agree with the structures of the kernels and of RULES.
 STRUCTURES = {
     "Strides": _STRIDES,
     "Shape": _SHAPE,
@@ -106,13 +109,14 @@ NULL = np.uint64(0)
 
 def rules() -> str:
     """
-    Return the text of rules.h with its functions as members of Rules<float> and Rules<double>.
+    Return the text of RULES with their functions as members of Rules<float> and Rules<double>.
 
-    The build copies that file from pyx/plan.  Without REAL it only declares types.
+    The build copies these files from pyx/plan.  Without REAL they only declare types.
     """
-    text = (FOLDER / "rules.h").read_text()
+    text = "\n".join((FOLDER / name).read_text() for name in RULES)
     members = [
-        f"template <> struct Rules<{real}> {{\n#define REAL {real}\n#define NAME(f) f\n{text}\n}};"
+        f"template <> struct Rules<{real}> {{\n#define REAL {real}\n#define NAME(f) f\n{text}\n"
+        "#undef REAL\n#undef NAME\n};"
         for real in ("float", "double")
     ]
     return "\n".join([text, *members])

@@ -109,11 +109,8 @@ class Plan:
         pyramid = made["pyramid"]
         pyramid["first"], pyramid["count"] = levels.start, len(levels)
         if self.canonical is not None:
-            scales = [level.scale for level in self.levels]
-            pyramid["last"] = _levels.last_map(len(scales), scales[0], scales[-1])
-            pyramid["finest"] = _levels.level_of_scale(scales[0])
-            pyramid["canonical_scale"], pyramid["canonical_level"] = self.canonical
-            pyramid["close"] = _levels.CLOSE
+            finest, coarsest = self.levels[0].scale, self.levels[-1].scale
+            pyramid["rule"] = _levels.rule(len(self.levels), finest, coarsest, *self.canonical)
         for at, i in enumerate(levels):
             rows, columns, scale = self.levels[i]
             vertical, horizontal = (float(self.real(number)) for number in scale)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .._levels import CLOSE, last_map, level_of_scale
+from .. import _levels
 from ._tensors import HALVES, pooled_type
 
 OPSET = 16  # of RoiAlign with coordinate_transformation_mode
@@ -146,11 +146,11 @@ def _pool_pyramid(
         scales = [scale for scale in scales for _ in range(2)]
     pairs = list(zip(scales[::2], scales[1::2], strict=True))
     sides = (rows[:, 3:] - rows[:, 1:3]).clamp(min=0)
-    level = torch.floor(
-        canonical_level + torch.log2((sides[:, 0] * sides[:, 1]).sqrt() / canonical_scale) + CLOSE
-    )
-    last = last_map(len(maps), pairs[0], pairs[-1])
-    index = (level - level_of_scale(pairs[0])).clamp(0, last)[:, None, None, None]
+    given = len(maps), pairs[0], pairs[-1], canonical_scale, canonical_level
+    last, finest, _, _, close = _levels.rule(*given)
+    octaves = torch.log2((sides[:, 0] * sides[:, 1]).sqrt() / canonical_scale)
+    level = torch.floor(canonical_level + octaves + close) - finest
+    index = level.clamp(0, last)[:, None, None, None]
     parameters = (sampling_ratio, aligned, num_threads)
     result = pool("roi_align", maps[0], rows, size, list(pairs[0]), *parameters)
     for i in range(1, last + 1):

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import _arguments, _boxes, _levels, integrals, masks, multiscale, operators
+from ..._kernels import plan
 from .. import float32_scale
 from . import _crop_and_resize, _max_roi_pool, _one_of, _roi_align, _roi_align_rotated
 
@@ -136,17 +137,11 @@ def _multiscale(**given: Any) -> Callable[..., Any]:
 
 
 def levels_of(rows: np.ndarray, scales: list[float], canonical_level: int = 4) -> np.ndarray:
-    """Return the maps that multiscale_roi_align pools rows from, in the type of the rows."""
-    pairs = [(scale, scale) for scale in scales]
-    last = _levels.last_map(len(pairs), pairs[0], pairs[-1])
-    dtype = rows.dtype.type
-    with np.errstate(all="ignore"):
-        sides = np.maximum(rows[:, 3:] - rows[:, 1:3], dtype(0))
-        root = np.sqrt((sides[:, 0] * sides[:, 1]).astype(np.float64)).astype(dtype)
-        octaves = np.log2((root / dtype(224)).astype(np.float64)).astype(dtype)
-        wanted = np.floor(dtype(canonical_level) + octaves + dtype(_levels.CLOSE))
-        wanted = wanted - dtype(_levels.level_of_scale(pairs[0]))
-    return np.where(wanted > 0, np.minimum(wanted, last), 0).astype(np.int64)
+    """Return the places of the maps that multiscale_roi_align pools rows from."""
+    finest, coarsest = ((scale, scale) for scale in (scales[0], scales[-1]))
+    rule = _levels.rule(len(scales), finest, coarsest, 224, canonical_level)
+    real = np.float64 if rows.dtype == np.float64 else np.float32
+    return plan.levels_of(np.ascontiguousarray(rows[:, 1:], real), rule)
 
 
 def _feature_extractor(**given: Any) -> Callable[..., Any]:

@@ -85,14 +85,6 @@ struct Level {
     double scale_y, scale_x;
 };
 
-// The levels of a launch: `count` of them from number `first` on.  The other numbers are those of
-// the rule that gives each box a level.
-struct Pyramid {
-    int first, count, last, finest, canonical_level;
-    double canonical_scale, close;
-    Level at[MOST_LEVELS];
-};
-
 // A pixel that a bin reads along one axis, and its weight.  A quantised bin has one tap, which
 // holds its first pixel.
 template <typename T> struct alignas(2 * sizeof(T)) Tap {
@@ -100,7 +92,7 @@ template <typename T> struct alignas(2 * sizeof(T)) Tap {
     T weight;
 };
 
-// _launch.py inserts rules.h between this file and the others.  Rules<T> has its functions for T.
+// _launch.py inserts RULES between this file and the others.  Rules<T> has their functions for T.
 template <typename T> struct Rules;
 #define RULE_FN static __device__ inline
 #define RULE_STORE_TAP(out, i, p, w) ((Tap<REAL> *)(out)->weight)[i] = {p, w}

@@ -1,6 +1,6 @@
 // These kernels compute roi_align_rotated and its gradients.  On the CPU, plan/sparse.pxd and
 // kernels/sparse.pxd of pyx do this.  There are no tables of taps here: a thread finds the samples
-// that it needs by itself, with the functions of rules.h.
+// that it needs by itself, with the functions of rules_rotated.h.
 
 static_assert(sizeof(rotated_box) == ROTATED_BYTES, "_launch.py has another size");
 

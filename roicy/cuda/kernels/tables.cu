@@ -12,6 +12,13 @@ template <typename T> struct Given {
     __device__ const T *box(long long k) const { return rows + k * columns + columns - numbers; }
 };
 
+// The levels of a launch: `count` of them from number `first` on.
+struct Pyramid {
+    int first, count;
+    struct level_rule rule; // which gives each box a level
+    Level at[MOST_LEVELS];
+};
+
 // What the set-up of a call needs to know besides.
 struct Setup {
     struct rule rule;
@@ -33,24 +40,6 @@ __device__ inline int image_of(const Given<T> &given, long long k, int images) {
     return image >= 0 && image < images && image == floor(image) ? (int)image : NO_IMAGE;
 }
 
-// Return the map from which a box is pooled, counted from the finest one, by the rule of level_of
-// in pyx/plan/boxes.pxd.  Numbers are rounded as there.
-template <typename T>
-__device__ inline int level_of(const T *box, bool rotated, const Pyramid &pyramid) {
-    if (pyramid.last == 0)
-        return 0;
-    T width = box[2] - (rotated ? (T)0 : box[0]);
-    T height = box[3] - (rotated ? (T)0 : box[1]);
-    width = width > 0 ? width : (T)0, height = height > 0 ? height : (T)0;
-    T size = sqrt(width * height) / (T)pyramid.canonical_scale;
-    T wanted = (T)pyramid.canonical_level + (T)log2((double)size);
-    wanted = (T)floor((double)(wanted + (T)pyramid.close)) - (T)pyramid.finest;
-    // A box whose size is not a number belongs to the finest map.
-    if (!(wanted > 0))
-        return 0;
-    return wanted < pyramid.last ? (int)wanted : pyramid.last;
-}
-
 // The place of a box: an image and a map of the launch.
 struct Place {
     int image, level;
@@ -59,7 +48,7 @@ struct Place {
 template <typename T>
 __device__ inline Place place_of(const Given<T> &given, const Pyramid &pyramid, long long k,
                                  int images) {
-    int level = level_of(given.box(k), given.numbers == 5, pyramid) - pyramid.first;
+    int level = Rules<T>::level_of(&pyramid.rule, given.box(k), given.numbers) - pyramid.first;
     if (level < 0 || level >= pyramid.count)
         return {OTHER_LEVEL, 0};
     bool has_pixels = pyramid.at[level].rows && pyramid.at[level].columns;
