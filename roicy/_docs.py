@@ -7,27 +7,29 @@ parameter of the function has the passage of its name, but those that the decora
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 Documented = TypeVar("Documented", bound=Callable[..., Any])
 
+# Of a parameter: its type, and what is said about it.  Of returns and errors: whole sections.
 PASSAGES = {
-    "input": """input : array_like, (N, C, H, W) or (N, H, W, C), float32, float64, float16, \
+    "input": """array_like, (N, C, H, W) or (N, H, W, C), float32, float64, float16, \
 bfloat16 (of ml_dtypes), uint8, int8, uint16 or int16
     Feature maps, of any strides, read-only or not: an array, or what NumPy reads as one, by
     ``__array__``, DLPack or the buffer protocol, but no list.  Of all types but the first two
     each pixel is converted where it is read, and everything is computed in float32.""",
-    "input_gradient": """input : array_like, (N, C, H, W) or (N, H, W, C), dtype of `grad_output`, \
+    "input_gradient": """array_like, (N, C, H, W) or (N, H, W, C), dtype of `grad_output`, \
 or one that is computed with as float32
     Feature maps.""",
-    "features": """features : sequence of array_likes, (N, C, H_l, W_l) or (N, H_l, W_l, C)
+    "features": """sequence of array_likes, (N, C, H_l, W_l) or (N, H_l, W_l, C)
     Feature maps of each level, from fine to coarse, of the same N, C and dtype: float32,
     float64, float16, bfloat16 (of ml_dtypes), uint8, int8, uint16 or int16.""",
-    "grad_output": """grad_output : array_like, (K, C', PH, PW) or (K, PH, PW, C'), float32 or \
+    "grad_output": """array_like, (K, C', PH, PW) or (K, PH, PW, C'), float32 or \
 float64
     Gradient of the output.""",
-    "boxes": """boxes : array_like (K, 5), list of N array_likes (L_i, 4), or array_like (K, 4) \
+    "boxes": """array_like (K, 5), list of N array_likes (L_i, 4), or array_like (K, 4) \
 with `boxes_num` or where N is 1
     Arrays, what NumPy reads as such, or nested lists of numbers: a list of rows is one array,
     a list of lists of rows has those of each image, where an empty one has none; `[]` has no
@@ -35,7 +37,13 @@ with `boxes_num` or where N is 1
     Rows [batch_index, x1, y1, x2, y2], or [x1, y1, x2, y2] where the image is known
     otherwise, in units of pixels of the input divided by `spatial_scale`.  Converted to the
     dtype of the data.  Boxes may lie off the map, have no area or be inverted.""",
-    "rotated_boxes": """boxes : array_like (K, 6), list of N array_likes (L_i, 5), or array_like \
+    "normalised_boxes": """array_like (K, 4)
+    Rows [y1, x1, y2, x2] in units of the height and width of a map less one pixel: 0 is the
+    centre of its first pixel and 1 that of its last.  Converted to the dtype of the data.
+    Boxes may lie off the map; where y1 > y2 or x1 > x2, crops are mirrored.""",
+    "box_indices": """(K,) ints
+    Image of each box.""",
+    "rotated_boxes": """array_like (K, 6), list of N array_likes (L_i, 5), or array_like \
 (K, 5) with `boxes_num` or where N is 1
     Arrays, what NumPy reads as such, or nested lists of numbers.
     Rows [batch_index, cx, cy, w, h, angle], or [cx, cy, w, h, angle] where the image is known
@@ -45,51 +53,65 @@ with `boxes_num` or where N is 1
 
     Of a rectangle ((cx, cy), (w, h), a) of ``cv2.minAreaRect``, whose angle is in degrees and
     clockwise, the row is [image, cx + 0.5, cy + 0.5, w, h, numpy.deg2rad(-a)].""",
-    "rotated_scale": """spatial_scale : float, optional
+    "rotated_scale": """float
     Multiplies the centres and sizes of the boxes, in the dtype of the data: the size of the map
     divided by the size of the image that the boxes are given on.""",
-    "clockwise": """clockwise : bool, optional
+    "clockwise": """bool
     Whether angles are clockwise as one looks at the image.""",
-    "output_size": """output_size : int or (int, int)
+    "output_size": """int or (int, int)
     Bins of a box, (PH, PW), each at least 1.""",
-    "input_shape": """input_shape : tuple of 4 ints
+    "featmap_names": """list of str
+    Names of the maps that are used, from fine to coarse.""",
+    "image_shapes": """list of N (int, int)
+    Height and width of each image, before they were made into a batch; the scales of the maps
+    follow from the largest.""",
+    "input_shape": """tuple of 4 ints
     Shape of the input, in the order of `layout`.""",
-    "spatial_scale": """spatial_scale : float or (float, float), optional
+    "input_shapes": """sequence of tuples of 4 ints
+    Shape of the maps of each level, in the order of `layout`.""",
+    "spatial_scale": """float or (float, float)
     Multiplies the coordinates of the boxes, in the dtype of the data: the size of the map
     divided by the size of the image that the boxes are given on.  Two are those of y and x,
     (vertical, horizontal), for images that were resized unevenly.""",
-    "scales": """spatial_scale : sequence of floats or of (float, float), optional
+    "scales": """sequence of floats or of (float, float)
     What coordinates are multiplied by, for each level, none above the one before; two are
     those of y and x.  By default it follows from `image_size`.""",
-    "sampling_ratio": """sampling_ratio : int, or whole float, optional
+    "sampling_ratio": """int, or whole float
     Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.""",
-    "max_sampling_ratio": """sampling_ratio : int, or whole float, optional
+    "max_sampling_ratio": """int, or whole float
     Samples per bin and axis, at most 1024; if 0 or negative, as many as the bin has pixels,
     rounded up.""",
-    "products": """products : bool, optional
+    "products": """bool
     Whether the largest product is meant, rather than the largest sample.""",
-    "aligned": """aligned : bool, optional
+    "aligned": """bool
     If True, coordinates are moved by half a pixel, so that pixel i covers [i, i + 1), and
     boxes keep their size.  If False, pixel i lies at i, and boxes are at least 1 pixel wide
     and high.""",
-    "image_size": """image_size : (int, int), optional
+    "method": """{"bilinear", "nearest"}
+    Whether a bin is a bilinear sample or the nearest pixel; halves are rounded away from 0.""",
+    "extrapolation_value": """float
+    Value of bins off the map.""",
+    "image_size": """(int, int)
     Height and width of the image that the boxes are given on, in their units.  Without
     `spatial_scale` that of a level is the power of two that is closest to its height
     divided by that of the image.""",
-    "canonical_scale": """canonical_scale, canonical_level : float, int, optional
+    "canonical_scale": """float, int
     A box as large as a square of side `canonical_scale` is pooled from level
     `canonical_level`, the map of scale 2**-canonical_level.""",
-    "boxes_num": """boxes_num : (N,) ints, optional
+    "boxes_num": """(N,) ints
     Number of boxes of each image, for boxes of shape (K, 4), which are then sorted by
     image.""",
-    "layout": """layout : {"NCHW", "NHWC"}, optional
+    "layout": """{"NCHW", "NHWC"}
     Order of the dimensions of the input and of the output alike.""",
-    "out": """out : ndarray, optional
+    "out": """ndarray
     Written to, and returned.  It has the shape and dtype of the result, may have any
     strides, and shares no memory with what is read.  Where an input of another type is
     computed with as float32, it may have either type; integers are rounded to the nearest,
     halves to even, within their range.""",
-    "num_threads": """num_threads : int, optional
+    "outs": """sequence of ndarrays
+    Written to, and returned, in a list: one for each level, of the shape and dtype of the
+    result.""",
+    "num_threads": """int
     At most as many threads are used; by default :func:`roicy.get_num_threads`.  The result
     does not depend on it.  Of no meaning for arrays of CuPy.""",
     "output": (
@@ -103,6 +125,8 @@ but float32 of integers
     In the order of the boxes.""",
     "grad_input": """ndarray of shape `input_shape`, dtype of `grad_output`
     Gradient of the input.""",
+    "grad_features": """list of ndarrays of the shapes `input_shapes`, dtype of `grad_output`
+    Gradients of the maps; zeros of a level that no box is pooled from.""",
     "grad_boxes": """ndarray or list of ndarrays, dtype of `grad_output`
     Gradient of the boxes in the format that they came in: an array of as many columns, or a
     list of arrays (L_i, 4); of batch indices it is 0.""",
@@ -111,14 +135,19 @@ but float32 of integers
     batch index is not that of an image, or may have been rounded to it: bfloat16 is exact
     to 256, float16 to 2048 and float32 to 2**24.  The message names the argument, what it
     was, and the first such box.  Nothing has been written then.""",
-    # canonical_scale is described together with it
-    "canonical_level": "",
 }
-
-
-def section(title: str, passages: Iterable[str]) -> str:
-    """Return a section of a docstring."""
-    return "\n".join([title, "-" * len(title), *(passage for passage in passages if passage)])
+# What is said of rotated boxes, in place of the passages of the same names.
+ROTATED = {
+    "boxes": "rotated_boxes", "spatial_scale": "rotated_scale",
+    "sampling_ratio": "max_sampling_ratio",
+}  # fmt: skip
+PASSAGES["input_by_bin"] = PASSAGES["input"] + "\n    C is a multiple of PH * PW."
+PASSAGES["boxes_of_images"] = PASSAGES["boxes"] + "\n    Only their images matter."
+# Parameters that are described with the one before them.
+SECOND = {
+    "canonical_scale": "canonical_level", "pooled_h": "pooled_w",
+    "pooled_height": "pooled_width", "output_height": "output_width",
+}  # fmt: skip
 
 
 def fill_in(documented: Documented, **sections: Iterable[str]) -> Documented:
@@ -131,37 +160,67 @@ def fill_in(documented: Documented, **sections: Iterable[str]) -> Documented:
     if text is not None:  # python -OO
         before, found, after = text.partition("{sections}")
         margin = " " * (len(before) - len(before.rstrip(" ")))
-        filled = [section(title.replace("_", " "), said) for title, said in sections.items()]
+        filled = [
+            "\n".join([title.replace("_", " "), "-" * len(title), *passages])
+            for title, passages in sections.items()
+        ]
         lines = "\n\n".join(filled).split("\n")
         shifted = "\n".join([lines[0], *(line and margin + line for line in lines[1:])])
         documented.__doc__ = before + (shifted if found else "") + after
     return documented
 
 
-def parameters_of(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return the names of the parameters of a function."""
-    code = function.__code__  # type: ignore[attr-defined]
-    names: tuple[str, ...] = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    return names
-
-
-def documented(
-    returns: str, shared: Mapping[str, str] = PASSAGES, **passages: str
-) -> Callable[[Documented], Documented]:
+def parameters_of(documented: Callable[..., Any]) -> dict[str, str]:
     """
-    Fill in the shared sections of a docstring.
+    Return what stands behind the type of each parameter of a function, or of a class: ", optional"
+    where it has a default.
+    """
+    function: Any = documented.__init__ if isinstance(documented, type) else documented
+    function = getattr(function, "__wrapped__", function)
+    code, defaults = function.__code__, len(function.__defaults__ or ())
+    positional, count = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    names = code.co_varnames
+    optional = {*names[positional - defaults : positional], *(function.__kwdefaults__ or ())}
+    found = {name: ", optional" if name in optional else "" for name in names[:count]}
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        found[f"**{names[count]}"] = ""
+    found.pop("self", None)
+    return found
 
-    `returns`, and the passages of parameters that are not described as those of their names are
-    elsewhere, may contain names of shared passages in braces.
+
+def described(
+    documented: Callable[..., Any], shared: Mapping[str, str], own: Mapping[str, str]
+) -> list[str]:
+    """
+    Return the section Parameters of a function, or of a class.
+
+    own: for parameters that have not the shared passage of their name, the name of another one, or
+    a passage.
+    """
+    entries, described_before = [], set(SECOND.values())
+    for name, optional in parameters_of(documented).items():
+        if name in described_before:
+            continue
+        key = own.get(name, name)
+        kind, text = shared.get(key, key).split("\n", 1)
+        both = f"{name}, {SECOND[name]}" if name in SECOND else name
+        entries.append(f"{both} : {kind}{optional}\n    {text.lstrip()}")
+    return entries
+
+
+def documented(returns: str, **passages: str) -> Callable[[Documented], Documented]:
+    """
+    Fill in the sections of the docstring of a function on arrays.
+
+    returns: a section, with names of shared passages in braces; passages: see `described`.
     """
 
     def fill(function: Documented) -> Documented:
-        names = parameters_of(function)
-        templates = {name: f"{{{name}}}" for name in names} | passages
-        filled = [
-            templates[name].format(**shared).replace("input :", f"{name} :", 1) for name in names
-        ]
-        said = [returns.format(**shared)]
-        return fill_in(function, Parameters=filled, Returns=said, Raises=[shared["raises"]])
+        return fill_in(
+            function,
+            Parameters=described(function, PASSAGES, passages),
+            Returns=[returns.format_map(PASSAGES)],
+            Raises=[PASSAGES["raises"]],
+        )
 
     return fill

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @documented(
-    returns="""{output}
+    """{output}
     A box without area, or inverted, gives 0.""",
 )
 def prroi_pool(
@@ -70,7 +70,7 @@ def prroi_pool(
     return _call.forward(PRROI_POOL, (), input, output_size, given)
 
 
-@documented(returns="{grad_input}")
+@documented("{grad_input}")
 def prroi_pool_backward(
     grad_output: Gradient[Float], boxes: Boxes, input_shape: Shape, spatial_scale: Scale = 1.0, *,
     boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
@@ -111,9 +111,9 @@ def prroi_pool_backward_boxes(
 
 
 @documented(
-    returns="""{grad_boxes}
+    """{grad_boxes}
     Of boxes without area it is 0 (Paddle: NaN).""",
-    input="{input_gradient}",
+    input="input_gradient",
 )
 def prroi_pool_backward_boxes(
     grad_output: Gradient[Float], input: Readable, boxes: Boxes, spatial_scale: Scale = 1.0, *,
@@ -139,10 +139,9 @@ def prroi_pool_backward_boxes(
 
 
 @documented(
-    returns="""{output_position_sensitive}
+    """{output_position_sensitive}
     A box without area, or inverted, gives 0.""",
-    input="""{input}
-    C is a multiple of PH * PW.""",
+    input="input_by_bin",
 )
 def ps_prroi_pool(
     input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: Scale = 1.0, *,
@@ -176,7 +175,7 @@ def ps_prroi_pool(
     return _call.forward(PS_PRROI_POOL, (), input, output_size, given)
 
 
-@documented(returns="{grad_input}")
+@documented("{grad_input}")
 def ps_prroi_pool_backward(
     grad_output: Gradient[Float], boxes: Boxes, input_shape: Shape, spatial_scale: Scale = 1.0, *,
     boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
@@ -216,9 +215,9 @@ def ps_prroi_pool_backward_boxes(
 
 
 @documented(
-    returns="""{grad_boxes}
+    """{grad_boxes}
     Of boxes without area it is 0.""",
-    input="{input_gradient}",
+    input="input_gradient",
 )
 def ps_prroi_pool_backward_boxes(
     grad_output: Gradient[Float], input: Readable, boxes: Boxes, spatial_scale: Scale = 1.0, *,

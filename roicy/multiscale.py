@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, SupportsFloat, SupportsIndex, overload
 
 from . import _call
-from ._docs import documented
+from ._docs import ROTATED, documented
 from ._table import ROI_ALIGN, ROI_ALIGN_ROTATED
 
 if TYPE_CHECKING:
@@ -36,8 +36,10 @@ if TYPE_CHECKING:
         Threads,
     )
 
+_ROTATED = ROTATED | {"spatial_scale": "scales"}
 
-@documented(returns="{output_multiscale}", spatial_scale="{scales}")
+
+@documented("{output_multiscale}", spatial_scale="scales")
 def multiscale_roi_align(
     features: Sequence[Input[Float]], boxes: Boxes, output_size: Size, spatial_scale: Scales = None,
     sampling_ratio: Ratio = -1, aligned: bool = False, *, image_size: Pair | None = None,
@@ -82,16 +84,7 @@ def multiscale_roi_align(
     return _call.forward(ROI_ALIGN, (sampling_ratio, aligned), features, output_size, given)
 
 
-@documented(
-    returns="""list of ndarrays of the shapes `input_shapes`, dtype of `grad_output`
-    Gradients of the maps; zeros of a level that no box is pooled from.""",
-    input_shapes="""input_shapes : sequence of tuples of 4 ints
-    Shape of the maps of each level, in the order of `layout`.""",
-    spatial_scale="{scales}",
-    out="""out : sequence of ndarrays, optional
-    Written to, and returned, in a list: one for each level, of the shape and dtype of the
-    result.""",
-)
+@documented("{grad_features}", spatial_scale="scales", out="outs")
 def multiscale_roi_align_backward(
     grad_output: Gradient[Float], boxes: Boxes, input_shapes: Sequence[Shape],
     spatial_scale: Scales = None, sampling_ratio: Ratio = -1, aligned: bool = False, *,
@@ -141,7 +134,7 @@ def multiscale_roi_align_backward_boxes(
     ...
 
 
-@documented(returns="{grad_boxes}", spatial_scale="{scales}")
+@documented("{grad_boxes}", spatial_scale="scales")
 def multiscale_roi_align_backward_boxes(
     grad_output: Gradient[Float], features: Sequence[Readable], boxes: Boxes,
     spatial_scale: Scales = None, sampling_ratio: Ratio = -1, aligned: bool = False, *,
@@ -169,12 +162,7 @@ def multiscale_roi_align_backward_boxes(
     return _call.backward_boxes(ROI_ALIGN, (sampling_ratio, aligned), grad_output, features, given)
 
 
-@documented(
-    returns="{output_multiscale}",
-    boxes="{rotated_boxes}",
-    spatial_scale="{scales}",
-    sampling_ratio="{max_sampling_ratio}",
-)
+@documented("{output_multiscale}", **_ROTATED)
 def multiscale_roi_align_rotated(
     features: Sequence[Input[Float]], boxes: Boxes, output_size: Size, spatial_scale: Scales = None,
     sampling_ratio: Ratio = -1, aligned: bool = True, clockwise: bool = False, *,
@@ -206,18 +194,7 @@ def multiscale_roi_align_rotated(
     return _call.forward(ROI_ALIGN_ROTATED, parameters, features, output_size, given)
 
 
-@documented(
-    returns="""list of ndarrays of the shapes `input_shapes`, dtype of `grad_output`
-    Gradients of the maps; zeros of a level that no box is pooled from.""",
-    input_shapes="""input_shapes : sequence of tuples of 4 ints
-    Shape of the maps of each level, in the order of `layout`.""",
-    boxes="{rotated_boxes}",
-    spatial_scale="{scales}",
-    sampling_ratio="{max_sampling_ratio}",
-    out="""out : sequence of ndarrays, optional
-    Written to, and returned, in a list: one for each level, of the shape and dtype of the
-    result.""",
-)
+@documented("{grad_features}", out="outs", **_ROTATED)
 def multiscale_roi_align_rotated_backward(
     grad_output: Gradient[Float], boxes: Boxes, input_shapes: Sequence[Shape],
     spatial_scale: Scales = None, sampling_ratio: Ratio = -1, aligned: bool = True,
@@ -259,12 +236,7 @@ def multiscale_roi_align_rotated_backward_boxes(
     ...
 
 
-@documented(
-    returns="{grad_boxes}",
-    boxes="{rotated_boxes}",
-    spatial_scale="{scales}",
-    sampling_ratio="{max_sampling_ratio}",
-)
+@documented("{grad_boxes}", **_ROTATED)
 def multiscale_roi_align_rotated_backward_boxes(
     grad_output: Gradient[Float], features: Sequence[Readable], boxes: Boxes,
     spatial_scale: Scales = None, sampling_ratio: Ratio = -1, aligned: bool = True,

@@ -34,32 +34,16 @@ if TYPE_CHECKING:
 
     Method = Literal["bilinear", "nearest"]
 
-_BOXES = """boxes : ndarray (K, 4)
-    Rows [y1, x1, y2, x2] in units of the height and width of a map less one pixel: 0 is the
-    centre of its first pixel and 1 that of its last.  Converted to the dtype of the data.
-    Boxes may lie off the map; where y1 > y2 or x1 > x2, crops are mirrored."""
-_INDICES = """box_indices : (K,) ints
-    Image of each box."""
-_METHOD = """method : {{"bilinear", "nearest"}}, optional
-    Whether a bin is a bilinear sample or the nearest pixel; halves are rounded away from 0."""
-_SIZE = """crop_size : int or (int, int)
-    Bins of a box, (PH, PW), each at least 1."""
 _PIXELS = "(side - 1) ="  # which numbers of boxes are multiplied by, in place of spatial_scale
 _errors = errors_name(input="image", input_shape="image_shape", spatial_scale=_PIXELS)
-_VALUE = """extrapolation_value : float, optional
-    Value of bins off the map."""
+_CROPS = {"boxes": "normalised_boxes", "crop_size": "output_size"}
 
 
 @_errors
 @documented(
-    returns="""ndarray, (K, C, PH, PW) or (K, PH, PW, C), dtype of `image`, but float32 of \
-integers""",
-    image="{input}",
-    boxes=_BOXES,
-    box_indices=_INDICES,
-    crop_size=_SIZE,
-    method=_METHOD,
-    extrapolation_value=_VALUE,
+    "ndarray, (K, C, PH, PW) or (K, PH, PW, C), dtype of `image`, but float32 of integers",
+    image="input",
+    **_CROPS,
 )
 def crop_and_resize(
     image: Input[Float], boxes: Rows, box_indices: Indices, crop_size: Size,
@@ -103,13 +87,10 @@ def crop_and_resize(
 
 @_errors
 @documented(
-    returns="""ndarray of shape `image_shape`, dtype of `grad_output`
+    """ndarray of shape `image_shape`, dtype of `grad_output`
     Gradient of the image.""",
-    image_shape="""image_shape : tuple of 4 ints
-    Shape of the image, in the order of `layout`.""",
-    boxes=_BOXES,
-    box_indices=_INDICES,
-    method=_METHOD,
+    image_shape="input_shape",
+    **_CROPS,
 )
 def crop_and_resize_backward(
     grad_output: Gradient[Float], boxes: Rows, box_indices: Indices, image_shape: Shape,
@@ -137,11 +118,10 @@ def crop_and_resize_backward(
 
 @_errors
 @documented(
-    returns="""ndarray (K, 4), dtype of `grad_output`
+    """ndarray (K, 4), dtype of `grad_output`
     Gradient of the boxes, [y1, x1, y2, x2].""",
-    image="{input_gradient}",
-    boxes=_BOXES,
-    box_indices=_INDICES,
+    image="input_gradient",
+    **_CROPS,
 )
 def crop_and_resize_backward_boxes(
     grad_output: Gradient[Float], image: Readable, boxes: Rows, box_indices: Indices, *,

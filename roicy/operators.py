@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, SupportsFloat, overload
 
 from . import _arguments, _call
-from ._docs import documented
+from ._docs import ROTATED, documented
 from ._table import (
     PS_ROI_ALIGN,
     PS_ROI_POOL,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     )
 
 
-@documented(returns="{output}")
+@documented("{output}")
 def roi_align(
     input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: Scale = 1.0,
     sampling_ratio: Ratio = -1, aligned: bool = False, *, boxes_num: Counts = None,
@@ -82,11 +82,10 @@ def roi_align(
 
 
 @documented(
-    returns="""{output}
+    """{output}
     A sample farther than one pixel off the map counts as 0, and a bin without samples gives 0.
     NaN is never the largest; a bin of NaN alone gives the lowest finite number.""",
-    sampling_ratio="{max_sampling_ratio}",
-    products="{products}",
+    sampling_ratio="max_sampling_ratio",
 )
 def roi_align_max(
     input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: Scale = 1.0,
@@ -132,11 +131,10 @@ def roi_align_max(
 
 
 @documented(
-    returns="""ndarray of the shape of `input`, dtype of `grad_output`
+    """ndarray of the shape of `input`, dtype of `grad_output`
     Gradient of the input.""",
-    input="{input_gradient}",
-    sampling_ratio="{max_sampling_ratio}",
-    products="{products}",
+    input="input_gradient",
+    sampling_ratio="max_sampling_ratio",
 )
 def roi_align_max_backward(
     grad_output: Gradient[Float], input: Readable, boxes: Boxes, spatial_scale: Scale = 1.0,
@@ -184,7 +182,7 @@ def roi_align_max_backward(
     )
 
 
-@documented(returns="{grad_input}")
+@documented("{grad_input}")
 def roi_align_backward(
     grad_output: Gradient[Float], boxes: Boxes, input_shape: Shape, spatial_scale: Scale = 1.0,
     sampling_ratio: Ratio = -1, aligned: bool = False, *, boxes_num: Counts = None,
@@ -229,7 +227,7 @@ def roi_align_backward_boxes(
     ...
 
 
-@documented(returns="{grad_boxes}", input="{input_gradient}")
+@documented("{grad_boxes}", input="input_gradient")
 def roi_align_backward_boxes(
     grad_output: Gradient[Float], input: Readable, boxes: Boxes, spatial_scale: Scale = 1.0,
     sampling_ratio: Ratio = -1, aligned: bool = False, *, boxes_num: Counts = None,
@@ -261,12 +259,7 @@ def roi_align_backward_boxes(
     return _call.backward_boxes(ROI_ALIGN, (sampling_ratio, aligned), grad_output, input, given)
 
 
-@documented(
-    returns="{output}",
-    boxes="{rotated_boxes}",
-    spatial_scale="{rotated_scale}",
-    sampling_ratio="{max_sampling_ratio}",
-)
+@documented("{output}", **ROTATED)
 def roi_align_rotated(
     input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: SupportsFloat = 1.0,
     sampling_ratio: Ratio = -1, aligned: bool = True, clockwise: bool = False, *,
@@ -316,12 +309,7 @@ def roi_align_rotated(
     return _call.forward(ROI_ALIGN_ROTATED, parameters, input, output_size, given)
 
 
-@documented(
-    returns="{grad_input}",
-    boxes="{rotated_boxes}",
-    spatial_scale="{rotated_scale}",
-    sampling_ratio="{max_sampling_ratio}",
-)
+@documented("{grad_input}", **ROTATED)
 def roi_align_rotated_backward(
     grad_output: Gradient[Float], boxes: Boxes, input_shape: Shape,
     spatial_scale: SupportsFloat = 1.0, sampling_ratio: Ratio = -1, aligned: bool = True,
@@ -369,13 +357,7 @@ def roi_align_rotated_backward_boxes(
     ...
 
 
-@documented(
-    returns="{grad_boxes}",
-    input="{input_gradient}",
-    boxes="{rotated_boxes}",
-    spatial_scale="{rotated_scale}",
-    sampling_ratio="{max_sampling_ratio}",
-)
+@documented("{grad_boxes}", input="input_gradient", **ROTATED)
 def roi_align_rotated_backward_boxes(
     grad_output: Gradient[Float], input: Readable, boxes: Boxes, spatial_scale: SupportsFloat = 1.0,
     sampling_ratio: Ratio = -1, aligned: bool = True, clockwise: bool = False, *,
@@ -409,11 +391,7 @@ def roi_align_rotated_backward_boxes(
     return _call.backward_boxes(ROI_ALIGN_ROTATED, parameters, grad_output, input, given)
 
 
-@documented(
-    returns="{output_position_sensitive}",
-    input="""{input}
-    C is a multiple of PH * PW.""",
-)
+@documented("{output_position_sensitive}", input="input_by_bin")
 def ps_roi_align(
     input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: Scale = 1.0,
     sampling_ratio: Ratio = -1, *, boxes_num: Counts = None, layout: Layout = "NCHW",
@@ -447,7 +425,7 @@ def ps_roi_align(
     return _call.forward(PS_ROI_ALIGN, (sampling_ratio,), input, output_size, given)
 
 
-@documented(returns="{grad_input}")
+@documented("{grad_input}")
 def ps_roi_align_backward(
     grad_output: Gradient[Float], boxes: Boxes, input_shape: Shape, spatial_scale: Scale = 1.0,
     sampling_ratio: Ratio = -1, *, boxes_num: Counts = None, layout: Layout = "NCHW",
@@ -488,7 +466,7 @@ def ps_roi_align_backward_boxes(
     ...
 
 
-@documented(returns="{grad_boxes}", input="{input_gradient}")
+@documented("{grad_boxes}", input="input_gradient")
 def ps_roi_align_backward_boxes(
     grad_output: Gradient[Float], input: Readable, boxes: Boxes, spatial_scale: Scale = 1.0,
     sampling_ratio: Ratio = -1, *, boxes_num: Counts = None, layout: Layout = "NCHW",
@@ -513,11 +491,7 @@ def ps_roi_align_backward_boxes(
     return _call.backward_boxes(PS_ROI_ALIGN, (sampling_ratio,), grad_output, input, given)
 
 
-@documented(
-    returns="{output_position_sensitive}",
-    input="""{input}
-    C is a multiple of PH * PW.""",
-)
+@documented("{output_position_sensitive}", input="input_by_bin")
 def ps_roi_pool(
     input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: Scale = 1.0, *,
     boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
@@ -554,7 +528,7 @@ def ps_roi_pool(
     return _call.forward(PS_ROI_POOL, (), input, output_size, given)
 
 
-@documented(returns="{grad_input}")
+@documented("{grad_input}")
 def ps_roi_pool_backward(
     grad_output: Gradient[Float], boxes: Boxes, input_shape: Shape, spatial_scale: Scale = 1.0, *,
     boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
@@ -607,12 +581,12 @@ def roi_pool(
 
 
 @documented(
-    returns="""{output}
+    """{output}
     NaN is never the largest; a bin of NaN or -inf alone gives the lowest finite number.
 argmax : ndarray of the same shape, int32
     Only with `return_argmax`: y * W + x of the first largest pixel in row order, -1 where there
     is none.""",
-    return_argmax="""return_argmax : bool, optional
+    return_argmax="""bool
     Also return where the largest pixels are, which the gradient needs.""",
 )
 def roi_pool(
@@ -653,11 +627,10 @@ def roi_pool(
 
 
 @documented(
-    returns="{grad_input}",
-    argmax="""argmax : array_like of the same shape, int32
+    "{grad_input}",
+    argmax="""array_like of the same shape, int32
     As :func:`roi_pool` returns it.""",
-    boxes="""{boxes}
-    Only their images matter.""",
+    boxes="boxes_of_images",
 )
 def roi_pool_backward(
     grad_output: Gradient[Float], argmax: Readable, boxes: Boxes, input_shape: Shape, *,

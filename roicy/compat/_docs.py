@@ -6,62 +6,47 @@ A docstring says ``{sections}`` where its sections Parameters, Returns and Raise
 
 from __future__ import annotations
 
-import inspect
 import textwrap
 from collections.abc import Callable
 
+from .. import _docs
 from .._docs import Documented, fill_in
 from .._names import errors_name
 
-# a type, and a line about it
-_PASSAGES = {
-    "maps": ("ndarray (N, C, H, W)", "Feature maps."),
-    "boxes": ("ndarray (K, 4)", "Rows [x1, y1, x2, y2]."),
-    "sorted_boxes": ("ndarray (K, 4)", "Rows [x1, y1, x2, y2], sorted by image."),
-    "boxes_with_image": ("ndarray (K, 5)", "Rows [batch_index, x1, y1, x2, y2]."),
-    "in_radians": (
-        "ndarray (K, 6)", "Rows [batch_index, cx, cy, w, h, angle], the angle in radians.",
-    ),
-    "in_degrees": (
-        "ndarray (K, 6)",
-        "Rows [batch_index, cx, cy, w, h, angle], the angle in degrees, counter-clockwise.",
-    ),
-    "normalised": (
-        "ndarray (K, 4)",
-        "Rows [y1, x1, y2, x2]: 0 is the centre of the first pixel, and 1 that of the last.",
-    ),
-    "images": ("(K,) ints", "Image of each box."),
-    "counts": ("(N,) ints", "Number of boxes of each image."),
-    "offsets": ("(N + 1,) ints", "Offsets of the boxes of each image, as in 1.8."),
-    "bins": ("int or (int, int)", "Bins of a box, (height, width)."),
-    "sides": ("int", "Bins of a box."),
-    "scale": ("float", "Multiplies the coordinates; of rotated boxes, centres and sizes."),
-    "float32": ("float", "Multiplies the coordinates; kept in float32."),
-    "ratio": (
-        "int",
-        "Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.",
-    ),
-    "aligned": (
-        "bool", "Whether pixel i covers [i, i + 1); else boxes are at least 1 pixel wide and high.",
-    ),
-    "clockwise": ("bool", "Whether angles are clockwise in the image."),
-    "position_sensitive": ("bool", "Whether each bin reads channels of its own."),
-    "gradient": ("ndarray (K, C', PH, PW), float32 or float64", "Gradient of the output."),
-    "shape": ("tuple of 4 ints", "Shape of the maps."),
-    "method": ('{"bilinear", "nearest"}', "How pixels are interpolated."),
-    "mode": ('{"avg", "max"}', "Whether the mean or the largest of the samples is taken."),
-    "extrapolation_value": ("float", "Value of bins off the image."),
-    "ignored": ("object", "Ignored."),
-}  # fmt: skip
+# Passages that differ from those of roicy's own functions, or have other names.
+_PASSAGES = _docs.PASSAGES | {
+    "maps": "ndarray (N, C, H, W)\nFeature maps.",
+    "maps_by_name": "dict of ndarrays (N, C, H_l, W_l)\n"
+    "Maps by their names; those of other names are not used.",
+    "boxes": "ndarray (K, 4)\nRows [x1, y1, x2, y2].",
+    "sorted_boxes": "ndarray (K, 4)\nRows [x1, y1, x2, y2], sorted by image.",
+    "boxes_with_image": "ndarray (K, 5)\nRows [batch_index, x1, y1, x2, y2].",
+    "either_boxes": "ndarray (K, 5) or list of N ndarrays (L_i, 4)\n"
+    "Rows [batch_index, x1, y1, x2, y2], or [x1, y1, x2, y2].",
+    "listed_boxes": "list of N ndarrays (L_i, 4)\nRows [x1, y1, x2, y2] in pixels of the images.",
+    "in_radians": "ndarray (K, 6)\nRows [batch_index, cx, cy, w, h, angle], the angle in radians.",
+    "in_degrees": "ndarray (K, 6)\n"
+    "Rows [batch_index, cx, cy, w, h, angle], the angle in degrees, counter-clockwise.",
+    "counts": "(N,) ints\nNumber of boxes of each image.",
+    "offsets": "(N + 1,) ints\nOffsets of the boxes of each image, as in 1.8.",
+    "sides": "int\nBins of a box.",
+    "scale": "float\nMultiplies the coordinates; of rotated boxes, centres and sizes.",
+    "float32": "float\nMultiplies the coordinates; kept in float32.",
+    "position_sensitive": "bool\nWhether each bin reads channels of its own.",
+    "gradient": "ndarray (K, C', PH, PW), float32 or float64\nGradient of the output.",
+    "shape": "tuple of 4 ints\nShape of the maps.",
+    "mode": '{"avg", "max"}\nWhether the mean or the largest of the samples is taken.',
+    "ignored": "object\nIgnored.",
+}
 _OF_NAME = {
     **dict.fromkeys(("input", "data", "x", "X"), "maps"),
     **dict.fromkeys(("x_shape", "data_shape"), "shape"),
     **dict.fromkeys(("boxes_num", "rois_num"), "counts"),
-    **dict.fromkeys(("output_size", "pooled_size", "pooled_shape", "output_roi"), "bins"),
+    **dict.fromkeys(("pooled_size", "pooled_shape", "output_roi", "crop_size"), "output_size"),
     **dict.fromkeys(("pooled_h", "pooled_height", "output_height"), "sides"),
-    **dict.fromkeys(("sampling_ratio", "sample_ratio"), "ratio"),
-    **dict.fromkeys(("name", "_"), "ignored"),
-    "batch_indices": "images", "clockwise_mode": "clockwise", "grad_output": "gradient",
+    **dict.fromkeys(("name", "**_"), "ignored"),
+    "sample_ratio": "sampling_ratio", "batch_indices": "box_indices",
+    "clockwise_mode": "clockwise", "grad_output": "gradient",
     "rois_lod": "offsets", "spatial_scale": "scale",
 }  # fmt: skip
 # what operators call an argument of this name in their errors
@@ -74,9 +59,6 @@ _BENEATH = {
     "rois_num": ("boxes_num",), "sample_ratio": ("sampling_ratio",), "group_size": ("output_size",),
     **dict.fromkeys(("pooled_size", "pooled_shape", "output_roi", "crop_size"), ("output_size",)),
 }  # fmt: skip
-_SECOND = {
-    "pooled_h": "pooled_w", "pooled_height": "pooled_width", "output_height": "output_width",
-}  # fmt: skip
 
 
 def documented(
@@ -86,28 +68,21 @@ def documented(
     Fill in the sections of a docstring, and have errors say the function's own names.
 
     see: the function of roicy whose errors are raised; returns: a section, which classes have not;
-    raises: what is added to the errors; passages: of parameters, each the name of a shared one, or
-    a type and what is said about it, with a line break between them.
+    raises: what is added to the errors; passages: see :func:`roicy._docs.described`.
     """
 
     def decorate(function: Documented) -> Documented:
-        described, names = [], {}
-        parameters = inspect.signature(function).parameters
-        for name, parameter in parameters.items():
-            if name in _SECOND.values():
-                continue
-            key = passages.get(name) or _OF_NAME.get(name, name)
-            kind, text = _PASSAGES.get(key) or key.split("\n", 1)
-            both = f"{name}, {_SECOND[name]}" if name in _SECOND else name
-            optional = ", optional" if parameter.default is not parameter.empty else ""
-            header = f"**{name}" if parameter.kind is parameter.VAR_KEYWORD else f"{both} : {kind}"
-            described.append(f"{header}{optional}\n    {text}")
-            names.update(dict.fromkeys(_BENEATH.get(name, ()), name))
+        described = _docs.described(function, _PASSAGES, _OF_NAME | passages)
         if not returns:
             return fill_in(function, Parameters=described)
         errors = textwrap.wrap(f"As :func:`roicy.{see}`{raises and '; and ' + raises}.", 92)
         said = "\n    ".join(["TypeError, ValueError", *errors])
         fill_in(function, Parameters=described, Returns=[returns], Raises=[said])
+        names = {
+            beneath: name
+            for name in _docs.parameters_of(function)
+            for beneath in _BENEATH.get(name, ())
+        }
         return errors_name(**names)(function) if names else function
 
     return decorate

@@ -18,9 +18,7 @@ __all__ = ["crop_and_resize", "image"]
     "ndarray (K, PH, PW, C), dtype of `image`, but float32 of integers\n"
     "    TensorFlow gives float32 for all types.",
     image="ndarray (N, H, W, C)\nImages or maps of any type that roicy reads, or int32 or int64.",
-    boxes="normalised",
-    box_indices="images",
-    crop_size="bins",
+    boxes="normalised_boxes",
 )
 def crop_and_resize(
     image: np.ndarray, boxes: np.ndarray, box_indices: Any, crop_size: Any,

@@ -59,20 +59,12 @@ class RoIPool(Parameters):
         self.output_size = output_size
         self.spatial_scale = spatial_scale
 
+    @documented("roi_pool", "ndarray (K, C, height, width)", rois="either_boxes")
     def __call__(self, input: Readable, rois: Boxes) -> NDArray[Any]:
         """
         Pool.
 
-        Parameters
-        ----------
-        input : ndarray (N, C, H, W)
-            Feature maps.
-        rois : ndarray (K, 5) or list of N ndarrays (L_i, 4)
-            Rows [batch_index, x1, y1, x2, y2], or [x1, y1, x2, y2].
-
-        Returns
-        -------
-        ndarray (K, C, height, width)
+        {sections}
         """
         return super().__call__(input, rois)
 
@@ -122,23 +114,12 @@ class PSRoIPool(RoIPool):
     _function = staticmethod(ps_roi_pool)
 
 
+@documented("multiscale_roi_align")
 class MultiScaleRoIAlign:
     """
     Pool boxes from the maps of a feature pyramid, each from the level that suits its size.
 
-    Parameters
-    ----------
-    featmap_names : list of str
-        Names of the maps that are used, from fine to coarse.
-    output_size : int or (int, int)
-        Bins of a box, (height, width).
-    sampling_ratio : int
-        Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.
-    canonical_scale : float, optional
-        Boxes as large as a square of this side are pooled from the level `canonical_level`,
-        that of scale 2**-canonical_level.
-    canonical_level : int, optional
-        See there.
+    {sections}
 
     Examples
     --------
@@ -163,6 +144,13 @@ class MultiScaleRoIAlign:
         self.canonical_scale = canonical_scale
         self.canonical_level = canonical_level
 
+    @documented(
+        "multiscale_roi_align",
+        "ndarray (K, C, height, width)\n    In the order of the boxes.",
+        "if no map has one of the names, or `image_shapes` has no pair of integers for each image",
+        x="maps_by_name",
+        boxes="listed_boxes",
+    )
     def __call__(
         self, x: Mapping[str, Readable], boxes: Sequence[Rows],
         image_shapes: Sequence[tuple[int, int]],
@@ -170,26 +158,7 @@ class MultiScaleRoIAlign:
         """
         Pool.
 
-        Parameters
-        ----------
-        x : dict of ndarrays (N, C, H_l, W_l)
-            Maps by their names; those of other names are not used.
-        boxes : list of N ndarrays (L_i, 4)
-            Rows [x1, y1, x2, y2] in pixels of the images.
-        image_shapes : list of N (int, int)
-            Height and width of each image, before they were made into a batch; the scales of
-            the maps follow from the largest.
-
-        Returns
-        -------
-        ndarray (K, C, height, width)
-            In the order of the boxes.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As :func:`roicy.multiscale_roi_align`; and if no map has one of the names, or
-            `image_shapes` has no pair of integers for each image.
+        {sections}
         """
         maps = [level for name, level in x.items() if name in self.featmap_names]
         if not maps:

@@ -1,102 +1,98 @@
-"""The passages that docstrings of functions and of modules share, and what fills them in."""
+"""What docstrings of functions and of modules on tensors say otherwise than those on arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from .._docs import Documented, fill_in, parameters_of, section
+from .._docs import PASSAGES, Documented, described, fill_in
 
 Module = TypeVar("Module", bound=type)
 
-SAMPLES = "Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up."
-_BY_BIN = """input : Tensor[N, C, H, W]
-    As of :func:`roi_align`.  C is a multiple of height * width of the output: output channel
-    c of bin (p, q) reads input channel (c * height + p) * width + q."""
-# Parameters of modules; those that have defaults are said to be optional.
-_PARAMETERS = {
-    "output_size": ("int or (int, int)", "Bins of a box, (height, width)."),
-    "spatial_scale": (
-        "float or (float, float)",
-        "Multiplies the coordinates of the boxes; of two, (vertical, horizontal).",
-    ),
-    "sampling_ratio": ("int, or whole float", SAMPLES),
-    "aligned": ("bool", "Whether pixel i covers [i, i + 1), rather than lie at i."),
-    "clockwise": ("bool", "Whether angles are clockwise in the image."),
-    "num_threads": ("int", "Threads of a call and of its gradients, as of :func:`roi_align`."),
-}
-_BOXES = """boxes : Tensor[K, 5] or list of N Tensor[L, 4]
-    Rows [batch_index, x1, y1, x2, y2], or [x1, y1, x2, y2] for each image."""
-ROTATED_BOXES = """boxes : Tensor[K, 6] or list of N Tensor[L, 5]
-    Rows [batch_index, cx, cy, w, h, angle], or [cx, cy, w, h, angle] for each image."""
-
-_ERRORS = """TypeError, ValueError, AssertionError, NotImplementedError
-    As :func:`roi_align`."""
+_MAPS = "Tensor[N, C, H, W]"
+_PASSAGES = PASSAGES | {
+    "input": f"""{_MAPS}, floating point, uint8, int8, uint16 or int16
+    Feature maps on the CPU, contiguous, channels_last or of any other strides.  All but
+    float32 and float64 are computed with in float32; the result is of the input's type, but
+    float32 of integers.""",
+    "features": """list of Tensor[N, C, H_l, W_l]
+    Feature maps of each level, from fine to coarse, of one type: those of :func:`roi_align`.""",
+    "boxes": """Tensor[K, 5] or list of N Tensor[L, 4], floating point or integers
+    Rows [batch_index, x1, y1, x2, y2], or [x1, y1, x2, y2] for each image, or a Tensor[K, 4]
+    where there is one image.  Nested lists of numbers of these shapes are taken too, but not by
+    TorchScript.  A batch index is exact in float16 to 2048, and in bfloat16 to 256; larger ones
+    are refused where the input has more images.  A list has no such bound.""",
+    "rotated_boxes": """Tensor[K, 6] or list of N Tensor[L, 5], floating point or integers
+    Rows [batch_index, cx, cy, w, h, angle], or [cx, cy, w, h, angle] for each image: centres
+    and sizes in pixels of the input divided by `spatial_scale`, angles in radians,
+    counter-clockwise as one looks at the image.""",
+    "listed_boxes": "list of N Tensor[L_i, 4]\nRows [x1, y1, x2, y2] in pixels of the images.",
+    "maps_by_name": f"""dict of {_MAPS.replace("H, W", "H_l, W_l")}
+    Maps by their names; those of other names are not used.""",
+    "rotated_scale": "float\nMultiplies centres and sizes.",
+    "spatial_scale": """float or (float, float)
+    Multiplies the coordinates of the boxes; of two, (vertical, horizontal), the first those of
+    y and the second those of x.""",
+    "scales": """list of floats, or of (float, float)
+    What coordinates are multiplied by, for each level; two are (vertical, horizontal), which
+    TorchScript takes for all levels or for none.""",
+    "num_threads": """int
+    Threads of the call and of its gradients; by default the least of
+    :func:`roicy.get_num_threads` and :func:`torch.get_num_threads`, which is 1 in the
+    workers of a DataLoader.""",
+}  # fmt: skip
+_PASSAGES["input_by_bin"] = (
+    _PASSAGES["input"]
+    + """  C is a multiple of PH * PW: output channel c of bin (p, q)
+    reads input channel (c * PH + p) * PW + q."""
+)
 
 
 def _pooled(by_bin: bool) -> str:
-    return f"Tensor[K, C{' / (height * width)' if by_bin else ''}, height, width]"
+    return f"Tensor[K, C{' / (PH * PW)' if by_bin else ''}, PH, PW]"
 
 
-def function(
-    module: str, by_bin: bool = False, describes_parameters: bool = True
-) -> Callable[[Documented], Documented]:
+def function(see: str, by_bin: bool = False, **passages: str) -> Callable[[Documented], Documented]:
     """
-    Fill in the docstring of a function whose parameters are those of roi_align.
+    Fill in the docstring of a function.
 
-    by_bin: whether each bin reads channels of its own; describes_parameters: whether the section
-    Parameters is filled in too.
+    see: what the section See Also says besides; by_bin: whether each bin reads channels of its own;
+    passages: see :func:`roicy._docs.described`.
     """
 
     def fill(documented: Documented) -> Documented:
-        names = ", ".join(parameters_of(documented)[by_bin:])
-        parameters = [_BY_BIN] if by_bin else []
-        parameters.append(f"{names}\n    As of :func:`roi_align`.")
-        name = documented.__name__
-        see = f"roicy.{name} : the operator on arrays, with its formula"
+        name, own = documented.__name__, {"input": "input_by_bin"} if by_bin else {}
         return fill_in(
             documented,
-            **({"Parameters": parameters} if describes_parameters else {}),
-            Returns=[f"{_pooled(by_bin)}\n    Of the input's type, but float32 of integers."],
-            Raises=[_ERRORS],
-            See_Also=[see, f"{module} : this function as a module"],
+            Parameters=described(documented, _PASSAGES, own | passages),
+            Returns=[f"{_pooled(by_bin)}\n    Of the type of the maps, but float32 of integers."],
+            Raises=[
+                f"TypeError, ValueError\n    As :func:`roicy.{name}`.",
+                "AssertionError\n    If boxes have another shape.",
+                "NotImplementedError\n    If the derivative is not there: see :func:`roi_align`.",
+            ],
+            See_Also=[f"roicy.{name} : the operator on arrays, with its formula", see],
         )
 
     return fill
 
 
-def module(
-    function: str, by_bin: bool = False, boxes: str = _BOXES, **own: tuple[str, str]
-) -> Callable[[Module], Module]:
+def module(function: str, by_bin: bool = False, **passages: str) -> Callable[[Module], Module]:
     """
     Fill in the docstring of a module, and give its method `forward` one.
 
-    own: types and descriptions of parameters that differ from those of other modules.
+    function: what it calls; by_bin, passages: as of `function`.
     """
 
     def fill(documented: Module) -> Module:
-        if documented.__doc__ is None:  # python -OO
-            return documented
-        constructor = documented.__init__  # type: ignore[misc]
-        names = parameters_of(constructor)[1:]
-        positional = names[: constructor.__code__.co_argcount - 1]
-        required = positional[: len(positional) - len(constructor.__defaults__ or ())]
-        described = _PARAMETERS | own
-        entries = [
-            f"{name} : {described[name][0]}{'' if name in required else ', optional'}\n"
-            f"    {described[name][1]}"
-            for name in names
-        ]
-        said = f"{function} : the function, which says what input and boxes may be, and its errors"
-        fill_in(documented, Parameters=entries, See_Also=[said])
-        maps = "input : Tensor[N, C, H, W]\n    Feature maps."
-        documented.forward.__doc__ = "\n\n".join(
-            [
-                "Pool.",
-                section("Parameters", [maps, boxes]),
-                section("Returns", [_pooled(by_bin)]),
-            ]
+        forward: Any = documented.forward
+        own = ({"input": "input_by_bin"} if by_bin else {}) | passages
+        forward.__doc__ = "Pool.\n\n{sections}"
+        parameters = described(forward, _PASSAGES, own)
+        fill_in(forward, Parameters=parameters, Returns=[_pooled(by_bin)])
+        said = f"{function} : the function, which says what its errors are"
+        return fill_in(
+            documented, Parameters=described(documented, _PASSAGES, own), See_Also=[said]
         )
-        return documented
 
     return fill

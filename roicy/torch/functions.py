@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.jit.annotations import BroadcastingList2
 from torch.nn.modules.utils import _pair
 
+from .._docs import ROTATED
 from . import _docs, _eager, _operators
 from ._rows import rows_of
 from ._scales import scales_of, scales_of_levels
@@ -24,6 +25,7 @@ Scales = Union[List[float], List[Tuple[float, float]]]  # of each level
 
 
 @torch.fx.wrap
+@_docs.function("RoIAlign : this function as a module")
 def roi_align(
     input: Tensor, boxes: Boxes, output_size: BroadcastingList2[int], spatial_scale: Scale = 1.0,
     sampling_ratio: int = -1, aligned: bool = False, num_threads: Optional[int] = None,
@@ -31,51 +33,15 @@ def roi_align(
     """
     Mean of bilinear samples in each bin of each box; see :func:`roicy.roi_align`.
 
-    Parameters
-    ----------
-    input : Tensor[N, C, H, W], floating point, uint8, int8, uint16 or int16
-        Feature maps on the CPU, contiguous, channels_last or of any other strides.  All but
-        float32 and float64 are computed with in float32; the result is of the input's type, but
-        float32 of integers.
-    boxes : Tensor[K, 5] or list of N Tensor[L, 4], floating point or integers
-        Rows [batch_index, x1, y1, x2, y2], or [x1, y1, x2, y2] for each image, or a Tensor[K, 4]
-        where there is one image.  Nested lists of numbers of these shapes are taken too, but not by
-        TorchScript.  A batch index is
-        exact in float16 to 2048, and in bfloat16 to 256; larger ones are refused where the input
-        has more images.  A list has no such bound.
-    output_size : int or (int, int)
-        Bins of a box, (height, width).
-    spatial_scale : float or (float, float), optional
-        Multiplies the coordinates of the boxes; of two, (vertical, horizontal), the first those of
-        y and the second those of x.
-    sampling_ratio : int, or whole float, optional
-        Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.
-    aligned : bool, optional
-        Whether pixel i covers [i, i + 1), rather than lie at i.
-    num_threads : int, optional
-        Threads of the call and of its gradients; by default the least of
-        :func:`roicy.get_num_threads` and :func:`torch.get_num_threads`, which is 1 in the
-        workers of a DataLoader.
-
-    Returns
-    -------
-    Tensor[K, C, height, width]
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`roicy.roi_align`.
-    AssertionError
-        If boxes have another shape.
-    NotImplementedError
-        If the gradient of boxes is to be differentiated again, or in forward mode.
+    {sections}
 
     Notes
     -----
     The gradients may be differentiated again with respect to what they are linear in: the input,
     and the gradient of the output.  Gradients of the input may be differentiated with respect to
     the boxes too.  Forward mode (``torch.func.jvp``) has the derivative with respect to the input,
-    and ``torch.vmap`` is known.
+    and ``torch.vmap`` is known.  A NotImplementedError says that gradients of boxes, and that of
+    :func:`roi_align_max`, cannot be differentiated again, or in forward mode.
 
     Examples
     --------
@@ -99,6 +65,10 @@ def roi_align(
 
 
 @torch.fx.wrap
+@_docs.function(
+    "roicy.roi_align_max_backward : the gradient that flows to the input; boxes have none",
+    sampling_ratio="max_sampling_ratio",
+)
 def roi_align_max(
     input: Tensor, boxes: Boxes, output_size: BroadcastingList2[int], spatial_scale: Scale = 1.0,
     sampling_ratio: int = -1, aligned: bool = False, products: bool = False,
@@ -107,30 +77,7 @@ def roi_align_max(
     """
     Largest bilinear sample in each bin of each box: ONNX's mode "max".
 
-    Parameters
-    ----------
-    input, boxes, output_size, spatial_scale, sampling_ratio, aligned, num_threads
-        As of :func:`roi_align`; at most 1024 samples per bin and axis.
-    products : bool, optional
-        Whether the largest product of a pixel and its weight is meant, rather than the largest
-        sample.
-
-    Returns
-    -------
-    Tensor[K, C, height, width]
-        Of the input's type, but float32 of integers.
-
-    Raises
-    ------
-    TypeError, ValueError, AssertionError
-        As :func:`roi_align`.
-    NotImplementedError
-        If the gradient is to be differentiated again, or in forward mode.
-
-    See Also
-    --------
-    roicy.roi_align_max : the operator on arrays, with its formula
-    roicy.roi_align_max_backward : the gradient that flows to the input; boxes have none
+    {sections}
 
     Examples
     --------
@@ -152,7 +99,7 @@ def roi_align_max(
 
 
 @torch.fx.wrap
-@_docs.function("RoIAlignRotated", describes_parameters=False)
+@_docs.function("RoIAlignRotated : this function as a module", **ROTATED)
 def roi_align_rotated(
     input: Tensor, boxes: Boxes, output_size: BroadcastingList2[int], spatial_scale: float = 1.0,
     sampling_ratio: int = -1, aligned: bool = True, clockwise: bool = False,
@@ -162,23 +109,6 @@ def roi_align_rotated(
     Mean of bilinear samples in each bin of each rotated box.
 
     Gradients flow to the input and to the five numbers of each box.
-
-    Parameters
-    ----------
-    input, output_size, num_threads
-        As of :func:`roi_align`.
-    boxes : Tensor[K, 6] or list of N Tensor[L, 5], floating point or integers
-        Rows [batch_index, cx, cy, w, h, angle], or [cx, cy, w, h, angle] for each image: centres
-        and sizes in pixels of the input divided by `spatial_scale`, angles in radians,
-        counter-clockwise as one looks at the image.
-    spatial_scale : float, optional
-        Multiplies centres and sizes.
-    sampling_ratio : int, or whole float, optional
-        Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.
-    aligned : bool, optional
-        Whether pixel i covers [i, i + 1); else boxes are at least 1 pixel wide and high.
-    clockwise : bool, optional
-        Whether angles are clockwise as one looks at the image.
 
     {sections}
 
@@ -204,7 +134,7 @@ def roi_align_rotated(
 
 
 @torch.fx.wrap
-@_docs.function("PSRoIAlign", by_bin=True)
+@_docs.function("PSRoIAlign : this function as a module", by_bin=True)
 def ps_roi_align(
     input: Tensor, boxes: Boxes, output_size: BroadcastingList2[int], spatial_scale: Scale = 1.0,
     sampling_ratio: int = -1, num_threads: Optional[int] = None,
@@ -237,7 +167,7 @@ def ps_roi_align(
 
 
 @torch.fx.wrap
-@_docs.function("PrRoIPool")
+@_docs.function("PrRoIPool : this function as a module")
 def prroi_pool(
     input: Tensor, boxes: Boxes, output_size: BroadcastingList2[int], spatial_scale: Scale = 1.0,
     num_threads: Optional[int] = None,
@@ -270,7 +200,7 @@ def prroi_pool(
 
 
 @torch.fx.wrap
-@_docs.function("PSPrRoIPool", by_bin=True)
+@_docs.function("PSPrRoIPool : this function as a module", by_bin=True)
 def ps_prroi_pool(
     input: Tensor, boxes: Boxes, output_size: BroadcastingList2[int], spatial_scale: Scale = 1.0,
     num_threads: Optional[int] = None,
@@ -302,7 +232,7 @@ def ps_prroi_pool(
 
 
 @torch.fx.wrap
-@_docs.function("RoIPool")
+@_docs.function("RoIPool : this function as a module")
 def roi_pool(
     input: Tensor, boxes: Boxes, output_size: BroadcastingList2[int], spatial_scale: Scale = 1.0,
     num_threads: Optional[int] = None,
@@ -334,7 +264,7 @@ def roi_pool(
 
 
 @torch.fx.wrap
-@_docs.function("PSRoIPool", by_bin=True)
+@_docs.function("PSRoIPool : this function as a module", by_bin=True)
 def ps_roi_pool(
     input: Tensor, boxes: Boxes, output_size: BroadcastingList2[int], spatial_scale: Scale = 1.0,
     num_threads: Optional[int] = None,
@@ -366,6 +296,10 @@ def ps_roi_pool(
 
 
 @torch.fx.wrap
+@_docs.function(
+    "MultiScaleRoIAlign : this function as a module, which takes the scales from the image's size",
+    spatial_scale="scales",
+)
 def multiscale_roi_align(
     features: List[Tensor], boxes: Boxes, output_size: BroadcastingList2[int],
     spatial_scale: Scales, sampling_ratio: int = -1, aligned: bool = False,
@@ -376,35 +310,7 @@ def multiscale_roi_align(
 
     Gradients flow to the maps of all levels, and to the boxes.
 
-    Parameters
-    ----------
-    features : list of Tensor[N, C, H_l, W_l]
-        Feature maps of each level, from fine to coarse, of one type: those of :func:`roi_align`.
-    boxes, output_size, sampling_ratio, aligned, num_threads
-        As of :func:`roi_align`.
-    spatial_scale : list of floats, or of (float, float)
-        What coordinates are multiplied by, for each level; two are (vertical, horizontal), which
-        TorchScript takes for all levels or for none.
-    canonical_scale, canonical_level : float, int, optional
-        A box as large as a square of side `canonical_scale`, in pixels of the image, is pooled
-        from level `canonical_level`, the map of scale 2**-canonical_level.
-
-    Returns
-    -------
-    Tensor[K, C, height, width]
-        In the order of the boxes, of the features' type, but float32 of integers.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`roicy.multiscale_roi_align`.
-    AssertionError, NotImplementedError
-        As :func:`roi_align`.
-
-    See Also
-    --------
-    roicy.multiscale_roi_align : the operator on arrays, with the formula of the level
-    MultiScaleRoIAlign : this function as a module, which takes the scales from the image's size
+    {sections}
 
     Examples
     --------

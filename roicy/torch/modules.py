@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.jit.annotations import BroadcastingList2
 from torch.nn.modules.utils import _pair
 
+from .._docs import ROTATED
 from . import (
     _docs,
     _eager,
@@ -133,13 +134,7 @@ class RoIAlign(_Pool):
         )  # fmt: skip
 
 
-@_docs.module(
-    "roi_align_rotated",
-    boxes=_docs.ROTATED_BOXES,
-    spatial_scale=("float", "Multiplies centres and sizes."),
-    sampling_ratio=("int", _docs.SAMPLES),
-    aligned=("bool", "Whether pixel i covers [i, i + 1)."),
-)
+@_docs.module("roi_align_rotated", **ROTATED)
 class RoIAlignRotated(_Pool):
     """
     :func:`roi_align_rotated` as a module, with the parameters of mmcv's.
@@ -187,6 +182,7 @@ class PSRoIAlign(_Pool):
         )  # fmt: skip
 
 
+@_docs.module("multiscale_roi_align", x="maps_by_name", boxes="listed_boxes")
 class MultiScaleRoIAlign(nn.Module):
     """
     :func:`multiscale_roi_align` as a module, with the parameters of torchvision's.
@@ -194,21 +190,7 @@ class MultiScaleRoIAlign(nn.Module):
     torchvision's detectors accept it as `box_roi_pool`, `mask_roi_pool` and `keypoint_roi_pool`:
     where torchvision has been imported before, it is an instance of torchvision's class.
 
-    Parameters
-    ----------
-    featmap_names : list of str
-        Names of the maps that are used, from fine to coarse.
-    output_size : int or (int, int)
-        Bins of a box, (height, width).
-    sampling_ratio : int
-        Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.
-    canonical_scale : float, optional
-        Boxes as large as a square of this side are pooled from the level `canonical_level`,
-        that of scale 2**-canonical_level.
-    canonical_level : int, optional
-        See there.
-    num_threads : int, optional
-        Threads of a call and of its gradients, as of :func:`multiscale_roi_align`.
+    {sections}
 
     Examples
     --------
@@ -251,23 +233,6 @@ class MultiScaleRoIAlign(nn.Module):
     def forward(
         self, x: Dict[str, Tensor], boxes: List[Tensor], image_shapes: List[Tuple[int, int]]
     ) -> Tensor:
-        """
-        Pool.
-
-        Parameters
-        ----------
-        x : dict of Tensor[N, C, H_l, W_l]
-            Maps by their names; those of other names are not used.
-        boxes : list of N Tensor[L_i, 4]
-            Rows [x1, y1, x2, y2] in pixels of the images.
-        image_shapes : list of N (int, int)
-            Height and width of each image, before they were made into a batch; the scales of
-            the maps follow from the largest.
-
-        Returns
-        -------
-        Tensor[K, C, height, width]
-        """
         maps: List[Tensor] = []  # TorchScript has no comprehensions with a condition
         for name, level in x.items():
             if name in self.featmap_names:

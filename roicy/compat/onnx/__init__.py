@@ -142,8 +142,7 @@ def _max_roi_pool(pooled_shape: Any, spatial_scale: Any) -> Callable[..., Any]:
 @documented(
     "crop_and_resize",
     "ndarray (K, C, height, width), dtype of `X`",
-    rois="normalised",
-    crop_size="bins",
+    rois="normalised_boxes",
     mode="method",
 )
 def CropAndResize(
