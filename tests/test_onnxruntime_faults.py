@@ -7,7 +7,9 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import weakref
+from copy import copy
 
 import numpy as np
 import pytest
@@ -28,6 +30,7 @@ from test_onnxruntime import (  # noqa: E402
 )
 
 from roicy import onnxruntime as provider  # noqa: E402
+from roicy._kernels import machine  # noqa: E402
 from roicy.compat import onnx as compat  # noqa: E402
 from roicy.compat.onnx._command import _claimed  # noqa: E402
 from roicy.onnxruntime import _claims  # noqa: E402
@@ -45,7 +48,6 @@ CONSTANTS = {
     "empty": np.zeros((0, 3), np.float32),
     "axes17": np.ones((1,) * 16 + (2,), np.float32),
     "axes32": np.ones((1,) * 32, np.int64),
-    "large": np.zeros(2000, np.float32),
     # What NumPy has no such arrays of, and types that nobody looks at.
     "text": np.array(["a", "ö"], object),
     "uint32": np.array([7], np.uint32),
@@ -79,7 +81,7 @@ def test_values_of_any_kind(monkeypatch):
 
     def of(self, graph):
         for name in CONSTANTS:
-            seen[name] = graph.constant(name), graph.constant(name, False), graph.type_of(name)
+            seen[name] = copy(graph.constant(name)), graph.type_of(name)
         seen["sequence"] = graph.type_of("sequence"), graph.constant("sequence")
         with pytest.raises(TypeError, match="sequence: expected a tensor"):
             graph.rank("sequence")
@@ -96,12 +98,11 @@ def test_values_of_any_kind(monkeypatch):
     assert session.run(["Y"], ONE_BOX)[0].shape == (1, 1, 1, 1)
     assert seen["sequence"] == (0, None) and seen["rank"] == 70 and seen["attributes"] == {}
     for name, array in CONSTANTS.items():
-        small, any_size, kind = seen[name]
+        value, kind = seen[name]
         if name in ("text", "uint32", "uint64", "int16", "axes70"):
-            assert small is any_size is None and kind > 0, name
+            assert value is None and kind > 0, name
         else:
-            np.testing.assert_array_equal(any_size, array, err_msg=name)
-            assert (small is None) == (array.size > 1024), name
+            np.testing.assert_array_equal(value, array, err_msg=name)
 
 
 def level_of(kind, value, cast):
@@ -390,3 +391,70 @@ for thread in threads: thread.join()
 assert found == [1] * 8, found
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
+
+
+POOLING = parsed(
+    f"""pooled {VALUES} => (float[K, C, P, Q] Y) {{ Y = RoiAlign
+        <output_height = 14, output_width = 14, sampling_ratio = 8> (X, rois, images) }}"""
+).SerializeToString()
+MUCH_WORK = {
+    "X": np.ones((1, 128, 32, 32), np.float32),
+    "rois": np.full((60, 4), [1, 2, 30, 31], np.float32),
+    "images": np.zeros(60, np.int64),
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
+@pytest.mark.skipif(not machine.openmp(), reason="this build works on one thread")
+def test_threads_of_the_options():
+    """Kernels take as many as intra_op_num_threads or `use` says, whatever is set elsewhere."""
+    code = f"""
+import os, numpy as np, onnxruntime, roicy
+from roicy.onnxruntime import use
+roicy.set_num_threads(7)
+feed = {{"X": np.ones((1, 128, 32, 32), np.float32), "images": np.zeros(60, np.int64)}}
+feed["rois"] = np.full((60, 4), [1, 2, 30, 31], np.float32)
+def started(threads, num_threads=None):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession({POOLING!r}, use(options, num_threads))
+    before = len(os.listdir("/proc/self/task"))
+    session.run(None, feed)
+    return len(os.listdir("/proc/self/task")) - before
+print(started(1), started(2), started(1, 4), started(0))  # threads stay for calls to come
+"""
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert ran.stdout.split() == ["0", "1", "2", "3"]
+
+
+def test_kernels_run_without_the_gil(monkeypatch):
+    """Another thread of Python goes on while a kernel runs, and only then."""
+    turns, inside = [0], [0]
+    stop = threading.Event()
+
+    def count():
+        while not stop.wait(0.001):
+            turns[0] += 1
+
+    real = _claims.Single.run
+
+    def run(self, arrays, output):
+        before = turns[0]
+        real(self, arrays, output)
+        inside[0] += turns[0] - before
+
+    session = runtime.InferenceSession(POOLING, provider.use(quiet(intra_op_num_threads=1)))
+    monkeypatch.setattr(_claims.Single, "run", run)
+    counting, interval = threading.Thread(target=count), sys.getswitchinterval()
+    counting.start()
+    sys.setswitchinterval(1000)  # what runs in Python hands the GIL to nobody
+    try:
+        for _ in range(50):
+            session.run(None, MUCH_WORK)
+            if inside[0] > 0:
+                break
+    finally:
+        stop.set()
+        sys.setswitchinterval(interval)
+        counting.join()
+    assert inside[0] > 0

@@ -35,7 +35,6 @@ cdef enum:                       # OrtApi
     CAST_TO_TENSOR_INFO = 55
     GET_ELEMENT_TYPE = 60
     GET_DIMENSIONS_COUNT = 61               # how many, and at the next place which; so below
-    GET_TENSOR_TYPE_AND_SHAPE = 65
     KERNEL_INFO_FLOAT = 85                  # info, name, answer
     KERNEL_INFO_INT = 86
     KERNEL_INFO_STRING = 87                 # info, name, answers, size
@@ -44,7 +43,6 @@ cdef enum:                       # OrtApi
     KERNEL_CONTEXT_OUTPUT = 91              # context, index, extents, count, value
     RELEASE_STATUS = 93
     RELEASE_VALUE = 96
-    RELEASE_TENSOR_INFO = 99
     KERNEL_INFO_FLOATS = 162                # info, name, answers, count
     KERNEL_INFO_INTS = 163
     GET_CONFIG_ENTRY = 238                  # options, key, answer, size
@@ -72,6 +70,7 @@ cdef enum:                       # OrtApi
     ATTRIBUTE_NAME = 364
     NODE_GRAPH_COUNT = 365
     NODE_GRAPHS = 366                       # node, graphs, count, names
+    TENSOR_TYPE_AND_EXTENTS = 414           # value, type, extents, count
 
 cdef enum:                       # OrtEpApi
     CREATE_EP_DEVICE = 0                    # factory, device, metadata, options, made

@@ -12,6 +12,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 import threading
+from copy import copy
 from importlib.util import find_spec
 
 import numpy as np
@@ -168,25 +169,16 @@ cdef void forget(void *value) noexcept nogil:
 
 # Tensors
 
-cdef tuple extents_of(const void *info):
-    """The extents of a tensor, of which -1 is not known."""
-    cdef Handles extents = handles(GET_DIMENSIONS_COUNT, info)      # numbers of 64 bits, too
-    cdef size_t i
-    return tuple([<int64_t>extents.items[i] for i in range(extents.count)])
-
-
 cdef object array_of(const void *value, bint writable):
     """The array of a tensor, of the same memory."""
-    cdef void *info
+    cdef const int64_t *extents = NULL
     cdef void *data
     cdef int kind
+    cdef size_t rank, i
     cdef Py_ssize_t count = 1
-    ask(GET_TENSOR_TYPE_AND_SHAPE, value, &info)
-    try:
-        ask(GET_ELEMENT_TYPE, info, &kind)
-        shape = extents_of(info)
-    finally:
-        (<Release>api[RELEASE_TENSOR_INFO])(info)
+    check((<Status (*)(const void*, int*, const int64_t**, size_t*) noexcept nogil>
+           api[TENSOR_TYPE_AND_EXTENTS])(value, &kind, &extents, &rank))
+    shape = tuple([extents[i] for i in range(rank)])
     if kind == 16 and kind in FLOATS and kind not in DTYPES:
         import ml_dtypes
         DTYPES[kind] = np.dtype(ml_dtypes.bfloat16)
@@ -203,10 +195,10 @@ cdef object array_of(const void *value, bint writable):
     return ndarray(shape, dtype, memory)
 
 
-cdef object copy_of(const void *value):
-    """A copy of a tensor, or None if NumPy has no such array."""
+cdef object array_or_none(const void *value):
+    """The array of a tensor, or None if NumPy has no such array."""
     try:
-        return array_of(value, False).copy()
+        return array_of(value, False)
     except (TypeError, ValueError):
         return None
 
@@ -295,22 +287,20 @@ cdef class Graph:
         cdef const void *tensor = self.tensor(name)
         if tensor == NULL:
             raise TypeError(f"{name}: expected a tensor")
-        return len(extents_of(tensor))
+        return handles(GET_DIMENSIONS_COUNT, tensor).count
 
-    def constant(self, name, small=True):
-        """A copy of a value that is the same in each run; None for other values.
+    def constant(self, name):
+        """A value that is the same in each run; None for others, and what NumPy has no arrays of.
 
-        None, too, for what NumPy has no arrays of, and more than 1024 numbers if `small`.
+        The array is valid as long as the graph.
         """
         cdef char constant = 0
         cdef const void *value = NULL
-        cdef const void *tensor = self.tensor(name)
-        if tensor != NULL:
+        if self.tensor(name) != NULL:
             ask(VALUE_IS_CONSTANT, self.info(name), &constant)
-        if not constant or (small and np.prod(extents_of(tensor), dtype=float) > 1024):
-            return None
-        ask(VALUE_INITIALIZER, self.info(name), &value)
-        return None if value == NULL else copy_of(value)
+        if constant:
+            ask(VALUE_INITIALIZER, self.info(name), &value)
+        return None if value == NULL else array_or_none(value)
 
 
 cdef class Node:                 # captures: what its bodies read of the graphs around them
@@ -372,7 +362,7 @@ cdef object attribute(const void *handle):
     if kind == TENSOR:
         ask(ATTRIBUTE_TENSOR, handle, &tensor)
         try:
-            return copy_of(tensor)
+            return copy(array_or_none(tensor))
         finally:
             (<Release>api[RELEASE_VALUE])(tensor)
     if kind > STRING:

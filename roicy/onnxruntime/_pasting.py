@@ -78,7 +78,7 @@ def _pasted(graph: Any, node: Any) -> list[str] | None:
     kinds = [inner.op_type for inner in body.nodes]
     if not set(kinds) <= KINDS or kinds.count("Resize") != 1 or len(body.inputs) != 3:
         return None
-    values = [name for name in node.captures if graph.constant(name, False) is None]
+    values = [name for name in node.captures if graph.constant(name) is None]
     by_turn = {
         inner.inputs[0]
         for inner in body.nodes
@@ -156,13 +156,13 @@ def _alone(graph: Any, node: Any, inputs: list[str]) -> Any:
     import onnxruntime
 
     (body,) = node.bodies
-    read = {name: graph.constant(name, False) for name in (*node.captures, node.inputs[1])}
+    read = {name: graph.constant(name) for name in (*node.captures, node.inputs[1])}
     kinds = {inputs[0]: FLOAT, node.inputs[2]: FLOAT}
     inner = _graph(
         [_node(one, one.attributes) for one in body.nodes],
         [*zip(body.inputs, (INT64, BOOL, FLOAT), (0, 0, None), strict=True)],
         [*zip(body.outputs, (BOOL, FLOAT), (0, None), strict=True)],
-        {name: body.constant(name, False) for name in body.initializers},
+        {name: body.constant(name) for name in body.initializers},
     )
     whole = _graph(
         [_node(node, {"body": inner})],

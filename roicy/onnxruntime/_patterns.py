@@ -123,14 +123,14 @@ class Walk:
         return name
 
     def constant(self, name: str) -> np.ndarray | None:
-        """Return a small constant, or None for other values."""
+        """Return a constant, or None for other values."""
         value: np.ndarray | None = self.graph.constant(self.through(name, ("Identity",)))
         return value
 
     def numbers(self, name: str) -> list[int] | None:
-        """Return the numbers of a small constant, or None for other values."""
+        """Return the numbers of a constant of few, or None for other values."""
         value = self.constant(name)
-        return None if value is None else value.reshape(-1).tolist()
+        return None if value is None or value.size > 99 else value.reshape(-1).tolist()
 
     def sliced(self, name: str) -> tuple[str, list[int]] | None:
         """Return (rows, columns) where a value is columns of rows that a Slice takes."""
@@ -175,7 +175,7 @@ class Walk:
         """Whether a value is zeros, of extents that need not be known."""
         node = self.node(name, "Expand", "ConstantOfShape")
         if node is None:
-            value = self.graph.constant(name, False)
+            value = self.graph.constant(name)
             return value is not None and not value.any()
         if node.op_type == "Expand":
             return self.is_zeros(node.inputs[0])
@@ -184,7 +184,7 @@ class Walk:
 
     def rows_of(self, zeros: str) -> str | int | None:
         """Return how many rows zeros have: a number, or the value that tells it, or None."""
-        value = self.graph.constant(zeros, False)
+        value = self.graph.constant(zeros)
         if value is not None:
             return value.shape[0] if value.ndim else None
         node = self.node(zeros, "ConstantOfShape", "Expand")
