@@ -143,6 +143,8 @@ def test_quantized(dtype, isa):
         ({"antialias": "pillow", "boxes": np.ones((1, 2, 3))}, ValueError, "antialias: 'pillow'"),
         ({"quantization": (0.5, 0)}, ValueError, "quantization: .*, expected None for dtype='fl"),
         ({"quantization": (0, 0), "dtype": "int8"}, ValueError, "quantization: scale 0, expected"),
+        ({"quantization": (np.nan, 0), "dtype": "int8"}, ValueError, "quantization: scale nan, e"),
+        ({"quantization": (1e-320, 0), "dtype": "int8"}, ValueError, "1e-320, .* float32 can hold"),
         ({"quantization": (1, 128), "dtype": "int8"}, ValueError, "quantization: 128, expected"),
         ({"quantization": 0.5, "dtype": "uint8"}, ValueError, "quantization: 0.5, expected .scale"),
         ({"quantization": ("a", 0), "dtype": "uint8"}, TypeError, "quantization: 'a', expected"),

@@ -182,6 +182,7 @@ def test_opencv(color, code):
 FRAME = np.zeros((30, 20), np.uint8)
 PADDED = np.zeros((30, 24), np.uint8)[:, :20]
 PLANES = (np.zeros((20, 20), np.uint8), np.zeros((10, 20), np.uint8))
+PLANES_OF_PAIRS = (PLANES[0], PLANES[1].reshape(10, 10, 2))
 
 
 @pytest.mark.parametrize(
@@ -195,6 +196,8 @@ PLANES = (np.zeros((20, 20), np.uint8), np.zeros((10, 20), np.uint8))
         ({"frames": np.zeros((30, 21), np.uint8)}, ValueError, r"frames: shape .*an even W"),
         ({"frames": FRAME.astype(np.uint16)}, TypeError, "frames: dtype uint16, expected uint8"),
         ({"color": "p010"}, TypeError, "frames: dtype uint8, expected uint16 for color='p010'"),
+        ({"frames": FRAME.astype(">u2"), "color": "p010"}, TypeError, "uint16 in foreign byte"),
+        ({"frames": PLANES_OF_PAIRS, "color": None}, ValueError, "frames.1.: .*planes .* need col"),
         ({"frames": []}, ValueError, "frames: an empty list"),
         ({"frames": [np.zeros((2, 30, 20), np.uint8)]}, ValueError, r"frames\[0\]: shape \(2, 30"),
         ({"frames": PADDED, "color": "i420"}, ValueError, "frames: rows 24 bytes apart, expected"),

@@ -317,7 +317,7 @@ def crop_lines(
     >>> lines.shape, widths
     ((2, 3, 48, 320), array([320, 160], dtype=int32))
     """
-    for name in {"fit", "return_matrices"} & options.keys():
+    for name in {"size", "fit", "return_matrices"} & options.keys():
         raise TypeError(f"{name}: {options[name]!r}, expected no such argument of crop_lines")
     height = _arguments.integer("height", height, 1, 2**24)
     given, rows = arguments.read(

@@ -150,7 +150,10 @@ def _yuv_array(name: str, value: Any, color: str) -> np.ndarray:
     value = _taken(name, value)
     wanted = "uint16" if color == "p010" else "uint8"
     if value.dtype != wanted:
-        raise TypeError(f"{name}: dtype {value.dtype.name}, expected {wanted} for color={color!r}")
+        order = "" if value.dtype.isnative else " in foreign byte order"
+        raise TypeError(
+            f"{name}: dtype {value.dtype.name}{order}, expected {wanted} for color={color!r}"
+        )
     _arguments.addressable(name, value)
     return value
 
@@ -270,9 +273,10 @@ def frames(value: Any) -> Frames:
     first = arrays[0]
     for i, array in enumerate(arrays):
         if array.dtype != first.dtype or array.shape[3] != first.shape[3]:
+            hint = "; planes of YCbCr need color=" if isinstance(value, tuple) else ""
             raise ValueError(
                 f"frames[{i}]: {array.shape[3]} channels of dtype {array.dtype.name}, expected "
-                f"{first.shape[3]} of {first.dtype.name} as frames[0] has"
+                f"{first.shape[3]} of {first.dtype.name} as frames[0] has{hint}"
             )
     channels, size = first.shape[3], first.itemsize
     backwards = channels > 1 and all(array.strides[3] == -size for array in arrays)
@@ -470,7 +474,10 @@ def quantized(pixels: Pixels, value: Any, dtype: np.dtype) -> tuple[Pixels, int]
     zero = _arguments.integer("quantization", value[1], int(limits.min), int(limits.max))
     numbers = pixels.scale + pixels.bias
     if not 0 < step <= LARGEST_FLOAT32 or max(map(abs, numbers)) / step > LARGEST_FLOAT32:
-        raise ValueError(f"quantization: scale {value[0]!r}, expected a number above 0")
+        raise ValueError(
+            f"quantization: scale {value[0]!r}, expected a number above 0 that float32 can hold "
+            "and divide by"
+        )
     scaled = pixels._replace(
         scale=[number / step for number in pixels.scale],
         bias=[number / step for number in pixels.bias],
