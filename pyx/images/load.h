@@ -50,41 +50,36 @@ static FORCE_INLINE float crop_number(const char *from, int kind) {
 }
 
 /* Converts pixels x .. x + count - 1 of row y of YCbCr; x is even.  The YUV_SPARE bytes after them
-   may change.  Runs are whole but for an odd pixel or a short row, since the last one overlaps the
-   one before it.  The row YUV_AHEAD rows below is prefetched, since it is read next but a few. */
-enum { YUV_SPARE = 3 * YUV_STEP + 1, YUV_AHEAD = 8 };
+   may change.  Steps are whole, since pixels of the frame beyond the last one are converted, too,
+   or at its edge those before.  The row YUV_AHEAD rows below is prefetched, since it is read next
+   but a few. */
+enum { YUV_SPARE = 3 * YUV_RUN + 1, YUV_AHEAD = 8 };
 static NOINLINE void crop_convert(const struct crop_source *source, ptrdiff_t y, ptrdiff_t x,
                                   ptrdiff_t count, uint8_t *to) {
     const struct crop_yuv yuv = *source->yuv;
     const char *row = source->start + y * source->stride_y;
-    ptrdiff_t step = source->stride_x, at = 0;
+    ptrdiff_t step = source->stride_x, width = source->width;
     ptrdiff_t ahead = y + YUV_AHEAD < source->height ? YUV_AHEAD : 0;
-    while (at < count) {
+    for (ptrdiff_t at = 0; at < count; at += YUV_RUN) {
         struct crop_plane chroma[2] = {source->chroma[0], source->chroma[1]};
-        ptrdiff_t left = count - at;
-        if (at && left < YUV_STEP) {
-            at = (count - YUV_STEP + 1) / 2 * 2;
-            left = count - at;
-        }
+        uint8_t edge[YUV_SPARE];
+        ptrdiff_t first = x + at, left = width - first;
+        if (left < YUV_RUN)
+            first = width > YUV_RUN ? (width - YUV_RUN + 1) & ~(ptrdiff_t)1 : 0;
         for (int i = 0; i < 2; i++) {
             chroma[i].start +=
-                (y >> yuv.shared) * chroma[i].stride_y + (x + at) / 2 * chroma[i].stride_x;
+                (y >> yuv.shared) * chroma[i].stride_y + first / 2 * chroma[i].stride_x;
             prefetch_l1(chroma[i].start + (ahead >> yuv.shared) * chroma[i].stride_y);
         }
-        prefetch_l1(row + (x + at) * step + ahead * source->stride_y);
+        prefetch_l1(row + first * step + ahead * source->stride_y);
         if (left >= YUV_RUN) {
-            yuv_convert_run(&yuv, row + (x + at) * step, step, chroma, YUV_RUN, YUV_RUN,
+            yuv_convert_run(&yuv, row + first * step, step, chroma, YUV_RUN, count - at,
                             to + 3 * at);
-            at += YUV_RUN;
             continue;
         }
-        if (left >= YUV_STEP)
-            yuv_convert_run(&yuv, row + (x + at) * step, step, chroma, YUV_STEP, YUV_STEP,
-                            to + 3 * at);
-        else
-            yuv_convert_run(&yuv, row + (x + at) * step, step, chroma, (int)left, YUV_STEP,
-                            to + 3 * at);
-        at += YUV_STEP;
+        yuv_convert_run(&yuv, row + first * step, step, chroma, (int)(width - first), YUV_RUN,
+                        edge);
+        memcpy(to + 3 * at, edge + 3 * (x + at - first), (size_t)(3 * (count - at)));
     }
 }
 

@@ -8,8 +8,15 @@
 
 #include "simd/simd.h"
 
-/* Pixels that are converted together. */
-enum { YUV_RUN = 64, YUV_STEP = 16 };
+/* Pixels that are read together, and those of a vector of words for every other one of them. */
+enum { YUV_RUN = 64 };
+#if defined(__GNUC__) && defined(__AVX512BW__)
+enum { YUV_STEP = 64 };
+#elif defined(__GNUC__) && defined(__AVX2__)
+enum { YUV_STEP = 32 };
+#else
+enum { YUV_STEP = 16 };
+#endif
 
 /* How YCbCr becomes red, green and blue: y * luma + u * from_u[c] + v * from_v[c] + bias[c], where
    Y is a number of 15 bits, U and V are numbers of 16 bits with a sign, and products lose their low
@@ -26,9 +33,15 @@ struct crop_plane {
     ptrdiff_t stride_y, stride_x;
 };
 
-/* `count` numbers of a plane as fractions of 16 bits; loops of known steps become whole vectors. */
-static FORCE_INLINE void yuv_numbers(const char *from, ptrdiff_t step, int wide, int count,
-                                     uint16_t *to) {
+/* Numbers of YUV_RUN pixels, fractions of 16 bits: Y of even and of odd pixels, U and V. */
+enum { YUV_PAIRS = YUV_RUN / 2 };
+struct yuv_numbers {
+    uint16_t even[YUV_PAIRS], odd[YUV_PAIRS], u[YUV_PAIRS], v[YUV_PAIRS];
+};
+
+/* `count` numbers of a plane, `step` bytes apart. */
+static FORCE_INLINE void yuv_gather(const char *from, ptrdiff_t step, int wide, int count,
+                                    uint16_t *to) {
     for (int i = 0; i < count; i++) {
         uint16_t two = 0;
         if (wide)
@@ -39,45 +52,153 @@ static FORCE_INLINE void yuv_numbers(const char *from, ptrdiff_t step, int wide,
     }
 }
 
-static FORCE_INLINE void yuv_gather(const char *from, ptrdiff_t step, int wide, int count,
-                                    uint16_t *to) {
-    if (wide)
-        yuv_numbers(from, step, 1, count, to);
-    else if (step == 1)
-        yuv_numbers(from, 1, 0, count, to);
-    else if (step == 2)
-        yuv_numbers(from, 2, 0, count, to);
-    else
-        yuv_numbers(from, step, 0, count, to);
-}
-
-/* Bytes of two planes that take turns. */
-static FORCE_INLINE void yuv_gather_pairs(const char *from, int count, uint16_t *first,
+/* Numbers that take turns, and follow each other.  This and the next loop become vectors. */
+static FORCE_INLINE void yuv_gather_pairs(const char *from, int wide, uint16_t *first,
                                           uint16_t *second) {
-    for (int i = 0; i < count; i++) {
-        uint8_t two[2];
+    for (int i = 0; wide && i < YUV_PAIRS; i++) {
+        memcpy(first + i, from + 4 * i, sizeof *first);
+        memcpy(second + i, from + 4 * i + 2, sizeof *second);
+    }
+    for (int i = 0; !wide && i < YUV_PAIRS; i++) {
+        uint8_t bytes[2];
         uint16_t both;
-        memcpy(two, from + 2 * i, sizeof two);
-        both = (uint16_t)(two[0] | two[1] << 8);
+        memcpy(bytes, from + 2 * i, sizeof bytes);
+        both = (uint16_t)(bytes[0] | bytes[1] << 8);
         first[i] = (uint16_t)(both << 8);
         second[i] = both & 0xff00;
     }
 }
 
-#if defined(__SSE2__)
-static FORCE_INLINE __m128i yuv_load(const void *from) {
-    return _mm_loadu_si128((const __m128i *)from);
+/* Bytes of two pixels in four: places[k] is that of Y, the other Y, U and V. */
+static FORCE_INLINE void yuv_gather_fours(const char *from, const ptrdiff_t *places,
+                                          struct yuv_numbers *to) {
+    for (int i = 0; i < YUV_PAIRS; i++) {
+        uint8_t bytes[4];
+        uint32_t all;
+        memcpy(bytes, from + 4 * i, sizeof bytes);
+        all = bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
+              (uint32_t)bytes[3] << 24;
+        to->even[i] = (uint16_t)(all >> 8 * places[0] << 8);
+        to->odd[i] = (uint16_t)(all >> 8 * places[1] << 8);
+        to->u[i] = (uint16_t)(all >> 8 * places[2] << 8);
+        to->v[i] = (uint16_t)(all >> 8 * places[3] << 8);
+    }
 }
 
-/* Red, green and blue of 16 pixels, one after the other.  The byte after the last may change. */
-static FORCE_INLINE void yuv_weave(const __m128i *rgb, uint8_t *to) {
-#if defined(__SSSE3__)
-#define PIXEL(i, c) ((i) % 3 == (c) ? (i) / 3 : -1)
-#define FOUR(i, c) PIXEL(i, c), PIXEL(i + 1, c), PIXEL(i + 2, c), PIXEL(i + 3, c)
-#define ALL(i, c)                                                                                  \
-    {                                                                                              \
-        FOUR(i, c), FOUR(i + 4, c), FOUR(i + 8, c), FOUR(i + 12, c)                                \
+/* Numbers of two planes, or of the even and the odd places of one. */
+static FORCE_INLINE void yuv_gather_two(const char *first, const char *second, ptrdiff_t step,
+                                        int wide, uint16_t *to_first, uint16_t *to_second) {
+    ptrdiff_t size = wide ? 2 : 1;
+    if (step == 2 * size && second == first + size)
+        yuv_gather_pairs(first, wide, to_first, to_second);
+    else if (step == 2 * size && first == second + size)
+        yuv_gather_pairs(second, wide, to_second, to_first);
+    else if (step == size) {
+        yuv_gather(first, size, wide, YUV_PAIRS, to_first);
+        yuv_gather(second, size, wide, YUV_PAIRS, to_second);
+    } else {
+        yuv_gather(first, step, wide, YUV_PAIRS, to_first);
+        yuv_gather(second, step, wide, YUV_PAIRS, to_second);
     }
+}
+
+/* The numbers of `count` pixels, at most YUV_RUN, of which the first is even. */
+static FORCE_INLINE void yuv_read(const struct crop_yuv *yuv, const char *luma, ptrdiff_t step,
+                                  const struct crop_plane *chroma, int count,
+                                  struct yuv_numbers *to) {
+    const char *u = chroma[0].start, *v = chroma[1].start, *first = luma < u ? luma : u;
+    ptrdiff_t apart = chroma[0].stride_x;
+    if (count < YUV_RUN || chroma[1].stride_x != apart) {
+        yuv_gather(luma, 2 * step, yuv->wide, (count + 1) / 2, to->even);
+        yuv_gather(luma + step, 2 * step, yuv->wide, count / 2, to->odd);
+        yuv_gather(u, apart, yuv->wide, (count + 1) / 2, to->u);
+        yuv_gather(v, chroma[1].stride_x, yuv->wide, (count + 1) / 2, to->v);
+    } else if (!yuv->wide && !yuv->shared && step == 2 && apart == 4) {
+        const ptrdiff_t places[4] = {luma - first, luma + 2 - first, u - first, v - first};
+        yuv_gather_fours(first, places, to);
+    } else if (yuv->wide) {
+        yuv_gather_two(luma, luma + step, 2 * step, 1, to->even, to->odd);
+        yuv_gather_two(u, v, apart, 1, to->u, to->v);
+    } else {
+        yuv_gather_two(luma, luma + step, 2 * step, 0, to->even, to->odd);
+        yuv_gather_two(u, v, apart, 0, to->u, to->v);
+    }
+}
+
+#if defined(__GNUC__) && (defined(__SSE2__) || defined(__aarch64__))
+typedef int16_t yuv_words __attribute__((vector_size(YUV_STEP)));
+typedef uint16_t yuv_fractions __attribute__((vector_size(YUV_STEP)));
+
+static FORCE_INLINE yuv_fractions yuv_load(const uint16_t *from) {
+    yuv_fractions numbers;
+    memcpy(&numbers, from, sizeof numbers);
+    return numbers;
+}
+
+/* yuv_high: the high halves of products.  yuv_pack: 8 even pixels and then 8 odd ones in each 16
+   bytes.  yuv_weave: writes such colours pixel by pixel; the byte after the last may change. */
+#if defined(__aarch64__)
+typedef uint8x16_t yuv_bytes;
+
+static FORCE_INLINE yuv_words yuv_high(yuv_words numbers, int16_t scale) {
+    int16x8_t all = (int16x8_t)numbers;
+    int16x4_t low = vshrn_n_s32(vmull_n_s16(vget_low_s16(all), scale), 16);
+    return (yuv_words)vshrn_high_n_s32(low, vmull_high_n_s16(all, scale), 16);
+}
+
+static FORCE_INLINE yuv_bytes yuv_pack(yuv_words even, yuv_words odd) {
+    return vqmovun_high_s16(vqmovun_s16((int16x8_t)even), (int16x8_t)odd);
+}
+
+static FORCE_INLINE void yuv_weave(const yuv_bytes *rgb, uint8_t *to) {
+    uint8x16x3_t pixels;
+    for (int c = 0; c < 3; c++)
+        pixels.val[c] = vzip1q_u8(rgb[c], vextq_u8(rgb[c], rgb[c], 8));
+    vst3q_u8(to, pixels);
+}
+#else
+#if defined(__AVX512BW__)
+typedef __m512i yuv_bytes;
+#define YUV_(name) _mm512_##name
+#define YUV_ALL_LANES(lane) _mm512_broadcast_i32x4(lane)
+#elif defined(__AVX2__)
+typedef __m256i yuv_bytes;
+#define YUV_(name) _mm256_##name
+#define YUV_ALL_LANES(lane) _mm256_broadcastsi128_si256(lane)
+#else
+typedef __m128i yuv_bytes;
+#define YUV_(name) _mm_##name
+#define YUV_ALL_LANES(lane) (lane)
+#endif
+
+static FORCE_INLINE yuv_words yuv_high(yuv_words numbers, int16_t scale) {
+    return (yuv_words)YUV_(mulhi_epi16)((yuv_bytes)numbers, YUV_(set1_epi16)(scale));
+}
+
+static FORCE_INLINE yuv_bytes yuv_pack(yuv_words even, yuv_words odd) {
+    return YUV_(packus_epi16)((yuv_bytes)even, (yuv_bytes)odd);
+}
+
+#if defined(__SSSE3__)
+/* Stores each 16 bytes of a vector, 48 bytes apart. */
+static FORCE_INLINE void yuv_store_lanes(yuv_bytes bytes, uint8_t *to) {
+#if defined(__AVX512BW__)
+    _mm_storeu_si128((__m128i *)to, _mm512_castsi512_si128(bytes));
+    _mm_storeu_si128((__m128i *)(to + 48), _mm512_extracti32x4_epi32(bytes, 1));
+    _mm_storeu_si128((__m128i *)(to + 96), _mm512_extracti32x4_epi32(bytes, 2));
+    _mm_storeu_si128((__m128i *)(to + 144), _mm512_extracti32x4_epi32(bytes, 3));
+#elif defined(__AVX2__)
+    _mm_storeu_si128((__m128i *)to, _mm256_castsi256_si128(bytes));
+    _mm_storeu_si128((__m128i *)(to + 48), _mm256_extracti128_si256(bytes, 1));
+#else
+    _mm_storeu_si128((__m128i *)to, bytes);
+#endif
+}
+
+static FORCE_INLINE void yuv_weave(const yuv_bytes *rgb, uint8_t *to) {
+#define PIXEL(i, c) ((i) % 3 != (c) ? -1 : (i) / 3 / 2 + (i) / 3 % 2 * 8)
+#define FOUR(i, c) PIXEL(i, c), PIXEL(i + 1, c), PIXEL(i + 2, c), PIXEL(i + 3, c)
+#define ALL(i, c) { FOUR(i, c), FOUR(i + 4, c), FOUR(i + 8, c), FOUR(i + 12, c) }
     /* Of each byte of the result: its pixel, if it is of this colour. */
     static const int8_t pixels[3][3][16] = {{ALL(0, 0), ALL(0, 1), ALL(0, 2)},
                                             {ALL(16, 0), ALL(16, 1), ALL(16, 2)},
@@ -86,79 +207,85 @@ static FORCE_INLINE void yuv_weave(const __m128i *rgb, uint8_t *to) {
 #undef FOUR
 #undef ALL
     for (int i = 0; i < 3; i++) {
-        __m128i bytes = _mm_shuffle_epi8(rgb[0], yuv_load(pixels[i][0]));
-        bytes = _mm_or_si128(bytes, _mm_shuffle_epi8(rgb[1], yuv_load(pixels[i][1])));
-        bytes = _mm_or_si128(bytes, _mm_shuffle_epi8(rgb[2], yuv_load(pixels[i][2])));
-        _mm_storeu_si128((__m128i *)(to + 16 * i), bytes);
+        yuv_bytes parts[3];
+        for (int c = 0; c < 3; c++) {
+            __m128i lane = _mm_loadu_si128((const __m128i *)pixels[i][c]);
+            parts[c] = YUV_(shuffle_epi8)(rgb[c], YUV_ALL_LANES(lane));
+        }
+        yuv_store_lanes(parts[0] | parts[1] | parts[2], to + 16 * i);
     }
+}
 #else
+static FORCE_INLINE void yuv_weave(const yuv_bytes *rgb, uint8_t *to) {
     uint32_t pixels[YUV_STEP];
-    __m128i zero = _mm_setzero_si128();
-    __m128i low = _mm_unpacklo_epi8(rgb[0], rgb[1]), high = _mm_unpackhi_epi8(rgb[0], rgb[1]);
-    __m128i blue = _mm_unpacklo_epi8(rgb[2], zero), rest = _mm_unpackhi_epi8(rgb[2], zero);
+    __m128i of[3], zero = _mm_setzero_si128();
+    for (int c = 0; c < 3; c++)
+        of[c] = _mm_unpacklo_epi8(rgb[c], _mm_srli_si128(rgb[c], 8));
+    __m128i low = _mm_unpacklo_epi8(of[0], of[1]), high = _mm_unpackhi_epi8(of[0], of[1]);
+    __m128i blue = _mm_unpacklo_epi8(of[2], zero), rest = _mm_unpackhi_epi8(of[2], zero);
     _mm_storeu_si128((__m128i *)pixels, _mm_unpacklo_epi16(low, blue));
     _mm_storeu_si128((__m128i *)(pixels + 4), _mm_unpackhi_epi16(low, blue));
     _mm_storeu_si128((__m128i *)(pixels + 8), _mm_unpacklo_epi16(high, rest));
     _mm_storeu_si128((__m128i *)(pixels + 12), _mm_unpackhi_epi16(high, rest));
     for (int i = 0; i < YUV_STEP; i++)
         memcpy(to + 3 * i, pixels + i, sizeof *pixels);
-#endif
 }
+#endif
+#undef YUV_
+#undef YUV_ALL_LANES
+#endif
 
-static FORCE_INLINE void yuv_mix(const struct crop_yuv *yuv, const uint16_t *luma,
-                                 const uint16_t *u, const uint16_t *v, uint8_t *to) {
-    __m128i middle = _mm_set1_epi16(INT16_MIN), scale = _mm_set1_epi16(yuv->luma), rgb[3];
-    __m128i of_u = _mm_xor_si128(yuv_load(u), middle), of_v = _mm_xor_si128(yuv_load(v), middle);
-    __m128i left = _mm_mulhi_epi16(_mm_srli_epi16(yuv_load(luma), 1), scale);
-    __m128i right = _mm_mulhi_epi16(_mm_srli_epi16(yuv_load(luma + YUV_STEP / 2), 1), scale);
+/* YUV_STEP pixels from pair `first` on. */
+static FORCE_INLINE void yuv_mix(const struct crop_yuv *yuv, const struct yuv_numbers *from,
+                                 int first, uint8_t *to) {
+    yuv_words even = yuv_high((yuv_words)(yuv_load(from->even + first) >> 1), yuv->luma);
+    yuv_words odd = yuv_high((yuv_words)(yuv_load(from->odd + first) >> 1), yuv->luma);
+    yuv_words u = (yuv_words)yuv_load(from->u + first) ^ INT16_MIN;
+    yuv_words v = (yuv_words)yuv_load(from->v + first) ^ INT16_MIN;
+    yuv_bytes rgb[3];
     for (int c = 0; c < 3; c++) {
-        __m128i part = _mm_set1_epi16(yuv->bias[c]), low, high;
+        yuv_words part = (yuv_words){0} + yuv->bias[c];
         if (c > 0)
-            part = _mm_add_epi16(part, _mm_mulhi_epi16(of_u, _mm_set1_epi16(yuv->from_u[c])));
+            part += yuv_high(u, yuv->from_u[c]);
         if (c < 2)
-            part = _mm_add_epi16(part, _mm_mulhi_epi16(of_v, _mm_set1_epi16(yuv->from_v[c])));
-        low = _mm_add_epi16(left, _mm_unpacklo_epi16(part, part));
-        high = _mm_add_epi16(right, _mm_unpackhi_epi16(part, part));
-        rgb[c] = _mm_packus_epi16(_mm_srai_epi16(low, 5), _mm_srai_epi16(high, 5));
+            part += yuv_high(v, yuv->from_v[c]);
+        rgb[c] = yuv_pack((even + part) >> 5, (odd + part) >> 5);
     }
     yuv_weave(rgb, to);
 }
 #else
 static FORCE_INLINE int yuv_high(int number, int scale) { return number * scale >> 16; }
 
-static FORCE_INLINE void yuv_mix(const struct crop_yuv *yuv, const uint16_t *luma,
-                                 const uint16_t *u, const uint16_t *v, uint8_t *to) {
+static FORCE_INLINE uint8_t yuv_byte(int sum) {
+    int value = sum >> 5;
+    value = value > 0 ? value : 0;
+    return (uint8_t)(value < 255 ? value : 255);
+}
+
+static FORCE_INLINE void yuv_mix(const struct crop_yuv *yuv, const struct yuv_numbers *from,
+                                 int first, uint8_t *to) {
     for (int c = 0; c < 3; c++)
         for (int i = 0; i < YUV_STEP; i++) {
-            int part = yuv->bias[c] + yuv_high(u[i / 2] - 0x8000, yuv->from_u[c]) +
-                       yuv_high(v[i / 2] - 0x8000, yuv->from_v[c]);
-            int value = (yuv_high(luma[i] >> 1, yuv->luma) + part) >> 5;
-            value = value > 0 ? value : 0;
-            to[3 * i + c] = (uint8_t)(value < 255 ? value : 255);
+            int at = first + i / 2;
+            int part = yuv->bias[c] + yuv_high(from->u[at] - 0x8000, yuv->from_u[c]) +
+                       yuv_high(from->v[at] - 0x8000, yuv->from_v[c]);
+            int luma = (i % 2 ? from->odd : from->even)[at];
+            to[3 * i + c] = yuv_byte(yuv_high(luma >> 1, yuv->luma) + part);
         }
 }
 #endif
 
-/* `count` pixels, up to `most`, for which `to` has room and one byte more: all may change. */
+/* `wanted` of `count` pixels, up to YUV_RUN, of which the first is even.  `to` has room for YUV_RUN
+   pixels and one byte more: all may change. */
 static FORCE_INLINE void yuv_convert_run(const struct crop_yuv *yuv, const char *luma,
                                          ptrdiff_t step, const struct crop_plane *chroma, int count,
-                                         int most, uint8_t *to) {
-    uint16_t y[YUV_RUN] = {0}, u[YUV_RUN / 2] = {0}, v[YUV_RUN / 2] = {0};
-    int pairs = (count + 1) / 2;
-    const char *from_u = chroma[0].start, *from_v = chroma[1].start;
-    ptrdiff_t step_u = chroma[0].stride_x, step_v = chroma[1].stride_x;
-    int together = !yuv->wide && step_u == 2 && step_v == 2;
-    yuv_gather(luma, step, yuv->wide, count, y);
-    if (together && from_v == from_u + 1)
-        yuv_gather_pairs(from_u, pairs, u, v);
-    else if (together && from_u == from_v + 1)
-        yuv_gather_pairs(from_v, pairs, v, u);
-    else {
-        yuv_gather(from_u, step_u, yuv->wide, pairs, u);
-        yuv_gather(from_v, step_v, yuv->wide, pairs, v);
-    }
-    for (int i = 0; i < most; i += YUV_STEP)
-        yuv_mix(yuv, y + i, u + i / 2, v + i / 2, to + 3 * i);
+                                         ptrdiff_t wanted, uint8_t *to) {
+    struct yuv_numbers numbers;
+    if (count < YUV_RUN)
+        memset(&numbers, 0, sizeof numbers);
+    yuv_read(yuv, luma, step, chroma, count, &numbers);
+    for (int i = 0; i < YUV_RUN && i < wanted; i += YUV_STEP)
+        yuv_mix(yuv, &numbers, i / 2, to + 3 * i);
 }
 
 #endif
