@@ -15,7 +15,7 @@ MAY_IMPORT = {
     "plan": ("plan", "simd", "tuning", "roicy._kernels.machine"),
     "kernels": (
         "kernels", "move", "simd", "threads", "tuning", "images.frames",
-        "plan.arrays", "plan.structs", "plan.spans",
+        "plan.arrays", "plan.choose", "plan.structs", "plan.spans",
         "roicy._kernels.machine", "roicy._kernels.plan",
     ),
     "images": ("images", "simd", "threads", "tuning"),

@@ -9,9 +9,10 @@ from roicy._arguments import Arguments
 from roicy._table import MAX_PIXEL, WEIGHTED_SUM, Operator
 
 # These are enum Load and enum Strategy of pyx/plan/structs.pxd.
-PACK_WINDOW, PACK_ROWS, COPY_ONCE, COPY_PER_BOX, PACK_TAPS = range(5)
+PACK_WINDOW, PACK_ROWS, COPY_ONCE, COPY_PER_BOX = range(4)
 PLANES, PIXELS, BY_BINS, ROW_LANES, SCALARS = range(5)
 BINS = (7, 7)
+TAPS = 6, 7  # of enum How: TAPS_Y and TAPS_X
 SAMPLED = (RULES["sampled"], 2, False, True, False, False)
 INTEGRATED = (RULES["integrated"], 0, False, False, False, False)
 QUANTISED = (RULES["quantised"], 0, False, False, True, False)
@@ -279,19 +280,20 @@ def test_bins_of_a_pixel_are_copied_while_there_is_room(extents, most, channels_
         extents=extents, channels_last=channels_last, position_sensitive=True,
     ).tasks_array()  # fmt: skip
     if not channels_last or most is None:
-        assert np.isin(tasks["load"], (PACK_WINDOW, PACK_ROWS, PACK_TAPS)).all()
+        assert np.isin(tasks["load"], (PACK_WINDOW, PACK_ROWS)).all()
         return
     assert (tasks["load"] == COPY_ONCE).all()
     bins = tasks["stop_bin"] - tasks["first_bin"]
     assert 3 <= bins.min() and bins.max() <= most
 
 
-@pytest.mark.parametrize(("ratio", "load"), [(1, PACK_TAPS), (0, PACK_ROWS), (-1, PACK_ROWS)])
+@pytest.mark.parametrize(("ratio", "load"), [(1, PACK_WINDOW), (0, PACK_ROWS), (-1, PACK_ROWS)])
 def test_adaptive_grids_are_not_thin(ratio, load):
     """They have a sample a pixel, and the rows of all bins together are more than the map."""
     rule = (RULES["sampled"], ratio, False, True, False, False)
     plan = planned("forward", all_of((150, 160)), 128, rule=rule, extents=(150, 160))
     assert (plan.tasks_array()["load"] == load).all()
+    assert np.isin(plan.tables().how, TAPS).all() == (ratio == 1)
 
 
 def test_few_boxes_are_not_worth_copying(rng):

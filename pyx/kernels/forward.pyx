@@ -6,27 +6,30 @@ with n the image of box k, and the channel that the operator reads for (c, p, q)
 
 The weights are tables of the plan; this file knows neither what they mean nor which operator
 calls.  A box is contracted along y, into a strip [p][x][lane], and then along x into bins
-[p][q][lane], or the other way round where that is much less work (`x_first`).  Each bin is summed
-by one task in an order that only the boxes decide, so that results have the same bits for every
-number of threads.
+[p][q][lane], or the other way round where that is much less work (`x_first` in plan/choose.pxd).
+Each bin is summed by one task in an order that only the boxes decide, so that results have the same
+bits for every number of threads.
 """
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
+from kernels.nest cimport (Part, Scratch, Step, begin_steps, load_thin, next_step, parts_of, run,
+                           scratch_of, set_box, target_of, thinned)
 from kernels.row_lanes cimport reduce_row_lanes
-from kernels.run cimport (Part, Scratch, Step, begin_steps, is_empty, is_thin, load_thin, next_step,
-                          parts_of, run, scratch_of, set_box, take_blocks, target_of, thinned,
-                          x_first)
 from kernels.scalars cimport sum_bins
-from kernels.sparse cimport forward_sparse
+from kernels.sparse cimport sum_sparse, sum_sparse_pixels
 from move.prefetch cimport prefetch_pixel_ends
 from move.tile cimport (Target, TileCache, View, Window, bin_tile_bytes, cell_columns, cell_rows,
                         load, load_bins, open_tile, put_pixels, unpack)
+from plan.choose cimport holds_pixels, how_of_window
 from plan.spans cimport clip, taps_after
-from plan.structs cimport BINS, COPY_ONCE, DIRECT, ROW_LANES, SCALARS, Call, Strides, Task
+from plan.structs cimport (BINS, CELLS, COPY_ONCE, DIRECT, PIXELS_X, PIXELS_Y, ROWS, SCALARS,
+                           SPARSE, SPARSE_PIXELS, TAPS_X, TAPS_Y, WINDOW_X, WINDOW_Y, Call, Strides,
+                           Task)
 from roicy._kernels.plan cimport Plan
 from simd.simd cimport (LANE_BYTES, Stream, Taps, Vectors, contract_axis, contract_bin,
-                        contract_bins, contract_prefetching, prefetch_write, real)
+                        contract_bins, contract_prefetching, contract_streaming, prefetch_write,
+                        real)
 from tuning cimport STRIP_BYTES, WIDE_STRIP_BYTES, WRITE_AHEAD
 
 
@@ -37,6 +40,12 @@ cdef struct Axis:                  # one axis of the bins at hand
     Py_ssize_t stride              # from pixel to pixel, in elements
     Py_ssize_t low                 # the first pixel of the window
     Py_ssize_t count               # and how many there are
+
+
+cdef struct Loaded:                # what is contracted
+    const void *pixels             # the first of the window
+    Axis y
+    Axis x
 
 
 cdef void contract(
@@ -57,17 +66,18 @@ cdef void contract(
     strips.start, strips.step, strips.stride = strip - second.low * lanes, row, lanes
     while left > 0:
         some = min(at_once, left)
-        contract_bins(strip, row, lanes, &window, some, &taps, queue)
+        contract_streaming(strip, row, lanes, &window, some, &taps, queue)
         strips.count = some
-        contract_bins(bins, second.bin_step, first.bin_step, &strips, second.bins, &second.taps,
-                      queue)
+        contract_streaming(bins, second.bin_step, first.bin_step, &strips, second.bins,
+                           &second.taps, queue)
         taps.spans += 2 * some
         bins += some * first.bin_step
         left -= some
 
 
-cdef inline void set_axes(const Call *call, const Part *part, Axis *y, Axis *x) noexcept nogil:
-    """Both axes of a part; the strides of its pixels are known when they are loaded."""
+cdef inline void set_axes(
+        const Call *call, const Part *part, const View *steps, Axis *y, Axis *x) noexcept nogil:
+    """Both axes of a part, whose pixels lie `steps` apart."""
     cdef Py_ssize_t lanes = call.lanes
     y.taps.pixel = x.taps.pixel = part.pixel
     y.taps.weight = x.taps.weight = call.tables.tap_weight
@@ -76,17 +86,7 @@ cdef inline void set_axes(const Call *call, const Part *part, Axis *y, Axis *x) 
     y.bin_step, x.bin_step = x.bins * lanes, lanes
     y.low, y.count = part.window.y0, part.window.y1 - part.window.y0
     x.low, x.count = part.window.x0, part.window.x1 - part.window.x0
-
-
-cdef inline void contract_window(
-        const real *pixels, Axis *y, Axis *x, const View *steps, bint x_is_first, Scratch *scratch,
-        real *bins) noexcept nogil:
-    """bins = the weighted sums of a window, whose first pixel is `pixels`."""
     y.stride, x.stride = steps.y, steps.x
-    if x_is_first:
-        contract(pixels - x.low * x.stride, x, y, <real*>scratch.strip, bins, &scratch.queue)
-    else:
-        contract(pixels - y.low * y.stride, y, x, <real*>scratch.strip, bins, &scratch.queue)
 
 
 cdef void sum_cell(
@@ -105,21 +105,24 @@ cdef void sum_cell(
         contract_axis(to + p * bin_step, step, pixels, &taps, span[0] > axis.taps.spans[2 * p])
 
 
-cdef void sum_cells(
-        const Window *window, Axis *y, Axis *x, TileCache *tile, Scratch *scratch, real *bins,
-        Py_ssize_t columns) noexcept nogil:
+cdef void sum_cells(const Call *call, Step *step, real *bins) noexcept nogil:
     """bins = the weighted sums of a window that is larger than the tile, cell by cell.
 
     As many columns as the strip has room for are summed along y, one cell below the other, and
     then along x.  So numbers are added in the order in which `contract` adds them.
     """
-    cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real)
-    cdef Py_ssize_t rows = cell_rows(tile, window.y1 - window.y0, columns), width
-    cdef real *strip = <real*>scratch.strip
+    cdef const Window *window = &step.part.window
+    cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), width = window.x1 - window.x0, columns, rows
+    cdef real *strip = <real*>step.scratch.strip
     cdef const real *pixels
     cdef View steps
     cdef Vectors cells, strips
     cdef Window cell
+    cdef Axis y, x
+    steps.y = steps.x = 0      # which load sets, cell by cell
+    set_axes(call, &step.part, &steps, &y, &x)
+    columns = min(cell_columns(width), call.layout.strip_bytes // (y.bins * LANE_BYTES))
+    rows = cell_rows(&step.tile, window.y1 - window.y0, cell_columns(width))
     strips.stride, strips.count = lanes, y.bins
     cell.x1 = window.x0
     while cell.x1 < window.x1:
@@ -129,68 +132,48 @@ cdef void sum_cells(
         while cell.y1 < window.y1:
             cell.y0 = cell.y1
             cell.y1 = min(cell.y0 + rows, window.y1)
-            pixels = load(tile, <real*>scratch.tile, &cell, &steps)
+            pixels = load(&step.tile, <real*>step.scratch.tile, &cell, &steps)
             cells.start, cells.step = pixels - cell.y0 * steps.y, steps.x
             cells.stride, cells.count = steps.y, width
-            sum_cell(y, cell.y0, cell.y1, &cells, strip, width * lanes, lanes)
+            sum_cell(&y, cell.y0, cell.y1, &cells, strip, width * lanes, lanes)
         strips.start, strips.step = strip - cell.x0 * lanes, width * lanes
-        sum_cell(x, cell.x0, cell.x1, &strips, bins, x.bin_step, y.bin_step)
+        sum_cell(&x, cell.x0, cell.x1, &strips, bins, x.bin_step, y.bin_step)
 
 
-cdef void reduce_thin(
-        const Call *call, const Part *part, TileCache *tile, Scratch *scratch,
-        real *bins) noexcept nogil:
-    """As reduce_planes, for a box whose taps are in few rows and columns of its window."""
-    cdef Part slots = thinned(call, part)
-    cdef Axis y, x
+cdef inline void load_part(const Call *call, Step *step, Loaded *loaded, real _) noexcept nogil:
+    """Load the window of a part, or its taps alone; all other parts are read by `reduce_part`."""
+    cdef real *memory = <real*>step.scratch.tile
+    cdef Part slots
     cdef View steps
-    load_thin(call, &slots, tile, <real*>scratch.tile, &steps)
-    set_axes(call, &slots, &y, &x)
-    contract_window(
-        <real*>scratch.tile, &y, &x, &steps,
-        x_first(call, part),      # of the whole window, so that all loads give the same bits
-        scratch, bins)
+    if step.how == WINDOW_Y or step.how == WINDOW_X:
+        loaded.pixels = load(&step.tile, memory, &step.part.window, &steps)
+        set_axes(call, &step.part, &steps, &loaded.y, &loaded.x)
+    elif step.how == TAPS_Y or step.how == TAPS_X:
+        slots = thinned(call, &step.part)
+        load_thin(call, &slots, &step.tile, memory, &steps)
+        loaded.pixels = memory
+        set_axes(call, &slots, &steps, &loaded.y, &loaded.x)
 
 
-cdef inline void reduce_planes(
-        const Call *call, const Part *part, TileCache *tile, Scratch *scratch,
-        real *bins) noexcept nogil:
+cdef inline void reduce_block(
+        const Call *call, const Loaded *loaded, Step *step, real *bins) noexcept nogil:
     """bins = the weighted sums of a part, of one channel block."""
-    cdef Axis y, x
-    cdef View steps
-    cdef const real *pixels
-    cdef const Window *window = &part.window
-    cdef Py_ssize_t columns = cell_columns(window.x1 - window.x0)
-    if is_empty(window):
-        memset(bins, 0, (part.p1 - part.p0) * (part.q1 - part.q0) * LANE_BYTES)
-        return
-    if is_thin(call, part, tile):
-        reduce_thin(call, part, tile, scratch, bins)
-        return
-    set_axes(call, part, &y, &x)
-    if (columns < window.x1 - window.x0
-            or cell_rows(tile, window.y1 - window.y0, columns) < window.y1 - window.y0):
-        columns = min(columns, call.layout.strip_bytes // (y.bins * LANE_BYTES))
-        sum_cells(window, &y, &x, tile, scratch, bins, columns)
-        return
-    pixels = load(tile, <real*>scratch.tile, window, &steps)
-    contract_window(pixels, &y, &x, &steps, x_first(call, part), scratch, bins)
+    cdef const Axis *y = &loaded.y
+    cdef const Axis *x = &loaded.x
+    cdef const real *pixels = <const real*>loaded.pixels
+    cdef real *strip = <real*>step.scratch.strip
+    if step.how == WINDOW_Y or step.how == TAPS_Y:
+        contract(pixels - y.low * y.stride, y, x, strip, bins, &step.scratch.queue)
+    elif step.how == WINDOW_X or step.how == TAPS_X:
+        contract(pixels - x.low * x.stride, x, y, strip, bins, &step.scratch.queue)
+    elif step.how == CELLS:
+        sum_cells(call, step, bins)
+    else:      # EMPTY
+        memset(bins, 0, (step.part.p1 - step.part.p0) * (step.part.q1 - step.part.q0) * LANE_BYTES)
 
 
 # Where lanes of pixels lie together in the map and in the output, nothing is packed: several
 # channel blocks are computed at a time, as one long run of each pixel.
-
-cdef inline Py_ssize_t strip_pixels(
-        const Call *call, const Part *part, const TileCache *tile) noexcept nogil:
-    """Pixels of the strip of a box whose lanes lie together; 0 if they do not, or it has none."""
-    cdef const int32_t *box = call.tables.windows + 4 * part.place
-    cdef Py_ssize_t rows = box[1] - box[0], columns = box[3] - box[2]
-    if not tile.in_place or rows <= 0 or columns <= 0 or is_thin(call, part, tile):
-        return 0
-    if not part.whole:      # parts may differ in which axis comes first
-        return max(rows, columns)
-    return rows if x_first(call, part) else columns
-
 
 cdef void pixels_y_first(
         const Call *call, const Part *part, const TileCache *tile, real *out, bint prefetch,
@@ -225,12 +208,12 @@ cdef void pixels_y_first(
             pixels.count = part.blocks
             for x in range(columns):
                 pixels.start = plane + x * map.x
-                contract_bins(strip + x * width, 0, lanes, &pixels, 1, &y_taps, &scratch.queue)
+                contract_bins(strip + x * width, 0, lanes, &pixels, 1, &y_taps)
         elif first < stop:
             contract_prefetching(strip, &pixels, &y_taps, plane, first, stop)
         else:
-            contract_bins(strip, 0, lanes, &pixels, 1, &y_taps, &scratch.queue)
-        contract_bins(bins, width, lanes, &strips, <int>qs, &x_taps, &scratch.queue)
+            contract_bins(strip, 0, lanes, &pixels, 1, &y_taps)
+        contract_bins(bins, width, lanes, &strips, <int>qs, &x_taps)
         put_pixels(bins, qs, width, row, call.bins.x, call.store)
 
 
@@ -262,7 +245,7 @@ cdef void pixels_x_first(
             row = strip + (y - part.window.y0) * count * width
             pixels.start = plane + y * map.y
             if not prefetch or y + 1 == part.window.y1:
-                contract_bins(row, width, lanes, &pixels, count, &x_taps, &scratch.queue)
+                contract_bins(row, width, lanes, &pixels, count, &x_taps)
                 continue
             taps = x_taps
             first, stop = taps.spans[0], taps.spans[1]
@@ -277,20 +260,21 @@ cdef void pixels_x_first(
             row = out + p * call.bins.y + q * call.bins.x
             y_taps.spans = part.spans_y + 2 * p
             prefetch_pixel_ends(row, count, width, call.bins.x, call.store)
-            contract_bins(<real*>scratch.bins, 0, lanes, &strips, 1, &y_taps, &scratch.queue)
+            contract_bins(<real*>scratch.bins, 0, lanes, &strips, 1, &y_taps)
             put_pixels(<real*>scratch.bins, count, width, row, call.bins.x, call.store)
         q += count
 
 
 # Position-sensitive operators: each bin reads channels of its own, and so is computed by itself.
 
-cdef inline void reduce_bin(
-        const Call *call, Part *part, TileCache *tile, Scratch *scratch, real *bin) noexcept nogil:
-    """One bin.  Nearly all are so small that they need none of the loops of reduce_planes."""
+cdef inline void reduce_bin(const Call *call, Step *step, real *bin) noexcept nogil:
+    """One bin.  Nearly all are so small that they need none of the loops of `reduce_block`."""
+    cdef Part *part = &step.part
     cdef const int32_t *pixel = call.tables.tap_pixel
     cdef const real *pixels
     cdef Py_ssize_t rows, columns
     cdef View steps
+    cdef Loaded loaded
     cdef Taps y, x
     y.pixel = x.pixel = pixel
     y.weight = x.weight = call.tables.tap_weight
@@ -302,14 +286,17 @@ cdef inline void reduce_bin(
     part.window.x0, part.window.x1 = pixel[x.spans[0]], pixel[x.spans[1] - 1] + 1
     columns = part.window.x1 - part.window.x0
     rows = part.window.y1 - part.window.y0
-    if (is_thin(call, part, tile) or columns > cell_columns(columns)
-            or rows > cell_rows(tile, rows, columns)):
+    step.how = how_of_window(rows, columns)
+    if call.tables.how[part.place] == TAPS_Y and not holds_pixels(part.load):
+        step.how = TAPS_Y
+    if step.how != WINDOW_Y:
         part.p1, part.q1 = part.p0 + 1, part.q0 + 1
-        reduce_planes(call, part, tile, scratch, bin)
+        load_part(call, step, &loaded, bin[0])
+        reduce_block(call, &loaded, step, bin)
         return
-    pixels = load(tile, <real*>scratch.tile, &part.window, &steps)
-    contract_bin(bin, <real*>scratch.strip, pixels - part.window.y0 * steps.y, steps.y, steps.x,
-                 columns, &y, &x)
+    pixels = load(&step.tile, <real*>step.scratch.tile, &part.window, &steps)
+    contract_bin(bin, <real*>step.scratch.strip, pixels - part.window.y0 * steps.y, steps.y,
+                 steps.x, columns, &y, &x)
 
 
 cdef void store_bins_of_boxes(
@@ -340,61 +327,64 @@ cdef void store_bins_of_boxes(
             z += some
 
 
-cdef void forward_bins(
-        const Call *call, const Task *task, real *out, char *memory) noexcept nogil:
+cdef void forward_bins(const Call *call, const Task *task, char *memory, real *out) noexcept nogil:
     """Some bins of a position-sensitive operator, of one channel block.
 
     A bin reads the same channels for all boxes, so the loop over boxes is the inner one.  In the
     output the bins of a box lie together, so results are gathered and then stored box by box.
     """
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), count = task.stop_bin - task.first_bin, i
-    cdef Scratch scratch = scratch_of(call, memory)
     cdef real *bins
     cdef Task one = task[0]
-    cdef TileCache tile
-    cdef Target target
-    cdef Part part
+    cdef Step step
+    step.scratch = scratch_of(call, memory)
     if task.load == COPY_ONCE:
-        load_bins(call, task, <real*>scratch.tile)
+        load_bins(call, task, <real*>step.scratch.tile)
     while one.first_bin < task.stop_bin:
-        tile = open_tile(call, &call.map, &one, task.first_block)
-        part = parts_of(call, &one, 1)
-        part.p0, part.q0 = part.p_first, part.q_first
-        bins = <real*>scratch.bins + (one.first_bin - task.first_bin) * lanes
+        step.tile = open_tile(call, &call.map, &one, task.first_block)
+        step.part = parts_of(call, &one, 1)
+        step.part.p0, step.part.q0 = step.part.p_first, step.part.q_first
+        bins = <real*>step.scratch.bins + (one.first_bin - task.first_bin) * lanes
         for i in range(task.first_box, task.stop_box):
-            set_box(call, &part, i)
-            reduce_bin(call, &part, &tile, &scratch, bins)
+            set_box(call, &step.part, i)
+            reduce_bin(call, &step, bins)
             bins += count * lanes
-        scratch.tile = <char*>scratch.tile + bin_tile_bytes(task)
+        step.scratch.tile = <char*>step.scratch.tile + bin_tile_bytes(task)
         one.first_bin += 1
-    target = target_of(call, &tile, &scratch)
-    target.store = DIRECT
+    step.target = target_of(call, &step.tile, &step.scratch)
+    step.target.store = DIRECT
     out += task.first_block * lanes * call.bins.channel
-    store_bins_of_boxes(call, task, <const real*>scratch.bins, out, &target)
+    store_bins_of_boxes(call, task, <const real*>step.scratch.bins, out, &step.target)
 
 
-cdef inline void forward_part(
-        const Call *call, const Task *task, Step *step, real _) noexcept nogil:
-    """Load, reduce and store a part."""
-    cdef Part *part = &step.part
-    cdef real *out = <real*>step.out
+# All other operators.
+
+cdef inline void reduce_part(
+        const Call *call, const Task *task, Step *step, const Loaded *loaded,
+        real *out) noexcept nogil:
+    """Compute the bins of a part, and write those that are not gathered in scratch."""
     cdef bint prefetch = call.prefetch and task.load != COPY_ONCE
-    if call.sparse:
-        forward_sparse(call, task, step, out)
-        return
-    if call.strategy == ROW_LANES:
-        reduce_row_lanes(call, part, &step.tile, out, &step.scratch)
-        return
-    if part.p0 == 0 and part.q0 == 0:
-        take_blocks(call, task, part, strip_pixels(call, part, &step.tile))
-    if not part.together:
-        reduce_planes(call, part, &step.tile, &step.scratch, <real*>step.scratch.bins)
-        unpack(<real*>step.scratch.bins, part.p1 - part.p0, part.q1 - part.q0,
-               out + part.p0 * call.bins.y + part.q0 * call.bins.x, &step.target)
-    elif x_first(call, part):
-        pixels_x_first(call, part, &step.tile, out, prefetch, &step.scratch)
+    cdef real *bins = <real*>step.scratch.bins
+    if step.how == PIXELS_Y:
+        pixels_y_first(call, &step.part, &step.tile, out, prefetch, &step.scratch)
+    elif step.how == PIXELS_X:
+        pixels_x_first(call, &step.part, &step.tile, out, prefetch, &step.scratch)
+    elif step.how == ROWS:
+        reduce_row_lanes(call, &step.part, &step.tile, out, &step.scratch)
+    elif step.how == SPARSE_PIXELS:
+        sum_sparse_pixels(call, &step.part, &step.tile, out, bins)
+    elif step.how == SPARSE:
+        sum_sparse(call, &step.part, &step.tile, <real*>step.scratch.tile, bins)
     else:
-        pixels_y_first(call, part, &step.tile, out, prefetch, &step.scratch)
+        reduce_block(call, loaded, step, bins)
+
+
+cdef inline void store_part(const Call *call, const Step *step, real *out) noexcept nogil:
+    """Write the bins of a part that are gathered in scratch."""
+    cdef const Part *part = &step.part
+    if step.how < PIXELS_Y or step.how == SPARSE:
+        unpack(<const real*>step.scratch.bins, part.p1 - part.p0, part.q1 - part.q0,
+               out + part.p0 * call.bins.y + part.q0 * call.bins.x, &step.target)
 
 
 cdef void forward_task(
@@ -402,15 +392,18 @@ cdef void forward_task(
     """Numbers and bins go through boxes in nests of their own."""
     cdef real *out = <real*>call.result
     cdef Step step
+    cdef Loaded loaded
     if call.strategy == SCALARS:
         sum_bins(call, task, out)
         return
     if call.strategy == BINS:
-        forward_bins(call, task, out, memory)
+        forward_bins(call, task, memory, out)
         return
-    begin_steps(call, task, memory, &step)
+    begin_steps(call, task, memory, True, &step)
     while next_step(call, task, &step):
-        forward_part(call, task, &step, of_type)
+        load_part(call, &step, &loaded, of_type)
+        reduce_part(call, task, &step, &loaded, <real*>step.out)
+        store_part(call, &step, <real*>step.out)
 
 
 def forward(Plan plan, out):

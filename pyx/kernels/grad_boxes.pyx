@@ -11,14 +11,14 @@ end.
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
-from kernels.run cimport (Part, Scratch, is_empty, is_thin, load_thin, next_part, parts_of, run,
-                          scratch_of, thinned)
+from kernels.nest cimport (Part, Scratch, is_empty, load_thin, next_part, parts_of, run, scratch_of,
+                           thinned)
 from kernels.sparse cimport Stretch, add_slopes_of_taps, loads_window, next_stretch, spans_of
 from move.prefetch cimport Prefetch, prefetch_of, prefetch_some
 from move.tile cimport (TileCache, View, Window, before_cells, bin_tile_bytes, cell_columns, load,
                         load_bins, load_once, next_cell, open_tile, pack)
 from plan.spans cimport clip
-from plan.structs cimport BINS, COPY_ONCE, Call, Map, Task
+from plan.structs cimport BINS, COPY_ONCE, TAPS_Y, Call, Map, Task
 from roicy._kernels.plan cimport Plan
 from simd.simd cimport (FOLDED_BYTES, Pixels, SlopeTaps, add_slopes, prefetch_l1, real)
 from tuning cimport BINS_AHEAD, MAX_BINS, SLOPE_BLOCKS, SLOPE_GROUPS
@@ -47,7 +47,7 @@ cdef inline void open_blocks(
     blocks.count = 1
     if call.strategy == BINS:
         return
-    if blocks.tiles[0].in_place and call.bins.channel == 1 and not blocks.tiles[0].thin:
+    if blocks.tiles[0].in_place and call.bins.channel == 1 and call.tables.thin == NULL:
         blocks.count = min(min(task.stop_block, whole) - block,
                            <Py_ssize_t>SLOPE_GROUPS * SLOPE_BLOCKS)
         return
@@ -222,7 +222,7 @@ cdef void slopes_of_part(
     if call.sparse:
         sparse_slopes_of_part(call, part, blocks, &bins, <real*>scratch.tile, sums)
         return
-    if is_thin(call, part, &blocks.tiles[0]):
+    if part.how == TAPS_Y:
         slots = thinned(call, part)
         memset(&steps, 0, sizeof(steps))
         for b in range(blocks.count):

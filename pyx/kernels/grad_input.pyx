@@ -13,17 +13,18 @@ number of threads.
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
-from kernels.run cimport (Part, Scratch, begins_box, ends_box, even_share, next_part, parts_of,
-                          run, scratch_of, set_box, skip_to)
+from kernels.nest cimport (Part, Scratch, begins_box, ends_box, next_part, parts_of, run,
+                           scratch_of, set_box, skip_to)
 from kernels.scalars cimport add_bins, clear_channels, stop_channel
 from kernels.sparse cimport scatter_sparse
 from move.prefetch cimport Prefetch, prefetch_of, prefetch_some
 from move.tile cimport (Target, TileCache, View, Window, bin_tile_bytes, clear, load_bins,
                         open_tile, pack, read_pixels, store_bins, unpack)
+from plan.choose cimport blocks_together
 from plan.spans cimport bins_between, clip, taps_after
 from plan.structs cimport BINS, COPY_ONCE, SCALARS, Call, Strides, Task
 from roicy._kernels.plan cimport Plan
-from simd.simd cimport (LANE_BYTES, PrefetchRows, Stream, Taps, Vectors, accumulate_pixels,
+from simd.simd cimport (LANE_BYTES, PrefetchRows, Taps, Vectors, accumulate_pixels,
                         accumulate_row, add_numbers, contract_bins, real, scale_vectors,
                         stream_fence, sum_rows)
 from tuning cimport (MAX_COLUMNS, MIN_BLOCKS_TOGETHER, PIXELS_AT_ONCE, SQUARE_BINS, STRIP_BYTES)
@@ -108,8 +109,6 @@ cdef void accumulate_planes(
     cdef real *to
     cdef Taps y_bins = y_axis.bins, x_bins = x_axis.bins
     cdef Vectors bins, strips
-    cdef Stream none
-    none.left = 0
     bins.start = <const real*>grad.origin - y_axis.low * grad.steps.y
     bins.step, bins.stride, bins.count = grad.steps.x, grad.steps.y, qs
     while y < y_axis.stop:
@@ -119,7 +118,7 @@ cdef void accumulate_planes(
             prefetch_some(ahead)
             some = min(at_once, rows - r)
             y_bins.spans = bins_of_pixel(y_axis, y + r, clipped)
-            contract_bins(strip + r * lanes, lanes, rows * lanes, &bins, <int>some, &y_bins, &none)
+            contract_bins(strip + r * lanes, lanes, rows * lanes, &bins, <int>some, &y_bins)
             r += some
         strips.step, strips.stride = lanes, rows * lanes
         r = 0
@@ -193,8 +192,6 @@ cdef void accumulate_pixel_rows(
     cdef Taps y_bins = y_axis.bins, x_bins = x_axis.bins
     cdef Vectors bins, strips
     cdef PrefetchRows rows
-    cdef Stream none
-    none.left = 0
     bins.start, bins.step, bins.stride = row_0, lanes, call.bins.y
     strips.start, strips.step, strips.stride = strip - part.q0 * width, lanes, width
     strips.count = part.blocks
@@ -203,12 +200,12 @@ cdef void accumulate_pixel_rows(
         y_bins.spans = bins_of_pixel(y_axis, y, clipped)
         if call.bins.x == width:      # bins lie end to end: one run
             bins.count = qs * part.blocks
-            contract_bins(strip, 0, lanes, &bins, 1, &y_bins, &none)
+            contract_bins(strip, 0, lanes, &bins, 1, &y_bins)
         else:
             bins.count = part.blocks
             for q in range(qs):
                 bins.start = row_0 + q * call.bins.x
-                contract_bins(strip + q * width, 0, lanes, &bins, 1, &y_bins, &none)
+                contract_bins(strip + q * width, 0, lanes, &bins, 1, &y_bins)
         rows = next_box[0]
         prefetch_bins(call, y_axis, x_axis, y, row_0, &rows)
         below = 0
@@ -341,16 +338,14 @@ cdef inline Plane bins_of_part(
     return grad
 
 
-cdef inline Py_ssize_t blocks_together(
+cdef inline Py_ssize_t blocks_of(
         const Call *call, const Task *task, const Part *part, const TileCache *tile) noexcept nogil:
-    """How many blocks of a box are summed at once: even shares that fit the strip."""
-    cdef Py_ssize_t left = min(task.stop_block, call.channels // call.lanes) - part.block
-    cdef Py_ssize_t most = call.layout.strip_bytes // (part.q_step * LANE_BYTES)
-    if not tile.in_place or call.bins.channel != 1 or call.strategy == BINS or most < 1 or left < 1:
-        return 1
-    left = even_share(left, most)
+    """How many blocks of a box are summed at once: as many as fit the strip."""
+    cdef Py_ssize_t most = call.layout.strip_bytes // (part.q_step * LANE_BYTES), blocks = 1
+    if tile.in_place and call.strategy != BINS:
+        blocks = blocks_together(call, task, part.block, most)
     # With fewer blocks runs are short, and choosing a loop for each costs more than is saved.
-    return left if left >= MIN_BLOCKS_TOGETHER else 1
+    return blocks if blocks >= MIN_BLOCKS_TOGETHER else 1
 
 
 cdef void accumulate_part(
@@ -437,7 +432,7 @@ cdef void accumulate_boxes(
                 owned.cleared = bottom
         if part.p0 == part.p_first and part.q0 == part.q_first:
             tile = open_tile(call, &call.map, task, part.block)
-            part.blocks = blocks_together(call, task, &part, &tile)
+            part.blocks = blocks_of(call, task, &part, &tile)
         if (window.y0 < task.y1 and window.y1 > task.y0 and window.x0 < task.x1
                 and window.x1 > task.x0):
             sums = sums_of(call, task, &tile, memory, &owned)

@@ -15,13 +15,13 @@ from cython.parallel cimport prange
 from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memset
 
-from kernels.run cimport (Part, Scratch, Step, begin_maxima, begin_steps, is_empty, lowest,
-                          next_step, run, take_blocks)
+from kernels.maxima cimport begin_maxima, lowest
+from kernels.nest cimport Part, Scratch, Step, begin_steps, next_step, run
 from move.prefetch cimport prefetch_pixel_ends
 from move.tile cimport (Target, TileCache, View, Window, before_cells, cell_columns, cell_rows,
                         clear, load, next_cell, put_pixels, unpack)
 from plan.arrays cimport start_of
-from plan.structs cimport COPY_ONCE, Call, Strides, Task
+from plan.structs cimport COPY_ONCE, PIXELS_Y, WINDOW_Y, Call, Strides, Task
 from roicy._kernels.machine cimport startable
 from roicy._kernels.plan cimport Plan
 from simd.simd cimport (LANE_BYTES, PlaneRows, Stream, Winners, add_at_pixels, add_at_planes,
@@ -197,10 +197,12 @@ cdef void reduce_cell(
 
 
 cdef void reduce_cells(
-        const Call *call, const Part *part, TileCache *tile, real *memory, const Best *best,
-        Py_ssize_t rows, Py_ssize_t columns) noexcept nogil:
-    """Reduce a window cell by cell, of rows x columns pixels."""
+        const Call *call, const Part *part, TileCache *tile, real *memory,
+        const Best *best) noexcept nogil:
+    """Reduce a window cell by cell."""
     cdef const Window *window = &part.window
+    cdef Py_ssize_t columns = cell_columns(window.x1 - window.x0)
+    cdef Py_ssize_t rows = cell_rows(tile, window.y1 - window.y0, columns)
     cdef const real *pixels
     cdef Window cell = before_cells(window)
     cdef View steps
@@ -231,27 +233,23 @@ cdef void store_argmax(
                         bins_at[(p * qs + q) * call.lanes + lane]
 
 
-cdef void pool_planes(
-        const Call *call, const Part *part, TileCache *tile, real *out, Scratch *scratch,
-        const Target *of_block) noexcept nogil:
+cdef void pool_planes(const Call *call, Step *step, real *out) noexcept nogil:
     """Some bins of a box, of one channel block; out: bin (0, 0)."""
-    cdef const Window *window = &part.window
-    cdef Py_ssize_t columns = cell_columns(window.x1 - window.x0)
-    cdef Py_ssize_t rows = cell_rows(tile, window.y1 - window.y0, columns)
+    cdef Part *part = &step.part
+    cdef Scratch *scratch = &step.scratch
     cdef bint no_indices = call.argmax == NULL
     cdef const real *pixels
     cdef View steps
     cdef Best best
-    cdef Target target = of_block[0]
+    cdef Target target = step.target
     best.bins, best.strip = scratch.bins, scratch.strip
     best.strip_at = <int32_t*>(<char*>scratch.strip + call.layout.strip_bytes)
     best.bins_at = NULL if no_indices else <int32_t*>scratch.staging
-    if (no_indices and not is_empty(window) and window.y1 - window.y0 <= rows
-            and window.x1 - window.x0 <= columns):
-        pixels = load(tile, <real*>scratch.tile, window, &steps)
+    if no_indices and step.how == WINDOW_Y:
+        pixels = load(&step.tile, <real*>scratch.tile, &part.window, &steps)
         reduce_window(part, pixels, &steps, <real*>best.strip, <real*>best.bins, &scratch.queue)
     else:
-        reduce_cells(call, part, tile, <real*>scratch.tile, &best, rows, columns)
+        reduce_cells(call, part, &step.tile, <real*>scratch.tile, &best)
     if not no_indices:      # which are in the staging
         target.staging = scratch.strip
     unpack(<real*>best.bins, part.p1 - part.p0, part.q1 - part.q0,
@@ -296,24 +294,14 @@ cdef void pool_pixels(
         put_pixels(bins, qs, width, row, call.bins.x, call.store)
 
 
-cdef inline Py_ssize_t strip_pixels(
-        const Call *call, const Part *part, const TileCache *tile) noexcept nogil:
-    """Columns of a box whose lanes lie together; 0 where they do not, or indices are wanted."""
-    cdef const int32_t *box = call.tables.windows + 4 * part.place
-    return box[3] - box[2] if tile.in_place and call.argmax == NULL else 0
-
-
 cdef void pool_task(const Call *call, const Task *task, char *memory, real _) noexcept nogil:
     cdef Step step
-    cdef Part *part = &step.part
-    begin_steps(call, task, memory, &step)
+    begin_steps(call, task, memory, call.argmax == NULL, &step)
     while next_step(call, task, &step):
-        if part.p0 == 0 and part.q0 == 0:
-            take_blocks(call, task, part, strip_pixels(call, part, &step.tile))
-        if part.together:
-            pool_pixels(call, part, &step.tile, <real*>step.out, &step.scratch)
+        if step.how == PIXELS_Y:
+            pool_pixels(call, &step.part, &step.tile, <real*>step.out, &step.scratch)
         else:
-            pool_planes(call, part, &step.tile, <real*>step.out, &step.scratch, &step.target)
+            pool_planes(call, &step, <real*>step.out)
 
 
 def forward(Plan plan, out, argmax):

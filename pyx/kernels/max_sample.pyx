@@ -14,12 +14,13 @@ equal ones the first wins, and a bin with samples off the map begins with 0, as 
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.string cimport memset
 
-from kernels.run cimport (Part, Step, begin_maxima, begin_steps, is_thin, load_thin, lowest,
-                          next_part, next_step, parts_of, run, thinned)
+from kernels.maxima cimport begin_maxima, lowest
+from kernels.nest cimport (Part, Step, begin_steps, load_thin, next_part, next_step, parts_of, run,
+                           thinned)
 from move.tile cimport (TileCache, View, Window, before_cells, cell_columns, cell_rows,
                         clear, load, next_cell, open_tile, unpack)
 from plan.spans cimport clip
-from plan.structs cimport PACK_WINDOW, Call, Strides, Task
+from plan.structs cimport PACK_WINDOW, TAPS_Y, Call, Strides, Task
 from roicy._kernels.plan cimport Plan
 from simd.simd cimport LANE_BYTES, add_product, keep_larger, keep_larger_at, real
 from tuning cimport MAX_BINS
@@ -121,7 +122,7 @@ cdef void reduce_part(
     cdef View steps
     cdef Part slots
     begin_maxima(call, part, bins, NULL)
-    if is_thin(call, part, tile):
+    if part.how == TAPS_Y:
         slots = thinned(call, part)
         load_thin(call, &slots, tile, memory, &steps)
         reduce_cell(call, &slots, &slots.window, &slots.window, memory, &steps, bins)
@@ -139,7 +140,7 @@ cdef void reduce_part(
 cdef void sample_task(const Call *call, const Task *task, char *memory, real _) noexcept nogil:
     cdef Step step
     cdef Part *part = &step.part
-    begin_steps(call, task, memory, &step)
+    begin_steps(call, task, memory, False, &step)
     while next_step(call, task, &step):
         reduce_part(call, part, &step.tile, <real*>step.scratch.tile, <real*>step.scratch.bins)
         unpack(<real*>step.scratch.bins, part.p1 - part.p0, part.q1 - part.q0,

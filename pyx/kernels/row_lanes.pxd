@@ -6,7 +6,7 @@ from libc.string cimport memset
 
 from images.frames cimport (CROP_CHANNELS, Lines, Source, Strip, Sums, sum_strip_columns_double,
                             sum_strip_columns_float, sum_strip_double, sum_strip_float)
-from kernels.run cimport Part, Scratch
+from kernels.nest cimport Part, Scratch
 from move.tile cimport Target, TileCache, Window, unpack
 from plan.spans cimport hull
 from plan.structs cimport DIRECT, Call, Strides

@@ -6,10 +6,10 @@ take them, so that both give the same bits: which of them computes a box depends
 """
 from libc.stdint cimport int32_t
 
-from kernels.run cimport Part, next_part, parts_of, x_first
+from kernels.nest cimport Part, next_part, parts_of
 from move.tile cimport clear
 from plan.spans cimport clip
-from plan.structs cimport Call, Strides, Task
+from plan.structs cimport NUMBERS_X, Call, Strides, Task
 from simd.simd cimport Taps, add_number, real, sum_number
 from tuning cimport MAX_BINS
 
@@ -28,7 +28,6 @@ cdef inline void sum_bins(const Call *call, const Task *task, real *out) noexcep
     """The weighted sums of all bins of the task's boxes."""
     cdef Py_ssize_t c
     cdef int p, q
-    cdef bint swap
     cdef const Strides *map = &call.map.strides
     cdef const real *plane = <const real*>call.map.data + task.image * map.image
     cdef const real *start
@@ -38,7 +37,6 @@ cdef inline void sum_bins(const Call *call, const Task *task, real *out) noexcep
     y.pixel = x.pixel = call.tables.tap_pixel
     y.weight = x.weight = call.tables.tap_weight
     while next_part(call, task, &part):
-        swap = x_first(call, &part)
         for c in range(part.block * call.lanes, stop_channel(call, &part)):
             for p in range(part.p0, part.p1):
                 to = out + part.row * call.bins.image + c * call.bins.channel + p * call.bins.y
@@ -46,7 +44,7 @@ cdef inline void sum_bins(const Call *call, const Task *task, real *out) noexcep
                 for q in range(part.q0, part.q1):
                     x.spans = part.spans_x + 2 * q
                     start = plane + channel_of(call, c, p, q) * map.channel
-                    if swap:
+                    if part.how == NUMBERS_X:
                         sum_number(to + q * call.bins.x, start, map.x, map.y, &x, &y)
                     else:
                         sum_number(to + q * call.bins.x, start, map.y, map.x, &y, &x)

@@ -9,13 +9,12 @@ lies askew, they are loaded bin by bin, and for a bin that is too large some tap
 """
 from libc.stdint cimport int32_t
 
-from kernels.run cimport Part, Step, even_share, is_empty
-from move.tile cimport TileCache, View, Window, load, put_pixels, unpack
+from kernels.nest cimport Part, is_empty
+from move.tile cimport TileCache, View, Window, load, put_pixels
 from plan.spans cimport hull_of_taps
 from plan.structs cimport PACK_WINDOW, Call, Task
 from simd.simd cimport (LANE_BYTES, Pixels, SparseTaps, Taps, accumulate_sparse, add_sparse_slopes,
                         contract_sparse, contract_sparse_pixels, real)
-from tuning cimport BINS_BYTES
 
 
 cdef inline const int32_t *spans_of(const Call *call, const Part *part, int p) noexcept nogil:
@@ -128,22 +127,6 @@ cdef inline void sum_sparse_pixels(
                                tile.strides.x, qs, &taps, part.blocks)
         put_pixels(bins, qs, width, out + p * call.bins.y + part.q0 * call.bins.x, call.bins.x,
                    call.store)
-
-
-cdef inline void forward_sparse(
-        const Call *call, const Task *task, Step *step, real *out) noexcept nogil:
-    """Load, reduce and store a part; out: bin (0, 0) of the block."""
-    cdef Part *part = &step.part
-    cdef real *bins = <real*>step.scratch.bins
-    cdef Py_ssize_t left = min(task.stop_block, call.channels // call.lanes) - part.block
-    if step.tile.in_place and call.bins.channel == 1 and left > 0:
-        if part.p0 == 0 and part.q0 == 0:
-            part.blocks = even_share(left, max(BINS_BYTES // (part.q_step * LANE_BYTES), 1))
-        sum_sparse_pixels(call, part, &step.tile, out, bins)
-        return
-    sum_sparse(call, part, &step.tile, <real*>step.scratch.tile, bins)
-    unpack(bins, part.p1 - part.p0, part.q1 - part.q0,
-           out + part.p0 * call.bins.y + part.q0 * call.bins.x, &step.target)
 
 
 # Gradient of the input

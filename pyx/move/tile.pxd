@@ -6,7 +6,7 @@ What is here is so short that each kernel has it.
 """
 from libc.stdint cimport int32_t
 
-from plan.structs cimport COPY_ONCE, PACK_TAPS, PACK_WINDOW, Call, Map, Strides, Task
+from plan.structs cimport COPY_ONCE, PACK_WINDOW, Call, Map, Strides, Task
 from simd.simd cimport LANE_BYTES, Stream, real
 from tuning cimport MAX_COLUMNS
 
@@ -29,8 +29,7 @@ cdef struct TileCache:             # one channel block of one image, and what a 
     int itemsize
     Strides strides                # channel: between its lanes
     int lanes                      # channels of the block
-    int load                       # of enum Load; PACK_WINDOW and `thin` stand for PACK_TAPS
-    bint thin                      # of thin boxes only pixels with taps are packed
+    int load                       # of enum Load
     bint in_place                  # the lanes of a pixel lie together: no tile is needed
     Py_ssize_t capacity            # pixels that the tile has room for
     Py_ssize_t capacity_rows       # the same in rows of x1 - x0 pixels
@@ -91,8 +90,7 @@ cdef inline TileCache open_tile(
     tile.lanes = <int>min(<Py_ssize_t>call.lanes, call.channels - block * call.lanes)
     tile.in_place = (tile.lanes == call.lanes and tile.strides.channel == 1
                      and map.itemsize == call.itemsize)
-    tile.thin = task.load == PACK_TAPS
-    tile.load = PACK_WINDOW if task.load == PACK_TAPS else task.load
+    tile.load = task.load
     tile.capacity = call.layout.tile_bytes // LANE_BYTES
     tile.x0, tile.x1, tile.top, tile.bottom = task.x0, task.x1, task.y0, task.y1
     tile.capacity_rows = tile.capacity // max(tile.x1 - tile.x0, 1)

@@ -2,25 +2,30 @@
 
     strategy    of a level: how pixels become lanes
     load        of a task: how it gets its pixels
+    how         of a box: how its bins are computed (`set_how`), and of large boxes, part by part
+    blocks      of a part: how many channel blocks are computed at once
     store       of an array: how results are written
     prefetch    of a level: whether pixels are asked for ahead
 
-None of them changes a bit of a result: sums are taken in an order that boxes, bins and channels
-decide alone (`x_first` in kernels/run.pxd, thin boxes in plan/tables.pxd).  So a decision may look
-at the whole batch.  Costs are counted in operations on a lane vector.
+Only one of them changes bits of a result, `x_first`, since it decides in which order sums are
+taken.  It looks at nothing but boxes, bins and channels.  All others may look at the whole batch.
+Costs are counted in operations on a lane vector.
 """
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint8_t
+from libc.string cimport memset
 
 from plan.spans cimport hull
 from plan.structs cimport (
-    BINS, COPY_ONCE, COPY_PER_BOX, DIRECT, FORWARD, GRAD_INPUT, PACK_ROWS, PACK_TAPS, PACK_WINDOW,
-    PIXELS, PLANES, ROW_LANES, SCALARS, STAGED, STREAMING, Call, Tables,
+    BINS, CELLS, COPY_ONCE, COPY_PER_BOX, DIRECT, EMPTY, FORWARD, GRAD_INPUT, NUMBERS_Y, PACK_ROWS,
+    PACK_WINDOW, PIXELS, PLANES, ROW_LANES, ROWS, SCALARS, SPARSE, STAGED, STREAMING, TAPS_X,
+    TAPS_Y, WINDOW_X, WINDOW_Y, Call, Tables, Task,
 )
 from simd.simd cimport LANE_BYTES
 from tuning cimport (
-    COPY_COST, COPY_PIXELS_BYTES, DIRECT_BYTES, FAR_WINDOW_BYTES, MAX_COVER, MIN_COPY_BINS,
-    MIN_COPY_BLOCKS, MIN_COPY_COVER, MOVE_COST, NARROW_COST, ROW_LANES_COST, STREAM_BYTES,
-    TILE_BYTES, TILE_COST, WINDOW_COST,
+    BINS_BYTES, COPY_BYTES, COPY_COST, COPY_PIXELS_BYTES, DIRECT_BYTES, FAR_WINDOW_BYTES,
+    MAX_COLUMNS, MAX_COVER, MIN_COPY_BINS, MIN_COPY_BLOCKS, MIN_COPY_COVER, MOVE_COST, NARROW_COST,
+    ROW_LANES_COST, STREAM_BYTES, STRIP_BYTES, TILE_BYTES, TILE_COST, WIDE_STRIP_BYTES,
+    WINDOW_COST, X_FIRST_GAIN,
 )
 
 cdef enum:
@@ -234,7 +239,7 @@ cdef inline int load_of_chunk(
     if (call.strategy != PIXELS and chunk.max_rows * columns <= work.tile_pixels
             and cost_of_rows(call, work, chunk, first, stop) < cost_of_windows(call, work, chunk)):
         return PACK_ROWS
-    return PACK_WINDOW if call.tables.thin == NULL else PACK_TAPS
+    return PACK_WINDOW
 
 
 cdef inline double cost_of_rows(
@@ -261,7 +266,135 @@ cdef inline double cost_of_windows(
     return WINDOW_COST * (chunk.area + chunk.rows * call.lanes)
 
 
+cdef inline void choose_copy(const Call *call, Task *one, Py_ssize_t stop_block) noexcept nogil:
+    """Choose which blocks of a box the next piece of a COPY_PER_BOX task is of, and its load."""
+    cdef const int32_t *window = call.tables.windows + 4 * one.first_box
+    cdef Py_ssize_t room = call.layout.tiles_bytes, blocks, block_bytes
+    one.stop_block, one.load = stop_block, PACK_WINDOW
+    if call.tables.thin != NULL and call.tables.thin[one.first_box] > 0:
+        return
+    one.y0, one.y1, one.x0, one.x1 = window[0], window[1], window[2], window[3]
+    block_bytes = max((one.y1 - one.y0) * (one.x1 - one.x0) * LANE_BYTES, 1)
+    blocks = min(room, <Py_ssize_t>COPY_BYTES) // block_bytes
+    blocks = max(blocks // call.copy_blocks, 1) * call.copy_blocks
+    one.stop_block = min(one.first_block + blocks, stop_block)
+    if block_bytes * (one.stop_block - one.first_block) <= room:
+        one.load = COPY_ONCE
+
+
+# --- how a box is computed
+
+cdef struct Side:                  # some bins of a box along one axis
+    const int32_t *spans
+    Py_ssize_t bins
+    Py_ssize_t pixels              # of their window
+
+
+cdef inline Py_ssize_t taps_of(const Side *side) noexcept nogil:
+    """Taps of the bins, which follow each other."""
+    return side.spans[2 * side.bins - 1] - side.spans[0]
+
+
+cdef inline bint may_swap_axes(
+        const Call *call, int purpose, bint position_sensitive) noexcept nogil:
+    """Whether bins may be contracted along x first at all."""
+    return purpose == FORWARD and not position_sensitive and not channels_are_few(call)
+
+
+cdef inline bint x_first(const Call *call, const Side *y, const Side *x) noexcept nogil:
+    """Whether bins are contracted along x first, as those are that are wider than high.
+
+    Windows that may be looked at in cells are contracted along y first.
+    """
+    cdef Py_ssize_t taps_y, taps_x
+    if (not call.may_swap_axes or y.pixels <= 0 or y.pixels > STRIP_BYTES // LANE_BYTES
+            or x.pixels > MAX_COLUMNS or y.pixels * x.pixels > TILE_PIXELS):
+        return False
+    taps_y, taps_x = taps_of(y), taps_of(x)
+    return (y.pixels * taps_x + x.bins * taps_y + X_FIRST_GAIN
+            < x.pixels * taps_y + y.bins * taps_x)
+
+
+cdef inline int how_of_window(Py_ssize_t rows, Py_ssize_t columns) noexcept nogil:
+    """How bins that read pixels are computed along y first, but for taps alone."""
+    return CELLS if columns > MAX_COLUMNS or rows * columns > TILE_PIXELS else WINDOW_Y
+
+
+cdef inline bint holds_pixels(int load) noexcept nogil:
+    """Whether the tile of a task holds pixels for later boxes, so that none packs taps alone."""
+    return load == PACK_ROWS or load == COPY_ONCE
+
+
+cdef inline int how_of_bins(
+        const Call *call, Py_ssize_t box, int load, const Side *y, const Side *x) noexcept nogil:
+    """How some bins of an upright box are computed, or all of them, by a task with such a load."""
+    if packs_nothing(call):
+        return ROWS if call.strategy == ROW_LANES else NUMBERS_Y + x_first(call, y, x)
+    if y.pixels <= 0 or x.pixels <= 0:
+        return EMPTY
+    if call.tables.thin != NULL and call.tables.thin[box] > 0 and not holds_pixels(load):
+        return TAPS_Y + x_first(call, y, x)
+    return how_of_window(y.pixels, x.pixels) + x_first(call, y, x)
+
+
+cdef inline int how_in_task(const Call *call, Py_ssize_t box, int load) noexcept nogil:
+    """How all bins of a box are computed by a task with such a load."""
+    cdef int how = call.tables.how[box]
+    cdef const int32_t *window = call.tables.windows + 4 * box
+    if holds_pixels(load) and (how == TAPS_Y or how == TAPS_X):
+        return how_of_window(window[1] - window[0], window[3] - window[2]) + how % 2
+    return how
+
+
+cdef inline void set_how(Call *call) noexcept nogil:
+    """How each box is computed, if all its bins are computed together."""
+    cdef const int32_t *window = call.tables.windows
+    cdef Py_ssize_t i
+    cdef Side y, x
+    if call.sparse or call.strategy == ROW_LANES:
+        memset(call.tables.how, SPARSE if call.sparse else ROWS, call.tables.count)
+        return
+    y.bins, x.bins, y.spans = call.ph, call.pw, call.tables.spans
+    for i in range(call.tables.count):
+        x.spans = y.spans + 2 * y.bins
+        y.pixels, x.pixels = window[1] - window[0], window[3] - window[2]
+        call.tables.how[i] = <uint8_t>how_of_bins(call, i, PACK_WINDOW, &y, &x)
+        y.spans = x.spans + 2 * x.bins
+        window += 4
+
+
+# --- channel blocks at once
+
+cdef inline Py_ssize_t most_blocks(
+        int how, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t bins) noexcept nogil:
+    """The most blocks of a box that scratch has room for, if nothing is packed; 0 if they may not
+    be computed together.  bins: in a row of a part."""
+    cdef Py_ssize_t most = BINS_BYTES // (bins * LANE_BYTES)
+    if how == SPARSE:
+        return max(most, 1)
+    if how < CELLS or how > WINDOW_X:
+        return 0
+    return min(most, WIDE_STRIP_BYTES // ((rows if how == WINDOW_X else columns) * LANE_BYTES))
+
+
+cdef inline Py_ssize_t blocks_together(
+        const Call *call, const Task *task, Py_ssize_t block, Py_ssize_t most) noexcept nogil:
+    """How many blocks from `block` on are computed at once, in as few and as even turns as there
+    can be; 0 where lanes do not lie together in the bins."""
+    cdef Py_ssize_t left = min(task.stop_block, call.channels // call.lanes) - block, turns
+    if left < 1 or most < 1 or call.bins.channel != 1:
+        return 0
+    turns = (left + most - 1) // most
+    return (left + turns - 1) // turns
+
+
 # --- store, prefetch
+
+cdef inline bint beyond_cache(const Call *call) noexcept nogil:
+    """Whether the map of an image is too large to stay in cache."""
+    return (<double>call.map.rows * call.map.columns * call.channels * call.itemsize
+            > STREAM_BYTES)
+
 
 cdef inline int store_for(double bytes) noexcept nogil:
     """How an array of so many bytes is written; large ones do not stay in cache anyway."""

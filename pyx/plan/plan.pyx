@@ -20,8 +20,8 @@ from plan.arrays cimport (apart, has_buffer, is_plain_map, is_whole, on_elements
                           start_of)
 from plan.boxes cimport (all_finite, all_rotated_finite, free_boxes, is_plain, reserve,
                          sort_by_level, take_array)
-from plan.choose cimport (channels_are_few, choose_strategy, store_for, strategy_of,
-                          worth_prefetching)
+from plan.choose cimport (beyond_cache, choose_strategy, may_swap_axes, set_how, store_for,
+                          strategy_of, worth_prefetching)
 from plan.layout cimport lay_out, max_owned_bytes, set_sizes
 from plan.rules cimport (RULE_BILINEAR, RULE_INTEGRATED, RULE_NEAREST, RULE_QUANTISED, RULE_ROTATED,
                          RULE_ROUNDED, RULE_SAMPLED, RULE_SINGLE_SAMPLES, RULE_SLOPES,
@@ -33,7 +33,6 @@ from plan.tables cimport (AxisSize, TableRequest, find_thin_boxes, free_order, f
                           make_tables, sort_boxes, transpose_tables, whole_map_tables)
 from plan.tasks cimport free_tasks, max_rows, tasks_to_read, tasks_to_write
 from simd.simd cimport LANE_BYTES
-from tuning cimport STREAM_BYTES
 
 from roicy import _arguments, _boxes, _levels, _threads
 
@@ -101,9 +100,8 @@ cdef int begin(Plan plan, Py_ssize_t level, const Boxes *boxes, const AxisSize *
     cdef Call *call = &plan.calls[level]
     cdef Py_ssize_t rows = 0      # boxes are sorted in bands, from left to right
     set_sizes(call)
-    call.may_swap_axes = not plan.position_sensitive and not channels_are_few(call)
-    call.beyond_cache = (<double>call.map.rows * call.map.columns * plan.channels
-                         * plan.itemsize > STREAM_BYTES)
+    call.may_swap_axes = may_swap_axes(call, plan.purpose, plan.position_sensitive)
+    call.beyond_cache = beyond_cache(call)
     if (not writes_maps(plan.purpose)
             and strategy_of(call, plan.position_sensitive) != PIXELS):
         rows = max_rows(call.map.columns, plan.purpose == GRAD_BOXES)
@@ -561,6 +559,7 @@ cdef class Plan:
             thin = find_thin_boxes(&call.tables, &request)
         call.strategy = choose_strategy(call, self.purpose, self.position_sensitive, thin)
         call.prefetch = self.purpose != GRAD_BOXES and worth_prefetching(call)
+        set_how(call)
         return 0
 
     cdef int make_tasks(self) except -1:
@@ -702,6 +701,7 @@ cdef class Plan:
             starts=copied(tables.starts, call.map.images + 1, np.intp, (-1,)),
             rows=copied(tables.rows, count, np.int32, (count,)),
             windows=copied(tables.windows, 4 * count, np.int32, (count, 4)),
+            how=copied(tables.how, count, np.uint8, (count,)),
             spans=copied(tables.spans, 2 * bins * count, np.int32, (count, bins, 2)),
             tap_pixel=copied(tables.tap_pixel, coordinates * taps, np.int32, (-1,)),
             tap_weight=copied(tables.tap_weight, taps, real_type, (-1,)),

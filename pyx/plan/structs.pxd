@@ -28,7 +28,21 @@ cdef enum Load:                    # how a task gets its pixels
     PACK_ROWS                      # whole rows, once for all boxes of the task
     COPY_ONCE                      # what all boxes of the task read, for all its blocks or bins
     COPY_PER_BOX                   # each window by itself, several blocks if the tile has room
-    PACK_TAPS                      # PACK_WINDOW; for thin boxes, only rows and columns with taps
+
+cdef enum How:                     # how bins of a box are computed: odd ones along x first
+    EMPTY = 0                      # they read no pixel and are 0
+    CELLS = 2                      # of a window larger than a tile: cell by cell, along y first
+    WINDOW_Y = 4                   # of a window that is loaded at once
+    WINDOW_X
+    TAPS_Y = 6                     # of a thin box: of the rows and columns with taps alone
+    TAPS_X
+    PIXELS_Y = 8                   # of several channel blocks, which lie together and stay there
+    PIXELS_X
+    NUMBERS_Y = 10                 # each number by itself
+    NUMBERS_X
+    ROWS = 12                      # a lane vector of bin rows at once
+    SPARSE = 14                    # of a turned box, tap by tap
+    SPARSE_PIXELS = 16             # of several channel blocks, which lie together and stay there
 
 cdef enum Store:                   # how results are written
     DIRECT                         # in place
@@ -91,6 +105,7 @@ cdef struct Tables:                # axis tables of boxes first .. stop - 1 of a
     Py_ssize_t *starts             # [images + 1]: those of the order, counted from `first`
     const int32_t *rows            # [i]: row of the output
     int32_t *windows               # [i][y0, y1, x0, x1]: pixels that the box reads
+    uint8_t *how                   # [i]: of enum How, behind the windows in their memory
     # Of turned boxes there are spans [i][PH * PW][2], and a tap_pixel holds y and x.
     int32_t *spans                 # [i][PH + PW][2]: taps of each bin; of whole pixels, the pixels
     int32_t *tap_pixel             # [taps]; of single samples, the pixel at or before each

@@ -331,7 +331,8 @@ cdef inline int make_windows(
     tables.starts = <Py_ssize_t*>room_for(order.images + 1, sizeof(Py_ssize_t))
     for n in range(order.images + 1):
         tables.starts[n] = min(max(order.starts[n], first), first + count) - first
-    tables.windows = <int32_t*>room_for(4 * count, sizeof(int32_t))
+    tables.windows = <int32_t*>room_for(count, 4 * sizeof(int32_t) + 1)
+    tables.how = <uint8_t*>(tables.windows + 4 * count)
     return 0
 
 
@@ -362,8 +363,8 @@ cdef inline Py_ssize_t place_taps(
 
 
 cdef inline Py_ssize_t bytes_of_box(int all_bins) noexcept nogil:
-    """Of tables without taps: window, starts of taps, spans."""
-    return 4 * sizeof(int32_t) + 2 * sizeof(Py_ssize_t) + 2 * all_bins * sizeof(int32_t)
+    """Of tables without taps: window, `how`, starts of taps, spans."""
+    return 4 * sizeof(int32_t) + 1 + 2 * sizeof(Py_ssize_t) + 2 * all_bins * sizeof(int32_t)
 
 
 cdef inline int make_taps(

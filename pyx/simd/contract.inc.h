@@ -113,11 +113,20 @@ static NOINLINE void NAME(contract_prefetching)(REAL *to, const struct vectors *
                         count, 0, next);
 }
 
-/* Contracts neighbouring bins, whose results lie bin_step apart.  Before each bin some of `run` is
-   streamed. */
+/* Contracts neighbouring bins, whose results lie bin_step apart. */
 static NOINLINE void NAME(contract_bins)(REAL *to, ptrdiff_t bin_step, ptrdiff_t to_step,
                                          const struct vectors *from, int bins,
-                                         const struct taps *taps, struct stream *run) {
+                                         const struct taps *taps) {
+    const struct vectors vectors = *from;
+    struct taps bin = *taps;
+    for (; bins > 0; bins--, bin.spans += 2, to += bin_step)
+        NAME(contract_axis)(to, to_step, &vectors, &bin, 0);
+}
+
+/* As contract_bins.  Before each bin some of `run` is streamed. */
+static NOINLINE void NAME(contract_streaming)(REAL *to, ptrdiff_t bin_step, ptrdiff_t to_step,
+                                              const struct vectors *from, int bins,
+                                              const struct taps *taps, struct stream *run) {
     const struct vectors vectors = *from;
     struct taps bin = *taps;
     for (; bins > 0; bins--, bin.spans += 2, to += bin_step) {

@@ -90,6 +90,9 @@ cdef extern from "simd/simd.h":
         Py_ssize_t stop) noexcept nogil
     void contract_bins "TYPED(contract_bins)"(
         real *to, Py_ssize_t bin_step, Py_ssize_t to_step, const Vectors *source, int bins,
+        const Taps *taps) noexcept nogil
+    void contract_streaming "TYPED(contract_streaming)"(
+        real *to, Py_ssize_t bin_step, Py_ssize_t to_step, const Vectors *source, int bins,
         const Taps *taps, Stream *run) noexcept nogil
     void contract_bin "TYPED(contract_bin)"(
         real *to, real *strip, const real *source, Py_ssize_t row, Py_ssize_t column,

@@ -1,23 +1,23 @@
-"""Run: threads, scratch, and the nest task -> box -> block -> part, once for all passes.
+"""Nest: threads, scratch, and the loops task -> box -> block -> part, once for all passes.
 
 A pass is a function of one task, for float and for double.  `run` calls it for every task on as
-many threads as the plan says; within it, `next_part` goes through the task's boxes, channel blocks
-and bins, and forward passes go on by `next_step`.
+many threads as the plan says.  Within it, `next_part` goes through the task's boxes, channel blocks
+and bins.  Forward passes go on by `next_step`, which also opens tiles and says how a part is
+computed, as plan/choose.pxd has decided.
 """
-from libc.float cimport DBL_MAX, FLT_MAX
-from libc.stdint cimport int32_t, uint8_t
+from libc.stdint cimport int32_t
 from libc.string cimport memset
 
 from move.prefetch cimport prefetch_ends
 from move.tile cimport Target, TileCache, View, Window, load_once, load_slots, open_tile
+from plan.choose cimport Side, blocks_together, choose_copy, how_in_task, how_of_bins, most_blocks
 from plan.spans cimport hull, hull_of_taps
-from plan.structs cimport (BINS, COPY_ONCE, COPY_PER_BOX, PACK_TAPS, PACK_WINDOW, ROW_LANES,
+from plan.structs cimport (BINS, COPY_PER_BOX, PIXELS_Y, ROW_LANES, SPARSE, SPARSE_PIXELS,
                            STREAMING, Call, Map, Strides, Task)
 from roicy._kernels.plan cimport Plan
-from simd.simd cimport LANE_BYTES, Stream, real, stream_fence, stream_rest
+from simd.simd cimport Stream, real, stream_fence, stream_rest
 from threads cimport run_tasks
-from tuning cimport (BINS_BYTES, COPY_BYTES, MAX_BIN_ROWS, MAX_BINS, MAX_COLUMNS, STRIP_BYTES,
-                     TILE_BYTES, WIDE_STRIP_BYTES, X_FIRST_GAIN)
+from tuning cimport MAX_BIN_ROWS, MAX_BINS
 
 # The number is not read: its type chooses one of the two functions of a pass.
 ctypedef void (*FloatTask)(const Call *call, const Task *task, char *memory, float) noexcept nogil
@@ -65,8 +65,6 @@ cdef inline bint next_copy(const Call *call, const Task *task, Task *one) noexce
 
     A piece is one box and as many channel blocks as the tile has room for.
     """
-    cdef const int32_t *window
-    cdef Py_ssize_t block_bytes, blocks, room = call.layout.tiles_bytes
     one.first_block = one.stop_block
     if one.first_block == task.stop_block:
         one.first_block = task.first_block
@@ -74,18 +72,7 @@ cdef inline bint next_copy(const Call *call, const Task *task, Task *one) noexce
         one.stop_box += 1
     if one.first_box == task.stop_box:
         return False
-    if call.tables.thin != NULL and call.tables.thin[one.first_box] > 0:
-        one.stop_block, one.load = task.stop_block, PACK_TAPS
-        return True
-    window = call.tables.windows + 4 * one.first_box
-    one.y0, one.y1, one.x0, one.x1 = window[0], window[1], window[2], window[3]
-    block_bytes = (one.y1 - one.y0) * (one.x1 - one.x0) * LANE_BYTES
-    block_bytes = max(block_bytes, 1)
-    blocks = min(room, <Py_ssize_t>COPY_BYTES) // block_bytes
-    blocks = max(blocks // call.copy_blocks, 1) * call.copy_blocks
-    one.stop_block = min(one.first_block + blocks, task.stop_block)
-    blocks = one.stop_block - one.first_block
-    one.load = COPY_ONCE if block_bytes * blocks <= room else PACK_WINDOW
+    choose_copy(call, one, task.stop_block)
     return True
 
 
@@ -133,7 +120,8 @@ cdef struct Part:                  # some bins of one box, for a channel block o
     Py_ssize_t row                 # of the box in the output
     Py_ssize_t block
     Py_ssize_t blocks              # looked at together: set by passes that can, else 1
-    bint together                  # forward: they are one run of each pixel, and nothing is packed
+    int load                       # of the task
+    int how                        # its bins are computed, of enum How
     const int32_t *spans_y         # of all bins of the box; of a turned one, both axes together
     const int32_t *spans_x
     int p0                         # bins of the part
@@ -158,7 +146,7 @@ cdef inline Part parts_of(const Call *call, const Task *task, int max_columns) n
     """
     cdef Part part
     memset(&part, 0, sizeof(part))
-    part.place = task.first_box - 1
+    part.place, part.load = task.first_box - 1, task.load
     part.block, part.blocks = task.stop_block, 1
     part.p_first, part.p_stop, part.q_first, part.q_stop = 0, call.ph, 0, call.pw
     part.p_step, part.q_step = call.ph, call.pw
@@ -195,7 +183,9 @@ cdef inline void set_bins(const Call *call, Part *part, int p, int q) noexcept n
     """The part that begins with bin (p, q)."""
     cdef const int32_t *window
     cdef Window *pixels = &part.window
+    cdef Side y, x
     part.p0, part.q0 = p, q
+    part.how = how_in_task(call, part.place, part.load)
     part.p1, part.q1 = min(p + part.p_step, part.p_stop), min(q + part.q_step, part.q_stop)
     if part.whole:
         window = call.tables.windows + 4 * part.place
@@ -206,6 +196,9 @@ cdef inline void set_bins(const Call *call, Part *part, int p, int q) noexcept n
         return
     hull(part.spans_y, part.p0, part.p1, call.tables.tap_pixel, &pixels.y0, &pixels.y1)
     hull(part.spans_x, part.q0, part.q1, call.tables.tap_pixel, &pixels.x0, &pixels.x1)
+    y.spans, y.bins, y.pixels = part.spans_y + 2 * p, part.p1 - p, pixels.y1 - pixels.y0
+    x.spans, x.bins, x.pixels = part.spans_x + 2 * q, part.q1 - q, pixels.x1 - pixels.x0
+    part.how = how_of_bins(call, part.place, part.load, &y, &x)
 
 
 cdef inline void set_box(const Call *call, Part *part, Py_ssize_t place) noexcept nogil:
@@ -263,29 +256,6 @@ cdef inline void skip_to(Part *part, const Task *task, Py_ssize_t place) noexcep
     part.block, part.p1, part.q1 = task.stop_block, part.p_stop, part.q_stop
 
 
-cdef inline bint x_first(const Call *call, const Part *part) noexcept nogil:
-    """Whether bins are contracted along x first, as those are that are wider than high.
-
-    This decides in which order sums are taken.  So it depends on nothing but boxes and the numbers
-    of bins and channels.  Windows that may be looked at in cells are contracted along y first.
-    """
-    cdef Py_ssize_t rows = part.window.y1 - part.window.y0
-    cdef Py_ssize_t columns = part.window.x1 - part.window.x0
-    cdef Py_ssize_t ps = part.p1 - part.p0, qs = part.q1 - part.q0
-    # The taps of the bins of an axis follow each other.
-    cdef Py_ssize_t taps_y = part.spans_y[2 * part.p1 - 1] - part.spans_y[2 * part.p0]
-    cdef Py_ssize_t taps_x = part.spans_x[2 * part.q1 - 1] - part.spans_x[2 * part.q0]
-    if (not call.may_swap_axes or rows <= 0 or rows > STRIP_BYTES // LANE_BYTES
-            or columns > MAX_COLUMNS or rows * columns > TILE_BYTES // LANE_BYTES):
-        return False
-    return rows * taps_x + qs * taps_y + X_FIRST_GAIN < columns * taps_y + ps * taps_x
-
-
-cdef inline bint is_thin(const Call *call, const Part *part, const TileCache *tile) noexcept nogil:
-    """Whether only the rows and columns of a box that have taps are packed."""
-    return tile.thin and call.tables.thin[part.place] > 0 and not is_empty(&part.window)
-
-
 cdef inline Part thinned(const Call *call, const Part *part) noexcept nogil:
     """The part with slots in place of pixels; its window is the slots of its taps."""
     cdef Part slots = part[0]
@@ -312,65 +282,18 @@ cdef inline void load_thin(
     steps.y = (slots.window.x1 - slots.window.x0) * call.lanes
 
 
-cdef inline real lowest(const real *_) noexcept nogil:
-    """The lowest finite number, which a maximum begins with; the pointer only chooses the type."""
-    return -FLT_MAX if real is float else -DBL_MAX
-
-
-cdef inline void begin_maxima(
-        const Call *call, const Part *part, real *bins, int32_t *bins_at) noexcept nogil:
-    """Set each bin to what its maximum begins with: 0 where it is empty, or where single samples
-    of it lie off the map.  bins_at: where maxima are, -1 for nowhere; or NULL."""
-    cdef int lanes = LANE_BYTES // sizeof(real), lane, p, q
-    cdef const uint8_t *outside = call.tables.outside
-    cdef bint zero
-    if outside != NULL:
-        outside += part.place * (call.ph + call.pw)
-    for p in range(part.p0, part.p1):
-        for q in range(part.q0, part.q1):
-            zero = (part.spans_y[2 * p] >= part.spans_y[2 * p + 1]
-                    or part.spans_x[2 * q] >= part.spans_x[2 * q + 1]
-                    or (outside != NULL and (outside[p] or outside[call.ph + q])))
-            for lane in range(lanes):
-                bins[lane] = <real>0 if zero else lowest(bins)
-            bins += lanes
-            if bins_at != NULL:
-                for lane in range(lanes):
-                    bins_at[lane] = -1
-                bins_at += lanes
-
-
-cdef inline Py_ssize_t even_share(Py_ssize_t count, Py_ssize_t most) noexcept nogil:
-    """How many of so many blocks are taken at once, in as few and as even turns as there can be."""
-    cdef Py_ssize_t turns = (count + most - 1) // most
-    return (count + turns - 1) // turns
-
-
 # Forward passes
 
 cdef struct Step:                  # a part, where its pixels come from, and where its bins go
     Part part
+    int how                        # it is computed: as the part says, or of several blocks at once
+    bint may_join                  # whether the pass computes several blocks at once
+    bint joined                    # and whether it does so of this box
     Map map
     TileCache tile                 # of the part's block
     Target target
     Scratch scratch
     void *out                      # bin (0, 0) of the part's block
-
-
-cdef inline void take_blocks(
-        const Call *call, const Task *task, Part *part, Py_ssize_t pixels) noexcept nogil:
-    """Have a part be of as many blocks as are computed at once: even shares that fit scratch.
-
-    pixels: of the strip, or 0 where lanes do not lie together in the map.
-    """
-    cdef Py_ssize_t left = min(task.stop_block, call.channels // call.lanes) - part.block, most
-    part.together = False
-    if pixels <= 0 or left < 1 or call.bins.channel != 1:
-        return
-    most = min(WIDE_STRIP_BYTES // (pixels * LANE_BYTES),
-               BINS_BYTES // ((part.q1 - part.q0) * LANE_BYTES))
-    if most >= 1:
-        part.blocks, part.together = even_share(left, most), True
 
 
 cdef inline void prefetch_next_box(
@@ -389,14 +312,33 @@ cdef inline void prefetch_next_box(
                       lanes * at.channel * sizeof(int32_t))
 
 
+cdef inline void join_blocks(const Call *call, const Task *task, Step *step) noexcept nogil:
+    """Have a part be of as many blocks as are computed at once, where pixels stay in place."""
+    cdef Part *part = &step.part
+    cdef const int32_t *box = call.tables.windows + 4 * part.place
+    cdef int how = how_in_task(call, part.place, part.load)
+    cdef Py_ssize_t rows = box[1] - box[0], columns = box[3] - box[2], most, blocks
+    if part.p0 == part.p_first and part.q0 == part.q_first:
+        if not part.whole:      # parts may differ in which axis comes first
+            rows = columns = max(rows, columns)
+        most = most_blocks(how, rows, columns, part.q1 - part.q0)
+        blocks = blocks_together(call, task, part.block, most)
+        step.joined = blocks > 0
+        part.blocks = max(blocks, 1)
+    if step.joined:
+        step.how = SPARSE_PIXELS if how == SPARSE else PIXELS_Y + part.how % 2
+
+
 cdef inline void begin_steps(
-        const Call *call, const Task *task, char *memory, Step *step) noexcept nogil:
+        const Call *call, const Task *task, char *memory, bint may_join,
+        Step *step) noexcept nogil:
     """The state from which next_step goes on to the first part of a task."""
     step.scratch = scratch_of(call, memory)
     step.map = load_once(call, task, <char*>step.scratch.tile)
     step.tile = open_tile(call, &step.map, task, task.first_block)
     step.target = target_of(call, &step.tile, &step.scratch)
     step.part = parts_of(call, task, MAX_BINS)
+    step.may_join, step.joined = may_join, False
 
 
 cdef inline bint next_step(const Call *call, const Task *task, Step *step) noexcept nogil:
@@ -412,6 +354,9 @@ cdef inline bint next_step(const Call *call, const Task *task, Step *step) noexc
         step.target.lanes = step.tile.lanes
     elif call.store == STREAMING and not step.tile.in_place and begins_box(part, task):
         prefetch_next_box(call, task, part, step.tile.lanes)
+    step.how = part.how
+    if step.tile.in_place and step.may_join:
+        join_blocks(call, task, step)
     at = part.row * call.bins.image + part.block * call.lanes * call.bins.channel
     step.out = <char*>call.result + at * call.itemsize
     return True

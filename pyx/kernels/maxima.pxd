@@ -1,0 +1,35 @@
+"""Maxima: what the largest pixel and the largest sample of a bin begin with."""
+from libc.float cimport DBL_MAX, FLT_MAX
+from libc.stdint cimport int32_t, uint8_t
+
+from kernels.nest cimport Part
+from plan.structs cimport Call
+from simd.simd cimport LANE_BYTES, real
+
+
+cdef inline real lowest(const real *_) noexcept nogil:
+    """The lowest finite number, which a maximum begins with; the pointer only chooses the type."""
+    return -FLT_MAX if real is float else -DBL_MAX
+
+
+cdef inline void begin_maxima(
+        const Call *call, const Part *part, real *bins, int32_t *bins_at) noexcept nogil:
+    """Set each bin to what its maximum begins with: 0 where it is empty, or where single samples
+    of it lie off the map.  bins_at: where maxima are, -1 for nowhere; or NULL."""
+    cdef int lanes = LANE_BYTES // sizeof(real), lane, p, q
+    cdef const uint8_t *outside = call.tables.outside
+    cdef bint zero
+    if outside != NULL:
+        outside += part.place * (call.ph + call.pw)
+    for p in range(part.p0, part.p1):
+        for q in range(part.q0, part.q1):
+            zero = (part.spans_y[2 * p] >= part.spans_y[2 * p + 1]
+                    or part.spans_x[2 * q] >= part.spans_x[2 * q + 1]
+                    or (outside != NULL and (outside[p] or outside[call.ph + q])))
+            for lane in range(lanes):
+                bins[lane] = <real>0 if zero else lowest(bins)
+            bins += lanes
+            if bins_at != NULL:
+                for lane in range(lanes):
+                    bins_at[lane] = -1
+                bins_at += lanes
