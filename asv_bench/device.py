@@ -10,7 +10,6 @@ import contextlib
 import importlib.metadata
 import json
 import os
-import re
 import shutil
 import signal
 import statistics
@@ -27,15 +26,17 @@ WHEELS = "numpy pytest hypothesis tqdm cupy-cuda13x[ctk]==14.2.0 nvidia-cuda-san
 WHEELS += ["torch==2.14.1", "torchvision==0.29.1"]
 # seconds that a step may take, in the order of what is learnt from them
 STEPS = {"facts": 30, "compile": 60, "bench": 120, "host": 20, "tests": 100, "kernels": 30}
-STEPS |= {"large": 40, "memcheck": 45, "racecheck": 45, "synccheck": 30}
-STEPS |= {"initcheck": 30, "scaling": 60}
+STEPS |= {"large": 40, "memcheck": 45, "racecheck": 45, "synccheck": 30, "initcheck": 30}
+STEPS |= {"scaling": 60}
 TIMED = "align_fpn_p2_sr2 align_fpn_p2 align_adaptive align_pyramid align_c4 align_mask".split()
-TIMED += ["align_tiny", "pool_vgg", "prroi_iounet", "ps_align_lighthead"]
+TIMED += "align_tiny pool_vgg prroi_iounet ps_align_lighthead".split()
 SANITIZERS = ("memcheck", "racecheck", "synccheck", "initcheck")  # steps, and tools
 DIRECTIONS = ["forward", "backward", "backward_boxes"]
 SMALL_CALLS = 200  # that are queued before the GPU is waited for; its queue holds about a thousand
 SCALED = ["align_fpn_p2", "align_c4", "pool_vgg", "prroi_iounet"]
 CALLS, REPEATS = 20, 7  # calls that are queued between two events, and how often
+SECONDS = ("seconds", "host", "seconds_cold", "least")  # columns that are times
+TABLES = ("bench", "host", "kernels", "scaling")  # steps whose rows are a table each
 LEVEL_2 = 256 << 20  # bytes that are written to empty the level 2 cache
 MOST_THREADS = 16
 
@@ -175,17 +176,18 @@ def step_facts(device):
     )
 
 
+def program_of(step, dry):
+    """Return the command of a step."""
+    return [sys.executable, __file__, "--step", step, *["--dry-run"] * dry]
+
+
 def step_compile(device):
     """How long a first call takes, with no compiled kernels in the cache, and with them."""
     with tempfile.TemporaryDirectory() as folder:
         for cache in ["full"] if device.dry else ["empty", "full"]:
             start = time.perf_counter()
-            subprocess.run(
-                [sys.executable, __file__, "--step", "first", *["--dry-run"] * device.dry],
-                env=os.environ | ({} if device.dry else {"CUPY_CACHE_DIR": folder}),
-                stdout=subprocess.DEVNULL,
-                check=True,
-            )
+            env = os.environ | ({} if device.dry else {"CUPY_CACHE_DIR": folder})
+            subprocess.run(program_of("first", device.dry), env=env, check=True)
             say(cache=cache, process_seconds=time.perf_counter() - start)
 
 
@@ -288,8 +290,9 @@ def step_kernels(device):
             for _ in range(5):
                 call()
             device.synchronize()
-        times = {event.key: event.self_device_time_total / 5 for event in found.key_averages()}
-        say(workload=name, direction=direction, kernels=times)
+        for event in found.key_averages():
+            seconds = event.self_device_time_total / 5e6
+            say(workload=name, direction=direction, kernel=event.key, seconds=seconds)
 
 
 def step_large(device):
@@ -312,20 +315,19 @@ def step_large(device):
     say(elements=x.size, passed=bool(wrong < 1e-3), said=f"{x.size} elements, off by {wrong:.1e}")
 
 
+def reported(command, **facts):
+    """Run a command; say whether it passed and its last line, and where it fails the last 60."""
+    ended = subprocess.run(command, cwd=TESTS, capture_output=True, text=True)
+    said = (ended.stdout + ended.stderr).strip().splitlines() or [""]
+    failure = {"failure": "\n".join(said[-60:])} if ended.returncode else {}
+    say(passed=ended.returncode == 0, said=said[-1], **facts, **failure)
+
+
 def step_tests(device):
     """Run the tests of the GPU, up to the first failure; a few of them on the stand-in."""
     chosen = "forward and (test_workloads or test_any_strides)" if device.dry else "GPU"
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-c", os.devnull, "--rootdir=."]
-    ended = subprocess.run(
-        [*command, "-p", "no:cacheprovider", "-k", chosen, "test_cuda.py"],
-        cwd=TESTS,
-        capture_output=True,
-        text=True,
-    )
-    lines = ended.stdout.strip().splitlines()
-    say(passed=ended.returncode == 0, said=lines[-1] if lines else ended.stderr[-500:])
-    if ended.returncode:
-        say(failure="\n".join(lines[-60:]))
+    reported([*command, "-p", "no:cacheprovider", "-k", chosen, "test_cuda.py"])
 
 
 def find_sanitizer():
@@ -340,18 +342,14 @@ def find_sanitizer():
 
 def sanitize(device, tool):
     """Make small calls under a tool of compute-sanitizer; on the stand-in, without it."""
-    program = [sys.executable, __file__, "--step", "calls", *["--dry-run"] * device.dry]
+    program = program_of("calls", device.dry)
     if not device.dry:
         sanitizer = find_sanitizer()
         if sanitizer is None:
             say(left_out="compute-sanitizer is not installed")
             return
         program = [sanitizer, "--tool", tool, "--error-exitcode", "9", *program]
-    ended = subprocess.run(program, capture_output=True, text=True)
-    said = (ended.stdout + ended.stderr).strip().splitlines()
-    say(passed=ended.returncode == 0, emulated=device.dry, said=said[-1] if said else "")
-    if ended.returncode:
-        say(failure="\n".join(said[-60:]))
+    reported(program, emulated=device.dry)
 
 
 def step_calls(device):
@@ -403,10 +401,17 @@ def merged(step):
     return {name: value for row in step["rows"] for name, value in row.items()}
 
 
-def table(head, rows):
-    """Return the lines of a table in Markdown."""
-    lines = ["", head, re.sub("[^|]+", "---", head)]
-    return lines + [f"| {' | '.join(map(str, row))} |" for row in rows]
+def table(rows):
+    """Return the lines of a table in Markdown; columns of SECONDS are in microseconds."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    lines = ["", f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
+    for row in rows:
+        cells = [row.get(name, "-") for name in names]
+        for i, name in enumerate(names):
+            if isinstance(cells[i], float):
+                cells[i] = f"{1e6 * cells[i]:.1f}" if name in SECONDS else f"{cells[i]:.4g}"
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return lines
 
 
 def markdown(file):
@@ -425,60 +430,23 @@ def markdown(file):
     for name, step in steps.items():
         found = merged(step)
         said = found.get("said") or found.get("left_out") or found.get("note") or ""
-        ends.append((name, step["ended"], f"{step['took']:.0f}", said))
-    lines += table("| step | ended | seconds | said |", ends)
-    return "\n".join([*lines, *tables_of_steps(steps, rate)]) + "\n"
-
-
-def tables_of_steps(steps, rate):
-    """Return the tables of calls, of the host's times, of kernels and of threads."""
-
-    def rows_of(*names):
-        return [row for name in names for row in steps.get(name, {"rows": []})["rows"]]
-
-    def microseconds(row, *names):
-        return tuple(f"{row[name] * 1e6:.1f}" for name in names)
-
-    timed = []
-    for row in rows_of("bench"):
-        if "seconds" in row:
-            copies = rate and "bytes" in row and row["seconds"] * rate / row["bytes"]
-            call = (f"`{row['workload']}`", row["direction"], row["layout"], row["library"])
-            times = microseconds(row, "seconds", "seconds_cold", "host")
-            timed.append((*call, *times, f"{copies:.1f}" if copies else "-"))
-    head = "| workload | pass | layout | library | us | us, level 2 empty | host us | of a copy |"
-    lines = table(head, timed)
-    counts = ("launches", "operations", "allocations", "bytes")
-    small = [
-        [row["workload"], row["direction"], *microseconds(row, "host")]
-        + [row.get(name, "-") for name in counts]
-        for row in rows_of("host")
-    ]
-    lines += table(f"| small calls | pass | host us | {' | '.join(counts)} |", small)
-    kernels = [
-        (f"`{row['workload']}`", row["direction"], f"`{kernel}`", f"{us:.1f}")
-        for row in rows_of("kernels")
-        for kernel, us in row.get("kernels", {}).items()
-    ]
-    lines += table("| workload | pass | kernel | us |", kernels)
-    scaled = []
-    for row in rows_of("scaling"):
-        if "least" in row:
-            numbers = (
-                f"{row['least'] * 1e3:.3f}",
-                f"{row['speedup']:.2f}",
-                f"{row['efficiency']:.0%}",
-            )
-            scaled.append((f"`{row['workload']}`", row["direction"], row["threads"], *numbers))
-    return lines + table("| workload | pass | threads | ms | speed-up | efficiency |", scaled)
+        took = f"{step['took']:.0f} s"
+        ends.append({"step": name, "ended": step["ended"], "took": took, "said": said})
+    lines += table(ends)
+    for name in TABLES:
+        rows = [row for row in steps.get(name, {"rows": []})["rows"] if "workload" in row]
+        if rate and name == "bench":
+            rows = [row | {"of a copy": row["seconds"] * rate / row["bytes"]} for row in rows]
+        lines += ["", f"{name}, times in us", *table(rows)] if rows else []
+    return "\n".join(lines) + "\n"
 
 
 def has_gpu():
-    try:
+    with contextlib.suppress(ImportError):
         import cupy
-    except ImportError:
-        return False
-    return cupy.cuda.is_available()
+
+        return cupy.cuda.is_available()
+    return False
 
 
 def main():
@@ -512,7 +480,7 @@ def main():
         if left < 1:
             file["steps"][name] = {"ended": "no time left", "took": 0, "rows": [], "errors": ""}
         else:
-            command = [sys.executable, __file__, "--step", name, *["--dry-run"] * options.dry_run]
+            command = program_of(name, options.dry_run)
             file["steps"][name] = run_step(command, min(STEPS[name], left))
         step = file["steps"][name]
         print(f"{name}: {step['ended']}, {step['took']:.0f} s {step['errors']}", flush=True)

@@ -6,7 +6,9 @@ The gate of slow commits: counts of calls beside those of counts.json.
     python asv_bench/gate.py --write          # accept the counts of this build as the new ones
     python asv_bench/gate.py --commit main    # beside another commit, which is built first
     python asv_bench/gate.py --profile DIR    # keep callgrind's files, and flame graphs of them
-    python asv_bench/gate.py --requirements   # what pip must install to make counts comparable
+    python asv_bench/gate.py --build          # build what git tracks here, and judge that, too
+
+.ci/gate does the last one where Cython and NumPy are those of counts.json.
 
 counter.py says what is counted.  A count is worse if it has grown by more than the band of its
 call: --write counts three times, at paths of three lengths, and keeps the least counts and by how
@@ -15,11 +17,9 @@ numbers.
 
 What seems worse is counted twice more.  Then the last commit before this one that wrote counts.json
 is built and counted on this machine, too.  A count that does not exceed that commit's is not worse.
-So a difference between machines fails nothing, and a slow-down does.
-
-Counts depend on the compiler, Cython, Python and NumPy.  If one of them is not the one that
-counts.json names, or if nothing can be counted, the gate says why in a line, and fails; with
---allow-skip it passes.  `--commit` counts both commits with those that there are.
+So a difference between machines fails nothing, and a slow-down does.  --build always builds that
+commit, unless it compiles the same files, and at the same time as this one.  So both builds have
+the same neighbours, and the ratio of their processor seconds is judged.
 """
 
 import argparse
@@ -31,6 +31,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -42,7 +43,8 @@ builds = counter.load("builds")
 ROOT = counter.FOLDER.parent
 RECORD = "asv_bench/counts.json"
 COUNTS = ROOT / RECORD
-BUILD = {"ROICY_BUILD_ISA": "baseline,avx2"}  # of --commit
+BUILD = {"ROICY_BUILD_ISA": "baseline,avx2"}
+COMPILED = ("pyx", "setup.py", "pyproject.toml")  # what a build depends on
 LONGER = (0, 9, 40)  # letters by which paths are longer, so that the interpreter's objects move
 KEPT = 12  # numbers by which counts differed
 # No band is narrower or wider.  Counts of the interpreter move by 0.2 % if a docstring does.
@@ -56,21 +58,21 @@ LEAST = {
     "memory": 256,
     "bytecodes": 0,
     "bytes": 1024,
+    "processor seconds": 10,
 }
-WIDE = {"level 1 misses": 0.01, "last level misses": 0.01, "bytes moved": 0.01}
+WIDE = dict.fromkeys(("level 1 misses", "last level misses", "bytes moved"), 0.01)
+WIDE["processor seconds"] = 0.25
 MOST_FUNCTIONS = 10
 
 
-def why_not():
+def why_not(builds_first=False):
     """Return why this machine cannot count, or None."""
     if shutil.which("valgrind") is None:
         return "valgrind is not installed"
-    tried = subprocess.run(
-        [sys.executable, "-c", "import roicy"],
-        env=os.environ | {"ROICY_ISA": "avx2"},
-        capture_output=True,
-        text=True,
-    )
+    if builds_first:
+        return None
+    command, avx2 = [sys.executable, "-c", "import roicy"], os.environ | {"ROICY_ISA": "avx2"}
+    tried = subprocess.run(command, env=avx2, capture_output=True, text=True)
     if tried.returncode:
         return "import roicy: " + (tried.stderr.strip().splitlines() or ["failed"])[-1]
     return None
@@ -157,9 +159,9 @@ def least_of(several):
     for name, first in several[0].items():
         found[name], spread = dict(first), {}
         for what in LEAST.keys() & first.keys():
-            numbers = sorted(one[name][what] for one in several)
+            numbers = sorted(one[name][what] for one in several if name in one)
             found[name][what] = numbers[0]
-            if numbers[0] and what not in ("bytecodes", "bytes"):
+            if numbers[0] and len(numbers) > 1 and what not in ("bytecodes", "bytes"):
                 spread[what] = [round(number / numbers[0] - 1, 5) for number in numbers[1:]]
         found[name] |= {"spread": dict(sorted(spread.items()))} if spread else {}
     return found
@@ -174,16 +176,56 @@ def with_spread(old, counts):
     return counts
 
 
-def as_here(old, only):
+def writer():
+    """Return the last commit before this one that wrote counts.json."""
+    head, *wrote = builds.git("log", "--format=%H", "HEAD", "--", RECORD).splitlines()
+    if head != builds.git("rev-parse", "HEAD"):
+        wrote.insert(0, head)
+    if not wrote or builds.git("rev-parse", "--is-shallow-repository") == "true":
+        raise ValueError("the history lacks the commit that wrote counts.json before this one")
+    return wrote[0]
+
+
+class Commits:
+    """Builds of commits in a temporary folder, and the processor seconds that they took."""
+
+    def __init__(self, folder):
+        self.folder, self.made = folder, {}
+
+    def build(self, *commits):
+        """Build what is not built yet, all at the same time."""
+        commits = [commit for commit in commits if commit not in self.made]
+        with ThreadPoolExecutor() as pool:
+            folders = [Path(self.folder, commit) for commit in commits]
+            made = pool.map(builds.compile_commit, commits, folders, [BUILD] * len(commits))
+            self.made |= zip(commits, made, strict=True)
+
+    def package(self, commit):
+        self.build(commit)
+        return Path(self.made[commit][0], "roicy")
+
+    def seconds(self, head, beside, recorded):
+        """Return how long a build would have taken where the one of counts.json was timed."""
+        same = not builds.git("diff", "--name-only", beside, head, "--", *COMPILED)
+        self.build(head, *([] if same else [beside]))
+        spent, other = (self.made[head if same else one][1] for one in (head, beside))
+        print(f"built in {spent:.0f} processor seconds, and {beside[:10]} in {other:.0f}")
+        before = written_by(beside).get("build", recorded or {"processor seconds": other})
+        return {"processor seconds": round(before["processor seconds"] * spent / other, 1)}
+
+
+def written_by(commit):
+    """Return the counts of counts.json in a commit."""
+    listed = builds.git("ls-tree", commit, RECORD)
+    return json.loads(builds.git("show", f"{commit}:{RECORD}"))["counts"] if listed else {}
+
+
+def as_here(old, only, commits):
     """Return the counts of counts.json as far as this machine exceeds them, and say how it is."""
     try:
-        head, *wrote = builds.git("log", "--format=%H", "HEAD", "--", RECORD).splitlines()
-        if head != builds.git("rev-parse", "HEAD"):
-            wrote.insert(0, head)
-        if not wrote or builds.git("rev-parse", "--is-shallow-repository") == "true":
-            raise ValueError("the history lacks the commit that wrote counts.json before this one")
-        print(f"something is worse than counts.json; {wrote[0][:10]}, which wrote it, is counted")
-        _, here = as_of(wrote[0], only)
+        wrote = writer()
+        print(f"something is worse than counts.json; {wrote[:10]}, which wrote it, is counted")
+        _, here = as_of(wrote, only, commits)
     except (RuntimeError, ValueError) as error:
         print(f"judged by counts.json alone: {error}")
         return old
@@ -197,10 +239,8 @@ def as_here(old, only):
 def table(rows):
     lines = [f"{'call':<36} {'count':<18} {'before':>12} {'now':>12} {'change':>8}"]
     for name, what, before, now, change, verdict in rows:
-        if before is None:
-            lines.append(f"{name:<36} {what:<18} {'':>12} {'':>12} {'':>8}  {verdict}")
-        else:
-            lines.append(f"{name:<36} {what:<18} {before:>12} {now:>12} {change:>+8.2%}  {verdict}")
+        numbers = "" if before is None else f"{before:>12} {now:>12} {change:>+8.2%}"
+        lines.append(f"{name:<36} {what:<18} {numbers:<34}  {verdict}")
     return "\n".join(lines)
 
 
@@ -256,20 +296,16 @@ def write(path, versions, counts):
     counter.write(path, content, depth=4)
 
 
-def as_of(commit, only, keep=None):
+def as_of(commit, only, commits, keep=None):
     """
     Return versions, and the counts of another commit, which is built.
 
     They are the least at paths of three lengths, times the changes that counts.json has accepted
     since that commit.
     """
-    commit = builds.git("rev-parse", "--verify", f"{commit}^{{commit}}")
-    listed = builds.git("ls-tree", commit, RECORD)
-    then = json.loads(builds.git("show", f"{commit}:{RECORD}")) if listed else {}
-    then, now = then.get("counts", {}), json.loads(COUNTS.read_text())["counts"]
-    with tempfile.TemporaryDirectory(prefix="roicy-") as folder:
-        path = Path(builds.compile_commit(commit, Path(folder), BUILD), "roicy")
-        several = [counter.count(only, package=path, keep=keep, longer=more) for more in LONGER]
+    then, now = written_by(commit), json.loads(COUNTS.read_text())["counts"]
+    path = commits.package(commit)
+    several = [counter.count(only, package=path, keep=keep, longer=more) for more in LONGER]
     counts = least_of([found for _, found in several])
     for name in counts.keys() & then.keys() & now.keys():
         found, before, after = counts[name], then[name], now[name]
@@ -292,51 +328,65 @@ def options_of():
     parser.add_argument("--write", action="store_true", help="write the counts to counts.json")
     parser.add_argument("--same", action="store_true", help="fail where a count is better, too")
     parser.add_argument("--requirements", action="store_true", help="print what pip must install")
+    parser.add_argument("--build", action="store_true", help="build what git tracks here first")
+    parser.add_argument("--anew", action="store_true", help="--write as if there were no counts")
     parser.add_argument("--allow-skip", action="store_true", help="pass if nothing is compared")
     parser.add_argument("--only", metavar="PATTERN", help="count only these calls")
     parser.add_argument("--commit", metavar="COMMIT", help="compare with this commit, built first")
-    parser.add_argument("--json", metavar="FILE", help="also write the counts to another file")
-    parser.add_argument(
-        "--profile", metavar="FOLDER", help="keep profiles for KCachegrind there, and flame graphs"
-    )
+    parser.add_argument("--profile", metavar="FOLDER", help="keep profiles and flame graphs there")
     options = parser.parse_args()
     if options.write and options.only:
         parser.error("--write: needs all counts, expected no --only")
+    if options.anew and not (options.write and options.build):
+        parser.error("--anew: expected --write --build beside it")
     return options
 
 
-def run(options, old):
+def run(options, old, commits):
     """Count and compare, and return the exit code."""
-    keep = options.profile and Path(options.profile)
-    start = time.monotonic()
-    versions, counts = counter.count(options.only, keep=keep and keep / "now")
+    keep, package = options.profile and Path(options.profile), None
+    start, of_build = time.monotonic(), old["counts"].get("build")
+    beside = options.commit and builds.git("rev-parse", "--verify", f"{options.commit}^{{commit}}")
+    if options.build:
+        head = builds.git("stash", "create") or builds.git("rev-parse", "HEAD")
+        try:
+            other = beside or (head if options.anew else writer())
+            of_build = commits.seconds(head, other, of_build)
+        except ValueError as error:
+            print(f"the time of the build is not judged: {error}")
+        package = commits.package(head)
+    versions, counts = counter.count(options.only, keep=keep and keep / "now", package=package)
+    counts |= {"build": of_build} if of_build else {}
 
-    def thrice():
-        more = [counter.count(options.only, longer=longer)[1] for longer in LONGER[1:]]
+    def thrice(only):
+        more = [counter.count(only, package=package, longer=longer)[1] for longer in LONGER[1:]]
         return least_of([counts, *more])
 
     calls = [name for name in counts if "instructions" in counts[name]]
     print(f"counted {len(calls)} calls in {time.monotonic() - start:.0f} s")
-    if options.json:
-        write(options.json, versions, counts)
     if options.write:
-        counts = with_spread(old["counts"], thrice())
+        counts = with_spread(old["counts"], thrice(None))
         write(COUNTS, versions, accepted(old, versions, counts))
         print(f"wrote {COUNTS}")
         return 0
     if options.commit:
         before = keep and keep / "before"
-        old["versions"], old["counts"] = as_of(options.commit, options.only, before)
+        of_build = old["counts"].get("build")
+        old["versions"], old["counts"] = as_of(beside, options.only, commits, before)
+        old["counts"] |= {"build": of_build} if of_build else {}
         counts = {name: counts[name] for name in counts if name in old["counts"]}
     elif options.only:
         old["counts"] = {name: old["counts"][name] for name in counts if name in old["counts"]}
     if keep:
         draw(keep)
-    if old["versions"] == versions and worse(old["counts"], counts):
-        counts = thrice()
+    seeming = worse(old["counts"], counts) if old["versions"] == versions else set()
+    calls = sorted({name for name, _ in seeming} - {"build"})
+    if calls:
+        only = f"^({'|'.join(calls)})$"
+        counts = thrice(only)
         seeming = worse(old["counts"], counts)
         if seeming and not options.commit:
-            old["counts"] = as_here(old["counts"], options.only)
+            old["counts"] = as_here(old["counts"], only, commits)
         for name, what in seeming - worse(old["counts"], counts):
             print(f"no worse than that commit on this machine: {name}, {what}")
     return judge(old, versions, counts, options.allow_skip, options.same)
@@ -348,11 +398,14 @@ def main():
     if options.requirements:
         print(" ".join(f"{name}=={old['versions'][name]}" for name in ("cython", "numpy")))
         return 0
-    reason = why_not()
+    reason = why_not(options.build)
     if reason:
         return skipped(reason, options.allow_skip)
+    if options.anew:
+        old["counts"] = {}
     try:
-        return run(options, old)
+        with tempfile.TemporaryDirectory(prefix="roicy-") as folder:
+            return run(options, old, Commits(folder))
     except (OSError, RuntimeError, ValueError) as error:
         print(f"FAILED: {error}")
         return 1

@@ -9,15 +9,11 @@ Counts of commits that have landed, for the page of the documentation.
 writes history.json after each commit, and does not count again what is there.  A commit stands for
 the last one before it that changed what a call runs.  Commits whose build or calls fail are kept
 with the reason.
-
-`steps` marks each change of more than 5 %, and those of 1 % that Apache Otava finds, if it is
-installed.
 """
 
 import argparse
 import contextlib
 import json
-import os
 import re
 import sys
 import tempfile
@@ -73,11 +69,7 @@ def write(history, commits):
 
 def count(commit, folder):
     """Return the versions, the counts of each call of a commit, and what is counted of all."""
-    before = os.times()
-    path = builds.compile_commit(commit, Path(folder), BUILD)
-    spent = os.times()
-    build = spent.children_user + spent.children_system
-    build -= before.children_user + before.children_system
+    path, build = builds.compile_commit(commit, Path(folder), BUILD)
     pattern = "^(" + "|".join(CALLS) + ")$"
     versions, found = counter.count(pattern, "baseline", Path(path, "roicy"))
     counts = {name: [found[name][what] for what in WHAT] for name in CALLS if name in found}

@@ -19,6 +19,7 @@ import itertools
 import sys
 from typing import Any, NamedTuple
 
+import device
 import numpy as np
 from tqdm import tqdm
 
@@ -141,20 +142,13 @@ def is_too_slow(ours: float, theirs: float) -> bool:
 
 def table(results: list[dict[str, Any]]) -> str:
     """Return a table in Markdown."""
-    lines = [
-        "| operator | pass | layout | C | map | boxes | share | bins | ratio | roicy ms "
-        "| torchvision ms | ratio |",
-        "|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+    rows = [
+        Case(**result["case"])._asdict()
+        | {"roicy ms": 1e3 * result["roicy"], "torchvision ms": 1e3 * result["torchvision"]}
+        | {"roicy / torchvision": result["roicy"] / result["torchvision"]}
+        for result in results
     ]
-    for result in results:
-        case = Case(**result["case"])
-        lines.append(
-            f"| `{case.operator}` | {case.direction} | {case.layout} | {case.channels} "
-            f"| {case.side} | {case.boxes} | {case.share:g} | {case.bins} | {case.sampling_ratio} "
-            f"| {result['roicy'] * 1e3:.3f} | {result['torchvision'] * 1e3:.3f} "
-            f"| {result['roicy'] / result['torchvision']:.2f} |"
-        )
-    return "\n".join(lines)
+    return "\n".join(device.table(rows))
 
 
 def main() -> None:

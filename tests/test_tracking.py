@@ -58,7 +58,8 @@ def counts(instructions=1_000_000, lines=50_000, memory=500_000, spread=(), **fu
         "bytecodes": 300,
         "functions": {"contract_bins_float": 600_000, "forward roicy/_call.py": 50} | functions,
     }
-    return {CALL: found | {"spread": {"instructions": list(spread)}}, "wheel": {"bytes": 2_000_000}}
+    found["spread"] = {"instructions": list(spread)}
+    return {CALL: found, "wheel": {"bytes": 2_000_000}, "build": {"processor seconds": 60}}
 
 
 @pytest.mark.parametrize(
@@ -70,8 +71,10 @@ def counts(instructions=1_000_000, lines=50_000, memory=500_000, spread=(), **fu
         (counts(lines=51_100), 1, "3 counts are worse"),
         (counts(memory=505_100), 1, "1 counts are worse"),
         (counts() | {"wheel": {"bytes": 2_010_000}}, 1, "wheel  .*WORSE"),
+        (counts() | {"build": {"processor seconds": 74}}, 0, "same"),
+        (counts() | {"build": {"processor seconds": 76}}, 1, "build  .*WORSE"),
         (counts(980_000), 0, "Better"),
-        ({}, 1, "2 not in both"),
+        ({}, 1, "3 not in both"),
         (counts() | {"another": counts()[CALL]}, 1, "1 not in both"),
     ],
 )
@@ -103,15 +106,17 @@ def test_gate_knows_what_is_the_machines(gate, commits, monkeypatch, capsys, tmp
 
     That is the last one before this commit, whose own counts are accepted.
     """
-    built = []
-    monkeypatch.setattr(
-        gate.builds, "compile_commit", lambda commit, *_: built.append(commit) or ""
-    )
-    here = counts(1_020_000, memory=490_000)
+    here, built = counts(1_020_000, memory=490_000), []
     monkeypatch.setattr(gate.counter, "count", lambda *_, **__: (VERSIONS, here))
+
+    def compile_commit(commit, *_):
+        built.append(commit)
+        return "", 90
+
+    monkeypatch.setattr(gate.builds, "compile_commit", compile_commit)
     for commit, old, limit in ((2, 1_100_000, 1_122_000), (1, 1_000_000, 1_020_000)):
         gate.builds.git("checkout", "-q", commits[commit])
-        found = gate.as_here(counts(old), None)
+        found = gate.as_here(counts(old), None, gate.Commits(tmp_path))
         assert found[CALL]["instructions"] == limit
         assert found[CALL]["memory"] == 500_000
         assert not gate.worse(found, counts(round(1.002 * limit)))
@@ -119,12 +124,23 @@ def test_gate_knows_what_is_the_machines(gate, commits, monkeypatch, capsys, tmp
     assert built == [commits[0], commits[0]]
     assert f"{commits[0][:10]}, which wrote it, is counted" in capsys.readouterr().out
     gate.builds.git("checkout", "-q", commits[0])
-    assert gate.as_here(counts(), None) == counts()
+    assert gate.as_here(counts(), None, None) == counts()
     gate.builds.git("clone", "-q", "--depth", "1", f"file://{tmp_path}", "shallow")
     monkeypatch.setattr(gate.builds, "SOURCE", tmp_path / "shallow")
-    assert gate.as_here(counts(), None) == counts()
+    assert gate.as_here(counts(), None, None) == counts()
     said = "judged by counts.json alone: the history lacks"
     assert capsys.readouterr().out.count(said) == len(built) == 2
+
+
+def test_gate_judges_builds_beside_each_other(gate, commits, monkeypatch, tmp_path):
+    """A machine that takes twice as long changes nothing, and files that are the same are so."""
+    slow = {commits[0]: 120, commits[1]: 126, commits[2]: 180}
+    monkeypatch.setattr(gate.builds, "compile_commit", lambda commit, *_: ("", slow[commit]))
+    for compiled, head, expected in (("source", 1, 63), ("source", 2, 90), ("else", 2, 60)):
+        monkeypatch.setattr(gate, "COMPILED", (compiled,))
+        made = gate.Commits(tmp_path)
+        assert made.seconds(commits[head], commits[0], None) == {"processor seconds": expected}
+        assert len(made.made) == 1 + (compiled == "source")
 
 
 def test_gate_demands_the_same(gate, capsys):
@@ -561,10 +577,9 @@ def test_page_of_the_device(device):
     steps = {name: ends | {"rows": found} for name, found in rows.items()}
     page = device.markdown({"dry_run": False, "steps": steps})
     assert page.startswith("# a GPU, ? cores")
-    assert (
-        "| `align_fpn_p2` | forward | NCHW | roicy | 1000000.0 | 1000000.0 | 1000000.0 | 4.0 |"
-        in page
-    )
+    head, _, cells = [line.split(" | ") for line in page.splitlines() if "|" in line][-3:]
+    assert head[-4:] == ["seconds_cold", "host", "bytes", "of a copy |"]
+    assert cells[-4:] == ["1000000.0", "1000000.0", "1000", "4 |"]
     assert "unknown GPU" in device.markdown({"dry_run": True, "steps": {}})
 
 

@@ -30,6 +30,13 @@ module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
 module.main()
 """
+# Compiles in place, and prints the processor seconds that this and its compilers took.
+COMPILE = """
+import os, runpy, sys
+sys.argv = ["setup.py", "build_ext", "--inplace"]
+runpy.run_path("setup.py", run_name="__main__")
+print(sum(os.times()[:4]))
+"""
 
 
 class Build:
@@ -80,8 +87,8 @@ def git(*arguments: str) -> str:
     return ended.stdout.strip()
 
 
-def run(command: list[str], **options: Any) -> None:
-    """Run a command; RuntimeError with the end of what it printed where it fails."""
+def run(command: list[str], **options: Any) -> str:
+    """Return what a command prints; RuntimeError with the end of it where the command fails."""
     try:
         ended = subprocess.run(
             command, capture_output=True, text=True, timeout=BUILD_SECONDS, **options
@@ -91,24 +98,25 @@ def run(command: list[str], **options: Any) -> None:
     if ended.returncode:
         said = (ended.stdout + ended.stderr)[-3000:]
         raise RuntimeError(f"{' '.join(command)} failed\n{said}")
+    return ended.stdout
 
 
 def compile_commit(
     commit: str, folder: Path, settings: dict[str, str], python: str = sys.executable
-) -> str:
+) -> tuple[str, float]:
     """
-    Compile a commit of the checkout in a folder, and return the path from which it is imported.
+    Compile a commit of the checkout in a folder.
 
     `python` needs NumPy, Cython and setuptools.  `settings` are environment variables, such as
-    `ROICY_BUILD_ISA`.
+    `ROICY_BUILD_ISA`.  Return the path from which it is imported, and the processor seconds that
+    its build took.
     """
     archive, source = folder / "source.tar", folder / "source"
+    source.mkdir(parents=True)
     git("archive", "--output", str(archive), commit)
-    source.mkdir()
     run(["tar", "-x", "-f", str(archive), "-C", str(source)])
-    command = [python, "setup.py", "build_ext", "--inplace"]
-    run(command, cwd=source, env=os.environ | settings)
-    return str(source)
+    printed = run([python, "-c", COMPILE], cwd=source, env=os.environ | settings)
+    return str(source), float(printed.splitlines()[-1])
 
 
 def kind_of(what: str) -> str:
@@ -150,7 +158,7 @@ def install(what: str, folder: Path) -> Build:
     else:
         run([*pip, "setuptools>=77", *cython_of_this_build()])
         if kind == "commit":
-            path = compile_commit(what, folder, {}, python)
+            path, _ = compile_commit(what, folder, {}, python)
             return Build(what, python, path, git("rev-parse", f"{what}^{{commit}}"))
         run([*pip, "--no-deps", "--no-build-isolation", str(Path(what).resolve())])
     return Build(what, python, None)
