@@ -12,6 +12,7 @@ and NumPy do not fail here: NumPy itself ends the process after some of them.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import os
@@ -215,14 +216,25 @@ def sweep(library, name, call, out):
                 problems.append(f"{name}, allocation {n}: a wrong result, and no error")
             del result
         gc.collect()
-        if library.failing_live() != before:
-            left = library.failing_live() - before
+        left = library.failing_live() - before
+        if left and left_again(library, call, out, n):
             problems.append(f"{name}, allocation {n}: {left} blocks left")
         if bits(call(out)) != expected:
             problems.append(f"{name}, allocation {n}: the next call is wrong")
         if count <= n:
             return n, problems
         n += 1
+
+
+def left_again(library, call, out, n):
+    """Return how many blocks are left when an allocation fails again: caches have grown before."""
+    before = library.failing_live()
+    with contextlib.suppress(Exception):
+        library.failing_arm(n)
+        call(out)
+    disarmed(library)
+    gc.collect()
+    return library.failing_live() - before
 
 
 def disarmed(library):

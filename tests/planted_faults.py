@@ -12,6 +12,11 @@ builds a copy of the checkout with all FAULTS behind a switch, and runs the test
 one fault at a time.  It prints which tests fail, and at the end which test functions no fault has
 made fail: these have to hold something else.  A fault that no test finds is an error.  All of them
 take an hour.  A line of FAULTS that is no longer in the sources is to be written anew.
+
+    python tests/planted_faults.py harnesses [--folder FOLDER]
+
+builds such a copy, and runs for each fault of HARNESSES the program that looks for its kind, which
+must end with an error.
 """
 
 import argparse
@@ -48,9 +53,14 @@ __attribute__((constructor)) static void plant(void) {
     planted_fault = fault ? atoi(fault) : 0;
 }
 #define PLANTED(i) (planted_fault == (i))
+#ifdef __AVX2__
+#define IN_AVX2 1
+#else
+#define IN_AVX2 0
+#endif
 #endif
 """
-DECLARATION = 'cdef extern from "planted.h" nogil:\\n    bint PLANTED(int)\\n'
+DECLARATION = 'cdef extern from "planted.h" nogil:\\n    bint PLANTED(int)\\n    int IN_AVX2\\n'
 
 # Each is a name, a file of pyx/, and some of its text, in which {right||wrong} is an expression and
 # what takes its place.
@@ -139,11 +149,25 @@ FAULTS = [
      "to[i] = {values[i] >= threshold||values[i] > threshold};"),
     ("tables are written without memory", "plan/tables.pxd",
      "    if {memory == NULL||False}:\n        raise MemoryError"),
+    ("threads compute without scratch", "threads.pxd",
+     "    if {scratch == NULL||False}:\n        raise MemoryError"),
+    ("a row of a tile is not filled", "move/tile.pyx",
+     "read_pixels(tile, tile.y1, tile.x0, {bottom - tile.y1||bottom - tile.y1 - 1}, width,"),
+    ("one instruction set leaves out a lane", "move/tile.pyx",
+     "copy_lanes(row + x * all_lanes, {lanes||lanes - IN_AVX2}, at + x * strides.x)"),
     ("a task keeps its costs", "plan/tasks.pxd", "free({tasks.costs||NULL})"),
     ("threads are not started on trial", "machine.h", "    if ({wanted > team||0}) {"),
     ("a length is coded from another one", "images/runs.h",
      "(runs->index > {2||1} ? runs->before[1] : 0)"),
 ]  # fmt: skip
+# Faults, and the programs that look for their kinds.
+HARNESSES = {
+    "a row of a tile is not filled": ("uninitialised.py",),
+    "one instruction set leaves out a lane": ("fuzzing.py", "--calls", "500", "--processes", "1"),
+    "tables are written without memory": ("failing_memory.py",),
+    "threads compute without scratch": ("failing_memory.py",),
+    "a task keeps its costs": ("failing_memory.py",),
+}
 
 
 def planned(boxes, threads):
@@ -215,17 +239,17 @@ def with_fault(text, fault, number, cython):
     return text.replace(before, place.replace(both, either))
 
 
-def build(folder):
-    """Copy the checkout, plant all faults and build its kernels for the least instruction set."""
-    names = subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).splitlines()
-    for name in names:
+def build(folder, names, settings):
+    """Copy the checkout, plant the faults of these names and build its kernels."""
+    for name in subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).splitlines():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, folder / name)
     pyx = folder / "pyx"
     (pyx / "planted.h").write_text(HEADER)
-    for name in sorted({file for _, file, _ in FAULTS}):
+    planted = [(number, fault) for number, fault in enumerate(FAULTS, 1) if fault[0] in names]
+    for name in sorted({file for _, (_, file, _) in planted}):
         text, cython = (pyx / name).read_text(), not name.endswith(".h")
-        for number, fault in enumerate(FAULTS, 1):
+        for number, fault in planted:
             if fault[1] == name:
                 text = with_fault(text, fault, number, cython)
         if cython:
@@ -234,7 +258,7 @@ def build(folder):
             text = '#include "planted.h"\n' + text
         (pyx / name).write_text(text)
     command = [sys.executable, "setup.py", "build_ext", "--inplace"]
-    environment = os.environ | {"ROICY_BUILD_ISA": "baseline"}
+    environment = os.environ | settings
     subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
 
 
@@ -274,7 +298,7 @@ def kernel_faults(arguments):
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.folder or Path(temporary)
         if not (folder / "pyx/planted.h").exists():
-            build(folder)
+            build(folder, [name for name, _, _ in FAULTS], {"ROICY_BUILD_ISA": "baseline"})
         if failures(folder, 0, options):
             sys.exit("tests fail without a fault")
         idle, unseen = functions(folder), []
@@ -293,9 +317,35 @@ def kernel_faults(arguments):
             sys.exit("no test finds: " + "; ".join(unseen))
 
 
+def harnesses(arguments):
+    """Run for each fault of HARNESSES the program that must find it, and none without a fault."""
+    parser = argparse.ArgumentParser("planted_faults.py harnesses")
+    parser.add_argument("--folder", type=Path, help="where the copy is made, and kept")
+    arguments = parser.parse_args(arguments)
+    numbers = {name: number for number, (name, _, _) in enumerate(FAULTS, 1)}
+    sound = [("no fault", program) for program in dict.fromkeys(HARNESSES.values())]
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = arguments.folder or Path(temporary)
+        if not (folder / "pyx/planted.h").exists():
+            settings = {"ROICY_BUILD_ISA": "baseline,avx2", "ROICY_BUILD_FLAGS": "-O1"}
+            build(folder, HARNESSES, settings)
+        for name, (program, *options) in [*sound, *HARNESSES.items()]:
+            number = str(numbers.get(name, 0))
+            done = subprocess.run(
+                [sys.executable, folder / "tests" / program, *options], capture_output=True,
+                text=True, env=os.environ | {"PYTHONPATH": str(folder), "ROICY_PLANTED": number},
+            )  # fmt: skip
+            said = (done.stdout + done.stderr).strip().splitlines()[-3:]
+            print(f"{name}: {program} ends with {done.returncode}", *said, sep="\n    ", flush=True)
+            if (done.returncode == 0) != (number == "0"):
+                sys.exit(f"{program}, {name}: not as expected")
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "kernels":
         kernel_faults(sys.argv[2:])
+    elif sys.argv[1] == "harnesses":
+        harnesses(sys.argv[2:])
     else:
         {"bounds": bounds, "index": index, "alignment": alignment, "race": race, "device": device}[
             sys.argv[1]
