@@ -1,5 +1,6 @@
 """The servers in examples/server answer, and refuse what is no image."""
 
+import asyncio
 import importlib
 import io
 import json
@@ -248,8 +249,23 @@ def test_overload(client, monkeypatch):
         go_on.set()
     while desk.inside:
         pass
+    assert not desk.is_full  # although the first one took too long
     monkeypatch.setattr(app, "DEADLINE", 60.0)
     assert send().status_code == 200
+
+
+def test_a_refused_upload_is_read_to_its_end(client):
+    """What is left of it would be kept with its connection."""
+    left = [{"type": "http.request", "body": b"x", "more_body": more} for more in (True, False)]
+
+    async def receive():
+        return left.pop(0)
+
+    given = types.SimpleNamespace(scope={"type": "http"}, receive=receive)
+    request = client.module.Incoming(given)
+    for _ in range(2):  # the second time, there is nothing to wait for
+        asyncio.run(request.drop())
+        assert not left
 
 
 def test_load_test_counts(module, monkeypatch):

@@ -17,7 +17,7 @@ import os
 import time
 from collections.abc import AsyncIterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import onnxruntime
@@ -28,6 +28,7 @@ from fastapi.responses import JSONResponse
 from prometheus_client import multiprocess
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.types import Message
 
 WAITING = int(os.environ.get("WAITING", "8"))
 DEADLINE = float(os.environ.get("DEADLINE", "10"))
@@ -58,12 +59,35 @@ async def upload(request: Request) -> bytes:
                 return await image.read(MOST_BYTES + 1)
         except HTTPException as error:  # what Starlette makes of a form that is none
             raise Refused(f"no form: {error.detail}", error.status_code) from None
-    body = b""
+    body = bytearray()
     async for piece in request.stream():
         body += piece
         if len(body) > MOST_BYTES:
             raise Refused(f"more than {MOST_BYTES} bytes", 413)
-    return body
+    return bytes(body)
+
+
+class Incoming(Request):
+    """A request that knows whether all of it has been read."""
+
+    def __init__(self, request: Request):
+        super().__init__(request.scope, self.next)
+        self.source, self.is_whole = request.receive, False
+
+    async def next(self) -> Message:
+        message = await self.source()
+        self.is_whole = not message.get("more_body", False)
+        return message
+
+    async def drop(self) -> None:
+        """Read the rest of a refused upload: otherwise its connection keeps a part in memory."""
+
+        async def rest() -> None:
+            while not self.is_whole:
+                await self.next()
+
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(rest(), 1)
 
 
 class Desk:
@@ -73,7 +97,8 @@ class Desk:
         self.detector = detector
         self.thread = ThreadPoolExecutor(1)
         self.inside = 0
-        self.pace = 0.0  # seconds of a computation: the longest of late
+        # Seconds of a computation: the longest of late.  Where nothing waits, there is time for it.
+        self.pace = 0.0
 
     @property
     def is_full(self) -> bool:
@@ -121,14 +146,14 @@ class Desk:
     def compute(self, data: bytes, options: onnxruntime.RunOptions, end: float) -> dict[str, Any]:
         start = time.monotonic()
         if start + self.pace > end:
-            self.pace *= 0.9  # or else nothing would be computed any more after a long one
             raise Refused(f"not computed within {DEADLINE:g} s", 503)
         try:
             return self.detector(data, options)
         except MemoryError as error:
             raise Refused(f"no memory: {error}", 503) from None
         finally:
-            self.pace = max(time.monotonic() - start, 0.9 * self.pace)
+            taken = min(time.monotonic() - start, 0.8 * DEADLINE)
+            self.pace = max(taken, 0.9 * self.pace)
 
     def move(self, step: int) -> None:
         self.inside += step
@@ -156,9 +181,11 @@ async def detect(request: Request) -> JSONResponse:
     began.inc()
     start = time.monotonic()
     status = 500
+    incoming = Incoming(request)
     try:
-        answer = JSONResponse(await desks[0](request))
+        answer = JSONResponse(await desks[0](incoming))
     except Refused as error:
+        await incoming.drop()
         answer = JSONResponse({"detail": str(error)}, error.status)
         if error.status == 503:
             wait = desks[0].inside * desks[0].pace
