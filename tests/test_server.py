@@ -209,7 +209,7 @@ def test_app(client, module):
     metrics = client.get("/metrics").text
     assert 'detect_answered_total{status="200"} 2.0' in metrics
     assert 'detect_answered_total{status="422"} 2.0' in metrics
-    assert "detect_began_total 27.0" in metrics
+    assert "detect_began_total 29.0" in metrics
     assert "detect_inside 0.0" in metrics
 
 

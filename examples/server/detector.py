@@ -23,6 +23,7 @@ import roicy.onnxruntime
 MOST_BYTES = 16 << 20  # of an upload
 MOST_PIXELS = 25_000_000
 MOST_SIDE = 16_384
+MOST_SCANS = 64  # of a JPEG: each is decoded for all pixels, and may have a few bytes
 LONGEST = 1333  # pixels of the longer side of what the model gets
 FORMATS = ("JPEG", "PNG")
 OUTPUTS = ("boxes", "labels", "scores")
@@ -72,6 +73,9 @@ def decode(data: bytes) -> np.ndarray:
                 raise BadImage(f"{width} x {height} pixels, expected 1 to {MOST_SIDE} a side", 413)
             if width * height > MOST_PIXELS:
                 raise BadImage(f"{width} x {height}, expected at most {MOST_PIXELS} pixels", 413)
+            scans = data.count(b"\xff\xda") if image.format != "PNG" else 0
+            if scans > MOST_SCANS:
+                raise BadImage(f"{scans} scans, expected at most {MOST_SCANS}", 413)
             return np.asarray(image.convert("RGB"))
     except UnidentifiedImageError:
         raise BadImage(f"no image of {' or '.join(FORMATS)}", 415) from None

@@ -33,11 +33,11 @@ import numpy as np
 from PIL import Image
 
 
-def photograph(height: int, width: int, kind: str = "JPEG") -> bytes:
+def photograph(height: int, width: int, kind: str = "JPEG", **options: bool) -> bytes:
     """Return an image of noise."""
     pixels = np.random.default_rng(0).integers(0, 256, (height, width, 3), dtype=np.uint8)
     out = io.BytesIO()
-    Image.fromarray(pixels).save(out, kind)
+    Image.fromarray(pixels).save(out, kind, **options)
     return out.getvalue()
 
 
@@ -55,12 +55,14 @@ def png_of(width: int, height: int) -> bytes:
 
 def malformed() -> dict[str, bytes]:
     """Return uploads that have to be refused, by what they are."""
-    good = photograph(120, 160)
+    good, scans = photograph(120, 160), photograph(8, 8, progressive=True)
+    last, end = scans[scans.rindex(b"\xff\xda") : -2], scans[-2:]
     return {
         "nothing": b"",
         "text": b"this is no image",
         "a truncated JPEG": good[: len(good) // 2],
         "a JPEG without its end of header": good[:20],
+        "a JPEG of 1000 scans": scans[:-2] + 1000 * last + end,
         "a truncated PNG": photograph(120, 160, "PNG")[:4000],
         "100 megapixels": png_of(10000, 10000),
         "2**31 pixels a side": png_of(2**31 - 1, 2**31 - 1),
