@@ -277,11 +277,11 @@ def number(name: str, value: Any, expected: str = "a number") -> float:
     raise TypeError(f"{name}: {value!r}, expected {expected}")
 
 
-def scale(value: Any) -> float:
-    """Return a finite scale above 0."""
-    found = number("spatial_scale", value)
+def scale(value: Any, name: str = "spatial_scale") -> float:
+    """Return a finite number above 0."""
+    found = number(name, value)
     if not (found > 0 and math.isfinite(found)):
-        raise ValueError(f"spatial_scale: {value!r}, expected a finite number above 0")
+        raise ValueError(f"{name}: {value!r}, expected a finite number above 0")
     return found
 
 

@@ -7,8 +7,6 @@ On the CPU a plan takes plain arrays as they are (``pyx/plan/plan.pyx``).
 from __future__ import annotations
 
 import itertools
-import sys
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +23,7 @@ from ._arguments import (
     spell_type,
     taken,
 )
+from ._names import warn
 
 # Types of numbers in nested lists that need no closer look.
 NUMBERS = {int, float, np.float64, np.int64, np.int32}
@@ -418,15 +417,6 @@ def warn_of_degrees(angle: float) -> None:
         )
 
 
-def warn(message: str) -> None:
-    """Warn at the line of the program that called this package."""
-    frame: Any = sys._getframe()
-    level = 1
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "roicy":
-        frame, level = frame.f_back, level + 1
-    warnings.warn(message, stacklevel=level)
-
-
 def check_rows(name: str, value: Any, columns: int, numbers: tuple[str, ...] = CORNERS) -> None:
     """Check the shape of an array of boxes, of NumPy or CuPy; numbers: the names of a box's."""
     if value.ndim != 2 or value.shape[1] != columns:
@@ -440,7 +430,7 @@ def check_rows(name: str, value: Any, columns: int, numbers: tuple[str, ...] = C
                 )
             elif value.ndim == 3 and value.shape[2] == columns_of_box:
                 hint = f"; of boxes (N, L, {columns_of_box}) pass list(boxes)"
-        if columns_of_box == 4 and value.ndim == 2 and value.shape[1] in (5, 6, 7):
+        if numbers == CORNERS and value.ndim == 2 and value.shape[1] in (5, 6, 7):
             hint = "; of [x1, y1, x2, y2, score, class] pass boxes[:, :4]"
             if value.shape[1] == 5:
                 hint += ", of [batch_index, x1, y1, x2, y2] boxes[:, 1:]"

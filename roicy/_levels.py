@@ -191,12 +191,7 @@ def _scales_from_heights(arguments: Arguments, shapes: dict[str, Shape]) -> list
 def canonical(pyramid: tuple[Any, Any, Any]) -> tuple[float, int]:
     """Return the side of a box, and the level of such boxes."""
     canonical_scale, canonical_level, _ = pyramid
-    try:
-        side = _arguments.scale(canonical_scale)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"canonical_scale: {canonical_scale!r}, expected a finite number above 0"
-        ) from None
+    side = _arguments.scale(canonical_scale, "canonical_scale")
     return side, _arguments.integer("canonical_level", canonical_level, -1000, 1000)
 
 

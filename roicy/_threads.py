@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import threading
 from typing import SupportsIndex
 
-from . import _limits
+from . import _arguments, _limits
 from ._kernels import machine
 
 MOST = 1024  # scratch is allocated for each thread, so a mistyped number must be refused
@@ -93,13 +92,7 @@ def set_num_threads(num_threads: SupportsIndex | None) -> None:
 
 def check(num_threads: SupportsIndex) -> int:
     """Return a number of threads that a caller gave, as int."""
-    try:
-        count = operator.index(num_threads)
-    except TypeError:
-        raise TypeError(f"num_threads: {num_threads!r} is no integer") from None
-    if not 1 <= count <= MOST or isinstance(num_threads, bool):
-        raise ValueError(f"num_threads: {num_threads!r}, expected an integer from 1 to {MOST}")
-    return count
+    return _arguments.integer("num_threads", num_threads, 1, MOST)
 
 
 def resolve(num_threads: SupportsIndex | None) -> int:

@@ -192,9 +192,7 @@ def _given(
     shape: of the image, (N, H, W).
     """
     images, *extents = shape
-    rows = _boxes.box_rows("boxes", boxes)
-    if rows.ndim != 2 or rows.shape[1] != 4:
-        raise ValueError(f"boxes: shape {rows.shape}, expected (K, 4) with rows [y1, x1, y2, x2]")
+    rows = _boxes.rows_of_numbers("boxes", boxes, 4, ("y1", "x1", "y2", "x2"))
     indices = _boxes.images_of_boxes("box_indices", box_indices, len(rows), images)
     whole = np.empty((len(rows), 5))
     whole[:, 0], whole[:, 1:] = indices, rows[:, [1, 0, 3, 2]]

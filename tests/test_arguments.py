@@ -214,7 +214,7 @@ FORWARD_ERRORS = [
     ({"num_threads": 0}, ValueError, "num_threads: 0, expected an integer from 1"),
     ({"num_threads": -3}, ValueError, "num_threads: -3"),
     ({"num_threads": 10**9}, ValueError, "num_threads: 1000000000"),
-    ({"num_threads": 1.5}, TypeError, "num_threads: 1.5 is no integer"),
+    ({"num_threads": 1.5}, TypeError, "num_threads: 1.5, expected an integer"),
 ]
 
 

@@ -628,6 +628,20 @@ def test_errors(call, message):
         call()
 
 
+def test_warnings():
+    """Warnings say the names of a call's own arguments, and point at the line of the call."""
+    x, rows = np.ones((2, 1, 9, 9), np.float32), [[0, 4, 4, 3, 2, 30.0]]
+    with pytest.warns(UserWarning, match="^rois: an angle of 30, which is more") as warned:
+        mmcv.roi_align_rotated(x, rows, 2, 1.0)
+    assert warned[0].filename == __file__
+    scored = np.array([[0, 3, 4, 8, 0.5]], np.float32)
+    for call in (lambda: mxnet.contrib.ROIAlign(x, scored, 2, 1.0), lambda: onnx.MaxRoiPool(
+        x, scored, pooled_shape=(2, 2)
+    )):  # fmt: skip
+        with pytest.warns(UserWarning, match=r"^rois: a score seems .* pass rois\[:, :4\]"):
+            call()
+
+
 @pytest.mark.parametrize(
     ("call", "shape"),
     [

@@ -399,7 +399,7 @@ ERRORS = [
         r"features\[1\]: a map without rows",
     ),
     ({"canonical_scale": 0}, ValueError, "canonical_scale: 0, expected a finite number above 0"),
-    ({"canonical_scale": None}, ValueError, "canonical_scale: None"),
+    ({"canonical_scale": None}, TypeError, "canonical_scale: None, expected a number"),
     ({"canonical_level": 4.0}, TypeError, "canonical_level: 4.0, expected an integer"),
     (
         {"boxes": BOXES + 1},

@@ -796,8 +796,8 @@ WRONG_LEVELS = [
     ({"pyramid": (10**400, 4, None)}, ValueError, "canonical_scale: 10"),
     (
         {"pyramid": ("224", 4, None)},
-        ValueError,
-        "canonical_scale: '224', expected a finite number above 0",
+        TypeError,
+        "canonical_scale: '224', expected a number",
     ),
     (
         {"pyramid": (True, 4, None)},

@@ -92,13 +92,16 @@ def with_images(
     maps: Any, rois: Any, batch_indices: Any, numbers: tuple[str, ...] = _arguments.CORNERS
 ) -> np.ndarray:
     """
-    Return boxes with their image in front, in a type that holds its number.
+    Return boxes with their image in front, in a type that holds its number; of the only image they
+    stay as they are.
 
     numbers: the names of a box's.
     """
     rois = _boxes.rows_of_numbers("rois", rois, len(numbers), numbers)
-    given = (batch_indices, len(rois), images_of(maps))
-    images = _boxes.images_of_boxes("batch_indices", *given)
+    count = images_of(maps)
+    images = _boxes.images_of_boxes("batch_indices", batch_indices, len(rois), count)
+    if count == 1:
+        return rois
     rows = np.empty((len(rois), len(numbers) + 1))
     rows[:, 0], rows[:, 1:] = images, rois
     return rows

@@ -59,9 +59,9 @@ def roi_align(
     """
     modes = ("asymmetric", "half_pixel_for_nn", "half_pixel")
     aligned_mode = _arguments.choice("aligned_mode", aligned_mode, modes)
-    boxes = with_images(data, rois, batch_indices)
     if aligned_mode == "half_pixel":
-        boxes[:, 1:] += 0.5
+        rois = _boxes.rows_of_numbers("rois", rois, 4, _arguments.CORNERS).astype(np.float64) + 0.5
+    boxes = with_images(data, rois, batch_indices)
     size = bins_of(pooled_h=pooled_h, pooled_w=pooled_w)
     given = (boxes, size, float32_scale(spatial_scale), sampling_ratio, aligned_mode != modes[0])
     if _arguments.choice("mode", mode, ("avg", "max")) == "avg":

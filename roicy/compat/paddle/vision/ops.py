@@ -170,9 +170,7 @@ def distribute_fpn_proposals(
     low = _arguments.integer("min_level", min_level, -(2**20), 2**20)
     high = _arguments.integer("max_level", max_level, low, 2**20)
     refer = _arguments.integer("refer_level", refer_level, -(2**20), 2**20)
-    scale = _arguments.number("refer_scale", refer_scale)
-    if not 0 < scale < np.inf:
-        raise ValueError(f"refer_scale: {refer_scale!r}, expected a finite number above 0")
+    scale = _arguments.scale(refer_scale, "refer_scale")
     levels = _levels(rois, scale, refer, pixel_offset)
     levels = np.clip(levels, low, high) - low
     order = np.argsort(levels, kind="stable")
