@@ -373,15 +373,18 @@ def test_plans_of_threads():
 
 
 def test_pyramids_of_many_levels(emulated, rng):  # noqa: F811
-    """More levels than a launch takes, and levels without pixels."""
-    count = 11
-    sides = [max(2200 >> i, 2) for i in range(count)]
+    """As many levels as a GPU takes, one of them without pixels; more are an error."""
+    count = 8
+    sides = [max(300 >> i, 2) for i in range(count)]
     maps = [rng.standard_normal((1, 2, side, 3)).astype(np.float32) for side in sides]
     maps[3] = maps[3][:, :, :0]
     scales = [2.0**-i for i in range(count)]
     side = np.exp2(rng.uniform(0, count + 1, (40, 2)))
     boxes = np.concatenate([np.zeros((40, 3)), side], axis=1).astype(np.float32)
     options = {"canonical_scale": 1, "canonical_level": 0, "sampling_ratio": 1}
+    more = [emulated.asarray(level) for level in (*maps, maps[-1])]
+    with pytest.raises(ValueError, match="features: 9 levels, expected at most 8 on a GPU"):
+        roicy.multiscale_roi_align(more, emulated.asarray(boxes), 2, [*scales, scales[-1]])
     given = [emulated.asarray(level) for level in maps], emulated.asarray(boxes)
     expected = roicy.multiscale_roi_align(maps, boxes, 2, scales, **options)
     assert is_close(roicy.multiscale_roi_align(*given, 2, scales, **options), expected)

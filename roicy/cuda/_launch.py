@@ -30,7 +30,7 @@ PART_BYTES = 16384  # bytes of a plane that a warp owns in shared memory
 LANES = 32  # threads of a warp
 THREADS = 128  # threads of a block
 THREADS_OF_PLANES = 64  # threads of a block of a kernel whose warps own parts of planes
-MOST_LEVELS = 8  # maps of a launch; a pyramid of more maps takes several launches
+MOST_LEVELS = 8  # maps of a pyramid
 # Positions must round as on the CPU, so the compiler may not fuse products and sums by itself
 # (--fmad=false).  The kernels call fma() where they want a fused multiply-add.  CuPy appends
 # -ftz=true, and the last option counts, so --ftz=false would change nothing.
@@ -80,9 +80,7 @@ _LEVEL_RULE = _structure(
     *_of(np.int32, "last", "finest", "canonical_level"),
     *_of(np.float64, "canonical_scale", "close"),
 )
-_PYRAMID = _structure(
-    *_of(np.int32, "first", "count"), ("rule", _LEVEL_RULE), ("at", _LEVEL, MOST_LEVELS)
-)
+_PYRAMID = _structure(("rule", _LEVEL_RULE), ("at", _LEVEL, MOST_LEVELS))
 # The tables that kernels may have, in the order of their addresses.
 TABLES = (
     "images", "levels", "counts", "taps", "slope_low", "slope_high", "windows", "rotated"

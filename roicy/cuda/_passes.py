@@ -104,6 +104,18 @@ def _outputs(plan: Plan, boxes: int) -> int:
 # only how work is divided; the results are right with any number.
 
 
+def _pass(plan: Plan, choose: Any, windows: bool, *parameters: Any) -> Pass:
+    """
+    Return a pass of one kernel a step.
+
+    choose: (plan, boxes, *parameters) -> the name of the kernel, and the number of threads.
+    """
+    scratch = Scratch()
+    made = steps(plan, scratch, windows=windows)
+    launches = [launch(*choose(plan, step.boxes, *parameters), plan.dtype) for step in made]
+    return Pass(scratch.bytes, made, launches)
+
+
 def _pooling(plan: Plan, boxes: int, numbers: bool) -> tuple[str, int]:
     """Return the kernel that pools from maps; numbers: argmax is wanted too."""
     largest = plan.row.reduction is MAX_PIXEL
@@ -117,21 +129,13 @@ def _pooling(plan: Plan, boxes: int, numbers: bool) -> tuple[str, int]:
     return "largest_pixel" if largest else "forward_bins", _outputs(plan, boxes)
 
 
-def _pooling_pass(plan: Plan, numbers: bool) -> Pass:
-    scratch = Scratch()
-    made = steps(plan, scratch)
-    launches = [launch(*_pooling(plan, step.boxes, numbers), plan.dtype) for step in made]
-    return Pass(scratch.bytes, made, launches)
-
-
 def pool(call: Call, out: Any, argmax: Any) -> None:
     """Write weighted sums, or the largest pixels and their numbers if argmax is not None."""
-    own = call.plan.prepared(_pooling_pass, argmax is not None)
-    inputs, out = call.seen(call.arrays), call.layout.nchw(out)
+    own = call.plan.prepared(_pass, _pooling, False, argmax is not None)
+    maps, out = maps_of(call.plan, call.seen(call.arrays)), call.layout.nchw(out)
     _memory, base = _scratch(own.bytes)
     numbers: tuple[Any, ...] = (NULL, strides(out))
     for step, run, tables in own.each(call, base):
-        maps = maps_of(call.plan, step.levels, inputs)
         if argmax is not None:
             seen = call.layout.nchw(argmax)
             numbers = _from(seen, step.first), strides(seen)
@@ -141,9 +145,8 @@ def pool(call: Call, out: Any, argmax: Any) -> None:
 
 def _samples_pass(plan: Plan) -> Pass:
     # The kernel makes the samples itself, and needs no tables.
-    levels = range(1)
     run = launch("largest_sample", _outputs(plan, plan.count), plan.dtype)
-    more = plan.shape(levels, plan.count), plan.setup(levels, RULES["sampled"])
+    more = plan.shape(plan.count), plan.setup(RULES["sampled"])
     return Pass(0, [], [run], more)
 
 
@@ -153,7 +156,7 @@ def largest_samples(call: Call, out: Any, products: bool) -> None:
     own = plan.prepared(_samples_pass)
     shape, setup = own.more
     own.launches[0](
-        given(plan, call.rows, call.images), maps_of(plan, range(1), call.seen(call.arrays)), out,
+        given(plan, call.rows, call.images), maps_of(plan, call.seen(call.arrays)), out,
         strides(out), shape, setup, np.int32(products),
     )  # fmt: skip
 
@@ -221,30 +224,23 @@ def backward_bins(call: Call, grad: Any, out: Any) -> None:
     own.more.finish(arrays, out)
 
 
-def _tiles_pass(plan: Plan) -> Pass:
-    scratch = Scratch()
-    made = steps(plan, scratch, windows=True)
-    launches = []
-    for step in made:
-        sizes = [plan.sizes[i] for i in step.levels]
-        if plan.rotated:
-            name = "backward_rotated"
-            threads = plan.images * -(-plan.channels // 8) * sum(h * w for h, w in sizes)
-        else:
-            name = "backward_planes" if plan.layout.axes is None else "backward_pixels"
-            tall = 32 // plan.dtype.itemsize  # tiles of 8 x 8 or 4 x 8 pixels
-            tiles = sum(-(-h // tall) * -(-w // 8) for h, w in sizes)
-            threads = LANES * plan.images * -(-plan.channels // LANES) * tiles
-        launches.append(launch(name, threads, plan.dtype))
-    return Pass(scratch.bytes, made, launches)
+def _tiles(plan: Plan, _: int) -> tuple[str, int]:
+    """Return the kernel that adds up the gradients of maps."""
+    if plan.rotated:
+        pixels = sum(h * w for h, w in plan.sizes)
+        return "backward_rotated", plan.images * -(-plan.channels // 8) * pixels
+    tall = 32 // plan.dtype.itemsize  # tiles of 8 x 8 or 4 x 8 pixels
+    tiles = sum(-(-h // tall) * -(-w // 8) for h, w in plan.sizes)
+    name = "backward_planes" if plan.layout.axes is None else "backward_pixels"
+    return name, LANES * plan.images * -(-plan.channels // LANES) * tiles
 
 
 def backward_tiles(call: Call, grad: Any, outs: list[Any]) -> None:
     """Write the gradients of maps, whose pixels are added up tile by tile."""
-    own = call.plan.prepared(_tiles_pass)
+    own = call.plan.prepared(_pass, _tiles, True)
+    maps = maps_of(call.plan, outs)
     _memory, base = _scratch(own.bytes)
     for step, run, tables in own.each(call, base):
-        maps = maps_of(call.plan, step.levels, outs)
         run(_from(grad, step.first), strides(grad), maps, tables)
 
 
@@ -252,7 +248,7 @@ def _largest_pixels_grad_pass(plan: Plan) -> Pass:
     scratch = Scratch()
     segments = _segments(plan, scratch)
     run = launch("largest_pixel_backward", segments.threads, plan.dtype)
-    return Pass(scratch.bytes, [], [run], (segments, plan.shape(range(1), plan.count)))
+    return Pass(scratch.bytes, [], [run], (segments, plan.shape(plan.count)))
 
 
 def backward_largest_pixels(call: Call, grad: Any, argmax: Any, out: Any) -> None:
@@ -271,11 +267,10 @@ def backward_largest_pixels(call: Call, grad: Any, argmax: Any, out: Any) -> Non
 def _box_gradients(plan: Plan) -> tuple[str, int, int]:
     """Return the kernel, how many partial sums a box gets, and how many threads make each."""
     bins = math.prod(plan.bins)
-    if plan.rotated:
-        return "backward_rotated_boxes", -(-plan.channels // CHANNELS_OF_THREAD) * bins, 1
-    if plan.layout.axes is None:
-        return "backward_boxes", -(-plan.channels // CHANNELS_OF_THREAD) * bins, 1
-    return "backward_boxes", -(-plan.channels // CHANNELS_OF_WARP) * bins, LANES
+    name = "backward_rotated_boxes" if plan.rotated else "backward_boxes"
+    if plan.rotated or plan.layout.axes is None:
+        return name, -(-plan.channels // CHANNELS_OF_THREAD) * bins, 1
+    return name, -(-plan.channels // CHANNELS_OF_WARP) * bins, LANES
 
 
 def _box_gradients_pass(plan: Plan) -> Pass:
@@ -296,9 +291,8 @@ def backward_boxes(call: Call, grad: Any, out: Any) -> None:
     add_up, sums, each = own.more
     _memory, base = _scratch(own.bytes)
     partial_sums = np.uint64(base + sums)
-    inputs, numbers, columns = call.seen(call.arrays), len(plan.row.box), plan.columns
+    maps, numbers = maps_of(plan, call.seen(call.arrays)), len(plan.row.box)
     for (step, run, tables), add in zip(own.each(call, base), add_up, strict=True):
-        maps = maps_of(plan, step.levels, inputs)
         run(_from(grad, step.first), strides(grad), maps, tables, partial_sums)
         to = _from(out, step.first)
-        add(partial_sums, each, np.int32(numbers), tables, to, np.int32(columns))
+        add(partial_sums, each, np.int32(numbers), tables, to, np.int32(plan.columns))

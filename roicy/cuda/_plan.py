@@ -21,7 +21,6 @@ from .._levels import Scale, Shape
 from .._table import CORNERS, Operator, Rule
 from ._launch import (
     LANES,
-    MOST_LEVELS,
     ROTATED_BYTES,
     STRUCTURES,
     TABLES,
@@ -86,20 +85,15 @@ class Plan:
             known = self.passes[make, parameters] = make(self, *parameters)
         return known
 
-    def groups(self) -> list[range]:
-        """Return the levels of each launch."""
-        last = len(self.levels)
-        return [range(i, min(i + MOST_LEVELS, last)) for i in range(0, last, MOST_LEVELS)]
-
-    def shape(self, levels: range, boxes: int) -> np.ndarray:
+    def shape(self, boxes: int) -> np.ndarray:
         """Return the sizes of a launch; the map has those of the largest level."""
         return structure(
-            "Shape", self.images, self.channels, max(self.levels[i].rows for i in levels),
-            max(self.levels[i].columns for i in levels), boxes, *self.bins,
+            "Shape", self.images, self.channels, max(level.rows for level in self.levels),
+            max(level.columns for level in self.levels), boxes, *self.bins,
             self.row.position_sensitive, self.layout.axes is not None,
         )  # fmt: skip
 
-    def setup(self, levels: range, kind: int | None = None) -> np.ndarray:
+    def setup(self, kind: int | None = None) -> np.ndarray:
         """Return what the set-up of boxes needs to know; kind: of a rule, if it is another."""
         made = np.zeros((), STRUCTURES["Setup"])
         made["rule"] = self.rule
@@ -107,12 +101,10 @@ class Plan:
             made["rule"]["kind"] = kind
         made["lanes"] = min(LANES, 1 << (max(self.bins) - 1).bit_length())
         pyramid = made["pyramid"]
-        pyramid["first"], pyramid["count"] = levels.start, len(levels)
         if self.canonical is not None:
             finest, coarsest = self.levels[0].scale, self.levels[-1].scale
             pyramid["rule"] = _levels.rule(len(self.levels), finest, coarsest, *self.canonical)
-        for at, i in enumerate(levels):
-            rows, columns, scale = self.levels[i]
+        for at, (rows, columns, scale) in enumerate(self.levels):
             vertical, horizontal = (float(self.real(number)) for number in scale)
             pyramid["at"][at] = (rows, columns, vertical, horizontal)
         return made
@@ -140,11 +132,10 @@ _ADDRESS = struct.Struct("=Q")
 
 
 class Step(NamedTuple):
-    """Some boxes of some levels, and where their tables lie."""
+    """Some boxes, and where their tables lie."""
 
     first: int
     boxes: int
-    levels: range
     make: Launch
     setup: np.ndarray
     without_addresses: bytes  # the structure Tables
@@ -158,7 +149,7 @@ class Step(NamedTuple):
         return np.ndarray((), STRUCTURES["Tables"], made)
 
 
-def _room(plan: Plan, levels: range) -> tuple[int, int, int]:
+def _room(plan: Plan) -> tuple[int, int, int]:
     """
     Return the slots of a bin along y and x, and those of a box.
 
@@ -171,8 +162,8 @@ def _room(plan: Plan, levels: range) -> tuple[int, int, int]:
     if kind == RULES["quantised"]:
         return 1, 1, sum(plan.bins)
     ratio = sampling_ratio if sampling_ratio > 0 else 2**30
-    y = min(max(plan.levels[i].rows for i in levels), 2 * ratio)
-    x = min(max(plan.levels[i].columns for i in levels), 2 * ratio)
+    y = min(max(level.rows for level in plan.levels), 2 * ratio)
+    x = min(max(level.columns for level in plan.levels), 2 * ratio)
     return y, x, plan.bins[0] * y + plan.bins[1] * x
 
 
@@ -199,25 +190,21 @@ def steps(
 
     Steps use the same tables one after the other.
     """
-    name = "tables_of_rotated" if plan.rotated else "tables"
+    room = (0, 0, 0) if plan.rotated else _room(plan)
+    bytes = _bytes_of_tables(plan, room[2], slopes, windows)
+    count = max(min(plan.count, TABLE_BYTES // sum(bytes.values()), most), 1)
+    begins = {table: scratch.room(count * size) for table, size in bytes.items() if size}
+    offsets = tuple(map(begins.get, TABLES))
+    setup = plan.setup()
     made = []
-    for levels in plan.groups():
-        room = (0, 0, 0) if plan.rotated else _room(plan, levels)
-        bytes = _bytes_of_tables(plan, room[2], slopes, windows)
-        count = max(min(plan.count, TABLE_BYTES // sum(bytes.values()), most), 1)
-        own = Scratch()
-        begins = {table: own.room(count * size) for table, size in bytes.items() if size}
-        offsets = tuple(map(begins.get, TABLES))
-        scratch.bytes = max(scratch.bytes, own.bytes)
-        setup = plan.setup(levels)
-        for first in range(0, plan.count, count):
-            boxes = min(count, plan.count - first)
-            tables = np.zeros((), STRUCTURES["Tables"])
-            tables["shape"], tables["room"] = plan.shape(levels, boxes), room
-            tables["add"] = first > 0
-            threads = boxes if plan.rotated else 2 * boxes * int(setup["lanes"])
-            run = launch(name, threads, plan.dtype)
-            made.append(Step(first, boxes, levels, run, setup, tables.tobytes(), offsets))
+    for first in range(0, plan.count, count):
+        boxes = min(count, plan.count - first)
+        tables = np.zeros((), STRUCTURES["Tables"])
+        tables["shape"], tables["room"], tables["add"] = plan.shape(boxes), room, first > 0
+        name = "tables_of_rotated" if plan.rotated else "tables"
+        threads = boxes if plan.rotated else 2 * boxes * int(setup["lanes"])
+        run = launch(name, threads, plan.dtype)
+        made.append(Step(first, boxes, run, setup, tables.tobytes(), offsets))
     return made
 
 
@@ -238,12 +225,11 @@ def _maps(sizes: tuple[Any, ...], of_bytes: tuple[Any, ...], itemsize: int) -> b
     return made.tobytes()
 
 
-def maps_of(plan: Plan, levels: range, arrays: list[Any]) -> np.ndarray:
+def maps_of(plan: Plan, arrays: list[Any]) -> np.ndarray:
     """Return the maps of a launch; arrays: of all levels, seen as (N, C, H, W)."""
-    some = arrays if len(levels) == len(arrays) else arrays[levels.start : levels.stop]
-    sizes, of_bytes = tuple(a.shape for a in some), tuple(a.strides for a in some)
+    sizes, of_bytes = tuple(a.shape for a in arrays), tuple(a.strides for a in arrays)
     made = bytearray(_maps(sizes, of_bytes, plan.dtype.itemsize))
-    for at, array in enumerate(some):
+    for at, array in enumerate(arrays):
         _ADDRESS.pack_into(made, _OF_PIXELS + at * _NEXT, array.data.ptr)
     return np.ndarray((), STRUCTURES["Maps"], made)
 

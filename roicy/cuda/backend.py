@@ -19,7 +19,7 @@ from . import _passes
 from ._arrays import Boxes, addressable, check_device, floats, of_cupy, overlap
 from ._arrays import indices as indices
 from ._kept import KEPT, key_of
-from ._launch import cupy
+from ._launch import MOST_LEVELS, cupy
 from ._passes import Call, inside
 from ._plan import Plan
 
@@ -45,6 +45,10 @@ def _planned(
     kept = None if key is None else KEPT.get(key)
     if kept is not None:
         return Call(kept, arguments.boxes, arguments.out)
+    if len(named) > MOST_LEVELS:
+        argument = next(iter(named)).partition("[")[0]
+        count = f"{len(named)} levels, expected at most {MOST_LEVELS} on a GPU"
+        raise ValueError(f"{argument}: {count}")
     first, layout = arrays[0], Layout(arguments.layout)
     scales = _levels.scales(arguments, named)
     if row.box != CORNERS:

@@ -12,9 +12,8 @@
 // A loop from 0 to stop - 1, which the compiler unrolls since it knows `stop`.
 #define UNROLL(i, stop) _Pragma("unroll") for (int i = 0; i < (stop); i++)
 
-// These stand in place of the number of an image.  A box with NO_IMAGE reads nothing.  The output
-// of a box with OTHER_LEVEL is written by the launch for another level.
-enum Image { NO_IMAGE = -1, OTHER_LEVEL = -2 };
+// It stands in place of the number of an image.  Such a box reads nothing.
+constexpr int NO_IMAGE = -1;
 
 // The strides, in elements, of an array that is seen as (N, C, H, W) or (K, C, PH, PW).
 struct Strides {
@@ -46,7 +45,7 @@ template <typename T> struct Tables {
     int add; // whether boxes of earlier steps have written their gradients of the maps
 
     int *images; // the image of each box
-    int *levels; // the map of each box, where a launch has several
+    int *levels; // the map of each box, where there are several
     int *counts; // how many taps each bin has: those along y, then those along x
     Tap<T> *taps;
     T *slope_low, *slope_high; // of the weights, with respect to the low and the high edge
@@ -73,11 +72,23 @@ template <typename T> struct Map {
     int rows, columns;
 };
 
-// The maps of a launch: one, or those of a feature pyramid from fine to coarse.
+// The maps of a call: one, or those of a feature pyramid from fine to coarse.
 template <typename T> struct Maps {
     int count;
     Map<T> at[MOST_LEVELS];
+
+    // Return the map from which box k is pooled.
+    __device__ const Map<T> &of(const Tables<T> &tables, long long k) const {
+        return at[tables.level_of(k)];
+    }
 };
+
+// Return the plane of a channel in the image of box k.
+template <typename T>
+__device__ inline const T *plane_of(const Map<T> &map, const Tables<T> &tables, long long k,
+                                    long long channel) {
+    return map.pixels + tables.images[k] * map.strides.first + channel * map.strides.channel;
+}
 
 // The size of a map, and the scales from coordinates of boxes to pixels of the map.
 struct Level {
@@ -159,6 +170,11 @@ template <typename T> __device__ inline const T *known_as_it_is(const T *pointer
     asm("" : "+l"(pointer));
 #endif
     return pointer;
+}
+
+// Write a sum, or add it to the sum that earlier steps have written.
+template <typename T> __device__ inline void put(T *to, T sum, bool add) {
+    *to = add ? *to + sum : sum;
 }
 
 // Return the number of the lowest bit that is set, and clear this bit.

@@ -71,10 +71,9 @@ __global__ void __launch_bounds__(THREADS)
         int first = (int)split(k, blocks) * all;
         int last = first + all < shape.channels ? first + all : shape.channels;
         Slopes<T> y(tables, k, p), x(tables, k, shape.ph + q);
-        const Map<T> &level = maps.at[tables.level_of(k)];
+        const Map<T> &level = maps.of(tables, k);
         const Strides &map = level.strides;
-        const T *pixels = level.pixels + tables.images[k] * map.first +
-                          input_channel(shape, first + lane, p, q) * map.channel;
+        const T *pixels = plane_of(level, tables, k, input_channel(shape, first + lane, p, q));
         // From one channel of a thread to the next.
         long long step = sharing * map.channel;
         if (shape.position_sensitive)
@@ -112,8 +111,6 @@ __global__ void add_partial_sums(const double *partial_sums, long long each, int
                                  int columns) {
     int lane = lane_number();
     for (long long k = warp_number(); k < tables.shape.boxes; k += warp_count()) {
-        if (tables.images[k] == OTHER_LEVEL)
-            continue;
         const double *sums = partial_sums + k * each * numbers;
         T *to = grad_boxes + k * columns;
         for (int first = 0; first < numbers; first += 4) {

@@ -210,10 +210,8 @@ template <typename T, bool CHANNELS_LAST> struct Tiles {
 #pragma unroll
             for (int y = 0; y < TALL; y++, to += map.strides.y)
                 UNROLL(x, WIDE)
-                    if (own.y0 + y < map.rows && own.x0 + x < map.columns) {
-                        T *pixel = to + x * map.strides.x;
-                        *pixel = tables.add ? *pixel + sums[y][x] : sums[y][x];
-                    }
+                    if (own.y0 + y < map.rows && own.x0 + x < map.columns)
+                        put(to + x * map.strides.x, sums[y][x], tables.add);
     }
 
     // Write the tile where 8 neighbours of 4 channels are written at a time.
@@ -226,11 +224,9 @@ template <typename T, bool CHANNELS_LAST> struct Tiles {
                 __syncwarp();
 #pragma unroll 1
                 for (int e = channel(); e < own.channels; e += 4)
-                    if (own.x0 + near() < map.columns) {
-                        T *pixel = to + (e - channel()) * map.strides.channel;
-                        T sum = own.turned[near()][e];
-                        *pixel = tables.add ? *pixel + sum : sum;
-                    }
+                    if (own.x0 + near() < map.columns)
+                        put(to + (e - channel()) * map.strides.channel, own.turned[near()][e],
+                            tables.add);
                 __syncwarp();
                 to += map.strides.y;
             }

@@ -40,12 +40,8 @@ __global__ void __launch_bounds__(THREADS, 6)
     const Shape &shape = tables.shape;
     for (long long t = thread_number(); t < outputs(shape); t += thread_count()) {
         Element e = element_of(t, shape);
-        int image = tables.images[e.k];
-        if (image == OTHER_LEVEL)
-            continue;
-        const Map<T> &level = maps.at[tables.level_of(e.k)];
-        const T *plane = level.pixels + image * level.strides.first +
-                         input_channel(shape, e.c, e.p, e.q) * level.strides.channel;
+        const Map<T> &level = maps.of(tables, e.k);
+        const T *plane = plane_of(level, tables, e.k, input_channel(shape, e.c, e.p, e.q));
         out[offset_of(e, bins)] = sum_of_bin(plane, level.strides, Bin<T>(tables, e.k, e.p, e.q));
     }
 }
@@ -84,7 +80,7 @@ __global__ void __launch_bounds__(THREADS, 6)
     const Strides &map = maps.at[0].strides;
     for (long long t = thread_number(); t < outputs(shape); t += thread_count()) {
         Element e = element_of(t, shape);
-        const T *plane = maps.at[0].pixels + tables.images[e.k] * map.first + e.c * map.channel;
+        const T *plane = plane_of(maps.at[0], tables, e.k, e.c);
         int at;
         out[offset_of(e, bins)] =
             largest_of_bin(plane, map, Bin<T>(tables, e.k, e.p, e.q), shape.columns, at);

@@ -29,7 +29,6 @@ template <typename T, int GROUP> struct Block {
     int k;
     int first_p, first_q, tall, wide;
     int c, mine;       // the first channel, and how many there are
-    int image;         // negative where the box reads nothing
     int pitch, next;   // the strides of y and x
     const T *plane;    // of the first channel
     long long channel; // from one channel to the next
@@ -52,9 +51,8 @@ template <typename T, int GROUP> struct Block {
         k = (int)split(t, shape.boxes);
         c = (int)t * GROUP;
         mine = shape.channels - c < GROUP ? shape.channels - c : GROUP;
-        image = tables.images[k];
-        const Map<T> &level = maps.at[tables.level_of(k)];
-        plane = level.pixels + image * level.strides.first + c * level.strides.channel;
+        const Map<T> &level = maps.of(tables, k);
+        plane = plane_of(level, tables, k, c);
         channel = level.strides.channel;
         pitch = (int)level.strides.y, next = (int)level.strides.x;
     }
@@ -262,8 +260,6 @@ template <typename T, template <typename> class Reduction> struct Planes {
         using Bins = Block<T, GROUP>;
         for (long long t = warp_number(); t < Bins::count(tables.shape); t += warp_count()) {
             Planes warp = {shared[warp_of_block()], tables, bins, Bins(t, maps, tables)};
-            if (warp.block.image == OTHER_LEVEL)
-                continue;
             warp.prepare();
             if (warp.block.mine > ROWS)
                 warp.template pool<EACH>(out);

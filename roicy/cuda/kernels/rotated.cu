@@ -76,13 +76,10 @@ __global__ void forward_rotated(const __grid_constant__ Maps<T> maps, T *out, St
     const Shape &shape = tables.shape;
     for (long long t = thread_number(); t < outputs(shape); t += thread_count()) {
         Element e = element_of(t, shape);
-        int image = tables.images[e.k];
-        if (image == OTHER_LEVEL)
-            continue;
         const rotated_box &box = tables.rotated[e.k];
-        const Map<T> &level = maps.at[tables.level_of(e.k)];
+        const Map<T> &level = maps.of(tables, e.k);
         const Strides &map = level.strides;
-        const T *plane = level.pixels + image * map.first + e.c * map.channel;
+        const T *plane = plane_of(level, tables, e.k, e.c);
         double sum = 0;
         auto add = [&](const sample_row &, long long, const Corner<T> &at) {
             for (int i = 0; i < 2; i++)
@@ -92,7 +89,7 @@ __global__ void forward_rotated(const __grid_constant__ Maps<T> maps, T *out, St
                         sum += weight * plane[(at.y + i) * map.y + (at.x + j) * map.x];
                 }
         };
-        if (image >= 0)
+        if (tables.images[e.k] >= 0)
             each_sample<T>(box, e.p, e.q, add);
         out[offset_of(e, bins)] = sum == 0 ? (T)0 : (T)(sum / samples_of_bin(box));
     }
@@ -168,7 +165,7 @@ __global__ void backward_rotated(const T *grad_output, Strides bins,
         }
         T *to = level.pixels + image * map.first + c * map.channel + y * map.y + x * map.x;
         for (int j = 0; j < channels; j++, to += map.channel)
-            *to = tables.add ? *to + sums[j] : sums[j];
+            put(to, sums[j], tables.add);
     }
 }
 
@@ -187,12 +184,11 @@ backward_rotated_boxes(const T *grad_output, Strides bins, const __grid_constant
         int c = (int)split(k, groups) * CHANNELS_OF_THREAD;
         int channels =
             shape.channels - c < CHANNELS_OF_THREAD ? shape.channels - c : CHANNELS_OF_THREAD;
-        int image = tables.images[k];
         const rotated_box &box = tables.rotated[k];
         const T *grad = grad_output + offset_of({k, c, p, q}, bins);
-        const Map<T> &level = maps.at[tables.level_of(k)];
+        const Map<T> &level = maps.of(tables, k);
         const Strides &map = level.strides;
-        const T *plane = level.pixels + image * map.first + c * map.channel;
+        const T *plane = plane_of(level, tables, k, c);
         double sums[RULE_SLOPES] = {};
         auto visit = [&](const sample_row &row, long long s, const Corner<T> &at) {
             double by_y = 0, by_x = 0; // the gradients with respect to the place of the sample
@@ -214,7 +210,7 @@ backward_rotated_boxes(const T *grad_output, Strides bins, const __grid_constant
             for (int n = 0; n < RULE_SLOPES; n++)
                 sums[n] += by_y * move_y[n] + by_x * move_x[n];
         };
-        if (image >= 0)
+        if (tables.images[k] >= 0)
             each_sample<T>(box, p, q, visit);
         for (int n = 0; n < RULE_SLOPES; n++)
             partial_sums[t * RULE_SLOPES + n] = sums[n] == 0 ? 0 : sums[n] / samples_of_bin(box);

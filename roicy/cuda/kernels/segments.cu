@@ -47,12 +47,11 @@ template <typename T> struct PartOfPlane {
         if (map.x == 1 && map.y == columns) {
             T *pixel = plane + first + lane_number();
             for (int i = lane_number(); i < pixels; i += LANES, pixel += LANES)
-                *pixel = add ? *pixel + part[i] : part[i];
+                put(pixel, part[i], add);
         } else {
             for (int i = lane_number(); i < pixels; i += LANES) {
                 long long y = first + i, x = split(y, columns);
-                T *pixel = plane + y * map.y + x * map.x;
-                *pixel = add ? *pixel + part[i] : part[i];
+                put(plane + y * map.y + x * map.x, part[i], add);
             }
         }
         __syncwarp();

@@ -12,9 +12,8 @@ template <typename T> struct Given {
     __device__ const T *box(long long k) const { return rows + k * columns + columns - numbers; }
 };
 
-// The levels of a launch: `count` of them from number `first` on.
+// The levels of a call.
 struct Pyramid {
-    int first, count;
     struct level_rule rule; // which gives each box a level
     Level at[MOST_LEVELS];
 };
@@ -40,7 +39,7 @@ __device__ inline int image_of(const Given<T> &given, long long k, int images) {
     return image >= 0 && image < images && image == floor(image) ? (int)image : NO_IMAGE;
 }
 
-// The place of a box: an image and a map of the launch.
+// The place of a box: an image and a map.
 struct Place {
     int image, level;
 };
@@ -48,9 +47,7 @@ struct Place {
 template <typename T>
 __device__ inline Place place_of(const Given<T> &given, const Pyramid &pyramid, long long k,
                                  int images) {
-    int level = Rules<T>::level_of(&pyramid.rule, given.box(k), given.numbers) - pyramid.first;
-    if (level < 0 || level >= pyramid.count)
-        return {OTHER_LEVEL, 0};
+    int level = Rules<T>::level_of(&pyramid.rule, given.box(k), given.numbers);
     bool has_pixels = pyramid.at[level].rows && pyramid.at[level].columns;
     return {has_pixels ? image_of(given, k, images) : NO_IMAGE, level};
 }
