@@ -233,6 +233,8 @@ class Layout:
 
 def integer(name: str, value: Any, low: int, high: int) -> int:
     """Return an integer of [low, high], of any type that is one."""
+    if type(value) is int and low <= value <= high:  # as in most calls
+        return value
     try:
         number = operator.index(value)
     except TypeError:

@@ -22,7 +22,7 @@ from typing import Any
 
 from . import _cpu, _levels
 from ._arguments import INT32, Arguments, Layout
-from ._table import MAX_PIXEL, Operator
+from ._table import MAX_PIXEL, MAX_SAMPLE, Operator
 
 # The arguments that all operators share come here as `given`: the fields of ``Arguments`` in their
 # order, which are boxes, boxes_num, spatial_scale, layout, num_threads, out and pyramid.  It is a
@@ -124,56 +124,37 @@ def backward(
     return results[0] if single else results
 
 
-def _plan_with_maps(
-    backend: ModuleType,
+def backward_with_maps(
     row: Operator,
     parameters: tuple[Any, ...],
     grad_output: Any,
     input: Any,
     given: tuple[Any, ...],
-) -> tuple[Any, Any]:
-    """Plan a gradient that reads the maps: the call and `grad_output`, seen as (K, C, PH, PW)."""
+    products: bool = False,
+) -> Any:
+    """
+    Return a gradient that reads the maps: that of the boxes, in the format that they came in, or,
+    for maxima of samples or of `products`, that of the map.
+    """
+    backend = _backend(grad_output, input, given)
+    of_boxes = row.reduction is not MAX_SAMPLE
+    if not of_boxes and backend is not _cpu:
+        raise TypeError(f"{row.name}_backward: an array of CuPy, expected arrays of NumPy")
     arguments = Arguments(*given)
     layout = Layout(arguments.layout)
     maps = _levels.maps(input, arguments, backend.maps)
-    grad = _levels.gradient(grad_output, arguments, backend.array)
-    bins = tuple(layout.nchw(grad).shape[2:])
-    call = backend.plan_with_maps(row, parameters, maps, bins, arguments)
+    given_grad = _levels.gradient(grad_output, arguments, backend.array)
+    grad = layout.nchw(given_grad)
+    call = backend.plan_with_maps(row, parameters, maps, tuple(grad.shape[2:]), arguments)
     name, first = next(iter(maps.items()))
-    _levels.check_gradient(call, grad, first.shape if arguments.pyramid is None else None)
+    _levels.check_gradient(call, given_grad, first.shape if arguments.pyramid is None else None)
     if call.dtype != grad.dtype:
         raise TypeError(
             f"{name}: dtype {first.dtype.name}, expected {grad.dtype.name} as grad_output has"
         )
-    return call, layout.nchw(grad)
-
-
-def backward_samples(
-    row: Operator,
-    parameters: tuple[Any, ...],
-    grad_output: Any,
-    input: Any,
-    given: tuple[Any, ...],
-    products: bool,
-) -> Any:
-    """Return the gradient of a map of maxima of samples, or of products."""
-    if _backend(grad_output, input, given) is not _cpu:
-        raise TypeError(f"{row.name}_backward: an array of CuPy, expected arrays of NumPy")
-    call, grad = _plan_with_maps(_cpu, row, parameters, grad_output, input, given)
+    if of_boxes:
+        return backend.backward_boxes(call, grad)
     read = (grad, *call.maps, *_cpu.box_arrays(call))
-    out = _cpu.result(call.out, call.maps[0].shape, (call.dtype,), read)
+    out = _cpu.result(call.out, first.shape, (call.dtype,), read)
     _cpu.backward_samples(call, grad, out, products)
     return out
-
-
-def backward_boxes(
-    row: Operator,
-    parameters: tuple[Any, ...],
-    grad_output: Any,
-    input: Any,
-    given: tuple[Any, ...],
-) -> Any:
-    """Return the gradients of the boxes, in the format that the boxes came in."""
-    backend = _backend(grad_output, input, given)
-    call, grad = _plan_with_maps(backend, row, parameters, grad_output, input, given)
-    return backend.backward_boxes(call, grad)

@@ -135,7 +135,7 @@ def prroi_pool_backward_boxes(
     array([[0.5, 0.5]])
     """
     given = (boxes, boxes_num, spatial_scale, layout, num_threads, None, None)
-    return _call.backward_boxes(PRROI_POOL, (), grad_output, input, given)
+    return _call.backward_with_maps(PRROI_POOL, (), grad_output, input, given)
 
 
 @documented(
@@ -238,4 +238,4 @@ def ps_prroi_pool_backward_boxes(
     array([[2., 2.]])
     """
     given = (boxes, boxes_num, spatial_scale, layout, num_threads, None, None)
-    return _call.backward_boxes(PS_PRROI_POOL, (), grad_output, input, given)
+    return _call.backward_with_maps(PS_PRROI_POOL, (), grad_output, input, given)

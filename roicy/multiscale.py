@@ -159,7 +159,9 @@ def multiscale_roi_align_backward_boxes(
     """
     pyramid = (canonical_scale, canonical_level, image_size)
     given = (boxes, boxes_num, spatial_scale, layout, num_threads, None, pyramid)
-    return _call.backward_boxes(ROI_ALIGN, (sampling_ratio, aligned), grad_output, features, given)
+    return _call.backward_with_maps(
+        ROI_ALIGN, (sampling_ratio, aligned), grad_output, features, given
+    )
 
 
 @documented("{output_multiscale}", **_ROTATED)
@@ -253,4 +255,4 @@ def multiscale_roi_align_rotated_backward_boxes(
     pyramid = (canonical_scale, canonical_level, image_size)
     given = (boxes, boxes_num, spatial_scale, layout, num_threads, None, pyramid)
     parameters = (sampling_ratio, aligned, clockwise)
-    return _call.backward_boxes(ROI_ALIGN_ROTATED, parameters, grad_output, features, given)
+    return _call.backward_with_maps(ROI_ALIGN_ROTATED, parameters, grad_output, features, given)

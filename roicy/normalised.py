@@ -145,7 +145,7 @@ def crop_and_resize_backward_boxes(
     """
     image, shape = _with_extents(image, layout)
     given = _given(boxes, box_indices, shape, layout, num_threads, None)
-    grad = _call.backward_boxes(CROP_AND_RESIZE, ("bilinear",), grad_output, image, given)
+    grad = _call.backward_with_maps(CROP_AND_RESIZE, ("bilinear",), grad_output, image, given)
     return grad[:, [2, 1, 4, 3]]
 
 

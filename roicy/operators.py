@@ -177,7 +177,7 @@ def roi_align_max_backward(
     """
     products = _arguments.flag("products", products)
     given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
-    return _call.backward_samples(
+    return _call.backward_with_maps(
         ROI_ALIGN_MAX, (sampling_ratio, aligned), grad_output, input, given, products
     )
 
@@ -256,7 +256,7 @@ def roi_align_backward_boxes(
     array([[0.5, 0.5]])
     """
     given = (boxes, boxes_num, spatial_scale, layout, num_threads, None, None)
-    return _call.backward_boxes(ROI_ALIGN, (sampling_ratio, aligned), grad_output, input, given)
+    return _call.backward_with_maps(ROI_ALIGN, (sampling_ratio, aligned), grad_output, input, given)
 
 
 @documented("{output}", **ROTATED)
@@ -388,7 +388,7 @@ def roi_align_rotated_backward_boxes(
     """
     given = (boxes, boxes_num, spatial_scale, layout, num_threads, None, None)
     parameters = (sampling_ratio, aligned, clockwise)
-    return _call.backward_boxes(ROI_ALIGN_ROTATED, parameters, grad_output, input, given)
+    return _call.backward_with_maps(ROI_ALIGN_ROTATED, parameters, grad_output, input, given)
 
 
 @documented("{output_position_sensitive}", input="input_by_bin")
@@ -488,7 +488,7 @@ def ps_roi_align_backward_boxes(
     array([[2., 2.]])
     """
     given = (boxes, boxes_num, spatial_scale, layout, num_threads, None, None)
-    return _call.backward_boxes(PS_ROI_ALIGN, (sampling_ratio,), grad_output, input, given)
+    return _call.backward_with_maps(PS_ROI_ALIGN, (sampling_ratio,), grad_output, input, given)
 
 
 @documented("{output_position_sensitive}", input="input_by_bin")

@@ -794,16 +794,8 @@ WRONG_LEVELS = [
         "canonical_scale: inf, expected a finite number above 0",
     ),
     ({"pyramid": (10**400, 4, None)}, ValueError, "canonical_scale: 10"),
-    (
-        {"pyramid": ("224", 4, None)},
-        TypeError,
-        "canonical_scale: '224', expected a number",
-    ),
-    (
-        {"pyramid": (True, 4, None)},
-        ValueError,
-        "canonical_scale: True, expected a finite number above 0",
-    ),
+    ({"pyramid": ("224", 4, None)}, TypeError, "canonical_scale: '224', expected a number"),
+    ({"pyramid": (True, 4, None)}, TypeError, "canonical_scale: True, expected a number"),
     ({"pyramid": (224, 4.0, None)}, TypeError, "canonical_level: 4.0, expected an integer"),
     (
         {"pyramid": (224, 1001, None)},

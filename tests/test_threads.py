@@ -29,7 +29,7 @@ def test_set_num_threads():
     for bad, error in (
         (0, ValueError),
         (-1, ValueError),
-        (True, ValueError),
+        (True, TypeError),
         (2000, ValueError),
         (1.0, TypeError),
         ("2", TypeError),
