@@ -672,8 +672,9 @@ def test_use_and_custom_operators(rng):
     inputs, library = row_inputs(rng), quiet()
     library.register_custom_ops_library(provider.get_library_path())
     expected = roicy.prroi_pool(inputs["X"], inputs["rows"], 2)
-    for options in (provider.use(quiet(), 2), library):
-        session = runtime.InferenceSession(model.SerializeToString(), options)
+    data = model.SerializeToString()
+    sessions = [runtime.InferenceSession(data, one) for one in (provider.use(quiet(), 2), library)]
+    for session in (*sessions, compat.InferenceSession(data, library)):
         np.testing.assert_array_equal(session.run(None, inputs)[0], expected)
     assert provider.get_ep_names() == [provider.get_ep_name()] == [NAME]
     assert len(provider.register()) == 1
@@ -819,13 +820,19 @@ def test_wrong_nodes(message):
 
 
 def test_wrong_nodes_of_the_domain():
-    for attributes, message in (
-        ("rotated = 1", "node 'Y' (roicy.RoIPool): attribute 'rotated' is unknown, expected any"),
-        ("output_width = 2.5", "attribute 'output_width' is 2.5, expected int"),
+    for op, attributes, message in (
+        ("RoIPool", "rotated = 1", "(roicy.RoIPool): attribute 'rotated' is unknown, expected any"),
+        ("RoIPool", "output_width = 2.5", "attribute 'output_width' is 2.5, expected int"),
+        ("RoIPool", "spatial_scale = [1.0, 1.0, 1.0]", "spatial_scale: (1.0, 1.0, 1.0), expected"),
+        ("RoIAlign", "sampling_ratio = 2147483648", "sampling_ratio: 2147483648, expected"),
+        ("MultiScaleRoIAlign", "scales = [0.5, -0.5]", "scales: -0.5, expected a finite number"),
+        ("MultiScaleRoIAlign", "scales = [0.5], canonical_level = 1001", "canonical_level: 1001"),
+        ("PasteMasks", 'rule = "mmdet", padding = 2', "(roicy.PasteMasks): padding: 2, expected 1"),
     ):
+        third = ", size" if op == "PasteMasks" else ""
         model = parsed(
-            f"""pooled {ROWS} => (float[K, C, P, Q] Y) {{
-                Y = roicy.RoIPool <{attributes}> (X, rows) }}""",
+            f"""pooled (float[N, C, H, W] X, float[K, L] rows{third.replace(",", ", int64[2]")}) =>
+            (float[a, b, c, d] Y) {{ Y = roicy.{op} <{attributes}> (X, rows{third}) }}""",
             domains=', "roicy": 1',
         )
         with pytest.raises(Exception, match=re.escape(message)):
@@ -921,7 +928,7 @@ def test_errors_of_the_command(tmp_path, capsys):
     assert "--shape X=big: expected NAME=" in capsys.readouterr().err
     path.write_bytes(b"nothing")
     assert main(["onnx", str(path)]) == 1
-    assert "model: " in capsys.readouterr().err
+    assert f"{path}: [ONNXRuntimeError]" in capsys.readouterr().err
     assert main(["onnx", str(tmp_path / "none")]) == 1
     onnx.save(parsed("plain (float[N] X) => (float[N] Y) { Y = Neg (X) }"), path)
     assert main(["onnx", str(path)]) == 0

@@ -8,6 +8,7 @@ from cpython.buffer cimport PyBUF_READ, PyBUF_WRITE
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.stdint cimport int64_t
+from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
@@ -281,13 +282,6 @@ cdef class Graph:
         if tensor != NULL:
             ask(GET_ELEMENT_TYPE, tensor, &kind)
         return kind
-
-    def rank(self, name):
-        """The number of axes of a tensor."""
-        cdef const void *tensor = self.tensor(name)
-        if tensor == NULL:
-            raise TypeError(f"{name}: expected a tensor")
-        return handles(GET_DIMENSIONS_COUNT, tensor).count
 
     def constant(self, name):
         """A value that is the same in each run; None for others, and what NumPy has no arrays of.
@@ -645,10 +639,13 @@ cdef Status begin(const ApiBase *base) noexcept nogil:
     """Start, where there is Python.  This module is imported if nobody has done so."""
     global api, ep_api
     cdef int state
+    cdef char text[100]
     api = base.get_api(API_VERSION)
     if api == NULL:
         api = base.get_api(1)
-        return say(FAIL, "roicy needs ONNX Runtime 1.24 or newer")
+        snprintf(text, sizeof(text), "ONNX Runtime is of version %.20s, and roicy needs 1.24 or "
+                 "newer", base.get_version())
+        return say(FAIL, text)
     if not Py_IsInitialized():
         return say(FAIL, "roicy's provider needs Python in its process, and there is none")
     if not imported:

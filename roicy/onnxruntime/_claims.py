@@ -46,8 +46,7 @@ class Single:
     def run(self, arrays: list[Any], output: Callable[..., Any]) -> None:
         """Compute the node, and write to the array that `output` makes of a shape."""
         out = output(self.shape(arrays, self.given))
-        if out.size:
-            self.compute(*arrays, out=out, num_threads=self.threads)
+        self.compute(*arrays, out=out, num_threads=self.threads)
         if self.copied >= 0:
             rows = arrays[self.copied]
             copy = output(rows.shape, 1)

@@ -1,7 +1,7 @@
 """
 The Loop that pastes masks in torchvision's exports, known by what it computes.
 
-It is run on small masks, and has to give what paste_masks gives.  The model of the Loop alone is
+Its body is run on small masks, and has to give what paste_masks gives.  The model of the body is
 written in ONNX's format here, since the package ``onnx`` would take more memory than all the rest.
 """
 
@@ -120,30 +120,31 @@ def _probes() -> list[tuple[np.ndarray, np.ndarray, int, int]]:
 
 
 def _order_that_pastes(graph: Any, node: Any, inputs: list[str]) -> list[str] | None:
-    """Run a Loop on probes; return its inputs in the order of Pasting, or None."""
+    """Run the body of a Loop on probes; return its inputs in the order of Pasting, or None."""
+    (body,) = node.bodies
     try:
-        session = _alone(graph, node, inputs)
+        session = _alone(graph, node, body, inputs)
     except Exception:  # what is written is no model
         return None
     for extents in (inputs[2:], inputs[:1:-1]):
-        order = [*inputs[:2], *extents]
-        step = Pasting(node, order)
-        if all(_agrees(session, node, step, probe) for probe in _probes()):
-            return order
+        for shape in ((), (1,)):  # of extents: scalars, or vectors of one element
+            step = Pasting(node, [*inputs[:2], *extents])
+            if all(_agrees(session, body, step, probe, shape) for probe in _probes()):
+                return step.inputs
     return None
 
 
-def _agrees(session: Any, node: Any, step: Pasting, probe: Any) -> bool:
+def _agrees(session: Any, body: Any, step: Pasting, probe: Any, shape: Any) -> bool:
     padded, boxes, height, width = probe
-    arrays = [padded, boxes, np.array(height), np.array(width)]
+    arrays = [padded, boxes, np.full(shape, height), np.full(shape, width)]
     feed = dict(zip(step.inputs, arrays, strict=True))
-    feed[node.inputs[0]] = np.array(len(boxes))
-    feed[node.inputs[2]] = np.zeros((0, height, width), np.float32)
-    for value in session.get_inputs():  # scalars, or vectors of one element
-        if len(value.shape) == 1:
-            feed[value.name] = feed[value.name].reshape(1)
+    got = np.zeros((0, height, width), np.float32)
     try:
-        (got,) = session.run(None, feed)
+        for k in range(len(boxes)):
+            turn = zip(body.inputs, (np.array(k), np.array(True), got), strict=True)
+            goes_on, got = session.run(body.outputs, feed | dict(turn))
+            if not goes_on:
+                return False
     except Exception:  # whatever it is, the Loop does something else
         return False
     expected = np.empty((len(boxes), height, width), np.float32)
@@ -151,33 +152,28 @@ def _agrees(session: Any, node: Any, step: Pasting, probe: Any) -> bool:
     return got.shape == expected.shape and bool(np.allclose(got, expected, rtol=0, atol=1e-5))
 
 
-def _alone(graph: Any, node: Any, inputs: list[str]) -> Any:
-    """Return a session of the Loop alone, whose inputs are what it takes from the graph."""
+def _alone(graph: Any, node: Any, body: Any, inputs: list[str]) -> Any:
+    """Return a session of the body of a Loop, whose inputs are what it takes from the graph too."""
     import onnxruntime
 
-    (body,) = node.bodies
-    read = {name: graph.constant(name) for name in (*node.captures, node.inputs[1])}
-    kinds = {inputs[0]: FLOAT, node.inputs[2]: FLOAT}
-    inner = _graph(
-        [_node(one, one.attributes) for one in body.nodes],
-        [*zip(body.inputs, (INT64, BOOL, FLOAT), (0, 0, None), strict=True)],
-        [*zip(body.outputs, (BOOL, FLOAT), (0, None), strict=True)],
-        {name: body.constant(name) for name in body.initializers},
-    )
-    whole = _graph(
-        [_node(node, {"body": inner})],
-        [(n, kinds.get(n, INT64), graph.rank(n)) for n in (*inputs, *node.inputs[::2])],
-        [(node.outputs[0], FLOAT, None)],
-        {name: value for name, value in read.items() if value is not None},
-    )
-    opset = max(one.since_version for one in (node, *body.nodes))
-    model = _field(1, 8) + _field(8, _field(2, opset)) + _field(7, whole)
+    values = [*zip(body.inputs, (INT64, BOOL, FLOAT), strict=True), (inputs[0], FLOAT)]
+    values += [(name, INT64) for name in inputs[1:]]
+    constants = {name: graph.constant(name) for name in node.captures}
+    constants |= {name: body.constant(name) for name in body.initializers}
+    made = [_field(1, _node(one)) for one in body.nodes] + [_field(2, "body")]
+    for name, array in constants.items():
+        made += [] if array is None else [_field(5, _tensor(array) + _field(8, name))]
+    for number, named in ((11, values), (12, zip(body.outputs, (BOOL, FLOAT), strict=True))):
+        for name, kind in named:
+            made.append(_field(number, _field(1, name) + _field(2, _field(1, _field(1, kind)))))
+    opset = max(one.since_version for one in body.nodes)
+    model = _field(1, 8) + _field(8, _field(2, opset)) + _field(7, b"".join(made))
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 4
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-# What onnx.proto calls ModelProto, GraphProto, NodeProto, AttributeProto and TensorProto
+# What onnx.proto calls NodeProto, AttributeProto and TensorProto
 
 
 def _field(number: int, value: Any) -> bytes:
@@ -198,35 +194,21 @@ def _varint(number: int) -> bytes:
     return bytes([*digits, number])
 
 
-def _graph(nodes: list[bytes], inputs: Any, outputs: Any, constants: dict[str, Any]) -> bytes:
-    """Return a graph; inputs and outputs: (name, element type, axes or None)."""
-    made = [_field(1, node) for node in nodes]
-    made.append(_field(2, "graph"))
-    made += [_field(5, _tensor(array) + _field(8, name)) for name, array in constants.items()]
-    for number, values in ((11, inputs), (12, outputs)):
-        for name, kind, axes in values:
-            shape = b"" if axes is None else _field(2, _field(1, b"") * axes)
-            value = _field(1, name) + _field(2, _field(1, _field(1, kind) + shape))
-            made.append(_field(number, value))
-    return b"".join(made)
-
-
-def _node(node: Any, attributes: dict[str, Any]) -> bytes:
+def _node(node: Any) -> bytes:
     made = [_field(1, name) for name in node.inputs] + [_field(2, name) for name in node.outputs]
-    given = [_field(1, name) + _value(value) for name, value in attributes.items()]
+    given = [_field(1, name) + _value(value) for name, value in node.attributes.items()]
     return b"".join([*made, _field(4, node.op_type), *(_field(5, one) for one in given)])
 
 
 def _value(value: Any) -> bytes:
-    """Return the value of an attribute and its type; bytes are a graph."""
-    number, kind = {
-        float: (2, 1), int: (3, 2), str: (4, 3), np.ndarray: (5, 4), bytes: (6, 5), list: (8, 7),
-    }[type(value)]  # fmt: skip
+    """Return the value of an attribute and its type."""
     if isinstance(value, list):
         number, kind = (7, 6) if value and isinstance(value[0], float) else (8, 7)
         return b"".join(_field(number, one) for one in value) + _field(20, kind)
-    message = _tensor(value) if isinstance(value, np.ndarray) else value
-    return _field(number, message) + _field(20, kind)
+    if isinstance(value, np.ndarray):
+        return _field(5, _tensor(value)) + _field(20, 4)
+    number, kind = {float: (2, 1), int: (3, 2), str: (4, 3)}[type(value)]
+    return _field(number, value) + _field(20, kind)
 
 
 def _tensor(array: Any) -> bytes:

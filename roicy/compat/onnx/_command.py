@@ -52,7 +52,7 @@ def run(
         try:
             session = InferenceSession(model, _options(threads))
         except Exception as error:  # ONNX Runtime's have no class of their own
-            raise ValueError(f"model: {str(error).splitlines()[0][:300]}") from None
+            raise ValueError(str(error).splitlines()[0][:300]) from None
     for title in titles:
         print(f"roicy: {title}")
     if not titles:

@@ -27,7 +27,7 @@ def _of_boxes(boxes: Any, x: Any, size: Any) -> Shape:
     """Return the shape of what is pooled from maps at boxes."""
     if x.ndim != 4:
         raise ValueError(f"X: shape {x.shape}, expected (N, C, H, W)")
-    return len(boxes), x.shape[1], *size
+    return np.atleast_1d(boxes).shape[0], x.shape[1], *size
 
 
 def _pooled(arrays: Arrays, given: Attributes) -> Shape:
@@ -95,6 +95,11 @@ class Operator(NamedTuple):
                 raise ValueError(f"attribute {name!r} is missing")
         for name in ("output_height", "output_width", "output_size"):
             _arguments.integer(name, checked.get(name, 1), 1, _arguments.MOST_BINS)
+        _arguments.sampling_ratio(checked.get("sampling_ratio", 0))
+        for name in ("spatial_scale", "scales", "pyramid_scales"):
+            for scale in np.atleast_1d(checked.get(name, 1)):
+                if not 0 < scale < np.inf:
+                    raise ValueError(f"{name}: {scale}, expected a finite number above 0")
         return checked
 
 
@@ -121,6 +126,7 @@ def _pooling(function: Callable[..., Any], *names: str) -> Callable[..., Any]:
     def prepare(**given: Any) -> Callable[..., Any]:
         scale = given["spatial_scale"]  # or two, (vertical, horizontal)
         scales = scale[0] if len(scale) == 1 else tuple(scale)
+        _arguments.spatial_scale(scales)
         values = [bool(given[name]) if name == "aligned" else given[name] for name in names]
         more = {"products": bool(given["products"])} if "products" in given else {}
         pool = functools.partial(function, **more)
@@ -132,6 +138,7 @@ def _pooling(function: Callable[..., Any], *names: str) -> Callable[..., Any]:
 def _multiscale(**given: Any) -> Callable[..., Any]:
     parameters = _size(given), given["scales"], given["sampling_ratio"], bool(given["aligned"])
     canonical = {name: given[name] for name in ("canonical_scale", "canonical_level")}
+    _levels.canonical((*canonical.values(), None))
     pool: Callable[..., Any] = multiscale.multiscale_roi_align
     return lambda rows, *maps, **where: pool(maps, rows, *parameters, **canonical, **where)
 
@@ -168,9 +175,15 @@ def _feature_extractor(**given: Any) -> Callable[..., Any]:
 
 
 def _paste_masks(**given: Any) -> Callable[..., Any]:
-    return lambda values, boxes, shape, **where: masks.paste_masks(
-        values, boxes, shape.tolist(), threshold=None, **given, **where
-    )
+    paste = functools.partial(masks.paste_masks, threshold=None, **given)
+    paste(np.empty((0, 1, 1, 1), np.float32), np.empty((0, 4)), (1, 1))  # checks the attributes
+    return lambda values, boxes, shape, **where: paste(values, boxes, shape.tolist(), **where)
+
+
+def _pasted(arrays: Arrays, given: Attributes) -> Shape:
+    extents, most = np.atleast_1d(arrays[2]).tolist(), _arguments.MOST_PIXELS
+    extents = [_arguments.integer("image_shape", extent, 0, most) for extent in extents]
+    return np.atleast_1d(arrays[0]).shape[0], *extents
 
 
 BINS = {"output_height": 1, "output_width": 1}
@@ -225,9 +238,7 @@ _ROICY = {
         required=("scales",), **_OF_LEVELS,
     ),
     "PasteMasks": Operator(
-        _paste_masks, {"padding": 1, "rule": "torchvision"},
-        lambda arrays, given: (len(arrays[0]), *(int(extent) for extent in arrays[2])),
-        inputs=3, integers=2,
+        _paste_masks, {"padding": 1, "rule": "torchvision"}, _pasted, inputs=3, integers=2,
     ),
 }  # fmt: skip
 _OPENVINO = {
