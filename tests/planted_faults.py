@@ -134,7 +134,7 @@ FAULTS = [
     ("the last row of cells is left out", "move/tile.pxd",
      "if cell.y0 >= {window.y1||window.y1 - 1} or"),
     ("samples before the last row read one row twice", "kernels/max_sample.pyx",
-     "row + (steps.y if pixel[s] + {1||2} < all.y1 else 0)\n                keep_largest"),
+     "row + (steps.y if pixel[s] + {1||2} < all.y1 else 0)\n                keep_samples"),
     ("levels are rounded up", "plan/rules_levels.h",
      "(level + {(REAL)rule->close||(REAL)0.5})"),
     ("the last pixel of a crop has the weight of the rest", "images/axis.h",

@@ -402,8 +402,8 @@ cdef void forward_task(
     begin_steps(call, task, memory, True, &step)
     while next_step(call, task, &step):
         load_part(call, &step, &loaded, of_type)
-        reduce_part(call, task, &step, &loaded, <real*>step.out)
-        store_part(call, &step, <real*>step.out)
+        reduce_part(call, task, &step, &loaded, <real*>step.bins)
+        store_part(call, &step, <real*>step.bins)
 
 
 def forward(Plan plan, out):

@@ -13,29 +13,24 @@ number of threads.
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
-from kernels.nest cimport (Part, Scratch, begins_box, ends_box, next_part, parts_of, run,
-                           scratch_of, set_box, skip_to)
+from kernels.nest cimport (Lanes, Part, Step, begin_steps, begins_block, begins_box, bins_of_part,
+                           ends_box, next_part, next_step, parts_of, run, scratch_of, set_box,
+                           skip_to)
 from kernels.scalars cimport add_bins, clear_channels, stop_channel
 from kernels.sparse cimport scatter_sparse
 from move.prefetch cimport Prefetch, prefetch_of, prefetch_some
-from move.tile cimport (Target, TileCache, View, Window, bin_tile_bytes, clear, load_bins,
-                        open_tile, pack, read_pixels, store_bins, unpack)
+from move.tile cimport (Target, TileCache, Window, bin_tile_bytes, clear, load_bins,
+                        read_pixels, store_bins, unpack)
 from plan.choose cimport blocks_together
 from plan.spans cimport bins_between, clip, taps_after
 from plan.structs cimport BINS, COPY_ONCE, SCALARS, Call, Strides, Task
 from roicy._kernels.plan cimport Plan
-from simd.simd cimport (LANE_BYTES, PrefetchRows, Taps, Vectors, accumulate_pixels,
-                        accumulate_row, add_numbers, contract_bins, real, scale_vectors,
-                        stream_fence, sum_rows)
+from simd.simd cimport (LANE_BYTES, PrefetchRows, Taps, Vectors, accumulate_pixels, accumulate_row,
+                        add_numbers, contract_bins, real, scale_vectors, stream_fence, sum_rows)
 from tuning cimport (MAX_COLUMNS, MIN_BLOCKS_TOGETHER, PIXELS_AT_ONCE, SQUARE_BINS, STRIP_BYTES)
 
 
-cdef struct Plane:                 # bins or pixels of a channel block, in elements
-    void *origin                   # lanes of (y, x) lie at origin + y * steps.y + x * steps.x
-    View steps
-
-
-cdef struct PixelAxis:                  # pixels of one axis of a box, and the bins that read each
+cdef struct PixelAxis:             # pixels of one axis of a box, and the bins that read each
     const int32_t *pixels
     Py_ssize_t first               # pixels[first:stop] are of the task's rectangle
     Py_ssize_t stop
@@ -61,7 +56,7 @@ cdef inline PixelAxis axis_of(
     return axis
 
 
-cdef inline void set_axes(
+cdef inline void set_pixel_axes(
         const Call *call, const Task *task, const Part *part, PixelAxis *y,
         PixelAxis *x) noexcept nogil:
     cdef const Window *window = &part.window
@@ -98,7 +93,7 @@ cdef inline Py_ssize_t neighbours(
 
 
 cdef void accumulate_planes(
-        const PixelAxis *y_axis, const PixelAxis *x_axis, const Plane *grad, const Plane *sums,
+        const PixelAxis *y_axis, const PixelAxis *x_axis, const Lanes *grad, const Lanes *sums,
         real *strip, Prefetch *ahead) noexcept nogil:
     """sums += Wy^T grad Wx for one channel block; grad: of the bins that the axes look at."""
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), qs = x_axis.high - x_axis.low
@@ -177,7 +172,7 @@ cdef inline void prefetch_bins(
 
 cdef void accumulate_pixel_rows(
         const Call *call, const Part *part, const PixelAxis *y_axis, const PixelAxis *x_axis,
-        const Plane *grad, const Plane *sums, real *strip,
+        const Lanes *grad, const Lanes *sums, real *strip,
         const PrefetchRows *next_box) noexcept nogil:
     """sums += Wy^T grad Wx for part.blocks blocks that lie together, row by row as memory lies.
 
@@ -223,7 +218,7 @@ cdef void accumulate_pixel_rows(
 
 cdef void accumulate_bin(
         const Call *call, const Task *task, const Part *part, const real *grad, real *strip,
-        const Plane *sums) noexcept nogil:
+        const Lanes *sums) noexcept nogil:
     """sums += Wy^T grad Wx for a single bin of one channel block."""
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), x, y, i, end
     cdef const int32_t *pixel = call.tables.tap_pixel
@@ -302,12 +297,13 @@ cdef inline void clear_rows(
           y1 - y0, task.x1 - task.x0)
 
 
-cdef inline Plane sums_of(
+cdef inline Lanes sums_of(
         const Call *call, const Task *task, const TileCache *tile, real *memory,
         Owned *owned) noexcept nogil:
     """Where a block is summed: in the gradient where lanes lie together, else in the tile."""
-    cdef Plane sums
+    cdef Lanes sums
     cdef Py_ssize_t rows = task.y1 - task.y0, columns = task.x1 - task.x0
+    sums.block = call.lanes
     if tile.in_place:
         sums.origin, sums.steps.y, sums.steps.x = tile.plane, tile.strides.y, tile.strides.x
         return sums
@@ -322,22 +318,6 @@ cdef inline Plane sums_of(
     return sums
 
 
-cdef inline Plane bins_of_part(
-        const Call *call, const Part *part, const TileCache *tile, const real *grad_output,
-        real *packed) noexcept nogil:
-    """The gradient of a part's bins from (p0, q0) on: in place where lanes lie together."""
-    cdef Plane grad
-    cdef Py_ssize_t ps = part.p1 - part.p0, qs = part.q1 - part.q0
-    cdef const real *bins = (grad_output + part.row * call.bins.image
-                             + part.block * call.lanes * call.bins.channel
-                             + part.p0 * call.bins.y + part.q0 * call.bins.x)
-    grad.origin, grad.steps.y, grad.steps.x = <void*>bins, call.bins.y, call.bins.x
-    if call.bins.channel != 1 or tile.lanes != call.lanes:
-        grad.origin, grad.steps.y, grad.steps.x = packed, qs * call.lanes, call.lanes
-        pack(bins, call.bins, tile.lanes, ps, qs, packed)
-    return grad
-
-
 cdef inline Py_ssize_t blocks_of(
         const Call *call, const Task *task, const Part *part, const TileCache *tile) noexcept nogil:
     """How many blocks of a box are summed at once: as many as fit the strip."""
@@ -349,99 +329,100 @@ cdef inline Py_ssize_t blocks_of(
 
 
 cdef void accumulate_part(
-        const Call *call, const Task *task, const Part *part, const TileCache *tile,
-        const Plane *sums, const real *grad_output, Scratch *scratch,
-        const Upcoming *boxes) noexcept nogil:
+        const Call *call, const Task *task, Step *step, const Lanes *sums,
+        const Upcoming *boxes, real _) noexcept nogil:
     """Add the gradient of a part's bins to the pixels of the task's rectangle."""
-    cdef Part near = part[0]
+    cdef Part near = step.part
     cdef const Part *coming = &boxes.part
+    cdef real *packed = <real*>step.scratch.bins
+    cdef real *strip = <real*>step.scratch.strip
     cdef PixelAxis y, x
-    cdef Plane grad
+    cdef Lanes grad
     cdef Prefetch ahead
     cdef PrefetchRows next_box
-    cdef const real *coming_bins = (grad_output + coming.row * call.bins.image
-                                    + part.block * call.lanes * call.bins.channel
+    cdef const real *coming_bins = (<const real*>call.result + coming.row * call.bins.image
+                                    + near.block * call.lanes * call.bins.channel
                                     + coming.p0 * call.bins.y + coming.q0 * call.bins.x)
+    if call.strategy != BINS and not call.sparse:
+        keep_readers(call, task, &near)
+        if near.p0 >= near.p1 or near.q0 >= near.q1:
+            return
+    grad = bins_of_part(call, &near, step.bins, step.tile.lanes, packed)
     if call.strategy == BINS:
-        grad = bins_of_part(call, part, tile, grad_output, <real*>scratch.bins)
-        accumulate_bin(call, task, part, <const real*>grad.origin, <real*>scratch.strip, sums)
+        accumulate_bin(call, task, &near, <const real*>grad.origin, strip, sums)
         return
     if call.sparse:
-        grad = bins_of_part(call, part, tile, grad_output, <real*>scratch.bins)
-        scatter_sparse(call, task, part, <const real*>grad.origin, &grad.steps, <real*>sums.origin,
-                       &sums.steps)
+        scatter_sparse(call, task, &near, <const real*>grad.origin, &grad.steps,
+                       <real*>sums.origin, &sums.steps)
         return
-    keep_readers(call, task, &near)
-    if near.p0 >= near.p1 or near.q0 >= near.q1:
-        return
-    set_axes(call, task, &near, &y, &x)
-    grad = bins_of_part(call, &near, tile, grad_output, <real*>scratch.bins)
-    if part.blocks > 1:
+    set_pixel_axes(call, task, &near, &y, &x)
+    if near.blocks > 1:
         next_box.first = coming_bins
         next_box.in_row = next_box.count = coming.q1 - coming.q0
-        accumulate_pixel_rows(call, &near, &y, &x, &grad, sums, <real*>scratch.strip, &next_box)
+        accumulate_pixel_rows(call, &near, &y, &x, &grad, sums, strip, &next_box)
         return
-    ahead = prefetch_of(coming_bins, &call.bins, tile.lanes, coming.p1 - coming.p0,
+    ahead = prefetch_of(coming_bins, &call.bins, step.tile.lanes, coming.p1 - coming.p0,
                         coming.q1 - coming.q0,
                         (y.stop - y.first + x.stop - x.first) // PIXELS_AT_ONCE + 1)
-    accumulate_planes(&y, &x, &grad, sums, <real*>scratch.strip, &ahead)
+    accumulate_planes(&y, &x, &grad, sums, strip, &ahead)
 
 
 cdef inline void store_sums(
-        const Call *call, const Task *task, const Owned *owned, real *memory,
-        Scratch *scratch) noexcept nogil:
+        const Call *call, const Task *task, const Owned *owned, Step *step,
+        real *sums) noexcept nogil:
     """Write the block that was summed in the tile, which is the last of a task if any."""
-    cdef TileCache tile = open_tile(call, &call.map, task, task.stop_block - 1)
-    cdef Target target
+    cdef const TileCache *tile = &step.tile
+    cdef Target target = step.target
     cdef real *to = <real*>tile.plane + task.y0 * tile.strides.y + task.x0 * tile.strides.x
     if tile.in_place:
         return
-    target.strides, target.lanes, target.store = tile.strides, tile.lanes, call.store
-    target.staging, target.queue = NULL, &scratch.queue
+    target.strides, target.staging = tile.strides, NULL
     if owned.loaded:
-        unpack(memory, task.y1 - task.y0, task.x1 - task.x0, to, &target)
+        unpack(sums, task.y1 - task.y0, task.x1 - task.x0, to, &target)
     elif not call.add:
         clear(to, &tile.strides, tile.lanes, task.y1 - task.y0, task.x1 - task.x0)
 
 
 cdef void accumulate_boxes(
-        const Call *call, const Task *task, const real *grad_output, real *memory,
-        Scratch *scratch) noexcept nogil:
+        const Call *call, const Task *task, char *memory, real *sums_memory) noexcept nogil:
     """Pixels of the task's rectangle += the gradients of its boxes, of one bin or all."""
-    cdef TileCache first = open_tile(call, &call.map, task, task.first_block), tile = first
-    cdef Part part = parts_of(call, task, SQUARE_BINS)
-    cdef const Window *window = &part.window
     cdef bint no_boxes = task.first_box == task.stop_box
     cdef Py_ssize_t bottom
+    cdef Step step
+    cdef Part *part = &step.part
+    cdef const Window *window = &part.window
+    cdef TileCache first
     cdef Upcoming boxes
     cdef Owned owned
-    cdef Plane sums
+    cdef Lanes sums
+    begin_steps(call, task, memory, False, &step)
+    step.part = parts_of(call, task, SQUARE_BINS)
+    first = step.tile
     owned.loaded = task.load == COPY_ONCE
     # Zeros are written shortly before sums are added to them, while they are in cache.
     owned.cleared = task.y0 if not call.add and (first.in_place or no_boxes) else task.y1
     boxes.next = next_reader(call, task, task.first_box)
     boxes.later = next_reader(call, task, boxes.next + 1)
-    skip_to(&part, task, boxes.next)
-    while next_part(call, task, &part):
-        if begins_box(&part, task):
+    skip_to(part, task, boxes.next)
+    while next_step(call, task, &step):
+        if begins_box(part, task):
             boxes.next, boxes.later = boxes.later, next_reader(call, task, boxes.later + 1)
             go_on(call, task, &boxes)
             bottom = min(<Py_ssize_t>call.tables.windows[4 * part.place + 1], task.y1)
             if owned.cleared < bottom:
                 clear_rows(call, task, <real*>first.plane, &first, owned.cleared, bottom)
                 owned.cleared = bottom
-        if part.p0 == part.p_first and part.q0 == part.q_first:
-            tile = open_tile(call, &call.map, task, part.block)
-            part.blocks = blocks_of(call, task, &part, &tile)
+        if begins_block(part):
+            part.blocks = blocks_of(call, task, part, &step.tile)
         if (window.y0 < task.y1 and window.y1 > task.y0 and window.x0 < task.x1
                 and window.x1 > task.x0):
-            sums = sums_of(call, task, &tile, memory, &owned)
-            accumulate_part(call, task, &part, &tile, &sums, grad_output, scratch, &boxes)
-        if ends_box(&part, task):
-            skip_to(&part, task, boxes.next)
+            sums = sums_of(call, task, &step.tile, sums_memory, &owned)
+            accumulate_part(call, task, &step, &sums, &boxes, sums_memory[0])
+        if ends_box(part, task):
+            skip_to(part, task, boxes.next)
     clear_rows(call, task, <real*>first.plane, &first, owned.cleared, task.y1)
     if not no_boxes and task.load != COPY_ONCE:
-        store_sums(call, task, &owned, memory, scratch)
+        store_sums(call, task, &owned, &step, sums_memory)
         stream_fence()
 
 
@@ -462,7 +443,7 @@ cdef void add_boxes(
         keep_readers(call, task, &near)
         if near.p0 >= near.p1 or near.q0 >= near.q1:
             continue
-        set_axes(call, task, &near, &y, &x)
+        set_pixel_axes(call, task, &near, &y, &x)
         grad = grad_output + near.row * bins.image + near.p0 * bins.y + near.q0 * bins.x
         for c in range(part.block * call.lanes, stop_channel(call, &part)):
             accumulate_numbers(&y, &x, grad + c * bins.channel, bins, plane + c * map.channel, map,
@@ -473,27 +454,26 @@ cdef void grad_input_task(
         const Call *call, const Task *task, char *memory, real _) noexcept nogil:
     """All bins together, or those of a position-sensitive operator one by one."""
     cdef const real *grad_output = <const real*>call.result
-    cdef Scratch scratch = scratch_of(call, memory)
-    cdef real *tile = <real*>scratch.tile
+    cdef real *tile = <real*>memory
     cdef Task one = task[0]
     if call.strategy == SCALARS:
         if call.tables.counts == NULL:      # not transposed: the operator is position-sensitive
             add_bins(call, task, grad_output)
         else:
-            add_boxes(call, task, grad_output, <real*>scratch.strip)
+            add_boxes(call, task, grad_output, <real*>scratch_of(call, memory).strip)
         return
     if task.load != COPY_ONCE:
-        accumulate_boxes(call, task, grad_output, tile, &scratch)
+        accumulate_boxes(call, task, memory, tile)
         return
     if call.add:
         load_bins(call, task, tile)
     else:
         memset(tile, 0, (task.stop_bin - task.first_bin) * bin_tile_bytes(task))
     while one.first_bin < task.stop_bin:
-        accumulate_boxes(call, &one, grad_output, tile, &scratch)
+        accumulate_boxes(call, &one, memory, tile)
         tile += bin_tile_bytes(task) // <Py_ssize_t>sizeof(real)
         one.first_bin += 1
-    store_bins(call, task, <const real*>scratch.tile)
+    store_bins(call, task, <const real*>memory)
 
 
 def grad_input(Plan plan, grad_output):

@@ -299,9 +299,9 @@ cdef void pool_task(const Call *call, const Task *task, char *memory, real _) no
     begin_steps(call, task, memory, call.argmax == NULL, &step)
     while next_step(call, task, &step):
         if step.how == PIXELS_Y:
-            pool_pixels(call, &step.part, &step.tile, <real*>step.out, &step.scratch)
+            pool_pixels(call, &step.part, &step.tile, <real*>step.bins, &step.scratch)
         else:
-            pool_planes(call, &step, <real*>step.out)
+            pool_planes(call, &step, <real*>step.bins)
 
 
 def forward(Plan plan, out, argmax):

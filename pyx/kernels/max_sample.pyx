@@ -15,15 +15,13 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.string cimport memset
 
 from kernels.maxima cimport begin_maxima, lowest
-from kernels.nest cimport (Part, Step, begin_steps, load_thin, next_part, next_step, parts_of, run,
-                           thinned)
+from kernels.nest cimport Part, Step, begin_steps, load_thin, next_step, run, thinned
 from move.tile cimport (TileCache, View, Window, before_cells, cell_columns, cell_rows,
-                        clear, load, next_cell, open_tile, unpack)
+                        clear, load, next_cell, unpack)
 from plan.spans cimport clip
-from plan.structs cimport PACK_WINDOW, TAPS_Y, Call, Strides, Task
+from plan.structs cimport TAPS_Y, Call, Strides, Task
 from roicy._kernels.plan cimport Plan
 from simd.simd cimport LANE_BYTES, add_product, keep_larger, keep_larger_at, real
-from tuning cimport MAX_BINS
 
 
 cdef struct Samples:               # of one row of samples in a cell
@@ -57,7 +55,7 @@ cdef inline bint next_value(
     return products or i == 3
 
 
-cdef inline void keep_largest(
+cdef inline void keep_samples(
         real *best, const real *row, const real *next_row, Py_ssize_t step,
         const Samples *samples, real fraction_y, bint products) noexcept nogil:
     """best = the larger of it and of the samples between two rows; row: pixel x0."""
@@ -78,7 +76,7 @@ cdef inline void keep_largest(
                 keep_larger(best, sums)
 
 
-cdef void reduce_cell(
+cdef void sample_cell(
         const Call *call, const Part *part, const Window *cell, const Window *all,
         const real *pixels, const View *steps, real *bins) noexcept nogil:
     """bins = the larger of them and of the samples whose lower pixels are in a cell.
@@ -103,7 +101,7 @@ cdef void reduce_cell(
             for s in range(rows[0], rows[1]):
                 row = pixels + (pixel[s] - cell.y0) * steps.y
                 next_row = row + (steps.y if pixel[s] + 1 < all.y1 else 0)
-                keep_largest(bins, row, next_row, steps.x, &samples, fraction[s], call.products)
+                keep_samples(bins, row, next_row, steps.x, &samples, fraction[s], call.products)
             bins += lanes
 
 
@@ -125,7 +123,7 @@ cdef void reduce_part(
     if part.how == TAPS_Y:
         slots = thinned(call, part)
         load_thin(call, &slots, tile, memory, &steps)
-        reduce_cell(call, &slots, &slots.window, &slots.window, memory, &steps, bins)
+        sample_cell(call, &slots, &slots.window, &slots.window, memory, &steps, bins)
         return
     all.y0, all.y1, all.x0, all.x1 = 0, call.map.rows, 0, call.map.columns
     cell = before_cells(window)
@@ -134,7 +132,7 @@ cdef void reduce_part(
         read.y1 = min(cell.y1 + 1, <Py_ssize_t>box[1])
         read.x1 = min(cell.x1 + 1, <Py_ssize_t>box[3])
         pixels = load(tile, memory, &read, &steps)
-        reduce_cell(call, part, &cell, &all, pixels, &steps, bins)
+        sample_cell(call, part, &cell, &all, pixels, &steps, bins)
 
 
 cdef void sample_task(const Call *call, const Task *task, char *memory, real _) noexcept nogil:
@@ -144,7 +142,7 @@ cdef void sample_task(const Call *call, const Task *task, char *memory, real _) 
     while next_step(call, task, &step):
         reduce_part(call, part, &step.tile, <real*>step.scratch.tile, <real*>step.scratch.bins)
         unpack(<real*>step.scratch.bins, part.p1 - part.p0, part.q1 - part.q0,
-               <real*>step.out + part.p0 * call.bins.y + part.q0 * call.bins.x, &step.target)
+               <real*>step.bins + part.p0 * call.bins.y + part.q0 * call.bins.x, &step.target)
 
 
 def forward(Plan plan, out, bint products):
@@ -164,7 +162,7 @@ cdef struct Bin:
     bint zero                      # some samples are off the map
 
 
-cdef struct Winners:               # of the lanes of a bin
+cdef struct WinnersOfBin:          # of the lanes of a bin
     int32_t[16] y                  # rows of samples, in the tables of taps; -1 where none wins
     int32_t[16] x                  # places in the row: 4 times the sample's, and the pixel's
 
@@ -202,7 +200,7 @@ cdef inline void keep_winners(
 
 cdef void find_winners(
         const Call *call, const Bin *bin, TileCache *tile, real *memory,
-        Winners *winners) noexcept nogil:
+        WinnersOfBin *winners) noexcept nogil:
     """The first of the largest samples of a bin, of each lane; memory: of the tile."""
     cdef int lanes = LANE_BYTES // sizeof(real), lane
     cdef const int32_t *pixel = call.tables.tap_pixel
@@ -248,7 +246,7 @@ cdef void find_winners(
 
 
 cdef void add_gradients(
-        const Call *call, const Task *task, const Bin *bin, const Winners *winners, int lanes,
+        const Call *call, const Task *task, const Bin *bin, const WinnersOfBin *winners, int lanes,
         const real *grad, real *plane) noexcept nogil:
     """Add the gradients of a bin to the pixels of its winners that the task owns.
 
@@ -256,8 +254,10 @@ cdef void add_gradients(
     """
     cdef const real *fraction = <const real*>call.tables.tap_weight
     cdef const Strides *to = &call.grad_strides
+    cdef const int32_t *pixel = call.tables.tap_pixel
     cdef real[4] weights
-    cdef Py_ssize_t y, x
+    cdef real *corner
+    cdef Py_ssize_t y
     cdef int32_t sample
     cdef int lane, i
     for lane in range(lanes):
@@ -265,14 +265,14 @@ cdef void add_gradients(
             continue
         sample = bin.x0 + <int32_t>(<uint32_t>winners.x[lane] >> 2)
         weigh(weights, fraction[winners.y[lane]], fraction[sample])
+        y = pixel[winners.y[lane]]
+        corner = plane + lane * to.channel + y * to.y + pixel[sample] * to.x
         for i in range(4):
             if call.products and i != <int>(<uint32_t>winners.x[lane] & 3):
                 continue
-            y = call.tables.tap_pixel[winners.y[lane]] + (i >> 1)
-            x = call.tables.tap_pixel[sample] + (i & 1)
             # The pixels past the last row and column have weight 0.
-            if task.y0 <= y < task.y1 and weights[i] != 0:
-                plane[lane * to.channel + y * to.y + x * to.x] += \
+            if task.y0 <= y + (i >> 1) < task.y1 and weights[i] != 0:
+                corner[(i >> 1) * to.y + (i & 1) * to.x] += \
                     weights[i] * grad[lane * call.bins.channel]
 
 
@@ -287,31 +287,26 @@ cdef void backward_task(
     cdef const int32_t *pixel = call.tables.tap_pixel
     cdef real *plane = <real*>call.grad_input + task.image * to.image
     cdef const real *grad
-    cdef Task one = task[0]
-    cdef TileCache tile
-    cdef Winners winners
+    cdef WinnersOfBin winners
+    cdef Step step
     cdef Bin bin
     cdef int p, q
-    cdef Part part = parts_of(call, task, MAX_BINS)
-    one.load = PACK_WINDOW
+    begin_steps(call, task, memory, False, &step)
     if not call.add:
         clear(plane + first * to.channel + task.y0 * to.y, to,
               min(task.stop_block * call.lanes, call.channels) - first, task.y1 - task.y0,
               call.map.columns)
-    while next_part(call, task, &part):
-        tile = open_tile(call, &call.map, &one, part.block)
-        channel = part.block * call.lanes
-        for p in range(part.p0, part.p1):
-            for q in range(part.q0, part.q1):
-                bin = bin_of(call, &part, p, q)
+    while next_step(call, task, &step):
+        channel = step.part.block * call.lanes
+        for p in range(step.part.p0, step.part.p1):
+            for q in range(step.part.q0, step.part.q1):
+                bin = bin_of(call, &step.part, p, q)
                 if (bin.y0 == bin.y1 or bin.x0 == bin.x1 or pixel[bin.y0] >= task.y1
                         or pixel[bin.y1 - 1] + 1 < task.y0):
                     continue
-                find_winners(call, &bin, &tile, <real*>memory, &winners)
-                grad = (<const real*>call.result + part.row * call.bins.image
-                        + channel * call.bins.channel
-                        + p * call.bins.y + q * call.bins.x)
-                add_gradients(call, task, &bin, &winners, tile.lanes, grad,
+                find_winners(call, &bin, &step.tile, <real*>memory, &winners)
+                grad = <const real*>step.bins + p * call.bins.y + q * call.bins.x
+                add_gradients(call, task, &bin, &winners, step.tile.lanes, grad,
                               plane + channel * to.channel)
 
 

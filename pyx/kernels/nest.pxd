@@ -2,14 +2,14 @@
 
 A pass is a function of one task, for float and for double.  `run` calls it for every task on as
 many threads as the plan says.  Within it, `next_part` goes through the task's boxes, channel blocks
-and bins.  Forward passes go on by `next_step`, which also opens tiles and says how a part is
-computed, as plan/choose.pxd has decided.
+and bins, and `next_step`, by which passes go on, also opens tiles and says how a part is computed,
+as plan/choose.pxd has decided.
 """
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
 from move.prefetch cimport prefetch_ends
-from move.tile cimport Target, TileCache, View, Window, load_once, load_slots, open_tile
+from move.tile cimport (Target, TileCache, View, Window, load_once, load_slots, open_tile, pack)
 from plan.choose cimport Side, blocks_together, choose_copy, how_in_task, how_of_bins, most_blocks
 from plan.spans cimport hull, hull_of_taps
 from plan.structs cimport (BINS, COPY_PER_BOX, PIXELS_Y, ROW_LANES, SPARSE, SPARSE_PIXELS,
@@ -234,20 +234,28 @@ cdef inline bint next_part(const Call *call, const Task *task, Part *part) noexc
     return True
 
 
+cdef inline bint begins_block(const Part *part) noexcept nogil:
+    """Whether this is the first part of a box's block, or blocks."""
+    return part.p0 == part.p_first and part.q0 == part.q_first
+
+
 cdef inline bint begins_box(const Part *part, const Task *task) noexcept nogil:
     """Whether this is the first part that a task computes of a box."""
-    return (part.block == task.first_block and part.p0 == part.p_first
-            and part.q0 == part.q_first)
+    return part.block == task.first_block and begins_block(part)
 
 
 cdef inline bint is_empty(const Window *window) noexcept nogil:
     return window.y0 >= window.y1 or window.x0 >= window.x1
 
 
+cdef inline bint ends_block(const Part *part) noexcept nogil:
+    """Whether this is the last part of a box's block, or blocks."""
+    return part.p1 >= part.p_stop and part.q1 >= part.q_stop
+
+
 cdef inline bint ends_box(const Part *part, const Task *task) noexcept nogil:
     """Whether this is the last part that a task computes of a box."""
-    return (part.block + part.blocks >= task.stop_block and part.p1 >= part.p_stop
-            and part.q1 >= part.q_stop)
+    return part.block + part.blocks >= task.stop_block and ends_block(part)
 
 
 cdef inline void skip_to(Part *part, const Task *task, Py_ssize_t place) noexcept nogil:
@@ -282,18 +290,19 @@ cdef inline void load_thin(
     steps.y = (slots.window.x1 - slots.window.x0) * call.lanes
 
 
-# Forward passes
+# Steps
 
-cdef struct Step:                  # a part, where its pixels come from, and where its bins go
+cdef struct Step:                  # a part, where its pixels come from, and where its bins are
     Part part
     int how                        # it is computed: as the part says, or of several blocks at once
     bint may_join                  # whether the pass computes several blocks at once
     bint joined                    # and whether it does so of this box
     Map map
     TileCache tile                 # of the part's block
+    Py_ssize_t opened              # that block
     Target target
     Scratch scratch
-    void *out                      # bin (0, 0) of the part's block
+    void *bins                     # bin (0, 0) of the part's block, or the gradient of it
 
 
 cdef inline void prefetch_next_box(
@@ -318,7 +327,7 @@ cdef inline void join_blocks(const Call *call, const Task *task, Step *step) noe
     cdef const int32_t *box = call.tables.windows + 4 * part.place
     cdef int how = how_in_task(call, part.place, part.load)
     cdef Py_ssize_t rows = box[1] - box[0], columns = box[3] - box[2], most, blocks
-    if part.p0 == part.p_first and part.q0 == part.q_first:
+    if begins_block(part):
         if not part.whole:      # parts may differ in which axis comes first
             rows = columns = max(rows, columns)
         most = most_blocks(how, rows, columns, part.q1 - part.q0)
@@ -335,28 +344,58 @@ cdef inline void begin_steps(
     """The state from which next_step goes on to the first part of a task."""
     step.scratch = scratch_of(call, memory)
     step.map = load_once(call, task, <char*>step.scratch.tile)
-    step.tile = open_tile(call, &step.map, task, task.first_block)
+    step.tile, step.opened = open_tile(call, &step.map, task, task.first_block), task.first_block
     step.target = target_of(call, &step.tile, &step.scratch)
     step.part = parts_of(call, task, MAX_BINS)
     step.may_join, step.joined = may_join, False
 
 
 cdef inline bint next_step(const Call *call, const Task *task, Step *step) noexcept nogil:
-    """Go on to the next part of a forward pass; after the last, end all stores and return False."""
+    """Go on to the next part; after the last, end all stores and return False."""
     cdef Part *part = &step.part
     cdef Py_ssize_t at
     if not next_part(call, task, part):
         stream_rest(&step.scratch.queue)
         stream_fence()
         return False
-    if task.stop_block != task.first_block + 1:
-        step.tile = open_tile(call, &step.map, task, part.block)
+    if part.block != step.opened:      # else it goes on holding rows
+        step.tile, step.opened = open_tile(call, &step.map, task, part.block), part.block
         step.target.lanes = step.tile.lanes
-    elif call.store == STREAMING and not step.tile.in_place and begins_box(part, task):
+    elif (call.store == STREAMING and not call.writes_maps and not step.tile.in_place
+            and begins_box(part, task)):
         prefetch_next_box(call, task, part, step.tile.lanes)
     step.how = part.how
     if step.tile.in_place and step.may_join:
         join_blocks(call, task, step)
     at = part.row * call.bins.image + part.block * call.lanes * call.bins.channel
-    step.out = <char*>call.result + at * call.itemsize
+    step.bins = <char*>call.result + at * call.itemsize
     return True
+
+
+# Gradients
+
+cdef struct Lanes:                 # of pixels or bins: those of (y, x) of block b are found
+    void *origin                   # at origin + y * steps.y + x * steps.x + b * block, in elements
+    View steps
+    Py_ssize_t block
+
+
+cdef inline Lanes bins_of_part(
+        const Call *call, const Part *part, const void *bins, int lanes,
+        real *packed) noexcept nogil:
+    """The gradient of a part's bins from (p0, q0) on: in place where lanes lie together.
+
+    bins: bin (0, 0) of the part's block, which has so many lanes.
+    """
+    cdef Lanes grad
+    cdef Py_ssize_t ps = part.p1 - part.p0, qs = part.q1 - part.q0, b
+    cdef const real *first = <const real*>bins + part.p0 * call.bins.y + part.q0 * call.bins.x
+    grad.origin, grad.block = <void*>first, call.lanes
+    grad.steps.y, grad.steps.x = call.bins.y, call.bins.x
+    if call.bins.channel != 1 or lanes != call.lanes:
+        grad.steps.y, grad.steps.x = qs * call.lanes, call.lanes
+        grad.origin, grad.block = packed, ps * qs * call.lanes
+        for b in range(part.blocks):
+            pack(first + b * call.lanes * call.bins.channel, call.bins, lanes, ps, qs,
+                 packed + b * grad.block)
+    return grad

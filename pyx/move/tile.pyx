@@ -2,7 +2,7 @@
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memmove, memset
 
-from plan.structs cimport COPY_ONCE, DIRECT, PACK_WINDOW, STREAMING, Call, Map, Strides, Task
+from plan.structs cimport BINS, COPY_ONCE, DIRECT, PACK_WINDOW, STREAMING, Call, Map, Strides, Task
 from simd.simd cimport (LANE_BYTES, VECTOR_BYTES, copy_runs, lanes_to_planes, planes_to_lanes,
                         prefetch_l2, real, small_size, stream_begin, stream_copy, stream_rest,
                         widen, widen_runs)
@@ -142,7 +142,7 @@ cdef Map load_once(const Call *call, const Task *task, char *tile) noexcept nogi
     cdef Py_ssize_t width = task.stop_block * call.lanes - first
     cdef Py_ssize_t rows = task.y1 - task.y0, columns = task.x1 - task.x0
     cdef const char *source
-    if task.load != COPY_ONCE:
+    if task.load != COPY_ONCE or call.strategy == BINS:      # whose bins have a tile each
         return near
     source = call.map.data + size * (task.image * strides.image + first
                                      + task.y0 * strides.y + task.x0 * strides.x)

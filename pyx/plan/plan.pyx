@@ -427,6 +427,7 @@ cdef class Plan:
             call.lanes = LANE_BYTES // self.itemsize
             call.channels, call.channels_per_output = self.channels, 1
             call.sparse, call.edges = self.boxes.width == 5, self.boxes.width
+            call.writes_maps = writes_maps(self.purpose)
             if self.position_sensitive:
                 call.channels_per_output = <Py_ssize_t>self.ph * self.pw
             if not self.is_empty(i):
@@ -570,7 +571,7 @@ cdef class Plan:
         self.tasks.count = 0
         if writes_maps(self.purpose):
             self.threads = tasks_to_write(&self.tasks, self.calls, self.levels, self.max_threads,
-                                          self.purpose != GRAD_INPUT)
+                                          self.purpose)
         else:
             self.threads = tasks_to_read(&self.tasks, self.calls, self.levels, self.max_threads,
                                          slopes)

@@ -175,6 +175,7 @@ cdef struct Call:                  # what a call does with one level; most often
     int lanes                      # numbers of that type in a lane vector
     Py_ssize_t channels            # of the output
     Py_ssize_t channels_per_output  # input channels of an output channel: PH * PW or 1
+    bint writes_maps               # tasks own pixels of a map, and read bins
     bint add                       # gradients are added to what is there
     bint may_swap_axes             # boxes that are wide may be contracted along x first
     int copy_blocks                # channel blocks that COPY_PER_BOX copies a multiple of

@@ -28,7 +28,7 @@ from plan.choose cimport (
 )
 from plan.layout cimport slope_pixels
 from plan.structs cimport (
-    BINS, COPY_ONCE, PACK_WINDOW, PIXELS, SCALARS, Call, Task, Tasks,
+    BINS, COPY_ONCE, GRAD_INPUT, MAX_PIXEL_GRAD, PACK_WINDOW, PIXELS, SCALARS, Call, Task, Tasks,
 )
 from plan.tables cimport window_area
 from simd.simd cimport LANE_BYTES
@@ -392,13 +392,13 @@ cdef inline Pieces pieces_of_chunk(
 
 cdef inline int tasks_to_write(
         Tasks *tasks, const Call *calls, Py_ssize_t count, int threads,
-        bint whole_planes) except -1 nogil:
+        int purpose) except -1 nogil:
     """Fill the list for all levels, at least one, and return how many threads are worth waking.
 
     Rectangles cover every image. Those without boxes are written with zeros, unless the gradient
     is added to what is there.
-    whole_planes: each bin writes anywhere in its box, or in the map (gradients of maxima), so that
-    rectangles are as large as they can be, and of whole rows.
+    purpose: of the plan.  In gradients of maxima each bin writes anywhere in its box, or in the
+    map, so that rectangles are as large as they can be, and of whole rows.
     """
     cdef Work work = work_to_write(calls, count, threads)
     cdef Py_ssize_t level, image
@@ -408,8 +408,8 @@ cdef inline int tasks_to_write(
     for level in range(count):
         if calls[level].tables.count == 0:
             continue
-        pieces = pieces_to_write(&calls[level], &work, whole_planes)
-        grid = grid_of_image(&calls[level], &work, &pieces, whole_planes)
+        pieces = pieces_to_write(&calls[level], &work, purpose)
+        grid = grid_of_image(&calls[level], &work, &pieces, purpose)
         for image in range(calls[level].order.images):
             add_image_to_write(tasks, &calls[level], &work, &pieces, &grid, level, image)
     return min(work.threads, max(<int>tasks.count, 1))
@@ -432,7 +432,7 @@ cdef inline Work work_to_write(const Call *calls, Py_ssize_t count, int threads)
 
 
 cdef inline Pieces pieces_to_write(
-        const Call *call, const Work *work, bint whole_planes) noexcept nogil:
+        const Call *call, const Work *work, int purpose) noexcept nogil:
     """Return how channels and bins are divided: one block, or all blocks of a pixel that lie
     together, or of each bin its own channels."""
     cdef Pieces pieces = pieces_of_planes(work)
@@ -446,7 +446,7 @@ cdef inline Pieces pieces_to_write(
             pieces.bins = work.bins
     if call.strategy == SCALARS and not rows_contiguous(call):
         pieces.blocks = 1
-    if whole_planes:
+    if purpose != GRAD_INPUT:
         # No more planes than stay in cache, since each box writes to all of them. The channels of
         # a pixel are written together, whatever their number.
         if call.strategy != PIXELS:
@@ -454,7 +454,7 @@ cdef inline Pieces pieces_to_write(
         pieces.blocks = min(work.blocks, max(<Py_ssize_t>work.threads, for_cache))
         # Neighbouring channels of a pixel share cache lines, and hardware fetches the next one too.
         # A tile for each thread keeps threads from taking them from each other.
-        if (call.strategy == PIXELS and pieces.blocks > 1
+        if (purpose == MAX_PIXEL_GRAD and call.strategy == PIXELS and pieces.blocks > 1
                 and pixels * ceiling(work.blocks, pieces.blocks) <= TILE_PIXELS):
             pieces.load = COPY_ONCE
     elif call.strategy == PIXELS:
@@ -464,10 +464,11 @@ cdef inline Pieces pieces_to_write(
 
 cdef inline Grid grid_of_image(
         const Call *call, const Work *work, const Pieces *pieces,
-        bint whole_planes) noexcept nogil:
+        int purpose) noexcept nogil:
     """Return the largest rectangles whose pixels, for all bins of a task, the tile has room for.
     Rows are divided further only where images, blocks and bins do not make enough tasks."""
     cdef Grid grid
+    cdef bint whole_planes = purpose != GRAD_INPUT
     cdef Py_ssize_t wanted = (1 if whole_planes else TASKS_PER_THREAD) * work.threads
     cdef Py_ssize_t together = 1, others = call.order.images * pieces.blocks * pieces.bins
     if call.strategy == BINS and pieces.load == COPY_ONCE:
