@@ -57,16 +57,17 @@ def recorded():
 def kept():
     """Make the calls of strings of the corpus."""
     import fuzzing
+    from fuzz import judged
 
-    made = fuzzing.outcome
+    made = judged.outcome
 
     def outcome(isa, name, arguments):
         result = made(isa, name, arguments)
         give(result)
         return result
 
-    fuzzing.outcome = outcome
-    fuzzing.agree = lambda *_: None  # it repeats the same paths
+    judged.outcome = outcome
+    judged.agree = lambda *_: None  # it repeats the same paths
     for target in fuzzing.TARGETS:
         if target != "nodes":  # whose runtime is not ours
             for string in fuzzing.corpus(target)[::EVERY]:

@@ -1,6 +1,6 @@
 """
 What must agree with the result of a call of the fuzzer, in bits: the same call on another number of
-threads, in the other layout, and of one box alone.
+threads, in the other layout, and of one box or of one image alone.
 """
 
 from __future__ import annotations
@@ -66,6 +66,42 @@ def of_one_box(arguments, k):
     return given
 
 
+def of_one_image(arguments, i):
+    """Return the call of a gradient of maps with image i and its boxes alone."""
+    given, boxes = dict(arguments), arguments["boxes"]
+    if isinstance(boxes, list):
+        if not all(isinstance(part, np.ndarray) and part.ndim == 2 for part in boxes):
+            return None
+        numbers = np.repeat(np.arange(len(boxes)), [len(part) for part in boxes])
+        given["boxes"] = [boxes[i]]
+    elif given.get("boxes_num") is not None:
+        numbers = np.repeat(np.arange(len(given["boxes_num"])), given["boxes_num"])
+        given |= {"boxes": boxes[numbers == i], "boxes_num": [int((numbers == i).sum())]}
+    elif "box_indices" in given:
+        numbers = given["box_indices"]
+        given |= {"boxes": boxes[numbers == i], "box_indices": numbers[numbers == i] * 0}
+    else:
+        numbers, first = boxes[:, 0], boxes[:, :1]
+        given["boxes"] = np.concatenate([first * 0, boxes[:, 1:]], 1)[numbers == i]
+    for key in ("grad_output", "argmax"):
+        if key in given:
+            given[key] = given[key][numbers == i]
+    if "input" in given:
+        given["input"] = given["input"][i : i + 1]
+    for key in SHAPES:
+        if key in given:
+            given[key] = of_one(given[key])
+    given.pop("out", None)
+    return given
+
+
+def of_one(shape):
+    """Return the shape of a map, or the shapes of maps, with one image."""
+    if len(shape) and np.ndim(shape[0]):
+        return [of_one(part) for part in shape]
+    return (1, *shape[1:])
+
+
 def row(result, k):
     """Return what a result has of box k."""
     if isinstance(result, tuple):
@@ -79,6 +115,13 @@ def gathered(result):
     """Return gradients of boxes as one array, if they are a list for each image."""
     is_list = isinstance(result, list) and result and isinstance(result[0], np.ndarray)
     return np.concatenate(result) if is_list else result
+
+
+def images_of(result, i):
+    """Return what gradients of maps have of image i."""
+    if isinstance(result, list):
+        return [level[i : i + 1] for level in result]
+    return result[i : i + 1]
 
 
 def variants(name, arguments, result):
@@ -97,7 +140,13 @@ def variants(name, arguments, result):
         if "out" in call:
             call["out"] = turned(call["out"], (0, 2, 3, 1) if first else (0, 3, 1, 2))
         found.append(("the other order of channels", call, result, lambda end: turned(end, axes)))
-    if not name.endswith("_backward"):
+    if name.endswith("_backward"):
+        count = len(result[0] if isinstance(result, list) else result)
+        call = of_one_image(arguments, count // 2) if count else None
+        if call is not None:
+            alone = images_of(result, count // 2)
+            found.append((f"image {count // 2} alone", call, alone, lambda end: end))
+    else:
         whole = gathered(result)
         count = len(whole[0] if isinstance(whole, tuple) else whole)
         k = count * 2 // 3  # neither the first nor the last of several

@@ -1,0 +1,145 @@
+"""Calls of crop."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .judged import EPS, judged, largest
+from .strings import (
+    COORDINATES,
+    FINITE,
+    IMAGES,
+    SIZES,
+    SMALL,
+    Buffer,
+    boxes_of,
+    disguised,
+    values,
+)
+
+COLORS = ("nv12", "nv21", "i420", "yv12", "yuyv", "yuy2", "uyvy", "p010")
+
+
+def crop_frames(data):
+    """Return frames, how many they are, and their channels."""
+    n, c = data.of((0, 1, 2, 3)), data.of((3, 1, 4, 2, 3))
+    h, w = 1 + data.below(40), 1 + data.below(40)
+    if data.rarely():
+        h, w = data.of(((0, 5), (5, 0), (1, 700), (700, 1), (0, 0)))
+    kind = data.of(("u1", "u1", "u2", "f2", "f4"))
+
+    def one(*shape):
+        with np.errstate(all="ignore"):
+            return disguised(data, (values(data, shape, np.dtype("f4")) * 16 + 128).astype(kind))
+
+    if n == 0:
+        return one(h, w) if c == 1 else one(h, w, c), 1, c
+    if data.below(2):
+        return [one(h, 1 + i, c) for i in range(n)], n, c
+    return one(n - data.rarely(), h, w, c), n, c
+
+
+def yuv_frame(data, color):
+    """Return a frame of YCbCr: its planes, or an array."""
+    h, w = data.below(18), data.below(30)
+    dtype = np.uint16 if color == "p010" else np.uint8
+
+    def plane(*shape):
+        return disguised(data, (np.arange(math.prod(shape)) * 77).astype(dtype).reshape(shape))
+
+    if color in ("yuyv", "yuy2", "uyvy"):
+        return plane(h, w // 2 * 2, 2)
+    if data.below(2):
+        return plane((h + 1) // 2 + h, w // 2 * 2)
+    half = ((h + 1) // 2, (w + 1) // 2)
+    if color in ("i420", "yv12"):
+        return plane(h, w), plane(*half), plane(*half)
+    return plane(h, w), plane(*half, 2)
+
+
+def crop_boxes(data, n):
+    """Return the number of boxes, the boxes, boxes_num, and whether they are upright."""
+    kind = data.below(6)
+    if kind < 3:
+        return *boxes_of(data, n, np.float64), True
+    count = data.below(4)
+    shape = {3: (count, 4, 2), 4: (count, 2, 3), 5: (count, 5)}[kind]
+    numbers = [data.ordinary(COORDINATES, FINITE) for _ in range(math.prod(shape))]
+    rows = np.array(numbers, np.float64).reshape(shape)
+    if kind == 5 and data.below(2):
+        images = [data.ordinary((data.below(max(n, 1)), *IMAGES), 1) for _ in range(count)]
+        return count, np.column_stack([np.array(images, np.float64), rows]), None, False
+    counts = np.bincount([data.below(max(n, 1)) for _ in range(count)], minlength=n)
+    return count, rows if data.below(2) else rows.tolist(), counts, False
+
+
+def crop_call(data) -> str:
+    """Make a call of crop, and return how it ended."""
+    frames, n, c = crop_frames(data)
+    count, boxes, counts, upright = crop_boxes(data, n)
+    size = (data.ordinary(SIZES, 7), data.ordinary(SIZES, 7))
+    if all(type(extent) is int and extent > 0 for extent in size):
+        # Up to 64 samples a pixel are slow.  Larger outputs than 2**40 are refused, and kept.
+        if (5000 if upright else 500) < size[0] * size[1] < 2**40:
+            size = (3, 14)
+    size = size if data.below(2) or size == (3, 14) else size[0]
+    if type(size) is int and 65 < size < 2**20:
+        size = 7
+    numbers = (0.0, 1.0, -2.5, 255, None, np.float32(0.5), [1, 2, 3], 0, np.nan, "1", 1e300, ())
+    arguments = {
+        "frames": frames, "boxes": boxes, "size": size, "boxes_num": counts,
+        "fit": data.ordinary(
+            ("stretch", "letterbox", "letterbox_top_left", "cover", "fill", None), 4
+        ),
+        "border": data.ordinary(("image", "crop", "constant", "wrap", 1), 3),
+        "antialias": data.ordinary((True, False, "pillow", "nearest", 1, None), 4),
+        "channels": data.ordinary(("first", "last", "both"), 2),
+        "swap_channels": data.below(2) == 1 if c > 2 else data.rarely(3),
+        "mean": data.ordinary(numbers, 6), "scale": data.ordinary(numbers, 6),
+        "std": data.ordinary((None, 2.0, [1, 2, 3][:c], *numbers), 2),
+        "pad_value": data.ordinary(numbers, 4),
+        "dtype": data.ordinary((np.float32, *SMALL, np.float64, "?", 3), 1 + len(SMALL)),
+        "num_threads": data.ordinary((1, 2, 3, 0, 10**9, None), 3),
+    }  # fmt: skip
+    if data.below(4) == 3:
+        color = data.ordinary((*COLORS, "rgb", 1), len(COLORS))
+        arguments |= {
+            "color": color,
+            "color_range": data.ordinary(("video", "full", ""), 2),
+            "color_matrix": data.ordinary(("bt601", "bt709", "bt2020", None), 3),
+        }
+        if not data.rarely():
+            c, frames = 3, yuv_frame(data, color)
+            arguments["frames"] = frames if n == 1 else [frames] * n
+    buffer = None
+    if data.below(2):
+        h, w = size if isinstance(size, tuple) else (size, size)
+        if all(type(extent) is int and 0 < extent <= 300 for extent in (h, w)):
+            shape = (count, c, h, w) if arguments["channels"] == "first" else (count, h, w, c)
+            dtype = arguments["dtype"] if not isinstance(arguments["dtype"], (str, int)) else "f4"
+            buffer = Buffer(data, shape, dtype)
+            arguments["out"] = buffer.array
+    if isinstance(boxes, list) and all(isinstance(part, np.ndarray) for part in boxes):
+        count = sum(len(part) if part.ndim > 1 else 1 for part in boxes)  # (4,) is a row
+    return judged("crop", arguments, buffer, lambda ends: check_crops(arguments, ends, count))
+
+
+def check_crops(arguments, ends, count):
+    """Check the results of crop, which differ between instruction sets by a rounding."""
+    frames = arguments["frames"]
+    given = {key: 1.0 if arguments[key] is None else arguments[key] for key in ("scale", "std")}
+    mean = 0.0 if arguments["mean"] is None else arguments["mean"]
+    dtype = np.dtype(arguments["dtype"])
+    with np.errstate(all="ignore"):
+        largest_pixel = 255.0 if "color" in arguments else max(map(largest, frames), default=0.0)
+        reach = largest_pixel * largest(np.asarray(given["scale"])) + largest(np.asarray(mean))
+        reach /= np.abs(np.asarray(given["std"], np.float64)).min()
+        for end in ends:
+            assert (end.shape[0], end.dtype) == (count, dtype)
+            assert (np.isnan(end) == np.isnan(ends[0])).all()
+            if reach < 6e4:
+                rounding = 1.0 if dtype.kind in "iu" else 2 * EPS[dtype.name] * reach
+                apart = np.abs(end.astype(np.float64) - ends[0])
+                assert np.nanmax(apart, initial=0) <= 1e-3 * reach + rounding

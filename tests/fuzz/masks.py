@@ -1,0 +1,51 @@
+"""Calls of paste_masks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .judged import judged, largest
+from .strings import COORDINATES, FINITE, Buffer, disguised, values
+
+
+def paste_call(data) -> str:
+    """Make a call of paste_masks, and return how it ended."""
+    count, dtype = data.below(5), np.dtype(data.of((np.float32, np.float64)))
+    shape = data.of(((20, 30), (1, 1), (7, 300), (300, 7), (0, 4)))
+    masks = values(data, (count, 1, 1 + data.below(9), 1 + data.below(9)), dtype)
+    boxes = np.array(
+        [[data.ordinary(COORDINATES, FINITE) for _ in range(4)] for _ in range(count)], np.float64
+    ).reshape(count, 4)
+    with np.errstate(all="ignore"):
+        boxes = boxes.astype(data.of((dtype, np.float64, np.float32)))
+    arguments = {
+        "masks": disguised(data, masks if data.below(2) else masks[:, 0]),
+        "boxes": disguised(data, boxes),
+        "image_shape": data.ordinary((shape, list(shape), (2**40, 1), (-1, 2), (1.5, 2), 7), 2),
+        "threshold": data.ordinary((0.5, None, 0, -1, 1e300, np.nan, "1"), 5),
+        "rule": data.ordinary(("torchvision", "detectron2", "mmdet", "none", None), 3),
+        "format": data.ordinary(("image", "image", "rle", "png"), 3),
+        "num_threads": data.ordinary((1, 2, 3, 0), 3),
+    }
+    if data.below(3) == 2:
+        arguments["padding"] = data.ordinary((1, 0, 2, -1, 2**40, 1.0), 3)
+    buffer = None
+    if data.below(3) == 2:
+        kind = np.uint8 if arguments["threshold"] is not None else dtype
+        buffer = Buffer(data, (count, 1, *shape), np.dtype(data.ordinary((kind, np.uint8), 1)))
+        arguments["out"] = buffer.array[:, 0] if isinstance(buffer.array, np.ndarray) else [1]
+    return judged("paste_masks", arguments, buffer, lambda ends: check_pasted(arguments, ends))
+
+
+def check_pasted(arguments, results):
+    """Check the results of paste_masks: few pixels lie where rounding decides."""
+    for result in results:
+        if arguments["format"] == "rle":
+            assert [code["size"] for code in result] == [[*arguments["image_shape"]]] * len(
+                arguments["boxes"]
+            )
+        else:
+            assert result.shape == (len(arguments["boxes"]), *arguments["image_shape"])
+            apart = np.abs(result.astype(np.float64) - results[0])
+            far = np.count_nonzero(apart > 1e-3 * max(largest(results[0]), 1))
+            assert far <= max(10, 0.02 * apart.size)
