@@ -66,11 +66,12 @@ def of_one_box(arguments, k):
     return given
 
 
-def of_one_image(arguments, i):
-    """Return the call of a gradient of maps with image i and its boxes alone."""
+def of_one_image(arguments, i, count):
+    """Return the call of a gradient of `count` maps with image i and its boxes alone, or None."""
     given, boxes = dict(arguments), arguments["boxes"]
     if isinstance(boxes, list):
-        if not all(isinstance(part, np.ndarray) and part.ndim == 2 for part in boxes):
+        are_rows = all(isinstance(part, np.ndarray) and part.ndim == 2 for part in boxes)
+        if not are_rows or len(boxes) != count:
             return None
         numbers = np.repeat(np.arange(len(boxes)), [len(part) for part in boxes])
         given["boxes"] = [boxes[i]]
@@ -142,7 +143,7 @@ def variants(name, arguments, result):
         found.append(("the other order of channels", call, result, lambda end: turned(end, axes)))
     if name.endswith("_backward"):
         count = len(result[0] if isinstance(result, list) else result)
-        call = of_one_image(arguments, count // 2) if count else None
+        call = of_one_image(arguments, count // 2, count) if count else None
         if call is not None:
             alone = images_of(result, count // 2)
             found.append((f"image {count // 2} alone", call, alone, lambda end: end))
