@@ -164,8 +164,8 @@ def fill_in(documented: Documented, **sections: Iterable[str]) -> Documented:
             "\n".join([title.replace("_", " "), "-" * len(title), *passages])
             for title, passages in sections.items()
         ]
-        lines = "\n\n".join(filled).split("\n")
-        shifted = "\n".join([lines[0], *(line and margin + line for line in lines[1:])])
+        shifted = "\n\n".join(filled).replace("\n", "\n" + margin)
+        shifted = shifted.replace(f"\n{margin}\n", "\n\n")  # empty lines have no margin
         documented.__doc__ = before + (shifted if found else "") + after
     return documented
 
@@ -175,7 +175,9 @@ def parameters_of(documented: Callable[..., Any]) -> dict[str, str]:
     Return what stands behind the type of each parameter of a function, or of a class: ", optional"
     where it has a default.
     """
-    function: Any = documented.__init__ if isinstance(documented, type) else documented
+    function: Any = documented
+    if isinstance(documented, type):
+        function = documented.__init__  # type: ignore[misc]
     function = getattr(function, "__wrapped__", function)
     code, defaults = function.__code__, len(function.__defaults__ or ())
     positional, count = code.co_argcount, code.co_argcount + code.co_kwonlyargcount

@@ -31,7 +31,7 @@ from test_recorded import CASES, OTHERWISE, load
 from test_rotated import rotated_boxes
 
 import roicy
-from roicy import _call, _cpu, cuda
+from roicy import _call, _cpu
 from roicy._arguments import Arguments
 from roicy._table import R_FCN_POOL
 from roicy.bench.workloads import WORKLOADS
@@ -838,16 +838,6 @@ def test_arrays_of_two_devices(emulated):
         roicy.prroi_pool(emulated.asarray(X), emulated.asarray(BOXES), 2, out=out)
 
 
-def test_names(emulated):
-    """roicy.cuda has every operator, and nothing else of the package."""
-    for name in roicy.__all__:
-        if "roi" in name:
-            assert getattr(cuda, name) is getattr(roicy, name)
-        else:
-            assert not hasattr(cuda, name)
-    assert not hasattr(cuda, "roi_align_min")
-
-
 def test_same_functions():
     """The backends have the functions that `_call` asks of them, with equal parameters."""
     asked = set(re.findall(r"\bbackend\.(\w+)", inspect.getsource(_call)))
@@ -876,11 +866,3 @@ def test_gradient_of_largest_samples_is_refused(emulated):
             roicy.roi_align_max_backward(*given)
     with pytest.raises(TypeError, match=message):
         roicy.roi_align_max_backward(grad, X, BOXES, out=emulated.asarray(X))
-
-
-def test_cupy_is_not_imported(monkeypatch):
-    """Where CuPy is missing, the error says how to install it."""
-    monkeypatch.setitem(sys.modules, "cupy", None)
-    forget()
-    with pytest.raises(ImportError, match="roicy.cuda needs CuPy: pip install cupy-cuda13x, or"):
-        cuda.roi_align(X, BOXES, 2)

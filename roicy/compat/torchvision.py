@@ -59,7 +59,7 @@ class RoIPool(Parameters):
         self.output_size = output_size
         self.spatial_scale = spatial_scale
 
-    @documented("roi_pool", "ndarray (K, C, height, width)", rois="either_boxes")
+    @documented("roi_pool", "ndarray (K, C, PH, PW)", rois="either_boxes")
     def __call__(self, input: Readable, rois: Boxes) -> NDArray[Any]:
         """
         Pool.
@@ -146,7 +146,7 @@ class MultiScaleRoIAlign:
 
     @documented(
         "multiscale_roi_align",
-        "ndarray (K, C, height, width)\n    In the order of the boxes.",
+        "ndarray (K, C, PH, PW)\n    In the order of the boxes.",
         "if no map has one of the names, or `image_shapes` has no pair of integers for each image",
         x="maps_by_name",
         boxes="listed_boxes",

@@ -2,7 +2,7 @@
 The operators on CuPy arrays.
 
 ``roicy.roi_align`` and the other operators take CuPy arrays with the same parameters and the
-same meaning as NumPy arrays; the names here are those functions.  Data is float32 or float64.
+same meaning as NumPy arrays.  Data is float32 or float64.
 
 Work is queued on the current stream, and no call waits for it.  Arguments are checked by shape
 and dtype, but values on the device are not looked at.  So a wrong value, which is an error on
@@ -12,19 +12,3 @@ gradient of the input.  An entry of `argmax` that is not a pixel of the plane ad
 
 Results have the same bits in every run.
 """
-
-from __future__ import annotations
-
-from typing import Any
-
-from ._launch import cupy
-
-
-def __getattr__(name: str) -> Any:
-    """Return the public function of that name, if CuPy is there for it to work with."""
-    import roicy
-
-    if "roi" not in name or name not in roicy.__all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    cupy()
-    return getattr(roicy, name)

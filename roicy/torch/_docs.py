@@ -69,7 +69,8 @@ def function(see: str, by_bin: bool = False, **passages: str) -> Callable[[Docum
             Raises=[
                 f"TypeError, ValueError\n    As :func:`roicy.{name}`.",
                 "AssertionError\n    If boxes have another shape.",
-                "NotImplementedError\n    If the derivative is not there: see :func:`roi_align`.",
+                "NotImplementedError\n"
+                "    If a derivative is not computed; see the notes of :func:`roi_align`.",
             ],
             See_Also=[f"roicy.{name} : the operator on arrays, with its formula", see],
         )
@@ -85,7 +86,7 @@ def module(function: str, by_bin: bool = False, **passages: str) -> Callable[[Mo
     """
 
     def fill(documented: Module) -> Module:
-        forward: Any = documented.forward
+        forward: Any = documented.forward  # type: ignore[attr-defined]
         own = ({"input": "input_by_bin"} if by_bin else {}) | passages
         forward.__doc__ = "Pool.\n\n{sections}"
         parameters = described(forward, _PASSAGES, own)
