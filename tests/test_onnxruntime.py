@@ -285,7 +285,7 @@ def test_what_is_no_pyramid(rng):
 def test_pyramids_whose_parts_others_read(rng):
     """What is read elsewhere is computed by ONNX Runtime, for the group too, or is no group."""
     inputs = pyramid_inputs(rng, 9)
-    for name, kind, is_group in (("which1", 7, True), ("pooled1", 1, False)):
+    for name, kind, is_group in (("which1", 7, True), ("pooled1", 1, False), ("shape", 7, False)):
         model = scattered()
         model.graph.output.append(onnx.helper.make_tensor_value_info(name, kind, None))
         titles, session = claimed(model)

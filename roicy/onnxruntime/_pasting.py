@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import masks
 from . import version
-from ._patterns import Walk, closed, spell
+from ._patterns import Walk, closed, read_all, spell
 
 FLOAT, INT64, BOOL = 1, 7, 9  # element types of ONNX
 KINDS = {
@@ -44,7 +44,7 @@ class Pasting:
         if cast is not None and cast.op_type == "Cast":
             self.inputs[1] = cast.inputs[0]
         self.nodes = closed(graph, self.nodes[0], set(self.inputs))
-        return set(self.inputs) <= {name for node in self.nodes for name in node.inputs}
+        return read_all(self)
 
     def run(self, arrays: list[Any], output: Any) -> None:
         """Paste the masks."""

@@ -232,7 +232,8 @@ def _pyramid(walk: Walk, last: Any, singles: dict[str, Any]) -> Pyramid | None:
     if not walk.is_zeros(zeros) or not all(node in nodes for node in (*chain, *pooled)):
         return None
     levels.sort(key=lambda level: -level.scale)
-    return Pyramid(nodes, levels, source, given, rows)
+    made = Pyramid(nodes, levels, source, given, rows)
+    return made if read_all(made) else None
 
 
 def closed(graph: Any, last: Any, outside: set[Any]) -> list[Any]:
@@ -255,6 +256,11 @@ def closed(graph: Any, last: Any, outside: set[Any]) -> list[Any]:
             group.append(node)
             waiting += node.inputs
     return group
+
+
+def read_all(step: Any) -> bool:
+    """Whether the nodes of a step read all of its inputs, so that ONNX Runtime hands them on."""
+    return set(step.inputs) <= {name for node in step.nodes for name in node.inputs}
 
 
 def _has_shape(walk: Walk, zeros: str, source: tuple[str, str], pooled: list[Any]) -> bool:

@@ -61,8 +61,7 @@ def run(
             "regions for its input"
         )
     if bench:
-        given = _by_input(session, given)
-        feed = given | random_inputs(session, shapes, set(given))
+        feed = _inputs(session.get_inputs(), shapes, given)
         with Progress("running it with roicy and without"):
             lines = list(_compare(session, model, feed, threads, rounds))
         print("\n".join(lines))
@@ -103,46 +102,40 @@ def _loaded(file: str) -> np.ndarray:
     return array
 
 
-def _by_input(session: Any, given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return arrays by the names of inputs of a model; one without a name is for the first."""
-    names = [value.name for value in session.get_inputs()]
-    for name in given:
-        if (name or names[0]) not in names:
-            raise ValueError(f"--input: {name!r}, expected any of {names}")
-    return {name or names[0]: array for name, array in given.items()}
-
-
-def random_inputs(session: Any, shapes: list[str], others: set[str]) -> dict[str, np.ndarray]:
-    """Return random inputs of a model but for others; of integers and bool, zeros."""
-    inputs = session.get_inputs()
+def _inputs(
+    inputs: list[Any], shapes: list[str], arrays: dict[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Return what a model is run on: arrays of files, random numbers, and zeros for integers."""
+    first, known = inputs[0].name, [value.name for value in inputs]
+    feed = {name or first: array for name, array in arrays.items()}
     given: dict[str, list[int]] = {}
     for one in shapes:
         name, _, extents = one.rpartition("=")
         try:
-            given[name or inputs[0].name] = [int(extent) for extent in extents.split("x")]
+            given[name or first] = [int(extent) for extent in extents.split("x")]
         except ValueError:
             raise ValueError(f"--shape {one}: expected NAME=EXTENTxEXTENT...") from None
+    others = [name for name in known if name not in feed]
+    for option, names, expected in (("--input", feed, known), ("--shape", given, others)):
+        for name in names:
+            if name not in expected:
+                raise ValueError(f"{option}: {name!r}, expected any of {expected}")
     rng = np.random.default_rng(0)
-    feed = {}
     for value in inputs:
-        if value.name in others:
+        if value.name not in others:
             continue
-        extents = given.pop(value.name, None) or value.shape
         kind = TYPES.get(value.type.removeprefix("tensor(").removesuffix(")"))
         if kind is None:
             raise ValueError(f"--input: {value.name!r} is {value.type}, expected its array")
+        extents = given.get(value.name, value.shape)
         if not all(isinstance(extent, int) for extent in extents):
             example = "x".join(str(e if isinstance(e, int) else 800) for e in extents)
             raise ValueError(
                 f"--shape: input {value.name!r} is {value.type} of {extents}, expected its "
                 f"extents, as in --shape {value.name}={example}"
             )
-        dtype = np.dtype(kind)
-        feed[value.name] = (rng.random(extents) if dtype.kind == "f" else np.zeros(extents)).astype(
-            dtype
-        )
-    if given:
-        raise ValueError(f"--shape: {next(iter(given))!r}, expected an input without a file")
+        numbers = rng.random(extents) if kind[0] == "f" else np.zeros(extents)
+        feed[value.name] = numbers.astype(kind)
     return feed
 
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from ... import _arguments, _boxes, _levels, integrals, masks, multiscale, operators
 from ..._kernels import plan
-from .. import float32_scale
 from . import _crop_and_resize, _max_roi_pool, _one_of, _roi_align, _roi_align_rotated
 
 Arrays = list[Any]
@@ -112,14 +111,6 @@ def _roi_align_10(**given: Any) -> Callable[..., Any]:
     return _roi_align("output_half_pixel", **given)
 
 
-def _mmcv_roi_align(**given: Any) -> Callable[..., Any]:
-    mean = _one_of("mode", given["mode"], ("avg", "max")) == "avg"
-    function = operators.roi_align if mean else operators.roi_align_max
-    scale = float32_scale(given["spatial_scale"])
-    parameters = (_size(given), scale, given["sampling_ratio"], bool(given["aligned"]))
-    return lambda x, rows, **where: function(x, rows, *parameters, **where)
-
-
 def _pooling(function: Callable[..., Any], *names: str) -> Callable[..., Any]:
     """Return what prepares an operator of roicy, which takes these attributes after its scale."""
 
@@ -133,6 +124,12 @@ def _pooling(function: Callable[..., Any], *names: str) -> Callable[..., Any]:
         return lambda x, rows, **where: pool(x, rows, _size(given), scales, *values, **where)
 
     return prepare
+
+
+def _mmcv_roi_align(mode: str, **given: Any) -> Callable[..., Any]:
+    mean = _one_of("mode", mode, ("avg", "max")) == "avg"
+    function = operators.roi_align if mean else operators.roi_align_max
+    return _pooling(function, "sampling_ratio", "aligned")(**given)
 
 
 def _multiscale(**given: Any) -> Callable[..., Any]:
@@ -216,7 +213,7 @@ _CROP_AND_RESIZE = Operator(
     ), inputs=4,
 )  # fmt: skip
 _MMCV = {
-    "MMCVRoiAlign": Operator(_mmcv_roi_align, {**ROI_ALIGN, "aligned": 1}),
+    "MMCVRoiAlign": Operator(_mmcv_roi_align, {**SAMPLED, "mode": "avg", "aligned": 1}),
     "MMCVRoIAlignRotated": Operator(_roi_align_rotated, {**ROTATED, "aligned": 1, "clockwise": 0}),
 }
 _OF_LEVELS = {"inputs": 2, "variadic": True, "typed": 1}
