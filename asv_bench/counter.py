@@ -22,6 +22,7 @@ import importlib.util
 import itertools
 import json
 import os
+import pickle
 import re
 import shutil
 import subprocess
@@ -95,11 +96,30 @@ def load(name):
     return module
 
 
-def prepared(roicy, workloads, row):
+def chosen(only):
+    """Return the rows of the calls that a pattern names."""
+    return [row for row in CALLS if not only or re.search(only, name_of(*row[:3]))]
+
+
+def drawn(row):
+    """Return a workload and its arrays, which import_here draws: valgrind would need seconds."""
+    import workloads
+
+    def placed(value):
+        if isinstance(value, list):
+            return [placed(one) for one in value]
+        return workloads.placed(value, value.dtype) if value.flags.c_contiguous else value
+
+    work, file = workloads.ALL[row[0]]._replace(**row[4]), Path(f"{name_of(*row[:3])}.arrays")
+    if not file.exists():
+        arrays = work.arrays("float16" if row[1] == "rounded" else "float32")
+        file.write_bytes(pickle.dumps(arrays))
+    return work, {name: placed(one) for name, one in pickle.loads(file.read_bytes()).items()}
+
+
+def prepared(roicy, row):
     """Return a function without parameters, which makes a call of the table."""
-    workload, direction, layout, _, smaller = row
-    work = workloads.ALL[workload]._replace(**smaller)
-    arrays = work.arrays("float16" if direction == "rounded" else "float32")
+    (work, arrays), (_, direction, layout, *_) = drawn(row), row
     if direction.startswith("maximum"):
         work = work._replace(operator="roi_align_max")
     kinds = {"rounded": "forward", "maximum": "forward", "maximum_backward": "backward"}
@@ -108,16 +128,12 @@ def prepared(roicy, workloads, row):
 
 def calls_here(only):
     """Yield the name, the function and the repeats of each call, after its warm-up."""
-    import workloads
-
     import roicy
 
-    for row in CALLS:
+    for row in chosen(only):
         name = name_of(*row[:3])
-        if only and not re.search(only, name):
-            continue
         try:
-            call = prepared(roicy, workloads, row)
+            call = prepared(roicy, row)
             for _ in range(WARM_UP):
                 call()
         except (AttributeError, TypeError, ValueError) as error:  # of a commit before the operator
@@ -126,8 +142,8 @@ def calls_here(only):
         yield name, call, row[3]
 
 
-def import_here():
-    """Import everything, and print the memory that roicy takes."""
+def import_here(only):
+    """Import everything, print the memory that roicy takes, and draw the arrays of calls."""
     import numpy  # noqa: F401
 
     counter = ctypes.CDLL(None)
@@ -136,6 +152,8 @@ def import_here():
     importlib.import_module("roicy")
     print(counter.most_bytes())
     importlib.import_module("timing"), importlib.import_module("workloads")
+    for row in chosen(only):
+        drawn(row)
 
 
 def count_here(only):
@@ -273,16 +291,13 @@ def sizes(package, isa):
     """Return bytes of what is loaded of each extension, and of all files of a wheel."""
     found = {}
     package = Path(package)
-    for path in sorted(package.glob("_kernels/*.so")) + sorted(
-        package.glob(f"_kernels/{isa}/*.so")
-    ):
-        printed = subprocess.run(["size", path], capture_output=True, text=True, check=True)
-        text, data = printed.stdout.splitlines()[1].split()[:2]
+    for path in [*package.glob("_kernels/*.so"), *package.glob(f"_kernels/{isa}/*.so")]:
+        text, data = load("builds").run(["size", str(path)]).splitlines()[1].split()[:2]
         found[f"extension {path.name.split('.')[0]}"] = {"bytes": int(text) + int(data)}
     files = [path for path in package.rglob("*") if path.suffix in (".py", ".so", ".pyi", ".cu")]
     # Builds in place have kernels for AVX-512, too.
     packed = [len(zlib.compress(one.read_bytes())) for one in files if "avx512" not in one.parts]
-    return found | {"wheel": {"bytes": sum(packed)}}
+    return dict(sorted(found.items())) | {"wheel": {"bytes": sum(packed)}}
 
 
 def run_in(folder, command, isa):
@@ -304,11 +319,7 @@ def run_in(folder, command, isa):
         # Larger arrays begin at the same place of a page, whatever was freed before.
         "MALLOC_MMAP_THRESHOLD_": "16384",
     }
-    options = {"env": environment, "cwd": folder, "stdin": subprocess.DEVNULL}
-    ended = subprocess.run(command, capture_output=True, text=True, **options)
-    if ended.returncode:
-        raise RuntimeError(f"the counted process failed:\n{ended.stderr[-3000:]}")
-    return ended.stdout
+    return load("builds").run(command, env=environment, cwd=folder, stdin=subprocess.DEVNULL)
 
 
 def imported():
@@ -349,11 +360,8 @@ def count(only=None, isa="avx2", package=None, keep=None, longer=0):
     """
     package, numpy = package or imported(), Path(importlib.util.find_spec("numpy").origin).parent
     with linked(longer) as folder:
-        links = {
-            "roicy": package,
-            "lib": f"{sys.base_prefix}/lib",
-            "lib64": f"{sys.base_prefix}/lib64",
-        }
+        links = {"roicy": package}
+        links |= {name: f"{sys.base_prefix}/{name}" for name in ("lib", "lib64")}
         links |= {path.name: path for path in (numpy, numpy.with_name("numpy.libs"))}
         for path in (FOLDER / "counter.py", BENCH / "workloads.py", BENCH / "timing.py"):
             links[path.name] = path
@@ -361,21 +369,16 @@ def count(only=None, isa="avx2", package=None, keep=None, longer=0):
             Path(folder, name).symlink_to(path)
         compiler = os.environ.get("CC", "cc").split()
         shared = ["-O1", "-shared", "-fPIC", f"{FOLDER}/counter.c", "-o", f"{folder}/library.so"]
-        subprocess.run([*compiler, *shared], check=True)
+        load("builds").run([*compiler, *shared])
         # A copy, since Python looks where a link leads.  It goes without `site`, whose work depends
         # on what else is installed.
         python = [shutil.copy(os.path.realpath(sys.executable), f"{folder}/python"), "-S", "-c"]
+        program = f"import counter; counter.import_here({only!r})"
         for _ in range(2):  # the first compiles
-            of_import = int(run_in(folder, [*python, "import counter; counter.import_here()"], isa))
-        valgrind = [
-            shutil.which("valgrind"),
-            "--tool=callgrind",
-            "--instr-atstart=no",
-            "--cache-sim=yes",
-            "--simulate-wb=yes",
-            *(f"--{name}={value}" for name, value in CACHES.items()),
-            f"--callgrind-out-file={folder}/counts",
-        ]
+            of_import = int(run_in(folder, [*python, program], isa))
+        options = "--tool=callgrind --instr-atstart=no --cache-sim=yes --simulate-wb=yes".split()
+        options += [f"--{name}={value}" for name, value in CACHES.items()]
+        valgrind = [shutil.which("valgrind"), *options, f"--callgrind-out-file={folder}/counts"]
         program = f"import counter; counter.count_here({only!r})"
         printed = run_in(folder, [*valgrind, *python, program], isa)
         files = {path: counts_of(path.read_text()) for path in Path(folder).glob("counts.*")}
@@ -383,10 +386,9 @@ def count(only=None, isa="avx2", package=None, keep=None, longer=0):
         for path, (name, _) in files.items() if keep else ():
             os.makedirs(keep, exist_ok=True)
             shutil.move(path, Path(keep, f"callgrind.out.{name.replace(' ', '_')}"))
-    version = subprocess.run(["valgrind", "--version"], capture_output=True, text=True)
     versions, memory, traced = json.loads(printed)
     memory[IMPORT] = of_import
-    versions["valgrind"] = version.stdout.strip()
+    versions["valgrind"] = load("builds").run(["valgrind", "--version"]).strip()
     return versions, joined(dict(files.values()), memory, traced) | sizes(package, isa)
 
 
@@ -396,9 +398,6 @@ def joined(counts, memory, traced):
     for name in NAMES:
         if name in counts:
             functions = counts[name].pop("functions") | traced[name]
-            found[name] = counts[name] | {
-                "memory": memory[name],
-                "bytecodes": sum(traced[name].values()),
-                "functions": functions,
-            }
+            more = {"memory": memory[name], "bytecodes": sum(traced[name].values())}
+            found[name] = counts[name] | more | {"functions": functions}
     return found

@@ -54,17 +54,10 @@ class Build:
         """Return facts and times of a new process."""
         program = PROGRAM.format(path=str(Path(__file__).with_name("timing.py")))
         with tempfile.TemporaryDirectory() as folder:  # nothing there can be imported instead
-            ended = subprocess.run(
-                [self.python, "-c", program],
-                input=json.dumps({"runs": runs, "seconds": seconds}),
-                env=self.environment,
-                cwd=folder,
-                capture_output=True,
-                text=True,
-            )
-        if ended.returncode:
-            raise RuntimeError(f"{self.name}: the process failed\n{ended.stderr[-2000:]}")
-        found = dict(json.loads(ended.stdout.splitlines()[-1]))
+            asked = json.dumps({"runs": runs, "seconds": seconds})
+            command = [self.python, "-c", program]
+            printed = run(command, input=asked, env=self.environment, cwd=folder)
+        found = dict(json.loads(printed.splitlines()[-1]))
         if self.commit:  # whose sources lie in a folder without git
             found["build"]["commit"] = self.commit
         return found
