@@ -234,6 +234,12 @@ def test_pasting_loops(name, rng):
         np.testing.assert_allclose(got, expected, rtol=0, atol=1e-6)
 
 
+def test_loops_that_begin_otherwise():
+    """Without boxes, the result is what the Loop begins with."""
+    titles, _ = claimed(parsed(PASTING.replace("(none, h1, w1)", "(none, none, w1)")))
+    assert titles == []
+
+
 def test_names_that_are_not_utf8(rng):
     data = scattered().SerializeToString().replace(b"pooled", b"p\xc3led\xfe")
     session = compat.InferenceSession(data, quiet())

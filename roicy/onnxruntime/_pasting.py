@@ -22,6 +22,7 @@ KINDS = {
     "Max", "Min", "Mul", "Pad", "ReduceMax", "ReduceMin", "Reshape", "Resize", "Shape", "Slice",
     "Squeeze", "Sub", "Unsqueeze", "Where",
 }  # fmt: skip
+SCALARS = ("Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze")  # that hand a number on
 
 
 class Pasting:
@@ -65,15 +66,14 @@ def pasting_loops(graph: Any) -> list[Pasting]:
     for node in graph.nodes:
         if node.op_type == "Loop" and not node.domain and len(node.outputs) == 1:
             inputs = _pasted(graph, node)
-            order = inputs and _order_that_pastes(graph, node, inputs)
-            if order:
-                found.append(Pasting(node, order))
+            if inputs and _pastes(graph, node, inputs):
+                found.append(Pasting(node, inputs))
     # ONNX Runtime before 1.27 does not hand a Loop that is taken what its body alone reads.
     return [step for step in found if version() >= (1, 27) or step.has_readers(graph)]
 
 
 def _pasted(graph: Any, node: Any) -> list[str] | None:
-    """Return the masks, the boxes and two extents that a Loop may paste with, or None."""
+    """Return the masks, the boxes, the height and the width that a Loop may paste with, or None."""
     walk, (body,) = Walk(graph), node.bodies
     kinds = [inner.op_type for inner in body.nodes]
     if not set(kinds) <= KINDS or kinds.count("Resize") != 1 or len(body.inputs) != 3:
@@ -84,7 +84,7 @@ def _pasted(graph: Any, node: Any) -> list[str] | None:
         for inner in body.nodes
         if inner.op_type == "Gather" and inner.inputs[1] == body.inputs[0]
     }
-    extents = [name for name in values if name not in by_turn]
+    extents = [name for name in values if name not in by_turn and graph.type_of(name) == INT64]
     boxes = [name for name in values if name in by_turn and graph.type_of(name) == INT64]
     pasted = [name for name in values if name in by_turn and graph.type_of(name) == FLOAT]
     if (len(pasted), len(boxes), len(extents)) != (1, 1, 2) or len(values) != 4:
@@ -95,15 +95,18 @@ def _pasted(graph: Any, node: Any) -> list[str] | None:
     zeros = walk.node(node.inputs[2], "ConstantOfShape")
     shape = zeros and walk.node(zeros.inputs[0], "Concat")
     empty = shape and walk.constant(shape.inputs[0])
+    sides = [walk.through(name, SCALARS) for name in shape.inputs[1:]] if shape else []
+    by_source = {walk.through(name, SCALARS): name for name in extents}
     goes_on = walk.constant(node.inputs[1]) if node.inputs[1] else np.True_
     if (
         not counted or walk.through(counted.inputs[0], ("Identity",)) not in (pasted[0], boxes[0])
         or first is None or first.any()
         or empty is None or empty.reshape(-1).tolist() != [0]
+        or len(sides) != 2 or set(sides) != set(by_source)
         or goes_on is None or not goes_on.all()
     ):  # fmt: skip
         return None
-    return [pasted[0], boxes[0], *extents]
+    return [pasted[0], boxes[0], *(by_source[side] for side in sides)]
 
 
 def _probes() -> list[tuple[np.ndarray, np.ndarray, int, int]]:
@@ -119,19 +122,18 @@ def _probes() -> list[tuple[np.ndarray, np.ndarray, int, int]]:
     ]
 
 
-def _order_that_pastes(graph: Any, node: Any, inputs: list[str]) -> list[str] | None:
-    """Run the body of a Loop on probes; return its inputs in the order of Pasting, or None."""
+def _pastes(graph: Any, node: Any, inputs: list[str]) -> bool:
+    """Run the body of a Loop on probes."""
     (body,) = node.bodies
     try:
         session = _alone(graph, node, body, inputs)
     except Exception:  # what is written is no model
-        return None
-    for extents in (inputs[2:], inputs[:1:-1]):
-        for shape in ((), (1,)):  # of extents: scalars, or vectors of one element
-            step = Pasting(node, [*inputs[:2], *extents])
-            if all(_agrees(session, body, step, probe, shape) for probe in _probes()):
-                return step.inputs
-    return None
+        return False
+    step = Pasting(node, inputs)
+    return any(  # of extents that are scalars, or vectors of one element
+        all(_agrees(session, body, step, probe, shape) for probe in _probes())
+        for shape in ((), (1,))
+    )
 
 
 def _agrees(session: Any, body: Any, step: Pasting, probe: Any, shape: Any) -> bool:
