@@ -21,11 +21,11 @@ from kernels.sparse cimport sum_sparse, sum_sparse_pixels
 from move.prefetch cimport prefetch_pixel_ends
 from move.tile cimport (Target, TileCache, View, Window, bin_tile_bytes, cell_columns, cell_rows,
                         load, load_bins, open_tile, put_pixels, unpack)
-from plan.choose cimport holds_pixels, how_of_window
+from plan.choose cimport how_of_window
 from plan.spans cimport clip, taps_after
 from plan.structs cimport (BINS, CELLS, COPY_ONCE, DIRECT, PIXELS_X, PIXELS_Y, ROWS, SCALARS,
                            SPARSE, SPARSE_PIXELS, TAPS_X, TAPS_Y, WINDOW_X, WINDOW_Y, Call, Strides,
-                           Task)
+                           Task, holds_pixels)
 from roicy._kernels.plan cimport Plan
 from simd.simd cimport (LANE_BYTES, Stream, Taps, Vectors, contract_axis, contract_bin,
                         contract_bins, contract_prefetching, contract_streaming, prefetch_write,

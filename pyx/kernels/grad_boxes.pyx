@@ -17,6 +17,7 @@ from kernels.sparse cimport Stretch, add_slopes_of_taps, loads_window, next_stre
 from move.prefetch cimport Prefetch, prefetch_of, prefetch_some
 from move.tile cimport (TileCache, View, Window, before_cells, bin_tile_bytes, cell_columns, load,
                         load_bins, next_cell, open_tile)
+from plan.choose cimport blocks_with_slopes
 from plan.spans cimport clip
 from plan.structs cimport BINS, COPY_ONCE, SPARSE, TAPS_Y, Call, Task
 from roicy._kernels.plan cimport Plan
@@ -33,24 +34,6 @@ cdef struct Slopes:                # of the channel blocks of a step: some group
     Lanes bins                     # the gradient of the part's bins
     Prefetch ahead                 # of the next box
     double[SLOPE_GROUPS * MAX_EDGES * FOLDED_BYTES] sums      # [group][edge][folded lanes]
-
-
-cdef inline Py_ssize_t blocks_of_group(const Call *call, Py_ssize_t block) noexcept nogil:
-    """How many blocks the group has that begins with `block`; a partial block is alone."""
-    cdef Py_ssize_t whole = call.channels // call.lanes
-    return min(<Py_ssize_t>SLOPE_BLOCKS, whole - block) if block < whole else 1
-
-
-cdef inline Py_ssize_t blocks_of(
-        const Call *call, const Task *task, const Step *step) noexcept nogil:
-    """One group of blocks, or several groups where neither map nor gradient is packed."""
-    cdef Py_ssize_t block = step.part.block
-    if call.strategy == BINS:
-        return 1
-    if step.tile.in_place and call.bins.channel == 1 and call.tables.thin == NULL:
-        return min(min(task.stop_block, call.channels // call.lanes) - block,
-                   <Py_ssize_t>SLOPE_GROUPS * SLOPE_BLOCKS)
-    return blocks_of_group(call, block)
 
 
 cdef inline SlopeTaps slope_taps(
@@ -275,7 +258,8 @@ cdef void slopes_of_boxes(
     step.scratch.tile = <char*>step.scratch.tile + tile
     while next_step(call, task, &step):
         if step.part.block != opened:      # tiles keep rows from box to box
-            opened, blocks = step.part.block, blocks_of(call, task, &step)
+            opened = step.part.block
+            blocks = blocks_with_slopes(call, task, opened, step.tile.in_place)
             packs = not step.tile.in_place or call.tables.thin != NULL
             for b in range(1, blocks if packs else 1):
                 slopes.tiles[b] = open_tile(call, &step.map, task, opened + b)

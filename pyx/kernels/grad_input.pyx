@@ -21,13 +21,13 @@ from kernels.sparse cimport scatter_sparse
 from move.prefetch cimport Prefetch, prefetch_of, prefetch_some
 from move.tile cimport (Target, TileCache, Window, bin_tile_bytes, clear, load_bins,
                         read_pixels, store_bins, unpack)
-from plan.choose cimport blocks_together
+from plan.choose cimport blocks_to_write
 from plan.spans cimport bins_between, clip, taps_after
 from plan.structs cimport BINS, COPY_ONCE, SCALARS, Call, Strides, Task
 from roicy._kernels.plan cimport Plan
 from simd.simd cimport (LANE_BYTES, PrefetchRows, Taps, Vectors, accumulate_pixels, accumulate_row,
                         add_numbers, contract_bins, real, scale_vectors, stream_fence, sum_rows)
-from tuning cimport (MAX_COLUMNS, MIN_BLOCKS_TOGETHER, PIXELS_AT_ONCE, SQUARE_BINS, STRIP_BYTES)
+from tuning cimport MAX_COLUMNS, PIXELS_AT_ONCE, SQUARE_BINS, STRIP_BYTES
 
 
 cdef struct PixelAxis:             # pixels of one axis of a box, and the bins that read each
@@ -318,16 +318,6 @@ cdef inline Lanes sums_of(
     return sums
 
 
-cdef inline Py_ssize_t blocks_of(
-        const Call *call, const Task *task, const Part *part, const TileCache *tile) noexcept nogil:
-    """How many blocks of a box are summed at once: as many as fit the strip."""
-    cdef Py_ssize_t most = call.layout.strip_bytes // (part.q_step * LANE_BYTES), blocks = 1
-    if tile.in_place and call.strategy != BINS:
-        blocks = blocks_together(call, task, part.block, most)
-    # With fewer blocks runs are short, and choosing a loop for each costs more than is saved.
-    return blocks if blocks >= MIN_BLOCKS_TOGETHER else 1
-
-
 cdef void accumulate_part(
         const Call *call, const Task *task, Step *step, const Lanes *sums,
         const Upcoming *boxes, real _) noexcept nogil:
@@ -413,7 +403,8 @@ cdef void accumulate_boxes(
                 clear_rows(call, task, <real*>first.plane, &first, owned.cleared, bottom)
                 owned.cleared = bottom
         if begins_block(part):
-            part.blocks = blocks_of(call, task, part, &step.tile)
+            part.blocks = blocks_to_write(call, task, part.block, part.q_step,
+                                          step.tile.in_place)
         if (window.y0 < task.y1 and window.y1 > task.y0 and window.x0 < task.x1
                 and window.x1 > task.x0):
             sums = sums_of(call, task, &step.tile, sums_memory, &owned)

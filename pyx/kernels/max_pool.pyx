@@ -314,86 +314,75 @@ def forward(Plan plan, out, argmax):
 
 # The gradient of the input.
 
-cdef struct Gradients:                 # gradients and indices of boxes, from the task's channels on
+cdef struct OfBox:                 # bin (0, 0) of a box, of the task's first channel
+    const int32_t *at              # the pixel that won
     const void *grad
-    Strides bins
-    const int32_t *at
-    Strides at_strides
 
+
+cdef inline OfBox of_box(
+        const Call *call, Py_ssize_t channel, Py_ssize_t place, real _) noexcept nogil:
+    cdef Py_ssize_t row = call.tables.rows[place]
+    cdef OfBox box
+    box.at = (call.argmax + row * call.argmax_strides.image
+              + channel * call.argmax_strides.channel)
+    box.grad = (<const real*>call.result + row * call.bins.image + channel * call.bins.channel)
+    return box
+
+
+# Each of these adds the gradient of a box, and returns whether an index is of no pixel.  The next
+# box is prefetched, since hardware cannot foresee where it lies.
 
 cdef int add_pixels(
-        const Call *call, const Gradients *grads, real *plane, Py_ssize_t step, Py_ssize_t channels,
-        const PlaneRows *rows, Py_ssize_t row, Py_ssize_t next_row) noexcept nogil:
-    """Add the gradient of a box, where the channels of a bin lie together.
-
-    Return whether an index is of no pixel.  Each bin prefetches the next one, and the last bin the
-    first of the next box.
-    """
-    cdef const Strides *bins = &grads.bins
-    cdef const Strides *at = &grads.at_strides
-    cdef const real *grad = <const real*>grads.grad
-    cdef Py_ssize_t p, q
+        const Call *call, const OfBox *box, const OfBox *next_box, real *plane, Py_ssize_t step,
+        Py_ssize_t channels, const PlaneRows *rows) noexcept nogil:
+    """The channels of a bin lie together, and so do those of a pixel."""
+    cdef const Strides *bins = &call.bins
+    cdef const Strides *at = &call.argmax_strides
+    cdef Py_ssize_t i, p, q, count = <Py_ssize_t>call.ph * call.pw
     cdef int bad = 0
     cdef Winners winners
     winners.at_step = winners.step = 0
-    for p in range(call.ph):
-        for q in range(call.pw):
-            winners.at = grads.at + row * at.image + p * at.y + q * at.x
-            winners.values = grad + row * bins.image + p * bins.y + q * bins.x
-            if q + 1 < call.pw:
-                winners.next_at = winners.at + at.x
-                winners.next_values = <const real*>winners.values + bins.x
-            elif p + 1 < call.ph:
-                winners.next_at = grads.at + row * at.image + (p + 1) * at.y
-                winners.next_values = grad + row * bins.image + (p + 1) * bins.y
-            else:
-                winners.next_at = grads.at + next_row * at.image
-                winners.next_values = grad + next_row * bins.image
-            bad |= add_at_pixels(plane, step, &winners, channels, rows)
+    winners.next_at, winners.next_values = box.at, box.grad
+    for i in range(1, count + 1):
+        winners.at, winners.values = winners.next_at, winners.next_values
+        p, q = i // call.pw, i % call.pw
+        winners.next_at = box.at + p * at.y + q * at.x
+        winners.next_values = <const real*>box.grad + p * bins.y + q * bins.x
+        if i == count:
+            winners.next_at, winners.next_values = next_box.at, next_box.grad
+        bad |= add_at_pixels(plane, step, &winners, channels, rows)
     return bad
 
 
 cdef int add_planes(
-        const Call *call, const Gradients *grads, real *plane, Py_ssize_t channel_step,
-        Py_ssize_t channels, const PlaneRows *rows, Py_ssize_t row,
-        Py_ssize_t next_row) noexcept nogil:
-    """Add the gradient of a box, where the bins of a channel lie together.
-
-    Return whether an index is of no pixel.  The next box is prefetched, since hardware cannot
-    foresee where it lies.
-    """
-    cdef const real *grad = <const real*>grads.grad
+        const Call *call, const OfBox *box, const OfBox *next_box, real *plane, Py_ssize_t step,
+        Py_ssize_t channels, const PlaneRows *rows) noexcept nogil:
+    """The bins of a channel lie together, and so do the pixels."""
     cdef Winners winners
-    winners.at = grads.at + row * grads.at_strides.image
-    winners.at_step = grads.at_strides.channel
-    winners.values, winners.step = grad + row * grads.bins.image, grads.bins.channel
-    winners.next_at = grads.at + next_row * grads.at_strides.image
-    winners.next_values = grad + next_row * grads.bins.image
-    return add_at_planes(plane, channel_step, &winners, channels,
-                         <Py_ssize_t>call.ph * call.pw, rows)
+    winners.at, winners.at_step = box.at, call.argmax_strides.channel
+    winners.values, winners.step = box.grad, call.bins.channel
+    winners.next_at, winners.next_values = next_box.at, next_box.grad
+    return add_at_planes(plane, step, &winners, channels, <Py_ssize_t>call.ph * call.pw, rows)
 
 
 cdef int add_each(
-        const Call *call, const Gradients *grads, real *plane, const Strides *map,
-        Py_ssize_t channels, const PlaneRows *rows, Py_ssize_t row) noexcept nogil:
-    """Add the gradient of a box number by number, for any strides.
-
-    Return whether an index is of no pixel.
-    """
-    cdef const real *grad = <const real*>grads.grad + row * grads.bins.image
-    cdef const int32_t *indices = grads.at + row * grads.at_strides.image
+        const Call *call, const OfBox *box, real *plane, const Strides *map, Py_ssize_t channels,
+        const PlaneRows *rows) noexcept nogil:
+    """Number by number, for any strides."""
+    cdef const Strides *bins = &call.bins
+    cdef const Strides *index = &call.argmax_strides
+    cdef const real *grad = <const real*>box.grad
     cdef Py_ssize_t c, p, q
     cdef int bad = 0
     cdef int32_t at
     for c in range(channels):
         for p in range(call.ph):
             for q in range(call.pw):
-                at = indices[c * grads.at_strides.channel + p * grads.at_strides.y
-                             + q * grads.at_strides.x]
+                at = box.at[c * index.channel + p * index.y + q * index.x]
                 if <uint32_t>at - rows.first < rows.count:
                     plane[c * map.channel + at // call.map.columns * map.y
                           + at % call.map.columns * map.x] += \
-                        grad[c * grads.bins.channel + p * grads.bins.y + q * grads.bins.x]
+                        grad[c * bins.channel + p * bins.y + q * bins.x]
                 else:
                     bad |= at != -1 and <uint32_t>at >= rows.all
     return bad
@@ -416,14 +405,14 @@ cdef void backward_task(
     cdef Strides map = call.map.strides
     cdef Py_ssize_t columns = call.map.columns, first = task.first_block * call.lanes
     cdef Py_ssize_t channels = min(task.stop_block * call.lanes, call.channels) - first
-    cdef Py_ssize_t i, row, next_row, y, rows_count = task.y1 - task.y0
+    cdef Py_ssize_t i, y, rows_count = task.y1 - task.y0
     cdef real *plane = (<real*>call.map.data + task.image * map.image + first * map.channel)
     cdef real *target = plane + task.y0 * map.y
     cdef real *tile = <real*>memory
     cdef bint end_to_end
     cdef int bad = 0
     cdef PlaneRows rows
-    cdef Gradients grads
+    cdef OfBox box, next_box
     if task.load == COPY_ONCE:
         map.channel, map.x, map.y = 1, channels, columns * channels
         plane = tile - task.y0 * map.y
@@ -431,20 +420,17 @@ cdef void backward_task(
     rows.first = <uint32_t>(task.y0 * columns)
     rows.count = <uint32_t>(rows_count * columns)
     rows.all = <uint32_t>(call.map.rows * columns)
-    grads.bins, grads.at_strides = call.bins, call.argmax_strides
-    grads.grad = <const real*>call.result + first * grads.bins.channel
-    grads.at = call.argmax + first * grads.at_strides.channel
     clear(plane + task.y0 * map.y, &map, channels, rows_count, columns)
     for i in range(task.first_box, task.stop_box):
-        row = call.tables.rows[i]
-        next_row = call.tables.rows[min(i + 1, task.stop_box - 1)]
+        box = of_box(call, first, i, tile[0])
+        next_box = of_box(call, first, min(i + 1, task.stop_box - 1), tile[0])
         if end_to_end and map.x == 1 and bins_end_to_end(call):
-            bad |= add_planes(call, &grads, plane, map.channel, channels, &rows, row, next_row)
-        elif (end_to_end and map.channel == 1 and grads.bins.channel == 1
-                and grads.at_strides.channel == 1):
-            bad |= add_pixels(call, &grads, plane, map.x, channels, &rows, row, next_row)
+            bad |= add_planes(call, &box, &next_box, plane, map.channel, channels, &rows)
+        elif (end_to_end and map.channel == 1 and call.bins.channel == 1
+                and call.argmax_strides.channel == 1):
+            bad |= add_pixels(call, &box, &next_box, plane, map.x, channels, &rows)
         else:
-            bad |= add_each(call, &grads, plane, &map, channels, &rows, row)
+            bad |= add_each(call, &box, plane, &map, channels, &rows)
     if task.load == COPY_ONCE:
         for y in range(rows_count):
             put_pixels(tile + y * map.y, columns, channels, target + y * call.map.strides.y,
@@ -465,30 +451,23 @@ def backward(Plan plan, grad_output, argmax):
     return plan.found_bad_index()
 
 
-cdef int any_outside(
-        const int32_t *argmax, Py_ssize_t count, Py_ssize_t step, int32_t pixels) noexcept nogil:
-    cdef Py_ssize_t i
-    cdef int bad = 0
-    if step == 1:
-        for i in range(count):      # without a branch, so that it becomes whole vectors
-            bad |= (argmax[i] < -1) | (argmax[i] >= pixels)
-        return bad
-    for i in range(count):
-        bad |= (argmax[i * step] < -1) | (argmax[i * step] >= pixels)
-    return bad
-
-
 cdef int box_outside(
         const int32_t *argmax, const Py_ssize_t *shape, const Strides *strides,
         int32_t pixels) noexcept nogil:
-    cdef Py_ssize_t c, p, planes = shape[1], rows = shape[2], columns = shape[3]
+    """Whether an index of a box is neither -1 nor in [0, pixels)."""
+    cdef Py_ssize_t c, p, q, planes = shape[1], rows = shape[2], columns = shape[3]
+    cdef const int32_t *row
     cdef int bad = 0
     if strides.x == 1 and strides.y == columns and strides.channel == rows * columns:
-        return any_outside(argmax, planes * rows * columns, 1, pixels)
+        columns *= planes * rows      # one long row
+        planes = rows = 1
     for c in range(planes):
         for p in range(rows):
-            bad |= any_outside(argmax + c * strides.channel + p * strides.y, columns, strides.x,
-                               pixels)
+            row = argmax + c * strides.channel + p * strides.y
+            for q in range(columns if strides.x == 1 else 0):      # becomes whole vectors
+                bad |= (row[q] < -1) | (row[q] >= pixels)
+            for q in range(columns if strides.x != 1 else 0):
+                bad |= (row[q * strides.x] < -1) | (row[q * strides.x] >= pixels)
     return bad
 
 

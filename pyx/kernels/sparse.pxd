@@ -12,7 +12,7 @@ from libc.stdint cimport int32_t
 from kernels.nest cimport Part, is_empty
 from move.tile cimport TileCache, View, Window, load, put_pixels
 from plan.spans cimport hull_of_taps
-from plan.structs cimport PACK_WINDOW, Call, Task
+from plan.structs cimport Call, Task, holds_pixels
 from simd.simd cimport (LANE_BYTES, Pixels, SparseTaps, Taps, accumulate_sparse, add_sparse_slopes,
                         contract_sparse, contract_sparse_pixels, real)
 
@@ -27,7 +27,7 @@ cdef inline bint loads_window(
         Py_ssize_t capacity) noexcept nogil:
     """Whether the window of a part is loaded at once; capacity: pixels of the tile."""
     cdef const Window *window = &part.window
-    if tile.in_place or tile.load != PACK_WINDOW:
+    if tile.in_place or holds_pixels(tile.load):
         return True
     return (call.tables.thin[part.place] == 0
             and (window.y1 - window.y0) * (window.x1 - window.x0) <= capacity)

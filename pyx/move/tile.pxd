@@ -6,7 +6,7 @@ What is here is so short that each kernel has it.
 """
 from libc.stdint cimport int32_t
 
-from plan.structs cimport COPY_ONCE, PACK_WINDOW, Call, Map, Strides, Task
+from plan.structs cimport COPY_ONCE, PACK_WINDOW, Call, Map, Strides, Task, holds_pixels
 from simd.simd cimport LANE_BYTES, Stream, real
 from tuning cimport MAX_COLUMNS
 
@@ -127,7 +127,7 @@ cdef inline Py_ssize_t cell_columns(Py_ssize_t columns) noexcept nogil:
 
 cdef inline Py_ssize_t cell_rows(
         const TileCache *tile, Py_ssize_t rows, Py_ssize_t columns) noexcept nogil:
-    if tile.load == PACK_WINDOW and not tile.in_place:
+    if not tile.in_place and not holds_pixels(tile.load):
         rows = min(rows, tile.capacity // columns)
     return max(rows, 1)
 

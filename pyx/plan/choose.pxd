@@ -16,16 +16,16 @@ from libc.string cimport memset
 
 from plan.spans cimport hull
 from plan.structs cimport (
-    BINS, CELLS, COPY_ONCE, COPY_PER_BOX, DIRECT, EMPTY, FORWARD, GRAD_INPUT, NUMBERS_Y, PACK_ROWS,
-    PACK_WINDOW, PIXELS, PLANES, ROW_LANES, ROWS, SCALARS, SPARSE, STAGED, STREAMING, TAPS_X,
-    TAPS_Y, WINDOW_X, WINDOW_Y, Call, Tables, Task,
+    BINS, CELLS, COPY_ONCE, COPY_PER_BOX, DIRECT, EMPTY, FORWARD, GRAD_INPUT, MAX_PIXEL_GRAD,
+    NUMBERS_Y, PACK_ROWS, PACK_WINDOW, PIXELS, PLANES, ROW_LANES, ROWS, SCALARS, SPARSE, STAGED,
+    STREAMING, TAPS_X, TAPS_Y, WINDOW_X, WINDOW_Y, Call, Tables, Task, holds_pixels,
 )
 from simd.simd cimport LANE_BYTES
 from tuning cimport (
     BINS_BYTES, COPY_BYTES, COPY_COST, COPY_PIXELS_BYTES, DIRECT_BYTES, FAR_WINDOW_BYTES,
-    MAX_COLUMNS, MAX_COVER, MIN_COPY_BINS, MIN_COPY_BLOCKS, MIN_COPY_COVER, MOVE_COST, NARROW_COST,
-    ROW_LANES_COST, STREAM_BYTES, STRIP_BYTES, TILE_BYTES, TILE_COST, WIDE_STRIP_BYTES,
-    WINDOW_COST, X_FIRST_GAIN,
+    MAX_COLUMNS, MAX_COVER, MIN_BLOCKS_TOGETHER, MIN_COPY_BINS, MIN_COPY_BLOCKS, MIN_COPY_COVER,
+    MOVE_COST, NARROW_COST, ROW_LANES_COST, SLOPE_BLOCKS, SLOPE_GROUPS, STREAM_BYTES,
+    STRIP_BYTES, TILE_BYTES, TILE_COST, WIDE_STRIP_BYTES, WINDOW_COST, X_FIRST_GAIN,
 )
 
 cdef enum:
@@ -320,11 +320,6 @@ cdef inline int how_of_window(Py_ssize_t rows, Py_ssize_t columns) noexcept nogi
     return CELLS if columns > MAX_COLUMNS or rows * columns > TILE_PIXELS else WINDOW_Y
 
 
-cdef inline bint holds_pixels(int load) noexcept nogil:
-    """Whether the tile of a task holds pixels for later boxes, so that none packs taps alone."""
-    return load == PACK_ROWS or load == COPY_ONCE
-
-
 cdef inline int how_of_bins(
         const Call *call, Py_ssize_t box, int load, const Side *y, const Side *x) noexcept nogil:
     """How some bins of an upright box are computed, or all of them, by a task with such a load."""
@@ -338,7 +333,10 @@ cdef inline int how_of_bins(
 
 
 cdef inline int how_in_task(const Call *call, Py_ssize_t box, int load) noexcept nogil:
-    """How all bins of a box are computed by a task with such a load."""
+    """How all bins of a box are computed by a task with such a load.
+
+    Taps alone are not packed where the tile holds pixels, which they would replace.
+    """
     cdef int how = call.tables.how[box]
     cdef const int32_t *window = call.tables.windows + 4 * box
     if holds_pixels(load) and (how == TAPS_Y or how == TAPS_X):
@@ -386,6 +384,47 @@ cdef inline Py_ssize_t blocks_together(
         return 0
     turns = (left + most - 1) // most
     return (left + turns - 1) // turns
+
+
+cdef inline Py_ssize_t blocks_to_write(
+        const Call *call, const Task *task, Py_ssize_t block, Py_ssize_t bins,
+        bint in_place) noexcept nogil:
+    """How many blocks gradients of the input sum at once, of so many bins in a row."""
+    cdef Py_ssize_t most = call.layout.strip_bytes // (bins * LANE_BYTES), blocks = 1
+    if in_place and call.strategy != BINS:
+        blocks = blocks_together(call, task, block, most)
+    # With fewer blocks runs are short, and choosing a loop for each costs more than is saved.
+    return blocks if blocks >= MIN_BLOCKS_TOGETHER else 1
+
+
+cdef inline Py_ssize_t blocks_with_slopes(
+        const Call *call, const Task *task, Py_ssize_t block, bint in_place) noexcept nogil:
+    """How many blocks gradients of the boxes take at once: a group, or several groups where neither
+    map nor gradient is packed.  A partial block is a group by itself."""
+    cdef Py_ssize_t whole = call.channels // call.lanes, most = SLOPE_BLOCKS
+    if call.strategy == BINS or block >= whole:
+        return 1
+    if in_place and call.bins.channel == 1 and call.tables.thin == NULL:
+        whole, most = min(task.stop_block, whole), SLOPE_GROUPS * SLOPE_BLOCKS
+    return min(most, whole - block)
+
+
+cdef inline bint bins_are_written_together(
+        const Call *call, Py_ssize_t together) noexcept nogil:
+    """Whether a gradient of so many position-sensitive bins is summed in tiles, one for each bin,
+    since channels of neighbouring bins lie together."""
+    return not rows_contiguous(call) and together >= MIN_COPY_BINS
+
+
+cdef inline bint rows_are_summed_apart(
+        const Call *call, int purpose, Py_ssize_t pieces, Py_ssize_t blocks) noexcept nogil:
+    """Whether a task sums so many blocks of the gradient of roi_pool in a tile.
+
+    Neighbouring channels of a pixel share cache lines, and hardware fetches the next one too.  A
+    tile for each thread keeps threads from taking them from each other.
+    """
+    return (purpose == MAX_PIXEL_GRAD and call.strategy == PIXELS and pieces > 1
+            and call.map.rows * call.map.columns * blocks <= TILE_PIXELS)
 
 
 # --- store, prefetch

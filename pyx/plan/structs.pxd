@@ -29,6 +29,12 @@ cdef enum Load:                    # how a task gets its pixels
     COPY_ONCE                      # what all boxes of the task read, for all its blocks or bins
     COPY_PER_BOX                   # each window by itself, several blocks if the tile has room
 
+
+cdef inline bint holds_pixels(int load) noexcept nogil:
+    """Whether the tile of a task holds the pixels of later boxes too, and so any window of them."""
+    return load == PACK_ROWS or load == COPY_ONCE
+
+
 cdef enum How:                     # how bins of a box are computed: odd ones along x first
     EMPTY = 0                      # they read no pixel and are 0
     CELLS = 2                      # of a window larger than a tile: cell by cell, along y first

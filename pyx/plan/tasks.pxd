@@ -23,18 +23,18 @@ from libc.stdint cimport INT32_MAX, int32_t
 from libc.stdlib cimport calloc, free, malloc, qsort, realloc
 
 from plan.choose cimport (
-    TILE_PIXELS, Cover, Pieces, Work, bins_are_worth_copying, load_of_chunk, packs_nothing,
-    pixels_are_worth_copying, rows_contiguous,
+    TILE_PIXELS, Cover, Pieces, Work, bins_are_worth_copying, bins_are_written_together,
+    load_of_chunk, packs_nothing, pixels_are_worth_copying, rows_are_summed_apart, rows_contiguous,
 )
 from plan.layout cimport slope_pixels
 from plan.structs cimport (
-    BINS, COPY_ONCE, GRAD_INPUT, MAX_PIXEL_GRAD, PACK_WINDOW, PIXELS, SCALARS, Call, Task, Tasks,
+    BINS, COPY_ONCE, GRAD_INPUT, PACK_WINDOW, PIXELS, SCALARS, Call, Task, Tasks,
 )
 from plan.tables cimport window_area
 from simd.simd cimport LANE_BYTES
 from tuning cimport (
     BINS_TOGETHER, BIN_COST, BIN_RANGE_BYTES, COPY_PIXELS_BYTES, DIVIDE_SHARE, EVEN_SHARE,
-    MIN_COPY_BINS, NARROW_COST, PIXEL_COST, PLANES_BYTES, SERIAL_COST, SLOPE_BLOCKS,
+    NARROW_COST, PIXEL_COST, PLANES_BYTES, SERIAL_COST, SLOPE_BLOCKS,
     TASKS_PER_THREAD, WHOLE_ROWS,
 )
 
@@ -440,7 +440,7 @@ cdef inline Pieces pieces_to_write(
     if call.strategy == BINS:
         # Channels of neighbouring bins lie together. They are written together if that is worth it.
         pieces.bins = pieces_of_all_bins(work, call.order.images * work.blocks)
-        if not rows_contiguous(call) and ceiling(work.bins, pieces.bins) >= MIN_COPY_BINS:
+        if bins_are_written_together(call, ceiling(work.bins, pieces.bins)):
             pieces.load = COPY_ONCE
         else:
             pieces.bins = work.bins
@@ -452,10 +452,8 @@ cdef inline Pieces pieces_to_write(
         if call.strategy != PIXELS:
             for_cache = ceiling(work.blocks * pixels * LANE_BYTES, PLANES_BYTES)
         pieces.blocks = min(work.blocks, max(<Py_ssize_t>work.threads, for_cache))
-        # Neighbouring channels of a pixel share cache lines, and hardware fetches the next one too.
-        # A tile for each thread keeps threads from taking them from each other.
-        if (purpose == MAX_PIXEL_GRAD and call.strategy == PIXELS and pieces.blocks > 1
-                and pixels * ceiling(work.blocks, pieces.blocks) <= TILE_PIXELS):
+        if rows_are_summed_apart(
+                call, purpose, pieces.blocks, ceiling(work.blocks, pieces.blocks)):
             pieces.load = COPY_ONCE
     elif call.strategy == PIXELS:
         pieces.blocks = 1
