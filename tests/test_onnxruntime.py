@@ -680,6 +680,23 @@ def test_use_and_custom_operators(rng):
     assert len(provider.register()) == 1
     with pytest.raises(ValueError, match="num_threads: 0, expected"):
         provider.use(quiet(), 0)
+    with pytest.raises(TypeError, match="options: 'model', expected onnxruntime.SessionOptions"):
+        provider.use("model")
+
+
+def test_use_twice(inputs):
+    """Options have a provider once, or no session can be made."""
+    options = provider.use(provider.use(quiet(), 2), 2)
+    with pytest.raises(ValueError, match="provider with {'num_threads': '2'} already, not {"):
+        provider.use(options, 1)
+    model = with_ones(parsed(CHAIN))
+    for session in (
+        runtime.InferenceSession(model.SerializeToString(), options),
+        session_of(model, options),
+    ):
+        assert session.get_providers()[0] == NAME
+        again = session_of(model, session.get_session_options())  # a copy without the provider
+        assert_as_onnx_runtime(again.run(None, inputs), model, inputs)
 
 
 def test_options_that_cannot_be_copied(inputs, monkeypatch):

@@ -24,6 +24,7 @@ __all__ = ["get_ep_name", "get_ep_names", "get_library_path", "register", "use"]
 
 OLDEST = (1, 24)  # the first version whose plugins read attributes and have kernels
 _NAME = "RoicyExecutionProvider"
+_GIVEN = "roicy.given"  # an entry of SessionOptions
 _lock = threading.Lock()
 
 
@@ -137,7 +138,7 @@ def use(options: Any, num_threads: int | None = None) -> Any:
     """
     Have sessions with these options run RoI nodes in roicy.
 
-    The provider is registered if it is not yet.
+    The provider is registered if it is not yet.  Another call for the same options changes nothing.
 
     Parameters
     ----------
@@ -158,7 +159,8 @@ def use(options: Any, num_threads: int | None = None) -> Any:
     ImportError
         As :func:`register`.
     TypeError, ValueError
-        If `num_threads` is no integer, or less than 1.
+        If `num_threads` is no integer, or less than 1; or if `options` are no SessionOptions, or
+        have the provider with other threads already.
 
     Examples
     --------
@@ -167,6 +169,22 @@ def use(options: Any, num_threads: int | None = None) -> Any:
     >>> use(onnxruntime.SessionOptions()).has_providers()
     True
     """
+    devices = register()
+    if not hasattr(options, "add_provider_for_devices"):
+        raise TypeError(f"options: {options!r}, expected onnxruntime.SessionOptions")
     given = options_of(options, num_threads)
-    options.add_provider_for_devices(register(), given)
+    before = _given_before(options)
+    if before is None:
+        options.add_provider_for_devices(devices, given)
+        options.add_session_config_entry(_GIVEN, str(given))
+    elif before != str(given):
+        raise ValueError(f"options: they have the provider with {before} already, not {given}")
     return options
+
+
+def _given_before(options: Any) -> str | None:
+    """Return what an earlier call of `use` gave the provider, which options can have once."""
+    try:  # copies of options have the entry, but no providers
+        return str(options.get_session_config_entry(_GIVEN)) if options.has_providers() else None
+    except Exception:  # ONNX Runtime's for an entry that is missing
+        return None
