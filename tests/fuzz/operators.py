@@ -9,6 +9,7 @@ import numpy as np
 
 import roicy
 
+from .agreement import gathered
 from .judged import EPS, judged, largest
 from .strings import COORDINATES, SCALES, SIZES, SMALL, Buffer, boxes_of, disguised, values
 
@@ -28,6 +29,7 @@ TURNED = tuple(
     for suffix in ("", "_backward", "_backward_boxes")
 )
 ALIGN = ("roi_align", "roi_align_backward", "roi_align_backward_boxes")
+BOUNDED = ("roi_align_backward_boxes", "ps_roi_align_backward_boxes")
 INTEGERS = (np.dtype(np.int8), np.dtype(np.uint16), np.dtype(np.int16))
 # What is no number in a nested list of boxes.
 NO_NUMBERS = (None, "1", True, [], 10**400, b"1", 1j, np.True_, [[0.0]])
@@ -342,6 +344,8 @@ def check_value(name, arguments, results, dtype, shape, boxes):
     """Check each result, and that the results of the instruction sets agree."""
     if name.endswith("_boxes"):
         check_box_gradients(results, dtype, boxes)
+        if name in BOUNDED:
+            check_slopes(arguments, results, dtype)
         return
     forward = "grad_output" not in arguments
     key = ("input" if "input" in arguments else "image") if forward else "grad_output"
@@ -393,6 +397,19 @@ def check_maxima(results, dtype, pixels):
             assert (argmax.dtype, argmax.shape) == (np.int32, pooled.shape)
             assert argmax.tobytes() == pairs[0][1].tobytes()
             assert argmax.size == 0 or -1 <= argmax.min() <= argmax.max() < max(pixels, 1)
+
+
+def check_slopes(arguments, results, dtype):
+    """Check gradients of boxes beside those of the first instruction set."""
+    with np.errstate(all="ignore"):
+        # A sample moves at most as its box does, and a pixel differs from the next by at most 2 x.
+        scale = largest(np.asarray(arguments["spatial_scale"], np.float64))
+        total = float(np.abs(arguments["grad_output"]).sum(dtype=np.float64))
+        bound = 2 * largest(arguments["input"]) * scale * total
+    if bound < 1e30:
+        ends = [gathered(end) for end in results]
+        for end in ends if len(ends[0]) else ():
+            assert largest(end - ends[0]) <= 1e3 * EPS[dtype.name] * bound, (end, ends[0], bound)
 
 
 def check_box_gradients(results, dtype, boxes):
