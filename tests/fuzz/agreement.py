@@ -25,6 +25,11 @@ def turned(value, axes):
     return value
 
 
+def of_crops(result, axes):
+    """Return crops with axes in another order, and the widths of lines as they are."""
+    return (turned(result[0], axes), *result[1:]) if type(result) is tuple else turned(result, axes)
+
+
 def fresh(out):
     """Return an array, or a list of them, to write to instead of `out`."""
     if isinstance(out, list):
@@ -140,7 +145,7 @@ def variants(name, arguments, result):
         call = given | {"channels": "last" if first else "first"}
         if "out" in call:
             call["out"] = turned(call["out"], (0, 2, 3, 1) if first else (0, 3, 1, 2))
-        found.append(("the other order of channels", call, result, lambda end: turned(end, axes)))
+        found.append(("the other order of channels", call, result, lambda end: of_crops(end, axes)))
     if name.endswith("_backward"):
         count = len(result[0] if isinstance(result, list) else result)
         call = of_one_image(arguments, count // 2, count) if count else None

@@ -123,11 +123,18 @@ def crop_call(data) -> str:
             arguments["out"] = buffer.array
     if isinstance(boxes, list) and all(isinstance(part, np.ndarray) for part in boxes):
         count = sum(len(part) if part.ndim > 1 else 1 for part in boxes)  # (4,) is a row
-    return judged("crop", arguments, buffer, lambda ends: check_crops(arguments, ends, count))
+    name = "crop_lines" if data.below(6) == 5 else "crop"
+    if name == "crop_lines":
+        del arguments["fit"]
+        size = arguments.pop("size")  # without a width, a line may be as long as memory is large
+        both = size if isinstance(size, tuple) else (size, size)
+        arguments["height"], arguments["width"] = both
+    return judged(name, arguments, buffer, lambda ends: check_crops(arguments, ends, count))
 
 
 def check_crops(arguments, ends, count):
     """Check the results of crop, which differ between instruction sets by a rounding."""
+    ends = [end[0] if isinstance(end, tuple) else end for end in ends]
     frames = arguments["frames"]
     given = {key: 1.0 if arguments[key] is None else arguments[key] for key in ("scale", "std")}
     mean = 0.0 if arguments["mean"] is None else arguments["mean"]

@@ -22,7 +22,7 @@ NAMED = (
     "color_matrix",
     "masks", "image_shape", "threshold", "padding", "rule", "format",
     "clockwise", "image", "image_shape", "crop_size",
-    "method", "extrapolation_value", "box_indices",
+    "method", "extrapolation_value", "box_indices", "height", "width",
 )  # fmt: skip
 # Arguments that are read as arrays, whatever gives them to NumPy.
 READ = ("input", "features", "masks", "boxes", "boxes_num", "grad_output", "argmax")
@@ -48,10 +48,14 @@ def outcome(isa, name, arguments):
             result = getattr(roicy, name)(**arguments)
     except (TypeError, ValueError, MemoryError) as error:
         return error
-    out = arguments.get("out")
-    if isinstance(out, list) and isinstance(result, list):
-        return [array.copy() for array in result]
-    return result.copy() if result is out else result
+    return copied(result)
+
+
+def copied(result):
+    """Return copies of arrays, since a call with the same `out` writes to it again."""
+    if isinstance(result, (list, tuple)):
+        return type(result)(copied(part) for part in result)
+    return result.copy() if isinstance(result, np.ndarray) else result
 
 
 class Named(np.ndarray):
