@@ -252,118 +252,99 @@ def indices_of(rows: np.ndarray, count: int, kind: str, images: str) -> np.ndarr
     return images_of
 
 
-class Boxes:
+def converted(
+    boxes: Any,
+    boxes_num: Any,
+    image_count: int,
+    dtype: np.dtype,
+    scale: tuple[float, float],
+    names: tuple[str, ...],
+) -> tuple[np.ndarray, np.ndarray]:
     """
-    Boxes of any format.
+    Return boxes of any format, (K, 4) or (K, 5) of the type of the data, and the image of each,
+    int32.
 
-    Attributes
-    ----------
-    coordinates : ndarray (K, 4), of the type of the data
-    images : ndarray (K,), int32
+    names: of the numbers of a box.
     """
-
-    __slots__ = ("coordinates", "images")
-    names: tuple[str, ...] = CORNERS
-
-    def __init__(
-        self,
-        boxes: Any,
-        boxes_num: Any,
-        image_count: int,
-        dtype: np.dtype,
-        scale: tuple[float, float],
-    ):
-        width = len(self.names)
-        given, counts = gather_boxes(boxes, boxes_num, image_count, box_rows, self.names)
-        listed = isinstance(given, list)
-        arrays = [self._widened(rows) for rows in (given if listed else [given])]
-        with np.errstate(all="ignore"):  # what overflows is found right below
-            corners = [rows[:, -width:].astype(dtype, copy=False) for rows in arrays]
-        if counts is None:
-            self.images = self._read_images(arrays[0], image_count, given.dtype)
-        else:
-            self.images = np.repeat(np.arange(image_count, dtype=np.int32), counts)
-        self.coordinates = (
-            corners[0]
-            if len(corners) == 1
-            else np.concatenate([np.empty((0, width), dtype), *corners])
-        )
-        row, column = self._bad_coordinate(self.coordinates, scale)
-        if row >= 0:
-            where = f"boxes[{row}]"
-            if listed:
-                image = int(self.images[row])
-                row -= sum(len(rows) for rows in arrays[:image])
-                where = f"boxes[{image}]: row {row}"
-                arrays = arrays[image:]
-            self._raise(where, arrays[0][row, -width:], column, dtype, scale)
-
-    @staticmethod
-    def _read_images(rows: np.ndarray, image_count: int, dtype: np.dtype) -> np.ndarray:
-        """Return the images of rows; dtype: of the rows as the caller gave them."""
-        images = indices_of(rows, image_count, "batch", f"input's {image_count} images")
-        largest = LARGEST_EXACT.get(dtype.name, image_count)
-        if image_count > largest + 1 and (images >= largest).any():
-            bad = int((images >= largest).argmax())
-            raise rounded_index(bad, int(images[bad]), dtype.name, image_count)
-        return images
-
-    @staticmethod
-    def _widened(rows: np.ndarray) -> np.ndarray:
-        """Return rows of a type that corners are converted from."""
-        if rows.dtype.kind in "iu":
-            return rows.astype(np.float64)
-        return rows.astype(np.float32) if is_small(rows.dtype) else rows
-
-    @classmethod
-    def _bad_coordinate(
-        cls, coordinates: np.ndarray, scale: tuple[float, float]
-    ) -> tuple[int, int]:
-        """
-        Return the (row, column) of the first number that is not finite when it is scaled.
-
-        Behind the columns of corners, there is one for the width and one for the height; (-1, -1)
-        is for none.
-        """
-        factors = [*scale[::-1], *scale[::-1], 1]  # angles have no scale
-        with np.errstate(all="ignore"):
-            scaled = coordinates * np.array(factors[: len(cls.names)], coordinates.dtype)
-            if cls.names is CORNERS:
-                scaled = np.concatenate([scaled, scaled[:, 2:] - scaled[:, :2]], axis=1)
-        wrong = ~np.isfinite(scaled)
-        rows = np.flatnonzero(wrong.any(axis=1))
-        return (int(rows[0]), int(wrong[rows[0]].argmax())) if len(rows) else (-1, -1)
-
-    @classmethod
-    def _raise(
-        cls,
-        where: str,
-        numbers: np.ndarray,
-        column: int,
-        dtype: np.dtype,
-        scale: tuple[float, float],
-    ) -> None:
-        upright = cls.names is CORNERS
-        beyond = f"times spatial_scale {scale[1 - column % 2]:g} is beyond {dtype.name}"
-        if column >= len(cls.names):
-            side = ("width", "height")[column - 4]
-            ends = ", ".join(_spell_number(value) for value in numbers)
-            raise ValueError(f"{where}: ({ends}) has a {side} that {beyond}")
-        value = numbers[column]
-        spelled = f"{where}: {cls.names[column]} is {_spell_number(value)}"
-        if not np.isfinite(value):
-            expected = "coordinate" if upright else "number"
-            raise ValueError(f"{spelled}, expected a finite {expected}")
-        if column == 4:
-            beyond = f"is beyond {dtype.name}"
-        raise ValueError(f"{spelled}, which {beyond}")
+    width = len(names)
+    given, counts = gather_boxes(boxes, boxes_num, image_count, box_rows, names)
+    listed = isinstance(given, list)
+    arrays = [_widened(rows) for rows in (given if listed else [given])]
+    with np.errstate(all="ignore"):  # what overflows is found right below
+        numbers = [rows[:, -width:].astype(dtype, copy=False) for rows in arrays]
+    if counts is None:
+        images = _read_images(arrays[0], image_count, given.dtype)
+    else:
+        images = np.repeat(np.arange(image_count, dtype=np.int32), counts)
+    if len(numbers) == 1:
+        (found,) = numbers
+    else:
+        found = np.concatenate([np.empty((0, width), dtype), *numbers])
+    row, column = _bad_number(found, scale, names)
+    if row >= 0:
+        where = f"boxes[{row}]"
+        if listed:
+            image = int(images[row])
+            row -= sum(len(rows) for rows in arrays[:image])
+            where = f"boxes[{image}]: row {row}"
+            arrays = arrays[image:]
+        raise _error_of_number(where, arrays[0][row, -width:], column, dtype, scale)
+    return found, images
 
 
-class RotatedBoxes(Boxes):
-    """Boxes that are turned.  `coordinates` is (K, 5)."""
+def _read_images(rows: np.ndarray, image_count: int, dtype: np.dtype) -> np.ndarray:
+    """Return the images of rows; dtype: of the rows as the caller gave them."""
+    images = indices_of(rows, image_count, "batch", f"input's {image_count} images")
+    largest = LARGEST_EXACT.get(dtype.name, image_count)
+    if image_count > largest + 1 and (images >= largest).any():
+        bad = int((images >= largest).argmax())
+        raise rounded_index(bad, int(images[bad]), dtype.name, image_count)
+    return images
 
-    __slots__ = ()
-    names = TURNED
+
+def _widened(rows: np.ndarray) -> np.ndarray:
+    """Return rows of a type that corners are converted from."""
+    if rows.dtype.kind in "iu":
+        return rows.astype(np.float64)
+    return rows.astype(np.float32) if is_small(rows.dtype) else rows
+
+
+def _bad_number(
+    boxes: np.ndarray, scale: tuple[float, float], names: tuple[str, ...]
+) -> tuple[int, int]:
+    """
+    Return the (row, column) of the first number that is not finite when it is scaled.
+
+    Behind the columns of corners, there is one for the width and one for the height; (-1, -1)
+    is for none.
+    """
+    factors = [*scale[::-1], *scale[::-1], 1]  # angles have no scale
+    with np.errstate(all="ignore"):
+        scaled = boxes * np.array(factors[: len(names)], boxes.dtype)
+        if names is CORNERS:
+            scaled = np.concatenate([scaled, scaled[:, 2:] - scaled[:, :2]], axis=1)
+    wrong = ~np.isfinite(scaled)
+    rows = np.flatnonzero(wrong.any(axis=1))
+    return (int(rows[0]), int(wrong[rows[0]].argmax())) if len(rows) else (-1, -1)
+
+
+def _error_of_number(
+    where: str, numbers: np.ndarray, column: int, dtype: np.dtype, scale: tuple[float, float]
+) -> ValueError:
+    """Return the error of a number that `_bad_number` found in this box."""
+    names, kind = (TURNED, "number") if len(numbers) == 5 else (CORNERS, "coordinate")
+    beyond = f"times spatial_scale {scale[1 - column % 2]:g} is beyond {dtype.name}"
+    if column >= len(names):
+        side = ("width", "height")[column - 4]
+        ends = ", ".join(_spell_number(value) for value in numbers)
+        return ValueError(f"{where}: ({ends}) has a {side} that {beyond}")
+    value = numbers[column]
+    spelled = f"{where}: {names[column]} is {_spell_number(value)}"
+    if not np.isfinite(value):
+        return ValueError(f"{spelled}, expected a finite {kind}")
+    if column == 4:
+        beyond = f"is beyond {dtype.name}"
+    return ValueError(f"{spelled}, which {beyond}")
 
 
 def rounded_index(row: int, image: int, dtype: str, images: int) -> ValueError:

@@ -43,11 +43,7 @@ def result(
     if out is None:
         return new(shape, dtypes[0])
     out = _arguments.plain(name, out)
-    if out.dtype not in dtypes:
-        expected = " or ".join(dtype.name for dtype in dtypes)
-        raise TypeError(f"{name}: dtype {_arguments.spell(out.dtype)}, expected {expected}")
-    if out.shape != shape:
-        raise ValueError(f"{name}: shape {out.shape}, expected {shape}")
+    check_form(name, out, shape, dtypes)
     if not out.flags.writeable:
         raise ValueError(f"{name}: read-only, expected an array that can be written to")
     _arguments.addressable(name, out)
@@ -57,6 +53,15 @@ def result(
         if np.may_share_memory(out, other) and _overlap(out, other):
             raise ValueError(f"{name}: overlaps memory that the call reads")
     return out
+
+
+def check_form(name: str, out: Any, shape: tuple[int, ...], dtypes: tuple[np.dtype, ...]) -> None:
+    """Check that an array, of NumPy or CuPy, has the shape of a result, and one of these types."""
+    if out.dtype not in dtypes:
+        expected = " or ".join(dtype.name for dtype in dtypes)
+        raise TypeError(f"{name}: dtype {_arguments.spell(out.dtype)}, expected {expected}")
+    if out.shape != shape:
+        raise ValueError(f"{name}: shape {out.shape}, expected {shape}")
 
 
 def distinct(name: str, out: Any) -> None:

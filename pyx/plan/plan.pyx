@@ -398,12 +398,11 @@ cdef class Plan:
         cdef const int32_t[::1] images
         cdef Py_ssize_t k
         dtype = FLOAT if self.itemsize == sizeof(float) else DOUBLE
-        kind = _boxes.RotatedBoxes if self.boxes.width == 5 else _boxes.Boxes
-        given = kind(self.given_boxes, self.given_counts, self.calls[0].map.images, dtype,
-                     self.scale_of(0))
-        if not self.take_rows(given.coordinates.view(ndarray), 0):
+        numbers, images = _boxes.converted(
+            self.given_boxes, self.given_counts, self.calls[0].map.images, dtype,
+            self.scale_of(0), self.row.box)
+        if not self.take_rows(numbers.view(ndarray), 0):
             raise AssertionError("boxes are not plain after they were converted")
-        images = given.images
         for k in range(self.boxes.count):
             self.boxes.images[k] = images[k]
         return 0

@@ -139,15 +139,11 @@ def result(
 
     Arrays count as overlapping if the ranges of their addresses overlap.
     """
-    (dtype,) = dtypes
     if out is None:
         with inside(read[0].device):
-            return cupy().empty(shape, dtype)
+            return cupy().empty(shape, dtypes[0])
     out = of_cupy(name, out)
-    if out.dtype != dtype:
-        raise TypeError(f"{name}: dtype {out.dtype.name}, expected {dtype.name}")
-    if out.shape != shape:
-        raise ValueError(f"{name}: shape {out.shape}, expected {shape}")
+    _results.check_form(name, out, shape, dtypes)
     check_device(read[0].device, name, out)
     addressable(name, out)
     _results.distinct(name, out)
