@@ -220,7 +220,7 @@ cdef void pixels_y_first(
 cdef void pixels_x_first(
         const Call *call, const Part *part, const TileCache *tile, real *out, bint prefetch,
         Scratch *scratch) noexcept nogil:
-    """As pixels_y_first, but along x first.
+    """Some bins of a box, of part.blocks channel blocks, along x first; out: bin (0, 0).
 
     The strip is [y][q][lane], so that some bins of a row are one run of it.
     """

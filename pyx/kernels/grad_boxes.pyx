@@ -140,7 +140,7 @@ cdef void slopes_of_cell(
 cdef void sparse_slopes_of_bin(
         const Call *call, const int32_t *span, Slopes *slopes, Py_ssize_t blocks,
         const real *bin) noexcept nogil:
-    """As slopes_of_bin, of some taps of a turned box."""
+    """Add the slopes of some taps of a bin of a turned box to the sums of each group."""
     cdef const Pixels *group = slopes.groups
     cdef real *sums = <real*>slopes.sums
     cdef Py_ssize_t b = 0
@@ -153,7 +153,7 @@ cdef void sparse_slopes_of_bin(
 
 cdef void sparse_slopes_of_part(
         const Call *call, Step *step, Slopes *slopes, real of_type) noexcept nogil:
-    """As slopes_of_part, of a turned box."""
+    """Add the gradients with respect to the numbers of a turned box, of some bins, to the sums."""
     cdef const Part *part = &step.part
     cdef const Lanes *bins = &slopes.bins
     cdef bint together = loads_window(call, part, &step.tile, call.cell_pixels)
@@ -179,7 +179,7 @@ cdef void sparse_slopes_of_part(
 
 cdef void slopes_of_part(
         const Call *call, Step *step, Slopes *slopes, real of_type) noexcept nogil:
-    """Add the gradients by the edges of a box, of some bins, to the sums of each group."""
+    """Add the gradients with respect to a box, of some bins, to the sums of each group."""
     cdef const Window *window = &step.part.window
     cdef Py_ssize_t width = cell_columns(window.x1 - window.x0)
     cdef Py_ssize_t height = max(min(window.y1 - window.y0, call.cell_pixels // width), 1)

@@ -69,7 +69,10 @@ cdef inline void set_pixel_axes(
 
 cdef inline const int32_t *bins_of_pixel(
         const PixelAxis *axis, Py_ssize_t i, int32_t *clipped) noexcept nogil:
-    """The spans of pixels from the i-th on; if not all bins are looked at, of that one alone."""
+    """The spans of the bins that read pixel i and the pixels after it.
+
+    If only some bins are looked at, it is the span of pixel i alone, without the other bins.
+    """
     cdef const int32_t *spans = axis.bins.spans + 2 * i
     cdef const int32_t *bin = axis.bins.pixel
     cdef int32_t first = spans[0], stop = spans[1]

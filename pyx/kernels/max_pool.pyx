@@ -57,7 +57,7 @@ cdef inline void keep_largest(
 cdef void reduce_axis(
         real *to, Py_ssize_t to_step, const real *source, Py_ssize_t step, Py_ssize_t count,
         Py_ssize_t taps, Py_ssize_t stride, bint more) noexcept nogil:
-    """As keep_largest, for any number of taps from one on."""
+    """Set each to[i] to the largest of its taps, of which there is at least one."""
     if not more:
         if taps == 1:
             keep_largest(to, to_step, source, step, count, 1, stride, False)

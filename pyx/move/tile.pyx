@@ -110,7 +110,8 @@ cdef void read_pixels(
 
 cdef const real *load_rows(
         TileCache *tile, real *memory, const Window *window, View *steps) noexcept nogil:
-    """As load, if the tile does not hold the window yet: pack it alone, or with rows around it."""
+    """Pack a window that the tile does not hold, alone or with rows around it; return it as `load`
+    does."""
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), width = tile.x1 - tile.x0
     cdef Py_ssize_t rows = window.y1 - window.y0, kept, top, bottom
     if tile.load == PACK_WINDOW:

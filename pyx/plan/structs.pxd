@@ -120,8 +120,8 @@ cdef struct Tables:                # axis tables of boxes first .. stop - 1 of a
     void *tap_slopes               # [low, high][taps]: weight by either edge of the box
     uint8_t *outside               # [i][PH + PW]: whether single samples of a bin lie off the map
     # made by find_thin_boxes, where a few rows and columns of a window have all taps:
-    # Of turned boxes, where the windows of bins have much fewer pixels:
-    int32_t *thin                  # [i]: pixels of those rows and columns, 0 if box i is not thin
+    int32_t *thin                  # [i]: pixels of those rows and columns, 0 if box i is not thin;
+    # of a turned box, the pixels of the windows of its bins if they are much fewer than its own
     int slots_of_tap               # 2 where a tap needs the pixel after it as well, else 1
     int32_t *tap_slot              # [taps]: row or column of a tap, counted from the box's first
     int32_t *slot_pixel            # [slots_of_tap * taps]: the pixel of each row or column
