@@ -153,7 +153,7 @@ def test_tables_are_bounded(rng):
     ):
         roicy.roi_align_max(np.ones((1, 1, 4, 4), np.float32), boxes[:1], 1, sampling_ratio=1025)
     with pytest.raises(
-        MemoryError, match="the tables of a box have 4294967296 taps, more than can be counted"
+        MemoryError, match="the tables of boxes have 4294967296 taps, more than can be counted"
     ):
         boxes_at_once(boxes[:1], (2**21, 2**21))
 

@@ -60,7 +60,7 @@ static FORCE_INLINE vector_float load_bytes_float(const uint8_t *from) {
     return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)from)));
 #elif defined(__AVX2__)
     return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)from)));
-#elif defined(__SSE2__) && defined(__GNUC__)
+#elif defined(__SSE2__)
     int32_t four;
     memcpy(&four, from, sizeof four);
     __m128i zero = _mm_setzero_si128();

@@ -3,13 +3,7 @@
 #define LINE_LANES ((int)(sizeof(VECTOR) / sizeof(REAL))) /* numbers of a vector */
 #define LINE_UNIT (LANES / LINE_LANES)                    /* vectors of a lane vector */
 
-static FORCE_INLINE VECTOR NAME(splat)(REAL value) {
-#if defined(__GNUC__)
-    return value - (VECTOR){0};
-#else
-    return value;
-#endif
-}
+static FORCE_INLINE VECTOR NAME(splat)(REAL value) { return value - (VECTOR){0}; }
 
 /* Vector i of bytes, or of REAL. */
 static FORCE_INLINE VECTOR NAME(load_line)(const char *from, int kind, int i) {

@@ -14,22 +14,11 @@
 enum { WARP_SAMPLES = 8 };
 
 /* The iterations of the loop that follows may be lanes of vectors. */
-#if defined(__GNUC__)
 #define WARP_SIMD PRAGMA(omp simd)
 #define WARP_SIMD_OR PRAGMA(omp simd reduction(| : outside))
-#else
-#define WARP_SIMD
-#define WARP_SIMD_OR
-#endif
 
 /* Four numbers: the channels of a pixel, and anything. */
-#if defined(__GNUC__)
 typedef float warp_quad __attribute__((vector_size(16)));
-#else
-typedef struct {
-    float lane[4];
-} warp_quad;
-#endif
 
 /* How a box lies, and how it is sampled. */
 struct warp {
@@ -46,24 +35,15 @@ struct warp {
 static FORCE_INLINE warp_quad warp_fma(warp_quad a, warp_quad b, warp_quad c) {
 #if defined(__FMA__)
     return (warp_quad)_mm_fmadd_ps((__m128)a, (__m128)b, (__m128)c);
-#elif defined(__aarch64__) && defined(__GNUC__)
+#elif defined(__aarch64__)
     return (warp_quad)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
-#elif defined(__GNUC__)
-    return a * b + c;
 #else
-    for (int i = 0; i < 4; i++)
-        a.lane[i] = FUSED_float(a.lane[i], b.lane[i], c.lane[i]);
-    return a;
+    return a * b + c;
 #endif
 }
 
 static FORCE_INLINE warp_quad warp_splat(float value) {
-#if defined(__GNUC__)
     return (warp_quad){value, value, value, value};
-#else
-    warp_quad quad = {{value, value, value, value}};
-    return quad;
-#endif
 }
 
 /* a + (b - a) * t, for each number. */

@@ -19,7 +19,7 @@ from move.tile cimport (TileCache, View, Window, before_cells, bin_tile_bytes, c
                         load_bins, next_cell, open_tile)
 from plan.choose cimport blocks_with_slopes
 from plan.spans cimport clip
-from plan.structs cimport BINS, COPY_ONCE, SPARSE, TAPS_Y, Call, Task
+from plan.structs cimport BINS, COPY_ONCE, SPARSE, SPARSE_TAPS, TAPS_Y, Call, Task
 from roicy._kernels.plan cimport Plan
 from simd.simd cimport (FOLDED_BYTES, Pixels, SlopeTaps, add_slopes, prefetch_l1, real)
 from tuning cimport BINS_AHEAD, SLOPE_BLOCKS, SLOPE_GROUPS
@@ -232,7 +232,7 @@ cdef inline void store_slopes(
     cdef double *to
     cdef int[MAX_EDGES] column      # of y1, y2, x1, x2
     column[0], column[1], column[2], column[3] = 1, 3, 0, 2
-    if call.sparse:
+    if call.tables.kind == SPARSE_TAPS:
         for edge in range(call.edges):
             column[edge] = edge
     while b < part.blocks:

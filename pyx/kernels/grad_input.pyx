@@ -23,7 +23,7 @@ from move.tile cimport (Target, TileCache, Window, bin_tile_bytes, clear, load_b
                         read_pixels, store_bins, unpack)
 from plan.choose cimport blocks_to_write
 from plan.spans cimport bins_between, clip, taps_after
-from plan.structs cimport BINS, COPY_ONCE, SCALARS, Call, Strides, Task
+from plan.structs cimport BINS, COPY_ONCE, SCALARS, SPARSE_TAPS, Call, Strides, Task
 from roicy._kernels.plan cimport Plan
 from simd.simd cimport (LANE_BYTES, PrefetchRows, Taps, Vectors, accumulate_pixels, accumulate_row,
                         add_numbers, contract_bins, real, scale_vectors, stream_fence, sum_rows)
@@ -279,7 +279,7 @@ cdef inline void go_on(const Call *call, const Task *task, Upcoming *boxes) noex
     cdef Part *part = &boxes.part
     part.p0 = part.p1 = part.q0 = part.q1 = 0
     part.row = call.tables.rows[task.first_box]
-    if call.strategy != BINS and not call.sparse and place < task.stop_box:
+    if call.strategy != BINS and call.tables.kind != SPARSE_TAPS and place < task.stop_box:
         set_box(call, part, place)
         part.p1, part.q1 = call.ph, call.pw
         keep_readers(call, task, part)
@@ -336,7 +336,7 @@ cdef void accumulate_part(
     cdef const real *coming_bins = (<const real*>call.result + coming.row * call.bins.image
                                     + near.block * call.lanes * call.bins.channel
                                     + coming.p0 * call.bins.y + coming.q0 * call.bins.x)
-    if call.strategy != BINS and not call.sparse:
+    if call.strategy != BINS and call.tables.kind != SPARSE_TAPS:
         keep_readers(call, task, &near)
         if near.p0 >= near.p1 or near.q0 >= near.q1:
             return
@@ -344,7 +344,7 @@ cdef void accumulate_part(
     if call.strategy == BINS:
         accumulate_bin(call, task, &near, <const real*>grad.origin, strip, sums)
         return
-    if call.sparse:
+    if call.tables.kind == SPARSE_TAPS:
         scatter_sparse(call, task, &near, <const real*>grad.origin, &grad.steps,
                        <real*>sums.origin, &sums.steps)
         return

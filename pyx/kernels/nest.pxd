@@ -13,7 +13,7 @@ from move.tile cimport (Target, TileCache, View, Window, load_once, load_slots, 
 from plan.choose cimport Side, blocks_together, choose_copy, how_in_task, how_of_bins, most_blocks
 from plan.spans cimport hull, hull_of_taps
 from plan.structs cimport (BINS, COPY_PER_BOX, PIXELS_Y, ROW_LANES, SPARSE, SPARSE_PIXELS,
-                           STREAMING, Call, Map, Strides, Task)
+                           SPARSE_TAPS, STREAMING, Call, Map, Strides, Task)
 from roicy._kernels.plan cimport Plan
 from simd.simd cimport Stream, real, stream_fence, stream_rest
 from threads cimport run_tasks
@@ -191,7 +191,7 @@ cdef inline void set_bins(const Call *call, Part *part, int p, int q) noexcept n
         window = call.tables.windows + 4 * part.place
         pixels.y0, pixels.y1, pixels.x0, pixels.x1 = window[0], window[1], window[2], window[3]
         return
-    if call.sparse:
+    if call.tables.kind == SPARSE_TAPS:
         pixels[0] = window_of_bins(call, part)
         return
     hull(part.spans_y, part.p0, part.p1, call.tables.tap_pixel, &pixels.y0, &pixels.y1)
@@ -205,7 +205,7 @@ cdef inline void set_box(const Call *call, Part *part, Py_ssize_t place) noexcep
     part.place = place
     part.row = call.tables.rows[place]
     part.pixel = call.tables.tap_pixel
-    if call.sparse:
+    if call.tables.kind == SPARSE_TAPS:
         part.spans_y = call.tables.spans + 2 * place * (<Py_ssize_t>call.ph * call.pw)
         return
     part.spans_y = call.tables.spans + 2 * place * (call.ph + call.pw)

@@ -6,7 +6,7 @@ from libc.string cimport memcpy
 
 from plan.arrays cimport on_elements
 from plan.rules cimport LevelRule, level_of
-from plan.structs cimport BoxList, Scale
+from plan.structs cimport Boxes, Scale
 from simd.simd cimport real
 
 ctypedef fused number:             # types of the numbers in arrays of boxes
@@ -15,7 +15,7 @@ ctypedef fused number:             # types of the numbers in arrays of boxes
     int
     long
 
-cdef inline int reserve(BoxList *boxes, Py_ssize_t more, int itemsize) except -1:
+cdef inline int reserve(Boxes *boxes, Py_ssize_t more, int itemsize) except -1:
     """Make room for more boxes."""
     cdef Py_ssize_t room = boxes.count + more
     cdef void *images
@@ -34,7 +34,7 @@ cdef inline int reserve(BoxList *boxes, Py_ssize_t more, int itemsize) except -1
     return 0
 
 
-cdef inline void free_boxes(BoxList *boxes) noexcept:
+cdef inline void free_boxes(Boxes *boxes) noexcept:
     free(boxes.images)
     free(boxes.numbers)
     free(boxes.rows)
@@ -42,7 +42,7 @@ cdef inline void free_boxes(BoxList *boxes) noexcept:
 
 cdef inline Py_ssize_t copy_rows(
         const char *row, const Py_buffer *array, Py_ssize_t image, Py_ssize_t images,
-        number of_type, BoxList *boxes, real *numbers) noexcept nogil:
+        number of_type, Boxes *boxes, real *numbers) noexcept nogil:
     """Copy rows of an array to boxes.  Return the first row whose image does not exist, or -1.
 
     image: the image of all rows, or -1 if column 0 holds it; of_type: any number of the array's
@@ -67,7 +67,7 @@ cdef inline Py_ssize_t copy_rows(
 
 
 cdef inline bint take_array(
-        BoxList *boxes, const Py_buffer *array, Py_ssize_t image, Py_ssize_t images,
+        Boxes *boxes, const Py_buffer *array, Py_ssize_t image, Py_ssize_t images,
         real *numbers) noexcept nogil:
     """Add the rows of an array to boxes that have room for them; False if an image is wrong."""
     cdef int kind = array.format[0]
@@ -95,35 +95,29 @@ cdef inline bint is_plain(const Py_buffer *array, Py_ssize_t columns) noexcept n
     return kind == c'f' or kind == c'd' or kind == c'i' or kind == c'l'
 
 
-cdef inline bint all_finite(
-        const real *corners, Py_ssize_t count, const Scale *scale) noexcept nogil:
-    """Whether all corners and sides of boxes are finite when they are scaled."""
-    cdef real x = <real>scale.x, y = <real>scale.y, width, height
-    for _ in range(count):
-        width = corners[2] * x - corners[0] * x
-        height = corners[3] * y - corners[1] * y
-        # This is False for NaN.  Infinite corners make a side infinite or NaN.
-        if not (fabs(width) < INFINITY and fabs(height) < INFINITY):
-            return False
-        corners += 4
-    return True
-
-
-cdef inline bint all_rotated_finite(
-        const real *numbers, Py_ssize_t count, const Scale *scale) noexcept nogil:
-    """Whether all numbers of turned boxes are finite, and all but the angle when scaled."""
-    cdef real by = <real>scale.x
+cdef inline bint are_finite(const real *box, int width, real x, real y) noexcept nogil:
+    """Whether the sides of a box, or the numbers of a turned one, are finite when scaled."""
     cdef int i
-    for _ in range(count):
-        for i in range(5):
-            if not fabs(numbers[i] * (by if i < 4 else <real>1)) < INFINITY:
-                return False
-        numbers += 5
+    if width == 4:      # infinite corners make a side infinite or NaN
+        return (fabs(box[2] * x - box[0] * x) < INFINITY
+                and fabs(box[3] * y - box[1] * y) < INFINITY)
+    for i in range(4):
+        if not fabs(box[i] * x) < INFINITY:
+            return False
+    return fabs(box[4]) < INFINITY
+
+
+cdef inline bint all_finite(
+        const Boxes *boxes, const real *numbers, const Scale *scale) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(boxes.count):
+        if not are_finite(numbers + boxes.width * k, boxes.width, <real>scale.x, <real>scale.y):
+            return False
     return True
 
 
 cdef inline int sort_by_level(
-        BoxList *boxes, const real *numbers, const LevelRule *rule, Py_ssize_t levels,
+        Boxes *boxes, const real *numbers, const LevelRule *rule, Py_ssize_t levels,
         Py_ssize_t *stops) except -1:
     """Sort boxes by their levels, the finest first; stops: where each level ends."""
     cdef Py_ssize_t k, count = boxes.count, place = 0, width = boxes.width

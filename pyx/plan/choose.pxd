@@ -17,8 +17,9 @@ from libc.string cimport memset
 from plan.spans cimport hull
 from plan.structs cimport (
     BINS, CELLS, COPY_ONCE, COPY_PER_BOX, DIRECT, EMPTY, FORWARD, GRAD_INPUT, MAX_PIXEL_GRAD,
-    NUMBERS_Y, PACK_ROWS, PACK_WINDOW, PIXELS, PLANES, ROW_LANES, ROWS, SCALARS, SPARSE, STAGED,
-    STREAMING, TAPS_X, TAPS_Y, WINDOW_X, WINDOW_Y, Call, Tables, Task, holds_pixels,
+    NUMBERS_Y, PACK_ROWS, PACK_WINDOW, PIXELS, PLANES, ROW_LANES, ROWS, SCALARS, SPARSE,
+    SPARSE_TAPS, STAGED, STREAMING, TAPS_X, TAPS_Y, WINDOW_X, WINDOW_Y, Call, Tables, Task,
+    holds_pixels,
 )
 from simd.simd cimport LANE_BYTES
 from tuning cimport (
@@ -152,7 +153,7 @@ cdef inline bint scalars_pay(
 cdef inline int choose_strategy(
         const Call *call, int purpose, bint position_sensitive, Py_ssize_t thin) noexcept nogil:
     """The strategy of a level for the boxes at hand, so many of which are thin."""
-    if call.sparse:
+    if call.tables.kind == SPARSE_TAPS:
         return strategy_of(call, False)
     if scalars_pay(call, purpose, position_sensitive):
         return SCALARS
@@ -349,8 +350,8 @@ cdef inline void set_how(Call *call) noexcept nogil:
     cdef const int32_t *window = call.tables.windows
     cdef Py_ssize_t i
     cdef Side y, x
-    if call.sparse or call.strategy == ROW_LANES:
-        memset(call.tables.how, SPARSE if call.sparse else ROWS, call.tables.count)
+    if call.tables.kind == SPARSE_TAPS or call.strategy == ROW_LANES:
+        memset(call.tables.how, ROWS if call.strategy == ROW_LANES else SPARSE, call.tables.count)
         return
     y.bins, x.bins, y.spans = call.ph, call.pw, call.tables.spans
     for i in range(call.tables.count):

@@ -12,25 +12,22 @@ from libc.stdint cimport INT32_MAX, int32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from types import SimpleNamespace
-
 import numpy as np
 
 from plan.arrays cimport (apart, has_buffer, is_plain_map, is_whole, on_elements, set_map,
                           start_of)
-from plan.boxes cimport (all_finite, all_rotated_finite, free_boxes, is_plain, reserve,
-                         sort_by_level, take_array)
+from plan.boxes cimport all_finite, free_boxes, is_plain, reserve, sort_by_level, take_array
 from plan.choose cimport (beyond_cache, choose_strategy, may_swap_axes, set_how, store_for,
                           strategy_of, worth_prefetching)
+from plan.copies cimport copied_tables, copied_tasks
 from plan.layout cimport lay_out, max_owned_bytes, set_sizes
 from plan.rules cimport (RULE_BILINEAR, RULE_INTEGRATED, RULE_NEAREST, RULE_QUANTISED, RULE_ROTATED,
                          RULE_ROUNDED, RULE_SAMPLED, RULE_SINGLE_SAMPLES, RULE_SLOPES,
-                         RULE_UNIFORM, LevelRule, level_of)
-from plan.sparse cimport make_sparse_tables
+                         RULE_UNIFORM, AxisSize, LevelRule, TableRequest, level_of)
 from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE,
-                           MAX_SAMPLE_GRAD, PIXELS, Boxes, Call, Map, Scale, Strides, Tables)
-from plan.tables cimport (AxisSize, TableRequest, find_thin_boxes, free_order, free_tables,
-                          make_tables, sort_boxes, transpose_tables, whole_map_tables)
+                           MAX_SAMPLE_GRAD, PIXELS, SPARSE_TAPS, Boxes, Call, Map, Scale, Strides)
+from plan.tables cimport (find_thin_boxes, free_order, free_tables, kind_of, make_tables,
+                          number_of, sort_boxes, transpose_tables, whole_map_tables)
 from plan.tasks cimport free_tasks, max_rows, tasks_to_read, tasks_to_write
 from simd.simd cimport LANE_BYTES
 
@@ -86,11 +83,16 @@ cdef TableRequest request_of(Plan plan, Py_ssize_t level, Py_ssize_t max_boxes) 
     memset(&request, 0, sizeof(request))
     (request.rule.kind, request.rule.sampling_ratio, request.rule.aligned,
      request.rule.at_least_one, request.rule.inclusive, request.rule.clockwise) = plan.rule
+    request.kind = kind_of(request.rule.kind)
+    request.spans, request.coordinates, request.slopes = plan.ph + plan.pw, 1, 2
+    if request.kind == SPARSE_TAPS:
+        request.spans, request.coordinates = <Py_ssize_t>plan.ph * plan.pw, 2
+        request.slopes = RULE_SLOPES
+    request.slopes *= plan.purpose == GRAD_BOXES
     request.axes[0].bins, request.axes[0].extent = plan.ph, call.map.rows
     request.axes[1].bins, request.axes[1].extent = plan.pw, call.map.columns
     request.axes[0].scale, request.axes[1].scale = plan.scales[level].y, plan.scales[level].x
     request.first, request.max_boxes = call.tables.stop, max_boxes
-    request.slopes = plan.purpose == GRAD_BOXES
     request.threads, request.itemsize = plan.max_threads, plan.itemsize
     return request
 
@@ -116,24 +118,20 @@ cdef inline LevelRule level_rule(tuple given) except *:
     return rule
 
 
-cdef inline double number_of(Plan plan, Py_ssize_t i) noexcept:
-    """One of the numbers of boxes."""
-    if plan.itemsize == sizeof(float):
-        return (<float*>plan.boxes.numbers)[i]
-    return (<double*>plan.boxes.numbers)[i]
-
-
 cdef int warn_of_boxes(Plan plan) except -1:
     """Warn of rows that are boxes, but hardly those that were meant."""
     cdef Py_ssize_t k
+    cdef double angle
     if plan.boxes.count == 0:
         return 0
-    if 0 < number_of(plan, 3) < 1 and type(plan.given_boxes) is ndarray:      # y2, or h
+    if (0 < number_of(&plan.boxes, 0, 3, plan.itemsize) < 1      # y2, or h
+            and type(plan.given_boxes) is ndarray):
         if plan.given_boxes.shape[1] > plan.boxes.width:
             _boxes.warn_of_scores("batch", plan.given_boxes)
     for k in range(plan.boxes.count if plan.boxes.width == 5 else 0):
-        if fabs(number_of(plan, 5 * k + 4)) > TWO_TURNS:
-            _boxes.warn_of_degrees(number_of(plan, 5 * k + 4))
+        angle = number_of(&plan.boxes, k, 4, plan.itemsize)
+        if fabs(angle) > TWO_TURNS:
+            _boxes.warn_of_degrees(angle)
             break
     return 0
 
@@ -274,33 +272,26 @@ cdef class Plan:
 
     cdef int take_scales(self) except -1:
         cdef Py_ssize_t i
-        cdef bint plain = True
+        cdef bint plain
         scales, pyramid = self.given_scale, self.given_pyramid
         if pyramid is None:
             self.scales[0].y = self.scales[0].x = plain_scale(scales)
             if self.scales[0].y == 0:
                 self.scales[0].y, self.scales[0].x = _arguments.spatial_scale(scales)
-            return self.check_scales()
-        if (type(scales) is list or type(scales) is tuple) and len(scales) == self.levels:
-            for i in range(self.levels):
+        else:
+            plain = ((type(scales) is list or type(scales) is tuple) and len(scales) == self.levels
+                     and pyramid[2] is None)
+            for i in range(self.levels if plain else 0):
                 self.scales[i].y = self.scales[i].x = plain_scale(scales[i])
                 if not self.scales[i].y > 0 or (i > 0 and self.scales[i].y > self.scales[i - 1].y):
                     plain = False
-            plain = plain and pyramid[2] is None
-        else:
-            plain = False
-        if not plain:
-            for i, scale in enumerate(_levels.scales(self.arguments, self.named_shapes())):
-                self.scales[i].y, self.scales[i].x = scale
-        self.level_rule = level_rule(_levels.rule(
-            self.levels, self.scale_of(0), self.scale_of(self.levels - 1),
-            *_levels.canonical(pyramid)))
-        return self.check_scales()
-
-    cdef int check_scales(self) except -1:
-        """Turned boxes have one scale for y and x."""
-        cdef Py_ssize_t i
-        if self.boxes.width == 5:
+            if not plain:
+                for i, scale in enumerate(_levels.scales(self.arguments, self.named_shapes())):
+                    self.scales[i].y, self.scales[i].x = scale
+            self.level_rule = _levels.rule(self.levels, self.scale_of(0),
+                                           self.scale_of(self.levels - 1),
+                                           *_levels.canonical(pyramid))
+        if self.boxes.width == 5:      # turned boxes have one scale for y and x
             _levels.check_same_scales([self.scale_of(i) for i in range(self.levels)])
         return 0
 
@@ -382,16 +373,10 @@ cdef class Plan:
         return taken
 
     cdef bint are_finite(self) noexcept:
-        """Whether all corners are finite, also when scaled by the largest scale, the first."""
-        cdef void *numbers = self.boxes.numbers
-        cdef Py_ssize_t count = self.boxes.count
+        """Whether all boxes are finite, also when scaled by the largest scale, the first."""
         if self.itemsize == sizeof(float):
-            if self.boxes.width == 5:
-                return all_rotated_finite(<float*>numbers, count, &self.scales[0])
-            return all_finite(<float*>numbers, count, &self.scales[0])
-        if self.boxes.width == 5:
-            return all_rotated_finite(<double*>numbers, count, &self.scales[0])
-        return all_finite(<double*>numbers, count, &self.scales[0])
+            return all_finite(&self.boxes, <float*>self.boxes.numbers, &self.scales[0])
+        return all_finite(&self.boxes, <double*>self.boxes.numbers, &self.scales[0])
 
     cdef int convert_boxes(self) except -1:
         """Check boxes of any kind, and take what can be taken."""
@@ -411,22 +396,22 @@ cdef class Plan:
         """Give each level its boxes."""
         cdef Py_ssize_t i
         cdef Call *call
-        if self.levels == 1:
-            self.stops[0] = self.boxes.count
-        elif self.itemsize == sizeof(float):
-            sort_by_level(&self.boxes, <float*>self.boxes.numbers, &self.level_rule, self.levels,
-                          self.stops)
-        else:
-            sort_by_level(&self.boxes, <double*>self.boxes.numbers, &self.level_rule, self.levels,
-                          self.stops)
+        cdef void *numbers = self.boxes.numbers
+        cdef LevelRule rule
+        self.stops[0] = self.boxes.count
+        if self.levels > 1:
+            rule = level_rule(self.level_rule)
+            if self.itemsize == sizeof(float):
+                sort_by_level(&self.boxes, <float*>numbers, &rule, self.levels, self.stops)
+            else:
+                sort_by_level(&self.boxes, <double*>numbers, &rule, self.levels, self.stops)
         self.done = True
         for i in range(self.levels):
             call = &self.calls[i]
             call.ph, call.pw, call.itemsize = self.ph, self.pw, self.itemsize
             call.lanes = LANE_BYTES // self.itemsize
             call.channels, call.channels_per_output = self.channels, 1
-            call.sparse, call.edges = self.boxes.width == 5, self.boxes.width
-            call.writes_maps = writes_maps(self.purpose)
+            call.edges, call.writes_maps = self.boxes.width, writes_maps(self.purpose)
             if self.position_sensitive:
                 call.channels_per_output = <Py_ssize_t>self.ph * self.pw
             if not self.is_empty(i):
@@ -523,13 +508,12 @@ cdef class Plan:
     # Steps
 
     cdef Boxes boxes_of(self, Py_ssize_t level) noexcept:
-        cdef Boxes boxes
+        cdef Boxes boxes = self.boxes
         cdef Py_ssize_t first = self.stops[level - 1] if level > 0 else 0
         boxes.count = self.stops[level] - first
-        boxes.images = self.boxes.images + first
-        boxes.width = self.boxes.width
-        boxes.numbers = self.boxes.numbers + boxes.width * first * self.itemsize
-        boxes.rows = NULL if self.boxes.rows == NULL else self.boxes.rows + first
+        boxes.images += first
+        boxes.numbers += boxes.width * first * self.itemsize
+        boxes.rows = NULL if boxes.rows == NULL else boxes.rows + first
         return boxes
 
     cdef bint has_boxes_left(self, Py_ssize_t level) noexcept:
@@ -551,11 +535,8 @@ cdef class Plan:
             return 0
         if call.order.boxes == NULL:
             begin(self, level, &boxes, request.axes)
-        if call.sparse:
-            make_sparse_tables(&call.tables, &call.order, &boxes, &request)
-        else:
-            make_tables(&call.tables, &call.order, &boxes, &request)
-        if not writes_maps(self.purpose):
+        make_tables(&call.tables, &call.order, &boxes, &request)
+        if request.kind != SPARSE_TAPS and not writes_maps(self.purpose):
             thin = find_thin_boxes(&call.tables, &request)
         call.strategy = choose_strategy(call, self.purpose, self.position_sensitive, thin)
         call.prefetch = self.purpose != GRAD_BOXES and worth_prefetching(call)
@@ -583,7 +564,8 @@ cdef class Plan:
                 call.layout.size = max_owned_bytes(&self.tasks)
             else:
                 lay_out(call, &self.tasks, level, slopes)
-            if self.purpose == GRAD_INPUT and not call.sparse and not self.position_sensitive:
+            if (self.purpose == GRAD_INPUT and call.tables.kind != SPARSE_TAPS
+                    and not self.position_sensitive):
                 transpose_tables(&call.tables, self.ph, self.pw, self.itemsize, self.threads)
             self.scratch_bytes = max(self.scratch_bytes, call.layout.size)
         return 0
@@ -622,15 +604,15 @@ cdef class Plan:
         cdef bint writes = writes_maps(self.purpose)
         cdef int store = store_for(<double>self.boxes.count * self.channels * self.ph * self.pw
                                    * self.itemsize)
+        cdef const Map *map
         for level in range(self.levels):
+            map = &self.calls[level].map
+            if writes:
+                store = store_for(<double>map.images * self.input_channels * map.rows * map.columns
+                                  * map.itemsize)
             self.calls[level].result, self.calls[level].bins = result, bins
-            self.calls[level].store = self.map_store(level) if writes else store
+            self.calls[level].store = store
         return 0
-
-    cdef int map_store(self, Py_ssize_t level) noexcept:
-        cdef const Map *map = &self.calls[level].map
-        return store_for(<double>map.images * self.input_channels * map.rows * map.columns
-                         * map.itemsize)
 
     cdef int set_argmax(self, array) except -1:
         cdef Call *call = self.calls
@@ -677,50 +659,24 @@ cdef class Plan:
 
     def rows(self):
         """The rows of the output of the boxes of this step, level after level."""
-        cdef Py_ssize_t level
-        cdef const Tables *tables
-        rows = []
+        cdef Py_ssize_t level, i, at = 0
+        rows = np.empty(sum([self.calls[level].tables.count for level in range(self.levels)]),
+                        np.intp)
+        cdef Py_ssize_t[::1] row = rows
         for level in range(self.levels):
-            tables = &self.calls[level].tables
-            if tables.count > 0:
-                rows.append(copied(tables.rows, tables.count, np.int32, (tables.count,)))
-        return np.concatenate(rows, dtype=np.intp)
+            for i in range(self.calls[level].tables.count):
+                row[at] = self.calls[level].tables.rows[i]
+                at += 1
+        return rows
 
     def tables(self, Py_ssize_t level=0):
         """The strategy of a level, and copies of its tables by the names of struct Tables."""
-        cdef const Call *call = &self.calls[level]
-        cdef const Tables *tables = &call.tables
-        cdef Py_ssize_t count = tables.count, bins = self.ph + self.pw, taps = tables.taps
-        cdef int coordinates = 2 if call.sparse else 1, slopes = RULE_SLOPES if call.sparse else 2
-        if call.sparse:
-            bins = <Py_ssize_t>self.ph * self.pw
-        real_type = self.dtype
-        return SimpleNamespace(
-            strategy=call.strategy, first=tables.first, stop=tables.stop,
-            order=copied(call.order.boxes + tables.first, count, np.int32, (count,)),
-            starts=copied(tables.starts, call.map.images + 1, np.intp, (-1,)),
-            rows=copied(tables.rows, count, np.int32, (count,)),
-            windows=copied(tables.windows, 4 * count, np.int32, (count, 4)),
-            how=copied(tables.how, count, np.uint8, (count,)),
-            spans=copied(tables.spans, 2 * bins * count, np.int32, (count, bins, 2)),
-            tap_pixel=copied(tables.tap_pixel, coordinates * taps, np.int32, (-1,)),
-            tap_weight=copied(tables.tap_weight, taps, real_type, (-1,)),
-            tap_slopes=copied(tables.tap_slopes, slopes * taps, real_type, (slopes, -1)),
-            outside=copied(tables.outside, bins * count, np.uint8, (count, bins)),
-            counts=copied(tables.counts, 2 * count, np.int32, (count, 2)),
-            pixels=copied(tables.pixels, taps, np.int32, (-1,)),
-            pixel_spans=copied(tables.pixel_spans, 2 * taps, np.int32, (-1, 2)),
-            bin=copied(tables.bin, taps, np.int32, (-1,)),
-            bin_weight=copied(tables.bin_weight, taps, real_type, (-1,)),
-        )
+        cdef TableRequest request = request_of(self, level, 0)
+        return copied_tables(&self.calls[level], &request, self.dtype)
 
     def tasks_array(self):
         """The tasks of this step, by the names of struct Task."""
-        names = ("level", "image", "first_box", "stop_box", "first_block", "stop_block",
-                 "first_bin", "stop_bin", "load", "y0", "y1", "x0", "x1")
-        dtype = np.dtype([(name, np.int32 if name == "load" else np.intp) for name in names],
-                         align=True)
-        return copied(self.tasks.items, self.tasks.count, dtype, (-1,))
+        return copied_tasks(&self.tasks)
 
 
 def levels_of(boxes, tuple rule):
@@ -741,11 +697,3 @@ def levels_of(boxes, tuple rule):
             place[k] = level_of(&given, <const double*>array.buf + 4 * k, 4)
     PyBuffer_Release(&array)
     return places
-
-
-cdef copied(const void *elements, Py_ssize_t count, dtype, tuple shape):
-    """An array of its own; None where there is no table."""
-    if elements == NULL:
-        return None
-    size = np.dtype(dtype).itemsize * count
-    return np.frombuffer((<const char*>elements)[:size], dtype).reshape(shape).copy()

@@ -314,12 +314,19 @@ RULE_FN void NAME(sampled_bin)(const struct box_axis *axis, int p, struct taps_o
         NAME(put_mean)(out, at + 1, &right, n);
 }
 
-/* The pixel at or before sample s, which lies on the map, and how far the sample is from it. */
+/* The pixel at or before position v, which is moved onto the map, and how far v is from it. */
+RULE_FN int NAME(pixel_before)(REAL v, int extent, double *fraction) {
+    double at = NAME(within)((double)v, 0.0, extent - 1);
+    *fraction = at - (int)at;
+    return (int)at;
+}
+
+/* As pixel_before, of sample s. */
 RULE_FN int NAME(sample_pixel)(const struct box_axis *axis, REAL start, long long s,
                                REAL *fraction) {
-    double v = NAME(within)((double)NAME(sample)(axis, start, s), 0.0, axis->extent - 1);
-    int pixel = (int)v;
-    *fraction = (REAL)(v - pixel);
+    double part;
+    int pixel = NAME(pixel_before)(NAME(sample)(axis, start, s), axis->extent, &part);
+    *fraction = (REAL)part;
     return pixel;
 }
 

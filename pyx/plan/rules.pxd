@@ -1,4 +1,5 @@
-"""Declarations of rules.h, rules_levels.h and rules_rotated.h, for float and double."""
+"""Declarations of rules.h, rules_levels.h and rules_rotated.h, for float and double, and what they
+are asked for."""
 
 from libc.stdint cimport int32_t, uint8_t
 
@@ -97,3 +98,22 @@ cdef extern from "plan/rules_of_cpu.h":
         const RotatedBox *box, int p, int q, TapSlots *slots, SparseOut *out) noexcept nogil
     double max_rotated_taps_float(const RotatedBox *box) noexcept nogil
     double max_rotated_taps_double(const RotatedBox *box) noexcept nogil
+
+
+cdef struct AxisSize:
+    int bins
+    Py_ssize_t extent              # of the map
+    double scale                   # from coordinates to pixels
+
+
+cdef struct TableRequest:          # what tables are to be made of
+    Rule rule
+    int kind                       # of enum Kind
+    AxisSize[2] axes               # y, x
+    Py_ssize_t first               # box of the order
+    Py_ssize_t max_boxes
+    Py_ssize_t spans               # of a box
+    int coordinates                # of a tap
+    int slopes                     # of a tap
+    int threads
+    int itemsize

@@ -224,9 +224,9 @@ RULE_FN void NAME(add_rotated_sample)(const struct rotated_box *box, REAL at_y, 
                                       const double *move_y, const double *move_x, double n,
                                       struct tap_slots *slots, struct sparse_out *out) {
     int last_y = box->y.extent - 1, last_x = box->x.extent - 1, i, j, k;
-    double y = NAME(within)(at_y, 0, last_y), x = NAME(within)(at_x, 0, last_x);
-    int pixel_y = (int)y, pixel_x = (int)x;
-    double part_y = y - pixel_y, part_x = x - pixel_x;
+    double part_y, part_x;
+    int pixel_y = NAME(pixel_before)(at_y, box->y.extent, &part_y);
+    int pixel_x = NAME(pixel_before)(at_x, box->x.extent, &part_x);
     double moving_y = at_y > 0 && at_y < last_y, moving_x = at_x > 0 && at_x < last_x;
     for (i = 0; i < 2 && pixel_y + i <= last_y; i++)
         for (j = 0; j < 2 && pixel_x + j <= last_x; j++) {

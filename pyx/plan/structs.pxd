@@ -16,6 +16,12 @@ cdef enum Purpose:                 # what a plan is for
     MAX_SAMPLE
     MAX_SAMPLE_GRAD
 
+cdef enum Kind:                    # of tables: what the bins of a box read
+    SEPARABLE                      # pixels of either axis, by the product of two weights
+    SAMPLES                        # bilinear samples of either axis, one by one
+    PIXEL_SPANS                    # all pixels of a span of either axis
+    SPARSE_TAPS                    # pixels (y, x), each with a weight: the box is turned
+
 cdef enum Strategy:                # how pixels become lanes
     PLANES                         # channels are lanes; their planes are packed into a tile
     PIXELS                         # channels are lanes; they lie together and are read in place
@@ -78,21 +84,13 @@ cdef struct Map:                   # feature maps, or their gradient
     Py_ssize_t columns
 
 
-cdef struct BoxList:               # a list that grows; a plan owns it
+cdef struct Boxes:                 # of all levels, a list that grows; or of one of them
     Py_ssize_t count
     Py_ssize_t room
     int32_t *images
     char *numbers                  # [count][width], in the type of the computation
-    int width                      # numbers of a box: 4, or 5 of a turned one
-    int32_t *rows                  # of the output, where boxes are sorted by level
-
-
-cdef struct Boxes:                 # of one level, in the order in which they came
-    Py_ssize_t count
-    const int32_t *images
-    const void *numbers            # [count][x1, y1, x2, y2], in the type of the computation
-    int width                      # numbers of a box: 4, or 5 of a turned one, cx, cy, w, h, angle
-    const int32_t *rows            # of the output; NULL where box k is row k
+    int width                      # 4: x1, y1, x2, y2; 5: cx, cy, w, h, angle of a turned box
+    int32_t *rows                  # of the output; NULL where box k is row k
 
 
 cdef struct Order:                 # boxes sorted by image, then by place
@@ -103,7 +101,8 @@ cdef struct Order:                 # boxes sorted by image, then by place
     int32_t *rows                  # [count]: their rows in the output; may be `boxes` itself
 
 
-cdef struct Tables:                # axis tables of boxes first .. stop - 1 of an order
+cdef struct Tables:                # of boxes first .. stop - 1 of an order
+    int kind                       # of enum Kind
     Py_ssize_t first
     Py_ssize_t stop
     Py_ssize_t count               # stop - first
@@ -112,16 +111,17 @@ cdef struct Tables:                # axis tables of boxes first .. stop - 1 of a
     const int32_t *rows            # [i]: row of the output
     int32_t *windows               # [i][y0, y1, x0, x1]: pixels that the box reads
     uint8_t *how                   # [i]: of enum How, behind the windows in their memory
-    # Of turned boxes there are spans [i][PH * PW][2], and a tap_pixel holds y and x.
-    int32_t *spans                 # [i][PH + PW][2]: taps of each bin; of whole pixels, the pixels
-    int32_t *tap_pixel             # [taps]; of single samples, the pixel at or before each
-    void *tap_weight               # [taps]; of single samples, how far each is from its pixel
-    # or NULL; of turned boxes, [cx, cy, w, h, angle][taps]:
-    void *tap_slopes               # [low, high][taps]: weight by either edge of the box
-    uint8_t *outside               # [i][PH + PW]: whether single samples of a bin lie off the map
-    # made by find_thin_boxes, where a few rows and columns of a window have all taps:
-    int32_t *thin                  # [i]: pixels of those rows and columns, 0 if box i is not thin;
-    # of a turned box, the pixels of the windows of its bins if they are much fewer than its own
+    # The taps of each bin, first y and then x of a box.  PIXEL_SPANS: the pixels themselves, and
+    # nothing of what follows.
+    int32_t *spans                 # [i][PH + PW][2]; SPARSE_TAPS: [i][PH * PW][2]
+    int32_t *tap_pixel             # [taps]; SAMPLES: at or before; SPARSE_TAPS: [taps][y, x]
+    void *tap_weight               # [taps]; SAMPLES: how far each is from its pixel
+    # Derivatives of weights by the numbers of a box, where they are asked for.
+    void *tap_slopes               # [low, high][taps]; SPARSE_TAPS: [cx, cy, w, h, angle][taps]
+    uint8_t *outside               # SAMPLES: [i][PH + PW]: whether some of a bin lie off the map
+    # A box is thin if few rows and columns of its window have all taps.  SPARSE_TAPS: if the
+    # windows of its bins have few pixels.  NULL where no box is thin.
+    int32_t *thin                  # [i]: so many pixels; 0 if box i is not thin
     int slots_of_tap               # 2 where a tap needs the pixel after it as well, else 1
     int32_t *tap_slot              # [taps]: row or column of a tap, counted from the box's first
     int32_t *slot_pixel            # [slots_of_tap * taps]: the pixel of each row or column
@@ -172,7 +172,6 @@ cdef struct Call:                  # what a call does with one level; most often
     Tables tables
     Layout layout
     int strategy                   # of enum Strategy
-    bint sparse                    # taps are in two dimensions: boxes are turned
     int edges                      # numbers of a box that have gradients: 4 or 5
     int store                      # of enum Store
     int ph

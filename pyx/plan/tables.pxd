@@ -1,46 +1,32 @@
-"""Axis tables: which pixels the bins of each box read, and with which weights.
+"""Tables: which pixels the bins of each box read, and with which weights.
 
 `sort_boxes` sorts boxes by image and place.  `make_tables` makes the tables of the next boxes in
 that order, of no more than fit TABLE_BYTES.  `transpose_tables` adds, for each pixel, the bins that
 read it, which gradients of the input need.  rules.h knows where bins lie, and structs.pxd says how
-tables lie in memory.  `itemsize` tells whether the numbers in them are float or double.
+tables of each kind lie in memory.  `itemsize` tells whether numbers in them are float or double.
 
 Functions that return an int raise MemoryError, and what they have made until then is freed by
 free_order and free_tables, which take what is all zeros as well.
 """
-from cython.parallel cimport prange
+from cython.parallel cimport prange, threadid
 from libc.float cimport DBL_EPSILON, FLT_EPSILON
 from libc.math cimport INFINITY, ceil, cos, fabs, floor, sin
 from libc.stdint cimport INT32_MAX, int32_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
-from plan.rules cimport (
-    BoxAxis, Rule, RULE_QUANTISED, RULE_ROTATED, RULE_SAMPLED, RULE_SINGLE_SAMPLES, TapsOut,
-    axis_taps_double, axis_taps_float, make_axis, sample_count_double, sample_count_float)
 from plan.layout cimport slope_pixels
+from plan.rules cimport (
+    RULE_QUANTISED, RULE_ROTATED, RULE_SAMPLED, RULE_SINGLE_SAMPLES, RULE_SLOTS, AxisSize, BoxAxis,
+    Rule, TableRequest, TapSlots, TapsOut, axis_taps_double, axis_taps_float, make_axis,
+    sample_count_double, sample_count_float)
 from plan.spans cimport hull
-from plan.structs cimport Boxes, Order, Tables
+from plan.sparse cimport count_sparse_taps, max_sparse_taps, sparse_tables
+from plan.structs cimport PIXEL_SPANS, SAMPLES, SEPARABLE, SPARSE_TAPS, Boxes, Order, Tables
 from roicy._kernels.machine cimport startable
 from tuning cimport (
-    BOXES_AT_ONCE, MAX_COLUMNS, MIN_BAND_ROWS, MIN_PARALLEL_BINS, PLACE_BANDS,
+    BOXES_AT_ONCE, MAX_COLUMNS, MAX_TAPS_BOUND, MIN_BAND_ROWS, MIN_PARALLEL_BINS, PLACE_BANDS,
     PLACE_BUCKETS, SLOPE_BLOCKS, TABLE_BYTES, THIN_GAIN)
-
-
-cdef struct AxisSize:
-    int bins
-    Py_ssize_t extent              # of the map
-    double scale                   # from coordinates to pixels
-
-
-cdef struct TableRequest:
-    Rule rule
-    AxisSize[2] axes                   # y, x
-    Py_ssize_t first               # box of the order
-    Py_ssize_t max_boxes
-    bint slopes                    # make tap_slopes too
-    int threads
-    int itemsize
 
 
 cdef inline void *room_for(Py_ssize_t count, Py_ssize_t size) except NULL:
@@ -65,8 +51,9 @@ cdef struct Buckets:               # a grid of places, and another of tall boxes
     Py_ssize_t max_rows            # taller boxes have buckets behind all others
 
 
-cdef inline double corner(
+cdef inline double number_of(
         const Boxes *boxes, Py_ssize_t k, int i, int itemsize) noexcept nogil:
+    """Number i of box k."""
     if itemsize == sizeof(float):
         return (<const float*>boxes.numbers)[boxes.width * k + i]
     return (<const double*>boxes.numbers)[boxes.width * k + i]
@@ -80,7 +67,7 @@ cdef inline void hull_of_box(
     cdef int i
     memset(of_box, 0, sizeof(of_box))
     for i in range(boxes.width):
-        of_box[i] = corner(boxes, k, i, itemsize)
+        of_box[i] = number_of(boxes, k, i, itemsize)
     for i in range(4):
         edges[i] = of_box[i]
     if boxes.width == 5:
@@ -162,56 +149,43 @@ cdef inline void sort_by_image(
     starts[0] = 0
 
 
-cdef inline int make_order(Order *order, const Boxes *boxes, Py_ssize_t images) except -1:
-    """Room for an order, with boxes as they came."""
-    cdef Py_ssize_t k
-    memset(order, 0, sizeof(Order))
-    order.count, order.images = boxes.count, images
-    order.starts = <Py_ssize_t*>room_for(images + 1, sizeof(Py_ssize_t))
-    order.rows = order.boxes = <int32_t*>room_for(boxes.count, sizeof(int32_t))
-    for k in range(boxes.count):
-        order.boxes[k] = <int32_t>k
-    return 0
-
-
-cdef inline int order_rows(Order *order, const Boxes *boxes) except -1:
-    """Rows of the output in the order of their boxes."""
-    cdef int32_t *rows
-    cdef Py_ssize_t i
-    if boxes.rows != NULL:
-        rows = <int32_t*>room_for(order.count, sizeof(int32_t))
-        for i in range(order.count):
-            rows[i] = boxes.rows[order.boxes[i]]
-        order.rows = rows
-    return 0
-
-
 cdef inline int sort_boxes(
         Order *order, const Boxes *boxes, Py_ssize_t images, const AxisSize *axes,
         Py_ssize_t max_rows, int itemsize) except -1:
     """Sort boxes by image, then by place, so that neighbours read pixels that are in cache.
 
+    axes: NULL to sort by image alone.
     max_rows > 0: rows of the map are packed once for all boxes, so boxes are sorted by their top
     rows, and those of more than max_rows rows come last.
     max_rows = 0: nothing is packed, so boxes are sorted by bands of rows, and from left to right in
     each band.
     """
-    cdef Buckets buckets = buckets_for(axes, max_rows)
+    cdef Buckets buckets
     cdef Py_ssize_t k, count = boxes.count
     cdef int32_t *keys
     cdef int32_t *by_place
-    make_order(order, boxes, images)
+    memset(order, 0, sizeof(Order))
+    order.count, order.images = count, images
+    order.starts = <Py_ssize_t*>room_for(images + 1, sizeof(Py_ssize_t))
+    order.rows = order.boxes = <int32_t*>room_for(count, sizeof(int32_t))
     keys = <int32_t*>room_for(2 * count, sizeof(int32_t))
     by_place = keys + count
     with nogil:
         for k in range(count):
-            keys[k] = bucket_of(boxes, k, axes, &buckets, itemsize)
             by_place[k] = <int32_t>k
-        sort_by_digit(keys, 0, by_place, count, order.boxes)
-        sort_by_digit(keys, DIGIT_BITS, order.boxes, count, by_place)
+        if axes != NULL:
+            buckets = buckets_for(axes, max_rows)
+            for k in range(count):
+                keys[k] = bucket_of(boxes, k, axes, &buckets, itemsize)
+            sort_by_digit(keys, 0, by_place, count, order.boxes)
+            sort_by_digit(keys, DIGIT_BITS, order.boxes, count, by_place)
         sort_by_image(order, boxes.images, by_place)
     free(keys)
-    return order_rows(order, boxes)
+    if boxes.rows != NULL:
+        order.rows = <int32_t*>room_for(count, sizeof(int32_t))
+        for k in range(count):
+            order.rows[k] = boxes.rows[order.boxes[k]]
+    return 0
 
 
 cdef inline void free_order(Order *order) noexcept:
@@ -229,8 +203,8 @@ cdef inline void axis_of_box(
         int a) noexcept nogil:
     """Axis a of box k: 0 is y and 1 is x."""
     cdef const AxisSize *axis = &request.axes[a]
-    cdef double low = corner(boxes, k, 1 - a, request.itemsize)
-    cdef double high = corner(boxes, k, 3 - a, request.itemsize)
+    cdef double low = number_of(boxes, k, 1 - a, request.itemsize)
+    cdef double high = number_of(boxes, k, 3 - a, request.itemsize)
     cdef int extent = <int>axis.extent
     if request.itemsize == sizeof(float):
         make_axis(made, &request.rule, axis.scale, axis.bins, extent, <float>low, <float>high)
@@ -238,19 +212,26 @@ cdef inline void axis_of_box(
         make_axis(made, &request.rule, axis.scale, axis.bins, extent, low, high)
 
 
-cdef inline Py_ssize_t max_taps(const TableRequest *request, const BoxAxis *axis) noexcept nogil:
+cdef inline int kind_of(int rule) noexcept nogil:
+    """The kind of the tables of a rule."""
+    if rule == RULE_QUANTISED:
+        return PIXEL_SPANS
+    if rule == RULE_SINGLE_SAMPLES:
+        return SAMPLES
+    return SPARSE_TAPS if rule == RULE_ROTATED else SEPARABLE
+
+
+cdef inline double max_axis_taps(
+        const TableRequest *request, const BoxAxis *axis) noexcept nogil:
     """An upper bound of the taps of one axis: each bin reads at most three pixels more than its
     length on the map, and at most two a sample."""
-    cdef const Rule *rule = &request.rule
     cdef bint single = request.itemsize == sizeof(float)
     cdef double low = min(axis.low, axis.low + axis.size)
     cdef double high = max(axis.low, axis.low + axis.size)
     cdef double extent = axis.extent, rounding, taps
     cdef Py_ssize_t samples = 0
     cdef int p
-    if rule.kind == RULE_QUANTISED:
-        return 0
-    if rule.kind == RULE_SINGLE_SAMPLES:
+    if request.kind == SAMPLES:
         for p in range(axis.bins):
             samples += sample_count_float(axis, p) if single else sample_count_double(axis, p)
         return samples
@@ -259,66 +240,73 @@ cdef inline Py_ssize_t max_taps(const TableRequest *request, const BoxAxis *axis
     low = min(max(floor(low - rounding) - 2, 0), extent)
     high = min(max(ceil(high + rounding) + 2, 0), extent)
     taps = (high - low) + (4.0 + rounding) * axis.bins
-    if rule.kind == RULE_SAMPLED and rule.sampling_ratio > 0:
-        taps = min(taps, 2.0 * axis.bins * rule.sampling_ratio)
+    if request.rule.kind == RULE_SAMPLED and request.rule.sampling_ratio > 0:
+        taps = min(taps, 2.0 * axis.bins * request.rule.sampling_ratio)
     return <Py_ssize_t>min(taps, extent * axis.bins)
 
 
-cdef inline void box_tables(
-        Tables *tables, const Boxes *boxes, const TableRequest *request, const int32_t *order,
-        const Py_ssize_t *tap_starts, Py_ssize_t i) noexcept nogil:
-    """Both axes of box i of the tables, which has taps from tap_starts[2 * i] on."""
-    cdef int all_bins = request.axes[0].bins + request.axes[1].bins, kind = request.rule.kind
-    cdef int32_t *spans = tables.spans + 2 * all_bins * i
+cdef inline double max_taps(
+        const Boxes *boxes, Py_ssize_t k, const TableRequest *request) noexcept nogil:
+    """An upper bound of the taps of a box, which may be far above what memory holds."""
+    cdef Py_ssize_t samples = request.rule.sampling_ratio
+    cdef double taps = 0
+    cdef BoxAxis axis
+    cdef int a
+    if request.kind == PIXEL_SPANS:
+        return 0
+    if request.kind == SPARSE_TAPS:
+        return max_sparse_taps(boxes, k, request)
+    for a in range(2):
+        if request.rule.kind == RULE_SAMPLED and 1 <= samples <= 2:
+            # They bound the taps whatever the box is: max_axis_taps would say the same.
+            taps += min(2 * samples, request.axes[a].extent) * request.axes[a].bins
+        else:
+            axis_of_box(&axis, boxes, k, request, a)
+            taps += max_axis_taps(request, &axis)
+    return taps
+
+
+cdef inline void axis_tables(
+        Tables *tables, const Boxes *boxes, const TableRequest *request, Py_ssize_t i, Py_ssize_t k,
+        Py_ssize_t start) noexcept nogil:
+    """Both axes of box k, which is box i of the tables and has taps from `start` on."""
+    cdef int32_t *spans = tables.spans + 2 * request.spans * i
     cdef int32_t *window = tables.windows + 4 * i
-    cdef uint8_t *outside = tables.outside
-    cdef Py_ssize_t start, itemsize = request.itemsize
-    cdef Py_ssize_t low = 0, high = 0
+    cdef uint8_t *outside = NULL
+    cdef Py_ssize_t itemsize = request.itemsize, low = 0, high = 0
     cdef BoxAxis axis
     cdef TapsOut out
     cdef int a
-    if outside != NULL:
-        outside += all_bins * i
+    out.count = 0
+    out.pixel = tables.tap_pixel + start
+    out.weight = <char*>tables.tap_weight + start * itemsize
+    out.slope_low = out.slope_high = NULL
+    if request.slopes > 0:
+        out.slope_low = <char*>tables.tap_slopes + start * itemsize
+        out.slope_high = <char*>out.slope_low + tables.taps * itemsize
     for a in range(2):
-        axis_of_box(&axis, boxes, order[i], request, a)
-        start = tap_starts[2 * i + a]
-        out.count = 0
-        out.pixel = tables.tap_pixel + start
-        out.weight = <char*>tables.tap_weight + start * itemsize
-        out.slope_low = out.slope_high = NULL
-        if request.slopes:
-            out.slope_low = <char*>tables.tap_slopes + start * itemsize
-            out.slope_high = <char*>out.slope_low + tables.taps * itemsize
+        axis_of_box(&axis, boxes, k, request, a)
+        if request.kind == SAMPLES:
+            outside = tables.outside + request.spans * i + a * request.axes[0].bins
         if itemsize == sizeof(float):
             axis_taps_float(&request.rule, &axis, <int>start, spans, outside, &out)
         else:
             axis_taps_double(&request.rule, &axis, <int>start, spans, outside, &out)
-        hull(spans, 0, axis.bins, NULL if kind == RULE_QUANTISED else tables.tap_pixel, &low,
-             &high)
+        hull(spans, 0, axis.bins, tables.tap_pixel, &low, &high)
         window[0], window[1] = <int32_t>low, <int32_t>high
-        if kind == RULE_SINGLE_SAMPLES and window[0] < window[1]:
+        if request.kind == SAMPLES and window[0] < window[1]:
             window[1] = min(window[1], axis.extent - 1) + 1    # and the pixel after the sample
         spans += 2 * axis.bins
         window += 2
-        if outside != NULL:
-            outside += axis.bins
 
 
-cdef inline void fill_tables(
-        Tables *tables, const Boxes *boxes, const TableRequest *request, const int32_t *order,
-        const Py_ssize_t *tap_starts) noexcept nogil:
-    cdef int threads = request.threads
-    cdef Py_ssize_t i
-    if tables.count * (request.axes[0].bins + request.axes[1].bins) < MIN_PARALLEL_BINS:
-        threads = 1
-    threads = startable(threads)
-    if threads == 1:               # a parallel region is not free even with one thread
-        for i in range(tables.count):
-            box_tables(tables, boxes, request, order, tap_starts, i)
-        return
-    for i in prange(tables.count, num_threads=threads, schedule="dynamic",
-                    chunksize=BOXES_AT_ONCE):
-        box_tables(tables, boxes, request, order, tap_starts, i)
+cdef inline void box_tables(
+        Tables *tables, const Boxes *boxes, const TableRequest *request, Py_ssize_t i, Py_ssize_t k,
+        Py_ssize_t start, TapSlots *slots) noexcept nogil:
+    if request.kind == SPARSE_TAPS:
+        sparse_tables(tables, boxes, request, i, k, start, slots)
+    else:
+        axis_tables(tables, boxes, request, i, k, start)
 
 
 cdef inline int make_windows(
@@ -336,52 +324,94 @@ cdef inline int make_windows(
     return 0
 
 
-cdef inline Py_ssize_t place_taps(
+cdef inline int make_taps(Tables *tables, const TableRequest *request, Py_ssize_t taps) except -1:
+    """Room for taps."""
+    if taps > INT32_MAX:
+        raise MemoryError(f"the tables of boxes have {taps} taps, more than can be counted")
+    tables.taps = taps
+    if request.kind != PIXEL_SPANS:
+        tables.tap_pixel = <int32_t*>room_for(request.coordinates * taps, sizeof(int32_t))
+        tables.tap_weight = room_for(taps, request.itemsize)
+    if request.slopes > 0:
+        tables.tap_slopes = room_for(request.slopes * taps, request.itemsize)
+    if request.kind == SAMPLES:
+        tables.outside = <uint8_t*>room_for(request.spans * tables.count, 1)
+    if request.kind == SPARSE_TAPS:
+        tables.thin = <int32_t*>room_for(tables.count, sizeof(int32_t))
+    return 0
+
+
+cdef inline TapSlots *make_slots(int threads) except NULL:
+    """Free slots for each thread."""
+    cdef TapSlots *slots = <TapSlots*>room_for(threads, sizeof(TapSlots))
+    cdef Py_ssize_t i, j
+    for i in range(threads):
+        slots[i].used = 0
+        for j in range(RULE_SLOTS * RULE_SLOTS):
+            slots[i].slots[j].y = -1
+    return slots
+
+
+cdef inline Py_ssize_t bound_taps(
         const Order *order, const Boxes *boxes, const TableRequest *request, Py_ssize_t count,
-        Py_ssize_t *tap_starts) noexcept nogil:
-    """Where the taps of each axis of at most `count` boxes begin: [boxes + 1][2].  Returns how many
-    boxes TABLE_BYTES have room for, at least 1."""
-    cdef int all_bins = request.axes[0].bins + request.axes[1].bins, a
-    cdef Py_ssize_t tap_bytes = sizeof(int32_t) + (3 if request.slopes else 1) * request.itemsize
-    cdef Py_ssize_t box_bytes = bytes_of_box(all_bins), i, total = 0
-    cdef Py_ssize_t samples = request.rule.sampling_ratio
-    # Up to two samples of a bin bound its taps whatever the box is: max_taps would say the same.
-    cdef bint few_samples = request.rule.kind == RULE_SAMPLED and 1 <= samples <= 2
-    cdef BoxAxis axis
+        double *bounds) noexcept nogil:
+    """Bounds of the taps of at most `count` boxes.  Returns how many boxes TABLE_BYTES have room
+    for, at least 1."""
+    cdef Py_ssize_t tap_bytes = (request.coordinates * sizeof(int32_t)
+                                 + (1 + request.slopes) * request.itemsize)
+    cdef Py_ssize_t box_bytes = bytes_of_box(request), i
+    cdef double total = 0
     for i in range(count):
-        for a in range(2):
-            tap_starts[2 * i + a] = total
-            if few_samples:
-                total += min(2 * samples, request.axes[a].extent) * request.axes[a].bins
-                continue
-            axis_of_box(&axis, boxes, order.boxes[request.first + i], request, a)
-            total += max_taps(request, &axis)
-        if i > 0 and total * tap_bytes + i * box_bytes > TABLE_BYTES:
+        bounds[i] = max_taps(boxes, order.boxes[request.first + i], request)
+        total += bounds[i] * tap_bytes + box_bytes
+        if i > 0 and total > TABLE_BYTES:
             return i
-    tap_starts[2 * count] = total
     return count
 
 
-cdef inline Py_ssize_t bytes_of_box(int all_bins) noexcept nogil:
-    """Of tables without taps: window, `how`, starts of taps, spans."""
-    return 4 * sizeof(int32_t) + 1 + 2 * sizeof(Py_ssize_t) + 2 * all_bins * sizeof(int32_t)
+cdef inline Py_ssize_t bytes_of_box(const TableRequest *request) noexcept nogil:
+    """Of tables without taps: window, `how`, start and bound of taps, spans."""
+    return (4 * sizeof(int32_t) + 1 + 2 * sizeof(Py_ssize_t)
+            + 2 * request.spans * <Py_ssize_t>sizeof(int32_t))
 
 
-cdef inline int make_taps(
-        Tables *tables, const TableRequest *request, Py_ssize_t taps) except -1:
-    """Room for spans and taps."""
-    cdef int all_bins = request.axes[0].bins + request.axes[1].bins
-    if taps > INT32_MAX:
-        raise MemoryError(f"the tables of a box have {taps} taps, more than can be counted")
-    tables.taps = taps
-    tables.spans = <int32_t*>room_for(2 * all_bins * tables.count, sizeof(int32_t))
-    if request.rule.kind != RULE_QUANTISED:      # whose spans are pixels
-        tables.tap_pixel = <int32_t*>room_for(taps, sizeof(int32_t))
-        tables.tap_weight = room_for(taps, request.itemsize)
-    if request.slopes:
-        tables.tap_slopes = room_for(2 * taps, request.itemsize)
-    if request.rule.kind == RULE_SINGLE_SAMPLES:
-        tables.outside = <uint8_t*>room_for(all_bins * tables.count, 1)
+cdef inline void count_high_bounds(
+        const Boxes *boxes, const TableRequest *request, const int32_t *order, Py_ssize_t count,
+        double *bounds, TapSlots *slots, int threads) noexcept:
+    """Count the taps of turned boxes whose bounds are high."""
+    cdef Py_ssize_t i
+    for i in prange(count, nogil=True, num_threads=threads, schedule="dynamic",
+                    chunksize=BOXES_AT_ONCE):
+        if bounds[i] > MAX_TAPS_BOUND:
+            bounds[i] = count_sparse_taps(boxes, order[i], request, &slots[threadid()])
+
+
+cdef inline int fill_tables(
+        Tables *tables, const Boxes *boxes, const TableRequest *request, const int32_t *order,
+        Py_ssize_t *tap_starts, double *bounds) except -1:
+    """Make room for taps, and write them."""
+    cdef int threads = startable(
+        request.threads if tables.count * request.spans >= MIN_PARALLEL_BINS else 1)
+    cdef TapSlots *slots = NULL
+    cdef Py_ssize_t i
+    if request.kind == SPARSE_TAPS:
+        slots = make_slots(threads)
+        count_high_bounds(boxes, request, order, tables.count, bounds, slots, threads)
+    try:
+        tap_starts[0] = 0
+        for i in range(tables.count):
+            tap_starts[i + 1] = tap_starts[i] + <Py_ssize_t>bounds[i]
+        make_taps(tables, request, tap_starts[tables.count])
+        if threads == 1:               # a parallel region is not free even with one thread
+            with nogil:
+                for i in range(tables.count):
+                    box_tables(tables, boxes, request, i, order[i], tap_starts[i], slots)
+            return 0
+        for i in prange(tables.count, nogil=True, num_threads=threads, schedule="dynamic",
+                        chunksize=BOXES_AT_ONCE):
+            box_tables(tables, boxes, request, i, order[i], tap_starts[i], &slots[threadid()])
+    finally:
+        free(slots)
     return 0
 
 
@@ -390,19 +420,20 @@ cdef inline int make_tables(
         const TableRequest *request) except -1:
     """Make the tables of some boxes of an order, from box request.first on: at most
     request.max_boxes, and no more than fit TABLE_BYTES, but at least one."""
-    cdef Py_ssize_t box_bytes = bytes_of_box(request.axes[0].bins + request.axes[1].bins)
     cdef Py_ssize_t count = min(order.count - request.first, request.max_boxes)
     cdef Py_ssize_t *tap_starts
+    cdef double *bounds
     memset(tables, 0, sizeof(Tables))
-    count = min(count, max(TABLE_BYTES // box_bytes, 1))
+    count = min(count, max(TABLE_BYTES // bytes_of_box(request), 1))
     tap_starts = <Py_ssize_t*>room_for(2 * count + 1, sizeof(Py_ssize_t))
+    bounds = <double*>(tap_starts + count + 1)
     try:
         with nogil:
-            count = place_taps(order, boxes, request, count, tap_starts)
+            count = bound_taps(order, boxes, request, count, bounds)
         make_windows(tables, order, request.first, count)
-        make_taps(tables, request, tap_starts[2 * count])
-        with nogil:
-            fill_tables(tables, boxes, request, order.boxes + request.first, tap_starts)
+        tables.kind = request.kind
+        tables.spans = <int32_t*>room_for(2 * request.spans * count, sizeof(int32_t))
+        fill_tables(tables, boxes, request, order.boxes + request.first, tap_starts, bounds)
     finally:
         free(tap_starts)
     return 0
@@ -413,16 +444,9 @@ cdef inline int whole_map_tables(
         Py_ssize_t columns) except -1:
     """Boxes sorted by image alone, with windows that are the whole map, and no taps."""
     cdef Py_ssize_t i
-    cdef int32_t *by_number
     cdef int32_t *window
     memset(tables, 0, sizeof(Tables))
-    make_order(order, boxes, images)
-    by_number = <int32_t*>room_for(order.count, sizeof(int32_t))
-    for i in range(order.count):
-        by_number[i] = <int32_t>i
-    sort_by_image(order, boxes.images, by_number)
-    free(by_number)
-    order_rows(order, boxes)
+    sort_boxes(order, boxes, images, NULL, 0, 0)
     make_windows(tables, order, 0, order.count)
     for i in range(order.count):
         window = tables.windows + 4 * i
@@ -584,7 +608,7 @@ cdef inline double thin_area(int ph, int pw, const Rule *rule) noexcept nogil:
     every batch or in none.
     """
     cdef double ratio = rule.sampling_ratio
-    if ratio <= 0 or rule.kind == RULE_ROTATED:
+    if ratio <= 0:
         return INFINITY
     return THIN_GAIN * 4.0 * ph * pw * ratio * ratio
 
@@ -623,7 +647,7 @@ cdef inline Py_ssize_t find_thin_boxes(
     """
     cdef const int32_t *spans = tables.spans
     cdef int ph = request.axes[0].bins, pw = request.axes[1].bins
-    cdef int each = 2 if request.rule.kind == RULE_SINGLE_SAMPLES else 1
+    cdef int each = 2 if request.kind == SAMPLES else 1
     cdef double area = thin_area(ph, pw, &request.rule)
     cdef Py_ssize_t i, rows, columns, found = 0
     if area == INFINITY or not any_is_thin(tables, area):

@@ -82,10 +82,8 @@ struct prefetch_runs {
 #define PRAGMA(text) _Pragma(#text)
 #if defined(__clang__)
 #define UNROLLED(times) PRAGMA(unroll times)
-#elif defined(__GNUC__)
-#define UNROLLED(times) PRAGMA(GCC unroll times)
 #else
-#define UNROLLED(times)
+#define UNROLLED(times) PRAGMA(GCC unroll times)
 #endif
 
 #define LANES ((int)(LANE_BYTES / sizeof(REAL)))

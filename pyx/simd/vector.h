@@ -33,21 +33,15 @@
 /* NOINLINE: never inlined, since the loops of such functions lose their registers in larger ones.
    FORCE_INLINE: always inlined, since these functions live on what their callers know.
    NOIPA: as NOINLINE, and no constant propagation from callers. */
-#if defined(__GNUC__)
 #define NOINLINE __attribute__((noinline, unused))
 #define FORCE_INLINE inline __attribute__((always_inline))
-#else
-#define NOINLINE
-#define FORCE_INLINE inline
-#endif
 #if defined(__GNUC__) && !defined(__clang__)
 #define NOIPA __attribute__((noipa, unused))
 #else
 #define NOIPA NOINLINE
 #endif
 
-/* Vectors, aligned and not.  Compilers that lack them take single numbers for vectors. */
-#if defined(__GNUC__)
+/* Vectors, aligned and not. */
 typedef float vector_float __attribute__((vector_size(VECTOR_BYTES)));
 typedef double vector_double __attribute__((vector_size(VECTOR_BYTES)));
 typedef float unaligned_float
@@ -55,11 +49,6 @@ typedef float unaligned_float
 typedef double unaligned_double
     __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(double)), may_alias));
 typedef char unaligned_bytes __attribute__((vector_size(VECTOR_BYTES), aligned(1), may_alias));
-#else
-typedef float vector_float, unaligned_float;
-typedef double vector_double, unaligned_double;
-typedef char unaligned_bytes;
-#endif
 
 static FORCE_INLINE vector_float load_float(const float *from) {
     return *(const unaligned_float *)from;
@@ -122,35 +111,25 @@ static inline void stream_fence(void) {
 /* Asks for a cache line that is read soon, into a level 2 cache.  It is for lines that no hardware
    would foresee.  The empty statement keeps GCC from leaving out functions that do nothing else. */
 static inline void prefetch_l2(const void *line) {
-#if defined(__GNUC__)
     __builtin_prefetch(line, 0, 2);
     __asm__ volatile("");
-#else
-    (void)line;
-#endif
 }
 
 /* Asks for a cache line that is read soon, into the level 1 cache. */
 static inline void prefetch_l1(const void *line) {
-#if defined(__GNUC__)
     __builtin_prefetch(line, 0, 3);
     __asm__ volatile("");
-#else
-    (void)line;
-#endif
 }
 
 /* Asks for a cache line that is written soon, and takes it away from other cores.  On x86-64 the
    instruction is spelt out, since compilers use it only if all processors that they compile for
    know it.  Processors of x86-64 that do not know it do nothing. */
 static inline void prefetch_write(void *line) {
-#if defined(__GNUC__) && defined(__x86_64__)
+#if defined(__x86_64__)
     __asm__ volatile("prefetchw %0" : : "m"(*(char *)line));
-#elif defined(__GNUC__)
+#else
     __builtin_prefetch(line, 1, 2);
     __asm__ volatile("");
-#else
-    (void)line;
 #endif
 }
 

@@ -1,8 +1,7 @@
 """What pyx/plan/plan.pyx offers to kernels; here, where Cython looks for it."""
 from libc.stdint cimport int32_t
 
-from plan.rules cimport LevelRule
-from plan.structs cimport BoxList, Boxes, Call, Scale, Tasks
+from plan.structs cimport Boxes, Call, Scale, Tasks
 
 
 cdef class Plan:
@@ -37,8 +36,8 @@ cdef class Plan:
     cdef Py_ssize_t held           # buffers
     cdef Py_buffer *buffers
     cdef Scale *scales
-    cdef LevelRule level_rule
-    cdef BoxList boxes             # those of the finest level first
+    cdef tuple level_rule          # of roicy/_levels.py, for a pyramid
+    cdef Boxes boxes             # those of the finest level first
     cdef Py_ssize_t *stops         # where each level ends
     # steps
     cdef int steps
@@ -53,7 +52,6 @@ cdef class Plan:
     cdef int take_scales(self) except -1
     cdef tuple scale_of(self, Py_ssize_t level)
     cdef dict named_shapes(self)
-    cdef int check_scales(self) except -1
     cdef int take_channels(self) except -1
     cdef int take_boxes(self) except -1
     cdef bint take_rows(self, boxes, Py_ssize_t image) except? False
@@ -68,7 +66,6 @@ cdef class Plan:
     cdef int make_tasks(self) except -1
     # arrays of a step, from kernels
     cdef int set_result(self, array) except -1
-    cdef int map_store(self, Py_ssize_t level) noexcept
     cdef int set_argmax(self, array) except -1
     cdef int set_gradient(self, array) except -1
     cdef int set_partial_sums(self, array) except -1

@@ -1,0 +1,47 @@
+"""Copies of what a plan has made, as arrays that tests look at."""
+from plan.rules cimport TableRequest
+from plan.structs cimport Call, Tables, Tasks
+
+
+cdef inline copied(const void *elements, Py_ssize_t count, dtype, tuple shape):
+    """An array of its own; None where there is no table."""
+    import numpy as np      # here, since this file is no module
+    if elements == NULL:
+        return None
+    size = np.dtype(dtype).itemsize * count
+    return np.frombuffer((<const char*>elements)[:size], dtype).reshape(shape).copy()
+
+
+cdef inline copied_tables(const Call *call, const TableRequest *request, real):
+    """Tables by their names in struct Tables; real: the type of weights."""
+    cdef const Tables *tables = &call.tables
+    cdef Py_ssize_t count = tables.count, bins = request.spans, taps = tables.taps
+    from types import SimpleNamespace
+    return SimpleNamespace(
+        strategy=call.strategy, first=tables.first, stop=tables.stop,
+        order=copied(call.order.boxes + tables.first, count, "i4", (count,)),
+        starts=copied(tables.starts, call.map.images + 1, "p", (-1,)),
+        rows=copied(tables.rows, count, "i4", (count,)),
+        windows=copied(tables.windows, 4 * count, "i4", (count, 4)),
+        how=copied(tables.how, count, "u1", (count,)),
+        spans=copied(tables.spans, 2 * bins * count, "i4", (count, bins, 2)),
+        tap_pixel=copied(tables.tap_pixel, request.coordinates * taps, "i4", (-1,)),
+        tap_weight=copied(tables.tap_weight, taps, real, (-1,)),
+        tap_slopes=copied(tables.tap_slopes, request.slopes * taps, real, (request.slopes, -1)),
+        outside=copied(tables.outside, bins * count, "u1", (count, bins)),
+        counts=copied(tables.counts, 2 * count, "i4", (count, 2)),
+        pixels=copied(tables.pixels, taps, "i4", (-1,)),
+        pixel_spans=copied(tables.pixel_spans, 2 * taps, "i4", (-1, 2)),
+        bin=copied(tables.bin, taps, "i4", (-1,)),
+        bin_weight=copied(tables.bin_weight, taps, real, (-1,)),
+    )
+
+
+cdef inline copied_tasks(const Tasks *tasks):
+    """Tasks by the names of struct Task."""
+    names = ("level", "image", "first_box", "stop_box", "first_block", "stop_block", "first_bin",
+             "stop_bin", "load", "y0", "y1", "x0", "x1")
+    import numpy as np
+    kinds = ["i4" if name == "load" else "p" for name in names]
+    dtype = np.dtype({"names": names, "formats": kinds}, align=True)
+    return copied(tasks.items, tasks.count, dtype, (-1,))
