@@ -159,6 +159,21 @@ def test_threads_strides_and_outs_change_no_bit(isa):
                 )
 
 
+def test_rows_gigabytes_apart(isa, tmp_path):
+    """The rows of a sparse file, farther apart than numbers of 32 bits can say."""
+    path = tmp_path / "frame"
+    near = frame_of("uint8", extent=(9, 40))
+    with path.open("wb") as file:
+        for y in range(9):
+            file.seek(y << 29)
+            file.write(near[y].tobytes())
+    far = np.memmap(path, np.uint8, "r")
+    strides = (1 << 29, 3, 1)
+    frame = np.lib.stride_tricks.as_strided(far, (9, 40, 3), strides, writeable=False)
+    boxes = [(0, 20, 4, 18, 5, 0.2)]
+    assert roicy.crop(frame, boxes, 20).tobytes() == roicy.crop(near, boxes, 20).tobytes()
+
+
 def test_nan_is_read_only_with_a_weight():
     frame = np.ones((8, 8, 1), np.float32)
     frame[3, 5] = np.nan

@@ -109,15 +109,16 @@ def test_same_as_of_the_converted_frame(color, isa):
 
 
 def test_tall_boxes_do_not_fit_a_strip(isa):
-    """So many rows of one output row that they are converted one by one."""
+    """So many rows of an output row, or of 16, that a strip does not hold them."""
     planes, _ = planes_of("nv12", 2000, 36)
     _, frame = stored("nv12", planes)
     rgb = roicy.crop(
         frame, [(0, 0, 36, 2000)], (2000, 36), color="nv12", dtype=np.uint8, channels="last"
     )[0]
     for box in ((3, 0, 30, 2000), (30, 1990, 3, 10)):
-        got = roicy.crop(frame, [box], (1, 20), color="nv12")
-        assert got.tobytes() == roicy.crop(rgb, [box], (1, 20)).tobytes()
+        for size in ((1, 20), (8, 20), (50, 20)):
+            got = roicy.crop(frame, [box], size, color="nv12")
+            assert got.tobytes() == roicy.crop(rgb, [box], size).tobytes(), size
 
 
 @pytest.mark.parametrize("color", COLORS)

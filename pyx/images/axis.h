@@ -14,6 +14,8 @@
 #include <math.h>
 #include <stdint.h>
 
+#include "simd/vector.h"
+
 /* How output pixels weigh pixels: as bilinear interpolation, by areas, as Pillow, or only the pixel
    around the middle. */
 enum { CROP_POINTS, CROP_AREAS, CROP_TRIANGLES, CROP_NEAREST };
@@ -117,7 +119,7 @@ static inline double crop_beyond(double at, double half) {
 
 /* The triangle around `middle`.  Where no pixel has its middle in it, the nearest one stands for
    it if edges go on. */
-static inline struct crop_span crop_span_triangle(const struct crop_axis *axis, double middle) {
+static NOINLINE struct crop_span crop_span_triangle(const struct crop_axis *axis, double middle) {
     struct crop_span span = {0, -1, 0, 0, 0, 0};
     double low = floor(middle - axis->half + 0.5), stop = floor(middle + axis->half + 0.5);
     double sum = 0, outside = 0;
@@ -158,7 +160,7 @@ static inline double crop_axis_hull(const struct crop_axis *axis, int32_t *low, 
 }
 
 /* The interval of output pixel p. */
-static inline struct crop_span crop_span_of(const struct crop_axis *axis, int32_t p) {
+static FORCE_INLINE struct crop_span crop_span_of(const struct crop_axis *axis, int32_t p) {
     struct crop_span none = {0, -1, 0, 0, 0, 0};
     double middle;
     if (p < axis->bin_low || p >= axis->bin_stop || axis->low >= axis->stop)

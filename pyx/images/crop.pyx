@@ -4,9 +4,10 @@ A task is a box, or some of its rows.  Blocks of CROP_ROWS rows are computed one
 each in chunks of output columns whose pixels fit a strip.  rows.h has the sums.
 
 Rows of YCbCr are converted for each strip.  Where boxes overlap much, the frame is converted before
-all tasks, and where they are not upright, what each of them reads.
+all tasks, and where they are not upright, what each of them reads, or the frame if that is less.
 """
 from cpython.buffer cimport PyBUF_STRIDED, PyBUF_STRIDES, PyBuffer_Release, PyObject_GetBuffer
+from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
@@ -16,13 +17,14 @@ from images.frames cimport (BYTE, CROP_AREAS, CROP_CHANNELS, CROP_COLUMNS, CROP_
                             Span, Strip, Sums, Target, Warp, Yuv, crop_axis_hull, crop_axis_limit,
                             crop_axis_set, crop_convert, crop_convert_rows, crop_pad_columns,
                             crop_scale_columns, crop_span_of, crop_store, sum_strip_columns_float,
-                            sum_strip_float, warp_hull, warp_pixels, warp_samples)
+                            sum_strip_float, warp_hull, warp_pixels, warp_samples, warp_set_ahead)
 from threads cimport run_tasks
 from tuning cimport (CROP_COLUMNS_AT_ONCE, CROP_CONVERTED, CROP_OVERLAP, CROP_SERIAL_NUMBERS,
                      CROP_STRIP, TASKS_PER_THREAD, WARP_COST)
 
 cdef enum:
     GROUPS = CROP_COLUMNS_AT_ONCE // CROP_COLUMNS
+    CONVERTED_ROWS = CROP_CONVERTED // (3 * (CROP_RUN + 2))   # of a strip of CROP_RUN pixels
 
 
 cdef struct Call:
@@ -69,7 +71,7 @@ cdef struct Work:                  # one box, and some rows and columns of it
     Axis x
     char *out
     bint padded
-    bint converts                  # rows are converted for each strip
+    Py_ssize_t converted           # rows of YCbCr that are converted for a strip
     int row
     int rows
     int column                     # the first of scratch.columns
@@ -117,13 +119,21 @@ cdef inline void set_columns(Work *work, Scratch *scratch) noexcept nogil:
         scratch.stop[group] = max(scratch.stop[group], <Py_ssize_t>span.high + 1)
 
 
-cdef inline void set_rows(const Call *call, Work *work, Scratch *scratch) noexcept nogil:
+cdef inline void set_rows(Work *work, Scratch *scratch) noexcept nogil:
+    """Spans of output rows; fewer of these if they read too many rows of YCbCr."""
     cdef int p
     for p in range(CROP_ROWS):
         scratch.cover[p] = 0
         if p < work.rows:
             scratch.rows[p] = crop_span_of(&work.y, work.row + p)
             scratch.cover[p] = scratch.rows[p].cover
+    work.converted = 0
+    while work.frame.kind == CROP_YUV:
+        work.converted = crop_convert_rows(
+            work.frame, scratch.rows, work.rows, work.y.step < 0, 0, 0, NULL)
+        if work.converted <= CONVERTED_ROWS:
+            break
+        work.rows //= 2            # never from 1: such frames are converted in advance
 
 
 cdef inline void finish(
@@ -208,16 +218,12 @@ cdef inline Source convert_rows(
     return dense_bytes(work.frame, scratch.converted, 3 * (stop - low), 0, low)
 
 
-cdef inline Py_ssize_t room_for(const Call *call, Work *work, Scratch *scratch) noexcept nogil:
-    """Pixels of a row of a strip.  Too many rows of YCbCr are converted one by one."""
-    cdef Py_ssize_t room = CROP_STRIP // call.channels, rows, fit
-    work.converts = False
-    if work.frame.kind != CROP_YUV:
+cdef inline Py_ssize_t room_for(const Call *call, const Work *work) noexcept nogil:
+    """Pixels of a row of a strip."""
+    cdef Py_ssize_t room = CROP_STRIP // call.channels
+    if work.converted == 0:
         return room
-    rows = crop_convert_rows(work.frame, scratch.rows, work.rows, work.y.step < 0, 0, 0, NULL)
-    fit = CROP_CONVERTED // (3 * max(rows, <Py_ssize_t>1)) - 2
-    work.converts = fit >= CROP_RUN
-    return min(room, fit) if work.converts else room
+    return min(room, CROP_CONVERTED // (3 * work.converted) - 2)
 
 
 cdef inline void fill_strip(
@@ -226,11 +232,12 @@ cdef inline void fill_strip(
     cdef Lines y = lines_of(call, scratch.rows)
     cdef Source plane = work.frame[0]
     strip.channel = 0
-    if work.converts:
+    if work.frame.kind == CROP_YUV:
         plane = convert_rows(work, scratch, strip)
         y = lines_of(call, scratch.moved)
         sum_strip_float(&plane, &y, work.rows, strip)
         return
+    y.ahead = <Py_ssize_t>(CROP_ROWS * work.y.step) * plane.stride_y
     if not call.planar:
         sum_strip_float(work.frame, &y, work.rows, strip)
         return
@@ -251,7 +258,7 @@ cdef inline void crop_block(const Call *call, Work *work, Scratch *scratch) noex
     cdef Lines x
     cdef int first, count, group = 0, stop_group
     cdef int groups = (work.columns + CROP_COLUMNS - 1) // CROP_COLUMNS
-    cdef Py_ssize_t stop = 0, room = room_for(call, work, scratch)
+    cdef Py_ssize_t stop = 0, room = room_for(call, work)
     cdef bint scaled
     strip.sums, strip.channels = scratch.strip, call.channels
     while group < groups:
@@ -293,6 +300,11 @@ cdef Warp warp_of(const Call *call, Py_ssize_t k) noexcept nogil:
     if call.rule == CROP_AREAS:
         warp.nx = warp_samples(m, False, warp.stop_p, warp.stop_q)
         warp.ny = warp_samples(m, True, warp.stop_p, warp.stop_q)
+    warp_set_ahead(&warp)
+    for c in range(warp.nx):
+        warp.at_x[c] = (c + 0.5) / warp.nx
+    for c in range(warp.ny):
+        warp.at_y[c] = (c + 0.5) / warp.ny
     warp.projective = m[6] != 0 or m[7] != 0 or m[8] != 1
     warp.repeats = call.repeats
     for c in range(CROP_CHANNELS):
@@ -339,9 +351,9 @@ cdef void crop_task(const void *given, Py_ssize_t task, char *memory) noexcept n
         work.row = first_row
         while work.row < stop_row:
             work.rows = min(<int>CROP_ROWS, stop_row - work.row)
-            set_rows(call, &work, scratch)
+            set_rows(&work, scratch)
             crop_block(call, &work, scratch)
-            work.row += CROP_ROWS
+            work.row += work.rows
         work.column += CROP_COLUMNS_AT_ONCE
 
 
@@ -369,7 +381,10 @@ cdef void convert_task(const void *given, Py_ssize_t task, char *memory) noexcep
 
 
 cdef inline double region_of(const Call *call, Py_ssize_t k, Region *region) noexcept nogil:
-    """The pixels that a box reads; return how many it needs."""
+    """The pixels that a box reads; return how many it needs.
+
+    They count as infinitely many if an output row reads more rows than a strip can.
+    """
     cdef Axis axis
     cdef Warp warp
     cdef double y, x
@@ -383,6 +398,8 @@ cdef inline double region_of(const Call *call, Py_ssize_t k, Region *region) noe
     else:
         axis = axis_of(call, k, False)
         y = crop_axis_hull(&axis, region.low, region.stop)
+        if 2 * axis.half + 2 > CONVERTED_ROWS:
+            y = INFINITY
         axis = axis_of(call, k, True)
         crop_axis_hull(&axis, region.low + 1, region.stop + 1)
         x = region.stop[1] - region.low[1]

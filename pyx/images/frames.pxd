@@ -1,4 +1,4 @@
-"""What axis.h, load.h, rows.h, store.h and warp.h offer; they say what each function does."""
+"""What axis.h, load.h, yuv.h, rows.h, store.h and warp.h offer; they say what functions do."""
 from libc.stdint cimport int16_t, int32_t, uint8_t
 
 from simd.simd cimport Taps
@@ -13,7 +13,6 @@ cdef extern from "images/store.h":
     enum: CROP_TRIANGLES
     enum: CROP_NEAREST
     enum: CROP_YUV
-    enum: YUV_SPARE
 
     ctypedef struct Span "struct crop_span":
         int32_t low
@@ -29,15 +28,8 @@ cdef extern from "images/store.h":
         int32_t low
         int32_t stop
         double step
+        double half
         bint repeats
-
-    ctypedef struct Yuv "struct crop_yuv":
-        int shared
-        bint wide
-        int16_t luma
-        int16_t *bias
-        int16_t *from_u
-        int16_t *from_v
 
     ctypedef struct Plane "struct crop_plane":
         const char *start
@@ -55,11 +47,12 @@ cdef extern from "images/store.h":
         int kind
         bint dense
         Plane *chroma
-        const Yuv *yuv
+        const void *yuv
 
     ctypedef struct Lines "struct lines":
         const Span *spans
         bint triangles
+        Py_ssize_t ahead
         Taps list
 
     ctypedef struct Strip "struct strip":
@@ -94,12 +87,6 @@ cdef extern from "images/store.h":
     void crop_axis_limit(Axis *axis, double first, double second) noexcept nogil
     double crop_axis_hull(const Axis *axis, int32_t *low, int32_t *stop) noexcept nogil
     Span crop_span_of(const Axis *axis, int32_t p) noexcept nogil
-    void crop_convert(
-        const Source *source, Py_ssize_t y, Py_ssize_t x, Py_ssize_t count,
-        uint8_t *to) noexcept nogil
-    Py_ssize_t crop_convert_rows(
-        const Source *source, Span *spans, int count, bint backwards, Py_ssize_t low,
-        Py_ssize_t stop, uint8_t *to) noexcept nogil
     void sum_strip_float(
         const Source *source, const Lines *lines, int rows, const Strip *strip) noexcept nogil
     void sum_strip_double(
@@ -117,11 +104,34 @@ cdef extern from "images/store.h":
         const float *sums, int rows, int count, char *to, const Target *target) noexcept nogil
 
 
+cdef extern from "images/yuv.h":
+    enum: YUV_SPARE
+
+    ctypedef struct Yuv "struct crop_yuv":
+        int shared
+        bint wide
+        int16_t luma
+        int16_t *bias
+        int16_t *from_u
+        int16_t *from_v
+
+    void crop_convert(
+        const Source *source, Py_ssize_t y, Py_ssize_t x, Py_ssize_t count,
+        uint8_t *to) noexcept nogil
+    Py_ssize_t crop_convert_rows(
+        const Source *source, Span *spans, int count, bint backwards, Py_ssize_t low,
+        Py_ssize_t stop, uint8_t *to) noexcept nogil
+
+
 cdef extern from "images/warp.h":
+    enum: WARP_SAMPLES
+
     ctypedef struct Warp "struct warp":
         double *m
         int nx
         int ny
+        double *at_x
+        double *at_y
         bint projective
         bint repeats
         bint nearest
@@ -135,6 +145,7 @@ cdef extern from "images/warp.h":
 
     void warp_hull(
         const Warp *warp, const Source *source, int32_t *low, int32_t *stop) noexcept nogil
+    void warp_set_ahead(Warp *warp) noexcept nogil
     int warp_samples(const double *m, bint along_y, int height, int width) noexcept nogil
     void warp_pixels(
         const Source *source, const Warp *warp, const Target *target, const Py_ssize_t *place,

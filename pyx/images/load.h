@@ -1,8 +1,8 @@
-/* Frames of any type and strides: their numbers as floats, and those of YCbCr as bytes. */
+/* Frames of any type and strides, and their numbers as floats. */
 #ifndef ROICY_LOAD_H
 #define ROICY_LOAD_H
 
-#include "images/yuv.h"
+#include "simd/simd.h"
 
 /* Output pixels are computed in blocks of CROP_ROWS rows, and stored CROP_COLUMNS columns at a
    time.  CROP_RUN numbers of a row of a frame are summed together. */
@@ -15,8 +15,15 @@ enum {
     CROP_SQUARE = VECTOR_BYTES / sizeof(float)
 };
 
-/* Types of frames besides those of convert.h; CROP_YUV stands for YCbCr of any format. */
+/* Types of frames besides those of convert.h.  CROP_YUV stands for YCbCr of any format, whose
+   pixels yuv.h makes bytes before anything else reads them. */
 enum { CROP_FLOAT = 'f', CROP_SHORT = 'H', CROP_YUV = 'Y' };
+
+/* U or V of a frame.  Strides are bytes. */
+struct crop_plane {
+    const char *start;
+    ptrdiff_t stride_y, stride_x;
+};
 
 /* A frame or a map, or one plane of it.  Strides are bytes.  YCbCr has three channels, which are
    red, green and blue; Y lies at `start`. */
@@ -49,49 +56,6 @@ static FORCE_INLINE float crop_number(const char *from, int kind) {
     return kind == CROP_SHORT ? (float)two : float_of_half(two);
 }
 
-/* Converts pixels x .. x + count - 1 of row y of YCbCr; x is even.  The YUV_SPARE bytes after them
-   may change.  Steps are whole, since pixels of the frame beyond the last one are converted, too,
-   or at its edge those before.  The row YUV_AHEAD rows below is prefetched, since it is read next
-   but a few. */
-enum { YUV_SPARE = 3 * YUV_RUN + 1, YUV_AHEAD = 8 };
-static NOINLINE void crop_convert(const struct crop_source *source, ptrdiff_t y, ptrdiff_t x,
-                                  ptrdiff_t count, uint8_t *to) {
-    const struct crop_yuv yuv = *source->yuv;
-    const char *row = source->start + y * source->stride_y;
-    ptrdiff_t step = source->stride_x, width = source->width;
-    ptrdiff_t ahead = y + YUV_AHEAD < source->height ? YUV_AHEAD : 0;
-    for (ptrdiff_t at = 0; at < count; at += YUV_RUN) {
-        struct crop_plane chroma[2] = {source->chroma[0], source->chroma[1]};
-        uint8_t edge[YUV_SPARE];
-        ptrdiff_t first = x + at, left = width - first;
-        if (left < YUV_RUN)
-            first = width > YUV_RUN ? (width - YUV_RUN + 1) & ~(ptrdiff_t)1 : 0;
-        for (int i = 0; i < 2; i++) {
-            chroma[i].start +=
-                (y >> yuv.shared) * chroma[i].stride_y + first / 2 * chroma[i].stride_x;
-            prefetch_l1(chroma[i].start + (ahead >> yuv.shared) * chroma[i].stride_y);
-        }
-        prefetch_l1(row + first * step + ahead * source->stride_y);
-        if (left >= YUV_RUN) {
-            yuv_convert_run(&yuv, row + first * step, step, chroma, YUV_RUN, count - at,
-                            to + 3 * at);
-            continue;
-        }
-        yuv_convert_run(&yuv, row + first * step, step, chroma, (int)(width - first), YUV_RUN,
-                        edge);
-        memcpy(to + 3 * at, edge + 3 * (x + at - first), (size_t)(3 * (count - at)));
-    }
-}
-
-/* A few numbers of a row of YCbCr, at most CROP_RUN. */
-static FORCE_INLINE void crop_load_yuv(const struct crop_source *source, ptrdiff_t y, ptrdiff_t at,
-                                       int count, float *to) {
-    uint8_t bytes[3 * CROP_RUN + YUV_SPARE];
-    ptrdiff_t first = at / 6 * 2, stop = (at + count + 2) / 3;
-    crop_convert(source, y, first, stop - first, bytes);
-    widen_float((const char *)bytes + (at - 3 * first), BYTE, count, to);
-}
-
 /* Numbers at..at + count - 1 of a row, counted from its start as pixels of interleaved channels. */
 static FORCE_INLINE void crop_load_strided(const struct crop_source *source, const char *row,
                                            ptrdiff_t at, int count, int kind, float *to) {
@@ -111,9 +75,7 @@ static NOINLINE void load_row_float(const struct crop_source *source, ptrdiff_t 
                                     int count, float *to) {
     const char *row = source->start + y * source->stride_y;
     int kind = source->kind;
-    if (kind == CROP_YUV)
-        crop_load_yuv(source, y, at, count, to);
-    else if (source->dense && kind != CROP_FLOAT)
+    if (source->dense && kind != CROP_FLOAT)
         widen_float(row + at * small_size(kind), kind, count, to);
     else if (kind == BYTE)
         crop_load_strided(source, row, at, count, BYTE, to);

@@ -46,6 +46,9 @@ static FORCE_INLINE void NAME(sum_line)(VECTOR *sums, const char *from, ptrdiff_
     const REAL *weight = (const REAL *)lines->list.weight;
     const char *at = from + (of == LISTED ? pixel[list[0]] : span->low) * stride;
     VECTOR by = NAME(splat)(NAME(weight_of_line)(lines, i, 0, of));
+    ptrdiff_t ahead = lines->ahead;
+    if (kind == BYTE && of != LISTED)
+        prefetch_l2((const char *)((uintptr_t)at + (uintptr_t)ahead));
     UNROLLED(16)
     for (int j = 0; j < count; j++)
         sums[j] = NAME(load_line)(at, kind, j) * by;
@@ -63,10 +66,15 @@ static FORCE_INLINE void NAME(sum_line)(VECTOR *sums, const char *from, ptrdiff_
     int32_t between = span->high - span->low - 1;
     for (int32_t y = 0; y < between; y++) {
         at += stride;
+        if (kind == BYTE)
+            prefetch_l2((const char *)((uintptr_t)at + (uintptr_t)ahead));
         NAME(add_line)(sums, at, kind, (REAL)span->middle, count);
     }
-    if (between >= 0)
+    if (between >= 0) {
+        if (kind == BYTE)
+            prefetch_l2((const char *)((uintptr_t)at + (uintptr_t)(stride + ahead)));
         NAME(add_line)(sums, at + stride, kind, (REAL)span->last, count);
+    }
 }
 
 /* Sums `count` numbers, CROP_RUN or LANES, of dense rows for output row i; `row` is where they

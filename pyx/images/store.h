@@ -67,9 +67,13 @@ static NOINLINE void crop_store_apart(const float *from, int count,
         crop_store_run(from + i, 1, target, to + i * step);
 }
 
-/* Transposes a square of sums, whose columns follow each other, to rows of floats. */
+/* Transposes a square of sums, whose columns follow each other, to rows of floats.  The lines of
+   the next columns are prefetched, since no processor foresees 16 rows at once. */
 static FORCE_INLINE void crop_store_square(const float *sums, int rows, float *to, ptrdiff_t step) {
     enum { n = CROP_SQUARE };
+    for (int l = 0; l < rows; l++)
+        prefetch_write(
+            (char *)((uintptr_t)to + (uintptr_t)(l * step + 2 * CROP_COLUMNS) * sizeof(float)));
     for (int l = 0; l < rows; l += n)
         for (int j = 0; j < CROP_COLUMNS; j += n)
             transpose_square_float(sums + j * CROP_ROWS + l, CROP_ROWS, n, to + l * step + j, step,

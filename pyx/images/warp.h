@@ -13,6 +13,9 @@
 /* The most samples along one axis of an output pixel: more would cost more than they show. */
 enum { WARP_SAMPLES = 8 };
 
+/* Pixels of the frame that the next output rows are prefetched ahead. */
+enum { WARP_AHEAD = 8 };
+
 /* The iterations of the loop that follows may be lanes of vectors. */
 #define WARP_SIMD PRAGMA(omp simd)
 #define WARP_SIMD_OR PRAGMA(omp simd reduction(| : outside))
@@ -23,12 +26,14 @@ typedef float warp_quad __attribute__((vector_size(16)));
 /* How a box lies, and how it is sampled. */
 struct warp {
     double m[9];
-    int nx, ny;                      /* samples of an output pixel */
-    int projective;                  /* the last row is not 0, 0, 1 */
-    int repeats;                     /* the edges of the frame go on for ever */
-    int nearest;                     /* a sample is the pixel around it */
+    int nx, ny;                                    /* samples of an output pixel */
+    double at_x[WARP_SAMPLES], at_y[WARP_SAMPLES]; /* where they lie in it, from 0 to 1 */
+    int projective;                                /* the last row is not 0, 0, 1 */
+    int repeats;                                   /* the edges of the frame go on for ever */
+    int nearest;                                   /* a sample is the pixel around it */
     float scale[4], bias[4], pad[4]; /* of channels of the frame; scale includes 1 / (nx * ny) */
     int32_t low_p, stop_p, low_q, stop_q; /* output pixels that show the box */
+    int32_t ahead_x, ahead_y;             /* WARP_AHEAD pixels on, towards the next output rows */
 };
 
 /* a * b + c, for each number. */
@@ -210,19 +215,32 @@ static FORCE_INLINE uint64_t warp_eight_bytes(const char *from) {
     return eight;
 }
 
+/* Whether numbers of 32 bits can say how far bytes of a frame are from its start. */
+static inline int warp_is_near(const struct crop_source *source) {
+    ptrdiff_t most = INT32_MAX, row = source->stride_y;
+    return row < most && row > -most && row * source->height < most &&
+           row * source->height > -most && source->width < most / CROP_CHANNELS - 8;
+}
+
 /* Adds samples amid dense bytes to sums [channel][column], which begin with the `first`.  Two
    pixels of a row are fetched at once, one sample after the other; they are then computed with as
    vectors of samples. */
 static FORCE_INLINE void warp_add_bytes(const struct crop_source *source, int channels,
-                                        const struct warp_places *places, int first, float *sums) {
+                                        const struct warp_places *places, ptrdiff_t ahead,
+                                        int first, float *sums) {
     enum { n = CROP_COLUMNS };
+    const char *start = source->start, *next = start + source->stride_y;
+    int32_t step = (int32_t)source->stride_y, offset[n];
     uint64_t above[n], below[n];
     uint32_t a[n], b[n], c[n], d[n];
+    WARP_SIMD
+    for (int i = 0; i < n; i++)
+        offset[i] = places->row[i] * step + places->column[i] * channels;
+    for (int i = 0; first && i < n; i += n / 4)
+        prefetch_l2((const char *)((uintptr_t)start + (uintptr_t)(offset[i] + ahead)));
     for (int i = 0; i < n; i++) {
-        const char *at =
-            source->start + places->row[i] * source->stride_y + places->column[i] * channels;
-        above[i] = warp_eight_bytes(at);
-        below[i] = warp_eight_bytes(at + source->stride_y);
+        above[i] = warp_eight_bytes(start + offset[i]);
+        below[i] = warp_eight_bytes(next + offset[i]);
     }
     WARP_SIMD
     for (int i = 0; i < n; i++) {
@@ -264,24 +282,26 @@ static NOINLINE void warp_add_any(const struct crop_source *source, const struct
     }
 }
 
-/* Computes `count` output pixels, at most CROP_COLUMNS, of row p from column q on. */
+/* Computes `count` output pixels, at most CROP_COLUMNS, of row p from column q on; bytes: whether
+   the frame is one for warp_add_bytes. */
 static FORCE_INLINE void warp_row(const struct crop_source *source, const struct warp *warp,
-                                  int channels, int32_t p, int32_t q, int count, float *sums) {
+                                  int channels, int bytes, int32_t p, int32_t q, int count,
+                                  float *sums) {
     struct warp_places places;
-    int dense = source->dense && source->kind == BYTE;
+    ptrdiff_t ahead = warp->ahead_y * source->stride_y + warp->ahead_x * channels;
     for (int j = 0; j < warp->ny; j++)
         for (int i = 0; i < warp->nx; i++) {
-            int on_line = warp_place(source, warp, q + (i + 0.5) / warp->nx - 0.5,
-                                     p + (j + 0.5) / warp->ny - 0.5, &places);
+            int on_line =
+                warp_place(source, warp, q + warp->at_x[i] - 0.5, p + warp->at_y[j] - 0.5, &places);
             int first = i + j == 0;
             if (warp->nearest)
                 warp_to_nearest(&places);
-            if (!dense || !warp_is_inside(source, channels, &places, on_line))
+            if (!bytes || !warp_is_inside(source, channels, &places, on_line))
                 warp_add_any(source, warp, count, &places, first, sums);
             else if (first)
-                warp_add_bytes(source, channels, &places, 1, sums);
+                warp_add_bytes(source, channels, &places, ahead, 1, sums);
             else
-                warp_add_bytes(source, channels, &places, 0, sums);
+                warp_add_bytes(source, channels, &places, 0, 0, sums);
         }
 }
 
@@ -325,6 +345,7 @@ static NOINLINE void warp_pixels(const struct crop_source *source, const struct 
                                  int32_t p, int32_t q, int32_t stop, char *row) {
     int shown = p >= warp->low_p && p < warp->stop_p && q >= warp->low_q && q < warp->stop_q &&
                 source->width > 0 && source->height > 0;
+    int bytes = source->dense && source->kind == BYTE && warp_is_near(source);
     for (int32_t at = q; at < stop; at += CROP_COLUMNS) {
         float sums[CROP_CHANNELS * CROP_COLUMNS];
         int count = stop - at < CROP_COLUMNS ? stop - at : CROP_COLUMNS;
@@ -334,11 +355,11 @@ static NOINLINE void warp_pixels(const struct crop_source *source, const struct 
             continue;
         }
         if (source->channels == 3)
-            warp_row(source, warp, 3, p, at, count, sums);
+            warp_row(source, warp, 3, bytes, p, at, count, sums);
         else if (source->channels == 1)
-            warp_row(source, warp, 1, p, at, count, sums);
+            warp_row(source, warp, 1, bytes, p, at, count, sums);
         else
-            warp_row(source, warp, source->channels, p, at, count, sums);
+            warp_row(source, warp, source->channels, bytes, p, at, count, sums);
         warp_store(warp, target, place, count, sums, to);
     }
 }
@@ -359,6 +380,18 @@ static inline double warp_scale(const double *m, int along_y, int height, int wi
         most = scale > most ? scale : most;
     }
     return most;
+}
+
+/* The way from the middle of the output to later rows, at the scale of pixels of the frame. */
+static inline void warp_set_ahead(struct warp *warp) {
+    const double *m = warp->m;
+    double q = (warp->low_q + warp->stop_q) / 2.0, p = (warp->low_p + warp->stop_p) / 2.0;
+    double w = m[6] * q + m[7] * p + m[8];
+    double x = (m[0] * q + m[1] * p + m[2]) / w, y = (m[3] * q + m[4] * p + m[5]) / w;
+    double dx = m[1] - x * m[7], dy = m[4] - y * m[7], most = fmax(fabs(dx), fabs(dy));
+    int known = most > 0 && most < 1e300;
+    warp->ahead_x = known ? (int32_t)(WARP_AHEAD * dx / most) : 0;
+    warp->ahead_y = known ? (int32_t)(WARP_AHEAD * dy / most) : 0;
 }
 
 /* The pixels [low, stop) of a frame, along y and x, that a warp may read: also for the columns that

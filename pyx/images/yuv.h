@@ -6,7 +6,8 @@
 #ifndef ROICY_YUV_H
 #define ROICY_YUV_H
 
-#include "simd/simd.h"
+#include "images/axis.h"
+#include "images/load.h"
 
 /* Pixels that are read together, and those of a vector of words for every other one of them. */
 enum { YUV_RUN = 64 };
@@ -25,12 +26,6 @@ struct crop_yuv {
     int shared; /* rows of Y for each row of U and V are 1 << shared */
     int wide;   /* numbers have two bytes, of which the high bits count */
     int16_t luma, bias[3], from_u[3], from_v[3];
-};
-
-/* U or V of a frame.  Strides are bytes. */
-struct crop_plane {
-    const char *start;
-    ptrdiff_t stride_y, stride_x;
 };
 
 /* Numbers of YUV_RUN pixels, fractions of 16 bits: Y of even and of odd pixels, U and V. */
@@ -286,6 +281,66 @@ static FORCE_INLINE void yuv_convert_run(const struct crop_yuv *yuv, const char 
     yuv_read(yuv, luma, step, chroma, count, &numbers);
     for (int i = 0; i < YUV_RUN && i < wanted; i += YUV_STEP)
         yuv_mix(yuv, &numbers, i / 2, to + 3 * i);
+}
+
+/* Converts pixels x .. x + count - 1 of row y of YCbCr; x is even.  The YUV_SPARE bytes after them
+   may change.  Steps are whole, since pixels of the frame beyond the last one are converted, too,
+   or at its edge those before.  The row YUV_AHEAD rows below is prefetched, since it is read next
+   but a few. */
+enum { YUV_SPARE = 3 * YUV_RUN + 1, YUV_AHEAD = 8 };
+static NOINLINE void crop_convert(const struct crop_source *source, ptrdiff_t y, ptrdiff_t x,
+                                  ptrdiff_t count, uint8_t *to) {
+    const struct crop_yuv yuv = *source->yuv;
+    const char *row = source->start + y * source->stride_y;
+    ptrdiff_t step = source->stride_x, width = source->width;
+    ptrdiff_t ahead = y + YUV_AHEAD < source->height ? YUV_AHEAD : 0;
+    for (ptrdiff_t at = 0; at < count; at += YUV_RUN) {
+        struct crop_plane chroma[2] = {source->chroma[0], source->chroma[1]};
+        uint8_t edge[YUV_SPARE];
+        ptrdiff_t first = x + at, left = width - first;
+        if (left < YUV_RUN)
+            first = width > YUV_RUN ? (width - YUV_RUN + 1) & ~(ptrdiff_t)1 : 0;
+        for (int i = 0; i < 2; i++) {
+            chroma[i].start +=
+                (y >> yuv.shared) * chroma[i].stride_y + first / 2 * chroma[i].stride_x;
+            prefetch_l1(chroma[i].start + (ahead >> yuv.shared) * chroma[i].stride_y);
+        }
+        prefetch_l1(row + first * step + ahead * source->stride_y);
+        if (left >= YUV_RUN) {
+            yuv_convert_run(&yuv, row + first * step, step, chroma, YUV_RUN, count - at,
+                            to + 3 * at);
+            continue;
+        }
+        yuv_convert_run(&yuv, row + first * step, step, chroma, (int)(width - first), YUV_RUN,
+                        edge);
+        memcpy(to + 3 * at, edge + 3 * (x + at - first), (size_t)(3 * (count - at)));
+    }
+}
+
+/* Rows of YCbCr that output rows sum, converted once: `count` of them if `to` is NULL.  Else
+   columns [low, stop) become rows of bytes, one after the other, and the spans are moved to these
+   rows. Spans are in ascending order, or `backwards` in descending one; low is even. */
+static NOINLINE ptrdiff_t crop_convert_rows(const struct crop_source *source,
+                                            struct crop_span *spans, int count, int backwards,
+                                            ptrdiff_t low, ptrdiff_t stop, uint8_t *to) {
+    ptrdiff_t next = 0, rows = 0, size = 3 * (stop - low);
+    for (int i = 0; i < count; i++) {
+        struct crop_span *span = spans + (backwards ? count - 1 - i : i);
+        ptrdiff_t extent = span->high - span->low, y = span->low > next ? span->low : next;
+        ptrdiff_t moved = span->low < next ? rows - (next - span->low) : rows;
+        if (extent < 0)
+            continue;
+        next = y > span->high ? y : span->high + 1;
+        if (!to) {
+            rows += next - y;
+            continue;
+        }
+        for (; y < next; y++, rows++)
+            crop_convert(source, y, low, stop - low, to + rows * size);
+        span->low = (int32_t)moved;
+        span->high = (int32_t)(moved + extent);
+    }
+    return rows;
 }
 
 #endif
