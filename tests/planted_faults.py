@@ -62,8 +62,16 @@ __attribute__((constructor)) static void plant(void) {
 """
 DECLARATION = 'cdef extern from "planted.h" nogil:\\n    bint PLANTED(int)\\n    int IN_AVX2\\n'
 
-# Each is a name, a file of pyx/, and some of its text, in which {right||wrong} is an expression and
-# what takes its place.
+# In a file of Python, after its first import.
+PYTHON = """
+import os
+
+def PLANTED(number):
+    return os.environ.get("ROICY_PLANTED") == str(number)
+"""
+
+# Each is a name, a file of pyx/ or roicy/, and some of its text, in which {right||wrong} is an
+# expression and what takes its place.
 FAULTS = [
     ("samples in [-1, 0] are off the map", "plan/rules.h",
      "NAME(samples_between)(axis, start, {-1||0}, axis->extent, first, stop);"),
@@ -127,8 +135,8 @@ FAULTS = [
      "value = value < {high||1e9f} ? value : high;"),
     ("the lanes of a partial block are shifted", "move/tile.pyx",
      "to[x * all_lanes + lane] = row[{lane||0} * strides.channel + x * strides.x]"),
-    ("a strip of few channels is one off", "kernels/row_lanes.pxd",
-     "vectors.start, vectors.count = source + count - {lanes||lanes - 1}, 1"),
+    ("the last column of a strip is left out", "kernels/row_lanes.pxd",
+     "strip.low, strip.stop = window.x0, {window.x1||window.x1 - 1}"),
     ("rows are packed too late", "move/tile.pyx",
      "if window.y1 > {tile.y1||tile.y1 + 1}:\n        bottom"),
     ("the last row of cells is left out", "move/tile.pxd",
@@ -143,6 +151,53 @@ FAULTS = [
      "axis->stop = (int32_t)crop_within(stop, low + {1||2}, extent);"),
     ("a turned crop stops before the edge", "images/warp.h",
      "x = x < 0 ? 0 : x > right ? {right||0} : x;"),
+    ("the last pixel of an odd row has no colour", "images/yuv.h",
+     "yuv_gather(u, apart, yuv->wide, {(count + 1) / 2||count / 2}, to->u);"),
+    ("a row of YCbCr has U and V of the one before", "images/load.h",
+     "{(y >> yuv.shared)||(y > 0 ? (y - 1) >> yuv.shared : 0)} * chroma[i].stride_y +"),
+    ("the last pixels of a row begin with an odd one", "images/load.h",
+     "first = width > YUV_RUN ? {(width - YUV_RUN + 1) & ~(ptrdiff_t)1||width - YUV_RUN} : 0;"),
+    ("converted rows begin with an odd pixel", "images/crop.pyx",
+     "cdef Py_ssize_t low = strip.low & {~<Py_ssize_t>1||~<Py_ssize_t>0}"),
+    ("regions begin with an odd pixel", "images/crop.pyx", "region.low[1] &= {~1||~0}"),
+    ("V before U is taken for U before V", "images/yuv.h",
+     "if (step == 2 * size && second == {first + size||first - size})"),
+    ("yv12 is read as i420", "roicy/cropping/arguments.py",
+     'return planes if color not in {("nv21", "yv12")||("nv21",)} else'),
+    ("video range is taken for full", "roicy/cropping/arguments.py",
+     '(1.0, 0, 1.0) if {color_range == "full"||True} else'),
+    ("ten bits are white at 1020", "roicy/cropping/arguments.py",
+     'if {wide and color_range == "full"||False}:'),
+    ("bt2020 has the red of bt709", "roicy/cropping/arguments.py",
+     '"bt2020": ({0.2627||0.2126}, 0.0593)'),
+    ("a colour beyond 255 wraps", "images/yuv.h",
+     "YUV_(packus_epi16)({(yuv_bytes)even||(yuv_bytes)(even & 255)}, (yuv_bytes)odd);"),
+    ("a byte beyond 255 wraps", "images/store.h",
+     "whole_of_float(from[i], -zero, {UINT8_MAX - zero||1e4f}) + zero"),
+    ("an infinite pixel becomes black", "images/store.h",
+     "_mm_cvtps_epi32({_mm_min_ps(value, most)||value})"),
+    ("halves are rounded up in runs of bytes", "images/store.h",
+     "_mm_max_ps({_mm_loadu_ps(from + i + 4 * j)||"
+     "_mm_add_ps(_mm_loadu_ps(from + i + 4 * j), _mm_set1_ps(1e-5f))}, least);"),
+    ("halves are rounded up in bytes", "simd/convert.h",
+     "return (int32_t)({value + 0x1.8p23f - 0x1.8p23f||floorf(value + 0.5f)});"),
+    ("int8 is not moved by its zero point", "roicy/cropping/__init__.py",
+     'border != "constant", stored, {zero + signed||signed}, signed, threads)'),
+    ("a mean is not divided by the scale of a network", "roicy/cropping/arguments.py",
+     "bias=[number / {step||1} for number in pixels.bias],"),
+    ("the larger half of the padding comes first", "roicy/cropping/matrices.py",
+     "first = {(extent - shown)||(extent - shown + 1)} // 2"),
+    ("sides are rounded at the top left", "roicy/cropping/matrices.py",
+     "stop = np.maximum({shown||np.rint(shown)}[:, ::-1], 1).astype(np.int32)"),
+    ("widths of lines are rounded", "roicy/cropping/matrices.py",
+     "np.clip({np.ceil||np.rint}(height * ratios), 1, 2**24)"),
+    ("Pillow's triangle is as wide as the area", "images/axis.h",
+     "axis->half = size > 1 ? {size||size / 2 + 0.5} : 1;"),
+    ("Pillow's triangle is half a pixel off", "images/axis.h",
+     "span.first = (float)(share - rise * (middle - low - {0.5||0}));"),
+    ("the nearest pixel is the next one", "images/axis.h",
+     "middle = crop_within(floor({middle||middle + 0.5}), axis->low, axis->stop - 1.0);\n"
+     "        return (struct"),
     ("a mask goes on beyond its edge", "images/paste.inc.h",
      "at = at > {0||-1} ? at : 0;\n        int32_t low = at < last"),
     ("a threshold is not reached by itself", "images/paste.inc.h",
@@ -248,15 +303,18 @@ def build(folder, names, settings):
     (pyx / "planted.h").write_text(HEADER)
     planted = [(number, fault) for number, fault in enumerate(FAULTS, 1) if fault[0] in names]
     for name in sorted({file for _, (_, file, _) in planted}):
-        text, cython = (pyx / name).read_text(), not name.endswith(".h")
+        path = folder / name if name.endswith(".py") else pyx / name
+        text, cython = path.read_text(), not name.endswith(".h")
         for number, fault in planted:
             if fault[1] == name:
                 text = with_fault(text, fault, number, cython)
-        if cython:
+        if name.endswith(".py"):
+            text = re.sub(r"(?m)^from .*\n", lambda found: found[0] + PYTHON, text, count=1)
+        elif cython:
             text = re.sub(r"(?m)^(?=from |cimport |cdef )", DECLARATION, text, count=1)
         else:
             text = '#include "planted.h"\n' + text
-        (pyx / name).write_text(text)
+        path.write_text(text)
     command = [sys.executable, "setup.py", "build_ext", "--inplace"]
     environment = os.environ | settings
     subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)

@@ -78,6 +78,20 @@ def test_pillow_on_bytes(isa):
 
 
 def test_nearest(isa):
+    """The pixel around the middle of an output pixel, or the outermost one."""
+    frame, size = frame_of("uint8"), (7, 16)
+    for box, got in zip(
+        BOXES, roicy.crop(frame, BOXES, size, antialias="nearest", channels="last"), strict=True
+    ):
+        at = []
+        for axis, bins in ((1, size[0]), (0, size[1])):
+            step = (box[axis + 2] - box[axis]) / bins
+            middles = np.floor(box[axis] + (np.arange(bins) + 0.5) * step)
+            at.append(middles.clip(0, frame.shape[1 - axis] - 1).astype(int))
+        np.testing.assert_array_equal(got, frame[at[0]][:, at[1]])
+
+
+def test_nearest_beside_pillow(isa):
     for frame, box, size, got, want in beside_pillow(
         4, (60, 90), 100, "NEAREST", antialias="nearest"
     ):
@@ -160,7 +174,7 @@ def test_errors_name_the_argument(arguments, error, message):
 def test_lines_of_text(isa):
     """Widths and padding as PaddleOCR's recogniser: ceil(height * w / h), at most the width."""
     frame = np.random.default_rng(6).integers(0, 256, (300, 400, 3), dtype=np.uint8)
-    boxes = [(10, 20, 210, 50), (5, 5, 45, 40), (0, 100, 390, 118)]
+    boxes = [(10, 20, 210, 50), (5, 5, 45, 41), (0, 100, 390, 118)]
     corners = [[(10, 20), (210, 30), (205, 60), (8, 50)], [(50, 9), (90, 12), (88, 40), (49, 33)]]
     sides = [(x2 - x1, y2 - y1) for x1, y1, x2, y2 in boxes]
     for given, lengths in ((boxes, sides), (corners, [(200, 30), (40, 28)])):
@@ -174,6 +188,10 @@ def test_lines_of_text(isa):
                 one = roicy.crop(frame, [given[k]], (48, shown))[0]
                 np.testing.assert_array_equal(got[k, :, :, :shown], one)
                 assert (got[k, :, :, shown:] == 127.5).all()
+    square = np.array([[(0, 0), (1, 0), (1, 1), (0, 1)]])
+    for box in ([(0, 0, 1e-200, 1e-310)], square * 1e-200, square * 1e200, square * 3e307):
+        with np.errstate(all="raise"):
+            assert roicy.crop_lines(frame, box, 48, 64)[1] in (48, 64)
     with pytest.raises(ValueError, match="boxes: matrices"):
         roicy.crop_lines(frame, np.ones((1, 2, 3)), 48)
     with pytest.raises(TypeError, match="fit: 'cover', expected no such argument"):

@@ -57,16 +57,19 @@ def widths(boxes: Boxes, height: int) -> np.ndarray:
 
     Corners have the longer ones of opposite sides, in whole pixels, as PaddleOCR's recogniser.
     """
-    if boxes.kind == "corners":
-        sides = np.linalg.norm(boxes.values[:, [1, 2, 3, 0]] - boxes.values, axis=2)
-        sides = np.maximum(np.floor(np.maximum(sides[:, :2], sides[:, 2:])), 1)
-    elif boxes.kind == "rotated":
-        sides = np.abs(boxes.values[:, 2:4])
-    else:
-        sides = np.abs(boxes.values[:, 2:4] - boxes.values[:, :2])
     with np.errstate(all="ignore"):
+        if boxes.kind == "corners":
+            scaled, exponents = _scaled(boxes.values, (1, 2))
+            sides = np.linalg.norm(scaled[:, [1, 2, 3, 0]] - scaled, axis=2)
+            sides = np.ldexp(sides, exponents[:, :, 0])
+            sides = np.maximum(np.floor(np.maximum(sides[:, :2], sides[:, 2:])), 1)
+        elif boxes.kind == "rotated":
+            sides = np.abs(boxes.values[:, 2:4])
+        else:
+            sides = np.abs(boxes.values[:, 2:4] - boxes.values[:, :2])
         ratios = np.where(sides[:, 1] > 0, sides[:, 0] / sides[:, 1], 1)
-    return np.clip(np.ceil(height * ratios), 1, 2**24).astype(np.int32)
+        ratios = np.nan_to_num(ratios, nan=1)  # of two sides beyond float64
+        return np.clip(np.ceil(height * ratios), 1, 2**24).astype(np.int32)
 
 
 def cover(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
@@ -168,7 +171,7 @@ def _of_rotated(values: np.ndarray, upright: np.ndarray) -> np.ndarray:
     return result
 
 
-def _scaled(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
+def _scaled(values: np.ndarray, axis: int | tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
     """
     Return numbers in [-1, 1], and the exponents of the powers of two that they were divided by.
 

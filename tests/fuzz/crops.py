@@ -129,7 +129,22 @@ def crop_call(data) -> str:
         size = arguments.pop("size")  # without a width, a line may be as long as memory is large
         both = size if isinstance(size, tuple) else (size, size)
         arguments["height"], arguments["width"] = both
+    if arguments["dtype"] == np.dtype(np.uint8) and data.below(2):
+        quantize(data, arguments)
     return judged(name, arguments, buffer, lambda ends: check_crops(arguments, ends, count))
+
+
+def quantize(data, arguments):
+    """Make the result that of a network whose input is quantised, of uint8 or int8."""
+    arguments["quantization"] = data.ordinary(
+        ((0.5, 3), (1 / 64, 0), (2.0, 100), None, (0, 0), (np.nan, 0), (1.0, 300), (1e-320, 1),
+         (1.0, 0.5), (-1.0, 0), (1.0,), 5, ("1", 0)), 4,
+    )  # fmt: skip
+    if data.below(2):
+        arguments["dtype"] = np.dtype(np.int8)
+        out = arguments.get("out")
+        if isinstance(out, np.ndarray) and out.dtype == np.uint8:
+            arguments["out"] = out.view(np.int8)
 
 
 def check_crops(arguments, ends, count):
@@ -143,6 +158,7 @@ def check_crops(arguments, ends, count):
         largest_pixel = 255.0 if "color" in arguments else max(map(largest, frames), default=0.0)
         reach = largest_pixel * largest(np.asarray(given["scale"])) + largest(np.asarray(mean))
         reach /= np.abs(np.asarray(given["std"], np.float64)).min()
+        reach /= (arguments.get("quantization") or (1.0, 0))[0]
         for end in ends:
             assert (end.shape[0], end.dtype) == (count, dtype)
             assert (np.isnan(end) == np.isnan(ends[0])).all()

@@ -19,7 +19,7 @@ NAMED = (
     "the result of shape", "products", "features", "input_shapes", "image_size",
     "canonical_scale", "canonical_level", "frames", "size", "mean", "std", "scale", "swap_channels",
     "fit", "pad_value", "antialias", "border", "channels", "dtype", "color", "color_range",
-    "color_matrix",
+    "color_matrix", "quantization",
     "masks", "image_shape", "threshold", "padding", "rule", "format",
     "clockwise", "image", "image_shape", "crop_size",
     "method", "extrapolation_value", "box_indices", "height", "width",
