@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import _arguments, _boxes
+from .. import _arguments, _boxes, _names
 
 MOST_CHANNELS = 4
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
@@ -418,7 +418,7 @@ def _warn_of_shares(values: np.ndarray) -> None:
     """Warn of upright boxes that seem to be given as shares of the sides of the frame."""
     shares = (values >= 0).all() and (values <= 1).all() and (values != np.trunc(values)).any()
     if shares and (values[:, 2:] - values[:, :2] > 0.001).all():
-        _boxes.warn(
+        _names.warn(
             "boxes: all coordinates are of 0..1, and read as pixels; multiply those that are "
             "shares of the frame by its width and height"
         )
@@ -503,15 +503,15 @@ def _warn_of_ranges(
         return
     of_one = [abs(number) for number in mean + std]
     if scale is None and top > 1 and max(of_one) <= 1 and any(0 < one < 1 for one in of_one):
-        _boxes.warn(
+        _names.warn(
             f"mean, std: numbers of 0..1, but pixels of 0..{top} are not scaled; pass "
             f"scale=1 / {top}"
         )
     factor = 1.0 if scale is None else scale
     if top == 1 and 0 < factor < 0.02:
-        _boxes.warn(f"scale: {scale:.4g}, but pixels are of 0..1 already; leave scale out")
+        _names.warn(f"scale: {scale:.4g}, but pixels are of 0..1 already; leave scale out")
     elif min(mean) > 2 * top * abs(factor):
-        _boxes.warn(
+        _names.warn(
             f"mean: {mean[0]:g}, but pixels of 0..{top} times scale are at most {top * factor:g}; "
             "the mean is of pixels that are scaled"
         )
