@@ -62,6 +62,7 @@ LEAST = {
 }
 WIDE = dict.fromkeys(("level 1 misses", "last level misses", "bytes moved"), 0.01)
 WIDE["processor seconds"] = 0.25
+EXACT = ("memory", "bytecodes", "bytes")  # these repeat, but for longer paths
 MOST_FUNCTIONS = 10
 
 
@@ -161,7 +162,7 @@ def least_of(several):
         for what in LEAST.keys() & first.keys():
             numbers = sorted(one[name][what] for one in several if name in one)
             found[name][what] = numbers[0]
-            if numbers[0] and len(numbers) > 1 and what not in ("bytecodes", "bytes"):
+            if numbers[0] and len(numbers) > 1 and what not in EXACT:
                 spread[what] = [round(number / numbers[0] - 1, 5) for number in numbers[1:]]
         found[name] |= {"spread": dict(sorted(spread.items()))} if spread else {}
     return found
