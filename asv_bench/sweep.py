@@ -134,10 +134,7 @@ def calls_of(case: Case, threads: int, peer: TorchVision) -> dict[str, Any]:
 
 
 def is_too_slow(ours: float, theirs: float) -> bool:
-    allowed = RATIO_ALLOWED * theirs
-    if theirs < SMALL:
-        allowed = max(allowed, theirs + SMALL_ALLOWED)
-    return ours > allowed
+    return ours > max(RATIO_ALLOWED * theirs, theirs + SMALL_ALLOWED * (theirs < SMALL))
 
 
 def table(results: list[dict[str, Any]]) -> str:
