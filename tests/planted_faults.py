@@ -137,6 +137,8 @@ FAULTS = [
      "to[x * all_lanes + lane] = row[{lane||0} * strides.channel + x * strides.x]"),
     ("the last column of a strip is left out", "kernels/row_lanes.pxd",
      "strip.low, strip.stop = window.x0, {window.x1||window.x1 - 1}"),
+    ("the last number of a strip is not summed", "images/rows.inc.h",
+     "ptrdiff_t at = i + run <= count ? i : {count - run||count - run - 1};"),
     ("rows are packed too late", "move/tile.pyx",
      "if window.y1 > {tile.y1||tile.y1 + 1}:\n        bottom"),
     ("the last row of cells is left out", "move/tile.pxd",
@@ -218,6 +220,7 @@ FAULTS = [
 # Faults, and the programs that look for their kinds.
 HARNESSES = {
     "a row of a tile is not filled": ("uninitialised.py",),
+    "the last number of a strip is not summed": ("uninitialised.py",),
     "one instruction set leaves out a lane": ("fuzzing.py", "--calls", "500", "--processes", "1"),
     "tables are written without memory": ("failing_memory.py",),
     "threads compute without scratch": ("failing_memory.py",),
