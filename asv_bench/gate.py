@@ -280,11 +280,11 @@ def judge(old, versions, counts, allow_skip=False, same=False):
         print(
             f"FAILED: {verdicts.count('WORSE')} counts are worse, {verdicts.count('better')} "
             f"better, {verdicts.count('not in both')} not in both.\nIf that is meant, run "
-            "`python asv_bench/gate.py --write`, and say in the commit why counts.json changes."
+            "`.ci/gate --write`, and say in the commit why counts.json changes."
         )
         return 1
     if "better" in verdicts:
-        print("Better: `python asv_bench/gate.py --write` keeps what was gained.")
+        print("Better: `.ci/gate --write` keeps what was gained.")
     else:
         print("same: no count left its band")
     print(f"passed: {len(counts)} calls and files, none of them worse")
