@@ -3,6 +3,7 @@ roicy.crop agrees with others on small pictures: with FFmpeg on YCbCr frames tha
 and with the code that training pipelines run.  data/README.md says how the numbers were recorded.
 """
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -114,3 +115,34 @@ def test_torchvision(isa):
     assert np.abs(got.astype(int) - want).max() <= 1
     got = roicy.crop(IMAGE, WHOLE, **options)[0]
     np.testing.assert_allclose(got, RECORDED["torchvision_tensor"], rtol=0, atol=2e-4)
+
+
+def test_boxes_of_detectors():
+    """Each line of the table of docs/boards.md makes the same boxes of what detectors give."""
+    page = (Path(__file__).parents[1] / "docs/boards.md").read_text()
+    table = page[page.index("| boxes | become |") :].splitlines()[2:]
+    rows = [re.match(r"\| (\S+) .*\| `(.*)` \|$", line) for line in table]
+    lines = dict(row.groups() for row in rows if row)
+    height, width = IMAGE.shape[:2]
+    boxes, shares = np.array([[5.0, 2, 25, 16], [3, 4, 13, 9]]), np.array([width, height] * 2)
+    middles, sides = (boxes[:, :2] + boxes[:, 2:]) / 2, boxes[:, 2:] - boxes[:, :2]
+    given = {
+        "Ultralytics'": np.c_[boxes, [0.9, 0.8], [0, 1]],
+        "mmdet's": np.c_[boxes, [0.9, 0.8]],
+        "COCO's": np.c_[boxes[:, :2], sides],
+        "YOLO's": np.c_[middles, sides] / shares,
+        "TFLite's": (boxes / shares)[:, [1, 0, 3, 2]],
+    }
+    for name, rows in given.items():
+        made = eval(lines.pop(name), {"np": np, "boxes": rows, "W": width, "H": height})
+        np.testing.assert_allclose(made, boxes, rtol=0, atol=1e-12)
+    (cx, cy), (w, h), degrees = (14, 8), (12, 6), 20
+    (name, line), turn = lines.popitem(), np.radians(degrees)
+    made = eval(line, {"np": np, "cx": cx, "cy": cy, "w": w, "h": h, "degrees": degrees})
+    along = w / 2 * np.array([np.cos(turn), np.sin(turn)])  # clockwise, since y is down
+    down = h / 2 * np.array([-np.sin(turn), np.cos(turn)])
+    corners = [(cx, cy) + i * along + j * down for i, j in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
+    assert "minAreaRect" in name and not lines
+    np.testing.assert_allclose(
+        roicy.crop(IMAGE, made, (6, 12)), roicy.crop(IMAGE, [corners], (6, 12)), rtol=0, atol=1e-2
+    )
