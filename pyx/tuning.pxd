@@ -63,7 +63,7 @@ cdef enum:
     CROP_STRIP = 384               # numbers of summed rows, 16 output rows each: 24 KB # no record
     CROP_COLUMNS_AT_ONCE = 768     # output columns whose spans are made: bounds memory # no record
     CROP_CONVERTED = 65536         # bytes of converted rows that a strip is summed of  # no record
-    CROP_OVERLAP = 2               # times boxes cover a frame, to convert it at first  # no record
+    CROP_OVERLAP = 75              # percent of a frame in boxes, to convert it at first # R403
     CROP_SERIAL_NUMBERS = 262144   # numbers of a result for one thread alone, 0.1 ms   # no record
     WARP_COST = 3                  # cost of a number of a turned crop; upright: 1      # no record
 

@@ -3,8 +3,9 @@
 A task is a box, or some of its rows.  Blocks of CROP_ROWS rows are computed one after the other,
 each in chunks of output columns whose pixels fit a strip.  rows.h has the sums.
 
-Rows of YCbCr are converted for each strip.  Where boxes overlap much, the frame is converted before
-all tasks, and where they are not upright, what each of them reads, or the frame if that is less.
+Rows of YCbCr are converted for each strip.  Where boxes cover most of a frame, it is converted
+before all tasks, and where they are not upright, what each of them reads, or the frame if that is
+less.
 """
 from cpython.buffer cimport PyBUF_STRIDED, PyBUF_STRIDES, PyBuffer_Release, PyObject_GetBuffer
 from libc.math cimport INFINITY
@@ -468,7 +469,7 @@ cdef int convert(Call *call, Py_ssize_t frames, int threads, void **memory) exce
         if call.warped and cost < together:
             convert_regions(call, boxes, call.count, threads, memory)
             call.images = NULL
-        elif call.warped or cost > CROP_OVERLAP * together:
+        elif call.warped or 100 * cost > CROP_OVERLAP * together:
             convert_regions(call, regions, frames, threads, memory)
     finally:
         free(regions)
