@@ -179,6 +179,17 @@ cdef inline Window window_of_bins(const Call *call, const Part *part) noexcept n
     return window
 
 
+cdef inline Window window_of_bin(
+        const int32_t *pixel, const int32_t *y, const int32_t *x) noexcept nogil:
+    """The window of a bin that has those spans of taps, which `hull` would find too."""
+    cdef Window window
+    memset(&window, 0, sizeof(window))
+    if y[0] < y[1] and x[0] < x[1]:
+        window.y0, window.y1 = pixel[y[0]], pixel[y[1] - 1] + 1
+        window.x0, window.x1 = pixel[x[0]], pixel[x[1] - 1] + 1
+    return window
+
+
 cdef inline void set_bins(const Call *call, Part *part, int p, int q) noexcept nogil:
     """The part that begins with bin (p, q)."""
     cdef const int32_t *window
@@ -193,6 +204,9 @@ cdef inline void set_bins(const Call *call, Part *part, int p, int q) noexcept n
         return
     if call.tables.kind == SPARSE_TAPS:
         pixels[0] = window_of_bins(call, part)
+        return
+    if call.strategy == BINS:      # a bin is computed as its box is
+        pixels[0] = window_of_bin(call.tables.tap_pixel, part.spans_y + 2 * p, part.spans_x + 2 * q)
         return
     hull(part.spans_y, part.p0, part.p1, call.tables.tap_pixel, &pixels.y0, &pixels.y1)
     hull(part.spans_x, part.q0, part.q1, call.tables.tap_pixel, &pixels.x0, &pixels.x1)
