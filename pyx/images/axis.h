@@ -40,7 +40,7 @@ struct crop_axis {
     int repeats;       /* the outermost of these pixels go on for ever; else padding follows */
 };
 
-/* The axis from low to high of which bins [bin_low, bin_stop) show the whole. */
+/* Sets the axis.  Bins [bin_low, bin_stop) show all from low to high. */
 static inline void crop_axis_set(struct crop_axis *axis, double low, double high, int rule) {
     double step = (high - low) / (axis->bin_stop - axis->bin_low), size = fabs(step);
     axis->start = low;

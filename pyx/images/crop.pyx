@@ -181,7 +181,7 @@ cdef inline int groups_together(
         Py_ssize_t *stop) noexcept nogil:
     """Return where the groups of columns end whose pixels fit a strip together, from `group` on.
 
-    low, stop: the pixels of these groups; those of `group` alone if they do not fit.
+    low, stop: the pixels of these groups, or of `group` alone if even they do not fit.
     """
     cdef Py_ssize_t first, last
     low[0], stop[0] = scratch.low[group], scratch.stop[group]
@@ -200,7 +200,7 @@ cdef inline int groups_together(
 cdef inline Source dense_bytes(
         const Source *frame, const void *start, Py_ssize_t stride_y, Py_ssize_t y,
         Py_ssize_t x) noexcept nogil:
-    """A converted frame of which pixel (y, x) lies at `start`."""
+    """A converted frame.  Its pixel (y, x) lies at `start`."""
     cdef Source source = frame[0]
     source.kind, source.dense = BYTE, True
     source.stride_y, source.stride_x, source.stride_c = stride_y, 3, 1

@@ -2,7 +2,7 @@
 
 A pixel is the bilinear value of a mask at its centre.  Rows of images are computed with x as the
 axis of vectors, and columns of codes with y.  Both add the products in the same order, so that
-codes are those of the images.
+the codes describe exactly the images.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
@@ -15,10 +15,10 @@ from simd.simd cimport LANE_BYTES, real, stream_clear, stream_copy, stream_fence
 from threads cimport run_tasks
 from tuning cimport PASTE_PIXELS, PASTE_TASK_BYTES, STREAM_BYTES
 
-cdef enum Rule:                    # the order is that of RULES in roicy/masks.py
+cdef enum Rule:                    # in the order of RULES in roicy/masks.py
     TORCHVISION                    # the mask is resized to whole pixels
     DETECTRON2                     # the mask is sampled at the centres of pixels
-    MMDET                          # the same, but points at infinity lie in its middle
+    MMDET                          # as DETECTRON2, but points at infinity lie in the middle
 
 cdef enum Values:
     REAL_VALUES                    # as they are

@@ -9,8 +9,8 @@
 #include "images/axis.h"
 #include "images/load.h"
 
-/* Which pixels an output row or column i sums: those of spans[i], which may be triangles, or the
-   taps of `list`. */
+/* Which pixels output row or column i sums: the pixels of spans[i], which may have the weights of a
+   triangle, or the taps of `list`. */
 struct lines {
     const struct crop_span *spans; /* or NULL */
     int triangles;
@@ -32,7 +32,7 @@ struct strip {
     int channels, channel, add;
 };
 
-/* Where the sums of channels first .. first + channels - 1 of a strip go: those of output column q
+/* Where the sums of channels first .. first + channels - 1 of a strip go: output column q
    and channel first + c are lane vector q * step + place[c].  A sum whose pixels are all in one
    strip becomes sum * scale[c] + bias[c]. */
 struct sums {

@@ -235,7 +235,7 @@ static FORCE_INLINE void NAME(sum_column)(const struct strip *strip, const struc
     }
 }
 
-/* As sum_column, of a span of which the strip has a part, or of a line without taps. */
+/* Sums an output column of which the strip has only some pixels, or none. */
 static NOINLINE void NAME(sum_part)(const struct strip *strip, const struct lines *lines, int q,
                                     const struct sums *to) {
     const struct crop_span none = {0, -1, 0, 0, 0, 0};

@@ -81,7 +81,7 @@ static FORCE_INLINE void crop_store_square(const float *sums, int rows, float *t
 }
 
 /* Stores a square as numbers of another type, or of other strides, or a part of it: `count`
-   columns.  `stride` is that of columns. */
+   columns that lie `stride` bytes apart. */
 static NOINLINE void crop_store_slowly(const float *sums, int rows, int count, char *to,
                                        const struct crop_target *target, ptrdiff_t stride) {
     float staging[CROP_ROWS * CROP_COLUMNS];

@@ -97,7 +97,7 @@ struct warp_places {
     float x[CROP_COLUMNS], y[CROP_COLUMNS];
 };
 
-/* As warp_place, of any matrix. */
+/* Finds the places of samples, for any matrix. */
 static NOINLINE void warp_place_any(const struct crop_source *source, const struct warp *warp,
                                     double q, double p, struct warp_places *places) {
     const double *m = warp->m;
@@ -330,7 +330,7 @@ static FORCE_INLINE void warp_store(const struct warp *warp, const struct crop_t
         crop_store_run(line, count * n, target, to);
 }
 
-/* As warp_store, of padding. */
+/* Stores padding in place of pixels. */
 static NOINLINE void warp_store_padding(const struct warp *warp, const struct crop_target *target,
                                         const ptrdiff_t *place, int count, char *to) {
     float sums[CROP_CHANNELS * CROP_COLUMNS];

@@ -1,15 +1,16 @@
-/* Frames of YCbCr, of which two or four pixels share U and V: their pixels as red, green and blue.
+/* Converts frames of YCbCr, where two or four pixels share U and V, to red, green and blue.
 
    Whatever the format, a frame is three planes with strides.  Pixels become bytes, which are then
-   summed and sampled as those of any other frame.  All is computed with whole numbers of 16 bits,
-   so that every instruction set gives the same bytes, at most one from the exact ones. */
+   summed and sampled like pixels of any other frame.  All is computed with whole numbers of 16
+   bits, so that every instruction set gives the same bytes, at most one from the exact ones. */
 #ifndef ROICY_YUV_H
 #define ROICY_YUV_H
 
 #include "images/axis.h"
 #include "images/load.h"
 
-/* Pixels that are read together, and those of a vector of words for every other one of them. */
+/* YUV_RUN pixels are read together.  YUV_STEP pixels are converted together: the even ones are one
+   vector of words, and the odd ones are another. */
 enum { YUV_RUN = 64 };
 #if defined(__GNUC__) && defined(__AVX512BW__)
 enum { YUV_STEP = 64 };
@@ -64,7 +65,7 @@ static FORCE_INLINE void yuv_gather_pairs(const char *from, int wide, uint16_t *
     }
 }
 
-/* Bytes of two pixels in four: places[k] is that of Y, the other Y, U and V. */
+/* Two pixels in four bytes.  places: where Y, the other Y, U and V are among them. */
 static FORCE_INLINE void yuv_gather_fours(const char *from, const ptrdiff_t *places,
                                           struct yuv_numbers *to) {
     for (int i = 0; i < YUV_PAIRS; i++) {
@@ -97,7 +98,7 @@ static FORCE_INLINE void yuv_gather_two(const char *first, const char *second, p
     }
 }
 
-/* The numbers of `count` pixels, at most YUV_RUN, of which the first is even. */
+/* Reads the numbers of `count` pixels, at most YUV_RUN.  The first pixel is even. */
 static FORCE_INLINE void yuv_read(const struct crop_yuv *yuv, const char *luma, ptrdiff_t step,
                                   const struct crop_plane *chroma, int count,
                                   struct yuv_numbers *to) {
@@ -270,8 +271,8 @@ static FORCE_INLINE void yuv_mix(const struct crop_yuv *yuv, const struct yuv_nu
 }
 #endif
 
-/* `wanted` of `count` pixels, up to YUV_RUN, of which the first is even.  `to` has room for YUV_RUN
-   pixels and one byte more: all may change. */
+/* Converts `wanted` of `count` pixels, at most YUV_RUN.  The first pixel is even.  `to` has room
+   for YUV_RUN pixels and one byte more, and all of it may change. */
 static FORCE_INLINE void yuv_convert_run(const struct crop_yuv *yuv, const char *luma,
                                          ptrdiff_t step, const struct crop_plane *chroma, int count,
                                          ptrdiff_t wanted, uint8_t *to) {

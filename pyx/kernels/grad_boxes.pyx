@@ -275,7 +275,7 @@ cdef void slopes_of_boxes(
 
 cdef void grad_boxes_task(
         const Call *call, const Task *task, char *memory, real of_type) noexcept nogil:
-    """All bins together, or those of a position-sensitive operator one by one."""
+    """All bins together, or one by one for a position-sensitive operator."""
     cdef Task one = task[0]
     cdef Py_ssize_t tile = 0
     if call.strategy != BINS:

@@ -179,8 +179,8 @@ cdef void accumulate_pixel_rows(
         const PrefetchRows *next_box) noexcept nogil:
     """sums += Wy^T grad Wx for part.blocks blocks that lie together, row by row as memory lies.
 
-    Meanwhile the bins that the next row needs are fetched, after the last row those of the next
-    box, and the pixels of the next row where they come from memory.
+    Meanwhile the bins that the next row needs are prefetched, or after the last row the bins of the
+    next box.  So are the pixels of the next row where they come from memory.
     """
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), width = part.blocks * lanes
     cdef Py_ssize_t qs = part.q1 - part.q0, y, x, q, below, some
@@ -245,7 +245,7 @@ cdef void accumulate_bin(
         columns[0] = <int32_t>end
 
 
-# The boxes of a task: of all those of its image, the ones that read pixels of its rectangle.
+# The boxes of a task: the boxes of its image that read pixels of its rectangle.
 
 cdef inline Py_ssize_t next_reader(const Call *call, const Task *task, Py_ssize_t i) noexcept nogil:
     """The first box of a task, from place i on, that reads pixels of its rectangle."""
@@ -446,7 +446,7 @@ cdef void add_boxes(
 
 cdef void grad_input_task(
         const Call *call, const Task *task, char *memory, real _) noexcept nogil:
-    """All bins together, or those of a position-sensitive operator one by one."""
+    """All bins together, or one by one for a position-sensitive operator."""
     cdef const real *grad_output = <const real*>call.result
     cdef real *tile = <real*>memory
     cdef Task one = task[0]

@@ -8,8 +8,8 @@ A bin has the grid of samples of roi_align, and takes the largest instead of the
 with the values v of the four pixels around the sample and their bilinear weights.  Neither can be
 taken one axis after the other.  A sample off the map counts as 0, and a NaN is never the larger.
 
-The gradient finds the winner of each bin anew.  It goes through samples in row order, so that of
-equal ones the first wins, and a bin with samples off the map begins with 0, as its maximum does.
+The gradient finds the winner of each bin anew.  It goes through samples in row order, so that the
+first of equal samples wins.  A bin with samples off the map begins with 0, as its maximum does.
 """
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.string cimport memset

@@ -388,7 +388,7 @@ cdef inline bint next_step(const Call *call, const Task *task, Step *step) noexc
 
 # Gradients
 
-cdef struct Lanes:                 # of pixels or bins: those of (y, x) of block b are found
+cdef struct Lanes:                 # of pixels or bins: (y, x) of block b lies
     void *origin                   # at origin + y * steps.y + x * steps.x + b * block, in elements
     View steps
     Py_ssize_t block

@@ -1,6 +1,6 @@
 """Row lanes: where channels are few, the bin rows of a channel are the lanes instead.
 
-The sums are those of images/rows.h, which sums rows of pixels as they lie and transposes them.
+images/rows.h computes the sums.  It sums rows of pixels as they lie and transposes them.
 """
 from libc.string cimport memset
 

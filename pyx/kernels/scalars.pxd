@@ -15,7 +15,7 @@ from tuning cimport MAX_BINS
 
 
 cdef inline Py_ssize_t stop_channel(const Call *call, const Part *part) noexcept nogil:
-    """The channel after those of the part's block."""
+    """The channel after the part's block."""
     return min((part.block + 1) * call.lanes, call.channels)
 
 

@@ -132,7 +132,7 @@ cdef struct Ep:                  # OrtEp, and what is ours
     void (*release_groups)(void*, void**, size_t) noexcept nogil
     Function unused[8]
     Status (*get_registry)(void*, const void**) noexcept nogil
-    Function later[16]           # of later versions, all of which may be NULL
+    Function later[16]           # of later versions; each may be NULL
     void *claims
     void *pairs                  # (operator, version, (operator, claims)) of the registry
     void *registry

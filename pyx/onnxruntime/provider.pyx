@@ -95,9 +95,9 @@ cdef void follow_with(object error) noexcept:
 
 
 cdef object call(function, tuple arguments):
-    """Call a function; again, if the handler of a signal raises in it, as that of Ctrl-C does.
+    """Call a function.  If a signal's handler raises in it, as Ctrl-C's does, call it again.
 
-    What it raises follows, so that the call of ONNX Runtime is as it would have been.
+    The handler's exception is raised later, so that ONNX Runtime gets the function's result.
     """
     try:
         return function(*arguments)
@@ -105,14 +105,14 @@ cdef object call(function, tuple arguments):
         raise
     except BaseException as error:
         if threading.current_thread() is not threading.main_thread():
-            raise                # it is of no handler, since these run in the main thread
+            raise                # handlers run in the main thread, so this came from elsewhere
         result = call(function, arguments)
         follow_with(error)
         return result
 
 
 cdef bint succeeds(Status status) noexcept:
-    """Whether a status is that of success; nobody reads what it says."""
+    """Whether a status says success.  What else it says is dropped."""
     (<Release>api[RELEASE_STATUS])(status)
     return status == NULL
 
@@ -141,7 +141,7 @@ cdef class Handles:              # what an object of ONNX Runtime has several of
 
 
 cdef Handles handles(int place, const void *owner):
-    """Those of which there are as many as the function at a place says, by that at the next."""
+    """Ask one function how many objects there are, and the next function for the objects."""
     cdef size_t count
     ask(place, owner, &count)
     cdef Handles made = Handles(count)

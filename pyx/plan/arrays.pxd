@@ -32,7 +32,7 @@ cdef inline bint on_elements(const Py_buffer *array, int dimensions) noexcept no
 
 
 cdef inline bint is_whole(int kind) noexcept nogil:
-    """Whether a type of maps is one of integers, of which float32 is pooled."""
+    """Whether a type of maps is an integer.  The results of such maps are float32."""
     return kind == c'B' or kind == c'b' or kind == c'h' or kind == c'H'
 
 

@@ -152,7 +152,7 @@ cdef inline bint scalars_pay(
 
 cdef inline int choose_strategy(
         const Call *call, int purpose, bint position_sensitive, Py_ssize_t thin) noexcept nogil:
-    """The strategy of a level for the boxes at hand, so many of which are thin."""
+    """The strategy of a level for the boxes at hand.  thin: how many of them are thin."""
     if call.tables.kind == SPARSE_TAPS:
         return strategy_of(call, False)
     if scalars_pay(call, purpose, position_sensitive):

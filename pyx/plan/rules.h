@@ -62,7 +62,7 @@ struct taps_out {
     void *slope_high;
 };
 
-/* Sums over samples, of which a tap is the mean. */
+/* Sums over samples.  A tap is their mean. */
 struct tap_sum {
     double weight, slope_low, slope_high;
 };
@@ -321,7 +321,7 @@ RULE_FN int NAME(pixel_before)(REAL v, int extent, double *fraction) {
     return (int)at;
 }
 
-/* As pixel_before, of sample s. */
+/* The pixel at or before sample s of a bin, and how far the sample is from it. */
 RULE_FN int NAME(sample_pixel)(const struct box_axis *axis, REAL start, long long s,
                                REAL *fraction) {
     double part;

@@ -52,8 +52,8 @@ struct sparse_out {
     int want_slopes;
 };
 
-/* Grids stop earlier than those of upright boxes: rows of samples are gone through one by one, also
-   rows that the rounding of huge sizes may bring to the map. */
+/* Grids stop earlier than the grids of upright boxes: rows of samples are gone through one by one,
+   also rows that the rounding of huge sizes may bring to the map. */
 #define RULE_MAX_ROTATED_GRID 4096.0
 /* Samples of a turned box are summed in blocks of so many pixels a side, whose pixels have slots of
    their own however the box is turned: 20 * sqrt(2) + 3 is less than RULE_SLOTS. */
@@ -243,7 +243,7 @@ RULE_FN void NAME(add_rotated_sample)(const struct rotated_box *box, REAL at_y, 
         }
 }
 
-/* How many samples along an axis are summed together: those of RULE_BLOCK pixels. */
+/* How many samples along an axis are summed together: as many as lie in RULE_BLOCK pixels. */
 RULE_FN long long NAME(samples_of_block)(const struct box_axis *axis) {
     double step = fabs(axis->bin_size) / (double)axis->grid;
     return RULE_BLOCK >= step * (double)axis->grid
@@ -266,7 +266,7 @@ RULE_FN void NAME(add_sample_row)(const struct rotated_box *box, int q, struct s
     }
 }
 
-/* Writes the taps of bin (p, q): the mean of its samples, of which those off the map count as 0.
+/* Writes the taps of bin (p, q): the mean of its samples, where samples off the map count as 0.
    Samples are summed block by block, so that what a bin needs besides its taps is bounded. */
 RULE_FN void NAME(rotated_bin)(const struct rotated_box *box, int p, int q, struct tap_slots *slots,
                                struct sparse_out *out) {

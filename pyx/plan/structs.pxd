@@ -107,7 +107,7 @@ cdef struct Tables:                # of boxes first .. stop - 1 of an order
     Py_ssize_t stop
     Py_ssize_t count               # stop - first
     Py_ssize_t taps
-    Py_ssize_t *starts             # [images + 1]: those of the order, counted from `first`
+    Py_ssize_t *starts             # [images + 1]: as in the order, but counted from `first`
     const int32_t *rows            # [i]: row of the output
     int32_t *windows               # [i][y0, y1, x0, x1]: pixels that the box reads
     uint8_t *how                   # [i]: of enum How, behind the windows in their memory

@@ -132,7 +132,7 @@ cdef inline void sort_by_digit(
 
 cdef inline void sort_by_image(
         Order *order, const int32_t *images, const int32_t *boxes) noexcept nogil:
-    """Sort boxes by image; those of one image stay in their order."""
+    """Sort boxes by image.  Boxes of one image stay in their order."""
     cdef Py_ssize_t *starts = order.starts
     cdef Py_ssize_t i, n
     memset(starts, 0, (order.images + 1) * sizeof(Py_ssize_t))
@@ -156,7 +156,7 @@ cdef inline int sort_boxes(
 
     axes: NULL to sort by image alone.
     max_rows > 0: rows of the map are packed once for all boxes, so boxes are sorted by their top
-    rows, and those of more than max_rows rows come last.
+    rows, and boxes of more than max_rows rows come last.
     max_rows = 0: nothing is packed, so boxes are sorted by bands of rows, and from left to right in
     each band.
     """
@@ -485,7 +485,7 @@ cdef inline void copy_number(
 
 cdef inline bint bins_ascend(
         const int32_t *spans, int bins, const int32_t *tap_pixel) noexcept nogil:
-    """Whether bins follow each other upwards on the map; those of inverted boxes do not."""
+    """Whether bins follow each other in the map's direction.  Bins of inverted boxes do not."""
     cdef int32_t before = -1, pixel
     cdef int p
     for p in range(bins):

@@ -87,7 +87,7 @@ cdef inline int add_task(Tasks *tasks, const Task *task, double cost) except -1 
 
 cdef inline int add_pieces(
         Tasks *tasks, const Work *work, Pieces pieces, Task task, double cost) except -1 nogil:
-    """Add a task for each share of blocks and bins. `cost` is that of one block and one bin."""
+    """Add a task for each share of blocks and bins. cost: of one block and one bin."""
     cdef Py_ssize_t b, z
     for b in range(pieces.blocks):
         task.first_block = first_block(work, b * work.units // pieces.blocks)
@@ -197,7 +197,7 @@ cdef inline int tasks_to_read(
         bint slopes) except -1 nogil:
     """Fill the list for all levels, at least one, and return how many threads are worth waking.
 
-    slopes: the tasks are those of gradients of the boxes.
+    slopes: the tasks compute gradients of the boxes.
     """
     cdef Work work = work_to_read(calls, count, threads, slopes)
     cdef Py_ssize_t level, image

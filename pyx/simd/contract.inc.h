@@ -123,7 +123,7 @@ static NOINLINE void NAME(contract_bins)(REAL *to, ptrdiff_t bin_step, ptrdiff_t
         NAME(contract_axis)(to, to_step, &vectors, &bin, 0);
 }
 
-/* As contract_bins.  Before each bin some of `run` is streamed. */
+/* Contracts as contract_bins does, and streams some of `run` before each bin. */
 static NOINLINE void NAME(contract_streaming)(REAL *to, ptrdiff_t bin_step, ptrdiff_t to_step,
                                               const struct vectors *from, int bins,
                                               const struct taps *taps, struct stream *run) {

@@ -71,7 +71,7 @@ static FORCE_INLINE void NAME(correlate_some)(REAL *folded, const REAL *by, ptrd
         NAME(reduce_lanes)(folded + t * m, (const REAL *)sums[t]);
 }
 
-/* As correlate_some, for any number of taps. */
+/* Correlates any number of taps, some at a time. */
 static FORCE_INLINE void NAME(correlate)(REAL *folded, const REAL *by, ptrdiff_t by_step,
                                          const REAL *from, ptrdiff_t step, ptrdiff_t count,
                                          const ptrdiff_t *at, ptrdiff_t taps) {

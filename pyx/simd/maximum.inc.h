@@ -8,7 +8,7 @@ static inline void NAME(keep_larger)(REAL *best, const REAL *values) {
         best[l] = values[l] > best[l] ? values[l] : best[l];
 }
 
-/* As keep_larger, and at = index in the lanes where a value replaces the best. */
+/* Keeps the larger values, and sets `at` to `index` in the lanes where a value replaces one. */
 static inline void NAME(keep_larger_at)(REAL *best, int32_t *at, const REAL *values,
                                         int32_t index) {
 #pragma omp simd
@@ -18,7 +18,7 @@ static inline void NAME(keep_larger_at)(REAL *best, int32_t *at, const REAL *val
     }
 }
 
-/* As keep_larger_at with an index for each lane.  Of equal values the one with the smaller index
+/* Keeps the larger values, each with its index.  Of equal values the one with the smaller index
    stays. */
 static inline void NAME(keep_first_larger)(REAL *best, int32_t *at, const REAL *values,
                                            const int32_t *indices) {

@@ -17,8 +17,8 @@
 #endif
 
 #ifdef HAVE_SHUFFLES
-/* Elements of two vectors: those of the lower and of the higher halves of each segment alternate,
-   one by one (SINGLES) or in pairs (PAIRS); and every other segment of two vectors (SEGMENTS). */
+/* Indices of elements of two vectors.  SINGLES and PAIRS: the lower (LOW) or the higher (HIGH)
+   halves of each segment alternate, one by one or in pairs.  SEGMENTS: every other segment. */
 #if VECTOR_BYTES == 64
 #define LOW_SINGLES_float 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29
 #define HIGH_SINGLES_float 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31

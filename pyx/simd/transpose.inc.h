@@ -2,7 +2,7 @@
    each type REAL. */
 
 #ifdef HAVE_SHUFFLES
-/* Loads `count` vectors that lie `step` apart, of which there are `rows`; zeros are the others. */
+/* Loads `rows` vectors that lie `step` apart, and fills up to `count` vectors with zeros. */
 static FORCE_INLINE void NAME(load_rows)(VECTOR *a, int count, const REAL *from, ptrdiff_t step,
                                          int rows) {
     for (int i = 0; i < count; i++)
