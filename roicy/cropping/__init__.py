@@ -174,13 +174,14 @@ def crop(
         nearest number, to the even one of two, and moved to what the type holds.
     quantization : (float, int), optional
         Scale and zero point of the input of a network of uint8 or int8: results are divided by the
-        scale, rounded, and added to the zero point, as ONNX's QuantizeLinear does.
+        scale, rounded, and added to the zero point, as ONNX's QuantizeLinear does.  NaN becomes
+        the lowest number of the type.
     boxes_num : (N,) ints, optional
         Number of boxes of each frame, for boxes without frame_index, which are sorted by frame.
     color : {"nv12", "nv21", "i420", "yv12", "yuyv", "yuy2", "uyvy", "p010"}, optional
-        That frames are YCbCr, whose format this is; the result has red, green and blue.  A pixel
-        becomes three bytes, at most 0.6 from the exact numbers; so a result is that of the frame
-        converted before.  Only what boxes read is converted.
+        The format of frames that are YCbCr.  The result has red, green and blue.  A pixel becomes
+        three bytes, at most 0.6 from the exact numbers, so the result is what a frame that was
+        converted before would give.  Only what boxes read is converted.
 
         - 4:2:0, an array (H + H / 2, W) or (N, H + H / 2, W), with the rows of Y and then those
           of U and V: pair by pair ("nv12"; "nv21" has V first; "p010" has numbers of uint16, whose
@@ -286,16 +287,17 @@ def crop_lines(
 
     Parameters
     ----------
-    frames, boxes : as those of :func:`crop`
+    frames, boxes : as in :func:`crop`
         Boxes may be turned or have corners, but are no matrices.
     height : int
         Of the result.  A line is ceil(height * w / h) output pixels wide, of a box of w x h pixels,
         but not wider than `width`.  Corners count with the longer ones of opposite sides, in whole
         pixels, as PaddleOCR's recogniser has it.
     width : int, optional
-        Of the result; by default that of the widest line.
+        Of the result; by default as wide as the widest line.  Give it where boxes come from
+        strangers, since a line may be 2**24 pixels wide.
     options : keyword arguments
-        Those of :func:`crop`, but `fit` and `return_matrices`.  Beside a line is `pad_value`.
+        As in :func:`crop`, but for `fit` and `return_matrices`.  Beside a line is `pad_value`.
 
     Returns
     -------
