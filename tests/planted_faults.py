@@ -297,16 +297,20 @@ def with_fault(text, fault, number, cython):
     return text.replace(before, place.replace(both, either))
 
 
+def source(folder, file):
+    """Return the path of a file of FAULTS in a checkout."""
+    return folder / file if file.endswith(".py") else folder / "pyx" / file
+
+
 def build(folder, names, settings):
     """Copy the checkout, plant the faults of these names and build its kernels."""
     for name in subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).splitlines():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, folder / name)
-    pyx = folder / "pyx"
-    (pyx / "planted.h").write_text(HEADER)
+    (folder / "pyx" / "planted.h").write_text(HEADER)
     planted = [(number, fault) for number, fault in enumerate(FAULTS, 1) if fault[0] in names]
     for name in sorted({file for _, (_, file, _) in planted}):
-        path = folder / name if name.endswith(".py") else pyx / name
+        path = source(folder, name)
         text, cython = path.read_text(), not name.endswith(".h")
         for number, fault in planted:
             if fault[1] == name:

@@ -5,6 +5,7 @@ import itertools
 import re
 from pathlib import Path
 
+import planted_faults
 import pytest
 
 import roicy
@@ -163,7 +164,7 @@ def test_compiled_functions(file):
     assert wrong == []
 
 
-@pytest.mark.parametrize("file", CUDA, ids=str)
+@pytest.mark.parametrize("file", [file for file in SOURCES if file.parts[0] != "tests"], ids=str)
 def test_length_of_files(file):
     assert len((ROOT / file).read_text().splitlines()) <= MAX_LINES_OF_FILE
 
@@ -182,6 +183,15 @@ def test_functions_are_found():
     assert found["grad_tiles.cu", "backward_planes"] == [4, 7]
     assert found["planes.cu", "add_rows"][0] == 3
     assert found["segments.cu", "PartOfPlane"][0] == 4
+
+
+@pytest.mark.parametrize("fault", planted_faults.FAULTS, ids=lambda fault: fault[0])
+def test_faults_can_be_planted(fault):
+    """The line of a planted fault is in the sources, and in one place."""
+    file = fault[1]
+    text = planted_faults.source(ROOT, file).read_text()
+    planted = planted_faults.with_fault(text, fault, 1, cython=not file.endswith(".h"))
+    assert "PLANTED(1)" in planted
 
 
 def test_sources_are_found():
