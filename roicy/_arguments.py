@@ -104,7 +104,7 @@ def pooled(dtype: np.dtype) -> tuple[np.dtype, ...]:
 
 def bits(array: np.ndarray) -> np.ndarray:
     """
-    Return what the kernels read as an array of a map's type: they know those of two bytes as
+    Return what the kernels read as an array of a map's type: they know types of two bytes as
     uint16.
     """
     return array.view(np.uint16) if array.itemsize == 2 else array
@@ -247,7 +247,7 @@ def integer(name: str, value: Any, low: int, high: int) -> int:
 
 
 def two_of(name: str, value: Any, expected: str) -> Any:
-    """Return two values, of which a caller may have given one for both."""
+    """Return two values.  A caller may have given one for both."""
     if isinstance(value, (tuple, list)) or (isinstance(value, np.ndarray) and value.ndim == 1):
         if len(value) != 2:
             raise ValueError(f"{name}: {value!r}, expected {expected}")
@@ -330,7 +330,7 @@ def channels(
     """
     Return the number of output channels of an input of `c` channels.
 
-    grad: whether bins are those of a gradient; name: of the argument that says `c`.
+    grad: whether the bins belong to a gradient; name: of the argument that says `c`.
     """
     if not position_sensitive:
         return c

@@ -236,7 +236,7 @@ def indices_of(rows: np.ndarray, count: int, kind: str, images: str) -> np.ndarr
     """
     Return column 0 of rows of boxes, which says the image of each, as int32.
 
-    kind: what errors call an index; images: what they call the images, of which there are `count`.
+    kind: what errors call an index; images: what they call the `count` images.
     """
     column = rows[:, 0].astype(np.float64)  # in which the number of images is exact
     with np.errstate(all="ignore"):

@@ -73,8 +73,8 @@ def forward(
     """
     Pool from the map `input`, or from the maps of a pyramid.
 
-    `parameters` are those of the rule of the operator, and `given` holds the fields of
-    ``Arguments`` (see above).  For maxima of pixels, `option` says whether argmax is returned too.
+    `parameters` belong to the operator's rule, and `given` holds the fields of ``Arguments`` (see
+    above).  For maxima of pixels, `option` says whether argmax is returned too.
     For maxima of samples, it says whether products are compared.
     """
     backend = _backend(input, given)
@@ -133,8 +133,10 @@ def backward_with_maps(
     products: bool = False,
 ) -> Any:
     """
-    Return a gradient that reads the maps: that of the boxes, in the format that they came in, or,
-    for maxima of samples or of `products`, that of the map.
+    Return a gradient that reads the maps.
+
+    For maxima of samples, or of `products`, it is the gradient of the map.  For all other operators
+    it is the gradient of the boxes, in the format that they came in.
     """
     backend = _backend(grad_output, input, given)
     of_boxes = row.reduction is not MAX_SAMPLE

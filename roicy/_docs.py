@@ -71,11 +71,11 @@ with `boxes_num` or where N is 1
     Shape of the maps of each level, in the order of `layout`.""",
     "spatial_scale": """float or (float, float)
     Multiplies the coordinates of the boxes, in the dtype of the data: the size of the map
-    divided by the size of the image that the boxes are given on.  Two are those of y and x,
-    (vertical, horizontal), for images that were resized unevenly.""",
+    divided by the size of the image that the boxes are given on.  Two are (vertical,
+    horizontal), for images that were resized unevenly.""",
     "scales": """sequence of floats or of (float, float)
     What coordinates are multiplied by, for each level, none above the one before; two are
-    those of y and x.  By default it follows from `image_size`.""",
+    (vertical, horizontal).  By default it follows from `image_size`.""",
     "sampling_ratio": """int, or whole float
     Samples per bin and axis; if 0 or negative, as many as the bin has pixels, rounded up.""",
     "max_sampling_ratio": """int, or whole float
@@ -93,8 +93,8 @@ with `boxes_num` or where N is 1
     Value of bins off the map.""",
     "image_size": """(int, int)
     Height and width of the image that the boxes are given on, in their units.  Without
-    `spatial_scale` that of a level is the power of two that is closest to its height
-    divided by that of the image.""",
+    `spatial_scale` the scale of a level is the power of two that is closest to the height
+    of its map divided by the height of the image.""",
     "canonical_scale": """float, int
     A box as large as a square of side `canonical_scale` is pooled from level
     `canonical_level`, the map of scale 2**-canonical_level.""",

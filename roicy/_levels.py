@@ -35,9 +35,9 @@ def rule(
     """
     Return the numbers of struct level_rule of pyx/plan/rules_levels.h, for maps of these scales.
 
-    Levels are those from the finest map's to the coarsest map's, as in torchvision, so that maps
-    beyond as many as there are levels have no boxes.  Boxes that are a power of two of 1e-6 smaller
-    than those of a level belong to it, since areas are rounded.
+    Levels go from the finest map's to the coarsest map's, as in torchvision.  Where there are more
+    maps than levels, the last maps have no boxes.  A box belongs to a level also if it is
+    smaller by a factor of up to 2**1e-6, since areas are rounded.
     """
     level = level_of_scale(finest)
     last = min(count - 1, level_of_scale(coarsest) - level)

@@ -56,7 +56,7 @@ def multiscale_roi_align(
 
     The finest and the coarsest map have the levels that are -log2 of their scales (of the
     geometric mean of two), rounded, and levels below and above are moved there.  Each other map
-    has the level after that of the map before, as in torchvision, also where scales are left
+    comes one level after the map before it, as in torchvision, also where scales are left
     out.  Where there are more maps than levels, since scales are equal, no box is pooled from
     the last ones.
 
@@ -175,8 +175,8 @@ def multiscale_roi_align_rotated(
     """
     RoIAlignRotated of each box from the level of a feature pyramid that suits its size.
 
-    Levels are those of :func:`multiscale_roi_align`, of boxes as wide and as high.  y and x have
-    one scale on each level.
+    The level of a box follows from its width and height, as in :func:`multiscale_roi_align`.  y and
+    x have one scale on each level.
 
     {sections}
 

@@ -96,7 +96,7 @@ def roi_align_max(
     """
     Largest bilinear sample in each bin of each box: RoIAlign with mode "max" of ONNX.
 
-    The samples are those of :func:`roi_align`.  There are two definitions of the largest: of
+    The samples lie as in :func:`roi_align`.  There are two definitions of the largest: of
     the samples, which OpenVINO computes ::
 
         max over samples of  w1 * v1 + w2 * v2 + w3 * v3 + w4 * v4
@@ -143,7 +143,7 @@ def roi_align_max_backward(
     num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
-    Gradient of :func:`roi_align_max` with respect to its input: that of each bin goes to its
+    Gradient of :func:`roi_align_max` with respect to its input: each bin's gradient goes to its
     largest sample.
 
     With g the gradient of a bin, the four pixels v[i] around its largest sample, whose weights
@@ -511,7 +511,7 @@ def ps_roi_pool(
     Notes
     -----
     Dai, Li, He, Sun, "R-FCN", 2016; computed as by torchvision, which leaves out the last row
-    and column.  (Its gradient gives them a share all the same; here the gradient is that of the
+    and column.  (Its gradient gives them a share all the same; here the gradient fits the
     forward pass.)
 
     Examples
@@ -638,7 +638,7 @@ def roi_pool_backward(
     num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     """
-    Gradient of :func:`roi_pool` with respect to its input: that of each bin goes to its largest
+    Gradient of :func:`roi_pool` with respect to its input: each bin's gradient goes to its largest
     pixel.
 
     {sections}

@@ -162,7 +162,7 @@ def features(picture):
 
 def position_sensitive(maps):
     """
-    Maps of their own for each bin: here the same, but weaker the farther the bin is from the
+    Return maps of their own for each bin: one map, but weaker the farther the bin is from the
     middle of the box.
     """
     p, q = np.mgrid[:BINS, :BINS] - BINS // 2

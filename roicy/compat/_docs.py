@@ -13,11 +13,11 @@ from .. import _docs
 from .._docs import Documented, fill_in
 from .._names import errors_name
 
-# Passages that differ from those of roicy's own functions, or have other names.
+# Passages that differ from the passages of roicy's own functions, or have other names.
 _PASSAGES = _docs.PASSAGES | {
     "maps": "ndarray (N, C, H, W)\nFeature maps.",
     "maps_by_name": "dict of ndarrays (N, C, H_l, W_l)\n"
-    "Maps by their names; those of other names are not used.",
+    "Maps by their names.  Maps of other names are not used.",
     "boxes": "ndarray (K, 4)\nRows [x1, y1, x2, y2].",
     "sorted_boxes": "ndarray (K, 4)\nRows [x1, y1, x2, y2], sorted by image.",
     "boxes_with_image": "ndarray (K, 5)\nRows [batch_index, x1, y1, x2, y2].",

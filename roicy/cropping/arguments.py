@@ -55,7 +55,7 @@ class Yuv(NamedTuple):
 class Frames(NamedTuple):
     """Frames of one type and number of channels."""
 
-    arrays: tuple[np.ndarray, ...]  # (N, H, W, C), those of two bytes as uint16; or Y, U and V
+    arrays: tuple[np.ndarray, ...]  # (N, H, W, C), two bytes as uint16; or Y, U and V
     count: int
     channels: int
     kind: str  # NumPy's character of the type; "Y" for bytes of YCbCr

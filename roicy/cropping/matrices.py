@@ -91,7 +91,7 @@ def letterbox(values: np.ndarray, size: tuple[int, int], centred: bool) -> np.nd
         shown = np.where(sides > 0, np.minimum(sides * ratios, extent), extent)
         stop = np.maximum(shown[:, ::-1], 1).astype(np.int32)
         return np.concatenate([np.zeros_like(stop), stop], axis=1)
-    # The axis of which a cover would keep all has the smaller scale, and is the one to shrink.
+    # A cover would keep all of the axis with the smaller scale.  This is the one to shrink.
     shown = np.maximum(np.rint(_kept(values, size)[:, ::-1] * extent), 1).astype(np.int32)
     first = (extent - shown) // 2
     return np.concatenate([first[:, ::-1], (first + shown)[:, ::-1]], axis=1).astype(np.int32)
@@ -111,7 +111,7 @@ def _kept(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
 
 
 def matrices(values: np.ndarray, content: np.ndarray | None, size: tuple[int, int]) -> np.ndarray:
-    """Return what takes the middles of output pixels to those of pixels of frames."""
+    """Return the matrices from the middles of output pixels to the middles of frame pixels."""
     result = np.zeros((len(values), 3, 3))
     result[:, 2, 2] = 1
     for axis in (0, 1):
@@ -125,7 +125,7 @@ def matrices(values: np.ndarray, content: np.ndarray | None, size: tuple[int, in
 
 def warps(boxes: Boxes, values: np.ndarray, content: Any, size: tuple[int, int]) -> np.ndarray:
     """
-    Return what takes the middles of output pixels to those of pixels of frames, (K, 3, 3).
+    Return the matrices from the middles of output pixels to the middles of frame pixels, (K, 3, 3).
 
     `values` are the shown parts of rotated boxes, as if they were upright around (0, 0).
     """
@@ -221,7 +221,7 @@ def _of_corners(
     scaled: np.ndarray, exponents: np.ndarray, height: int, widths: np.ndarray
 ) -> np.ndarray:
     """
-    Return the projections of outputs of these widths to corners, from that of pixel (0, 0) on.
+    Return the projections of outputs of these widths to corners; pixel (0, 0) is at the first.
 
     The corners are given as by `_scaled`.
 

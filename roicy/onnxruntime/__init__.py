@@ -57,7 +57,7 @@ def get_ep_name() -> str:
 
 def get_ep_names() -> list[str]:
     """
-    Return the names of the providers of the library, of which there is one.
+    Return the names of the providers of the library.  There is one.
 
     Returns
     -------

@@ -33,7 +33,7 @@ class Single:
     given : dict
         The attributes that it has.
     threads : int or None
-        Threads of roicy, at most; None: those of calls that name none.
+        How many threads of roicy there are at most; None: as many as other calls have.
     """
 
     indices = None  # all inputs, in their order
@@ -61,7 +61,7 @@ class Claims:
     Parameters
     ----------
     options : dict
-        ``num_threads``, and ``groups``, "0" of which says that nodes are only taken one by one.
+        ``num_threads``, and ``groups``: "0" says that nodes are only taken one by one.
     """
 
     def __init__(self, options: dict[str, str | None]):

@@ -1,9 +1,9 @@
 """
 Groups of nodes that torchvision's models are exported to, and that are one call of roicy.
 
-A pyramid of RoiAlign nodes is known by its nodes.  Of PyTorch's exporters, that of TorchScript
-joins the levels by ScatterElements, and that of torch.export (dynamo=True) by ScatterND.  The Loop
-that pastes masks, which only the first writes, is known by what it computes: see ``_pasting.py``.
+A pyramid of RoiAlign nodes is known by its nodes.  PyTorch's exporter of TorchScript joins
+the levels by ScatterElements, and its exporter by torch.export (dynamo=True) by ScatterND.  Only
+the first writes the Loop that pastes masks.  It is known by what it computes: see ``_pasting.py``.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ _PASSAGES = PASSAGES | {
     float32 and float64 are computed with in float32; the result is of the input's type, but
     float32 of integers.""",
     "features": """list of Tensor[N, C, H_l, W_l]
-    Feature maps of each level, from fine to coarse, of one type: those of :func:`roi_align`.""",
+    Feature maps of each level, from fine to coarse, of one type that :func:`roi_align` takes.""",
     "boxes": """Tensor[K, 5] or list of N Tensor[L, 4], floating point or integers
     Rows [batch_index, x1, y1, x2, y2], or [x1, y1, x2, y2] for each image, or a Tensor[K, 4]
     where there is one image.  Nested lists of numbers of these shapes are taken too, but not by
@@ -28,11 +28,11 @@ _PASSAGES = PASSAGES | {
     counter-clockwise as one looks at the image.""",
     "listed_boxes": "list of N Tensor[L_i, 4]\nRows [x1, y1, x2, y2] in pixels of the images.",
     "maps_by_name": f"""dict of {_MAPS.replace("H, W", "H_l, W_l")}
-    Maps by their names; those of other names are not used.""",
+    Maps by their names.  Maps of other names are not used.""",
     "rotated_scale": "float\nMultiplies centres and sizes.",
     "spatial_scale": """float or (float, float)
-    Multiplies the coordinates of the boxes; of two, (vertical, horizontal), the first those of
-    y and the second those of x.""",
+    Multiplies the coordinates of the boxes.  Two are (vertical, horizontal): the first
+    multiplies y, and the second x.""",
     "scales": """list of floats, or of (float, float)
     What coordinates are multiplied by, for each level; two are (vertical, horizontal), which
     TorchScript takes for all levels or for none.""",

@@ -20,7 +20,7 @@ from ._tensors import pooled_type
 LIBRARY = torch.library.Library("roicy", "DEF")
 
 # Parameters after the map, the boxes and the size, by their names, with their types in a schema.
-# Of a pyramid the scales are those of the levels, or the two of each level, one after the other.
+# A pyramid has one scale or two for each level, one after the other.
 SCALE = {"spatial_scale": "float[2]"}
 SAMPLED = {**SCALE, "sampling_ratio": "int"}
 ALIGNED = {**SAMPLED, "aligned": "bool"}
@@ -202,7 +202,7 @@ def _define_backward(name: str, parameters: dict[str, str], argmax: bool = False
 
 
 def _define_with_maps(name: str, parameters: dict[str, str], of_boxes: bool) -> Any:
-    """Define a gradient that reads the maps: that of boxes, or else that of the map."""
+    """Define a gradient that reads the maps: of the boxes, or else of the map."""
     function = _function(name)
 
     def kernel(grad_output: Tensor, input: Any, boxes: Tensor, *given: Any) -> Tensor:

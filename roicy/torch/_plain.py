@@ -1,9 +1,9 @@
 """
-Calls of which PyTorch's dispatcher would do no more than call a kernel of this package.
+Calls for which PyTorch's dispatcher would do no more than call a kernel of this package.
 
-The dispatcher decides by its keys: those of the tensors, and those of the thread, which are there
-for modes, tracers and transforms.  A call with none but the ordinary ones may go to the kernel
-itself, which makes small calls shorter.
+The dispatcher decides by the keys of the tensors and of the thread, which stand for modes, tracers
+and transforms.  A call with ordinary keys alone may go to the kernel itself, which makes small
+calls shorter.
 """
 
 from __future__ import annotations

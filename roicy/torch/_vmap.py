@@ -14,7 +14,7 @@ from ._rows import exact_type
 
 class _Batch:
     """
-    A call under vmap: its tensors made into those of one call with more images and more boxes.
+    A call under vmap: its tensors are made into one call with more images and more boxes.
 
     Image n of element b becomes image b * N + n, where N is the number of images of an element.
     """

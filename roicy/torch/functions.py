@@ -40,8 +40,8 @@ def roi_align(
     The gradients may be differentiated again with respect to what they are linear in: the input,
     and the gradient of the output.  Gradients of the input may be differentiated with respect to
     the boxes too.  Forward mode (``torch.func.jvp``) has the derivative with respect to the input,
-    and ``torch.vmap`` is known.  A NotImplementedError says that gradients of boxes, and that of
-    :func:`roi_align_max`, cannot be differentiated again, or in forward mode.
+    and ``torch.vmap`` is known.  Gradients of boxes, and the gradient of :func:`roi_align_max`,
+    cannot be differentiated again or in forward mode: that is a NotImplementedError.
 
     Examples
     --------

@@ -221,14 +221,14 @@ class MultiScaleRoIAlign(nn.Module):
         sampling_ratio: int, *, canonical_scale: float = 224, canonical_level: int = 4,
         num_threads: Optional[int] = None,
     ):  # fmt: skip
-        nn.Module.__init__(self)  # not that of torchvision's class, if this is one
+        nn.Module.__init__(self)  # and not of torchvision's class, if this is one
         self.featmap_names = featmap_names
         self.output_size = _pair(output_size)
         self.sampling_ratio = _eager.whole(sampling_ratio)
         self.canonical_scale = canonical_scale
         self.canonical_level = canonical_level
         self.num_threads = num_threads
-        self.scales = None  # as those of torchvision's, they are those of the first call
+        self.scales = None  # of the first call, as in torchvision
 
     def forward(
         self, x: Dict[str, Tensor], boxes: List[Tensor], image_shapes: List[Tuple[int, int]]

@@ -1,5 +1,5 @@
-// These kernels compute gradients of maps by planes, of which a warp owns a part in shared memory
-// (segments.cu).  On the CPU, grad_input.pyx and max_pool.pyx of pyx/kernels do this.
+// These kernels compute gradients of maps by planes.  A warp owns a part of a plane in shared
+// memory (segments.cu).  On the CPU, grad_input.pyx and max_pool.pyx of pyx/kernels do this.
 
 // Add the gradient of a bin with a channel of its own to a part of its plane.  Lanes are taps, 4
 // rows of 8 at a time.
@@ -46,8 +46,8 @@ __global__ void __launch_bounds__(THREADS_OF_PLANES)
     }
 }
 
-// Add the gradients of lanes to pixels of a part of a plane, those of one pixel in the order of the
-// lanes.  A lane with a place below 0 adds nothing.
+// Add the gradients of lanes to pixels of a part of a plane, in the order of the lanes.  A lane
+// with a place below 0 adds nothing.
 template <typename T> __device__ inline void add_to_part(T *part, int place, T grad) {
     unsigned same = __match_any_sync(ALL, place);
     int before = place < 0 ? LANES : __popc(same & ((1u << lane_number()) - 1));

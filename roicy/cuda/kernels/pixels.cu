@@ -1,4 +1,4 @@
-// These kernels pool bin by bin whatever those of planes do not take: channels that are last
+// These kernels pool bin by bin whatever the kernels of planes do not take: channels that are last
 // (NHWC), bins that have a channel of their own each, planes of 2**31 elements or more, and argmax.
 // On the CPU, forward.pyx and max_pool.pyx of pyx/kernels do this.
 

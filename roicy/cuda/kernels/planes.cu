@@ -193,7 +193,8 @@ template <typename T, template <typename> class Reduction> struct Planes {
     template <int E> __device__ void write(T *out, const T (&values)[E][SIDE]) {
         int all = block.tall * block.wide;
         T *to = out + block.k * bins.first + block.c * bins.channel;
-        // Whether the results of a channel are one piece of memory, and so are those of all.
+        // Whether the results of a channel are one piece of memory, and the results of all are,
+        // too.
         if (bins.x == 1 && bins.y == block.wide && bins.channel == all) {
             T *stage = (T *)own.strips + row() * all + near();
             UNROLL(p, SIDE)
