@@ -79,7 +79,7 @@ def inputs_of(data, name, dtype):
 
 @functools.lru_cache(256)
 def session_of(kind, attributes, types, threads):
-    """Return a session of a model that is one node, computed by roicy."""
+    """Return a session of a model that is one node, computed by roicy, or why there is none."""
     import roicy.onnxruntime
 
     domain, name, version = kind
@@ -99,17 +99,22 @@ def session_of(kind, attributes, types, threads):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 4
     roicy.onnxruntime.use(options, num_threads=threads)
-    return onnxruntime.InferenceSession(model.SerializeToString(), options)
+    return ended(lambda: onnxruntime.InferenceSession(model.SerializeToString(), options))
+
+
+def ended(call):
+    """Return what a call of ONNX Runtime gives, or its error."""
+    try:
+        return call()
+    except Exception as error:  # ONNX Runtime has no class of its own for all
+        assert type(error).__module__.startswith("onnxruntime"), error
+        return error
 
 
 def found_by(session, arrays):
     """Return what a session gives, or its error."""
     given = {value.name: array for value, array in zip(session.get_inputs(), arrays, strict=True)}
-    try:
-        return session.run(None, given)[0]
-    except Exception as error:  # ONNX Runtime has no class of its own for all
-        assert type(error).__module__.startswith("onnxruntime"), error
-        return error
+    return ended(lambda: session.run(None, given)[0])
 
 
 def node_call(data) -> str:
@@ -125,7 +130,12 @@ def node_call(data) -> str:
     hashable = tuple((key, tuple(v) if type(v) is list else v) for key, v in attributes.items())
     sessions = [session_of(kind, hashable, types, threads) for threads in (1, 2)]
     given = operator.checked(attributes)
-    ended = "value"
+    try:
+        compute = operator.prepare(**given)
+    except (TypeError, ValueError) as error:
+        assert all(isinstance(session, Exception) for session in sessions), (kind, error)
+        return f"{name}: {type(error).__name__} of attributes"
+    end = "value"
     for isa in ISAS:
         with using(isa), warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -133,18 +143,17 @@ def node_call(data) -> str:
             try:
                 shape = operator.shape(arrays, given)
                 expected = np.zeros(shape, dtype)
-                if expected.size:
-                    operator.prepare(**given)(*arrays, out=expected, num_threads=1)
+                compute(*arrays, out=expected, num_threads=1)
             except (TypeError, ValueError, MemoryError) as error:
                 expected = error
             found = [found_by(session, arrays) for session in sessions]
             if isinstance(expected, Exception):
-                assert all(isinstance(end, Exception) for end in found), (found, expected)
-                ended = type(expected).__name__
+                assert all(isinstance(one, Exception) for one in found), (found, expected)
+                end = type(expected).__name__
                 continue
-            assert all(bits(end) == bits(expected) for end in found), (kind, found, expected)
+            assert all(bits(one) == bits(expected) for one in found), (kind, found, expected)
             k = len(expected) // 2
             if len(expected):
                 alone = [a[k : k + 1] if i in of_boxes else a for i, a in enumerate(arrays)]
                 assert bits(found_by(sessions[0], alone)) == bits(expected[k : k + 1])
-    return f"{name}: {ended}"
+    return f"{name}: {end}"
