@@ -13,12 +13,13 @@ from libc.stdint cimport int32_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
-from images.frames cimport (BYTE, CROP_AREAS, CROP_CHANNELS, CROP_COLUMNS, CROP_NEAREST, CROP_ROWS,
-                            CROP_RUN, CROP_TRIANGLES, CROP_YUV, YUV_SPARE, Axis, Lines, Source,
-                            Span, Strip, Sums, Target, Warp, Yuv, crop_axis_hull, crop_axis_limit,
-                            crop_axis_set, crop_convert, crop_convert_rows, crop_pad_columns,
-                            crop_scale_columns, crop_span_of, crop_store, sum_strip_columns_float,
-                            sum_strip_float, warp_hull, warp_pixels, warp_samples, warp_set_ahead)
+from images.frames cimport (Axis, BYTE, CROP_AREAS, CROP_CHANNELS, CROP_COLUMNS, CROP_NEAREST,
+                            CROP_ROWS, CROP_RUN, CROP_TRIANGLES, CROP_YUV, Lines, Source, Span,
+                            Strip, Sums, Target, Warp, YUV_SPARE, Yuv, crop_axis_hull,
+                            crop_axis_limit, crop_axis_set, crop_convert, crop_convert_rows,
+                            crop_pad_columns, crop_scale_columns, crop_span_of, crop_store,
+                            crop_within, sum_strip_columns_float, sum_strip_float, warp_hull,
+                            warp_pixels, warp_samples, warp_set_ahead)
 from threads cimport run_tasks
 from tuning cimport (CROP_COLUMNS_AT_ONCE, CROP_CONVERTED, CROP_OVERLAP, CROP_SERIAL_NUMBERS,
                      CROP_STRIP, TASKS_PER_THREAD, WARP_COST)
@@ -232,13 +233,16 @@ cdef inline void fill_strip(
     """Sum the rows of the frame, as they are or converted, or of its channels one by one."""
     cdef Lines y = lines_of(call, scratch.rows)
     cdef Source plane = work.frame[0]
+    cdef double rows = plane.height
     strip.channel = 0
     if work.frame.kind == CROP_YUV:
         plane = convert_rows(work, scratch, strip)
         y = lines_of(call, scratch.moved)
         sum_strip_float(&plane, &y, work.rows, strip)
         return
-    y.ahead = <Py_ssize_t>(CROP_ROWS * work.y.step) * plane.stride_y
+    # Rows of huge boxes are farther apart than any whole number can say.
+    rows = crop_within(CROP_ROWS * work.y.step, -rows, rows)
+    y.ahead = <Py_ssize_t>rows * plane.stride_y
     if not call.planar:
         sum_strip_float(work.frame, &y, work.rows, strip)
         return

@@ -85,6 +85,7 @@ cdef extern from "images/store.h":
 
     void crop_axis_set(Axis *axis, double low, double high, int rule) noexcept nogil
     void crop_axis_limit(Axis *axis, double first, double second) noexcept nogil
+    double crop_within(double v, double low, double high) noexcept nogil
     double crop_axis_hull(const Axis *axis, int32_t *low, int32_t *stop) noexcept nogil
     Span crop_span_of(const Axis *axis, int32_t p) noexcept nogil
     void sum_strip_float(

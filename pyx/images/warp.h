@@ -389,7 +389,7 @@ static inline void warp_set_ahead(struct warp *warp) {
     double w = m[6] * q + m[7] * p + m[8];
     double x = (m[0] * q + m[1] * p + m[2]) / w, y = (m[3] * q + m[4] * p + m[5]) / w;
     double dx = m[1] - x * m[7], dy = m[4] - y * m[7], most = fmax(fabs(dx), fabs(dy));
-    int known = most > 0 && most < 1e300;
+    int known = most > 0 && fabs(dx) < 1e300 && fabs(dy) < 1e300;
     warp->ahead_x = known ? (int32_t)(WARP_AHEAD * dx / most) : 0;
     warp->ahead_y = known ? (int32_t)(WARP_AHEAD * dy / most) : 0;
 }
