@@ -443,3 +443,16 @@ def test_instruction_sets_agree(use_kernels):
         results.append(roicy.crop(frame, BOXES, (13, 18)))
     for result in results[1:]:
         np.testing.assert_allclose(result, results[0], rtol=0, atol=bound(frame))
+
+
+def test_boxes_as_they_lie():
+    """Boxes in foreign byte order, not aligned or read-only are the same boxes."""
+    frame = np.random.default_rng(0).integers(0, 256, (60, 80, 3), np.uint8)
+    boxes = np.array([[3.0, 4, 50, 40], [1, 2, 30.5, 33]])
+    expected = roicy.crop(frame, boxes, 8)
+    unaligned = np.zeros(1 + boxes.nbytes, np.uint8)[1:].view(np.float64).reshape(boxes.shape)
+    unaligned[:] = boxes
+    fixed = boxes.copy()
+    fixed.flags.writeable = False
+    for given in (boxes.astype(boxes.dtype.newbyteorder()), unaligned, fixed):
+        assert roicy.crop(frame, given, 8).tobytes() == expected.tobytes()

@@ -32,6 +32,7 @@ RANGES = ("video", "full")
 KR_KB = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722), "bt2020": (0.2627, 0.0593)}
 MATRICES = tuple(KR_KB)
 SHAPES = "(H, W), (H, W, C) or (N, H, W, C) with 1 to 4 channels"
+FLOAT64 = np.dtype(np.float64)  # in the byte order of the machine
 FORMATS = (
     "(K, 4) with rows [x1, y1, x2, y2], (K, 5) with rows [frame_index, x1, y1, x2, y2], "
     "(K, 6) with rows [frame_index, cx, cy, w, h, angle], (K, 4, 2) corners or (K, 2, 3) matrices"
@@ -290,7 +291,7 @@ def frames(value: Any) -> Frames:
 
 def _rows(name: str, value: Any) -> np.ndarray:
     """Return numbers as a float64 array."""
-    if type(value) is np.ndarray and value.dtype.char == "d" and value.flags.c_contiguous:
+    if type(value) is np.ndarray and value.dtype is FLOAT64 and value.flags.carray:
         return value
     if isinstance(value, (list, tuple)):
         try:
@@ -303,7 +304,7 @@ def _rows(name: str, value: Any) -> np.ndarray:
     if not (value.dtype.kind in "iuf" or value.dtype.name == "bfloat16"):
         raise TypeError(f"{name}: dtype {value.dtype.name}, expected numbers")
     with np.errstate(all="ignore"):  # a signalling NaN is found later
-        return np.ascontiguousarray(value, np.float64)
+        return np.require(value, np.float64, ("C", "A"))
 
 
 def _item(name: str, value: Any) -> Any:
