@@ -304,7 +304,7 @@ def _rows(name: str, value: Any) -> np.ndarray:
     if not (value.dtype.kind in "iuf" or value.dtype.name == "bfloat16"):
         raise TypeError(f"{name}: dtype {value.dtype.name}, expected numbers")
     with np.errstate(all="ignore"):  # a signalling NaN is found later
-        return np.require(value, np.float64, ("C", "A"))
+        return value.astype(FLOAT64, order="C", subok=False)
 
 
 def _item(name: str, value: Any) -> Any:
