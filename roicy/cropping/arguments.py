@@ -291,7 +291,7 @@ def frames(value: Any) -> Frames:
 
 def _rows(name: str, value: Any) -> np.ndarray:
     """Return numbers as a float64 array."""
-    if type(value) is np.ndarray and value.dtype is FLOAT64 and value.flags.carray:
+    if type(value) is np.ndarray and value.dtype == FLOAT64 and value.flags.carray:
         return value
     if isinstance(value, (list, tuple)):
         try:
