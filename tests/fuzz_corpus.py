@@ -7,8 +7,8 @@ Chooses the corpus anew: few strings that reach all code that the given ones rea
 
 The candidates of a target are its corpus, random strings and the files of a folder.  What a string
 reaches is the edges between blocks of compiled code, the lines of the Python in front of it, and
-how the call ends.  A string that reaches what no string before it reached is kept; of these, the
-one that reaches the most is chosen as long as something is missing, and is cut short where this
+how the call ends.  First, strings that reach something new are kept.  Then the string that reaches
+the most of what is still missing is chosen, until nothing is missing.  It is cut short where this
 changes nothing.  Other instruction sets take the same ways through the code, so one is enough.
 """
 

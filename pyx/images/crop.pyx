@@ -13,13 +13,13 @@ from libc.stdint cimport int32_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
-from images.frames cimport (Axis, BYTE, CROP_AREAS, CROP_CHANNELS, CROP_COLUMNS, CROP_NEAREST,
-                            CROP_ROWS, CROP_RUN, CROP_TRIANGLES, CROP_YUV, Lines, Source, Span,
-                            Strip, Sums, Target, Warp, YUV_SPARE, Yuv, crop_axis_hull,
-                            crop_axis_limit, crop_axis_set, crop_convert, crop_convert_rows,
-                            crop_pad_columns, crop_scale_columns, crop_span_of, crop_store,
-                            crop_within, sum_strip_columns_float, sum_strip_float, warp_hull,
-                            warp_pixels, warp_samples, warp_set_ahead)
+from images.frames cimport (BYTE, CROP_AREAS, CROP_CHANNELS, CROP_COLUMNS, CROP_NEAREST, CROP_ROWS,
+                            CROP_RUN, CROP_TRIANGLES, CROP_YUV, YUV_SPARE, Axis, Lines, Source,
+                            Span, Strip, Sums, Target, Warp, Yuv, crop_axis_hull, crop_axis_limit,
+                            crop_axis_set, crop_convert, crop_convert_rows, crop_pad_columns,
+                            crop_scale_columns, crop_span_of, crop_store, crop_within,
+                            sum_strip_columns_float, sum_strip_float, warp_hull, warp_pixels,
+                            warp_samples, warp_set_ahead)
 from threads cimport run_tasks
 from tuning cimport (CROP_COLUMNS_AT_ONCE, CROP_CONVERTED, CROP_OVERLAP, CROP_SERIAL_NUMBERS,
                      CROP_STRIP, TASKS_PER_THREAD, WARP_COST)

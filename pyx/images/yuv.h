@@ -81,7 +81,8 @@ static FORCE_INLINE void yuv_gather_fours(const char *from, const ptrdiff_t *pla
     }
 }
 
-/* Numbers of two planes, or of the even and the odd places of one. */
+/* Numbers of two planes, or of the even and the odd places of one.  A step that is a constant makes
+   a loop of vectors, so the usual steps have a branch of their own. */
 static FORCE_INLINE void yuv_gather_two(const char *first, const char *second, ptrdiff_t step,
                                         int wide, uint16_t *to_first, uint16_t *to_second) {
     ptrdiff_t size = wide ? 2 : 1;
@@ -285,9 +286,8 @@ static FORCE_INLINE void yuv_convert_run(const struct crop_yuv *yuv, const char 
 }
 
 /* Converts pixels x .. x + count - 1 of row y of YCbCr; x is even.  The YUV_SPARE bytes after them
-   may change.  Steps are whole, since pixels of the frame beyond the last one are converted, too,
-   or at its edge those before.  The row YUV_AHEAD rows below is prefetched, since it is read next
-   but a few. */
+   may change.  YUV_RUN pixels are always converted: beyond the last one too or, at the edge of the
+   frame, before the first.  The row YUV_AHEAD rows below is prefetched, since it is read soon. */
 enum { YUV_SPARE = 3 * YUV_RUN + 1, YUV_AHEAD = 8 };
 static NOINLINE void crop_convert(const struct crop_source *source, ptrdiff_t y, ptrdiff_t x,
                                   ptrdiff_t count, uint8_t *to) {

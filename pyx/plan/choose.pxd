@@ -303,9 +303,9 @@ cdef inline bint may_swap_axes(
 
 
 cdef inline bint x_first(const Call *call, const Side *y, const Side *x) noexcept nogil:
-    """Whether bins are contracted along x first, as those are that are wider than high.
+    """Whether bins are contracted along x first, since that is less work.
 
-    Windows that may be looked at in cells are contracted along y first.
+    Windows that are computed in cells are contracted along y first.
     """
     cdef Py_ssize_t taps_y, taps_x
     if (not call.may_swap_axes or y.pixels <= 0 or y.pixels > STRIP_BYTES // LANE_BYTES

@@ -290,7 +290,7 @@ def frames(value: Any) -> Frames:
 
 
 def _rows(name: str, value: Any) -> np.ndarray:
-    """Return numbers as a float64 array."""
+    """Return numbers as a float64 array, aligned and in the order of C, as the kernels read it."""
     if type(value) is np.ndarray and value.dtype == FLOAT64 and value.flags.carray:
         return value
     if isinstance(value, (list, tuple)):
