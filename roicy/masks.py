@@ -314,7 +314,7 @@ def _expanded(boxes: np.ndarray, width: int, padding: int) -> np.ndarray:
 def _padded(masks: np.ndarray, padding: int, dtype: np.dtype) -> np.ndarray:
     count, height, width = masks.shape
     if padding == 0:
-        return np.ascontiguousarray(masks, dtype)
+        return np.require(masks, dtype, ("C", "A"))
     shape = (count, height + 2 * padding, width + 2 * padding)
     padded: np.ndarray = _results.new(shape, dtype)
     padded[...] = 0

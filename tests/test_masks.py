@@ -298,3 +298,20 @@ def test_out_that_is_read():
 def test_more_than_there_is_memory():
     with pytest.raises(MemoryError, match="the result of shape"):
         roicy.paste_masks(ONE["masks"], ONE["boxes"], (2**30, 2**30))
+
+
+def test_masks_that_are_not_aligned():
+    """They are copied first: a sanitizer sees if they are read as they lie."""
+    masks = np.random.default_rng(0).random((3, 1, 7, 5), np.float32)
+    unaligned = np.zeros(1 + masks.nbytes, np.uint8)[1:].view(np.float32).reshape(masks.shape)
+    unaligned[:] = masks
+    boxes = np.array([[1.0, 2, 9, 12], [0, 0, 20, 15], [3.5, 4, 6, 9]])
+    for options in ({"padding": 0}, {"rule": "detectron2"}, {"rule": "mmdet"}):
+        expected = roicy.paste_masks(masks, boxes, (16, 22), threshold=None, **options)
+        found = roicy.paste_masks(unaligned, boxes, (16, 22), threshold=None, **options)
+        assert_same_bits(found, expected)
+        codes = [
+            roicy.paste_masks(a, boxes, (16, 22), format="rle", **options)
+            for a in (masks, unaligned)
+        ]
+        assert codes[0] == codes[1]
