@@ -154,6 +154,16 @@ def assert_same_bits(a, b):
     assert a.tobytes() == b.tobytes()
 
 
+def assert_equal_but_for_order(one, other, size, extents, bins):
+    """
+    Check two results for boxes of `random_boxes`.  One was contracted along y first, and the other
+    along x first.  They differ by at most twice the bound of docs/guarantees.md.  `size` is
+    the result of absolute values.
+    """
+    pixels = sum(1.2 * max(extents) / count + 3 for count in bins)
+    assert (np.abs(one - other) <= 2 * (pixels + 4) * np.finfo(one.dtype).eps / 2 * size).all()
+
+
 def two_scales(parameters):
     """Return the scales of y and x from the parameters of an operator."""
     scale = parameters.get("spatial_scale", 1.0)

@@ -1,0 +1,134 @@
+"""No page beyond an array is touched, nor one that no box reads."""
+
+import ctypes
+import math
+import mmap
+import os
+
+import numpy as np
+import pytest
+from conftest import DTYPES, ISAS, LAYOUTS, SUMS, WITH_BOX_GRADIENTS, operator, pairs
+
+import roicy
+
+ALL = (*SUMS, "roi_pool", "roi_align_max")
+
+needs_fences = pytest.mark.skipif(os.name == "nt", reason="pages are protected by a call of POSIX")
+
+
+def fence(part):
+    """Protect the pages of a piece of memory, so that touching one ends the process."""
+    protect = ctypes.CDLL(None, use_errno=True).mprotect
+    assert protect(ctypes.c_void_p(part.ctypes.data), ctypes.c_size_t(part.nbytes), 0) == 0
+
+
+def fenced(array, at_end):
+    """Return a copy of an array that begins right behind a protected page, or ends before one."""
+    page = mmap.PAGESIZE
+    size = -(-array.nbytes // page) * page
+    whole = np.frombuffer(mmap.mmap(-1, size + 2 * page), np.uint8)
+    fence(whole[:page])
+    fence(whole[page + size :])
+    first = page + (size - array.nbytes if at_end else 0)
+    copy = whole[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+@needs_fences
+@pairs(
+    name=ALL,
+    at_end=[False, True],
+    layout=LAYOUTS,
+    dtype=DTYPES,
+    isa=ISAS,
+)
+def test_nothing_beyond_arrays_is_touched(name, at_end, layout, dtype, isa, rng):
+    """Maps and windows are narrower or wider than a vector; channel blocks are whole or partial."""
+    for width in (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 23, 33):
+        for channels in (3, 16, 20):
+            x = rng.standard_normal(
+                (1, channels * (6 if name.startswith("ps_") else 1), 3, width)
+            ).astype(dtype)
+            boxes = np.array(
+                [[0, -1, -1, width, 3], [0, width / 2, 1, width - 1, 2], [0, 0, 0, 2, 2]], dtype
+            )
+            if layout == "NHWC":
+                x = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+            x, boxes = fenced(x, at_end), fenced(boxes, at_end)
+            expected = operator(name)(x.copy(), boxes, (2, 3), layout=layout)
+            out = fenced(np.full_like(expected, np.nan), at_end)
+            np.testing.assert_array_equal(
+                operator(name)(x, boxes, (2, 3), layout=layout, out=out), expected
+            )
+            if name == "roi_align_max":
+                backward = roicy.roi_align_max_backward
+                grad = fenced(rng.standard_normal(out.shape).astype(dtype), at_end)
+                expected = backward(grad.copy(), x.copy(), boxes, layout=layout)
+                out = fenced(np.full_like(x, np.nan), at_end)
+                np.testing.assert_array_equal(
+                    backward(grad, x, boxes, layout=layout, out=out), expected
+                )
+                continue
+            arguments = [fenced(rng.standard_normal(out.shape).astype(dtype), at_end)]
+            if name == "roi_pool":
+                arguments.append(
+                    fenced(
+                        roicy.roi_pool(x, boxes, (2, 3), layout=layout, return_argmax=True)[1],
+                        at_end,
+                    )
+                )
+            grad = operator(name, "_backward")(
+                *(given.copy() for given in arguments), boxes, x.shape, layout=layout
+            )
+            out = fenced(np.full_like(x, np.nan), at_end)
+            np.testing.assert_array_equal(
+                operator(name, "_backward")(*arguments, boxes, x.shape, layout=layout, out=out),
+                grad,
+            )
+            if name in WITH_BOX_GRADIENTS:
+                operator(name, "_backward_boxes")(arguments[0], x, boxes, layout=layout)
+
+
+@needs_fences
+@pairs(
+    name=ALL,
+    count=[1, 3, 60],
+    layout=LAYOUTS,
+    dtype=DTYPES,
+    isa=ISAS,
+)
+def test_rows_that_no_box_reads_are_left_alone(name, count, layout, dtype, isa, rng):
+    """Rows far from all boxes are not touched, since a map may be a file that is read on demand."""
+    height, width, channels = (
+        48,
+        mmap.PAGESIZE // np.dtype(dtype).itemsize // 4,
+        20 * (6 if name.startswith("ps_") else 1),
+    )
+    shape, row_axis = (
+        ((channels, height, width), 1) if layout == "NCHW" else ((height, width, channels), 0)
+    )
+    x = np.frombuffer(mmap.mmap(-1, math.prod(shape) * np.dtype(dtype).itemsize), dtype).reshape(
+        shape
+    )
+    x[...] = rng.standard_normal(shape)
+    low = rng.uniform((-4, 18), (width, 24), (count, 2))
+    boxes = np.column_stack([np.zeros(count), low, low + rng.uniform(2, 5, (count, 2))]).astype(
+        dtype
+    )
+    parameters = {} if name.endswith("_pool") else {"sampling_ratio": 2}
+    expected = operator(name)(x[None].copy(), boxes, (2, 3), layout=layout, **parameters)
+    for rows in (slice(0, 16), slice(32, 48)):
+        for part in x[:, rows] if row_axis else [x[rows]]:
+            fence(part)
+    for threads in (1, 3):
+        np.testing.assert_array_equal(
+            operator(name)(
+                x[None], boxes, (2, 3), layout=layout, num_threads=threads, **parameters
+            ),
+            expected,
+        )
+    if name in WITH_BOX_GRADIENTS:
+        operator(name, "_backward_boxes")(expected, x[None], boxes, layout=layout, **parameters)
+    if name == "roi_align_max":
+        roicy.roi_align_max_backward(expected, x[None], boxes, layout=layout, **parameters)

@@ -1,0 +1,220 @@
+"""Few channels, for which lanes are bin rows, or numbers are computed one by one."""
+
+import numpy as np
+from conftest import (
+    DTYPES,
+    ISAS,
+    assert_equal_but_for_order,
+    assert_same_bits,
+    from_layout,
+    operator,
+    pairs,
+    random_boxes,
+    to_layout,
+)
+
+import roicy
+
+# The bin rows fill less than a lane vector, more than one, or several.  There are more bin columns
+# than are computed together.  There are boxes from which only some columns, or only the columns of
+# one channel, fit scratch together.  There are bins that are too wide for scratch.
+FEW_CHANNELS = [
+    ((40, 90), (7, 5)),
+    ((40, 90), (20, 3)),
+    ((40, 90), (37, 70)),
+    ((40, 90), (16, 1100)),
+    ((12, 3000), (16, 30)),
+    ((12, 3000), (20, 4)),
+    ((9, 3000), (8, 2)),
+]
+
+
+@pairs(sizes=FEW_CHANNELS, name=["roi_align", "prroi_pool"], dtype=DTYPES, isa=ISAS)
+def test_few_channels(sizes, name, dtype, isa, rng):
+    """
+    With few channels, lanes are bin rows, and y is always contracted first.  Results are close to
+    those of the same channels among so many that lanes are channels.
+    """
+    n, c, ((h, w), bins) = 2, 3, sizes
+    many = rng.standard_normal((n, 18, h, w)).astype(dtype)
+    boxes = np.concatenate(
+        [
+            random_boxes(rng, n, 20, (h, w), dtype),
+            np.array([[1, 3, 5, 4, 30], [0, -9, -9, -3, 50]], dtype),
+        ]
+    )
+    function = operator(name)
+    x = np.ascontiguousarray(many[:, :c])
+    expected = function(x, boxes, bins)
+    assert_equal_but_for_order(
+        expected, function(many, boxes, bins)[:, :c], function(np.abs(x), boxes, bins), (h, w), bins
+    )
+    mixed = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    spaced = np.zeros((n, c, 3 * h, 2 * w), dtype)[:, :, ::3, ::-2]
+    spaced[...] = x
+    for view in (
+        x,
+        many[:, :c],
+        mixed.transpose(0, 3, 1, 2),
+        spaced,
+        x[:, :, ::-1].copy()[:, :, ::-1],
+    ):
+        assert_same_bits(function(view, boxes, bins), expected)
+        out = np.full((len(boxes), c, bins[0] + 1, 2 * bins[1]), np.nan, dtype)[:, :, 1:, ::2]
+        function(view, boxes, bins, out=out)
+        assert_same_bits(np.ascontiguousarray(out), expected)
+        out = np.full((len(boxes), *bins, c), np.nan, dtype)
+        function(view, boxes, bins, out=out.transpose(0, 3, 1, 2))
+        assert_same_bits(np.ascontiguousarray(out.transpose(0, 3, 1, 2)), expected)
+        out = np.full((len(boxes), *bins, c + 2), np.nan, dtype)
+        function(view, boxes, bins, out=out.transpose(0, 3, 1, 2)[:, :c])
+        assert np.isnan(out[..., c:]).all()
+        assert_same_bits(np.ascontiguousarray(out.transpose(0, 3, 1, 2)[:, :c]), expected)
+    one = x[:, :1]
+    assert_same_bits(
+        function(np.ascontiguousarray(one), boxes, bins), np.ascontiguousarray(expected[:, :1])
+    )
+    assert_same_bits(
+        function(spaced[:, :1], boxes, bins, num_threads=3), np.ascontiguousarray(expected[:, :1])
+    )
+
+
+@pairs(sizes=FEW_CHANNELS, name=["roi_align", "prroi_pool"], dtype=DTYPES, isa=ISAS)
+def test_gradients_of_boxes_of_few_channels(sizes, name, dtype, isa, rng):
+    """Few channels agree with many, and strides, threads and other boxes change no bits."""
+    n, c, ((h, w), bins) = 2, 3, sizes
+    many = rng.standard_normal((n, 18, h, w)).astype(dtype)
+    boxes = np.concatenate(
+        [
+            random_boxes(rng, n, 20, (h, w), dtype),
+            np.array([[1, 3, 5, 4, 30], [0, -9, -9, -3, 50], [1, 60, 8, 95, 25]], dtype),
+        ]
+    )
+    backward = operator(name, "_backward_boxes")
+    x, g = (
+        np.ascontiguousarray(many[:, :c]),
+        rng.standard_normal((len(boxes), c, *bins)).astype(dtype),
+    )
+    expected = backward(g, x, boxes, num_threads=1)
+    # The gradient of all channels but the first 3 is zero.
+    without = np.zeros((len(boxes), 18, *bins), dtype)
+    without[:, :c] = g
+    # Each result may be off by the bound of docs/guarantees.md.  Boxes of roi_align are at least a
+    # pixel wide.  For boxes of prroi_pool without width the bound is infinite.
+    sides = np.abs(boxes[:, 3:] - boxes[:, 1:3]) / bins[::-1]
+    with np.errstate(divide="ignore"):
+        slope = 4 / sides.min(axis=1) if name == "prroi_pool" else 4
+    most = np.abs(g).sum(axis=(1, 2, 3), dtype=np.float64) * np.abs(x).max() * slope
+    assert (
+        np.abs(expected - backward(without, many, boxes)).max(axis=1)
+        <= 2 * 64 * np.finfo(dtype).eps / 2 * most
+    ).all()
+    mixed = np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    spaced = np.zeros((n, c, 3 * h, 2 * w), dtype)[:, :, ::3, ::-2]
+    spaced[...] = x
+    gaps = np.zeros((len(boxes), c + 1, 2 * bins[0], 3 * bins[1]), dtype)[:, 1:, ::-2, ::3]
+    gaps[...] = g
+    g_mixed = np.ascontiguousarray(g.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    for view in (x, many[:, :c], mixed, spaced, x[:, :, ::-1].copy()[:, :, ::-1]):
+        for grad in (g, g_mixed, gaps, without[:, :c]):
+            assert_same_bits(backward(grad, view, boxes, num_threads=3), expected)
+    for k in range(0, len(boxes), 5):
+        assert_same_bits(backward(g[k : k + 1], mixed, boxes[k : k + 1]), expected[k : k + 1])
+
+
+def test_few_channels_of_wide_maps(isa, rng):
+    """
+    A box that is wider than scratch has channels as lanes, and the other boxes of the same call
+    have bin rows as lanes.  They alternate, and all begin in one row.
+    """
+    x = rng.integers(0, 255, (1, 1, 10, 6000)).astype(np.uint8)
+    boxes = np.zeros((16, 5), np.float32)
+    boxes[:, 1:] = rng.uniform((0, 0, 5200, 7), (20, 0.9, 5900, 8), (16, 4))
+    boxes[1::2, 3] = 200
+    out = roicy.roi_align(x, boxes, (8, 3), num_threads=1)
+    for k in range(len(boxes)):
+        assert_same_bits(roicy.roi_align(x, boxes[k : k + 1], (8, 3)), out[k : k + 1])
+
+
+@pairs(
+    name=["roi_align", "ps_roi_align", "roi_pool"],
+    sides=[(1, 8), (5, 60)],
+    channels=[1, 2, 4, 5],
+    dtype=DTYPES,
+    isa=ISAS,
+)
+def test_numbers_one_by_one(name, sides, channels, dtype, isa, rng):
+    """
+    In some layouts, few channels are computed number by number.  They have the same bits, and zeros
+    have the same sign.
+    """
+    (n, h, w), bins = (2, 90, 100), (2, 3)
+    boxes = random_boxes(rng, n, 20, (h, w), dtype)
+    boxes[:, 3:] = boxes[:, 1:3] + rng.uniform(*sides, (20, 2))
+    channels_per_output = 6 if name == "ps_roi_align" else 1
+    x = rng.standard_normal((n, channels * channels_per_output, h, w)).astype(dtype)
+    x = np.copysign(np.where(x < 1, 0, -x), x)  # a maximum may be a zero of either sign
+    options = {} if name == "roi_pool" else {"sampling_ratio": 2}
+    if name == "roi_pool":
+        options["return_argmax"] = True
+    expected = None
+    for layout in ("NCHW", "NHWC"):
+        for threads in (1, 3):
+            options.update(layout=layout, num_threads=threads)
+            found = operator(name)(to_layout(x, layout), boxes, bins, **options)
+            found = [from_layout(a, layout) for a in (found if name == "roi_pool" else [found])]
+            expected = expected or found
+            for a, b in zip(expected, found, strict=True):
+                assert_same_bits(np.ascontiguousarray(a), np.ascontiguousarray(b))
+    if name == "roi_pool":
+        return
+    g = rng.standard_normal((20, channels, *bins)).astype(dtype)
+    expected = None
+    for layout in ("NCHW", "NHWC"):
+        for threads in (1, 3):
+            options.update(layout=layout, num_threads=threads)
+            shape = to_layout(x, layout).shape
+            found = operator(name, "_backward")(to_layout(g, layout), boxes, shape, **options)
+            found = np.ascontiguousarray(from_layout(found, layout))
+            expected = found if expected is None else expected
+            assert_same_bits(expected, found)
+
+
+def test_few_channels_beyond_the_scratch_budget(dtype, isa, rng):
+    """
+    Windows have more columns than fit a strip and, where pixels do not lie together, more pixels
+    than fit a tile.
+    """
+    for shape in ((1, 2, 20, 9000), (1, 2, 1100, 1200)):
+        pixels = rng.integers(-4, 5, shape).astype(dtype)
+        boxes = np.array([[0, 0, 0, shape[3], shape[2]], [0, 5, 3, 40, 19]], dtype)
+        wide = np.ascontiguousarray(np.repeat(pixels, 9, axis=1))  # here lanes are channels
+        expected = roicy.roi_align(wide, boxes, (9, 2), sampling_ratio=2)[:, ::9]
+        g = np.ones((2, 2, 9, 2), dtype)
+        g_wide = np.zeros((2, 18, 9, 2), dtype)
+        g_wide[:, ::9] = g
+        expected_grad = roicy.roi_align_backward_boxes(g_wide, wide, boxes, sampling_ratio=2)
+        spaced = np.zeros((*shape[:3], 2 * shape[3]), dtype)[..., ::2]
+        spaced[...] = pixels
+        for view in (
+            pixels,
+            spaced,
+            np.ascontiguousarray(pixels.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2),
+        ):
+            # The windows are divided into other cells.  At most 4 + 4 terms of at most 4 are
+            # summed.
+            np.testing.assert_allclose(
+                roicy.roi_align(view, boxes, (9, 2), sampling_ratio=2),
+                expected,
+                rtol=0,
+                atol=16 * np.finfo(dtype).eps,
+            )
+            # The gradient of the output is 1.  So each of 9 * 2 * 2 bins adds at most 2 pixels of
+            # at most 4 to the gradient of a box.
+            grad = roicy.roi_align_backward_boxes(g, view, boxes, sampling_ratio=2)
+            np.testing.assert_allclose(
+                grad, expected_grad, rtol=0, atol=16 * 9 * 2 * 2 * 4 * np.finfo(dtype).eps
+            )
+            assert_same_bits(
+                grad, roicy.roi_align_backward_boxes(g, pixels, boxes, sampling_ratio=2)
+            )
