@@ -856,6 +856,35 @@ def test_wrong_nodes_of_the_domain():
             session_of(model)
 
 
+@pytest.mark.parametrize("as_provider", [True, False])
+def test_wrong_scales(as_provider, rng):
+    """Errors name the node and its attribute, by the library of custom operators alone too."""
+    options = quiet()
+    if not as_provider:
+        options.register_custom_ops_library(provider.get_library_path())
+
+    def made(attributes):
+        model = parsed(
+            f"""pooled (float[K, 5] rows, float[N, C, H, W] A, float[N, C, h, w] B) =>
+            (float[K, C, P, Q] Y) {{ Y = roicy.MultiScaleRoIAlign {attributes} (rows, A, B) }}""",
+            domains=', "roicy": 1',
+        )
+        model.graph.node[0].name = "pool"
+        data = model.SerializeToString()
+        return runtime.InferenceSession(data, provider.use(options) if as_provider else options)
+
+    node = re.escape("node 'pool' (roicy.MultiScaleRoIAlign): ")
+    for attributes, message in (
+        ("", "attribute 'scales' is missing"),
+        ("<scales = 0.5, aligned = 1.0>", "attribute 'aligned' is 1.0, expected int"),
+    ):
+        with pytest.raises(Exception, match=node + message):
+            made(attributes)
+    maps = dict(zip("AB", rng.random((2, 1, 2, 9, 9)).astype(np.float32), strict=True))
+    with pytest.raises(Exception, match=r"'pool' .*\bscales: .* a scale for each of the 2 levels"):
+        made("<scales = [0.5, 0.25, 0.125]>").run(None, maps | {"rows": np.ones((1, 5), "f4")})
+
+
 def test_wrong_inputs(inputs):
     session = session_of(roi_align(""))
     nan = inputs["rois"].copy()

@@ -2,9 +2,9 @@
 
 The interface is a table of pointers to functions whose places never change, so a function is known
 by its place, and no header of ONNX Runtime's is needed.  All handles are opaque.  A status of NULL
-is success.  Each row of an enum says what a function is of, and takes; those that are asked for one
-thing have the signature (handle, answer), and those that are asked for many (handle, answers,
-count).  Functions of the second enum stand in the table of GetEpApi.
+is success.  Each row of an enum says what a function is of, and takes.  Others are asked for one
+thing by (handle, answer), or for how many things there are, and at the next place for these things
+by (handle, answers, count).  Functions of the second enum stand in the table of GetEpApi.
 """
 from libc.stdint cimport int64_t, uint32_t
 
@@ -34,7 +34,6 @@ cdef enum:                       # OrtApi
     GET_TENSOR_DATA = 51
     CAST_TO_TENSOR_INFO = 55
     GET_ELEMENT_TYPE = 60
-    GET_DIMENSIONS_COUNT = 61               # how many, and at the next place which; so below
     KERNEL_INFO_FLOAT = 85                  # info, name, answer
     KERNEL_INFO_INT = 86
     KERNEL_INFO_STRING = 87                 # info, name, answers, size
@@ -45,6 +44,7 @@ cdef enum:                       # OrtApi
     RELEASE_VALUE = 96
     KERNEL_INFO_FLOATS = 162                # info, name, answers, count
     KERNEL_INFO_INTS = 163
+    KERNEL_INFO_NODE_NAME = 244             # info, answer, size
     GET_CONFIG_ENTRY = 238                  # options, key, answer, size
     READ_OP_ATTR = 272                      # attribute, type, data, room, size
     VALUE_NAME = 289
@@ -112,7 +112,7 @@ cdef struct Factory:             # OrtEpFactory
     void (*release_ep)(void*, void*) noexcept nogil
     uint32_t (*get_vendor_id)(const void*) noexcept nogil
     Text get_version
-    Status (*validate)(void*, const void*, size_t, const char*, int*) noexcept nogil
+    Function validate
     Status (*create_allocator)(void*, const void*, const void*, void**) noexcept nogil
     void (*release_allocator)(void*, void*) noexcept nogil
     Status (*create_data_transfer)(void*, void**) noexcept nogil
@@ -134,7 +134,7 @@ cdef struct Ep:                  # OrtEp, and what is ours
     Status (*get_registry)(void*, const void**) noexcept nogil
     Function later[16]           # of later versions; each may be NULL
     void *claims
-    void *pairs                  # (operator, version, (operator, claims)) of the registry
+    void *entries                # of the registry: (key in the table, operator, claims)
     void *registry
 
 cdef struct Group:               # OrtNodeComputeInfo, and what is ours
@@ -171,14 +171,10 @@ cdef struct CustomOp:            # OrtCustomOp, and what is ours
     Function variadic_output[2]
     Status (*create_kernel)(const void*, const void*, const void*, void**) noexcept nogil
     Compute compute
-    Function infer_shape
-    OfOp get_first_version
-    OfOp get_last_version
-    Function aliases[4]
-    void *pair                   # (operator, claims)
+    Function unused[7]
+    void *entry                  # (key in the table, operator, claims)
     const char *name
     size_t inputs, outputs
     bint variadic                # the last input
     int kind                     # of the elements of the maps and of the output
     int typed                    # the first of the maps
-    int integers                 # the input of int64, or -1

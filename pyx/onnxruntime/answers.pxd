@@ -4,11 +4,9 @@ from libc.stdint cimport uint32_t
 from onnxruntime.abi cimport CustomOp, Ep, Status
 
 cdef enum:
-    INT64 = 7                    # ONNXTensorElementDataType
-    ANY = 0
+    ANY = 0                      # ONNXTensorElementDataType
     OPTIONAL = 1                 # OrtCustomOpInputOutputCharacteristic; 0: required
     VARIADIC = 2
-    LATEST = 0x7fffffff          # any opset
 
 
 cdef inline Status create_state(void *group, void *context, void **state) noexcept nogil:
@@ -31,7 +29,7 @@ cdef inline const char *get_no_provider(const void *op) noexcept nogil:
 cdef inline int get_input_type(const void *op, size_t index) noexcept nogil:
     """Boxes may have any type, whatever maps have."""
     cdef const CustomOp *of = <const CustomOp*>op
-    return of.kind if of.typed == <int>index else INT64 if of.integers == <int>index else ANY
+    return of.kind if of.typed == <int>index else ANY
 
 
 cdef inline int get_output_type(const void *op, size_t index) noexcept nogil:
@@ -44,10 +42,6 @@ cdef inline int zero(const void *op, size_t index) noexcept nogil:
 
 cdef inline int one(const void *op) noexcept nogil:
     return 1
-
-
-cdef inline int latest(const void *op) noexcept nogil:
-    return LATEST
 
 
 cdef inline size_t get_input_count(const void *op) noexcept nogil:
@@ -77,13 +71,6 @@ cdef inline const char *get_vendor(const void *this) noexcept nogil:
 
 cdef inline uint32_t get_vendor_id(const void *this) noexcept nogil:
     return 0
-
-
-cdef inline Status validate(
-        void *this, const void *devices, size_t count, const char *text,
-        int *compatibility) noexcept nogil:
-    compatibility[0] = 0         # not applicable: nothing is compiled ahead
-    return NULL
 
 
 cdef inline Status make_none(

@@ -266,21 +266,15 @@ cdef class Graph:
     cdef const void *info(self, name) except? NULL:
         return <const void*><size_t>self.infos.get(name, 0)
 
-    cdef const void *tensor(self, name) except? NULL:
-        """What is known of the type of a tensor; NULL for other values."""
+    def type_of(self, name):
+        """The element type of a tensor, as ONNX counts them; 0 for other values."""
         cdef const void *info = self.info(name)
-        cdef const void *tensor = NULL
+        cdef int kind = 0
         if info != NULL:
             ask(VALUE_TYPE, info, &info)
-            ask(CAST_TO_TENSOR_INFO, info, &tensor)
-        return tensor
-
-    def type_of(self, name):
-        """The element type of a tensor, as ONNX counts them; 0 if it is not known."""
-        cdef const void *tensor = self.tensor(name)
-        cdef int kind = 0
-        if tensor != NULL:
-            ask(GET_ELEMENT_TYPE, tensor, &kind)
+            ask(CAST_TO_TENSOR_INFO, info, &info)
+        if info != NULL:
+            ask(GET_ELEMENT_TYPE, info, &kind)
         return kind
 
     def constant(self, name):
@@ -288,19 +282,21 @@ cdef class Graph:
 
         The array is valid as long as the graph.
         """
-        cdef char constant = 0
+        cdef const void *info = self.info(name)
         cdef const void *value = NULL
-        if self.tensor(name) != NULL:
-            ask(VALUE_IS_CONSTANT, self.info(name), &constant)
+        cdef char constant = 0
+        if info != NULL:
+            ask(VALUE_IS_CONSTANT, info, &constant)
         if constant:
-            ask(VALUE_INITIALIZER, self.info(name), &value)
+            ask(VALUE_INITIALIZER, info, &value)
         return None if value == NULL else array_or_none(value)
 
 
 cdef class Node:                 # captures: what its bodies read of the graphs around them
     cdef const void *handle
     cdef readonly Graph graph
-    cdef readonly str name, op_type, domain
+    cdef readonly str name, op_type, domain        # the name of a nameless one is its output's
+    cdef readonly tuple key      # of the table: (domain, op_type)
     cdef readonly int since_version
     cdef readonly list inputs, outputs, captures
 
@@ -333,12 +329,14 @@ cdef Graph graph_of(const void *handle):
     for i in range(nodes.count):
         node = Node()
         node.handle, node.graph = nodes.items[i], graph
-        node.name, node.domain = text_of(NODE_NAME, node.handle), text_of(NODE_DOMAIN, node.handle)
+        node.domain = text_of(NODE_DOMAIN, node.handle)
         node.op_type = text_of(NODE_OP_TYPE, node.handle)
+        node.key = node.domain, node.op_type
         ask(NODE_SINCE_VERSION, node.handle, &node.since_version)
         node.inputs = graph.names(NODE_INPUTS, node.handle)
         node.outputs = graph.names(NODE_OUTPUTS, node.handle)
         node.captures = graph.names(NODE_CAPTURES, node.handle)
+        node.name = text_of(NODE_NAME, node.handle) or "".join(node.outputs[:1])
         graph.nodes.append(node)
         graph.producer.update(dict.fromkeys(filter(None, node.outputs), node))
     graph.inputs = graph.names(GRAPH_INPUTS, handle)
@@ -366,10 +364,15 @@ cdef object attribute(const void *handle):
     memory = bytearray(size)
     if size > 0:
         check(read(handle, kind, <char*>memory, size, &size))
-    if kind == STRING:
-        return memory.decode(errors="surrogateescape")
-    values = np.frombuffer(memory, np.int64 if kind <= INTS else np.float32).tolist()
+    values = decoded(memory, kind)
     return values[0] if kind == INT or kind == FLOAT else values
+
+
+cdef object decoded(bytearray memory, int kind):
+    """The text or the list of numbers of an attribute."""
+    if kind == STRING:
+        return memory.rstrip(b"\0").decode(errors="surrogateescape")
+    return np.frombuffer(memory, np.int64 if kind <= INTS else np.float32).tolist()
 
 
 # What an EP does
@@ -428,32 +431,25 @@ cdef void release_groups(void *ep, void **groups, size_t count) noexcept nogil:
 
 # Kernels of single nodes
 
-cdef object attribute_of(const void *info, str name, object default):
-    """The attribute of a kernel, of the type of its default; None if it has none."""
-    cdef bytes key = name.encode()
-    cdef float number
+cdef object attribute_of(const void *info, bytes name):
+    """The value of a kernel's attribute, whose kind is found by trying; None if it has none."""
     cdef int64_t integer
-    cdef size_t size = 0
-    cdef int place = KERNEL_INFO_STRING
-    cdef bint several = type(default) is list
-    kind = type(default[0] if several else default)
-    if kind is not str:          # of a list, one number may be given, and for a float, an integer
-        if succeeds((<Named>api[KERNEL_INFO_INT])(info, key, &integer, NULL)):
-            return [integer] if several else integer
-        if kind is float and succeeds((<Named>api[KERNEL_INFO_FLOAT])(info, key, &number, NULL)):
-            return [number] if several else number
-        if not several:
-            return None
-        place = KERNEL_INFO_FLOATS if kind is float else KERNEL_INFO_INTS
-    succeeds((<Named>api[place])(info, key, NULL, &size))                         # says its size
-    if size == 0:
-        return None
-    dtype = DTYPES[2] if kind is str else DTYPES[1] if kind is float else DTYPES[INT64]
-    memory = bytearray(size * dtype.itemsize)
-    check((<Named>api[place])(info, key, <char*>memory, &size))
-    if kind is str:
-        return memory.rstrip(b"\0").decode(errors="surrogateescape")
-    return np.frombuffer(memory, dtype).tolist()
+    cdef float number
+    cdef size_t size
+    if succeeds((<Named>api[KERNEL_INFO_INT])(info, name, &integer, NULL)):
+        return integer
+    if succeeds((<Named>api[KERNEL_INFO_FLOAT])(info, name, &number, NULL)):
+        return number
+    for place, kind, each in ((KERNEL_INFO_INTS, INTS, sizeof(int64_t)),
+                              (KERNEL_INFO_FLOATS, FLOAT, sizeof(float)),
+                              (KERNEL_INFO_STRING, STRING, 1)):
+        size = 0
+        succeeds((<Named>api[<int>place])(info, name, NULL, &size))      # says how long it is
+        if size > 0:
+            memory = bytearray(size * each)
+            check((<Named>api[<int>place])(info, name, <char*>memory, &size))
+            return decoded(memory, kind)
+    return None
 
 
 cdef Status compute_kernel(void *kernel, void *context) noexcept nogil:
@@ -465,15 +461,20 @@ cdef void release_kernel(void *kernel) noexcept nogil:
     free(kernel)
 
 
-cdef Status create_kernel(void *pair, const void *info, void **made) noexcept with gil:
-    """Make the kernel of a node; pair: of an operator, and the claims of the EP."""
+cdef Status create_kernel(void *entry, const void *info, void **made) noexcept with gil:
+    """Make the kernel of a node; entry: key in the table, operator, and claims of the EP."""
     cdef Kernel *kernel
+    cdef char name[1000]
+    cdef size_t size = sizeof(name)
+    name[0] = 0                  # longer names are left out
     try:
-        operator, claims = <object>pair
-        given = {name: attribute_of(info, name, default)
-                 for name, default in operator.attributes.items()}
-        given = {name: value for name, value in given.items() if value is not None}
-        step = call(claims.single, (operator, given))
+        key, operator, claims = <object>entry
+        succeeds((<Status (*)(const void*, char*, size_t*) noexcept nogil>
+                  api[KERNEL_INFO_NODE_NAME])(info, name, &size))
+        found = {each: attribute_of(info, each.encode()) for each in operator.attributes}
+        given = {each: value for each, value in found.items() if value is not None}
+        title = (<const char*>name).decode(errors="replace")
+        step = call(claims.single, (title, key, operator, given))
         made[0] = kernel = <Kernel*>new(sizeof(Kernel))
     except BaseException as error:
         return failure(error)
@@ -482,11 +483,11 @@ cdef Status create_kernel(void *pair, const void *info, void **made) noexcept wi
     return NULL
 
 
-cdef int add_kernel(void *registry, tuple key, int version, object pair) except -1:
+cdef int add_kernel(void *registry, tuple entry, int version) except -1:
     """Register the kernel of an operator as the opset of a version has it."""
     cdef void *builder
     cdef void *definition = NULL
-    cdef bytes domain = key[0].encode(), name = key[1].encode(), text
+    cdef bytes domain = entry[0][0].encode(), name = entry[0][1].encode(), text
     check((<Make>ep_api[CREATE_KERNEL_DEF_BUILDER])(&builder))
     try:
         for place, text in ((BUILDER_OP_TYPE, name), (BUILDER_DOMAIN, domain),
@@ -497,7 +498,7 @@ cdef int add_kernel(void *registry, tuple key, int version, object pair) except 
         check((<One>ep_api[BUILDER_BUILD])(builder, &definition))
         check((<Status (*)(void*, void*, void*, void*) noexcept nogil>
                ep_api[REGISTRY_ADD_KERNEL])(registry, definition, <void*>create_kernel,
-                                            <void*>pair))
+                                            <void*>entry))
     finally:
         (<Release>ep_api[RELEASE_KERNEL_DEF_BUILDER])(builder)
         (<Release>ep_api[RELEASE_KERNEL_DEF])(definition)
@@ -508,14 +509,15 @@ cdef int add_kernel(void *registry, tuple key, int version, object pair) except 
 
 cdef Status create_custom(
         const void *op, const void *table, const void *info, void **kernel) noexcept nogil:
-    return create_kernel((<CustomOp*>op).pair, info, kernel)
+    return create_kernel((<CustomOp*>op).entry, info, kernel)
 
 
-cdef int add_operator(void *domain, bytes name, object operator, int kind) except -1:
+cdef int add_operator(void *domain, tuple key, object operator, int kind) except -1:
     """Add the form of an operator whose maps are of one type, to the CPU provider."""
     cdef CustomOp *op = <CustomOp*>new(sizeof(CustomOp))
-    op.kind, op.typed, op.integers = kind, operator.typed, operator.integers
-    op.name, op.pair = <const char*>name, kept((operator, claims_of({})))
+    cdef bytes name = key[1].encode()
+    op.kind, op.typed = kind, operator.typed
+    op.name, op.entry = <const char*>name, kept((key, operator, claims_of({})))
     kept(name)                   # for ever, as the operator
     op.inputs, op.variadic = operator.inputs, operator.variadic
     op.outputs = 2 if operator.copied >= 0 else 1
@@ -526,7 +528,6 @@ cdef int add_operator(void *domain, bytes name, object operator, int kind) excep
     op.get_input_kind = get_input_kind
     op.get_least_variadic = op.is_variadic_homogeneous = one
     op.create_kernel, op.compute, op.release = create_custom, compute_kernel, release_kernel
-    op.get_first_version, op.get_last_version = one, latest
     check((<One>api[CUSTOM_OP_DOMAIN_ADD])(domain, op))
     return 0
 
@@ -540,7 +541,7 @@ cdef int make_domains() except -1:
         check((<One>api[CREATE_CUSTOM_OP_DOMAIN])(<char*>text, &domains[domain_count]))
         for key, versions in table.items():
             for kind in FLOATS if key[0] == name else ():        # of maps
-                add_operator(domains[domain_count], key[1].encode(), versions[1], kind)
+                add_operator(domains[domain_count], key, versions[1], kind)
         domain_count += 1
     return 0
 
@@ -588,15 +589,17 @@ cdef Status create_ep(void *this, const void *devices, const void *metadata, siz
     cdef Ep *ep = NULL
     try:
         claims = claims_of({key: option_of(options, key) for key in ("num_threads", "groups")})
-        pairs = [(key, version, (operator, claims))
-                 for key, versions in table.items() for version, operator in versions.items()]
+        entries = []
         ep = <Ep*>new(sizeof(Ep))
         ep.version, ep.get_name, ep.get_capability = API_VERSION, get_name, get_capability
         ep.compile_nodes, ep.release_groups = compile_nodes, release_groups
-        ep.get_registry, ep.claims, ep.pairs = get_registry, kept(claims), kept(pairs)
+        ep.get_registry, ep.claims, ep.entries = get_registry, kept(claims), kept(entries)
         check((<Make>ep_api[CREATE_KERNEL_REGISTRY])(&ep.registry))
-        for key, version, pair in pairs:
-            add_kernel(ep.registry, key, version, pair)
+        for key, versions in table.items():
+            for version, operator in versions.items():
+                entry = key, operator, claims
+                entries.append(entry)
+                add_kernel(ep.registry, entry, version)
     except BaseException as error:
         if ep != NULL:
             release_ep(NULL, ep)
@@ -609,7 +612,7 @@ cdef void release_ep(void *this, void *ep) noexcept nogil:
     if (<Ep*>ep).registry != NULL:
         (<Release>ep_api[RELEASE_KERNEL_REGISTRY])((<Ep*>ep).registry)
     forget((<Ep*>ep).claims)
-    forget((<Ep*>ep).pairs)
+    forget((<Ep*>ep).entries)
     free(ep)
 
 
@@ -628,7 +631,7 @@ cdef Status start() noexcept with gil:
     factory.version, factory.get_name, factory.get_vendor = API_VERSION, get_name, get_vendor
     factory.get_version, factory.get_vendor_id = get_version, get_vendor_id
     factory.get_devices, factory.create_ep, factory.release_ep = get_devices, create_ep, release_ep
-    factory.validate, factory.is_stream_aware = validate, is_stream_aware
+    factory.is_stream_aware = is_stream_aware
     factory.create_allocator, factory.release_allocator = make_none, ignore
     factory.create_data_transfer, factory.create_stream = transfer_none, make_none
     factory.get_domain_count, factory.get_domains = get_domain_count, get_domains

@@ -71,10 +71,13 @@ class Claims:
         self.steps: dict[str, Any] = {}  # of groups, by their outputs
         self.wrong: str | None = None
 
-    def single(self, operator: Operator, given: dict[str, Any]) -> Single:
-        """Return the step of a node."""
+    def single(self, name: str, key: Any, operator: Operator, given: dict[str, Any]) -> Single:
+        """Return the step of a node, or raise what is wrong with it."""
         self._raise()
-        return Single(operator, given, self.threads)
+        try:
+            return Single(operator, given, self.threads)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{spell(name, key)}: {error}") from None
 
     def _raise(self) -> None:
         if self.wrong is not None:
@@ -87,11 +90,10 @@ class Claims:
         ONNX Runtime hears of it when it asks for a kernel or a group: an error before only makes it
         take another provider.
         """
-        operator = TABLE[node.domain, node.op_type][node.since_version]
         try:
-            operator.prepare(**operator.checked(node.attributes))
-        except (TypeError, ValueError) as error:
-            self.wrong = f"{spell(node)}: {error}"
+            self.single(node.name, node.key, TABLE[node.key][node.since_version], node.attributes)
+        except ValueError as error:
+            self.wrong = str(error)
 
     def of(self, graph: Any) -> tuple[list[list[Any]], list[Any]]:
         """Return groups of nodes, each of which is to be one node, and single nodes."""
@@ -110,7 +112,7 @@ class Claims:
                 step.nodes = None  # they are gone when ONNX Runtime has its answer
         alone = [node for name, node in singles.items() if name not in inside]
         for node in alone:
-            _tell(spell(node))
+            _tell(spell(node.name, node.key))
         return groups, alone
 
     def _found(self, graph: Any, singles: dict[str, Any]) -> list[Any]:
@@ -132,7 +134,7 @@ class Claims:
 
 def _is_known(node: Any) -> bool:
     """Whether a node is one of the table, of a type that roicy computes."""
-    operator = TABLE.get((node.domain, node.op_type), {}).get(node.since_version)
+    operator = TABLE.get(node.key, {}).get(node.since_version)
     if operator is None or len(node.outputs) > 1 + (operator.copied >= 0) or not all(node.inputs):
         return False
     return node.graph.type_of(node.inputs[operator.typed]) in FLOATS

@@ -37,7 +37,7 @@ class Pasting:
 
     def __init__(self, node: Any, inputs: list[str]):
         self.nodes, self.inputs, self.output = [node], inputs, node.outputs[0]
-        self.title = f"{spell(node)} that pastes masks"
+        self.title = f"{spell(node.name, node.key)} that pastes masks"
 
     def has_readers(self, graph: Any) -> bool:
         """Take the nodes before the Loop, too, if they read all of the inputs."""

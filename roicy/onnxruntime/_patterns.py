@@ -20,10 +20,9 @@ SHAPES = ("Cast", "Expand", "Identity", "Reshape", "Split", "Squeeze", "Transpos
 SCATTERS = ("ScatterElements", "ScatterND")
 
 
-def spell(node: Any) -> str:
-    """Return a node as errors show it."""
-    name = node.name or node.outputs[0]
-    return f"node {name!r} ({node.domain and node.domain + '.'}{node.op_type})"
+def spell(name: str, key: tuple[str, str]) -> str:
+    """Return a node as errors show it; key: (domain, operator)."""
+    return f"node {name!r} ({'.'.join(filter(None, key))})"
 
 
 class Level(NamedTuple):

@@ -15,6 +15,7 @@ import numpy as np
 
 from ... import _arguments, _boxes, _levels, integrals, masks, multiscale, operators
 from ..._kernels import plan
+from ..._names import errors_name
 from . import _crop_and_resize, _max_roi_pool, _one_of, _roi_align, _roi_align_rotated
 
 Arrays = list[Any]
@@ -61,8 +62,6 @@ class Operator(NamedTuple):
         Whether there may be more inputs, as the last is.
     typed : int
         The input whose type the output has.
-    integers : int
-        The input that is of int64, for domains that only roicy knows.
     copied : int
         The input that a second output, which may be left out, is a copy of.
     """
@@ -74,7 +73,6 @@ class Operator(NamedTuple):
     inputs: int = 2
     variadic: bool = False
     typed: int = 0
-    integers: int = -1
     copied: int = -1
 
     def checked(self, given: Attributes) -> Attributes:
@@ -136,7 +134,7 @@ def _multiscale(**given: Any) -> Callable[..., Any]:
     parameters = _size(given), given["scales"], given["sampling_ratio"], bool(given["aligned"])
     canonical = {name: given[name] for name in ("canonical_scale", "canonical_level")}
     _levels.canonical((*canonical.values(), None))
-    pool: Callable[..., Any] = multiscale.multiscale_roi_align
+    pool = errors_name(spatial_scale="scales")(multiscale.multiscale_roi_align)
     return lambda rows, *maps, **where: pool(maps, rows, *parameters, **canonical, **where)
 
 
@@ -235,7 +233,7 @@ _ROICY = {
         required=("scales",), **_OF_LEVELS,
     ),
     "PasteMasks": Operator(
-        _paste_masks, {"padding": 1, "rule": "torchvision"}, _pasted, inputs=3, integers=2,
+        _paste_masks, {"padding": 1, "rule": "torchvision"}, _pasted, inputs=3,
     ),
 }  # fmt: skip
 _OPENVINO = {
