@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, overload
 
 from . import _call
 from ._docs import documented
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from ._types import (
         Boxes,
+        BoxesOfImages,
         Counts,
         Float,
         Gradient,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
         Layout,
         Out,
         Readable,
+        Rows,
         Scale,
         Shape,
         Size,
@@ -92,6 +94,22 @@ def prroi_pool_backward(
     return _call.backward(PRROI_POOL, (), grad_output, input_shape, given)
 
 
+@overload
+def prroi_pool_backward_boxes(
+    grad_output: Gradient[Float], input: Readable, boxes: Rows, spatial_scale: Scale = 1.0, *,
+    boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
+) -> NDArray[Float]:  # fmt: skip
+    ...
+
+
+@overload
+def prroi_pool_backward_boxes(
+    grad_output: Gradient[Float], input: Readable, boxes: BoxesOfImages, spatial_scale: Scale = 1.0,
+    *, boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
+) -> list[NDArray[Float]]:  # fmt: skip
+    ...
+
+
 @documented(
     """{grad_boxes}
     Of boxes without area it is 0 (Paddle: NaN).""",
@@ -100,7 +118,7 @@ def prroi_pool_backward(
 def prroi_pool_backward_boxes(
     grad_output: Gradient[Float], input: Readable, boxes: Boxes, spatial_scale: Scale = 1.0, *,
     boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
-) -> NDArray[Float] | Any:  # fmt: skip
+) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
     """
     Gradient of :func:`prroi_pool` with respect to the coordinates of its boxes.
 
@@ -180,6 +198,22 @@ def ps_prroi_pool_backward(
     return _call.backward(PS_PRROI_POOL, (), grad_output, input_shape, given)
 
 
+@overload
+def ps_prroi_pool_backward_boxes(
+    grad_output: Gradient[Float], input: Readable, boxes: Rows, spatial_scale: Scale = 1.0, *,
+    boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
+) -> NDArray[Float]:  # fmt: skip
+    ...
+
+
+@overload
+def ps_prroi_pool_backward_boxes(
+    grad_output: Gradient[Float], input: Readable, boxes: BoxesOfImages, spatial_scale: Scale = 1.0,
+    *, boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
+) -> list[NDArray[Float]]:  # fmt: skip
+    ...
+
+
 @documented(
     """{grad_boxes}
     Of boxes without area it is 0.""",
@@ -188,7 +222,7 @@ def ps_prroi_pool_backward(
 def ps_prroi_pool_backward_boxes(
     grad_output: Gradient[Float], input: Readable, boxes: Boxes, spatial_scale: Scale = 1.0, *,
     boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
-) -> NDArray[Float] | Any:  # fmt: skip
+) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
     """
     Gradient of :func:`ps_prroi_pool` with respect to the coordinates of its boxes.
 

@@ -6,7 +6,7 @@ run-length codes.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, TypedDict, overload
 
 import numpy as np
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     Form = Literal["image", "rle"]
     Rule = Literal["torchvision", "detectron2", "mmdet"]
 
+__all__ = ["Code", "paste_masks"]
+
 RULES = ("torchvision", "detectron2", "mmdet")
 FORMATS = ("image", "rle")
 BOOL, UINT8 = np.dtype(bool), np.dtype(np.uint8)
@@ -29,11 +31,45 @@ MOST_CODED = 2**32  # pixels of an image: COCO's codes count in uint32
 MOST_PADDING = 2**15
 
 
+class Code(TypedDict):
+    """The run-length code of a mask, as COCO has it."""
+
+    size: list[int]
+    counts: bytes
+
+
+@overload
+def paste_masks(
+    masks: Readable, boxes: Rows, image_shape: Shape, *, threshold: SupportsFloat | None = 0.5,
+    padding: SupportsIndex = 1, rule: Rule = "torchvision", format: Literal["image"] = "image",
+    out: NDArray[Any] | None = None, num_threads: Threads = None,
+) -> NDArray[Any]:  # fmt: skip
+    ...
+
+
+@overload
+def paste_masks(
+    masks: Readable, boxes: Rows, image_shape: Shape, *, threshold: SupportsFloat | None = 0.5,
+    padding: SupportsIndex = 1, rule: Rule = "torchvision", format: Literal["rle"],
+    out: NDArray[Any] | None = None, num_threads: Threads = None,
+) -> list[Code]:  # fmt: skip
+    ...
+
+
+@overload
 def paste_masks(
     masks: Readable, boxes: Rows, image_shape: Shape, *, threshold: SupportsFloat | None = 0.5,
     padding: SupportsIndex = 1, rule: Rule = "torchvision", format: Form = "image",
     out: NDArray[Any] | None = None, num_threads: Threads = None,
-) -> NDArray[Any] | Any:  # fmt: skip
+) -> NDArray[Any] | list[Code]:  # fmt: skip
+    ...
+
+
+def paste_masks(
+    masks: Readable, boxes: Rows, image_shape: Shape, *, threshold: SupportsFloat | None = 0.5,
+    padding: SupportsIndex = 1, rule: Rule = "torchvision", format: Form = "image",
+    out: NDArray[Any] | None = None, num_threads: Threads = None,
+) -> NDArray[Any] | list[Code]:  # fmt: skip
     """
     Masks of boxes, each resized to its box in an image of its own, or run-length coded.
 

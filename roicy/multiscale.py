@@ -6,7 +6,7 @@ All levels are computed in one parallel region.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
+from typing import TYPE_CHECKING, SupportsFloat, SupportsIndex, overload
 
 from . import _call
 from ._docs import ROTATED, documented
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ._types import (
         Boxes,
+        BoxesOfImages,
         Counts,
         Float,
         Gradient,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         Pair,
         Ratio,
         Readable,
+        Rows,
         Scales,
         Shape,
         Size,
@@ -110,6 +112,28 @@ def multiscale_roi_align_backward(
     return _call.backward(ROI_ALIGN, (sampling_ratio, aligned), grad_output, input_shapes, given)
 
 
+@overload
+def multiscale_roi_align_backward_boxes(
+    grad_output: Gradient[Float], features: Sequence[Readable], boxes: Rows,
+    spatial_scale: Scales = None, sampling_ratio: Ratio = -1, aligned: bool = False, *,
+    image_size: Pair | None = None, canonical_scale: SupportsFloat = 224,
+    canonical_level: SupportsIndex = 4, boxes_num: Counts = None, layout: Layout = "NCHW",
+    num_threads: Threads = None,
+) -> NDArray[Float]:  # fmt: skip
+    ...
+
+
+@overload
+def multiscale_roi_align_backward_boxes(
+    grad_output: Gradient[Float], features: Sequence[Readable], boxes: BoxesOfImages,
+    spatial_scale: Scales = None, sampling_ratio: Ratio = -1, aligned: bool = False, *,
+    image_size: Pair | None = None, canonical_scale: SupportsFloat = 224,
+    canonical_level: SupportsIndex = 4, boxes_num: Counts = None, layout: Layout = "NCHW",
+    num_threads: Threads = None,
+) -> list[NDArray[Float]]:  # fmt: skip
+    ...
+
+
 @documented("{grad_boxes}", spatial_scale="scales")
 def multiscale_roi_align_backward_boxes(
     grad_output: Gradient[Float], features: Sequence[Readable], boxes: Boxes,
@@ -117,7 +141,7 @@ def multiscale_roi_align_backward_boxes(
     image_size: Pair | None = None, canonical_scale: SupportsFloat = 224,
     canonical_level: SupportsIndex = 4, boxes_num: Counts = None, layout: Layout = "NCHW",
     num_threads: Threads = None,
-) -> NDArray[Float] | Any:  # fmt: skip
+) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
     """
     Gradient of :func:`multiscale_roi_align` with respect to the coordinates of its boxes, each at
     the level that it is pooled from.
@@ -192,6 +216,28 @@ def multiscale_roi_align_rotated_backward(
     return _call.backward(ROI_ALIGN_ROTATED, parameters, grad_output, input_shapes, given)
 
 
+@overload
+def multiscale_roi_align_rotated_backward_boxes(
+    grad_output: Gradient[Float], features: Sequence[Readable], boxes: Rows,
+    spatial_scale: Scales = None, sampling_ratio: Ratio = -1, aligned: bool = True,
+    clockwise: bool = False, *, image_size: Pair | None = None,
+    canonical_scale: SupportsFloat = 224, canonical_level: SupportsIndex = 4,
+    boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
+) -> NDArray[Float]:  # fmt: skip
+    ...
+
+
+@overload
+def multiscale_roi_align_rotated_backward_boxes(
+    grad_output: Gradient[Float], features: Sequence[Readable], boxes: BoxesOfImages,
+    spatial_scale: Scales = None, sampling_ratio: Ratio = -1, aligned: bool = True,
+    clockwise: bool = False, *, image_size: Pair | None = None,
+    canonical_scale: SupportsFloat = 224, canonical_level: SupportsIndex = 4,
+    boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
+) -> list[NDArray[Float]]:  # fmt: skip
+    ...
+
+
 @documented("{grad_boxes}", **_ROTATED)
 def multiscale_roi_align_rotated_backward_boxes(
     grad_output: Gradient[Float], features: Sequence[Readable], boxes: Boxes,
@@ -199,7 +245,7 @@ def multiscale_roi_align_rotated_backward_boxes(
     clockwise: bool = False, *, image_size: Pair | None = None,
     canonical_scale: SupportsFloat = 224, canonical_level: SupportsIndex = 4,
     boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
-) -> NDArray[Float] | Any:  # fmt: skip
+) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
     """
     Gradient of :func:`multiscale_roi_align_rotated` with respect to the numbers of its boxes, each
     at the level that it is pooled from.

@@ -1,13 +1,12 @@
 """
 The operators on single maps: a signature, a docstring and a call of ``_call.py`` each.
 
-What tells one operator from another is in ``_table.py``.  Where an argument decides what is
-returned, the annotation is ``NDArray | Any``: an array, unless that argument is given.
+What tells one operator from another is in ``_table.py``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, SupportsFloat
+from typing import TYPE_CHECKING, Literal, SupportsFloat, overload
 
 from . import _arguments, _call
 from ._docs import ROTATED, documented
@@ -21,10 +20,12 @@ from ._table import (
 )
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from ._types import (
         Boxes,
+        BoxesOfImages,
         Counts,
         Float,
         Gradient,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         Out,
         Ratio,
         Readable,
+        Rows,
         Scale,
         Shape,
         Size,
@@ -207,12 +209,30 @@ def roi_align_backward(
     return _call.backward(ROI_ALIGN, (sampling_ratio, aligned), grad_output, input_shape, given)
 
 
+@overload
+def roi_align_backward_boxes(
+    grad_output: Gradient[Float], input: Readable, boxes: Rows, spatial_scale: Scale = 1.0,
+    sampling_ratio: Ratio = -1, aligned: bool = False, *, boxes_num: Counts = None,
+    layout: Layout = "NCHW", num_threads: Threads = None,
+) -> NDArray[Float]:  # fmt: skip
+    ...
+
+
+@overload
+def roi_align_backward_boxes(
+    grad_output: Gradient[Float], input: Readable, boxes: BoxesOfImages, spatial_scale: Scale = 1.0,
+    sampling_ratio: Ratio = -1, aligned: bool = False, *, boxes_num: Counts = None,
+    layout: Layout = "NCHW", num_threads: Threads = None,
+) -> list[NDArray[Float]]:  # fmt: skip
+    ...
+
+
 @documented("{grad_boxes}", input="input_gradient")
 def roi_align_backward_boxes(
     grad_output: Gradient[Float], input: Readable, boxes: Boxes, spatial_scale: Scale = 1.0,
     sampling_ratio: Ratio = -1, aligned: bool = False, *, boxes_num: Counts = None,
     layout: Layout = "NCHW", num_threads: Threads = None,
-) -> NDArray[Float] | Any:  # fmt: skip
+) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
     """
     Gradient of :func:`roi_align` with respect to the coordinates of its boxes.
 
@@ -318,12 +338,31 @@ def roi_align_rotated_backward(
     return _call.backward(ROI_ALIGN_ROTATED, parameters, grad_output, input_shape, given)
 
 
+@overload
+def roi_align_rotated_backward_boxes(
+    grad_output: Gradient[Float], input: Readable, boxes: Rows, spatial_scale: SupportsFloat = 1.0,
+    sampling_ratio: Ratio = -1, aligned: bool = True, clockwise: bool = False, *,
+    boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
+) -> NDArray[Float]:  # fmt: skip
+    ...
+
+
+@overload
+def roi_align_rotated_backward_boxes(
+    grad_output: Gradient[Float], input: Readable, boxes: BoxesOfImages,
+    spatial_scale: SupportsFloat = 1.0, sampling_ratio: Ratio = -1, aligned: bool = True,
+    clockwise: bool = False, *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    num_threads: Threads = None,
+) -> list[NDArray[Float]]:  # fmt: skip
+    ...
+
+
 @documented("{grad_boxes}", input="input_gradient", **ROTATED)
 def roi_align_rotated_backward_boxes(
     grad_output: Gradient[Float], input: Readable, boxes: Boxes, spatial_scale: SupportsFloat = 1.0,
     sampling_ratio: Ratio = -1, aligned: bool = True, clockwise: bool = False, *,
     boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
-) -> NDArray[Float] | Any:  # fmt: skip
+) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
     """
     Gradient of :func:`roi_align_rotated` with respect to the centres, sizes and angles of its
     boxes.
@@ -409,12 +448,30 @@ def ps_roi_align_backward(
     return _call.backward(PS_ROI_ALIGN, (sampling_ratio,), grad_output, input_shape, given)
 
 
+@overload
+def ps_roi_align_backward_boxes(
+    grad_output: Gradient[Float], input: Readable, boxes: Rows, spatial_scale: Scale = 1.0,
+    sampling_ratio: Ratio = -1, *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    num_threads: Threads = None,
+) -> NDArray[Float]:  # fmt: skip
+    ...
+
+
+@overload
+def ps_roi_align_backward_boxes(
+    grad_output: Gradient[Float], input: Readable, boxes: BoxesOfImages, spatial_scale: Scale = 1.0,
+    sampling_ratio: Ratio = -1, *, boxes_num: Counts = None, layout: Layout = "NCHW",
+    num_threads: Threads = None,
+) -> list[NDArray[Float]]:  # fmt: skip
+    ...
+
+
 @documented("{grad_boxes}", input="input_gradient")
 def ps_roi_align_backward_boxes(
     grad_output: Gradient[Float], input: Readable, boxes: Boxes, spatial_scale: Scale = 1.0,
     sampling_ratio: Ratio = -1, *, boxes_num: Counts = None, layout: Layout = "NCHW",
     num_threads: Threads = None,
-) -> NDArray[Float] | Any:  # fmt: skip
+) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
     """
     Gradient of :func:`ps_roi_align` with respect to the coordinates of its boxes.
 
@@ -496,6 +553,33 @@ def ps_roi_pool_backward(
     return _call.backward(PS_ROI_POOL, (), grad_output, input_shape, given)
 
 
+@overload
+def roi_pool(
+    input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: Scale = 1.0, *,
+    return_argmax: Literal[False] = False, boxes_num: Counts = None, layout: Layout = "NCHW",
+    out: Out[Float] = None, num_threads: Threads = None,
+) -> NDArray[Float]:  # fmt: skip
+    ...
+
+
+@overload
+def roi_pool(
+    input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: Scale = 1.0, *,
+    return_argmax: Literal[True], boxes_num: Counts = None, layout: Layout = "NCHW",
+    out: Out[Float] = None, num_threads: Threads = None,
+) -> tuple[NDArray[Float], NDArray[np.int32]]:  # fmt: skip
+    ...
+
+
+@overload
+def roi_pool(
+    input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: Scale = 1.0, *,
+    return_argmax: bool = False, boxes_num: Counts = None, layout: Layout = "NCHW",
+    out: Out[Float] = None, num_threads: Threads = None,
+) -> NDArray[Float] | tuple[NDArray[Float], NDArray[np.int32]]:  # fmt: skip
+    ...
+
+
 @documented(
     """{output}
     NaN is never the largest; a bin of NaN or -inf alone gives the lowest finite number.
@@ -509,7 +593,7 @@ def roi_pool(
     input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: Scale = 1.0, *,
     return_argmax: bool = False, boxes_num: Counts = None, layout: Layout = "NCHW",
     out: Out[Float] = None, num_threads: Threads = None,
-) -> NDArray[Float] | Any:  # fmt: skip
+) -> NDArray[Float] | tuple[NDArray[Float], NDArray[np.int32]]:  # fmt: skip
     """
     Largest pixel in each bin of each box: RoIPool.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     Color = Literal["nv12", "nv21", "i420", "yv12", "yuyv", "yuy2", "uyvy", "p010"] | None
     Range = Literal["video", "full"]
     Matrix = Literal["bt601", "bt709", "bt2020"]
+    Crops = NDArray[Any]
+    Both = tuple[NDArray[Any], NDArray[np.float64]]
 
     class Options(TypedDict, total=False):
         """What crop_lines hands on to crop."""
@@ -49,6 +51,35 @@ if TYPE_CHECKING:
         num_threads: Threads
 
 
+@overload
+def crop(
+    frames: Frames, boxes: Boxes, size: Size, *, mean: Numbers = None, std: Numbers = None,
+    scale: Numbers = None, swap_channels: bool = False, fit: Fit = "stretch",
+    pad_value: Numbers = 0, antialias: Antialias = True, border: Border = "image",
+    channels: Channels = "first", dtype: DTypeLike = "float32", quantization: Quantization = None,
+    boxes_num: Counts = None,
+    color: Color = None, color_range: Range = "video", color_matrix: Matrix = "bt601",
+    out: NDArray[Any] | None = None, num_threads: Threads = None,
+    return_matrices: Literal[False] = False,
+) -> Crops:  # fmt: skip
+    ...
+
+
+@overload
+def crop(
+    frames: Frames, boxes: Boxes, size: Size, *, mean: Numbers = None, std: Numbers = None,
+    scale: Numbers = None, swap_channels: bool = False, fit: Fit = "stretch",
+    pad_value: Numbers = 0, antialias: Antialias = True, border: Border = "image",
+    channels: Channels = "first", dtype: DTypeLike = "float32", quantization: Quantization = None,
+    boxes_num: Counts = None,
+    color: Color = None, color_range: Range = "video", color_matrix: Matrix = "bt601",
+    out: NDArray[Any] | None = None, num_threads: Threads = None,
+    return_matrices: Literal[True],
+) -> Both:  # fmt: skip
+    ...
+
+
+@overload
 def crop(
     frames: Frames, boxes: Boxes, size: Size, *, mean: Numbers = None, std: Numbers = None,
     scale: Numbers = None, swap_channels: bool = False, fit: Fit = "stretch",
@@ -58,7 +89,20 @@ def crop(
     color: Color = None, color_range: Range = "video", color_matrix: Matrix = "bt601",
     out: NDArray[Any] | None = None, num_threads: Threads = None,
     return_matrices: bool = False,
-) -> NDArray[Any] | Any:  # fmt: skip
+) -> Crops | Both:  # fmt: skip
+    ...
+
+
+def crop(
+    frames: Frames, boxes: Boxes, size: Size, *, mean: Numbers = None, std: Numbers = None,
+    scale: Numbers = None, swap_channels: bool = False, fit: Fit = "stretch",
+    pad_value: Numbers = 0, antialias: Antialias = True, border: Border = "image",
+    channels: Channels = "first", dtype: DTypeLike = "float32", quantization: Quantization = None,
+    boxes_num: Counts = None,
+    color: Color = None, color_range: Range = "video", color_matrix: Matrix = "bt601",
+    out: NDArray[Any] | None = None, num_threads: Threads = None,
+    return_matrices: bool = False,
+) -> Crops | Both:  # fmt: skip
     """
     Cut boxes out of frames, resize and normalise them: the input of a network, in one call.
 
