@@ -230,8 +230,6 @@ def bytes_of(results):
 
 def step_bench(device):
     """Times of roicy and torchvision, on the same arrays."""
-    from roicy.bench import peers
-
     peer = torchvision_on(device)
     for name, work, direction in passes_of(workloads_of(device)):
         arrays = work.arrays()
@@ -243,10 +241,9 @@ def step_bench(device):
             row = {"workload": name, "direction": direction, "bytes": moved}
             times = device.timed(call)
             say(library="roicy", layout=layout, repeats_bits=same, **row, **times)
-        with contextlib.suppress(peers.Unsupported):
-            if peer is not None:
-                call = peer.prepare(work, arrays, direction)
-                say(library="torchvision", layout="NCHW", **row, **device.timed(call))
+        other = peer and peer.prepare(work, arrays, direction)
+        if other is not None:
+            say(library="torchvision", layout="NCHW", **row, **device.timed(other))
 
 
 def step_host(device):
@@ -370,7 +367,7 @@ def step_scaling(device):
     names, seconds = (SCALED[:1], 0.01) if device.dry else (SCALED, 0.2)
     for direction in ("forward", "backward"):
         for name in names:
-            rows = threads.scaling([name], [direction], "float32", most, 3, seconds)
+            rows = threads.scaling([(name, direction)], "float32", most, 3, seconds)
             for row in rows:
                 say(**row)
 

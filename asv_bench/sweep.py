@@ -97,7 +97,7 @@ class Case(NamedTuple):
         shape = (1, self.channels * self.channels_per_output, self.side, self.side)
         sides, bins = (max(round(self.share * self.side), 1),) * 2, (self.bins, self.bins)
         options = {"sampling_ratio": self.ratio} if "align" in self.operator else {}
-        return Workload(self.operator, shape, self.boxes, bins, 1.0, sides, options)
+        return Workload("drawn", self.operator, shape, self.boxes, bins, 1.0, sides, options)
 
 
 def draw(count: int, seed: int) -> list[Case]:

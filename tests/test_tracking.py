@@ -13,8 +13,8 @@ import pytest
 
 import roicy
 from roicy.__main__ import main
-from roicy._kernels import machine
 from roicy.bench import builds, command, compare, threads, timing
+from roicy.bench.workloads import ALL
 
 ROOT = Path(__file__).parent.parent
 
@@ -380,11 +380,6 @@ def test_import_loads_no_tool():
     assert (found.stdout, found.stderr) == ("\n", "")
 
 
-def test_version_of_cython():
-    assert timing.cython_version(machine.supported)[:2] == "3."
-    assert timing.cython_version(len) == "unknown"
-
-
 def run_of(least, **others):
     call = {"workload": "align_tiny", "direction": "forward", "layout": "NCHW"}
     call |= {"dtype": "float32", "threads": 1}
@@ -416,7 +411,7 @@ STEADY = [1.00, 1.01, 1.00, 1.02, 1.01, 1.00, 1.01]
 def test_verdicts(factor, turns, processes, expected, capsys):
     old = file_of(run_of(STEADY[:processes]))
     new = file_of(run_of([factor * one for one in STEADY[:processes]]), turns=turns)
-    (row,) = compare.compare(old, new)
+    (row,) = compare.compare(old, new, compare.margin_of(old, new))
     assert row["verdict"] == expected
     assert row["low"] <= row["ratio"] <= row["high"]
     np.testing.assert_allclose([row["ratio"], row["ratio_of_least"]], factor)
@@ -428,10 +423,8 @@ def test_interval_covers_the_ratio():
     """Of many pairs of builds that are equally fast, few get a verdict."""
     rng = np.random.default_rng(1)
     pairs = 1 + 0.03 * rng.exponential(size=(60, 2, 7))
-    verdicts = [
-        compare.compare(file_of(run_of(list(old))), file_of(run_of(list(new))))[0]["verdict"]
-        for old, new in pairs
-    ]
+    files = [[file_of(run_of(list(times))) for times in pair] for pair in pairs]
+    verdicts = [compare.compare(*pair, compare.IN_TURNS)[0]["verdict"] for pair in files]
     assert verdicts.count("faster") + verdicts.count("slower") <= 2
 
 
@@ -541,17 +534,16 @@ def test_processes_take_turns(tmp_path, capsys):
 
 
 def test_what_is_compared_against(tmp_path):
-    assert builds.kind_of(str(tmp_path)) == "path"
-    assert builds.kind_of("0.1.0") == "version"
     with pytest.raises(ValueError, match="--against: 'no such commit' is no file, no commit"):
-        builds.kind_of("no such commit")
+        builds.install("no such commit", tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_scaling(monkeypatch):
-    assert threads.counts_of_threads(1) == [1]
-    assert threads.counts_of_threads(6) == [1, 2, 4, 6]
-    rows = threads.scaling(["pool_tiny"], ["forward", "backward_boxes"], "float32", 2, 1, 0.001)
-    assert [(row["direction"], row["threads"]) for row in rows] == [("forward", 1), ("forward", 2)]
+    rows = threads.scaling([("pool_tiny", "forward")], "float32", 3, 1, 0.001)
+    assert [(row["direction"], row["threads"]) for row in rows] == [
+        ("forward", count) for count in (1, 2, 3)
+    ]
     assert rows[0]["speedup"] == rows[0]["efficiency"] == 1
     assert rows[1]["efficiency"] == rows[1]["speedup"] / 2
     assert "pool_tiny" in threads.table_of_scaling(rows)
@@ -596,7 +588,7 @@ def test_runs_of_options(monkeypatch):
     """Operators run in each layout and pass that they have, and crops once."""
     found = []
     monkeypatch.setattr(
-        command, "run_against", lambda options: found.extend(command.runs_of(options))
+        command, "run_against", lambda options, _: found.extend(command.runs_of(options))
     )
     names = ["--workloads", "pool_tiny", "crop_one", "--passes", "forward", "backward_boxes"]
     main(["bench", "--against", "HEAD", *names])
@@ -607,8 +599,8 @@ def test_runs_of_options(monkeypatch):
         ("crop_one", "forward", "NHWC"),
     ]
     for run in found:
-        measured = timing.measure(timing.workloads(), roicy, run, 0.001)
+        measured = timing.measure(ALL[run["workload"]], roicy, run, 0.001)
         assert 0 < measured["least"] <= measured["median"]
         assert measured["bytes"] > 1000
-    nothing = timing.measure(timing.workloads(), object(), found[0], 0.001)
+    nothing = timing.measure(ALL["pool_tiny"], object(), found[0], 0.001)
     assert nothing == {"missing": "AttributeError: 'object' object has no attribute 'roi_pool'"}

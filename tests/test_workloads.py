@@ -93,8 +93,11 @@ def test_crops_of_opencv(name):
     """What the benchmark times beside roicy computes the same, but for the rounding of bytes."""
     pytest.importorskip("cv2")
     from roicy.bench.beside import prepared
+    from roicy.bench.peers_of_images import OpenCV
 
-    results = [function() for function in prepared(name, "forward", "float32", 1, [])[0].values()]
+    calls = prepared(name, "forward", "float32", 1, [OpenCV(1)])[0]
+    results = [call() for call in calls.values()]
+    assert len(results) == 3
     for result in results[1:]:
         np.testing.assert_allclose(result, results[0], rtol=0, atol=1.1 / 255 / 0.224)
 

@@ -14,22 +14,13 @@ import re
 import secrets
 import subprocess
 import sys
-import tempfile
 import venv
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 SOURCE = Path(__file__).resolve().parents[2]
 BUILD_SECONDS = 1800
 SCHEMA = "roicy-bench/1"  # of the files; docs/tracking.md has it
-# A process loads this file by its path, so that any version of roicy can be timed by it.
-PROGRAM = """
-import importlib.util
-spec = importlib.util.spec_from_file_location("timing", {path!r})
-module = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)
-module.main()
-"""
 # Compiles in place, and prints the processor seconds that this and its compilers took.
 COMPILE = """
 import os, runpy, sys
@@ -39,24 +30,20 @@ print(sum(os.times()[:4]))
 """
 
 
-class Build:
+class Build(NamedTuple):
     """A version of roicy, and the Python that imports it."""
 
-    def __init__(self, name: str, python: str, path: str | None, commit: str = ""):
-        self.name, self.python, self.commit = name, python, commit
-        self.environment = {
-            name: value for name, value in os.environ.items() if name != "PYTHONPATH"
-        }
-        if path:
-            self.environment["PYTHONPATH"] = path
+    name: str
+    python: str
+    path: str
+    commit: str = ""
 
     def measure(self, runs: list[dict[str, Any]], seconds: float) -> dict[str, Any]:
         """Return facts and times of a new process."""
-        program = PROGRAM.format(path=str(Path(__file__).with_name("timing.py")))
-        with tempfile.TemporaryDirectory() as folder:  # nothing there can be imported instead
-            asked = json.dumps({"runs": runs, "seconds": seconds})
-            command = [self.python, "-c", program]
-            printed = run(command, input=asked, env=self.environment, cwd=folder)
+        program = str(Path(__file__).with_name("timing.py"))
+        asked = json.dumps({"runs": runs, "seconds": seconds})
+        environment = os.environ | {"PYTHONPATH": self.path}
+        printed = run([self.python, program], input=asked, env=environment)
         found = dict(json.loads(printed.splitlines()[-1]))
         if self.commit:  # whose sources lie in a folder without git
             found["build"]["commit"] = self.commit
@@ -112,96 +99,75 @@ def compile_commit(
     return str(source), float(printed.splitlines()[-1])
 
 
-def kind_of(what: str) -> str:
-    """Return whether `what` is the path of a distribution, a commit, or a version."""
-    if Path(what).exists():
-        return "path"
+def commit_of(what: str) -> str:
+    """Return the hash of a commit of the checkout, or an empty text where `what` names none."""
     try:
-        if (SOURCE / "setup.py").exists() and git("rev-parse", "--verify", f"{what}^{{commit}}"):
-            return "commit"
+        return git("rev-parse", "--verify", f"{what}^{{commit}}")
     except ValueError:
-        pass
-    if re.fullmatch(r"\d+(\.\w+)*", what):
-        return "version"
-    raise ValueError(
-        f"--against: {what!r} is no file, no commit of {SOURCE} and no version, expected a wheel, "
-        "a source distribution, a folder, a commit (in a checkout), or a version"
-    )
+        return ""
 
 
 def install(what: str, folder: Path) -> Build:
     """
-    Install a version into a new environment in `folder`, with the NumPy of this process.
+    Install a path, a commit or a version into a new environment in `folder`.
 
-    Sources are compiled with the Cython of this build, and as `CC` and the `ROICY_BUILD_`
-    variables say.
+    It gets the NumPy of this process.  Sources are compiled with the Cython of this build, and as
+    `CC` and the `ROICY_BUILD_` variables say.
     """
     import numpy as np
 
-    kind = kind_of(what)
+    from .._kernels import machine
+
+    found, commit = Path(what).exists(), (SOURCE / "setup.py").exists() and commit_of(what)
+    if not (found or commit or re.fullmatch(r"\d+(\.\w+)*", what)):
+        raise ValueError(
+            f"--against: {what!r} is no file, no commit of {SOURCE} and no version, expected a "
+            "wheel, a source distribution, a folder, a commit (in a checkout), or a version"
+        )
     venv.create(folder / "environment", with_pip=True)
     scripts = "Scripts" if os.name == "nt" else "bin"
     python = str(folder / "environment" / scripts / Path(sys.executable).name)
     pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-    run([*pip, f"numpy=={np.__version__}"])
-    if kind == "version":
-        run([*pip, "--no-deps", f"roicy=={what}"])
-    elif kind == "path" and not Path(what).is_dir():
-        run([*pip, "--no-deps", str(Path(what).resolve())])
-    else:
-        run([*pip, "setuptools>=77", *cython_of_this_build()])
-        if kind == "commit":
-            path, _ = compile_commit(what, folder, {}, python)
-            return Build(what, python, path, git("rev-parse", f"{what}^{{commit}}"))
-        run([*pip, "--no-deps", "--no-build-isolation", str(Path(what).resolve())])
-    return Build(what, python, None)
-
-
-def cython_of_this_build() -> list[str]:
-    """Return what pip must install to compile as this build was compiled."""
-    from .._kernels import machine
-    from .timing import cython_version
-
-    version = cython_version(machine.supported)
-    return ["cython" if version == "unknown" else f"cython=={version}"]
+    run([*pip, f"numpy=={np.__version__}", f"cython=={machine.cython()}", "setuptools>=77"])
+    if commit and not found:
+        return Build(what, python, compile_commit(commit, folder, {}, python)[0], commit)
+    given = str(Path(what).resolve()) if found else f"roicy=={what}"
+    run([*pip, "--no-deps", "--no-build-isolation", given])
+    return Build(what, python, "")
 
 
 def alternate(
     builds: list[Build], runs: list[dict[str, Any]], processes: int, seconds: float
 ) -> list[dict[str, Any]]:
     """Return a file of each build; their processes take turns, and the order of a turn changes."""
-    files: list[dict[str, Any]] = [{} for _ in builds]
     from .progress import Progress
 
+    date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    found: list[list[dict[str, Any]]] = [[] for _ in builds]
     with Progress("processes", processes * len(builds)) as progress:
         for turn in range(processes):
             order = range(len(builds))
             for i in order if turn % 2 == 0 else reversed(order):
-                progress.now(builds[i].name)
-                add(files[i], builds[i].measure(runs, seconds), runs)
-                progress.update()
-    turns = secrets.token_hex(8)
-    for build, file in zip(builds, files, strict=True):
-        for run in file["runs"]:
-            if "missing" in run:
-                call = f"{run['workload']} {run['direction']} {run['layout']}"
-                print(f"{build.name}: {call} is left out, {run['missing']}", file=sys.stderr)
-        file["method"] = {"processes": processes, "seconds": seconds, "turns": turns}
-        file["runs"] = [run for run in file["runs"] if run["least"]]
-    return files
+                progress.begin(builds[i].name)
+                found[i].append(builds[i].measure(runs, seconds))
+    method = {"processes": processes, "seconds": seconds, "turns": secrets.token_hex(8)}
+    return [
+        {"schema": SCHEMA, "date": date, **one[0], "method": method}
+        | {"runs": joined(build.name, runs, [process["runs"] for process in one])}
+        for build, one in zip(builds, found, strict=True)
+    ]
 
 
-def add(file: dict[str, Any], found: dict[str, Any], runs: list[dict[str, Any]]) -> None:
-    """Add the times of a process to those of the processes before it."""
-    if not file:
-        facts = {name: found[name] for name in ("machine", "build", "runtime")}
-        date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-        file |= {"schema": SCHEMA, "date": date, **facts}
-        file["runs"] = [run | {"least": [], "median": []} for run in runs]
-    for run, times in zip(file["runs"], found["runs"], strict=True):
-        if "missing" in times:
-            run["missing"] = times["missing"]
+def joined(
+    name: str, runs: list[dict[str, Any]], processes: list[list[dict[str, Any]]]
+) -> list[dict[str, Any]]:
+    """Return the runs with their times of all processes; those that a build lacks are named."""
+    rows = []
+    for run, *found in zip(runs, *processes, strict=True):
+        if "missing" in found[0]:
+            call = f"{run['workload']} {run['direction']} {run['layout']}"
+            print(f"{name}: {call} is left out, {found[0]['missing']}", file=sys.stderr)
         else:
-            run["least"].append(times["least"])
-            run["median"].append(times["median"])
-            run |= {"digest": times["digest"], "bytes": times["bytes"]}
+            times = {what: [one[what] for one in found] for what in ("least", "median")}
+            rows.append(run | found[0] | times)
+    return rows

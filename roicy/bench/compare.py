@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from .builds import SCHEMA
-from .progress import Progress
 from .timing import titled
 
 PARTS = ("machine", "build", "runtime", "method", "runs")
@@ -38,14 +37,14 @@ def read(path: str, option: str = "--compare") -> dict[str, Any]:
         file = json.loads(Path(path).read_text())
     except OSError as error:
         raise ValueError(f"{name}: {error.strerror}") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise ValueError(f"{name}: not JSON ({error})") from None
     schema = file.get("schema") if isinstance(file, dict) else None
     if schema != SCHEMA:
         raise ValueError(f"{name}: schema {schema!r}, expected {SCHEMA!r}")
     missing = [part for part in PARTS if not isinstance(file.get(part), (dict, list))]
-    for run in [] if missing else file["runs"]:
-        missing += [part for part in (*KEY, *OF_A_RUN) if part not in run and part not in missing]
+    runs = [] if missing else file["runs"]
+    missing += [part for part in (*KEY, *OF_A_RUN) if any(part not in run for run in runs)]
     if missing:
         raise ValueError(f"{name}: no {', '.join(missing)}, expected all of docs/tracking.md")
     return dict(file)
@@ -87,54 +86,36 @@ def verdict(least: float, low: float, high: float, margin: float) -> str:
     return SAME if 1 - margin <= low and high <= 1 + margin else UNKNOWN
 
 
-def compare(
-    old: dict[str, Any], new: dict[str, Any], margin: float | None = None
-) -> list[dict[str, Any]]:
-    """Return a row for each call that both files have; `margin` is theirs if it is not given."""
-    before = {tuple(run[name] for name in KEY): run for run in old["runs"]}
-    margin, rows = margin or margin_of(old, new), []
-    for run in new["runs"]:
-        other = before.get(tuple(run[name] for name in KEY))
-        if other is None:
-            continue
-        ratio, low, high = interval(other["least"], run["least"])
-        least = min(run["least"]) / min(other["least"])
+def by_call(file: dict[str, Any]) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """Return the runs of a file by what they call."""
+    return {tuple(run[name] for name in KEY): run for run in file["runs"]}
+
+
+def compare(old: dict[str, Any], new: dict[str, Any], margin: float) -> list[dict[str, Any]]:
+    """Return a row for each call that both files have."""
+    before, after, rows = by_call(old), by_call(new), []
+    for call in (call for call in after if call in before):
+        one, other = before[call], after[call]
+        ratio, low, high = interval(one["least"], other["least"])
+        times = {"old": min(one["least"]), "new": min(other["least"])}
+        least = times["new"] / times["old"]
         rows.append(
-            {name: run[name] for name in KEY}
-            | {
-                "old": min(other["least"]),
-                "new": min(run["least"]),
-                "ratio": ratio,
-                "low": low,
-                "high": high,
-                "ratio_of_least": least,
-                "verdict": verdict(least, low, high, margin),
-                "same_bits": other["digest"] == run["digest"],
-            }
+            {name: other[name] for name in KEY}
+            | times
+            | {"ratio": ratio, "low": low, "high": high, "ratio_of_least": least}
+            | {"verdict": verdict(least, low, high, margin)}
+            | {"same_bits": one["digest"] == other["digest"]}
         )
     return rows
 
 
 def differing(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     """Return a line for each fact in which the files differ."""
-    lines = []
-    for part in ("machine", "build", "runtime"):
-        for name in {**old[part], **new[part]}:
-            before, now = old[part].get(name), new[part].get(name)
-            if before != now:
-                lines.append(f"{name}: {before} -> {now}")
-    return lines
-
-
-def left_out(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """Return the calls that only one of the files has: a build may lack an operator."""
-    calls = [
-        dict.fromkeys(tuple(run[name] for name in KEY) for run in one["runs"]) for one in (old, new)
-    ]
     return [
-        " ".join(map(str, call))
-        for call in {**calls[0], **calls[1]}
-        if call not in calls[0] or call not in calls[1]
+        f"{name}: {old[part].get(name)} -> {new[part].get(name)}"
+        for part in ("machine", "build", "runtime")
+        for name in old[part] | new[part]
+        if old[part].get(name) != new[part].get(name)
     ]
 
 
@@ -169,12 +150,12 @@ def report(old: dict[str, Any], new: dict[str, Any], same: float | None = None) 
     share, it is 1 unless every call is in both files and the same within this share.
     """
     margin = same or margin_of(old, new)
-    with Progress("comparing"):
-        rows, missing = compare(old, new, margin), left_out(old, new)
+    rows = compare(old, new, margin)
+    lacking = sorted(by_call(old).keys() ^ by_call(new).keys())
     for line in differing(old, new):
         print(line)
-    for name in missing:
-        print(f"left out, since only one has it: {name}")
+    for call in lacking:
+        print("left out, since only one has it:", *call)
     if not rows:
         print("no table: the files have no call in common", file=sys.stderr)
         return 2
@@ -183,5 +164,5 @@ def report(old: dict[str, Any], new: dict[str, Any], same: float | None = None) 
     counts = [f"{verdicts.count(each)} {each}" for each in (FASTER, SLOWER, SAME, UNKNOWN)]
     print(", ".join(counts) + f" (beyond, or within, {100 * margin:g} %)")
     if same is not None:
-        return int(bool(missing) or verdicts.count(SAME) < len(rows))
+        return int(bool(lacking) or verdicts.count(SAME) < len(rows))
     return int(SLOWER in verdicts)

@@ -16,37 +16,22 @@ def name_of(run: dict[str, Any]) -> str:
     return " ".join(str(run[part]) for part in KEY)
 
 
-def only(files: list[dict[str, Any]], form: str) -> dict[str, Any]:
-    """Return the only file, which these formats take."""
-    if len(files) != 1:
-        raise ValueError(f"--convert {form}: {len(files)} files, expected one")
-    return files[0]
-
-
-def to_pyperf(files: list[dict[str, Any]]) -> str:
+def to_pyperf(file: dict[str, Any]) -> str:
     """Return a suite of pyperf; each process is a run, and its value the least time."""
     import pyperf  # type: ignore[import-not-found]
 
-    file = only(files, "pyperf")
-    facts = {
-        "cpu_model_name": file["machine"]["processor"],
-        "roicy_build": json.dumps(file["build"]),
-    }
-    benchmarks = []
+    facts = {"cpu_model_name": file["machine"]["processor"], "date": file.get("date", "")}
+    facts |= {"roicy_build": json.dumps(file["build"]), "unit": "second"}
+    suite, text = [], io.StringIO()
     for run in file["runs"]:
-        metadata = facts | {"name": name_of(run), "unit": "second", "date": file.get("date", "")}
-        runs = [
-            pyperf.Run([value], metadata=metadata, collect_metadata=False) for value in run["least"]
-        ]
-        benchmarks.append(pyperf.Benchmark(runs))
-    text = io.StringIO()
-    pyperf.BenchmarkSuite(benchmarks).dump(text)
+        named = {"metadata": facts | {"name": name_of(run)}, "collect_metadata": False}
+        suite.append(pyperf.Benchmark([pyperf.Run([value], **named) for value in run["least"]]))
+    pyperf.BenchmarkSuite(suite).dump(text)
     return text.getvalue().rstrip("\n")
 
 
-def to_github(files: list[dict[str, Any]]) -> str:
+def to_github(file: dict[str, Any]) -> str:
     """Return what github-action-benchmark reads as `customSmallerIsBetter`."""
-    file = only(files, "github")
     rows = [
         {
             "name": name_of(run),
@@ -60,17 +45,17 @@ def to_github(files: list[dict[str, Any]]) -> str:
     return json.dumps(rows, indent=1)
 
 
-def to_otava(files: list[dict[str, Any]]) -> str:
+def to_otava(*files: dict[str, Any]) -> str:
     """Return a table for Apache Otava: a row of seconds for each file, in the order of dates."""
-    names = list(dict.fromkeys(name_of(run) for file in files for run in file["runs"]))
-    columns = {name: name.replace(" ", "_") for name in names}
+    names = dict.fromkeys(name_of(run).replace(" ", "_") for file in files for run in file["runs"])
     text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(["time", "commit", *columns.values()])
+    table = csv.DictWriter(text, ["time", "commit", *names], lineterminator="\n")
+    table.writeheader()
     for file in sorted(files, key=lambda file: str(file.get("date", ""))):
-        found = {name_of(run): statistics.median(run["least"]) for run in file["runs"]}
-        row = [file.get("date", ""), file["build"].get("commit", "unknown")]
-        table.writerow([*row, *(found.get(name, "") for name in columns)])
+        row = {"time": file.get("date", ""), "commit": file["build"].get("commit", "unknown")}
+        for run in file["runs"]:
+            row[name_of(run).replace(" ", "_")] = statistics.median(run["least"])
+        table.writerow(row)
     return text.getvalue().rstrip("\n")
 
 
@@ -81,4 +66,6 @@ def convert(form: str, paths: list[str]) -> str:
     """Return files of `bench --json` in another format."""
     if form not in FORMATS:
         raise ValueError(f"--convert: {form!r}, expected any of {', '.join(FORMATS)}")
-    return FORMATS[form]([read(path, "--convert") for path in paths])
+    if form != "otava" and len(paths) != 1:
+        raise ValueError(f"--convert {form}: {len(paths)} files, expected one")
+    return FORMATS[form](*(read(path, "--convert") for path in paths))

@@ -1,8 +1,9 @@
 """
 The other libraries that the benchmark times: each makes its call of a workload.
 
-Each class has `package`, the name of what is imported, a `version`, and `prepare`, which returns a
-function without parameters or raises Unsupported.
+Each class has `package`, what is imported; `takes`, the class of its workloads; the `name` that is
+printed; and `prepare`, which returns a function without parameters, or None where the library lacks
+the operator or this pass of it.
 """
 
 from __future__ import annotations
@@ -16,22 +17,14 @@ import numpy as np
 
 import roicy
 
-from .workloads import each_level
-
-
-class Unsupported(Exception):
-    """Raised if a library lacks an operator, or this pass of it."""
-
-
-def bins(workload):
-    """Return the number of bins and the scale, in the order in which operators take them."""
-    return workload.output_size, workload.spatial_scale
+from .peers_of_images import OpenCV, PastedMasks
+from .workloads import Workload, each_level
 
 
 class TorchVision:
     """torchvision on the CPU, where its kernels always run on one thread."""
 
-    package = "torchvision"
+    package, takes = "torchvision", Workload
 
     def __init__(self, threads):
         import torch
@@ -39,7 +32,7 @@ class TorchVision:
 
         torch.set_num_threads(threads)
         self.torch, self.ops = torch, torchvision.ops
-        self.version = torchvision.__version__
+        self.name = f"torchvision {torchvision.__version__}"
 
     def put(self, array):
         return self.torch.from_numpy(array)
@@ -48,25 +41,28 @@ class TorchVision:
         return [result.numpy() for result in results]
 
     def pooling(self, workload, maps, boxes):
-        """Return a function of no arguments that calls the operator."""
+        """Return a function without parameters, or None where torchvision lacks the operator."""
+        size, scale = workload.output_size, workload.spatial_scale
         if workload.levels == 1:
             operator = getattr(self.ops, workload.operator, None)
             if operator is None:
-                raise Unsupported
-            return lambda: operator(*maps, boxes, *bins(workload), **workload.parameters)
+                return None
+            return lambda: operator(*maps, boxes, size, scale, **workload.parameters)
         names = [str(level) for level in range(workload.levels)]
-        pooler = self.ops.MultiScaleRoIAlign(names, workload.output_size, **workload.parameters)
+        pooler = self.ops.MultiScaleRoIAlign(names, size, **workload.parameters)
         features = dict(zip(names, maps, strict=True))
         of_images = [boxes[boxes[:, 0] == n, 1:] for n in range(workload.shape[0])]
-        image = tuple(round(extent / workload.spatial_scale) for extent in workload.shape[2:])
+        image = tuple(round(extent / scale) for extent in workload.shape[2:])
         return lambda: pooler(features, of_images, [image] * len(of_images))
 
     def prepare(self, workload, arrays, direction):
         if direction == "backward_boxes":
-            raise Unsupported
+            return None
         maps = [self.put(array) for array in each_level(arrays["input"])]
         boxes, grad = self.put(arrays["boxes"]), self.put(arrays["grad_output"])
         forward = self.pooling(workload, maps, boxes)
+        if forward is None:
+            return None
         if direction == "forward":
             return lambda: self.done([forward()])[0]
         for level in maps:
@@ -82,7 +78,7 @@ class TorchVisionCuda(TorchVision):
         super().__init__(threads)
         if not self.torch.cuda.is_available():
             raise ImportError("PyTorch sees no GPU")
-        self.version += " GPU"
+        self.name += " GPU"
 
     def put(self, array):
         return self.torch.from_numpy(array).cuda()
@@ -95,7 +91,7 @@ class TorchVisionCuda(TorchVision):
 class CuPy:
     """roicy on the GPU; a call lasts until the GPU has finished."""
 
-    package = "cupy"
+    package, takes = "cupy", Workload
 
     def __init__(self, threads):
         import cupy
@@ -103,7 +99,7 @@ class CuPy:
         if not cupy.cuda.is_available():
             raise ImportError("CuPy sees no GPU")
         self.cupy = cupy
-        self.version = f"{cupy.__version__}, roicy on the GPU"
+        self.name = f"cupy {cupy.__version__}, roicy on the GPU"
 
     def prepare(self, workload, arrays, direction):
         function = workload.call(roicy, arrays, direction, reuse=True, put=self.cupy.asarray)
@@ -111,53 +107,42 @@ class CuPy:
 
 
 class OnnxRuntime:
-    package = "onnxruntime"
+    package, takes = "onnxruntime", Workload
 
     def __init__(self, threads):
-        import onnx  # it makes the model
+        import onnx.parser  # it makes the model
         import onnxruntime
 
-        self.onnx, self.runtime, self.threads = onnx, onnxruntime, threads
-        self.version = onnxruntime.__version__
+        self.parse, self.runtime, self.threads = onnx.parser.parse_model, onnxruntime, threads
+        self.name = f"onnxruntime {onnxruntime.__version__}"
 
     def prepare(self, workload, arrays, direction):
         if workload.operator != "roi_align" or direction != "forward":
-            raise Unsupported  # MaxRoiPool rounds coordinates differently
-        helper, kinds = self.onnx.helper, self.onnx.TensorProto
-        boxes = arrays["boxes"]
-        feeds = {
-            "input": arrays["input"],
-            "boxes": np.ascontiguousarray(boxes[:, 1:]),
-            "images": boxes[:, 0].astype(np.int64),
-        }
-        node = helper.make_node(
-            "RoiAlign",
-            list(feeds),
-            ["output"],
-            output_height=workload.output_size[0],
-            output_width=workload.output_size[1],
-            spatial_scale=workload.spatial_scale,
-            sampling_ratio=max(workload.parameters["sampling_ratio"], 0),
-            coordinate_transformation_mode="half_pixel"
-            if workload.parameters.get("aligned")
-            else "output_half_pixel",
-        )
-        kind = {"float32": kinds.FLOAT, "float64": kinds.DOUBLE}[str(boxes.dtype)]
-        inputs = [
-            helper.make_tensor_value_info(
-                name, kinds.INT64 if name == "images" else kind, array.shape
-            )
-            for name, array in feeds.items()
-        ]
-        graph = helper.make_graph(
-            [node], "one", inputs, [helper.make_tensor_value_info("output", kind, None)]
-        )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=10)
+            return None  # MaxRoiPool rounds coordinates differently
+        kind = {"float32": "float", "float64": "double"}[str(arrays["boxes"].dtype)]
+        (height, width), ratio = workload.output_size, workload.parameters["sampling_ratio"]
+        mode = "half_pixel" if workload.parameters.get("aligned") else "output_half_pixel"
+        model = self.parse(f"""
+            <ir_version: 10, opset_import: ["": 16]>
+            one ({kind}[N, C, H, W] input, {kind}[K, 4] boxes, int64[K] images)
+                => ({kind}[K, C, PH, PW] output) {{
+                output = RoiAlign <
+                    output_height = {height}, output_width = {width},
+                    spatial_scale = {workload.spatial_scale}, sampling_ratio = {max(ratio, 0)},
+                    coordinate_transformation_mode = "{mode}"
+                > (input, boxes, images)
+            }}
+        """)
         options = self.runtime.SessionOptions()
         options.intra_op_num_threads = self.threads
         session = self.runtime.InferenceSession(
             model.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
+        feeds = {
+            "input": arrays["input"],
+            "boxes": np.ascontiguousarray(arrays["boxes"][:, 1:]),
+            "images": arrays["boxes"][:, 0].astype(np.int64),
+        }
         return lambda: session.run(None, feeds)[0]
 
 
@@ -168,73 +153,50 @@ class OpenVino:
     The map is brought to this layout when the model is loaded, and the result keeps it.
     """
 
-    package = "openvino"
+    package, takes = "openvino", Workload
 
     def __init__(self, threads):
         import openvino
 
-        self.openvino = openvino
-        self.core = openvino.Core()
+        self.openvino, self.core = openvino, openvino.Core()
         self.options = {
             "INFERENCE_PRECISION_HINT": "f32",
             "PERFORMANCE_HINT": "LATENCY",
             "INFERENCE_NUM_THREADS": threads,
             "NUM_STREAMS": 1,
         }
-        self.version = openvino.__version__.split("-")[0]
+        self.name = f"openvino {openvino.__version__.split('-')[0]}"
 
     def prepare(self, workload, arrays, direction):
         from openvino import opset15 as ops
 
-        if (
-            direction != "forward"
-            or workload.operator not in ("roi_align", "roi_align_rotated", "roi_pool")
-            or arrays["input"].dtype != np.float32
-        ):
-            raise Unsupported
-        boxes = arrays["boxes"]
+        is_align, boxes = workload.operator == "roi_align", arrays["boxes"]
+        has_kernel = (is_align or workload.operator == "roi_pool") and boxes.dtype == np.float32
+        if direction != "forward" or not has_kernel:
+            return None
         # OpenVINO takes the layout from a convolution to what follows it.  This one multiplies a
         # constant by one, so it is computed only once, when the model is compiled.
-        one = np.ones((workload.shape[1], 1, 1, 1, 1), np.float32)
-        input = ops.group_convolution(
-            ops.constant(arrays["input"]), ops.constant(one), [1, 1], [0, 0], [0, 0], [1, 1]
-        )
-        (height, width), scale = bins(workload)
-        if workload.operator == "roi_align":
+        one = ops.constant(np.ones((workload.shape[1], 1, 1, 1, 1), np.float32))
+        input = ops.constant(arrays["input"])
+        input = ops.group_convolution(input, one, [1, 1], [0, 0], [0, 0], [1, 1])
+        feeds, size, scale = [boxes], workload.output_size, workload.spatial_scale
+        if is_align:
             feeds = [np.ascontiguousarray(boxes[:, 1:]), boxes[:, 0].astype(np.int32)]
-            rows = [ops.parameter(list(feed.shape), feed.dtype) for feed in feeds]
-            mode = "half_pixel_for_nn" if workload.parameters.get("aligned") else "asymmetric"
-            node = ops.roi_align(
-                input,
-                *rows,
-                height,
-                width,
-                max(workload.parameters["sampling_ratio"], 0),
-                scale,
-                "avg",
-                mode,
-            )
-            node = ops.transpose(node, ops.constant(np.array([0, 2, 3, 1])))
-        elif workload.operator == "roi_align_rotated":  # it has no kernel for channels last
-            feeds = [np.ascontiguousarray(boxes[:, 1:]), boxes[:, 0].astype(np.int32)]
-            rows = [ops.parameter(list(feed.shape), feed.dtype) for feed in feeds]
+        rows = [ops.parameter(list(feed.shape), feed.dtype) for feed in feeds]
+        if is_align:
             ratio = max(workload.parameters["sampling_ratio"], 0)
-            input = ops.constant(arrays["input"])
-            node = ops.roi_align_rotated(input, *rows, height, width, ratio, scale, False)
+            mode = "half_pixel_for_nn" if workload.parameters.get("aligned") else "asymmetric"
+            node = ops.roi_align(input, *rows, *size, ratio, scale, "avg", mode)
+            node = ops.transpose(node, ops.constant(np.array([0, 2, 3, 1])))
         else:
-            feeds = [boxes]
-            rows = [ops.parameter(list(boxes.shape), np.float32)]
-            node = ops.roi_pooling(input, *rows, [height, width], scale, "max")
-        compiled = self.core.compile_model(
-            self.openvino.Model([node], rows, "one"), "CPU", self.options
-        )
-        request = compiled.create_infer_request()
-        tensors = [self.openvino.Tensor(feed, shared_memory=True) for feed in feeds]
-        out = np.empty(tuple(compiled.outputs[0].shape), np.float32)
-        tensors.append(self.openvino.Tensor(out, shared_memory=True))
-        for port, tensor in zip([*compiled.inputs, compiled.outputs[0]], tensors, strict=True):
-            request.set_tensor(port, tensor)
-        result = out.transpose(0, 3, 1, 2) if workload.operator == "roi_align" else out
+            node = ops.roi_pooling(input, *rows, size, scale, "max")
+        model = self.openvino.Model([node], rows, "one")
+        compiled = self.core.compile_model(model, "CPU", self.options)
+        request, out = compiled.create_infer_request(), np.empty(node.shape, np.float32)
+        ports = [*compiled.inputs, compiled.outputs[0]]
+        for port, array in zip(ports, [*feeds, out], strict=True):
+            request.set_tensor(port, self.openvino.Tensor(array, shared_memory=True))
+        result = out.transpose(0, 3, 1, 2) if is_align else out
 
         def infer(_shared=feeds):  # this keeps the arrays alive, which the tensors do not
             request.start_async()
@@ -244,34 +206,7 @@ class OpenVino:
         return infer
 
 
-class Paddle:
-    package = "paddle"
-
-    def __init__(self, threads):
-        import paddle
-
-        paddle.set_device("cpu")
-        self.paddle = paddle
-        self.version = paddle.__version__
-
-    def prepare(self, workload, arrays, direction):
-        if workload.operator not in ("roi_align", "roi_pool") or direction != "forward":
-            raise Unsupported
-        operator = getattr(self.paddle.vision.ops, workload.operator)
-        counts = np.bincount(arrays["boxes"][:, 0].astype(int), minlength=workload.shape[0]).astype(
-            np.int32
-        )
-        input, boxes, counts = (
-            self.paddle.to_tensor(array)
-            for array in (arrays["input"], arrays["boxes"][:, 1:].copy(), counts)
-        )
-        parameters = (
-            {"aligned": False} | workload.parameters if workload.operator == "roi_align" else {}
-        )
-        return lambda: operator(input, boxes, counts, *bins(workload), **parameters).numpy()
-
-
-PEERS = (TorchVision, OnnxRuntime, OpenVino, Paddle, CuPy, TorchVisionCuda)
+PEERS = (TorchVision, OnnxRuntime, OpenVino, CuPy, TorchVisionCuda, OpenCV, PastedMasks)
 
 
 def installed(threads: int) -> Iterator[Any]:

@@ -1,141 +1,115 @@
-"""
-What the benchmark times beside crop and paste_masks: OpenCV, torchvision, and COCO's coder.
-
-OpenCV's functions run in a loop, as people who care for speed write it: it writes to arrays that
-it has made once, resizes or warps a box, separates the channels, and scales each of them into the
-batch.  torchvision returns images of values, which its users compare with a threshold themselves.
-So this is timed too where roicy returns booleans or codes.
-"""
+"""What the benchmark times beside crop and paste_masks: OpenCV, torchvision, and COCO's coder."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from .workloads import MEAN, STD, CropWorkload, MaskWorkload
 
 
-def of_crop(
-    workload: CropWorkload, arrays: dict[str, Any], threads: int
-) -> dict[str, Callable[[], Any]]:
-    """Return calls of OpenCV, if it is installed."""
-    if importlib.util.find_spec("cv2") is None:
-        return {}
-    import cv2
+class OpenCV:
+    """
+    A loop over boxes, as people who care for speed write it.
 
-    cv2.setNumThreads(threads)
-    height, width = workload.size
-    whole = np.zeros((workload.count, 3, height, width), np.float32)
-    top = 0
-    if workload.fit == "letterbox":  # of a frame of 1080 x 1920
-        height = width * 9 // 16
-        top = (workload.size[0] - height) // 2
-        whole[...] = (-MEAN / STD).reshape(3, 1, 1)
-    out = whole[:, :, top : top + height]
-    bgr = np.empty((1080, 1920, 3), np.uint8)
-    patch = np.empty((height, width, 3), np.uint8)
-    planes = [np.empty((height, width), np.uint8) for _ in range(3)]
-    scale, bias = (1 / 255 / STD).astype(np.float32), (-MEAN / STD).astype(np.float32)
+    It writes to arrays that it has made once, resizes or warps a box, separates the channels, and
+    scales each of them into the batch.
+    """
 
-    def frame_of():
-        if workload.color is None:
-            return arrays["frame"]
-        return cv2.cvtColor(arrays["frame"], cv2.COLOR_YUV2BGR_NV12, dst=bgr)
+    package, takes = "cv2", CropWorkload
 
-    def normalise(k):
-        cv2.split(patch, planes)
-        for c in range(3):
-            np.multiply(planes[2 - c], scale[c], out=out[k, c])
-            np.add(out[k, c], bias[c], out=out[k, c])
+    def __init__(self, threads):
+        import cv2
 
-    version = f"opencv {cv2.__version__}"
-    if workload.kind != "upright":
-        return {version: _warp_loop(cv2, workload, arrays, patch, normalise, whole)}
-    corners = arrays["boxes"].astype(int).tolist()
-    how = cv2.INTER_AREA if workload.antialias else cv2.INTER_LINEAR
+        cv2.setNumThreads(threads)
+        self.cv2, self.name = cv2, f"opencv {cv2.__version__}"
 
-    def loop():
-        frame = frame_of()
-        for k, (x1, y1, x2, y2) in enumerate(corners):
-            cv2.resize(frame[y1:y2, x1:x2], (width, height), dst=patch, interpolation=how)
-            normalise(k)
-        return whole
+    def filling(self, workload, boxes, patch):
+        """Return a function that brings box k of a frame to `patch`."""
+        cv2, size = self.cv2, patch.shape[1::-1]
+        if workload.kind == "upright":
+            corners = boxes.astype(int).tolist()
+            how = cv2.INTER_AREA if workload.antialias else cv2.INTER_LINEAR
 
-    if workload.antialias:
-        return {version: loop}
-    mean = tuple((MEAN * 255).tolist())
-    deviation = STD.astype(np.float32).reshape(3, 1, 1)
+            def resize(frame, k):
+                x1, y1, x2, y2 = corners[k]
+                cv2.resize(frame[y1:y2, x1:x2], size, dst=patch, interpolation=how)
 
-    def blob():
-        frame = frame_of()
-        parts = [frame[y1:y2, x1:x2] for x1, y1, x2, y2 in corners]
-        result = cv2.dnn.blobFromImages(parts, 1 / 255, (width, height), mean, swapRB=True)
-        result /= deviation
-        return result
+            return resize
+        warp, matrices = cv2.warpAffine, boxes
+        if workload.kind == "corners":
+            warp, (width, height) = cv2.warpPerspective, size
+            target = np.array([(0, 0), (width, 0), (width, height), (0, height)], np.float32) - 0.5
+            sources = (boxes - 0.5).astype(np.float32)
+            matrices = [cv2.getPerspectiveTransform(source, target) for source in sources]
+        return lambda frame, k: warp(frame, matrices[k], size, dst=patch, flags=cv2.INTER_LINEAR)
 
-    return {version: loop, f"{version} blob": blob}
+    def prepare(self, workload, arrays, direction):
+        cv2, (height, width) = self.cv2, workload.size
+        batch = np.zeros((workload.count, 3, height, width), np.float32)
+        top = 0
+        if workload.fit == "letterbox":  # of a frame of 1080 x 1920
+            height = width * 9 // 16
+            top = (workload.size[0] - height) // 2
+            batch[...] = (-MEAN / STD).reshape(3, 1, 1)
+        out = batch[:, :, top : top + height]
+        bgr = np.empty((1080, 1920, 3), np.uint8)
+        patch = np.empty((height, width, 3), np.uint8)
+        planes = [np.empty((height, width), np.uint8) for _ in range(3)]
+        scale, bias = (1 / 255 / STD).astype(np.float32), (-MEAN / STD).astype(np.float32)
+        fill = self.filling(workload, arrays["boxes"], patch)
 
+        def loop():
+            frame = arrays["frame"]
+            if workload.color:
+                frame = cv2.cvtColor(frame, cv2.COLOR_YUV2BGR_NV12, dst=bgr)
+            for k in range(workload.count):
+                fill(frame, k)
+                cv2.split(patch, planes)
+                for c in range(3):
+                    np.multiply(planes[2 - c], scale[c], out=out[k, c])
+                    np.add(out[k, c], bias[c], out=out[k, c])
+            return batch
 
-def _warp_loop(
-    cv2: Any,
-    workload: CropWorkload,
-    arrays: dict[str, Any],
-    patch: np.ndarray,
-    normalise: Callable[[int], None],
-    out: np.ndarray,
-) -> Callable[[], np.ndarray]:
-    """Return a loop of warpAffine or warpPerspective."""
-    height, width = workload.size
-    matrices, warp = arrays["boxes"], cv2.warpAffine
-    if workload.kind == "corners":
-        target = np.array([(0, 0), (width, 0), (width, height), (0, height)], np.float32) - 0.5
-        warp = cv2.warpPerspective
-        matrices = [
-            cv2.getPerspectiveTransform((corners - 0.5).astype(np.float32), target)
-            for corners in matrices
-        ]
-
-    def loop():
-        for k, matrix in enumerate(matrices):
-            warp(arrays["frame"], matrix, (width, height), dst=patch, flags=cv2.INTER_LINEAR)
-            normalise(k)
-        return out
-
-    return loop
+        return loop
 
 
-def of_paste_masks(
-    workload: MaskWorkload, arrays: dict[str, Any], threads: int
-) -> dict[str, Callable[[], Any]]:
-    """Return torchvision's call; none for codes where COCO's programs are not installed."""
-    if importlib.util.find_spec("torchvision") is None:
-        return {}
-    import torch
-    import torchvision
-    from torchvision.models.detection.roi_heads import paste_masks_in_image
+class PastedMasks:
+    """
+    torchvision's images of masks, and codes of them by pycocotools.
 
-    torch.set_num_threads(threads)
-    masks = torch.from_numpy(arrays["masks"])[:, None]
-    boxes = torch.from_numpy(arrays["boxes"])
+    torchvision returns values, which its users compare with a threshold themselves.  So this is
+    timed too where roicy returns booleans or codes.
+    """
 
-    def values():
-        return paste_masks_in_image(masks, boxes, workload.image_shape)[:, 0]
+    package, takes = "torchvision", MaskWorkload
 
-    name = f"torchvision {torchvision.__version__}"
-    if workload.result == "values":
-        return {name: values}
-    if workload.result == "bool":
-        return {name: lambda: values() >= 0.5}
-    if importlib.util.find_spec("pycocotools") is None:
-        return {}
-    from pycocotools import mask as coder
+    def __init__(self, threads):
+        import torch
+        import torchvision
 
-    def codes():
-        images = (values() >= 0.5).numpy().view(np.uint8)
-        found = coder.encode(np.asfortranarray(images.transpose(1, 2, 0)))
-        return [np.frombuffer(code["counts"], np.uint8) for code in found]
+        torch.set_num_threads(threads)
+        self.torch, self.name = torch, f"torchvision {torchvision.__version__}"
 
-    return {f"{name}, pycocotools": codes}
+    def prepare(self, workload, arrays, direction):
+        from torchvision.models.detection.roi_heads import paste_masks_in_image
+
+        masks = self.torch.from_numpy(arrays["masks"])[:, None]
+        boxes = self.torch.from_numpy(arrays["boxes"])
+
+        def values():
+            return paste_masks_in_image(masks, boxes, workload.image_shape)[:, 0]
+
+        def codes():
+            images = (values() >= 0.5).numpy().view(np.uint8)
+            found = coder.encode(np.asfortranarray(images.transpose(1, 2, 0)))
+            return [np.frombuffer(code["counts"], np.uint8) for code in found]
+
+        if workload.result != "rle":
+            return values if workload.result == "values" else lambda: values() >= 0.5
+        if importlib.util.find_spec("pycocotools") is None:
+            return None
+        from pycocotools import mask as coder
+
+        return codes

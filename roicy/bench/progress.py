@@ -1,8 +1,4 @@
-"""
-How far work has come: a line that is renewed on a terminal, and elsewhere one every ten seconds.
-
-Both go to the standard error, and nothing is shown of work that takes less than two seconds.
-"""
+"""How far work has come, on the standard error."""
 
 from __future__ import annotations
 
@@ -11,53 +7,42 @@ import threading
 import time
 from typing import Any
 
-FIRST, PERIOD = 2.0, 10.0  # seconds until a terminal shows the line, and between lines elsewhere
-RENEWED = 0.5  # seconds between renewals on a terminal
+RENEWED, PERIOD = 1.0, 10.0  # seconds between renewals on a terminal, and between lines elsewhere
 COLUMNS = 79
 
 
-class Progress:
+class Progress(threading.Thread):
     """
-    Work of so many parts, which `update` counts; `now` says which of them goes on.
+    A line about work of so many parts; `begin` says which of them begins.
 
-    A thread shows the line, so that a part is seen that takes minutes by itself.
+    The line is renewed on a terminal, and elsewhere printed every ten seconds.  A thread does it,
+    so that a part is seen that takes minutes by itself.
     """
 
     def __init__(self, title: str, total: int = 0):
-        self.title, self.total, self.done, self.part = title, total, 0, ""
-        self.ended = threading.Event()
-        self.on_terminal = sys.stderr.isatty()
-        self.shown = False
-        self.thread = threading.Thread(target=self._show, daemon=True)
+        super().__init__(daemon=True)
+        self.title, self.total, self.begun, self.part = title, total, 0, ""
+        self.ended, self.since = threading.Event(), time.monotonic()
 
     def __enter__(self) -> Progress:
-        self.start = time.monotonic()
-        self.thread.start()
+        self.start()
         return self
 
     def __exit__(self, *_: Any) -> None:
         self.ended.set()
-        self.thread.join()
-        if self.shown and self.on_terminal:
-            print("\r" + " " * COLUMNS + "\r", end="", file=sys.stderr, flush=True)
+        self.join()
 
-    def now(self, part: str) -> None:
-        """Say which part of the work goes on."""
-        self.part = part
+    def begin(self, part: str) -> None:
+        """Say which part begins."""
+        self.begun, self.part = self.begun + 1, part
 
-    def update(self) -> None:
-        """Count a part that is done."""
-        self.done += 1
-
-    def line(self) -> str:
-        """Return what is shown."""
-        count = f" {self.done} of {self.total}" if self.total else ""
-        part = f", {self.part}" if self.part else ""
-        return f"{self.title}:{count}{part}, {time.monotonic() - self.start:.0f} s"[:COLUMNS]
-
-    def _show(self) -> None:
-        wait = FIRST if self.on_terminal else PERIOD
-        while not self.ended.wait(wait):
-            self.shown, wait = True, RENEWED if self.on_terminal else PERIOD
-            line = f"\r{self.line():<{COLUMNS}}" if self.on_terminal else self.line() + "\n"
+    def run(self) -> None:
+        """Show the line until the work ends."""
+        on_terminal, shown = sys.stderr.isatty(), ""
+        while not self.ended.wait(RENEWED if on_terminal else PERIOD):
+            part = f" {self.begun} of {self.total}, {self.part}," if self.begun else ""
+            shown = f"{self.title}:{part} {time.monotonic() - self.since:.0f} s"[:COLUMNS]
+            line = f"\r{shown:<{COLUMNS}}" if on_terminal else f"{shown}\n"
             print(line, end="", file=sys.stderr, flush=True)
+        if shown and on_terminal:
+            print(f"\r{'':<{COLUMNS}}\r", end="", file=sys.stderr, flush=True)

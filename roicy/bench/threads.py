@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
+import itertools
 import multiprocessing
 import os
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -24,39 +24,27 @@ MIN_CALLS = 1000  # with fewer calls, there is no percentile 99.9
 PERCENTILES = {"p50": 50, "p99": 99, "p99.9": 99.9}
 
 
-def counts_of_threads(most: int) -> list[int]:
-    """Return 1, 2, 4, ... and `most`."""
-    counts = [1]
-    while 2 * counts[-1] <= most:
-        counts.append(2 * counts[-1])
-    return counts if counts[-1] == most else [*counts, most]
-
-
 def scaling(
-    names: list[str], directions: list[str], dtype: str, most: int, rounds: int, seconds: float
+    calls: list[tuple[str, str]], dtype: str, most: int, rounds: int, seconds: float
 ) -> list[dict[str, Any]]:
-    """Return times of calls on 1, 2, 4, ... threads, which take turns on the same arrays."""
-    counts = counts_of_threads(most)
-    calls = [(name, direction) for direction in directions for name in names]
-    calls = [(name, direction) for name, direction in calls if ALL[name].has(roicy, direction)]
+    """Return times of calls on 1, 2, 4, ... and `most` threads, in turns on the same arrays."""
     rows: list[dict[str, Any]] = []
-    with Progress("scaling: rounds", len(calls) * rounds) as progress:
+    counts = sorted({*(1 << i for i in range(most.bit_length())), most})
+    with Progress("scaling", len(calls)) as progress:
         for name, direction in calls:
-            progress.now(f"{name} {direction}")
-            run = {"workload": name, "direction": direction, "layout": "NCHW", "dtype": dtype}
-            work = ALL[name]
-            arrays = work.arrays(dtype)
+            progress.begin(f"{name} {direction}")
+            work, arrays = ALL[name], ALL[name].arrays(dtype)
             functions = {
                 count: work.call(roicy, arrays, direction, reuse=True, threads=count)
                 for count in counts
             }
             moved = work.read_bytes(arrays, direction)
             moved += sum(array.nbytes for array in each_level(functions[1]()))
-            least = timing.in_turns(functions, rounds, seconds, progress.update)
+            least = timing.in_turns(functions, rounds, seconds)
             for count, best in least.items():
                 speedup = least[1] / best
                 rows.append(
-                    run
+                    {"workload": name, "direction": direction, "layout": "NCHW", "dtype": dtype}
                     | {"threads": count, "least": best, "speedup": speedup}
                     | {"efficiency": speedup / count, "bytes_per_second": moved / best}
                 )
@@ -101,52 +89,36 @@ def alone(name: str, threads: int, seconds: float) -> list[float]:
     return collect(prepared(name, threads), seconds)
 
 
-@contextlib.contextmanager
-def busy_core() -> Iterator[None]:
-    """Keep one core busy with another process."""
+def beside_busy_core(name: str, threads: int, seconds: float) -> list[float]:
+    """Time calls while another process spins."""
     spinning = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
-        yield
+        return alone(name, threads, seconds)
     finally:
         spinning.kill()
         spinning.wait()
 
 
-def beside_busy_core(name: str, threads: int, seconds: float) -> list[float]:
-    """Time calls while a process spins."""
-    with busy_core():
-        return alone(name, threads, seconds)
-
-
 def from_python_threads(name: str, threads: int, seconds: float) -> list[float]:
     """Time calls that eight threads of Python make at the same time, each on its own arrays."""
-    barrier, found = threading.Barrier(PYTHON_THREADS), []
-
-    def work() -> None:
-        function = prepared(name, threads)
-        barrier.wait()
-        found.extend(collect(function, seconds))
-
-    callers = [threading.Thread(target=work) for _ in range(PYTHON_THREADS)]
-    for caller in callers:
-        caller.start()
-    for caller in callers:
-        caller.join()
-    return found
+    functions = [prepared(name, threads) for _ in range(PYTHON_THREADS)]
+    with ThreadPoolExecutor(PYTHON_THREADS) as pool:
+        found = pool.map(collect, functions, [seconds] * PYTHON_THREADS)
+        return list(itertools.chain.from_iterable(found))
 
 
-def in_forked_workers(name: str, threads: int, seconds: float) -> list[float] | None:
-    """Time calls in as many forked processes as there are cores; None where nothing forks."""
+def in_forked_workers(name: str, threads: int, seconds: float) -> list[float]:
+    """Time calls in as many forked processes as there are cores; none where nothing forks."""
     if not hasattr(os, "fork"):
-        return None
+        return []
     prepared(name, threads)()  # as in a program that has called roicy before it forks
     workers = max(timing.usable_cores(), 2)
     with multiprocessing.get_context("fork").Pool(workers) as pool:
-        each = pool.starmap(alone, [(name, threads, seconds)] * workers, chunksize=1)
-    return [one for found in each for one in found]
+        found = pool.starmap(alone, [(name, threads, seconds)] * workers, chunksize=1)
+        return list(itertools.chain.from_iterable(found))
 
 
-SITUATIONS: dict[str, Callable[[str, int, float], list[float] | None]] = {
+SITUATIONS: dict[str, Callable[[str, int, float], list[float]]] = {
     "alone": alone,
     "beside a busy core": beside_busy_core,
     f"{PYTHON_THREADS} Python threads": from_python_threads,
@@ -157,22 +129,17 @@ SITUATIONS: dict[str, Callable[[str, int, float], list[float] | None]] = {
 def latency(names: list[str], threads: list[int], seconds: float) -> list[dict[str, Any]]:
     """Return percentiles of the times of small calls in each situation."""
     rows: list[dict[str, Any]] = []
-    total = len(names) * len(threads) * len(SITUATIONS)
-    with Progress("latency: situations", total) as progress:
-        for name in names:
-            for count in threads:
-                for situation, measure in SITUATIONS.items():
-                    progress.now(f"{name} {situation}")
-                    found = measure(name, count, seconds)
-                    progress.update()
-                    if found is None:
-                        continue
-                    values = np.percentile(found, list(PERCENTILES.values()))
-                    rows.append(
-                        {"workload": name, "threads": count, "situation": situation}
-                        | {"calls": len(found), "worst": max(found)}
-                        | dict(zip(PERCENTILES, map(float, values), strict=True))
-                    )
+    with Progress("latency", len(names) * len(threads) * len(SITUATIONS)) as progress:
+        for name, count, situation in itertools.product(names, threads, SITUATIONS):
+            progress.begin(f"{name} {situation}")
+            found = SITUATIONS[situation](name, count, seconds)
+            if found:
+                values = np.percentile(found, list(PERCENTILES.values())).tolist()
+                rows.append(
+                    {"workload": name, "threads": count, "situation": situation}
+                    | {"calls": len(found), "worst": max(found)}
+                    | dict(zip(PERCENTILES, values, strict=True))
+                )
     return rows
 
 

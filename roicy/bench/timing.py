@@ -3,40 +3,30 @@ Times of calls in this process, for comparisons of versions.
 
 Everything that times a call does so by `times`.
 
-This file and workloads.py are loaded by their paths, with whatever version of roicy the process
-imports.  So they use nothing of the package but its operators, and what says how it was built.
+builds.py starts this file as a program, with whatever version of roicy the process imports.  So
+this file and workloads.py use nothing of the package but its operators, and what says how it was
+built.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib
-import importlib.util
 import json
 import os
 import platform
-import re
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+OF_A_CACHE = ("level", "type", "size")
 SETTINGS = ("ROICY_ISA", "OMP_", "GOMP_", "KMP_", "MALLOC_", "GLIBC_TUNABLES")
-
-
-def workloads() -> ModuleType:
-    """Return the module of workloads that lies beside this file."""
-    path = Path(__file__).with_name("workloads.py")
-    spec: Any = importlib.util.spec_from_file_location("workloads", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def processor() -> str:
@@ -57,19 +47,11 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-def cython_version(function: Any) -> str:
-    """Return the version of Cython that compiled a function: it names the module of its type."""
-    found = re.search(r"_cython_(\d\w*)", type(function).__module__)
-    return found[1].replace("_", ".") if found else "unknown"
-
-
 def caches() -> dict[str, str]:
     """Return the sizes of the caches of a core by their names, where Linux tells them."""
     found = {}
     for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        level, kind, size = (
-            (folder / name).read_text().strip() for name in ("level", "type", "size")
-        )
+        level, kind, size = ((folder / name).read_text().strip() for name in OF_A_CACHE)
         found[f"L{level}{kind[0].lower() if kind != 'Unified' else ''}"] = size
     return found
 
@@ -94,14 +76,12 @@ def versions() -> dict[str, dict[str, Any]]:
     roicy = importlib.import_module("roicy")
     machine = importlib.import_module("roicy._kernels.machine")
     dispatch = importlib.import_module("roicy._dispatch")
-    settings = {
-        name: value for name, value in sorted(os.environ.items()) if name.startswith(SETTINGS)
-    }
+    settings = {name: os.environ[name] for name in sorted(os.environ) if name.startswith(SETTINGS)}
     return {
         "build": {
             "roicy": getattr(roicy, "__version__", "unknown"),
             "compiler": machine.compiler(),
-            "cython": cython_version(machine.supported),
+            "cython": machine.cython() if hasattr(machine, "cython") else "unknown",
             "instruction_set": dispatch.ISA,
             "openmp": machine.openmp(),
             "openmp_runtime": "LLVM" if getattr(machine, "is_llvms", bool)() else "other",
@@ -148,15 +128,6 @@ def titled(*words: str, threads: int) -> str:
     return f"{' '.join(words)}, {threads} thread{'s' * (threads != 1)}"
 
 
-def digest(result: Any) -> str:
-    """Return a hash of the bits of a result, which may be a list of arrays."""
-    found = hashlib.sha256()
-    for array in result if isinstance(result, (list, tuple)) else [result]:
-        found.update(f"{array.dtype} {array.shape}".encode())
-        found.update(array.tobytes())
-    return found.hexdigest()[:16]
-
-
 def times(
     function: Callable[[], Any],
     seconds: float,
@@ -198,28 +169,35 @@ def in_turns(
     return least
 
 
-def measure(module: ModuleType, roicy: Any, run: dict[str, Any], seconds: float) -> dict[str, Any]:
+def measure(work: Any, roicy: Any, run: dict[str, Any], seconds: float) -> dict[str, Any]:
     """Return least and median of a call, or why this version cannot make it."""
-    work, direction = module.ALL[run["workload"]], run["direction"]
-    arrays = work.arrays(run["dtype"])
+    direction, arrays = run["direction"], work.arrays(run["dtype"])
     try:
         call = work.call(roicy, arrays, direction, run["layout"], True, run["threads"])
         result = call()
     except (AttributeError, TypeError, ValueError) as error:  # what came later than this version
         return {"missing": f"{type(error).__name__}: {error}"}
     found = times(call, seconds)
-    results = module.each_level(result)
+    results = result if isinstance(result, (list, tuple)) else [result]
+    digest = hashlib.sha256()
+    for array in results:
+        digest.update(f"{array.dtype} {array.shape}".encode())
+        digest.update(array.tobytes())
     return {
         "least": min(found),
         "median": statistics.median(found),
-        "digest": digest(result),
+        "digest": digest.hexdigest()[:16],
         "bytes": work.read_bytes(arrays, direction) + sum(array.nbytes for array in results),
     }
 
 
 def main() -> None:
     """Read what to time from the standard input, and print facts and times as JSON."""
-    asked = json.load(sys.stdin)
-    module, roicy = workloads(), importlib.import_module("roicy")
-    found = [measure(module, roicy, run, asked["seconds"]) for run in asked["runs"]]
+    asked, roicy = json.load(sys.stdin), importlib.import_module("roicy")
+    works = importlib.import_module("workloads").ALL  # which lies beside this program
+    found = [measure(works[run["workload"]], roicy, run, asked["seconds"]) for run in asked["runs"]]
     print(json.dumps(facts() | {"runs": found}))
+
+
+if __name__ == "__main__":
+    main()

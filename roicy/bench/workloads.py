@@ -48,12 +48,27 @@ def called(operator: Any, given: Any, options: dict[str, Any], reuse: bool) -> A
     return function
 
 
+def drawn_boxes(
+    rng: np.random.Generator, count: int, sides: tuple[int, int], height: float, width: float
+) -> np.ndarray:
+    """
+    Return boxes (count, 4) within an image.
+
+    The logarithms of the sides are spread evenly, so there are as many small boxes as large ones.
+    """
+    extents = np.exp(rng.uniform(*np.log(sides), (count, 2)))
+    extents = np.minimum(extents, (width - 1, height - 1))
+    corners = rng.uniform(size=(count, 2)) * ((width, height) - extents)
+    return np.concatenate([corners, corners + extents], axis=1)
+
+
 class Workload(NamedTuple):
     """
     One call of an operator: how large its feature maps are, which boxes it gets, and the
     parameters of the operator.
     """
 
+    about: str  # what it stands for
     operator: str
     shape: tuple[int, int, int, int]  # (N, C, H, W) of the map, or of the finest of a pyramid
     count: int  # number of boxes
@@ -65,10 +80,13 @@ class Workload(NamedTuple):
 
     layouts = ("NCHW", "NHWC")
 
+    def function(self, direction: str) -> str:
+        """Return the name of the function that computes a pass."""
+        return self.operator + ("" if direction == "forward" else f"_{direction}")
+
     def has(self, roicy: Any, direction: str) -> bool:
         """Return whether the operator has this pass."""
-        suffix = "" if direction == "forward" else f"_{direction}"
-        return hasattr(roicy, self.operator + suffix)
+        return hasattr(roicy, self.function(direction))
 
     @property
     def description(self) -> str:
@@ -80,11 +98,8 @@ class Workload(NamedTuple):
     @property
     def scales(self) -> float | list[float]:
         """Return what the operator takes as its scale."""
-        return (
-            self.spatial_scale
-            if self.levels == 1
-            else [self.spatial_scale / 2**level for level in range(self.levels)]
-        )
+        scales = [self.spatial_scale / 2**level for level in range(self.levels)]
+        return scales if self.levels > 1 else scales[0]
 
     def arrays(self, dtype: str = "float32") -> dict[str, Any]:
         """
@@ -96,23 +111,15 @@ class Workload(NamedTuple):
         computed = "float64" if dtype == "float64" else "float32"
         rng = np.random.default_rng(0)
         n, c, h, w = self.shape
-        height, width = h / self.spatial_scale, w / self.spatial_scale
-        # The logarithms of the sides are spread evenly, so there are as many small boxes as large
-        # ones.
-        sides = np.exp(rng.uniform(*np.log(self.sides), (self.count, 2)))
-        sides = np.minimum(sides, (width - 1, height - 1))
-        corners = rng.uniform(size=(self.count, 2)) * ((width, height) - sides)
+        extents = h / self.spatial_scale, w / self.spatial_scale
+        boxes = drawn_boxes(rng, self.count, self.sides, *extents)
         images = np.sort(rng.integers(0, n, self.count))
-        boxes = np.column_stack([images, corners, corners + sides])
         if "rotated" in self.operator:
+            first, last = boxes[:, :2], boxes[:, 2:]
             angles = np.random.default_rng(1).uniform(-np.pi, np.pi, self.count)
-            boxes = np.column_stack([images, corners + sides / 2, sides, angles])
-        boxes = boxes.astype(computed)
-        channels = (
-            c // (self.output_size[0] * self.output_size[1])
-            if self.operator.startswith("ps_")
-            else c
-        )
+            boxes = np.column_stack([(first + last) / 2, last - first, angles])
+        bins = self.output_size[0] * self.output_size[1]
+        channels = c // bins if self.operator.startswith("ps_") else c
 
         def maps(level):
             maps = rng.standard_normal((n, c, -(-h >> level), -(-w >> level)), "float32")
@@ -120,7 +127,7 @@ class Workload(NamedTuple):
 
         return {
             "input": maps(0) if self.levels == 1 else [maps(level) for level in range(self.levels)],
-            "boxes": boxes,
+            "boxes": np.column_stack([images, boxes]).astype(computed),
             "grad_output": placed(
                 rng.standard_normal((self.count, channels, *self.output_size), "float32"), computed
             ),
@@ -153,26 +160,18 @@ class Workload(NamedTuple):
         input, grad = laid_out(arrays["input"]), laid_out(arrays["grad_output"])
         boxes = put(arrays["boxes"])
         options = {**self.parameters, "layout": layout, "num_threads": threads}
-        name, scale = self.operator, self.scales
+        operator = getattr(roicy, self.function(direction))
+        forward = (input, boxes, self.output_size, self.scales)
         if direction == "forward":
-            operator = getattr(roicy, name)
-            given = (input, boxes, self.output_size, scale)
-        elif direction == "backward_boxes":
-            operator = getattr(roicy, name + "_backward_boxes")
-            given, reuse = (grad, input, boxes, scale), False
-        elif name == "roi_pool":
-            operator = roicy.roi_pool_backward
-            pooled = roicy.roi_pool(
-                input, boxes, self.output_size, scale, return_argmax=True, **options
-            )
-            given = (grad, pooled[1], boxes, input.shape)
-        elif name == "roi_align_max":
-            operator, given = roicy.roi_align_max_backward, (grad, input, boxes, scale)
-        else:
-            operator = getattr(roicy, name + "_backward")
-            shape = input.shape if self.levels == 1 else [level.shape for level in input]
-            given = (grad, boxes, shape, scale)
-        return called(operator, given, options, reuse)
+            return called(operator, forward, options, reuse)
+        if self.operator == "roi_pool":
+            argmax = roicy.roi_pool(*forward, return_argmax=True, **options)[1]
+            return called(operator, (grad, argmax, boxes, input.shape), options, reuse)
+        if direction == "backward_boxes" or self.operator == "roi_align_max":
+            reuse = reuse and direction == "backward"
+            return called(operator, (grad, input, boxes, self.scales), options, reuse)
+        shape = input.shape if self.levels == 1 else [level.shape for level in input]
+        return called(operator, (grad, boxes, shape, self.scales), options, reuse)
 
     def read_bytes(self, arrays: dict[str, Any], direction: str) -> int:
         """Return the bytes of the arrays that a call may read, but for the boxes."""
@@ -181,63 +180,50 @@ class Workload(NamedTuple):
 
 
 ADAPTIVE, TWO = {"sampling_ratio": -1}, {"sampling_ratio": 2}
-WORKLOADS = {
-    "align_fpn_p2": Workload(
-        "roi_align",
-        (1, 256, 200, 304),
-        1000,
-        (7, 7),
-        1 / 4,
-        (16, 112),
-        ADAPTIVE | {"aligned": True},
-    ),
-    "align_fpn_p2_sr2": Workload(
-        "roi_align", (1, 256, 200, 304), 1000, (7, 7), 1 / 4, (16, 112), TWO
-    ),
-    "align_fpn_p3": Workload("roi_align", (1, 256, 100, 152), 400, (7, 7), 1 / 8, (112, 224), TWO),
-    "align_fpn_p4": Workload("roi_align", (1, 256, 50, 76), 200, (7, 7), 1 / 16, (224, 448), TWO),
-    "align_pyramid": Workload(
-        "multiscale_roi_align", (1, 256, 200, 304), 1000, (7, 7), 1 / 4, (16, 700), TWO, levels=4
-    ),
-    "align_mask": Workload("roi_align", (1, 256, 200, 304), 100, (14, 14), 1 / 4, (16, 224), TWO),
-    "align_few": Workload("roi_align", (1, 256, 200, 304), 12, (14, 14), 1 / 4, (16, 224), TWO),
-    "align_c4": Workload(
-        "roi_align", (1, 1024, 50, 76), 300, (14, 14), 1 / 16, (64, 760), ADAPTIVE
-    ),
-    "align_adaptive": Workload(
-        "roi_align",
-        (1, 256, 200, 304),
-        300,
-        (7, 7),
-        1 / 4,
-        (300, 800),
-        ADAPTIVE | {"aligned": True},
-    ),
-    "align_train": Workload("roi_align", (4, 256, 100, 152), 2048, (7, 7), 1 / 8, (32, 224), TWO),
-    "align_tiny": Workload("roi_align", (1, 64, 32, 32), 8, (7, 7), 1 / 2, (8, 48), TWO),
-    "align_camera": Workload(
-        "roi_align", (1, 3, 1080, 1920), 64, (224, 224), 1.0, (64, 512), ADAPTIVE
-    ),
-    "rotated_aerial": Workload(
-        "roi_align_rotated", (1, 256, 256, 256), 2000, (7, 7), 1 / 8, (16, 300), TWO
-    ),
-    "rotated_text": Workload(
-        "roi_align_rotated", (1, 256, 160, 160), 64, (8, 32), 1 / 4, (16, 400), TWO
-    ),
-    "pool_vgg": Workload("roi_pool", (1, 512, 50, 76), 1000, (7, 7), 1 / 16, (64, 600), {}),
-    "pool_tiny": Workload("roi_pool", (1, 64, 32, 32), 8, (7, 7), 1 / 2, (8, 48), {}),
-    "ps_align_lighthead": Workload(
-        "ps_roi_align", (1, 490, 50, 76), 1000, (7, 7), 1 / 16, (64, 600), TWO
-    ),
-    "ps_align_rfcn": Workload(
-        "ps_roi_align", (1, 1029, 50, 76), 300, (7, 7), 1 / 16, (64, 600), ADAPTIVE
-    ),
-    "ps_prroi_lighthead": Workload(
-        "ps_prroi_pool", (1, 490, 50, 76), 1000, (7, 7), 1 / 16, (64, 600), {}
-    ),
-    "prroi_iounet": Workload("prroi_pool", (1, 256, 100, 152), 1000, (7, 7), 1 / 8, (32, 300), {}),
-    "prroi_c4": Workload("prroi_pool", (1, 512, 50, 76), 300, (14, 14), 1 / 16, (64, 760), {}),
-}
+ALIGNED = ADAPTIVE | {"aligned": True}
+P2, P3, C4, TINY = (1, 256, 200, 304), (1, 256, 100, 152), (1, 1024, 50, 76), (1, 64, 32, 32)
+# fmt: off
+WORKLOADS = {name: Workload(*row) for name, *row in [
+    ("align_fpn_p2", "the box head on the finest level of a pyramid",
+     "roi_align", P2, 1000, (7, 7), 1 / 4, (16, 112), ALIGNED),
+    ("align_fpn_p2_sr2", "the same with 2 x 2 samples a bin",
+     "roi_align", P2, 1000, (7, 7), 1 / 4, (16, 112), TWO),
+    ("align_fpn_p3", "the box head on the next level",
+     "roi_align", P3, 400, (7, 7), 1 / 8, (112, 224), TWO),
+    ("align_fpn_p4", "the box head on the level after it",
+     "roi_align", (1, 256, 50, 76), 200, (7, 7), 1 / 16, (224, 448), TWO),
+    ("align_pyramid", "the box head on all levels, boxes of all sizes",
+     "multiscale_roi_align", P2, 1000, (7, 7), 1 / 4, (16, 700), TWO, 4),
+    ("align_mask", "the mask head",
+     "roi_align", P2, 100, (14, 14), 1 / 4, (16, 224), TWO),
+    ("align_few", "the mask head on the few boxes that are left of an image",
+     "roi_align", P2, 12, (14, 14), 1 / 4, (16, 224), TWO),
+    ("align_c4", "a detector without a pyramid: one level of many channels",
+     "roi_align", C4, 300, (14, 14), 1 / 16, (64, 760), ADAPTIVE),
+    ("align_adaptive", "few boxes, so large that samples a pixel apart are many",
+     "roi_align", P2, 300, (7, 7), 1 / 4, (300, 800), ALIGNED),
+    ("align_train", "the batch of a training step",
+     "roi_align", (4, 256, 100, 152), 2048, (7, 7), 1 / 8, (32, 224), TWO),
+    ("align_tiny", "so little work that the cost of a call itself shows",
+     "roi_align", TINY, 8, (7, 7), 1 / 2, (8, 48), TWO),
+    ("align_camera", "crops of a camera frame whose channels are first",
+     "roi_align", (1, 3, 1080, 1920), 64, (224, 224), 1.0, (64, 512), ADAPTIVE),
+    ("rotated_aerial", "turned boxes: objects on aerial images",
+     "roi_align_rotated", (1, 256, 256, 256), 2000, (7, 7), 1 / 8, (16, 300), TWO),
+    ("pool_vgg", "Fast R-CNN",
+     "roi_pool", (1, 512, 50, 76), 1000, (7, 7), 1 / 16, (64, 600), {}),
+    ("pool_tiny", "so little work that the cost of a call itself shows",
+     "roi_pool", TINY, 8, (7, 7), 1 / 2, (8, 48), {}),
+    ("ps_align_lighthead", "Light-Head R-CNN",
+     "ps_roi_align", (1, 490, 50, 76), 1000, (7, 7), 1 / 16, (64, 600), TWO),
+    ("ps_align_rfcn", "R-FCN",
+     "ps_roi_align", (1, 1029, 50, 76), 300, (7, 7), 1 / 16, (64, 600), ADAPTIVE),
+    ("prroi_iounet", "IoU-Net",
+     "prroi_pool", P3, 1000, (7, 7), 1 / 8, (32, 300), {}),
+    ("prroi_c4", "a detector without a pyramid, exact means",
+     "prroi_pool", (1, 512, 50, 76), 300, (14, 14), 1 / 16, (64, 760), {}),
+]}
+# fmt: on
 
 
 class CropWorkload(NamedTuple):
@@ -251,6 +237,7 @@ class CropWorkload(NamedTuple):
     kind: str = "upright"  # or "matrices" or "corners"
     color: str | None = None  # or "nv12", which becomes RGB
     fit: str = "stretch"
+    about: str = ""
 
     layouts = ("NHWC",)  # a frame has its channels last
 
@@ -318,42 +305,41 @@ class CropWorkload(NamedTuple):
         """Return the bytes of the frame."""
         return int(arrays["frame"].nbytes)
 
-    def bytes_in_boxes(self, arrays: dict[str, Any]) -> int:
-        """Return the bytes of the pixels in upright boxes; 0 for other boxes."""
-        if self.kind != "upright":
-            return 0
-        boxes = arrays["boxes"]
-        return int((1.5 if self.color else 3) * np.prod(boxes[:, 2:] - boxes[:, :2], axis=1).sum())
-
 
 FACES = CropWorkload(16, (112, 112), (60, 300), (1.0, 1.3))
 PEOPLE = CropWorkload(32, (256, 128), (60, 200), (2.2, 3.0))
 OBJECTS = CropWorkload(16, (224, 224), (64, 512), (0.7, 1.3))
 TEXT = CropWorkload(8, (48, 192), (100, 500), (0.15, 0.3))
-CROPS = {
-    "crop_faces": FACES,
-    "crop_people": PEOPLE,
-    "crop_objects": OBJECTS,
-    "crop_text": TEXT,
-    "crop_one": FACES._replace(count=1),
-    "crop_faces_area": FACES._replace(antialias=True),
-    "crop_people_area": PEOPLE._replace(antialias=True),
-    "crop_objects_area": OBJECTS._replace(antialias=True),
-    "crop_text_area": TEXT._replace(antialias=True),
-    "crop_nv12_faces": FACES._replace(color="nv12"),
-    "crop_nv12_people": PEOPLE._replace(color="nv12"),
-    "crop_nv12_letterbox": CropWorkload(
-        1, (640, 640), (1920, 1920), (0.5625, 0.5625), True, color="nv12", fit="letterbox"
-    ),
-    "crop_faces_affine": FACES._replace(kind="matrices"),
-    "crop_text_corners": TEXT._replace(kind="corners"),
-}
+# fmt: off
+CROPS = {name: crop._replace(about=about) for name, about, crop in [
+    ("crop_faces", "faces for a network that recognises them", FACES),
+    ("crop_people", "people for a network that recognises them again", PEOPLE),
+    ("crop_objects", "objects for a classifier", OBJECTS),
+    ("crop_text", "lines of text for a reader", TEXT),
+    ("crop_one", "one face: what it costs to call", FACES._replace(count=1)),
+    ("crop_faces_area", "faces, by areas under output pixels", FACES._replace(antialias=True)),
+    ("crop_people_area", "people, by areas under output pixels", PEOPLE._replace(antialias=True)),
+    ("crop_objects_area", "objects, by areas under output pixels",
+     OBJECTS._replace(antialias=True)),
+    ("crop_text_area", "lines of text, by areas under output pixels",
+     TEXT._replace(antialias=True)),
+    ("crop_nv12_faces", "faces of a video frame", FACES._replace(color="nv12")),
+    ("crop_nv12_people", "people of a video frame", PEOPLE._replace(color="nv12")),
+    ("crop_nv12_letterbox", "a whole video frame for a detector",
+     CropWorkload(1, (640, 640), (1920, 1920), (0.5625, 0.5625), True,
+                  color="nv12", fit="letterbox")),
+    ("crop_faces_affine", "faces that are aligned by their landmarks",
+     FACES._replace(kind="matrices")),
+    ("crop_text_corners", "lines of text in perspective", TEXT._replace(kind="corners")),
+]}
+# fmt: on
 MEAN, STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
 
 
 class MaskWorkload(NamedTuple):
     """One call of paste_masks: masks of 28 x 28 numbers, and images of 800 x 1088 pixels."""
 
+    about: str
     result: str  # "values", "bool" or "rle"
     count: int = 100
     image_shape: tuple[int, int] = (800, 1088)
@@ -376,14 +362,9 @@ class MaskWorkload(NamedTuple):
         rng = np.random.default_rng(0)
         grid = np.linspace(-1, 1, 28)
         disk = 1 / (1 + np.exp(8 * (grid[:, None] ** 2 + grid**2 - 0.6)))
-        height, width = self.image_shape
-        sides = np.exp(rng.uniform(*np.log(self.sides), (self.count, 2)))
-        sides = np.minimum(sides, (width - 1, height - 1))
-        corners = rng.uniform(size=(self.count, 2)) * ((width, height) - sides)
-        return {
-            "masks": placed(np.repeat(disk[None], self.count, axis=0), "float32"),
-            "boxes": np.concatenate([corners, corners + sides], axis=1).astype(np.float32),
-        }
+        boxes = drawn_boxes(rng, self.count, self.sides, *self.image_shape)
+        masks = placed(np.repeat(disk[None], self.count, axis=0), "float32")
+        return {"masks": masks, "boxes": boxes.astype(np.float32)}
 
     def call(
         self,
@@ -418,48 +399,8 @@ class MaskWorkload(NamedTuple):
 
 
 MASKS = {
-    "paste_masks": MaskWorkload("bool"),
-    "paste_masks_values": MaskWorkload("values"),
-    "paste_masks_rle": MaskWorkload("rle"),
+    "paste_masks": MaskWorkload("masks of an image's boxes, as bools", "bool"),
+    "paste_masks_values": MaskWorkload("the same as numbers of 0..1", "values"),
+    "paste_masks_rle": MaskWorkload("the same as COCO's run-length codes", "rle"),
 }
 ALL: dict[str, Any] = {**WORKLOADS, **CROPS, **MASKS}
-ABOUT = {
-    "align_fpn_p2": "the box head on the finest level of a pyramid",
-    "align_fpn_p2_sr2": "the same with 2 x 2 samples a bin",
-    "align_fpn_p3": "the box head on the next level",
-    "align_fpn_p4": "the box head on the level after it",
-    "align_pyramid": "the box head on all levels, boxes of all sizes",
-    "align_mask": "the mask head",
-    "align_few": "the mask head on the few boxes that are left of an image",
-    "align_c4": "a detector without a pyramid: one level of many channels",
-    "align_adaptive": "few boxes, so large that samples a pixel apart are many",
-    "align_train": "the batch of a training step",
-    "align_tiny": "so little work that the cost of a call itself shows",
-    "align_camera": "crops of a camera frame whose channels are first",
-    "rotated_aerial": "turned boxes: objects on aerial images",
-    "rotated_text": "turned boxes: lines of text",
-    "pool_vgg": "Fast R-CNN",
-    "pool_tiny": "so little work that the cost of a call itself shows",
-    "ps_align_lighthead": "Light-Head R-CNN",
-    "ps_align_rfcn": "R-FCN",
-    "ps_prroi_lighthead": "Light-Head R-CNN with exact means",
-    "prroi_iounet": "IoU-Net",
-    "prroi_c4": "a detector without a pyramid, exact means",
-    "crop_faces": "faces for a network that recognises them",
-    "crop_people": "people for a network that recognises them again",
-    "crop_objects": "objects for a classifier",
-    "crop_text": "lines of text for a reader",
-    "crop_one": "one face: what it costs to call",
-    "crop_faces_area": "faces, by areas under output pixels",
-    "crop_people_area": "people, by areas under output pixels",
-    "crop_objects_area": "objects, by areas under output pixels",
-    "crop_text_area": "lines of text, by areas under output pixels",
-    "crop_nv12_faces": "faces of a video frame",
-    "crop_nv12_people": "people of a video frame",
-    "crop_nv12_letterbox": "a whole video frame for a detector",
-    "crop_faces_affine": "faces that are aligned by their landmarks",
-    "crop_text_corners": "lines of text in perspective",
-    "paste_masks": "masks of an image's boxes, as bools",
-    "paste_masks_values": "the same as numbers of 0..1",
-    "paste_masks_rle": "the same as COCO's run-length codes",
-}
