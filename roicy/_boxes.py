@@ -6,7 +6,6 @@ On the CPU a plan takes plain arrays as they are (``pyx/plan/plan.pyx``).
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -19,25 +18,21 @@ from ._arguments import (
     TURNED,
     addressable,
     is_small,
-    spell,
-    spell_type,
     taken,
 )
 from ._names import warn
 
-# Types of numbers in nested lists that need no closer look.
-NUMBERS = {int, float, np.float64, np.int64, np.int32}
+# What NumPy reads in a list as it stands; all else is taken by itself.
+PLAIN = (list, tuple, np.ndarray, np.generic, int, float, str, type(None))
 
 
 def box_counts(value: Any, box_count: int, image_count: int) -> list[int]:
     """Return the number of boxes of each image."""
-    if isinstance(value, (list, tuple, int)):
-        try:
-            numbers = np.asarray(value)
-        except ValueError:
-            raise ValueError("boxes_num: lists of different lengths, expected integers") from None
-    else:
-        numbers = taken("boxes_num", value)
+    try:
+        listed = isinstance(value, (list, tuple, int))
+        numbers = np.asarray(value) if listed else taken("boxes_num", value)
+    except ValueError:
+        raise ValueError("boxes_num: lists of different lengths, expected integers") from None
     if numbers.dtype.kind not in "iu" and numbers.size:
         raise TypeError(f"boxes_num: dtype {numbers.dtype.name}, expected integers")
     if numbers.shape != (image_count,):
@@ -45,15 +40,15 @@ def box_counts(value: Any, box_count: int, image_count: int) -> list[int]:
             f"boxes_num: shape {numbers.shape}, "
             f"expected ({image_count},), a count for each image of the input"
         )
-    result = [int(number) for number in numbers]
-    for n, count in enumerate(result):
+    counts = [int(number) for number in numbers]
+    for n, count in enumerate(counts):
         if count < 0:
             raise ValueError(f"boxes_num[{n}]: {count}, expected a count of 0 or more")
-    if sum(result) != box_count:
+    if sum(counts) != box_count:
         raise ValueError(
-            f"boxes_num: counts that sum to {sum(result)}, expected the {box_count} rows of boxes"
+            f"boxes_num: counts that sum to {sum(counts)}, expected the {box_count} rows of boxes"
         )
-    return result
+    return counts
 
 
 def holds_rows(boxes: Any) -> bool:
@@ -83,56 +78,33 @@ def _is_number(value: Any) -> bool:
     return not isinstance(value, (list, tuple)) and not getattr(value, "ndim", 0)
 
 
+def plain_items(name: str, values: Any) -> list[Any]:
+    """Return the items of a list: numbers and lists as they are, others as arrays."""
+    return [
+        value if isinstance(value, PLAIN) else taken(f"{name}[{k}]", value)
+        for k, value in enumerate(values)
+    ]
+
+
 def boxes_array(name: str, value: Any) -> np.ndarray:
-    """Return an array of boxes: of a list of rows, or of anything else that NumPy can read."""
-    if not isinstance(value, (list, tuple)):
-        return taken(name, value)
-    if not value:
-        return np.empty((0, 4))
-    if all(isinstance(row, (list, tuple)) for row in value):
-        types = set(map(type, itertools.chain.from_iterable(value)))
-        if types <= NUMBERS and len(set(map(len, value))) == 1:
-            try:
-                return np.array(value, np.float64)
-            except OverflowError:
-                pass  # `_row` finds it
-    rows = [_row(f"{name}[{k}]", row) for k, row in enumerate(value)]
-    for k, row in enumerate(rows):
-        if len(row) != len(rows[0]):
-            raise ValueError(
-                f"{name}[{k}]: {len(row)} numbers, expected {len(rows[0])}, as {name}[0] has"
-            )
-    return np.stack(rows)
-
-
-def _row(name: str, value: Any) -> np.ndarray:
-    """Return the array of a row of numbers."""
+    """Return an array of a type that boxes may have, of rows in a list or of what NumPy reads."""
     if isinstance(value, (list, tuple)):
-        for i, number in enumerate(value):
-            _check_number(f"{name}[{i}]", number)
-        types = set(map(type, value))
-        # NumPy's numbers keep their type, which says up to where it can tell images apart.
-        alone = len(types) == 1 and isinstance(value[0], np.floating)
-        return np.array(value, None if alone else np.float64)
-    if not isinstance(value, (int, float, str)) and value is not None:
+        rows = plain_items(name, value)
+        try:
+            value = np.asarray(rows) if rows else np.empty((0, 4))
+        except ValueError:
+            raise ValueError(f"{name}: rows of different lengths, expected boxes") from None
+    else:
         value = taken(name, value)
-        if value.ndim == 1:
-            return value
-        raise ValueError(f"{name}: shape {value.shape}, expected a row of numbers")
-    raise TypeError(
-        f"{name}: {spell_type(value)}, expected a row of numbers, such as [0, 1.5, 2, 7.5, 8], or "
-        "the boxes of an image"
-    )
-
-
-def _check_number(name: str, value: Any) -> None:
-    is_number = isinstance(value, (int, float, np.integer, np.floating))
-    if not is_number or isinstance(value, bool):
-        raise TypeError(f"{name}: {spell_type(value)}, expected a number")
-    try:
-        float(value)
-    except OverflowError:
-        raise ValueError(f"{name}: an integer that is beyond float64") from None
+    dtype = value.dtype
+    if dtype.char in FLOATS and dtype.isnative:  # as in most calls
+        return value
+    dtype = dtype.newbyteorder("=")
+    if not (dtype.char in FLOATS or dtype.kind in "iu" or is_small(dtype)):
+        raise TypeError(
+            f"{name}: dtype {dtype.name}, expected float32, float64, float16, bfloat16 or integers"
+        )
+    return value if value.dtype.isnative else value.astype(dtype)
 
 
 def images_of_boxes(name: str, value: Any, boxes: int, images: int | None) -> np.ndarray:
@@ -216,20 +188,7 @@ def gather_boxes(
 
 def box_rows(name: str, value: Any) -> np.ndarray:
     """Return an array of boxes that kernels can read."""
-    return addressable(name, typed_boxes(name, value))
-
-
-def typed_boxes(name: str, value: Any) -> np.ndarray:
-    """Return an array of boxes, of a type that boxes may have."""
-    value = boxes_array(name, value)
-    dtype = value.dtype
-    is_float = dtype.char in FLOATS or is_small(dtype)
-    if not dtype.isnative or not (is_float or dtype.kind in "iu"):
-        raise TypeError(
-            f"{name}: dtype {spell(dtype)}, "
-            "expected float32, float64, float16, bfloat16 or integers"
-        )
-    return value
+    return addressable(name, boxes_array(name, value))
 
 
 def indices_of(rows: np.ndarray, count: int, kind: str, images: str) -> np.ndarray:
@@ -244,11 +203,10 @@ def indices_of(rows: np.ndarray, count: int, kind: str, images: str) -> np.ndarr
         images_of = column.astype(np.int32)
     if wrong.any():
         bad = int(wrong.argmax())
-        index = f"boxes[{bad}]: {kind} index {_spell_number(rows[bad, 0])}"
-        hint = columns_hint(kind, rows[bad]) if _may_have_score(rows[bad]) else ""
+        index = f"boxes[{bad}]: {kind} index {_spell(rows[bad, 0])}"
         if column[bad].is_integer():
-            raise ValueError(f"{index} is outside the {images}{hint}")
-        raise ValueError(f"{index}, expected a whole number{hint}")
+            raise ValueError(f"{index} is outside the {images}")
+        raise ValueError(f"{index}, expected a whole number")
     return images_of
 
 
@@ -280,15 +238,14 @@ def converted(
         (found,) = numbers
     else:
         found = np.concatenate([np.empty((0, width), dtype), *numbers])
-    row, column = _bad_number(found, scale, names)
-    if row >= 0:
+    row = _first_not_finite(found, scale, names)
+    if row is not None:
         where = f"boxes[{row}]"
         if listed:
-            image = int(images[row])
-            row -= sum(len(rows) for rows in arrays[:image])
-            where = f"boxes[{image}]: row {row}"
-            arrays = arrays[image:]
-        raise _error_of_number(where, arrays[0][row, -width:], column, dtype, scale)
+            where = f"boxes[{images[row]}]: row {row - (images < images[row]).sum()}"
+        shown = f"{scale[0]:g}" if scale[0] == scale[1] else str(scale)
+        beyond = f"which times spatial_scale {shown} is beyond {dtype.name}"
+        raise not_finite(where, np.concatenate(arrays)[row, -width:], names, beyond)
     return found, images
 
 
@@ -309,42 +266,26 @@ def _widened(rows: np.ndarray) -> np.ndarray:
     return rows.astype(np.float32) if is_small(rows.dtype) else rows
 
 
-def _bad_number(
+def _first_not_finite(
     boxes: np.ndarray, scale: tuple[float, float], names: tuple[str, ...]
-) -> tuple[int, int]:
-    """
-    Return the (row, column) of the first number that is not finite when it is scaled.
-
-    Behind the columns of corners, there is one for the width and one for the height; (-1, -1)
-    is for none.
-    """
+) -> int | None:
+    """Return the first row with a number, a width or a height that is not finite when scaled."""
     factors = [*scale[::-1], *scale[::-1], 1]  # angles have no scale
     with np.errstate(all="ignore"):
         scaled = boxes * np.array(factors[: len(names)], boxes.dtype)
         if names is CORNERS:
             scaled = np.concatenate([scaled, scaled[:, 2:] - scaled[:, :2]], axis=1)
-    wrong = ~np.isfinite(scaled)
-    rows = np.flatnonzero(wrong.any(axis=1))
-    return (int(rows[0]), int(wrong[rows[0]].argmax())) if len(rows) else (-1, -1)
+    wrong = ~np.isfinite(scaled).all(axis=1)
+    return int(wrong.argmax()) if wrong.any() else None
 
 
-def _error_of_number(
-    where: str, numbers: np.ndarray, column: int, dtype: np.dtype, scale: tuple[float, float]
-) -> ValueError:
-    """Return the error of a number that `_bad_number` found in this box."""
-    names, kind = (TURNED, "number") if len(numbers) == 5 else (CORNERS, "coordinate")
-    beyond = f"times spatial_scale {scale[1 - column % 2]:g} is beyond {dtype.name}"
-    if column >= len(names):
-        side = ("width", "height")[column - 4]
-        ends = ", ".join(_spell_number(value) for value in numbers)
-        return ValueError(f"{where}: ({ends}) has a {side} that {beyond}")
-    value = numbers[column]
-    spelled = f"{where}: {names[column]} is {_spell_number(value)}"
-    if not np.isfinite(value):
-        return ValueError(f"{spelled}, expected a finite {kind}")
-    if column == 4:
-        beyond = f"is beyond {dtype.name}"
-    return ValueError(f"{spelled}, which {beyond}")
+def not_finite(where: str, box: np.ndarray, names: tuple[str, ...], beyond: str) -> ValueError:
+    """Return the error of a box with a number that is not finite, or is too large: `beyond`."""
+    for name, value in zip(names, box, strict=True):
+        if not np.isfinite(value):
+            kind = "coordinate" if names is CORNERS else "number"
+            return ValueError(f"{where}: {name} is {_spell(value)}, expected a finite {kind}")
+    return ValueError(f"{where}: ({', '.join(map(_spell, box))}), {beyond}")
 
 
 def rounded_index(row: int, image: int, dtype: str, images: int) -> ValueError:
@@ -354,21 +295,6 @@ def rounded_index(row: int, image: int, dtype: str, images: int) -> ValueError:
         f"{LARGEST_EXACT[dtype]} only; expected a type that can tell the input's {images} images "
         "apart"
     )
-
-
-def columns_hint(kind: str, row: np.ndarray) -> str:
-    """Return what a row of 5 or 6 columns means; kind: what errors call an index."""
-    meant, given = CORNERS, "x1, y1, x2, y2, score"
-    if len(row) == 6:
-        meant, given = TURNED, f"{given}, class"
-    columns = f"{len(row)} columns are [{kind}_index, {', '.join(meant)}]"
-    return f"; {columns}: of [{given}] pass boxes[:, :4]"
-
-
-def _may_have_score(row: np.ndarray) -> bool:
-    """Whether a row may be [x1, y1, x2, y2, score] or [x1, y1, x2, y2, score, class]."""
-    x1, y1, x2, y2, score = map(float, row[:5])
-    return 0 <= score <= 1 and 0 <= x1 <= x2 and y1 <= y2
 
 
 def warn_of_scores(kind: str, boxes: Any) -> None:
@@ -384,9 +310,15 @@ def warn_of_scores(kind: str, boxes: Any) -> None:
         return
     x1, y1, x2, y2, score = rows[:, :5].T
     reads_so = (score > 0) & (score < 1) & (x1 <= x2) & (y1 <= y2) & (x2 > 1) & (y2 > 1)
-    reads_so &= y1 > score if rows.shape[1] == 5 else rows[:, 5] == np.trunc(rows[:, 5])
+    upright = rows.shape[1] == 5
+    reads_so &= y1 > score if upright else rows[:, 5] == np.trunc(rows[:, 5])
     if reads_so.all():
-        warn(f"boxes: a score seems to be among the coordinates{columns_hint(kind, rows[0])}")
+        meant, given = (CORNERS, "") if upright else (TURNED, ", class")
+        warn(
+            f"boxes: a score seems to be among the coordinates; {rows.shape[1]} columns are "
+            f"[{kind}_index, {', '.join(meant)}]: of [x1, y1, x2, y2, score{given}] pass "
+            "boxes[:, :4]"
+        )
 
 
 def warn_of_degrees(angle: float) -> None:
@@ -401,21 +333,15 @@ def warn_of_degrees(angle: float) -> None:
 def check_rows(name: str, value: Any, columns: int, numbers: tuple[str, ...] = CORNERS) -> None:
     """Check the shape of an array of boxes, of NumPy or CuPy; numbers: the names of a box's."""
     if value.ndim != 2 or value.shape[1] != columns:
-        columns_of_box, expected, hint = len(numbers), ", ".join(numbers), ""
-        if columns > columns_of_box:
+        width, expected, hint = len(numbers), ", ".join(numbers), ""
+        if columns > width:
             expected = f"batch_index, {expected}"
-            if value.ndim == 2 and value.shape[1] == columns_of_box:
+            if value.ndim == 2 and value.shape[1] == width:
                 hint = (
-                    f"; boxes of {columns_of_box} columns need boxes_num, or a list with an array "
-                    "for each image, unless there is one image"
+                    f"; boxes of {width} columns need boxes_num, or a list with an array for each "
+                    "image, unless there is one image"
                 )
-            elif value.ndim == 3 and value.shape[2] == columns_of_box:
-                hint = f"; of boxes (N, L, {columns_of_box}) pass list(boxes)"
-        if numbers == CORNERS and value.ndim == 2 and value.shape[1] in (5, 6, 7):
-            hint = "; of [x1, y1, x2, y2, score, class] pass boxes[:, :4]"
-            if value.shape[1] == 5:
-                hint += ", of [batch_index, x1, y1, x2, y2] boxes[:, 1:]"
-        elif value.shape in ((columns_of_box,), (columns,)):
+        if value.shape in ((width,), (columns,)):
             hint = "; of one box pass [box]"
         expected = f"(K, {columns}) with rows [{expected}]"
         raise ValueError(f"{name}: shape {value.shape}, expected {expected}{hint}")
@@ -423,6 +349,5 @@ def check_rows(name: str, value: Any, columns: int, numbers: tuple[str, ...] = C
         raise ValueError(f"{name}: {value.shape[0]} boxes, expected less than 2**31")
 
 
-def _spell_number(value: Any) -> str:
-    number = float(value)
-    return str(int(number)) if number.is_integer() and abs(number) < 1e16 else repr(number)
+def _spell(value: Any) -> str:
+    return repr(float(value)).removesuffix(".0")

@@ -249,7 +249,7 @@ def _threshold(value: Any, coded: bool) -> float | None:
 
 
 def _given_boxes(given: Any, count: int) -> np.ndarray:
-    boxes = _boxes.typed_boxes("boxes", given)
+    boxes = _boxes.boxes_array("boxes", given)
     if boxes.shape != (count, 4):
         raise ValueError(
             f"boxes: shape {boxes.shape}, expected ({count}, 4), a row [x1, y1, x2, y2] a mask"
@@ -260,14 +260,10 @@ def _given_boxes(given: Any, count: int) -> np.ndarray:
 def _check_finite(boxes: np.ndarray, corners: np.ndarray) -> None:
     """Raise the error of the first box that is not finite, or not when it has grown."""
     wrong = ~np.isfinite(corners).all(axis=1)
-    if not wrong.any():
-        return
-    k = int(wrong.argmax())
-    for name, value in zip(("x1", "y1", "x2", "y2"), boxes[k], strict=True):
-        if not np.isfinite(value):
-            raise ValueError(f"boxes[{k}]: {name} is {float(value)}, expected a finite coordinate")
-    ends = ", ".join(str(float(value)) for value in boxes[k])
-    raise ValueError(f"boxes[{k}]: ({ends}) is larger than {corners.dtype.name} can tell")
+    if wrong.any():
+        k = int(wrong.argmax())
+        beyond = f"which is larger than {corners.dtype.name} can tell"
+        raise _boxes.not_finite(f"boxes[{k}]", boxes[k], _arguments.CORNERS, beyond)
 
 
 def _places(

@@ -559,7 +559,7 @@ IMAGE = np.ones((2, 6, 6, 3), np.float32)
         ),
         (
             lambda: tensorflow.crop_and_resize(IMAGE, 1e38 * ROIS, [0, 1], (2, 2)),
-            r"^boxes\[0\]: x1 is .*, which times \(side - 1\) = 5 is beyond float32",
+            r"^boxes\[0\]: \(9.*, which times \(side - 1\) = 5 is beyond float32",
         ),
         (
             lambda: openvino.roi_align(X, ROIS, [0, 5], 2, 2, 0, 1.0, "avg"),
@@ -567,7 +567,7 @@ IMAGE = np.ones((2, 6, 6, 3), np.float32)
         ),
         (
             lambda: openvino.roi_align(X, ROIS5, [0, 1], 2, 2, 0, 1.0, "avg"),
-            r"^rois: shape \(2, 5\), expected \(K, 4\) .* pass rois\[:, :4\]",
+            r"^rois: shape \(2, 5\), expected \(K, 4\)",
         ),
         (
             lambda: openvino.roi_pooling(X, [[5, 0, 0, 1, 1]], (2, 2), 1.0, "bilinear"),

@@ -478,7 +478,7 @@ class TestEdges:
         with pytest.raises(TypeError, match="clockwise: 1, expected True or False"):
             roicy.roi_align_rotated(self.x, boxes, 2, clockwise=1)
         with pytest.raises(
-            ValueError, match=r"boxes\[1\]: w is 3.0*\d*e\+38, which times spatial_scale"
+            ValueError, match=r"boxes\[1\]: \(1, 1, 3.0*\d*e\+38, 1, 1\), which times spatial_scale"
         ):
             boxes[1, 3] = 3e38
             roicy.roi_align_rotated(self.x, boxes, 2, 2.0)

@@ -293,25 +293,9 @@ def _rows(name: str, value: Any) -> np.ndarray:
     """Return numbers as a float64 array, aligned and in the order of C, as the kernels read it."""
     if type(value) is np.ndarray and value.dtype == FLOAT64 and value.flags.carray:
         return value
-    if isinstance(value, (list, tuple)):
-        try:
-            value = np.asarray(value)
-        except ValueError:
-            raise ValueError(f"{name}: rows of different lengths, expected {FORMATS}") from None
-        value = value if value.size else value.astype(np.float64)
-    else:
-        value = _arguments.taken(name, value)
-    if not (value.dtype.kind in "iuf" or value.dtype.name == "bfloat16"):
-        raise TypeError(f"{name}: dtype {value.dtype.name}, expected numbers")
+    value = _boxes.boxes_array(name, value)
     with np.errstate(all="ignore"):  # a signalling NaN is found later
         return value.astype(FLOAT64, order="C", subok=False)
-
-
-def _item(name: str, value: Any) -> Any:
-    """Return an item of a list of boxes: numbers and lists as they are, others as arrays."""
-    if isinstance(value, (list, tuple, np.ndarray, np.generic, int, float, str)) or value is None:
-        return value
-    return _arguments.taken(name, value)
 
 
 def _is_for_each_frame(value: Any) -> bool:
@@ -350,7 +334,7 @@ def read(
 def boxes(value: Any, boxes_num: Any, count: int) -> Boxes:
     """Return boxes of `count` frames."""
     if isinstance(value, (list, tuple)):
-        value = [_item(f"boxes[{i}]", one) for i, one in enumerate(value)]
+        value = _boxes.plain_items("boxes", value)
     if _is_for_each_frame(value):
         return _of_each_frame(value, boxes_num, count)
     rows = _rows("boxes", value)
