@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from roicy.torch import _rows, _tensors, _torchvision  # noqa: E402
+from roicy.torch import _rows, _tensors  # noqa: E402
 
 NAMES = [*SUMS, "roi_pool"]
 # PyTorch 2.14's own check of an operator asks views for a gradient
@@ -59,20 +59,13 @@ def test_forward(name, dtype, rng):
 
 def test_memory_is_shared(rng, monkeypatch):
     """No copy of the map is made, in any format."""
-    from roicy import operators
-
-    seen = []
-    original = operators.roi_align
+    seen, original = [], roicy.roi_align
     monkeypatch.setattr(
-        operators,
-        "roi_align",
-        lambda input, *rest, **more: seen.append(input) or original(input, *rest, **more),
+        roicy, "roi_align", lambda input, **more: seen.append(input) or original(input, **more)
     )
-    x, boxes, size, _ = problem(rng, "roi_align", torch.float32)
-    # Kernels that exist keep the original function.
-    kernel = _torchvision._forward("roi_align", empties=True)
+    x, boxes, size, parameters = problem(rng, "roi_align", torch.float32)
     for view in layouts(x):
-        kernel(view, boxes, 0.5, *size, 2, True)
+        rt.roi_align(view, boxes, size, *parameters)
         assert seen[-1].__array_interface__["data"][0] == view.data_ptr()
         assert _tensors.array(view).__array_interface__["data"][0] == view.data_ptr()
 
@@ -602,12 +595,10 @@ def test_whoever_watches_sees_the_operators(name, rng):
 
 def test_argmax_only_where_it_is_wanted(rng, monkeypatch):
     """RoIPool computes argmax only for its gradient, since it takes several times as long."""
-    from roicy import operators
-
     seen = []
-    original = operators.roi_pool
+    original = roicy.roi_pool
     monkeypatch.setattr(
-        operators,
+        roicy,
         "roi_pool",
         lambda *given, return_argmax=False, **more: (
             seen.append(return_argmax) or original(*given, return_argmax=return_argmax, **more)

@@ -12,8 +12,6 @@ Unlike in torchvision, boxes that require a gradient get one (not of `roi_pool` 
 AssertionErrors, as there.
 """
 
-import torch.fx
-
 from ._masks import paste_masks
 from ._torchvision import patch_torchvision
 from .functions import (
@@ -59,8 +57,3 @@ __all__ = [
     "roi_align_rotated",
     "roi_pool",
 ]
-
-# torch.fx looks up functions that it must not trace in the module that a model calls them from.
-for _name in __all__:
-    if _name.islower() and _name != "patch_torchvision":
-        torch.fx.wrap(_name)

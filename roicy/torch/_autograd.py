@@ -1,8 +1,9 @@
 """
 How the operators are differentiated, in both modes and twice.
 
-Weighted sums are linear in their input.  So the derivative of a forward pass in forward mode is
-the forward pass of the tangent, and the derivative of its gradient is a forward pass again.
+Weighted sums are linear in their input, and the gradient of the input is the transpose of the
+forward pass.  So each of the two is the derivative of the other in reverse mode, and its own in
+forward mode.
 
 ``torch.library.register_autograd`` knows reverse mode only, and has forward mode give zeros
 without a word.  So each operator has a kernel of its own for the dispatcher's key "Autograd":
@@ -24,7 +25,7 @@ from torch.autograd import forward_ad
 # of the dispatcher runs at the level that is to be recorded.
 from torch.autograd.function import _SingleLevelFunction
 
-from ._operators import KERNELS, LIBRARY, OPERATORS, Operator
+from ._operators import KERNELS, LIBRARY, OPERATORS, Operator, unpack
 from ._plain import is_plain
 
 IN_REVERSE = "reverse mode has them: backward(), torch.func.grad, torch.func.jacrev"
@@ -73,21 +74,39 @@ def _compute(operator: Any, tensors: Sequence[Tensor], *arguments: Any) -> Any:
         return _below_autograd(operator, *arguments)
 
 
-def _refuse_tangent(name: str, of_boxes: Tensor | None) -> None:
-    if of_boxes is not None:
+def _refuse_tangent(own: Operator, of_boxes: Tensor | None) -> None:
+    if of_boxes is not None and own.backward_boxes is not None:
         raise NotImplementedError(
-            f"{name}: forward-mode derivatives by boxes are not computed; {IN_REVERSE}"
+            f"{own.name}: forward-mode derivatives by boxes are not computed; {IN_REVERSE}"
         )
 
 
-def _complete(
-    tensors: Sequence[Tensor | None], shapes: Sequence[int], like: Tensor
-) -> list[Tensor]:
-    """Return tangents or gradients of all maps, zeros where there are none."""
+def _extents(maps: Sequence[Tensor]) -> list[int]:
+    """Return the extents of all maps as one list, as schemas have them."""
+    return [extent for level in maps for extent in level.shape]
+
+
+def _complete(tensors: Sequence[Tensor | None], extents: Sequence[int]) -> list[Tensor]:
+    """Return tangents or gradients, of all maps of these extents if of any: zeros for None."""
+    like = next(tensor for tensor in tensors if tensor is not None)
     return [
-        like.new_zeros(tuple(shapes[4 * i : 4 * i + 4])) if tensor is None else tensor
+        like.new_zeros(tuple(extents[4 * i : 4 * i + 4])) if tensor is None else tensor
         for i, tensor in enumerate(tensors)
     ]
+
+
+def _transformed(
+    ctx: Any, is_transpose: bool, tensors: Sequence[Tensor], boxes: Tensor, argmax: Sequence[Tensor]
+) -> list[Tensor]:
+    """Return what is pooled from maps, or the transpose of that, of the operator of a context."""
+    own = ctx.own
+    if is_transpose:
+        given = (*tensors, *argmax, boxes)
+        return unpack(call(own.backward, given, *given, ctx.extents, *ctx.parameters))
+    if argmax:
+        return [_at_argmax(tensors[0], *argmax, boxes)]
+    maps = own.pack(tensors)
+    return [call(own.pool, (*tensors, boxes), maps, boxes, ctx.size, *ctx.parameters)]
 
 
 def _at_argmax(maps: Tensor, argmax: Tensor, boxes: Tensor) -> Tensor:
@@ -101,121 +120,82 @@ def _at_argmax(maps: Tensor, argmax: Tensor, boxes: Tensor) -> Tensor:
     return torch.where(pixels >= 0, chosen, 0).unflatten(2, argmax.shape[2:])
 
 
-def _pool_others(ctx: Any, maps: Sequence[Tensor], boxes: Tensor, argmax: Sequence[Tensor]) -> Any:
-    """Return the forward pass of other maps, in which the largest pixels lie where they lay."""
-    if argmax:
-        return _at_argmax(maps[0], *argmax, boxes)
-    return ctx.own.pool(ctx.own.pack(maps), boxes, ctx.pooled_shape[2:], *ctx.parameters)
-
-
-# RoIPool is linear, too, where it is known which pixels are the largest: `argmax` is a list of the
-# tensor that says so, or an empty one of other operators.
-
-
 class _Pool(_SingleLevelFunction):
-    """A forward pass: (operators, boxes, output_size, parameters, *maps) -> pooled, *argmax."""
-
-    @staticmethod
-    def forward(own: Operator, boxes: Tensor, size: Any, parameters: Any, *maps: Tensor) -> Any:
-        pool = own.pool_argmax or own.pool
-        return _compute(pool, (boxes, *maps), own.pack(maps), boxes, size, *parameters)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        own, boxes, _, parameters, *maps = inputs
-        pooled, *argmax = output if own.has_argmax else (output,)
-        ctx.own, ctx.parameters = own, parameters[-1:] if argmax else parameters
-        ctx.shapes = [extent for level in maps for extent in level.shape]
-        ctx.pooled_shape, ctx.pooled_type = tuple(pooled.shape), pooled.dtype
-        by_boxes = own.backward_boxes is not None and ctx.needs_input_grad[1]
-        ctx.save_for_backward(boxes, *argmax, *(maps if by_boxes or not own.is_linear else ()))
-        ctx.save_for_forward(boxes, *argmax)
-        ctx.mark_non_differentiable(*argmax)
-        ctx.set_materialize_grads(False)
-
-    @staticmethod
-    def backward(ctx: Any, grad_output: Tensor | None, *_: None) -> tuple[Any, ...]:
-        own, (boxes, *saved) = ctx.own, ctx.saved_tensors
-        argmax, maps = saved[: own.has_argmax], saved[own.has_argmax :]
-        grads: list[Any] = [None] * (len(ctx.shapes) // 4)
-        grad_boxes = None
-        if grad_output is None:
-            return (None, None, None, None, *grads)
-        tensors = (grad_output, boxes, *saved)
-        if any(ctx.needs_input_grad[4:]):
-            read = (*argmax, boxes, ctx.shapes) if own.is_linear else (own.pack(maps), boxes)
-            arguments = (grad_output, *read, *ctx.parameters)
-            grads = own.unpack(call(own.backward, tensors, *arguments))
-        if own.backward_boxes is not None and maps:
-            arguments = (grad_output, own.pack(maps), boxes, *ctx.parameters)
-            grad_boxes = call(own.backward_boxes, tensors, *arguments)
-        return (None, grad_boxes, None, None, *grads)
-
-    @staticmethod
-    def jvp(ctx: Any, _: None, of_boxes: Any, __: None, ___: None, *tangents: Any) -> Any:
-        own, (boxes, *saved) = ctx.own, ctx.saved_tensors
-        argmax = saved[: own.has_argmax]
-        if own.backward_boxes is not None:
-            _refuse_tangent(own.name, of_boxes)
-        given = [tangent for tangent in tangents if tangent is not None]
-        if not given:  # boxes that have no gradient have a tangent
-            pooled = boxes.new_zeros(ctx.pooled_shape, dtype=ctx.pooled_type)
-        elif own.is_linear:
-            pooled = _pool_others(ctx, _complete(tangents, ctx.shapes, given[0]), boxes, argmax)
-        else:
-            raise NotImplementedError(
-                f"{own.name}: forward-mode derivatives are not computed; {IN_REVERSE}"
-            )
-        return (pooled, None) if argmax else pooled
-
-
-class _Backward(_SingleLevelFunction):
     """
-    The gradient of maps: (operators, grad_output, boxes, shapes, parameters, *argmax) -> grads.
+    A forward pass, or its transpose: (operators, boxes, size, extents, parameters, *tensors).
 
-    It is linear, too, and the transpose of the forward pass.
+    Without extents the tensors are maps, and the results are what is pooled, and RoIPool's argmax.
+    With the extents of maps the tensors are a gradient of what is pooled, and RoIPool's argmax, and
+    the results are gradients of the maps.  RoIPool is linear, too, where argmax is known.
     """
 
     @staticmethod
     def forward(
-        own: Operator, grad: Tensor, boxes: Tensor, shapes: Any, parameters: Any, *argmax: Tensor
+        own: Operator, boxes: Tensor, size: Any, extents: Any, parameters: Any, *tensors: Tensor
     ) -> Any:
-        given = (grad, *argmax, boxes)
-        return tuple(own.unpack(_compute(own.backward, given, *given, shapes, *parameters)))
+        given = (*tensors, boxes)
+        if extents is not None:
+            return tuple(unpack(_compute(own.backward, given, *given, extents, *parameters)))
+        pool = own.pool_argmax or own.pool
+        return _compute(pool, given, own.pack(tensors), boxes, size, *parameters)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        ctx.own, grad_output, boxes, ctx.shapes, ctx.parameters, *argmax = inputs
-        ctx.pooled_shape, ctx.pooled_type = tuple(grad_output.shape), grad_output.dtype
-        by_boxes = ctx.own.backward_boxes is not None and ctx.needs_input_grad[2]
-        ctx.save_for_backward(boxes, *argmax, *([grad_output] if by_boxes else ()))
+        own, boxes, size, extents, parameters, *tensors = inputs
+        values, results, argmax = tensors, unpack(output), tensors[:0]
+        ctx.own, ctx.size, ctx.is_transpose = own, size, extents is not None
+        if ctx.is_transpose:
+            values, argmax = tensors[:1], tensors[1:]
+        elif own.has_argmax:
+            results, argmax = results[:1], results[1:]
+            ctx.mark_non_differentiable(*argmax)
+        ctx.extents = extents or _extents(values)
+        ctx.parameters = parameters[-1:] if argmax else parameters
+        ctx.results = [(tuple(result.shape), result.dtype) for result in results]
+        by_boxes = own.backward_boxes is not None and ctx.needs_input_grad[1]
+        ctx.save_for_backward(boxes, *argmax, *(values if by_boxes or not own.is_linear else ()))
         ctx.save_for_forward(boxes, *argmax)
         ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
         own, (boxes, *saved) = ctx.own, ctx.saved_tensors
-        argmax, grad_output = saved[: own.has_argmax], saved[own.has_argmax :]
-        given = [grad for grad in grads if grad is not None]
-        by_grad, by_boxes = None, None
-        if given:
-            maps = _complete(grads, ctx.shapes, given[0])
-            if ctx.needs_input_grad[1]:
-                by_grad = _pool_others(ctx, maps, boxes, argmax)
-            if grad_output:
-                packed = own.pack(maps)
-                by_boxes = own.backward_boxes(grad_output[0], packed, boxes, *ctx.parameters)
-        return None, by_grad, by_boxes, None, None, *[None] * len(argmax)
+        argmax, values = saved[: own.has_argmax], saved[own.has_argmax :]
+        of_boxes: Any = None
+        of_tensors: list[Any] = [None] * len(ctx.needs_input_grad[5:])
+        given: Any = grads[: len(ctx.results)]  # argmax has none
+        if all(grad is None for grad in given):
+            return None, None, None, None, None, *of_tensors
+        given = _complete(given, ctx.extents)
+        if any(ctx.needs_input_grad[5:]) and own.is_linear:
+            found = _transformed(ctx, not ctx.is_transpose, given, boxes, argmax)
+            of_tensors[: len(found)] = found
+        elif any(ctx.needs_input_grad[5:]):
+            read = (*given, *values, boxes)
+            of_tensors = [call(own.backward, read, *read, *ctx.parameters)]
+        if own.backward_boxes is not None and values:
+            (grad,), maps = (values, given) if ctx.is_transpose else (given, values)
+            read = (grad, own.pack(maps), boxes)
+            of_boxes = call(own.backward_boxes, (grad, *maps, boxes), *read, *ctx.parameters)
+        return None, of_boxes, None, None, None, *of_tensors
 
     @staticmethod
-    def jvp(ctx: Any, _: None, tangent: Any, of_boxes: Any, *__: None) -> Any:
-        own, (boxes, *saved) = ctx.own, ctx.saved_tensors
-        if own.backward_boxes is not None:
-            _refuse_tangent(own.name, of_boxes)
-        if tangent is None:
-            tangent = boxes.new_zeros(ctx.pooled_shape, dtype=ctx.pooled_type)
-        given = (tangent, *saved[: own.has_argmax], boxes)
-        return tuple(own.unpack(own.backward(*given, ctx.shapes, *ctx.parameters)))
+    def jvp(ctx: Any, _: None, of_boxes: Any, *more: Any) -> Any:
+        own, (boxes, *argmax) = ctx.own, ctx.saved_tensors
+        tangents = more[3:4] if ctx.is_transpose else more[3:]
+        _refuse_tangent(own, of_boxes)
+        if all(tangent is None for tangent in tangents):  # boxes that have no gradient have one
+            results = [boxes.new_zeros(shape, dtype=dtype) for shape, dtype in ctx.results]
+        elif own.is_linear:
+            given = _complete(tangents, ctx.extents)
+            results = _transformed(ctx, ctx.is_transpose, given, boxes, argmax)
+        else:
+            raise NotImplementedError(
+                f"{own.name}: forward-mode derivatives are not computed; {IN_REVERSE}"
+            )
+        if ctx.is_transpose:
+            return tuple(results)
+        return (*results, None) if argmax else results[0]
 
 
 class _WithMaps(_SingleLevelFunction):
@@ -243,72 +223,56 @@ class _WithMaps(_SingleLevelFunction):
         own, (grad_output, boxes, *maps) = ctx.own, ctx.saved_tensors
         if not own.is_linear:
             _WithMaps.backward(ctx, None)
-        _refuse_tangent(own.name, of_boxes)
+        _refuse_tangent(own, of_boxes)
         terms = []  # of a product of two factors
         if of_grad is not None:
             terms.append(own.backward_boxes(of_grad, own.pack(maps), boxes, *ctx.parameters))
         if any(tangent is not None for tangent in tangents):
-            shapes = [extent for level in maps for extent in level.shape]
-            moved = own.pack(_complete(tangents, shapes, maps[0]))
+            moved = own.pack(_complete(tangents, _extents(maps)))
             terms.append(own.backward_boxes(grad_output, moved, boxes, *ctx.parameters))
         return sum(terms[1:], terms[0]) if terms else None
 
 
-def _register(
-    operator: Any, tensors: Callable[..., Sequence[Tensor]], record: Callable[..., Any]
-) -> None:
+def _register(own: Operator, operator: Any, record: Callable[..., Any]) -> None:
     """Have an operator recorded where one of the tensors of a call is differentiated."""
+    without = {"argmax"} if own.is_linear and not own.has_argmax else {"argmax", "boxes"}
+    places = [
+        i
+        for i, argument in enumerate(operator._schema.arguments)
+        if "Tensor" in str(argument.type) and argument.name not in without
+    ]
 
     def recorder(*given: Any) -> Any:
-        if _is_differentiated(tensors(*given)):
-            return record(*given)
+        if _is_differentiated([tensor for i in places for tensor in unpack(given[i])]):
+            return record(own, *given)
         return _below_autograd(operator, *given)
 
     RECORDERS[operator] = recorder
     LIBRARY.impl(operator.name(), recorder, "Autograd")
 
 
-def _register_pool(own: Operator) -> None:
-    def tensors(input: Any, boxes: Tensor, *_: Any) -> Sequence[Tensor]:
-        return (boxes, *own.unpack(input)) if own.is_linear and not own.has_argmax else (input,)
-
-    def record(input: Any, boxes: Tensor, size: list[int], *parameters: Any) -> Any:
-        return _record(_Pool, own, boxes, size, parameters, *own.unpack(input))
-
-    def record_argmax(input: Tensor, boxes: Tensor, *given: Any) -> Any:
-        return call(own.pool_argmax, (input, boxes), input, boxes, *given)[0]
-
-    if own.has_argmax:
-        _register(own.pool, tensors, record_argmax)
-    _register(own.pool_argmax or own.pool, tensors, record)
+def _record_pool(own: Operator, input: Any, boxes: Tensor, size: Any, *parameters: Any) -> Any:
+    return _record(_Pool, own, boxes, size, None, parameters, *unpack(input))
 
 
-def _register_backward(own: Operator) -> None:
-    def tensors(grad_output: Tensor, boxes: Tensor, *_: Any) -> Sequence[Tensor]:
-        return (grad_output,) if own.has_argmax else (grad_output, boxes)
-
-    def record(grad_output: Tensor, *given: Any) -> Any:
-        argmax, (boxes, shapes, *parameters) = given[: own.has_argmax], given[own.has_argmax :]
-        return own.pack(_record(_Backward, own, grad_output, boxes, shapes, parameters, *argmax))
-
-    _register(own.backward, tensors, record)
+def _record_pool_argmax(own: Operator, input: Tensor, boxes: Tensor, *given: Any) -> Any:
+    return call(own.pool_argmax, (input, boxes), input, boxes, *given)[0]
 
 
-def _register_with_maps(own: Operator, operator: Any) -> None:
-    def tensors(grad_output: Tensor, input: Any, boxes: Tensor, *_: Any) -> Sequence[Tensor]:
-        return (grad_output, *own.unpack(input), *([boxes] if own.is_linear else ()))
-
-    def record(grad_output: Tensor, input: Any, boxes: Tensor, *parameters: Any) -> Any:
-        return _record(_WithMaps, own, grad_output, boxes, parameters, *own.unpack(input))
-
-    _register(operator, tensors, record)
+def _record_backward(own: Operator, grad: Tensor, *given: Any) -> Any:
+    argmax, (boxes, extents, *parameters) = given[: own.has_argmax], given[own.has_argmax :]
+    tensors = (boxes, grad.shape[2:], extents, parameters, grad, *argmax)
+    return own.pack(_record(_Pool, own, *tensors))
 
 
-for _own in OPERATORS:
-    _register_pool(_own)
-    if _own.is_linear:
-        _register_backward(_own)
-    else:
-        _register_with_maps(_own, _own.backward)
+def _record_with_maps(own: Operator, grad: Tensor, input: Any, boxes: Tensor, *more: Any) -> Any:
+    return _record(_WithMaps, own, grad, boxes, more, *unpack(input))
+
+
+for _own in OPERATORS.values():
+    _register(_own, _own.pool, _record_pool_argmax if _own.has_argmax else _record_pool)
+    if _own.has_argmax:
+        _register(_own, _own.pool_argmax, _record_pool)
+    _register(_own, _own.backward, _record_backward if _own.is_linear else _record_with_maps)
     if _own.backward_boxes is not None:
-        _register_with_maps(_own, _own.backward_boxes)
+        _register(_own, _own.backward_boxes, _record_with_maps)

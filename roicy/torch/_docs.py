@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from .._docs import PASSAGES, Documented, described, fill_in
+from .._docs import PASSAGES, ROTATED, Documented, described, fill_in
 
 Module = TypeVar("Module", bound=type)
 
@@ -48,24 +48,36 @@ _PASSAGES["input_by_bin"] = (
 )
 
 
-def _pooled(by_bin: bool) -> str:
-    return f"Tensor[K, C{' / (PH * PW)' if by_bin else ''}, PH, PW]"
+def _sections(
+    name: str, documented: Callable[..., Any], passages: dict[str, str], returns: str = ""
+) -> dict[str, list[str]]:
+    """Return Parameters and Returns of what computes the operator of that name."""
+    own, channels = dict(passages), "C"
+    if name.startswith("ps_"):
+        own["input"], channels = "input_by_bin", "C / (PH * PW)"
+    if name.endswith("rotated"):
+        own |= ROTATED
+    return {
+        "Parameters": described(documented, _PASSAGES, own),
+        "Returns": [f"Tensor[K, {channels}, PH, PW]{returns}"],
+    }
 
 
-def function(see: str, by_bin: bool = False, **passages: str) -> Callable[[Documented], Documented]:
+def function(see: str, **passages: str) -> Callable[[Documented], Documented]:
     """
     Fill in the docstring of a function.
 
-    see: what the section See Also says besides; by_bin: whether each bin reads channels of its own;
-    passages: see :func:`roicy._docs.described`.
+    see: what the section See Also says besides; passages: see :func:`roicy._docs.described`.
     """
 
     def fill(documented: Documented) -> Documented:
-        name, own = documented.__name__, {"input": "input_by_bin"} if by_bin else {}
+        name, returns = (
+            documented.__name__,
+            "\n    Of the type of the maps, but float32 of integers.",
+        )
         return fill_in(
             documented,
-            Parameters=described(documented, _PASSAGES, own | passages),
-            Returns=[f"{_pooled(by_bin)}\n    Of the type of the maps, but float32 of integers."],
+            **_sections(name, documented, passages, returns),
             Raises=[
                 f"TypeError, ValueError\n    As :func:`roicy.{name}`.",
                 "AssertionError\n    If boxes have another shape.",
@@ -78,22 +90,18 @@ def function(see: str, by_bin: bool = False, **passages: str) -> Callable[[Docum
     return fill
 
 
-def module(function: str, by_bin: bool = False, **passages: str) -> Callable[[Module], Module]:
+def module(function: str, **passages: str) -> Callable[[Module], Module]:
     """
-    Fill in the docstring of a module, and give its method `forward` one.
+    Fill in the docstrings of a module and of its method `forward`.
 
-    function: what it calls; by_bin, passages: as of `function`.
+    function: what it calls; passages: as of `function`.
     """
 
     def fill(documented: Module) -> Module:
         forward: Any = documented.forward  # type: ignore[attr-defined]
-        own = ({"input": "input_by_bin"} if by_bin else {}) | passages
-        forward.__doc__ = "Pool.\n\n{sections}"
-        parameters = described(forward, _PASSAGES, own)
-        fill_in(forward, Parameters=parameters, Returns=[_pooled(by_bin)])
+        fill_in(forward, **_sections(function, forward, passages))
+        parameters = _sections(function, documented, passages)["Parameters"]
         said = f"{function} : the function, which says what its errors are"
-        return fill_in(
-            documented, Parameters=described(documented, _PASSAGES, own), See_Also=[said]
-        )
+        return fill_in(documented, Parameters=parameters, See_Also=[said])
 
     return fill

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
+import torch.fx
 from torch import Tensor
 from torch.nn.modules.utils import _pair
 
 from .. import _arguments, _boxes, _levels
 from . import _autograd, _onnx, _vmap  # noqa: F401  they register what the operators need
-from ._operators import ROTATED, Operator
+from ._operators import OPERATORS
 from ._rows import rows_of
 
 
@@ -100,27 +100,26 @@ def _scales_of_levels(value: Any, count: int) -> list[float]:
     return [scale for pair in pairs for scale in pair]
 
 
+@torch.fx.wrap
 def pool(
-    own: Operator, input: Any, boxes: Any, output_size: Any, spatial_scale: Any, *given: Any
+    name: str, input: Any, boxes: Any, output_size: Any, spatial_scale: Any, *given: Any
 ) -> Tensor:
-    """Check what the dispatcher would refuse without a name, and call the operator."""
-    is_pyramid = own.is_pyramid
-    _check_maps(input, is_pyramid)
+    """Check what the dispatcher would refuse without a name, and call the operator of that name."""
+    own = OPERATORS[name]
+    _check_maps(input, own.is_pyramid)
     boxes = _tensors_of(boxes)
     _check_boxes(boxes)
-    maps = input if is_pyramid else (input,)
-    numbers = 5 if own.parameters is ROTATED else 4
-    rows = rows_of(boxes, maps[0].shape[0] if maps[0].dim() > 0 else 0, numbers)
+    maps = input if own.is_pyramid else (input,)
+    rows = rows_of(boxes, maps[0].shape[0] if maps[0].dim() > 0 else 0, own.numbers)
     size = list(_pair(output_size))
     scales = (
-        _scales_of_levels(spatial_scale, len(maps)) if is_pyramid else _scales_of(spatial_scale)
+        _scales_of_levels(spatial_scale, len(maps)) if own.is_pyramid else _scales_of(spatial_scale)
     )
-    kinds = list(own.parameters.items())[1:]  # without the scale
-    parameters = [
-        *(_checked(kind, name, value) for (name, kind), value in zip(kinds, given, strict=False)),
-        given[-1],  # num_threads
-    ]
+    *values, num_threads = given
+    named = zip(own.parameters.items(), values, strict=True)
+    parameters = [_checked(kind, parameter, value) for (parameter, kind), value in named]
+    parameters.append(num_threads)
     if _onnx.is_exporting():
         scales = [scales, scales] if type(scales) is float else scales
-        return _onnx.pool(own.name, input, rows, size, scales, *parameters)
+        return _onnx.pool(own, input, rows, size, scales, *parameters)
     return _autograd.call(own.pool, (rows, *maps), input, rows, size, scales, *parameters)

@@ -14,77 +14,50 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import operators
-from . import _tensors
+from ._operators import KERNELS, OPERATORS, Operator
 
 
-def _forward(name: str, empties: bool, second: str = "") -> Callable[..., Any]:
+def _forward(own: Operator) -> Callable[..., Any]:
     """
     Return the kernel of a forward pass.
 
-    empties: whether torchvision allows outputs without bins, which roicy does not.  second: what
-    its kernel returns besides, "argmax" or the "mapping" of outputs to channels of the input, which
-    torchvision keeps for the gradient.
+    torchvision keeps a second result for the gradient: of `roi_pool` argmax, and of operators whose
+    bins read channels of their own the channel of the input that each output reads.
     """
-    function = getattr(operators, name)
-    option = {"return_argmax": True} if second == "argmax" else {}
+    pool = own.pool_argmax or own.pool
 
     def kernel(
         input: Tensor, rois: Tensor, scale: float, height: int, width: int, *parameters: Any
     ) -> Any:
-        if empties and min(height, width) == 0 and max(height, width) >= 0:
+        if not own.by_bin and min(height, width) == 0 and max(height, width) >= 0:
+            # torchvision allows outputs without bins
             pooled = input.new_empty((rois.shape[0], input.shape[1], height, width))
-            return (pooled, torch.empty_like(pooled, dtype=torch.int32)) if option else pooled
-        rows, threads = _tensors.boxes(rois, input.shape[0]), _tensors.threads(None)
-        given = (_tensors.array(input), rows, (height, width), scale, *parameters)
-        found = function(*given, num_threads=threads, **option)
-        found, more = found if option else (found, None)
-        pooled = _tensors.tensor(found, _tensors.pooled_type(input))
-        if second == "mapping":
-            channels = torch.arange(input.shape[1], dtype=torch.int32)
-            return pooled, channels.reshape(pooled.shape[1:]).expand(pooled.shape).contiguous()
-        return (pooled, torch.from_numpy(more)) if option else pooled
+            return (pooled, pooled.to(torch.int32)) if own.has_argmax else pooled
+        pooled = KERNELS[pool](input, rois, (height, width), scale, *parameters, None)
+        if not own.by_bin:
+            return pooled
+        channels = torch.arange(input.shape[1], dtype=torch.int32)
+        return pooled, channels.reshape(pooled.shape[1:]).expand(pooled.shape).contiguous()
 
     return kernel
 
 
-def _backward(name: str, ratio_first: bool = False, second: str = "") -> Callable[..., Tensor]:
-    """
-    Return the kernel of the gradient of the input.
-
-    ratio_first: whether sampling_ratio is given before the shape, and not after it.
-    """
-    function = getattr(operators, f"{name}_backward")
+def _backward(own: Operator) -> Callable[..., Tensor]:
+    """Return the kernel of the gradient of the input."""
+    has_second = own.by_bin or own.has_argmax
 
     def kernel(grad: Tensor, rois: Tensor, *given: Any) -> Tensor:
-        more, (scale, _, _, *rest) = given[: bool(second)], given[bool(second) :]
-        parameters = [scale]
-        if ratio_first:
-            parameters.append(rest.pop(0))
-        shape = tuple(rest[:4])
-        parameters += rest[4:]
-        if second != "mapping" and grad.numel() == 0:
+        second, (scale, _, _, *rest) = given[:has_second], given[has_second:]
+        shape, parameters = rest[:4], rest[4:]
+        if own.by_bin:  # their parameters come first
+            shape, parameters = rest[-4:], rest[:-4]
+        elif grad.numel() == 0:
             return grad.new_zeros(shape)
-        rows = [_tensors.boxes(rois, shape[0]), shape]
-        if second == "argmax":
-            rows, parameters = [_tensors.array(more[0]), *rows], []
-        threads = _tensors.threads(None)
-        found = function(_tensors.gradient(grad), *rows, *parameters, num_threads=threads)
-        return _tensors.tensor(found, grad.dtype)
+        read = (*second, rois, shape) if own.has_argmax else (rois, shape, scale, *parameters)
+        found: Tensor = KERNELS[own.backward](grad, *read, None)
+        return found
 
     return kernel
-
-
-KERNELS = {
-    "roi_align": _forward("roi_align", empties=True),
-    "_roi_align_backward": _backward("roi_align"),
-    "roi_pool": _forward("roi_pool", empties=True, second="argmax"),
-    "_roi_pool_backward": _backward("roi_pool", second="argmax"),
-    "ps_roi_align": _forward("ps_roi_align", empties=False, second="mapping"),
-    "_ps_roi_align_backward": _backward("ps_roi_align", ratio_first=True, second="mapping"),
-    "ps_roi_pool": _forward("ps_roi_pool", empties=False, second="mapping"),
-    "_ps_roi_pool_backward": _backward("ps_roi_pool", second="mapping"),
-}
 
 
 @contextlib.contextmanager
@@ -114,8 +87,10 @@ def patch_torchvision() -> Iterator[None]:
         with warnings.catch_warnings():
             # that there are kernels already
             warnings.filterwarnings("ignore", message="Warning only once for all operators")
-            for name, kernel in KERNELS.items():
-                library.impl(name, kernel, "CPU", allow_override=True)
+            for name in ("roi_align", "roi_pool", "ps_roi_align", "ps_roi_pool"):
+                own = OPERATORS[name]
+                library.impl(name, _forward(own), "CPU", allow_override=True)
+                library.impl(f"_{name}_backward", _backward(own), "CPU", allow_override=True)
         yield
     finally:
         library._destroy()

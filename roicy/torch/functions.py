@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING, List, Optional, Tuple, Union
 import torch
 from torch import Tensor
 from torch.jit.annotations import BroadcastingList2
-from torch.nn.modules.utils import _pair
 
-from .._docs import ROTATED
-from . import _docs, _eager, _operators
-from ._rows import rows_of
-from ._scales import scales_of, scales_of_levels
+from . import _docs, _eager, _script
 
 if TYPE_CHECKING:  # TorchScript takes no nested lists of numbers
     Rows = Union[Tensor, Sequence[Sequence[float]]]
@@ -24,7 +20,6 @@ Scale = Union[float, int, Tuple[float, float], List[float]]  # of y and x, or on
 Scales = Union[List[float], List[Tuple[float, float]]]  # of each level
 
 
-@torch.fx.wrap
 @_docs.function("RoIAlign : this function as a module")
 def roi_align(
     input: Tensor, boxes: Boxes, output_size: BroadcastingList2[int], spatial_scale: Scale = 1.0,
@@ -55,16 +50,13 @@ def roi_align(
     """
     if not torch.jit.is_scripting():
         return _eager.pool(
-            _operators.ROI_ALIGN, input, boxes, output_size, spatial_scale, sampling_ratio, aligned,
+            "roi_align", input, boxes, output_size, spatial_scale, sampling_ratio, aligned,
             num_threads,
         )  # fmt: skip
-    return torch.ops.roicy.roi_align(
-        input, rows_of(boxes, input.size(0)), _pair(output_size), scales_of(spatial_scale),
-        sampling_ratio, aligned, num_threads,
-    )  # fmt: skip
+    given = _script.given(boxes, input.size(0), output_size, spatial_scale)
+    return torch.ops.roicy.roi_align(input, *given, sampling_ratio, aligned, num_threads)
 
 
-@torch.fx.wrap
 @_docs.function(
     "roicy.roi_align_max_backward : the gradient that flows to the input; boxes have none",
     sampling_ratio="max_sampling_ratio",
@@ -89,17 +81,16 @@ def roi_align_max(
     """
     if not torch.jit.is_scripting():
         return _eager.pool(
-            _operators.ROI_ALIGN_MAX, input, boxes, output_size, spatial_scale, sampling_ratio,
+            "roi_align_max", input, boxes, output_size, spatial_scale, sampling_ratio,
             aligned, products, num_threads,
         )  # fmt: skip
+    given = _script.given(boxes, input.size(0), output_size, spatial_scale)
     return torch.ops.roicy.roi_align_max(
-        input, rows_of(boxes, input.size(0)), _pair(output_size), scales_of(spatial_scale),
-        sampling_ratio, aligned, products, num_threads,
-    )  # fmt: skip
+        input, *given, sampling_ratio, aligned, products, num_threads
+    )
 
 
-@torch.fx.wrap
-@_docs.function("RoIAlignRotated : this function as a module", **ROTATED)
+@_docs.function("RoIAlignRotated : this function as a module")
 def roi_align_rotated(
     input: Tensor, boxes: Boxes, output_size: BroadcastingList2[int], spatial_scale: float = 1.0,
     sampling_ratio: int = -1, aligned: bool = True, clockwise: bool = False,
@@ -124,17 +115,16 @@ def roi_align_rotated(
     """
     if not torch.jit.is_scripting():
         return _eager.pool(
-            _operators.ROI_ALIGN_ROTATED, input, boxes, output_size, spatial_scale, sampling_ratio,
+            "roi_align_rotated", input, boxes, output_size, spatial_scale, sampling_ratio,
             aligned, clockwise, num_threads,
         )  # fmt: skip
+    given = _script.given(boxes, input.size(0), output_size, spatial_scale, 5)
     return torch.ops.roicy.roi_align_rotated(
-        input, rows_of(boxes, input.size(0), 5), _pair(output_size), scales_of(spatial_scale),
-        sampling_ratio, aligned, clockwise, num_threads,
-    )  # fmt: skip
+        input, *given, sampling_ratio, aligned, clockwise, num_threads
+    )
 
 
-@torch.fx.wrap
-@_docs.function("PSRoIAlign : this function as a module", by_bin=True)
+@_docs.function("PSRoIAlign : this function as a module")
 def ps_roi_align(
     input: Tensor, boxes: Boxes, output_size: BroadcastingList2[int], spatial_scale: Scale = 1.0,
     sampling_ratio: int = -1, num_threads: Optional[int] = None,
@@ -157,16 +147,12 @@ def ps_roi_align(
     """
     if not torch.jit.is_scripting():
         return _eager.pool(
-            _operators.PS_ROI_ALIGN, input, boxes, output_size, spatial_scale, sampling_ratio,
-            num_threads,
-        )  # fmt: skip
-    return torch.ops.roicy.ps_roi_align(
-        input, rows_of(boxes, input.size(0)), _pair(output_size), scales_of(spatial_scale),
-        sampling_ratio, num_threads,
-    )  # fmt: skip
+            "ps_roi_align", input, boxes, output_size, spatial_scale, sampling_ratio, num_threads
+        )
+    given = _script.given(boxes, input.size(0), output_size, spatial_scale)
+    return torch.ops.roicy.ps_roi_align(input, *given, sampling_ratio, num_threads)
 
 
-@torch.fx.wrap
 @_docs.function("PrRoIPool : this function as a module")
 def prroi_pool(
     input: Tensor, boxes: Boxes, output_size: BroadcastingList2[int], spatial_scale: Scale = 1.0,
@@ -190,17 +176,12 @@ def prroi_pool(
     tensor([[0.0000, 0.5000, 0.0000, 0.5000, 0.0000]])
     """
     if not torch.jit.is_scripting():
-        return _eager.pool(
-            _operators.PRROI_POOL, input, boxes, output_size, spatial_scale, num_threads
-        )
-    return torch.ops.roicy.prroi_pool(
-        input, rows_of(boxes, input.size(0)), _pair(output_size), scales_of(spatial_scale),
-        num_threads,
-    )  # fmt: skip
+        return _eager.pool("prroi_pool", input, boxes, output_size, spatial_scale, num_threads)
+    given = _script.given(boxes, input.size(0), output_size, spatial_scale)
+    return torch.ops.roicy.prroi_pool(input, *given, num_threads)
 
 
-@torch.fx.wrap
-@_docs.function("PSPrRoIPool : this function as a module", by_bin=True)
+@_docs.function("PSPrRoIPool : this function as a module")
 def ps_prroi_pool(
     input: Tensor, boxes: Boxes, output_size: BroadcastingList2[int], spatial_scale: Scale = 1.0,
     num_threads: Optional[int] = None,
@@ -222,16 +203,11 @@ def ps_prroi_pool(
               [2., 3.]]]])
     """
     if not torch.jit.is_scripting():
-        return _eager.pool(
-            _operators.PS_PRROI_POOL, input, boxes, output_size, spatial_scale, num_threads
-        )
-    return torch.ops.roicy.ps_prroi_pool(
-        input, rows_of(boxes, input.size(0)), _pair(output_size), scales_of(spatial_scale),
-        num_threads,
-    )  # fmt: skip
+        return _eager.pool("ps_prroi_pool", input, boxes, output_size, spatial_scale, num_threads)
+    given = _script.given(boxes, input.size(0), output_size, spatial_scale)
+    return torch.ops.roicy.ps_prroi_pool(input, *given, num_threads)
 
 
-@torch.fx.wrap
 @_docs.function("RoIPool : this function as a module")
 def roi_pool(
     input: Tensor, boxes: Boxes, output_size: BroadcastingList2[int], spatial_scale: Scale = 1.0,
@@ -254,17 +230,12 @@ def roi_pool(
               [ 9., 10.]]]])
     """
     if not torch.jit.is_scripting():
-        return _eager.pool(
-            _operators.ROI_POOL, input, boxes, output_size, spatial_scale, num_threads
-        )
-    return torch.ops.roicy.roi_pool(
-        input, rows_of(boxes, input.size(0)), _pair(output_size), scales_of(spatial_scale),
-        num_threads,
-    )  # fmt: skip
+        return _eager.pool("roi_pool", input, boxes, output_size, spatial_scale, num_threads)
+    given = _script.given(boxes, input.size(0), output_size, spatial_scale)
+    return torch.ops.roicy.roi_pool(input, *given, num_threads)
 
 
-@torch.fx.wrap
-@_docs.function("PSRoIPool : this function as a module", by_bin=True)
+@_docs.function("PSRoIPool : this function as a module")
 def ps_roi_pool(
     input: Tensor, boxes: Boxes, output_size: BroadcastingList2[int], spatial_scale: Scale = 1.0,
     num_threads: Optional[int] = None,
@@ -286,16 +257,11 @@ def ps_roi_pool(
               [2., 3.]]]])
     """
     if not torch.jit.is_scripting():
-        return _eager.pool(
-            _operators.PS_ROI_POOL, input, boxes, output_size, spatial_scale, num_threads
-        )
-    return torch.ops.roicy.ps_roi_pool(
-        input, rows_of(boxes, input.size(0)), _pair(output_size), scales_of(spatial_scale),
-        num_threads,
-    )  # fmt: skip
+        return _eager.pool("ps_roi_pool", input, boxes, output_size, spatial_scale, num_threads)
+    given = _script.given(boxes, input.size(0), output_size, spatial_scale)
+    return torch.ops.roicy.ps_roi_pool(input, *given, num_threads)
 
 
-@torch.fx.wrap
 @_docs.function(
     "MultiScaleRoIAlign : this function as a module, which takes the scales from the image's size",
     spatial_scale="scales",
@@ -323,11 +289,10 @@ def multiscale_roi_align(
     """
     if not torch.jit.is_scripting():
         return _eager.pool(
-            _operators.MULTISCALE_ROI_ALIGN, features, boxes, output_size, spatial_scale,
+            "multiscale_roi_align", features, boxes, output_size, spatial_scale,
             sampling_ratio, aligned, canonical_scale, canonical_level, num_threads,
         )  # fmt: skip
+    given = _script.given_of_levels(boxes, features, output_size, spatial_scale)
     return torch.ops.roicy.multiscale_roi_align(
-        features, rows_of(boxes, features[0].size(0)), _pair(output_size),
-        scales_of_levels(spatial_scale, len(features)), sampling_ratio, aligned, canonical_scale,
-        canonical_level, num_threads,
-    )  # fmt: skip
+        features, *given, sampling_ratio, aligned, canonical_scale, canonical_level, num_threads
+    )

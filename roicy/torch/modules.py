@@ -10,12 +10,7 @@ from torch import Tensor, nn
 from torch.jit.annotations import BroadcastingList2
 from torch.nn.modules.utils import _pair
 
-from .._docs import ROTATED
-from . import (
-    _docs,
-    _eager,
-    functions,  # its functions are called by this name, where torch.fx has wrapped them
-)
+from . import _docs, _eager, functions
 
 
 def _shown_threads(num_threads: Optional[int]) -> List[str]:
@@ -23,11 +18,9 @@ def _shown_threads(num_threads: Optional[int]) -> List[str]:
 
 
 class _Pool(nn.Module):
-    """
-    What the modules have in common: an operator with the size of its output and the scale of
-    its boxes.  The parameters are those of its function.
-    """
+    """A function, with the size of its output and the scale of its boxes."""
 
+    _function = staticmethod(functions.roi_pool)
     num_threads: Optional[int]
 
     def __init__(
@@ -45,67 +38,59 @@ class _Pool(nn.Module):
         shown = [f"{name}={getattr(self, name)}" for name in names if hasattr(self, name)]
         return ", ".join([*shown, *_shown_threads(self.num_threads)])
 
+    def forward(self, input: Tensor, boxes: functions.Boxes) -> Tensor:
+        """Pool; see the function."""
+        return self._function(
+            input, boxes, self.output_size, self.spatial_scale, num_threads=self.num_threads
+        )
+
 
 @_docs.module("roi_pool")
 class RoIPool(_Pool):
     """
-    :func:`roi_pool` as a module.
+    :func:`roi_pool` of `input` and `boxes`, as a module.
 
     {sections}
     """
 
-    def forward(self, input: Tensor, boxes: functions.Boxes) -> Tensor:
-        return functions.roi_pool(
-            input, boxes, self.output_size, self.spatial_scale, self.num_threads
-        )
 
-
-@_docs.module("ps_roi_pool", by_bin=True)
+@_docs.module("ps_roi_pool")
 class PSRoIPool(_Pool):
     """
-    :func:`ps_roi_pool` as a module.
+    :func:`ps_roi_pool` of `input` and `boxes`, as a module.
 
     {sections}
     """
 
-    def forward(self, input: Tensor, boxes: functions.Boxes) -> Tensor:
-        return functions.ps_roi_pool(
-            input, boxes, self.output_size, self.spatial_scale, self.num_threads
-        )
+    _function = staticmethod(functions.ps_roi_pool)
 
 
 @_docs.module("prroi_pool")
 class PrRoIPool(_Pool):
     """
-    :func:`prroi_pool` as a module.
+    :func:`prroi_pool` of `input` and `boxes`, as a module.
 
     {sections}
     """
 
-    def forward(self, input: Tensor, boxes: functions.Boxes) -> Tensor:
-        return functions.prroi_pool(
-            input, boxes, self.output_size, self.spatial_scale, self.num_threads
-        )
+    _function = staticmethod(functions.prroi_pool)
 
 
-@_docs.module("ps_prroi_pool", by_bin=True)
+@_docs.module("ps_prroi_pool")
 class PSPrRoIPool(_Pool):
     """
-    :func:`ps_prroi_pool` as a module.
+    :func:`ps_prroi_pool` of `input` and `boxes`, as a module.
 
     {sections}
     """
 
-    def forward(self, input: Tensor, boxes: functions.Boxes) -> Tensor:
-        return functions.ps_prroi_pool(
-            input, boxes, self.output_size, self.spatial_scale, self.num_threads
-        )
+    _function = staticmethod(functions.ps_prroi_pool)
 
 
 @_docs.module("roi_align")
 class RoIAlign(_Pool):
     """
-    :func:`roi_align` as a module, with the parameters of torchvision's.
+    :func:`roi_align` of `input` and `boxes`, as a module, with the parameters of torchvision's.
 
     {sections}
 
@@ -134,10 +119,10 @@ class RoIAlign(_Pool):
         )  # fmt: skip
 
 
-@_docs.module("roi_align_rotated", **ROTATED)
+@_docs.module("roi_align_rotated")
 class RoIAlignRotated(_Pool):
     """
-    :func:`roi_align_rotated` as a module, with the parameters of mmcv's.
+    :func:`roi_align_rotated` of `input` and `boxes`, as a module, with the parameters of mmcv's.
 
     {sections}
     """
@@ -160,10 +145,10 @@ class RoIAlignRotated(_Pool):
         )  # fmt: skip
 
 
-@_docs.module("ps_roi_align", by_bin=True)
+@_docs.module("ps_roi_align")
 class PSRoIAlign(_Pool):
     """
-    :func:`ps_roi_align` as a module.
+    :func:`ps_roi_align` of `input` and `boxes`, as a module.
 
     {sections}
     """
@@ -233,6 +218,11 @@ class MultiScaleRoIAlign(nn.Module):
     def forward(
         self, x: Dict[str, Tensor], boxes: List[Tensor], image_shapes: List[Tuple[int, int]]
     ) -> Tensor:
+        """
+        Pool.
+
+        {sections}
+        """
         maps: List[Tensor] = []  # TorchScript has no comprehensions with a condition
         for name, level in x.items():
             if name in self.featmap_names:
