@@ -181,7 +181,7 @@ def test_functions_are_found():
     assert found["rules.h", "make_axis"][0] == 7
     assert found["nest.pxd", "next_part"][1] > 15
     assert found["grad_tiles.cu", "backward_planes"] == [4, 7]
-    assert found["planes.cu", "add_rows"][0] == 3
+    assert found["planes.cu", "along_x"][0] == 5
     assert found["segments.cu", "PartOfPlane"][0] == 4
 
 

@@ -18,7 +18,7 @@ import numpy as np
 FOLDER = Path(__file__).parent / "kernels"
 # These files become one source, since CuPy's cache on disk ignores changes of included files.
 SOURCES = (
-    "tables.cu", "planes.cu", "pixels.cu", "segments.cu", "grad_tiles.cu", "grad_planes.cu",
+    "tables.cu", "pixels.cu", "planes.cu", "segments.cu", "grad_tiles.cu", "grad_planes.cu",
     "grad_boxes.cu", "samples.cu", "rotated.cu",
 )  # fmt: skip
 # A partial sum of the gradients of the boxes covers so many channels.  A thread adds them up, or a

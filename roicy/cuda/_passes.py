@@ -124,8 +124,8 @@ def _pooling(plan: Plan, boxes: int, numbers: bool) -> tuple[str, int]:
     of_planes = plan.layout.axes is None and plan.near and not plan.row.position_sensitive
     if of_planes and not numbers:
         name = "largest_planes" if largest else "forward_planes"
-        blocks = math.prod(-(-side // 8) for side in plan.bins)
-        return name, LANES * boxes * blocks * -(-plan.channels * plan.dtype.itemsize // 64)
+        groups = -(-plan.bins[1] // 8) * -(-plan.channels * plan.dtype.itemsize // 128)
+        return name, LANES * boxes * groups
     return "largest_pixel" if largest else "forward_bins", _outputs(plan, boxes)
 
 

@@ -65,6 +65,15 @@ template <typename T> struct Tables {
     }
 };
 
+// The taps of a bin of one axis of a box.  Bins along x are counted after the bins along y.
+template <typename T> struct Taps {
+    const Tap<T> *of;
+    int count;
+
+    __device__ Taps(const Tables<T> &tables, long long k, int bin)
+        : of(tables.taps + tables.slot_of(k, bin)), count(tables.counts_of(k)[bin]) {}
+};
+
 // A map from which boxes are pooled, or its gradient.
 template <typename T> struct Map {
     T *pixels;
@@ -108,17 +117,6 @@ template <typename T> struct Rules;
 #define RULE_FN static __device__ inline
 #define RULE_STORE_TAP(out, i, p, w) ((Tap<REAL> *)(out)->weight)[i] = {p, w}
 
-// 16 bytes, which an instruction loads or stores at once.
-template <typename T> constexpr int OF_VECTOR = 16 / sizeof(T);
-template <typename T> struct alignas(16) Vector {
-    T of[OF_VECTOR<T>];
-};
-
-// Return whether an address is that of a vector.
-template <typename T> __device__ inline bool begins_vector(const T *address) {
-    return (unsigned long long)address % sizeof(Vector<T>) == 0;
-}
-
 template <typename T> struct Limits;
 template <> struct Limits<float> {
     static constexpr float lowest = -3.402823466e+38f;
@@ -138,20 +136,6 @@ __device__ inline int lane_number() { return threadIdx.x % LANES; }
 __device__ inline int warp_of_block() { return threadIdx.x / LANES; }
 __device__ inline long long warp_number() { return thread_number() / LANES; }
 __device__ inline long long warp_count() { return thread_count() / LANES; }
-
-// The lanes of a warp copy a piece of memory, by vectors if `to` begins one as `from` does.
-template <typename T> __device__ inline void copy_piece(const T *from, int count, T *to) {
-    int lane = lane_number(), done = 0;
-    if (begins_vector(to)) {
-        done = count / OF_VECTOR<T> * OF_VECTOR<T>;
-#pragma unroll 1
-        for (int i = lane; i < count / OF_VECTOR<T>; i += LANES)
-            ((Vector<T> *)to)[i] = ((const Vector<T> *)from)[i];
-    }
-#pragma unroll 1
-    for (int i = done + lane; i < count; i += LANES)
-        to[i] = from[i];
-}
 
 // Widen the span [low, high) of a lane to that of all lanes of its group of `lanes` neighbours.
 __device__ inline void join_spans(int &low, int &high, int lanes) {

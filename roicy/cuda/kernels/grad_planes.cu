@@ -4,12 +4,12 @@
 // Add the gradient of a bin with a channel of its own to a part of its plane.  Lanes are taps, 4
 // rows of 8 at a time.
 template <typename T>
-__device__ inline void add_bin(const Bin<T> &bin, T grad, int width, const PartOfPlane<T> &at,
-                               T *part) {
+__device__ inline void add_bin(const Taps<T> &down, const Taps<T> &along, T grad, int width,
+                               const PartOfPlane<T> &at, T *part) {
     constexpr int SIDE = 8;
-    for (int i = lane_number() / SIDE; i < bin.rows; i += LANES / SIDE)
-        for (int j = lane_number() % SIDE; j < bin.columns; j += SIDE) {
-            Tap<T> y = bin.down[i], x = bin.along[j];
+    for (int i = lane_number() / SIDE; i < down.count; i += LANES / SIDE)
+        for (int j = lane_number() % SIDE; j < along.count; j += SIDE) {
+            Tap<T> y = down.of[i], x = along.of[j];
             long long pixel = (long long)y.pixel * width + x.pixel - at.first;
             if (pixel >= 0 && pixel < at.pixels)
                 part[pixel] = fma(y.weight * x.weight, grad, part[pixel]);
@@ -39,7 +39,8 @@ __global__ void __launch_bounds__(THREADS_OF_PLANES)
                                                     tables.images[from + lane] == at.image);
             while (boxes) {
                 long long k = from + next_of(boxes);
-                add_bin(Bin<T>(tables, k, p, q), grads[k * bins.first], shape.columns, at, part);
+                Taps<T> down(tables, k, p), along(tables, k, shape.ph + q);
+                add_bin(down, along, grads[k * bins.first], shape.columns, at, part);
             }
         }
         at.write(part, to, shape.columns, tables.add);

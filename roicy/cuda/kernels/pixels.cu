@@ -2,29 +2,17 @@
 // (NHWC), bins that have a channel of their own each, planes of 2**31 elements or more, and argmax.
 // On the CPU, forward.pyx and max_pool.pyx of pyx/kernels do this.
 
-// The taps of a bin of a box.
-template <typename T> struct Bin {
-    const Tap<T> *down, *along;
-    int rows, columns;
-
-    __device__ Bin(const Tables<T> &tables, long long k, int p, int q) {
-        const int *count = tables.counts_of(k);
-        int x = tables.shape.ph + q;
-        down = tables.taps + tables.slot_of(k, p), along = tables.taps + tables.slot_of(k, x);
-        rows = count[p], columns = count[x];
-    }
-};
-
 template <typename T>
-__device__ inline T sum_of_bin(const T *plane, const Strides &map, const Bin<T> &bin) {
+__device__ inline T sum_of_bin(const T *plane, const Strides &map, const Taps<T> &down,
+                               const Taps<T> &along) {
     T total = 0;
-    for (int i = 0; i < bin.rows; i++) {
-        Tap<T> y = bin.down[i];
+    for (int i = 0; i < down.count; i++) {
+        Tap<T> y = down.of[i];
         const T *row = known_as_it_is(plane + y.pixel * map.y);
         T sum = 0;
 #pragma unroll 2
-        for (int j = 0; j < bin.columns; j++) {
-            Tap<T> x = bin.along[j];
+        for (int j = 0; j < along.count; j++) {
+            Tap<T> x = along.of[j];
             sum = fma(x.weight, __ldg(row + x.pixel * map.x), sum);
         }
         total = fma(y.weight, sum, total);
@@ -42,25 +30,26 @@ __global__ void __launch_bounds__(THREADS, 6)
         Element e = element_of(t, shape);
         const Map<T> &level = maps.of(tables, e.k);
         const T *plane = plane_of(level, tables, e.k, input_channel(shape, e.c, e.p, e.q));
-        out[offset_of(e, bins)] = sum_of_bin(plane, level.strides, Bin<T>(tables, e.k, e.p, e.q));
+        Taps<T> down(tables, e.k, e.p), along(tables, e.k, shape.ph + e.q);
+        out[offset_of(e, bins)] = sum_of_bin(plane, level.strides, down, along);
     }
 }
 
 // Return the largest pixel of a bin, and its number in the plane in `at`.
 template <typename T>
-__device__ inline T largest_of_bin(const T *plane, const Strides &map, const Bin<T> &bin,
-                                   int columns, int &at) {
+__device__ inline T largest_of_bin(const T *plane, const Strides &map, const Taps<T> &down,
+                                   const Taps<T> &along, int columns, int &at) {
     at = -1;
-    if (!bin.rows || !bin.columns)
+    if (!down.count || !along.count)
         return 0;
-    int y = bin.down[0].pixel, x = bin.along[0].pixel;
+    int y = down.of[0].pixel, x = along.of[0].pixel;
     T best = Limits<T>::lowest;
-    for (int i = y; i < y + bin.rows; i++) {
+    for (int i = y; i < y + down.count; i++) {
         const T *pixel = known_as_it_is(plane + i * map.y + x * map.x);
         // The number fits into int where argmax is asked for; otherwise it may wrap.
         unsigned number = (unsigned)i * columns + x;
 #pragma unroll 4
-        for (int j = 0; j < bin.columns; j++, pixel += map.x) {
+        for (int j = 0; j < along.count; j++, pixel += map.x) {
             T value = __ldg(pixel);
             if (value > best) {
                 best = value;
@@ -81,9 +70,9 @@ __global__ void __launch_bounds__(THREADS, 6)
     for (long long t = thread_number(); t < outputs(shape); t += thread_count()) {
         Element e = element_of(t, shape);
         const T *plane = plane_of(maps.at[0], tables, e.k, e.c);
+        Taps<T> down(tables, e.k, e.p), along(tables, e.k, shape.ph + e.q);
         int at;
-        out[offset_of(e, bins)] =
-            largest_of_bin(plane, map, Bin<T>(tables, e.k, e.p, e.q), shape.columns, at);
+        out[offset_of(e, bins)] = largest_of_bin(plane, map, down, along, shape.columns, at);
         if (argmax)
             argmax[offset_of(e, numbers)] = at;
     }
