@@ -6,6 +6,7 @@ On the CPU a plan takes plain arrays as they are (``pyx/plan/plan.pyx``).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ from ._arguments import (
     TURNED,
     addressable,
     is_small,
+    spell_type,
     taken,
 )
 from ._names import warn
@@ -89,11 +91,7 @@ def plain_items(name: str, values: Any) -> list[Any]:
 def boxes_array(name: str, value: Any) -> np.ndarray:
     """Return an array of a type that boxes may have, of rows in a list or of what NumPy reads."""
     if isinstance(value, (list, tuple)):
-        rows = plain_items(name, value)
-        try:
-            value = np.asarray(rows) if rows else np.empty((0, 4))
-        except ValueError:
-            raise ValueError(f"{name}: rows of different lengths, expected boxes") from None
+        value = _listed(name, plain_items(name, value))
     else:
         value = taken(name, value)
     dtype = value.dtype
@@ -105,6 +103,40 @@ def boxes_array(name: str, value: Any) -> np.ndarray:
             f"{name}: dtype {dtype.name}, expected float32, float64, float16, bfloat16 or integers"
         )
     return value if value.dtype.isnative else value.astype(dtype)
+
+
+def _listed(name: str, rows: list[Any]) -> np.ndarray:
+    """Return an array of rows of numbers, or raise the error of the first row that is none."""
+    lists = [row for row in rows if isinstance(row, (list, tuple))]
+    try:
+        array = np.asarray(rows) if rows else np.empty((0, 4))
+    except ValueError:
+        array = None
+    types = set(map(type, itertools.chain.from_iterable(lists)))
+    if array is not None and array.dtype.kind not in "OUSc" and not types & {bool, np.bool_}:
+        return array
+    for k, row in enumerate(rows):
+        where = f"{name}[{k}]"
+        if isinstance(row, (list, tuple)):
+            for i, number in enumerate(row):
+                _check_number(f"{where}[{i}]", number)
+        elif getattr(row, "ndim", 0) != 1:
+            raise TypeError(f"{where}: {spell_type(row)}, expected a row of numbers")
+        if len(row) != len(rows[0]):
+            raise ValueError(
+                f"{where}: {len(row)} numbers, expected {len(rows[0])}, as {name}[0] has"
+            )
+    return array if array is not None else np.array(rows)
+
+
+def _check_number(name: str, value: Any) -> None:
+    is_number = isinstance(value, (int, float, np.integer, np.floating))
+    if not is_number or isinstance(value, bool):
+        raise TypeError(f"{name}: {spell_type(value)}, expected a number")
+    try:
+        float(value)
+    except OverflowError:
+        raise ValueError(f"{name}: an integer that is beyond float64") from None
 
 
 def images_of_boxes(name: str, value: Any, boxes: int, images: int | None) -> np.ndarray:
@@ -204,9 +236,10 @@ def indices_of(rows: np.ndarray, count: int, kind: str, images: str) -> np.ndarr
     if wrong.any():
         bad = int(wrong.argmax())
         index = f"boxes[{bad}]: {kind} index {_spell(rows[bad, 0])}"
+        hint = columns_hint(kind, rows[bad]) if _may_have_score(rows[bad]) else ""
         if column[bad].is_integer():
-            raise ValueError(f"{index} is outside the {images}")
-        raise ValueError(f"{index}, expected a whole number")
+            raise ValueError(f"{index} is outside the {images}{hint}")
+        raise ValueError(f"{index}, expected a whole number{hint}")
     return images_of
 
 
@@ -297,6 +330,19 @@ def rounded_index(row: int, image: int, dtype: str, images: int) -> ValueError:
     )
 
 
+def columns_hint(kind: str, row: np.ndarray) -> str:
+    """Return what a row of 5 or 6 columns means; kind: what errors call an index."""
+    meant, given = (CORNERS, "score") if len(row) == 5 else (TURNED, "score, class")
+    columns = f"{len(row)} columns are [{kind}_index, {', '.join(meant)}]"
+    return f"; {columns}: of [x1, y1, x2, y2, {given}] pass boxes[:, :4]"
+
+
+def _may_have_score(row: np.ndarray) -> bool:
+    """Whether a row may be [x1, y1, x2, y2, score] or [x1, y1, x2, y2, score, class]."""
+    x1, y1, x2, y2, score = map(float, row[:5])
+    return 0 <= score <= 1 and 0 <= x1 <= x2 and y1 <= y2
+
+
 def warn_of_scores(kind: str, boxes: Any) -> None:
     """
     Warn of rows whose x1 may be the index of an image, and which end with a score, or with a
@@ -310,15 +356,9 @@ def warn_of_scores(kind: str, boxes: Any) -> None:
         return
     x1, y1, x2, y2, score = rows[:, :5].T
     reads_so = (score > 0) & (score < 1) & (x1 <= x2) & (y1 <= y2) & (x2 > 1) & (y2 > 1)
-    upright = rows.shape[1] == 5
-    reads_so &= y1 > score if upright else rows[:, 5] == np.trunc(rows[:, 5])
+    reads_so &= y1 > score if rows.shape[1] == 5 else rows[:, 5] == np.trunc(rows[:, 5])
     if reads_so.all():
-        meant, given = (CORNERS, "") if upright else (TURNED, ", class")
-        warn(
-            f"boxes: a score seems to be among the coordinates; {rows.shape[1]} columns are "
-            f"[{kind}_index, {', '.join(meant)}]: of [x1, y1, x2, y2, score{given}] pass "
-            "boxes[:, :4]"
-        )
+        warn(f"boxes: a score seems to be among the coordinates{columns_hint(kind, rows[0])}")
 
 
 def warn_of_degrees(angle: float) -> None:
@@ -341,7 +381,13 @@ def check_rows(name: str, value: Any, columns: int, numbers: tuple[str, ...] = C
                     f"; boxes of {width} columns need boxes_num, or a list with an array for each "
                     "image, unless there is one image"
                 )
-        if value.shape in ((width,), (columns,)):
+            elif value.ndim == 3 and value.shape[2] == width:
+                hint = f"; of boxes (N, L, {width}) pass list(boxes)"
+        if numbers == CORNERS and value.ndim == 2 and value.shape[1] in (5, 6, 7):
+            hint = "; of [x1, y1, x2, y2, score, class] pass boxes[:, :4]"
+            if value.shape[1] == 5:
+                hint += ", of [batch_index, x1, y1, x2, y2] boxes[:, 1:]"
+        elif value.shape in ((width,), (columns,)):
             hint = "; of one box pass [box]"
         expected = f"(K, {columns}) with rows [{expected}]"
         raise ValueError(f"{name}: shape {value.shape}, expected {expected}{hint}")

@@ -567,7 +567,7 @@ IMAGE = np.ones((2, 6, 6, 3), np.float32)
         ),
         (
             lambda: openvino.roi_align(X, ROIS5, [0, 1], 2, 2, 0, 1.0, "avg"),
-            r"^rois: shape \(2, 5\), expected \(K, 4\)",
+            r"^rois: shape \(2, 5\), expected \(K, 4\) .* pass rois\[:, :4\]",
         ),
         (
             lambda: openvino.roi_pooling(X, [[5, 0, 0, 1, 1]], (2, 2), 1.0, "bilinear"),
