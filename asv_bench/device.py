@@ -23,7 +23,7 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent
 TESTS = FOLDER.parent / "tests"
 # CuPy 14.2 is of CUDA 13; another driver needs cupy-cuda12x and the wheels of its toolkit.
-WHEELS = "numpy pytest hypothesis tqdm cupy-cuda13x[ctk]==14.2.0 nvidia-cuda-sanitizer-api".split()
+WHEELS = "numpy pytest hypothesis cupy-cuda13x[ctk]==14.2.0 nvidia-cuda-sanitizer-api".split()
 WHEELS += ["torch==2.14.1", "torchvision==0.29.1"]
 TABLES = ("bench", "host", "kernels")  # steps whose rows are a table each
 TIMED = "align_fpn_p2_sr2 align_fpn_p2 align_adaptive align_pyramid align_c4 align_mask".split()

@@ -8,24 +8,23 @@ Both libraries are timed in turns, by default on one thread, and the least time 
 
     python asv_bench/sweep.py --cases 500
 
-prints a table of the worst ratios.  It needs `pip install torch torchvision tqdm`.  Where
-torchvision lacks an operator or pass, its nearest relative stands in, as PASSES says.
+prints a table of the worst ratios.  It needs `pip install torch torchvision`.  Where torchvision
+lacks an operator or pass, its nearest relative stands in.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import sys
 from typing import Any, NamedTuple
 
 import device
 import numpy as np
-from tqdm import tqdm
 
 import roicy
 from roicy.bench import timing
 from roicy.bench.peers import TorchVision
+from roicy.bench.progress import Progress
 from roicy.bench.workloads import Workload
 
 WORST = 20  # rows of the table
@@ -36,30 +35,22 @@ SHARES = (0.01, 0.05, 0.2, 0.5, 1.0)  # sides of boxes, as a share of the sides 
 BOXES = (1, 10, 100, 1000)
 BINS = (1, 2, 7, 14)
 RATIOS = (0, 1, 2, 4)
-
-# For each pass, the operator and pass of torchvision with which it is compared.
 PASSES = {
-    ("roi_align", "forward"): ("roi_align", "forward"),
-    ("roi_align", "backward"): ("roi_align", "backward"),
-    ("roi_align", "backward_boxes"): ("roi_align", "backward"),
-    ("roi_align_max", "forward"): ("roi_align", "forward"),
-    ("prroi_pool", "forward"): ("roi_align", "forward"),
-    ("ps_roi_align", "forward"): ("ps_roi_align", "forward"),
-    ("ps_roi_align", "backward"): ("ps_roi_align", "backward"),
-    ("ps_roi_align", "backward_boxes"): ("ps_roi_align", "backward"),
-    ("ps_roi_pool", "forward"): ("ps_roi_pool", "forward"),
-    ("ps_roi_pool", "backward"): ("ps_roi_pool", "backward"),
-    ("roi_pool", "forward"): ("roi_pool", "forward"),
-    ("roi_pool", "argmax"): ("roi_pool", "forward"),
-    ("roi_pool", "backward"): ("roi_pool", "backward"),
+    "roi_align": ("forward", "backward", "backward_boxes"),
+    "roi_align_max": ("forward",),
+    "prroi_pool": ("forward",),
+    "ps_roi_align": ("forward", "backward", "backward_boxes"),
+    "ps_roi_pool": ("forward", "backward"),
+    "roi_pool": ("forward", "argmax", "backward"),
 }
-
+# what torchvision computes in place of what it lacks
+RELATIVES = {"roi_align_max": "roi_align", "prroi_pool": "roi_align"}
+RELATIVES |= {"backward_boxes": "backward", "argmax": "forward"}
 # Larger cases are not drawn, since torchvision would take too much time or memory.
 MOST_SAMPLES = 5e7
 MOST_ELEMENTS = 1 << 26
-
 RATIO_ALLOWED = 1.5
-SMALL, SMALL_ALLOWED = 50e-6, 15e-6  # seconds: calls this short may take so much more
+SMALL, SMALL_ALLOWED = 0.050, 0.015  # ms: calls this short may take so much more
 
 
 class Case(NamedTuple):
@@ -74,44 +65,28 @@ class Case(NamedTuple):
     ratio: int
 
     @property
-    def channels_per_output(self) -> int:
-        """Return how many input channels an output channel has."""
-        return self.bins**2 if self.operator.startswith("ps_") else 1
-
-    @property
-    def sampling_ratio(self) -> int:
-        """Return 0, adaptive, for operators that look at every pixel."""
-        return self.ratio if "align" in self.operator else 0
+    def input_channels(self) -> int:
+        return self.channels * (self.bins**2 if self.operator.startswith("ps_") else 1)
 
     @property
     def is_small_enough(self) -> bool:
         """Return whether torchvision needs neither long nor much memory."""
-        elements = self.channels * self.channels_per_output * self.side**2
-        window = (self.share * self.side) ** 2
-        samples = window if self.sampling_ratio == 0 else (self.bins * self.sampling_ratio) ** 2
-        work = self.boxes * self.channels * max(samples, self.bins**2)
-        return elements <= MOST_ELEMENTS and work <= MOST_SAMPLES
-
-    def workload(self) -> Workload:
-        """Return the call of roicy."""
-        shape = (1, self.channels * self.channels_per_output, self.side, self.side)
-        sides, bins = (max(round(self.share * self.side), 1),) * 2, (self.bins, self.bins)
-        options = {"sampling_ratio": self.ratio} if "align" in self.operator else {}
-        return Workload("drawn", self.operator, shape, self.boxes, bins, 1.0, sides, options)
+        is_adaptive = self.ratio == 0 or "align" not in self.operator
+        across = self.share * self.side if is_adaptive else self.bins * self.ratio
+        work = self.boxes * self.channels * max(across, self.bins) ** 2
+        return self.input_channels * self.side**2 <= MOST_ELEMENTS and work <= MOST_SAMPLES
 
 
 def draw(count: int, seed: int) -> list[Case]:
     """Draw cases, about as many of each pass and layout."""
     rng = np.random.default_rng(seed)
-    kinds = itertools.cycle(itertools.product(PASSES, ("NCHW", "NHWC")))
+    passes = [(operator, one) for operator, each in PASSES.items() for one in each]
+    kinds = itertools.cycle(itertools.product(passes, ("NCHW", "NHWC")))
     cases: list[Case] = []
-    while len(cases) < count:
-        (operator, direction), layout = next(kinds)
+    for kind, layout in itertools.islice(kinds, count):
         while True:
-            numbers = [rng.choice(values).item() for values in (CHANNELS, SIDES, BOXES, SHARES)]
-            channels, side, boxes, share = numbers
-            bins, ratio = rng.choice(BINS).item(), rng.choice(RATIOS).item()
-            case = Case(operator, direction, layout, channels, side, boxes, share, bins, ratio)
+            choices = (CHANNELS, SIDES, BOXES, SHARES, BINS, RATIOS)
+            case = Case(*kind, layout, *(rng.choice(values).item() for values in choices))
             if case.is_small_enough:
                 cases.append(case)
                 break
@@ -120,32 +95,32 @@ def draw(count: int, seed: int) -> list[Case]:
 
 def calls_of(case: Case, threads: int, peer: TorchVision) -> dict[str, Any]:
     """Return the calls of roicy and of torchvision, the latter always with channels first."""
-    work = case.workload()
-    arrays = work.arrays()
+    shape = (1, case.input_channels, case.side, case.side)
+    sides, bins = (max(round(case.share * case.side), 1),) * 2, (case.bins, case.bins)
+    options = {"sampling_ratio": case.ratio} if "align" in case.operator else {}
+    work = Workload("drawn", case.operator, shape, case.boxes, bins, 1.0, sides, options)
+    operator = RELATIVES.get(case.operator, case.operator)
+    options = {"sampling_ratio": 0} | options if "align" in operator else {}
+    options |= {"aligned": True} if operator == "roi_align" else {}
+    other, arrays = work._replace(operator=operator, parameters=options), work.arrays()
     if case.direction == "argmax":
         work = work._replace(parameters={"return_argmax": True})
     direction = case.direction.replace("argmax", "forward")
-    ours = work.call(roicy, arrays, direction, case.layout, threads=threads)
-    operator, direction = PASSES[case.operator, case.direction]
-    options = {"sampling_ratio": case.sampling_ratio} if "align" in operator else {}
-    options |= {"aligned": True} if operator == "roi_align" else {}
-    other = work._replace(operator=operator, parameters=options)
-    return {"roicy": ours, "torchvision": peer.prepare(other, arrays, direction)}
+    return {
+        "roicy": work.call(roicy, arrays, direction, case.layout, threads=threads),
+        "torchvision": peer.prepare(other, arrays, RELATIVES.get(direction, direction)),
+    }
 
 
-def is_too_slow(ours: float, theirs: float) -> bool:
+def is_too_slow(row: dict[str, Any]) -> bool:
+    ours, theirs = row["roicy ms"], row["torchvision ms"]
     return ours > max(RATIO_ALLOWED * theirs, theirs + SMALL_ALLOWED * (theirs < SMALL))
 
 
-def table(results: list[dict[str, Any]]) -> str:
-    """Return a table in Markdown."""
-    rows = [
-        Case(**result["case"])._asdict()
-        | {"roicy ms": 1e3 * result["roicy"], "torchvision ms": 1e3 * result["torchvision"]}
-        | {"roicy / torchvision": result["roicy"] / result["torchvision"]}
-        for result in results
-    ]
-    return "\n".join(device.table(rows))
+def row_of(case: Case, seconds: dict[str, float]) -> dict[str, Any]:
+    """Return what the tables have of a case."""
+    times = {f"{name} ms": 1e3 * spent for name, spent in seconds.items()}
+    return case._asdict() | times | {"ratio of times": seconds["roicy"] / seconds["torchvision"]}
 
 
 def main() -> None:
@@ -156,18 +131,19 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.2, help="for each case")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
-    peer = TorchVision(options.threads)
-    results = []
-    for case in tqdm(draw(options.cases, options.seed), disable=not sys.stderr.isatty()):
-        calls = calls_of(case, options.threads, peer)
-        times = timing.in_turns(calls, ROUNDS, options.seconds / ROUNDS / 2)
-        results.append({"case": case._asdict()} | times)
-    results.sort(key=lambda result: result["torchvision"] / result["roicy"])
-    print(table(results[:WORST]))
-    slow = [result for result in results if is_too_slow(result["roicy"], result["torchvision"])]
-    ratios = [result["roicy"] / result["torchvision"] for result in results]
-    print(f"\n{len(results)} cases, median ratio {np.median(ratios):.3f}; slower than allowed:")
-    print(table(slow) if slow else "none")
+    peer, rows = TorchVision(options.threads), []
+    with Progress("sweep", options.cases) as progress:
+        for case in draw(options.cases, options.seed):
+            progress.begin(f"{case.operator} {case.direction} {case.layout}")
+            calls = calls_of(case, options.threads, peer)
+            seconds = timing.in_turns(calls, ROUNDS, options.seconds / ROUNDS / 2)
+            rows.append(row_of(case, seconds))
+    rows.sort(key=lambda row: -row["ratio of times"])
+    slow = list(filter(is_too_slow, rows))
+    median = np.median([row["ratio of times"] for row in rows])
+    print("\n".join(device.table(rows[:WORST])))
+    print(f"\n{len(rows)} cases, median ratio {median:.3f}; slower than allowed:")
+    print("\n".join(device.table(slow)) if slow else "none")
 
 
 if __name__ == "__main__":
