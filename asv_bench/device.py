@@ -3,7 +3,8 @@ What only a machine with a GPU can tell; .ci/device starts each step, and limits
 
     python asv_bench/device.py bench            # a step prints its results, a line of JSON each
     python asv_bench/device.py bench --dry-run  # without a GPU, by emulation
-    python asv_bench/device.py page FOLDER      # makes a page of what steps have printed
+
+Times are in seconds.
 """
 
 import argparse
@@ -25,13 +26,11 @@ TESTS = FOLDER.parent / "tests"
 # CuPy 14.2 is of CUDA 13; another driver needs cupy-cuda12x and the wheels of its toolkit.
 WHEELS = "numpy pytest hypothesis cupy-cuda13x[ctk]==14.2.0 nvidia-cuda-sanitizer-api".split()
 WHEELS += ["torch==2.14.1", "torchvision==0.29.1"]
-TABLES = ("bench", "host", "kernels")  # steps whose rows are a table each
 TIMED = "align_fpn_p2_sr2 align_fpn_p2 align_adaptive align_pyramid align_c4 align_mask".split()
 TIMED += "align_tiny pool_vgg prroi_iounet ps_align_lighthead".split()
 DIRECTIONS = ("forward", "backward", "backward_boxes")
 CALLS, REPEATS = 20, 7  # calls that are queued between two events, and how often
 SMALL_CALLS = 200  # that are queued before the GPU is waited for; its queue holds about a thousand
-MICROSECONDS = ("seconds", "host", "seconds_cold")  # columns that are shown in these
 LEVEL_2 = 256 << 20  # bytes that are written to empty the level 2 cache
 
 
@@ -335,42 +334,6 @@ def calls(device):
     return []
 
 
-def table(rows):
-    """Return the lines of a table in Markdown; columns of MICROSECONDS are in these."""
-    names = dict.fromkeys(name for row in rows for name in row)
-    lines = ["", f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
-    for row in rows:
-        cells = []
-        for name in names:
-            cell = row.get(name, "-")
-            if isinstance(cell, float):
-                cell = f"{1e6 * cell:.1f}" if name in MICROSECONDS else f"{cell:.4g}"
-            cells.append(str(cell))
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
-
-
-def page(folder):
-    """Return a page for the documentation of the files FOLDER/STEP.json."""
-    steps = {path.stem: path.read_text().splitlines() for path in Path(folder).glob("*.json")}
-    steps = {name: [json.loads(line) for line in lines] for name, lines in steps.items()}
-    facts = {name: value for row in steps.get("facts", []) for name, value in row.items()}
-    gpu, machine = facts.get("gpu", {}), facts.get("machine", {})
-    rate = gpu.get("copy_rate")
-    lines = [f"# {gpu.get('name', 'unknown GPU')}, {machine.get('processor', '?')}"]
-    if rate:
-        lines += ["", f"The GPU copies {rate / 1e9:.0f} GB/s, read and written."]
-    lines += table(
-        [{"step": name} | row for name, rows in steps.items() for row in rows if "said" in row]
-    )
-    for name in TABLES:
-        rows = [row for row in steps.get(name, []) if "workload" in row]
-        if rate and name == "bench":
-            rows = [row | {"of a copy": row["seconds"] * rate / row["bytes"]} for row in rows]
-        lines += ["", f"{name}, times in us", *table(rows)] if rows else []
-    return "\n".join(lines)
-
-
 STEPS = {
     step.__name__: step
     for step in (facts, compiling, first, bench, host, kernels, large, tests, calls)
@@ -381,21 +344,17 @@ for tool in ("memcheck", "racecheck", "synccheck", "initcheck"):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("step", choices=[*STEPS, "page", "requirements"])
-    parser.add_argument("folder", nargs="?", help="of the files of a page")
+    parser.add_argument("step", choices=[*STEPS, "requirements"])
     parser.add_argument("--dry-run", action="store_true", help="without a GPU, by emulation")
     options = parser.parse_args()
-    if options.step == "page":
-        print(page(options.folder))
-    elif options.step == "requirements":
+    if options.step == "requirements":
         print(" ".join(WHEELS))
-    else:
-        passed = []
-        for row in STEPS[options.step](Device(options.dry_run)):
-            print(json.dumps(row), flush=True)
-            passed.append(row.get("passed", True))
-        return int(not all(passed))
-    return 0
+        return 0
+    passed = True
+    for row in STEPS[options.step](Device(options.dry_run)):
+        print(json.dumps(row), flush=True)
+        passed = passed and row.get("passed", True)
+    return int(not passed)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ import json
 import os
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -81,32 +82,26 @@ def why_not(builds_first=False):
 
 def band(spreads, what):
     """Return by which share a count may grow, from the shares by which it differed before."""
-    least = max(NARROWEST, WIDE.get(what, 0))
-    if len(spreads) < 2:
-        return least
-    ordered = sorted(spreads)
-    low, high = (ordered[round(share * (len(ordered) - 1))] for share in (0.25, 0.75))
-    return max(least, min(high + 3 * (high - low), WIDEST))
+    known = spreads if len(spreads) > 1 else (0, 0)
+    low, _, high = statistics.quantiles(known, n=4, method="inclusive")
+    return max(NARROWEST, WIDE.get(what, 0), min(high + 3 * (high - low), WIDEST))
 
 
 def compare(old, new):
     """Return (call, count, old, new, change, verdict) of all counts that moved, worst first."""
     rows = []
-    for name in [*old, *(name for name in new if name not in old)]:
-        if name not in new or name not in old:
+    for name in {**old, **new}:
+        ours, theirs = old.get(name, {}), new.get(name, {})
+        if LEAST.keys() & (ours.keys() ^ theirs.keys()):
             rows.append((name, "-", None, None, float("inf"), "not in both"))
-            continue
-        spreads = old[name].get("spread", {})
-        for what, least in LEAST.items():
-            before, now = old[name].get(what), new[name].get(what)
-            if before is None or now is None:
-                if before is not now:
-                    rows.append((name, what, None, None, float("inf"), "not in both"))
-                continue
+        for what in (what for what in LEAST if what in ours and what in theirs):
+            before, now = ours[what], theirs[what]
             change = now / before - 1 if before else float(now > 0)
-            beyond = abs(change) > band(spreads.get(what, []), what) and abs(now - before) > least
-            verdict = ("WORSE" if change > 0 else "better") if beyond else ""
-            if verdict or (abs(change) > NARROWEST and abs(now - before) > least / 2):
+            share, more = band(ours.get("spread", {}).get(what, []), what), abs(now - before)
+            verdict = ""
+            if abs(change) > share and more > LEAST[what]:
+                verdict = "WORSE" if change > 0 else "better"
+            if verdict or (abs(change) > NARROWEST and more > LEAST[what] / 2):
                 rows.append((name, what, before, now, change, verdict))
     return sorted(rows, key=lambda row: -row[4])
 
@@ -118,16 +113,14 @@ def worse(old, new):
 
 def grown(old, new):
     """Return (function, old, new) of the functions that grew, the worst first."""
-    if "functions" not in old:
-        return []
     rows = []
-    for name, now in new["functions"].items():
+    for name, now in new.get("functions", {}).items():
         # A function that is not kept took less than this share.
         unseen = 0 if " " in name else round(counter.SHOWN * old["instructions"])
         before = old["functions"].get(name, min(unseen, now))
         if now > before:
             rows.append((name, before, now))
-    ours = [row for row in rows if " " in row[0] or where(row[0])]
+    ours = [row for row in rows if where(row[0])]
     return sorted(ours or rows, key=lambda row: row[1] - row[2])[:MOST_FUNCTIONS]
 
 
@@ -247,12 +240,12 @@ def table(rows):
 
 def functions_text(name, old, new):
     """Return the functions that grew in a call, a line each."""
-    rows = grown(old[name], new[name]) if name in old and name in new else []
-    lines = [f"\n{name}: what grew (instructions of kernels, bytecodes of Python)"] if rows else []
-    for function, before, now in rows:
-        called = function.split(" ")[0]
-        lines.append(f"  {called:<34} {before:>12} {now:>12}  {where(function)}")
-    return "\n".join(lines)
+    lines = [
+        f"  {function.split(' ')[0]:<34} {before:>12} {now:>12}  {where(function)}"
+        for function, before, now in grown(old[name], new[name])
+    ]
+    head = f"\n{name}: what grew (instructions of kernels, bytecodes of Python)"
+    return "\n".join([head, *lines]) if lines else ""
 
 
 def skipped(reason, allowed):
@@ -326,12 +319,16 @@ def draw(keep):
 
 def options_of():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--write", action="store_true", help="write the counts to counts.json")
-    parser.add_argument("--same", action="store_true", help="fail where a count is better, too")
-    parser.add_argument("--requirements", action="store_true", help="print what pip must install")
-    parser.add_argument("--build", action="store_true", help="build what git tracks here first")
-    parser.add_argument("--anew", action="store_true", help="--write as if there were no counts")
-    parser.add_argument("--allow-skip", action="store_true", help="pass if nothing is compared")
+    flags = {
+        "write": "write the counts to counts.json",
+        "same": "fail where a count is better, too",
+        "requirements": "print what pip must install",
+        "build": "build what git tracks here first",
+        "anew": "--write as if there were no counts",
+        "allow-skip": "pass if nothing is compared",
+    }
+    for name, text in flags.items():
+        parser.add_argument(f"--{name}", action="store_true", help=text)
     parser.add_argument("--only", metavar="PATTERN", help="count only these calls")
     parser.add_argument("--commit", metavar="COMMIT", help="compare with this commit, built first")
     parser.add_argument("--profile", metavar="FOLDER", help="keep profiles and flame graphs there")

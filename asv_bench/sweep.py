@@ -18,7 +18,6 @@ import argparse
 import itertools
 from typing import Any, NamedTuple
 
-import device
 import numpy as np
 
 import roicy
@@ -123,6 +122,15 @@ def row_of(case: Case, seconds: dict[str, float]) -> dict[str, Any]:
     return case._asdict() | times | {"ratio of times": seconds["roicy"] / seconds["torchvision"]}
 
 
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return a table in Markdown."""
+    lines = [f"| {' | '.join(rows[0])} |", "|---" * len(rows[0]) + "|"]
+    for row in rows:
+        cells = (f"{one:.4g}" if isinstance(one, float) else str(one) for one in row.values())
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Draw cases, time them, print the worst and how many are slower than allowed."""
     parser = argparse.ArgumentParser(description=__doc__.strip().splitlines()[0])
@@ -141,9 +149,9 @@ def main() -> None:
     rows.sort(key=lambda row: -row["ratio of times"])
     slow = list(filter(is_too_slow, rows))
     median = np.median([row["ratio of times"] for row in rows])
-    print("\n".join(device.table(rows[:WORST])))
+    print(table(rows[:WORST]))
     print(f"\n{len(rows)} cases, median ratio {median:.3f}; slower than allowed:")
-    print("\n".join(device.table(slow)) if slow else "none")
+    print(table(slow) if slow else "none")
 
 
 if __name__ == "__main__":

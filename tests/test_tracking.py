@@ -39,11 +39,6 @@ def counter():
     return load("counter")
 
 
-@pytest.fixture
-def device():
-    return load("device")
-
-
 CALL = "align_fpn_p2 forward NCHW"
 VERSIONS = {"compiler": "GCC 1", "cython": "3"}
 
@@ -558,21 +553,6 @@ def test_latency(monkeypatch):
         assert 0 < row["p50"] <= row["p99"] <= row["p99.9"] <= row["worst"]
     assert rows[2]["calls"] >= 10 * threads.PYTHON_THREADS
     assert "forked workers" in threads.table_of_latency(rows)
-
-
-def test_page_of_the_device(device, tmp_path):
-    """It has a row for each result, and says how long it takes beside a copy of its bytes."""
-    row = {"workload": "align_fpn_p2", "direction": "forward", "layout": "NCHW", "library": "roicy"}
-    row |= {"seconds": 1.0, "seconds_cold": 1.0, "host": 1.0, "bytes": 1000}
-    facts = {"gpu": {"name": "a GPU", "copy_rate": 4000.0}}
-    for step, found in {"facts": facts, "bench": row, "large": {"said": "off by 9"}}.items():
-        (tmp_path / f"{step}.json").write_text(json.dumps(found) + "\n")
-    page = device.page(tmp_path)
-    assert page.startswith("# a GPU, ?")
-    assert "| large | off by 9 |" in page
-    head, _, cells = [line.split(" | ") for line in page.splitlines() if "|" in line][-3:]
-    assert head[-4:] == ["seconds_cold", "host", "bytes", "of a copy |"]
-    assert cells[-4:] == ["1000000.0", "1000000.0", "1000", "4 |"]
 
 
 def test_runs_of_options(monkeypatch):
