@@ -182,7 +182,7 @@ def test_functions_are_found():
     assert found["nest.pxd", "next_part"][1] > 15
     assert found["grad_tiles.cu", "backward_planes"] == [4, 7]
     assert found["planes.cu", "along_x"][0] == 5
-    assert found["segments.cu", "PartOfPlane"][0] == 4
+    assert found["grad_planes.cu", "PartOfPlane"][0] == 4
 
 
 @pytest.mark.parametrize("fault", planted_faults.FAULTS, ids=lambda fault: fault[0])

@@ -18,8 +18,8 @@ import numpy as np
 FOLDER = Path(__file__).parent / "kernels"
 # These files become one source, since CuPy's cache on disk ignores changes of included files.
 SOURCES = (
-    "tables.cu", "pixels.cu", "planes.cu", "segments.cu", "grad_tiles.cu", "grad_planes.cu",
-    "grad_boxes.cu", "samples.cu", "rotated.cu",
+    "tables.cu", "pixels.cu", "planes.cu", "grad_tiles.cu", "grad_planes.cu", "grad_boxes.cu",
+    "samples.cu", "rotated.cu",
 )  # fmt: skip
 # A partial sum of the gradients of the boxes covers so many channels.  A thread adds them up, or a
 # warp if channels are last.
@@ -51,7 +51,7 @@ NAMES = (
     "tables", "tables_of_rotated",
     "forward_planes", "forward_bins", "forward_rotated",
     "largest_planes", "largest_pixel", "largest_sample",
-    "backward_planes", "backward_pixels", "backward_rotated", "add_segments",
+    "backward_planes", "backward_pixels", "backward_rotated",
     "backward_boxes", "backward_rotated_boxes", "add_partial_sums",
     *OF_PLANES,
 )  # fmt: skip
@@ -98,9 +98,6 @@ STRUCTURES = {
     "Given": _structure(*_of(np.uint64, "rows", "images"), *_of(np.int32, "columns", "numbers")),
     "Tables": _structure(
         ("shape", _SHAPE), ("room", _ROOM), ("add", np.int32), *_of(np.uint64, *TABLES)
-    ),
-    "Segments": _structure(
-        ("first", np.uint64), ("strides", _STRIDES), ("size", np.int64), ("count", np.int32)
     ),
 }
 NULL = np.uint64(0)

@@ -24,21 +24,14 @@ from ._launch import (
     LANES,
     NULL,
     PART_BYTES,
-    STRUCTURES,
     Launch,
     cupy,
     launch,
-    structure,
 )
 from ._plan import Plan, Scratch, Step, given, maps_of, steps, strides
 
-# Memory is bounded: the tables of boxes (_plan.py), the arrays of gradients of planes that are
-# added up later, and the partial sums of the gradients of boxes.
-SEGMENTS_BYTES = 128 << 20
+# Memory is bounded: the tables of boxes (_plan.py), and the partial sums of their gradients.
 PARTIAL_SUMS_BYTES = 128 << 20
-# At least so many warps share the gradients of planes, if there are enough boxes.  A GPU has room
-# for some thousand warps.
-WARPS = 4096
 _NOTHING = contextlib.nullcontext()
 
 
@@ -161,83 +154,28 @@ def largest_samples(call: Call, out: Any, products: bool) -> None:
     )  # fmt: skip
 
 
-class Segments(NamedTuple):
-    """
-    Several arrays of gradients like the map's: the boxes of each segment are added to an array.
-
-    They are for maps with too few planes to keep a GPU busy.
-    """
-
-    count: int
-    threads: int
-    begin: int  # where the arrays lie in scratch memory
-    strides: np.ndarray
-    size: int  # elements of an array
-    shape: np.ndarray
-    add_up: Launch | None
-
-    def at(self, out: Any, base: int) -> np.ndarray:
-        """Return the structure of the arrays: `out` alone if there is one segment."""
-        first, each = (out.data.ptr, strides(out)) if self.add_up is None else (
-            base + self.begin, self.strides
-        )  # fmt: skip
-        return np.array((first, each, self.size, self.count), STRUCTURES["Segments"])
-
-    def finish(self, arrays: np.ndarray, out: Any) -> None:
-        """Write the sum of the arrays to `out`, seen as (N, C, H, W)."""
-        if self.add_up is not None:
-            self.add_up(arrays, out, strides(out), self.shape)
-
-
-def _segments(plan: Plan, scratch: Scratch) -> Segments:
+def _parts(plan: Plan, name: str) -> tuple[str, int]:
+    """Return a kernel whose warps own parts of the planes of the only map."""
     n, c, h, w = plan.map_size
-    size = n * c * h * w
-    of_plane = -(-h * w * plan.dtype.itemsize // PART_BYTES)  # parts of a plane
-    room = SEGMENTS_BYTES // (size * plan.dtype.itemsize)
-    count = max(min(-(-WARPS // (n * c * of_plane)), room, plan.count // 64, 16), 1)
-    last = plan.layout.axes is not None
-    each = (h * w * c, 1, w * c, c) if last else (c * h * w, h * w, w, 1)
-    shape = structure("Shape", n, c, h, w, n, h, w, False, last)
-    add_up, begin = None, 0
-    if count > 1:
-        begin = scratch.room(count * size * plan.dtype.itemsize)
-        add_up = launch("add_segments", size, plan.dtype)
-    threads = LANES * n * c * of_plane * count
-    return Segments(count, threads, begin, structure("Strides", *each), size, shape, add_up)
+    return name, LANES * n * c * -(-h * w * plan.dtype.itemsize // PART_BYTES)
 
 
-def _bins_pass(plan: Plan) -> Pass:
-    scratch = Scratch()
-    made = steps(plan, scratch)
-    segments = _segments(plan, scratch)
-    run = launch("backward_bins", segments.threads, plan.dtype)
-    return Pass(scratch.bytes, made, [run] * len(made), segments)
-
-
-def backward_bins(call: Call, grad: Any, out: Any) -> None:
-    """Write the gradient of a map whose bins have channels of their own."""
-    own = call.plan.prepared(_bins_pass)
-    _memory, base = _scratch(own.bytes)
-    arrays = own.more.at(out, base)
-    for step, run, tables in own.each(call, base):
-        run(_from(grad, step.first), strides(grad), arrays, tables)
-    own.more.finish(arrays, out)
-
-
-def _tiles(plan: Plan, _: int) -> tuple[str, int]:
+def _maps_grad(plan: Plan, _: int) -> tuple[str, int]:
     """Return the kernel that adds up the gradients of maps."""
     if plan.rotated:
         pixels = sum(h * w for h, w in plan.sizes)
         return "backward_rotated", plan.images * -(-plan.channels // 8) * pixels
+    if plan.row.position_sensitive:
+        return _parts(plan, "backward_bins")
     tall = 32 // plan.dtype.itemsize  # tiles of 8 x 8 or 4 x 8 pixels
     tiles = sum(-(-h // tall) * -(-w // 8) for h, w in plan.sizes)
     name = "backward_planes" if plan.layout.axes is None else "backward_pixels"
     return name, LANES * plan.images * -(-plan.channels // LANES) * tiles
 
 
-def backward_tiles(call: Call, grad: Any, outs: list[Any]) -> None:
-    """Write the gradients of maps, whose pixels are added up tile by tile."""
-    own = call.plan.prepared(_pass, _tiles, True)
+def backward(call: Call, grad: Any, outs: list[Any]) -> None:
+    """Write the gradients of maps of weighted sums."""
+    own = call.plan.prepared(_pass, _maps_grad, True)
     maps = maps_of(call.plan, outs)
     _memory, base = _scratch(own.bytes)
     for step, run, tables in own.each(call, base):
@@ -245,23 +183,17 @@ def backward_tiles(call: Call, grad: Any, outs: list[Any]) -> None:
 
 
 def _largest_pixels_grad_pass(plan: Plan) -> Pass:
-    scratch = Scratch()
-    segments = _segments(plan, scratch)
-    run = launch("largest_pixel_backward", segments.threads, plan.dtype)
-    return Pass(scratch.bytes, [], [run], (segments, plan.shape(plan.count)))
+    run = launch(*_parts(plan, "largest_pixel_backward"), plan.dtype)
+    return Pass(0, [], [run], plan.shape(plan.count))
 
 
 def backward_largest_pixels(call: Call, grad: Any, argmax: Any, out: Any) -> None:
     """Write the gradient of the map of maxima of pixels."""
     own = call.plan.prepared(_largest_pixels_grad_pass)
-    segments, shape = own.more
-    _memory, base = _scratch(own.bytes)
-    arrays = segments.at(out, base)
     own.launches[0](
         grad, strides(grad), argmax, strides(argmax), given(call.plan, call.rows, call.images),
-        arrays, shape,
+        maps_of(call.plan, [out]), own.more,
     )  # fmt: skip
-    segments.finish(arrays, out)
 
 
 def _box_gradients(plan: Plan) -> tuple[str, int, int]:

@@ -176,10 +176,8 @@ def backward(call: Call, grad: Any, outs: list[Any]) -> None:
         if call.plan.empty:
             for out in outs:
                 _fill(out, 0)
-        elif call.plan.row.position_sensitive:
-            _passes.backward_bins(call, grad, call.layout.nchw(outs[0]))
         else:
-            _passes.backward_tiles(call, grad, call.seen(outs))
+            _passes.backward(call, grad, call.seen(outs))
 
 
 def backward_max(call: Call, grad: Any, argmax: Any, out: Any, _: bool) -> None:

@@ -1,50 +1,93 @@
 // These kernels compute gradients of maps by planes.  A warp owns a part of a plane in shared
-// memory (segments.cu).  On the CPU, grad_input.pyx and max_pool.pyx of pyx/kernels do this.
+// memory, and goes through the boxes of its image.  On the CPU, grad_input.pyx and max_pool.pyx of
+// pyx/kernels do this.
 
-// Add the gradient of a bin with a channel of its own to a part of its plane.  Lanes are taps, 4
-// rows of 8 at a time.
-template <typename T>
-__device__ inline void add_bin(const Taps<T> &down, const Taps<T> &along, T grad, int width,
-                               const PartOfPlane<T> &at, T *part) {
-    constexpr int SIDE = 8;
-    for (int i = lane_number() / SIDE; i < down.count; i += LANES / SIDE)
-        for (int j = lane_number() % SIDE; j < along.count; j += SIDE) {
-            Tap<T> y = down.of[i], x = along.of[j];
-            long long pixel = (long long)y.pixel * width + x.pixel - at.first;
-            if (pixel >= 0 && pixel < at.pixels)
-                part[pixel] = fma(y.weight * x.weight, grad, part[pixel]);
+// PART_BYTES of pixels of a plane, which a warp owns.
+template <typename T> struct PartOfPlane {
+    static constexpr int MOST = PART_BYTES / sizeof(T);
+    long long channel, first; // the first of the pixels
+    int image, pixels;
+    T *part; // in shared memory
+
+    static __device__ long long count(const Shape &shape, long long channels) {
+        long long plane = (long long)shape.rows * shape.columns;
+        return shape.images * channels * ((plane + MOST - 1) / MOST);
+    }
+
+    __device__ PartOfPlane(long long t, const Shape &shape, long long channels, T *part)
+        : part(part) {
+        long long plane = (long long)shape.rows * shape.columns;
+        channel = split(t, channels);
+        first = split(t, (plane + MOST - 1) / MOST) * MOST;
+        image = (int)t;
+        pixels = (int)(plane - first < MOST ? plane - first : MOST);
+    }
+
+    // Return the place of a pixel of the plane in this part, or -1 if it is in another part.
+    __device__ int place_of(long long pixel) const {
+        return pixel >= first && pixel < first + pixels ? (int)(pixel - first) : -1;
+    }
+
+    // Write the pixels to the map, or add them to it.
+    __device__ void write(const Map<T> &map, bool add) const {
+        T *plane = map.pixels + image * map.strides.first + channel * map.strides.channel;
+        for (int i = lane_number(); i < pixels; i += LANES) {
+            long long y = first + i, x = split(y, map.columns);
+            put(plane + y * map.strides.y + x * map.strides.x, part[i], add);
         }
-    __syncwarp();
+    }
+};
+
+// Compute the gradient of the map.  image(k) is the image of box k, and add_box(part, k) adds the
+// gradients of this box.
+template <typename T, typename Image, typename AddBox>
+__device__ inline void add_up_planes(const Shape &shape, long long channels, const Map<T> &map,
+                                     bool add, Image image, AddBox add_box) {
+    __shared__ T parts[THREADS_OF_PLANES / LANES][PartOfPlane<T>::MOST];
+    int lane = lane_number();
+    long long tasks = PartOfPlane<T>::count(shape, channels);
+    for (long long t = warp_number(); t < tasks; t += warp_count()) {
+        PartOfPlane<T> at(t, shape, channels, parts[warp_of_block()]);
+        for (int i = lane; i < at.pixels; i += LANES)
+            at.part[i] = 0;
+        __syncwarp();
+        for (int from = 0; from < shape.boxes; from += LANES) {
+            int k = from + lane;
+            unsigned boxes = __ballot_sync(ALL, k < shape.boxes && image(k) == at.image);
+            while (boxes)
+                add_box(at, from + next_of(boxes));
+        }
+        at.write(map, add);
+        __syncwarp();
+    }
 }
 
-// Add up the gradients of the map where each bin has a channel of its own.
+// Compute the gradient of the map where each bin has a channel of its own.  Lanes are taps, 4 rows
+// of 8 at a time.
 template <typename T>
 __global__ void __launch_bounds__(THREADS_OF_PLANES)
-    backward_bins(const T *grad_output, Strides bins, Segments<T> to,
+    backward_bins(const T *grad_output, Strides bins, const __grid_constant__ Maps<T> maps,
                   const __grid_constant__ Tables<T> tables) {
-    __shared__ T parts[THREADS_OF_PLANES / LANES][PartOfPlane<T>::MOST];
+    constexpr int SIDE = 8;
     const Shape &shape = tables.shape;
-    T *part = parts[warp_of_block()];
-    int lane = lane_number(), all = shape.ph * shape.pw;
-    long long channels = (long long)shape.channels * all;
-    for (long long t = warp_number();
-         t < shape.images * channels * PartOfPlane<T>::of_plane(shape) * to.count;
-         t += warp_count()) {
-        PartOfPlane<T> at(t, shape, channels, to.count);
-        int number = (int)(at.channel % all), p = number / shape.pw, q = number % shape.pw;
-        const T *grads = grad_output + at.channel / all * bins.channel + p * bins.y + q * bins.x;
-        at.clear(part);
-        for (int from = at.first_box; from < at.stop_box; from += LANES) {
-            unsigned boxes = __ballot_sync(ALL, from + lane < at.stop_box &&
-                                                    tables.images[from + lane] == at.image);
-            while (boxes) {
-                long long k = from + next_of(boxes);
-                Taps<T> down(tables, k, p), along(tables, k, shape.ph + q);
-                add_bin(down, along, grads[k * bins.first], shape.columns, at, part);
+    int all = shape.ph * shape.pw;
+    auto add_box = [&](const PartOfPlane<T> &at, long long k) {
+        int c = (int)(at.channel / all), bin = (int)(at.channel % all);
+        int p = bin / shape.pw, q = bin % shape.pw;
+        T grad = grad_output[offset_of({k, c, p, q}, bins)];
+        Taps<T> down(tables, k, p), along(tables, k, shape.ph + q);
+        for (int i = lane_number() / SIDE; i < down.count; i += LANES / SIDE)
+            for (int j = lane_number() % SIDE; j < along.count; j += SIDE) {
+                Tap<T> y = down.of[i], x = along.of[j];
+                int place = at.place_of((long long)y.pixel * shape.columns + x.pixel);
+                if (place >= 0)
+                    at.part[place] = fma(y.weight * x.weight, grad, at.part[place]);
             }
-        }
-        at.write(part, to, shape.columns, tables.add);
-    }
+        __syncwarp();
+    };
+    add_up_planes(
+        shape, (long long)shape.channels * all, maps.at[0], tables.add,
+        [&](int k) { return tables.images[k]; }, add_box);
 }
 
 // Add the gradients of lanes to pixels of a part of a plane, in the order of the lanes.  A lane
@@ -64,36 +107,20 @@ template <typename T> __device__ inline void add_to_part(T *part, int place, T g
 template <typename T>
 __global__ void __launch_bounds__(THREADS_OF_PLANES)
     largest_pixel_backward(const T *grad_output, Strides bins, const int *argmax, Strides numbers,
-                           Given<T> given, Segments<T> to, Shape shape) {
-    __shared__ T parts[THREADS_OF_PLANES / LANES][PartOfPlane<T>::MOST];
-    T *part = parts[warp_of_block()];
-    int lane = lane_number(), all = shape.ph * shape.pw;
-    for (long long t = warp_number();
-         t < (long long)shape.images * shape.channels * PartOfPlane<T>::of_plane(shape) * to.count;
-         t += warp_count()) {
-        PartOfPlane<T> plane(t, shape, shape.channels, to.count);
-        const int *pixels = argmax + plane.channel * numbers.channel;
-        const T *grads = grad_output + plane.channel * bins.channel;
-        plane.clear(part);
-        for (int from = plane.first_box; from < plane.stop_box; from += LANES) {
-            unsigned boxes =
-                __ballot_sync(ALL, from + lane < plane.stop_box &&
-                                       image_of(given, from + lane, shape.images) == plane.image);
-            while (boxes) {
-                long long k = from + next_of(boxes);
-                for (int bin = lane; bin - lane < all; bin += LANES) {
-                    int p = bin / shape.pw, q = bin % shape.pw, place = -1;
-                    T grad = 0;
-                    if (bin < all) {
-                        long long pixel =
-                            pixels[k * numbers.first + p * numbers.y + q * numbers.x] - plane.first;
-                        place = pixel >= 0 && pixel < plane.pixels ? (int)pixel : -1;
-                        grad = grads[k * bins.first + p * bins.y + q * bins.x];
-                    }
-                    add_to_part(part, place, grad);
-                }
+                           Given<T> given, const __grid_constant__ Maps<T> maps, Shape shape) {
+    auto add_box = [&](const PartOfPlane<T> &at, long long k) {
+        int c = (int)at.channel, all = shape.ph * shape.pw;
+        for (int bin = lane_number(); bin - lane_number() < all; bin += LANES) {
+            int p = bin / shape.pw, q = bin % shape.pw, place = -1;
+            T grad = 0;
+            if (bin < all) {
+                place = at.place_of(argmax[offset_of({k, c, p, q}, numbers)]);
+                grad = grad_output[offset_of({k, c, p, q}, bins)];
             }
+            add_to_part(at.part, place, grad);
         }
-        plane.write(part, to, shape.columns, false);
-    }
+    };
+    add_up_planes(
+        shape, shape.channels, maps.at[0], false,
+        [&](int k) { return image_of(given, k, shape.images); }, add_box);
 }
