@@ -9,7 +9,7 @@ from typing import Any
 from .. import _threads
 from ..compat.onnx._table import TABLE, Operator
 from ._pasting import pasting_loops
-from ._patterns import pyramids
+from ._patterns import pyramids, spell
 from .provider import FLOATS
 
 
@@ -20,11 +20,6 @@ def _tell(text: str, **given: Any) -> None:
 
         level = logging.WARNING if given else logging.INFO
         logging.getLogger("roicy.onnxruntime").log(level, "%s", text, **given)
-
-
-def spell(name: str, key: tuple[str, str]) -> str:
-    """Return a node as errors show it; key: (domain, operator)."""
-    return f"node {name!r} ({'.'.join(filter(None, key))})"
 
 
 class Single:
@@ -66,14 +61,13 @@ class Claims:
     Parameters
     ----------
     options : dict
-        ``num_threads``, and ``groups``: where it is given, nodes are only taken one by one.  "of a
-        group" says that the nodes are those of a group of another session, which nobody is told.
+        ``num_threads``, and ``groups``: "0" says that nodes are only taken one by one.
     """
 
     def __init__(self, options: dict[str, str | None]):
         threads = options.get("num_threads")
         self.threads = None if threads is None else _threads.check(int(threads))
-        self.groups = options.get("groups")
+        self.groups = options.get("groups") != "0"
         self.steps: dict[str, Any] = {}  # of groups, by their outputs
         self.wrong: str | None = None
 
@@ -108,7 +102,7 @@ class Claims:
             self._check(node)
         groups: list[list[Any]] = []
         inside: set[str] = set()
-        if self.groups is None:
+        if self.groups:
             for step in self._found(graph, singles):
                 step.threads = self.threads
                 self.steps[step.output] = step
@@ -117,7 +111,7 @@ class Claims:
                 _tell(step.title)
                 step.nodes = None  # they are gone when ONNX Runtime has its answer
         alone = [node for name, node in singles.items() if name not in inside]
-        for node in alone if self.groups != "of a group" else ():
+        for node in alone:
             _tell(spell(node.name, node.key))
         return groups, alone
 
