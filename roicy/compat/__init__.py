@@ -21,18 +21,6 @@ import numpy as np
 from .. import _arguments, _boxes, _call, _table
 
 
-def rows_of(boxes: Any) -> Any:
-    """
-    Return rows of boxes as an array of NumPy.  Others are returned as they are, for the operator to
-    take (arrays of CuPy), or to say what is wrong with them.
-    """
-    try:
-        rows = _boxes.box_rows("boxes", boxes)
-        return rows.reshape(0, 5) if isinstance(boxes, (list, tuple)) and not boxes else rows
-    except (TypeError, ValueError):
-        return boxes
-
-
 def shape_of(maps: Any) -> tuple[int, ...]:
     """Return the shape of an array of any kind, or of what NumPy reads by DLPack; or ()."""
     if not hasattr(maps, "shape") and hasattr(maps, "__dlpack__"):
@@ -61,17 +49,13 @@ def r_fcn_pool(maps: Any, boxes: Any, counts: Any, bins: Any, scale: Any) -> np.
 
 
 class Parameters:
-    """The parameters of a function, given once: attributes of their names."""
+    """The parameters of a function, given once: the fields of a dataclass of their names."""
 
     _function: Callable[..., np.ndarray]
 
     def __call__(self, input: Any, rois: Any) -> np.ndarray:
         """Pool; see the function."""
         return self._function(input, rois, **vars(self))
-
-    def __repr__(self) -> str:
-        values = ", ".join(f"{name}={value}" for name, value in vars(self).items())
-        return f"{type(self).__name__}({values})"
 
 
 def float32_scale(value: Any) -> float:

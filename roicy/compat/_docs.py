@@ -41,7 +41,7 @@ _PASSAGES = _docs.PASSAGES | {
 _OF_NAME = {
     **dict.fromkeys(("input", "data", "x", "X"), "maps"),
     **dict.fromkeys(("x_shape", "data_shape"), "shape"),
-    **dict.fromkeys(("boxes_num", "rois_num"), "counts"),
+    **dict.fromkeys(("boxes_num", "rois_num", "batch_roi_nums"), "counts"),
     **dict.fromkeys(("pooled_size", "pooled_shape", "output_roi", "crop_size"), "output_size"),
     **dict.fromkeys(("pooled_h", "pooled_height", "output_height"), "sides"),
     **dict.fromkeys(("name", "**_"), "ignored"),
@@ -56,7 +56,8 @@ _BENEATH = {
     **dict.fromkeys(("rois", "fpn_rois"), ("boxes",)),
     "coords": ("boxes", "box_indices"), "batch_indices": ("box_indices",),
     "clockwise_mode": ("clockwise",),
-    "rois_num": ("boxes_num",), "sample_ratio": ("sampling_ratio",), "group_size": ("output_size",),
+    **dict.fromkeys(("rois_num", "batch_roi_nums"), ("boxes_num",)),
+    "sample_ratio": ("sampling_ratio",), "group_size": ("output_size",),
     **dict.fromkeys(("pooled_size", "pooled_shape", "output_roi", "crop_size"), ("output_size",)),
 }  # fmt: skip
 

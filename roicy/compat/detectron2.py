@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ def roi_align_rotated(
 
 
 @documented("roi_align_rotated")
+@dataclass(eq=False)
 class ROIAlignRotated(Parameters):
     """
     :func:`roi_align_rotated` with its parameters given once, as
@@ -49,8 +51,6 @@ class ROIAlignRotated(Parameters):
     """
 
     _function = staticmethod(roi_align_rotated)
-
-    def __init__(self, output_size: Any, spatial_scale: float, sampling_ratio: int):
-        self.output_size = output_size
-        self.spatial_scale = spatial_scale
-        self.sampling_ratio = sampling_ratio
+    output_size: Any
+    spatial_scale: float
+    sampling_ratio: int

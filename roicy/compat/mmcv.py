@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from . import Parameters
 from ._docs import documented
 
 __all__ = ["RoIAlignRotated", "roi_align_rotated"]
+
+Module = TypeVar("Module", bound=type)
 
 
 @documented("roi_align_rotated", "ndarray (K, C, PH, PW)", rois="in_radians")
@@ -32,11 +34,12 @@ def roi_align_rotated(
     )
 
 
-def _with_old_names(function: Callable[..., None]) -> Callable[..., None]:
-    """Let a function take arguments by their old names too, as mmcv does."""
+def _with_old_names(module: Module) -> Module:
+    """Let a class take arguments by their old names too, as mmcv does."""
     names = {"out_size": "output_size", "sample_num": "sampling_ratio"}
+    create: Any = module.__init__  # type: ignore[misc]
 
-    @functools.wraps(function)
+    @functools.wraps(create)
     def call(*args: Any, **keywords: Any) -> None:
         for old, new in names.items():
             if old in keywords:
@@ -44,12 +47,15 @@ def _with_old_names(function: Callable[..., None]) -> Callable[..., None]:
                     raise TypeError(f"{old}: given together with {new}, which it is an old name of")
                 warnings.warn(f"{old}: deprecated, use {new}", DeprecationWarning, stacklevel=2)
                 keywords[new] = keywords.pop(old)
-        function(*args, **keywords)
+        create(*args, **keywords)
 
-    return call
+    module.__init__ = call  # type: ignore[misc]
+    return module
 
 
 @documented("roi_align_rotated")
+@_with_old_names
+@dataclass(eq=False)
 class RoIAlignRotated(Parameters):
     """
     :func:`roi_align_rotated` with its parameters given once, as ``mmcv.ops.RoIAlignRotated``.
@@ -70,14 +76,8 @@ class RoIAlignRotated(Parameters):
     """
 
     _function = staticmethod(roi_align_rotated)
-
-    @_with_old_names
-    def __init__(
-        self, output_size: Any, spatial_scale: float, sampling_ratio: int = 0, aligned: bool = True,
-        clockwise: bool = False,
-    ):  # fmt: skip
-        self.output_size = output_size
-        self.spatial_scale = spatial_scale
-        self.sampling_ratio = sampling_ratio
-        self.aligned = aligned
-        self.clockwise = clockwise
+    output_size: Any
+    spatial_scale: float
+    sampling_ratio: int = 0
+    aligned: bool = True
+    clockwise: bool = False

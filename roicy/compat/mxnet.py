@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import _arguments, _call, _table, operators
+from .. import _arguments, _boxes, _call, _table, operators
 from .._arguments import Arguments
-from . import float32_scale, images_of, in_radians, rows_of
+from . import float32_scale, images_of, in_radians
 from ._docs import documented
 
 __all__ = ["ROIAlign", "ROIAlign_backward", "ROIPooling", "RROIAlign", "contrib"]
@@ -54,12 +54,9 @@ def ROIPooling(
     array([[[[ 7.,  9.],
              [19., 21.]]]], dtype=float32)
     """
-    bins = _arguments.output_size(pooled_size, "pooled_size")
-    images = images_of(data) or 0
+    scale = float32_scale(spatial_scale)
     return _pooled(
-        rois,
-        lambda image: (image >= 0) & (image < images),
-        lambda rows: operators.roi_pool(data, rows, bins, float32_scale(spatial_scale)),
+        lambda rows: operators.roi_pool(data, rows, pooled_size, scale), rois, images_of(data) or 0
     )
 
 
@@ -88,14 +85,13 @@ def ROIAlign(
     array([[2.5, 3.5],
            [6.5, 7.5]], dtype=float32)
     """
-    scale, bins = float32_scale(spatial_scale), _arguments.output_size(pooled_size, "pooled_size")
-    row = _row(position_sensitive)
+    scale, row = float32_scale(spatial_scale), _row(position_sensitive)
 
     def align(rows: np.ndarray) -> np.ndarray:
         given = Arguments(rows, None, scale, "NCHW", None)
-        return _call.forward(row, (sample_ratio, aligned), data, bins, given)
+        return _call.forward(row, (sample_ratio, aligned), data, pooled_size, given)
 
-    return _pooled(rois, lambda image: ~(image < 0), align)
+    return _pooled(align, rois)
 
 
 @documented(
@@ -126,11 +122,10 @@ def ROIAlign_backward(
             [0. , 0.5, 0.5]]], dtype=float32)
     """
     row = _row(position_sensitive)
-
-    rows, kept = _of_images(rois, lambda image: ~(image < 0))
-    if kept is not None and np.ndim(grad_output) == 4 and len(grad_output) == len(kept):
+    rows, lost = _of_images(rois)
+    if lost is not None and np.ndim(grad_output) == 4 and len(grad_output) == len(lost):
         grads = np.asarray(grad_output)
-        grad_output = np.where(kept[:, None, None, None], grads, 0) if len(rows) else grads[:0]
+        grad_output = np.where(lost[:, None, None, None], 0, grads) if len(rows) else grads[:0]
     given = Arguments(rows, None, float32_scale(spatial_scale), "NCHW", None)
     gradient: np.ndarray = _call.backward(
         row, (sample_ratio, aligned), grad_output, data_shape, given
@@ -166,48 +161,42 @@ def RROIAlign(
     array([[2.75, 1.75],
            [3.25, 2.25]], dtype=float32)
     """
-    bins = _arguments.output_size(pooled_size, "pooled_size")
-    scale = float32_scale(spatial_scale)
-    return operators.roi_align_rotated(data, in_radians(rois), bins, scale, sampling_ratio, False)
+    scale, turned = float32_scale(spatial_scale), in_radians(rois)
+    return operators.roi_align_rotated(data, turned, pooled_size, scale, sampling_ratio, False)
 
 
-def _of_images(
-    rois: Any, valid: Callable[[np.ndarray], np.ndarray]
-) -> tuple[Any, np.ndarray | None]:
+def _of_images(rois: Any, images: int | None = None) -> tuple[Any, np.ndarray | None]:
     """
-    Return boxes of images that exist, and which of the given ones they are, None for all.
+    Return boxes whose images exist, and which of the given ones are lost, None for none.
 
-    In place of others stands an empty box of the first image, as errors name rows; where none is
-    kept, there are no boxes.
+    images: how many there are, None where the operator refuses indices beyond.  In place of lost
+    boxes stand empty boxes of the first image, as errors name rows; where all are lost, there are
+    no boxes.
     """
-    rois = rows_of(rois)
-    if not (
-        isinstance(rois, np.ndarray)
-        and rois.ndim == 2
-        and rois.shape[1] == 5
-        and (rois.dtype.kind in "fiu" or _arguments.is_small(rois.dtype))
-    ):
-        return rois, None  # the operator says what is wrong
-    kept = valid(rois[:, 0].astype(np.float64))  # float64 holds the number of images exactly
-    if kept.all():
+    try:
+        rows = _boxes.box_rows("boxes", rois)
+    except (TypeError, ValueError):
+        return rois, None  # the operator says what is wrong, or takes them
+    if rows.ndim != 2 or rows.shape[1] != 5:
         return rois, None
-    others = rois.copy() if kept.any() else rois[:0]
-    if len(others):
-        others[~kept] = 0
-    return others, kept
+    index = rows[:, 0].astype(np.float64)  # which holds the number of images exactly
+    lost = index < 0 if images is None else ~((index >= 0) & (index < images))
+    if not lost.any():
+        return rows, None
+    rows = rows[:0] if lost.all() else rows.copy()
+    rows[lost[: len(rows)]] = 0
+    return rows, lost
 
 
-def _pooled(
-    rois: Any, valid: Callable[[np.ndarray], np.ndarray], pool: Callable[[Any], np.ndarray],
-) -> np.ndarray:  # fmt: skip
+def _pooled(pool: Callable[[Any], np.ndarray], rois: Any, images: int | None = None) -> np.ndarray:
     """Pool boxes of images that exist, and return 0 for the others."""
-    rows, kept = _of_images(rois, valid)
+    rows, lost = _of_images(rois, images)
     out = pool(rows)
-    if kept is None:
+    if lost is None:
         return out
     if not len(rows):
-        return np.zeros((len(kept), *out.shape[1:]), out.dtype)
-    out[~kept] = 0
+        return np.zeros((len(lost), *out.shape[1:]), out.dtype)
+    out[lost] = 0
     return out
 
 

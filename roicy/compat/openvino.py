@@ -142,9 +142,10 @@ def roi_pooling(
     array([[ 0.,  3.],
            [12., 15.]], dtype=float32)
     """
-    size, scale = _arguments.output_size(output_roi, "output_roi"), float32_scale(spatial_scale)
+    scale = float32_scale(spatial_scale)
     if _arguments.choice("method", method, ("max", "bilinear")) == "max":
-        return operators.roi_pool(input, coords, size, scale)
+        return operators.roi_pool(input, coords, output_roi, scale)
+    size = _arguments.output_size(output_roi)
     input = _arguments.taken("input", input)
     images, corners = _normalised(input, coords)
     # the last sample lies on the corner of the box, as in ONNX Runtime

@@ -8,6 +8,7 @@ The functions are those of roicy.  (For tensors there is :mod:`roicy.torch`.)
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 
 from .. import _arguments
@@ -37,6 +38,7 @@ __all__ = [
 
 
 @documented("roi_pool")
+@dataclass(eq=False)
 class RoIPool(Parameters):
     """
     :func:`roicy.roi_pool` with its parameters given once.
@@ -54,10 +56,8 @@ class RoIPool(Parameters):
     """
 
     _function = staticmethod(roi_pool)
-
-    def __init__(self, output_size: Size, spatial_scale: SupportsFloat):
-        self.output_size = output_size
-        self.spatial_scale = spatial_scale
+    output_size: Size
+    spatial_scale: SupportsFloat
 
     @documented("roi_pool", "ndarray (K, C, PH, PW)", rois="either_boxes")
     def __call__(self, input: Readable, rois: Boxes) -> NDArray[Any]:
@@ -70,6 +70,7 @@ class RoIPool(Parameters):
 
 
 @documented("roi_align")
+@dataclass(eq=False)
 class RoIAlign(RoIPool):
     """
     :func:`roicy.roi_align` with its parameters given once.
@@ -78,17 +79,12 @@ class RoIAlign(RoIPool):
     """
 
     _function = staticmethod(roi_align)
-
-    def __init__(
-        self, output_size: Size, spatial_scale: SupportsFloat, sampling_ratio: Ratio,
-        aligned: bool = False,
-    ):  # fmt: skip
-        super().__init__(output_size, spatial_scale)
-        self.sampling_ratio = sampling_ratio
-        self.aligned = aligned
+    sampling_ratio: Ratio
+    aligned: bool = False
 
 
 @documented("ps_roi_align")
+@dataclass(eq=False)
 class PSRoIAlign(RoIPool):
     """
     :func:`roicy.ps_roi_align` with its parameters given once.
@@ -97,10 +93,7 @@ class PSRoIAlign(RoIPool):
     """
 
     _function = staticmethod(ps_roi_align)
-
-    def __init__(self, output_size: Size, spatial_scale: SupportsFloat, sampling_ratio: Ratio):
-        super().__init__(output_size, spatial_scale)
-        self.sampling_ratio = sampling_ratio
+    sampling_ratio: Ratio
 
 
 @documented("ps_roi_pool")
@@ -115,6 +108,7 @@ class PSRoIPool(RoIPool):
 
 
 @documented("multiscale_roi_align")
+@dataclass(eq=False)
 class MultiScaleRoIAlign:
     """
     Pool boxes from the maps of a feature pyramid, each from the level that suits its size.
@@ -134,15 +128,12 @@ class MultiScaleRoIAlign:
     (6, 5, 3, 3)
     """
 
-    def __init__(
-        self, featmap_names: Sequence[str], output_size: Size, sampling_ratio: Ratio, *,
-        canonical_scale: SupportsFloat = 224, canonical_level: SupportsIndex = 4,
-    ):  # fmt: skip
-        self.featmap_names = featmap_names
-        self.output_size = output_size
-        self.sampling_ratio = sampling_ratio
-        self.canonical_scale = canonical_scale
-        self.canonical_level = canonical_level
+    featmap_names: Sequence[str]
+    output_size: Size
+    sampling_ratio: Ratio
+    _: KW_ONLY
+    canonical_scale: SupportsFloat = 224
+    canonical_level: SupportsIndex = 4
 
     @documented(
         "multiscale_roi_align",

@@ -24,7 +24,6 @@ Paddle does.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -123,31 +122,43 @@ _OUT = "ndarray (K, C, pooled_height, pooled_width)"
 _UNKNOWN = "if nothing says which image the boxes are of and there are several"
 
 
-def _also(newer: Function) -> Callable[[Function], Function]:
-    """
-    Let a function take calls in the newer form too.
+def _also(other: Function, is_other: Callable[..., bool]) -> Callable[[Function], Function]:
+    """Let a function take calls in another form too; is_other: whether these arguments have it."""
 
-    A call is in the newer form if it names an argument that the older form does not have, or if it
-    has counts where the older form has a height.
-    """
-    names = {"x", "boxes", "boxes_num", "output_size", "aligned"}
-
-    def decorate(older: Function) -> Function:
-        @wraps(older)
+    def decorate(function: Function) -> Function:
+        @wraps(function)
         def call(*args: Any, **kwargs: Any) -> np.ndarray:
-            is_newer = not names.isdisjoint(kwargs) or (
-                len(args) > 2
-                and (isinstance(args[2], (np.ndarray, list, tuple)) or np.ndim(args[2]) > 0)
-            )
-            return newer(*args, **kwargs) if is_newer else older(*args, **kwargs)
+            return (other if is_other(*args, **kwargs) else function)(*args, **kwargs)
 
-        call.__signature__ = inspect.signature(older)  # type: ignore[attr-defined]
         return call
 
     return decorate
 
 
-@_also(_ops.roi_pool)
+def _is_newer(*args: Any, **kwargs: Any) -> bool:
+    """
+    Whether a call is one of ``paddle.vision.ops``: it names an argument that the older form does
+    not have, or it has counts where the older form has a height.
+    """
+    names = {"x", "boxes", "boxes_num", "output_size", "aligned"}
+    return not names.isdisjoint(kwargs) or (
+        len(args) > 2 and (isinstance(args[2], (np.ndarray, list, tuple)) or np.ndim(args[2]) > 0)
+    )
+
+
+def _has_channels(*args: Any, **kwargs: Any) -> bool:
+    """
+    Whether a call of prroi_pool has `output_channels`: it is named, or there is a fourth number
+    after `rois`, or the second number is not whole, and so is not a height.
+    """
+    return (
+        "output_channels" in kwargs
+        or (len(args) > 5 and isinstance(args[5], (int, np.integer)))
+        or (len(args) > 3 and isinstance(args[3], (float, np.floating)))
+    )
+
+
+@_also(_ops.roi_pool, _is_newer)
 @documented("roi_pool", _OUT, _UNKNOWN, rois="sorted_boxes", spatial_scale="float32")
 def roi_pool(
     input: np.ndarray, rois: np.ndarray, pooled_height: int = 1, pooled_width: int = 1,
@@ -175,7 +186,7 @@ def roi_pool(
     return operators.roi_pool(input, rois, bins, float32_scale(spatial_scale), boxes_num=counts)
 
 
-@_also(_ops.roi_align)
+@_also(_ops.roi_align, _is_newer)
 @documented("roi_align", _OUT, _UNKNOWN, rois="sorted_boxes", spatial_scale="float32")
 def roi_align(
     input: np.ndarray, rois: np.ndarray, pooled_height: int = 1, pooled_width: int = 1,
@@ -202,7 +213,7 @@ def roi_align(
     return operators.roi_align(input, rois, bins, scale, sampling_ratio, boxes_num=counts)
 
 
-@_also(_ops.psroi_pool)
+@_also(_ops.psroi_pool, _is_newer)
 @documented(
     "ps_roi_pool",
     _OUT.replace("C,", "output_channels,"),
@@ -243,50 +254,49 @@ def psroi_pool(
 
 
 @errors_name(boxes="rois", boxes_num="batch_roi_nums")
-def prroi_pool(input: np.ndarray, rois: np.ndarray, *args: Any, **kwargs: Any) -> np.ndarray:
+def _prroi_pool_of_channels(
+    input: np.ndarray, rois: np.ndarray, output_channels: int, spatial_scale: float = 1.0,
+    pooled_height: int = 1, pooled_width: int = 1, name: str | None = None, *,
+    batch_roi_nums: Any = None, rois_lod: Any = None,
+) -> np.ndarray:  # fmt: skip
+    """Return what Paddle's documents show, whose channels say whether each bin has its own."""
+    bins = bins_of(pooled_height=pooled_height, pooled_width=pooled_width)
+    counts = _counts(input, rois, batch_roi_nums, "batch_roi_nums", rois_lod)
+    wanted = _arguments.integer("output_channels", output_channels, 0, 2**62)
+    shape, of_bins, pool = shape_of(input), bins[0] * bins[1], integrals.prroi_pool
+    if len(shape) == 4 and wanted != shape[1]:  # the operator says what is wrong with others
+        pool = integrals.ps_prroi_pool
+        if wanted * of_bins != shape[1]:
+            expected = f"the input's {shape[1]} channels"
+            if shape[1] % of_bins == 0:
+                channels = shape[1] // of_bins
+                expected += f", or {channels}, which times {bins[0]} x {bins[1]} bins gives them"
+            raise ValueError(f"output_channels: {wanted}, expected {expected}")
+    return pool(input, rois, bins, float32_scale(spatial_scale), boxes_num=counts)
+
+
+@_also(_prroi_pool_of_channels, _has_channels)
+@documented("prroi_pool", _OUT, _UNKNOWN, rois="sorted_boxes", spatial_scale="float32")
+def prroi_pool(
+    input: np.ndarray, rois: np.ndarray, spatial_scale: float = 1.0, pooled_height: int = 1,
+    pooled_width: int = 1, batch_roi_nums: Any = None, name: str | None = None, *,
+    rois_lod: Any = None,
+) -> np.ndarray:  # fmt: skip
     """
     Exact mean of the bilinear surface over each bin of each box, as
     ``paddle.fluid.layers.prroi_pool``; see :func:`roicy.prroi_pool`.
 
-    Called as in Paddle 1.8, or with `output_channels` as in its documentation::
+    It is called as in Paddle 1.8, or with `output_channels` as in Paddle's documents::
 
-        prroi_pool(input, rois, spatial_scale=1.0, pooled_height=1, pooled_width=1,
-                   batch_roi_nums=None, name=None)
         prroi_pool(input, rois, output_channels, spatial_scale, pooled_height, pooled_width,
                    name=None)
 
-    A call is in the second form if `output_channels` is named, if there is a fourth number after
-    `rois`, or if the second number after `rois` is not whole, and so is not a height.
+    These are C, or C / (pooled_height * pooled_width): then each bin reads channels of its own, as
+    in :func:`roicy.ps_prroi_pool`, and other numbers are a ValueError.  A call has this form if it
+    names `output_channels`, if there is a fourth number after `rois`, or if the second number after
+    `rois` is not whole, and so is not a height.
 
-    Parameters
-    ----------
-    input : ndarray (N, C, H, W), float32 or float64
-        Feature maps.
-    rois : ndarray (K, 4)
-        Rows [x1, y1, x2, y2], sorted by image.
-    output_channels : int
-        C, or C / (pooled_height * pooled_width): then each bin reads channels of its own, as in
-        :func:`roicy.ps_prroi_pool`.
-    spatial_scale : float, optional
-        Multiplies the coordinates; rounded to float32.
-    pooled_height, pooled_width : int, optional
-        Bins of a box.
-    batch_roi_nums : (N,) ints, optional
-        Number of boxes of each image.
-    name : str, optional
-        Ignored.
-    rois_lod : (N + 1,) ints, optional
-        Only by name: offsets of the boxes of each image.
-
-    Returns
-    -------
-    ndarray (K, output_channels, pooled_height, pooled_width)
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`roicy.prroi_pool`; and if `output_channels` is neither of these, or nothing
-        says which image the boxes are of and there are several.
+    {sections}
 
     Examples
     --------
@@ -298,45 +308,6 @@ def prroi_pool(input: np.ndarray, rois: np.ndarray, *args: Any, **kwargs: Any) -
     >>> paddle.prroi_pool(x, paddle.create_lod_tensor(rois, [[1] * 4]), 10, 1.0, 7, 7).shape
     (4, 10, 7, 7)
     """
-    documented = (
-        "output_channels" in kwargs
-        or (len(args) > 3 and isinstance(args[3], (int, np.integer)))
-        or (len(args) > 1 and isinstance(args[1], (float, np.floating)))
-    )
-    given = (_DOCUMENTED if documented else _OF_1_8).bind(*args, **kwargs)
-    given.apply_defaults()
-    values = given.arguments
-    bins = bins_of(**{name: values[name] for name in ("pooled_height", "pooled_width")})
-    pool = integrals.prroi_pool
-    if documented and _is_position_sensitive(input, values["output_channels"], bins):
-        pool = integrals.ps_prroi_pool
-    counts = _counts(
-        input, rois, values.get("batch_roi_nums"), "batch_roi_nums", values["rois_lod"]
-    )
-    return pool(input, rois, bins, float32_scale(values["spatial_scale"]), boxes_num=counts)
-
-
-def _is_position_sensitive(input: Any, output_channels: Any, bins: tuple[int, int]) -> bool:
-    """Return whether each bin has channels of its own, given the channels of the output."""
-    wanted = _arguments.integer("output_channels", output_channels, 0, 2**62)
-    shape = shape_of(input)
-    if len(shape) != 4 or wanted == shape[1]:
-        return False  # the operator says what is wrong with such an input
-    channels, of_bins = shape[1], bins[0] * bins[1]
-    if wanted * of_bins == channels:
-        return True
-    expected = f"the input's {channels} channels"
-    if channels % of_bins == 0:
-        expected += f", or {channels // of_bins}, which times {bins[0]} x {bins[1]} bins gives them"
-    raise ValueError(f"output_channels: {wanted}, expected {expected}")
-
-
-# The parameters after `rois`.
-_OF_1_8 = inspect.signature(
-    lambda spatial_scale=1.0, pooled_height=1, pooled_width=1, batch_roi_nums=None, name=None, *,
-    rois_lod=None: None
-)  # fmt: skip
-_DOCUMENTED = inspect.signature(
-    lambda output_channels, spatial_scale=1.0, pooled_height=1, pooled_width=1, name=None, *,
-    batch_roi_nums=None, rois_lod=None: None
-)  # fmt: skip
+    counts = _counts(input, rois, batch_roi_nums, "batch_roi_nums", rois_lod)
+    bins = bins_of(pooled_height=pooled_height, pooled_width=pooled_width)
+    return integrals.prroi_pool(input, rois, bins, float32_scale(spatial_scale), boxes_num=counts)

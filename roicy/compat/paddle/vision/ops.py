@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -201,6 +202,7 @@ def _levels(rois: np.ndarray, scale: float, refer: int, pixel_offset: Any) -> np
 
 
 @documented("roi_pool")
+@dataclass(eq=False)
 class RoIPool:
     """
     :func:`roi_pool` with its parameters given once, as ``paddle.vision.ops.RoIPool``.
@@ -209,14 +211,12 @@ class RoIPool:
     """
 
     _function = staticmethod(roi_pool)
-
-    def __init__(self, output_size: Any, spatial_scale: float = 1.0):
-        self._output_size = output_size
-        self._spatial_scale = spatial_scale
+    output_size: Any
+    spatial_scale: float = 1.0
 
     def __call__(self, x: np.ndarray, boxes: np.ndarray, boxes_num: Any) -> np.ndarray:
         """Pool."""
-        return self._function(x, boxes, boxes_num, self._output_size, self._spatial_scale)
+        return self._function(x, boxes, boxes_num, self.output_size, self.spatial_scale)
 
 
 @documented("ps_roi_pool")
@@ -242,6 +242,4 @@ class RoIAlign(RoIPool):
         self, x: np.ndarray, boxes: np.ndarray, boxes_num: Any, aligned: bool = True
     ) -> np.ndarray:
         """Pool."""
-        return roi_align(
-            x, boxes, boxes_num, self._output_size, self._spatial_scale, aligned=aligned
-        )
+        return roi_align(x, boxes, boxes_num, self.output_size, self.spatial_scale, aligned=aligned)
