@@ -15,42 +15,30 @@ from ._operators import OPERATORS
 from ._rows import rows_of
 
 
-def _check_tensors(name: str, values: Any) -> None:
-    for i, value in enumerate(values):
-        _check_tensor(f"{name}[{i}]", value)
-
-
-def _check_tensor(name: str, value: Any, expected: str = "a torch.Tensor") -> None:
+def _check(name: str, value: Any, expected: str = "a torch.Tensor") -> Tensor:
     if not isinstance(value, Tensor):
         raise TypeError(f"{name}: {_arguments.spell_type(value)}, expected {expected}")
+    return value
 
 
-def _check_maps(input: Any, is_pyramid: bool) -> None:
+def _maps_of(input: Any, is_pyramid: bool) -> list[Tensor]:
     if not is_pyramid:
-        _check_tensor("input", input)
-    elif not isinstance(input, (list, tuple)) or not input:
+        return [_check("input", input)]
+    if not isinstance(input, (list, tuple)) or not input:
         given = "an empty list" if input == [] else _arguments.spell_type(input)
         raise TypeError(f"features: {given}, expected a list of tensors, one for each level")
-    else:
-        _check_tensors("features", input)
+    return [_check(f"features[{i}]", level) for i, level in enumerate(input)]
 
 
-def _check_boxes(boxes: Any) -> None:
-    if isinstance(boxes, (list, tuple)):
-        _check_tensors("boxes", boxes)
-    else:
-        _check_tensor("boxes", boxes, "a torch.Tensor or a list of them")
-
-
-def _tensors_of(boxes: Any) -> Any:
-    """Return tensors in place of nested lists of numbers, and all else as it is."""
-    if not isinstance(boxes, (list, tuple)) or all([isinstance(item, Tensor) for item in boxes]):
-        return boxes
-    if not isinstance(boxes[0], Tensor) and _boxes.holds_rows(boxes):
+def _boxes_of(boxes: Any) -> Any:
+    """Return a tensor, or a list of them; nested lists of numbers may stand for them."""
+    if not isinstance(boxes, (list, tuple)):
+        return _check("boxes", boxes, "a torch.Tensor or a list of them")
+    if boxes and not isinstance(boxes[0], Tensor) and _boxes.holds_rows(boxes):
         return _tensor_of("boxes", boxes)
     return [
-        _tensor_of(f"boxes[{n}]", item) if isinstance(item, (list, tuple)) else item
-        for n, item in enumerate(boxes)
+        _tensor_of(name, item) if isinstance(item, (list, tuple)) else _check(name, item)
+        for name, item in ((f"boxes[{n}]", item) for n, item in enumerate(boxes))
     ]
 
 
@@ -75,29 +63,20 @@ def _checked(kind: str, name: str, value: Any) -> Any:
 
 
 def _pair_of(value: Any) -> list[float]:
-    """Return the scales of y and x for a graph, in which they may be symbols that are not known."""
-    vertical, horizontal = value if isinstance(value, (tuple, list)) else (value, value)
-    return [float(vertical), float(horizontal)]
-
-
-def _scales_of(value: Any) -> Any:
-    """Return the scales of y and x, or one number, which the dispatcher makes both of."""
-    if torch.compiler.is_compiling():
-        return _pair_of(value)
-    return value if type(value) is float else list(_arguments.spatial_scale(value))
+    """Return the scales of y and x."""
+    if torch.compiler.is_compiling():  # they may be symbols that are not known
+        vertical, horizontal = value if isinstance(value, (tuple, list)) else (value, value)
+        return [float(vertical), float(horizontal)]
+    return list(_arguments.spatial_scale(value))
 
 
 def _scales_of_levels(value: Any, count: int) -> list[float]:
     """Return the scale of each level, or the two of each, one after the other."""
-    is_sequence = isinstance(value, (list, tuple)) and len(value) == count
-    if is_sequence and all([type(one) is float for one in value]):
+    if not isinstance(value, (list, tuple)) or len(value) != count:
+        value = _levels.scales_of_levels(value, count)
+    if all([type(one) is float for one in value]):
         return list(value)
-    if is_sequence and torch.compiler.is_compiling():
-        return [scale for one in value for scale in _pair_of(one)]
-    pairs = _levels.scales_of_levels(value, count)
-    if all(vertical == horizontal for vertical, horizontal in pairs):
-        return [vertical for vertical, _ in pairs]
-    return [scale for pair in pairs for scale in pair]
+    return [scale for one in value for scale in _pair_of(one)]
 
 
 @torch.fx.wrap
@@ -106,20 +85,19 @@ def pool(
 ) -> Tensor:
     """Check what the dispatcher would refuse without a name, and call the operator of that name."""
     own = OPERATORS[name]
-    _check_maps(input, own.is_pyramid)
-    boxes = _tensors_of(boxes)
-    _check_boxes(boxes)
-    maps = input if own.is_pyramid else (input,)
-    rows = rows_of(boxes, maps[0].shape[0] if maps[0].dim() > 0 else 0, own.numbers)
-    size = list(_pair(output_size))
-    scales = (
-        _scales_of_levels(spatial_scale, len(maps)) if own.is_pyramid else _scales_of(spatial_scale)
-    )
+    maps, size = _maps_of(input, own.is_pyramid), list(_pair(output_size))
+    rows = rows_of(_boxes_of(boxes), maps[0].shape[0] if maps[0].dim() > 0 else 0, own.numbers)
+    if own.is_pyramid:
+        scales: Any = _scales_of_levels(spatial_scale, len(maps))
+    elif type(spatial_scale) is float and not torch.compiler.is_compiling():
+        scales = spatial_scale  # the dispatcher makes two of one number
+    else:
+        scales = _pair_of(spatial_scale)
     *values, num_threads = given
     named = zip(own.parameters.items(), values, strict=True)
     parameters = [_checked(kind, parameter, value) for (parameter, kind), value in named]
     parameters.append(num_threads)
     if _onnx.is_exporting():
-        scales = [scales, scales] if type(scales) is float else scales
+        scales = _pair_of(scales) if type(scales) is float else scales
         return _onnx.pool(own, input, rows, size, scales, *parameters)
     return _autograd.call(own.pool, (rows, *maps), input, rows, size, scales, *parameters)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .. import _arguments
 from .. import masks as of_numpy
 from . import _tensors
 
@@ -62,18 +63,14 @@ def paste_masks(
              [0, 0, 0, 0]]], dtype=torch.int32)
     """
     given = {"masks": masks, "boxes": boxes} | ({} if out is None else {"out": out})
-    arrays = {}
     for name, value in given.items():
-        if not isinstance(value, Tensor):
-            kind = f"{type(value).__module__}.{type(value).__qualname__}"
-            raise TypeError(f"{name}: {kind}, expected a torch.Tensor")
-        if value.device.type != "cpu":
-            raise TypeError(f"{name}: a tensor on {value.device}, expected one on the CPU")
-        arrays[name] = _tensors.array(value)
+        if not isinstance(value, Tensor) or value.device.type != "cpu":
+            kind = value.device if isinstance(value, Tensor) else _arguments.spell_type(value)
+            raise TypeError(f"{name}: {kind}, expected a torch.Tensor of the CPU")
+    arrays = {name: _tensors.array(value) for name, value in given.items()}
     result = of_numpy.paste_masks(
-        arrays["masks"], arrays["boxes"], image_shape,
-        threshold=threshold, padding=padding, rule=rule, format=format,
-        out=arrays.get("out"), num_threads=_tensors.threads(num_threads),
+        **arrays, image_shape=image_shape, threshold=threshold, padding=padding, rule=rule,
+        format=format, num_threads=_tensors.threads(num_threads),
     )  # fmt: skip
     if out is not None or isinstance(result, list):
         return result if out is None else out

@@ -36,27 +36,22 @@ def rows_of(boxes: Union[Tensor, List[Tensor]], images: int, numbers: int = 4) -
 
     images: how many the input has; numbers: 4 corners, or 5 numbers of a box that is turned.
     """
-    rotated = numbers == 5
+    box = "cx, cy, w, h, angle" if numbers == 5 else "x1, y1, x2, y2"
     if isinstance(boxes, Tensor):
-        if boxes.dim() == 2 and boxes.size(-1) == numbers and images == 1:
+        columns = boxes.size(-1) if boxes.dim() == 2 else 0
+        if columns == numbers and images == 1:
             return _with_image(boxes, 0, 1)
-        torch._assert(
-            boxes.dim() == 2 and boxes.size(-1) == 1 + numbers,
-            "boxes: expected a Tensor[K, 6] with rows [batch_index, cx, cy, w, h, angle], a list "
-            "with a Tensor[L, 5] for each image, or a Tensor[K, 5] where there is one image"
-            if rotated
-            else "boxes: expected a Tensor[K, 5] with rows [batch_index, x1, y1, x2, y2], a list "
-            "with a Tensor[L, 4] for each image, or a Tensor[K, 4] where there is one image",
-        )
+        if columns != 1 + numbers:
+            raise AssertionError(
+                f"boxes: expected a Tensor[K, {1 + numbers}] with rows [batch_index, {box}], a "
+                f"list with a Tensor[L, {numbers}] for each image, or a Tensor[K, {numbers}] where "
+                "there is one image"
+            )
         return boxes
     rows = []
     for n, corners in enumerate(boxes):
-        torch._assert(
-            corners.dim() == 2 and corners.size(-1) == numbers,
-            "boxes: expected a List[Tensor[L, 5]] with rows [cx, cy, w, h, angle]"
-            if rotated
-            else "boxes: expected a List[Tensor[L, 4]] with rows [x1, y1, x2, y2]",
-        )
+        if corners.dim() != 2 or corners.size(-1) != numbers:
+            raise AssertionError(f"boxes: expected a List[Tensor[L, {numbers}]] with rows [{box}]")
         rows.append(_with_image(corners, n, len(boxes)))
     if len(rows) == 0:
         return torch.zeros((0, 1 + numbers))
