@@ -148,7 +148,7 @@ FAULTS = [
     ("levels are rounded up", "plan/rules_levels.h",
      "(level + {(REAL)rule->close||(REAL)0.5})"),
     ("the last pixel of a crop has the weight of the rest", "images/axis.h",
-     "span.last = (float)(({b - high||high + 1 - b}) * share);"),
+     "span.last = (float)(({to - high||high + 1 - to}) * share);"),
     ("a crop reads a pixel beside its box", "images/axis.h",
      "axis->stop = (int32_t)crop_within(stop, low + {1||2}, extent);"),
     ("a turned crop stops before the edge", "images/warp.h",

@@ -68,41 +68,21 @@ static inline void crop_axis_limit(struct crop_axis *axis, double from, double t
     axis->stop = (int32_t)crop_within(stop, low + 1, extent);
 }
 
-/* The interval [a, b] on pixels that go on beyond the outermost ones. */
-static inline struct crop_span crop_span_repeated(const struct crop_axis *axis, double a,
-                                                  double b) {
-    struct crop_span span = {0, 0, 1, 0, 0, 1};
-    double outermost = (double)axis->stop - 1, share = 1 / (2 * axis->half);
-    double low = crop_within(floor(a), axis->low, outermost);
-    double high = crop_within(ceil(b) - 1, low, outermost);
-    span.low = (int32_t)low;
-    span.high = (int32_t)high;
-    if (low < high) {
-        span.first = (float)((low + 1 - a) * share);
-        span.middle = (float)share;
-        span.last = (float)((b - high) * share);
-    }
-    return span;
-}
-
-/* The interval [a, b] on pixels that end with the frame. */
-static inline struct crop_span crop_span_ended(const struct crop_axis *axis, double a, double b) {
+/* The interval [a, b] on pixels that go on beyond the outermost ones, or end with the frame. */
+static inline struct crop_span crop_span_between(const struct crop_axis *axis, double a, double b) {
     struct crop_span span = {0, -1, 0, 0, 0, 0};
-    double share = 1 / (2 * axis->half), from = a, to = b;
-    double low = floor(a), high = ceil(b) - 1;
-    if (low < axis->low)
-        low = from = axis->low;
-    if (high > (double)axis->stop - 1) {
-        to = axis->stop;
-        high = to - 1;
+    double outermost = axis->stop - 1.0, share = 1 / (2 * axis->half), from = a, to = b;
+    if (!axis->repeats) {
+        from = a > axis->low ? a : axis->low;
+        to = b < axis->stop ? b : axis->stop;
+        if (!(from < to))
+            return span;
     }
-    if (!(from < to))
-        return span;
-    high = high > low ? high : low;
+    double low = crop_within(floor(from), axis->low, outermost);
+    double high = crop_within(ceil(to) - 1, low, outermost);
     span.low = (int32_t)low;
     span.high = (int32_t)high;
-    span.cover = from == a && to == b ? 1 : (float)((to - from) * share);
-    span.first = span.cover;
+    span.first = span.cover = from == a && to == b ? 1 : (float)((to - from) * share);
     if (low < high) {
         span.first = (float)((low + 1 - from) * share);
         span.middle = (float)share;
@@ -174,9 +154,7 @@ static FORCE_INLINE struct crop_span crop_span_of(const struct crop_axis *axis, 
         middle = crop_within(floor(middle), axis->low, axis->stop - 1.0);
         return (struct crop_span){(int32_t)middle, (int32_t)middle, 1, 0, 0, 1};
     }
-    if (axis->repeats)
-        return crop_span_repeated(axis, middle - axis->half, middle + axis->half);
-    return crop_span_ended(axis, middle - axis->half, middle + axis->half);
+    return crop_span_between(axis, middle - axis->half, middle + axis->half);
 }
 
 #endif

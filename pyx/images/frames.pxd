@@ -9,9 +9,7 @@ cdef extern from "images/store.h":
     enum: CROP_COLUMNS
     enum: CROP_CHANNELS
     enum: CROP_RUN
-    enum: CROP_AREAS
     enum: CROP_TRIANGLES
-    enum: CROP_NEAREST
     enum: CROP_YUV
 
     ctypedef struct Span "struct crop_span":
@@ -72,6 +70,13 @@ cdef extern from "images/store.h":
         float *scale
         float *bias
 
+    ctypedef struct Pixels "struct crop_pixels":
+        int channels
+        Py_ssize_t *place
+        float *scale
+        float *bias
+        float *pad
+
     ctypedef struct Target "struct crop_target":
         Py_ssize_t stride_y
         Py_ssize_t stride_x
@@ -96,11 +101,9 @@ cdef extern from "images/store.h":
         const Strip *strip, const Lines *lines, int count, const Sums *to) noexcept nogil
     void sum_strip_columns_double(
         const Strip *strip, const Lines *lines, int count, const Sums *to) noexcept nogil
-    void crop_scale_columns(
-        float *sums, Py_ssize_t step, int count, float scale, float bias) noexcept nogil
-    void crop_pad_columns(
-        float *sums, Py_ssize_t step, const Span *spans, int count, const float *rows,
-        float pad) noexcept nogil
+    void crop_complete(
+        const Sums *to, int count, const Span *spans, const float *cover,
+        const Pixels *pixels) noexcept nogil
     void crop_store(
         const float *sums, int rows, int count, char *to, const Target *target) noexcept nogil
 
@@ -119,35 +122,17 @@ cdef extern from "images/yuv.h":
     void crop_convert(
         const Source *source, Py_ssize_t y, Py_ssize_t x, Py_ssize_t count,
         uint8_t *to) noexcept nogil
-    Py_ssize_t crop_convert_rows(
-        const Source *source, Span *spans, int count, bint backwards, Py_ssize_t low,
-        Py_ssize_t stop, uint8_t *to) noexcept nogil
 
 
 cdef extern from "images/warp.h":
-    enum: WARP_SAMPLES
-
     ctypedef struct Warp "struct warp":
-        double *m
-        int nx
-        int ny
-        double *at_x
-        double *at_y
-        bint projective
-        bint repeats
-        bint nearest
-        float *scale
-        float *bias
-        float *pad
-        int32_t low_p
-        int32_t stop_p
-        int32_t low_q
-        int32_t stop_q
+        pass
 
     void warp_hull(
         const Warp *warp, const Source *source, int32_t *low, int32_t *stop) noexcept nogil
-    void warp_set_ahead(Warp *warp) noexcept nogil
-    int warp_samples(const double *m, bint along_y, int height, int width) noexcept nogil
+    void warp_set(
+        Warp *warp, const double *m, const int32_t *shown, int rule, bint repeats,
+        const Pixels *pixels) noexcept nogil
     void warp_pixels(
         const Source *source, const Warp *warp, const Target *target, const Py_ssize_t *place,
-        int32_t p, int32_t q, int32_t stop, char *row) noexcept nogil
+        int32_t p, int32_t width, char *row) noexcept nogil

@@ -17,7 +17,7 @@ enum {
 
 /* Types of frames besides those of convert.h.  CROP_YUV stands for YCbCr of any format, whose
    pixels yuv.h makes bytes before anything else reads them. */
-enum { CROP_FLOAT = 'f', CROP_SHORT = 'H', CROP_YUV = 'Y' };
+enum { CROP_FLOAT = 'f', CROP_DOUBLE = 'd', CROP_YUV = 'Y' };
 
 /* U or V of a frame.  Strides are bytes. */
 struct crop_plane {
@@ -38,65 +38,27 @@ struct crop_source {
     const struct crop_yuv *yuv;
 };
 
-/* One number of a frame as float. */
-static FORCE_INLINE float crop_number(const char *from, int kind) {
-    uint16_t two;
-    float four;
-    if (kind == BYTE)
-        return *(const uint8_t *)from;
-    if (kind == CROP_FLOAT) {
-        memcpy(&four, from, sizeof four);
-        return four;
-    }
-    if (kind != HALF && kind != CROP_SHORT) {
-        widen_float(from, kind, 1, &four);
-        return four;
-    }
-    memcpy(&two, from, sizeof two);
-    return kind == CROP_SHORT ? (float)two : float_of_half(two);
-}
+/* What is done to pixels.  Channel c of a frame becomes channel place[c] of the output; the other
+   numbers are of channels of the output. */
+struct crop_pixels {
+    int channels;
+    ptrdiff_t place[CROP_CHANNELS];
+    float scale[CROP_CHANNELS], bias[CROP_CHANNELS], pad[CROP_CHANNELS];
+};
 
-/* Numbers at..at + count - 1 of a row, counted from its start as pixels of interleaved channels. */
-static FORCE_INLINE void crop_load_strided(const struct crop_source *source, const char *row,
-                                           ptrdiff_t at, int count, int kind, float *to) {
+/* Copies numbers at .. at + count - 1 of a row, `size` bytes each, which do not follow each other.
+ */
+static FORCE_INLINE void gather_numbers(const struct crop_source *source, const char *row,
+                                        ptrdiff_t at, int count, size_t size, char *to) {
     ptrdiff_t x = at / source->channels, c = at - x * source->channels;
     const char *pixel = row + x * source->stride_x;
-    for (int i = 0; i < count; i++) {
-        to[i] = crop_number(pixel + c * source->stride_c, kind);
+    for (int i = 0; i < count; i++, to += size) {
+        memcpy(to, pixel + c * source->stride_c, size);
         if (++c == source->channels) {
             c = 0;
             pixel += source->stride_x;
         }
     }
-}
-
-/* Numbers of a row of any type and strides. */
-static NOINLINE void load_row_float(const struct crop_source *source, ptrdiff_t y, ptrdiff_t at,
-                                    int count, float *to) {
-    const char *row = source->start + y * source->stride_y;
-    int kind = source->kind;
-    if (source->dense && kind != CROP_FLOAT)
-        widen_float(row + at * small_size(kind), kind, count, to);
-    else if (kind == BYTE)
-        crop_load_strided(source, row, at, count, BYTE, to);
-    else if (kind == CROP_FLOAT)
-        crop_load_strided(source, row, at, count, CROP_FLOAT, to);
-    else if (kind == CROP_SHORT)
-        crop_load_strided(source, row, at, count, CROP_SHORT, to);
-    else if (kind == HALF)
-        crop_load_strided(source, row, at, count, HALF, to);
-    else
-        crop_load_strided(source, row, at, count, kind, to);
-}
-
-/* Numbers of a row of doubles, of any strides. */
-static NOINLINE void load_row_double(const struct crop_source *source, ptrdiff_t y, ptrdiff_t at,
-                                     int count, double *to) {
-    const char *row = source->start + y * source->stride_y;
-    ptrdiff_t channels = source->channels;
-    for (int i = 0; i < count; i++, at++)
-        memcpy(to + i, row + at / channels * source->stride_x + at % channels * source->stride_c,
-               sizeof *to);
 }
 
 #endif

@@ -92,26 +92,21 @@ static FORCE_INLINE vector_double load_bytes_double(const uint8_t *from) {
 #undef VECTOR
 #undef NAME
 
-/* Scale and bias of `count` output columns of one channel, `step` lane vectors apart. */
-static FORCE_INLINE void crop_scale_columns(float *sums, ptrdiff_t step, int count, float scale,
-                                            float bias) {
-    vector_float a = splat_float(scale), b = splat_float(bias);
-    for (int q = 0; q < count; q++) {
-        float *column = sums + q * step * CROP_ROWS;
-        for (int i = 0; i < CROP_ROWS; i += (int)(sizeof(vector_float) / sizeof(float)))
-            store_float(column + i, FUSED_VECTOR_float(load_float(column + i), a, b));
-    }
-}
-
-/* Adds the padding where intervals cover the frame in part; rows[l]: the cover of a row. */
-static NOINLINE void crop_pad_columns(float *sums, ptrdiff_t step, const struct crop_span *spans,
-                                      int count, const float *rows, float pad) {
-    for (int q = 0; q < count; q++)
-        for (int l = 0; l < CROP_ROWS; l++) {
-            float missing = 1 - spans[q].cover * rows[l];
-            float *sum = sums + q * step * CROP_ROWS + l;
-            *sum = FUSED_float(missing, pad, *sum);
+/* Completes the sums of `count` output columns, which have neither scale nor bias yet, and adds the
+   padding where intervals cover the frame in part; cover: of the rows, or NULL for no padding. */
+static NOINLINE void crop_complete(const struct sums *to, int count, const struct crop_span *spans,
+                                   const float *cover, const struct crop_pixels *pixels) {
+    for (int c = 0; c < to->channels; c++) {
+        ptrdiff_t place = pixels->place[c];
+        float scale = pixels->scale[place], bias = pixels->bias[place], pad = pixels->pad[place];
+        for (int q = 0; q < count; q++) {
+            float *column = (float *)to->sums + (q * to->step + to->place[c]) * CROP_ROWS;
+            for (int l = 0; cover && l < CROP_ROWS; l++)
+                column[l] = FUSED_float(1 - spans[q].cover * cover[l], pad, column[l]);
+            for (int l = 0; l < CROP_ROWS; l++)
+                column[l] = FUSED_float(column[l], scale, bias);
         }
+    }
 }
 
 #endif

@@ -2,6 +2,7 @@
 
 #define LINE_LANES ((int)(sizeof(VECTOR) / sizeof(REAL))) /* numbers of a vector */
 #define LINE_UNIT (LANES / LINE_LANES)                    /* vectors of a lane vector */
+#define LINE_KIND (sizeof(REAL) == sizeof(float) ? CROP_FLOAT : CROP_DOUBLE)
 
 static FORCE_INLINE VECTOR NAME(splat)(REAL value) { return value - (VECTOR){0}; }
 
@@ -100,6 +101,29 @@ static FORCE_INLINE void NAME(sum_run)(const char *row, ptrdiff_t stride, int ki
     }
 }
 
+/* Numbers at .. at + count - 1 of row y, of any type and strides, counted from the start of the row
+   as pixels of interleaved channels. */
+static NOINLINE void NAME(load_row)(const struct crop_source *source, ptrdiff_t y, ptrdiff_t at,
+                                    int count, REAL *to) {
+    const char *row = source->start + y * source->stride_y;
+    int kind = source->kind, same = kind == LINE_KIND;
+    size_t size = same ? sizeof(REAL) : (size_t)small_size(kind);
+    uint16_t gathered[CROP_RUN];
+    char *dense = same ? (char *)to : (char *)gathered;
+    if (source->dense && same)
+        memcpy(dense, row + at * (ptrdiff_t)size, (size_t)count * size);
+    else if (source->dense)
+        dense = (char *)(uintptr_t)row + at * (ptrdiff_t)size;
+    else if (size == sizeof(REAL))
+        gather_numbers(source, row, at, count, sizeof(REAL), dense);
+    else if (size == 2)
+        gather_numbers(source, row, at, count, 2, dense);
+    else
+        gather_numbers(source, row, at, count, 1, dense);
+    if (!same)
+        NAME(widen)(dense, kind, count, to);
+}
+
 /* Sums `count` numbers of rows of any type for output row i, number by number, as sum_run does. */
 static NOINLINE void NAME(sum_any)(const struct crop_source *source, const struct lines *lines,
                                    int i, ptrdiff_t at, int count, REAL *to) {
@@ -164,7 +188,7 @@ static FORCE_INLINE void NAME(sum_block)(const struct crop_source *source,
     const char *start = source->start;
     int room = count > LANES ? CROP_RUN : LANES, kind = source->kind;
     int direct = source->dense && count >= LANES;
-    direct = direct && (kind == BYTE || kind == (sizeof(REAL) == 4 ? 'f' : 'd'));
+    direct = direct && (kind == BYTE || kind == LINE_KIND);
     if (!direct)
         NAME(sum_loaded)(source, lines, rows, at, count, sums);
     for (int p = 0; p < LANES; p++) {
@@ -295,3 +319,4 @@ static NOINLINE void NAME(sum_strip_columns)(const struct strip *strip, const st
 
 #undef LINE_LANES
 #undef LINE_UNIT
+#undef LINE_KIND

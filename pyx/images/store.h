@@ -54,10 +54,8 @@ static FORCE_INLINE void crop_store_run(const float *from, int count,
         crop_copy_run(from, count, to);
     else if (target->kind == BYTE)
         crop_narrow_run(from, count, target->zero, target->flip, to);
-    else if (target->kind == HALF)
-        narrow_halves(from, count, (uint16_t *)to);
     else
-        narrow_bfloats(from, count, (uint16_t *)to);
+        narrow(from, target->kind, count, to);
 }
 
 /* Stores `count` floats as numbers `step` bytes apart. */

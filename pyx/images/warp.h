@@ -20,9 +20,6 @@ enum { WARP_AHEAD = 8 };
 #define WARP_SIMD PRAGMA(omp simd)
 #define WARP_SIMD_OR PRAGMA(omp simd reduction(| : outside))
 
-/* Four numbers: the channels of a pixel, and anything. */
-typedef float warp_quad __attribute__((vector_size(16)));
-
 /* How a box lies, and how it is sampled. */
 struct warp {
     double m[9];
@@ -36,58 +33,17 @@ struct warp {
     int32_t ahead_x, ahead_y;             /* WARP_AHEAD pixels on, towards the next output rows */
 };
 
-/* a * b + c, for each number. */
-static FORCE_INLINE warp_quad warp_fma(warp_quad a, warp_quad b, warp_quad c) {
-#if defined(__FMA__)
-    return (warp_quad)_mm_fmadd_ps((__m128)a, (__m128)b, (__m128)c);
-#elif defined(__aarch64__)
-    return (warp_quad)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
-#else
-    return a * b + c;
-#endif
-}
-
-static FORCE_INLINE warp_quad warp_splat(float value) {
-    return (warp_quad){value, value, value, value};
-}
-
-/* a + (b - a) * t, for each number. */
-static FORCE_INLINE warp_quad warp_mix(warp_quad a, warp_quad b, float t) {
-    return warp_fma(warp_fma(a, warp_splat(-1), b), warp_splat(t), a);
-}
-
-static FORCE_INLINE warp_quad warp_quad_of(const float *numbers) {
-    warp_quad quad;
-    memcpy(&quad, numbers, sizeof quad);
-    return quad;
-}
-
 /* The pixel (y, x) of a frame of any strides and type, or padding. */
-static NOINLINE warp_quad warp_load_pixel(const struct crop_source *source, const struct warp *warp,
-                                          ptrdiff_t y, ptrdiff_t x) {
-    float numbers[4] = {0, 0, 0, 0};
+static NOINLINE void warp_load_pixel(const struct crop_source *source, const struct warp *warp,
+                                     ptrdiff_t y, ptrdiff_t x, float *to) {
     ptrdiff_t right = source->width - 1, bottom = source->height - 1;
-    if (!warp->repeats && (x < 0 || x > right || y < 0 || y > bottom))
-        return warp_quad_of(warp->pad);
+    if (!warp->repeats && (x < 0 || x > right || y < 0 || y > bottom)) {
+        memcpy(to, warp->pad, sizeof warp->pad);
+        return;
+    }
     x = x < 0 ? 0 : x > right ? right : x;
     y = y < 0 ? 0 : y > bottom ? bottom : y;
-    load_row_float(source, y, x * source->channels, source->channels, numbers);
-    return warp_quad_of(numbers);
-}
-
-/* A sample near an edge, or of a frame that is not dense bytes.  Pixels of weight 0 are not read.
- */
-static NOINLINE warp_quad warp_sample_any(const struct crop_source *source, const struct warp *warp,
-                                          const int32_t *pixel, const float *part) {
-    ptrdiff_t x = pixel[0], y = pixel[1], right = x + (part[0] > 0), below = y + (part[1] > 0);
-    warp_quad top = warp_mix(warp_load_pixel(source, warp, y, x),
-                             warp_load_pixel(source, warp, y, right), part[0]);
-    if (below == y)
-        return top;
-    return warp_mix(top,
-                    warp_mix(warp_load_pixel(source, warp, below, x),
-                             warp_load_pixel(source, warp, below, right), part[0]),
-                    part[1]);
+    load_row_float(source, y, x * source->channels, source->channels, to);
 }
 
 /* Positions of samples of neighbouring output pixels: the pixel before each and the distance from
@@ -264,20 +220,25 @@ static FORCE_INLINE void warp_add_bytes(const struct crop_source *source, int ch
     }
 }
 
-/* Adds samples of any frame, one by one. */
+/* Adds samples near an edge, or of a frame that is not dense bytes, one by one.  Pixels of weight 0
+   are not read. */
 static NOINLINE void warp_add_any(const struct crop_source *source, const struct warp *warp,
                                   int count, const struct warp_places *places, int first,
                                   float *sums) {
     for (int i = 0; i < count; i++) {
-        int32_t pixel[2] = {places->column[i], places->row[i]};
-        float part[2] = {places->x[i], places->y[i]}, numbers[4];
-        warp_quad sample = warp_quad_of(warp->pad);
-        if (pixel[1] != INT32_MIN)
-            sample = warp_sample_any(source, warp, pixel, part);
-        memcpy(numbers, &sample, sizeof sample);
+        ptrdiff_t column = places->column[i], row = places->row[i];
+        float x = places->x[i], y = places->y[i], corners[4][CROP_CHANNELS];
+        for (int j = 0; row != INT32_MIN && j < (y > 0 ? 4 : 2); j++)
+            warp_load_pixel(source, warp, row + j / 2, column + (j % 2 && x > 0), corners[j]);
         for (int k = 0; k < source->channels; k++) {
-            float *sum = sums + k * CROP_COLUMNS + i;
-            *sum = first ? numbers[k] : *sum + numbers[k];
+            float *sum = sums + k * CROP_COLUMNS + i, sample = warp->pad[k];
+            if (row != INT32_MIN)
+                sample = FUSED_float(corners[1][k] - corners[0][k], x, corners[0][k]);
+            if (row != INT32_MIN && y > 0) {
+                float below = FUSED_float(corners[3][k] - corners[2][k], x, corners[2][k]);
+                sample = FUSED_float(below - sample, y, sample);
+            }
+            *sum = first ? sample : *sum + sample;
         }
     }
 }
@@ -330,44 +291,34 @@ static FORCE_INLINE void warp_store(const struct warp *warp, const struct crop_t
         crop_store_run(line, count * n, target, to);
 }
 
-/* Stores padding in place of pixels. */
-static NOINLINE void warp_store_padding(const struct warp *warp, const struct crop_target *target,
-                                        const ptrdiff_t *place, int count, char *to) {
-    float sums[CROP_CHANNELS * CROP_COLUMNS];
-    for (int i = 0; i < CROP_CHANNELS * CROP_COLUMNS; i++)
-        sums[i] = warp->pad[i / CROP_COLUMNS] * (float)(warp->nx * warp->ny);
-    warp_store(warp, target, place, count, sums, to);
-}
-
-/* Output pixels [q, stop) of row p, which all show the box or all do not. */
+/* Row p of the output, of which warp->low_q to warp->stop_q - 1 show the box. */
 static NOINLINE void warp_pixels(const struct crop_source *source, const struct warp *warp,
                                  const struct crop_target *target, const ptrdiff_t *place,
-                                 int32_t p, int32_t q, int32_t stop, char *row) {
-    int shown = p >= warp->low_p && p < warp->stop_p && q >= warp->low_q && q < warp->stop_q &&
-                source->width > 0 && source->height > 0;
-    int bytes = source->dense && source->kind == BYTE && warp_is_near(source);
-    for (int32_t at = q; at < stop; at += CROP_COLUMNS) {
+                                 int32_t p, int32_t width, char *row) {
+    int shown = p >= warp->low_p && p < warp->stop_p && source->width > 0 && source->height > 0;
+    int bytes = source->dense && source->kind == BYTE && warp_is_near(source), count;
+    for (int32_t q = 0; q < width; q += count, row += count * target->stride_x) {
         float sums[CROP_CHANNELS * CROP_COLUMNS];
-        int count = stop - at < CROP_COLUMNS ? stop - at : CROP_COLUMNS;
-        char *to = row + at * target->stride_x;
-        if (!shown) {
-            warp_store_padding(warp, target, place, count, to);
-            continue;
-        }
-        if (source->channels == 3)
-            warp_row(source, warp, 3, bytes, p, at, count, sums);
+        int inside = q >= warp->low_q && q < warp->stop_q;
+        count = (inside ? warp->stop_q : q < warp->low_q ? warp->low_q : width) - q;
+        count = count < CROP_COLUMNS ? count : CROP_COLUMNS;
+        if (!shown || !inside)
+            for (int i = 0; i < CROP_CHANNELS * CROP_COLUMNS; i++)
+                sums[i] = warp->pad[i / CROP_COLUMNS] * (float)(warp->nx * warp->ny);
+        else if (source->channels == 3)
+            warp_row(source, warp, 3, bytes, p, q, count, sums);
         else if (source->channels == 1)
-            warp_row(source, warp, 1, bytes, p, at, count, sums);
+            warp_row(source, warp, 1, bytes, p, q, count, sums);
         else
-            warp_row(source, warp, source->channels, bytes, p, at, count, sums);
-        warp_store(warp, target, place, count, sums, to);
+            warp_row(source, warp, source->channels, bytes, p, q, count, sums);
+        warp_store(warp, target, place, count, sums, row);
     }
 }
 
-/* How far the frame moves, in pixels, from one output pixel to the next along x or y, at most at
-   the corners of the output; many where it is not known. */
-static inline double warp_scale(const double *m, int along_y, int height, int width) {
-    double most = 0;
+/* Samples along one axis of an output pixel: as many as the frame moves pixels from one output
+   pixel to the next, at the corner of the output where it moves most, to a hundredth. */
+static inline int warp_samples(const double *m, int along_y, int height, int width) {
+    double most = 1;
     for (int i = 0; i < 4; i++) {
         double q = i & 1 ? width - 1 : 0, p = i & 2 ? height - 1 : 0;
         double w = m[6] * q + m[7] * p + m[8];
@@ -375,11 +326,11 @@ static inline double warp_scale(const double *m, int along_y, int height, int wi
         double dx = (m[along_y] - x * m[6 + along_y]) / w;
         double dy = (m[3 + along_y] - y * m[6 + along_y]) / w;
         double scale = sqrt(dx * dx + dy * dy);
-        if (!(scale < WARP_SAMPLES))
+        if (!(scale < WARP_SAMPLES)) /* or it is not known */
             return WARP_SAMPLES;
         most = scale > most ? scale : most;
     }
-    return most;
+    return (int)ceil(most - 0.01);
 }
 
 /* The way from the middle of the output to later rows, at the scale of pixels of the frame. */
@@ -418,10 +369,30 @@ static inline void warp_hull(const struct warp *warp, const struct crop_source *
     }
 }
 
-/* Samples along one axis of an output pixel: as many as it has pixels, to a hundredth. */
-static inline int warp_samples(const double *m, int along_y, int height, int width) {
-    double samples = ceil(warp_scale(m, along_y, height, width) - 0.01);
-    return samples < 1 ? 1 : samples > WARP_SAMPLES ? WARP_SAMPLES : (int)samples;
+/* Sets how an output is sampled whose pixels from shown[0], shown[1] to shown[2], shown[3], along y
+   and x, show the box. */
+static inline void warp_set(struct warp *warp, const double *m, const int32_t *shown, int rule,
+                            int repeats, const struct crop_pixels *pixels) {
+    memset(warp, 0, sizeof *warp);
+    memcpy(warp->m, m, sizeof warp->m);
+    warp->low_p = shown[0], warp->low_q = shown[1];
+    warp->stop_p = shown[2], warp->stop_q = shown[3];
+    warp->nx = rule == CROP_AREAS ? warp_samples(m, 0, shown[2], shown[3]) : 1;
+    warp->ny = rule == CROP_AREAS ? warp_samples(m, 1, shown[2], shown[3]) : 1;
+    for (int i = 0; i < WARP_SAMPLES; i++) {
+        warp->at_x[i] = (i + 0.5) / warp->nx;
+        warp->at_y[i] = (i + 0.5) / warp->ny;
+    }
+    warp->projective = m[6] != 0 || m[7] != 0 || m[8] != 1;
+    warp->repeats = repeats;
+    warp->nearest = rule == CROP_NEAREST;
+    for (int c = 0; c < pixels->channels; c++) {
+        ptrdiff_t place = pixels->place[c];
+        warp->scale[c] = pixels->scale[place] / (float)(warp->nx * warp->ny);
+        warp->bias[c] = pixels->bias[place];
+        warp->pad[c] = pixels->pad[place];
+    }
+    warp_set_ahead(warp);
 }
 
 #endif

@@ -318,30 +318,4 @@ static NOINLINE void crop_convert(const struct crop_source *source, ptrdiff_t y,
     }
 }
 
-/* Rows of YCbCr that output rows sum, converted once: `count` of them if `to` is NULL.  Else
-   columns [low, stop) become rows of bytes, one after the other, and the spans are moved to these
-   rows. Spans are in ascending order, or `backwards` in descending one; low is even. */
-static NOINLINE ptrdiff_t crop_convert_rows(const struct crop_source *source,
-                                            struct crop_span *spans, int count, int backwards,
-                                            ptrdiff_t low, ptrdiff_t stop, uint8_t *to) {
-    ptrdiff_t next = 0, rows = 0, size = 3 * (stop - low);
-    for (int i = 0; i < count; i++) {
-        struct crop_span *span = spans + (backwards ? count - 1 - i : i);
-        ptrdiff_t extent = span->high - span->low, y = span->low > next ? span->low : next;
-        ptrdiff_t moved = span->low < next ? rows - (next - span->low) : rows;
-        if (extent < 0)
-            continue;
-        next = y > span->high ? y : span->high + 1;
-        if (!to) {
-            rows += next - y;
-            continue;
-        }
-        for (; y < next; y++, rows++)
-            crop_convert(source, y, low, stop - low, to + rows * size);
-        span->low = (int32_t)moved;
-        span->high = (int32_t)(moved + extent);
-    }
-    return rows;
-}
-
 #endif

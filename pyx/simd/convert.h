@@ -37,47 +37,33 @@ static inline float float_of_half(uint16_t half) {
     return float_of_bits(number | (uint32_t)(half & 0x8000) << 16);
 }
 
-static inline void widen_halves(const uint16_t *from, ptrdiff_t count, float *to) {
-    ptrdiff_t i = 0;
-#if defined(__F16C__)
-    for (; i + 8 <= count; i += 8)
-        _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(from + i))));
-#endif
-    for (; i < count; i++)
-        to[i] = float_of_half(from[i]);
-}
-
-static inline void widen_bfloats(const uint16_t *from, ptrdiff_t count, float *to) {
-    for (ptrdiff_t i = 0; i < count; i++)
-        to[i] = float_of_bits((uint32_t)from[i] << 16);
-}
-
-/* The integers of up to 16 bits; their numbers are exact, too. */
-#define WIDEN_WHOLE(name, type)                                                                    \
-    static inline void name(const type *from, ptrdiff_t count, float *to) {                        \
-        for (ptrdiff_t i = 0; i < count; i++)                                                      \
-            to[i] = from[i];                                                                       \
+/* A loop from i on: converts each element x of the pointer `from`, which has this type. */
+#define CONVERT(type, convert)                                                                     \
+    for (; i < count; i++) {                                                                       \
+        type x = ((const type *)from)[i];                                                          \
+        convert;                                                                                   \
     }
-WIDEN_WHOLE(widen_bytes, uint8_t)
-WIDEN_WHOLE(widen_int8, int8_t)
-WIDEN_WHOLE(widen_int16, int16_t)
-WIDEN_WHOLE(widen_uint16, uint16_t)
-#undef WIDEN_WHOLE
 
 /* Widens `count` elements of a small type. */
 static inline void widen_float(const char *from, int kind, ptrdiff_t count, float *to) {
-    if (kind == HALF)
-        widen_halves((const uint16_t *)from, count, to);
-    else if (kind == BFLOAT)
-        widen_bfloats((const uint16_t *)from, count, to);
+    ptrdiff_t i = 0;
+    if (kind == HALF) {
+#if defined(__F16C__)
+        for (; i + 8 <= count; i += 8)
+            _mm256_storeu_ps(to + i,
+                             _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(from + 2 * i))));
+#endif
+        CONVERT(uint16_t, to[i] = float_of_half(x))
+    } else if (kind == BFLOAT)
+        CONVERT(uint16_t, to[i] = float_of_bits((uint32_t)x << 16))
     else if (kind == INT8)
-        widen_int8((const int8_t *)from, count, to);
+        CONVERT(int8_t, to[i] = x)
     else if (kind == INT16)
-        widen_int16((const int16_t *)from, count, to);
+        CONVERT(int16_t, to[i] = x)
     else if (kind == UINT16)
-        widen_uint16((const uint16_t *)from, count, to);
+        CONVERT(uint16_t, to[i] = x)
     else
-        widen_bytes((const uint8_t *)from, count, to);
+        CONVERT(uint8_t, to[i] = x)
 }
 
 /* Small types are computed in float: nobody calls this, but code for both types compiles. */
@@ -117,49 +103,30 @@ static inline int32_t whole_of_float(float value, float low, float high) {
     return (int32_t)(value + 0x1.8p23f - 0x1.8p23f);
 }
 
-static inline void narrow_halves(const float *from, ptrdiff_t count, uint16_t *to) {
-    ptrdiff_t i = 0;
-#if defined(__F16C__)
-    for (; i + 8 <= count; i += 8) {
-        __m128i halves = _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT);
-        _mm_storeu_si128((__m128i *)(to + i), halves);
-    }
-#endif
-    for (; i < count; i++)
-        to[i] = half_of_float(from[i]);
-}
-
-static inline void narrow_bfloats(const float *from, ptrdiff_t count, uint16_t *to) {
-    for (ptrdiff_t i = 0; i < count; i++)
-        to[i] = bfloat_of_float(from[i]);
-}
-
-#define NARROW_WHOLE(name, type, low, high)                                                        \
-    static inline void name(const float *from, ptrdiff_t count, type *to) {                        \
-        for (ptrdiff_t i = 0; i < count; i++)                                                      \
-            to[i] = (type)whole_of_float(from[i], low, high);                                      \
-    }
-NARROW_WHOLE(narrow_bytes, uint8_t, 0, UINT8_MAX)
-NARROW_WHOLE(narrow_int8, int8_t, INT8_MIN, INT8_MAX)
-NARROW_WHOLE(narrow_int16, int16_t, INT16_MIN, INT16_MAX)
-NARROW_WHOLE(narrow_uint16, uint16_t, 0, UINT16_MAX)
-#undef NARROW_WHOLE
-
 /* Rounds `count` numbers to a small type. */
 static inline void narrow(const float *from, int kind, ptrdiff_t count, char *to) {
-    if (kind == HALF)
-        narrow_halves(from, count, (uint16_t *)to);
-    else if (kind == BFLOAT)
-        narrow_bfloats(from, count, (uint16_t *)to);
+    ptrdiff_t i = 0;
+    uint16_t *two = (uint16_t *)to;
+    if (kind == HALF) {
+#if defined(__F16C__)
+        for (; i + 8 <= count; i += 8) {
+            __m128i halves = _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT);
+            _mm_storeu_si128((__m128i *)(two + i), halves);
+        }
+#endif
+        CONVERT(float, two[i] = half_of_float(x))
+    } else if (kind == BFLOAT)
+        CONVERT(float, two[i] = bfloat_of_float(x))
     else if (kind == INT8)
-        narrow_int8(from, count, (int8_t *)to);
+        CONVERT(float, to[i] = (char)whole_of_float(x, INT8_MIN, INT8_MAX))
     else if (kind == INT16)
-        narrow_int16(from, count, (int16_t *)to);
+        CONVERT(float, two[i] = (uint16_t)whole_of_float(x, INT16_MIN, INT16_MAX))
     else if (kind == UINT16)
-        narrow_uint16(from, count, (uint16_t *)to);
+        CONVERT(float, two[i] = (uint16_t)whole_of_float(x, 0, UINT16_MAX))
     else
-        narrow_bytes(from, count, (uint8_t *)to);
+        CONVERT(float, to[i] = (char)whole_of_float(x, 0, UINT8_MAX))
 }
+#undef CONVERT
 
 /* Copies the runs of a rectangle of pixels, `run` bytes each, end to end.  It is not inlined: such
    a loop makes GCC forget to keep the sums of the function around it in registers. */
