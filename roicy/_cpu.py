@@ -131,8 +131,7 @@ def _round(values: np.ndarray, out: np.ndarray, threads: int) -> None:
 def backward(plan: Plan, grad: np.ndarray, outs: list[np.ndarray]) -> None:
     """Write the gradients of the maps of weighted sums; grad: seen as (K, C, PH, PW)."""
     empty = plan.empty_levels()
-    layout = plan.layout
-    plan.bind([layout.nchw(out) for out in outs])
+    plan.bind(outs)
     while plan.next(MAX_BOXES):
         _dispatch.kernels.grad_input.grad_input(plan, grad)
     for level, _ in empty:  # at last: nothing is written where a plan lacks memory
@@ -152,7 +151,7 @@ def backward_max(
         _check_argmax(argmax, pixels, plan.max_threads)
     for _ in plan.empty_levels():
         out[...] = 0
-    plan.bind([plan.layout.nchw(out)])
+    plan.bind([out])
     while plan.next():
         if kernels.backward(plan, grad, argmax):
             _check_argmax(argmax, pixels, 1)

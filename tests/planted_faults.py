@@ -204,7 +204,7 @@ FAULTS = [
      "at = at > {0||-1} ? at : 0;\n        int32_t low = at < last"),
     ("a threshold is not reached by itself", "images/paste.inc.h",
      "to[i] = {values[i] >= threshold||values[i] > threshold};"),
-    ("tables are written without memory", "plan/tables.pxd",
+    ("tables are written without memory", "plan/arrays.pxd",
      "    if {memory == NULL||False}:\n        raise MemoryError"),
     ("threads compute without scratch", "threads.pxd",
      "    if {scratch == NULL||False}:\n        raise MemoryError"),
@@ -212,7 +212,7 @@ FAULTS = [
      "read_pixels(tile, tile.y1, tile.x0, {bottom - tile.y1||bottom - tile.y1 - 1}, width,"),
     ("one instruction set leaves out a lane", "move/tile.pyx",
      "copy_lanes(row + x * all_lanes, {lanes||lanes - IN_AVX2}, at + x * strides.x)"),
-    ("a task keeps its costs", "plan/tasks.pxd", "free({tasks.costs||NULL})"),
+    ("a plan keeps its tasks", "plan/plan.pyx", "free({self.tasks.items||NULL})"),
     ("threads are not started on trial", "machine.h", "    if ({wanted > team||0}) {"),
     ("a length is coded from another one", "images/runs.h",
      "(runs->index > {2||1} ? runs->before[1] : 0)"),
@@ -224,7 +224,7 @@ HARNESSES = {
     "one instruction set leaves out a lane": ("fuzzing.py", "--calls", "500", "--processes", "1"),
     "tables are written without memory": ("failing_memory.py",),
     "threads compute without scratch": ("failing_memory.py",),
-    "a task keeps its costs": ("failing_memory.py",),
+    "a plan keeps its tasks": ("failing_memory.py",),
 }
 
 

@@ -169,7 +169,7 @@ def loads(monkeypatch):
         def next(self, *most):
             more = super().next(*most)
             if more and self.reads:
-                loads.extend(self.tasks_array()["load"])
+                loads.extend(task["load"] for task in self.tasks_made())
             return more
 
         def __init__(self, purpose, *_):

@@ -95,28 +95,35 @@ def planned(purpose, boxes, channels, threads=1, max_boxes=2**31 - 1, steps=1, *
     scales = [0.5**i for i in range(len(maps))] if levels else 1.0
     pyramid = (SIDE, 0, None) if levels else None
     arguments = Arguments(boxes, None, scales, layout, threads, None, pyramid)
+    given = [map.transpose(0, 2, 3, 1) if channels_last else map for map in maps]
     if purpose in ("grad_input", "max_pixel_grad"):
         shapes = {f"map {i}": map.shape for i, map in enumerate(maps)}
         shapes["dtype"] = maps[0].dtype
         plan = Plan(purpose, row, rule, shapes, BINS, arguments)
-        plan.bind(maps)
+        plan.bind(given)
     else:
-        given = [map.transpose(0, 2, 3, 1) if channels_last else map for map in maps]
         plan = Plan(purpose, row, rule, given if levels else given[0], BINS, arguments)
     for _ in range(steps):
         assert plan.next(max_boxes)
     return plan
 
 
+def tasks_of(plan):
+    """Return an array with the fields of struct Task."""
+    made = plan.tasks_made()
+    types = [(name, "d" if name == "cost" else "p") for name in made[0]]
+    return np.array([tuple(task.values()) for task in made], types)
+
+
 def work_of(purpose, boxes, channels, threads=1, **options):
-    """Return the plan, an array with the fields of struct Task, and the number of threads."""
+    """Return the plan, its tasks, and the number of threads."""
     plan = planned(purpose, boxes, channels, threads, **options)
-    return plan, plan.tasks_array(), plan.threads
+    return plan, tasks_of(plan), plan.threads
 
 
 def images_of(boxes, tables):
     """Return the image of each box of the tables."""
-    assert sorted(tables.order) == list(range(len(tables.rows)))
+    assert sorted(tables.rows) == list(range(len(tables.rows)))
     return boxes[tables.rows, 0].astype(int)
 
 
@@ -218,7 +225,7 @@ def test_small_types_are_widened_once_while_there_is_room(count, extents, load, 
     plan = planned(
         "forward", of_image(0, boxes), 256, extents=extents, channels_last=True, kind="e"
     )
-    assert (plan.tasks_array()["load"] == load).all()
+    assert (tasks_of(plan)["load"] == load).all()
 
 
 @pytest.mark.parametrize(("threads", "slopes"), [(1, False), (2, False), (1, True)])
@@ -229,7 +236,7 @@ def test_tall_boxes_do_not_keep_others_from_sharing_rows(threads, slopes, rng):
     boxes[::99, 1], boxes[::99, 3] = 5, 290
     boxes[0, [0, 2]], boxes[99, [0, 2]] = (0, 9), (390, 399)
     plan = planned(reading(slopes), of_image(0, boxes), 128, threads, extents=extents)
-    tables, tasks = plan.tables(), plan.tasks_array()
+    tables, tasks = plan.tables(), tasks_of(plan)
     rows = tables.windows[:, 1] - tables.windows[:, 0]
     assert ((rows > (40 if slopes else 163)) == (tables.rows % 99 == 0)).all()
     sharing = np.zeros(count, bool)
@@ -247,7 +254,7 @@ def test_boxes_that_take_most_of_the_tile_do_not_share_rows(rows, sharing, rng):
     low = rng.uniform((0, 0), (400 - 450 // rows, 300 - rows), (200, 2))
     boxes = np.column_stack([low, low + np.array([450 / rows, rows])]).astype(np.float32)
     plan = planned("grad_boxes", of_image(0, boxes), 128, rule=INTEGRATED, extents=(300, 400))
-    assert (plan.tasks_array()["load"] == (PACK_ROWS if sharing else PACK_WINDOW)).all()
+    assert (tasks_of(plan)["load"] == (PACK_ROWS if sharing else PACK_WINDOW)).all()
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -259,13 +266,13 @@ def test_pixels_of_large_boxes_are_copied_while_there_is_room(channels, extents,
     """Boxes cover the map, which has 7 blocks of channels and more."""
     work = (all_of(extents, 40), channels, threads)
     options = {"rule": INTEGRATED, "extents": extents, "channels_last": True}
-    tasks = planned("forward", *work, **options).tasks_array()
+    tasks = tasks_of(planned("forward", *work, **options))
     assert (tasks["load"] == (PACK_WINDOW if most is None else COPY_ONCE)).all()
     blocks = tasks["stop_block"] - tasks["first_block"]
     assert most is None or (
         blocks.max() <= most and blocks.max() * extents[0] * extents[1] * 64 <= 4 << 20
     )
-    slopes = planned("grad_boxes", *work, **options).tasks_array()
+    slopes = tasks_of(planned("grad_boxes", *work, **options))
     assert (slopes["load"] == PACK_WINDOW).all()
 
 
@@ -275,10 +282,10 @@ def test_pixels_of_large_boxes_are_copied_while_there_is_room(channels, extents,
 )
 @pytest.mark.parametrize("channels_last", [False, True])
 def test_bins_of_a_pixel_are_copied_while_there_is_room(extents, most, channels_last, rng):
-    tasks = planned(
+    tasks = tasks_of(planned(
         "forward", random_work(rng, 1, 4000, extents), 10,
         extents=extents, channels_last=channels_last, position_sensitive=True,
-    ).tasks_array()  # fmt: skip
+    ))  # fmt: skip
     if not channels_last or most is None:
         assert np.isin(tasks["load"], (PACK_WINDOW, PACK_ROWS)).all()
         return
@@ -292,14 +299,14 @@ def test_adaptive_grids_are_not_thin(ratio, load):
     """They have a sample a pixel, and the rows of all bins together are more than the map."""
     rule = (RULES["sampled"], ratio, False, True, False, False)
     plan = planned("forward", all_of((150, 160)), 128, rule=rule, extents=(150, 160))
-    assert (plan.tasks_array()["load"] == load).all()
+    assert (tasks_of(plan)["load"] == load).all()
     assert np.isin(plan.tables().how, TAPS).all() == (ratio == 1)
 
 
 def test_few_boxes_are_not_worth_copying(rng):
     boxes = random_work(rng, 1, 1)
     plan = planned("forward", boxes, 10, channels_last=True, position_sensitive=True)
-    tasks = plan.tasks_array()
+    tasks = tasks_of(plan)
     assert (tasks["load"] == PACK_WINDOW).all()
 
 
@@ -362,7 +369,7 @@ def test_writing_is_bounded_by_the_tile(extents, position_sensitive, threads):
     assert (tables.windows == [[0, height, 0, width]]).all()
     by_bins = position_sensitive and extents != (3000, 100000)  # there a step has few boxes
     assert by_bins == (tables.strategy == BY_BINS)
-    tasks = plan.tasks_array()
+    tasks = tasks_of(plan)
     areas = (tasks["y1"] - tasks["y0"]) * (tasks["x1"] - tasks["x0"])
     if by_bins:
         areas *= tasks["stop_bin"] - tasks["first_bin"]
@@ -377,7 +384,7 @@ def test_threads_that_share_pixels_have_tiles(extents, threads, channels_last, r
     """Tasks of the gradient of roi_pool go through all bins of their blocks."""
     boxes = random_work(rng, 1, 300, extents)
     options = {"extents": extents, "channels_last": channels_last}
-    tasks = planned("max_pixel_grad", boxes, 60, threads, **options).tasks_array()
+    tasks = tasks_of(planned("max_pixel_grad", boxes, 60, threads, **options))
     pixels = np.zeros((4, *extents), np.int8)
     for task in tasks:
         pixels[blocks_of(task), rows_of(task), columns_of(task)] += 1
@@ -423,7 +430,7 @@ def test_adding_leaves_other_images_alone():
     boxes[:, 0] = 1
     for steps, images in ((1, {0, 1, 2}), (2, {1})):
         plan = planned("grad_input", boxes, 32, 2, max_boxes=10, steps=steps, images=3)
-        assert set(plan.tasks_array()["image"]) == images
+        assert set(tasks_of(plan)["image"]) == images
 
 
 def box_cost(windows):

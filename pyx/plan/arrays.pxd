@@ -1,11 +1,25 @@
-"""Arrays: whether C can read an array of a caller, and where its elements lie."""
+"""Arrays: whether C can read those of a caller, and where elements lie; and memory of our own."""
 from cpython.buffer cimport (PyBUF_FORMAT, PyBUF_STRIDES, PyBuffer_Release, PyObject_GetBuffer)
 from libc.stdint cimport INT32_MAX
+from libc.stdlib cimport malloc
+from libc.string cimport memset
 
 from plan.structs cimport Map, Strides
 
 cdef enum:
     MAX_EXTENT = 1 << 30           # pixels of a side of a map: _arguments.MOST_PIXELS
+
+
+cdef inline void *room_for(Py_ssize_t count, Py_ssize_t size) except NULL:
+    """Memory for so many elements of that size."""
+    cdef void *memory = malloc(max(count, 1) * size)
+    if memory == NULL:
+        raise MemoryError(f"no {count * size} bytes for the boxes of a call")
+    return memory
+
+
+cdef inline void *zeros_for(Py_ssize_t count, Py_ssize_t size) except NULL:
+    return memset(room_for(count, size), 0, max(count, 1) * size)
 
 
 cdef inline bint has_buffer(object value, type ndarray, Py_buffer *array) noexcept:

@@ -1,6 +1,6 @@
 """Copies of what a plan has made, as arrays that tests look at."""
 from plan.rules cimport TableRequest
-from plan.structs cimport Call, Tables, Tasks
+from plan.structs cimport Call, Tables
 
 
 cdef inline copied(const void *elements, Py_ssize_t count, dtype, tuple shape):
@@ -19,7 +19,6 @@ cdef inline copied_tables(const Call *call, const TableRequest *request, real):
     from types import SimpleNamespace
     return SimpleNamespace(
         strategy=call.strategy, first=tables.first, stop=tables.stop,
-        order=copied(call.order.boxes + tables.first, count, "i4", (count,)),
         starts=copied(tables.starts, call.map.images + 1, "p", (-1,)),
         rows=copied(tables.rows, count, "i4", (count,)),
         windows=copied(tables.windows, 4 * count, "i4", (count, 4)),
@@ -35,13 +34,3 @@ cdef inline copied_tables(const Call *call, const TableRequest *request, real):
         bin=copied(tables.bin, taps, "i4", (-1,)),
         bin_weight=copied(tables.bin_weight, taps, real, (-1,)),
     )
-
-
-cdef inline copied_tasks(const Tasks *tasks):
-    """Tasks by the names of struct Task."""
-    names = ("level", "image", "first_box", "stop_box", "first_block", "stop_block", "first_bin",
-             "stop_bin", "load", "y0", "y1", "x0", "x1")
-    import numpy as np
-    kinds = ["i4" if name == "load" else "p" for name in names]
-    dtype = np.dtype({"names": names, "formats": kinds}, align=True)
-    return copied(tasks.items, tasks.count, dtype, (-1,))

@@ -9,6 +9,7 @@
        RULE_FN                              static inline, and what else functions need
        NAME(f)                              the name of function f for this REAL
        RULE_STORE_TAP(out, i, pixel, weight)  writes tap i of a struct taps_out
+       RULE_NUMBER                          the type of arrays of boxes, if it is not REAL
    and no header is included here, since CUDA's run-time compiler has none: C needs <math.h>.
 
    Positions are computed in REAL, in the order written here, and compiled without contraction into
@@ -84,6 +85,10 @@ struct sample_run {
 #define RULE_HUGE 1.0e38
 /* Fewer samples of a bin than this are visited one by one. */
 #define RULE_MIN_DENSE 65
+
+#ifndef RULE_NUMBER
+#define RULE_NUMBER REAL
+#endif
 
 #endif
 

@@ -1,12 +1,11 @@
-"""Declarations of rules.h, rules_levels.h and rules_rotated.h, for float and double, and what they
-are asked for."""
+"""What plans use of rules.h, rules_levels.h and rules_rotated.h, and what tables are made of.
 
+`bytes` chooses the function for float or for double.
+"""
 from libc.stdint cimport int32_t, uint8_t
 
-from simd.simd cimport real
 
-
-cdef extern from "plan/rules_of_cpu.h":
+cdef extern from "plan/rules_of_cpu.h" nogil:
     cdef enum:
         RULE_SAMPLED
         RULE_INTEGRATED
@@ -18,6 +17,7 @@ cdef extern from "plan/rules_of_cpu.h":
         RULE_BILINEAR
         RULE_NEAREST
         RULE_SLOPES
+        RULE_SLOTS
 
     cdef struct Rule "rule":
         int kind
@@ -30,14 +30,9 @@ cdef extern from "plan/rules_of_cpu.h":
     cdef struct BoxAxis "box_axis":
         double low
         double size
-        double bin_size
-        double first_sample
-        double last_sample
         double scale
-        long long grid
         int bins
         int extent
-        int clamped
 
     cdef struct TapsOut "taps_out":
         long long count
@@ -46,17 +41,11 @@ cdef extern from "plan/rules_of_cpu.h":
         void *slope_low
         void *slope_high
 
-    void make_axis "TYPED(make_axis)"(
-        BoxAxis *axis, const Rule *rule, double scale, int bins, int extent, real low,
-        real high) noexcept nogil
-    long long sample_count_float(const BoxAxis *axis, int p) noexcept nogil
-    long long sample_count_double(const BoxAxis *axis, int p) noexcept nogil
-    void axis_taps_float(
-        const Rule *rule, const BoxAxis *axis, int start, int32_t *spans, uint8_t *outside,
-        TapsOut *out) noexcept nogil
-    void axis_taps_double(
-        const Rule *rule, const BoxAxis *axis, int start, int32_t *spans, uint8_t *outside,
-        TapsOut *out) noexcept nogil
+    void make_axis(int bytes, BoxAxis *axis, const Rule *rule, double scale, int bins, int extent,
+                   double low, double high) noexcept
+    long long sample_count(int bytes, const BoxAxis *axis, int p) noexcept
+    void axis_taps(int bytes, const Rule *rule, const BoxAxis *axis, int start, int32_t *spans,
+                   uint8_t *outside, TapsOut *out) noexcept
 
     cdef struct LevelRule "level_rule":
         int last
@@ -65,8 +54,7 @@ cdef extern from "plan/rules_of_cpu.h":
         double canonical_scale
         double close
 
-    int level_of "TYPED(level_of)"(
-        const LevelRule *rule, const real *box, int numbers) noexcept nogil
+    int level_of(int bytes, const LevelRule *rule, const double *box, int numbers) noexcept
 
     cdef struct RotatedBox "rotated_box":
         BoxAxis y
@@ -79,9 +67,6 @@ cdef extern from "plan/rules_of_cpu.h":
         int used
         TapSlot *slots
 
-    cdef enum:
-        RULE_SLOTS
-
     cdef struct SparseOut "sparse_out":
         long long count
         int32_t *pixel
@@ -90,14 +75,11 @@ cdef extern from "plan/rules_of_cpu.h":
         long long step
         int want_slopes
 
-    void make_rotated "TYPED(make_rotated)"(
-        RotatedBox *box, const Rule *rule, const real *numbers) noexcept nogil
-    void rotated_bin_float(
-        const RotatedBox *box, int p, int q, TapSlots *slots, SparseOut *out) noexcept nogil
-    void rotated_bin_double(
-        const RotatedBox *box, int p, int q, TapSlots *slots, SparseOut *out) noexcept nogil
-    double max_rotated_taps_float(const RotatedBox *box) noexcept nogil
-    double max_rotated_taps_double(const RotatedBox *box) noexcept nogil
+    void make_rotated(
+        int bytes, RotatedBox *box, const Rule *rule, const double *numbers) noexcept
+    void rotated_bin(int bytes, const RotatedBox *box, int p, int q, TapSlots *slots,
+                     SparseOut *out) noexcept
+    double max_rotated_taps(int bytes, const RotatedBox *box) noexcept
 
 
 cdef struct AxisSize:

@@ -19,9 +19,9 @@ struct level_rule {
 /* The place of the map of a box by the rule of feature pyramid networks: its level is
        floor(canonical_level + log2(sqrt(width * height) / canonical_scale)).
    numbers: how many a box has, 4 (its corners) or 5 (a turned box). */
-RULE_FN int NAME(level_of)(const struct level_rule *rule, const REAL *box, int numbers) {
-    REAL width = box[2] - (numbers == 5 ? (REAL)0 : box[0]), size, level;
-    REAL height = box[3] - (numbers == 5 ? (REAL)0 : box[1]);
+RULE_FN int NAME(level_of)(const struct level_rule *rule, const RULE_NUMBER *box, int numbers) {
+    REAL width = (REAL)box[2] - (numbers == 5 ? (REAL)0 : (REAL)box[0]), size, level;
+    REAL height = (REAL)box[3] - (numbers == 5 ? (REAL)0 : (REAL)box[1]);
     if (rule->last == 0)
         return 0;
     width = width > 0 ? width : (REAL)0;

@@ -9,8 +9,8 @@
 #define ROICY_RULES_ROTATED
 
 /* A box that is turned about its centre.  y and x are its own axes: `low` is counted from the
-   centre, and what is between near_low and near_high may lie on the map.  Doubles hold numbers of
-   type REAL, but for those two. */
+   centre, and what is between near_low and near_high may lie on the map.  center_y and center_x
+   hold numbers of type REAL. */
 struct rotated_box {
     struct box_axis y, x;
     double center_y, center_x;
@@ -86,17 +86,17 @@ RULE_FN double NAME(rounding)(const struct rotated_box *box) {
 
 /* A turned box from cx, cy, w, h and angle; scale, bins and extent of its axes are known. */
 RULE_FN void NAME(make_rotated)(struct rotated_box *box, const struct rule *rule,
-                                const REAL *numbers) {
+                                const RULE_NUMBER *numbers) {
     REAL scale = (REAL)box->y.scale, offset = rule->aligned ? (REAL)0.5 : (REAL)0;
     double y, x, margin;
     int corner, a;
-    NAME(make_own_axis)(&box->y, rule, numbers[3]);
-    NAME(make_own_axis)(&box->x, rule, numbers[2]);
-    box->center_y = numbers[1] * scale - offset;
-    box->center_x = numbers[0] * scale - offset;
+    NAME(make_own_axis)(&box->y, rule, (REAL)numbers[3]);
+    NAME(make_own_axis)(&box->x, rule, (REAL)numbers[2]);
+    box->center_y = (REAL)numbers[1] * scale - offset;
+    box->center_x = (REAL)numbers[0] * scale - offset;
     box->sign = rule->clockwise ? -1 : 1;
-    box->sine = (REAL)sin((double)(box->sign * numbers[4]));
-    box->cosine = (REAL)cos((double)(box->sign * numbers[4]));
+    box->sine = sin((double)(box->sign * numbers[4]));
+    box->cosine = cos((double)(box->sign * numbers[4]));
     margin = 1 + NAME(rounding)(box);
     for (corner = 0; corner < 4; corner++) { /* of the map, along the box's own axes */
         double own[2];

@@ -7,8 +7,7 @@ from libc.stdint cimport INT32_MAX, int32_t
 from libc.string cimport memset
 
 from plan.rules cimport (RotatedBox, SparseOut, TableRequest, TapSlots, make_rotated,
-                         max_rotated_taps_double, max_rotated_taps_float, rotated_bin_double,
-                         rotated_bin_float)
+                         max_rotated_taps, rotated_bin)
 from plan.spans cimport hull_of_taps, widen_hull
 from plan.structs cimport Boxes, Tables
 from tuning cimport THIN_GAIN
@@ -20,23 +19,16 @@ cdef inline void set_box(
     box.y.bins, box.x.bins = request.axes[0].bins, request.axes[1].bins
     box.y.extent, box.x.extent = <int>request.axes[0].extent, <int>request.axes[1].extent
     box.y.scale = box.x.scale = request.axes[0].scale
-    if request.itemsize == sizeof(float):
-        make_rotated(box, &request.rule, <const float*>boxes.numbers + boxes.width * k)
-    else:
-        make_rotated(box, &request.rule, <const double*>boxes.numbers + boxes.width * k)
+    make_rotated(request.itemsize, box, &request.rule, boxes.numbers + boxes.width * k)
 
 
 cdef inline double max_sparse_taps(
         const Boxes *boxes, Py_ssize_t k, const TableRequest *request) noexcept nogil:
     """An upper bound of the taps of a box, which may be far above what memory holds."""
     cdef RotatedBox box
-    cdef double of_bin
     set_box(&box, boxes, k, request)
-    if request.itemsize == sizeof(float):
-        of_bin = max_rotated_taps_float(&box)
-    else:
-        of_bin = max_rotated_taps_double(&box)
-    return of_bin * request.axes[0].bins * request.axes[1].bins
+    return (max_rotated_taps(request.itemsize, &box)
+            * request.axes[0].bins * request.axes[1].bins)
 
 
 cdef inline void write_bins(
@@ -48,10 +40,7 @@ cdef inline void write_bins(
         for q in range(box.x.bins):
             if spans != NULL:
                 spans[0] = <int32_t>(start + out.count)
-            if itemsize == sizeof(float):
-                rotated_bin_float(box, p, q, slots, out)
-            else:
-                rotated_bin_double(box, p, q, slots, out)
+            rotated_bin(itemsize, box, p, q, slots, out)
             if spans != NULL:
                 spans[1] = <int32_t>(start + out.count)
                 spans += 2

@@ -84,21 +84,20 @@ cdef struct Map:                   # feature maps, or their gradient
     Py_ssize_t columns
 
 
-cdef struct Boxes:                 # of all levels, a list that grows; or of one of them
+cdef struct Boxes:                 # of all levels, a list that grows; box k is row k of the output
     Py_ssize_t count
     Py_ssize_t room
     int32_t *images
-    char *numbers                  # [count][width], in the type of the computation
+    double *numbers                # [count][width], rounded to the type of the computation
     int width                      # 4: x1, y1, x2, y2; 5: cx, cy, w, h, angle of a turned box
-    int32_t *rows                  # of the output; NULL where box k is row k
 
 
-cdef struct Order:                 # boxes sorted by image, then by place
+cdef struct Order:                 # the boxes of a level, sorted by image, then by place
     Py_ssize_t count
     Py_ssize_t images
+    const int32_t *unsorted        # [count]: boxes as they come
     Py_ssize_t *starts             # [images + 1]: where the boxes of each image begin
     int32_t *boxes                 # [count]
-    int32_t *rows                  # [count]: their rows in the output; may be `boxes` itself
 
 
 cdef struct Tables:                # of boxes first .. stop - 1 of an order
@@ -108,7 +107,7 @@ cdef struct Tables:                # of boxes first .. stop - 1 of an order
     Py_ssize_t count               # stop - first
     Py_ssize_t taps
     Py_ssize_t *starts             # [images + 1]: as in the order, but counted from `first`
-    const int32_t *rows            # [i]: row of the output
+    const int32_t *rows            # [i]: of the output, which are the boxes of the order
     int32_t *windows               # [i][y0, y1, x0, x1]: pixels that the box reads
     uint8_t *how                   # [i]: of enum How, behind the windows in their memory
     # The taps of each bin, first y and then x of a box.  PIXEL_SPANS: the pixels themselves, and
@@ -147,11 +146,12 @@ cdef struct Task:                  # what one thread does at a time; tasks do no
     Py_ssize_t y1                  # writing: the pixels that the task owns
     Py_ssize_t x0
     Py_ssize_t x1
+    double cost
+    Py_ssize_t place               # in the list, before it is sorted by cost
 
 
 cdef struct Tasks:                 # a list that grows
     Task *items
-    double *costs                  # [count]
     Py_ssize_t count
     Py_ssize_t room
 

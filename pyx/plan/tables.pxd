@@ -1,215 +1,42 @@
 """Tables: which pixels the bins of each box read, and with which weights.
 
-`sort_boxes` sorts boxes by image and place.  `make_tables` makes the tables of the next boxes in
-that order, of no more than fit TABLE_BYTES.  `transpose_tables` adds, for each pixel, the bins that
-read it, which gradients of the input need.  rules.h knows where bins lie, and structs.pxd says how
-tables of each kind lie in memory.  `itemsize` tells whether numbers in them are float or double.
+`make_tables` makes the tables of the next boxes of an order, of no more than fit TABLE_BYTES.
+`find_thin_boxes` lists the rows and columns of boxes of which few are read.  `transpose_tables`
+adds, for each pixel, the bins that read it, which gradients of the input need.  rules.h knows where
+bins lie, and structs.pxd says how tables of each kind lie in memory.  `itemsize` tells whether
+numbers in them are float or double.
 
 Functions that return an int raise MemoryError, and what they have made until then is freed by
-free_order and free_tables, which take what is all zeros as well.
+free_tables, which takes what is all zeros as well.
 """
 from cython.parallel cimport prange, threadid
 from libc.float cimport DBL_EPSILON, FLT_EPSILON
-from libc.math cimport INFINITY, ceil, cos, fabs, floor, sin
+from libc.math cimport ceil, fabs, floor
 from libc.stdint cimport INT32_MAX, int32_t, uint8_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free
 from libc.string cimport memset
 
+from plan.arrays cimport room_for
 from plan.layout cimport slope_pixels
 from plan.rules cimport (
-    RULE_QUANTISED, RULE_ROTATED, RULE_SAMPLED, RULE_SINGLE_SAMPLES, RULE_SLOTS, AxisSize, BoxAxis,
-    Rule, TableRequest, TapSlots, TapsOut, axis_taps_double, axis_taps_float, make_axis,
-    sample_count_double, sample_count_float)
-from plan.spans cimport hull
+    RULE_QUANTISED, RULE_ROTATED, RULE_SAMPLED, RULE_SINGLE_SAMPLES, RULE_SLOTS, BoxAxis,
+    TableRequest, TapSlots, TapsOut, axis_taps, make_axis, sample_count)
 from plan.sparse cimport count_sparse_taps, max_sparse_taps, sparse_tables
+from plan.spans cimport hull
 from plan.structs cimport PIXEL_SPANS, SAMPLES, SEPARABLE, SPARSE_TAPS, Boxes, Order, Tables
 from roicy._kernels.machine cimport startable
 from tuning cimport (
-    BOXES_AT_ONCE, MAX_COLUMNS, MAX_TAPS_BOUND, MIN_BAND_ROWS, MIN_PARALLEL_BINS, PLACE_BANDS,
-    PLACE_BUCKETS, SLOPE_BLOCKS, TABLE_BYTES, THIN_GAIN)
+    BOXES_AT_ONCE, MAX_COLUMNS, MAX_TAPS_BOUND, MIN_PARALLEL_BINS, SLOPE_BLOCKS, TABLE_BYTES,
+    THIN_GAIN)
 
-
-cdef inline void *room_for(Py_ssize_t count, Py_ssize_t size) except NULL:
-    """Memory for so many elements of that size."""
-    cdef void *memory = malloc(max(count, 1) * size)
-    if memory == NULL:
-        raise MemoryError(f"no {count * size} bytes for the tables of boxes")
-    return memory
-
-
-# ---------------------------------------------------------------------------- order
-
-cdef enum:
-    DIGIT_BITS = 6                 # of a bucket's number, by which boxes are sorted at once
-    DIGITS = 1 << DIGIT_BITS       # two digits are more than the 2 * PLACE_BUCKETS there are
-
-
-cdef struct Buckets:               # a grid of places, and another of tall boxes
-    Py_ssize_t rows                # of the map in a bucket
-    Py_ssize_t columns
-    Py_ssize_t steps               # buckets side by side
-    Py_ssize_t max_rows            # taller boxes have buckets behind all others
-
-
-cdef inline double number_of(
-        const Boxes *boxes, Py_ssize_t k, int i, int itemsize) noexcept nogil:
-    """Number i of box k."""
-    if itemsize == sizeof(float):
-        return (<const float*>boxes.numbers)[boxes.width * k + i]
-    return (<const double*>boxes.numbers)[boxes.width * k + i]
-
-
-cdef inline void hull_of_box(
-        const Boxes *boxes, Py_ssize_t k, int itemsize, double *edges) noexcept nogil:
-    """x1, y1, x2, y2 of a box, or of the upright box around a turned one."""
-    cdef double[5] of_box
-    cdef double width, height, c, s
-    cdef int i
-    memset(of_box, 0, sizeof(of_box))
-    for i in range(boxes.width):
-        of_box[i] = number_of(boxes, k, i, itemsize)
-    for i in range(4):
-        edges[i] = of_box[i]
-    if boxes.width == 5:
-        s, c = fabs(sin(of_box[4])), fabs(cos(of_box[4]))
-        width, height = fabs(of_box[2]), fabs(of_box[3])
-        edges[0], edges[2] = (of_box[0] - (width * c + height * s) / 2,
-                              of_box[0] + (width * c + height * s) / 2)
-        edges[1], edges[3] = (of_box[1] - (width * s + height * c) / 2,
-                              of_box[1] + (width * s + height * c) / 2)
-
-
-cdef inline Py_ssize_t pixel_at(double edge, double scale, Py_ssize_t extent) noexcept nogil:
-    """The pixel of the map that is nearest to an edge of a box."""
-    return <Py_ssize_t>min(max(edge * scale, 0), <double>max(extent - 1, 0))
-
-
-cdef inline Buckets buckets_for(const AxisSize *axes, Py_ssize_t max_rows) noexcept nogil:
-    cdef Buckets buckets
-    cdef Py_ssize_t bands = PLACE_BUCKETS if max_rows > 0 else PLACE_BANDS
-    buckets.steps = PLACE_BUCKETS // bands
-    buckets.rows = max(
-        (axes[0].extent + bands - 1) // bands, 1 if max_rows > 0 else <Py_ssize_t>MIN_BAND_ROWS)
-    buckets.columns = axes[1].extent // buckets.steps + 1
-    buckets.max_rows = max_rows if max_rows > 0 else axes[0].extent
-    return buckets
-
-
-cdef inline int32_t bucket_of(
-        const Boxes *boxes, Py_ssize_t k, const AxisSize *axes, const Buckets *buckets,
-        int itemsize) noexcept nogil:
-    cdef double scale_y = axes[0].scale, scale_x = axes[1].scale
-    cdef Py_ssize_t extent = axes[0].extent, top, left, rows, tall = 0
-    cdef double[4] edges
-    hull_of_box(boxes, k, itemsize, edges)
-    if itemsize == sizeof(float):
-        scale_y, scale_x = <float>scale_y, <float>scale_x
-    top = pixel_at(edges[1], scale_y, extent)
-    left = pixel_at(edges[0], scale_x, axes[1].extent)
-    if extent > buckets.max_rows:
-        rows = pixel_at(edges[3], scale_y, extent) - top
-        # samples reach a pixel farther than a box, and boxes are at least a pixel high
-        tall = PLACE_BUCKETS if max(rows, -rows) + 3 > buckets.max_rows else 0
-    return <int32_t>(tall + top // buckets.rows * buckets.steps + left // buckets.columns)
-
-
-cdef inline void sort_by_digit(
-        const int32_t *keys, int shift, const int32_t *boxes, Py_ssize_t count,
-        int32_t *sorted_boxes) noexcept nogil:
-    """Sort boxes by DIGIT_BITS bits of their keys; those that agree stay in their order."""
-    cdef Py_ssize_t[DIGITS + 1] cursors
-    cdef Py_ssize_t i, digit
-    memset(cursors, 0, sizeof(cursors))
-    for i in range(count):
-        cursors[(keys[i] >> shift & (DIGITS - 1)) + 1] += 1
-    for i in range(DIGITS):
-        cursors[i + 1] += cursors[i]
-    for i in range(count):
-        digit = keys[boxes[i]] >> shift & (DIGITS - 1)
-        sorted_boxes[cursors[digit]] = boxes[i]
-        cursors[digit] += 1
-
-
-cdef inline void sort_by_image(
-        Order *order, const int32_t *images, const int32_t *boxes) noexcept nogil:
-    """Sort boxes by image.  Boxes of one image stay in their order."""
-    cdef Py_ssize_t *starts = order.starts
-    cdef Py_ssize_t i, n
-    memset(starts, 0, (order.images + 1) * sizeof(Py_ssize_t))
-    for i in range(order.count):
-        starts[images[i] + 1] += 1
-    for n in range(order.images):
-        starts[n + 1] += starts[n]
-    for i in range(order.count):   # starts serve as cursors, and are moved back afterwards
-        n = images[boxes[i]]
-        order.boxes[starts[n]] = boxes[i]
-        starts[n] += 1
-    for n in range(order.images, 0, -1):
-        starts[n] = starts[n - 1]
-    starts[0] = 0
-
-
-cdef inline int sort_boxes(
-        Order *order, const Boxes *boxes, Py_ssize_t images, const AxisSize *axes,
-        Py_ssize_t max_rows, int itemsize) except -1:
-    """Sort boxes by image, then by place, so that neighbours read pixels that are in cache.
-
-    axes: NULL to sort by image alone.
-    max_rows > 0: rows of the map are packed once for all boxes, so boxes are sorted by their top
-    rows, and boxes of more than max_rows rows come last.
-    max_rows = 0: nothing is packed, so boxes are sorted by bands of rows, and from left to right in
-    each band.
-    """
-    cdef Buckets buckets
-    cdef Py_ssize_t k, count = boxes.count
-    cdef int32_t *keys
-    cdef int32_t *by_place
-    memset(order, 0, sizeof(Order))
-    order.count, order.images = count, images
-    order.starts = <Py_ssize_t*>room_for(images + 1, sizeof(Py_ssize_t))
-    order.rows = order.boxes = <int32_t*>room_for(count, sizeof(int32_t))
-    keys = <int32_t*>room_for(2 * count, sizeof(int32_t))
-    by_place = keys + count
-    with nogil:
-        for k in range(count):
-            by_place[k] = <int32_t>k
-        if axes != NULL:
-            buckets = buckets_for(axes, max_rows)
-            for k in range(count):
-                keys[k] = bucket_of(boxes, k, axes, &buckets, itemsize)
-            sort_by_digit(keys, 0, by_place, count, order.boxes)
-            sort_by_digit(keys, DIGIT_BITS, order.boxes, count, by_place)
-        sort_by_image(order, boxes.images, by_place)
-    free(keys)
-    if boxes.rows != NULL:
-        order.rows = <int32_t*>room_for(count, sizeof(int32_t))
-        for k in range(count):
-            order.rows[k] = boxes.rows[order.boxes[k]]
-    return 0
-
-
-cdef inline void free_order(Order *order) noexcept:
-    if order.rows != order.boxes:
-        free(order.rows)
-    free(order.boxes)
-    free(order.starts)
-    memset(order, 0, sizeof(Order))
-
-
-# ---------------------------------------------------------------------------- tables
 
 cdef inline void axis_of_box(
         BoxAxis *made, const Boxes *boxes, Py_ssize_t k, const TableRequest *request,
         int a) noexcept nogil:
     """Axis a of box k: 0 is y and 1 is x."""
-    cdef const AxisSize *axis = &request.axes[a]
-    cdef double low = number_of(boxes, k, 1 - a, request.itemsize)
-    cdef double high = number_of(boxes, k, 3 - a, request.itemsize)
-    cdef int extent = <int>axis.extent
-    if request.itemsize == sizeof(float):
-        make_axis(made, &request.rule, axis.scale, axis.bins, extent, <float>low, <float>high)
-    else:
-        make_axis(made, &request.rule, axis.scale, axis.bins, extent, low, high)
+    cdef const double *corners = boxes.numbers + boxes.width * k
+    make_axis(request.itemsize, made, &request.rule, request.axes[a].scale, request.axes[a].bins,
+              <int>request.axes[a].extent, corners[1 - a], corners[3 - a])
 
 
 cdef inline int kind_of(int rule) noexcept nogil:
@@ -225,7 +52,6 @@ cdef inline double max_axis_taps(
         const TableRequest *request, const BoxAxis *axis) noexcept nogil:
     """An upper bound of the taps of one axis: each bin reads at most three pixels more than its
     length on the map, and at most two a sample."""
-    cdef bint single = request.itemsize == sizeof(float)
     cdef double low = min(axis.low, axis.low + axis.size)
     cdef double high = max(axis.low, axis.low + axis.size)
     cdef double extent = axis.extent, rounding, taps
@@ -233,10 +59,11 @@ cdef inline double max_axis_taps(
     cdef int p
     if request.kind == SAMPLES:
         for p in range(axis.bins):
-            samples += sample_count_float(axis, p) if single else sample_count_double(axis, p)
+            samples += sample_count(request.itemsize, axis, p)
         return samples
     # large coordinates are coarse, and rounding then moves the ends of bins by pixels
-    rounding = 8 * max(fabs(low), fabs(high)) * (FLT_EPSILON if single else DBL_EPSILON)
+    rounding = 8 * max(fabs(low), fabs(high))
+    rounding *= FLT_EPSILON if request.itemsize == sizeof(float) else DBL_EPSILON
     low = min(max(floor(low - rounding) - 2, 0), extent)
     high = min(max(ceil(high + rounding) + 2, 0), extent)
     taps = (high - low) + (4.0 + rounding) * axis.bins
@@ -288,10 +115,7 @@ cdef inline void axis_tables(
         axis_of_box(&axis, boxes, k, request, a)
         if request.kind == SAMPLES:
             outside = tables.outside + request.spans * i + a * request.axes[0].bins
-        if itemsize == sizeof(float):
-            axis_taps_float(&request.rule, &axis, <int>start, spans, outside, &out)
-        else:
-            axis_taps_double(&request.rule, &axis, <int>start, spans, outside, &out)
+        axis_taps(request.itemsize, &request.rule, &axis, <int>start, spans, outside, &out)
         hull(spans, 0, axis.bins, tables.tap_pixel, &low, &high)
         window[0], window[1] = <int32_t>low, <int32_t>high
         if request.kind == SAMPLES and window[0] < window[1]:
@@ -315,7 +139,7 @@ cdef inline int make_windows(
     cdef Py_ssize_t n
     memset(tables, 0, sizeof(Tables))
     tables.first, tables.stop, tables.count = first, first + count, count
-    tables.rows = order.rows + first
+    tables.rows = order.boxes + first
     tables.starts = <Py_ssize_t*>room_for(order.images + 1, sizeof(Py_ssize_t))
     for n in range(order.images + 1):
         tables.starts[n] = min(max(order.starts[n], first), first + count) - first
@@ -440,13 +264,10 @@ cdef inline int make_tables(
 
 
 cdef inline int whole_map_tables(
-        Tables *tables, Order *order, const Boxes *boxes, Py_ssize_t images, Py_ssize_t rows,
-        Py_ssize_t columns) except -1:
-    """Boxes sorted by image alone, with windows that are the whole map, and no taps."""
+        Tables *tables, const Order *order, Py_ssize_t rows, Py_ssize_t columns) except -1:
+    """All boxes of an order, with windows that are the whole map, and no taps."""
     cdef Py_ssize_t i
     cdef int32_t *window
-    memset(tables, 0, sizeof(Tables))
-    sort_boxes(order, boxes, images, NULL, 0, 0)
     make_windows(tables, order, 0, order.count)
     for i in range(order.count):
         window = tables.windows + 4 * i
@@ -486,107 +307,77 @@ cdef inline void copy_number(
 cdef inline bint bins_ascend(
         const int32_t *spans, int bins, const int32_t *tap_pixel) noexcept nogil:
     """Whether bins follow each other in the map's direction.  Bins of inverted boxes do not."""
-    cdef int32_t before = -1, pixel
-    cdef int p
-    for p in range(bins):
-        if spans[2 * p] < spans[2 * p + 1]:
-            pixel = tap_pixel[spans[2 * p]]
-            if before >= 0 and pixel != before:
-                return pixel > before
-            before = pixel
-    return True
-
-
-cdef inline Py_ssize_t seek(
-        const int32_t *pixels, Py_ssize_t count, Py_ssize_t at, int32_t pixel) noexcept nogil:
-    """The index of the last of some ascending pixels that is not past `pixel`, or -1.
-
-    at: where the search begins.
-    """
-    while at + 1 < count and pixels[at + 1] <= pixel:
-        at += 1
-    while at >= 0 and pixels[at] > pixel:
-        at -= 1
-    return at
-
-
-cdef inline Py_ssize_t count_pixels(
-        const int32_t *spans, int bins, bint ascend, const int32_t *tap_pixel, int32_t *pixels,
-        int32_t *pixel_spans) noexcept nogil:
-    """List the pixels that the bins of one axis read, and where the list of bins of each pixel will
-    begin.  Return the number of pixels.
-
-    Neighbouring bins overlap by a pixel or two.  If bins are visited in ascending order, the pixel
-    of a tap is therefore one of the last few of the list, and `seek` takes few steps.
-    """
-    cdef Py_ssize_t count = 0, at = -1, i, j
-    cdef int walked, p
-    cdef int32_t start = spans[0]
-    for walked in range(bins):
-        p = walked if ascend else bins - 1 - walked
-        for j in range(spans[2 * p], spans[2 * p + 1]):
-            at = seek(pixels, count, at, tap_pixel[j])
-            if at < 0 or pixels[at] != tap_pixel[j]:
-                at += 1
-                for i in range(count, at, -1):
-                    pixels[i] = pixels[i - 1]
-                    pixel_spans[2 * i + 1] = pixel_spans[2 * i - 1]
-                pixels[at] = tap_pixel[j]
-                pixel_spans[2 * at + 1] = 0
-                count += 1
-            pixel_spans[2 * at + 1] += 1
-    for i in range(count):             # from how many there are to where they begin
-        pixel_spans[2 * i] = start
-        start += pixel_spans[2 * i + 1]
-        pixel_spans[2 * i + 1] = pixel_spans[2 * i]
-    return count
+    cdef int last = bins - 1
+    while last > 0 and spans[2 * last] == spans[2 * last + 1]:
+        last -= 1
+    return last == 0 or tap_pixel[spans[0]] <= tap_pixel[spans[2 * last]]
 
 
 cdef inline Py_ssize_t transpose_axis(
-        Tables *tables, const int32_t *spans, int bins, int itemsize) noexcept nogil:
-    """One axis of one box; returns how many pixels its bins read."""
-    cdef Py_ssize_t base = spans[0], count, at = -1, j
-    cdef int32_t *pixels = tables.pixels + base
-    cdef int32_t *pixel_spans = tables.pixel_spans + 2 * base
+        Tables *tables, const int32_t *spans, int bins, const int32_t *window, int itemsize,
+        int32_t *next_bin) noexcept nogil:
+    """One axis of one box; returns how many pixels its bins read.
+
+    window: low, stop of its pixels.  next_bin: room for a number of each of them: how many bins
+    read it, and then where the next of them is written.
+    """
     cdef const int32_t *tap_pixel = tables.tap_pixel
+    cdef int32_t *pixels = tables.pixels + spans[0]
+    cdef int32_t *pixel_spans = tables.pixel_spans + 2 * <Py_ssize_t>spans[0]
     cdef bint ascend = bins_ascend(spans, bins, tap_pixel)
+    cdef Py_ssize_t count = 0, j
+    cdef int32_t at = spans[0], start, y
     cdef int walked, p
-    cdef int32_t next_bin
-    count = count_pixels(spans, bins, ascend, tap_pixel, pixels, pixel_spans)
+    memset(next_bin, 0, (window[1] - window[0]) * sizeof(int32_t))
+    for j in range(spans[0], spans[2 * bins - 1]):
+        next_bin[tap_pixel[j] - window[0]] += 1
+    for y in range(window[1] - window[0]):
+        start = at
+        at += next_bin[y]
+        next_bin[y] = start
+        if at > start:
+            pixels[count], pixel_spans[2 * count], pixel_spans[2 * count + 1] = (
+                window[0] + y, start, at)
+            count += 1
     for walked in range(bins):
         p = walked if ascend else bins - 1 - walked
         for j in range(spans[2 * p], spans[2 * p + 1]):
-            at = seek(pixels, count, at, tap_pixel[j])
-            next_bin = pixel_spans[2 * at + 1]
-            tables.bin[next_bin] = p
-            copy_number(tables.bin_weight, next_bin, tables.tap_weight, j, itemsize)
-            pixel_spans[2 * at + 1] = next_bin + 1
+            y = tap_pixel[j] - window[0]
+            tables.bin[next_bin[y]] = p
+            copy_number(tables.bin_weight, next_bin[y], tables.tap_weight, j, itemsize)
+            next_bin[y] += 1
     return count
 
 
 cdef inline void transpose_box(
-        Tables *tables, int ph, int pw, int itemsize, Py_ssize_t i) noexcept nogil:
-    cdef const int32_t *spans = tables.spans + 2 * (ph + pw) * i
-    tables.counts[2 * i] = <int32_t>transpose_axis(tables, spans, ph, itemsize)
-    tables.counts[2 * i + 1] = <int32_t>transpose_axis(tables, spans + 2 * ph, pw, itemsize)
+        Tables *tables, int ph, int pw, int itemsize, Py_ssize_t i,
+        int32_t *next_bin) noexcept nogil:
+    cdef const int32_t *y = tables.spans + 2 * (ph + pw) * i
+    cdef const int32_t *window = tables.windows + 4 * i
+    cdef int32_t *counts = tables.counts + 2 * i
+    counts[0] = <int32_t>transpose_axis(tables, y, ph, window, itemsize, next_bin)
+    counts[1] = <int32_t>transpose_axis(tables, y + 2 * ph, pw, window + 2, itemsize, next_bin)
 
 
 cdef inline int transpose_tables(
         Tables *tables, int ph, int pw, int itemsize, int threads) except -1:
     """Add the pixels that each box reads, and the bins and weights of each pixel."""
-    cdef Py_ssize_t i
+    cdef Py_ssize_t i, longest = 1
+    cdef int32_t *next_bin
     tables.counts = <int32_t*>room_for(2 * tables.count, sizeof(int32_t))
     tables.pixels = <int32_t*>room_for(tables.taps, sizeof(int32_t))
     tables.pixel_spans = <int32_t*>room_for(2 * tables.taps, sizeof(int32_t))
     tables.bin = <int32_t*>room_for(tables.taps, sizeof(int32_t))
     tables.bin_weight = room_for(tables.taps, itemsize)
-    if tables.count * (ph + pw) < MIN_PARALLEL_BINS:
-        threads = 1
-    threads = startable(threads)
+    for i in range(0, 4 * tables.count, 2):
+        longest = max(longest, tables.windows[i + 1] - tables.windows[i])
+    threads = startable(threads if tables.count * (ph + pw) >= MIN_PARALLEL_BINS else 1)
+    next_bin = <int32_t*>room_for(threads * longest, sizeof(int32_t))
     for i in prange(
             tables.count, nogil=True, num_threads=threads, schedule="dynamic",
             chunksize=BOXES_AT_ONCE):
-        transpose_box(tables, ph, pw, itemsize, i)
+        transpose_box(tables, ph, pw, itemsize, i, next_bin + threadid() * longest)
+    free(next_bin)
     return 0
 
 
@@ -598,27 +389,6 @@ cdef inline double window_area(const Tables *tables, Py_ssize_t i) noexcept nogi
     if tables.thin != NULL and tables.thin[i] > 0:
         return tables.thin[i]
     return <double>(window[1] - window[0]) * (window[3] - window[2])
-
-
-cdef inline double thin_area(int ph, int pw, const Rule *rule) noexcept nogil:
-    """From how many pixels on a window is thin: it has many times more than there can be taps.
-
-    There are at most two taps a sample, and no bound where the box decides how many samples there
-    are.  Neither the taps that lie on the map nor other boxes matter, so that a box is thin in
-    every batch or in none.
-    """
-    cdef double ratio = rule.sampling_ratio
-    if ratio <= 0:
-        return INFINITY
-    return THIN_GAIN * 4.0 * ph * pw * ratio * ratio
-
-
-cdef inline bint any_is_thin(const Tables *tables, double area) noexcept nogil:
-    cdef Py_ssize_t i
-    for i in range(tables.count):
-        if window_area(tables, i) >= area:
-            return True
-    return False
 
 
 cdef inline void set_slots(
@@ -639,30 +409,37 @@ cdef inline void set_slots(
             tables.slot_pixel[2 * tap + 1] = <int32_t>min(pixel + 1, extent - 1)
 
 
+cdef inline int make_slots_of_taps(Tables *tables) except -1:
+    """Room for slots, and no box that is thin yet."""
+    tables.tap_slot = <int32_t*>room_for(tables.taps, sizeof(int32_t))
+    tables.slot_pixel = <int32_t*>room_for(tables.slots_of_tap * tables.taps, sizeof(int32_t))
+    tables.thin = <int32_t*>room_for(tables.count, sizeof(int32_t))
+    memset(tables.thin, 0, tables.count * sizeof(int32_t))
+    return 0
+
+
 cdef inline Py_ssize_t find_thin_boxes(
         Tables *tables, const TableRequest *request) except -1:
     """Mark boxes whose taps are in few rows and columns of their windows, and list those.
 
-    Return how many boxes are thin.
+    Return how many boxes are thin: their windows have many times more pixels than there can be
+    taps, which are two a sample at most.  There is no bound where the box decides how many samples
+    there are.  Neither the taps that lie on the map nor other boxes matter, so that a box is thin
+    in every batch or in none.
     """
     cdef const int32_t *spans = tables.spans
     cdef int ph = request.axes[0].bins, pw = request.axes[1].bins
-    cdef int each = 2 if request.kind == SAMPLES else 1
-    cdef double area = thin_area(ph, pw, &request.rule)
+    cdef double ratio = request.rule.sampling_ratio
+    cdef double area = THIN_GAIN * 4.0 * ph * pw * ratio * ratio
     cdef Py_ssize_t i, rows, columns, found = 0
-    if area == INFINITY or not any_is_thin(tables, area):
-        return 0
-    tables.slots_of_tap = each
-    tables.tap_slot = <int32_t*>room_for(tables.taps, sizeof(int32_t))
-    tables.slot_pixel = <int32_t*>room_for(each * tables.taps, sizeof(int32_t))
-    tables.thin = <int32_t*>room_for(tables.count, sizeof(int32_t))
-    memset(tables.thin, 0, tables.count * sizeof(int32_t))
-    for i in range(tables.count):
-        rows = each * (spans[2 * ph - 1] - spans[0])
-        columns = each * (spans[2 * (ph + pw) - 1] - spans[2 * ph])
-        if (rows > 0 and columns > 0 and columns <= MAX_COLUMNS
-                and <double>rows * columns <= slope_pixels(SLOPE_BLOCKS)
-                and window_area(tables, i) >= area):
+    tables.slots_of_tap = 2 if request.kind == SAMPLES else 1
+    for i in range(tables.count if ratio > 0 else 0):
+        rows = tables.slots_of_tap * (spans[2 * ph - 1] - spans[0])
+        columns = tables.slots_of_tap * (spans[2 * (ph + pw) - 1] - spans[2 * ph])
+        if (window_area(tables, i) >= area and rows > 0 and columns > 0 and columns <= MAX_COLUMNS
+                and <double>rows * columns <= slope_pixels(SLOPE_BLOCKS)):
+            if tables.thin == NULL:
+                make_slots_of_taps(tables)
             set_slots(tables, spans, ph, request.axes[0].extent)
             set_slots(tables, spans + 2 * ph, pw, request.axes[1].extent)
             tables.thin[i] = <int32_t>(rows * columns)

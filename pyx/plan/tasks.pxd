@@ -20,8 +20,10 @@ Costs are counted in operations on a lane vector.
 """
 from libc.math cimport INFINITY, ceil
 from libc.stdint cimport INT32_MAX, int32_t
-from libc.stdlib cimport calloc, free, malloc, qsort, realloc
+from libc.stdlib cimport free, qsort, realloc
+from libc.string cimport memset
 
+from plan.arrays cimport room_for
 from plan.choose cimport (
     TILE_PIXELS, Cover, Pieces, Work, bins_are_worth_copying, bins_are_written_together,
     load_of_chunk, packs_nothing, pixels_are_worth_copying, rows_are_summed_apart, rows_contiguous,
@@ -45,48 +47,24 @@ cdef struct Grid:                  # how an image becomes rectangles, for gradie
     Py_ssize_t min_bands           # of rows
 
 
-cdef struct Ranked:                # a task and what it is sorted by
-    double cost
-    Py_ssize_t task
-
-
 # --- the list
 
-cdef inline void free_tasks(Tasks *tasks) noexcept:
-    free(tasks.items)
-    free(tasks.costs)
-    tasks.items = NULL
-    tasks.costs = NULL
-    tasks.count = tasks.room = 0
-
-
-cdef inline int grow(Tasks *tasks) except -1 nogil:
-    """Make room for more than twice as many tasks. On failure the list stays as it is."""
+cdef inline int add_task(Tasks *tasks, Task task, double cost) except -1:
     cdef Py_ssize_t room = 2 * tasks.room + 8
-    cdef void *items = realloc(tasks.items, room * sizeof(Task))
-    cdef void *costs
-    if items != NULL:
-        tasks.items = <Task*>items
-        costs = realloc(tasks.costs, room * sizeof(double))
-        if costs != NULL:
-            tasks.costs = <double*>costs
-            tasks.room = room
-            return 0
-    with gil:
-        raise MemoryError(f"no room for {tasks.count + 1} tasks")
-
-
-cdef inline int add_task(Tasks *tasks, const Task *task, double cost) except -1 nogil:
+    cdef void *items
     if tasks.count == tasks.room:
-        grow(tasks)
-    tasks.items[tasks.count] = task[0]
-    tasks.costs[tasks.count] = cost
+        items = realloc(tasks.items, room * sizeof(Task))
+        if items == NULL:
+            raise MemoryError(f"no room for {tasks.count + 1} tasks")
+        tasks.items, tasks.room = <Task*>items, room
+    task.cost, task.place = cost, tasks.count
+    tasks.items[tasks.count] = task
     tasks.count += 1
     return 0
 
 
 cdef inline int add_pieces(
-        Tasks *tasks, const Work *work, Pieces pieces, Task task, double cost) except -1 nogil:
+        Tasks *tasks, const Work *work, Pieces pieces, Task task, double cost) except -1:
     """Add a task for each share of blocks and bins. cost: of one block and one bin."""
     cdef Py_ssize_t b, z
     for b in range(pieces.blocks):
@@ -95,46 +73,21 @@ cdef inline int add_pieces(
         for z in range(pieces.bins):
             task.first_bin = z * work.bins // pieces.bins
             task.stop_bin = (z + 1) * work.bins // pieces.bins
-            add_task(
-                tasks, &task,
-                cost * (task.stop_block - task.first_block) * (task.stop_bin - task.first_bin),
-            )
+            add_task(tasks, task, cost * (task.stop_block - task.first_block)
+                     * (task.stop_bin - task.first_bin))
     return 0
 
 
-cdef inline int compare_ranked(const void *one, const void *other) noexcept nogil:
-    """For qsort: the larger cost comes first; equal ones keep their order."""
-    cdef const Ranked *a = <const Ranked*>one
-    cdef const Ranked *b = <const Ranked*>other
+cdef inline int compare_tasks(const void *one, const void *other) noexcept nogil:
+    """For qsort: the larger cost comes first, so that tasks that end last are small.
+
+    Equal ones keep their order.
+    """
+    cdef const Task *a = <const Task*>one
+    cdef const Task *b = <const Task*>other
     if a.cost != b.cost:
         return -1 if a.cost > b.cost else 1
-    return (a.task > b.task) - (a.task < b.task)
-
-
-cdef inline int largest_first(Tasks *tasks) except -1 nogil:
-    """Sort tasks by cost, so that those that end last are small."""
-    cdef Py_ssize_t i, count = tasks.count
-    cdef Ranked *ranked
-    cdef Task *items
-    if count < 2:
-        return 0
-    ranked = <Ranked*>malloc(count * sizeof(Ranked))
-    items = <Task*>malloc(count * sizeof(Task))
-    if ranked == NULL or items == NULL:
-        free(ranked)
-        free(items)
-        with gil:
-            raise MemoryError(f"no room to sort {count} tasks")
-    for i in range(count):
-        ranked[i].cost, ranked[i].task = tasks.costs[i], i
-    qsort(ranked, count, sizeof(Ranked), compare_ranked)
-    for i in range(count):
-        items[i] = tasks.items[ranked[i].task]
-        tasks.costs[i] = ranked[i].cost
-    free(ranked)
-    free(tasks.items)
-    tasks.items, tasks.room = items, count
-    return 0
+    return -1 if a.place < b.place else 1
 
 
 # --- costs
@@ -194,7 +147,7 @@ cdef inline Py_ssize_t max_rows(Py_ssize_t width, bint slopes) noexcept nogil:
 
 cdef inline int tasks_to_read(
         Tasks *tasks, const Call *calls, Py_ssize_t count, int threads,
-        bint slopes) except -1 nogil:
+        bint slopes) except -1:
     """Fill the list for all levels, at least one, and return how many threads are worth waking.
 
     slopes: the tasks compute gradients of the boxes.
@@ -208,7 +161,7 @@ cdef inline int tasks_to_read(
         for image in range(calls[level].order.images):
             add_image_to_read(tasks, &calls[level], &work, level, image)
     if work.threads > 1:
-        largest_first(tasks)
+        qsort(tasks.items, tasks.count, sizeof(Task), compare_tasks)
     return min(work.threads, max(<int>tasks.count, 1))
 
 
@@ -230,7 +183,7 @@ cdef inline Work work_to_read(
 
 cdef inline int add_image_to_read(
         Tasks *tasks, const Call *call, const Work *work, Py_ssize_t level,
-        Py_ssize_t image) except -1 nogil:
+        Py_ssize_t image) except -1:
     cdef Py_ssize_t box = call.tables.starts[image], stop = call.tables.starts[image + 1], tall
     cdef Cover cover = cover_of_boxes(call, box, stop), chunk
     cdef Pieces pieces
@@ -392,7 +345,7 @@ cdef inline Pieces pieces_of_chunk(
 
 cdef inline int tasks_to_write(
         Tasks *tasks, const Call *calls, Py_ssize_t count, int threads,
-        int purpose) except -1 nogil:
+        int purpose) except -1:
     """Fill the list for all levels, at least one, and return how many threads are worth waking.
 
     Rectangles cover every image. Those without boxes are written with zeros, unless the gradient
@@ -482,39 +435,41 @@ cdef inline Grid grid_of_image(
 
 cdef inline int add_image_to_write(
         Tasks *tasks, const Call *call, const Work *work, const Pieces *pieces, const Grid *grid,
-        Py_ssize_t level, Py_ssize_t image) except -1 nogil:
-    cdef Task task
-    cdef Py_ssize_t bands
-    cdef double cost
+        Py_ssize_t level, Py_ssize_t image) except -1:
+    """Add the tasks of an image: bands of rows that cost as much each, cut to the columns that the
+    tile has room for."""
+    cdef Py_ssize_t bands = max(grid.min_bands, ceiling(call.map.rows, grid.max_rows))
     cdef double *costs
+    cdef double cost
+    cdef Task task
     task.level, task.image = level, image
     task.first_box, task.stop_box = call.tables.starts[image], call.tables.starts[image + 1]
-    task.load = pieces.load
+    task.load, task.y1 = pieces.load, 0
     if task.first_box == task.stop_box:
         return 0 if call.add else add_zeros(tasks, call, work, task)
-    bands = max(grid.min_bands, ceiling(call.map.rows, grid.max_rows))
-    if bands == 1:
-        return add_bands(tasks, call, work, pieces, grid, task, NULL, 0)
-    costs = <double*>calloc(call.map.rows + 1, sizeof(double))
-    if costs == NULL:
-        with gil:
-            raise MemoryError(f"no room for the costs of {call.map.rows} rows")
+    costs = <double*>room_for(call.map.rows + 1, sizeof(double))
+    cost = costs_of_rows(call, task.first_box, task.stop_box, costs)
     try:
-        cost = costs_of_rows(call, task.first_box, task.stop_box, costs)
-        add_bands(tasks, call, work, pieces, grid, task, costs, cost / bands)
+        while task.y1 < call.map.rows:
+            task.y0 = task.y1
+            task.y1 = stop_of_band(call, grid, task.y0, costs, cost / bands)
+            task.x1 = 0
+            while task.x1 < call.map.columns:
+                task.x0 = task.x1
+                task.x1 = min(task.x0 + grid.max_columns, call.map.columns)
+                add_pieces(tasks, work, pieces[0], task, 0)
     finally:
         free(costs)
     return 0
 
 
 cdef inline int add_zeros(
-        Tasks *tasks, const Call *call, const Work *work, Task task) except -1 nogil:
+        Tasks *tasks, const Call *call, const Work *work, Task task) except -1:
     """Add the tasks of an image without boxes: it has one, or one for each bin."""
     cdef Pieces pieces = pieces_of_planes(work)
     pieces.blocks = 1
     if call.strategy == BINS:
         pieces.bins = work.bins
-    task.first_box = task.stop_box = 0
     task.load = PACK_WINDOW
     task.y0, task.y1, task.x0, task.x1 = 0, call.map.rows, 0, call.map.columns
     return add_pieces(tasks, work, pieces, task, 0)
@@ -522,11 +477,12 @@ cdef inline int add_zeros(
 
 cdef inline double costs_of_rows(
         const Call *call, Py_ssize_t first, Py_ssize_t stop, double *costs) noexcept nogil:
-    """Set the costs of each row, which are zero with room for one more, and return their sum: the
+    """Set the costs of each row, of which there is room for one more, and return their sum: the
     pixels that boxes cover are computed, and the whole row is written."""
     cdef Py_ssize_t i, y
     cdef double covered = 0, cost = 0
     cdef const int32_t *window
+    memset(costs, 0, (call.map.rows + 1) * sizeof(double))
     # First where windows begin and end, then the sum of those that have begun and not ended.
     for i in range(first, stop):
         window = call.tables.windows + 4 * i
@@ -539,30 +495,11 @@ cdef inline double costs_of_rows(
     return cost
 
 
-cdef inline int add_bands(
-        Tasks *tasks, const Call *call, const Work *work, const Pieces *pieces, const Grid *grid,
-        Task task, const double *costs, double cost) except -1 nogil:
-    """Add the tasks of an image: bands of rows that cost as much each, cut to the columns that
-    the tile has room for. costs: of each row, or NULL for a single band."""
-    task.y1 = 0
-    while task.y1 < call.map.rows:
-        task.y0 = task.y1
-        task.y1 = stop_of_band(call, grid, task.y0, costs, cost)
-        task.x1 = 0
-        while task.x1 < call.map.columns:
-            task.x0 = task.x1
-            task.x1 = min(task.x0 + grid.max_columns, call.map.columns)
-            add_pieces(tasks, work, pieces[0], task, 0)
-    return 0
-
-
 cdef inline Py_ssize_t stop_of_band(
         const Call *call, const Grid *grid, Py_ssize_t first, const double *costs,
         double cost) noexcept nogil:
     cdef Py_ssize_t y, stop = min(call.map.rows, first + grid.max_rows)
     cdef double seen = 0
-    if costs == NULL:
-        return call.map.rows
     for y in range(first, stop):
         seen += costs[y]
         if seen >= cost:
