@@ -1,7 +1,7 @@
 """
 The passages that docstrings of public functions share, and what fills them in.
 
-A docstring says ``{sections}`` where its sections Parameters, Returns and Raises shall be: each
+The sections Parameters, Returns and Raises stand before a docstring's notes and examples: each
 parameter of the function has the passage of its name, but those that the decorator names.
 """
 
@@ -152,21 +152,19 @@ SECOND = {
 
 def fill_in(documented: Documented, **sections: Iterable[str]) -> Documented:
     """
-    Put sections in the place of ``{sections}`` in a docstring, at its column.
+    Put sections into a docstring, before its notes and examples.
 
     sections: their passages by their titles, with _ in place of spaces.
     """
-    text = documented.__doc__
-    if text is not None:  # python -OO
-        before, found, after = text.partition("{sections}")
-        margin = " " * (len(before) - len(before.rstrip(" ")))
+    if documented.__doc__ is not None:  # python -OO
+        text = inspect.cleandoc(documented.__doc__)
+        found = (text.find(f"\n{title}\n---") for title in ("Notes", "Examples"))
+        end = min((place for place in found if place >= 0), default=len(text))
         filled = [
             "\n".join([title.replace("_", " "), "-" * len(title), *passages])
             for title, passages in sections.items()
         ]
-        shifted = "\n\n".join(filled).replace("\n", "\n" + margin)
-        shifted = shifted.replace(f"\n{margin}\n", "\n\n")  # empty lines have no margin
-        documented.__doc__ = before + (shifted if found else "") + after
+        documented.__doc__ = "\n\n".join([text[:end].rstrip(), *filled]) + "\n" + text[end:]
     return documented
 
 

@@ -48,8 +48,6 @@ def prroi_pool(
 
     Coordinates are not rounded.  The surface falls to 0 within one pixel off the map.
 
-    {sections}
-
     Notes
     -----
     Jiang, Luo, Mao, Xiao, Jiang, "Acquisition of Localization Confidence for Accurate Object
@@ -78,8 +76,6 @@ def prroi_pool_backward(
 ) -> NDArray[Float]:  # fmt: skip
     """
     Gradient of :func:`prroi_pool` with respect to its input.
-
-    {sections}
 
     Examples
     --------
@@ -124,8 +120,6 @@ def prroi_pool_backward_boxes(
 
     The pooled value is a smooth function of them, which is what the operator is for.
 
-    {sections}
-
     Examples
     --------
     >>> import numpy as np, roicy
@@ -154,8 +148,6 @@ def ps_prroi_pool(
     ``out[k, c, p, q]`` is what :func:`prroi_pool` computes from input channel
     ``(c * PH + p) * PW + q``.
 
-    {sections}
-
     Notes
     -----
     PrRoIPool with the channels of R-FCN: Paddle's `prroi_pool` with `output_channels` less than
@@ -183,8 +175,6 @@ def ps_prroi_pool_backward(
 ) -> NDArray[Float]:  # fmt: skip
     """
     Gradient of :func:`ps_prroi_pool` with respect to its input.
-
-    {sections}
 
     Examples
     --------
@@ -225,8 +215,6 @@ def ps_prroi_pool_backward_boxes(
 ) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
     """
     Gradient of :func:`ps_prroi_pool` with respect to the coordinates of its boxes.
-
-    {sections}
 
     Examples
     --------

@@ -60,8 +60,6 @@ def multiscale_roi_align(
     out.  Where there are more maps than levels, since scales are equal, no box is pooled from
     the last ones.
 
-    {sections}
-
     Notes
     -----
     Lin et al., "Feature Pyramid Networks for Object Detection", 2017; computed as by
@@ -94,8 +92,6 @@ def multiscale_roi_align_backward(
 ) -> list[NDArray[Float]]:  # fmt: skip
     """
     Gradients of :func:`multiscale_roi_align` with respect to the maps of each level.
-
-    {sections}
 
     Examples
     --------
@@ -146,8 +142,6 @@ def multiscale_roi_align_backward_boxes(
     Gradient of :func:`multiscale_roi_align` with respect to the coordinates of its boxes, each at
     the level that it is pooled from.
 
-    {sections}
-
     Examples
     --------
     >>> import numpy as np, roicy
@@ -178,8 +172,6 @@ def multiscale_roi_align_rotated(
     The level of a box follows from its width and height, as in :func:`multiscale_roi_align`.  y and
     x have one scale on each level.
 
-    {sections}
-
     Examples
     --------
     >>> import numpy as np, roicy
@@ -205,11 +197,7 @@ def multiscale_roi_align_rotated_backward(
     boxes_num: Counts = None, layout: Layout = "NCHW", out: Sequence[NDArray[Float]] | None = None,
     num_threads: Threads = None,
 ) -> list[NDArray[Float]]:  # fmt: skip
-    """
-    Gradients of :func:`multiscale_roi_align_rotated` with respect to the maps of each level.
-
-    {sections}
-    """
+    """Gradients of :func:`multiscale_roi_align_rotated` with respect to the maps of each level."""
     pyramid = (canonical_scale, canonical_level, image_size)
     given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, pyramid)
     parameters = (sampling_ratio, aligned, clockwise)
@@ -249,8 +237,6 @@ def multiscale_roi_align_rotated_backward_boxes(
     """
     Gradient of :func:`multiscale_roi_align_rotated` with respect to the numbers of its boxes, each
     at the level that it is pooled from.
-
-    {sections}
     """
     pyramid = (canonical_scale, canonical_level, image_size)
     given = (boxes, boxes_num, spatial_scale, layout, num_threads, None, pyramid)

@@ -63,8 +63,6 @@ def crop_and_resize(
     that the last bins of a box that ends at 1 may lie off the map: [0, 0, 1, 1] of 56 x 56 pixels
     in 28 x 28 bins loses the last row and column.
 
-    {sections}
-
     Notes
     -----
     TensorFlow, tf.image.crop_and_resize; :mod:`roicy.compat.tensorflow` has its layout.
@@ -100,8 +98,6 @@ def crop_and_resize_backward(
     """
     Gradient of :func:`crop_and_resize` with respect to its image.
 
-    {sections}
-
     Examples
     --------
     >>> import numpy as np, roicy
@@ -132,8 +128,6 @@ def crop_and_resize_backward_boxes(
     boxes.
 
     It is 0 along an axis where a sample lies on a pixel.
-
-    {sections}
 
     Examples
     --------

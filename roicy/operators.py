@@ -60,8 +60,6 @@ def roi_align(
     ``(bh, bw) = size / (PH, PW)``, and ``g = sampling_ratio``, or ``ceil(size / (PH, PW))``.  A
     sample farther than one pixel off the map counts as 0, others are moved to the map.
 
-    {sections}
-
     Notes
     -----
     He, Gkioxari, Dollár, Girshick, "Mask R-CNN", 2017; computed as by torchvision, and by
@@ -106,8 +104,6 @@ def roi_align_max(
         max over samples of  max(w1 * v1, w2 * v2, w3 * v3, w4 * v4)
 
     where v are the four pixels around a sample and w their bilinear weights.
-
-    {sections}
 
     Notes
     -----
@@ -161,8 +157,6 @@ def roi_align_max_backward(
     The largest samples are found anew in `input`, and it is read as :func:`roi_align_max` reads
     it.  There is no kernel for arrays of CuPy, which are a TypeError.
 
-    {sections}
-
     Examples
     --------
     >>> import numpy as np, roicy
@@ -192,8 +186,6 @@ def roi_align_backward(
     Gradient of :func:`roi_align` with respect to its input.
 
     Each pixel gets the gradient of every bin that reads it, times its weight there.
-
-    {sections}
 
     Examples
     --------
@@ -240,8 +232,6 @@ def roi_align_backward_boxes(
     moves with each edge of the box.  The number of samples, and whether they lie on the map, is
     taken as constant.
 
-    {sections}
-
     Examples
     --------
     On a map that rises by 1 a column, the mean over a box rises by half of what either of its
@@ -281,8 +271,6 @@ def roi_align_rotated(
     and ``g = sampling_ratio``, or ``ceil(size / (PH, PW))``, at most 4096.  A sample farther than
     one pixel off the map counts as 0, others are moved to the map.
 
-    {sections}
-
     Notes
     -----
     Ma et al., "Arbitrary-Oriented Scene Text Detection via Rotation Proposals", 2018; computed as
@@ -320,8 +308,6 @@ def roi_align_rotated_backward(
     Gradient of :func:`roi_align_rotated` with respect to its input.
 
     Each pixel gets the gradient of every bin that reads it, times its weight there.
-
-    {sections}
 
     Examples
     --------
@@ -371,8 +357,6 @@ def roi_align_rotated_backward_boxes(
     moves with each number of the box.  The number of samples, and whether they lie on the map, is
     taken as constant.
 
-    {sections}
-
     Examples
     --------
     On a map that rises by 1 a column, the mean over a box rises by what its centre moves to the
@@ -403,8 +387,6 @@ def ps_roi_align(
     ``out[k, c, p, q]`` is what :func:`roi_align` with ``aligned=True`` computes from input
     channel ``(c * PH + p) * PW + q``.
 
-    {sections}
-
     Notes
     -----
     Li, Peng, Yu, Zhang, Deng, Sun, "Light-Head R-CNN", 2017; computed as by torchvision, and by
@@ -433,8 +415,6 @@ def ps_roi_align_backward(
 ) -> NDArray[Float]:  # fmt: skip
     """
     Gradient of :func:`ps_roi_align` with respect to its input.
-
-    {sections}
 
     Examples
     --------
@@ -475,8 +455,6 @@ def ps_roi_align_backward_boxes(
     """
     Gradient of :func:`ps_roi_align` with respect to the coordinates of its boxes.
 
-    {sections}
-
     Examples
     --------
     >>> import numpy as np, roicy
@@ -506,8 +484,6 @@ def ps_roi_pool(
     - lo, 1) / (PH, PW)``. The last row and column of the map are not read.  A bin off the map
     gives 0.
 
-    {sections}
-
     Notes
     -----
     Dai, Li, He, Sun, "R-FCN", 2016; computed as by torchvision, which leaves out the last row
@@ -536,8 +512,6 @@ def ps_roi_pool_backward(
 ) -> NDArray[Float]:  # fmt: skip
     """
     Gradient of :func:`ps_roi_pool` with respect to its input.
-
-    {sections}
 
     Examples
     --------
@@ -602,8 +576,6 @@ def roi_pool(
     y1) * spatial_scale)``, ``hi`` likewise, and ``(bh, bw) = max(hi - lo + 1, 1) / (PH, PW)``.
     Halves are rounded away from 0.  A bin off the map gives 0.
 
-    {sections}
-
     Notes
     -----
     Girshick, "Fast R-CNN", 2015; computed as by torchvision, and by Paddle and MXNet in float32.
@@ -640,8 +612,6 @@ def roi_pool_backward(
     """
     Gradient of :func:`roi_pool` with respect to its input: each bin's gradient goes to its largest
     pixel.
-
-    {sections}
 
     Examples
     --------

@@ -70,10 +70,10 @@ def test_parameters():
     """The docstring of a function describes each of its parameters, by the name that it has."""
     for name in roicy.__all__:
         found = re.search(
-            r"Parameters\n +-+\n(.*?)\n\n +Returns", getattr(roicy, name).__doc__ or "", re.S
+            r"Parameters\n-+\n(.*?)\n\nReturns", inspect.getdoc(getattr(roicy, name)) or "", re.S
         )
         if found is not None:
-            described = re.findall(r"^    ([a-z_, 0-9]+) :", found[1], re.MULTILINE)
+            described = re.findall(r"^([a-z_, 0-9]+) :", found[1], re.MULTILINE)
             described = [one for names in described for one in names.split(", ")]
             assert described == list(inspect.signature(getattr(roicy, name)).parameters), name
 

@@ -1,8 +1,4 @@
-"""
-What the calls of other systems share: passages of their docstrings, and names in their errors.
-
-A docstring says ``{sections}`` where its sections Parameters, Returns and Raises shall be.
-"""
+"""What calls of other systems share: passages of their docstrings, and names in their errors."""
 
 from __future__ import annotations
 

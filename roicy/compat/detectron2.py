@@ -23,8 +23,6 @@ def roi_align_rotated(
     Mean of bilinear samples in each bin of each rotated box, as
     ``detectron2.layers.roi_align_rotated``; see :func:`roicy.roi_align_rotated`.
 
-    {sections}
-
     Examples
     --------
     >>> import numpy as np
@@ -46,8 +44,6 @@ class ROIAlignRotated(Parameters):
     """
     :func:`roi_align_rotated` with its parameters given once, as
     ``detectron2.layers.ROIAlignRotated``.
-
-    {sections}
     """
 
     _function = staticmethod(roi_align_rotated)

@@ -26,8 +26,6 @@ def roi_align_rotated(
     """
     Mean of bilinear samples in each bin of each rotated box, as ``mmcv.ops.roi_align_rotated``; see
     :func:`roicy.roi_align_rotated`.
-
-    {sections}
     """
     return operators.roi_align_rotated(
         input, rois, output_size, spatial_scale, sampling_ratio, aligned, clockwise
@@ -61,8 +59,6 @@ class RoIAlignRotated(Parameters):
     :func:`roi_align_rotated` with its parameters given once, as ``mmcv.ops.RoIAlignRotated``.
 
     Two old names of parameters, `out_size` and `sample_num`, bring a DeprecationWarning.
-
-    {sections}
 
     Examples
     --------

@@ -39,8 +39,6 @@ def ROIPooling(
     """
     Largest pixel in each bin of each box, as MXNet's ``ROIPooling``; see :func:`roicy.roi_pool`.
 
-    {sections}
-
     Examples
     --------
     >>> import numpy as np
@@ -74,8 +72,6 @@ def ROIAlign(
     Mean of bilinear samples in each bin of each box, as MXNet's ``contrib.ROIAlign``; see
     :func:`roicy.roi_align` and :func:`roicy.ps_roi_align`.
 
-    {sections}
-
     Examples
     --------
     >>> import numpy as np
@@ -106,8 +102,6 @@ def ROIAlign_backward(
 ) -> np.ndarray:  # fmt: skip
     """
     Gradient of :func:`ROIAlign` with respect to its data, which MXNet's autograd computes.
-
-    {sections}
 
     Examples
     --------
@@ -149,8 +143,6 @@ def RROIAlign(
     """
     Mean of bilinear samples in each bin of each rotated box, as MXNet's ``contrib.RROIAlign``; see
     :func:`roicy.roi_align_rotated`.
-
-    {sections}
 
     Examples
     --------

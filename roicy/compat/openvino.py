@@ -39,8 +39,6 @@ def roi_align(
     """
     Mean or largest of bilinear samples in each bin of each box; see :func:`roicy.roi_align`.
 
-    {sections}
-
     Notes
     -----
     OpenVINO, operations ROIAlign-3, ROIAlign-9 and ROIAlign-14.
@@ -82,8 +80,6 @@ def roi_align_rotated(
     """
     Mean of bilinear samples in each bin of each rotated box; see :func:`roicy.roi_align_rotated`.
 
-    {sections}
-
     Notes
     -----
     OpenVINO, operation ROIAlignRotated-15.
@@ -123,8 +119,6 @@ def roi_pooling(
     """
     Largest pixel in each bin of each box, or one bilinear sample of it; see :func:`roicy.roi_pool`
     and :func:`roicy.crop_and_resize`.
-
-    {sections}
 
     Notes
     -----
@@ -182,8 +176,6 @@ def psroi_pooling(
     cuts a box into `spatial_bins_y` x `spatial_bins_x` parts, takes the samples of
     :func:`roicy.crop_and_resize` of each part from channels of its own, `output_dim` of them, and
     returns their means over the parts.
-
-    {sections}
 
     Notes
     -----

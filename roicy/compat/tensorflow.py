@@ -28,8 +28,6 @@ def crop_and_resize(
     Crops of boxes in normalised coordinates, resized, as ``tf.image.crop_and_resize``; see
     :func:`roicy.crop_and_resize`.
 
-    {sections}
-
     Examples
     --------
     >>> import numpy as np

@@ -43,8 +43,6 @@ class RoIPool(Parameters):
     """
     :func:`roicy.roi_pool` with its parameters given once.
 
-    {sections}
-
     Examples
     --------
     >>> import numpy as np
@@ -61,22 +59,14 @@ class RoIPool(Parameters):
 
     @documented("roi_pool", "ndarray (K, C, PH, PW)", rois="either_boxes")
     def __call__(self, input: Readable, rois: Boxes) -> NDArray[Any]:
-        """
-        Pool.
-
-        {sections}
-        """
+        """Pool."""
         return super().__call__(input, rois)
 
 
 @documented("roi_align")
 @dataclass(eq=False)
 class RoIAlign(RoIPool):
-    """
-    :func:`roicy.roi_align` with its parameters given once.
-
-    {sections}
-    """
+    """:func:`roicy.roi_align` with its parameters given once."""
 
     _function = staticmethod(roi_align)
     sampling_ratio: Ratio
@@ -86,11 +76,7 @@ class RoIAlign(RoIPool):
 @documented("ps_roi_align")
 @dataclass(eq=False)
 class PSRoIAlign(RoIPool):
-    """
-    :func:`roicy.ps_roi_align` with its parameters given once.
-
-    {sections}
-    """
+    """:func:`roicy.ps_roi_align` with its parameters given once."""
 
     _function = staticmethod(ps_roi_align)
     sampling_ratio: Ratio
@@ -98,11 +84,7 @@ class PSRoIAlign(RoIPool):
 
 @documented("ps_roi_pool")
 class PSRoIPool(RoIPool):
-    """
-    :func:`roicy.ps_roi_pool` with its parameters given once.
-
-    {sections}
-    """
+    """:func:`roicy.ps_roi_pool` with its parameters given once."""
 
     _function = staticmethod(ps_roi_pool)
 
@@ -112,8 +94,6 @@ class PSRoIPool(RoIPool):
 class MultiScaleRoIAlign:
     """
     Pool boxes from the maps of a feature pyramid, each from the level that suits its size.
-
-    {sections}
 
     Examples
     --------
@@ -146,11 +126,7 @@ class MultiScaleRoIAlign:
         self, x: Mapping[str, Readable], boxes: Sequence[Rows],
         image_shapes: Sequence[tuple[int, int]],
     ) -> NDArray[Any]:  # fmt: skip
-        """
-        Pool.
-
-        {sections}
-        """
+        """Pool."""
         maps = [level for name, level in x.items() if name in self.featmap_names]
         if not maps:
             raise ValueError(

@@ -92,14 +92,15 @@ def function(see: str, **passages: str) -> Callable[[Documented], Documented]:
 
 def module(function: str, **passages: str) -> Callable[[Module], Module]:
     """
-    Fill in the docstrings of a module and of its method `forward`.
+    Fill in the docstrings of a module, and of its method `forward` where it has one of its own.
 
     function: what it calls; passages: as of `function`.
     """
 
     def fill(documented: Module) -> Module:
-        forward: Any = documented.forward  # type: ignore[attr-defined]
-        fill_in(forward, **_sections(function, forward, passages))
+        forward: Any = vars(documented).get("forward")
+        if forward is not None:
+            fill_in(forward, **_sections(function, forward, passages))
         parameters = _sections(function, documented, passages)["Parameters"]
         said = f"{function} : the function, which says what its errors are"
         return fill_in(documented, Parameters=parameters, See_Also=[said])

@@ -28,8 +28,6 @@ def roi_align(
     """
     Mean of bilinear samples in each bin of each box; see :func:`roicy.roi_align`.
 
-    {sections}
-
     Notes
     -----
     The gradients may be differentiated again with respect to what they are linear in: the input,
@@ -69,8 +67,6 @@ def roi_align_max(
     """
     Largest bilinear sample in each bin of each box: ONNX's mode "max".
 
-    {sections}
-
     Examples
     --------
     >>> import torch
@@ -100,8 +96,6 @@ def roi_align_rotated(
     Mean of bilinear samples in each bin of each rotated box.
 
     Gradients flow to the input and to the five numbers of each box.
-
-    {sections}
 
     Examples
     --------
@@ -134,8 +128,6 @@ def ps_roi_align(
 
     Gradients flow to the input and to the boxes.  Pixel i always covers [i, i + 1).
 
-    {sections}
-
     Examples
     --------
     >>> import torch
@@ -163,8 +155,6 @@ def prroi_pool(
 
     Gradients flow to the input and to the boxes.
 
-    {sections}
-
     Examples
     --------
     >>> import torch
@@ -191,8 +181,6 @@ def ps_prroi_pool(
 
     Gradients flow to the input and to the boxes.
 
-    {sections}
-
     Examples
     --------
     >>> import torch
@@ -218,8 +206,6 @@ def roi_pool(
 
     Gradients flow to the input.  Boxes have none, since their corners are rounded.
 
-    {sections}
-
     Examples
     --------
     >>> import torch
@@ -244,8 +230,6 @@ def ps_roi_pool(
     Mean of whole pixels, where each bin reads channels of its own.
 
     Gradients flow to the input.  Boxes have none, since their corners are rounded.
-
-    {sections}
 
     Examples
     --------
@@ -275,8 +259,6 @@ def multiscale_roi_align(
     :func:`roi_align` of each box from the level of a feature pyramid that suits its size.
 
     Gradients flow to the maps of all levels, and to the boxes.
-
-    {sections}
 
     Examples
     --------

@@ -47,42 +47,26 @@ class _Pool(nn.Module):
 
 @_docs.module("roi_pool")
 class RoIPool(_Pool):
-    """
-    :func:`roi_pool` of `input` and `boxes`, as a module.
-
-    {sections}
-    """
+    """:func:`roi_pool` of `input` and `boxes`, as a module."""
 
 
 @_docs.module("ps_roi_pool")
 class PSRoIPool(_Pool):
-    """
-    :func:`ps_roi_pool` of `input` and `boxes`, as a module.
-
-    {sections}
-    """
+    """:func:`ps_roi_pool` of `input` and `boxes`, as a module."""
 
     _function = staticmethod(functions.ps_roi_pool)
 
 
 @_docs.module("prroi_pool")
 class PrRoIPool(_Pool):
-    """
-    :func:`prroi_pool` of `input` and `boxes`, as a module.
-
-    {sections}
-    """
+    """:func:`prroi_pool` of `input` and `boxes`, as a module."""
 
     _function = staticmethod(functions.prroi_pool)
 
 
 @_docs.module("ps_prroi_pool")
 class PSPrRoIPool(_Pool):
-    """
-    :func:`ps_prroi_pool` of `input` and `boxes`, as a module.
-
-    {sections}
-    """
+    """:func:`ps_prroi_pool` of `input` and `boxes`, as a module."""
 
     _function = staticmethod(functions.ps_prroi_pool)
 
@@ -90,9 +74,7 @@ class PSPrRoIPool(_Pool):
 @_docs.module("roi_align")
 class RoIAlign(_Pool):
     """
-    :func:`roi_align` of `input` and `boxes`, as a module, with the parameters of torchvision's.
-
-    {sections}
+    :func:`roi_align` of `input` and `boxes`, as a module with torchvision's parameters.
 
     Examples
     --------
@@ -113,6 +95,7 @@ class RoIAlign(_Pool):
         self.aligned = aligned
 
     def forward(self, input: Tensor, boxes: functions.Boxes) -> Tensor:
+        """Pool."""
         return functions.roi_align(
             input, boxes, self.output_size, self.spatial_scale, self.sampling_ratio, self.aligned,
             self.num_threads,
@@ -121,11 +104,7 @@ class RoIAlign(_Pool):
 
 @_docs.module("roi_align_rotated")
 class RoIAlignRotated(_Pool):
-    """
-    :func:`roi_align_rotated` of `input` and `boxes`, as a module, with the parameters of mmcv's.
-
-    {sections}
-    """
+    """:func:`roi_align_rotated` of `input` and `boxes`, as a module with mmcv's parameters."""
 
     spatial_scale: float
 
@@ -139,6 +118,7 @@ class RoIAlignRotated(_Pool):
         self.clockwise = clockwise
 
     def forward(self, input: Tensor, boxes: functions.Boxes) -> Tensor:
+        """Pool."""
         return functions.roi_align_rotated(
             input, boxes, self.output_size, self.spatial_scale, self.sampling_ratio, self.aligned,
             self.clockwise, self.num_threads,
@@ -147,11 +127,7 @@ class RoIAlignRotated(_Pool):
 
 @_docs.module("ps_roi_align")
 class PSRoIAlign(_Pool):
-    """
-    :func:`ps_roi_align` of `input` and `boxes`, as a module.
-
-    {sections}
-    """
+    """:func:`ps_roi_align` of `input` and `boxes`, as a module."""
 
     def __init__(
         self, output_size: BroadcastingList2[int], spatial_scale: functions.Scale,
@@ -161,6 +137,7 @@ class PSRoIAlign(_Pool):
         self.sampling_ratio = _eager.whole(sampling_ratio)
 
     def forward(self, input: Tensor, boxes: functions.Boxes) -> Tensor:
+        """Pool."""
         return functions.ps_roi_align(
             input, boxes, self.output_size, self.spatial_scale, self.sampling_ratio,
             self.num_threads,
@@ -174,8 +151,6 @@ class MultiScaleRoIAlign(nn.Module):
 
     torchvision's detectors accept it as `box_roi_pool`, `mask_roi_pool` and `keypoint_roi_pool`:
     where torchvision has been imported before, it is an instance of torchvision's class.
-
-    {sections}
 
     Examples
     --------
@@ -218,11 +193,7 @@ class MultiScaleRoIAlign(nn.Module):
     def forward(
         self, x: Dict[str, Tensor], boxes: List[Tensor], image_shapes: List[Tuple[int, int]]
     ) -> Tensor:
-        """
-        Pool.
-
-        {sections}
-        """
+        """Pool."""
         maps: List[Tensor] = []  # TorchScript has no comprehensions with a condition
         for name, level in x.items():
             if name in self.featmap_names:

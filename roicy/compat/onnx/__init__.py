@@ -66,8 +66,6 @@ def RoiAlign(
     """
     Mean or largest of bilinear samples in each bin of each box: RoiAlign of ONNX, opset 10, 16, 22.
 
-    {sections}
-
     Examples
     --------
     >>> import numpy as np
@@ -119,8 +117,6 @@ def MaxRoiPool(
     """
     Largest pixel in each bin of each box: MaxRoiPool of ONNX, opset 1 and 22.
 
-    {sections}
-
     Examples
     --------
     >>> import numpy as np
@@ -154,8 +150,6 @@ def CropAndResize(
 
     Unlike in :func:`roicy.crop_and_resize`, which is TensorFlow's, the last sample of a box lies on
     its second corner exactly, so that no rounding loses the edge of the map.
-
-    {sections}
 
     Examples
     --------
@@ -201,8 +195,6 @@ def MMCVRoIAlignRotated(
 ) -> NDArray[Any]:  # fmt: skip
     """
     Mean of bilinear samples in each bin of each rotated box, of MMDeploy's domain.
-
-    {sections}
 
     Examples
     --------

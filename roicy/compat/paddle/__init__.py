@@ -169,8 +169,6 @@ def roi_pool(
     Largest pixel in each bin of each box, as ``paddle.fluid.layers.roi_pool``; see
     :func:`roicy.roi_pool`.
 
-    {sections}
-
     Examples
     --------
     >>> import numpy as np
@@ -196,8 +194,6 @@ def roi_align(
     """
     Mean of bilinear samples in each bin of each box, as ``paddle.fluid.layers.roi_align``; see
     :func:`roicy.roi_align`.
-
-    {sections}
 
     Examples
     --------
@@ -230,8 +226,6 @@ def psroi_pool(
     """
     Mean of the whole pixels that a bin touches, where each bin reads channels of its own, as
     ``paddle.fluid.layers.psroi_pool``; see :func:`.vision.ops.psroi_pool`.
-
-    {sections}
 
     Examples
     --------
@@ -295,8 +289,6 @@ def prroi_pool(
     in :func:`roicy.ps_prroi_pool`, and other numbers are a ValueError.  A call has this form if it
     names `output_channels`, if there is a fourth number after `rois`, or if the second number after
     `rois` is not whole, and so is not a height.
-
-    {sections}
 
     Examples
     --------

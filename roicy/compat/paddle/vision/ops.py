@@ -38,8 +38,6 @@ def roi_pool(
     """
     Largest pixel in each bin of each box, as ``paddle.vision.ops.roi_pool``; see
     :func:`roicy.roi_pool`.
-
-    {sections}
     """
     return operators.roi_pool(
         x, boxes, output_size, float32_scale(spatial_scale), boxes_num=boxes_num
@@ -54,8 +52,6 @@ def roi_align(
     """
     Mean of bilinear samples in each bin of each box, as ``paddle.vision.ops.roi_align``; see
     :func:`roicy.roi_align`.
-
-    {sections}
     """
     scale = float32_scale(spatial_scale)
     return operators.roi_align(
@@ -80,8 +76,6 @@ def psroi_pool(
     Unlike in :func:`roicy.ps_roi_pool`, which is torchvision's, corners are rounded before they
     are scaled, the pixel of the second corner belongs to the box, and the last row and column of
     the map are read.
-
-    {sections}
 
     Notes
     -----
@@ -111,8 +105,6 @@ def psroi_pool_backward(
 ) -> np.ndarray:  # fmt: skip
     """
     Gradient of :func:`psroi_pool` with respect to its input, which Paddle's autograd computes.
-
-    {sections}
 
     Examples
     --------
@@ -154,8 +146,6 @@ def distribute_fpn_proposals(
     The level of a box is ``floor(log2(sqrt(area) / refer_scale + 1e-8) + refer_level)``, within
     `min_level` and `max_level`, in the type of the boxes.  :func:`roicy.multiscale_roi_align` needs
     no such call: it finds the levels itself.
-
-    {sections}
 
     Examples
     --------
@@ -204,11 +194,7 @@ def _levels(rois: np.ndarray, scale: float, refer: int, pixel_offset: Any) -> np
 @documented("roi_pool")
 @dataclass(eq=False)
 class RoIPool:
-    """
-    :func:`roi_pool` with its parameters given once, as ``paddle.vision.ops.RoIPool``.
-
-    {sections}
-    """
+    """:func:`roi_pool` with its parameters given once, as ``paddle.vision.ops.RoIPool``."""
 
     _function = staticmethod(roi_pool)
     output_size: Any
@@ -221,22 +207,14 @@ class RoIPool:
 
 @documented("ps_roi_pool")
 class PSRoIPool(RoIPool):
-    """
-    :func:`psroi_pool` with its parameters given once, as ``paddle.vision.ops.PSRoIPool``.
-
-    {sections}
-    """
+    """:func:`psroi_pool` with its parameters given once, as ``paddle.vision.ops.PSRoIPool``."""
 
     _function = staticmethod(psroi_pool)
 
 
 @documented("roi_align")
 class RoIAlign(RoIPool):
-    """
-    :func:`roi_align` with its parameters given once, as ``paddle.vision.ops.RoIAlign``.
-
-    {sections}
-    """
+    """:func:`roi_align` with its parameters given once, as ``paddle.vision.ops.RoIAlign``."""
 
     def __call__(
         self, x: np.ndarray, boxes: np.ndarray, boxes_num: Any, aligned: bool = True
