@@ -923,7 +923,7 @@ def test_command(tmp_path, capsys):
     assert main(["onnx", str(path)]) == 0
     printed = capsys.readouterr().out
     assert printed.count("roicy: node") == 2
-    shapes = ["--shape", "1x3x20x25", "--shape", "rois=5x4", "--shape", "images=5"]
+    shapes = ["--shape", "X=1x3x20x25", "--shape", "rois=5x4", "--shape", "images=5"]
     assert main(["onnx", str(path), "--bench", "--rounds", "1", *shapes]) == 0
     printed = capsys.readouterr().out
     assert "ONNX Runtime with roicy: " in printed

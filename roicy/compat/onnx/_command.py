@@ -33,8 +33,7 @@ def run(
     bench : bool
         Whether to run it, and without roicy too.
     shapes : list of str
-        Of inputs whose extents the model leaves open: "NAME=1x3x800x1088"; without "NAME=", of the
-        first input.
+        Of inputs whose extents the model leaves open: "NAME=1x3x800x1088".
     files : list of str
         Arrays for inputs, "NAME=FILE.npy"; the others are random numbers.
     threads, rounds : int
@@ -43,10 +42,6 @@ def run(
     for option, number in (("--threads", threads), ("--rounds", rounds)):
         if number < 1:
             raise ValueError(f"{option}: {number}, expected 1 or more")
-    try:
-        open(model, "rb").close()
-    except OSError as error:
-        raise ValueError(f"cannot be read: {error.strerror}") from None
     given = {name: _loaded(file) for name, _, file in (one.rpartition("=") for one in files)}
     with _claimed() as titles, Progress("making a session"):
         try:
@@ -106,23 +101,22 @@ def _inputs(
     inputs: list[Any], shapes: list[str], arrays: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """Return what a model is run on: arrays of files, random numbers, and zeros for integers."""
-    first, known = inputs[0].name, [value.name for value in inputs]
-    feed = {name or first: array for name, array in arrays.items()}
     given: dict[str, list[int]] = {}
     for one in shapes:
         name, _, extents = one.rpartition("=")
         try:
-            given[name or first] = [int(extent) for extent in extents.split("x")]
+            given[name] = [int(extent) for extent in extents.split("x")]
         except ValueError:
             raise ValueError(f"--shape {one}: expected NAME=EXTENTxEXTENT...") from None
-    others = [name for name in known if name not in feed]
-    for option, names, expected in (("--input", feed, known), ("--shape", given, others)):
+    known = [value.name for value in inputs]
+    others = [name for name in known if name not in arrays]
+    for option, names, expected in (("--input", arrays, known), ("--shape", given, others)):
         for name in names:
             if name not in expected:
                 raise ValueError(f"{option}: {name!r}, expected any of {expected}")
-    rng = np.random.default_rng(0)
+    rng, feed = np.random.default_rng(0), dict(arrays)
     for value in inputs:
-        if value.name not in others:
+        if value.name in arrays:
             continue
         kind = TYPES.get(value.type.removeprefix("tensor(").removesuffix(")"))
         if kind is None:

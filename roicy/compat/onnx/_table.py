@@ -50,12 +50,10 @@ class Operator(NamedTuple):
         Takes the attributes by their names; returns what computes the operator of the input
         arrays, `out` and `num_threads`.
     attributes : dict
-        The default of each attribute, whose type it has: int, float, str, or a list of them.  Of
-        a list of floats it may be one float.
+        The default of each attribute, whose type it has, or the type of one that must be given:
+        int, float, str, or a list of them.  Of a list of floats it may be one float.
     shape : Callable
         Takes the input arrays and the attributes; returns the shape of the output.
-    required : (str, ...)
-        Attributes that have no default but a type.
     inputs : int
         How many there are.
     variadic : bool
@@ -69,7 +67,6 @@ class Operator(NamedTuple):
     prepare: Callable[..., Any]
     attributes: Attributes
     shape: Callable[[Arrays, Attributes], Shape] = _pooled
-    required: tuple[str, ...] = ()
     inputs: int = 2
     variadic: bool = False
     typed: int = 0
@@ -77,26 +74,26 @@ class Operator(NamedTuple):
 
     def checked(self, given: Attributes) -> Attributes:
         """Return these attributes, of the types that they have to have, and all others."""
-        checked = dict(self.attributes)
-        for name, value in given.items():
-            if name not in checked:
+        for name in given:
+            if name not in self.attributes:
                 known = ", ".join(self.attributes)
                 raise ValueError(f"attribute {name!r} is unknown, expected any of {known}")
-            kind = type(self.attributes[name])
-            value = [value] if kind is list and isinstance(value, float) else value
-            if not isinstance(value, kind) and not (kind is float and isinstance(value, int)):
-                raise ValueError(f"attribute {name!r} is {value!r}, expected {kind.__name__}")
-            checked[name] = value
-        for name in self.required:
-            if name not in given:
+        checked = self.attributes | given
+        for name, value in checked.items():
+            default = self.attributes[name]
+            kind = default if isinstance(default, type) else type(default)
+            if value is kind:
                 raise ValueError(f"attribute {name!r} is missing")
+            if kind is list and isinstance(value, float):
+                checked[name] = [value]
+            elif not isinstance(value, kind) and not (kind is float and isinstance(value, int)):
+                raise ValueError(f"attribute {name!r} is {value!r}, expected {kind.__name__}")
         for name in ("output_height", "output_width", "output_size"):
             _arguments.integer(name, checked.get(name, 1), 1, _arguments.MOST_BINS)
         _arguments.sampling_ratio(checked.get("sampling_ratio", 0))
-        for name in ("spatial_scale", "scales", "pyramid_scales"):
-            for scale in np.atleast_1d(checked.get(name, 1)):
-                if not 0 < scale < np.inf:
-                    raise ValueError(f"{name}: {scale}, expected a finite number above 0")
+        for name in ("scales", "pyramid_scales"):
+            for scale in checked.get(name, ()):
+                _arguments.scale(scale, name)
         return checked
 
 
@@ -187,7 +184,7 @@ SAMPLED = {**POOL, "sampling_ratio": 0}
 ROTATED = {**BINS, "sampling_ratio": 0, "spatial_scale": 1.0}
 ROI_ALIGN = {**ROTATED, "mode": "avg"}
 LEVELS = {
-    **BINS, "scales": [0.0], "sampling_ratio": 0, "aligned": 0, "canonical_scale": 224.0,
+    **BINS, "scales": list, "sampling_ratio": 0, "aligned": 0, "canonical_scale": 224.0,
     "canonical_level": 4,
 }  # fmt: skip
 EXTRACTED = {
@@ -200,9 +197,8 @@ _ROI_ALIGN_16 = Operator(
     _roi_align, {**ROI_ALIGN, "coordinate_transformation_mode": "half_pixel"}, inputs=3
 )
 _MAX_ROI_POOL = Operator(
-    _max_roi_pool, {"pooled_shape": [0], "spatial_scale": 1.0},
+    _max_roi_pool, {"pooled_shape": list, "spatial_scale": 1.0},
     lambda arrays, given: _of_boxes(arrays[1], arrays[0], given["pooled_shape"]),
-    required=("pooled_shape",),
 )  # fmt: skip
 _CROP_AND_RESIZE = Operator(
     _crop_and_resize, {"mode": "bilinear", "extrapolation_value": 0.0},
@@ -230,7 +226,7 @@ _ROICY = {
     "RoIPool": Operator(_pooling(operators.roi_pool), POOL),
     "MultiScaleRoIAlign": Operator(
         _multiscale, LEVELS, lambda arrays, given: _of_boxes(*arrays[:2], _size(given)),
-        required=("scales",), **_OF_LEVELS,
+        **_OF_LEVELS,
     ),
     "PasteMasks": Operator(
         _paste_masks, {"padding": 1, "rule": "torchvision"}, _pasted, inputs=3,

@@ -20,35 +20,27 @@ array([[0., 1.],
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from onnx.reference.op_run import OpRun
 
-from . import CropAndResize as _crop_and_resize
-from . import MaxRoiPool as _max_roi_pool
-from . import MMCVRoIAlignRotated as _roi_align_rotated
-from . import RoiAlign as _roi_align
+from .. import onnx as functions
 
-__all__ = ["OPERATORS", "CropAndResize", "MMCVRoIAlignRotated", "MaxRoiPool", "RoiAlign"]
+__all__ = ["OPERATORS"]
+
+DOMAINS = {"CropAndResize": "com.microsoft", "MMCVRoIAlignRotated": "mmdeploy"}
 
 
-def _operator(function: Callable[..., Any], domain: str = "") -> type[OpRun]:
+def _operator(name: str) -> type[OpRun]:
     """Return the operator of a function, whose attributes are its keyword arguments."""
-    name = function.__name__
 
     def run(self: Any, *inputs: Any, **attributes: Any) -> tuple[Any]:
         # Opset 10 had neither this attribute nor an offset, so its value is today's default.
         if name == "RoiAlign" and self.run_params["opsets"][""] < 16:
             attributes["coordinate_transformation_mode"] = "output_half_pixel"
-        return (function(*inputs, **attributes),)
+        return (getattr(functions, name)(*inputs, **attributes),)
 
-    about = f":func:`roicy.compat.onnx.{name}`."
-    return type(name, (OpRun,), {"op_domain": domain, "_run": run, "__doc__": about})
+    return type(name, (OpRun,), {"op_domain": DOMAINS.get(name, ""), "_run": run})
 
 
-RoiAlign = _operator(_roi_align)
-MaxRoiPool = _operator(_max_roi_pool)
-CropAndResize = _operator(_crop_and_resize, "com.microsoft")
-MMCVRoIAlignRotated = _operator(_roi_align_rotated, "mmdeploy")
-OPERATORS = [RoiAlign, MaxRoiPool, CropAndResize, MMCVRoIAlignRotated]
+OPERATORS = [_operator(name) for name in functions.__all__]
