@@ -7,8 +7,8 @@ what it was and what was expected.
 
 from __future__ import annotations
 
+import itertools
 import math
-import os
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,6 @@ LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 # Modes of Pillow's images whose channels are grey, or red, green and blue; others have palettes
 PIL_MODES = ("L", "LA", "La", "RGB", "RGBA", "RGBa", "RGBX", "I;16", "I;16L", "I;16B", "F")
 SAMPLE = 64  # pixels of each axis of a frame that are looked at
-FRAME_TYPES = "BHef"  # NumPy's characters of uint8, uint16, float16 and float32
 FITS = ("stretch", "letterbox", "letterbox_top_left", "cover", "line")
 RULES = {False: 0, True: 1, "pillow": 2, "nearest": 3}  # by antialias, as in pyx/images/axis.h
 BORDERS = ("image", "crop", "constant")
@@ -31,7 +30,6 @@ RANGES = ("video", "full")
 # The weights of red and blue in Y.
 KR_KB = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722), "bt2020": (0.2627, 0.0593)}
 MATRICES = tuple(KR_KB)
-SHAPES = "(H, W), (H, W, C) or (N, H, W, C) with 1 to 4 channels"
 FLOAT64 = np.dtype(np.float64)  # in the byte order of the machine
 FORMATS = (
     "(K, 4) with rows [x1, y1, x2, y2], (K, 5) with rows [frame_index, x1, y1, x2, y2], "
@@ -93,24 +91,31 @@ class Options(NamedTuple):
     threads: int
 
 
+def _taken(name: str, value: Any, types: str, expected: str) -> np.ndarray:
+    """Return the array of a frame; types: NumPy's characters of what it may have, as `expected`."""
+    if type(value).__module__.startswith("PIL.") and value.mode not in PIL_MODES:
+        raise TypeError(
+            f"{name}: a PIL image of mode {value.mode!r}, whose pixels are not grey, red, green or blue; "
+            "pass its convert('RGB')"
+        )
+    value = _arguments.taken(name, value)
+    if value.dtype.char not in types or not value.dtype.isnative:
+        raise TypeError(f"{name}: dtype {_arguments.spell(value.dtype)}, expected {expected}")
+    return _arguments.addressable(name, value)
+
+
 def _frame(name: str, value: Any, most: int) -> np.ndarray:
     """Return an array (N, H, W, C) of a frame, or of several if `most` is 4."""
-    given, value = value, _taken(name, value)
-    dtype, shape = value.dtype, value.shape
-    if dtype.char not in FRAME_TYPES or not dtype.isnative:
-        order = "" if dtype.isnative else " in foreign byte order"
-        hint = "; pass its astype(numpy.float32)" if dtype == np.float64 else ""
-        raise TypeError(
-            f"{name}: dtype {dtype.name}{order}, expected uint8, uint16, float16 or float32{hint}"
-        )
-    _arguments.addressable(name, value)
+    given, value = value, _taken(name, value, "BHef", "uint8, uint16, float16 or float32")
+    shape = value.shape
     if len(shape) == 2:
         value = value[None, :, :, None]
     elif len(shape) == 3:
         value = value[None]
     if value.ndim != 4 or len(shape) > most or not 1 <= value.shape[3] <= MOST_CHANNELS:
-        expected = SHAPES if most == 4 else "(H, W) or (H, W, C) with 1 to 4 channels"
-        raise ValueError(f"{name}: shape {shape}, expected {expected}{_axes_hint(given, shape)}")
+        several = ", (H, W, C) or (N, H, W, C)" if most == 4 else " or (H, W, C)"
+        expected = f"(H, W){several} with 1 to 4 channels{_axes_hint(given, shape)}"
+        raise ValueError(f"{name}: shape {shape}, expected {expected}")
     images, height, width, channels = value.shape
     _arguments.extents(name, (images, channels, height, width))
     return value
@@ -126,37 +131,10 @@ def _axes_hint(frame: Any, shape: tuple[int, ...]) -> str:
     return f"; it seems to be {first}: pass frame.{turn}({axes})"
 
 
-def _taken(name: str, value: Any) -> np.ndarray:
-    """Return the array of a frame; errors say what often stands in place of one."""
-    if value is None:
-        raise TypeError(
-            f"{name}: None, expected an array; cv2.imread returns None for a file that it cannot "
-            "read, and a capture after its last frame"
-        )
-    if isinstance(value, (str, os.PathLike)):
-        raise TypeError(f"{name}: {value!r}, expected the array of a picture, not its path")
-    if isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name}: {value!r}, expected an array; of capture.read() pass the second")
-    mode = getattr(value, "mode", None)
-    if type(value).__module__.startswith("PIL.") and mode not in PIL_MODES:
-        raise TypeError(
-            f"{name}: a PIL image of mode {mode!r}, whose pixels are not grey, red, green or blue; "
-            "pass its convert('RGB')"
-        )
-    return _arguments.taken(name, value)
-
-
 def _yuv_array(name: str, value: Any, color: str) -> np.ndarray:
     """Return an array of YCbCr."""
-    value = _taken(name, value)
-    wanted = "uint16" if color == "p010" else "uint8"
-    if value.dtype != wanted:
-        order = "" if value.dtype.isnative else " in foreign byte order"
-        raise TypeError(
-            f"{name}: dtype {value.dtype.name}{order}, expected {wanted} for color={color!r}"
-        )
-    _arguments.addressable(name, value)
-    return value
+    types, expected = ("H", "uint16") if color == "p010" else ("B", "uint8")
+    return _taken(name, value, types, f"{expected} for color={color!r}")
 
 
 def _yuv_planes(name: str, value: tuple[Any, ...], color: str) -> list[np.ndarray]:
@@ -250,29 +228,19 @@ def _yuv(color: str, color_range: str, color_matrix: str) -> Yuv:
     return Yuv(int(color not in PACKED), wide, round(luma * 2**14), channels)
 
 
-def yuv_frames(value: Any, color: str, color_range: str, color_matrix: str) -> Frames:
-    """Return frames of YCbCr, and how they become RGB."""
-    if isinstance(value, list):
-        frames = [_yuv_frame(f"frames[{i}]", one, color, False) for i, one in enumerate(value)]
-        if not frames:
-            raise ValueError("frames: an empty list, expected one frame or more")
-    else:
-        frames = [_yuv_frame("frames", value, color, True)]
-    count = sum(len(luma) for luma, _, _ in frames)
-    planes = tuple(plane for frame in frames for plane in frame)
-    return Frames(planes, count, 3, "Y", False, False, _yuv(color, color_range, color_matrix))
-
-
-def frames(value: Any) -> Frames:
+def frames(value: Any, color: Any, color_range: str, color_matrix: str) -> Frames:
     """Return the frames of an array, or of a list of arrays of different sizes."""
-    if isinstance(value, (list, tuple)):
-        arrays = [_frame(f"frames[{i}]", one, 3) for i, one in enumerate(value)]
-        if not arrays:
-            raise ValueError("frames: an empty list, expected one frame or more")
-    else:
-        arrays = [_frame("frames", value, 4)]
+    listed = isinstance(value, list) or (color is None and isinstance(value, tuple))
+    named = {f"frames[{i}]": one for i, one in enumerate(value)} if listed else {"frames": value}
+    if not named:
+        raise ValueError("frames: an empty list, expected one frame or more")
+    if color is not None:
+        each = [_yuv_frame(name, one, color, not listed) for name, one in named.items()]
+        planes, count = tuple(itertools.chain.from_iterable(each)), sum(len(y) for y, _, _ in each)
+        return Frames(planes, count, 3, "Y", False, False, _yuv(color, color_range, color_matrix))
+    arrays = [_frame(name, one, 3 if listed else 4) for name, one in named.items()]
     first = arrays[0]
-    for i, array in enumerate(arrays):
+    for i, array in enumerate(arrays[1:], 1):
         if array.dtype != first.dtype or array.shape[3] != first.shape[3]:
             hint = "; planes of YCbCr need color=" if isinstance(value, tuple) else ""
             raise ValueError(
@@ -323,11 +291,9 @@ def read(
         return value, rows
     _arguments.choice("color_range", color_range, RANGES)
     _arguments.choice("color_matrix", color_matrix, MATRICES)
-    if color is None:
-        given = frames(value)
-    else:
+    if color is not None:
         _arguments.choice("color", color, COLORS)
-        given = yuv_frames(value, color, color_range, color_matrix)
+    given = frames(value, color, color_range, color_matrix)
     return given, boxes(rows, boxes_num, given.count)
 
 
