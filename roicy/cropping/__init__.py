@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Both = tuple[NDArray[Any], NDArray[np.float64]]
 
     class Options(TypedDict, total=False):
-        """What crop_lines hands on to crop."""
+        """What crop takes by name, and crop_lines hands on to it."""
 
         mean: Numbers
         std: Numbers
@@ -50,45 +50,32 @@ if TYPE_CHECKING:
         out: NDArray[Any] | None
         num_threads: Threads
 
+    class FittedOptions(Options, total=False):
+        """What only crop takes."""
+
+        fit: Fit
+
 
 @overload
 def crop(
-    frames: Frames, boxes: Boxes, size: Size, *, mean: Numbers = None, std: Numbers = None,
-    scale: Numbers = None, swap_channels: bool = False, fit: Fit = "stretch",
-    pad_value: Numbers = 0, antialias: Antialias = True, border: Border = "image",
-    channels: Channels = "first", dtype: DTypeLike = "float32", quantization: Quantization = None,
-    boxes_num: Counts = None,
-    color: Color = None, color_range: Range = "video", color_matrix: Matrix = "bt601",
-    out: NDArray[Any] | None = None, num_threads: Threads = None,
-    return_matrices: Literal[False] = False,
+    frames: Frames, boxes: Boxes, size: Size, *, return_matrices: Literal[False] = False,
+    **options: Unpack[FittedOptions],
 ) -> Crops:  # fmt: skip
     ...
 
 
 @overload
 def crop(
-    frames: Frames, boxes: Boxes, size: Size, *, mean: Numbers = None, std: Numbers = None,
-    scale: Numbers = None, swap_channels: bool = False, fit: Fit = "stretch",
-    pad_value: Numbers = 0, antialias: Antialias = True, border: Border = "image",
-    channels: Channels = "first", dtype: DTypeLike = "float32", quantization: Quantization = None,
-    boxes_num: Counts = None,
-    color: Color = None, color_range: Range = "video", color_matrix: Matrix = "bt601",
-    out: NDArray[Any] | None = None, num_threads: Threads = None,
-    return_matrices: Literal[True],
+    frames: Frames, boxes: Boxes, size: Size, *, return_matrices: Literal[True],
+    **options: Unpack[FittedOptions],
 ) -> Both:  # fmt: skip
     ...
 
 
 @overload
 def crop(
-    frames: Frames, boxes: Boxes, size: Size, *, mean: Numbers = None, std: Numbers = None,
-    scale: Numbers = None, swap_channels: bool = False, fit: Fit = "stretch",
-    pad_value: Numbers = 0, antialias: Antialias = True, border: Border = "image",
-    channels: Channels = "first", dtype: DTypeLike = "float32", quantization: Quantization = None,
-    boxes_num: Counts = None,
-    color: Color = None, color_range: Range = "video", color_matrix: Matrix = "bt601",
-    out: NDArray[Any] | None = None, num_threads: Threads = None,
-    return_matrices: bool = False,
+    frames: Frames, boxes: Boxes, size: Size, *, return_matrices: bool = False,
+    **options: Unpack[FittedOptions],
 ) -> Crops | Both:  # fmt: skip
     ...
 

@@ -95,8 +95,8 @@ def _taken(name: str, value: Any, types: str, expected: str) -> np.ndarray:
     """Return the array of a frame; types: NumPy's characters of what it may have, as `expected`."""
     if type(value).__module__.startswith("PIL.") and value.mode not in PIL_MODES:
         raise TypeError(
-            f"{name}: a PIL image of mode {value.mode!r}, whose pixels are not grey, red, green or blue; "
-            "pass its convert('RGB')"
+            f"{name}: a PIL image of mode {value.mode!r}, whose pixels are not grey, red, green or "
+            "blue; pass its convert('RGB')"
         )
     value = _arguments.taken(name, value)
     if value.dtype.char not in types or not value.dtype.isnative:
