@@ -141,28 +141,22 @@ def _read(name: str, value: Any) -> np.ndarray:
             f"{name}: {spell_type(value)}, which is not computed yet; pass its compute(), or pool "
             "block by block: see docs/many_machines.md"
         )
-    has_protocol = any(hasattr(type(value), protocol) for protocol in ARRAY_PROTOCOLS)
-    source = value
-    if not has_protocol and not hasattr(type(value), "__dlpack__"):
-        source, has_protocol = _buffer(name, value), True
+    offered = [one for one in (*ARRAY_PROTOCOLS, "__dlpack__") if hasattr(type(value), one)]
     try:
-        found = _of_bfloat16(source)
-        if found is not None:
-            return found
-        return np.asanyarray(source) if has_protocol else np.from_dlpack(source)
-    except MemoryError:
-        raise
-    except Exception as error:  # of any kind, since it comes from the object
-        raise TypeError(f"{name}: {spell_type(value)}, which NumPy cannot read: {error}") from None
-
-
-def _buffer(name: str, value: Any) -> memoryview:
-    try:
-        return memoryview(value)
+        source = value if offered else memoryview(value)
     except TypeError:
         raise TypeError(
             f"{name}: {spell_type(value)}, expected a numpy.ndarray, or what NumPy can read as one"
         ) from None
+    try:
+        found = _of_bfloat16(source)
+        if found is not None:
+            return found
+        return np.from_dlpack(source) if offered == ["__dlpack__"] else np.asanyarray(source)
+    except MemoryError:
+        raise
+    except Exception as error:  # of any kind, since it comes from the object
+        raise TypeError(f"{name}: {spell_type(value)}, which NumPy cannot read: {error}") from None
 
 
 def _is_lazy(value: Any) -> bool:

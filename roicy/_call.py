@@ -15,7 +15,6 @@ of them a call uses.
 
 from __future__ import annotations
 
-import functools
 import sys
 from types import ModuleType
 from typing import Any
@@ -42,13 +41,7 @@ def _backend(*values: Any) -> ModuleType:
     cupy = sys.modules.get("cupy")  # a caller with CuPy arrays has imported it
     if cupy is None or not _lies_on_device(values, cupy.ndarray):
         return _cpu
-    return _gpu()
-
-
-@functools.cache
-def _gpu() -> ModuleType:
-    """Return the backend of CuPy arrays, which is imported when it is needed."""
-    from .cuda import backend
+    from .cuda import backend  # it is imported when it is needed
 
     return backend
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _arguments, _dispatch, _levels, _results
+from . import _arguments, _dispatch, _levels, _memory, _results
 from ._arguments import INT32, Arguments, Layout
 from ._kernels.plan import Plan
 from ._table import MAX_PIXEL, MAX_SAMPLE, WEIGHTED_SUM, Operator
@@ -87,7 +87,7 @@ def output(plan: Plan) -> np.ndarray:
     """Return the array that a forward pass writes to: `out`, if it can take the result."""
     out = plan.out
     if out is None:
-        return _results.new(plan.output_shape, _arguments.pooled(plan.maps[0].dtype)[0])
+        return _memory.new(plan.output_shape, _arguments.pooled(plan.maps[0].dtype)[0])
     if plan.takes(out):
         return out
     dtypes = _arguments.pooled(plan.maps[0].dtype)
@@ -97,7 +97,7 @@ def output(plan: Plan) -> np.ndarray:
 
 def forward(plan: Plan, out: np.ndarray, extra: Any) -> None:
     """Pool; extra: argmax, or the option of ``_call.forward``."""
-    target = out if out.dtype == plan.dtype else _results.new(out.shape, plan.dtype)
+    target = out if out.dtype == plan.dtype else _memory.new(out.shape, plan.dtype)
     layout = plan.layout
     target_nchw = layout.nchw(target)
     kernels = _dispatch.kernels
@@ -112,17 +112,18 @@ def forward(plan: Plan, out: np.ndarray, extra: Any) -> None:
             kernels.max_sample.forward(plan, target_nchw, bool(extra))
     # At last, since nothing is to be written if a plan lacks memory; and row by row, since NumPy
     # has no right error where a list of rows lacks memory.
-    for row in itertools.chain.from_iterable(rows for _, rows in empty):
-        target_nchw[row] = 0
-        if argmax is not None:
-            argmax[row] = -1
+    for _, rows in empty:
+        for row in rows:
+            target_nchw[row] = 0
+            if argmax is not None:
+                argmax[row] = -1
     if target is not out:
         _round(target, out, plan.max_threads)
 
 
 def _round(values: np.ndarray, out: np.ndarray, threads: int) -> None:
     """Write new float32 values to an array of a small type."""
-    rounded = out if out.flags.c_contiguous else _results.new(out.shape, out.dtype)
+    rounded = out if out.flags.c_contiguous else _memory.new(out.shape, out.dtype)
     _dispatch.kernels.round.narrow(values, _arguments.bits(rounded), ord(out.dtype.char), threads)
     if rounded is not out:
         out[...] = rounded

@@ -58,17 +58,9 @@ def usable() -> list[str]:
 
 def _check(isa: str, named: str) -> None:
     """Refuse an instruction set that cannot be loaded here; `named` is how the error calls it."""
-    if isa not in KNOWN:
-        raise ImportError(f"{named}: unknown instruction set, expected one of {', '.join(KNOWN)}")
-    if isa not in machine.supported():
-        raise ImportError(
-            f"{named}: this processor or operating system does not support it, "
-            f"only {', '.join(machine.supported())}"
-        )
-    if not _is_built(isa):
-        raise ImportError(
-            f"{named}: this build of roicy lacks it and has only {', '.join(built())}"
-        )
+    for which, sets in (("this processor", machine.supported()), ("this build", built())):
+        if isa not in sets:
+            raise ImportError(f"{named}: expected one that {which} has: {', '.join(sets)}")
 
 
 def load(isa: str) -> SimpleNamespace:
@@ -91,9 +83,8 @@ def _choose() -> str:
         if _is_built(name):  # others are not looked for: that takes time at import
             return name
     raise ImportError(
-        "roicy: this installation has kernels for "
-        f"{', '.join(built()) or 'no instruction set'}, this processor supports "
-        f"{', '.join(machine.supported())}; install roicy again"
+        f"roicy: this build has kernels for {', '.join(built()) or 'no instruction set'}, and this "
+        f"processor for {', '.join(machine.supported())}; install roicy again"
     )
 
 

@@ -132,10 +132,12 @@ def scales(arguments: Arguments, shapes: dict[str, Shape]) -> list[Scale]:
     if arguments.pyramid is None:
         return [_arguments.spatial_scale(arguments.spatial_scale)]
     check_levels(shapes)
-    if arguments.spatial_scale is not None:
-        found, follows = _given_scales(arguments, len(shapes)), ""
-    else:
+    if arguments.spatial_scale is None:
         found, follows = _scales_from_heights(arguments, shapes), ", as follows from image_size"
+    elif arguments.pyramid[2] is not None:
+        raise ValueError("image_size: expected None, since spatial_scale is given")
+    else:
+        found, follows = scales_of_levels(arguments.spatial_scale, len(shapes)), ""
     if any(
         coarser[0] > finer[0] or coarser[1] > finer[1]
         for finer, coarser in itertools.pairwise(found)
@@ -164,13 +166,6 @@ def check_same_scales(scales: list[Scale]) -> None:
             raise ValueError(
                 f"spatial_scale: {scale}, expected one number for boxes that are turned"
             )
-
-
-def _given_scales(arguments: Arguments, count: int) -> list[Scale]:
-    value, image_size = arguments.spatial_scale, arguments.pyramid[2]
-    if image_size is not None:
-        raise ValueError("image_size: expected None, since spatial_scale is given")
-    return scales_of_levels(value, count)
 
 
 def _scales_from_heights(arguments: Arguments, shapes: dict[str, Shape]) -> list[Scale]:

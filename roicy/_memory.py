@@ -15,16 +15,19 @@ At most ``ROICY_KEEP_BYTES`` are kept in all.  The default is 512 MB, and 0 swit
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable
 
 import numpy as np
 
+from . import _limits
 from ._kernels import machine
 
 LEAST = 1 << 25  # bytes: smaller blocks are not kept here, since glibc keeps them itself
 LINE = 64  # bytes
+LARGE = 1 << 28  # bytes of a result; below, nobody asks how much memory there is
 ON_LINES = 1 << 20  # bytes; results of this size and more begin on a line (R041, R042)
 
 
@@ -99,16 +102,28 @@ def _on_lines(size: int) -> np.ndarray:
     return block[start : start + size]
 
 
-def new(shape: tuple[int, ...], dtype: np.dtype, size: int) -> np.ndarray:
-    """Return a new array of `size` bytes."""
-    if not LEAST <= size <= most:
-        if size < ON_LINES:
-            return np.empty(shape, dtype)
-        return _on_lines(size).view(dtype).reshape(shape)
-    block = _take(size)
-    if block is None:
-        block = _on_lines(size)
-    elif poisons:
-        block.fill(255)
+def new(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """
+    Return a new array, if the machine has the memory: systems promise more than they have, and
+    end the process that uses it.
+    """
+    size = math.prod(shape) * dtype.itemsize
+    try:
+        if size > LARGE and size > _limits.memory():
+            raise MemoryError
+        if not LEAST <= size <= most:
+            if size < ON_LINES:
+                return np.empty(shape, dtype)
+            return _on_lines(size).view(dtype).reshape(shape)
+        block = _take(size)
+        if block is None:
+            block = _on_lines(size)
+        elif poisons:
+            block.fill(255)
+    except (ValueError, MemoryError):
+        raise MemoryError(
+            f"the result of shape {shape} and dtype {dtype.name} takes {size} bytes, "
+            "more than there are"
+        ) from None
     # The array is made of bytes and then viewed, since __array_interface__ cannot express bfloat16.
     return np.asarray(_Loan(block, size)).view(dtype).reshape(shape)

@@ -1,32 +1,12 @@
-"""The arrays that results are written to: new ones, and those that callers give."""
+"""The arrays that results are written to, where callers give them."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
-from . import _arguments, _limits, _memory
-
-LARGE = 2**28  # bytes of a result; below, nobody asks how much memory there is
-
-
-def new(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """
-    Return a new array, if the machine has the memory: systems promise more than they have, and
-    end the process that uses it.
-    """
-    size = math.prod(shape) * dtype.itemsize
-    try:
-        if size > LARGE and size > _limits.memory():
-            raise MemoryError
-        return _memory.new(shape, dtype, size)
-    except (ValueError, MemoryError):
-        raise MemoryError(
-            f"the result of shape {shape} and dtype {dtype.name} takes {size} bytes, "
-            "more than there are"
-        ) from None
+from . import _arguments, _memory
 
 
 def result(
@@ -41,7 +21,7 @@ def result(
     of the types that it may have.
     """
     if out is None:
-        return new(shape, dtypes[0])
+        return _memory.new(shape, dtypes[0])
     out = _arguments.plain(name, out)
     check_form(name, out, shape, dtypes)
     if not out.flags.writeable:

@@ -25,6 +25,7 @@ one bilinear sample a bin, or the nearest pixel, and has a signature of its own.
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -57,25 +58,17 @@ class Operator(NamedTuple):
     box: tuple[str, ...] = CORNERS  # the numbers of a box
 
 
-def _sampled(sampling_ratio: Any, aligned: Any) -> Rule:
+def _sampled(
+    sampling_ratio: Any, aligned: Any, kind: str = "sampled", most: int = 2**31 - 1
+) -> Rule:
     aligned = _arguments.flag("aligned", aligned)
-    ratio = _arguments.sampling_ratio(sampling_ratio)
-    return (RULES["sampled"], ratio, aligned, not aligned, False, False)
-
-
-def _sampled_and_aligned(sampling_ratio: Any) -> Rule:
-    return (RULES["sampled"], _arguments.sampling_ratio(sampling_ratio), True, False, False, False)
-
-
-def _samples(sampling_ratio: Any, aligned: Any) -> Rule:
-    ratio = _arguments.sampling_ratio(sampling_ratio, MAX_SAMPLES)
-    return (RULES["single_samples"], *_sampled(ratio, aligned)[1:])
+    ratio = _arguments.sampling_ratio(sampling_ratio, most)
+    return (RULES[kind], ratio, aligned, not aligned, False, False)
 
 
 def _rotated(sampling_ratio: Any, aligned: Any, clockwise: Any) -> Rule:
-    ratio = _arguments.sampling_ratio(sampling_ratio, MAX_SAMPLES)
-    clockwise = _arguments.flag("clockwise", clockwise)
-    return (RULES["rotated"], *_sampled(ratio, aligned)[1:5], clockwise)
+    rule = _sampled(sampling_ratio, aligned, "rotated", MAX_SAMPLES)
+    return (*rule[:5], _arguments.flag("clockwise", clockwise))
 
 
 def _without_parameters(kind: str, inclusive: bool = False) -> Callable[[], Rule]:
@@ -84,8 +77,7 @@ def _without_parameters(kind: str, inclusive: bool = False) -> Callable[[], Rule
 
 
 def _crop(method: Any, inclusive: bool = False) -> Rule:
-    if not isinstance(method, str) or method not in ("bilinear", "nearest"):
-        raise ValueError(f"method: {method!r}, expected 'bilinear' or 'nearest'")
+    _arguments.choice("method", method, ("bilinear", "nearest"))
     return (RULES[method], 1, False, False, inclusive, False)
 
 
@@ -94,7 +86,7 @@ WEIGHTED_SUM, MAX_PIXEL, MAX_SAMPLE = Reduction
 ROI_ALIGN = Operator("roi_align", _sampled, WEIGHTED_SUM, has_box_gradients=True)
 PS_ROI_ALIGN = Operator(
     "ps_roi_align",
-    _sampled_and_aligned,
+    functools.partial(_sampled, aligned=True),
     WEIGHTED_SUM,
     position_sensitive=True,
     has_box_gradients=True,
@@ -118,7 +110,11 @@ ROI_ALIGN_ROTATED = Operator(
     has_box_gradients=True,
     box=_arguments.TURNED,
 )
-ROI_ALIGN_MAX = Operator("roi_align_max", _samples, MAX_SAMPLE)
+ROI_ALIGN_MAX = Operator(
+    "roi_align_max",
+    functools.partial(_sampled, kind="single_samples", most=MAX_SAMPLES),
+    MAX_SAMPLE,
+)
 
 OPERATORS = (
     ROI_ALIGN,

@@ -312,7 +312,7 @@ def _padded(masks: np.ndarray, padding: int, dtype: np.dtype) -> np.ndarray:
     if padding == 0:
         return np.require(masks, dtype, ("C", "A"))
     shape = (count, height + 2 * padding, width + 2 * padding)
-    padded: np.ndarray = _results.new(shape, dtype)
+    padded: np.ndarray = _memory.new(shape, dtype)
     padded[...] = 0
     padded[:, padding:-padding, padding:-padding] = masks
     return padded

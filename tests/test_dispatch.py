@@ -44,16 +44,13 @@ def test_override(isa):
     if isa in _dispatch.usable():
         assert done.stdout.split() == [isa, f"roicy._kernels.{isa}.forward"]
     else:
-        assert f"ImportError: ROICY_ISA='{isa}': this " in done.stderr
+        assert f"ImportError: ROICY_ISA='{isa}': expected one that this " in done.stderr
 
 
 def test_unknown_override():
     done = python("import roicy", ROICY_ISA="sse9")
     assert done.returncode == 1
-    assert (
-        "ImportError: ROICY_ISA='sse9': unknown instruction set, "
-        "expected one of baseline, avx2, avx512" in done.stderr
-    )
+    assert "ImportError: ROICY_ISA='sse9': expected one that this processor has: " in done.stderr
 
 
 @pytest.mark.parametrize("missing", ["machine", "kernels"])
@@ -63,7 +60,7 @@ def test_broken_installation(missing):
         code, expected = "sys.modules['roicy._kernels.machine'] = None", "cannot be loaded"
     else:
         code = "importlib.util.find_spec = lambda name: None"
-        expected = "this installation has kernels for no instruction set"
+        expected = "this build has kernels for no instruction set"
     done = python(f"import importlib.util, sys; {code}; import roicy")
     assert done.returncode == 1
     assert f"{expected}" in done.stderr
@@ -86,10 +83,7 @@ def test_unsupported_override(monkeypatch):
     monkeypatch.setenv("ROICY_ISA", "avx512")
     with pytest.raises(
         ImportError,
-        match=(
-            "ROICY_ISA='avx512': this processor or operating system "
-            "does not support it, only baseline"
-        ),
+        match="ROICY_ISA='avx512': expected one that this processor has: baseline",
     ):
         _dispatch._choose()
 
@@ -106,7 +100,7 @@ def test_kernels_that_cannot_run_are_not_imported(isa, monkeypatch):
     """Their start-up code would already end the process."""
     monkeypatch.setattr(machine, "supported", lambda: ["baseline"])
     monkeypatch.setitem(_dispatch._LOADERS, isa, lambda: pytest.fail("imported"))
-    expected = f"instruction set '{isa}': this processor .* does not support it, only baseline"
+    expected = f"instruction set '{isa}': expected one that this processor has: baseline"
     with pytest.raises(ImportError, match=expected):
         _dispatch.load(isa)
 

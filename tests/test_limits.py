@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import roicy
-from roicy import _limits, _results
+from roicy import _limits, _memory
 
 
 @pytest.fixture
@@ -112,6 +112,6 @@ def test_a_result_larger_than_memory(name):
 def test_a_result_larger_than_the_container(monkeypatch):
     """Such a result is refused, since the system would end the process when the memory is used."""
     monkeypatch.setattr(_limits, "memory", lambda: 2.0**29)
-    _results.new((2**29,), np.dtype(np.int8))
+    _memory.new((2**29,), np.dtype(np.int8))
     with pytest.raises(MemoryError, match="more than there are"):
-        _results.new((2**29 + 1,), np.dtype(np.int8))
+        _memory.new((2**29 + 1,), np.dtype(np.int8))

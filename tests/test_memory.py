@@ -60,7 +60,7 @@ def test_the_next_result_has_the_memory_of_one_that_is_gone():
 def test_debug_builds_forget_what_a_kept_block_held(monkeypatch):
     monkeypatch.setattr(_memory, "poisons", True)
     where = address(result())
-    block = _memory.new((100, 8, 7, 7), np.dtype(np.float32), 156800)
+    block = _memory.new((100, 8, 7, 7), np.dtype(np.float32))
     assert address(block) == where
     assert np.isnan(block).all()
 
