@@ -56,15 +56,6 @@ def paste_masks(
     ...
 
 
-@overload
-def paste_masks(
-    masks: Readable, boxes: Rows, image_shape: Shape, *, threshold: SupportsFloat | None = 0.5,
-    padding: SupportsIndex = 1, rule: Rule = "torchvision", format: Form = "image",
-    out: NDArray[Any] | None = None, num_threads: Threads = None,
-) -> NDArray[Any] | list[Code]:  # fmt: skip
-    ...
-
-
 def paste_masks(
     masks: Readable, boxes: Rows, image_shape: Shape, *, threshold: SupportsFloat | None = 0.5,
     padding: SupportsIndex = 1, rule: Rule = "torchvision", format: Form = "image",
@@ -197,12 +188,12 @@ def _images(
     each page when it is first written.  So pages without a box are not even taken.
     """
     size = math.prod(shape) * types[0].itemsize
-    if out is not None or size <= max(_memory.most, _memory.LEAST) or size > _limits.memory():
-        return _results.result(out, shape, types, read), False
-    try:
-        return np.zeros(shape, types[0]), True
-    except (ValueError, MemoryError):
-        return _results.result(out, shape, types, read), False
+    if out is None and max(_memory.most, _memory.LEAST) < size <= _limits.memory():
+        try:
+            return np.zeros(shape, types[0]), True
+        except (ValueError, MemoryError):
+            pass  # the error of all results follows
+    return _results.result(out, shape, types, read), False
 
 
 def _masks(given: Any) -> np.ndarray:
@@ -257,15 +248,6 @@ def _given_boxes(given: Any, count: int) -> np.ndarray:
     return boxes
 
 
-def _check_finite(boxes: np.ndarray, corners: np.ndarray) -> None:
-    """Raise the error of the first box that is not finite, or not when it has grown."""
-    wrong = ~np.isfinite(corners).all(axis=1)
-    if wrong.any():
-        k = int(wrong.argmax())
-        beyond = f"which is larger than {corners.dtype.name} can tell"
-        raise _boxes.not_finite(f"boxes[{k}]", boxes[k], _arguments.CORNERS, beyond)
-
-
 def _places(
     boxes: np.ndarray, width: int, shape: tuple[int, int], rule: str, padding: int, computed: Any
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -276,19 +258,20 @@ def _places(
     """
     height_width = np.array(shape)[:, None]
     with np.errstate(all="ignore"):  # what overflows is found right below
+        corners = boxes.astype(computed)
         if rule == "torchvision":
-            corners = _expanded(boxes.astype(computed), width, padding)
-            _check_finite(boxes, corners)
-            whole = np.trunc(corners.astype(np.float64)).clip(-FARTHEST, FARTHEST)
-            low, high = whole.astype(np.int64).T.reshape(2, 2, -1)
-            sizes = np.maximum(high - low + 1, 1)
-            first, stop, origins = low, high + 1, low
+            corners = _expanded(corners, width, padding)
+        wrong = ~np.isfinite(corners).all(axis=1)
+        if wrong.any():
+            k = int(wrong.argmax())
+            beyond = f"which is larger than {computed.name} can tell"
+            raise _boxes.not_finite(f"boxes[{k}]", boxes[k], _arguments.CORNERS, beyond)
+        ends = corners.astype(np.float64).T.reshape(2, 2, -1)
+        if rule == "torchvision":
+            first, last = _whole(np.trunc(ends))
+            origins, stop, sizes = first, last + 1, np.maximum(last - first + 1, 1)
         else:
-            corners = boxes.astype(computed)
-            _check_finite(boxes, corners)
-            wide = corners.astype(np.float64).T.reshape(2, 2, -1)
-            first = np.floor(wide[0]).clip(-FARTHEST, FARTHEST).astype(np.int64) - 1
-            stop = np.ceil(wide[1]).clip(-FARTHEST, FARTHEST).astype(np.int64) + 1
+            first, stop = _whole(np.floor(ends[0])) - 1, _whole(np.ceil(ends[1])) + 1
             origins, sizes = np.zeros_like(first), np.ones_like(first)
     first = np.maximum(first, 0)[::-1]  # x, y become y, x
     stop = np.maximum(np.minimum(stop[::-1], height_width), first)
@@ -296,6 +279,10 @@ def _places(
     ends = np.stack([first, stop], axis=1).reshape(4, -1)
     places = np.concatenate([ends, origins[::-1], sizes[::-1]]).T
     return np.ascontiguousarray(places), np.ascontiguousarray(corners, np.float64)
+
+
+def _whole(numbers: np.ndarray) -> np.ndarray:
+    return numbers.clip(-FARTHEST, FARTHEST).astype(np.int64)
 
 
 def _expanded(boxes: np.ndarray, width: int, padding: int) -> np.ndarray:

@@ -295,13 +295,13 @@ BOX = [[0, 0, 4, 4]]
 WRONG = [
     ({"frames": FRAMES.astype(np.float64)}, TypeError, "frames: dtype float64, expected uint8"),
     ({"frames": FRAMES.astype(">f4")}, TypeError, "frames: dtype float32 in foreign byte order"),
-    ({"frames": "frame"}, TypeError, "frames: builtins.str, expected a numpy.ndarray"),
-    ({"frames": None}, TypeError, "frames: builtins.NoneType, expected a numpy.ndarray"),
-    ({"frames": [FRAMES, None]}, TypeError, r"frames\[1\]: builtins.NoneType, expected a numpy"),
+    ({"frames": "frame"}, TypeError, "frames: builtins.str, expected a numpy.* not its path"),
+    ({"frames": None}, TypeError, "frames: builtins.NoneType, .*; cv2.imread returns None"),
+    ({"frames": [FRAMES, None]}, TypeError, r"frames\[1\]: .* a file that it cannot read"),
     (
         {"frames": (True, FRAMES)},
         TypeError,
-        r"frames\[0\]: builtins.bool, expected a numpy.ndarray",
+        r"frames\[0\]: .* of capture.read\(\) pass the",
     ),
     (
         {"frames": FRAMES.transpose(2, 0, 1)},
@@ -313,6 +313,7 @@ WRONG = [
         ValueError,
         r"\(N, C, H, W\): pass frame.transpose\(0, 2, 3, 1\)",
     ),
+    ({"frames": FRAMES / 255}, TypeError, r"frames: .* pass its astype\(numpy.float32\)"),
     ({"frames": FRAMES[0, 0]}, ValueError, r"frames: shape \(3,\), expected \(H, W\)"),
     ({"frames": np.zeros((8, 9, 5), np.uint8)}, ValueError, r"frames: shape \(8, 9, 5\)"),
     ({"frames": []}, ValueError, "frames: an empty list"),

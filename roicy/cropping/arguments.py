@@ -19,6 +19,13 @@ MOST_CHANNELS = 4
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 # Modes of Pillow's images whose channels are grey, or red, green and blue; others have palettes
 PIL_MODES = ("L", "LA", "La", "RGB", "RGBA", "RGBa", "RGBX", "I;16", "I;16L", "I;16B", "F")
+# What is said of values that often stand in place of a frame
+MISTAKEN = {
+    type(None): "; cv2.imread returns None for a file that it cannot read, and a capture after its "
+    "last frame",
+    str: "; pass the array of a picture, not its path",
+    bool: "; of capture.read() pass the second",
+}
 SAMPLE = 64  # pixels of each axis of a frame that are looked at
 FITS = ("stretch", "letterbox", "letterbox_top_left", "cover", "line")
 RULES = {False: 0, True: 1, "pillow": 2, "nearest": 3}  # by antialias, as in pyx/images/axis.h
@@ -98,9 +105,14 @@ def _taken(name: str, value: Any, types: str, expected: str) -> np.ndarray:
             f"{name}: a PIL image of mode {value.mode!r}, whose pixels are not grey, red, green or "
             "blue; pass its convert('RGB')"
         )
-    value = _arguments.taken(name, value)
+    try:
+        value = _arguments.taken(name, value)
+    except TypeError as error:
+        raise TypeError(f"{error}{MISTAKEN.get(type(value), '')}") from None
     if value.dtype.char not in types or not value.dtype.isnative:
-        raise TypeError(f"{name}: dtype {_arguments.spell(value.dtype)}, expected {expected}")
+        hint = "; pass its astype(numpy.float32)" if value.dtype == np.float64 else ""
+        spelled = _arguments.spell(value.dtype)
+        raise TypeError(f"{name}: dtype {spelled}, expected {expected}{hint}")
     return _arguments.addressable(name, value)
 
 
