@@ -21,10 +21,7 @@ SOURCES = (
     "tables.cu", "pixels.cu", "planes.cu", "grad_tiles.cu", "grad_planes.cu", "grad_boxes.cu",
     "samples.cu", "rotated.cu",
 )  # fmt: skip
-# A partial sum of the gradients of the boxes covers so many channels.  A thread adds them up, or a
-# warp if channels are last.
-CHANNELS_OF_THREAD = 32
-CHANNELS_OF_WARP = 128
+CHANNELS_OF_THREAD = 32  # that a partial sum of the gradients of boxes covers
 RULES = "rules.h", "rules_levels.h", "rules_rotated.h"  # in the order in which they are included
 ROTATED_BYTES = 216  # of a rotated_box of rules_rotated.h
 PART_BYTES = 16384  # bytes of a plane that a warp owns in shared memory
@@ -39,7 +36,6 @@ OPTIONS = (
     "--std=c++17",
     "--fmad=false",
     f"-DCHANNELS_OF_THREAD={CHANNELS_OF_THREAD}",
-    f"-DCHANNELS_OF_WARP={CHANNELS_OF_WARP}",
     f"-DROTATED_BYTES={ROTATED_BYTES}",
     f"-DPART_BYTES={PART_BYTES}",
     f"-DTHREADS={THREADS}",
@@ -51,7 +47,7 @@ NAMES = (
     "tables", "tables_of_rotated",
     "forward_planes", "forward_bins", "forward_rotated",
     "largest_planes", "largest_pixel", "largest_sample",
-    "backward_planes", "backward_pixels", "backward_rotated",
+    "backward_tiles", "backward_rotated",
     "backward_boxes", "backward_rotated_boxes", "add_partial_sums",
     *OF_PLANES,
 )  # fmt: skip

@@ -20,7 +20,6 @@ from .._levels import Shape
 from .._table import MAX_PIXEL
 from ._launch import (
     CHANNELS_OF_THREAD,
-    CHANNELS_OF_WARP,
     LANES,
     NULL,
     PART_BYTES,
@@ -169,8 +168,7 @@ def _maps_grad(plan: Plan, _: int) -> tuple[str, int]:
         return _parts(plan, "backward_bins")
     tall = 32 // plan.dtype.itemsize  # tiles of 8 x 8 or 4 x 8 pixels
     tiles = sum(-(-h // tall) * -(-w // 8) for h, w in plan.sizes)
-    name = "backward_planes" if plan.layout.axes is None else "backward_pixels"
-    return name, LANES * plan.images * -(-plan.channels // LANES) * tiles
+    return "backward_tiles", LANES * plan.images * -(-plan.channels // LANES) * tiles
 
 
 def backward(call: Call, grad: Any, outs: list[Any]) -> None:
@@ -196,22 +194,14 @@ def backward_largest_pixels(call: Call, grad: Any, argmax: Any, out: Any) -> Non
     )  # fmt: skip
 
 
-def _box_gradients(plan: Plan) -> tuple[str, int, int]:
-    """Return the kernel, how many partial sums a box gets, and how many threads make each."""
-    bins = math.prod(plan.bins)
-    name = "backward_rotated_boxes" if plan.rotated else "backward_boxes"
-    if plan.rotated or plan.layout.axes is None:
-        return name, -(-plan.channels // CHANNELS_OF_THREAD) * bins, 1
-    return name, -(-plan.channels // CHANNELS_OF_WARP) * bins, LANES
-
-
 def _box_gradients_pass(plan: Plan) -> Pass:
-    name, each, sharing = _box_gradients(plan)
+    name = "backward_rotated_boxes" if plan.rotated else "backward_boxes"
+    each = -(-plan.channels // CHANNELS_OF_THREAD) * math.prod(plan.bins)
     scratch = Scratch()
     bytes = 8 * len(plan.row.box) * each  # of the partial sums of a box
     made = steps(plan, scratch, slopes=True, most=max(PARTIAL_SUMS_BYTES // bytes, 1))
     sums = scratch.room(bytes * max(step.boxes for step in made))
-    runs = [launch(name, step.boxes * each * sharing, plan.dtype) for step in made]
+    runs = [launch(name, step.boxes * each, plan.dtype) for step in made]
     add_up = [launch("add_partial_sums", step.boxes * LANES, plan.dtype) for step in made]
     return Pass(scratch.bytes, made, runs, (add_up, sums, np.int64(each)))
 

@@ -169,26 +169,22 @@ __global__ void backward_rotated(const T *grad_output, Strides bins,
     }
 }
 
-// Write partial_sums (boxes, groups of channels, bins, 5) of the gradients with respect to the five
-// numbers of a box.
+// Write partial_sums (boxes, bins and groups, 5) of the gradients with respect to the five numbers
+// of a box.
 template <typename T>
 __global__ void
 backward_rotated_boxes(const T *grad_output, Strides bins, const __grid_constant__ Maps<T> maps,
                        const __grid_constant__ Tables<T> tables, double *partial_sums) {
     const Shape &shape = tables.shape;
-    int groups = (shape.channels + CHANNELS_OF_THREAD - 1) / CHANNELS_OF_THREAD;
-    long long all = (long long)shape.boxes * groups * shape.ph * shape.pw;
-    for (long long t = thread_number(); t < all; t += thread_count()) {
-        long long k = t;
-        int q = (int)split(k, shape.pw), p = (int)split(k, shape.ph);
-        int c = (int)split(k, groups) * CHANNELS_OF_THREAD;
-        int channels =
-            shape.channels - c < CHANNELS_OF_THREAD ? shape.channels - c : CHANNELS_OF_THREAD;
-        const rotated_box &box = tables.rotated[k];
-        const T *grad = grad_output + offset_of({k, c, p, q}, bins);
-        const Map<T> &level = maps.of(tables, k);
+    Shape groups = in_groups(shape);
+    for (long long t = thread_number(); t < outputs(groups); t += thread_count()) {
+        Element e = element_of(t, groups);
+        const rotated_box &box = tables.rotated[e.k];
+        const T *grads = grad_output + offset_of(e, bins);
+        const Map<T> &level = maps.of(tables, e.k);
         const Strides &map = level.strides;
-        const T *plane = plane_of(level, tables, k, c);
+        const T *plane = plane_of(level, tables, e.k, e.c);
+        long long next = groups.channels * map.channel; // from a channel of the thread to the next
         double sums[RULE_SLOPES] = {};
         auto visit = [&](const sample_row &row, long long s, const Corner<T> &at) {
             double by_y = 0, by_x = 0; // the gradients with respect to the place of the sample
@@ -197,21 +193,24 @@ backward_rotated_boxes(const T *grad_output, Strides bins, const __grid_constant
                     if (at.y + i >= level.rows || at.x + j >= level.columns)
                         continue;
                     const T *pixel = plane + (at.y + i) * map.y + (at.x + j) * map.x;
+                    const T *grad = grads;
                     T sum = 0;
-                    for (int channel = 0; channel < channels; channel++)
-                        sum = fma(grad[channel * bins.channel], pixel[channel * map.channel], sum);
+                    for (int c = e.c; c < shape.channels; c += groups.channels) {
+                        sum = fma(*grad, *pixel, sum);
+                        grad += groups.channels * bins.channel, pixel += next;
+                    }
                     by_y += (i ? at.moving_y : -at.moving_y) * at.weight_x(j) * (double)sum;
                     by_x += (j ? at.moving_x : -at.moving_x) * at.weight_y(i) * (double)sum;
                 }
             double move_y[RULE_SLOPES], move_x[RULE_SLOPES];
             T xx = Rules<T>::sample(&box.x, (T)row.start, s);
-            Rules<T>::motion_of_sample(&box, &row, Rules<T>::part_of_box(&box.x, q, s), xx, move_y,
-                                       move_x);
+            Rules<T>::motion_of_sample(&box, &row, Rules<T>::part_of_box(&box.x, e.q, s), xx,
+                                       move_y, move_x);
             for (int n = 0; n < RULE_SLOPES; n++)
                 sums[n] += by_y * move_y[n] + by_x * move_x[n];
         };
-        if (tables.images[k] >= 0)
-            each_sample<T>(box, p, q, visit);
+        if (tables.images[e.k] >= 0)
+            each_sample<T>(box, e.p, e.q, visit);
         for (int n = 0; n < RULE_SLOPES; n++)
             partial_sums[t * RULE_SLOPES + n] = sums[n] == 0 ? 0 : sums[n] / samples_of_bin(box);
     }
