@@ -34,28 +34,25 @@ _PASSAGES = _docs.PASSAGES | {
     "mode": '{"avg", "max"}\nWhether the mean or the largest of the samples is taken.',
     "ignored": "object\nIgnored.",
 }
-_OF_NAME = {
-    **dict.fromkeys(("input", "data", "x", "X"), "maps"),
-    **dict.fromkeys(("x_shape", "data_shape"), "shape"),
-    **dict.fromkeys(("boxes_num", "rois_num", "batch_roi_nums"), "counts"),
-    **dict.fromkeys(("pooled_size", "pooled_shape", "output_roi", "crop_size"), "output_size"),
-    **dict.fromkeys(("pooled_h", "pooled_height", "output_height"), "sides"),
-    **dict.fromkeys(("name", "**_"), "ignored"),
-    "sample_ratio": "sampling_ratio", "batch_indices": "box_indices",
-    "clockwise_mode": "clockwise", "grad_output": "gradient",
-    "rois_lod": "offsets", "spatial_scale": "scale",
+# The passage of an argument of this name, and what operators call it in their errors.
+_ARGUMENTS = {
+    "input": ("maps", ""), **dict.fromkeys(("data", "x", "X"), ("maps", "input")),
+    **dict.fromkeys(("data_shape", "x_shape"), ("shape", "input_shape")),
+    **dict.fromkeys(("rois", "fpn_rois"), ("boxes", "boxes")),
+    "coords": ("boxes", "boxes box_indices"), "batch_indices": ("box_indices", "box_indices"),
+    "boxes_num": ("counts", ""),
+    **dict.fromkeys(("rois_num", "batch_roi_nums"), ("counts", "boxes_num")),
+    **dict.fromkeys(
+        ("pooled_size", "pooled_shape", "output_roi", "crop_size", "group_size"),
+        ("output_size", "output_size"),
+    ),
+    **dict.fromkeys(("pooled_h", "pooled_height", "output_height"), ("sides", "")),
+    "sample_ratio": ("sampling_ratio", "sampling_ratio"),
+    "clockwise_mode": ("clockwise", "clockwise"),
+    "grad_output": ("gradient", ""), "rois_lod": ("offsets", ""), "spatial_scale": ("scale", ""),
+    **dict.fromkeys(("name", "**_"), ("ignored", "")),
 }  # fmt: skip
-# what operators call an argument of this name in their errors
-_BENEATH = {
-    **dict.fromkeys(("data", "x", "X"), ("input",)),
-    **dict.fromkeys(("data_shape", "x_shape"), ("input_shape",)),
-    **dict.fromkeys(("rois", "fpn_rois"), ("boxes",)),
-    "coords": ("boxes", "box_indices"), "batch_indices": ("box_indices",),
-    "clockwise_mode": ("clockwise",),
-    **dict.fromkeys(("rois_num", "batch_roi_nums"), ("boxes_num",)),
-    "sample_ratio": ("sampling_ratio",), "group_size": ("output_size",),
-    **dict.fromkeys(("pooled_size", "pooled_shape", "output_roi", "crop_size"), ("output_size",)),
-}  # fmt: skip
+_OF_NAME = {name: passage for name, (passage, _) in _ARGUMENTS.items()}
 
 
 def documented(
@@ -78,7 +75,7 @@ def documented(
         names = {
             beneath: name
             for name in _docs.parameters_of(function)
-            for beneath in _BENEATH.get(name, ())
+            for beneath in _ARGUMENTS.get(name, ("", ""))[1].split()
         }
         return errors_name(**names)(function) if names else function
 

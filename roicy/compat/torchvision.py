@@ -130,22 +130,13 @@ class MultiScaleRoIAlign:
         maps = [level for name, level in x.items() if name in self.featmap_names]
         if not maps:
             raise ValueError(
-                f"x: maps named {_named(x)}, expected one of featmap_names, "
-                f"{_named(self.featmap_names)}"
+                f"x: maps named {list(x)}, expected one of featmap_names, {self.featmap_names}"
             )
         return multiscale_roi_align(
-            maps,
-            boxes,
-            self.output_size,
-            sampling_ratio=self.sampling_ratio,
-            image_size=_largest(image_shapes),
-            canonical_scale=self.canonical_scale,
+            maps, boxes, self.output_size, image_size=_largest(image_shapes),
+            sampling_ratio=self.sampling_ratio, canonical_scale=self.canonical_scale,
             canonical_level=self.canonical_level,
-        )
-
-
-def _named(names: Iterable[Any]) -> str:
-    return ", ".join(map(repr, names)) or "nothing"
+        )  # fmt: skip
 
 
 def _largest(image_shapes: Sequence[tuple[int, int]]) -> tuple[int, int]:

@@ -28,14 +28,10 @@ def paste_masks(
         Masks of each box.
     boxes : Tensor[K, 4], floating point or integers
         Rows [x1, y1, x2, y2] in pixels of the image.
-    image_shape : (int, int)
-        Height and width of the images.
-    threshold, padding, rule, format :
-        See :func:`roicy.paste_masks`.
+    image_shape, threshold, padding, rule, format, num_threads :
+        See :func:`roicy.paste_masks`.  By default no more threads are used than PyTorch uses.
     out : Tensor[K, H, W], optional
         Written to, and returned.
-    num_threads : int, optional
-        By default the least of :func:`roicy.get_num_threads` and :func:`torch.get_num_threads`.
 
     Returns
     -------

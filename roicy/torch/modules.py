@@ -13,14 +13,26 @@ from torch.nn.modules.utils import _pair
 from . import _docs, _eager, functions
 
 
-def _shown_threads(num_threads: Optional[int]) -> List[str]:
-    return [] if num_threads is None else [f"num_threads={num_threads}"]
+def _extra_repr(module: Any) -> str:
+    """Return the parameters, for repr()."""
+    names = (
+        "featmap_names",
+        "output_size",
+        "spatial_scale",
+        "sampling_ratio",
+        "aligned",
+        "clockwise",
+    )
+    shown = [f"{name}={getattr(module, name)}" for name in names if hasattr(module, name)]
+    threads = module.num_threads
+    return ", ".join(shown if threads is None else [*shown, f"num_threads={threads}"])
 
 
 class _Pool(nn.Module):
     """A function, with the size of its output and the scale of its boxes."""
 
     _function = staticmethod(functions.roi_pool)
+    extra_repr = _extra_repr
     num_threads: Optional[int]
 
     def __init__(
@@ -31,12 +43,6 @@ class _Pool(nn.Module):
         self.output_size = output_size
         self.spatial_scale = spatial_scale
         self.num_threads = num_threads
-
-    def extra_repr(self) -> str:
-        """Return the parameters, for repr()."""
-        names = ("output_size", "spatial_scale", "sampling_ratio", "aligned", "clockwise")
-        shown = [f"{name}={getattr(self, name)}" for name in names if hasattr(self, name)]
-        return ", ".join([*shown, *_shown_threads(self.num_threads)])
 
     def forward(self, input: Tensor, boxes: functions.Boxes) -> Tensor:
         """Pool; see the function."""
@@ -165,6 +171,7 @@ class MultiScaleRoIAlign(nn.Module):
     torch.Size([6, 5, 3, 3])
     """
 
+    extra_repr, __repr__ = _extra_repr, nn.Module.__repr__  # and not torchvision's
     scales: Optional[List[float]]
     num_threads: Optional[int]
 
@@ -211,10 +218,3 @@ class MultiScaleRoIAlign(nn.Module):
             maps, boxes, self.output_size, scales, self.sampling_ratio, False,
             float(self.canonical_scale), self.canonical_level, self.num_threads,
         )  # fmt: skip
-
-    def __repr__(self) -> str:
-        """Return the parameters, as torchvision's does."""
-        names = ("featmap_names", "output_size", "sampling_ratio")
-        shown = [f"{name}={getattr(self, name)}" for name in names]
-        shown += _shown_threads(self.num_threads)
-        return f"{self.__class__.__name__}({', '.join(shown)})"

@@ -237,12 +237,12 @@ def psroi_pool(
     """
     bins = bins_of(pooled_height=pooled_height, pooled_width=pooled_width)
     wanted = _arguments.integer("output_channels", output_channels, 0, 2**62)
-    if images_of(input) is not None:
-        if wanted * bins[0] * bins[1] != input.shape[1]:
-            raise ValueError(
-                f"output_channels: {wanted}, expected the input's {input.shape[1]} channels "
-                f"divided by {bins[0]} x {bins[1]} bins"
-            )
+    shape = shape_of(input)
+    if len(shape) == 4 and wanted * bins[0] * bins[1] != shape[1]:
+        raise ValueError(
+            f"output_channels: {wanted}, expected the input's {shape[1]} channels divided by "
+            f"{bins[0]} x {bins[1]} bins"
+        )
     counts = _counts(input, rois, rois_num, "rois_num", rois_lod)
     return r_fcn_pool(input, rois, counts, bins, spatial_scale)
 
