@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import multiscale, operators
-from ..compat.onnx._table import levels_of
+from ..compat.onnx._table import TABLE, levels_of
 
 # Nodes that hand the indices of boxes on, in other shapes.
 SHAPES = ("Cast", "Expand", "Identity", "Reshape", "Split", "Squeeze", "Transpose", "Unsqueeze")
@@ -49,9 +49,8 @@ class Pyramid:
         The values that have the level of each box, and its row.
     given : dict
         The attributes that the RoiAlign nodes have in common.
-    rows : int, str or None
-        How many rows the output has, or the value that tells it; None: as many as boxes.  More of
-        them are zeros.
+    begin : str or None
+        The value that is scattered into; None: zeros, as many rows as boxes.
     """
 
     threads: int | None = None
@@ -59,44 +58,37 @@ class Pyramid:
 
     def __init__(
         self, nodes: list[Any], levels: list[Level], source: tuple[str, str], given: Any,
-        rows: int | str | None,
+        begin: str | None,
     ):  # fmt: skip
-        self.nodes, self.levels, self.given, self.rows = nodes, levels, given, rows
+        self.nodes, self.given = nodes, given
         self.output = nodes[0].outputs[0]
         self.title = f"pyramid of {len(levels)} x RoiAlign -> {self.output!r}"
-        self.inputs = [*source, *(level.map for level in levels)]
-        self.inputs += [rows] if isinstance(rows, str) else []
+        self.inputs = [*source, *(level.map for level in levels), *([begin] if begin else [])]
         self.numbers = [level.number for level in levels]
         self.scales = [float(np.float32(level.scale)) for level in levels]
 
     def run(self, arrays: list[Any], output: Any) -> None:
         """Pool the boxes of all levels."""
-        count = self.rows
-        if isinstance(count, str):
-            *arrays, extent = arrays
-            count = int(extent.reshape(-1)[0])
         chosen, rows, *maps = arrays
-        size = (self.given["output_height"], self.given["output_width"])
-        count = len(rows) if count is None else count
-        if count < len(rows):
-            raise ValueError(f"{self.title}: {len(rows)} boxes, expected at most {count}")
-        out = output((count, maps[0].shape[1], *size))
-        out[len(rows) :] = 0
-        if len(rows):
-            self._pool(chosen, rows, maps, size, out[: len(rows)])
-
-    def _pool(self, chosen: Any, rows: Any, maps: list[Any], size: Any, out: Any) -> None:
-        aligned = self.given["coordinate_transformation_mode"] == "half_pixel"
+        maps, begins = maps[: len(self.scales)], maps[len(self.scales) :]
+        size, count = (self.given["output_height"], self.given["output_width"]), len(rows)
+        zeros = np.broadcast_to(np.zeros((), maps[0].dtype), (count, maps[0].shape[1], *size))
+        begin = begins[0] if begins else zeros
+        if len(begin) < count or begin.shape[1:] != zeros.shape[1:]:
+            raise ValueError(f"{self.title}: {zeros.shape} is scattered into {begin.shape}")
+        out = output(begin.shape)
+        out[count:] = begin[count:]
+        aligned = self.given["coordinate_transformation_mode"].lower() == "half_pixel"
         ratio, threads = self.given["sampling_ratio"], self.threads
-        place = np.full(len(chosen), -1)
+        place = np.full(count, -1)
         for i, number in enumerate(self.numbers):
             place[chosen == number] = i
-        if np.array_equal(place, levels_of(rows, self.scales)):
+        if count and np.array_equal(place, levels_of(rows, self.scales)):
             multiscale.multiscale_roi_align(
-                maps, rows, size, self.scales, ratio, aligned, out=out, num_threads=threads
+                maps, rows, size, self.scales, ratio, aligned, out=out[:count], num_threads=threads
             )
             return
-        out[...] = 0
+        out[:count] = begin[:count]
         for i, scale in enumerate(self.scales):
             of_level = np.flatnonzero(place == i)
             out[of_level] = operators.roi_align(
@@ -170,29 +162,6 @@ class Walk:
             return None
         return rows.inputs[0], rows.inputs[1]
 
-    def is_zeros(self, name: str) -> bool:
-        """Whether a value is zeros, of extents that need not be known."""
-        node = self.node(name, "Expand", "ConstantOfShape")
-        if node is None:
-            value = self.graph.constant(name)
-            return value is not None and not value.any()
-        if node.op_type == "Expand":
-            return self.is_zeros(node.inputs[0])
-        value = node.attributes.get("value")
-        return value is None or not value.any()
-
-    def rows_of(self, zeros: str) -> str | int | None:
-        """Return how many rows zeros have: a number, or the value that tells it, or None."""
-        value = self.graph.constant(zeros)
-        if value is not None:
-            return value.shape[0] if value.ndim else None
-        node = self.node(zeros, "ConstantOfShape", "Expand")
-        if node is None or (node.op_type == "Expand" and self.numbers(node.inputs[0]) != [0]):
-            return None
-        extents = self.numbers(node.inputs[-1])
-        shape = self.node(node.inputs[-1], "Concat")
-        return extents[0] if extents else shape and shape.inputs[0]
-
 
 def pyramids(graph: Any, singles: dict[str, Any]) -> list[Pyramid]:
     """Return the pyramids whose levels are scattered together; singles: RoI nodes by output."""
@@ -206,11 +175,12 @@ def pyramids(graph: Any, singles: dict[str, Any]) -> list[Pyramid]:
 
 
 def _pyramid(walk: Walk, last: Any, singles: dict[str, Any]) -> Pyramid | None:
-    """Follow a chain of scattering nodes back to the zeros that it begins with."""
-    chain, zeros = [], last.outputs[0]
-    while (node := walk.node(zeros, last.op_type)) is not None:
+    """Follow a chain of scattering nodes back to what it begins with."""
+    chain = []
+    begin: Any = last.outputs[0]
+    while (node := walk.node(begin, last.op_type)) is not None:
         chain.append(node)
-        zeros = node.inputs[0]
+        begin = node.inputs[0]
     found = [_scattered(walk, node, singles) for node in chain]
     levels: list[Level] = [one[0] for one in found if one is not None]
     if len(levels) < len(found) or len({level.number for level in levels}) < len(levels):
@@ -219,19 +189,15 @@ def _pyramid(walk: Walk, last: Any, singles: dict[str, Any]) -> Pyramid | None:
     if any(one[1] != source or one[2] != given for one in found):
         return None
     pooled = [one[3] for one in found]
-    rows = None
-    if last.op_type == "ScatterND":  # takes no updates of other extents than its data have
-        rows = walk.rows_of(zeros)
-        if rows is None:
+    if last.op_type == "ScatterElements":  # what it begins with is made of what is pooled
+        if not _are_zeros(walk, begin, source, pooled):
             return None
-    elif not _has_shape(walk, zeros, source, pooled):
-        return None
-    outside = {*source, *(level.map for level in levels), *([rows] if rows else [])}
-    nodes = closed(walk.graph, last, outside)
-    if not walk.is_zeros(zeros) or not all(node in nodes for node in (*chain, *pooled)):
+        begin = None
+    nodes = closed(walk.graph, last, {*source, *(level.map for level in levels), begin})
+    if not all(node in nodes for node in (*chain, *pooled)):
         return None
     levels.sort(key=lambda level: -level.scale)
-    made = Pyramid(nodes, levels, source, given, rows)
+    made = Pyramid(nodes, levels, source, given, begin)
     return made if read_all(made) else None
 
 
@@ -262,11 +228,11 @@ def read_all(step: Any) -> bool:
     return set(step.inputs) <= {name for node in step.nodes for name in node.inputs}
 
 
-def _has_shape(walk: Walk, zeros: str, source: tuple[str, str], pooled: list[Any]) -> bool:
-    """Whether zeros are as many rows as there are boxes, of the extents of what is pooled."""
-    node = walk.node(zeros, "ConstantOfShape")
+def _are_zeros(walk: Walk, begin: str, source: tuple[str, str], pooled: list[Any]) -> bool:
+    """Whether a value is as many rows of zeros as there are boxes, as large as what is pooled."""
+    node = walk.node(begin, "ConstantOfShape")
     extents = node and walk.node(node.inputs[0], "Concat")
-    if not extents or len(extents.inputs) != 4:
+    if not extents or len(extents.inputs) != 4 or np.any(node.attributes.get("value", 0)):
         return False
     names = {node.outputs[0] for node in pooled}
     for i, name in enumerate(extents.inputs):
@@ -295,13 +261,9 @@ def _scattered(walk: Walk, node: Any, singles: dict[str, Any]) -> Any:
         return None
     if {walk.level(corners[1]), walk.level(images[1])} != {of}:
         return None
-    mode = "output_half_pixel" if roi_node.since_version < 16 else "half_pixel"
-    given = {
-        "mode": "avg", "output_height": 1, "output_width": 1, "sampling_ratio": 0,
-        "spatial_scale": 1.0, "coordinate_transformation_mode": mode, **roi_node.attributes,
-    }  # fmt: skip
+    given: Any = {"coordinate_transformation_mode": "output_half_pixel"}  # of opset 10
+    given |= TABLE[roi_node.key][roi_node.since_version].attributes | roi_node.attributes
     scale = given.pop("spatial_scale")
-    mode = given["coordinate_transformation_mode"] = given["coordinate_transformation_mode"].lower()
-    if given["mode"].lower() != "avg" or mode not in ("half_pixel", "output_half_pixel"):
+    if given["mode"].lower() != "avg":
         return None
     return Level(of[1], roi_node.inputs[0], scale), (of[0], corners[0]), given, roi_node
