@@ -156,10 +156,13 @@ def fill_in(documented: Documented, **sections: Iterable[str]) -> Documented:
 
     sections: their passages by their titles, with _ in place of spaces.
     """
-    if documented.__doc__ is not None:  # python -OO
-        text = inspect.cleandoc(documented.__doc__)
-        found = (text.find(f"\n{title}\n---") for title in ("Notes", "Examples"))
-        end = min((place for place in found if place >= 0), default=len(text))
+    text = documented.__doc__
+    if text is not None:  # python -OO
+        line = text[: len(text) - len(text.lstrip())]  # a new line, and the margin
+        text = text.replace(line or "\n", "\n").strip() + "\n"
+        end = text.find("\nNotes\n---")
+        if end < 0:
+            end = text.find("\nExamples\n---")
         filled = [
             "\n".join([title.replace("_", " "), "-" * len(title), *passages])
             for title, passages in sections.items()
