@@ -43,7 +43,6 @@ WARM_UP = 10  # calls after which the interpreter has chosen its instructions; t
 SHOWN = 0.005  # functions that execute a smaller share of a call's instructions are not kept
 IMPORT = "import roicy"
 TRIGGER = re.compile(r"^desc: Trigger: Client Request: (.*), (\d+)$", re.MULTILINE)
-# workload, pass, layout, calls, and what is smaller than in the workload of the timings
 FPN, C4 = {"shape": (1, 32, 200, 304), "count": 100}, {"shape": (1, 32, 50, 76), "count": 50}
 POOL, PRROI = {"shape": (1, 32, 50, 76), "count": 100}, {"shape": (1, 32, 100, 152), "count": 50}
 PS, CAMERA = {"shape": (1, 147, 50, 76), "count": 100}, {"shape": (1, 3, 270, 480), "count": 4}
@@ -51,44 +50,40 @@ ROTATED = {"shape": (1, 32, 128, 128), "count": 50}
 PASTE = {"image_shape": (400, 544), "count": 20, "sides": (16, 256)}
 ONE = {"shape": (1, 4, 32, 32), "count": 1}  # most of it is the front end
 FEW = {"shape": (1, 32, 200, 304)}
-CALLS = [
-    ("align_fpn_p2", "forward", "NCHW", 2, FPN),
-    ("align_fpn_p2", "forward", "NHWC", 2, FPN),
-    ("align_fpn_p2", "backward", "NCHW", 1, FPN),
-    ("align_c4", "backward", "NHWC", 2, C4),
-    ("align_c4", "backward_boxes", "NCHW", 2, C4),
-    ("align_fpn_p2", "backward_boxes", "NHWC", 2, FPN),
-    ("align_pyramid", "forward", "NCHW", 1, FPN),
-    ("align_few", "forward", "NCHW", 4, FEW),
-    ("align_few", "rounded", "NHWC", 4, FEW),
-    ("align_camera", "forward", "NHWC", 2, CAMERA),
-    ("align_few", "maximum", "NCHW", 1, FEW),
-    ("align_few", "maximum_backward", "NHWC", 1, FEW),
-    ("pool_vgg", "forward", "NCHW", 2, POOL),
-    ("pool_vgg", "backward", "NHWC", 2, POOL),
-    ("prroi_iounet", "forward", "NHWC", 1, PRROI),
-    ("ps_align_rfcn", "forward", "NCHW", 1, PS),
-    ("rotated_aerial", "forward", "NCHW", 1, ROTATED),
-    ("rotated_aerial", "backward", "NHWC", 1, ROTATED),
-    ("crop_faces", "forward", "NHWC", 2, {"count": 4}),
-    ("crop_nv12_faces", "forward", "NHWC", 2, {"count": 4}),
-    ("crop_nv12_people", "forward", "NHWC", 2, {"count": 4}),
-    ("crop_nv12_letterbox", "forward", "NHWC", 1, {"size": (320, 320)}),
-    ("crop_text_corners", "forward", "NHWC", 1, {"count": 2}),
-    ("paste_masks", "forward", "NCHW", 1, PASTE),
-    ("paste_masks_values", "forward", "NCHW", 1, PASTE),
-    ("paste_masks_rle", "forward", "NCHW", 1, PASTE),
-    ("align_tiny", "forward", "NCHW", 50, ONE),
-    ("align_tiny", "backward_boxes", "NHWC", 50, ONE),
-    ("pool_tiny", "backward", "NCHW", 50, ONE),
-]
-
-
-def name_of(workload, direction, layout):
-    return f"{workload} {direction} {layout}"
-
-
-NAMES = [IMPORT, *(name_of(*row[:3]) for row in CALLS)]
+# workload, pass and layout: calls, and what is smaller than in the workload of the timings
+CALLS = {
+    "align_fpn_p2 forward NCHW": (2, FPN),
+    "align_fpn_p2 forward NHWC": (2, FPN),
+    "align_fpn_p2 backward NCHW": (1, FPN),
+    "align_c4 backward NHWC": (2, C4),
+    "align_c4 backward_boxes NCHW": (2, C4),
+    "align_fpn_p2 backward_boxes NHWC": (2, FPN),
+    "align_pyramid forward NCHW": (1, FPN),
+    "align_few forward NCHW": (4, FEW),
+    "align_few rounded NHWC": (4, FEW),
+    "align_camera forward NHWC": (2, CAMERA),
+    "align_few maximum NCHW": (1, FEW),
+    "align_few maximum_backward NHWC": (1, FEW),
+    "pool_vgg forward NCHW": (2, POOL),
+    "pool_vgg backward NHWC": (2, POOL),
+    "prroi_iounet forward NHWC": (1, PRROI),
+    "ps_align_rfcn forward NCHW": (1, PS),
+    "ps_align_rfcn backward_boxes NCHW": (1, PS),
+    "rotated_aerial forward NCHW": (1, ROTATED),
+    "rotated_aerial backward NHWC": (1, ROTATED),
+    "crop_faces forward NHWC": (2, {"count": 4}),
+    "crop_nv12_faces forward NHWC": (2, {"count": 4}),
+    "crop_nv12_people forward NHWC": (2, {"count": 4}),
+    "crop_nv12_letterbox forward NHWC": (1, {"size": (320, 320)}),
+    "crop_text_corners forward NHWC": (1, {"count": 2}),
+    "paste_masks forward NCHW": (1, PASTE),
+    "paste_masks_values forward NCHW": (1, PASTE),
+    "paste_masks_rle forward NCHW": (1, PASTE),
+    "align_tiny forward NCHW": (50, ONE),
+    "align_tiny backward_boxes NHWC": (50, ONE),
+    "pool_tiny backward NCHW": (50, ONE),
+}
+NAMES = [IMPORT, *CALLS]
 
 
 def load(name):
@@ -100,11 +95,11 @@ def load(name):
 
 
 def chosen(only):
-    """Return the rows of the calls that a pattern names."""
-    return [row for row in CALLS if not only or re.search(only, name_of(*row[:3]))]
+    """Return the names of the calls that a pattern names."""
+    return [name for name in CALLS if not only or re.search(only, name)]
 
 
-def drawn(row):
+def drawn(name):
     """Return a workload and its arrays, which import_here draws: valgrind would need seconds."""
     import workloads
 
@@ -113,16 +108,17 @@ def drawn(row):
             return [placed(one) for one in value]
         return workloads.placed(value, value.dtype) if value.flags.c_contiguous else value
 
-    work, file = workloads.ALL[row[0]]._replace(**row[4]), Path(f"{name_of(*row[:3])}.arrays")
+    workload, direction, _ = name.split()
+    work, file = workloads.ALL[workload]._replace(**CALLS[name][1]), Path(f"{name}.arrays")
     if not file.exists():
-        arrays = work.arrays("float16" if row[1] == "rounded" else "float32")
+        arrays = work.arrays("float16" if direction == "rounded" else "float32")
         file.write_bytes(pickle.dumps(arrays))
     return work, {name: placed(one) for name, one in pickle.loads(file.read_bytes()).items()}
 
 
-def prepared(roicy, row):
+def prepared(roicy, name):
     """Return a function without parameters, which makes a call of the table."""
-    (work, arrays), (_, direction, layout, *_) = drawn(row), row
+    (work, arrays), (_, direction, layout) = drawn(name), name.split()
     if direction.startswith("maximum"):
         work = work._replace(operator="roi_align_max")
     kinds = {"rounded": "forward", "maximum": "forward", "maximum_backward": "backward"}
@@ -133,16 +129,15 @@ def calls_here(only):
     """Yield the name, the function and the repeats of each call, after its warm-up."""
     import roicy
 
-    for row in chosen(only):
-        name = name_of(*row[:3])
+    for name in chosen(only):
         try:
-            call = prepared(roicy, row)
+            call = prepared(roicy, name)
             for _ in range(WARM_UP):
                 call()
         except (AttributeError, TypeError, ValueError) as error:  # of a commit before the operator
             print(f"{name}: {error}", file=sys.stderr)
             continue
-        yield name, call, row[3]
+        yield name, call, CALLS[name][0]
 
 
 def import_here(only):
@@ -155,8 +150,8 @@ def import_here(only):
     importlib.import_module("roicy")
     print(counter.most_bytes())
     importlib.import_module("timing"), importlib.import_module("workloads")
-    for row in chosen(only):
-        drawn(row)
+    for name in chosen(only):
+        drawn(name)
 
 
 def count_here(only):
@@ -170,7 +165,7 @@ def count_here(only):
     roicy = importlib.import_module("roicy")
     counter.write_counts(f"{IMPORT}, 1".encode())
     counter.stop_counting()
-    memory, made = {}, {}
+    found, made = {IMPORT: {"bytecodes": {}}}, {}
     for name, call, calls in calls_here(only):
         counter.start_counting()
         call()  # the simulated caches are empty before it
@@ -182,10 +177,11 @@ def count_here(only):
         counter.stop_counting()
         counter.watch_bytes()
         call()
-        memory[name], made[name] = counter.most_bytes(), call
+        found[name], made[name] = {"memory": counter.most_bytes()}, call
     package = str(Path(roicy.__file__).parent)
-    traced = {name: bytecodes(call, package) for name, call in made.items()}
-    print(json.dumps([versions_here(), memory, {IMPORT: {}, **traced}]))
+    for name, call in made.items():
+        found[name]["bytecodes"] = bytecodes(call, package)
+    print(json.dumps([versions_here(), found]))
 
 
 def bytecodes(call, package):
@@ -211,17 +207,11 @@ def versions_here():
     """Return what the counts of this process depend on."""
     import timing
 
-    found = timing.versions()
-    build, runtime = found["build"], found["runtime"]
-    arguments = sysconfig.get_config_var("CONFIG_ARGS") or ""
-    profiled = ", profiled" if "--enable-optimizations" in arguments else ""
-    return {
-        "compiler": build["compiler"],
-        "cython": build["cython"],
-        "python": f"{runtime['python']}, {runtime['python_compiler']}{profiled}",
-        "numpy": runtime["numpy"],
-        "libc": runtime["libc"],
-    }
+    build, runtime = timing.versions().values()
+    profiled = "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or "")
+    python = f"{runtime['python']}, {runtime['python_compiler']}" + ", profiled" * profiled
+    kept = {name: build[name] for name in ("compiler", "cython")} | {"python": python}
+    return kept | {name: runtime[name] for name in ("numpy", "libc")}
 
 
 def counts_of(text):
@@ -389,18 +379,17 @@ def count(only=None, isa="avx2", package=None, keep=None, longer=0):
         for path, (name, _) in files.items() if keep else ():
             os.makedirs(keep, exist_ok=True)
             shutil.move(path, Path(keep, f"callgrind.out.{name.replace(' ', '_')}"))
-    versions, memory, traced = json.loads(printed)
-    memory[IMPORT] = of_import
+    versions, others = json.loads(printed)
+    others[IMPORT]["memory"] = of_import
     versions["valgrind"] = load("builds").run(["valgrind", "--version"]).strip()
-    return versions, joined(dict(files.values()), memory, traced) | sizes(package, isa)
+    return versions, joined(dict(files.values()), others) | sizes(package, isa)
 
 
-def joined(counts, memory, traced):
-    """Return the counts of the calls, in their order."""
+def joined(counts, others):
+    """Return the counts of the calls, in their order; bytecodes of functions are among theirs."""
     found = {}
-    for name in NAMES:
-        if name in counts:
-            functions = counts[name].pop("functions") | traced[name]
-            more = {"memory": memory[name], "bytecodes": sum(traced[name].values())}
-            found[name] = counts[name] | more | {"functions": functions}
+    for name in (name for name in NAMES if name in counts):
+        functions, traced = counts[name].pop("functions"), others[name]["bytecodes"]
+        more = {"memory": others[name]["memory"], "bytecodes": sum(traced.values())}
+        found[name] = counts[name] | more | {"functions": functions | traced}
     return found

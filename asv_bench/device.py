@@ -9,11 +9,9 @@ Times are in seconds.
 
 import argparse
 import contextlib
-import functools
 import importlib.metadata
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -21,8 +19,6 @@ import tempfile
 import time
 from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parent
-TESTS = FOLDER.parent / "tests"
 # CuPy 14.2 is of CUDA 13; another driver needs cupy-cuda12x and the wheels of its toolkit.
 WHEELS = "numpy pytest hypothesis cupy-cuda13x[ctk]==14.2.0 nvidia-cuda-sanitizer-api".split()
 WHEELS += ["torch==2.14.1", "torchvision==0.29.1"]
@@ -40,7 +36,7 @@ class Device:
     def __init__(self, dry):
         self.dry = dry
         if dry:
-            sys.path.insert(0, str(TESTS))
+            sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
             from cuda_emulation import standin
 
             sys.modules["cupy"] = standin
@@ -48,7 +44,7 @@ class Device:
 
         from roicy.bench.workloads import WORKLOADS
 
-        self.cupy, self.flushed = cupy, None if dry else cupy.empty(LEVEL_2, "uint8")
+        self.cupy = cupy
         self.works = {name: WORKLOADS[name] for name in TIMED}
         if dry:
             self.works = {name: small(work) for name, work in self.works.items()}
@@ -65,12 +61,8 @@ class Device:
 
     def between_events(self, function, calls):
         """Return the seconds of so many calls, by the clock of the GPU, and until it has them."""
-        start = time.perf_counter()
-        if self.dry:
-            for _ in range(calls):
-                function()
-            return [time.perf_counter() - start] * 2
         first, last = self.cupy.cuda.Event(), self.cupy.cuda.Event()
+        start = time.perf_counter()
         first.record()
         for _ in range(calls):
             function()
@@ -81,16 +73,16 @@ class Device:
 
     def timed(self, function):
         """Return times of a call: queued ones, host only, and after emptying the cache."""
-        calls, repeats = (1, 1) if self.dry else (CALLS, REPEATS)
         function()
         self.synchronize()
-        queued = [self.between_events(function, calls) for _ in range(repeats)]
-        cold = []
-        for _ in range(repeats):
-            if self.flushed is not None:
-                self.flushed.fill(0)
+        if self.dry:
+            return {}
+        queued = [self.between_events(function, CALLS) for _ in range(REPEATS)]
+        cold, flushed = [], self.cupy.empty(LEVEL_2, "uint8")
+        for _ in range(REPEATS):
+            flushed.fill(0)
             cold.append(self.between_events(function, 1)[0])
-        seconds, host = (statistics.median(times) / calls for times in zip(*queued, strict=True))
+        seconds, host = (statistics.median(times) / CALLS for times in zip(*queued, strict=True))
         return {"seconds": seconds, "host": host, "seconds_cold": statistics.median(cold)}
 
 
@@ -141,18 +133,14 @@ def facts(device):
     }
 
 
-def program_of(step, dry):
-    """Return the command of a step."""
-    return [sys.executable, __file__, step, *["--dry-run"] * dry]
-
-
 def compiling(device):
     """How long a first call takes, with no compiled kernels in the cache, and with them."""
     with tempfile.TemporaryDirectory() as folder:
         for cache in ["full"] if device.dry else ["empty", "full"]:
             start = time.perf_counter()
             env = os.environ | ({} if device.dry else {"CUPY_CACHE_DIR": folder})
-            subprocess.run(program_of("first", device.dry), env=env, check=True)
+            program = [sys.executable, __file__, "first", *["--dry-run"] * device.dry]
+            subprocess.run(program, env=env, check=True)
             yield {"cache": cache, "process_seconds": time.perf_counter() - start}
 
 
@@ -167,7 +155,10 @@ def torchvision_on(device):
     """Return what prepares torchvision's calls, which do not wait for the GPU."""
     from roicy.bench import peers
 
-    class Queued(peers.TorchVisionCuda):
+    class Queued(peers.TorchVision):
+        def put(self, array):
+            return super().put(array).cuda()
+
         def done(self, results):
             return results
 
@@ -287,42 +278,6 @@ def large(device):
     yield {"passed": bool(wrong < 1e-3), "said": f"{x.size} elements, off by {wrong:.1e}"}
 
 
-def reported(command):
-    """Run a command; say whether it passed and its last line, and where it fails the last 60."""
-    ended = subprocess.run(command, cwd=TESTS, capture_output=True, text=True)
-    said = (ended.stdout + ended.stderr).strip().splitlines() or [""]
-    failure = {"failure": "\n".join(said[-60:])} if ended.returncode else {}
-    return {"passed": ended.returncode == 0, "said": said[-1]} | failure
-
-
-def tests(device):
-    """Run the tests of the GPU, up to the first failure; a few of them on the stand-in."""
-    chosen = "forward and (test_workloads or test_any_strides)" if device.dry else "GPU"
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-c", os.devnull, "--rootdir=."]
-    yield reported([*command, "-p", "no:cacheprovider", "-k", chosen, "test_cuda.py"])
-
-
-def find_sanitizer():
-    """Return the path of compute-sanitizer, of the system or of a wheel, or None."""
-    found = shutil.which("compute-sanitizer") or shutil.which(
-        "/usr/local/cuda/bin/compute-sanitizer"
-    )
-    folders = map(Path, sys.path)
-    wheels = (path for one in folders for path in one.glob("nvidia/**/compute-sanitizer"))
-    return found or next((str(path) for path in wheels if path.is_file()), None)
-
-
-def sanitize(device, tool):
-    """Make small calls under a tool of compute-sanitizer; on the stand-in, without it."""
-    program, sanitizer = program_of("calls", device.dry), find_sanitizer()
-    if device.dry:
-        yield reported(program)
-    elif sanitizer is None:
-        yield {"said": "compute-sanitizer is not installed"}
-    else:
-        yield reported([sanitizer, "--tool", tool, "--error-exitcode", "9", *program])
-
-
 def calls(device):
     """Small calls of every pass; without a pool, so that each array has its own allocation."""
     if not device.dry:
@@ -335,11 +290,8 @@ def calls(device):
 
 
 STEPS = {
-    step.__name__: step
-    for step in (facts, compiling, first, bench, host, kernels, large, tests, calls)
+    step.__name__: step for step in (facts, compiling, first, bench, host, kernels, large, calls)
 }
-for tool in ("memcheck", "racecheck", "synccheck", "initcheck"):
-    STEPS[tool] = functools.partial(sanitize, tool=tool)
 
 
 def main():
@@ -350,11 +302,11 @@ def main():
     if options.step == "requirements":
         print(" ".join(WHEELS))
         return 0
-    passed = True
     for row in STEPS[options.step](Device(options.dry_run)):
         print(json.dumps(row), flush=True)
-        passed = passed and row.get("passed", True)
-    return int(not passed)
+        if not row.get("passed", True):
+            return 1
+    return 0
 
 
 if __name__ == "__main__":

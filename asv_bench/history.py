@@ -67,27 +67,17 @@ def write(history, commits):
     counter.write(FILE, history | {"commits": dict(known)}, depth=3)
 
 
-def count(commit, folder):
+def count(commit):
     """Return the versions, the counts of each call of a commit, and what is counted of all."""
-    path, build = builds.compile_commit(commit, Path(folder), BUILD)
-    pattern = "^(" + "|".join(CALLS) + ")$"
-    versions, found = counter.count(pattern, "baseline", Path(path, "roicy"))
+    with tempfile.TemporaryDirectory(prefix=f"roicy-{commit[:10]}-") as folder:
+        path, build = builds.compile_commit(commit, Path(folder), BUILD)
+        pattern = "^(" + "|".join(CALLS) + ")$"
+        versions, found = counter.count(pattern, "baseline", Path(path, "roicy"))
     counts = {name: [found[name][what] for what in WHAT] for name in CALLS if name in found}
     package = {"build seconds": round(build), "wheel bytes": found["wheel"]["bytes"]}
-    package["import instructions"] = found[counter.IMPORT]["instructions"]
-    package["import memory"] = found[counter.IMPORT]["memory"]
+    for what in ("instructions", "memory"):
+        package[f"import {what}"] = found[counter.IMPORT][what]
     return versions, {"counts": counts, "package": package}
-
-
-def about(commit):
-    """Return when a commit was made, in seconds since 1970, and the first line of its message."""
-    date, subject = builds.git("show", "-s", "--format=%ct%n%s", commit).splitlines()
-    return {"date": int(date), "subject": subject}
-
-
-def counted_of(history, commits):
-    """Return the commits that have counts, in order."""
-    return [one for one in commits if "counts" in history["commits"].get(one, {})]
 
 
 def count_all(revisions):
@@ -97,21 +87,18 @@ def count_all(revisions):
         if commit in history["commits"]:
             print(f"{commit[:10]} is there")
             continue
-        found = about(commit)
-        with tempfile.TemporaryDirectory(prefix=f"roicy-{commit[:10]}-") as folder:
-            try:
-                versions, counted = count(commit, folder)
-            except RuntimeError as error:
-                found["missing"] = str(error)
-            else:
-                if history["versions"] not in ({}, versions):
-                    raise SystemExit(
-                        f"{FILE}: counted with {history['versions']}, and this machine has "
-                        f"{versions}; delete the file to count all commits anew"
-                    )
-                history["versions"] = versions
-                found |= counted
-        history["commits"][commit] = found
+        date, subject = builds.git("show", "-s", "--format=%ct%n%s", commit).splitlines()
+        try:
+            versions, found = count(commit)
+        except RuntimeError as error:
+            versions, found = history["versions"], {"missing": str(error)}
+        if history["versions"] not in ({}, versions):
+            raise SystemExit(
+                f"{FILE}: counted with {history['versions']}, and this machine has {versions}; "
+                "delete the file to count all commits anew"
+            )
+        history["versions"] = versions
+        history["commits"][commit] = {"date": int(date), "subject": subject} | found
         write(history, commits)
         print(f"{commit[:10]} {found.get('missing', 'is counted')}")
 
@@ -136,7 +123,8 @@ def places_of(values):
 
 def steps_of(history, commits):
     """Return a step for each counted commit at which a call left the level of its counts."""
-    counted, found, steps = counted_of(history, commits), {}, []
+    counted = [one for one in commits if "counts" in history["commits"].get(one, {})]
+    found, steps, notes = {}, [], history["notes"]
     places = {commit: i for i, commit in enumerate(commits)}
     for call in CALLS:
         has = [i for i, one in enumerate(counted) if call in history["commits"][one]["counts"]]
@@ -148,13 +136,11 @@ def steps_of(history, commits):
     for i in sorted(found):
         before, commit = counted[i - 1], counted[i]
         between = commits[places[before] + 1 : places[commit] + 1]
-        notes, calls = history["notes"], "\n".join(found[i])
+        calls = "\n".join(found[i])
         named = [one for one in between if one in notes and re.search(notes[one]["of"], calls)]
-        why = " ".join(notes[one]["why"] for one in named)
-        if not named:
-            why = history["commits"][commit]["subject"]
-            if len(between) > 1:
-                why = f"Not looked for yet; the last of these commits is: {why}"
+        why = " ".join(notes[one]["why"] for one in named) or history["commits"][commit]["subject"]
+        if not named and len(between) > 1:
+            why = f"Not looked for yet; the last of these commits is: {why}"
         steps.append(
             {"before": before, "commit": commit, "of": len(between), "named": named or [commit]}
             | {"why": why, "calls": found[i]}

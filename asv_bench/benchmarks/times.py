@@ -19,41 +19,32 @@ LAYOUTS = ["NCHW", "NHWC"]
 SOME = ["align_fpn_p2", "align_c4", "pool_vgg", "prroi_iounet"]
 
 
-def load(isa=None):
-    """Import roicy with an instruction set; each set of parameters has a process of its own."""
-    if isa:
-        os.environ["ROICY_ISA"] = isa
-    try:
-        return importlib.import_module("roicy")
-    except ImportError as error:
-        if "does not support" in str(error) or "lacks it" in str(error):
-            raise NotImplementedError(str(error)) from None  # ASV then skips this set of parameters
-        raise
+class Forward:
+    """A call; each set of parameters has a process of its own, which imports roicy."""
 
-
-class _Call:
-    """A call; subclasses say what their parameters are."""
-
+    params = [list(workloads.ALL), LAYOUTS, [1, 2]]
+    param_names = ["workload", "layout", "threads"]
     direction, reuse, repeat, warmup_time, timeout = "forward", True, (5, 50, 2.0), 0.2, 120
 
-    def prepare(self, name, dtype="float32", layout=None, threads=1, isa=None):
-        roicy, work = load(isa), workloads.ALL[name]
-        layout = layout or work.layouts[0]
+    def setup(self, *values):
+        given = dict(zip(self.param_names, values, strict=True))
+        if "isa" in given:
+            os.environ["ROICY_ISA"] = given["isa"]
+        try:
+            roicy = importlib.import_module("roicy")
+        except ImportError as error:
+            if "does not support" in str(error) or "lacks it" in str(error):
+                raise NotImplementedError(str(error)) from None  # ASV then skips these parameters
+            raise
+        work = workloads.ALL[given["workload"]]
+        layout = given.get("layout", work.layouts[0])
         if layout not in work.layouts or not work.has(roicy, self.direction):
             raise NotImplementedError
-        arrays = work.arrays(dtype)
+        arrays, threads = work.arrays(given.get("dtype", "float32")), given.get("threads", 1)
         self.call = work.call(roicy, arrays, self.direction, layout, self.reuse, threads)
 
     def time_call(self, *_):
         self.call()
-
-
-class Forward(_Call):
-    params = [list(workloads.ALL), LAYOUTS, [1, 2]]
-    param_names = ["workload", "layout", "threads"]
-
-    def setup(self, workload, layout, threads):
-        self.prepare(workload, layout=layout, threads=threads)
 
 
 class Backward(Forward):
@@ -65,22 +56,16 @@ class BackwardBoxes(Backward):
     direction = "backward_boxes"
 
 
-class ForwardTypes(_Call):
+class ForwardTypes(Forward):
     """Results of uint8 are float32, and those of float16 are rounded to float16."""
 
     params = [[*SOME, "align_camera"], ["float64", "float16", "uint8"], LAYOUTS]
     param_names = ["workload", "dtype", "layout"]
 
-    def setup(self, workload, dtype, layout):
-        self.prepare(workload, dtype, layout)
 
-
-class ForwardInstructionSets(_Call):
+class ForwardInstructionSets(Forward):
     params = [SOME, ["baseline", "avx2", "avx512"]]
     param_names = ["workload", "isa"]
-
-    def setup(self, workload, isa):
-        self.prepare(workload, isa=isa)
 
 
 class Import:

@@ -56,13 +56,6 @@ def prepared(
     return calls, work.read_bytes(arrays, direction)
 
 
-def on_host(result: Any) -> np.ndarray:
-    """Return a result of any library as a NumPy array."""
-    if hasattr(result, "cpu"):  # PyTorch's
-        result = result.detach().cpu().numpy()
-    return result.get() if hasattr(result, "get") else result  # CuPy's
-
-
 def difference(result: np.ndarray, expected: np.ndarray) -> float:
     """Return the largest difference of two results; infinity if their shapes differ."""
     if result.shape != expected.shape:
@@ -80,7 +73,7 @@ def measure(
     differences = {}
     for name, function in calls.items():
         pairs = zip(each_level(function()), expected, strict=True)
-        largest = max(difference(on_host(result), other) for result, other in pairs)
+        largest = max(difference(*pair) for pair in pairs)
         differences[name] = largest / scale
     return {
         "seconds": timing.in_turns(calls, rounds, SECONDS),

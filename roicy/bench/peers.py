@@ -15,14 +15,12 @@ from typing import Any
 
 import numpy as np
 
-import roicy
-
 from .peers_of_images import OpenCV, PastedMasks
 from .workloads import Workload, each_level
 
 
 class TorchVision:
-    """torchvision on the CPU, where its kernels always run on one thread."""
+    """torchvision, whose kernels always run on one thread of the CPU."""
 
     package, takes = "torchvision", Workload
 
@@ -69,41 +67,6 @@ class TorchVision:
             level.requires_grad_()
         output = forward()
         return lambda: self.done(self.torch.autograd.grad(output, maps, grad, retain_graph=True))
-
-
-class TorchVisionCuda(TorchVision):
-    """torchvision on the GPU; a call lasts until the GPU has finished."""
-
-    def __init__(self, threads):
-        super().__init__(threads)
-        if not self.torch.cuda.is_available():
-            raise ImportError("PyTorch sees no GPU")
-        self.name += " GPU"
-
-    def put(self, array):
-        return self.torch.from_numpy(array).cuda()
-
-    def done(self, results):
-        self.torch.cuda.synchronize()
-        return results
-
-
-class CuPy:
-    """roicy on the GPU; a call lasts until the GPU has finished."""
-
-    package, takes = "cupy", Workload
-
-    def __init__(self, threads):
-        import cupy
-
-        if not cupy.cuda.is_available():
-            raise ImportError("CuPy sees no GPU")
-        self.cupy = cupy
-        self.name = f"cupy {cupy.__version__}, roicy on the GPU"
-
-    def prepare(self, workload, arrays, direction):
-        function = workload.call(roicy, arrays, direction, reuse=True, put=self.cupy.asarray)
-        return lambda: (function(), self.cupy.cuda.get_current_stream().synchronize())[0]
 
 
 class OnnxRuntime:
@@ -206,7 +169,7 @@ class OpenVino:
         return infer
 
 
-PEERS = (TorchVision, OnnxRuntime, OpenVino, CuPy, TorchVisionCuda, OpenCV, PastedMasks)
+PEERS = (TorchVision, OnnxRuntime, OpenVino, OpenCV, PastedMasks)
 
 
 def installed(threads: int) -> Iterator[Any]:

@@ -99,10 +99,10 @@ class PastedMasks:
         boxes = self.torch.from_numpy(arrays["boxes"])
 
         def values():
-            return paste_masks_in_image(masks, boxes, workload.image_shape)[:, 0]
+            return paste_masks_in_image(masks, boxes, workload.image_shape)[:, 0].numpy()
 
         def codes():
-            images = (values() >= 0.5).numpy().view(np.uint8)
+            images = (values() >= 0.5).view(np.uint8)
             found = coder.encode(np.asfortranarray(images.transpose(1, 2, 0)))
             return [np.frombuffer(code["counts"], np.uint8) for code in found]
 

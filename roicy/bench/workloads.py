@@ -174,8 +174,8 @@ class Workload(NamedTuple):
         return called(operator, (grad, boxes, shape, self.scales), options, reuse)
 
     def read_bytes(self, arrays: dict[str, Any], direction: str) -> int:
-        """Return the bytes of the arrays that a call may read, but for the boxes."""
-        read = arrays["grad_output"] if direction == "backward" else arrays["input"]
+        """Return the bytes of the map, frame, masks or gradient that a call may read."""
+        read = arrays["grad_output"] if direction == "backward" else next(iter(arrays.values()))
         return sum(array.nbytes for array in each_level(read))
 
 
@@ -239,7 +239,8 @@ class CropWorkload(NamedTuple):
     fit: str = "stretch"
     about: str = ""
 
-    layouts = ("NHWC",)  # a frame has its channels last
+    operator, layouts = "crop", ("NHWC",)  # a frame has its channels last
+    function, has, read_bytes = Workload.function, Workload.has, Workload.read_bytes
 
     @property
     def description(self) -> str:
@@ -249,10 +250,6 @@ class CropWorkload(NamedTuple):
         frame = "1080x1920x3 bytes" if self.color is None else f"1080x1920 pixels of {self.color}"
         fit = "" if self.fit == "stretch" else f", {self.fit}"
         return f"crop: {self.count} {kind} of {frame} to {size}{fit}, by {sampled}"
-
-    def has(self, roicy: Any, direction: str) -> bool:
-        """Return whether this version has the call."""
-        return direction == "forward" and hasattr(roicy, "crop")
 
     def arrays(self, dtype: str = "float32") -> dict[str, Any]:
         """Return the frame, of bytes, and the boxes, upright ones in whole pixels for slices."""
@@ -301,10 +298,6 @@ class CropWorkload(NamedTuple):
         given = (arrays["frame"], arrays["boxes"], self.size)
         return called(roicy.crop, given, options, reuse)
 
-    def read_bytes(self, arrays: dict[str, Any], direction: str) -> int:
-        """Return the bytes of the frame."""
-        return int(arrays["frame"].nbytes)
-
 
 FACES = CropWorkload(16, (112, 112), (60, 300), (1.0, 1.3))
 PEOPLE = CropWorkload(32, (256, 128), (60, 200), (2.2, 3.0))
@@ -345,17 +338,14 @@ class MaskWorkload(NamedTuple):
     image_shape: tuple[int, int] = (800, 1088)
     sides: tuple[int, int] = (16, 512)  # the smallest and the largest side of a box
 
-    layouts = ("NCHW",)  # masks are planes
+    operator, layouts = "paste_masks", ("NCHW",)  # masks are planes
+    function, has, read_bytes = Workload.function, Workload.has, Workload.read_bytes
 
     @property
     def description(self) -> str:
         """What is pasted, in a line."""
         image = "x".join(map(str, self.image_shape))
         return f"paste_masks: {self.count} masks in images {image}, as {self.result}"
-
-    def has(self, roicy: Any, direction: str) -> bool:
-        """Return whether this version has the call."""
-        return direction == "forward" and hasattr(roicy, "paste_masks")
 
     def arrays(self, dtype: str = "float32") -> dict[str, Any]:
         """Return masks (K, 28, 28) of a disk with soft edges, of float32, and boxes (K, 4)."""
@@ -392,10 +382,6 @@ class MaskWorkload(NamedTuple):
         threshold = None if self.result == "values" else 0.5
         options = {"threshold": threshold, "num_threads": threads}
         return called(roicy.paste_masks, given, options, reuse)
-
-    def read_bytes(self, arrays: dict[str, Any], direction: str) -> int:
-        """Return the bytes of the masks."""
-        return int(arrays["masks"].nbytes)
 
 
 MASKS = {
