@@ -201,9 +201,9 @@ FAULTS = [
      "middle = crop_within(floor({middle||middle + 0.5}), axis->low, axis->stop - 1.0);\n"
      "        return (struct"),
     ("a mask goes on beyond its edge", "images/paste.inc.h",
-     "at = at > {0||-1} ? at : 0;\n        int32_t low = at < last"),
+     "at = at > {0||-1} ? at : 0;\n            int32_t low = at < last"),
     ("a threshold is not reached by itself", "images/paste.inc.h",
-     "to[i] = {values[i] >= threshold||values[i] > threshold};"),
+     "to[i] = {pixels[i] >= threshold||pixels[i] > threshold};"),
     ("tables are written without memory", "plan/arrays.pxd",
      "    if {memory == NULL||False}:\n        raise MemoryError"),
     ("threads compute without scratch", "threads.pxd",
