@@ -1,6 +1,8 @@
-"""Every tuning constant: value, unit, what it bounds and why, and its record in docs/records.md.
+"""Tuning constants of plans and kernels: value, unit, what it bounds and why, and its record.
 
-`# no record` says that the value is a choice that nobody measured, or a bound and not a tuning.
+Records are rows of docs/records.md.  `# no record` says that the value is a choice that nobody
+measured, or a bound and not a tuning.  Constants that only one C header or Python file needs stand
+there, with their records.
 """
 
 # --------------------------------------------------------------------------------- plan: tables
@@ -26,14 +28,22 @@ cdef enum:
     PLANES_BYTES = 256 << 10       # planes of a task: half of a small level 2 cache    # R178
     WHOLE_ROWS = 16                # rows are whole if boxes leave out 1/16 of them     # R054
 
-# Costs that are not whole numbers.  An enum cannot hold them.
-cdef extern from "tuning.h":
-    const double WINDOW_COST       # a window is read in short runs                     # R017
-    const double PIXEL_COST        # rough: of forward passes and of rows of gradients  # no record
-    const double BIN_COST          # rough: of forward passes                           # no record
-    const double MOVE_COST         # most boxes of half of the tile move it             # R025
-    const double EVEN_SHARE        # shares of bins are even, and so are tasks         # no record
-    const double DIVIDE_SHARE      # three eighths of the work of a thread              # R145
+# Costs that are not whole numbers, which an enum cannot hold.
+cdef extern from *:
+    """
+    #define WINDOW_COST 1.5
+    #define PIXEL_COST 1.5
+    #define BIN_COST 4.0
+    #define MOVE_COST 0.25
+    #define EVEN_SHARE 1.001
+    #define DIVIDE_SHARE 1.5
+    """
+    const double WINDOW_COST       # of a pixel read in short runs, in pixels of whole rows # R017
+    const double PIXEL_COST        # of a pixel of a box, in lane vectors: rough        # no record
+    const double BIN_COST          # of a bin of a box, in lane vectors: rough          # no record
+    const double MOVE_COST         # of moving a pixel of a tile, in pixels packed      # R025
+    const double EVEN_SHARE        # of the work of a task, if shares of bins are even  # no record
+    const double DIVIDE_SHARE      # shares of a thread beyond which a box is divided   # R145
 
 # -------------------------------------------------------------------------- scratch of a thread
 # Their sum bounds what a call allocates for each thread, whatever the size of the map.
@@ -97,41 +107,3 @@ cdef enum:
     ROUND_NUMBERS = 1 << 16        # numbers that a thread rounds at a time             # R029
     PASTE_PIXELS = 2048            # pixels of a row or column pasted at once           # no record
     PASTE_TASK_BYTES = 1 << 20     # of images, at least, that a task of a mask writes  # no record
-
-# Derived where both are known: TILE_PIXELS = TILE_BYTES // LANE_BYTES.
-#
-# Constants of the C headers in pyx/simd, which stand beside the code that needs them:
-#     LANE_BYTES                   64 bytes: a cache line; 128 is slower                # R119
-#     VECTOR_BYTES                 16, 32 or 64 bytes: a register                       # R319
-#     PAGE_BYTES                   4096 bytes: staging begins at a page                 # R045
-#     COLLIDING_BYTES              4096 bytes: planes so far apart share cache sets     # R049
-#     LARGE_PLANE                  2048 elements: lines of larger planes are prefetched # R056
-#     LONG_PREFETCH                   768 bytes ahead that long runs are prefetched        # R073
-#     FOLDED_BYTES                 16 bytes of sums that slopes are multiplied with     # R268
-#     MAX_TAPS                     64 taps that are correlated in one call              # no record
-#     MAX_RUNS                     8 runs prefetched beside a vector                    # R218
-#     4 lines a turn, 8 ahead      of planes that collide                               # R057
-#     6 sums, 2 of 16 bytes        that registers hold in a correlation                 # R267
-#     unroll 16, 4                 bins added without a loop, planes and pixels         # R180
-#
-# Constants of Python files, which cannot read an enum:
-#     _memory.LEAST                32 MB of a result, whose memory is kept              # R289
-#     _memory.most                 512 MB kept in all                                   # R290
-#     _memory.LINE                 64 bytes: LANE_BYTES                                 # R041
-#     _memory.ON_LINES             1 MB of a result that begins on a line               # R041
-#     _kernels._SHORTLY            3000 turns that threads of GCC's OpenMP wait         # R299
-#     _cpu.PARTIAL_SUMS_BYTES      16 MB of gradients of the boxes, of all blocks       # no record
-#     cuda._plan.TABLE_BYTES       128 MB of tables of the boxes computed at once       # no record
-#     cuda._passes.SEGMENTS_BYTES  128 MB of gradients of planes before their sum       # no record
-#     cuda._passes.PARTIAL_SUMS_BYTES  128 MB of gradients of boxes before their sum    # no record
-#     cuda._passes.WARPS           4096 warps at least that share gradients of planes   # R328
-#     cuda._passes: 64 boxes, 16   of a segment at least, segments of a plane at most   # no record
-#     cuda._launch.CHANNELS_OF_THREAD  32 channels whose slopes a thread adds up        # R330
-#     cuda._launch.CHANNELS_OF_WARP    128 channels, channels last                      # R330
-#     cuda._launch.PART_BYTES      16 KB of a plane in shared memory                    # R328
-#     cuda._launch.THREADS         128 threads of a block                               # no record
-#     cuda._launch.THREADS_OF_PLANES   64 threads where warps own parts of planes       # R328
-#     cuda._launch.MOST_BLOCKS     2**20 blocks of a grid                               # no record
-#     kernels: SIDE                8 bins of a side of a block, forward                 # R323
-#     kernels: WIDE, TALL, BINS    8 and 32 / size pixels, 8 bins of grad_tiles.cu      # R326
-#     kernels: EACH                4 channels of a lane; 2 bins of the scatter          # R325

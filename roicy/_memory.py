@@ -25,7 +25,7 @@ import numpy as np
 from . import _limits
 from ._kernels import machine
 
-LEAST = 1 << 25  # bytes: smaller blocks are not kept here, since glibc keeps them itself
+LEAST = 1 << 25  # bytes: smaller blocks are not kept here, since glibc keeps them itself (R289)
 LINE = 64  # bytes
 LARGE = 1 << 28  # bytes of a result; below, nobody asks how much memory there is
 ON_LINES = 1 << 20  # bytes; results of this size and more begin on a line (R041, R042)
@@ -35,7 +35,7 @@ def _most() -> int:
     wanted = os.environ.get("ROICY_KEEP_BYTES", "").strip()
     if wanted and not wanted.isdecimal():
         raise ImportError(f"ROICY_KEEP_BYTES={wanted!r}: expected a number of bytes")
-    return int(wanted) if wanted else 1 << 29
+    return int(wanted) if wanted else 1 << 29  # R290
 
 
 most = _most()

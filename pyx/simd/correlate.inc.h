@@ -5,7 +5,7 @@
    only then multiplied with weights and slopes and added up.  The loops are written with vectors,
    since from loops over lanes Clang makes vectors that suit the reduction, and spills them. */
 
-#define FOLDED_BYTES 16 /* bytes of lanes that sums are reduced to */
+#define FOLDED_BYTES 16 /* bytes of lanes that sums are reduced to (R268) */
 #define MAX_TAPS 64     /* taps, of both axes together, that are looked at at once */
 
 /* Adds lanes up until FOLDED_BYTES are left: halves of a lane vector first, and then their halves.

@@ -4,9 +4,9 @@
 
    The loops are functions that are never inlined: inlined, they would slow down their callers. */
 
-#define LARGE_PLANE 2048     /* elements; lines of larger planes are prefetched */
-#define LONG_PREFETCH 768    /* bytes of a plane; longer runs of large planes are packed as such */
-#define COLLIDING_BYTES 4096 /* planes that lie a multiple of these apart share sets of a cache */
+#define LARGE_PLANE 2048  /* elements; lines of larger planes are prefetched (R056) */
+#define LONG_PREFETCH 768 /* bytes of a plane; longer runs of large planes are packed so (R073) */
+#define COLLIDING_BYTES 4096 /* planes that lie a multiple apart share sets of a cache (R049) */
 
 /* Packs the square of lanes from `l` on and of pixels from `x` on.  All lanes are a case of their
    own, which needs no comparisons. */

@@ -62,7 +62,7 @@ struct plane_rows {
     uint32_t first, count, all;
 };
 
-#define MAX_RUNS 8 /* runs that are prefetched beside a pixel */
+#define MAX_RUNS 8 /* runs that are prefetched beside a pixel (R218) */
 
 /* Runs that are prefetched, in the order in which they are read.  A row has in_row runs.  A run
    begins `step` behind the run before it, and the first run of a row begins past_row behind the

@@ -18,10 +18,10 @@
 #include <arm_neon.h>
 #endif
 
-#define LANE_BYTES 64   /* bytes of a lane vector and of a cache line */
-#define PAGE_BYTES 4096 /* bytes of the smallest pages that there are */
+#define LANE_BYTES 64   /* bytes of a lane vector and of a cache line (R119) */
+#define PAGE_BYTES 4096 /* bytes of the smallest pages that there are (R045) */
 
-/* Bytes of a vector of this instruction set. */
+/* Bytes of a vector of this instruction set (R319). */
 #if defined(__AVX512F__)
 #define VECTOR_BYTES 64
 #elif defined(__AVX__)
