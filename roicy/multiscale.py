@@ -17,10 +17,24 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ._types import (  # isort: skip
-        Boxes, BoxesOfImages, Counts, Float, Gradient, Input, Layout, Out, Pair, Ratio, Readable,
-        Rows, Scales, Shape, Size, Threads,
-    )  # fmt: skip
+    from ._types import (
+        Boxes,
+        BoxesOfImages,
+        Counts,
+        Float,
+        Gradient,
+        Input,
+        Layout,
+        Out,
+        Pair,
+        Ratio,
+        Readable,
+        Rows,
+        Scales,
+        Shape,
+        Size,
+        Threads,
+    )
 
 _ROTATED = ROTATED | {"spatial_scale": "scales"}
 

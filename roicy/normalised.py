@@ -18,9 +18,19 @@ from ._table import CROP_AND_RESIZE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ._types import (  # isort: skip
-        Float, Gradient, Indices, Input, Layout, Out, Readable, Rows, Shape, Size, Threads,
-    )  # fmt: skip
+    from ._types import (
+        Float,
+        Gradient,
+        Indices,
+        Input,
+        Layout,
+        Out,
+        Readable,
+        Rows,
+        Shape,
+        Size,
+        Threads,
+    )
 
     Method = Literal["bilinear", "nearest"]
 

@@ -14,7 +14,6 @@ Costs are counted in operations on a lane vector.
 from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memset
 
-from plan.spans cimport hull
 from plan.structs cimport (
     BINS, CELLS, COPY_ONCE, COPY_PER_BOX, DIRECT, EMPTY, FORWARD, GRAD_INPUT, MAX_PIXEL_GRAD,
     NUMBERS_Y, PACK_ROWS, PACK_WINDOW, PIXELS, PLANES, ROW_LANES, ROWS, SCALARS, SPARSE,
@@ -62,6 +61,9 @@ cdef struct Pieces:                # into how many shares work is divided
     Py_ssize_t bins
     int load                       # COPY_ONCE, or else PACK_WINDOW until load_of_chunk decides
     Py_ssize_t max_boxes           # of a task
+    Py_ssize_t rows                # writing: of a task at most
+    Py_ssize_t columns
+    Py_ssize_t bands               # writing: rows are divided into so many shares or more
 
 
 # --- strategy of a level
@@ -93,18 +95,12 @@ cdef inline int strategy_of(const Call *call, bint position_sensitive) noexcept 
 
 
 cdef inline bint row_lanes_fit(const Call *call) noexcept nogil:
-    """Whether the strip has room for the pixels of each bin column."""
-    cdef const int32_t *spans = call.tables.spans
+    """Whether the strip has room for the columns of each window."""
     cdef const int32_t *window = call.tables.windows
-    cdef Py_ssize_t room = call.layout.strip_bytes // LANE_BYTES, low = 0, high = 0
-    cdef int q
     for _ in range(call.tables.count):
-        for q in range(call.ph, call.ph + call.pw if window[3] - window[2] > room else 0):
-            hull(spans, q, q + 1, call.tables.tap_pixel, &low, &high)
-            if high - low > room:
-                return False
+        if (window[3] - window[2]) * LANE_BYTES > call.layout.strip_bytes:
+            return False
         window += 4
-        spans += 2 * (call.ph + call.pw)
     return True
 
 

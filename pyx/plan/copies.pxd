@@ -1,4 +1,4 @@
-"""Copies of what a plan has made, as arrays that tests look at."""
+"""Copies of what a plan has made, as arrays that Python, and tests above all, look at."""
 from plan.rules cimport TableRequest
 from plan.structs cimport Call, Tables
 

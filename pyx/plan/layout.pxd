@@ -34,14 +34,17 @@ cdef inline void set_sizes(Call *call) noexcept nogil:
         max(max(<Py_ssize_t>WIDE_STRIP_BYTES, row), min(bins, <Py_ssize_t>MAX_STRIP_BYTES)))
 
 
-cdef inline Py_ssize_t max_copied_bins(const Tasks *tasks, Py_ssize_t level) noexcept nogil:
-    """The most bytes of tiles that a task of a level has, one for each of its bins."""
-    cdef Py_ssize_t most = 0
+cdef inline Py_ssize_t most_copied(
+        const Call *call, const Tasks *tasks, Py_ssize_t level) noexcept nogil:
+    """The most bytes that a task of a level holds, of all its blocks, or of each of its bins."""
+    cdef Py_ssize_t most = 0, tiles
     cdef const Task *task = tasks.items
     for _ in range(tasks.count):
         if task.level == level and task.load == COPY_ONCE:
-            most = max(most, (task.stop_bin - task.first_bin) * (task.y1 - task.y0)
-                       * (task.x1 - task.x0) * LANE_BYTES)
+            tiles = task.stop_block - task.first_block
+            if call.strategy == BINS:
+                tiles = task.stop_bin - task.first_bin
+            most = max(most, tiles * (task.y1 - task.y0) * (task.x1 - task.x0) * LANE_BYTES)
         task += 1
     return most
 
@@ -54,7 +57,7 @@ cdef inline void lay_out(
     cdef Py_ssize_t tiles = 1, blocks = 1
     if call.strategy == BINS:
         bins = max(bins, min(<Py_ssize_t>BIN_RANGE_BYTES, call.tables.count * bin_bytes))
-        layout.tile_bytes = max(layout.tile_bytes, max_copied_bins(tasks, level))
+        layout.tile_bytes = max(layout.tile_bytes, most_copied(call, tasks, level))
     elif slopes:
         blocks = slope_blocks(call)
         bins = blocks * min(bins, bin_bytes)
@@ -69,15 +72,3 @@ cdef inline void lay_out(
     layout.bins = layout.strip + whole_pages(2 * layout.strip_bytes)
     layout.staging = layout.bins + whole_pages(bins)
     layout.size = layout.staging + BINS_BYTES
-
-
-cdef inline Py_ssize_t max_owned_bytes(const Tasks *tasks) noexcept nogil:
-    """The bytes of the largest tile in which a task of the gradient of roi_pool sums its rows."""
-    cdef Py_ssize_t most = 0
-    cdef const Task *task = tasks.items
-    for _ in range(tasks.count):
-        if task.load == COPY_ONCE:
-            most = max(most, (task.stop_block - task.first_block) * (task.y1 - task.y0)
-                       * (task.x1 - task.x0) * LANE_BYTES)
-        task += 1
-    return whole_pages(most)

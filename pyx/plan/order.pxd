@@ -90,7 +90,7 @@ cdef inline int sort_boxes(
     cdef int32_t *keys
     order.starts = <Py_ssize_t*>room_for(order.images + 2, sizeof(Py_ssize_t))
     order.boxes = <int32_t*>room_for(count, sizeof(int32_t))
-    keys = <int32_t*>room_for(boxes.count + count, sizeof(int32_t))
+    keys = <int32_t*>room_for(0 if axes == NULL else boxes.count + count, sizeof(int32_t))
     with nogil:
         if axes != NULL:
             for i in range(count):

@@ -9,7 +9,7 @@ from cpython.buffer cimport PyBuffer_IsContiguous, PyBuffer_Release
 from libc.math cimport INFINITY, fabs
 from libc.stdint cimport INT32_MAX, int32_t
 from libc.stdlib cimport free
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 import numpy as np
 
@@ -18,17 +18,17 @@ from plan.arrays cimport (apart, has_buffer, is_plain_map, on_elements, room_for
 from plan.boxes cimport add_rows, free_boxes, is_plain, reserve
 from plan.choose cimport (beyond_cache, choose_strategy, may_swap_axes, set_how, store_for,
                           strategy_of, worth_prefetching)
-from plan.copies cimport copied_tables
-from plan.layout cimport lay_out, max_owned_bytes, set_sizes
+from plan.copies cimport copied, copied_tables
+from plan.layout cimport lay_out, most_copied, set_sizes, whole_pages
 from plan.order cimport counting_sort, free_order, sort_boxes
 from plan.rules cimport (RULE_BILINEAR, RULE_INTEGRATED, RULE_NEAREST, RULE_QUANTISED, RULE_ROTATED,
                          RULE_ROUNDED, RULE_SAMPLED, RULE_SINGLE_SAMPLES, RULE_SLOPES,
                          RULE_UNIFORM, LevelRule, TableRequest, level_of)
 from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE,
-                           MAX_SAMPLE_GRAD, PIXELS, SPARSE_TAPS, Call, Map, Scale, Strides)
+                           MAX_SAMPLE_GRAD, PIXELS, SPARSE_TAPS, Call, Map, Strides)
 from plan.tables cimport (find_thin_boxes, free_tables, kind_of, make_tables, transpose_tables,
                           whole_map_tables)
-from plan.tasks cimport max_rows, tasks_to_read, tasks_to_write
+from plan.tasks cimport list_tasks, max_rows
 from simd.simd cimport LANE_BYTES
 
 from roicy import _arguments, _boxes, _levels, _threads
@@ -76,7 +76,6 @@ cdef inline double plain_scale(object value) except? -1:
 cdef int make_room(Plan plan, Py_ssize_t levels) except -1:
     plan.calls = <Call*>zeros_for(levels, sizeof(Call))
     plan.buffers = <Py_buffer*>zeros_for(levels, sizeof(Py_buffer))
-    plan.scales = <Scale*>zeros_for(levels, sizeof(Scale))
     plan.starts = <Py_ssize_t*>zeros_for(levels + 2, sizeof(Py_ssize_t))
     plan.levels = levels
     return 0
@@ -162,11 +161,11 @@ cdef int take_scales(Plan plan, scales, tuple pyramid) except -1:
         plain = ((type(scales) is list or type(scales) is tuple) and len(scales) == plan.levels
                  and pyramid[2] is None)
     for i in range(plan.levels if plain else 0):
-        scale = plan.scales[i].y = plan.scales[i].x = plain_scale(scales[i])
-        plain = plain and scale > 0 and (i == 0 or scale <= plan.scales[i - 1].y)
+        scale = plan.calls[i].scale.y = plan.calls[i].scale.x = plain_scale(scales[i])
+        plain = plain and scale > 0 and (i == 0 or scale <= plan.calls[i - 1].scale.y)
     if not plain:
         for i, pair in enumerate(_levels.scales(plan.arguments, plan.named_shapes())):
-            plan.scales[i].y, plan.scales[i].x = pair
+            plan.calls[i].scale.y, plan.calls[i].scale.x = pair
     if pyramid is not None:
         plan.level_rule = _levels.rule(
             plan.levels, scale_of(plan, 0), scale_of(plan, plan.levels - 1),
@@ -177,7 +176,7 @@ cdef int take_scales(Plan plan, scales, tuple pyramid) except -1:
 
 
 cdef tuple scale_of(Plan plan, Py_ssize_t level):
-    return plan.scales[level].y, plan.scales[level].x
+    return plan.calls[level].scale.y, plan.calls[level].scale.x
 
 
 cdef int take_channels(Plan plan) except -1:
@@ -196,7 +195,7 @@ cdef int take_channels(Plan plan) except -1:
 cdef int take_boxes(Plan plan, boxes, counts) except -1:
     """Take boxes of any format: plain arrays as they are, all others when they are converted."""
     cdef Py_ssize_t images = plan.calls.map.images, n
-    cdef double scale = max(plan.scales.y, plan.scales.x, 1.0)      # the first is the largest
+    cdef double scale = max(plan.calls.scale.y, plan.calls.scale.x, 1.0)      # the first: largest
     cdef bint plain = counts is None
     plan.given_boxes = boxes
     if type(boxes) is list or type(boxes) is tuple:
@@ -258,29 +257,35 @@ cdef int warn_of_boxes(Plan plan) except -1:
 # --- Levels
 
 cdef inline LevelRule level_rule(tuple given) except *:
-    """What roicy._levels.rule returned, as C takes it.  None is for a single map."""
+    """What roicy._levels.rule returned, as C takes it."""
     cdef LevelRule rule
-    memset(&rule, 0, sizeof(rule))
-    if given is not None:
-        (rule.last, rule.finest, rule.canonical_level, rule.canonical_scale, rule.close) = given
+    (rule.last, rule.finest, rule.canonical_level, rule.canonical_scale, rule.close) = given
     return rule
+
+
+cdef int sort_by_level(Plan plan) except -1:
+    cdef LevelRule rule = level_rule(plan.level_rule)
+    cdef Py_ssize_t count = plan.boxes.count, k
+    cdef int32_t *levels = <int32_t*>room_for(2 * count, sizeof(int32_t))
+    memcpy(levels + count, plan.by_level, count * sizeof(int32_t))
+    for k in range(count):
+        levels[k] = level_of(plan.itemsize, &rule, plan.boxes.numbers + plan.boxes.width * k,
+                             plan.boxes.width)
+    counting_sort(levels, 0, -1, plan.levels, levels + count, count, plan.starts, plan.by_level)
+    free(levels)
+    return 0
 
 
 cdef int distribute(Plan plan) except -1:
     """Give each level its boxes."""
-    cdef LevelRule rule = level_rule(plan.level_rule)
-    cdef const double *box = plan.boxes.numbers
-    cdef Py_ssize_t count = plan.boxes.count, k, i
-    cdef int32_t *levels
-    cdef int32_t *all_boxes
+    cdef Py_ssize_t count = plan.boxes.count, i
     cdef Call *call
-    plan.by_level = <int32_t*>room_for(3 * count, sizeof(int32_t))
-    levels, all_boxes = plan.by_level + count, plan.by_level + 2 * count
-    for k in range(count):
-        all_boxes[k] = <int32_t>k
-        levels[k] = level_of(plan.itemsize, &rule, box, plan.boxes.width)
-        box += plan.boxes.width
-    counting_sort(levels, 0, -1, plan.levels, all_boxes, count, plan.starts, plan.by_level)
+    plan.by_level = <int32_t*>room_for(count, sizeof(int32_t))
+    for i in range(count):
+        plan.by_level[i] = <int32_t>i
+    plan.starts[1] = count
+    if plan.levels > 1:
+        sort_by_level(plan)
     plan.done = True
     for i in range(plan.levels):
         call = &plan.calls[i]
@@ -325,7 +330,7 @@ cdef TableRequest request_of(Plan plan, Py_ssize_t level, Py_ssize_t max_boxes) 
     request.slopes *= plan.purpose == GRAD_BOXES
     request.axes[0].bins, request.axes[0].extent = plan.ph, call.map.rows
     request.axes[1].bins, request.axes[1].extent = plan.pw, call.map.columns
-    request.axes[0].scale, request.axes[1].scale = plan.scales[level].y, plan.scales[level].x
+    request.axes[0].scale, request.axes[1].scale = call.scale.y, call.scale.x
     request.first, request.max_boxes = call.tables.stop, max_boxes
     request.threads, request.itemsize = plan.max_threads, plan.itemsize
     return request
@@ -368,23 +373,16 @@ cdef int make_tasks(Plan plan) except -1:
     """Divide the work of the tables at hand among threads, and lay out their scratch."""
     cdef Py_ssize_t level
     cdef Call *call
-    cdef bint slopes = plan.purpose == GRAD_BOXES
-    plan.tasks.count = 0
-    if writes_maps(plan.purpose):
-        plan.threads = tasks_to_write(&plan.tasks, plan.calls, plan.levels, plan.max_threads,
-                                      plan.purpose)
-    else:
-        plan.threads = tasks_to_read(&plan.tasks, plan.calls, plan.levels, plan.max_threads,
-                                     slopes)
+    plan.threads = list_tasks(&plan.tasks, plan.calls, plan.levels, plan.max_threads, plan.purpose)
     plan.scratch_bytes = 0
     for level in range(plan.levels):
         call = &plan.calls[level]
         if call.tables.count == 0:
             continue
         if plan.purpose == MAX_PIXEL_GRAD:
-            call.layout.size = max_owned_bytes(&plan.tasks)
+            call.layout.size = whole_pages(most_copied(call, &plan.tasks, level))
         else:
-            lay_out(call, &plan.tasks, level, slopes)
+            lay_out(call, &plan.tasks, level, plan.purpose == GRAD_BOXES)
         if (plan.purpose == GRAD_INPUT and call.tables.kind != SPARSE_TAPS
                 and not plan.position_sensitive):
             transpose_tables(&call.tables, plan.ph, plan.pw, plan.itemsize, plan.threads)
@@ -433,7 +431,6 @@ cdef class Plan:
         free(self.by_level)
         free(self.calls)
         free(self.buffers)
-        free(self.scales)
         free(self.starts)
         free(self.bad)
 
@@ -602,15 +599,10 @@ cdef class Plan:
 
     def rows(self):
         """The rows of the output of the boxes of this step, level after level."""
-        cdef Py_ssize_t level, i, at = 0
-        rows = np.empty(sum([self.calls[level].tables.count for level in range(self.levels)]),
-                        np.intp)
-        cdef Py_ssize_t[::1] row = rows
-        for level in range(self.levels):
-            for i in range(self.calls[level].tables.count):
-                row[at] = self.calls[level].tables.rows[i]
-                at += 1
-        return rows
+        cdef Py_ssize_t i
+        return np.concatenate([
+            copied(self.calls[i].tables.rows, self.calls[i].tables.count, "i4", (-1,))
+            for i in range(self.levels) if self.calls[i].tables.count > 0])
 
     def tables(self, Py_ssize_t level=0):
         """The strategy of a level, and copies of its tables by the names of struct Tables."""

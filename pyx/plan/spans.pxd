@@ -21,29 +21,23 @@ cdef inline void hull(
     low[0], high[0] = lowest, highest
 
 
+cdef inline void widen_hull(
+        Py_ssize_t *edges, Py_ssize_t y0, Py_ssize_t y1, Py_ssize_t x0,
+        Py_ssize_t x1) noexcept nogil:
+    """Widen a hull y0, y1, x0, x1, all zeros if it is empty, to another one."""
+    if edges[0] == edges[1]:
+        edges[0], edges[1], edges[2], edges[3] = y0, y1, x0, x1
+    edges[0], edges[1] = min(edges[0], y0), max(edges[1], y1)
+    edges[2], edges[3] = min(edges[2], x0), max(edges[3], x1)
+
+
 cdef inline void hull_of_taps(
         const int32_t *pixel, Py_ssize_t first, Py_ssize_t stop, Py_ssize_t *edges) noexcept nogil:
-    """Widen y0, y1, x0, x1 to the pixels (y, x) of taps first .. stop - 1, if they are not empty.
-
-    edges: all zeros where there is no pixel yet.
-    """
+    """Widen a hull to the pixels (y, x) of taps first .. stop - 1."""
     cdef Py_ssize_t t, y, x
     for t in range(first, stop):
         y, x = pixel[2 * t], pixel[2 * t + 1]
-        if edges[0] == edges[1]:
-            edges[0], edges[1], edges[2], edges[3] = y, y + 1, x, x + 1
-        edges[0], edges[1] = min(edges[0], y), max(edges[1], y + 1)
-        edges[2], edges[3] = min(edges[2], x), max(edges[3], x + 1)
-
-
-cdef inline void widen_hull(Py_ssize_t *edges, const Py_ssize_t *others) noexcept nogil:
-    """Widen y0, y1, x0, x1, which may be empty, to other ones, which may be empty."""
-    if others[0] == others[1]:
-        return
-    if edges[0] == edges[1]:
-        edges[0], edges[1], edges[2], edges[3] = others[0], others[1], others[2], others[3]
-    edges[0], edges[1] = min(edges[0], others[0]), max(edges[1], others[1])
-    edges[2], edges[3] = min(edges[2], others[2]), max(edges[3], others[3])
+        widen_hull(edges, y, y + 1, x, x + 1)
 
 
 cdef inline void clip(

@@ -80,7 +80,8 @@ cdef inline void sparse_tables(
         memset(edges, 0, sizeof(edges))
         hull_of_taps(tables.tap_pixel, spans[2 * b], spans[2 * b + 1], edges)
         area += <double>(edges[1] - edges[0]) * (edges[3] - edges[2])
-        widen_hull(all, edges)
+        if edges[0] < edges[1]:
+            widen_hull(all, edges[0], edges[1], edges[2], edges[3])
     for b in range(4):
         window[b] = <int32_t>all[b]
     tables.thin[i] = 0

@@ -69,7 +69,7 @@ cdef struct Strides:               # of an array seen as (N, C, H, W) or (K, C, 
     Py_ssize_t x
 
 
-cdef struct Scale:                 # from coordinates to pixels
+cdef struct Scale:
     double y
     double x
 
@@ -168,6 +168,7 @@ cdef struct Layout:                # scratch of a thread, in bytes from its star
 
 cdef struct Call:                  # what a call does with one level; most often there is only one
     Map map
+    Scale scale                    # from coordinates of boxes to pixels of the map
     Order order
     Tables tables
     Layout layout

@@ -149,10 +149,11 @@ cdef inline int make_windows(
 
 
 cdef inline int make_taps(Tables *tables, const TableRequest *request, Py_ssize_t taps) except -1:
-    """Room for taps."""
+    """Room for spans and taps."""
     if taps > INT32_MAX:
         raise MemoryError(f"the tables of boxes have {taps} taps, more than can be counted")
-    tables.taps = taps
+    tables.kind, tables.taps = request.kind, taps
+    tables.spans = <int32_t*>room_for(2 * request.spans * tables.count, sizeof(int32_t))
     if request.kind != PIXEL_SPANS:
         tables.tap_pixel = <int32_t*>room_for(request.coordinates * taps, sizeof(int32_t))
         tables.tap_weight = room_for(taps, request.itemsize)
@@ -176,67 +177,33 @@ cdef inline TapSlots *make_slots(int threads) except NULL:
     return slots
 
 
-cdef inline Py_ssize_t bound_taps(
-        const Order *order, const Boxes *boxes, const TableRequest *request, Py_ssize_t count,
-        double *bounds) noexcept nogil:
-    """Bounds of the taps of at most `count` boxes.  Returns how many boxes TABLE_BYTES have room
-    for, at least 1."""
-    cdef Py_ssize_t tap_bytes = (request.coordinates * sizeof(int32_t)
-                                 + (1 + request.slopes) * request.itemsize)
-    cdef Py_ssize_t box_bytes = bytes_of_box(request), i
-    cdef double total = 0
-    for i in range(count):
-        bounds[i] = max_taps(boxes, order.boxes[request.first + i], request)
-        total += bounds[i] * tap_bytes + box_bytes
-        if i > 0 and total > TABLE_BYTES:
-            return i
-    return count
-
-
 cdef inline Py_ssize_t bytes_of_box(const TableRequest *request) noexcept nogil:
-    """Of tables without taps: window, `how`, start and bound of taps, spans."""
+    """Of tables without taps: window, `how`, spans, and room to place taps."""
     return (4 * sizeof(int32_t) + 1 + 2 * sizeof(Py_ssize_t)
             + 2 * request.spans * <Py_ssize_t>sizeof(int32_t))
 
 
-cdef inline void count_high_bounds(
+cdef inline Py_ssize_t place_taps(
         const Boxes *boxes, const TableRequest *request, const int32_t *order, Py_ssize_t count,
-        double *bounds, TapSlots *slots, int threads) noexcept:
-    """Count the taps of turned boxes whose bounds are high."""
-    cdef Py_ssize_t i
-    for i in prange(count, nogil=True, num_threads=threads, schedule="dynamic",
-                    chunksize=BOXES_AT_ONCE):
-        if bounds[i] > MAX_TAPS_BOUND:
-            bounds[i] = count_sparse_taps(boxes, order[i], request, &slots[threadid()])
+        TapSlots *slots, Py_ssize_t *starts) noexcept nogil:
+    """Say where there is room for the taps of at most `count` boxes, which starts at 0.
 
-
-cdef inline int fill_tables(
-        Tables *tables, const Boxes *boxes, const TableRequest *request, const int32_t *order,
-        Py_ssize_t *tap_starts, double *bounds) except -1:
-    """Make room for taps, and write them."""
-    cdef int threads = startable(
-        request.threads if tables.count * request.spans >= MIN_PARALLEL_BINS else 1)
-    cdef TapSlots *slots = NULL
+    Returns how many boxes TABLE_BYTES have room for, at least 1.
+    """
+    cdef Py_ssize_t tap_bytes = (request.coordinates * sizeof(int32_t)
+                                 + (1 + request.slopes) * request.itemsize)
     cdef Py_ssize_t i
-    if request.kind == SPARSE_TAPS:
-        slots = make_slots(threads)
-        count_high_bounds(boxes, request, order, tables.count, bounds, slots, threads)
-    try:
-        tap_starts[0] = 0
-        for i in range(tables.count):
-            tap_starts[i + 1] = tap_starts[i] + <Py_ssize_t>bounds[i]
-        make_taps(tables, request, tap_starts[tables.count])
-        if threads == 1:               # a parallel region is not free even with one thread
-            with nogil:
-                for i in range(tables.count):
-                    box_tables(tables, boxes, request, i, order[i], tap_starts[i], slots)
-            return 0
-        for i in prange(tables.count, nogil=True, num_threads=threads, schedule="dynamic",
-                        chunksize=BOXES_AT_ONCE):
-            box_tables(tables, boxes, request, i, order[i], tap_starts[i], &slots[threadid()])
-    finally:
-        free(slots)
-    return 0
+    cdef double taps, total = 0
+    starts[0] = 0
+    for i in range(count):
+        taps = max_taps(boxes, order[i], request)
+        total += taps * tap_bytes + bytes_of_box(request)
+        if i > 0 and total > TABLE_BYTES:
+            return i
+        if request.kind == SPARSE_TAPS and taps > MAX_TAPS_BOUND:
+            taps = count_sparse_taps(boxes, order[i], request, slots)
+        starts[i + 1] = starts[i] + <Py_ssize_t>taps
+    return count
 
 
 cdef inline int make_tables(
@@ -244,22 +211,33 @@ cdef inline int make_tables(
         const TableRequest *request) except -1:
     """Make the tables of some boxes of an order, from box request.first on: at most
     request.max_boxes, and no more than fit TABLE_BYTES, but at least one."""
-    cdef Py_ssize_t count = min(order.count - request.first, request.max_boxes)
-    cdef Py_ssize_t *tap_starts
-    cdef double *bounds
+    cdef Py_ssize_t count = min(order.count - request.first, request.max_boxes), i
+    cdef const int32_t *box = order.boxes + request.first
+    cdef Py_ssize_t *starts
+    cdef TapSlots *slots = NULL
+    cdef int threads = request.threads
     memset(tables, 0, sizeof(Tables))
     count = min(count, max(TABLE_BYTES // bytes_of_box(request), 1))
-    tap_starts = <Py_ssize_t*>room_for(2 * count + 1, sizeof(Py_ssize_t))
-    bounds = <double*>(tap_starts + count + 1)
+    threads = startable(threads if count * request.spans >= MIN_PARALLEL_BINS else 1)
+    starts = <Py_ssize_t*>room_for(count + 1, sizeof(Py_ssize_t))
     try:
+        if request.kind == SPARSE_TAPS:
+            slots = make_slots(threads)
         with nogil:
-            count = bound_taps(order, boxes, request, count, bounds)
+            count = place_taps(boxes, request, box, count, slots, starts)
         make_windows(tables, order, request.first, count)
-        tables.kind = request.kind
-        tables.spans = <int32_t*>room_for(2 * request.spans * count, sizeof(int32_t))
-        fill_tables(tables, boxes, request, order.boxes + request.first, tap_starts, bounds)
+        make_taps(tables, request, starts[count])
+        if threads == 1:               # a parallel region is not free even with one thread
+            with nogil:
+                for i in range(count):
+                    box_tables(tables, boxes, request, i, box[i], starts[i], slots)
+        else:
+            for i in prange(count, nogil=True, num_threads=threads, schedule="dynamic",
+                            chunksize=BOXES_AT_ONCE):
+                box_tables(tables, boxes, request, i, box[i], starts[i], &slots[threadid()])
     finally:
-        free(tap_starts)
+        free(starts)
+        free(slots)
     return 0
 
 

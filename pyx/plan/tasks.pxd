@@ -2,8 +2,8 @@
 
 A task owns what it writes. So no two tasks meet, and results do not depend on their number.
 
-    tasks_to_read    forward passes and gradients of the boxes: some boxes of one image
-    tasks_to_write   gradients of the input: a rectangle of one image, and all boxes of it
+    add_image_to_read    forward passes and gradients of the boxes: some boxes of one image
+    add_image_to_write   gradients of the input: a rectangle of one image, and all boxes of it
 
 Both are for some channel blocks, of a lane vector of channels each. Where each bin has channels of
 its own (strategy BINS), a task is for some bins too.
@@ -30,7 +30,7 @@ from plan.choose cimport (
 )
 from plan.layout cimport slope_pixels
 from plan.structs cimport (
-    BINS, COPY_ONCE, GRAD_INPUT, PACK_WINDOW, PIXELS, SCALARS, Call, Task, Tasks,
+    BINS, COPY_ONCE, GRAD_BOXES, GRAD_INPUT, PACK_WINDOW, PIXELS, SCALARS, Call, Task, Tasks,
 )
 from plan.tables cimport window_area
 from simd.simd cimport LANE_BYTES
@@ -39,12 +39,6 @@ from tuning cimport (
     NARROW_COST, PIXEL_COST, PLANES_BYTES, SERIAL_COST, SLOPE_BLOCKS,
     TASKS_PER_THREAD, WHOLE_ROWS,
 )
-
-
-cdef struct Grid:                  # how an image becomes rectangles, for gradients of the input
-    Py_ssize_t max_rows
-    Py_ssize_t max_columns
-    Py_ssize_t min_bands           # of rows
 
 
 # --- the list
@@ -104,26 +98,37 @@ cdef inline double cost_of_box(const Call *call, Py_ssize_t box) noexcept nogil:
             + BIN_COST * (<Py_ssize_t>call.ph * call.pw))
 
 
-cdef inline double cost_of_boxes(const Call *call) noexcept nogil:
-    cdef Py_ssize_t i
-    cdef double cost = 0
-    for i in range(call.tables.count):
-        cost += cost_of_box(call, i)
-    return cost
-
-
-cdef inline Work begin_work(const Call *call, int threads, bint slopes) noexcept nogil:
-    """Return what channels, bins and passes say, before costs are known."""
+cdef inline Work work_of(
+        const Call *calls, Py_ssize_t count, int threads, int purpose) noexcept nogil:
     cdef Work work
-    work.threads, work.slopes, work.cost = threads, slopes, INFINITY
-    work.bins = <Py_ssize_t>call.ph * call.pw
-    work.blocks = work.units = ceiling(call.channels, call.lanes)
-    work.whole_blocks = call.channels // call.lanes
+    cdef const Call *call
+    cdef Py_ssize_t level, i
+    cdef double cost = 0
+    work.bins = <Py_ssize_t>calls.ph * calls.pw
+    work.blocks = work.units = ceiling(calls.channels, calls.lanes)
+    work.whole_blocks = calls.channels // calls.lanes
     work.tile_pixels = TILE_PIXELS
-    if slopes and call.strategy != BINS:
+    work.slopes = purpose == GRAD_BOXES
+    if work.slopes and calls.strategy != BINS:
         work.units = (ceiling(work.whole_blocks, SLOPE_BLOCKS)
                       + work.blocks - work.whole_blocks)
         work.tile_pixels = slope_pixels(max(min(work.whole_blocks, SLOPE_BLOCKS), 1))
+    for level in range(count):
+        call = &calls[level]
+        for i in range(call.tables.count):
+            cost += cost_of_box(call, i)
+        if call.writes_maps and call.tables.count > 0:
+            cost += (<double>call.order.images * call.map.rows * call.map.columns
+                     * (work.bins if call.strategy == BINS else 1))
+    cost *= work.blocks
+    # A little more than an even share: where shares of bins are even, rounding must not divide the
+    # boxes too.
+    work.cost = EVEN_SHARE * cost / (TASKS_PER_THREAD * threads)
+    work.threads = threads
+    if calls.strategy == BINS and not calls.writes_maps:
+        cost *= NARROW_COST
+    if cost < SERIAL_COST or threads == 1:
+        work.threads, work.cost = 1, INFINITY
     return work
 
 
@@ -143,43 +148,29 @@ cdef inline Py_ssize_t max_rows(Py_ssize_t width, bint slopes) noexcept nogil:
     return max(pixels // max(width, 1), 1)
 
 
-# --- tasks that read: forward passes and gradients of the boxes
-
-cdef inline int tasks_to_read(
-        Tasks *tasks, const Call *calls, Py_ssize_t count, int threads,
-        bint slopes) except -1:
-    """Fill the list for all levels, at least one, and return how many threads are worth waking.
-
-    slopes: the tasks compute gradients of the boxes.
-    """
-    cdef Work work = work_to_read(calls, count, threads, slopes)
+cdef inline int list_tasks(
+        Tasks *tasks, const Call *calls, Py_ssize_t count, int threads, int purpose) except -1:
+    """Fill the list for all levels, at least one, and return how many threads are worth waking."""
+    cdef Work work = work_of(calls, count, threads, purpose)
     cdef Py_ssize_t level, image
+    cdef const Call *call
+    cdef Pieces pieces
     tasks.count = 0
     for level in range(count):
-        if calls[level].tables.count == 0:
-            continue
-        for image in range(calls[level].order.images):
-            add_image_to_read(tasks, &calls[level], &work, level, image)
-    if work.threads > 1:
+        call = &calls[level]
+        if call.tables.count > 0 and call.writes_maps:
+            pieces = pieces_to_write(call, &work, purpose)
+        for image in range(call.order.images if call.tables.count > 0 else 0):
+            if call.writes_maps:
+                add_image_to_write(tasks, call, &work, &pieces, level, image)
+            else:
+                add_image_to_read(tasks, call, &work, level, image)
+    if work.threads > 1 and not calls.writes_maps:
         qsort(tasks.items, tasks.count, sizeof(Task), compare_tasks)
     return min(work.threads, max(<int>tasks.count, 1))
 
 
-cdef inline Work work_to_read(
-        const Call *calls, Py_ssize_t count, int threads, bint slopes) noexcept nogil:
-    cdef Work work = begin_work(calls, threads, slopes)
-    cdef Py_ssize_t level
-    cdef double cost = 0
-    for level in range(count):
-        cost += cost_of_boxes(&calls[level])
-    if cost * work.blocks * (NARROW_COST if calls.strategy == BINS else 1) < SERIAL_COST:
-        work.threads = 1
-    if work.threads > 1:
-        # A little more than an even share: where shares of bins are even, rounding must not
-        # divide the boxes too.
-        work.cost = EVEN_SHARE * cost * work.blocks / (TASKS_PER_THREAD * work.threads)
-    return work
-
+# --- tasks that read: forward passes and gradients of the boxes
 
 cdef inline int add_image_to_read(
         Tasks *tasks, const Call *call, const Work *work, Py_ssize_t level,
@@ -343,47 +334,6 @@ cdef inline Pieces pieces_of_chunk(
 
 # --- tasks that write: gradients of the input
 
-cdef inline int tasks_to_write(
-        Tasks *tasks, const Call *calls, Py_ssize_t count, int threads,
-        int purpose) except -1:
-    """Fill the list for all levels, at least one, and return how many threads are worth waking.
-
-    Rectangles cover every image. Those without boxes are written with zeros, unless the gradient
-    is added to what is there.
-    purpose: of the plan.  In gradients of maxima each bin writes anywhere in its box, or in the
-    map, so that rectangles are as large as they can be, and of whole rows.
-    """
-    cdef Work work = work_to_write(calls, count, threads)
-    cdef Py_ssize_t level, image
-    cdef Pieces pieces
-    cdef Grid grid
-    tasks.count = 0
-    for level in range(count):
-        if calls[level].tables.count == 0:
-            continue
-        pieces = pieces_to_write(&calls[level], &work, purpose)
-        grid = grid_of_image(&calls[level], &work, &pieces, purpose)
-        for image in range(calls[level].order.images):
-            add_image_to_write(tasks, &calls[level], &work, &pieces, &grid, level, image)
-    return min(work.threads, max(<int>tasks.count, 1))
-
-
-cdef inline Work work_to_write(const Call *calls, Py_ssize_t count, int threads) noexcept nogil:
-    cdef Work work = begin_work(calls, threads, False)
-    cdef const Call *call
-    cdef Py_ssize_t level
-    cdef double cost = 0
-    for level in range(count):
-        call = &calls[level]
-        if call.tables.count == 0:
-            continue
-        cost += (<double>call.order.images * call.map.rows * call.map.columns
-                 * (work.bins if call.strategy == BINS else 1) + cost_of_boxes(call))
-    if cost * work.blocks < SERIAL_COST:
-        work.threads = 1
-    return work
-
-
 cdef inline Pieces pieces_to_write(
         const Call *call, const Work *work, int purpose) noexcept nogil:
     """Return how channels and bins are divided: one block, or all blocks of a pixel that lie
@@ -410,35 +360,38 @@ cdef inline Pieces pieces_to_write(
             pieces.load = COPY_ONCE
     elif call.strategy == PIXELS:
         pieces.blocks = 1
+    set_rectangles(call, work, &pieces, purpose)
     return pieces
 
 
-cdef inline Grid grid_of_image(
-        const Call *call, const Work *work, const Pieces *pieces,
-        int purpose) noexcept nogil:
-    """Return the largest rectangles whose pixels, for all bins of a task, the tile has room for.
-    Rows are divided further only where images, blocks and bins do not make enough tasks."""
-    cdef Grid grid
-    cdef bint whole_planes = purpose != GRAD_INPUT
-    cdef Py_ssize_t wanted = (1 if whole_planes else TASKS_PER_THREAD) * work.threads
-    cdef Py_ssize_t together = 1, others = call.order.images * pieces.blocks * pieces.bins
-    if call.strategy == BINS and pieces.load == COPY_ONCE:
-        together = ceiling(work.bins, pieces.bins)
-    grid.max_columns, grid.max_rows = call.map.columns, call.map.rows
-    if not whole_planes:
-        grid.max_columns = max(min(call.map.columns, TILE_PIXELS // together), 1)
-        grid.max_rows = TILE_PIXELS // (grid.max_columns * together)
-        grid.max_rows = max(min(call.map.rows, grid.max_rows), 1)
-    grid.min_bands = 1 if work.threads == 1 else ceiling(wanted, max(others, 1))
-    return grid
+cdef inline void set_rectangles(
+        const Call *call, const Work *work, Pieces *pieces, int purpose) noexcept nogil:
+    """The largest rectangles whose pixels, for all bins of a task, the tile has room for.
+
+    Rows are divided further only where images, blocks and bins do not make enough tasks.  In
+    gradients of maxima each bin writes anywhere in its box, or in the map, so that rectangles are
+    as large as they can be, and of whole rows.
+    """
+    cdef Py_ssize_t wanted = work.threads, together = 1
+    cdef Py_ssize_t others = call.order.images * pieces.blocks * pieces.bins
+    pieces.columns, pieces.rows = call.map.columns, call.map.rows
+    if purpose == GRAD_INPUT:
+        wanted *= TASKS_PER_THREAD
+        if call.strategy == BINS and pieces.load == COPY_ONCE:
+            together = ceiling(work.bins, pieces.bins)
+        pieces.columns = max(min(pieces.columns, TILE_PIXELS // together), 1)
+        pieces.rows = max(min(pieces.rows, TILE_PIXELS // (pieces.columns * together)), 1)
+    pieces.bands = ceiling(call.map.rows, pieces.rows)
+    if work.threads > 1:
+        pieces.bands = max(pieces.bands, ceiling(wanted, max(others, 1)))
 
 
 cdef inline int add_image_to_write(
-        Tasks *tasks, const Call *call, const Work *work, const Pieces *pieces, const Grid *grid,
-        Py_ssize_t level, Py_ssize_t image) except -1:
+        Tasks *tasks, const Call *call, const Work *work, const Pieces *pieces, Py_ssize_t level,
+        Py_ssize_t image) except -1:
     """Add the tasks of an image: bands of rows that cost as much each, cut to the columns that the
-    tile has room for."""
-    cdef Py_ssize_t bands = max(grid.min_bands, ceiling(call.map.rows, grid.max_rows))
+    tile has room for.  Images without boxes are written with zeros, unless gradients are added to
+    what is there."""
     cdef double *costs
     cdef double cost
     cdef Task task
@@ -452,11 +405,11 @@ cdef inline int add_image_to_write(
     try:
         while task.y1 < call.map.rows:
             task.y0 = task.y1
-            task.y1 = stop_of_band(call, grid, task.y0, costs, cost / bands)
+            task.y1 = stop_of_band(call, pieces, task.y0, costs, cost / pieces.bands)
             task.x1 = 0
             while task.x1 < call.map.columns:
                 task.x0 = task.x1
-                task.x1 = min(task.x0 + grid.max_columns, call.map.columns)
+                task.x1 = min(task.x0 + pieces.columns, call.map.columns)
                 add_pieces(tasks, work, pieces[0], task, 0)
     finally:
         free(costs)
@@ -496,9 +449,9 @@ cdef inline double costs_of_rows(
 
 
 cdef inline Py_ssize_t stop_of_band(
-        const Call *call, const Grid *grid, Py_ssize_t first, const double *costs,
+        const Call *call, const Pieces *pieces, Py_ssize_t first, const double *costs,
         double cost) noexcept nogil:
-    cdef Py_ssize_t y, stop = min(call.map.rows, first + grid.max_rows)
+    cdef Py_ssize_t y, stop = min(call.map.rows, first + pieces.rows)
     cdef double seen = 0
     for y in range(first, stop):
         seen += costs[y]

@@ -1,7 +1,7 @@
 """What pyx/plan/plan.pyx offers to kernels; here, where Cython looks for it."""
 from libc.stdint cimport int32_t
 
-from plan.structs cimport Boxes, Call, Scale, Tasks
+from plan.structs cimport Boxes, Call, Tasks
 
 
 cdef class Plan:
@@ -31,7 +31,6 @@ cdef class Plan:
     cdef readonly Py_ssize_t levels
     cdef Py_ssize_t held           # buffers
     cdef Py_buffer *buffers
-    cdef Scale *scales
     cdef tuple level_rule          # of roicy/_levels.py, for a pyramid
     cdef Boxes boxes
     cdef int32_t *by_level         # boxes of the first level, of the next one, ...

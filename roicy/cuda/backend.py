@@ -24,6 +24,7 @@ from ._passes import Call, inside
 from ._plan import Plan
 
 array = floats
+maps = floats
 
 
 def _planned(
@@ -66,6 +67,20 @@ def _planned(
     return call
 
 
+def plan_forward(
+    row: Operator,
+    parameters: tuple[Any, ...],
+    input: Any,
+    output_size: Any,
+    given: tuple[Any, ...],
+) -> Call:
+    """Check the arguments of a forward pass."""
+    arguments = Arguments(*given)
+    named = _levels.maps(input, arguments, maps)
+    bins = _arguments.output_size(output_size)
+    return plan_with_maps(row, parameters, named, bins, arguments)
+
+
 def plan_backward(
     row: Operator,
     parameters: tuple[Any, ...],
@@ -81,19 +96,15 @@ def plan_backward(
 def plan_with_maps(
     row: Operator,
     parameters: tuple[Any, ...],
-    input: Any,
-    bins: Any,
-    given: tuple[Any, ...],
-    gradient: bool = False,
+    maps: dict[str, Any],
+    bins: tuple[int, int],
+    arguments: Arguments,
 ) -> Call:
-    """Check the arguments of a forward pass, and those of the gradient of the boxes alike."""
-    arguments = Arguments(*given)
-    named = _levels.maps(input, arguments, floats)
-    bins = _arguments.output_size(bins)
-    arrays = list(named.values())
-    for name, level in named.items():
+    """Check the arguments of the gradient of the boxes, and those of a forward pass."""
+    arrays = list(maps.values())
+    for name, level in maps.items():
         check_device(arrays[0].device, name, level)
-    shapes = _levels.shapes_of(named, Layout(arguments.layout))
+    shapes = _levels.shapes_of(maps, Layout(arguments.layout))
     call = _planned(row, parameters, arrays, bins, shapes, arguments)
     call.arrays = arrays
     return call
