@@ -23,7 +23,6 @@ cdef enum:
     MIN_COPY_BLOCKS = 8            # channel blocks of a pixel: shorter runs are slow   # R125
     MIN_COPY_COVER = 4             # times that boxes cover a map that is copied once   # R124
     FAR_WINDOW_BYTES = 8 << 20     # of a window: larger ones are read from memory      # R128
-    ROW_LANES_COST = 60            # of a box of one channel, in pixels of a window     # R359
     TILE_COST = 4                  # of a lane vector in a tile, in numbers added in place # R354
     PLANES_BYTES = 256 << 10       # planes of a task: half of a small level 2 cache    # R178
     WHOLE_ROWS = 16                # rows are whole if boxes leave out 1/16 of them     # R054

@@ -24,7 +24,7 @@ from simd.simd cimport LANE_BYTES
 from tuning cimport (
     BINS_BYTES, COPY_BYTES, COPY_COST, COPY_PIXELS_BYTES, DIRECT_BYTES, FAR_WINDOW_BYTES,
     MAX_COLUMNS, MAX_COVER, MIN_BLOCKS_TOGETHER, MIN_COPY_BINS, MIN_COPY_BLOCKS, MIN_COPY_COVER,
-    MOVE_COST, NARROW_COST, ROW_LANES_COST, SLOPE_BLOCKS, SLOPE_GROUPS, STREAM_BYTES,
+    MOVE_COST, NARROW_COST, SLOPE_BLOCKS, SLOPE_GROUPS, STREAM_BYTES,
     STRIP_BYTES, TILE_BYTES, TILE_COST, WIDE_STRIP_BYTES, WINDOW_COST, X_FIRST_GAIN,
 )
 
@@ -133,10 +133,7 @@ cdef inline bint scalars_pay(
     if purpose == FORWARD and lanes_are_empty(call):
         if position_sensitive:
             return True
-        pixels = all_windows(tables)
-        if call.channels == 1:
-            pixels += ROW_LANES_COST * tables.count
-        return all_taps(tables, call.ph, call.pw) * call.channels < pixels
+        return all_taps(tables, call.ph, call.pw) * call.channels < all_windows(tables)
     # A few numbers are added in place faster than a tile is cleared and stored.
     if purpose == GRAD_INPUT and (lanes_are_empty(call) or position_sensitive):
         if position_sensitive:
