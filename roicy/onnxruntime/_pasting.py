@@ -1,13 +1,14 @@
 """
 The Loop that pastes masks in torchvision's exports, known by what it computes.
 
-Its body is run on small masks, and has to give what paste_masks gives.  The model of the body is
-written in ONNX's format here, since the package ``onnx`` would take more memory than all the rest.
+Its body is computed by NumPy for small masks, and has to give what paste_masks gives.
 """
 
 from __future__ import annotations
 
-import struct
+import contextlib
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,9 @@ from .. import masks
 from . import version
 from ._patterns import Walk, closed, read_all, spell
 
-FLOAT, INT64, BOOL = 1, 7, 9  # element types of ONNX
-KINDS = {
-    "Add", "Cast", "Concat", "Constant", "ConstantOfShape", "Equal", "Expand", "Gather", "Identity",
-    "Max", "Min", "Mul", "Pad", "ReduceMax", "ReduceMin", "Reshape", "Resize", "Shape", "Slice",
-    "Squeeze", "Sub", "Unsqueeze", "Where",
-}  # fmt: skip
+FLOAT, INT64 = 1, 7  # element types of ONNX
+ZERO = np.zeros(1, np.float32)
+DTYPES = {1: np.float32, 6: np.int32, 7: np.int64, 9: np.bool_, 11: np.float64}
 SCALARS = ("Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze")  # that hand a number on
 
 
@@ -76,7 +74,7 @@ def _pasted(graph: Any, node: Any) -> list[str] | None:
     """Return the masks, the boxes, the height and the width that a Loop may paste with, or None."""
     walk, (body,) = Walk(graph), node.bodies
     kinds = [inner.op_type for inner in body.nodes]
-    if not set(kinds) <= KINDS or kinds.count("Resize") != 1 or len(body.inputs) != 3:
+    if not set(kinds) <= set(OPERATORS) or kinds.count("Resize") != 1 or len(body.inputs) != 3:
         return None
     values = [name for name in node.captures if graph.constant(name) is None]
     by_turn = {
@@ -109,111 +107,104 @@ def _pasted(graph: Any, node: Any) -> list[str] | None:
     return [pasted[0], boxes[0], *(by_source[side] for side in sides)]
 
 
-def _probes() -> list[tuple[np.ndarray, np.ndarray, int, int]]:
+def _probes(shape: tuple[int, ...]) -> list[list[np.ndarray]]:
     """Return masks with borders, boxes of whole pixels partly in the image, and its extents."""
-    rng = np.random.default_rng(7)
+    rng, extents = np.random.default_rng(7), [np.full(shape, 23), np.full(shape, 17)]
     boxes = [
         [[2, 3, 9, 12], [-4, -5, 40, 30], [5, 5, 5, 5], [0, 0, 16, 22]],
         [[-30, 2, 3, 4], [10, -9, 80, 1], [15, 21, 17, 90], [1, 1, 14, 2]],
     ]
     return [
-        (rng.random((4, 1, side, side)).astype(np.float32), np.array(each), 23, 17)
+        [rng.random((4, 1, side, side), np.float32), np.array(each), *extents]
         for side, each in zip((6, 30), boxes, strict=True)
     ]
 
 
 def _pastes(graph: Any, node: Any, inputs: list[str]) -> bool:
-    """Run the body of a Loop on probes."""
-    (body,) = node.bodies
-    try:
-        session = _alone(graph, node, body, inputs)
-    except Exception:  # what is written is no model
-        return False
-    step = Pasting(node, inputs)
-    return any(  # of extents that are scalars, or vectors of one element
-        all(_agrees(session, body, step, probe, shape) for probe in _probes())
-        for shape in ((), (1,))
-    )
-
-
-def _agrees(session: Any, body: Any, step: Pasting, probe: Any, shape: Any) -> bool:
-    padded, boxes, height, width = probe
-    arrays = [padded, boxes, np.full(shape, height), np.full(shape, width)]
-    feed = dict(zip(step.inputs, arrays, strict=True))
-    got = np.zeros((0, height, width), np.float32)
-    try:
-        for k in range(len(boxes)):
-            turn = zip(body.inputs, (np.array(k), np.array(True), got), strict=True)
-            goes_on, got = session.run(body.outputs, feed | dict(turn))
-            if not goes_on:
-                return False
-    except Exception:  # whatever it is, the Loop does something else
-        return False
-    expected = np.empty((len(boxes), height, width), np.float32)
-    step.run(arrays, lambda shape: expected)
-    return got.shape == expected.shape and bool(np.allclose(got, expected, rtol=0, atol=1e-5))
-
-
-def _alone(graph: Any, node: Any, body: Any, inputs: list[str]) -> Any:
-    """Return a session of the body of a Loop, whose inputs are what it takes from the graph too."""
-    import onnxruntime
-
-    values = [*zip(body.inputs, (INT64, BOOL, FLOAT), strict=True), (inputs[0], FLOAT)]
-    values += [(name, INT64) for name in inputs[1:]]
-    constants = {name: graph.constant(name) for name in node.captures}
+    """Whether the body of a Loop pastes the probes as roicy does."""
+    (body,), step = node.bodies, Pasting(node, inputs)
+    constants = {name: graph.constant(name) for name in node.captures} | {"": None}
     constants |= {name: body.constant(name) for name in body.initializers}
-    made = [_field(1, _node(one)) for one in body.nodes] + [_field(2, "body")]
-    for name, array in constants.items():
-        made += [] if array is None else [_field(5, _tensor(array) + _field(8, name))]
-    for number, named in ((11, values), (12, zip(body.outputs, (BOOL, FLOAT), strict=True))):
-        for name, kind in named:
-            made.append(_field(number, _field(1, name) + _field(2, _field(1, _field(1, kind)))))
-    opset = max(one.since_version for one in body.nodes)
-    model = _field(1, 8) + _field(8, _field(2, opset)) + _field(7, b"".join(made))
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = 1, 4
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    turn = [(one.outputs, OPERATORS[one.op_type], one.inputs, one.attributes) for one in body.nodes]
+    for shape in ((), (1,)):  # of the extents
+        with contextlib.suppress(Exception):  # whatever it is, the Loop does something else
+            if all(_agrees(body, turn, constants, step, probe) for probe in _probes(shape)):
+                return True
+    return False
 
 
-# What onnx.proto calls NodeProto, AttributeProto and TensorProto
+def _agrees(body: Any, turn: Any, constants: Any, step: Pasting, arrays: list[Any]) -> bool:
+    values = constants | dict(zip(step.inputs, arrays, strict=True))
+    expected = np.empty((len(arrays[0]), arrays[2].item(), arrays[3].item()), np.float32)
+    step.run(arrays, lambda shape: expected)
+    got = expected[:0]
+    for k in range(len(expected)):
+        values |= dict(zip(body.inputs, (np.array(k), np.True_, got), strict=True))
+        for (output,), compute, names, attributes in turn:
+            values[output] = compute(*(values[name] for name in names), **attributes)
+        goes_on, got = (values[name] for name in body.outputs)
+        if not goes_on:
+            return False
+    return got.shape == expected.shape and np.allclose(got, expected, rtol=0, atol=1e-5)
 
 
-def _field(number: int, value: Any) -> bytes:
-    """Return a field of a protocol buffer: an integer, a float, a string or another message."""
-    if isinstance(value, float):
-        return _varint(number << 3 | 5) + struct.pack("<f", value)
-    if isinstance(value, int):
-        return _varint(number << 3) + _varint(value % 2**64)
-    data = value.encode(errors="surrogateescape") if isinstance(value, str) else value
-    return _varint(number << 3 | 2) + _varint(len(data)) + data
+# The nodes that a body may have.  Inputs and attributes that they do not take are errors.
 
 
-def _varint(number: int) -> bytes:
-    digits = []
-    while number > 127:
-        digits.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*digits, number])
+def _reduce(
+    function: Any, x: Any, axes: Any = None, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> Any:
+    return function(x, None if axes is None else tuple(axes), keepdims=bool(keepdims))
 
 
-def _node(node: Any) -> bytes:
-    made = [_field(1, name) for name in node.inputs] + [_field(2, name) for name in node.outputs]
-    given = [_field(1, name) + _value(value) for name, value in node.attributes.items()]
-    return b"".join([*made, _field(4, node.op_type), *(_field(5, one) for one in given)])
+def _resize(x: Any, roi: Any, scales: Any, sizes: Any, **given: Any) -> Any:
+    stretched = given.get("keep_aspect_ratio_policy", "stretch") == "stretch"
+    kind = given["mode"], given["coordinate_transformation_mode"], stretched
+    others = [given.get(name) for name in ("antialias", "exclude_outside", "axes")]
+    if kind != ("linear", "half_pixel", True) or any(others):
+        raise ValueError(f"Resize with {given}")
+    for axis, size in enumerate(sizes):
+        last = x.shape[axis] - 1
+        places = np.clip((np.arange(size) + 0.5) * (last + 1) / size - 0.5, 0, last)
+        low = places.astype(np.int64)
+        weights = (places - low).reshape(-1, *[1] * (x.ndim - axis - 1))
+        x = x.take(low, axis) * (1 - weights) + x.take(np.minimum(low + 1, last), axis) * weights
+    return x.astype(np.float32)
 
 
-def _value(value: Any) -> bytes:
-    """Return the value of an attribute and its type."""
-    if isinstance(value, list):
-        number, kind = (7, 6) if value and isinstance(value[0], float) else (8, 7)
-        return b"".join(_field(number, one) for one in value) + _field(20, kind)
-    if isinstance(value, np.ndarray):
-        return _field(5, _tensor(value)) + _field(20, 4)
-    number, kind = {float: (2, 1), int: (3, 2), str: (4, 3)}[type(value)]
-    return _field(number, value) + _field(20, kind)
+def _slice(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = 1) -> Any:
+    if np.any(np.asarray(steps) != 1):
+        raise ValueError(f"Slice with steps {steps}")
+    parts = [slice(None)] * x.ndim
+    for i, axis in enumerate(range(len(starts)) if axes is None else axes):
+        parts[axis] = slice(starts[i], ends[i])
+    return x[tuple(parts)]
 
 
-def _tensor(array: Any) -> bytes:
-    kinds = {"float32": FLOAT, "int64": INT64, "bool": BOOL, "int32": 6, "float64": 11, "uint8": 2}
-    dims = b"".join(_field(1, extent) for extent in array.shape)
-    return dims + _field(2, kinds[array.dtype.name]) + _field(9, array.tobytes())
+OPERATORS: dict[str, Callable[..., Any]] = {
+    "Add": lambda x, y: x + y,
+    "Cast": lambda x, to, saturate=1: x.astype(DTYPES[to]),
+    "Concat": lambda *parts, axis: np.concatenate(parts, axis),
+    "ConstantOfShape": lambda shape, value=ZERO: np.full(shape, value),
+    "Equal": lambda x, y: x == y,
+    "Expand": lambda x, shape: np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape))),
+    "Gather": lambda x, indices, axis=0: x.take(indices, axis),
+    "Identity": lambda x: x,
+    "Max": lambda *parts: functools.reduce(np.maximum, parts),
+    "Min": lambda *parts: functools.reduce(np.minimum, parts),
+    "Pad": lambda x, pads, value=None, mode="constant": np.pad(
+        x, pads.reshape(2, -1).T, mode, constant_values=value or 0
+    ),
+    "ReduceMax": functools.partial(_reduce, np.max),
+    "ReduceMin": functools.partial(_reduce, np.min),
+    "Reshape": lambda x, shape, allowzero=0: x.reshape(
+        [x.shape[i] if extent == 0 else extent for i, extent in enumerate(shape)]
+    ),
+    "Resize": _resize,
+    "Shape": lambda x, start=0: np.array(x.shape[start:]),
+    "Slice": _slice,
+    "Squeeze": lambda x, axes=None: np.squeeze(x, None if axes is None else tuple(axes)),
+    "Sub": lambda x, y: x - y,
+    "Unsqueeze": lambda x, axes: np.expand_dims(x, tuple(axes)),
+    "Where": np.where,
+}
