@@ -35,7 +35,7 @@ from roicy import _call, _cpu
 from roicy._arguments import Arguments
 from roicy._table import R_FCN_POOL
 from roicy.bench.workloads import WORKLOADS
-from roicy.cuda import _kept, _launch, _passes, _plan, backend
+from roicy.cuda import _launch, _plan, backend
 
 
 def real():
@@ -47,10 +47,10 @@ def real():
 
 
 def forget():
-    """Forget the kernels and plans that were made with another CuPy, and finish what is queued."""
+    """Forget the kernels that were made with another CuPy, and finish what is queued."""
     standin.synchronize(standin.Stream.null)
     _launch._kernel.cache_clear()
-    _kept.KEPT.clear()
+    _launch._launch.cache_clear()
 
 
 # Orders in which the stand-in runs threads, and the GPU if there is one.
@@ -382,7 +382,7 @@ def test_meetings_of_lanes_are_needed(emulated, monkeypatch, rng):
     )
     assert removed == 2
     monkeypatch.setattr(_launch, "source", lambda: less)
-    names = ["tables", "forward_planes", "backward_tiles"]
+    names = ["make_tables", "forward_planes", "backward_tiles"]
     monkeypatch.setattr(standin, "instantiations", lambda: [f"{name}<float>" for name in names])
     expected = roicy.roi_align(x, boxes, bins)
     grad = roicy.roi_align_backward(expected, boxes, x.shape)
@@ -593,11 +593,7 @@ def test_any_strides_and_out(cupy, rng):
 def test_boxes_in_steps(name, monkeypatch, dtype, cupy, rng):
     """Boxes are computed in steps, as many at a time as there is memory for."""
     x, boxes, bins = make(rng, name, "blocks", 1, dtype)
-    for module, limit in (
-        (_plan, "TABLE_BYTES"),
-        (_passes, "PARTIAL_SUMS_BYTES"),
-    ):
-        monkeypatch.setattr(module, limit, 3000)
+    monkeypatch.setattr(_plan, "TABLE_BYTES", 3000)
     assert_close(
         operator(name)(cupy.asarray(x), cupy.asarray(boxes), bins), operator(name)(x, boxes, bins)
     )

@@ -6,7 +6,6 @@ it was freed.
 """
 
 import itertools
-import threading
 
 import numpy as np
 import pytest
@@ -16,9 +15,7 @@ from test_cuda import emulated  # noqa: F401
 from test_rotated import rotated_boxes
 
 import roicy
-from roicy._arguments import Arguments
-from roicy._table import ROI_ALIGN
-from roicy.cuda import _kept, _launch, backend
+from roicy.cuda import _launch
 
 SIZE = (2, 9, 14, 17)
 BINS = 3
@@ -272,7 +269,7 @@ def test_kernels_are_compiled_when_they_are_needed(emulated, monkeypatch, rng): 
     monkeypatch.setattr(standin, "RawModule", Counted)
     for _ in range(2):
         roicy.roi_align(emulated.asarray(x), emulated.asarray(boxes), 2)
-    assert asked == ["tables<float>", "forward_planes<float>"]
+    assert asked == ["make_tables<float>", "forward_planes<float>"]
 
 
 def test_options_of_the_compiler():
@@ -328,47 +325,6 @@ def test_errors_after_right_calls(options, error, emulated, rng):  # noqa: F811
         roicy.roi_align(*given, **{"output_size": 1} | right)
     with pytest.raises(error):
         roicy.roi_align(*given, **{"output_size": 1} | options)
-
-
-def test_plans_of_devices(emulated, rng):  # noqa: F811
-    """A plan of one device does not serve another."""
-    (x, _), boxes, _ = data(rng)
-    maps, given = emulated.asarray(x), Arguments(emulated.asarray(boxes), None, 1.0, "NCHW", None)
-    key = backend.key_of(ROI_ALIGN, (), 2, [maps], given)
-    maps.data.device_id = 1
-    assert backend.key_of(ROI_ALIGN, (), 2, [maps], given) != key
-
-
-def test_plans_are_few(emulated, rng):  # noqa: F811
-    (x, _), boxes, _ = data(rng)
-    maps = emulated.asarray(x)
-    for count in range(1, 40):
-        roicy.roi_align(maps, emulated.asarray(boxes[:count]), 1)
-    assert len(_kept.KEPT.plans) == 39
-    kept = _kept.Kept(5)
-    for i in range(9):
-        kept.add(i, i)
-    assert kept.plans == {i: i for i in range(4, 9)}
-
-
-def test_plans_of_threads():
-    """Threads add plans and look for some at the same time."""
-    kept, wrong = _kept.Kept(8), []
-
-    def work(seed):
-        for i in range(3000):
-            number = (i * 7 + seed) % 30
-            kept.add(number, number)
-            if kept.get(number) not in (None, number):
-                wrong.append(number)
-
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
-    assert len(kept.plans) <= 8
 
 
 def test_pyramids_of_many_levels(emulated, rng):  # noqa: F811

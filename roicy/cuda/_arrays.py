@@ -21,20 +21,10 @@ def of_cupy(name: str, value: Any) -> Any:
     return value
 
 
-def is_aligned(array: Any) -> bool:
-    """
-    Whether the first element lies at a multiple of its size.  An access to another place would end
-    all work on the device.
-    """
-    return bool(array.data.ptr % array.dtype.itemsize == 0)
-
-
 def addressable(name: str, array: Any) -> Any:
     """Return an array whose elements lie at multiples of their size."""
     size = array.dtype.itemsize
-    if array.size and not (
-        is_aligned(array) and all(stride % size == 0 for stride in array.strides)
-    ):
+    if array.size and any(number % size for number in (array.data.ptr, *array.strides)):
         raise ValueError(
             f"{name}: its elements do not lie at multiples of their size in memory; pass a copy"
         )
@@ -136,11 +126,6 @@ class Boxes:
             self.rows = cupy().concatenate(arrays)
         if counts is not None and images != 1:
             self.images = cupy().asarray(np.repeat(np.arange(images, dtype=np.int32), counts))
-
-    def are_as_given(self, boxes: Any) -> bool:
-        """Whether kernels read the array `boxes` itself, which says the image of each box."""
-        same = self.rows.dtype == boxes.dtype and self.rows.data.ptr == boxes.data.ptr
-        return same and self.images is None
 
     @staticmethod
     def _take(name: str, value: Any, device: Any) -> Any:

@@ -44,7 +44,7 @@ OPTIONS = (
 )
 OF_PLANES = ("backward_bins", "largest_pixel_backward")  # their blocks have THREADS_OF_PLANES
 NAMES = (
-    "tables", "tables_of_rotated",
+    "make_tables", "make_rotated_tables",
     "forward_planes", "forward_bins", "forward_rotated",
     "largest_planes", "largest_pixel", "largest_sample",
     "backward_tiles", "backward_rotated",
@@ -63,37 +63,37 @@ def _of(kind: Any, *names: str) -> list[tuple[str, Any]]:
 
 
 _STRIDES = _structure(*_of(np.int64, "first", "channel", "y", "x"))
+_MAP = _structure(("pixels", np.uint64), ("strides", _STRIDES), *_of(np.int32, "rows", "columns"))
 _SHAPE = _structure(
-    *_of(np.int32, "images", "channels", "rows", "columns", "boxes", "ph", "pw"),
+    *_of(np.int32, "boxes", "images", "channels", "ph", "pw"),
     *_of(np.int32, "position_sensitive", "channels_last"),
 )
 _RULE = _structure(
     *_of(np.int32, "kind", "sampling_ratio", "aligned", "at_least_one", "inclusive", "clockwise")
 )
-_ROOM = _structure(*_of(np.int32, "y", "x"), ("box", np.int64))
-_MAP = _structure(("pixels", np.uint64), ("strides", _STRIDES), *_of(np.int32, "rows", "columns"))
-_LEVEL = _structure(*_of(np.int32, "rows", "columns"), *_of(np.float64, "scale_y", "scale_x"))
 _LEVEL_RULE = _structure(
     *_of(np.int32, "last", "finest", "canonical_level"),
     *_of(np.float64, "canonical_scale", "close"),
 )
-_PYRAMID = _structure(("rule", _LEVEL_RULE), ("at", _LEVEL, MOST_LEVELS))
+_LEVEL = _structure(*_of(np.int32, "rows", "columns"), *_of(np.float64, "scale_y", "scale_x"))
 # The tables that kernels may have, in the order of their addresses.
 TABLES = (
-    "images", "levels", "counts", "taps", "slope_low", "slope_high", "windows", "rotated"
+    "images", "levels", "counts", "taps", "slope_low", "slope_high", "windows", "rotated",
+    "partial_sums",
 )  # fmt: skip
 # These must agree with the structures of the kernels and of RULES.
 STRUCTURES = {
     "Strides": _STRIDES,
-    "Shape": _SHAPE,
-    "Rule": _RULE,
-    "Room": _ROOM,
     "Maps": _structure(("count", np.int32), ("at", _MAP, MOST_LEVELS)),
-    "Pyramid": _PYRAMID,
-    "Setup": _structure(("rule", _RULE), ("lanes", np.int32), ("pyramid", _PYRAMID)),
-    "Given": _structure(*_of(np.uint64, "rows", "images"), *_of(np.int32, "columns", "numbers")),
     "Tables": _structure(
-        ("shape", _SHAPE), ("room", _ROOM), ("add", np.int32), *_of(np.uint64, *TABLES)
+        *_of(np.uint64, "rows", "given", *TABLES),
+        ("add", np.int32),
+        ("shape", _SHAPE),
+        *_of(np.int32, "columns", "numbers", "lanes"),
+        ("room", _structure(*_of(np.int32, "y", "x"), ("box", np.int64))),
+        ("rule", _RULE),
+        ("level_rule", _LEVEL_RULE),
+        ("at", _LEVEL, MOST_LEVELS),
     ),
 }
 NULL = np.uint64(0)
@@ -148,22 +148,9 @@ def _kernel(name: str, device: int) -> Any:
     return module.get_function(name)
 
 
-@functools.lru_cache(1024)
-def structure(name: str, *values: int) -> np.ndarray:
-    """
-    Return a structure as kernels take it.
-
-    Structures are cached, since making one is slow and calls often use equal ones.
-    """
-    made = np.array(values, STRUCTURES[name])
-    made.flags.writeable = False
-    return made
-
-
 class Launch(NamedTuple):
     """A kernel with its grid."""
 
-    name: str
     kernel: Any
     grid: tuple[int]
     block: tuple[int]
@@ -174,6 +161,13 @@ class Launch(NamedTuple):
             self.kernel(self.grid, self.block, arguments)
 
 
+@functools.lru_cache(1024)
+def _launch(name: str, threads: int, kind: str, device: int) -> Launch:
+    of_block = THREADS_OF_PLANES if name in OF_PLANES else THREADS
+    blocks = min(-(-threads // of_block), MOST_BLOCKS)
+    return Launch(_kernel(f"{name}<{kind}>", device), (blocks,), (of_block,))
+
+
 def launch(name: str, threads: int, dtype: np.dtype) -> Launch:
     """
     Return a kernel for the current device, with at least `threads` threads.
@@ -181,6 +175,4 @@ def launch(name: str, threads: int, dtype: np.dtype) -> Launch:
     If these are more than MOST_BLOCKS blocks hold, the kernel runs with MOST_BLOCKS blocks.
     """
     kind = "float" if dtype == np.float32 else "double"
-    kernel = _kernel(f"{name}<{kind}>", cupy().cuda.runtime.getDevice())
-    of_block = THREADS_OF_PLANES if name in OF_PLANES else THREADS
-    return Launch(name, kernel, (min(-(-threads // of_block), MOST_BLOCKS),), (of_block,))
+    return _launch(name, threads, kind, cupy().cuda.runtime.getDevice())

@@ -6,6 +6,7 @@ Nothing here waits for the device, so the values of boxes and of argmax are not 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from typing import Any
 
@@ -18,10 +19,16 @@ from .._table import CORNERS, MAX_SAMPLE, Operator
 from . import _passes
 from ._arrays import Boxes, addressable, check_device, floats, of_cupy, overlap
 from ._arrays import indices as indices
-from ._kept import KEPT, key_of
 from ._launch import MOST_LEVELS, cupy
-from ._passes import Call, inside
-from ._plan import Plan
+from ._plan import Call, plan_of
+
+_NOTHING = contextlib.nullcontext()
+
+
+def inside(device: Any) -> Any:
+    """Return a context in which a device is the current one."""
+    return _NOTHING if device.id == cupy().cuda.runtime.getDevice() else device
+
 
 array = floats
 maps = floats
@@ -36,35 +43,30 @@ def _planned(
     arguments: Arguments,
 ) -> Call:
     """
-    Return the call with a plan that is kept, or check the arguments that all passes share.
+    Return the call of checked arguments, with its plan.
 
     arrays: of the type and on the device of the data; named: the shapes of the maps.
     """
-    shapes = tuple(named.values())
-    key = key_of(row, parameters, (bins, shapes), arrays, arguments)
-    kept = None if key is None else KEPT.get(key)
-    if kept is not None:
-        return Call(kept, arguments.boxes, arguments.out)
     if len(named) > MOST_LEVELS:
         argument = next(iter(named)).partition("[")[0]
         count = f"{len(named)} levels, expected at most {MOST_LEVELS} on a GPU"
         raise ValueError(f"{argument}: {count}")
-    first, layout = arrays[0], Layout(arguments.layout)
+    first, shapes = arrays[0], tuple(named.values())
     scales = _levels.scales(arguments, named)
     if row.box != CORNERS:
         _levels.check_same_scales(scales)
+    level_rule: tuple[int | float, ...] = ()
+    if arguments.pyramid is not None:
+        canonical = _levels.canonical(arguments.pyramid)
+        level_rule = _levels.rule(len(named), scales[0], scales[-1], *canonical)
     with inside(first.device):
         boxes = Boxes(arguments, shapes[0][0], first.dtype, first.device, row.box)
-    canonical = None if arguments.pyramid is None else _levels.canonical(arguments.pyramid)
-    plan = Plan(row, row.rule(*parameters), layout, first.dtype, bins, shapes, boxes.rows.shape)
-    plan.set_levels(scales, canonical)
-    plan.near = all(_is_near(layout.nchw(one)) for one in arrays)
-    call = Call(plan, boxes.rows, arguments.out)
-    call.images, call.counts = boxes.images, boxes.counts
-    # A plan that is kept serves calls whose kernels read the boxes as they are given.
-    if key is not None and boxes.are_as_given(arguments.boxes):
-        KEPT.add(key, plan)
-    return call
+    levels = tuple(zip(shapes, scales, strict=True))
+    plan = plan_of(
+        row, row.rule(*parameters), arguments.layout, first.dtype, bins, levels, level_rule,
+        boxes.rows.shape,
+    )  # fmt: skip
+    return Call(plan, boxes, arguments.out)
 
 
 def plan_forward(
@@ -108,13 +110,6 @@ def plan_with_maps(
     call = _planned(row, parameters, arrays, bins, shapes, arguments)
     call.arrays = arrays
     return call
-
-
-def _is_near(array: Any) -> bool:
-    """Whether a plane of an array seen as (N, C, H, W) spans less than 2**31 elements."""
-    _, _, y, x = (abs(stride) // array.dtype.itemsize for stride in array.strides)
-    reach = (array.shape[2] - 1) * y + (array.shape[3] - 1) * x
-    return bool(reach < 2**31)
 
 
 def box_arrays(call: Call) -> list[Any]:

@@ -20,89 +20,11 @@ struct Strides {
     long long first, channel, y, x;
 };
 
-// The sizes of a call.  channels counts the channels of the output.
+// The sizes of a step of a call.  channels counts the channels of the output.
 struct Shape {
-    int images, channels, rows, columns;
-    int boxes, ph, pw;
+    int boxes, images, channels, ph, pw;
     int position_sensitive;
     int channels_last; // neighbouring threads take neighbouring channels
-};
-
-// How many slots for taps a box has: y slots for each bin along y, then x slots for each bin along
-// x, which makes `box` slots in all.
-struct Room {
-    int y, x;
-    long long box;
-};
-
-// What kernels know of the boxes of a step.  tables.cu and rotated.cu make the tables.  A table
-// that a call does not need is null.
-struct rotated_box;
-template <typename T> struct Tap;
-template <typename T> struct Tables {
-    Shape shape;
-    Room room;
-    int add; // whether boxes of earlier steps have written their gradients of the maps
-
-    int *images; // the image of each box
-    int *levels; // the map of each box, where there are several
-    int *counts; // how many taps each bin has: those along y, then those along x
-    Tap<T> *taps;
-    T *slope_low, *slope_high; // of the weights, with respect to the low and the high edge
-    int *windows;              // the pixels that a box reads: rows [low, high), columns [low, high)
-    rotated_box *rotated;
-
-    __device__ int level_of(long long k) const { return levels ? levels[k] : 0; }
-    // Return where the counts of box k begin.
-    __device__ const int *counts_of(long long k) const {
-        return counts + k * (shape.ph + shape.pw);
-    }
-    // Return the first slot of a bin of box k.  Bins along x are counted after the bins along y.
-    __device__ long long slot_of(long long k, int bin) const {
-        return k * room.box + (bin < shape.ph ? (long long)bin * room.y
-                                              : (long long)shape.ph * room.y +
-                                                    (long long)(bin - shape.ph) * room.x);
-    }
-};
-
-// The taps of a bin of one axis of a box.  Bins along x are counted after the bins along y.
-template <typename T> struct Taps {
-    const Tap<T> *of;
-    int count;
-
-    __device__ Taps(const Tables<T> &tables, long long k, int bin)
-        : of(tables.taps + tables.slot_of(k, bin)), count(tables.counts_of(k)[bin]) {}
-};
-
-// A map from which boxes are pooled, or its gradient.
-template <typename T> struct Map {
-    T *pixels;
-    Strides strides;
-    int rows, columns;
-};
-
-// The maps of a call: one, or those of a feature pyramid from fine to coarse.
-template <typename T> struct Maps {
-    int count;
-    Map<T> at[MOST_LEVELS];
-
-    // Return the map from which box k is pooled.
-    __device__ const Map<T> &of(const Tables<T> &tables, long long k) const {
-        return at[tables.level_of(k)];
-    }
-};
-
-// Return the plane of a channel in the image of box k.
-template <typename T>
-__device__ inline const T *plane_of(const Map<T> &map, const Tables<T> &tables, long long k,
-                                    long long channel) {
-    return map.pixels + tables.images[k] * map.strides.first + channel * map.strides.channel;
-}
-
-// The size of a map, and the scales from coordinates of boxes to pixels of the map.
-struct Level {
-    int rows, columns;
-    double scale_y, scale_x;
 };
 
 // A pixel that a bin reads along one axis, and its weight.  A quantised bin has one tap, which

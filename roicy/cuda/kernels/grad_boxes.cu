@@ -55,12 +55,12 @@ __device__ inline Shape in_groups(const Shape &shape) {
     return made;
 }
 
-// Write partial_sums (boxes, bins and groups, 4) of the gradients with respect to x1, y1, x2, y2.
+// Write partial sums (boxes, bins and groups, 4) of the gradients with respect to x1, y1, x2, y2.
 // A thread computes a bin and a group, 4 channels at a time.
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
     backward_boxes(const T *grad_output, Strides bins, const __grid_constant__ Maps<T> maps,
-                   const __grid_constant__ Tables<T> tables, double *partial_sums) {
+                   const __grid_constant__ Tables<T> tables) {
     constexpr int EACH = 4;
     const Shape &shape = tables.shape, groups = in_groups(shape);
     for (long long t = thread_number(); t < outputs(groups); t += thread_count()) {
@@ -88,23 +88,24 @@ __global__ void __launch_bounds__(THREADS)
             grads += EACH * groups.channels * bins.channel;
         }
         UNROLL(edge, 4)
-            partial_sums[t * 4 + edge] = total[edge];
+            tables.partial_sums[t * 4 + edge] = total[edge];
     }
 }
 
-// Add up partial_sums (boxes, each, numbers), and write the sums to the last columns of grad_boxes
-// (boxes, columns), which belong to the numbers of a box.  The column before them, if there is one,
-// becomes 0.  A warp takes a box at a time.
+// Add up the partial sums (boxes, each, numbers), and write the sums to the last columns of
+// grad_boxes (boxes, columns), which belong to the numbers of a box.  The column before them, if
+// there is one, becomes 0.  A warp takes a box at a time.
 template <typename T>
-__global__ void add_partial_sums(const double *partial_sums, long long each, int numbers,
-                                 const __grid_constant__ Tables<T> tables, T *grad_boxes,
-                                 int columns) {
+__global__ void add_partial_sums(const __grid_constant__ Tables<T> tables, T *grad_boxes) {
+    Shape groups = in_groups(tables.shape);
+    long long each = (long long)groups.channels * groups.ph * groups.pw;
+    int numbers = tables.numbers, columns = tables.columns;
     for (long long k = warp_number(); k < tables.shape.boxes; k += warp_count()) {
         T *to = grad_boxes + k * columns + columns - numbers;
         for (int number = 0; number < numbers; number++) {
             double sum = 0;
             for (long long i = lane_number(); i < each; i += LANES)
-                sum += partial_sums[(k * each + i) * numbers + number];
+                sum += tables.partial_sums[(k * each + i) * numbers + number];
             for (int other = 1; other < LANES; other *= 2)
                 sum += __shfl_xor_sync(ALL, sum, other);
             if (lane_number() == 0)

@@ -9,16 +9,15 @@ template <typename T> struct PartOfPlane {
     int image, pixels;
     T *part; // in shared memory
 
-    static __device__ long long count(const Shape &shape, long long channels) {
-        long long plane = (long long)shape.rows * shape.columns;
-        return shape.images * channels * ((plane + MOST - 1) / MOST);
+    static __device__ long long of_plane(const Map<T> &map) {
+        return ((long long)map.rows * map.columns + MOST - 1) / MOST;
     }
 
-    __device__ PartOfPlane(long long t, const Shape &shape, long long channels, T *part)
+    __device__ PartOfPlane(long long t, const Map<T> &map, long long channels, T *part)
         : part(part) {
-        long long plane = (long long)shape.rows * shape.columns;
+        long long plane = (long long)map.rows * map.columns;
         channel = split(t, channels);
-        first = split(t, (plane + MOST - 1) / MOST) * MOST;
+        first = split(t, of_plane(map)) * MOST;
         image = (int)t;
         pixels = (int)(plane - first < MOST ? plane - first : MOST);
     }
@@ -45,9 +44,9 @@ __device__ inline void add_up_planes(const Shape &shape, long long channels, con
                                      bool add, Image image, AddBox add_box) {
     __shared__ T parts[THREADS_OF_PLANES / LANES][PartOfPlane<T>::MOST];
     int lane = lane_number();
-    long long tasks = PartOfPlane<T>::count(shape, channels);
+    long long tasks = shape.images * channels * PartOfPlane<T>::of_plane(map);
     for (long long t = warp_number(); t < tasks; t += warp_count()) {
-        PartOfPlane<T> at(t, shape, channels, parts[warp_of_block()]);
+        PartOfPlane<T> at(t, map, channels, parts[warp_of_block()]);
         for (int i = lane; i < at.pixels; i += LANES)
             at.part[i] = 0;
         __syncwarp();
@@ -79,7 +78,7 @@ __global__ void __launch_bounds__(THREADS_OF_PLANES)
         for (int i = lane_number() / SIDE; i < down.count; i += LANES / SIDE)
             for (int j = lane_number() % SIDE; j < along.count; j += SIDE) {
                 Tap<T> y = down.of[i], x = along.of[j];
-                int place = at.place_of((long long)y.pixel * shape.columns + x.pixel);
+                int place = at.place_of((long long)y.pixel * maps.at[0].columns + x.pixel);
                 if (place >= 0)
                     at.part[place] = fma(y.weight * x.weight, grad, at.part[place]);
             }
@@ -103,11 +102,14 @@ template <typename T> __device__ inline void add_to_part(T *part, int place, T g
     }
 }
 
-// Add the gradient of each bin to its largest pixel.  Lanes are bins of a box.
+// Add the gradient of each bin to its largest pixel.  Lanes are bins of a box.  There are no
+// tables.
 template <typename T>
 __global__ void __launch_bounds__(THREADS_OF_PLANES)
     largest_pixel_backward(const T *grad_output, Strides bins, const int *argmax, Strides numbers,
-                           Given<T> given, const __grid_constant__ Maps<T> maps, Shape shape) {
+                           const __grid_constant__ Maps<T> maps,
+                           const __grid_constant__ Tables<T> tables) {
+    const Shape &shape = tables.shape;
     auto add_box = [&](const PartOfPlane<T> &at, long long k) {
         int c = (int)at.channel, all = shape.ph * shape.pw;
         for (int bin = lane_number(); bin - lane_number() < all; bin += LANES) {
@@ -121,6 +123,6 @@ __global__ void __launch_bounds__(THREADS_OF_PLANES)
         }
     };
     add_up_planes(
-        shape, shape.channels, maps.at[0], false,
-        [&](int k) { return image_of(given, k, shape.images); }, add_box);
+        shape, shape.channels, maps.at[0], false, [&](int k) { return tables.image_of(k); },
+        add_box);
 }

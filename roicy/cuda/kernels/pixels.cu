@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(THREADS, 6)
         const T *plane = plane_of(maps.at[0], tables, e.k, e.c);
         Taps<T> down(tables, e.k, e.p), along(tables, e.k, shape.ph + e.q);
         int at;
-        out[offset_of(e, bins)] = largest_of_bin(plane, map, down, along, shape.columns, at);
+        out[offset_of(e, bins)] = largest_of_bin(plane, map, down, along, maps.at[0].columns, at);
         if (argmax)
             argmax[offset_of(e, numbers)] = at;
     }

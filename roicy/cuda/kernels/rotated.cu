@@ -6,22 +6,19 @@ static_assert(sizeof(rotated_box) == ROTATED_BYTES, "_launch.py has another size
 
 // Make all boxes.  A box whose positions are not finite reads nothing.
 template <typename T>
-__global__ void tables_of_rotated(Given<T> given, const __grid_constant__ Tables<T> tables,
-                                  const __grid_constant__ Setup setup) {
+__global__ void make_rotated_tables(const __grid_constant__ Tables<T> tables) {
     const Shape &shape = tables.shape;
     for (long long k = thread_number(); k < shape.boxes; k += thread_count()) {
         rotated_box &box = tables.rotated[k];
-        Place place = place_of(given, setup.pyramid, k, shape.images);
-        const Level &level = setup.pyramid.at[place.level];
+        Place place = tables.place_of(k);
+        const Level &level = tables.at[place.level];
         box.y.bins = shape.ph, box.x.bins = shape.pw;
         box.y.extent = level.rows, box.x.extent = level.columns;
         box.y.scale = box.x.scale = level.scale_y;
-        Rules<T>::make_rotated(&box, &setup.rule, given.box(k));
+        Rules<T>::make_rotated(&box, &tables.rule, tables.box(k));
         bool finite = on_a_map(box.y) && on_a_map(box.x) && box.center_y - box.center_y == 0 &&
                       box.center_x - box.center_x == 0;
-        tables.images[k] = place.image >= 0 && !finite ? NO_IMAGE : place.image;
-        if (tables.levels)
-            tables.levels[k] = place.level;
+        tables.write(k, {finite ? place.image : NO_IMAGE, place.level});
     }
 }
 
@@ -33,9 +30,8 @@ template <typename T> struct Corner {
 
     __device__ Corner(const rotated_box &box, T at_y, T at_x) {
         int last_y = box.y.extent - 1, last_x = box.x.extent - 1;
-        double v = Rules<T>::within(at_y, 0, last_y), u = Rules<T>::within(at_x, 0, last_x);
-        y = (int)v, x = (int)u;
-        part_y = v - y, part_x = u - x;
+        y = Rules<T>::pixel_before(at_y, box.y.extent, &part_y);
+        x = Rules<T>::pixel_before(at_x, box.x.extent, &part_x);
         moving_y = at_y > 0 && at_y < last_y, moving_x = at_x > 0 && at_x < last_x;
     }
     __device__ double weight_y(int i) const { return i ? part_y : 1 - part_y; }
@@ -169,12 +165,12 @@ __global__ void backward_rotated(const T *grad_output, Strides bins,
     }
 }
 
-// Write partial_sums (boxes, bins and groups, 5) of the gradients with respect to the five numbers
+// Write partial sums (boxes, bins and groups, 5) of the gradients with respect to the five numbers
 // of a box.
 template <typename T>
-__global__ void
-backward_rotated_boxes(const T *grad_output, Strides bins, const __grid_constant__ Maps<T> maps,
-                       const __grid_constant__ Tables<T> tables, double *partial_sums) {
+__global__ void backward_rotated_boxes(const T *grad_output, Strides bins,
+                                       const __grid_constant__ Maps<T> maps,
+                                       const __grid_constant__ Tables<T> tables) {
     const Shape &shape = tables.shape;
     Shape groups = in_groups(shape);
     for (long long t = thread_number(); t < outputs(groups); t += thread_count()) {
@@ -212,6 +208,7 @@ backward_rotated_boxes(const T *grad_output, Strides bins, const __grid_constant
         if (tables.images[e.k] >= 0)
             each_sample<T>(box, e.p, e.q, visit);
         for (int n = 0; n < RULE_SLOPES; n++)
-            partial_sums[t * RULE_SLOPES + n] = sums[n] == 0 ? 0 : sums[n] / samples_of_bin(box);
+            tables.partial_sums[t * RULE_SLOPES + n] =
+                sums[n] == 0 ? 0 : sums[n] / samples_of_bin(box);
     }
 }

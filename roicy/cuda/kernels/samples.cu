@@ -55,21 +55,19 @@ __device__ inline T largest_of_samples(const Samples<T> &down, const Samples<T> 
     return best;
 }
 
-// Write the largest bilinear sample of each bin.
+// Write the largest bilinear sample of each bin.  There are no tables.
 template <typename T>
-__global__ void largest_sample(Given<T> given, const __grid_constant__ Maps<T> maps, T *out,
-                               Strides bins, Shape shape, const __grid_constant__ Setup setup,
-                               int products) {
+__global__ void largest_sample(const __grid_constant__ Maps<T> maps, T *out, Strides bins,
+                               const __grid_constant__ Tables<T> tables, int products) {
     const Map<T> &map = maps.at[0];
-    const Level &level = setup.pyramid.at[0];
-    for (long long t = thread_number(); t < outputs(shape); t += thread_count()) {
-        Element e = element_of(t, shape);
-        int image = image_of(given, e.k, shape.images);
+    const Level &level = tables.at[0];
+    for (long long t = thread_number(); t < outputs(tables.shape); t += thread_count()) {
+        Element e = element_of(t, tables.shape);
+        int image = tables.image_of(e.k);
         T best = 0;
         if (image >= 0) {
-            const T *box = given.box(e.k);
-            Samples<T> down(axis_of(setup.rule, level, shape, false, box), e.p);
-            Samples<T> along(axis_of(setup.rule, level, shape, true, box), e.q);
+            Samples<T> down(axis_of(tables, e.k, level, false), e.p);
+            Samples<T> along(axis_of(tables, e.k, level, true), e.q);
             const T *plane = map.pixels + image * map.strides.first + e.c * map.strides.channel;
             best = largest_of_samples(down, along, plane, map.strides, products);
         }
