@@ -19,6 +19,7 @@ PAIR = (0.5, 0.25)
 PAIRS = [(0.5, 0.125), (0.25, 0.0625)]
 PYRAMID = "multiscale_roi_align"
 NAMES = [*SUMS, "roi_pool", PYRAMID]
+KINDS = ["roi_align", "roi_pool", PYRAMID]  # operators of one kind pass scales on alike
 DIFFERENTIABLE_BOXES = [*WITH_BOX_GRADIENTS, PYRAMID]
 SAMPLED = {"sampling_ratio": 2}
 ALIGNED = {**SAMPLED, "aligned": True}
@@ -113,7 +114,7 @@ def test_what_a_scale_may_be(name, rng):
         assert torch.equal(pool(name, maps, boxes, ones), pool(name, maps, boxes, floats))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", KINDS)
 def test_derivatives(name, rng):
     """Both modes by the input, twice, and by the boxes, beside differences."""
     maps, boxes, scale = problem(rng, name, torch.float64)
@@ -140,7 +141,7 @@ def test_derivatives(name, rng):
         assert torch.autograd.gradcheck(grad_of_input, corners)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", KINDS)
 def test_transforms(name, rng):
     maps, boxes, scale = problem(rng, name)
     tangents = [torch.rand_like(level) for level in maps]
@@ -173,7 +174,7 @@ def test_opcheck(name, rng):
     torch.library.opcheck(getattr(torch.ops.roicy, name).default, (input, boxes, [2, 2], *given))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", KINDS)
 def test_compile(name, rng):
     """A pair, and numbers that are not known when the graph is made."""
     maps, boxes, scale = problem(rng, name)
@@ -225,8 +226,11 @@ def test_torchscript(name, rng):
         pool(name, maps, boxes, [0.5, 0.25, 0.125], scripted)
 
 
-@pytest.mark.parametrize("scale", [0.5, 1, PAIR, list(PAIR)], ids=str)
-@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize(
+    ("name", "scale"),
+    [*((name, PAIR) for name in CLASSES), *(("roi_align", one) for one in (0.5, 1, list(PAIR)))],
+    ids=str,
+)
 def test_modules(name, scale, rng):
     maps, boxes, _ = problem(rng, name)
     given = PARAMETERS.get(name, {})

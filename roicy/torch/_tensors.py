@@ -12,10 +12,6 @@ from .. import _arguments, _boxes, _threads
 
 HALVES = (torch.float16, torch.bfloat16)
 HAS_ML_DTYPES = importlib.util.find_spec("ml_dtypes") is not None
-# Whole numbers to this one are exact; integers are always exact.
-LARGEST_EXACT = {
-    getattr(torch, name): largest for name, largest in _arguments.LARGEST_EXACT.items()
-}
 
 
 def array(tensor: Tensor) -> np.ndarray:
@@ -58,19 +54,15 @@ def boxes(rows: Tensor, images: int) -> np.ndarray:
     """
     Return boxes with their images as an array.
 
-    Raises
-    ------
-    ValueError
-        If a batch index may have been rounded before, to that of another image.
+    An index that may have been rounded to that of another image is refused where the array is read,
+    but one of bfloat16 here, since without ml_dtypes the array has another type.
     """
-    largest = LARGEST_EXACT.get(rows.dtype, images)
-    if images > largest + 1 and rows.dim() == 2 and rows.shape[1] > 0:
-        # those of no image are refused in any case
-        rounded = torch.nonzero((rows[:, 0] >= largest) & (rows[:, 0] < images))
+    largest = _arguments.LARGEST_EXACT["bfloat16"]
+    if rows.dtype is torch.bfloat16 and images > largest + 1 and rows.dim() == 2:
+        rounded = torch.nonzero((rows[:, :1] >= largest) & (rows[:, :1] < images))
         if len(rounded):
-            k = int(rounded[0])
-            name = str(rows.dtype).removeprefix("torch.")
-            raise _boxes.rounded_index(k, int(rows[k, 0]), name, images)
+            k = int(rounded[0, 0])
+            raise _boxes.rounded_index(k, int(rows[k, 0]), "bfloat16", images)
     return array(rows)
 
 

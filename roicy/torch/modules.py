@@ -14,7 +14,7 @@ from . import _docs, _eager, functions
 
 
 def _extra_repr(module: Any) -> str:
-    """Return the parameters, for repr()."""
+    # without a docstring, by which pages of modules would list it
     names = (
         "featmap_names",
         "output_size",

@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import _arguments, integrals, operators
+from ... import _arguments, _boxes, integrals, operators
 from ..._names import errors_name
 from .. import bins_of, float32_scale, images_of, r_fcn_pool, shape_of
 from .._docs import documented
@@ -56,6 +56,7 @@ class LoDTensor(np.ndarray):
         return [] if self.lengths is None else [list(self.lengths)]
 
 
+@errors_name(boxes_num="recursive_seq_lens", boxes="data")
 def create_lod_tensor(
     data: Any, recursive_seq_lens: list[list[int]], place: Any = None
 ) -> LoDTensor:
@@ -78,22 +79,16 @@ def create_lod_tensor(
 
     Raises
     ------
-    ValueError
+    TypeError, ValueError
         If there is not exactly one level, or if the counts do not sum to the number of rows.
     """
     if len(recursive_seq_lens) != 1:
         raise ValueError(
-            f"recursive_seq_lens: {len(recursive_seq_lens)} levels, "
-            f"expected 1, the counts of each image's rows"
+            f"recursive_seq_lens: {len(recursive_seq_lens)} levels, expected 1, the counts of each "
+            "image's rows"
         )
-    tensor = np.array(data).view(LoDTensor)
-    lengths = tuple(recursive_seq_lens[0])
-    if sum(lengths) != len(tensor):
-        raise ValueError(
-            f"recursive_seq_lens: counts that sum to {sum(lengths)}, "
-            f"expected the {len(tensor)} rows of data"
-        )
-    tensor.lengths = lengths
+    tensor, (counts,) = np.array(data).view(LoDTensor), recursive_seq_lens
+    tensor.lengths = tuple(_boxes.box_counts(counts, len(tensor), len(counts)))
     return tensor
 
 
