@@ -161,20 +161,13 @@ def coordinates(rng):
     return [torch.from_numpy(part).requires_grad_() for part in (boxes[:3], boxes[3:])]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_gradients(name, rng):
+@pytest.mark.parametrize("name", WITH_BOX_GRADIENTS)
+def test_gradients_of_boxes(name, rng):
+    """Gradients of the input are tested in test_torch_derivatives.py."""
     x, _, size, parameters = problem(rng, name, torch.float64)
-    parts = coordinates(rng)
-    x.requires_grad_()
-    if name in WITH_BOX_GRADIENTS:
-        assert torch.autograd.gradcheck(
-            lambda x, *parts: getattr(rt, name)(x, list(parts), size, *parameters), (x, *parts)
-        )
-    else:
-        parts = [part.detach() for part in parts]
-        assert torch.autograd.gradcheck(
-            lambda x: getattr(rt, name)(x, parts, size, *parameters), (x,)
-        )
+    assert torch.autograd.gradcheck(
+        lambda *parts: getattr(rt, name)(x, list(parts), size, *parameters), coordinates(rng)
+    )
 
 
 def test_only_what_is_asked_for_is_differentiated(rng):
@@ -621,19 +614,17 @@ def test_multiscale(dtype, rng):
 
 
 def test_multiscale_gradients(rng):
+    """Of the level that asks for one, and of the boxes of each image."""
     maps, boxes, scales = pyramid(rng, torch.float64)
-    for level in maps:
-        level.requires_grad_()
     parts = [boxes[boxes[:, 0] == n, 1:].requires_grad_() for n in range(2)]
     assert torch.autograd.gradcheck(
-        lambda *maps: rt.multiscale_roi_align(list(maps[:3]), list(maps[3:]), 2, scales, 2, True),
-        (*maps, *parts),
+        lambda *parts: rt.multiscale_roi_align(maps, list(parts), 2, scales, 2, True, 60.0, 3),
+        parts,
     )
-    only = [maps[0].detach(), maps[1], maps[2].detach()]
-    maps[1].grad = None
-    rt.multiscale_roi_align(only, boxes, 2, scales).sum().backward()
-    assert maps[1].grad is not None
-    assert only[0].grad is None
+    maps[1].requires_grad_()
+    rt.multiscale_roi_align(maps, boxes, 2, scales, 2, True, 60.0, 3).sum().backward()
+    assert maps[1].grad.any()
+    assert maps[0].grad is None
 
 
 @OF_OPCHECK

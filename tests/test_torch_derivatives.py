@@ -1,7 +1,7 @@
 """
 roicy.torch supports second derivatives, forward mode, and the transforms of torch.func.
 
-First derivatives in reverse mode are tested in test_torch.py.
+Gradients of boxes are tested in test_torch.py.
 """
 
 import numpy as np
