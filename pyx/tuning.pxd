@@ -94,6 +94,7 @@ cdef enum:
     SQUARE_BINS = 32               # bins a row of a part of a large output             # R213
     MIN_BLOCKS_TOGETHER = 4        # blocks: with fewer, choosing loops costs more      # R212
     PIXELS_AT_ONCE = 6             # pixels of an axis a call: prefetches lie between   # R237
+    NEAR_BYTES = 4 << 10           # bins prefetched into the level 1 cache, not level 2 # R425
     BINS_AHEAD = 4                 # bins prefetched: a whole box is too much           # R271
     SLOPE_BLOCKS = 8               # channel blocks that share sums of slopes           # R268
     SLOPE_GROUPS = 8               # groups of them computed together, read in place    # R276

@@ -18,7 +18,7 @@ from kernels.nest cimport (Part, Scratch, Step, begin_steps, load_thin, next_ste
 from kernels.row_lanes cimport reduce_row_lanes
 from kernels.scalars cimport sum_bins
 from kernels.sparse cimport sum_sparse, sum_sparse_pixels
-from move.prefetch cimport prefetch_pixel_ends
+from move.prefetch cimport prefetch_pixel_ends, prefetch_taps
 from move.tile cimport (Target, TileCache, View, Window, bin_tile_bytes, cell_columns, cell_rows,
                         load, load_bins, open_tile, put_pixels, unpack)
 from plan.choose cimport how_of_window
@@ -28,8 +28,7 @@ from plan.structs cimport (BINS, CELLS, COPY_ONCE, DIRECT, PIXELS_X, PIXELS_Y, R
                            Task, holds_pixels)
 from roicy._kernels.plan cimport Plan
 from simd.simd cimport (LANE_BYTES, Stream, Taps, Vectors, contract_axis, contract_bin,
-                        contract_bins, contract_prefetching, contract_streaming, prefetch_write,
-                        real)
+                        contract_bins, prefetch_write, real, stream_some)
 from tuning cimport STRIP_BYTES, WIDE_STRIP_BYTES, WRITE_AHEAD
 
 
@@ -53,7 +52,8 @@ cdef void contract(
         Stream *queue) noexcept nogil:
     """bins = the weighted sums of a window, along the first axis and then along the second.
 
-    pixels: the first of the window along the second axis, pixel 0 along the first.
+    pixels: the first of the window along the second axis, pixel 0 along the first.  Results of the
+    box before are streamed meanwhile, half of them before each axis.
     """
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), row = second.count * lanes
     # with so many bins at a time, the strip stays in a level 1 cache
@@ -66,10 +66,11 @@ cdef void contract(
     strips.start, strips.step, strips.stride = strip - second.low * lanes, row, lanes
     while left > 0:
         some = min(at_once, left)
-        contract_streaming(strip, row, lanes, &window, some, &taps, queue)
+        stream_some(queue)
+        contract_bins(strip, row, lanes, &window, some, &taps)
+        stream_some(queue)
         strips.count = some
-        contract_streaming(bins, second.bin_step, first.bin_step, &strips, second.bins,
-                           &second.taps, queue)
+        contract_bins(bins, second.bin_step, first.bin_step, &strips, second.bins, &second.taps)
         taps.spans += 2 * some
         bins += some * first.bin_step
         left -= some
@@ -176,12 +177,12 @@ cdef inline void reduce_block(
 # channel blocks are computed at a time, as one long run of each pixel.
 
 cdef void pixels_y_first(
-        const Call *call, const Part *part, const TileCache *tile, real *out, bint prefetch,
+        const Call *call, const Part *part, const TileCache *tile, real *out,
         Scratch *scratch) noexcept nogil:
     """Some bins of a box, of part.blocks channel blocks; out: bin (0, 0)."""
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), width = part.blocks * lanes
     cdef Py_ssize_t columns = part.window.x1 - part.window.x0, qs = part.q1 - part.q0
-    cdef Py_ssize_t x, first = 0, stop = 0
+    cdef Py_ssize_t x
     cdef int p
     cdef real *strip = <real*>scratch.strip
     cdef real *bins = <real*>scratch.bins
@@ -202,15 +203,11 @@ cdef void pixels_y_first(
         row = out + p * call.bins.y + part.q0 * call.bins.x
         y_taps.spans = part.spans_y + 2 * p
         prefetch_pixel_ends(row, qs, width, call.bins.x, call.store)
-        if prefetch:      # the rows that only the next bins read
-            taps_after(y_taps.spans, part.p1 - p, y_taps.pixel, &first, &stop)
         if map.x != width:
             pixels.count = part.blocks
             for x in range(columns):
                 pixels.start = plane + x * map.x
                 contract_bins(strip + x * width, 0, lanes, &pixels, 1, &y_taps)
-        elif first < stop:
-            contract_prefetching(strip, &pixels, &y_taps, plane, first, stop)
         else:
             contract_bins(strip, 0, lanes, &pixels, 1, &y_taps)
         contract_bins(bins, width, lanes, &strips, <int>qs, &x_taps)
@@ -250,8 +247,8 @@ cdef void pixels_x_first(
             taps = x_taps
             first, stop = taps.spans[0], taps.spans[1]
             for i in range(count):      # the next row is fetched meanwhile
-                contract_prefetching(row + i * width, &pixels, &taps, plane + (y + 1) * map.y,
-                                     first, stop)
+                prefetch_taps(plane + (y + 1) * map.y, map.x, part.blocks, taps.pixel, first, stop)
+                contract_bins(row + i * width, width, lanes, &pixels, 1, &taps)
                 taps_after(taps.spans, count - i, taps.pixel, &first, &stop)
                 taps.spans += 2
         strips.start = strip - part.window.y0 * count * width
@@ -363,12 +360,12 @@ cdef inline void reduce_part(
         const Call *call, const Task *task, Step *step, const Loaded *loaded,
         real *out) noexcept nogil:
     """Compute the bins of a part, and write those that are not gathered in scratch."""
-    cdef bint prefetch = call.prefetch and task.load != COPY_ONCE
     cdef real *bins = <real*>step.scratch.bins
     if step.how == PIXELS_Y:
-        pixels_y_first(call, &step.part, &step.tile, out, prefetch, &step.scratch)
+        pixels_y_first(call, &step.part, &step.tile, out, &step.scratch)
     elif step.how == PIXELS_X:
-        pixels_x_first(call, &step.part, &step.tile, out, prefetch, &step.scratch)
+        pixels_x_first(call, &step.part, &step.tile, out,
+                       call.prefetch and task.load != COPY_ONCE, &step.scratch)
     elif step.how == ROWS:
         reduce_row_lanes(call, &step.part, &step.tile, out, &step.scratch)
     elif step.how == SPARSE_PIXELS:

@@ -18,15 +18,15 @@ from kernels.nest cimport (Lanes, Part, Step, begin_steps, begins_block, begins_
                            skip_to)
 from kernels.scalars cimport add_bins, clear_channels, stop_channel
 from kernels.sparse cimport scatter_sparse
-from move.prefetch cimport Prefetch, prefetch_of, prefetch_some
+from move.prefetch cimport Prefetch, prefetch_of, prefetch_some, prefetch_taps
 from move.tile cimport (Target, TileCache, Window, bin_tile_bytes, clear, load_bins,
                         read_pixels, store_bins, unpack)
 from plan.choose cimport blocks_to_write
 from plan.spans cimport bins_between, clip, taps_after
 from plan.structs cimport BINS, COPY_ONCE, SCALARS, SPARSE_TAPS, Call, Strides, Task
 from roicy._kernels.plan cimport Plan
-from simd.simd cimport (LANE_BYTES, PrefetchRows, Taps, Vectors, accumulate_pixels, accumulate_row,
-                        add_numbers, contract_bins, real, scale_vectors, stream_fence, sum_rows)
+from simd.simd cimport (LANE_BYTES, Taps, Vectors, accumulate_pixels, add_numbers, contract_bins,
+                        real, scale_vectors, stream_fence, sum_rows)
 from tuning cimport MAX_COLUMNS, PIXELS_AT_ONCE, SQUARE_BINS, STRIP_BYTES
 
 
@@ -158,42 +158,37 @@ cdef void accumulate_numbers(
             x += at_once
 
 
-cdef inline void prefetch_bins(
+cdef inline Prefetch bins_of_next_row(
         const Call *call, const PixelAxis *y_axis, const PixelAxis *x_axis, Py_ssize_t y,
-        const real *row_0, PrefetchRows *rows) noexcept nogil:
-    """The bins that the next row of pixels is the first to read, if there is a next row."""
+        const real *row_0, int width) noexcept nogil:
+    """The bins that the row of pixels after row y is the first to read."""
     cdef Py_ssize_t first = 0, stop = 0
-    if y + 1 < y_axis.stop:
-        taps_after(y_axis.bins.spans + 2 * y, y_axis.stop - y, y_axis.bins.pixel, &first, &stop)
-        rows.in_row = x_axis.high - x_axis.low
-        rows.count = (stop - first) * rows.in_row
-        if stop > first:
-            rows.first = row_0 + y_axis.bins.pixel[first] * call.bins.y
-    rows.step = call.bins.x
-    rows.past_row = call.bins.y - (rows.in_row - 1) * call.bins.x
+    cdef const int32_t *bin = y_axis.bins.pixel
+    taps_after(y_axis.bins.spans + 2 * y, y_axis.stop - y, bin, &first, &stop)
+    return prefetch_of(row_0 + (bin[first] * call.bins.y if first < stop else 0), &call.bins, width,
+                       stop - first, x_axis.high - x_axis.low, x_axis.stop - x_axis.first)
 
 
 cdef void accumulate_pixel_rows(
         const Call *call, const Part *part, const PixelAxis *y_axis, const PixelAxis *x_axis,
         const Lanes *grad, const Lanes *sums, real *strip,
-        const PrefetchRows *next_box) noexcept nogil:
+        const Prefetch *next_box) noexcept nogil:
     """sums += Wy^T grad Wx for part.blocks blocks that lie together, row by row as memory lies.
 
     Meanwhile the bins that the next row needs are prefetched, or after the last row the bins of the
     next box.  So are the pixels of the next row where they come from memory.
     """
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), width = part.blocks * lanes
-    cdef Py_ssize_t qs = part.q1 - part.q0, y, x, q, below, some
+    cdef Py_ssize_t qs = part.q1 - part.q0, y, x, q, below
     cdef const real *row_0 = <const real*>grad.origin - part.p0 * call.bins.y
     cdef real *row
     cdef int32_t[2] clipped
     cdef Taps y_bins = y_axis.bins, x_bins = x_axis.bins
     cdef Vectors bins, strips
-    cdef PrefetchRows rows
+    cdef Prefetch ahead
     bins.start, bins.step, bins.stride = row_0, lanes, call.bins.y
     strips.start, strips.step, strips.stride = strip - part.q0 * width, lanes, width
     strips.count = part.blocks
-    some = x_axis.stop - x_axis.first if x_axis.whole else 1
     for y in range(y_axis.first, y_axis.stop):
         y_bins.spans = bins_of_pixel(y_axis, y, clipped)
         if call.bins.x == width:      # bins lie end to end: one run
@@ -204,19 +199,19 @@ cdef void accumulate_pixel_rows(
             for q in range(qs):
                 bins.start = row_0 + q * call.bins.x
                 contract_bins(strip + q * width, 0, lanes, &bins, 1, &y_bins)
-        rows = next_box[0]
-        prefetch_bins(call, y_axis, x_axis, y, row_0, &rows)
         below = 0
-        if call.prefetch and y + 1 < y_axis.stop:
-            below = (y_axis.pixels[y + 1] - y_axis.pixels[y]) * sums.steps.y
+        ahead = next_box[0]
+        if y + 1 < y_axis.stop:
+            ahead = bins_of_next_row(call, y_axis, x_axis, y, row_0, <int>width)
+            if call.prefetch:
+                below = (y_axis.pixels[y + 1] - y_axis.pixels[y]) * sums.steps.y
         row = <real*>sums.origin + y_axis.pixels[y] * sums.steps.y
-        x = x_axis.first
-        while x < x_axis.stop:
+        for x in range(x_axis.first, x_axis.stop):
             x_bins.spans = bins_of_pixel(x_axis, x, clipped)
-            accumulate_row(row, sums.steps.x, &strips, some, x_axis.pixels + x, &x_bins, below,
-                           &rows)
-            rows.count = 0      # if pixels are added one by one, only the first prefetches
-            x += some
+            prefetch_some(&ahead)
+            if below > 0:
+                prefetch_taps(row + below, sums.steps.x, part.blocks, x_axis.pixels, x, x + 1)
+            accumulate_pixels(row, sums.steps.x, lanes, &strips, 1, x_axis.pixels + x, &x_bins)
 
 
 cdef void accumulate_bin(
@@ -332,7 +327,6 @@ cdef void accumulate_part(
     cdef PixelAxis y, x
     cdef Lanes grad
     cdef Prefetch ahead
-    cdef PrefetchRows next_box
     cdef const real *coming_bins = (<const real*>call.result + coming.row * call.bins.image
                                     + near.block * call.lanes * call.bins.channel
                                     + coming.p0 * call.bins.y + coming.q0 * call.bins.x)
@@ -349,10 +343,10 @@ cdef void accumulate_part(
                        <real*>sums.origin, &sums.steps)
         return
     set_pixel_axes(call, task, &near, &y, &x)
-    if near.blocks > 1:
-        next_box.first = coming_bins
-        next_box.in_row = next_box.count = coming.q1 - coming.q0
-        accumulate_pixel_rows(call, &near, &y, &x, &grad, sums, strip, &next_box)
+    if near.blocks > 1:      # of the next box, only the first row of bins is fetched
+        ahead = prefetch_of(coming_bins, &call.bins, <int>near.blocks * call.lanes, 1,
+                            coming.q1 - coming.q0, x.stop - x.first)
+        accumulate_pixel_rows(call, &near, &y, &x, &grad, sums, strip, &ahead)
         return
     ahead = prefetch_of(coming_bins, &call.bins, step.tile.lanes, coming.p1 - coming.p0,
                         coming.q1 - coming.q0,

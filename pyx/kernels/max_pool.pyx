@@ -91,8 +91,8 @@ cdef void reduce_window(
     cdef int p = part.p0, q, i, rows, qs = part.q1 - part.q0
     while p < part.p1:
         rows = min(most, part.p1 - p)
+        stream_some(queue)
         for i in range(rows):
-            stream_some(queue)
             first = part.spans_y[2 * (p + i)]
             taps = part.spans_y[2 * (p + i) + 1] - first
             if taps > 0:
@@ -100,8 +100,8 @@ cdef void reduce_window(
                             steps.x, columns, taps, steps.y, False)
             else:                  # bins without pixels are 0
                 memset(strip + i * row, 0, row * sizeof(real))
+        stream_some(queue)
         for q in range(qs):
-            stream_some(queue)
             first = part.spans_x[2 * (part.q0 + q)]
             taps = part.spans_x[2 * (part.q0 + q) + 1] - first
             if taps > 0:

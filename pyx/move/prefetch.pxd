@@ -1,6 +1,9 @@
 """Prefetch: cache lines that are needed soon, asked for while something else is computed."""
+from libc.stdint cimport int32_t
+
 from plan.structs cimport STREAMING, Strides
-from simd.simd cimport LANE_BYTES, prefetch_l1, prefetch_l2, real
+from simd.simd cimport LANE_BYTES, prefetch_l1, prefetch_l2, prefetch_run, real
+from tuning cimport NEAR_BYTES
 
 
 cdef struct Prefetch:              # runs of bytes, fetched a few cache lines at a time
@@ -13,6 +16,7 @@ cdef struct Prefetch:              # runs of bytes, fetched a few cache lines at
     int row_at
     Py_ssize_t runs                # left
     Py_ssize_t bytes_at_once
+    bint near                      # they fit the level 1 cache beside what is computed
 
 
 cdef inline Prefetch prefetch_of(
@@ -39,6 +43,7 @@ cdef inline Prefetch prefetch_of(
     ahead.row_runs = <int>runs
     ahead.row_at = 0
     ahead.runs = runs * rows
+    ahead.near = ahead.runs * ahead.run_bytes <= NEAR_BYTES
     ahead.bytes_at_once = (ahead.runs * (ahead.run_bytes + LANE_BYTES) // max(turns, 1)
                            + LANE_BYTES)
     return ahead
@@ -48,7 +53,10 @@ cdef inline void prefetch_some(Prefetch *ahead) noexcept nogil:
     """Fetch the lines of one turn; all lines at once would delay the loads of the computation."""
     cdef Py_ssize_t left = ahead.bytes_at_once
     while ahead.runs > 0 and left > 0:
-        prefetch_l1(ahead.run + ahead.at)
+        if ahead.near:
+            prefetch_l1(ahead.run + ahead.at)
+        else:
+            prefetch_l2(ahead.run + ahead.at)
         ahead.at += LANE_BYTES
         left -= LANE_BYTES
         if ahead.at >= ahead.run_bytes:
@@ -60,6 +68,15 @@ cdef inline void prefetch_some(Prefetch *ahead) noexcept nogil:
                 ahead.run += ahead.row_step
             else:
                 ahead.run += ahead.step
+
+
+cdef inline void prefetch_taps(
+        const real *source, Py_ssize_t stride, Py_ssize_t vectors, const int32_t *pixel,
+        Py_ssize_t first, Py_ssize_t stop) noexcept nogil:
+    """So many lane vectors of the pixels of taps first .. stop - 1, which lie `stride` apart."""
+    cdef Py_ssize_t tap
+    for tap in range(first, stop):
+        prefetch_run(source + pixel[tap] * stride, vectors * LANE_BYTES)
 
 
 cdef inline void prefetch_ends(const void *run, Py_ssize_t size) noexcept nogil:

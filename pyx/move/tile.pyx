@@ -258,7 +258,6 @@ cdef void unpack(
     """
     cdef Strides strides = target.strides
     cdef Py_ssize_t count = rows * columns
-    cdef int turns = <int>(rows + columns)      # about how often the next block calls stream_some
     cdef bint staged
     if strides.x == 1 and strides.y == columns:
         columns = count
@@ -271,8 +270,8 @@ cdef void unpack(
         return
     stream_rest(target.queue)
     unpack_rows(tile, 1, columns, <real*>target.staging, &strides, target.lanes, False)
-    if target.store == STREAMING:
-        stream_begin(target.queue, to, target.staging, target.lanes * columns * sizeof(real), turns)
+    if target.store == STREAMING:      # in two turns: the next box is summed along two axes
+        stream_begin(target.queue, to, target.staging, target.lanes * columns * sizeof(real), 2)
     else:
         memcpy(to, target.staging, target.lanes * columns * sizeof(real))
 

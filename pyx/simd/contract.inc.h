@@ -13,11 +13,10 @@ static inline void NAME(add_product)(REAL *sums, REAL weight, const REAL *values
         sums[l] = NAME(FUSED)(weight, values[l], sums[l]);
 }
 
-/* to[i] = (add: +=) the sum of 1 to 4 taps, a number that compilers know.  Meanwhile a cache line
-   of each run of `next` is prefetched for each vector. */
+/* to[i] = (add: +=) the sum of 1 to 4 taps, a number that compilers know. */
 static FORCE_INLINE void NAME(fma_taps)(REAL *to, ptrdiff_t to_step, struct vectors from,
-                                        const int32_t *pixel, const REAL *weight, int taps, int add,
-                                        struct prefetch_runs next) {
+                                        const int32_t *pixel, const REAL *weight, int taps,
+                                        int add) {
     const REAL *start = (const REAL *)from.start;
     const REAL *a = start + pixel[0] * from.stride;
     const REAL *b = start + pixel[taps > 1 ? 1 : 0] * from.stride;
@@ -28,8 +27,6 @@ static FORCE_INLINE void NAME(fma_taps)(REAL *to, ptrdiff_t to_step, struct vect
     ptrdiff_t at = 0;
     for (ptrdiff_t left = from.count; left > 0; left--, at += from.step, to += to_step) {
         REAL sums[LANES];
-        for (int r = 0; r < next.count; r++)
-            prefetch_l1((const REAL *)next.runs[r] + at);
         if (add) {
             for (int l = 0; l < LANES; l++)
                 sums[l] = to[l];
@@ -54,18 +51,18 @@ static FORCE_INLINE void NAME(fma_taps)(REAL *to, ptrdiff_t to_step, struct vect
    to them, four taps at a time. */
 static FORCE_INLINE void NAME(contract_taps)(REAL *to, ptrdiff_t to_step, struct vectors from,
                                              const int32_t *pixel, const REAL *weight,
-                                             ptrdiff_t taps, int add, struct prefetch_runs next) {
+                                             ptrdiff_t taps, int add) {
     if (!add) {
         if (taps == 2) {
-            NAME(fma_taps)(to, to_step, from, pixel, weight, 2, 0, next);
+            NAME(fma_taps)(to, to_step, from, pixel, weight, 2, 0);
             return;
         }
         if (taps == 3) {
-            NAME(fma_taps)(to, to_step, from, pixel, weight, 3, 0, next);
+            NAME(fma_taps)(to, to_step, from, pixel, weight, 3, 0);
             return;
         }
         if (taps == 1) {
-            NAME(fma_taps)(to, to_step, from, pixel, weight, 1, 0, next);
+            NAME(fma_taps)(to, to_step, from, pixel, weight, 1, 0);
             return;
         }
         if (taps == 0) {
@@ -73,44 +70,26 @@ static FORCE_INLINE void NAME(contract_taps)(REAL *to, ptrdiff_t to_step, struct
                 memset(to + i * to_step, 0, LANE_BYTES);
             return;
         }
-        NAME(fma_taps)(to, to_step, from, pixel, weight, 4, 0, next);
+        NAME(fma_taps)(to, to_step, from, pixel, weight, 4, 0);
         pixel += 4, weight += 4, taps -= 4;
-        next.count = 0;
     }
     for (; taps >= 4; pixel += 4, weight += 4, taps -= 4)
-        NAME(fma_taps)(to, to_step, from, pixel, weight, 4, 1, next);
+        NAME(fma_taps)(to, to_step, from, pixel, weight, 4, 1);
     if (taps == 1)
-        NAME(fma_taps)(to, to_step, from, pixel, weight, 1, 1, next);
+        NAME(fma_taps)(to, to_step, from, pixel, weight, 1, 1);
     else if (taps == 2)
-        NAME(fma_taps)(to, to_step, from, pixel, weight, 2, 1, next);
+        NAME(fma_taps)(to, to_step, from, pixel, weight, 2, 1);
     else if (taps == 3)
-        NAME(fma_taps)(to, to_step, from, pixel, weight, 3, 1, next);
+        NAME(fma_taps)(to, to_step, from, pixel, weight, 3, 1);
 }
 
 /* to[i * to_step] = (add: +=) the sum over the taps of one bin, for each lane vector i. */
 static FORCE_INLINE void NAME(contract_axis)(REAL *to, ptrdiff_t to_step,
                                              const struct vectors *from, const struct taps *taps,
                                              int add) {
-    const struct prefetch_runs none = {NULL, 0};
     ptrdiff_t first = taps->spans[0], stop = taps->spans[1];
     NAME(contract_taps)(to, to_step, *from, taps->pixel + first, (const REAL *)taps->weight + first,
-                        stop - first, add, none);
-}
-
-/* Contracts one bin of vectors that follow each other.  Meanwhile runs of the same length are
-   prefetched: those at prefetch + pixel * stride, for the pixels of taps first to stop - 1. */
-static NOINLINE void NAME(contract_prefetching)(REAL *to, const struct vectors *from,
-                                                const struct taps *taps, const REAL *prefetch,
-                                                ptrdiff_t first, ptrdiff_t stop) {
-    const void *runs[MAX_RUNS];
-    struct prefetch_runs next = {runs, 0};
-    struct vectors vectors = {from->start, LANES, from->stride, from->count};
-    ptrdiff_t begin = taps->spans[0], count = taps->spans[1] - begin;
-    const int32_t *pixel = taps->pixel;
-    for (; next.count < MAX_RUNS && first < stop; first++)
-        runs[next.count++] = prefetch + pixel[first] * vectors.stride;
-    NAME(contract_taps)(to, LANES, vectors, pixel + begin, (const REAL *)taps->weight + begin,
-                        count, 0, next);
+                        stop - first, add);
 }
 
 /* Contracts neighbouring bins, whose results lie bin_step apart. */
@@ -123,29 +102,16 @@ static NOINLINE void NAME(contract_bins)(REAL *to, ptrdiff_t bin_step, ptrdiff_t
         NAME(contract_axis)(to, to_step, &vectors, &bin, 0);
 }
 
-/* Contracts as contract_bins does, and streams some of `run` before each bin. */
-static NOINLINE void NAME(contract_streaming)(REAL *to, ptrdiff_t bin_step, ptrdiff_t to_step,
-                                              const struct vectors *from, int bins,
-                                              const struct taps *taps, struct stream *run) {
-    const struct vectors vectors = *from;
-    struct taps bin = *taps;
-    for (; bins > 0; bins--, bin.spans += 2, to += bin_step) {
-        stream_some(run);
-        NAME(contract_axis)(to, to_step, &vectors, &bin, 0);
-    }
-}
-
 /* Contracts one bin along y and then along x.  `from` is pixel (0, x0), where x0 is the pixel of
    the first tap along x; strip[x - x0] has room for all columns from there on. */
 static NOINLINE void NAME(contract_bin)(REAL *to, REAL *strip, const REAL *from, ptrdiff_t row,
                                         ptrdiff_t column, ptrdiff_t columns, const struct taps *y,
                                         const struct taps *x) {
-    const struct prefetch_runs none = {NULL, 0};
     const ptrdiff_t first_x = x->spans[0], taps_x = x->spans[1] - first_x;
     const int32_t *pixel_x = x->pixel + first_x;
     const REAL *weight_x = (const REAL *)x->weight + first_x;
     const struct vectors rows = {from, column, row, columns};
     const struct vectors strips = {strip - *pixel_x * (ptrdiff_t)LANES, LANES, LANES, 1};
     NAME(contract_axis)(strip, LANES, &rows, y, 0);
-    NAME(contract_taps)(to, LANES, strips, pixel_x, weight_x, taps_x, 0, none);
+    NAME(contract_taps)(to, LANES, strips, pixel_x, weight_x, taps_x, 0);
 }

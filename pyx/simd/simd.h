@@ -62,22 +62,6 @@ struct plane_rows {
     uint32_t first, count, all;
 };
 
-#define MAX_RUNS 8 /* runs that are prefetched beside a pixel (R218) */
-
-/* Runs that are prefetched, in the order in which they are read.  A row has in_row runs.  A run
-   begins `step` behind the run before it, and the first run of a row begins past_row behind the
-   last run of the row before. */
-struct prefetch_rows {
-    const void *first;
-    ptrdiff_t count, in_row, step, past_row;
-};
-
-/* Runs that are prefetched together, at most MAX_RUNS. */
-struct prefetch_runs {
-    const void *const *runs;
-    int count;
-};
-
 /* Unrolls the loop that follows. */
 #define PRAGMA(text) _Pragma(#text)
 #if defined(__clang__)

@@ -59,13 +59,6 @@ cdef extern from "simd/simd.h":
         uint32_t count
         uint32_t all
 
-    ctypedef struct PrefetchRows "struct prefetch_rows":
-        const void *first
-        Py_ssize_t count
-        Py_ssize_t in_row
-        Py_ssize_t step
-        Py_ssize_t past_row
-
     ctypedef struct Stream "struct stream":
         size_t left
 
@@ -85,15 +78,9 @@ cdef extern from "simd/simd.h":
     void contract_axis "TYPED(contract_axis)"(
         real *to, Py_ssize_t to_step, const Vectors *source, const Taps *taps,
         bint add) noexcept nogil
-    void contract_prefetching "TYPED(contract_prefetching)"(
-        real *to, const Vectors *source, const Taps *taps, const real *prefetch, Py_ssize_t first,
-        Py_ssize_t stop) noexcept nogil
     void contract_bins "TYPED(contract_bins)"(
         real *to, Py_ssize_t bin_step, Py_ssize_t to_step, const Vectors *source, int bins,
         const Taps *taps) noexcept nogil
-    void contract_streaming "TYPED(contract_streaming)"(
-        real *to, Py_ssize_t bin_step, Py_ssize_t to_step, const Vectors *source, int bins,
-        const Taps *taps, Stream *run) noexcept nogil
     void contract_bin "TYPED(contract_bin)"(
         real *to, real *strip, const real *source, Py_ssize_t row, Py_ssize_t column,
         Py_ssize_t columns, const Taps *y, const Taps *x) noexcept nogil
@@ -106,10 +93,6 @@ cdef extern from "simd/simd.h":
     void accumulate_pixels "TYPED(accumulate_pixels)"(
         real *to, Py_ssize_t pixel_step, Py_ssize_t to_step, const Vectors *source,
         Py_ssize_t pixels, const int32_t *pixel, const Taps *taps) noexcept nogil
-    void accumulate_row "TYPED(accumulate_row)"(
-        real *to, Py_ssize_t pixel_step, const Vectors *source, Py_ssize_t columns,
-        const int32_t *pixel, const Taps *taps, Py_ssize_t below,
-        const PrefetchRows *bins) noexcept nogil
 
     # correlate.inc.h
 
