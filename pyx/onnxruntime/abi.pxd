@@ -175,6 +175,5 @@ cdef struct CustomOp:            # OrtCustomOp, and what is ours
     void *entry                  # (key in the table, operator, claims)
     const char *name
     size_t inputs, outputs
-    bint variadic                # the last input
+    bint of_levels               # the maps are the last input, and variadic; else the first
     int kind                     # of the elements of the maps and of the output
-    int typed                    # the first of the maps

@@ -29,7 +29,7 @@ cdef inline const char *get_no_provider(const void *op) noexcept nogil:
 cdef inline int get_input_type(const void *op, size_t index) noexcept nogil:
     """Boxes may have any type, whatever maps have."""
     cdef const CustomOp *of = <const CustomOp*>op
-    return of.kind if of.typed == <int>index else ANY
+    return of.kind if index == <size_t>of.of_levels else ANY
 
 
 cdef inline int get_output_type(const void *op, size_t index) noexcept nogil:
@@ -58,7 +58,7 @@ cdef inline int get_output_kind(const void *op, size_t index) noexcept nogil:
 
 cdef inline int get_input_kind(const void *op, size_t index) noexcept nogil:
     cdef const CustomOp *of = <const CustomOp*>op
-    return VARIADIC if of.variadic and index == of.inputs - 1 else 0
+    return VARIADIC if of.of_levels and index == of.inputs - 1 else 0
 
 
 cdef inline const char *get_name(const void *this) noexcept nogil:

@@ -516,11 +516,10 @@ cdef int add_operator(void *domain, tuple key, object operator, int kind) except
     """Add the form of an operator whose maps are of one type, to the CPU provider."""
     cdef CustomOp *op = <CustomOp*>new(sizeof(CustomOp))
     cdef bytes name = key[1].encode()
-    op.kind, op.typed = kind, operator.typed
+    op.kind, op.of_levels = kind, operator.of_levels
     op.name, op.entry = <const char*>name, kept((key, operator, claims_of({})))
     kept(name)                   # for ever, as the operator
-    op.inputs, op.variadic = operator.inputs, operator.variadic
-    op.outputs = 2 if operator.copied >= 0 else 1
+    op.inputs, op.outputs = operator.inputs, 2 if operator.copied >= 0 else 1
     op.version, op.get_name, op.get_provider = API_VERSION, get_op_name, get_no_provider
     op.get_input_type, op.get_output_type = get_input_type, get_output_type
     op.get_output_kind, op.get_input_memory = get_output_kind, zero

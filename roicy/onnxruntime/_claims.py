@@ -137,4 +137,4 @@ def _is_known(node: Any) -> bool:
     operator = TABLE.get(node.key, {}).get(node.since_version)
     if operator is None or len(node.outputs) > 1 + (operator.copied >= 0) or not all(node.inputs):
         return False
-    return node.graph.type_of(node.inputs[operator.typed]) in FLOATS
+    return node.graph.type_of(node.inputs[1 if operator.of_levels else 0]) in FLOATS

@@ -56,10 +56,8 @@ class Operator(NamedTuple):
         Takes the input arrays and the attributes; returns the shape of the output.
     inputs : int
         How many there are.
-    variadic : bool
-        Whether there may be more inputs, as the last is.
-    typed : int
-        The input whose type the output has.
+    of_levels : bool
+        Whether the inputs are boxes and maps, at least one, and not a map and boxes.
     copied : int
         The input that a second output, which may be left out, is a copy of.
     """
@@ -68,8 +66,7 @@ class Operator(NamedTuple):
     attributes: Attributes
     shape: Callable[[Arrays, Attributes], Shape] = _pooled
     inputs: int = 2
-    variadic: bool = False
-    typed: int = 0
+    of_levels: bool = False
     copied: int = -1
 
     def checked(self, given: Attributes) -> Attributes:
@@ -106,17 +103,17 @@ def _roi_align_10(**given: Any) -> Callable[..., Any]:
     return _roi_align("output_half_pixel", **given)
 
 
-def _pooling(function: Callable[..., Any], *names: str) -> Callable[..., Any]:
-    """Return what prepares an operator of roicy, which takes these attributes after its scale."""
+def _pooling(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what prepares an operator of roicy, whose attributes are named as its arguments."""
 
     def prepare(**given: Any) -> Callable[..., Any]:
         scale = given["spatial_scale"]  # or two, (vertical, horizontal)
         scales = scale[0] if len(scale) == 1 else tuple(scale)
         _arguments.spatial_scale(scales)
-        values = [bool(given[name]) if name == "aligned" else given[name] for name in names]
-        more = {"products": bool(given["products"])} if "products" in given else {}
-        pool = functools.partial(function, **more)
-        return lambda x, rows, **where: pool(x, rows, _size(given), scales, *values, **where)
+        flags = {name: bool(given[name]) for name in ("aligned", "products") if name in given}
+        ratio = {"sampling_ratio": given["sampling_ratio"]} if "sampling_ratio" in given else {}
+        pool = functools.partial(function, **flags, **ratio)
+        return lambda x, rows, **where: pool(x, rows, _size(given), scales, **where)
 
     return prepare
 
@@ -124,7 +121,7 @@ def _pooling(function: Callable[..., Any], *names: str) -> Callable[..., Any]:
 def _mmcv_roi_align(mode: str, **given: Any) -> Callable[..., Any]:
     mean = _one_of("mode", mode, ("avg", "max")) == "avg"
     function = operators.roi_align if mean else operators.roi_align_max
-    return _pooling(function, "sampling_ratio", "aligned")(**given)
+    return _pooling(function)(**given)
 
 
 def _multiscale(**given: Any) -> Callable[..., Any]:
@@ -210,33 +207,29 @@ _MMCV = {
     "MMCVRoiAlign": Operator(_mmcv_roi_align, {**SAMPLED, "mode": "avg", "aligned": 1}),
     "MMCVRoIAlignRotated": Operator(_roi_align_rotated, {**ROTATED, "aligned": 1, "clockwise": 0}),
 }
-_OF_LEVELS = {"inputs": 2, "variadic": True, "typed": 1}
 _ROICY = {
-    "RoIAlign": Operator(
-        _pooling(operators.roi_align, "sampling_ratio", "aligned"), {**SAMPLED, "aligned": 0}
-    ),
+    "RoIAlign": Operator(_pooling(operators.roi_align), {**SAMPLED, "aligned": 0}),
     "RoIAlignMax": Operator(
-        _pooling(operators.roi_align_max, "sampling_ratio", "aligned"),
-        {**SAMPLED, "aligned": 0, "products": 0},
+        _pooling(operators.roi_align_max), {**SAMPLED, "aligned": 0, "products": 0}
     ),
-    "PSRoIAlign": Operator(_pooling(operators.ps_roi_align, "sampling_ratio"), SAMPLED, _divided),
+    "PSRoIAlign": Operator(_pooling(operators.ps_roi_align), SAMPLED, _divided),
     "PrRoIPool": Operator(_pooling(integrals.prroi_pool), POOL),
     "PSPrRoIPool": Operator(_pooling(integrals.ps_prroi_pool), POOL, _divided),
     "PSRoIPool": Operator(_pooling(operators.ps_roi_pool), POOL, _divided),
     "RoIPool": Operator(_pooling(operators.roi_pool), POOL),
     "MultiScaleRoIAlign": Operator(
         _multiscale, LEVELS, lambda arrays, given: _of_boxes(*arrays[:2], _size(given)),
-        **_OF_LEVELS,
+        of_levels=True,
     ),
     "PasteMasks": Operator(
-        _paste_masks, {"padding": 1, "rule": "torchvision"}, _pasted, inputs=3,
+        _paste_masks, {"padding": 1, "rule": "torchvision"}, _pasted, inputs=3
     ),
 }  # fmt: skip
 _OPENVINO = {
     "ExperimentalDetectronROIFeatureExtractor": Operator(
         _feature_extractor, EXTRACTED,
         lambda arrays, given: _of_boxes(*arrays[:2], (given["output_size"],) * 2),
-        copied=0, **_OF_LEVELS,
+        of_levels=True, copied=0,
     ),
 }  # fmt: skip
 
