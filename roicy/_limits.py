@@ -19,17 +19,24 @@ def omp_num_threads() -> int | None:
     return None
 
 
-def _read(file: str) -> str | None:
+def _read(*path: str) -> str:
     try:
-        with open(file, errors="surrogateescape") as opened:
-            return opened.read()
+        with open(os.path.join(*path), errors="surrogateescape") as file:
+            return file.read()
     except OSError:
-        return None
+        return ""
+
+
+def _numbers(*path: str) -> list[int]:
+    try:
+        return [int(word) for word in _read(*path).split()]
+    except ValueError:  # there is no limit, which it calls "max"
+        return []
 
 
 def _groups(controller: str, root: str, membership: str) -> Iterator[tuple[str, bool]]:
     """Yield (folder, whether it is of cgroups 2) of the process's control group and its parents."""
-    for line in (_read(membership) or "").splitlines():
+    for line in _read(membership).splitlines():
         _, separator, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if not separator or (controllers and controller not in controllers.split(",")):
@@ -45,13 +52,6 @@ def _groups(controller: str, root: str, membership: str) -> Iterator[tuple[str, 
             yield os.path.join(base, *parts[:i]), not controllers
 
 
-def _numbers(folder: str, name: str) -> list[int] | None:
-    try:
-        return [int(word) for word in (_read(os.path.join(folder, name)) or "").split()]
-    except ValueError:  # there is no limit, which it calls "max"
-        return None
-
-
 def cgroup_cpus(root: str = ROOT, membership: str = MEMBERSHIP) -> float:
     """Return how many CPUs the quota of the container allows; infinity if it has none."""
     cpus = math.inf
@@ -59,9 +59,8 @@ def cgroup_cpus(root: str = ROOT, membership: str = MEMBERSHIP) -> float:
         if unified:
             quota = _numbers(group, "cpu.max")
         else:
-            parts = _numbers(group, "cpu.cfs_quota_us"), _numbers(group, "cpu.cfs_period_us")
-            quota = parts[0] + parts[1] if parts[0] and parts[1] else None
-        if quota and len(quota) == 2 and min(quota) > 0:
+            quota = _numbers(group, "cpu.cfs_quota_us") + _numbers(group, "cpu.cfs_period_us")
+        if len(quota) == 2 and min(quota) > 0:
             cpus = min(cpus, quota[0] / quota[1])
     return cpus
 
