@@ -170,11 +170,11 @@ def _with_extents(image: Any, layout: Any) -> tuple[Any, tuple[int, int, int]]:
     """Return an array of NumPy or CuPy, and its N, H and W."""
     if not isinstance(getattr(image, "shape", None), tuple):
         image = _arguments.taken("input", image)
-    expected, shape = _arguments.Layout(layout), image.shape
+    order, shape = _arguments.Layout(layout), image.shape
     if len(shape) != 4:
-        raise ValueError(f"input: shape {shape}, expected {expected.spell('N', 'C', 'H', 'W')}")
-    height, width = shape[2:] if expected.axes is None else shape[1:3]
-    return image, (shape[0], height, width)
+        raise ValueError(f"input: shape {shape}, expected {order.spell('N', 'C', 'H', 'W')}")
+    images, _, height, width = order.nchw(image).shape
+    return image, (images, height, width)
 
 
 def _given(
