@@ -11,11 +11,8 @@ import argparse
 import contextlib
 import importlib.metadata
 import json
-import os
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -133,22 +130,12 @@ def facts(device):
     }
 
 
-def compiling(device):
-    """How long a first call takes, with no compiled kernels in the cache, and with them."""
-    with tempfile.TemporaryDirectory() as folder:
-        for cache in ["full"] if device.dry else ["empty", "full"]:
-            start = time.perf_counter()
-            env = os.environ | ({} if device.dry else {"CUPY_CACHE_DIR": folder})
-            program = [sys.executable, __file__, "first", *["--dry-run"] * device.dry]
-            subprocess.run(program, env=env, check=True)
-            yield {"cache": cache, "process_seconds": time.perf_counter() - start}
-
-
 def first(device):
-    """Make one call, in a new process."""
-    device.call(device.works["align_tiny"])()
+    """How long a first call takes in a new process; CuPy keeps what it compiles in a folder."""
+    call, start = device.call(device.works["align_tiny"]), time.perf_counter()
+    call()
     device.synchronize()
-    return []
+    yield {"seconds": time.perf_counter() - start}
 
 
 def torchvision_on(device):
@@ -218,7 +205,6 @@ def counted(device, call):
 
 def host(device):
     """What small calls cost the host, which does not wait: the least of five times."""
-    from roicy.bench import timing
     from roicy.bench.workloads import WORKLOADS
 
     tiny = WORKLOADS["align_tiny"]
@@ -235,8 +221,13 @@ def host(device):
         device.cupy.idle = False
         call = device.call(work, direction, reuse=False)
         call()
-        counts = counted(device, call)
-        times = timing.times(call, 0, 5, SMALL_CALLS, clock, device.synchronize)
+        counts, times = counted(device, call), []
+        for _ in range(5):
+            device.synchronize()
+            start = clock()
+            for _ in range(SMALL_CALLS):
+                call()
+            times.append((clock() - start) / SMALL_CALLS)
         yield row | {"host": min(times)} | counts
 
 
@@ -289,9 +280,7 @@ def calls(device):
     return []
 
 
-STEPS = {
-    step.__name__: step for step in (facts, compiling, first, bench, host, kernels, large, calls)
-}
+STEPS = {step.__name__: step for step in (facts, first, bench, host, kernels, large, calls)}
 
 
 def main():

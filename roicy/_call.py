@@ -71,7 +71,7 @@ def forward(
     For maxima of samples, it says whether products are compared.
     """
     backend = _backend(input, given)
-    call = backend.plan_forward(row, parameters, input, output_size, given)
+    call = backend.plan_with_maps(row, parameters, input, output_size, given)
     if row.reduction is not MAX_PIXEL or not option:
         out = backend.output(call)
         backend.forward(call, out, option)
@@ -99,7 +99,7 @@ def backward(
     outs = _levels.outs(arguments, len(shapes))
     grad = _levels.gradient(grad_output, arguments, backend.array)
     call = backend.plan_backward(row, parameters, grad, shapes, arguments)
-    _levels.check_gradient(call, grad, input_shape if single else None)
+    _levels.check_gradient(call, grad, arguments)
     read = [grad, *backend.box_arrays(call)]
     if row.reduction is MAX_PIXEL:
         _check_argmax_fits("input_shape", *call.map_size()[2:])
@@ -137,19 +137,19 @@ def backward_with_maps(
         raise TypeError(f"{row.name}_backward: an array of CuPy, expected arrays of NumPy")
     arguments = Arguments(*given)
     layout = Layout(arguments.layout)
-    maps = _levels.maps(input, arguments, backend.maps)
     given_grad = _levels.gradient(grad_output, arguments, backend.array)
     grad = layout.nchw(given_grad)
-    call = backend.plan_with_maps(row, parameters, maps, tuple(grad.shape[2:]), arguments)
-    name, first = next(iter(maps.items()))
-    _levels.check_gradient(call, given_grad, first.shape if arguments.pyramid is None else None)
+    bins = tuple(grad.shape[2:])
+    call = backend.plan_with_maps(row, parameters, input, bins, given, gradient=True)
+    _levels.check_gradient(call, given_grad, arguments)
     if call.dtype != grad.dtype:
         raise TypeError(
-            f"{name}: dtype {first.dtype.name}, expected {grad.dtype.name} as grad_output has"
+            f"grad_output: dtype {grad.dtype.name}, expected {call.dtype.name}, in which maps are "
+            "computed"
         )
     if of_boxes:
         return backend.backward_boxes(call, grad)
     read = (grad, *call.maps, *_cpu.box_arrays(call))
-    out = _cpu.result(call.out, first.shape, (call.dtype,), read)
+    out = _cpu.result(call.out, layout.shape(*call.map_size()), (call.dtype,), read)
     _cpu.backward_samples(call, grad, out, products)
     return out

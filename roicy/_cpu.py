@@ -20,13 +20,9 @@ from ._table import MAX_PIXEL, MAX_SAMPLE, WEIGHTED_SUM, Operator
 
 PARTIAL_SUMS_BYTES = 16 << 20  # partial sums of the gradients of the boxes of a step
 MAX_BOXES = 2**31 - 1  # boxes of a level in one step; tests take fewer
-PURPOSES = {
-    WEIGHTED_SUM: "forward",
-    MAX_PIXEL: "max_pixel",
-    MAX_SAMPLE: "max_sample",
-}
+PURPOSES = {WEIGHTED_SUM: "forward", MAX_PIXEL: "max_pixel", MAX_SAMPLE: "max_sample"}
+GRADIENTS = {WEIGHTED_SUM: "grad_boxes", MAX_SAMPLE: "max_sample_grad"}  # that read the maps
 
-maps = _arguments.maps
 array = _arguments.array
 result = _results.result
 
@@ -41,11 +37,17 @@ def indices(name: str, value: Any, plan: Plan) -> np.ndarray:
     return _arguments.addressable(name, value)
 
 
-def plan_forward(
-    row: Operator, parameters: tuple[Any, ...], maps: Any, output_size: Any, given: tuple[Any, ...]
+def plan_with_maps(
+    row: Operator,
+    parameters: tuple[Any, ...],
+    maps: Any,
+    bins: Any,
+    given: tuple[Any, ...],
+    gradient: bool = False,
 ) -> Plan:
-    """Plan a forward pass."""
-    return Plan(PURPOSES[row.reduction], row, row.rule(*parameters), maps, output_size, given)
+    """Plan a forward pass, or a gradient that reads the maps: of boxes, or of largest samples."""
+    purpose = (GRADIENTS if gradient else PURPOSES)[row.reduction]
+    return Plan(purpose, row, row.rule(*parameters), maps, bins, given)
 
 
 def plan_backward(
@@ -60,21 +62,6 @@ def plan_backward(
     bins = Layout(arguments.layout).nchw(grad).shape[2:]
     named = dict(shapes, dtype=grad.dtype)
     return Plan(purpose, row, row.rule(*parameters), named, bins, arguments)
-
-
-def plan_with_maps(
-    row: Operator,
-    parameters: tuple[Any, ...],
-    maps: dict[str, np.ndarray],
-    bins: tuple[int, ...],
-    arguments: Arguments,
-) -> Plan:
-    """Plan a gradient that reads the maps: of the boxes, or of largest samples."""
-    purpose = "max_sample_grad" if row.reduction is MAX_SAMPLE else "grad_boxes"
-    arrays: Any = tuple(maps.values())
-    if arguments.pyramid is None:
-        (arrays,) = arrays
-    return Plan(purpose, row, row.rule(*parameters), arrays, bins, arguments)
 
 
 def box_arrays(plan: Plan) -> Sequence[np.ndarray]:

@@ -190,13 +190,13 @@ def canonical(pyramid: tuple[Any, Any, Any]) -> tuple[float, int]:
     return side, _arguments.integer("canonical_level", canonical_level, -1000, 1000)
 
 
-def check_gradient(call: Any, grad: Any, input_shape: Any) -> None:
-    """Check the shape of grad_output; input_shape: as the caller gave it, None of a pyramid."""
+def check_gradient(call: Any, grad: Any, arguments: Arguments) -> None:
+    """Check the shape of grad_output."""
     expected = call.output_shape
     if grad.shape != expected:
         maps = f"maps of {call.map_size()[1]} channels"
-        if input_shape is not None:
-            maps = f"input of shape {tuple(input_shape)}"
+        if arguments.pyramid is None:
+            maps = f"input of shape {Layout(arguments.layout).shape(*call.map_size())}"
         raise ValueError(
             f"grad_output: shape {grad.shape}, expected {expected}, "
             f"for {call.count} boxes and {maps}"

@@ -84,45 +84,22 @@ def _crop(method: Any, inclusive: bool = False) -> Rule:
 WEIGHTED_SUM, MAX_PIXEL, MAX_SAMPLE = Reduction
 
 ROI_ALIGN = Operator("roi_align", _sampled, WEIGHTED_SUM, has_box_gradients=True)
-PS_ROI_ALIGN = Operator(
-    "ps_roi_align",
-    functools.partial(_sampled, aligned=True),
-    WEIGHTED_SUM,
-    position_sensitive=True,
-    has_box_gradients=True,
+PS_ROI_ALIGN = ROI_ALIGN._replace(
+    name="ps_roi_align", rule=functools.partial(_sampled, aligned=True), position_sensitive=True
 )
-PRROI_POOL = Operator(
-    "prroi_pool", _without_parameters("integrated"), WEIGHTED_SUM, has_box_gradients=True
+ROI_ALIGN_ROTATED = ROI_ALIGN._replace(
+    name="roi_align_rotated", rule=_rotated, box=_arguments.TURNED
 )
+PRROI_POOL = ROI_ALIGN._replace(name="prroi_pool", rule=_without_parameters("integrated"))
 PS_PRROI_POOL = PRROI_POOL._replace(name="ps_prroi_pool", position_sensitive=True)
+CROP_AND_RESIZE = ROI_ALIGN._replace(name="crop_and_resize", rule=_crop)
 PS_ROI_POOL = Operator(
     "ps_roi_pool", _without_parameters("uniform"), WEIGHTED_SUM, position_sensitive=True
 )
-R_FCN_POOL = Operator(
-    "psroi_pool", _without_parameters("rounded"), WEIGHTED_SUM, position_sensitive=True
-)
-CROP_AND_RESIZE = Operator("crop_and_resize", _crop, WEIGHTED_SUM, has_box_gradients=True)
+R_FCN_POOL = PS_ROI_POOL._replace(name="psroi_pool", rule=_without_parameters("rounded"))
 ROI_POOL = Operator("roi_pool", _without_parameters("quantised", inclusive=True), MAX_PIXEL)
-ROI_ALIGN_ROTATED = Operator(
-    "roi_align_rotated",
-    _rotated,
-    WEIGHTED_SUM,
-    has_box_gradients=True,
-    box=_arguments.TURNED,
-)
 ROI_ALIGN_MAX = Operator(
     "roi_align_max",
     functools.partial(_sampled, kind="single_samples", most=MAX_SAMPLES),
     MAX_SAMPLE,
-)
-
-OPERATORS = (
-    ROI_ALIGN,
-    PS_ROI_ALIGN,
-    PRROI_POOL,
-    PS_PRROI_POOL,
-    PS_ROI_POOL,
-    ROI_POOL,
-    ROI_ALIGN_MAX,
-    ROI_ALIGN_ROTATED,
 )

@@ -11,22 +11,10 @@ from ._table import PRROI_POOL, PS_PRROI_POOL
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ._types import (
-        Boxes,
-        BoxesOfImages,
-        Counts,
-        Float,
-        Gradient,
-        Input,
-        Layout,
-        Out,
-        Readable,
-        Rows,
-        Scale,
-        Shape,
-        Size,
-        Threads,
-    )
+    from ._types import (  # isort: skip
+        Boxes, BoxesOfImages, Counts, Float, Gradient, Input, Layout, Out, Readable, Rows, Scale,
+        Shape, Size, Threads,
+    )  # fmt: skip
 
 
 @documented(

@@ -17,24 +17,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ._types import (
-        Boxes,
-        BoxesOfImages,
-        Counts,
-        Float,
-        Gradient,
-        Input,
-        Layout,
-        Out,
-        Pair,
-        Ratio,
-        Readable,
-        Rows,
-        Scales,
-        Shape,
-        Size,
-        Threads,
-    )
+    from ._types import (  # isort: skip
+        Boxes, BoxesOfImages, Counts, Float, Gradient, Input, Layout, Out, Pair, Ratio, Readable,
+        Rows, Scales, Shape, Size, Threads,
+    )  # fmt: skip
 
 _ROTATED = ROTATED | {"spatial_scale": "scales"}
 

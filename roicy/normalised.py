@@ -18,19 +18,9 @@ from ._table import CROP_AND_RESIZE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ._types import (
-        Float,
-        Gradient,
-        Indices,
-        Input,
-        Layout,
-        Out,
-        Readable,
-        Rows,
-        Shape,
-        Size,
-        Threads,
-    )
+    from ._types import (  # isort: skip
+        Float, Gradient, Indices, Input, Layout, Out, Readable, Rows, Shape, Size, Threads,
+    )  # fmt: skip
 
     Method = Literal["bilinear", "nearest"]
 

@@ -23,23 +23,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ._types import (
-        Boxes,
-        BoxesOfImages,
-        Counts,
-        Float,
-        Gradient,
-        Input,
-        Layout,
-        Out,
-        Ratio,
-        Readable,
-        Rows,
-        Scale,
-        Shape,
-        Size,
-        Threads,
-    )
+    from ._types import (  # isort: skip
+        Boxes, BoxesOfImages, Counts, Float, Gradient, Input, Layout, Out, Ratio, Readable, Rows,
+        Scale, Shape, Size, Threads,
+    )  # fmt: skip
 
 
 @documented("{output}")

@@ -7,10 +7,15 @@ import numpy as np
 import pytest
 
 import roicy
-from roicy import _dispatch
-from roicy._table import CORNERS, OPERATORS, WEIGHTED_SUM
+from roicy import _dispatch, _table, integrals, operators
+from roicy._table import CORNERS, WEIGHTED_SUM
 
-UPRIGHT = [row for row in OPERATORS if row.box == CORNERS]
+ROWS = [row for row in vars(_table).values() if isinstance(row, _table.Operator)]
+UPRIGHT = [
+    row
+    for row in ROWS
+    if row.box == CORNERS and (hasattr(operators, row.name) or hasattr(integrals, row.name))
+]
 SUMS = tuple(row.name for row in UPRIGHT if row.reduction is WEIGHTED_SUM)
 WITH_BOX_GRADIENTS = tuple(row.name for row in UPRIGHT if row.has_box_gradients)
 DTYPES = (np.float32, np.float64)

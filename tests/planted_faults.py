@@ -201,9 +201,9 @@ FAULTS = [
      "middle = crop_within(floor({middle||middle + 0.5}), axis->low, axis->stop - 1.0);\n"
      "        return (struct"),
     ("a mask goes on beyond its edge", "images/paste.inc.h",
-     "at = at > {0||-1} ? at : 0;\n        int32_t low = at < last"),
+     "at = at > {0||-1} ? at : 0;\n            int32_t low = at < last"),
     ("a threshold is not reached by itself", "images/paste.inc.h",
-     "to[i] = {values[i] >= threshold||values[i] > threshold};"),
+     "to[i] = {pixels[i] >= threshold||pixels[i] > threshold};"),
     ("tables are written without memory", "plan/arrays.pxd",
      "    if {memory == NULL||False}:\n        raise MemoryError"),
     ("threads compute without scratch", "threads.pxd",
@@ -232,7 +232,7 @@ def planned(boxes, threads):
     """Return the plan of prroi_pool of 64 channels and 7 x 7 bins."""
     x = np.ones((1, 64, 40, 40), np.float32)
     given = (boxes, None, 1.0, "NCHW", threads, None, None)
-    plan = _cpu.plan_forward(PRROI_POOL, (), x, 7, given)
+    plan = _cpu.plan_with_maps(PRROI_POOL, (), x, 7, given)
     plan.next()
     return plan
 
@@ -276,7 +276,7 @@ def device():
     channels = _launch.THREADS
     x = standin.asarray(np.ones((1, channels, 20, 20), np.float32))
     given = (boxes, None, 1.0, "NCHW", None, None, None)
-    call = backend.plan_forward(PRROI_POOL, (), x, 7, given)
+    call = backend.plan_with_maps(PRROI_POOL, (), x, 7, given)
     backend.forward(call, standin.zeros((1, channels, 7, 7), np.float32), None)
 
 

@@ -417,7 +417,8 @@ def test_backward_boxes(name):
     backward = operator(name, "_backward_boxes")
     grad = GRAD[:, :2] if name.startswith("ps_") else GRAD
     with pytest.raises(
-        TypeError, match="input: dtype float64, expected float32 as grad_output has"
+        TypeError,
+        match="grad_output: dtype float32, expected float64, in which maps are computed",
     ):
         backward(grad, INPUT.astype(np.float64), BOXES)
     with pytest.raises(ValueError, match="grad_output: shape"):

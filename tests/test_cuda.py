@@ -834,8 +834,8 @@ def test_same_functions():
     asked = set(re.findall(r"\bbackend\.(\w+)", inspect.getsource(_call)))
     asked.remove("py")  # this is from the name of a file
     assert asked == {
-        "plan_forward", "plan_backward", "plan_with_maps", "output", "forward", "backward",
-        "backward_max", "backward_boxes", "result", "maps", "array", "indices", "box_arrays",
+        "plan_with_maps", "plan_backward", "output", "forward", "backward", "backward_max",
+        "backward_boxes", "result", "array", "indices", "box_arrays",
     }  # fmt: skip
     for name in asked:
         mine, theirs = (

@@ -471,7 +471,8 @@ def test_errors_of_gradients():
         backward(g, BOXES, shapes, scales, out=[memory, memory[:, :, :8, :8]])
     assert (memory == 1).all()
     with pytest.raises(
-        TypeError, match=r"features\[0\]: dtype float64, expected float32 as grad_output has"
+        TypeError,
+        match="grad_output: dtype float32, expected float64, in which maps are computed",
     ):
         backward_boxes(g, [level.astype(np.float64) for level in MAPS], BOXES, scales)
 

@@ -37,9 +37,9 @@ def strided(array, backwards):
 @pytest.fixture
 def plans(monkeypatch):
     """Keep the plan of each forward pass."""
-    made, plan = [], _cpu.plan_forward
+    made, plan = [], _cpu.plan_with_maps
     monkeypatch.setattr(
-        _cpu, "plan_forward", lambda *arguments: made.append(plan(*arguments)) or made[-1]
+        _cpu, "plan_with_maps", lambda *arguments: made.append(plan(*arguments)) or made[-1]
     )
     return made
 
@@ -895,7 +895,7 @@ def test_tables_that_take_more_than_their_share():
     boxes = np.tile(np.array([[0, 0, 0, 2**20, 2**20]], np.float32), (4, 1))
     for count in (1, 4):
         given = Arguments(boxes[:count], None, 1.0, "NCHW", 1)
-        plan = _cpu.plan_forward(PS_ROI_POOL, (), x, 2, given)
+        plan = _cpu.plan_with_maps(PS_ROI_POOL, (), x, 2, given)
         steps = 0
         while plan.next():
             assert len(plan.rows()) == 1
@@ -920,7 +920,7 @@ def test_out_that_boxes_lie_in():
 
     def takes(boxes, out):
         given = Arguments(boxes, None, 1.0, "NCHW", 1)
-        return _cpu.plan_forward(ROI_ALIGN, (0, True), x, 1, given).takes(out)
+        return _cpu.plan_with_maps(ROI_ALIGN, (0, True), x, 1, given).takes(out)
 
     assert not takes(boxes, out)
     assert takes(boxes[:-1], out[:-1].copy())

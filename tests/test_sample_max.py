@@ -143,7 +143,7 @@ def test_tables_are_bounded(rng):
 
     def boxes_at_once(boxes, bins):
         given = Arguments(boxes, None, 1.0, "NCHW", 1)
-        plan = _cpu.plan_forward(ROI_ALIGN_MAX, (1024, True), x, bins, given)
+        plan = _cpu.plan_with_maps(ROI_ALIGN_MAX, (1024, True), x, bins, given)
         assert plan.next()
         return plan.tables().stop
 

@@ -327,7 +327,7 @@ def test_arguments():
         ),
         (
             TypeError,
-            "input: dtype float64, expected float32 as grad_output has",
+            "grad_output: dtype float32, expected float64, in which maps are computed",
             (grad, x.astype(np.float64), boxes),
             {},
         ),

@@ -171,7 +171,8 @@ def test_gradient_of_boxes(how, shape, small, isa, rng):
         backward(g, x.astype(np.float32), boxes, layout=layout),
     )
     with pytest.raises(
-        TypeError, match=f"input: dtype {small.name}, expected float64 as grad_output has"
+        TypeError,
+        match="grad_output: dtype float64, expected float32, in which maps are computed",
     ):
         backward(g.astype(np.float64), x, boxes, layout=layout)
 

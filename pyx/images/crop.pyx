@@ -8,12 +8,11 @@ before all tasks, and where they are not upright, what each of them reads, or th
 less.
 """
 from cpython.buffer cimport Py_buffer
-from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
-from cpython.memoryview cimport PyMemoryView_FromObject, PyMemoryView_GET_BUFFER
 from libc.math cimport INFINITY
 from libc.stdint cimport INT32_MAX, int32_t, uint8_t
 from libc.string cimport memset
 
+from images.buffers cimport buffer_of, memory_of
 from images.frames cimport (BYTE, CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_RUN, CROP_TRIANGLES,
                             CROP_YUV, YUV_SPARE, Axis, Lines, Pixels, Plane, Source, Span, Strip,
                             Sums, Target, Warp, Yuv, crop_axis_hull, crop_axis_limit, crop_axis_set,
@@ -401,12 +400,11 @@ cdef int convert(Call *call, Py_ssize_t frames, int threads, list kept) except -
     become frames of bytes, which the call then has instead of its own.
     """
     cdef Py_ssize_t i, count = frames, size = 0
-    cdef Region *regions = <Region*>memory_of(kept, (frames + call.count) * sizeof(Region))
+    cdef Region *regions = <Region*>memory_of(kept, (frames + call.count) * sizeof(Region), True)
     cdef Region *region = regions + frames
     cdef double cost = 0, together = 0
     cdef Conversion conversion
     cdef char *to
-    memset(regions, 0, (frames + call.count) * sizeof(Region))
     for i in range(call.count):
         cost += region_of(call, i, region + i)
         unite(regions + call.images[i], region + i)
@@ -416,10 +414,10 @@ cdef int convert(Call *call, Py_ssize_t frames, int threads, list kept) except -
         regions, count, call.images = region, call.count, NULL
     elif not call.warped and 100 * cost <= CROP_OVERLAP * together:
         return 0
-    call.frames = <Source*>memory_of(kept, count * sizeof(Source))
+    call.frames = <Source*>memory_of(kept, count * sizeof(Source), False)
     for i in range(count):
         size += (regions[i].stop[0] - regions[i].low[0]) * stride_of(regions + i)
-    to = memory_of(kept, size)
+    to = memory_of(kept, size, False)
     for i in range(count):
         if regions[i].frame != NULL:
             call.frames[i] = dense_bytes(
@@ -442,30 +440,15 @@ cdef int run(Call *call, int threads) except -1:
     return run_tasks(call, call.count * call.parts, threads, sizeof(Scratch), crop_task)
 
 
-cdef Py_buffer *buffer_of(list kept, array) except NULL:
-    """Return the buffer of an array, for as long as `kept` is there."""
-    view = PyMemoryView_FromObject(array)
-    kept.append(view)
-    return PyMemoryView_GET_BUFFER(view)
-
-
-cdef char *memory_of(list kept, Py_ssize_t size) except NULL:
-    """Return memory, for as long as `kept` is there."""
-    block = PyByteArray_FromStringAndSize(NULL, size)
-    kept.append(block)
-    return PyByteArray_AS_STRING(block)
-
-
 cdef int set_frames(Call *call, list kept, given) except -1:
     """The frames of arrays (N, H, W, C); or (N, H, W) of Y, of U and of V, which take turns."""
-    cdef Py_ssize_t i = 0, n, size = (given.count + 1) * sizeof(Source)
+    cdef Py_ssize_t i = 0, n
     cdef int j, c, kind = ord(given.kind), planes = 3 if given.yuv else 1
     cdef Py_buffer *view
     cdef Source *frame
     cdef Plane plane
     call.planar = given.planar
-    call.frames = <Source*>memory_of(kept, size)
-    memset(call.frames, 0, size)
+    call.frames = <Source*>memory_of(kept, given.count * sizeof(Source), True)
     if given.yuv:
         call.yuv.shared, call.yuv.wide, call.yuv.luma, channels = given.yuv
         for c in range(3):

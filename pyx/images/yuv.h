@@ -12,9 +12,7 @@
 /* YUV_RUN pixels are read together.  YUV_STEP pixels are converted together: the even ones are one
    vector of words, and the odd ones are another. */
 enum { YUV_RUN = 64 };
-#if defined(__GNUC__) && defined(__AVX512BW__)
-enum { YUV_STEP = 64 };
-#elif defined(__GNUC__) && defined(__AVX2__)
+#if defined(__GNUC__) && defined(__AVX2__)
 enum { YUV_STEP = 32 };
 #else
 enum { YUV_STEP = 16 };
@@ -154,11 +152,7 @@ static FORCE_INLINE void yuv_weave(const yuv_bytes *rgb, uint8_t *to) {
     vst3q_u8(to, pixels);
 }
 #else
-#if defined(__AVX512BW__)
-typedef __m512i yuv_bytes;
-#define YUV_(name) _mm512_##name
-#define YUV_ALL_LANES(lane) _mm512_broadcast_i32x4(lane)
-#elif defined(__AVX2__)
+#if defined(__AVX2__)
 typedef __m256i yuv_bytes;
 #define YUV_(name) _mm256_##name
 #define YUV_ALL_LANES(lane) _mm256_broadcastsi128_si256(lane)
@@ -177,21 +171,6 @@ static FORCE_INLINE yuv_bytes yuv_pack(yuv_words even, yuv_words odd) {
 }
 
 #if defined(__SSSE3__)
-/* Stores each 16 bytes of a vector, 48 bytes apart. */
-static FORCE_INLINE void yuv_store_lanes(yuv_bytes bytes, uint8_t *to) {
-#if defined(__AVX512BW__)
-    _mm_storeu_si128((__m128i *)to, _mm512_castsi512_si128(bytes));
-    _mm_storeu_si128((__m128i *)(to + 48), _mm512_extracti32x4_epi32(bytes, 1));
-    _mm_storeu_si128((__m128i *)(to + 96), _mm512_extracti32x4_epi32(bytes, 2));
-    _mm_storeu_si128((__m128i *)(to + 144), _mm512_extracti32x4_epi32(bytes, 3));
-#elif defined(__AVX2__)
-    _mm_storeu_si128((__m128i *)to, _mm256_castsi256_si128(bytes));
-    _mm_storeu_si128((__m128i *)(to + 48), _mm256_extracti128_si256(bytes, 1));
-#else
-    _mm_storeu_si128((__m128i *)to, bytes);
-#endif
-}
-
 static FORCE_INLINE void yuv_weave(const yuv_bytes *rgb, uint8_t *to) {
 #define PIXEL(i, c) ((i) % 3 != (c) ? -1 : (i) / 3 / 2 + (i) / 3 % 2 * 8)
 #define FOUR(i, c) PIXEL(i, c), PIXEL(i + 1, c), PIXEL(i + 2, c), PIXEL(i + 3, c)
@@ -209,7 +188,9 @@ static FORCE_INLINE void yuv_weave(const yuv_bytes *rgb, uint8_t *to) {
             __m128i lane = _mm_loadu_si128((const __m128i *)pixels[i][c]);
             parts[c] = YUV_(shuffle_epi8)(rgb[c], YUV_ALL_LANES(lane));
         }
-        yuv_store_lanes(parts[0] | parts[1] | parts[2], to + 16 * i);
+        yuv_bytes all = parts[0] | parts[1] | parts[2];
+        for (int lane = 0; lane < YUV_STEP / 16; lane++) /* each 16 bytes, 48 bytes apart */
+            memcpy(to + 16 * i + 48 * lane, (const char *)&all + 16 * lane, 16);
     }
 }
 #else

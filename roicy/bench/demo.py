@@ -25,22 +25,14 @@ from matplotlib.patches import Rectangle
 
 BINS = 7
 SECONDS = 0.05  # in which a call is repeated
-# x1, y1, x2, y2 on the photograph, in pixels
-BOXES = {
-    "face": (178, 118, 332, 322),
-    "badge": (196, 18, 306, 106),
-    "medals": (318, 474, 462, 540),
-    "whole": (0, 0, 511, 599),
-}
-OPERATORS = ("roi_pool", "roi_align", "prroi_pool", "ps_roi_align", "ps_roi_pool")
-SHOWN = "face"  # the box that is pooled in the picture
+# x1, y1, x2, y2 on the photograph, in pixels; the first one is that of the picture
+BOXES = [(178, 118, 332, 322), (196, 18, 306, 106), (318, 474, 462, 540), (0, 0, 511, 599)]
+# what operators get besides the input, boxes and bins
+OPERATORS = {"roi_pool": {}, "roi_align": {"aligned": True}, "prroi_pool": {}}
+OPERATORS |= {"ps_roi_align": {}, "ps_roi_pool": {}}
 STRIDE = 16  # of the picture that is pooled: coarse enough to see its pixels
 DRAWN_BINS = 4  # in the picture
-DRAWN = {
-    "roi_pool": "largest pixel",
-    "roi_align": "mean of samples",
-    "prroi_pool": "exact mean",
-}
+DRAWN = {"roi_pool": "largest pixel", "roi_align": "mean of samples", "prroi_pool": "exact mean"}
 INK, GREY, ACCENT, BAND = "#1b1f24", "#57606a", "#e4572e", "#2e86ab"
 
 
@@ -106,32 +98,27 @@ def position_sensitive(maps):
     return np.ascontiguousarray((maps[:, None, None] * strength).reshape(-1, *maps.shape[1:]))
 
 
-def parameters(name):
-    """Return what an operator gets besides the input, boxes, bins and scale."""
-    return {"aligned": True} if name == "roi_align" else {}
-
-
 def gradient(name, x, boxes, pooled):
     """Return a call that computes the gradient of the input."""
     ones, backward = np.ones_like(pooled), getattr(roicy, f"{name}_backward")
     if name == "roi_pool":
         argmax = roicy.roi_pool(x, boxes, BINS, return_argmax=True)[1]
         return functools.partial(backward, ones, argmax, boxes, x.shape)
-    return functools.partial(backward, ones, boxes, x.shape, **parameters(name))
+    return functools.partial(backward, ones, boxes, x.shape, **OPERATORS[name])
 
 
 def run(output):
     """Pool, check, print the table and draw the picture."""
     picture = photograph()
-    boxes = np.array([(0, *box) for box in BOXES.values()], np.float32)
+    boxes = np.array([(0, *box) for box in BOXES], np.float32)
     sides = f"{picture.shape[2]} x {picture.shape[1]} pixels"
     print(f"A photograph of {sides}, {len(BOXES)} boxes, {BINS} x {BINS} bins\n")
     print(f"{'operator':<14}{'input':<18}{'output':<16}{'forward':>10}{'gradient':>11}   off by")
     for name in OPERATORS:
         x = (position_sensitive(picture) if name.startswith("ps_") else picture)[None]
-        call = functools.partial(getattr(roicy, name), x, boxes, BINS, **parameters(name))
+        call = functools.partial(getattr(roicy, name), x, boxes, BINS, **OPERATORS[name])
         pooled = call()
-        expected = np.stack([by_definition(name, x[0], box) for box in BOXES.values()])
+        expected = np.stack([by_definition(name, x[0], box) for box in BOXES])
         difference = np.abs(pooled - expected).max()
         shapes = f"{'x'.join(map(str, x.shape)):<18}{'x'.join(map(str, pooled.shape)):<16}"
         least = (1e3 * min(times(f, SECONDS)) for f in (call, gradient(name, x, boxes, pooled)))
@@ -175,7 +162,7 @@ def draw_photograph(axes, picture):
     """Draw the photograph with the box that is pooled, and below it what the rows are."""
     axes.set_anchor("N")
     axes.imshow(picture.transpose(1, 2, 0))
-    left, top, right, bottom = BOXES[SHOWN]
+    left, top, right, bottom = BOXES[0]
     box = Rectangle((left, top), right - left, bottom - top, fill=False, edgecolor=ACCENT, lw=3.5)
     axes.add_patch(box)
     text = (
@@ -198,7 +185,7 @@ def bins_of(name, low, high):
 
 def draw_bins(axes, name, small):
     """Draw what an operator reads of the box that is shown, on the pixels of the small picture."""
-    x1, y1, x2, y2 = np.array(BOXES[SHOWN]) / STRIDE
+    x1, y1, x2, y2 = np.array(BOXES[0]) / STRIDE
     smooth = "bilinear" if name == "prroi_pool" else "nearest"
     axes.imshow(small.transpose(1, 2, 0), alpha=0.9, interpolation=smooth)
     axes.set_xlim(x1 - 2.1, x2 + 1.1)
@@ -221,8 +208,8 @@ def draw_bins(axes, name, small):
 
 def draw_pooled(axes, name, small):
     """Draw what an operator makes of the box that is shown."""
-    x1, y1, x2, y2 = BOXES[SHOWN]
+    x1, y1, x2, y2 = BOXES[0]
     row, x = np.array([(0, x1, y1, x2, y2)], np.float32), small[None].astype(np.float32)
-    pooled = getattr(roicy, name)(x, row, DRAWN_BINS, 1 / STRIDE, **parameters(name))
+    pooled = getattr(roicy, name)(x, row, DRAWN_BINS, 1 / STRIDE, **OPERATORS[name])
     colours = np.clip(pooled[0].transpose(1, 2, 0), 0, 1)
     axes.imshow(colours, aspect=(y2 - y1) / (x2 - x1), interpolation="nearest")

@@ -70,23 +70,13 @@ def table_of_scaling(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def prepared(name: str, threads: int) -> Callable[[], Any]:
-    """Return a small call that writes to an array of its own."""
+def alone(name: str, threads: int, seconds: float) -> list[float]:
+    """Return the times of small calls that write to one array: of `seconds`, and MIN_CALLS."""
     work = ALL[name]
     function: Callable[[], Any] = work.call(roicy, work.arrays(), reuse=True, threads=threads)
-    return function
-
-
-def collect(function: Callable[[], Any], seconds: float) -> list[float]:
-    """Return the times of all calls of `seconds`, and of at least MIN_CALLS."""
-    for _ in range(19):  # the next one is in times
+    for _ in range(20):
         function()
     return timing.times(function, seconds, MIN_CALLS)
-
-
-def alone(name: str, threads: int, seconds: float) -> list[float]:
-    """Time calls in this process only."""
-    return collect(prepared(name, threads), seconds)
 
 
 def beside_busy_core(name: str, threads: int, seconds: float) -> list[float]:
@@ -101,9 +91,8 @@ def beside_busy_core(name: str, threads: int, seconds: float) -> list[float]:
 
 def from_python_threads(name: str, threads: int, seconds: float) -> list[float]:
     """Time calls that eight threads of Python make at the same time, each on its own arrays."""
-    functions = [prepared(name, threads) for _ in range(PYTHON_THREADS)]
     with ThreadPoolExecutor(PYTHON_THREADS) as pool:
-        found = pool.map(collect, functions, [seconds] * PYTHON_THREADS)
+        found = pool.map(alone, *([one] * PYTHON_THREADS for one in (name, threads, seconds)))
         return list(itertools.chain.from_iterable(found))
 
 
@@ -111,7 +100,7 @@ def in_forked_workers(name: str, threads: int, seconds: float) -> list[float]:
     """Time calls in as many forked processes as there are cores; none where nothing forks."""
     if not hasattr(os, "fork"):
         return []
-    prepared(name, threads)()  # as in a program that has called roicy before it forks
+    alone(name, threads, 0)  # as in a program that has called roicy before it forks
     workers = max(timing.usable_cores(), 2)
     with multiprocessing.get_context("fork").Pool(workers) as pool:
         found = pool.starmap(alone, [(name, threads, seconds)] * workers, chunksize=1)

@@ -1,7 +1,7 @@
 """
 Times of calls in this process, for comparisons of versions.
 
-Everything that times a call does so by `times`.
+Everything that times a call on the CPU does so by `times`.
 
 builds.py starts this file as a program, with whatever version of roicy the process imports.  So
 this file and workloads.py use nothing of the package but its operators, and what says how it was
@@ -15,6 +15,7 @@ import importlib
 import json
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -31,13 +32,9 @@ SETTINGS = ("ROICY_ISA", "OMP_", "GOMP_", "KMP_", "MALLOC_", "GLIBC_TUNABLES")
 
 def processor() -> str:
     """Return the name that the system gives to the processor."""
-    try:
-        with open("/proc/cpuinfo") as lines:
-            return next(
-                line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")
-            )
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
+    file = Path("/proc/cpuinfo")
+    found = file.exists() and re.search("^model name\\s*: (.*)", file.read_text(), re.MULTILINE)
+    return found[1] if found else platform.processor() or platform.machine()
 
 
 def usable_cores() -> int:
@@ -128,44 +125,30 @@ def titled(*words: str, threads: int) -> str:
     return f"{' '.join(words)}, {threads} thread{'s' * (threads != 1)}"
 
 
-def times(
-    function: Callable[[], Any],
-    seconds: float,
-    least: int = 5,
-    calls: int = 1,
-    clock: Callable[[], float] = time.perf_counter,
-    before: Callable[[], Any] = lambda: None,
-) -> list[float]:
+def times(function: Callable[[], Any], seconds: float, least: int = 5) -> list[float]:
     """
     Return times of a call: at least so many, and as many as fit into `seconds`.
 
-    A first call is not timed.  Each time is the mean of so many `calls`, `before` which another
-    function is called.
+    A first call is not timed.
     """
     function()
-    found, end = [], time.perf_counter() + seconds
-    while True:
-        before()
-        start = clock()
-        for _ in range(calls):
-            function()
-        found.append((clock() - start) / calls)
-        if time.perf_counter() >= end and len(found) >= least:
-            return found
+    found: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(found) < least or time.perf_counter() < end:
+        start = time.perf_counter()
+        function()
+        found.append(time.perf_counter() - start)
+    return found
 
 
 def in_turns(
-    functions: dict[Any, Callable[[], Any]],
-    rounds: int,
-    seconds: float,
-    after_round: Callable[[], Any] = lambda: None,
+    functions: dict[Any, Callable[[], Any]], rounds: int, seconds: float
 ) -> dict[Any, float]:
     """Return the least time of each function; in each round, each is called for `seconds`."""
     least = dict.fromkeys(functions, float("inf"))
     for _ in range(rounds):
         for name, function in functions.items():
             least[name] = min(least[name], *times(function, seconds, 1))
-        after_round()
     return least
 
 

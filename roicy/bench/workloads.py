@@ -245,11 +245,8 @@ class CropWorkload(NamedTuple):
     @property
     def description(self) -> str:
         """What is cut out, in a line."""
-        size, sampled = "x".join(map(str, self.size)), "areas" if self.antialias else "points"
-        kind = "boxes" if self.kind == "upright" else self.kind
-        frame = "1080x1920x3 bytes" if self.color is None else f"1080x1920 pixels of {self.color}"
-        fit = "" if self.fit == "stretch" else f", {self.fit}"
-        return f"crop: {self.count} {kind} of {frame} to {size}{fit}, by {sampled}"
+        size = "x".join(map(str, self.size))
+        return f"crop: {self.count} boxes of {self.color or 'bgr'} 1080x1920 to {size}"
 
     def arrays(self, dtype: str = "float32") -> dict[str, Any]:
         """Return the frame, of bytes, and the boxes, upright ones in whole pixels for slices."""

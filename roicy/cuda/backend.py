@@ -31,7 +31,6 @@ def inside(device: Any) -> Any:
 
 
 array = floats
-maps = floats
 
 
 def _planned(
@@ -69,20 +68,6 @@ def _planned(
     return Call(plan, boxes, arguments.out)
 
 
-def plan_forward(
-    row: Operator,
-    parameters: tuple[Any, ...],
-    input: Any,
-    output_size: Any,
-    given: tuple[Any, ...],
-) -> Call:
-    """Check the arguments of a forward pass."""
-    arguments = Arguments(*given)
-    named = _levels.maps(input, arguments, maps)
-    bins = _arguments.output_size(output_size)
-    return plan_with_maps(row, parameters, named, bins, arguments)
-
-
 def plan_backward(
     row: Operator,
     parameters: tuple[Any, ...],
@@ -98,15 +83,19 @@ def plan_backward(
 def plan_with_maps(
     row: Operator,
     parameters: tuple[Any, ...],
-    maps: dict[str, Any],
-    bins: tuple[int, int],
-    arguments: Arguments,
+    input: Any,
+    bins: Any,
+    given: tuple[Any, ...],
+    gradient: bool = False,
 ) -> Call:
-    """Check the arguments of the gradient of the boxes, and those of a forward pass."""
-    arrays = list(maps.values())
-    for name, level in maps.items():
+    """Check the arguments of a forward pass, and those of the gradient of the boxes alike."""
+    arguments = Arguments(*given)
+    named = _levels.maps(input, arguments, floats)
+    bins = _arguments.output_size(bins)
+    arrays = list(named.values())
+    for name, level in named.items():
         check_device(arrays[0].device, name, level)
-    shapes = _levels.shapes_of(maps, Layout(arguments.layout))
+    shapes = _levels.shapes_of(named, Layout(arguments.layout))
     call = _planned(row, parameters, arrays, bins, shapes, arguments)
     call.arrays = arrays
     return call

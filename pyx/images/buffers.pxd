@@ -1,0 +1,20 @@
+"""Buffers of arrays, and memory.  Both are there for as long as a list is."""
+from cpython.buffer cimport Py_buffer
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
+from cpython.memoryview cimport PyMemoryView_FromObject, PyMemoryView_GET_BUFFER
+from libc.string cimport memset
+
+
+cdef inline Py_buffer *buffer_of(list kept, array) except NULL:
+    """Return the buffer of an array, with its shape and strides."""
+    view = PyMemoryView_FromObject(array)
+    kept.append(view)
+    return PyMemoryView_GET_BUFFER(view)
+
+
+cdef inline char *memory_of(list kept, Py_ssize_t size, bint cleared) except NULL:
+    block = PyByteArray_FromStringAndSize(NULL, size)
+    kept.append(block)
+    if cleared:
+        memset(PyByteArray_AS_STRING(block), 0, size)
+    return PyByteArray_AS_STRING(block)
