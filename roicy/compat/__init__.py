@@ -5,10 +5,9 @@ A program can import ``roicy.compat.paddle`` (fluid's layers, and ``paddle.visio
 ``roicy.compat.mxnet`` or ``roicy.compat.torchvision`` in place of the system.
 ``roicy.compat.onnx`` and ``openvino`` have the operators of these systems as functions.  Modules of
 one operator are ``roicy.compat.detectron2`` and ``mmcv`` (rotated boxes), and ``tensorflow``
-(crops).  Each function translates its arguments
-for an operator of roicy, and raises the errors of that operator, with its own names.  Maps and
-boxes may be what they may be there: arrays, what NumPy reads as such, and nested lists of numbers
-as boxes.
+(crops).  Each function translates its arguments for an operator of roicy, and raises the errors of
+that operator, with its own names.  Maps and boxes may be what they may be there: arrays, what NumPy
+reads as such, and nested lists of numbers as boxes.
 """
 
 from __future__ import annotations

@@ -130,16 +130,10 @@ class _Traced(torch.autograd.Function):
 
 
 def _pool_pyramid(
-    maps: Sequence[Tensor],
-    rows: Tensor,
-    size: list[int],
-    scales: Sequence[float],
-    sampling_ratio: int,
-    aligned: bool,
-    canonical_scale: float,
-    canonical_level: int,
+    maps: Sequence[Tensor], rows: Tensor, size: list[int], scales: Sequence[float],
+    sampling_ratio: int, aligned: bool, canonical_scale: float, canonical_level: int,
     num_threads: int | None,
-) -> Any:
+) -> Any:  # fmt: skip
     """Pool all boxes from all levels, and take those of each box's level."""
     if len(scales) == len(maps):
         scales = [scale for scale in scales for _ in range(2)]
