@@ -104,6 +104,6 @@ cdef enum:
     SERIAL_COST = 100000           # lane vectors of work for one thread alone, 0.1 ms  # R026
     MIN_PARALLEL_BINS = 4096       # bins of tables worth a second thread               # R028
     BOXES_AT_ONCE = 16             # boxes whose tables a thread makes at a time        # no record
-    ROUND_NUMBERS = 1 << 16        # numbers that a thread rounds at a time             # R029
+    ROUND_NUMBERS = 1 << 16        # numbers that a thread rounds or checks at a time   # R029
     PASTE_PIXELS = 2048            # pixels of a row or column pasted at once           # no record
     PASTE_TASK_BYTES = 1 << 20     # of images, at least, that a task of a mask writes  # no record

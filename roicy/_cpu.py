@@ -136,22 +136,22 @@ def backward_max(
     # Nothing may be written to an array of the caller's if an index is wrong.  A new array is
     # shown to nobody, so the kernel checks as it goes.
     if not new or plan.empty_levels():
-        _check_argmax(argmax, pixels, plan.max_threads)
+        flat = argmax.ravel("K")  # as it lies in memory, if it has no gaps
+        if kernels.outside(flat.reshape(1, 1, 1, -1), flat.size, pixels, plan.max_threads):
+            raise _outside(argmax, pixels)
     for _ in plan.empty_levels():
         out[...] = 0
     plan.bind([out])
     while plan.next():
         if kernels.backward(plan, grad, argmax):
-            _check_argmax(argmax, pixels, 1)
+            raise _outside(argmax, pixels)
 
 
-def _check_argmax(argmax: np.ndarray, pixels: int, threads: int) -> None:
-    bad = _dispatch.kernels.max_pool.first_outside(argmax, pixels, threads)
-    if bad >= 0:
-        raise ValueError(
-            f"argmax[{bad}]: an index that is neither -1 nor less than "
-            f"the {pixels} pixels of the map"
-        )
+def _outside(argmax: np.ndarray, pixels: int) -> ValueError:
+    bad = ((argmax < -1) | (argmax >= pixels)).any(axis=(1, 2, 3)).argmax()
+    return ValueError(
+        f"argmax[{bad}]: an index that is neither -1 nor less than the {pixels} pixels of the map"
+    )
 
 
 def backward_samples(plan: Plan, grad: np.ndarray, out: np.ndarray, products: bool) -> None:

@@ -27,7 +27,7 @@ from roicy._kernels.plan cimport Plan
 from simd.simd cimport (LANE_BYTES, PlaneRows, Stream, Winners, add_at_pixels, add_at_planes,
                         keep_first_larger, keep_larger, keep_larger_at, real,
                         stream_fence, stream_rest, stream_some)
-from tuning cimport STRIP_BYTES
+from tuning cimport ROUND_NUMBERS, STRIP_BYTES
 
 
 cdef inline void keep_largest(
@@ -451,42 +451,21 @@ def backward(Plan plan, grad_output, argmax):
     return plan.found_bad_index()
 
 
-cdef int box_outside(
-        const int32_t *argmax, const Py_ssize_t *shape, const Strides *strides,
-        int32_t pixels) noexcept nogil:
-    """Whether an index of a box is neither -1 nor in [0, pixels)."""
-    cdef Py_ssize_t c, p, q, planes = shape[1], rows = shape[2], columns = shape[3]
-    cdef const int32_t *row
+cdef int any_outside(const int32_t *index, Py_ssize_t count, int32_t pixels) noexcept nogil:
+    cdef Py_ssize_t i
     cdef int bad = 0
-    if strides.x == 1 and strides.y == columns and strides.channel == rows * columns:
-        columns *= planes * rows      # one long row
-        planes = rows = 1
-    for c in range(planes):
-        for p in range(rows):
-            row = argmax + c * strides.channel + p * strides.y
-            for q in range(columns if strides.x == 1 else 0):      # becomes whole vectors
-                bad |= (row[q] < -1) | (row[q] >= pixels)
-            for q in range(columns if strides.x != 1 else 0):
-                bad |= (row[q * strides.x] < -1) | (row[q * strides.x] >= pixels)
+    for i in range(count):      # becomes whole vectors
+        bad |= (index[i] < -1) | (index[i] >= pixels)
     return bad
 
 
-def first_outside(argmax, Py_ssize_t pixels, int threads):
-    """The first box with an index that is neither -1 nor in [0, pixels), or -1."""
-    cdef Py_ssize_t[4] shape
+def outside(argmax, Py_ssize_t count, Py_ssize_t pixels, int threads):
+    """Whether one of `count` indices, which lie end to end, is neither -1 nor in [0, pixels)."""
     cdef Strides strides
-    cdef const int32_t *at = <const int32_t*>start_of(argmax, sizeof(int32_t), &strides, shape)
-    cdef Py_ssize_t k, count = shape[0], first = -1
+    cdef const int32_t *index = <const int32_t*>start_of(argmax, sizeof(int32_t), &strides)
+    cdef Py_ssize_t i, some = ROUND_NUMBERS
     cdef int bad = 0
     threads = startable(threads)
-    if threads > 1:
-        for k in prange(count, nogil=True, num_threads=threads, schedule="static"):
-            bad += box_outside(at + k * strides.image, shape, &strides, <int32_t>pixels)
-        if not bad:
-            return -1
-    with nogil:
-        for k in range(count):
-            if box_outside(at + k * strides.image, shape, &strides, <int32_t>pixels):
-                first = k
-                break
-    return first
+    for i in prange(0, count, some, nogil=True, num_threads=threads, schedule="static"):
+        bad += any_outside(index + i, min(count - i, some), <int32_t>pixels)
+    return bad > 0

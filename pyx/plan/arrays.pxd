@@ -90,9 +90,8 @@ cdef inline bint apart(const Py_buffer *array, const Py_buffer *out) noexcept no
     return high <= <char*>out.buf or <char*>out.buf + out.len <= low
 
 
-cdef inline void *start_of(
-        object array, size_t itemsize, Strides *strides, Py_ssize_t *shape=NULL) except NULL:
-    """Where an array of four dimensions begins, with its strides in elements, and its shape.
+cdef inline void *start_of(object array, size_t itemsize, Strides *strides) except NULL:
+    """Where an array of four dimensions begins, with its strides in elements.
 
     The caller holds the array until nobody reads or writes it any more.
     """
@@ -105,8 +104,6 @@ cdef inline void *start_of(
             raise TypeError(f"expected an array of 4 dimensions and {itemsize} bytes an element")
         for i in range(4):
             steps[i] = view.strides[i] // view.itemsize
-            if shape != NULL:
-                shape[i] = view.shape[i]
     finally:
         PyBuffer_Release(&view)
     strides.image, strides.channel, strides.y, strides.x = steps[0], steps[1], steps[2], steps[3]
