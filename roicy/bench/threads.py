@@ -92,8 +92,8 @@ def beside_busy_core(name: str, threads: int, seconds: float) -> list[float]:
 def from_python_threads(name: str, threads: int, seconds: float) -> list[float]:
     """Time calls that eight threads of Python make at the same time, each on its own arrays."""
     with ThreadPoolExecutor(PYTHON_THREADS) as pool:
-        found = pool.map(alone, *([one] * PYTHON_THREADS for one in (name, threads, seconds)))
-        return list(itertools.chain.from_iterable(found))
+        calls = [pool.submit(alone, name, threads, seconds) for _ in range(PYTHON_THREADS)]
+        return [one for call in calls for one in call.result()]
 
 
 def in_forked_workers(name: str, threads: int, seconds: float) -> list[float]:
@@ -104,7 +104,7 @@ def in_forked_workers(name: str, threads: int, seconds: float) -> list[float]:
     workers = max(timing.usable_cores(), 2)
     with multiprocessing.get_context("fork").Pool(workers) as pool:
         found = pool.starmap(alone, [(name, threads, seconds)] * workers, chunksize=1)
-        return list(itertools.chain.from_iterable(found))
+        return [one for times in found for one in times]
 
 
 SITUATIONS: dict[str, Callable[[str, int, float], list[float]]] = {
