@@ -97,9 +97,10 @@ def backward(
     layout, single = Layout(arguments.layout), arguments.pyramid is None
     shapes = _levels.input_shapes(input_shape, arguments)
     outs = _levels.outs(arguments, len(shapes))
-    grad = _levels.gradient(grad_output, arguments, backend.array)
+    given_grad = _levels.gradient(grad_output, arguments, backend.array)
+    grad = layout.nchw(given_grad)
     call = backend.plan_backward(row, parameters, grad, shapes, arguments)
-    _levels.check_gradient(call, grad, arguments)
+    _levels.check_gradient(call, given_grad, arguments)
     read = [grad, *backend.box_arrays(call)]
     if row.reduction is MAX_PIXEL:
         _check_argmax_fits("input_shape", *call.map_size()[2:])
@@ -111,9 +112,9 @@ def backward(
         results.append(backend.result(out, shape, (call.dtype,), (*read, *results), name))
     if row.reduction is MAX_PIXEL:
         new = arguments.out is None
-        backend.backward_max(call, layout.nchw(grad), layout.nchw(argmax), results[0], new)
+        backend.backward_max(call, grad, layout.nchw(argmax), results[0], new)
     else:
-        backend.backward(call, layout.nchw(grad), results)
+        backend.backward(call, grad, results)
     return results[0] if single else results
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import _arguments, _dispatch, _levels, _memory, _results
-from ._arguments import INT32, Arguments, Layout
+from ._arguments import INT32, Arguments
 from ._kernels.plan import Plan
 from ._table import MAX_PIXEL, MAX_SAMPLE, WEIGHTED_SUM, Operator
 
@@ -57,11 +57,10 @@ def plan_backward(
     shapes: dict[str, _levels.Shape],
     arguments: Arguments,
 ) -> Plan:
-    """Plan the gradient of maps of these shapes (N, C, H, W)."""
+    """Plan the gradient of maps of these shapes (N, C, H, W); grad: seen as (K, C, PH, PW)."""
     purpose = "max_pixel_grad" if row.reduction is MAX_PIXEL else "grad_input"
-    bins = Layout(arguments.layout).nchw(grad).shape[2:]
     named = dict(shapes, dtype=grad.dtype)
-    return Plan(purpose, row, row.rule(*parameters), named, bins, arguments)
+    return Plan(purpose, row, row.rule(*parameters), named, grad.shape[2:], arguments)
 
 
 def box_arrays(plan: Plan) -> Sequence[np.ndarray]:

@@ -75,9 +75,8 @@ def plan_backward(
     shapes: dict[str, Shape],
     arguments: Arguments,
 ) -> Call:
-    """Check the arguments of the gradient of maps of these shapes (N, C, H, W)."""
-    bins = tuple(Layout(arguments.layout).nchw(grad).shape[2:])
-    return _planned(row, parameters, [grad], bins, shapes, arguments)
+    """Check the arguments of the gradient of maps (N, C, H, W); grad: seen as (K, C, PH, PW)."""
+    return _planned(row, parameters, [grad], tuple(grad.shape[2:]), shapes, arguments)
 
 
 def plan_with_maps(
