@@ -19,10 +19,6 @@ from ._plan import Call, Plan, maps_of, steps, strides
 TAPS = "images", "levels", "counts", "taps", "rotated"  # tables
 
 
-def _outputs(plan: Plan, boxes: int) -> int:
-    return boxes * plan.channels * math.prod(plan.bins)
-
-
 def _is_near(array: Any) -> bool:
     """Whether a plane of an array seen as (N, C, H, W) spans less than 2**31 elements."""
     _, _, y, x = (abs(stride) // array.dtype.itemsize for stride in array.strides)
@@ -35,14 +31,17 @@ def pool(call: Call, out: Any, argmax: Any) -> None:
     plan, arrays = call.plan, call.seen(call.arrays)
     largest = plan.row.reduction is MAX_PIXEL
     of_planes = plan.layout.axes is None and not plan.row.position_sensitive and argmax is None
-    groups = 0
+    threads = plan.channels * math.prod(plan.bins)  # of a box
     if plan.rotated:
         name = "forward_rotated"
     elif of_planes and all(map(_is_near, arrays)):
         name = "largest_planes" if largest else "forward_planes"
-        groups = -(-plan.bins[1] // 8) * -(-plan.channels * plan.dtype.itemsize // 128)
+        groups = -(-plan.channels * plan.dtype.itemsize // 128)
+        threads = LANES * -(-plan.bins[1] // 8) * groups
+    elif largest:
+        name = "largest_pixel"
     else:
-        name = "largest_pixel" if largest else "forward_bins"
+        name, threads = "forward_bins", -(-plan.channels // 4) * math.prod(plan.bins)
     maps, out = maps_of(arrays), call.layout.nchw(out)
     argmax = None if argmax is None else call.layout.nchw(argmax)
     for step in steps(call, *TAPS):
@@ -51,15 +50,14 @@ def pool(call: Call, out: Any, argmax: Any) -> None:
             numbers = (NULL, strides(out))
             if argmax is not None:
                 numbers = step.of(argmax), strides(argmax)
-        threads = LANES * step.boxes * groups or _outputs(plan, step.boxes)
-        run = launch(name, threads, plan.dtype)
+        run = launch(name, step.boxes * threads, plan.dtype)
         run(maps, step.of(out), strides(out), *numbers, step.tables)
 
 
 def largest_samples(call: Call, out: Any, products: bool) -> None:
     """Write the largest samples."""
     maps = maps_of(call.seen(call.arrays))
-    run = launch("largest_sample", _outputs(call.plan, call.count), call.dtype)
+    run = launch("largest_sample", math.prod(call.output_shape), call.dtype)
     for step in steps(call):
         run(maps, out, strides(out), step.tables, np.int32(products))
 

@@ -69,15 +69,6 @@ __device__ inline void join_spans(int &low, int &high, int lanes) {
     }
 }
 
-// Return a pointer, and hide from the compiler how it was computed.  Otherwise the compiler would
-// compute each address from the start again, instead of adding an offset to this pointer.
-template <typename T> __device__ inline const T *known_as_it_is(const T *pointer) {
-#ifdef __CUDACC__
-    asm("" : "+l"(pointer));
-#endif
-    return pointer;
-}
-
 // Write a sum, or add it to the sum that earlier steps have written.
 template <typename T> __device__ inline void put(T *to, T sum, bool add) {
     *to = add ? *to + sum : sum;
@@ -130,6 +121,20 @@ __device__ inline long long outputs(const Shape &shape) {
 // Return the channel of the map from which bin (p, q) of output channel c is pooled.
 __device__ inline long long input_channel(const Shape &shape, int c, int p, int q) {
     return shape.position_sensitive ? ((long long)c * shape.ph + p) * shape.pw + q : c;
+}
+
+// Return the sizes of an output that has groups of up to `each` channels in place of channels.
+// Group g has channels g, g + groups, and so on, so that neighbouring threads take neighbouring
+// channels where channels are last.
+__device__ inline Shape in_groups(const Shape &shape, int each) {
+    Shape groups = shape;
+    groups.channels = (shape.channels + each - 1) / each;
+    return groups;
+}
+
+// Return how far it is in a map from a channel of a group to the next.
+__device__ inline long long channel_step(const Shape &groups, const Strides &map) {
+    return input_channel(groups, groups.channels, 0, 0) * map.channel;
 }
 
 // Return the offset of an element in an array of those strides.

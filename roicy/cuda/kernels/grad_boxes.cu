@@ -22,13 +22,13 @@ __device__ inline void slopes_of_bin(const T *pixels, const Strides &map, long l
     for (int i = 0; i < y.count; i++) {
         Tap<T> of_row = y.of[i];
         T row_low = y.low[i], row_high = y.high[i], value[EACH], low[EACH], high[EACH];
-        const T *row = known_as_it_is(pixels + of_row.pixel * map.y);
+        const T *row = pixels + of_row.pixel * map.y;
         UNROLL(e, EACH)
             value[e] = low[e] = high[e] = 0;
         for (int j = 0; j < x.count; j++) {
             Tap<T> of_column = x.of[j];
             T column_low = x.low[j], column_high = x.high[j];
-            const T *at = known_as_it_is(row + of_column.pixel * map.x);
+            const T *at = row + of_column.pixel * map.x;
             UNROLL(e, EACH)
                 if (e < mine) {
                     T pixel = __ldg(at + e * next);
@@ -46,15 +46,6 @@ __device__ inline void slopes_of_bin(const T *pixels, const Strides &map, long l
     }
 }
 
-// Return the sizes of the partial sums: groups of CHANNELS_OF_THREAD channels are in place of
-// channels.  Group g has channels g, g + groups, and so on, so that neighbouring threads read
-// neighbouring channels where channels are last.
-__device__ inline Shape in_groups(const Shape &shape) {
-    Shape made = shape;
-    made.channels = (shape.channels + CHANNELS_OF_THREAD - 1) / CHANNELS_OF_THREAD;
-    return made;
-}
-
 // Write partial sums (boxes, bins and groups, 4) of the gradients with respect to x1, y1, x2, y2.
 // A thread computes a bin and a group, 4 channels at a time.
 template <typename T>
@@ -62,7 +53,7 @@ __global__ void __launch_bounds__(THREADS)
     backward_boxes(const T *grad_output, Strides bins, const __grid_constant__ Maps<T> maps,
                    const __grid_constant__ Tables<T> tables) {
     constexpr int EACH = 4;
-    const Shape &shape = tables.shape, groups = in_groups(shape);
+    const Shape &shape = tables.shape, groups = in_groups(shape, CHANNELS_OF_THREAD);
     for (long long t = thread_number(); t < outputs(groups); t += thread_count()) {
         Element e = element_of(t, groups);
         Slopes<T> y(tables, e.k, e.p), x(tables, e.k, shape.ph + e.q);
@@ -70,9 +61,7 @@ __global__ void __launch_bounds__(THREADS)
         const Strides &map = level.strides;
         const T *pixels = plane_of(level, tables, e.k, input_channel(shape, e.c, e.p, e.q));
         const T *grads = grad_output + offset_of(e, bins);
-        long long next = groups.channels * map.channel; // from a channel of the thread to the next
-        if (shape.position_sensitive)
-            next *= (long long)shape.ph * shape.pw;
+        long long next = channel_step(groups, map);
         double total[4] = {0, 0, 0, 0};
         for (int c = e.c; c < shape.channels && y.count && x.count; c += EACH * groups.channels) {
             T sums[EACH][4];
@@ -97,7 +86,7 @@ __global__ void __launch_bounds__(THREADS)
 // there is one, becomes 0.  A warp takes a box at a time.
 template <typename T>
 __global__ void add_partial_sums(const __grid_constant__ Tables<T> tables, T *grad_boxes) {
-    Shape groups = in_groups(tables.shape);
+    Shape groups = in_groups(tables.shape, CHANNELS_OF_THREAD);
     long long each = (long long)groups.channels * groups.ph * groups.pw;
     int numbers = tables.numbers, columns = tables.columns;
     for (long long k = warp_number(); k < tables.shape.boxes; k += warp_count()) {

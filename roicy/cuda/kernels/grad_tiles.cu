@@ -77,7 +77,6 @@ template <typename T> struct Tile {
     // 8 loads are in flight at once.
     __device__ void copy_gradients(const T *from, unsigned some, long long step) {
         T grads[8];
-        from = known_as_it_is(from);
 #pragma unroll
         for (int i = 0; i < 8; i++, from += step)
             grads[i] = some >> near() & 1 && channel() + 4 * i < channels ? __ldg(from) : (T)0;

@@ -2,36 +2,49 @@
 // (NHWC), bins that have a channel of their own each, planes of 2**31 elements or more, and argmax.
 // On the CPU, forward.pyx and max_pool.pyx of pyx/kernels do this.
 
-template <typename T>
-__device__ inline T sum_of_bin(const T *plane, const Strides &map, const Taps<T> &down,
-                               const Taps<T> &along) {
-    T total = 0;
+// Write the weighted sums of a bin to `totals`, for EACH channels that lie `next` elements apart.
+// Only the first `mine` of these channels exist.
+template <int EACH, typename T>
+__device__ inline void sums_of_bin(const T *pixels, const Strides &map, long long next, int mine,
+                                   const Taps<T> &down, const Taps<T> &along, T (&totals)[EACH]) {
+    UNROLL(e, EACH)
+        totals[e] = 0;
     for (int i = 0; i < down.count; i++) {
         Tap<T> y = down.of[i];
-        const T *row = known_as_it_is(plane + y.pixel * map.y);
-        T sum = 0;
-#pragma unroll 2
+        const T *row = pixels + y.pixel * map.y;
+        T sums[EACH] = {};
         for (int j = 0; j < along.count; j++) {
             Tap<T> x = along.of[j];
-            sum = fma(x.weight, __ldg(row + x.pixel * map.x), sum);
+            const T *at = row + x.pixel * map.x;
+            UNROLL(e, EACH)
+                if (e < mine)
+                    sums[e] = fma(x.weight, __ldg(at + e * next), sums[e]);
         }
-        total = fma(y.weight, sum, total);
+        UNROLL(e, EACH)
+            totals[e] = fma(y.weight, sums[e], totals[e]);
     }
-    return total;
 }
 
-// Compute the weighted sum of each bin.
+// Compute the weighted sum of each bin.  A thread takes up to 4 channels of a bin.
 template <typename T>
 __global__ void __launch_bounds__(THREADS, 6)
     forward_bins(const __grid_constant__ Maps<T> maps, T *out, Strides bins,
                  const __grid_constant__ Tables<T> tables) {
-    const Shape &shape = tables.shape;
-    for (long long t = thread_number(); t < outputs(shape); t += thread_count()) {
-        Element e = element_of(t, shape);
+    constexpr int EACH = 4;
+    const Shape &shape = tables.shape, groups = in_groups(shape, EACH);
+    for (long long t = thread_number(); t < outputs(groups); t += thread_count()) {
+        Element e = element_of(t, groups);
         const Map<T> &level = maps.of(tables, e.k);
-        const T *plane = plane_of(level, tables, e.k, input_channel(shape, e.c, e.p, e.q));
+        const T *pixels = plane_of(level, tables, e.k, input_channel(shape, e.c, e.p, e.q));
         Taps<T> down(tables, e.k, e.p), along(tables, e.k, shape.ph + e.q);
-        out[offset_of(e, bins)] = sum_of_bin(plane, level.strides, down, along);
+        int mine = (shape.channels - e.c + groups.channels - 1) / groups.channels;
+        T totals[EACH];
+        sums_of_bin<EACH>(pixels, level.strides, channel_step(groups, level.strides), mine, down,
+                          along, totals);
+        T *to = out + offset_of(e, bins);
+        UNROLL(i, EACH)
+            if (i < mine)
+                to[i * groups.channels * bins.channel] = totals[i];
     }
 }
 
@@ -45,7 +58,7 @@ __device__ inline T largest_of_bin(const T *plane, const Strides &map, const Tap
     int y = down.of[0].pixel, x = along.of[0].pixel;
     T best = Limits<T>::lowest;
     for (int i = y; i < y + down.count; i++) {
-        const T *pixel = known_as_it_is(plane + i * map.y + x * map.x);
+        const T *pixel = plane + i * map.y + x * map.x;
         // The number fits into int where argmax is asked for; otherwise it may wrap.
         unsigned number = (unsigned)i * columns + x;
 #pragma unroll 4

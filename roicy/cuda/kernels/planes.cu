@@ -21,6 +21,15 @@ template <bool MAXIMUM, typename T> __device__ inline Tap<T> tap_of(const Taps<T
         return bin.of[i];
 }
 
+// Return a pointer, and hide from the compiler how it was computed.  Otherwise the compiler would
+// compute each address from the start again, instead of adding an offset to this pointer.
+template <typename T> __device__ inline const T *known_as_it_is(const T *pointer) {
+#ifdef __CUDACC__
+    asm("" : "+l"(pointer));
+#endif
+    return pointer;
+}
+
 // A warp pools 8 neighbouring bins of each row of bins, from GROUP channels.  Along y, 8 lanes are
 // neighbouring columns of pixels, and what they find goes to a strip.  Along x, they are
 // neighbouring bins.  The 4 rows of lanes take different channels.

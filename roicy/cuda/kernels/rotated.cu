@@ -172,7 +172,7 @@ __global__ void backward_rotated_boxes(const T *grad_output, Strides bins,
                                        const __grid_constant__ Maps<T> maps,
                                        const __grid_constant__ Tables<T> tables) {
     const Shape &shape = tables.shape;
-    Shape groups = in_groups(shape);
+    Shape groups = in_groups(shape, CHANNELS_OF_THREAD);
     for (long long t = thread_number(); t < outputs(groups); t += thread_count()) {
         Element e = element_of(t, groups);
         const rotated_box &box = tables.rotated[e.k];
@@ -180,7 +180,7 @@ __global__ void backward_rotated_boxes(const T *grad_output, Strides bins,
         const Map<T> &level = maps.of(tables, e.k);
         const Strides &map = level.strides;
         const T *plane = plane_of(level, tables, e.k, e.c);
-        long long next = groups.channels * map.channel; // from a channel of the thread to the next
+        long long next = channel_step(groups, map);
         double sums[RULE_SLOPES] = {};
         auto visit = [&](const sample_row &row, long long s, const Corner<T> &at) {
             double by_y = 0, by_x = 0; // the gradients with respect to the place of the sample
