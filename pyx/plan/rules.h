@@ -229,7 +229,8 @@ RULE_FN long long NAME(sample_count)(const struct box_axis *axis, int p) {
 }
 
 /* The samples from s on, of those up to stop - 1, that are summed at once: where they are dense,
-   all that lie between the same two pixels, and else only s. */
+   all that lie between the same two pixels, and else only s.  They are dense if there are many to a
+   pixel, or if coordinates are so coarse that many round to one position, as of a box of 1e30. */
 RULE_FN struct sample_run NAME(sample_run)(const struct box_axis *axis, REAL start, long long s,
                                            long long stop, int dense) {
     struct sample_run run;
