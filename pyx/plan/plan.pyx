@@ -21,9 +21,7 @@ from plan.choose cimport (beyond_cache, choose_strategy, may_swap_axes, set_how,
 from plan.copies cimport copied, copied_tables
 from plan.layout cimport lay_out, most_copied, set_sizes, whole_pages
 from plan.order cimport counting_sort, free_order, sort_boxes
-from plan.rules cimport (RULE_BILINEAR, RULE_INTEGRATED, RULE_NEAREST, RULE_QUANTISED, RULE_ROTATED,
-                         RULE_ROUNDED, RULE_SAMPLED, RULE_SINGLE_SAMPLES, RULE_SLOPES,
-                         RULE_UNIFORM, LevelRule, TableRequest, level_of)
+from plan.rules cimport RULE_COUNT, RULE_SLOPES, LevelRule, TableRequest, level_of, rule_names
 from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE,
                            MAX_SAMPLE_GRAD, PIXELS, SPARSE_TAPS, Call, Map, Strides)
 from plan.tables cimport (find_thin_boxes, free_tables, kind_of, make_tables, transpose_tables,
@@ -43,10 +41,7 @@ cdef dict PURPOSES = {"forward": FORWARD, "grad_input": GRAD_INPUT, "grad_boxes"
                       "max_pixel": MAX_PIXEL, "max_pixel_grad": MAX_PIXEL_GRAD,
                       "max_sample": MAX_SAMPLE, "max_sample_grad": MAX_SAMPLE_GRAD}
 # Kinds of rules by their names in roicy/_table.py; the GPU compiles the same rules.h.
-RULES = {"sampled": RULE_SAMPLED, "integrated": RULE_INTEGRATED, "uniform": RULE_UNIFORM,
-         "rounded": RULE_ROUNDED, "quantised": RULE_QUANTISED,
-         "single_samples": RULE_SINGLE_SAMPLES, "rotated": RULE_ROTATED,
-         "bilinear": RULE_BILINEAR, "nearest": RULE_NEAREST}
+RULES = {rule_names[i].decode(): i for i in range(RULE_COUNT)}
 
 cdef type ndarray = np.ndarray
 cdef double TWO_TURNS = _arguments.TWO_TURNS

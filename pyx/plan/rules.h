@@ -18,17 +18,19 @@
 #ifndef ROICY_RULES
 #define ROICY_RULES
 
-enum rule_kind {
-    RULE_SAMPLED,        /* the mean of bilinear samples (roi_align, ps_roi_align) */
-    RULE_INTEGRATED,     /* the exact mean of the bilinear surface (prroi_pool) */
-    RULE_UNIFORM,        /* the mean of whole pixels, from floor to ceil (ps_roi_pool) */
-    RULE_ROUNDED,        /* the mean of whole pixels, of corners that are rounded and then scaled */
-    RULE_QUANTISED,      /* whole pixels without weights (roi_pool) */
-    RULE_SINGLE_SAMPLES, /* bilinear samples one by one (roi_align_max) */
-    RULE_ROTATED,        /* the mean of bilinear samples of turned boxes (roi_align_rotated) */
-    RULE_BILINEAR,       /* one bilinear sample a bin, the outer ones at the corners of the box */
-    RULE_NEAREST         /* as RULE_BILINEAR, the pixel nearest to it (crop_and_resize) */
-};
+/* The kinds of rules, with the names that roicy/_table.py has for them. */
+#define RULE_KINDS(KIND)                                                                           \
+    KIND(SAMPLED, sampled)       /* the mean of bilinear samples (roi_align, ps_roi_align) */      \
+    KIND(INTEGRATED, integrated) /* the exact mean of the bilinear surface (prroi_pool) */         \
+    KIND(UNIFORM, uniform)       /* the mean of whole pixels, from floor to ceil (ps_roi_pool) */  \
+    KIND(ROUNDED, rounded)       /* the same of corners that are rounded and then scaled */        \
+    KIND(QUANTISED, quantised)   /* whole pixels without weights (roi_pool) */                     \
+    KIND(SINGLE_SAMPLES, single_samples) /* bilinear samples one by one (roi_align_max) */         \
+    KIND(ROTATED, rotated)               /* the mean of bilinear samples of turned boxes */        \
+    KIND(BILINEAR, bilinear) /* one bilinear sample a bin, the outer ones at corners of the box */ \
+    KIND(NEAREST, nearest)   /* as BILINEAR, the pixel nearest to it (crop_and_resize) */
+#define RULE_KIND(kind, name) RULE_##kind,
+enum rule_kind { RULE_KINDS(RULE_KIND) RULE_COUNT };
 
 struct rule {
     int kind;

@@ -7,17 +7,15 @@ from libc.stdint cimport int32_t, uint8_t
 
 cdef extern from "plan/rules_of_cpu.h" nogil:
     cdef enum:
-        RULE_SAMPLED
-        RULE_INTEGRATED
-        RULE_UNIFORM
-        RULE_ROUNDED
+        RULE_SAMPLED               # those that tables are a little different for
         RULE_QUANTISED
         RULE_SINGLE_SAMPLES
         RULE_ROTATED
-        RULE_BILINEAR
-        RULE_NEAREST
+        RULE_COUNT                 # of kinds
         RULE_SLOPES
         RULE_SLOTS
+
+    const char *const *rule_names  # [RULE_COUNT]
 
     cdef struct Rule "rule":
         int kind

@@ -21,6 +21,9 @@
 #undef REAL
 #undef NAME
 
+#define RULE_NAME(kind, name) #name,
+static const char *const rule_names[] = {RULE_KINDS(RULE_NAME)};
+
 /* The functions that plans call, of the type whose numbers have so many bytes. */
 #define OF_TYPE(f, bytes, ...)                                                                     \
     ((bytes) == sizeof(float) ? f##_float(__VA_ARGS__) : f##_double(__VA_ARGS__))
