@@ -15,9 +15,6 @@ cdef extern from "images/store.h":
     ctypedef struct Span "struct crop_span":
         int32_t low
         int32_t high
-        float first
-        float middle
-        float last
         float cover
 
     ctypedef struct Axis "struct crop_axis":

@@ -11,7 +11,7 @@ enum {
     CROP_COLUMNS = CROP_ROWS,
     CROP_RUN = 64,
     CROP_CHANNELS = 4,
-    CROP_LOADED = 40, /* rows of a block that are converted once */
+    CROP_LOADED = 32, /* rows of pixels of any type that are kept as floats */
     CROP_SQUARE = VECTOR_BYTES / sizeof(float)
 };
 

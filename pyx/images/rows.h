@@ -51,8 +51,8 @@ static FORCE_INLINE ptrdiff_t taps_of_line(const struct lines *lines, int i, int
 }
 
 /* The pixel of tap t of line i. */
-static inline ptrdiff_t pixel_of_line(const struct lines *lines, int i, ptrdiff_t t) {
-    return lines->spans ? lines->spans[i].low + t : lines->list.pixel[lines->list.spans[2 * i] + t];
+static FORCE_INLINE ptrdiff_t pixel_of_line(const struct lines *lines, int i, ptrdiff_t t, int of) {
+    return of == LISTED ? lines->list.pixel[lines->list.spans[2 * i] + t] : lines->spans[i].low + t;
 }
 
 /* The next bytes as a vector of floats. */

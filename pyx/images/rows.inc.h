@@ -41,40 +41,26 @@ static FORCE_INLINE REAL NAME(weight_of_line)(const struct lines *lines, int i, 
    others are `stride` bytes apart.  The line has at least one tap. */
 static FORCE_INLINE void NAME(sum_line)(VECTOR *sums, const char *from, ptrdiff_t stride, int kind,
                                         const struct lines *lines, int i, int count, int of) {
-    const struct crop_span *span = of == LISTED ? NULL : lines->spans + i;
-    const int32_t *list = of == LISTED ? lines->list.spans + 2 * i : NULL,
-                  *pixel = lines->list.pixel;
-    const REAL *weight = (const REAL *)lines->list.weight;
-    const char *at = from + (of == LISTED ? pixel[list[0]] : span->low) * stride;
+    const ptrdiff_t taps = taps_of_line(lines, i, of), ahead = lines->ahead;
+    const char *at = from + pixel_of_line(lines, i, 0, of) * stride;
     VECTOR by = NAME(splat)(NAME(weight_of_line)(lines, i, 0, of));
-    ptrdiff_t ahead = lines->ahead;
     if (kind == BYTE && of != LISTED)
         prefetch_l2((const char *)((uintptr_t)at + (uintptr_t)ahead));
     UNROLLED(16)
     for (int j = 0; j < count; j++)
         sums[j] = NAME(load_line)(at, kind, j) * by;
-    if (of == TRIANGLES) {
-        for (int32_t t = 1; t <= span->high - span->low; t++)
-            NAME(add_line)(sums, at + t * stride, kind, NAME(weight_of_line)(lines, i, t, of),
-                           count);
-        return;
+    for (ptrdiff_t t = 1; t < taps - (of == SPANS); t++) {
+        at = of == LISTED ? from + pixel_of_line(lines, i, t, of) * stride : at + stride;
+        if (kind == BYTE && of == SPANS)
+            prefetch_l2((const char *)((uintptr_t)at + (uintptr_t)ahead));
+        REAL weight = of == SPANS ? lines->spans[i].middle : NAME(weight_of_line)(lines, i, t, of);
+        NAME(add_line)(sums, at, kind, weight, count);
     }
-    if (of == LISTED) {
-        for (int32_t t = list[0] + 1; t < list[1]; t++)
-            NAME(add_line)(sums, from + pixel[t] * stride, kind, weight[t], count);
-        return;
-    }
-    int32_t between = span->high - span->low - 1;
-    for (int32_t y = 0; y < between; y++) {
+    if (of == SPANS && taps > 1) { /* the last has a weight of its own */
         at += stride;
         if (kind == BYTE)
             prefetch_l2((const char *)((uintptr_t)at + (uintptr_t)ahead));
-        NAME(add_line)(sums, at, kind, (REAL)span->middle, count);
-    }
-    if (between >= 0) {
-        if (kind == BYTE)
-            prefetch_l2((const char *)((uintptr_t)at + (uintptr_t)(stride + ahead)));
-        NAME(add_line)(sums, at + stride, kind, (REAL)span->last, count);
+        NAME(add_line)(sums, at, kind, (REAL)lines->spans[i].last, count);
     }
 }
 
@@ -84,19 +70,13 @@ static FORCE_INLINE void NAME(sum_run)(const char *row, ptrdiff_t stride, int ki
                                        const struct lines *lines, int i, int count, REAL *to,
                                        int of) {
     enum { all = CROP_RUN / LINE_LANES, most = all < 8 ? all : 8 };
+    const int vectors = count == LANES ? LINE_UNIT : most;
     ptrdiff_t size = kind == BYTE ? 1 : (ptrdiff_t)sizeof(REAL);
-    VECTOR sums[8];
-    if (count == LANES) {
-        NAME(sum_line)(sums, row, stride, kind, lines, i, LINE_UNIT, of);
+    for (int at = 0; at < count; at += vectors * LINE_LANES) {
+        VECTOR sums[8];
+        NAME(sum_line)(sums, row + at * size, stride, kind, lines, i, vectors, of);
         UNROLLED(8)
-        for (int j = 0; j < LINE_UNIT; j++)
-            NAME(store)(to + j * LINE_LANES, sums[j]);
-        return;
-    }
-    for (int at = 0; at < CROP_RUN; at += most * LINE_LANES) {
-        NAME(sum_line)(sums, row + at * size, stride, kind, lines, i, most, of);
-        UNROLLED(8)
-        for (int j = 0; j < most; j++)
+        for (int j = 0; j < vectors; j++)
             NAME(store)(to + at + j * LINE_LANES, sums[j]);
     }
 }
@@ -124,49 +104,28 @@ static NOINLINE void NAME(load_row)(const struct crop_source *source, ptrdiff_t 
         NAME(widen)(dense, kind, count, to);
 }
 
-/* Sums `count` numbers of rows of any type for output row i, number by number, as sum_run does. */
-static NOINLINE void NAME(sum_any)(const struct crop_source *source, const struct lines *lines,
-                                   int i, ptrdiff_t at, int count, REAL *to) {
-    REAL numbers[CROP_RUN];
-    int of = kind_of_lines(lines);
-    for (ptrdiff_t t = 0, taps = taps_of_line(lines, i, of); t < taps; t++) {
-        REAL weight = NAME(weight_of_line)(lines, i, t, of);
-        NAME(load_row)(source, pixel_of_line(lines, i, t), at, count, numbers);
-        for (int j = 0; j < count; j++)
-            to[j] = t ? NAME(FUSED)(numbers[j], weight, to[j]) : numbers[j] * weight;
-    }
-}
-
-/* Sums of a block of rows of any type.  Each row of pixels is loaded once, where there are few:
-   neighbouring output rows read the same ones. */
+/* Sums `count` numbers of a block of rows of any type, number by number, as sum_run does.  Rows of
+   pixels that are loaded are kept, since the next output rows read them, too. */
 static NOINLINE void NAME(sum_loaded)(const struct crop_source *source, const struct lines *lines,
-                                      int rows, ptrdiff_t at, int count, REAL *sums) {
-    REAL loaded[CROP_LOADED * CROP_RUN];
-    int room = count > LANES ? CROP_RUN : LANES, of = kind_of_lines(lines);
-    ptrdiff_t low = PTRDIFF_MAX, high = -1;
-    for (int p = 0; p < rows; p++)
-        for (int end = 0; end < 2 && taps_of_line(lines, p, of) > 0; end++) {
-            ptrdiff_t pixel = pixel_of_line(lines, p, end ? taps_of_line(lines, p, of) - 1 : 0);
-            low = pixel < low ? pixel : low;
-            high = pixel > high ? pixel : high;
+                                      int rows, ptrdiff_t at, int count, REAL *to,
+                                      ptrdiff_t to_step) {
+    REAL kept[CROP_LOADED][CROP_RUN];
+    ptrdiff_t pixels[CROP_LOADED];
+    int of = kind_of_lines(lines);
+    for (int i = 0; i < CROP_LOADED; i++)
+        pixels[i] = -1;
+    for (int p = 0; p < rows; p++, to += to_step)
+        for (ptrdiff_t t = 0, taps = taps_of_line(lines, p, of); t < taps; t++) {
+            ptrdiff_t pixel = pixel_of_line(lines, p, t, of);
+            REAL *numbers = kept[pixel % CROP_LOADED];
+            REAL weight = NAME(weight_of_line)(lines, p, t, of);
+            if (pixels[pixel % CROP_LOADED] != pixel)
+                NAME(load_row)(source, pixel, at, count, numbers);
+            pixels[pixel % CROP_LOADED] = pixel;
+#pragma omp simd
+            for (int j = 0; j < count; j++)
+                to[j] = t ? NAME(FUSED)(numbers[j], weight, to[j]) : numbers[j] * weight;
         }
-    int few = count >= room && high - low < CROP_LOADED;
-    for (ptrdiff_t y = low; few && y <= high; y++)
-        NAME(load_row)(source, y, at, count, loaded + (y - low) * room);
-    const char *first = (const char *)(loaded - low * room);
-    ptrdiff_t size = sizeof(REAL);
-    for (int p = 0; p < rows; p++) {
-        if (taps_of_line(lines, p, of) <= 0)
-            continue;
-        if (few && of == LISTED)
-            NAME(sum_run)(first, room * size, 0, lines, p, room, sums + p * room, LISTED);
-        else if (few && of == TRIANGLES)
-            NAME(sum_run)(first, room * size, 0, lines, p, room, sums + p * room, TRIANGLES);
-        else if (few)
-            NAME(sum_run)(first, room * size, 0, lines, p, room, sums + p * room, SPANS);
-        else
-            NAME(sum_any)(source, lines, p, at, count, sums + p * room);
-    }
 }
 
 /* Transposes a lane vector of rows of `count` sums, `step` apart, to lane vectors, `to_step` apart.
@@ -190,7 +149,7 @@ static FORCE_INLINE void NAME(sum_block)(const struct crop_source *source,
     int direct = source->dense && count >= LANES;
     direct = direct && (kind == BYTE || kind == LINE_KIND);
     if (!direct)
-        NAME(sum_loaded)(source, lines, rows, at, count, sums);
+        NAME(sum_loaded)(source, lines, rows, at, count, sums, room);
     for (int p = 0; p < LANES; p++) {
         REAL *row = sums + p * room;
         if (p >= rows || taps_of_line(lines, p, of) <= 0)
@@ -212,15 +171,15 @@ static FORCE_INLINE void NAME(fill_strip)(const struct crop_source *source,
                                           const struct lines *lines, int rows,
                                           const struct strip *strip, int of) {
     ptrdiff_t first = strip->low * source->channels;
-    ptrdiff_t count = (strip->stop - strip->low) * source->channels, i;
+    int count = (int)(strip->stop - strip->low) * source->channels;
     int run = count >= CROP_RUN ? CROP_RUN : LANES;
     ptrdiff_t step = strip->channels / source->channels * LANES;
     REAL *sums = (REAL *)strip->sums + strip->channel * LANES;
     if (count < LANES) {
-        NAME(sum_block)(source, lines, rows, first, (int)count, sums, step, of);
+        NAME(sum_block)(source, lines, rows, first, count, sums, step, of);
         return;
     }
-    for (i = 0; i < count; i += run) {
+    for (int i = 0; i < count; i += run) {
         ptrdiff_t at = i + run <= count ? i : count - run;
         if (run == CROP_RUN)
             NAME(sum_block)(source, lines, rows, first + at, CROP_RUN, sums + at * step, step, of);

@@ -43,7 +43,13 @@ static NOINLINE void warp_load_pixel(const struct crop_source *source, const str
     }
     x = x < 0 ? 0 : x > right ? right : x;
     y = y < 0 ? 0 : y > bottom ? bottom : y;
-    load_row_float(source, y, x * source->channels, source->channels, to);
+    if (source->kind != BYTE) {
+        load_row_float(source, y, x * source->channels, source->channels, to);
+        return;
+    }
+    const char *pixel = source->start + y * source->stride_y + x * source->stride_x;
+    for (int c = 0; c < source->channels; c++)
+        to[c] = *(const uint8_t *)(pixel + c * source->stride_c);
 }
 
 /* Positions of samples of neighbouring output pixels: the pixel before each and the distance from
