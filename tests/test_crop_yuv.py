@@ -203,6 +203,7 @@ PLANES_OF_PAIRS = (PLANES[0], PLANES[1].reshape(10, 10, 2))
         ({"frames": [np.zeros((2, 30, 20), np.uint8)]}, ValueError, r"frames\[0\]: shape \(2, 30"),
         ({"frames": PADDED, "color": "i420"}, ValueError, "frames: rows 24 bytes apart, expected"),
         ({"frames": PADDED, "color": "yv12"}, ValueError, "frames: .*pass its planes"),
+        ({"frames": FRAME[:, ::-1], "color": "yv12"}, ValueError, "20 bytes apart, expected -20"),
         ({"frames": PLANES, "color": "i420"}, ValueError, r"frames: a tuple of 2, .*\(y, u, v\)"),
         ({"frames": PLANES, "color": "uyvy"}, ValueError, "frames: a tuple, expected one array"),
         ({"frames": (FRAME, FRAME)}, ValueError, r"frames\[1\]: shape \(30, 20\), expected \(15, "),

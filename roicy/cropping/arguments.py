@@ -211,9 +211,10 @@ def _yuv_split(name: str, value: np.ndarray, color: str, several: bool) -> list[
     if color in ("i420", "yv12"):
         if rest.size and value.strides[1] != value.shape[2] * value.strides[2]:
             raise ValueError(
-                f"{name}: rows {value.strides[1]} bytes apart, expected {value.shape[2]}: a row of "
-                f"an array of {color!r} has two rows of U or V, and nothing tells how a padded "
-                "one is divided; pass its planes, a tuple of three arrays"
+                f"{name}: rows {value.strides[1]} bytes apart, expected "
+                f"{value.shape[2] * value.strides[2]}: a row of an array of {color!r} has two rows "
+                "of U or V, and nothing tells how a padded one is divided; pass its planes, a "
+                "tuple of three arrays"
             )
         both = rest.reshape(len(value), 2, rows, width)
         return [luma, both[:, 0], both[:, 1]]
