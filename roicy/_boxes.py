@@ -1,7 +1,7 @@
 """
-The boxes of a call, in any format: the one place that reads them, and says what is wrong with them.
+The boxes of a call, in any format: they are read here, and errors say what is wrong with them.
 
-On the CPU a plan takes plain arrays as they are (``pyx/plan/plan.pyx``).
+On the CPU a plan takes plain arrays as they are (``pyx/plan/boxes.pxd``).
 """
 
 from __future__ import annotations
@@ -155,19 +155,20 @@ def images_of_boxes(name: str, value: Any, boxes: int, images: int | None) -> np
     # Two arrays of flags would take longer than the rest of a small call.
     if boxes and not (indices.item(indices.argmin()) >= 0 and indices.item(indices.argmax()) < end):
         k = int(((indices < 0) | (indices >= end)).argmax())
-        raise ValueError(f"{name}[{k}]: {indices[k]} is outside the input's {images} images")
+        all_images = "the images" if images is None else f"the input's {images} images"
+        raise ValueError(f"{name}[{k}]: {indices[k]} is outside {all_images}")
     return indices
 
 
 def rows_of_numbers(name: str, value: Any, columns: int, numbers: tuple[str, ...]) -> np.ndarray:
-    """Return an array of boxes of so many columns; numbers: the names of a box's."""
+    """Return an array of boxes of so many columns; numbers: the names of a box's numbers."""
     rows = _rows_of_width(box_rows(name, value), columns)
     check_rows(name, rows, columns, numbers)
     return rows
 
 
 def _rows_of_width(rows: Any, width: int) -> Any:
-    """Return rows; no boxes of an image may be an empty list, or (0, 4) for boxes of any kind."""
+    """Return rows.  An empty list, or an array (0, 4), stands for no boxes of any kind."""
     empty = rows.shape == (0,) or (rows.shape == (0, 4) and width != 4)
     return rows.reshape((0, width)) if empty else rows
 
@@ -348,8 +349,8 @@ def warn_of_scores(kind: str, boxes: Any) -> None:
     Warn of rows whose x1 may be the index of an image, and which end with a score, or with a
     score and a class.
 
-    Read as boxes, all of them end at a score, above where they begin, or they are a score high and
-    turned by whole angles.  kind: what errors call an index.
+    Read as boxes, all of them would end above where they begin, or they would be lower than a pixel
+    and turned by a whole number.  kind: what errors call an index.
     """
     rows = np.asarray(boxes, np.float64)
     if not len(rows) or rows.shape[1] not in (5, 6):

@@ -129,7 +129,7 @@ but float32 of integers
     Gradients of the maps; zeros of a level that no box is pooled from.""",
     "grad_boxes": """ndarray or list of ndarrays, dtype of `grad_output`
     Gradient of the boxes in the format that they came in: an array of as many columns, or a
-    list of arrays (L_i, 4); of batch indices it is 0.""",
+    list of an array for each image; of batch indices it is 0.""",
     "raises": """TypeError, ValueError
     If an argument is of a wrong type, dtype or shape, a coordinate is not finite, or a
     batch index is not that of an image, or may have been rounded to it: bfloat16 is exact

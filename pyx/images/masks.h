@@ -1,7 +1,7 @@
 /* Masks that are pasted into images, in float and in double, and their run-length codes.
 
-   A mask lies between two of its rows and two of its columns at each pixel.  Pixels are computed
-   line by line: rows of an image, or columns for a code. */
+   Each pixel lies between two rows and two columns of its mask.  Pixels are computed line by line:
+   rows of an image, or columns for a code. */
 #ifndef ROICY_MASKS_H
 #define ROICY_MASKS_H
 

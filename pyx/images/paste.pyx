@@ -14,7 +14,7 @@ from images.masks cimport (REACHED, TORCHVISION, MaskAxis, MaskLines, Runs, mask
                            runs_add, runs_add_pixels, runs_end)
 from simd.simd cimport stream_clear, stream_copy, stream_fence
 from threads cimport run_tasks
-from tuning cimport PASTE_PIXELS, PASTE_TASK_BYTES, STREAM_BYTES
+from tuning cimport PASTE_PIXELS, PASTE_TASK_BYTES, STREAM_BYTES, TASKS_PER_THREAD
 
 # PyTorch adds the products of a resized mask corner by corner if its height and width are together
 # at most so many pixels, and else along x and then along y.
@@ -212,8 +212,8 @@ cdef int run_paste(Paste *paste, Py_ssize_t count, int threads) except -1:
     cdef Py_ssize_t image_bytes = paste.height * paste.width * paste.out_itemsize
     paste.parts = 1
     if paste.codes == NULL and threads > 1:
-        paste.parts = max(min(4 * threads // count, image_bytes // PASTE_TASK_BYTES), 1)
-        paste.parts = min(paste.parts, max(paste.height, 1))
+        paste.parts = min(TASKS_PER_THREAD * threads // count, image_bytes // PASTE_TASK_BYTES)
+        paste.parts = min(max(paste.parts, 1), max(paste.height, 1))
     threads = <int>min(<Py_ssize_t>threads, count * paste.parts)
     return run_tasks(paste, count * paste.parts, threads, sizeof(Scratch), paste_task)
 

@@ -116,7 +116,7 @@ cdef inline int run(Plan plan, FloatTask of_float, DoubleTask of_double) except 
 # Boxes, blocks and parts
 
 cdef struct Part:                  # some bins of one box, for a channel block or several
-    Py_ssize_t place               # of the box in the order
+    Py_ssize_t place               # of the box in the tables
     Py_ssize_t row                 # of the box in the output
     Py_ssize_t block
     Py_ssize_t blocks              # looked at together: set by passes that can, else 1

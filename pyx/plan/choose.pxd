@@ -1,4 +1,4 @@
-"""Choose: every decision of a plan, and on which facts it rests.
+"""Choose: strategy, load, how, blocks, store and prefetch, and on which facts they rest.
 
     strategy    of a level: how pixels become lanes
     load        of a task: how it gets its pixels
@@ -7,9 +7,9 @@
     store       of an array: how results are written
     prefetch    of a level: whether pixels are asked for ahead
 
-Only one of them changes bits of a result, `x_first`, since it decides in which order sums are
+Only `x_first`, a part of `how`, changes bits of a result, since it decides in which order sums are
 taken.  It looks at nothing but boxes, bins and channels.  All others may look at the whole batch.
-Costs are counted in operations on a lane vector.
+Costs of boxes are counted in operations on a lane vector, and those of loads in pixels.
 """
 from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memset
@@ -208,7 +208,7 @@ cdef inline bint windows_are_far(
 
 
 cdef inline double cost_of_bin(const Call *call, const Work *work) noexcept nogil:
-    """Return what a pixel of a window costs if each bin packs those that it reads, in pixels of
+    """Return the cost of a pixel of a window of which each bin packs its own part, in pixels of
     whole rows. Short runs of a plane take longer than a pixel that is read from its channels."""
     return <double>(NARROW_COST if rows_contiguous(call) else 1) / work.bins
 
@@ -310,7 +310,7 @@ cdef inline bint x_first(const Call *call, const Side *y, const Side *x) noexcep
 
 
 cdef inline int how_of_window(Py_ssize_t rows, Py_ssize_t columns) noexcept nogil:
-    """How bins that read pixels are computed along y first, but for taps alone."""
+    """WINDOW_Y, or CELLS if a window is larger than a tile; for bins that are not taps alone."""
     return CELLS if columns > MAX_COLUMNS or rows * columns > TILE_PIXELS else WINDOW_Y
 
 

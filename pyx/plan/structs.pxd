@@ -1,9 +1,10 @@
 """What a plan consists of: plain C structs, filled in for each step.
 
-Kernels write only what `result`, `argmax`, `bad` and `partial_sums` point to.
+Forward passes write `result` and `argmax`, tasks that own pixels write `map` (of the gradient of
+roi_align_max, `grad_input`) and `bad`, and gradients of boxes write `partial_sums`.
 
 Letters in comments: N images, C channels, H x W pixels, K boxes, PH x PW bins, i a box by its
-place in the order.
+place in the tables.
 """
 from libc.stdint cimport int32_t, uint8_t
 
@@ -142,8 +143,8 @@ cdef struct Task:                  # what one thread does at a time; tasks do no
     Py_ssize_t first_bin           # bins p * PW + q of a position-sensitive operator, else all bins
     Py_ssize_t stop_bin
     int load
-    Py_ssize_t y0                  # reading: the pixels that its boxes read
-    Py_ssize_t y1                  # writing: the pixels that the task owns
+    Py_ssize_t y0                  # [y0, y1) x [x0, x1): of a task that reads, pixels of its boxes;
+    Py_ssize_t y1                  # of a task that writes, the pixels that it owns
     Py_ssize_t x0
     Py_ssize_t x1
     double cost
