@@ -25,7 +25,7 @@ from ._arguments import (
 from ._names import warn
 
 # What NumPy reads in a list as it stands; all else is taken by itself.
-PLAIN = (list, tuple, np.ndarray, np.generic, int, float, str, type(None))
+PLAIN = (list, tuple, np.generic, int, float, str, type(None))
 
 
 def box_counts(value: Any, box_count: int, image_count: int) -> list[int]:
@@ -83,7 +83,9 @@ def _is_number(value: Any) -> bool:
 def plain_items(name: str, values: Any) -> list[Any]:
     """Return the items of a list: numbers and lists as they are, others as arrays."""
     return [
-        value if isinstance(value, PLAIN) else taken(f"{name}[{k}]", value)
+        value
+        if type(value) is np.ndarray or isinstance(value, PLAIN)
+        else taken(f"{name}[{k}]", value)
         for k, value in enumerate(values)
     ]
 
@@ -108,13 +110,17 @@ def boxes_array(name: str, value: Any) -> np.ndarray:
 def _listed(name: str, rows: list[Any]) -> np.ndarray:
     """Return an array of rows of numbers, or raise the error of the first row that is none."""
     lists = [row for row in rows if isinstance(row, (list, tuple))]
-    try:
-        array = np.asarray(rows) if rows else np.empty((0, 4))
-    except ValueError:
-        array = None
+    arrays = [row for row in rows if isinstance(row, np.ndarray)]
     types = set(map(type, itertools.chain.from_iterable(lists)))
-    if array is not None and array.dtype.kind not in "OUSc" and not types & {bool, np.bool_}:
-        return array
+    types |= {type(row) for row in rows} - {list, tuple, np.ndarray}
+    if all(map(_is_of_numbers, types)) and not any(row.dtype.kind in "bOUSc" for row in arrays):
+        try:
+            array = np.asarray(rows) if rows else np.empty((0, 4))
+        except ValueError:
+            pass  # its rows differ in length, which is found below
+        else:
+            if array.dtype.kind != "O":
+                return array
     for k, row in enumerate(rows):
         where = f"{name}[{k}]"
         if isinstance(row, (list, tuple)):
@@ -122,16 +128,21 @@ def _listed(name: str, rows: list[Any]) -> np.ndarray:
                 _check_number(f"{where}[{i}]", number)
         elif getattr(row, "ndim", 0) != 1:
             raise TypeError(f"{where}: {spell_type(row)}, expected a row of numbers")
+        elif row.dtype.kind in "bOUSc":
+            raise TypeError(f"{where}: dtype {row.dtype.name}, expected numbers")
         if len(row) != len(rows[0]):
             raise ValueError(
                 f"{where}: {len(row)} numbers, expected {len(rows[0])}, as {name}[0] has"
             )
-    return array if array is not None else np.array(rows)
+    return np.array(rows, np.float64)
+
+
+def _is_of_numbers(kind: type) -> bool:
+    return issubclass(kind, (int, float, np.integer, np.floating)) and kind is not bool
 
 
 def _check_number(name: str, value: Any) -> None:
-    is_number = isinstance(value, (int, float, np.integer, np.floating))
-    if not is_number or isinstance(value, bool):
+    if not _is_of_numbers(type(value)):
         raise TypeError(f"{name}: {spell_type(value)}, expected a number")
     try:
         float(value)
@@ -279,6 +290,8 @@ def converted(
             where = f"boxes[{images[row]}]: row {row - (images < images[row]).sum()}"
         shown = f"{scale[0]:g}" if scale[0] == scale[1] else str(scale)
         beyond = f"which times spatial_scale {shown} is beyond {dtype.name}"
+        if width == 5 and not np.isfinite(found[row, 4]):
+            beyond = f"whose angle is beyond {dtype.name}"
         raise not_finite(where, np.concatenate(arrays)[row, -width:], names, beyond)
     return found, images
 

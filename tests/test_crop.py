@@ -295,8 +295,8 @@ BOX = [[0, 0, 4, 4]]
 WRONG = [
     ({"frames": FRAMES.astype(np.float64)}, TypeError, "frames: dtype float64, expected uint8"),
     ({"frames": FRAMES.astype(">f4")}, TypeError, "frames: dtype float32 in foreign byte order"),
-    ({"frames": "frame"}, TypeError, "frames: builtins.str, expected a numpy.* not its path"),
-    ({"frames": None}, TypeError, "frames: builtins.NoneType, .*; cv2.imread returns None"),
+    ({"frames": "frame"}, TypeError, "frames: 'frame', expected an array; .* not its path"),
+    ({"frames": None}, TypeError, "frames: None, expected an array; cv2.imread returns None"),
     ({"frames": [FRAMES, None]}, TypeError, r"frames\[1\]: .* a file that it cannot read"),
     (
         {"frames": (True, FRAMES)},

@@ -101,6 +101,17 @@ def test_huge_boxes(name, size, dtype, isa):
     assert np.isfinite(grad).all()
 
 
+@pytest.mark.parametrize("name", [*ALL, "roi_align_max", "roi_align_rotated"])
+@pytest.mark.parametrize("corner", [0, 1e-10])
+def test_scales_beyond_float32(name, corner):
+    """Such a scale makes numbers that are not finite even of small ones."""
+    x = np.ones((1, 4, 6, 6), np.float32)
+    boxes = np.full((1, 6 if name == "roi_align_rotated" else 5), corner, np.float32)
+    boxes[:, 0] = 0
+    with pytest.raises(ValueError, match=r"times spatial_scale 1e\+39 is beyond float32"):
+        operator(name)(x, boxes, 2, 1e39)
+
+
 def test_many_samples_a_pixel(dtype, isa, rng):
     """
     Where a pixel has many samples, they are taken together.  The result agrees with a sum over all

@@ -192,6 +192,8 @@ cdef int take_boxes(Plan plan, boxes, counts) except -1:
     cdef Py_ssize_t images = plan.calls.map.images, n
     cdef double scale = max(plan.calls.scale.y, plan.calls.scale.x, 1.0)      # the first: largest
     cdef bint plain = counts is None
+    if plan.itemsize == sizeof(float):
+        scale = <float>scale      # beyond float it is infinite, and all boxes are looked at closely
     plan.given_boxes = boxes
     if type(boxes) is list or type(boxes) is tuple:
         plain = plain and len(boxes) == images

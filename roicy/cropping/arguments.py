@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,12 +21,15 @@ LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 # Modes of Pillow's images whose channels are grey, or red, green and blue; others have palettes
 PIL_MODES = ("L", "LA", "La", "RGB", "RGBA", "RGBa", "RGBX", "I;16", "I;16L", "I;16B", "F")
 # What is said of values that often stand in place of a frame
-MISTAKEN = {
-    type(None): "; cv2.imread returns None for a file that it cannot read, and a capture after its "
-    "last frame",
-    str: "; pass the array of a picture, not its path",
-    bool: "; of capture.read() pass the second",
-}
+MISTAKEN: list[tuple[Any, str]] = [
+    (
+        type(None),
+        "; cv2.imread returns None for a file that it cannot read, and a capture after its "
+        "last frame",
+    ),
+    ((str, os.PathLike), "; pass the array of a picture, not its path"),
+    ((bool, np.bool_), "; of capture.read() pass the second"),
+]
 SAMPLE = 64  # pixels of each axis of a frame that are looked at
 FITS = ("stretch", "letterbox", "letterbox_top_left", "cover", "line")
 RULES = {False: 0, True: 1, "pillow": 2, "nearest": 3}  # by antialias, as in pyx/images/axis.h
@@ -100,17 +104,19 @@ class Options(NamedTuple):
 
 def _taken(name: str, value: Any, types: str, expected: str) -> np.ndarray:
     """Return the array of a frame; types: NumPy's characters of what it may have, as `expected`."""
-    if type(value).__module__.startswith("PIL.") and value.mode not in PIL_MODES:
+    if type(value).__module__.startswith("PIL.") and getattr(value, "mode", "L") not in PIL_MODES:
         raise TypeError(
             f"{name}: a PIL image of mode {value.mode!r}, whose pixels are not grey, red, green or "
             "blue; pass its convert('RGB')"
         )
-    try:
-        value = _arguments.taken(name, value)
-    except TypeError as error:
-        raise TypeError(f"{error}{MISTAKEN.get(type(value), '')}") from None
+    for kinds, hint in MISTAKEN:
+        if isinstance(value, kinds):
+            raise TypeError(f"{name}: {value!r}, expected an array{hint}")
+    value = _arguments.taken(name, value)
     if value.dtype.char not in types or not value.dtype.isnative:
-        hint = "; pass its astype(numpy.float32)" if value.dtype == np.float64 else ""
+        hint = (
+            "; pass its astype(numpy.float32)" if value.dtype == np.float64 and "f" in types else ""
+        )
         spelled = _arguments.spell(value.dtype)
         raise TypeError(f"{name}: dtype {spelled}, expected {expected}{hint}")
     return _arguments.addressable(name, value)

@@ -107,7 +107,9 @@ def _inputs(
         try:
             given[name] = [int(extent) for extent in extents.split("x")]
         except ValueError:
-            raise ValueError(f"--shape {one}: expected NAME=EXTENTxEXTENT...") from None
+            name = ""
+        if not name:
+            raise ValueError(f"--shape {one}: expected NAME=EXTENTxEXTENT...")
     known = [value.name for value in inputs]
     others = [name for name in known if name not in arrays]
     for option, names, expected in (("--input", arrays, known), ("--shape", given, others)):

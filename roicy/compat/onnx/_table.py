@@ -81,10 +81,11 @@ class Operator(NamedTuple):
             kind = default if isinstance(default, type) else type(default)
             if value is kind:
                 raise ValueError(f"attribute {name!r} is missing")
-            if kind is list and isinstance(value, float):
+            if kind is list and isinstance(value, (int, float)):
                 checked[name] = [value]
             elif not isinstance(value, kind) and not (kind is float and isinstance(value, int)):
-                raise ValueError(f"attribute {name!r} is {value!r}, expected {kind.__name__}")
+                expected = "a number or a list of numbers" if kind is list else kind.__name__
+                raise ValueError(f"attribute {name!r} is {value!r}, expected {expected}")
         for name in ("output_height", "output_width", "output_size"):
             _arguments.integer(name, checked.get(name, 1), 1, _arguments.MOST_BINS)
         _arguments.sampling_ratio(checked.get("sampling_ratio", 0))
