@@ -24,8 +24,8 @@ PIL_MODES = ("L", "LA", "La", "RGB", "RGBA", "RGBa", "RGBX", "I;16", "I;16L", "I
 MISTAKEN: list[tuple[Any, str]] = [
     (
         type(None),
-        "; cv2.imread returns None for a file that it cannot read, and a capture after its "
-        "last frame",
+        "; cv2.imread returns None for a file that it cannot read, and a capture after its last "
+        "frame",
     ),
     ((str, os.PathLike), "; pass the array of a picture, not its path"),
     ((bool, np.bool_), "; of capture.read() pass the second"),
