@@ -112,8 +112,11 @@ def _listed(name: str, rows: list[Any]) -> np.ndarray:
     lists = [row for row in rows if isinstance(row, (list, tuple))]
     arrays = [row for row in rows if isinstance(row, np.ndarray)]
     types = set(map(type, itertools.chain.from_iterable(lists)))
-    types |= {type(row) for row in rows} - {list, tuple, np.ndarray}
-    if all(map(_is_of_numbers, types)) and not any(row.dtype.kind in "bOUSc" for row in arrays):
+    types |= {type(row) for row in rows} - {np.ndarray}
+    # Corners and matrices are lists of lists.
+    if all(map(_is_of_numbers, types - {list, tuple})) and not any(
+        row.dtype.kind in "bOUSc" for row in arrays
+    ):
         try:
             array = np.asarray(rows) if rows else np.empty((0, 4))
         except ValueError:

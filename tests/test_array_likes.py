@@ -415,7 +415,7 @@ WRONG_BOXES = [
     ([[[0, 0, 3, 3]], [[1, 1, math.inf, 3]]], ValueError, r"boxes\[1\]: row 0: x2 is inf"),
     ([[[0, 0, 3, 3]], None], TypeError, r"boxes\[1\]: builtins\.NoneType, expected"),
     ([None, ARRAY], TypeError, r"boxes\[0\]: builtins\.NoneType, expected|boxes: a list of"),
-    ([[[[0, 0, 3, 3]]]] * 2, TypeError, r"boxes\[0\]\[0\]\[0\]: builtins\.list, expected a number"),
+    ([[[[0, 0, 3, 3]]]] * 2, ValueError, r"boxes\[0\]: shape \(1, 1, 4\), expected \(K, 4\)"),
     ([ARRAY[None], ARRAY], ValueError, r"boxes\[0\]: shape \(1, 2, 4\), expected \(K, 4\)"),
     ({0: ARRAY}, TypeError, "boxes: builtins.dict, expected a numpy.ndarray"),
     (iter([ARRAY] * 2), TypeError, "boxes: builtins.list_iterator, expected a numpy.ndarray"),
