@@ -112,11 +112,14 @@ def _listed(name: str, rows: list[Any]) -> np.ndarray:
     lists = [row for row in rows if isinstance(row, (list, tuple))]
     arrays = [row for row in rows if isinstance(row, np.ndarray)]
     types = set(map(type, itertools.chain.from_iterable(lists)))
+    if np.ndarray in types:
+        inner = [item for item in itertools.chain.from_iterable(lists) if type(item) is np.ndarray]
+        arrays += inner
+        types -= {np.ndarray} if all(item.ndim for item in inner) else set()
     types |= {type(row) for row in rows} - {np.ndarray}
-    # Corners and matrices are lists of lists.
-    if all(map(_is_of_numbers, types - {list, tuple})) and not any(
-        row.dtype.kind in "bOUSc" for row in arrays
-    ):
+    # Corners and matrices are lists of lists, or of arrays.
+    numbers = all(map(_is_of_numbers, types - {list, tuple}))
+    if numbers and not any(row.dtype.kind in "bOUSc" for row in arrays):
         try:
             array = np.asarray(rows) if rows else np.empty((0, 4))
         except ValueError:
