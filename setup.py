@@ -40,7 +40,7 @@ X86 = {
     "avx512": ["-march=x86-64-v4", "-mprefer-vector-width=512"],
 }
 PACKAGE = "roicy._kernels"
-PROVIDER = Extension("roicy.onnxruntime.provider", ["pyx/onnxruntime/provider.pyx"])
+PROVIDER = "roicy.onnxruntime.provider", "pyx/onnxruntime/provider.pyx"  # ONNX Runtime loads it
 SHARED = f"{PACKAGE}.memoryviews"  # Cython's code for memoryviews, once for all extensions
 DEBUG = os.environ.get("ROICY_BUILD_DEBUG", "0") != "0"
 FLAGS = shlex.split(os.environ.get("ROICY_BUILD_FLAGS", ""))
@@ -70,16 +70,16 @@ def instruction_sets():
     return {name: known[name] for name in wanted}
 
 
+def extension_of(name, source, flags=()):
+    """Return an extension.  Cython passes over headers that no folder of it has."""
+    return Extension(name, [str(source)], include_dirs=["pyx"], extra_compile_args=list(flags))
+
+
 def extensions():
-    found = [Extension(SHARED, [f"build/{SHARED}.c"])]
-    found += [Extension(f"{PACKAGE}.{file.stem}", [str(file)]) for file in ONCE]
-    found.append(Extension(PROVIDER.name, PROVIDER.sources))  # ONNX Runtime loads it
+    found = [extension_of(SHARED, f"build/{SHARED}.c"), extension_of(*PROVIDER)]
+    found += [extension_of(f"{PACKAGE}.{file.stem}", file) for file in ONCE]
     for isa, flags in instruction_sets().items():
-        for file in KERNELS:
-            name = f"{PACKAGE}.{isa}.{file.stem}"
-            found.append(Extension(name, [str(file)], extra_compile_args=list(flags)))
-    for extension in found:
-        extension.include_dirs = ["pyx"]
+        found += [extension_of(f"{PACKAGE}.{isa}.{file.stem}", file, flags) for file in KERNELS]
     return found
 
 
@@ -90,10 +90,9 @@ def translate(extensions):
     Cython knows each kernel by a name without an instruction set.  A copy for each set has the
     name of the module that it becomes, which Python's table of modules has to say.
     """
-    modules = {file: Extension(name_of(file), [str(file)]) for file in KERNELS + ONCE}
-    shared = Extension(SHARED, [f"build/{SHARED}.c"])
+    modules = [extension_of(name_of(file), file) for file in KERNELS + ONCE]
     made = cythonize(
-        [shared, PROVIDER, *modules.values()],
+        [extension_of(SHARED, f"build/{SHARED}.c"), extension_of(*PROVIDER), *modules],
         include_path=["pyx", "."],
         build_dir="build/c",
         compiler_directives=DIRECTIVES,

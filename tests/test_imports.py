@@ -1,6 +1,7 @@
 """Files of pyx import and include only what pyx/README.md allows."""
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,27 @@ def test_imports_are_found():
     assert "simd.vector" in imports_of(Path("simd/simd.h"))
     assert "images.axis" in imports_of(Path("images/rows.h"))
     assert "threads" in imports_of(Path("images/crop.pyx"))
+
+
+@pytest.mark.skipif(not PYX.is_dir(), reason="the sources are not here")
+def test_headers_are_dependencies(monkeypatch):
+    """An edit of a header rebuilds what includes it."""
+    build = pytest.importorskip("Cython.Build.Dependencies")
+    compiler = pytest.importorskip("Cython.Compiler.Main")
+    monkeypatch.setattr(pytest.importorskip("setuptools"), "setup", lambda **_: None)
+    monkeypatch.chdir(PYX.parent)
+    setup = runpy.run_path("setup.py")
+    options = compiler.CompilationOptions(include_path=["pyx", "."])
+    context = compiler.Context.from_options(options)
+    for file, headers in (
+        ("images/crop.pyx", {"images/warp.h", "images/rows.inc.h", "simd/convert.h"}),
+        ("kernels/forward.pyx", {"simd/contract.inc.h", "simd/vector.h"}),
+        ("plan/plan.pyx", {"plan/rules.h", "plan/rules_rotated.h"}),
+    ):
+        extension = setup["extension_of"](setup["name_of"](PYX / file), Path("pyx", file))
+        (made,), _ = build.create_extension_list([extension], ctx=context, quiet=True)
+        found = {Path(path) for path in setup["with_included"](made.depends)}
+        assert {Path("pyx", header) for header in headers} <= found
 
 
 def test_the_rooms_are_there():
