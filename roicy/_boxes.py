@@ -26,6 +26,7 @@ from ._names import warn
 
 # What NumPy reads in a list as it stands; all else is taken by itself.
 PLAIN = (list, tuple, np.generic, int, float, str, type(None))
+NO_NUMBERS = "bOUSc"  # kinds of NumPy's types
 
 
 def box_counts(value: Any, box_count: int, image_count: int) -> list[int]:
@@ -109,17 +110,7 @@ def boxes_array(name: str, value: Any) -> np.ndarray:
 
 def _listed(name: str, rows: list[Any]) -> np.ndarray:
     """Return an array of rows of numbers, or raise the error of the first row that is none."""
-    lists = [row for row in rows if isinstance(row, (list, tuple))]
-    arrays = [row for row in rows if isinstance(row, np.ndarray)]
-    types = set(map(type, itertools.chain.from_iterable(lists)))
-    if np.ndarray in types:
-        inner = [item for item in itertools.chain.from_iterable(lists) if type(item) is np.ndarray]
-        arrays += inner
-        types -= {np.ndarray} if all(item.ndim for item in inner) else set()
-    types |= {type(row) for row in rows} - {np.ndarray}
-    # Corners and matrices are lists of lists, or of arrays.
-    numbers = all(map(_is_of_numbers, types - {list, tuple}))
-    if numbers and not any(row.dtype.kind in "bOUSc" for row in arrays):
+    if _are_of_numbers(rows):
         try:
             array = np.asarray(rows) if rows else np.empty((0, 4))
         except ValueError:
@@ -134,13 +125,29 @@ def _listed(name: str, rows: list[Any]) -> np.ndarray:
                 _check_number(f"{where}[{i}]", number)
         elif getattr(row, "ndim", 0) != 1:
             raise TypeError(f"{where}: {spell_type(row)}, expected a row of numbers")
-        elif row.dtype.kind in "bOUSc":
+        elif row.dtype.kind in NO_NUMBERS:
             raise TypeError(f"{where}: dtype {row.dtype.name}, expected numbers")
         if len(row) != len(rows[0]):
             raise ValueError(
                 f"{where}: {len(row)} numbers, expected {len(rows[0])}, as {name}[0] has"
             )
     return np.array(rows, np.float64)
+
+
+def _are_of_numbers(rows: list[Any]) -> bool:
+    """Whether rows are numbers, arrays of numbers, or lists of these or of lists."""
+    lists = [row for row in rows if isinstance(row, (list, tuple))]
+    arrays = [row for row in rows if isinstance(row, np.ndarray)]
+    types = set(map(type, itertools.chain.from_iterable(lists)))
+    if np.ndarray in types:
+        inner = [item for item in itertools.chain.from_iterable(lists) if type(item) is np.ndarray]
+        if not all(item.ndim for item in inner):
+            return False
+        arrays += inner
+    kinds = types.union(map(type, rows)) - {list, tuple, np.ndarray}
+    return all(map(_is_of_numbers, kinds)) and not any(
+        array.dtype.kind in NO_NUMBERS for array in arrays
+    )
 
 
 def _is_of_numbers(kind: type) -> bool:
@@ -262,21 +269,19 @@ def indices_of(rows: np.ndarray, count: int, kind: str, images: str) -> np.ndarr
 
 
 def converted(
-    boxes: Any,
-    boxes_num: Any,
+    given: Any,
+    counts: list[int] | None,
     image_count: int,
     dtype: np.dtype,
     scale: tuple[float, float],
     names: tuple[str, ...],
 ) -> tuple[np.ndarray, np.ndarray]:
     """
-    Return boxes of any format, (K, 4) or (K, 5) of the type of the data, and the image of each,
-    int32.
+    Return boxes (K, 4) or (K, 5) of the type of the data, and the image of each, int32.
 
-    names: of the numbers of a box.
+    given, counts: as `gather_boxes` returns them; names: of the numbers of a box.
     """
     width = len(names)
-    given, counts = gather_boxes(boxes, boxes_num, image_count, box_rows, names)
     listed = isinstance(given, list)
     arrays = [_widened(rows) for rows in (given if listed else [given])]
     with np.errstate(all="ignore"):  # what overflows is found right below

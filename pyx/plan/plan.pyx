@@ -204,7 +204,7 @@ cdef int take_boxes(Plan plan, boxes, counts) except -1:
     if plain:
         return 0
     plan.boxes.count = 0
-    boxes, _ = _boxes.gather_boxes(boxes, counts, images, _boxes.box_rows, plan.row.box)
+    boxes, counts = _boxes.gather_boxes(boxes, counts, images, _boxes.box_rows, plan.row.box)
     plan.given_boxes, plan.given = boxes, (boxes, *plan.given[1:])
     numbers, of_image = _boxes.converted(
         boxes, counts, images, plan.dtype, scale_of(plan, 0), plan.row.box)
