@@ -90,7 +90,8 @@ static NOINLINE void NAME(blend_corners)(const struct mask_lines *lines, const i
     }
 }
 
-/* The same, but first along x and then along y. */
+/* Pixels between two kept lines of these weights: first along x, which rows are already, and then
+   along y. */
 static FORCE_INLINE void NAME(blend_lines)(const struct mask_lines *lines, const int *slots,
                                            const REAL *weights, REAL *to) {
     const REAL *a = (const REAL *)lines->low[slots[0]], *b = (const REAL *)lines->low[slots[1]];
