@@ -14,6 +14,7 @@ cdef inline int run_tasks(
     cdef Py_ssize_t i
     cdef char *scratch
     threads = startable(threads)
+    scratch_bytes = (scratch_bytes + 63) // 64 * 64      # threads share no cache line: R430
     scratch = <char*>pages_alloc(threads * scratch_bytes)
     if scratch == NULL:
         raise MemoryError(f"no {threads * scratch_bytes} bytes of scratch for {threads} threads")
