@@ -11,6 +11,7 @@ import roicy
 INPUT = np.ones((4, 8, 6, 6), np.float32)
 BOXES = np.array([[0, 0, 0, 3, 3], [3, 1, 1, 4, 4]], np.float32)
 GRAD = np.ones((2, 8, 2, 2), np.float32)
+CORNERS, FAR = BOXES[:, 1:], np.array([[0, -3e38, 0, 3e38, 1]], np.float32)
 
 
 def with_value(k, column, value, dtype=np.float32):
@@ -19,201 +20,148 @@ def with_value(k, column, value, dtype=np.float32):
     return boxes
 
 
-class Masked(np.ma.MaskedArray):
-    pass
-
-
-FORWARD_ERRORS = [
-    # Each case is the changed arguments, the type of the error, and its message.
-    ({"input": [[1.0]]}, TypeError, r"input: builtins\.list, expected a numpy\.ndarray"),
-    ({"input": np.ma.masked_array(INPUT)}, TypeError, "input: a masked array"),
+RIGHT = {"input": INPUT, "boxes": BOXES, "output_size": 2}
+# Each case is the changed arguments and the message of the error.
+TYPE_ERRORS = [
+    ({"input": None}, r"input: builtins\.NoneType, expected a numpy\.ndarray, or what NumPy can"),
+    ({"input": np.ma.masked_array(INPUT)}, "input: a masked array"),
     (
         {"input": INPUT.astype(np.int32)},
-        TypeError,
         "input: dtype int32, expected float32, float64, float16, bfloat16, uint8, int8, uint16 or "
-        "int16",
+        "int16$",
     ),
-    (
-        {"input": INPUT.astype(bool)},
-        TypeError,
-        r"input: dtype bool, expected .* or int16; pass its view\(numpy.uint8\)",
-    ),
-    (
-        {"input": INPUT.astype(">f2")},
-        TypeError,
-        "input: dtype float16 in foreign byte order, expected",
-    ),
-    ({"input": INPUT.astype(">f4")}, TypeError, "input: dtype float32 in foreign byte order"),
-    ({"input": INPUT.astype(object)}, TypeError, "input: dtype object"),
-    ({"input": INPUT.astype(np.complex64)}, TypeError, "input: dtype complex64"),
-    (
-        {"input": INPUT[0]},
-        ValueError,
-        r"input: shape .*, expected \(N, C, H, W\); of one image pass",
-    ),
-    ({"input": INPUT[0], "layout": "NHWC"}, ValueError, r"expected \(N, H, W, C\)"),
-    ({"layout": "CHWN"}, ValueError, "layout: 'CHWN', expected 'NCHW' or 'NHWC'"),
-    ({"layout": None}, ValueError, "layout: None"),
-    (
-        {"boxes": [[[0, 0, 3, 3]]]},
-        ValueError,
-        r"boxes: a list of 1 arrays, expected one for each of the input's 4 images",
-    ),
-    (
-        {"boxes": [np.ones((2, 5))] * 4},
-        ValueError,
-        r"boxes\[0\]: shape \(2, 5\), expected \(K, 4\)",
-    ),
-    (
-        {"boxes": np.ones((2, 4), np.float32)},
-        ValueError,
-        r"boxes: shape \(2, 4\), expected \(K, 5\).*boxes_num",
-    ),
-    (
-        {"boxes": np.ones((2, 6), np.float32)},
-        ValueError,
-        r"boxes: shape \(2, 6\), expected \(K, 5\) with rows \[batch_index, x1, y1, x2, y2\]",
-    ),
-    ({"boxes": np.ones(5, np.float32)}, ValueError, r"boxes: shape \(5,\), .*; of one box pass"),
-    ({"boxes": None}, TypeError, "boxes: builtins.NoneType"),
+    ({"input": INPUT.astype(bool)}, r"input: dtype bool, .* int16; pass its view\(numpy.uint8\)"),
+    ({"input": INPUT.astype(">f2")}, "input: dtype float16 in foreign byte order, expected"),
+    ({"input": INPUT.astype(">f4")}, "input: dtype float32 in foreign byte order, expected"),
+    ({"input": INPUT.astype(object)}, "input: dtype object"),
+    ({"input": INPUT.astype(np.complex64)}, "input: dtype complex64"),
+    ({"input": INPUT.astype(np.longdouble)}, "input: dtype "),
+    ({"input": np.zeros(INPUT.shape, "datetime64[s]")}, r"input: dtype datetime64\[s\], expected"),
+    ({"input": INPUT.astype([("x", np.float32)])}, "input: dtype void32, expected"),
+    ({"boxes": None}, r"boxes: builtins\.NoneType, expected a numpy\.ndarray, or what NumPy can"),
     (
         {"boxes": BOXES.astype(complex)},
-        TypeError,
         "boxes: dtype complex128, expected float32, float64, float16, bfloat16 or integers",
     ),
-    ({"boxes": BOXES.astype(bool)}, TypeError, "boxes: dtype bool"),
-    ({"boxes": BOXES.astype(str)}, TypeError, "boxes: dtype str"),
+    ({"boxes": BOXES.astype(bool)}, "boxes: dtype bool"),
+    ({"boxes": BOXES.astype(str)}, "boxes: dtype str"),
+    ({"boxes": [CORNERS, CORNERS, CORNERS, None]}, r"boxes\[3\]: builtins\.NoneType, expected"),
+    (
+        {"boxes": CORNERS, "boxes_num": [1.0, 0, 0, 1]},
+        "boxes_num: dtype float64, expected integers",
+    ),
+    (
+        {"boxes": CORNERS, "boxes_num": [1, 1 - 2**70, 2**70, 0]},
+        "boxes_num: dtype object, expected integers",
+    ),
+    ({"output_size": 2.0}, "output_size: 2.0, expected an integer"),
+    ({"output_size": True}, "output_size: True, expected an integer"),
+    ({"output_size": "2"}, "output_size: '2', expected an integer"),
+    ({"output_size": None}, "output_size: None, expected an integer"),
+    ({"spatial_scale": "1"}, "spatial_scale: '1', expected a number"),
+    ({"spatial_scale": None}, "spatial_scale: None"),
+    ({"out": [1]}, r"out: builtins\.list, expected a numpy\.ndarray$"),
+    ({"num_threads": 1.5}, "num_threads: 1.5, expected an integer"),
+]
+VALUE_ERRORS = [
+    ({"input": INPUT[0]}, r"input: shape .*, expected \(N, C, H, W\); of one image pass"),
+    ({"input": INPUT[0], "layout": "NHWC"}, r"expected \(N, H, W, C\)"),
+    ({"input": INPUT[:0]}, r"boxes\[0\]: batch index 0 is outside the input's 0 images"),
+    ({"layout": "CHWN"}, "layout: 'CHWN', expected 'NCHW' or 'NHWC'"),
+    ({"layout": "nchw"}, "layout: 'nchw', expected 'NCHW' or 'NHWC'"),
+    ({"layout": None}, "layout: None, expected 'NCHW' or 'NHWC'"),
+    ({"layout": np.zeros(2)}, "layout: array"),
+    ({"boxes": [CORNERS] * 3}, "boxes: a list of 3 arrays, expected one for each of the input's 4"),
+    ({"boxes": [CORNERS] * 5}, "boxes: a list of 5 arrays, expected one for each of the input's 4"),
+    ({"boxes": [CORNERS, BOXES] * 2}, r"boxes\[1\]: shape \(2, 5\), expected \(K, 4\)"),
+    ({"boxes": CORNERS}, r"boxes: shape \(2, 4\), expected \(K, 5\).*boxes_num"),
+    (
+        {"boxes": np.ones((2, 6), np.float32)},
+        r"boxes: shape \(2, 6\), expected \(K, 5\) with rows \[batch_index, x1, y1, x2, y2\]",
+    ),
+    ({"boxes": BOXES[0]}, r"boxes: shape \(5,\), .*; of one box pass"),
     (
         {"boxes": with_value(17, 0, 4)},
-        ValueError,
         r"boxes\[17\]: batch index 4 is outside the input's 4 images",
     ),
+    ({"boxes": with_value(17, 0, -1)}, r"boxes\[17\]: batch index -1 is outside the input's 4"),
+    ({"boxes": with_value(3, 0, 4, np.int64)}, r"boxes\[3\]: batch index 4 is outside"),
+    ({"boxes": with_value(3, 0, 0.5)}, r"boxes\[3\]: batch index 0.5, expected a whole number"),
     (
-        {"boxes": with_value(17, 0, -1)},
-        ValueError,
-        r"boxes\[17\]: batch index -1 is outside the input's 4 images",
+        {"boxes": with_value(3, 0, 1 + 1e-12, np.float64)},
+        r"boxes\[3\]: batch index 1.000000000001, expected a whole number",
     ),
-    ({"boxes": with_value(3, 0, 4, np.int64)}, ValueError, r"boxes\[3\]: batch index 4 is outside"),
-    (
-        {"boxes": with_value(3, 0, 0.5)},
-        ValueError,
-        r"boxes\[3\]: batch index 0.5, expected a whole number",
-    ),
-    (
-        {"boxes": with_value(3, 0, np.nan)},
-        ValueError,
-        r"boxes\[3\]: batch index nan, expected a whole number",
-    ),
-    (
-        {"boxes": with_value(3, 0, np.inf)},
-        ValueError,
-        r"boxes\[3\]: batch index inf, expected a whole number",
-    ),
-    ({"boxes": with_value(3, 0, 1e30)}, ValueError, r"boxes\[3\]: batch index 1.*e\+30 is outside"),
-    (
-        {"boxes": with_value(5, 1, np.nan)},
-        ValueError,
-        r"boxes\[5\]: x1 is nan, expected a finite coordinate",
-    ),
-    ({"boxes": with_value(5, 2, np.inf)}, ValueError, r"boxes\[5\]: y1 is inf"),
-    ({"boxes": with_value(5, 3, -np.inf)}, ValueError, r"boxes\[5\]: x2 is -inf"),
-    ({"boxes": with_value(5, 4, np.nan, np.float64)}, ValueError, r"boxes\[5\]: y2 is nan"),
+    ({"boxes": with_value(3, 0, np.nan)}, r"boxes\[3\]: batch index nan, expected a whole number"),
+    ({"boxes": with_value(3, 0, np.inf)}, r"boxes\[3\]: batch index inf, expected a whole number"),
+    ({"boxes": with_value(3, 0, 1e30)}, r"boxes\[3\]: batch index 1.*e\+30 is outside"),
+    ({"boxes": with_value(5, 1, np.nan)}, r"boxes\[5\]: x1 is nan, expected a finite coordinate"),
+    ({"boxes": with_value(5, 2, np.inf)}, r"boxes\[5\]: y1 is inf"),
+    ({"boxes": with_value(5, 3, -np.inf)}, r"boxes\[5\]: x2 is -inf"),
+    ({"boxes": with_value(5, 4, np.nan, np.float64)}, r"boxes\[5\]: y2 is nan"),
     (
         {"boxes": with_value(5, 4, 1e300, np.float64)},
-        ValueError,
         r"boxes\[5\]: \(1, 1, 3, 1e\+300\), which times spatial_scale 1 is beyond float32",
     ),
     (
         {"boxes": with_value(5, 4, 3e38), "spatial_scale": 4},
-        ValueError,
         r"boxes\[5\]: \(1, 1, 3, 3.*e\+38\), which times spatial_scale 4 is beyond float32",
     ),
     (
-        {"boxes": np.array([[0, -3e38, 0, 3e38, 1]], np.float32)},
-        ValueError,
+        {"boxes": FAR},
         r"boxes\[0\]: \(-3.*e\+38, 0, 3.*\), which times spatial_scale 1 is beyond float32",
     ),
+    ({"boxes": BOXES, "boxes_num": [1, 0, 0, 1]}, r"boxes: shape \(2, 5\), expected \(K, 4\)"),
     (
-        {"boxes": BOXES, "boxes_num": [1, 0, 0, 1]},
-        ValueError,
-        r"boxes: shape \(2, 5\), expected \(K, 4\)",
-    ),
-    (
-        {"boxes": BOXES[:, 1:], "boxes_num": [1, 0, 1]},
-        ValueError,
+        {"boxes": CORNERS, "boxes_num": [1, 0, 1]},
         r"boxes_num: shape \(3,\), expected \(4,\), a count for each image",
     ),
+    ({"boxes": CORNERS, "boxes_num": [[1, 0, 0, 1]]}, r"boxes_num: shape \(1, 4\), expected \(4,"),
     (
-        {"boxes": BOXES[:, 1:], "boxes_num": [1, 0, 0, 2]},
-        ValueError,
+        {"boxes": CORNERS, "boxes_num": [1, 0, 0, 2]},
         "boxes_num: counts that sum to 3, expected the 2 rows of boxes",
     ),
+    ({"boxes": CORNERS, "boxes_num": [0, 0, 0, True]}, "boxes_num: counts that sum to 1, expected"),
+    ({"boxes": CORNERS, "boxes_num": [3, -1, 0, 0]}, r"boxes_num\[1\]: -1, expected a count of 0"),
+    ({"boxes": [CORNERS] * 4, "boxes_num": [2] * 4}, "boxes_num: expected None, since boxes is a"),
     (
-        {"boxes": BOXES[:, 1:], "boxes_num": [3, -1, 0, 0]},
-        ValueError,
-        r"boxes_num\[1\]: -1, expected a count of 0 or more",
-    ),
-    (
-        {"boxes": BOXES[:, 1:], "boxes_num": [1.0, 0, 0, 1]},
-        TypeError,
-        "boxes_num: dtype float64, expected integers",
-    ),
-    (
-        {"boxes": [BOXES[:, 1:]] * 4, "boxes_num": [1, 0, 0, 1]},
-        ValueError,
-        "boxes_num: expected None",
-    ),
-    (
-        {"boxes": [BOXES[:, 1:]] * 3 + [with_value(2, 3, np.nan)[:, 1:]]},
-        ValueError,
+        {"boxes": [CORNERS] * 3 + [with_value(2, 3, np.nan)[:, 1:]]},
         r"boxes\[3\]: row 2: x2 is nan, expected a finite coordinate",
     ),
     (
-        {"boxes": [BOXES[:0, 1:], with_value(1, 2, -np.inf)[:, 1:], BOXES[:, 1:], BOXES[:, 1:]]},
-        ValueError,
+        {"boxes": [CORNERS[:0], with_value(1, 2, -np.inf)[:, 1:], CORNERS, CORNERS]},
         r"boxes\[1\]: row 1: y1 is -inf, expected a finite coordinate",
     ),
     (
-        {"boxes": [BOXES[:, 1:]] * 2 + [with_value(0, 4, 1e300, np.float64)[:, 1:]] * 2},
-        ValueError,
+        {"boxes": [CORNERS] * 2 + [with_value(0, 4, 1e300, np.float64)[:, 1:]] * 2},
         r"boxes\[2\]: row 0: \(1, 1, 3, 1e\+300\), which times spatial_scale 1 is beyond float32",
     ),
     (
-        {"boxes": [BOXES[:, 1:]] * 3 + [np.array([[-3e38, 0, 3e38, 1]], np.float32)]},
-        ValueError,
+        {"boxes": [CORNERS] * 3 + [FAR[:, 1:]]},
         r"boxes\[3\]: row 0: \(-.*, 0, 3.*, 1\), which times spatial_scale 1 is beyond",
     ),
     (
         {"boxes": with_value(2, 4, np.inf)[:, 1:], "boxes_num": [2, 0, 0, 18]},
-        ValueError,
         r"boxes\[2\]: y2 is inf, expected a finite coordinate",
     ),
-    ({"output_size": 0}, ValueError, "output_size: 0, expected an integer from 1"),
-    ({"output_size": (2, -1)}, ValueError, "output_size: -1"),
-    (
-        {"output_size": (2, 2, 2)},
-        ValueError,
-        r"output_size: \(2, 2, 2\), expected an integer or two",
-    ),
-    ({"output_size": 2.0}, TypeError, "output_size: 2.0, expected an integer"),
-    ({"output_size": True}, TypeError, "output_size: True, expected an integer"),
-    ({"output_size": "2"}, TypeError, "output_size: '2', expected an integer"),
-    ({"spatial_scale": 0}, ValueError, "spatial_scale: 0, expected a finite number above 0"),
-    ({"spatial_scale": -1}, ValueError, "spatial_scale: -1"),
-    ({"spatial_scale": np.nan}, ValueError, "spatial_scale: nan"),
-    ({"spatial_scale": np.inf}, ValueError, "spatial_scale: inf"),
-    ({"spatial_scale": "1"}, TypeError, "spatial_scale: '1', expected a number"),
-    ({"spatial_scale": None}, TypeError, "spatial_scale: None"),
-    (
-        {"out": np.ones((2, 8, 2, 3), np.float32)},
-        ValueError,
-        r"out: shape \(2, 8, 2, 3\), expected",
-    ),
-    ({"out": [1]}, TypeError, "out: builtins.list"),
-    ({"num_threads": 0}, ValueError, "num_threads: 0, expected an integer from 1"),
-    ({"num_threads": -3}, ValueError, "num_threads: -3"),
-    ({"num_threads": 10**9}, ValueError, "num_threads: 1000000000"),
-    ({"num_threads": 1.5}, TypeError, "num_threads: 1.5, expected an integer"),
+    ({"output_size": 0}, "output_size: 0, expected an integer from 1 to 16777216"),
+    ({"output_size": (2, -1)}, "output_size: -1"),
+    ({"output_size": 10**30}, "output_size: 10{30}, expected an integer from 1 to 16777216"),
+    ({"output_size": (2, 2, 2)}, r"output_size: \(2, 2, 2\), expected an integer or two"),
+    ({"spatial_scale": 0}, "spatial_scale: 0, expected a finite number above 0"),
+    ({"spatial_scale": -1}, "spatial_scale: -1"),
+    ({"spatial_scale": np.nan}, "spatial_scale: nan"),
+    ({"spatial_scale": np.inf}, "spatial_scale: inf"),
+    ({"spatial_scale": 10**400}, "spatial_scale: 10"),
+    ({"out": np.ones((2, 8, 2, 3), np.float32)}, r"out: shape \(2, 8, 2, 3\), expected"),
+    ({"out": np.ones((2, 8, 4), np.float32)}, r"out: shape \(2, 8, 4\), expected"),
+    ({"num_threads": 0}, "num_threads: 0, expected an integer from 1"),
+    ({"num_threads": -3}, "num_threads: -3"),
+    ({"num_threads": 10**9}, "num_threads: 1000000000"),
+]
+FORWARD_ERRORS = [
+    (changed, error, message)
+    for error, cases in ((TypeError, TYPE_ERRORS), (ValueError, VALUE_ERRORS))
+    for changed, message in cases
 ]
 
 
@@ -224,9 +172,8 @@ FORWARD_ERRORS = [
 )
 @pytest.mark.parametrize("name", [*SUMS, "roi_pool"])
 def test_forward(name, changed, error, message):
-    arguments = {"input": INPUT, "boxes": BOXES, "output_size": 2, **changed}
     with pytest.raises(error, match=message):
-        operator(name)(**arguments)
+        operator(name)(**RIGHT | changed)
 
 
 @pytest.mark.parametrize("name", [*SUMS, "roi_pool"])
@@ -357,15 +304,6 @@ def test_backward(name):
         backward(grad, BOXES, (2, 8, 6, 6))
 
 
-def test_results_beyond_memory():
-    boxes = np.tile(BOXES, (1000, 1))
-    with pytest.raises(
-        MemoryError,
-        match=r"the result of shape \(2000, 8, 16777216, 16777216\) and dtype float32 takes",
-    ):
-        roicy.roi_align(INPUT, boxes, 2**24)
-
-
 def test_roi_pool_backward():
     argmax = np.zeros((2, 8, 2, 2), np.int32)
     with pytest.raises(TypeError, match="argmax: dtype int64, expected int32"):
@@ -445,26 +383,6 @@ def test_integers_of_any_type_are_integers():
     np.testing.assert_array_equal(roicy.roi_align(INPUT, BOXES, [2, 2], 0.5, 2), expected)
 
 
-def test_boxes_of_other_types_and_formats(rng):
-    x = rng.standard_normal((4, 8, 6, 6)).astype(np.float32)
-    boxes = np.array(
-        [[0, 0, 0, 3, 3], [1, 2, 1, 4, 4], [1, 0, 0, 5, 5], [3, 1, 1, 2, 5]], np.float32
-    )
-    expected = roicy.roi_align(x, boxes, 2)
-    for dtype in (np.float64, np.int64, np.int32, np.uint8, ">f8"):
-        np.testing.assert_array_equal(roicy.roi_align(x, boxes.astype(dtype), 2), expected)
-    corners = boxes[:, 1:]
-    listed = [corners[:1], corners[1:3], corners[:0], corners[3:]]
-    np.testing.assert_array_equal(roicy.roi_align(x, listed, 2), expected)
-    np.testing.assert_array_equal(
-        roicy.roi_align(x, tuple(part.astype(np.int16) for part in listed), 2), expected
-    )
-    for counts in ([1, 2, 0, 1], np.array([1, 2, 0, 1], np.int32)):
-        np.testing.assert_array_equal(roicy.roi_align(x, corners, 2, boxes_num=counts), expected)
-    shuffled = [2, 0, 3, 1]
-    np.testing.assert_array_equal(roicy.roi_align(x, boxes[shuffled], 2), expected[shuffled])
-
-
 EXACT = {"float16": 2**11, "bfloat16": 2**8, "float32": 2**24}
 
 
@@ -513,22 +431,3 @@ def test_images_that_do_not_exist_are_said_to():
         boxes = np.array([[index, 0, 0, 2, 2]], np.float16)
         with pytest.raises(ValueError, match=rf"boxes\[0\]: batch index {message}"):
             roicy.roi_align(x, boxes, 1)
-
-
-@pytest.mark.parametrize(
-    ("changed", "error", "message"),
-    [
-        ({"input": {}}, TypeError, "input: builtins.dict, expected a numpy.ndarray"),
-        ({"layout": np.zeros(2)}, ValueError, "layout: array"),
-        ({"layout": None}, ValueError, "layout: None, expected 'NCHW' or 'NHWC'"),
-        ({"spatial_scale": 10**400}, ValueError, "spatial_scale: 10"),
-    ],
-)
-def test_arguments_of_other_kinds(changed, error, message):
-    arguments = {
-        "input": np.ones((1, 1, 4, 4), np.float32),
-        "boxes": np.array([[0, 0, 0, 2, 2]], np.float32),
-        "output_size": 1,
-    }
-    with pytest.raises(error, match=message):
-        roicy.roi_align(**(arguments | changed))

@@ -335,92 +335,93 @@ def test_uint8_pyramid(layout, rng):
 
 MAPS = [np.ones((2, 4, 16, 16), np.float32), np.ones((2, 4, 8, 8), np.float32)]
 BOXES = np.array([[0, 0, 0, 30, 30], [1, 1, 1, 50, 50]], np.float32)
-ERRORS = [
+BY_SIZE = {"spatial_scale": None, "image_size": (64, 64)}
+RIGHT = {"features": MAPS, "boxes": BOXES, "output_size": 2, "spatial_scale": [0.25, 0.125]}
+TYPE_ERRORS = [
+    ({"features": []}, r"features: builtins\.list, expected a list of arrays, one for each level"),
+    ({"features": ()}, r"features: builtins\.tuple, expected a list of arrays"),
+    ({"features": MAPS[0]}, r"features: numpy\.ndarray, expected a list of arrays"),
     (
-        {"features": []},
-        TypeError,
-        "features: builtins.list, expected a list of arrays, one for each level",
+        {"features": [MAPS[0], None]},
+        r"features\[1\]: builtins\.NoneType, expected a numpy\.ndarray",
     ),
-    ({"features": MAPS[0]}, TypeError, "features: numpy.ndarray, expected a list of arrays"),
+    (
+        {"features": [MAPS[0], MAPS[1].astype(np.float64)]},
+        r"features\[1\]: dtype float64, expected float32, as features\[0\] has",
+    ),
+    ({"features": [MAPS[0].astype(np.int64), MAPS[1]]}, r"features\[0\]: dtype int64"),
+    ({"canonical_scale": None}, "canonical_scale: None, expected a number"),
+    ({"canonical_scale": "224"}, "canonical_scale: '224', expected a number"),
+    ({"canonical_scale": True}, "canonical_scale: True, expected a number"),
+    ({"canonical_scale": (224, 224)}, "canonical_scale: .*, expected a number"),
+    ({"canonical_level": 4.0}, "canonical_level: 4.0, expected an integer"),
+    (BY_SIZE | {"image_size": (40.0, 60)}, "image_size: 40.0, expected an integer"),
+    ({"aligned": 1}, "aligned: 1"),
+]
+VALUE_ERRORS = [
     (
         {"features": [MAPS[0], MAPS[1][0]]},
-        ValueError,
-        r"features\[1\]: shape \(4, 8, 8\), expected \(N, C, H, W\)",
+        r"features\[1\]: shape \(4, 8, 8\), expected \(N, C, H, W",
     ),
     (
         {"features": [MAPS[0], MAPS[1][:, :3]]},
-        ValueError,
         r"features\[1\]: 2 images of 3 channels, expected 2 of 4, as features\[0\] has",
     ),
-    ({"features": [MAPS[0], MAPS[1][:1]]}, ValueError, r"features\[1\]: 1 images of 4 channels"),
-    (
-        {"features": [MAPS[0], MAPS[1].astype(np.float64)]},
-        TypeError,
-        r"features\[1\]: dtype float64, expected float32, as features\[0\] has",
-    ),
-    ({"features": [MAPS[0].astype(np.int64), MAPS[1]]}, TypeError, r"features\[0\]: dtype int64"),
+    ({"features": [MAPS[0], MAPS[1][:1]]}, r"features\[1\]: 1 images of 4 channels"),
     (
         {"spatial_scale": [0.25]},
-        ValueError,
         r"spatial_scale: \[0.25\], expected a scale for each of the 2 levels",
     ),
-    ({"spatial_scale": 0.25}, ValueError, "spatial_scale: 0.25, expected a scale for each"),
     (
-        {"spatial_scale": [0.25, 0.0]},
-        ValueError,
-        "spatial_scale: 0.0, expected a finite number above 0",
+        {"spatial_scale": [0.5] * 3},
+        r"spatial_scale: \[0.5, 0.5, 0.5\], expected a scale for each of",
     ),
+    ({"spatial_scale": 0.25}, "spatial_scale: 0.25, expected a scale for each"),
+    ({"spatial_scale": [0.25, 0.0]}, "spatial_scale: 0.0, expected a finite number above 0"),
     (
         {"spatial_scale": [0.25, 0.5]},
-        ValueError,
         r"spatial_scale: \[0.25, 0.5\]; expected levels from fine to coarse, no scale above the",
     ),
-    ({"spatial_scale": [0.125, 0.25]}, ValueError, "expected levels from fine to coarse"),
     (
-        {"image_size": (64, 64)},
-        ValueError,
-        "image_size: expected None, since spatial_scale is given",
+        {"spatial_scale": [0.5, (0.25, 1.0)]},
+        r"spatial_scale: \[0.5, \(0.25, 1.0\)\]; expected levels",
     ),
+    ({"image_size": (64, 64)}, "image_size: expected None, since spatial_scale is given"),
     (
         {"spatial_scale": None},
-        ValueError,
         r"image_size: None, expected \(height, width\), or else spatial_scale",
     ),
-    ({"spatial_scale": None, "image_size": (0, 64)}, ValueError, "image_size: 0"),
-    ({"spatial_scale": None, "image_size": 64}, ValueError, "image_size: 64"),
+    (BY_SIZE | {"image_size": (0, 64)}, "image_size: 0, expected an integer from 1 to 46116860184"),
+    (BY_SIZE | {"image_size": (64, 0)}, "image_size: 0, expected an integer from 1 to 46116860184"),
+    (BY_SIZE | {"image_size": 64}, r"image_size: 64, expected \(height, width\), or else spatial_"),
     (
-        {"spatial_scale": None, "image_size": (64, 64), "features": [MAPS[1], MAPS[0]]},
-        ValueError,
-        "as follows from image_size; expected levels",
+        BY_SIZE | {"image_size": (64, 64, 3)},
+        r"image_size: \(64, 64, 3\), expected \(height, width\)",
     ),
     (
-        {"spatial_scale": None, "image_size": (64, 64), "features": [MAPS[0], MAPS[0][:, :, :0]]},
-        ValueError,
-        r"features\[1\]: a map without rows",
+        BY_SIZE | {"features": MAPS[::-1]},
+        r"spatial_scale: \[0.125, 0.25\], as follows from image_size; expected levels from fine",
     ),
-    ({"canonical_scale": 0}, ValueError, "canonical_scale: 0, expected a finite number above 0"),
-    ({"canonical_scale": None}, TypeError, "canonical_scale: None, expected a number"),
-    ({"canonical_level": 4.0}, TypeError, "canonical_level: 4.0, expected an integer"),
-    (
-        {"boxes": BOXES + 1},
-        ValueError,
-        r"boxes\[1\]: batch index 2 is outside the input's 2 images",
-    ),
-    (
-        {"boxes": BOXES * np.array([1, 1, 1, np.inf, 1], np.float32)},
-        ValueError,
-        r"boxes\[0\]: x2 is inf",
-    ),
-    ({"output_size": 0}, ValueError, "output_size: 0"),
-    ({"sampling_ratio": 1.5}, ValueError, "sampling_ratio: 1.5"),
-    ({"aligned": 1}, TypeError, "aligned: 1"),
-    ({"layout": "CHWN"}, ValueError, "layout: 'CHWN'"),
-    (
-        {"out": np.ones((2, 4, 2, 3), np.float32)},
-        ValueError,
-        r"out: shape \(2, 4, 2, 3\), expected \(2, 4, 2, 2\)",
-    ),
-    ({"num_threads": 0}, ValueError, "num_threads: 0"),
+    (BY_SIZE | {"features": [MAPS[0], MAPS[0][:, :, :0]]}, r"features\[1\]: a map without rows"),
+    ({"canonical_scale": 0}, "canonical_scale: 0, expected a finite number above 0"),
+    ({"canonical_scale": -1.0}, "canonical_scale: -1.0, expected a finite number above 0"),
+    ({"canonical_scale": np.inf}, "canonical_scale: inf, expected a finite number above 0"),
+    ({"canonical_scale": 10**400}, "canonical_scale: 10"),
+    ({"canonical_level": 1001}, "canonical_level: 1001, expected an integer from -1000 to 1000"),
+    ({"canonical_level": 10**30}, "canonical_level: 10{30}, expected an integer from -1000 to"),
+    ({"boxes": BOXES + 1}, r"boxes\[1\]: batch index 2 is outside the input's 2 images"),
+    ({"boxes": BOXES * np.float32([1, 1, 1, np.inf, 1])}, r"boxes\[0\]: x2 is inf"),
+    ({"output_size": 0}, "output_size: 0"),
+    ({"sampling_ratio": 1.5}, "sampling_ratio: 1.5"),
+    ({"layout": "CHWN"}, "layout: 'CHWN'"),
+    ({"out": MAPS[0][:, :, :2, :3]}, r"out: shape \(2, 4, 2, 3\), expected \(2, 4, 2, 2\)"),
+    ({"out": MAPS[1][:, :, 2:4, 2:4]}, "out: overlaps memory that the call reads"),
+    ({"num_threads": 0}, "num_threads: 0"),
+]
+ERRORS = [
+    (changed, error, message)
+    for error, cases in ((TypeError, TYPE_ERRORS), (ValueError, VALUE_ERRORS))
+    for changed, message in cases
 ]
 
 
@@ -429,15 +430,7 @@ ERRORS = [
 )
 def test_errors(changed, error, message):
     with pytest.raises(error, match=message):
-        roicy.multiscale_roi_align(
-            **{
-                "features": MAPS,
-                "boxes": BOXES,
-                "output_size": 2,
-                "spatial_scale": [0.25, 0.125],
-                **changed,
-            }
-        )
+        roicy.multiscale_roi_align(**RIGHT | changed)
 
 
 def test_errors_of_gradients():

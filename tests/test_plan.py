@@ -1,5 +1,5 @@
 """
-The plan of a call accepts arguments of every form, and refuses all others.
+The plan of a call accepts arguments of every form.
 
 Plain arguments are taken as they are, and others are converted first.  Both give the same bits
 in the same way.
@@ -9,14 +9,14 @@ import sys
 
 import numpy as np
 import pytest
+import test_arguments
+import test_multiscale
 from conftest import LAYOUTS, SUMS, operator, pairs, random_boxes, to_layout
 
 import roicy
 from roicy import _cpu
-from roicy._arguments import MAP_TYPES, Arguments
+from roicy._arguments import Arguments
 from roicy._table import PS_ROI_POOL, ROI_ALIGN
-
-READABLE = ", or what NumPy can read as one"
 
 
 class Named(np.ndarray):
@@ -141,7 +141,7 @@ def formats(boxes, images):
     """
     counts = np.bincount(boxes[:, 0].astype(int), minlength=images)
     parts = np.split(boxes[:, 1:], counts.cumsum()[:-1])
-    for dtype in (np.float32, np.float64, np.int32, np.int64, np.float16, np.int16):
+    for dtype in ("f4", "f8", "i4", "i8", "f2", "i2", ">f8"):
         typed = boxes.astype(dtype)
         yield {"boxes": typed}
         yield {"boxes": typed[::-1].copy()[::-1]}
@@ -174,12 +174,11 @@ def test_formats_of_boxes(kind, rng, plans):
     count = 0
     for given in formats(boxes, 4):
         given |= {"input": x, "output_size": 3, "spatial_scale": 0.5}
-        out, error = outcome(roicy.roi_align, given)
-        assert error is None, given
+        out = roicy.roi_align(**given)
         assert out.tobytes() == expected.tobytes(), given
         assert_same_way(plans.pop(), plans[0])
         count += 1
-    assert count == 79
+    assert count == 92
 
 
 @pairs(levels=[1, 3, 8, 12], kind=["float32", "float64", "uint8"], layout=LAYOUTS)
@@ -225,14 +224,6 @@ def test_large_results(rng):
         out = roicy.roi_pool(x, boxes, 40, return_argmax=argmax)
         for array in out if argmax else [out]:
             assert array.__array_interface__["data"][0] % 64 == 0
-    with pytest.raises(
-        MemoryError,
-        match=(
-            r"the result of shape \(200, 1, 1048576, 1048576\) and "
-            r"dtype float32 takes 879609302220800 bytes"
-        ),
-    ):
-        roicy.roi_align(x, boxes, 2**20, sampling_ratio=1)
 
 
 def test_threads(rng, plans):
@@ -245,38 +236,20 @@ def test_threads(rng, plans):
     assert [plan.threads for plan in plans] == [2, 1]
 
 
-def outcome(function, given, **options):
-    """Return the result or None, and (type, message) of the error or None."""
-    maps = given.get("input", given.get("features"))
-    options |= {name: value for name, value in given.items() if name not in ("input", "features")}
-    try:
-        return function(maps, **options), None
-    except Exception as error:
-        return None, (type(error), str(error))
-
-
 def call(changed):
-    """Return the result of an operator on the arguments that `changed` has changed."""
+    """Return arguments that `changed` has changed, and the result of an operator on them."""
     x, boxes = make(np.random.default_rng(0))
     given = {"input": x, "boxes": boxes, "output_size": (3, 2), "spatial_scale": 0.5}
     given |= {
         name: value(x, boxes) if callable(value) else value for name, value in changed.items()
     }
-    if given.pop("position_sensitive", False):
-        return given, outcome(roicy.ps_roi_pool, given)
     options = {"sampling_ratio": 2, "aligned": True, "num_threads": 1}
     if "pyramid" not in given:
-        return given, outcome(roicy.roi_align, given, **options)
+        return given, roicy.roi_align(**given, **options)
+    names = ("canonical_scale", "canonical_level", "image_size")
+    options |= zip(names, given.pop("pyramid"), strict=True)
     given["features"] = given.pop("input")
-    options |= zip(
-        ("canonical_scale", "canonical_level", "image_size"), given.pop("pyramid"), strict=True
-    )
-    return given, outcome(roicy.multiscale_roi_align, given, **options)
-
-
-def with_number(x, boxes, row, column, value):
-    boxes[row, column] = value
-    return boxes
+    return given, roicy.multiscale_roi_align(**given, **options)
 
 
 def contiguous(array, dtype=None):
@@ -295,8 +268,7 @@ def plain_boxes(given, dtype):
 
 def check_accepted(changed, plans):
     """Check that the result is that of the same arguments in plain form, without `out`."""
-    given, (result, error) = call(changed)
-    assert error is None
+    given, result = call(changed)
     plan = plans[-1]
     maps = given.get("input", given.get("features"))
     plain_maps = (
@@ -311,8 +283,7 @@ def check_accepted(changed, plans):
         ]
     elif scale is not None:
         plain["spatial_scale"] = float(scale)
-    _, (expected, error) = call(changed | plain)
-    assert error is None
+    _, expected = call(changed | plain)
     assert result.shape == expected.shape
     assert result.astype(expected.dtype).tobytes() == expected.tobytes() or (
         result.dtype == np.uint8 and abs(result - expected).max() <= 0.5
@@ -364,300 +335,6 @@ NOT_PLAIN = [
     {"out": lambda x, _: np.empty((11, 37, 3, 4), np.float32)[..., ::2]},
     {"out": lambda x, _: np.empty((11, 37, 2, 3), np.float32).transpose(0, 1, 3, 2)},
 ]
-WRONG = [
-    ({"input": None}, TypeError, f"input: builtins.NoneType, expected a numpy.ndarray{READABLE}"),
-    (
-        {"input": lambda x, _: x.tolist()},
-        TypeError,
-        f"input: builtins.list, expected a numpy.ndarray{READABLE}",
-    ),
-    (
-        {"input": lambda x, _: x.astype(">f4")},
-        TypeError,
-        f"input: dtype float32 in foreign byte order, expected {MAP_TYPES}",
-    ),
-    ({"input": lambda x, _: x.astype(np.longdouble)}, TypeError, "input: dtype "),
-    (
-        {"input": lambda x, _: x.astype(np.int32)},
-        TypeError,
-        f"input: dtype int32, expected {MAP_TYPES}",
-    ),
-    (
-        {"input": lambda x, _: x.astype(bool)},
-        TypeError,
-        f"input: dtype bool, expected {MAP_TYPES}; pass its view(numpy.uint8)",
-    ),
-    (
-        {"input": lambda x, _: np.zeros(x.shape, "datetime64[s]")},
-        TypeError,
-        f"input: dtype datetime64[s], expected {MAP_TYPES}",
-    ),
-    (
-        {"input": lambda x, _: x.astype(object)},
-        TypeError,
-        f"input: dtype object, expected {MAP_TYPES}",
-    ),
-    (
-        {"input": lambda x, _: x.astype([("x", np.float32)])},
-        TypeError,
-        f"input: dtype void32, expected {MAP_TYPES}",
-    ),
-    ({"input": lambda x, _: x[0]}, ValueError, "input: shape (37, 20, 30), expected (N, C, H, W)"),
-    (
-        {"input": lambda x, _: x[:0]},
-        ValueError,
-        "boxes[0]: batch index 2 is outside the input's 0 images",
-    ),
-    (
-        {
-            "input": lambda x, _: np.lib.stride_tricks.as_strided(
-                x.reshape(-1).view(np.uint8)[2:-2].view(np.float32), (1, 1, 4, 4)
-            )
-        },
-        ValueError,
-        "input: its elements do not lie at multiples of their size in memory; pass a copy",
-    ),
-    (
-        {"input": lambda x, _: np.lib.stride_tricks.as_strided(x, (1, 1, 4, 4), (0, 0, 6, 4))},
-        ValueError,
-        "input: its elements do not lie at multiples of their size in memory; pass a copy",
-    ),
-    (
-        {"input": lambda x, _: np.broadcast_to(x[:1, :1, :1, :1], (1, 1, 2**20 + 1, 1))},
-        ValueError,
-        "boxes[0]: batch index 2 is outside the input's 1 images",
-    ),
-    ({"boxes": None}, TypeError, f"boxes: builtins.NoneType, expected a numpy.ndarray{READABLE}"),
-    (
-        {"boxes": lambda _, boxes: [boxes[:, 1:]]},
-        ValueError,
-        "boxes: a list of 1 arrays, expected one for each of the input's 3 images",
-    ),
-    (
-        {"boxes": lambda _, boxes: [boxes[:, 1:]] * 4},
-        ValueError,
-        "boxes: a list of 4 arrays, expected one for each of the input's 3 images",
-    ),
-    (
-        {"boxes": lambda _, boxes: [boxes[:, 1:], boxes, boxes[:, 1:]]},
-        ValueError,
-        "boxes[1]: shape (11, 5), expected (K, 4) with rows [x1, y1, x2, y2]",
-    ),
-    (
-        {"boxes": lambda _, boxes: [boxes[:, 1:], boxes[:, 1:], None]},
-        TypeError,
-        f"boxes[2]: builtins.NoneType, expected a numpy.ndarray{READABLE}",
-    ),
-    (
-        {
-            "boxes": lambda _, boxes: [
-                boxes[:, 1:],
-                boxes[:, 1:],
-                with_number(None, boxes[:, 1:].copy(), 4, 2, np.nan),
-            ]
-        },
-        ValueError,
-        "boxes[2]: row 4: x2 is nan, expected a finite coordinate",
-    ),
-    (
-        {"boxes": lambda _, boxes: [boxes[:, 1:]] * 3, "boxes_num": [11] * 3},
-        ValueError,
-        "boxes_num: expected None, since boxes is a list with the boxes of each image",
-    ),
-    (
-        {"boxes": lambda _, boxes: boxes[:, 1:]},
-        ValueError,
-        (
-            "boxes: shape (11, 4), expected (K, 5) with rows [batch_index, x1, y1, x2, "
-            "y2]; boxes of 4 columns need boxes_num"
-        ),
-    ),
-    (
-        {"boxes": lambda _, boxes: boxes[0]},
-        ValueError,
-        "boxes: shape (5,), expected (K, 5) with rows [batch_index, x1, y1, x2, y2]",
-    ),
-    (
-        {"boxes": lambda _, boxes: with_number(None, boxes.astype(np.float64), 2, 3, 1e39)},
-        ValueError,
-        "boxes[2]: (24.9375, 20, 1e+39, 27.0625), which times spatial_scale 0.5 is beyond float32",
-    ),
-    (
-        {"boxes": lambda _, boxes: with_number(None, boxes.astype(np.float64), 2, 0, 1 + 1e-12)},
-        ValueError,
-        "boxes[2]: batch index 1.000000000001, expected a whole number",
-    ),
-    (
-        {"boxes": lambda _, boxes: boxes[:, 1:], "boxes_num": [3, 3, 4]},
-        ValueError,
-        "boxes_num: counts that sum to 10, expected the 11 rows of boxes",
-    ),
-    (
-        {"boxes": lambda _, boxes: boxes[:, 1:], "boxes_num": [3, 3, 6]},
-        ValueError,
-        "boxes_num: counts that sum to 12, expected the 11 rows of boxes",
-    ),
-    (
-        {"boxes": lambda _, boxes: boxes[:, 1:], "boxes_num": [12, -1, 0]},
-        ValueError,
-        "boxes_num[1]: -1, expected a count of 0 or more",
-    ),
-    (
-        {"boxes": lambda _, boxes: boxes[:, 1:], "boxes_num": [3, 8]},
-        ValueError,
-        "boxes_num: shape (2,), expected (3,), a count for each image of the input",
-    ),
-    (
-        {"boxes": lambda _, boxes: boxes[:, 1:], "boxes_num": [3, 4, 4, 0]},
-        ValueError,
-        "boxes_num: shape (4,), expected (3,), a count for each image of the input",
-    ),
-    (
-        {"boxes": lambda _, boxes: boxes[:, 1:], "boxes_num": [3, 4, True]},
-        ValueError,
-        "boxes_num: counts that sum to 8, expected the 11 rows of boxes",
-    ),
-    (
-        {"boxes": lambda _, boxes: boxes[:, 1:], "boxes_num": [3, 4, 4.0]},
-        TypeError,
-        "boxes_num: dtype float64, expected integers",
-    ),
-    (
-        {"boxes": lambda _, boxes: boxes[:, 1:], "boxes_num": [3, 8 - 2**70, 2**70]},
-        TypeError,
-        "boxes_num: dtype object, expected integers",
-    ),
-    (
-        {"boxes": lambda _, boxes: boxes[:, 1:], "boxes_num": np.array([3.0, 4, 4])},
-        TypeError,
-        "boxes_num: dtype float64, expected integers",
-    ),
-    (
-        {"boxes": lambda _, boxes: boxes[:, 1:], "boxes_num": np.array([[3, 4, 4]])},
-        ValueError,
-        "boxes_num: shape (1, 3), expected (3,), a count for each image of the input",
-    ),
-    (
-        {"boxes": lambda _, boxes: boxes[:, 1:], "boxes_num": np.array(11)},
-        ValueError,
-        "boxes_num: shape (), expected (3,), a count for each image of the input",
-    ),
-    (
-        {"boxes": lambda _, boxes: boxes, "boxes_num": [3, 4, 4]},
-        ValueError,
-        "boxes: shape (11, 5), expected (K, 4) with rows [x1, y1, x2, y2]",
-    ),
-    (
-        {"boxes": lambda x, boxes: with_number(x, boxes, 3, 0, -1)},
-        ValueError,
-        "boxes[3]: batch index -1 is outside the input's 3 images",
-    ),
-    (
-        {"boxes": lambda x, boxes: with_number(x, boxes, 3, 0, 3)},
-        ValueError,
-        "boxes[3]: batch index 3 is outside the input's 3 images",
-    ),
-    (
-        {"boxes": lambda x, boxes: with_number(x, boxes, 3, 0, 0.5)},
-        ValueError,
-        "boxes[3]: batch index 0.5, expected a whole number",
-    ),
-    (
-        {"boxes": lambda x, boxes: with_number(x, boxes, 3, 0, np.nan)},
-        ValueError,
-        "boxes[3]: batch index nan, expected a whole number",
-    ),
-    (
-        {"boxes": lambda x, boxes: with_number(x, boxes, 10, 4, np.nan)},
-        ValueError,
-        "boxes[10]: y2 is nan, expected a finite coordinate",
-    ),
-    (
-        {"boxes": lambda x, boxes: with_number(x, boxes, 10, 1, -np.inf)},
-        ValueError,
-        "boxes[10]: x1 is -inf, expected a finite coordinate",
-    ),
-    ({"spatial_scale": 0.0}, ValueError, "spatial_scale: 0.0, expected a finite number above 0"),
-    ({"spatial_scale": -1.0}, ValueError, "spatial_scale: -1.0, expected a finite number above 0"),
-    (
-        {"spatial_scale": float("nan")},
-        ValueError,
-        "spatial_scale: nan, expected a finite number above 0",
-    ),
-    (
-        {"spatial_scale": float("inf")},
-        ValueError,
-        "spatial_scale: inf, expected a finite number above 0",
-    ),
-    (
-        {"spatial_scale": 1e38},
-        ValueError,
-        "boxes[0]: (29.875, 19.75, 28.3125, 17.3125), which times spatial_scale 1e+38",
-    ),
-    ({"spatial_scale": "1"}, TypeError, "spatial_scale: '1', expected a number"),
-    ({"output_size": 0}, ValueError, "output_size: 0, expected an integer from 1 to 16777216"),
-    ({"output_size": -1}, ValueError, "output_size: -1, expected an integer from 1 to 16777216"),
-    (
-        {"output_size": 10**30},
-        ValueError,
-        "output_size: 1000000000000000000000000000000, expected an integer from 1 to 16777216",
-    ),
-    ({"output_size": True}, TypeError, "output_size: True, expected an integer"),
-    ({"output_size": 2.0}, TypeError, "output_size: 2.0, expected an integer"),
-    ({"output_size": None}, TypeError, "output_size: None, expected an integer"),
-    (
-        {"output_size": (3, 2, 1)},
-        ValueError,
-        "output_size: (3, 2, 1), expected an integer or two, (height, width)",
-    ),
-    ({"output_size": (3, 0)}, ValueError, "output_size: 0, expected an integer from 1 to 16777216"),
-    ({"layout": "nchw"}, ValueError, "layout: 'nchw', expected 'NCHW' or 'NHWC'"),
-    ({"layout": None}, ValueError, "layout: None, expected 'NCHW' or 'NHWC'"),
-    ({"layout": np.zeros(2)}, ValueError, "layout: array"),
-    (
-        {"position_sensitive": True},
-        ValueError,
-        "input: 37 channels, expected a multiple of the 3 x 2 bins of output_size",
-    ),
-    (
-        {"out": lambda x, _: np.empty((11, 37, 2, 3), np.float32)},
-        ValueError,
-        "out: shape (11, 37, 2, 3), expected (11, 37, 3, 2)",
-    ),
-    (
-        {"out": lambda x, _: np.empty((11, 37, 3, 2), np.float64)},
-        TypeError,
-        "out: dtype float64, expected float32",
-    ),
-    (
-        {"out": lambda x, _: np.empty((11, 37, 6), np.float32)},
-        ValueError,
-        "out: shape (11, 37, 6), expected (11, 37, 3, 2)",
-    ),
-    (
-        {"out": lambda x, _: np.empty((11, 37, 3, 2), np.float32).tolist()},
-        TypeError,
-        "out: builtins.list, expected a numpy.ndarray",
-    ),
-    (
-        {"out": lambda x, _: np.broadcast_to(np.float32(0), (11, 37, 3, 2))},
-        ValueError,
-        "out: read-only, expected an array that can be written to",
-    ),
-    (
-        {"out": lambda x, _: x.reshape(-1)[: 11 * 37 * 6].reshape(11, 37, 3, 2)},
-        ValueError,
-        "out: overlaps memory that the call reads",
-    ),
-    (
-        {
-            "input": lambda x, _: x[::-1],
-            "out": lambda x, _: x.reshape(-1)[-11 * 37 * 6 :].reshape(11, 37, 3, 2),
-        },
-        ValueError,
-        "out: overlaps memory that the call reads",
-    ),
-]
 
 
 @pytest.mark.parametrize("changed", PLAIN)
@@ -670,14 +347,6 @@ def test_what_is_plain(changed, plans):
 def test_what_is_converted(changed, plans):
     plan, out = check_accepted(changed, plans)
     assert out is None or not plan.takes(out)
-
-
-@pytest.mark.parametrize(("changed", "error", "message"), WRONG)
-def test_what_is_refused(changed, error, message):
-    _, (_, found) = call(changed)
-    assert found is not None
-    assert found[0] is error
-    assert found[1].startswith(message)
 
 
 PYRAMID = {
@@ -702,160 +371,11 @@ NOT_PLAIN_LEVELS = [
     {"spatial_scale": [1, 0.5]},
     {"spatial_scale": np.array([0.5, 0.25])},
 ]
-WRONG_LEVELS = [
-    (
-        {"input": ()},
-        TypeError,
-        "features: builtins.tuple, expected a list of arrays, one for each level",
-    ),
-    (
-        {"input": lambda x, _: (x, x[:, :5])},
-        ValueError,
-        "features[1]: 3 images of 5 channels, expected 3 of 37, as features[0] has",
-    ),
-    (
-        {"input": lambda x, _: (x, x[:2])},
-        ValueError,
-        "features[1]: 2 images of 37 channels, expected 3 of 37, as features[0] has",
-    ),
-    (
-        {"input": lambda x, _: (x, x.astype(np.float64))},
-        TypeError,
-        "features[1]: dtype float64, expected float32, as features[0] has",
-    ),
-    (
-        {"input": lambda x, _: (x, x[0])},
-        ValueError,
-        "features[1]: shape (37, 20, 30), expected (N, C, H, W)",
-    ),
-    (
-        {"input": lambda x, _: (x, None)},
-        TypeError,
-        f"features[1]: builtins.NoneType, expected a numpy.ndarray{READABLE}",
-    ),
-    (
-        {"spatial_scale": 0.5},
-        ValueError,
-        "spatial_scale: 0.5, expected a scale for each of the 2 levels",
-    ),
-    (
-        {"spatial_scale": [0.5]},
-        ValueError,
-        "spatial_scale: [0.5], expected a scale for each of the 2 levels",
-    ),
-    (
-        {"spatial_scale": [0.5, 0.25, 0.125]},
-        ValueError,
-        "spatial_scale: [0.5, 0.25, 0.125], expected a scale for each of the 2 levels",
-    ),
-    (
-        {"spatial_scale": [0.25, 0.5]},
-        ValueError,
-        (
-            "spatial_scale: [0.25, 0.5]; expected levels from fine to coarse, no scale "
-            "above the one before"
-        ),
-    ),
-    (
-        {"spatial_scale": [0.5, (0.25, 0.75)]},
-        ValueError,
-        (
-            "spatial_scale: [0.5, (0.25, 0.75)]; expected levels from fine to coarse, no scale "
-            "above the one before"
-        ),
-    ),
-    (
-        {"spatial_scale": [0.5, 0.0]},
-        ValueError,
-        "spatial_scale: 0.0, expected a finite number above 0",
-    ),
-    (
-        {"spatial_scale": None},
-        ValueError,
-        "image_size: None, expected (height, width), or else spatial_scale",
-    ),
-    ({"pyramid": (0, 4, None)}, ValueError, "canonical_scale: 0, expected a finite number above 0"),
-    (
-        {"pyramid": (-1.0, 4, None)},
-        ValueError,
-        "canonical_scale: -1.0, expected a finite number above 0",
-    ),
-    (
-        {"pyramid": (np.inf, 4, None)},
-        ValueError,
-        "canonical_scale: inf, expected a finite number above 0",
-    ),
-    ({"pyramid": (10**400, 4, None)}, ValueError, "canonical_scale: 10"),
-    ({"pyramid": ("224", 4, None)}, TypeError, "canonical_scale: '224', expected a number"),
-    ({"pyramid": (True, 4, None)}, TypeError, "canonical_scale: True, expected a number"),
-    ({"pyramid": (224, 4.0, None)}, TypeError, "canonical_level: 4.0, expected an integer"),
-    (
-        {"pyramid": (224, 1001, None)},
-        ValueError,
-        "canonical_level: 1001, expected an integer from -1000 to 1000",
-    ),
-    (
-        {"pyramid": (224, 10**30, None)},
-        ValueError,
-        "canonical_level: 1000000000000000000000000000000, expected an integer from -1000 to 1000",
-    ),
-    (
-        {"pyramid": (224, 4, (40, 60))},
-        ValueError,
-        "image_size: expected None, since spatial_scale is given",
-    ),
-    (
-        BY_SIZE | {"pyramid": (224, 4, 40)},
-        ValueError,
-        "image_size: 40, expected (height, width), or else spatial_scale",
-    ),
-    (
-        BY_SIZE | {"pyramid": (224, 4, (40, 60, 3))},
-        ValueError,
-        "image_size: (40, 60, 3), expected (height, width), or else spatial_scale",
-    ),
-    (
-        BY_SIZE | {"pyramid": (224, 4, (0, 60))},
-        ValueError,
-        "image_size: 0, expected an integer from 1 to 4611686018427387904",
-    ),
-    (
-        BY_SIZE | {"pyramid": (224, 4, (40, 0))},
-        ValueError,
-        "image_size: 0, expected an integer from 1 to 4611686018427387904",
-    ),
-    (
-        BY_SIZE | {"pyramid": (224, 4, (40.0, 60))},
-        TypeError,
-        "image_size: 40.0, expected an integer",
-    ),
-    (
-        BY_SIZE | {"input": lambda x, _: (np.ascontiguousarray(x[..., :10, :15]), x)},
-        ValueError,
-        (
-            "spatial_scale: [0.25, 0.5], as follows from image_size; expected levels from "
-            "fine to coarse, no scale above the one before"
-        ),
-    ),
-    (
-        {"out": lambda x, _: x.reshape(-1)[: 11 * 37 * 6].reshape(11, 37, 3, 2)},
-        ValueError,
-        "out: overlaps memory that the call reads",
-    ),
-]
 
 
 @pytest.mark.parametrize("changed", [*PLAIN_LEVELS, *NOT_PLAIN_LEVELS])
 def test_what_is_accepted_of_a_pyramid(changed, plans):
     check_accepted(PYRAMID | changed, plans)
-
-
-@pytest.mark.parametrize(("changed", "error", "message"), WRONG_LEVELS)
-def test_what_is_refused_of_a_pyramid(changed, error, message):
-    _, (_, found) = call(PYRAMID | changed)
-    assert found is not None
-    assert found[0] is error
-    assert found[1].startswith(message)
 
 
 def arrays_in(values):
@@ -866,19 +386,11 @@ def arrays_in(values):
             yield value
 
 
-REFUSED = [changed for changed, _, _ in WRONG]
-REFUSED_LEVELS = [changed for changed, _, _ in WRONG_LEVELS]
-
-
 @pytest.mark.parametrize(
-    "changed",
-    [
-        *(PLAIN + NOT_PLAIN + REFUSED),
-        *(PYRAMID | changed for changed in PLAIN_LEVELS + NOT_PLAIN_LEVELS + REFUSED_LEVELS),
-    ],
+    "changed", [*PLAIN, *NOT_PLAIN, *(PYRAMID | one for one in PLAIN_LEVELS + NOT_PLAIN_LEVELS)]
 )
 def test_arrays_are_given_back(changed):
-    """After a call, no plan holds the memory of the arguments, even if there was an error."""
+    """After a call, no plan holds the memory of the arguments."""
     x, boxes = make(np.random.default_rng(0))
     changed = {
         name: value(x, boxes) if callable(value) else value for name, value in changed.items()
@@ -887,6 +399,22 @@ def test_arrays_are_given_back(changed):
     before = [sys.getrefcount(array) for array in arrays]
     call(changed)
     assert [sys.getrefcount(array) for array in arrays] == before
+
+
+@pytest.mark.parametrize(
+    ("function", "right", "wrong"),
+    [
+        (roicy.roi_align, test_arguments.RIGHT, test_arguments.FORWARD_ERRORS),
+        (roicy.multiscale_roi_align, test_multiscale.RIGHT, test_multiscale.ERRORS),
+    ],
+)
+def test_arrays_are_given_back_after_an_error(function, right, wrong):
+    for changed, error, _ in wrong:
+        arrays = [*arrays_in((right | changed).values())]
+        before = [sys.getrefcount(array) for array in arrays]
+        with pytest.raises(error):
+            function(**right | changed)
+        assert [sys.getrefcount(array) for array in arrays] == before, changed
 
 
 def test_tables_that_take_more_than_their_share():

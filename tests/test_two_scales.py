@@ -136,10 +136,3 @@ def test_errors(scale, error, message):
     ):
         with pytest.raises(error, match=message):
             call()
-
-
-def test_errors_of_pyramids():
-    with pytest.raises(ValueError, match=r"spatial_scale: \[0.5, \(0.25, 1.0\)\]; expected levels"):
-        roicy.multiscale_roi_align([X, X], BOXES, 2, [0.5, (0.25, 1.0)])
-    with pytest.raises(TypeError, match="canonical_scale: .*, expected a number"):
-        roicy.multiscale_roi_align([X], BOXES, 2, [1.0], canonical_scale=(224, 224))
