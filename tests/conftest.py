@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from cuda_emulation.fixtures import cupy, emulated  # noqa: F401
 
 import roicy
 from roicy import _dispatch, _table, integrals, operators

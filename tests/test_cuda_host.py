@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from conftest import operator, random_boxes
 from cuda_emulation import standin
-from test_cuda import emulated  # noqa: F401
 from test_rotated import rotated_boxes
 
 import roicy
@@ -96,7 +95,7 @@ LAUNCHES = {
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_launches_and_allocations(name, emulated, rng):  # noqa: F811
+def test_launches_and_allocations(name, emulated, rng):
     """A call launches few kernels, one piece of scratch memory serves them, and CuPy adds none."""
     arrays = case(rng)
     call = calls(*on_device(emulated, arrays))[name]
@@ -113,7 +112,7 @@ def test_launches_and_allocations(name, emulated, rng):  # noqa: F811
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_streams(name, emulated, monkeypatch, rng):  # noqa: F811
+def test_streams(name, emulated, monkeypatch, rng):
     """Calls on several streams at once, whose scratch memory is free when they return."""
     first, second = case(rng), case(rng)
     given = [on_device(emulated, arrays) for arrays in (first, second)]
@@ -130,7 +129,7 @@ def test_streams(name, emulated, monkeypatch, rng):  # noqa: F811
         assert is_close(results[1], expected[1])
 
 
-def test_memory_of_another_stream_shows(emulated, monkeypatch, rng):  # noqa: F811
+def test_memory_of_another_stream_shows(emulated, monkeypatch, rng):
     """If scratch memory did not belong to the stream of the kernels, test_streams would fail."""
     arrays = case(rng)
     call = calls(*on_device(emulated, arrays))["roi_align"]
@@ -150,7 +149,7 @@ def test_memory_of_another_stream_shows(emulated, monkeypatch, rng):  # noqa: F8
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_capture(name, emulated, rng):  # noqa: F811
+def test_capture(name, emulated, rng):
     """A graph repeats a call with what its arrays hold by then."""
     first, second = case(rng), case(rng)
     given = on_device(emulated, first)
@@ -188,7 +187,7 @@ def torn(array):
 
 
 @pytest.mark.parametrize("spoil", [shifted, torn])
-def test_elements_between_elements(spoil, emulated, rng):  # noqa: F811
+def test_elements_between_elements(spoil, emulated, rng):
     """Arrays whose elements do not lie at multiples of their size are refused by their names."""
     arrays = case(rng)
     maps, boxes, grad, rotated, argmax = on_device(emulated, arrays)
@@ -220,7 +219,7 @@ def test_elements_between_elements(spoil, emulated, rng):  # noqa: F811
 
 
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool", "ps_roi_align"])
-def test_no_sector_beyond_the_arrays(name, emulated, rng):  # noqa: F811
+def test_no_sector_beyond_the_arrays(name, emulated, rng):
     """Gradients that begin at any element, between others that are NaN."""
     (x, _), boxes, grad = data(rng)
     grad = grad[:, :1] if name.startswith("ps_") else grad
@@ -240,7 +239,7 @@ def test_no_sector_beyond_the_arrays(name, emulated, rng):  # noqa: F811
         assert np.isnan(out.host.base[before + x.size :]).all()
 
 
-def test_subnormal_numbers(emulated, monkeypatch, rng):  # noqa: F811
+def test_subnormal_numbers(emulated, monkeypatch, rng):
     """They count as 0 in float32, and nothing else changes where kernels are compiled so."""
     arrays = case(rng)
     given = on_device(emulated, arrays)
@@ -257,7 +256,7 @@ def test_subnormal_numbers(emulated, monkeypatch, rng):  # noqa: F811
     np.testing.assert_array_equal(pooled[1], pooled[0])  # of image 0
 
 
-def test_kernels_are_compiled_when_they_are_needed(emulated, monkeypatch, rng):  # noqa: F811
+def test_kernels_are_compiled_when_they_are_needed(emulated, monkeypatch, rng):
     (x, _), boxes, _ = data(rng)
     asked = []
 
@@ -278,7 +277,7 @@ def test_options_of_the_compiler():
     assert not any("ftz" in option for option in _launch.OPTIONS)
 
 
-def test_plans_do_not_mix(emulated, rng):  # noqa: F811
+def test_plans_do_not_mix(emulated, rng):
     """Each call gets the result of its own arguments, however many calls there were before."""
     (x, y), boxes, _ = data(rng)
     maps = [x, y, np.ascontiguousarray(x[:, :, ::-1]), x.astype(np.float64), x[:, :, :, ::2]]
@@ -310,7 +309,7 @@ def test_plans_do_not_mix(emulated, rng):  # noqa: F811
     ],
     ids=str,
 )
-def test_errors_after_right_calls(options, error, emulated, rng):  # noqa: F811
+def test_errors_after_right_calls(options, error, emulated, rng):
     """A value of a wrong type that equals a right one is still an error."""
     (x, _), boxes, _ = data(rng)
     given = emulated.asarray(x), emulated.asarray(boxes)
@@ -327,7 +326,7 @@ def test_errors_after_right_calls(options, error, emulated, rng):  # noqa: F811
         roicy.roi_align(*given, **{"output_size": 1} | options)
 
 
-def test_pyramids_of_many_levels(emulated, rng):  # noqa: F811
+def test_pyramids_of_many_levels(emulated, rng):
     """As many levels as a GPU takes, one of them without pixels; more are an error."""
     count = 8
     sides = [max(300 >> i, 2) for i in range(count)]

@@ -1,0 +1,65 @@
+"""Fixtures of tests that run on the stand-in for CuPy or on a GPU, and what they share."""
+
+import shutil
+import sys
+
+import numpy as np
+import pytest
+
+from cuda_emulation import standin
+from roicy.cuda import _launch
+
+
+def real():
+    try:
+        import cupy
+    except ImportError:
+        return None
+    return cupy if cupy.cuda.is_available() else None
+
+
+def forget():
+    """Forget the kernels that were made with another CuPy, and finish what is queued."""
+    standin.synchronize(standin.Stream.null)
+    _launch._kernel.cache_clear()
+    _launch._launch.cache_clear()
+
+
+# Orders in which the stand-in runs threads, and the GPU if there is one.
+ORDERS = ("forward", "reverse", "mixed", *(("GPU",) if real() else ()))
+
+
+@pytest.fixture(params=ORDERS)
+def cupy(request, monkeypatch):
+    """Return CuPy, or the stand-in, which runs threads in some order."""
+    module = real() if request.param == "GPU" else standin
+    if module is standin and shutil.which("g++") is None:
+        pytest.skip("no g++")
+    if module is standin:
+        monkeypatch.setattr(standin, "order", request.param)
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    forget()
+    yield module
+    forget()
+
+
+@pytest.fixture
+def emulated(monkeypatch):
+    if shutil.which("g++") is None:
+        pytest.skip("no g++")
+    monkeypatch.setattr(standin, "order", "forward")
+    monkeypatch.setitem(sys.modules, "cupy", standin)
+    forget()
+    yield standin
+    forget()
+
+
+def assert_close(actual, expected, terms=400):
+    """Check sums that add in another order: they differ by less than `terms` roundings."""
+    actual = actual.get()
+    assert actual.dtype == expected.dtype
+    assert actual.shape == expected.shape
+    if expected.size:
+        assert np.abs(actual - expected).max() <= terms * np.finfo(expected.dtype).eps * max(
+            np.abs(expected).max(), 1e-30
+        )
