@@ -84,16 +84,12 @@ def prroi_pool_backward_boxes(
     boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     ...
-
-
 @overload
 def prroi_pool_backward_boxes(
     grad_output: Gradient[Float], input: Readable, boxes: BoxesOfImages, spatial_scale: Scale = 1.0,
     *, boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
 ) -> list[NDArray[Float]]:  # fmt: skip
     ...
-
-
 @documented(
     """{grad_boxes}
     Of boxes without area it is 0 (Paddle: NaN).""",
@@ -182,16 +178,12 @@ def ps_prroi_pool_backward_boxes(
     boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     ...
-
-
 @overload
 def ps_prroi_pool_backward_boxes(
     grad_output: Gradient[Float], input: Readable, boxes: BoxesOfImages, spatial_scale: Scale = 1.0,
     *, boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
 ) -> list[NDArray[Float]]:  # fmt: skip
     ...
-
-
 @documented(
     """{grad_boxes}
     Of boxes without area it is 0.""",

@@ -103,8 +103,6 @@ def multiscale_roi_align_backward_boxes(
     num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     ...
-
-
 @overload
 def multiscale_roi_align_backward_boxes(
     grad_output: Gradient[Float], features: Sequence[Readable], boxes: BoxesOfImages,
@@ -114,8 +112,6 @@ def multiscale_roi_align_backward_boxes(
     num_threads: Threads = None,
 ) -> list[NDArray[Float]]:  # fmt: skip
     ...
-
-
 @documented("{grad_boxes}", spatial_scale="scales")
 def multiscale_roi_align_backward_boxes(
     grad_output: Gradient[Float], features: Sequence[Readable], boxes: Boxes,
@@ -199,8 +195,6 @@ def multiscale_roi_align_rotated_backward_boxes(
     boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     ...
-
-
 @overload
 def multiscale_roi_align_rotated_backward_boxes(
     grad_output: Gradient[Float], features: Sequence[Readable], boxes: BoxesOfImages,
@@ -210,8 +204,6 @@ def multiscale_roi_align_rotated_backward_boxes(
     boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
 ) -> list[NDArray[Float]]:  # fmt: skip
     ...
-
-
 @documented("{grad_boxes}", **_ROTATED)
 def multiscale_roi_align_rotated_backward_boxes(
     grad_output: Gradient[Float], features: Sequence[Readable], boxes: Boxes,

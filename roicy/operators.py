@@ -195,8 +195,6 @@ def roi_align_backward_boxes(
     layout: Layout = "NCHW", num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     ...
-
-
 @overload
 def roi_align_backward_boxes(
     grad_output: Gradient[Float], input: Readable, boxes: BoxesOfImages, spatial_scale: Scale = 1.0,
@@ -204,8 +202,6 @@ def roi_align_backward_boxes(
     layout: Layout = "NCHW", num_threads: Threads = None,
 ) -> list[NDArray[Float]]:  # fmt: skip
     ...
-
-
 @documented("{grad_boxes}", input="input_gradient")
 def roi_align_backward_boxes(
     grad_output: Gradient[Float], input: Readable, boxes: Boxes, spatial_scale: Scale = 1.0,
@@ -318,8 +314,6 @@ def roi_align_rotated_backward_boxes(
     boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     ...
-
-
 @overload
 def roi_align_rotated_backward_boxes(
     grad_output: Gradient[Float], input: Readable, boxes: BoxesOfImages,
@@ -328,8 +322,6 @@ def roi_align_rotated_backward_boxes(
     num_threads: Threads = None,
 ) -> list[NDArray[Float]]:  # fmt: skip
     ...
-
-
 @documented("{grad_boxes}", input="input_gradient", **ROTATED)
 def roi_align_rotated_backward_boxes(
     grad_output: Gradient[Float], input: Readable, boxes: Boxes, spatial_scale: SupportsFloat = 1.0,
@@ -422,8 +414,6 @@ def ps_roi_align_backward_boxes(
     num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     ...
-
-
 @overload
 def ps_roi_align_backward_boxes(
     grad_output: Gradient[Float], input: Readable, boxes: BoxesOfImages, spatial_scale: Scale = 1.0,
@@ -431,8 +421,6 @@ def ps_roi_align_backward_boxes(
     num_threads: Threads = None,
 ) -> list[NDArray[Float]]:  # fmt: skip
     ...
-
-
 @documented("{grad_boxes}", input="input_gradient")
 def ps_roi_align_backward_boxes(
     grad_output: Gradient[Float], input: Readable, boxes: Boxes, spatial_scale: Scale = 1.0,
@@ -521,8 +509,6 @@ def roi_pool(
     out: Out[Float] = None, num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
     ...
-
-
 @overload
 def roi_pool(
     input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: Scale = 1.0, *,
@@ -530,8 +516,6 @@ def roi_pool(
     out: Out[Float] = None, num_threads: Threads = None,
 ) -> tuple[NDArray[Float], NDArray[np.int32]]:  # fmt: skip
     ...
-
-
 @overload
 def roi_pool(
     input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: Scale = 1.0, *,
@@ -539,8 +523,6 @@ def roi_pool(
     out: Out[Float] = None, num_threads: Threads = None,
 ) -> NDArray[Float] | tuple[NDArray[Float], NDArray[np.int32]]:  # fmt: skip
     ...
-
-
 @documented(
     """{output}
     NaN is never the largest; a bin of NaN or -inf alone gives the lowest finite number.

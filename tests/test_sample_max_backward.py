@@ -327,7 +327,7 @@ def test_arguments():
         ),
         (
             TypeError,
-            "grad_output: dtype float32, expected float64, in which maps are computed",
+            "grad_output: dtype float32, expected float64, in which input of float64 is computed",
             (grad, x.astype(np.float64), boxes),
             {},
         ),

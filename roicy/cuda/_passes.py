@@ -28,7 +28,7 @@ def _is_near(array: Any) -> bool:
 
 def pool(call: Call, out: Any, argmax: Any) -> None:
     """Write weighted sums, or the largest pixels and their numbers if argmax is not None."""
-    plan, arrays = call.plan, call.seen(call.arrays)
+    plan, arrays = call.plan, call.seen(call.maps)
     largest = plan.row.reduction is MAX_PIXEL
     of_planes = plan.layout.axes is None and not plan.row.position_sensitive and argmax is None
     threads = plan.channels * math.prod(plan.bins)  # of a box
@@ -56,7 +56,7 @@ def pool(call: Call, out: Any, argmax: Any) -> None:
 
 def largest_samples(call: Call, out: Any, products: bool) -> None:
     """Write the largest samples."""
-    maps = maps_of(call.seen(call.arrays))
+    maps = maps_of(call.seen(call.maps))
     run = launch("largest_sample", math.prod(call.output_shape), call.dtype)
     for step in steps(call):
         run(maps, out, strides(out), step.tables, np.int32(products))
@@ -96,7 +96,7 @@ def backward_largest_pixels(call: Call, grad: Any, argmax: Any, out: Any) -> Non
 
 def backward_boxes(call: Call, grad: Any, out: Any) -> None:
     """Write the gradients of the rows of boxes."""
-    plan, maps = call.plan, maps_of(call.seen(call.arrays))
+    plan, maps = call.plan, maps_of(call.seen(call.maps))
     name = "backward_rotated_boxes" if plan.rotated else "backward_boxes"
     for step in steps(call, *TAPS, "slope_low", "slope_high", "partial_sums"):
         threads = step.boxes * plan.groups * math.prod(plan.bins)

@@ -125,7 +125,7 @@ class Call:
             boxes.counts,
         )
         self.out = out
-        self.arrays: list[Any] = []  # the maps that it reads
+        self.maps: list[Any] = []  # that it reads
         self.dtype, self.count, self.output_shape = plan.dtype, plan.count, plan.output_shape
         self.layout = plan.layout
         self.device = boxes.rows.device

@@ -96,7 +96,7 @@ def plan_with_maps(
         check_device(arrays[0].device, name, level)
     shapes = _levels.shapes_of(named, Layout(arguments.layout))
     call = _planned(row, parameters, arrays, bins, shapes, arguments)
-    call.arrays = arrays
+    call.maps = arrays
     return call
 
 
@@ -107,7 +107,7 @@ def box_arrays(call: Call) -> list[Any]:
 
 def output(call: Call) -> Any:
     """Return the array that a forward pass writes to."""
-    return result(call.out, call.output_shape, (call.dtype,), (*call.arrays, call.rows))
+    return result(call.out, call.output_shape, (call.dtype,), (*call.maps, call.rows))
 
 
 def result(
