@@ -106,9 +106,9 @@ def test_what_the_benchmark_times(name):
     pytest.importorskip("torchvision")
     pytest.importorskip("pycocotools")
     from roicy.bench.beside import prepared
-    from roicy.bench.peers_of_images import PastedMasks
+    from roicy.bench.peers import TorchVision
 
-    calls = prepared(name, "forward", "float32", 1, [PastedMasks(1)])[0]
+    calls = prepared(name, "forward", "float32", 1, [TorchVision(1)])[0]
     first, *others = (function() for function in calls.values())
     assert others
     for result in others:

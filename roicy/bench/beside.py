@@ -30,8 +30,7 @@ def own(name: str, arrays: dict[str, Any], direction: str, threads: int) -> dict
     def call(layout: str, reuse: bool = False) -> Any:
         return work.call(roicy, arrays, direction, layout, reuse, threads)
 
-    calls = {"roicy": call(work.layouts[0])}
-    has_out = direction != "backward_boxes" and name != "paste_masks_rle"
+    calls, has_out = {"roicy": call(work.layouts[0])}, work.takes_out(direction)
     if has_out:
         calls["roicy out="] = call(work.layouts[0], True)
     if len(work.layouts) == 2:

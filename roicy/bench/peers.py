@@ -1,9 +1,9 @@
 """
 The other libraries that the benchmark times: each makes its call of a workload.
 
-Each class has `package`, what is imported; `takes`, the class of its workloads; the `name` that is
-printed; and `prepare`, which returns a function without parameters, or None where the library lacks
-the operator or this pass of it.
+Each class has `package`, what is imported; `takes`, the classes of its workloads; the `name` that
+is printed; and `prepare`, which returns a function without parameters, or None where the library
+lacks the operator or this pass of it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from .peers_of_images import OpenCV, PastedMasks
-from .workloads import Workload, each_level
+from .peers_of_images import OpenCV, pasted_masks
+from .workloads import MaskWorkload, Workload, each_level
 
 
 class TorchVision:
     """torchvision, whose kernels always run on one thread of the CPU."""
 
-    package, takes = "torchvision", Workload
+    package, takes = "torchvision", (Workload, MaskWorkload)
 
     def __init__(self, threads):
         import torch
@@ -54,6 +54,8 @@ class TorchVision:
         return lambda: pooler(features, of_images, [image] * len(of_images))
 
     def prepare(self, workload, arrays, direction):
+        if isinstance(workload, MaskWorkload):
+            return pasted_masks(self.torch, workload, arrays)
         if direction == "backward_boxes":
             return None
         maps = [self.put(array) for array in each_level(arrays["input"])]
@@ -169,7 +171,7 @@ class OpenVino:
         return infer
 
 
-PEERS = (TorchVision, OnnxRuntime, OpenVino, OpenCV, PastedMasks)
+PEERS = (TorchVision, OnnxRuntime, OpenVino, OpenCV)
 
 
 def installed(threads: int) -> Iterator[Any]:

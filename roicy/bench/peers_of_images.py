@@ -6,7 +6,7 @@ import importlib.util
 
 import numpy as np
 
-from .workloads import MEAN, STD, CropWorkload, MaskWorkload
+from .workloads import MEAN, STD, CropWorkload
 
 
 class OpenCV:
@@ -75,41 +75,30 @@ class OpenCV:
         return loop
 
 
-class PastedMasks:
+def pasted_masks(torch, workload, arrays):
     """
-    torchvision's images of masks, and codes of them by pycocotools.
+    Return a call of torchvision's images of masks, or None without pycocotools, which codes them.
 
     torchvision returns values, which its users compare with a threshold themselves.  So this is
     timed too where roicy returns booleans or codes.
     """
+    from torchvision.models.detection.roi_heads import paste_masks_in_image
 
-    package, takes = "torchvision", MaskWorkload
+    masks = torch.from_numpy(arrays["masks"])[:, None]
+    boxes = torch.from_numpy(arrays["boxes"])
 
-    def __init__(self, threads):
-        import torch
-        import torchvision
+    def values():
+        return paste_masks_in_image(masks, boxes, workload.image_shape)[:, 0].numpy()
 
-        torch.set_num_threads(threads)
-        self.torch, self.name = torch, f"torchvision {torchvision.__version__}"
+    def codes():
+        images = (values() >= 0.5).view(np.uint8)
+        found = coder.encode(np.asfortranarray(images.transpose(1, 2, 0)))
+        return [np.frombuffer(code["counts"], np.uint8) for code in found]
 
-    def prepare(self, workload, arrays, direction):
-        from torchvision.models.detection.roi_heads import paste_masks_in_image
+    if workload.result != "rle":
+        return values if workload.result == "values" else lambda: values() >= 0.5
+    if importlib.util.find_spec("pycocotools") is None:
+        return None
+    from pycocotools import mask as coder
 
-        masks = self.torch.from_numpy(arrays["masks"])[:, None]
-        boxes = self.torch.from_numpy(arrays["boxes"])
-
-        def values():
-            return paste_masks_in_image(masks, boxes, workload.image_shape)[:, 0].numpy()
-
-        def codes():
-            images = (values() >= 0.5).view(np.uint8)
-            found = coder.encode(np.asfortranarray(images.transpose(1, 2, 0)))
-            return [np.frombuffer(code["counts"], np.uint8) for code in found]
-
-        if workload.result != "rle":
-            return values if workload.result == "values" else lambda: values() >= 0.5
-        if importlib.util.find_spec("pycocotools") is None:
-            return None
-        from pycocotools import mask as coder
-
-        return codes
+    return codes

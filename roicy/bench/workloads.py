@@ -3,7 +3,7 @@ Calls in the sizes that detectors use.  `python -m roicy bench` and the ASV suit
 
 WORKLOADS are calls of operators on maps, CROPS of crop, MASKS of paste_masks, and ALL are all of
 these.  Each has the layouts in which it runs, its `arrays`, and `call`, which returns a function
-without parameters.
+without parameters.  What is called, and with what, each kind says by its method `prepared`.
 
 This file imports only NumPy, so the suite can use it with any version of roicy.
 """
@@ -34,18 +34,6 @@ def placed(values: np.ndarray, dtype: str | np.dtype) -> np.ndarray:
 def each_level(maps: Any) -> list[Any]:
     """Return a list of the maps of a pyramid, or of the only one."""
     return list(maps) if isinstance(maps, (list, tuple)) else [maps]
-
-
-def called(operator: Any, given: Any, options: dict[str, Any], reuse: bool) -> Any:
-    """Return a function without parameters, which writes to one array in all calls if `reuse`."""
-
-    def function(**out):
-        return operator(*given, **options, **out)
-
-    if reuse:
-        out = function()
-        return lambda: function(out=out)
-    return function
 
 
 def drawn_boxes(
@@ -87,6 +75,10 @@ class Workload(NamedTuple):
     def has(self, roicy: Any, direction: str) -> bool:
         """Return whether the operator has this pass."""
         return hasattr(roicy, self.function(direction))
+
+    def takes_out(self, direction: str) -> bool:
+        """Return whether a pass writes to an array of the caller's."""
+        return direction != "backward_boxes"
 
     @property
     def description(self) -> str:
@@ -147,9 +139,24 @@ class Workload(NamedTuple):
         Return a function without parameters, which calls an operator of the module `roicy`.
 
         `direction` is "forward", "backward" or "backward_boxes".  If `reuse`, all calls write to
-        the same array, except for gradients of boxes, which have no `out`.  `put` is a function
-        that brings an array to the device of the call.
+        the same array, where the operator takes one.  `put` is a function that brings an array to
+        the device of the call.
         """
+        operator, given, options = self.prepared(roicy, arrays, direction, layout, put)
+        options["num_threads"] = threads
+
+        def function(**out):
+            return operator(*given, **options, **out)
+
+        if reuse and self.takes_out(direction):
+            out = function()
+            return lambda: function(out=out)
+        return function
+
+    def prepared(
+        self, roicy: Any, arrays: dict[str, Any], direction: str, layout: str, put: Any
+    ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+        """Return what is called, with which arguments and options."""
 
         def laid_out(array):
             if isinstance(array, list):
@@ -159,19 +166,18 @@ class Workload(NamedTuple):
 
         input, grad = laid_out(arrays["input"]), laid_out(arrays["grad_output"])
         boxes = put(arrays["boxes"])
-        options = {**self.parameters, "layout": layout, "num_threads": threads}
+        options = {**self.parameters, "layout": layout}
         operator = getattr(roicy, self.function(direction))
-        forward = (input, boxes, self.output_size, self.scales)
+        given = (input, boxes, self.output_size, self.scales)
         if direction == "forward":
-            return called(operator, forward, options, reuse)
+            return operator, given, options
         if self.operator == "roi_pool":
-            argmax = roicy.roi_pool(*forward, return_argmax=True, **options)[1]
-            return called(operator, (grad, argmax, boxes, input.shape), options, reuse)
+            argmax = roicy.roi_pool(*given, return_argmax=True, **options)[1]
+            return operator, (grad, argmax, boxes, input.shape), options
         if direction == "backward_boxes" or self.operator == "roi_align_max":
-            reuse = reuse and direction == "backward"
-            return called(operator, (grad, input, boxes, self.scales), options, reuse)
+            return operator, (grad, input, boxes, self.scales), options
         shape = input.shape if self.levels == 1 else [level.shape for level in input]
-        return called(operator, (grad, boxes, shape, self.scales), options, reuse)
+        return operator, (grad, boxes, shape, self.scales), options
 
     def read_bytes(self, arrays: dict[str, Any], direction: str) -> int:
         """Return the bytes of the map, frame, masks or gradient that a call may read."""
@@ -240,7 +246,8 @@ class CropWorkload(NamedTuple):
     about: str = ""
 
     operator, layouts = "crop", ("NHWC",)  # a frame has its channels last
-    function, has, read_bytes = Workload.function, Workload.has, Workload.read_bytes
+    function, has, takes_out = Workload.function, Workload.has, Workload.takes_out
+    call, read_bytes = Workload.call, Workload.read_bytes
 
     @property
     def description(self) -> str:
@@ -275,25 +282,15 @@ class CropWorkload(NamedTuple):
         shift = middle - (turn @ np.c_[x1 + x2, y1 + y2][:, :, None] / 2)[:, :, 0]
         return {"frame": frame, "boxes": np.concatenate([turn, shift[:, :, None]], axis=2)}
 
-    def call(
-        self,
-        roicy: Any,
-        arrays: dict[str, Any],
-        direction: str = "forward",
-        layout: str = "NHWC",
-        reuse: bool = False,
-        threads: int = 1,
-    ) -> Any:
-        """Return a function without parameters: BGR bytes to normalised RGB of float32."""
+    def prepared(self, roicy: Any, arrays: dict[str, Any], *_: Any) -> Any:
+        """Return a call from BGR bytes to normalised RGB of float32."""
         options: dict[str, Any] = {
             "mean": MEAN, "std": STD, "scale": 1 / 255, "swap_channels": self.color is None,
-            "antialias": self.antialias, "num_threads": threads,
-            "border": "crop" if self.kind == "upright" else "constant",
+            "antialias": self.antialias, "border": "crop" if self.kind == "upright" else "constant",
         }  # fmt: skip
         if self.color:
             options |= {"color": self.color, "fit": self.fit}
-        given = (arrays["frame"], arrays["boxes"], self.size)
-        return called(roicy.crop, given, options, reuse)
+        return roicy.crop, (arrays["frame"], arrays["boxes"], self.size), options
 
 
 FACES = CropWorkload(16, (112, 112), (60, 300), (1.0, 1.3))
@@ -336,7 +333,8 @@ class MaskWorkload(NamedTuple):
     sides: tuple[int, int] = (16, 512)  # the smallest and the largest side of a box
 
     operator, layouts = "paste_masks", ("NCHW",)  # masks are planes
-    function, has, read_bytes = Workload.function, Workload.has, Workload.read_bytes
+    function, has = Workload.function, Workload.has
+    call, read_bytes = Workload.call, Workload.read_bytes
 
     @property
     def description(self) -> str:
@@ -353,32 +351,21 @@ class MaskWorkload(NamedTuple):
         masks = placed(np.repeat(disk[None], self.count, axis=0), "float32")
         return {"masks": masks, "boxes": boxes.astype(np.float32)}
 
-    def call(
-        self,
-        roicy: Any,
-        arrays: dict[str, Any],
-        direction: str = "forward",
-        layout: str = "NCHW",
-        reuse: bool = False,
-        threads: int = 1,
-    ) -> Any:
-        """
-        Return a function without parameters that pastes masks.
+    def takes_out(self, _: str) -> bool:
+        """Return whether the result is an array; codes are new in each call."""
+        return self.result != "rle"
 
-        Run-length codes are returned as arrays of bytes, so that they are compared as other
-        results are, and are new in each call.
-        """
+    def prepared(self, roicy: Any, arrays: dict[str, Any], *_: Any) -> Any:
+        """Return a call that pastes masks; codes are bytes, to be compared as other results."""
+
+        def codes(*given, **options):
+            found = roicy.paste_masks(*given, format="rle", **options)
+            return [np.frombuffer(code["counts"], np.uint8) for code in found]
+
         given = (arrays["masks"], arrays["boxes"], self.image_shape)
         if self.result == "rle":
-
-            def codes():
-                found = roicy.paste_masks(*given, format="rle", num_threads=threads)
-                return [np.frombuffer(code["counts"], np.uint8) for code in found]
-
-            return codes
-        threshold = None if self.result == "values" else 0.5
-        options = {"threshold": threshold, "num_threads": threads}
-        return called(roicy.paste_masks, given, options, reuse)
+            return codes, given, {}
+        return roicy.paste_masks, given, {"threshold": None if self.result == "values" else 0.5}
 
 
 MASKS = {
