@@ -71,10 +71,8 @@ def function(see: str, **passages: str) -> Callable[[Documented], Documented]:
     """
 
     def fill(documented: Documented) -> Documented:
-        name, returns = (
-            documented.__name__,
-            "\n    Of the type of the maps, but float32 of integers.",
-        )
+        name = documented.__name__
+        returns = "\n    Of the type of the maps, but float32 of integers."
         return fill_in(
             documented,
             **_sections(name, documented, passages, returns),

@@ -8,6 +8,8 @@ calls shorter.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Sequence
 
 import torch
@@ -17,10 +19,8 @@ from torch.overrides import has_torch_function
 
 
 def _keys(*names: str) -> int:
-    found = DispatchKeySet(getattr(DispatchKey, names[0]))
-    for name in names[1:]:
-        found = found | DispatchKeySet(getattr(DispatchKey, name))
-    return found.raw_repr()
+    sets = [DispatchKeySet(getattr(DispatchKey, name)) for name in names]
+    return functools.reduce(operator.or_, sets).raw_repr()
 
 
 # Outside of inference mode, and in it.

@@ -15,17 +15,9 @@ from . import _docs, _eager, functions
 
 def _extra_repr(module: Any) -> str:
     # without a docstring, by which pages of modules would list it
-    names = (
-        "featmap_names",
-        "output_size",
-        "spatial_scale",
-        "sampling_ratio",
-        "aligned",
-        "clockwise",
-    )
-    shown = [f"{name}={getattr(module, name)}" for name in names if hasattr(module, name)]
-    threads = module.num_threads
-    return ", ".join(shown if threads is None else [*shown, f"num_threads={threads}"])
+    names = "featmap_names output_size spatial_scale sampling_ratio aligned clockwise num_threads"
+    values = {name: getattr(module, name, None) for name in names.split()}
+    return ", ".join(f"{name}={value}" for name, value in values.items() if value is not None)
 
 
 class _Pool(nn.Module):
