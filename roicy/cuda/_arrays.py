@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -78,75 +79,56 @@ def overlap(a: Any, b: Any) -> bool:
     return low_a < high_b and low_b < high_a
 
 
-class Boxes:
-    """
-    Boxes of any format.
+class Boxes(NamedTuple):
+    """Boxes of any format."""
 
-    `rows` (K, 4) or (K, 5) lies on the device and has the dtype of the data; of rotated boxes it
-    has a column more.  `images` is int32 on the device.  It is None where column 0 of `rows` holds
-    the images, and where rows have no such column since there is one image.  `counts` says how
-    many boxes each image has, where they came as a list.
-    """
+    rows: Any  # (K, 4) or (K, 5) on the device, of the type of the data; turned: a column more
+    images: Any  # int32 on the device; None where `rows` hold them, and where there is one image
+    counts: list[int] | None  # of the boxes of each image, where they came as a list
 
-    def __init__(
-        self,
-        arguments: Arguments,
-        images: int,
-        dtype: np.dtype,
-        device: Any,
-        names: tuple[str, ...],
-    ):
-        if isinstance(arguments.boxes_num, cupy().ndarray):
-            raise TypeError(
-                "boxes_num: a cupy.ndarray, which would have to be waited for; "
-                "expected integers on the host"
-            )
 
-        self.images = None
-
-        def take(name: str, value: Any) -> Any:
-            return self._take(name, value, device)
-
-        given, counts = _boxes.gather_boxes(
-            arguments.boxes, arguments.boxes_num, images, take, names
+def boxes_of(
+    arguments: Arguments, images: int, dtype: np.dtype, device: Any, names: tuple[str, ...]
+) -> Boxes:
+    """Return the boxes of a call on so many images; names: of the numbers of a box."""
+    if isinstance(arguments.boxes_num, cupy().ndarray):
+        raise TypeError(
+            "boxes_num: a cupy.ndarray, which would have to be waited for; "
+            "expected integers on the host"
         )
-        listed = isinstance(given, list)
-        if counts is None and given.dtype != dtype:
-            self.images = self._images_of(given[:, 0], images)
-        arrays = [
-            cupy().ascontiguousarray(rows.astype(dtype, copy=False))
-            for rows in (given if listed else [given])
-        ]
-        self.counts = counts if listed else None
-        if not arrays:
-            self.rows = cupy().empty((0, len(names)), dtype)
-        elif len(arrays) == 1:
-            (self.rows,) = arrays
-        else:
-            self.rows = cupy().concatenate(arrays)
-        if counts is not None and images != 1:
-            self.images = cupy().asarray(np.repeat(np.arange(images, dtype=np.int32), counts))
+    take = functools.partial(_taken, device)
+    given, counts = _boxes.gather_boxes(arguments.boxes, arguments.boxes_num, images, take, names)
+    listed, of_boxes = isinstance(given, list), None
+    arrays = [
+        cupy().ascontiguousarray(rows.astype(dtype, copy=False))
+        for rows in (given if listed else [given])
+    ]
+    if counts is None and given.dtype != dtype:
+        of_boxes = _images_of(given[:, 0], images)
+    elif counts is not None and images != 1:
+        of_boxes = cupy().asarray(np.repeat(np.arange(images, dtype=np.int32), counts))
+    if len(arrays) != 1:
+        arrays = [cupy().concatenate(arrays or [cupy().empty((0, len(names)), dtype)])]
+    return Boxes(arrays[0], of_boxes, counts if listed else None)
 
-    @staticmethod
-    def _take(name: str, value: Any, device: Any) -> Any:
-        """Return an array as it is, or a list of rows of numbers as an array on the device."""
-        if isinstance(value, (list, tuple)):
-            value = cupy().asarray(_boxes.boxes_array(name, value))
-        value = of_cupy(name, value)
-        if value.dtype.char not in _arguments.FLOATS and value.dtype.kind not in "iu":
-            raise TypeError(
-                f"{name}: dtype {value.dtype.name}, expected float32, float64 or integers"
-            )
-        check_device(device, name, value)
-        return addressable(name, value)
 
-    @staticmethod
-    def _images_of(column: Any, images: int) -> Any:
-        """
-        Return batch indices as int32, with -1 where there is no such image.
+def _taken(device: Any, name: str, value: Any) -> Any:
+    """Return an array as it is, or a list of rows of numbers as an array on the device."""
+    if isinstance(value, (list, tuple)):
+        value = cupy().asarray(_boxes.boxes_array(name, value))
+    value = of_cupy(name, value)
+    if value.dtype.char not in _arguments.FLOATS and value.dtype.kind not in "iu":
+        raise TypeError(f"{name}: dtype {value.dtype.name}, expected float32, float64 or integers")
+    check_device(device, name, value)
+    return addressable(name, value)
 
-        They are converted by themselves, since the dtype of the data may be too small for them.
-        """
-        column = column.astype(np.float64)
-        exists = (column >= 0) & (column < images) & (column == cupy().floor(column))
-        return cupy().where(exists, column, -1).astype(np.int32)
+
+def _images_of(column: Any, images: int) -> Any:
+    """
+    Return batch indices as int32, with -1 where there is no such image.
+
+    They are converted by themselves, since the dtype of the data may be too small for them.
+    """
+    column = column.astype(np.float64)
+    exists = (column >= 0) & (column < images) & (column == cupy().floor(column))
+    return cupy().where(exists, column, -1).astype(np.int32)

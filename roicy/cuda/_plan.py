@@ -118,13 +118,8 @@ class Call:
     """A call with checked arguments: a plan, and the arrays of the call."""
 
     def __init__(self, plan: Plan, boxes: Boxes, out: Any):
-        self.plan, self.rows, self.images, self.counts = (
-            plan,
-            boxes.rows,
-            boxes.images,
-            boxes.counts,
-        )
-        self.out = out
+        self.plan, self.out = plan, out
+        self.rows, self.images, self.counts = boxes
         self.maps: list[Any] = []  # that it reads
         self.dtype, self.count, self.output_shape = plan.dtype, plan.count, plan.output_shape
         self.layout = plan.layout

@@ -17,7 +17,7 @@ from .._arguments import Arguments, Layout
 from .._levels import Shape
 from .._table import CORNERS, MAX_SAMPLE, Operator
 from . import _passes
-from ._arrays import Boxes, addressable, check_device, floats, of_cupy, overlap
+from ._arrays import addressable, boxes_of, check_device, floats, of_cupy, overlap
 from ._arrays import indices as indices
 from ._launch import MOST_LEVELS, cupy
 from ._plan import Call, plan_of
@@ -59,7 +59,7 @@ def _planned(
         canonical = _levels.canonical(arguments.pyramid)
         level_rule = _levels.rule(len(named), scales[0], scales[-1], *canonical)
     with inside(first.device):
-        boxes = Boxes(arguments, shapes[0][0], first.dtype, first.device, row.box)
+        boxes = boxes_of(arguments, shapes[0][0], first.dtype, first.device, row.box)
     levels = tuple(zip(shapes, scales, strict=True))
     plan = plan_of(
         row, row.rule(*parameters), arguments.layout, first.dtype, bins, levels, level_rule,
