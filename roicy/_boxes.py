@@ -208,12 +208,9 @@ def check_listed(boxes: Any, boxes_num: Any, count: int, kind: str, places: str)
 
 
 def gather_boxes(
-    boxes: Any,
-    boxes_num: Any,
-    images: int,
-    take: Callable[[str, Any], Any],
+    boxes: Any, boxes_num: Any, images: int, take: Callable[[str, Any], Any],
     names: tuple[str, ...] = CORNERS,
-) -> tuple[Any, list[int] | None]:
+) -> tuple[Any, list[int] | None]:  # fmt: skip
     """
     Return the boxes as an array, or as a list with an array for each image, and the number of
     boxes of each image, None where rows say it.
@@ -269,13 +266,9 @@ def indices_of(rows: np.ndarray, count: int, kind: str, images: str) -> np.ndarr
 
 
 def converted(
-    given: Any,
-    counts: list[int] | None,
-    image_count: int,
-    dtype: np.dtype,
-    scale: tuple[float, float],
-    names: tuple[str, ...],
-) -> tuple[np.ndarray, np.ndarray]:
+    given: Any, counts: list[int] | None, image_count: int, dtype: np.dtype,
+    scale: tuple[float, float], names: tuple[str, ...],
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """
     Return boxes (K, 4) or (K, 5) of the type of the data, and the image of each, int32.
 

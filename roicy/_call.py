@@ -56,13 +56,9 @@ def _check_argmax_fits(name: str, height: int, width: int) -> None:
 
 
 def forward(
-    row: Operator,
-    parameters: tuple[Any, ...],
-    input: Any,
-    output_size: Any,
-    given: tuple[Any, ...],
-    option: bool = False,
-) -> Any:
+    row: Operator, parameters: tuple[Any, ...], input: Any, output_size: Any,
+    given: tuple[Any, ...], option: bool = False,
+) -> Any:  # fmt: skip
     """
     Pool from the map `input`, or from the maps of a pyramid.
 
@@ -84,13 +80,9 @@ def forward(
 
 
 def backward(
-    row: Operator,
-    parameters: tuple[Any, ...],
-    grad_output: Any,
-    input_shape: Any,
-    given: tuple[Any, ...],
-    argmax: Any = None,
-) -> Any:
+    row: Operator, parameters: tuple[Any, ...], grad_output: Any, input_shape: Any,
+    given: tuple[Any, ...], argmax: Any = None,
+) -> Any:  # fmt: skip
     """Return the gradient of the map, or a list with the gradient of each map of a pyramid."""
     backend = _backend(grad_output, argmax, given)
     arguments = Arguments(*given)
@@ -119,13 +111,9 @@ def backward(
 
 
 def backward_with_maps(
-    row: Operator,
-    parameters: tuple[Any, ...],
-    grad_output: Any,
-    input: Any,
-    given: tuple[Any, ...],
-    products: bool = False,
-) -> Any:
+    row: Operator, parameters: tuple[Any, ...], grad_output: Any, input: Any,
+    given: tuple[Any, ...], products: bool = False,
+) -> Any:  # fmt: skip
     """
     Return a gradient that reads the maps.
 

@@ -39,25 +39,18 @@ def indices(name: str, value: Any, plan: Plan) -> np.ndarray:
 
 
 def plan_with_maps(
-    row: Operator,
-    parameters: tuple[Any, ...],
-    maps: Any,
-    bins: Any,
-    given: tuple[Any, ...],
+    row: Operator, parameters: tuple[Any, ...], maps: Any, bins: Any, given: tuple[Any, ...],
     gradient: bool = False,
-) -> Plan:
+) -> Plan:  # fmt: skip
     """Plan a forward pass, or a gradient that reads the maps: of boxes, or of largest samples."""
     purpose = (GRADIENTS if gradient else PURPOSES)[row.reduction]
     return Plan(purpose, row, row.rule(*parameters), maps, bins, given)
 
 
 def plan_backward(
-    row: Operator,
-    parameters: tuple[Any, ...],
-    grad: np.ndarray,
-    shapes: dict[str, _levels.Shape],
+    row: Operator, parameters: tuple[Any, ...], grad: np.ndarray, shapes: dict[str, _levels.Shape],
     arguments: Arguments,
-) -> Plan:
+) -> Plan:  # fmt: skip
     """Plan the gradient of maps of these shapes (N, C, H, W); grad: seen as (K, C, PH, PW)."""
     purpose = "max_pixel_grad" if row.reduction is MAX_PIXEL else "grad_input"
     named = dict(shapes, dtype=grad.dtype)

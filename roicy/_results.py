@@ -10,12 +10,9 @@ from . import _arguments, _memory
 
 
 def result(
-    out: Any,
-    shape: tuple[int, ...],
-    dtypes: tuple[np.dtype, ...],
-    read: tuple[np.ndarray, ...],
+    out: Any, shape: tuple[int, ...], dtypes: tuple[np.dtype, ...], read: tuple[np.ndarray, ...],
     name: str = "out",
-) -> np.ndarray:
+) -> np.ndarray:  # fmt: skip
     """
     Return the array to write to: `out`, if it can take the result, or a new one, of the first
     of the types that it may have.

@@ -126,15 +126,9 @@ class Workload(NamedTuple):
         }
 
     def call(
-        self,
-        roicy: Any,
-        arrays: dict[str, Any],
-        direction: str = "forward",
-        layout: str = "NCHW",
-        reuse: bool = False,
-        threads: int = 1,
-        put: Any = np.asarray,
-    ) -> Any:
+        self, roicy: Any, arrays: dict[str, Any], direction: str = "forward", layout: str = "NCHW",
+        reuse: bool = False, threads: int = 1, put: Any = np.asarray,
+    ) -> Any:  # fmt: skip
         """
         Return a function without parameters, which calls an operator of the module `roicy`.
 

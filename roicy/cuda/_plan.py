@@ -31,16 +31,10 @@ class Plan:
     """What calls of equal shapes and parameters have in common."""
 
     def __init__(
-        self,
-        row: Operator,
-        rule: Rule,
-        layout: str,
-        dtype: np.dtype,
-        bins: tuple[int, int],
-        levels: tuple[tuple[Shape, Scale], ...],
-        level_rule: tuple[int | float, ...],
+        self, row: Operator, rule: Rule, layout: str, dtype: np.dtype, bins: tuple[int, int],
+        levels: tuple[tuple[Shape, Scale], ...], level_rule: tuple[int | float, ...],
         boxes: tuple[int, int],
-    ):
+    ):  # fmt: skip
         """level_rule: of ``_levels.rule``, empty for a single map; boxes: the shape of rows."""
         self.row, self.rule, self.bins, self.dtype = row, rule, bins, dtype
         self.layout, self.levels, self.level_rule = Layout(layout), levels, level_rule

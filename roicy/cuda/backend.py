@@ -34,13 +34,9 @@ array = floats
 
 
 def _planned(
-    row: Operator,
-    parameters: tuple[Any, ...],
-    arrays: list[Any],
-    bins: tuple[int, int],
-    named: dict[str, Shape],
-    arguments: Arguments,
-) -> Call:
+    row: Operator, parameters: tuple[Any, ...], arrays: list[Any], bins: tuple[int, int],
+    named: dict[str, Shape], arguments: Arguments,
+) -> Call:  # fmt: skip
     """
     Return the call of checked arguments, with its plan.
 
@@ -69,24 +65,17 @@ def _planned(
 
 
 def plan_backward(
-    row: Operator,
-    parameters: tuple[Any, ...],
-    grad: Any,
-    shapes: dict[str, Shape],
+    row: Operator, parameters: tuple[Any, ...], grad: Any, shapes: dict[str, Shape],
     arguments: Arguments,
-) -> Call:
+) -> Call:  # fmt: skip
     """Check the arguments of the gradient of maps (N, C, H, W); grad: seen as (K, C, PH, PW)."""
     return _planned(row, parameters, [grad], tuple(grad.shape[2:]), shapes, arguments)
 
 
 def plan_with_maps(
-    row: Operator,
-    parameters: tuple[Any, ...],
-    input: Any,
-    bins: Any,
-    given: tuple[Any, ...],
+    row: Operator, parameters: tuple[Any, ...], input: Any, bins: Any, given: tuple[Any, ...],
     gradient: bool = False,
-) -> Call:
+) -> Call:  # fmt: skip
     """Check the arguments of a forward pass, and those of the gradient of the boxes alike."""
     arguments = Arguments(*given)
     named = _levels.maps(input, arguments, floats)
@@ -111,12 +100,9 @@ def output(call: Call) -> Any:
 
 
 def result(
-    out: Any,
-    shape: tuple[int, ...],
-    dtypes: tuple[np.dtype, ...],
-    read: tuple[Any, ...],
+    out: Any, shape: tuple[int, ...], dtypes: tuple[np.dtype, ...], read: tuple[Any, ...],
     name: str = "out",
-) -> Any:
+) -> Any:  # fmt: skip
     """
     Return the array to write to.
 
