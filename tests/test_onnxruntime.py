@@ -212,8 +212,8 @@ def test_pyramids_and_masks_of_the_domain(rng):
     )
 
 
-def scattered(levels=(0, 1), zero="0.0", columns="one, five, one, one"):
-    """Return a pyramid as PyTorch's exporter of torch.export writes it, with changes."""
+def scattered(levels=(0, 1), zero="0.0", old="", new=""):
+    """Return a pyramid as PyTorch's exporter of torch.export writes it, with a change."""
     body = """pyramid (float[N, C, H, W] A, float[N, C, h, w] B, float[K, 5] rows, int64[K] levels,
                        int64[1] count, int64[3] others) => (float[R, C, 2, 2] Y) {
         nothing = Constant <value_ints = [0]> ()
@@ -237,13 +237,29 @@ def scattered(levels=(0, 1), zero="0.0", columns="one, five, one, one"):
         first{i} = Slice (some{i}, nothing, one, one)
         floats{i} = Squeeze (first{i}, one)
         images{i} = Cast <to = 7> (floats{i})
-        boxes{i} = Slice (some{i}, {columns})
+        boxes{i} = Slice (some{i}, one, five, one, one)
         pooled{i} = RoiAlign <output_height = 2, output_width = 2, sampling_ratio = 2,
             spatial_scale = {0.5 / 2**i}, coordinate_transformation_mode = "output_half_pixel">
             ({"AB"[i]}, boxes{i}, images{i})
         {"Y" if i else "part"} = ScatterND ({"part" if i else "zeros"}, column{i}, pooled{i})
-        """
+        """.replace(*(text.replace("#", str(i)) for text in (old, new)))
     return parsed(body + "}", opset=18)
+
+
+CORNERS = "Slice (some#, one, five, one, one)"
+NO_PYRAMIDS = {
+    "values that are added": ("", ""),
+    "an image for a corner": (CORNERS, CORNERS.replace("one, five", "nothing, last")),
+    "whole pixels": (
+        f"boxes# = {CORNERS}",
+        f"exact# = {CORNERS}  whole# = Cast <to = 7> (exact#)  boxes# = Cast <to = 1> (whole#)",
+    ),
+    "the first box of a level": ("Slice (turned#", "Slice (found#"),
+    "half of the boxes": (
+        "which# = Squeeze (sliced#, one)",
+        "all# = Squeeze (sliced#, one)  which#, others# = Split <num_outputs = 2> (all#)",
+    ),
+}
 
 
 def pyramid_inputs(rng, count):
@@ -269,17 +285,16 @@ def test_pyramids_that_are_scattered(levels, zero, rng):
         session.run(None, pyramid_inputs(rng, 8))
 
 
-def test_what_is_no_pyramid(rng):
+@pytest.mark.parametrize("change", NO_PYRAMIDS)
+def test_what_is_no_pyramid(change, rng):
     """It is computed node by node, whatever it is."""
-    inputs = pyramid_inputs(rng, 9)
-    image_for_corner = scattered(columns="nothing, last, one, one")
-    added = scattered()
-    (last,) = [node for node in added.graph.node if node.output[0] == "Y"]
-    last.attribute.append(onnx.helper.make_attribute("reduction", "add"))
-    for model in (image_for_corner, added):
-        titles, session = claimed(model)
-        assert sorted(titles) == ["node 'pooled0' (RoiAlign)", "node 'pooled1' (RoiAlign)"]
-        assert_as_onnx_runtime(session.run(None, inputs), model, inputs)
+    inputs, model = pyramid_inputs(rng, 9), scattered((0, 1), "0.0", *NO_PYRAMIDS[change])
+    if change == "values that are added":
+        (last,) = [node for node in model.graph.node if node.output[0] == "Y"]
+        last.attribute.append(onnx.helper.make_attribute("reduction", "add"))
+    titles, session = claimed(model)
+    assert sorted(titles) == ["node 'pooled0' (RoiAlign)", "node 'pooled1' (RoiAlign)"]
+    assert_as_onnx_runtime(session.run(None, inputs), model, inputs)
 
 
 def test_pyramids_whose_parts_others_read(rng):

@@ -234,9 +234,45 @@ def test_pasting_loops(name, rng):
         np.testing.assert_allclose(got, expected, rtol=0, atol=1e-6)
 
 
-def test_loops_that_begin_otherwise():
-    """Without boxes, the result is what the Loop begins with."""
-    titles, _ = claimed(parsed(PASTING.replace("(none, h1, w1)", "(none, none, w1)")))
+# Loops that give the same for small boxes, or for few, and something else for others
+OTHERWISE = {
+    "extents without boxes": ("(none, h1, w1)", "(none, none, w1)"),
+    "999 boxes": (
+        "count = Gather (extents_of_P, first)",
+        """all = Gather (extents_of_P, first)
+           most = Constant <value = int64 {999}> ()
+           count = Min (all, most)""",
+    ),
+    "the first 1000": (
+        "on = Identity (goes)",
+        "last_turn = Constant <value = int64 {999}> ()  on = Less (i, last_turn)",
+    ),
+    "1333 pixels": (
+        "end = Min (high, limits)",
+        "far = Constant <value_ints = [1333, 1333]> ()  end = Min (high, limits, far)",
+    ),
+    "large boxes": (
+        "size = Sub (high, low)",
+        """very = Constant <value_ints = [3000, 3000]> ()
+           all = Sub (high, low)
+           size = Min (all, very)""",
+    ),
+    "rows for columns": ("<value_ints = [1, 0]>", "<value_ints = [0, 1]>"),
+    "a frame of ones": (
+        "image = Pad (part, pads)",
+        "one = Constant <value_float = 1.0> ()  image = Pad (part, pads, one)",
+    ),
+    "corners": ("half_pixel", "align_corners"),
+    "pixels after the box": ("high = Add (last, ones)", "high = Identity (last)"),
+    "another order": ("Concat <axis = 0> (before, flat)", "Concat <axis = 0> (flat, before)"),
+}
+
+
+@pytest.mark.parametrize("change", OTHERWISE)
+def test_loops_that_do_something_else(change):
+    old, new = OTHERWISE[change]
+    assert old in PASTING
+    titles, _ = claimed(parsed(PASTING.replace(old, new)))
     assert titles == []
 
 

@@ -1,25 +1,22 @@
 """
 The Loop that pastes masks in torchvision's exports, known by what it computes.
 
-Its body is computed by NumPy for small masks, and has to give what paste_masks gives.
+Its body is computed once with symbols in the place of numbers (``_symbols.py``), and has to give
+what paste_masks gives.  So it does the same for masks, boxes and images of all sizes.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .. import masks
 from . import version
-from ._patterns import Walk, closed, read_all, spell
+from ._patterns import FLOAT, INT64, Walk, closed, read_all, spell
+from ._symbols import MASK, OPERATORS, Image, Sum, extreme
 
-FLOAT, INT64 = 1, 7  # element types of ONNX
-ZERO = np.zeros(1, np.float32)
-DTYPES = {1: np.float32, 6: np.int32, 7: np.int64, 9: np.bool_, 11: np.float64}
 SCALARS = ("Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze")  # that hand a number on
 
 
@@ -73,15 +70,10 @@ def pasting_loops(graph: Any) -> list[Pasting]:
 def _pasted(graph: Any, node: Any) -> list[str] | None:
     """Return the masks, the boxes, the height and the width that a Loop may paste with, or None."""
     walk, (body,) = Walk(graph), node.bodies
-    kinds = [inner.op_type for inner in body.nodes]
-    if not set(kinds) <= set(OPERATORS) or kinds.count("Resize") != 1 or len(body.inputs) != 3:
+    if len(body.inputs) != 3 or any(inner.domain for inner in body.nodes):
         return None
     values = [name for name in node.captures if graph.constant(name) is None]
-    by_turn = {
-        inner.inputs[0]
-        for inner in body.nodes
-        if inner.op_type == "Gather" and inner.inputs[1] == body.inputs[0]
-    }
+    by_turn = {inner.inputs[0] for inner in body.nodes if _is_by_turn(body, inner)}
     extents = [name for name in values if name not in by_turn and graph.type_of(name) == INT64]
     boxes = [name for name in values if name in by_turn and graph.type_of(name) == INT64]
     pasted = [name for name in values if name in by_turn and graph.type_of(name) == FLOAT]
@@ -107,104 +99,53 @@ def _pasted(graph: Any, node: Any) -> list[str] | None:
     return [pasted[0], boxes[0], *(by_source[side] for side in sides)]
 
 
-def _probes(shape: tuple[int, ...]) -> list[list[np.ndarray]]:
-    """Return masks with borders, boxes of whole pixels partly in the image, and its extents."""
-    rng, extents = np.random.default_rng(7), [np.full(shape, 23), np.full(shape, 17)]
-    boxes = [
-        [[2, 3, 9, 12], [-4, -5, 40, 30], [5, 5, 5, 5], [0, 0, 16, 22]],
-        [[-30, 2, 3, 4], [10, -9, 80, 1], [15, 21, 17, 90], [1, 1, 14, 2]],
-    ]
-    return [
-        [rng.random((4, 1, side, side), np.float32), np.array(each), *extents]
-        for side, each in zip((6, 30), boxes, strict=True)
-    ]
+def _is_by_turn(body: Any, node: Any) -> bool:
+    """Whether a node takes what a value has for the turn of a Loop."""
+    return bool(node.op_type == "Gather" and node.inputs[1] == body.inputs[0])
 
 
 def _pastes(graph: Any, node: Any, inputs: list[str]) -> bool:
-    """Whether the body of a Loop pastes the probes as roicy does."""
-    (body,), step = node.bodies, Pasting(node, inputs)
-    constants = {name: graph.constant(name) for name in node.captures} | {"": None}
-    constants |= {name: body.constant(name) for name in body.initializers}
-    turn = [(one.outputs, OPERATORS[one.op_type], one.inputs, one.attributes) for one in body.nodes]
+    """Whether the body of a Loop does to each mask what paste_masks does."""
+    (body,), symbols = node.bodies, ("x1", "y1", "x2", "y2", "height", "width")
+    x1, y1, x2, y2, height, width = (Sum({symbol: 1}) for symbol in symbols)
+    rows, columns = _placed("rows", y1, y2, height), _placed("columns", x1, x2, width)
+    by_turn = {inputs[0]: Image((1, *MASK)), inputs[1]: np.array([x1, y1, x2, y2])}
+    given = [(name, graph.constant(name)) for name in node.captures]
+    given += [(name, body.constant(name)) for name in body.initializers]
+    known: Any = {name: np.asarray(array, object) for name, array in given if array is not None}
+    known |= {body.inputs[1]: np.array(True), "": None}
     for shape in ((), (1,)):  # of the extents
+        values = known | {inputs[2]: np.full(shape, height), inputs[3]: np.full(shape, width)}
         with contextlib.suppress(Exception):  # whatever it is, the Loop does something else
-            if all(_agrees(body, turn, constants, step, probe) for probe in _probes(shape)):
+            one, of_rows, of_columns = _added(body, values, by_turn).axes
+            if one == 1 and of_rows in rows and of_columns in columns:
                 return True
     return False
 
 
-def _agrees(body: Any, turn: Any, constants: Any, step: Pasting, arrays: list[Any]) -> bool:
-    values = constants | dict(zip(step.inputs, arrays, strict=True))
-    expected = np.empty((len(arrays[0]), arrays[2].item(), arrays[3].item()), np.float32)
-    step.run(arrays, lambda shape: expected)
-    got = expected[:0]
-    for k in range(len(expected)):
-        values |= dict(zip(body.inputs, (np.array(k), np.True_, got), strict=True))
-        for (output,), compute, names, attributes in turn:
-            values[output] = compute(*(values[name] for name in names), **attributes)
-        goes_on, got = (values[name] for name in body.outputs)
-        if not goes_on:
-            return False
-    return got.shape == expected.shape and np.allclose(got, expected, rtol=0, atol=1e-5)
+def _placed(axis: str, first: Sum, last: Sum, extent: Sum) -> tuple[Any, Any]:
+    """Return what an axis of a mask is made to for an image, where its box has these pixels."""
+    start, end = extreme(max, first, 0), extreme(min, last + 1, extent)
+    resized = ("Resize", axis, extreme(max, last - first + 1, 1))
+    image = ("Pad", ("Slice", resized, start - first, end - first), start, extent - end)
+    return image, ("Slice", image, 0, extent)  # only boxes outside of the image are cut again
 
 
-# The nodes that a body may have.  Inputs and attributes that they do not take are errors.
-
-
-def _reduce(
-    function: Any, x: Any, axes: Any = None, keepdims: int = 1, noop_with_empty_axes: int = 0
-) -> Any:
-    return function(x, None if axes is None else tuple(axes), keepdims=bool(keepdims))
-
-
-def _resize(x: Any, roi: Any, scales: Any, sizes: Any, **given: Any) -> Any:
-    stretched = given.get("keep_aspect_ratio_policy", "stretch") == "stretch"
-    kind = given["mode"], given["coordinate_transformation_mode"], stretched
-    others = [given.get(name) for name in ("antialias", "exclude_outside", "axes")]
-    if kind != ("linear", "half_pixel", True) or any(others):
-        raise ValueError(f"Resize with {given}")
-    for axis, size in enumerate(sizes):
-        last = x.shape[axis] - 1
-        places = np.clip((np.arange(size) + 0.5) * (last + 1) / size - 0.5, 0, last)
-        low = places.astype(np.int64)
-        weights = (places - low).reshape(-1, *[1] * (x.ndim - axis - 1))
-        x = x.take(low, axis) * (1 - weights) + x.take(np.minimum(low + 1, last), axis) * weights
-    return x.astype(np.float32)
-
-
-def _slice(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = 1) -> Any:
-    if np.any(np.asarray(steps) != 1):
-        raise ValueError(f"Slice with steps {steps}")
-    parts = [slice(None)] * x.ndim
-    for i, axis in enumerate(range(len(starts)) if axes is None else axes):
-        parts[axis] = slice(starts[i], ends[i])
-    return x[tuple(parts)]
-
-
-OPERATORS: dict[str, Callable[..., Any]] = {
-    "Add": lambda x, y: x + y,
-    "Cast": lambda x, to, saturate=1: x.astype(DTYPES[to]),
-    "Concat": lambda *parts, axis: np.concatenate(parts, axis),
-    "ConstantOfShape": lambda shape, value=ZERO: np.full(shape, value),
-    "Equal": lambda x, y: x == y,
-    "Expand": lambda x, shape: np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape))),
-    "Gather": lambda x, indices, axis=0: x.take(indices, axis),
-    "Identity": lambda x: x,
-    "Max": lambda *parts: functools.reduce(np.maximum, parts),
-    "Min": lambda *parts: functools.reduce(np.minimum, parts),
-    "Pad": lambda x, pads, value=None, mode="constant": np.pad(
-        x, pads.reshape(2, -1).T, mode, constant_values=value or 0
-    ),
-    "ReduceMax": functools.partial(_reduce, np.max),
-    "ReduceMin": functools.partial(_reduce, np.min),
-    "Reshape": lambda x, shape, allowzero=0: x.reshape(
-        [x.shape[i] if extent == 0 else extent for i, extent in enumerate(shape)]
-    ),
-    "Resize": _resize,
-    "Shape": lambda x, start=0: np.array(x.shape[start:]),
-    "Slice": _slice,
-    "Squeeze": lambda x, axes=None: np.squeeze(x, None if axes is None else tuple(axes)),
-    "Sub": lambda x, y: x - y,
-    "Unsqueeze": lambda x, axes: np.expand_dims(x, tuple(axes)),
-    "Where": np.where,
-}
+def _added(body: Any, values: dict[str, Any], by_turn: dict[str, Any]) -> Any:
+    """Compute a turn of a Loop, and return the image that it adds to those before."""
+    last = body.producer[body.outputs[1]]
+    if (last.op_type, last.attributes, last.inputs[0]) != ("Concat", {"axis": 0}, body.inputs[2]):
+        raise ValueError("the Loop adds nothing to the images before")
+    for node in body.nodes:
+        if node is last:
+            continue
+        if _is_by_turn(body, node) and not node.attributes.get("axis"):
+            made = by_turn[node.inputs[0]]
+        else:
+            of = [values[name] for name in node.inputs]
+            made = OPERATORS[node.op_type](*of, **node.attributes)
+        values[node.outputs[0]] = made if isinstance(made, tuple) else np.asarray(made, object)
+    (image,) = [values[name] for name in last.inputs[1:]]
+    if values[body.outputs[0]].item() is not True:
+        raise ValueError("the Loop ends sooner")
+    return image

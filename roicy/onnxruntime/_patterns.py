@@ -15,8 +15,9 @@ import numpy as np
 from .. import multiscale, operators
 from ..compat.onnx._table import TABLE, levels_of
 
-# Nodes that hand the indices of boxes on, in other shapes.
-SHAPES = ("Cast", "Expand", "Identity", "Reshape", "Split", "Squeeze", "Transpose", "Unsqueeze")
+FLOAT, INT64 = 1, 7  # element types of ONNX
+# Nodes that hand numbers on in their order, in other shapes
+SHAPES = ("Cast", "Expand", "Identity", "Reshape", "Split", "Squeeze", "Unsqueeze")
 SCATTERS = ("ScatterElements", "ScatterND")
 
 
@@ -108,10 +109,15 @@ class Walk:
         return node if node is not None and node.op_type in kinds and not node.domain else None
 
     def through(self, name: str, kinds: tuple[str, ...] = SHAPES) -> str:
-        """Return the value that nodes of these kinds make another one of."""
-        while (node := self.node(name, *kinds)) is not None:
+        """Return the value that nodes of these kinds make another one of, of the same numbers."""
+        while (node := self.node(name, *kinds)) is not None and self._keeps_all(node):
             name = node.inputs[0]
         return name
+
+    def _keeps_all(self, node: Any) -> bool:
+        """Whether a node is no Cast to another type, and no Split into several parts."""
+        to = node.attributes["to"] if node.op_type == "Cast" else None
+        return len(node.outputs) == 1 and to in (None, self.graph.type_of(node.inputs[0]))
 
     def constant(self, name: str) -> np.ndarray | None:
         """Return a constant, or None for other values."""
@@ -136,8 +142,11 @@ class Walk:
     def level(self, indices: str) -> tuple[str, int] | None:
         """Return (levels of boxes, level) of the indices of the boxes of one level."""
         name = self.through(indices)
-        found = self.sliced(name)  # the only column of the transposed indices
-        node = self.node(self.through(found[0]) if found and found[1] == [0] else name, "NonZero")
+        found = self.sliced(name)
+        transposed = self.node(found[0] if found else name, "Transpose")
+        if found and (transposed is None or found[1] != [0]):  # not the only column
+            return None
+        node = self.node(self.through(transposed.inputs[0]) if transposed else name, "NonZero")
         equal = node and self.node(node.inputs[0], "Equal")
         if not equal:
             return None
@@ -149,6 +158,9 @@ class Walk:
 
     def columns(self, name: str, wanted: list[int]) -> tuple[str, str] | None:
         """Return (rows, indices) where a value is these columns of some rows."""
+        cast = self.node(name, "Cast")
+        if cast is not None and wanted == [0]:  # images are whole numbers
+            name = cast.inputs[0]
         name = self.through(name, ("Cast", "Squeeze"))
         found = self.sliced(name)
         columns = self.node(name, "Gather")

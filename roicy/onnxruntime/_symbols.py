@@ -1,0 +1,228 @@
+"""
+Numbers and images that are not known, and ONNX's operators on them.
+
+A number is an integer, or the sum of some symbols; an image is what is made of a mask.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ._patterns import FLOAT, INT64
+
+ZERO = np.zeros(1, np.float32)
+ENDLESS = 2**31 - 1  # slices to here, or further, take all that is left of an axis
+MASK = ("rows", "columns")  # the axes of a mask
+
+
+class Sum:
+    """
+    A number that is not known.
+
+    Parameters
+    ----------
+    terms : dict
+        The factor of each symbol.  The symbol of what is known is None.
+    """
+
+    def __init__(self, terms: dict[Any, int]):
+        self.terms = terms
+
+    def __add__(self, other: Any) -> Any:
+        terms = dict(self.terms)
+        for symbol, factor in other.terms.items() if isinstance(other, Sum) else [(None, other)]:
+            terms[symbol] = terms.get(symbol, 0) + factor
+        terms = {symbol: factor for symbol, factor in terms.items() if factor}
+        return Sum(terms) if terms.keys() - {None} else terms.get(None, 0)
+
+    def __rmul__(self, factor: int) -> Sum:
+        return Sum({symbol: factor * one for symbol, one in self.terms.items()})
+
+    def __sub__(self, other: Any) -> Any:
+        return self + -1 * other
+
+    def __rsub__(self, other: int) -> Any:
+        return -1 * self + other
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, Sum) and self.terms == other.terms
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.terms.items()))
+
+    __radd__ = __add__
+
+
+def extreme(of: Callable[..., int], one: Any, other: Any) -> Any:
+    """Return the larger or the smaller of two numbers; of: max or min."""
+    if isinstance(one, int) and isinstance(other, int):
+        return of(one, other)
+    return one if one == other else Sum({(of, frozenset((one, other))): 1})
+
+
+class Image(NamedTuple):
+    """
+    What is made of a mask.
+
+    An axis is 1, which is its extent; or a name of MASK; or (operator, axis, more), where the
+    operator is "Resize" to an extent, "Slice" from and to, or "Pad" with zeros before and after.
+    """
+
+    axes: tuple[Any, ...]
+
+
+class Zeros(NamedTuple):
+    """An image of zeros."""
+
+    extents: tuple[Any, ...]
+
+
+def _extent(axis: Any) -> Any:
+    return 1 if axis == 1 else Sum({axis: 1})
+
+
+# Operators of ONNX, on images, and arrays of numbers.  Inputs and attributes that they do not take
+# are errors, as is each use of a number that has to be known and is not.
+
+
+def _expect(is_so: Any) -> None:
+    if not is_so:
+        raise ValueError("a node that does something else")
+
+
+def _cast(x: Any, to: int, saturate: int = 1) -> Any:
+    is_whole = not isinstance(x, tuple) and all(isinstance(one, (int, Sum)) for one in x.flat)
+    _expect(to == INT64 if is_whole else to == FLOAT and isinstance(x, tuple))
+    return x
+
+
+def _concat(*parts: Any, axis: int) -> Any:
+    if not isinstance(parts[0], tuple):
+        return np.concatenate(parts, axis)
+    ((place, image),) = [pair for pair in enumerate(parts) if isinstance(pair[1], Image)]
+    axes, zeros = list(image.axes), [part.extents for part in parts if part is not image]
+    for i, other in enumerate(axes):
+        _expect(i == axis or all(each[i] == _extent(other) for each in zeros))
+    before, after = (sum(each[axis] for each in some) for some in (zeros[:place], zeros[place:]))
+    axes[axis] = ("Pad", axes[axis], before, after)
+    return Image(tuple(axes))
+
+
+def _constant_of_shape(shape: Any, value: Any = ZERO) -> Any:
+    if value.dtype.kind != "f":
+        return np.full(shape.astype(int), value)
+    _expect(not value.any())
+    return Zeros(tuple(shape))
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Compare numbers.  What is known of an extent is that it is not negative."""
+    if isinstance(one, int) and isinstance(other, int):
+        return one == other
+    _expect(one in map(_extent, MASK) and other < 0)
+    return False
+
+
+def _expand(x: Image, shape: Any) -> Image:
+    axes = (1,) * (len(shape) - len(x.axes)) + x.axes
+    for axis, extent in zip(axes, shape, strict=True):
+        _expect(extent in (1, _extent(axis)))
+    return Image(axes)
+
+
+def _gather(x: Any, indices: Any, axis: int = 0) -> Any:
+    if not isinstance(x, Image):
+        return x.take(indices.astype(int), axis)
+    _expect(x.axes[axis] == 1 and indices.shape == () and indices.item() == 0)
+    return _squeeze(x, [axis])
+
+
+def _pad(x: Image, pads: Any, value: Any = ZERO, mode: str = "constant") -> Image:
+    _expect(mode == "constant" and (value is None or not value.any()))
+    frame = zip(x.axes, *pads.reshape(2, -1), strict=True)
+    return Image(tuple(one[0] if one[1:] == (0, 0) else ("Pad", *one) for one in frame))
+
+
+def _reduce(
+    of: Any, x: Any, axes: Any = None, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> Any:
+    _expect(x.ndim == 1 and not noop_with_empty_axes)
+    return of.reduce(x, keepdims=bool(keepdims))
+
+
+def _reshape(x: Any, shape: Any, allowzero: int = 0) -> Any:
+    return x.reshape([x.shape[i] if extent == 0 else extent for i, extent in enumerate(shape)])
+
+
+def _resize(x: Image, roi: Any, scales: Any, sizes: Any, **given: Any) -> Image:
+    how = [given["mode"], given["coordinate_transformation_mode"]]
+    stretched = given.get("keep_aspect_ratio_policy", "stretch") == "stretch"
+    others = [given.get(name) for name in ("antialias", "exclude_outside", "axes")]
+    _expect(how == ["linear", "half_pixel"] and stretched and not any(others))
+    pairs = zip(x.axes, sizes, strict=True)
+    return Image(tuple(1 if pair == (1, 1) else ("Resize", *pair) for pair in pairs))
+
+
+def _shape(x: Any, start: int = 0, end: int | None = None) -> Any:
+    extents = map(_extent, x.axes) if isinstance(x, Image) else x.shape
+    return np.array([*extents][start:end], object)
+
+
+def _slice(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = ()) -> Any:
+    _expect(all(step == 1 for step in steps))
+    is_image = isinstance(x, Image)
+    made = list(x.axes) if is_image else [slice(None)] * x.ndim
+    places = range(len(starts)) if axes is None else axes
+    for place, start, end in zip(places, starts, ends, strict=True):
+        if not is_image:
+            made[place] = slice(start, end)
+        elif not (start == 0 and isinstance(end, int) and end >= ENDLESS):
+            made[place] = ("Slice", made[place], start, end)
+    return Image(tuple(made)) if is_image else x[tuple(made)]
+
+
+def _squeeze(x: Any, axes: Any) -> Any:
+    if not isinstance(x, Image):
+        return np.squeeze(x, tuple(axes))
+    gone = {axis % len(x.axes) for axis in axes}
+    _expect(all(x.axes[axis] == 1 for axis in gone))
+    return Image(tuple(axis for i, axis in enumerate(x.axes) if i not in gone))
+
+
+def _unsqueeze(x: Any, axes: Any) -> Any:
+    if not isinstance(x, Image):
+        return np.expand_dims(x, tuple(axes))
+    rank, left = len(x.axes) + len(axes), iter(x.axes)
+    made = {axis % rank for axis in axes}
+    return Image(tuple(1 if i in made else next(left) for i in range(rank)))
+
+
+LARGEST, LEAST = (np.frompyfunc(functools.partial(extreme, of), 2, 1) for of in (max, min))
+OPERATORS: dict[str, Callable[..., Any]] = {
+    "Add": np.add,
+    "Cast": _cast,
+    "Concat": _concat,
+    "ConstantOfShape": _constant_of_shape,
+    "Equal": np.frompyfunc(_equal, 2, 1),
+    "Expand": _expand,
+    "Gather": _gather,
+    "Identity": lambda x: x,
+    "Max": lambda *numbers: functools.reduce(LARGEST, numbers),
+    "Min": lambda *numbers: functools.reduce(LEAST, numbers),
+    "Mul": np.multiply,
+    "Pad": _pad,
+    "ReduceMax": functools.partial(_reduce, LARGEST),
+    "ReduceMin": functools.partial(_reduce, LEAST),
+    "Reshape": _reshape,
+    "Resize": _resize,
+    "Shape": _shape,
+    "Slice": _slice,
+    "Squeeze": _squeeze,
+    "Sub": np.subtract,
+    "Unsqueeze": _unsqueeze,
+    "Where": lambda condition, x, y: np.where(condition.astype(bool), x, y),
+}
