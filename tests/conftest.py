@@ -8,7 +8,7 @@ import pytest
 from cuda_emulation.fixtures import cupy, emulated  # noqa: F401
 
 import roicy
-from roicy import _dispatch, _table, integrals, operators
+from roicy import _dispatch, _table, _threads, integrals, operators
 from roicy._table import CORNERS, WEIGHTED_SUM
 
 ROWS = [row for row in vars(_table).values() if isinstance(row, _table.Operator)]
@@ -96,6 +96,14 @@ def dtype(request):
 def layout(request):
     """Run the test in both layouts."""
     return request.param
+
+
+@pytest.fixture
+def seen_threads(monkeypatch):
+    """Return a list that records the number of threads that each call is given."""
+    seen, original = [], _threads.resolve
+    monkeypatch.setattr(_threads, "resolve", lambda count: seen.append(count) or original(count))
+    return seen
 
 
 @pytest.fixture

@@ -18,10 +18,12 @@ pytestmark = pytest.mark.filterwarnings(
 
 NAMES = [*SUMS, "roi_pool", "multiscale_roi_align"]
 DIFFERENTIABLE_BOXES = [*WITH_BOX_GRADIENTS, "multiscale_roi_align"]
+# Some operators have scales of their own for y and x.
 PARAMETERS = {
-    "roi_align": (0.5, 2, True),
+    "roi_align": ((0.5, 0.4), 2, True),
     "ps_roi_align": (0.5, 2),
-    "multiscale_roi_align": ([0.5, 0.25], 2, True, 8.0, 1),
+    "roi_pool": ((0.4, 0.5),),
+    "multiscale_roi_align": ([(0.5, 0.4), (0.25, 0.2)], 2, True, 8.0, 1),
 }
 
 
