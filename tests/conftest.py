@@ -22,6 +22,8 @@ WITH_BOX_GRADIENTS = tuple(row.name for row in UPRIGHT if row.has_box_gradients)
 DTYPES = (np.float32, np.float64)
 LAYOUTS = ("NCHW", "NHWC")
 ISAS = tuple(_dispatch.usable())
+# Ways to make a call that change no bits: the layout, and the number of threads.
+WAYS = (("NCHW", 1), ("NCHW", 2), ("NCHW", 16), ("NHWC", 1), ("NHWC", 3), ("NHWC", 7))
 
 
 def pairwise(axes):
@@ -132,6 +134,58 @@ def to_layout(array, layout):
 def from_layout(array, layout):
     """Return the view in NCHW of an array of that layout."""
     return array if layout == "NCHW" else array.transpose(0, 3, 1, 2)
+
+
+def passes(name, x, boxes, grad, layout="NCHW", num_threads=None, **parameters):
+    """
+    Compute all passes of an operator in a layout, from maps and gradients in NCHW.
+
+    Return the output, argmax of roi_pool, the gradient of the input, all in NCHW, and that of the
+    boxes if there is one.
+    """
+    call = {"layout": layout, "num_threads": num_threads}
+    x, grad = to_layout(x, layout), to_layout(grad, layout)
+    pool, backward = operator(name), operator(name, "_backward")
+    bins = from_layout(grad, layout).shape[2:]
+    if name == "roi_pool":
+        found = [*pool(x, boxes, bins, return_argmax=True, **parameters, **call)]
+        found.append(backward(grad, found[1], boxes, x.shape, **call))
+    else:
+        read = (x, boxes) if name == "roi_align_max" else (boxes, x.shape)
+        call |= parameters
+        found = [pool(x, boxes, bins, **call), backward(grad, *read, **call)]
+    found = [np.ascontiguousarray(from_layout(array, layout)) for array in found]
+    if name in (*WITH_BOX_GRADIENTS, "roi_align_rotated"):
+        found.append(operator(name, "_backward_boxes")(grad, x, boxes, **call))
+    return found
+
+
+def same_passes(name, x, boxes, grad, ways=WAYS, **parameters):
+    """Compute all passes in each way, check that they have the same bits, and return them."""
+    first, *others = (passes(name, x, boxes, grad, *way, **parameters) for way in ways)
+    for other in others:
+        for a, b in zip(first, other, strict=True):
+            assert_same_bits(a, b)
+    return first
+
+
+def views(array):
+    """Yield equal arrays that lie in memory in other ways."""
+    n, c, h, w = array.shape
+    spaced = np.zeros((2 * n, c + 3, 3 * h, 2 * w), array.dtype)[::2, 2:-1, ::3, ::-2]
+    spaced[...] = array
+    yield spaced
+    yield np.ascontiguousarray(array.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    yield np.asfortranarray(array)
+    locked = array.copy()
+    locked.flags.writeable = False
+    yield locked
+
+
+def lying_apart(shape, dtype):
+    """Return an array of NaN whose rows and columns have gaps between them."""
+    n, c, h, w = shape
+    return np.full((n, c, h + 1, 2 * w), np.nan, dtype)[:, :, 1:, ::2]
 
 
 def random_boxes(rng, images, count, extent, dtype):

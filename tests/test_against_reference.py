@@ -15,12 +15,10 @@ from conftest import (
     ISAS,
     LAYOUTS,
     SUMS,
-    WITH_BOX_GRADIENTS,
-    assert_same_bits,
     from_layout,
-    operator,
     pairs,
     random_boxes,
+    same_passes,
     to_layout,
     two_scales,
 )
@@ -140,23 +138,11 @@ def test_sums(case, dtype, isa, rng):
     """Layouts and numbers of threads give the same bits, which agree with the definition."""
     name, _, _, parameters = case
     x, boxes, g = make(rng, *case, dtype)
-    results = []
-    for layout, threads in itertools.product(LAYOUTS, (1, 3)):
-        options = {"layout": layout, "num_threads": threads, **parameters}
-        given, grad = to_layout(x, layout), to_layout(g, layout)
-        out = operator(name)(given, boxes, g.shape[2:], **options)
-        of_input = operator(name, "_backward")(grad, boxes, given.shape, **options)
-        result = [np.ascontiguousarray(from_layout(array, layout)) for array in (out, of_input)]
-        if name in WITH_BOX_GRADIENTS:
-            result.append(operator(name, "_backward_boxes")(grad, given, boxes, **options))
-        results.append(result)
-    for other in results[1:]:
-        for a, b in zip(results[0], other, strict=True):
-            assert_same_bits(a, b)
+    ways = itertools.product(LAYOUTS, (1, 3))
+    results = same_passes(name, x, boxes, g, ways, **parameters)
     key = (*case[:2], dtype)
-    for result, expected in zip(
-        results[0], definition(key, name, x, boxes, g, parameters), strict=False
-    ):
+    wanted = definition(key, name, x, boxes, g, parameters)
+    for result, expected in zip(results, wanted, strict=False):
         assert_within(result, *expected, dtype)
 
 

@@ -17,16 +17,20 @@ from conftest import (
     assert_same_bits,
     copied_behind_a_line,
     from_layout,
+    lying_apart,
     operator,
     pairs,
+    passes,
     random_boxes,
+    same_passes,
     to_layout,
+    views,
 )
+from test_rotated import rotated_boxes
 
 import roicy
 from roicy import _cpu, _dispatch
 
-THREADS = (2, 3, 7, 16)
 # Each shape is enough work for a team of threads: many blocks, fewer blocks than threads, many
 # images, and a map that takes several tiles.
 SHAPES = {
@@ -38,70 +42,21 @@ SHAPES = {
 
 
 def make(rng, name, shape, dtype):
+    """Return a map, boxes, and a gradient of the output."""
     (n, c, h, w), count, bins = SHAPES[shape]
-    if name.startswith("ps_"):
-        c = max(c // 16, 1) * bins[0] * bins[1]
+    channels = max(c // 16, 1) if name.startswith("ps_") else c
+    of_input = channels * bins[0] * bins[1] if name.startswith("ps_") else c
+    make_boxes = rotated_boxes if "rotated" in name else random_boxes
     return (
-        rng.standard_normal((n, c, h, w)).astype(dtype),
-        random_boxes(rng, n, count, (2 * h, 2 * w), dtype),
-        bins,
+        rng.standard_normal((n, of_input, h, w)).astype(dtype),
+        make_boxes(rng, n, count, (2 * h, 2 * w), dtype),
+        rng.standard_normal((count, channels, *bins)).astype(dtype),
     )
 
 
-@pairs(name=SUMS, shape=SHAPES, layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
-def test_threads(name, shape, layout, dtype, isa, rng):
-    x, boxes, bins = make(rng, name, shape, dtype)
-    x = to_layout(x, layout)
-    options = {"layout": layout}
-    out = operator(name)(x, boxes, bins, 0.5, num_threads=1, **options)
-    g = rng.standard_normal(out.shape).astype(dtype)
-    grad_input = operator(name, "_backward")(g, boxes, x.shape, 0.5, num_threads=1, **options)
-    for threads in THREADS:
-        assert_same_bits(operator(name)(x, boxes, bins, 0.5, num_threads=threads, **options), out)
-        assert_same_bits(
-            operator(name, "_backward")(g, boxes, x.shape, 0.5, num_threads=threads, **options),
-            grad_input,
-        )
-    if name in WITH_BOX_GRADIENTS:
-        grad_boxes = operator(name, "_backward_boxes")(g, x, boxes, 0.5, num_threads=1, **options)
-        for threads in THREADS:
-            assert_same_bits(
-                operator(name, "_backward_boxes")(g, x, boxes, 0.5, num_threads=threads, **options),
-                grad_boxes,
-            )
-
-
-@pairs(shape=SHAPES, layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
-def test_threads_of_roi_pool(shape, layout, dtype, isa, rng):
-    x, boxes, bins = make(rng, "roi_pool", shape, dtype)
-    x = to_layout(x, layout)
-    out, argmax = roicy.roi_pool(
-        x, boxes, bins, 0.5, return_argmax=True, layout=layout, num_threads=1
-    )
-    g = rng.standard_normal(out.shape).astype(dtype)
-    grad_input = roicy.roi_pool_backward(g, argmax, boxes, x.shape, layout=layout, num_threads=1)
-    for threads in THREADS:
-        again = roicy.roi_pool(
-            x, boxes, bins, 0.5, return_argmax=True, layout=layout, num_threads=threads
-        )
-        assert_same_bits(again[0], out)
-        assert_same_bits(again[1], argmax)
-        assert_same_bits(
-            roicy.roi_pool_backward(g, argmax, boxes, x.shape, layout=layout, num_threads=threads),
-            grad_input,
-        )
-        views = [
-            np.concatenate([array, array], axis=-1)[..., : array.shape[-1]] for array in (g, argmax)
-        ]
-        spaced = np.full((x.shape[0], x.shape[1], 2 * x.shape[2], x.shape[3]), np.nan, dtype)[
-            :, :, ::2
-        ]
-        assert_same_bits(
-            roicy.roi_pool_backward(
-                *views, boxes, x.shape, layout=layout, out=spaced, num_threads=threads
-            ),
-            grad_input,
-        )
+@pairs(name=[*SUMS, "roi_pool"], shape=SHAPES, dtype=DTYPES, isa=ISAS)
+def test_threads_and_layouts(name, shape, dtype, isa, rng):
+    same_passes(name, *make(rng, name, shape, dtype), spatial_scale=0.5)
 
 
 @pairs(name=SUMS, extents=[(20, 24), (130, 130)], layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
@@ -133,31 +88,28 @@ def test_wherever_arrays_begin(name, extents, layout, dtype, isa, rng):
 @pairs(name=[*SUMS, "roi_pool"], dtype=DTYPES, isa=ISAS)
 def test_strides(name, dtype, isa, rng):
     """Views are read and written in place."""
-    x, boxes, bins = make(rng, name, "blocks", dtype)
-    function = operator(name)
-    expected = function(x, boxes, bins, 0.5)
-    n, c, h, w = x.shape
-    spaced = np.zeros((2 * n, c + 3, 3 * h, 2 * w), dtype)[::2, 2:-1, ::3, ::-2]
-    spaced[...] = x
-    channels_last = np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
-    broadcast = np.broadcast_to(x[:1], x.shape)
-    locked = x.copy()
-    locked.flags.writeable = False
-    for view in (spaced, channels_last, np.asfortranarray(x), locked):
-        assert_same_bits(function(view, boxes, bins, 0.5), expected)
-        out = np.full(
-            (*expected.shape[:2], expected.shape[2] + 1, 2 * expected.shape[3]), np.nan, dtype
-        )[:, :, 1:, ::2]
-        assert function(view, boxes, bins, 0.5, out=out) is out
+    x, boxes, g = make(rng, name, "blocks", dtype)
+    pool, backward, bins = operator(name), operator(name, "_backward"), g.shape[2:]
+    found = passes(name, x, boxes, g, spatial_scale=0.5)
+    expected, *argmax, of_input = found if name == "roi_pool" else found[:2]
+    for view in views(x):
+        assert_same_bits(pool(view, boxes, bins, 0.5), expected)
+        out = lying_apart(expected.shape, dtype)
+        assert pool(view, boxes, bins, 0.5, out=out) is out
         assert_same_bits(np.ascontiguousarray(out), expected)
-    assert_same_bits(
-        function(broadcast, boxes, bins, 0.5),
-        function(np.ascontiguousarray(broadcast), boxes, bins, 0.5),
-    )
+    one = np.broadcast_to(x[:1], x.shape)
+    assert_same_bits(pool(one, boxes, bins, 0.5), pool(one.copy(), boxes, bins, 0.5))
     spread = np.zeros((2 * len(boxes), 11), dtype)[1::2, ::-2][:, :5]
     spread[...] = boxes
     spread.flags.writeable = False
-    assert_same_bits(function(x, spread, bins, 0.5), expected)
+    assert_same_bits(pool(x, spread, bins, 0.5), expected)
+    last = np.full((len(x), *x.shape[2:], x.shape[1]), np.nan, dtype).transpose(0, 3, 1, 2)
+    scale = () if argmax else (0.5,)
+    for given in zip(views(g), *map(views, argmax), strict=True):
+        assert_same_bits(backward(*given, boxes, x.shape, *scale), of_input)
+        for out in (lying_apart(x.shape, dtype), last):
+            assert backward(*given, boxes, x.shape, *scale, out=out) is out
+            assert_same_bits(np.ascontiguousarray(out), of_input)
 
 
 @pytest.fixture
@@ -458,52 +410,6 @@ def test_bins_of_a_pixel_together(channels, bins, dtype, isa, rng, loads):
         assert_same_bits(np.ascontiguousarray(out), to_layout(of_input, "NHWC"))
 
 
-@pairs(name=SUMS, shape=SHAPES, dtype=DTYPES, isa=ISAS)
-def test_layouts(name, shape, dtype, isa, rng):
-    x, boxes, bins = make(rng, name, shape, dtype)
-    last = to_layout(x, "NHWC")
-    out = operator(name)(x, boxes, bins, 0.5)
-    assert_same_bits(to_layout(out, "NHWC"), operator(name)(last, boxes, bins, 0.5, layout="NHWC"))
-    g = rng.standard_normal(out.shape).astype(dtype)
-    g_last = to_layout(g, "NHWC")
-    grad = operator(name, "_backward")(g, boxes, x.shape, 0.5)
-    assert_same_bits(
-        to_layout(grad, "NHWC"),
-        operator(name, "_backward")(g_last, boxes, last.shape, 0.5, layout="NHWC"),
-    )
-    if name in WITH_BOX_GRADIENTS:
-        grad = operator(name, "_backward_boxes")(g, x, boxes, 0.5)
-        assert_same_bits(
-            grad, operator(name, "_backward_boxes")(g_last, last, boxes, 0.5, layout="NHWC")
-        )
-
-
-@pairs(name=SUMS, dtype=DTYPES, isa=ISAS)
-def test_strides_of_gradients(name, dtype, isa, rng):
-    x, boxes, bins = make(rng, name, "blocks", dtype)
-    g = rng.standard_normal(operator(name)(x, boxes, bins, 0.5).shape).astype(dtype)
-    backward = operator(name, "_backward")
-    expected = backward(g, boxes, x.shape, 0.5)
-    spaced = np.zeros((len(g), 2 * g.shape[1], g.shape[2] + 1, g.shape[3] + 1), dtype)[
-        :, ::-2, 1:, :-1
-    ]
-    spaced[...] = g
-    for view in (
-        spaced,
-        np.asfortranarray(g),
-        np.ascontiguousarray(g.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2),
-    ):
-        assert_same_bits(backward(view, boxes, x.shape, 0.5), expected)
-        out = np.full((x.shape[0], x.shape[1], x.shape[2] + 1, 2 * x.shape[3]), np.nan, dtype)[
-            :, :, 1:, ::2
-        ]
-        assert backward(view, boxes, x.shape, 0.5, out=out) is out
-        assert_same_bits(np.ascontiguousarray(out), expected)
-    last = np.full((x.shape[0], x.shape[2], x.shape[3], x.shape[1]), np.nan, dtype)
-    backward(g, boxes, x.shape, 0.5, out=last.transpose(0, 3, 1, 2))
-    assert_same_bits(np.ascontiguousarray(last.transpose(0, 3, 1, 2)), expected)
-
-
 # There are whole groups of eight blocks that are summed together, smaller groups, and channels that
 # fill no block.  Several groups are computed at once or one after the other.
 @pairs(
@@ -557,34 +463,33 @@ def test_gradients_of_boxes(name, channels, dtype, isa, rng):
         assert_same_bits(backward(g, map, many, **options)[: len(boxes)], expected)
 
 
-@pairs(name=SUMS, layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
+@pairs(
+    name=[*SUMS, "roi_pool", "roi_align_max", "roi_align_rotated"],
+    layout=LAYOUTS,
+    dtype=DTYPES,
+    isa=ISAS,
+)
 def test_boxes_in_steps(name, layout, dtype, isa, monkeypatch, rng):
-    """Many boxes are pooled in several steps, which changes no bits."""
-    x, boxes, bins = make(rng, name, "images", dtype)
-    x, options = to_layout(x, layout), {"layout": layout}
-    out = operator(name)(x, boxes, bins, 0.5, **options)
-    g = rng.standard_normal(out.shape).astype(dtype)
-    backward = operator(name, "_backward")
-    grad_input = backward(g, boxes, x.shape, 0.5, **options)
-    if name in WITH_BOX_GRADIENTS:
-        grad_boxes = operator(name, "_backward_boxes")(g, x, boxes, 0.5, **options)
+    """Many boxes are pooled in several steps, which changes no bits but of sums over boxes."""
+    x, boxes, g = make(rng, name, "images", dtype)
+    if "rotated" in name:
+        boxes, g = boxes[:60], g[:60]
+    given = {"layout": layout, "spatial_scale": 0.5}
+    at_once = passes(name, x, boxes, g, **given)
+    magnitude = passes(name, x, boxes, np.abs(g), **given)[1 + (name == "roi_pool")].max()
     monkeypatch.setattr(_cpu, "MAX_BOXES", 37)
-    assert_same_bits(operator(name)(x, boxes, bins, 0.5, **options), out)
-    if name in WITH_BOX_GRADIENTS:
-        assert_same_bits(operator(name, "_backward_boxes")(g, x, boxes, 0.5, **options), grad_boxes)
-    # A pixel sums its boxes in another order then.  It differs by the rounding of a sum over the
-    # bins of up to 300 boxes.
-    magnitude = backward(np.abs(g), boxes, x.shape, 0.5, **options).max()
-    np.testing.assert_allclose(
-        backward(g, boxes, x.shape, 0.5, **options),
-        grad_input,
-        rtol=0,
-        atol=20 * np.finfo(dtype).eps * magnitude,
-    )
+    for a, b in zip(passes(name, x, boxes, g, **given), at_once, strict=True):
+        if a.shape != x.shape:
+            assert_same_bits(a, b)
+            continue
+        # A pixel sums its boxes in another order then.  It differs by the rounding of a sum over
+        # the bins of up to 300 boxes.
+        np.testing.assert_allclose(a, b, rtol=0, atol=20 * np.finfo(dtype).eps * magnitude)
 
 
 def test_many_python_threads(rng):
-    x, boxes, bins = make(rng, "roi_align", "blocks", np.float32)
+    x, boxes, g = make(rng, "roi_align", "blocks", np.float32)
+    bins = g.shape[2:]
     expected = roicy.roi_align(x, boxes, bins, 0.5)
     results = [None] * 8
 
@@ -664,15 +569,3 @@ def test_the_gil_is_released(name, monkeypatch, rng):
         other.join()
         sys.setswitchinterval(interval)
     assert sum(during) > 0
-
-
-def test_unsorted_images(rng, dtype, isa):
-    """The row of a box does not depend on the order of the boxes."""
-    x = rng.standard_normal((5, 20, 12, 12)).astype(dtype)
-    boxes = random_boxes(rng, 5, 40, (12, 12), dtype)
-    boxes[:, 0] = rng.permutation(np.arange(40) % 5)
-    together = roicy.prroi_pool(x, boxes, 3)
-    for k in range(len(boxes)):
-        alone = boxes[k : k + 1].copy()
-        alone[0, 0] = 0
-        assert_same_bits(roicy.prroi_pool(x[int(boxes[k, 0])][None], alone, 3), together[k : k + 1])

@@ -5,12 +5,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 import reference
-from conftest import DTYPES, ISAS, LAYOUTS, assert_same_bits, from_layout, pairs, to_layout
+from conftest import (
+    DTYPES,
+    ISAS,
+    LAYOUTS,
+    assert_same_bits,
+    from_layout,
+    pairs,
+    passes,
+    same_passes,
+    to_layout,
+)
 from test_against_reference import assert_within
 from test_gradients import differences
 
 import roicy
-from roicy import _cpu
 from roicy.compat import detectron2, mmcv, mxnet, onnx, openvino
 
 RECORDED = np.load(Path(__file__).with_name("data") / "rotated.npz")
@@ -29,6 +38,7 @@ PARAMETERS = [
     {"spatial_scale": 0.25, "clockwise": True},
     {"sampling_ratio": 1, "aligned": False},
 ]
+FEW_WAYS = (("NCHW", 1), ("NCHW", 2), ("NHWC", 1), ("NHWC", 2))
 
 
 def rotated_boxes(rng, images, count, extent, dtype):
@@ -313,31 +323,11 @@ def test_turning_the_map(layout, isa, rng):
 class TestBits:
     """Results have the same bits for all threads, strides, layouts, formats and steps."""
 
-    def passes(self, x, boxes, bins, grad, layout, **options):
-        x, grad = to_layout(x, layout), to_layout(grad, layout)
-        options = {"layout": layout, **options}
-        return [
-            from_layout(roicy.roi_align_rotated(x, boxes, bins, **options), layout),
-            from_layout(roicy.roi_align_rotated_backward(grad, boxes, x.shape, **options), layout),
-            roicy.roi_align_rotated_backward_boxes(grad, x, boxes, **options),
-        ]
-
-    def check(self, x, boxes, bins, grad, **options):
-        first, *others = (
-            self.passes(x, boxes, bins, grad, layout, num_threads=threads, **options)
-            for layout in ("NCHW", "NHWC")
-            for threads in (1, 2)
-        )
-        for other in others:
-            for a, b in zip(first, other, strict=True):
-                assert_same_bits(a, b)
-        return first
-
     @pairs(shape=["blocks", "pixels", "parts"], dtype=DTYPES, isa=ISAS)
     def test_layouts_and_threads(self, shape, dtype, isa, rng):
         x, boxes, bins = make(rng, shape, 1.0, dtype)
         grad = rng.standard_normal((len(boxes), x.shape[1], *bins)).astype(dtype)
-        self.check(x, boxes, bins, grad)
+        same_passes("roi_align_rotated", x, boxes, grad, FEW_WAYS)
 
     @pairs(bins=[(1, 9), (1, 1)], isa=ISAS)
     def test_windows_beyond_a_tile(self, bins, isa, rng):
@@ -347,7 +337,7 @@ class TestBits:
         boxes = long_boxes(2, side).astype(np.float32)
         boxes[1, 3:5] = 300, 310
         grad = rng.standard_normal((2, 17, *bins)).astype(np.float32)
-        out, grad_input, _ = self.check(x, boxes, bins, grad)
+        out, grad_input, _ = same_passes("roi_align_rotated", x, boxes, grad, FEW_WAYS)
         one = [np.ones_like(a) for a in (x, grad)]
         ones = roicy.roi_align_rotated(one[0], boxes[1:], bins)
         np.testing.assert_allclose(ones, 1, rtol=1e-4)
@@ -357,22 +347,13 @@ class TestBits:
             atol=1e-3,
         )
 
-    def test_steps(self, layout, isa, rng, monkeypatch):
-        x, boxes, bins = make(rng, "blocks", 1.0, np.float32)
-        grad = rng.standard_normal((len(boxes), x.shape[1], *bins)).astype(np.float32)
-        at_once = self.passes(x, boxes, bins, grad, layout)
-        monkeypatch.setattr(_cpu, "MAX_BOXES", 4)
-        for a, b in zip(at_once, self.passes(x, boxes, bins, grad, layout), strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
-        assert_same_bits(at_once[0], self.passes(x, boxes, bins, grad, layout)[0])
-
     def test_formats_and_strides(self, dtype, isa, rng):
         x, boxes, bins = make(rng, "blocks", 1.0, dtype)
         boxes = boxes[np.argsort(boxes[:, 0], kind="stable")]
         counts = np.bincount(boxes[:, 0].astype(int), minlength=2)
         grad = rng.standard_normal((len(boxes), x.shape[1], *bins)).astype(dtype)
         parts = np.split(boxes[:, 1:], np.cumsum(counts)[:-1])
-        out, grad_input, grad_boxes = self.passes(x, boxes, bins, grad, "NCHW")
+        out, grad_input, grad_boxes = passes("roi_align_rotated", x, boxes, grad)
         spaced = np.zeros((*x.shape[:3], 2 * x.shape[3]), dtype)[..., ::2]
         spaced[...] = x
         mine = np.full((*out.shape[:3], 2 * out.shape[3]), 7, dtype)

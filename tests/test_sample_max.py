@@ -128,14 +128,6 @@ def test_off_the_map(products):
     )
 
 
-def test_boxes_in_steps(rng, monkeypatch):
-    x = rng.standard_normal((3, 5, 30, 40)).astype(np.float32)
-    boxes = random_boxes(rng, 3, 100, (30, 40), np.float32)
-    expected = roicy.roi_align_max(x, boxes, 4)
-    monkeypatch.setattr(_cpu, "MAX_BOXES", 7)
-    np.testing.assert_array_equal(roicy.roi_align_max(x, boxes, 4), expected)
-
-
 def test_tables_are_bounded(rng):
     """Boxes are taken a few at a time.  A box with more samples than can be counted is an error."""
     boxes = np.tile(np.array([[0, 0, 0, 900, 900]], np.float32), (5000, 1))

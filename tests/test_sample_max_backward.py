@@ -6,7 +6,6 @@ import reference
 from conftest import DTYPES, ISAS, LAYOUTS, from_layout, pairs, random_boxes, to_layout, two_scales
 
 import roicy
-from roicy import _cpu
 
 try:
     import ml_dtypes
@@ -117,17 +116,6 @@ def test_same_bits_in_both_layouts(products, dtype, isa, rng):
         np.ascontiguousarray(grad[::-1]), x, np.ascontiguousarray(boxes[::-1]), **options
     )
     np.testing.assert_array_equal(out, reversed_boxes)
-
-
-@both
-def test_boxes_in_parts(products, layout, rng, monkeypatch):
-    x, boxes, grad = make(rng, "blocks", (1, 1), np.float32)
-    given = (to_layout(grad, layout), to_layout(x, layout), boxes)
-    expected = roicy.roi_align_max_backward(*given, layout=layout, products=products)
-    monkeypatch.setattr(_cpu, "MAX_BOXES", 7)
-    out = np.full_like(expected, np.nan)
-    roicy.roi_align_max_backward(*given, layout=layout, products=products, out=out)
-    np.testing.assert_array_equal(out, expected)
 
 
 @pairs(
