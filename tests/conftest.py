@@ -136,14 +136,14 @@ def from_layout(array, layout):
     return array if layout == "NCHW" else array.transpose(0, 3, 1, 2)
 
 
-def passes(name, x, boxes, grad, layout="NCHW", num_threads=None, **parameters):
+def passes(name, x, boxes, grad, layout="NCHW", num_threads=None, boxes_num=None, **parameters):
     """
     Compute all passes of an operator in a layout, from maps and gradients in NCHW.
 
     Return the output, argmax of roi_pool, the gradient of the input, all in NCHW, and that of the
     boxes if there is one.
     """
-    call = {"layout": layout, "num_threads": num_threads}
+    call = {"layout": layout, "num_threads": num_threads, "boxes_num": boxes_num}
     x, grad = to_layout(x, layout), to_layout(grad, layout)
     pool, backward = operator(name), operator(name, "_backward")
     bins = from_layout(grad, layout).shape[2:]
@@ -167,6 +167,31 @@ def same_passes(name, x, boxes, grad, ways=WAYS, **parameters):
         for a, b in zip(first, other, strict=True):
             assert_same_bits(a, b)
     return first
+
+
+def assert_levels_alone(
+    maps, boxes, grad, scales, levels, pyramid=None, name="roi_align", **options
+):
+    """
+    Check that all passes of a pyramid give the bits of each level alone, with the boxes whose level
+    it is.  `pyramid` are options of the pyramid alone.  Return the output.
+    """
+    options["layout"] = layout = options.get("layout", "NCHW")
+    both, bins = (pyramid or {}) | options, from_layout(grad, layout).shape[2:]
+    multi, shapes = "multiscale_" + name, [level.shape for level in maps]
+    out = operator(multi)(maps, boxes, bins, scales, **both)
+    grads = operator(multi, "_backward")(grad, boxes, shapes, scales, **both)
+    of_boxes = operator(multi, "_backward_boxes")(grad, maps, boxes, scales, **both)
+    assert len(grads) == len(maps)
+    for i, (level, scale) in enumerate(zip(maps, scales, strict=True)):
+        mine = levels == i
+        rows, g = boxes[mine], grad[mine]
+        assert_same_bits(out[mine], operator(name)(level, rows, bins, scale, **options))
+        alone = operator(name, "_backward")(g, rows, level.shape, scale, **options)
+        assert_same_bits(grads[i], alone)
+        alone = operator(name, "_backward_boxes")(g, level, rows, scale, **options)
+        assert_same_bits(of_boxes[mine], alone)
+    return out
 
 
 def views(array):

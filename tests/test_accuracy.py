@@ -6,17 +6,9 @@ test_against_reference.py does so for weighted sums and the gradients of their i
 
 import numpy as np
 import reference
-from conftest import (
-    DTYPES,
-    ISAS,
-    LAYOUTS,
-    WITH_BOX_GRADIENTS,
-    operator,
-    pairs,
-    random_boxes,
-    to_layout,
-)
+from conftest import DTYPES, ISAS, LAYOUTS, operator, pairs, random_boxes, to_layout
 from test_against_reference import VALUES
+from test_gradients import CASES
 
 import roicy
 
@@ -36,13 +28,13 @@ def dyadic_boxes(rng, count):
     )
 
 
-@pairs(name=WITH_BOX_GRADIENTS, values=["random", "positive"], layout=LAYOUTS, isa=ISAS)
-def test_gradients_of_boxes(name, values, layout, isa, rng):
+@pairs(case=CASES, values=["random", "positive"], layout=LAYOUTS, isa=ISAS)
+def test_gradients_of_boxes(case, values, layout, isa, rng):
     """
     Gradients of boxes in float32 are close to those in float64, relative to a sum of absolute
     values.
     """
-    parameters = {} if "prroi" in name else {"sampling_ratio": 2}
+    name, parameters = case
     x = VALUES[values](rng, (2, 32, 37, 45)).astype(np.float32)
     boxes = dyadic_boxes(rng, 80)
     out = operator(name)(x, boxes, 4, **parameters)

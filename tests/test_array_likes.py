@@ -11,7 +11,16 @@ import re
 
 import numpy as np
 import pytest
-from conftest import SUMS, WITH_BOX_GRADIENTS, assert_same_bits, operator, random_boxes
+from conftest import (
+    SUMS,
+    WITH_BOX_GRADIENTS,
+    assert_same_bits,
+    from_layout,
+    operator,
+    passes,
+    random_boxes,
+    to_layout,
+)
 
 import roicy
 from roicy import _arguments
@@ -287,73 +296,74 @@ def forms(boxes, images):
     yield [WithArray(part) if len(part) else np.array([]) for part in listed], True
 
 
-@pytest.mark.parametrize("name", [*OPERATORS, "multiscale_roi_align"])
+PYRAMID = "multiscale_roi_align"
+
+
+def all_passes(name, x, rows, g, layout="NCHW", boxes_num=None):
+    """Compute what `passes` does, also of a pyramid of one level."""
+    if name != PYRAMID:
+        return passes(name, x, rows, g, layout, boxes_num=boxes_num)
+    given = {"spatial_scale": [0.5], "boxes_num": boxes_num, "layout": layout}
+    x, g = to_layout(x, layout), to_layout(g, layout)
+    return [
+        from_layout(roicy.multiscale_roi_align([x], rows, 2, **given), layout),
+        roicy.multiscale_roi_align_backward(g, rows, [x.shape], **given)[0],
+        roicy.multiscale_roi_align_backward_boxes(g, [x], rows, **given),
+    ]
+
+
+def gradient(rng, name, x, boxes):
+    """Return a gradient of the output of (2, 2) bins."""
+    channels = x.shape[1] // (4 if name.startswith("ps_") else 1)
+    return rng.standard_normal((len(boxes), channels, 2, 2)).astype(x.dtype)
+
+
+def assert_same(found, expected):
+    """Check results.  Gradients of boxes may be lists by image, and lack the index, whose is 0."""
+    for a, b in zip(found, expected, strict=True):
+        a = np.concatenate(a) if isinstance(a, list) else a
+        if b.ndim == 2:
+            assert not b[:, 0].any()
+            b = b[:, b.shape[1] - a.shape[1] :]
+        assert_same_bits(np.ascontiguousarray(a), np.ascontiguousarray(b))
+
+
+@pytest.mark.parametrize("name", [*OPERATORS, PYRAMID])
 def test_nested_lists(name, rng):
     x, boxes = make(rng)
     boxes = boxes[np.argsort(boxes[:, 0], kind="stable")]
     boxes = boxes[boxes[:, 0] != 1]  # one image has no boxes
-    pyramid = name.startswith("multiscale")
-    maps, given = ([x], {"spatial_scale": [0.5]}) if pyramid else (x, {})
-    expected = operator(name)(maps, boxes, 2, **given)
-    g = rng.standard_normal(expected.shape).astype(np.float32)
-    for form, is_list in forms(boxes, 3):
-        assert_same_bits(operator(name)(maps, form, 2, **given), expected)
-        if name not in (*WITH_BOX_GRADIENTS, "multiscale_roi_align"):
-            continue
-        backward = operator(name, "_backward_boxes")
-        right = backward(g, maps, boxes, **given)
-        grads = backward(g, maps, form, **given)
-        assert isinstance(grads, list) == is_list
-        if is_list:
-            assert [len(part) for part in grads] == [(boxes[:, 0] == n).sum() for n in range(3)]
-            grads, right = np.concatenate(grads), right[:, 1:].copy()
-        assert_same_bits(grads, right)
-        shapes = [x.shape] if pyramid else x.shape
-        backward = operator(name, "_backward")
-        grads, right = (backward(g, rows, shapes, **given) for rows in (form, boxes))
-        assert_same_bits(np.asarray(grads), np.asarray(right))
+    g = gradient(rng, name, x, boxes)
+    expected = all_passes(name, x, boxes, g)
     counts = np.bincount(boxes[:, 0].astype(int), minlength=3)
+    for form, is_list in forms(boxes, 3):
+        found = all_passes(name, x, form, g)
+        assert_same(found, expected)
+        if expected[-1].ndim == 2:
+            assert isinstance(found[-1], list) == is_list
+            assert not is_list or [len(part) for part in found[-1]] == counts.tolist()
     for rows in (boxes[:, 1:].tolist(), WithArray(boxes[:, 1:])):
         for boxes_num in (counts, counts.tolist(), WithArray(counts)):
-            pooled = operator(name)(maps, rows, 2, boxes_num=boxes_num, **given)
-            assert_same_bits(pooled, expected)
+            assert_same(all_passes(name, x, rows, g, boxes_num=boxes_num), expected)
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("name", [*OPERATORS, "multiscale_roi_align"])
+@pytest.mark.parametrize("name", [*OPERATORS, PYRAMID])
 def test_boxes_of_one_image(name, dtype, layout, rng):
     """Boxes (K, 4) need no counts if there is one image; their gradients are (K, 4)."""
     x, boxes = make(rng, 1)
     x, boxes = x.astype(dtype), boxes.astype(dtype)
-    if layout == "NHWC":
-        x = x.transpose(0, 2, 3, 1).copy()
-    corners = boxes[:, 1:]
-    pyramid = name.startswith("multiscale")
-    maps, given = ([x], {"spatial_scale": [0.5]}) if pyramid else (x, {})
-    given["layout"] = layout
-    expected = operator(name)(maps, boxes, 2, **given)
-    g = rng.standard_normal(expected.shape).astype(dtype)
+    g, corners = gradient(rng, name, x, boxes), boxes[:, 1:]
     for form in (corners, corners.copy(), corners.tolist(), corners.astype(np.float16)):
-        if dtype == np.float64 or form is not corners:
-            exact = np.asarray(form, dtype)
-            expected = operator(name)(maps, np.insert(exact, 0, 0, axis=1), 2, **given)
-        assert_same_bits(operator(name)(maps, form, 2, **given), expected)
-        if name in (*WITH_BOX_GRADIENTS, "multiscale_roi_align"):
-            exact = np.insert(np.asarray(form, dtype), 0, 0, axis=1)
-            backward = operator(name, "_backward_boxes")
-            right = backward(g, maps, exact, **given)[:, 1:].copy()
-            assert_same_bits(backward(g, maps, form, **given), right)
-            assert_same_bits(backward(g, maps, form, boxes_num=[len(exact)], **given), right)
-    empty = operator(name)(maps, corners[:0], 2, **given)
-    assert empty.shape == (0, *expected.shape[1:])
-    if name == "roi_pool":
-        _, argmax = roicy.roi_pool(x, boxes, 2, return_argmax=True, layout=layout)
-        grads = [
-            roicy.roi_pool_backward(g, argmax, rows, x.shape, layout=layout)
-            for rows in (boxes, corners)
-        ]
-        assert_same_bits(*grads)
+        rows = np.insert(np.asarray(form, dtype), 0, 0, axis=1)
+        expected = all_passes(name, x, rows, g, layout)
+        for boxes_num in (None, [len(rows)]):
+            found = all_passes(name, x, form, g, layout, boxes_num=boxes_num)
+            assert_same(found, expected)
+            assert expected[-1].ndim == 4 or found[-1].shape == corners.shape
+    empty, *_ = all_passes(name, x, corners[:0], g[:0], layout)
+    assert empty.shape == g[:0].shape
 
 
 X = np.ones((2, 4, 6, 6), np.float32)

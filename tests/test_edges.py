@@ -14,6 +14,8 @@ from conftest import (
     copied_behind_a_line,
     operator,
     pairs,
+    passes,
+    same_passes,
     to_layout,
 )
 
@@ -237,58 +239,48 @@ class TestBatchIndicesBeyondTheTypeOfTheBoxes:
 
     @staticmethod
     def make(kind, listed, dtype):
-        """Return maps that are full of the number of their image, boxes, and options."""
+        """Return ramps times the number of their image, gradients, boxes, and options."""
         kind = pytest.importorskip("ml_dtypes").bfloat16 if kind == "bfloat16" else np.dtype(kind)
-        maps = np.arange(MANY).reshape(-1, 1, 1, 1) * np.ones((1, 1, 4, 4))
+        numbers = np.arange(MANY).reshape(-1, 1, 1, 1)
+        ramps = numbers * np.arange(4) * np.ones((4, 1))
         rows = np.tile(np.array([1, 1, 3, 3]).astype(kind), (MANY, 1))
         boxes = list(rows[:, None]) if listed else rows
-        return maps.astype(dtype), boxes, {} if listed else {"boxes_num": [1] * MANY}
+        given = ramps.astype(dtype), boxes, 1 + numbers.astype(dtype)
+        return *given, {} if listed else {"boxes_num": [1] * MANY}
 
     @pairs(name=[*ALL, "roi_align_max"], kind=SMALL_BOXES, listed=[True, False], dtype=DTYPES)
-    def test_forward(self, name, kind, listed, dtype):
-        maps, boxes, options = self.make(kind, listed, dtype)
-        out = operator(name)(maps, boxes, 1, **options)
-        np.testing.assert_array_equal(out.ravel(), np.arange(MANY).astype(dtype))
+    def test_operators(self, name, kind, listed, dtype):
+        x, boxes, g, options = self.make(kind, listed, dtype)
+        found = passes(name, x, boxes, g, **options)
+        self.check(found[0], found[1 + (name == "roi_pool")], g)
+        if name in WITH_BOX_GRADIENTS:
+            self.check_boxes(found[-1], g)
 
-    @pairs(name=ALL, kind=SMALL_BOXES, listed=[True, False], dtype=DTYPES)
-    def test_backward(self, name, kind, listed, dtype):
-        maps, boxes, options = self.make(kind, listed, dtype)
-        g = 1 + maps[:, :, :1, :1]
-        if name == "roi_pool":
-            _, argmax = roicy.roi_pool(maps, boxes, 1, return_argmax=True, **options)
-            grad = roicy.roi_pool_backward(g, argmax, boxes, maps.shape, **options)
-        else:
-            grad = operator(name, "_backward")(g, boxes, maps.shape, **options)
-        sums = grad.sum(axis=(1, 2, 3))
-        np.testing.assert_allclose(sums, g.ravel(), rtol=8 * np.finfo(dtype).eps)
+    @staticmethod
+    def check(out, of_input, g):
+        assert out[1] > 0
+        numbers = np.arange(MANY)
+        np.testing.assert_allclose(out.ravel(), out[1].item() * numbers, rtol=1e-6)
+        sums = of_input.sum(axis=(1, 2, 3))
+        np.testing.assert_allclose(sums, g.ravel(), rtol=8 * np.finfo(g.dtype).eps)
 
-    @pairs(name=WITH_BOX_GRADIENTS, kind=SMALL_BOXES, listed=[True, False], dtype=DTYPES)
-    def test_gradients_of_boxes(self, name, kind, listed, dtype):
-        maps, boxes, options = self.make(kind, listed, dtype)
-        ramp = maps * np.arange(4, dtype=dtype)
-        g = np.ones((MANY, 1, 1, 1), dtype)
-        grad = operator(name, "_backward_boxes")(g, ramp, boxes, **options)
-        rows = np.concatenate(grad) if listed else grad
-        np.testing.assert_allclose(rows[:, 0] + rows[:, 2], np.arange(MANY), rtol=1e-5)
+    @staticmethod
+    def check_boxes(grads, g):
+        rows = np.concatenate(grads) if isinstance(grads, list) else grads
+        along_x = rows[:, 0] + rows[:, 2]  # of both edges: the ramp rises by the number
+        np.testing.assert_allclose(along_x, g.ravel() * np.arange(MANY), rtol=1e-5)
 
     @pairs(kind=SMALL_BOXES, listed=[True, False], dtype=DTYPES)
     def test_pyramid(self, kind, listed, dtype):
-        maps, boxes, options = self.make(kind, listed, dtype)
-        levels, scales = [maps, maps[..., :2, :2].copy()], [1, 1 / 2]
+        x, boxes, g, options = self.make(kind, listed, dtype)
+        levels, scales = [x, x[..., :2, :2].copy()], [1, 1 / 2]
         out = roicy.multiscale_roi_align(levels, boxes, 1, scales, **options)
-        np.testing.assert_array_equal(out.ravel(), np.arange(MANY).astype(dtype))
-        grads = roicy.multiscale_roi_align_backward(
-            1 + out, boxes, [level.shape for level in levels], scales, **options
-        )
-        sums = grads[0].sum(axis=(1, 2, 3))
-        np.testing.assert_allclose(sums, 1 + out.ravel(), rtol=8 * np.finfo(dtype).eps)
+        shapes = [level.shape for level in levels]
+        grads = roicy.multiscale_roi_align_backward(g, boxes, shapes, scales, **options)
+        self.check(out, grads[0], g)
         assert not grads[1].any()
-        ramps = [level * np.arange(level.shape[3], dtype=dtype) for level in levels]
-        grad = roicy.multiscale_roi_align_backward_boxes(
-            np.ones_like(out), ramps, boxes, scales, **options
-        )
-        rows = np.concatenate(grad) if listed else grad
-        np.testing.assert_allclose(rows[:, 0] + rows[:, 2], np.arange(MANY), rtol=1e-5)
+        backward = roicy.multiscale_roi_align_backward_boxes
+        self.check_boxes(backward(g, levels, boxes, scales, **options), g)
 
 
 def test_as_many_images_as_float32_counts():
@@ -553,15 +545,8 @@ def test_large_boxes_with_few_samples(kind, channels, isa, rng):
         + [[k % 2, k, 2 * k, k + 90, 2 * k + 110] for k in range(40)],
         "float64" if kind == "float64" else "float32",
     )
-    arguments = {"sampling_ratio": 2, "aligned": True, "num_threads": 2}
-    out = roicy.roi_align(x, boxes, (7, 5), **arguments)
-    last = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
-    other = roicy.roi_align(last, boxes, (7, 5), layout="NHWC", **arguments)
-    assert_same_bits(out, np.ascontiguousarray(other.transpose(0, 3, 1, 2)))
-    alone = [roicy.roi_align(x, boxes[i : i + 1], (7, 5), **arguments) for i in range(len(boxes))]
+    g = rng.standard_normal((len(boxes), channels, 7, 5)).astype(boxes.dtype)
+    options = {"sampling_ratio": 2, "aligned": True}
+    out, *_ = same_passes("roi_align", x, boxes, g, [("NCHW", 2), ("NHWC", 2)], **options)
+    alone = [roicy.roi_align(x, boxes[i : i + 1], (7, 5), **options) for i in range(len(boxes))]
     assert_same_bits(out, np.concatenate(alone))
-    grad = rng.standard_normal(out.shape).astype(out.dtype)
-    of_boxes = roicy.roi_align_backward_boxes(grad, x, boxes, **arguments)
-    grad_last = np.ascontiguousarray(grad.transpose(0, 2, 3, 1))
-    others = roicy.roi_align_backward_boxes(grad_last, last, boxes, layout="NHWC", **arguments)
-    assert_same_bits(of_boxes, others)

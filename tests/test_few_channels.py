@@ -1,16 +1,18 @@
 """Few channels, for which lanes are bin rows, or numbers are computed one by one."""
 
+import itertools
+
 import numpy as np
 from conftest import (
     DTYPES,
     ISAS,
+    LAYOUTS,
     assert_equal_but_for_order,
     assert_same_bits,
-    from_layout,
     operator,
     pairs,
     random_boxes,
-    to_layout,
+    same_passes,
 )
 
 import roicy
@@ -155,29 +157,8 @@ def test_numbers_one_by_one(name, sides, channels, dtype, isa, rng):
     x = rng.standard_normal((n, channels * channels_per_output, h, w)).astype(dtype)
     x = np.copysign(np.where(x < 1, 0, -x), x)  # a maximum may be a zero of either sign
     options = {} if name == "roi_pool" else {"sampling_ratio": 2}
-    if name == "roi_pool":
-        options["return_argmax"] = True
-    expected = None
-    for layout in ("NCHW", "NHWC"):
-        for threads in (1, 3):
-            options.update(layout=layout, num_threads=threads)
-            found = operator(name)(to_layout(x, layout), boxes, bins, **options)
-            found = [from_layout(a, layout) for a in (found if name == "roi_pool" else [found])]
-            expected = expected or found
-            for a, b in zip(expected, found, strict=True):
-                assert_same_bits(np.ascontiguousarray(a), np.ascontiguousarray(b))
-    if name == "roi_pool":
-        return
     g = rng.standard_normal((20, channels, *bins)).astype(dtype)
-    expected = None
-    for layout in ("NCHW", "NHWC"):
-        for threads in (1, 3):
-            options.update(layout=layout, num_threads=threads)
-            shape = to_layout(x, layout).shape
-            found = operator(name, "_backward")(to_layout(g, layout), boxes, shape, **options)
-            found = np.ascontiguousarray(from_layout(found, layout))
-            expected = found if expected is None else expected
-            assert_same_bits(expected, found)
+    same_passes(name, x, boxes, g, itertools.product(LAYOUTS, (1, 3)), **options)
 
 
 def test_few_channels_beyond_the_scratch_budget(dtype, isa, rng):

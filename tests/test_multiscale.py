@@ -4,7 +4,16 @@ import math
 
 import numpy as np
 import pytest
-from conftest import DTYPES, ISAS, LAYOUTS, assert_same_bits, from_layout, pairs, to_layout
+from conftest import (
+    DTYPES,
+    ISAS,
+    LAYOUTS,
+    assert_levels_alone,
+    assert_same_bits,
+    from_layout,
+    pairs,
+    to_layout,
+)
 
 import roicy
 from roicy import _cpu
@@ -47,31 +56,11 @@ def make(rng, dtype, layout, count=90, channels=20, sides=(8, 300)):
 def test_against_the_levels_alone(sides, threads, layout, dtype, isa, rng):
     maps, boxes = make(rng, dtype, layout, sides=sides)
     levels = np.array([level_of(box) for box in boxes[:, 1:].tolist()])
-    parameters = {"sampling_ratio": 2, "aligned": True, "layout": layout}
-    out = roicy.multiscale_roi_align(
-        maps, boxes, (3, 5), image_size=IMAGE, num_threads=threads, **parameters
-    )
-    g = rng.standard_normal(out.shape).astype(dtype)
-    grads = roicy.multiscale_roi_align_backward(
-        g, boxes, [level.shape for level in maps], SCALES, num_threads=threads, **parameters
-    )
-    grad_boxes = roicy.multiscale_roi_align_backward_boxes(
-        g, maps, boxes, SCALES, num_threads=threads, **parameters
-    )
-    assert len(grads) == len(maps)
-    for i, scale in enumerate(SCALES):
-        mine = levels == i
-        assert_same_bits(
-            out[mine], roicy.roi_align(maps[i], boxes[mine], (3, 5), scale, **parameters)
-        )
-        assert_same_bits(
-            grads[i],
-            roicy.roi_align_backward(g[mine], boxes[mine], maps[i].shape, scale, **parameters),
-        )
-        assert_same_bits(
-            grad_boxes[mine],
-            roicy.roi_align_backward_boxes(g[mine], maps[i], boxes[mine], scale, **parameters),
-        )
+    g = to_layout(rng.standard_normal((len(boxes), 20, 3, 5)).astype(dtype), layout)
+    options = {"sampling_ratio": 2, "aligned": True, "layout": layout, "num_threads": threads}
+    out = assert_levels_alone(maps, boxes, g, SCALES, levels, **options)
+    by_size = roicy.multiscale_roi_align(maps, boxes, (3, 5), image_size=IMAGE, **options)
+    assert_same_bits(by_size, out)
 
 
 def test_boxes_in_steps(dtype, layout, monkeypatch, rng):
@@ -218,26 +207,10 @@ def test_equal_scales(case, layout, dtype, rng):
     boxes[:, 1:] = np.abs(boxes[:, 1:])
     boxes[:, 3:] = np.maximum(boxes[:, 3:], boxes[:, 1:3] + 1)
     maps = [to_layout(rng.standard_normal((2, 5, 9, 11)).astype(dtype), layout) for _ in scales]
-    parameters = {"sampling_ratio": 2, "layout": layout}
-    out = roicy.multiscale_roi_align(maps, boxes, 3, scales, **parameters)
-    g = rng.standard_normal(out.shape).astype(dtype)
-    grads = roicy.multiscale_roi_align_backward(
-        g, boxes, [level.shape for level in maps], scales, **parameters
-    )
-    grad_boxes = roicy.multiscale_roi_align_backward_boxes(g, maps, boxes, scales, **parameters)
+    g = to_layout(rng.standard_normal((len(boxes), 5, 3, 3)).astype(dtype), layout)
     chosen = np.array([map_by_torchvision(box, scales) for box in boxes[:, 1:].tolist()])
     assert sorted(set(chosen.tolist())) == used
-    for i, scale in enumerate(scales):
-        mine = chosen == i
-        assert_same_bits(out[mine], roicy.roi_align(maps[i], boxes[mine], 3, scale, **parameters))
-        assert_same_bits(
-            grads[i],
-            roicy.roi_align_backward(g[mine], boxes[mine], maps[i].shape, scale, **parameters),
-        )
-        assert_same_bits(
-            grad_boxes[mine],
-            roicy.roi_align_backward_boxes(g[mine], maps[i], boxes[mine], scale, **parameters),
-        )
+    assert_levels_alone(maps, boxes, g, scales, chosen, sampling_ratio=2, layout=layout)
 
 
 @pytest.mark.parametrize("side", [33, 40, 45, 320])

@@ -110,52 +110,6 @@ def test_operators(problem, isa):
         assert np.isfinite(grad).all()
 
 
-numbers = st.floats(allow_nan=True, allow_infinity=True)
-
-
-@settings(SETTINGS, max_examples=200)
-@given(
-    rows=st.lists(
-        st.tuples(st.one_of(st.integers(0, 2), numbers), numbers, numbers, numbers, numbers),
-        min_size=0,
-        max_size=4,
-    ),
-    scale=st.one_of(st.sampled_from([1.0, 0.1, 1e-300, 1e-38, 1e38, 1e300]), numbers),
-    ratio=st.one_of(st.integers(-2, 5), st.integers(-(2**40), 2**40)),
-    size=st.one_of(st.sampled_from([1, 2, 3]), st.integers(-2, 9)),
-    name=st.sampled_from([*SUMS, "roi_pool"]),
-    dtype=st.sampled_from([np.float32, np.float64]),
-)
-def test_any_numbers(rows, scale, ratio, size, name, dtype):
-    """
-    Any numbers give the defined value, which is finite for finite input, or an error that names the
-    argument.
-    """
-    x = np.ones((2, 4 * 9, 6, 5), dtype)
-    with np.errstate(over="ignore"):
-        boxes = np.array(rows, np.float64).reshape(-1, 5).astype(dtype)
-    parameters = {"sampling_ratio": ratio} if "align" in name else {}
-    try:
-        out = operator(name)(x, boxes, size, scale, **parameters)
-    except (TypeError, ValueError) as error:
-        assert str(error).split(":")[0].split("[")[0] in (
-            "boxes",
-            "spatial_scale",
-            "sampling_ratio",
-            "output_size",
-            "input",
-        )
-        return
-    assert np.isfinite(out).all()
-    if name in WITH_BOX_GRADIENTS:
-        grad = operator(name, "_backward_boxes")(out, x, boxes, scale, **parameters)
-        assert grad.shape == boxes.shape
-    if name != "roi_pool":
-        assert np.isfinite(
-            operator(name, "_backward")(out, boxes, x.shape, scale, **parameters)
-        ).all()
-
-
 @pytest.mark.parametrize("name", WITH_BOX_GRADIENTS)
 @pytest.mark.parametrize("size", [1e-3, 1e-6])
 def test_tiny_boxes(name, size, dtype, isa):

@@ -262,18 +262,6 @@ def test_bins_larger_than_the_tile(products, rng):
             assert_within(from_layout(result, layout), expected, bound)
 
 
-def test_formats_of_boxes(rng):
-    x, boxes, grad = make(rng, "blocks", (1, 1), np.float64)
-    expected = roicy.roi_align_max_backward(grad, x, boxes)
-    order = np.argsort(boxes[:, 0], kind="stable")
-    parts = [boxes[boxes[:, 0] == n, 1:] for n in range(len(x))]
-    np.testing.assert_array_equal(roicy.roi_align_max_backward(grad[order], x, parts), expected)
-    counts = [len(part) for part in parts]
-    np.testing.assert_array_equal(
-        roicy.roi_align_max_backward(grad[order], x, boxes[order, 1:], boxes_num=counts), expected
-    )
-
-
 def test_empty(layout):
     """Zeros, also in arrays of the caller's."""
     boxes = np.array([[0, 0, 0, 3, 3]], np.float32)

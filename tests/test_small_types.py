@@ -331,17 +331,6 @@ def test_results_beyond_float16_are_infinite():
         )
 
 
-def test_boxes_of_small_types(rng):
-    x = rng.standard_normal((2, 3, 40, 40)).astype(np.float32)
-    boxes = random_boxes(rng, 2, 20, (40, 40), np.float16)
-    expected = roicy.roi_align(x, boxes.astype(np.float32), 3)
-    assert_same_bits(roicy.roi_align(x, boxes, 3), expected)
-    assert_same_bits(
-        roicy.roi_align(x, [boxes[boxes[:, 0] == n, 1:] for n in range(2)], 3),
-        expected[np.argsort(boxes[:, 0], kind="stable")],
-    )
-
-
 def test_gradients_are_float32_or_float64(rng):
     with pytest.raises(TypeError, match="grad_output: dtype float16, expected float32 or float64"):
         roicy.roi_align_backward(

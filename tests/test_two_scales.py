@@ -8,10 +8,11 @@ from conftest import (
     LAYOUTS,
     SUMS,
     WITH_BOX_GRADIENTS,
+    assert_levels_alone,
     assert_same_bits,
     from_layout,
-    operator,
     pairs,
+    passes,
     random_boxes,
     to_layout,
 )
@@ -23,10 +24,12 @@ EQUAL = [(0.7, 0.7), [0.7, 0.7], np.array([0.7, 0.7]), (np.float64(0.7), 0.7)]
 NAMES = (*SUMS, "roi_pool", "roi_align_max")
 
 
-def make(rng, name, dtype, layout, images=2):
-    """Return a map in that layout, and boxes on an image of 40 x 92."""
-    x = rng.standard_normal((images, 36, 20, 23)).astype(dtype)
-    return to_layout(x, layout), random_boxes(rng, images, 40, (40, 92), dtype)
+def make(rng, name, dtype):
+    """Return a map, boxes on an image of 40 x 92, and a gradient of the output."""
+    x = rng.standard_normal((2, 36, 20, 23)).astype(dtype)
+    channels = 6 if name.startswith("ps_") else 36
+    g = rng.standard_normal((40, channels, 3, 2)).astype(dtype)
+    return x, random_boxes(rng, 2, 40, (40, 92), dtype), g
 
 
 def scaled(boxes):
@@ -36,41 +39,27 @@ def scaled(boxes):
 
 @pairs(name=NAMES, layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
 def test_each_axis_has_its_scale(name, layout, dtype, isa, rng):
-    x, boxes = make(rng, name, dtype, layout)
-    options = {"layout": layout}
-    pool = operator(name)
-    out = pool(x, boxes, (3, 2), SCALES, **options)
-    assert_same_bits(out, pool(x, scaled(boxes), (3, 2), **options))
-    assert np.abs(out - pool(x, boxes, (3, 2), SCALES[::-1], **options)).max() > 0.1
-    if name not in SUMS:
-        return
-    g = rng.standard_normal(out.shape).astype(dtype)
-    backward = operator(name, "_backward")
-    assert_same_bits(
-        backward(g, boxes, x.shape, SCALES, **options),
-        backward(g, scaled(boxes), x.shape, **options),
-    )
+    given = make(rng, name, dtype)
+    x, boxes, g = given
+    found = passes(name, *given, layout, spatial_scale=SCALES)
+    expected = passes(name, x, scaled(boxes), g, layout)
     if name in WITH_BOX_GRADIENTS:
-        backward = operator(name, "_backward_boxes")
-        grad = backward(g, x, boxes, SCALES, **options)
-        assert_same_bits(grad, scaled(backward(g, x, scaled(boxes), **options)))
+        expected[-1] = scaled(expected[-1])
+    for a, b in zip(found, expected, strict=True):
+        assert_same_bits(a, b)
+    other = passes(name, *given, layout, spatial_scale=SCALES[::-1])
+    assert np.abs(found[0] - other[0]).max() > 0.1
 
 
 @pairs(name=NAMES, scale=EQUAL, layout=LAYOUTS, dtype=DTYPES)
 def test_equal_scales_are_one(name, scale, layout, dtype, rng):
-    x, boxes = make(rng, name, dtype, layout)
-    options = {"layout": layout}
-    out = operator(name)(x, boxes, 3, 0.7, **options)
-    assert_same_bits(operator(name)(x, boxes, 3, scale, **options), out)
-    if name not in SUMS:
-        return
-    g = rng.standard_normal(out.shape).astype(dtype)
-    for suffix in ("_backward", "_backward_boxes"):
-        if suffix == "_backward_boxes" and name not in WITH_BOX_GRADIENTS:
-            continue
-        given = (g, boxes, x.shape) if suffix == "_backward" else (g, x, boxes)
-        backward = operator(name, suffix)
-        assert_same_bits(backward(*given, scale, **options), backward(*given, 0.7, **options))
+    given = make(rng, name, dtype)
+    for a, b in zip(
+        passes(name, *given, layout, spatial_scale=scale),
+        passes(name, *given, layout, spatial_scale=0.7),
+        strict=True,
+    ):
+        assert_same_bits(a, b)
 
 
 def test_pyramid(dtype, layout, isa, rng):
@@ -81,25 +70,14 @@ def test_pyramid(dtype, layout, isa, rng):
     boxes = random_boxes(rng, 2, 60, (64, 320), dtype)
     boxes[:, 3:] = np.maximum(boxes[:, 3:], boxes[:, 1:3] + 1)
     options = {"sampling_ratio": 2, "layout": layout}
-    given = {**options, "canonical_scale": 80, "canonical_level": 3}
-    out = roicy.multiscale_roi_align(maps, boxes, 3, scales, **given)
-    g = rng.standard_normal(out.shape).astype(dtype)
-    shapes = [level.shape for level in maps]
-    grads = roicy.multiscale_roi_align_backward(g, boxes, shapes, np.array(scales), **given)
-    grad_boxes = roicy.multiscale_roi_align_backward_boxes(g, maps, boxes, scales, **given)
+    pyramid = {"canonical_scale": 80, "canonical_level": 3}
+    g = to_layout(rng.standard_normal((60, 9, 3, 3)).astype(dtype), layout)
     areas = np.prod(boxes[:, 3:] - boxes[:, 1:3], axis=1)
     assert 10 < (areas >= 80**2).sum() < 50
-    for i, scale in enumerate(scales):
-        mine = (areas >= 80**2) == i
-        assert_same_bits(out[mine], roicy.roi_align(maps[i], boxes[mine], 3, scale, **options))
-        assert_same_bits(
-            grads[i],
-            roicy.roi_align_backward(g[mine], boxes[mine], shapes[i], scale, **options),
-        )
-        assert_same_bits(
-            grad_boxes[mine],
-            roicy.roi_align_backward_boxes(g[mine], maps[i], boxes[mine], scale, **options),
-        )
+    level = (areas >= 80**2).astype(int)
+    out = assert_levels_alone(maps, boxes, g, scales, level, pyramid, **options)
+    given = {**options, **pyramid}
+    assert_same_bits(roicy.multiscale_roi_align(maps, boxes, 3, np.array(scales), **given), out)
     equal = roicy.multiscale_roi_align(maps, boxes, 3, [(1 / 4, 1 / 4), 1 / 8], **given)
     assert_same_bits(equal, roicy.multiscale_roi_align(maps, boxes, 3, [1 / 4, 1 / 8], **given))
     assert from_layout(equal, layout).shape == (60, 9, 3, 3)
