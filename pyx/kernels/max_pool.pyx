@@ -29,6 +29,11 @@ from simd.simd cimport (LANE_BYTES, PlaneRows, Stream, Winners, add_at_pixels, a
                         stream_fence, stream_rest, stream_some)
 from tuning cimport ROUND_NUMBERS, STRIP_BYTES
 
+cdef extern from *:
+    enum:
+        __ATOMIC_RELAXED
+    void __atomic_store_n(int32_t *to, int32_t number, int order) noexcept nogil
+
 
 cdef inline void keep_largest(
         real *to, Py_ssize_t to_step, const real *source, Py_ssize_t step, Py_ssize_t count,
@@ -436,7 +441,8 @@ cdef void backward_task(
             put_pixels(tile + y * map.y, columns, channels, target + y * call.map.strides.y,
                        call.map.strides.x, call.store)
         stream_fence()
-    call.bad[task - call.tasks] = bad
+    if bad:
+        __atomic_store_n(call.bad, 1, __ATOMIC_RELAXED)
 
 
 def backward(Plan plan, grad_output, argmax):
@@ -446,9 +452,8 @@ def backward(Plan plan, grad_output, argmax):
     """
     plan.set_result(grad_output)
     plan.set_argmax(argmax)
-    plan.watch_indices()
     run(plan, backward_task[float], backward_task[double])
-    return plan.found_bad_index()
+    return plan.bad != 0
 
 
 cdef int any_outside(const int32_t *index, Py_ssize_t count, int32_t pixels) noexcept nogil:

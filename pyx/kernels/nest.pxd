@@ -13,7 +13,7 @@ from move.tile cimport (Target, TileCache, View, Window, load_once, load_slots, 
 from plan.choose cimport Side, blocks_together, choose_copy, how_in_task, how_of_bins, most_blocks
 from plan.spans cimport hull, hull_of_taps
 from plan.structs cimport (BINS, COPY_PER_BOX, PIXELS_Y, ROW_LANES, SPARSE, SPARSE_PIXELS,
-                           SPARSE_TAPS, STREAMING, Call, Map, Strides, Task)
+                           SPARSE_TAPS, STREAMING, Call, Map, Strides, Task, writes_maps)
 from roicy._kernels.plan cimport Plan
 from simd.simd cimport Stream, real, stream_fence, stream_rest
 from threads cimport run_tasks
@@ -285,10 +285,8 @@ cdef inline Part thinned(const Call *call, const Part *part) noexcept nogil:
     cdef const int32_t *x = part.spans_x
     cdef int each = call.tables.slots_of_tap
     slots.pixel = call.tables.tap_slot
-    slots.window.y0 = each * (y[2 * part.p0] - y[0])
-    slots.window.y1 = each * (y[2 * part.p1 - 1] - y[0])
-    slots.window.x0 = each * (x[2 * part.q0] - x[0])
-    slots.window.x1 = each * (x[2 * part.q1 - 1] - x[0])
+    slots.window.y0, slots.window.y1 = each * y[2 * part.p0], each * y[2 * part.p1 - 1]
+    slots.window.x0, slots.window.x1 = each * x[2 * part.q0], each * x[2 * part.q1 - 1]
     return slots
 
 
@@ -296,10 +294,7 @@ cdef inline void load_thin(
         const Call *call, const Part *slots, const TileCache *tile, real *memory,
         View *steps) noexcept nogil:
     """Pack the pixels of a thinned part, from slot (y0, x0) of its window on."""
-    cdef const int32_t *pixel = call.tables.slot_pixel
-    cdef int each = call.tables.slots_of_tap
-    load_slots(tile, pixel + each * slots.spans_y[0], pixel + each * slots.spans_x[0],
-               &slots.window, memory)
+    load_slots(tile, call.tables.slot_pixel, &slots.window, memory)
     steps.x = call.lanes
     steps.y = (slots.window.x1 - slots.window.x0) * call.lanes
 
@@ -375,7 +370,7 @@ cdef inline bint next_step(const Call *call, const Task *task, Step *step) noexc
     if part.block != step.opened:      # else it goes on holding rows
         step.tile, step.opened = open_tile(call, &step.map, task, part.block), part.block
         step.target.lanes = step.tile.lanes
-    elif (call.store == STREAMING and not call.writes_maps and not step.tile.in_place
+    elif (call.store == STREAMING and not writes_maps(call.purpose) and not step.tile.in_place
             and begins_box(part, task)):
         prefetch_next_box(call, task, part, step.tile.lanes)
     step.how = part.how

@@ -61,8 +61,7 @@ cdef const real *load_rows(
         TileCache *tile, real *memory, const Window *window, View *steps) noexcept nogil
 cdef Map load_once(const Call *call, const Task *task, char *tile) noexcept nogil
 cdef void load_slots(
-        const TileCache *tile, const int32_t *rows, const int32_t *columns, const Window *slots,
-        real *to) noexcept nogil
+        const TileCache *tile, const int32_t *pixel, const Window *slots, real *to) noexcept nogil
 cdef void load_bins(const Call *call, const Task *task, real *to) noexcept nogil
 cdef void unpack(
         const real *tile, Py_ssize_t rows, Py_ssize_t columns, real *to,

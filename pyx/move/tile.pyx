@@ -163,22 +163,21 @@ cdef Map load_once(const Call *call, const Task *task, char *tile) noexcept nogi
 
 
 cdef void load_slots(
-        const TileCache *tile, const int32_t *rows, const int32_t *columns, const Window *slots,
-        real *to) noexcept nogil:
-    """Pack the pixels of some rows and columns alone, those in a window of the lists."""
+        const TileCache *tile, const int32_t *pixel, const Window *slots, real *to) noexcept nogil:
+    """Pack the pixels of some rows and columns alone, those of a window of slots."""
     cdef int lanes = LANE_BYTES // sizeof(real), lane
     cdef Py_ssize_t y, x, at, width = slots.x1 - slots.x0
-    columns += slots.x0
+    cdef const int32_t *columns = pixel + slots.x0
     memset(to, 0, (slots.y1 - slots.y0) * width * LANE_BYTES if tile.lanes < lanes else 0)
     for y in range(slots.y0, slots.y1):
         if tile.strides.channel == 1 and tile.itemsize == sizeof(real):
             for x in range(width):
-                at = rows[y] * tile.strides.y + columns[x] * tile.strides.x
+                at = pixel[y] * tile.strides.y + columns[x] * tile.strides.x
                 memcpy(to + x * lanes, <const real*>tile.plane + at, tile.lanes * sizeof(real))
             to += width * lanes
             continue
         for lane in range(tile.lanes):
-            at = rows[y] * tile.strides.y + lane * tile.strides.channel
+            at = pixel[y] * tile.strides.y + lane * tile.strides.channel
             for x in range(width):
                 if tile.itemsize == sizeof(real):
                     to[x * lanes + lane] = \

@@ -15,9 +15,9 @@ from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memset
 
 from plan.structs cimport (
-    BINS, CELLS, COPY_ONCE, COPY_PER_BOX, DIRECT, EMPTY, FORWARD, GRAD_INPUT, MAX_PIXEL_GRAD,
-    NUMBERS_Y, PACK_ROWS, PACK_WINDOW, PIXELS, PLANES, ROW_LANES, ROWS, SCALARS, SPARSE,
-    SPARSE_TAPS, STAGED, STREAMING, TAPS_X, TAPS_Y, WINDOW_X, WINDOW_Y, Call, Tables, Task,
+    BINS, CELLS, COPY_ONCE, COPY_PER_BOX, DIRECT, EMPTY, FORWARD, GRAD_BOXES, GRAD_INPUT,
+    MAX_PIXEL_GRAD, NUMBERS_Y, PACK_ROWS, PACK_WINDOW, PIXELS, PLANES, ROW_LANES, ROWS, SCALARS,
+    SPARSE, SPARSE_TAPS, STAGED, STREAMING, TAPS_X, TAPS_Y, WINDOW_X, WINDOW_Y, Call, Tables, Task,
     holds_pixels,
 )
 from simd.simd cimport LANE_BYTES
@@ -40,7 +40,6 @@ cdef struct Work:                  # what all tasks of a call share
     Py_ssize_t units               # what is not divided: a block, or blocks with common slopes
     Py_ssize_t tile_pixels         # that the tile of one block has room for
     double cost                    # of a task, at most, if it can be divided; reading only
-    bint slopes
 
 
 cdef struct Cover:                 # what the windows of some boxes cover
@@ -63,7 +62,6 @@ cdef struct Pieces:                # into how many shares work is divided
     Py_ssize_t max_boxes           # of a task
     Py_ssize_t rows                # writing: of a task at most
     Py_ssize_t columns
-    Py_ssize_t bands               # writing: rows are divided into so many shares or more
 
 
 # --- strategy of a level
@@ -79,13 +77,13 @@ cdef inline bint lanes_are_empty(const Call *call) noexcept nogil:
     return 4 * call.channels <= call.lanes and call.map.itemsize == call.itemsize
 
 
-cdef inline int strategy_of(const Call *call, bint position_sensitive) noexcept nogil:
+cdef inline int strategy_of(const Call *call) noexcept nogil:
     """The strategy of a level, before row lanes and numbers are considered.
 
     Pixels whose channels lie together are read in place (PIXELS).  If they are of a small type,
     their channels have to fill whole lane vectors; if they do not, they are packed (PLANES).
     """
-    if position_sensitive:
+    if call.position_sensitive:
         return BINS
     if call.map.strides.channel != 1:
         return PLANES
@@ -125,36 +123,34 @@ cdef inline double all_taps(const Tables *tables, int ph, int pw) noexcept nogil
     return taps
 
 
-cdef inline bint scalars_pay(
-        const Call *call, int purpose, bint position_sensitive) noexcept nogil:
+cdef inline bint scalars_pay(const Call *call) noexcept nogil:
     """Whether numbers are computed one by one in less time than lanes of them."""
     cdef const Tables *tables = &call.tables
     cdef double pixels = <double>call.map.rows * call.map.columns * call.map.images
-    if purpose == FORWARD and lanes_are_empty(call):
-        if position_sensitive:
+    if call.purpose == FORWARD and lanes_are_empty(call):
+        if call.position_sensitive:
             return True
         return all_taps(tables, call.ph, call.pw) * call.channels < all_windows(tables)
     # A few numbers are added in place faster than a tile is cleared and stored.
-    if purpose == GRAD_INPUT and (lanes_are_empty(call) or position_sensitive):
-        if position_sensitive:
+    if call.purpose == GRAD_INPUT and (lanes_are_empty(call) or call.position_sensitive):
+        if call.position_sensitive:
             pixels *= (TILE_COST * call.channels_per_output
                        * ((call.channels - 1) // call.lanes + 1))
         return all_taps(tables, call.ph, call.pw) * call.channels < pixels
     return False
 
 
-cdef inline int choose_strategy(
-        const Call *call, int purpose, bint position_sensitive, Py_ssize_t thin) noexcept nogil:
+cdef inline int choose_strategy(const Call *call, Py_ssize_t thin) noexcept nogil:
     """The strategy of a level for the boxes at hand.  thin: how many of them are thin."""
     if call.tables.kind == SPARSE_TAPS:
-        return strategy_of(call, False)
-    if scalars_pay(call, purpose, position_sensitive):
+        return strategy_of(call)
+    if scalars_pay(call):
         return SCALARS
-    if (purpose == FORWARD and not position_sensitive and channels_are_few(call)
+    if (call.purpose == FORWARD and not call.position_sensitive and channels_are_few(call)
             # Row lanes read whole rows, and so are not for boxes with few columns.
             and 2 * thin <= call.tables.count and row_lanes_fit(call)):
         return ROW_LANES
-    return strategy_of(call, position_sensitive)
+    return strategy_of(call)
 
 
 # --- load of a task
@@ -184,13 +180,13 @@ cdef inline bint pixels_are_worth_copying(
         return False
     # Too few blocks of each pixel would be read and written in short runs. Where windows come from
     # memory at each read, this is still better.
-    if not (windows_are_far(work, cover, boxes)
+    if not (windows_are_far(call, work, cover, boxes)
             or cover.hull * MIN_COPY_BLOCKS * LANE_BYTES <= COPY_PIXELS_BYTES):
         return False
     # A small type has to be widened, which a copy does once for all boxes. Maps that are hardly
     # larger than a cache are read in place. So are those whose slopes are wanted: the gradients
     # that are read beside them would come in short runs from memory.
-    if not (small or (not work.slopes
+    if not (small or (call.purpose != GRAD_BOXES
                       and COPY_PIXELS_BYTES < cover.hull * work.blocks * LANE_BYTES / 2)):
         return False
     # The boxes of a task are all of the image, or as many as cost its share. They have to
@@ -200,10 +196,11 @@ cdef inline bint pixels_are_worth_copying(
 
 
 cdef inline bint windows_are_far(
-        const Work *work, const Cover *cover, Py_ssize_t boxes) noexcept nogil:
+        const Call *call, const Work *work, const Cover *cover, Py_ssize_t boxes) noexcept nogil:
     """Whether the mean window, with all its channels, does not stay in a level 3 cache until the
     next box reads it, while the tile has room for what all boxes read of a block."""
-    return (not work.slopes and work.blocks >= MIN_COPY_BLOCKS and cover.hull <= TILE_PIXELS
+    return (call.purpose != GRAD_BOXES and work.blocks >= MIN_COPY_BLOCKS
+            and cover.hull <= TILE_PIXELS
             and cover.area * work.blocks * LANE_BYTES > <double>FAR_WINDOW_BYTES * boxes)
 
 
@@ -264,13 +261,14 @@ cdef inline void choose_copy(const Call *call, Task *one, Py_ssize_t stop_block)
     """Choose which blocks of a box the next piece of a COPY_PER_BOX task is of, and its load."""
     cdef const int32_t *window = call.tables.windows + 4 * one.first_box
     cdef Py_ssize_t room = call.layout.tiles_bytes, blocks, block_bytes
+    cdef Py_ssize_t group = SLOPE_BLOCKS if call.purpose == GRAD_BOXES else 1
     one.stop_block, one.load = stop_block, PACK_WINDOW
     if call.tables.thin != NULL and call.tables.thin[one.first_box] > 0:
         return
     one.y0, one.y1, one.x0, one.x1 = window[0], window[1], window[2], window[3]
     block_bytes = max((one.y1 - one.y0) * (one.x1 - one.x0) * LANE_BYTES, 1)
     blocks = min(room, <Py_ssize_t>COPY_BYTES) // block_bytes
-    blocks = max(blocks // call.copy_blocks, 1) * call.copy_blocks
+    blocks = max(blocks // group, 1) * group
     one.stop_block = min(one.first_block + blocks, stop_block)
     if block_bytes * (one.stop_block - one.first_block) <= room:
         one.load = COPY_ONCE
@@ -289,10 +287,10 @@ cdef inline Py_ssize_t taps_of(const Side *side) noexcept nogil:
     return side.spans[2 * side.bins - 1] - side.spans[0]
 
 
-cdef inline bint may_swap_axes(
-        const Call *call, int purpose, bint position_sensitive) noexcept nogil:
+cdef inline bint may_swap_axes(const Call *call) noexcept nogil:
     """Whether bins may be contracted along x first at all."""
-    return purpose == FORWARD and not position_sensitive and not channels_are_few(call)
+    return (call.purpose == FORWARD and not call.position_sensitive
+            and not channels_are_few(call))
 
 
 cdef inline bint x_first(const Call *call, const Side *y, const Side *x) noexcept nogil:
@@ -301,7 +299,7 @@ cdef inline bint x_first(const Call *call, const Side *y, const Side *x) noexcep
     Windows that are computed in cells are contracted along y first.
     """
     cdef Py_ssize_t taps_y, taps_x
-    if (not call.may_swap_axes or y.pixels <= 0 or y.pixels > STRIP_BYTES // LANE_BYTES
+    if (not may_swap_axes(call) or y.pixels <= 0 or y.pixels > STRIP_BYTES // LANE_BYTES
             or x.pixels > MAX_COLUMNS or y.pixels * x.pixels > TILE_PIXELS):
         return False
     taps_y, taps_x = taps_of(y), taps_of(x)
@@ -411,13 +409,13 @@ cdef inline bint bins_are_written_together(
 
 
 cdef inline bint rows_are_summed_apart(
-        const Call *call, int purpose, Py_ssize_t pieces, Py_ssize_t blocks) noexcept nogil:
+        const Call *call, Py_ssize_t pieces, Py_ssize_t blocks) noexcept nogil:
     """Whether a task sums so many blocks of the gradient of roi_pool in a tile.
 
     Neighbouring channels of a pixel share cache lines, and hardware fetches the next one too.  A
     tile for each thread keeps threads from taking them from each other.
     """
-    return (purpose == MAX_PIXEL_GRAD and call.strategy == PIXELS and pieces > 1
+    return (call.purpose == MAX_PIXEL_GRAD and call.strategy == PIXELS and pieces > 1
             and call.map.rows * call.map.columns * blocks <= TILE_PIXELS)
 
 

@@ -1,5 +1,5 @@
 """Layout: the scratch of a thread, from sizes alone."""
-from plan.structs cimport BINS, COPY_ONCE, PIXELS, Call, Layout, Task, Tasks
+from plan.structs cimport BINS, COPY_ONCE, GRAD_BOXES, PIXELS, Call, Layout, Task, Tasks
 from simd.simd cimport LANE_BYTES, PAGE_BYTES
 from tuning cimport (BIN_RANGE_BYTES, BINS_BYTES, MAX_COLUMNS, MAX_STRIP_BYTES, SLOPE_BLOCKS,
                      SLOPE_TILES_BYTES, TILE_BYTES, WIDE_STRIP_BYTES)
@@ -49,8 +49,7 @@ cdef inline Py_ssize_t most_copied(
     return most
 
 
-cdef inline void lay_out(
-        Call *call, const Tasks *tasks, Py_ssize_t level, bint slopes) noexcept nogil:
+cdef inline void lay_out(Call *call, const Tasks *tasks, Py_ssize_t level) noexcept nogil:
     """Where a thread's tiles, strips, bins and staging are."""
     cdef Layout *layout = &call.layout
     cdef Py_ssize_t bin_bytes = <Py_ssize_t>call.ph * call.pw * LANE_BYTES, bins = BINS_BYTES
@@ -58,11 +57,10 @@ cdef inline void lay_out(
     if call.strategy == BINS:
         bins = max(bins, min(<Py_ssize_t>BIN_RANGE_BYTES, call.tables.count * bin_bytes))
         layout.tile_bytes = max(layout.tile_bytes, most_copied(call, tasks, level))
-    elif slopes:
+    elif call.purpose == GRAD_BOXES:
         blocks = slope_blocks(call)
         bins = blocks * min(bins, bin_bytes)
     call.cell_pixels = slope_pixels(blocks)
-    call.copy_blocks = SLOPE_BLOCKS if slopes else 1
     if blocks > 1 and (call.strategy != PIXELS or call.map.itemsize != call.itemsize
                        or call.tables.thin != NULL):
         tiles = blocks

@@ -16,14 +16,14 @@ import numpy as np
 from plan.arrays cimport (apart, has_buffer, is_plain_map, on_elements, room_for, set_map,
                           start_of, zeros_for)
 from plan.boxes cimport add_rows, free_boxes, is_plain, reserve
-from plan.choose cimport (beyond_cache, choose_strategy, may_swap_axes, set_how, store_for,
-                          strategy_of, worth_prefetching)
+from plan.choose cimport (beyond_cache, choose_strategy, set_how, store_for, strategy_of,
+                          worth_prefetching)
 from plan.copies cimport copied, copied_tables
 from plan.layout cimport lay_out, most_copied, set_sizes, whole_pages
 from plan.order cimport counting_sort, free_order, sort_boxes
 from plan.rules cimport RULE_COUNT, RULE_SLOPES, LevelRule, TableRequest, level_of, rule_names
 from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE,
-                           MAX_SAMPLE_GRAD, PIXELS, SPARSE_TAPS, Call, Map, Strides)
+                           MAX_SAMPLE_GRAD, PIXELS, SPARSE_TAPS, Call, Map, Strides, writes_maps)
 from plan.tables cimport (find_thin_boxes, free_tables, kind_of, make_tables, transpose_tables,
                           whole_map_tables)
 from plan.tasks cimport list_tasks, max_rows
@@ -46,11 +46,6 @@ RULES = {rule_names[i].decode(): i for i in range(RULE_COUNT)}
 cdef type ndarray = np.ndarray
 cdef double TWO_TURNS = _arguments.TWO_TURNS
 cdef object FLOAT = np.dtype(np.float32), DOUBLE = np.dtype(np.float64)
-
-
-cdef inline bint writes_maps(int purpose) noexcept nogil:
-    """Whether tasks own pixels of a map, rather than boxes."""
-    return purpose == GRAD_INPUT or purpose == MAX_PIXEL_GRAD or purpose == MAX_SAMPLE_GRAD
 
 
 cdef inline int plain_side(object value) except? -1:
@@ -289,7 +284,8 @@ cdef int distribute(Plan plan) except -1:
         call.ph, call.pw, call.itemsize = plan.ph, plan.pw, plan.itemsize
         call.lanes = LANE_BYTES // plan.itemsize
         call.channels, call.channels_per_output = plan.channels, 1
-        call.edges, call.writes_maps = plan.boxes.width, writes_maps(plan.purpose)
+        call.purpose, call.position_sensitive = plan.purpose, plan.position_sensitive
+        call.edges = plan.boxes.width
         call.order.unsorted = plan.by_level + plan.starts[i]
         call.order.count = plan.starts[i + 1] - plan.starts[i]
         call.order.images = call.map.images
@@ -337,10 +333,8 @@ cdef int begin(Plan plan, Call *call, const TableRequest *request) except -1:
     """Find out what boxes do not change, and sort them by place."""
     cdef Py_ssize_t rows = 0      # boxes are sorted in bands, from left to right
     set_sizes(call)
-    call.may_swap_axes = may_swap_axes(call, plan.purpose, plan.position_sensitive)
     call.beyond_cache = beyond_cache(call)
-    if (not writes_maps(plan.purpose)
-            and strategy_of(call, plan.position_sensitive) != PIXELS):
+    if not writes_maps(plan.purpose) and strategy_of(call) != PIXELS:
         rows = max_rows(call.map.columns, plan.purpose == GRAD_BOXES)
     return sort_boxes(&call.order, &plan.boxes, request.axes, rows, plan.itemsize)
 
@@ -352,7 +346,7 @@ cdef int tabulate(Plan plan, Py_ssize_t level, Py_ssize_t max_boxes) except -1:
     cdef Py_ssize_t thin = 0
     if plan.purpose == MAX_PIXEL_GRAD:      # reads argmax, and so needs no taps
         set_sizes(call)
-        call.strategy = strategy_of(call, False)
+        call.strategy = strategy_of(call)
         sort_boxes(&call.order, &plan.boxes, NULL, 0, plan.itemsize)
         return whole_map_tables(&call.tables, &call.order, call.map.rows, call.map.columns)
     if call.order.boxes == NULL:
@@ -360,7 +354,7 @@ cdef int tabulate(Plan plan, Py_ssize_t level, Py_ssize_t max_boxes) except -1:
     make_tables(&call.tables, &call.order, &plan.boxes, &request)
     if request.kind != SPARSE_TAPS and not writes_maps(plan.purpose):
         thin = find_thin_boxes(&call.tables, &request)
-    call.strategy = choose_strategy(call, plan.purpose, plan.position_sensitive, thin)
+    call.strategy = choose_strategy(call, thin)
     call.prefetch = plan.purpose != GRAD_BOXES and worth_prefetching(call)
     set_how(call)
     return 0
@@ -370,7 +364,7 @@ cdef int make_tasks(Plan plan) except -1:
     """Divide the work of the tables at hand among threads, and lay out their scratch."""
     cdef Py_ssize_t level
     cdef Call *call
-    plan.threads = list_tasks(&plan.tasks, plan.calls, plan.levels, plan.max_threads, plan.purpose)
+    plan.threads = list_tasks(&plan.tasks, plan.calls, plan.levels, plan.max_threads)
     plan.scratch_bytes = 0
     for level in range(plan.levels):
         call = &plan.calls[level]
@@ -379,7 +373,7 @@ cdef int make_tasks(Plan plan) except -1:
         if plan.purpose == MAX_PIXEL_GRAD:
             call.layout.size = whole_pages(most_copied(call, &plan.tasks, level))
         else:
-            lay_out(call, &plan.tasks, level, plan.purpose == GRAD_BOXES)
+            lay_out(call, &plan.tasks, level)
         if (plan.purpose == GRAD_INPUT and call.tables.kind != SPARSE_TAPS
                 and not plan.position_sensitive):
             transpose_tables(&call.tables, plan.ph, plan.pw, plan.itemsize, plan.threads)
@@ -429,7 +423,6 @@ cdef class Plan:
         free(self.calls)
         free(self.buffers)
         free(self.starts)
-        free(self.bad)
 
     # What the front end wants to know
 
@@ -519,7 +512,6 @@ cdef class Plan:
             call = &self.calls[level]
             stop = call.tables.stop
             free_tables(&call.tables)
-            memset(&call.tables, 0, sizeof(call.tables))
             call.tables.first = call.tables.stop = stop
             if has_boxes_left(call):
                 tabulate(self, level, max_boxes)
@@ -555,6 +547,7 @@ cdef class Plan:
     cdef int set_argmax(self, array) except -1:
         cdef Call *call = self.calls
         call.argmax = <int32_t*>start_of(array, sizeof(int32_t), &call.argmax_strides)
+        self.bad, call.bad = 0, &self.bad
         return 0
 
     cdef int set_gradient(self, array) except -1:
@@ -570,21 +563,6 @@ cdef class Plan:
             self.calls[level].partial_sums = &sums[0, 0, 0]
             self.calls[level].box_count = sums.shape[1]
         return 0
-
-    cdef int watch_indices(self) except -1:
-        """Have tasks say whether they met an index of no pixel."""
-        free(self.bad)
-        self.bad = NULL
-        self.bad = <int32_t*>zeros_for(self.tasks.count, sizeof(int32_t))
-        self.calls[0].bad, self.calls[0].tasks = self.bad, self.tasks.items
-        return 0
-
-    cdef bint found_bad_index(self) noexcept:
-        cdef Py_ssize_t i
-        for i in range(self.tasks.count):
-            if self.bad[i]:
-                return True
-        return False
 
     # What gradients of the boxes and tests look at
 

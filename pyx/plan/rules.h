@@ -405,32 +405,24 @@ RULE_FN void NAME(integrated_bin)(const struct box_axis *axis, int p, struct tap
         NAME(put_integrals)(axis, p, origin, a, b, out);
 }
 
-/* The whole pixels of bin p, first to stop - 1, of those below extent. */
-RULE_FN void NAME(quantised_bin)(const struct box_axis *axis, int p, int extent, int *first,
-                                 int *stop) {
-    REAL bin_size = (REAL)axis->bin_size;
-    double low = floor((double)((REAL)p * bin_size)) + axis->low;
-    double high = ceil((double)((REAL)(p + 1) * bin_size)) + axis->low;
+/* The whole pixels that bin p touches, first to stop - 1.  By RULE_ROUNDED, a box does not begin at
+   a whole pixel.  By RULE_UNIFORM, the last row or column of the map is never one: torchvision
+   leaves it out. */
+RULE_FN void NAME(whole_pixels)(const struct rule *rule, const struct box_axis *axis, int p,
+                                int *first, int *stop) {
+    REAL bin_size = (REAL)axis->bin_size, part = rule->kind == RULE_ROUNDED ? (REAL)axis->low : 0;
+    double whole = axis->low - part, extent = axis->extent - (rule->kind == RULE_UNIFORM);
+    double low = floor((double)((REAL)p * bin_size + part)) + whole;
+    double high = ceil((double)((REAL)(p + 1) * bin_size + part)) + whole;
     *first = (int)NAME(within)(low, 0.0, extent);
     *stop = (int)NAME(within)(high, 0.0, extent);
 }
 
-/* The whole pixels that bin p touches, where the box does not begin at a whole pixel. */
-RULE_FN void NAME(touched_pixels)(const struct box_axis *axis, int p, int *first, int *stop) {
-    REAL low = (REAL)axis->low, bin_size = (REAL)axis->bin_size;
-    *first = (int)NAME(within)(floor((double)((REAL)p * bin_size + low)), 0.0, axis->extent);
-    *stop = (int)NAME(within)(ceil((double)((REAL)(p + 1) * bin_size + low)), 0.0, axis->extent);
-}
-
-/* Equal weights of the pixels of bin p, by RULE_UNIFORM never of the last row or column of the map:
-   torchvision leaves them out. */
+/* Equal weights of the pixels of bin p. */
 RULE_FN void NAME(uniform_bin)(const struct rule *rule, const struct box_axis *axis, int p,
                                struct taps_out *out) {
     int pixel, first, stop;
-    if (rule->kind == RULE_ROUNDED)
-        NAME(touched_pixels)(axis, p, &first, &stop);
-    else
-        NAME(quantised_bin)(axis, p, axis->extent - 1, &first, &stop);
+    NAME(whole_pixels)(rule, axis, p, &first, &stop);
     for (pixel = first; pixel < stop; pixel++) {
         NAME(put_tap)(out, pixel, 1.0 / (double)(stop - first));
         if (out->slope_low)
@@ -485,7 +477,7 @@ RULE_FN void NAME(axis_taps)(const struct rule *rule, const struct box_axis *axi
     int p, off_map;
     for (p = 0; p < axis->bins; p++, spans += 2) {
         if (rule->kind == RULE_QUANTISED) {
-            NAME(quantised_bin)(axis, p, axis->extent, &spans[0], &spans[1]);
+            NAME(whole_pixels)(rule, axis, p, &spans[0], &spans[1]);
             continue;
         }
         spans[0] = start + (int)out->count;

@@ -17,6 +17,12 @@ cdef enum Purpose:                 # what a plan is for
     MAX_SAMPLE
     MAX_SAMPLE_GRAD
 
+
+cdef inline bint writes_maps(int purpose) noexcept nogil:
+    """Whether tasks own pixels of a map, and read bins, rather than boxes."""
+    return purpose == GRAD_INPUT or purpose == MAX_PIXEL_GRAD or purpose == MAX_SAMPLE_GRAD
+
+
 cdef enum Kind:                    # of tables: what the bins of a box read
     SEPARABLE                      # pixels of either axis, by the product of two weights
     SAMPLES                        # bilinear samples of either axis, one by one
@@ -101,6 +107,10 @@ cdef struct Order:                 # the boxes of a level, sorted by image, then
     int32_t *boxes                 # [count]
 
 
+cdef enum:
+    MOST_TABLES = 16               # that are allocated for the boxes of a step
+
+
 cdef struct Tables:                # of boxes first .. stop - 1 of an order
     int kind                       # of enum Kind
     Py_ssize_t first
@@ -123,14 +133,16 @@ cdef struct Tables:                # of boxes first .. stop - 1 of an order
     # windows of its bins have few pixels.  NULL where no box is thin.
     int32_t *thin                  # [i]: so many pixels; 0 if box i is not thin
     int slots_of_tap               # 2 where a tap needs the pixel after it as well, else 1
-    int32_t *tap_slot              # [taps]: row or column of a tap, counted from the box's first
-    int32_t *slot_pixel            # [slots_of_tap * taps]: the pixel of each row or column
+    int32_t *tap_slot              # [taps]: the first slot of each tap, which is a row or column
+    int32_t *slot_pixel            # [slots_of_tap * taps]: the pixel of each slot
     # made by transpose_tables, for gradients of the input:
     int32_t *counts                # [i][y, x]: pixels that are read along each axis
     int32_t *pixels                # [taps]: pixels of y from spans[i][0] on, of x from spans[i][PH]
     int32_t *pixel_spans           # [taps][2]: the bins of each pixel
     int32_t *bin                   # [taps]: bins of a pixel, ascending; descending if inverted
     void *bin_weight               # [taps]: the weight of the pixel in that bin
+    void *memory[MOST_TABLES]      # of all these
+    int allocated                  # blocks of memory
 
 
 cdef struct Task:                  # what one thread does at a time; tasks do not overlap
@@ -173,6 +185,8 @@ cdef struct Call:                  # what a call does with one level; most often
     Order order
     Tables tables
     Layout layout
+    int purpose                    # of enum Purpose
+    bint position_sensitive        # each bin has channels of its own
     int strategy                   # of enum Strategy
     int edges                      # numbers of a box that have gradients: 4 or 5
     int store                      # of enum Store
@@ -182,18 +196,14 @@ cdef struct Call:                  # what a call does with one level; most often
     int lanes                      # numbers of that type in a lane vector
     Py_ssize_t channels            # of the output
     Py_ssize_t channels_per_output  # input channels of an output channel: PH * PW or 1
-    bint writes_maps               # tasks own pixels of a map, and read bins
     bint add                       # gradients are added to what is there
-    bint may_swap_axes             # boxes that are wide may be contracted along x first
-    int copy_blocks                # channel blocks that COPY_PER_BOX copies a multiple of
     bint beyond_cache              # the map of an image is too large to stay in cache
     bint prefetch                  # pixels come from memory and are asked for ahead
     void *result                   # output, or gradient of it, as (K, C, PH, PW)
     Strides bins                   # of the result
     int32_t *argmax                # roi_pool only
     Strides argmax_strides
-    int32_t *bad                   # [tasks]: whether a task met an index of no pixel
-    const Task *tasks              # the first of the plan
+    int32_t *bad                   # 1 once a task met an index of no pixel
     bint products                  # roi_align_max only: the largest product of weight and pixel
     void *grad_input               # gradient of roi_align_max: what is written, while `map` is read
     Strides grad_strides

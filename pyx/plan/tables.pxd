@@ -133,17 +133,24 @@ cdef inline void box_tables(
         axis_tables(tables, boxes, request, i, k, start)
 
 
+cdef inline void *allocate(Tables *tables, Py_ssize_t count, Py_ssize_t size) except NULL:
+    """Memory for a table of so many elements, which free_tables gives back."""
+    cdef void *memory = room_for(count, size)
+    tables.memory[tables.allocated] = memory
+    tables.allocated += 1
+    return memory
+
+
 cdef inline int make_windows(
         Tables *tables, const Order *order, Py_ssize_t first, Py_ssize_t count) except -1:
     """Room for the windows of boxes of an order from `first` on, and what the order knows."""
     cdef Py_ssize_t n
-    memset(tables, 0, sizeof(Tables))
     tables.first, tables.stop, tables.count = first, first + count, count
     tables.rows = order.boxes + first
-    tables.starts = <Py_ssize_t*>room_for(order.images + 1, sizeof(Py_ssize_t))
+    tables.starts = <Py_ssize_t*>allocate(tables, order.images + 1, sizeof(Py_ssize_t))
     for n in range(order.images + 1):
         tables.starts[n] = min(max(order.starts[n], first), first + count) - first
-    tables.windows = <int32_t*>room_for(count, 4 * sizeof(int32_t) + 1)
+    tables.windows = <int32_t*>allocate(tables, count, 4 * sizeof(int32_t) + 1)
     tables.how = <uint8_t*>(tables.windows + 4 * count)
     return 0
 
@@ -153,16 +160,16 @@ cdef inline int make_taps(Tables *tables, const TableRequest *request, Py_ssize_
     if taps > INT32_MAX:
         raise MemoryError(f"the tables of boxes have {taps} taps, more than can be counted")
     tables.kind, tables.taps = request.kind, taps
-    tables.spans = <int32_t*>room_for(2 * request.spans * tables.count, sizeof(int32_t))
+    tables.spans = <int32_t*>allocate(tables, 2 * request.spans * tables.count, sizeof(int32_t))
     if request.kind != PIXEL_SPANS:
-        tables.tap_pixel = <int32_t*>room_for(request.coordinates * taps, sizeof(int32_t))
-        tables.tap_weight = room_for(taps, request.itemsize)
+        tables.tap_pixel = <int32_t*>allocate(tables, request.coordinates * taps, sizeof(int32_t))
+        tables.tap_weight = allocate(tables, taps, request.itemsize)
     if request.slopes > 0:
-        tables.tap_slopes = room_for(request.slopes * taps, request.itemsize)
+        tables.tap_slopes = allocate(tables, request.slopes * taps, request.itemsize)
     if request.kind == SAMPLES:
-        tables.outside = <uint8_t*>room_for(request.spans * tables.count, 1)
+        tables.outside = <uint8_t*>allocate(tables, request.spans * tables.count, 1)
     if request.kind == SPARSE_TAPS:
-        tables.thin = <int32_t*>room_for(tables.count, sizeof(int32_t))
+        tables.thin = <int32_t*>allocate(tables, tables.count, sizeof(int32_t))
     return 0
 
 
@@ -209,14 +216,13 @@ cdef inline Py_ssize_t place_taps(
 cdef inline int make_tables(
         Tables *tables, const Order *order, const Boxes *boxes,
         const TableRequest *request) except -1:
-    """Make the tables of some boxes of an order, from box request.first on: at most
+    """Fill tables that are all zeros: of some boxes of an order, from box request.first on, at most
     request.max_boxes, and no more than fit TABLE_BYTES, but at least one."""
     cdef Py_ssize_t count = min(order.count - request.first, request.max_boxes), i
     cdef const int32_t *box = order.boxes + request.first
     cdef Py_ssize_t *starts
     cdef TapSlots *slots = NULL
     cdef int threads = request.threads
-    memset(tables, 0, sizeof(Tables))
     count = min(count, max(TABLE_BYTES // bytes_of_box(request), 1))
     threads = startable(threads if count * request.spans >= MIN_PARALLEL_BINS else 1)
     starts = <Py_ssize_t*>room_for(count + 1, sizeof(Py_ssize_t))
@@ -254,21 +260,9 @@ cdef inline int whole_map_tables(
 
 
 cdef inline void free_tables(Tables *tables) noexcept:
-    free(tables.starts)
-    free(tables.windows)
-    free(tables.spans)
-    free(tables.tap_pixel)
-    free(tables.tap_weight)
-    free(tables.tap_slopes)
-    free(tables.outside)
-    free(tables.thin)
-    free(tables.tap_slot)
-    free(tables.slot_pixel)
-    free(tables.counts)
-    free(tables.pixels)
-    free(tables.pixel_spans)
-    free(tables.bin)
-    free(tables.bin_weight)
+    cdef int i
+    for i in range(tables.allocated):
+        free(tables.memory[i])
     memset(tables, 0, sizeof(Tables))
 
 
@@ -342,11 +336,11 @@ cdef inline int transpose_tables(
     """Add the pixels that each box reads, and the bins and weights of each pixel."""
     cdef Py_ssize_t i, longest = 1
     cdef int32_t *next_bin
-    tables.counts = <int32_t*>room_for(2 * tables.count, sizeof(int32_t))
-    tables.pixels = <int32_t*>room_for(tables.taps, sizeof(int32_t))
-    tables.pixel_spans = <int32_t*>room_for(2 * tables.taps, sizeof(int32_t))
-    tables.bin = <int32_t*>room_for(tables.taps, sizeof(int32_t))
-    tables.bin_weight = room_for(tables.taps, itemsize)
+    tables.counts = <int32_t*>allocate(tables, 2 * tables.count, sizeof(int32_t))
+    tables.pixels = <int32_t*>allocate(tables, tables.taps, sizeof(int32_t))
+    tables.pixel_spans = <int32_t*>allocate(tables, 2 * tables.taps, sizeof(int32_t))
+    tables.bin = <int32_t*>allocate(tables, tables.taps, sizeof(int32_t))
+    tables.bin_weight = allocate(tables, tables.taps, itemsize)
     for i in range(0, 4 * tables.count, 2):
         longest = max(longest, tables.windows[i + 1] - tables.windows[i])
     threads = startable(threads if tables.count * (ph + pw) >= MIN_PARALLEL_BINS else 1)
@@ -369,31 +363,30 @@ cdef inline double window_area(const Tables *tables, Py_ssize_t i) noexcept nogi
     return <double>(window[1] - window[0]) * (window[3] - window[2])
 
 
-cdef inline void set_slots(
-        Tables *tables, const int32_t *spans, int bins, Py_ssize_t extent) noexcept nogil:
-    """Set the slots of one axis of a box: the pixels that its taps read, in their order.
-
-    A single sample has two slots, for the pixels around it.  The last pixel of the map has no
-    neighbour and takes itself for one.
-    """
-    cdef Py_ssize_t first = spans[0], tap
-    cdef int each = tables.slots_of_tap
-    cdef int32_t pixel
-    for tap in range(first, spans[2 * bins - 1]):
-        pixel = tables.tap_pixel[tap]
-        tables.tap_slot[tap] = <int32_t>(each * (tap - first))
-        tables.slot_pixel[each * tap] = pixel
-        if each == 2:
-            tables.slot_pixel[2 * tap + 1] = <int32_t>min(pixel + 1, extent - 1)
-
-
 cdef inline int make_slots_of_taps(Tables *tables) except -1:
     """Room for slots, and no box that is thin yet."""
-    tables.tap_slot = <int32_t*>room_for(tables.taps, sizeof(int32_t))
-    tables.slot_pixel = <int32_t*>room_for(tables.slots_of_tap * tables.taps, sizeof(int32_t))
-    tables.thin = <int32_t*>room_for(tables.count, sizeof(int32_t))
+    cdef Py_ssize_t tap
+    tables.thin = <int32_t*>allocate(tables, tables.count, sizeof(int32_t))
     memset(tables.thin, 0, tables.count * sizeof(int32_t))
+    tables.tap_slot = <int32_t*>allocate(tables, tables.taps, sizeof(int32_t))
+    for tap in range(tables.taps):
+        tables.tap_slot[tap] = <int32_t>(tables.slots_of_tap * tap)
+    tables.slot_pixel = tables.tap_pixel
+    if tables.slots_of_tap == 2:
+        tables.slot_pixel = <int32_t*>allocate(tables, 2 * tables.taps, sizeof(int32_t))
     return 0
+
+
+cdef inline void set_slots_of_samples(
+        Tables *tables, const int32_t *spans, int bins, Py_ssize_t extent) noexcept nogil:
+    """Set the slots of one axis of a box: the pixels around each sample.
+
+    The last pixel of the map has no neighbour and takes itself for one.
+    """
+    cdef Py_ssize_t tap
+    for tap in range(spans[0], spans[2 * bins - 1]):
+        tables.slot_pixel[2 * tap] = tables.tap_pixel[tap]
+        tables.slot_pixel[2 * tap + 1] = <int32_t>min(tables.tap_pixel[tap] + 1, extent - 1)
 
 
 cdef inline Py_ssize_t find_thin_boxes(
@@ -418,8 +411,9 @@ cdef inline Py_ssize_t find_thin_boxes(
                 and <double>rows * columns <= slope_pixels(SLOPE_BLOCKS)):
             if tables.thin == NULL:
                 make_slots_of_taps(tables)
-            set_slots(tables, spans, ph, request.axes[0].extent)
-            set_slots(tables, spans + 2 * ph, pw, request.axes[1].extent)
+            if request.kind == SAMPLES:
+                set_slots_of_samples(tables, spans, ph, request.axes[0].extent)
+                set_slots_of_samples(tables, spans + 2 * ph, pw, request.axes[1].extent)
             tables.thin[i] = <int32_t>(rows * columns)
             found += 1
         spans += 2 * (ph + pw)

@@ -20,10 +20,8 @@ Costs are counted in operations on a lane vector.
 """
 from libc.math cimport INFINITY, ceil
 from libc.stdint cimport INT32_MAX, int32_t
-from libc.stdlib cimport free, qsort, realloc
-from libc.string cimport memset
+from libc.stdlib cimport qsort, realloc
 
-from plan.arrays cimport room_for
 from plan.choose cimport (
     TILE_PIXELS, Cover, Pieces, Work, bins_are_worth_copying, bins_are_written_together,
     load_of_chunk, packs_nothing, pixels_are_worth_copying, rows_are_summed_apart, rows_contiguous,
@@ -31,6 +29,7 @@ from plan.choose cimport (
 from plan.layout cimport slope_pixels
 from plan.structs cimport (
     BINS, COPY_ONCE, GRAD_BOXES, GRAD_INPUT, PACK_WINDOW, PIXELS, SCALARS, Call, Task, Tasks,
+    writes_maps,
 )
 from plan.tables cimport window_area
 from simd.simd cimport LANE_BYTES
@@ -99,7 +98,7 @@ cdef inline double cost_of_box(const Call *call, Py_ssize_t box) noexcept nogil:
 
 
 cdef inline Work work_of(
-        const Call *calls, Py_ssize_t count, int threads, int purpose) noexcept nogil:
+        const Call *calls, Py_ssize_t count, int threads) noexcept nogil:
     cdef Work work
     cdef const Call *call
     cdef Py_ssize_t level, i
@@ -108,8 +107,7 @@ cdef inline Work work_of(
     work.blocks = work.units = ceiling(calls.channels, calls.lanes)
     work.whole_blocks = calls.channels // calls.lanes
     work.tile_pixels = TILE_PIXELS
-    work.slopes = purpose == GRAD_BOXES
-    if work.slopes and calls.strategy != BINS:
+    if calls.purpose == GRAD_BOXES and calls.strategy != BINS:
         work.units = (ceiling(work.whole_blocks, SLOPE_BLOCKS)
                       + work.blocks - work.whole_blocks)
         work.tile_pixels = slope_pixels(max(min(work.whole_blocks, SLOPE_BLOCKS), 1))
@@ -117,7 +115,7 @@ cdef inline Work work_of(
         call = &calls[level]
         for i in range(call.tables.count):
             cost += cost_of_box(call, i)
-        if call.writes_maps and call.tables.count > 0:
+        if writes_maps(call.purpose) and call.tables.count > 0:
             cost += (<double>call.order.images * call.map.rows * call.map.columns
                      * (work.bins if call.strategy == BINS else 1))
     cost *= work.blocks
@@ -125,7 +123,7 @@ cdef inline Work work_of(
     # boxes too.
     work.cost = EVEN_SHARE * cost / (TASKS_PER_THREAD * threads)
     work.threads = threads
-    if calls.strategy == BINS and not calls.writes_maps:
+    if calls.strategy == BINS and not writes_maps(calls.purpose):
         cost *= NARROW_COST
     if cost < SERIAL_COST or threads == 1:
         work.threads, work.cost = 1, INFINITY
@@ -149,23 +147,23 @@ cdef inline Py_ssize_t max_rows(Py_ssize_t width, bint slopes) noexcept nogil:
 
 
 cdef inline int list_tasks(
-        Tasks *tasks, const Call *calls, Py_ssize_t count, int threads, int purpose) except -1:
+        Tasks *tasks, const Call *calls, Py_ssize_t count, int threads) except -1:
     """Fill the list for all levels, at least one, and return how many threads are worth waking."""
-    cdef Work work = work_of(calls, count, threads, purpose)
+    cdef Work work = work_of(calls, count, threads)
     cdef Py_ssize_t level, image
     cdef const Call *call
     cdef Pieces pieces
     tasks.count = 0
     for level in range(count):
         call = &calls[level]
-        if call.tables.count > 0 and call.writes_maps:
-            pieces = pieces_to_write(call, &work, purpose)
+        if call.tables.count > 0 and writes_maps(call.purpose):
+            pieces = pieces_to_write(call, &work)
         for image in range(call.order.images if call.tables.count > 0 else 0):
-            if call.writes_maps:
+            if writes_maps(call.purpose):
                 add_image_to_write(tasks, call, &work, &pieces, level, image)
             else:
                 add_image_to_read(tasks, call, &work, level, image)
-    if work.threads > 1 and not calls.writes_maps:
+    if work.threads > 1 and not writes_maps(calls.purpose):
         qsort(tasks.items, tasks.count, sizeof(Task), compare_tasks)
     return min(work.threads, max(<int>tasks.count, 1))
 
@@ -175,18 +173,17 @@ cdef inline int list_tasks(
 cdef inline int add_image_to_read(
         Tasks *tasks, const Call *call, const Work *work, Py_ssize_t level,
         Py_ssize_t image) except -1:
-    cdef Py_ssize_t box = call.tables.starts[image], stop = call.tables.starts[image + 1], tall
+    cdef Py_ssize_t box = call.tables.starts[image], stop = call.tables.starts[image + 1]
     cdef Cover cover = cover_of_boxes(call, box, stop), chunk
     cdef Pieces pieces
     cdef Task task
     if box == stop:
         return 0
     pieces = pieces_of_image(call, work, &cover, stop - box)
-    tall = first_tall_box(call, work, &cover, box, stop)
     task.level, task.image = level, image
     while box < stop:
         task.first_box = box
-        box = stop_of_chunk(call, work, &pieces, box, tall if box < tall else stop)
+        box = stop_of_chunk(call, work, &pieces, cover.x1 - cover.x0, box, stop)
         task.stop_box = box
         chunk = cover_of_boxes(call, task.first_box, box)
         task.y0, task.y1, task.x0, task.x1 = chunk.y0, chunk.y1, chunk.x0, chunk.x1
@@ -225,35 +222,31 @@ cdef inline Cover cover_of_boxes(
     return cover
 
 
-cdef inline Py_ssize_t first_tall_box(
-        const Call *call, const Work *work, const Cover *image, Py_ssize_t first,
-        Py_ssize_t stop) noexcept nogil:
-    """Return the first box of an image whose rows the tile has no room for, or `stop`.
-
-    Such boxes follow on all others and have tasks of their own: they cannot share packed rows, and
-    a task that holds one of them would pack the window of each. Pixels read in place have no rows
-    to share.
-    """
-    cdef const int32_t *windows = call.tables.windows
-    cdef Py_ssize_t i = first, columns = image.x1 - image.x0
-    if call.strategy == PIXELS or packs_nothing(call):
-        return stop
-    while i < stop and (windows[4 * i + 1] - windows[4 * i]) * columns <= work.tile_pixels:
-        i += 1
-    return i
+cdef inline bint is_tall(
+        const Call *call, const Work *work, Py_ssize_t columns, Py_ssize_t box) noexcept nogil:
+    """Whether the tile has no room for the rows of a box, so that it cannot share packed rows."""
+    cdef const int32_t *window = call.tables.windows + 4 * box
+    return (not packs_nothing(call) and call.strategy != PIXELS
+            and (window[1] - window[0]) * columns > work.tile_pixels)
 
 
 cdef inline Py_ssize_t stop_of_chunk(
-        const Call *call, const Work *work, const Pieces *pieces, Py_ssize_t first,
-        Py_ssize_t stop) noexcept nogil:
+        const Call *call, const Work *work, const Pieces *pieces, Py_ssize_t columns,
+        Py_ssize_t first, Py_ssize_t stop) noexcept nogil:
     """Return the end of the boxes of a task that begins with box `first`. The task has that box,
-    and takes further ones while its share of blocks and bins costs no more than work.cost."""
+    and takes further ones while its share of blocks and bins costs no more than work.cost.
+
+    Tall boxes, which are sorted behind all others, have tasks of their own: a task that holds one
+    of them would pack the window of each box.
+    """
+    cdef bint tall = is_tall(call, work, columns, first)
     cdef Py_ssize_t i = first
     cdef double cost = 0
     stop = min(stop, first + pieces.max_boxes)
     while i < stop:
         cost += cost_of_box(call, i)
-        if i > first and cost * work.blocks / (pieces.blocks * pieces.bins) > work.cost:
+        if i > first and (cost * work.blocks / (pieces.blocks * pieces.bins) > work.cost
+                          or is_tall(call, work, columns, i) != tall):
             break
         i += 1
     return i
@@ -334,8 +327,7 @@ cdef inline Pieces pieces_of_chunk(
 
 # --- tasks that write: gradients of the input
 
-cdef inline Pieces pieces_to_write(
-        const Call *call, const Work *work, int purpose) noexcept nogil:
+cdef inline Pieces pieces_to_write(const Call *call, const Work *work) noexcept nogil:
     """Return how channels and bins are divided: one block, or all blocks of a pixel that lie
     together, or of each bin its own channels."""
     cdef Pieces pieces = pieces_of_planes(work)
@@ -349,70 +341,61 @@ cdef inline Pieces pieces_to_write(
             pieces.bins = work.bins
     if call.strategy == SCALARS and not rows_contiguous(call):
         pieces.blocks = 1
-    if purpose != GRAD_INPUT:
+    if call.purpose != GRAD_INPUT:
         # No more planes than stay in cache, since each box writes to all of them. The channels of
         # a pixel are written together, whatever their number.
         if call.strategy != PIXELS:
             for_cache = ceiling(work.blocks * pixels * LANE_BYTES, PLANES_BYTES)
         pieces.blocks = min(work.blocks, max(<Py_ssize_t>work.threads, for_cache))
-        if rows_are_summed_apart(
-                call, purpose, pieces.blocks, ceiling(work.blocks, pieces.blocks)):
+        if rows_are_summed_apart(call, pieces.blocks, ceiling(work.blocks, pieces.blocks)):
             pieces.load = COPY_ONCE
     elif call.strategy == PIXELS:
         pieces.blocks = 1
-    set_rectangles(call, work, &pieces, purpose)
+    set_rectangles(call, work, &pieces)
     return pieces
 
 
 cdef inline void set_rectangles(
-        const Call *call, const Work *work, Pieces *pieces, int purpose) noexcept nogil:
+        const Call *call, const Work *work, Pieces *pieces) noexcept nogil:
     """The largest rectangles whose pixels, for all bins of a task, the tile has room for.
 
-    Rows are divided further only where images, blocks and bins do not make enough tasks.  In
-    gradients of maxima each bin writes anywhere in its box, or in the map, so that rectangles are
-    as large as they can be, and of whole rows.
+    Rows are divided further, and evenly, only where images, blocks and bins do not make enough
+    tasks.  In gradients of maxima each bin writes anywhere in its box, or in the map, so that
+    rectangles are as large as they can be, and of whole rows.
     """
-    cdef Py_ssize_t wanted = work.threads, together = 1
+    cdef Py_ssize_t wanted = work.threads, together = 1, bands
     cdef Py_ssize_t others = call.order.images * pieces.blocks * pieces.bins
     pieces.columns, pieces.rows = call.map.columns, call.map.rows
-    if purpose == GRAD_INPUT:
+    if call.purpose == GRAD_INPUT:
         wanted *= TASKS_PER_THREAD
         if call.strategy == BINS and pieces.load == COPY_ONCE:
             together = ceiling(work.bins, pieces.bins)
         pieces.columns = max(min(pieces.columns, TILE_PIXELS // together), 1)
         pieces.rows = max(min(pieces.rows, TILE_PIXELS // (pieces.columns * together)), 1)
-    pieces.bands = ceiling(call.map.rows, pieces.rows)
+    bands = ceiling(call.map.rows, pieces.rows)
     if work.threads > 1:
-        pieces.bands = max(pieces.bands, ceiling(wanted, max(others, 1)))
+        bands = max(bands, ceiling(wanted, max(others, 1)))
+    pieces.rows = ceiling(call.map.rows, bands)
 
 
 cdef inline int add_image_to_write(
         Tasks *tasks, const Call *call, const Work *work, const Pieces *pieces, Py_ssize_t level,
         Py_ssize_t image) except -1:
-    """Add the tasks of an image: bands of rows that cost as much each, cut to the columns that the
-    tile has room for.  Images without boxes are written with zeros, unless gradients are added to
-    what is there."""
-    cdef double *costs
-    cdef double cost
+    """Add the tasks of an image: a grid of rectangles.  An image without boxes is written with
+    zeros, unless gradients are added to what is there."""
     cdef Task task
     task.level, task.image = level, image
     task.first_box, task.stop_box = call.tables.starts[image], call.tables.starts[image + 1]
     task.load, task.y1 = pieces.load, 0
     if task.first_box == task.stop_box:
         return 0 if call.add else add_zeros(tasks, call, work, task)
-    costs = <double*>room_for(call.map.rows + 1, sizeof(double))
-    cost = costs_of_rows(call, task.first_box, task.stop_box, costs)
-    try:
-        while task.y1 < call.map.rows:
-            task.y0 = task.y1
-            task.y1 = stop_of_band(call, pieces, task.y0, costs, cost / pieces.bands)
-            task.x1 = 0
-            while task.x1 < call.map.columns:
-                task.x0 = task.x1
-                task.x1 = min(task.x0 + pieces.columns, call.map.columns)
-                add_pieces(tasks, work, pieces[0], task, 0)
-    finally:
-        free(costs)
+    while task.y1 < call.map.rows:
+        task.y0, task.x1 = task.y1, 0
+        task.y1 = min(task.y0 + pieces.rows, call.map.rows)
+        while task.x1 < call.map.columns:
+            task.x0 = task.x1
+            task.x1 = min(task.x0 + pieces.columns, call.map.columns)
+            add_pieces(tasks, work, pieces[0], task, 0)
     return 0
 
 
@@ -426,35 +409,3 @@ cdef inline int add_zeros(
     task.load = PACK_WINDOW
     task.y0, task.y1, task.x0, task.x1 = 0, call.map.rows, 0, call.map.columns
     return add_pieces(tasks, work, pieces, task, 0)
-
-
-cdef inline double costs_of_rows(
-        const Call *call, Py_ssize_t first, Py_ssize_t stop, double *costs) noexcept nogil:
-    """Set the costs of each row, of which there is room for one more, and return their sum: the
-    pixels that boxes cover are computed, and the whole row is written."""
-    cdef Py_ssize_t i, y
-    cdef double covered = 0, cost = 0
-    cdef const int32_t *window
-    memset(costs, 0, (call.map.rows + 1) * sizeof(double))
-    # First where windows begin and end, then the sum of those that have begun and not ended.
-    for i in range(first, stop):
-        window = call.tables.windows + 4 * i
-        costs[window[0]] += window[3] - window[2]
-        costs[window[1]] -= window[3] - window[2]
-    for y in range(call.map.rows):
-        covered += costs[y]
-        costs[y] = PIXEL_COST * covered + call.map.columns
-        cost += costs[y]
-    return cost
-
-
-cdef inline Py_ssize_t stop_of_band(
-        const Call *call, const Pieces *pieces, Py_ssize_t first, const double *costs,
-        double cost) noexcept nogil:
-    cdef Py_ssize_t y, stop = min(call.map.rows, first + pieces.rows)
-    cdef double seen = 0
-    for y in range(first, stop):
-        seen += costs[y]
-        if seen >= cost:
-            return y + 1
-    return stop

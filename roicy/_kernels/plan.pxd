@@ -38,12 +38,10 @@ cdef class Plan:
     # steps
     cdef int steps
     cdef bint done
-    cdef int32_t *bad              # [tasks]
+    cdef int32_t bad               # 1 once a task met an index of no pixel
 
     # arrays of a step, from kernels
     cdef int set_result(self, array) except -1
     cdef int set_argmax(self, array) except -1
     cdef int set_gradient(self, array) except -1
     cdef int set_partial_sums(self, array) except -1
-    cdef int watch_indices(self) except -1
-    cdef bint found_bad_index(self) noexcept

@@ -144,7 +144,7 @@ __device__ inline int taps_of_bin(const rule &rule, const box_axis &axis, int p,
         return (int)out.count;
     }
     int first, stop; // the tap holds the first pixel, and the count says how many
-    Rules<T>::quantised_bin(&axis, p, axis.extent, &first, &stop);
+    Rules<T>::whole_pixels(&rule, &axis, p, &first, &stop);
     if (first >= stop)
         return 0;
     *taps = {first, 0};
