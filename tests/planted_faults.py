@@ -94,7 +94,7 @@ FAULTS = [
     ("the last pixel of a box is left out", "plan/rules.h",
      "(double)end - (double)start + {rule->inclusive||0}, 1.0);"),
     ("the last row of a map is read", "plan/rules.h",
-     "NAME(quantised_bin)(axis, p, axis->extent - {1||0}, &first, &stop);"),
+     "extent = axis->extent - ({rule->kind == RULE_UNIFORM||0});"),
     ("the nearest pixel is the one before", "plan/rules.h", "v = {round(v)||floor(v)};"),
     ("boxes turn one way only", "plan/rules_rotated.h",
      "box->sign = rule->clockwise ? {-1||1} : 1;"),
