@@ -3,7 +3,6 @@
 import ctypes
 import gc
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -17,12 +16,11 @@ import pytest
 onnx = pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")
 from onnx import numpy_helper  # noqa: E402
-from test_onnxruntime import (  # noqa: E402
+from onnx_models import (  # noqa: E402
+    ONE_BOX,
     VALUES,
-    assert_as_onnx_runtime,
     claimed,
     parsed,
-    pyramid_inputs,
     quiet,
     roi_align,
     scattered,
@@ -32,15 +30,8 @@ from test_onnxruntime import (  # noqa: E402
 from roicy import onnxruntime as provider  # noqa: E402
 from roicy._kernels import machine  # noqa: E402
 from roicy.compat import onnx as compat  # noqa: E402
-from roicy.compat.onnx._command import _claimed  # noqa: E402
 from roicy.onnxruntime import _claims  # noqa: E402
 
-ONE_BOX = {
-    "X": np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8),
-    "rois": np.array([[1, 1, 5, 6]], np.float32),
-    "images": np.array([0]),
-}
-NAN = np.array(np.nan, np.float32)
 CONSTANTS = {
     "float": np.array([1.5, np.nan], np.float32),
     "half": np.array([1.5], np.float16),
@@ -65,7 +56,7 @@ def tensor(name, array):
 
 def test_values_of_any_kind(monkeypatch):
     """Constants and attributes that NumPy has no arrays of are None, and take no claim away."""
-    model = roi_align("")
+    model = roi_align()
     model.opset_import.append(onnx.helper.make_opsetid("mine", 1))
     parts = [onnx.helper.make_node("Shape", [name], [f"shape of {name}"]) for name in CONSTANTS]
     parts.append(onnx.helper.make_node("SequenceConstruct", ["X", "X"], ["sequence"]))
@@ -102,36 +93,6 @@ def test_values_of_any_kind(monkeypatch):
             np.testing.assert_array_equal(value, array, err_msg=name)
 
 
-def level_of(kind, value, cast):
-    """Return a pyramid whose levels are compared as another type."""
-    model = scattered()
-    for node in model.graph.node:
-        if node.op_type == "Equal":
-            node.input[0] = "cast"
-        if node.output[0] in ("number0", "number1"):
-            array = np.array(value if node.output[0] == "number1" else cast(0))
-            node.attribute[0].t.CopyFrom(numpy_helper.from_array(array))
-    model.graph.node.insert(0, onnx.helper.make_node("Cast", ["levels"], ["cast"], to=kind))
-    model.opset_import[0].version = 19  # where texts can be compared
-    return model
-
-
-def text(number):
-    return np.array(str(number), object)
-
-
-@pytest.mark.parametrize(
-    "model",
-    [level_of(1, NAN, np.float32), level_of(8, text(1), text)],
-    ids=["nan", "text"],
-)  # fmt: skip
-def test_pyramids_of_such_levels(model, rng):
-    inputs = pyramid_inputs(rng, 9)
-    titles, session = claimed(model)
-    assert sorted(titles) == ["node 'pooled0' (RoiAlign)", "node 'pooled1' (RoiAlign)"]
-    assert_as_onnx_runtime(session.run(None, inputs), model, inputs)
-
-
 def test_a_search_that_fails(rng, monkeypatch, caplog):
     """Single nodes are taken where the search for groups meets what nobody has thought of."""
 
@@ -141,163 +102,6 @@ def test_a_search_that_fails(rng, monkeypatch, caplog):
     monkeypatch.setattr(_claims, "pyramids", fail)
     titles, _ = claimed(scattered())
     assert len(titles) == 3 and "not looked for to the end" in titles[0]
-
-
-def test_groups_of_many_nodes(rng):
-    """A pyramid has any number of nodes."""
-    model, count = scattered(), 1100
-    (place,) = [i for i, node in enumerate(model.graph.node) if node.output[0] == "sliced0"]
-    model.graph.node[place].input[0] = f"same{count - 1}"
-    names = ["turned0", *(f"same{i}" for i in range(count))]
-    for i in range(count):
-        node = onnx.helper.make_node("Identity", [names[i]], [names[i + 1]])
-        model.graph.node.insert(place + i, node)
-    inputs = pyramid_inputs(rng, 9)
-    off = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    titles, session = claimed(model, quiet(graph_optimization_level=off))
-    assert titles == ["pyramid of 2 x RoiAlign -> 'Y'"]
-    assert_as_onnx_runtime(session.run(None, inputs), model, inputs)
-
-
-PASTING = """pasting (float[K, A, m, m] P, float[K, 4] F, int64 H, int64 W) => (float[n, h, w] Y) {
-    B = Cast <to = 7> (F)
-    extents_of_P = Shape (P)
-    first = Constant <value = int64 {0}> ()
-    count = Gather (extents_of_P, first)
-    yes = Constant <value = bool {1}> ()
-    none = Constant <value_ints = [0]> ()
-    two = Constant <value_ints = [2]> ()
-    four = Constant <value_ints = [4]> ()
-    ones = Constant <value_ints = [1, 1]> ()
-    zeros = Constant <value_ints = [0, 0]> ()
-    turn = Constant <value_ints = [1, 0]> ()
-    axes = Constant <value_ints = [2, 3]> ()
-    h1 = Unsqueeze (H, none)
-    w1 = Unsqueeze (W, none)
-    extents = Concat <axis = 0> (none, h1, w1)
-    start = ConstantOfShape (extents)
-    Y = Loop (count, yes, start) <body = step (int64 i, bool goes, float[a, b, c] before)
-        => (bool on, float[d, e, f] after) {
-        on = Identity (goes)
-        mask = Gather (P, i)
-        padded_mask = Unsqueeze (mask, none)
-        box = Gather (B, i)
-        low = Slice (box, none, two)
-        last = Slice (box, two, four)
-        high = Add (last, ones)
-        size = Sub (high, low)
-        least = Max (size, ones)
-        rows_first = Gather (least, turn)
-        sizes = Concat <axis = 0> (ones, rows_first)
-        large = Resize <mode = "linear", coordinate_transformation_mode = "half_pixel">
-            (padded_mask, , , sizes)
-        limits = Concat <axis = 0> (w1, h1)
-        begin = Max (low, zeros)
-        end = Min (high, limits)
-        begin_in_mask = Sub (begin, low)
-        end_in_mask = Sub (end, low)
-        from_row = Gather (begin_in_mask, turn)
-        to_row = Gather (end_in_mask, turn)
-        part = Slice (large, from_row, to_row, axes)
-        after_end = Sub (limits, end)
-        rows_before = Gather (begin, turn)
-        rows_after = Gather (after_end, turn)
-        pads = Concat <axis = 0> (zeros, rows_before, zeros, rows_after)
-        image = Pad (part, pads)
-        flat = Squeeze (image, none)
-        after = Concat <axis = 0> (before, flat)
-    }>
-}"""
-
-
-@pytest.mark.parametrize("name", [b"mask", b"m\xffsk"], ids=["utf8", "bytes"])
-def test_pasting_loops(name, rng):
-    """They are known by what they compute, whatever their values are called."""
-    data = parsed(PASTING).SerializeToString().replace(b"mask", name)
-    given = {"sess_options": quiet()}
-    alone = runtime.InferenceSession(data, providers=["CPUExecutionProvider"], **given)
-    with _claimed() as titles:
-        session = compat.InferenceSession(data, **given)
-    assert titles == ["node 'Y' (Loop) that pastes masks"]
-    inputs = {
-        "P": rng.random((5, 1, 9, 9), np.float32),
-        "F": np.array(
-            [[3.2, 4, 20.9, 11], [-7.5, -2, 5, 8], [30, 2, 44, 50], [9] * 4, [0, 0, 40, 31]],
-            np.float32,
-        ),
-        "H": np.array(32),
-        "W": np.array(41),
-    }
-    for count in (5, 0):
-        some = inputs | {"P": inputs["P"][:count], "F": inputs["F"][:count]}
-        (got,), (expected,) = session.run(None, some), alone.run(None, some)
-        np.testing.assert_allclose(got, expected, rtol=0, atol=1e-6)
-
-
-# Loops that give the same for small boxes, or for few, and something else for others
-OTHERWISE = {
-    "extents without boxes": ("(none, h1, w1)", "(none, none, w1)"),
-    "999 boxes": (
-        "count = Gather (extents_of_P, first)",
-        """all = Gather (extents_of_P, first)
-           most = Constant <value = int64 {999}> ()
-           count = Min (all, most)""",
-    ),
-    "the first 1000": (
-        "on = Identity (goes)",
-        "last_turn = Constant <value = int64 {999}> ()  on = Less (i, last_turn)",
-    ),
-    "1333 pixels": (
-        "end = Min (high, limits)",
-        "far = Constant <value_ints = [1333, 1333]> ()  end = Min (high, limits, far)",
-    ),
-    "large boxes": (
-        "size = Sub (high, low)",
-        """very = Constant <value_ints = [3000, 3000]> ()
-           all = Sub (high, low)
-           size = Min (all, very)""",
-    ),
-    "rows for columns": ("<value_ints = [1, 0]>", "<value_ints = [0, 1]>"),
-    "a frame of ones": (
-        "image = Pad (part, pads)",
-        "one = Constant <value_float = 1.0> ()  image = Pad (part, pads, one)",
-    ),
-    "corners": ("half_pixel", "align_corners"),
-    "pixels after the box": ("high = Add (last, ones)", "high = Identity (last)"),
-    "another order": ("Concat <axis = 0> (before, flat)", "Concat <axis = 0> (flat, before)"),
-}
-
-
-@pytest.mark.parametrize("change", OTHERWISE)
-def test_loops_that_do_something_else(change):
-    old, new = OTHERWISE[change]
-    assert old in PASTING
-    titles, _ = claimed(parsed(PASTING.replace(old, new)))
-    assert titles == []
-
-
-def test_names_that_are_not_utf8(rng):
-    data = scattered().SerializeToString().replace(b"pooled", b"p\xc3led\xfe")
-    session = compat.InferenceSession(data, quiet())
-    inputs = pyramid_inputs(rng, 9)
-    assert_as_onnx_runtime(session.run(None, inputs), scattered(), inputs)
-
-
-@pytest.mark.parametrize(
-    "name, value, message",
-    [("spatial_scale", 0.0, "spatial_scale: 0"), ("output_height", 0, "output_height: 0, expected"),
-     ("mode", "median", "mode: 'median', expected")],
-)  # fmt: skip
-def test_wrong_attributes_in_pyramids(name, value, message):
-    """They are errors when the session is made, as those of single nodes are."""
-    model = scattered()
-    for node in model.graph.node:
-        if node.op_type == "RoiAlign":
-            kept = [one for one in node.attribute if one.name != name]
-            del node.attribute[:]
-            node.attribute.extend([*kept, onnx.helper.make_attribute(name, value)])
-    with pytest.raises(Exception, match=r"node 'pooled\d' \(RoiAlign\): " + re.escape(message)):
-        session_of(model)
 
 
 class Mute(Exception):
@@ -320,7 +124,7 @@ def test_errors_of_a_kernel(wrong, message, monkeypatch):
             output(wrong)
         raise wrong
 
-    session = session_of(roi_align(""))
+    session = session_of(roi_align())
     monkeypatch.setattr(_claims.Single, "run", run)
     with pytest.raises(Exception, match=message):
         session.run(None, ONE_BOX)
@@ -330,7 +134,7 @@ def test_options_that_are_wrong():
     options = quiet()
     options.add_provider_for_devices(provider.register(), {"num_threads": "many"})
     with pytest.raises(Exception, match="invalid literal for int.*'many'"):
-        runtime.InferenceSession(roi_align("").SerializeToString(), options, enable_fallback=0)
+        runtime.InferenceSession(roi_align().SerializeToString(), options, enable_fallback=0)
 
 
 @pytest.mark.parametrize("place", ["run", "of", "single"])
@@ -347,7 +151,7 @@ def test_interrupts(place, monkeypatch):
                 pass
         return real(*arguments)
 
-    session, model = session_of(roi_align("")), roi_align("")
+    session, model = session_of(roi_align()), roi_align()
     expected = session.run(None, ONE_BOX)
     monkeypatch.setattr(owner, place, interrupted)
     made, got, then = [], [], False
@@ -384,7 +188,7 @@ def test_nothing_is_left_of_a_session(monkeypatch):
     try:
         session_of(scattered())
         with pytest.raises(Exception, match="mode"):
-            session_of(roi_align('mode = "median"'))
+            session_of(roi_align(mode="median"))
     finally:
         gc.enable()
     assert len(alive) >= 2 and not any(one() for one in alive)

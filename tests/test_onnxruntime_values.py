@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("onnx.parser")
 pytest.importorskip("onnxruntime")
-from test_onnxruntime import VALUES, alone, claimed, parsed
+from onnx_models import VALUES, alone, claimed, parsed
 
 NAN, INF = np.nan, np.inf
 

@@ -165,8 +165,7 @@ def test_compiled_functions(file):
     assert wrong == []
 
 
-# The tests of the execution provider are not divided yet.
-@pytest.mark.parametrize("file", [f for f in SOURCES if f.name != "test_onnxruntime.py"], ids=str)
+@pytest.mark.parametrize("file", SOURCES, ids=str)
 def test_length_of_files(file):
     assert len((ROOT / file).read_text().splitlines()) <= MAX_LINES_OF_FILE
 

@@ -143,7 +143,8 @@ class Walk:
         """Return (levels of boxes, level) of the indices of the boxes of one level."""
         name = self.through(indices)
         found = self.sliced(name)
-        transposed = self.node(found[0] if found else name, "Transpose")
+        rows = self.through(found[0], ("Cast", "Identity")) if found else name
+        transposed = self.node(rows, "Transpose")
         if found and (transposed is None or found[1] != [0]):  # not the only column
             return None
         node = self.node(self.through(transposed.inputs[0]) if transposed else name, "NonZero")

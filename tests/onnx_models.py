@@ -1,0 +1,153 @@
+"""Models with RoI nodes, and sessions of them, with roicy and without."""
+
+import numpy as np
+import onnx
+import onnx.parser
+import onnxruntime as runtime
+from conftest import random_boxes
+from onnx import helper, numpy_helper
+
+from roicy.compat import onnx as compat
+from roicy.compat.onnx._command import _claimed
+
+NAME = "RoicyExecutionProvider"
+VALUES = "(float[N, C, H, W] X, float[K, 4] rois, int64[K] images)"
+
+
+def parsed(body, opset=16, domains=""):
+    imports = f'["": {opset}{domains}]'
+    return onnx.parser.parse_model(f"<ir_version: 9, opset_import: {imports}>\n{body}")
+
+
+def of_one(op, inputs, outputs=("Y",), opset=16, **attributes):
+    """Return a model of one node of a domain's operator, which has these arrays."""
+    domain, _, name = op.rpartition(".")
+    node = helper.make_node(name, list(inputs), list(outputs), "pool", domain=domain, **attributes)
+    values = [
+        helper.make_tensor_value_info(
+            name, helper.np_dtype_to_tensor_dtype(array.dtype), [None] * array.ndim
+        )
+        for name, array in inputs.items()
+    ]
+    made = [onnx.ValueInfoProto(name=name) for name in outputs]
+    imports = [
+        helper.make_opsetid("", opset),
+        *([helper.make_opsetid(domain, 1)] if domain else ()),
+    ]
+    graph = helper.make_graph([node], "pooled", values, made)
+    return helper.make_model(graph, opset_imports=imports, ir_version=9)
+
+
+ONE_BOX = {
+    "X": np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8),
+    "rois": np.array([[1, 1, 5, 6]], np.float32),
+    "images": np.array([0]),
+}
+
+
+def roi_align(**given):
+    return of_one("RoiAlign", ONE_BOX, **given)
+
+
+def quiet(**given):
+    """Return options of a session that only tells errors."""
+    options = runtime.SessionOptions()
+    options.log_severity_level = 4
+    for name, value in given.items():
+        setattr(options, name, value)
+    return options
+
+
+def session_of(model, *given, **options):
+    return compat.InferenceSession(model.SerializeToString(), *(given or [quiet()]), **options)
+
+
+def of_roicy(model, inputs):
+    return session_of(model).run(None, inputs)
+
+
+def alone(model):
+    """Return ONNX Runtime's own session."""
+    providers = ["CPUExecutionProvider"]
+    return runtime.InferenceSession(model.SerializeToString(), quiet(), providers=providers)
+
+
+def claimed(model, *options):
+    """Return what the provider takes of a model, and the session."""
+    with _claimed() as titles:
+        session = session_of(model, *options)
+    return titles, session
+
+
+def assert_as_onnx_runtime(got, model, inputs):
+    for one, other in zip(got, alone(model).run(None, inputs), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=2e-6 * np.abs(other).max())
+
+
+def box_inputs(rng):
+    x = rng.standard_normal((2, 3, 20, 25)).astype(np.float32)
+    boxes = random_boxes(rng, 2, 30, (40, 50), np.float32)
+    return {"X": x, "rois": boxes[:, 1:].copy(), "images": boxes[:, 0].astype(np.int64)}
+
+
+# Two RoI nodes that wait for each other, values that pass them by, and a value read by both.
+OUTPUTS = "(float[K, C, 2, 2] pooled, float[K, C, 3, 3] last, float[N, C, H, W] Z)"
+CHAIN = f"""cut {VALUES} => {OUTPUTS} {{
+    two = Constant <value_float = 2.0> ()
+    Z = Mul (X, two)
+    pooled = RoiAlign <output_height = 2, output_width = 2, sampling_ratio = 2,
+                       spatial_scale = 0.5> (Z, rois, images)
+    means = ReduceMean <axes = [1, 2, 3], keepdims = 0> (pooled)
+    columns = Unsqueeze (means, one)
+    moved = Add (rois, columns)
+    last = RoiAlign <output_height = 3, output_width = 3, sampling_ratio = 1,
+                     spatial_scale = 0.5> (Z, moved, images)
+}}"""
+
+
+def chain():
+    model = parsed(CHAIN)
+    model.graph.initializer.append(numpy_helper.from_array(np.array([1]), "one"))
+    return model
+
+
+def scattered(levels=(0, 1), zero="0.0", old="", new=""):
+    """Return a pyramid as PyTorch's exporter of torch.export writes it, with a change."""
+    body = """pyramid (float[N, C, H, W] A, float[N, C, h, w] B, float[K, 5] rows, int64[K] levels,
+                       int64[1] count, int64[3] others) => (float[R, C, 2, 2] Y) {
+        nothing = Constant <value_ints = [0]> ()
+        one = Constant <value_ints = [1]> ()
+        five = Constant <value_ints = [5]> ()
+        last = Constant <value_ints = [-1]> ()
+        zero = Constant <value = float {ZERO}> ()
+        shape = Concat <axis = 0> (count, others)
+        zeros = Expand (zero, shape)
+    """.replace("ZERO", zero)
+    for i, level in enumerate(levels):
+        body += f"""
+        number{i} = Constant <value = int64 {{{level}}}> ()
+        equal{i} = Equal (levels, number{i})
+        found{i} = NonZero (equal{i})
+        turned{i} = Transpose <perm = [1, 0]> (found{i})
+        sliced{i} = Slice (turned{i}, nothing, one, one)
+        which{i} = Squeeze (sliced{i}, one)
+        column{i} = Unsqueeze (which{i}, last)
+        some{i} = GatherND (rows, column{i})
+        first{i} = Slice (some{i}, nothing, one, one)
+        floats{i} = Squeeze (first{i}, one)
+        images{i} = Cast <to = 7> (floats{i})
+        boxes{i} = Slice (some{i}, one, five, one, one)
+        pooled{i} = RoiAlign <output_height = 2, output_width = 2, sampling_ratio = 2,
+            spatial_scale = {0.5 / 2**i}, coordinate_transformation_mode = "output_half_pixel">
+            ({"AB"[i]}, boxes{i}, images{i})
+        {"Y" if i else "part"} = ScatterND ({"part" if i else "zeros"}, column{i}, pooled{i})
+        """.replace(*(text.replace("#", str(i)) for text in (old, new)))
+    return parsed(body + "}", opset=18)
+
+
+def pyramid_inputs(rng, count):
+    maps = [rng.standard_normal((2, 3, side, side)).astype(np.float32) for side in (20, 10)]
+    rows = random_boxes(rng, 2, 9, (40, 40), np.float32)
+    levels = rng.integers(0, 2, 9)
+    shapes = {"count": np.array([count]), "others": np.array([3, 2, 2])}
+    return {"A": maps[0], "B": maps[1], "rows": rows, "levels": levels, **shapes}
