@@ -214,6 +214,12 @@ class Layout:
         """Return the view (N, C, H, W) or (K, C, PH, PW) of an array of this layout."""
         return array if self.axes is None else array.transpose(self.axes)
 
+    def packed(self, array: Any) -> Any:
+        """Return an array seen as `nchw`, or a copy of it if it has gaps in this layout."""
+        if self.axes is None:
+            return np.ascontiguousarray(array)
+        return self.nchw(np.ascontiguousarray(array.transpose(0, 2, 3, 1)))
+
     def shape(self, first: Any, channels: Any, height: Any, width: Any) -> tuple[Any, ...]:
         """Return these extents, or their names, in the order of this layout."""
         if self.axes is None:

@@ -126,6 +126,8 @@ def backward_max(
     _, _, height, width = plan.map_size()
     pixels = height * width
     kernels = _dispatch.kernels.max_pool
+    grad, argmax = plan.layout.packed(grad), plan.layout.packed(argmax)
+    target = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)
     # Nothing may be written to an array of the caller's if an index is wrong.  A new array is
     # shown to nobody, so the kernel checks as it goes.
     if not new or plan.empty_levels():
@@ -133,11 +135,13 @@ def backward_max(
         if kernels.outside(flat.reshape(1, 1, 1, -1), flat.size, pixels, plan.max_threads):
             raise _outside(argmax, pixels)
     for _ in plan.empty_levels():
-        out[...] = 0
-    plan.bind([out])
+        target[...] = 0
+    plan.bind([target])
     while plan.next():
         if kernels.backward(plan, grad, argmax):
             raise _outside(argmax, pixels)
+    if target is not out:
+        out[...] = target
 
 
 def _outside(argmax: np.ndarray, pixels: int) -> ValueError:

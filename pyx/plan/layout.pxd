@@ -67,6 +67,6 @@ cdef inline void lay_out(Call *call, const Tasks *tasks, Py_ssize_t level) noexc
         layout.tile_bytes = min(layout.tile_bytes, call.cell_pixels * LANE_BYTES)
     layout.tiles_bytes = tiles * layout.tile_bytes
     layout.strip = whole_pages(layout.tiles_bytes)
-    layout.bins = layout.strip + whole_pages(2 * layout.strip_bytes)
+    layout.bins = layout.strip + whole_pages(layout.strip_bytes)
     layout.staging = layout.bins + whole_pages(bins)
     layout.size = layout.staging + BINS_BYTES

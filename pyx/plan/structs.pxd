@@ -170,7 +170,7 @@ cdef struct Tasks:                 # a list that grows
 
 
 cdef struct Layout:                # scratch of a thread, in bytes from its start, where the tile is
-    Py_ssize_t strip               # two of strip_bytes
+    Py_ssize_t strip
     Py_ssize_t bins
     Py_ssize_t staging             # BINS_BYTES
     Py_ssize_t size

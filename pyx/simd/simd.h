@@ -45,16 +45,14 @@ struct sparse_taps {
     ptrdiff_t step;
 };
 
-/* The index of the pixel that won each bin (at), and the gradient of the bin (values, REAL).  From
-   channel to channel they are at_step and step elements further on.  next_at and next_values are
-   prefetched. */
+/* Lines of `count` numbers, step elements apart: the index of the pixel that won each bin (at), and
+   the gradient of the bin (values).  next_at and next_values are lines that are prefetched. */
 struct winners {
     const int32_t *at;
-    ptrdiff_t at_step;
-    const void *values;
-    ptrdiff_t step;
+    const void *values; /* REAL */
+    ptrdiff_t lines, count, step;
     const int32_t *next_at;
-    const void *next_values;
+    const void *next_values; /* REAL */
 };
 
 /* Rows of a plane: pixels first to first + count - 1 of all. */
@@ -78,6 +76,7 @@ struct plane_rows {
 #define NAME_OF(name, type) JOIN(name, type)
 #define NAME(name) NAME_OF(name, REAL)
 #define VECTOR NAME(vector)
+#define INDICES NAME(indices)
 
 #define REAL float
 #include "transpose.inc.h"
@@ -104,6 +103,7 @@ struct plane_rows {
 #undef REAL
 #undef NAME
 #undef VECTOR
+#undef INDICES
 
 /* What Cython makes of the name TYPED(f) in simd.pxd, for float and for double. */
 #define __pyx_fuse_0TYPED(f) f##_float

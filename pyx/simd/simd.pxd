@@ -48,8 +48,9 @@ cdef extern from "simd/simd.h":
 
     ctypedef struct Winners "struct winners":
         const int32_t *at
-        Py_ssize_t at_step
         const void *values
+        Py_ssize_t lines
+        Py_ssize_t count
         Py_ssize_t step
         const int32_t *next_at
         const void *next_values
@@ -105,8 +106,9 @@ cdef extern from "simd/simd.h":
     void keep_larger "TYPED(keep_larger)"(real *best, const real *values) noexcept nogil
     void keep_larger_at "TYPED(keep_larger_at)"(
         real *best, int32_t *at, const real *values, int32_t index) noexcept nogil
-    void keep_first_larger "TYPED(keep_first_larger)"(
-        real *best, int32_t *at, const real *values, const int32_t *indices) noexcept nogil
+    void search_pixels "TYPED(search_pixels)"(
+        real *best, int32_t *best_at, const Pixels *pixels, Py_ssize_t rows, Py_ssize_t columns,
+        int32_t index, Py_ssize_t width) noexcept nogil
 
     # numbers.inc.h
 
@@ -125,12 +127,9 @@ cdef extern from "simd/simd.h":
 
     # scatter.inc.h
 
-    bint add_at_planes "TYPED(add_at_planes)"(
-        real *plane, Py_ssize_t channel_step, const Winners *bins, Py_ssize_t channels,
-        Py_ssize_t count, const PlaneRows *rows) noexcept nogil
-    bint add_at_pixels "TYPED(add_at_pixels)"(
-        real *plane, Py_ssize_t pixel_step, const Winners *bins, Py_ssize_t count,
-        const PlaneRows *rows) noexcept nogil
+    bint add_winners "TYPED(add_winners)"(
+        real *plane, Py_ssize_t line_step, Py_ssize_t step, Py_ssize_t pixel_step,
+        const Winners *winners, const PlaneRows *rows) noexcept nogil
 
     # sparse.inc.h
 

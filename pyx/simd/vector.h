@@ -44,6 +44,8 @@
 /* Vectors, aligned and not. */
 typedef float vector_float __attribute__((vector_size(VECTOR_BYTES)));
 typedef double vector_double __attribute__((vector_size(VECTOR_BYTES)));
+typedef int32_t indices_float __attribute__((vector_size(VECTOR_BYTES)));
+typedef int64_t indices_double __attribute__((vector_size(VECTOR_BYTES)));
 typedef float unaligned_float
     __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(float)), may_alias));
 typedef double unaligned_double
