@@ -1,71 +1,13 @@
-"""The largest samples agree with the plain definition, and edge cases are defined."""
+"""Edge cases of the largest samples; test_sample_max_backward.py has the plain definition."""
 
 import numpy as np
 import pytest
-import reference
-from conftest import DTYPES, ISAS, LAYOUTS, from_layout, pairs, random_boxes, to_layout, two_scales
+from conftest import from_layout, to_layout
 
 import roicy
 from roicy import _cpu
 from roicy._arguments import Arguments
 from roicy._table import ROI_ALIGN_MAX
-
-# Each shape is K boxes, N, C, H, W and (PH, PW).  There is enough work for a team of threads, a
-# single row, a single pixel, and more bins than are computed at once.
-SHAPES = {
-    "blocks": (40, 2, 21, 26, 31, (3, 4)),
-    "row": (6, 3, 2, 1, 23, (2, 2)),
-    "pixel": (5, 2, 17, 1, 1, (2, 3)),
-    "bins": (2, 1, 2, 9, 12, (70, 20)),
-    # boxes in which few rows and columns are read, up to the last ones
-    "thin": (8, 2, 18, 90, 80, (2, 1)),
-}
-PARAMETERS = [
-    {"sampling_ratio": 2, "spatial_scale": 0.5},
-    {"sampling_ratio": 0, "aligned": True, "spatial_scale": 0.25},
-    {"sampling_ratio": 3, "aligned": True, "spatial_scale": 1.0},
-    {"sampling_ratio": 2, "spatial_scale": (0.7, 0.25)},
-]
-
-
-@pairs(
-    shape=SHAPES,
-    case=range(len(PARAMETERS)),
-    products=[False, True],
-    layout=LAYOUTS,
-    dtype=DTYPES,
-    isa=ISAS,
-)
-def test_against_the_definition(shape, case, products, layout, dtype, isa, rng):
-    count, n, c, h, w, bins = SHAPES[shape]
-    vertical, horizontal = two_scales(PARAMETERS[case])
-    x = rng.standard_normal((n, c, h, w)).astype(dtype)
-    boxes = random_boxes(rng, n, count, (h / vertical, w / horizontal), dtype)
-    key = (shape, case, products, dtype)
-    if key not in cache:
-        cache[key] = reference.roi_align_max(x, boxes, bins, products, **PARAMETERS[case])
-    for threads in (1, 3):
-        out = roicy.roi_align_max(
-            to_layout(x, layout),
-            boxes,
-            bins,
-            products=products,
-            layout=layout,
-            num_threads=threads,
-            **PARAMETERS[case],
-        )
-        assert out.dtype == dtype
-        # The weights of both axes, their product, four multiplications and three sums round once
-        # each.
-        np.testing.assert_allclose(
-            from_layout(out, layout),
-            cache[key],
-            rtol=0,
-            atol=10 * np.finfo(dtype).eps * np.abs(x).max(),
-        )
-
-
-cache = {}
 
 
 def test_windows_larger_than_the_tile(dtype, layout, rng):
