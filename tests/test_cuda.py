@@ -22,7 +22,7 @@ from conftest import (
     two_scales,
 )
 from cuda_emulation import standin
-from cuda_emulation.fixtures import ORDERS, assert_close
+from cuda_emulation.fixtures import OF_BOXES, ORDERS, assert_close, check_agrees
 from test_recorded import CASES, OTHERWISE, load
 from test_rotated import rotated_boxes
 
@@ -84,22 +84,12 @@ def test_sums(case, shape, kind, cupy, rng):
     x, boxes, bins = make(rng, name, shape, parameters["spatial_scale"], dtype)
     x = to_layout(x, layout)
     options = {**parameters, "layout": layout}
-    on_device = cupy.asarray(x), cupy.asarray(boxes)
-    out = operator(name)(*on_device, bins, **options)
-    expected = operator(name)(x, boxes, bins, **options)
-    assert isinstance(out, cupy.ndarray)
-    assert_close(out, expected)
+    expected = check_agrees(cupy, operator(name), x, boxes, bins, **options)
     g = rng.standard_normal(expected.shape).astype(dtype)
-    backward = operator(name, "_backward")
-    assert_close(
-        backward(cupy.asarray(g), on_device[1], x.shape, **options),
-        backward(g, boxes, x.shape, **options),
-    )
+    check_agrees(cupy, operator(name, "_backward"), g, boxes, x.shape, **options)
     if name in WITH_BOX_GRADIENTS:
-        backward_boxes = operator(name, "_backward_boxes")
-        expected = backward_boxes(g, x, boxes, **options)
-        # Gradients of boxes are sums over all channels, bins and pixels, whose terms cancel.
-        assert_close(backward_boxes(cupy.asarray(g), *on_device, **options), expected, 4000)
+        backward = operator(name, "_backward_boxes")
+        check_agrees(cupy, backward, g, x, boxes, **options, **OF_BOXES)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -226,8 +216,7 @@ def test_gradients_of_boxes_with_large_bins(name, kind, cupy, rng):
     x = to_layout(rng.standard_normal((1, 20, 40, 100)).astype(dtype), layout)
     g = rng.standard_normal(operator(name)(x, boxes, 2, layout=layout).shape).astype(dtype)
     backward = operator(name, "_backward_boxes")
-    result = backward(*map(cupy.asarray, (g, x, boxes)), layout=layout)
-    assert_close(result, backward(g, x, boxes, layout=layout), 4000)
+    check_agrees(cupy, backward, g, x, boxes, layout=layout, **OF_BOXES)
 
 
 def test_meetings_of_lanes_are_needed(emulated, monkeypatch, rng):
@@ -278,18 +267,11 @@ def test_rotated(parameters, shape, kind, cupy, rng):
     x = to_layout(rng.standard_normal((n, c, h, w)).astype(dtype), layout)
     boxes = rotated_boxes(rng, n, min(count, 8), (h / scale, w / scale), dtype)
     options = {**parameters, "layout": layout}
-    on_device = cupy.asarray(x), cupy.asarray(boxes)
-    expected = roicy.roi_align_rotated(x, boxes, bins, **options)
-    assert_close(roicy.roi_align_rotated(*on_device, bins, **options), expected)
+    expected = check_agrees(cupy, roicy.roi_align_rotated, x, boxes, bins, **options)
     g = rng.standard_normal(expected.shape).astype(dtype)
-    assert_close(
-        roicy.roi_align_rotated_backward(cupy.asarray(g), on_device[1], x.shape, **options),
-        roicy.roi_align_rotated_backward(g, boxes, x.shape, **options),
-    )
+    check_agrees(cupy, roicy.roi_align_rotated_backward, g, boxes, x.shape, **options)
     backward = roicy.roi_align_rotated_backward_boxes
-    assert_close(
-        backward(cupy.asarray(g), *on_device, **options), backward(g, x, boxes, **options), 4000
-    )
+    check_agrees(cupy, backward, g, x, boxes, **options, **OF_BOXES)
 
 
 def test_rotated_values_and_formats(emulated, rng):
@@ -334,11 +316,7 @@ def test_roi_align_max(shape, products, kind, cupy, rng):
             "products": products,
             **parameters,
         }
-        assert_close(
-            roicy.roi_align_max(cupy.asarray(x), cupy.asarray(boxes), bins, **options),
-            roicy.roi_align_max(x, boxes, bins, **options),
-            10,
-        )
+        check_agrees(cupy, roicy.roi_align_max, x, boxes, bins, **options, terms=10)
 
 
 @pairs(
@@ -359,29 +337,14 @@ def test_multiscale(scales, kind, cupy, rng):
     boxes = np.concatenate(
         [rng.integers(0, 2, (20, 1)), low, low + np.exp(rng.uniform(3, 5.8, (20, 2)))], axis=1
     ).astype(dtype)
-    on_device = [cupy.asarray(level) for level in maps]
     options = {"sampling_ratio": 2, "aligned": True, "layout": layout}
-    expected = roicy.multiscale_roi_align(maps, boxes, 3, scales, **options)
-    assert_close(
-        roicy.multiscale_roi_align(on_device, cupy.asarray(boxes), 3, scales, **options), expected
-    )
+    expected = check_agrees(cupy, roicy.multiscale_roi_align, maps, boxes, 3, scales, **options)
     g = rng.standard_normal(expected.shape).astype(dtype)
     shapes = [level.shape for level in maps]
-    grads = roicy.multiscale_roi_align_backward(
-        cupy.asarray(g), cupy.asarray(boxes), shapes, scales, **options
-    )
-    for mine, theirs in zip(
-        grads, roicy.multiscale_roi_align_backward(g, boxes, shapes, scales, **options), strict=True
-    ):
-        assert_close(mine, theirs)
-    grad_boxes = roicy.multiscale_roi_align_backward_boxes(
-        cupy.asarray(g), on_device, cupy.asarray(boxes), scales, **options
-    )
-    assert_close(
-        grad_boxes,
-        roicy.multiscale_roi_align_backward_boxes(g, maps, boxes, scales, **options),
-        4000,
-    )
+    backward = roicy.multiscale_roi_align_backward
+    check_agrees(cupy, backward, g, boxes, shapes, scales, **options)
+    backward = roicy.multiscale_roi_align_backward_boxes
+    check_agrees(cupy, backward, g, maps, boxes, scales, **options, **OF_BOXES)
 
 
 @pairs(dtype=DTYPES, cupy=ORDERS)
@@ -394,7 +357,7 @@ def test_bins_of_compat(dtype, cupy, rng):
         given = Arguments(boxes, None, 0.5, "NCHW", None)
         return _call.forward(R_FCN_POOL, (), x, (3, 2), given)
 
-    assert_close(pool(cupy.asarray(x), cupy.asarray(boxes)), pool(x, boxes))
+    check_agrees(cupy, pool, x, boxes)
 
 
 @pairs(name=["roi_align", "prroi_pool", "roi_pool"], dtype=DTYPES, cupy=ORDERS)
@@ -402,20 +365,11 @@ def test_boxes_in_steps(name, monkeypatch, dtype, cupy, rng):
     """Boxes are computed in steps, as many at a time as there is memory for."""
     x, boxes, bins = make(rng, name, "blocks", 1, dtype)
     monkeypatch.setattr(_plan, "TABLE_BYTES", 3000)
-    assert_close(
-        operator(name)(cupy.asarray(x), cupy.asarray(boxes), bins), operator(name)(x, boxes, bins)
-    )
+    out = check_agrees(cupy, operator(name), x, boxes, bins)
     if name != "roi_pool":
-        g = rng.standard_normal(operator(name)(x, boxes, bins).shape).astype(dtype)
-        backward, backward_boxes = operator(name, "_backward"), operator(name, "_backward_boxes")
-        assert_close(
-            backward(cupy.asarray(g), cupy.asarray(boxes), x.shape), backward(g, boxes, x.shape)
-        )
-        assert_close(
-            backward_boxes(cupy.asarray(g), cupy.asarray(x), cupy.asarray(boxes)),
-            backward_boxes(g, x, boxes),
-            4000,
-        )
+        g = rng.standard_normal(out.shape).astype(dtype)
+        check_agrees(cupy, operator(name, "_backward"), g, boxes, x.shape)
+        check_agrees(cupy, operator(name, "_backward_boxes"), g, x, boxes, **OF_BOXES)
 
 
 @pytest.mark.large

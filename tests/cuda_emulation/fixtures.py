@@ -63,3 +63,27 @@ def assert_close(actual, expected, terms=400):
         assert np.abs(actual - expected).max() <= terms * np.finfo(expected.dtype).eps * max(
             np.abs(expected).max(), 1e-30
         )
+
+
+def placed(value, put):
+    """Return arguments with arrays, also those of lists, where `put` puts them."""
+    if isinstance(value, list):
+        return [placed(part, put) for part in value]
+    return put(value) if isinstance(value, np.ndarray) else value
+
+
+def check_agrees(cupy, function, *given, terms=400, **options):
+    """Check that a call gives what it gives on the CPU, and return that."""
+    expected = function(*given, **options)
+    actual = function(*placed(list(given), cupy.asarray), **options)
+    several = isinstance(expected, list)
+    for one, other in zip(
+        *((actual, expected) if several else ([actual], [expected])), strict=True
+    ):
+        assert isinstance(one, cupy.ndarray)
+        assert_close(one, other, terms)
+    return expected
+
+
+# Gradients of boxes are sums over all channels, bins and pixels, whose terms cancel.
+OF_BOXES = {"terms": 4000}
