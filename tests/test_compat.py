@@ -102,39 +102,19 @@ MAPS, OF_IMAGE = {"0": np.ones((1, 2, 8, 8), np.float32)}, [np.ones((1, 4), np.f
     [
         (["0"], MAPS, [], ValueError, "image_shapes: none, expected the height and width of each"),
         (["0"], MAPS, None, TypeError, r"image_shapes: None, expected a list of \(height, width\)"),
-        (
-            ["0"],
-            MAPS,
-            [(8, 8), (8,)],
-            ValueError,
-            r"image_shapes\[1\]: \(8,\), expected \(height, w",
-        ),
+        (["0"], MAPS, [(8, 8), (8,)], ValueError,
+         r"image_shapes\[1\]: \(8,\), expected \(height, w"),
         (["0"], MAPS, [8], ValueError, r"image_shapes\[0\]: 8, expected \(height, width\)"),
         (["0"], MAPS, [(8, 0)], ValueError, r"image_shapes\[0\]: 0, expected an integer from 1"),
         (["0"], MAPS, [(8.0, 8)], TypeError, r"image_shapes\[0\]: 8.0, expected an integer"),
-        (
-            ["1", "2"],
-            MAPS,
-            [(8, 8)],
-            ValueError,
-            r"x: maps named \['0'\], expected one of featmap_names, \['1', '2'\]",
-        ),
-        (
-            ["0"],
-            {},
-            [(8, 8)],
-            ValueError,
-            r"x: maps named \[\], expected one of featmap_names, \['0'\]",
-        ),
-        (
-            [],
-            MAPS,
-            [(8, 8)],
-            ValueError,
-            r"x: maps named \['0'\], expected one of featmap_names, \[\]",
-        ),
+        (["1", "2"], MAPS, [(8, 8)], ValueError,
+         r"x: maps named \['0'\], expected one of featmap_names, \['1', '2'\]"),
+        (["0"], {}, [(8, 8)], ValueError,
+         r"x: maps named \[\], expected one of featmap_names, \['0'\]"),
+        ([], MAPS, [(8, 8)], ValueError,
+         r"x: maps named \['0'\], expected one of featmap_names, \[\]"),
     ],
-)
+)  # fmt: skip
 def test_errors_of_multi_scale_roi_align(names, maps, shapes, error, message):
     with pytest.raises(error, match=message):
         torchvision.MultiScaleRoIAlign(names, 2, 2)(maps, OF_IMAGE, shapes)
@@ -278,154 +258,82 @@ IMAGE = np.ones((2, 6, 6, 3), np.float32)
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (
-            lambda: paddle.roi_pool(X, ROIS),
-            "rois_num: None, expected the number of boxes of each image",
-        ),
-        (
-            lambda: paddle.roi_pool(X, ROIS, rois_num=[1, 2]),
-            "rois_num: counts that sum to 3, expected the 2 rows",
-        ),
-        (
-            lambda: paddle.roi_align(X, ROIS, rois_num=[1, 1], rois_lod=[0, 1, 2]),
-            "rois_num: expected None, since rois_lod says",
-        ),
-        (
-            lambda: paddle.roi_align(X, ROIS, rois_lod=[1, 2, 3]),
-            r"rois_lod: \[1, 2, 3\], expected offsets \[0,",
-        ),
-        (
-            lambda: paddle.roi_align(X, ROIS, rois_lod=[0, 2]),
-            r"rois_num: shape \(1,\), expected \(2,\)",
-        ),
+        (lambda: paddle.roi_pool(X, ROIS),
+         "rois_num: None, expected the number of boxes of each image"),
+        (lambda: paddle.roi_pool(X, ROIS, rois_num=[1, 2]),
+         "rois_num: counts that sum to 3, expected the 2 rows"),
+        (lambda: paddle.roi_align(X, ROIS, rois_num=[1, 1], rois_lod=[0, 1, 2]),
+         "rois_num: expected None, since rois_lod says"),
+        (lambda: paddle.roi_align(X, ROIS, rois_lod=[1, 2, 3]),
+         r"rois_lod: \[1, 2, 3\], expected offsets \[0,"),
+        (lambda: paddle.roi_align(X, ROIS, rois_lod=[0, 2]),
+         r"rois_num: shape \(1,\), expected \(2,\)"),
         (lambda: paddle.prroi_pool(X, ROIS), "batch_roi_nums: None, expected"),
-        (
-            lambda: paddle.prroi_pool(X, ROIS, 4, 1.0, 2, 2, batch_roi_nums=[1, 1]),
-            "output_channels: 4, expected the input's 3 channels$",
-        ),
-        (
-            lambda: paddle.prroi_pool(np.ones((1, 8, 6, 6)), ROIS, 4, 1.0, 2, 2),
-            "output_channels: 4, expected the input's 8 channels, or 2, which times 2 x 2 bins",
-        ),
-        (
-            lambda: paddle.create_lod_tensor(ROIS, [[1, 2]]),
-            "recursive_seq_lens: counts that sum to 3, expected the 2 rows",
-        ),
-        (
-            lambda: paddle.create_lod_tensor(ROIS, [[2], [2]]),
-            "recursive_seq_lens: 2 levels, expected 1",
-        ),
-        (
-            lambda: paddle.roi_pool(X, ROIS, 1, 1, -1.0, [1, 1]),
-            "spatial_scale: -1.0, expected a finite number above 0",
-        ),
+        (lambda: paddle.prroi_pool(X, ROIS, 4, 1.0, 2, 2, batch_roi_nums=[1, 1]),
+         "output_channels: 4, expected the input's 3 channels$"),
+        (lambda: paddle.prroi_pool(np.ones((1, 8, 6, 6)), ROIS, 4, 1.0, 2, 2),
+         "output_channels: 4, expected the input's 8 channels, or 2, which times 2 x 2 bins"),
+        (lambda: paddle.create_lod_tensor(ROIS, [[1, 2]]),
+         "recursive_seq_lens: counts that sum to 3, expected the 2 rows"),
+        (lambda: paddle.create_lod_tensor(ROIS, [[2], [2]]),
+         "recursive_seq_lens: 2 levels, expected 1"),
+        (lambda: paddle.roi_pool(X, ROIS, 1, 1, -1.0, [1, 1]),
+         "spatial_scale: -1.0, expected a finite number above 0"),
         (lambda: ops.roi_pool(X, ROIS, [1, 1], 1, 1e-60), "spatial_scale: "),
-        (
-            lambda: paddle.psroi_pool(X, ROIS, 2, 1.0, 1, 1, rois_num=[1, 1]),
-            "output_channels: 2, expected the input's 3 channels divided by 1 x 1 bins",
-        ),
-        (
-            lambda: ops.psroi_pool(X, ROIS, [1, 1], 2),
-            "x: 3 channels, expected a multiple of the 2 x 2 bins of output_size",
-        ),
-        (
-            lambda: paddle.roi_pool(X, ROIS, 0, 1, 1.0, [1, 1]),
-            "pooled_height: 0, expected an integer from 1",
-        ),
-        (
-            lambda: paddle.roi_align(X, ROIS, 1, -2, 1.0, -1, [1, 1]),
-            "pooled_width: -2, expected an integer from 1",
-        ),
-        (
-            lambda: paddle.prroi_pool(X, ROIS, 1.0, 0, 1, [1, 1]),
-            "pooled_height: 0, expected an integer from 1",
-        ),
-        (
-            lambda: mxnet.ROIPooling(X, np.ones((1, 5)), (0, 1), 1.0),
-            "pooled_size: 0, expected an integer from 1",
-        ),
-        (
-            lambda: mxnet.ROIAlign(X, np.ones((1, 5)), (1, 2, 3), 1.0),
-            r"pooled_size: \(1, 2, 3\), expected an integer or two, \(height, width\)",
-        ),
-        (
-            lambda: onnx.MaxRoiPool(X, np.ones((1, 5)), pooled_shape=(2, 0)),
-            "pooled_shape: 0, expected an integer from 1",
-        ),
-        (
-            lambda: onnx.RoiAlign(X[0], ROIS, [0, 1]),
-            r"^X: shape \(3, 6, 6\), expected \(N, C, H, W\)",
-        ),
-        (
-            lambda: onnx.CropAndResize(X, ROIS, [0, 2], (2, 2)),
-            r"^batch_indices\[1\]: 2 is outside the X's 2 images",
-        ),
-        (
-            lambda: tensorflow.crop_and_resize(IMAGE, 1e38 * ROIS, [0, 1], (2, 2)),
-            r"^boxes\[0\]: \(9.*, which times \(side - 1\) = 5 is beyond float32",
-        ),
-        (
-            lambda: openvino.roi_align(X, ROIS, [0, 5], 2, 2, 0, 1.0, "avg"),
-            r"^batch_indices\[1\]: 5 is outside the data's 2 images$",
-        ),
-        (
-            lambda: openvino.roi_align(X, ROIS5, [0, 1], 2, 2, 0, 1.0, "avg"),
-            r"^rois: shape \(2, 5\), expected \(K, 4\) .* pass rois\[:, :4\]",
-        ),
-        (
-            lambda: openvino.roi_pooling(X, [[5, 0, 0, 1, 1]], (2, 2), 1.0, "bilinear"),
-            r"^coords\[0\]: batch index 5 is outside the input's 2 images$",
-        ),
-        (
-            lambda: mxnet.RROIAlign(X, ROIS5, (2, 2), 1.0),
-            r"^rois: shape \(2, 5\), expected \(K, 6\) with .* h, angle\]$",
-        ),
-        (
-            lambda: mxnet.ROIAlign(X, ROIS5, (2, 2), 1.0, position_sensitive=True),
-            "^data: 3 channels, expected a multiple of the 2 x 2 bins of pooled_size$",
-        ),
-        (
-            lambda: mxnet.ROIAlign_backward(GRAD, ROIS5, X.shape, 1.0, position_sensitive=True),
-            "^data_shape: 3 channels, expected a multiple of the 2 x 2 bins of grad_output$",
-        ),
-        (
-            lambda: mxnet.ROIAlign(X, [[-1, 0, 0, 1, 1], [0, np.nan, 0, 1, 1]], (2, 2), 1.0),
-            r"^rois\[1\]: x1 is nan",
-        ),
-        (
-            lambda: onnx.CropAndResize(X, ROIS5, [0, 1], (2, 2)),
-            r"^rois: shape \(2, 5\), expected \(K, 4\) with rows \[y1, x1, y2, x2\]",
-        ),
-        (
-            lambda: ops.psroi_pool_backward(GRAD, ROIS, [1, 1], X.shape),
-            "^x_shape: 3 channels, expected a multiple of the 2 x 2 bins of grad_output$",
-        ),
-        (
-            lambda: ops.distribute_fpn_proposals(ROIS, 2, 5, 4, 224, rois_num=[1, 2]),
-            "^rois_num: counts that sum to 3, expected the 2 rows of fpn_rois$",
-        ),
-        (
-            lambda: paddle.roi_pool(X, [ROIS, ROIS], rois_num=[2, 2]),
-            "^rois_num: expected None, since rois is a list with the boxes of each image$",
-        ),
-        (
-            lambda: openvino.roi_align(X, ROIS, [0, 1], 2, 2, 0, 1.0, "avg", "output_half_pixel"),
-            "^aligned_mode: 'output_half_pixel', expected",
-        ),
-        (
-            lambda: openvino.roi_pooling(X, [[0, 0, 0, 1, 1], [0.5] * 5], (2, 2), 1.0, "bilinear"),
-            r"^coords\[1\]: batch index 0.5, expected a whole number",
-        ),
-        (
-            lambda: openvino.psroi_pooling(X, np.ones((1, 5)), 2, 3, 1.0, 2, 2, "bilinear"),
-            "^input: 3 channels, expected 2 for each of the 4 parts",
-        ),
-        (
-            lambda: ops.distribute_fpn_proposals(np.nan * ROIS, 2, 5, 4, 224),
-            r"^fpn_rois\[0\]: \[nan, .*, expected a box of finite size",
-        ),
+        (lambda: paddle.psroi_pool(X, ROIS, 2, 1.0, 1, 1, rois_num=[1, 1]),
+         "output_channels: 2, expected the input's 3 channels divided by 1 x 1 bins"),
+        (lambda: ops.psroi_pool(X, ROIS, [1, 1], 2),
+         "x: 3 channels, expected a multiple of the 2 x 2 bins of output_size"),
+        (lambda: paddle.roi_pool(X, ROIS, 0, 1, 1.0, [1, 1]),
+         "pooled_height: 0, expected an integer from 1"),
+        (lambda: paddle.roi_align(X, ROIS, 1, -2, 1.0, -1, [1, 1]),
+         "pooled_width: -2, expected an integer from 1"),
+        (lambda: paddle.prroi_pool(X, ROIS, 1.0, 0, 1, [1, 1]),
+         "pooled_height: 0, expected an integer from 1"),
+        (lambda: mxnet.ROIPooling(X, np.ones((1, 5)), (0, 1), 1.0),
+         "pooled_size: 0, expected an integer from 1"),
+        (lambda: mxnet.ROIAlign(X, np.ones((1, 5)), (1, 2, 3), 1.0),
+         r"pooled_size: \(1, 2, 3\), expected an integer or two, \(height, width\)"),
+        (lambda: onnx.MaxRoiPool(X, np.ones((1, 5)), pooled_shape=(2, 0)),
+         "pooled_shape: 0, expected an integer from 1"),
+        (lambda: onnx.RoiAlign(X[0], ROIS, [0, 1]),
+         r"^X: shape \(3, 6, 6\), expected \(N, C, H, W\)"),
+        (lambda: onnx.CropAndResize(X, ROIS, [0, 2], (2, 2)),
+         r"^batch_indices\[1\]: 2 is outside the X's 2 images"),
+        (lambda: tensorflow.crop_and_resize(IMAGE, 1e38 * ROIS, [0, 1], (2, 2)),
+         r"^boxes\[0\]: \(9.*, which times \(side - 1\) = 5 is beyond float32"),
+        (lambda: openvino.roi_align(X, ROIS, [0, 5], 2, 2, 0, 1.0, "avg"),
+         r"^batch_indices\[1\]: 5 is outside the data's 2 images$"),
+        (lambda: openvino.roi_align(X, ROIS5, [0, 1], 2, 2, 0, 1.0, "avg"),
+         r"^rois: shape \(2, 5\), expected \(K, 4\) .* pass rois\[:, :4\]"),
+        (lambda: openvino.roi_pooling(X, [[5, 0, 0, 1, 1]], (2, 2), 1.0, "bilinear"),
+         r"^coords\[0\]: batch index 5 is outside the input's 2 images$"),
+        (lambda: mxnet.RROIAlign(X, ROIS5, (2, 2), 1.0),
+         r"^rois: shape \(2, 5\), expected \(K, 6\) with .* h, angle\]$"),
+        (lambda: mxnet.ROIAlign(X, ROIS5, (2, 2), 1.0, position_sensitive=True),
+         "^data: 3 channels, expected a multiple of the 2 x 2 bins of pooled_size$"),
+        (lambda: mxnet.ROIAlign_backward(GRAD, ROIS5, X.shape, 1.0, position_sensitive=True),
+         "^data_shape: 3 channels, expected a multiple of the 2 x 2 bins of grad_output$"),
+        (lambda: mxnet.ROIAlign(X, [[-1, 0, 0, 1, 1], [0, np.nan, 0, 1, 1]], (2, 2), 1.0),
+         r"^rois\[1\]: x1 is nan"),
+        (lambda: onnx.CropAndResize(X, ROIS5, [0, 1], (2, 2)),
+         r"^rois: shape \(2, 5\), expected \(K, 4\) with rows \[y1, x1, y2, x2\]"),
+        (lambda: ops.psroi_pool_backward(GRAD, ROIS, [1, 1], X.shape),
+         "^x_shape: 3 channels, expected a multiple of the 2 x 2 bins of grad_output$"),
+        (lambda: ops.distribute_fpn_proposals(ROIS, 2, 5, 4, 224, rois_num=[1, 2]),
+         "^rois_num: counts that sum to 3, expected the 2 rows of fpn_rois$"),
+        (lambda: paddle.roi_pool(X, [ROIS, ROIS], rois_num=[2, 2]),
+         "^rois_num: expected None, since rois is a list with the boxes of each image$"),
+        (lambda: openvino.roi_align(X, ROIS, [0, 1], 2, 2, 0, 1.0, "avg", "output_half_pixel"),
+         "^aligned_mode: 'output_half_pixel', expected"),
+        (lambda: openvino.roi_pooling(X, [[0, 0, 0, 1, 1], [0.5] * 5], (2, 2), 1.0, "bilinear"),
+         r"^coords\[1\]: batch index 0.5, expected a whole number"),
+        (lambda: openvino.psroi_pooling(X, np.ones((1, 5)), 2, 3, 1.0, 2, 2, "bilinear"),
+         "^input: 3 channels, expected 2 for each of the 4 parts"),
+        (lambda: ops.distribute_fpn_proposals(np.nan * ROIS, 2, 5, 4, 224),
+         r"^fpn_rois\[0\]: \[nan, .*, expected a box of finite size"),
     ],
-)
+)  # fmt: skip
 def test_errors(call, message):
     with pytest.raises(ValueError, match=message):
         call()
@@ -468,42 +376,15 @@ def test_an_empty_list_is_no_boxes(call, shape):
 
 def test_signatures():
     """The signatures are those of the pages."""
-    assert list(inspect.signature(paddle.roi_pool).parameters)[:7] == [
-        "input",
-        "rois",
-        "pooled_height",
-        "pooled_width",
-        "spatial_scale",
-        "rois_num",
-        "name",
-    ]
-    expected = [
-        "input",
-        "rois",
-        "pooled_height",
-        "pooled_width",
-        "spatial_scale",
-        "sampling_ratio",
-        "rois_num",
-        "name",
-    ]
-    assert list(inspect.signature(paddle.roi_align).parameters)[:8] == expected
-    assert list(inspect.signature(ops.roi_align).parameters) == [
-        "x",
-        "boxes",
-        "boxes_num",
-        "output_size",
-        "spatial_scale",
-        "sampling_ratio",
-        "aligned",
-        "name",
-    ]
-    assert list(inspect.signature(mxnet.ROIPooling).parameters)[:4] == [
-        "data",
-        "rois",
-        "pooled_size",
-        "spatial_scale",
-    ]
+    names = ["input", "rois", "pooled_height", "pooled_width", "spatial_scale", "rois_num", "name"]
+    assert list(inspect.signature(paddle.roi_pool).parameters)[:7] == names
+    names.insert(5, "sampling_ratio")
+    assert list(inspect.signature(paddle.roi_align).parameters)[:8] == names
+    names = ["x", "boxes", "boxes_num", "output_size", "spatial_scale", "sampling_ratio"]
+    names += ["aligned", "name"]
+    assert list(inspect.signature(ops.roi_align).parameters) == names
+    names = ["data", "rois", "pooled_size", "spatial_scale"]
+    assert list(inspect.signature(mxnet.ROIPooling).parameters)[:4] == names
 
 
 def test_masked_images_of_whole_numbers_keep_their_error():
