@@ -156,10 +156,10 @@ def test_many_channels_last(aligned, dtype, isa, rng, loads):
         loads.clear()
         out = operator(name)(x, boxes, bins, layout="NHWC", num_threads=3)
         assert set(loads) == {2}
-        assert_same_bits(np.ascontiguousarray(out.transpose(0, 3, 1, 2)), expected)
+        assert_same_bits(out, to_layout(expected, "NHWC"))
     expected, argmax = roicy.roi_pool(planes, boxes, bins, return_argmax=True)
     out, at = roicy.roi_pool(x, boxes, bins, return_argmax=True, layout="NHWC")
-    assert_same_bits(np.ascontiguousarray(at.transpose(0, 3, 1, 2)), argmax)
+    assert_same_bits(at, to_layout(argmax, "NHWC"))
     expected = roicy.roi_align_backward_boxes(g, planes, boxes)
     loads.clear()
     assert_same_bits(roicy.roi_align_backward_boxes(g_last, x, boxes, layout="NHWC"), expected)
