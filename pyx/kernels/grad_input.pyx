@@ -373,7 +373,7 @@ cdef inline void store_sums(
 cdef void accumulate_boxes(
         const Call *call, const Task *task, char *memory, real *sums_memory) noexcept nogil:
     """Pixels of the task's rectangle += the gradients of its boxes, of one bin or all."""
-    cdef bint no_boxes = task.first_box == task.stop_box
+    cdef bint no_boxes = task.first_box == task.stop_box and task.load != COPY_ONCE
     cdef Py_ssize_t bottom
     cdef Step step
     cdef Part *part = &step.part

@@ -8,6 +8,7 @@ from images.frames cimport (CROP_CHANNELS, Lines, Source, Strip, Sums, sum_strip
                             sum_strip_columns_float, sum_strip_double, sum_strip_float)
 from kernels.nest cimport Part, Scratch
 from move.tile cimport Target, TileCache, Window, unpack
+from plan.choose cimport beyond_cache
 from plan.spans cimport hull
 from plan.structs cimport DIRECT, Call, Strides
 from simd.simd cimport LANE_BYTES, prefetch_run, real, stream_rest
@@ -174,7 +175,7 @@ cdef inline void reduce_row_lanes(
         mixed = mixed and widest * channels <= room
         together = max(min(room // widest, channels), 1)
     source = source_of(call, tile, mixed)
-    if call.beyond_cache and source.dense and call.map.itemsize == call.itemsize:
+    if beyond_cache(call) and source.dense and call.map.itemsize == call.itemsize:
         if part.p0 == 0:
             prefetch_rows(call, part, &source, 0)
         if part.p1 < call.ph:

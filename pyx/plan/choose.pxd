@@ -299,12 +299,12 @@ cdef inline bint x_first(const Call *call, const Side *y, const Side *x) noexcep
     Windows that are computed in cells are contracted along y first.
     """
     cdef Py_ssize_t taps_y, taps_x
-    if (not may_swap_axes(call) or y.pixels <= 0 or y.pixels > STRIP_BYTES // LANE_BYTES
+    if (y.pixels <= 0 or y.pixels > STRIP_BYTES // LANE_BYTES
             or x.pixels > MAX_COLUMNS or y.pixels * x.pixels > TILE_PIXELS):
         return False
     taps_y, taps_x = taps_of(y), taps_of(x)
     return (y.pixels * taps_x + x.bins * taps_y + X_FIRST_GAIN
-            < x.pixels * taps_y + y.bins * taps_x)
+            < x.pixels * taps_y + y.bins * taps_x and may_swap_axes(call))
 
 
 cdef inline int how_of_window(Py_ssize_t rows, Py_ssize_t columns) noexcept nogil:
@@ -441,6 +441,6 @@ cdef inline bint worth_prefetching(const Call *call) noexcept nogil:
     maps less than MAX_COVER times: with more cover, most pixels are in cache already.
     """
     cdef double map_pixels = <double>call.map.rows * call.map.columns
-    if not call.beyond_cache or call.strategy != PIXELS:
+    if not beyond_cache(call) or call.strategy != PIXELS:
         return False
-    return all_windows(&call.tables) < MAX_COVER * map_pixels * call.order.images
+    return all_windows(&call.tables) < MAX_COVER * map_pixels * call.map.images

@@ -1,5 +1,4 @@
 """Copies of what a plan has made, as arrays that Python, and tests above all, look at."""
-from plan.rules cimport TableRequest
 from plan.structs cimport Call, Tables
 
 
@@ -12,10 +11,10 @@ cdef inline copied(const void *elements, Py_ssize_t count, dtype, tuple shape):
     return np.frombuffer((<const char*>elements)[:size], dtype).reshape(shape).copy()
 
 
-cdef inline copied_tables(const Call *call, const TableRequest *request, real):
+cdef inline copied_tables(const Call *call, real):
     """Tables by their names in struct Tables; real: the type of weights."""
     cdef const Tables *tables = &call.tables
-    cdef Py_ssize_t count = tables.count, bins = request.spans, taps = tables.taps
+    cdef Py_ssize_t count = tables.count, bins = tables.spans_of_box, taps = tables.taps
     from types import SimpleNamespace
     return SimpleNamespace(
         strategy=call.strategy, first=tables.first, stop=tables.stop,
@@ -24,9 +23,10 @@ cdef inline copied_tables(const Call *call, const TableRequest *request, real):
         windows=copied(tables.windows, 4 * count, "i4", (count, 4)),
         how=copied(tables.how, count, "u1", (count,)),
         spans=copied(tables.spans, 2 * bins * count, "i4", (count, bins, 2)),
-        tap_pixel=copied(tables.tap_pixel, request.coordinates * taps, "i4", (-1,)),
+        tap_pixel=copied(tables.tap_pixel, tables.numbers_of_tap * taps, "i4", (-1,)),
         tap_weight=copied(tables.tap_weight, taps, real, (-1,)),
-        tap_slopes=copied(tables.tap_slopes, request.slopes * taps, real, (request.slopes, -1)),
+        tap_slopes=copied(tables.tap_slopes, tables.slopes_of_tap * taps, real,
+                          (tables.slopes_of_tap, -1)),
         outside=copied(tables.outside, bins * count, "u1", (count, bins)),
         counts=copied(tables.counts, 2 * count, "i4", (count, 2)),
         pixels=copied(tables.pixels, taps, "i4", (-1,)),

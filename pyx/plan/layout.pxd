@@ -16,6 +16,13 @@ cdef inline Py_ssize_t slope_pixels(Py_ssize_t blocks) noexcept nogil:
     return min(<Py_ssize_t>TILE_BYTES, SLOPE_TILES_BYTES // blocks) // LANE_BYTES
 
 
+cdef inline Py_ssize_t max_rows(const Call *call) noexcept nogil:
+    """How many rows of a map the tile has room for, at least 1.  Boxes that are no taller can share
+    rows that are packed once."""
+    cdef Py_ssize_t pixels = slope_pixels(SLOPE_BLOCKS if call.purpose == GRAD_BOXES else 1)
+    return max(pixels // max(call.map.columns, 1), 1)
+
+
 cdef inline Py_ssize_t whole_pages(Py_ssize_t size) noexcept nogil:
     """Room for so many bytes, such that what follows begins at a page."""
     return (size + PAGE_BYTES - 1) // PAGE_BYTES * PAGE_BYTES

@@ -1,12 +1,12 @@
-"""Order: the boxes of a level by image, then by place, so that neighbours read pixels in cache."""
+"""Order: boxes by level, image and place, so that neighbours read pixels in cache."""
 from libc.math cimport cos, fabs, sin
 from libc.stdint cimport int32_t
-from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
-from plan.arrays cimport room_for
-from plan.rules cimport AxisSize
-from plan.structs cimport Boxes, Order
+from plan.choose cimport strategy_of
+from plan.layout cimport max_rows
+from plan.rules cimport LevelRule, level_of
+from plan.structs cimport MAX_PIXEL_GRAD, PIXELS, Boxes, Call, writes_maps
 from tuning cimport MIN_BAND_ROWS, PLACE_BANDS, PLACE_BUCKETS
 
 cdef enum:
@@ -46,65 +46,63 @@ cdef inline void hull_of_box(const double *box, int width, double *edges) noexce
         edges[0], edges[1], edges[2], edges[3] = box[0] - x, box[1] - y, box[0] + x, box[1] + y
 
 
-cdef inline Py_ssize_t pixel_at(double edge, const AxisSize *axis, int itemsize) noexcept nogil:
+cdef inline Py_ssize_t pixel_at(
+        double edge, double scale, Py_ssize_t extent, int itemsize) noexcept nogil:
     """The pixel of the map that is nearest to an edge of a box."""
-    cdef double scale = <float>axis.scale if itemsize == sizeof(float) else axis.scale
-    return <Py_ssize_t>min(max(edge * scale, 0), <double>max(axis.extent - 1, 0))
+    scale = <float>scale if itemsize == sizeof(float) else scale
+    return <Py_ssize_t>min(max(edge * scale, 0), <double>max(extent - 1, 0))
 
 
-cdef inline int32_t bucket_of(
-        const Boxes *boxes, Py_ssize_t k, const AxisSize *axes, Py_ssize_t max_rows,
-        int itemsize) noexcept nogil:
-    """The number of a place, by which the boxes of an image are sorted."""
-    cdef const AxisSize *y = &axes[0]
-    cdef Py_ssize_t top, left, rows, band, bucket
-    cdef double[4] edges
-    hull_of_box(boxes.numbers + boxes.width * k, boxes.width, edges)
-    top = pixel_at(edges[1], y, itemsize)
-    if max_rows == 0:
-        left = pixel_at(edges[0], &axes[1], itemsize)
-        band = max((y.extent + PLACE_BANDS - 1) // PLACE_BANDS, <Py_ssize_t>MIN_BAND_ROWS)
-        return <int32_t>(top // band * PLACE_BANDS + left // (axes[1].extent // PLACE_BANDS + 1))
-    rows = pixel_at(edges[3], y, itemsize) - top
-    bucket = top // ((y.extent + PLACE_BUCKETS - 1) // PLACE_BUCKETS)
-    # samples reach a pixel farther than a box, and boxes are at least a pixel high
-    if y.extent > max_rows and max(rows, -rows) + 3 > max_rows:
-        bucket += PLACE_BUCKETS
-    return <int32_t>bucket
+cdef inline int32_t place_of(const Call *call, const double *box) noexcept nogil:
+    """The number of a place, by which the boxes of an image are sorted.
 
-
-cdef inline int sort_boxes(
-        Order *order, const Boxes *boxes, const AxisSize *axes, Py_ssize_t max_rows,
-        int itemsize) except -1:
-    """Sort the boxes of an order, which knows them, their count and the number of images.
-
-    axes: NULL to sort by image alone.
-    max_rows > 0: rows of the map are packed once for all boxes, so boxes are sorted by their top
-    rows, and boxes of more than max_rows rows come last.
-    max_rows = 0: nothing is packed, so boxes are sorted by bands of rows, and from left to right in
-    each band.
+    Where rows of the map are packed once for all boxes, these are sorted by their top rows, and
+    boxes for which the tile has too few rows come last.  Where nothing is packed, boxes are sorted
+    by bands of rows, and from left to right in each band.
     """
-    cdef Py_ssize_t[DIGITS + 2] starts
-    cdef Py_ssize_t i, count = order.count
-    cdef const int32_t *by_place = order.unsorted
-    cdef int32_t *keys
-    order.starts = <Py_ssize_t*>room_for(order.images + 2, sizeof(Py_ssize_t))
-    order.boxes = <int32_t*>room_for(count, sizeof(int32_t))
-    keys = <int32_t*>room_for(0 if axes == NULL else boxes.count + count, sizeof(int32_t))
-    with nogil:
-        if axes != NULL:
-            for i in range(count):
-                keys[by_place[i]] = bucket_of(boxes, by_place[i], axes, max_rows, itemsize)
-            counting_sort(keys, 0, DIGITS - 1, DIGITS, by_place, count, starts, order.boxes)
-            by_place = keys + boxes.count
-            counting_sort(keys, DIGIT_BITS, DIGITS - 1, DIGITS, order.boxes, count, starts,
-                          <int32_t*>by_place)
-        counting_sort(boxes.images, 0, -1, order.images, by_place, count, order.starts,
-                      order.boxes)
-    free(keys)
-    return 0
+    cdef Py_ssize_t height = call.map.rows, width = call.map.columns, top, left, rows, band
+    cdef double[4] edges
+    hull_of_box(box, call.edges, edges)
+    top = pixel_at(edges[1], call.scale.y, height, call.itemsize)
+    if writes_maps(call.purpose) or strategy_of(call) == PIXELS:
+        left = pixel_at(edges[0], call.scale.x, width, call.itemsize)
+        band = max((height + PLACE_BANDS - 1) // PLACE_BANDS, <Py_ssize_t>MIN_BAND_ROWS)
+        return <int32_t>(top // band * PLACE_BANDS + left // (width // PLACE_BANDS + 1))
+    rows = pixel_at(edges[3], call.scale.y, height, call.itemsize) - top
+    top //= max((height + PLACE_BUCKETS - 1) // PLACE_BUCKETS, 1)
+    # samples reach a pixel farther than a box, and boxes are at least a pixel high
+    if height > max_rows(call) and max(rows, -rows) + 3 > max_rows(call):
+        top += PLACE_BUCKETS
+    return <int32_t>top
 
 
-cdef inline void free_order(Order *order) noexcept:
-    free(order.boxes)
-    free(order.starts)
+cdef inline void sort_boxes(
+        Call *calls, Py_ssize_t levels, const Boxes *boxes, const LevelRule *rule, int32_t *keys,
+        int32_t *order, Py_ssize_t *starts) noexcept nogil:
+    """Sort boxes by level, then by image, then by place.
+
+    keys: room for three numbers of each box; order: for one, which the levels share;
+    starts: [levels * images + 2], where the boxes of each image of each level begin.
+    """
+    cdef Py_ssize_t[DIGITS + 2] at
+    cdef Py_ssize_t count = boxes.count, images = calls.map.images, k, level
+    # In the gradient of roi_pool, boxes write anywhere, in the order in which they come.
+    cdef bint by_place = calls.purpose != MAX_PIXEL_GRAD
+    cdef int32_t *places = keys + count
+    cdef int32_t *sorted_once = places + count
+    cdef const double *box = boxes.numbers
+    for k in range(count):
+        level = level_of(calls.itemsize, rule, box, boxes.width)
+        keys[k] = <int32_t>(level * images + boxes.images[k])
+        if by_place:
+            places[k] = place_of(&calls[level], box)
+        sorted_once[k] = <int32_t>k
+        box += boxes.width
+    if by_place:
+        counting_sort(places, 0, DIGITS - 1, DIGITS, sorted_once, count, at, order)
+        counting_sort(places, DIGIT_BITS, DIGITS - 1, DIGITS, order, count, at, sorted_once)
+    counting_sort(keys, 0, -1, levels * images, sorted_once, count, starts, order)
+    for level in range(levels):
+        calls[level].order.starts = starts + level * images
+        calls[level].order.boxes = order + starts[level * images]
+        calls[level].order.count = starts[(level + 1) * images] - starts[level * images]

@@ -9,24 +9,22 @@ from cpython.buffer cimport PyBuffer_IsContiguous, PyBuffer_Release
 from libc.math cimport INFINITY, fabs
 from libc.stdint cimport INT32_MAX, int32_t
 from libc.stdlib cimport free
-from libc.string cimport memcpy, memset
 
 import numpy as np
 
 from plan.arrays cimport (apart, has_buffer, is_plain_map, on_elements, room_for, set_map,
                           start_of, zeros_for)
 from plan.boxes cimport add_rows, free_boxes, is_plain, reserve
-from plan.choose cimport (beyond_cache, choose_strategy, set_how, store_for, strategy_of,
-                          worth_prefetching)
+from plan.choose cimport choose_strategy, set_how, store_for, strategy_of, worth_prefetching
 from plan.copies cimport copied, copied_tables
 from plan.layout cimport lay_out, most_copied, set_sizes, whole_pages
-from plan.order cimport counting_sort, free_order, sort_boxes
-from plan.rules cimport RULE_COUNT, RULE_SLOPES, LevelRule, TableRequest, level_of, rule_names
+from plan.order cimport sort_boxes
+from plan.rules cimport RULE_COUNT, LevelRule, Making, level_of, rule_names
 from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE,
-                           MAX_SAMPLE_GRAD, PIXELS, SPARSE_TAPS, Call, Map, Strides, writes_maps)
-from plan.tables cimport (find_thin_boxes, free_tables, kind_of, make_tables, transpose_tables,
+                           MAX_SAMPLE_GRAD, SPARSE_TAPS, Call, Map, Strides, writes_maps)
+from plan.tables cimport (find_thin_boxes, free_tables, make_tables, transpose_tables,
                           whole_map_tables)
-from plan.tasks cimport list_tasks, max_rows
+from plan.tasks cimport list_tasks
 from simd.simd cimport LANE_BYTES
 
 from roicy import _arguments, _boxes, _levels, _threads
@@ -66,7 +64,6 @@ cdef inline double plain_scale(object value) except? -1:
 cdef int make_room(Plan plan, Py_ssize_t levels) except -1:
     plan.calls = <Call*>zeros_for(levels, sizeof(Call))
     plan.buffers = <Py_buffer*>zeros_for(levels, sizeof(Py_buffer))
-    plan.starts = <Py_ssize_t*>zeros_for(levels + 2, sizeof(Py_ssize_t))
     plan.levels = levels
     return 0
 
@@ -255,30 +252,12 @@ cdef inline LevelRule level_rule(tuple given) except *:
     return rule
 
 
-cdef int sort_by_level(Plan plan) except -1:
-    cdef LevelRule rule = level_rule(plan.level_rule)
-    cdef Py_ssize_t count = plan.boxes.count, k
-    cdef int32_t *levels = <int32_t*>room_for(2 * count, sizeof(int32_t))
-    memcpy(levels + count, plan.by_level, count * sizeof(int32_t))
-    for k in range(count):
-        levels[k] = level_of(plan.itemsize, &rule, plan.boxes.numbers + plan.boxes.width * k,
-                             plan.boxes.width)
-    counting_sort(levels, 0, -1, plan.levels, levels + count, count, plan.starts, plan.by_level)
-    free(levels)
-    return 0
-
-
 cdef int distribute(Plan plan) except -1:
     """Give each level its boxes."""
     cdef Py_ssize_t count = plan.boxes.count, i
+    cdef LevelRule rule = level_rule(plan.level_rule or (0, 0, 0, 0, 0))
+    cdef int32_t *keys = <int32_t*>room_for(3 * count, sizeof(int32_t))
     cdef Call *call
-    plan.by_level = <int32_t*>room_for(count, sizeof(int32_t))
-    for i in range(count):
-        plan.by_level[i] = <int32_t>i
-    plan.starts[1] = count
-    if plan.levels > 1:
-        sort_by_level(plan)
-    plan.done = True
     for i in range(plan.levels):
         call = &plan.calls[i]
         call.ph, call.pw, call.itemsize = plan.ph, plan.pw, plan.itemsize
@@ -286,13 +265,19 @@ cdef int distribute(Plan plan) except -1:
         call.channels, call.channels_per_output = plan.channels, 1
         call.purpose, call.position_sensitive = plan.purpose, plan.position_sensitive
         call.edges = plan.boxes.width
-        call.order.unsorted = plan.by_level + plan.starts[i]
-        call.order.count = plan.starts[i + 1] - plan.starts[i]
-        call.order.images = call.map.images
         if plan.position_sensitive:
             call.channels_per_output = <Py_ssize_t>plan.ph * plan.pw
-        if not is_empty(call):
-            plan.done = False
+    try:
+        plan.order = <int32_t*>room_for(count, sizeof(int32_t))
+        plan.starts = <Py_ssize_t*>room_for(plan.levels * plan.calls.map.images + 2,
+                                            sizeof(Py_ssize_t))
+        with nogil:
+            sort_boxes(plan.calls, plan.levels, &plan.boxes, &rule, keys, plan.order, plan.starts)
+    finally:
+        free(keys)
+    plan.done = True
+    for i in range(plan.levels):
+        plan.done = plan.done and is_empty(&plan.calls[i])
     return 0
 
 
@@ -308,52 +293,26 @@ cdef bint has_boxes_left(const Call *call) noexcept:
 
 # --- Steps
 
-cdef TableRequest request_of(Plan plan, Py_ssize_t level, Py_ssize_t max_boxes) except *:
-    """What the next tables of a level are to be made of."""
-    cdef TableRequest request
-    cdef const Call *call = &plan.calls[level]
-    memset(&request, 0, sizeof(request))
-    (request.rule.kind, request.rule.sampling_ratio, request.rule.aligned,
-     request.rule.at_least_one, request.rule.inclusive, request.rule.clockwise) = plan.rule
-    request.kind = kind_of(request.rule.kind)
-    request.spans, request.coordinates, request.slopes = plan.ph + plan.pw, 1, 2
-    if request.kind == SPARSE_TAPS:
-        request.spans, request.coordinates = <Py_ssize_t>plan.ph * plan.pw, 2
-        request.slopes = RULE_SLOPES
-    request.slopes *= plan.purpose == GRAD_BOXES
-    request.axes[0].bins, request.axes[0].extent = plan.ph, call.map.rows
-    request.axes[1].bins, request.axes[1].extent = plan.pw, call.map.columns
-    request.axes[0].scale, request.axes[1].scale = call.scale.y, call.scale.x
-    request.first, request.max_boxes = call.tables.stop, max_boxes
-    request.threads, request.itemsize = plan.max_threads, plan.itemsize
-    return request
+cdef Making making_of(Plan plan, Call *call) except *:
+    """What the tables of a level are made from."""
+    cdef Making making
+    (making.rule.kind, making.rule.sampling_ratio, making.rule.aligned, making.rule.at_least_one,
+     making.rule.inclusive, making.rule.clockwise) = plan.rule
+    making.call, making.boxes = call, &plan.boxes
+    return making
 
 
-cdef int begin(Plan plan, Call *call, const TableRequest *request) except -1:
-    """Find out what boxes do not change, and sort them by place."""
-    cdef Py_ssize_t rows = 0      # boxes are sorted in bands, from left to right
-    set_sizes(call)
-    call.beyond_cache = beyond_cache(call)
-    if not writes_maps(plan.purpose) and strategy_of(call) != PIXELS:
-        rows = max_rows(call.map.columns, plan.purpose == GRAD_BOXES)
-    return sort_boxes(&call.order, &plan.boxes, request.axes, rows, plan.itemsize)
-
-
-cdef int tabulate(Plan plan, Py_ssize_t level, Py_ssize_t max_boxes) except -1:
+cdef int tabulate(Plan plan, Call *call, Py_ssize_t max_boxes) except -1:
     """Make the tables of the next boxes of a level."""
-    cdef Call *call = &plan.calls[level]
-    cdef TableRequest request = request_of(plan, level, max_boxes)
+    cdef Making making = making_of(plan, call)
     cdef Py_ssize_t thin = 0
+    set_sizes(call)
     if plan.purpose == MAX_PIXEL_GRAD:      # reads argmax, and so needs no taps
-        set_sizes(call)
         call.strategy = strategy_of(call)
-        sort_boxes(&call.order, &plan.boxes, NULL, 0, plan.itemsize)
-        return whole_map_tables(&call.tables, &call.order, call.map.rows, call.map.columns)
-    if call.order.boxes == NULL:
-        begin(plan, call, &request)
-    make_tables(&call.tables, &call.order, &plan.boxes, &request)
-    if request.kind != SPARSE_TAPS and not writes_maps(plan.purpose):
-        thin = find_thin_boxes(&call.tables, &request)
+        return whole_map_tables(call)
+    make_tables(&making, max_boxes, plan.max_threads)
+    if call.tables.kind != SPARSE_TAPS and not writes_maps(plan.purpose):
+        thin = find_thin_boxes(&making)
     call.strategy = choose_strategy(call, thin)
     call.prefetch = plan.purpose != GRAD_BOXES and worth_prefetching(call)
     set_how(call)
@@ -416,10 +375,9 @@ cdef class Plan:
         release_maps(self)
         for i in range(self.levels):
             free_tables(&self.calls[i].tables)
-            free_order(&self.calls[i].order)
         free(self.tasks.items)
         free_boxes(&self.boxes)
-        free(self.by_level)
+        free(self.order)
         free(self.calls)
         free(self.buffers)
         free(self.starts)
@@ -471,7 +429,7 @@ cdef class Plan:
         for i in range(self.levels):
             if is_empty(&self.calls[i]):
                 found.append((i, [...] if self.levels == 1 else [
-                    self.by_level[k] for k in range(self.starts[i], self.starts[i + 1])]))
+                    self.calls[i].order.boxes[k] for k in range(self.calls[i].order.count)]))
         return found
 
     def takes(self, out):
@@ -514,7 +472,7 @@ cdef class Plan:
             free_tables(&call.tables)
             call.tables.first = call.tables.stop = stop
             if has_boxes_left(call):
-                tabulate(self, level, max_boxes)
+                tabulate(self, call, max_boxes)
             if has_boxes_left(call):
                 self.done = False
             call.add = self.steps > 0
@@ -581,8 +539,7 @@ cdef class Plan:
 
     def tables(self, Py_ssize_t level=0):
         """The strategy of a level, and copies of its tables by the names of struct Tables."""
-        cdef TableRequest request = request_of(self, level, 0)
-        return copied_tables(&self.calls[level], &request, self.dtype)
+        return copied_tables(&self.calls[level], self.dtype)
 
     def tasks_made(self):
         """The tasks of this step, as dictionaries of what struct Task has."""

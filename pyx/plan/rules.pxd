@@ -4,6 +4,8 @@
 """
 from libc.stdint cimport int32_t, uint8_t
 
+from plan.structs cimport Boxes, Call
+
 
 cdef extern from "plan/rules_of_cpu.h" nogil:
     cdef enum:
@@ -80,20 +82,7 @@ cdef extern from "plan/rules_of_cpu.h" nogil:
     double max_rotated_taps(int bytes, const RotatedBox *box) noexcept
 
 
-cdef struct AxisSize:
-    int bins
-    Py_ssize_t extent              # of the map
-    double scale                   # from coordinates to pixels
-
-
-cdef struct TableRequest:          # what tables are to be made of
+cdef struct Making:                # what the tables of a level are made from
     Rule rule
-    int kind                       # of enum Kind
-    AxisSize[2] axes               # y, x
-    Py_ssize_t first               # box of the order
-    Py_ssize_t max_boxes
-    Py_ssize_t spans               # of a box
-    int coordinates                # of a tap
-    int slopes                     # of a tap
-    int threads
-    int itemsize
+    Call *call
+    const Boxes *boxes

@@ -6,29 +6,29 @@ of a bin that share a pixel.
 from libc.stdint cimport INT32_MAX, int32_t
 from libc.string cimport memset
 
-from plan.rules cimport (RotatedBox, SparseOut, TableRequest, TapSlots, make_rotated,
+from plan.rules cimport (Making, RotatedBox, SparseOut, TapSlots, make_rotated,
                          max_rotated_taps, rotated_bin)
 from plan.spans cimport hull_of_taps, widen_hull
-from plan.structs cimport Boxes, Tables
+from plan.structs cimport Call, Tables
 from tuning cimport THIN_GAIN
 
 
-cdef inline void set_box(
-        RotatedBox *box, const Boxes *boxes, Py_ssize_t k,
-        const TableRequest *request) noexcept nogil:
-    box.y.bins, box.x.bins = request.axes[0].bins, request.axes[1].bins
-    box.y.extent, box.x.extent = <int>request.axes[0].extent, <int>request.axes[1].extent
-    box.y.scale = box.x.scale = request.axes[0].scale
-    make_rotated(request.itemsize, box, &request.rule, boxes.numbers + boxes.width * k)
+cdef inline void set_box(RotatedBox *box, const Making *making, Py_ssize_t k) noexcept nogil:
+    cdef const Call *call = making.call
+    box.y.bins, box.x.bins = call.ph, call.pw
+    box.y.extent, box.x.extent = <int>call.map.rows, <int>call.map.columns
+    box.y.scale = box.x.scale = call.scale.y
+    make_rotated(call.itemsize, box, &making.rule,
+                 making.boxes.numbers + making.boxes.width * k)
 
 
 cdef inline double max_sparse_taps(
-        const Boxes *boxes, Py_ssize_t k, const TableRequest *request) noexcept nogil:
+        const Making *making, Py_ssize_t k) noexcept nogil:
     """An upper bound of the taps of a box, which may be far above what memory holds."""
     cdef RotatedBox box
-    set_box(&box, boxes, k, request)
-    return (max_rotated_taps(request.itemsize, &box)
-            * request.axes[0].bins * request.axes[1].bins)
+    set_box(&box, making, k)
+    return (max_rotated_taps(making.call.itemsize, &box)
+            * making.call.ph * making.call.pw)
 
 
 cdef inline void write_bins(
@@ -47,36 +47,37 @@ cdef inline void write_bins(
 
 
 cdef inline Py_ssize_t count_sparse_taps(
-        const Boxes *boxes, Py_ssize_t k, const TableRequest *request,
+        const Making *making, Py_ssize_t k,
         TapSlots *slots) noexcept nogil:
     cdef RotatedBox box
     cdef SparseOut out
     memset(&out, 0, sizeof(out))
-    out.want_slopes = request.slopes > 0      # taps without weight may have slopes
-    set_box(&box, boxes, k, request)
-    write_bins(&box, request.itemsize, NULL, 0, slots, &out)
+    out.want_slopes = making.call.tables.slopes_of_tap > 0      # of taps without weight, too
+    set_box(&box, making, k)
+    write_bins(&box, making.call.itemsize, NULL, 0, slots, &out)
     return <Py_ssize_t>out.count
 
 
 cdef inline void sparse_tables(
-        Tables *tables, const Boxes *boxes, const TableRequest *request, Py_ssize_t i, Py_ssize_t k,
-        Py_ssize_t start, TapSlots *slots) noexcept nogil:
+        const Making *making, Py_ssize_t i, Py_ssize_t k, Py_ssize_t start,
+        TapSlots *slots) noexcept nogil:
     """The bins of box k, which is box i of the tables and has taps from `start` on."""
-    cdef Py_ssize_t itemsize = request.itemsize, b
-    cdef int32_t *spans = tables.spans + 2 * request.spans * i
+    cdef Tables *tables = &making.call.tables
+    cdef Py_ssize_t itemsize = making.call.itemsize, b
+    cdef int32_t *spans = tables.spans + 2 * tables.spans_of_box * i
     cdef int32_t *window = tables.windows + 4 * i
     cdef Py_ssize_t[4] all, edges
     cdef double area = 0
     cdef RotatedBox box
     cdef SparseOut out
-    out.count, out.step, out.want_slopes = 0, tables.taps, request.slopes > 0
+    out.count, out.step, out.want_slopes = 0, tables.taps, tables.slopes_of_tap > 0
     out.pixel = tables.tap_pixel + 2 * start
     out.weight = <char*>tables.tap_weight + start * itemsize
-    out.slopes = NULL if request.slopes == 0 else <char*>tables.tap_slopes + start * itemsize
-    set_box(&box, boxes, k, request)
-    write_bins(&box, request.itemsize, spans, start, slots, &out)
+    out.slopes = NULL if not out.want_slopes else <char*>tables.tap_slopes + start * itemsize
+    set_box(&box, making, k)
+    write_bins(&box, <int>itemsize, spans, start, slots, &out)
     memset(all, 0, sizeof(all))
-    for b in range(request.spans):
+    for b in range(tables.spans_of_box):
         memset(edges, 0, sizeof(edges))
         hull_of_taps(tables.tap_pixel, spans[2 * b], spans[2 * b + 1], edges)
         area += <double>(edges[1] - edges[0]) * (edges[3] - edges[2])

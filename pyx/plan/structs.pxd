@@ -101,10 +101,8 @@ cdef struct Boxes:                 # of all levels, a list that grows; box k is 
 
 cdef struct Order:                 # the boxes of a level, sorted by image, then by place
     Py_ssize_t count
-    Py_ssize_t images
-    const int32_t *unsorted        # [count]: boxes as they come
-    Py_ssize_t *starts             # [images + 1]: where the boxes of each image begin
-    int32_t *boxes                 # [count]
+    const int32_t *boxes           # [count]
+    const Py_ssize_t *starts       # [images + 1]: of each image, in the order of all levels
 
 
 cdef enum:
@@ -113,6 +111,9 @@ cdef enum:
 
 cdef struct Tables:                # of boxes first .. stop - 1 of an order
     int kind                       # of enum Kind
+    Py_ssize_t spans_of_box
+    int numbers_of_tap             # 1: its pixel along an axis; 2: y and x
+    int slopes_of_tap              # 0 where slopes are not asked for
     Py_ssize_t first
     Py_ssize_t stop
     Py_ssize_t count               # stop - first
@@ -197,7 +198,6 @@ cdef struct Call:                  # what a call does with one level; most often
     Py_ssize_t channels            # of the output
     Py_ssize_t channels_per_output  # input channels of an output channel: PH * PW or 1
     bint add                       # gradients are added to what is there
-    bint beyond_cache              # the map of an image is too large to stay in cache
     bint prefetch                  # pixels come from memory and are asked for ahead
     void *result                   # output, or gradient of it, as (K, C, PH, PW)
     Strides bins                   # of the result

@@ -19,11 +19,12 @@ from libc.string cimport memset
 from plan.arrays cimport room_for
 from plan.layout cimport slope_pixels
 from plan.rules cimport (
-    RULE_QUANTISED, RULE_ROTATED, RULE_SAMPLED, RULE_SINGLE_SAMPLES, RULE_SLOTS, BoxAxis,
-    TableRequest, TapSlots, TapsOut, axis_taps, make_axis, sample_count)
+    RULE_QUANTISED, RULE_ROTATED, RULE_SAMPLED, RULE_SINGLE_SAMPLES, RULE_SLOPES, RULE_SLOTS,
+    BoxAxis, Making, TapSlots, TapsOut, axis_taps, make_axis, sample_count)
 from plan.sparse cimport count_sparse_taps, max_sparse_taps, sparse_tables
 from plan.spans cimport hull
-from plan.structs cimport PIXEL_SPANS, SAMPLES, SEPARABLE, SPARSE_TAPS, Boxes, Order, Tables
+from plan.structs cimport (
+    GRAD_BOXES, PIXEL_SPANS, SAMPLES, SEPARABLE, SPARSE_TAPS, Call, Tables)
 from roicy._kernels.machine cimport startable
 from tuning cimport (
     BOXES_AT_ONCE, MAX_COLUMNS, MAX_TAPS_BOUND, MIN_PARALLEL_BINS, SLOPE_BLOCKS, TABLE_BYTES,
@@ -31,12 +32,13 @@ from tuning cimport (
 
 
 cdef inline void axis_of_box(
-        BoxAxis *made, const Boxes *boxes, Py_ssize_t k, const TableRequest *request,
-        int a) noexcept nogil:
+        BoxAxis *made, const Making *making, Py_ssize_t k, int a) noexcept nogil:
     """Axis a of box k: 0 is y and 1 is x."""
-    cdef const double *corners = boxes.numbers + boxes.width * k
-    make_axis(request.itemsize, made, &request.rule, request.axes[a].scale, request.axes[a].bins,
-              <int>request.axes[a].extent, corners[1 - a], corners[3 - a])
+    cdef const double *corners = making.boxes.numbers + making.boxes.width * k
+    cdef const Call *call = making.call
+    make_axis(call.itemsize, made, &making.rule, call.scale.x if a else call.scale.y,
+              call.pw if a else call.ph, <int>(call.map.columns if a else call.map.rows),
+              corners[1 - a], corners[3 - a])
 
 
 cdef inline int kind_of(int rule) noexcept nogil:
@@ -48,59 +50,71 @@ cdef inline int kind_of(int rule) noexcept nogil:
     return SPARSE_TAPS if rule == RULE_ROTATED else SEPARABLE
 
 
+cdef inline void set_kind(Tables *tables, const Call *call, int kind) noexcept nogil:
+    """Say what tables of a kind have of each box and of each tap."""
+    tables.kind = kind
+    tables.spans_of_box, tables.numbers_of_tap = call.ph + call.pw, 1
+    tables.slots_of_tap = 2 if kind == SAMPLES else 1
+    if kind == SPARSE_TAPS:
+        tables.spans_of_box, tables.numbers_of_tap = <Py_ssize_t>call.ph * call.pw, 2
+    if call.purpose == GRAD_BOXES:
+        tables.slopes_of_tap = RULE_SLOPES if kind == SPARSE_TAPS else 2
+
+
 cdef inline double max_axis_taps(
-        const TableRequest *request, const BoxAxis *axis) noexcept nogil:
+        const Making *making, const BoxAxis *axis) noexcept nogil:
     """An upper bound of the taps of one axis: each bin reads at most three pixels more than its
     length on the map, and at most two a sample."""
     cdef double low = min(axis.low, axis.low + axis.size)
     cdef double high = max(axis.low, axis.low + axis.size)
     cdef double extent = axis.extent, rounding, taps
     cdef Py_ssize_t samples = 0
-    cdef int p
-    if request.kind == SAMPLES:
+    cdef int itemsize = making.call.itemsize, p
+    if making.call.tables.kind == SAMPLES:
         for p in range(axis.bins):
-            samples += sample_count(request.itemsize, axis, p)
+            samples += sample_count(itemsize, axis, p)
         return samples
     # large coordinates are coarse, and rounding then moves the ends of bins by pixels
     rounding = 8 * max(fabs(low), fabs(high))
-    rounding *= FLT_EPSILON if request.itemsize == sizeof(float) else DBL_EPSILON
+    rounding *= FLT_EPSILON if itemsize == sizeof(float) else DBL_EPSILON
     low = min(max(floor(low - rounding) - 2, 0), extent)
     high = min(max(ceil(high + rounding) + 2, 0), extent)
     taps = (high - low) + (4.0 + rounding) * axis.bins
-    if request.rule.kind == RULE_SAMPLED and request.rule.sampling_ratio > 0:
-        taps = min(taps, 2.0 * axis.bins * request.rule.sampling_ratio)
+    if making.rule.kind == RULE_SAMPLED and making.rule.sampling_ratio > 0:
+        taps = min(taps, 2.0 * axis.bins * making.rule.sampling_ratio)
     return <Py_ssize_t>min(taps, extent * axis.bins)
 
 
 cdef inline double max_taps(
-        const Boxes *boxes, Py_ssize_t k, const TableRequest *request) noexcept nogil:
+        const Making *making, Py_ssize_t k) noexcept nogil:
     """An upper bound of the taps of a box, which may be far above what memory holds."""
-    cdef Py_ssize_t samples = request.rule.sampling_ratio
+    cdef const Call *call = making.call
+    cdef Py_ssize_t samples = making.rule.sampling_ratio
     cdef double taps = 0
     cdef BoxAxis axis
     cdef int a
-    if request.kind == PIXEL_SPANS:
+    if call.tables.kind == PIXEL_SPANS:
         return 0
-    if request.kind == SPARSE_TAPS:
-        return max_sparse_taps(boxes, k, request)
+    if call.tables.kind == SPARSE_TAPS:
+        return max_sparse_taps(making, k)
+    if making.rule.kind == RULE_SAMPLED and 1 <= samples <= 2:
+        # They bound the taps whatever the box is: max_axis_taps would say the same.
+        return (min(2 * samples, call.map.rows) * call.ph
+                + min(2 * samples, call.map.columns) * call.pw)
     for a in range(2):
-        if request.rule.kind == RULE_SAMPLED and 1 <= samples <= 2:
-            # They bound the taps whatever the box is: max_axis_taps would say the same.
-            taps += min(2 * samples, request.axes[a].extent) * request.axes[a].bins
-        else:
-            axis_of_box(&axis, boxes, k, request, a)
-            taps += max_axis_taps(request, &axis)
+        axis_of_box(&axis, making, k, a)
+        taps += max_axis_taps(making, &axis)
     return taps
 
 
 cdef inline void axis_tables(
-        Tables *tables, const Boxes *boxes, const TableRequest *request, Py_ssize_t i, Py_ssize_t k,
-        Py_ssize_t start) noexcept nogil:
+        const Making *making, Py_ssize_t i, Py_ssize_t k, Py_ssize_t start) noexcept nogil:
     """Both axes of box k, which is box i of the tables and has taps from `start` on."""
-    cdef int32_t *spans = tables.spans + 2 * request.spans * i
+    cdef Tables *tables = &making.call.tables
+    cdef int32_t *spans = tables.spans + 2 * tables.spans_of_box * i
     cdef int32_t *window = tables.windows + 4 * i
     cdef uint8_t *outside = NULL
-    cdef Py_ssize_t itemsize = request.itemsize, low = 0, high = 0
+    cdef Py_ssize_t itemsize = making.call.itemsize, low = 0, high = 0
     cdef BoxAxis axis
     cdef TapsOut out
     cdef int a
@@ -108,29 +122,29 @@ cdef inline void axis_tables(
     out.pixel = tables.tap_pixel + start
     out.weight = <char*>tables.tap_weight + start * itemsize
     out.slope_low = out.slope_high = NULL
-    if request.slopes > 0:
+    if tables.slopes_of_tap > 0:
         out.slope_low = <char*>tables.tap_slopes + start * itemsize
         out.slope_high = <char*>out.slope_low + tables.taps * itemsize
     for a in range(2):
-        axis_of_box(&axis, boxes, k, request, a)
-        if request.kind == SAMPLES:
-            outside = tables.outside + request.spans * i + a * request.axes[0].bins
-        axis_taps(request.itemsize, &request.rule, &axis, <int>start, spans, outside, &out)
+        axis_of_box(&axis, making, k, a)
+        if tables.kind == SAMPLES:
+            outside = tables.outside + tables.spans_of_box * i + a * making.call.ph
+        axis_taps(<int>itemsize, &making.rule, &axis, <int>start, spans, outside, &out)
         hull(spans, 0, axis.bins, tables.tap_pixel, &low, &high)
         window[0], window[1] = <int32_t>low, <int32_t>high
-        if request.kind == SAMPLES and window[0] < window[1]:
+        if tables.kind == SAMPLES and window[0] < window[1]:
             window[1] = min(window[1], axis.extent - 1) + 1    # and the pixel after the sample
         spans += 2 * axis.bins
         window += 2
 
 
 cdef inline void box_tables(
-        Tables *tables, const Boxes *boxes, const TableRequest *request, Py_ssize_t i, Py_ssize_t k,
-        Py_ssize_t start, TapSlots *slots) noexcept nogil:
-    if request.kind == SPARSE_TAPS:
-        sparse_tables(tables, boxes, request, i, k, start, slots)
+        const Making *making, Py_ssize_t i, Py_ssize_t k, Py_ssize_t start,
+        TapSlots *slots) noexcept nogil:
+    if making.call.tables.kind == SPARSE_TAPS:
+        sparse_tables(making, i, k, start, slots)
     else:
-        axis_tables(tables, boxes, request, i, k, start)
+        axis_tables(making, i, k, start)
 
 
 cdef inline void *allocate(Tables *tables, Py_ssize_t count, Py_ssize_t size) except NULL:
@@ -141,34 +155,37 @@ cdef inline void *allocate(Tables *tables, Py_ssize_t count, Py_ssize_t size) ex
     return memory
 
 
-cdef inline int make_windows(
-        Tables *tables, const Order *order, Py_ssize_t first, Py_ssize_t count) except -1:
-    """Room for the windows of boxes of an order from `first` on, and what the order knows."""
+cdef inline int make_windows(Call *call, Py_ssize_t count) except -1:
+    """Room for the windows of the next boxes, and what their order knows."""
+    cdef Tables *tables = &call.tables
+    cdef const Py_ssize_t *starts = call.order.starts
     cdef Py_ssize_t n
-    tables.first, tables.stop, tables.count = first, first + count, count
-    tables.rows = order.boxes + first
-    tables.starts = <Py_ssize_t*>allocate(tables, order.images + 1, sizeof(Py_ssize_t))
-    for n in range(order.images + 1):
-        tables.starts[n] = min(max(order.starts[n], first), first + count) - first
+    tables.rows, tables.count = call.order.boxes + tables.first, count
+    tables.stop = tables.first + count
+    tables.starts = <Py_ssize_t*>allocate(tables, call.map.images + 1, sizeof(Py_ssize_t))
+    for n in range(call.map.images + 1):
+        tables.starts[n] = (min(max(starts[n] - starts[0], tables.first), tables.stop)
+                            - tables.first)
     tables.windows = <int32_t*>allocate(tables, count, 4 * sizeof(int32_t) + 1)
     tables.how = <uint8_t*>(tables.windows + 4 * count)
     return 0
 
 
-cdef inline int make_taps(Tables *tables, const TableRequest *request, Py_ssize_t taps) except -1:
+cdef inline int make_taps(Tables *tables, Py_ssize_t taps, int itemsize) except -1:
     """Room for spans and taps."""
+    cdef Py_ssize_t spans = tables.spans_of_box * tables.count
     if taps > INT32_MAX:
         raise MemoryError(f"the tables of boxes have {taps} taps, more than can be counted")
-    tables.kind, tables.taps = request.kind, taps
-    tables.spans = <int32_t*>allocate(tables, 2 * request.spans * tables.count, sizeof(int32_t))
-    if request.kind != PIXEL_SPANS:
-        tables.tap_pixel = <int32_t*>allocate(tables, request.coordinates * taps, sizeof(int32_t))
-        tables.tap_weight = allocate(tables, taps, request.itemsize)
-    if request.slopes > 0:
-        tables.tap_slopes = allocate(tables, request.slopes * taps, request.itemsize)
-    if request.kind == SAMPLES:
-        tables.outside = <uint8_t*>allocate(tables, request.spans * tables.count, 1)
-    if request.kind == SPARSE_TAPS:
+    tables.taps = taps
+    tables.spans = <int32_t*>allocate(tables, 2 * spans, sizeof(int32_t))
+    if tables.kind != PIXEL_SPANS:
+        tables.tap_pixel = <int32_t*>allocate(tables, tables.numbers_of_tap * taps, sizeof(int32_t))
+        tables.tap_weight = allocate(tables, taps, itemsize)
+    if tables.slopes_of_tap > 0:
+        tables.tap_slopes = allocate(tables, tables.slopes_of_tap * taps, itemsize)
+    if tables.kind == SAMPLES:
+        tables.outside = <uint8_t*>allocate(tables, spans, 1)
+    if tables.kind == SPARSE_TAPS:
         tables.thin = <int32_t*>allocate(tables, tables.count, sizeof(int32_t))
     return 0
 
@@ -184,78 +201,80 @@ cdef inline TapSlots *make_slots(int threads) except NULL:
     return slots
 
 
-cdef inline Py_ssize_t bytes_of_box(const TableRequest *request) noexcept nogil:
+cdef inline Py_ssize_t bytes_of_box(const Tables *tables) noexcept nogil:
     """Of tables without taps: window, `how`, spans, and room to place taps."""
     return (4 * sizeof(int32_t) + 1 + 2 * sizeof(Py_ssize_t)
-            + 2 * request.spans * <Py_ssize_t>sizeof(int32_t))
+            + 2 * tables.spans_of_box * <Py_ssize_t>sizeof(int32_t))
 
 
 cdef inline Py_ssize_t place_taps(
-        const Boxes *boxes, const TableRequest *request, const int32_t *order, Py_ssize_t count,
-        TapSlots *slots, Py_ssize_t *starts) noexcept nogil:
+        const Making *making, const int32_t *order, Py_ssize_t count, TapSlots *slots,
+        Py_ssize_t *starts) noexcept nogil:
     """Say where there is room for the taps of at most `count` boxes, which starts at 0.
 
     Returns how many boxes TABLE_BYTES have room for, at least 1.
     """
-    cdef Py_ssize_t tap_bytes = (request.coordinates * sizeof(int32_t)
-                                 + (1 + request.slopes) * request.itemsize)
+    cdef const Tables *tables = &making.call.tables
+    cdef Py_ssize_t tap_bytes = (tables.numbers_of_tap * sizeof(int32_t)
+                                 + (1 + tables.slopes_of_tap) * making.call.itemsize)
     cdef Py_ssize_t i
     cdef double taps, total = 0
     starts[0] = 0
     for i in range(count):
-        taps = max_taps(boxes, order[i], request)
-        total += taps * tap_bytes + bytes_of_box(request)
+        taps = max_taps(making, order[i])
+        total += taps * tap_bytes + bytes_of_box(tables)
         if i > 0 and total > TABLE_BYTES:
             return i
-        if request.kind == SPARSE_TAPS and taps > MAX_TAPS_BOUND:
-            taps = count_sparse_taps(boxes, order[i], request, slots)
+        if tables.kind == SPARSE_TAPS and taps > MAX_TAPS_BOUND:
+            taps = count_sparse_taps(making, order[i], slots)
         starts[i + 1] = starts[i] + <Py_ssize_t>taps
     return count
 
 
 cdef inline int make_tables(
-        Tables *tables, const Order *order, const Boxes *boxes,
-        const TableRequest *request) except -1:
-    """Fill tables that are all zeros: of some boxes of an order, from box request.first on, at most
-    request.max_boxes, and no more than fit TABLE_BYTES, but at least one."""
-    cdef Py_ssize_t count = min(order.count - request.first, request.max_boxes), i
-    cdef const int32_t *box = order.boxes + request.first
+        const Making *making, Py_ssize_t max_boxes, int threads) except -1:
+    """Fill the tables of a level, empty but for `first`: of the boxes from there on, at most
+    max_boxes, and no more than fit TABLE_BYTES, but at least one."""
+    cdef Call *call = making.call
+    cdef Tables *tables = &call.tables
+    cdef Py_ssize_t count = min(call.order.count - tables.first, max_boxes), i
+    cdef const int32_t *box = call.order.boxes + tables.first
     cdef Py_ssize_t *starts
     cdef TapSlots *slots = NULL
-    cdef int threads = request.threads
-    count = min(count, max(TABLE_BYTES // bytes_of_box(request), 1))
-    threads = startable(threads if count * request.spans >= MIN_PARALLEL_BINS else 1)
+    set_kind(tables, call, kind_of(making.rule.kind))
+    count = min(count, max(TABLE_BYTES // bytes_of_box(tables), 1))
+    threads = startable(threads if count * tables.spans_of_box >= MIN_PARALLEL_BINS else 1)
     starts = <Py_ssize_t*>room_for(count + 1, sizeof(Py_ssize_t))
     try:
-        if request.kind == SPARSE_TAPS:
+        if tables.kind == SPARSE_TAPS:
             slots = make_slots(threads)
         with nogil:
-            count = place_taps(boxes, request, box, count, slots, starts)
-        make_windows(tables, order, request.first, count)
-        make_taps(tables, request, starts[count])
+            count = place_taps(making, box, count, slots, starts)
+        make_windows(call, count)
+        make_taps(tables, starts[count], call.itemsize)
         if threads == 1:               # a parallel region is not free even with one thread
             with nogil:
                 for i in range(count):
-                    box_tables(tables, boxes, request, i, box[i], starts[i], slots)
+                    box_tables(making, i, box[i], starts[i], slots)
         else:
             for i in prange(count, nogil=True, num_threads=threads, schedule="dynamic",
                             chunksize=BOXES_AT_ONCE):
-                box_tables(tables, boxes, request, i, box[i], starts[i], &slots[threadid()])
+                box_tables(making, i, box[i], starts[i], &slots[threadid()])
     finally:
         free(starts)
         free(slots)
     return 0
 
 
-cdef inline int whole_map_tables(
-        Tables *tables, const Order *order, Py_ssize_t rows, Py_ssize_t columns) except -1:
-    """All boxes of an order, with windows that are the whole map, and no taps."""
-    cdef Py_ssize_t i
+cdef inline int whole_map_tables(Call *call) except -1:
+    """All boxes of a level, with windows that are the whole map, and no taps."""
     cdef int32_t *window
-    make_windows(tables, order, 0, order.count)
-    for i in range(order.count):
-        window = tables.windows + 4 * i
-        window[0], window[1], window[2], window[3] = 0, <int32_t>rows, 0, <int32_t>columns
+    make_windows(call, call.order.count)
+    window = call.tables.windows
+    for _ in range(call.order.count):
+        window[0] = window[2] = 0
+        window[1], window[3] = <int32_t>call.map.rows, <int32_t>call.map.columns
+        window += 4
     return 0
 
 
@@ -389,8 +408,7 @@ cdef inline void set_slots_of_samples(
         tables.slot_pixel[2 * tap + 1] = <int32_t>min(tables.tap_pixel[tap] + 1, extent - 1)
 
 
-cdef inline Py_ssize_t find_thin_boxes(
-        Tables *tables, const TableRequest *request) except -1:
+cdef inline Py_ssize_t find_thin_boxes(const Making *making) except -1:
     """Mark boxes whose taps are in few rows and columns of their windows, and list those.
 
     Return how many boxes are thin: their windows have many times more pixels than there can be
@@ -398,12 +416,13 @@ cdef inline Py_ssize_t find_thin_boxes(
     there are.  Neither the taps that lie on the map nor other boxes matter, so that a box is thin
     in every batch or in none.
     """
+    cdef const Call *call = making.call
+    cdef Tables *tables = &making.call.tables
     cdef const int32_t *spans = tables.spans
-    cdef int ph = request.axes[0].bins, pw = request.axes[1].bins
-    cdef double ratio = request.rule.sampling_ratio
+    cdef int ph = call.ph, pw = call.pw
+    cdef double ratio = making.rule.sampling_ratio
     cdef double area = THIN_GAIN * 4.0 * ph * pw * ratio * ratio
     cdef Py_ssize_t i, rows, columns, found = 0
-    tables.slots_of_tap = 2 if request.kind == SAMPLES else 1
     for i in range(tables.count if ratio > 0 else 0):
         rows = tables.slots_of_tap * (spans[2 * ph - 1] - spans[0])
         columns = tables.slots_of_tap * (spans[2 * (ph + pw) - 1] - spans[2 * ph])
@@ -411,9 +430,9 @@ cdef inline Py_ssize_t find_thin_boxes(
                 and <double>rows * columns <= slope_pixels(SLOPE_BLOCKS)):
             if tables.thin == NULL:
                 make_slots_of_taps(tables)
-            if request.kind == SAMPLES:
-                set_slots_of_samples(tables, spans, ph, request.axes[0].extent)
-                set_slots_of_samples(tables, spans + 2 * ph, pw, request.axes[1].extent)
+            if tables.kind == SAMPLES:
+                set_slots_of_samples(tables, spans, ph, call.map.rows)
+                set_slots_of_samples(tables, spans + 2 * ph, pw, call.map.columns)
             tables.thin[i] = <int32_t>(rows * columns)
             found += 1
         spans += 2 * (ph + pw)

@@ -116,7 +116,7 @@ cdef inline Work work_of(
         for i in range(call.tables.count):
             cost += cost_of_box(call, i)
         if writes_maps(call.purpose) and call.tables.count > 0:
-            cost += (<double>call.order.images * call.map.rows * call.map.columns
+            cost += (<double>call.map.images * call.map.rows * call.map.columns
                      * (work.bins if call.strategy == BINS else 1))
     cost *= work.blocks
     # A little more than an even share: where shares of bins are even, rounding must not divide the
@@ -139,13 +139,6 @@ cdef inline Py_ssize_t first_block(const Work *work, Py_ssize_t unit) noexcept n
     return min(unit * SLOPE_BLOCKS, work.whole_blocks)
 
 
-cdef inline Py_ssize_t max_rows(Py_ssize_t width, bint slopes) noexcept nogil:
-    """Return how many rows of a map the tile has room for, at least 1. Boxes that are no taller can
-    share rows that are packed once. Taller boxes come last in the order."""
-    cdef Py_ssize_t pixels = slope_pixels(SLOPE_BLOCKS) if slopes else TILE_PIXELS
-    return max(pixels // max(width, 1), 1)
-
-
 cdef inline int list_tasks(
         Tasks *tasks, const Call *calls, Py_ssize_t count, int threads) except -1:
     """Fill the list for all levels, at least one, and return how many threads are worth waking."""
@@ -158,7 +151,7 @@ cdef inline int list_tasks(
         call = &calls[level]
         if call.tables.count > 0 and writes_maps(call.purpose):
             pieces = pieces_to_write(call, &work)
-        for image in range(call.order.images if call.tables.count > 0 else 0):
+        for image in range(call.map.images if call.tables.count > 0 else 0):
             if writes_maps(call.purpose):
                 add_image_to_write(tasks, call, &work, &pieces, level, image)
             else:
@@ -334,7 +327,7 @@ cdef inline Pieces pieces_to_write(const Call *call, const Work *work) noexcept 
     cdef Py_ssize_t pixels = call.map.rows * call.map.columns, for_cache = 1
     if call.strategy == BINS:
         # Channels of neighbouring bins lie together. They are written together if that is worth it.
-        pieces.bins = pieces_of_all_bins(work, call.order.images * work.blocks)
+        pieces.bins = pieces_of_all_bins(work, call.map.images * work.blocks)
         if bins_are_written_together(call, ceiling(work.bins, pieces.bins)):
             pieces.load = COPY_ONCE
         else:
@@ -364,7 +357,7 @@ cdef inline void set_rectangles(
     rectangles are as large as they can be, and of whole rows.
     """
     cdef Py_ssize_t wanted = work.threads, together = 1, bands
-    cdef Py_ssize_t others = call.order.images * pieces.blocks * pieces.bins
+    cdef Py_ssize_t others = call.map.images * pieces.blocks * pieces.bins
     pieces.columns, pieces.rows = call.map.columns, call.map.rows
     if call.purpose == GRAD_INPUT:
         wanted *= TASKS_PER_THREAD
@@ -387,8 +380,8 @@ cdef inline int add_image_to_write(
     task.level, task.image = level, image
     task.first_box, task.stop_box = call.tables.starts[image], call.tables.starts[image + 1]
     task.load, task.y1 = pieces.load, 0
-    if task.first_box == task.stop_box:
-        return 0 if call.add else add_zeros(tasks, call, work, task)
+    if call.add and task.first_box == task.stop_box:
+        return 0
     while task.y1 < call.map.rows:
         task.y0, task.x1 = task.y1, 0
         task.y1 = min(task.y0 + pieces.rows, call.map.rows)
@@ -397,15 +390,3 @@ cdef inline int add_image_to_write(
             task.x1 = min(task.x0 + pieces.columns, call.map.columns)
             add_pieces(tasks, work, pieces[0], task, 0)
     return 0
-
-
-cdef inline int add_zeros(
-        Tasks *tasks, const Call *call, const Work *work, Task task) except -1:
-    """Add the tasks of an image without boxes: it has one, or one for each bin."""
-    cdef Pieces pieces = pieces_of_planes(work)
-    pieces.blocks = 1
-    if call.strategy == BINS:
-        pieces.bins = work.bins
-    task.load = PACK_WINDOW
-    task.y0, task.y1, task.x0, task.x1 = 0, call.map.rows, 0, call.map.columns
-    return add_pieces(tasks, work, pieces, task, 0)

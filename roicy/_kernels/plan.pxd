@@ -33,8 +33,8 @@ cdef class Plan:
     cdef Py_buffer *buffers
     cdef tuple level_rule          # of roicy/_levels.py, for a pyramid
     cdef Boxes boxes
-    cdef int32_t *by_level         # boxes of the first level, of the next one, ...
-    cdef Py_ssize_t *starts        # [levels + 1]: where each level begins
+    cdef int32_t *order            # boxes by level, image and place
+    cdef Py_ssize_t *starts        # [levels * images + 1]: where those of each image begin
     # steps
     cdef int steps
     cdef bint done
