@@ -61,33 +61,20 @@ def test_nothing_beyond_arrays_is_touched(name, at_end, layout, dtype, isa, rng)
             np.testing.assert_array_equal(
                 operator(name)(x, boxes, (2, 3), layout=layout, out=out), expected
             )
+            grad = fenced(rng.standard_normal(out.shape).astype(dtype), at_end)
+            given = [grad, boxes, x.shape]
             if name == "roi_align_max":
-                backward = roicy.roi_align_max_backward
-                grad = fenced(rng.standard_normal(out.shape).astype(dtype), at_end)
-                expected = backward(grad.copy(), x.copy(), boxes, layout=layout)
-                out = fenced(np.full_like(x, np.nan), at_end)
-                np.testing.assert_array_equal(
-                    backward(grad, x, boxes, layout=layout, out=out), expected
-                )
-                continue
-            arguments = [fenced(rng.standard_normal(out.shape).astype(dtype), at_end)]
-            if name == "roi_pool":
-                arguments.append(
-                    fenced(
-                        roicy.roi_pool(x, boxes, (2, 3), layout=layout, return_argmax=True)[1],
-                        at_end,
-                    )
-                )
-            grad = operator(name, "_backward")(
-                *(given.copy() for given in arguments), boxes, x.shape, layout=layout
-            )
+                given = [grad, x, boxes]
+            elif name == "roi_pool":
+                argmax = roicy.roi_pool(x, boxes, (2, 3), layout=layout, return_argmax=True)[1]
+                given.insert(1, fenced(argmax, at_end))
+            backward = operator(name, "_backward")
+            copies = [np.array(one) if isinstance(one, np.ndarray) else one for one in given]
+            expected = backward(*copies, layout=layout)
             out = fenced(np.full_like(x, np.nan), at_end)
-            np.testing.assert_array_equal(
-                operator(name, "_backward")(*arguments, boxes, x.shape, layout=layout, out=out),
-                grad,
-            )
+            np.testing.assert_array_equal(backward(*given, layout=layout, out=out), expected)
             if name in WITH_BOX_GRADIENTS:
-                operator(name, "_backward_boxes")(arguments[0], x, boxes, layout=layout)
+                operator(name, "_backward_boxes")(grad, x, boxes, layout=layout)
 
 
 @needs_fences

@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 import reference
-from conftest import SUMS, WITH_BOX_GRADIENTS, operator
+from conftest import SUMS, WITH_BOX_GRADIENTS, operator, passes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-import roicy
 
 SETTINGS = settings(
     deadline=None,
@@ -67,45 +65,26 @@ def problems(draw):
 def test_operators(problem, isa):
     name, x, boxes, bins, parameters, layout, threads = problem
     eps = np.finfo(x.dtype).eps
-    given_x = x if layout == "NCHW" else np.ascontiguousarray(x.transpose(0, 2, 3, 1))
-    options = {"layout": layout, "num_threads": threads}
-
-    def seen(array):
-        return array if layout == "NCHW" else array.transpose(0, 3, 1, 2)
-
+    channels = x.shape[1] // (bins[0] * bins[1] if name.startswith("ps_") else 1)
+    ones = np.ones((len(boxes), channels, *bins), x.dtype)
+    found = passes(name, x, boxes, ones, layout, threads, **parameters)
     if name == "roi_pool":
-        out, argmax = roicy.roi_pool(
-            given_x, boxes, bins, return_argmax=True, **parameters, **options
-        )
-        expected, expected_argmax = reference.roi_pool(x, boxes, bins, **parameters)
-        np.testing.assert_array_equal(seen(out), expected)
-        np.testing.assert_array_equal(seen(argmax), expected_argmax)
-        grad = roicy.roi_pool_backward(np.ones_like(out), argmax, boxes, given_x.shape, **options)
-        np.testing.assert_array_equal(
-            seen(grad),
-            reference.roi_pool_backward(np.ones_like(expected), expected_argmax, boxes, x.shape),
-        )
+        expected = reference.roi_pool(x, boxes, bins, **parameters)
+        of_input = reference.roi_pool_backward(ones, expected[1], boxes, x.shape)
+        for one, other in zip(found, (*expected, of_input), strict=True):
+            np.testing.assert_array_equal(one, other)
         return
-    out = operator(name)(given_x, boxes, bins, **parameters, **options)
+    out, of_input, *of_boxes = found
     # There are at most 24 terms along each axis.
-    bound = (
-        52 * eps * reference.forward(name, np.abs(x), boxes, bins, **parameters)
-        + np.finfo(x.dtype).tiny
-    )
-    assert (
-        np.abs(seen(out) - reference.forward(name, x, boxes, bins, **parameters)) <= bound
-    ).all()
-
-    grad = operator(name, "_backward")(
-        np.ones_like(out), boxes, given_x.shape, **parameters, **options
-    )
-    expected = reference.backward(
-        name, np.ones(seen(out).shape, x.dtype), boxes, x.shape, **parameters
-    )
+    size = reference.forward(name, np.abs(x), boxes, bins, **parameters)
+    bound = 52 * eps * size + np.finfo(x.dtype).tiny
+    expected = reference.forward(name, x, boxes, bins, **parameters)
+    assert (np.abs(out - expected) <= bound).all()
+    expected = reference.backward(name, ones, boxes, x.shape, **parameters)
     # Each of 5 boxes has at most 5 rows and 5 columns of bins, and all terms are positive.
-    assert (np.abs(seen(grad) - expected) <= 54 * eps * expected + np.finfo(x.dtype).tiny).all()
-    if name in WITH_BOX_GRADIENTS:
-        grad = operator(name, "_backward_boxes")(out, given_x, boxes, **parameters, **options)
+    bound = 54 * eps * expected + np.finfo(x.dtype).tiny
+    assert (np.abs(of_input - expected) <= bound).all()
+    for grad in of_boxes:
         assert grad.shape == boxes.shape
         assert np.isfinite(grad).all()
 

@@ -163,8 +163,24 @@ def size(numbers):
     return numbers.stop - numbers.start
 
 
-@pairs(load=LOADS, lie=LIE, threads=[1, 2, 5, 128], slopes=[False, True])
-def test_reading_covers_everything_once(load, lie, threads, slopes, rng):
+def box_cost(windows):
+    return 1.5 * (windows[:, 1] - windows[:, 0]) * (windows[:, 3] - windows[:, 2]) + 4.0 * 49
+
+
+def most_loaded(costs, threads):
+    """Return the busiest thread's load over the mean, if free threads take the next task."""
+    loads = np.zeros(threads)
+    for cost in costs:
+        loads[loads.argmin()] += cost
+    return loads.max() / loads.mean()
+
+
+@pairs(load=LOADS, lie=LIE, threads=[1, 2, 3, 8, 16, 128], slopes=[False, True])
+def test_reading_covers_everything_once_and_evenly(load, lie, threads, slopes, rng):
+    """
+    Boxes of any size are divided evenly among so many threads.  The smallest share is one channel
+    block of the largest box, or a group of eight blocks for gradients of the boxes.
+    """
     (images, count, channels), (channels_last, kind, position_sensitive) = load, lie
     channels = whole_blocks(channels, kind)
     if position_sensitive:
@@ -207,6 +223,19 @@ def test_reading_covers_everything_once(load, lie, threads, slopes, rng):
             pixels = size(rows_of(task)) * size(columns_of(task))
             assert not copied or together * pixels * 64 <= 4 << 20
     assert (done == 1).all()
+    if threads > 1 and used == 1:
+        assert box_cost(windows).sum() * blocks * (10 if by_bins else 1) < 100000
+    if used > 1:
+        costs = [
+            box_cost(windows[boxes_of(task)]).sum()
+            * size(blocks_of(task))
+            * (size(bins_of(task)) if by_bins else 1)
+            for task in tasks
+        ]
+        one_box = box_cost(windows).max() * threads / sum(costs)
+        if slopes and not by_bins:
+            one_box *= min(max(channels // LANES, 1), 8)
+        assert most_loaded(costs, threads) <= max(1.3, one_box)
 
 
 @pytest.mark.parametrize(
@@ -431,47 +460,6 @@ def test_adding_leaves_other_images_alone():
     for steps, images in ((1, {0, 1, 2}), (2, {1})):
         plan = planned("grad_input", boxes, 32, 2, max_boxes=10, steps=steps, images=3)
         assert set(tasks_of(plan)["image"]) == images
-
-
-def box_cost(windows):
-    return 1.5 * (windows[:, 1] - windows[:, 0]) * (windows[:, 3] - windows[:, 2]) + 4.0 * 49
-
-
-def most_loaded(costs, threads):
-    """Return the busiest thread's load over the mean, if free threads take the next task."""
-    loads = np.zeros(threads)
-    for cost in costs:
-        loads[loads.argmin()] += cost
-    return loads.max() / loads.mean()
-
-
-@pairs(load=LOADS, lie=LIE, threads=[2, 3, 8, 16, 128], slopes=[False, True])
-def test_reading_is_even(load, lie, threads, slopes, rng):
-    """
-    Boxes of any size are divided evenly among so many threads.  The smallest share is one channel
-    block of the largest box, or a group of eight blocks for gradients of the boxes.
-    """
-    (images, count, channels), (channels_last, kind, position_sensitive) = load, lie
-    channels = whole_blocks(channels, kind)
-    plan, tasks, used = work_of(
-        reading(slopes), random_work(rng, images, count), channels, threads, images=images,
-        channels_last=channels_last, kind=kind, position_sensitive=position_sensitive,
-    )  # fmt: skip
-    windows = plan.tables().windows
-    by_bins = plan.tables().strategy == BY_BINS
-    if used == 1:
-        assert box_cost(windows).sum() * -(-channels // LANES) * (10 if by_bins else 1) < 100000
-        return
-    costs = [
-        box_cost(windows[boxes_of(task)]).sum()
-        * size(blocks_of(task))
-        * (size(bins_of(task)) if by_bins else 1)
-        for task in tasks
-    ]
-    one_box = box_cost(windows).max() * threads / sum(costs)
-    if slopes and not by_bins:
-        one_box *= min(max(channels // LANES, 1), 8)
-    assert most_loaded(costs, threads) <= max(1.3, one_box)
 
 
 @pytest.mark.parametrize("threads", [2, 3, 8, 16])
