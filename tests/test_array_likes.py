@@ -21,6 +21,7 @@ from conftest import (
     random_boxes,
     to_layout,
 )
+from test_rotated import rotated_boxes
 
 import roicy
 from roicy import _arguments
@@ -90,9 +91,10 @@ def like(request, tmp_path):
     return request.param
 
 
-def make(rng, images=3):
+def make(rng, images=3, name=""):
     x = rng.standard_normal((images, 8, 20, 30)).astype(np.float32)
-    return x, random_boxes(rng, images, 12, (20, 30), np.float32)
+    boxes = rotated_boxes if "rotated" in name else random_boxes
+    return x, boxes(rng, images, 12, (20, 30), np.float32)
 
 
 @pytest.mark.parametrize("name", OPERATORS)
@@ -328,9 +330,9 @@ def assert_same(found, expected):
         assert_same_bits(np.ascontiguousarray(a), np.ascontiguousarray(b))
 
 
-@pytest.mark.parametrize("name", [*OPERATORS, PYRAMID])
+@pytest.mark.parametrize("name", [*OPERATORS, "roi_align_rotated", PYRAMID])
 def test_nested_lists(name, rng):
-    x, boxes = make(rng)
+    x, boxes = make(rng, name=name)
     boxes = boxes[np.argsort(boxes[:, 0], kind="stable")]
     boxes = boxes[boxes[:, 0] != 1]  # one image has no boxes
     g = gradient(rng, name, x, boxes)
@@ -349,10 +351,10 @@ def test_nested_lists(name, rng):
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("name", [*OPERATORS, PYRAMID])
+@pytest.mark.parametrize("name", [*OPERATORS, "roi_align_rotated", PYRAMID])
 def test_boxes_of_one_image(name, dtype, layout, rng):
     """Boxes (K, 4) need no counts if there is one image; their gradients are (K, 4)."""
-    x, boxes = make(rng, 1)
+    x, boxes = make(rng, 1, name)
     x, boxes = x.astype(dtype), boxes.astype(dtype)
     g, corners = gradient(rng, name, x, boxes), boxes[:, 1:]
     for form in (corners, corners.copy(), corners.tolist(), corners.astype(np.float16)):
