@@ -21,7 +21,11 @@ from roicy.torch import _rows, _tensors  # noqa: E402
 NAMES = [*SUMS, "roi_pool"]
 # PyTorch 2.14's own check of an operator asks views for a gradient
 OF_OPCHECK = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
-PARAMETERS = {"roi_align": (0.5, 2, True), "ps_roi_align": (0.5, 2)}
+PARAMETERS = {
+    "roi_align": (0.5, 2, True),
+    "ps_roi_align": (0.5, 2),
+    "roi_align_max": (0.5, 2, True),
+}
 
 
 def problem(rng, name, dtype, channels=8):
@@ -192,7 +196,9 @@ def test_only_what_is_asked_for_is_differentiated(rng):
     assert maps[0].grad is None
 
 
-@pytest.mark.parametrize("name", ["ps_prroi_pool", "roi_pool", "multiscale_roi_align"])
+@pytest.mark.parametrize(
+    "name", ["ps_prroi_pool", "roi_pool", "roi_align_max", "multiscale_roi_align"]
+)
 def test_compile(name, rng):
     """The operator compiles to one graph for any number of boxes, with its gradient."""
     x, boxes, size, parameters = problem(rng, name, torch.float32)
@@ -328,7 +334,7 @@ def test_whole_floats_of_modules():
     "dtype",
     [torch.float16, torch.bfloat16, torch.uint8, torch.int8, torch.uint16, torch.int16],
 )
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "roi_align_max"])
 def test_small_types(name, dtype, rng):
     """
     Small types are read in place and computed in float32, in the forward pass and in both

@@ -27,6 +27,7 @@ ALIGNED = {**SAMPLED, "aligned": True}
 PARAMETERS = {
     "roi_align": ALIGNED,
     "ps_roi_align": SAMPLED,
+    "roi_align_max": {**ALIGNED, "products": True},
     PYRAMID: {**ALIGNED, "canonical_scale": 8.0, "canonical_level": 1},
 }
 CLASSES = {
@@ -114,7 +115,7 @@ def test_what_a_scale_may_be(name, rng):
         assert torch.equal(pool(name, maps, boxes, ones), pool(name, maps, boxes, floats))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "roi_align_max"])
 def test_opcheck(name, rng):
     maps, boxes, scale = problem(rng, name)
     maps = [level.requires_grad_() for level in maps]
