@@ -33,64 +33,57 @@ FEW_CHANNELS = [
 ]
 
 
+def make(rng, sizes, dtype):
+    """Return maps of 18 channels and of the first 3 alone, boxes, and a gradient of 3 channels."""
+    (h, w), bins = sizes
+    many = rng.standard_normal((2, 18, h, w)).astype(dtype)
+    odd = np.array([[1, 3, 5, 4, 30], [0, -9, -9, -3, 50], [1, 60, 8, 95, 25]], dtype)
+    boxes = np.concatenate([random_boxes(rng, 2, 20, (h, w), dtype), odd])
+    g = rng.standard_normal((len(boxes), 3, *bins)).astype(dtype)
+    return many, np.ascontiguousarray(many[:, :3]), boxes, g
+
+
+def lying_otherwise(x, many):
+    """Return the 3 channels in other places: among many, spaced, by pixels, and rows reversed."""
+    return many[:, :3], *list(views(x))[:2], x[:, :, ::-1].copy()[:, :, ::-1]
+
+
 @pairs(sizes=FEW_CHANNELS, name=["roi_align", "prroi_pool"], dtype=DTYPES, isa=ISAS)
 def test_few_channels(sizes, name, dtype, isa, rng):
     """
     With few channels, lanes are bin rows, and y is always contracted first.  Results are close to
     those of the same channels among so many that lanes are channels.
     """
-    n, c, ((h, w), bins) = 2, 3, sizes
-    many = rng.standard_normal((n, 18, h, w)).astype(dtype)
-    boxes = np.concatenate(
-        [
-            random_boxes(rng, n, 20, (h, w), dtype),
-            np.array([[1, 3, 5, 4, 30], [0, -9, -9, -3, 50]], dtype),
-        ]
-    )
+    (many, x, boxes, _), (extents, bins), c = make(rng, sizes, dtype), sizes, 3
     function = operator(name)
-    x = np.ascontiguousarray(many[:, :c])
     expected = function(x, boxes, bins)
     assert_equal_but_for_order(
-        expected, function(many, boxes, bins)[:, :c], function(np.abs(x), boxes, bins), (h, w), bins
+        expected,
+        function(many, boxes, bins)[:, :c],
+        function(np.abs(x), boxes, bins),
+        extents,
+        bins,
     )
-    for view in (x, many[:, :c], *list(views(x))[:2], x[:, :, ::-1].copy()[:, :, ::-1]):
+    for view in (x, *lying_otherwise(x, many)):
         assert_same_bits(function(view, boxes, bins), expected)
-        out = lying_apart(expected.shape, dtype)
-        function(view, boxes, bins, out=out)
-        assert_same_bits(np.ascontiguousarray(out), expected)
-        out = np.full((len(boxes), *bins, c), np.nan, dtype)
-        function(view, boxes, bins, out=out.transpose(0, 3, 1, 2))
-        assert_same_bits(np.ascontiguousarray(out.transpose(0, 3, 1, 2)), expected)
-        out = np.full((len(boxes), *bins, c + 2), np.nan, dtype)
-        function(view, boxes, bins, out=out.transpose(0, 3, 1, 2)[:, :c])
-        assert np.isnan(out[..., c:]).all()
-        assert_same_bits(np.ascontiguousarray(out.transpose(0, 3, 1, 2)[:, :c]), expected)
-    one = x[:, :1]
-    assert_same_bits(
-        function(np.ascontiguousarray(one), boxes, bins), np.ascontiguousarray(expected[:, :1])
-    )
-    assert_same_bits(
-        function(next(views(x))[:, :1], boxes, bins, num_threads=3),
-        np.ascontiguousarray(expected[:, :1]),
-    )
+        by_pixels = (
+            np.full((len(boxes), *bins, count), np.nan, dtype).transpose(0, 3, 1, 2)
+            for count in (c, c + 2)
+        )
+        for out in (lying_apart(expected.shape, dtype), *by_pixels):
+            function(view, boxes, bins, out=out[:, :c])
+            assert_same_bits(np.ascontiguousarray(out[:, :c]), expected)
+            assert np.isnan(out[:, c:]).all()
+    for one in (x[:, :1].copy(), next(views(x))[:, :1]):
+        found = function(one, boxes, bins, num_threads=3)
+        assert_same_bits(found, np.ascontiguousarray(expected[:, :1]))
 
 
 @pairs(sizes=FEW_CHANNELS, name=["roi_align", "prroi_pool"], dtype=DTYPES, isa=ISAS)
 def test_gradients_of_boxes_of_few_channels(sizes, name, dtype, isa, rng):
     """Few channels agree with many, and strides, threads and other boxes change no bits."""
-    n, c, ((h, w), bins) = 2, 3, sizes
-    many = rng.standard_normal((n, 18, h, w)).astype(dtype)
-    boxes = np.concatenate(
-        [
-            random_boxes(rng, n, 20, (h, w), dtype),
-            np.array([[1, 3, 5, 4, 30], [0, -9, -9, -3, 50], [1, 60, 8, 95, 25]], dtype),
-        ]
-    )
+    (many, x, boxes, g), (_, bins), c = make(rng, sizes, dtype), sizes, 3
     backward = operator(name, "_backward_boxes")
-    x, g = (
-        np.ascontiguousarray(many[:, :c]),
-        rng.standard_normal((len(boxes), c, *bins)).astype(dtype),
-    )
     expected = backward(g, x, boxes, num_threads=1)
     # The gradient of all channels but the first 3 is zero.
     without = np.zeros((len(boxes), 18, *bins), dtype)
@@ -105,7 +98,7 @@ def test_gradients_of_boxes_of_few_channels(sizes, name, dtype, isa, rng):
         np.abs(expected - backward(without, many, boxes)).max(axis=1)
         <= 2 * 64 * np.finfo(dtype).eps / 2 * most
     ).all()
-    for view in (x, many[:, :c], *list(views(x))[:2], x[:, :, ::-1].copy()[:, :, ::-1]):
+    for view in (x, *lying_otherwise(x, many)):
         for grad in (g, *list(views(g))[:2], without[:, :c]):
             assert_same_bits(backward(grad, view, boxes, num_threads=3), expected)
     for k in range(0, len(boxes), 5):
