@@ -39,21 +39,15 @@ TYPE_ERRORS = [
     ({"input": np.zeros(INPUT.shape, "datetime64[s]")}, r"input: dtype datetime64\[s\], expected"),
     ({"input": INPUT.astype([("x", np.float32)])}, "input: dtype void32, expected"),
     ({"boxes": None}, r"boxes: builtins\.NoneType, expected a numpy\.ndarray, or what NumPy can"),
-    (
-        {"boxes": BOXES.astype(complex)},
-        "boxes: dtype complex128, expected float32, float64, float16, bfloat16 or integers",
-    ),
+    ({"boxes": BOXES.astype(complex)},
+     "boxes: dtype complex128, expected float32, float64, float16, bfloat16 or integers"),
     ({"boxes": BOXES.astype(bool)}, "boxes: dtype bool"),
     ({"boxes": BOXES.astype(str)}, "boxes: dtype str"),
     ({"boxes": [CORNERS, CORNERS, CORNERS, None]}, r"boxes\[3\]: builtins\.NoneType, expected"),
-    (
-        {"boxes": CORNERS, "boxes_num": [1.0, 0, 0, 1]},
-        "boxes_num: dtype float64, expected integers",
-    ),
-    (
-        {"boxes": CORNERS, "boxes_num": [1, 1 - 2**70, 2**70, 0]},
-        "boxes_num: dtype object, expected integers",
-    ),
+    ({"boxes": CORNERS, "boxes_num": [1.0, 0, 0, 1]},
+     "boxes_num: dtype float64, expected integers"),
+    ({"boxes": CORNERS, "boxes_num": [1, 1 - 2**70, 2**70, 0]},
+     "boxes_num: dtype object, expected integers"),
     ({"output_size": 2.0}, "output_size: 2.0, expected an integer"),
     ({"output_size": True}, "output_size: True, expected an integer"),
     ({"output_size": "2"}, "output_size: '2', expected an integer"),
@@ -62,7 +56,7 @@ TYPE_ERRORS = [
     ({"spatial_scale": None}, "spatial_scale: None"),
     ({"out": [1]}, r"out: builtins\.list, expected a numpy\.ndarray$"),
     ({"num_threads": 1.5}, "num_threads: 1.5, expected an integer"),
-]
+]  # fmt: skip
 VALUE_ERRORS = [
     ({"input": INPUT[0]}, r"input: shape .*, expected \(N, C, H, W\); of one image pass"),
     ({"input": INPUT[0], "layout": "NHWC"}, r"expected \(N, H, W, C\)"),
@@ -75,22 +69,16 @@ VALUE_ERRORS = [
     ({"boxes": [CORNERS] * 5}, "boxes: a list of 5 arrays, expected one for each of the input's 4"),
     ({"boxes": [CORNERS, BOXES] * 2}, r"boxes\[1\]: shape \(2, 5\), expected \(K, 4\)"),
     ({"boxes": CORNERS}, r"boxes: shape \(2, 4\), expected \(K, 5\).*boxes_num"),
-    (
-        {"boxes": np.ones((2, 6), np.float32)},
-        r"boxes: shape \(2, 6\), expected \(K, 5\) with rows \[batch_index, x1, y1, x2, y2\]",
-    ),
+    ({"boxes": np.ones((2, 6), np.float32)},
+     r"boxes: shape \(2, 6\), expected \(K, 5\) with rows \[batch_index, x1, y1, x2, y2\]"),
     ({"boxes": BOXES[0]}, r"boxes: shape \(5,\), .*; of one box pass"),
-    (
-        {"boxes": with_value(17, 0, 4)},
-        r"boxes\[17\]: batch index 4 is outside the input's 4 images",
-    ),
+    ({"boxes": with_value(17, 0, 4)},
+     r"boxes\[17\]: batch index 4 is outside the input's 4 images"),
     ({"boxes": with_value(17, 0, -1)}, r"boxes\[17\]: batch index -1 is outside the input's 4"),
     ({"boxes": with_value(3, 0, 4, np.int64)}, r"boxes\[3\]: batch index 4 is outside"),
     ({"boxes": with_value(3, 0, 0.5)}, r"boxes\[3\]: batch index 0.5, expected a whole number"),
-    (
-        {"boxes": with_value(3, 0, 1 + 1e-12, np.float64)},
-        r"boxes\[3\]: batch index 1.000000000001, expected a whole number",
-    ),
+    ({"boxes": with_value(3, 0, 1 + 1e-12, np.float64)},
+     r"boxes\[3\]: batch index 1.000000000001, expected a whole number"),
     ({"boxes": with_value(3, 0, np.nan)}, r"boxes\[3\]: batch index nan, expected a whole number"),
     ({"boxes": with_value(3, 0, np.inf)}, r"boxes\[3\]: batch index inf, expected a whole number"),
     ({"boxes": with_value(3, 0, 1e30)}, r"boxes\[3\]: batch index 1.*e\+30 is outside"),
@@ -98,51 +86,31 @@ VALUE_ERRORS = [
     ({"boxes": with_value(5, 2, np.inf)}, r"boxes\[5\]: y1 is inf"),
     ({"boxes": with_value(5, 3, -np.inf)}, r"boxes\[5\]: x2 is -inf"),
     ({"boxes": with_value(5, 4, np.nan, np.float64)}, r"boxes\[5\]: y2 is nan"),
-    (
-        {"boxes": with_value(5, 4, 1e300, np.float64)},
-        r"boxes\[5\]: \(1, 1, 3, 1e\+300\), which times spatial_scale 1 is beyond float32",
-    ),
-    (
-        {"boxes": with_value(5, 4, 3e38), "spatial_scale": 4},
-        r"boxes\[5\]: \(1, 1, 3, 3.*e\+38\), which times spatial_scale 4 is beyond float32",
-    ),
-    (
-        {"boxes": FAR},
-        r"boxes\[0\]: \(-3.*e\+38, 0, 3.*\), which times spatial_scale 1 is beyond float32",
-    ),
+    ({"boxes": with_value(5, 4, 1e300, np.float64)},
+     r"boxes\[5\]: \(1, 1, 3, 1e\+300\), which times spatial_scale 1 is beyond float32"),
+    ({"boxes": with_value(5, 4, 3e38), "spatial_scale": 4},
+     r"boxes\[5\]: \(1, 1, 3, 3.*e\+38\), which times spatial_scale 4 is beyond float32"),
+    ({"boxes": FAR},
+     r"boxes\[0\]: \(-3.*e\+38, 0, 3.*\), which times spatial_scale 1 is beyond float32"),
     ({"boxes": BOXES, "boxes_num": [1, 0, 0, 1]}, r"boxes: shape \(2, 5\), expected \(K, 4\)"),
-    (
-        {"boxes": CORNERS, "boxes_num": [1, 0, 1]},
-        r"boxes_num: shape \(3,\), expected \(4,\), a count for each image",
-    ),
+    ({"boxes": CORNERS, "boxes_num": [1, 0, 1]},
+     r"boxes_num: shape \(3,\), expected \(4,\), a count for each image"),
     ({"boxes": CORNERS, "boxes_num": [[1, 0, 0, 1]]}, r"boxes_num: shape \(1, 4\), expected \(4,"),
-    (
-        {"boxes": CORNERS, "boxes_num": [1, 0, 0, 2]},
-        "boxes_num: counts that sum to 3, expected the 2 rows of boxes",
-    ),
+    ({"boxes": CORNERS, "boxes_num": [1, 0, 0, 2]},
+     "boxes_num: counts that sum to 3, expected the 2 rows of boxes"),
     ({"boxes": CORNERS, "boxes_num": [0, 0, 0, True]}, "boxes_num: counts that sum to 1, expected"),
     ({"boxes": CORNERS, "boxes_num": [3, -1, 0, 0]}, r"boxes_num\[1\]: -1, expected a count of 0"),
     ({"boxes": [CORNERS] * 4, "boxes_num": [2] * 4}, "boxes_num: expected None, since boxes is a"),
-    (
-        {"boxes": [CORNERS] * 3 + [with_value(2, 3, np.nan)[:, 1:]]},
-        r"boxes\[3\]: row 2: x2 is nan, expected a finite coordinate",
-    ),
-    (
-        {"boxes": [CORNERS[:0], with_value(1, 2, -np.inf)[:, 1:], CORNERS, CORNERS]},
-        r"boxes\[1\]: row 1: y1 is -inf, expected a finite coordinate",
-    ),
-    (
-        {"boxes": [CORNERS] * 2 + [with_value(0, 4, 1e300, np.float64)[:, 1:]] * 2},
-        r"boxes\[2\]: row 0: \(1, 1, 3, 1e\+300\), which times spatial_scale 1 is beyond float32",
-    ),
-    (
-        {"boxes": [CORNERS] * 3 + [FAR[:, 1:]]},
-        r"boxes\[3\]: row 0: \(-.*, 0, 3.*, 1\), which times spatial_scale 1 is beyond",
-    ),
-    (
-        {"boxes": with_value(2, 4, np.inf)[:, 1:], "boxes_num": [2, 0, 0, 18]},
-        r"boxes\[2\]: y2 is inf, expected a finite coordinate",
-    ),
+    ({"boxes": [CORNERS] * 3 + [with_value(2, 3, np.nan)[:, 1:]]},
+     r"boxes\[3\]: row 2: x2 is nan, expected a finite coordinate"),
+    ({"boxes": [CORNERS[:0], with_value(1, 2, -np.inf)[:, 1:], CORNERS, CORNERS]},
+     r"boxes\[1\]: row 1: y1 is -inf, expected a finite coordinate"),
+    ({"boxes": [CORNERS] * 2 + [with_value(0, 4, 1e300, np.float64)[:, 1:]] * 2},
+     r"boxes\[2\]: row 0: \(1, 1, 3, 1e\+300\), which times spatial_scale 1 is beyond float32"),
+    ({"boxes": [CORNERS] * 3 + [FAR[:, 1:]]},
+     r"boxes\[3\]: row 0: \(-.*, 0, 3.*, 1\), which times spatial_scale 1 is beyond"),
+    ({"boxes": with_value(2, 4, np.inf)[:, 1:], "boxes_num": [2, 0, 0, 18]},
+     r"boxes\[2\]: y2 is inf, expected a finite coordinate"),
     ({"output_size": 0}, "output_size: 0, expected an integer from 1 to 16777216"),
     ({"output_size": (2, -1)}, "output_size: -1"),
     ({"output_size": 10**30}, "output_size: 10{30}, expected an integer from 1 to 16777216"),
@@ -157,7 +125,7 @@ VALUE_ERRORS = [
     ({"num_threads": 0}, "num_threads: 0, expected an integer from 1"),
     ({"num_threads": -3}, "num_threads: -3"),
     ({"num_threads": 10**9}, "num_threads: 1000000000"),
-]
+]  # fmt: skip
 FORWARD_ERRORS = [
     (changed, error, message)
     for error, cases in ((TypeError, TYPE_ERRORS), (ValueError, VALUE_ERRORS))

@@ -400,21 +400,12 @@ WRONG_BOXES = [
     ),
     ([[-1, 0, 3, 3, 0.5]], ValueError, r"boxes\[0\]: batch index -1 is outside .* images$"),
     ([[0.5, 0, 0, 3, 3]], ValueError, r"boxes\[0\]: batch index 0.5, expected a whole number$"),
-    (
-        [[0, 0, 3, 3, 0.5, 2]],
-        ValueError,
-        r"\(1, 6\), expected .*score, class\] pass boxes\[:, :4\]",
-    ),
-    (
-        [[0, 0, 3, 3]] * 2,
-        ValueError,
-        r"boxes: shape \(2, 4\), expected \(K, 5\) .* boxes_num, or a",
-    ),
-    (
-        ARRAY,
-        ValueError,
-        r"boxes: shape \(2, 4\), .*need boxes_num, or a list .* unless there is one",
-    ),
+    ([[0, 0, 3, 3, 0.5, 2]], ValueError,
+     r"\(1, 6\), expected .*score, class\] pass boxes\[:, :4\]"),
+    ([[0, 0, 3, 3]] * 2, ValueError,
+     r"boxes: shape \(2, 4\), expected \(K, 5\) .* boxes_num, or a"),
+    (ARRAY, ValueError,
+     r"boxes: shape \(2, 4\), .*need boxes_num, or a list .* unless there is one"),
     (np.ones((2, 3, 4)), ValueError, r"boxes: shape \(2, 3, 4\), .*\(N, L, 4\) pass list\(boxes\)"),
     ([[1, 2, 3]] * 2, ValueError, r"boxes: shape \(2, 3\), expected \(K, 5\)"),
     ([[]], ValueError, "boxes: a list of 1 arrays, expected one for each of the input's 2 images"),
@@ -433,17 +424,14 @@ WRONG_BOXES = [
     (iter([ARRAY] * 2), TypeError, "boxes: builtins.list_iterator, expected a numpy.ndarray"),
     ({"boxes": [ARRAY] * 2, "boxes_num": [2, 2]}, ValueError, "boxes_num: expected None, since"),
     ({"boxes": [[0, 0, 3, 3]], "boxes_num": [2, 2]}, ValueError, "counts that sum to 4, expected"),
-    (
-        {"boxes": [[0] * 5], "boxes_num": [1, 0]},
-        ValueError,
-        r"boxes: shape \(1, 5\), expected \(K, 4",
-    ),
+    ({"boxes": [[0] * 5], "boxes_num": [1, 0]}, ValueError,
+     r"boxes: shape \(1, 5\), expected \(K, 4"),
     ({"boxes": ARRAY, "boxes_num": [[1], [1, 0]]}, ValueError, "boxes_num: lists of different"),
     ({"boxes": ARRAY, "boxes_num": {1: 1}}, TypeError, "boxes_num: builtins.dict, expected"),
     ({"boxes": ARRAY, "boxes_num": Lazy()}, TypeError, "boxes_num: .*Lazy, which is not computed"),
     ({"boxes": ARRAY, "boxes_num": [None, 2]}, TypeError, "boxes_num: dtype object, expected int"),
     ({"boxes": ARRAY, "boxes_num": 2}, ValueError, r"boxes_num: shape \(\), expected \(2,\)"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(

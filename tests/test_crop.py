@@ -298,21 +298,11 @@ WRONG = [
     ({"frames": "frame"}, TypeError, "frames: 'frame', expected an array; .* not its path"),
     ({"frames": None}, TypeError, "frames: None, expected an array; cv2.imread returns None"),
     ({"frames": [FRAMES, None]}, TypeError, r"frames\[1\]: .* a file that it cannot read"),
-    (
-        {"frames": (True, FRAMES)},
-        TypeError,
-        r"frames\[0\]: .* of capture.read\(\) pass the",
-    ),
-    (
-        {"frames": FRAMES.transpose(2, 0, 1)},
-        ValueError,
-        r"it seems to be \(C, .* pass frame.transpose\(1, 2, 0\)",
-    ),
-    (
-        {"frames": FRAMES.transpose(2, 0, 1)[None]},
-        ValueError,
-        r"\(N, C, H, W\): pass frame.transpose\(0, 2, 3, 1\)",
-    ),
+    ({"frames": (True, FRAMES)}, TypeError, r"frames\[0\]: .* of capture.read\(\) pass the"),
+    ({"frames": FRAMES.transpose(2, 0, 1)}, ValueError,
+     r"it seems to be \(C, .* pass frame.transpose\(1, 2, 0\)"),
+    ({"frames": FRAMES.transpose(2, 0, 1)[None]}, ValueError,
+     r"\(N, C, H, W\): pass frame.transpose\(0, 2, 3, 1\)"),
     ({"frames": FRAMES / 255}, TypeError, r"frames: .* pass its astype\(numpy.float32\)"),
     ({"frames": FRAMES[0, 0]}, ValueError, r"frames: shape \(3,\), expected \(H, W\)"),
     ({"frames": np.zeros((8, 9, 5), np.uint8)}, ValueError, r"frames: shape \(8, 9, 5\)"),
@@ -350,18 +340,15 @@ WRONG = [
     ({"antialias": None}, TypeError, "antialias: None, expected True or False"),
     ({"border": "reflect"}, ValueError, "border: 'reflect', expected 'image', 'crop' or 'const"),
     ({"channels": "middle"}, ValueError, "channels: 'middle', expected 'first' or 'last'"),
-    (
-        {"dtype": np.float64},
-        TypeError,
-        "dtype: float64, expected float32, float16, bfloat16, uint8",
-    ),
+    ({"dtype": np.float64}, TypeError,
+     "dtype: float64, expected float32, float16, bfloat16, uint8"),
     ({"dtype": "no such"}, TypeError, "dtype: 'no such', expected a dtype"),
     ({"num_threads": 0}, ValueError, "num_threads: 0"),
     ({"return_matrices": 0}, TypeError, "return_matrices: 0, expected True or False"),
     ({"out": np.zeros((1, 3, 4, 5), np.float32)}, ValueError, r"out: shape \(1, 3, 4, 5\), expec"),
     ({"out": np.zeros((1, 3, 4, 4))}, TypeError, "out: dtype float64, expected float32"),
     ({"size": 2**24}, MemoryError, "the result of shape"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("arguments", "error", "message"), WRONG, ids=lambda v: str(v)[:40])

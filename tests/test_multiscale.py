@@ -314,14 +314,10 @@ TYPE_ERRORS = [
     ({"features": []}, r"features: builtins\.list, expected a list of arrays, one for each level"),
     ({"features": ()}, r"features: builtins\.tuple, expected a list of arrays"),
     ({"features": MAPS[0]}, r"features: numpy\.ndarray, expected a list of arrays"),
-    (
-        {"features": [MAPS[0], None]},
-        r"features\[1\]: builtins\.NoneType, expected a numpy\.ndarray",
-    ),
-    (
-        {"features": [MAPS[0], MAPS[1].astype(np.float64)]},
-        r"features\[1\]: dtype float64, expected float32, as features\[0\] has",
-    ),
+    ({"features": [MAPS[0], None]},
+     r"features\[1\]: builtins\.NoneType, expected a numpy\.ndarray"),
+    ({"features": [MAPS[0], MAPS[1].astype(np.float64)]},
+     r"features\[1\]: dtype float64, expected float32, as features\[0\] has"),
     ({"features": [MAPS[0].astype(np.int64), MAPS[1]]}, r"features\[0\]: dtype int64"),
     ({"canonical_scale": None}, "canonical_scale: None, expected a number"),
     ({"canonical_scale": "224"}, "canonical_scale: '224', expected a number"),
@@ -330,51 +326,33 @@ TYPE_ERRORS = [
     ({"canonical_level": 4.0}, "canonical_level: 4.0, expected an integer"),
     (BY_SIZE | {"image_size": (40.0, 60)}, "image_size: 40.0, expected an integer"),
     ({"aligned": 1}, "aligned: 1"),
-]
+]  # fmt: skip
 VALUE_ERRORS = [
-    (
-        {"features": [MAPS[0], MAPS[1][0]]},
-        r"features\[1\]: shape \(4, 8, 8\), expected \(N, C, H, W",
-    ),
-    (
-        {"features": [MAPS[0], MAPS[1][:, :3]]},
-        r"features\[1\]: 2 images of 3 channels, expected 2 of 4, as features\[0\] has",
-    ),
+    ({"features": [MAPS[0], MAPS[1][0]]},
+     r"features\[1\]: shape \(4, 8, 8\), expected \(N, C, H, W"),
+    ({"features": [MAPS[0], MAPS[1][:, :3]]},
+     r"features\[1\]: 2 images of 3 channels, expected 2 of 4, as features\[0\] has"),
     ({"features": [MAPS[0], MAPS[1][:1]]}, r"features\[1\]: 1 images of 4 channels"),
-    (
-        {"spatial_scale": [0.25]},
-        r"spatial_scale: \[0.25\], expected a scale for each of the 2 levels",
-    ),
-    (
-        {"spatial_scale": [0.5] * 3},
-        r"spatial_scale: \[0.5, 0.5, 0.5\], expected a scale for each of",
-    ),
+    ({"spatial_scale": [0.25]},
+     r"spatial_scale: \[0.25\], expected a scale for each of the 2 levels"),
+    ({"spatial_scale": [0.5] * 3},
+     r"spatial_scale: \[0.5, 0.5, 0.5\], expected a scale for each of"),
     ({"spatial_scale": 0.25}, "spatial_scale: 0.25, expected a scale for each"),
     ({"spatial_scale": [0.25, 0.0]}, "spatial_scale: 0.0, expected a finite number above 0"),
-    (
-        {"spatial_scale": [0.25, 0.5]},
-        r"spatial_scale: \[0.25, 0.5\]; expected levels from fine to coarse, no scale above the",
-    ),
-    (
-        {"spatial_scale": [0.5, (0.25, 1.0)]},
-        r"spatial_scale: \[0.5, \(0.25, 1.0\)\]; expected levels",
-    ),
+    ({"spatial_scale": [0.25, 0.5]},
+     r"spatial_scale: \[0.25, 0.5\]; expected levels from fine to coarse, no scale above the"),
+    ({"spatial_scale": [0.5, (0.25, 1.0)]},
+     r"spatial_scale: \[0.5, \(0.25, 1.0\)\]; expected levels"),
     ({"image_size": (64, 64)}, "image_size: expected None, since spatial_scale is given"),
-    (
-        {"spatial_scale": None},
-        r"image_size: None, expected \(height, width\), or else spatial_scale",
-    ),
+    ({"spatial_scale": None},
+     r"image_size: None, expected \(height, width\), or else spatial_scale"),
     (BY_SIZE | {"image_size": (0, 64)}, "image_size: 0, expected an integer from 1 to 46116860184"),
     (BY_SIZE | {"image_size": (64, 0)}, "image_size: 0, expected an integer from 1 to 46116860184"),
     (BY_SIZE | {"image_size": 64}, r"image_size: 64, expected \(height, width\), or else spatial_"),
-    (
-        BY_SIZE | {"image_size": (64, 64, 3)},
-        r"image_size: \(64, 64, 3\), expected \(height, width\)",
-    ),
-    (
-        BY_SIZE | {"features": MAPS[::-1]},
-        r"spatial_scale: \[0.125, 0.25\], as follows from image_size; expected levels from fine",
-    ),
+    (BY_SIZE | {"image_size": (64, 64, 3)},
+     r"image_size: \(64, 64, 3\), expected \(height, width\)"),
+    (BY_SIZE | {"features": MAPS[::-1]},
+     r"spatial_scale: \[0.125, 0.25\], as follows from image_size; expected levels from fine"),
     (BY_SIZE | {"features": [MAPS[0], MAPS[0][:, :, :0]]}, r"features\[1\]: a map without rows"),
     ({"canonical_scale": 0}, "canonical_scale: 0, expected a finite number above 0"),
     ({"canonical_scale": -1.0}, "canonical_scale: -1.0, expected a finite number above 0"),
@@ -390,7 +368,7 @@ VALUE_ERRORS = [
     ({"out": MAPS[0][:, :, :2, :3]}, r"out: shape \(2, 4, 2, 3\), expected \(2, 4, 2, 2\)"),
     ({"out": MAPS[1][:, :, 2:4, 2:4]}, "out: overlaps memory that the call reads"),
     ({"num_threads": 0}, "num_threads: 0"),
-]
+]  # fmt: skip
 ERRORS = [
     (changed, error, message)
     for error, cases in ((TypeError, TYPE_ERRORS), (ValueError, VALUE_ERRORS))
