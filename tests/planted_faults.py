@@ -211,7 +211,7 @@ FAULTS = [
     ("a row of a tile is not filled", "move/tile.pyx",
      "read_pixels(tile, tile.y1, tile.x0, {bottom - tile.y1||bottom - tile.y1 - 1}, width,"),
     ("one instruction set leaves out a lane", "move/tile.pyx",
-     "copy_lanes(row + x * all_lanes, {lanes||lanes - IN_AVX2}, at + x * strides.x)"),
+     "copy_short(at + x * strides.x, row + x * all_lanes, {lanes||lanes - IN_AVX2})"),
     ("a plan keeps its tasks", "plan/plan.pyx", "free({self.tasks.items||NULL})"),
     ("threads are not started on trial", "machine.h", "    if ({wanted > team||0}) {"),
     ("a length is coded from another one", "images/runs.h",

@@ -3,29 +3,11 @@ from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memmove, memset
 
 from plan.structs cimport BINS, COPY_ONCE, DIRECT, PACK_WINDOW, STREAMING, Call, Map, Strides, Task
-from simd.simd cimport (LANE_BYTES, VECTOR_BYTES, copy_runs, lanes_to_planes, planes_to_lanes,
-                        prefetch_l2, real, small_size, stream_begin, stream_copy, stream_rest,
-                        widen, widen_runs)
+from simd.simd cimport (LANE_BYTES, VECTOR_BYTES, copy_runs, copy_short, lanes_to_planes,
+                        planes_to_lanes, prefetch_l2, real, small_size, stream_begin, stream_copy,
+                        stream_rest, widen, widen_runs)
 from tuning cimport (BINS_TOGETHER, COPY_PIXELS_AHEAD, MIN_TRANSPOSE_PIXELS, PACK_ROWS_AHEAD,
                      TILE_HEADROOM, WIDEN_PIXELS)
-
-
-cdef inline void copy_lanes(const real *source, int lanes, real *target) noexcept nogil:
-    """Fewer than 16 numbers in a few moves, where memcpy of any size would be a call."""
-    if lanes & 8:
-        memcpy(target, source, 8 * sizeof(real))
-        source += 8
-        target += 8
-    if lanes & 4:
-        memcpy(target, source, 4 * sizeof(real))
-        source += 4
-        target += 4
-    if lanes & 2:
-        memcpy(target, source, 2 * sizeof(real))
-        source += 2
-        target += 2
-    if lanes & 1:
-        target[0] = source[0]
 
 
 cdef void pack(
@@ -44,13 +26,10 @@ cdef void pack(
         to = tile + y * columns * all_lanes
         if strides.x == 1 and columns >= MIN_TRANSPOSE_PIXELS:
             planes_to_lanes(row, strides.channel, lanes, columns, strides.y, to)
-        elif lanes == all_lanes and strides.channel == 1:
-            for x in range(columns):
-                memcpy(to + x * all_lanes, row + x * strides.x, LANE_BYTES)
         elif strides.channel == 1:
             for x in range(columns):
                 memset(to + x * all_lanes, 0, LANE_BYTES)
-                copy_lanes(row + x * strides.x, lanes, to + x * all_lanes)
+                copy_short(to + x * all_lanes, row + x * strides.x, lanes)
         else:
             for x in range(columns):
                 for lane in range(lanes):
@@ -65,12 +44,14 @@ cdef inline void pack_widened(
     """Pack pixels of a map of a small type, a few at a time."""
     cdef int all_lanes = LANE_BYTES // sizeof(real), lane
     cdef Py_ssize_t size = small_size(kind), y, x, count
+    cdef bint runs
     cdef real[16 * WIDEN_PIXELS] run
     cdef Strides run_strides
     cdef const char *row
     if strides.x == 1 and strides.y == columns:
         columns = columns * rows
         rows = 1
+    runs = strides.x == 1 and columns > 1
     run_strides.image, run_strides.channel = 0, WIDEN_PIXELS
     run_strides.y, run_strides.x = 0, 1
     memset(run + lanes, 0, (all_lanes - lanes) * sizeof(real))
@@ -78,8 +59,8 @@ cdef inline void pack_widened(
         row = source + y * strides.y * size
         x = 0
         while x < columns:
-            count = min(columns - x, <Py_ssize_t>WIDEN_PIXELS) if strides.x == 1 else 1
-            if strides.x == 1:
+            count = min(columns - x, <Py_ssize_t>WIDEN_PIXELS) if runs else 1
+            if runs:
                 for lane in range(lanes):
                     widen(row + (lane * strides.channel + x) * size, kind, count,
                           run + lane * WIDEN_PIXELS)
@@ -165,27 +146,11 @@ cdef Map load_once(const Call *call, const Task *task, char *tile) noexcept nogi
 cdef void load_slots(
         const TileCache *tile, const int32_t *pixel, const Window *slots, real *to) noexcept nogil:
     """Pack the pixels of some rows and columns alone, those of a window of slots."""
-    cdef int lanes = LANE_BYTES // sizeof(real), lane
-    cdef Py_ssize_t y, x, at, width = slots.x1 - slots.x0
-    cdef const int32_t *columns = pixel + slots.x0
-    memset(to, 0, (slots.y1 - slots.y0) * width * LANE_BYTES if tile.lanes < lanes else 0)
+    cdef Py_ssize_t y, x
     for y in range(slots.y0, slots.y1):
-        if tile.strides.channel == 1 and tile.itemsize == sizeof(real):
-            for x in range(width):
-                at = pixel[y] * tile.strides.y + columns[x] * tile.strides.x
-                memcpy(to + x * lanes, <const real*>tile.plane + at, tile.lanes * sizeof(real))
-            to += width * lanes
-            continue
-        for lane in range(tile.lanes):
-            at = pixel[y] * tile.strides.y + lane * tile.strides.channel
-            for x in range(width):
-                if tile.itemsize == sizeof(real):
-                    to[x * lanes + lane] = \
-                        (<const real*>tile.plane)[at + columns[x] * tile.strides.x]
-                else:
-                    widen(tile.plane + (at + columns[x] * tile.strides.x) * tile.itemsize,
-                          tile.kind, 1, to + x * lanes + lane)
-        to += width * lanes
+        for x in range(slots.x0, slots.x1):
+            read_pixels(tile, pixel[y], pixel[x], 1, 1, to)
+            to += LANE_BYTES // sizeof(real)
 
 
 cdef void load_bins(const Call *call, const Task *task, real *to) noexcept nogil:
@@ -210,36 +175,21 @@ cdef void load_bins(const Call *call, const Task *task, real *to) noexcept nogil
             to += lanes
 
 
-cdef inline void short_rows(
-        const real *source, int pixels, int lanes, real *target, Py_ssize_t channel) noexcept nogil:
-    """Unpack fewer pixels than a vector has room for; the source has room for a vector of them."""
-    cdef int vector = VECTOR_BYTES // sizeof(real), lane
-    cdef real[16 * 16] rows
-    lanes_to_planes(source, vector, lanes, rows, vector, False)
-    for lane in range(lanes):
-        copy_lanes(rows + lane * vector, pixels, target + lane * channel)
-
-
 cdef inline void unpack_rows(
         const real *tile, Py_ssize_t rows, Py_ssize_t columns, real *to, const Strides *strides,
         int lanes, bint streaming) noexcept nogil:
-    cdef int all_lanes = LANE_BYTES // sizeof(real), vector = VECTOR_BYTES // sizeof(real), lane
+    cdef int all_lanes = LANE_BYTES // sizeof(real), lane
     cdef Py_ssize_t y, x
     cdef const real *row
     cdef real *at
     for y in range(rows):
         row = tile + y * columns * all_lanes
         at = to + y * strides.y
-        if strides.x == 1 and columns >= vector:
+        if strides.x == 1 and columns > 1:
             lanes_to_planes(row, columns, lanes, at, strides.channel, streaming)
-        elif strides.x == 1 and columns > 1:
-            short_rows(row, <int>columns, lanes, at, strides.channel)
-        elif lanes == all_lanes and strides.channel == 1:
-            for x in range(columns):
-                memcpy(at + x * strides.x, row + x * all_lanes, LANE_BYTES)
         elif strides.channel == 1:
             for x in range(columns):
-                copy_lanes(row + x * all_lanes, lanes, at + x * strides.x)
+                copy_short(at + x * strides.x, row + x * all_lanes, lanes)
         else:
             for x in range(columns):
                 for lane in range(lanes):
@@ -294,27 +244,20 @@ cdef void clear(
         real *target, const Strides *to, Py_ssize_t channels, Py_ssize_t rows,
         Py_ssize_t columns) noexcept nogil:
     """Zeros in rows x columns pixels, in as few long runs as there can be."""
-    cdef Py_ssize_t y, x, c
-    if to.y == columns * to.x:
+    cdef Py_ssize_t run = 1, y, x, c
+    if to.y == columns * to.x:      # rows lie end to end
         columns = columns * rows
         rows = 1
-    if to.x == 1 and rows == 1 and to.channel == columns:
-        columns = columns * channels
-        channels = 1
-    if to.channel == 1 and to.x == channels:
+    if to.channel == 1:
+        run, channels = channels, 1
+    if to.x == run:      # and so do pixels
+        run, columns = run * columns, 1
+    if rows == 1 and to.channel == run:
+        run, channels = run * channels, 1
+    for c in range(channels):
         for y in range(rows):
-            memset(target + y * to.y, 0, columns * channels * sizeof(real))
-        return
-    for c in range(1 if to.channel == 1 and to.x != 1 else channels):
-        for y in range(rows):
-            if to.x == 1:
-                memset(target + c * to.channel + y * to.y, 0, columns * sizeof(real))
-                continue
             for x in range(columns):
-                if to.channel == 1:
-                    memset(target + y * to.y + x * to.x, 0, channels * sizeof(real))
-                else:
-                    target[c * to.channel + y * to.y + x * to.x] = 0
+                memset(target + c * to.channel + y * to.y + x * to.x, 0, run * sizeof(real))
 
 
 cdef void store_bins(const Call *call, const Task *task, const real *tile) noexcept nogil:

@@ -75,6 +75,20 @@ static NOINLINE void NAME(pack_long)(const REAL *from, ptrdiff_t channel_step, i
     }
 }
 
+/* Copies up to 16 numbers in a few moves, where memcpy of any size would be a call. */
+static FORCE_INLINE void NAME(copy_short)(REAL *to, const REAL *from, ptrdiff_t count) {
+    if (count & 16)
+        memcpy(to, from, 16 * sizeof(REAL));
+    if (count & 8)
+        memcpy(to, from, 8 * sizeof(REAL)), to += 8, from += 8;
+    if (count & 4)
+        memcpy(to, from, 4 * sizeof(REAL)), to += 4, from += 4;
+    if (count & 2)
+        memcpy(to, from, 2 * sizeof(REAL)), to += 2, from += 2;
+    if (count & 1)
+        *to = *from;
+}
+
 /* Packs fewer pixels than a vector has room for. */
 static NOINLINE void NAME(pack_short)(const REAL *from, ptrdiff_t channel_step, int lanes,
                                       ptrdiff_t pixels, ptrdiff_t prefetch_step, REAL *to) {
@@ -128,6 +142,17 @@ static NOINLINE void NAME(unpack_squares)(const REAL *from, ptrdiff_t pixels, in
                 ptrdiff_t x = i + j < pixels - n ? i + j : pixels - n;
                 NAME(unpack_square)(from, lanes, l, x, to, channel_step);
             }
+}
+
+/* Unpacks fewer pixels than a vector has room for.  A vector of them is read. */
+static NOINLINE void NAME(unpack_short)(const REAL *from, ptrdiff_t pixels, int lanes, REAL *to,
+                                        ptrdiff_t channel_step) {
+    enum { n = VECTOR_LANES, all = LANES };
+    REAL runs[all * n];
+    for (int l = 0; l < all; l += n)
+        NAME(transpose_square)(from + l, all, n, runs + l * n, n, n, 0);
+    for (int l = 0; l < lanes; l++)
+        NAME(copy_short)(to + l * channel_step, runs + l * n, pixels);
 }
 
 /* Unpacks as pack_colliding packs. */
@@ -184,13 +209,15 @@ static inline void NAME(planes_to_lanes)(const REAL *from, ptrdiff_t channel_ste
         NAME(pack_squares)(from, channel_step, lanes, pixels, prefetch_step, to);
 }
 
-/* Unpacks lane vectors into `lanes` planes; there have to be VECTOR_BYTES of pixels or more.  If
-   `streaming`, most of them bypass the caches where that is possible. */
+/* Unpacks lane vectors into `lanes` planes.  There is room for VECTOR_BYTES of pixels to be read.
+   If `streaming`, most of them bypass the caches where that is possible. */
 static inline void NAME(lanes_to_planes)(const REAL *from, ptrdiff_t pixels, int lanes, REAL *to,
                                          ptrdiff_t channel_step, int streaming) {
     if (streaming && NAME(unpack_streaming)(from, pixels, lanes, to, channel_step))
         return;
-    if (NAME(planes_collide)(channel_step))
+    if (pixels < VECTOR_LANES)
+        NAME(unpack_short)(from, pixels, lanes, to, channel_step);
+    else if (NAME(planes_collide)(channel_step))
         NAME(unpack_colliding)(from, pixels, lanes, to, channel_step);
     else
         NAME(unpack_squares)(from, pixels, lanes, to, channel_step);

@@ -72,6 +72,9 @@ cdef extern from "simd/simd.h":
         const real *source, Py_ssize_t pixels, int lanes, real *to, Py_ssize_t channel_step,
         bint streaming) noexcept nogil
 
+    void copy_short "TYPED(copy_short)"(
+        real *to, const real *source, Py_ssize_t count) noexcept nogil
+
     # contract.inc.h
 
     void add_product "TYPED(add_product)"(

@@ -15,8 +15,9 @@ static FORCE_INLINE void NAME(load_rows)(VECTOR *a, int count, const REAL *from,
 /* Separates the segments of two vectors: every other one goes to `low`. */
 static FORCE_INLINE void NAME(split_segments)(VECTOR a, VECTOR b, VECTOR *low, VECTOR *high) {
 #if VECTOR_BYTES > SEGMENT_BYTES
-    *low = __builtin_shufflevector(a, b, NAME(LOW_SEGMENTS));
-    *high = __builtin_shufflevector(a, b, NAME(HIGH_SEGMENTS));
+    vector_double first = (vector_double)a, second = (vector_double)b;
+    *low = (VECTOR)__builtin_shufflevector(first, second, LOW_SEGMENTS);
+    *high = (VECTOR)__builtin_shufflevector(first, second, HIGH_SEGMENTS);
 #else
     *low = a;
     *high = b;
@@ -52,15 +53,16 @@ static FORCE_INLINE void NAME(transpose_square)(const REAL *from, ptrdiff_t from
 
 /* Stores the segments of a vector `step` elements apart. */
 static FORCE_INLINE void NAME(store_segments)(REAL *to, ptrdiff_t step, VECTOR a) {
-    typedef REAL segment
+    typedef double segment
         __attribute__((vector_size(SEGMENT_BYTES), aligned(sizeof(REAL)), may_alias));
-    *(segment *)to = __builtin_shufflevector(a, a, NAME(SEGMENT)(0));
+    vector_double from = (vector_double)a;
+    *(segment *)to = __builtin_shufflevector(from, from, 0, 1);
 #if VECTOR_BYTES >= 32
-    *(segment *)(to + step) = __builtin_shufflevector(a, a, NAME(SEGMENT)(1));
+    *(segment *)(to + step) = __builtin_shufflevector(from, from, 2, 3);
 #endif
 #if VECTOR_BYTES == 64
-    *(segment *)(to + 2 * step) = __builtin_shufflevector(a, a, NAME(SEGMENT)(2));
-    *(segment *)(to + 3 * step) = __builtin_shufflevector(a, a, NAME(SEGMENT)(3));
+    *(segment *)(to + 2 * step) = __builtin_shufflevector(from, from, 4, 5);
+    *(segment *)(to + 3 * step) = __builtin_shufflevector(from, from, 6, 7);
 #endif
     (void)step;
 }
