@@ -136,7 +136,7 @@ FAULTS = [
     ("the lanes of a partial block are shifted", "move/tile.pyx",
      "to[x * all_lanes + lane] = row[{lane||0} * strides.channel + x * strides.x]"),
     ("the last column of a strip is left out", "kernels/row_lanes.pxd",
-     "strip.low, strip.stop = window.x0, {window.x1||window.x1 - 1}"),
+     "= memory, part.window.x0, {part.window.x1||part.window.x1 - 1}"),
     ("the last number of a strip is not summed", "images/rows.inc.h",
      "ptrdiff_t at = i + run <= count ? i : {count - run||count - run - 1};"),
     ("rows are packed too late", "move/tile.pyx",

@@ -14,18 +14,18 @@ from libc.stdint cimport int32_t
 from libc.string cimport memset
 
 from kernels.nest cimport (Part, Scratch, Step, begin_steps, load_thin, next_step, parts_of, run,
-                           scratch_of, set_box, target_of, thinned)
+                           scratch_of, set_box, set_window, target_of, thinned)
 from kernels.row_lanes cimport reduce_row_lanes
 from kernels.scalars cimport sum_bins
 from kernels.sparse cimport sum_sparse, sum_sparse_pixels
-from move.prefetch cimport prefetch_pixel_ends, prefetch_taps
+from move.prefetch cimport prefetch_taps
 from move.tile cimport (Target, TileCache, View, Window, bin_tile_bytes, cell_columns, cell_rows,
                         load, load_bins, open_tile, put_pixels, unpack)
 from plan.choose cimport how_of_window
 from plan.spans cimport clip, taps_after
-from plan.structs cimport (BINS, CELLS, COPY_ONCE, DIRECT, PIXELS_X, PIXELS_Y, ROWS, SCALARS,
-                           SPARSE, SPARSE_PIXELS, TAPS_X, TAPS_Y, WINDOW_X, WINDOW_Y, Call, Strides,
-                           Task, holds_pixels)
+from plan.structs cimport (BINS, CELLS, COPY_ONCE, DIRECT, EMPTY, PIXELS_X, PIXELS_Y, ROWS,
+                           SCALARS, SPARSE, SPARSE_PIXELS, TAPS_X, TAPS_Y, WINDOW_X, WINDOW_Y,
+                           Call, Strides, Task, holds_pixels)
 from roicy._kernels.plan cimport Plan
 from simd.simd cimport (LANE_BYTES, Stream, Taps, Vectors, contract_axis, contract_bin,
                         contract_bins, prefetch_write, real, stream_some)
@@ -39,12 +39,6 @@ cdef struct Axis:                  # one axis of the bins at hand
     Py_ssize_t stride              # from pixel to pixel, in elements
     Py_ssize_t low                 # the first pixel of the window
     Py_ssize_t count               # and how many there are
-
-
-cdef struct Loaded:                # what is contracted
-    const void *pixels             # the first of the window
-    Axis y
-    Axis x
 
 
 cdef void contract(
@@ -141,36 +135,36 @@ cdef void sum_cells(const Call *call, Step *step, real *bins) noexcept nogil:
         sum_cell(&x, cell.x0, cell.x1, &strips, bins, x.bin_step, y.bin_step)
 
 
-cdef inline void load_part(const Call *call, Step *step, Loaded *loaded, real _) noexcept nogil:
-    """Load the window of a part, or its taps alone; all other parts are read by `reduce_part`."""
+cdef void sum_window(const Call *call, Step *step, real *bins) noexcept nogil:
+    """bins = the weighted sums of a window that is loaded at once, or of its taps alone."""
     cdef real *memory = <real*>step.scratch.tile
+    cdef real *strip = <real*>step.scratch.strip
+    cdef const real *pixels = memory
+    cdef const Part *part = &step.part
     cdef Part slots
     cdef View steps
-    if step.how == WINDOW_Y or step.how == WINDOW_X:
-        loaded.pixels = load(&step.tile, memory, &step.part.window, &steps)
-        set_axes(call, &step.part, &steps, &loaded.y, &loaded.x)
-    elif step.how == TAPS_Y or step.how == TAPS_X:
-        slots = thinned(call, &step.part)
+    cdef Axis y, x
+    if step.how == TAPS_Y or step.how == TAPS_X:
+        slots = thinned(call, part)
         load_thin(call, &slots, &step.tile, memory, &steps)
-        loaded.pixels = memory
-        set_axes(call, &slots, &steps, &loaded.y, &loaded.x)
+        part = &slots
+    else:
+        pixels = load(&step.tile, memory, &part.window, &steps)
+    set_axes(call, part, &steps, &y, &x)
+    if step.how == WINDOW_X or step.how == TAPS_X:
+        contract(pixels - x.low * x.stride, &x, &y, strip, bins, &step.scratch.queue)
+    else:
+        contract(pixels - y.low * y.stride, &y, &x, strip, bins, &step.scratch.queue)
 
 
-cdef inline void reduce_block(
-        const Call *call, const Loaded *loaded, Step *step, real *bins) noexcept nogil:
+cdef inline void sum_block(const Call *call, Step *step, real *bins) noexcept nogil:
     """bins = the weighted sums of a part, of one channel block."""
-    cdef const Axis *y = &loaded.y
-    cdef const Axis *x = &loaded.x
-    cdef const real *pixels = <const real*>loaded.pixels
-    cdef real *strip = <real*>step.scratch.strip
-    if step.how == WINDOW_Y or step.how == TAPS_Y:
-        contract(pixels - y.low * y.stride, y, x, strip, bins, &step.scratch.queue)
-    elif step.how == WINDOW_X or step.how == TAPS_X:
-        contract(pixels - x.low * x.stride, x, y, strip, bins, &step.scratch.queue)
+    if step.how == EMPTY:
+        memset(bins, 0, (step.part.p1 - step.part.p0) * (step.part.q1 - step.part.q0) * LANE_BYTES)
     elif step.how == CELLS:
         sum_cells(call, step, bins)
-    else:      # EMPTY
-        memset(bins, 0, (step.part.p1 - step.part.p0) * (step.part.q1 - step.part.q0) * LANE_BYTES)
+    else:
+        sum_window(call, step, bins)
 
 
 # Where lanes of pixels lie together in the map and in the output, nothing is packed: several
@@ -202,7 +196,6 @@ cdef void pixels_y_first(
     for p in range(part.p0, part.p1):
         row = out + p * call.bins.y + part.q0 * call.bins.x
         y_taps.spans = part.spans_y + 2 * p
-        prefetch_pixel_ends(row, qs, width, call.bins.x, call.store)
         if map.x != width:
             pixels.count = part.blocks
             for x in range(columns):
@@ -256,7 +249,6 @@ cdef void pixels_x_first(
         for p in range(part.p0, part.p1):
             row = out + p * call.bins.y + q * call.bins.x
             y_taps.spans = part.spans_y + 2 * p
-            prefetch_pixel_ends(row, count, width, call.bins.x, call.store)
             contract_bins(<real*>scratch.bins, 0, lanes, &strips, 1, &y_taps)
             put_pixels(<real*>scratch.bins, count, width, row, call.bins.x, call.store)
         q += count
@@ -264,36 +256,30 @@ cdef void pixels_x_first(
 
 # Position-sensitive operators: each bin reads channels of its own, and so is computed by itself.
 
-cdef inline void reduce_bin(const Call *call, Step *step, real *bin) noexcept nogil:
-    """One bin.  Nearly all are so small that they need none of the loops of `reduce_block`."""
+cdef inline void sum_bin(const Call *call, Step *step, real *bin) noexcept nogil:
+    """One bin.  Nearly all are so small that they need none of the loops of `sum_window`."""
     cdef Part *part = &step.part
-    cdef const int32_t *pixel = call.tables.tap_pixel
+    cdef Window *window = &part.window
     cdef const real *pixels
-    cdef Py_ssize_t rows, columns
     cdef View steps
-    cdef Loaded loaded
     cdef Taps y, x
-    y.pixel = x.pixel = pixel
+    y.pixel = x.pixel = call.tables.tap_pixel
     y.weight = x.weight = call.tables.tap_weight
     y.spans, x.spans = part.spans_y + 2 * part.p0, part.spans_x + 2 * part.q0
     if y.spans[0] == y.spans[1] or x.spans[0] == x.spans[1]:
         memset(bin, 0, LANE_BYTES)
         return
-    part.window.y0, part.window.y1 = pixel[y.spans[0]], pixel[y.spans[1] - 1] + 1
-    part.window.x0, part.window.x1 = pixel[x.spans[0]], pixel[x.spans[1] - 1] + 1
-    columns = part.window.x1 - part.window.x0
-    rows = part.window.y1 - part.window.y0
-    step.how = how_of_window(rows, columns)
+    set_window(y.pixel, y.spans, x.spans, window)
+    step.how = how_of_window(window.y1 - window.y0, window.x1 - window.x0)
     if call.tables.how[part.place] == TAPS_Y and not holds_pixels(part.load):
         step.how = TAPS_Y
     if step.how != WINDOW_Y:
         part.p1, part.q1 = part.p0 + 1, part.q0 + 1
-        load_part(call, step, &loaded, bin[0])
-        reduce_block(call, &loaded, step, bin)
+        sum_block(call, step, bin)
         return
-    pixels = load(&step.tile, <real*>step.scratch.tile, &part.window, &steps)
-    contract_bin(bin, <real*>step.scratch.strip, pixels - part.window.y0 * steps.y, steps.y,
-                 steps.x, columns, &y, &x)
+    pixels = load(&step.tile, <real*>step.scratch.tile, window, &steps)
+    contract_bin(bin, <real*>step.scratch.strip, pixels - window.y0 * steps.y, steps.y, steps.x,
+                 window.x1 - window.x0, &y, &x)
 
 
 cdef void store_bins_of_boxes(
@@ -340,11 +326,11 @@ cdef void forward_bins(const Call *call, const Task *task, char *memory, real *o
     while one.first_bin < task.stop_bin:
         step.tile = open_tile(call, &call.map, &one, task.first_block)
         step.part = parts_of(call, &one, 1)
-        step.part.p0, step.part.q0 = step.part.p_first, step.part.q_first
         bins = <real*>step.scratch.bins + (one.first_bin - task.first_bin) * lanes
+        step.part.p0, step.part.q0 = step.part.p_first, step.part.q_first
         for i in range(task.first_box, task.stop_box):
             set_box(call, &step.part, i)
-            reduce_bin(call, &step, bins)
+            sum_bin(call, &step, bins)
             bins += count * lanes
         step.scratch.tile = <char*>step.scratch.tile + bin_tile_bytes(task)
         one.first_bin += 1
@@ -357,8 +343,7 @@ cdef void forward_bins(const Call *call, const Task *task, char *memory, real *o
 # All other operators.
 
 cdef inline void reduce_part(
-        const Call *call, const Task *task, Step *step, const Loaded *loaded,
-        real *out) noexcept nogil:
+        const Call *call, const Task *task, Step *step, real *out) noexcept nogil:
     """Compute the bins of a part, and write those that are not gathered in scratch."""
     cdef real *bins = <real*>step.scratch.bins
     if step.how == PIXELS_Y:
@@ -373,7 +358,7 @@ cdef inline void reduce_part(
     elif step.how == SPARSE:
         sum_sparse(call, &step.part, &step.tile, <real*>step.scratch.tile, bins)
     else:
-        reduce_block(call, loaded, step, bins)
+        sum_block(call, step, bins)
 
 
 cdef inline void store_part(const Call *call, const Step *step, real *out) noexcept nogil:
@@ -385,11 +370,10 @@ cdef inline void store_part(const Call *call, const Step *step, real *out) noexc
 
 
 cdef void forward_task(
-        const Call *call, const Task *task, char *memory, real of_type) noexcept nogil:
+        const Call *call, const Task *task, char *memory, real _) noexcept nogil:
     """Numbers and bins go through boxes in nests of their own."""
     cdef real *out = <real*>call.result
     cdef Step step
-    cdef Loaded loaded
     if call.strategy == SCALARS:
         sum_bins(call, task, out)
         return
@@ -398,8 +382,7 @@ cdef void forward_task(
         return
     begin_steps(call, task, memory, True, &step)
     while next_step(call, task, &step):
-        load_part(call, &step, &loaded, of_type)
-        reduce_part(call, task, &step, &loaded, <real*>step.bins)
+        reduce_part(call, task, &step, <real*>step.bins)
         store_part(call, &step, <real*>step.bins)
 
 

@@ -17,7 +17,6 @@ from libc.string cimport memset
 
 from kernels.maxima cimport begin_maxima, lowest
 from kernels.nest cimport Part, Scratch, Step, begin_steps, next_step, run
-from move.prefetch cimport prefetch_pixel_ends
 from move.tile cimport (Target, TileCache, View, Window, before_cells, cell_columns, cell_rows,
                         clear, load, next_cell, put_pixels, unpack)
 from plan.arrays cimport start_of
@@ -219,7 +218,6 @@ cdef void pool_pixels(
         row = out + p * call.bins.y + part.q0 * call.bins.x
         y = part.spans_y[2 * p]
         rows = part.spans_y[2 * p + 1] - y
-        prefetch_pixel_ends(row, qs, width, call.bins.x, call.store)
         if rows > 0 and map.x == width:
             pixels.start = plane + y * map.y + x0 * map.x
             pixels.count = (part.window.x1 - x0) * part.blocks

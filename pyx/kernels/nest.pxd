@@ -157,6 +157,7 @@ cdef inline Part parts_of(const Call *call, const Task *task, int max_columns) n
         part.p_step = part.q_step = 1
     elif call.strategy == ROW_LANES:
         part.p_step = min(call.ph, call.lanes)
+        part.q_step = <int>min(<Py_ssize_t>call.pw, MAX_BINS // call.channels)
     elif call.ph > min(<int>MAX_BIN_ROWS, <int>MAX_BINS // call.pw):
         part.q_step = min(call.pw, max_columns)
         part.p_step = min(min(call.ph, <int>MAX_BIN_ROWS), <int>MAX_BINS // part.q_step)
@@ -179,15 +180,14 @@ cdef inline Window window_of_bins(const Call *call, const Part *part) noexcept n
     return window
 
 
-cdef inline Window window_of_bin(
-        const int32_t *pixel, const int32_t *y, const int32_t *x) noexcept nogil:
+cdef inline void set_window(
+        const int32_t *pixel, const int32_t *y, const int32_t *x, Window *window) noexcept nogil:
     """The window of a bin that has those spans of taps, which `hull` would find too."""
-    cdef Window window
-    memset(&window, 0, sizeof(window))
     if y[0] < y[1] and x[0] < x[1]:
         window.y0, window.y1 = pixel[y[0]], pixel[y[1] - 1] + 1
         window.x0, window.x1 = pixel[x[0]], pixel[x[1] - 1] + 1
-    return window
+    else:
+        window.y0 = window.y1 = window.x0 = window.x1 = 0
 
 
 cdef inline void set_bins(const Call *call, Part *part, int p, int q) noexcept nogil:
@@ -196,17 +196,19 @@ cdef inline void set_bins(const Call *call, Part *part, int p, int q) noexcept n
     cdef Window *pixels = &part.window
     cdef Side y, x
     part.p0, part.q0 = p, q
-    part.how = how_in_task(call, part.place, part.load)
     part.p1, part.q1 = min(p + part.p_step, part.p_stop), min(q + part.q_step, part.q_stop)
     if part.whole:
         window = call.tables.windows + 4 * part.place
         pixels.y0, pixels.y1, pixels.x0, pixels.x1 = window[0], window[1], window[2], window[3]
+        part.how = how_in_task(call, part.place, part.load)
         return
     if call.tables.kind == SPARSE_TAPS:
         pixels[0] = window_of_bins(call, part)
+        part.how = SPARSE
         return
     if call.strategy == BINS:      # a bin is computed as its box is
-        pixels[0] = window_of_bin(call.tables.tap_pixel, part.spans_y + 2 * p, part.spans_x + 2 * q)
+        set_window(call.tables.tap_pixel, part.spans_y + 2 * p, part.spans_x + 2 * q, pixels)
+        part.how = how_in_task(call, part.place, part.load)
         return
     hull(part.spans_y, part.p0, part.p1, call.tables.tap_pixel, &pixels.y0, &pixels.y1)
     hull(part.spans_x, part.q0, part.q1, call.tables.tap_pixel, &pixels.x0, &pixels.x1)
@@ -305,7 +307,6 @@ cdef struct Step:                  # a part, where its pixels come from, and whe
     Part part
     int how                        # it is computed: as the part says, or of several blocks at once
     bint may_join                  # whether the pass computes several blocks at once
-    bint joined                    # and whether it does so of this box
     Map map
     TileCache tile                 # of the part's block
     Py_ssize_t opened              # that block
@@ -331,19 +332,20 @@ cdef inline void prefetch_next_box(
 
 
 cdef inline void join_blocks(const Call *call, const Task *task, Step *step) noexcept nogil:
-    """Have a part be of as many blocks as are computed at once, where pixels stay in place."""
+    """Have a part be of as many blocks as are computed at once, where pixels stay in place.
+
+    The number of blocks is that of all parts of a box, though these may differ in `how`.
+    """
     cdef Part *part = &step.part
     cdef const int32_t *box = call.tables.windows + 4 * part.place
     cdef int how = how_in_task(call, part.place, part.load)
     cdef Py_ssize_t rows = box[1] - box[0], columns = box[3] - box[2], most, blocks
-    if begins_block(part):
-        if not part.whole:      # parts may differ in which axis comes first
-            rows = columns = max(rows, columns)
-        most = most_blocks(how, rows, columns, part.q1 - part.q0)
-        blocks = blocks_together(call, task, part.block, most)
-        step.joined = blocks > 0
-        part.blocks = max(blocks, 1)
-    if step.joined:
+    if not part.whole:      # parts may differ in which axis comes first
+        rows = columns = max(rows, columns)
+    most = most_blocks(how, rows, columns, part.q_step)
+    blocks = blocks_together(call, task, part.block, most)
+    if blocks > 0:
+        part.blocks = blocks
         step.how = SPARSE_PIXELS if how == SPARSE else PIXELS_Y + part.how % 2
 
 
@@ -356,7 +358,7 @@ cdef inline void begin_steps(
     step.tile, step.opened = open_tile(call, &step.map, task, task.first_block), task.first_block
     step.target = target_of(call, &step.tile, &step.scratch)
     step.part = parts_of(call, task, MAX_BINS)
-    step.may_join, step.joined = may_join, False
+    step.may_join = may_join
 
 
 cdef inline bint next_step(const Call *call, const Task *task, Step *step) noexcept nogil:

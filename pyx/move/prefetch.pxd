@@ -1,7 +1,7 @@
 """Prefetch: cache lines that are needed soon, asked for while something else is computed."""
 from libc.stdint cimport int32_t
 
-from plan.structs cimport STREAMING, Strides
+from plan.structs cimport Strides
 from simd.simd cimport LANE_BYTES, prefetch_l1, prefetch_l2, prefetch_run, real
 from tuning cimport NEAR_BYTES
 
@@ -85,13 +85,3 @@ cdef inline void prefetch_ends(const void *run, Py_ssize_t size) noexcept nogil:
         prefetch_l2(run)
     if <size_t>(<const char*>run + size) % LANE_BYTES != 0:
         prefetch_l2(<const char*>run + size)
-
-
-cdef inline void prefetch_pixel_ends(
-        const real *target, Py_ssize_t count, Py_ssize_t width, Py_ssize_t step,
-        int store) noexcept nogil:
-    """Prefetch the lines that put_pixels will stream only partly, where pixels lie apart."""
-    cdef Py_ssize_t i
-    if store == STREAMING and step != width:
-        for i in range(count):
-            prefetch_ends(target + i * step, width * sizeof(real))

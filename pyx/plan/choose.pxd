@@ -93,10 +93,10 @@ cdef inline int strategy_of(const Call *call) noexcept nogil:
 
 
 cdef inline bint row_lanes_fit(const Call *call) noexcept nogil:
-    """Whether the strip has room for the columns of each window."""
+    """Whether the strip has room for the columns of each window, of all channels."""
     cdef const int32_t *window = call.tables.windows
     for _ in range(call.tables.count):
-        if (window[3] - window[2]) * LANE_BYTES > call.layout.strip_bytes:
+        if (window[3] - window[2]) * call.channels * LANE_BYTES > call.layout.strip_bytes:
             return False
         window += 4
     return True
