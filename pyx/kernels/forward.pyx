@@ -175,8 +175,7 @@ cdef void pixels_y_first(
         Scratch *scratch) noexcept nogil:
     """Some bins of a box, of part.blocks channel blocks; out: bin (0, 0)."""
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), width = part.blocks * lanes
-    cdef Py_ssize_t columns = part.window.x1 - part.window.x0, qs = part.q1 - part.q0
-    cdef Py_ssize_t x
+    cdef Py_ssize_t runs = part.window.x1 - part.window.x0, qs = part.q1 - part.q0, i
     cdef int p
     cdef real *strip = <real*>scratch.strip
     cdef real *bins = <real*>scratch.bins
@@ -189,20 +188,17 @@ cdef void pixels_y_first(
     y_taps.weight = x_taps.weight = call.tables.tap_weight
     x_taps.spans = part.spans_x + 2 * part.q0
     plane += part.window.x0 * map.x
-    pixels.start, pixels.step, pixels.stride = plane, lanes, map.y
-    pixels.count = columns * part.blocks
+    pixels.step, pixels.stride, pixels.count = lanes, map.y, part.blocks
+    if map.x == width:      # pixels lie end to end
+        pixels.count, runs = runs * part.blocks, 1
     strips.start, strips.step, strips.stride = strip - part.window.x0 * width, lanes, width
     strips.count = part.blocks
     for p in range(part.p0, part.p1):
         row = out + p * call.bins.y + part.q0 * call.bins.x
         y_taps.spans = part.spans_y + 2 * p
-        if map.x != width:
-            pixels.count = part.blocks
-            for x in range(columns):
-                pixels.start = plane + x * map.x
-                contract_bins(strip + x * width, 0, lanes, &pixels, 1, &y_taps)
-        else:
-            contract_bins(strip, 0, lanes, &pixels, 1, &y_taps)
+        for i in range(runs):
+            pixels.start = plane + i * map.x
+            contract_bins(strip + i * width, 0, lanes, &pixels, 1, &y_taps)
         contract_bins(bins, width, lanes, &strips, <int>qs, &x_taps)
         put_pixels(bins, qs, width, row, call.bins.x, call.store)
 

@@ -8,23 +8,16 @@ from simd.simd cimport small_size
 from tuning cimport ROUND_NUMBERS
 
 
-cdef inline void narrow_piece(
-        const float *values, Py_ssize_t first, Py_ssize_t stop, void *out, int kind) noexcept nogil:
-    narrow_numbers(values + first, kind, stop - first, <char*>out + first * small_size(kind))
-
-
 cdef int narrow_all(
         const Py_buffer *source, const Py_buffer *target, int kind, int threads) except -1:
-    cdef Py_ssize_t i, count = source.len // <Py_ssize_t>sizeof(float)
-    if target.len != count * small_size(kind):
+    cdef Py_ssize_t i, count = source.len // <Py_ssize_t>sizeof(float), size = small_size(kind)
+    cdef const float *values = <const float*>source.buf
+    if target.len != count * size:
         raise ValueError(f"out: {target.len} bytes for {count} numbers")
     threads = startable(<int>min(<Py_ssize_t>threads, count // ROUND_NUMBERS))
-    if threads <= 1:
-        with nogil:
-            narrow_piece(<const float*>source.buf, 0, count, target.buf, kind)
-        return 0
     for i in prange(0, count, ROUND_NUMBERS, nogil=True, num_threads=threads, schedule="static"):
-        narrow_piece(<const float*>source.buf, i, min(i + ROUND_NUMBERS, count), target.buf, kind)
+        narrow_numbers(values + i, kind, min(<Py_ssize_t>ROUND_NUMBERS, count - i),
+                       <char*>target.buf + i * size)
     return 0
 
 
