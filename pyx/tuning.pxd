@@ -105,5 +105,4 @@ cdef enum:
     MIN_PARALLEL_BINS = 4096       # bins of tables worth a second thread               # R028
     BOXES_AT_ONCE = 16             # boxes whose tables a thread makes at a time        # no record
     ROUND_NUMBERS = 1 << 16        # numbers that a thread rounds or checks at a time   # R029
-    PASTE_PIXELS = 1984            # pixels of a line at once; with 2048 arrays collide  # R429
     PASTE_TASK_BYTES = 1 << 20     # of images, at least, that a task of a mask writes  # no record

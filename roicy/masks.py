@@ -252,7 +252,7 @@ def _places(
     boxes: np.ndarray, width: int, shape: tuple[int, int], rule: str, padding: int, computed: Any
 ) -> tuple[np.ndarray, np.ndarray]:
     """
-    Return where masks lie, as struct Place of ``pyx/images/paste.pyx``, and corners of boxes.
+    Return where masks lie, as struct mask_place of ``pyx/images/masks.h``, and corners of boxes.
 
     Boxes are converted to the type of the masks first.
     """
@@ -277,7 +277,7 @@ def _places(
     stop = np.maximum(np.minimum(stop[::-1], height_width), first)
     first = np.minimum(first, stop)
     ends = np.stack([first, stop], axis=1).reshape(4, -1)
-    places = np.concatenate([ends, origins[::-1], sizes[::-1]]).T
+    places = np.concatenate([ends, origins, sizes]).T
     return np.ascontiguousarray(places), np.ascontiguousarray(corners, np.float64)
 
 

@@ -153,8 +153,8 @@ cdef inline Sums sums_of(const Call *call, Scratch *scratch, bint scaled) noexce
     sums.sums, sums.first, sums.channels = scratch.sums, 0, pixels.channels
     sums.step = pixels.channels if call.target.interleaved else 1
     for c in range(pixels.channels):
-        sums.scale[c] = pixels.scale[pixels.place[c]] if scaled else 1
-        sums.bias[c] = pixels.bias[pixels.place[c]] if scaled else 0
+        sums.scale[c] = pixels.scale[c] if scaled else 1
+        sums.bias[c] = pixels.bias[c] if scaled else 0
         sums.place[c] = pixels.place[c] * (1 if call.target.interleaved else CROP_COLUMNS)
     return sums
 
@@ -293,7 +293,7 @@ cdef void warp_task(
     cdef int p
     for p in range(first_row, stop_row):
         warp_pixels(
-            frame_of(call, k), &warp, &call.target, call.pixels.place, p, call.width, row)
+            frame_of(call, k), &warp, &call.target, p, call.width, row)
         row += call.target.stride_y
 
 
@@ -508,15 +508,16 @@ def crop(frames, place, pixels, options, out):
     """
     cdef Call call
     cdef list kept = []
-    cdef int c
+    cdef int c, p
     memset(&call, 0, sizeof(call))
     set_target(&call, buffer_of(kept, out), ord(options.kind))
     call.rule, call.repeats = options.rule, options.repeats
     call.target.zero, call.target.flip = options.zero, options.flip
     call.pixels.channels = call.target.channels
     for c in range(call.target.channels):
-        call.pixels.place[c], call.pixels.scale[c] = pixels.place[c], pixels.scale[c]
-        call.pixels.bias[c], call.pixels.pad[c] = pixels.bias[c], pixels.pad[c]
+        p = pixels.place[c]
+        call.pixels.place[c], call.pixels.scale[c] = p, pixels.scale[p]
+        call.pixels.bias[c], call.pixels.pad[c] = pixels.bias[p], pixels.pad[p]
     set_frames(&call, kept, frames)
     set_boxes(&call, kept, place)
     if call.count and frames.yuv is not None:

@@ -131,5 +131,5 @@ cdef extern from "images/warp.h":
         Warp *warp, const double *m, const int32_t *shown, int rule, bint repeats,
         const Pixels *pixels) noexcept nogil
     void warp_pixels(
-        const Source *source, const Warp *warp, const Target *target, const Py_ssize_t *place,
-        int32_t p, int32_t width, char *row) noexcept nogil
+        const Source *source, const Warp *warp, const Target *target, int32_t p, int32_t width,
+        char *row) noexcept nogil

@@ -38,8 +38,7 @@ struct crop_source {
     const struct crop_yuv *yuv;
 };
 
-/* What is done to pixels.  Channel c of a frame becomes channel place[c] of the output; the other
-   numbers are of channels of the output. */
+/* What is done to pixels: channel c of a frame becomes channel place[c] of the output. */
 struct crop_pixels {
     int channels;
     ptrdiff_t place[CROP_CHANNELS];

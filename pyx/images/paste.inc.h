@@ -1,18 +1,23 @@
 /* The pixels of masks.  masks.h includes this file once for each type REAL. */
 
-/* The taps of pixels first .. first + count - 1 of an axis.
+/* The taps of pixels first .. first + count - 1, along lines or across them.
 
    If the mask is resized they are those of area_pixel of PyTorch's interpolate, and else those of
    its grid_sample, both with align_corners=False.  Products are fused as its kernels have them, so
    that the weights have the same bits.  A mask that is sampled has a border of zeros, where all
    points beyond it lie.  A point that is no number weighs nothing. */
-static FORCE_INLINE void NAME(find_taps)(int rule, const struct mask_axis *axis, ptrdiff_t first,
-                                         ptrdiff_t count, const struct mask_taps *taps) {
-    const int32_t last = axis->extent - 1;
+static FORCE_INLINE void NAME(find_taps)(const struct mask_lines *lines, int across,
+                                         ptrdiff_t first, ptrdiff_t count,
+                                         const struct mask_taps *taps) {
+    const struct masks *masks = lines->masks;
+    const struct mask_place *place = masks->places + lines->k;
+    const double *corners = masks->corners + 4 * lines->k;
+    const int y = masks->along_y != across, rule = masks->rule;
+    const int32_t extent = masks->extent[across], last = extent - 1;
     REAL *low_weight = (REAL *)taps->low_weight, *high_weight = (REAL *)taps->high_weight;
     if (rule == TORCHVISION) {
-        const REAL scale = (REAL)axis->extent / (REAL)axis->size;
-        const ptrdiff_t offset = first - axis->origin;
+        const REAL scale = (REAL)extent / (REAL)place->size[y];
+        const ptrdiff_t offset = first - place->origin[y];
         for (ptrdiff_t i = 0; i < count; i++) {
             REAL at = NAME(FUSED)(scale, (REAL)(offset + i) + (REAL)0.5, (REAL)-0.5);
             at = at > 0 ? at : 0;
@@ -25,8 +30,8 @@ static FORCE_INLINE void NAME(find_taps)(int rule, const struct mask_axis *axis,
         }
         return;
     }
-    const REAL start = (REAL)axis->start, size = (REAL)axis->stop - start;
-    const REAL half = (REAL)(axis->extent - 2) / 2;
+    const REAL start = (REAL)corners[y], size = (REAL)corners[2 + y] - start;
+    const REAL half = (REAL)(extent - 2) / 2;
     for (ptrdiff_t i = 0; i < count; i++) {
         REAL at = (((REAL)(first + i) + (REAL)0.5) - start) / size;
         at = at * 2 - 1;
@@ -46,14 +51,16 @@ static FORCE_INLINE void NAME(find_taps)(int rule, const struct mask_axis *axis,
 
 /* Computes what is needed of a line of the mask. */
 static NOINLINE void NAME(read_line)(struct mask_lines *lines, int32_t line, int slot) {
-    const REAL *from = (const REAL *)lines->mask + (ptrdiff_t)line * lines->along.extent;
-    const int32_t *at_low = lines->taps.low, *at_high = lines->taps.high;
-    const REAL *low_weight = (const REAL *)lines->taps.low_weight;
-    const REAL *high_weight = (const REAL *)lines->taps.high_weight;
+    const int32_t *extent = lines->masks->extent, *at_low = lines->at_low,
+                  *at_high = lines->at_high;
+    const REAL *from =
+        (const REAL *)lines->masks->numbers + (lines->k * extent[1] + line) * extent[0];
+    const REAL *low_weight = (const REAL *)lines->low_weight;
+    const REAL *high_weight = (const REAL *)lines->high_weight;
     const ptrdiff_t count = lines->count;
     REAL *low = (REAL *)lines->low[slot], *high = (REAL *)lines->high[slot];
     lines->kept[slot] = line;
-    if (lines->corners || lines->along_y) {
+    if (lines->corners || lines->masks->along_y) {
 #pragma omp simd
         for (ptrdiff_t i = 0; i < count; i++) {
             low[i] = from[at_low[i]];
@@ -72,13 +79,14 @@ static NOINLINE void NAME(read_line)(struct mask_lines *lines, int32_t line, int
 static NOINLINE void NAME(blend_corners)(const struct mask_lines *lines, const int *slots,
                                          const REAL *weights, REAL *to) {
     const REAL *value[4], *along[4];
+    const int along_y = lines->masks->along_y;
     REAL across[4];
     for (int i = 0; i < 4; i++) {
-        int corner = lines->rule == TORCHVISION && i < 2 ? 1 - i : i;
-        int line = lines->along_y ? corner & 1 : corner >> 1;
-        int high = lines->along_y ? corner >> 1 : corner & 1;
+        int corner = lines->masks->rule == TORCHVISION && i < 2 ? 1 - i : i;
+        int line = along_y ? corner & 1 : corner >> 1;
+        int high = along_y ? corner >> 1 : corner & 1;
         value[i] = (const REAL *)(high ? lines->high : lines->low)[slots[line]];
-        along[i] = (const REAL *)(high ? lines->taps.high_weight : lines->taps.low_weight);
+        along[i] = (const REAL *)(high ? lines->high_weight : lines->low_weight);
         across[i] = weights[line];
     }
 #pragma omp simd
@@ -97,15 +105,15 @@ static FORCE_INLINE void NAME(blend_lines)(const struct mask_lines *lines, const
     const REAL *a = (const REAL *)lines->low[slots[0]], *b = (const REAL *)lines->low[slots[1]];
     const REAL first = weights[0], second = weights[1];
     const ptrdiff_t count = lines->count;
-    if (!lines->along_y) {
+    if (!lines->masks->along_y) {
 #pragma omp simd
         for (ptrdiff_t i = 0; i < count; i++)
             to[i] = NAME(FUSED)(a[i], first, b[i] * second);
         return;
     }
     const REAL *c = (const REAL *)lines->high[slots[0]], *d = (const REAL *)lines->high[slots[1]];
-    const REAL *low_weight = (const REAL *)lines->taps.low_weight;
-    const REAL *high_weight = (const REAL *)lines->taps.high_weight;
+    const REAL *low_weight = (const REAL *)lines->low_weight;
+    const REAL *high_weight = (const REAL *)lines->high_weight;
 #pragma omp simd
     for (ptrdiff_t i = 0; i < count; i++) {
         REAL low = NAME(FUSED)(a[i], first, b[i] * second);
@@ -118,9 +126,9 @@ static FORCE_INLINE void NAME(blend_lines)(const struct mask_lines *lines, const
    of a NaN. */
 static FORCE_INLINE void NAME(to_bytes)(const struct mask_lines *lines, const REAL *pixels,
                                         uint8_t *to) {
-    const REAL threshold = (REAL)lines->threshold;
+    const REAL threshold = (REAL)lines->masks->threshold;
     const ptrdiff_t count = lines->count;
-    if (lines->values == REACHED) {
+    if (lines->masks->values == REACHED) {
 #pragma omp simd
         for (ptrdiff_t i = 0; i < count; i++)
             to[i] = pixels[i] >= threshold;
@@ -139,7 +147,7 @@ static NOINLINE const void *NAME(compute_line)(struct mask_lines *lines, ptrdiff
     int32_t ends[2];
     REAL weights[2], *pixels = (REAL *)lines->pixels;
     const struct mask_taps tap = {ends, ends + 1, weights, weights + 1};
-    NAME(find_taps)(lines->rule, &lines->across, line, 1, &tap);
+    NAME(find_taps)(lines, 1, line, 1, &tap);
     const int slots[2] = {ends[0] & 1, ends[1] & 1};
     for (int i = 0; i < 2; i++)
         if (lines->kept[slots[i]] != ends[i])
@@ -148,7 +156,7 @@ static NOINLINE const void *NAME(compute_line)(struct mask_lines *lines, ptrdiff
         NAME(blend_corners)(lines, slots, weights, pixels);
     else
         NAME(blend_lines)(lines, slots, weights, pixels);
-    if (lines->values == REAL_VALUES)
+    if (lines->masks->values == REAL_VALUES)
         return pixels;
     NAME(to_bytes)(lines, pixels, lines->small);
     return lines->small;

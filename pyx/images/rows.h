@@ -97,8 +97,7 @@ static FORCE_INLINE vector_double load_bytes_double(const uint8_t *from) {
 static NOINLINE void crop_complete(const struct sums *to, int count, const struct crop_span *spans,
                                    const float *cover, const struct crop_pixels *pixels) {
     for (int c = 0; c < to->channels; c++) {
-        ptrdiff_t place = pixels->place[c];
-        float scale = pixels->scale[place], bias = pixels->bias[place], pad = pixels->pad[place];
+        float scale = pixels->scale[c], bias = pixels->bias[c], pad = pixels->pad[c];
         for (int q = 0; q < count; q++) {
             float *column = (float *)to->sums + (q * to->step + to->place[c]) * CROP_ROWS;
             for (int l = 0; cover && l < CROP_ROWS; l++)

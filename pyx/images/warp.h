@@ -28,9 +28,9 @@ struct warp {
     int projective;                                /* the last row is not 0, 0, 1 */
     int repeats;                                   /* the edges of the frame go on for ever */
     int nearest;                                   /* a sample is the pixel around it */
-    float scale[4], bias[4], pad[4]; /* of channels of the frame; scale includes 1 / (nx * ny) */
-    int32_t low_p, stop_p, low_q, stop_q; /* output pixels that show the box */
-    int32_t ahead_x, ahead_y;             /* WARP_AHEAD pixels on, towards the next output rows */
+    struct crop_pixels pixels;                     /* scale: of a sum of samples */
+    int32_t low_p, stop_p, low_q, stop_q;          /* output pixels that show the box */
+    int32_t ahead_x, ahead_y; /* WARP_AHEAD pixels on, towards the next output rows */
 };
 
 /* The pixel (y, x) of a frame of any strides and type, or padding. */
@@ -38,7 +38,7 @@ static NOINLINE void warp_load_pixel(const struct crop_source *source, const str
                                      ptrdiff_t y, ptrdiff_t x, float *to) {
     ptrdiff_t right = source->width - 1, bottom = source->height - 1;
     if (!warp->repeats && (x < 0 || x > right || y < 0 || y > bottom)) {
-        memcpy(to, warp->pad, sizeof warp->pad);
+        memcpy(to, warp->pixels.pad, sizeof warp->pixels.pad);
         return;
     }
     x = x < 0 ? 0 : x > right ? right : x;
@@ -65,26 +65,13 @@ static NOINLINE void warp_place_any(const struct crop_source *source, const stru
     const double *m = warp->m;
     double right = source->width + 1.0, bottom = source->height + 1.0;
     double x0 = m[1] * p + m[2], y0 = m[4] * p + m[5], w0 = m[7] * p + m[8];
-    double x[CROP_COLUMNS], y[CROP_COLUMNS], w[CROP_COLUMNS];
     double by_x = m[0], by_y = m[3], by_w = m[6];
     WARP_SIMD
     for (int i = 0; i < CROP_COLUMNS; i++) {
-        x[i] = by_x * (q + i) + x0;
-        y[i] = by_y * (q + i) + y0;
-        w[i] = 1;
-    }
-    if (warp->projective) {
-        WARP_SIMD
-        for (int i = 0; i < CROP_COLUMNS; i++) {
-            w[i] = by_w * (q + i) + w0;
-            x[i] /= w[i];
-            y[i] /= w[i];
-        }
-    }
-    WARP_SIMD
-    for (int i = 0; i < CROP_COLUMNS; i++) {
-        int valid = (w[i] > 0) & (x[i] == x[i]) & (y[i] == y[i]);
-        double column = crop_within(x[i], -2, right), row = crop_within(y[i], -2, bottom);
+        double w = by_w * (q + i) + w0;
+        double x = (by_x * (q + i) + x0) / w, y = (by_y * (q + i) + y0) / w;
+        int valid = (w > 0) & (x == x) & (y == y);
+        double column = crop_within(x, -2, right), row = crop_within(y, -2, bottom);
         int32_t before = (int32_t)(column + 4) - 4, above = (int32_t)(row + 4) - 4;
         places->x[i] = (float)(column - before);
         places->y[i] = (float)(row - above);
@@ -122,20 +109,11 @@ static FORCE_INLINE int warp_place(const struct crop_source *source, const struc
     float x0 = (float)(x - column), y0 = (float)(y - row), dx = (float)by_x, dy = (float)by_y;
     float dw = (float)by_w;
     int32_t first_column = (int32_t)column, first_row = (int32_t)row;
-    float shares[CROP_COLUMNS];
-    if (warp->projective) {
-        WARP_SIMD
-        for (int i = 0; i < CROP_COLUMNS; i++)
-            shares[i] = (float)i / (1 + (float)i * dw);
-    } else {
-        WARP_SIMD
-        for (int i = 0; i < CROP_COLUMNS; i++)
-            shares[i] = (float)i;
-    }
     WARP_SIMD
     for (int i = 0; i < CROP_COLUMNS; i++) {
-        warp_split(x0 + shares[i] * dx, first_column, places->column + i, places->x + i);
-        warp_split(y0 + shares[i] * dy, first_row, places->row + i, places->y + i);
+        float share = (float)i / (1 + (float)i * dw);
+        warp_split(x0 + share * dx, first_column, places->column + i, places->x + i);
+        warp_split(y0 + share * dy, first_row, places->row + i, places->y + i);
     }
     return 1;
 }
@@ -184,12 +162,12 @@ static inline int warp_is_near(const struct crop_source *source) {
            row * source->height > -most && source->width < most / CROP_CHANNELS - 8;
 }
 
-/* Adds samples amid dense bytes to sums [channel][column], which begin with the `first`.  Two
-   pixels of a row are fetched at once, one sample after the other; they are then computed with as
-   vectors of samples. */
+/* Adds samples amid dense bytes to sums [channel][column].  Two pixels of a row are fetched at
+   once, one sample after the other; they are then computed with as vectors of samples.  Pixels
+   `ahead` bytes on are prefetched, unless it is 0. */
 static FORCE_INLINE void warp_add_bytes(const struct crop_source *source, int channels,
                                         const struct warp_places *places, ptrdiff_t ahead,
-                                        int first, float *sums) {
+                                        float *sums) {
     enum { n = CROP_COLUMNS };
     const char *start = source->start, *next = start + source->stride_y;
     int32_t step = (int32_t)source->stride_y, offset[n];
@@ -198,7 +176,7 @@ static FORCE_INLINE void warp_add_bytes(const struct crop_source *source, int ch
     WARP_SIMD
     for (int i = 0; i < n; i++)
         offset[i] = places->row[i] * step + places->column[i] * channels;
-    for (int i = 0; first && i < n; i += n / 4)
+    for (int i = 0; ahead && i < n; i += n / 4)
         prefetch_l2((const char *)((uintptr_t)start + (uintptr_t)(offset[i] + ahead)));
     for (int i = 0; i < n; i++) {
         above[i] = warp_eight_bytes(start + offset[i]);
@@ -220,8 +198,7 @@ static FORCE_INLINE void warp_add_bytes(const struct crop_source *source, int ch
             float last = (float)(int32_t)(d[i] >> 8 * k & 255);
             float top = FUSED_float(to - from, places->x[i], from);
             float bottom = FUSED_float(last - under, places->x[i], under);
-            float sample = FUSED_float(bottom - top, places->y[i], top);
-            sums[k * n + i] = first ? sample : sums[k * n + i] + sample;
+            sums[k * n + i] += FUSED_float(bottom - top, places->y[i], top);
         }
     }
 }
@@ -229,22 +206,21 @@ static FORCE_INLINE void warp_add_bytes(const struct crop_source *source, int ch
 /* Adds samples near an edge, or of a frame that is not dense bytes, one by one.  Pixels of weight 0
    are not read. */
 static NOINLINE void warp_add_any(const struct crop_source *source, const struct warp *warp,
-                                  int count, const struct warp_places *places, int first,
-                                  float *sums) {
+                                  int count, const struct warp_places *places, float *sums) {
     for (int i = 0; i < count; i++) {
         ptrdiff_t column = places->column[i], row = places->row[i];
         float x = places->x[i], y = places->y[i], corners[4][CROP_CHANNELS];
         for (int j = 0; row != INT32_MIN && j < (y > 0 ? 4 : 2); j++)
             warp_load_pixel(source, warp, row + j / 2, column + (j % 2 && x > 0), corners[j]);
         for (int k = 0; k < source->channels; k++) {
-            float *sum = sums + k * CROP_COLUMNS + i, sample = warp->pad[k];
+            float sample = warp->pixels.pad[k];
             if (row != INT32_MIN)
                 sample = FUSED_float(corners[1][k] - corners[0][k], x, corners[0][k]);
             if (row != INT32_MIN && y > 0) {
                 float below = FUSED_float(corners[3][k] - corners[2][k], x, corners[2][k]);
                 sample = FUSED_float(below - sample, y, sample);
             }
-            *sum = first ? sample : *sum + sample;
+            sums[k * CROP_COLUMNS + i] += sample;
         }
     }
 }
@@ -256,38 +232,38 @@ static FORCE_INLINE void warp_row(const struct crop_source *source, const struct
                                   float *sums) {
     struct warp_places places;
     ptrdiff_t ahead = warp->ahead_y * source->stride_y + warp->ahead_x * channels;
+    for (int i = 0; i < channels * CROP_COLUMNS; i++)
+        sums[i] = -0.0f; /* to which any number can be added unchanged, -0 too */
     for (int j = 0; j < warp->ny; j++)
         for (int i = 0; i < warp->nx; i++) {
-            int on_line =
-                warp_place(source, warp, q + warp->at_x[i] - 0.5, p + warp->at_y[j] - 0.5, &places);
-            int first = i + j == 0;
+            double x = warp->at_x[i], y = warp->at_y[j]; /* in the output pixel */
+            int on_line = warp_place(source, warp, q + x - 0.5, p + y - 0.5, &places);
             if (warp->nearest)
                 warp_to_nearest(&places);
             if (!bytes || !warp_is_inside(source, channels, &places, on_line))
-                warp_add_any(source, warp, count, &places, first, sums);
-            else if (first)
-                warp_add_bytes(source, channels, &places, ahead, 1, sums);
+                warp_add_any(source, warp, count, &places, sums);
             else
-                warp_add_bytes(source, channels, &places, 0, 0, sums);
+                warp_add_bytes(source, channels, &places, i + j ? 0 : ahead, sums);
         }
 }
 
 /* Scales sums and stores them as a part of a row of the output. */
-static FORCE_INLINE void warp_store(const struct warp *warp, const struct crop_target *target,
-                                    const ptrdiff_t *place, int count, const float *sums,
+static FORCE_INLINE void warp_store(const struct crop_pixels *pixels,
+                                    const struct crop_target *target, int count, const float *sums,
                                     char *to) {
     float line[CROP_CHANNELS * CROP_COLUMNS], run[CROP_COLUMNS];
     int n = target->channels;
     for (int c = 0; c < n; c++) {
         const float *from = sums + c * CROP_COLUMNS;
-        float scale = warp->scale[c], bias = warp->bias[c];
-        char *row = to + place[c] * target->stride_c;
+        float scale = pixels->scale[c], bias = pixels->bias[c];
+        ptrdiff_t place = pixels->place[c];
+        char *row = to + place * target->stride_c;
         WARP_SIMD
         for (int i = 0; i < CROP_COLUMNS; i++)
             run[i] = FUSED_float(from[i], scale, bias);
         if (target->interleaved)
             for (int i = 0; i < CROP_COLUMNS; i++)
-                line[i * n + place[c]] = run[i];
+                line[i * n + place] = run[i];
         else if (target->stride_x == target->itemsize)
             crop_store_run(run, count, target, row);
         else
@@ -299,8 +275,8 @@ static FORCE_INLINE void warp_store(const struct warp *warp, const struct crop_t
 
 /* Row p of the output, of which warp->low_q to warp->stop_q - 1 show the box. */
 static NOINLINE void warp_pixels(const struct crop_source *source, const struct warp *warp,
-                                 const struct crop_target *target, const ptrdiff_t *place,
-                                 int32_t p, int32_t width, char *row) {
+                                 const struct crop_target *target, int32_t p, int32_t width,
+                                 char *row) {
     int shown = p >= warp->low_p && p < warp->stop_p && source->width > 0 && source->height > 0;
     int bytes = source->dense && source->kind == BYTE && warp_is_near(source), count;
     for (int32_t q = 0; q < width; q += count, row += count * target->stride_x) {
@@ -310,14 +286,14 @@ static NOINLINE void warp_pixels(const struct crop_source *source, const struct 
         count = count < CROP_COLUMNS ? count : CROP_COLUMNS;
         if (!shown || !inside)
             for (int i = 0; i < CROP_CHANNELS * CROP_COLUMNS; i++)
-                sums[i] = warp->pad[i / CROP_COLUMNS] * (float)(warp->nx * warp->ny);
+                sums[i] = warp->pixels.pad[i / CROP_COLUMNS] * (float)(warp->nx * warp->ny);
         else if (source->channels == 3)
             warp_row(source, warp, 3, bytes, p, q, count, sums);
         else if (source->channels == 1)
             warp_row(source, warp, 1, bytes, p, q, count, sums);
         else
             warp_row(source, warp, source->channels, bytes, p, q, count, sums);
-        warp_store(warp, target, place, count, sums, row);
+        warp_store(&warp->pixels, target, count, sums, row);
     }
 }
 
@@ -385,19 +361,16 @@ static inline void warp_set(struct warp *warp, const double *m, const int32_t *s
     warp->stop_p = shown[2], warp->stop_q = shown[3];
     warp->nx = rule == CROP_AREAS ? warp_samples(m, 0, shown[2], shown[3]) : 1;
     warp->ny = rule == CROP_AREAS ? warp_samples(m, 1, shown[2], shown[3]) : 1;
+    warp->projective = m[6] != 0 || m[7] != 0 || m[8] != 1;
+    warp->repeats = repeats;
+    warp->nearest = rule == CROP_NEAREST;
     for (int i = 0; i < WARP_SAMPLES; i++) {
         warp->at_x[i] = (i + 0.5) / warp->nx;
         warp->at_y[i] = (i + 0.5) / warp->ny;
     }
-    warp->projective = m[6] != 0 || m[7] != 0 || m[8] != 1;
-    warp->repeats = repeats;
-    warp->nearest = rule == CROP_NEAREST;
-    for (int c = 0; c < pixels->channels; c++) {
-        ptrdiff_t place = pixels->place[c];
-        warp->scale[c] = pixels->scale[place] / (float)(warp->nx * warp->ny);
-        warp->bias[c] = pixels->bias[place];
-        warp->pad[c] = pixels->pad[place];
-    }
+    warp->pixels = *pixels;
+    for (int c = 0; c < pixels->channels; c++)
+        warp->pixels.scale[c] /= (float)(warp->nx * warp->ny);
     warp_set_ahead(warp);
 }
 
