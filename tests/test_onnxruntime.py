@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import subprocess
 import sys
 import threading
@@ -146,90 +147,61 @@ pool <size> (X, rois, images) => (Y) {
 }"""
 
 
-class RandomGraph:
-    """A model of random nodes on maps and scalars; RoiAlign is in bodies and functions, too."""
-
-    def __init__(self, seed):
-        self.random = random.Random(seed)
-        self.maps, self.scalars, self.pooled = ["X"], ["half"], []
-        self.lines = ["half = Constant <value_float = 0.5> ()"]
-        self.lines.append("first = Constant <value = int64 {0}> ()")
-        kinds = [self.sum, self.pool, self.pool, self.mean, self.flat, self.same, self.branch]
-        kinds += [self.sequence, self.optional, self.function]
-        for i in range(self.random.randint(4, 24)):
-            self.random.choice(kinds)(i)
-        made = self.maps[1:] + self.pooled
-        self.outputs = self.random.sample(made, min(3, len(made)))
-
-    def any(self, *of):
-        return self.random.choice([name for names in of for name in names])
-
-    def sum(self, i):
-        self.lines.append(
-            f"m{i} = Add ({self.any(self.maps)}, {self.any(self.scalars, ['table'])})"
-        )
-        self.maps.append(f"m{i}")
-
-    def same(self, i):
-        self.lines.append(f"m{i} = Identity ({self.any(self.maps)})")
-        self.maps.append(f"m{i}")
-
-    def sequence(self, i):
-        self.lines.append(
-            f"q{i} = SequenceConstruct ({self.any(self.maps)}, {self.any(self.maps)})"
-        )
-        self.lines.append(f"m{i} = SequenceAt (q{i}, first)")
-        self.maps.append(f"m{i}")
-
-    def optional(self, i):
-        self.lines.append(f"o{i} = Optional ({self.any(self.maps)})")
-        self.lines.append(f"m{i} = OptionalGetElement (o{i})")
-        self.maps.append(f"m{i}")
-
-    def function(self, i):
-        self.lines.append(
-            f"p{i} = mine.pool <size = {i + 1}> ({self.any(self.maps)}, rois, images)"
-        )
-        self.pooled.append(f"p{i}")
-
-    def pool(self, i):
-        given = "output_height = 2, output_width = 2, sampling_ratio = 2, spatial_scale = 0.5"
-        self.lines.append(f"p{i} = RoiAlign <{given}> ({self.any(self.maps)}, rois, images)")
-        self.pooled.append(f"p{i}")
-
-    def mean(self, i):
-        self.lines.append(f"s{i} = ReduceMean <keepdims = 0> ({self.any(self.pooled, self.maps)})")
-        self.scalars.append(f"s{i}")
-
-    def flat(self, i):
-        self.lines.append(f"f{i} = Flatten ({self.any(self.pooled, self.maps)})")
-        self.lines.append(f"s{i} = ReduceMax <keepdims = 0> (f{i})")
-        self.scalars.append(f"s{i}")
-
-    def branch(self, i):
-        a = f"{self.any(self.maps)}, {self.any(self.scalars, ['table'])}"
-        b = self.any(self.maps)
-        self.lines.append(f"c{i} = Less ({self.any(self.scalars)}, {self.any(self.scalars)})")
-        self.lines.append(
-            f"m{i} = If (c{i}) <"
-            f"then_branch = a{i} () => (float[A{i}, B, C, D] t{i}) {{ t{i} = Add ({a}) }}, "
-            f"else_branch = b{i} () => (float[A{i}, B, C, D] e{i}) {{ "
-            f"q{i} = RoiAlign <sampling_ratio = 1, spatial_scale = 0.3> ({b}, rois, images) "
-            f"r{i} = ReduceMax <keepdims = 0> (q{i}) e{i} = Mul ({b}, r{i}) }}>"
-        )
-        self.maps.append(f"m{i}")
-
-    def model(self, table):
-        outputs = ", ".join(f"float[N{i}, P, Q, R] {name}" for i, name in enumerate(self.outputs))
-        text = "\n".join(self.lines)
-        values = VALUES.replace(")", ", float[3, 20, 25] table)")  # which need not be given
-        body = f"mixed {values} => ({outputs}) {{\n{text}\n}}{FUNCTION}"
-        model = parsed(body, domains=', "mine": 1')
-        model.graph.initializer.append(numpy_helper.from_array(table, "table"))
-        return model
-
-
+# Nodes of random graphs, by what they make: maps, what is pooled, or scalars.  # is the number of
+# a node.  MAP, NUMBER, ADDEND and ANY are values that are there.
+GIVEN = "output_height = 2, output_width = 2, sampling_ratio = 2, spatial_scale = 0.5"
+NODES = {
+    "m": [
+        "m# = Add (MAP, ADDEND)",
+        "m# = Identity (MAP)",
+        "q# = SequenceConstruct (MAP, MAP)  m# = SequenceAt (q#, first)",
+        "o# = Optional (MAP)  m# = OptionalGetElement (o#)",
+        """c# = Less (NUMBER, NUMBER)
+        m# = If (c#) <
+            then_branch = a# () => (float[A#, B, C, D] t#) { t# = Add (MAP, ADDEND) },
+            else_branch = b# () => (float[A#, B, C, D] e#) {
+                q# = RoiAlign <sampling_ratio = 1, spatial_scale = 0.3> (MAP, rois, images)
+                r# = ReduceMax <keepdims = 0> (q#)
+                e# = Mul (MAP, r#)
+            }>""",
+    ],
+    "p": [
+        "p# = mine.pool <size = #> (MAP, rois, images)",
+        f"p# = RoiAlign <{GIVEN}> (MAP, rois, images)",
+        f"p# = RoiAlign <{GIVEN}> (MAP, rois, images)",
+    ],
+    "s": [
+        "s# = ReduceMean <keepdims = 0> (ANY)",
+        "f# = Flatten (ANY)  s# = ReduceMax <keepdims = 0> (f#)",
+    ],
+}
 RANDOM_GRAPHS = 20
+
+
+def random_graph(seed, table):
+    """Return a model of random nodes.  RoiAlign is in bodies and functions, too."""
+    rng = random.Random(seed)
+    values = {"m": ["X"], "p": ["p0"], "s": ["half"]}
+    lines = [
+        "half = Constant <value_float = 0.5> ()  first = Constant <value = int64 {0}> ()",
+        f"p0 = RoiAlign <{GIVEN}> (X, rois, images)",
+    ]
+    for i in range(1, rng.randint(5, 25)):
+        kind, text = rng.choice([(kind, text) for kind, texts in NODES.items() for text in texts])
+        known = {"MAP": values["m"], "NUMBER": values["s"]}
+        known |= {"ADDEND": [*values["s"], "table"], "ANY": values["m"] + values["p"]}
+        for word, of in known.items():
+            text = re.sub(word, lambda _, of=of: rng.choice(of), text)
+        lines.append(text.replace("#", str(i)))
+        values[kind].append(f"{kind}{i}")
+    made = values["m"][1:] + values["p"]
+    chosen = rng.sample(made, min(3, len(made)))
+    outputs = ", ".join(f"float[N{i}, P, Q, R] {name}" for i, name in enumerate(chosen))
+    inputs = VALUES.replace(")", ", float[3, 20, 25] table)")  # which need not be given
+    body = "\n".join([f"mixed {inputs} => ({outputs}) {{", *lines, "}", FUNCTION])
+    model = parsed(body, domains=', "mine": 1')
+    model.graph.initializer.append(numpy_helper.from_array(table, "table"))
+    return model
 
 
 def test_random_graphs(rng, inputs):
@@ -237,10 +209,7 @@ def test_random_graphs(rng, inputs):
     table = rng.standard_normal((3, 20, 25)).astype(np.float32)
     options = provider.use(quiet(intra_op_num_threads=1))  # of all sessions
     for seed in range(RANDOM_GRAPHS):
-        graph = RandomGraph(seed)
-        if not graph.outputs:
-            continue
-        model = graph.model(table)
+        model = random_graph(seed, table)
         session, theirs = runtime.InferenceSession(model.SerializeToString(), options), alone(model)
         for given in (inputs, inputs | {"table": table[::-1].copy()}):
             expected = theirs.run(None, given)
