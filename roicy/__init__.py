@@ -1,84 +1,37 @@
 """Region-of-interest operators of object detection on NumPy arrays, on every core of a CPU."""
 
+# isort: off
 from ._config import __version__, show_config
 from ._threads import get_num_threads, set_num_threads
 from .cropping import crop, crop_lines
 from .integrals import (
-    prroi_pool,
-    prroi_pool_backward,
-    prroi_pool_backward_boxes,
-    ps_prroi_pool,
-    ps_prroi_pool_backward,
-    ps_prroi_pool_backward_boxes,
-)
+    prroi_pool, prroi_pool_backward, prroi_pool_backward_boxes, ps_prroi_pool,
+    ps_prroi_pool_backward, ps_prroi_pool_backward_boxes,
+)  # fmt: skip
 from .masks import paste_masks
 from .multiscale import (
-    multiscale_roi_align,
-    multiscale_roi_align_backward,
-    multiscale_roi_align_backward_boxes,
-    multiscale_roi_align_rotated,
-    multiscale_roi_align_rotated_backward,
+    multiscale_roi_align, multiscale_roi_align_backward, multiscale_roi_align_backward_boxes,
+    multiscale_roi_align_rotated, multiscale_roi_align_rotated_backward,
     multiscale_roi_align_rotated_backward_boxes,
-)
-from .normalised import (
-    crop_and_resize,
-    crop_and_resize_backward,
-    crop_and_resize_backward_boxes,
-)
+)  # fmt: skip
+from .normalised import crop_and_resize, crop_and_resize_backward, crop_and_resize_backward_boxes
 from .operators import (
-    ps_roi_align,
-    ps_roi_align_backward,
-    ps_roi_align_backward_boxes,
-    ps_roi_pool,
-    ps_roi_pool_backward,
-    roi_align,
-    roi_align_backward,
-    roi_align_backward_boxes,
-    roi_align_max,
-    roi_align_max_backward,
-    roi_align_rotated,
-    roi_align_rotated_backward,
-    roi_align_rotated_backward_boxes,
-    roi_pool,
-    roi_pool_backward,
-)
+    ps_roi_align, ps_roi_align_backward, ps_roi_align_backward_boxes, ps_roi_pool,
+    ps_roi_pool_backward, roi_align, roi_align_backward, roi_align_backward_boxes, roi_align_max,
+    roi_align_max_backward, roi_align_rotated, roi_align_rotated_backward,
+    roi_align_rotated_backward_boxes, roi_pool, roi_pool_backward,
+)  # fmt: skip
 
 __all__ = [
-    "__version__",
-    "crop",
-    "crop_and_resize",
-    "crop_and_resize_backward",
-    "crop_and_resize_backward_boxes",
-    "crop_lines",
-    "get_num_threads",
-    "multiscale_roi_align",
-    "multiscale_roi_align_backward",
-    "multiscale_roi_align_backward_boxes",
-    "multiscale_roi_align_rotated",
-    "multiscale_roi_align_rotated_backward",
-    "multiscale_roi_align_rotated_backward_boxes",
-    "paste_masks",
-    "prroi_pool",
-    "prroi_pool_backward",
-    "prroi_pool_backward_boxes",
-    "ps_prroi_pool",
-    "ps_prroi_pool_backward",
-    "ps_prroi_pool_backward_boxes",
-    "ps_roi_align",
-    "ps_roi_align_backward",
-    "ps_roi_align_backward_boxes",
-    "ps_roi_pool",
-    "ps_roi_pool_backward",
-    "roi_align",
-    "roi_align_backward",
-    "roi_align_backward_boxes",
-    "roi_align_max",
-    "roi_align_max_backward",
-    "roi_align_rotated",
-    "roi_align_rotated_backward",
-    "roi_align_rotated_backward_boxes",
-    "roi_pool",
-    "roi_pool_backward",
-    "set_num_threads",
-    "show_config",
-]
+    "__version__", "crop", "crop_and_resize", "crop_and_resize_backward",
+    "crop_and_resize_backward_boxes", "crop_lines", "get_num_threads", "multiscale_roi_align",
+    "multiscale_roi_align_backward", "multiscale_roi_align_backward_boxes",
+    "multiscale_roi_align_rotated", "multiscale_roi_align_rotated_backward",
+    "multiscale_roi_align_rotated_backward_boxes", "paste_masks", "prroi_pool",
+    "prroi_pool_backward", "prroi_pool_backward_boxes", "ps_prroi_pool", "ps_prroi_pool_backward",
+    "ps_prroi_pool_backward_boxes", "ps_roi_align", "ps_roi_align_backward",
+    "ps_roi_align_backward_boxes", "ps_roi_pool", "ps_roi_pool_backward", "roi_align",
+    "roi_align_backward", "roi_align_backward_boxes", "roi_align_max", "roi_align_max_backward",
+    "roi_align_rotated", "roi_align_rotated_backward", "roi_align_rotated_backward_boxes",
+    "roi_pool", "roi_pool_backward", "set_num_threads", "show_config",
+]  # fmt: skip

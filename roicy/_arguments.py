@@ -62,11 +62,7 @@ def choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
 
 
 def array(name: str, value: Any, shape: str, types: str = "float32 or float64") -> np.ndarray:
-    """
-    Return an array of 4 dimensions, as it is: of any strides, read-only or not.
-
-    types: what it may be, the default or MAP_TYPES.
-    """
+    """Return an array of 4 dimensions and any strides as it is; types: what it may have."""
     value = taken(name, value)
     dtype, of_maps = value.dtype, types is MAP_TYPES
     if not ((dtype.char in FLOATS and dtype.isnative) or (of_maps and is_small(dtype))):
@@ -103,10 +99,7 @@ def pooled(dtype: np.dtype) -> tuple[np.dtype, ...]:
 
 
 def bits(array: np.ndarray) -> np.ndarray:
-    """
-    Return what the kernels read as an array of a map's type: they know types of two bytes as
-    uint16.
-    """
+    """Return what kernels read of an array of a map: they know types of two bytes as uint16."""
     return array.view(np.uint16) if array.itemsize == 2 else array
 
 
@@ -236,11 +229,9 @@ def integer(name: str, value: Any, low: int, high: int) -> int:
     if type(value) is int and low <= value <= high:  # as in most calls
         return value
     try:
-        number = operator.index(value)
+        number = operator.index(None if isinstance(value, (bool, np.bool_)) else value)
     except TypeError:
         raise TypeError(f"{name}: {value!r}, expected an integer") from None
-    if isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name}: {value!r}, expected an integer")
     if not low <= number <= high:
         raise ValueError(f"{name}: {number}, expected an integer from {low} to {high}")
     return number
@@ -327,11 +318,7 @@ def extents(name: str, shape: tuple[int, ...]) -> tuple[int, int, int, int]:
 def channels(
     c: int, bins: tuple[int, int], position_sensitive: bool, grad: bool = False, name: str = "input"
 ) -> int:
-    """
-    Return the number of output channels of an input of `c` channels.
-
-    grad: whether the bins belong to a gradient; name: of the argument that says `c`.
-    """
+    """Return the output channels of an input of `c`; grad: whether the bins are a gradient's."""
     if not position_sensitive:
         return c
     if c % (bins[0] * bins[1]):

@@ -12,16 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ._arguments import (
-    CORNERS,
-    FLOATS,
-    LARGEST_EXACT,
-    TURNED,
-    addressable,
-    is_small,
-    spell_type,
-    taken,
-)
+from . import _arguments
+from ._arguments import CORNERS, FLOATS, LARGEST_EXACT, TURNED, is_small, spell_type, taken
 from ._names import warn
 
 # What NumPy reads in a list as it stands; all else is taken by itself.
@@ -39,10 +31,8 @@ def box_counts(value: Any, box_count: int, image_count: int) -> list[int]:
     if numbers.dtype.kind not in "iu" and numbers.size:
         raise TypeError(f"boxes_num: dtype {numbers.dtype.name}, expected integers")
     if numbers.shape != (image_count,):
-        raise ValueError(
-            f"boxes_num: shape {numbers.shape}, "
-            f"expected ({image_count},), a count for each image of the input"
-        )
+        expected = f"({image_count},), a count for each image of the input"
+        raise ValueError(f"boxes_num: shape {numbers.shape}, expected {expected}")
     counts = [int(number) for number in numbers]
     for n, count in enumerate(counts):
         if count < 0:
@@ -163,25 +153,21 @@ def _check_number(name: str, value: Any) -> None:
         raise ValueError(f"{name}: an integer that is beyond float64") from None
 
 
-def images_of_boxes(name: str, value: Any, boxes: int, images: int | None) -> np.ndarray:
-    """
-    Return the batch index of each of some boxes, given beside them.
-
-    images: how many there are; None where that is not known.
-    """
-    indices = np.asarray(value)
+def with_images(name: str, value: Any, rows: np.ndarray, images: int | None) -> np.ndarray:
+    """Return rows with the image of each in front; images: how many, None where not known."""
+    indices, boxes = np.asarray(value), len(rows)
     if indices.shape != (boxes,) or (indices.dtype.kind not in "iu" and indices.size):
-        raise ValueError(
-            f"{name}: shape {indices.shape} of {indices.dtype.name}, "
-            f"expected ({boxes},) integers, the image of each box"
-        )
+        given = f"shape {indices.shape} of {indices.dtype.name}"
+        raise ValueError(f"{name}: {given}, expected ({boxes},) integers, the image of each box")
     end = 1 << 62 if images is None else images
     # Two arrays of flags would take longer than the rest of a small call.
     if boxes and not (indices.item(indices.argmin()) >= 0 and indices.item(indices.argmax()) < end):
         k = int(((indices < 0) | (indices >= end)).argmax())
         all_images = "the images" if images is None else f"the input's {images} images"
         raise ValueError(f"{name}[{k}]: {indices[k]} is outside {all_images}")
-    return indices
+    whole = np.empty((boxes, rows.shape[1] + 1))
+    whole[:, 0], whole[:, 1:] = indices, rows
+    return whole
 
 
 def rows_of_numbers(name: str, value: Any, columns: int, numbers: tuple[str, ...]) -> np.ndarray:
@@ -242,15 +228,11 @@ def gather_boxes(
 
 def box_rows(name: str, value: Any) -> np.ndarray:
     """Return an array of boxes that kernels can read."""
-    return addressable(name, boxes_array(name, value))
+    return _arguments.addressable(name, boxes_array(name, value))
 
 
 def indices_of(rows: np.ndarray, count: int, kind: str, images: str) -> np.ndarray:
-    """
-    Return column 0 of rows of boxes, which says the image of each, as int32.
-
-    kind: what errors call an index; images: what they call the `count` images.
-    """
+    """Return column 0 of rows as int32; kind, images: what errors call an index and the images."""
     column = rows[:, 0].astype(np.float64)  # in which the number of images is exact
     with np.errstate(all="ignore"):
         wrong = ~((column >= 0) & (column < count) & (np.trunc(column) == column))
@@ -269,24 +251,18 @@ def converted(
     given: Any, counts: list[int] | None, image_count: int, dtype: np.dtype,
     scale: tuple[float, float], names: tuple[str, ...],
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """
-    Return boxes (K, 4) or (K, 5) of the type of the data, and the image of each, int32.
-
-    given, counts: as `gather_boxes` returns them; names: of the numbers of a box.
-    """
-    width = len(names)
-    listed = isinstance(given, list)
-    arrays = [_widened(rows) for rows in (given if listed else [given])]
+    """Return what `gather_boxes` returned: numbers of the data's type, and images, int32."""
+    width, listed = len(names), isinstance(given, list)
+    if listed:
+        rows = np.concatenate([np.empty((0, width), np.float32), *map(_widened, given)])
+    else:
+        rows = _widened(given)
     with np.errstate(all="ignore"):  # what overflows is found right below
-        numbers = [rows[:, -width:].astype(dtype, copy=False) for rows in arrays]
+        found = rows[:, -width:].astype(dtype, copy=False)
     if counts is None:
-        images = _read_images(arrays[0], image_count, given.dtype)
+        images = _read_images(rows, image_count, given.dtype)
     else:
         images = np.repeat(np.arange(image_count, dtype=np.int32), counts)
-    if len(numbers) == 1:
-        (found,) = numbers
-    else:
-        found = np.concatenate([np.empty((0, width), dtype), *numbers])
     row = _first_not_finite(found, scale, names)
     if row is not None:
         where = f"boxes[{row}]"
@@ -296,7 +272,7 @@ def converted(
         beyond = f"which times spatial_scale {shown} is beyond {dtype.name}"
         if width == 5 and not np.isfinite(found[row, 4]):
             beyond = f"whose angle is beyond {dtype.name}"
-        raise not_finite(where, np.concatenate(arrays)[row, -width:], names, beyond)
+        raise not_finite(where, rows[row, -width:], names, beyond)
     return found, images
 
 

@@ -62,9 +62,8 @@ def forward(
     """
     Pool from the map `input`, or from the maps of a pyramid.
 
-    `parameters` belong to the operator's rule, and `given` holds the fields of ``Arguments`` (see
-    above).  For maxima of pixels, `option` says whether argmax is returned too.
-    For maxima of samples, it says whether products are compared.
+    parameters: of the operator's rule; given: see above; option: of maxima of pixels, whether
+    argmax is returned too, and of maxima of samples, whether products are compared.
     """
     backend = _backend(input, given)
     call = backend.plan_with_maps(row, parameters, input, output_size, given)
@@ -89,7 +88,7 @@ def backward(
     layout, single = Layout(arguments.layout), arguments.pyramid is None
     shapes = _levels.input_shapes(input_shape, arguments)
     outs = _levels.outs(arguments, len(shapes))
-    given_grad = _levels.gradient(grad_output, arguments, backend.array)
+    given_grad = _levels.gradient(grad_output, layout, backend.array)
     grad = layout.nchw(given_grad)
     call = backend.plan_backward(row, parameters, grad, shapes, arguments)
     _levels.check_gradient(call, given_grad, arguments)
@@ -115,10 +114,8 @@ def backward_with_maps(
     given: tuple[Any, ...], products: bool = False,
 ) -> Any:  # fmt: skip
     """
-    Return a gradient that reads the maps.
-
-    For maxima of samples, or of `products`, it is the gradient of the map.  For all other operators
-    it is the gradient of the boxes, in the format that they came in.
+    Return a gradient that reads the maps: of the map for maxima of samples, or of `products`, and
+    else of the boxes, in the format that they came in.
     """
     backend = _backend(grad_output, input, given)
     of_boxes = row.reduction is not MAX_SAMPLE
@@ -126,7 +123,7 @@ def backward_with_maps(
         raise TypeError(f"{row.name}_backward: an array of CuPy, expected arrays of NumPy")
     arguments = Arguments(*given)
     layout = Layout(arguments.layout)
-    given_grad = _levels.gradient(grad_output, arguments, backend.array)
+    given_grad = _levels.gradient(grad_output, layout, backend.array)
     grad = layout.nchw(given_grad)
     bins = tuple(grad.shape[2:])
     call = backend.plan_with_maps(row, parameters, input, bins, given, gradient=True)

@@ -17,12 +17,10 @@ import numpy as np
 from . import _arguments, _dispatch, _levels, _memory, _results
 from ._arguments import INT32, Arguments
 from ._kernels.plan import Plan
-from ._table import MAX_PIXEL, MAX_SAMPLE, WEIGHTED_SUM, Operator
+from ._table import MAX_PIXEL, WEIGHTED_SUM, Operator
 
 PARTIAL_SUMS_BYTES = 16 << 20  # partial sums of the gradients of the boxes of a step
 MAX_BOXES = 2**31 - 1  # boxes of a level in one step; tests take fewer
-PURPOSES = {WEIGHTED_SUM: "forward", MAX_PIXEL: "max_pixel", MAX_SAMPLE: "max_sample"}
-GRADIENTS = {WEIGHTED_SUM: "grad_boxes", MAX_SAMPLE: "max_sample_grad"}  # that read the maps
 
 array = _arguments.array
 result = _results.result
@@ -43,7 +41,7 @@ def plan_with_maps(
     gradient: bool = False,
 ) -> Plan:  # fmt: skip
     """Plan a forward pass, or a gradient that reads the maps: of boxes, or of largest samples."""
-    purpose = (GRADIENTS if gradient else PURPOSES)[row.reduction]
+    purpose = row.reduction.with_maps if gradient else row.reduction.forward
     return Plan(purpose, row, row.rule(*parameters), maps, bins, given)
 
 
@@ -52,9 +50,9 @@ def plan_backward(
     arguments: Arguments,
 ) -> Plan:  # fmt: skip
     """Plan the gradient of maps of these shapes (N, C, H, W); grad: seen as (K, C, PH, PW)."""
-    purpose = "max_pixel_grad" if row.reduction is MAX_PIXEL else "grad_input"
     named = dict(shapes, dtype=grad.dtype)
-    return Plan(purpose, row, row.rule(*parameters), named, grad.shape[2:], arguments)
+    rule = row.rule(*parameters)
+    return Plan(row.reduction.of_maps, row, rule, named, grad.shape[2:], arguments)
 
 
 def box_arrays(plan: Plan) -> Sequence[np.ndarray]:

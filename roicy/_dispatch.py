@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Iterator
 from types import SimpleNamespace
 
 from ._kernels import machine
@@ -51,9 +52,9 @@ def built() -> list[str]:
     return [name for name in reversed(KNOWN) if _is_built(name)]
 
 
-def usable() -> list[str]:
-    """Return the instruction sets that can be loaded here, best first."""
-    return [name for name in machine.supported() if _is_built(name)]
+def usable() -> Iterator[str]:
+    """Yield the instruction sets that can be loaded here, best first."""
+    return filter(_is_built, machine.supported())
 
 
 def _check(isa: str, named: str) -> None:
@@ -79,9 +80,8 @@ def _choose() -> str:
     if wanted:
         _check(wanted, f"ROICY_ISA={wanted!r}")
         return wanted
-    for name in machine.supported():
-        if _is_built(name):  # others are not looked for: that takes time at import
-            return name
+    for best in usable():  # others are not looked for: that takes time at import
+        return best
     raise ImportError(
         f"roicy: this build has kernels for {', '.join(built()) or 'no instruction set'}, and this "
         f"processor for {', '.join(machine.supported())}; install roicy again"

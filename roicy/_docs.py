@@ -26,8 +26,7 @@ or one that is computed with as float32
     "features": """sequence of array_likes, (N, C, H_l, W_l) or (N, H_l, W_l, C)
     Feature maps of each level, from fine to coarse, of the same N, C and dtype: float32,
     float64, float16, bfloat16 (of ml_dtypes), uint8, int8, uint16 or int16.""",
-    "grad_output": """array_like, (K, C', PH, PW) or (K, PH, PW, C'), float32 or \
-float64
+    "grad_output": """array_like, (K, C', PH, PW) or (K, PH, PW, C'), float32 or float64
     Gradient of the output.""",
     "boxes": """array_like (K, 5), list of N array_likes (L_i, 4), or array_like (K, 4) \
 with `boxes_num` or where N is 1
@@ -41,8 +40,7 @@ with `boxes_num` or where N is 1
     Rows [y1, x1, y2, x2] in units of the height and width of a map less one pixel: 0 is the
     centre of its first pixel and 1 that of its last.  Converted to the dtype of the data.
     Boxes may lie off the map; where y1 > y2 or x1 > x2, crops are mirrored.""",
-    "box_indices": """(K,) ints
-    Image of each box.""",
+    "box_indices": "(K,) ints\nImage of each box.",
     "rotated_boxes": """array_like (K, 6), list of N array_likes (L_i, 5), or array_like \
 (K, 5) with `boxes_num` or where N is 1
     Arrays, what NumPy reads as such, or nested lists of numbers.
@@ -56,17 +54,13 @@ with `boxes_num` or where N is 1
     "rotated_scale": """float
     Multiplies the centres and sizes of the boxes, in the dtype of the data: the size of the map
     divided by the size of the image that the boxes are given on.""",
-    "clockwise": """bool
-    Whether angles are clockwise as one looks at the image.""",
-    "output_size": """int or (int, int)
-    Bins of a box, (PH, PW), each at least 1.""",
-    "featmap_names": """list of str
-    Names of the maps that are used, from fine to coarse.""",
+    "clockwise": "bool\nWhether angles are clockwise as one looks at the image.",
+    "output_size": "int or (int, int)\nBins of a box, (PH, PW), each at least 1.",
+    "featmap_names": "list of str\nNames of the maps that are used, from fine to coarse.",
     "image_shapes": """list of N (int, int)
     Height and width of each image, before they were made into a batch; the scales of the maps
     follow from the largest.""",
-    "input_shape": """tuple of 4 ints
-    Shape of the input, in the order of `layout`.""",
+    "input_shape": "tuple of 4 ints\nShape of the input, in the order of `layout`.",
     "input_shapes": """sequence of tuples of 4 ints
     Shape of the maps of each level, in the order of `layout`.""",
     "spatial_scale": """float or (float, float)
@@ -81,16 +75,14 @@ with `boxes_num` or where N is 1
     "max_sampling_ratio": """int, or whole float
     Samples per bin and axis, at most 1024; if 0 or negative, as many as the bin has pixels,
     rounded up.""",
-    "products": """bool
-    Whether the largest product is meant, rather than the largest sample.""",
+    "products": "bool\nWhether the largest product is meant, rather than the largest sample.",
     "aligned": """bool
     If True, coordinates are moved by half a pixel, so that pixel i covers [i, i + 1), and
     boxes keep their size.  If False, pixel i lies at i, and boxes are at least 1 pixel wide
     and high.""",
     "method": """{"bilinear", "nearest"}
     Whether a bin is a bilinear sample or the nearest pixel; halves are rounded away from 0.""",
-    "extrapolation_value": """float
-    Value of bins off the map.""",
+    "extrapolation_value": "float\nValue of bins off the map.",
     "image_size": """(int, int)
     Height and width of the image that the boxes are given on, in their units.  Without
     `spatial_scale` the scale of a level is the power of two that is closest to the height
@@ -114,9 +106,8 @@ with `boxes_num` or where N is 1
     "num_threads": """int
     At most as many threads are used; by default :func:`roicy.get_num_threads`.  The result
     does not depend on it.  Of no meaning for arrays of CuPy.""",
-    "output": (
-        "ndarray, (K, C, PH, PW) or (K, PH, PW, C), dtype of `input`, but float32 of integers"
-    ),
+    "output": "ndarray, (K, C, PH, PW) or (K, PH, PW, C), dtype of `input`, "
+    "but float32 of integers",
     "output_position_sensitive": """ndarray, (K, C', PH, PW) or (K, PH, PW, C'), \
 dtype of `input`, but float32 of integers
     Where C' = C / (PH * PW).""",
@@ -141,6 +132,18 @@ ROTATED = {
     "boxes": "rotated_boxes", "spatial_scale": "rotated_scale",
     "sampling_ratio": "max_sampling_ratio",
 }  # fmt: skip
+# The example of operators whose bins read channels of their own.
+BY_BIN = """
+Examples
+--------
+>>> import numpy as np, roicy
+>>> channels = np.arange(4, dtype=np.float32).reshape(1, 4, 1, 1)
+>>> input = channels * np.ones((1, 1, 6, 6), np.float32)
+>>> boxes = np.array([[0, 1, 1, 5, 5]], np.float32)
+>>> roicy.{}(input, boxes, 2)[0, 0]
+array([[0., 1.],
+       [2., 3.]], dtype=float32)
+"""
 PASSAGES["input_by_bin"] = PASSAGES["input"] + "\n    C is a multiple of PH * PW."
 PASSAGES["boxes_of_images"] = PASSAGES["boxes"] + "\n    Only their images matter."
 # Parameters that are described with the one before them.
@@ -150,16 +153,16 @@ SECOND = {
 }  # fmt: skip
 
 
-def fill_in(documented: Documented, **sections: Iterable[str]) -> Documented:
+def fill_in(documented: Documented, example: str = "", **sections: Iterable[str]) -> Documented:
     """
-    Put sections into a docstring, before its notes and examples.
+    Put sections into a docstring, before its notes and examples, and an example at its end.
 
     sections: their passages by their titles, with _ in place of spaces.
     """
     text = documented.__doc__
     if text is not None:  # python -OO
         line = text[: len(text) - len(text.lstrip())]  # a new line, and the margin
-        text = text.replace(line or "\n", "\n").strip() + "\n"
+        text = text.replace(line or "\n", "\n").strip() + "\n" + example
         end = text.find("\nNotes\n---")
         if end < 0:
             end = text.find("\nExamples\n---")
@@ -172,10 +175,7 @@ def fill_in(documented: Documented, **sections: Iterable[str]) -> Documented:
 
 
 def parameters_of(documented: Callable[..., Any]) -> dict[str, str]:
-    """
-    Return what stands behind the type of each parameter of a function, or of a class: ", optional"
-    where it has a default.
-    """
+    """Return the parameters of a function or class, with ", optional" for those with a default."""
     function: Any = documented
     if isinstance(documented, type):
         function = documented.__init__  # type: ignore[misc]
@@ -219,8 +219,10 @@ def documented(returns: str, **passages: str) -> Callable[[Documented], Document
     """
 
     def fill(function: Documented) -> Documented:
+        by_bin = passages.get("input") == "input_by_bin"
         return fill_in(
             function,
+            BY_BIN.format(function.__name__) if by_bin else "",
             Parameters=described(function, PASSAGES, passages),
             Returns=[returns.format_map(PASSAGES)],
             Raises=[PASSAGES["raises"]],

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -44,12 +44,10 @@ def rule(
     return last, level, canonical_level, canonical_scale, 1e-6
 
 
-def scale_from_height(rows: int, height: int) -> float:
-    """Return the power of two that is closest to the height of a map divided by its image's."""
-    return 2.0 ** round(math.log2(rows / height))
-
-
-def _numbered(name: str, values: Iterable[Any]) -> dict[str, Any]:
+def _numbered(name: str, values: Any, count: int | None = None) -> dict[str, Any]:
+    """Return the values of a list by their names; none where it is no list, or not so long."""
+    if not isinstance(values, (list, tuple)) or count not in (None, len(values)):
+        return {}
     return {f"{name}[{i}]": value for i, value in enumerate(values)}
 
 
@@ -58,14 +56,11 @@ def maps(value: Any, arguments: Arguments, check: Check) -> dict[str, Any]:
     expected = Layout(arguments.layout).spell("N", "C", "H", "W")
     if arguments.pyramid is None:
         return {"input": check("input", value, expected)}
-    if not isinstance(value, (list, tuple)) or not value:
-        raise TypeError(
-            f"features: {_arguments.spell_type(value)}, "
-            "expected a list of arrays, one for each level"
-        )
-    named = {
-        name: check(name, level, expected) for name, level in _numbered("features", value).items()
-    }
+    levels = _numbered("features", value)
+    if not levels:
+        given = _arguments.spell_type(value)
+        raise TypeError(f"features: {given}, expected a list of arrays, one for each level")
+    named = {name: check(name, level, expected) for name, level in levels.items()}
     dtype = named["features[0]"].dtype
     for name, level in named.items():
         if level.dtype != dtype:
@@ -87,29 +82,24 @@ def input_shapes(value: Any, arguments: Arguments) -> dict[str, Shape]:
     layout = Layout(arguments.layout)
     if arguments.pyramid is None:
         return {"input_shape": _arguments.input_shape("input_shape", value, layout)}
-    if not isinstance(value, (list, tuple)) or not value:
+    levels = _numbered("input_shapes", value)
+    if not levels:
         raise ValueError(f"input_shapes: {value!r}, expected a shape for each level")
-    return {
-        name: _arguments.input_shape(name, shape, layout)
-        for name, shape in _numbered("input_shapes", value).items()
-    }
+    return {name: _arguments.input_shape(name, shape, layout) for name, shape in levels.items()}
 
 
 def outs(arguments: Arguments, count: int) -> dict[str, Any]:
     """Check that there is an array for the gradient of each level, or none: by their names."""
-    out = arguments.out
     if arguments.pyramid is None:
-        return {"out": out}
-    if out is None:
-        return _numbered("out", [None] * count)
-    if not isinstance(out, (list, tuple)) or len(out) != count:
+        return {"out": arguments.out}
+    levels = _numbered("out", [None] * count if arguments.out is None else arguments.out, count)
+    if not levels:
         raise ValueError(f"out: expected a list of {count} arrays, one for each level")
-    return _numbered("out", out)
+    return levels
 
 
-def gradient(grad_output: Any, arguments: Arguments, check: Check) -> Any:
+def gradient(grad_output: Any, layout: Layout, check: Check) -> Any:
     """Check the gradient of an output, but for what its shape should be; return it as it is."""
-    layout = Layout(arguments.layout)
     grad = check("grad_output", grad_output, layout.spell("K", "C", "PH", "PW"))
     if 0 in layout.nchw(grad).shape[2:]:
         raise ValueError(f"grad_output: shape {grad.shape}, expected at least one bin")
@@ -121,10 +111,8 @@ def check_levels(shapes: dict[str, Shape]) -> None:
     (first, (images, channels, _, _)), *_ = shapes.items()
     for name, (n, c, _, _) in shapes.items():
         if (n, c) != (images, channels):
-            raise ValueError(
-                f"{name}: {n} images of {c} channels, expected {images} of {channels}, "
-                f"as {first} has"
-            )
+            expected = f"{images} of {channels}, as {first} has"
+            raise ValueError(f"{name}: {n} images of {c} channels, expected {expected}")
 
 
 def scales(arguments: Arguments, shapes: dict[str, Shape]) -> list[Scale]:
@@ -169,6 +157,7 @@ def check_same_scales(scales: list[Scale]) -> None:
 
 
 def _scales_from_heights(arguments: Arguments, shapes: dict[str, Shape]) -> list[Scale]:
+    """Return the powers of two that are closest to the heights of maps divided by the image's."""
     image_size = arguments.pyramid[2]
     if not isinstance(image_size, (list, tuple)) or len(image_size) != 2:
         raise ValueError(
@@ -180,7 +169,7 @@ def _scales_from_heights(arguments: Arguments, shapes: dict[str, Shape]) -> list
             raise ValueError(
                 f"{name}: a map without rows, of which no scale follows; expected spatial_scale"
             )
-    return [(scale_from_height(rows, height),) * 2 for _, _, rows, _ in shapes.values()]
+    return [(2.0 ** round(math.log2(rows / height)),) * 2 for _, _, rows, _ in shapes.values()]
 
 
 def canonical(pyramid: tuple[Any, Any, Any]) -> tuple[float, int]:
@@ -197,7 +186,5 @@ def check_gradient(call: Any, grad: Any, arguments: Arguments) -> None:
         maps = f"maps of {call.map_size()[1]} channels"
         if arguments.pyramid is None:
             maps = f"input of shape {Layout(arguments.layout).shape(*call.map_size())}"
-        raise ValueError(
-            f"grad_output: shape {grad.shape}, expected {expected}, "
-            f"for {call.count} boxes and {maps}"
-        )
+        expected = f"{expected}, for {call.count} boxes and {maps}"
+        raise ValueError(f"grad_output: shape {grad.shape}, expected {expected}")

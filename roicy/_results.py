@@ -13,10 +13,7 @@ def result(
     out: Any, shape: tuple[int, ...], dtypes: tuple[np.dtype, ...], read: tuple[np.ndarray, ...],
     name: str = "out",
 ) -> np.ndarray:  # fmt: skip
-    """
-    Return the array to write to: `out`, if it can take the result, or a new one, of the first
-    of the types that it may have.
-    """
+    """Return the array to write to: `out`, or a new one of the first of `dtypes`."""
     if out is None:
         return _memory.new(shape, dtypes[0])
     out = _arguments.plain(name, out)

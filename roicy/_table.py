@@ -24,7 +24,6 @@ one bilinear sample a bin, or the nearest pixel, and has a signature of its own.
 
 from __future__ import annotations
 
-import enum
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -39,12 +38,17 @@ Rule = tuple[int, int, bool, bool, bool, bool]
 CORNERS = _arguments.CORNERS
 
 
-class Reduction(enum.Enum):
-    """What a bin takes of its pixels."""
+class Reduction(NamedTuple):
+    """What a bin takes of its pixels: the purposes of plans, by the passes that there are."""
 
-    WEIGHTED_SUM = enum.auto()
-    MAX_PIXEL = enum.auto()
-    MAX_SAMPLE = enum.auto()
+    forward: str
+    of_maps: str  # the gradient of the maps, which are not read
+    with_maps: str  # the gradient that reads the maps: of boxes, or of the maps themselves
+
+
+WEIGHTED_SUM = Reduction("forward", "grad_input", "grad_boxes")
+MAX_PIXEL = Reduction("max_pixel", "max_pixel_grad", "")
+MAX_SAMPLE = Reduction("max_sample", "", "max_sample_grad")
 
 
 class Operator(NamedTuple):
@@ -80,8 +84,6 @@ def _crop(method: Any, inclusive: bool = False) -> Rule:
     _arguments.choice("method", method, ("bilinear", "nearest"))
     return (RULES[method], 1, False, False, inclusive, False)
 
-
-WEIGHTED_SUM, MAX_PIXEL, MAX_SAMPLE = Reduction
 
 ROI_ALIGN = Operator("roi_align", _sampled, WEIGHTED_SUM, has_box_gradients=True)
 PS_ROI_ALIGN = ROI_ALIGN._replace(

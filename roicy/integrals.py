@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @documented(
     """{output}
-    A box without area, or inverted, gives 0.""",
+    A box without area, or inverted, gives 0."""
 )
 def prroi_pool(
     input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: Scale = 1.0, *,
@@ -136,16 +136,6 @@ def ps_prroi_pool(
     -----
     PrRoIPool with the channels of R-FCN: Paddle's `prroi_pool` with `output_channels` less than
     the channels of the input, with boxes that are not rounded.
-
-    Examples
-    --------
-    >>> import numpy as np, roicy
-    >>> channels = np.arange(4, dtype=np.float32).reshape(1, 4, 1, 1)
-    >>> input = channels * np.ones((1, 1, 6, 6), np.float32)
-    >>> boxes = np.array([[0, 1, 1, 5, 5]], np.float32)
-    >>> roicy.ps_prroi_pool(input, boxes, 2)[0, 0]
-    array([[0., 1.],
-           [2., 3.]], dtype=float32)
     """
     given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
     return _call.forward(PS_PRROI_POOL, (), input, output_size, given)

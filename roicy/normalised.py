@@ -170,19 +170,13 @@ def _with_extents(image: Any, layout: Any) -> tuple[Any, tuple[int, int, int]]:
 def _given(
     boxes: Any, box_indices: Any, shape: tuple[int, int, int], layout: Any, threads: Any, out: Any
 ) -> tuple[Any, ...]:
-    """
-    Return the arguments that all operators share: rows [batch_index, x1, y1, x2, y2].
-
-    shape: of the image, (N, H, W).
-    """
+    """Return the arguments that all operators share; shape: of the image, (N, H, W)."""
     images, *extents = shape
     rows = _boxes.rows_of_numbers("boxes", boxes, 4, ("y1", "x1", "y2", "x2"))
-    indices = _boxes.images_of_boxes("box_indices", box_indices, len(rows), images)
-    whole = np.empty((len(rows), 5))
-    whole[:, 0], whole[:, 1:] = indices, rows[:, [1, 0, 3, 2]]
+    rows = _boxes.with_images("box_indices", box_indices, rows[:, [1, 0, 3, 2]], images)
     # Boxes are sorted by their places in pixels, which these scales give.
     scale = tuple(float(max(extent - 1, 1)) for extent in extents)
-    return whole, None, scale, layout, threads, out, None
+    return rows, None, scale, layout, threads, out, None
 
 
 def _off_map(

@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Literal, SupportsFloat, overload
 
 from . import _arguments, _call
 from ._docs import ROTATED, documented
-from ._table import (
-    PS_ROI_ALIGN,
-    PS_ROI_POOL,
-    ROI_ALIGN,
-    ROI_ALIGN_MAX,
-    ROI_ALIGN_ROTATED,
-    ROI_POOL,
-)
+from ._table import PS_ROI_ALIGN, PS_ROI_POOL, ROI_ALIGN, ROI_ALIGN_MAX, ROI_ALIGN_ROTATED, ROI_POOL
 
 if TYPE_CHECKING:
     import numpy as np
@@ -371,16 +364,6 @@ def ps_roi_align(
     Li, Peng, Yu, Zhang, Deng, Sun, "Light-Head R-CNN", 2017; computed as by torchvision, and by
     MXNet's contrib.ROIAlign with position_sensitive=True and aligned=True.  A box of no size
     gives 0 here, where torchvision gives NaN.
-
-    Examples
-    --------
-    >>> import numpy as np, roicy
-    >>> channels = np.arange(4, dtype=np.float32).reshape(1, 4, 1, 1)
-    >>> input = channels * np.ones((1, 1, 6, 6), np.float32)
-    >>> boxes = np.array([[0, 1, 1, 5, 5]], np.float32)
-    >>> roicy.ps_roi_align(input, boxes, 2)[0, 0]
-    array([[0., 1.],
-           [2., 3.]], dtype=float32)
     """
     given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
     return _call.forward(PS_ROI_ALIGN, (sampling_ratio,), input, output_size, given)
@@ -464,16 +447,6 @@ def ps_roi_pool(
     Dai, Li, He, Sun, "R-FCN", 2016; computed as by torchvision, which leaves out the last row
     and column.  (Its gradient gives them a share all the same; here the gradient fits the
     forward pass.)
-
-    Examples
-    --------
-    >>> import numpy as np, roicy
-    >>> channels = np.arange(4, dtype=np.float32).reshape(1, 4, 1, 1)
-    >>> input = channels * np.ones((1, 1, 6, 6), np.float32)
-    >>> boxes = np.array([[0, 1, 1, 5, 5]], np.float32)
-    >>> roicy.ps_roi_pool(input, boxes, 2)[0, 0]
-    array([[0., 1.],
-           [2., 3.]], dtype=float32)
     """
     given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
     return _call.forward(PS_ROI_POOL, (), input, output_size, given)

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from cuda_emulation import standin
 
 from roicy.cuda import _launch
 
@@ -17,7 +18,7 @@ SHARED = 48 << 10  # bytes that a block may have on every architecture
 @pytest.mark.parametrize("architecture", [75, 80, 90, 100, 120])
 def test_compiles(architecture):
     _, program = nvrtc.nvrtcCreateProgram(_launch.source().encode(), b"roicy.cu", 0, [], [])
-    for name in _launch.instantiations():
+    for name in standin.instantiations():
         assert nvrtc.nvrtcAddNameExpression(program, name.encode())[0] == 0
     # CuPy adds the last option.
     options = [
@@ -34,10 +35,10 @@ def test_compiles(architecture):
     nvrtc.nvrtcGetProgramLog(program, log)
     log = log.decode()
     assert error == 0, log
-    for name in _launch.instantiations():
+    for name in standin.instantiations():
         assert nvrtc.nvrtcGetLoweredName(program, name.encode())[0] == 0
     reports = log.split("Compiling entry function")[1:]
-    assert len(reports) == len(_launch.instantiations())
+    assert len(reports) == len(standin.instantiations())
     for report in reports:
         (kind,) = re.match(r" '_Z\d+[a-z_]+I([fd])", report).groups()  # float or double
         spills = [int(count) for count in re.findall(r"(\d+) bytes spill (?:stores|loads)", report)]

@@ -126,11 +126,7 @@ def titled(*words: str, threads: int) -> str:
 
 
 def times(function: Callable[[], Any], seconds: float, least: int = 5) -> list[float]:
-    """
-    Return times of a call: at least so many, and as many as fit into `seconds`.
-
-    A first call is not timed.
-    """
+    """Return times of at least so many calls, and of `seconds`; a first call is not timed."""
     function()
     found: list[float] = []
     end = time.perf_counter() + seconds

@@ -39,11 +39,7 @@ def each_level(maps: Any) -> list[Any]:
 def drawn_boxes(
     rng: np.random.Generator, count: int, sides: tuple[int, int], height: float, width: float
 ) -> np.ndarray:
-    """
-    Return boxes (count, 4) within an image.
-
-    The logarithms of the sides are spread evenly, so there are as many small boxes as large ones.
-    """
+    """Return boxes (count, 4) in an image: as many small as large ones, by logarithms of sides."""
     extents = np.exp(rng.uniform(*np.log(sides), (count, 2)))
     extents = np.minimum(extents, (width - 1, height - 1))
     corners = rng.uniform(size=(count, 2)) * ((width, height) - extents)
@@ -51,10 +47,7 @@ def drawn_boxes(
 
 
 class Workload(NamedTuple):
-    """
-    One call of an operator: how large its feature maps are, which boxes it gets, and the
-    parameters of the operator.
-    """
+    """One call of an operator: its maps, its boxes and its parameters."""
 
     about: str  # what it stands for
     operator: str

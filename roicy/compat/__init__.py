@@ -74,17 +74,8 @@ def in_radians(rois: Any) -> Any:
 def with_images(
     maps: Any, rois: Any, batch_indices: Any, numbers: tuple[str, ...] = _arguments.CORNERS
 ) -> np.ndarray:
-    """
-    Return boxes with their image in front, in a type that holds its number; of the only image they
-    stay as they are.
-
-    numbers: the names of a box's.
-    """
+    """Return boxes with their image in front; those of the only image stay as they are."""
     rois = _boxes.rows_of_numbers("rois", rois, len(numbers), numbers)
     count = images_of(maps)
-    images = _boxes.images_of_boxes("batch_indices", batch_indices, len(rois), count)
-    if count == 1:
-        return rois
-    rows = np.empty((len(rois), len(numbers) + 1))
-    rows[:, 0], rows[:, 1:] = images, rois
-    return rows
+    rows = _boxes.with_images("batch_indices", batch_indices, rois, count)
+    return rois if count == 1 else rows

@@ -25,16 +25,9 @@ if TYPE_CHECKING:
     Size = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int]
 
 __all__ = [
-    "MultiScaleRoIAlign",
-    "PSRoIAlign",
-    "PSRoIPool",
-    "RoIAlign",
-    "RoIPool",
-    "ps_roi_align",
-    "ps_roi_pool",
-    "roi_align",
-    "roi_pool",
-]
+    "MultiScaleRoIAlign", "PSRoIAlign", "PSRoIPool", "RoIAlign", "RoIPool", "ps_roi_align",
+    "ps_roi_pool", "roi_align", "roi_pool",
+]  # fmt: skip
 
 
 @documented("roi_pool")
@@ -144,12 +137,11 @@ def _largest(image_shapes: Sequence[tuple[int, int]]) -> tuple[int, int]:
     sides = []
     if not isinstance(image_shapes, Iterable):
         raise TypeError(f"image_shapes: {image_shapes!r}, expected a list of (height, width)")
-    for n, shape in enumerate(image_shapes):
+    for name, shape in ((f"image_shapes[{n}]", shape) for n, shape in enumerate(image_shapes)):
         try:
             height, width = shape
         except (TypeError, ValueError):
-            raise ValueError(f"image_shapes[{n}]: {shape!r}, expected (height, width)") from None
-        name = f"image_shapes[{n}]"
+            raise ValueError(f"{name}: {shape!r}, expected (height, width)") from None
         sides.append([_arguments.integer(name, side, 1, 2**62) for side in (height, width)])
     if not sides:
         raise ValueError("image_shapes: none, expected the height and width of each image")

@@ -15,10 +15,8 @@ from ._launch import cupy
 def of_cupy(name: str, value: Any) -> Any:
     """Return an array of CuPy."""
     if not isinstance(value, cupy().ndarray):
-        raise TypeError(
-            f"{name}: {_arguments.spell_type(value)}, "
-            "expected a cupy.ndarray, as the other arrays are"
-        )
+        given = _arguments.spell_type(value)
+        raise TypeError(f"{name}: {given}, expected a cupy.ndarray, as the other arrays are")
     return value
 
 
@@ -59,24 +57,19 @@ def check_device(device: Any, name: str, value: Any) -> None:
         )
 
 
-def bounds(array: Any) -> tuple[int, int]:
-    """Return where the memory that an array reaches begins and ends."""
-    low, high = 0, array.dtype.itemsize
-    for stride, extent in zip(array.strides, array.shape, strict=True):
-        if stride < 0:
-            low += stride * (extent - 1)
-        else:
-            high += stride * (extent - 1)
-    first = array.data.ptr
-    return first + low, first + high
+def _bounds(array: Any) -> tuple[int, int]:
+    """Return where the first and the last element lie that an array reaches in memory."""
+    steps = [stride * (side - 1) for stride, side in zip(array.strides, array.shape, strict=True)]
+    first = array.data.ptr + sum(step for step in steps if step < 0)
+    return first, first + sum(map(abs, steps))
 
 
 def overlap(a: Any, b: Any) -> bool:
     """Whether the ranges of addresses of two arrays overlap."""
     if not (a.size and b.size):
         return False
-    (low_a, high_a), (low_b, high_b) = bounds(a), bounds(b)
-    return low_a < high_b and low_b < high_a
+    (first_a, last_a), (first_b, last_b) = _bounds(a), _bounds(b)
+    return first_a < last_b + b.dtype.itemsize and first_b < last_a + a.dtype.itemsize
 
 
 class Boxes(NamedTuple):
@@ -124,11 +117,7 @@ def _taken(device: Any, name: str, value: Any) -> Any:
 
 
 def _images_of(column: Any, images: int) -> Any:
-    """
-    Return batch indices as int32, with -1 where there is no such image.
-
-    They are converted by themselves, since the dtype of the data may be too small for them.
-    """
+    """Return batch indices, which the data's type may not hold, as int32: -1 for no image."""
     column = column.astype(np.float64)
     exists = (column >= 0) & (column < images) & (column == cupy().floor(column))
     return cupy().where(exists, column, -1).astype(np.int32)

@@ -11,7 +11,7 @@ import functools
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -43,14 +43,6 @@ OPTIONS = (
     f"-DMOST_LEVELS={MOST_LEVELS}",
 )
 OF_PLANES = ("backward_bins", "largest_pixel_backward")  # their blocks have THREADS_OF_PLANES
-NAMES = (
-    "make_tables", "make_rotated_tables",
-    "forward_planes", "forward_bins", "forward_rotated",
-    "largest_planes", "largest_pixel", "largest_sample",
-    "backward_tiles", "backward_rotated",
-    "backward_boxes", "backward_rotated_boxes", "add_partial_sums",
-    *OF_PLANES,
-)  # fmt: skip
 MOST_BLOCKS = 2**20  # blocks of a grid: a thread takes further elements until there is none left
 
 
@@ -117,18 +109,8 @@ def rules() -> str:
 @functools.cache
 def source() -> str:
     """Return the text of all kernels."""
-    return "\n".join(
-        [
-            (FOLDER / "common.cu").read_text(),
-            rules(),
-            *((FOLDER / name).read_text() for name in SOURCES),
-        ]
-    )
-
-
-def instantiations() -> list[str]:
-    """Return the names of all kernels, as NVRTC wants them."""
-    return [f"{name}<{kind}>" for name in NAMES for kind in ("float", "double")]
+    first, *rest = ((FOLDER / name).read_text() for name in ("common.cu", *SOURCES))
+    return "\n".join([first, rules(), *rest])
 
 
 def cupy() -> ModuleType:
@@ -148,31 +130,21 @@ def _kernel(name: str, device: int) -> Any:
     return module.get_function(name)
 
 
-class Launch(NamedTuple):
-    """A kernel with its grid."""
-
-    kernel: Any
-    grid: tuple[int]
-    block: tuple[int]
-
-    def __call__(self, *arguments: Any) -> None:
-        """Run the kernel on the current stream."""
-        if self.grid[0]:
-            self.kernel(self.grid, self.block, arguments)
-
-
 @functools.lru_cache(1024)
-def _launch(name: str, threads: int, kind: str, device: int) -> Launch:
+def _with_grid(name: str, threads: int, kind: str, device: int) -> tuple[Any, int, int]:
+    """Return a kernel, the blocks of its grid and the threads of a block."""
     of_block = THREADS_OF_PLANES if name in OF_PLANES else THREADS
     blocks = min(-(-threads // of_block), MOST_BLOCKS)
-    return Launch(_kernel(f"{name}<{kind}>", device), (blocks,), (of_block,))
+    return _kernel(f"{name}<{kind}>", device), blocks, of_block
 
 
-def launch(name: str, threads: int, dtype: np.dtype) -> Launch:
+def launch(name: str, threads: int, dtype: np.dtype, *arguments: Any) -> None:
     """
-    Return a kernel for the current device, with at least `threads` threads.
+    Run a kernel on the current stream, with at least `threads` threads; with none for none.
 
-    If these are more than MOST_BLOCKS blocks hold, the kernel runs with MOST_BLOCKS blocks.
+    If these are more than MOST_BLOCKS blocks hold, it runs with MOST_BLOCKS blocks.
     """
-    kind = "float" if dtype == np.float32 else "double"
-    return _launch(name, threads, kind, cupy().cuda.runtime.getDevice())
+    kind, device = "float" if dtype == np.float32 else "double", cupy().cuda.runtime.getDevice()
+    kernel, blocks, of_block = _with_grid(name, threads, kind, device)
+    if blocks:
+        kernel((blocks,), (of_block,), arguments)

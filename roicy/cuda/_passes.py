@@ -50,16 +50,16 @@ def pool(call: Call, out: Any, argmax: Any) -> None:
             numbers = (NULL, strides(out))
             if argmax is not None:
                 numbers = step.of(argmax), strides(argmax)
-        run = launch(name, step.boxes * threads, plan.dtype)
-        run(maps, step.of(out), strides(out), *numbers, step.tables)
+        given = maps, step.of(out), strides(out), *numbers, step.tables
+        launch(name, step.boxes * threads, plan.dtype, *given)
 
 
 def largest_samples(call: Call, out: Any, products: bool) -> None:
     """Write the largest samples."""
-    maps = maps_of(call.seen(call.maps))
-    run = launch("largest_sample", math.prod(call.output_shape), call.dtype)
+    maps, threads = maps_of(call.seen(call.maps)), math.prod(call.output_shape)
     for step in steps(call):
-        run(maps, out, strides(out), step.tables, np.int32(products))
+        given = maps, out, strides(out), step.tables, np.int32(products)
+        launch("largest_sample", threads, call.dtype, *given)
 
 
 def _warps_of_parts(plan: Plan) -> int:
@@ -81,17 +81,17 @@ def backward(call: Call, grad: Any, outs: list[Any]) -> None:
         tiles = sum(-(-h // tall) * -(-w // 8) for h, w in plan.sizes)
         name = "backward_tiles"
         threads = LANES * plan.images * -(-plan.channels // LANES) * tiles
-    maps, run = maps_of(outs), launch(name, threads, plan.dtype)
+    maps = maps_of(outs)
     for step in steps(call, *TAPS, "windows"):
-        run(step.of(grad), strides(grad), maps, step.tables)
+        launch(name, threads, plan.dtype, step.of(grad), strides(grad), maps, step.tables)
 
 
 def backward_largest_pixels(call: Call, grad: Any, argmax: Any, out: Any) -> None:
     """Write the gradient of the map of maxima of pixels."""
-    maps = maps_of([out])
-    run = launch("largest_pixel_backward", LANES * _warps_of_parts(call.plan), call.dtype)
+    maps, threads = maps_of([out]), LANES * _warps_of_parts(call.plan)
     for step in steps(call):
-        run(grad, strides(grad), argmax, strides(argmax), maps, step.tables)
+        given = grad, strides(grad), argmax, strides(argmax), maps, step.tables
+        launch("largest_pixel_backward", threads, call.dtype, *given)
 
 
 def backward_boxes(call: Call, grad: Any, out: Any) -> None:
@@ -100,7 +100,6 @@ def backward_boxes(call: Call, grad: Any, out: Any) -> None:
     name = "backward_rotated_boxes" if plan.rotated else "backward_boxes"
     for step in steps(call, *TAPS, "slope_low", "slope_high", "partial_sums"):
         threads = step.boxes * plan.groups * math.prod(plan.bins)
-        run = launch(name, threads, plan.dtype)
-        run(step.of(grad), strides(grad), maps, step.tables)
-        add_up = launch("add_partial_sums", step.boxes * LANES, plan.dtype)
-        add_up(step.tables, step.of(out))
+        launch(name, threads, plan.dtype, step.of(grad), strides(grad), maps, step.tables)
+        given = step.tables, step.of(out)
+        launch("add_partial_sums", step.boxes * LANES, plan.dtype, *given)

@@ -187,9 +187,9 @@ def steps(call: Call, *wanted: str) -> Iterator[Step]:
         _OF_STEP.pack_into(made, 0, rows, images, *addresses, first > 0, boxes)
         tables = np.ndarray((), STRUCTURES["Tables"], made)
         if memory is not None and plan.rotated:
-            launch("make_rotated_tables", boxes, plan.dtype)(tables)
+            launch("make_rotated_tables", boxes, plan.dtype, tables)
         elif memory is not None:
-            launch("make_tables", 2 * boxes * plan.lanes, plan.dtype)(tables)
+            launch("make_tables", 2 * boxes * plan.lanes, plan.dtype, tables)
         yield Step(first, boxes, tables)
 
 

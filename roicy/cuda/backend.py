@@ -37,11 +37,7 @@ def _planned(
     row: Operator, parameters: tuple[Any, ...], arrays: list[Any], bins: tuple[int, int],
     named: dict[str, Shape], arguments: Arguments,
 ) -> Call:  # fmt: skip
-    """
-    Return the call of checked arguments, with its plan.
-
-    arrays: of the type and on the device of the data; named: the shapes of the maps.
-    """
+    """Return a call; arrays: of the data's type, on its device; named: the shapes of maps."""
     if len(named) > MOST_LEVELS:
         argument = next(iter(named)).partition("[")[0]
         count = f"{len(named)} levels, expected at most {MOST_LEVELS} on a GPU"
@@ -103,11 +99,7 @@ def result(
     out: Any, shape: tuple[int, ...], dtypes: tuple[np.dtype, ...], read: tuple[Any, ...],
     name: str = "out",
 ) -> Any:  # fmt: skip
-    """
-    Return the array to write to.
-
-    Arrays count as overlapping if the ranges of their addresses overlap.
-    """
+    """Return the array to write to; arrays overlap if their ranges of addresses do."""
     if out is None:
         with inside(read[0].device):
             return cupy().empty(shape, dtypes[0])

@@ -12,48 +12,21 @@ Unlike in torchvision, boxes that require a gradient get one (not of `roi_pool` 
 AssertionErrors, as there.
 """
 
+# isort: off
 from ._masks import paste_masks
 from ._torchvision import patch_torchvision
 from .functions import (
-    multiscale_roi_align,
-    prroi_pool,
-    ps_prroi_pool,
-    ps_roi_align,
-    ps_roi_pool,
-    roi_align,
-    roi_align_max,
-    roi_align_rotated,
-    roi_pool,
-)
+    multiscale_roi_align, prroi_pool, ps_prroi_pool, ps_roi_align, ps_roi_pool, roi_align,
+    roi_align_max, roi_align_rotated, roi_pool,
+)  # fmt: skip
 from .modules import (
-    MultiScaleRoIAlign,
-    PrRoIPool,
-    PSPrRoIPool,
-    PSRoIAlign,
-    PSRoIPool,
-    RoIAlign,
-    RoIAlignRotated,
+    MultiScaleRoIAlign, PrRoIPool, PSPrRoIPool, PSRoIAlign, PSRoIPool, RoIAlign, RoIAlignRotated,
     RoIPool,
-)
+)  # fmt: skip
 
 __all__ = [
-    "MultiScaleRoIAlign",
-    "PSPrRoIPool",
-    "PSRoIAlign",
-    "PSRoIPool",
-    "PrRoIPool",
-    "RoIAlign",
-    "RoIAlignRotated",
-    "RoIPool",
-    "multiscale_roi_align",
-    "paste_masks",
-    "patch_torchvision",
-    "prroi_pool",
-    "ps_prroi_pool",
-    "ps_roi_align",
-    "ps_roi_pool",
-    "roi_align",
-    "roi_align_max",
-    "roi_align_rotated",
-    "roi_pool",
-]
+    "MultiScaleRoIAlign", "PSPrRoIPool", "PSRoIAlign", "PSRoIPool", "PrRoIPool", "RoIAlign",
+    "RoIAlignRotated", "RoIPool", "multiscale_roi_align", "paste_masks", "patch_torchvision",
+    "prroi_pool", "ps_prroi_pool", "ps_roi_align", "ps_roi_pool", "roi_align", "roi_align_max",
+    "roi_align_rotated", "roi_pool",
+]  # fmt: skip

@@ -47,6 +47,18 @@ _PASSAGES["input_by_bin"] = (
     reads input channel (c * PH + p) * PW + q."""
 )
 
+# The example of operators whose bins read channels of their own.
+_BY_BIN = """
+Examples
+--------
+>>> import torch
+>>> import roicy.torch
+>>> channels = torch.arange(4.0).reshape(1, 4, 1, 1).expand(1, 4, 6, 6)
+>>> roicy.torch.{}(channels, torch.tensor([[0, 1.0, 1, 5, 5]]), 2)
+tensor([[[[0., 1.],
+          [2., 3.]]]])
+"""
+
 
 def _sections(
     name: str, documented: Callable[..., Any], passages: dict[str, str], returns: str = ""
@@ -75,6 +87,7 @@ def function(see: str, **passages: str) -> Callable[[Documented], Documented]:
         returns = "\n    Of the type of the maps, but float32 of integers."
         return fill_in(
             documented,
+            _BY_BIN.format(name) if name.startswith("ps_") else "",
             **_sections(name, documented, passages, returns),
             Raises=[
                 f"TypeError, ValueError\n    As :func:`roicy.{name}`.",
@@ -89,11 +102,7 @@ def function(see: str, **passages: str) -> Callable[[Documented], Documented]:
 
 
 def module(function: str, **passages: str) -> Callable[[Module], Module]:
-    """
-    Fill in the docstrings of a module, and of its method `forward` where it has one of its own.
-
-    function: what it calls; passages: as of `function`.
-    """
+    """Fill in the docstrings of a module and of its own `forward`; function: what it calls."""
 
     def fill(documented: Module) -> Module:
         forward: Any = vars(documented).get("forward")

@@ -31,11 +31,7 @@ def _with_image(corners: Tensor, image: int, images: int) -> Tensor:
 
 
 def rows_of(boxes: Union[Tensor, List[Tensor]], images: int, numbers: int = 4) -> Tensor:
-    """
-    Return boxes of any format as (K, 1 + numbers).
-
-    images: how many the input has; numbers: 4 corners, or 5 numbers of a box that is turned.
-    """
+    """Return boxes of any format as (K, 1 + numbers); images: how many the input has."""
     box = "cx, cy, w, h, angle" if numbers == 5 else "x1, y1, x2, y2"
     if isinstance(boxes, Tensor):
         columns = boxes.size(-1) if boxes.dim() == 2 else 0

@@ -127,15 +127,6 @@ def ps_roi_align(
     Mean of bilinear samples, where each bin reads channels of its own.
 
     Gradients flow to the input and to the boxes.  Pixel i always covers [i, i + 1).
-
-    Examples
-    --------
-    >>> import torch
-    >>> import roicy.torch
-    >>> channels = torch.arange(4.0).reshape(1, 4, 1, 1).expand(1, 4, 6, 6)
-    >>> roicy.torch.ps_roi_align(channels, torch.tensor([[0, 1.0, 1, 5, 5]]), 2)
-    tensor([[[[0., 1.],
-              [2., 3.]]]])
     """
     if not torch.jit.is_scripting():
         return _eager.pool(
@@ -180,15 +171,6 @@ def ps_prroi_pool(
     Exact mean of the bilinear surface, where each bin reads channels of its own.
 
     Gradients flow to the input and to the boxes.
-
-    Examples
-    --------
-    >>> import torch
-    >>> import roicy.torch
-    >>> channels = torch.arange(4.0).reshape(1, 4, 1, 1).expand(1, 4, 6, 6)
-    >>> roicy.torch.ps_prroi_pool(channels, torch.tensor([[0, 1.0, 1, 5, 5]]), 2)
-    tensor([[[[0., 1.],
-              [2., 3.]]]])
     """
     if not torch.jit.is_scripting():
         return _eager.pool("ps_prroi_pool", input, boxes, output_size, spatial_scale, num_threads)
@@ -230,15 +212,6 @@ def ps_roi_pool(
     Mean of whole pixels, where each bin reads channels of its own.
 
     Gradients flow to the input.  Boxes have none, since their corners are rounded.
-
-    Examples
-    --------
-    >>> import torch
-    >>> import roicy.torch
-    >>> channels = torch.arange(4.0).reshape(1, 4, 1, 1).expand(1, 4, 6, 6)
-    >>> roicy.torch.ps_roi_pool(channels, torch.tensor([[0, 1.0, 1, 5, 5]]), 2)
-    tensor([[[[0., 1.],
-              [2., 3.]]]])
     """
     if not torch.jit.is_scripting():
         return _eager.pool("ps_roi_pool", input, boxes, output_size, spatial_scale, num_threads)

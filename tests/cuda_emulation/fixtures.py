@@ -22,7 +22,7 @@ def forget():
     """Forget the kernels that were made with another CuPy, and finish what is queued."""
     standin.synchronize(standin.Stream.null)
     _launch._kernel.cache_clear()
-    _launch._launch.cache_clear()
+    _launch._with_grid.cache_clear()
 
 
 # Orders in which the stand-in runs threads, and the GPU if there is one.

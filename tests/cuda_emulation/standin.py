@@ -16,13 +16,14 @@ import ctypes
 import hashlib
 import math
 import os
+import re
 import subprocess
 import tempfile
 from pathlib import Path
 
 import numpy as np
 
-from roicy.cuda._launch import instantiations
+from roicy.cuda import _launch
 
 FLAGS = os.environ.get("ROICY_EMULATION_FLAGS", "-Og").split()  # compiles fast
 BUILT = (
@@ -283,6 +284,13 @@ floor, fmax, log2, maximum, minimum, sqrt = (
     np.minimum,
     np.sqrt,
 )
+
+
+def instantiations():
+    """Return the names of all kernels, as NVRTC wants them."""
+    kernel = r"__global__ void (?:__launch_bounds__\(.*\)\s+)?(\w+)\("
+    names = re.findall(kernel, _launch.source())
+    return [f"{name}<{kind}>" for name in names for kind in ("float", "double")]
 
 
 class RawModule:

@@ -36,14 +36,7 @@ from .. import bins_of, float32_scale, images_of, r_fcn_pool, shape_of
 from .._docs import documented
 from .vision import ops as _ops
 
-__all__ = [
-    "LoDTensor",
-    "create_lod_tensor",
-    "prroi_pool",
-    "psroi_pool",
-    "roi_align",
-    "roi_pool",
-]
+__all__ = ["LoDTensor", "create_lod_tensor", "prroi_pool", "psroi_pool", "roi_align", "roi_pool"]
 
 
 class LoDTensor(np.ndarray):

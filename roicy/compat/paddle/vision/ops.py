@@ -17,15 +17,9 @@ from ... import float32_scale, r_fcn_pool
 from ..._docs import documented
 
 __all__ = [
-    "PSRoIPool",
-    "RoIAlign",
-    "RoIPool",
-    "distribute_fpn_proposals",
-    "psroi_pool",
-    "psroi_pool_backward",
-    "roi_align",
-    "roi_pool",
-]
+    "PSRoIPool", "RoIAlign", "RoIPool", "distribute_fpn_proposals", "psroi_pool",
+    "psroi_pool_backward", "roi_align", "roi_pool",
+]  # fmt: skip
 
 _OUT = "ndarray (K, C, PH, PW)"
 
