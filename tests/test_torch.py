@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from roicy.torch import _rows, _tensors  # noqa: E402
+from roicy.torch import _script, _tensors  # noqa: E402
 
 NAMES = [*SUMS, "roi_pool"]
 # PyTorch 2.14's own check of an operator asks views for a gradient
@@ -111,11 +111,11 @@ def test_rows_hold_any_index(kind, bits):
     dtype = getattr(torch, f"{kind}{bits}", None)
     if dtype is not None:
         for images in (3, 70_000, 2**24 + 2, 2**31):
-            exact = _rows.exact_type(dtype, images)
+            exact = _script.exact_type(dtype, images)
             last = torch.tensor([images - 1], dtype=exact)
             assert int(last) == images - 1
-            rows = _rows.rows_of([torch.ones(1, 4).to(dtype)] * 3, 3)
-            assert rows.dtype == _rows.exact_type(dtype, 3)
+            rows = _script.rows_of([torch.ones(1, 4).to(dtype)] * 3, 3)
+            assert rows.dtype == _script.exact_type(dtype, 3)
             assert rows.tolist() == [[i, 1, 1, 1, 1] for i in range(3)]
 
 

@@ -12,7 +12,7 @@ from torch.nn.modules.utils import _pair
 from .. import _arguments, _boxes, _levels
 from . import _autograd, _onnx, _vmap  # noqa: F401  they register what the operators need
 from ._operators import OPERATORS
-from ._rows import rows_of
+from ._script import rows_of
 
 
 def _check(name: str, value: Any, expected: str = "a torch.Tensor") -> Tensor:

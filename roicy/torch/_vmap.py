@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ._operators import LIBRARY, OPERATORS, Operator, unpack
-from ._rows import exact_type
+from ._script import exact_type
 
 
 def _folded(tensor: Tensor, dim: int | None, size: int) -> Tensor:
