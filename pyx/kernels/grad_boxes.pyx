@@ -237,7 +237,7 @@ cdef inline void store_slopes(
             column[edge] = edge
     while b < part.blocks:
         i = (part.block + b) * call.channels_per_output + task.first_bin
-        to = call.partial_sums + call.edges * (i * call.box_count + call.boxes_before + part.place)
+        to = call.partial_sums + call.edges * (i * call.box_count + part.place)
         for edge in range(call.edges):
             total = 0
             for lane in range(lanes):

@@ -287,24 +287,19 @@ cdef inline Py_ssize_t taps_of(const Side *side) noexcept nogil:
     return side.spans[2 * side.bins - 1] - side.spans[0]
 
 
-cdef inline bint may_swap_axes(const Call *call) noexcept nogil:
-    """Whether bins may be contracted along x first at all."""
-    return (call.purpose == FORWARD and not call.position_sensitive
-            and not channels_are_few(call))
-
-
 cdef inline bint x_first(const Call *call, const Side *y, const Side *x) noexcept nogil:
-    """Whether bins are contracted along x first, since that is less work.
+    """Whether bins of a forward pass are contracted along x first, since that is less work.
 
     Windows that are computed in cells are contracted along y first.
     """
     cdef Py_ssize_t taps_y, taps_x
-    if (y.pixels <= 0 or y.pixels > STRIP_BYTES // LANE_BYTES
-            or x.pixels > MAX_COLUMNS or y.pixels * x.pixels > TILE_PIXELS):
+    if (call.purpose != FORWARD or call.position_sensitive or y.pixels <= 0
+            or y.pixels > STRIP_BYTES // LANE_BYTES or x.pixels > MAX_COLUMNS
+            or y.pixels * x.pixels > TILE_PIXELS):
         return False
     taps_y, taps_x = taps_of(y), taps_of(x)
     return (y.pixels * taps_x + x.bins * taps_y + X_FIRST_GAIN
-            < x.pixels * taps_y + y.bins * taps_x and may_swap_axes(call))
+            < x.pixels * taps_y + y.bins * taps_x and not channels_are_few(call))
 
 
 cdef inline int how_of_window(Py_ssize_t rows, Py_ssize_t columns) noexcept nogil:

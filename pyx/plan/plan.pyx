@@ -461,7 +461,7 @@ cdef class Plan:
 
     def next(self, Py_ssize_t max_boxes=INT32_MAX):
         """Plan the next step, of at most so many boxes of a level; False if there is none."""
-        cdef Py_ssize_t level, stop, before = 0
+        cdef Py_ssize_t level, stop
         cdef Call *call
         if self.done:
             return False
@@ -476,8 +476,6 @@ cdef class Plan:
             if has_boxes_left(call):
                 self.done = False
             call.add = self.steps > 0
-            call.boxes_before = before
-            before += call.tables.count
         self.steps += 1
         make_tasks(self)
         return True
@@ -516,10 +514,11 @@ cdef class Plan:
     cdef int set_partial_sums(self, array) except -1:
         """Where the partial sums of the gradients of boxes go."""
         cdef double[:, :, ::1] sums = array
-        cdef Py_ssize_t level
+        cdef Py_ssize_t level, before = 0
         for level in range(self.levels):
-            self.calls[level].partial_sums = &sums[0, 0, 0]
+            self.calls[level].partial_sums = &sums[0, 0, 0] + before * self.boxes.width
             self.calls[level].box_count = sums.shape[1]
+            before += self.calls[level].tables.count
         return 0
 
     # What gradients of the boxes and tests look at

@@ -209,5 +209,4 @@ cdef struct Call:                  # what a call does with one level; most often
     Strides grad_strides
     double *partial_sums           # [sums_per_box][box_count][edges], to be added up
     Py_ssize_t box_count           # boxes of all levels
-    Py_ssize_t boxes_before        # boxes of the levels before
     Py_ssize_t cell_pixels         # of a window that gradients of the boxes look at together
