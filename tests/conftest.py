@@ -228,6 +228,19 @@ def random_boxes(rng, images, count, extent, dtype):
     return boxes.astype(dtype)
 
 
+def rotated_boxes(rng, images, count, extent, dtype):
+    """Return boxes of all sizes and angles, some partly off the map, upright or inverted."""
+    height, width = extent
+    boxes = np.empty((count, 6))
+    boxes[:, 0] = rng.integers(0, images, count)
+    boxes[:, 1:3] = rng.uniform(-0.1, 1.1, (count, 2)) * (width, height)
+    boxes[:, 3:5] = np.exp(rng.uniform(np.log(0.4), np.log(1.2 * max(extent)), (count, 2)))
+    boxes[:, 5] = rng.uniform(-4, 4, count)
+    boxes[::5, 5] = 0
+    boxes[3::7, 3:5] *= -0.5
+    return boxes.astype(dtype)
+
+
 def behind_a_line(shape, past, dtype):
     """
     Return memory that is full of NaN, and an array in it.  The array begins so many elements behind

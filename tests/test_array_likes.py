@@ -19,9 +19,9 @@ from conftest import (
     operator,
     passes,
     random_boxes,
+    rotated_boxes,
     to_layout,
 )
-from test_rotated import rotated_boxes
 
 import roicy
 from roicy import _arguments

@@ -18,13 +18,13 @@ from conftest import (
     operator,
     pairs,
     random_boxes,
+    rotated_boxes,
     to_layout,
     two_scales,
 )
 from cuda_emulation import standin
 from cuda_emulation.fixtures import OF_BOXES, ORDERS, assert_close, check_agrees
 from test_recorded import CASES, OTHERWISE, load
-from test_rotated import rotated_boxes
 
 import roicy
 from roicy import _call

@@ -9,9 +9,8 @@ import itertools
 
 import numpy as np
 import pytest
-from conftest import operator, random_boxes
+from conftest import operator, random_boxes, rotated_boxes
 from cuda_emulation import standin
-from test_rotated import rotated_boxes
 
 import roicy
 from roicy.cuda import _launch

@@ -23,11 +23,11 @@ from conftest import (
     pairs,
     passes,
     random_boxes,
+    rotated_boxes,
     same_passes,
     to_layout,
     views,
 )
-from test_rotated import rotated_boxes
 
 import roicy
 from roicy import _cpu, _dispatch

@@ -13,6 +13,7 @@ from conftest import (
     assert_same_bits,
     from_layout,
     pairs,
+    rotated_boxes,
     same_passes,
     to_layout,
 )
@@ -39,19 +40,6 @@ PARAMETERS = [
     {"sampling_ratio": 1, "aligned": False},
 ]
 FEW_WAYS = (("NCHW", 1), ("NCHW", 2), ("NHWC", 1), ("NHWC", 2))
-
-
-def rotated_boxes(rng, images, count, extent, dtype):
-    """Return boxes of all sizes and angles, some partly off the map, upright or inverted."""
-    height, width = extent
-    boxes = np.empty((count, 6))
-    boxes[:, 0] = rng.integers(0, images, count)
-    boxes[:, 1:3] = rng.uniform(-0.1, 1.1, (count, 2)) * (width, height)
-    boxes[:, 3:5] = np.exp(rng.uniform(np.log(0.4), np.log(1.2 * max(extent)), (count, 2)))
-    boxes[:, 5] = rng.uniform(-4, 4, count)
-    boxes[::5, 5] = 0
-    boxes[3::7, 3:5] *= -0.5
-    return boxes.astype(dtype)
 
 
 def make(rng, shape, scale, dtype):
