@@ -45,8 +45,6 @@ def paste_masks(
     out: NDArray[Any] | None = None, num_threads: Threads = None,
 ) -> NDArray[Any]:  # fmt: skip
     ...
-
-
 @overload
 def paste_masks(
     masks: Readable, boxes: Rows, image_shape: Shape, *, threshold: SupportsFloat | None = 0.5,

@@ -74,10 +74,8 @@ def margin_of(old: dict[str, Any], new: dict[str, Any]) -> float:
 
 def verdict(least: float, low: float, high: float, margin: float) -> str:
     """
-    Return a verdict.
-
-    For "faster" and "slower" the interval and the ratio of the least times must speak.  For "same"
-    all of the interval lies within the margin.
+    Return "faster" or "slower" where the interval and the ratio of the least times say so, and
+    "same" where all of the interval lies within the margin.
     """
     if high < 1 - margin and least < 1 - margin / 2:
         return FASTER

@@ -62,16 +62,12 @@ def crop(
     **options: Unpack[FittedOptions],
 ) -> Crops:  # fmt: skip
     ...
-
-
 @overload
 def crop(
     frames: Frames, boxes: Boxes, size: Size, *, return_matrices: Literal[True],
     **options: Unpack[FittedOptions],
 ) -> Both:  # fmt: skip
     ...
-
-
 @overload
 def crop(
     frames: Frames, boxes: Boxes, size: Size, *, return_matrices: bool = False,

@@ -139,11 +139,7 @@ def _with_grid(name: str, threads: int, kind: str, device: int) -> tuple[Any, in
 
 
 def launch(name: str, threads: int, dtype: np.dtype, *arguments: Any) -> None:
-    """
-    Run a kernel on the current stream, with at least `threads` threads; with none for none.
-
-    If these are more than MOST_BLOCKS blocks hold, it runs with MOST_BLOCKS blocks.
-    """
+    """Run a kernel on the current stream, with `threads` threads or more, or MOST_BLOCKS blocks."""
     kind, device = "float" if dtype == np.float32 else "double", cupy().cuda.runtime.getDevice()
     kernel, blocks, of_block = _with_grid(name, threads, kind, device)
     if blocks:

@@ -9,27 +9,57 @@ forward mode.
 without a word.  So each operator has a kernel of its own for the dispatcher's key "Autograd":
 where a derivative is wanted it records an autograd.Function, as PyTorch's own kernels do at that
 place, and then computes below that key.
+
+The dispatcher decides by the keys of the tensors and of the thread, which stand for modes, tracers
+and transforms.  A call with ordinary keys alone goes to the kernel itself, which makes small calls
+shorter.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C import DispatchKey, DispatchKeySet
 from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
 
 # Function.apply asks which transform of torch.func is active, and records at its level.  A kernel
 # of the dispatcher runs at the level that is to be recorded.
 from torch.autograd.function import _SingleLevelFunction
+from torch.overrides import has_torch_function
 
 from ._operators import KERNELS, LIBRARY, OPERATORS, Operator, unpack
-from ._plain import is_plain
 
 IN_REVERSE = "reverse mode has them: backward(), torch.func.grad, torch.func.jacrev"
 RECORDERS: dict[Any, Callable[..., Any]] = {}  # what each operator calls for the key "Autograd"
+
+
+def _keys(*names: str) -> int:
+    sets = [DispatchKeySet(getattr(DispatchKey, name)) for name in names]
+    return functools.reduce(DispatchKeySet.__or__, sets).raw_repr()
+
+
+# Outside of inference mode, and in it.
+_OF_TENSORS = (
+    _keys("CPU", "AutogradCPU", "ADInplaceOrView", "AutocastCPU"),
+    _keys("CPU", "AutocastCPU"),
+)
+_OF_THREADS = (_keys("BackendSelect", "ADInplaceOrView"), _keys("BackendSelect"))
+
+
+def _is_plain(tensors: Sequence[Tensor]) -> bool:
+    """Whether nothing but a kernel for the CPU, and autograd, has to see a call with these."""
+    return (
+        not torch.compiler.is_compiling()
+        and not torch._C._autograd._profiler_enabled()
+        and not has_torch_function(tensors)
+        and torch._C._dispatch_tls_local_include_set().raw_repr() in _OF_THREADS
+        and all([torch._C._dispatch_keys(one).raw_repr() in _OF_TENSORS for one in tensors])
+    )
 
 
 def _is_differentiated(tensors: Sequence[Tensor]) -> bool:
@@ -41,7 +71,7 @@ def _is_differentiated(tensors: Sequence[Tensor]) -> bool:
 
 def call(operator: Any, tensors: Sequence[Tensor], *arguments: Any) -> Any:
     """Call an operator, and go around the dispatcher where that has nothing to do."""
-    if not is_plain(tensors):
+    if not _is_plain(tensors):
         return operator(*arguments)
     kernels = RECORDERS if _is_differentiated(tensors) else KERNELS
     return kernels[operator](*arguments)
@@ -66,7 +96,7 @@ def _compute(operator: Any, tensors: Sequence[Tensor], *arguments: Any) -> Any:
 
     No gradients are recorded there, which must not hold for the transforms around this one.
     """
-    if is_plain(tensors):
+    if _is_plain(tensors):
         return KERNELS[operator](*arguments)
     if not torch._C._are_functorch_transforms_active():
         return _below_autograd(operator, *arguments)

@@ -67,12 +67,7 @@ def boxes(rows: Tensor, images: int) -> np.ndarray:
 
 
 def threads(num_threads: int | None) -> int:
-    """
-    Return the number of threads that a call is given.
-
-    A call that names none takes no more than PyTorch does, which is one thread in the workers
-    of a DataLoader.
-    """
+    """Return the threads of a call: by default no more than PyTorch, which in a worker has one."""
     if num_threads is not None:
         return num_threads
     return min(_threads.get_num_threads(), torch.get_num_threads())
