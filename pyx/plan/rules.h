@@ -102,15 +102,15 @@ RULE_FN double NAME(within)(double v, double low, double high) {
     return NAME(rule_min)(NAME(rule_max)(v, low), high);
 }
 
-RULE_FN void NAME(put_tap)(struct taps_out *out, int pixel, double weight) {
+/* Writes a tap, and its slopes where they are wanted. */
+RULE_FN void NAME(put_tap)(struct taps_out *out, int pixel, double weight, double slope_low,
+                           double slope_high) {
     RULE_STORE_TAP(out, out->count, pixel, (REAL)weight);
+    if (out->slope_low) {
+        ((REAL *)out->slope_low)[out->count] = (REAL)slope_low;
+        ((REAL *)out->slope_high)[out->count] = (REAL)slope_high;
+    }
     out->count++;
-}
-
-/* The slopes of the tap that was put last. */
-RULE_FN void NAME(put_slopes)(struct taps_out *out, double low, double high) {
-    ((REAL *)out->slope_low)[out->count - 1] = (REAL)low;
-    ((REAL *)out->slope_high)[out->count - 1] = (REAL)high;
 }
 
 /* How far sample s of a bin lies from the start of the bin.  Samples ascend also where bins run
@@ -277,9 +277,7 @@ RULE_FN void NAME(add_run_slopes)(const struct box_axis *axis, int p, long long 
 }
 
 RULE_FN void NAME(put_mean)(struct taps_out *out, int pixel, const struct tap_sum *sum, double n) {
-    NAME(put_tap)(out, pixel, sum->weight / n);
-    if (out->slope_low)
-        NAME(put_slopes)(out, sum->slope_low / n, sum->slope_high / n);
+    NAME(put_tap)(out, pixel, sum->weight / n, sum->slope_low / n, sum->slope_high / n);
 }
 
 /* The mean of the samples of bin p.  A sample beyond [-1, extent] weighs nothing, but counts; one
@@ -346,7 +344,7 @@ RULE_FN int NAME(single_samples)(const struct box_axis *axis, int p, struct taps
     NAME(samples_on_map)(axis, start, &first, &stop);
     for (s = first; s < stop; s++) {
         int pixel = NAME(sample_pixel)(axis, start, s, &fraction);
-        NAME(put_tap)(out, pixel, fraction);
+        NAME(put_tap)(out, pixel, fraction, 0, 0);
     }
     return stop - first < axis->grid;
 }
@@ -423,11 +421,8 @@ RULE_FN void NAME(uniform_bin)(const struct rule *rule, const struct box_axis *a
                                struct taps_out *out) {
     int pixel, first, stop;
     NAME(whole_pixels)(rule, axis, p, &first, &stop);
-    for (pixel = first; pixel < stop; pixel++) {
-        NAME(put_tap)(out, pixel, 1.0 / (double)(stop - first));
-        if (out->slope_low)
-            NAME(put_slopes)(out, 0, 0);
-    }
+    for (pixel = first; pixel < stop; pixel++)
+        NAME(put_tap)(out, pixel, 1.0 / (double)(stop - first), 0, 0);
 }
 
 /* The sample of bin p between its two pixels, or the pixel that is nearest; none off the map. */
@@ -442,14 +437,9 @@ RULE_FN void NAME(single_sample)(const struct rule *rule, const struct box_axis 
     fraction = v - floor(v);
     by_low = fraction > 0 ? axis->scale * (1 - part) : 0;
     by_high = fraction > 0 ? axis->scale * part : 0;
-    NAME(put_tap)(out, (int)v, 1 - fraction);
-    if (out->slope_low)
-        NAME(put_slopes)(out, -by_low, -by_high);
-    if (fraction == 0)
-        return;
-    NAME(put_tap)(out, (int)v + 1, fraction);
-    if (out->slope_low)
-        NAME(put_slopes)(out, by_low, by_high);
+    NAME(put_tap)(out, (int)v, 1 - fraction, -by_low, -by_high);
+    if (fraction > 0)
+        NAME(put_tap)(out, (int)v + 1, fraction, by_low, by_high);
 }
 
 /* The taps of bin p, by any rule that has taps: not RULE_QUANTISED.  Returns whether some single
