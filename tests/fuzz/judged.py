@@ -27,7 +27,7 @@ NAMED = (
 # Arguments that are read as arrays, whatever gives them to NumPy.
 READ = ("input", "features", "masks", "boxes", "boxes_num", "grad_output", "argmax")
 EPS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
-ISAS = _dispatch.usable()
+ISAS = tuple(_dispatch.usable())
 
 
 @contextlib.contextmanager
