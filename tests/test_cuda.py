@@ -23,7 +23,7 @@ from conftest import (
     two_scales,
 )
 from cuda_emulation import standin
-from cuda_emulation.fixtures import OF_BOXES, ORDERS, assert_close, check_agrees
+from cuda_emulation.fixtures import OF_BOXES, ORDERS, assert_close, check_agrees, placed
 from test_recorded import CASES, OTHERWISE, load
 
 import roicy
@@ -160,25 +160,17 @@ def test_gradients_that_are_no_numbers(name, kind, cupy, rng):
     x, boxes, bins = make(rng, name, "blocks", 1, dtype)
     boxes[:, 3:] = boxes[:, 1:3] + (boxes[:, 3:] - boxes[:, 1:3]) / 3
     options = {"layout": layout}
+    x, shape = to_layout(x, layout), to_layout(x, layout).shape
     if name == "roi_pool":
-        out, argmax = roicy.roi_pool(
-            to_layout(x, layout), boxes, bins, return_argmax=True, **options
-        )
+        out, argmax = roicy.roi_pool(x, boxes, bins, return_argmax=True, **options)
     else:
-        out, argmax = operator(name)(to_layout(x, layout), boxes, bins, **options), None
+        out, argmax = operator(name)(x, boxes, bins, **options), None
     g = rng.standard_normal(out.shape).astype(dtype)
     g[3].flat[5], g[5].flat[1], g[7].flat[8] = np.nan, np.inf, -np.inf
-    shape = to_layout(x, layout).shape
-
-    def grad(put):
-        given = (
-            (put(g), put(boxes), shape)
-            if argmax is None
-            else (put(g), put(argmax), put(boxes), shape)
-        )
-        return operator(name, "_backward")(*given, **options)
-
-    expected, actual = grad(np.asarray), grad(cupy.asarray).get()
+    given = [g, boxes, shape] if argmax is None else [g, argmax, boxes, shape]
+    backward = operator(name, "_backward")
+    expected = backward(*given, **options)
+    actual = backward(*placed(given, cupy.asarray), **options).get()
     some = np.isfinite(expected)
     assert 0 < (~some).sum() < some.size / 2
     np.testing.assert_array_equal(actual[~some], expected[~some])

@@ -385,38 +385,25 @@ def test_errors(changed, error, message):
 
 
 def test_errors_of_gradients():
-    g, shapes, scales = (
-        np.ones((2, 4, 2, 2), np.float32),
-        [level.shape for level in MAPS],
-        [0.25, 0.125],
-    )
-    backward, backward_boxes = (
-        roicy.multiscale_roi_align_backward,
-        roicy.multiscale_roi_align_backward_boxes,
-    )
-    with pytest.raises(
-        ValueError,
-        match=(
-            r"grad_output: shape \(1, 4, 2, 2\), expected \(2, 4, 2, 2\), "
-            r"for 2 boxes and maps of 4 channels"
-        ),
-    ):
-        backward(g[:1], BOXES, shapes, scales)
-    with pytest.raises(ValueError, match=r"input_shapes: \(\), expected a shape for each level"):
-        backward(g, BOXES, (), scales)
-    with pytest.raises(ValueError, match=r"input_shapes\[1\]: 3, expected \(N, C, H, W\)"):
-        backward(g, BOXES, [shapes[0], 3], scales)
-    with pytest.raises(ValueError, match=r"out: expected a list of 2 arrays"):
-        backward(g, BOXES, shapes, scales, out=[np.ones(shapes[0], np.float32)])
-    with pytest.raises(TypeError, match=r"out\[1\]: dtype float64, expected float32"):
-        backward(g, BOXES, shapes, scales, out=[np.ones(shapes[0], np.float32), np.ones(shapes[1])])
+    g, shapes, scales = np.ones((2, 4, 2, 2), np.float32), [m.shape for m in MAPS], [0.25, 0.125]
     memory = np.ones(shapes[0], np.float32)
-    with pytest.raises(ValueError, match=r"out\[1\]: overlaps memory that the call reads"):
-        backward(g, BOXES, shapes, scales, out=[memory, memory[:, :, :8, :8]])
+    right = {"grad_output": g, "boxes": BOXES, "input_shapes": shapes, "spatial_scale": scales}
+    for changed, error, message in (
+        ({"grad_output": g[:1]}, ValueError,
+         r"grad_output: shape \(1, 4, 2, 2\), expected \(2, 4, 2, 2\), for 2 boxes and maps of 4"),
+        ({"input_shapes": ()}, ValueError, r"input_shapes: \(\), expected a shape for each level"),
+        ({"input_shapes": [shapes[0], 3]}, ValueError, r"input_shapes\[1\]: 3, expected \(N, C, H"),
+        ({"out": [memory]}, ValueError, "out: expected a list of 2 arrays"),
+        ({"out": [memory, np.ones(shapes[1])]}, TypeError, r"out\[1\]: dtype float64, expected"),
+        ({"out": [memory, memory[:, :, :8, :8]]}, ValueError, r"out\[1\]: overlaps memory that"),
+    ):  # fmt: skip
+        with pytest.raises(error, match=message):
+            roicy.multiscale_roi_align_backward(**right | changed)
     assert (memory == 1).all()
+    maps = [level.astype(np.float64) for level in MAPS]
     computed = r"expected float64, in which features\[0\] of float64 is computed"
     with pytest.raises(TypeError, match=f"grad_output: dtype float32, {computed}"):
-        backward_boxes(g, [level.astype(np.float64) for level in MAPS], BOXES, scales)
+        roicy.multiscale_roi_align_backward_boxes(g, maps, BOXES, scales)
 
 
 @pytest.mark.parametrize("other", [(1, 32, 32, 32), (2, 16, 32, 32)])
