@@ -8,29 +8,20 @@
 #define LONG_PREFETCH 768 /* bytes of a plane; longer runs of large planes are packed so (R073) */
 #define COLLIDING_BYTES 4096 /* planes that lie a multiple apart share sets of a cache (R049) */
 
-/* Packs the square of lanes from `l` on and of pixels from `x` on.  All lanes are a case of their
-   own, which needs no comparisons. */
+/* Packs the square of lanes from `l` on and of pixels from `x` on. */
 static FORCE_INLINE void NAME(pack_square)(const REAL *from, ptrdiff_t channel_step, int lanes,
                                            int l, ptrdiff_t x, REAL *to) {
     enum { n = VECTOR_LANES, all = LANES };
-    to += x * all + l;
-    if (lanes == all)
-        NAME(transpose_square)(from + l * channel_step + x, channel_step, n, to, all, n, 0);
-    else
-        NAME(transpose_square)(from + (l < lanes ? l : 0) * channel_step + x, channel_step,
-                               lanes - l, to, all, n, 0);
+    NAME(transpose_square)(from + (l < lanes ? l : 0) * channel_step + x, channel_step, lanes - l,
+                           to + x * all + l, all, n, 0);
 }
 
 /* Unpacks such a square. */
 static FORCE_INLINE void NAME(unpack_square)(const REAL *from, int lanes, int l, ptrdiff_t x,
                                              REAL *to, ptrdiff_t channel_step) {
     enum { n = VECTOR_LANES, all = LANES };
-    from += x * all + l;
-    to += (l < lanes ? l : 0) * channel_step + x;
-    if (lanes == all)
-        NAME(transpose_square)(from, all, n, to, channel_step, n, 0);
-    else
-        NAME(transpose_square)(from, all, n, to, channel_step, lanes - l, 0);
+    NAME(transpose_square)(from + x * all + l, all, n, to + (l < lanes ? l : 0) * channel_step + x,
+                           channel_step, lanes - l, 0);
 }
 
 /* Packs one square after the other along the pixels of a cache line.  Where a line of a plane is
@@ -65,12 +56,8 @@ static NOINLINE void NAME(pack_long)(const REAL *from, ptrdiff_t channel_step, i
         for (int l = 0; l < all; l += w)
             for (int j = 0; j < all && (j == 0 || i + j < pixels); j += n) {
                 ptrdiff_t x = i + j < pixels - n ? i + j : pixels - n;
-                if (lanes == all)
-                    NAME(transpose_quads)(from + l * channel_step + x, channel_step, w,
-                                          to + x * all + l, all);
-                else
-                    NAME(transpose_quads)(from + (l < lanes ? l : 0) * channel_step + x,
-                                          channel_step, lanes - l, to + x * all + l, all);
+                NAME(transpose_quads)(from + (l < lanes ? l : 0) * channel_step + x, channel_step,
+                                      lanes - l, to + x * all + l, all);
             }
     }
 }
