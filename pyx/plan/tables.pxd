@@ -36,9 +36,12 @@ cdef inline void axis_of_box(
     """Axis a of box k: 0 is y and 1 is x."""
     cdef const double *corners = making.boxes.numbers + making.boxes.width * k
     cdef const Call *call = making.call
-    make_axis(call.itemsize, made, &making.rule, call.scale.x if a else call.scale.y,
-              call.pw if a else call.ph, <int>(call.map.columns if a else call.map.rows),
-              corners[1 - a], corners[3 - a])
+    cdef int bins = call.ph, extent = <int>call.map.rows
+    cdef double scale = call.scale.y
+    if a == 1:
+        bins, extent, scale = call.pw, <int>call.map.columns, call.scale.x
+    make_axis(call.itemsize, made, &making.rule, scale, bins, extent, corners[1 - a],
+              corners[3 - a])
 
 
 cdef inline int kind_of(int rule) noexcept nogil:
