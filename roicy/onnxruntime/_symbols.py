@@ -155,6 +155,7 @@ def _reduce(
 
 
 def _reshape(x: Any, shape: Any, allowzero: int = 0) -> Any:
+    _expect(not allowzero)
     return x.reshape([x.shape[i] if extent == 0 else extent for i, extent in enumerate(shape)])
 
 
