@@ -13,7 +13,7 @@ from libc.string cimport memset
 
 from kernels.nest cimport (Lanes, Part, Step, begin_steps, begins_block, bins_of_part, ends_block,
                            is_empty, load_thin, next_step, run, thinned)
-from kernels.sparse cimport Stretch, add_slopes_of_taps, loads_window, next_stretch, spans_of
+from kernels.sparse cimport Stretch, loads_window, next_stretch, spans_of
 from move.prefetch cimport Prefetch, prefetch_of, prefetch_some
 from move.tile cimport (TileCache, View, Window, before_cells, bin_tile_bytes, cell_columns, load,
                         load_bins, next_cell, open_tile)
@@ -21,7 +21,8 @@ from plan.choose cimport blocks_with_slopes
 from plan.spans cimport clip
 from plan.structs cimport BINS, COPY_ONCE, SPARSE, SPARSE_TAPS, TAPS_Y, Call, Task
 from roicy._kernels.plan cimport Plan
-from simd.simd cimport (FOLDED_BYTES, Pixels, SlopeTaps, add_slopes, prefetch_l1, real)
+from simd.simd cimport (FOLDED_BYTES, Pixels, SlopeTaps, add_slopes, add_sparse_slopes, prefetch_l1,
+                        real)
 from tuning cimport BINS_AHEAD, SLOPE_BLOCKS, SLOPE_GROUPS
 
 cdef enum:
@@ -31,23 +32,10 @@ cdef enum:
 cdef struct Slopes:                # of the channel blocks of a step: some groups of them
     TileCache[SLOPE_BLOCKS] tiles  # of each block but the first, where they are packed
     Pixels[SLOPE_GROUPS] groups    # what is loaded of them
+    SlopeTaps taps                 # where they are, and the slopes of their weights
     Lanes bins                     # the gradient of the part's bins
     Prefetch ahead                 # of the next box
     double[SLOPE_GROUPS * MAX_EDGES * FOLDED_BYTES] sums      # [group][edge][folded lanes]
-
-
-cdef inline SlopeTaps slope_taps(
-        const Call *call, const int32_t *pixel, const int32_t *span,
-        const real *weight) noexcept nogil:
-    """Taps of one axis of a bin; pixel, weight: the tables of all taps."""
-    cdef SlopeTaps taps
-    cdef const real *low = <const real*>call.tables.tap_slopes
-    taps.count = span[1] - span[0]
-    taps.pixel = pixel + span[0]
-    taps.weight = weight + span[0]
-    taps.low = low + span[0]
-    taps.high = low + call.tables.taps + span[0]
-    return taps
 
 
 cdef inline void set_groups(
@@ -65,45 +53,44 @@ cdef inline void set_groups(
 
 
 cdef inline void load_blocks(
-        const Call *call, Step *step, Slopes *slopes, const Window *window,
+        const Call *call, Step *step, Slopes *slopes, const Window *window, const Part *slots,
         real _) noexcept nogil:
-    """Load a window of all blocks."""
+    """Load a window of all blocks; slots: NULL, or the taps of a thin box, which come alone."""
     cdef Py_ssize_t tile = call.layout.tile_bytes // <Py_ssize_t>sizeof(real), b
     cdef real *memory = <real*>step.scratch.tile
+    cdef const real *first = memory
+    cdef Py_ssize_t packed = step.part.blocks
     cdef View steps
-    cdef const real *first = load(&step.tile, memory, window, &steps)
-    if step.tile.in_place:
-        tile = call.lanes
+    cdef TileCache *block = &step.tile
+    if slots != NULL:
+        load_thin(call, slots, block, memory, &steps)
     else:
-        for b in range(1, step.part.blocks):
-            load(&slopes.tiles[b], memory + b * tile, window, &steps)
+        first = load(block, memory, window, &steps)
+        if block.in_place:
+            packed, tile = 1, call.lanes
+    for b in range(1, packed):
+        block, memory = &slopes.tiles[b], memory + tile
+        if slots != NULL:
+            load_thin(call, slots, block, memory, &steps)
+        else:
+            load(block, memory, window, &steps)
     first -= window.y0 * steps.y + window.x0 * steps.x
     set_groups(slopes, step.part.blocks, first, &steps, tile)
 
 
-cdef inline void load_taps(
-        const Call *call, const Part *slots, Step *step, Slopes *slopes, real _) noexcept nogil:
-    """Load the taps of a thin box alone, of all blocks."""
-    cdef Py_ssize_t tile = call.layout.tile_bytes // <Py_ssize_t>sizeof(real), b
-    cdef real *memory = <real*>step.scratch.tile
-    cdef View steps
-    load_thin(call, slots, &step.tile, memory, &steps)
-    for b in range(1, step.part.blocks):
-        load_thin(call, slots, &slopes.tiles[b], memory + b * tile, &steps)
-    memory -= slots.window.y0 * steps.y + slots.window.x0 * steps.x
-    set_groups(slopes, step.part.blocks, memory, &steps, tile)
-
-
 cdef inline void slopes_of_bin(
-        Slopes *slopes, Py_ssize_t blocks, const SlopeTaps *y, const SlopeTaps *x,
+        const Call *call, Slopes *slopes, Py_ssize_t blocks, const int32_t *y, const int32_t *x,
         const real *bin) noexcept nogil:
-    """Add the slopes of one bin to the sums of each group."""
+    """Add the slopes of taps y by x of a bin to the sums of each group; x: NULL in turned boxes."""
     cdef const Pixels *group = slopes.groups
     cdef real *sums = <real*>slopes.sums
-    cdef Py_ssize_t b = 0
+    cdef Py_ssize_t b = 0, step = slopes.bins.block
     while b < blocks:
-        add_slopes(sums, bin + b * slopes.bins.block, slopes.bins.block, group, y, x)
-        sums += 4 * FOLDED_BYTES // <int>sizeof(real)
+        if x == NULL:
+            add_sparse_slopes(sums, bin + b * step, step, group, &slopes.taps, y, call.edges)
+        else:
+            add_slopes(sums, bin + b * step, step, group, &slopes.taps, y, x)
+        sums += call.edges * FOLDED_BYTES // <int>sizeof(real)
         group += 1
         b += SLOPE_BLOCKS
 
@@ -115,15 +102,12 @@ cdef void slopes_of_cell(
     cdef int p, q
     cdef Py_ssize_t b
     cdef int32_t[2] rows, columns
-    cdef const real *weight = <const real*>call.tables.tap_weight
     cdef const Lanes *bins = &slopes.bins
     cdef const real *bin
-    cdef SlopeTaps y, x
     for p in range(part.p0, part.p1):
         clip(part.spans_y + 2 * p, part.pixel, cell.y0, cell.y1, rows)
         if rows[0] == rows[1]:
             continue
-        y = slope_taps(call, part.pixel, rows, weight)
         for q in range(part.q0, part.q1):
             bin = (<const real*>bins.origin + (p - part.p0) * bins.steps.y
                    + (q - part.q0) * bins.steps.x)
@@ -133,22 +117,7 @@ cdef void slopes_of_cell(
                     prefetch_l1(bin + BINS_AHEAD * bins.steps.x + b * call.lanes)
             clip(part.spans_x + 2 * q, part.pixel, cell.x0, cell.x1, columns)
             if columns[0] < columns[1]:
-                x = slope_taps(call, part.pixel, columns, weight)
-                slopes_of_bin(slopes, part.blocks, &y, &x, bin)
-
-
-cdef void sparse_slopes_of_bin(
-        const Call *call, const int32_t *span, Slopes *slopes, Py_ssize_t blocks,
-        const real *bin) noexcept nogil:
-    """Add the slopes of some taps of a bin of a turned box to the sums of each group."""
-    cdef const Pixels *group = slopes.groups
-    cdef real *sums = <real*>slopes.sums
-    cdef Py_ssize_t b = 0
-    while b < blocks:
-        add_slopes_of_taps(call, span, group, bin + b * slopes.bins.block, slopes.bins.block, sums)
-        sums += call.edges * FOLDED_BYTES // <int>sizeof(real)
-        group += 1
-        b += SLOPE_BLOCKS
+                slopes_of_bin(call, slopes, part.blocks, rows, columns, bin)
 
 
 cdef void sparse_slopes_of_part(
@@ -162,18 +131,18 @@ cdef void sparse_slopes_of_part(
     cdef Stretch stretch
     cdef int p, q
     if together:
-        load_blocks(call, step, slopes, &part.window, of_type)
+        load_blocks(call, step, slopes, &part.window, NULL, of_type)
     for p in range(part.p0, part.p1):
         span = spans_of(call, part, p)
         for q in range(part.q1 - part.q0):
             bin = <const real*>bins.origin + (p - part.p0) * bins.steps.y + q * bins.steps.x
             stretch.span[1] = span[0]
             if together:
-                sparse_slopes_of_bin(call, span, slopes, part.blocks, bin)
+                slopes_of_bin(call, slopes, part.blocks, span, NULL, bin)
                 stretch.span[1] = span[1]
             while next_stretch(call.tables.tap_pixel, span, call.cell_pixels, &stretch):
-                load_blocks(call, step, slopes, &stretch.window, of_type)
-                sparse_slopes_of_bin(call, stretch.span, slopes, part.blocks, bin)
+                load_blocks(call, step, slopes, &stretch.window, NULL, of_type)
+                slopes_of_bin(call, slopes, part.blocks, stretch.span, NULL, bin)
             span += 2
 
 
@@ -187,18 +156,21 @@ cdef void slopes_of_part(
     cdef Part slots
     if is_empty(window):
         return
+    slopes.taps.pixel, slopes.taps.weight = call.tables.tap_pixel, call.tables.tap_weight
+    slopes.taps.slopes, slopes.taps.step = call.tables.tap_slopes, call.tables.taps
     slopes.bins = bins_of_part(call, &step.part, step.bins, step.tile.lanes,
                                <real*>step.scratch.bins)
     if step.how == SPARSE:
         sparse_slopes_of_part(call, step, slopes, of_type)
     elif step.how == TAPS_Y:
         slots = thinned(call, &step.part)
-        load_taps(call, &slots, step, slopes, of_type)
+        slopes.taps.pixel = slots.pixel
+        load_blocks(call, step, slopes, &slots.window, &slots, of_type)
         slopes_of_cell(call, &slots, &slots.window, slopes, of_type)
     else:
         cell = before_cells(window)
         while next_cell(window, height, width, &cell):
-            load_blocks(call, step, slopes, &cell, of_type)
+            load_blocks(call, step, slopes, &cell, NULL, of_type)
             slopes_of_cell(call, &step.part, &cell, slopes, of_type)
 
 

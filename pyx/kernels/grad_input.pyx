@@ -25,9 +25,9 @@ from plan.choose cimport blocks_to_write
 from plan.spans cimport bins_between, clip, taps_after
 from plan.structs cimport BINS, COPY_ONCE, SCALARS, SPARSE_TAPS, Call, Strides, Task
 from roicy._kernels.plan cimport Plan
-from simd.simd cimport (LANE_BYTES, Taps, Vectors, accumulate_pixels, add_numbers, contract_bins,
-                        real, scale_vectors, stream_fence, sum_rows)
-from tuning cimport MAX_COLUMNS, PIXELS_AT_ONCE, SQUARE_BINS, STRIP_BYTES
+from simd.simd cimport (LANE_BYTES, Taps, Vectors, accumulate_bin, accumulate_pixels, add_numbers,
+                        contract_bins, real, stream_fence, sum_rows)
+from tuning cimport PIXELS_AT_ONCE, SQUARE_BINS, STRIP_BYTES
 
 
 cdef struct PixelAxis:             # pixels of one axis of a box, and the bins that read each
@@ -214,30 +214,18 @@ cdef void accumulate_pixel_rows(
             accumulate_pixels(row, sums.steps.x, lanes, &strips, 1, x_axis.pixels + x, &x_bins)
 
 
-cdef void accumulate_bin(
-        const Call *call, const Task *task, const Part *part, const real *grad, real *strip,
+cdef void add_bin(
+        const Call *call, const Task *task, const Part *part, const real *grad,
         const Lanes *sums) noexcept nogil:
     """sums += Wy^T grad Wx for a single bin of one channel block."""
-    cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), x, y, i, end
-    cdef const int32_t *pixel = call.tables.tap_pixel
-    cdef const real *weight = <const real*>call.tables.tap_weight
     cdef int32_t[2] rows, columns
-    cdef real *to
-    clip(part.spans_x + 2 * part.q0, pixel, task.x0, task.x1, columns)
-    clip(part.spans_y + 2 * part.p0, pixel, task.y0, task.y1, rows)
-    while columns[0] < columns[1]:
-        end = min(<Py_ssize_t>columns[1], columns[0] + MAX_COLUMNS)      # as the strip has room for
-        for x in range(columns[0], end):
-            scale_vectors(strip + (x - columns[0]) * lanes, lanes, grad, lanes, 1, weight[x], False)
-        for y in range(rows[0], rows[1]):
-            x = columns[0]
-            while x < end:
-                i = neighbours(pixel, x, end)
-                to = <real*>sums.origin + pixel[y] * sums.steps.y + pixel[x] * sums.steps.x
-                scale_vectors(to, sums.steps.x, strip + (x - columns[0]) * lanes, lanes, i - x,
-                              weight[y], True)
-                x = i
-        columns[0] = <int32_t>end
+    cdef Taps y, x
+    y.spans, x.spans = rows, columns
+    y.pixel = x.pixel = call.tables.tap_pixel
+    y.weight = x.weight = call.tables.tap_weight
+    clip(part.spans_y + 2 * part.p0, y.pixel, task.y0, task.y1, rows)
+    clip(part.spans_x + 2 * part.q0, x.pixel, task.x0, task.x1, columns)
+    accumulate_bin(<real*>sums.origin, sums.steps.y, sums.steps.x, grad, &y, &x)
 
 
 # The boxes of a task: the boxes of its image that read pixels of its rectangle.
@@ -336,7 +324,7 @@ cdef void accumulate_part(
             return
     grad = bins_of_part(call, &near, step.bins, step.tile.lanes, packed)
     if call.strategy == BINS:
-        accumulate_bin(call, task, &near, <const real*>grad.origin, strip, sums)
+        add_bin(call, task, &near, <const real*>grad.origin, sums)
         return
     if call.tables.kind == SPARSE_TAPS:
         scatter_sparse(call, task, &near, <const real*>grad.origin, &grad.steps,

@@ -13,8 +13,8 @@ from kernels.nest cimport Part, is_empty
 from move.tile cimport TileCache, View, Window, load, put_pixels
 from plan.spans cimport hull_of_taps
 from plan.structs cimport Call, Task, holds_pixels
-from simd.simd cimport (LANE_BYTES, Pixels, SparseTaps, Taps, accumulate_sparse, add_sparse_slopes,
-                        contract_sparse, contract_sparse_pixels, real)
+from simd.simd cimport (LANE_BYTES, Taps, accumulate_sparse, contract_sparse,
+                        contract_sparse_pixels, real)
 
 
 cdef inline const int32_t *spans_of(const Call *call, const Part *part, int p) noexcept nogil:
@@ -153,17 +153,3 @@ cdef inline void scatter_sparse(
                               grad + (p - part.p0) * grad_steps.y + q * grad_steps.x, part.blocks,
                               &taps, NULL if inside else owned)
             taps.spans += 2
-
-
-# Gradient of the boxes
-
-cdef inline void add_slopes_of_taps(
-        const Call *call, const int32_t *span, const Pixels *pixels, const real *grad,
-        Py_ssize_t grad_step, real *sums) noexcept nogil:
-    """Add the slopes of some taps of a bin to the sums of a group of blocks."""
-    cdef SparseTaps taps
-    taps.count = span[1] - span[0]
-    taps.pixel = call.tables.tap_pixel + 2 * <Py_ssize_t>span[0]
-    taps.slopes = <const real*>call.tables.tap_slopes + span[0]
-    taps.step = call.tables.taps
-    add_sparse_slopes(sums, grad, grad_step, pixels, &taps, call.edges)

@@ -16,7 +16,7 @@ from libc.string cimport memset
 
 from plan.structs cimport (
     BINS, CELLS, COPY_ONCE, COPY_PER_BOX, DIRECT, EMPTY, FORWARD, GRAD_BOXES, GRAD_INPUT,
-    MAX_PIXEL_GRAD, NUMBERS_Y, PACK_ROWS, PACK_WINDOW, PIXELS, PLANES, ROW_LANES, ROWS, SCALARS,
+    MAX_PIXEL_GRAD, NUMBERS, PACK_ROWS, PACK_WINDOW, PIXELS, PLANES, ROW_LANES, ROWS, SCALARS,
     SPARSE, SPARSE_TAPS, STAGED, STREAMING, TAPS_X, TAPS_Y, WINDOW_X, WINDOW_Y, Call, Tables, Task,
     holds_pixels,
 )
@@ -127,10 +127,8 @@ cdef inline bint scalars_pay(const Call *call) noexcept nogil:
     """Whether numbers are computed one by one in less time than lanes of them."""
     cdef const Tables *tables = &call.tables
     cdef double pixels = <double>call.map.rows * call.map.columns * call.map.images
-    if call.purpose == FORWARD and lanes_are_empty(call):
-        if call.position_sensitive:
-            return True
-        return all_taps(tables, call.ph, call.pw) * call.channels < all_windows(tables)
+    if call.purpose == FORWARD:
+        return call.position_sensitive and lanes_are_empty(call)
     # A few numbers are added in place faster than a tile is cleared and stored.
     if call.purpose == GRAD_INPUT and (lanes_are_empty(call) or call.position_sensitive):
         if call.position_sensitive:
@@ -311,7 +309,7 @@ cdef inline int how_of_bins(
         const Call *call, Py_ssize_t box, int load, const Side *y, const Side *x) noexcept nogil:
     """How some bins of an upright box are computed, or all of them, by a task with such a load."""
     if packs_nothing(call):
-        return ROWS if call.strategy == ROW_LANES else NUMBERS_Y + x_first(call, y, x)
+        return ROWS if call.strategy == ROW_LANES else NUMBERS
     if y.pixels <= 0 or x.pixels <= 0:
         return EMPTY
     if call.tables.thin != NULL and call.tables.thin[box] > 0 and not holds_pixels(load):

@@ -1,17 +1,19 @@
 /* Gradients of the input: weighted sums that are added to pixels, as contract.inc.h takes them.
    simd.h includes this file once for each type REAL. */
 
-/* to[i * to_step] = (add: +=) weight * from[i * step], for each lane vector i. */
-static FORCE_INLINE void NAME(scale_vectors)(REAL *to, ptrdiff_t to_step, const REAL *from,
-                                             ptrdiff_t step, ptrdiff_t count, REAL weight,
-                                             int add) {
-    for (; count > 0; count--, from += step, to += to_step) {
-        if (add) {
-            NAME(add_product)(to, weight, from);
-        } else {
+/* Adds the gradient of a bin, of one lane vector, to each pixel that it reads. */
+static NOINLINE void NAME(accumulate_bin)(REAL *to, ptrdiff_t row, ptrdiff_t column,
+                                          const REAL *gradient, const struct taps *y,
+                                          const struct taps *x) {
+    const REAL *weight_y = (const REAL *)y->weight, *weight_x = (const REAL *)x->weight;
+    for (ptrdiff_t j = y->spans[0]; j < y->spans[1]; j++) {
+        REAL *pixels = to + y->pixel[j] * row;
+        for (ptrdiff_t i = x->spans[0]; i < x->spans[1]; i++) {
+            REAL scaled[LANES];
 #pragma omp simd
             for (int l = 0; l < LANES; l++)
-                to[l] = weight * from[l];
+                scaled[l] = weight_x[i] * gradient[l];
+            NAME(add_product)(pixels + x->pixel[i] * column, weight_y[j], scaled);
         }
     }
 }

@@ -93,19 +93,21 @@ static FORCE_INLINE void NAME(correlate)(REAL *folded, const REAL *by, ptrdiff_t
 /* As add_slopes, for at most MAX_TAPS taps.  It is NOIPA, since GCC would otherwise specialise it
    for the steps that callers pass, which costs registers. */
 static NOIPA void NAME(add_some_slopes)(REAL *sums, const REAL *by, ptrdiff_t by_step,
-                                        const struct pixels *from, const struct slope_taps *y,
-                                        const struct slope_taps *x) {
+                                        const struct pixels *from, const struct slope_taps *taps,
+                                        const int32_t *y, const int32_t *x) {
     enum { m = FOLDED_LANES };
-    const ptrdiff_t rows = y->count, columns = x->count;
-    const REAL *weight_x = (const REAL *)x->weight, *weight_y = (const REAL *)y->weight;
-    const REAL *low_x = (const REAL *)x->low, *low_y = (const REAL *)y->low;
-    const REAL *high_x = (const REAL *)x->high, *high_y = (const REAL *)y->high;
+    const ptrdiff_t rows = y[1] - y[0], columns = x[1] - x[0];
+    const int32_t *pixel_y = taps->pixel + y[0], *pixel_x = taps->pixel + x[0];
+    const REAL *weight = (const REAL *)taps->weight, *low = (const REAL *)taps->slopes;
+    const REAL *high = low + taps->step;
+    const REAL *weight_x = weight + x[0], *low_x = low + x[0], *high_x = high + x[0];
+    const REAL *weight_y = weight + y[0], *low_y = low + y[0], *high_y = high + y[0];
     ptrdiff_t at[MAX_TAPS], *next = at;
     REAL folded[MAX_TAPS * m], by_y1[m], by_y2[m], by_x1[m], by_x2[m];
     const REAL *values = folded;
     for (ptrdiff_t i = 0; i < rows; i++)
         for (ptrdiff_t j = 0; j < columns; j++)
-            *next++ = y->pixel[i] * from->stride_y + x->pixel[j] * from->stride_x;
+            *next++ = pixel_y[i] * from->stride_y + pixel_x[j] * from->stride_x;
     NAME(correlate)(folded, by, by_step, (const REAL *)from->start, from->step, from->count, at,
                     rows * columns);
     for (int l = 0; l < m; l++) {
@@ -130,42 +132,32 @@ static NOIPA void NAME(add_some_slopes)(REAL *sums, const REAL *by, ptrdiff_t by
     }
 }
 
-/* `count` of the taps of an axis, from tap `first` on. */
-static inline struct slope_taps NAME(slope_taps_from)(const struct slope_taps *taps,
-                                                      ptrdiff_t first, ptrdiff_t count) {
-    struct slope_taps some = {count, taps->pixel + first, (const REAL *)taps->weight + first,
-                              (const REAL *)taps->low + first, (const REAL *)taps->high + first};
-    return some;
-}
-
 /* Goes through more than MAX_TAPS taps, some rows at a time, or some taps of a row. */
 static NOINLINE void NAME(add_slopes_of_many_taps)(REAL *sums, const REAL *by, ptrdiff_t by_step,
                                                    const struct pixels *from,
-                                                   const struct slope_taps *y,
-                                                   const struct slope_taps *x) {
-    const ptrdiff_t rows = x->count < MAX_TAPS ? MAX_TAPS / x->count : 1;
-    for (ptrdiff_t i = 0; i < y->count; i += rows) {
-        ptrdiff_t left = y->count - i;
-        struct slope_taps some_y = NAME(slope_taps_from)(y, i, left < rows ? left : rows);
-        for (ptrdiff_t j = 0; j < x->count; j += MAX_TAPS) {
-            left = x->count - j;
-            struct slope_taps some_x =
-                NAME(slope_taps_from)(x, j, left < MAX_TAPS ? left : MAX_TAPS);
-            NAME(add_some_slopes)(sums, by, by_step, from, &some_y, &some_x);
+                                                   const struct slope_taps *taps, const int32_t *y,
+                                                   const int32_t *x) {
+    const int32_t columns = x[1] - x[0], rows = columns < MAX_TAPS ? MAX_TAPS / columns : 1;
+    int32_t some_y[2], some_x[2];
+    for (some_y[0] = y[0]; some_y[0] < y[1]; some_y[0] = some_y[1]) {
+        some_y[1] = y[1] - some_y[0] < rows ? y[1] : some_y[0] + rows;
+        for (some_x[0] = x[0]; some_x[0] < x[1]; some_x[0] = some_x[1]) {
+            some_x[1] = x[1] - some_x[0] < MAX_TAPS ? x[1] : some_x[0] + MAX_TAPS;
+            NAME(add_some_slopes)(sums, by, by_step, from, taps, some_y, some_x);
         }
     }
 }
 
-/* sums[y1, y2, x1, x2] += the gradients by the edges of a bin, FOLDED_BYTES of lanes each.  The bin
-   has one tap or more along either axis.
+/* sums[y1, y2, x1, x2] += the gradients by the edges of a bin, FOLDED_BYTES of lanes each.  y and x
+   are its taps along either axis, one or more: [first, stop).
 
    With S[y, x] = the sum over i of by[i * by_step] * pixel (y, x) of block i, they are sums of S
    times the weight of one axis and the slope of the other.  Nearly all bins have few taps. */
 static inline void NAME(add_slopes)(REAL *sums, const REAL *by, ptrdiff_t by_step,
-                                    const struct pixels *from, const struct slope_taps *y,
-                                    const struct slope_taps *x) {
-    if (y->count * x->count <= MAX_TAPS)
-        NAME(add_some_slopes)(sums, by, by_step, from, y, x);
+                                    const struct pixels *from, const struct slope_taps *taps,
+                                    const int32_t *y, const int32_t *x) {
+    if ((ptrdiff_t)(y[1] - y[0]) * (x[1] - x[0]) <= MAX_TAPS)
+        NAME(add_some_slopes)(sums, by, by_step, from, taps, y, x);
     else
-        NAME(add_slopes_of_many_taps)(sums, by, by_step, from, y, x);
+        NAME(add_slopes_of_many_taps)(sums, by, by_step, from, taps, y, x);
 }

@@ -29,19 +29,12 @@ struct pixels {
     ptrdiff_t step, count, stride_y, stride_x;
 };
 
-/* The taps of one axis of a bin, and by how much weights change with the low and the high edge. */
+/* The taps of all bins, and by how much weights change with each number of a box: slope k of tap t
+   is slopes[k * step + t].  Numbers are the low and the high edge of an axis, or those of a turned
+   box, whose taps have two pixels, y and x. */
 struct slope_taps {
-    ptrdiff_t count;
     const int32_t *pixel;
-    const void *weight, *low, *high; /* REAL */
-};
-
-/* Taps of pixels (y, x), and by how much weights change with each number of a turned box: slope k
-   of tap t is slopes[k * step + t]. */
-struct sparse_taps {
-    ptrdiff_t count;
-    const int32_t *pixel;
-    const void *slopes; /* REAL */
+    const void *weight, *slopes; /* REAL */
     ptrdiff_t step;
 };
 

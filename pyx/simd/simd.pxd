@@ -34,15 +34,8 @@ cdef extern from "simd/simd.h":
         Py_ssize_t stride_x
 
     ctypedef struct SlopeTaps "struct slope_taps":
-        Py_ssize_t count
         const int32_t *pixel
         const void *weight
-        const void *low
-        const void *high
-
-    ctypedef struct SparseTaps "struct sparse_taps":
-        Py_ssize_t count
-        const int32_t *pixel
         const void *slopes
         Py_ssize_t step
 
@@ -91,9 +84,9 @@ cdef extern from "simd/simd.h":
 
     # accumulate.inc.h
 
-    void scale_vectors "TYPED(scale_vectors)"(
-        real *to, Py_ssize_t to_step, const real *source, Py_ssize_t step, Py_ssize_t count,
-        real weight, bint add) noexcept nogil
+    void accumulate_bin "TYPED(accumulate_bin)"(
+        real *to, Py_ssize_t row, Py_ssize_t column, const real *gradient, const Taps *y,
+        const Taps *x) noexcept nogil
     void accumulate_pixels "TYPED(accumulate_pixels)"(
         real *to, Py_ssize_t pixel_step, Py_ssize_t to_step, const Vectors *source,
         Py_ssize_t pixels, const int32_t *pixel, const Taps *taps) noexcept nogil
@@ -101,8 +94,8 @@ cdef extern from "simd/simd.h":
     # correlate.inc.h
 
     void add_slopes "TYPED(add_slopes)"(
-        real *sums, const real *by, Py_ssize_t by_step, const Pixels *source, const SlopeTaps *y,
-        const SlopeTaps *x) noexcept nogil
+        real *sums, const real *by, Py_ssize_t by_step, const Pixels *source, const SlopeTaps *taps,
+        const int32_t *y, const int32_t *x) noexcept nogil
 
     # maximum.inc.h
 
@@ -146,8 +139,8 @@ cdef extern from "simd/simd.h":
         real *to, Py_ssize_t row, Py_ssize_t column, const real *source, Py_ssize_t vectors,
         const Taps *taps, const Py_ssize_t *window) noexcept nogil
     void add_sparse_slopes "TYPED(add_sparse_slopes)"(
-        real *sums, const real *by, Py_ssize_t by_step, const Pixels *source,
-        const SparseTaps *taps, int slopes) noexcept nogil
+        real *sums, const real *by, Py_ssize_t by_step, const Pixels *source, const SlopeTaps *taps,
+        const int32_t *span, int slopes) noexcept nogil
 
     # convert.h
 

@@ -99,19 +99,20 @@ static NOINLINE void NAME(accumulate_sparse)(REAL *to, ptrdiff_t row, ptrdiff_t 
     }
 }
 
-/* sums[k] += slope k of each tap of a bin times the gradient of its weight, FOLDED_BYTES of lanes
-   each, for `slopes` slopes.  That gradient is the sum over i of by[i * by_step] * the pixel of
-   block i. */
+/* sums[k] += slope k of some taps of a bin times the gradient of their weights, FOLDED_BYTES of
+   lanes each, for `slopes` slopes.  The gradient of a weight is the sum over i of
+   by[i * by_step] * the pixel of block i. */
 static NOINLINE void NAME(add_sparse_slopes)(REAL *sums, const REAL *by, ptrdiff_t by_step,
                                              const struct pixels *from,
-                                             const struct sparse_taps *taps, int slopes) {
+                                             const struct slope_taps *taps, const int32_t *span,
+                                             int slopes) {
     enum { m = FOLDED_LANES };
     ptrdiff_t at[MAX_TAPS];
     REAL folded[MAX_TAPS * m];
-    const int32_t *pixel = taps->pixel;
-    const REAL *slope = (const REAL *)taps->slopes;
-    for (ptrdiff_t t = 0, some; t < taps->count; t += some, slope += some) {
-        some = taps->count - t < MAX_TAPS ? taps->count - t : MAX_TAPS;
+    const int32_t *pixel = taps->pixel + 2 * (ptrdiff_t)span[0];
+    const REAL *slope = (const REAL *)taps->slopes + span[0];
+    for (ptrdiff_t left = span[1] - span[0], some; left > 0; left -= some, slope += some) {
+        some = left < MAX_TAPS ? left : MAX_TAPS;
         for (ptrdiff_t i = 0; i < some; i++, pixel += 2)
             at[i] = pixel[0] * from->stride_y + pixel[1] * from->stride_x;
         NAME(correlate)(folded, by, by_step, (const REAL *)from->start, from->step, from->count, at,
