@@ -54,7 +54,6 @@ cdef struct Call:
 cdef struct Scratch:               # of one thread
     Span[CROP_COLUMNS_AT_ONCE] columns
     Span[CROP_ROWS] rows
-    float[CROP_ROWS] cover         # of the rows
     Py_ssize_t[GROUPS] low         # pixels that CROP_COLUMNS output columns read
     Py_ssize_t[GROUPS] stop
     float[(CROP_STRIP + CROP_CHANNELS * CROP_ROWS) * CROP_ROWS] strip
@@ -125,7 +124,7 @@ cdef inline void set_rows(Work *work, Scratch *scratch) noexcept nogil:
     cdef Span span
     work.low, work.stop = INT32_MAX, 0
     for p in range(CROP_ROWS):
-        scratch.cover[p] = 0
+        scratch.rows[p].cover = 0
         if p >= work.rows:
             continue
         span = crop_span_of(&work.y, work.row + p)
@@ -133,7 +132,7 @@ cdef inline void set_rows(Work *work, Scratch *scratch) noexcept nogil:
         if work.frame.kind == CROP_YUV and p > 0 and stop - low > CONVERTED_ROWS:
             work.rows = p
             continue
-        scratch.rows[p], scratch.cover[p] = span, span.cover
+        scratch.rows[p] = span
         if span.low <= span.high:
             work.low, work.stop = low, stop
 
@@ -248,7 +247,7 @@ cdef inline void crop_columns(
         return
     if not scaled:
         crop_complete(
-            sums, count, spans, scratch.cover if work.padded else NULL, &call.pixels)
+            sums, count, spans, scratch.rows if work.padded else NULL, &call.pixels)
     crop_store(
         scratch.sums, work.rows, count, work.out + work.row * call.target.stride_y
         + (work.column + first) * call.target.stride_x, &call.target)

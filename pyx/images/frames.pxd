@@ -99,7 +99,7 @@ cdef extern from "images/store.h":
     void sum_strip_columns_double(
         const Strip *strip, const Lines *lines, int count, const Sums *to) noexcept nogil
     void crop_complete(
-        const Sums *to, int count, const Span *spans, const float *cover,
+        const Sums *to, int count, const Span *spans, const Span *rows,
         const Pixels *pixels) noexcept nogil
     void crop_store(
         const float *sums, int rows, int count, char *to, const Target *target) noexcept nogil

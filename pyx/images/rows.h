@@ -93,14 +93,17 @@ static FORCE_INLINE vector_double load_bytes_double(const uint8_t *from) {
 #undef NAME
 
 /* Completes the sums of `count` output columns, which have neither scale nor bias yet, and adds the
-   padding where intervals cover the frame in part; cover: of the rows, or NULL for no padding. */
+   padding where intervals cover the frame in part; rows: their spans, or NULL for no padding. */
 static NOINLINE void crop_complete(const struct sums *to, int count, const struct crop_span *spans,
-                                   const float *cover, const struct crop_pixels *pixels) {
+                                   const struct crop_span *rows, const struct crop_pixels *pixels) {
+    float cover[CROP_ROWS];
+    for (int l = 0; rows && l < CROP_ROWS; l++)
+        cover[l] = rows[l].cover;
     for (int c = 0; c < to->channels; c++) {
         float scale = pixels->scale[c], bias = pixels->bias[c], pad = pixels->pad[c];
         for (int q = 0; q < count; q++) {
             float *column = (float *)to->sums + (q * to->step + to->place[c]) * CROP_ROWS;
-            for (int l = 0; cover && l < CROP_ROWS; l++)
+            for (int l = 0; rows && l < CROP_ROWS; l++)
                 column[l] = FUSED_float(1 - spans[q].cover * cover[l], pad, column[l]);
             for (int l = 0; l < CROP_ROWS; l++)
                 column[l] = FUSED_float(column[l], scale, bias);

@@ -58,11 +58,15 @@ static FORCE_INLINE void crop_store_run(const float *from, int count,
         narrow(from, target->kind, count, to);
 }
 
-/* Stores `count` floats as numbers `step` bytes apart. */
-static NOINLINE void crop_store_apart(const float *from, int count,
-                                      const struct crop_target *target, char *to, ptrdiff_t step) {
-    for (int i = 0; i < count; i++)
-        crop_store_run(from + i, 1, target, to + i * step);
+/* Stores `count` floats as numbers of the target, `step` bytes apart. */
+static FORCE_INLINE void crop_store_line(const float *from, int count,
+                                         const struct crop_target *target, char *to,
+                                         ptrdiff_t step) {
+    if (step == target->itemsize)
+        crop_store_run(from, count, target, to);
+    else
+        for (int i = 0; i < count; i++)
+            crop_store_run(from + i, 1, target, to + i * step);
 }
 
 /* Transposes a square of sums, whose columns follow each other, to rows of floats.  The lines of
@@ -84,14 +88,9 @@ static NOINLINE void crop_store_slowly(const float *sums, int rows, int count, c
                                        const struct crop_target *target, ptrdiff_t stride) {
     float staging[CROP_ROWS * CROP_COLUMNS];
     transpose_lines_float(sums, CROP_ROWS, CROP_COLUMNS, staging, CROP_ROWS);
-    for (int p = 0; p < rows; p++) {
-        const float *from = staging + p * CROP_COLUMNS;
-        char *row = to + p * target->stride_y;
-        if (stride == target->itemsize)
-            crop_store_run(from, count, target, row);
-        else
-            crop_store_apart(from, count, target, row, stride);
-    }
+    for (int p = 0; p < rows; p++)
+        crop_store_line(staging + p * CROP_COLUMNS, count, target, to + p * target->stride_y,
+                        stride);
 }
 
 /* Stores `rows` rows of `count` output columns from output pixel `to` on.  Sums of interleaved

@@ -264,10 +264,8 @@ static FORCE_INLINE void warp_store(const struct crop_pixels *pixels,
         if (target->interleaved)
             for (int i = 0; i < CROP_COLUMNS; i++)
                 line[i * n + place] = run[i];
-        else if (target->stride_x == target->itemsize)
-            crop_store_run(run, count, target, row);
         else
-            crop_store_apart(run, count, target, row, target->stride_x);
+            crop_store_line(run, count, target, row, target->stride_x);
     }
     if (target->interleaved)
         crop_store_run(line, count * n, target, to);
