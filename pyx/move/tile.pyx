@@ -130,6 +130,9 @@ cdef Map load_once(const Call *call, const Task *task, char *tile) noexcept nogi
                                      + task.y0 * strides.y + task.x0 * strides.x)
     if size == call.itemsize:
         copy_runs(source, strides.y * size, strides.x * size, rows, columns, width * size, tile)
+    elif strides.x == width:
+        widen_runs(source, call.map.kind, strides.y * size, 0, rows, 1, columns * width,
+                   <float*>tile)
     else:
         widen_runs(source, call.map.kind, strides.y * size, strides.x * size, rows, columns, width,
                    <float*>tile)

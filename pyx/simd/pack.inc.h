@@ -45,8 +45,8 @@ static NOINLINE void NAME(pack_squares)(const REAL *from, ptrdiff_t channel_step
 
 /* Packs long runs of large planes, which come from memory: whole cache lines of a few planes at a
    time, while the lines that are needed soon are asked for together.  In cache and for short runs
-   squares are faster.  This loop and the one of pack_squares are separate functions because one
-   function for both was slower. */
+   squares are faster.  All lanes are a case of their own, without comparisons (R455).  This loop
+   and the one of pack_squares are separate functions because one function for both was slower. */
 static NOINLINE void NAME(pack_long)(const REAL *from, ptrdiff_t channel_step, int lanes,
                                      ptrdiff_t pixels, REAL *to) {
     enum { n = VECTOR_LANES, w = SEGMENT_LANES, all = LANES };
@@ -56,8 +56,12 @@ static NOINLINE void NAME(pack_long)(const REAL *from, ptrdiff_t channel_step, i
         for (int l = 0; l < all; l += w)
             for (int j = 0; j < all && (j == 0 || i + j < pixels); j += n) {
                 ptrdiff_t x = i + j < pixels - n ? i + j : pixels - n;
-                NAME(transpose_quads)(from + (l < lanes ? l : 0) * channel_step + x, channel_step,
-                                      lanes - l, to + x * all + l, all);
+                if (lanes == all)
+                    NAME(transpose_quads)(from + l * channel_step + x, channel_step, w,
+                                          to + x * all + l, all);
+                else
+                    NAME(transpose_quads)(from + (l < lanes ? l : 0) * channel_step + x,
+                                          channel_step, lanes - l, to + x * all + l, all);
             }
     }
 }
