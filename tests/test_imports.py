@@ -15,7 +15,7 @@ MAY_IMPORT = {
     "move": ("move", "simd", "tuning", "plan.structs"),
     "plan": ("plan", "simd", "tuning", "roicy._kernels.machine"),
     "kernels": (
-        "kernels", "move", "simd", "threads", "tuning", "images.frames",
+        "kernels", "move", "simd", "threads", "tuning", "images.rows",
         "plan.arrays", "plan.choose", "plan.structs", "plan.spans",
         "roicy._kernels.machine", "roicy._kernels.plan",
     ),

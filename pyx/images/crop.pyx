@@ -13,12 +13,13 @@ from libc.stdint cimport INT32_MAX, int32_t, uint8_t
 from libc.string cimport memset
 
 from images.buffers cimport buffer_of, memory_of
-from images.frames cimport (BYTE, CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_RUN, CROP_TRIANGLES,
-                            CROP_YUV, YUV_SPARE, Axis, Lines, Pixels, Plane, Source, Span, Strip,
-                            Sums, Target, Warp, Yuv, crop_axis_hull, crop_axis_limit, crop_axis_set,
-                            crop_complete, crop_convert, crop_span_of, crop_store, crop_within,
-                            sum_strip_columns_float, sum_strip_float, warp_hull, warp_pixels,
+from images.frames cimport (BYTE, CROP_COLUMNS, CROP_ROWS, CROP_RUN, CROP_TRIANGLES, CROP_YUV,
+                            YUV_SPARE, Axis, Pixels, Target, Warp, Yuv, crop_axis_hull,
+                            crop_axis_limit, crop_axis_set, crop_complete, crop_convert,
+                            crop_span_of, crop_store, crop_within, warp_hull, warp_pixels,
                             warp_set)
+from images.rows cimport (CROP_CHANNELS, Lines, Plane, Source, Span, Strip, Sums,
+                          sum_strip_columns_float, sum_strip_float)
 from threads cimport run_tasks
 from tuning cimport (CROP_COLUMNS_AT_ONCE, CROP_CONVERTED, CROP_OVERLAP, CROP_SERIAL_NUMBERS,
                      CROP_STRIP, TASKS_PER_THREAD, WARP_COST)

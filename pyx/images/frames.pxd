@@ -1,21 +1,15 @@
-"""What axis.h, load.h, yuv.h, rows.h, store.h and warp.h offer; they say what functions do."""
+"""What axis.h, load.h, yuv.h, rows.h, store.h and warp.h offer to crops; they say what it is."""
 from libc.stdint cimport int16_t, int32_t, uint8_t
 
-from simd.simd cimport Taps
+from images.rows cimport Source, Span, Sums
 
 cdef extern from "images/store.h":
     enum: BYTE
     enum: CROP_ROWS
     enum: CROP_COLUMNS
-    enum: CROP_CHANNELS
     enum: CROP_RUN
     enum: CROP_TRIANGLES
     enum: CROP_YUV
-
-    ctypedef struct Span "struct crop_span":
-        int32_t low
-        int32_t high
-        float cover
 
     ctypedef struct Axis "struct crop_axis":
         int32_t bin_low
@@ -25,47 +19,6 @@ cdef extern from "images/store.h":
         double step
         double half
         bint repeats
-
-    ctypedef struct Plane "struct crop_plane":
-        const char *start
-        Py_ssize_t stride_y
-        Py_ssize_t stride_x
-
-    ctypedef struct Source "struct crop_source":
-        const char *start
-        Py_ssize_t stride_y
-        Py_ssize_t stride_x
-        Py_ssize_t stride_c
-        int32_t height
-        int32_t width
-        int channels
-        int kind
-        bint dense
-        Plane *chroma
-        const void *yuv
-
-    ctypedef struct Lines "struct lines":
-        const Span *spans
-        bint triangles
-        Py_ssize_t ahead
-        Taps list
-
-    ctypedef struct Strip "struct strip":
-        void *sums
-        Py_ssize_t low
-        Py_ssize_t stop
-        int channels
-        int channel
-        bint add
-
-    ctypedef struct Sums "struct sums":
-        void *sums
-        Py_ssize_t step
-        int first
-        int channels
-        Py_ssize_t *place
-        float *scale
-        float *bias
 
     ctypedef struct Pixels "struct crop_pixels":
         int channels
@@ -90,14 +43,6 @@ cdef extern from "images/store.h":
     double crop_within(double v, double low, double high) noexcept nogil
     double crop_axis_hull(const Axis *axis, int32_t *low, int32_t *stop) noexcept nogil
     Span crop_span_of(const Axis *axis, int32_t p) noexcept nogil
-    void sum_strip_float(
-        const Source *source, const Lines *lines, int rows, const Strip *strip) noexcept nogil
-    void sum_strip_double(
-        const Source *source, const Lines *lines, int rows, const Strip *strip) noexcept nogil
-    void sum_strip_columns_float(
-        const Strip *strip, const Lines *lines, int count, const Sums *to) noexcept nogil
-    void sum_strip_columns_double(
-        const Strip *strip, const Lines *lines, int count, const Sums *to) noexcept nogil
     void crop_complete(
         const Sums *to, int count, const Span *spans, const Span *rows,
         const Pixels *pixels) noexcept nogil

@@ -4,8 +4,8 @@ images/rows.h computes the sums.  It sums rows of pixels as they lie and transpo
 """
 from libc.string cimport memset
 
-from images.frames cimport (CROP_CHANNELS, Lines, Source, Strip, Sums, sum_strip_columns_double,
-                            sum_strip_columns_float, sum_strip_double, sum_strip_float)
+from images.rows cimport (CROP_CHANNELS, Lines, Source, Strip, Sums, sum_strip_columns_double,
+                          sum_strip_columns_float, sum_strip_double, sum_strip_float)
 from kernels.nest cimport Part, Scratch
 from move.tile cimport Target, TileCache, unpack
 from plan.choose cimport beyond_cache
