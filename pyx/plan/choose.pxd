@@ -62,6 +62,7 @@ cdef struct Pieces:                # into how many shares work is divided
     Py_ssize_t max_boxes           # of a task
     Py_ssize_t rows                # writing: of a task at most
     Py_ssize_t columns
+    Py_ssize_t bands               # writing: rows are divided into so many shares or more
 
 
 # --- strategy of a level

@@ -20,8 +20,10 @@ Costs are counted in operations on a lane vector.
 """
 from libc.math cimport INFINITY, ceil
 from libc.stdint cimport INT32_MAX, int32_t
-from libc.stdlib cimport qsort, realloc
+from libc.stdlib cimport free, qsort, realloc
+from libc.string cimport memset
 
+from plan.arrays cimport room_for
 from plan.choose cimport (
     TILE_PIXELS, Cover, Pieces, Work, bins_are_worth_copying, bins_are_written_together,
     load_of_chunk, packs_nothing, pixels_are_worth_copying, rows_are_summed_apart, rows_contiguous,
@@ -352,11 +354,11 @@ cdef inline void set_rectangles(
         const Call *call, const Work *work, Pieces *pieces) noexcept nogil:
     """The largest rectangles whose pixels, for all bins of a task, the tile has room for.
 
-    Rows are divided further, and evenly, only where images, blocks and bins do not make enough
-    tasks.  In gradients of maxima each bin writes anywhere in its box, or in the map, so that
-    rectangles are as large as they can be, and of whole rows.
+    Rows are divided further only where images, blocks and bins do not make enough tasks.  In
+    gradients of maxima each bin writes anywhere in its box, or in the map, so that rectangles are
+    as large as they can be, and of whole rows.
     """
-    cdef Py_ssize_t wanted = work.threads, together = 1, bands
+    cdef Py_ssize_t wanted = work.threads, together = 1
     cdef Py_ssize_t others = call.map.images * pieces.blocks * pieces.bins
     pieces.columns, pieces.rows = call.map.columns, call.map.rows
     if call.purpose == GRAD_INPUT:
@@ -365,28 +367,67 @@ cdef inline void set_rectangles(
             together = ceiling(work.bins, pieces.bins)
         pieces.columns = max(min(pieces.columns, TILE_PIXELS // together), 1)
         pieces.rows = max(min(pieces.rows, TILE_PIXELS // (pieces.columns * together)), 1)
-    bands = ceiling(call.map.rows, pieces.rows)
+    pieces.bands = ceiling(call.map.rows, pieces.rows)
     if work.threads > 1:
-        bands = max(bands, ceiling(wanted, max(others, 1)))
-    pieces.rows = ceiling(call.map.rows, bands)
+        pieces.bands = max(pieces.bands, ceiling(wanted, max(others, 1)))
 
 
 cdef inline int add_image_to_write(
         Tasks *tasks, const Call *call, const Work *work, const Pieces *pieces, Py_ssize_t level,
         Py_ssize_t image) except -1:
-    """Add the tasks of an image: a grid of rectangles.  An image without boxes is written with
-    zeros, unless gradients are added to what is there."""
+    """Add the tasks of an image: bands of rows that cost as much each, cut to the columns that the
+    tile has room for.  An image without boxes is written with zeros, unless gradients are added to
+    what is there."""
+    cdef double *costs
+    cdef double cost
     cdef Task task
     task.level, task.image = level, image
     task.first_box, task.stop_box = call.tables.starts[image], call.tables.starts[image + 1]
     task.load, task.y1 = pieces.load, 0
     if call.add and task.first_box == task.stop_box:
         return 0
-    while task.y1 < call.map.rows:
-        task.y0, task.x1 = task.y1, 0
-        task.y1 = min(task.y0 + pieces.rows, call.map.rows)
-        while task.x1 < call.map.columns:
-            task.x0 = task.x1
-            task.x1 = min(task.x0 + pieces.columns, call.map.columns)
-            add_pieces(tasks, work, pieces[0], task, 0)
+    costs = <double*>room_for(call.map.rows + 1, sizeof(double))
+    cost = costs_of_rows(call, task.first_box, task.stop_box, costs)
+    try:
+        while task.y1 < call.map.rows:
+            task.y0, task.x1 = task.y1, 0
+            task.y1 = stop_of_band(call, pieces, task.y0, costs, cost / pieces.bands)
+            while task.x1 < call.map.columns:
+                task.x0 = task.x1
+                task.x1 = min(task.x0 + pieces.columns, call.map.columns)
+                add_pieces(tasks, work, pieces[0], task, 0)
+    finally:
+        free(costs)
     return 0
+
+
+cdef inline double costs_of_rows(
+        const Call *call, Py_ssize_t first, Py_ssize_t stop, double *costs) noexcept nogil:
+    """Set the costs of each row, of which there is room for one more, and return their sum: the
+    pixels that boxes cover are computed, and the whole row is written."""
+    cdef Py_ssize_t i, y
+    cdef double covered = 0, cost = 0
+    cdef const int32_t *window
+    memset(costs, 0, (call.map.rows + 1) * sizeof(double))
+    # First where windows begin and end, then the sum of those that have begun and not ended.
+    for i in range(first, stop):
+        window = call.tables.windows + 4 * i
+        costs[window[0]] += window[3] - window[2]
+        costs[window[1]] -= window[3] - window[2]
+    for y in range(call.map.rows):
+        covered += costs[y]
+        costs[y] = PIXEL_COST * covered + call.map.columns
+        cost += costs[y]
+    return cost
+
+
+cdef inline Py_ssize_t stop_of_band(
+        const Call *call, const Pieces *pieces, Py_ssize_t first, const double *costs,
+        double cost) noexcept nogil:
+    cdef Py_ssize_t y, stop = min(call.map.rows, first + pieces.rows)
+    cdef double seen = 0
+    for y in range(first, stop):
+        seen += costs[y]
+        if seen >= cost:
+            return y + 1
+    return stop
