@@ -1,5 +1,4 @@
-"""
-Builds the extensions.
+"""Builds the extensions.
 
 Each file of pyx/kernels, pyx/images and pyx/move is translated to C once and compiled for each
 instruction set.  The other files are compiled once.
@@ -84,8 +83,7 @@ def extensions():
 
 
 def translate(extensions):
-    """
-    Write the C files of extensions.
+    """Write the C files of extensions.
 
     Cython knows each kernel by a name without an instruction set.  A copy for each set has the
     name of the module that it becomes, which Python's table of modules has to say.
@@ -169,8 +167,7 @@ class BuildExt(build_ext):
         super().build_extensions()
 
     def use_clang_cl(self):
-        """
-        Compile for Windows by Clang.
+        """Compile for Windows by Clang.
 
         The kernels use the vector types of GCC and Clang, which Microsoft's compiler lacks.
         """
@@ -186,8 +183,7 @@ class BuildExt(build_ext):
         self.prefix = "/clang:"
 
     def run(self):
-        """
-        Leave the extensions in the source tree too: Python started there imports that tree, and
+        """Leave the extensions in the source tree too: Python started there imports that tree, and
         not what was installed.
         """
         super().run()

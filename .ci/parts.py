@@ -1,5 +1,4 @@
-"""
-Checks that wheels tell what they bring: each library in a list of parts, with its licence.
+"""Checks that wheels tell what they bring: each library in a list of parts, with its licence.
 
     python .ci/parts.py WHEEL OR FOLDER
 

@@ -1,5 +1,4 @@
-"""
-Tests an installed roicy: recorded numbers, threads, processes, and the same bits everywhere.
+"""Tests an installed roicy: recorded numbers, threads, processes, and the same bits everywhere.
 
 The tests run on a copy of their folder, far from the checkout, so that Python finds what is
 installed.  What they import besides roicy is in PACKAGES.

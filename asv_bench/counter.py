@@ -1,5 +1,4 @@
-"""
-Counts of calls: instructions and cache misses under callgrind, memory, and Python's bytecodes.
+"""Counts of calls: instructions and cache misses under callgrind, memory, and Python's bytecodes.
 
 The gate, the history and the ASV suite count by `count`, and by nothing else.
 
@@ -240,8 +239,7 @@ def counts_of(text):
 
 
 def costs_of(text):
-    """
-    Return what functions execute, from a file of callgrind.
+    """Return what functions execute, from a file of callgrind.
 
     The first result has the instructions of each function itself; the second those of each function
     that it calls, by both their names.
@@ -344,8 +342,7 @@ def linked(longer):
 
 
 def count(only=None, isa="avx2", package=None, keep=None, longer=0):
-    """
-    Return the versions, and the counts of all calls and of the package.
+    """Return the versions, and the counts of all calls and of the package.
 
     `only` is a pattern of names of calls.  `package` is the folder of the roicy that is counted, by
     default of the one that this process would import.  `keep` is a folder for callgrind's files.

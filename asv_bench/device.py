@@ -1,5 +1,4 @@
-"""
-What only a machine with a GPU can tell; .ci/device starts each step, and limits its time.
+"""What only a machine with a GPU can tell; .ci/device starts each step, and limits its time.
 
     python asv_bench/device.py bench            # a step prints its results, a line of JSON each
     python asv_bench/device.py bench --dry-run  # without a GPU, by emulation

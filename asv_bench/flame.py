@@ -1,5 +1,4 @@
-"""
-Flame graphs of callgrind's files: a bar is a function, and its callees stand on it.
+"""Flame graphs of callgrind's files: a bar is a function, and its callees stand on it.
 
 callgrind keeps who calls whom, and not whole stacks.  So what a function's callee takes is shared
 among all callers of the function, in proportion to what they take.

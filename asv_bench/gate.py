@@ -1,5 +1,4 @@
-"""
-The gate of slow commits: counts of calls beside those of counts.json.
+"""The gate of slow commits: counts of calls beside those of counts.json.
 
     python asv_bench/gate.py                  # count, compare, fail where something is worse
     python asv_bench/gate.py --same           # fail where anything has moved
@@ -291,8 +290,7 @@ def write(path, versions, counts):
 
 
 def as_of(commit, only, commits, keep=None):
-    """
-    Return versions, and the counts of another commit, which is built.
+    """Return versions, and the counts of another commit, which is built.
 
     They are the least at paths of three lengths, times the changes that counts.json has accepted
     since that commit.

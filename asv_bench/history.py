@@ -1,5 +1,4 @@
-"""
-Counts of commits that have landed, for the page of the documentation.
+"""Counts of commits that have landed, for the page of the documentation.
 
     python asv_bench/history.py count           # this commit: some minutes
     python asv_bench/history.py count v0.1.0 main~20
@@ -104,8 +103,7 @@ def count_all(revisions):
 
 
 def places_of(values):
-    """
-    Return the places in a list of counts at which a new level begins.
+    """Return the places in a list of counts at which a new level begins.
 
     Otava sees small steps between long levels, and leaves out what the next commit changes again.
     """

@@ -1,5 +1,4 @@
-"""
-Compare roicy with torchvision on shapes that nobody chose.
+"""Compare roicy with torchvision on shapes that nobody chose.
 
 The workloads of the suite are those of detectors.  This sweep draws others at random: 1 to 1024
 channels, maps of 16 to 8000 pixels a side, 1 to 1000 boxes of 1 % to 100 % of the map's sides, all

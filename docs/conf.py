@@ -1,5 +1,4 @@
-"""
-The site: `pip install '.[docs]' && sphinx-build -W -n -b html docs site`.
+"""The site: `pip install '.[docs]' && sphinx-build -W -n -b html docs site`.
 
 It is built without a network, and its pages load nothing from other hosts.
 """

@@ -1,5 +1,4 @@
-"""
-Draw what the options of roicy.crop do to one picture.
+"""Draw what the options of roicy.crop do to one picture.
 
     python examples/crop_gallery.py --output crops.png
 

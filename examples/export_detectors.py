@@ -1,5 +1,4 @@
-"""
-Exports detectors with random weights to ONNX, for trying roicy.onnxruntime.
+"""Exports detectors with random weights to ONNX, for trying roicy.onnxruntime.
 
     python examples/export_detectors.py maskrcnn --size 800 1088 --opset 16 --folder models
     python -m roicy onnx models/maskrcnn.onnx --bench --shape image=3x800x1088
@@ -46,8 +45,7 @@ def _features(channels: int) -> nn.Sequential:
 
 
 class RFCN(nn.Module):
-    """
-    Scores of boxes from position-sensitive maps, after Dai et al., "R-FCN", 2016.
+    """Scores of boxes from position-sensitive maps, after Dai et al., "R-FCN", 2016.
 
     Each bin of a box reads maps of its own, and a class has the mean of its bins.
     """
@@ -65,8 +63,7 @@ class RFCN(nn.Module):
 
 
 class IoUNet(nn.Module):
-    """
-    Boxes moved by what is pooled from them, and their scores, after Jiang et al., "Acquisition
+    """Boxes moved by what is pooled from them, and their scores, after Jiang et al., "Acquisition
     of Localization Confidence for Accurate Object Detection", 2018.
     """
 
@@ -121,8 +118,7 @@ def build(name: str, height: int, width: int, least_score: float = 0.0) -> nn.Mo
 
 
 def _spread(model: Any, height: int, width: int) -> None:
-    """
-    Scale weights, so that scores differ, as those of a detector that has learnt something.
+    """Scale weights, so that scores differ, as those of a detector that has learnt something.
 
     Else the order of results would be a matter of rounding.
     """
@@ -187,8 +183,7 @@ def export(name: str, model: nn.Module, inputs: tuple[Any, ...], path: Path, ops
 
 @contextlib.contextmanager
 def exportable() -> Iterator[None]:
-    """
-    Have torchvision's batched_nms not look at how many boxes there are.
+    """Have torchvision's batched_nms not look at how many boxes there are.
 
     torch.export cannot follow that branch, and so no detector of torchvision as it is.
     """

@@ -1,5 +1,4 @@
-"""
-Boxes of many maps on workers of dask.distributed, one of which is killed in the middle.
+"""Boxes of many maps on workers of dask.distributed, one of which is killed in the middle.
 
     pip install 'dask[distributed]'    # beside roicy
     python many_machines.py

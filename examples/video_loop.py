@@ -1,5 +1,4 @@
-"""
-Crop boxes from every frame of a video into one batch that is used again and again.
+"""Crop boxes from every frame of a video into one batch that is used again and again.
 
     python examples/video_loop.py --frames 10000
 

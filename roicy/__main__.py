@@ -1,5 +1,4 @@
-"""
-The command line.
+"""The command line.
 
 ``roicy demo``, or ``python -m roicy demo``, runs the operators on a photograph, ``bench`` times
 them beside other libraries, ``onnx`` shows what is taken of a model, and ``info`` says what this

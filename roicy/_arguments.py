@@ -1,5 +1,4 @@
-"""
-What arguments may be, and what is said of those that are wrong.
+"""What arguments may be, and what is said of those that are wrong.
 
 On the CPU a plan takes plain arguments as they are (``pyx/plan/plan.pyx``); whatever is not plain
 is converted here, or refused.  Each error names the argument, what it was and what it should be,
@@ -37,8 +36,7 @@ ARRAY_PROTOCOLS = ("__array__", "__array_interface__", "__array_struct__")
 
 
 class Arguments(NamedTuple):
-    """
-    The arguments that all passes of all operators share, as the caller gave them.
+    """The arguments that all passes of all operators share, as the caller gave them.
 
     Public functions pass them on as a plain tuple in this order (see ``_call.py``).
     """
@@ -117,8 +115,7 @@ def plain(name: str, value: Any) -> np.ndarray:
 
 
 def taken(name: str, value: Any) -> np.ndarray:
-    """
-    Return an array of what NumPy can read: an array, or an object of the CPU that has
+    """Return an array of what NumPy can read: an array, or an object of the CPU that has
     ``__array__``, DLPack or the buffer protocol.  Its memory is shared, if the object shares it.
     """
     array = plain(name, value if isinstance(value, np.ndarray) else _read(name, value))

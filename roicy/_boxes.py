@@ -1,5 +1,4 @@
-"""
-The boxes of a call, in any format: they are read here, and errors say what is wrong with them.
+"""The boxes of a call, in any format: they are read here, and errors say what is wrong with them.
 
 On the CPU a plan takes plain arrays as they are (``pyx/plan/boxes.pxd``).
 """
@@ -45,9 +44,8 @@ def box_counts(value: Any, box_count: int, image_count: int) -> list[int]:
 
 
 def holds_rows(boxes: Any) -> bool:
-    """
-    Whether a list of boxes is one array, with a row in each place, rather than a list of the boxes
-    of each image.
+    """Whether a list of boxes is one array, with a row in each place, rather than a list of the
+    boxes of each image.
 
     The first place that is not empty tells: it is a row if it is one number after the other.
     """
@@ -197,8 +195,7 @@ def gather_boxes(
     boxes: Any, boxes_num: Any, images: int, take: Callable[[str, Any], Any],
     names: tuple[str, ...] = CORNERS,
 ) -> tuple[Any, list[int] | None]:  # fmt: skip
-    """
-    Return the boxes as an array, or as a list with an array for each image, and the number of
+    """Return the boxes as an array, or as a list with an array for each image, and the number of
     boxes of each image, None where rows say it.
 
     take: returns the array of a value, given its name; names: of the numbers of a box.
@@ -338,8 +335,7 @@ def _may_have_score(row: np.ndarray) -> bool:
 
 
 def warn_of_scores(kind: str, boxes: Any) -> None:
-    """
-    Warn of rows whose x1 may be the index of an image, and which end with a score, or with a
+    """Warn of rows whose x1 may be the index of an image, and which end with a score, or with a
     score and a class.
 
     Read as boxes, all of them would end above where they begin, or they would be lower than a pixel

@@ -1,5 +1,4 @@
-"""
-The steps of every public function: normalise, plan, run, finish.
+"""The steps of every public function: normalise, plan, run, finish.
 
 - normalise: each argument is checked and brought to one form (``_arguments.py``, ``_boxes.py``,
   ``_levels.py``).
@@ -59,8 +58,7 @@ def forward(
     row: Operator, parameters: tuple[Any, ...], input: Any, output_size: Any,
     given: tuple[Any, ...], option: bool = False,
 ) -> Any:  # fmt: skip
-    """
-    Pool from the map `input`, or from the maps of a pyramid.
+    """Pool from the map `input`, or from the maps of a pyramid.
 
     parameters: of the operator's rule; given: see above; option: of maxima of pixels, whether
     argmax is returned too, and of maxima of samples, whether products are compared.
@@ -113,9 +111,8 @@ def backward_with_maps(
     row: Operator, parameters: tuple[Any, ...], grad_output: Any, input: Any,
     given: tuple[Any, ...], products: bool = False,
 ) -> Any:  # fmt: skip
-    """
-    Return a gradient that reads the maps: of the map for maxima of samples, or of `products`, and
-    else of the boxes, in the format that they came in.
+    """Return a gradient that reads the maps: of the map for maxima of samples, or of `products`,
+    and else of the boxes, in the format that they came in.
     """
     backend = _backend(grad_output, input, given)
     of_boxes = row.reduction is not MAX_SAMPLE

@@ -25,8 +25,7 @@ def _openmp() -> str:
 
 
 def show_config() -> None:
-    """
-    Print what a report of a fault or of a speed should say: versions, instruction sets, threads.
+    """Print what a report of a fault or of a speed should say: versions, instruction sets, threads.
 
     Examples
     --------

@@ -1,5 +1,4 @@
-"""
-The backend of NumPy arrays: it makes the plan of a call, and runs it.
+"""The backend of NumPy arrays: it makes the plan of a call, and runs it.
 
 Only this file makes plans and calls the kernels that carry them out; crops and masks have no
 plan.  In each step, a plan takes as many boxes as its

@@ -1,5 +1,4 @@
-"""
-Chooses the instruction set of the kernels, once, at import.
+"""Chooses the instruction set of the kernels, once, at import.
 
 ``ROICY_ISA`` overrides the choice: ``baseline``, ``avx2`` or ``avx512``.
 """
@@ -65,8 +64,7 @@ def _check(isa: str, named: str) -> None:
 
 
 def load(isa: str) -> SimpleNamespace:
-    """
-    Return the modules of kernels that are compiled for an instruction set, by their names.
+    """Return the modules of kernels that are compiled for an instruction set, by their names.
 
     A module's own start-up code already uses that instruction set, so nothing is imported that
     the processor cannot run.

@@ -1,5 +1,4 @@
-"""
-The passages that docstrings of public functions share, and what fills them in.
+"""The passages that docstrings of public functions share, and what fills them in.
 
 The sections Parameters, Returns and Raises stand before a docstring's notes and examples: each
 parameter of the function has the passage of its name, but those that the decorator names.
@@ -154,14 +153,13 @@ SECOND = {
 
 
 def fill_in(documented: Documented, example: str = "", **sections: Iterable[str]) -> Documented:
-    """
-    Put sections into a docstring, before its notes and examples, and an example at its end.
+    """Put sections into a docstring, before its notes and examples, and an example at its end.
 
     sections: their passages by their titles, with _ in place of spaces.
     """
     text = documented.__doc__
     if text is not None:  # python -OO
-        line = text[: len(text) - len(text.lstrip())]  # a new line, and the margin
+        line = text[len(text.rstrip()) :]  # a new line, and the margin
         text = text.replace(line or "\n", "\n").strip() + "\n" + example
         end = text.find("\nNotes\n---")
         if end < 0:
@@ -194,8 +192,7 @@ def parameters_of(documented: Callable[..., Any]) -> dict[str, str]:
 def described(
     documented: Callable[..., Any], shared: Mapping[str, str], own: Mapping[str, str]
 ) -> list[str]:
-    """
-    Return the section Parameters of a function, or of a class.
+    """Return the section Parameters of a function, or of a class.
 
     own: for parameters that have not the shared passage of their name, the name of another one, or
     a passage.
@@ -212,8 +209,7 @@ def described(
 
 
 def documented(returns: str, **passages: str) -> Callable[[Documented], Documented]:
-    """
-    Fill in the sections of the docstring of a function on arrays.
+    """Fill in the sections of the docstring of a function on arrays.
 
     returns: a section, with names of shared passages in braces; passages: see `described`.
     """

@@ -1,5 +1,4 @@
-"""
-The levels of a call: one map, or those of a feature pyramid.
+"""The levels of a call: one map, or those of a feature pyramid.
 
 A single map is a pyramid of one level, whose errors say "input" in place of "features[0]".  Nothing
 here asks where arrays lie: `check` is the function of a backend that checks an array.
@@ -32,8 +31,7 @@ def level_of_scale(scale: Scale) -> int:
 def rule(
     count: int, finest: Scale, coarsest: Scale, canonical_scale: float, canonical_level: int
 ) -> tuple[int, int, int, float, float]:
-    """
-    Return the numbers of struct level_rule of pyx/plan/rules_levels.h, for maps of these scales.
+    """Return the numbers of struct level_rule of pyx/plan/rules_levels.h, for maps of these scales.
 
     Levels go from the finest map's to the coarsest map's, as in torchvision.  Where there are more
     maps than levels, the last maps have no boxes.  A box belongs to a level also if it is

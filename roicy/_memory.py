@@ -1,5 +1,4 @@
-"""
-Memory of large results begins on a cache line, and is kept for later results.
+"""Memory of large results begins on a cache line, and is kept for later results.
 
 NumPy's large arrays begin 16 bytes past a cache line.  If the kernels write to such an array,
 each run fills the lines at its ends only partly, and these lines have to be read first (R041 in
@@ -103,8 +102,7 @@ def _on_lines(size: int) -> np.ndarray:
 
 
 def new(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """
-    Return a new array, if the machine has the memory: systems promise more than they have, and
+    """Return a new array, if the machine has the memory: systems promise more than they have, and
     end the process that uses it.
     """
     size = math.prod(shape) * dtype.itemsize

@@ -14,8 +14,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def errors_name(**names: str) -> Callable[[Function], Function]:
-    """
-    Have the errors and warnings of a function say its own names.
+    """Have the errors and warnings of a function say its own names.
 
     names: of arguments, by the names that operators give them.  In a message a name that is also a
     word of English is followed by a colon, an index or a genitive, or "of" comes before it.  What
@@ -46,8 +45,7 @@ def errors_name(**names: str) -> Callable[[Function], Function]:
 
 
 def warn(message: str) -> None:
-    """
-    Warn at the line of the program that called this package, by the names that it calls by.
+    """Warn at the line of the program that called this package, by the names that it calls by.
 
     Functions that `errors_name` decorates are found on the stack, so that calls without a warning
     pay nothing for their names.

@@ -1,5 +1,4 @@
-"""
-The operators, a row each: what tells one from another.
+"""The operators, a row each: what tells one from another.
 
 =================  =====================================  ============  ==========================
 operator           bins and weights along an axis         reduction     input channel of (c, p, q)

@@ -33,8 +33,7 @@ def _look_up() -> int:
 
 
 def get_num_threads() -> int:
-    """
-    Return the number of threads of calls that name none.
+    """Return the number of threads of calls that name none.
 
     It is the number that :func:`set_num_threads` set, or else ``OMP_NUM_THREADS``.  Without
     either it is the number of processors that the process may run on, or the CPU quota of its
@@ -63,8 +62,7 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(num_threads: SupportsIndex | None) -> None:
-    """
-    Set the number of threads of calls that name none, in all threads of this process.
+    """Set the number of threads of calls that name none, in all threads of this process.
 
     Parameters
     ----------

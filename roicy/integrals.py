@@ -26,8 +26,7 @@ def prroi_pool(
     boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
     num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
-    """
-    Exact mean of the bilinear surface over each bin of each box: PrRoIPool.
+    """Exact mean of the bilinear surface over each bin of each box: PrRoIPool.
 
     ``out[k, c, p, q]`` is the integral over the bin, divided by the bin's area, of ::
 
@@ -62,8 +61,7 @@ def prroi_pool_backward(
     boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
     num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
-    """
-    Gradient of :func:`prroi_pool` with respect to its input.
+    """Gradient of :func:`prroi_pool` with respect to its input.
 
     Examples
     --------
@@ -99,8 +97,7 @@ def prroi_pool_backward_boxes(
     grad_output: Gradient[Float], input: Readable, boxes: Boxes, spatial_scale: Scale = 1.0, *,
     boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
 ) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
-    """
-    Gradient of :func:`prroi_pool` with respect to the coordinates of its boxes.
+    """Gradient of :func:`prroi_pool` with respect to the coordinates of its boxes.
 
     The pooled value is a smooth function of them, which is what the operator is for.
 
@@ -126,8 +123,7 @@ def ps_prroi_pool(
     boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
     num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
-    """
-    Position-sensitive PrRoIPool: each bin reads channels of its own.
+    """Position-sensitive PrRoIPool: each bin reads channels of its own.
 
     ``out[k, c, p, q]`` is what :func:`prroi_pool` computes from input channel
     ``(c * PH + p) * PW + q``.
@@ -147,8 +143,7 @@ def ps_prroi_pool_backward(
     boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
     num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
-    """
-    Gradient of :func:`ps_prroi_pool` with respect to its input.
+    """Gradient of :func:`ps_prroi_pool` with respect to its input.
 
     Examples
     --------
@@ -183,8 +178,7 @@ def ps_prroi_pool_backward_boxes(
     grad_output: Gradient[Float], input: Readable, boxes: Boxes, spatial_scale: Scale = 1.0, *,
     boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
 ) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
-    """
-    Gradient of :func:`ps_prroi_pool` with respect to the coordinates of its boxes.
+    """Gradient of :func:`ps_prroi_pool` with respect to the coordinates of its boxes.
 
     Examples
     --------

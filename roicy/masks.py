@@ -1,5 +1,4 @@
-"""
-Masks of boxes in their images: what a detector's mask head gives, as large as the image, or as
+"""Masks of boxes in their images: what a detector's mask head gives, as large as the image, or as
 run-length codes.
 """
 
@@ -59,8 +58,7 @@ def paste_masks(
     padding: SupportsIndex = 1, rule: Rule = "torchvision", format: Form = "image",
     out: NDArray[Any] | None = None, num_threads: Threads = None,
 ) -> NDArray[Any] | list[Code]:  # fmt: skip
-    """
-    Masks of boxes, each resized to its box in an image of its own, or run-length coded.
+    """Masks of boxes, each resized to its box in an image of its own, or run-length coded.
 
     A pixel inside of a box is the bilinear value of its mask at the pixel's centre, and a pixel
     elsewhere is 0.  `rule` says what the pixels of a box are:
@@ -179,8 +177,7 @@ def paste_masks(
 def _images(
     out: Any, shape: tuple[int, ...], types: tuple[np.dtype, ...], read: tuple[np.ndarray, ...]
 ) -> tuple[np.ndarray, bool]:
-    """
-    Return the array to write to, and whether it is cleared.
+    """Return the array to write to, and whether it is cleared.
 
     Memory that is too large to be kept from call to call comes from the system, which clears
     each page when it is first written.  So pages without a box are not even taken.
@@ -249,8 +246,7 @@ def _given_boxes(given: Any, count: int) -> np.ndarray:
 def _places(
     boxes: np.ndarray, width: int, shape: tuple[int, int], rule: str, padding: int, computed: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """
-    Return where masks lie, as struct mask_place of ``pyx/images/masks.h``, and corners of boxes.
+    """Return where masks lie, as struct mask_place of ``pyx/images/masks.h``, and corners of boxes.
 
     Boxes are converted to the type of the masks first.
     """

@@ -1,5 +1,4 @@
-"""
-RoIAlign from the levels of a feature pyramid: each box from the level that suits its size.
+"""RoIAlign from the levels of a feature pyramid: each box from the level that suits its size.
 
 All levels are computed in one parallel region.
 """
@@ -33,8 +32,7 @@ def multiscale_roi_align(
     boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
     num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
-    """
-    RoIAlign of each box from the level of a feature pyramid that suits its size.
+    """RoIAlign of each box from the level of a feature pyramid that suits its size.
 
     The level of a box is ::
 
@@ -76,8 +74,7 @@ def multiscale_roi_align_backward(
     canonical_level: SupportsIndex = 4, boxes_num: Counts = None, layout: Layout = "NCHW",
     out: Sequence[NDArray[Float]] | None = None, num_threads: Threads = None,
 ) -> list[NDArray[Float]]:  # fmt: skip
-    """
-    Gradients of :func:`multiscale_roi_align` with respect to the maps of each level.
+    """Gradients of :func:`multiscale_roi_align` with respect to the maps of each level.
 
     Examples
     --------
@@ -120,9 +117,8 @@ def multiscale_roi_align_backward_boxes(
     canonical_level: SupportsIndex = 4, boxes_num: Counts = None, layout: Layout = "NCHW",
     num_threads: Threads = None,
 ) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
-    """
-    Gradient of :func:`multiscale_roi_align` with respect to the coordinates of its boxes, each at
-    the level that it is pooled from.
+    """Gradient of :func:`multiscale_roi_align` with respect to the coordinates of its boxes, each
+    at the level that it is pooled from.
 
     Examples
     --------
@@ -148,8 +144,7 @@ def multiscale_roi_align_rotated(
     canonical_level: SupportsIndex = 4, boxes_num: Counts = None, layout: Layout = "NCHW",
     out: Out[Float] = None, num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
-    """
-    RoIAlignRotated of each box from the level of a feature pyramid that suits its size.
+    """RoIAlignRotated of each box from the level of a feature pyramid that suits its size.
 
     The level of a box follows from its width and height, as in :func:`multiscale_roi_align`.  y and
     x have one scale on each level.
@@ -212,9 +207,8 @@ def multiscale_roi_align_rotated_backward_boxes(
     canonical_scale: SupportsFloat = 224, canonical_level: SupportsIndex = 4,
     boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
 ) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
-    """
-    Gradient of :func:`multiscale_roi_align_rotated` with respect to the numbers of its boxes, each
-    at the level that it is pooled from.
+    """Gradient of :func:`multiscale_roi_align_rotated` with respect to the numbers of its boxes,
+    each at the level that it is pooled from.
     """
     pyramid = (canonical_scale, canonical_level, image_size)
     given = (boxes, boxes_num, spatial_scale, layout, num_threads, None, pyramid)

@@ -1,5 +1,5 @@
-"""
-The operator of normalised boxes, with bins on the corners of boxes: TensorFlow's crop_and_resize.
+"""The operator of normalised boxes, with bins on the corners of boxes: TensorFlow's
+crop_and_resize.
 
 It takes boxes as TensorFlow does, so its signature differs from those of the other operators.
 """
@@ -40,8 +40,7 @@ def crop_and_resize(
     method: Method = "bilinear", extrapolation_value: SupportsFloat = 0.0, *,
     layout: Layout = "NCHW", out: Out[Float] = None, num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
-    """
-    One sample of each bin of each box, from corner to corner: TensorFlow's crop_and_resize.
+    """One sample of each bin of each box, from corner to corner: TensorFlow's crop_and_resize.
 
     ``out[k, c, p, q]`` is ``image[n, c]`` at ::
 
@@ -85,8 +84,7 @@ def crop_and_resize_backward(
     method: Method = "bilinear", *, layout: Layout = "NCHW", out: Out[Float] = None,
     num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
-    """
-    Gradient of :func:`crop_and_resize` with respect to its image.
+    """Gradient of :func:`crop_and_resize` with respect to its image.
 
     Examples
     --------
@@ -113,9 +111,8 @@ def crop_and_resize_backward_boxes(
     grad_output: Gradient[Float], image: Readable, boxes: Rows, box_indices: Indices, *,
     layout: Layout = "NCHW", num_threads: Threads = None,
 ) -> NDArray[Any]:  # fmt: skip
-    """
-    Gradient of :func:`crop_and_resize`, method "bilinear", with respect to the coordinates of its
-    boxes.
+    """Gradient of :func:`crop_and_resize`, method "bilinear", with respect to the coordinates of
+    its boxes.
 
     It is 0 along an axis where a sample lies on a pixel.
 

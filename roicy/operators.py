@@ -1,5 +1,4 @@
-"""
-The operators on single maps: a signature, a docstring and a call of ``_call.py`` each.
+"""The operators on single maps: a signature, a docstring and a call of ``_call.py`` each.
 
 What tells one operator from another is in ``_table.py``.
 """
@@ -28,8 +27,7 @@ def roi_align(
     sampling_ratio: Ratio = -1, aligned: bool = False, *, boxes_num: Counts = None,
     layout: Layout = "NCHW", out: Out[Float] = None, num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
-    """
-    Mean of bilinear samples in each bin of each box: RoIAlign.
+    """Mean of bilinear samples in each bin of each box: RoIAlign.
 
     ``out[k, c, p, q]`` is the mean of ``input[n, c]`` over a grid of ``gy * gx`` samples at ::
 
@@ -71,8 +69,7 @@ def roi_align_max(
     boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
     num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
-    """
-    Largest bilinear sample in each bin of each box: RoIAlign with mode "max" of ONNX.
+    """Largest bilinear sample in each bin of each box: RoIAlign with mode "max" of ONNX.
 
     The samples lie as in :func:`roi_align`.  There are two definitions of the largest: of
     the samples, which OpenVINO computes ::
@@ -118,8 +115,7 @@ def roi_align_max_backward(
     boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
     num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
-    """
-    Gradient of :func:`roi_align_max` with respect to its input: each bin's gradient goes to its
+    """Gradient of :func:`roi_align_max` with respect to its input: each bin's gradient goes to its
     largest sample.
 
     With g the gradient of a bin, the four pixels v[i] around its largest sample, whose weights
@@ -162,8 +158,7 @@ def roi_align_backward(
     sampling_ratio: Ratio = -1, aligned: bool = False, *, boxes_num: Counts = None,
     layout: Layout = "NCHW", out: Out[Float] = None, num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
-    """
-    Gradient of :func:`roi_align` with respect to its input.
+    """Gradient of :func:`roi_align` with respect to its input.
 
     Each pixel gets the gradient of every bin that reads it, times its weight there.
 
@@ -201,8 +196,7 @@ def roi_align_backward_boxes(
     sampling_ratio: Ratio = -1, aligned: bool = False, *, boxes_num: Counts = None,
     layout: Layout = "NCHW", num_threads: Threads = None,
 ) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
-    """
-    Gradient of :func:`roi_align` with respect to the coordinates of its boxes.
+    """Gradient of :func:`roi_align` with respect to the coordinates of its boxes.
 
     Each sample contributes the slope of the bilinear surface where it lies, times how far it
     moves with each edge of the box.  The number of samples, and whether they lie on the map, is
@@ -232,8 +226,7 @@ def roi_align_rotated(
     boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
     num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
-    """
-    Mean of bilinear samples in each bin of each rotated box: RoIAlignRotated.
+    """Mean of bilinear samples in each bin of each rotated box: RoIAlignRotated.
 
     ``out[k, c, p, q]`` is the mean of ``input[n, c]`` over a grid of ``gy * gx`` samples at ::
 
@@ -280,8 +273,7 @@ def roi_align_rotated_backward(
     clockwise: bool = False, *, boxes_num: Counts = None, layout: Layout = "NCHW",
     out: Out[Float] = None, num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
-    """
-    Gradient of :func:`roi_align_rotated` with respect to its input.
+    """Gradient of :func:`roi_align_rotated` with respect to its input.
 
     Each pixel gets the gradient of every bin that reads it, times its weight there.
 
@@ -321,8 +313,7 @@ def roi_align_rotated_backward_boxes(
     sampling_ratio: Ratio = -1, aligned: bool = True, clockwise: bool = False, *,
     boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
 ) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
-    """
-    Gradient of :func:`roi_align_rotated` with respect to the centres, sizes and angles of its
+    """Gradient of :func:`roi_align_rotated` with respect to the centres, sizes and angles of its
     boxes.
 
     Each sample contributes the slope of the bilinear surface where it lies, times how far it
@@ -353,8 +344,7 @@ def ps_roi_align(
     sampling_ratio: Ratio = -1, *, boxes_num: Counts = None, layout: Layout = "NCHW",
     out: Out[Float] = None, num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
-    """
-    Position-sensitive RoIAlign: each bin reads channels of its own.
+    """Position-sensitive RoIAlign: each bin reads channels of its own.
 
     ``out[k, c, p, q]`` is what :func:`roi_align` with ``aligned=True`` computes from input
     channel ``(c * PH + p) * PW + q``.
@@ -375,8 +365,7 @@ def ps_roi_align_backward(
     sampling_ratio: Ratio = -1, *, boxes_num: Counts = None, layout: Layout = "NCHW",
     out: Out[Float] = None, num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
-    """
-    Gradient of :func:`ps_roi_align` with respect to its input.
+    """Gradient of :func:`ps_roi_align` with respect to its input.
 
     Examples
     --------
@@ -410,8 +399,7 @@ def ps_roi_align_backward_boxes(
     sampling_ratio: Ratio = -1, *, boxes_num: Counts = None, layout: Layout = "NCHW",
     num_threads: Threads = None,
 ) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
-    """
-    Gradient of :func:`ps_roi_align` with respect to the coordinates of its boxes.
+    """Gradient of :func:`ps_roi_align` with respect to the coordinates of its boxes.
 
     Examples
     --------
@@ -433,8 +421,8 @@ def ps_roi_pool(
     boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
     num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
-    """
-    Position-sensitive RoIPool: the mean of whole pixels, where each bin reads channels of its own.
+    """Position-sensitive RoIPool: the mean of whole pixels, where each bin reads channels of its
+    own.
 
     ``out[k, c, p, q]`` is the mean of the pixels of input channel ``(c * PH + p) * PW + q`` in
     rows ``floor(p * bh) + lo_y .. ceil((p + 1) * bh) + lo_y - 1`` and columns likewise, on the
@@ -458,8 +446,7 @@ def ps_roi_pool_backward(
     boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
     num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
-    """
-    Gradient of :func:`ps_roi_pool` with respect to its input.
+    """Gradient of :func:`ps_roi_pool` with respect to its input.
 
     Examples
     --------
@@ -510,8 +497,7 @@ def roi_pool(
     return_argmax: bool = False, boxes_num: Counts = None, layout: Layout = "NCHW",
     out: Out[Float] = None, num_threads: Threads = None,
 ) -> NDArray[Float] | tuple[NDArray[Float], NDArray[np.int32]]:  # fmt: skip
-    """
-    Largest pixel in each bin of each box: RoIPool.
+    """Largest pixel in each bin of each box: RoIPool.
 
     ``out[k, c, p, q]`` is the largest of ``input[n, c, y, x]`` in rows ``floor(p * bh) + lo_y
     .. ceil((p + 1) * bh) + lo_y - 1`` and columns likewise, on the map, with ``lo = round((x1,
@@ -551,9 +537,8 @@ def roi_pool_backward(
     boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
     num_threads: Threads = None,
 ) -> NDArray[Float]:  # fmt: skip
-    """
-    Gradient of :func:`roi_pool` with respect to its input: each bin's gradient goes to its largest
-    pixel.
+    """Gradient of :func:`roi_pool` with respect to its input: each bin's gradient goes to its
+    largest pixel.
 
     Examples
     --------

@@ -31,8 +31,7 @@ WAYS = {
 
 
 def pairwise(axes):
-    """
-    Return rows of one value of each axis, in which any two values of two axes meet.
+    """Return rows of one value of each axis, in which any two values of two axes meet.
 
     They are far fewer than the product of the axes, and nearly as strong: almost no fault needs
     three values that meet.  Where three have to, an axis has tuples.
@@ -141,8 +140,7 @@ def from_layout(array, layout):
 
 
 def passes(name, x, boxes, grad, layout="NCHW", num_threads=None, boxes_num=None, **parameters):
-    """
-    Compute all passes of an operator in a layout, from maps and gradients in NCHW.
+    """Compute all passes of an operator in a layout, from maps and gradients in NCHW.
 
     Return the output, argmax of roi_pool, the gradient of the input, all in NCHW, and that of the
     boxes if there is one.
@@ -176,9 +174,8 @@ def same_passes(name, x, boxes, grad, ways, **parameters):
 def assert_levels_alone(
     maps, boxes, grad, scales, levels, pyramid=None, name="roi_align", **options
 ):
-    """
-    Check that all passes of a pyramid give the bits of each level alone, with the boxes whose level
-    it is.  `pyramid` are options of the pyramid alone.  Return the output.
+    """Check that all passes of a pyramid give the bits of each level alone, with the boxes whose
+    level it is.  `pyramid` are options of the pyramid alone.  Return the output.
     """
     options["layout"] = layout = options.get("layout", "NCHW")
     both, bins = (pyramid or {}) | options, from_layout(grad, layout).shape[2:]
@@ -242,9 +239,8 @@ def rotated_boxes(rng, images, count, extent, dtype):
 
 
 def behind_a_line(shape, past, dtype):
-    """
-    Return memory that is full of NaN, and an array in it.  The array begins so many elements behind
-    the start of a cache line.
+    """Return memory that is full of NaN, and an array in it.  The array begins so many elements
+    behind the start of a cache line.
     """
     memory = np.full(math.prod(shape) + 128, np.nan, dtype)
     first = -memory.ctypes.data % 64 // memory.itemsize + past
@@ -265,9 +261,8 @@ def assert_same_bits(a, b):
 
 
 def assert_equal_but_for_order(one, other, size, extents, bins):
-    """
-    Check two results for boxes of `random_boxes`.  One was contracted along y first, and the other
-    along x first.  They differ by at most twice the bound of docs/guarantees.md.  `size` is
+    """Check two results for boxes of `random_boxes`.  One was contracted along y first, and the
+    other along x first.  They differ by at most twice the bound of docs/guarantees.md.  `size` is
     the result of absolute values.
     """
     pixels = sum(1.2 * max(extents) / count + 3 for count in bins)

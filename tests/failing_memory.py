@@ -1,5 +1,4 @@
-"""
-Lets each allocation of a call fail in turn, and checks what must hold afterwards.
+"""Lets each allocation of a call fail in turn, and checks what must hold afterwards.
 
     python tests/failing_memory.py           # those of roicy's compiled code, and NumPy's arrays
     python tests/failing_memory.py threads   # threads that cannot be started

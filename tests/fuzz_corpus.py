@@ -1,5 +1,4 @@
-"""
-Chooses the corpus anew: few strings that reach all code that the given ones reach.
+"""Chooses the corpus anew: few strings that reach all code that the given ones reach.
 
     export ROICY_BUILD_FLAGS="-O1 -fsanitize-coverage=inline-8bit-counters"
     CC=clang ROICY_BUILD_ISA=baseline python setup.py build_ext --inplace --force

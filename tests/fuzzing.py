@@ -1,5 +1,4 @@
-"""
-Makes calls of operators from strings of bytes, and checks what must hold afterwards.
+"""Makes calls of operators from strings of bytes, and checks what must hold afterwards.
 
 The bytes of a string decide the arguments of its call, which may be valid or hostile.
 

@@ -1,5 +1,4 @@
-"""
-Planted faults, which show that the sanitizers and the tests find faults of these kinds.
+"""Planted faults, which show that the sanitizers and the tests find faults of these kinds.
 
     python tests/planted_faults.py bounds | index | alignment | race | device
 

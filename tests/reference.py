@@ -1,5 +1,4 @@
-"""
-The operators by their definitions: plain loops, as slow as they are clear.
+"""The operators by their definitions: plain loops, as slow as they are clear.
 
 Nothing of roicy is used.  Each operator says which pixels a bin reads and with which weights;
 `forward` and `backward` follow from that.  Positions are computed in the type of the data, as
@@ -15,8 +14,7 @@ import numpy as np
 
 
 def _scaled(box, scale, dtype):
-    """
-    Return x1, y1, x2, y2 of a row [n, x1, y1, x2, y2] in pixels of the map.  The scale is one
+    """Return x1, y1, x2, y2 of a row [n, x1, y1, x2, y2] in pixels of the map.  The scale is one
     number, or a pair for y and x.
     """
     vertical, horizontal = scale if isinstance(scale, tuple) else (scale, scale)
@@ -33,8 +31,7 @@ def _away_from_zero(value):
 
 
 def samples(low, high, bins, extent, sampling_ratio, dtype, at_least_one):
-    """
-    Return the samples of each bin as (pixel, distance from this pixel towards the next one), or
+    """Return the samples of each bin as (pixel, distance from this pixel towards the next one), or
     None for a sample off the map.
     """
     size = high - low
@@ -68,9 +65,8 @@ def sampled(low, high, bins, extent, sampling_ratio, dtype, at_least_one):
 
 
 def integrated(low, high, bins, extent, dtype):
-    """
-    Weigh pixels for the mean of the bilinear surface, by the antiderivative of the hat function, in
-    exact fractions.
+    """Weigh pixels for the mean of the bilinear surface, by the antiderivative of the hat function,
+    in exact fractions.
 
     The ends of bins are rounded to float64.  For narrow bins they are first counted from the pixel
     before the box.
@@ -239,8 +235,7 @@ def roi_pool_backward(grad_output, argmax, boxes, shape):
 
 
 def _bins_of_samples(boxes, bins, size, dtype, spatial_scale, sampling_ratio, aligned):
-    """
-    Yield (k, image, p, q, weights, rows, columns, outside) of every bin of every box.  There are
+    """Yield (k, image, p, q, weights, rows, columns, outside) of every bin of every box.  There are
     four weights, rows and columns for each sample on the map.  `outside` says whether some samples
     are off it.
     """
@@ -294,8 +289,7 @@ def roi_align_max(
 def roi_align_max_backward(
     grad_output, input, boxes, products, *, spatial_scale=1.0, sampling_ratio=-1, aligned=False
 ):
-    """
-    Each gradient to the pixels of the first largest sample, or to the pixel of the first largest
+    """Each gradient to the pixels of the first largest sample, or to the pixel of the first largest
     product, float64.  A sample off the map counts as a 0 that comes first.  A NaN wins nothing.
     Also returned are by how much each of them is larger than any other, (K, C, PH, PW), and how
     many gradients a pixel got.
@@ -331,8 +325,7 @@ def roi_align_max_backward(
 
 
 def crop_area(box, size, fit):
-    """
-    Return the part of a box that is shown, and the output rows and columns that show it.
+    """Return the part of a box that is shown, and the output rows and columns that show it.
 
     "cover" shows the middle of the box, and "letterbox" shows all of it in the middle of the
     output.
@@ -358,8 +351,7 @@ def crop_area(box, size, fit):
 
 
 def crop_weights(low, high, bins, extent, antialias, border):
-    """
-    Weigh the pixels of an axis for each of `bins` output pixels between low and high.
+    """Weigh the pixels of an axis for each of `bins` output pixels between low and high.
 
     A weight is the part of the interval of an output pixel in [i, i + 1).  What is not on the
     frame, or for border="crop" on the pixels that the box touches, belongs to the outermost pixel
@@ -407,8 +399,7 @@ def crop(frame, box, size, antialias, border, fit="stretch", pad=0.0):
 
 
 def rotated_points(box, size, shown=None):
-    """
-    Return the point of the frame that output pixel (p, q) of [cx, cy, w, h, angle] shows.
+    """Return the point of the frame that output pixel (p, q) of [cx, cy, w, h, angle] shows.
 
     `shown` are the output rows and columns that show the box.
     """
@@ -496,8 +487,7 @@ def rgb_of_yuv(planes, color_range, color_matrix, bits=8):
 
 
 def _resized(n, pixels, padding, low, high):
-    """
-    Return for each pixel of an axis the two numbers of a mask, with its border, that it lies
+    """Return for each pixel of an axis the two numbers of a mask, with its border, that it lies
     between, and the weight of the second; a box of torchvision has whole pixels low to high.
     """
     extent, size = n + 2 * padding, max(high - low + 1, 1)
@@ -575,8 +565,7 @@ def rotated_taps(
     box, bins, extents, dtype, *, spatial_scale=1.0, sampling_ratio=-1, aligned=True,
     clockwise=False,
 ):  # fmt: skip
-    """
-    Yield (p, q, {(y, x): weight}) of each bin of a turned box [n, cx, cy, w, h, angle].
+    """Yield (p, q, {(y, x): weight}) of each bin of a turned box [n, cx, cy, w, h, angle].
 
     Samples lie on a grid in the box's own axes, which is turned and moved to the centre.
     """

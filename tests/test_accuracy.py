@@ -1,5 +1,4 @@
-"""
-Gradients of boxes, narrow bins and maxima keep the error bounds of docs/guarantees.md.
+"""Gradients of boxes, narrow bins and maxima keep the error bounds of docs/guarantees.md.
 
 test_against_reference.py does so for weighted sums and the gradients of their input.
 """
@@ -30,8 +29,7 @@ def dyadic_boxes(rng, count):
 
 @pairs(case=CASES, values=["random", "positive"], layout=LAYOUTS, isa=ISAS)
 def test_gradients_of_boxes(case, values, layout, isa, rng):
-    """
-    Gradients of boxes in float32 are close to those in float64, relative to a sum of absolute
+    """Gradients of boxes in float32 are close to those in float64, relative to a sum of absolute
     values.
     """
     name, parameters = case
@@ -67,8 +65,7 @@ NARROW = [
 
 @pairs(ends=NARROW, bins=[1, 7, 64], dtype=DTYPES, isa=ISAS)
 def test_narrow_bins_far_from_the_origin(ends, bins, dtype, isa):
-    """
-    prroi_pool is exact for bins that are narrower than the distance of two numbers of the type.
+    """prroi_pool is exact for bins that are narrower than the distance of two numbers of the type.
 
     The mean of ones is 1, whatever the bins, and the mean over a ramp is the middle of the bin.
     """
@@ -97,8 +94,7 @@ def test_narrow_bins_far_from_the_origin(ends, bins, dtype, isa):
 
 
 def test_pooling_is_exact(dtype, isa, rng):
-    """
-    The result is a pixel, bit for bit, and the gradient of a pixel is a sum over the bins that
+    """The result is a pixel, bit for bit, and the gradient of a pixel is a sum over the bins that
     chose it.
     """
     x = VALUES["of all magnitudes"](rng, (2, 20, 37, 45)).astype(dtype)

@@ -1,5 +1,4 @@
-"""
-Every operator and pass agrees with the definition, within the bounds of docs/guarantees.md.
+"""Every operator and pass agrees with the definition, within the bounds of docs/guarantees.md.
 
 u is half of the type's epsilon.  A weight is off by a few roundings of float64 and one rounding to
 the type.  Each of the two contractions rounds once for each term, or twice without fused
@@ -94,8 +93,7 @@ cache = {}
 
 
 def definition(key, name, x, boxes, g, parameters):
-    """
-    Return what is expected of the output and of the gradient of the input, each with the sum of
+    """Return what is expected of the output and of the gradient of the input, each with the sum of
     absolute values and the number of roundings of a sum.  It is computed once for all instruction
     sets.
     """

@@ -283,9 +283,8 @@ def test_roi_pool_backward():
 @pytest.mark.parametrize("channels", [8, 20])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC", "neither"])
 def test_forged_argmax(layout, channels):
-    """
-    The kernels for planes, for pixels and for other strides check each index before they write to
-    its pixel, in whole lane vectors and in the rest.
+    """The kernels for planes, for pixels and for other strides check each index before they write
+    to its pixel, in whole lane vectors and in the rest.
     """
     grad, argmax = np.ones((2, channels, 3, 7), np.float32), np.zeros((2, channels, 3, 7), np.int32)
     shape = (4, channels, 6, 6)

@@ -1,6 +1,5 @@
-"""
-Calls take what NumPy can read as an array, boxes as nested lists, boxes of one image without more,
-and whole numbers of samples as floats.
+"""Calls take what NumPy can read as an array, boxes as nested lists, boxes of one image without
+more, and whole numbers of samples as floats.
 
 Each gives the bits of the plain call, and what could be meant in two ways is refused.
 """

@@ -1,5 +1,4 @@
-"""
-Any batch, the same bits: what is computed of an image or of a box does not depend on the rest.
+"""Any batch, the same bits: what is computed of an image or of a box does not depend on the rest.
 
 Calls are drawn at random.  Each is repeated with one image alone, with one box alone, with some of
 the boxes in another order, and with the boxes of the images mixed.

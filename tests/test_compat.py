@@ -1,5 +1,4 @@
-"""
-The calls of other systems give the numbers of these systems.
+"""The calls of other systems give the numbers of these systems.
 
 The tests take the examples of their pages and recorded numbers; test_compat_paddle.py has Paddle.
 """
@@ -43,8 +42,7 @@ def test_mxnet_recorded(case):
 
 
 def test_scales_are_float32():
-    """
-    In float64, 5 * 0.7 rounds up to 4, but 5 * float32(0.7) rounds down to 3.  Other pixels are
+    """In float64, 5 * 0.7 rounds up to 4, but 5 * float32(0.7) rounds down to 3.  Other pixels are
     pooled then.
     """
     x = np.arange(64.0).reshape(1, 1, 8, 8)

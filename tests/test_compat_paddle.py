@@ -1,5 +1,4 @@
-"""
-The calls of Paddle give the numbers of Paddle.
+"""The calls of Paddle give the numbers of Paddle.
 
 The tests take the examples of its pages, recorded numbers, and every way to give the images.
 """

@@ -30,8 +30,7 @@ def frame_of(dtype, channels=3, extent=FRAME, seed=0):
 
 
 def bound(frame):
-    """
-    Return how much a result may be off: some dozen roundings of float32, also of the weights, of
+    """Return how much a result may be off: some dozen roundings of float32, also of the weights, of
     numbers as large as pixels.
     """
     return 40 * 2.0**-24 * float(np.abs(frame.astype(np.float64)).max(initial=1))

@@ -1,5 +1,4 @@
-"""
-roicy.crop agrees with others on small pictures: with FFmpeg on YCbCr frames that GStreamer made,
+"""roicy.crop agrees with others on small pictures: with FFmpeg on YCbCr frames that GStreamer made,
 and with the code that training pipelines run.  data/README.md says how the numbers were recorded.
 """
 
@@ -26,8 +25,7 @@ def multiple(number, of):
 
 
 def frame_of(color, buffer):
-    """
-    Return the planes of a frame, or the array, where GStreamer puts them.
+    """Return the planes of a frame, or the array, where GStreamer puts them.
 
     Rows begin at multiples of 4 bytes, and the planes have room for an even number of rows.
     """

@@ -31,8 +31,7 @@ MATRICES = [
 
 
 def bound(frame):
-    """
-    Return how much a result may be off: positions in float32 relative to one in a row of 16, and
+    """Return how much a result may be off: positions in float32 relative to one in a row of 16, and
     some dozen roundings, of numbers as large as pixels.
     """
     return 16 * 8 * 2.0**-24 * float(np.abs(frame.astype(np.float64)).max(initial=1))

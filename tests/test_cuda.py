@@ -1,5 +1,4 @@
-"""
-The operators on CuPy arrays agree with those on the CPU.
+"""The operators on CuPy arrays agree with those on the CPU.
 
 Without a GPU the same kernels run on the CPU, with a stand-in for CuPy (cuda_emulation/).  Each
 test runs on the GPU, on the stand-in, or on both.
@@ -212,9 +211,8 @@ def test_gradients_of_boxes_with_large_bins(name, kind, cupy, rng):
 
 
 def test_meetings_of_lanes_are_needed(emulated, monkeypatch, rng):
-    """
-    Without __syncwarp() some order of lanes gives other results.  So the emulation would show that
-    one is missing.
+    """Without __syncwarp() some order of lanes gives other results.  So the emulation would show
+    that one is missing.
     """
     x, boxes, bins = make(rng, "roi_align", "blocks", 1, np.float32)
     # These two stand before values are read that other lanes wrote.  Without the other ones, wrong

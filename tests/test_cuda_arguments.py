@@ -1,5 +1,4 @@
-"""
-Arguments of calls with CuPy arrays: boxes in all formats, strides, `out`, edges and errors.
+"""Arguments of calls with CuPy arrays: boxes in all formats, strides, `out`, edges and errors.
 
 Each test runs on the GPU, on the stand-in for CuPy (cuda_emulation/), or on both.
 """
@@ -26,9 +25,8 @@ X, BOXES = np.ones((2, 4, 6, 6), np.float32), np.array([[0, 1, 1, 3, 3]], np.flo
 
 @pairs(name=[*SUMS, "roi_pool", "roi_align_max"], dtype=DTYPES, cupy=ORDERS)
 def test_formats_of_boxes(name, dtype, cupy, rng):
-    """
-    Boxes are arrays of the device of any type, or nested lists, which go there; boxes (K, 4) belong
-    to the only image, or to those that counts say.
+    """Boxes are arrays of the device of any type, or nested lists, which go there; boxes (K, 4)
+    belong to the only image, or to those that counts say.
     """
     x = rng.standard_normal((2, 8, 9, 11)).astype(dtype)
     boxes = random_boxes(rng, 2, 9, (9, 11), dtype)

@@ -61,9 +61,8 @@ def compiled(*options):
 
 
 def test_last_option_decides_about_subnormal_numbers():
-    """
-    CuPy appends -ftz=true to the options of a module.  So an option of ours would have no effect,
-    and docs/gpu.md says that subnormal numbers count as 0.
+    """CuPy appends -ftz=true to the options of a module.  So an option of ours would have no
+    effect, and docs/gpu.md says that subnormal numbers count as 0.
     """
     assert ".ftz." in compiled("-ftz=true")
     assert ".ftz." in compiled("--ftz=false", "-ftz=true")

@@ -1,5 +1,4 @@
-"""
-The host side of calls with CuPy arrays: memory, streams, alignment, and plans that are kept.
+"""The host side of calls with CuPy arrays: memory, streams, alignment, and plans that are kept.
 
 These tests run on the stand-in for CuPy (cuda_emulation/), which knows where memory is used after
 it was freed.

@@ -65,9 +65,8 @@ def test_threads_and_layouts(name, shape, layout, dtype, isa, rng):
 
 @pairs(name=SUMS, extents=[(20, 24), (130, 130)], layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
 def test_wherever_arrays_begin(name, extents, layout, dtype, isa, rng):
-    """
-    Arrays may begin at any element of a cache line, so that vectors cross lines.  The large map is
-    beyond the caches, so that its next rows are prefetched.
+    """Arrays may begin at any element of a cache line, so that vectors cross lines.  The large map
+    is beyond the caches, so that its next rows are prefetched.
     """
     x = to_layout(rng.standard_normal((1, 144, *extents)).astype(dtype), layout)
     boxes = random_boxes(rng, 1, 20, extents, dtype)
@@ -140,9 +139,8 @@ def loads(monkeypatch):
 
 @pairs(aligned=[False, True], dtype=DTYPES, isa=ISAS)
 def test_many_channels_last(aligned, dtype, isa, rng, loads):
-    """
-    Pixels that many boxes read are copied together, some channels at a time.  The bits are those of
-    channels first.
+    """Pixels that many boxes read are copied together, some channels at a time.  The bits are those
+    of channels first.
     """
     lanes = 64 // np.dtype(dtype).itemsize
     (n, c, h, w), bins = (2, 37 * lanes, 50, 62), (5, 7)
@@ -174,9 +172,8 @@ def test_many_channels_last(aligned, dtype, isa, rng, loads):
 
 @pairs(name=["roi_align", "prroi_pool"], dtype=DTYPES, isa=ISAS)
 def test_large_maps_channels_last(name, dtype, isa, rng, loads):
-    """
-    The maps are larger than the caches, so that the next pixels of a few boxes are prefetched.  The
-    bits are those of channels first, in gradients too.
+    """The maps are larger than the caches, so that the next pixels of a few boxes are
+    prefetched.  The bits are those of channels first, in gradients too.
     """
     lanes = 64 // np.dtype(dtype).itemsize
     n, c, h, w = 2, 4 * lanes + 3, 200, 190
@@ -198,8 +195,7 @@ def test_large_maps_channels_last(name, dtype, isa, rng, loads):
 
 @pairs(name=["roi_align", "prroi_pool"], dtype=DTYPES, isa=ISAS)
 def test_wide_pixels_channels_last(name, dtype, isa, rng):
-    """
-    A row of bins with all of its channels does not fit scratch, so that gradients are summed in
+    """A row of bins with all of its channels does not fit scratch, so that gradients are summed in
     several turns.  The bits are those of channels first.
     """
     lanes = 64 // np.dtype(dtype).itemsize
@@ -219,9 +215,8 @@ def test_wide_pixels_channels_last(name, dtype, isa, rng):
     isa=ISAS,
 )
 def test_rows_are_shared_beside_tall_boxes(name, dtype, isa, rng, loads):
-    """
-    Boxes share packed rows, except those with more rows than the tile holds.  Each box has the bits
-    that it has alone.
+    """Boxes share packed rows, except those with more rows than the tile holds.  Each box has the
+    bits that it has alone.
     """
     c, h, w, bins = 24, 330, 260, (3, 2)
     x = rng.standard_normal((1, c, h, w)).astype(dtype)
@@ -250,8 +245,7 @@ def test_rows_are_shared_beside_tall_boxes(name, dtype, isa, rng, loads):
 
 @pairs(name=["roi_align", "prroi_pool", "roi_pool", "roi_align_max"], dtype=DTYPES, isa=ISAS)
 def test_large_boxes_channels_last(name, dtype, isa, rng, loads):
-    """
-    The boxes are so large that their pixels do not fit the tile with all channels.  So some
+    """The boxes are so large that their pixels do not fit the tile with all channels.  So some
     channels at a time are copied together.  The bits are those of channels first.
     """
     n, c, h, w = 2, 9 * 64 // np.dtype(dtype).itemsize, 130, 140
@@ -295,8 +289,7 @@ def test_rows_are_shared(name, dtype, isa, rng, loads):
     isa=ISAS,
 )
 def test_wide_boxes(name, bins, layout, dtype, isa, rng):
-    """
-    Wide boxes are contracted along x first.  The bits are those of the transposed box on the
+    """Wide boxes are contracted along x first.  The bits are those of the transposed box on the
     transposed map, which is contracted along y first.
     """
     c = 3 * (64 // np.dtype(dtype).itemsize) + 5
@@ -326,8 +319,7 @@ def test_wide_boxes(name, bins, layout, dtype, isa, rng):
     isa=ISAS,
 )
 def test_position_sensitive(channels, extents, layout, dtype, isa, rng):
-    """
-    Each bin agrees with roi_align on the channels that it reads, but y is contracted first.  Few
+    """Each bin agrees with roi_align on the channels that it reads, but y is contracted first.  Few
     boxes have the same bits as more boxes than are computed together.
     """
     bins = (3, 4)
@@ -352,8 +344,7 @@ def test_position_sensitive(channels, extents, layout, dtype, isa, rng):
 
 @pairs(channels=[5, 16, 21], bins=[(2, 2), (5, 7), (1, 16)], dtype=DTYPES, isa=ISAS)
 def test_bins_of_a_pixel_together(channels, bins, dtype, isa, rng, loads):
-    """
-    With channels last, the pixels that boxes read are transposed for several bins at once.  The
+    """With channels last, the pixels that boxes read are transposed for several bins at once.  The
     bits are those of channels first, for each type of the map.
     """
     (h, w), groups = (40, 30), bins[0] * bins[1]
@@ -410,9 +401,8 @@ def test_bins_of_a_pixel_together(channels, bins, dtype, isa, rng, loads):
     isa=ISAS,
 )
 def test_gradients_of_boxes(name, channels, dtype, isa, rng):
-    """
-    Gradients of boxes have the same bits whatever is packed or copied.  Windows of many thousands
-    of pixels are divided into cells.
+    """Gradients of boxes have the same bits whatever is packed or copied.  Windows of many
+    thousands of pixels are divided into cells.
     """
     c = channels[0] * (64 // np.dtype(dtype).itemsize) + channels[1]
     h, w = (24, 30) if c > 600 else (150, 190)
@@ -501,9 +491,8 @@ def test_many_python_threads(rng):
     ],
 )
 def test_the_gil_is_released(name, monkeypatch, rng):
-    """
-    A second thread goes on while a kernel runs.  The interpreter never switches threads by itself
-    here, so it can do so only because the kernel releases the GIL.
+    """A second thread goes on while a kernel runs.  The interpreter never switches threads by
+    itself here, so it can do so only because the kernel releases the GIL.
     """
     x = rng.standard_normal((1, 64, 200, 200)).astype(np.float32)
     boxes = random_boxes(rng, 1, 1000, (200, 200), np.float32)

@@ -130,8 +130,7 @@ def plain_blocks(page):
     "page", [page for page in PAGES if plain_blocks(page)], ids=lambda page: page.stem
 )
 def test_blocks_run(page, monkeypatch):
-    """
-    What readers paste runs, block after block, but for fragments, which say why they do not.
+    """What readers paste runs, block after block, but for fragments, which say why they do not.
 
     Pages with examples for doctest run by it, as ``--doctest-glob`` of pyproject.toml says.
     """

@@ -116,9 +116,8 @@ def test_scales_beyond_float32(name, corner):
 
 
 def test_many_samples_a_pixel(dtype, isa, rng):
-    """
-    Where a pixel has many samples, they are taken together.  The result agrees with a sum over all
-    samples but for rounding.
+    """Where a pixel has many samples, they are taken together.  The result agrees with a sum over
+    all samples but for rounding.
     """
     x = rng.standard_normal((1, 3, 7, 9)).astype(dtype)
     boxes = np.array([[0, -3, 1, 5, 4], [0, 0.5, 0.5, 12, 9], [0, 6, 5, 2, 1]], dtype)
@@ -174,9 +173,8 @@ def test_inverted_boxes_run_backwards_with_fixed_samples(dtype, isa, rng):
 
 @pairs(name=SUMS, bad=[np.nan, np.inf, -np.inf], layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
 def test_nan_and_inf_reach_what_reads_them(name, bad, layout, dtype, isa):
-    """
-    Every bin is finite unless its own pixels are bad, and so are gradients of boxes.  A bad pixel
-    does not reach it with weight 0, from a gap between samples, or from pixel (0, 0).
+    """Every bin is finite unless its own pixels are bad, and so are gradients of boxes.  A bad
+    pixel does not reach it with weight 0, from a gap between samples, or from pixel (0, 0).
     """
     parameters = {"sampling_ratio": 1} if "align" in name else {}
     boxes = np.array([[0, 0, 0, 30, 30], [0, 9, 9, 14, 14], [0, -40, -40, -20, -20]], dtype)
@@ -326,9 +324,8 @@ class TestRoiPool:
 
 @pairs(name=ALL, layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
 def test_windows_beyond_the_scratch_budget(name, layout, dtype, isa, rng):
-    """
-    The rows of the map do not fit a tile, and boxes cover all of it.  So windows are divided into
-    cells, and results agree but for rounding.
+    """The rows of the map do not fit a tile, and boxes cover all of it.  So windows are divided
+    into cells, and results agree but for rounding.
     """
     shape = (1, 4, 40, 20000)
     pixels = rng.integers(-4, 5, shape).astype(dtype)
@@ -413,8 +410,7 @@ def test_more_bins_than_are_computed_together(channels, layout, dtype, isa, rng)
 
 @pairs(channels=[16, 21], past=[0, 4, 13], dtype=DTYPES, isa=ISAS)
 def test_planes_a_multiple_of_4_kilobytes_apart(channels, past, dtype, isa, rng):
-    """
-    Such planes are transposed in another order, from line to line, wherever they begin.  Planes
+    """Such planes are transposed in another order, from line to line, wherever they begin.  Planes
     that are one row larger give the same bits for the same pixels and bins.
     """
 
@@ -466,8 +462,7 @@ def test_planes_a_multiple_of_4_kilobytes_apart(channels, past, dtype, isa, rng)
     isa=ISAS,
 )
 def test_large_gradients(place, dtype, isa, rng):
-    """
-    Whole lines are written past the caches.  The bits are those of channels last, and nothing
+    """Whole lines are written past the caches.  The bits are those of channels last, and nothing
     beside them is written.
     """
     ((h, w), past, spare), c = place, 4 * 16 + 5
@@ -487,8 +482,7 @@ def test_large_gradients(place, dtype, isa, rng):
 
 @pairs(name=["roi_align", "roi_pool"], place=[(0, 16), (5, 16), (5, 3)], dtype=DTYPES, isa=ISAS)
 def test_large_results_with_gaps(name, place, dtype, isa, rng):
-    """
-    Rows of bins with gaps between them go past the caches one by one.  The bits are those of a
+    """Rows of bins with gaps between them go past the caches one by one.  The bits are those of a
     result without gaps, and nothing is written into the gaps.
     """
     (past, spare), c, bins = place, 37, (48, 64)

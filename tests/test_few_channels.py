@@ -50,9 +50,8 @@ def lying_otherwise(x, many):
 
 @pairs(sizes=FEW_CHANNELS, name=["roi_align", "prroi_pool"], dtype=DTYPES, isa=ISAS)
 def test_few_channels(sizes, name, dtype, isa, rng):
-    """
-    With few channels, lanes are bin rows, and y is always contracted first.  Results are close to
-    those of the same channels among so many that lanes are channels.
+    """With few channels, lanes are bin rows, and y is always contracted first.  Results are close
+    to those of the same channels among so many that lanes are channels.
     """
     (many, x, boxes, _), (extents, bins), c = make(rng, sizes, dtype), sizes, 3
     function = operator(name)
@@ -106,8 +105,7 @@ def test_gradients_of_boxes_of_few_channels(sizes, name, dtype, isa, rng):
 
 
 def test_few_channels_of_wide_maps(isa, rng):
-    """
-    A box that is wider than scratch has channels as lanes, and the other boxes of the same call
+    """A box that is wider than scratch has channels as lanes, and the other boxes of the same call
     have bin rows as lanes.  They alternate, and all begin in one row.
     """
     x = rng.integers(0, 255, (1, 1, 10, 6000)).astype(np.uint8)
@@ -127,9 +125,8 @@ def test_few_channels_of_wide_maps(isa, rng):
     isa=ISAS,
 )
 def test_numbers_one_by_one(name, sides, channels, dtype, isa, rng):
-    """
-    In some layouts, few channels are computed number by number.  They have the same bits, and zeros
-    have the same sign.
+    """In some layouts, few channels are computed number by number.  They have the same bits, and
+    zeros have the same sign.
     """
     (n, h, w), bins = (2, 90, 100), (2, 3)
     boxes = random_boxes(rng, n, 20, (h, w), dtype)
@@ -143,8 +140,7 @@ def test_numbers_one_by_one(name, sides, channels, dtype, isa, rng):
 
 
 def test_few_channels_beyond_the_scratch_budget(dtype, isa, rng):
-    """
-    Windows have more columns than fit a strip and, where pixels do not lie together, more pixels
+    """Windows have more columns than fit a strip and, where pixels do not lie together, more pixels
     than fit a tile.
     """
     for shape in ((1, 2, 20, 9000), (1, 2, 1100, 1200)):

@@ -15,9 +15,8 @@ CASES = [
 
 
 def smooth_boxes(rng, images, count):
-    """
-    Return float64 boxes whose samples and bin ends are at least 1e-4 away from every kink.  Kinks
-    are at integers and at the ends of the map.
+    """Return float64 boxes whose samples and bin ends are at least 1e-4 away from every
+    kink.  Kinks are at integers and at the ends of the map.
     """
     boxes = np.concatenate(
         [
@@ -45,8 +44,7 @@ def differences(function, boxes, h):
 
 
 def assert_agrees_with_differences(grad, function, boxes, widths, tolerance):
-    """
-    Compare gradients of boxes with differences of two widths, relative to the largest gradient.
+    """Compare gradients of boxes with differences of two widths, relative to the largest gradient.
 
     If a kink is within reach, the two differences disagree.  Such a coordinate is left out.
     """

@@ -1,5 +1,4 @@
-"""
-Large calls are right, and take no more memory than docs/guarantees.md says.
+"""Large calls are right, and take no more memory than docs/guarantees.md says.
 
 They have arrays of more than 2**31 elements, a million boxes, or sides of a million pixels.  Each
 test runs in a process of its own, whose peak of resident memory is compared with what the call
@@ -176,9 +175,8 @@ assert took() < most, took()
     "shape", [(1, 3, 1, 10**6), (1, 3, 10**6, 1), (1, 1, 10**6, 30), (1, 1, 30, 10**6)]
 )
 def test_sides_of_a_million(shape):
-    """
-    One box covers the map.  Means of equal pixels are as exact as docs/guarantees.md promises for
-    such long sums.
+    """One box covers the map.  Means of equal pixels are as exact as docs/guarantees.md promises
+    for such long sums.
     """
     run(f"""
 shape = {shape}

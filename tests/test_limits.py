@@ -11,8 +11,7 @@ from roicy import _limits, _memory
 
 @pytest.fixture
 def container(tmp_path):
-    """
-    Make control groups from a membership and {file: text}.  Return their root, and the file that
+    """Make control groups from a membership and {file: text}.  Return their root, and the file that
     says to which groups the process belongs.
     """
 

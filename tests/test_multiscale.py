@@ -182,8 +182,7 @@ def test_scales_left_out(rng):
 
 
 def map_by_torchvision(box, scales):
-    """
-    Return the map that torchvision takes.  Its levels go from the first map to the last, and are
+    """Return the map that torchvision takes.  Its levels go from the first map to the last, and are
     counted from the first.
     """
     lowest, highest = (round(-math.log2(scale)) for scale in (scales[0], scales[-1]))

@@ -78,8 +78,7 @@ def inputs(rng):
 @pytest.mark.parametrize("mode", ["avg", "max"])
 @pytest.mark.parametrize("sampling_ratio", [0, 1, 3])
 def test_roi_align_of_other_implementations(sampling_ratio, mode, coordinates, inputs, isa):
-    """
-    Without coordinates the model has opset 10, which has no such attribute. (ONNX Runtime reads
+    """Without coordinates the model has opset 10, which has no such attribute. (ONNX Runtime reads
     negative positions of inverted boxes as roicy does.)
     """
     attributes = {

@@ -194,8 +194,7 @@ WRONG_ATTRIBUTES = [
 
 @pytest.mark.parametrize("op, given, message", WRONG_ATTRIBUTES)
 def test_wrong_attributes(op, given, message, inputs):
-    """
-    Errors name the node and its attribute.
+    """Errors name the node and its attribute.
 
     The library of custom operators alone finds all of them but those that it does not know.
     """

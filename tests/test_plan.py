@@ -1,5 +1,4 @@
-"""
-The plan of a call accepts arguments of every form.
+"""The plan of a call accepts arguments of every form.
 
 Plain arguments are taken as they are, and others are converted first.  Both give the same bits
 in the same way.
@@ -135,9 +134,8 @@ def test_same_bits_in_any_form(name, form, kind, layout, rng, plans, tmp_path):
 
 
 def formats(boxes, images):
-    """
-    Return arguments with boxes in all formats and types.  They are sorted by image, in steps of a
-    pixel.
+    """Return arguments with boxes in all formats and types.  They are sorted by image, in steps of
+    a pixel.
     """
     counts = np.bincount(boxes[:, 0].astype(int), minlength=images)
     parts = np.split(boxes[:, 1:], counts.cumsum()[:-1])

@@ -37,8 +37,7 @@ forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 
 
 def run(code, tmp_path, timeout=120, **environment):
-    """
-    Run a program in a process of its own, which must end by itself.  Return the words that it
+    """Run a program in a process of its own, which must end by itself.  Return the words that it
     prints.
 
     If it does not end, it and its children print where each of their threads stands.
@@ -80,8 +79,7 @@ def run(code, tmp_path, timeout=120, **environment):
     ids=["pool used", "pool not used", "what LLVM's runtime stumbles over"],
 )
 def test_fork(used, environment, tmp_path):
-    """
-    The child of a process with a team of threads starts its own team, and so does a grandchild.
+    """The child of a process with a team of threads starts its own team, and so does a grandchild.
     The parent can compute afterwards, too.
     """
     code = f"""

@@ -1,5 +1,4 @@
-"""
-Results agree with numbers recorded from Paddle 1.8.5, Paddle 3.3.1 and MXNet 1.9.1.
+"""Results agree with numbers recorded from Paddle 1.8.5, Paddle 3.3.1 and MXNet 1.9.1.
 
 test_compat.py and test_compat_paddle.py have the examples of their pages.
 """
@@ -45,8 +44,7 @@ def load(case):
 
 
 def assert_agrees(actual, expected, dtype, tolerance=None):
-    """
-    Check that a result agrees.  The systems sum in another order, and 1e-5 (float32) and 1e-12
+    """Check that a result agrees.  The systems sum in another order, and 1e-5 (float32) and 1e-12
     (float64) of the largest value leave room for a few hundred roundings.
     """
     tolerance = tolerance or (1e-5 if dtype == np.float32 else 1e-12)

@@ -11,9 +11,8 @@ from roicy._table import ROI_ALIGN_MAX
 
 
 def test_windows_larger_than_the_tile(dtype, layout, rng):
-    """
-    Windows are divided into cells, and samples may lie between two cells.  On a linear map they are
-    exact.
+    """Windows are divided into cells, and samples may lie between two cells.  On a linear map they
+    are exact.
     """
     h, w = 40, 9000
     y, x = np.mgrid[:h, :w]

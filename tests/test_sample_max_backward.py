@@ -55,8 +55,7 @@ def make(rng, shape, scale, dtype):
 
 
 def with_clear_winners(grad, x, boxes, products, **parameters):
-    """
-    Return the gradient of an output, 0 where rounding decides which sample is the largest, what
+    """Return the gradient of an output, 0 where rounding decides which sample is the largest, what
     follows from it by the definition, and how far from that rounding may lead.
 
     Rounded are, of a sample, weights of both axes, their product, four multiplications and three
@@ -123,8 +122,7 @@ def test_small_types(small, products, layout, isa, rng):
 
 @both
 def test_central_differences(products, layout, rng):
-    """
-    Half the difference of what a step up and one down give.  A pixel is moved by less than the
+    """Half the difference of what a step up and one down give.  A pixel is moved by less than the
     distance of any two values that may win, so that no winner changes.
     """
     n, c, h, w, step = 2, 3, 7, 6, 1e-6

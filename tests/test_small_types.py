@@ -1,5 +1,4 @@
-"""
-Maps of float16, bfloat16 and small integers give the bits that their values give as float32.
+"""Maps of float16, bfloat16 and small integers give the bits that their values give as float32.
 
 No converted copy of the map is made.
 """
@@ -104,9 +103,8 @@ def test_forward(how, shape, small, isa, rng):
     isa=ISAS,
 )
 def test_crops_of_a_camera(name, shape, small, layout, isa, rng):
-    """
-    There are so few channels that lanes are bin rows.  The map is also a view of the other layout,
-    and some boxes are read a few columns at a time.
+    """There are so few channels that lanes are bin rows.  The map is also a view of the other
+    layout, and some boxes are read a few columns at a time.
     """
     x, boxes = make(rng, name, shape, small, layout)
     expected = operator(name)(x.astype(np.float32), boxes, (33, 20), layout=layout)
@@ -192,8 +190,7 @@ def flushed_denormals():
 
 @pairs(small=SMALL, isa=ISAS, layout=LAYOUTS, denormals=["as they are", "flushed"])
 def test_every_value(small, isa, layout, denormals):
-    """
-    Each of the 2**16 or 2**8 values is read exactly: NaN, infinities and denormal numbers too.
+    """Each of the 2**16 or 2**8 values is read exactly: NaN, infinities and denormal numbers too.
     This holds even if the processor treats denormal float32 as 0.
     """
     bits = np.arange(2 ** (8 * small.itemsize), dtype=f"u{small.itemsize}")
@@ -239,9 +236,8 @@ def test_results_of_the_input_s_type(small, rng):
 
 
 def between(small):
-    """
-    Return float32 numbers: those of a small type, the middle of any two neighbours, and the numbers
-    next to it.  Infinities, NaN, denormal and large numbers are among them.
+    """Return float32 numbers: those of a small type, the middle of any two neighbours, and the
+    numbers next to it.  Infinities, NaN, denormal and large numbers are among them.
     """
     if is_whole(small):
         low, high = limits(small)
@@ -266,9 +262,8 @@ def between(small):
 
 @pairs(small=SMALL, isa=ISAS, threads=[1, 3])
 def test_rounding(small, isa, threads):
-    """
-    Numbers are rounded to the nearest number of the type, or to the even one of two.  Their place
-    in the array does not matter.
+    """Numbers are rounded to the nearest number of the type, or to the even one of two.  Their
+    place in the array does not matter.
     """
     values = between(small)
     with np.errstate(all="ignore"):
@@ -335,9 +330,8 @@ def test_gradients_are_float32_or_float64(rng):
 
 @pairs(name=["roi_align", "prroi_pool", "roi_pool"], layout=LAYOUTS, small=SMALL)
 def test_no_copy_of_the_map(name, layout, small):
-    """
-    NumPy allocates far less during a call than the map as float32 would take.  The scratch of the
-    kernels is bounded (docs/guarantees.md).
+    """NumPy allocates far less during a call than the map as float32 would take.  The scratch of
+    the kernels is bounded (docs/guarantees.md).
     """
     x = np.zeros((1, 64, 512, 512) if layout == "NCHW" else (1, 512, 512, 64), small)
     boxes = np.array([[0, 10, 10, 400, 400]] * 10, np.float32)

@@ -44,9 +44,8 @@ def make(
     layout="NCHW",
     channels=1,
 ):
-    """
-    Return the plan of a call with these boxes.  Maps have a shape but no memory, since a plan does
-    not look at pixels.
+    """Return the plan of a call with these boxes.  Maps have a shape but no memory, since a plan
+    does not look at pixels.
     """
     shape = (images, channels, *extents) if layout == "NCHW" else (images, *extents, channels)
     row = Operator("any", lambda: rule, REDUCTIONS.get(purpose, WEIGHTED_SUM))
@@ -120,8 +119,7 @@ def test_tables_are_those_of_the_definition(name, dtype, rng):
 )
 @pytest.mark.parametrize("count", [20, 300])
 def test_order(count, purpose, layout, width, max_rows, rng):
-    """
-    Boxes are sorted by image, and then in bands or by row.  Where they are sorted by row, boxes
+    """Boxes are sorted by image, and then in bands or by row.  Where they are sorted by row, boxes
     with more than max_rows rows are last.  All boxes that read so many rows are among these.
     """
     pixels = SLOPE_TILE_PIXELS if purpose == "grad_boxes" else TILE_PIXELS
@@ -267,8 +265,7 @@ def test_threads_make_the_same_tables(dtype, rng):
 
 
 def test_tables_are_bounded(dtype):
-    """
-    The tables of a million boxes, which cover a large map or have any size, take 8 MiB in each
+    """The tables of a million boxes, which cover a large map or have any size, take 8 MiB in each
     step.
     """
     boxes = np.tile(np.array([[0, -1e9, -1e9, 1e9, 1e9]]), (20000, 1))
@@ -289,8 +286,7 @@ def test_tables_are_bounded(dtype):
     ratio=[33, 200, 1000],
 )  # fmt: skip
 def test_dense_samples_are_summed_by_pixel(box, ratio, rng):
-    """
-    Weights and slopes of a dense grid, which are computed pixel by pixel, are sums over its
+    """Weights and slopes of a dense grid, which are computed pixel by pixel, are sums over its
     samples.
     """
     extent, bins = 20, 2
@@ -339,9 +335,8 @@ SUMMED["fixed samples"] = rule_of("sampled", 3, aligned=True)
     dtype=DTYPES,
 )
 def test_transposed_tables_are_the_same(rule, boxes, dtype, rng):
-    """
-    Transposed tables have each tap once, and their pixels ascend.  This holds even if coordinates
-    are so coarse that bins do not ascend.
+    """Transposed tables have each tap once, and their pixels ascend.  This holds even if
+    coordinates are so coarse that bins do not ascend.
     """
     rule = SUMMED[rule]
     low = rng.uniform(-8, 40, (100, 2))
@@ -390,9 +385,8 @@ def test_transposed_tables_are_the_same(rule, boxes, dtype, rng):
 
 @pairs(rule=SUMMED, magnitude=range(18, 31, 2), dtype=DTYPES)
 def test_tables_have_room_where_coordinates_are_coarse(rule, magnitude, dtype, rng):
-    """
-    If coordinates are coarse, rounding moves the ends of bins by many pixels.  But the taps of an
-    axis never run into those of the next one.
+    """If coordinates are coarse, rounding moves the ends of bins by many pixels.  But the taps of
+    an axis never run into those of the next one.
     """
     rule = SUMMED[rule]
     low = rng.uniform(-(2**magnitude), 2**magnitude, (300, 2))

@@ -59,8 +59,7 @@ def of_image(image, boxes):
 
 
 def maps_of(images, channels, extents, channels_last, kind):
-    """
-    Return a map that has strides but hardly any memory, since tasks are made without its pixels.
+    """Return a map that has strides but hardly any memory, since tasks are made without its pixels.
 
     With channels last, there is a gap of one channel between pixels.  So columns do not lie end to
     end if there is one channel.
@@ -177,9 +176,8 @@ def most_loaded(costs, threads):
 
 @pairs(load=LOADS, lie=LIE, threads=[1, 2, 3, 8, 16, 128], slopes=[False, True])
 def test_reading_covers_everything_once_and_evenly(load, lie, threads, slopes, rng):
-    """
-    Boxes of any size are divided evenly among so many threads.  The smallest share is one channel
-    block of the largest box, or a group of eight blocks for gradients of the boxes.
+    """Boxes of any size are divided evenly among so many threads.  The smallest share is one
+    channel block of the largest box, or a group of eight blocks for gradients of the boxes.
     """
     (images, count, channels), (channels_last, kind, position_sensitive) = load, lie
     channels = whole_blocks(channels, kind)
@@ -276,9 +274,8 @@ def test_tall_boxes_do_not_keep_others_from_sharing_rows(threads, slopes, rng):
 
 @pytest.mark.parametrize(("rows", "sharing"), [(15, True), (30, False)])
 def test_boxes_that_take_most_of_the_tile_do_not_share_rows(rows, sharing, rng):
-    """
-    A box that takes most of the tile would replace its rows.  Flatter boxes of as many pixels share
-    them.
+    """A box that takes most of the tile would replace its rows.  Flatter boxes of as many pixels
+    share them.
     """
     low = rng.uniform((0, 0), (400 - 450 // rows, 300 - rows), (200, 2))
     boxes = np.column_stack([low, low + np.array([450 / rows, rows])]).astype(np.float32)

@@ -1,5 +1,4 @@
-"""
-roicy.torch gives roicy's numbers and gradients on tensors, also under PyTorch's compilers.
+"""roicy.torch gives roicy's numbers and gradients on tensors, also under PyTorch's compilers.
 
 test_torch_derivatives.py, test_torch_onnx.py and test_torchvision.py have the rest.
 """
@@ -336,8 +335,7 @@ def test_whole_floats_of_modules():
 )
 @pytest.mark.parametrize("name", [*NAMES, "roi_align_max"])
 def test_small_types(name, dtype, rng):
-    """
-    Small types are read in place and computed in float32, in the forward pass and in both
+    """Small types are read in place and computed in float32, in the forward pass and in both
     gradients.  Boxes may have a small type, too.  Results of maps of integers are float32.
     """
     pytest.importorskip("ml_dtypes")

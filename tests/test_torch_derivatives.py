@@ -1,5 +1,4 @@
-"""
-roicy.torch supports second derivatives, forward mode, and the transforms of torch.func.
+"""roicy.torch supports second derivatives, forward mode, and the transforms of torch.func.
 
 Gradients of boxes are tested in test_torch.py.
 """
@@ -126,8 +125,7 @@ def test_boxes_of_whole_pixels_have_no_derivative(name, rng):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
 @pytest.mark.parametrize("name", NAMES)
 def test_forward_mode(name, dtype, rng):
-    """
-    For weighted sums, the tangent is the operator of the tangent, bit for bit.  For maxima, the
+    """For weighted sums, the tangent is the operator of the tangent, bit for bit.  For maxima, the
     places of the maxima are kept.
     """
     boxes = make_boxes(rng)

@@ -96,8 +96,7 @@ def commits(gate, monkeypatch, tmp_path):
 
 
 def test_gate_knows_what_is_the_machines(gate, commits, monkeypatch, capsys, tmp_path):
-    """
-    Counts may exceed counts.json by what the commit that wrote it exceeds its own counts here.
+    """Counts may exceed counts.json by what the commit that wrote it exceeds its own counts here.
 
     That is the last one before this commit, whose own counts are accepted.
     """

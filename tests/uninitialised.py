@@ -1,5 +1,4 @@
-"""
-Looks for memory that is read before it is written, by valgrind's memcheck.
+"""Looks for memory that is read before it is written, by valgrind's memcheck.
 
     python tests/uninitialised.py    # the recorded numbers, and strings of the corpus
 

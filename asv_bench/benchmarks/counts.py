@@ -1,5 +1,4 @@
-"""
-The counts of the gate, from commit to commit; one process counts all calls of a commit.
+"""The counts of the gate, from commit to commit; one process counts all calls of a commit.
 
 ROICY_COUNTED is a pattern of the calls that are counted, to save time.
 """

@@ -1,5 +1,4 @@
-"""
-Times of the operators.
+"""Times of the operators.
 
 Unless the name says otherwise, a time is the least of many calls with the best instruction set,
 and all calls write to the same array.

@@ -1,5 +1,4 @@
-"""
-What the pages of functions add to their docstrings: typeset formulas, and related functions.
+"""What the pages of functions add to their docstrings: typeset formulas, and related functions.
 
 A docstring is read in a terminal, so its formulas are plain text there, in literal blocks.  Here
 each literal block of a function in ``FORMULAS`` is replaced by one formula, in order, which may be

@@ -15,8 +15,7 @@ def text_of(html):
 
 
 def fitting(found):
-    """
-    Return a table that fits.
+    """Return a table that fits.
 
     Where text makes rows too long, they become lists, in which the name of the column stands before
     each cell.  Rows of numbers scroll, and the first column stays.

@@ -1,5 +1,4 @@
-"""
-Faces and plates for the next network
+"""Faces and plates for the next network
 =====================================
 
 A detector finds faces and number plates in the frames of a camera.  The next network wants each of

@@ -1,5 +1,4 @@
-"""
-Half a pixel
+"""Half a pixel
 ============
 
 Where is pixel 3 of a map?  Systems answer in three ways, and the same box then reads other

@@ -1,5 +1,4 @@
-"""
-Moving a box by its gradient
+"""Moving a box by its gradient
 ============================
 
 IoU-Net scores a box, and then moves the box uphill by the gradient of its score.  This needs an

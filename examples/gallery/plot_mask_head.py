@@ -1,5 +1,4 @@
-"""
-A Mask R-CNN head on feature maps
+"""A Mask R-CNN head on feature maps
 =================================
 
 A detector pools each box from feature maps, gives the bins to a small network, and pastes the

@@ -1,5 +1,4 @@
-"""
-Position-sensitive maps
+"""Position-sensitive maps
 =======================
 
 R-FCN has nine maps for an object: one for its top left part, one for its top, and so on.  A box

@@ -1,5 +1,4 @@
-"""
-Boxes of all sizes from a pyramid
+"""Boxes of all sizes from a pyramid
 =================================
 
 A feature pyramid has the same scene at several scales.  Small boxes need the fine maps, and large

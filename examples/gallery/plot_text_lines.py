@@ -1,5 +1,4 @@
-"""
-Lines of text, made upright
+"""Lines of text, made upright
 ===========================
 
 A detector of text gives rotated boxes: a centre, a width, a height and an angle.

@@ -1,5 +1,4 @@
-"""
-A thin diagonal, pooled by each operator
+"""A thin diagonal, pooled by each operator
 ========================================
 
 A line one pixel wide shows what an operator loses.  Whole pixels make stairs, few samples miss

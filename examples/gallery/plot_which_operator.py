@@ -1,5 +1,4 @@
-"""
-What each operator reads
+"""What each operator reads
 ========================
 
 One picture for each operator: what it reads of a box, and what it makes of it.

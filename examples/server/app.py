@@ -1,5 +1,4 @@
-"""
-A server of detections: FastAPI, in processes of uvicorn, which serve.py starts.
+"""A server of detections: FastAPI, in processes of uvicorn, which serve.py starts.
 
     MODEL=maskrcnn.onnx python serve.py --workers 2 --port 8000
     curl -F image=@photo.jpg http://127.0.0.1:8000/detect

@@ -1,5 +1,4 @@
-"""
-What all three servers share: an image as bytes in, detections out.
+"""What all three servers share: an image as bytes in, detections out.
 
 An image is refused, with a reason, before it is decoded as a whole: by its size in bytes, its
 format and the extents that its header tells.
@@ -52,8 +51,7 @@ class BadImage(Refused):
 
 
 def decode(data: bytes) -> np.ndarray:
-    """
-    Return an image (H, W, 3) of bytes.
+    """Return an image (H, W, 3) of bytes.
 
     Raises
     ------
@@ -88,8 +86,7 @@ def decode(data: bytes) -> np.ndarray:
 
 
 class Detector:
-    """
-    A detector that torchvision exported, with inputs (image) and outputs boxes, labels, scores.
+    """A detector that torchvision exported, with inputs (image) and outputs boxes, labels, scores.
 
     Parameters
     ----------
@@ -151,8 +148,7 @@ class Detector:
         least_score: float = 0.05,
         most: int = 20,
     ) -> dict[str, Any]:
-        """
-        Return detections of an upload, as JSON can hold them.
+        """Return detections of an upload, as JSON can hold them.
 
         `run` may be told to terminate, by another thread.
         """

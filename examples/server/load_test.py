@@ -1,5 +1,4 @@
-"""
-Sends requests to the server on this machine: good ones for its times, and malformed ones.
+"""Sends requests to the server on this machine: good ones for its times, and malformed ones.
 
     python load_test.py http://127.0.0.1:8000 --seconds 20 --clients 4
     python load_test.py http://127.0.0.1:8000 --seconds 1800 --clients 32 --malformed 10 \
@@ -109,8 +108,7 @@ def check_refusals(url: str) -> int:
 
 
 class Load:
-    """
-    Clients that send requests, and what came of them.
+    """Clients that send requests, and what came of them.
 
     Parameters
     ----------

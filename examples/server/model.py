@@ -1,5 +1,4 @@
-"""
-The detector as a model of Triton's Python backend.
+"""The detector as a model of Triton's Python backend.
 
 Its input IMAGE is the bytes of a JPEG or PNG, and its output DETECTIONS is JSON.  config.pbtxt has
 the path of the ONNX model.

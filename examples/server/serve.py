@@ -1,7 +1,6 @@
-"""
-Starts app.py in processes of uvicorn, which count together.
+"""Starts app.py in processes of uvicorn, which count together.
 
-    MODEL=maskrcnn.onnx python serve.py --workers 2 --port 8000
+MODEL=maskrcnn.onnx python serve.py --workers 2 --port 8000
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""
-Writes tiny_detector.onnx: a detector of 6 kB with random weights, to try servers and commands on.
+"""Writes tiny_detector.onnx: a detector of 6 kB with random weights, to try servers and commands
+on.
 
     python tiny_detector.py
 

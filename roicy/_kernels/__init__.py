@@ -1,5 +1,4 @@
-"""
-The compiled kernels; each instruction set is a package of its own. See pyx/ for their source.
+"""The compiled kernels; each instruction set is a package of its own. See pyx/ for their source.
 
 Importing this package loads the OpenMP runtime, GCC's or LLVM's. The runtime then reads
 settings from the environment that cannot be changed in any other way. So this module sets

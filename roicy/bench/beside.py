@@ -1,5 +1,4 @@
-"""
-The benchmark: roicy and other installed libraries take turns on the same arrays.
+"""The benchmark: roicy and other installed libraries take turns on the same arrays.
 
 A time means little if a library computes something else.  So the result of each call is compared
 with roicy's, and the largest difference is printed beside the time.

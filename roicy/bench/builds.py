@@ -1,5 +1,4 @@
-"""
-Builds of roicy: this one, commits, wheels and versions, and processes that time them in turns.
+"""Builds of roicy: this one, commits, wheels and versions, and processes that time them in turns.
 
 `compile_commit` is the only way in which a commit is built, for `--against`, for the gate and for
 the history of counts.  The latter two load this file by its path, without roicy.
@@ -84,8 +83,7 @@ def run(command: list[str], **options: Any) -> str:
 def compile_commit(
     commit: str, folder: Path, settings: dict[str, str], python: str = sys.executable
 ) -> tuple[str, float]:
-    """
-    Compile a commit of the checkout in a folder.
+    """Compile a commit of the checkout in a folder.
 
     `python` needs NumPy, Cython and setuptools.  `settings` are environment variables, such as
     `ROICY_BUILD_ISA`.  Return the path from which it is imported, and the processor seconds that
@@ -108,8 +106,7 @@ def commit_of(what: str) -> str:
 
 
 def install(what: str, folder: Path) -> Build:
-    """
-    Install a path, a commit or a version into a new environment in `folder`.
+    """Install a path, a commit or a version into a new environment in `folder`.
 
     It gets the NumPy of this process.  Sources are compiled with the Cython of this build, and as
     `CC` and the `ROICY_BUILD_` variables say.

@@ -1,5 +1,4 @@
-"""
-Two builds or two machines compared: ratios of times, their intervals, and a verdict for each.
+"""Two builds or two machines compared: ratios of times, their intervals, and a verdict for each.
 
 docs/tracking.md describes the files.
 """
@@ -51,8 +50,7 @@ def read(path: str, option: str = "--compare") -> dict[str, Any]:
 
 
 def interval(old: list[float], new: list[float]) -> tuple[float, float, float]:
-    """
-    Return the ratio of the medians, new over old, and a bootstrap interval of it.
+    """Return the ratio of the medians, new over old, and a bootstrap interval of it.
 
     Each number is the least time of a process, and processes are what is drawn again.
     """
@@ -73,8 +71,7 @@ def margin_of(old: dict[str, Any], new: dict[str, Any]) -> float:
 
 
 def verdict(least: float, low: float, high: float, margin: float) -> str:
-    """
-    Return "faster" or "slower" where the interval and the ratio of the least times say so, and
+    """Return "faster" or "slower" where the interval and the ratio of the least times say so, and
     "same" where all of the interval lies within the margin.
     """
     if high < 1 - margin and least < 1 - margin / 2:
@@ -141,8 +138,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def report(old: dict[str, Any], new: dict[str, Any], same: float | None = None) -> int:
-    """
-    Print the comparison, and return the exit code.
+    """Print the comparison, and return the exit code.
 
     It is 0 if nothing is slower, 1 if something is, and 2 if no call is compared.  With `same`, a
     share, it is 1 unless every call is in both files and the same within this share.

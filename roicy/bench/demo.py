@@ -1,5 +1,4 @@
-"""
-The demo: every operator on a photograph, beside its definition.
+"""The demo: every operator on a photograph, beside its definition.
 
 The definitions stand here once more, as dense NumPy: a box is pooled by a matrix for its rows
 and one for its columns, and each rule is the few lines that make such a matrix.
@@ -130,8 +129,7 @@ def run(output):
 
 
 def draw(picture, output):
-    """
-    Draw some operators: what each bin of a box reads of the map, and below it what was pooled.
+    """Draw some operators: what each bin of a box reads of the map, and below it what was pooled.
 
     All text is at least a fortieth of the width large, so that it can be read on a phone.
     """

@@ -1,5 +1,4 @@
-"""
-The other libraries that the benchmark times: each makes its call of a workload.
+"""The other libraries that the benchmark times: each makes its call of a workload.
 
 Each class has `package`, what is imported; `takes`, the classes of its workloads; the `name` that
 is printed; and `prepare`, which returns a function without parameters, or None where the library
@@ -112,8 +111,7 @@ class OnnxRuntime:
 
 
 class OpenVino:
-    """
-    OpenVINO's kernel for channels last, which it uses inside networks.
+    """OpenVINO's kernel for channels last, which it uses inside networks.
 
     The map is brought to this layout when the model is loaded, and the result keeps it.
     """

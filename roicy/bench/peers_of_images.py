@@ -10,8 +10,7 @@ from .workloads import MEAN, STD, CropWorkload
 
 
 class OpenCV:
-    """
-    A loop over boxes, as people who care for speed write it.
+    """A loop over boxes, as people who care for speed write it.
 
     It writes to arrays that it has made once, resizes or warps a box, separates the channels, and
     scales each of them into the batch.
@@ -76,8 +75,8 @@ class OpenCV:
 
 
 def pasted_masks(torch, workload, arrays):
-    """
-    Return a call of torchvision's images of masks, or None without pycocotools, which codes them.
+    """Return a call of torchvision's images of masks, or None without pycocotools, which codes
+    them.
 
     torchvision returns values, which its users compare with a threshold themselves.  So this is
     timed too where roicy returns booleans or codes.

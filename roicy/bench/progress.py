@@ -12,8 +12,7 @@ COLUMNS = 79
 
 
 class Progress(threading.Thread):
-    """
-    A line about work of so many parts; `begin` says which of them begins.
+    """A line about work of so many parts; `begin` says which of them begins.
 
     The line is renewed on a terminal, and elsewhere printed every ten seconds.  A thread does it,
     so that a part is seen that takes minutes by itself.

@@ -1,5 +1,4 @@
-"""
-Times of calls in this process, for comparisons of versions.
+"""Times of calls in this process, for comparisons of versions.
 
 Everything that times a call on the CPU does so by `times`.
 

@@ -1,5 +1,4 @@
-"""
-Calls in the sizes that detectors use.  `python -m roicy bench` and the ASV suite time them.
+"""Calls in the sizes that detectors use.  `python -m roicy bench` and the ASV suite time them.
 
 WORKLOADS are calls of operators on maps, CROPS of crop, MASKS of paste_masks, and ALL are all of
 these.  Each has the layouts in which it runs, its `arrays`, and `call`, which returns a function
@@ -16,8 +15,7 @@ import numpy as np
 
 
 def placed(values: np.ndarray, dtype: str | np.dtype) -> np.ndarray:
-    """
-    Return a copy that begins 16 bytes into a page, as large arrays of NumPy do.
+    """Return a copy that begins 16 bytes into a page, as large arrays of NumPy do.
 
     Where smaller arrays begin depends on what was allocated before, even on the length of a
     module's path.  Vectors then cross cache lines or do not, which changes the times.
@@ -87,8 +85,7 @@ class Workload(NamedTuple):
         return scales if self.levels > 1 else scales[0]
 
     def arrays(self, dtype: str = "float32") -> dict[str, Any]:
-        """
-        Return the input, the boxes and the gradient of the output.
+        """Return the input, the boxes and the gradient of the output.
 
         The input of a pyramid is a list.  `dtype` is the type of the input; if it is a small one,
         boxes and gradient are float32.  An input of uint8 has the values of a picture.
@@ -122,8 +119,7 @@ class Workload(NamedTuple):
         self, roicy: Any, arrays: dict[str, Any], direction: str = "forward", layout: str = "NCHW",
         reuse: bool = False, threads: int = 1, put: Any = np.asarray,
     ) -> Any:  # fmt: skip
-        """
-        Return a function without parameters, which calls an operator of the module `roicy`.
+        """Return a function without parameters, which calls an operator of the module `roicy`.
 
         `direction` is "forward", "backward" or "backward_boxes".  If `reuse`, all calls write to
         the same array, where the operator takes one.  `put` is a function that brings an array to

@@ -1,5 +1,4 @@
-"""
-The calls of other systems on NumPy arrays, with their names, order of arguments and defaults.
+"""The calls of other systems on NumPy arrays, with their names, order of arguments and defaults.
 
 A program can import ``roicy.compat.paddle`` (fluid's layers, and ``paddle.vision.ops``),
 ``roicy.compat.mxnet`` or ``roicy.compat.torchvision`` in place of the system.

@@ -58,8 +58,7 @@ _OF_NAME = {name: passage for name, (passage, _) in _ARGUMENTS.items()}
 def documented(
     see: str, returns: str = "", raises: str = "", **passages: str
 ) -> Callable[[Documented], Documented]:
-    """
-    Fill in the sections of a docstring, and have errors say the function's own names.
+    """Fill in the sections of a docstring, and have errors say the function's own names.
 
     see: the function of roicy whose errors are raised; returns: a section, which classes have not;
     raises: what is added to the errors; passages: see :func:`roicy._docs.described`.

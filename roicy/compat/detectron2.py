@@ -19,8 +19,7 @@ def roi_align_rotated(
     input: np.ndarray, rois: np.ndarray, output_size: Any, spatial_scale: float,
     sampling_ratio: int,
 ) -> np.ndarray:  # fmt: skip
-    """
-    Mean of bilinear samples in each bin of each rotated box, as
+    """Mean of bilinear samples in each bin of each rotated box, as
     ``detectron2.layers.roi_align_rotated``; see :func:`roicy.roi_align_rotated`.
 
     Examples
@@ -41,8 +40,7 @@ def roi_align_rotated(
 @documented("roi_align_rotated")
 @dataclass(eq=False)
 class ROIAlignRotated(Parameters):
-    """
-    :func:`roi_align_rotated` with its parameters given once, as
+    """:func:`roi_align_rotated` with its parameters given once, as
     ``detectron2.layers.ROIAlignRotated``.
     """
 

@@ -23,9 +23,8 @@ def roi_align_rotated(
     input: np.ndarray, rois: np.ndarray, output_size: Any, spatial_scale: float,
     sampling_ratio: int = 0, aligned: bool = True, clockwise: bool = False,
 ) -> np.ndarray:  # fmt: skip
-    """
-    Mean of bilinear samples in each bin of each rotated box, as ``mmcv.ops.roi_align_rotated``; see
-    :func:`roicy.roi_align_rotated`.
+    """Mean of bilinear samples in each bin of each rotated box, as ``mmcv.ops.roi_align_rotated``;
+    see :func:`roicy.roi_align_rotated`.
     """
     return operators.roi_align_rotated(
         input, rois, output_size, spatial_scale, sampling_ratio, aligned, clockwise
@@ -55,8 +54,7 @@ def _with_old_names(module: Module) -> Module:
 @_with_old_names
 @dataclass(eq=False)
 class RoIAlignRotated(Parameters):
-    """
-    :func:`roi_align_rotated` with its parameters given once, as ``mmcv.ops.RoIAlignRotated``.
+    """:func:`roi_align_rotated` with its parameters given once, as ``mmcv.ops.RoIAlignRotated``.
 
     Two old names of parameters, `out_size` and `sample_num`, bring a DeprecationWarning.
 

@@ -1,5 +1,4 @@
-"""
-MXNet's ``ROIPooling``, ``contrib.ROIAlign`` and ``contrib.RROIAlign``.
+"""MXNet's ``ROIPooling``, ``contrib.ROIAlign`` and ``contrib.RROIAlign``.
 
 They round `spatial_scale` to float32, even for float64 data, as MXNet does.
 
@@ -36,8 +35,7 @@ _POSITION_SENSITIVE = _table.ROI_ALIGN._replace(position_sensitive=True)
 def ROIPooling(
     data: np.ndarray, rois: np.ndarray, pooled_size: Any, spatial_scale: float, **_: Any
 ) -> np.ndarray:
-    """
-    Largest pixel in each bin of each box, as MXNet's ``ROIPooling``; see :func:`roicy.roi_pool`.
+    """Largest pixel in each bin of each box, as MXNet's ``ROIPooling``; see :func:`roicy.roi_pool`.
 
     Examples
     --------
@@ -68,8 +66,7 @@ def ROIAlign(
     data: np.ndarray, rois: np.ndarray, pooled_size: Any, spatial_scale: float,
     sample_ratio: int = -1, position_sensitive: bool = False, aligned: bool = False, **_: Any,
 ) -> np.ndarray:  # fmt: skip
-    """
-    Mean of bilinear samples in each bin of each box, as MXNet's ``contrib.ROIAlign``; see
+    """Mean of bilinear samples in each bin of each box, as MXNet's ``contrib.ROIAlign``; see
     :func:`roicy.roi_align` and :func:`roicy.ps_roi_align`.
 
     Examples
@@ -100,8 +97,7 @@ def ROIAlign_backward(
     spatial_scale: float, sample_ratio: int = -1, position_sensitive: bool = False,
     aligned: bool = False,
 ) -> np.ndarray:  # fmt: skip
-    """
-    Gradient of :func:`ROIAlign` with respect to its data, which MXNet's autograd computes.
+    """Gradient of :func:`ROIAlign` with respect to its data, which MXNet's autograd computes.
 
     Examples
     --------
@@ -140,9 +136,8 @@ def RROIAlign(
     data: np.ndarray, rois: np.ndarray, pooled_size: Any, spatial_scale: float,
     sampling_ratio: int = -1, **_: Any,
 ) -> np.ndarray:  # fmt: skip
-    """
-    Mean of bilinear samples in each bin of each rotated box, as MXNet's ``contrib.RROIAlign``; see
-    :func:`roicy.roi_align_rotated`.
+    """Mean of bilinear samples in each bin of each rotated box, as MXNet's ``contrib.RROIAlign``;
+    see :func:`roicy.roi_align_rotated`.
 
     Examples
     --------
@@ -158,8 +153,7 @@ def RROIAlign(
 
 
 def _of_images(rois: Any, images: int | None = None) -> tuple[Any, np.ndarray | None]:
-    """
-    Return boxes whose images exist, and which of the given ones are lost, None for none.
+    """Return boxes whose images exist, and which of the given ones are lost, None for none.
 
     images: how many there are, None where the operator refuses indices beyond.  In place of lost
     boxes stand empty boxes of the first image, as errors name rows; where all are lost, there are

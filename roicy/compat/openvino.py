@@ -1,5 +1,4 @@
-"""
-OpenVINO's operations on regions, on NumPy arrays: ``ROIAlign`` (opset 3, 9 and 14),
+"""OpenVINO's operations on regions, on NumPy arrays: ``ROIAlign`` (opset 3, 9 and 14),
 ``ROIAlignRotated`` (opset 15), ``ROIPooling`` (opset 2) and ``PSROIPooling`` (opset 1).
 
 The functions have the names and arguments of ``openvino.opset15``.  They keep `spatial_scale` in
@@ -36,8 +35,7 @@ def roi_align(
     data: np.ndarray, rois: np.ndarray, batch_indices: Any, pooled_h: int, pooled_w: int,
     sampling_ratio: int, spatial_scale: float, mode: str, aligned_mode: str = "asymmetric",
 ) -> np.ndarray:  # fmt: skip
-    """
-    Mean or largest of bilinear samples in each bin of each box; see :func:`roicy.roi_align`.
+    """Mean or largest of bilinear samples in each bin of each box; see :func:`roicy.roi_align`.
 
     Notes
     -----
@@ -77,8 +75,8 @@ def roi_align_rotated(
     data: np.ndarray, rois: np.ndarray, batch_indices: Any, pooled_h: int, pooled_w: int,
     sampling_ratio: int, spatial_scale: float, clockwise_mode: bool,
 ) -> np.ndarray:  # fmt: skip
-    """
-    Mean of bilinear samples in each bin of each rotated box; see :func:`roicy.roi_align_rotated`.
+    """Mean of bilinear samples in each bin of each rotated box; see
+    :func:`roicy.roi_align_rotated`.
 
     Notes
     -----
@@ -116,9 +114,8 @@ def roi_pooling(
     input: np.ndarray, coords: np.ndarray, output_roi: Any, spatial_scale: float,
     method: str = "max",
 ) -> np.ndarray:  # fmt: skip
-    """
-    Largest pixel in each bin of each box, or one bilinear sample of it; see :func:`roicy.roi_pool`
-    and :func:`roicy.crop_and_resize`.
+    """Largest pixel in each bin of each box, or one bilinear sample of it; see
+    :func:`roicy.roi_pool` and :func:`roicy.crop_and_resize`.
 
     Notes
     -----
@@ -168,8 +165,7 @@ def psroi_pooling(
     input: np.ndarray, coords: np.ndarray, output_dim: int, group_size: int, spatial_scale: float,
     spatial_bins_x: int, spatial_bins_y: int, mode: str,
 ) -> np.ndarray:  # fmt: skip
-    """
-    Mean of the whole pixels that a bin touches, or of bilinear samples, where each bin or sample
+    """Mean of the whole pixels that a bin touches, or of bilinear samples, where each bin or sample
     reads channels of its own.
 
     "average" is R-FCN's operator, :func:`roicy.compat.paddle.vision.ops.psroi_pool`.  "bilinear"

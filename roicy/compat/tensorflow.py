@@ -24,8 +24,7 @@ def crop_and_resize(
     image: np.ndarray, boxes: np.ndarray, box_indices: Any, crop_size: Any,
     method: str = "bilinear", extrapolation_value: float = 0.0, name: str | None = None,
 ) -> np.ndarray:  # fmt: skip
-    """
-    Crops of boxes in normalised coordinates, resized, as ``tf.image.crop_and_resize``; see
+    """Crops of boxes in normalised coordinates, resized, as ``tf.image.crop_and_resize``; see
     :func:`roicy.crop_and_resize`.
 
     Examples

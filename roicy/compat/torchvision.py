@@ -1,5 +1,4 @@
-"""
-torchvision's ``roi_pool``, ``roi_align``, ``ps_roi_align``, ``ps_roi_pool``, their classes and
+"""torchvision's ``roi_pool``, ``roi_align``, ``ps_roi_align``, ``ps_roi_pool``, their classes and
 ``MultiScaleRoIAlign`` on NumPy arrays.
 
 The functions are those of roicy.  (For tensors there is :mod:`roicy.torch`.)
@@ -33,8 +32,7 @@ __all__ = [
 @documented("roi_pool")
 @dataclass(eq=False)
 class RoIPool(Parameters):
-    """
-    :func:`roicy.roi_pool` with its parameters given once.
+    """:func:`roicy.roi_pool` with its parameters given once.
 
     Examples
     --------
@@ -85,8 +83,7 @@ class PSRoIPool(RoIPool):
 @documented("multiscale_roi_align")
 @dataclass(eq=False)
 class MultiScaleRoIAlign:
-    """
-    Pool boxes from the maps of a feature pyramid, each from the level that suits its size.
+    """Pool boxes from the maps of a feature pyramid, each from the level that suits its size.
 
     Examples
     --------

@@ -86,8 +86,7 @@ def crop(
     out: NDArray[Any] | None = None, num_threads: Threads = None,
     return_matrices: bool = False,
 ) -> Crops | Both:  # fmt: skip
-    """
-    Cut boxes out of frames, resize and normalise them: the input of a network, in one call.
+    """Cut boxes out of frames, resize and normalise them: the input of a network, in one call.
 
     Output pixel (p, q) of a box [x1, y1, x2, y2] is the mean of the frame over the intervals ::
 
@@ -265,8 +264,7 @@ def crop(
 def crop_lines(
     frames: Frames, boxes: Boxes, height: int, width: int | None = None, **options: Unpack[Options]
 ) -> tuple[NDArray[Any], NDArray[np.int32]]:
-    """
-    Cut lines of text out of frames: of one height, and each as wide as its aspect wants.
+    """Cut lines of text out of frames: of one height, and each as wide as its aspect wants.
 
     Parameters
     ----------

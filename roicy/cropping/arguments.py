@@ -1,5 +1,4 @@
-"""
-What the arguments of :func:`roicy.crop` may be: frames, boxes, and what is done to pixels.
+"""What the arguments of :func:`roicy.crop` may be: frames, boxes, and what is done to pixels.
 
 They are brought to the form that ``pyx/images/crop.pyx`` takes.  Each error names the argument,
 what it was and what was expected.
@@ -228,8 +227,7 @@ def _yuv_split(name: str, value: np.ndarray, color: str, several: bool) -> list[
 
 
 def _yuv(color: str, color_range: str, color_matrix: str) -> Yuv:
-    """
-    Return how YCbCr becomes RGB, with 5 bits after the point.
+    """Return how YCbCr becomes RGB, with 5 bits after the point.
 
     A product loses half of the last bit on average, and the sum loses half of a byte.
     """

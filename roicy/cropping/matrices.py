@@ -52,8 +52,7 @@ def place(boxes: Boxes, size: tuple[int, int], fit: str, border: str, wanted: bo
 
 
 def widths(boxes: Boxes, height: int) -> np.ndarray:
-    """
-    Return the widths of lines of text of this height: the aspect of boxes, rounded up.
+    """Return the widths of lines of text of this height: the aspect of boxes, rounded up.
 
     Corners have the longer ones of opposite sides, in whole pixels, as PaddleOCR's recogniser.
     """
@@ -79,8 +78,7 @@ def cover(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
 
 
 def letterbox(values: np.ndarray, size: tuple[int, int], centred: bool) -> np.ndarray:
-    """
-    Return the output pixels [top, left, bottom, right] that show boxes of unchanged aspect.
+    """Return the output pixels [top, left, bottom, right] that show boxes of unchanged aspect.
 
     In the middle their numbers are rounded; at the top left they are rounded down, as YOLOX does.
     """
@@ -124,8 +122,8 @@ def matrices(values: np.ndarray, content: np.ndarray | None, size: tuple[int, in
 
 
 def warps(boxes: Boxes, values: np.ndarray, content: Any, size: tuple[int, int]) -> np.ndarray:
-    """
-    Return the matrices from the middles of output pixels to the middles of frame pixels, (K, 3, 3).
+    """Return the matrices from the middles of output pixels to the middles of frame pixels, (K, 3,
+    3).
 
     `values` are the shown parts of rotated boxes, as if they were upright around (0, 0).
     """
@@ -172,8 +170,7 @@ def _of_rotated(values: np.ndarray, upright: np.ndarray) -> np.ndarray:
 
 
 def _scaled(values: np.ndarray, axis: int | tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """
-    Return numbers in [-1, 1], and the exponents of the powers of two that they were divided by.
+    """Return numbers in [-1, 1], and the exponents of the powers of two that they were divided by.
 
     Numbers along `axis` are divided by the same power.  It changes no digit, and products of
     such numbers do not overflow.
@@ -183,8 +180,7 @@ def _scaled(values: np.ndarray, axis: int | tuple[int, int]) -> tuple[np.ndarray
 
 
 def _inverse(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """
-    Return the inverses of matrices (K, 2, 3), and which matrices have none.
+    """Return the inverses of matrices (K, 2, 3), and which matrices have none.
 
     A matrix is taken as singular if its determinant is 0 up to rounding of its numbers.
     """
@@ -203,8 +199,7 @@ def _inverse(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _on_a_line(scaled: np.ndarray) -> np.ndarray:
-    """
-    Return which rows of corners (K, 4, 2) have three on a line, up to rounding of coordinates.
+    """Return which rows of corners (K, 4, 2) have three on a line, up to rounding of coordinates.
 
     No other corners lack a projection from a rectangle.  Any three of four corners follow each
     other.  The area of their triangle is computed from the middle one, so that it does not matter
@@ -220,8 +215,7 @@ def _on_a_line(scaled: np.ndarray) -> np.ndarray:
 def _of_corners(
     scaled: np.ndarray, exponents: np.ndarray, height: int, widths: np.ndarray
 ) -> np.ndarray:
-    """
-    Return the projections of outputs of these widths to corners; pixel (0, 0) is at the first.
+    """Return the projections of outputs of these widths to corners; pixel (0, 0) is at the first.
 
     The corners are given as by `_scaled`.
 

@@ -1,5 +1,4 @@
-"""
-The operators on CuPy arrays.
+"""The operators on CuPy arrays.
 
 ``roicy.roi_align`` and the other operators take CuPy arrays with the same parameters and the
 same meaning as NumPy arrays.  Data is float32 or float64.

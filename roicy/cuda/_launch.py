@@ -1,5 +1,4 @@
-"""
-Compiles the kernels and calls them with arguments of exactly their types.
+"""Compiles the kernels and calls them with arguments of exactly their types.
 
 CuPy passes a Python int as 64 bits and a float as double, whatever the kernel takes.  So
 arguments are arrays of CuPy, addresses as numpy.uint64, and NumPy's scalars and structures.
@@ -92,8 +91,7 @@ NULL = np.uint64(0)
 
 
 def rules() -> str:
-    """
-    Return the text of RULES with their functions as members of Rules<float> and Rules<double>.
+    """Return the text of RULES with their functions as members of Rules<float> and Rules<double>.
 
     The build copies these files from pyx/plan.  Without REAL they only declare types.
     """
@@ -120,8 +118,7 @@ def cupy() -> ModuleType:
 
 @functools.cache
 def _kernel(name: str, device: int) -> Any:
-    """
-    Return a kernel for the current device, which has number `device`.
+    """Return a kernel for the current device, which has number `device`.
 
     Each kernel is compiled by itself at its first use, which takes half a second.  All of them
     would take ten.

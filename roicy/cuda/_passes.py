@@ -1,5 +1,4 @@
-"""
-The passes: what kernels a call runs, and with how many threads.
+"""The passes: what kernels a call runs, and with how many threads.
 
 For each step of its boxes, a pass queues one kernel that makes tables, and one that pools.  The
 number of threads decides only how work is divided; results are right with any number.

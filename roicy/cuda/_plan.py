@@ -1,5 +1,4 @@
-"""
-Plans of calls, and the steps in which a call takes its boxes.
+"""Plans of calls, and the steps in which a call takes its boxes.
 
 A plan holds what depends only on shapes, types and parameters, and is kept for later calls.  So it
 holds no memory of the device.
@@ -52,8 +51,7 @@ class Plan:
         self.empty = not (self.count and self.channels and self.images and pixels)
 
     def room(self) -> tuple[int, int, int]:
-        """
-        Return the slots of a bin along y and x, and those of a box.
+        """Return the slots of a bin along y and x, and those of a box.
 
         How many taps a bin has is not known without a look at the boxes.  With an adaptive
         sampling_ratio each of them could need a slot for every pixel of the axis.  The bins of an
@@ -169,8 +167,7 @@ class Step(NamedTuple):
 
 
 def steps(call: Call, *wanted: str) -> Iterator[Step]:
-    """
-    Take as many boxes at a time as there is room for, and make the tables of these.
+    """Take as many boxes at a time as there is room for, and make the tables of these.
 
     wanted: which tables.  All steps use the same memory one after the other.  It belongs to the
     current stream, as the kernels do, and is free when the last step has been taken.

@@ -1,5 +1,4 @@
-"""
-The backend of CuPy arrays: the functions of ``_cpu.py``, with the kernels of the GPU.
+"""The backend of CuPy arrays: the functions of ``_cpu.py``, with the kernels of the GPU.
 
 Nothing here waits for the device, so the values of boxes and of argmax are not looked at.
 """

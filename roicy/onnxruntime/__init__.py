@@ -1,5 +1,4 @@
-"""
-roicy as an execution provider of ONNX Runtime: RoI nodes of a model run in roicy, all others as
+"""roicy as an execution provider of ONNX Runtime: RoI nodes of a model run in roicy, all others as
 ever.
 
 ONNX Runtime loads the provider as a plugin; nothing of ONNX Runtime is compiled in.
@@ -39,8 +38,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def get_ep_name() -> str:
-    """
-    Return the name of the provider.
+    """Return the name of the provider.
 
     Returns
     -------
@@ -56,8 +54,7 @@ def get_ep_name() -> str:
 
 
 def get_ep_names() -> list[str]:
-    """
-    Return the names of the providers of the library.  There is one.
+    """Return the names of the providers of the library.  There is one.
 
     Returns
     -------
@@ -67,8 +64,7 @@ def get_ep_names() -> list[str]:
 
 
 def get_library_path() -> str:
-    """
-    Return the path of the library that ONNX Runtime loads.
+    """Return the path of the library that ONNX Runtime loads.
 
     Returns
     -------
@@ -93,8 +89,7 @@ def _devices() -> list[Any]:
 
 
 def register() -> list[Any]:
-    """
-    Register the provider with ONNX Runtime, once in a process.
+    """Register the provider with ONNX Runtime, once in a process.
 
     Any thread may call it, and any number of times.
 
@@ -135,8 +130,7 @@ def options_of(options: Any, num_threads: int | None) -> dict[str, str]:
 
 
 def use(options: Any, num_threads: int | None = None) -> Any:
-    """
-    Have sessions with these options run RoI nodes in roicy.
+    """Have sessions with these options run RoI nodes in roicy.
 
     The provider is registered if it is not yet.  Another call for the same options changes nothing.
 

@@ -23,8 +23,7 @@ def _tell(text: str, **given: Any) -> None:
 
 
 class Single:
-    """
-    A RoI node by itself.
+    """A RoI node by itself.
 
     Parameters
     ----------
@@ -55,8 +54,7 @@ class Single:
 
 
 class Claims:
-    """
-    What an execution provider takes of the graphs of its session.
+    """What an execution provider takes of the graphs of its session.
 
     Parameters
     ----------
@@ -84,8 +82,7 @@ class Claims:
             raise ValueError(self.wrong)
 
     def _check(self, node: Any) -> None:
-        """
-        Remember what is wrong with a node.
+        """Remember what is wrong with a node.
 
         ONNX Runtime hears of it when it asks for a kernel or a group: an error before only makes it
         take another provider.

@@ -1,5 +1,4 @@
-"""
-The Loop that pastes masks in torchvision's exports, known by what it computes.
+"""The Loop that pastes masks in torchvision's exports, known by what it computes.
 
 Its body is computed once with symbols in the place of numbers (``_symbols.py``), and has to give
 what paste_masks gives.  So it does the same for masks, boxes and images of all sizes.
@@ -21,8 +20,7 @@ SCALARS = ("Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze")  # that hand a
 
 
 class Pasting:
-    """
-    The Loop that pastes masks into an image of each box, as torchvision exports it.
+    """The Loop that pastes masks into an image of each box, as torchvision exports it.
 
     Its masks have their border of zeros already, and its boxes are of whole pixels.
     """

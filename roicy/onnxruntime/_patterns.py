@@ -1,5 +1,4 @@
-"""
-Groups of nodes that torchvision's models are exported to, and that are one call of roicy.
+"""Groups of nodes that torchvision's models are exported to, and that are one call of roicy.
 
 A pyramid of RoiAlign nodes is known by its nodes.  PyTorch's exporter of TorchScript joins
 the levels by ScatterElements, and its exporter by torch.export (dynamo=True) by ScatterND.  Only
@@ -35,8 +34,7 @@ class Level(NamedTuple):
 
 
 class Pyramid:
-    """
-    RoiAlign nodes of the levels of a pyramid, whose outputs are scattered to the rows of their
+    """RoiAlign nodes of the levels of a pyramid, whose outputs are scattered to the rows of their
     boxes.
 
     The graph computes the level of each box.  Where roicy's own rule agrees, as it does but for
@@ -215,8 +213,7 @@ def _pyramid(walk: Walk, last: Any, singles: dict[str, Any]) -> Pyramid | None:
 
 
 def closed(graph: Any, last: Any, outside: set[Any]) -> list[Any]:
-    """
-    Return a node and those that nothing else than it needs, the node first.
+    """Return a node and those that nothing else than it needs, the node first.
 
     `outside` are values that are to come from outside.
     """

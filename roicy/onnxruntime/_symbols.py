@@ -1,5 +1,4 @@
-"""
-Numbers and images that are not known, and ONNX's operators on them.
+"""Numbers and images that are not known, and ONNX's operators on them.
 
 A number is an integer, or the sum of some symbols; an image is what is made of a mask.
 """
@@ -20,8 +19,7 @@ MASK = ("rows", "columns")  # the axes of a mask
 
 
 class Sum:
-    """
-    A number that is not known.
+    """A number that is not known.
 
     Parameters
     ----------
@@ -65,8 +63,7 @@ def extreme(of: Callable[..., int], one: Any, other: Any) -> Any:
 
 
 class Image(NamedTuple):
-    """
-    What is made of a mask.
+    """What is made of a mask.
 
     An axis is 1, which is its extent; or a name of MASK; or (operator, axis, more), where the
     operator is "Resize" to an extent, "Slice" from and to, or "Pad" with zeros before and after.

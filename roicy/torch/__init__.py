@@ -1,5 +1,4 @@
-"""
-The operators on PyTorch's CPU tensors: memory is shared, not copied, and gradients flow to the
+"""The operators on PyTorch's CPU tensors: memory is shared, not copied, and gradients flow to the
 input and to the boxes.
 
 They are registered with ``torch.library`` as ``torch.ops.roicy.*``, so that autograd,

@@ -1,5 +1,4 @@
-"""
-How the operators are differentiated, in both modes and twice.
+"""How the operators are differentiated, in both modes and twice.
 
 Weighted sums are linear in their input, and the gradient of the input is the transpose of the
 forward pass.  So each of the two is the derivative of the other in reverse mode, and its own in
@@ -91,8 +90,7 @@ def _record(function: Any, *arguments: Any) -> Any:
 
 
 def _compute(operator: Any, tensors: Sequence[Tensor], *arguments: Any) -> Any:
-    """
-    Call an operator in the forward pass of a function of below.
+    """Call an operator in the forward pass of a function of below.
 
     No gradients are recorded there, which must not hold for the transforms around this one.
     """
@@ -151,8 +149,7 @@ def _at_argmax(maps: Tensor, argmax: Tensor, boxes: Tensor) -> Tensor:
 
 
 class _Pool(_SingleLevelFunction):
-    """
-    A forward pass, or its transpose: (operators, boxes, size, extents, parameters, *tensors).
+    """A forward pass, or its transpose: (operators, boxes, size, extents, parameters, *tensors).
 
     Without extents the tensors are maps, and the results are what is pooled, and RoIPool's argmax.
     With the extents of maps the tensors are a gradient of what is pooled, and RoIPool's argmax, and

@@ -76,8 +76,7 @@ def _sections(
 
 
 def function(see: str, **passages: str) -> Callable[[Documented], Documented]:
-    """
-    Fill in the docstring of a function.
+    """Fill in the docstring of a function.
 
     see: what the section See Also says besides; passages: see :func:`roicy._docs.described`.
     """

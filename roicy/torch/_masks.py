@@ -17,8 +17,7 @@ def paste_masks(
     threshold: float | None = 0.5, padding: int = 1, rule: Any = "torchvision",
     format: Any = "image", out: Tensor | None = None, num_threads: int | None = None,
 ) -> Any:  # fmt: skip
-    """
-    Masks of boxes, each resized to its box in an image of its own, or run-length coded.
+    """Masks of boxes, each resized to its box in an image of its own, or run-length coded.
 
     The parameters are those of :func:`roicy.paste_masks`, on tensors of the CPU.
 

@@ -1,5 +1,4 @@
-"""
-The operators in models that torch.onnx.export makes, by either of its exporters.
+"""The operators in models that torch.onnx.export makes, by either of its exporters.
 
 RoIAlign and RoIPool become ONNX's RoiAlign (opset 16) and MaxRoiPool, and pyramids RoiAlign of each
 level.  ONNX has no other of them: PSRoIAlign, PrRoIPool, PSPrRoIPool and PSRoIPool become

@@ -1,5 +1,4 @@
-"""
-The operators of ``torch.ops.roicy``: their schemas, what they compute on the CPU, and the shapes
+"""The operators of ``torch.ops.roicy``: their schemas, what they compute on the CPU, and the shapes
 and types of their results, which compilers ask for.
 
 How they are differentiated is in ``_autograd.py``, and how vmap batches them in ``_vmap.py``.  All
@@ -57,8 +56,7 @@ _PARAMETERS = {
 
 
 class Operator:
-    """
-    An operator: its forward passes and its gradients, as torch.ops.roicy has them.
+    """An operator: its forward passes and its gradients, as torch.ops.roicy has them.
 
     Of a pyramid, `input` is a list of maps, and so is the gradient.
 

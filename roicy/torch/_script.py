@@ -1,5 +1,5 @@
-"""
-What TorchScript computes before it calls an operator; ``_eager.py`` has the checks of other calls.
+"""What TorchScript computes before it calls an operator; ``_eager.py`` has the checks of other
+calls.
 
 Boxes of either format become rows [batch_index, x1, y1, x2, y2].  The index has to be exact in the
 type that it shares with the coordinates.  float16 holds whole numbers to 2048, bfloat16 to 256 and

@@ -15,8 +15,7 @@ HAS_ML_DTYPES = importlib.util.find_spec("ml_dtypes") is not None
 
 
 def array(tensor: Tensor) -> np.ndarray:
-    """
-    Return an array of the same memory.
+    """Return an array of the same memory.
 
     NumPy has bfloat16 from ml_dtypes.  Without that package the array is a copy in float32, in
     which bfloat16 is computed in any case.
@@ -51,8 +50,7 @@ def gradient(grad: Tensor) -> np.ndarray:
 
 
 def boxes(rows: Tensor, images: int) -> np.ndarray:
-    """
-    Return boxes with their images as an array.
+    """Return boxes with their images as an array.
 
     An index that may have been rounded to that of another image is refused where the array is read,
     but one of bfloat16 here, since without ml_dtypes the array has another type.

@@ -1,5 +1,4 @@
-"""
-torchvision's own operators, computed by roicy.
+"""torchvision's own operators, computed by roicy.
 
 The kernels have the parameters of torchvision's schemas, by which its dispatcher calls them.
 """
@@ -18,8 +17,7 @@ from ._operators import KERNELS, OPERATORS, Operator
 
 
 def _forward(own: Operator) -> Callable[..., Any]:
-    """
-    Return the kernel of a forward pass.
+    """Return the kernel of a forward pass.
 
     torchvision keeps a second result for the gradient: of `roi_pool` argmax, and of operators whose
     bins read channels of their own the channel of the input that each output reads.
@@ -62,8 +60,7 @@ def _backward(own: Operator) -> Callable[..., Tensor]:
 
 @contextlib.contextmanager
 def patch_torchvision() -> Iterator[None]:
-    """
-    Have torchvision's operators of regions, and the models that use them, computed by roicy on
+    """Have torchvision's operators of regions, and the models that use them, computed by roicy on
     the CPU.
 
     The kernels are exchanged where PyTorch dispatches to them, for the whole process and until

@@ -1,5 +1,4 @@
-"""
-MultiScaleRoIAlign as a subclass of torchvision's, which this file imports.
+"""MultiScaleRoIAlign as a subclass of torchvision's, which this file imports.
 
 torchvision's detectors take `box_roi_pool` and the like only if they are instances of its own
 class.  See ``modules.MultiScaleRoIAlign.__new__``.  The class is looked for where no assignment

@@ -1,5 +1,4 @@
-"""
-How torch.vmap batches the operators, and so torch.func.jacrev and gradients by sample.
+"""How torch.vmap batches the operators, and so torch.func.jacrev and gradients by sample.
 
 The elements of a batch are made into one call with more images and more boxes: image n of element
 b becomes image b * N + n, where N is the number of images of an element.

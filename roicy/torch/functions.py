@@ -25,8 +25,7 @@ def roi_align(
     input: Tensor, boxes: Boxes, output_size: BroadcastingList2[int], spatial_scale: Scale = 1.0,
     sampling_ratio: int = -1, aligned: bool = False, num_threads: Optional[int] = None,
 ) -> Tensor:  # fmt: skip
-    """
-    Mean of bilinear samples in each bin of each box; see :func:`roicy.roi_align`.
+    """Mean of bilinear samples in each bin of each box; see :func:`roicy.roi_align`.
 
     Notes
     -----
@@ -64,8 +63,7 @@ def roi_align_max(
     sampling_ratio: int = -1, aligned: bool = False, products: bool = False,
     num_threads: Optional[int] = None,
 ) -> Tensor:  # fmt: skip
-    """
-    Largest bilinear sample in each bin of each box: ONNX's mode "max".
+    """Largest bilinear sample in each bin of each box: ONNX's mode "max".
 
     Examples
     --------
@@ -92,8 +90,7 @@ def roi_align_rotated(
     sampling_ratio: int = -1, aligned: bool = True, clockwise: bool = False,
     num_threads: Optional[int] = None,
 ) -> Tensor:  # fmt: skip
-    """
-    Mean of bilinear samples in each bin of each rotated box.
+    """Mean of bilinear samples in each bin of each rotated box.
 
     Gradients flow to the input and to the five numbers of each box.
 
@@ -123,8 +120,7 @@ def ps_roi_align(
     input: Tensor, boxes: Boxes, output_size: BroadcastingList2[int], spatial_scale: Scale = 1.0,
     sampling_ratio: int = -1, num_threads: Optional[int] = None,
 ) -> Tensor:  # fmt: skip
-    """
-    Mean of bilinear samples, where each bin reads channels of its own.
+    """Mean of bilinear samples, where each bin reads channels of its own.
 
     Gradients flow to the input and to the boxes.  Pixel i always covers [i, i + 1).
     """
@@ -141,8 +137,7 @@ def prroi_pool(
     input: Tensor, boxes: Boxes, output_size: BroadcastingList2[int], spatial_scale: Scale = 1.0,
     num_threads: Optional[int] = None,
 ) -> Tensor:  # fmt: skip
-    """
-    Exact mean of the bilinear surface over each bin of each box.
+    """Exact mean of the bilinear surface over each bin of each box.
 
     Gradients flow to the input and to the boxes.
 
@@ -167,8 +162,7 @@ def ps_prroi_pool(
     input: Tensor, boxes: Boxes, output_size: BroadcastingList2[int], spatial_scale: Scale = 1.0,
     num_threads: Optional[int] = None,
 ) -> Tensor:  # fmt: skip
-    """
-    Exact mean of the bilinear surface, where each bin reads channels of its own.
+    """Exact mean of the bilinear surface, where each bin reads channels of its own.
 
     Gradients flow to the input and to the boxes.
     """
@@ -183,8 +177,7 @@ def roi_pool(
     input: Tensor, boxes: Boxes, output_size: BroadcastingList2[int], spatial_scale: Scale = 1.0,
     num_threads: Optional[int] = None,
 ) -> Tensor:  # fmt: skip
-    """
-    Largest pixel of each bin of each box.
+    """Largest pixel of each bin of each box.
 
     Gradients flow to the input.  Boxes have none, since their corners are rounded.
 
@@ -208,8 +201,7 @@ def ps_roi_pool(
     input: Tensor, boxes: Boxes, output_size: BroadcastingList2[int], spatial_scale: Scale = 1.0,
     num_threads: Optional[int] = None,
 ) -> Tensor:  # fmt: skip
-    """
-    Mean of whole pixels, where each bin reads channels of its own.
+    """Mean of whole pixels, where each bin reads channels of its own.
 
     Gradients flow to the input.  Boxes have none, since their corners are rounded.
     """
@@ -228,8 +220,7 @@ def multiscale_roi_align(
     spatial_scale: Scales, sampling_ratio: int = -1, aligned: bool = False,
     canonical_scale: float = 224.0, canonical_level: int = 4, num_threads: Optional[int] = None,
 ) -> Tensor:  # fmt: skip
-    """
-    :func:`roi_align` of each box from the level of a feature pyramid that suits its size.
+    """:func:`roi_align` of each box from the level of a feature pyramid that suits its size.
 
     Gradients flow to the maps of all levels, and to the boxes.
 

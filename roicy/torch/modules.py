@@ -71,8 +71,7 @@ class PSPrRoIPool(_Pool):
 
 @_docs.module("roi_align")
 class RoIAlign(_Pool):
-    """
-    :func:`roi_align` of `input` and `boxes`, as a module with torchvision's parameters.
+    """:func:`roi_align` of `input` and `boxes`, as a module with torchvision's parameters.
 
     Examples
     --------
@@ -144,8 +143,7 @@ class PSRoIAlign(_Pool):
 
 @_docs.module("multiscale_roi_align", x="maps_by_name", boxes="listed_boxes")
 class MultiScaleRoIAlign(nn.Module):
-    """
-    :func:`multiscale_roi_align` as a module, with the parameters of torchvision's.
+    """:func:`multiscale_roi_align` as a module, with the parameters of torchvision's.
 
     torchvision's detectors accept it as `box_roi_pool`, `mask_roi_pool` and `keypoint_roi_pool`:
     where torchvision has been imported before, it is an instance of torchvision's class.

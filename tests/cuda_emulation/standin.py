@@ -1,5 +1,4 @@
-"""
-A stand-in for the few names of CuPy that roicy.cuda uses.
+"""A stand-in for the few names of CuPy that roicy.cuda uses.
 
 Its arrays lie in the memory of NumPy arrays, and kernels run on the CPU, one warp after another.
 
@@ -294,8 +293,7 @@ def instantiations():
 
 
 class RawModule:
-    """
-    Kernels, of which only `name_expressions` can be had.
+    """Kernels, of which only `name_expressions` can be had.
 
     All of them are compiled at once for each source text, since one compilation takes less time.
     """

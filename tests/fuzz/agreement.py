@@ -1,6 +1,5 @@
-"""
-What must agree with the result of a call of the fuzzer, in bits: the same call on another number of
-threads, in the other layout, and of one box or of one image alone.
+"""What must agree with the result of a call of the fuzzer, in bits: the same call on another number
+of threads, in the other layout, and of one box or of one image alone.
 """
 
 from __future__ import annotations

@@ -124,8 +124,7 @@ def largest(array):
 
 
 def judged(name, arguments, buffer, check, images=None):
-    """
-    Make a call on all instruction sets, check what must hold, and return how it ended.
+    """Make a call on all instruction sets, check what must hold, and return how it ended.
 
     `check` looks at the results.  `images` is the number of images, where arguments may also be
     given in forms that Python has to convert.

@@ -168,8 +168,7 @@ def argmax_of(data, shape, pixels):
 
 
 def newer(data, call) -> bool:
-    """
-    Turn a call into one of a newer function or option; return whether its boxes are no numbers.
+    """Turn a call into one of a newer function or option; return whether its boxes are no numbers.
 
     What is newer is drawn later, so that older strings of the corpus still make the same calls.
     """
@@ -288,9 +287,8 @@ def as_crop(data, name, arguments):
 
 
 def as_multiscale(data, name, arguments):
-    """
-    Turn the arguments into those of multiscale_roi_align, with maps at several scales.  Rarely the
-    maps or their shapes are wrong.
+    """Turn the arguments into those of multiscale_roi_align, with maps at several scales.  Rarely
+    the maps or their shapes are wrong.
     """
     levels = 1 + data.below(3)
     scale = arguments.pop("spatial_scale")

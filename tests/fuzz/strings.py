@@ -38,9 +38,8 @@ POOLS = {
 
 
 class Bytes:
-    """
-    Decisions that are read from a string of bytes.  When the string has ended, each decision is the
-    first choice, which is the most ordinary one.
+    """Decisions that are read from a string of bytes.  When the string has ended, each decision is
+    the first choice, which is the most ordinary one.
     """
 
     def __init__(self, data: bytes, target: str = "operators"):

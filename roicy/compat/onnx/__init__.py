@@ -1,5 +1,4 @@
-"""
-ONNX's operators ``RoiAlign`` (opset 10, 16, 22) and ``MaxRoiPool`` (opset 1, 22), with their
+"""ONNX's operators ``RoiAlign`` (opset 10, 16, 22) and ``MaxRoiPool`` (opset 1, 22), with their
 inputs and attributes, on NumPy arrays; and two of other domains, ``CropAndResize`` of ONNX Runtime
 (com.microsoft) and ``MMCVRoIAlignRotated`` of MMDeploy (mmdeploy, and mmcv).
 
@@ -63,8 +62,8 @@ def RoiAlign(
     output_height: SupportsIndex = 1, output_width: SupportsIndex = 1, sampling_ratio: Ratio = 0,
     spatial_scale: SupportsFloat = 1.0, largest: Literal["products", "samples"] = "products",
 ) -> NDArray[Any]:  # fmt: skip
-    """
-    Mean or largest of bilinear samples in each bin of each box: RoiAlign of ONNX, opset 10, 16, 22.
+    """Mean or largest of bilinear samples in each bin of each box: RoiAlign of ONNX, opset 10, 16,
+    22.
 
     Examples
     --------
@@ -114,8 +113,7 @@ def MaxRoiPool(
     X: Readable, rois: Rows, *, pooled_shape: tuple[SupportsIndex, SupportsIndex],
     spatial_scale: SupportsFloat = 1.0,
 ) -> NDArray[Any]:  # fmt: skip
-    """
-    Largest pixel in each bin of each box: MaxRoiPool of ONNX, opset 1 and 22.
+    """Largest pixel in each bin of each box: MaxRoiPool of ONNX, opset 1 and 22.
 
     Examples
     --------
@@ -145,8 +143,7 @@ def CropAndResize(
     X: NDArray[Any], rois: NDArray[Any], batch_indices: NDArray[np.integer[Any]], crop_size: Any, *,
     mode: Literal["bilinear", "nearest"] = "bilinear", extrapolation_value: SupportsFloat = 0.0,
 ) -> NDArray[Any]:  # fmt: skip
-    """
-    Crops of boxes in normalised coordinates, resized, of ONNX Runtime's domain com.microsoft.
+    """Crops of boxes in normalised coordinates, resized, of ONNX Runtime's domain com.microsoft.
 
     Unlike in :func:`roicy.crop_and_resize`, which is TensorFlow's, the last sample of a box lies on
     its second corner exactly, so that no rounding loses the edge of the map.
@@ -193,8 +190,7 @@ def MMCVRoIAlignRotated(
     output_width: SupportsIndex, spatial_scale: SupportsFloat = 1.0,
     sampling_ratio: SupportsIndex = 0, aligned: SupportsIndex = 1, clockwise: SupportsIndex = 0,
 ) -> NDArray[Any]:  # fmt: skip
-    """
-    Mean of bilinear samples in each bin of each rotated box, of MMDeploy's domain.
+    """Mean of bilinear samples in each bin of each rotated box, of MMDeploy's domain.
 
     Examples
     --------

@@ -23,8 +23,7 @@ TYPES = {
 def run(
     model: str, bench: bool, shapes: list[str], files: list[str], threads: int, rounds: int
 ) -> None:
-    """
-    Print which nodes of a model roicy takes, and with `bench` the times of both sessions.
+    """Print which nodes of a model roicy takes, and with `bench` the times of both sessions.
 
     Parameters
     ----------

@@ -16,8 +16,7 @@ EMPTY = b"\x08\x08:\x03\x12\x01gB\x04\n\x00\x10\x10"  # a model without nodes
 
 
 def _copy(options: Any) -> Any:
-    """
-    Return a copy of options, but for libraries of custom operators and providers.
+    """Return a copy of options, but for libraries of custom operators and providers.
 
     ONNX Runtime copies options for each session, and gives the copy.  If they ask for a profile,
     the session has begun one.
@@ -30,8 +29,7 @@ def _copy(options: Any) -> Any:
 
 
 class InferenceSession(collection.InferenceSession):  # type: ignore[misc]
-    """
-    ONNX Runtime's InferenceSession, whose RoI nodes are computed by roicy.
+    """ONNX Runtime's InferenceSession, whose RoI nodes are computed by roicy.
 
     It is a session of ONNX Runtime with the provider of :mod:`roicy.onnxruntime`.
 

@@ -1,5 +1,4 @@
-"""
-The ONNX operators that roicy computes, a line each: their domain, inputs and attributes.
+"""The ONNX operators that roicy computes, a line each: their domain, inputs and attributes.
 
 ``TABLE`` maps (domain, operator) to what the operator is from an opset version on.
 :mod:`roicy.onnxruntime` computes these nodes of a graph, and ONNX Runtime all others.
@@ -41,8 +40,7 @@ def _divided(arrays: Arrays, given: Attributes) -> Shape:
 
 
 class Operator(NamedTuple):
-    """
-    What one operator is.
+    """What one operator is.
 
     Attributes
     ----------
@@ -142,8 +140,7 @@ def levels_of(rows: np.ndarray, scales: list[float], canonical_level: int = 4) -
 
 
 def _feature_extractor(**given: Any) -> Callable[..., Any]:
-    """
-    OpenVINO's pyramid: its first map has the boxes of size 56, whatever its scale is.
+    """OpenVINO's pyramid: its first map has the boxes of size 56, whatever its scale is.
 
     Boxes are at least 1 pixel wide and high in both modes; `aligned` shifts them by half a pixel.
     """

@@ -1,5 +1,4 @@
-"""
-The operators for ONNX's reference evaluator.
+"""The operators for ONNX's reference evaluator.
 
 With them it runs models with regions of interest at the speed of roicy.
 

@@ -1,5 +1,4 @@
-"""
-PaddlePaddle's operators, in both forms of their calls.
+"""PaddlePaddle's operators, in both forms of their calls.
 
 The functions here are called as ``paddle.fluid.layers`` (up to 2.4)::
 
@@ -53,8 +52,7 @@ class LoDTensor(np.ndarray):
 def create_lod_tensor(
     data: Any, recursive_seq_lens: list[list[int]], place: Any = None
 ) -> LoDTensor:
-    """
-    Return rows with the number of rows of each image, as ``fluid.create_lod_tensor`` does.
+    """Return rows with the number of rows of each image, as ``fluid.create_lod_tensor`` does.
 
     Parameters
     ----------
@@ -124,8 +122,7 @@ def _also(other: Function, is_other: Callable[..., bool]) -> Callable[[Function]
 
 
 def _is_newer(*args: Any, **kwargs: Any) -> bool:
-    """
-    Whether a call is one of ``paddle.vision.ops``: it names an argument that the older form does
+    """Whether a call is one of ``paddle.vision.ops``: it names an argument that the older form does
     not have, or it has counts where the older form has a height.
     """
     names = {"x", "boxes", "boxes_num", "output_size", "aligned"}
@@ -135,8 +132,7 @@ def _is_newer(*args: Any, **kwargs: Any) -> bool:
 
 
 def _has_channels(*args: Any, **kwargs: Any) -> bool:
-    """
-    Whether a call of prroi_pool has `output_channels`: it is named, or there is a fourth number
+    """Whether a call of prroi_pool has `output_channels`: it is named, or there is a fourth number
     after `rois`, or the second number is not whole, and so is not a height.
     """
     return (
@@ -153,8 +149,7 @@ def roi_pool(
     spatial_scale: float = 1.0, rois_num: Any = None, name: str | None = None, *,
     rois_lod: Any = None,
 ) -> np.ndarray:  # fmt: skip
-    """
-    Largest pixel in each bin of each box, as ``paddle.fluid.layers.roi_pool``; see
+    """Largest pixel in each bin of each box, as ``paddle.fluid.layers.roi_pool``; see
     :func:`roicy.roi_pool`.
 
     Examples
@@ -179,8 +174,7 @@ def roi_align(
     spatial_scale: float = 1.0, sampling_ratio: int = -1, rois_num: Any = None,
     name: str | None = None, *, rois_lod: Any = None,
 ) -> np.ndarray:  # fmt: skip
-    """
-    Mean of bilinear samples in each bin of each box, as ``paddle.fluid.layers.roi_align``; see
+    """Mean of bilinear samples in each bin of each box, as ``paddle.fluid.layers.roi_align``; see
     :func:`roicy.roi_align`.
 
     Examples
@@ -211,8 +205,7 @@ def psroi_pool(
     pooled_height: int, pooled_width: int, name: str | None = None, *, rois_num: Any = None,
     rois_lod: Any = None,
 ) -> np.ndarray:  # fmt: skip
-    """
-    Mean of the whole pixels that a bin touches, where each bin reads channels of its own, as
+    """Mean of the whole pixels that a bin touches, where each bin reads channels of its own, as
     ``paddle.fluid.layers.psroi_pool``; see :func:`.vision.ops.psroi_pool`.
 
     Examples
@@ -264,8 +257,7 @@ def prroi_pool(
     pooled_width: int = 1, batch_roi_nums: Any = None, name: str | None = None, *,
     rois_lod: Any = None,
 ) -> np.ndarray:  # fmt: skip
-    """
-    Exact mean of the bilinear surface over each bin of each box, as
+    """Exact mean of the bilinear surface over each bin of each box, as
     ``paddle.fluid.layers.prroi_pool``; see :func:`roicy.prroi_pool`.
 
     It is called as in Paddle 1.8, or with `output_channels` as in Paddle's documents::

@@ -1,5 +1,4 @@
-"""
-``paddle.vision.ops``: the form of PaddlePaddle 2.0 and later.
+"""``paddle.vision.ops``: the form of PaddlePaddle 2.0 and later.
 
 `spatial_scale` is rounded to float32, as Paddle does for float64 data too.
 """
@@ -29,8 +28,7 @@ def roi_pool(
     x: np.ndarray, boxes: np.ndarray, boxes_num: Any, output_size: Any, spatial_scale: float = 1.0,
     name: str | None = None,
 ) -> np.ndarray:  # fmt: skip
-    """
-    Largest pixel in each bin of each box, as ``paddle.vision.ops.roi_pool``; see
+    """Largest pixel in each bin of each box, as ``paddle.vision.ops.roi_pool``; see
     :func:`roicy.roi_pool`.
     """
     return operators.roi_pool(
@@ -43,8 +41,7 @@ def roi_align(
     x: np.ndarray, boxes: np.ndarray, boxes_num: Any, output_size: Any, spatial_scale: float = 1.0,
     sampling_ratio: int = -1, aligned: bool = True, name: str | None = None,
 ) -> np.ndarray:  # fmt: skip
-    """
-    Mean of bilinear samples in each bin of each box, as ``paddle.vision.ops.roi_align``; see
+    """Mean of bilinear samples in each bin of each box, as ``paddle.vision.ops.roi_align``; see
     :func:`roicy.roi_align`.
     """
     scale = float32_scale(spatial_scale)
@@ -58,8 +55,7 @@ def psroi_pool(
     x: np.ndarray, boxes: np.ndarray, boxes_num: Any, output_size: Any, spatial_scale: float = 1.0,
     name: str | None = None,
 ) -> np.ndarray:  # fmt: skip
-    """
-    Mean of the whole pixels that a bin touches, where each bin reads channels of its own, as
+    """Mean of the whole pixels that a bin touches, where each bin reads channels of its own, as
     ``paddle.vision.ops.psroi_pool``.
 
     ``out[k, c, p, q]`` is the mean of the pixels of input channel ``(c * PH + p) * PW + q`` in
@@ -97,8 +93,7 @@ def psroi_pool_backward(
     grad_output: np.ndarray, boxes: np.ndarray, boxes_num: Any, x_shape: tuple[int, int, int, int],
     spatial_scale: float = 1.0,
 ) -> np.ndarray:  # fmt: skip
-    """
-    Gradient of :func:`psroi_pool` with respect to its input, which Paddle's autograd computes.
+    """Gradient of :func:`psroi_pool` with respect to its input, which Paddle's autograd computes.
 
     Examples
     --------
@@ -133,8 +128,7 @@ def distribute_fpn_proposals(
     fpn_rois: np.ndarray, min_level: int, max_level: int, refer_level: int, refer_scale: int,
     pixel_offset: bool = False, rois_num: Any = None, name: str | None = None,
 ) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray] | None]:  # fmt: skip
-    """
-    Boxes by the levels of a feature pyramid that they are pooled from, as
+    """Boxes by the levels of a feature pyramid that they are pooled from, as
     ``paddle.vision.ops.distribute_fpn_proposals``.
 
     The level of a box is ``floor(log2(sqrt(area) / refer_scale + 1e-8) + refer_level)``, within
