@@ -26,6 +26,9 @@ cdef void pack(
         to = tile + y * columns * all_lanes
         if strides.x == 1 and columns >= MIN_TRANSPOSE_PIXELS:
             planes_to_lanes(row, strides.channel, lanes, columns, strides.y, to)
+        elif lanes == all_lanes and strides.channel == 1:
+            for x in range(columns):
+                memcpy(to + x * all_lanes, row + x * strides.x, LANE_BYTES)
         elif strides.channel == 1:
             for x in range(columns):
                 memset(to + x * all_lanes, 0, LANE_BYTES)
@@ -187,6 +190,9 @@ cdef inline void unpack_rows(
         at = to + y * strides.y
         if strides.x == 1 and columns > 1:
             lanes_to_planes(row, columns, lanes, at, strides.channel, streaming)
+        elif lanes == all_lanes and strides.channel == 1:
+            for x in range(columns):
+                memcpy(at + x * strides.x, row + x * all_lanes, LANE_BYTES)
         elif strides.channel == 1:
             for x in range(columns):
                 copy_short(at + x * strides.x, row + x * all_lanes, lanes)

@@ -66,10 +66,8 @@ static NOINLINE void NAME(pack_long)(const REAL *from, ptrdiff_t channel_step, i
     }
 }
 
-/* Copies up to 16 numbers in a few moves, where memcpy of any size would be a call. */
+/* Copies fewer than 16 numbers in a few moves, where memcpy of any size would be a call. */
 static FORCE_INLINE void NAME(copy_short)(REAL *to, const REAL *from, ptrdiff_t count) {
-    if (count & 16)
-        memcpy(to, from, 16 * sizeof(REAL));
     if (count & 8)
         memcpy(to, from, 8 * sizeof(REAL)), to += 8, from += 8;
     if (count & 4)
