@@ -126,7 +126,7 @@ def backward_with_maps(
     call = backend.plan_with_maps(row, parameters, input, bins, given, gradient=True)
     _levels.check_gradient(call, given_grad, arguments)
     if call.dtype != grad.dtype:
-        first = "input" if arguments.pyramid is None else "features[0]"
+        first = "the input" if arguments.pyramid is None else "features[0]"
         raise TypeError(
             f"grad_output: dtype {grad.dtype.name}, expected {call.dtype.name}, in which {first} "
             f"of {call.maps[0].dtype.name} is computed"

@@ -1,14 +1,16 @@
 """Models with RoI nodes, and sessions of them, with roicy and without."""
 
 import numpy as np
-import onnx
-import onnx.parser
-import onnxruntime as runtime
-from conftest import random_boxes
-from onnx import helper, numpy_helper
+import pytest
 
-from roicy.compat import onnx as compat
-from roicy.compat.onnx._command import _claimed
+onnx = pytest.importorskip("onnx")  # pytest looks for examples here, also where there is no ONNX
+runtime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnx.parser")
+from conftest import random_boxes  # noqa: E402
+from onnx import helper, numpy_helper  # noqa: E402
+
+from roicy.compat import onnx as compat  # noqa: E402
+from roicy.compat.onnx._command import _claimed  # noqa: E402
 
 NAME = "RoicyExecutionProvider"
 VALUES = "(float[N, C, H, W] X, float[K, 4] rois, int64[K] images)"

@@ -323,7 +323,7 @@ def test_backward_boxes(name):
     grad = GRAD[:, :2] if name.startswith("ps_") else GRAD
     with pytest.raises(
         TypeError,
-        match="grad_output: dtype float32, expected float64, in which input of float64 is computed",
+        match="dtype float32, expected float64, in which the input of float64 is computed",
     ):
         backward(grad, INPUT.astype(np.float64), BOXES)
     with pytest.raises(ValueError, match="grad_output: shape"):

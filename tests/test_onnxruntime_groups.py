@@ -277,6 +277,21 @@ OTHERWISE = {
     "corners": ("half_pixel", "align_corners"),
     "pixels after the box": ("high = Add (last, ones)", "high = Identity (last)"),
     "another order": ("Concat <axis = 0> (before, flat)", "Concat <axis = 0> (flat, before)"),
+    "x1 of zeros": (
+        "low = Slice (box, none, two)",
+        """one = Constant <value_ints = [1]> ()  x1 = Slice (box, none, one)
+           extents_of_zeros = Concat <axis = 0> (one, x1)
+           image_of_zeros = ConstantOfShape (extents_of_zeros)
+           row_of_zeros = Squeeze (image_of_zeros, none)
+           zero = Slice (row_of_zeros, one, two)  whole = Cast <to = 7> (zero)
+           y1 = Slice (box, one, two)  low = Concat <axis = 0> (whole, y1)""",
+    ),
+    "every other pixel": (
+        "part = Slice (large, from_row, to_row, axes)",
+        """twos = Constant <value_ints = [2, 2]> ()
+           part = Slice (large, from_row, to_row, axes, twos)""",
+    ),
+    "a mirrored frame": ("image = Pad (part", 'image = Pad <mode = "reflect"> (part'),
 }
 
 

@@ -8,7 +8,8 @@ a strip [x][lane], and then along x into bins [p][q][lane].  A NaN is not larger
 it never wins.  A maximum begins with the lowest finite number, which is also the result of a bin
 that holds nothing but NaN.  The result of an empty bin is 0.
 
-The argmax is searched for bin by bin, in the order of rows.  The gradient goes to it, and has no
+The argmax is searched for bin by bin, in the order of rows, and so are the maxima of windows larger
+than a tile, cell by cell.  The gradient goes to it, and has no
 arithmetic to share between lanes, so it works on planes directly.
 """
 from cython.parallel cimport prange

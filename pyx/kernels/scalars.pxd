@@ -1,15 +1,15 @@
 """Scalars: where lanes would stay mostly empty, or move much to add little, number by number.
 
-Nothing is packed: each bin of a position-sensitive operator reads channels of its own, or adds to
-them, as the map lies.  Sums are taken in the order in which lanes take them, so that both give the
-same bits: which of them computes a box depends on the batch.
+Nothing is packed: each bin reads the map, or adds to it, as it lies.  The bins of a
+position-sensitive operator read channels of their own.  Sums are taken in the order in which lanes
+take them, so that both give the same bits: which of them computes a box depends on the batch.
 """
 from libc.stdint cimport int32_t
 
 from kernels.nest cimport Part, next_part, parts_of
 from move.tile cimport clear
 from plan.spans cimport clip
-from plan.structs cimport Call, Strides, Task
+from plan.structs cimport NUMBERS_X, Call, Strides, Task
 from simd.simd cimport Taps, add_number, real, sum_number
 from tuning cimport MAX_BINS
 
@@ -21,7 +21,7 @@ cdef inline Py_ssize_t stop_channel(const Call *call, const Part *part) noexcept
 
 cdef inline Py_ssize_t channel_of(const Call *call, Py_ssize_t c, int p, int q) noexcept nogil:
     """The input channel that a bin reads for output channel c."""
-    return c * call.channels_per_output + p * call.pw + q
+    return c * call.channels_per_output + (p * call.pw + q if call.channels_per_output > 1 else 0)
 
 
 cdef inline void sum_bins(const Call *call, const Task *task, real *out) noexcept nogil:
@@ -44,7 +44,10 @@ cdef inline void sum_bins(const Call *call, const Task *task, real *out) noexcep
                 for q in range(part.q0, part.q1):
                     x.spans = part.spans_x + 2 * q
                     start = plane + channel_of(call, c, p, q) * map.channel
-                    sum_number(to + q * call.bins.x, start, map.y, map.x, &y, &x)
+                    if part.how == NUMBERS_X:
+                        sum_number(to + q * call.bins.x, start, map.x, map.y, &x, &y)
+                    else:
+                        sum_number(to + q * call.bins.x, start, map.y, map.x, &y, &x)
 
 
 cdef inline void clear_channels(

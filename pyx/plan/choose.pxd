@@ -16,7 +16,7 @@ from libc.string cimport memset
 
 from plan.structs cimport (
     BINS, CELLS, COPY_ONCE, COPY_PER_BOX, DIRECT, EMPTY, FORWARD, GRAD_BOXES, GRAD_INPUT,
-    MAX_PIXEL_GRAD, NUMBERS, PACK_ROWS, PACK_WINDOW, PIXELS, PLANES, ROW_LANES, ROWS, SCALARS,
+    MAX_PIXEL_GRAD, NUMBERS_Y, PACK_ROWS, PACK_WINDOW, PIXELS, PLANES, ROW_LANES, ROWS, SCALARS,
     SPARSE, SPARSE_TAPS, STAGED, STREAMING, TAPS_X, TAPS_Y, WINDOW_X, WINDOW_Y, Call, Tables, Task,
     holds_pixels,
 )
@@ -124,12 +124,15 @@ cdef inline double all_taps(const Tables *tables, int ph, int pw) noexcept nogil
     return taps
 
 
-cdef inline bint scalars_pay(const Call *call) noexcept nogil:
-    """Whether numbers are computed one by one in less time than lanes of them."""
+cdef inline bint scalars_pay(const Call *call, Py_ssize_t thin) noexcept nogil:
+    """Whether numbers are computed one by one in less time than lanes of them.
+
+    thin: how many boxes are thin.  Row lanes read all pixels of a window, so they are for others.
+    """
     cdef const Tables *tables = &call.tables
     cdef double pixels = <double>call.map.rows * call.map.columns * call.map.images
     if call.purpose == FORWARD:
-        return call.position_sensitive and lanes_are_empty(call)
+        return lanes_are_empty(call) and (call.position_sensitive or 2 * thin > tables.count)
     # A few numbers are added in place faster than a tile is cleared and stored.
     if call.purpose == GRAD_INPUT and (lanes_are_empty(call) or call.position_sensitive):
         if call.position_sensitive:
@@ -143,7 +146,7 @@ cdef inline int choose_strategy(const Call *call, Py_ssize_t thin) noexcept nogi
     """The strategy of a level for the boxes at hand.  thin: how many of them are thin."""
     if call.tables.kind == SPARSE_TAPS:
         return strategy_of(call)
-    if scalars_pay(call):
+    if scalars_pay(call, thin):
         return SCALARS
     if (call.purpose == FORWARD and not call.position_sensitive and channels_are_few(call)
             # Row lanes read whole rows, and so are not for boxes with few columns.
@@ -310,7 +313,7 @@ cdef inline int how_of_bins(
         const Call *call, Py_ssize_t box, int load, const Side *y, const Side *x) noexcept nogil:
     """How some bins of an upright box are computed, or all of them, by a task with such a load."""
     if packs_nothing(call):
-        return ROWS if call.strategy == ROW_LANES else NUMBERS
+        return ROWS if call.strategy == ROW_LANES else NUMBERS_Y + x_first(call, y, x)
     if y.pixels <= 0 or x.pixels <= 0:
         return EMPTY
     if call.tables.thin != NULL and call.tables.thin[box] > 0 and not holds_pixels(load):

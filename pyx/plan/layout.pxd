@@ -1,6 +1,6 @@
 """Layout: the scratch of a thread, from sizes alone."""
 from plan.choose cimport channels_are_few
-from plan.structs cimport BINS, COPY_ONCE, GRAD_BOXES, PIXELS, Call, Layout, Task, Tasks
+from plan.structs cimport BINS, COPY_ONCE, FORWARD, GRAD_BOXES, PIXELS, Call, Layout, Task, Tasks
 from simd.simd cimport LANE_BYTES, PAGE_BYTES
 from tuning cimport (BIN_RANGE_BYTES, BINS_BYTES, MAX_COLUMNS, MAX_STRIP_BYTES, SLOPE_BLOCKS,
                      SLOPE_TILES_BYTES, TILE_BYTES, WIDE_STRIP_BYTES)
@@ -37,7 +37,7 @@ cdef inline void set_sizes(Call *call) noexcept nogil:
     if call.map.strides.channel == 1:      # several blocks may be copied together
         pixel = max(pixel, call.channels * <double>call.itemsize)
     pixel *= <double>call.map.rows * <double>call.map.columns
-    if channels_are_few(call):      # row lanes sum all of them together
+    if call.purpose == FORWARD and channels_are_few(call):      # row lanes sum them together
         row *= call.channels
     call.layout.tile_bytes = <Py_ssize_t>min(<double>TILE_BYTES, pixel)
     call.layout.strip_bytes = whole_pages(

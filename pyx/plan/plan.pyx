@@ -254,9 +254,9 @@ cdef inline LevelRule level_rule(tuple given) except *:
 
 cdef int distribute(Plan plan) except -1:
     """Give each level its boxes."""
-    cdef Py_ssize_t count = plan.boxes.count, i
+    cdef Py_ssize_t count = plan.boxes.count, lists = plan.levels * plan.calls.map.images, i
     cdef LevelRule rule = level_rule(plan.level_rule or (0, 0, 0, 0, 0))
-    cdef int32_t *keys = <int32_t*>room_for(3 * count, sizeof(int32_t))
+    cdef int32_t *keys
     cdef Call *call
     for i in range(plan.levels):
         call = &plan.calls[i]
@@ -267,15 +267,19 @@ cdef int distribute(Plan plan) except -1:
         call.edges = plan.boxes.width
         if plan.position_sensitive:
             call.channels_per_output = <Py_ssize_t>plan.ph * plan.pw
+    plan.done = True
+    if count == 0:
+        return 0
+    if lists > INT32_MAX:
+        raise ValueError(f"features: {lists} images in all levels, expected at most {INT32_MAX}")
+    keys = <int32_t*>room_for(3 * count, sizeof(int32_t))
     try:
         plan.order = <int32_t*>room_for(count, sizeof(int32_t))
-        plan.starts = <Py_ssize_t*>room_for(plan.levels * plan.calls.map.images + 2,
-                                            sizeof(Py_ssize_t))
+        plan.starts = <Py_ssize_t*>room_for(lists + 2, sizeof(Py_ssize_t))
         with nogil:
             sort_boxes(plan.calls, plan.levels, &plan.boxes, &rule, keys, plan.order, plan.starts)
     finally:
         free(keys)
-    plan.done = True
     for i in range(plan.levels):
         plan.done = plan.done and is_empty(&plan.calls[i])
     return 0

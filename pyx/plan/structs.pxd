@@ -57,7 +57,8 @@ cdef enum How:                     # how bins of a box are computed: odd ones al
     TAPS_X
     PIXELS_Y = 8                   # of several channel blocks, which lie together and stay there
     PIXELS_X
-    NUMBERS = 10                   # each number by itself
+    NUMBERS_Y = 10                 # each number by itself
+    NUMBERS_X
     ROWS = 12                      # a lane vector of bin rows at once
     SPARSE = 14                    # of a turned box, tap by tap
     SPARSE_PIXELS = 16             # of several channel blocks, which lie together and stay there

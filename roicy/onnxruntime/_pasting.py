@@ -1,7 +1,8 @@
 """The Loop that pastes masks in torchvision's exports, known by what it computes.
 
 Its body is computed once with symbols in the place of numbers (``_symbols.py``), and has to give
-what paste_masks gives.  So it does the same for masks, boxes and images of all sizes.
+what paste_masks gives.  So it does the same for masks, boxes and images of all sizes.  Only for a
+box off the image, bodies that do not cut what they made give an image of another size.
 """
 
 from __future__ import annotations

@@ -62,6 +62,11 @@ def extreme(of: Callable[..., int], one: Any, other: Any) -> Any:
     return one if one == other else Sum({(of, frozenset((one, other))): 1})
 
 
+def _no_numbers(*_: Any, **__: Any) -> Any:
+    """Keep NumPy from taking an image for an array of its extents."""
+    raise ValueError("a node that computes with pixels")
+
+
 class Image(NamedTuple):
     """What is made of a mask.
 
@@ -70,12 +75,14 @@ class Image(NamedTuple):
     """
 
     axes: tuple[Any, ...]
+    __array__ = _no_numbers
 
 
 class Zeros(NamedTuple):
     """An image of zeros."""
 
     extents: tuple[Any, ...]
+    __array__ = _no_numbers
 
 
 def _extent(axis: Any) -> Any:

@@ -16,8 +16,10 @@ from . import _docs, _eager, functions
 def _extra_repr(module: Any) -> str:
     # without a docstring, by which pages of modules would list it
     names = "featmap_names output_size spatial_scale sampling_ratio aligned clockwise num_threads"
-    values = {name: getattr(module, name, None) for name in names.split()}
-    return ", ".join(f"{name}={value}" for name, value in values.items() if value is not None)
+    values = {name: getattr(module, name) for name in names.split() if hasattr(module, name)}
+    if values["num_threads"] is None:
+        del values["num_threads"]
+    return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
 class _Pool(nn.Module):
