@@ -278,7 +278,7 @@ def test_arguments():
         ),
         (
             TypeError,
-            "grad_output: dtype float32, expected float64, in which input of float64 is computed",
+            "dtype float32, expected float64, in which the input of float64 is computed",
             {"input": x.astype(np.float64)},
         ),
         (ValueError, r"boxes\[0\]: y1 is nan", {"boxes": boxes * [1, 1, np.nan, 1, 1]}),

@@ -163,7 +163,7 @@ def test_gradient_of_boxes(how, shape, small, isa, rng):
         backward(g, x, boxes, layout=layout),
         backward(g, x.astype(np.float32), boxes, layout=layout),
     )
-    computed = f"expected float32, in which input of {x.dtype.name} is computed"
+    computed = f"expected float32, in which the input of {x.dtype.name} is computed"
     with pytest.raises(TypeError, match=f"grad_output: dtype float64, {computed}"):
         backward(g.astype(np.float64), x, boxes, layout=layout)
 
