@@ -9,15 +9,7 @@ import threading
 
 import numpy as np
 import pytest
-
-import roicy
-from roicy.compat import onnx as compat
-
-onnx = pytest.importorskip("onnx")
-runtime = pytest.importorskip("onnxruntime")
-pytest.importorskip("onnx.parser")
-from onnx import numpy_helper  # noqa: E402
-from onnx_models import (  # noqa: E402
+from onnx_models import (
     NAME,
     VALUES,
     alone,
@@ -25,17 +17,22 @@ from onnx_models import (  # noqa: E402
     box_inputs,
     chain,
     claimed,
+    numpy_helper,
     of_one,
     of_roicy,
+    onnx,
     parsed,
     pyramid_inputs,
     quiet,
+    runtime,
     scattered,
     session_of,
 )
 
-from roicy import onnxruntime as provider  # noqa: E402
-from roicy.compat.onnx import _session  # noqa: E402
+import roicy
+from roicy import onnxruntime as provider
+from roicy.compat import onnx as compat
+from roicy.compat.onnx import _session
 
 inputs = pytest.fixture(box_inputs)
 

@@ -12,25 +12,24 @@ from copy import copy
 
 import numpy as np
 import pytest
-
-onnx = pytest.importorskip("onnx")
-runtime = pytest.importorskip("onnxruntime")
-from onnx import numpy_helper  # noqa: E402
-from onnx_models import (  # noqa: E402
+from onnx_models import (
     ONE_BOX,
     VALUES,
     claimed,
+    numpy_helper,
+    onnx,
     parsed,
     quiet,
     roi_align,
+    runtime,
     scattered,
     session_of,
 )
 
-from roicy import onnxruntime as provider  # noqa: E402
-from roicy._kernels import machine  # noqa: E402
-from roicy.compat import onnx as compat  # noqa: E402
-from roicy.onnxruntime import _claims  # noqa: E402
+from roicy import onnxruntime as provider
+from roicy._kernels import machine
+from roicy.compat import onnx as compat
+from roicy.onnxruntime import _claims
 
 CONSTANTS = {
     "float": np.array([1.5, np.nan], np.float32),

@@ -4,23 +4,21 @@ import re
 
 import numpy as np
 import pytest
-
-onnx = pytest.importorskip("onnx")
-runtime = pytest.importorskip("onnxruntime")
-pytest.importorskip("onnx.parser")
-from onnx import numpy_helper  # noqa: E402
-from onnx_models import (  # noqa: E402
+from onnx_models import (
     assert_as_onnx_runtime,
     claimed,
+    numpy_helper,
+    onnx,
     parsed,
     pyramid_inputs,
     quiet,
+    runtime,
     scattered,
     session_of,
 )
 
-from roicy.compat import onnx as compat  # noqa: E402
-from roicy.compat.onnx._command import _claimed  # noqa: E402
+from roicy.compat import onnx as compat
+from roicy.compat.onnx._command import _claimed
 
 NAN = np.array(np.nan, np.float32)
 CORNERS = "Slice (some#, one, five, one, one)"

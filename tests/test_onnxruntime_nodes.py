@@ -5,25 +5,23 @@ import re
 import numpy as np
 import pytest
 from conftest import random_boxes
-
-import roicy
-from roicy.compat import onnx as compat
-
-pytest.importorskip("onnx.parser")
-runtime = pytest.importorskip("onnxruntime")
-from onnx.backend.test.case.node import collect_testcases  # noqa: E402
-from onnx_models import (  # noqa: E402
+from onnx_models import (
     alone,
     box_inputs,
     of_one,
     of_roicy,
     quiet,
     roi_align,
+    runtime,
     session_of,
 )
 
-from roicy import onnxruntime as provider  # noqa: E402
-from roicy.compat.onnx._table import TABLE  # noqa: E402
+import roicy
+from roicy import onnxruntime as provider
+from roicy.compat import onnx as compat
+from roicy.compat.onnx._table import TABLE
+
+collect_testcases = pytest.importorskip("onnx.backend.test.case.node").collect_testcases
 
 inputs = pytest.fixture(box_inputs)
 BINS = {"output_height": 2, "output_width": 3}

@@ -2,9 +2,6 @@
 
 import numpy as np
 import pytest
-
-pytest.importorskip("onnx.parser")
-pytest.importorskip("onnxruntime")
 from onnx_models import VALUES, alone, claimed, parsed
 
 NAN, INF = np.nan, np.inf
