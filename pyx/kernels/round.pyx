@@ -15,9 +15,6 @@ cdef int narrow_all(
     if target.len != count * size:
         raise ValueError(f"out: {target.len} bytes for {count} numbers")
     threads = startable(<int>min(<Py_ssize_t>threads, count // ROUND_NUMBERS))
-    if threads == 1:      # without a parallel region, which small results would notice
-        narrow_numbers(values, kind, count, <char*>target.buf)
-        return 0
     for i in prange(0, count, ROUND_NUMBERS, nogil=True, num_threads=threads, schedule="static"):
         narrow_numbers(values + i, kind, min(<Py_ssize_t>ROUND_NUMBERS, count - i),
                        <char*>target.buf + i * size)
